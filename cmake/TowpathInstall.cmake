@@ -1,0 +1,20 @@
+# `cmake --install`: libraries, public headers, and a package that find_package(towpath) finds.
+# tests/install builds a project outside the tree against it.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+get_property(modules GLOBAL PROPERTY TOWPATH_MODULES)
+foreach(module ${modules})
+  string(REGEX REPLACE "^towpath_" "" exported ${module})
+  set_target_properties(${module} PROPERTIES EXPORT_NAME ${exported})
+endforeach()
+install(TARGETS ${modules} towpath EXPORT towpath FILE_SET HEADERS)
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/towpath)
+install(EXPORT towpath FILE towpath-targets.cmake NAMESPACE towpath:: DESTINATION ${package})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/towpath-config.cmake.in
+                              ${towpath_BINARY_DIR}/towpath-config.cmake INSTALL_DESTINATION ${package})
+write_basic_package_version_file(${towpath_BINARY_DIR}/towpath-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${towpath_BINARY_DIR}/towpath-config.cmake
+              ${towpath_BINARY_DIR}/towpath-config-version.cmake DESTINATION ${package})

@@ -1,0 +1,80 @@
+# A module of the house: a static library `towpath_<name>`, its headers, its tests beside it.
+#
+#   towpath_module(sys
+#     HEADERS fd.h file.h          # checked: each compiles alone
+#     SOURCES fd.cc file.cc
+#     DEPENDS core                 # modules above it
+#     LIBRARIES PkgConfig::uring   # what it needs from outside, never seen in its public headers
+#     TESTS fd_test.cc             # one executable per module: sys_test
+#     TEST_DEPENDS ...             # further modules or libraries that only the tests need
+#     LABELS unit)                 # of the tests; unit by default
+function(towpath_module name)
+  cmake_parse_arguments(arg "" "" "HEADERS;SOURCES;DEPENDS;LIBRARIES;TESTS;TEST_DEPENDS;LABELS" ${ARGN})
+  string(REPLACE "/" "_" target ${name})
+  set(library towpath_${target})
+  list(TRANSFORM arg_DEPENDS REPLACE "/" "_")
+  list(TRANSFORM arg_DEPENDS PREPEND towpath_)
+  add_library(${library} STATIC ${arg_SOURCES})
+  add_library(towpath::${target} ALIAS ${library})
+  target_sources(${library} PUBLIC FILE_SET HEADERS BASE_DIRS ${towpath_SOURCE_DIR} FILES ${arg_HEADERS})
+  set_target_properties(${library} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+  target_link_libraries(${library} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_LIBRARIES})
+  if(NOT name MATCHES "testing|conformance")  # what users never link
+    set_property(GLOBAL APPEND PROPERTY TOWPATH_MODULES ${library})
+  endif()
+  if(BUILD_TESTING AND arg_TESTS)
+    towpath_test(${target}_test SOURCES ${arg_TESTS} DEPENDS ${library} ${arg_TEST_DEPENDS} LABELS ${arg_LABELS})
+  endif()
+endfunction()
+
+# A GoogleTest executable; every case is a ctest entry of its own, with the labels given.
+function(towpath_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)  # sanitized, on a busy machine
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  if(TOWPATH_SANITIZE)
+    target_compile_options(${name} PRIVATE -O0)  # half the time to compile; what is tested stays -O1
+  endif()
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# A measurement of bench/, built as build/PRESET/bench/<name>; `./dev bench <name>` runs it.
+add_custom_target(bench_all)
+function(towpath_bench name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${towpath_BINARY_DIR}/bench)
+  add_dependencies(bench_all ${name})
+endfunction()
+
+# A fuzz target: sources with LLVMFuzzerTestOneInput(), seeds in tests/fuzz/corpus/<name>. The name
+# ends in _fuzz. In the fuzz preset it becomes a libFuzzer executable, run by `./dev fuzz`; in all
+# others a test that feeds it the seeds, so that what a fuzzer once found stays found.
+add_custom_target(fuzz_all)
+function(towpath_fuzz name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  if(TOWPATH_FUZZ)
+    add_executable(${name} ${arg_SOURCES})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${towpath_BINARY_DIR}/fuzz)
+    add_dependencies(fuzz_all ${name})
+  elseif(BUILD_TESTING)
+    add_executable(${name} ${arg_SOURCES} ${towpath_SOURCE_DIR}/tests/fuzz/seeds_main.cc)
+    add_test(NAME ${name}.seeds COMMAND ${name} ${towpath_SOURCE_DIR}/tests/fuzz/corpus/${name})
+    set_tests_properties(${name}.seeds PROPERTIES LABELS fuzz TIMEOUT 120)
+  else()
+    return()
+  endif()
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS})
+endfunction()

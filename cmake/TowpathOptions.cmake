@@ -1,0 +1,42 @@
+# Compiler flags for everything in the tree, in one place.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+option(TOWPATH_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
+add_compile_options(-Wall -Wextra -Wshadow "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor;-Woverloaded-virtual>"
+                    -Wimplicit-fallthrough)
+# Aggregates leave their defaults unnamed on purpose.
+add_compile_options(-Wno-missing-field-initializers)
+if(TOWPATH_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  add_compile_options(-Wno-restrict)  # GCC 12 sees overlaps in std::string that are none (its bug 105651)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # libstdc++ 12's own std::stable_sort calls what newer clangs know as deprecated.
+  add_compile_options(-Wno-deprecated-declarations)
+  add_compile_options(-Wthread-safety -Wno-unknown-warning-option)
+endif()
+
+if(TOWPATH_SANITIZE)
+  add_compile_options(-fsanitize=${TOWPATH_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${TOWPATH_SANITIZE})
+  # The check of vptrs opens a pipe, and takes a process without a descriptor left for a broken object.
+  add_compile_options(-fno-sanitize=vptr)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # Instrumented, GCC 12 no longer sees that a std::variant's members are only read when they are set.
+    add_compile_options(-Wno-maybe-uninitialized)
+  endif()
+endif()
