@@ -1,0 +1,37 @@
+// Spans of bytes. A span is a loan: whoever hands one out says until when it holds.
+// Thread: immutable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace towpath {
+
+using ByteSpan = std::span<std::byte>;
+using ConstByteSpan = std::span<const std::byte>;
+using Bytes = std::vector<std::byte>;  ///< owned bytes, for control messages; never for payload
+
+inline ConstByteSpan as_bytes(std::string_view text) noexcept {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+inline std::string_view as_text(ConstByteSpan bytes) noexcept {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+inline Bytes to_bytes(std::string_view text) {
+  auto span = as_bytes(text);
+  return {span.begin(), span.end()};
+}
+
+/// The bytes at an address of this process. The caller vouches for them.
+inline ByteSpan bytes_at(std::uint64_t address, std::uint64_t length) noexcept {
+  return {reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address)), length};
+}
+inline std::uint64_t address_of(const void* pointer) noexcept {
+  return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(pointer));
+}
+
+}  // namespace towpath

@@ -1,0 +1,103 @@
+// Where bytes are.
+//
+// A Descriptor is one stretch. A StridedDescriptor is `count` equal stretches, `stride` bytes
+// apart, as one value: 16,000 KV blocks of one layer are one of them. A DescriptorList is an
+// ordered list of either, all of one memory kind; it keeps its user's order, and its index counts
+// stretches, not entries:
+//
+//   entry 0: address 1000, length 16, stride 64, count 3      index 0 1 2
+//   entry 1: address 9000, length 32, count 1                 index 3
+//
+// The meaning of `address` follows the kind (memory_kind.h). Overlaps are legal here; they are an
+// error only among the targets of one transfer.
+// Thread: immutable once built.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <towpath/core/memory_kind.h>
+#include <towpath/core/result.h>
+
+namespace towpath {
+
+struct Descriptor {
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  std::uint64_t device_id = 0;
+
+  friend bool operator==(const Descriptor&, const Descriptor&) = default;
+};
+
+struct StridedDescriptor {
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  std::uint64_t stride = 0;  ///< bytes from one start to the next; not looked at when count is 1
+  std::uint64_t count = 1;   ///< at least 1
+  std::uint64_t device_id = 0;
+
+  constexpr Descriptor at(std::uint64_t index) const noexcept {
+    return {address + stride * index, length, device_id};
+  }
+  friend bool operator==(const StridedDescriptor&, const StridedDescriptor&) = default;
+};
+
+class DescriptorList {
+ public:
+  explicit DescriptorList(MemoryKind kind) noexcept : kind_(kind) {}
+  DescriptorList(MemoryKind kind, std::span<const Descriptor> descriptors);
+
+  /// Errors: out_of_range (the stretch would wrap around the end of the address space).
+  Status add(const Descriptor& descriptor);
+  /// Errors: as above; invalid_argument (count 0).
+  Status add(const StridedDescriptor& descriptor);
+  void reserve(std::size_t entries);
+  void clear() noexcept;
+
+  MemoryKind kind() const noexcept { return kind_; }
+  /// Stretches.
+  std::uint64_t size() const noexcept { return first_.back(); }
+  bool empty() const noexcept { return size() == 0; }
+  std::uint64_t total_bytes() const noexcept { return total_bytes_; }
+
+  std::span<const StridedDescriptor> entries() const noexcept { return entries_; }
+  /// The index of the first stretch of each entry, and behind the last one size().
+  std::span<const std::uint64_t> first_indices() const noexcept { return first_; }
+  /// Stretch `index`; `index` < size(). Cost: logarithmic in entries.
+  Descriptor at(std::uint64_t index) const;
+
+  friend bool operator==(const DescriptorList& a, const DescriptorList& b) {
+    return a.kind_ == b.kind_ && a.entries_ == b.entries_;
+  }
+
+ private:
+  MemoryKind kind_;
+  std::uint64_t total_bytes_ = 0;
+  std::vector<StridedDescriptor> entries_;
+  std::vector<std::uint64_t> first_{0};
+};
+
+/// A whole region, as a backend and a card need to know it.
+struct RegionDescriptor {
+  MemoryKind kind = MemoryKind::system;
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  std::uint64_t device_id = 0;
+  /// disk: the open file. system: a sealed memfd that holds these bytes from `fd_offset` on, which
+  /// another process may map. -1: none. Borrowed; must stay open while the region is registered.
+  int fd = -1;
+  std::uint64_t fd_offset = 0;
+  /// object: the key. disk: the path, for messages.
+  std::string key;
+
+  /// Whether `what` lies inside this region.
+  bool covers(const Descriptor& what) const noexcept;
+};
+
+/// "system [0x7f0000, +4096) device 0".
+std::string to_string(MemoryKind kind, const Descriptor& descriptor);
+std::string to_string(const RegionDescriptor& region);
+
+}  // namespace towpath

@@ -1,0 +1,59 @@
+// Status: the outcome of a call that returns nothing else. Eight bytes; null means ok.
+//
+// A failure carries a code for programs, a sentence with the values involved for people, the remedy
+// (what to do about it), the failure that caused it, and the source line. It is immutable and
+// shared, so copies cost one counter. Thread: immutable.
+#pragma once
+
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <towpath/core/code.h>
+
+namespace towpath {
+
+class [[nodiscard]] Status {
+ public:
+  Status() noexcept = default;  ///< ok
+  Status(const Status& other) noexcept;
+  Status(Status&& other) noexcept : rep_(std::exchange(other.rep_, nullptr)) {}
+  Status& operator=(Status other) noexcept {
+    std::swap(rep_, other.rep_);
+    return *this;
+  }
+  ~Status();
+
+  bool ok() const noexcept { return rep_ == nullptr; }
+  Code code() const noexcept;
+  /// What went wrong, with the values involved. Empty when ok.
+  std::string_view message() const noexcept;
+  /// What the caller can do about it. Empty when there is nothing to say.
+  std::string_view remedy() const noexcept;
+  /// The failure underneath, or ok.
+  Status cause() const noexcept;
+  std::source_location where() const noexcept;
+
+  /// One line: "io_error: cannot open 'x' (remedy: ...) <- denied: ...". "ok" when ok.
+  std::string to_string() const;
+
+  /// The same failure with `cause` underneath. Use: `return error(...).because(lower);`
+  Status because(Status cause) &&;
+
+  /// Equal codes and messages; used by tests.
+  friend bool operator==(const Status& a, const Status& b) noexcept;
+
+ private:
+  struct Rep;
+  explicit Status(Rep* rep) noexcept : rep_(rep) {}
+  friend Status error(Code, std::string, std::string, std::source_location);
+
+  Rep* rep_ = nullptr;
+};
+
+/// Makes a failure. `code` must not be `ok`.
+Status error(Code code, std::string message, std::string remedy = {},
+             std::source_location where = std::source_location::current());
+
+}  // namespace towpath
