@@ -1,0 +1,19 @@
+// SystemClock: the kernel's time. Everything below `standard/` receives a Clock and does not ask
+// whether it is this one.
+// Thread: any.
+#pragma once
+
+#include <towpath/core/clock.h>
+
+namespace towpath::sys {
+
+class SystemClock final : public Clock {
+ public:
+  /// CLOCK_MONOTONIC: never goes back, stands still while the machine sleeps, the same in all
+  /// processes of the machine. Cost: no system call (vDSO).
+  Instant now() const noexcept override;
+  /// CLOCK_REALTIME: may jump.
+  Duration since_epoch() const noexcept override;
+};
+
+}  // namespace towpath::sys

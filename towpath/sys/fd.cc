@@ -1,0 +1,24 @@
+#include <cerrno>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <towpath/sys/fd.h>
+#include <towpath/sys/os_error.h>
+
+namespace towpath::sys {
+
+void Fd::reset(int fd) noexcept {
+  // Never retried: on Linux the descriptor is gone whatever close answers (close(2), EINTR).
+  if (fd_ >= 0 && fd_ != fd) (void)::close(fd_);
+  fd_ = fd;
+}
+
+Result<Fd> Fd::duplicate() const {
+  if (fd_ < 0) return error(Code::not_ready, "cannot duplicate a descriptor that is not open");
+  const int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return os_error(errno, cat("cannot duplicate descriptor ", fd_));
+  return Fd(copy);
+}
+
+}  // namespace towpath::sys

@@ -1,0 +1,117 @@
+// The file seam: what the library needs of files and directories, so that a test can stand in for
+// the disk (memory_file_system.h) and production uses the kernel (SystemFileSystem).
+//
+// It is not a cache and keeps no file position: every call names its offset.
+// Invariants: counts that are told are exact; a short read or write is told, never hidden. EINTR is
+// never seen.
+// Thread: any, also several calls on one File at a time; overlapping writes land in some order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <towpath/core/bytes.h>
+#include <towpath/core/result.h>
+
+namespace towpath::sys {
+
+/// An open file. Closes when it dies; does not sync.
+class File {
+ public:
+  virtual ~File() = default;
+
+  /// Fills a prefix of `into` from `offset` on; less than all of it at the end of the file or when
+  /// the kernel stops early; 0 only at or behind the end. With direct(), `offset`, the address and
+  /// the length are multiples of alignment().
+  virtual Result<std::size_t> read_at(ByteSpan into, std::uint64_t offset) = 0;
+  /// Writes a prefix of `from`; the file grows as needed. Errors: exhausted (no space), io_error.
+  virtual Result<std::size_t> write_at(ConstByteSpan from, std::uint64_t offset) = 0;
+  /// Returns when the bytes and the size are on the disk. After a failure the unsynced bytes may be
+  /// lost even if a later sync succeeds: write them again.
+  virtual Status sync() = 0;
+
+  virtual Result<std::uint64_t> size() = 0;
+  /// Cuts, or grows with zeros that take no space.
+  virtual Status resize(std::uint64_t size_bytes) = 0;
+  /// Makes the file at least this long, with space that is really there. Bytes already in the file
+  /// stay. Where the file system cannot reserve, zeros are written behind the end.
+  /// Errors: exhausted (the file's size is then as before).
+  virtual Status preallocate(std::uint64_t size_bytes) = 0;
+
+  /// For io_uring and mmap; -1 when there is none. Borrowed: valid while the File lives.
+  virtual int fd() const noexcept = 0;
+  virtual const std::string& path() const noexcept = 0;
+
+  /// Whether the page cache is bypassed (O_DIRECT).
+  virtual bool direct() const noexcept = 0;
+  /// Why direct() is false although it was wanted; empty otherwise.
+  virtual const std::string& direct_refusal() const noexcept = 0;
+  /// Of offset, length and memory address of each read and write, in bytes; 1 unless direct().
+  virtual std::uint64_t alignment() const noexcept = 0;
+};
+
+/// Fills all of `into`. Errors: corrupt (the file ends first; the numbers are told), or the File's.
+Status read_exactly(File& file, ByteSpan into, std::uint64_t offset);
+/// Writes all of `from`. Errors: the File's, with how far it came.
+Status write_exactly(File& file, ConstByteSpan from, std::uint64_t offset);
+
+struct OpenFile {
+  bool writable = false;   ///< for reading and writing; otherwise reading only
+  bool create = false;     ///< makes the file when there is none; needs writable
+  bool exclusive = false;  ///< with create: fails when there is one
+  bool truncate = false;   ///< drops the content; needs writable
+  bool direct = false;     ///< wants O_DIRECT; falls back, and File::direct_refusal() says why
+};
+
+struct OpenTemporary {
+  /// A directory, or a path that ends in "XXXXXX", which become letters that make the name new.
+  std::string where;
+  /// false: the file has no name from the start, so nothing is left behind whatever happens.
+  bool named = true;
+  bool direct = false;
+};
+
+struct Rename {
+  std::string source;
+  std::string target;  ///< replaced when it exists, in one step
+};
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  /// Files are made with mode 0600. Errors: not_found, already_exists, denied, invalid_argument
+  /// (options that contradict each other), exhausted.
+  virtual Result<std::unique_ptr<File>> open(const std::string& path, const OpenFile& options) = 0;
+  /// A new file for reading and writing. The caller removes it, by File::path(), when it is named.
+  virtual Result<std::unique_ptr<File>> open_temporary(const OpenTemporary& options) = 0;
+
+  /// Removes a file. Open files live on without the name. Errors: not_found.
+  virtual Status remove(const std::string& path) = 0;
+  virtual Status rename(const Rename& names) = 0;
+  /// Also the parents; those that exist already are fine. Mode 0700.
+  virtual Status make_directories(const std::string& path) = 0;
+  /// Names in a directory, sorted, without "." and "..". Errors: not_found.
+  virtual Result<std::vector<std::string>> list(const std::string& directory) = 0;
+  /// Makes names created, renamed and removed in `directory` survive a crash.
+  virtual Status sync_directory(const std::string& directory) = 0;
+  /// Bytes that this user can still write under `path`.
+  virtual Result<std::uint64_t> available_bytes(const std::string& path) = 0;
+};
+
+/// The kernel's files.
+class SystemFileSystem final : public FileSystem {
+ public:
+  Result<std::unique_ptr<File>> open(const std::string& path, const OpenFile& options) override;
+  Result<std::unique_ptr<File>> open_temporary(const OpenTemporary& options) override;
+  Status remove(const std::string& path) override;
+  Status rename(const Rename& names) override;
+  Status make_directories(const std::string& path) override;
+  Result<std::vector<std::string>> list(const std::string& directory) override;
+  Status sync_directory(const std::string& directory) override;
+  Result<std::uint64_t> available_bytes(const std::string& path) override;
+};
+
+}  // namespace towpath::sys

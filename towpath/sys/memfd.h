@@ -1,0 +1,27 @@
+// Sealed memfds: shared memory that no side can shrink under the other.
+//
+// A process that maps a stranger's file dies by SIGBUS when the stranger truncates it. A memfd
+// whose size is sealed cannot be truncated, so both sides can load and store without fear. A memfd
+// has no name in any file system: nothing is left behind when all its processes die. Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <towpath/core/result.h>
+#include <towpath/sys/fd.h>
+
+namespace towpath::sys {
+
+/// Zeroed shared memory of exactly `size_bytes`, sealed against shrinking, growing and further
+/// seals, close-on-exec. `name` is only seen in /proc/<pid>/fd; at most 249 bytes of it are used.
+/// Errors: invalid_argument (size 0), exhausted, unsupported (no memfd: Linux before 3.17).
+/// Source: memfd_create(2), fcntl(2) F_ADD_SEALS.
+Result<Fd> create_sealed_memfd(std::string_view name, std::uint64_t size_bytes);
+
+/// Whether `fd`, which came from someone else, is safe to map for `at_least_bytes`.
+/// Errors: denied (not a memfd, or its size is not sealed; the message says which seal is missing),
+/// out_of_range (smaller than promised), invalid_argument (not open).
+Status check_sealed(int fd, std::uint64_t at_least_bytes);
+
+}  // namespace towpath::sys

@@ -1,0 +1,61 @@
+// What is behind a MemoryFileSystem and its open files. Only for the memory_*.cc files.
+// Thread: under MemoryDisk::mutex.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <towpath/sys/memory_file_system.h>
+
+namespace towpath::sys::internal {
+
+/// A file's bytes, with or without names.
+struct Content {
+  Bytes live;
+  Bytes saved;  ///< what a crash leaves
+};
+
+struct MemoryDisk {
+  struct Pending {
+    FileFault fault;
+    std::uint64_t seen = 0;
+  };
+
+  mutable std::mutex mutex;
+  std::map<std::string, std::shared_ptr<Content>> names;
+  std::map<std::string, std::shared_ptr<Content>> saved_names;
+  std::set<std::string> directories{".", "/", "/tmp"};
+  std::vector<Pending> faults;
+  std::map<FileOp, std::uint64_t> calls;
+  std::uint64_t capacity = UINT64_MAX;
+  std::uint64_t crashes = 0;
+  std::uint64_t temporaries = 0;
+
+  /// Counts a call; the fault that strikes it, if one does.
+  std::optional<FileFault> strike(FileOp op, const std::string& path);
+  /// For calls on which only `fail` makes sense.
+  Status failure(FileOp op, const std::string& path, std::string_view verb);
+  std::uint64_t used() const;
+  /// How long `content` may become.
+  std::uint64_t room_for(const Content& content) const;
+};
+
+struct MemoryFileParts {
+  std::shared_ptr<MemoryDisk> disk;
+  std::shared_ptr<Content> content;
+  std::string path;
+  bool writable = false;
+  std::string direct_refusal;
+};
+
+/// Called with the disk locked.
+std::unique_ptr<File> make_memory_file(MemoryFileParts parts);
+
+}  // namespace towpath::sys::internal

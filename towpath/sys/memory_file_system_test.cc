@@ -1,0 +1,176 @@
+#include <cerrno>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/sys/memory_file_system.h>
+
+namespace towpath::sys {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class MemoryFileSystemTest : public testing::Test {
+ protected:
+  std::unique_ptr<File> make(const std::string& path, std::string_view content = {}) {
+    auto file = disk_.open(path, {.writable = true, .create = true});
+    EXPECT_TRUE(file.ok()) << file.status().to_string();
+    EXPECT_TRUE(write_exactly(**file, as_bytes(content), 0).ok());
+    return std::move(*file);
+  }
+  std::string content(const std::string& path) {
+    auto file = disk_.open(path, {});
+    if (!file.ok()) return "none";
+    Bytes bytes(100);
+    bytes.resize((*file)->read_at(bytes, 0).value());
+    return std::string(as_text(bytes));
+  }
+
+  MemoryFileSystem disk_;
+};
+
+TEST_F(MemoryFileSystemTest, the_nth_call_of_a_kind_fails_and_the_next_does_not) {
+  auto file = make("f");
+  disk_.inject({.on = FileOp::write, .nth = 2, .errno_value = ENOSPC});
+  EXPECT_TRUE(file->write_at(as_bytes("a"), 0).ok());
+  EXPECT_EQ(file->write_at(as_bytes("b"), 0).code(), Code::exhausted);
+  EXPECT_EQ(content("f"), "a");
+  EXPECT_TRUE(file->write_at(as_bytes("c"), 0).ok());
+  EXPECT_EQ(disk_.calls(FileOp::write), 3u);
+}
+
+TEST_F(MemoryFileSystemTest, faults_last_as_often_as_told_and_only_on_their_path) {
+  auto good = make("good", "x");
+  auto bad = make("bad", "x");
+  disk_.inject({.on = FileOp::read, .times = 2, .path_part = "bad"});
+  Bytes byte(1);
+  EXPECT_TRUE(good->read_at(byte, 0).ok());
+  EXPECT_EQ(bad->read_at(byte, 0).code(), Code::io_error);
+  EXPECT_EQ(bad->read_at(byte, 0).code(), Code::io_error);
+  EXPECT_TRUE(bad->read_at(byte, 0).ok());
+}
+
+TEST_F(MemoryFileSystemTest, every_kind_of_call_can_fail) {
+  auto file = make("f");
+  for (const FileOp op :
+       {FileOp::open, FileOp::read, FileOp::write, FileOp::sync, FileOp::resize,
+        FileOp::preallocate, FileOp::remove, FileOp::rename, FileOp::sync_directory})
+    disk_.inject({.on = op, .errno_value = EACCES});
+  Bytes byte(1);
+  EXPECT_EQ(disk_.open("f", {}).code(), Code::denied);
+  EXPECT_EQ(file->read_at(byte, 0).code(), Code::denied);
+  EXPECT_EQ(file->write_at(byte, 0).code(), Code::denied);
+  EXPECT_EQ(file->sync().code(), Code::denied);
+  EXPECT_EQ(file->resize(1).code(), Code::denied);
+  EXPECT_EQ(file->preallocate(1).code(), Code::denied);
+  EXPECT_EQ(disk_.rename({"f", "g"}).code(), Code::denied);
+  EXPECT_EQ(disk_.remove("f").code(), Code::denied);
+  EXPECT_EQ(disk_.sync_directory(".").code(), Code::denied);
+}
+
+TEST_F(MemoryFileSystemTest, short_calls_are_told_and_carried_on) {
+  auto file = make("f");
+  disk_.inject({.on = FileOp::write, .effect = FileEffect::stop, .bytes = 2});
+  EXPECT_EQ(*file->write_at(as_bytes("abcd"), 0), 2u);
+  disk_.inject({.on = FileOp::write, .effect = FileEffect::stop, .bytes = 1});
+  EXPECT_TRUE(write_exactly(*file, as_bytes("wxyz"), 0).ok());
+  EXPECT_EQ(content("f"), "wxyz");
+  disk_.inject({.on = FileOp::read, .times = 3, .effect = FileEffect::stop, .bytes = 1});
+  Bytes into(4);
+  EXPECT_TRUE(read_exactly(*file, into, 0).ok());
+  EXPECT_EQ(as_text(into), "wxyz");
+}
+
+TEST_F(MemoryFileSystemTest, a_disk_that_takes_nothing_ends_a_write) {
+  auto file = make("f");
+  disk_.inject({.on = FileOp::write, .effect = FileEffect::stop, .bytes = 0});
+  const Status status = write_exactly(*file, as_bytes("abcd"), 0);
+  EXPECT_EQ(status.code(), Code::io_error);
+  EXPECT_THAT(status.to_string(), HasSubstr("only 0 of them"));
+}
+
+TEST_F(MemoryFileSystemTest, a_failure_in_the_middle_keeps_its_cause) {
+  auto file = make("f", "abcd");
+  disk_.inject({.on = FileOp::read, .effect = FileEffect::stop, .bytes = 3});
+  disk_.inject({.on = FileOp::read, .nth = 2});
+  Bytes into(4);
+  const Status status = read_exactly(*file, into, 0);
+  EXPECT_EQ(status.code(), Code::io_error);
+  EXPECT_THAT(status.to_string(), HasSubstr("stopped after 3"));
+  EXPECT_THAT(status.cause().to_string(), HasSubstr("EIO"));
+}
+
+TEST_F(MemoryFileSystemTest, a_torn_write_claims_all_and_lands_a_part) {
+  auto file = make("f", "....");
+  disk_.inject({.on = FileOp::write, .effect = FileEffect::torn, .bytes = 1});
+  EXPECT_EQ(*file->write_at(as_bytes("abcd"), 0), 4u);
+  EXPECT_EQ(content("f"), "a...");
+}
+
+TEST_F(MemoryFileSystemTest, one_bit_flips_on_the_way_in_or_out) {
+  auto file = make("f", "aaaa");
+  disk_.inject({.on = FileOp::read, .effect = FileEffect::flip_bit, .bit = 9});
+  EXPECT_EQ(content("f"), "acaa");
+  EXPECT_EQ(content("f"), "aaaa") << "the file itself is whole";
+  disk_.inject({.on = FileOp::write, .effect = FileEffect::flip_bit, .bit = 1});
+  EXPECT_EQ(*file->write_at(as_bytes("aaaa"), 0), 4u);
+  EXPECT_EQ(content("f"), "caaa");
+}
+
+TEST_F(MemoryFileSystemTest, a_full_disk_takes_what_fits_and_then_nothing) {
+  auto file = make("f", "ab");
+  disk_.set_capacity(5);
+  EXPECT_EQ(*disk_.available_bytes("/"), 3u);
+  EXPECT_EQ(*file->write_at(as_bytes("0123456789"), 1), 4u);
+  EXPECT_EQ(file->write_at(as_bytes("x"), 5).code(), Code::exhausted);
+  EXPECT_EQ(file->resize(6).code(), Code::exhausted);
+  EXPECT_EQ(file->preallocate(6).code(), Code::exhausted);
+  EXPECT_EQ(content("f"), "a0123");
+  EXPECT_TRUE(file->write_at(as_bytes("y"), 0).ok()) << "old bytes can be written over";
+  EXPECT_TRUE(disk_.remove("f").ok());
+  EXPECT_EQ(*disk_.available_bytes("/"), 5u);
+}
+
+TEST_F(MemoryFileSystemTest, a_crash_loses_unsynced_bytes) {
+  auto file = make("f", "safe");
+  ASSERT_TRUE(file->sync().ok());
+  ASSERT_TRUE(disk_.sync_directory(".").ok());
+  ASSERT_TRUE(file->write_at(as_bytes("lost, and more"), 0).ok());
+  disk_.crash();
+  EXPECT_EQ(content("f"), "safe");
+  EXPECT_EQ(file->size().code(), Code::not_ready);
+  EXPECT_EQ(file->write_at(as_bytes("x"), 0).code(), Code::not_ready);
+}
+
+TEST_F(MemoryFileSystemTest, a_crash_loses_unsynced_names) {
+  ASSERT_TRUE(make("old", "1")->sync().ok());
+  ASSERT_TRUE(disk_.sync_directory(".").ok());
+  ASSERT_TRUE(make("new", "2")->sync().ok());
+  ASSERT_TRUE(disk_.rename({.source = "old", .target = "moved"}).ok());
+  disk_.crash();
+  EXPECT_EQ(content("new"), "none");
+  EXPECT_EQ(content("moved"), "none");
+  EXPECT_EQ(content("old"), "1");
+}
+
+TEST_F(MemoryFileSystemTest, a_sync_that_lies_saves_nothing) {
+  auto file = make("f", "gone");
+  ASSERT_TRUE(disk_.sync_directory(".").ok());
+  disk_.inject({.on = FileOp::sync, .effect = FileEffect::forget});
+  EXPECT_TRUE(file->sync().ok());
+  disk_.crash();
+  EXPECT_EQ(content("f"), "");
+}
+
+TEST_F(MemoryFileSystemTest, open_files_outlive_the_disk_object) {
+  std::unique_ptr<File> file;
+  {
+    MemoryFileSystem other;
+    file = std::move(other.open("f", {.writable = true, .create = true}).value());
+  }
+  EXPECT_TRUE(file->write_at(as_bytes("x"), 0).ok());
+}
+
+}  // namespace
+}  // namespace towpath::sys

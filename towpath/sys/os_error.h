@@ -1,0 +1,37 @@
+// The kernel's errno as a Status.
+//
+//   code             errno
+//   exhausted        ENOSPC EDQUOT ENOMEM EMFILE ENFILE ENOBUFS
+//   denied           EACCES EPERM EROFS
+//   not_found        ENOENT ESRCH ENXIO ENODEV ENOTDIR
+//   already_exists   EEXIST EADDRINUSE
+//   invalid_argument EINVAL EBADF ENAMETOOLONG EISDIR
+//   unsupported      EOPNOTSUPP ENOSYS ENOTTY
+//   unavailable      EAGAIN EBUSY ECONNREFUSED ETIMEDOUT
+//   peer_lost        EPIPE ECONNRESET
+//   cancelled        ECANCELED
+//   io_error         the rest
+//
+// Thread: any.
+#pragma once
+
+#include <source_location>
+#include <string>
+
+#include <towpath/core/status.h>
+#include <towpath/core/text.h>
+
+namespace towpath::sys {
+
+/// The code that a program should act on; see the table.
+Code code_of_errno(int errno_value) noexcept;
+
+/// "No space left on device (ENOSPC, 28)".
+std::string errno_text(int errno_value);
+
+/// The failure "`what`: No space left on device (ENOSPC, 28)". An empty `remedy` gets the usual one
+/// for this errno, where there is one. `errno_value` is positive.
+Status os_error(int errno_value, std::string what, std::string remedy = {},
+                std::source_location where = std::source_location::current());
+
+}  // namespace towpath::sys

@@ -1,0 +1,50 @@
+#include <cerrno>
+#include <string_view>
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <towpath/sys/os_error.h>
+#include <towpath/sys/process.h>
+#include <towpath/sys/text_file.h>
+
+namespace towpath::sys {
+
+Result<Fd> open_process(pid_t pid) {
+  Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (fd) return fd;
+  if (errno == ESRCH) return error(Code::peer_lost, cat("process ", pid, " does not exist"));
+  return os_error(errno, cat("cannot watch process ", pid));
+}
+
+bool has_ended(const Fd& process) noexcept {
+  pollfd poll{.fd = process.get(), .events = POLLIN};
+  return ::poll(&poll, 1, 0) == 1 && (poll.revents & POLLIN) != 0;
+}
+
+Result<std::uint64_t> process_start_time(pid_t pid, const std::string& proc) {
+  const std::string path = cat(proc, "/", pid, "/stat");
+  auto text = read_text_file(path);
+  // The process may end between open and read.
+  if (text.code() == Code::not_found)
+    return error(Code::peer_lost, cat("process ", pid, " does not exist")).because(text.status());
+  TOWPATH_TRY(text.status());
+  // pid (name) state ppid ...: the name may hold anything, so count from its last parenthesis,
+  // which ends field 2.
+  constexpr int kField = 22;
+  std::string_view rest = *text;
+  const std::size_t name_end = rest.rfind(')');
+  rest = name_end == std::string_view::npos ? std::string_view() : rest.substr(name_end + 1);
+  for (int field = 3; field < kField && !rest.empty(); ++field) {
+    const std::size_t start = rest.find_first_not_of(' ');
+    const std::size_t end = rest.find(' ', start);
+    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end);
+  }
+  rest = trimmed(rest);
+  const auto ticks = parse_number(rest.substr(0, rest.find(' ')));
+  if (!ticks) return error(Code::corrupt, cat("no start time in '", path, "'"));
+  return *ticks;
+}
+
+}  // namespace towpath::sys

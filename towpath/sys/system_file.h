@@ -1,0 +1,44 @@
+// A File of the kernel; made by SystemFileSystem, or around a descriptor that came from elsewhere.
+// Thread: any.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <towpath/sys/fd.h>
+#include <towpath/sys/file.h>
+
+namespace towpath::sys {
+
+class SystemFile final : public File {
+ public:
+  struct Parts {
+    Fd fd;
+    std::string path;
+    std::uint64_t alignment = 1;  ///< more than 1: opened with O_DIRECT
+    std::string direct_refusal;
+  };
+
+  explicit SystemFile(Parts parts) noexcept : parts_(std::move(parts)) {}
+
+  Result<std::size_t> read_at(ByteSpan into, std::uint64_t offset) override;
+  Result<std::size_t> write_at(ConstByteSpan from, std::uint64_t offset) override;
+  Status sync() override;
+  Result<std::uint64_t> size() override;
+  Status resize(std::uint64_t size_bytes) override;
+  Status preallocate(std::uint64_t size_bytes) override;
+  int fd() const noexcept override { return parts_.fd.get(); }
+  const std::string& path() const noexcept override { return parts_.path; }
+  bool direct() const noexcept override { return parts_.alignment > 1; }
+  const std::string& direct_refusal() const noexcept override { return parts_.direct_refusal; }
+  std::uint64_t alignment() const noexcept override { return parts_.alignment; }
+
+ private:
+  /// For file systems that cannot reserve: zeros from `from` up to `until`.
+  Status fill_with_zeros(std::uint64_t from, std::uint64_t until);
+  Status failed(const char* verb, int errno_value) const;
+
+  Parts parts_;
+};
+
+}  // namespace towpath::sys

@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <towpath/sys/direct_probe.h>
+#include <towpath/sys/system_file.h>
+#include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/child.h>
+
+namespace towpath::sys {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(SystemFileTest, preallocated_space_is_really_there) {
+  auto directory = TemporaryDirectory::create();
+  ASSERT_TRUE(directory.ok());
+  SystemFileSystem files;
+  auto file = files.open(directory->file("f"), {.writable = true, .create = true});
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->preallocate(1 << 20).ok());
+  struct stat info {};
+  ASSERT_EQ(::fstat((*file)->fd(), &info), 0);
+  EXPECT_GE(info.st_blocks * 512, 1 << 20);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(::fcntl((*file)->fd(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+}
+
+TEST(SystemFileTest, a_full_disk_is_exhausted_and_keeps_the_size) {
+  SystemFileSystem files;
+  auto full = files.open("/dev/full", {.writable = true});
+  ASSERT_TRUE(full.ok());
+  const Status status = write_exactly(**full, as_bytes("x"), 0);
+  EXPECT_EQ(status.code(), Code::exhausted);
+  EXPECT_THAT(status.to_string(), HasSubstr("stopped after 0"));
+  auto file = files.open_temporary({.where = "/dev/shm", .named = false});
+  if (!file.ok()) GTEST_SKIP() << file.status().to_string();
+  const Status vast = (*file)->preallocate(1ull << 50);
+  EXPECT_EQ(vast.code(), Code::exhausted) << vast.to_string();
+  EXPECT_EQ(*(*file)->size(), 0u);
+}
+
+TEST(SystemFileTest, a_file_system_in_memory_is_never_called_direct) {
+  SystemFileSystem files;
+  auto file = files.open_temporary({.where = "/dev/shm", .named = false, .direct = true});
+  if (!file.ok()) GTEST_SKIP() << file.status().to_string();
+  EXPECT_FALSE((*file)->direct());
+  EXPECT_FALSE((*file)->direct_refusal().empty());
+  Bytes odd(13);
+  EXPECT_EQ(*(*file)->write_at(odd, 1), 13u) << "nothing needs to be aligned";
+}
+
+TEST(SystemFileTest, the_probe_tells_what_it_looked_at) {
+  const Fd zero(::open("/dev/zero", O_RDWR | O_CLOEXEC));
+  const DirectProbe probe = probe_direct(zero.get(), true);
+  EXPECT_FALSE(probe.signal.empty());
+  EXPECT_EQ(probe.direct, probe.refusal.empty());
+}
+
+// ---- What the kernel of this machine can, and others cannot: in a child where it is refused.
+
+/// Writes behind `size_bytes` of any file fail with EFBIG.
+bool limit_files_to(rlim_t size_bytes) {
+  const rlimit limit{size_bytes, size_bytes};
+  return std::signal(SIGXFSZ, SIG_IGN) != SIG_ERR && ::setrlimit(RLIMIT_FSIZE, &limit) == 0;
+}
+
+std::unique_ptr<File> open_new(const std::string& path, bool direct = false) {
+  auto file = SystemFileSystem().open(path, {.writable = true, .create = true, .direct = direct});
+  EXPECT_TRUE(file.ok()) << file.status().to_string();
+  return std::move(*file);
+}
+
+TEST(SystemFileTest, space_that_cannot_be_reserved_is_filled_with_zeros) {
+  const auto directory = std::move(*TemporaryDirectory::create());
+  const auto body = [&] {
+    if (!testing::refuse_calls({SYS_fallocate}, EOPNOTSUPP)) GTEST_SKIP() << "no seccomp filter";
+    const auto file = open_new(directory.file("f"));
+    ASSERT_TRUE(write_exactly(*file, as_bytes("abc"), 0).ok());
+    ASSERT_TRUE(file->preallocate(200'001).ok());
+    EXPECT_EQ(*file->size(), 200'001U);
+    Bytes content(200'001, std::byte{7});
+    ASSERT_TRUE(read_exactly(*file, content, 0).ok());
+    EXPECT_EQ(std::memcmp(content.data(), "abc", 4), 0);
+    EXPECT_EQ(std::count(content.begin(), content.end(), std::byte{0}), 199'998);
+    struct stat info {};
+    ASSERT_EQ(::fstat(file->fd(), &info), 0);
+    EXPECT_GE(info.st_blocks * 512, 200'001);
+    ASSERT_TRUE(file->preallocate(10).ok());
+    EXPECT_EQ(*file->size(), 200'001U) << "never shorter";
+  };
+  EXPECT_TRUE(testing::passes_in_child(body));
+}
+
+TEST(SystemFileTest, zeros_go_past_the_alignment_of_a_direct_file) {
+  const auto directory = std::move(*TemporaryDirectory::create("/var/tmp"));
+  const auto body = [&] {
+    if (!testing::refuse_calls({SYS_fallocate}, EOPNOTSUPP)) GTEST_SKIP() << "no seccomp filter";
+    const auto file = open_new(directory.file("f"), true);
+    ASSERT_TRUE(file->preallocate(5000).ok());
+    EXPECT_EQ(*file->size(), 5000U);
+  };
+  EXPECT_TRUE(testing::passes_in_child(body));
+}
+
+TEST(SystemFileTest, zeros_that_do_not_fit_leave_the_file_as_it_was) {
+  const auto directory = std::move(*TemporaryDirectory::create());
+  const auto body = [&] {
+    if (!testing::refuse_calls({SYS_fallocate}, EOPNOTSUPP)) GTEST_SKIP() << "no seccomp filter";
+    const auto file = open_new(directory.file("f"));
+    ASSERT_TRUE(write_exactly(*file, as_bytes("abc"), 0).ok());
+    ASSERT_TRUE(limit_files_to(100'000));
+    const Status status = file->preallocate(1 << 20);
+    EXPECT_THAT(status.to_string(), HasSubstr("fill with zeros"));
+    EXPECT_EQ(*file->size(), 3U);
+  };
+  EXPECT_TRUE(testing::passes_in_child(body));
+}
+
+TEST(SystemFileTest, a_refusal_to_reserve_is_told_with_its_reason) {
+  const auto directory = std::move(*TemporaryDirectory::create());
+  const auto body = [&] {
+    if (!testing::refuse_calls({SYS_fallocate}, EIO)) GTEST_SKIP() << "no seccomp filter";
+    const auto file = open_new(directory.file("f"));
+    EXPECT_EQ(file->preallocate(4096).code(), Code::io_error);
+    EXPECT_EQ(*file->size(), 0U);
+  };
+  EXPECT_TRUE(testing::passes_in_child(body));
+}
+
+// Linux before 6.1, and file systems that do not fill STATX_DIOALIGN in: one block is tried.
+TEST(DirectProbeTest, one_block_is_tried_where_the_kernel_does_not_say) {
+  const auto directory = std::move(*TemporaryDirectory::create("/var/tmp"));
+  const auto body = [&] {
+    if (!testing::refuse_calls({SYS_statx}, ENOSYS)) GTEST_SKIP() << "no seccomp filter";
+    const Fd file(::open(directory.file("f").c_str(), O_RDWR | O_CREAT | O_DIRECT, 0600));
+    if (!file) GTEST_SKIP() << "the file system refuses O_DIRECT";
+    DirectProbe probe = probe_direct(file.get(), true);
+    if (probe.signal == "fstatfs") GTEST_SKIP() << probe.refusal;
+    EXPECT_TRUE(probe.direct) << probe.refusal;
+    EXPECT_EQ(probe.signal, "a 4096-byte write");
+    EXPECT_EQ(probe.alignment, 4096U);
+    EXPECT_EQ(::lseek(file.get(), 0, SEEK_END), 0) << "what was tried is taken back";
+    EXPECT_EQ(probe_direct(file.get(), false).signal, "a 4096-byte read");
+    ASSERT_EQ(::ftruncate(file.get(), 100), 0);
+    probe = probe_direct(file.get(), true);
+    EXPECT_TRUE(probe.direct) << probe.refusal;
+    EXPECT_EQ(probe.signal, "a 4096-byte read") << "bytes of the user are not written over";
+  };
+  EXPECT_TRUE(testing::passes_in_child(body));
+}
+
+TEST(DirectProbeTest, a_trial_that_fails_is_a_refusal_with_its_reason) {
+  const auto directory = std::move(*TemporaryDirectory::create("/var/tmp"));
+  const auto body = [&] {
+    if (!testing::refuse_calls({SYS_statx}, ENOSYS)) GTEST_SKIP() << "no seccomp filter";
+    const Fd file(::open(directory.file("f").c_str(), O_WRONLY | O_CREAT, 0600));
+    const DirectProbe read = probe_direct(file.get(), false);
+    if (read.signal == "fstatfs") GTEST_SKIP() << read.refusal;
+    EXPECT_FALSE(read.direct);
+    EXPECT_EQ(read.alignment, 1U);
+    EXPECT_THAT(read.refusal, HasSubstr("direct read fails"));
+    ASSERT_TRUE(limit_files_to(0));
+    EXPECT_THAT(probe_direct(file.get(), true).refusal, HasSubstr("direct write fails"));
+  };
+  EXPECT_TRUE(testing::passes_in_child(body));
+}
+
+TEST(TemporaryDirectoryTest, removes_itself_and_its_content) {
+  std::string path;
+  {
+    auto directory = TemporaryDirectory::create();
+    ASSERT_TRUE(directory.ok());
+    path = directory->path();
+    ASSERT_TRUE(SystemFileSystem().make_directories(directory->file("a/b")).ok());
+  }
+  EXPECT_NE(::access(path.c_str(), F_OK), 0);
+  EXPECT_EQ(TemporaryDirectory::create("/nowhere").code(), Code::not_found);
+}
+
+}  // namespace
+}  // namespace towpath::sys

@@ -1,0 +1,35 @@
+// A directory that removes itself and all that is in it, for tests and tools.
+// Thread: any.
+#pragma once
+
+#include <string>
+
+#include <towpath/core/result.h>
+
+namespace towpath::sys {
+
+class TemporaryDirectory {
+ public:
+  /// A new directory below `parent`, mode 0700. Errors: as mkdtemp(3).
+  static Result<TemporaryDirectory> create(const std::string& parent = "/tmp");
+
+  TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::move(other.path_)) {
+    other.path_.clear();
+  }
+  TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept {
+    std::swap(path_, other.path_);
+    return *this;
+  }
+  ~TemporaryDirectory();
+
+  const std::string& path() const noexcept { return path_; }
+  /// "path/name".
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;  // empty: nothing to remove
+};
+
+}  // namespace towpath::sys

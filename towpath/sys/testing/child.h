@@ -1,0 +1,66 @@
+// Tests in a child process of their own, where the kernel can be made to refuse what it grants
+// here: system calls (a seccomp filter), locked memory, being root. What is refused once cannot be
+// had again, so it must be a process that ends. For tests only. Thread: the one that forks.
+#pragma once
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <initializer_list>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace towpath::sys::testing {
+
+/// Runs `body` in a child; its failed expectations are printed, and told here as one.
+inline ::testing::AssertionResult passes_in_child(const std::function<void()>& body) {
+  constexpr unsigned kWatchdogSeconds = 120;
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child < 0) return ::testing::AssertionFailure() << "cannot fork";
+  if (child == 0) {
+    ::alarm(kWatchdogSeconds);
+    body();
+    std::fflush(nullptr);
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "the child ended with wait status " << status;
+}
+
+/// From now on, in this thread and those it starts, these system calls fail with `errno_value`.
+/// Whether that worked. See seccomp(2).
+inline bool refuse_calls(std::initializer_list<long> calls, int errno_value) {
+  std::vector<sock_filter> program{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  for (const long call : calls) {
+    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<__u32>(call), 0, 1));
+    program.push_back(
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<__u32>(errno_value)));
+  }
+  program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0;
+}
+
+/// From now on a user without rights, who may lock `size_bytes` of memory. Whether that worked.
+inline bool become_nobody(rlim_t size_bytes) {
+  constexpr unsigned kNobody = 65534;
+  const rlimit limit{size_bytes, size_bytes};
+  if (::setrlimit(RLIMIT_MEMLOCK, &limit) != 0) return false;
+  if (::geteuid() != 0) return true;
+  return ::setresgid(kNobody, kNobody, kNobody) == 0 && ::setresuid(kNobody, kNobody, kNobody) == 0;
+}
+
+}  // namespace towpath::sys::testing
