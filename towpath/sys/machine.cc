@@ -1,0 +1,203 @@
+#include <charconv>
+
+#include <towpath/core/text.h>
+#include <towpath/sys/machine.h>
+#include <towpath/sys/memfd.h>
+#include <towpath/sys/numa.h>
+#include <towpath/sys/process.h>
+#include <towpath/sys/text_file.h>
+#include <towpath/sys/uring.h>
+
+namespace towpath::sys {
+namespace {
+
+constexpr std::uint64_t kEnoughLockedBytes = 64ull << 20;  // registered buffers of a small agent
+constexpr std::uint64_t kEnoughSharedBytes = 64ull << 20;  // what containers get by default
+
+struct Judged {
+  Verdict verdict = Verdict::unknown;
+  std::string reason;
+  std::string remedy;
+};
+
+Finding judge(Finding question, Judged judged) {
+  question.verdict = judged.verdict;
+  question.reason = std::move(judged.reason);
+  question.remedy = std::move(judged.remedy);
+  return question;
+}
+
+/// Asks the text at `question.source`; unreadable is unknown.
+template <typename Judge>
+Finding ask_text(Finding question, Judge judge_text) {
+  const auto text = read_text_file(question.source);
+  if (!text.ok())
+    return judge(std::move(question), {.reason = std::string(text.status().message())});
+  Judged judged = judge_text(std::string_view(*text));
+  return judge(std::move(question), std::move(judged));
+}
+
+Judged not_understood(std::string_view text) {
+  return {.reason = cat("'", printable(trimmed(text)), "' is not understood")};
+}
+
+Judged judge_kernel(std::string_view text) {
+  unsigned major = 0, minor = 0;
+  const char* const end = text.data() + text.size();
+  const auto dot = std::from_chars(text.data(), end, major);
+  if (dot.ec != std::errc() || dot.ptr == end || *dot.ptr != '.') return not_understood(text);
+  if (std::from_chars(dot.ptr + 1, end, minor).ec != std::errc()) return not_understood(text);
+  const bool enough = major > 5 || (major == 5 && minor >= 19);
+  return {.verdict = enough ? Verdict::yes : Verdict::degraded,
+          .reason = cat("Linux ", printable(trimmed(text)), enough ? "" : " is older than 5.19"),
+          .remedy = enough ? "" : "use Linux 5.19 or newer; without, files go through threads"};
+}
+
+Judged judge_locked_memory(std::string_view limits) {
+  const auto line = line_after(limits, "Max locked memory");
+  const std::string_view rest = line ? trimmed(*line) : std::string_view();
+  const std::string_view soft = rest.substr(0, rest.find(' '));
+  if (soft == "unlimited") return {.verdict = Verdict::yes, .reason = "unlimited"};
+  const auto bytes = parse_number(soft);
+  if (!bytes) return {.reason = "the limit of locked memory is not among the limits"};
+  const bool enough = *bytes >= kEnoughLockedBytes;
+  return {.verdict = enough ? Verdict::yes : Verdict::degraded,
+          .reason = cat("limited to ", format_bytes(*bytes)),
+          .remedy = enough ? ""
+                           : "ulimit -l unlimited (LimitMEMLOCK=infinity, --ulimit memlock=-1); "
+                             "without, large buffers are not registered (root is exempt)"};
+}
+
+Judged judge_huge_pages(std::string_view meminfo) {
+  const auto total = line_after(meminfo, "HugePages_Total:");
+  const auto free = line_after(meminfo, "HugePages_Free:");
+  const auto total_pages = total ? parse_number(*total) : std::nullopt;
+  const auto free_pages = free ? parse_number(*free) : std::nullopt;
+  if (!total_pages || !free_pages) return {.reason = "this kernel tells of no huge pages"};
+  const bool some = *free_pages > 0;
+  return {.verdict = some ? Verdict::yes : Verdict::degraded,
+          .reason = cat(*free_pages, " of ", *total_pages, " reserved pages are free"),
+          .remedy = some ? "" : "sysctl vm.nr_hugepages=N; without, ordinary pages are used"};
+}
+
+Judged judge_transparent(std::string_view text) {
+  if (text.find("[always]") != std::string_view::npos)
+    return {.verdict = Verdict::yes, .reason = "always"};
+  if (text.find("[madvise]") != std::string_view::npos)
+    return {.verdict = Verdict::yes, .reason = "for memory that asks for them (madvise)"};
+  if (text.find("[never]") != std::string_view::npos)
+    return {.verdict = Verdict::degraded,
+            .reason = "never",
+            .remedy = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"};
+  return not_understood(text);
+}
+
+}  // namespace
+
+Finding probe_kernel(const MachineRoot& root) {
+  return ask_text({.question = "Is the kernel new enough?",
+                   .signal = "its release, against 5.19",
+                   .source = root.proc + "/sys/kernel/osrelease"},
+                  judge_kernel);
+}
+
+Finding probe_locked_memory(const MachineRoot& root) {
+  return ask_text({.question = "Can enough memory be pinned?",
+                   .signal = cat("RLIMIT_MEMLOCK, against ", format_bytes(kEnoughLockedBytes)),
+                   .source = root.proc + "/self/limits"},
+                  judge_locked_memory);
+}
+
+Finding probe_shared_memory(FileSystem& files, const MachineRoot& root) {
+  Finding question{.question = "Is there space for named shared memory?",
+                   .signal = cat("free bytes, against ", format_bytes(kEnoughSharedBytes)),
+                   .source = root.shared_memory};
+  const auto free = files.available_bytes(root.shared_memory);
+  if (!free.ok())
+    return judge(std::move(question), {.verdict = Verdict::degraded,
+                                       .reason = std::string(free.status().message()),
+                                       .remedy = "mount a tmpfs there; memfds need none"});
+  const bool enough = *free >= kEnoughSharedBytes;
+  return judge(std::move(question),
+               {.verdict = enough ? Verdict::yes : Verdict::degraded,
+                .reason = cat(format_bytes(*free), " free"),
+                .remedy = enough ? "" : "enlarge it (docker run --shm-size); memfds need none"});
+}
+
+Finding probe_memfd() {
+  Finding question{.question = "Can processes share memory that none can cut short?",
+                   .signal = "memfd_create(2) with its size sealed",
+                   .source = "the kernel"};
+  const auto memfd = create_sealed_memfd("towpath-probe", 4096);
+  const Status status = memfd.ok() ? check_sealed(memfd->get(), 4096) : memfd.status();
+  if (!status.ok())
+    return judge(std::move(question), {.verdict = Verdict::no,
+                                       .reason = std::string(status.message()),
+                                       .remedy = std::string(status.remedy())});
+  return judge(std::move(question), {.verdict = Verdict::yes, .reason = "a sealed memfd was made"});
+}
+
+Finding probe_huge_pages(const MachineRoot& root) {
+  return ask_text({.question = "Are huge pages reserved?",
+                   .signal = "HugePages_Total and HugePages_Free",
+                   .source = root.proc + "/meminfo"},
+                  judge_huge_pages);
+}
+
+Finding probe_transparent_huge_pages(const MachineRoot& root) {
+  return ask_text({.question = "Does the kernel make huge pages by itself?",
+                   .signal = "transparent_hugepage/enabled",
+                   .source = root.sys + "/kernel/mm/transparent_hugepage/enabled"},
+                  judge_transparent);
+}
+
+Finding probe_numa(const MachineRoot& root) {
+  Finding question{.question = "Which memory is near which processors?",
+                   .signal = "the nodes that are online",
+                   .source = root.sys + "/devices/system/node"};
+  const auto nodes = numa_nodes(root.sys);
+  if (!nodes.ok())
+    return judge(std::move(question), {.reason = std::string(nodes.status().message())});
+  std::string reason = cat(nodes->size(), nodes->size() == 1 ? " node" : " nodes");
+  for (const NumaNode& node : *nodes)
+    reason += cat("; node ", node.id, ": ", node.cpus.size(), " processors, ",
+                  format_bytes(node.memory_bytes));
+  return judge(std::move(question), {.verdict = Verdict::yes, .reason = std::move(reason)});
+}
+
+Finding probe_direct_io(FileSystem& files, const std::string& directory) {
+  Finding question{.question = cat("Can files in ", printable(directory, 256),
+                                   " be read and written past the page cache?"),
+                   .signal = "open(O_DIRECT), then statx(STATX_DIOALIGN) or a 4096-byte trial",
+                   .source = directory};
+  const auto file = files.open_temporary({.where = directory, .named = false, .direct = true});
+  if (!file.ok())
+    return judge(std::move(question), {.reason = std::string(file.status().message()),
+                                       .remedy = std::string(file.status().remedy())});
+  if ((*file)->direct())
+    return judge(
+        std::move(question),
+        {.verdict = Verdict::yes, .reason = cat("aligned to ", (*file)->alignment(), " bytes")});
+  return judge(std::move(question),
+               {.verdict = Verdict::degraded,
+                .reason = (*file)->direct_refusal(),
+                .remedy = "use a directory on a local disk; without, the page cache is used"});
+}
+
+std::vector<Finding> probe_machine(FileSystem& files, const std::vector<std::string>& directories,
+                                   const MachineRoot& root) {
+  std::vector<Finding> findings{probe_kernel(root)};
+  for (Finding& finding : probe_ring()) findings.push_back(std::move(finding));
+  findings.push_back(probe_locked_memory(root));
+  findings.push_back(probe_memfd());
+  findings.push_back(probe_process_memory(root.proc));
+  findings.push_back(probe_shared_memory(files, root));
+  findings.push_back(probe_huge_pages(root));
+  findings.push_back(probe_transparent_huge_pages(root));
+  findings.push_back(probe_numa(root));
+  for (const std::string& directory : directories)
+    findings.push_back(probe_direct_io(files, directory));
+  return findings;
+}
+
+}  // namespace towpath::sys
