@@ -1,0 +1,74 @@
+// Encoder: writes the fields of a message by its schema (schema.h). Equal values put in equal order
+// give equal bytes, on every machine.
+//
+//   Encoder card(kCardSchema);
+//   card.put_text(kName, name);
+//   for (const Region& region : regions)
+//     card.put_nested(kRegion, [&](Encoder& out) { out.put_number(kLength, region.length); });
+//   TOWPATH_TRY(const Bytes payload, std::move(card).finish());
+//
+// What the schema does not allow is remembered; finish() tells it, so no put needs a check.
+// A field's bytes: docs/formats/fields.md. Thread: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <towpath/core/bytes.h>
+#include <towpath/core/result.h>
+#include <towpath/wire/schema.h>
+
+namespace towpath::wire {
+
+class Encoder {
+ public:
+  /// The schema must outlive the encoder (constants do).
+  explicit Encoder(const Schema& schema) noexcept
+      : root_(this), tally_(schema, Tally::Side::writing, 0) {}
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+
+  void reserve(std::size_t size_bytes) { root_->bytes_.reserve(size_bytes); }
+
+  void put_number(Tag tag, std::uint64_t value);
+  void put_bytes(Tag tag, ConstByteSpan value);
+  void put_text(Tag tag, std::string_view value) { put_bytes(tag, as_bytes(value)); }
+
+  /// Calls `write(Encoder&)`, which puts the fields inside; not if the encoder has failed already.
+  template <typename Write>
+  void put_nested(Tag tag, Write&& write) {
+    const FieldRule* rule = begin_nested(tag);
+    if (rule == nullptr) return;
+    Encoder inner(*rule->nested, *this);
+    write(inner);
+    end_nested(*rule, inner);
+  }
+
+  /// The payload, to be sealed (envelope.h). Only of the encoder that put_nested() did not make.
+  /// Errors: the first of invalid_argument (unknown tag, another kind, a field too often or
+  /// missing), out_of_range (over the rule's max).
+  Result<Bytes> finish() &&;
+
+ private:
+  Encoder(const Schema& schema, const Encoder& outer) noexcept
+      : root_(outer.root_),
+        tally_(schema, Tally::Side::writing, outer.tally_.depth() + 1),
+        begin_(outer.root_->bytes_.size()) {}
+
+  Bytes& out() noexcept { return root_->bytes_; }
+  /// Writes a field's tag and kind. Null, and nothing written, when it may not stand there.
+  const FieldRule* begin_field(Tag tag, Kind kind, std::uint64_t amount);
+  const FieldRule* begin_nested(Tag tag);
+  void end_nested(const FieldRule& rule, const Encoder& inner);
+  /// Keeps the first failure; false when there is one.
+  bool keep(const Status& status);
+
+  Encoder* root_;  ///< holds the bytes and the failure; itself unless nested
+  Tally tally_;
+  std::size_t begin_ = 0;  ///< where its fields begin in the root's bytes
+  Bytes bytes_;
+  Status failure_;
+};
+
+}  // namespace towpath::wire

@@ -1,0 +1,135 @@
+// The streaming state of XXH3 on the stack is part of xxHash's interface under this name.
+#define XXH_STATIC_LINKING_ONLY  // NOLINT(readability-identifier-naming): xxHash's name
+#include <algorithm>
+#include <string_view>
+
+#include <xxhash.h>
+
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/wire/envelope.h>
+#include <towpath/wire/little_endian.h>
+
+namespace towpath::wire {
+
+namespace {
+
+constexpr std::string_view kMagic = "TOWP";
+constexpr std::size_t kVersionAt = 4;
+constexpr std::size_t kHeaderLengthAt = 6;
+constexpr std::size_t kTypeAt = 8;
+constexpr std::size_t kMessageVersionAt = 10;
+constexpr std::size_t kReservedAt = 12;
+constexpr std::size_t kPayloadLengthAt = 16;
+constexpr std::size_t kChecksumAt = 24;
+
+template <typename T>
+T at(ConstByteSpan bytes, std::size_t offset) {
+  return load<T>(bytes.subspan(offset));
+}
+
+/// Over every byte except the checksum's own.
+std::uint64_t checksum_of(ConstByteSpan envelope) {
+  const ConstByteSpan before = envelope.first(kChecksumAt);
+  const ConstByteSpan after = envelope.subspan(kHeaderBytes);
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_64bits_reset(&state);
+  XXH3_64bits_update(&state, before.data(), before.size());
+  XXH3_64bits_update(&state, after.data(), after.size());
+  return XXH3_64bits_digest(&state);
+}
+
+Status check_frame(ConstByteSpan bytes) {
+  if (bytes.size() < kHeaderBytes)
+    return error(Code::corrupt,
+                 cat("an envelope cut short: ", bytes.size(), " bytes of at least ", kHeaderBytes));
+  TOWPATH_TRY(check_beginning(bytes));
+  const auto version = at<std::uint16_t>(bytes, kVersionAt);
+  if (version == 0) return error(Code::corrupt, "envelope version 0");
+  if (version > kEnvelopeVersion)
+    return error(Code::unsupported,
+                 cat("envelope version ", version, "; this side knows up to ", kEnvelopeVersion),
+                 "upgrade this side");
+  const auto header_bytes = at<std::uint16_t>(bytes, kHeaderLengthAt);
+  if (header_bytes < kHeaderBytes || header_bytes > kMaxHeaderBytes)
+    return error(Code::corrupt, cat("an envelope's header of ", header_bytes, " bytes, not ",
+                                    kHeaderBytes, " to ", kMaxHeaderBytes));
+  const auto reserved = at<std::uint32_t>(bytes, kReservedAt);
+  if (reserved != 0)
+    return error(Code::corrupt, cat("an envelope's reserved word is ", hex(reserved), ", not 0"));
+  return {};
+}
+
+Status check_kind(const MessageKind& kind, const OpenLimits& limits) {
+  if (kind.type != limits.type)
+    return error(
+        Code::invalid_argument,
+        cat("a message of type ", name_of(kind.type), " (", static_cast<std::uint16_t>(kind.type),
+            ") where a ", name_of(limits.type), " is expected"),
+        "pass these bytes to the reader of their type");
+  if (kind.version == 0) return error(Code::corrupt, cat(name_of(kind.type), " version 0"));
+  if (kind.version > limits.max_version)
+    return error(Code::unsupported,
+                 cat(name_of(kind.type), " version ", kind.version, "; this side knows up to ",
+                     limits.max_version),
+                 "upgrade this side");
+  return {};
+}
+
+}  // namespace
+
+Bytes seal(MessageKind kind, ConstByteSpan payload) {
+  Bytes sealed(kHeaderBytes + payload.size());
+  const ByteSpan out(sealed);
+  std::ranges::copy(as_bytes(kMagic), out.begin());
+  store(out.subspan(kVersionAt), kEnvelopeVersion);
+  store(out.subspan(kHeaderLengthAt), static_cast<std::uint16_t>(kHeaderBytes));
+  store(out.subspan(kTypeAt), static_cast<std::uint16_t>(kind.type));
+  store(out.subspan(kMessageVersionAt), kind.version);
+  store(out.subspan(kPayloadLengthAt), static_cast<std::uint64_t>(payload.size()));
+  std::ranges::copy(payload, out.subspan(kHeaderBytes).begin());
+  store(out.subspan(kChecksumAt), checksum_of(sealed));
+  return sealed;
+}
+
+Status check_beginning(ConstByteSpan bytes) {
+  const std::string_view magic = as_text(bytes.first(std::min(bytes.size(), kMagic.size())));
+  if (kMagic.starts_with(magic)) return {};
+  return error(Code::corrupt,
+               cat("not an envelope: it begins with '", printable(magic), "', not TOWP"),
+               "check that the other side speaks Towpath");
+}
+
+Result<Header> read_header(ConstByteSpan bytes, const OpenLimits& limits) {
+  TOWPATH_TRY(check_frame(bytes));
+  const Header header{.kind = {.type = static_cast<MessageType>(at<std::uint16_t>(bytes, kTypeAt)),
+                               .version = at<std::uint16_t>(bytes, kMessageVersionAt)},
+                      .header_bytes = at<std::uint16_t>(bytes, kHeaderLengthAt),
+                      .payload_bytes = at<std::uint64_t>(bytes, kPayloadLengthAt)};
+  TOWPATH_TRY(check_kind(header.kind, limits));
+  // A limit near the top of the range must not let total_bytes() wrap.
+  if (header.payload_bytes > limits.max_payload_bytes ||
+      !checked_add(header.header_bytes, header.payload_bytes))
+    return error(Code::out_of_range,
+                 cat("a ", name_of(header.kind.type), " of ", header.payload_bytes,
+                     " bytes; this side takes up to ", limits.max_payload_bytes));
+  return header;
+}
+
+Result<Message> open(ConstByteSpan bytes, const OpenLimits& limits) {
+  TOWPATH_TRY(const Header header, read_header(bytes, limits));
+  if (header.total_bytes() != bytes.size())
+    return error(Code::corrupt, cat("a ", name_of(header.kind.type), " says ", header.total_bytes(),
+                                    " bytes, but ", bytes.size(), " are here"));
+  const auto told = at<std::uint64_t>(bytes, kChecksumAt);
+  if (const auto found = checksum_of(bytes); found != told)
+    return error(Code::corrupt,
+                 cat("a ", name_of(header.kind.type), " of ", bytes.size(), " bytes has checksum ",
+                     hex(found), ", but says ", hex(told)),
+                 "have it sent, or written, again");
+  return Message{.kind = header.kind,
+                 .payload = bytes.subspan(static_cast<std::size_t>(header.header_bytes))};
+}
+
+}  // namespace towpath::wire

@@ -1,0 +1,77 @@
+// The envelope around every message: what it is, how long it is, and a checksum over all of it.
+//
+//   offset 0        4          6          8          10         12          16          24
+//   +---------------+----------+----------+----------+----------+-----------+-----------+----------+
+//   | "TOWP"        | envelope | header   | message  | message  | 0         | payload   | checksum
+//   | |               | version  | length   | type     | version  |           | length    | XXH3-64
+//   |
+//   +---------------+----------+----------+----------+----------+-----------+-----------+----------+
+//     4 bytes         u16        u16        u16        u16        u32         u64         u64
+//
+// Numbers are little-endian. The payload follows the header; the checksum covers every other byte
+// of both. docs/formats/envelope.md says more. The checksum finds accidents, not forgery: whoever
+// may write to the socket or the disk may write a valid envelope.
+// Thread: any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <towpath/core/bytes.h>
+#include <towpath/core/result.h>
+#include <towpath/wire/message_types.h>
+
+namespace towpath::wire {
+
+/// The header that this version writes. A later one may be longer, up to kMaxHeaderBytes.
+inline constexpr std::size_t kHeaderBytes = 32;
+inline constexpr std::size_t kMaxHeaderBytes = 256;
+inline constexpr std::uint16_t kEnvelopeVersion = 1;
+
+struct MessageKind {
+  MessageType type = MessageType::card;
+  std::uint16_t version = 1;  ///< never 0
+
+  friend bool operator==(const MessageKind&, const MessageKind&) = default;
+};
+
+/// What a reader is prepared to take.
+struct OpenLimits {
+  MessageType type = MessageType::card;
+  std::uint16_t max_version = 1;
+  std::uint64_t max_payload_bytes = 0;
+};
+
+/// What the first kHeaderBytes say. Not yet proven: the checksum covers the payload too.
+struct Header {
+  MessageKind kind;
+  std::uint64_t header_bytes = 0;
+  std::uint64_t payload_bytes = 0;
+
+  std::uint64_t total_bytes() const noexcept { return header_bytes + payload_bytes; }
+};
+
+struct Message {
+  MessageKind kind;
+  ConstByteSpan payload;  ///< part of the span that was opened, and as long-lived
+};
+
+/// The payload in an envelope. Equal arguments give equal bytes, on every machine.
+Bytes seal(MessageKind kind, ConstByteSpan payload);
+
+/// Whether more bytes after these could make them an envelope: for the reader of a stream, which
+/// hears garbage before a whole header of it has come. Errors: corrupt.
+Status check_beginning(ConstByteSpan bytes);
+
+/// Reads the header, for a reader of a stream that must know how much to expect, and bounds it.
+/// `bytes` may hold more than the header.
+/// Errors: corrupt (short, not an envelope), unsupported (a newer version), invalid_argument
+/// (another type of message), out_of_range (a payload over the limit).
+Result<Header> read_header(ConstByteSpan bytes, const OpenLimits& limits);
+
+/// Takes a whole envelope, neither shorter nor longer than it says, and proves it by its checksum.
+/// Cost: one pass over the bytes; no allocation. Errors: as read_header(); corrupt also for a
+/// length or checksum that does not match.
+Result<Message> open(ConstByteSpan bytes, const OpenLimits& limits);
+
+}  // namespace towpath::wire

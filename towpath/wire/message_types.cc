@@ -1,0 +1,20 @@
+#include <towpath/wire/message_types.h>
+
+namespace towpath::wire {
+
+std::string_view name_of(MessageType type) noexcept {
+  switch (type) {
+    case MessageType::card: return "card";
+    case MessageType::notification: return "notification";
+    case MessageType::layout: return "layout";
+    case MessageType::block_header: return "block_header";
+    case MessageType::peer_hello: return "peer_hello";
+    case MessageType::rendezvous_frame: return "rendezvous_frame";
+    case MessageType::connection_info: return "connection_info";
+    case MessageType::replay_control: return "replay_control";
+    case MessageType::memory_key: return "memory_key";
+  }
+  return "unknown";
+}
+
+}  // namespace towpath::wire

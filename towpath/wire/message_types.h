@@ -1,0 +1,28 @@
+// What an envelope can hold, as numbers that lie on disks and cross to other versions.
+//
+// Never renumber, never reuse; append. A message also has a version of its own (envelope.h): it
+// grows only when an old reader must refuse the whole message; a new field needs no new version.
+// Thread: immutable.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace towpath::wire {
+
+enum class MessageType : std::uint16_t {
+  card = 1,              ///< what an agent tells its peers about itself
+  notification = 2,      ///< a user's message, bound to a transfer or alone
+  layout = 3,            ///< the geometry of a KV cache
+  block_header = 4,      ///< what stands before a block on disk
+  peer_hello = 5,        ///< the first words of two agents on a connection
+  rendezvous_frame = 6,  ///< a request or reply of a rendezvous
+  connection_info = 7,   ///< how one backend of an agent is reached: a part of its card
+  replay_control = 8,    ///< what the processes of `towpath replay` say to each other
+  memory_key = 9,        ///< how one backend of an agent reaches a region: a part of its card
+};
+
+/// The enumerator's own name; "unknown" for a value that this version does not know.
+std::string_view name_of(MessageType type) noexcept;
+
+}  // namespace towpath::wire
