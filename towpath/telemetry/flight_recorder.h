@@ -1,0 +1,95 @@
+// FlightRecorder: the last few thousand small facts, to be read after something went wrong.
+//
+// A ring of fixed records in memory that the caller passes in, so that it can be shared with
+// another process and outlive the one that crashed. Recording costs one claimed cache line and a
+// clock read; it never waits, allocates or calls the kernel. Not a log: codes and numbers only, the
+// oldest are overwritten. Names that the numbers stand for (peers, backends) lie in a table in
+// front of the ring. flight_log.h reads a copy of it; docs/formats/flight.md draws it.
+//
+// A slot's sequence is 0 when unused, 2 x ticket + 1 while ticket is being written, and
+// 2 x ticket + 2 when its record is whole; readers believe whole records whose check word is right.
+// A writer that finds its slot being written, because it was overtaken by a full round, drops its
+// record and counts that. A process killed in the middle of a record costs that one slot for the
+// life of the ring.
+// Thread: any, and any process that maps the memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <towpath/core/bytes.h>
+#include <towpath/core/clock.h>
+#include <towpath/core/result.h>
+
+namespace towpath::telemetry {
+
+struct FlightRecord {
+  using Args = std::array<std::uint64_t, 4>;
+
+  std::uint64_t ticket = 0;  ///< counts all records of the ring; gaps were dropped or overwritten
+  Instant at;
+  std::uint32_t what = 0;  ///< a code of the caller's; flight_events.h has the agent's
+  std::uint32_t who = 0;   ///< which of several speakers: a name of add_name(), or the caller's own
+  Args args{};
+
+  friend bool operator==(const FlightRecord&, const FlightRecord&) = default;
+};
+
+/// Whose ring it is: what a reader must know to tell one crash from another.
+struct FlightOwner {
+  std::uint64_t process = 0;  ///< its id
+};
+
+class FlightRecorder {
+ public:
+  static constexpr std::size_t kSlotBytes = 64;
+  static constexpr std::size_t kNames = 256;
+  static constexpr std::size_t kMaxNameBytes = 56;  ///< longer names are cut
+  static constexpr std::size_t kHeaderBytes = 128 + kNames * 64;
+  static constexpr std::size_t bytes_for(std::size_t records) noexcept {
+    return kHeaderBytes + records * kSlotBytes;
+  }
+
+  /// Makes an empty ring of `memory`, which stays the caller's and must outlive the recorder.
+  /// Whatever it held is overwritten.
+  /// Errors: invalid_argument (not aligned to 64 bytes, or no room for one record).
+  static Result<FlightRecorder> format(ByteSpan memory, const Clock& clock,
+                                       const FlightOwner& owner = {});
+  /// Joins a ring that was made by format(), perhaps by another process.
+  /// Errors: invalid_argument as above; corrupt (not a ring, or longer than `memory`); unsupported
+  /// (made by another version).
+  static Result<FlightRecorder> attach(ByteSpan memory, const Clock& clock);
+
+  /// Returns the record's ticket, whether or not it had to be dropped.
+  std::uint64_t record(std::uint32_t what, const FlightRecord::Args& args = {},
+                       std::uint32_t who = 0) noexcept;
+  /// As record(), at a moment that the caller knows already; `entry.ticket` is not looked at.
+  std::uint64_t record_at(const FlightRecord& entry) noexcept;
+
+  /// Puts a name into the table and returns its number, from 1 on; 0 when the table is full. Names
+  /// are not compared: keep the number.
+  std::uint32_t add_name(std::string_view name) noexcept;
+
+  /// The whole records, oldest first.
+  std::vector<FlightRecord> dump() const;
+  std::size_t capacity() const noexcept { return capacity_; }
+  /// Records given up because a slower writer held the slot.
+  std::uint64_t dropped() const noexcept;
+
+ private:
+  struct Header;
+  struct Name;
+  struct Slot;
+  FlightRecorder(Header* header, std::size_t capacity, const Clock& clock) noexcept;
+
+  Header* header_;
+  Name* names_;
+  Slot* slots_;
+  std::size_t capacity_;  // our own copy: the one in shared memory is not believed twice
+  const Clock* clock_;
+};
+
+}  // namespace towpath::telemetry
