@@ -1,0 +1,55 @@
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <ctime>
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <towpath/core/check.h>
+#include <towpath/run/futex.h>
+
+namespace towpath::run {
+
+namespace {
+
+using Word = std::atomic<std::uint32_t>;
+static_assert(Word::is_always_lock_free && sizeof(Word) == 4, "the kernel reads it as a u32");
+
+int operation(int base, FutexScope scope) {
+  return scope == FutexScope::private_to_process ? base | FUTEX_PRIVATE_FLAG : base;
+}
+
+timespec to_timespec(Instant at) {
+  const std::int64_t nanoseconds = std::max<std::int64_t>(at.nanoseconds, 0);
+  return {.tv_sec = nanoseconds / 1'000'000'000, .tv_nsec = nanoseconds % 1'000'000'000};
+}
+
+}  // namespace
+
+FutexWait futex_wait(const Word& word, std::uint32_t expected,
+                     const FutexOptions& options) noexcept {
+  const timespec at = to_timespec(options.deadline.at());
+  const timespec* until = options.deadline.is_never() ? nullptr : &at;
+  const long answer = syscall(SYS_futex, &word, operation(FUTEX_WAIT_BITSET, options.scope),
+                              expected, until, nullptr, FUTEX_BITSET_MATCH_ANY);
+  if (answer == 0) return FutexWait::woken;
+  switch (errno) {
+    case EAGAIN: return FutexWait::changed;
+    case ETIMEDOUT: return FutexWait::timed_out;
+    case EINTR: return FutexWait::woken;  // a signal; the caller looks again
+    default: break;
+  }
+  check_failed("futex wait", "the word is not mapped or not aligned", __FILE__, __LINE__);
+}
+
+std::uint32_t futex_wake(const Word& word, std::uint32_t count, FutexScope scope) noexcept {
+  const auto limit = static_cast<int>(std::min<std::uint32_t>(count, INT_MAX));
+  const long woken =
+      syscall(SYS_futex, &word, operation(FUTEX_WAKE, scope), limit, nullptr, nullptr, 0);
+  // A shared word can be unmapped already by a sleeper that saw the change: nobody is left to wake.
+  return woken < 0 ? 0 : static_cast<std::uint32_t>(woken);
+}
+
+}  // namespace towpath::run

@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+
+#include <sys/epoll.h>
+
+#include <towpath/core/check.h>
+#include <towpath/core/text.h>
+#include <towpath/run/poller.h>
+#include <towpath/sys/os_error.h>
+
+namespace towpath::run {
+
+namespace {
+
+epoll_event to_epoll(std::uint64_t tag, Interest interest) {
+  epoll_event event{};
+  if (interest.readable) event.events |= EPOLLIN | EPOLLRDHUP;
+  if (interest.writable) event.events |= EPOLLOUT;
+  event.data.u64 = tag;
+  return event;
+}
+
+PollEvent from_epoll(const epoll_event& event) {
+  return {.tag = event.data.u64,
+          .readable = (event.events & (EPOLLIN | EPOLLRDHUP)) != 0,
+          .writable = (event.events & EPOLLOUT) != 0,
+          .broken = (event.events & (EPOLLHUP | EPOLLERR)) != 0};
+}
+
+// Rounded up, so that a loop around wait() does not spin through the last part of a millisecond.
+int to_milliseconds(Duration timeout) {
+  if (timeout <= Duration::zero()) return 0;
+  if (timeout == Duration::max()) return -1;
+  const auto milliseconds = timeout.count() / 1'000'000 + (timeout.count() % 1'000'000 != 0);
+  return static_cast<int>(std::min<std::int64_t>(milliseconds, INT_MAX));
+}
+
+}  // namespace
+
+Result<Poller> Poller::open() {
+  sys::Fd fd(epoll_create1(EPOLL_CLOEXEC));
+  if (!fd) return sys::os_error(errno, "cannot make an epoll instance");
+  return Poller(std::move(fd));
+}
+
+Status Poller::add(int fd, std::uint64_t tag, Interest interest) {
+  epoll_event event = to_epoll(tag, interest);
+  if (epoll_ctl(fd_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+  if (errno == EPERM)
+    return error(Code::invalid_argument, cat("descriptor ", fd, " cannot be watched"),
+                 "watch sockets, pipes and eventfds; files are always ready");
+  return sys::os_error(errno, cat("cannot watch descriptor ", fd));
+}
+
+Status Poller::modify(int fd, std::uint64_t tag, Interest interest) {
+  epoll_event event = to_epoll(tag, interest);
+  if (epoll_ctl(fd_.get(), EPOLL_CTL_MOD, fd, &event) == 0) return {};
+  return sys::os_error(errno, cat("cannot change the watch of descriptor ", fd));
+}
+
+Status Poller::remove(int fd) {
+  if (epoll_ctl(fd_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0) return {};
+  return sys::os_error(errno, cat("cannot end the watch of descriptor ", fd));
+}
+
+std::span<const PollEvent> Poller::wait(Duration timeout) noexcept {
+  std::array<epoll_event, kMaxEvents> ready;
+  const int count =
+      epoll_wait(fd_.get(), ready.data(), static_cast<int>(kMaxEvents), to_milliseconds(timeout));
+  TOWPATH_CHECK(count >= 0 || errno == EINTR, "epoll_wait refuses its own descriptor");
+  const auto told = static_cast<std::size_t>(std::max(count, 0));
+  std::transform(ready.begin(), ready.begin() + told, events_.begin(), from_epoll);
+  return std::span(events_).first(told);
+}
+
+}  // namespace towpath::run

@@ -1,0 +1,60 @@
+// Poller: waits for many descriptors at once (epoll).
+//
+// Level-triggered: what is not dealt with is told again. A poller's own fd() is readable while it
+// has events, so pollers nest: an agent's wait_fd() is one of these.
+// Invariants: it owns no descriptor but its own; remove one before closing it.
+// Thread: add, modify, remove any; wait() one at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include <towpath/core/clock.h>
+#include <towpath/core/result.h>
+#include <towpath/sys/fd.h>
+
+namespace towpath::run {
+
+struct Interest {
+  bool readable = true;
+  bool writable = false;
+};
+
+struct PollEvent {
+  std::uint64_t tag = 0;  ///< as given to add() or modify()
+  bool readable = false;  ///< also at the end of a stream: the next read tells
+  bool writable = false;
+  bool broken = false;  ///< hung up or failed; told whatever the interest
+};
+
+class Poller {
+ public:
+  /// Errors: exhausted (no descriptor is free).
+  static Result<Poller> open();
+
+  /// Watches `fd`, which stays the caller's. Errors: already_exists, invalid_argument (a kind that
+  /// cannot be watched, such as a file), exhausted (the user's limit of watches).
+  Status add(int fd, std::uint64_t tag, Interest interest = {});
+  /// Errors: not_found.
+  Status modify(int fd, std::uint64_t tag, Interest interest);
+  /// Errors: not_found.
+  Status remove(int fd);
+
+  /// Up to kMaxEvents of what is ready, after at most `timeout`: zero polls, Duration::max() waits
+  /// without end. Empty on a timeout, and when a signal came. Timeouts are rounded up to whole
+  /// milliseconds of real time; for finer ones watch a TimerFd. The span lives until the next call.
+  std::span<const PollEvent> wait(Duration timeout) noexcept;
+
+  int fd() const noexcept { return fd_.get(); }
+
+  static constexpr std::size_t kMaxEvents = 64;
+
+ private:
+  explicit Poller(sys::Fd fd) noexcept : fd_(std::move(fd)) {}
+
+  sys::Fd fd_;
+  std::array<PollEvent, kMaxEvents> events_{};
+};
+
+}  // namespace towpath::run
