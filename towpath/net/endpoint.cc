@@ -1,0 +1,88 @@
+#include <cerrno>
+#include <cstring>
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <towpath/core/text.h>
+#include <towpath/net/endpoint.h>
+#include <towpath/sys/fd.h>
+#include <towpath/sys/os_error.h>
+
+namespace towpath::net {
+
+namespace {
+
+struct FreeList {
+  void operator()(addrinfo* list) const noexcept { freeaddrinfo(list); }
+};
+using AddressList = std::unique_ptr<addrinfo, FreeList>;
+
+Code code_of_lookup(int failed) {
+  switch (failed) {
+    case EAI_NONAME:
+    case EAI_NODATA: return Code::not_found;
+    case EAI_MEMORY: return Code::exhausted;
+    default: return Code::unavailable;
+  }
+}
+
+}  // namespace
+
+bool Endpoint::is_loopback() const noexcept {
+  if (storage.ss_family == AF_INET) {
+    sockaddr_in four{};
+    std::memcpy(&four, &storage, sizeof four);
+    return (ntohl(four.sin_addr.s_addr) >> 24U) == 127;
+  }
+  sockaddr_in6 six{};
+  std::memcpy(&six, &storage, sizeof six);
+  return IN6_IS_ADDR_LOOPBACK(&six.sin6_addr) ||
+         (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr) && six.sin6_addr.s6_addr[12] == 127);
+}
+
+TcpAddress to_address(const Endpoint& endpoint) {
+  char host[NI_MAXHOST] = {};
+  char port[NI_MAXSERV] = {};
+  if (getnameinfo(endpoint.get(), endpoint.size_bytes, host, sizeof host, port, sizeof port,
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return {};
+  return {host, static_cast<std::uint16_t>(std::strtoul(port, nullptr, 10))};
+}
+
+Result<std::vector<Endpoint>> resolve(const TcpAddress& address) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int failed = getaddrinfo(address.host.c_str(), cat(address.port).c_str(), &wanted, &found);
+  const AddressList list(found);
+  if (failed != 0)
+    return error(code_of_lookup(failed),
+                 cat("cannot look up '", printable(address.host), "': ", gai_strerror(failed)),
+                 "write the address as a number, or mend the name service");
+  std::vector<Endpoint> endpoints;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    Endpoint& endpoint = endpoints.emplace_back();
+    std::memcpy(&endpoint.storage, each->ai_addr, each->ai_addrlen);
+    endpoint.size_bytes = each->ai_addrlen;
+  }
+  return endpoints;
+}
+
+Result<std::unique_ptr<sys::ByteStream>> connect(const Endpoint& endpoint) {
+  const int family = endpoint.storage.ss_family;
+  sys::Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return sys::os_error(errno, "cannot make a socket");
+  const int yes = 1;
+  (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  if (::connect(fd.get(), endpoint.get(), endpoint.size_bytes) != 0 && errno != EINPROGRESS &&
+      errno != EINTR)  // interrupted: it goes on by itself
+    return sys::os_error(errno, cat("cannot connect to ", to_string(to_address(endpoint))));
+  return sys::make_socket_stream(std::move(fd));
+}
+
+}  // namespace towpath::net

@@ -1,0 +1,40 @@
+// Endpoint: an address of the kernel's own (sockaddr), for TCP; and how to reach any Address.
+//
+// Invariants: every socket is non-blocking, close-on-exec, and without Nagle's delay.
+// Sources: tcp(7), ipv6(7), getaddrinfo(3).
+// Thread: any.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <sys/socket.h>
+
+#include <towpath/core/result.h>
+#include <towpath/net/address.h>
+#include <towpath/sys/byte_stream.h>
+
+namespace towpath::net {
+
+struct Endpoint {
+  sockaddr_storage storage{};
+  socklen_t size_bytes = 0;
+
+  const sockaddr* get() const noexcept { return reinterpret_cast<const sockaddr*>(&storage); }
+  /// Whether only this machine can reach it.
+  bool is_loopback() const noexcept;
+};
+
+/// "10.0.0.7" and 9000, whatever name led there.
+TcpAddress to_address(const Endpoint& endpoint);
+
+/// Where `address` may be reached, best first. A literal costs nothing; a name is looked up as the
+/// system does it, which may take seconds: prefer literals on a thread that must not wait.
+/// Errors: not_found (no such name), unavailable (nobody could be asked).
+Result<std::vector<Endpoint>> resolve(const TcpAddress& address);
+
+/// Begins to connect. It does not wait: that nobody is there is heard from the stream
+/// (unavailable). Errors now: exhausted (no descriptor), unavailable (no way there).
+Result<std::unique_ptr<sys::ByteStream>> connect(const Endpoint& endpoint);
+
+}  // namespace towpath::net

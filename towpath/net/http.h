@@ -1,0 +1,89 @@
+// HttpClient: requests over HTTP and HTTPS, many at a time, none of which blocks.
+//
+// It drives libcurl's multi interface from progress(), and not from a worker's blocking calls: its
+// users (a rendezvous, an object store) are driven the same way, have many requests under way, and
+// keep some open for hours (etcd's watch), each of which would cost a worker.
+// It knows no retries, no redirects and no cookies, and heeds no environment (proxies, .netrc).
+// Invariants: each request is answered once, unless it is cancelled or the client dies; a response
+// is bounded; nothing is called back from where it was asked. Names are looked up on a thread that
+// libcurl makes and ends. Timeouts run on real time.
+// Thread: one at a time. Callbacks run inside progress(), and may call everything but progress().
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <towpath/core/bytes.h>
+#include <towpath/core/clock.h>
+#include <towpath/core/result.h>
+
+namespace towpath::net {
+
+/// For https://; the files are PEM. Nothing: the system's authorities, and no certificate of ours.
+struct TlsOptions {
+  std::string authority_file;    ///< whom to trust in place of the system's
+  std::string certificate_file;  ///< who we are
+  std::string key_file;
+};
+
+struct HttpClientOptions {
+  std::size_t max_requests = 256;                       ///< at a time
+  std::size_t max_body_bytes = std::size_t{16} << 20U;  ///< of a response; of a stream: unread
+  Duration connect_timeout = std::chrono::seconds(3);
+  TlsOptions tls;
+  std::string user;  ///< for basic authentication; empty: none
+  std::string password;
+};
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string url;
+  std::vector<std::string> headers;  ///< "Name: value"
+  std::string body;
+  Duration timeout = std::chrono::seconds(30);  ///< of all of it; zero: none, for a stream
+  /// Hears the body as it comes; then the response holds none. A failure ends the request with it.
+  std::function<Status(ConstByteSpan)> on_body = nullptr;
+};
+
+struct HttpResponse {
+  int status = 0;
+  Bytes body;
+};
+
+/// A response of any status. Errors: unavailable (nobody answers), timed_out, denied (TLS: one does
+/// not trust the other), out_of_range (the body is too large), invalid_argument (no URL).
+using HttpDone = std::function<void(Result<HttpResponse>)>;
+using HttpId = std::uint64_t;
+
+class HttpClient {
+ public:
+  /// Errors: exhausted (no descriptor is free), internal (libcurl does not start).
+  static Result<std::unique_ptr<HttpClient>> open(HttpClientOptions options = {});
+  /// Forgets all requests.
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  /// Errors: exhausted (too many requests).
+  Result<HttpId> send(HttpRequest request, HttpDone done);
+  /// `done` is not called any more. An unknown or answered request is no error.
+  void cancel(HttpId request);
+
+  /// Returns how many callbacks were called.
+  std::size_t progress();
+  /// Readable when progress() has something to do.
+  int wait_fd() const noexcept;
+  std::size_t request_count() const noexcept;
+
+ private:
+  struct Engine;
+  explicit HttpClient(std::unique_ptr<Engine> engine);
+
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace towpath::net

@@ -1,0 +1,183 @@
+// Against a server that the test plays by hand, on a socket of its own.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/core/text.h>
+#include <towpath/net/base64.h>
+#include <towpath/net/http.h>
+#include <towpath/net/listener.h>
+#include <towpath/run/eventually.h>
+#include <towpath/run/poller.h>
+#include <towpath/sys/byte_stream.h>
+
+namespace towpath::net {
+namespace {
+
+using run::eventually;
+using testing::HasSubstr;
+
+class HttpTest : public testing::Test {
+ protected:
+  std::string url(std::string_view path = "/x") const {
+    return cat("http://127.0.0.1:", std::get<TcpAddress>(listener->address()).port, path);
+  }
+  HttpId send(HttpRequest request) {
+    return client->send(std::move(request), [&](auto response) { answers.push_back(response); })
+        .value();
+  }
+  // What the client has sent, once it holds `until`.
+  std::string serve(std::string_view until) {
+    std::string heard;
+    Bytes chunk(65536);
+    EXPECT_TRUE(eventually([&] {
+      client->progress();
+      if (!server) {
+        if (sys::Fd fd = listener->accept().value())
+          server = sys::make_socket_stream(std::move(fd));
+        return false;
+      }
+      const auto read = server->read_some(chunk);
+      if (read.ok()) heard += as_text(ConstByteSpan(chunk).first(read->size_bytes));
+      return heard.find(until) != std::string::npos;
+    }));
+    return heard;
+  }
+  void reply(std::string_view text) {
+    EXPECT_EQ(server->write_some(as_bytes(text)).value(), text.size());
+  }
+  Result<HttpResponse> answer() {
+    EXPECT_TRUE(eventually([&] {
+      client->progress();
+      return !answers.empty();
+    }));
+    return answers.empty() ? error(Code::internal, "no answer") : answers.back();
+  }
+
+  std::optional<Listener> listener = Listener::listen(TcpAddress{"127.0.0.1", 0}).value();
+  std::unique_ptr<HttpClient> client = HttpClient::open().value();
+  std::unique_ptr<sys::ByteStream> server;
+  std::vector<Result<HttpResponse>> answers;
+};
+
+TEST_F(HttpTest, request_goes_out_and_its_answer_comes_in) {
+  send({.method = "POST", .url = url("/v3"), .headers = {"X-Name: value"}, .body = "the body"});
+  EXPECT_TRUE(answers.empty());
+  const std::string heard = serve("the body");
+  EXPECT_THAT(heard, HasSubstr("POST /v3 HTTP/1.1\r\n"));
+  EXPECT_THAT(heard, HasSubstr("X-Name: value\r\n"));
+  reply("HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone");
+  const auto response = answer();
+  ASSERT_TRUE(response.ok()) << response.status().to_string();
+  EXPECT_EQ(response->status, 404);
+  EXPECT_EQ(as_text(response->body), "none");
+  EXPECT_EQ(client->request_count(), 0U);
+}
+
+TEST_F(HttpTest, user_and_password_are_told) {
+  client = HttpClient::open({.user = "u", .password = "p"}).value();
+  send({.url = url()});
+  EXPECT_THAT(serve("\r\n\r\n"), HasSubstr("Authorization: Basic " + to_base64(as_bytes("u:p"))));
+}
+
+TEST_F(HttpTest, nobody_there_is_unavailable) {
+  const std::string gone = url();
+  listener.reset();
+  send({.url = gone});
+  const Status status = answer().status();
+  EXPECT_EQ(status.code(), Code::unavailable);
+  EXPECT_THAT(status.to_string(), HasSubstr(gone));
+}
+
+TEST_F(HttpTest, server_that_says_nothing_costs_no_more_than_the_timeout) {
+  send({.url = url(), .timeout = std::chrono::milliseconds(30)});
+  EXPECT_EQ(answer().code(), Code::timed_out);
+}
+
+TEST_F(HttpTest, answer_cut_short_is_none) {
+  send({.url = url()});
+  serve("\r\n\r\n");
+  reply("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+  server.reset();
+  EXPECT_EQ(answer().code(), Code::unavailable);
+}
+
+TEST_F(HttpTest, body_over_the_bound_is_refused) {
+  client = HttpClient::open({.max_body_bytes = 10}).value();
+  send({.url = url()});
+  serve("\r\n\r\n");
+  reply("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world");
+  EXPECT_EQ(answer().code(), Code::out_of_range);
+}
+
+TEST_F(HttpTest, stream_is_heard_piece_by_piece) {
+  std::string heard;
+  send({.url = url(), .timeout = Duration::zero(), .on_body = [&](ConstByteSpan bytes) {
+          heard += as_text(bytes);
+          return heard == "onetwo" ? error(Code::corrupt, "enough") : Status();
+        }});
+  serve("\r\n\r\n");
+  reply("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+  EXPECT_TRUE(eventually([&] {
+    client->progress();
+    return heard == "one";
+  }));
+  EXPECT_TRUE(answers.empty());
+  reply("3\r\ntwo\r\n");
+  EXPECT_EQ(answer().code(), Code::corrupt) << "the listener's own verdict ends it";
+  EXPECT_EQ(client->request_count(), 0U);
+}
+
+TEST_F(HttpTest, cancelled_request_is_never_answered) {
+  const HttpId id = send({.url = url()});
+  serve("\r\n\r\n");
+  client->cancel(id);
+  client->cancel(id);
+  reply("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  for (int i = 0; i < 10; ++i) client->progress();
+  EXPECT_TRUE(answers.empty());
+}
+
+TEST_F(HttpTest, urls_that_are_none_are_refused) {
+  for (const char* bad : {"", "file:///etc/passwd", "http://"}) {
+    answers.clear();
+    send({.url = bad});
+    EXPECT_EQ(answer().code(), Code::invalid_argument) << bad;
+  }
+}
+
+TEST_F(HttpTest, too_many_requests_are_told_at_once) {
+  client = HttpClient::open({.max_requests = 1}).value();
+  send({.url = url()});
+  EXPECT_EQ(client->send({.url = url()}, [](auto) {}).code(), Code::exhausted);
+}
+
+TEST_F(HttpTest, wait_fd_wakes_for_each_step) {
+  auto poller = run::Poller::open().value();
+  ASSERT_TRUE(poller.add(client->wait_fd(), 0).ok());
+  send({.url = url()});
+  serve("\r\n\r\n");
+  reply("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  while (answers.empty()) {
+    (void)poller.wait(Duration::max());  // the test's watchdog ends this if nothing wakes it
+    client->progress();
+  }
+  EXPECT_TRUE(answers[0].ok());
+}
+
+TEST(Base64Test, known_texts_both_ways) {
+  for (const auto& [bytes, text] : std::vector<std::pair<std::string, std::string>>{
+           {"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"\xff\xfe\xfd", "//79"}}) {
+    EXPECT_EQ(to_base64(as_bytes(bytes)), text);
+    EXPECT_EQ(from_base64(text).value(), to_bytes(bytes));
+  }
+  for (const char* bad :
+       {"Zg=", "Zg", "Z===", "====", "Zh==", "Zm9=", "Zg==Zg==", "Z g=", "Zm9v\n"})
+    EXPECT_EQ(from_base64(bad).code(), Code::corrupt) << bad;
+}
+
+}  // namespace
+}  // namespace towpath::net
