@@ -1,0 +1,24 @@
+// Built in place of ucx_worker.cc where the headers of UCX were not found.
+#include <towpath/net/ucx/ucx_worker.h>
+
+namespace towpath::net {
+namespace {
+
+constexpr const char* kRemedy = "apt-get install libucx-dev, then configure and build again";
+
+}  // namespace
+
+Result<std::unique_ptr<UcxWorker>> open_ucx_worker(const UcxOptions&, UcxListener&) {
+  return error(Code::unsupported, "this build has no UCX: its headers were not found", kRemedy);
+}
+
+Finding probe_ucx() {
+  return {.question = "Can agents reach other machines over UCX?",
+          .signal = "ucp/api/ucp.h when this was built",
+          .source = "the build",
+          .verdict = Verdict::no,
+          .reason = "the headers of UCX were not found when this was built",
+          .remedy = kRemedy};
+}
+
+}  // namespace towpath::net

@@ -1,0 +1,375 @@
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/net/ucx/ucx_library.h>
+#include <towpath/net/ucx/ucx_worker.h>
+
+namespace towpath::net {
+namespace {
+
+/// All messages have this tag. Messages with tags, because UCX sends them one way: before the first
+/// active message that does not fit in a header it asks for the other's endpoint and waits for the
+/// reply, and UCX 1.13 aborts the process when either goes away in between.
+constexpr ucp_tag_t kTag = 0x7470;  // "tp"
+constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
+/// Receives that wait for messages; those that come while all are taken are kept by UCX.
+constexpr std::size_t kReceives = 16;
+/// What UCX puts before a message in a segment, and to spare.
+constexpr std::size_t kSegmentExtra = 1024;
+/// Rounds of progress that a closing worker gives its endpoints to leave.
+constexpr int kClosingRounds = 1000;
+
+struct Engine;
+
+/// Room where UCX may place a message.
+struct Receive {
+  Engine& engine;
+  UcxBuffer buffer;
+  void* request = nullptr;  // while it waits
+};
+
+/// A worker of UCX and all that it hangs on, torn down in the right order.
+struct Engine {
+  Engine(const UcxLibrary& its_ucx, std::size_t message_bytes, UcxListener& its_listener)
+      : ucx(its_ucx), buffers(message_bytes), listener(its_listener) {}
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();
+
+  const UcxLibrary ucx;
+  UcxBuffers buffers;
+  UcxListener& listener;
+  ucp_context_h context = nullptr;
+  ucp_worker_h worker = nullptr;
+  ucp_address_t* address = nullptr;
+  std::size_t address_bytes = 0;
+  int fd = -1;
+  std::vector<void*> closing;  // requests of endpoints on their way out
+  std::vector<std::unique_ptr<Receive>> receives;
+  std::vector<Receive*> idle;  // those of them that do not wait
+};
+
+void sweep(Engine& engine) {
+  std::erase_if(engine.closing, [&](void* request) {
+    if (engine.ucx.ucp_request_check_status(request) == UCS_INPROGRESS) return false;
+    engine.ucx.ucp_request_free(request);
+    return true;
+  });
+}
+
+Engine::~Engine() {
+  for (const auto& receive : receives)
+    if (receive->request != nullptr) ucx.ucp_request_cancel(worker, receive->request);
+  for (int round = 0; !closing.empty() && round < kClosingRounds; ++round) {
+    ucx.ucp_worker_progress(worker);
+    sweep(*this);
+  }
+  for (void* request : closing) ucx.ucp_request_free(request);
+  if (address != nullptr) ucx.ucp_worker_release_address(worker, address);
+  if (worker != nullptr) ucx.ucp_worker_destroy(worker);
+  if (context != nullptr) ucx.ucp_cleanup(context);
+}
+
+// ---- Receives
+
+extern "C" void towpath_ucx_arrived(void* request, ucs_status_t status,
+                                    const ucp_tag_recv_info_t* info, void* user) {
+  Receive& receive = *static_cast<Receive*>(user);
+  Engine& engine = receive.engine;
+  receive.request = nullptr;
+  // What is too long is not from one of us; what was cancelled is nothing.
+  if (status == UCS_OK) engine.listener.on_message(receive.buffer.room().first(info->length));
+  engine.idle.push_back(&receive);
+  engine.ucx.ucp_request_free(request);
+}
+
+/// False when UCX has no memory for it.
+bool post(Receive& receive) {
+  Engine& engine = receive.engine;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                       UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  param.memory_type = UCS_MEMORY_TYPE_HOST;
+  param.cb.recv = towpath_ucx_arrived;
+  param.user_data = &receive;
+  const std::size_t idle_before = engine.idle.size();
+  void* const request = engine.ucx.ucp_tag_recv_nbx(
+      engine.worker, receive.buffer.bytes.get(), receive.buffer.capacity, kTag, kWholeTag, &param);
+  if (UCS_PTR_IS_ERR(request)) return false;
+  // A message that had come already was taken inside of the call.
+  if (engine.idle.size() == idle_before) receive.request = request;
+  return true;
+}
+
+/// One more receive, idle.
+void add_receive(Engine& engine) {
+  engine.receives.push_back(
+      std::make_unique<Receive>(Receive{engine, UcxBuffer(engine.buffers.message_bytes())}));
+  engine.idle.push_back(engine.receives.back().get());
+}
+
+/// Lets all receives wait. False: nothing came meanwhile, and there is nothing to try again.
+bool post_all(Engine& engine) {
+  bool some = false;
+  while (!engine.idle.empty()) {
+    Receive& receive = *engine.idle.back();
+    engine.idle.pop_back();
+    if (!post(receive)) {
+      engine.idle.push_back(&receive);
+      return true;
+    }
+    some |= receive.request == nullptr;
+  }
+  return some;
+}
+
+/// A peer that dies in the midst of a message keeps the receive that it had begun to fill. If all
+/// are gone this way, messages would wait for ever: then there is one more. As post_all().
+bool grow_if_starved(Engine& engine) {
+  ucp_tag_recv_info_t info{};
+  if (!engine.idle.empty() ||
+      engine.ucx.ucp_tag_probe_nb(engine.worker, kTag, kWholeTag, 0, &info) == nullptr)
+    return false;
+  add_receive(engine);
+  return post_all(engine);
+}
+
+Code code_of(ucs_status_t status) {
+  switch (status) {
+    case UCS_ERR_NO_MEMORY:
+    case UCS_ERR_NO_RESOURCE:
+    case UCS_ERR_EXCEEDS_LIMIT: return Code::exhausted;
+    case UCS_ERR_UNREACHABLE:
+    case UCS_ERR_NO_DEVICE:
+    case UCS_ERR_NO_ELEM:
+    case UCS_ERR_UNSUPPORTED: return Code::unsupported;
+    case UCS_ERR_INVALID_PARAM:
+    case UCS_ERR_INVALID_ADDR: return Code::invalid_argument;
+    default: return Code::peer_lost;
+  }
+}
+
+Status failure(const UcxLibrary& ucx, ucs_status_t status, std::string_view what,
+               std::string remedy = {}) {
+  return error(code_of(status), cat(what, ": ", ucx.say(status)), std::move(remedy));
+}
+
+// ---- Endpoint
+
+/// A buffer on its way, and where it goes back to.
+struct Sending {
+  Engine& engine;
+  std::shared_ptr<std::size_t> unsent;  // outlives the endpoint: the callback may come later
+  std::unique_ptr<UcxBuffer> buffer;
+};
+
+extern "C" void towpath_ucx_sent(void* request, ucs_status_t, void* user) {
+  const std::unique_ptr<Sending> sending(static_cast<Sending*>(user));
+  --*sending->unsent;
+  sending->engine.buffers.give_back(std::move(sending->buffer));
+  sending->engine.ucx.ucp_request_free(request);
+}
+
+class RealEndpoint final : public UcxEndpoint {
+ public:
+  RealEndpoint(Engine& engine, void* owner) : engine_(engine), owner_(owner) {}
+  ~RealEndpoint() override;
+
+  Status connect(ConstByteSpan address);
+  std::size_t unsent() const noexcept override { return *unsent_; }
+  Status send(std::unique_ptr<UcxBuffer> buffer) override;
+  void broke(ucs_status_t status);
+
+ private:
+  Engine& engine_;
+  void* const owner_;
+  ucp_ep_h endpoint_ = nullptr;
+  const std::shared_ptr<std::size_t> unsent_ = std::make_shared<std::size_t>(0);
+};
+
+extern "C" void towpath_ucx_broke(void* user, ucp_ep_h, ucs_status_t status) {
+  static_cast<RealEndpoint*>(user)->broke(status);
+}
+
+void RealEndpoint::broke(ucs_status_t status) {
+  engine_.listener.on_broken(owner_,
+                             error(Code::peer_lost, cat("UCX reports: ", engine_.ucx.say(status))));
+}
+
+Status RealEndpoint::connect(ConstByteSpan address) {
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {.cb = towpath_ucx_broke, .arg = this};
+  const ucs_status_t status = engine_.ucx.ucp_ep_create(engine_.worker, &params, &endpoint_);
+  if (status == UCS_OK) return {};
+  return failure(engine_.ucx, status, "UCX finds no way to the peer",
+                 "look at `ucx_info -d` on both sides: they need a transport in common");
+}
+
+RealEndpoint::~RealEndpoint() {
+  if (endpoint_ == nullptr) return;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  void* const request = engine_.ucx.ucp_ep_close_nbx(endpoint_, &param);
+  if (UCS_PTR_IS_PTR(request)) engine_.closing.push_back(request);
+}
+
+Status RealEndpoint::send(std::unique_ptr<UcxBuffer> buffer) {
+  auto sending = std::make_unique<Sending>(Sending{engine_, unsent_, std::move(buffer)});
+  ucp_request_param_t param{};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  param.memory_type = UCS_MEMORY_TYPE_HOST;
+  param.cb.send = towpath_ucx_sent;
+  param.user_data = sending.get();
+  const ConstByteSpan message = sending->buffer->filled();
+  void* const request =
+      engine_.ucx.ucp_tag_send_nbx(endpoint_, message.data(), message.size(), kTag, &param);
+  if (UCS_PTR_IS_PTR(request)) {
+    ++*unsent_;
+    (void)sending.release();  // towpath_ucx_sent() has it now
+    return {};
+  }
+  engine_.buffers.give_back(std::move(sending->buffer));
+  if (!UCS_PTR_IS_ERR(request)) return {};
+  return failure(engine_.ucx, UCS_PTR_STATUS(request), "UCX does not send");
+}
+
+// ---- Worker
+
+class RealWorker final : public UcxWorker {
+ public:
+  RealWorker(const UcxLibrary& ucx, const UcxOptions& options, UcxListener& listener)
+      : engine_(ucx, options.message_bytes, listener) {}
+
+  Status open(const UcxOptions& options);
+  ConstByteSpan address() const noexcept override {
+    return {reinterpret_cast<const std::byte*>(engine_.address), engine_.address_bytes};
+  }
+  UcxBuffers& buffers() noexcept override { return engine_.buffers; }
+  Result<std::unique_ptr<UcxEndpoint>> connect(ConstByteSpan address, void* owner) override;
+  bool progress() override;
+  bool arm() override { return engine_.ucx.ucp_worker_arm(engine_.worker) != UCS_ERR_BUSY; }
+  int fd() const noexcept override { return engine_.fd; }
+
+ private:
+  Status open_context(const UcxOptions& options);
+  Status open_worker();
+
+  Engine engine_;
+};
+
+/// What we ask of UCX where the user's settings say nothing else.
+std::map<std::string, std::string> settings_of(const UcxOptions& options) {
+  std::map<std::string, std::string> all = options.settings;
+  // Settings of a transport are named without it here (UCX 1.13); with "TCP_" nothing changes, and
+  // UCX cuts every message into 8 KiB. Where there is no TCP it would warn of them.
+  if (options.transports.empty() || options.transports.find("tcp") != std::string::npos) {
+    const std::string segment = cat(options.message_bytes + kSegmentExtra);
+    all.emplace("TX_SEG_SIZE", segment);
+    all.emplace("RX_SEG_SIZE", segment);
+    // Of several events at once, a later one may be of a connection that an earlier one has freed.
+    all.emplace("MAX_POLL", "1");
+  }
+  all.emplace("RNDV_THRESH", "inf");         // nothing that needs an answer: see kTag
+  all.emplace("KEEPALIVE_INTERVAL", "inf");  // it does not notice a cut link; our heartbeat does
+  if (!options.transports.empty()) all.emplace("TLS", options.transports);
+  if (!options.devices.empty()) all.emplace("NET_DEVICES", options.devices);
+  return all;
+}
+
+Status RealWorker::open_context(const UcxOptions& options) {
+  const UcxLibrary& ucx = engine_.ucx;
+  ucp_config_t* config = nullptr;
+  ucs_status_t status = ucx.ucp_config_read(nullptr, nullptr, &config);
+  if (status != UCS_OK) return failure(ucx, status, "UCX cannot read its configuration");
+  const std::unique_ptr<ucp_config_t, decltype(ucx.ucp_config_release)> guard(
+      config, ucx.ucp_config_release);
+  for (const auto& [name, value] : settings_of(options)) {
+    status = ucx.ucp_config_modify(config, name.c_str(), value.c_str());
+    if (status != UCS_OK) {
+      return error(
+          Code::invalid_argument,
+          cat("UCX does not take ", printable(name), "=", printable(value), ": ", ucx.say(status)),
+          "`ucx_info -c` lists the settings");
+    }
+  }
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES;
+  params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+  status = ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &engine_.context);
+  if (status == UCS_OK) return {};
+  return failure(ucx, status, "UCX does not start", "`ucx_info -d` lists devices and transports");
+}
+
+Status RealWorker::open_worker() {
+  const UcxLibrary& ucx = engine_.ucx;
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  params.flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK;
+  ucs_status_t status = ucx.ucp_worker_create(engine_.context, &params, &engine_.worker);
+  if (status == UCS_OK) status = ucx.ucp_worker_get_efd(engine_.worker, &engine_.fd);
+  if (status == UCS_OK)
+    status = ucx.ucp_worker_get_address(engine_.worker, &engine_.address, &engine_.address_bytes);
+  return status == UCS_OK ? Status() : failure(ucx, status, "UCX makes no worker");
+}
+
+Status RealWorker::open(const UcxOptions& options) {
+  TOWPATH_TRY(open_context(options));
+  TOWPATH_TRY(open_worker());
+  for (std::size_t i = 0; i < kReceives; ++i) add_receive(engine_);
+  post_all(engine_);
+  return {};
+}
+
+Result<std::unique_ptr<UcxEndpoint>> RealWorker::connect(ConstByteSpan address, void* owner) {
+  auto endpoint = std::make_unique<RealEndpoint>(engine_, owner);
+  TOWPATH_TRY(endpoint->connect(address));
+  return endpoint;
+}
+
+bool RealWorker::progress() {
+  bool some = engine_.ucx.ucp_worker_progress(engine_.worker) != 0;
+  some |= post_all(engine_);
+  some |= grow_if_starved(engine_);
+  if (!engine_.closing.empty()) sweep(engine_);
+  return some;
+}
+
+/// For the probe, which talks to nobody.
+class Deaf final : public UcxListener {
+ public:
+  void on_message(ConstByteSpan) override {}
+  void on_broken(void*, const Status&) override {}
+};
+
+}  // namespace
+
+Result<std::unique_ptr<UcxWorker>> open_ucx_worker(const UcxOptions& options,
+                                                   UcxListener& listener) {
+  TOWPATH_TRY(const UcxLibrary ucx, UcxLibrary::open());
+  auto worker = std::make_unique<RealWorker>(ucx, options, listener);
+  TOWPATH_TRY(worker->open(options));
+  return worker;
+}
+
+Finding probe_ucx() {
+  Finding finding{.question = "Can agents reach other machines over UCX?",
+                  .signal = "libucp.so.0, a context and a worker",
+                  .source = "the dynamic linker's search path"};
+  Deaf deaf;
+  const auto ucx = UcxLibrary::open();
+  const Status status = ucx.ok() ? open_ucx_worker({}, deaf).status() : ucx.status();
+  finding.verdict = status.ok() ? Verdict::yes : Verdict::no;
+  finding.reason = status.ok() ? cat("UCX ", ucx->ucp_get_version_string(), " works")
+                               : std::string(status.message());
+  finding.remedy = status.remedy();
+  return finding;
+}
+
+}  // namespace towpath::net

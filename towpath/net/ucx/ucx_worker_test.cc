@@ -1,0 +1,185 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <towpath/net/ucx/ucx_worker.h>
+#include <towpath/run/eventually.h>
+
+namespace towpath::net {
+namespace {
+
+struct Recorder final : UcxListener {
+  void on_message(ConstByteSpan message) override { messages.emplace_back(as_text(message)); }
+  void on_broken(void* owner, const Status& why) override { broken.emplace_back(owner, why); }
+  std::vector<std::string> messages;
+  std::vector<std::pair<void*, Status>> broken;
+};
+
+class UcxWorkerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const Finding found = probe_ucx(); found.verdict != Verdict::yes)
+      GTEST_SKIP() << found.reason << "; " << found.remedy;
+    near_ = open(near_heard_);
+    far_ = open(far_heard_);
+  }
+  static std::unique_ptr<UcxWorker> open(UcxListener& listener) {
+    auto worker = open_ucx_worker({.transports = "tcp"}, listener);
+    EXPECT_TRUE(worker.ok()) << worker.status().to_string();
+    return worker.ok() ? *std::move(worker) : nullptr;
+  }
+  Status send(UcxEndpoint& endpoint, std::string_view text) {
+    auto buffer = near_->buffers().take();
+    std::ranges::copy(as_bytes(text), buffer->room().begin());
+    buffer->size = text.size();
+    return endpoint.send(std::move(buffer));
+  }
+  template <typename Condition>
+  bool run_until(Condition done) {
+    return run::eventually([&] {
+      near_->progress();
+      if (far_) far_->progress();
+      return done();
+    });
+  }
+
+  Recorder near_heard_, far_heard_;
+  std::unique_ptr<UcxWorker> near_, far_;
+};
+
+TEST_F(UcxWorkerTest, messages_of_every_size_arrive_whole) {
+  auto way = near_->connect(far_->address(), nullptr);
+  ASSERT_TRUE(way.ok()) << way.status().to_string();
+  std::vector<std::string> sent;
+  for (std::size_t size = 1; size <= near_->buffers().message_bytes(); size = size * 3 + 1)
+    sent.emplace_back(size, static_cast<char>('a' + sent.size()));
+  sent.emplace_back(near_->buffers().message_bytes(), 'z');
+  for (const std::string& text : sent) ASSERT_TRUE(send(**way, text).ok());
+  ASSERT_TRUE(run_until([&] { return far_heard_.messages.size() == sent.size(); }));
+  EXPECT_EQ(far_heard_.messages, sent);
+  EXPECT_TRUE(run_until([&] { return (*way)->unsent() == 0; }));
+}
+
+TEST_F(UcxWorkerTest, endpoint_learns_that_the_other_side_has_gone) {
+  int owner = 0;
+  auto way = near_->connect(far_->address(), &owner);
+  ASSERT_TRUE(way.ok());
+  ASSERT_TRUE(send(**way, "hello").ok());
+  ASSERT_TRUE(run_until([&] { return !far_heard_.messages.empty(); }));
+  far_.reset();
+  ASSERT_TRUE(run_until([&] { return !near_heard_.broken.empty(); }));
+  EXPECT_EQ(near_heard_.broken.front().first, &owner);
+  EXPECT_EQ(near_heard_.broken.front().second.code(), Code::peer_lost);
+}
+
+TEST_F(UcxWorkerTest, buffers_of_an_endpoint_that_was_cut_come_back) {
+  auto way = near_->connect(far_->address(), nullptr);
+  ASSERT_TRUE(way.ok());
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(send(**way, std::string(100'000, 'x')).ok());
+  way->reset();
+  near_.reset();  // the sanitizers tell if a callback finds nobody
+}
+
+TEST_F(UcxWorkerTest, descriptor_wakes_for_a_message) {
+  auto way = near_->connect(far_->address(), nullptr);
+  ASSERT_TRUE(way.ok());
+  ASSERT_TRUE(send(**way, "first").ok());
+  ASSERT_TRUE(run_until([&] { return !far_heard_.messages.empty(); }));
+  const auto settle = [](UcxWorker& worker) {
+    while (worker.progress() || !worker.arm()) {
+    }
+  };
+  settle(*far_);
+  ASSERT_TRUE(send(**way, "second").ok());
+  ASSERT_TRUE(run::eventually([&] {
+    near_->progress();
+    pollfd watched{far_->fd(), POLLIN, 0};
+    return ::poll(&watched, 1, 0) == 1;
+  }));
+  EXPECT_TRUE(run_until([&] { return far_heard_.messages.size() == 2; }));
+}
+
+TEST_F(UcxWorkerTest, settings_without_sense_are_refused_by_name) {
+  const auto worker = open_ucx_worker({.settings = {{"KEEPALIVE_INTERVAL", "soon"}}}, near_heard_);
+  EXPECT_EQ(worker.code(), Code::invalid_argument);
+  EXPECT_NE(worker.status().message().find("KEEPALIVE_INTERVAL"), std::string_view::npos);
+}
+
+TEST_F(UcxWorkerTest, transport_that_does_not_exist_is_refused) {
+  const auto worker = open_ucx_worker({.transports = "carrier_pigeon"}, near_heard_);
+  EXPECT_EQ(worker.code(), Code::unsupported);
+}
+
+/// How two workers of one process meet, and how one of them leaves.
+struct Meeting {
+  bool both_connect;
+  bool endpoint_first;  ///< the one that leaves closes its endpoint a step before its worker
+  bool guest_leaves;    ///< the one that connected first
+  int guest_steps;      ///< of progress, before
+  int host_steps;
+};
+
+class UcxMeetingTest : public UcxWorkerTest {
+ protected:
+  struct Side {
+    Recorder heard;
+    std::unique_ptr<UcxWorker> worker;
+    std::unique_ptr<UcxEndpoint> way;
+  };
+  static void greet(Side& from, Side& to) {
+    auto way = from.worker->connect(to.worker->address(), nullptr);
+    ASSERT_TRUE(way.ok()) << way.status().to_string();
+    from.way = *std::move(way);
+    auto buffer = from.worker->buffers().take();
+    buffer->size = 100;
+    std::ranges::fill(buffer->room().first(buffer->size), std::byte{1});
+    ASSERT_TRUE(from.way->send(std::move(buffer)).ok());
+  }
+  static void hold(const Meeting& meeting) {
+    Side guest, host;
+    for (Side* side : {&guest, &host}) side->worker = open(side->heard);
+    greet(guest, host);
+    if (meeting.both_connect) greet(host, guest);
+    for (int i = 0; i < std::max(meeting.guest_steps, meeting.host_steps); ++i) {
+      if (i < meeting.guest_steps) guest.worker->progress();
+      if (i < meeting.host_steps) host.worker->progress();
+    }
+    Side& leaves = meeting.guest_leaves ? guest : host;
+    Side& stays = meeting.guest_leaves ? host : guest;
+    leaves.way.reset();
+    if (meeting.endpoint_first) stays.worker->progress();
+    leaves.worker.reset();
+    for (int i = 0; i < 10; ++i) stays.worker->progress();
+  }
+};
+
+// UCX 1.13 aborts the process at some of these, with active messages or several events a time.
+TEST_F(UcxMeetingTest, either_side_may_leave_at_any_step) {
+  constexpr int kSteps = 6;
+  for (int guest_steps = 0; guest_steps < kSteps; ++guest_steps)
+    for (int host_steps = 0; host_steps < kSteps; ++host_steps)
+      for (const bool both_connect : {false, true})
+        for (const bool endpoint_first : {false, true})
+          for (const bool guest_leaves : {false, true})
+            hold({both_connect, endpoint_first, guest_leaves, guest_steps, host_steps});
+}
+
+TEST_F(UcxWorkerTest, more_messages_than_receives_wait) {
+  constexpr std::size_t kCount = 1000;
+  auto way = near_->connect(far_->address(), nullptr);
+  ASSERT_TRUE(way.ok());
+  std::vector<std::string> sent{"hello"};
+  ASSERT_TRUE(send(**way, sent.front()).ok());
+  ASSERT_TRUE(run_until([&] { return !far_heard_.messages.empty(); }));
+  for (std::size_t i = 0; i < kCount; ++i) sent.push_back(std::to_string(i));
+  for (std::size_t i = 1; i < sent.size(); ++i) ASSERT_TRUE(send(**way, sent[i]).ok());
+  ASSERT_TRUE(run::eventually([&] { return near_->progress(), (*way)->unsent() == 0; }));
+  ASSERT_TRUE(run_until([&] { return far_heard_.messages.size() == sent.size(); }));
+  EXPECT_EQ(far_heard_.messages, sent);
+}
+
+}  // namespace
+}  // namespace towpath::net
