@@ -1,0 +1,66 @@
+// Layout: a function from (block, layer, outer) to bytes, over regions whose addresses are known.
+//
+// A pure value: it holds numbers, owns no memory and cannot be dereferenced. What owns the bytes is
+// a PhysicalLayout; what lives in another process is a RemoteLayout.
+//
+// Invariants: geometry and regions fit each other, so every page lies inside its region.
+// Thread: immutable.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <towpath/core/result.h>
+#include <towpath/layout/layout_descriptor.h>
+#include <towpath/layout/strides.h>
+
+namespace towpath::layout {
+
+/// Where a page is.
+struct Extent {
+  std::uint64_t region = 0;   ///< index
+  std::uint64_t address = 0;  ///< or offset into the file
+  std::uint64_t size = 0;     ///< bytes
+
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
+class Layout {
+ public:
+  /// Errors: as LayoutDescriptor::validate().
+  static Result<Layout> make(LayoutDescriptor descriptor);
+
+  const LayoutConfig& config() const noexcept { return descriptor_.config; }
+  LayoutKind kind() const noexcept { return descriptor_.kind; }
+  const Location& location() const noexcept { return descriptor_.location; }
+  const AgentIdentity& agent() const noexcept { return descriptor_.agent; }
+  std::span<const RegionExtent> regions() const noexcept { return descriptor_.regions; }
+  const LayoutDescriptor& descriptor() const noexcept { return descriptor_; }
+  const Geometry& geometry() const noexcept { return geometry_; }
+
+  /// Whether all layers of a block lie in one region, one behind the other. Blocks may still have
+  /// padding between them (config.alignment).
+  bool is_fully_contiguous() const noexcept { return kind() == LayoutKind::fully_contiguous; }
+
+  /// One page. Errors: out_of_range, as Geometry::place().
+  Result<Extent> memory_region(PageIndex page) const;
+
+  friend bool operator==(const Layout&, const Layout&) = default;
+
+ private:
+  Layout(LayoutDescriptor descriptor, const Geometry& geometry)
+      : descriptor_(std::move(descriptor)), geometry_(geometry) {}
+
+  LayoutDescriptor descriptor_;
+  Geometry geometry_;
+};
+
+/// Whether an address means the same byte to both: the same location of the same agent, or of this
+/// process.
+bool share_address_space(const Layout& a, const Layout& b) noexcept;
+
+/// "fully_contiguous over system device 0: 2 blocks x 3 layers x ...".
+std::string to_string(const Layout& layout);
+
+}  // namespace towpath::layout

@@ -1,0 +1,57 @@
+// LayoutDescriptor: all that says where a KV cache lies, as a plain value. It is what a Layout is
+// made from, and what one agent tells another of its cache.
+//
+// It is not permission to touch anything: addresses are those of the agent named in it.
+// Invariants: none; validate() says whether it makes sense, Layout::make() and decode ask it.
+// Thread: immutable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <towpath/core/identity.h>
+#include <towpath/core/memory_kind.h>
+#include <towpath/core/result.h>
+#include <towpath/layout/layout_config.h>
+#include <towpath/layout/strides.h>
+
+namespace towpath::layout {
+
+/// The kind of memory and which of its devices; two files, or two GPUs, are two locations.
+struct Location {
+  MemoryKind kind = MemoryKind::system;
+  std::uint64_t device_id = 0;
+
+  friend bool operator==(const Location&, const Location&) = default;
+};
+
+/// "system device 0".
+std::string to_string(const Location& location);
+
+/// One region of the cache; the address is an offset into the file where the kind is disk.
+struct RegionExtent {
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+
+  friend bool operator==(const RegionExtent&, const RegionExtent&) = default;
+};
+
+struct LayoutDescriptor {
+  LayoutConfig config;
+  LayoutKind kind = LayoutKind::fully_contiguous;
+  Location location;
+  /// Whose memory. An incarnation of 0 means this process.
+  AgentIdentity agent;
+  std::vector<RegionExtent> regions;
+
+  /// Whether config, kind and regions fit each other.
+  /// Errors: as Geometry::make; invalid_argument (count of regions, a region too small, one that
+  /// does not begin at a multiple of config.alignment, two that overlap); out_of_range (a region
+  /// wraps around the end of the address space); unsupported (objects).
+  Status validate() const;
+
+  friend bool operator==(const LayoutDescriptor&, const LayoutDescriptor&) = default;
+};
+
+}  // namespace towpath::layout

@@ -1,0 +1,117 @@
+#include <optional>
+
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/layout/strides.h>
+
+namespace towpath::layout {
+namespace {
+
+using Bytes64 = std::optional<std::uint64_t>;
+
+// Products and round-ups that may already have failed: one check at the end is enough.
+Bytes64 times(Bytes64 bytes, std::uint64_t count) {
+  return bytes ? checked_multiply(*bytes, count) : std::nullopt;
+}
+Bytes64 up(Bytes64 bytes, std::uint64_t alignment) {
+  return bytes ? align_up(*bytes, alignment) : std::nullopt;
+}
+
+struct Strides {
+  Bytes64 block, layer, outer, region;
+};
+
+Strides strides_of(const LayoutConfig& config, LayoutKind kind, std::uint64_t page) {
+  Strides strides{.block = {}, .layer = 0, .outer = page, .region = {}};
+  switch (kind) {
+    case LayoutKind::fully_contiguous:
+      strides.layer = times(page, config.outer_dim);
+      strides.block = up(times(strides.layer, config.num_layers), config.alignment);
+      strides.region = times(strides.block, config.num_blocks);
+      break;
+    case LayoutKind::layer_separate_block_first:
+      strides.block = up(times(page, config.outer_dim), config.alignment);
+      strides.region = times(strides.block, config.num_blocks);
+      break;
+    case LayoutKind::layer_separate_block_second:
+      strides.block = up(page, config.alignment);
+      strides.outer = times(strides.block, config.num_blocks);
+      strides.region = times(strides.outer, config.outer_dim);
+      break;
+  }
+  return strides;
+}
+
+Status out_of_range(std::string_view what, std::uint64_t id, std::uint64_t count) {
+  return error(Code::out_of_range, cat(what, " ID ", id, " out of range (count: ", count, ")"),
+               "use an ID below the count");
+}
+
+}  // namespace
+
+std::string_view name_of(LayoutKind kind) noexcept {
+  switch (kind) {
+    case LayoutKind::fully_contiguous: return "fully_contiguous";
+    case LayoutKind::layer_separate_block_first: return "layer_separate_block_first";
+    case LayoutKind::layer_separate_block_second: return "layer_separate_block_second";
+  }
+  return "unknown";
+}
+
+Result<Geometry> Geometry::make(const LayoutConfig& config, LayoutKind kind) {
+  TOWPATH_TRY(config.validate());
+  TOWPATH_TRY(const std::uint64_t token, config.token_bytes());
+  TOWPATH_TRY(const std::uint64_t page, config.page_bytes());
+  const Strides strides = strides_of(config, kind, page);
+  // The region is the product of everything else: when it fits, so does every stride.
+  if (!strides.region || *strides.region > kMaxRegionBytes)
+    return error(Code::out_of_range,
+                 cat("allocation size overflow during layout computation: a region of ",
+                     to_string(config), " does not fit ", kMaxRegionBytes, " bytes"),
+                 "use fewer blocks, or a smaller alignment");
+  Geometry geometry{
+      .num_blocks = config.num_blocks,
+      .num_layers = config.num_layers,
+      .outer_dim = config.outer_dim,
+      .page_size = config.page_size,
+      .block_stride = *strides.block,
+      .layer_stride = *strides.layer,
+      .outer_stride = *strides.outer,
+      .token_stride = token,
+      .token_bytes = token,
+      .regions = kind == LayoutKind::fully_contiguous ? RegionRule::single : RegionRule::per_layer,
+      .region_bytes = *strides.region,
+  };
+  if (geometry.num_regions() > kMaxRegions)
+    return error(Code::out_of_range,
+                 cat(name_of(kind), " needs a region per layer, ", config.num_layers,
+                     " of them; at most ", kMaxRegions, " are possible"),
+                 "use a fully_contiguous layout");
+  return geometry;
+}
+
+std::vector<std::uint64_t> Geometry::required_sizes() const {
+  return std::vector<std::uint64_t>(num_regions(), region_bytes);
+}
+
+Result<PagePlace> Geometry::place(PageIndex page) const {
+  if (page.block >= num_blocks) return out_of_range("Block", page.block, num_blocks);
+  if (page.layer >= num_layers) return out_of_range("Layer", page.layer, num_layers);
+  if (page.outer >= outer_dim) return out_of_range("Outer", page.outer, outer_dim);
+  return place_unchecked(page);
+}
+
+PagePlace Geometry::place_unchecked(PageIndex page) const noexcept {
+  return {
+      .region = regions == RegionRule::single ? 0 : page.layer,
+      .offset = page.block * block_stride + page.layer * layer_stride + page.outer * outer_stride};
+}
+
+std::string to_string(const Geometry& geometry) {
+  return cat(geometry.num_regions(), " regions of ", geometry.region_bytes,
+             " bytes; strides: block ", geometry.block_stride, ", layer ", geometry.layer_stride,
+             ", outer ", geometry.outer_stride, ", token ", geometry.token_stride, " (",
+             geometry.token_bytes, " bytes)");
+}
+
+}  // namespace towpath::layout
