@@ -1,0 +1,56 @@
+// A layout from a peer. What is accepted must be whole: it encodes to bytes that read as the same
+// layout, and its first and last page lie inside its regions. So that the checksum does not keep
+// the fuzzer out, the input is also read as a bare payload, sealed here.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include <towpath/layout/layout_codec.h>
+#include <towpath/layout/plan.h>
+#include <towpath/layout/remote_layout.h>
+#include <towpath/wire/envelope.h>
+
+namespace {
+
+using namespace towpath::layout;  // NOLINT: the words of this file
+using towpath::ConstByteSpan;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+void check_page(const Layout& layout, PageIndex page) {
+  const auto extent = layout.memory_region(page);
+  require(extent.ok());
+  const RegionExtent& region = layout.regions()[extent->region];
+  require(extent->address >= region.address);
+  require(extent->address - region.address <= region.length - extent->size);
+}
+
+void read(ConstByteSpan bytes) {
+  const auto remote = RemoteLayout::decode(bytes);
+  if (!remote.ok()) return;
+  const Layout& layout = remote->layout();
+  const auto again = encode(layout.descriptor());
+  require(again.ok());
+  require(decode_layout(*again).value() == layout.descriptor());
+  const LayoutConfig& config = layout.config();
+  check_page(layout, {0, 0, 0});
+  check_page(layout, {config.num_blocks - 1, config.num_layers - 1, config.outer_dim - 1});
+  require(!layout.memory_region({config.num_blocks, 0, 0}).ok());
+
+  Layout elsewhere = layout;
+  const BlockRange one{.source_first = config.num_blocks - 1, .target_first = 0, .count = 1};
+  const bool may_copy = config.num_blocks > 1;  // otherwise onto itself
+  require(plan(layout, elsewhere, std::span(&one, 1), {0, 1}).ok() == may_copy);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const ConstByteSpan bytes(reinterpret_cast<const std::byte*>(data), size);
+  read(bytes);
+  read(towpath::wire::seal({.type = towpath::wire::MessageType::layout, .version = kLayoutVersion},
+                           bytes));
+  return 0;
+}

@@ -1,0 +1,155 @@
+#include <optional>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/layout/layout_codec.h>
+#include <towpath/wire/decoder.h>
+#include <towpath/wire/encoder.h>
+#include <towpath/wire/envelope.h>
+
+namespace towpath::layout {
+namespace {
+
+using wire::Decoder;
+using wire::Encoder;
+using wire::Field;
+using wire::FieldRule;
+using wire::Kind;
+using wire::kOne;
+using wire::required;
+using wire::Schema;
+using wire::Tag;
+
+constexpr Tag kAddress = required(1), kLength = required(2);
+constexpr FieldRule kRegionRules[] = {
+    {kAddress, "address", Kind::number, kOne},
+    {kLength, "length", Kind::number, kOne},
+};
+constexpr Schema kRegionSchema("layout region", kRegionRules);
+
+constexpr Tag kNumBlocks = required(1), kNumLayers = required(2), kOuterDim = required(3),
+              kPageSize = required(4), kInnerDim = required(5), kAlignment = required(6),
+              kDtypeWidth = required(7), kNumHeads = required(8), kLayoutKind = required(9),
+              kMemoryKind = required(10), kDeviceId = required(11), kAgentName = required(12),
+              kIncarnation = required(13), kRegion = required(14);
+constexpr FieldRule kLayoutRules[] = {
+    {kNumBlocks, "num_blocks", Kind::number, kOne},
+    {kNumLayers, "num_layers", Kind::number, kOne},
+    {kOuterDim, "outer_dim", Kind::number, kOne},
+    {kPageSize, "page_size", Kind::number, kOne},
+    {kInnerDim, "inner_dim", Kind::number, kOne},
+    {kAlignment, "alignment", Kind::number, kOne},
+    {kDtypeWidth, "dtype_width_bytes", Kind::number, kOne},
+    {kNumHeads, "num_heads", Kind::number, wire::kAtMostOne},
+    {kLayoutKind, "layout kind", Kind::number, kOne, UINT8_MAX},
+    {kMemoryKind, "memory kind", Kind::number, kOne, UINT8_MAX},
+    {kDeviceId, "device_id", Kind::number, kOne},
+    {kAgentName, "agent name", Kind::bytes, kOne, kMaxAgentName},
+    {kIncarnation, "incarnation", Kind::number, kOne},
+    {kRegion, "region", Kind::nested, wire::at_most(kMaxRegions), 64, &kRegionSchema},
+};
+constexpr Schema kLayoutSchema("layout", kLayoutRules);
+
+void put_config(Encoder& out, const LayoutConfig& config) {
+  out.put_number(kNumBlocks, config.num_blocks);
+  out.put_number(kNumLayers, config.num_layers);
+  out.put_number(kOuterDim, config.outer_dim);
+  out.put_number(kPageSize, config.page_size);
+  out.put_number(kInnerDim, config.inner_dim);
+  out.put_number(kAlignment, config.alignment);
+  out.put_number(kDtypeWidth, config.dtype_width_bytes);
+  if (config.num_heads) out.put_number(kNumHeads, *config.num_heads);
+}
+
+std::optional<LayoutKind> layout_kind_from_number(std::uint64_t number) {
+  if (number > static_cast<std::uint64_t>(LayoutKind::layer_separate_block_second))
+    return std::nullopt;
+  return static_cast<LayoutKind>(number);
+}
+
+Status take_kinds(const Field& field, LayoutDescriptor& into) {
+  if (field.tag() == kLayoutKind) {
+    const auto kind = layout_kind_from_number(field.number());
+    if (!kind) return field.refuse("not a kind of layout that this version knows");
+    into.kind = *kind;
+    return {};
+  }
+  const auto kind = memory_kind_from_number(field.number());
+  if (!kind) return field.refuse("not a kind of memory that this version knows");
+  into.location.kind = *kind;
+  return {};
+}
+
+Status take_region(const Field& field, LayoutDescriptor& into) {
+  RegionExtent region;
+  TOWPATH_TRY(wire::decode(field.nested(), [&](const Field& inner) -> Status {
+    (inner.tag() == kAddress ? region.address : region.length) = inner.number();
+    return {};
+  }));
+  into.regions.push_back(region);
+  return {};
+}
+
+Status take(const Field& field, LayoutDescriptor& into) {
+  LayoutConfig& config = into.config;
+  switch (field.tag()) {
+    case kNumBlocks: config.num_blocks = field.number(); break;
+    case kNumLayers: config.num_layers = field.number(); break;
+    case kOuterDim: config.outer_dim = field.number(); break;
+    case kPageSize: config.page_size = field.number(); break;
+    case kInnerDim: config.inner_dim = field.number(); break;
+    case kAlignment: config.alignment = field.number(); break;
+    case kDtypeWidth: config.dtype_width_bytes = field.number(); break;
+    case kNumHeads: config.num_heads = field.number(); break;
+    case kDeviceId: into.location.device_id = field.number(); break;
+    case kAgentName: into.agent.name = field.text(); break;
+    case kIncarnation: into.agent.incarnation = field.number(); break;
+    case kRegion: return take_region(field, into);
+    default: return take_kinds(field, into);
+  }
+  return {};
+}
+
+Status check_agent(const AgentIdentity& agent) {
+  if (!agent.name.empty() && agent.incarnation != 0) return {};
+  return error(Code::invalid_argument,
+               cat("a layout of agent '", printable(agent.name), "', incarnation ",
+                   hex(agent.incarnation), ": both must be there"),
+               "name the agent that registered the regions, and its incarnation");
+}
+
+}  // namespace
+
+Result<Bytes> encode(const LayoutDescriptor& descriptor) {
+  TOWPATH_TRY(check_agent(descriptor.agent));
+  TOWPATH_TRY(descriptor.validate());
+  Encoder out(kLayoutSchema);
+  put_config(out, descriptor.config);
+  out.put_number(kLayoutKind, static_cast<std::uint64_t>(descriptor.kind));
+  out.put_number(kMemoryKind, static_cast<std::uint64_t>(descriptor.location.kind));
+  out.put_number(kDeviceId, descriptor.location.device_id);
+  out.put_text(kAgentName, descriptor.agent.name);
+  out.put_number(kIncarnation, descriptor.agent.incarnation);
+  for (const RegionExtent& region : descriptor.regions)
+    out.put_nested(kRegion, [&](Encoder& inner) {
+      inner.put_number(kAddress, region.address);
+      inner.put_number(kLength, region.length);
+    });
+  TOWPATH_TRY(const Bytes payload, std::move(out).finish());
+  return wire::seal({.type = wire::MessageType::layout, .version = kLayoutVersion}, payload);
+}
+
+Result<LayoutDescriptor> decode_layout(ConstByteSpan bytes) {
+  TOWPATH_TRY(const wire::Message message,
+              wire::open(bytes, {.type = wire::MessageType::layout,
+                                 .max_version = kLayoutVersion,
+                                 .max_payload_bytes = kMaxLayoutBytes}));
+  LayoutDescriptor descriptor;
+  TOWPATH_TRY(wire::decode(Decoder(message.payload, kLayoutSchema),
+                           [&](const Field& field) { return take(field, descriptor); }));
+  TOWPATH_TRY(check_agent(descriptor.agent));
+  TOWPATH_TRY(descriptor.validate());
+  return descriptor;
+}
+
+}  // namespace towpath::layout
