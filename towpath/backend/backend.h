@@ -1,0 +1,179 @@
+// Backend: an engine that moves bytes. The contract that every backend fulfils; the conformance
+// suite (backend/conformance) tests each sentence of it.
+//
+//   agent                                   backend
+//     | register_memory(region)  ------->  Memory            what may be read and written here
+//     | connect(peer, info)      ------->  Connection        a peer, or the agent itself
+//     | import_memory(region, key) ----->  Memory            what may be read and written there
+//     | make_operation()         ------->  Operation         reusable; one transfer at a time
+//     | operation.post(request)  ------->  ...bytes move, in post() and progress()...
+//     | <------- events.on_complete(operation, completion)   exactly once per post: it is quiet
+//
+// What a backend promises
+//  1. Every post() is answered by exactly one on_complete(), during post(), cancel(), teardown() or
+//     progress(). When it comes, the operation is quiet: no byte can land in, or leave, the memory
+//     of either side on its behalf. (With Quiet::none a cancelled operation may stay unanswered.)
+//  2. A completion is ok only if every byte of every segment is in place. Otherwise the failures
+//  name
+//     the stretches that are not, and the others are in place (partial completion).
+//  3. Notifications of one sender arrive in order and not before data that completed earlier.
+//  4. progress() does a bounded amount of work (a slice of about 512 KiB, or one batch) and never
+//     blocks. wait_fd() becomes readable when progress() would have something to do.
+//  5. A dead or unreachable peer is told once per connection by on_peer_lost(); its operations then
+//     complete (after teardown() where quiet needs it), and nobody else's are touched.
+//  6. No allocation, lock or system call per segment once an operation was posted before with as
+//  many
+//     segments.
+//
+// Thread: the caller serialises all calls on a backend and on what it made; events come only from
+// inside these calls. Different backends may be called at the same time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <towpath/backend/capabilities.h>
+#include <towpath/core/bytes.h>
+#include <towpath/core/descriptor.h>
+#include <towpath/core/identity.h>
+#include <towpath/core/result.h>
+#include <towpath/core/transfer_state.h>
+
+namespace towpath::backend {
+
+/// Memory that operations may touch: registered here, or imported from a peer. Destroying it takes
+/// the registration back; the caller sees to it that no operation on it is active.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  /// What a peer's import_memory() needs beside the region's own figures. Goes into the card.
+  virtual Bytes key() const { return {}; }
+};
+
+/// A way to a peer, or to the agent itself. Destroyed only when none of its operations is active.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+};
+
+/// `count` equal stretches on both sides. The memories cover all of them: the agent has checked.
+///
+///   for i in 0..count:  local_address + i * local_stride  <->  remote_address + i * remote_stride
+struct Segment {
+  Memory* local = nullptr;
+  Memory* remote = nullptr;
+  std::uint64_t local_address = 0;
+  std::uint64_t remote_address = 0;
+  std::uint64_t length = 0;  ///< of one stretch; may be 0
+  std::uint64_t count = 1;
+  std::uint64_t local_stride = 0;
+  std::uint64_t remote_stride = 0;
+};
+
+struct Request {
+  TransferOp op = TransferOp::read;
+  Connection* connection = nullptr;
+  /// Must stay unchanged until completion.
+  std::span<const Segment> segments;
+};
+
+struct SegmentFailure {
+  std::uint64_t segment = 0;  ///< index in the request
+  std::uint64_t stretch = 0;  ///< 0 .. count - 1
+  std::uint64_t bytes = 0;    ///< of this stretch that are in place
+  Status status;
+};
+
+struct Completion {
+  Status status;            ///< ok, cancelled, or why not everything is in place
+  std::uint64_t bytes = 0;  ///< in place, counted as they moved
+  /// At most kMaxFailures of them, the first ones; empty for a failure of the whole operation.
+  std::span<const SegmentFailure> failures;
+};
+
+inline constexpr std::size_t kMaxFailures = 64;
+
+/// One transfer at a time, reusable. Destroyed only while not active.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  /// Starts. All outcomes, failures to start included, come by on_complete().
+  virtual void post(const Request& request) = 0;
+  /// Asks an active operation to stop; what completes first wins. Harmless when not active.
+  virtual void cancel() = 0;
+
+  void* owner = nullptr;  ///< the agent's own; backends leave it alone
+};
+
+/// What a backend tells its agent.
+class Events {
+ public:
+  virtual ~Events() = default;
+  virtual void on_complete(Operation& operation, const Completion& completion) = 0;
+  /// False: no room now. The backend keeps the message (and stops reading from that sender) and
+  /// offers it again in a later progress().
+  virtual bool on_notification(const AgentIdentity& from, ConstByteSpan message) = 0;
+  virtual void on_peer_lost(Connection& connection, const Status& why) = 0;
+};
+
+using Params = std::map<std::string, std::string>;
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const Capabilities& capabilities() const = 0;
+
+  /// Errors: unsupported (kind), denied or exhausted (locked memory and the like),
+  /// invalid_argument.
+  virtual Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) = 0;
+
+  /// What peers need to reach this backend; empty if peers cannot. Goes into the card. Bounded.
+  virtual Bytes connection_info() const { return {}; }
+
+  /// Does not block and need not reach the peer yet. `info` comes from outside: it is hostile.
+  /// `peer` equal to the own identity asks for the way to oneself; then `info` is the own.
+  /// Errors: corrupt (info is no such thing), unsupported (not reachable by this backend, and why).
+  virtual Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer,
+                                                      ConstByteSpan info) = 0;
+
+  /// `region` and `key` come from outside: they are hostile. Does not block.
+  virtual Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
+                                                        const RegionDescriptor& region,
+                                                        ConstByteSpan key) = 0;
+
+  virtual std::unique_ptr<Operation> make_operation() = 0;
+
+  /// Hands a message over for delivery. Errors: exhausted (queue full; make progress and try
+  /// again), invalid_argument (longer than max_notification_bytes), peer_lost, unsupported.
+  virtual Status notify(Connection& connection, ConstByteSpan message);
+
+  /// Cuts the connection so that its operations complete (Quiet::teardown). It is lost afterwards.
+  virtual void teardown(Connection& connection) { (void)connection; }
+
+  /// Does some work. True: there is more to do at once. False: wait for wait_fd() or a post.
+  virtual bool progress() = 0;
+  /// A descriptor that becomes readable when progress() has something to do; -1: never needed.
+  /// Belongs to the backend.
+  virtual int wait_fd() const { return -1; }
+
+  /// What bytes over this connection should cost; the declared cost unless it was measured.
+  virtual Cost cost(const Connection& connection) const {
+    (void)connection;
+    return capabilities().cost;
+  }
+  /// The way that bytes take between these two, and why: "loads and stores through a mapping of the
+  /// peer's memfd". For reports and `explain`.
+  virtual std::string describe_path(const Memory& local, const Memory& remote) const = 0;
+
+  /// For each descriptor what the backend knows of it (posix: size, mode, mtime), or nothing if it
+  /// does not exist. Errors: unsupported.
+  virtual Result<std::vector<std::optional<Params>>> query(
+      std::span<const RegionDescriptor> descriptors);
+};
+
+}  // namespace towpath::backend

@@ -1,0 +1,13 @@
+#include <towpath/backend/sealed_record.h>
+#include <towpath/core/text.h>
+
+namespace towpath::backend {
+
+Status no_such_record(const RecordForm& form, Status why) {
+  const Code code = why.code() == Code::unsupported ? Code::unsupported : Code::corrupt;
+  std::string remedy(why.remedy());
+  return error(code, cat("these bytes are no ", form.schema.name), std::move(remedy))
+      .because(std::move(why));
+}
+
+}  // namespace towpath::backend

@@ -1,0 +1,54 @@
+// Sealed records: the small messages of a backend (connection info, key of a memory, hello), each
+// in an envelope of its own, by a schema.
+//
+// A form says what a record is; seal_record() writes one, open_record() reads what a stranger sent
+// and fails as the contract of backends wants it.
+//
+//   constexpr RecordForm kHelloForm{{wire::MessageType::peer_hello, 1}, kHelloSchema};
+//
+// Thread: immutable.
+#pragma once
+
+#include <utility>
+
+#include <towpath/core/bytes.h>
+#include <towpath/core/result.h>
+#include <towpath/wire/decoder.h>
+#include <towpath/wire/encoder.h>
+#include <towpath/wire/envelope.h>
+
+namespace towpath::backend {
+
+/// The most bytes of fields that a record may have, those of later versions included.
+inline constexpr std::uint64_t kMaxRecordBytes = 4096;
+
+struct RecordForm {
+  wire::MessageKind kind;
+  const wire::Schema& schema;  ///< its name is the record's
+};
+
+/// `write(wire::Encoder&)` puts the fields. Errors: those of Encoder::finish().
+template <typename Write>
+Result<Bytes> seal_record(const RecordForm& form, Write&& write) {
+  wire::Encoder out(form.schema);
+  write(out);
+  TOWPATH_TRY(const Bytes payload, std::move(out).finish());
+  return wire::seal(form.kind, payload);
+}
+
+/// "these bytes are no `form`", with the cause: corrupt, but unsupported stays (a newer version).
+Status no_such_record(const RecordForm& form, Status why);
+
+/// `visit(const wire::Field&) -> Status` as for wire::decode(). Errors: corrupt, unsupported.
+template <typename Visit>
+Status open_record(const RecordForm& form, ConstByteSpan bytes, Visit&& visit) {
+  const wire::OpenLimits limits{.type = form.kind.type,
+                                .max_version = form.kind.version,
+                                .max_payload_bytes = kMaxRecordBytes};
+  const auto message = wire::open(bytes, limits);
+  if (!message.ok()) return no_such_record(form, message.status());
+  Status fields = wire::decode(wire::Decoder(message->payload, form.schema), visit);
+  return fields.ok() ? Status() : no_such_record(form, std::move(fields));
+}
+
+}  // namespace towpath::backend
