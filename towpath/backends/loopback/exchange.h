@@ -1,0 +1,102 @@
+// Exchange: where the loopback backends of one process find each other.
+//
+// A backend opens an Endpoint in it and is known by the endpoint's number from then on. The
+// endpoint holds what others need of it: its registrations and its inbox. Nothing of it is global:
+// backends that share no exchange do not see each other.
+//
+// Invariants: numbers are never given twice; a closed endpoint takes no message, and all its
+// records are closed.
+// Thread: any.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <towpath/backend/endpoint_table.h>
+#include <towpath/backends/loopback/record.h>
+#include <towpath/core/bytes.h>
+#include <towpath/core/identity.h>
+#include <towpath/core/result.h>
+#include <towpath/run/mutex.h>
+#include <towpath/run/waker.h>
+
+namespace towpath::backends::loopback {
+
+/// Messages that one sender may have waiting in one inbox, and their bytes.
+inline constexpr std::size_t kMaxQueuedMessages = 1024;
+inline constexpr std::size_t kMaxQueuedBytes = 4 * 1024 * 1024;
+
+struct Letter {
+  std::uint64_t sender = 0;  ///< endpoint number
+  AgentIdentity from;
+  Bytes message;
+};
+
+class Endpoint {
+ public:
+  Endpoint(const AgentIdentity& identity, std::uint64_t id, std::unique_ptr<run::Waker> waker)
+      : identity_(identity), id_(id), waker_(std::move(waker)), records_(identity) {}
+
+  const AgentIdentity& identity() const noexcept { return identity_; }
+  std::uint64_t id() const noexcept { return id_; }
+  run::Waker& waker() noexcept { return *waker_; }
+
+  std::shared_ptr<Record> add_record(const RegionDescriptor& region);
+  void remove_record(const Record& record);
+  /// Both arguments come from outside. Errors: those of MemoryTable::find().
+  Result<std::shared_ptr<Record>> find_record(std::uint64_t record_id,
+                                              const RegionDescriptor& region) const;
+
+  /// Puts a message into the inbox and wakes. Errors: exhausted (the sender's share is full),
+  /// peer_lost (closed).
+  Status deliver(const Endpoint& sender, ConstByteSpan message);
+  /// The first letter of the next sender behind `after` (by number, without wrapping).
+  bool take(std::uint64_t after, Letter& letter);
+  /// The letter becomes its sender's first again.
+  void put_back(Letter letter);
+
+  /// Whoever has a connection to this endpoint wants to be woken when it closes.
+  void add_watcher(std::weak_ptr<Endpoint> watcher);
+  /// Errors: peer_lost (closed).
+  Status check_open() const;
+  /// Waits for slices that touch its registrations. Idempotent.
+  void close();
+
+ private:
+  struct Queue {
+    AgentIdentity from;
+    std::deque<Bytes> messages;
+    std::size_t bytes = 0;
+  };
+
+  const AgentIdentity identity_;
+  const std::uint64_t id_;
+  const std::unique_ptr<run::Waker> waker_;
+
+  mutable run::Mutex mutex_;
+  bool closed_ TOWPATH_GUARDED_BY(mutex_) = false;
+  backend::MemoryTable<Record> records_ TOWPATH_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Queue> inbox_ TOWPATH_GUARDED_BY(mutex_);  // by sender; none is empty
+  std::vector<std::weak_ptr<Endpoint>> watchers_ TOWPATH_GUARDED_BY(mutex_);
+};
+
+class Exchange {
+ public:
+  /// `token` as for EndpointDirectory.
+  explicit Exchange(std::uint64_t token);
+
+  /// What `endpoint` puts into its card.
+  backend::EndpointAddress address_of(const Endpoint& endpoint) const;
+  /// Errors: exhausted (no descriptor for the waker).
+  Result<std::shared_ptr<Endpoint>> open_endpoint(const AgentIdentity& identity);
+  /// `info` comes from outside. It may be closed. Errors: those of EndpointTable::find().
+  Result<std::shared_ptr<Endpoint>> find(const AgentIdentity& peer, ConstByteSpan info) const;
+
+ private:
+  mutable run::Mutex mutex_;
+  backend::EndpointTable<Endpoint> endpoints_ TOWPATH_GUARDED_BY(mutex_);
+};
+
+}  // namespace towpath::backends::loopback
