@@ -1,0 +1,226 @@
+#include <algorithm>
+
+#include <towpath/backend/sealed_record.h>
+#include <towpath/backends/shm/handshake.h>
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+
+namespace towpath::backends::shm {
+namespace {
+
+using backend::open_record;
+using backend::RecordForm;
+using backend::seal_record;
+using wire::Encoder;
+using wire::Field;
+using wire::FieldRule;
+using wire::kAtMostOne;
+using wire::Kind;
+using wire::kOne;
+using wire::MessageType;
+using wire::required;
+using wire::Schema;
+using wire::Tag;
+
+// docs/formats/shm.md
+constexpr Tag kDescriptor = required(1), kDevice = required(2), kInode = required(3);
+constexpr FieldRule kFileRules[] = {
+    {kDescriptor, "descriptor", Kind::number, kOne, kMaxFd - 1},
+    {kDevice, "device", Kind::number, kOne},
+    {kInode, "inode", Kind::number, kOne},
+};
+constexpr Schema kFileSchema("file", kFileRules);
+constexpr std::uint64_t kMaxFileBytes = 128;
+
+constexpr Tag kBootId = required(1), kPid = required(2), kStartTime = required(3),
+              kPidNamespace = required(4), kNetworkNamespace = required(5), kUid = required(6);
+constexpr FieldRule kHostRules[] = {
+    {kBootId, "boot id", Kind::bytes, kOne, sizeof HostFacts::boot_id},
+    {kPid, "pid", Kind::number, kOne, kMaxPid},
+    {kStartTime, "start time", Kind::number, kOne},
+    {kPidNamespace, "pid namespace", Kind::number, kOne},
+    {kNetworkNamespace, "network namespace", Kind::number, kOne},
+    {kUid, "uid", Kind::number, kOne, UINT32_MAX},
+};
+constexpr Schema kHostSchema("host", kHostRules);
+constexpr std::uint64_t kMaxHostBytes = 256;
+
+constexpr Tag kHost = required(1), kSocketToken = required(2), kLedger = required(3),
+              kInfoIncarnation = required(4);
+constexpr FieldRule kInfoRules[] = {
+    {kHost, "host", Kind::nested, kOne, kMaxHostBytes, &kHostSchema},
+    {kSocketToken, "socket token", Kind::number, {2, 2}},
+    {kLedger, "ledger", Kind::nested, kOne, kMaxFileBytes, &kFileSchema},
+    {kInfoIncarnation, "incarnation", Kind::number, kOne},
+};
+constexpr Schema kInfoSchema("shm connection info", kInfoRules);
+constexpr RecordForm kInfoForm{{MessageType::connection_info, 1}, kInfoSchema};
+
+constexpr Tag kAddress = required(1), kLength = required(2), kSlot = required(3),
+              kGeneration = required(4), kFile = required(5), kOffset = required(6);
+constexpr FieldRule kKeyRules[] = {
+    {kAddress, "address", Kind::number, kOne},
+    {kLength, "length", Kind::number, kOne},
+    {kSlot, "slot", Kind::number, kOne, UINT32_MAX},
+    {kGeneration, "generation", Kind::number, kOne, UINT32_MAX},
+    {kFile, "file", Kind::nested, kAtMostOne, kMaxFileBytes, &kFileSchema},
+    {kOffset, "offset", Kind::number, kAtMostOne},
+};
+constexpr Schema kKeySchema("shm memory key", kKeyRules);
+constexpr RecordForm kKeyForm{{MessageType::memory_key, 1}, kKeySchema};
+
+constexpr Tag kIncarnation = required(1), kName = required(2);
+constexpr FieldRule kHelloRules[] = {
+    {kIncarnation, "incarnation", Kind::number, kOne},
+    {kName, "name", Kind::bytes, kOne, kMaxAgentName},
+};
+constexpr Schema kHelloSchema("shm hello", kHelloRules);
+constexpr RecordForm kHelloForm{{MessageType::peer_hello, 1}, kHelloSchema};
+
+// ---- Files and hosts
+
+void put_file(Encoder& out, Tag tag, const FileRef& file) {
+  out.put_nested(tag, [&](Encoder& inner) {
+    inner.put_number(kDescriptor, static_cast<std::uint64_t>(file.fd));
+    inner.put_number(kDevice, file.device);
+    inner.put_number(kInode, file.inode);
+  });
+}
+
+Status take_file(const Field& outer, FileRef& file) {
+  return wire::decode(outer.nested(), [&](const Field& field) -> Status {
+    if (field.tag() == kDescriptor) file.fd = static_cast<std::int32_t>(field.number());
+    if (field.tag() == kDevice) file.device = field.number();
+    if (field.tag() == kInode) file.inode = field.number();
+    return {};
+  });
+}
+
+void put_host(Encoder& out, const HostFacts& host) {
+  out.put_nested(kHost, [&](Encoder& inner) {
+    inner.put_text(kBootId, {host.boot_id.data(), host.boot_id.size()});
+    inner.put_number(kPid, host.pid);
+    inner.put_number(kStartTime, host.start_time);
+    inner.put_number(kPidNamespace, host.pid_namespace);
+    inner.put_number(kNetworkNamespace, host.network_namespace);
+    inner.put_number(kUid, host.uid);
+  });
+}
+
+Status take_host_field(const Field& field, HostFacts& host) {
+  switch (field.tag()) {
+    case kBootId:
+      if (field.text().size() != host.boot_id.size()) return field.refuse("no boot id");
+      std::ranges::copy(field.text(), host.boot_id.begin());
+      return {};
+    case kPid:
+      host.pid = static_cast<std::uint32_t>(field.number());
+      return host.pid != 0 ? Status() : field.refuse("no process id");
+    case kStartTime: host.start_time = field.number(); return {};
+    case kPidNamespace: host.pid_namespace = field.number(); return {};
+    case kNetworkNamespace: host.network_namespace = field.number(); return {};
+    default: host.uid = static_cast<std::uint32_t>(field.number()); return {};
+  }
+}
+
+Status check_key(const ShmKey& key) {
+  if (key.address == 0 || key.length == 0 || !checked_add(key.address, key.length))
+    return error(Code::corrupt, cat("no region: ", hex(key.address), " +", key.length));
+  if (key.shared && !checked_add(key.shared->offset, key.length)) {
+    return error(Code::corrupt,
+                 cat("no stretch of a file: ", key.shared->offset, " +", key.length));
+  }
+  return {};
+}
+
+}  // namespace
+
+// ---- Connection info
+
+Bytes encode(const ShmInfo& info) {
+  return *seal_record(kInfoForm, [&](Encoder& out) {
+    put_host(out, info.host);
+    for (const std::uint64_t part : info.socket_token) out.put_number(kSocketToken, part);
+    put_file(out, kLedger, info.ledger);
+    out.put_number(kInfoIncarnation, info.incarnation);
+  });
+}
+
+Result<ShmInfo> decode_info(ConstByteSpan bytes) {
+  ShmInfo info;
+  auto token = info.socket_token.begin();
+  TOWPATH_TRY(open_record(kInfoForm, bytes, [&](const Field& field) -> Status {
+    switch (field.tag()) {
+      case kHost:
+        return wire::decode(field.nested(),
+                            [&](const Field& fact) { return take_host_field(fact, info.host); });
+      case kSocketToken: *token++ = field.number(); return {};  // two: the schema has counted
+      case kLedger: return take_file(field, info.ledger);
+      default: info.incarnation = field.number(); return {};
+    }
+  }));
+  return info;
+}
+
+// ---- Keys
+
+Bytes encode(const ShmKey& key) {
+  return *seal_record(kKeyForm, [&](Encoder& out) {
+    out.put_number(kAddress, key.address);
+    out.put_number(kLength, key.length);
+    out.put_number(kSlot, key.slot);
+    out.put_number(kGeneration, key.generation);
+    if (!key.shared) return;
+    put_file(out, kFile, key.shared->file);
+    out.put_number(kOffset, key.shared->offset);
+  });
+}
+
+Result<ShmKey> decode_key(ConstByteSpan bytes) {
+  ShmKey key;
+  std::optional<FileRef> file;
+  std::optional<std::uint64_t> offset;
+  TOWPATH_TRY(open_record(kKeyForm, bytes, [&](const Field& field) -> Status {
+    switch (field.tag()) {
+      case kAddress: key.address = field.number(); return {};
+      case kLength: key.length = field.number(); return {};
+      case kSlot: key.slot = static_cast<std::uint32_t>(field.number()); return {};
+      case kGeneration: key.generation = static_cast<std::uint32_t>(field.number()); return {};
+      case kFile: return take_file(field, file.emplace());
+      default: offset = field.number(); return {};
+    }
+  }));
+  if (file.has_value() != offset.has_value())
+    return error(Code::corrupt, "an shm memory key with a file or an offset, not both");
+  if (file) key.shared = {.file = *file, .offset = *offset};
+  TOWPATH_TRY(check_key(key));
+  return key;
+}
+
+// ---- Hello
+
+Result<Bytes> encode_hello(const AgentIdentity& self) {
+  return seal_record(kHelloForm, [&](Encoder& out) {
+    out.put_number(kIncarnation, self.incarnation);
+    out.put_text(kName, self.name);
+  });
+}
+
+Result<AgentIdentity> decode_hello(ConstByteSpan bytes) {
+  AgentIdentity from;
+  TOWPATH_TRY(open_record(kHelloForm, bytes, [&](const Field& field) -> Status {
+    if (field.tag() == kName) {
+      from.name = field.text();
+      return from.name.empty() ? field.refuse("no name") : Status();
+    }
+    from.incarnation = field.number();
+    return from.incarnation == 0 ? field.refuse("no incarnation") : Status();
+  }));
+  return from;
+}
+
+std::string socket_name(const SocketToken& token) {
+  return cat("towpath-shm-", hex(token[0]), "-", hex(token[1]));
+}
+
+}  // namespace towpath::backends::shm

@@ -1,0 +1,62 @@
+// What two shm backends tell each other: the connection info and the keys of memories (parts of a
+// card), and the hello on a socket. Sealed records by schema: docs/formats/shm.md.
+//
+// Everything that is read here comes from outside. A value that decodes has possible fields;
+// whether they are true is found out where they are used. Thread: immutable.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <towpath/backends/shm/host_facts.h>
+#include <towpath/core/bytes.h>
+#include <towpath/core/identity.h>
+#include <towpath/core/result.h>
+
+namespace towpath::backends::shm {
+
+using SocketToken = std::array<std::uint64_t, 2>;
+
+struct ShmInfo {
+  HostFacts host;
+  SocketToken socket_token{};
+  FileRef ledger;
+  std::uint64_t incarnation = 0;
+
+  friend bool operator==(const ShmInfo&, const ShmInfo&) = default;
+};
+
+/// A stretch of a memfd: the bytes of a region, or the begin of them.
+struct FileStretch {
+  FileRef file;
+  std::uint64_t offset = 0;
+
+  friend bool operator==(const FileStretch&, const FileStretch&) = default;
+};
+
+struct ShmKey {
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t generation = 0;
+  std::optional<FileStretch> shared;  ///< where a sealed memfd holds the bytes, if one does
+
+  friend bool operator==(const ShmKey&, const ShmKey&) = default;
+};
+
+Bytes encode(const ShmInfo& info);
+Bytes encode(const ShmKey& key);
+/// Errors: out_of_range (a name of more than kMaxAgentName bytes).
+Result<Bytes> encode_hello(const AgentIdentity& self);
+
+// Errors: corrupt, unsupported (of a newer version).
+Result<ShmInfo> decode_info(ConstByteSpan bytes);
+Result<ShmKey> decode_key(ConstByteSpan bytes);
+Result<AgentIdentity> decode_hello(ConstByteSpan bytes);
+
+/// The abstract address of a backend's socket: no file, gone with its last descriptor.
+std::string socket_name(const SocketToken& token);
+
+}  // namespace towpath::backends::shm

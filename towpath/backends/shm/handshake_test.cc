@@ -1,0 +1,111 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <towpath/backends/shm/handshake.h>
+#include <towpath/wire/envelope.h>
+
+namespace towpath::backends::shm {
+namespace {
+
+ShmInfo some_info() {
+  ShmInfo info;
+  info.host = *read_host_facts();
+  info.socket_token = {1, 2};
+  info.ledger = {.fd = 5, .device = 1, .inode = 9};
+  info.incarnation = 77;
+  return info;
+}
+
+Bytes sealed_info(ConstByteSpan fields) {
+  return wire::seal({wire::MessageType::connection_info, 1}, fields);
+}
+
+TEST(HandshakeTest, info_survives_the_way) {
+  const ShmInfo info = some_info();
+  const auto back = decode_info(encode(info));
+  ASSERT_TRUE(back.ok()) << back.status().to_string();
+  EXPECT_EQ(*back, info);
+  EXPECT_EQ(back->host.pid, static_cast<std::uint32_t>(getpid()));
+}
+
+TEST(HandshakeTest, info_that_was_cut_or_grew_is_refused) {
+  const Bytes good = encode(some_info());
+  for (std::size_t size = 0; size < good.size(); ++size)
+    ASSERT_EQ(decode_info(ConstByteSpan(good).first(size)).code(), Code::corrupt) << size;
+  Bytes longer = good;
+  longer.emplace_back();
+  EXPECT_EQ(decode_info(longer).code(), Code::corrupt);
+  // Nor is it enough that the envelope is whole.
+  const auto payload = ConstByteSpan(good).subspan(wire::kHeaderBytes);
+  EXPECT_TRUE(decode_info(sealed_info(payload)).ok());
+  for (std::size_t size = 0; size < payload.size(); ++size)
+    ASSERT_EQ(decode_info(sealed_info(payload.first(size))).code(), Code::corrupt) << size;
+}
+
+TEST(HandshakeTest, impossible_fields_are_refused) {
+  ShmInfo info = some_info();
+  info.host.pid = 0;
+  EXPECT_EQ(decode_info(encode(info)).code(), Code::corrupt);
+  Bytes turned = encode(some_info());
+  turned.back() ^= std::byte{1};
+  EXPECT_EQ(decode_info(turned).code(), Code::corrupt) << "the checksum";
+  const Bytes newer = wire::seal({wire::MessageType::connection_info, 2}, {});
+  EXPECT_EQ(decode_info(newer).code(), Code::unsupported);
+}
+
+TEST(HandshakeTest, key_survives_the_way) {
+  ShmKey key{.address = 4096, .length = 10, .slot = 3, .generation = 4, .shared = {}};
+  for (int i = 0; i < 2; ++i) {
+    const auto back = decode_key(encode(key));
+    ASSERT_TRUE(back.ok()) << back.status().to_string();
+    EXPECT_EQ(*back, key);
+    key.shared = {.file = {.fd = 6, .device = 1, .inode = 9}, .offset = 8};
+  }
+}
+
+TEST(HandshakeTest, a_key_of_nonsense_is_refused) {
+  const auto code_of = [](const ShmKey& bad) { return decode_key(encode(bad)).code(); };
+  EXPECT_EQ(code_of({.address = 0, .length = 1, .shared = {}}), Code::corrupt);
+  EXPECT_EQ(code_of({.address = 1, .length = 0, .shared = {}}), Code::corrupt);
+  EXPECT_EQ(code_of({.address = UINT64_MAX, .length = 2, .shared = {}}), Code::corrupt);
+  const FileStretch behind_all{.file = {}, .offset = UINT64_MAX};
+  EXPECT_EQ(code_of({.address = 1, .length = 2, .shared = behind_all}), Code::corrupt);
+  EXPECT_EQ(decode_key(encode(some_info())).code(), Code::corrupt);
+  // A file without an offset: the last field, a number of one byte, cut off.
+  const Bytes good = encode(ShmKey{.address = 1, .length = 2, .shared = FileStretch{}});
+  const auto payload = ConstByteSpan(good).subspan(wire::kHeaderBytes);
+  const auto seal_key = [](ConstByteSpan fields) {
+    return wire::seal({wire::MessageType::memory_key, 1}, fields);
+  };
+  EXPECT_TRUE(decode_key(seal_key(payload)).ok());
+  EXPECT_EQ(decode_key(seal_key(payload.first(payload.size() - 4))).code(), Code::corrupt);
+}
+
+TEST(HandshakeTest, hello_carries_any_name_up_to_the_limit) {
+  const AgentIdentity self{std::string("a\0b", 3), 5};
+  const auto back = decode_hello(*encode_hello(self));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(*back, self);
+  EXPECT_TRUE(decode_hello(*encode_hello({std::string(kMaxAgentName, 'x'), 5})).ok());
+  EXPECT_EQ(encode_hello({std::string(kMaxAgentName + 1, 'x'), 5}).code(), Code::out_of_range);
+  EXPECT_EQ(decode_hello(*encode_hello({"", 5})).code(), Code::corrupt);
+  EXPECT_EQ(decode_hello(*encode_hello({"x", 0})).code(), Code::corrupt);
+  EXPECT_EQ(decode_hello({}).code(), Code::corrupt);
+}
+
+TEST(HandshakeTest, each_fact_that_separates_hosts_is_named) {
+  const HostFacts here = some_info().host;
+  EXPECT_TRUE(check_same_host(here, here).ok());
+  HostFacts there = here;
+  there.boot_id[0] ^= 1;
+  EXPECT_NE(check_same_host(here, there).message().find("host"), std::string_view::npos);
+  there = here;
+  ++there.pid_namespace;
+  EXPECT_NE(check_same_host(here, there).message().find("pid namespace"), std::string_view::npos);
+  there = here;
+  ++there.network_namespace;
+  EXPECT_EQ(check_same_host(here, there).code(), Code::unsupported);
+}
+
+}  // namespace
+}  // namespace towpath::backends::shm

@@ -1,0 +1,72 @@
+#include <atomic>
+
+#include <towpath/backends/shm/ledger.h>
+#include <towpath/core/text.h>
+#include <towpath/sys/memfd.h>
+
+namespace towpath::backends::shm {
+namespace {
+
+constexpr std::uint64_t kSize = Ledger::kSlots * sizeof(std::uint32_t);
+
+std::atomic_ref<std::uint32_t> word(const sys::Mapping& mapping, std::uint32_t index) {
+  static_assert(std::atomic_ref<std::uint32_t>::is_always_lock_free, "shared between processes");
+  return std::atomic_ref(reinterpret_cast<std::uint32_t*>(mapping.data())[index]);
+}
+
+}  // namespace
+
+Result<Ledger> Ledger::create() {
+  TOWPATH_TRY(sys::Fd fd, sys::create_sealed_memfd("towpath-shm-ledger", kSize));
+  TOWPATH_TRY(const FileRef file, file_ref(fd.get()));
+  TOWPATH_TRY(sys::Mapping mapping,
+              sys::Mapping::of_file({.fd = fd.get(), .size_bytes = kSize, .writable = true}));
+  // Release pairs with the acquire in PeerLedger::stands, here and below.
+  word(mapping, kBackend.index).store(kBackend.generation, std::memory_order_release);
+  return Ledger(std::move(fd), file, std::move(mapping));
+}
+
+Ledger::~Ledger() {
+  if (!mapping_) return;
+  for (std::uint32_t index = 0; index < unused_; ++index)
+    word(mapping_, index).store(0, std::memory_order_release);
+}
+
+Result<Slot> Ledger::take() {
+  Slot slot;
+  if (!free_.empty()) {
+    slot.index = free_.back();
+    free_.pop_back();
+  } else if (unused_ < kSlots) {
+    slot.index = unused_++;
+    // So that give_back cannot fail; doubled, or each registration would move the list.
+    if (free_.capacity() < unused_) free_.reserve(2 * std::size_t{unused_});
+  } else {
+    return error(Code::exhausted, cat(kSlots - 1, " regions are registered"),
+                 "register larger regions, or deregister some");
+  }
+  if (++generation_ == 0) ++generation_;
+  slot.generation = generation_;
+  word(mapping_, slot.index).store(slot.generation, std::memory_order_release);
+  return slot;
+}
+
+void Ledger::give_back(Slot slot) noexcept {
+  word(mapping_, slot.index).store(0, std::memory_order_release);
+  free_.push_back(slot.index);
+}
+
+Result<PeerLedger> PeerLedger::map(int fd) {
+  TOWPATH_TRY(sys::check_sealed(fd, kSize));
+  TOWPATH_TRY(sys::Mapping mapping,
+              sys::Mapping::of_file({.fd = fd, .size_bytes = kSize, .writable = false}));
+  return PeerLedger(std::move(mapping));
+}
+
+bool PeerLedger::stands(Slot slot) const noexcept {
+  if (slot.index >= Ledger::kSlots || slot.generation == 0) return false;
+  // Acquire pairs with the releases of the owner: what it did before is seen.
+  return word(mapping_, slot.index).load(std::memory_order_acquire) == slot.generation;
+}
+
+}  // namespace towpath::backends::shm

@@ -1,0 +1,69 @@
+// Ledger: which registrations of a backend stand, told to its peers by plain shared memory.
+//
+// One word per registration in a sealed memfd that peers map read-only. The owner writes a
+// generation there and a 0 when it takes the registration back; peers look before every slice, so a
+// stale key never leads to more than the slice that is running already. Word 0 stands for the
+// backend itself.
+//
+//   word:  0 backend | 1 | 2 | ... | kSlots - 1          value: 0 free, else its generation
+//
+// It is not a lock: the owner does not wait for peers, which may be stopped or dead.
+// Thread: loop of its backend; peers read at any time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <towpath/backends/shm/host_facts.h>
+#include <towpath/core/result.h>
+#include <towpath/sys/fd.h>
+#include <towpath/sys/mapping.h>
+
+namespace towpath::backends::shm {
+
+struct Slot {
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+};
+
+class Ledger {
+ public:
+  static constexpr std::uint32_t kSlots = 256 * 1024;  // 1 MiB of address space, used as it fills
+  static constexpr Slot kBackend{0, 1};
+
+  static Result<Ledger> create();
+  Ledger(Ledger&&) noexcept = default;
+  /// Tells peers that all of it is over.
+  ~Ledger();
+
+  /// Errors: exhausted (kSlots registrations stand).
+  Result<Slot> take();
+  void give_back(Slot slot) noexcept;
+  FileRef file() const noexcept { return file_; }
+
+ private:
+  Ledger(sys::Fd fd, FileRef file, sys::Mapping mapping) noexcept
+      : fd_(std::move(fd)), file_(file), mapping_(std::move(mapping)) {}
+
+  sys::Fd fd_;
+  FileRef file_;
+  sys::Mapping mapping_;
+  std::vector<std::uint32_t> free_;
+  std::uint32_t unused_ = 1;
+  std::uint32_t generation_ = 0;
+};
+
+/// A peer's ledger, as hostile as the peer.
+class PeerLedger {
+ public:
+  /// `fd` is sealed (see peer_file.h) and borrowed. Errors: out_of_range (too small to be one).
+  static Result<PeerLedger> map(int fd);
+  /// False for slots that no ledger has.
+  bool stands(Slot slot) const noexcept;
+
+ private:
+  explicit PeerLedger(sys::Mapping mapping) noexcept : mapping_(std::move(mapping)) {}
+  sys::Mapping mapping_;
+};
+
+}  // namespace towpath::backends::shm

@@ -1,0 +1,103 @@
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <towpath/backends/shm/ledger.h>
+#include <towpath/backends/shm/peer_file.h>
+#include <towpath/sys/memfd.h>
+
+namespace towpath::backends::shm {
+namespace {
+
+Result<PeerLedger> peer_view(const Ledger& ledger) {
+  TOWPATH_TRY(const sys::Fd fd, open_peer_file({.pid = ::getpid(), .file = ledger.file()}));
+  return PeerLedger::map(fd.get());
+}
+
+TEST(LedgerTest, peers_see_what_stands_and_what_was_taken_back) {
+  auto ledger = Ledger::create();
+  ASSERT_TRUE(ledger.ok());
+  auto peer = peer_view(*ledger);
+  ASSERT_TRUE(peer.ok()) << peer.status().to_string();
+  EXPECT_TRUE(peer->stands(Ledger::kBackend));
+  const Slot first = *ledger->take();
+  const Slot second = *ledger->take();
+  EXPECT_NE(first.index, second.index);
+  EXPECT_TRUE(peer->stands(first));
+  ledger->give_back(first);
+  EXPECT_FALSE(peer->stands(first));
+  EXPECT_TRUE(peer->stands(second));
+  const Slot third = *ledger->take();
+  EXPECT_EQ(third.index, first.index);
+  EXPECT_FALSE(peer->stands(first));  // the old key does not come to mean the new region
+}
+
+TEST(LedgerTest, end_of_the_backend_ends_all_of_it) {
+  auto ledger = Ledger::create();
+  auto peer = peer_view(*ledger);
+  const Slot slot = *ledger->take();
+  { const Ledger ended = *std::move(ledger); }
+  EXPECT_FALSE(peer->stands(slot));
+  EXPECT_FALSE(peer->stands(Ledger::kBackend));
+}
+
+TEST(LedgerTest, slots_that_no_ledger_has_never_stand) {
+  auto ledger = Ledger::create();
+  auto peer = peer_view(*ledger);
+  EXPECT_FALSE(peer->stands({Ledger::kSlots, 1}));
+  EXPECT_FALSE(peer->stands({UINT32_MAX, 1}));
+  EXPECT_FALSE(peer->stands({7, 0}));
+}
+
+TEST(LedgerTest, full_ledger_refuses) {
+  auto ledger = Ledger::create();
+  for (std::uint32_t i = 1; i < Ledger::kSlots; ++i) ASSERT_TRUE(ledger->take().ok());
+  EXPECT_EQ(ledger->take().code(), Code::exhausted);
+  ledger->give_back({5, 5});
+  EXPECT_TRUE(ledger->take().ok());
+}
+
+TEST(LedgerTest, file_that_is_too_small_is_no_ledger) {
+  const auto fd = sys::create_sealed_memfd("small", 4096);
+  EXPECT_EQ(PeerLedger::map(fd->get()).code(), Code::out_of_range);
+}
+
+class PeerFileTest : public ::testing::Test {
+ protected:
+  sys::Fd memfd_ = *sys::create_sealed_memfd("test", 8192);
+  FileRef file_ = *file_ref(memfd_.get());
+};
+
+TEST_F(PeerFileTest, memfd_is_mapped_once_for_all_its_regions) {
+  PeerMappings mappings;
+  const PeerFile what{.pid = ::getpid(), .file = file_, .writable = true};
+  const auto first = mappings.find_or_open(what);
+  ASSERT_TRUE(first.ok()) << first.status().to_string();
+  EXPECT_EQ(mappings.find_or_open(what)->get(), first->get());
+  EXPECT_EQ((*first)->size(), 8192u);
+}
+
+TEST_F(PeerFileTest, other_file_at_the_same_number_is_refused) {
+  FileRef other = file_;
+  ++other.inode;
+  EXPECT_EQ(open_peer_file({.pid = ::getpid(), .file = other}).code(), Code::corrupt);
+  other = file_;
+  other.fd = 900;
+  EXPECT_EQ(open_peer_file({.pid = ::getpid(), .file = other}).code(), Code::not_found);
+}
+
+// Without the look before the opening this test would hang.
+TEST_F(PeerFileTest, pipes_and_unsealed_files_are_refused) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const sys::Fd reader(ends[0]), writer(ends[1]);
+  EXPECT_EQ(open_peer_file({.pid = ::getpid(), .file = *file_ref(reader.get())}).code(),
+            Code::corrupt);
+  const sys::Fd plain(::memfd_create("plain", 0));
+  ASSERT_EQ(::ftruncate(plain.get(), 4096), 0);
+  EXPECT_EQ(open_peer_file({.pid = ::getpid(), .file = *file_ref(plain.get())}).code(),
+            Code::denied);
+}
+
+}  // namespace
+}  // namespace towpath::backends::shm

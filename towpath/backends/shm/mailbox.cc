@@ -1,0 +1,183 @@
+#include <utility>
+
+#include <unistd.h>
+
+#include <towpath/backends/shm/handshake.h>
+#include <towpath/backends/shm/mailbox.h>
+#include <towpath/core/text.h>
+
+namespace towpath::backends::shm {
+namespace {
+
+constexpr int kAcceptsPerCall = 16;
+
+sys::LocalAddress address_of(const std::string& name) { return {.name = name, .abstract = true}; }
+
+/// As LocalSocket::send(); false also when the kernel has no room for it.
+Result<bool> send_tagged(sys::LocalSocket& socket, MessageTag tag, ConstByteSpan body) {
+  const auto first = static_cast<std::byte>(tag);
+  const ConstByteSpan parts[] = {{&first, 1}, body};
+  auto sent = socket.send_parts(parts);
+  if (sent.code() == Code::exhausted) return false;
+  return sent;
+}
+
+Result<sys::LocalSocket> connect_to(const std::string& name) {
+  auto socket = sys::LocalSocket::connect(address_of(name));
+  if (socket.code() != Code::unavailable) return socket;
+  return error(Code::peer_lost, "the peer's mailbox is closed").because(socket.status());
+}
+
+}  // namespace
+
+// ---- Mailbox
+
+Result<std::unique_ptr<Mailbox>> Mailbox::open(const std::string& name, run::Poller& poller,
+                                               backend::Events& events) {
+  TOWPATH_TRY(auto listener, sys::LocalListener::listen(address_of(name)));
+  TOWPATH_TRY(poller.add(listener.fd(), tag_of(Watch::listener, 0)));
+  return std::unique_ptr<Mailbox>(new Mailbox(std::move(listener), poller, events));
+}
+
+void Mailbox::accept_some() {
+  for (int i = 0; i < kAcceptsPerCall; ++i) {
+    auto socket = listener_.accept();
+    if (!socket.ok()) {
+      // Out of descriptors: the silent ones have to go, or the listener stays readable for ever.
+      drop_oldest_silent();
+      return;
+    }
+    if (!*socket) return;
+    welcome(sys::LocalSocket(*std::move(socket)));
+  }
+}
+
+void Mailbox::welcome(sys::LocalSocket socket) {
+  const auto owner = socket.peer();
+  const bool is_friend = owner.ok() && (owner->uid == ::geteuid() || owner->uid == 0);
+  if (!is_friend || clients_.size() - silent_ >= kMaxClients - kMaxSilentClients) {
+    ++refused_;
+    return;
+  }
+  if (silent_ >= kMaxSilentClients) drop_oldest_silent();
+  const std::uint64_t id = next_id_++;
+  if (!poller_.add(socket.fd(), tag_of(Watch::client, id)).ok()) {
+    ++refused_;
+    return;
+  }
+  clients_.emplace(id, Client{std::move(socket)});
+  ++silent_;
+}
+
+void Mailbox::read_from(std::uint64_t id, std::size_t& budget) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end() || found->second.kept) return;
+  Client& client = found->second;
+  while (budget > 0 && !client.kept) {
+    const auto got = client.socket.receive(buffer_);
+    if (got.ok() && got->nothing) return;
+    --budget;
+    const bool closed = got.ok() ? got->closed : got.code() == Code::peer_lost;
+    if (closed) return drop(found);
+    if (got.ok() && take_message(client, ConstByteSpan(buffer_).first(got->size_bytes))) continue;
+    ++refused_;
+    return drop(found);
+  }
+}
+
+bool Mailbox::take_message(Client& client, ConstByteSpan message) {
+  const auto tag = static_cast<MessageTag>(message.front());
+  const ConstByteSpan body = message.subspan(1);
+  if (!client.from) {
+    auto from = tag == MessageTag::hello ? decode_hello(body) : error(Code::corrupt, "no hello");
+    if (!from.ok()) return false;
+    client.from = *std::move(from);
+    --silent_;
+    return true;
+  }
+  if (tag != MessageTag::notification) return false;
+  if (events_.on_notification(*client.from, body)) return true;
+  client.kept.emplace(body.begin(), body.end());
+  // Removed, not only muted: a sender that died would make the poller speak for ever.
+  (void)poller_.remove(client.socket.fd());
+  ++paused_;
+  return true;
+}
+
+void Mailbox::offer_kept(std::size_t& budget) {
+  if (paused_ == 0) return;
+  for (auto next = clients_.begin(); next != clients_.end() && budget > 0;) {
+    const auto at = next++;
+    auto& [id, client] = *at;
+    if (!client.kept || !events_.on_notification(*client.from, *client.kept)) continue;
+    --budget;
+    --paused_;
+    client.kept.reset();
+    // What cannot be watched again is closed, so that its sender learns that it is cut off.
+    if (!poller_.add(client.socket.fd(), tag_of(Watch::client, id)).ok()) drop(at);
+  }
+}
+
+void Mailbox::drop(Clients::iterator client) {
+  if (!client->second.from) --silent_;
+  (void)poller_.remove(client->second.socket.fd());
+  clients_.erase(client);
+}
+
+void Mailbox::drop_oldest_silent() {
+  for (auto client = clients_.begin(); client != clients_.end(); ++client) {
+    if (client->second.from) continue;
+    ++refused_;
+    return drop(client);
+  }
+}
+
+// ---- Outbox
+
+Result<std::unique_ptr<Outbox>> Outbox::open(const Options& options, run::Poller& poller) {
+  TOWPATH_TRY(sys::LocalSocket socket, connect_to(options.name));
+  TOWPATH_TRY(const sys::PeerCredentials owner, socket.peer());
+  if (owner.pid != options.expected) {
+    return error(Code::denied, cat("process ", owner.pid, " listens on @", options.name,
+                                   ", not the peer, process ", options.expected));
+  }
+  TOWPATH_TRY(const Bytes hello, encode_hello(options.self));
+  TOWPATH_TRY(const bool greeted, send_tagged(socket, MessageTag::hello, hello));
+  if (!greeted) return error(Code::exhausted, "the kernel has no room for a hello");
+  TOWPATH_TRY(poller.add(socket.fd(), tag_of(Watch::socket, options.id), {.readable = false}));
+  return std::unique_ptr<Outbox>(new Outbox(std::move(socket), options.id, poller));
+}
+
+Outbox::~Outbox() { (void)poller_.remove(socket_.fd()); }
+
+Status Outbox::send(ConstByteSpan message) {
+  if (queue_.empty()) {
+    TOWPATH_TRY(const bool sent, send_tagged(socket_, MessageTag::notification, message));
+    if (sent) return {};
+  }
+  if (queue_.size() >= kMaxQueuedMessages || message.size() > kMaxQueuedBytes - queued_bytes_) {
+    return error(Code::exhausted,
+                 cat(queue_.size(), " messages (", queued_bytes_, " bytes) wait to be sent"),
+                 "make progress and send again; the peer does not read, or slowly");
+  }
+  if (queue_.empty()) {
+    TOWPATH_TRY(poller_.modify(socket_.fd(), tag_of(Watch::socket, id_),
+                               {.readable = false, .writable = true}));
+  }
+  queue_.emplace_back(message.begin(), message.end());
+  queued_bytes_ += message.size();
+  return {};
+}
+
+Status Outbox::flush() {
+  for (std::size_t i = 0; i < kMessagesPerCall && !queue_.empty(); ++i) {
+    TOWPATH_TRY(const bool sent, send_tagged(socket_, MessageTag::notification, queue_.front()));
+    if (!sent) return {};
+    queued_bytes_ -= queue_.front().size();
+    queue_.pop_front();
+  }
+  if (!queue_.empty()) return {};
+  return poller_.modify(socket_.fd(), tag_of(Watch::socket, id_), {.readable = false});
+}
+
+}  // namespace towpath::backends::shm

@@ -1,0 +1,121 @@
+// Mailbox and Outbox: notifications between shm backends.
+//
+// Each direction has a socket of its own: a backend listens with its Mailbox, and for each peer it
+// has an Outbox, whose first message is a hello.
+//
+//   Outbox --- hello(name, incarnation), message, message ... ---> Mailbox ---> Events
+//      \ full socket: a bounded queue, sent on when there is room     \ no room: keeps one, stops
+//                                                                       reading from this sender
+//
+// Local strangers can neither block nor grow a mailbox: other users are closed at once, clients are
+// bounded in number, those that stay silent or send garbage are closed first, and of one message
+// there is one buffer for all.
+// Thread: loop.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <towpath/backend/backend.h>
+#include <towpath/run/poller.h>
+#include <towpath/sys/local_socket.h>
+
+namespace towpath::backends::shm {
+
+inline constexpr std::uint64_t kMaxNotificationBytes = 64 * 1024;
+inline constexpr std::size_t kMaxClients = 1024;      ///< sockets that are open
+inline constexpr std::size_t kMaxSilentClients = 64;  ///< of them, without a hello
+inline constexpr std::size_t kMaxQueuedMessages = 1024;
+inline constexpr std::size_t kMaxQueuedBytes = 4 * 1024 * 1024;
+inline constexpr std::size_t kMessagesPerCall = 64;
+
+/// The first byte of a message on a socket. docs/formats/shm.md
+enum class MessageTag : std::uint8_t { hello = 'H', notification = 'M' };
+
+/// What a poller's tag means: the kind below, the object's number above.
+enum class Watch : std::uint8_t { listener = 0, client = 1, socket = 2, process = 3 };
+constexpr std::uint64_t tag_of(Watch watch, std::uint64_t id) {
+  return id << 2 | static_cast<std::uint64_t>(watch);
+}
+
+class Mailbox {
+ public:
+  /// `poller` and `events` outlive it. Listens on the abstract address `name`.
+  static Result<std::unique_ptr<Mailbox>> open(const std::string& name, run::Poller& poller,
+                                               backend::Events& events);
+
+  /// The listener is readable.
+  void accept_some();
+  /// Client `id` is readable or broken. `budget`: messages that may still be delivered.
+  void read_from(std::uint64_t id, std::size_t& budget);
+  /// Offers kept messages again.
+  void offer_kept(std::size_t& budget);
+
+  std::size_t clients() const noexcept { return clients_.size(); }
+  /// Clients that were closed because of what they did or were.
+  std::uint64_t refused() const noexcept { return refused_; }
+
+ private:
+  struct Client {
+    sys::LocalSocket socket;
+    std::optional<AgentIdentity> from = {};
+    std::optional<Bytes> kept = {};  ///< for it there was no room; then the poller does not watch
+  };
+  using Clients = std::map<std::uint64_t, Client>;
+
+  Mailbox(sys::LocalListener listener, run::Poller& poller, backend::Events& events)
+      : listener_(std::move(listener)),
+        poller_(poller),
+        events_(events),
+        buffer_(1 + kMaxNotificationBytes) {}
+  void welcome(sys::LocalSocket socket);
+  bool take_message(Client& client, ConstByteSpan message);
+  void drop(Clients::iterator client);
+  void drop_oldest_silent();
+
+  sys::LocalListener listener_;
+  run::Poller& poller_;
+  backend::Events& events_;
+  Bytes buffer_;
+  Clients clients_;
+  std::size_t silent_ = 0;
+  std::size_t paused_ = 0;
+  std::uint64_t next_id_ = 1;
+  std::uint64_t refused_ = 0;
+};
+
+class Outbox {
+ public:
+  struct Options {
+    std::string name;      ///< of the peer's mailbox
+    pid_t expected = 0;    ///< who must listen there
+    AgentIdentity self;    ///< for the hello
+    std::uint64_t id = 0;  ///< for the poller
+  };
+  /// Connects and says hello. Errors: peer_lost, exhausted (too many wait there to be accepted),
+  /// denied (somebody else listens).
+  static Result<std::unique_ptr<Outbox>> open(const Options& options, run::Poller& poller);
+  ~Outbox();
+
+  /// Sends or queues. Errors: exhausted, peer_lost.
+  Status send(ConstByteSpan message);
+  /// The socket has room. A failure: the peer is cut off.
+  Status flush();
+
+ private:
+  Outbox(sys::LocalSocket socket, std::uint64_t id, run::Poller& poller)
+      : socket_(std::move(socket)), id_(id), poller_(poller) {}
+
+  sys::LocalSocket socket_;
+  const std::uint64_t id_;
+  run::Poller& poller_;
+  std::deque<Bytes> queue_;
+  std::size_t queued_bytes_ = 0;
+};
+
+}  // namespace towpath::backends::shm

@@ -1,0 +1,174 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <towpath/backend/testing/recording_events.h>
+#include <towpath/backends/shm/handshake.h>
+#include <towpath/backends/shm/mailbox.h>
+#include <towpath/sys/random.h>
+
+namespace towpath::backends::shm {
+namespace {
+
+using backend::testing::RecordingEvents;
+
+class MailboxTest : public ::testing::Test {
+ protected:
+  Outbox::Options options(const char* name) {
+    return {.name = name_, .expected = ::getpid(), .self = {name, 3}, .id = ++last_id_};
+  }
+  std::unique_ptr<Outbox> open(const char* name) {
+    auto outbox = Outbox::open(options(name), sender_);
+    EXPECT_TRUE(outbox.ok()) << outbox.status().to_string();
+    return *std::move(outbox);
+  }
+  /// Receives until nothing is left to do; returns how many rounds it took.
+  int receive() {
+    for (int rounds = 0;; ++rounds) {
+      std::size_t budget = kMessagesPerCall;
+      mailbox_->offer_kept(budget);
+      const auto ready = receiver_.wait(Duration(0));
+      if (ready.empty()) return rounds;
+      for (const run::PollEvent& event : ready) {
+        if (event.tag == tag_of(Watch::listener, 0))
+          mailbox_->accept_some();
+        else
+          mailbox_->read_from(event.tag >> 2, budget);
+      }
+    }
+  }
+  std::vector<std::string> messages() const {
+    std::vector<std::string> all;
+    for (const auto& one : events_.notifications) all.push_back(one.message);
+    return all;
+  }
+
+  sys::LocalSocket stranger() {
+    return *sys::LocalSocket::connect({.name = name_, .abstract = true});
+  }
+
+  const std::string name_ = socket_name({sys::random_u64(), sys::random_u64()});
+  run::Poller receiver_ = *run::Poller::open();
+  run::Poller sender_ = *run::Poller::open();
+  RecordingEvents events_;
+  std::unique_ptr<Mailbox> mailbox_ = *Mailbox::open(name_, receiver_, events_);
+  std::uint64_t last_id_ = 0;
+};
+
+TEST_F(MailboxTest, messages_arrive_whole_and_in_order) {
+  const auto outbox = open("a");
+  ASSERT_TRUE(outbox->send(as_bytes("1")).ok());
+  ASSERT_TRUE(outbox->send({}).ok());
+  const Bytes largest(kMaxNotificationBytes, std::byte{7});
+  ASSERT_TRUE(outbox->send(largest).ok());
+  receive();
+  ASSERT_EQ(messages(), (std::vector<std::string>{"1", "", std::string(largest.size(), 7)}));
+  EXPECT_EQ(events_.notifications[0].from, (AgentIdentity{"a", 3}));
+}
+
+TEST_F(MailboxTest, full_socket_queues_and_a_full_queue_refuses) {
+  const auto outbox = open("a");
+  std::size_t sent = 0;
+  while (outbox->send(as_bytes(std::to_string(sent))).ok()) ++sent;
+  EXPECT_GT(sent, kMaxQueuedMessages);
+  EXPECT_EQ(outbox->send(as_bytes("x")).code(), Code::exhausted);
+  for (std::size_t before = SIZE_MAX; before != events_.notifications.size();) {
+    before = events_.notifications.size();
+    receive();
+    ASSERT_TRUE(outbox->flush().ok());
+  }
+  ASSERT_EQ(events_.notifications.size(), sent);
+  for (std::size_t i = 0; i < sent; ++i) ASSERT_EQ(messages()[i], std::to_string(i));
+  EXPECT_TRUE(sender_.wait(Duration(0)).empty());  // nothing left to flush: no more room is asked
+}
+
+TEST_F(MailboxTest, queue_is_bounded_by_bytes) {
+  const auto outbox = open("a");
+  const Bytes large(kMaxNotificationBytes);
+  std::size_t sent = 0;
+  while (outbox->send(large).ok()) ++sent;
+  EXPECT_LE(sent, kMaxQueuedBytes / large.size() + 16);
+}
+
+TEST_F(MailboxTest, sender_without_room_waits_and_the_other_goes_on) {
+  const auto first = open("a");
+  const auto second = open("b");
+  events_.accept = 1;
+  for (const char* text : {"a1", "a2", "a3"}) ASSERT_TRUE(first->send(as_bytes(text)).ok());
+  receive();
+  EXPECT_EQ(messages(), std::vector<std::string>{"a1"});
+  EXPECT_TRUE(receiver_.wait(Duration(0)).empty());  // waiting does not spin
+  events_.accept = UINT64_MAX;
+  ASSERT_TRUE(second->send(as_bytes("b1")).ok());
+  receive();
+  receive();
+  EXPECT_EQ(events_.notifications.size(), 4u);
+  EXPECT_EQ(messages()[1], "a2");
+}
+
+TEST_F(MailboxTest, kept_message_of_a_dead_sender_arrives_without_spinning) {
+  auto outbox = open("a");
+  events_.accept = 0;
+  ASSERT_TRUE(outbox->send(as_bytes("1")).ok());
+  ASSERT_TRUE(outbox->send(as_bytes("2")).ok());
+  receive();
+  outbox.reset();
+  EXPECT_TRUE(receiver_.wait(Duration(0)).empty());
+  events_.accept = UINT64_MAX;
+  receive();
+  EXPECT_EQ(messages(), (std::vector<std::string>{"1", "2"}));
+  EXPECT_EQ(mailbox_->clients(), 0u);
+}
+
+TEST_F(MailboxTest, garbage_closes_its_sender_and_nobody_else) {
+  const auto good = open("a");
+  auto bad = stranger();
+  ASSERT_TRUE(*bad.send(as_bytes("Hno hello")));
+  auto early = stranger();
+  ASSERT_TRUE(*early.send(as_bytes("Mno hello before")));
+  auto large = stranger();
+  ASSERT_TRUE(*large.send(Bytes(kMaxNotificationBytes + 2, std::byte{'H'})));
+  ASSERT_TRUE(good->send(as_bytes("1")).ok());
+  receive();
+  EXPECT_EQ(messages(), std::vector<std::string>{"1"});
+  EXPECT_EQ(mailbox_->clients(), 1u);
+  EXPECT_EQ(mailbox_->refused(), 3u);
+  EXPECT_EQ(bad.send(as_bytes("H")).code(), Code::peer_lost);
+}
+
+TEST_F(MailboxTest, descriptors_of_strangers_are_closed) {
+  auto bad = stranger();
+  const int fds[] = {0};
+  ASSERT_TRUE(*bad.send(as_bytes("Hno hello"), fds));
+  const int free_before = ::dup(0);
+  ::close(free_before);
+  receive();
+  const int free_after = ::dup(0);
+  ::close(free_after);
+  EXPECT_LE(free_after, free_before);
+  EXPECT_EQ(mailbox_->refused(), 1u);
+}
+
+TEST_F(MailboxTest, silent_clients_cannot_keep_others_out) {
+  std::vector<sys::LocalSocket> silent;
+  for (std::size_t i = 0; i < 2 * kMaxSilentClients; ++i) {
+    silent.push_back(stranger());
+    if (i % 16 == 0) receive();
+  }
+  const auto good = open("a");
+  ASSERT_TRUE(good->send(as_bytes("1")).ok());
+  receive();
+  EXPECT_EQ(messages(), std::vector<std::string>{"1"});
+  EXPECT_LE(mailbox_->clients(), kMaxSilentClients + 1);
+  EXPECT_GE(mailbox_->refused(), kMaxSilentClients);
+}
+
+TEST_F(MailboxTest, outbox_does_not_talk_to_strangers) {
+  Outbox::Options wrong = options("a");
+  wrong.expected = 1;
+  EXPECT_EQ(Outbox::open(wrong, sender_).code(), Code::denied);
+  mailbox_.reset();
+  EXPECT_EQ(Outbox::open(options("a"), sender_).code(), Code::peer_lost);
+}
+
+}  // namespace
+}  // namespace towpath::backends::shm

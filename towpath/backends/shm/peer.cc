@@ -1,0 +1,89 @@
+#include <utility>
+
+#include <towpath/backends/shm/peer.h>
+#include <towpath/core/text.h>
+#include <towpath/sys/process.h>
+
+namespace towpath::backends::shm {
+namespace {
+
+/// The very process that gave the info, held by a descriptor.
+Result<sys::Fd> open_same_process(const HostFacts& host, const AgentIdentity& peer) {
+  const auto pid = static_cast<pid_t>(host.pid);
+  // First the descriptor, then the question: the answer is about what the descriptor holds.
+  TOWPATH_TRY(sys::Fd process, sys::open_process(pid));
+  TOWPATH_TRY(const std::uint64_t start_time, sys::process_start_time(pid));
+  if (start_time != host.start_time || sys::has_ended(process)) {
+    return error(Code::peer_lost,
+                 cat(to_string(peer), " has ended; process ", pid, " is another one now"));
+  }
+  return process;
+}
+
+/// What the failure to open a peer's ledger says of the peer.
+Status ledger_error(const AgentIdentity& peer, const HostFacts& host, Status why) {
+  Code code = why.code();  // out of descriptors or memory: that is no fault of the peer
+  if (code == Code::not_found || code == Code::corrupt) code = Code::peer_lost;
+  if (code == Code::denied) code = Code::unsupported;
+  std::string remedy(code == Code::peer_lost ? "load the peer's newest card" : why.remedy());
+  return error(code,
+               cat("cannot open what ", to_string(peer), " (process ", host.pid, ", user ",
+                   host.uid, ") shares"),
+               std::move(remedy))
+      .because(std::move(why));
+}
+
+}  // namespace
+
+Peer::Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerLedger ledger,
+           run::Poller& poller)
+    : identity_(options.peer),
+      pid_(pid),
+      process_(std::move(process)),
+      ledger_(std::move(ledger)),
+      poller_(poller) {}
+
+Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options, ConstByteSpan bytes,
+                                         run::Poller& poller) {
+  TOWPATH_TRY(const ShmInfo info, decode_info(bytes));
+  if (info.incarnation != options.peer.incarnation) {
+    return error(Code::corrupt, cat("the info given for ", to_string(options.peer),
+                                    " is that of incarnation ", hex(info.incarnation)));
+  }
+  TOWPATH_TRY(check_same_host(options.here, info.host));
+  TOWPATH_TRY(sys::Fd process, open_same_process(info.host, options.peer));
+  const auto pid = static_cast<pid_t>(info.host.pid);
+  auto file = open_peer_file({.pid = pid, .file = info.ledger, .writable = false});
+  if (!file.ok()) return ledger_error(options.peer, info.host, file.status());
+  TOWPATH_TRY(PeerLedger ledger, PeerLedger::map(file->get()));
+  std::unique_ptr<Peer> peer(new Peer(options, pid, std::move(process), std::move(ledger), poller));
+  TOWPATH_TRY(peer->check_process());
+  TOWPATH_TRY(peer->outbox_, Outbox::open({.name = socket_name(info.socket_token),
+                                           .expected = pid,
+                                           .self = options.self,
+                                           .id = options.id},
+                                          poller));
+  TOWPATH_TRY(poller.add(peer->process_.get(), tag_of(Watch::process, options.id)));
+  return peer;
+}
+
+Peer::~Peer() { unwatch(); }
+
+void Peer::unwatch() noexcept {
+  outbox_.reset();
+  if (process_) (void)poller_.remove(process_.get());
+  process_.reset();
+}
+
+Status Peer::check() const {
+  if (stands(Ledger::kBackend)) return {};
+  return error(Code::peer_lost, cat(to_string(identity_), " has closed its shm backend"));
+}
+
+Status Peer::check_process() const {
+  TOWPATH_TRY(check());
+  if (!sys::has_ended(process_)) return {};
+  return error(Code::peer_lost, cat(to_string(identity_), ", process ", pid_, ", has ended"));
+}
+
+}  // namespace towpath::backends::shm

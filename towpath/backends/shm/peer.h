@@ -1,0 +1,65 @@
+// Peer: an agent of this host, as an shm connection sees it: its process, its ledger, the memfds of
+// it that are mapped here, and the outbox for notifications.
+//
+// Invariant: the process behind the pidfd never becomes another one.
+// Thread: loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <towpath/backend/backend.h>
+#include <towpath/backends/shm/handshake.h>
+#include <towpath/backends/shm/ledger.h>
+#include <towpath/backends/shm/mailbox.h>
+#include <towpath/backends/shm/peer_file.h>
+#include <towpath/run/poller.h>
+#include <towpath/sys/fd.h>
+
+namespace towpath::backends::shm {
+
+struct PeerOptions {
+  AgentIdentity self;
+  AgentIdentity peer;
+  HostFacts here;
+  std::uint64_t id = 0;  ///< for the poller
+};
+
+class Peer {
+ public:
+  /// `info` is hostile. Errors: corrupt, unsupported (another host or namespace, or not allowed to
+  /// look into the process), peer_lost, exhausted (no descriptor is free here, or no place there).
+  static Result<std::unique_ptr<Peer>> open(const PeerOptions& options, ConstByteSpan info,
+                                            run::Poller& poller);
+  ~Peer();
+
+  const AgentIdentity& identity() const noexcept { return identity_; }
+  pid_t pid() const noexcept { return pid_; }
+
+  /// ok, or why the peer is gone. No system call: what the ledger says.
+  Status check() const;
+  /// The same after asking the kernel whether the process still lives.
+  Status check_process() const;
+  bool stands(Slot slot) const noexcept { return ledger_.stands(slot); }
+  /// Stops listening for its end; once it is known. Only check() and stands() may be asked then.
+  void unwatch() noexcept;
+
+  PeerMappings& mappings() noexcept { return mappings_; }
+  /// Valid until unwatch().
+  Outbox& outbox() noexcept { return *outbox_; }
+
+ private:
+  Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerLedger ledger,
+       run::Poller& poller);
+
+  const AgentIdentity identity_;
+  const pid_t pid_;
+  sys::Fd process_;
+  PeerLedger ledger_;
+  run::Poller& poller_;
+  PeerMappings mappings_;
+  std::unique_ptr<Outbox> outbox_;
+};
+
+}  // namespace towpath::backends::shm

@@ -1,0 +1,74 @@
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <towpath/backends/shm/peer_file.h>
+#include <towpath/core/text.h>
+#include <towpath/sys/memfd.h>
+#include <towpath/sys/os_error.h>
+
+namespace towpath::backends::shm {
+namespace {
+
+/// Why a descriptor of another process could not be opened, and what helps against that.
+Status open_error(int errno_value, std::string what) {
+  switch (errno_value) {
+    case EACCES:
+    case EPERM:
+      return sys::os_error(errno_value, std::move(what),
+                           "run both processes as the same user, dumpable "
+                           "(prctl(PR_SET_DUMPABLE)), or grant CAP_SYS_PTRACE");
+    case ENOENT:
+      return sys::os_error(errno_value, std::move(what),
+                           "load the peer's newest card, and see that /proc is mounted");
+    default: return sys::os_error(errno_value, std::move(what));  // with the usual remedy, if any
+  }
+}
+
+}  // namespace
+
+Result<sys::Fd> open_peer_file(const PeerFile& what) {
+  const std::string path = cat("/proc/", what.pid, "/fd/", what.file.fd);
+  const sys::Fd place(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!place) return open_error(errno, cat("cannot open ", path));
+  struct stat info {};
+  if (::fstat(place.get(), &info) != 0) return sys::os_error(errno, cat("cannot look at ", path));
+  if (info.st_dev != what.file.device || info.st_ino != what.file.inode || !S_ISREG(info.st_mode)) {
+    return error(Code::corrupt, cat(path, " is not the memfd that was registered"),
+                 "load the peer's newest card");
+  }
+  const std::string again = cat("/proc/self/fd/", place.get());
+  const int access = what.writable ? O_RDWR : O_RDONLY;
+  sys::Fd fd(::open(again.c_str(), access | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return open_error(errno, cat("cannot open the memfd behind ", path));
+  TOWPATH_TRY(sys::check_sealed(fd.get(), 1));
+  return fd;
+}
+
+Result<std::shared_ptr<PeerMapping>> PeerMapping::open(const PeerFile& what) {
+  TOWPATH_TRY(const sys::Fd fd, open_peer_file(what));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return sys::os_error(errno, "cannot look at a memfd");
+  TOWPATH_TRY(sys::Mapping mapping,
+              sys::Mapping::of_file({.fd = fd.get(),
+                                     .size_bytes = static_cast<std::uint64_t>(info.st_size),
+                                     .writable = what.writable}));
+  return std::shared_ptr<PeerMapping>(new PeerMapping(what.file, std::move(mapping)));
+}
+
+Result<std::shared_ptr<PeerMapping>> PeerMappings::find_or_open(const PeerFile& what) {
+  std::erase_if(open_, [](const auto& known) { return known.expired(); });
+  for (const auto& known : open_) {
+    auto mapping = known.lock();
+    // The inode cannot be reused while the mapping holds it; the descriptor number may differ.
+    if (mapping && mapping->file().device == what.file.device &&
+        mapping->file().inode == what.file.inode)
+      return mapping;
+  }
+  TOWPATH_TRY(std::shared_ptr<PeerMapping> mapping, PeerMapping::open(what));
+  open_.push_back(mapping);
+  return mapping;
+}
+
+}  // namespace towpath::backends::shm

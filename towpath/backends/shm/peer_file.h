@@ -1,0 +1,60 @@
+// Memfds of other processes, opened through /proc/<pid>/fd without the other's help.
+//
+// What is opened was named by the peer and is hostile: it is looked at (O_PATH) before it is really
+// opened, so a fifo cannot block and a device is not touched; it must be the very file that was
+// named, and sealed, so that loads cannot end in SIGBUS because somebody cut it.
+// Source: proc(5); following the link needs PTRACE_MODE_READ_FSCREDS: the same user and a dumpable
+// process, or CAP_SYS_PTRACE. Yama does not restrict it.
+// Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <sys/types.h>
+
+#include <towpath/backends/shm/host_facts.h>
+#include <towpath/core/result.h>
+#include <towpath/sys/fd.h>
+#include <towpath/sys/mapping.h>
+
+namespace towpath::backends::shm {
+
+struct PeerFile {
+  pid_t pid = 0;
+  FileRef file;
+  bool writable = false;
+};
+
+/// Errors: not_found (no such process or descriptor), denied (permissions, seals), corrupt (another
+/// file).
+Result<sys::Fd> open_peer_file(const PeerFile& what);
+
+/// The whole of a peer's memfd in this process.
+class PeerMapping {
+ public:
+  /// Errors: those of open_peer_file and Mapping::of_file.
+  static Result<std::shared_ptr<PeerMapping>> open(const PeerFile& what);
+
+  const FileRef& file() const noexcept { return file_; }
+  std::uint64_t size() const noexcept { return mapping_.size(); }
+  std::uint64_t address() const noexcept { return address_of(mapping_.data()); }
+
+ private:
+  PeerMapping(FileRef file, sys::Mapping mapping) noexcept
+      : file_(file), mapping_(std::move(mapping)) {}
+  FileRef file_;
+  sys::Mapping mapping_;
+};
+
+/// Maps each memfd of one peer once, however many regions lie in it.
+class PeerMappings {
+ public:
+  Result<std::shared_ptr<PeerMapping>> find_or_open(const PeerFile& what);
+
+ private:
+  std::vector<std::weak_ptr<PeerMapping>> open_;
+};
+
+}  // namespace towpath::backends::shm

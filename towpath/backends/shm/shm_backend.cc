@@ -1,0 +1,366 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/backend/connection_table.h>
+#include <towpath/backend/slice_runner.h>
+#include <towpath/backends/shm/mailbox.h>
+#include <towpath/backends/shm/peer.h>
+#include <towpath/backends/shm/probe.h>
+#include <towpath/backends/shm/process_copy.h>
+#include <towpath/backends/shm/shm_backend.h>
+#include <towpath/backends/shm/shm_memory.h>
+#include <towpath/core/check.h>
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/sys/memfd.h>
+#include <towpath/sys/random.h>
+#include <towpath/telemetry/log.h>
+
+namespace towpath::backends::shm {
+namespace {
+
+using namespace backend;
+
+// While bytes move, the kernel is asked for messages and ends of peers once in so many slices: a
+// slice takes a few microseconds, and asking costs one.
+constexpr std::uint32_t kSlicesPerEvents = 4;
+
+/// Which paths the user allows.
+struct Paths {
+  bool mapped = true;
+  bool process = true;
+};
+
+Result<Paths> parse_paths(const Params& params) {
+  const auto found = params.find("paths");
+  if (found == params.end() || found->second == "auto") return Paths{};
+  if (found->second == "mapped") return Paths{.mapped = true, .process = false};
+  if (found->second == "process_vm") return Paths{.mapped = false, .process = true};
+  return error(Code::invalid_argument, cat("paths '", printable(found->second), "'"),
+               "use auto, mapped or process_vm");
+}
+
+/// Of two remedies, of which each may be none.
+std::string either(std::string_view one, std::string_view other) {
+  return cat(one, one.empty() || other.empty() || one == other ? "" : "; or ",
+             one == other ? "" : other);
+}
+
+Capabilities shm_capabilities() {
+  Capabilities can;
+  can.routes = host_routes();
+  can.notifications = Notifications::reliable;
+  can.max_notification_bytes = kMaxNotificationBytes;
+  can.quiet = Quiet::immediate;
+  can.cost = {.latency = Duration(300), .per_segment = Duration(20), .bytes_per_second = 9e9};
+  return can;
+}
+
+class ShmConnection final : public TrackedConnection {
+ public:
+  using TrackedConnection::TrackedConnection;
+
+  /// ok, or why the peer is gone. No system call.
+  Status check() const { return is_lost() ? state() : reached->check(); }
+  /// The same after asking the kernel whether its process still lives.
+  Status check_process() const { return is_lost() ? state() : reached->check_process(); }
+
+  std::unique_ptr<Peer> reached;  ///< from connect() on
+};
+
+class ShmBackend final : public Backend, private SliceMover {
+ public:
+  static Result<std::unique_ptr<Backend>> open(const BackendContext& context);
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+  Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override;
+  Bytes connection_info() const override { return encode(info_); }
+  Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer,
+                                              ConstByteSpan info) override;
+  Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
+                                                const RegionDescriptor& region,
+                                                ConstByteSpan key) override;
+  std::unique_ptr<Operation> make_operation() override { return runner_.make_operation(); }
+  Status notify(Connection& connection, ConstByteSpan message) override;
+  bool progress() override;
+  int wait_fd() const override { return poller_.fd(); }
+  std::string describe_path(const Memory& local, const Memory& remote) const override;
+
+ private:
+  ShmBackend(const BackendContext& context, Paths paths, run::Poller poller, Ledger ledger)
+      : self_(context.self),
+        connections_(*context.events),
+        runner_(*context.events, *this),
+        paths_(paths),
+        poller_(std::move(poller)),
+        ledger_(std::move(ledger)),
+        own_(context.self) {
+    if (context.log != nullptr && context.clock != nullptr)
+      log_ = telemetry::Log(*context.log, *context.clock, cat("shm ", printable(self_.name)));
+  }
+
+  Status admit(const Request& request) override;
+  Status move(SliceTask& task) override;
+  Status move_by_process(SliceTask& task, const ShmConnection& way, std::uint64_t& budget);
+
+  Status reach(ImportedMemory& memory, Peer& peer, const ShmKey& key);
+  Status map_peer_memory(ImportedMemory& memory, Peer& peer, const ShmKey& key);
+
+  ShmConnection* find_up(std::uint64_t id) const;
+  void mark_lost(ShmConnection& connection, Watch watch);
+  void take_sign(std::uint64_t id, Watch watch, const run::PollEvent& event);
+  void take_events(std::size_t& budget);
+
+  const AgentIdentity self_;
+  ConnectionTable connections_;
+  SliceRunner runner_;
+  telemetry::Log log_;
+  const Paths paths_;
+  const Capabilities capabilities_ = shm_capabilities();
+  ShmInfo info_;
+  run::Poller poller_;
+  Ledger ledger_;
+  OwnMemories own_;
+  std::unique_ptr<Mailbox> mailbox_;
+  std::uint32_t slices_since_events_ = 0;
+  ProcessCopy process_copy_;
+};
+
+Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context) {
+  TOWPATH_TRY(const Paths paths, parse_paths(context.params));
+  TOWPATH_TRY(run::Poller poller, run::Poller::open());
+  TOWPATH_TRY(Ledger ledger, Ledger::create());
+  std::unique_ptr<ShmBackend> backend(
+      new ShmBackend(context, paths, std::move(poller), std::move(ledger)));
+  ShmInfo& info = backend->info_;
+  TOWPATH_TRY(info.host, read_host_facts());
+  info.socket_token = {sys::random_u64(), sys::random_u64()};
+  info.ledger = backend->ledger_.file();
+  info.incarnation = context.self.incarnation;
+  TOWPATH_TRY(backend->mailbox_,
+              Mailbox::open(socket_name(info.socket_token), backend->poller_, *context.events));
+  return backend;
+}
+
+// ---- Memory
+
+Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescriptor& region) {
+  TOWPATH_TRY(check_region("shm", capabilities_, region));
+  ShmKey key{.address = region.address, .length = region.length};
+  if (region.fd >= 0) {
+    const auto end = checked_add(region.fd_offset, region.length);
+    Status sealed = end ? sys::check_sealed(region.fd, *end)
+                        : error(Code::invalid_argument, "the offset in the memfd is too large");
+    // Not fatal: the bytes are ordinary memory all the same.
+    if (!sealed.ok())
+      log_.warning("peers cannot map it",
+                   {{"region", to_string(region)}, {"why", sealed.to_string()}});
+    if (sealed.ok()) {
+      TOWPATH_TRY(const FileRef file, file_ref(region.fd));
+      key.shared = {.file = file, .offset = region.fd_offset};
+    }
+  }
+  TOWPATH_TRY(const Slot slot, ledger_.take());
+  key.slot = slot.index;
+  key.generation = slot.generation;
+  auto memory = std::make_unique<OwnMemory>(region, slot, ledger_, own_);
+  memory->bytes_of_key = encode(key);
+  return memory;
+}
+
+Result<std::unique_ptr<Memory>> ShmBackend::import_memory(Connection& connection,
+                                                          const RegionDescriptor& region,
+                                                          ConstByteSpan bytes) {
+  TOWPATH_TRY(const ShmKey key, decode_key(bytes));
+  if (!is_host_addressable(region.kind))
+    return error(Code::unsupported, cat("shm cannot move ", name_of(region.kind), " memory"));
+  TOWPATH_TRY(check_inside(region, {.kind = region.kind,
+                                    .address = key.address,
+                                    .length = key.length,
+                                    .device_id = region.device_id}));
+  auto& way = static_cast<ShmConnection&>(connection);
+  TOWPATH_TRY(way.check());
+  const Slot slot{key.slot, key.generation};
+  if (!way.reached->stands(slot)) return no_such_memory(slot.index, way.peer());
+  auto memory = std::make_unique<ImportedMemory>(region, slot, connection);
+  if (way.peer() == self_) {
+    // A card is hostile even when it says that it is ours: only what is registered is touched.
+    TOWPATH_TRY(own_.find(slot.index, region));
+  } else {
+    TOWPATH_TRY(reach(*memory, *way.reached, key));
+  }
+  return memory;
+}
+
+Status ShmBackend::reach(ImportedMemory& memory, Peer& peer, const ShmKey& key) {
+  const Status mapped = map_peer_memory(memory, peer, key);
+  if (mapped.ok()) return {};
+  memory.path = Path::process;
+  memory.why = mapped.message();
+  Status process = paths_.process
+                       ? try_process_memory(peer.pid(), memory.region.address, memory.region.length)
+                       : error(Code::denied, "process_vm is switched off by paths=mapped",
+                               "open the backend with paths=auto");
+  if (process.ok() || process.code() == Code::peer_lost) return process;
+  const Code code = process.code() == Code::denied ? Code::denied : Code::unsupported;
+  return error(code,
+               cat("no path to ", to_string(memory.region), " of ", to_string(peer.identity()),
+                   ": mapping: ", mapped.message(), "; process_vm: ", process.message()),
+               either(process.remedy(), mapped.remedy()))
+      .because(std::move(process));
+}
+
+Status ShmBackend::map_peer_memory(ImportedMemory& memory, Peer& peer, const ShmKey& key) {
+  if (!paths_.mapped) {
+    return error(Code::denied, "mapping is switched off by paths=process_vm",
+                 "open the backend with paths=auto");
+  }
+  if (!key.shared) {
+    return error(Code::unsupported, "the peer's memory is not a sealed memfd",
+                 "register shared memory (a sealed memfd)");
+  }
+  const FileStretch& shared = *key.shared;
+  TOWPATH_TRY(memory.mapping, peer.mappings().find_or_open(
+                                  {.pid = peer.pid(), .file = shared.file, .writable = true}));
+  if (!range_fits(shared.offset, key.length, memory.mapping->size())) {
+    const std::uint64_t size = std::exchange(memory.mapping, nullptr)->size();
+    return error(Code::out_of_range, cat("the memfd has ", size, " bytes, the key says ",
+                                         shared.offset, " +", key.length));
+  }
+  memory.path = Path::mapped;
+  memory.shift = memory.mapping->address() + shared.offset - key.address;
+  return {};
+}
+
+std::string ShmBackend::describe_path(const Memory& local, const Memory& remote) const {
+  (void)local;
+  const auto* imported = dynamic_cast<const ImportedMemory*>(&remote);
+  if (imported == nullptr || imported->path == Path::own)
+    return "loads and stores within the process";
+  if (imported->path == Path::mapped)
+    return "loads and stores through a mapping of the peer's memfd";
+  return cat("process_vm_readv/writev, because ", imported->why);
+}
+
+// ---- Peers
+
+Result<std::unique_ptr<Connection>> ShmBackend::connect(const AgentIdentity& peer,
+                                                        ConstByteSpan info) {
+  auto connection = std::make_unique<ShmConnection>(connections_, peer);
+  const PeerOptions options{
+      .self = self_, .peer = peer, .here = info_.host, .id = connection->id()};
+  TOWPATH_TRY(connection->reached, Peer::open(options, info, poller_));
+  return connection;
+}
+
+ShmConnection* ShmBackend::find_up(std::uint64_t id) const {
+  auto* const connection = static_cast<ShmConnection*>(connections_.find(id));
+  return connection == nullptr || connection->is_lost() ? nullptr : connection;
+}
+
+void ShmBackend::mark_lost(ShmConnection& connection, Watch watch) {
+  Status why = connection.check_process();
+  if (why.ok()) {
+    why =
+        error(Code::peer_lost, cat(to_string(connection.peer()), " has cut the connection (",
+                                   watch == Watch::socket ? "its socket closed" : "it ended", ")"));
+  }
+  connections_.mark_lost(connection, std::move(why));
+  connection.reached->unwatch();
+}
+
+// ---- Bytes
+
+Status ShmBackend::admit(const Request& request) {
+  return static_cast<const ShmConnection&>(*request.connection).check();
+}
+
+Status ShmBackend::move(SliceTask& task) {
+  const auto& way = static_cast<const ShmConnection&>(*task.request().connection);
+  std::uint64_t budget = kSliceBytes;
+  while (budget > 0 && !task.at().done()) {
+    const auto& remote = static_cast<const ShmMemory&>(*task.at().segment().remote);
+    TOWPATH_CHECK(remote.way == nullptr || remote.way == &way,
+                  "memory imported by one connection is used with another");
+    TOWPATH_TRY(way.check());
+    if (!way.reached->stands(remote.slot)) {
+      task.fail_segment(error(Code::not_found,
+                              cat("the peer took ", to_string(remote.region), " back"),
+                              "load the peer's newest card"));
+      budget -= std::min(budget, kPieceCost);
+    } else if (remote.path == Path::process) {
+      TOWPATH_TRY(move_by_process(task, way, budget));
+    } else {
+      task.copy(remote.shift, budget);
+    }
+  }
+  return way.check();
+}
+
+Status ShmBackend::move_by_process(SliceTask& task, const ShmConnection& way,
+                                   std::uint64_t& budget) {
+  // Asked on both sides of the copy: a pid is only as good as its process, and another one may have
+  // got it meanwhile.
+  TOWPATH_TRY(way.check_process());
+  TOWPATH_TRY(process_copy_.move(way.reached->pid(), task, budget));
+  return way.check_process();
+}
+
+// ---- Notifications and the loop
+
+Status ShmBackend::notify(Connection& connection, ConstByteSpan message) {
+  auto& way = static_cast<ShmConnection&>(connection);
+  TOWPATH_TRY(check_message(capabilities_, message));
+  TOWPATH_TRY(way.check());
+  return way.reached->outbox().send(message);
+}
+
+bool ShmBackend::progress() {
+  std::size_t budget = kMessagesPerCall;
+  if (!runner_.is_active() || ++slices_since_events_ >= kSlicesPerEvents) take_events(budget);
+  const bool moving = runner_.progress();
+  return moving || budget == 0;
+}
+
+void ShmBackend::take_events(std::size_t& budget) {
+  slices_since_events_ = 0;
+  mailbox_->offer_kept(budget);
+  // Who speaks last words is heard before its end is told: losses wait until all events are seen.
+  for (const run::PollEvent& event : poller_.wait(Duration(0))) {
+    const std::uint64_t id = event.tag >> 2;
+    switch (const auto watch = static_cast<Watch>(event.tag & 3)) {
+      case Watch::listener: mailbox_->accept_some(); break;
+      case Watch::client: mailbox_->read_from(id, budget); break;
+      case Watch::socket:
+      case Watch::process: take_sign(id, watch, event); break;
+    }
+  }
+  connections_.tell_losses([&](const TrackedConnection& connection, const Status& why) {
+    runner_.fail_all(connection, why);
+  });
+}
+
+void ShmBackend::take_sign(std::uint64_t id, Watch watch, const run::PollEvent& event) {
+  ShmConnection* const connection = find_up(id);
+  if (connection == nullptr) return;
+  const bool ends = watch == Watch::process || event.broken ||
+                    (event.writable && !connection->reached->outbox().flush().ok());
+  if (ends) mark_lost(*connection, watch);
+}
+
+}  // namespace
+
+BackendType shm_type() {
+  BackendType type;
+  type.name = "shm";
+  type.summary = "agents of one host, by shared memory or process_vm_readv/writev";
+  type.kinds = {kHostKinds.begin(), kHostKinds.end()};
+  type.params = {{.name = "paths",
+                  .default_value = "auto",
+                  .meaning = "how bytes may go: auto, mapped (shared memory only), process_vm"}};
+  type.probe = [](const Params&) { return probe_shm(); };
+  type.open = ShmBackend::open;
+  return type;
+}
+
+}  // namespace towpath::backends::shm
