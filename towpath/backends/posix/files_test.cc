@@ -1,0 +1,158 @@
+// Files as users name them: by descriptor, by path, by NIXL's path modes; and what is known of
+// them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <towpath/backends/posix/open_file.h>
+#include <towpath/backends/posix/posix_fixture.h>
+#include <towpath/backends/posix/scripted_engine.h>
+
+namespace towpath::backends::posix {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class PosixFilesTest : public ::testing::Test {
+ public:
+  void SetUp() override {
+    ASSERT_NE(posix.backend, nullptr);
+    posix.use_memory(65'536);
+    fill(posix.memory, 3);
+  }
+  RegionDescriptor file(std::string key, int fd = -1) const {
+    // NIXL's users number the files that they name by path as they like.
+    return {.kind = MemoryKind::disk, .length = 8192, .device_id = 17, .fd = fd, .key = key};
+  }
+  Code code_of(const RegionDescriptor& region) {
+    return posix.backend->register_memory(region).code();
+  }
+  backend::testing::RecordedCompletion write_to(const RegionDescriptor& region) {
+    auto made = posix.backend->register_memory(region);
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    if (!made.ok()) return {};
+    posix.imported =
+        std::move(*posix.backend->import_memory(*posix.connection, region, (*made)->key()));
+    posix.registered = std::move(*made);
+    return posix.write({posix.segment(0, 0, 8192)});
+  }
+  bool holds_the_bytes() {
+    const sys::Fd plain(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    std::vector<std::byte> bytes(8192);
+    return ::pread(plain.get(), bytes.data(), bytes.size(), 0) == 8192 &&
+           std::memcmp(bytes.data(), posix.memory.data(), bytes.size()) == 0;
+  }
+
+  sys::TemporaryDirectory directory = std::move(*sys::TemporaryDirectory::create("/var/tmp"));
+  const std::string path = directory.file("data");
+  PosixFixture posix{{}};
+};
+
+TEST_F(PosixFilesTest, a_mode_and_a_path_make_a_file) {
+  EXPECT_EQ(code_of(file("rw:" + path)), Code::not_found);
+  EXPECT_TRUE(write_to(file("rw,create:" + path)).status.ok());
+  EXPECT_TRUE(holds_the_bytes());
+}
+
+TEST_F(PosixFilesTest, a_mode_wins_over_the_number_that_comes_with_it) {
+  const sys::Fd stranger(::memfd_create("stranger", MFD_CLOEXEC));
+  EXPECT_TRUE(write_to(file("rw,create:" + path, stranger.get())).status.ok());
+  EXPECT_TRUE(holds_the_bytes());
+  EXPECT_EQ(::lseek(stranger.get(), 0, SEEK_END), 0);
+}
+
+TEST_F(PosixFilesTest, an_open_file_wins_over_the_plain_path_that_comes_with_it) {
+  const sys::Fd open(::memfd_create("open", MFD_CLOEXEC));
+  EXPECT_TRUE(write_to(file(path, open.get())).status.ok());
+  EXPECT_EQ(::lseek(open.get(), 0, SEEK_END), 8192);
+  EXPECT_EQ(::access(path.c_str(), F_OK), -1);
+}
+
+TEST_F(PosixFilesTest, a_plain_path_alone_is_opened) {
+  EXPECT_EQ(code_of(file(path)), Code::not_found);
+  { const sys::Fd made(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)); }
+  EXPECT_TRUE(write_to(file(path)).status.ok());
+  EXPECT_TRUE(holds_the_bytes());
+}
+
+TEST_F(PosixFilesTest, read_only_means_it) {
+  { const sys::Fd made(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)); }
+  const auto outcome = write_to(file("ro:" + path));
+  EXPECT_EQ(outcome.status.code(), Code::denied);
+  EXPECT_THAT(outcome.status.message(), HasSubstr(path));
+}
+
+TEST_F(PosixFilesTest, direct_by_path_is_the_same_as_direct_by_descriptor) {
+  ASSERT_TRUE(write_to(file("rw,direct,create:" + path)).status.ok());
+  const std::string told = posix.backend->describe_path(*posix.local, *posix.imported);
+  EXPECT_THAT(told, HasSubstr("O_DIRECT"));  // done, or refused with the reason
+  EXPECT_TRUE(holds_the_bytes());
+}
+
+TEST_F(PosixFilesTest, a_name_with_no_file_behind_it_is_refused) {
+  EXPECT_EQ(code_of(file("")), Code::invalid_argument);
+  EXPECT_EQ(code_of(file("rw,creat:" + path)), Code::invalid_argument);
+  EXPECT_EQ(code_of(file("ro:" + directory.path())), Code::invalid_argument) << "a directory";
+  EXPECT_EQ(code_of(file("ro:/nowhere/x")), Code::not_found);
+}
+
+TEST_F(PosixFilesTest, a_region_without_end_grows_with_the_file) {
+  RegionDescriptor all = file("rw,create:" + path);
+  all.length = INT64_MAX;
+  EXPECT_TRUE(write_to(all).status.ok());
+  EXPECT_EQ(posix.write({posix.segment(0, 1U << 30U, 512)}).bytes, 512U);
+  const auto behind = posix.read({posix.segment(0, std::uint64_t{1} << 40U, 512)});
+  EXPECT_EQ(behind.status.code(), Code::out_of_range);
+  const auto vast = posix.write({posix.segment(0, std::uint64_t{INT64_MAX} - 100, 512)});
+  EXPECT_FALSE(vast.status.ok()) << "no kernel has such an offset";
+}
+
+TEST_F(PosixFilesTest, synchronous_writes_stay_so_on_both_ways) {
+  const sys::Fd opened(::open(path.c_str(), O_RDWR | O_CREAT | O_DIRECT | O_DSYNC, 0600));
+  if (!opened) GTEST_SKIP() << "the file system refuses O_DIRECT";
+  ScriptedEngine engine;
+  Counters counters;
+  const auto kept = OpenFile::open({.fd = opened.get()}, engine, counters);
+  ASSERT_TRUE(kept.ok() && (*kept)->has_twin());
+  const int flags = ::fcntl((*kept)->engine_file(Path::buffered).fd, F_GETFL);
+  EXPECT_EQ(flags & (O_DSYNC | O_DIRECT), O_DSYNC);
+}
+
+TEST_F(PosixFilesTest, files_are_queried_in_their_order) {
+  const sys::Fd open(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(::ftruncate(open.get(), 1234), 0);
+  std::vector<RegionDescriptor> asked(7, {.kind = MemoryKind::disk});
+  asked[0].key = path;
+  asked[1].fd = open.get();
+  asked[2].key = directory.file("none");
+  asked[3].kind = MemoryKind::system;
+  asked[4].key = "rw,direct:" + path;
+  asked[4].fd = 0;  // as NIXL's users leave it when they name a path
+  asked[5].fd = 987'654;
+  asked[6].key = path + std::string(1, '\0') + "x";
+  const auto answers = posix.backend->query(asked);
+  ASSERT_TRUE(answers.ok()) << answers.status().to_string();
+  ASSERT_EQ(answers->size(), asked.size());
+  ASSERT_TRUE((*answers)[0].has_value());
+  EXPECT_EQ((*answers)[0]->at("size"), "1234");
+  EXPECT_EQ((*answers)[0]->at("mode"), "100600");
+  EXPECT_THAT((*answers)[0]->at("mtime"), HasSubstr("."));
+  EXPECT_EQ((*answers)[0], (*answers)[1]);
+  EXPECT_EQ((*answers)[0], (*answers)[4]);
+  for (const std::size_t none : {2U, 3U, 5U, 6U}) EXPECT_FALSE((*answers)[none].has_value());
+  EXPECT_TRUE(posix.backend->query({})->empty());
+}
+
+TEST_F(PosixFilesTest, a_query_that_cannot_be_answered_names_the_descriptor) {
+  std::vector<RegionDescriptor> asked(3, file(path));
+  asked[2].key = "/" + std::string(5000, 'x');
+  const auto answers = posix.backend->query(asked);
+  EXPECT_FALSE(answers.ok());
+  EXPECT_THAT(answers.status().to_string(), AllOf(HasSubstr("descriptor 2 of 3")));
+  asked[1].key = "rw,fast:x";
+  EXPECT_EQ(posix.backend->query(asked).code(), Code::invalid_argument);
+}
+
+}  // namespace
+}  // namespace towpath::backends::posix

@@ -1,0 +1,74 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/backends/posix/ledger.h>
+#include <towpath/core/text.h>
+
+namespace towpath::backends::posix {
+namespace {
+
+using backend::kMaxFailures;
+using backend::SegmentFailure;
+
+std::pair<std::uint64_t, std::uint64_t> place_of(const SegmentFailure& failure) noexcept {
+  return {failure.segment, failure.stretch};
+}
+
+}  // namespace
+
+void Ledger::start(Segments segments) noexcept {
+  segments_ = segments;
+  bytes_ = 0;
+  failures_.clear();
+}
+
+void Ledger::failed(const Position& start, std::uint64_t bytes, const Status& why) {
+  Position at = first_byte(segments_, start);
+  while (bytes != 0 && at.segment < segments_.size()) {
+    const std::uint64_t missing = std::min(bytes, rest_of_stretch(segments_, at));
+    if (!add(at, missing, why)) return;
+    bytes -= missing;
+    at = advance(segments_, at, missing);
+  }
+}
+
+// What falls off the end is never asked for again: the list's last place only moves forward.
+bool Ledger::add(const Position& at, std::uint64_t missing, const Status& why) {
+  if (failures_.capacity() < kMaxFailures + 1) failures_.reserve(kMaxFailures + 1);
+  const std::pair place(at.segment, at.stretch);
+  const auto found = std::lower_bound(
+      failures_.begin(), failures_.end(), place,
+      [](const SegmentFailure& failure, const auto& wanted) { return place_of(failure) < wanted; });
+  if (found != failures_.end() && place_of(*found) == place) {
+    found->bytes += missing;
+    return true;
+  }
+  if (found == failures_.end() && failures_.size() == kMaxFailures) return false;
+  failures_.insert(found, {at.segment, at.stretch, missing, why});
+  if (failures_.size() > kMaxFailures) failures_.pop_back();
+  return true;
+}
+
+backend::Completion Ledger::close(bool stopped) {
+  if (stopped) {
+    failures_.clear();
+    return {.status = error(Code::cancelled, cat("stopped after ", bytes_, " bytes")),
+            .bytes = bytes_};
+  }
+  if (failures_.empty()) return {.bytes = bytes_};
+  for (SegmentFailure& failure : failures_)
+    failure.bytes = segments_[failure.segment].length - failure.bytes;
+  const SegmentFailure& first = failures_.front();
+  const bool all_named = failures_.size() < kMaxFailures;
+  return {.status = error(first.status.code(),
+                          cat(failures_.size(), all_named ? "" : " or more",
+                              " stretches are not in place; the first is stretch ", first.stretch,
+                              " of segment ", first.segment, ", with ", first.bytes, " of ",
+                              segments_[first.segment].length, " bytes"),
+                          std::string(first.status.remedy()))
+                        .because(first.status),
+          .bytes = bytes_,
+          .failures = failures_};
+}
+
+}  // namespace towpath::backends::posix

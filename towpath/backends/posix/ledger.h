@@ -1,0 +1,43 @@
+// Ledger: what of one request is in place, and which stretches are not.
+//
+// I/Os end in any order, and several may belong to one stretch. The ledger adds up bytes, and keeps
+// the first kMaxFailures stretches, by place in the request, that miss some. Pure.
+// Invariant: a byte is counted as in place, as missing, or not at all yet; never twice.
+// Thread: loop. Cost: no allocation before the first failure, then one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <towpath/backend/backend.h>
+#include <towpath/backends/posix/splitter.h>
+
+namespace towpath::backends::posix {
+
+class Ledger {
+ public:
+  void start(Segments segments) noexcept;
+
+  /// `bytes` more are in place.
+  void moved(std::uint64_t bytes) noexcept { bytes_ += bytes; }
+  /// From `start` on, `bytes` did not move and will not; `why` is a failure.
+  void failed(const Position& start, std::uint64_t bytes, const Status& why);
+
+  std::uint64_t bytes() const noexcept { return bytes_; }
+  bool has_failures() const noexcept { return !failures_.empty(); }
+
+  /// The outcome; `stopped`: some bytes were not tried because the operation was cancelled. The
+  /// spans in it hold until the next start().
+  backend::Completion close(bool stopped);
+
+ private:
+  /// False: the list is full of earlier ones, so whatever comes later need not be told.
+  bool add(const Position& at, std::uint64_t missing, const Status& why);
+
+  Segments segments_;
+  std::uint64_t bytes_ = 0;
+  // In order of (segment, stretch). Until close(), `bytes` counts what is missing.
+  std::vector<backend::SegmentFailure> failures_;
+};
+
+}  // namespace towpath::backends::posix

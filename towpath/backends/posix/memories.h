@@ -1,0 +1,100 @@
+// The two kinds of memory that this backend registers: bytes of this process, and a stretch of an
+// open file.
+//
+// Both insist when they die that no I/O touches them: neither the kernel's registration nor the
+// descriptor goes away under one.
+// Thread: loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <towpath/backend/backend.h>
+#include <towpath/backends/posix/engine.h>
+#include <towpath/backends/posix/open_file.h>
+
+namespace towpath::backends::posix {
+
+class Dispatcher;
+
+class PosixMemory : public backend::Memory {
+ public:
+  /// `dispatcher` outlives the memory; null in tests that have none.
+  PosixMemory(MemoryKind kind, const Dispatcher* dispatcher) noexcept
+      : kind_(kind), dispatcher_(dispatcher) {}
+  PosixMemory(const PosixMemory&) = delete;
+  PosixMemory& operator=(const PosixMemory&) = delete;
+
+  MemoryKind kind() const noexcept { return kind_; }
+
+ protected:
+  /// For the destructors: no I/O may touch it any more.
+  void check_quiet() const noexcept;
+
+ private:
+  MemoryKind kind_;
+  const Dispatcher* dispatcher_;
+};
+
+/// Memory of this process, registered with the engine where that works.
+class LocalMemory final : public PosixMemory {
+ public:
+  struct Buffer {
+    ByteSpan bytes;
+    int slot = kNoSlot;
+  };
+
+  /// `engine` must outlive the memory; null: not registered. `refusal` says why not.
+  LocalMemory(MemoryKind kind, const Dispatcher* dispatcher, Engine* engine = nullptr,
+              std::vector<Buffer> buffers = {}, std::string refusal = {});
+  ~LocalMemory() override;
+
+  /// Registers `bytes` with the engine, in buffers that the kernel accepts (at most 1 GiB each), or
+  /// not at all; then refusal() says why. `engine` null: on purpose not.
+  static std::unique_ptr<LocalMemory> make(MemoryKind kind, const Dispatcher& dispatcher,
+                                           Engine* engine, ByteSpan bytes);
+
+  /// The registered buffer that holds all of `part`, or kNoSlot.
+  int slot_of(const sys::IoPart& part) const noexcept;
+  const std::string& refusal() const noexcept { return refusal_; }
+  /// Counts it as pinned from now on.
+  void hold(Held held) noexcept { held_ = std::move(held); }
+
+ private:
+  Engine* engine_;
+  std::vector<Buffer> buffers_;  // in order of address
+  std::string refusal_;
+  Held held_;
+};
+
+/// What a registration of a stretch of a file and its imports have in common.
+struct DiskRecord {
+  std::uint64_t id = 0;  ///< what the key carries
+  std::shared_ptr<OpenFile> file;
+  RegionDescriptor region;
+  bool registered = true;
+};
+
+/// A stretch of an open file, registered here or imported from ourselves.
+class DiskMemory final : public PosixMemory {
+ public:
+  enum class Role { registration, import };
+  DiskMemory(const Dispatcher* dispatcher, std::shared_ptr<DiskRecord> record, Role role);
+  /// A registration takes the imports' right to the file along.
+  ~DiskMemory() override;
+
+  /// 16 bytes: a magic number and the id, both little-endian.
+  Bytes key() const override;
+  static Result<std::uint64_t> id_from_key(ConstByteSpan key);
+
+  OpenFile& file() const noexcept { return *record_->file; }
+  const DiskRecord& record() const noexcept { return *record_; }
+
+ private:
+  std::shared_ptr<DiskRecord> record_;
+  Role role_;
+};
+
+}  // namespace towpath::backends::posix

@@ -1,0 +1,125 @@
+#include <cerrno>
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include <towpath/backends/posix/open_file.h>
+#include <towpath/core/text.h>
+#include <towpath/sys/direct_probe.h>
+#include <towpath/sys/os_error.h>
+
+namespace towpath::backends::posix {
+namespace {
+
+Status check_type(int fd, mode_t mode) {
+  if (S_ISREG(mode) || S_ISBLK(mode) || S_ISCHR(mode)) return {};
+  return error(Code::invalid_argument, cat("descriptor ", fd, " is no file that has offsets"),
+               "register a regular file or a device");
+}
+
+// What the twin takes over: who asked for synchronous writes gets them on both ways.
+constexpr int kKeptFlags = O_ACCMODE | O_SYNC | O_DSYNC;
+
+/// Opens the twin, and looks whether the direct descriptor really is one.
+void prepare_direct(OpenFile::Parts& parts) {
+  const std::string link = cat("/proc/self/fd/", parts.main.get());
+  const int flags = (parts.identity.flags & kKeptFlags) | O_CLOEXEC;
+  parts.twin.reset(::open(link.c_str(), flags));
+  if (!parts.twin) parts.twin_refusal = sys::os_error(errno, cat("cannot open ", link)).to_string();
+  const sys::DirectProbe probe = sys::probe_direct(parts.main.get(), parts.writable);
+  parts.direct_refusal = probe.refusal;
+  if (probe.direct) parts.alignment = probe.alignment;
+}
+
+}  // namespace
+
+Result<OpenFile::Identity> OpenFile::identify(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0)
+    return sys::os_error(errno, cat("descriptor ", fd, " of a disk region"),
+                         "keep the file open while its region is registered");
+  TOWPATH_TRY(check_type(fd, info.st_mode));
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0) return sys::os_error(errno, cat("cannot ask for the flags of descriptor ", fd));
+  return Identity{info.st_dev, info.st_ino, flags};
+}
+
+Result<std::shared_ptr<OpenFile>> OpenFile::open(const Source& source, Engine& engine,
+                                                 Counters& counters) {
+  Parts parts;
+  TOWPATH_TRY(parts.identity, identify(source.fd));
+  parts.main.reset(::fcntl(source.fd, F_DUPFD_CLOEXEC, 0));
+  if (!parts.main) return sys::os_error(errno, cat("cannot duplicate descriptor ", source.fd));
+  parts.name =
+      source.name.empty() ? cat("fd ", source.fd) : cat("'", printable(source.name, 256), "'");
+  parts.direct_refusal = source.direct_refusal;
+  const int access = parts.identity.flags & O_ACCMODE;
+  parts.readable = access != O_WRONLY;
+  parts.writable = access != O_RDONLY;
+  parts.engine = &engine;
+  if ((parts.identity.flags & O_DIRECT) != 0) prepare_direct(parts);
+  parts.held = {counters.files(parts.alignment > 1), 1};
+  return std::make_shared<OpenFile>(std::move(parts));
+}
+
+OpenFile::OpenFile(Parts parts) : parts_(std::move(parts)) {
+  main_ = enlist(parts_.main.get());
+  if (parts_.twin) twin_ = enlist(parts_.twin.get());
+}
+
+OpenFile::~OpenFile() {
+  for (const EngineFile& file : {main_, twin_}) {
+    if (file.slot != kNoSlot) parts_.engine->remove_file(file.slot);
+  }
+}
+
+EngineFile OpenFile::enlist(int fd) {
+  EngineFile file{fd, kNoSlot};
+  if (parts_.engine == nullptr) return file;
+  if (auto slot = parts_.engine->add_file(fd); slot.ok())
+    file.slot = *slot;
+  else
+    slot_refusal_ = slot.status().to_string();
+  return file;
+}
+
+Result<std::uint64_t> OpenFile::size() const {
+  struct stat info {};
+  if (::fstat(parts_.main.get(), &info) != 0)
+    return sys::os_error(errno, cat("cannot ask for the size of ", name()));
+  if (!S_ISBLK(info.st_mode)) return static_cast<std::uint64_t>(info.st_size);
+  std::uint64_t bytes = 0;
+  if (::ioctl(parts_.main.get(), BLKGETSIZE64, &bytes) != 0)
+    return sys::os_error(errno, cat("cannot ask for the size of the device ", name()));
+  return bytes;
+}
+
+Status OpenFile::unaligned_refusal() const {
+  return error(Code::invalid_argument,
+               cat("an unaligned write to ", name(), ", which is O_DIRECT in units of ",
+                   alignment(), " B and has no buffered descriptor: ", parts_.twin_refusal),
+               "align address, offset and length, or open the file without O_DIRECT");
+}
+
+std::string OpenFile::describe() const {
+  std::string out = main_.slot != kNoSlot ? "registered file" : "file";
+  if (!slot_refusal_.empty()) out += cat(" (not registered: ", slot_refusal_, ")");
+  if (!direct()) {
+    out += ", through the page cache";
+    if (!parts_.direct_refusal.empty())
+      out += cat(" (O_DIRECT is refused: ", parts_.direct_refusal, ")");
+    return out;
+  }
+  out += cat(", O_DIRECT in units of ", alignment(), " B; unaligned reads through bounce buffers");
+  if (!has_twin())
+    out += cat("; unaligned writes refused (no buffered descriptor: ", parts_.twin_refusal, ")");
+  else if (writes_buffered())
+    out += "; all writes through the page cache since one was unaligned";
+  else
+    out += "; an unaligned write would turn all writes to the page cache";
+  return out;
+}
+
+}  // namespace towpath::backends::posix

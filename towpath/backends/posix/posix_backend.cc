@@ -1,0 +1,272 @@
+#include <array>
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include <sys/stat.h>
+
+#include <towpath/backends/posix/dispatcher.h>
+#include <towpath/backends/posix/memories.h>
+#include <towpath/backends/posix/options.h>
+#include <towpath/backends/posix/path_mode.h>
+#include <towpath/backends/posix/posix_backend.h>
+#include <towpath/backends/posix/query.h>
+#include <towpath/backends/posix/thread_engine.h>
+#include <towpath/backends/posix/uring_engine.h>
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/telemetry/log.h>
+
+namespace towpath::backends::posix {
+namespace {
+
+using namespace backend;
+
+constexpr std::array kLocalKinds = {MemoryKind::system, MemoryKind::pinned};
+// A disk that answers no longer is given up by the kernel after about this long
+// (/sys/block/*/device/timeout is 30 s, with one retry); until then its I/O cannot be cancelled.
+constexpr Duration kQuietBound = std::chrono::seconds(60);
+
+Capabilities posix_capabilities() {
+  Capabilities can;
+  for (const MemoryKind local : kLocalKinds)
+    can.routes.push_back({.local = local, .remote = MemoryKind::disk, .to_self = true});
+  can.alignment = 4096;
+  can.quiet = Quiet::bounded;
+  can.quiet_bound = kQuietBound;
+  can.cost = {.latency = std::chrono::microseconds(10),
+              .per_segment = Duration(500),
+              .bytes_per_second = 2e9};
+  return can;
+}
+
+struct ChosenEngine {
+  std::unique_ptr<Engine> engine;
+  std::string refusal;  // why it is not io_uring although that was wanted
+};
+
+Result<ChosenEngine> choose_engine(const BackendOptions& options) {
+  ChosenEngine chosen;
+  if (options.engine != EngineChoice::threads) {
+    auto ring = UringEngine::open(options.depth);
+    if (ring.ok()) {
+      chosen.engine = std::move(*ring);
+      return chosen;
+    }
+    if (options.engine == EngineChoice::io_uring) return ring.status();
+    chosen.refusal = ring.status().to_string();
+  }
+  TOWPATH_TRY(chosen.engine, ThreadEngine::open(options.depth));
+  return chosen;
+}
+
+class SelfConnection final : public Connection {};
+
+class PosixBackend final : public Backend {
+ public:
+  PosixBackend(const BackendContext& context, const BackendOptions& options, ChosenEngine chosen)
+      : self_(context.self),
+        options_(options),
+        engine_(std::move(chosen.engine)),
+        engine_refusal_(std::move(chosen.refusal)),
+        counters_(context.metrics, self_.name),
+        engine_held_(counters_.engines(engine_->name()), 1),
+        dispatcher_({.depth = options.depth,
+                     .limits = {.chunk_bytes = options.chunk_bytes},
+                     .buffers_for_page_cache = options.buffers == BufferUse::on},
+                    *engine_, *context.events, counters_) {
+    if (context.log != nullptr && context.clock != nullptr)
+      log_ = telemetry::Log(*context.log, *context.clock, cat("posix ", printable(self_.name)));
+    if (!engine_refusal_.empty())
+      log_.warning("files go through threads", {{"why", engine_refusal_}});
+  }
+  ~PosixBackend() override { log_.debug("closed", {{"moved", counters_.to_string()}}); }
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+  Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override;
+  Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer,
+                                              ConstByteSpan info) override;
+  Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
+                                                const RegionDescriptor& region,
+                                                ConstByteSpan key) override;
+  std::unique_ptr<Operation> make_operation() override {
+    return std::make_unique<PosixOperation>(dispatcher_);
+  }
+  bool progress() override { return dispatcher_.progress(); }
+  int wait_fd() const override { return engine_->wait_fd(); }
+  std::string describe_path(const Memory& local, const Memory& remote) const override;
+  Result<std::vector<std::optional<Params>>> query(
+      std::span<const RegionDescriptor> descriptors) override {
+    return query_files(descriptors);
+  }
+
+ private:
+  Result<std::unique_ptr<Memory>> register_host(const RegionDescriptor& region);
+  Result<std::unique_ptr<Memory>> register_file(const RegionDescriptor& region);
+  Result<std::shared_ptr<OpenFile>> open_file(const OpenFile::Source& source);
+  void forget_dead();
+  std::string describe_buffer(const LocalMemory& memory, const OpenFile& file) const;
+
+  const AgentIdentity self_;
+  const BackendOptions options_;
+  const Capabilities capabilities_ = posix_capabilities();
+  telemetry::Log log_;
+  const std::unique_ptr<Engine> engine_;
+  const std::string engine_refusal_;
+  Counters counters_;
+  const Held engine_held_;
+  Dispatcher dispatcher_;
+  std::map<OpenFile::Identity, std::weak_ptr<OpenFile>> files_;
+  std::map<std::uint64_t, std::weak_ptr<DiskRecord>> records_;
+  std::uint64_t next_record_ = 1;
+};
+
+// ---- Memory
+
+Result<std::unique_ptr<Memory>> PosixBackend::register_memory(const RegionDescriptor& region) {
+  if (region.length == 0 || !checked_add(region.address, region.length))
+    return error(Code::invalid_argument, cat("no such region: ", to_string(region)));
+  if (is_host_addressable(region.kind)) return register_host(region);
+  if (region.kind == MemoryKind::disk) return register_file(region);
+  return error(Code::unsupported, cat("posix cannot move ", name_of(region.kind), " memory"),
+               "use system, pinned or disk memory, or a backend for this kind");
+}
+
+Result<std::unique_ptr<Memory>> PosixBackend::register_host(const RegionDescriptor& region) {
+  if (region.address == 0)
+    return error(Code::invalid_argument, cat("no such region: ", to_string(region)));
+  auto memory = LocalMemory::make(region.kind, dispatcher_,
+                                  options_.buffers != BufferUse::off ? engine_.get() : nullptr,
+                                  bytes_at(region.address, region.length));
+  if (!memory->refusal().empty())
+    log_.info("memory is not pinned with the engine",
+              {{"region", to_string(region)}, {"why", memory->refusal()}});
+  return memory;
+}
+
+Result<std::unique_ptr<Memory>> PosixBackend::register_file(const RegionDescriptor& region) {
+  forget_dead();
+  auto record = std::make_shared<DiskRecord>();
+  TOWPATH_TRY(const auto mode, PathMode::parse(region.key));
+  OpenedPath ours;  // the file's own descriptors outlive it
+  if (mode.has_value()) {
+    TOWPATH_TRY(ours, open_path(*mode));
+  } else if (region.fd < 0 && !region.key.empty()) {
+    TOWPATH_TRY(ours, open_plain_path(region.key));
+  }
+  if (!ours.fd && region.fd < 0)
+    return error(Code::invalid_argument, cat(to_string(region), " names no open file"),
+                 "set RegionDescriptor::fd to the open file, or key to its path");
+  TOWPATH_TRY(record->file, open_file({.fd = ours.fd ? ours.fd.get() : region.fd,
+                                       .name = mode.has_value() ? mode->path : region.key,
+                                       .direct_refusal = std::move(ours.direct_refusal)}));
+  record->id = next_record_++;
+  record->region = region;
+  records_[record->id] = record;
+  return std::make_unique<DiskMemory>(&dispatcher_, std::move(record),
+                                      DiskMemory::Role::registration);
+}
+
+Result<std::shared_ptr<OpenFile>> PosixBackend::open_file(const OpenFile::Source& source) {
+  TOWPATH_TRY(const OpenFile::Identity identity, OpenFile::identify(source.fd));
+  std::weak_ptr<OpenFile>& known = files_[identity];
+  if (auto file = known.lock()) return file;
+  TOWPATH_TRY(auto file, OpenFile::open(source, *engine_, counters_));
+  if (file->direct()) TOWPATH_TRY(dispatcher_.prepare_bounce());
+  log_.debug("file registered", {{"file", file->name()}, {"path", file->describe()}});
+  known = file;
+  return file;
+}
+
+void PosixBackend::forget_dead() {
+  std::erase_if(files_, [](const auto& entry) { return entry.second.expired(); });
+  std::erase_if(records_, [](const auto& entry) { return entry.second.expired(); });
+}
+
+Result<std::unique_ptr<Memory>> PosixBackend::import_memory(Connection&,
+                                                            const RegionDescriptor& region,
+                                                            ConstByteSpan key) {
+  TOWPATH_TRY(const std::uint64_t id, DiskMemory::id_from_key(key));
+  const auto found = records_.find(id);
+  const auto record = found == records_.end() ? nullptr : found->second.lock();
+  if (record == nullptr || !record->registered)
+    return error(Code::not_found, cat("file registration ", id, " does not exist (any more)"),
+                 "register the file, and load the own card again");
+  const Descriptor whole{region.address, region.length, region.device_id};
+  if (region.kind != MemoryKind::disk || !record->region.covers(whole))
+    return error(Code::corrupt, cat(to_string(region), " is not inside of what was registered: ",
+                                    to_string(record->region)));
+  return std::make_unique<DiskMemory>(&dispatcher_, record, DiskMemory::Role::import);
+}
+
+// ---- Peers
+
+Result<std::unique_ptr<Connection>> PosixBackend::connect(const AgentIdentity& peer,
+                                                          ConstByteSpan info) {
+  if (peer != self_)
+    return error(Code::unsupported,
+                 cat("posix moves to and from files of the agent itself, not of ", to_string(peer)),
+                 "let the agent that has the file read it, and move the bytes by shm or ucx");
+  if (!info.empty())
+    return error(Code::corrupt, cat("posix has no connection info; ", info.size(), " bytes came"));
+  return std::make_unique<SelfConnection>();
+}
+
+std::string PosixBackend::describe_path(const Memory& local, const Memory& remote) const {
+  std::string out = engine_->describe();
+  if (!engine_refusal_.empty()) out += cat(" (io_uring is refused: ", engine_refusal_, ")");
+  const auto& host = static_cast<const PosixMemory&>(local);
+  const auto& disk = static_cast<const PosixMemory&>(remote);
+  if (!is_host_addressable(host.kind()) || disk.kind() != MemoryKind::disk) return out;
+  const OpenFile& file = static_cast<const DiskMemory&>(disk).file();
+  return cat(out, ", ", describe_buffer(static_cast<const LocalMemory&>(host), file), "; ",
+             file.describe());
+}
+
+std::string PosixBackend::describe_buffer(const LocalMemory& memory, const OpenFile& file) const {
+  if (!memory.refusal().empty()) return cat("plain buffer (", memory.refusal(), ")");
+  if (file.direct() || options_.buffers == BufferUse::on) return "registered buffer";
+  return "plain buffer (auto: the page cache copies faster from and to plain ones)";
+}
+
+std::vector<Finding> probe(const Params& params) {
+  std::vector<Finding> findings = sys::probe_ring();
+  const auto options = BackendOptions::parse(params);
+  Finding finding{.question = "Which engine moves bytes between memory and files?",
+                  .signal = "opening it",
+                  .source = "this process"};
+  const auto chosen = options.ok() ? choose_engine(*options) : options.status();
+  if (!chosen.ok()) {
+    finding.verdict = Verdict::no;
+    finding.reason = chosen.status().to_string();
+    finding.remedy = chosen.status().remedy();
+  } else {
+    finding.verdict = chosen->refusal.empty() ? Verdict::yes : Verdict::degraded;
+    finding.reason = chosen->engine->describe();
+    if (!chosen->refusal.empty()) {
+      finding.reason += cat(": ", chosen->refusal);
+      finding.remedy = "allow io_uring: small I/Os cost less with it";
+    }
+  }
+  findings.push_back(std::move(finding));
+  return findings;
+}
+
+}  // namespace
+
+BackendType posix_type() {
+  BackendType type;
+  type.name = "posix";
+  type.summary = "host memory to and from files of the agent itself";
+  type.kinds = {MemoryKind::system, MemoryKind::pinned, MemoryKind::disk};
+  type.params = BackendOptions::describe();
+  type.probe = probe;
+  type.open = [](const BackendContext& context) -> Result<std::unique_ptr<Backend>> {
+    TOWPATH_TRY(const BackendOptions options, BackendOptions::parse(context.params));
+    TOWPATH_TRY(ChosenEngine chosen, choose_engine(options));
+    return std::make_unique<PosixBackend>(context, options, std::move(chosen));
+  };
+  return type;
+}
+
+}  // namespace towpath::backends::posix
