@@ -1,0 +1,296 @@
+#include <algorithm>
+
+#include <towpath/backends/sim/network.h>
+#include <towpath/core/text.h>
+#include <towpath/sys/random.h>
+
+namespace towpath::backends::sim {
+namespace {
+
+constexpr int kEventsPerCall = 16;
+constexpr std::size_t kMaxOnTheWay = 1024;
+/// How long what cannot pass waits before it tries again.
+constexpr Duration kPartedRetry = std::chrono::milliseconds(1);
+
+}  // namespace
+
+Network::Network(std::uint64_t seed, const Behaviour& behaviour, const Clock& clock)
+    : behaviour_(behaviour),
+      clock_(clock),
+      dice_(seed),
+      endpoints_({.table = "simulated network", .part = "sim backend"}, sys::random_u64()) {}
+
+// ---- events
+
+void Network::schedule(Instant at, Handler handler) {
+  events_.emplace(std::pair(at, ++made_), std::move(handler));
+}
+
+bool Network::run_due() {
+  run::MutexLock lock(mutex_);
+  const auto is_due = [&]() TOWPATH_REQUIRES(mutex_) {
+    return !events_.empty() && events_.begin()->first.first <= clock_.now();
+  };
+  for (int i = 0; i < kEventsPerCall && is_due(); ++i) {
+    const Handler handle = std::move(events_.begin()->second);
+    events_.erase(events_.begin());
+    handle();
+  }
+  return is_due();
+}
+
+std::optional<Instant> Network::next_event() const {
+  run::MutexLock lock(mutex_);
+  if (events_.empty()) return std::nullopt;
+  return events_.begin()->first.first;
+}
+
+bool Network::has_work() const {
+  run::MutexLock lock(mutex_);
+  return !events_.empty();
+}
+
+Network::Counters Network::counters() const {
+  run::MutexLock lock(mutex_);
+  return counters_;
+}
+
+// ---- endpoints
+
+Result<std::shared_ptr<Endpoint>> Network::open_endpoint(const AgentIdentity& identity) {
+  TOWPATH_TRY(std::unique_ptr<run::Waker> waker, run::Waker::open());
+  run::MutexLock lock(mutex_);
+  return endpoints_.add(identity, [&](std::uint64_t id) {
+    return std::make_shared<Endpoint>(identity, id, std::move(waker));
+  });
+}
+
+void Network::close(Endpoint& endpoint) {
+  run::MutexLock lock(mutex_);
+  endpoint.closed = true;
+  for (auto& [id, record] : endpoint.records.take_all()) record->closed = true;
+  endpoint.inbox.clear();
+  for (const auto& other : endpoints_.alive()) other->waker->wake();
+}
+
+void Network::cut_off(const AgentIdentity& who) {
+  std::vector<std::shared_ptr<Endpoint>> gone;
+  {
+    run::MutexLock lock(mutex_);
+    gone = endpoints_.alive();
+  }
+  std::erase_if(gone, [&](const auto& endpoint) { return endpoint->identity != who; });
+  for (const auto& endpoint : gone) close(*endpoint);
+}
+
+backend::EndpointAddress Network::address_of(const Endpoint& endpoint) const {
+  run::MutexLock lock(mutex_);
+  return endpoints_.address_of(endpoint.id);
+}
+
+Result<std::shared_ptr<Endpoint>> Network::find(const AgentIdentity& peer,
+                                                ConstByteSpan info) const {
+  run::MutexLock lock(mutex_);
+  TOWPATH_TRY(std::shared_ptr<Endpoint> endpoint, endpoints_.find(peer, info));
+  if (endpoint->closed) return endpoints_.peer_gone(peer);
+  return endpoint;
+}
+
+bool Network::is_closed(const Endpoint& endpoint) const {
+  run::MutexLock lock(mutex_);
+  return endpoint.closed;
+}
+
+void Network::set_parted(const AgentIdentity& one, const AgentIdentity& other, bool parted) {
+  run::MutexLock lock(mutex_);
+  const auto pair = std::minmax(one, other);
+  if (parted) {
+    parted_.emplace(pair.first, pair.second);
+  } else {
+    parted_.erase({pair.first, pair.second});
+  }
+}
+
+bool Network::are_parted(const Way& way) const {
+  if (parted_.empty()) return false;
+  const auto pair = std::minmax(way.from->identity, way.to->identity);
+  return parted_.contains({pair.first, pair.second});
+}
+
+// ---- memory
+
+std::shared_ptr<Record> Network::add_record(Endpoint& endpoint, const RegionDescriptor& region) {
+  run::MutexLock lock(mutex_);
+  return endpoint.records.add(region);
+}
+
+void Network::close_record(Endpoint& endpoint, Record& record) {
+  run::MutexLock lock(mutex_);
+  record.closed = record.freed = true;
+  endpoint.records.remove(record.id);
+}
+
+Result<std::shared_ptr<Record>> Network::find_record(const Endpoint& endpoint,
+                                                     std::uint64_t record_id,
+                                                     const RegionDescriptor& region) const {
+  run::MutexLock lock(mutex_);
+  return endpoint.records.find(record_id, region);
+}
+
+// ---- transfers
+
+void Network::launch(const Way& way, std::shared_ptr<Flight> flight) {
+  run::MutexLock lock(mutex_);
+  ++counters_.launched;
+  flight->silent = dice_.chance(behaviour_.silent);
+  counters_.silent += flight->silent ? 1 : 0;
+  if (!flight->silent && dice_.chance(behaviour_.eager)) {
+    while (!flight->at_end()) flight->step(behaviour_, dice_);
+    return arrive(way, flight, {});
+  }
+  schedule(clock_.now() + dice_.within(behaviour_.longest_step),
+           [this, way, flight]() TOWPATH_REQUIRES(mutex_) { fly(way, flight); });
+}
+
+void Network::fly(const Way& way, const std::shared_ptr<Flight>& flight) {
+  // A peer that is gone is told as lost, not as stretches that failed.
+  if (flight->state != Flight::State::flying || way.to->closed) return;
+  Duration next = dice_.within(behaviour_.longest_step);
+  if (are_parted(way)) {
+    next += kPartedRetry;
+  } else {
+    if (flight->at_end() && !flight->silent) return arrive(way, flight, {});
+    // One that falls silent does so on the way, or with all bytes moved and nobody told.
+    if (flight->silent && (flight->at_end() || dice_.chance(200))) return;
+    flight->step(behaviour_, dice_);
+    ++counters_.pieces;
+  }
+  schedule(clock_.now() + next,
+           [this, way, flight]() TOWPATH_REQUIRES(mutex_) { fly(way, flight); });
+}
+
+void Network::arrive(const Way& way, const std::shared_ptr<Flight>& flight, Status status) {
+  if (flight->state != Flight::State::flying) return;
+  flight->finish(std::move(status));
+  way.from->arrived.push_back(flight);
+  way.from->waker->wake();
+}
+
+void Network::cancel(const Way& way, const std::shared_ptr<Flight>& flight) {
+  run::MutexLock lock(mutex_);
+  if (flight->state != Flight::State::flying || flight->cancelled) return;
+  flight->cancelled = true;
+  const Status why = error(Code::cancelled, "the simulated transfer was cancelled");
+  if (behaviour_.quiet == backend::Quiet::immediate) return arrive(way, flight, why);
+  if (behaviour_.quiet != backend::Quiet::bounded) return;  // bytes go on moving
+  schedule(clock_.now() + dice_.within(behaviour_.quiet_bound),
+           [this, way, flight, why]() TOWPATH_REQUIRES(mutex_) {
+             arrive(way, flight, flight->at_end() && !flight->silent ? Status() : why);
+           });
+}
+
+void Network::force_down(const Way& way, const std::shared_ptr<Flight>& flight, const Status& why) {
+  run::MutexLock lock(mutex_);
+  arrive(way, flight, why);
+}
+
+std::shared_ptr<Flight> Network::take_arrived(Endpoint& endpoint) {
+  run::MutexLock lock(mutex_);
+  if (endpoint.arrived.empty()) return nullptr;
+  auto flight = std::move(endpoint.arrived.front());
+  endpoint.arrived.pop_front();
+  flight->state = Flight::State::told;
+  return flight;
+}
+
+// ---- messages
+
+Status Network::send(const Way& way, ConstByteSpan message) {
+  run::MutexLock lock(mutex_);
+  if (way.to->closed)
+    return error(Code::peer_lost, cat(to_string(way.to->identity), " is cut off"));
+  std::size_t& waiting = way.to->on_the_way[way.from->identity];
+  if (waiting >= kMaxOnTheWay) {
+    return error(Code::exhausted, cat(waiting, " messages wait for ", to_string(way.to->identity)),
+                 "let the receiver make progress and send again");
+  }
+  ++counters_.sent;
+  int copies = 1;
+  if (is_lossy()) {
+    if (dice_.chance(behaviour_.repeated)) copies = 2;
+    if (dice_.chance(behaviour_.dropped)) copies = 0;
+    counters_.repeated += copies == 2 ? 1 : 0;
+    counters_.dropped += copies == 0 ? 1 : 0;
+  }
+  for (int i = 0; i < copies; ++i) {
+    ++waiting;
+    carry(way, {message.begin(), message.end()});
+  }
+  return {};
+}
+
+void Network::carry(const Way& way, Bytes message) {
+  const Instant at = clock_.now() + dice_.within(behaviour_.longest_way);
+  if (is_lossy()) {
+    if (dice_.chance(behaviour_.torn)) {
+      ++counters_.torn;
+      if (message.empty() || dice_.chance(500)) {
+        message.resize(dice_.below(message.size() + 1));
+      } else {
+        message[dice_.below(message.size())] ^= static_cast<std::byte>(1 + dice_.below(255));
+      }
+    }
+    schedule(at, [this, way, message = std::move(message)]()
+                     TOWPATH_REQUIRES(mutex_) { deliver_lossy(way, message); });
+    return;
+  }
+  way.to->in_order[way.from->identity].push_back(std::move(message));
+  schedule(at, [this, way]() TOWPATH_REQUIRES(mutex_) { deliver_next(way); });
+}
+
+void Network::deliver_lossy(const Way& way, const Bytes& message) {
+  if (way.to->closed) return;
+  if (are_parted(way)) {
+    ++counters_.dropped;
+    --way.to->on_the_way[way.from->identity];
+    return;
+  }
+  way.to->inbox.push_back({way.from->identity, message});
+  way.to->waker->wake();
+}
+
+// Whichever of them is due, the oldest arrives.
+void Network::deliver_next(const Way& way) {
+  if (way.to->closed) return;
+  if (are_parted(way))
+    return schedule(clock_.now() + kPartedRetry,
+                    [this, way]() TOWPATH_REQUIRES(mutex_) { deliver_next(way); });
+  auto& waiting = way.to->in_order[way.from->identity];
+  way.to->inbox.push_back({way.from->identity, std::move(waiting.front())});
+  waiting.pop_front();
+  way.to->waker->wake();
+}
+
+std::optional<Letter> Network::take_letter(Endpoint& endpoint,
+                                           const std::set<AgentIdentity>& but_not_from) {
+  run::MutexLock lock(mutex_);
+  const auto found = std::ranges::find_if(
+      endpoint.inbox, [&](const Letter& letter) { return !but_not_from.contains(letter.from); });
+  if (found == endpoint.inbox.end()) return std::nullopt;
+  Letter letter = std::move(*found);
+  endpoint.inbox.erase(found);
+  return letter;
+}
+
+void Network::put_back(Endpoint& endpoint, Letter letter) {
+  run::MutexLock lock(mutex_);
+  endpoint.inbox.push_front(std::move(letter));
+}
+
+void Network::took(Endpoint& endpoint, const AgentIdentity& from) {
+  run::MutexLock lock(mutex_);
+  const auto found = endpoint.on_the_way.find(from);
+  if (found != endpoint.on_the_way.end() && found->second > 0) --found->second;
+}
+
+}  // namespace towpath::backends::sim
