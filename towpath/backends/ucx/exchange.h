@@ -1,0 +1,107 @@
+// Exchanges: an operation's bytes as requests, each answered by the owner, a window of them at
+// once.
+//
+//   post -> queue of the link -> [ exchange: a frame of up to 128 KiB ] x kWindow -> answers ->
+//   done
+//
+// An exchange remembers where in the request its frame began. Its pieces are not stored: they
+// follow from that place and the frame's limits, so they are walked again when the answer comes (or
+// when the owner found the grant stale and the frame must go once more). Nothing is allocated per
+// piece, and a strided segment of any count stays one value.
+//
+// User memory is touched only inside of calls: writes are gathered into a buffer when they go out,
+// data is scattered when it comes. Thread: loop.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <towpath/backend/segment_cursor.h>
+#include <towpath/backend/slice_runner.h>
+#include <towpath/backends/ucx/frames.h>
+
+namespace towpath::backends::ucx {
+
+class UcxOperation;
+
+/// Requests that one link may have unanswered.
+inline constexpr std::size_t kWindow = 16;
+
+struct Exchange {
+  std::uint64_t id = 0;               ///< 0: free
+  UcxOperation* operation = nullptr;  ///< null: nobody waits for the answer any more
+  backend::SegmentCursor begin;
+  std::uint64_t bytes = 0;
+  Instant dead_after;  ///< of a write: until when the owner may place it
+};
+
+struct Window {
+  std::array<Exchange, kWindow> exchanges;
+  backend::SliceLink queue;  ///< operations with more to send, in turn
+
+  Exchange* find_free();
+  /// Null: no such request, or it was given up long ago.
+  Exchange* find(std::uint64_t id);
+};
+
+/// Who completes operations.
+class OperationOwner {
+ public:
+  virtual ~OperationOwner() = default;
+  virtual void post(UcxOperation& operation) = 0;
+  virtual void cancel(UcxOperation& operation) = 0;
+};
+
+class UcxOperation final : public backend::Operation, public backend::SliceLink {
+ public:
+  explicit UcxOperation(OperationOwner& its_owner) : owner_(its_owner) {}
+  ~UcxOperation() override;
+
+  void post(const backend::Request& its_request) override;
+  void cancel() override { owner_.cancel(*this); }
+
+  bool is_write() const { return request.op == TransferOp::write; }
+  /// Everything was asked for (or it was stopped), and everything is answered.
+  bool is_finished() const { return active && outstanding == 0 && (stopped || cursor.done()); }
+  void count_failure(const backend::SegmentFailure& failure, std::uint64_t stretches);
+  backend::Completion completion();
+
+  backend::Request request;
+  backend::SegmentCursor cursor;
+  std::uint64_t bytes = 0;
+  std::uint64_t failed = 0;
+  std::vector<backend::SegmentFailure> failures;
+  Status status;
+  std::uint32_t outstanding = 0;
+  bool active = false;
+  bool stopped = false;
+  std::unique_ptr<backend::Operation> to_self;  ///< made when it is first posted to oneself
+
+ private:
+  OperationOwner& owner_;
+};
+
+/// The next piece of a request and where its bytes lie here.
+struct LocalPiece {
+  Piece piece;
+  std::uint64_t local_address = 0;
+  std::uint64_t local_stride = 0;
+  std::uint64_t segment = 0;
+  std::uint64_t stretch = 0;
+  std::uint64_t offset = 0;  ///< in the first stretch; not 0 only if count is 1
+};
+
+/// Takes a piece of at most `room` bytes (not 0) from the cursor, which must not be done().
+LocalPiece take_piece(backend::SegmentCursor& at, std::uint64_t room);
+
+/// Gathers pieces from `at` until the frame is full or the request ends; returns their bytes.
+/// A read names them, a write brings their bytes too.
+std::uint64_t write_request(backend::SegmentCursor& at, TransferOp op, FrameWriter& frame);
+
+/// Accounts for an answer: scatters the bytes of a data frame, counts what was moved and refused.
+/// Errors: corrupt (the answer does not fit its request).
+Status take_answer(const Frame& answer, const Exchange& exchange);
+
+}  // namespace towpath::backends::ucx

@@ -1,0 +1,20 @@
+// ucx: agents of other processes and machines, over UCX. See README.md.
+// Thread: immutable; what it opens follows the contract (backend/backend.h).
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include <towpath/backend/registry.h>
+#include <towpath/net/ucx/ucx_worker.h>
+
+namespace towpath::backends::ucx {
+
+backend::BackendType ucx_type();
+
+/// Makes a worker; in tests one that is no UCX.
+using WorkerMaker = std::function<Result<std::unique_ptr<net::UcxWorker>>(
+    const net::UcxOptions& options, net::UcxListener& listener)>;
+backend::BackendType ucx_type(WorkerMaker make_worker);
+
+}  // namespace towpath::backends::ucx
