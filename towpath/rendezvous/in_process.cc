@@ -1,0 +1,110 @@
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/rendezvous/in_process.h>
+
+namespace towpath::rendezvous {
+
+void Directory::tell_others(const Mailbox* from, const Change& change) {
+  for (Mailbox* mailbox : mailboxes_) {
+    if (mailbox == from || !mailbox->watching) continue;
+    mailbox->changes.insert_or_assign(change.name, change);
+    mailbox->waker->wake();
+  }
+}
+
+Result<std::unique_ptr<InProcess>> InProcess::open(std::shared_ptr<Directory> directory) {
+  TOWPATH_TRY(auto waker, run::Waker::open());
+  return std::unique_ptr<InProcess>(new InProcess(std::move(directory), std::move(waker)));
+}
+
+InProcess::InProcess(std::shared_ptr<Directory> directory, std::unique_ptr<run::Waker> waker)
+    : directory_(std::move(directory)) {
+  mailbox_.waker = std::move(waker);
+  const run::MutexLock lock(directory_->mutex_);
+  directory_->mailboxes_.insert(&mailbox_);
+}
+
+InProcess::~InProcess() {
+  const run::MutexLock lock(directory_->mutex_);
+  directory_->mailboxes_.erase(&mailbox_);
+  for (auto entry = directory_->cards_.begin(); entry != directory_->cards_.end();) {
+    if (entry->second.owner != &mailbox_) {
+      ++entry;
+      continue;
+    }
+    directory_->tell_others(&mailbox_, {.name = entry->first, .card = std::nullopt});
+    entry = directory_->cards_.erase(entry);
+  }
+}
+
+Status InProcess::publish(const CardName& name, ConstByteSpan card) {
+  TOWPATH_TRY(check_name(name));
+  TOWPATH_TRY(check_card(card));
+  Change change{.name = name, .card = Bytes(card.begin(), card.end())};
+  const run::MutexLock lock(directory_->mutex_);
+  directory_->cards_.insert_or_assign(change.name, Directory::Entry{*change.card, &mailbox_});
+  directory_->tell_others(&mailbox_, change);
+  return {};
+}
+
+Status InProcess::withdraw(const CardName& name) {
+  const run::MutexLock lock(directory_->mutex_);
+  const std::size_t gone = std::erase_if(directory_->cards_, [&](const auto& entry) {
+    return entry.second.owner == &mailbox_ && covers(name, entry.first);
+  });
+  if (gone == 0)
+    return error(Code::not_found, cat(to_string(name), " was not published from here"));
+  directory_->tell_others(&mailbox_, {.name = name, .card = std::nullopt});
+  return {};
+}
+
+Result<Bytes> InProcess::look_up(const CardName& name) {
+  const run::MutexLock lock(directory_->mutex_);
+  const auto entry = directory_->cards_.find(name);
+  if (entry != directory_->cards_.end()) return entry->second.card;
+  return error(Code::not_found, cat("nobody has published ", to_string(name)),
+               "start that agent, or check the name");
+}
+
+Result<FetchId> InProcess::fetch(const CardName& name, run::Deadline, FetchDone done) {
+  TOWPATH_TRY(check_name(name));
+  const FetchId id = next_fetch_++;
+  answers_.emplace(id, Answer{std::move(done), look_up(name)});
+  mailbox_.waker->wake();
+  return id;
+}
+
+void InProcess::cancel(FetchId fetch) { answers_.erase(fetch); }
+
+void InProcess::watch(ChangeSeen seen) {
+  seen_ = std::move(seen);
+  const run::MutexLock lock(directory_->mutex_);
+  mailbox_.watching = static_cast<bool>(seen_);
+  if (!mailbox_.watching) mailbox_.changes.clear();
+}
+
+std::size_t InProcess::progress() {
+  mailbox_.waker->clear();
+  std::map<CardName, Change> changes;
+  {
+    const run::MutexLock lock(directory_->mutex_);
+    changes.swap(mailbox_.changes);
+  }
+  std::size_t called = 0;
+  for (const auto& [name, change] : changes) {
+    const ChangeSeen seen = seen_;  // a copy: the callback may replace itself by watch()
+    if (!seen) break;
+    seen(change);
+    ++called;
+  }
+  // Only what is there now: a callback that fetches again is answered by the next call.
+  for (const FetchId end = next_fetch_; !answers_.empty() && answers_.begin()->first < end;) {
+    auto answer = answers_.extract(answers_.begin());
+    answer.mapped().done(std::move(answer.mapped().card));
+    ++called;
+  }
+  return called;
+}
+
+}  // namespace towpath::rendezvous

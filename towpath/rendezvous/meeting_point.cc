@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/rendezvous/meeting_point.h>
+
+namespace towpath::rendezvous {
+
+namespace {
+
+constexpr std::uint64_t kTimerTag = 1;
+constexpr Duration kRetryAfter = std::chrono::milliseconds(100);
+constexpr Duration kBringTimeout = std::chrono::seconds(5);
+
+}  // namespace
+
+Result<std::unique_ptr<MeetingPoint>> MeetingPoint::open(MeetingPointOptions options,
+                                                         const Clock& clock) {
+  options.client.token = options.token;
+  TOWPATH_TRY(run::Poller poller, run::Poller::open());
+  TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
+  TOWPATH_TRY(auto client, PeerClient::open(options.client, clock));
+  TOWPATH_TRY(poller.add(client->wait_fd(), 0));
+  TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));
+  std::unique_ptr<MeetingPoint> made(new MeetingPoint(std::move(options), clock, std::move(poller),
+                                                      std::move(timer), std::move(client)));
+  const Status hosting = made->host();
+  if (!hosting.ok() && hosting.code() != Code::already_exists && hosting.code() != Code::not_found)
+    return hosting;
+  return made;
+}
+
+MeetingPoint::MeetingPoint(MeetingPointOptions options, const Clock& clock, run::Poller poller,
+                           run::TimerFd timer, std::unique_ptr<PeerClient> client)
+    : options_(std::move(options)),
+      clock_(&clock),
+      poller_(std::move(poller)),
+      timer_(std::move(timer)),
+      client_(std::move(client)) {}
+
+Status MeetingPoint::host() {
+  PeerListenerOptions options = options_.listener;
+  options.address = options_.address;
+  options.token = options_.token;
+  TOWPATH_TRY(listener_, PeerListener::open(std::move(options), *clock_));
+  options_.address = listener_->address();
+  listener_->on_change([this](const Change& change) {
+    TOWPATH_TRY(take(change));
+    if (const ChangeSeen seen = seen_) seen(change);
+    ++told_;
+    return Status();
+  });
+  return poller_.add(listener_->wait_fd(), 0);
+}
+
+MeetingPoint::~MeetingPoint() {
+  if (is_host() || !trouble_.ok()) return;
+  std::vector<CardName> names;
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  for (const CardName& name : names) (void)withdraw(name);
+  const auto deadline = run::Deadline::after(*clock_, options_.farewell_timeout);
+  while (!entries_.empty() && trouble_.ok() && !deadline.expired(*clock_)) {
+    progress();
+    (void)poller_.wait(std::min(kRetryAfter, deadline.remaining(*clock_)));
+  }
+}
+
+// Keeps, or forgets, a card at the host.
+Status MeetingPoint::take(const Change& change) {
+  if (!change.card) {
+    std::erase_if(sizes_, [&](const auto& each) {
+      if (!covers(change.name, each.first)) return false;
+      total_bytes_ -= each.second;
+      return true;
+    });
+    return listener_->withdraw(change.name);
+  }
+  const auto old = sizes_.find(change.name);
+  const std::size_t before = old == sizes_.end() ? 0 : old->second;
+  const std::size_t after = total_bytes_ - before + change.card->size();
+  if (after > options_.max_bytes || (old == sizes_.end() && sizes_.size() >= options_.max_cards))
+    return error(
+        Code::exhausted,
+        cat("the meeting point holds ", sizes_.size(), " cards of ", format_bytes(total_bytes_)),
+        "use an etcd for so many");
+  TOWPATH_TRY(listener_->publish(change.name, *change.card));
+  sizes_.insert_or_assign(change.name, change.card->size());
+  total_bytes_ = after;
+  return {};
+}
+
+Status MeetingPoint::publish(const CardName& name, ConstByteSpan card) {
+  TOWPATH_TRY(check_name(name));
+  TOWPATH_TRY(check_card(card));
+  Bytes bytes(card.begin(), card.end());
+  if (is_host()) TOWPATH_TRY(take({name, bytes}));
+  Entry& entry = entries_[name];
+  entry.card = std::move(bytes);
+  entry.settled = is_host();
+  ++entry.version;
+  timer_.arm(Instant{0});
+  return {};
+}
+
+Status MeetingPoint::withdraw(const CardName& name) {
+  std::size_t count = 0;
+  for (auto each = entries_.begin(); each != entries_.end();) {
+    const auto current = each++;
+    Entry& entry = current->second;
+    if (!covers(name, current->first) || !entry.card) continue;
+    ++count;
+    if (is_host()) {
+      TOWPATH_TRY(take({current->first, std::nullopt}));
+      entries_.erase(current);
+      continue;
+    }
+    entry.card.reset();
+    entry.settled = false;
+    ++entry.version;
+  }
+  timer_.arm(Instant{0});
+  if (count > 0) return {};
+  return error(Code::not_found, cat(to_string(name), " was not published from here"));
+}
+
+Standing MeetingPoint::standing() const {
+  const auto pending =
+      std::ranges::count_if(entries_, [](const auto& each) { return !each.second.settled; });
+  return {.pending = static_cast<std::size_t>(pending), .trouble = trouble_};
+}
+
+void MeetingPoint::drive() {
+  if (clock_->now() < retry_at_) return timer_.arm(retry_at_);
+  for (auto& [name, entry] : entries_)
+    if (!entry.settled && !entry.in_flight) bring(name, entry);
+}
+
+void MeetingPoint::bring(const CardName& name, Entry& entry) {
+  const auto begun = client_->push(options_.address, {name, entry.card},
+                                   run::Deadline::after(*clock_, kBringTimeout),
+                                   [this, name, version = entry.version](const Status& status) {
+                                     brought(name, version, status);
+                                   });
+  entry.in_flight = begun.ok();
+  if (begun.ok()) return;
+  retry_at_ = clock_->now() + kRetryAfter;
+  timer_.arm(retry_at_);
+}
+
+void MeetingPoint::brought(const CardName& name, std::uint64_t version, const Status& status) {
+  const auto found = entries_.find(name);
+  Entry& entry = found->second;
+  entry.in_flight = false;
+  const bool is_gone = !entry.card && status.code() == Code::not_found;
+  if (!status.ok() && !is_gone) {
+    trouble_ = status;
+    retry_at_ = clock_->now() + kRetryAfter;
+    return;
+  }
+  trouble_ = {};
+  entry.settled = entry.version == version;
+  if (entry.settled && !entry.card) entries_.erase(found);
+}
+
+std::size_t MeetingPoint::progress() {
+  told_ = 0;
+  timer_.clear();
+  if (listener_) listener_->progress();
+  const std::size_t answered = client_->progress();
+  drive();
+  return told_ + answered;
+}
+
+}  // namespace towpath::rendezvous

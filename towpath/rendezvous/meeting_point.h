@@ -1,0 +1,87 @@
+// MeetingPoint: an address at which a few agents leave their cards and find those of the others.
+//
+// Whoever opens it first, on the machine that the address belongs to, hosts it; all others are
+// guests, and need no address of their own. It has no server and no memory: the cards go with the
+// host, a killed guest's card stays until then, and only the host hears changes. For more than a
+// job that starts and ends together, use an etcd. Invariants: nothing blocks but the destructor,
+// for at most farewell_timeout; what guests leave is bounded in number and bytes. Thread: one at a
+// time; see Rendezvous.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <towpath/rendezvous/peer_client.h>
+#include <towpath/rendezvous/peer_listener.h>
+#include <towpath/rendezvous/rendezvous.h>
+#include <towpath/run/poller.h>
+#include <towpath/run/timer_fd.h>
+
+namespace towpath::rendezvous {
+
+struct MeetingPointOptions {
+  net::Address address;
+  std::optional<net::Token> token;  ///< needed where other machines can reach the address
+  std::size_t max_cards = 4096;
+  std::size_t max_bytes = std::size_t{256} << 20U;  ///< of all cards together
+  Duration farewell_timeout = std::chrono::milliseconds(500);
+  PeerListenerOptions listener;  ///< its address and token are not used
+  PeerClientOptions client;      ///< its token is not used
+};
+
+class MeetingPoint final : public Rendezvous {
+ public:
+  /// `clock` must outlive it. Errors: PeerListener::open's, but for an address that is taken or of
+  /// another machine, which makes it a guest.
+  static Result<std::unique_ptr<MeetingPoint>> open(MeetingPointOptions options,
+                                                    const Clock& clock);
+  /// A guest takes its cards along.
+  ~MeetingPoint() override;
+
+  Status publish(const CardName& name, ConstByteSpan card) override;
+  Status withdraw(const CardName& name) override;
+  Standing standing() const override;
+  Result<FetchId> fetch(const CardName& name, run::Deadline deadline, FetchDone done) override {
+    return client_->fetch(options_.address, name, deadline, std::move(done));
+  }
+  void cancel(FetchId fetch) override { client_->cancel(fetch); }
+  void watch(ChangeSeen seen) override { seen_ = std::move(seen); }
+  std::size_t progress() override;
+  int wait_fd() const noexcept override { return poller_.fd(); }
+
+  bool is_host() const noexcept { return listener_ != nullptr; }
+  /// With the port that the kernel chose, for a host.
+  const net::Address& address() const noexcept { return options_.address; }
+
+ private:
+  struct Entry {                // of a card that is, or was, published from here
+    std::optional<Bytes> card;  // nothing: it is to be withdrawn
+    bool settled = false;
+    bool in_flight = false;
+    std::uint64_t version = 0;
+  };
+  MeetingPoint(MeetingPointOptions options, const Clock& clock, run::Poller poller,
+               run::TimerFd timer, std::unique_ptr<PeerClient> client);
+  Status host();
+  Status take(const Change& change);
+  void bring(const CardName& name, Entry& entry);
+  void brought(const CardName& name, std::uint64_t version, const Status& status);
+  void drive();
+
+  MeetingPointOptions options_;
+  const Clock* clock_;
+  run::Poller poller_;
+  run::TimerFd timer_;
+  std::unique_ptr<PeerClient> client_;
+  std::unique_ptr<PeerListener> listener_;  // of the host
+  std::map<CardName, std::size_t> sizes_;   // of what lies at the host
+  std::size_t total_bytes_ = 0;
+  std::map<CardName, Entry> entries_;
+  Instant retry_at_{0};
+  Status trouble_;
+  ChangeSeen seen_;
+  std::size_t told_ = 0;  // in this progress()
+};
+
+}  // namespace towpath::rendezvous

@@ -1,0 +1,236 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <towpath/core/text.h>
+#include <towpath/net/endpoint.h>
+#include <towpath/net/framed_connection.h>
+#include <towpath/net/hello.h>
+#include <towpath/rendezvous/check_user.h>
+#include <towpath/rendezvous/peer_client.h>
+
+namespace towpath::rendezvous {
+
+namespace {
+
+constexpr std::uint64_t kWakerTag = 0;
+constexpr std::uint64_t kTimerTag = 1;
+constexpr FetchId kFirstRequest = 2;
+constexpr std::size_t kBytesPerStep = std::size_t{256} << 10U;
+// A listener whose queue is full tells nobody when it has room again (unix(7): EAGAIN).
+constexpr Duration kConnectAgain = std::chrono::milliseconds(2);
+
+// What a reply means as the answer to `request`.
+Result<Bytes> meaning(const Frame& request, Frame reply) {
+  if (reply.kind == FrameKind::refused) return reply.why;
+  const auto wanted = request.kind == FrameKind::fetch ? FrameKind::card : FrameKind::done;
+  if (reply.kind != wanted || reply.name != request.name)
+    return error(Code::corrupt,
+                 cat("the reply of kind ", static_cast<int>(reply.kind), " for ",
+                     to_string(reply.name), " is no answer"),
+                 "another program listens at this address");
+  return std::move(reply.card);
+}
+
+// Nobody listens; or what else went wrong on the way there.
+Status explain(const net::Address& address, const Status& failed) {
+  const std::string where = net::to_string(address);
+  switch (failed.code()) {
+    case Code::not_found:
+    case Code::unavailable:
+      return error(net::is_local(address) ? Code::not_found : Code::unavailable,
+                   cat("nobody listens at ", where),
+                   "start that agent, or check its name, scope or address")
+          .because(failed);
+    case Code::peer_lost:
+      return error(Code::unavailable, cat(where, " closed without an answer"), "try again")
+          .because(failed);
+    default: return failed;
+  }
+}
+
+}  // namespace
+
+struct PeerClient::Request {
+  net::Address address;
+  Frame frame;
+  run::Deadline deadline;
+  FetchDone done;
+  std::vector<net::Endpoint> endpoints;  // of a TCP address; tried one after the other
+  std::size_t endpoint = 0;
+  std::optional<net::FramedConnection> connection;
+  Instant connect_at{0};  // not before
+};
+
+Result<std::unique_ptr<PeerClient>> PeerClient::open(PeerClientOptions options,
+                                                     const Clock& clock) {
+  if (options.trusted_user == static_cast<uid_t>(-1)) options.trusted_user = geteuid();
+  TOWPATH_TRY(auto waker, run::Waker::open());
+  TOWPATH_TRY(run::Poller poller, run::Poller::open());
+  TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
+  TOWPATH_TRY(poller.add(waker->fd(), kWakerTag));
+  TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));
+  return std::unique_ptr<PeerClient>(
+      new PeerClient(options, clock, std::move(waker), std::move(poller), std::move(timer)));
+}
+
+PeerClient::PeerClient(PeerClientOptions options, const Clock& clock,
+                       std::unique_ptr<run::Waker> waker, run::Poller poller, run::TimerFd timer)
+    : options_(options),
+      clock_(&clock),
+      waker_(std::move(waker)),
+      poller_(std::move(poller)),
+      timer_(std::move(timer)),
+      next_request_(kFirstRequest) {}
+
+PeerClient::~PeerClient() = default;
+
+Result<FetchId> PeerClient::fetch(const net::Address& from, const CardName& name,
+                                  run::Deadline deadline, FetchDone done) {
+  return begin({.address = from,
+                .frame = {.kind = FrameKind::fetch, .name = name},
+                .deadline = deadline,
+                .done = std::move(done)});
+}
+
+Result<FetchId> PeerClient::push(const net::Address& to, const Change& change,
+                                 run::Deadline deadline, PushDone done) {
+  return begin({.address = to,
+                .frame = {.kind = change.card ? FrameKind::publish : FrameKind::withdraw,
+                          .name = change.name,
+                          .card = change.card.value_or(Bytes())},
+                .deadline = deadline,
+                .done = [done = std::move(done)](Result<Bytes> reply) { done(reply.status()); }});
+}
+
+Result<FetchId> PeerClient::begin(Request request) {
+  TOWPATH_TRY(check_name(request.frame.name));
+  TOWPATH_TRY(check_card(request.frame.card));
+  if (requests_.size() >= options_.max_requests)
+    return error(Code::exhausted, cat(requests_.size(), " requests are under way"),
+                 "wait for some to end, or raise max_requests");
+  if (const auto* tcp = std::get_if<net::TcpAddress>(&request.address)) {
+    TOWPATH_TRY(request.endpoints, net::resolve(*tcp));
+  }
+  const FetchId id = next_request_++;
+  requests_.emplace(id, std::move(request));
+  waker_->wake();
+  return id;
+}
+
+void PeerClient::cancel(FetchId request) { requests_.erase(request); }
+
+std::size_t PeerClient::progress() {
+  if (requests_.empty()) return 0;
+  const Instant now = clock_->now();
+  std::vector<FetchId> due;
+  for (const run::PollEvent& event : poller_.wait(Duration::zero())) {
+    if (event.tag >= kFirstRequest) due.push_back(event.tag);
+  }
+  waker_->clear();
+  timer_.clear();
+  for (const auto& [id, request] : requests_) {
+    if (request.deadline.at() <= now || (!request.connection && request.connect_at <= now))
+      due.push_back(id);
+  }
+  std::size_t called = 0;
+  for (const FetchId id : due) {
+    const auto found = requests_.find(id);
+    if (found == requests_.end()) continue;  // answered already, or cancelled by a callback
+    auto card = step(id, found->second);
+    if (card.ok() && !*card) continue;
+    const FetchDone done = std::move(found->second.done);
+    requests_.erase(found);  // closes its socket, which ends its watch
+    if (card.ok()) {
+      done(**std::move(card));
+    } else {
+      done(card.status());
+    }
+    ++called;
+  }
+  arm_timer();
+  return called;
+}
+
+// The answer, or nothing while there is none.
+Result<std::optional<Bytes>> PeerClient::step(FetchId id, Request& request) {
+  if (!request.connection && request.connect_at <= clock_->now()) TOWPATH_TRY(connect(id, request));
+  if (request.connection) {
+    TOWPATH_TRY(auto card, talk(id, request));
+    if (card) return card;
+  }
+  if (!request.deadline.expired(*clock_)) return std::optional<Bytes>();
+  return error(
+      Code::timed_out,
+      cat(net::to_string(request.address), request.connection ? " does not answer" : " is busy",
+          " about ", to_string(request.frame.name)),
+      "see whether that agent still makes progress, and whether a firewall stands between");
+}
+
+Result<std::unique_ptr<sys::ByteStream>> PeerClient::reach(const Request& request) const {
+  if (!request.endpoints.empty()) return net::connect(request.endpoints[request.endpoint]);
+  TOWPATH_TRY(auto stream, sys::connect_stream(std::get<sys::LocalAddress>(request.address)));
+  TOWPATH_TRY(check_peer_user(stream->fd(), options_.trusted_user));
+  return stream;
+}
+
+Status PeerClient::connect(FetchId id, Request& request) {
+  auto stream = reach(request);
+  if (stream.code() == Code::exhausted && net::is_local(request.address)) {
+    request.connect_at = clock_->now() + kConnectAgain;
+    return {};
+  }
+  if (!stream.ok())
+    return try_next_endpoint(request, stream.status()) ? Status()
+                                                       : explain(request.address, stream.status());
+  TOWPATH_TRY(poller_.add((*stream)->fd(), id, {.readable = true, .writable = true}));
+  request.connection.emplace(*std::move(stream), frame_limits(options_.max_card_bytes));
+  request.connection->send(net::make_hello(kCardService, options_.token));
+  request.connection->send(encode(request.frame));
+  return {};
+}
+
+// A name may stand for several addresses, and somebody listens at one of them only.
+bool PeerClient::try_next_endpoint(Request& request, const Status& failed) const {
+  if (failed.code() != Code::unavailable || request.endpoint + 1 >= request.endpoints.size())
+    return false;
+  ++request.endpoint;
+  request.connection.reset();
+  request.connect_at = clock_->now();
+  waker_->wake();
+  return true;
+}
+
+Result<std::optional<Bytes>> PeerClient::talk(FetchId id, Request& request) {
+  net::FramedConnection& connection = *request.connection;
+  const bool was_sending = connection.has_unsent();
+  const Status sent = connection.flush();
+  std::size_t budget = kBytesPerStep;
+  // Read even if writing failed: a listener that refuses says why before it closes.
+  auto received = connection.receive(budget);
+  if (received.ok() && *received) {
+    TOWPATH_TRY(Frame reply, decode_frame((*received)->payload()));
+    TOWPATH_TRY(Bytes card, meaning(request.frame, std::move(reply)));
+    return std::optional<Bytes>(std::move(card));
+  }
+  if (const Status failed = sent.ok() ? received.status() : sent; !failed.ok()) {
+    if (try_next_endpoint(request, failed)) return std::optional<Bytes>();
+    return explain(request.address, failed);
+  }
+  if (was_sending && !connection.has_unsent())
+    TOWPATH_TRY(poller_.modify(connection.fd(), id, {.readable = true}));
+  return std::optional<Bytes>();
+}
+
+void PeerClient::arm_timer() {
+  Instant first = Instant::never();
+  for (const auto& [id, request] : requests_) {
+    first = std::min(first, request.deadline.at());
+    if (!request.connection) first = std::min(first, request.connect_at);
+  }
+  timer_.arm(first);
+}
+
+}  // namespace towpath::rendezvous

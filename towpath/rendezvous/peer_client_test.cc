@@ -1,0 +1,254 @@
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <towpath/rendezvous/peer_client.h>
+#include <towpath/rendezvous/test_sockets.h>
+#include <towpath/run/eventually.h>
+
+namespace towpath::rendezvous {
+namespace {
+
+using run::Deadline;
+using run::eventually;
+using std::chrono::seconds;
+
+const Bytes kHello = net::make_hello(kCardService, {});
+
+// A client, and a listener that the test plays by hand.
+class PeerClientTest : public testing::Test {
+ protected:
+  FetchId fetch(Deadline deadline = Deadline::never()) {
+    return client
+        ->fetch(address, "a", deadline, [&](Result<Bytes> card) { answers.push_back(card); })
+        .value();
+  }
+  RawClient accept() {
+    sys::Fd socket;
+    EXPECT_TRUE(eventually([&] {
+      client->progress();
+      socket = listener->accept().value();
+      return static_cast<bool>(socket);
+    }));
+    return RawClient(std::move(socket));
+  }
+  Code answer() {
+    EXPECT_TRUE(eventually([&] {
+      client->progress();
+      return !answers.empty();
+    }));
+    if (answers.empty()) return Code::internal;
+    return answers.back().code();
+  }
+
+  ManualClock clock;
+  const net::Address address = test_address();
+  std::optional<net::Listener> listener = net::Listener::listen(address).value();
+  std::unique_ptr<PeerClient> client = PeerClient::open({}, clock).value();
+  std::vector<Result<Bytes>> answers;
+};
+
+TEST_F(PeerClientTest, asks_and_hears_the_answer_once) {
+  const Bytes expected = encode({FrameKind::fetch, "a"});
+  fetch();
+  auto peer = accept();
+  EXPECT_TRUE(eventually([&] {
+    client->progress();
+    (void)peer.is_closed();
+    return peer.received().size() == kHello.size() + expected.size();
+  }));
+  EXPECT_EQ(peer.received(), cat(as_text(kHello), as_text(expected)));
+  EXPECT_TRUE(answers.empty());
+  peer.write(encode({FrameKind::card, "a", to_bytes("card")}));
+  EXPECT_EQ(answer(), Code::ok);
+  EXPECT_EQ(*answers[0], to_bytes("card"));
+  EXPECT_EQ(client->request_count(), 0U);
+  client->progress();
+  EXPECT_EQ(answers.size(), 1U);
+}
+
+TEST_F(PeerClientTest, listener_that_says_nothing_costs_no_more_than_the_deadline) {
+  fetch(Deadline::after(clock, seconds(3)));
+  auto peer = accept();
+  clock.advance(seconds(3) - Duration(1));
+  client->progress();
+  EXPECT_TRUE(answers.empty());
+  clock.advance(Duration(1));
+  EXPECT_EQ(answer(), Code::timed_out);
+  EXPECT_TRUE(peer.is_closed());
+}
+
+TEST_F(PeerClientTest, half_an_answer_is_none) {
+  fetch();
+  auto peer = std::make_optional(accept());
+  peer->write(ConstByteSpan(encode({FrameKind::card, "a", Bytes(500)})).first(100));
+  for (int i = 0; i < 5; ++i) client->progress();
+  EXPECT_TRUE(answers.empty());
+  peer.reset();
+  EXPECT_EQ(answer(), Code::unavailable);
+}
+
+TEST_F(PeerClientTest, answers_that_are_none_are_called_corrupt) {
+  const std::vector<Bytes> bad = {
+      to_bytes("HTTP/1.1 200 OK\r\n\r\n"), encode({FrameKind::card, "b", to_bytes("of another")}),
+      encode({FrameKind::done, "a"}),      encode({FrameKind::fetch, "a"}),
+      encode({FrameKind::refused, "a"}),
+  };
+  for (const Bytes& bytes : bad) {
+    answers.clear();
+    fetch();
+    auto peer = accept();
+    peer.write(bytes);
+    EXPECT_EQ(answer(), Code::corrupt) << printable(as_text(bytes));
+  }
+}
+
+TEST_F(PeerClientTest, card_over_the_limit_is_refused_at_its_header) {
+  client = PeerClient::open({.max_card_bytes = 100}, clock).value();
+  fetch();
+  auto peer = accept();
+  peer.write(ConstByteSpan(encode({FrameKind::card, "a", Bytes(5000)})).first(32));
+  EXPECT_EQ(answer(), Code::out_of_range);
+}
+
+TEST_F(PeerClientTest, nobody_listening_is_told_by_progress_and_not_by_the_call) {
+  listener.reset();
+  fetch();
+  EXPECT_TRUE(answers.empty());
+  EXPECT_EQ(answer(), Code::not_found);
+  EXPECT_THAT(std::string(answers[0].status().message()), testing::HasSubstr("nobody listens"));
+}
+
+TEST_F(PeerClientTest, full_queue_is_tried_again_until_the_deadline) {
+  ASSERT_EQ(listen(listener->fd(), 0), 0);  // room for one that waits
+  const RawClient waiting(address);
+  fetch(Deadline::after(clock, seconds(1)));
+  fetch();
+  client->progress();
+  EXPECT_TRUE(answers.empty());
+  clock.advance(seconds(1));
+  EXPECT_EQ(answer(), Code::timed_out);
+  EXPECT_THAT(std::string(answers[0].status().message()), testing::HasSubstr("is busy"));
+  (void)accept();
+  answers.clear();
+  clock.advance(seconds(1));
+  auto peer = accept();
+  peer.write(encode({FrameKind::card, "a"}));
+  EXPECT_EQ(answer(), Code::ok);
+}
+
+TEST_F(PeerClientTest, large_cards_go_and_come_in_pieces) {
+  Bytes card(3 << 20);
+  for (std::size_t i = 0; i < card.size(); ++i) card[i] = static_cast<std::byte>(i * 7);
+  std::optional<Status> done;
+  (void)client->push(address, {"b", card}, Deadline::never(),
+                     [&](Status status) { done = status; });
+  auto peer = accept();
+  const Bytes expected = encode({FrameKind::publish, "b", card});
+  EXPECT_TRUE(eventually([&] {
+    client->progress();
+    (void)peer.is_closed();
+    return peer.received().size() == kHello.size() + expected.size();
+  }));
+  EXPECT_TRUE(peer.received() == cat(as_text(kHello), as_text(expected)));
+  EXPECT_FALSE(done.has_value());
+  peer.write(encode({FrameKind::done, "b"}));
+  EXPECT_TRUE(eventually([&] {
+    client->progress();
+    return done.has_value();
+  }));
+  EXPECT_TRUE(done->ok());
+}
+
+TEST_F(PeerClientTest, over_tcp_nobody_listening_is_told_too) {
+  auto port = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
+  const net::Address where = port.address();
+  (void)client->fetch(where, "a", Deadline::never(), [&](auto card) { answers.push_back(card); });
+  EXPECT_TRUE(eventually([&] {
+    client->progress();
+    return static_cast<bool>(port.accept().value());
+  }));
+  EXPECT_EQ(answer(), Code::unavailable) << "closed without an answer";
+  port = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
+  (void)client->fetch(where, "a", Deadline::never(), [&](auto card) { answers.push_back(card); });
+  EXPECT_EQ(answer(), Code::unavailable);
+  EXPECT_TRUE(eventually([&] {
+    client->progress();
+    return answers.size() == 2;
+  }));
+  EXPECT_THAT(answers[1].status().to_string(), testing::HasSubstr("nobody listens at tcp://127"));
+}
+
+TEST_F(PeerClientTest, each_address_of_a_name_is_tried) {
+  listener = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
+  const auto port = std::get<net::TcpAddress>(listener->address()).port;
+  if (net::resolve({"localhost", port})->size() < 2) GTEST_SKIP() << "localhost is one address";
+  (void)client->fetch(net::TcpAddress{"localhost", port}, "a", Deadline::never(),
+                      [&](auto card) { answers.push_back(card); });
+  auto peer = accept();
+  peer.write(encode({FrameKind::card, "a"}));
+  EXPECT_EQ(answer(), Code::ok);
+}
+
+TEST_F(PeerClientTest, cancelled_request_is_never_answered) {
+  const FetchId id = fetch();
+  auto peer = accept();
+  client->cancel(id);
+  client->cancel(id);
+  EXPECT_TRUE(peer.is_closed());
+  client->progress();
+  EXPECT_EQ(client->request_count(), 0U);
+  EXPECT_TRUE(answers.empty());
+}
+
+TEST_F(PeerClientTest, callback_may_cancel_and_ask_again) {
+  listener.reset();
+  FetchId second = 0;
+  int heard = 0;
+  (void)client->fetch(address, "a", Deadline::never(), [&](Result<Bytes>) {
+    ++heard;
+    client->cancel(second);
+    (void)client->fetch(address, "a", Deadline::never(), [&](Result<Bytes>) { ++heard; });
+  });
+  second = fetch();
+  EXPECT_TRUE(eventually([&] {
+    client->progress();
+    return heard == 2;
+  }));
+  EXPECT_TRUE(answers.empty());
+}
+
+TEST_F(PeerClientTest, wrong_calls_are_told_at_once) {
+  const auto ignore = [](Result<Bytes>) {};
+  EXPECT_EQ(client->fetch(address, "", Deadline::never(), ignore).code(), Code::invalid_argument);
+  EXPECT_EQ(client->fetch(address, std::string(1025, 'x'), Deadline::never(), ignore).code(),
+            Code::invalid_argument);
+  EXPECT_EQ(client->push(address, {"a", Bytes(kMaxCardBytes + 1)}, Deadline::never(), [](Status) {})
+                .code(),
+            Code::out_of_range);
+  client = PeerClient::open({.max_requests = 1}, clock).value();
+  fetch();
+  EXPECT_EQ(client->fetch(address, "a", Deadline::never(), ignore).code(), Code::exhausted);
+}
+
+TEST_F(PeerClientTest, wait_fd_tells_when_progress_has_something_to_do) {
+  auto poller = run::Poller::open().value();
+  ASSERT_TRUE(poller.add(client->wait_fd(), 0).ok());
+  EXPECT_TRUE(poller.wait(Duration::zero()).empty());
+  fetch();
+  EXPECT_EQ(poller.wait(Duration::max()).size(), 1U);
+  auto peer = accept();
+  for (int i = 0; i < 3; ++i) client->progress();
+  EXPECT_TRUE(poller.wait(Duration::zero()).empty()) << "nothing to do until the peer answers";
+  peer.write(encode({FrameKind::card, "a"}));
+  EXPECT_EQ(poller.wait(Duration::max()).size(), 1U);
+  EXPECT_EQ(answer(), Code::ok);
+}
+
+}  // namespace
+}  // namespace towpath::rendezvous

@@ -1,0 +1,298 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <towpath/core/text.h>
+#include <towpath/net/framed_connection.h>
+#include <towpath/net/hello.h>
+#include <towpath/rendezvous/check_user.h>
+#include <towpath/rendezvous/peer_listener.h>
+
+namespace towpath::rendezvous {
+
+namespace {
+
+constexpr std::uint64_t kListenerTag = 0;
+constexpr std::uint64_t kTimerTag = 1;
+constexpr std::uint64_t kFirstClientTag = 2;
+// What one call of progress() does at most, so that a flood does not keep its caller from the rest.
+constexpr int kAcceptsPerProgress = 64;
+constexpr std::size_t kBytesPerServe = std::size_t{256} << 10U;
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+
+}  // namespace
+
+struct PeerListener::Client {
+  net::FramedConnection connection;
+  Instant ends_at;  // dropped then, unless an exchange ends before
+  enum class Stage { stranger, known, refused } stage = Stage::stranger;
+};
+
+Result<std::unique_ptr<PeerListener>> PeerListener::open(PeerListenerOptions options,
+                                                         const Clock& clock) {
+  if (options.max_clients == 0)
+    return error(Code::invalid_argument, "a listener for 0 clients", "allow at least one");
+  if (options.trusted_user == static_cast<uid_t>(-1)) options.trusted_user = geteuid();
+  TOWPATH_TRY(run::Poller poller, run::Poller::open());
+  TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
+  TOWPATH_TRY(net::Listener listener, net::Listener::listen(options.address));
+  if (listener.is_reachable_from_outside() && !options.token)
+    return error(Code::denied,
+                 cat(net::to_string(options.address),
+                     " can be reached by other machines, which "
+                     "needs a token"),
+                 "give all agents the same token, or listen at 127.0.0.1 or [::1]");
+  options.address = listener.address();
+  TOWPATH_TRY(poller.add(listener.fd(), kListenerTag));
+  TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));
+  return std::unique_ptr<PeerListener>(new PeerListener(
+      std::move(options), clock, std::move(listener), std::move(poller), std::move(timer)));
+}
+
+PeerListener::PeerListener(PeerListenerOptions options, const Clock& clock, net::Listener listener,
+                           run::Poller poller, run::TimerFd timer)
+    : options_(std::move(options)),
+      clock_(&clock),
+      listener_(std::move(listener)),
+      poller_(std::move(poller)),
+      timer_(std::move(timer)),
+      limiter_(clock),
+      next_client_(kFirstClientTag) {}
+
+PeerListener::~PeerListener() = default;
+
+void PeerListener::stop_listening() noexcept {
+  listener_.reset();  // which ends its watch
+  accept_again_at_ = Instant::never();
+}
+
+Status PeerListener::publish(const CardName& name, ConstByteSpan card) {
+  TOWPATH_TRY(check_name(name));
+  TOWPATH_TRY(check_card(card));
+  replies_.insert_or_assign(
+      name, std::make_shared<const Bytes>(encode(
+                {.kind = FrameKind::card, .name = name, .card = Bytes(card.begin(), card.end())})));
+  return {};
+}
+
+Status PeerListener::withdraw(const CardName& name) {
+  const std::size_t gone =
+      std::erase_if(replies_, [&](const auto& reply) { return covers(name, reply.first); });
+  if (gone > 0) return {};
+  return error(Code::not_found, cat(to_string(name), " was not published from here"));
+}
+
+std::size_t PeerListener::progress() {
+  ended_ = 0;
+  if (accept_again_at_ <= clock_->now()) resume_accepting();
+  // Copied: serving may end in callbacks, and one event's client may be dropped by another's.
+  const auto events = poller_.wait(Duration::zero());
+  for (const run::PollEvent& event : std::vector<run::PollEvent>(events.begin(), events.end())) {
+    if (event.tag == kTimerTag) {
+      timer_.clear();
+    } else if (event.tag == kListenerTag) {
+      if (listener_) accept_newcomers();
+    } else {
+      serve(event.tag);
+    }
+  }
+  drop_overdue();
+  arm_timer();
+  return ended_;
+}
+
+void PeerListener::accept_newcomers() {
+  for (int count = 0; count < kAcceptsPerProgress; ++count) {
+    auto socket = listener_->accept();
+    if (!socket.ok()) {
+      options_.log.say_limited(limiter_, telemetry::Level::warning, "cannot accept a client",
+                               {{"why", socket.status().to_string()}});
+      crowd_out("no descriptor is free");
+      return pause_accepting();
+    }
+    if (!*socket) return;
+    admit(*std::move(socket));
+  }
+}
+
+void PeerListener::admit(sys::Fd socket) {
+  counts_.accepted.add();
+  const bool is_local = net::is_local(options_.address);
+  if (Status status = is_local ? check_peer_user(socket.get(), options_.trusted_user) : Status();
+      !status.ok()) {
+    counts_.denied.add();
+    options_.log.say_limited(limiter_, telemetry::Level::warning, "client refused",
+                             {{"why", status.to_string()}});
+    return;
+  }
+  if (clients_.size() >= options_.max_clients) crowd_out("a newcomer needs its place");
+  const std::uint64_t id = next_client_++;
+  if (Status status = poller_.add(socket.get(), id); !status.ok()) {
+    options_.log.say_limited(limiter_, telemetry::Level::warning, "cannot watch a client",
+                             {{"why", status.to_string()}});
+    return;
+  }
+  clients_.emplace(id, Client{net::FramedConnection(sys::make_socket_stream(std::move(socket)),
+                                                    net::kHelloLimits),
+                              clock_->now() + options_.exchange_timeout});
+}
+
+// A listener that stays readable while nothing can be accepted would keep its caller spinning.
+void PeerListener::pause_accepting() {
+  if (poller_.remove(listener_->fd()).ok()) accept_again_at_ = clock_->now() + kAcceptPause;
+}
+
+void PeerListener::resume_accepting() {
+  accept_again_at_ = Instant::never();
+  if (!poller_.add(listener_->fd(), kListenerTag).ok())
+    accept_again_at_ = clock_->now() + kAcceptPause;
+}
+
+void PeerListener::serve(std::uint64_t id) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end()) return;  // dropped since the event was told
+  Client& client = found->second;
+  const bool was_busy = client.connection.is_busy();
+  const std::size_t ended_before = ended_;
+  const std::size_t buffered_before = client.connection.buffered_bytes();
+  const Status status = exchange(client);
+  buffered_bytes_ += client.connection.buffered_bytes();
+  buffered_bytes_ -= buffered_before;
+  if (status.code() == Code::peer_lost) return forget(found);
+  if (!status.ok()) return drop(found, status.to_string(), counts_.malformed);
+  if (client.connection.received_bytes() > options_.max_bytes_per_client)
+    return drop(found, "it has sent more than one client may", counts_.crowded_out);
+  if (buffered_bytes_ > options_.max_buffered_bytes)
+    return drop(found, "half-read frames fill the room that there is", counts_.crowded_out);
+  extend_patience(client, !was_busy || ended_ != ended_before);
+  (void)poller_.modify(client.connection.fd(), id, client.connection.interest());
+}
+
+// A stranger gets no more time before its hello is whole, and one that was refused none at all.
+void PeerListener::extend_patience(Client& client, bool exchange_began) {
+  if (client.stage != Client::Stage::known) return;
+  if (!client.connection.is_busy()) {
+    client.ends_at = clock_->now() + options_.idle_timeout;
+  } else if (exchange_began) {
+    client.ends_at = clock_->now() + options_.exchange_timeout;
+  }
+}
+
+// As many requests and replies as are ready, one after the other.
+Status PeerListener::exchange(Client& client) {
+  std::size_t budget = kBytesPerServe;
+  while (true) {
+    const bool had_unsent = client.connection.has_unsent();
+    TOWPATH_TRY(client.connection.flush());
+    if (client.connection.has_unsent()) return {};  // no next request before this reply is taken
+    // Closing now, with what it sent unread, could take the refusal away before it is read.
+    if (client.stage == Client::Stage::refused) return client.connection.discard(budget);
+    if (had_unsent) {
+      ++ended_;
+      counts_.served.add();
+    }
+    TOWPATH_TRY(const auto received, client.connection.receive(budget));
+    if (!received) return {};
+    TOWPATH_TRY(hear(client, *received));
+  }
+}
+
+Status PeerListener::hear(Client& client, const net::Frame& received) {
+  if (client.stage == Client::Stage::known) {
+    TOWPATH_TRY(const Frame request, decode_frame(received.payload()));
+    return answer(client, request);
+  }
+  const Status verdict = net::check_hello(received.payload(), kCardService, options_.token);
+  client.connection.expect(frame_limits(options_.max_card_bytes));
+  if (verdict.ok()) {
+    client.stage = Client::Stage::known;
+    return {};
+  }
+  if (verdict.code() != Code::denied) return verdict;
+  counts_.denied.add();
+  options_.log.say_limited(limiter_, telemetry::Level::warning, "client refused",
+                           {{"why", verdict.to_string()}});
+  client.stage = Client::Stage::refused;
+  client.connection.send(encode({.kind = FrameKind::refused, .why = verdict}));
+  return {};
+}
+
+Status PeerListener::answer(Client& client, const Frame& request) {
+  TOWPATH_TRY(check_name(request.name));
+  switch (request.kind) {
+    case FrameKind::fetch: break;
+    case FrameKind::publish: return answer_change(client, {request.name, request.card});
+    case FrameKind::withdraw: return answer_change(client, {request.name, std::nullopt});
+    default: return error(Code::corrupt, "a reply where a request is due");
+  }
+  if (const auto reply = replies_.find(request.name); reply != replies_.end()) {
+    client.connection.send(reply->second);
+  } else {
+    client.connection.send(encode(provide(request.name)));
+  }
+  return {};
+}
+
+Frame PeerListener::provide(const CardName& name) const {
+  auto card =
+      provide_ ? provide_(name)
+               : error(Code::not_found, cat(to_string(name), " is not published at this address"));
+  if (card.ok() && check_card(*card).ok())
+    return {.kind = FrameKind::card, .name = name, .card = *std::move(card)};
+  return {.kind = FrameKind::refused,
+          .name = name,
+          .why = card.ok() ? check_card(*card) : card.status()};
+}
+
+Status PeerListener::answer_change(Client& client, Change change) {
+  Status status = error(Code::unsupported, "this agent takes no cards; it only gives its own");
+  if (accept_) {
+    const Accept accept = accept_;  // a copy: it may replace itself
+    status = accept(change);
+  }
+  client.connection.send(encode({.kind = status.ok() ? FrameKind::done : FrameKind::refused,
+                                 .name = std::move(change.name),
+                                 .why = status}));
+  return {};
+}
+
+void PeerListener::drop(Clients::iterator client, std::string_view why, telemetry::Counter& count) {
+  count.add();
+  const net::FramedConnection& connection = client->second.connection;
+  options_.log.say_limited(
+      limiter_, telemetry::Level::warning, "client dropped",
+      {{"why", std::string(why)}, {"received_bytes", cat(connection.received_bytes())}});
+  forget(client);
+}
+
+void PeerListener::forget(Clients::iterator client) {
+  buffered_bytes_ -= client->second.connection.buffered_bytes();
+  (void)poller_.remove(client->second.connection.fd());
+  clients_.erase(client);
+}
+
+void PeerListener::crowd_out(std::string_view why) {
+  const auto first = std::ranges::min_element(
+      clients_, {}, [](const auto& client) { return client.second.ends_at; });
+  if (first != clients_.end()) drop(first, why, counts_.crowded_out);
+}
+
+void PeerListener::drop_overdue() {
+  const Instant now = clock_->now();
+  for (auto client = clients_.begin(); client != clients_.end();) {
+    const auto current = client++;
+    if (current->second.ends_at > now) continue;
+    drop(current, current->second.connection.is_busy() ? "its exchange takes too long" : "silent",
+         counts_.overdue);
+  }
+}
+
+void PeerListener::arm_timer() {
+  Instant first = accept_again_at_;
+  for (const auto& [id, client] : clients_) first = std::min(first, client.ends_at);
+  timer_.arm(first);
+}
+
+}  // namespace towpath::rendezvous

@@ -1,0 +1,27 @@
+#include <towpath/core/text.h>
+#include <towpath/rendezvous/rendezvous.h>
+
+namespace towpath::rendezvous {
+
+std::string to_string(const CardName& name) {
+  std::string text = cat("'", printable(name.agent), "'");
+  return name.label.empty() ? text : cat(text, ", part '", printable(name.label), "'");
+}
+
+Status check_name(const CardName& name) {
+  if (name.agent.empty() || name.agent.size() > kMaxAgentName)
+    return error(Code::invalid_argument, cat("a name of ", name.agent.size(), " bytes"),
+                 cat("use 1 to ", kMaxAgentName, " bytes"));
+  if (name.label.size() <= kMaxLabel) return {};
+  return error(Code::invalid_argument, cat("a label of ", name.label.size(), " bytes"),
+               cat("use at most ", kMaxLabel, " bytes"));
+}
+
+Status check_card(ConstByteSpan card, std::size_t limit_bytes) {
+  if (card.size() <= limit_bytes) return {};
+  return error(Code::out_of_range,
+               cat("a card of ", card.size(), " bytes; at most ", limit_bytes, " are carried"),
+               "register fewer regions, or send the card in parts");
+}
+
+}  // namespace towpath::rendezvous
