@@ -1,0 +1,289 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/rendezvous/etcd_rendezvous.h>
+
+namespace towpath::rendezvous {
+
+namespace {
+
+constexpr std::uint64_t kClientTag = 0;
+constexpr std::uint64_t kTimerTag = 1;
+constexpr Duration kFirstPause = std::chrono::milliseconds(50);
+constexpr std::size_t kMostInFlight = 16;  // cards on their way at a time
+constexpr std::chrono::seconds kMaxTtl{24 * 3600};
+
+bool is_out_of_reach(Code code) { return code == Code::unavailable || code == Code::timed_out; }
+
+}  // namespace
+
+Result<std::unique_ptr<EtcdRendezvous>> EtcdRendezvous::open(EtcdOptions options,
+                                                             const Clock& clock) {
+  if (options.lease_ttl.count() < 1 || options.lease_ttl > kMaxTtl)
+    return error(Code::invalid_argument, cat("a lease of ", options.lease_ttl.count(), " s"),
+                 "use 1 second to a day");
+  TOWPATH_TRY(etcd::Keys keys, etcd::Keys::in(options.name_space));
+  TOWPATH_TRY(run::Poller poller, run::Poller::open());
+  TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
+  TOWPATH_TRY(auto client, etcd::Client::open(options.client));
+  TOWPATH_TRY(poller.add(client->wait_fd(), kClientTag));
+  TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));
+  return std::unique_ptr<EtcdRendezvous>(new EtcdRendezvous(std::move(options), std::move(keys),
+                                                            clock, std::move(poller),
+                                                            std::move(timer), std::move(client)));
+}
+
+EtcdRendezvous::EtcdRendezvous(EtcdOptions options, etcd::Keys keys, const Clock& clock,
+                               run::Poller poller, run::TimerFd timer,
+                               std::unique_ptr<etcd::Client> client)
+    : options_(std::move(options)),
+      keys_(std::move(keys)),
+      clock_(&clock),
+      poller_(std::move(poller)),
+      timer_(std::move(timer)),
+      client_(std::move(client)),
+      watcher_(*client_, keys_, clock,
+               {.is_mine = [this](etcd::LeaseId lease) { return past_leases_.contains(lease); },
+                .tell = [this](Change change) { changes_.push_back(std::move(change)); },
+                .failed = [this](const Status& why) { failed(why); },
+                .grace = Duration(options_.lease_ttl)}) {}
+
+EtcdRendezvous::~EtcdRendezvous() {
+  watcher_.stop();
+  say_farewell();
+}
+
+void EtcdRendezvous::say_farewell() {
+  if (lease_ == 0 || !trouble_.ok()) return;  // then its end comes by itself
+  bool done = false;
+  client_->call(etcd::revoke(lease_), [&done](const Result<std::string>&) { done = true; });
+  const auto deadline = run::Deadline::after(*clock_, options_.farewell_timeout);
+  while (!done && !deadline.expired(*clock_)) {
+    (void)poller_.wait(std::min<Duration>(deadline.remaining(*clock_), kFirstPause));
+    timer_.clear();
+    client_->progress();
+  }
+}
+
+Status EtcdRendezvous::publish(const CardName& name, ConstByteSpan card) {
+  TOWPATH_TRY(check_name(name));
+  TOWPATH_TRY(check_card(card, std::min(kMaxCardBytes, options_.max_card_bytes)));
+  Entry& entry = entries_[name];
+  entry.card = Bytes(card.begin(), card.end());
+  entry.settled = false;
+  ++entry.version;
+  timer_.arm(Instant{0});
+  return {};
+}
+
+Status EtcdRendezvous::withdraw(const CardName& name) {
+  std::size_t count = 0;
+  for (auto& [each, entry] : entries_) {
+    if (!covers(name, each) || !entry.card) continue;
+    entry.card.reset();
+    entry.settled = false;
+    ++entry.version;
+    ++count;
+  }
+  timer_.arm(Instant{0});
+  if (count > 0) return {};
+  return error(Code::not_found, cat(to_string(name), " was not published from here"));
+}
+
+Standing EtcdRendezvous::standing() const {
+  const auto pending =
+      std::ranges::count_if(entries_, [](const auto& each) { return !each.second.settled; });
+  return {.pending = static_cast<std::size_t>(pending), .trouble = trouble_};
+}
+
+Result<FetchId> EtcdRendezvous::fetch(const CardName& name, run::Deadline deadline,
+                                      FetchDone done) {
+  TOWPATH_TRY(check_name(name));
+  if (fetches_.size() >= options_.max_fetches)
+    return error(Code::exhausted, cat(fetches_.size(), " fetches are under way"),
+                 "wait for some to end, or raise max_fetches");
+  const FetchId id = next_fetch_++;
+  Fetch& fetch = fetches_.emplace(id, Fetch{deadline, std::move(done)}).first->second;
+  fetch.call = client_->call(etcd::range({.key = keys_.key(name)}),
+                             [this, id](const Result<std::string>& body) { answered(id, body); });
+  timer_.arm(Instant{0});
+  return id;
+}
+
+void EtcdRendezvous::cancel(FetchId fetch) {
+  const auto found = fetches_.find(fetch);
+  if (found == fetches_.end()) return;
+  client_->cancel(found->second.call);
+  fetches_.erase(found);
+}
+
+void EtcdRendezvous::answered(FetchId id, const Result<std::string>& body) {
+  auto fetch = fetches_.extract(id);
+  if (fetch.empty()) return;
+  ++answered_;
+  if (!body.ok()) {
+    if (is_out_of_reach(body.code())) failed(body.status());
+    return fetch.mapped().done(is_out_of_reach(body.code()) ? trouble_ : body.status());
+  }
+  auto reply = etcd::parse_range(*body);
+  if (reply.ok() && !reply->pairs.empty())
+    return fetch.mapped().done(std::move(reply->pairs.front().value));
+  fetch.mapped().done(reply.ok() ? error(Code::not_found, "nobody has published this card",
+                                         "start that agent, or check its name and the namespace")
+                                 : reply.status());
+}
+
+void EtcdRendezvous::watch(ChangeSeen seen) {
+  seen_ = std::move(seen);
+  if (!seen_) watcher_.stop();
+  changes_.clear();
+  timer_.arm(Instant{0});
+}
+
+std::size_t EtcdRendezvous::progress() {
+  answered_ = 0;
+  timer_.clear();
+  client_->progress();
+  drive();
+  if (watcher_.is_streaming()) watcher_.tell_losses(clock_->now());
+  const std::size_t called = end_late_fetches() + tell_changes();
+  arm_timer();
+  return called + answered_;
+}
+
+// What is due now, unless etcd was found away a moment ago.
+void EtcdRendezvous::drive() {
+  if (clock_->now() < retry_at_) return;
+  if (seen_ && watcher_.is_off()) watcher_.start();
+  if (entries_.empty()) return;
+  if (lease_ == 0) return ask_for_lease();
+  if (clock_->now() >= keep_at_) keep_lease();
+  for (auto& [name, entry] : entries_)
+    if (!entry.settled && !entry.in_flight && in_flight_ < kMostInFlight) bring(name, entry);
+}
+
+bool EtcdRendezvous::can_bring() const {
+  return in_flight_ < kMostInFlight && std::ranges::any_of(entries_, [](const auto& each) {
+           return !each.second.settled && !each.second.in_flight;
+         });
+}
+
+void EtcdRendezvous::ask_for_lease() {
+  if (std::exchange(lease_call_, true)) return;
+  client_->call(etcd::grant(options_.lease_ttl), [this](const Result<std::string>& body) {
+    lease_call_ = false;
+    const auto lease = body.ok() ? etcd::parse_grant(*body) : body.status();
+    if (!lease.ok()) return failed(lease.status());
+    worked();
+    lease_ = lease->id;
+    past_leases_.insert(lease_);
+    keep_at_ = clock_->now() + Duration(lease->ttl) / 3;
+  });
+}
+
+void EtcdRendezvous::keep_lease() {
+  if (std::exchange(lease_call_, true)) return;
+  client_->call(etcd::keep_alive(lease_), [this](const Result<std::string>& body) {
+    lease_call_ = false;
+    const auto lease = body.ok() ? etcd::parse_keep_alive(*body) : body.status();
+    if (!lease.ok()) return failed(lease.status());
+    worked();
+    if (lease->ttl.count() <= 0) return lose_lease();
+    keep_at_ = clock_->now() + Duration(lease->ttl) / 3;
+  });
+}
+
+// It has run out, or etcd has lost its memory: all cards are brought again, under another one.
+void EtcdRendezvous::lose_lease() {
+  lease_ = 0;
+  for (auto& [name, entry] : entries_) entry.settled = false;
+  options_.log.warning("etcd has let the lease of our cards go; they are published again",
+                       {{"cards", cat(entries_.size())}});
+}
+
+void EtcdRendezvous::bring(const CardName& name, Entry& entry) {
+  entry.in_flight = true;
+  ++in_flight_;
+  const std::string key = keys_.key(name);
+  client_->call(entry.card ? etcd::put({.key = key, .value = *entry.card, .lease = lease_})
+                           : etcd::remove(key),
+                [this, name, version = entry.version](const Result<std::string>& body) {
+                  brought(name, version, body.status());
+                });
+}
+
+void EtcdRendezvous::brought(const CardName& name, std::uint64_t version, const Status& status) {
+  const auto found = entries_.find(name);
+  Entry& entry = found->second;
+  entry.in_flight = false;
+  --in_flight_;
+  if (status.code() == Code::not_found) return lose_lease();
+  if (!status.ok()) return failed(status);
+  worked();
+  if (entry.version != version) return;  // changed meanwhile: again
+  entry.settled = true;
+  if (!entry.card) entries_.erase(found);
+}
+
+void EtcdRendezvous::failed(const Status& why) {
+  const bool away = is_out_of_reach(why.code());
+  const Status told =
+      away ? error(Code::unavailable, cat("the etcd at ", client_->endpoint(), " does not answer"),
+                   "start it, or check the address; cards that are loaded keep working")
+                 .because(why)
+           : why;
+  if (trouble_.code() != told.code())
+    options_.log.warning("etcd is of no help now", {{"why", told.to_string()}});
+  trouble_ = told;
+  pause_ = std::clamp(pause_ * 2, kFirstPause, options_.longest_pause);
+  retry_at_ = clock_->now() + pause_;
+  if (!away) return;
+  keep_at_ = retry_at_;  // first of all: does the lease still live?
+  watcher_.stop();       // a stream may be dead and not know it
+}
+
+void EtcdRendezvous::worked() {
+  pause_ = Duration::zero();
+  if (trouble_.ok()) return;
+  trouble_ = {};
+  options_.log.info("etcd answers again");
+}
+
+std::size_t EtcdRendezvous::end_late_fetches() {
+  std::vector<FetchId> late;
+  for (const auto& [id, fetch] : fetches_)
+    if (fetch.deadline.expired(*clock_)) late.push_back(id);
+  for (const FetchId id : late) {
+    auto fetch = fetches_.extract(id);
+    if (fetch.empty()) continue;  // cancelled by the one before
+    client_->cancel(fetch.mapped().call);
+    fetch.mapped().done(error(Code::timed_out,
+                              cat("the etcd at ", client_->endpoint(), " has not answered in time"),
+                              "wait longer, or see what keeps it busy"));
+  }
+  return late.size();
+}
+
+std::size_t EtcdRendezvous::tell_changes() {
+  std::size_t called = 0;
+  for (const Change& change : std::exchange(changes_, {})) {
+    const ChangeSeen seen = seen_;  // a copy: it may replace itself
+    if (!seen) break;
+    seen(change);
+    ++called;
+  }
+  return called;
+}
+
+void EtcdRendezvous::arm_timer() {
+  Instant first = Instant::never();
+  for (const auto& [id, fetch] : fetches_) first = std::min(first, fetch.deadline.at());
+  if (watcher_.is_streaming()) first = std::min(first, watcher_.next_loss());
+  if (seen_ && watcher_.is_off()) first = std::min(first, retry_at_);
+  if (!entries_.empty() && !lease_call_)
+    first = std::min(first, lease_ == 0 || can_bring() ? retry_at_ : std::max(keep_at_, retry_at_));
+  timer_.arm(first);
+}
+
+}  // namespace towpath::rendezvous

@@ -1,0 +1,306 @@
+// Against a real etcd; each test starts its own and stops it.
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/rendezvous/etcd_rendezvous.h>
+#include <towpath/rendezvous/test_etcd.h>
+#include <towpath/run/eventually.h>
+#include <towpath/sys/clock.h>
+#include <towpath/telemetry/event_sink.h>
+
+namespace towpath::rendezvous {
+namespace {
+
+using run::Deadline;
+using run::eventually;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+class EtcdRendezvousTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!TestEtcd::is_installed())
+      GTEST_SKIP() << TestEtcd::kBinary << " is missing: apt-get install etcd-server";
+    etcd = std::make_unique<TestEtcd>();
+    etcd->start();
+  }
+  EtcdOptions options() {
+    EtcdOptions made;
+    made.client.endpoints = {etcd->url()};
+    made.client.call_timeout = std::chrono::seconds(20);  // a busy machine is no failure
+    made.lease_ttl = std::chrono::seconds(1);
+    made.log = telemetry::Log(sink, clock, "etcd");
+    return made;
+  }
+  std::unique_ptr<EtcdRendezvous> join() { return EtcdRendezvous::open(options(), clock).value(); }
+  template <typename Condition>
+  bool soon(Condition condition) {
+    return eventually([&] {
+      for (EtcdRendezvous* each : {here.get(), there.get()})
+        if (each != nullptr) each->progress();
+      return condition();
+    });
+  }
+  void publish(const CardName& name, std::string_view card) {
+    ASSERT_TRUE(here->publish(name, as_bytes(card)).ok());
+    ASSERT_TRUE(soon([&] { return here->standing().pending == 0; }))
+        << here->standing().trouble.to_string();
+  }
+  Result<Bytes> ask(const CardName& name) {
+    std::optional<Result<Bytes>> answer;
+    (void)there->fetch(name, Deadline::never(), [&](Result<Bytes> card) { answer = card; });
+    EXPECT_FALSE(answer.has_value()) << "never from where it was asked";
+    EXPECT_TRUE(soon([&] { return answer.has_value(); }));
+    return answer ? *answer : error(Code::internal, "no answer");
+  }
+  void watch() {
+    there->watch([&](const Change& change) {
+      seen.emplace_back(change.name.agent, change.card ? as_text(*change.card) : "withdrawn");
+    });
+    ASSERT_TRUE(soon([&] { return there->is_watching(); }));
+  }
+
+  sys::SystemClock clock;
+  telemetry::CollectingSink sink;
+  std::unique_ptr<TestEtcd> etcd;
+  std::unique_ptr<EtcdRendezvous> here, there;
+  std::vector<std::pair<std::string, std::string>> seen;
+};
+
+TEST_F(EtcdRendezvousTest, card_is_found_until_it_is_withdrawn) {
+  here = join();
+  there = join();
+  EXPECT_EQ(ask("a").code(), Code::not_found);
+  const std::string odd("\0/..\xff\n", 6);
+  publish("a", "one");
+  publish({"a", odd}, "part");
+  publish(odd, odd);
+  EXPECT_EQ(ask("a").value(), to_bytes("one"));
+  EXPECT_EQ(ask({"a", odd}).value(), to_bytes("part"));
+  EXPECT_EQ(ask(odd).value(), to_bytes(odd));
+  publish("a", "two");
+  EXPECT_EQ(ask("a").value(), to_bytes("two"));
+  EXPECT_EQ(there->withdraw("a").code(), Code::not_found) << "it is not theirs";
+  ASSERT_TRUE(here->withdraw("a").ok());
+  EXPECT_EQ(here->withdraw("a").code(), Code::not_found);
+  ASSERT_TRUE(soon([&] { return here->standing().pending == 0; }));
+  EXPECT_EQ(ask("a").code(), Code::not_found);
+  EXPECT_EQ(ask({"a", odd}).code(), Code::not_found) << "its parts go with it";
+  EXPECT_EQ(ask(odd).value(), to_bytes(odd));
+  here.reset();
+  EXPECT_EQ(ask(odd).code(), Code::not_found) << "a farewell takes all cards along";
+}
+
+TEST_F(EtcdRendezvousTest, lease_is_kept_for_as_long_as_progress_is_made) {
+  here = join();
+  there = join();
+  publish("a", "card");
+  const Deadline three_leases = Deadline::after(clock, std::chrono::seconds(3));
+  ASSERT_TRUE(soon([&] { return three_leases.expired(clock); }));
+  EXPECT_TRUE(ask("a").ok());
+  EXPECT_EQ(sink.events().size(), 0U);
+}
+
+TEST_F(EtcdRendezvousTest, card_of_a_killed_process_goes_away_and_the_watcher_hears_of_it) {
+  there = join();
+  watch();
+  const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    auto doomed = join();
+    (void)doomed->publish("doomed", as_bytes("card"));
+    while (true) {
+      doomed->progress();
+      sched_yield();
+    }
+  }
+  ChildProcess child(pid);
+  ASSERT_TRUE(soon([&] { return seen.size() == 1; }));
+  EXPECT_TRUE(ask("doomed").ok());
+  child.end(SIGKILL);
+  ASSERT_TRUE(soon([&] { return seen.size() == 2; }));
+  EXPECT_THAT(seen, ElementsAre(Pair("doomed", "card"), Pair("doomed", "withdrawn")));
+  EXPECT_EQ(ask("doomed").code(), Code::not_found);
+}
+
+TEST_F(EtcdRendezvousTest, watcher_hears_what_others_do_and_not_itself) {
+  here = join();
+  there = join();
+  publish("before", "x");
+  watch();
+  ASSERT_TRUE(there->publish("own", as_bytes("o")).ok());
+  publish("a", "one");
+  publish("a", "two");
+  ASSERT_TRUE(here->withdraw("a").ok());
+  ASSERT_TRUE(there->withdraw("own").ok());
+  here.reset();
+  ASSERT_TRUE(soon([&] { return seen.size() == 4; }));
+  EXPECT_THAT(seen, ElementsAre(Pair("a", "one"), Pair("a", "two"), Pair("a", "withdrawn"),
+                                Pair("before", "withdrawn")));
+}
+
+TEST_F(EtcdRendezvousTest, restart_of_etcd_is_survived_by_cards_and_watchers) {
+  here = join();
+  there = join();
+  publish("a", "one");
+  publish("b", "two");
+  watch();
+  etcd->kill_it();
+  EXPECT_EQ(ask("a").code(), Code::unavailable);
+  ASSERT_TRUE(here->publish("a", as_bytes("newer")).ok()) << "accepted while it is away";
+  ASSERT_TRUE(here->withdraw("b").ok());
+  ASSERT_TRUE(soon([&] { return here->standing().trouble.code() == Code::unavailable; }));
+  EXPECT_EQ(here->standing().pending, 2U);
+  etcd->start();
+  ASSERT_TRUE(soon([&] { return here->standing().pending == 0 && seen.size() == 2; }));
+  EXPECT_TRUE(here->standing().trouble.ok());
+  EXPECT_THAT(seen, testing::UnorderedElementsAre(Pair("a", "newer"), Pair("b", "withdrawn")));
+  EXPECT_EQ(ask("a").value(), to_bytes("newer"));
+  ASSERT_TRUE(soon([&] { return there->is_watching(); }));
+  publish("c", "after");
+  EXPECT_TRUE(soon([&] { return seen.size() == 3; }));
+}
+
+TEST_F(EtcdRendezvousTest, etcd_that_forgot_all_is_told_again) {
+  here = join();
+  there = join();
+  publish("a", "card");
+  watch();
+  etcd->stop();
+  etcd->lose_data();
+  etcd->start();
+  std::optional<Bytes> found;
+  EXPECT_TRUE(soon([&] {
+    const auto card = ask("a");
+    if (card.ok()) found = *card;
+    return found.has_value();
+  }));
+  EXPECT_EQ(found, to_bytes("card"));
+  ASSERT_TRUE(soon([&] { return there->is_watching(); }));
+  publish("b", "after");
+  EXPECT_TRUE(soon([&] { return !seen.empty() && seen.back().first == "b"; }));
+  for (const auto& [name, what] : seen) EXPECT_NE(what, "withdrawn") << name << " never was";
+}
+
+TEST_F(EtcdRendezvousTest, out_of_reach_is_said_clearly_and_once) {
+  etcd->stop();
+  here = join();
+  there = join();
+  const Status refused = ask("a").status();
+  EXPECT_EQ(refused.code(), Code::unavailable);
+  EXPECT_THAT(refused.to_string(), HasSubstr(cat("the etcd at ", etcd->url())));
+  ASSERT_TRUE(here->publish("a", as_bytes("card")).ok());
+  here->watch([](const Change&) {});
+  ASSERT_TRUE(soon([&] { return !here->standing().trouble.ok(); }));
+  const Deadline a_while = Deadline::after(clock, std::chrono::milliseconds(300));
+  ASSERT_TRUE(soon([&] { return a_while.expired(clock); }));
+  EXPECT_EQ(sink.count_of("etcd is of no help now"), 2U) << "once for each";
+}
+
+TEST_F(EtcdRendezvousTest, next_endpoint_is_asked_when_one_is_away) {
+  auto both = options();
+  both.client.endpoints = {cat("http://127.0.0.1:", TestEtcd::free_port()), etcd->url() + "/"};
+  here = EtcdRendezvous::open(both, clock).value();
+  there = EtcdRendezvous::open(both, clock).value();
+  publish("a", "card");
+  EXPECT_TRUE(ask("a").ok());
+}
+
+TEST_F(EtcdRendezvousTest, user_and_password_open_the_door) {
+  etcd->call("/v3/auth/user/add", R"({"name":"root","password":"secret"})");
+  etcd->call("/v3/auth/role/add", R"({"name":"root"})");
+  etcd->call("/v3/auth/user/grant", R"({"user":"root","role":"root"})");
+  etcd->call("/v3/auth/enable", "{}");
+  there = join();
+  EXPECT_EQ(ask("a").code(), Code::denied) << "nobody in particular";
+  auto known = options();
+  known.client.login = {"root", "wrong"};
+  there = EtcdRendezvous::open(known, clock).value();
+  EXPECT_EQ(ask("a").code(), Code::denied);
+  known.client.login = {"root", "secret"};
+  here = EtcdRendezvous::open(known, clock).value();
+  there = EtcdRendezvous::open(known, clock).value();
+  watch();
+  publish("a", "card");
+  EXPECT_TRUE(ask("a").ok());
+  EXPECT_TRUE(soon([&] { return seen.size() == 1; }));
+  etcd->kill_it();  // which forgets the tokens that it gave
+  etcd->start();
+  std::optional<Result<Bytes>> again;
+  EXPECT_TRUE(soon([&] { return (again = ask("a"))->code() != Code::unavailable; }));
+  EXPECT_TRUE(again->ok()) << again->status().to_string();
+}
+
+TEST_F(EtcdRendezvousTest, certificate_is_checked) {
+  etcd = std::make_unique<TestEtcd>(true);
+  etcd->start();
+  there = join();
+  EXPECT_EQ(ask("a").code(), Code::denied) << "an authority that nobody knows";
+  auto trusting = options();
+  trusting.client.tls.authority_file = etcd->authority_file();
+  here = EtcdRendezvous::open(trusting, clock).value();
+  there = EtcdRendezvous::open(trusting, clock).value();
+  publish("a", "card");
+  EXPECT_TRUE(ask("a").ok());
+}
+
+TEST_F(EtcdRendezvousTest, large_cards_fit_up_to_a_bound) {
+  here = join();
+  there = join();
+  const std::string card(1 << 20, 'x');
+  EXPECT_EQ(here->publish("a", as_bytes(card + "x")).code(), Code::out_of_range);
+  publish("a", card);
+  EXPECT_EQ(ask("a")->size(), card.size());
+}
+
+TEST_F(EtcdRendezvousTest, fetch_ends_at_its_deadline_and_a_cancelled_one_never) {
+  there = join();
+  std::vector<Code> codes;
+  const auto note = [&](const Result<Bytes>& card) { codes.push_back(card.code()); };
+  const FetchId gone = there->fetch("a", Deadline::never(), note).value();
+  there->cancel(gone);
+  (void)there->fetch("a", Deadline::now(), note);
+  ASSERT_TRUE(soon([&] { return !codes.empty(); }));
+  EXPECT_THAT(codes, ElementsAre(Code::timed_out));
+  EXPECT_EQ(there->fetch("", Deadline::never(), note).code(), Code::invalid_argument);
+}
+
+TEST_F(EtcdRendezvousTest, wait_fd_wakes_for_each_step) {
+  there = join();
+  auto poller = run::Poller::open().value();
+  ASSERT_TRUE(poller.add(there->wait_fd(), 0).ok());
+  ASSERT_TRUE(there->publish("a", as_bytes("card")).ok());
+  while (there->standing().pending > 0) {
+    (void)poller.wait(Duration::max());  // the test's watchdog ends this if nothing wakes it
+    there->progress();
+  }
+  std::optional<Bytes> found;
+  (void)there->fetch("a", Deadline::never(), [&](const Result<Bytes>& card) { found = *card; });
+  while (!found) {
+    (void)poller.wait(Duration::max());
+    there->progress();
+  }
+}
+
+TEST(EtcdOptionsTest, what_cannot_work_is_refused) {
+  const sys::SystemClock clock;
+  EtcdOptions options;
+  EXPECT_EQ(EtcdRendezvous::open(options, clock).code(), Code::invalid_argument);
+  options.client.endpoints = {"http://127.0.0.1:1"};
+  EXPECT_TRUE(EtcdRendezvous::open(options, clock).ok());
+  options.lease_ttl = std::chrono::seconds(0);
+  EXPECT_EQ(EtcdRendezvous::open(options, clock).code(), Code::invalid_argument);
+  options.lease_ttl = std::chrono::seconds(1);
+  options.name_space = "";
+  EXPECT_EQ(EtcdRendezvous::open(options, clock).code(), Code::invalid_argument);
+}
+
+}  // namespace
+}  // namespace towpath::rendezvous

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/rendezvous/etcd_watcher.h>
+
+namespace towpath::rendezvous::etcd {
+
+namespace {
+
+constexpr std::int64_t kKeysPerPage = 1000;
+constexpr std::size_t kMaxKeys = 100'000;
+
+}  // namespace
+
+void Watcher::start() {
+  if (stage_ != Stage::off) return;
+  stage_ = Stage::listing;
+  revision_ = 0;
+  listing_.clear();
+  list_from(keys_.prefix());
+}
+
+void Watcher::stop() {
+  client_.cancel(std::exchange(call_, 0));
+  client_.cancel(std::exchange(reading_, 0));
+  stage_ = Stage::off;
+}
+
+void Watcher::fail(const Status& why) {
+  stop();
+  ends_.failed(why);
+}
+
+// All pages as they were at the revision of the first.
+void Watcher::list_from(const std::string& key) {
+  call_ = client_.call(range({.key = key,
+                              .end = end_of_prefix(keys_.prefix()),
+                              .revision = revision_,
+                              .limit = kKeysPerPage,
+                              .keys_only = true}),
+                       [this](const Result<std::string>& body) { listed(body); });
+}
+
+void Watcher::listed(const Result<std::string>& body) {
+  const auto page = body.ok() ? parse_range(*body) : body.status();
+  if (!page.ok()) return fail(page.status());
+  if (revision_ == 0) revision_ = page->revision;
+  for (const KeyValue& pair : page->pairs)
+    listing_.insert_or_assign(pair.key, Known{pair.mod_revision, ends_.is_mine(pair.lease)});
+  if (listing_.size() > kMaxKeys)
+    return fail(error(Code::out_of_range,
+                      cat("more than ", kMaxKeys, " cards under ", printable(keys_.prefix(), 200)),
+                      "give each job a namespace of its own"));
+  if (page->more && !page->pairs.empty()) return list_from(page->pairs.back().key + '\0');
+  reconcile();
+  open_stream(revision_ + 1);
+  read_next();
+}
+
+void Watcher::reconcile() {
+  const auto before = std::exchange(known_, std::exchange(listing_, {}));
+  if (!std::exchange(has_listed_, true)) return;
+  for (const auto& [key, known] : before)
+    if (!known.mine && !known_.contains(key)) missing_.emplace(key, clock_.now() + ends_.grace);
+  for (const auto& [key, known] : known_) {
+    missing_.erase(key);
+    const auto old = before.find(key);
+    if (!known.mine && (old == before.end() || old->second.revision != known.revision))
+      changed_.push_back(key);
+  }
+}
+
+void Watcher::tell_losses(Instant now) {
+  for (auto each = missing_.begin(); each != missing_.end();) {
+    const auto current = each++;
+    if (current->second > now) continue;
+    tell(current->first, std::nullopt);
+    missing_.erase(current);
+  }
+}
+
+Instant Watcher::next_loss() const {
+  Instant first = Instant::never();
+  for (const auto& [key, at] : missing_) first = std::min(first, at);
+  return first;
+}
+
+void Watcher::open_stream(std::int64_t revision) {
+  stage_ = Stage::streaming;
+  call_ = client_.stream(
+      watch({.key = keys_.prefix(), .end = end_of_prefix(keys_.prefix()), .revision = revision}),
+      [this](std::string_view line) { return hear(line); },
+      [this](const Result<std::string>& end) { fail(end.status()); });
+}
+
+Status Watcher::hear(std::string_view line) {
+  TOWPATH_TRY(const WatchReply reply, parse_watch(line));
+  for (const Event& event : reply.events) apply(event);
+  if (!reply.ended) return {};
+  return error(Code::unavailable, cat("etcd ends the watch: ", printable(reply.why, 200)));
+}
+
+void Watcher::apply(const Event& event) {
+  const std::string& key = event.pair.key;
+  const auto known = known_.find(key);
+  missing_.erase(key);
+  if (event.removed) {
+    const bool was_mine = known != known_.end() && known->second.mine;
+    known_.erase(key);
+    if (!was_mine) tell(key, std::nullopt);
+    return;
+  }
+  const bool mine = ends_.is_mine(event.pair.lease);
+  known_.insert_or_assign(key, Known{event.pair.mod_revision, mine});
+  if (!mine) tell(key, event.pair.value);
+}
+
+void Watcher::read_next() {
+  if (reading_ != 0 || changed_.empty()) return;
+  const std::string key = changed_.front();
+  changed_.pop_front();
+  reading_ = client_.call(range({.key = key}),
+                          [this, key](const Result<std::string>& body) { read(key, body); });
+}
+
+void Watcher::read(const std::string& key, const Result<std::string>& body) {
+  reading_ = 0;
+  const auto reply = body.ok() ? parse_range(*body) : body.status();
+  if (!reply.ok()) {
+    known_.erase(key);  // so that the next listing finds it new
+    return fail(reply.status());
+  }
+  if (!reply->pairs.empty()) tell(key, reply->pairs.front().value);
+  read_next();
+}
+
+void Watcher::tell(const std::string& key, std::optional<Bytes> card) {
+  if (auto name = keys_.name(key)) ends_.tell({*std::move(name), std::move(card)});
+}
+
+}  // namespace towpath::rendezvous::etcd

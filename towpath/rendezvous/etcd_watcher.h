@@ -1,0 +1,82 @@
+// Watcher: what has changed under a prefix of etcd, without a gap.
+//
+//   off -> listing -> streaming -> off (the stream ended; after a pause it lists again)
+//
+// A listing says which keys there are and their revisions; the stream goes on from there. After a
+// break the next listing is held against what was known, so that what changed, and what vanished,
+// meanwhile is told too. What agents of this process did is not told.
+// Thread: one at a time. Its callbacks run inside the client's progress().
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+
+#include <towpath/rendezvous/etcd_client.h>
+#include <towpath/rendezvous/etcd_keys.h>
+#include <towpath/rendezvous/rendezvous.h>
+
+namespace towpath::rendezvous::etcd {
+
+struct WatcherEnds {
+  std::function<bool(LeaseId)> is_mine;
+  std::function<void(Change)> tell;
+  std::function<void(const Status&)> failed;  ///< it is off now
+  /// How long what a break has swallowed may be missing before it counts as withdrawn: an etcd that
+  /// has forgotten all is told again by those who live.
+  Duration grace;
+};
+
+class Watcher {
+ public:
+  /// All must outlive it.
+  Watcher(Client& client, const Keys& keys, const Clock& clock, WatcherEnds ends)
+      : client_(client), keys_(keys), clock_(clock), ends_(std::move(ends)) {}
+
+  /// Begins, if it is off.
+  void start();
+  /// Tells of what has been missing for too long. To be called when next_loss() has come.
+  void tell_losses(Instant now);
+  Instant next_loss() const;
+  /// Off; what was known is kept for the next start.
+  void stop();
+  bool is_off() const noexcept { return stage_ == Stage::off; }
+  /// Whether changes from now on will be told.
+  bool is_streaming() const noexcept { return stage_ == Stage::streaming; }
+
+ private:
+  enum class Stage : std::uint8_t { off, listing, streaming };
+  struct Known {
+    std::int64_t revision = 0;
+    bool mine = false;
+  };
+
+  void list_from(const std::string& key);
+  void listed(const Result<std::string>& body);
+  void reconcile();
+  void open_stream(std::int64_t revision);
+  Status hear(std::string_view line);
+  void apply(const Event& event);
+  void read_next();
+  void read(const std::string& key, const Result<std::string>& body);
+  void tell(const std::string& key, std::optional<Bytes> card);
+  void fail(const Status& why);
+
+  Client& client_;
+  const Keys& keys_;
+  const Clock& clock_;
+  WatcherEnds ends_;
+  Stage stage_ = Stage::off;
+  bool has_listed_ = false;  // ever: then what is new is told
+  CallId call_ = 0;          // of the listing or the stream
+  CallId reading_ = 0;
+  std::int64_t revision_ = 0;  // of the listing under way
+  std::map<std::string, Known> listing_;
+  std::map<std::string, Known> known_;
+  std::map<std::string, Instant> missing_;  // since a break; when each counts as withdrawn
+  std::deque<std::string> changed_;         // during a break; their values are to be read
+};
+
+}  // namespace towpath::rendezvous::etcd
