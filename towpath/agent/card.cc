@@ -1,0 +1,190 @@
+#include <towpath/agent/card.h>
+#include <towpath/core/check.h>
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/wire/decoder.h>
+#include <towpath/wire/encoder.h>
+#include <towpath/wire/envelope.h>
+
+namespace towpath::agent {
+namespace {
+
+using wire::at_most;
+using wire::Encoder;
+using wire::Field;
+using wire::FieldRule;
+using wire::kAtMostOne;
+using wire::Kind;
+using wire::kOne;
+using wire::required;
+using wire::Schema;
+using wire::Tag;
+
+// docs/formats/card.md
+constexpr std::uint16_t kCardVersion = 1;
+constexpr std::uint32_t kMaxBackends = 64;
+constexpr std::uint32_t kMaxRegions = 4'000'000;
+
+constexpr Tag kBackendName = required(1), kConnectionInfo = required(2);
+constexpr FieldRule kBackendRules[] = {
+    {kBackendName, "name", Kind::bytes, kOne, 64},
+    {kConnectionInfo, "connection info", Kind::bytes, kOne, kMaxConnectionInfo},
+};
+constexpr Schema kBackendSchema("backend", kBackendRules);
+
+constexpr Tag kKeyBackend = required(1), kKeyBytes = required(2);
+constexpr FieldRule kKeyRules[] = {
+    {kKeyBackend, "backend", Kind::number, kOne, kMaxBackends - 1},
+    {kKeyBytes, "bytes", Kind::bytes, kOne, kMaxRegionKey},
+};
+constexpr Schema kKeySchema("region key", kKeyRules);
+
+constexpr Tag kMemory = required(1), kAddress = required(2), kLength = required(3),
+              kDevice = required(4), kObject = required(5), kKey = required(6);
+constexpr FieldRule kRegionRules[] = {
+    {kMemory, "memory kind", Kind::number, kOne, 255},
+    {kAddress, "address", Kind::number, kOne},
+    {kLength, "length", Kind::number, kOne},
+    {kDevice, "device", Kind::number, kAtMostOne},
+    {kObject, "object key", Kind::bytes, kAtMostOne, 4096},
+    {kKey, "key", Kind::nested, at_most(kMaxBackends), kMaxRegionKey + 64, &kKeySchema},
+};
+constexpr Schema kRegionSchema("region", kRegionRules);
+
+constexpr Tag kName = required(1), kIncarnation = required(2), kGeneration = required(3),
+              kPartial = required(4), kBackend = required(5), kRegion = required(6);
+constexpr FieldRule kCardRules[] = {
+    {kName, "name", Kind::bytes, kOne, kMaxAgentName},
+    {kIncarnation, "incarnation", Kind::number, kOne},
+    {kGeneration, "generation", Kind::number, kOne},
+    {kPartial, "partial", Kind::number, kAtMostOne, 1},
+    {kBackend, "backend", Kind::nested, at_most(kMaxBackends), kMaxConnectionInfo + 256,
+     &kBackendSchema},
+    {kRegion, "region", Kind::nested, at_most(kMaxRegions), kMaxBackends*(kMaxRegionKey + 64),
+     &kRegionSchema},
+};
+constexpr Schema kCardSchema("card", kCardRules);
+
+Bytes to_bytes(ConstByteSpan span) { return {span.begin(), span.end()}; }
+
+Result<Card::Backend> decode_backend(const Field& outer) {
+  Card::Backend backend;
+  TOWPATH_TRY(wire::decode(outer.nested(), [&](const Field& field) -> Status {
+    if (field.tag() == kBackendName) backend.name = field.text();
+    if (field.tag() == kConnectionInfo) backend.connection_info = to_bytes(field.bytes());
+    return {};
+  }));
+  return backend;
+}
+
+Status decode_key(const Field& outer, std::size_t backends, Card::Region& region) {
+  std::uint64_t number = 0;
+  Bytes bytes;
+  TOWPATH_TRY(wire::decode(outer.nested(), [&](const Field& field) -> Status {
+    if (field.tag() == kKeyBackend) {
+      number = field.number();
+      if (number >= backends) return field.refuse("no such backend stands before it in the card");
+    }
+    if (field.tag() == kKeyBytes) bytes = to_bytes(field.bytes());
+    return {};
+  }));
+  region.keys.emplace_back(static_cast<std::uint32_t>(number), std::move(bytes));
+  return {};
+}
+
+Status decode_region_field(const Field& field, std::size_t backends, Card::Region& region) {
+  switch (field.tag()) {
+    case kMemory: {
+      const auto kind = memory_kind_from_number(field.number());
+      if (!kind) return field.refuse("not a kind of memory");
+      region.region.kind = *kind;
+      return {};
+    }
+    case kAddress: region.region.address = field.number(); return {};
+    case kLength: region.region.length = field.number(); return {};
+    case kDevice: region.region.device_id = field.number(); return {};
+    case kObject: region.region.key = field.text(); return {};
+    case kKey: return decode_key(field, backends, region);
+  }
+  return {};
+}
+
+Result<Card::Region> decode_region(const Field& outer, std::size_t backends) {
+  Card::Region region;
+  TOWPATH_TRY(wire::decode(outer.nested(), [&](const Field& field) {
+    return decode_region_field(field, backends, region);
+  }));
+  if (region.region.length == 0) return outer.refuse("an empty region");
+  if (!checked_add(region.region.address, region.region.length))
+    return outer.refuse("the region wraps around the end of the address space");
+  return region;
+}
+
+Status decode_card_field(const Field& field, Card& card) {
+  switch (field.tag()) {
+    case kName: card.identity.name = field.text(); break;
+    case kIncarnation: card.identity.incarnation = field.number(); break;
+    case kGeneration: card.generation = field.number(); break;
+    case kPartial: card.partial = field.number() != 0; break;
+    case kBackend: {
+      TOWPATH_TRY(Card::Backend backend, decode_backend(field));
+      card.backends.push_back(std::move(backend));
+      break;
+    }
+    case kRegion: {
+      TOWPATH_TRY(Card::Region region, decode_region(field, card.backends.size()));
+      card.regions.push_back(std::move(region));
+      break;
+    }
+  }
+  return {};
+}
+
+void encode_region(Encoder& out, const Card::Region& told) {
+  out.put_number(kMemory, static_cast<std::uint64_t>(told.region.kind));
+  out.put_number(kAddress, told.region.address);
+  out.put_number(kLength, told.region.length);
+  if (told.region.device_id != 0) out.put_number(kDevice, told.region.device_id);
+  if (!told.region.key.empty()) out.put_text(kObject, told.region.key);
+  for (const auto& [number, key] : told.keys) {
+    out.put_nested(kKey, [&](Encoder& inner) {
+      inner.put_number(kKeyBackend, number);
+      inner.put_bytes(kKeyBytes, key);
+    });
+  }
+}
+
+}  // namespace
+
+Result<Bytes> encode(const Card& card) {
+  Encoder out(kCardSchema);
+  out.reserve(256 + 96 * card.regions.size());
+  out.put_text(kName, card.identity.name);
+  out.put_number(kIncarnation, card.identity.incarnation);
+  out.put_number(kGeneration, card.generation);
+  if (card.partial) out.put_number(kPartial, 1);
+  for (const Card::Backend& backend : card.backends) {
+    out.put_nested(kBackend, [&](Encoder& inner) {
+      inner.put_text(kBackendName, backend.name);
+      inner.put_bytes(kConnectionInfo, backend.connection_info);
+    });
+  }
+  for (const Card::Region& told : card.regions)
+    out.put_nested(kRegion, [&](Encoder& inner) { encode_region(inner, told); });
+  TOWPATH_TRY(const Bytes payload, std::move(out).finish());
+  return wire::seal({.type = wire::MessageType::card, .version = kCardVersion}, payload);
+}
+
+Result<Card> decode_card(ConstByteSpan bytes) {
+  TOWPATH_TRY(const wire::Message message, wire::open(bytes, {.type = wire::MessageType::card,
+                                                              .max_version = kCardVersion,
+                                                              .max_payload_bytes = kMaxCardBytes}));
+  Card card;
+  TOWPATH_TRY(wire::decode(wire::Decoder(message.payload, kCardSchema),
+                           [&](const Field& field) { return decode_card_field(field, card); }));
+  if (card.identity.name.empty() || card.identity.incarnation == 0)
+    return error(Code::corrupt, "a card without a name or an incarnation");
+  return card;
+}
+
+}  // namespace towpath::agent

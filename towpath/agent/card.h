@@ -1,0 +1,47 @@
+// Card: what an agent tells its peers about itself. (NIXL's users say "metadata".)
+//
+// Who it is, how each of its backends is reached, and its registered regions with each backend's
+// key. Encoded by wire/ (docs/formats/card.md): versioned, bounded, checksummed; unknown optional
+// fields are skipped, everything else unknown is refused by name. Thread: immutable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <towpath/core/bytes.h>
+#include <towpath/core/descriptor.h>
+#include <towpath/core/identity.h>
+#include <towpath/core/result.h>
+
+namespace towpath::agent {
+
+struct Card {
+  struct Backend {
+    std::string name;
+    Bytes connection_info;
+  };
+  struct Region {
+    RegionDescriptor region;  ///< without fd: that is told to backends only, by their keys
+    std::vector<std::pair<std::uint32_t, Bytes>> keys;  ///< index into `backends`, key
+  };
+
+  AgentIdentity identity;
+  std::uint64_t generation = 0;  ///< grows with each change of the agent's registrations
+  bool partial = false;          ///< adds to what is known; a full card replaces it
+  std::vector<Backend> backends;
+  std::vector<Region> regions;
+};
+
+inline constexpr std::size_t kMaxCardBytes = std::size_t{256} << 20U;
+inline constexpr std::size_t kMaxConnectionInfo = 64 * 1024;
+inline constexpr std::size_t kMaxRegionKey = 16 * 1024;
+
+/// Errors: invalid_argument or out_of_range (over a bound of the format).
+Result<Bytes> encode(const Card& card);
+/// Errors: corrupt, unsupported (a newer format), out_of_range (a region that wraps, a count over
+/// its bound).
+Result<Card> decode_card(ConstByteSpan bytes);
+
+}  // namespace towpath::agent

@@ -1,0 +1,121 @@
+// The two ends of a notification channel between two agents: numbers on one side, order on the
+// other.
+//
+// Over a reliable backend the numbers only prove that nothing went missing. Over a lossy one the
+// sender keeps what is not acknowledged and repeats it; the receiver accepts the next number only,
+// drops what it has seen or what came too early, and acknowledges what it has. Each message is thus
+// delivered once, in order, whatever the network drops, repeats, reorders or tears.
+//
+// A sender that loses its peer and meets it again begins a new stream, with numbers from 1; the
+// receiver forgets the old one when the first message of the new one comes.
+// Pure: no clock, no I/O; the agent sends what these ends say.
+// Thread: none of its own.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+
+#include <towpath/core/bytes.h>
+#include <towpath/core/clock.h>
+#include <towpath/core/result.h>
+#include <towpath/wire/envelope.h>
+
+namespace towpath::agent {
+
+/// What travels as a backend's notification: the payload of a wire::seal()ed message, whose
+/// checksum finds a torn one.
+///
+///   | kind u8 | zero u8 x3 | stream u32 le | number u64 le | payload ... |
+struct Envelope {
+  enum class Kind : std::uint8_t { message = 1, acknowledgement = 2 };
+  Kind kind = Kind::message;
+  std::uint32_t stream = 0;
+  std::uint64_t number = 0;  ///< of the message; acknowledgement: of the last one that arrived
+  ConstByteSpan payload;
+};
+
+inline constexpr std::size_t kEnvelopeBytes = wire::kHeaderBytes + 16;
+
+Bytes encode(const Envelope& envelope);
+/// The payload borrows from `bytes`. Errors: corrupt, or those of wire::open().
+Result<Envelope> decode_envelope(ConstByteSpan bytes);
+
+class SendWindow {
+ public:
+  struct Limits {
+    std::size_t messages = 1024;
+    std::size_t bytes = std::size_t{4} << 20U;
+  };
+  struct Mode {
+    bool lossy = false;        ///< keep messages until they are acknowledged
+    std::uint32_t stream = 1;  ///< higher than of any earlier window to the same receiver
+  };
+  SendWindow(Mode mode, Limits limits) : mode_(mode), limits_(limits) {}
+
+  /// Takes a message and gives it the next number. Errors: exhausted.
+  Status push(ConstByteSpan payload);
+  /// Keeps room for a message that will be known later: a transfer's, sent when its bytes are in
+  /// place. Each ends in one push_reserved() or one release(). Errors: exhausted.
+  Status reserve(std::size_t payload_bytes);
+  /// Takes the message that room was kept for; `payload` has as many bytes.
+  void push_reserved(ConstByteSpan payload);
+  /// Gives the room back: there is no message.
+  void release(std::size_t payload_bytes) noexcept;
+
+  /// The next encoded message to hand to the backend, or null. `now` starts its timer.
+  const Bytes* next();
+  /// The backend took it.
+  void sent(Instant now);
+  /// The other side has everything of `acknowledgement.stream` up to its number.
+  void acknowledged(const Envelope& acknowledgement);
+  /// Repeats what has waited for an acknowledgement for longer than `patience`.
+  void repeat_overdue(Instant now, Duration patience);
+
+  bool empty() const noexcept { return queue_.empty(); }
+  /// Messages that were not handed over, or not acknowledged where that is needed.
+  std::size_t size() const noexcept { return queue_.size(); }
+  /// When repeat_overdue() may next have something to do.
+  Instant next_repeat(Duration patience) const noexcept;
+
+ private:
+  Status check_room(std::size_t payload_bytes) const;
+  void drop_up_to(std::uint64_t number);
+
+  const Mode mode_;
+  const Limits limits_;
+  std::uint64_t next_number_ = 1;
+  std::uint64_t first_number_ = 1;  // of queue_.front()
+  std::size_t in_flight_ = 0;       // this many of the front were sent
+  std::size_t bytes_ = 0;           // of payloads: queued ones and reserved ones
+  std::size_t reserved_ = 0;        // messages
+  Instant last_sent_;
+  std::deque<Bytes> queue_;
+};
+
+class ReceiveWindow {
+ public:
+  enum class Verdict { deliver, seen_before, too_early };
+
+  ReceiveWindow() = default;
+
+  Verdict judge(const Envelope& message) noexcept {
+    if (message.stream > stream_) *this = ReceiveWindow(message.stream);
+    if (message.stream < stream_ || message.number <= last_) return Verdict::seen_before;
+    return message.number == last_ + 1 ? Verdict::deliver : Verdict::too_early;
+  }
+  void delivered() noexcept { ++last_; }
+  /// A reliable channel lost messages: go on behind the gap.
+  void skip_to(std::uint64_t number) noexcept { last_ = number - 1; }
+  std::uint64_t last() const noexcept { return last_; }
+  std::uint32_t stream() const noexcept { return stream_; }
+
+ private:
+  explicit ReceiveWindow(std::uint32_t stream) noexcept : stream_(stream) {}
+
+  std::uint32_t stream_ = 0;
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace towpath::agent

@@ -1,0 +1,133 @@
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/agent/channel.h>
+
+namespace towpath::agent {
+namespace {
+
+TEST(EnvelopeTest, goes_there_and_back) {
+  const Bytes bytes = encode({Envelope::Kind::message, 7, 0x0102030405060708, as_bytes("hello")});
+  ASSERT_EQ(bytes.size(), kEnvelopeBytes + 5);
+  EXPECT_EQ(bytes[wire::kHeaderBytes + 8], std::byte{8}) << "little-endian";
+  const auto envelope = decode_envelope(bytes);
+  ASSERT_TRUE(envelope.ok());
+  EXPECT_EQ(envelope->stream, 7U);
+  EXPECT_EQ(envelope->number, 0x0102030405060708U);
+  EXPECT_EQ(as_text(envelope->payload), "hello");
+}
+
+TEST(EnvelopeTest, refuses_what_is_none) {
+  const auto code_of = [](ConstByteSpan inner) {
+    return decode_envelope(wire::seal({wire::MessageType::notification, 1}, inner)).code();
+  };
+  EXPECT_EQ(decode_envelope({}).code(), Code::corrupt);
+  Bytes inner(16);
+  inner[0] = std::byte{1};
+  EXPECT_EQ(code_of(inner), Code::ok);
+  EXPECT_EQ(code_of(ConstByteSpan(inner).first(15)), Code::corrupt);
+  inner[3] = std::byte{1};
+  EXPECT_EQ(code_of(inner), Code::corrupt);
+  inner[3] = std::byte{0};
+  inner[0] = std::byte{9};
+  EXPECT_EQ(code_of(inner), Code::corrupt);
+}
+
+TEST(EnvelopeTest, torn_message_is_no_message) {
+  const Bytes whole = encode({Envelope::Kind::message, 1, 1, as_bytes("the whole truth")});
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    EXPECT_FALSE(decode_envelope(ConstByteSpan(whole).first(at)).ok()) << at;
+    Bytes changed = whole;
+    changed[at] ^= std::byte{0x10};
+    EXPECT_FALSE(decode_envelope(changed).ok()) << at;
+  }
+}
+
+TEST(SendWindowTest, is_bounded_by_messages_and_bytes) {
+  SendWindow window({.lossy = true}, {.messages = 2, .bytes = 10});
+  EXPECT_EQ(window.push(as_bytes("0123456789a")).code(), Code::exhausted);
+  EXPECT_TRUE(window.push(as_bytes("012345678")).ok());
+  EXPECT_EQ(window.push(as_bytes("ab")).code(), Code::exhausted);
+  EXPECT_TRUE(window.push(as_bytes("9")).ok());
+  EXPECT_EQ(window.push({}).code(), Code::exhausted);
+  window.next();
+  window.sent({1});
+  window.acknowledged({Envelope::Kind::acknowledgement, 2, 1, {}});
+  EXPECT_EQ(window.push({}).code(), Code::exhausted) << "that was another stream";
+  window.acknowledged({Envelope::Kind::acknowledgement, 1, 1, {}});
+  EXPECT_TRUE(window.push({}).ok());
+}
+
+TEST(SendWindowTest, reliable_messages_leave_as_they_are_sent) {
+  SendWindow window({}, {});
+  ASSERT_TRUE(window.push(as_bytes("a")).ok());
+  ASSERT_NE(window.next(), nullptr);
+  window.sent({1});
+  EXPECT_TRUE(window.empty());
+  EXPECT_EQ(window.next_repeat(Duration(5)), Instant::never());
+}
+
+TEST(ReceiveWindowTest, new_stream_begins_anew_and_ends_the_old_one) {
+  using Verdict = ReceiveWindow::Verdict;
+  const auto message = [](std::uint32_t stream, std::uint64_t number) {
+    return Envelope{Envelope::Kind::message, stream, number, {}};
+  };
+  ReceiveWindow window;
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    ASSERT_EQ(window.judge(message(1, number)), Verdict::deliver);
+    window.delivered();
+  }
+  EXPECT_EQ(window.judge(message(2, 2)), Verdict::too_early);
+  EXPECT_EQ(window.judge(message(2, 1)), Verdict::deliver);
+  EXPECT_EQ(window.judge(message(1, 4)), Verdict::seen_before) << "that stream is over";
+}
+
+// Every network that a seed can think of: each message arrives once and in order all the same.
+TEST(ChannelTest, delivers_once_and_in_order_over_a_network_that_drops_repeats_and_reorders) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    std::mt19937_64 random(seed);
+    SendWindow sender({.lossy = true}, {.messages = 8});
+    ReceiveWindow receiver;
+    std::vector<Bytes> there;
+    std::vector<std::uint64_t> back;
+    std::vector<std::string> delivered;
+    std::int64_t now = 1;
+    int pushed = 0;
+    for (int step = 0; step < 20000 && delivered.size() < 50; ++step) {
+      now += 3;
+      if (pushed < 50 && sender.push(as_bytes(std::to_string(pushed))).ok()) ++pushed;
+      sender.repeat_overdue({now}, Duration(40));
+      if (const Bytes* message = sender.next()) {
+        if (random() % 3 != 0) there.push_back(*message);
+        if (random() % 5 == 0) there.push_back(*message);
+        sender.sent({now});
+      }
+      if (!there.empty() && random() % 2 == 0) {
+        const auto pick = static_cast<std::ptrdiff_t>(random() % there.size());
+        const Bytes message = there[static_cast<std::size_t>(pick)];
+        there.erase(there.begin() + pick);
+        const auto envelope = decode_envelope(message);
+        ASSERT_TRUE(envelope.ok());
+        if (receiver.judge(*envelope) == ReceiveWindow::Verdict::deliver) {
+          delivered.emplace_back(as_text(envelope->payload));
+          receiver.delivered();
+        }
+        if (random() % 3 != 0) back.push_back(receiver.last());
+      }
+      if (!back.empty() && random() % 2 == 0) {
+        sender.acknowledged({Envelope::Kind::acknowledgement, 1, back.front(), {}});
+        back.erase(back.begin());
+      }
+    }
+    ASSERT_EQ(delivered.size(), 50U) << "seed " << seed;
+    for (int i = 0; i < 50; ++i)
+      ASSERT_EQ(delivered[static_cast<std::size_t>(i)], std::to_string(i)) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace towpath::agent

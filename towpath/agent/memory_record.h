@@ -1,0 +1,47 @@
+// MemoryRecord: one registered region, ours or a peer's, and what each backend made of it.
+//
+// Equal registrations share a record and count; the record's memory in a backend goes when the last
+// of them goes, and never comes back: a later registration makes a new record, so that what was
+// prepared against the old one is recognised as stale.
+// Thread: `region` immutable; the rest is guarded by the agent's control mutex. `memory` is set
+// before its slot's bit stands in any prepared list, and dropped under its slot's mutex besides:
+// who holds that and finds the record not stale may use it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <towpath/backend/backend.h>
+#include <towpath/memory/region.h>
+
+namespace towpath::agent {
+
+/// Backends per agent. A set of them is a SlotMask; bit i stands for the i-th created.
+inline constexpr std::size_t kMaxSlots = 16;
+using SlotMask = std::uint32_t;
+
+constexpr SlotMask slot_bit(std::size_t slot) noexcept { return SlotMask{1} << slot; }
+
+struct MemoryRecord {
+  RegionDescriptor region;
+  SlotMask slots = 0;  ///< backends in which `memory` stands
+  /// Some backend let go of it: prepare again. Set under the control mutex, read under a slot's.
+  std::atomic<bool> stale{false};
+  std::array<std::unique_ptr<backend::Memory>, kMaxSlots> memory;
+
+  // Ours: registrations per slot, and what keeps the bytes alive for each of them.
+  std::array<std::uint32_t, kMaxSlots> references{};
+  std::vector<memory::SharedRegion> owners;
+
+  // A peer's: what its card says, imported on first use, and why an import was refused.
+  std::array<Bytes, kMaxSlots> keys;
+  SlotMask offered = 0;
+  std::array<Status, kMaxSlots> refusals;
+};
+
+using RecordPtr = std::shared_ptr<MemoryRecord>;
+
+}  // namespace towpath::agent

@@ -1,0 +1,49 @@
+// ReceiveWindows: the ReceiveWindow of each sender of one backend, within bounds.
+//
+// A known peer's is kept as long as the peer is known. Others are kept too, so that a late copy of
+// what a forgotten peer sent is not delivered a second time; of these strangers only the last
+// `max_strangers` to be heard, because senders come and go for ever: each restart is a new one. (A
+// stranger that was let go of and speaks again is taken for a new sender. Over a lossy backend it
+// is heard from its next stream on only.)
+// Cost: logarithmic. No allocation for a sender that is remembered.
+// Thread: none of its own; guarded by its slot's mutex.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <map>
+
+#include <towpath/agent/channel.h>
+#include <towpath/core/identity.h>
+
+namespace towpath::agent {
+
+class ReceiveWindows {
+ public:
+  explicit ReceiveWindows(std::size_t max_strangers) : max_strangers_(max_strangers) {}
+
+  /// The sender's, a fresh one if there is none. Valid until the next call on this object.
+  ReceiveWindow& of(const AgentIdentity& sender);
+  /// It is a known peer's from now on.
+  void keep(const AgentIdentity& sender);
+  /// The peer was forgotten, or replaced: a stranger again, if anything was heard of it.
+  void forget(const AgentIdentity& sender);
+
+  /// Peers and strangers.
+  std::size_t size() const noexcept { return entries_.size(); }
+
+ private:
+  using Order = std::list<AgentIdentity>;
+  struct Entry {
+    ReceiveWindow window;
+    Order::iterator turn;  // among the strangers; their end: a peer's
+  };
+
+  void add_stranger(const AgentIdentity& sender, Entry& entry);
+
+  const std::size_t max_strangers_;
+  std::map<AgentIdentity, Entry> entries_;
+  Order strangers_;  // the one that was silent longest first
+};
+
+}  // namespace towpath::agent

@@ -1,0 +1,73 @@
+// ResolvedList: a descriptor list with every stretch resolved to the region that covers it.
+//
+// Resolving is paid once, so that a transfer by index costs a few nanoseconds per stretch.
+// Stretches that follow each other at equal distances are folded into strided entries: the K blocks
+// of one layer, listed one by one or as one StridedDescriptor, become the same single entry.
+// Thread: immutable once made; records are read under the locks that memory_record.h names.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <towpath/agent/memory_record.h>
+#include <towpath/core/descriptor.h>
+#include <towpath/core/result.h>
+
+namespace towpath::agent {
+
+struct ResolvedEntry {
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  std::uint64_t stride = 0;
+  std::uint64_t count = 1;
+  MemoryRecord* record = nullptr;
+};
+
+class ResolvedList {
+ public:
+  /// Finds the record of a stretch, or says why there is none.
+  class Resolver {
+   public:
+    virtual ~Resolver() = default;
+    virtual Result<RecordPtr> resolve(MemoryKind kind, const Descriptor& what) = 0;
+  };
+
+  /// Errors: the resolver's, with the index of the stretch in front.
+  static Result<ResolvedList> make(const DescriptorList& list, Resolver& resolver);
+
+  MemoryKind kind() const noexcept { return kind_; }
+  std::uint64_t size() const noexcept { return first_.back(); }
+  std::uint64_t total_bytes() const noexcept { return total_bytes_; }
+  std::span<const ResolvedEntry> entries() const noexcept { return entries_; }
+  std::uint64_t first_index(std::size_t entry) const noexcept { return first_[entry]; }
+  /// The distinct records behind the entries, kept alive.
+  std::span<const RecordPtr> records() const noexcept { return records_; }
+  /// The backends that know all of them.
+  SlotMask slots() const noexcept { return slots_; }
+  /// Whether no two stretches overlap, as far as was cheap to prove.
+  bool is_disjoint() const noexcept { return disjoint_; }
+
+  /// The entry that holds stretch `index` < size().
+  std::size_t entry_of(std::uint64_t index) const noexcept {
+    if (uniform_count_ != 0) return static_cast<std::size_t>(index / uniform_count_);
+    return search(index);
+  }
+
+ private:
+  void append(ResolvedEntry entry);
+  void finish();
+  std::size_t search(std::uint64_t index) const noexcept;
+  bool prove_disjoint() const;
+
+  MemoryKind kind_ = MemoryKind::system;
+  std::uint64_t total_bytes_ = 0;
+  std::uint64_t uniform_count_ = 0;  // stretches per entry where all have as many, else 0
+  SlotMask slots_ = 0;
+  bool disjoint_ = false;
+  std::vector<ResolvedEntry> entries_;
+  std::vector<std::uint64_t> first_;  // of each entry, and size() at the end
+  std::vector<RecordPtr> records_;
+};
+
+}  // namespace towpath::agent

@@ -1,0 +1,304 @@
+#include <algorithm>
+
+#include <towpath/agent/segment_list.h>
+#include <towpath/core/text.h>
+
+namespace towpath::agent {
+
+namespace {
+
+/// Walks the stretches of one side, in the order of its selection.
+class Cursor {
+ public:
+  explicit Cursor(const SegmentList::Side& side) : list_(*side.list) {
+    if (list_.size() == 0) return;
+    entry_ = list_.entries().data();
+    if (!side.selection.by_index()) place(side.selection.first());
+  }
+
+  const ResolvedEntry& entry() const { return *entry_; }
+  std::uint64_t address() const { return entry_->address + within_ * entry_->stride; }
+  /// Stretches from here to the end of the entry.
+  std::uint64_t run() const { return entry_->count - within_; }
+
+  void place(std::uint64_t index) {
+    // Mostly in the entry where the last one was, or in the next: that saves a division, or a
+    // search. An index before it wraps around, and is in neither.
+    const std::uint64_t ahead = index - first_;
+    if (ahead == entry_->count) {
+      first_ += entry_->count;
+      ++entry_;
+    } else if (ahead > entry_->count) {
+      const std::size_t number = list_.entry_of(index);
+      entry_ = &list_.entries()[number];
+      first_ = list_.first_index(number);
+    }
+    within_ = index - first_;
+  }
+  void advance(std::uint64_t stretches) {
+    within_ += stretches;
+    if (within_ == entry_->count && entry_ + 1 != list_.entries().data() + list_.entries().size()) {
+      first_ += entry_->count;
+      ++entry_;
+      within_ = 0;
+    }
+  }
+
+ private:
+  const ResolvedList& list_;
+  const ResolvedEntry* entry_ = nullptr;
+  std::uint64_t first_ = 0;  // index of the entry's first stretch
+  std::uint64_t within_ = 0;
+};
+
+struct PairedRun {
+  std::uint64_t count = 1;
+  std::size_t slot = 0;
+};
+
+// Written in its place, not returned: a copy right after would wait for the stores.
+void fill(backend::Segment& segment, const Cursor& here, const Cursor& there,
+          const PairedRun& run) {
+  segment.local = here.entry().record->memory[run.slot].get();
+  segment.remote = there.entry().record->memory[run.slot].get();
+  segment.local_address = here.address();
+  segment.remote_address = there.address();
+  segment.length = here.entry().length;
+  segment.count = run.count;
+  segment.local_stride = here.entry().stride;
+  segment.remote_stride = there.entry().stride;
+}
+
+/// Whether `last` could take `next`, which follows it, in.
+bool extend(backend::Segment& last, const backend::Segment& next, std::uint64_t max_segment_bytes) {
+  if (next.count != 1 || last.local != next.local || last.remote != next.remote) return false;
+  const std::uint64_t local_step = next.local_address - last.local_address;
+  const std::uint64_t remote_step = next.remote_address - last.remote_address;
+  if (last.count == 1 && local_step == last.length && remote_step == last.length &&
+      last.length + next.length <= max_segment_bytes) {
+    last.length += next.length;
+    return true;
+  }
+  if (last.length != next.length) return false;
+  if (last.count == 1 && next.local_address > last.local_address &&
+      next.remote_address > last.remote_address) {
+    last.local_stride = local_step;
+    last.remote_stride = remote_step;
+    last.count = 2;
+    return true;
+  }
+  if (last.count > 1 && local_step == last.local_stride * last.count &&
+      remote_step == last.remote_stride * last.count) {
+    ++last.count;
+    return true;
+  }
+  return false;
+}
+
+std::uint64_t index_at(const Selection& selection, std::uint64_t position) {
+  return selection.by_index() ? selection.indices()[position] : selection.first() + position;
+}
+
+Status unequal(std::uint64_t position, std::uint64_t local, std::uint64_t remote) {
+  return error(
+      Code::invalid_argument,
+      cat("descriptor pair ", position, ": ", local, " bytes here, ", remote, " bytes there"),
+      "give both sides of a pair the same length");
+}
+
+Status check_range(const char* side, const SegmentList::Side& which) {
+  const Selection& selection = which.selection;
+  const std::uint64_t size = which.list->size();
+  if (selection.by_index()) {
+    for (std::size_t i = 0; i < selection.indices().size(); ++i) {
+      if (selection.indices()[i] >= size) {
+        return error(Code::out_of_range, cat(side, " index ", selection.indices()[i],
+                                             " at position ", i, " of a list of ", size));
+      }
+    }
+  } else if (selection.first() > size || selection.count_in(size) > size - selection.first()) {
+    return error(Code::out_of_range, cat(side, " range of ", selection.count_in(size), " from ",
+                                         selection.first(), " of a list of ", size));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status SegmentList::check_sides(const Side& local, const Side& remote) const {
+  TOWPATH_TRY(check_range("local", local));
+  TOWPATH_TRY(check_range("remote", remote));
+  const std::uint64_t here = local.selection.count_in(local.list->size());
+  const std::uint64_t there = remote.selection.count_in(remote.list->size());
+  if (here != there) {
+    return error(Code::invalid_argument,
+                 cat(here, " descriptors on the local side, ", there, " on the remote side"),
+                 "select as many on both sides");
+  }
+  if (here == 0)
+    return error(Code::invalid_argument, "a transfer of no descriptors", "select at least one");
+  return {};
+}
+
+Status SegmentList::build(const Side& local, const Side& remote, const Options& options) {
+  segments_.clear();
+  origins_.clear();
+  bytes_ = 0;
+  TOWPATH_TRY(check_sides(local, remote));
+  descriptors_ = local.selection.count_in(local.list->size());
+  const bool by_index = local.selection.by_index() || remote.selection.by_index();
+  TOWPATH_TRY(by_index ? pair_by_index(local, remote, options)
+                       : pair_by_run(local, remote, options));
+  const bool target_is_local = options.op == TransferOp::read;
+  return check_targets(target_is_local ? local : remote, target_is_local);
+}
+
+Status SegmentList::pair_by_index(const Side& local, const Side& remote, const Options& options) {
+  Cursor here(local);
+  Cursor there(remote);
+  for (std::uint64_t done = 0; done < descriptors_;) {
+    const std::uint64_t first_here = index_at(local.selection, done);
+    const std::uint64_t first_there = index_at(remote.selection, done);
+    here.place(first_here);
+    there.place(first_there);
+    if (here.entry().length != there.entry().length)
+      return unequal(done, here.entry().length, there.entry().length);
+    // Indices that count up on both sides are a run as good as one that was listed as such.
+    const std::uint64_t limit =
+        options.merge ? std::min({here.run(), there.run(), descriptors_ - done}) : 1;
+    std::uint64_t run = 1;
+    while (run < limit && index_at(local.selection, done + run) == first_here + run &&
+           index_at(remote.selection, done + run) == first_there + run)
+      ++run;
+    fill(segments_.emplace_back(), here, there, {run, options.slot});
+    settle_last(done, options);
+    done += run;
+  }
+  return {};
+}
+
+Status SegmentList::pair_by_run(const Side& local, const Side& remote, const Options& options) {
+  Cursor here(local);
+  Cursor there(remote);
+  for (std::uint64_t done = 0; done < descriptors_;) {
+    if (here.entry().length != there.entry().length)
+      return unequal(done, here.entry().length, there.entry().length);
+    const std::uint64_t run = std::min({here.run(), there.run(), descriptors_ - done});
+    fill(segments_.emplace_back(), here, there, {run, options.slot});
+    settle_last(done, options);
+    here.advance(run);
+    there.advance(run);
+    done += run;
+  }
+  return {};
+}
+
+void SegmentList::settle_last(std::uint64_t descriptor, const Options& options) {
+  backend::Segment& next = segments_.back();
+  bytes_ += next.length * next.count;
+  if (options.merge) {
+    const bool gapless =
+        next.count > 1 && next.local_stride == next.length && next.remote_stride == next.length;
+    if (gapless && next.length * next.count <= options.max_segment_bytes) {
+      next.length *= next.count;
+      next.count = 1;
+    }
+    if (segments_.size() > 1 && extend(*(&next - 1), next, options.max_segment_bytes))
+      return segments_.pop_back();
+  }
+  if (next.length > options.max_segment_bytes)
+    return cut_last(descriptor, options.max_segment_bytes);
+  origins_.push_back({descriptor, 0});
+}
+
+// Rare: the stretches are longer than the backend takes in one piece.
+void SegmentList::cut_last(std::uint64_t descriptor, std::uint64_t max_segment_bytes) {
+  const backend::Segment whole = segments_.back();
+  segments_.pop_back();
+  for (std::uint64_t k = 0; k < whole.count; ++k) {
+    for (std::uint64_t byte = 0; byte < whole.length; byte += max_segment_bytes) {
+      backend::Segment part = whole;
+      part.count = 1;
+      part.local_address += k * whole.local_stride + byte;
+      part.remote_address += k * whole.remote_stride + byte;
+      part.length = std::min(max_segment_bytes, whole.length - byte);
+      segments_.push_back(part);
+      origins_.push_back({descriptor + k, byte});
+    }
+  }
+}
+
+// Overlap matters only among the targets of one transfer. A list that is disjoint in itself leaves
+// one way to go wrong, the same index twice, which a bit per index finds.
+Status SegmentList::check_targets(const Side& target, bool target_is_local) {
+  if (!target.list->is_disjoint()) return check_targets_by_sorting(target, target_is_local);
+  if (!target.selection.by_index()) return {};
+  seen_.resize((target.list->size() + 63) / 64);
+  Status status;
+  std::uint64_t checked = 0;
+  for (const std::uint32_t index : target.selection.indices()) {
+    std::uint64_t& word = seen_[index / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+    if ((word & bit) != 0) {
+      status = error(Code::invalid_argument,
+                     cat("target index ", index, " is named twice, again at position ", checked),
+                     "write each target once per transfer");
+      break;
+    }
+    word |= bit;
+    ++checked;
+  }
+  for (const std::uint32_t index : target.selection.indices().first(checked)) seen_[index / 64] = 0;
+  return status;
+}
+
+Status SegmentList::check_targets_by_sorting(const Side& target, bool target_is_local) const {
+  struct Target {
+    std::uint64_t device = 0;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    auto operator<=>(const Target&) const = default;
+  };
+  std::vector<Target> targets;
+  for (const backend::Segment& segment : segments_) {
+    if (segment.length == 0) continue;
+    // Registrations of host memory may overlap; files and devices each count by themselves.
+    const auto device =
+        is_host_addressable(target.list->kind())
+            ? std::uintptr_t{0}
+            : reinterpret_cast<std::uintptr_t>(target_is_local ? segment.local : segment.remote);
+    for (std::uint64_t k = 0; k < segment.count; ++k) {
+      const std::uint64_t begin = target_is_local
+                                      ? segment.local_address + k * segment.local_stride
+                                      : segment.remote_address + k * segment.remote_stride;
+      targets.push_back({device, begin, begin + segment.length});
+    }
+  }
+  std::ranges::sort(targets);
+  for (std::size_t i = 1; i < targets.size(); ++i) {
+    if (targets[i].device == targets[i - 1].device && targets[i].begin < targets[i - 1].end) {
+      return error(Code::invalid_argument,
+                   cat("targets overlap at ", hex(targets[i].begin), ": one ends at ",
+                       hex(targets[i - 1].end)),
+                   "write each byte once per transfer");
+    }
+  }
+  return {};
+}
+
+std::uint64_t SegmentList::descriptor_at(const backend::SegmentFailure& where,
+                                         const Side& local) const {
+  const Origin origin = origins_[where.segment];
+  std::uint64_t offset =
+      origin.byte + where.stretch * segments_[where.segment].length + where.bytes;
+  std::uint64_t position = origin.descriptor;
+  for (; position + 1 < descriptors_; ++position) {
+    const std::size_t entry = local.list->entry_of(index_at(local.selection, position));
+    const std::uint64_t length = local.list->entries()[entry].length;
+    if (offset < length) break;
+    offset -= length;
+  }
+  return position;
+}
+
+}  // namespace towpath::agent

@@ -1,0 +1,252 @@
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/agent/segment_list.h>
+#include <towpath/core/text.h>
+
+namespace towpath::agent {
+namespace {
+
+class FakeMemory final : public backend::Memory {};
+
+/// Regions of 1 MiB each, one every 16 MiB.
+class FakeRegions final : public ResolvedList::Resolver {
+ public:
+  static constexpr std::uint64_t kSize = 1 << 20;
+  explicit FakeRegions(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      auto record = std::make_shared<MemoryRecord>();
+      record->region = {.address = base(i), .length = kSize};
+      record->memory[0] = std::make_unique<FakeMemory>();
+      record->slots = 1;
+      records.push_back(std::move(record));
+    }
+  }
+  static std::uint64_t base(std::size_t i) { return (i + 1) << 24U; }
+
+  Result<RecordPtr> resolve(MemoryKind kind, const Descriptor& what) override {
+    ++lookups;
+    for (const RecordPtr& record : records) {
+      if (record->region.covers(what)) return record;
+    }
+    return error(Code::not_found, cat(to_string(kind, what), " is not registered"));
+  }
+
+  std::vector<RecordPtr> records;
+  int lookups = 0;
+};
+
+ResolvedList resolve(const DescriptorList& list, FakeRegions& regions) {
+  auto resolved = ResolvedList::make(list, regions);
+  EXPECT_TRUE(resolved.ok()) << resolved.status().to_string();
+  return *std::move(resolved);
+}
+
+DescriptorList blocks(std::uint64_t base, std::uint64_t length, std::uint64_t stride,
+                      std::uint64_t count) {
+  DescriptorList list(MemoryKind::system);
+  for (std::uint64_t i = 0; i < count; ++i)
+    EXPECT_TRUE(list.add(Descriptor{base + i * stride, length, 0}).ok());
+  return list;
+}
+
+TEST(ResolvedListTest, equal_distances_fold_into_one_entry_however_they_were_given) {
+  FakeRegions regions(1);
+  const auto base = FakeRegions::base(0);
+  const auto plain = resolve(blocks(base, 16, 64, 1000), regions);
+  DescriptorList strided(MemoryKind::system);
+  ASSERT_TRUE(strided.add(StridedDescriptor{base, 16, 64, 1000, 0}).ok());
+  const auto compact = resolve(strided, regions);
+  ASSERT_EQ(plain.entries().size(), 1U);
+  ASSERT_EQ(compact.entries().size(), 1U);
+  EXPECT_EQ(plain.entries()[0].count, compact.entries()[0].count);
+  EXPECT_EQ(plain.size(), 1000U);
+  EXPECT_EQ(regions.lookups, 2) << "one look-up for a thousand neighbours";
+}
+
+TEST(ResolvedListTest, a_stretch_outside_of_every_region_is_named) {
+  FakeRegions regions(1);
+  auto list = blocks(FakeRegions::base(0), 16, 64, 3);
+  ASSERT_TRUE(list.add(Descriptor{5, 16, 0}).ok());
+  const auto failed = ResolvedList::make(list, regions);
+  EXPECT_EQ(failed.code(), Code::not_found);
+  EXPECT_THAT(std::string(failed.status().message()), testing::HasSubstr("descriptor 3:"));
+}
+
+TEST(ResolvedListTest, a_strided_descriptor_may_cross_regions_stretch_by_stretch) {
+  FakeRegions regions(3);
+  DescriptorList list(MemoryKind::system);
+  ASSERT_TRUE(list.add(StridedDescriptor{FakeRegions::base(0), 16, 1 << 24, 3, 0}).ok());
+  const auto resolved = resolve(list, regions);
+  EXPECT_EQ(resolved.records().size(), 3U);
+  EXPECT_EQ(resolved.size(), 3U);
+}
+
+TEST(ResolvedListTest, knows_when_its_stretches_lie_apart) {
+  FakeRegions regions(1);
+  const auto base = FakeRegions::base(0);
+  EXPECT_TRUE(resolve(blocks(base, 64, 64, 10), regions).is_disjoint());
+  EXPECT_FALSE(resolve(blocks(base, 65, 64, 10), regions).is_disjoint());
+  DescriptorList interleaved(MemoryKind::system);
+  ASSERT_TRUE(interleaved.add(StridedDescriptor{base, 16, 64, 10, 0}).ok());
+  ASSERT_TRUE(interleaved.add(StridedDescriptor{base + 16, 16, 64, 10, 0}).ok());
+  EXPECT_TRUE(resolve(interleaved, regions).is_disjoint());
+  ASSERT_TRUE(interleaved.add(StridedDescriptor{base + 31, 16, 64, 10, 0}).ok());
+  EXPECT_FALSE(resolve(interleaved, regions).is_disjoint());
+}
+
+struct Fixture {
+  Fixture() : regions(4) {
+    local.emplace(resolve(blocks(FakeRegions::base(0), 16, 16, 100), regions));
+    remote.emplace(resolve(blocks(FakeRegions::base(1), 16, 32, 100), regions));
+  }
+  FakeRegions regions;
+  std::optional<ResolvedList> local;
+  std::optional<ResolvedList> remote;
+  SegmentList list;
+};
+
+TEST(SegmentListTest, whole_strided_lists_become_one_segment) {
+  Fixture f;
+  ASSERT_TRUE(f.list.build({&*f.local, {}}, {&*f.remote, {}}, {}).ok());
+  ASSERT_EQ(f.list.segments().size(), 1U);
+  EXPECT_EQ(f.list.segments()[0].count, 100U);
+  EXPECT_EQ(f.list.bytes(), 1600U);
+  ASSERT_TRUE(f.list.build({&*f.local, {}}, {&*f.local, {}}, {}).ok());
+  EXPECT_EQ(f.list.segments()[0].length, 1600U) << "contiguous on both sides: one stretch";
+}
+
+TEST(SegmentListTest, every_wrong_selection_is_refused_with_its_values) {
+  Fixture f;
+  const std::vector<std::uint32_t> past{3, 100};
+  const std::vector<std::uint32_t> twice{3, 4, 3};
+  const auto build = [&](Selection local, Selection remote) {
+    return f.list.build({&*f.local, local}, {&*f.remote, remote}, {});
+  };
+  EXPECT_EQ(build(Selection::of(past), Selection::range(0, 2)).code(), Code::out_of_range);
+  EXPECT_EQ(build(Selection::range(99, 2), Selection::range(0, 2)).code(), Code::out_of_range);
+  EXPECT_EQ(build(Selection::range(0, 3), Selection::range(0, 2)).code(), Code::invalid_argument);
+  EXPECT_EQ(build(Selection::range(0, 0), Selection::range(0, 0)).code(), Code::invalid_argument);
+  EXPECT_EQ(build(Selection::of(twice), Selection::range(0, 3)).code(), Code::invalid_argument);
+  EXPECT_TRUE(build(Selection::range(0, 3), Selection::of(twice)).ok()) << "sources may repeat";
+  EXPECT_TRUE(build(Selection::range(5, 95), Selection::range(0, 95)).ok());
+  const auto longer = resolve(blocks(FakeRegions::base(2), 17, 32, 100), f.regions);
+  EXPECT_EQ(f.list.build({&*f.local, {}}, {&longer, {}}, {}).code(), Code::invalid_argument);
+}
+
+TEST(SegmentListTest, overlapping_targets_are_refused_only_on_the_target_side) {
+  Fixture f;
+  const auto sloppy = resolve(blocks(FakeRegions::base(2), 16, 15, 100), f.regions);
+  EXPECT_EQ(f.list.build({&sloppy, {}}, {&*f.remote, {}}, {.op = TransferOp::read}).code(),
+            Code::invalid_argument);
+  EXPECT_TRUE(f.list.build({&sloppy, {}}, {&*f.remote, {}}, {.op = TransferOp::write}).ok());
+}
+
+TEST(SegmentListTest, targets_overlap_also_across_registrations_that_do) {
+  Fixture f;
+  auto twin = std::make_shared<MemoryRecord>();  // the same bytes, registered a second time
+  twin->region = {.address = FakeRegions::base(0) + 8, .length = 64};
+  twin->memory[0] = std::make_unique<FakeMemory>();
+  twin->slots = 1;
+  f.regions.records.insert(f.regions.records.begin(), twin);
+  DescriptorList both(MemoryKind::system);
+  ASSERT_TRUE(both.add(Descriptor{FakeRegions::base(0), 16, 0}).ok());      // in the first only
+  ASSERT_TRUE(both.add(Descriptor{FakeRegions::base(0) + 8, 16, 0}).ok());  // found in the second
+  const auto targets = resolve(both, f.regions);
+  const auto sources = resolve(blocks(FakeRegions::base(1), 16, 32, 2), f.regions);
+  EXPECT_EQ(f.list.build({&targets, {}}, {&sources, {}}, {}).code(), Code::invalid_argument);
+}
+
+TEST(SegmentListTest, targets_in_several_files_do_not_overlap_though_their_offsets_do) {
+  Fixture f;
+  for (std::size_t i = 0; i < 2; ++i) {
+    f.regions.records[i]->region.kind = MemoryKind::disk;
+    f.regions.records[i]->region.address = 0;
+    f.regions.records[i]->region.device_id = i + 1;
+  }
+  DescriptorList files(MemoryKind::disk);
+  ASSERT_TRUE(files.add(Descriptor{0, 16, 1}).ok());
+  ASSERT_TRUE(files.add(Descriptor{8, 16, 2}).ok());
+  const auto targets = resolve(files, f.regions);
+  const auto sources = resolve(blocks(FakeRegions::base(2), 16, 32, 2), f.regions);
+  EXPECT_TRUE(f.list.build({&targets, {}}, {&sources, {}}, {}).ok());
+  ASSERT_TRUE(files.add(Descriptor{8, 16, 1}).ok());
+  const auto overlapping = resolve(files, f.regions);
+  const auto more = resolve(blocks(FakeRegions::base(2), 16, 32, 3), f.regions);
+  EXPECT_EQ(f.list.build({&overlapping, {}}, {&more, {}}, {}).code(), Code::invalid_argument);
+}
+
+TEST(SegmentListTest, long_stretches_are_split_and_failures_still_name_their_descriptor) {
+  Fixture f;
+  ASSERT_TRUE(f.list.build({&*f.local, {}}, {&*f.remote, {}}, {.max_segment_bytes = 10}).ok());
+  EXPECT_EQ(f.list.segments().size(), 200U);
+  EXPECT_EQ(
+      f.list.descriptor_at({.segment = 7, .stretch = 0, .bytes = 2, .status = {}}, {&*f.local, {}}),
+      3U);
+  ASSERT_TRUE(f.list.build({&*f.local, {}}, {&*f.local, {}}, {}).ok());
+  EXPECT_EQ(f.list.descriptor_at({.segment = 0, .stretch = 0, .bytes = 40, .status = {}},
+                                 {&*f.local, {}}),
+            2U);
+}
+
+// Whatever is merged, the same bytes go to the same places, and every byte knows its descriptor.
+TEST(SegmentListTest, merged_segments_move_what_the_pairs_say) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    std::mt19937_64 random(seed);
+    FakeRegions regions(3);
+    DescriptorList local(MemoryKind::system);
+    DescriptorList remote(MemoryKind::system);
+    std::array<std::uint64_t, 2> next{FakeRegions::base(0), FakeRegions::base(1)};
+    for (int i = 0; i < 40; ++i) {
+      const std::uint64_t length = 1 + random() % 3;
+      const std::uint64_t count = 1 + random() % 4;
+      for (auto side : {0, 1}) {
+        const std::uint64_t stride = length + random() % 2;
+        auto& at = next[static_cast<std::size_t>(side)];
+        ASSERT_TRUE(
+            (side == 0 ? local : remote).add(StridedDescriptor{at, length, stride, count, 0}).ok());
+        at += stride * count + random() % 2;
+      }
+    }
+    const auto here = resolve(local, regions);
+    const auto there = resolve(remote, regions);
+    std::vector<std::uint32_t> indices(local.size());
+    for (std::uint32_t i = 0; i < indices.size(); ++i) indices[i] = i;
+    if (seed % 2 == 1) std::ranges::shuffle(indices, random);
+    const Selection chosen = seed % 3 == 0 ? Selection() : Selection::of(indices);
+    SegmentList list;
+    ASSERT_TRUE(
+        list.build({&here, chosen}, {&there, chosen}, {.max_segment_bytes = 1 + random() % 20})
+            .ok());
+    std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>
+        moved;  // target: source, descriptor
+    for (std::size_t s = 0; s < list.segments().size(); ++s) {
+      const auto& segment = list.segments()[s];
+      for (std::uint64_t k = 0; k < segment.count; ++k) {
+        for (std::uint64_t byte = 0; byte < segment.length; ++byte) {
+          moved[segment.local_address + k * segment.local_stride + byte] = {
+              segment.remote_address + k * segment.remote_stride + byte,
+              list.descriptor_at({s, k, byte, {}}, {&here, chosen})};
+        }
+      }
+    }
+    std::uint64_t bytes = 0;
+    for (std::uint64_t position = 0; position < local.size(); ++position) {
+      const auto index = chosen.by_index() ? indices[position] : position;
+      for (std::uint64_t byte = 0; byte < local.at(index).length; ++byte, ++bytes) {
+        const auto found = moved.find(local.at(index).address + byte);
+        ASSERT_NE(found, moved.end()) << "seed " << seed;
+        ASSERT_EQ(found->second.first, remote.at(index).address + byte) << "seed " << seed;
+        ASSERT_EQ(found->second.second, position) << "seed " << seed;
+      }
+    }
+    ASSERT_EQ(bytes, moved.size()) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace towpath::agent
