@@ -1,0 +1,204 @@
+// Agent: one end of transfers. It knows its own registered memory, its peers and their memory, and
+// moves bytes between them over backends; it carries notifications.
+//
+//   auto agent = Agent::create({.name = "decode-0", .registry = &registry, .clock = &clock});
+//   agent->add_backend("shm");
+//   auto pool = agent->register_region(region);
+//   agent->load_card(card_of_prefill);
+//   auto mine = agent->prepare(my_blocks);
+//   auto theirs = agent->prepare_remote("prefill-0", their_blocks);
+//   auto pull = agent->make_transfer(TransferOp::read, mine, theirs, {.notification = "got them"});
+//   pull->post();
+//   pull->wait();
+//
+// The agent has no thread of its own. Bytes move, deadlines are kept and notifications travel while
+// somebody calls progress() or waits; wait_fd() is readable when there is something to do.
+// `standard/` offers a thread that does so.
+//
+// Its backends are fixed in creation order; registrations cover the backends that exist at that
+// time, so create backends first.
+//
+// Destroying the agent ends all transfers (cancelled), waits until they are quiet as far as their
+// backends can say, and releases all registrations; handles that outlive it answer not_ready.
+//
+// Thread: any, for all of it. Calls on one Transfer's post() must not race each other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <towpath/agent/explanation.h>
+#include <towpath/agent/selection.h>
+#include <towpath/agent/transfer.h>
+#include <towpath/backend/registry.h>
+#include <towpath/core/descriptor.h>
+#include <towpath/core/identity.h>
+#include <towpath/memory/registrar.h>
+#include <towpath/telemetry/agent_meter.h>
+#include <towpath/telemetry/event_sink.h>
+
+namespace towpath::agent {
+
+class AgentCore;
+struct PreparedSide;
+
+struct AgentOptions {
+  std::string name;                             ///< any bytes, 1 to kMaxAgentName
+  const backend::Registry* registry = nullptr;  ///< must outlive the agent
+  /// Must outlive the agent. If it is not SystemClock, nothing wakes who sleeps for a deadline:
+  /// waiting looks at it every 50 ms, and who uses wait_fd() must too.
+  const Clock* clock = nullptr;
+  telemetry::EventSink* log = nullptr;  ///< null: silent; must outlive the agent
+  Duration default_timeout = std::chrono::seconds(30);
+  bool capture_telemetry = true;
+  /// Counts what the agent does; null: nobody does. Of this agent alone; must outlive it.
+  telemetry::AgentMeter* meter = nullptr;
+  std::uint64_t incarnation = 0;  ///< 0: a random one
+  /// Notifications that arrived and were not taken yet; beyond them senders are held back.
+  std::size_t inbox_messages = 65536;
+  std::size_t inbox_bytes = std::size_t{64} << 20U;
+  /// How long an unacknowledged notification waits before it is repeated (lossy backends only).
+  Duration repeat_after = std::chrono::milliseconds(20);
+  /// How long letting go of memory waits, beyond the backend's own bound, for transfers that were
+  /// stopped: for a machine under load.
+  Duration quiet_patience = std::chrono::seconds(10);
+};
+
+/// One side of transfers, resolved once. Cheap to copy; keeps what it refers to alive.
+class PreparedList {
+ public:
+  PreparedList() = default;
+  explicit PreparedList(std::shared_ptr<const PreparedSide> side) : side_(std::move(side)) {}
+  std::uint64_t size() const noexcept;
+  bool valid() const noexcept { return side_ != nullptr; }
+  const std::shared_ptr<const PreparedSide>& side() const noexcept { return side_; }
+
+ private:
+  std::shared_ptr<const PreparedSide> side_;
+};
+
+struct TransferOptions {
+  Selection local;   ///< of the local prepared list
+  Selection remote;  ///< of the remote one
+  /// Sent to the peer once the bytes are in place; nothing: none.
+  std::optional<Bytes> notification;
+  /// Only these backends, in this order of preference; empty: all.
+  std::vector<std::string> backends;
+  bool merge = true;  ///< join neighbouring descriptors
+};
+
+struct CardOptions {
+  /// Only the regions that cover these; null: all. An empty list: none, just how to connect.
+  const DescriptorList* only = nullptr;
+  bool connection_info = true;
+};
+
+struct PeerInfo {
+  AgentIdentity identity;
+  std::uint64_t generation = 0;  ///< of its card
+  std::uint64_t regions = 0;
+  std::vector<std::string> backends;  ///< over which it can be reached
+  /// That were accepted for it and not handed over yet, or not acknowledged where that is needed.
+  std::uint64_t waiting_notifications = 0;
+  bool lost = false;
+  Status lost_why;
+};
+
+struct Notification {
+  AgentIdentity from;
+  Bytes message;
+};
+
+class Agent final : public memory::Registrar {
+ public:
+  /// Errors: invalid_argument (no or too long a name, no registry or clock), exhausted
+  /// (descriptors).
+  static Result<std::unique_ptr<Agent>> create(const AgentOptions& options);
+  ~Agent() override;
+
+  const std::string& name() const override;
+  const AgentIdentity& identity() const;
+
+  // ---- backends ----
+  /// Errors: not_found, already_exists (one of a type), exhausted (kMaxSlots), or the backend's.
+  Status add_backend(std::string_view type, const backend::Params& params = {});
+  std::vector<std::string> backends() const override;
+  bool has_backend(std::string_view type) const;
+  /// Errors: not_found.
+  Result<backend::Capabilities> capabilities(std::string_view type) const;
+
+  // ---- memory ----
+  Result<memory::Registration> register_region(
+      memory::SharedRegion region, const memory::RegisterOptions& options = {}) override;
+  /// What a backend knows of each descriptor (files: size, mode, mtime), nothing if it is not
+  /// there.
+  Result<std::vector<std::optional<backend::Params>>> query(
+      std::string_view backend, std::span<const RegionDescriptor> descriptors);
+
+  // ---- cards and peers ----
+  /// What a peer must load to reach this agent's memory.
+  /// Errors: not_found (a descriptor of `only` is not registered).
+  Result<Bytes> card(const CardOptions& options = {}) const;
+  /// Makes a peer known, or updates it: a full card replaces what was known, a partial one adds to
+  /// it. A card of another incarnation ends the old one's transfers as peer_lost. The same or an
+  /// older generation of the same incarnation changes nothing. Errors: corrupt or unsupported (not
+  /// a card of this format), invalid_argument (one's own), not_found (a partial card without
+  /// connection info of an unknown peer), unavailable (no backend in common; the message says why
+  /// each was refused).
+  Result<AgentIdentity> load_card(ConstByteSpan card);
+  /// Forgets a peer; its transfers end as cancelled. Errors: not_found.
+  Status forget_peer(std::string_view name);
+  Result<PeerInfo> peer(std::string_view name) const;
+  std::vector<PeerInfo> peers() const;
+  /// Whether the peer is known and all of `list` lies in its regions. Errors: not_found.
+  Status check_peer(std::string_view name, const DescriptorList* list = nullptr) const;
+
+  // ---- transfers ----
+  /// Errors: not_found (a descriptor lies in no registered region; its index and values are named).
+  Result<PreparedList> prepare(const DescriptorList& local);
+  /// `peer` may be the agent's own name: then the remote side is its own memory (files, mostly).
+  /// Errors: as above, and not_found (peer), peer_lost.
+  Result<PreparedList> prepare_remote(std::string_view peer, const DescriptorList& remote);
+  /// Errors: those of the selections (segment_list.h), invalid_argument (sides swapped or
+  /// unprepared), unsupported (no backend can; the message lists each with its reason), not_found
+  /// (a backend that was asked for, or a region that went away since the lists were prepared).
+  Result<Transfer> make_transfer(TransferOp op, const PreparedList& local,
+                                 const PreparedList& remote, const TransferOptions& options = {});
+  /// Prepares both sides for one transfer.
+  Result<Transfer> create_transfer(TransferOp op, const DescriptorList& local,
+                                   std::string_view peer, const DescriptorList& remote,
+                                   const TransferOptions& options = {});
+  /// Which backend would move this, and why, without making the transfer.
+  Result<Explanation> explain(TransferOp op, const PreparedList& local, const PreparedList& remote,
+                              const TransferOptions& options = {});
+
+  // ---- notifications ----
+  /// Errors: not_found, peer_lost, unsupported (no common backend carries them), exhausted (queue
+  /// full), invalid_argument (too long).
+  Status notify(std::string_view peer, ConstByteSpan message);
+  /// Those that have arrived, oldest first; each is told once.
+  std::vector<Notification> take_notifications();
+  /// As above; makes progress and sleeps until there is one or `timeout` has passed.
+  std::vector<Notification> wait_notifications(Duration timeout);
+
+  // ---- progress ----
+  /// Does a bounded amount of work. True: there is more to do at once.
+  bool progress();
+  /// Readable when progress() has something to do. Belongs to the agent.
+  int wait_fd() const;
+  /// Sleeps until there may be something to do, or `timeout` has passed, or wake().
+  void wait_for_work(Duration timeout);
+  /// Makes a wait_for_work() in another thread return.
+  void wake();
+
+ private:
+  explicit Agent(std::shared_ptr<AgentCore> core);
+  std::shared_ptr<AgentCore> core_;
+};
+
+}  // namespace towpath::agent

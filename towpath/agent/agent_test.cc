@@ -1,0 +1,342 @@
+// The agent over loopback: two agents of one process, as a user sees them.
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/agent/card.h>
+#include <towpath/agent/testing/agent_pair.h>
+#include <towpath/agent/testing/scripted_backend.h>
+
+namespace towpath::agent {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(AgentTest, a_pull_brings_the_bytes_and_tells_the_other_side) {
+  Pair p;
+  fill(p.right_memory, 3);
+  auto pull = p.left->make_transfer(TransferOp::read, p.mine(0, 1024), p.theirs(0, 1024),
+                                    {.notification = to_bytes("got them")});
+  ASSERT_TRUE(pull.ok()) << pull.status().to_string();
+  EXPECT_EQ(pull->state(), TransferState::prepared);
+  ASSERT_TRUE(pull->post().ok());
+  EXPECT_EQ(pull->wait(), Outcome::done);
+  EXPECT_TRUE(pull->status().ok());
+  EXPECT_TRUE(same(p.left_memory, p.right_memory, Pair::kPool));
+  const auto told = p.right->wait_notifications(std::chrono::seconds(20));
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].from.name, "left");
+  EXPECT_EQ(as_text(told[0].message), "got them");
+}
+
+TEST(AgentTest, a_push_by_index_moves_exactly_what_was_chosen) {
+  Pair p;
+  fill(p.left_memory, 9);
+  const std::vector<std::uint32_t> here{5, 1, 7};
+  const std::vector<std::uint32_t> there{2, 9, 4};
+  auto push = p.left->make_transfer(TransferOp::write, p.mine(0, 16), p.theirs(0, 16),
+                                    {.local = Selection::of(here), .remote = Selection::of(there)});
+  ASSERT_TRUE(push->post().ok());
+  ASSERT_EQ(push->wait(), Outcome::done);
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    EXPECT_EQ(std::memcmp(p.left_memory->bytes().data() + here[i] * Pair::kBlock,
+                          p.right_memory->bytes().data() + there[i] * Pair::kBlock, Pair::kBlock),
+              0);
+  }
+  EXPECT_EQ(p.right_memory->bytes()[0], std::byte{0}) << "not chosen, not touched";
+}
+
+TEST(AgentTest, a_finished_transfer_is_posted_again_with_another_message) {
+  Pair p;
+  auto pull = p.left->make_transfer(TransferOp::read, p.mine(0, 4), p.theirs(0, 4),
+                                    {.notification = to_bytes("first")});
+  for (int round = 0; round < 3; ++round) {
+    fill(p.right_memory, round);
+    ASSERT_TRUE(pull->post({.timeout = {}, .notification = to_bytes(std::to_string(round))}).ok());
+    ASSERT_EQ(pull->wait(), Outcome::done);
+    EXPECT_TRUE(same(p.left_memory, p.right_memory, 4 * Pair::kBlock));
+  }
+  std::string order;
+  while (order.size() < 3) {
+    for (const auto& told : p.right->wait_notifications(std::chrono::seconds(20)))
+      order.append(as_text(told.message));
+  }
+  EXPECT_EQ(order, "012");
+}
+
+TEST(AgentTest, a_message_that_travels_over_another_backend_is_whole_at_every_post) {
+  Pair p;
+  backend::BackendType other = backends::loopback::loopback_type();
+  other.name = "other";
+  ASSERT_TRUE(p.registry.add(std::move(other)).ok());
+  auto agent = p.make("alone");
+  ASSERT_TRUE(agent->add_backend("other").ok());
+  memory::SharedRegion region;
+  const auto pool = Pair::pool_of(*agent, region);
+  auto copy = agent->create_transfer(TransferOp::write, Pair::blocks(region, 0, 1), "alone",
+                                     Pair::blocks(region, 1, 1),
+                                     {.notification = to_bytes("whole"), .backends = {"other"}});
+  ASSERT_TRUE(copy.ok()) << copy.status().to_string();
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(copy->post().ok());
+    ASSERT_EQ(copy->wait(), Outcome::done);
+    const auto told = agent->wait_notifications(std::chrono::seconds(20));
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_EQ(told[0].message, to_bytes("whole")) << "round " << round;
+  }
+}
+
+TEST(AgentTest, reports_what_a_transfer_cost_or_says_why_it_cannot) {
+  Pair p;
+  auto pull = p.left->make_transfer(TransferOp::read, p.mine(0, 64), p.theirs(0, 64));
+  EXPECT_EQ(pull->report().code(), Code::no_telemetry) << "not posted";
+  ASSERT_TRUE(pull->post().ok());
+  ASSERT_EQ(pull->wait(), Outcome::done);
+  const auto report = pull->report();
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->bytes, 64 * Pair::kBlock);
+  EXPECT_EQ(report->descriptors, 64U);
+  EXPECT_EQ(report->segments, 1U) << "contiguous on both sides";
+  EXPECT_GT(report->start_us, 0U);
+  EXPECT_GT(report->post_us, 0);
+  EXPECT_GE(report->transfer_us, report->post_us);
+  EXPECT_DOUBLE_EQ(report->total_us(), report->post_us + report->transfer_us);
+  EXPECT_EQ(TransferReport{}.bytes_per_second(), 0);
+  auto silent = p.make("silent", false);
+  memory::SharedRegion region;
+  auto pool = Pair::pool_of(*silent, region);
+  ASSERT_TRUE(silent->load_card(*p.right->card()).ok());
+  auto other = silent->create_transfer(TransferOp::read, Pair::blocks(region, 0, 1), "right",
+                                       Pair::blocks(p.right_memory, 0, 1));
+  ASSERT_TRUE(other->post().ok());
+  ASSERT_EQ(other->wait(), Outcome::done);
+  EXPECT_EQ(other->report().code(), Code::no_telemetry);
+}
+
+TEST(AgentTest, what_is_wrong_is_refused_before_anything_moves) {
+  Pair p;
+  const auto read = TransferOp::read;
+  EXPECT_EQ(p.left->make_transfer(read, p.theirs(0, 1), p.mine(0, 1)).code(),
+            Code::invalid_argument);
+  EXPECT_EQ(p.left->make_transfer(read, {}, p.theirs(0, 1)).code(), Code::invalid_argument);
+  EXPECT_EQ(p.right->make_transfer(read, p.mine(0, 1), p.theirs(0, 1)).code(),
+            Code::invalid_argument);
+  EXPECT_EQ(p.left->make_transfer(read, p.mine(0, 2), p.theirs(0, 1)).code(),
+            Code::invalid_argument);
+  EXPECT_EQ(p.left->prepare(Pair::blocks(p.left_memory, 1023, 2)).code(), Code::not_found);
+  EXPECT_EQ(p.left->prepare_remote("nobody", Pair::blocks(p.left_memory, 0, 1)).code(),
+            Code::not_found);
+  EXPECT_EQ(p.left->make_transfer(read, p.mine(0, 1), p.theirs(0, 1), {.backends = {"ucx"}}).code(),
+            Code::not_found);
+  EXPECT_EQ(p.left->notify("nobody", as_bytes("x")).code(), Code::not_found);
+  EXPECT_EQ(p.left->forget_peer("nobody").code(), Code::not_found);
+  EXPECT_EQ(p.left->load_card(as_bytes("garbage")).code(), Code::corrupt);
+  EXPECT_EQ(p.left->load_card(*p.left->card()).code(), Code::invalid_argument) << "its own";
+}
+
+TEST(AgentTest, the_same_region_may_be_registered_twice_and_dropped_once) {
+  Pair p;
+  auto again = p.left->register_region(p.left_memory);
+  ASSERT_TRUE(again.ok());
+  p.left_pool = memory::Registration();
+  EXPECT_TRUE(again->is_registered());
+  EXPECT_TRUE(p.left->prepare(Pair::blocks(p.left_memory, 0, 1)).ok());
+  EXPECT_TRUE(again->release().ok());
+  EXPECT_EQ(p.left->prepare(Pair::blocks(p.left_memory, 0, 1)).code(), Code::not_found);
+}
+
+TEST(AgentTest, what_was_prepared_on_a_region_that_went_away_is_refused_at_post) {
+  Pair p;
+  const PreparedList old = p.mine(0, 1);
+  auto pull = p.left->make_transfer(TransferOp::read, old, p.theirs(0, 1));
+  ASSERT_TRUE(p.left_pool.release().ok());
+  EXPECT_EQ(pull->post().code(), Code::not_found);
+  auto anew = p.left->register_region(p.left_memory);
+  EXPECT_EQ(pull->post().code(), Code::not_found) << "registering again does not revive old lists";
+  EXPECT_EQ(p.left->make_transfer(TransferOp::read, old, p.theirs(0, 1)).code(), Code::not_found);
+  auto fresh = p.left->make_transfer(TransferOp::read, p.mine(0, 1), p.theirs(0, 1));
+  EXPECT_TRUE(fresh->post().ok());
+}
+
+TEST(AgentTest, a_newer_card_updates_a_peer_and_an_older_one_changes_nothing) {
+  Pair p;
+  const Bytes before = *p.right->card();
+  memory::SharedRegion more = *memory::SystemRegion::allocate(8192);
+  auto registered = p.right->register_region(more);
+  EXPECT_EQ(p.left->check_peer("right", nullptr).code(), Code::ok);
+  auto list = Pair::blocks(more, 0, 2);
+  EXPECT_EQ(p.left->check_peer("right", &list).code(), Code::not_found);
+  auto kept = p.theirs(0, 1);
+  ASSERT_TRUE(p.left->load_card(*p.right->card()).ok());
+  EXPECT_TRUE(p.left->check_peer("right", &list).ok());
+  ASSERT_TRUE(p.left->load_card(before).ok());
+  EXPECT_TRUE(p.left->check_peer("right", &list).ok()) << "an older card takes nothing away";
+  auto pull = p.left->make_transfer(TransferOp::read, p.mine(0, 1), kept);
+  EXPECT_TRUE(pull->post().ok()) << "lists on unchanged regions stay good";
+  ASSERT_TRUE(registered->release().ok());
+  ASSERT_TRUE(p.left->load_card(*p.right->card()).ok());
+  EXPECT_EQ(p.left->check_peer("right", &list).code(), Code::not_found);
+}
+
+TEST(AgentTest, a_card_that_tells_one_region_over_and_over_tells_it_once) {
+  Pair p;
+  Card card = *decode_card(*p.right->card());
+  ASSERT_EQ(card.regions.size(), 1U);
+  card.regions.resize(20'000, card.regions.front());
+  for (int round = 0; round < 2; ++round) {
+    ++card.generation;
+    ASSERT_TRUE(p.left->load_card(*encode(card)).ok());
+    EXPECT_EQ(p.left->peer("right")->regions, 1U);
+  }
+  auto pull = p.left->make_transfer(TransferOp::read, p.mine(0, 1), p.theirs(0, 1));
+  EXPECT_TRUE(pull->post().ok());
+}
+
+TEST(AgentTest, a_partial_card_adds_only_what_it_names) {
+  Pair p;
+  auto third = p.make("third");
+  auto some = Pair::blocks(p.right_memory, 3, 1);
+  DescriptorList none(MemoryKind::system);
+  ASSERT_TRUE(third->load_card(*p.right->card({.only = &none})).ok()) << "just how to connect";
+  EXPECT_EQ(third->check_peer("right", &some).code(), Code::not_found);
+  ASSERT_TRUE(third->load_card(*p.right->card({.only = &some, .connection_info = false})).ok());
+  EXPECT_TRUE(third->check_peer("right", &some).ok());
+  auto stranger = p.make("stranger");
+  EXPECT_EQ(stranger->load_card(*p.right->card({.only = &some, .connection_info = false})).code(),
+            Code::not_found);
+  auto nowhere = Pair::blocks(p.left_memory, 0, 1);
+  EXPECT_EQ(p.right->card({.only = &nowhere}).code(), Code::not_found);
+}
+
+TEST(AgentTest, a_restarted_peer_is_another_incarnation) {
+  Pair p;
+  auto made = p.left->make_transfer(TransferOp::read, p.mine(0, 4), p.theirs(0, 4));
+  Transfer old = *std::move(made);
+  const auto incarnation = p.right->identity().incarnation;
+  p.right_pool = memory::Registration();
+  p.right.reset();
+  if (old.post().ok()) {
+    EXPECT_EQ(old.wait(), Outcome::peer_lost) << "noticed on the way";
+  }
+  p.right = p.make("right");
+  p.right_pool = Pair::pool_of(*p.right, p.right_memory);
+  EXPECT_NE(p.right->identity().incarnation, incarnation);
+  p.introduce();
+  EXPECT_FALSE(p.left->peer("right")->lost);
+  fill(p.right_memory, 4);
+  auto pull = p.left->make_transfer(TransferOp::read, p.mine(0, 4), p.theirs(0, 4));
+  ASSERT_TRUE(pull->post().ok());
+  EXPECT_EQ(pull->wait(), Outcome::done);
+  EXPECT_TRUE(same(p.left_memory, p.right_memory, 4 * Pair::kBlock));
+}
+
+TEST(AgentTest, an_agent_reaches_itself_under_its_own_name) {
+  Pair p;
+  fill(p.left_memory, 1);
+  auto copy = p.left->create_transfer(TransferOp::write, Pair::blocks(p.left_memory, 0, 4), "left",
+                                      Pair::blocks(p.left_memory, 100, 4),
+                                      {.notification = to_bytes("done")});
+  ASSERT_TRUE(copy.ok()) << copy.status().to_string();
+  ASSERT_TRUE(copy->post().ok());
+  EXPECT_EQ(copy->wait(), Outcome::done);
+  const auto told = p.left->wait_notifications(std::chrono::seconds(20));
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].from, p.left->identity());
+}
+
+TEST(AgentTest, the_way_to_oneself_is_made_anew_after_it_was_torn_down) {
+  sys::SystemClock clock;
+  Script script;
+  script.can.quiet = backend::Quiet::teardown;
+  script.is_eager = false;
+  backend::Registry registry;
+  ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
+  auto agent = *Agent::create({.name = "alone", .registry = &registry, .clock = &clock});
+  ASSERT_TRUE(agent->add_backend("scripted").ok());
+  memory::SharedRegion region;
+  const auto pool = Pair::pool_of(*agent, region);
+  const auto make = [&](std::uint64_t block) {
+    return *agent->create_transfer(TransferOp::write, Pair::blocks(region, block, 1), "alone",
+                                   Pair::blocks(region, block + 1, 1));
+  };
+  Transfer one = make(0);
+  Transfer other = make(10);
+  ASSERT_TRUE(one.post().ok());
+  ASSERT_TRUE(other.post().ok());
+  one.cancel();
+  EXPECT_EQ(one.outcome(), Outcome::cancelled);
+  EXPECT_EQ(other.outcome(), Outcome::peer_lost) << "it went the same way";
+  EXPECT_EQ(script.connected.size(), 1U) << "made anew when it is used";
+  script.is_eager = true;
+  EXPECT_TRUE(other.post().ok()) << "what was made before is good again";
+  EXPECT_EQ(other.outcome(), Outcome::done);
+  EXPECT_EQ(script.connected.size(), 2U);
+  EXPECT_FALSE(agent->peer("alone")->lost);
+  EXPECT_TRUE(make(20).post().ok());
+  ASSERT_TRUE(agent->notify("alone", as_bytes("hello")).ok());
+  EXPECT_EQ(script.notified.size(), 1U);
+}
+
+TEST(AgentTest, a_message_to_oneself_waits_for_the_way_to_be_made_anew) {
+  sys::SystemClock clock;
+  Script script;
+  script.can.quiet = backend::Quiet::teardown;
+  script.on_notify = [](ScriptedConnection&, ConstByteSpan) {
+    return error(Code::exhausted, "full");
+  };
+  backend::Registry registry;
+  ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
+  auto agent = *Agent::create({.name = "alone", .registry = &registry, .clock = &clock});
+  ASSERT_TRUE(agent->add_backend("scripted").ok());
+  memory::SharedRegion region;
+  const auto pool = Pair::pool_of(*agent, region);
+  ASSERT_TRUE(agent->notify("alone", as_bytes("hello")).ok());
+  script.is_eager = false;
+  Transfer torn = *agent->create_transfer(TransferOp::write, Pair::blocks(region, 0, 1), "alone",
+                                          Pair::blocks(region, 1, 1));
+  ASSERT_TRUE(torn.post().ok());
+  script.on_notify = nullptr;
+  torn.cancel();
+  agent->progress();
+  EXPECT_EQ(script.notified.size(), 1U);
+}
+
+TEST(AgentTest, explains_the_choice) {
+  Pair p;
+  const auto told = p.left->explain(TransferOp::read, p.mine(0, 4), p.theirs(0, 4));
+  ASSERT_TRUE(told.ok());
+  ASSERT_NE(told->chosen(), nullptr);
+  EXPECT_EQ(told->chosen()->backend, "loopback");
+  EXPECT_THAT(told->to_string(),
+              HasSubstr("read 16 KiB in 4 descriptors, system <- system of right"));
+}
+
+TEST(AgentTest, handles_may_outlive_the_agent_and_be_dropped_in_any_order) {
+  Transfer transfer;
+  memory::Registration pool;
+  PreparedList list;
+  {
+    Pair p;
+    list = p.mine(0, 1);
+    transfer = *p.left->make_transfer(TransferOp::read, list, p.theirs(0, 1));
+    pool = std::move(p.left_pool);
+    EXPECT_TRUE(pool.is_registered());
+  }
+  EXPECT_FALSE(pool.is_registered()) << "the agent is gone, though a handle keeps its core";
+  EXPECT_EQ(transfer.post().code(), Code::not_ready);
+  EXPECT_TRUE(pool.release().ok());
+}
+
+TEST(AgentTest, a_dropped_handle_stops_its_transfer_and_leaves_no_trace) {
+  Pair p;
+  for (int round = 0; round < 1000; ++round) {
+    auto pull = p.left->make_transfer(TransferOp::read, p.mine(0, 1024), p.theirs(0, 1024));
+    ASSERT_TRUE(pull->post().ok());
+    if (round % 3 == 0) p.left->progress();
+  }
+  EXPECT_TRUE(p.left_pool.release().ok());
+}
+
+}  // namespace
+}  // namespace towpath::agent

@@ -1,0 +1,261 @@
+// AgentCore: what stands behind an Agent and outlives it while handles point to it.
+//
+// Locks, in the order in which they may be taken:
+//   control_      backends, registrations, peers: everything but the movement of bytes
+//   slot.mutex    one backend and its active transfers
+//   slot.deferred_mutex_, inbox_mutex_, pool_mutex_, timer_mutex_, wait_mutex_   leaves, held for
+//   moments
+// Thread: any.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <towpath/agent/agent.h>
+#include <towpath/agent/card.h>
+#include <towpath/agent/peer.h>
+#include <towpath/agent/slot.h>
+#include <towpath/run/mutex.h>
+#include <towpath/run/poller.h>
+#include <towpath/run/timer_fd.h>
+#include <towpath/run/waker.h>
+#include <towpath/telemetry/log.h>
+
+namespace towpath::agent {
+
+class RegistrationCore;
+
+class AgentCore final : public SlotOwner, public std::enable_shared_from_this<AgentCore> {
+ public:
+  static Result<std::shared_ptr<AgentCore>> create(const AgentOptions& options);
+  ~AgentCore() override;
+
+  const AgentIdentity& identity() const noexcept { return self_; }
+  void shut_down();
+  bool is_shut_down() const noexcept { return closed_.load(std::memory_order_acquire); }
+
+  // ---- core_backends.cc ----
+  Status add_backend(std::string_view type, const backend::Params& params);
+  std::vector<std::string> backends() const;
+  Result<Slot*> slot_named(std::string_view type) const;
+  Result<std::vector<std::optional<backend::Params>>> query(
+      std::string_view backend, std::span<const RegionDescriptor> descriptors);
+
+  // ---- core_memory.cc ----
+  Result<memory::Registration> register_region(memory::SharedRegion region,
+                                               const memory::RegisterOptions& options);
+  Status release(RegistrationCore& registration);
+  std::vector<std::string> slot_names(SlotMask slots) const;
+
+  // ---- core_peers.cc ----
+  Result<Bytes> card(const CardOptions& options);
+  Result<AgentIdentity> load_card(ConstByteSpan bytes);
+  Status forget_peer(std::string_view name);
+  Result<PeerInfo> peer(std::string_view name);
+  std::vector<PeerInfo> peers();
+  Status check_peer(std::string_view name, const DescriptorList* list);
+
+  // ---- core_transfers.cc ----
+  Result<PreparedList> prepare(const DescriptorList& list, std::optional<std::string_view> peer);
+  Result<Transfer> make_transfer(TransferOp op, const PreparedList& local,
+                                 const PreparedList& remote, const TransferOptions& options);
+  Result<Explanation> explain(TransferOp op, const PreparedList& local, const PreparedList& remote,
+                              const TransferOptions& options);
+  Explanation explain(const TransferCore& transfer);
+  Status post(TransferCore& transfer, const PostOptions& options);
+  void cancel(TransferCore& transfer);
+  Outcome wait(TransferCore& transfer, Duration timeout);
+  /// The last handle is gone.
+  void abandon(std::shared_ptr<TransferCore> transfer);
+  bool captures_telemetry() const noexcept { return options_.capture_telemetry; }
+
+  // ---- core_progress.cc ----
+  Status notify(std::string_view peer, ConstByteSpan message);
+  std::vector<Notification> take_notifications();
+  std::vector<Notification> wait_notifications(Duration timeout);
+  bool progress();
+  int wait_fd() const noexcept { return poller_->fd(); }
+  void wait_for_work(Duration timeout);
+  void wake();
+
+  // SlotOwner.
+  bool deliver(const AgentIdentity& from, ConstByteSpan message) override;
+  void note_ended() override;
+  void note_deadline(Instant at) override;
+  telemetry::AgentMeter* meter() const noexcept override { return options_.meter; }
+  void defer_notification(std::size_t slot, DeferredNotification deferred) override;
+
+ private:
+  friend class PeerResolver;
+  /// What a backend is chosen by.
+  struct Choice {
+    TransferOp op = TransferOp::read;
+    const PreparedSide* local = nullptr;
+    const PreparedSide* remote = nullptr;
+    const TransferOptions* options = nullptr;
+
+    std::uint64_t descriptors() const { return options->local.count_in(local->list.size()); }
+    /// Of the selection, taking descriptors to be about equal: the choice need not be exact.
+    std::uint64_t bytes() const {
+      const std::uint64_t size = local->list.size();
+      return size == 0 ? 0 : local->list.total_bytes() / size * descriptors();
+    }
+  };
+  struct SlotOrder {  // the slots to look at, in order
+    std::array<std::size_t, kMaxSlots> index{};
+    std::size_t count = 0;
+    bool asked = false;  // by the user, by name
+    std::span<const std::size_t> all() const { return {index.data(), count}; }
+  };
+
+  explicit AgentCore(const AgentOptions& options, AgentIdentity self);
+
+  // Every call into a slot goes through here: lock, call, unlock, wake those who wait.
+  // The lambdas say that they need the lock; that it is the one taken here clang cannot see.
+  template <typename Work>
+  auto with_slot(Slot& slot, Work work) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+    struct WakeAfter {
+      AgentCore& core;
+      ~WakeAfter() { core.wake_waiters(); }
+    } after{*this};
+    run::MutexLock lock(slot.mutex);
+    return work();
+  }
+
+  Status open_self(std::size_t slot) TOWPATH_REQUIRES(control_);
+  Result<SlotMask> wanted_slots(const std::vector<std::string>& names) const
+      TOWPATH_REQUIRES(control_);
+  Status attach(MemoryRecord& record, Slot& slot) TOWPATH_REQUIRES(control_);
+  Status detach(const RecordPtr& record, Slot& slot) TOWPATH_REQUIRES(control_);
+  bool make_quiet(Slot& slot, const std::function<bool(const TransferCore&)>& matches,
+                  Outcome outcome, const Status& why);
+
+  Result<Card> collect_card(const CardOptions& options) TOWPATH_REQUIRES(control_);
+  Result<PeerPtr> find_peer(std::string_view name) const TOWPATH_REQUIRES(control_);
+  Result<PeerPtr> new_peer(const Card& card) TOWPATH_REQUIRES(control_);
+  void update_regions(Peer& peer, const Card& card) TOWPATH_REQUIRES(control_);
+  void drop_import(const RecordPtr& record) TOWPATH_REQUIRES(control_);
+  void retire(const PeerPtr& peer, Outcome outcome, const Status& why) TOWPATH_REQUIRES(control_);
+  PeerInfo info_of(const Peer& peer) TOWPATH_REQUIRES(control_);
+  Status import(Peer& peer, MemoryRecord& record) TOWPATH_REQUIRES(control_);
+
+  static bool is_possible(const Choice& choice, const Slot& slot);
+  Duration estimate(const Choice& choice, Slot& slot, bool* measured = nullptr);
+  Status check_sides(const PreparedList& local, const PreparedList& remote) const;
+  Result<SlotOrder> order_of(const Choice& choice) const;
+  Result<std::size_t> choose(const Choice& choice);
+  Status refusal(const Choice& choice, Slot& slot) TOWPATH_REQUIRES(control_);
+  Status no_backend(const Choice& choice, const SlotOrder& order);
+  std::string path_over(const Choice& choice, Slot& slot) TOWPATH_REQUIRES(control_);
+  std::shared_ptr<TransferCore> take_from_pool(Slot& slot);
+  /// The slot over which notifications for the peer travel. Errors: unsupported.
+  Result<Slot*> notifier_of(const Peer& peer) const;
+  // Under the mutex of its slot:
+  bool is_current(TransferCore& transfer);
+  Status check_postable(TransferCore& transfer) TOWPATH_NO_THREAD_SAFETY_ANALYSIS;
+  void start(TransferCore& transfer, const PostOptions& options, Instant begin);
+
+  void send_deferred();
+  void bury_retired() TOWPATH_REQUIRES(control_);
+  bool progress_slots();
+  void rearm_if_fired();
+  void wake_waiters();
+  struct Wait {
+    Duration timeout{0};
+    /// control_ may be held by this thread: nobody is buried. Ends besides when it has slept for as
+    /// long as `timeout`, should the clock stand still.
+    bool is_control_plane = false;
+  };
+  void wait_until_ready(const Wait& wait, const std::function<bool()>& ready);
+  bool take_lead();
+  void give_up_lead();
+  // Both return how long they slept at least, 0 when they were woken.
+  Duration follow(Instant until, const std::function<bool()>& ready);
+  Duration sleep_leading(Instant until, const std::function<bool()>& ready);
+
+  const AgentOptions options_;
+  const AgentIdentity self_;
+  const Clock& clock_;
+  telemetry::NullSink silence_;
+  telemetry::Log log_;
+
+  mutable run::Mutex control_;
+  // Slots are only ever added, below slot_count_: readers load the count first (acquire, pairs with
+  // the release in add_backend) and then need no lock to walk them.
+  std::array<std::unique_ptr<Slot>, kMaxSlots> slots_;
+  std::atomic<std::size_t> slot_count_{0};
+  std::span<const std::unique_ptr<Slot>> slots() const noexcept {
+    return {slots_.data(), slot_count_.load(std::memory_order_acquire)};
+  }
+  RegionIndex regions_ TOWPATH_GUARDED_BY(control_);
+  std::map<std::string, PeerPtr, std::less<>> peers_ TOWPATH_GUARDED_BY(control_);
+  PeerPtr self_peer_;  // set once, in create()
+  std::vector<PeerPtr> retired_ TOWPATH_GUARDED_BY(control_);
+  std::atomic<bool> any_retired_{false};
+  std::vector<RecordPtr> unquiet_ TOWPATH_GUARDED_BY(control_);  // kept alive for good
+  std::uint64_t card_generation_ TOWPATH_GUARDED_BY(control_) = 1;
+  std::atomic<bool> closed_{false};
+  std::shared_ptr<AgentCore> immortal_;  // set when something never got quiet
+  // Counts regions that went away; a transfer checked at an older count looks at its records again.
+  std::atomic<std::uint64_t> memory_generation_{1};
+
+  run::Mutex inbox_mutex_;
+  std::vector<Notification> inbox_ TOWPATH_GUARDED_BY(inbox_mutex_);
+  std::size_t inbox_bytes_ TOWPATH_GUARDED_BY(inbox_mutex_) = 0;
+  std::atomic<bool> inbox_waiting_{false};
+  std::atomic<bool> inbox_refused_{false};  // a backend holds messages back until there is room
+
+  run::Mutex pool_mutex_;
+  std::vector<std::shared_ptr<TransferCore>> pool_ TOWPATH_GUARDED_BY(pool_mutex_);
+
+  // Waiting: one waiter leads (drives progress and sleeps in the poller), the others follow.
+  std::unique_ptr<run::Poller> poller_;
+  std::unique_ptr<run::Waker> waker_;
+  run::Mutex timer_mutex_;
+  std::unique_ptr<run::TimerFd> timer_ TOWPATH_GUARDED_BY(timer_mutex_);
+  std::atomic<std::int64_t> armed_at_{INT64_MAX};
+  const bool is_kernel_time_;  // else the timer, which runs on the kernel's time, is of no use
+  run::Mutex wait_mutex_;
+  run::CondVar wait_changed_;
+  bool led_ TOWPATH_GUARDED_BY(wait_mutex_) = false;
+  std::atomic<int> followers_{0};
+  std::atomic<bool> leader_sleeps_{false};
+  std::atomic<bool> ended_since_wake_{false};
+};
+
+/// What stands behind a memory::Registration.
+class RegistrationCore final : public memory::RegistrationState {
+ public:
+  RegistrationCore(std::weak_ptr<AgentCore> agent, std::string agent_name,
+                   std::vector<std::string> backends, RecordPtr of, SlotMask in,
+                   memory::SharedRegion bytes)
+      : agent_(std::move(agent)),
+        agent_name_(std::move(agent_name)),
+        backends_(std::move(backends)),
+        record(std::move(of)),
+        held(in),
+        region(std::move(bytes)) {}
+
+  const std::string& agent_name() const override { return agent_name_; }
+  const RegionDescriptor& descriptor() const override { return record->region; }
+  std::vector<std::string> backends() const override { return backends_; }
+  bool is_registered() const override;
+  Status release() override;
+
+ private:
+  const std::weak_ptr<AgentCore> agent_;
+  const std::string agent_name_;
+  const std::vector<std::string> backends_;
+
+ public:
+  const RecordPtr record;
+  // Guarded by the agent's control mutex; let go of by AgentCore::release.
+  SlotMask held;
+  memory::SharedRegion region;
+  std::atomic<bool> released{false};
+};
+
+}  // namespace towpath::agent

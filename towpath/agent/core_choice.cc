@@ -1,0 +1,153 @@
+// AgentCore: which backend moves a transfer, and why not the others.
+#include <algorithm>
+
+#include <towpath/agent/core.h>
+#include <towpath/core/text.h>
+
+namespace towpath::agent {
+
+// Cheap, and without a lock: all that it looks at is fixed once the lists are prepared.
+bool AgentCore::is_possible(const Choice& choice, const Slot& slot) {
+  const SlotMask bit = slot_bit(slot.index);
+  const Peer& peer = *choice.remote->peer;
+  const SlotMask know_all = choice.local->list.slots() & choice.remote->list.slots();
+  return (know_all & peer.reachable.load(std::memory_order_relaxed) & bit) != 0 &&
+         slot.backend->capabilities().route(choice.local->list.kind(), choice.remote->list.kind(),
+                                            choice.op, peer.is_self) != nullptr;
+}
+
+/// Why a slot that is not possible is not.
+Status AgentCore::refusal(const Choice& choice, Slot& slot) {
+  const SlotMask bit = slot_bit(slot.index);
+  const Peer& peer = *choice.remote->peer;
+  const MemoryKind here = choice.local->list.kind();
+  const MemoryKind there = choice.remote->list.kind();
+  if (slot.backend->capabilities().route(here, there, choice.op, peer.is_self) == nullptr) {
+    return error(Code::unsupported,
+                 cat("it does not ", name_of(choice.op), " between ", name_of(here), " and ",
+                     name_of(there), peer.is_self ? " of the agent itself" : " of a peer"));
+  }
+  if ((peer.reachable.load() & bit) == 0) {
+    const Status why = with_slot(
+        slot, [&]() TOWPATH_REQUIRES(slot.mutex) { return peer.ways[slot.index].refusal; });
+    return error(Code::unavailable,
+                 cat("it does not reach ", printable(peer.identity.name), ": ",
+                     why.ok() ? std::string_view("the peer has no such backend") : why.message()));
+  }
+  if ((choice.local->list.slots() & bit) == 0)
+    return error(Code::not_found, "not all local memory is registered with it");
+  for (const RecordPtr& record : choice.remote->list.records()) {
+    const Status& why = record->refusals[slot.index];
+    if (!why.ok()) return error(Code::unavailable, std::string(why.message())).because(why);
+  }
+  return error(Code::not_found, "not all remote memory is registered with it");
+}
+
+Duration AgentCore::estimate(const Choice& choice, Slot& slot, bool* measured) {
+  const backend::Cost cost = with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+    const Way& way = choice.remote->peer->ways[slot.index];
+    return way.connection ? slot.backend->cost(*way.connection) : slot.backend->capabilities().cost;
+  });
+  if (measured != nullptr) *measured = cost.measured;
+  Duration time = cost.latency + cost.per_segment * static_cast<std::int64_t>(choice.descriptors());
+  if (cost.bytes_per_second > 0) {
+    const double seconds = static_cast<double>(choice.bytes()) / cost.bytes_per_second;
+    time += Duration(static_cast<std::int64_t>(seconds * 1e9));
+  }
+  return time;
+}
+
+Result<AgentCore::SlotOrder> AgentCore::order_of(const Choice& choice) const {
+  SlotOrder order;
+  for (const std::string& name : choice.options->backends) {
+    TOWPATH_TRY(Slot * slot, slot_named(name));
+    const auto before = order.all();
+    if (std::ranges::find(before, slot->index) != before.end()) continue;
+    order.index[order.count++] = slot->index;
+  }
+  order.asked = order.count > 0;
+  for (std::size_t i = 0; !order.asked && i < slots().size(); ++i) order.index[order.count++] = i;
+  return order;
+}
+
+// What the user asked for comes first, in that order; then the lowest cost; then order of creation.
+Result<std::size_t> AgentCore::choose(const Choice& choice) {
+  TOWPATH_TRY(const SlotOrder order, order_of(choice));
+  std::optional<std::size_t> best;
+  Duration best_cost{0};
+  for (const std::size_t index : order.all()) {
+    Slot& slot = *slots()[index];
+    if (!is_possible(choice, slot)) continue;
+    if (order.asked) return index;
+    const Duration cost = estimate(choice, slot);
+    if (best && cost >= best_cost) continue;
+    best = index;
+    best_cost = cost;
+  }
+  if (best) return *best;
+  return no_backend(choice, order);
+}
+
+Status AgentCore::no_backend(const Choice& choice, const SlotOrder& order) {
+  run::MutexLock lock(control_);
+  std::string reasons;
+  for (const std::size_t index : order.all()) {
+    Slot& slot = *slots()[index];
+    reasons.append(cat("; ", slot.name, ": ", refusal(choice, slot).message()));
+  }
+  return error(Code::unsupported,
+               cat("no backend can ", name_of(choice.op), " ", name_of(choice.local->list.kind()),
+                   " <-> ", name_of(choice.remote->list.kind()), " with ",
+                   printable(choice.remote->peer->identity.name),
+                   order.count == 0 ? "; the agent has none" : reasons),
+               "add a backend that can, before registering memory");
+}
+
+Result<Explanation> AgentCore::explain(TransferOp op, const PreparedList& local,
+                                       const PreparedList& remote, const TransferOptions& options) {
+  TOWPATH_TRY(check_sides(local, remote));
+  const Choice choice{op, local.side().get(), remote.side().get(), &options};
+  Explanation told;
+  told.what = cat(name_of(op), " ", format_bytes(choice.bytes()), " in ", choice.descriptors(),
+                  " descriptors, ", name_of(choice.local->list.kind()),
+                  op == TransferOp::read ? " <- " : " -> ", name_of(choice.remote->list.kind()),
+                  " of ", printable(choice.remote->peer->identity.name));
+  TOWPATH_TRY(const SlotOrder order, order_of(choice));
+  const auto best = choose(choice);
+  run::MutexLock lock(control_);
+  for (const std::size_t index : order.all()) {
+    Slot& slot = *slots()[index];
+    Candidate candidate{.backend = slot.name, .possible = is_possible(choice, slot)};
+    if (candidate.possible) {
+      candidate.estimate = estimate(choice, slot, &candidate.measured);
+      candidate.reason = order.asked ? "comes later in what was asked for" : "costs more";
+      candidate.path = path_over(choice, slot);
+    } else {
+      candidate.reason = refusal(choice, slot).message();
+    }
+    if (best.ok() && *best == index) {
+      candidate.chosen = true;
+      candidate.reason = order.asked ? "asked for" : "costs least";
+    }
+    told.candidates.push_back(std::move(candidate));
+  }
+  return told;
+}
+
+std::string AgentCore::path_over(const Choice& choice, Slot& slot) {
+  if (choice.local->list.records().empty()) return {};
+  return with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> std::string {
+    const backend::Memory* here = choice.local->list.records().front()->memory[slot.index].get();
+    const backend::Memory* there = choice.remote->list.records().front()->memory[slot.index].get();
+    return here != nullptr && there != nullptr ? slot.backend->describe_path(*here, *there) : "";
+  });
+}
+
+Explanation AgentCore::explain(const TransferCore& transfer) {
+  auto told = explain(transfer.op, PreparedList(transfer.local), PreparedList(transfer.remote),
+                      transfer.options);
+  return told.ok() ? *std::move(told)
+                   : Explanation{.what = told.status().to_string(), .candidates = {}};
+}
+
+}  // namespace towpath::agent

@@ -1,0 +1,175 @@
+// AgentCore: registrations.
+#include <algorithm>
+
+#include <towpath/agent/core.h>
+#include <towpath/core/text.h>
+
+namespace towpath::agent {
+
+Result<SlotMask> AgentCore::wanted_slots(const std::vector<std::string>& names) const {
+  SlotMask wanted = 0;
+  for (const std::string& name : names) {
+    TOWPATH_TRY(Slot * slot, slot_named(name));
+    wanted |= slot_bit(slot->index);
+  }
+  return wanted;
+}
+
+Result<memory::Registration> AgentCore::register_region(memory::SharedRegion region,
+                                                        const memory::RegisterOptions& options) {
+  const RegionDescriptor descriptor = region->descriptor();
+  if (descriptor.length == 0)
+    return error(Code::invalid_argument, cat("an empty region: ", to_string(descriptor)),
+                 "register at least one byte");
+  run::MutexLock lock(control_);
+  if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
+  TOWPATH_TRY(const SlotMask named, wanted_slots(options.backends));
+  RecordPtr record = regions_.find_exactly(descriptor);
+  const bool is_new = record == nullptr;
+  if (is_new) {
+    record = std::make_shared<MemoryRecord>();
+    record->region = descriptor;
+  }
+  SlotMask taken = 0;
+  Status failure;
+  for (const auto& slot : slots()) {
+    const bool is_named = (named & slot_bit(slot->index)) != 0;
+    if (named != 0 ? !is_named : !slot->backend->capabilities().takes(descriptor.kind)) continue;
+    Status attached = attach(*record, *slot);
+    if (attached.ok()) {
+      taken |= slot_bit(slot->index);
+    } else {
+      failure =
+          error(attached.code(), cat("backend ", slot->name, " refused ", to_string(descriptor)),
+                std::string(attached.remedy()))
+              .because(attached);
+      if (is_named) break;
+      log_.warning("a backend refused a region",
+                   {{"backend", slot->name}, {"why", failure.to_string()}});
+    }
+  }
+  if (taken == 0 || (named != 0 && !failure.ok())) {
+    for (const auto& slot : slots()) {
+      if ((taken & slot_bit(slot->index)) != 0) (void)detach(record, *slot);
+    }
+    if (!failure.ok()) return failure;
+    std::string have;
+    for (const auto& slot : slots()) have.append(have.empty() ? "" : ", ").append(slot->name);
+    return error(Code::unsupported,
+                 cat("no backend of this agent takes ", name_of(descriptor.kind),
+                     " memory; it has: ", have.empty() ? "none" : have),
+                 "add a backend that does before registering");
+  }
+  if (is_new) regions_.add(record);
+  record->owners.push_back(region);
+  ++card_generation_;
+  return memory::Registration(std::make_shared<RegistrationCore>(
+      weak_from_this(), self_.name, slot_names(taken), record, taken, std::move(region)));
+}
+
+Status AgentCore::attach(MemoryRecord& record, Slot& slot) {
+  if (record.references[slot.index] == 0) {
+    auto made = with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+      return slot.backend->register_memory(record.region);
+    });
+    if (options_.meter != nullptr)
+      options_.meter->registered(
+          {.backend = slot.name, .kind = record.region.kind, .bytes = record.region.length},
+          made.status().code());
+    if (!made.ok()) return made.status();
+    record.memory[slot.index] = *std::move(made);
+    record.slots |= slot_bit(slot.index);
+  }
+  ++record.references[slot.index];
+  return {};
+}
+
+// The last registration of a region in a backend goes: what still moves its bytes is stopped first.
+Status AgentCore::detach(const RecordPtr& record, Slot& slot) {
+  std::uint32_t& references = record->references[slot.index];
+  if (references > 0) --references;  // else an earlier try found it not quiet
+  if (references > 0) return {};
+  record->slots &= ~slot_bit(slot.index);
+  record->stale = true;
+  memory_generation_.fetch_add(1, std::memory_order_release);  // pairs with is_current()
+  const bool quiet = make_quiet(
+      slot, [&](const TransferCore& transfer) { return transfer.touches(record.get()); },
+      Outcome::cancelled,
+      error(Code::cancelled, cat(to_string(record->region), " was deregistered")));
+  if (!quiet) {
+    if (std::ranges::find(unquiet_, record) == unquiet_.end()) unquiet_.push_back(record);
+    return error(Code::not_ready,
+                 cat("backend ", slot.name, " cannot promise that ", to_string(record->region),
+                     " is quiet; it stays registered and alive"));
+  }
+  with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) { record->memory[slot.index].reset(); });
+  if (options_.meter != nullptr)
+    options_.meter->deregistered(
+        {.backend = slot.name, .kind = record->region.kind, .bytes = record->region.length});
+  std::erase(unquiet_, record);
+  return {};
+}
+
+bool AgentCore::make_quiet(Slot& slot, const std::function<bool(const TransferCore&)>& matches,
+                           Outcome outcome, const Status& why) {
+  const auto active = with_slot(
+      slot, [&]() TOWPATH_REQUIRES(slot.mutex) { return slot.stop_all(matches, outcome, why); });
+  if (active.empty()) return true;
+  const backend::Capabilities& can = slot.backend->capabilities();
+  if (can.quiet == backend::Quiet::none) return false;
+  // They cannot be posted again: their memory is stale, or the agent closed.
+  const auto have_ended = [&] {
+    return std::ranges::all_of(active, [](const auto& transfer) {
+      return transfer->state.load(std::memory_order_seq_cst) == TransferState::ended;
+    });
+  };
+  wait_until_ready({.timeout = can.quiet_bound + options_.quiet_patience, .is_control_plane = true},
+                   have_ended);
+  return have_ended();
+}
+
+Status AgentCore::release(RegistrationCore& registration) {
+  run::MutexLock lock(control_);
+  if (registration.released.load(std::memory_order_acquire)) return {};
+  Status status;
+  for (const auto& slot : slots()) {
+    const SlotMask bit = slot_bit(slot->index);
+    if ((registration.held & bit) == 0 || closed_.load()) continue;
+    Status detached = detach(registration.record, *slot);
+    if (detached.ok()) {
+      registration.held &= ~bit;
+    } else {
+      status = detached;
+    }
+  }
+  ++card_generation_;
+  MemoryRecord& record = *registration.record;
+  if (record.slots == 0) regions_.remove(&record);
+  if (!status.ok()) return status;  // the region is still held, here and by the record
+  // Of an agent that was shut down with transfers that never got quiet: the record, which stays for
+  // good, goes on holding the bytes.
+  const bool is_stuck =
+      closed_.load() &&
+      std::ranges::any_of(record.memory, [](const auto& memory) { return memory != nullptr; });
+  const auto owner = std::ranges::find(record.owners, registration.region);
+  if (owner != record.owners.end() && !is_stuck) record.owners.erase(owner);
+  registration.region.reset();
+  // Release: who sees it sees the region let go.
+  registration.released.store(true, std::memory_order_release);
+  return {};
+}
+
+// A transfer's handle may keep the core of an agent that is gone.
+bool RegistrationCore::is_registered() const {
+  if (released.load(std::memory_order_acquire)) return false;
+  const std::shared_ptr<AgentCore> agent = agent_.lock();
+  return agent && !agent->is_shut_down();
+}
+
+Status RegistrationCore::release() {
+  if (const std::shared_ptr<AgentCore> agent = agent_.lock()) return agent->release(*this);
+  if (!released.exchange(true, std::memory_order_acq_rel)) region.reset();
+  return {};
+}
+
+}  // namespace towpath::agent

@@ -1,0 +1,299 @@
+// AgentCore: cards and peers.
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include <towpath/agent/core.h>
+#include <towpath/core/text.h>
+
+namespace towpath::agent {
+
+Result<Bytes> AgentCore::card(const CardOptions& options) {
+  run::MutexLock lock(control_);
+  TOWPATH_TRY(const Card card, collect_card(options));
+  return encode(card);
+}
+
+Result<Card> AgentCore::collect_card(const CardOptions& options) {
+  Card card{.identity = self_, .generation = card_generation_, .partial = options.only != nullptr};
+  std::array<std::uint32_t, kMaxSlots> number_of_slot{};
+  SlotMask peer_slots = 0;
+  for (const auto& slot : slots()) {
+    if (!slot->backend->capabilities().reaches_peers()) continue;
+    Bytes info = with_slot(
+        *slot, [&]() TOWPATH_REQUIRES(slot->mutex) { return slot->backend->connection_info(); });
+    if (info.empty()) continue;
+    number_of_slot[slot->index] = static_cast<std::uint32_t>(card.backends.size());
+    peer_slots |= slot_bit(slot->index);
+    card.backends.push_back({slot->name, options.connection_info ? std::move(info) : Bytes()});
+  }
+  const auto add = [&](const MemoryRecord& record) {
+    Card::Region told{.region = record.region, .keys = {}};
+    told.region.fd = -1;
+    for (const auto& slot : slots()) {
+      if ((record.slots & peer_slots & slot_bit(slot->index)) == 0) continue;
+      told.keys.emplace_back(number_of_slot[slot->index],
+                             with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
+                               return record.memory[slot->index]->key();
+                             }));
+    }
+    if (!told.keys.empty()) card.regions.push_back(std::move(told));
+  };
+  if (options.only == nullptr) {
+    for (const RecordPtr& record : regions_.records()) {
+      if (!record->stale) add(*record);
+    }
+    return card;
+  }
+  std::unordered_set<const MemoryRecord*> added;
+  for (std::uint64_t i = 0; i < options.only->size(); ++i) {
+    const Descriptor what = options.only->at(i);
+    const RecordPtr record = regions_.find(options.only->kind(), what);
+    if (!record) {
+      return error(
+          Code::not_found,
+          cat("descriptor ", i, ": ", to_string(options.only->kind(), what), " is not registered"),
+          "register the region before telling peers about it");
+    }
+    if (added.insert(record.get()).second) add(*record);
+  }
+  return card;
+}
+
+Result<AgentIdentity> AgentCore::load_card(ConstByteSpan bytes) {
+  TOWPATH_TRY(const Card card, decode_card(bytes));
+  run::MutexLock lock(control_);
+  if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
+  if (card.identity == self_)
+    return error(Code::invalid_argument, "this is the agent's own card",
+                 "an agent reaches its own memory under its own name without one");
+  if (card.identity.name == self_.name) {
+    return error(Code::invalid_argument,
+                 cat("another agent is called ", printable(self_.name), " too"),
+                 "give agents different names");
+  }
+  const auto known = peers_.find(card.identity.name);
+  PeerPtr peer = known != peers_.end() ? known->second : nullptr;
+  const bool usable = peer && peer->identity == card.identity && !peer->lost.load();
+  if (usable && card.generation <= peer->generation && !card.partial) return card.identity;
+  if (!usable) {
+    TOWPATH_TRY(PeerPtr fresh, new_peer(card));
+    if (peer) {
+      retire(peer, Outcome::peer_lost,
+             error(Code::peer_lost,
+                   cat(to_string(peer->identity), " was replaced by ", to_string(card.identity))));
+    }
+    peers_[card.identity.name] = fresh;
+    peer = std::move(fresh);
+  }
+  update_regions(*peer, card);
+  return card.identity;
+}
+
+Result<PeerPtr> AgentCore::new_peer(const Card& card) {
+  auto peer = std::make_shared<Peer>();
+  peer->identity = card.identity;
+  if (options_.meter != nullptr) {
+    options_.meter->peer_met(card.identity.name, card.identity.incarnation);
+    peer->meter = &options_.meter->peer(card.identity.name);
+  }
+  std::string refusals;
+  bool has_info = card.backends.empty();
+  for (const Card::Backend& way : card.backends) {
+    auto slot = slot_named(way.name);
+    if (!slot.ok()) {
+      refusals.append(cat("; ", way.name, ": this agent has no such backend"));
+      continue;
+    }
+    has_info = has_info || !way.connection_info.empty();
+    if (way.connection_info.empty()) continue;
+    const std::size_t index = (*slot)->index;
+    with_slot(**slot, [&]() TOWPATH_REQUIRES((*slot)->mutex) {
+      (*slot)->open_way(peer, way.connection_info);
+    });
+    if (!peer->ways[index].connection) {
+      refusals.append(cat("; ", way.name, ": ", peer->ways[index].refusal.message()));
+      continue;
+    }
+    peer->reachable.fetch_or(slot_bit(index));
+    const auto notifies = (*slot)->backend->capabilities().notifications;
+    if (notifies == backend::Notifications::none) continue;
+    if (index < peer->notification_slot) peer->notification_slot = index;
+  }
+  if (!has_info) {
+    return error(Code::not_found,
+                 cat(to_string(card.identity),
+                     " is not known, and its partial card "
+                     "does not say how to reach it"),
+                 "load a card with connection info first");
+  }
+  if (peer->reachable.load() == 0) {
+    return error(Code::unavailable,
+                 cat("no backend in common with ", to_string(card.identity),
+                     refusals.empty() ? "; its card names none" : refusals),
+                 "create the same backend on both sides; `towpath doctor` says what works here");
+  }
+  return peer;
+}
+
+// A full card replaces the regions, a partial one adds to them. Regions that are told again
+// unchanged keep their record, and with it what was prepared against them.
+void AgentCore::update_regions(Peer& peer, const Card& card) {
+  RegionIndex updated;
+  std::unordered_set<const MemoryRecord*> kept;
+  const auto before_in_order = [](const RegionDescriptor* a, const RegionDescriptor* b) {
+    return comes_before(*a, *b);
+  };
+  std::set<const RegionDescriptor*, decltype(before_in_order)> seen;
+  for (const Card::Region& told : card.regions) {
+    if (!seen.insert(&told.region).second) continue;  // told twice: the first counts
+    auto record = std::make_shared<MemoryRecord>();
+    record->region = told.region;
+    for (const auto& [number, key] : told.keys) {
+      const auto slot = slot_named(card.backends[number].name);
+      if (!slot.ok()) continue;
+      record->keys[(*slot)->index] = key;
+      record->offered |= slot_bit((*slot)->index) & peer.reachable.load();
+    }
+    if (const RecordPtr before = peer.regions.find_exactly(told.region)) {
+      if (before->keys == record->keys) {
+        record = before;
+      } else {
+        before->stale = true;
+      }
+    }
+    if (kept.insert(record.get()).second) updated.add(std::move(record));
+  }
+  for (const RecordPtr& before : peer.regions.records()) {
+    if (!card.partial && !kept.contains(before.get())) before->stale = true;
+  }
+  // Before any memory goes: a post from now on looks at its records again. Pairs with is_current().
+  memory_generation_.fetch_add(1, std::memory_order_release);
+  for (const RecordPtr& before : peer.regions.records()) {
+    if (kept.contains(before.get())) continue;
+    before->stale ? drop_import(before) : updated.add(before);
+  }
+  peer.regions = std::move(updated);
+  peer.generation = std::max(peer.generation, card.generation);
+}
+
+// The peer took a region back: what still moves its bytes ends as failed.
+void AgentCore::drop_import(const RecordPtr& record) {
+  const Status why =
+      error(Code::not_found, cat(to_string(record->region), " is no longer in the peer's card"));
+  const auto touches = [&](const TransferCore& transfer) { return transfer.touches(record.get()); };
+  for (const auto& slot : slots()) {
+    if ((record->slots & slot_bit(slot->index)) == 0) continue;
+    if (!make_quiet(*slot, touches, Outcome::failed, why)) {
+      unquiet_.push_back(record);
+      continue;
+    }
+    with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) { record->memory[slot->index].reset(); });
+  }
+}
+
+Result<PeerPtr> AgentCore::find_peer(std::string_view name) const {
+  if (name == self_.name) return self_peer_;
+  const auto found = peers_.find(name);
+  if (found != peers_.end()) return found->second;
+  return error(Code::not_found, cat("no peer called '", printable(name), "' is known"),
+               "load its card first");
+}
+
+Status AgentCore::forget_peer(std::string_view name) {
+  run::MutexLock lock(control_);
+  const auto found = peers_.find(name);
+  if (found == peers_.end())
+    return error(Code::not_found, cat("no peer called '", printable(name), "' is known"));
+  const PeerPtr peer = found->second;
+  peers_.erase(found);
+  retire(peer, Outcome::cancelled,
+         error(Code::cancelled, cat(to_string(peer->identity), " was forgotten")));
+  return {};
+}
+
+// Ends what moves to or from the peer; its connections go when that is quiet.
+void AgentCore::retire(const PeerPtr& peer, Outcome outcome, const Status& why) {
+  peer->lost.store(true, std::memory_order_release);
+  for (const RecordPtr& record : peer->regions.records()) record->stale = true;
+  memory_generation_.fetch_add(1, std::memory_order_release);
+  for (const auto& slot : slots()) {
+    with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
+      Way& way = peer->ways[slot->index];
+      if (!way.lost) way.refusal = why;
+      way.lost = true;
+      slot->stop_all([&](const TransferCore& transfer) { return &transfer.peer() == peer.get(); },
+                     outcome, why);
+    });
+  }
+  retired_.push_back(peer);
+  bury_retired();
+}
+
+void AgentCore::bury_retired() {
+  std::erase_if(retired_, [&](const PeerPtr& peer) {
+    bool quiet = true;
+    for (const auto& slot : slots()) {
+      with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
+        const auto uses = [&](const TransferCore& transfer) {
+          return &transfer.peer() == peer.get();
+        };
+        if (slot->any_active(uses)) {
+          quiet = false;
+          return;
+        }
+        for (const RecordPtr& record : peer->regions.records()) record->memory[slot->index].reset();
+        slot->close_way(*peer);
+      });
+    }
+    return quiet;
+  });
+  any_retired_.store(!retired_.empty(), std::memory_order_relaxed);
+}
+
+PeerInfo AgentCore::info_of(const Peer& peer) {
+  PeerInfo info{.identity = peer.identity,
+                .generation = peer.generation,
+                .regions = peer.regions.records().size(),
+                .backends = slot_names(peer.reachable.load()),
+                .waiting_notifications = 0,
+                .lost = peer.lost.load(std::memory_order_acquire),
+                .lost_why = {}};
+  for (const auto& slot : slots()) {
+    run::MutexLock lock(slot->mutex);
+    const Way& way = peer.ways[slot->index];
+    if (info.lost && way.lost && info.lost_why.ok()) info.lost_why = way.refusal;
+    if (way.outbox) info.waiting_notifications += way.outbox->size();
+  }
+  return info;
+}
+
+Result<PeerInfo> AgentCore::peer(std::string_view name) {
+  run::MutexLock lock(control_);
+  TOWPATH_TRY(const PeerPtr found, find_peer(name));
+  return info_of(*found);
+}
+
+std::vector<PeerInfo> AgentCore::peers() {
+  run::MutexLock lock(control_);
+  std::vector<PeerInfo> all;
+  for (const auto& [name, peer] : peers_) all.push_back(info_of(*peer));
+  return all;
+}
+
+Status AgentCore::check_peer(std::string_view name, const DescriptorList* list) {
+  run::MutexLock lock(control_);
+  TOWPATH_TRY(const PeerPtr found, find_peer(name));
+  if (list == nullptr) return {};
+  RegionIndex& regions = found->is_self ? regions_ : found->regions;
+  for (std::uint64_t i = 0; i < list->size(); ++i) {
+    if (!regions.find(list->kind(), list->at(i))) {
+      return error(Code::not_found,
+                   cat("descriptor ", i, ": ", to_string(list->kind(), list->at(i)),
+                       " lies in no region of ", printable(name)));
+    }
+  }
+  return {};
+}
+
+}  // namespace towpath::agent

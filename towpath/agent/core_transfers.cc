@@ -1,0 +1,305 @@
+// AgentCore: prepared lists and transfers.
+#include <algorithm>
+
+#include <towpath/agent/core.h>
+#include <towpath/core/text.h>
+
+namespace towpath::agent {
+
+bool TransferCore::touches(const MemoryRecord* record) const {
+  const auto in = [&](const PreparedSide& side) {
+    return std::ranges::find(side.list.records(), record, &RecordPtr::get) !=
+           side.list.records().end();
+  };
+  return in(*local) || in(*remote);
+}
+
+// ---- preparing ----
+
+/// Finds records in one side's regions; a peer's are imported on first use. Lives while its maker
+/// holds the agent's control mutex, which clang cannot follow through Resolver.
+class PeerResolver final : public ResolvedList::Resolver {
+ public:
+  PeerResolver(AgentCore& core, RegionIndex& regions, Peer* peer)
+      : core_(core), regions_(regions), peer_(peer) {}
+
+  Result<RecordPtr> resolve(MemoryKind kind,
+                            const Descriptor& what) override TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+    RecordPtr record = regions_.find(kind, what);
+    if (!record) {
+      const std::string whose =
+          peer_ != nullptr ? cat("of ", to_string(peer_->identity)) : std::string("of this agent");
+      return error(
+          Code::not_found, cat(to_string(kind, what), " lies in no registered region ", whose),
+          peer_ != nullptr ? "load a newer card of the peer" : "register the region first");
+    }
+    if (peer_ != nullptr) TOWPATH_TRY(core_.import(*peer_, *record));
+    return record;
+  }
+
+ private:
+  AgentCore& core_;
+  RegionIndex& regions_;
+  Peer* peer_;
+};
+
+Status AgentCore::import(Peer& peer, MemoryRecord& record) {
+  Status last;
+  for (const auto& slot : slots()) {
+    const SlotMask bit = slot_bit(slot->index);
+    if ((record.offered & ~record.slots & bit) == 0) continue;
+    if (!record.refusals[slot->index].ok()) continue;  // asked before
+    auto made = with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
+      return slot->backend->import_memory(*peer.ways[slot->index].connection, record.region,
+                                          record.keys[slot->index]);
+    });
+    if (made.ok()) {
+      record.memory[slot->index] = *std::move(made);
+      record.slots |= bit;
+    } else {
+      record.refusals[slot->index] = last = made.status();
+    }
+  }
+  if (record.slots != 0) return {};
+  for (const auto& slot : slots()) {
+    if (!record.refusals[slot->index].ok()) last = record.refusals[slot->index];
+  }
+  return error(Code::unavailable, cat(to_string(record.region), " of ", to_string(peer.identity),
+                                      " can be reached by no backend"))
+      .because(last);
+}
+
+Result<PreparedList> AgentCore::prepare(const DescriptorList& list,
+                                        std::optional<std::string_view> name) {
+  run::MutexLock lock(control_);
+  if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
+  auto side = std::make_shared<PreparedSide>();
+  side->agent = weak_from_this();
+  if (name) {
+    TOWPATH_TRY(side->peer, find_peer(*name));
+    if (side->peer->lost.load(std::memory_order_acquire)) {
+      return error(Code::peer_lost, cat(to_string(side->peer->identity), " is lost"),
+                   "load its new card when it is back");
+    }
+  }
+  const bool is_own = !name || side->peer->is_self;
+  PeerResolver resolver(*this, is_own ? regions_ : side->peer->regions,
+                        is_own ? nullptr : side->peer.get());
+  TOWPATH_TRY(side->list, ResolvedList::make(list, resolver));
+  return PreparedList(std::move(side));
+}
+
+std::uint64_t PreparedList::size() const noexcept { return side_ ? side_->list.size() : 0; }
+// ---- making ----
+
+Status AgentCore::check_sides(const PreparedList& local, const PreparedList& remote) const {
+  if (!local.valid() || !remote.valid())
+    return error(Code::invalid_argument, "a side of the transfer was not prepared",
+                 "use prepare() and prepare_remote()");
+  if (local.side()->peer != nullptr || remote.side()->peer == nullptr)
+    return error(Code::invalid_argument, "the sides of the transfer are swapped",
+                 "the first list is the local one, from prepare()");
+  if (local.side()->agent.lock().get() != this || remote.side()->agent.lock().get() != this)
+    return error(Code::invalid_argument, "a side of the transfer was prepared by another agent");
+  return {};
+}
+
+std::shared_ptr<TransferCore> AgentCore::take_from_pool(Slot& slot) {
+  {
+    run::MutexLock lock(pool_mutex_);
+    for (std::size_t i = pool_.size(); i-- > 0;) {
+      if (pool_[i]->slot != &slot) continue;
+      std::shared_ptr<TransferCore> transfer = std::move(pool_[i]);
+      pool_.erase(pool_.begin() + static_cast<std::ptrdiff_t>(i));
+      transfer->state.store(TransferState::prepared, std::memory_order_relaxed);
+      transfer->outcome.store(Outcome::none, std::memory_order_relaxed);
+      transfer->status = {};
+      transfer->errors.clear();
+      return transfer;
+    }
+  }
+  auto transfer = std::make_shared<TransferCore>();
+  transfer->slot = &slot;
+  transfer->operation = with_slot(
+      slot, [&]() TOWPATH_REQUIRES(slot.mutex) { return slot.backend->make_operation(); });
+  transfer->operation->owner = transfer.get();
+  return transfer;
+}
+
+namespace {
+
+Status prepared_in_vain() {
+  return error(Code::not_found,
+               "a region of this transfer was deregistered, or is no longer in the peer's card",
+               "prepare the lists again");
+}
+
+// The user's index span is borrowed for the call only.
+Selection keep_indices(const Selection& selection, std::vector<std::uint32_t>& storage) {
+  if (!selection.by_index()) return selection;
+  storage.assign(selection.indices().begin(), selection.indices().end());
+  return Selection::of(storage);
+}
+
+}  // namespace
+
+Result<Transfer> AgentCore::make_transfer(TransferOp op, const PreparedList& local,
+                                          const PreparedList& remote,
+                                          const TransferOptions& options) {
+  TOWPATH_TRY(check_sides(local, remote));
+  if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
+  TOWPATH_TRY(const std::size_t index,
+              choose({op, local.side().get(), remote.side().get(), &options}));
+  Slot& slot = *slots_[index];
+  if (options.notification) TOWPATH_TRY(notifier_of(*remote.side()->peer).status());
+  std::shared_ptr<TransferCore> transfer = take_from_pool(slot);
+  transfer->agent = shared_from_this();
+  transfer->op = op;
+  transfer->local = local.side();
+  transfer->remote = remote.side();
+  transfer->options = options;
+  transfer->options.local = keep_indices(options.local, transfer->local_indices);
+  transfer->options.remote = keep_indices(options.remote, transfer->remote_indices);
+  transfer->notification = options.notification;
+  transfer->checked_generation = 0;
+  transfer->flow = options_.meter == nullptr
+                       ? nullptr
+                       : &options_.meter->flow({.backend = slot.name,
+                                                .peer = remote.side()->peer->identity.name,
+                                                .op = op,
+                                                .local = local.side()->list.kind(),
+                                                .remote = remote.side()->list.kind()});
+  const SegmentList::Options build{
+      .slot = index,
+      .max_segment_bytes = slot.backend->capabilities().max_segment_bytes,
+      .merge = options.merge,
+      .op = op};
+  // Under the lock under which memory goes: a list may have been prepared on some that just does.
+  const Status built = with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> Status {
+    if (!is_current(*transfer)) return prepared_in_vain();
+    return transfer->segments.build(transfer->local_side(), transfer->remote_side(), build);
+  });
+  Transfer handle(std::move(transfer));
+  if (!built.ok()) return built;
+  return handle;
+}
+
+// ---- posting ----
+
+bool AgentCore::is_current(TransferCore& transfer) {
+  // Acquire: pairs with the releases where regions go away.
+  const std::uint64_t generation = memory_generation_.load(std::memory_order_acquire);
+  if (transfer.checked_generation == generation) return true;
+  const auto alive = [](const RecordPtr& record) { return !record->stale; };
+  if (!std::ranges::all_of(transfer.local->list.records(), alive) ||
+      !std::ranges::all_of(transfer.remote->list.records(), alive)) {
+    return false;
+  }
+  transfer.checked_generation = generation;
+  return true;
+}
+
+Status AgentCore::check_postable(TransferCore& transfer) {
+  // Again: shut_down() may have closed the ways since, and does so under this mutex.
+  if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
+  const TransferState state = transfer.state.load(std::memory_order_acquire);
+  if (state == TransferState::active || state == TransferState::draining) {
+    return error(Code::not_ready, cat("the transfer is still ", name_of(state)),
+                 "wait until it has ended before posting it again");
+  }
+  TOWPATH_TRY(transfer.slot->check_way(transfer.peer()));
+  return is_current(transfer) ? Status() : prepared_in_vain();
+}
+
+void AgentCore::start(TransferCore& transfer, const PostOptions& options, Instant begin) {
+  if (options.notification) {
+    transfer.notification = options.notification->empty() ? std::nullopt : options.notification;
+  }
+  transfer.posted_at = begin;
+  transfer.deadline = begin + options.timeout.value_or(options_.default_timeout);
+  transfer.status = {};
+  transfer.errors.clear();
+  transfer.moved_bytes = 0;
+  transfer.outcome.store(Outcome::none, std::memory_order_relaxed);
+  transfer.state.store(TransferState::active, std::memory_order_release);
+}
+
+namespace {
+
+/// What this post shall tell the peer, or null.
+const Bytes* message_of(const TransferCore& transfer, const PostOptions& options) {
+  if (options.notification) return options.notification->empty() ? nullptr : &*options.notification;
+  return transfer.notification ? &*transfer.notification : nullptr;
+}
+
+}  // namespace
+
+// Room for the notification is kept from here to the end, so that it is there when the bytes are.
+Status AgentCore::post(TransferCore& transfer, const PostOptions& options) {
+  // First: a handle may outlive the agent, and then the clock that it was given.
+  if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
+  const Instant begin = clock_.now();
+  Slot& slot = *transfer.slot;
+  Peer& peer = transfer.peer();
+  Slot* notifier = nullptr;
+  std::size_t message_bytes = 0;
+  if (const Bytes* message = message_of(transfer, options)) {
+    TOWPATH_TRY(notifier, notifier_of(peer));
+    message_bytes = message->size();
+  }
+  const bool is_elsewhere = notifier != nullptr && notifier != &slot;
+  if (is_elsewhere) {
+    TOWPATH_TRY(with_slot(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
+      return notifier->reserve(peer, message_bytes);
+    }));
+  }
+  Status posted = with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> Status {
+    TOWPATH_TRY(check_postable(transfer));
+    if (notifier == &slot) TOWPATH_TRY(slot.reserve(peer, message_bytes));
+    start(transfer, options, begin);
+    slot.post(transfer);
+    const Duration took = clock_.now() - begin;
+    transfer.post_nanoseconds.store(took.count(), std::memory_order_relaxed);
+    if (transfer.flow != nullptr) transfer.flow->post_took(took);
+    return {};
+  });
+  if (is_elsewhere && !posted.ok()) {
+    with_slot(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
+      notifier->settle_reserved(peer, message_bytes, std::nullopt);
+    });
+  }
+  return posted;
+}
+
+void AgentCore::cancel(TransferCore& transfer) {
+  Slot& slot = *transfer.slot;
+  with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+    if (!transfer.is_active()) return;  // so that letting go of what has ended allocates nothing
+    slot.stop(transfer, Outcome::cancelled, error(Code::cancelled, "the transfer was cancelled"));
+    slot.settle();
+  });
+}
+
+void AgentCore::abandon(std::shared_ptr<TransferCore> transfer) {
+  cancel(*transfer);
+  Slot& slot = *transfer->slot;
+  constexpr std::size_t kMaxPooled = 256;
+  with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+    if (transfer->is_active()) {  // drains by itself, then goes
+      transfer->agent.reset();
+      transfer.reset();
+      return;
+    }
+    run::MutexLock lock(pool_mutex_);
+    if (closed_.load() || pool_.size() >= kMaxPooled) transfer->operation.reset();
+  });
+  if (!transfer || !transfer->operation) return;
+  // What it referred to is let go of now; its capacity is kept for the next transfer.
+  transfer->local.reset();
+  transfer->remote.reset();
+  transfer->agent.reset();
+  run::MutexLock lock(pool_mutex_);
+  pool_.push_back(std::move(transfer));
+}
+
+}  // namespace towpath::agent

@@ -1,0 +1,151 @@
+// Memory and agents that go while transfers move, and many threads at once.
+#include <atomic>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <towpath/agent/testing/agent_pair.h>
+#include <towpath/agent/testing/scripted_backend.h>
+#include <towpath/run/worker.h>
+
+namespace towpath::agent {
+namespace {
+
+/// An agent of one scripted backend that is late to get quiet.
+struct Late {
+  explicit Late(const Clock& clock, Duration patience) {
+    script.can.quiet = backend::Quiet::bounded;
+    script.is_eager = false;
+    script.on_progress = [this] {
+      if (transfer.state() != TransferState::draining) return;
+      if (++looks == quiet_at) script.active.front()->complete(error(Code::cancelled, "at last"));
+    };
+    EXPECT_TRUE(registry.add(scripted_type("scripted", script)).ok());
+    agent = *Agent::create(
+        {.name = "late", .registry = &registry, .clock = &clock, .quiet_patience = patience});
+    EXPECT_TRUE(agent->add_backend("scripted").ok());
+    pool = Pair::pool_of(*agent, region);
+    transfer = *agent->create_transfer(TransferOp::write, Pair::blocks(region, 0, 1), "late",
+                                       Pair::blocks(region, 1, 1));
+    EXPECT_TRUE(transfer.post().ok());
+  }
+  ~Late() {
+    quiet_at = looks + 1;
+    agent.reset();
+  }
+
+  Script script;
+  std::atomic<int> looks{0};  // while it drains
+  std::atomic<int> quiet_at{0};
+  backend::Registry registry;
+  std::unique_ptr<Agent> agent;
+  memory::SharedRegion region;
+  memory::Registration pool;
+  Transfer transfer;
+};
+
+TEST(LettingGoTest, letting_go_of_memory_sleeps_until_it_is_quiet) {
+  sys::SystemClock clock;
+  Late late(clock, std::chrono::minutes(10));
+  late.quiet_at = 3;
+  EXPECT_TRUE(late.pool.release().ok());
+  EXPECT_EQ(late.transfer.outcome(), Outcome::cancelled);
+  EXPECT_EQ(late.looks, 3);
+}
+
+TEST(LettingGoTest, letting_go_of_memory_burns_no_time_when_it_never_gets_quiet) {
+  sys::SystemClock clock;
+  Late late(clock, std::chrono::milliseconds(100));
+  const Status refused = late.pool.release();
+  EXPECT_EQ(refused.code(), Code::not_ready) << refused.to_string();
+  EXPECT_LT(late.looks, 50) << "it sleeps between looks";
+  EXPECT_EQ(late.transfer.state(), TransferState::draining);
+}
+
+TEST(LettingGoTest, letting_go_of_memory_ends_though_the_clock_stands_still) {
+  ManualClock clock;
+  Late late(clock, std::chrono::milliseconds(100));
+  EXPECT_EQ(late.pool.release().code(), Code::not_ready);
+}
+
+// The other thread leads, and buries who was forgotten, which needs the lock that releasing holds.
+TEST(LettingGoTest, memory_is_let_go_of_while_another_thread_makes_progress) {
+  sys::SystemClock clock;
+  Late late(clock, std::chrono::minutes(10));
+  std::atomic<bool> over{false};
+  auto other = run::Worker::start("agent-test", [&](const run::StopToken&) {
+    while (!over) {
+      late.agent->progress();
+      (void)late.agent->wait_notifications(std::chrono::milliseconds(1));
+    }
+  });
+  ASSERT_TRUE(other.ok());
+  late.quiet_at = 5;
+  EXPECT_TRUE(late.pool.release().ok());
+  over = true;
+}
+
+// For ThreadSanitizer, and AddressSanitizer: memory goes while transfers on it are made and posted.
+TEST(LettingGoTest, memory_may_go_while_transfers_on_it_are_made) {
+  Pair p;
+  std::atomic<bool> over{false};
+  auto gone = run::Worker::start("agent-test", [&](const run::StopToken&) {
+    for (int round = 0; round < 100; ++round) {
+      EXPECT_TRUE(p.left_pool.release().ok());
+      p.left_pool = *p.left->register_region(p.left_memory);
+      EXPECT_TRUE(p.right_pool.release().ok());
+      EXPECT_TRUE(p.left->load_card(*p.right->card()).ok());
+      p.right_pool = *p.right->register_region(p.right_memory);
+      EXPECT_TRUE(p.left->load_card(*p.right->card()).ok());
+    }
+    over = true;
+  });
+  ASSERT_TRUE(gone.ok());
+  while (!over) {
+    const auto mine = p.left->prepare(Pair::blocks(p.left_memory, 0, 8));
+    const auto theirs = p.left->prepare_remote("right", Pair::blocks(p.right_memory, 0, 8));
+    if (!mine.ok() || !theirs.ok()) continue;
+    for (int round = 0; round < 4; ++round) {
+      auto pull = p.left->make_transfer(TransferOp::read, *mine, *theirs);
+      if (!pull.ok()) {
+        EXPECT_TRUE(pull.code() == Code::not_found) << pull.status().to_string();
+        break;
+      }
+      const Status posted = pull->post();
+      if (posted.ok()) {
+        EXPECT_NE(pull->wait(), Outcome::none);
+      } else {
+        EXPECT_EQ(posted.code(), Code::not_found) << posted.to_string();
+      }
+    }
+  }
+}
+
+TEST(LettingGoTest, is_used_from_many_threads_at_once) {
+  Pair p;
+  fill(p.right_memory, 5);
+  std::atomic<int> done{0};
+  {
+    std::vector<run::Worker> workers;
+    for (int w = 0; w < 4; ++w) {
+      auto worker = run::Worker::start("agent-test", [&, w](const run::StopToken&) {
+        for (std::uint32_t round = 0; round < 100; ++round) {
+          const std::vector<std::uint32_t> index{static_cast<std::uint32_t>(w) * 200 + round};
+          auto pull = p.left->make_transfer(TransferOp::read, p.mine(0, 1024), p.theirs(0, 1024),
+                                            {.local = Selection::of(index),
+                                             .remote = Selection::of(index),
+                                             .notification = Bytes(3)});
+          if (pull.ok() && pull->post().ok() && pull->wait() == Outcome::done) ++done;
+        }
+      });
+      ASSERT_TRUE(worker.ok());
+      workers.push_back(*std::move(worker));
+    }
+    std::size_t told = 0;
+    while (told < 400) told += p.right->wait_notifications(std::chrono::seconds(20)).size();
+  }
+  EXPECT_EQ(done.load(), 400);
+}
+
+}  // namespace
+}  // namespace towpath::agent

@@ -1,0 +1,55 @@
+// Peer: another agent, as one card described it, and the ways to reach it.
+//
+// A Peer stands for one incarnation under one loaded identity. A restarted agent is another Peer;
+// the old one stays, lost, until the last transfer and prepared list let go of it. Thread: as each
+// field says.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include <towpath/agent/channel.h>
+#include <towpath/agent/memory_record.h>
+#include <towpath/agent/region_index.h>
+#include <towpath/backend/backend.h>
+#include <towpath/core/identity.h>
+#include <towpath/telemetry/agent_meter.h>
+
+namespace towpath::agent {
+
+/// The way to a peer over one backend. Guarded by the mutex of that backend's slot.
+struct Way {
+  std::unique_ptr<backend::Connection> connection;
+  Status refusal;  ///< why there is no connection, or why it was lost
+  bool lost = false;
+  std::optional<SendWindow> outbox;  ///< on the way that carries notifications to this peer
+};
+
+struct Peer {
+  AgentIdentity identity;                 ///< immutable
+  bool is_self = false;                   ///< immutable
+  telemetry::PeerMeter* meter = nullptr;  ///< immutable once in use; null: nobody counts
+
+  // Guarded by the agent's control mutex.
+  std::uint64_t generation = 0;
+  RegionIndex regions;
+
+  /// Over which notifications travel; kMaxSlots: none carries them. Set once, before or while the
+  /// peer is known to others. Relaxed: the slot itself was published before.
+  std::atomic<std::size_t> notification_slot{kMaxSlots};
+
+  /// Ways that were opened. Only grows, and not any more once the peer is in use.
+  std::atomic<SlotMask> reachable{0};
+  std::array<Way, kMaxSlots> ways;
+
+  /// Some way was lost, and will not come back: never that to oneself. Set under a slot's mutex;
+  /// release pairs with the acquire of readers, who then find the reason in `ways`.
+  std::atomic<bool> lost{false};
+};
+
+using PeerPtr = std::shared_ptr<Peer>;
+
+}  // namespace towpath::agent

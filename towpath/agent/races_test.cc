@@ -1,0 +1,133 @@
+// What happens at the worst moment: in the middle of letting go of memory, or of the agent. A clock
+// and a backend that call back make the moment certain.
+#include <functional>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include <towpath/agent/agent.h>
+#include <towpath/agent/testing/scripted_backend.h>
+#include <towpath/memory/system_region.h>
+#include <towpath/sys/clock.h>
+
+namespace towpath::agent {
+namespace {
+
+/// Counts the looks at it; the next one calls `at_next_look` first.
+class HookClock final : public Clock {
+ public:
+  Instant now() const noexcept override {
+    ++looks;
+    if (const auto hook = std::exchange(at_next_look, nullptr)) hook();
+    return real_.now();
+  }
+  Duration since_epoch() const noexcept override { return real_.since_epoch(); }
+
+  mutable int looks = 0;
+  mutable std::function<void()> at_next_look;
+
+ private:
+  sys::SystemClock real_;
+};
+
+DescriptorList whole(const memory::SharedRegion& region) {
+  DescriptorList list(MemoryKind::system);
+  EXPECT_TRUE(list.add(Descriptor{region->descriptor().address, 4096, 0}).ok());
+  return list;
+}
+
+/// Two agents; memory is registered with "eager", whose transfers are done at once, or with "late".
+struct Races {
+  Races() {
+    late.can.quiet = backend::Quiet::bounded;
+    late.is_eager = false;
+    EXPECT_TRUE(registry.add(scripted_type("eager", eager)).ok());
+    EXPECT_TRUE(registry.add(scripted_type("late", late)).ok());
+    near = make("near");
+    far = make("far");
+    own_pool = *near->register_region(own);
+  }
+  std::unique_ptr<Agent> make(const std::string& name) {
+    auto agent = *Agent::create({.name = name, .registry = &registry, .clock = &clock});
+    EXPECT_TRUE(agent->add_backend("eager").ok());
+    EXPECT_TRUE(agent->add_backend("late").ok());
+    return agent;
+  }
+  Transfer make_transfer(const memory::SharedRegion& to) {
+    auto made = near->create_transfer(TransferOp::write, whole(own), "far", whole(to));
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    return *std::move(made);
+  }
+
+  HookClock clock;
+  Script eager, late;
+  backend::Registry registry;
+  memory::SharedRegion own = *memory::SystemRegion::allocate(4096);
+  std::unique_ptr<Agent> near, far;
+  memory::Registration own_pool;
+};
+
+// A newer card takes two regions away. While the first of them gets quiet, a transfer on the other
+// is posted: whether that one's memory has gone already, or goes next, it must be refused.
+void post_while_a_card_takes_memory_away(bool moving_one_goes_first) {
+  Races r;
+  memory::SharedRegion low = *memory::SystemRegion::allocate(4096);
+  memory::SharedRegion high = *memory::SystemRegion::allocate(4096);
+  if (low->descriptor().address > high->descriptor().address) std::swap(low, high);
+  const auto& moving = moving_one_goes_first ? low : high;
+  const auto& resting = moving_one_goes_first ? high : low;
+  auto moving_pool = *r.far->register_region(moving, {.backends = {"late"}});
+  auto resting_pool = *r.far->register_region(resting, {.backends = {"eager"}});
+  ASSERT_TRUE(r.near->load_card(*r.far->card()).ok());
+  Transfer rests = r.make_transfer(resting);
+  Transfer moves = r.make_transfer(moving);
+  ASSERT_TRUE(rests.post().ok());
+  ASSERT_EQ(rests.outcome(), Outcome::done);
+  ASSERT_TRUE(moves.post().ok());
+  ASSERT_TRUE(moving_pool.release().ok());
+  ASSERT_TRUE(resting_pool.release().ok());
+  Code posted = Code::ok;
+  r.late.on_progress = [&] {
+    if (r.late.active.empty()) return;
+    posted = rests.post().code();
+    r.late.active.front()->complete(error(Code::cancelled, "quiet now"));
+  };
+  ASSERT_TRUE(r.near->load_card(*r.far->card()).ok());
+  EXPECT_EQ(moves.outcome(), Outcome::failed);
+  EXPECT_EQ(posted, Code::not_found);
+}
+
+TEST(RacesTest, no_post_on_memory_that_a_card_has_just_taken_away) {
+  post_while_a_card_takes_memory_away(false);
+}
+
+TEST(RacesTest, no_post_on_memory_that_a_card_is_about_to_take_away) {
+  post_while_a_card_takes_memory_away(true);
+}
+
+TEST(RacesTest, no_post_when_the_agent_ends_meanwhile) {
+  Races r;
+  const auto region = *memory::SystemRegion::allocate(4096);
+  const auto pool = *r.far->register_region(region, {.backends = {"eager"}});
+  ASSERT_TRUE(r.near->load_card(*r.far->card()).ok());
+  Transfer transfer = r.make_transfer(region);
+  r.clock.at_next_look = [&] { r.near.reset(); };
+  EXPECT_EQ(transfer.post().code(), Code::not_ready);
+  EXPECT_EQ(transfer.state(), TransferState::prepared);
+}
+
+TEST(RacesTest, no_look_at_the_clock_by_a_handle_that_outlives_its_agent) {
+  Races r;
+  const auto region = *memory::SystemRegion::allocate(4096);
+  const auto pool = *r.far->register_region(region, {.backends = {"eager"}});
+  ASSERT_TRUE(r.near->load_card(*r.far->card()).ok());
+  Transfer transfer = r.make_transfer(region);
+  r.near.reset();
+  const int looks = r.clock.looks;
+  EXPECT_EQ(transfer.wait(std::chrono::milliseconds(1)), Outcome::none);
+  EXPECT_EQ(transfer.post().code(), Code::not_ready);
+  EXPECT_EQ(r.clock.looks, looks);
+}
+
+}  // namespace
+}  // namespace towpath::agent

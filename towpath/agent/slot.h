@@ -1,0 +1,158 @@
+// Slot: one backend of an agent, its lock, and the transfers that are active on it.
+//
+// All calls on the backend are made under `mutex`. What the backend tells during a call is noted,
+// and what follows from it (cancelling, tearing down, sending notifications) is done by settle()
+// when the call has returned, because a backend must not be called from inside its own event.
+// Thread: any, under `mutex`, unless noted.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <towpath/agent/channel.h>
+#include <towpath/agent/peer.h>
+#include <towpath/agent/receive_windows.h>
+#include <towpath/agent/transfer_core.h>
+#include <towpath/backend/backend.h>
+#include <towpath/run/mutex.h>
+#include <towpath/telemetry/log.h>
+
+namespace towpath::agent {
+
+/// What becomes of the room that a transfer kept for its notification over another slot.
+struct DeferredNotification {
+  PeerPtr peer;
+  std::size_t reserved_bytes = 0;
+  std::optional<Bytes> message;  ///< none: it did not end as done, and the room is given back
+};
+
+/// Where slots deliver what their agent's user must learn. Called under a slot's mutex.
+class SlotOwner {
+ public:
+  virtual ~SlotOwner() = default;
+  /// False: the inbox is full.
+  virtual bool deliver(const AgentIdentity& from, ConstByteSpan message) = 0;
+  /// A transfer ended. Waiters must be woken, after the mutex was released.
+  virtual void note_ended() = 0;
+  /// Counts what happens; null: nobody does.
+  virtual telemetry::AgentMeter* meter() const noexcept { return nullptr; }
+  /// A transfer or a repetition is due at `at`.
+  virtual void note_deadline(Instant at) = 0;
+  /// A transfer on this slot ended, and its notification travels over another one: `slot`.
+  virtual void defer_notification(std::size_t slot, DeferredNotification deferred) = 0;
+};
+
+/// Senders that are no known peers and whose message numbers are remembered.
+inline constexpr std::size_t kMaxStrangers = 4096;
+
+class Slot final : public backend::Events {
+ public:
+  Slot(std::string slot_name, std::size_t slot_index, SlotOwner& owner, const Clock& clock,
+       telemetry::Log log, Duration repeat_after)
+      : name(std::move(slot_name)),
+        index(slot_index),
+        owner_(owner),
+        clock_(clock),
+        log_(std::move(log)),
+        repeat_after_(repeat_after),
+        received_(kMaxStrangers) {}
+
+  const std::string name;
+  const std::size_t index;
+  run::Mutex mutex;
+  std::unique_ptr<backend::Backend> backend;  // set once, before the slot is used
+
+  // ---- transfers ----
+  void post(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
+  /// Fixes the outcome if it is open, and asks the backend to stop.
+  void stop(TransferCore& transfer, Outcome outcome, Status why) TOWPATH_REQUIRES(mutex);
+  /// Stops all active transfers that `matches`, and settles. Returns those that are active still.
+  std::vector<std::shared_ptr<TransferCore>> stop_all(
+      const std::function<bool(const TransferCore&)>& matches, Outcome outcome, const Status& why)
+      TOWPATH_REQUIRES(mutex);
+  bool any_active(const std::function<bool(const TransferCore&)>& matches) const
+      TOWPATH_REQUIRES(mutex);
+
+  // ---- peers ----
+  void open_way(const PeerPtr& peer, ConstByteSpan info) TOWPATH_REQUIRES(mutex);
+  void close_way(Peer& peer) TOWPATH_REQUIRES(mutex);
+  /// Whether the peer is still there over this slot. The way to oneself, once lost, is made anew
+  /// here, as no card could. Errors: peer_lost.
+  Status check_way(Peer& peer) TOWPATH_REQUIRES(mutex);
+
+  // ---- notifications ----
+  /// Errors: peer_lost, invalid_argument (too long), exhausted (queue full).
+  Status enqueue(Peer& peer, ConstByteSpan message) TOWPATH_REQUIRES(mutex);
+  /// Keeps room for a notification that is sent when a transfer is done. Errors: as above.
+  Status reserve(Peer& peer, std::size_t message_bytes) TOWPATH_REQUIRES(mutex);
+  /// Ends a reserve(): sends the message, or gives the room back when there is none.
+  void settle_reserved(Peer& peer, std::size_t reserved_bytes, const std::optional<Bytes>& message)
+      TOWPATH_REQUIRES(mutex);
+  /// The same, later, in the order of these calls. Thread: any; not under `mutex`, so that it may
+  /// be called under another slot's. Bounded: each was reserved.
+  void defer(DeferredNotification deferred);
+  /// Acquire pairs with the release in defer().
+  bool has_deferred() const noexcept { return any_deferred_.load(std::memory_order_acquire); }
+
+  // ---- progress ----
+  bool progress() TOWPATH_REQUIRES(mutex);
+  /// Tells the owner again when something is due.
+  void renew_deadline() TOWPATH_REQUIRES(mutex);
+  /// Does what the backend's events ask for. Called after every call on the backend.
+  void settle() TOWPATH_REQUIRES(mutex);
+
+  // backend::Events, called by the backend under `mutex`.
+  void on_complete(backend::Operation& operation, const backend::Completion& completion) override
+      TOWPATH_REQUIRES(mutex);
+  bool on_notification(const AgentIdentity& from, ConstByteSpan message) override
+      TOWPATH_REQUIRES(mutex);
+  void on_peer_lost(backend::Connection& connection, const Status& why) override
+      TOWPATH_REQUIRES(mutex);
+
+ private:
+  void link(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
+  void unlink(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
+  void end(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
+  void notify_of(TransferCore& transfer, bool is_done) TOWPATH_REQUIRES(mutex);
+  void take_deferred() TOWPATH_REQUIRES(mutex);
+  using Direction = telemetry::PeerMeter::Direction;
+  static void note_message(const Peer& peer, Direction direction, std::size_t bytes);
+  Status check_message(Peer& peer, std::size_t message_bytes) TOWPATH_REQUIRES(mutex);
+  void reopen_own(Peer& self) TOWPATH_REQUIRES(mutex);
+  void note_failures(TransferCore& transfer, const backend::Completion& completion)
+      TOWPATH_REQUIRES(mutex);
+  void expire(Instant now) TOWPATH_REQUIRES(mutex);
+  void drain() TOWPATH_REQUIRES(mutex);
+  void flush(Peer& peer, Instant now) TOWPATH_REQUIRES(mutex);
+  void flush_outboxes(Instant now) TOWPATH_REQUIRES(mutex);
+  void acknowledge() TOWPATH_REQUIRES(mutex);
+  bool receive(const AgentIdentity& from, const Envelope& envelope) TOWPATH_REQUIRES(mutex);
+  PeerPtr peer_of(const AgentIdentity& identity) const TOWPATH_REQUIRES(mutex);
+
+  SlotOwner& owner_;
+  const Clock& clock_;
+  const telemetry::Log log_;
+  const Duration repeat_after_;
+
+  run::Mutex deferred_mutex_;  // a leaf
+  std::vector<DeferredNotification> deferred_ TOWPATH_GUARDED_BY(deferred_mutex_);
+  std::atomic<bool> any_deferred_{false};
+
+  TransferCore* active_ = nullptr;
+  Instant next_deadline_ = Instant::never();
+  std::vector<std::shared_ptr<TransferCore>> to_cancel_;
+  std::vector<PeerPtr> lost_;  // since the last settle()
+  std::map<AgentIdentity, std::weak_ptr<Peer>> peers_;
+  ReceiveWindows received_;
+  std::vector<AgentIdentity> to_acknowledge_;
+  bool outboxes_waiting_ = false;
+  Instant next_repeat_ = Instant::never();  // of what waits for an acknowledgement
+  std::uint32_t streams_ = 0;               // of notifications, that were begun
+};
+
+}  // namespace towpath::agent

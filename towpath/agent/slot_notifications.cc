@@ -1,0 +1,180 @@
+// Slot: notifications, from the queue of a peer to the inbox of the other agent.
+#include <algorithm>
+
+#include <towpath/agent/slot.h>
+#include <towpath/core/text.h>
+
+namespace towpath::agent {
+
+// Sends what room was kept for, or gives the room back. A copy: the transfer may be posted again.
+void Slot::notify_of(TransferCore& transfer, bool is_done) {
+  const PeerPtr& peer = transfer.remote->peer;
+  const std::size_t reserved_bytes = transfer.notification->size();
+  const std::optional<Bytes> message = is_done ? transfer.notification : std::nullopt;
+  const std::size_t notifier = peer->notification_slot.load(std::memory_order_relaxed);
+  if (notifier != index) {
+    owner_.defer_notification(notifier, {peer, reserved_bytes, message});
+    return;
+  }
+  take_deferred();
+  settle_reserved(*peer, reserved_bytes, message);
+}
+
+Status Slot::check_message(Peer& peer, std::size_t message_bytes) {
+  TOWPATH_TRY(check_way(peer));
+  if (!peer.ways[index].outbox)
+    return error(Code::peer_lost, cat("the way to ", to_string(peer.identity), " was closed"));
+  const std::uint64_t limit = backend->capabilities().max_notification_bytes;
+  if (message_bytes + kEnvelopeBytes > limit) {
+    return error(Code::invalid_argument,
+                 cat("a notification of ", message_bytes, " bytes; ", name, " carries up to ",
+                     limit - kEnvelopeBytes),
+                 "send a short message and put the rest into memory");
+  }
+  return {};
+}
+
+Status Slot::enqueue(Peer& peer, ConstByteSpan message) {
+  take_deferred();  // they were first
+  Status taken = check_message(peer, message.size());
+  if (taken.ok()) taken = peer.ways[index].outbox->push(message);
+  note_message(peer, taken.ok() ? Direction::sent : Direction::refused, message.size());
+  if (taken.ok()) outboxes_waiting_ = true;
+  return taken;
+}
+
+void Slot::note_message(const Peer& peer, Direction direction, std::size_t bytes) {
+  if (peer.meter != nullptr) peer.meter->notified(direction, bytes);
+}
+
+Status Slot::reserve(Peer& peer, std::size_t message_bytes) {
+  TOWPATH_TRY(check_message(peer, message_bytes));
+  return peer.ways[index].outbox->reserve(message_bytes);
+}
+
+void Slot::settle_reserved(Peer& peer, std::size_t reserved_bytes,
+                           const std::optional<Bytes>& message) {
+  Way& way = peer.ways[index];
+  if (!way.outbox) {  // lost since, and the room with it
+    if (message) {
+      log_.warning("notification of a transfer not sent",
+                   {{"peer", to_string(peer.identity)}, {"why", way.refusal.to_string()}});
+    }
+  } else if (message) {
+    way.outbox->push_reserved(*message);
+    note_message(peer, Direction::sent, message->size());
+    outboxes_waiting_ = true;
+  } else {
+    way.outbox->release(reserved_bytes);
+  }
+}
+
+void Slot::defer(DeferredNotification deferred) {
+  run::MutexLock lock(deferred_mutex_);
+  deferred_.push_back(std::move(deferred));
+  any_deferred_.store(true, std::memory_order_release);  // pairs with has_deferred()
+}
+
+void Slot::take_deferred() {
+  if (!has_deferred()) return;
+  std::vector<DeferredNotification> taken;
+  {
+    run::MutexLock lock(deferred_mutex_);
+    taken.swap(deferred_);
+    any_deferred_.store(false, std::memory_order_relaxed);  // under the mutex of defer()
+  }
+  for (const DeferredNotification& one : taken)
+    settle_reserved(*one.peer, one.reserved_bytes, one.message);
+}
+
+void Slot::flush_outboxes(Instant now) {
+  outboxes_waiting_ = false;
+  next_repeat_ = Instant::never();
+  for (auto entry = peers_.begin(); entry != peers_.end();) {
+    const PeerPtr peer = entry->second.lock();
+    entry = peer ? std::next(entry) : peers_.erase(entry);
+    if (!peer || !peer->ways[index].outbox) continue;
+    if (peer->ways[index].outbox->empty()) continue;
+    if (check_way(*peer).ok()) {
+      flush(*peer, now);
+    } else if (peer->is_self) {
+      outboxes_waiting_ = true;  // until the way is made anew
+    }
+  }
+}
+
+void Slot::flush(Peer& peer, Instant now) {
+  Way& way = peer.ways[index];
+  way.outbox->repeat_overdue(now, repeat_after_);
+  while (const Bytes* message = way.outbox->next()) {
+    const Status sent = backend->notify(*way.connection, *message);
+    if (way.lost) return;  // on_peer_lost told of it inside notify()
+    if (!sent.ok()) {
+      // Full: the next progress() tries again. Lost: on_peer_lost tells, now or soon.
+      if (sent.code() == Code::exhausted) outboxes_waiting_ = true;
+      break;
+    }
+    way.outbox->sent(now);
+  }
+  if (const Instant repeat = way.outbox->next_repeat(repeat_after_); repeat != Instant::never()) {
+    outboxes_waiting_ = true;
+    next_repeat_ = std::min(next_repeat_, repeat);
+    owner_.note_deadline(repeat);
+  }
+}
+
+bool Slot::on_notification(const AgentIdentity& from, ConstByteSpan message) {
+  const auto envelope = decode_envelope(message);
+  if (!envelope.ok()) {
+    log_.warning("notification dropped",
+                 {{"from", to_string(from)}, {"why", std::string(envelope.status().message())}});
+    return true;
+  }
+  return receive(from, *envelope);
+}
+
+bool Slot::receive(const AgentIdentity& from, const Envelope& envelope) {
+  if (envelope.kind == Envelope::Kind::acknowledgement) {
+    const PeerPtr peer = peer_of(from);
+    if (peer && peer->ways[index].outbox) peer->ways[index].outbox->acknowledged(envelope);
+    return true;
+  }
+  const bool lossy = backend->capabilities().notifications == backend::Notifications::lossy;
+  ReceiveWindow& window = received_.of(from);
+  ReceiveWindow::Verdict verdict = window.judge(envelope);
+  if (verdict == ReceiveWindow::Verdict::too_early && !lossy) {
+    log_.error("notifications were lost on a reliable backend",
+               {{"from", to_string(from)},
+                {"backend", name},
+                {"lost", cat(envelope.number - window.last() - 1)}});
+    window.skip_to(envelope.number);
+    verdict = ReceiveWindow::Verdict::deliver;
+  }
+  if (verdict == ReceiveWindow::Verdict::deliver) {
+    if (!owner_.deliver(from, envelope.payload)) return false;
+    if (telemetry::AgentMeter* meter = owner_.meter())
+      meter->peer(from.name).notified(Direction::received, envelope.payload.size());
+    window.delivered();
+  }
+  if (lossy) to_acknowledge_.push_back(from);
+  return true;
+}
+
+void Slot::acknowledge() {
+  std::vector<AgentIdentity> senders;
+  senders.swap(to_acknowledge_);
+  std::ranges::sort(senders);
+  const auto repeated = std::ranges::unique(senders);
+  senders.erase(repeated.begin(), repeated.end());
+  for (const AgentIdentity& sender : senders) {
+    const PeerPtr peer = peer_of(sender);
+    if (!peer || peer->ways[index].lost || !peer->ways[index].connection) continue;
+    // Lost acknowledgements are made up for by the next one: the sender repeats.
+    const ReceiveWindow& window = received_.of(sender);
+    (void)backend->notify(
+        *peer->ways[index].connection,
+        encode({Envelope::Kind::acknowledgement, window.stream(), window.last(), {}}));
+  }
+}
+
+}  // namespace towpath::agent

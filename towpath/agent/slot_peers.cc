@@ -1,0 +1,94 @@
+// Slot: the ways to peers over one backend, from connecting to their loss.
+#include <towpath/agent/slot.h>
+#include <towpath/core/text.h>
+
+namespace towpath::agent {
+
+void Slot::open_way(const PeerPtr& peer, ConstByteSpan info) {
+  Way& way = peer->ways[index];
+  auto connection = backend->connect(peer->identity, info);
+  if (connection.ok()) {
+    way.connection = *std::move(connection);
+    peers_[peer->identity] = peer;
+    received_.keep(peer->identity);
+    const bool lossy = backend->capabilities().notifications == backend::Notifications::lossy;
+    way.outbox.emplace(SendWindow::Mode{.lossy = lossy, .stream = ++streams_},
+                       SendWindow::Limits{});
+  } else {
+    way.refusal = connection.status();
+  }
+  settle();
+}
+
+void Slot::close_way(Peer& peer) {
+  // The same incarnation may have been met again meanwhile, as another Peer.
+  if (peer_of(peer.identity).get() == &peer) {
+    peers_.erase(peer.identity);
+    received_.forget(peer.identity);
+  }
+  peer.ways[index].outbox.reset();
+  peer.ways[index].connection.reset();
+}
+
+Status Slot::check_way(Peer& peer) {
+  Way& way = peer.ways[index];
+  if (way.lost && peer.is_self) reopen_own(peer);
+  if (!way.lost) return {};
+  return error(Code::peer_lost, cat(to_string(peer.identity), " is lost"),
+               peer.is_self ? "wait until its transfers to itself have ended"
+                            : "load its new card when it is back")
+      .because(way.refusal);
+}
+
+void Slot::reopen_own(Peer& self) {
+  const auto uses_it = [](const TransferCore& transfer) { return transfer.peer().is_self; };
+  if (any_active(uses_it)) return;  // over the old connection
+  auto connection = backend->connect(self.identity, backend->connection_info());
+  Way& way = self.ways[index];
+  if (!connection.ok()) {
+    way.refusal = connection.status();
+    return;
+  }
+  way.connection = *std::move(connection);
+  way.refusal = {};
+  way.lost = false;
+}
+
+PeerPtr Slot::peer_of(const AgentIdentity& identity) const {
+  const auto found = peers_.find(identity);
+  return found == peers_.end() ? nullptr : found->second.lock();
+}
+
+void Slot::on_peer_lost(backend::Connection& connection, const Status& why) {
+  for (const auto& [identity, known] : peers_) {
+    const PeerPtr peer = known.lock();
+    if (!peer || peer->ways[index].connection.get() != &connection) continue;
+    Way& way = peer->ways[index];
+    if (way.lost) return;
+    way.lost = true;
+    way.refusal = why;
+    if (peer->is_self) {
+      outboxes_waiting_ = true;  // settle() makes the way anew when something waits
+    } else {
+      lost_.push_back(peer);  // its outbox may be in use by the caller: settle() lets go of it
+      peer->lost.store(true, std::memory_order_release);
+    }
+    log_.warning("peer lost",
+                 {{"peer", to_string(identity)}, {"backend", name}, {"why", why.to_string()}});
+    for (TransferCore* transfer = active_; transfer != nullptr; transfer = transfer->next) {
+      if (&transfer->peer() == peer.get()) {
+        stop(*transfer, Outcome::peer_lost,
+             error(Code::peer_lost,
+                   cat(to_string(identity), " was lost during a transfer over ", name),
+                   "load its new card when it is back")
+                 .because(why));
+      }
+    }
+    if (telemetry::AgentMeter* meter = owner_.meter())
+      meter->peer_lost(identity.name, identity.incarnation, why.code());
+    owner_.note_ended();  // those who wait for this peer look again
+    return;
+  }
+}
+
+}  // namespace towpath::agent

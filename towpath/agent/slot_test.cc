@@ -1,0 +1,151 @@
+// Slot alone, under an owner that writes down what it is told.
+#include <memory>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/agent/slot.h>
+#include <towpath/agent/testing/scripted_backend.h>
+
+namespace towpath::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr Duration kRepeatAfter = std::chrono::milliseconds(20);
+
+struct Owner final : SlotOwner {
+  bool deliver(const AgentIdentity&, ConstByteSpan message) override {
+    delivered.emplace_back(as_text(message));
+    return true;
+  }
+  void note_ended() override {}
+  void note_deadline(Instant at) override { deadlines.push_back(at); }
+  void defer_notification(std::size_t, DeferredNotification) override {}
+
+  std::vector<Instant> deadlines;
+  std::vector<std::string> delivered;
+};
+
+struct LossySlot {
+  LossySlot() {
+    script.can.notifications = backend::Notifications::lossy;
+    slot.backend = std::make_unique<ScriptedBackend>(script, slot);
+  }
+  PeerPtr meet(const std::string& name) {
+    auto peer = std::make_shared<Peer>();
+    peer->identity = {name, 1};
+    run::MutexLock lock(slot.mutex);
+    slot.open_way(peer, Bytes(1));
+    return peer;
+  }
+  void say(const PeerPtr& peer) {
+    run::MutexLock lock(slot.mutex);
+    EXPECT_TRUE(slot.enqueue(*peer, as_bytes("word")).ok());
+    slot.settle();
+  }
+  void hear(const PeerPtr& peer, const Envelope& envelope) {
+    run::MutexLock lock(slot.mutex);
+    EXPECT_TRUE(slot.on_notification(peer->identity, encode(envelope)));
+    slot.settle();
+  }
+  void progress() {
+    run::MutexLock lock(slot.mutex);
+    slot.progress();
+  }
+  std::vector<Instant> renewed() {
+    owner.deadlines.clear();
+    run::MutexLock lock(slot.mutex);
+    slot.renew_deadline();
+    return owner.deadlines;
+  }
+
+  ManualClock clock;
+  Owner owner;
+  Script script;
+  Slot slot{"scripted", 0, owner, clock, {}, kRepeatAfter};
+};
+
+TEST(SlotTest, tells_again_when_a_repetition_is_due_until_it_is_acknowledged) {
+  LossySlot s;
+  const PeerPtr early = s.meet("early");
+  const PeerPtr late = s.meet("late");
+  s.say(early);
+  const Instant first = s.clock.now() + kRepeatAfter;
+  EXPECT_THAT(s.owner.deadlines, testing::Contains(first));
+  EXPECT_THAT(s.renewed(), ElementsAre(first)) << "the timer may have fired for something else";
+  s.clock.advance(kRepeatAfter / 2);
+  s.say(late);
+  EXPECT_THAT(s.renewed(), ElementsAre(first)) << "the earlier of the two";
+  s.hear(early, {Envelope::Kind::acknowledgement, 1, 1, {}});
+  EXPECT_THAT(s.renewed(), ElementsAre(s.clock.now() + kRepeatAfter));
+  s.hear(late, {Envelope::Kind::acknowledgement, 2, 1, {}});
+  EXPECT_THAT(s.renewed(), IsEmpty());
+  EXPECT_EQ(s.script.notified.size(), 2U);
+}
+
+TEST(SlotTest, repeats_what_is_not_acknowledged_in_time) {
+  LossySlot s;
+  const PeerPtr peer = s.meet("peer");
+  s.say(peer);
+  s.progress();
+  EXPECT_EQ(s.script.notified.size(), 1U);
+  s.clock.advance(kRepeatAfter);
+  s.progress();
+  ASSERT_EQ(s.script.notified.size(), 2U);
+  EXPECT_EQ(s.script.notified[0], s.script.notified[1]);
+}
+
+TEST(SlotTest, acknowledges_each_message_also_one_that_was_seen_before) {
+  LossySlot s;
+  const PeerPtr peer = s.meet("peer");
+  for (int copy = 0; copy < 2; ++copy) {
+    s.hear(peer, {Envelope::Kind::message, 7, 1, as_bytes("word")});
+    ASSERT_EQ(s.script.notified.size(), static_cast<std::size_t>(copy + 1));
+    const auto answer = decode_envelope(s.script.notified.back());
+    EXPECT_EQ(answer->kind, Envelope::Kind::acknowledgement);
+    EXPECT_EQ(answer->stream, 7U);
+    EXPECT_EQ(answer->number, 1U);
+  }
+  EXPECT_THAT(s.owner.delivered, ElementsAre("word"));
+}
+
+// A backend may tell what it received from inside any call.
+TEST(SlotTest, hears_a_message_while_it_acknowledges_another) {
+  LossySlot s;
+  const PeerPtr one = s.meet("one");
+  const PeerPtr other = s.meet("other");
+  bool told = false;
+  s.script.on_notify = [&](ScriptedConnection& connection, ConstByteSpan) -> Status {
+    if (std::exchange(told, true)) return {};
+    for (std::uint64_t i = 1; i <= 100; ++i) {
+      connection.events.on_notification(
+          other->identity, encode({Envelope::Kind::message, 1, i, as_bytes("from inside")}));
+    }
+    return {};
+  };
+  s.hear(one, {Envelope::Kind::message, 1, 1, as_bytes("word")});
+  s.progress();
+  EXPECT_EQ(s.owner.delivered.size(), 101U);
+  const auto last = decode_envelope(s.script.notified.back());
+  EXPECT_EQ(last->number, 100U) << "the other is acknowledged too";
+}
+
+TEST(SlotTest, forgets_the_numbers_of_a_peer_with_the_peer_only) {
+  LossySlot s;
+  PeerPtr peer = s.meet("peer");
+  s.hear(peer, {Envelope::Kind::message, 1, 1, as_bytes("word")});
+  for (std::uint64_t i = 0; i < kMaxStrangers + 10; ++i) {
+    auto stranger = std::make_shared<Peer>();
+    stranger->identity = {"stranger", i + 1};
+    s.hear(stranger, {Envelope::Kind::message, 1, 1, as_bytes("hello")});
+  }
+  EXPECT_EQ(s.owner.delivered.size(), kMaxStrangers + 11);
+  s.hear(peer, {Envelope::Kind::message, 1, 1, as_bytes("word")});
+  EXPECT_EQ(s.owner.delivered.size(), kMaxStrangers + 11) << "a late copy";
+}
+
+}  // namespace
+}  // namespace towpath::agent

@@ -1,0 +1,149 @@
+// ScriptedBackend: a backend that does what a test says, so that an agent meets what real ones do
+// once in a year.
+//
+//   Script script;                      // outlives the agents
+//   registry.add(scripted_type("x", script));
+//   script.is_eager = false;            // transfers stay under way until complete()
+//   script.on_notify = [](auto) { return error(Code::exhausted, "full"); };
+//
+// It moves no bytes. Thread: loop, but for what a test changes between calls.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <towpath/backend/registry.h>
+
+namespace towpath::agent {
+
+class ScriptedOperation;
+
+class ScriptedConnection final : public backend::Connection {
+ public:
+  ScriptedConnection(AgentIdentity of, backend::Events& whose)
+      : peer(std::move(of)), events(whose) {}
+  const AgentIdentity peer;
+  backend::Events& events;
+};
+
+/// What a test says and sees. Shared by all backends of its type.
+struct Script {
+  Script() {
+    can.routes = {{.to_self = true, .to_peer = true}};
+    can.max_notification_bytes = 64 * 1024;
+    can.notifications = backend::Notifications::reliable;
+  }
+
+  backend::Capabilities can;
+  bool is_eager = true;  ///< transfers complete in post()
+  std::function<Status(ScriptedConnection&, ConstByteSpan)> on_notify;
+  std::function<void()> on_progress;
+
+  std::vector<Bytes> notified;  ///< what was taken, oldest first
+  std::vector<ScriptedOperation*> active;
+  std::vector<ScriptedConnection*> connected;  ///< ever, oldest first
+  std::size_t memories = 0;                    ///< that stand
+};
+
+class ScriptedMemory final : public backend::Memory {
+ public:
+  explicit ScriptedMemory(Script& script) : script_(script) { ++script_.memories; }
+  ~ScriptedMemory() override { --script_.memories; }
+
+ private:
+  Script& script_;
+};
+
+class ScriptedOperation final : public backend::Operation {
+ public:
+  ScriptedOperation(Script& script, backend::Events& events) : script_(script), events_(events) {}
+
+  void post(const backend::Request& request) override {
+    connection = request.connection;
+    script_.active.push_back(this);
+    if (script_.is_eager) complete({});
+  }
+  void cancel() override {
+    const bool is_active = std::ranges::find(script_.active, this) != script_.active.end();
+    if (is_active && script_.can.quiet == backend::Quiet::immediate)
+      complete(error(Code::cancelled, "cancelled"));
+  }
+  void complete(Status status) {
+    std::erase(script_.active, this);
+    events_.on_complete(*this, {.status = std::move(status), .bytes = 0, .failures = {}});
+  }
+
+  backend::Connection* connection = nullptr;
+
+ private:
+  Script& script_;
+  backend::Events& events_;
+};
+
+class ScriptedBackend final : public backend::Backend {
+ public:
+  ScriptedBackend(Script& script, backend::Events& events) : script_(script), events_(events) {}
+
+  const backend::Capabilities& capabilities() const override { return script_.can; }
+  Result<std::unique_ptr<backend::Memory>> register_memory(const RegionDescriptor&) override {
+    return std::make_unique<ScriptedMemory>(script_);
+  }
+  Bytes connection_info() const override { return Bytes(1); }
+  Result<std::unique_ptr<backend::Connection>> connect(const AgentIdentity& peer,
+                                                       ConstByteSpan) override {
+    auto connection = std::make_unique<ScriptedConnection>(peer, events_);
+    script_.connected.push_back(connection.get());
+    return connection;
+  }
+  Result<std::unique_ptr<backend::Memory>> import_memory(backend::Connection&,
+                                                         const RegionDescriptor&,
+                                                         ConstByteSpan) override {
+    return std::make_unique<ScriptedMemory>(script_);
+  }
+  std::unique_ptr<backend::Operation> make_operation() override {
+    return std::make_unique<ScriptedOperation>(script_, events_);
+  }
+  Status notify(backend::Connection& connection, ConstByteSpan message) override {
+    if (script_.on_notify)
+      TOWPATH_TRY(script_.on_notify(static_cast<ScriptedConnection&>(connection), message));
+    script_.notified.emplace_back(message.begin(), message.end());
+    return {};
+  }
+  void teardown(backend::Connection& connection) override {
+    const std::vector<ScriptedOperation*> all = script_.active;
+    for (ScriptedOperation* operation : all) {
+      if (operation->connection == &connection)
+        operation->complete(error(Code::peer_lost, "torn down"));
+    }
+  }
+  bool progress() override {
+    if (script_.on_progress) script_.on_progress();
+    return false;
+  }
+  std::string describe_path(const backend::Memory&, const backend::Memory&) const override {
+    return "nowhere";
+  }
+
+ private:
+  Script& script_;
+  backend::Events& events_;
+};
+
+inline backend::BackendType scripted_type(std::string name, Script& script) {
+  backend::BackendType type;
+  type.name = std::move(name);
+  type.kinds = {MemoryKind::system};
+  type.probe = [](const backend::Params&) { return std::vector<Finding>(); };
+  type.open =
+      [&script](
+          const backend::BackendContext& context) -> Result<std::unique_ptr<backend::Backend>> {
+    return std::make_unique<ScriptedBackend>(script, *context.events);
+  };
+  return type;
+}
+
+}  // namespace towpath::agent
