@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include <towpath/backend/conformance/test_memory.h>
+#include <towpath/memory/shared_region.h>
+#include <towpath/memory/system_region.h>
+#include <towpath/sys/mapping.h>
+#include <towpath/sys/system_file.h>
+
+namespace towpath::backend::conformance {
+
+Bytes pattern(std::uint64_t seed, std::uint64_t size_bytes) {
+  Bytes bytes(size_bytes);
+  std::uint64_t state = seed * 2 + 1;
+  for (std::uint64_t at = 0; at < size_bytes; at += sizeof state) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    const std::uint64_t mixed = state ^ (state >> 29U);
+    std::memcpy(bytes.data() + at, &mixed, std::min<std::uint64_t>(sizeof mixed, size_bytes - at));
+  }
+  return bytes;
+}
+
+Result<TestMemory> TestMemory::make(Store store, std::uint64_t size_bytes) {
+  TestMemory made;
+  switch (store) {
+    case Store::system: {
+      TOWPATH_TRY(made.region_, memory::SystemRegion::allocate(size_bytes));
+      break;
+    }
+    case Store::shared: {
+      TOWPATH_TRY(made.region_, memory::SharedMemoryRegion::create(
+                                    {.name = "conformance", .size_bytes = size_bytes}));
+      break;
+    }
+    case Store::disk: {
+      auto files = std::make_shared<sys::SystemFileSystem>();
+      TOWPATH_TRY(auto region, memory::DiskRegion::open({.path = testing::TempDir() + "/",
+                                                         .size_bytes = size_bytes,
+                                                         .life = memory::FileLife::nameless},
+                                                        *files));
+      // The file system lives as long as the region does.
+      made.disk_ = std::shared_ptr<const memory::DiskRegion>(
+          region.get(), [files, region](const memory::DiskRegion*) mutable { region.reset(); });
+      made.region_ = made.disk_;
+      break;
+    }
+  }
+  return made;
+}
+
+Bytes TestMemory::read() const {
+  if (!disk_) {
+    const ByteSpan bytes = region_->bytes();
+    return {bytes.begin(), bytes.end()};
+  }
+  // Aligned, for O_DIRECT.
+  auto mapping = sys::Mapping::anonymous(size());
+  const ByteSpan bytes = mapping->bytes().first(size());
+  const Status status = sys::read_exactly(disk_->file(), bytes, 0);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  return {bytes.begin(), bytes.end()};
+}
+
+void TestMemory::write(ConstByteSpan bytes) const {
+  if (!disk_) {
+    std::memcpy(region_->bytes().data(), bytes.data(), bytes.size());
+    return;
+  }
+  auto mapping = sys::Mapping::anonymous(bytes.size());
+  std::memcpy(mapping->data(), bytes.data(), bytes.size());
+  const Status status = sys::write_exactly(disk_->file(), mapping->bytes().first(bytes.size()), 0);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+}
+
+void TestMemory::cut(std::uint64_t size_bytes) const {
+  const Status status = disk_->file().resize(size_bytes);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+}
+
+}  // namespace towpath::backend::conformance

@@ -1,0 +1,45 @@
+// TestMemory: bytes of one store, which a test can fill and read whatever they lie in.
+// Thread: immutable; the bytes are as safe as the test makes them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <towpath/backend/conformance/candidate.h>
+#include <towpath/core/bytes.h>
+#include <towpath/memory/disk_region.h>
+#include <towpath/memory/region.h>
+
+namespace towpath::backend::conformance {
+
+/// What `size_bytes` bytes of this seed look like: no two places or seeds are alike.
+Bytes pattern(std::uint64_t seed, std::uint64_t size_bytes);
+
+inline constexpr std::byte kPoison{0xA5};
+
+class TestMemory {
+ public:
+  TestMemory() = default;
+  /// Memory that this process can reach.
+  explicit TestMemory(memory::SharedRegion region) : region_(std::move(region)) {}
+  static Result<TestMemory> make(Store store, std::uint64_t size_bytes);
+
+  const memory::SharedRegion& region() const noexcept { return region_; }
+  MemoryKind kind() const { return region_->kind(); }
+  std::uint64_t address() const { return region_->descriptor().address; }
+  std::uint64_t device_id() const { return region_->descriptor().device_id; }
+  std::uint64_t size() const { return region_->size(); }
+
+  Bytes read() const;
+  void write(ConstByteSpan bytes) const;
+  void poison() const { write(Bytes(size(), kPoison)); }
+  bool is_poison() const { return read() == Bytes(size(), kPoison); }
+  /// Disk only: cuts the file behind the agents' backs.
+  void cut(std::uint64_t size_bytes) const;
+
+ private:
+  memory::SharedRegion region_;
+  std::shared_ptr<const memory::DiskRegion> disk_;  // the same, when it is one
+};
+
+}  // namespace towpath::backend::conformance
