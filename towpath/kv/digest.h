@@ -1,0 +1,53 @@
+// Digest: what a block's bytes add up to. It travels from the producer of a block to its last
+// reader, over the wire, to disk and back; bytes that do not match it are never data.
+//
+// Taken in canonical order, layer by layer, outer by outer, token by token: the same block has the
+// same digest in every layout. It finds damage, not malice.
+// Thread: Digest immutable; Digester none of its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <towpath/core/bytes.h>
+#include <towpath/core/result.h>
+#include <towpath/layout/physical_layout.h>
+
+namespace towpath::kv {
+
+/// Numbers rest on disk and travel: never renumber.
+enum class DigestAlgorithm : std::uint8_t { xxh3_64 = 1 };
+
+struct Digest {
+  DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64;
+  std::uint64_t salt = 0;
+  std::uint64_t value = 0;
+
+  friend bool operator==(const Digest&, const Digest&) = default;
+};
+
+/// "xxh3_64:0x5f3a... salt 0x1".
+std::string to_string(const Digest& digest);
+
+/// Reusable; one at a time.
+class Digester {
+ public:
+  explicit Digester(std::uint64_t salt, DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64);
+  ~Digester();
+  void add(ConstByteSpan bytes);
+  /// The digest of all that was added since the last finish().
+  Digest finish();
+
+ private:
+  struct State;
+  const DigestAlgorithm algorithm_;
+  const std::uint64_t salt_;
+  std::unique_ptr<State> state_;
+};
+
+/// Errors: those of PhysicalLayout::bytes (no such block; memory that this process cannot reach).
+Result<Digest> digest_block(Digester& digester, const layout::PhysicalLayout& layout,
+                            std::uint64_t block);
+
+}  // namespace towpath::kv

@@ -1,0 +1,80 @@
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include <towpath/kv/digest.h>
+#include <towpath/kv/pattern.h>
+#include <towpath/kv/tier.h>
+#include <towpath/layout/builder.h>
+#include <towpath/memory/testing/recording_registrar.h>
+
+namespace towpath::kv {
+namespace {
+
+layout::LayoutConfig config() {
+  layout::LayoutConfig config;
+  config.num_blocks = 3;
+  config.num_layers = 4;
+  config.outer_dim = 2;
+  config.page_size = 8;
+  config.inner_dim = 3;
+  return config;
+}
+
+void fill_block(const layout::PhysicalLayout& layout, std::uint64_t block, std::uint64_t hash) {
+  for (std::uint64_t layer = 0; layer < 4; ++layer) {
+    for (std::uint64_t outer = 0; outer < 2; ++outer)
+      fill({.hash = hash, .layer = layer, .outer = outer, .bytes_per_token = 6},
+           *layout.bytes({block, layer, outer}));
+  }
+}
+
+TEST(DigestTest, is_the_same_in_every_layout_and_slot_and_another_for_every_change) {
+  memory::testing::EventLog log;
+  memory::testing::RecordingRegistrar registrar(log, {});
+  auto whole = layout::PhysicalLayoutBuilder(registrar)
+                   .with_config(config())
+                   .fully_contiguous()
+                   .allocate_system()
+                   .build();
+  auto layers = layout::PhysicalLayoutBuilder(registrar)
+                    .with_config(config())
+                    .layer_separate(layout::BlockDimension::second)
+                    .allocate_system()
+                    .build();
+  ASSERT_TRUE(whole.ok() && layers.ok())
+      << whole.status().to_string() << layers.status().to_string();
+  fill_block(*whole, 2, 77);
+  fill_block(*layers, 0, 77);
+  Digester digester(5);
+  const Digest there = *digest_block(digester, *whole, 2);
+  EXPECT_EQ(digest_block(digester, *layers, 0).value(), there);
+  EXPECT_NE(digest_block(digester, *layers, 1).value(), there);
+  (*layers->bytes({0, 3, 1}))[47] ^= std::byte{1};
+  EXPECT_NE(digest_block(digester, *layers, 0).value(), there);
+  Digester salted(6);
+  EXPECT_NE(digest_block(salted, *whole, 2)->value, there.value);
+  EXPECT_EQ(digest_block(digester, *whole, 3).code(), Code::out_of_range);
+  EXPECT_EQ(digest_block(digester, *whole, 2).value(), there) << "a failure leaves nothing behind";
+}
+
+TEST(TierTest, a_quarantined_block_is_found_no_more_and_counted_by_its_reason) {
+  memory::testing::EventLog log;
+  memory::testing::RecordingRegistrar registrar(log, {});
+  auto layout = layout::PhysicalLayoutBuilder(registrar)
+                    .with_config(config())
+                    .fully_contiguous()
+                    .allocate_system()
+                    .build();
+  auto tier = Tier::make("host", *std::move(layout));
+  ASSERT_TRUE(tier.ok());
+  EXPECT_EQ(tier->slots().capacity(), 3U);
+  const auto slot = tier->slots().reserve(9)->slot;
+  tier->slots().publish(slot, {});
+  tier->quarantine(slot, "digest mismatch");
+  EXPECT_FALSE(tier->slots().find(9));
+  EXPECT_EQ(tier->quarantined().at("digest mismatch"), 1U);
+}
+
+}  // namespace
+}  // namespace towpath::kv

@@ -1,0 +1,218 @@
+#include <charconv>
+
+#include <towpath/core/text.h>
+#include <towpath/kv/trace.h>
+
+namespace towpath::kv {
+namespace {
+
+constexpr int kMaxDepth = 16;
+
+/// A strict reader of one flat JSON object; remembers where it stands.
+class LineParser {
+ public:
+  explicit LineParser(std::string_view line) : line_(line) {}
+
+  Result<Request> parse() {
+    Request request;
+    unsigned seen = 0;
+    TOWPATH_TRY(expect('{'));
+    if (!accept('}')) {
+      do {
+        TOWPATH_TRY(const std::string_view key, text());
+        TOWPATH_TRY(expect(':'));
+        TOWPATH_TRY(member(key, request, seen));
+      } while (accept(','));
+      TOWPATH_TRY(expect('}'));
+    }
+    skip_space();
+    if (at_ != line_.size()) return fault("something follows the object");
+    if ((seen & 7U) != 7U) return fault("timestamp, input_length or hash_ids is missing");
+    return request;
+  }
+
+ private:
+  Status fault(std::string_view what) const {
+    return error(Code::corrupt, cat("column ", at_ + 1, ": ", what));
+  }
+
+  void skip_space() {
+    while (at_ < line_.size() && (line_[at_] == ' ' || line_[at_] == '\t' || line_[at_] == '\r'))
+      ++at_;
+  }
+  bool accept(char wanted) {
+    skip_space();
+    if (at_ == line_.size() || line_[at_] != wanted) return false;
+    ++at_;
+    return true;
+  }
+  Status expect(char wanted) {
+    if (accept(wanted)) return {};
+    return fault(cat("expected '", wanted, "'"));
+  }
+
+  Status once(unsigned bit, unsigned& seen) const {
+    if ((seen & bit) != 0) return fault("a key stands twice");
+    seen |= bit;
+    return {};
+  }
+
+  Status member(std::string_view key, Request& request, unsigned& seen) {
+    if (key == "timestamp") {
+      TOWPATH_TRY(once(1, seen));
+      return number(request.timestamp_ms);
+    }
+    if (key == "input_length") {
+      TOWPATH_TRY(once(2, seen));
+      return number(request.input_length);
+    }
+    if (key == "hash_ids") {
+      TOWPATH_TRY(once(4, seen));
+      return hash_ids(request.hash_ids);
+    }
+    if (key == "output_length") {
+      TOWPATH_TRY(once(8, seen));
+      return number(request.output_length);
+    }
+    return skip_value(0);
+  }
+
+  Status number(std::uint64_t& into) {
+    skip_space();
+    const char* const begin = line_.data() + at_;
+    const char* const end = line_.data() + line_.size();
+    const auto [rest, failed] = std::from_chars(begin, end, into);
+    if (failed != std::errc()) return fault("expected a whole number of at most 64 bits");
+    at_ += static_cast<std::size_t>(rest - begin);
+    // Traces made by tools in floating point write 27000.0; a fraction that is not 0 is a fault.
+    if (at_ < line_.size() && line_[at_] == '.') {
+      do ++at_;
+      while (at_ < line_.size() && line_[at_] == '0');
+    }
+    if (at_ < line_.size() &&
+        (std::string_view("0123456789.eE").find(line_[at_]) != std::string_view::npos))
+      return fault("expected a whole number");
+    return {};
+  }
+
+  Status hash_ids(std::vector<std::uint64_t>& into) {
+    TOWPATH_TRY(expect('['));
+    if (accept(']')) return {};
+    do {
+      if (into.size() == kMaxHashIds) return fault(cat("more than ", kMaxHashIds, " hash_ids"));
+      std::uint64_t id = 0;
+      TOWPATH_TRY(number(id));
+      into.push_back(id);
+    } while (accept(','));
+    return expect(']');
+  }
+
+  Result<std::string_view> text() {
+    TOWPATH_TRY(expect('"'));
+    const std::size_t begin = at_;
+    for (; at_ < line_.size() && line_[at_] != '"'; ++at_) {
+      if (line_[at_] == '\\') ++at_;  // whatever is escaped is skipped
+    }
+    if (at_ >= line_.size()) return fault("a string has no end");
+    return line_.substr(begin, at_++ - begin);
+  }
+
+  Status skip_value(int depth) {
+    if (depth == kMaxDepth) return fault("nested too deep");
+    skip_space();
+    const char first = at_ < line_.size() ? line_[at_] : '\0';
+    if (first == '"') return text().status();
+    if (accept('[')) {
+      if (accept(']')) return {};
+      do TOWPATH_TRY(skip_value(depth + 1));
+      while (accept(','));
+      return expect(']');
+    }
+    if (accept('{')) {
+      if (accept('}')) return {};
+      do {
+        TOWPATH_TRY(text());
+        TOWPATH_TRY(expect(':'));
+        TOWPATH_TRY(skip_value(depth + 1));
+      } while (accept(','));
+      return expect('}');
+    }
+    const std::size_t begin = at_;
+    while (at_ < line_.size() && (std::isalnum(static_cast<unsigned char>(line_[at_])) != 0 ||
+                                  line_[at_] == '-' || line_[at_] == '+' || line_[at_] == '.')) {
+      ++at_;
+    }
+    return at_ > begin ? Status() : fault("expected a value");
+  }
+
+  std::string_view line_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+Result<Request> parse_request(std::string_view line) { return LineParser(line).parse(); }
+
+std::string format_request(const Request& request) {
+  std::string line =
+      cat("{\"timestamp\": ", request.timestamp_ms, ", \"input_length\": ", request.input_length,
+          ", \"output_length\": ", request.output_length, ", \"hash_ids\": [");
+  for (std::size_t i = 0; i < request.hash_ids.size(); ++i)
+    line.append(cat(i == 0 ? "" : ", ", request.hash_ids[i]));
+  return line.append("]}");
+}
+
+Result<std::unique_ptr<TraceReader>> TraceReader::open(sys::FileSystem& files,
+                                                       const std::string& path) {
+  auto file = files.open(path, {});
+  if (!file.ok()) {
+    return error(file.code(), cat("cannot open the trace ", printable(path, 256)),
+                 "give a file in Mooncake's format, or let `towpath trace generate` make one")
+        .because(file.status());
+  }
+  return std::unique_ptr<TraceReader>(new TraceReader(*std::move(file), path));
+}
+
+Result<bool> TraceReader::read_more() {
+  constexpr std::size_t kChunk = 64 * 1024;
+  buffer_.erase(0, used_);
+  used_ = 0;
+  const std::size_t before = buffer_.size();
+  buffer_.resize(before + kChunk);
+  const ByteSpan room = std::as_writable_bytes(std::span(buffer_)).subspan(before);
+  TOWPATH_TRY(const std::size_t got, file_->read_at(room, offset_));
+  buffer_.resize(before + got);
+  offset_ += got;
+  at_end_ = got == 0;
+  return !at_end_;
+}
+
+Result<std::optional<Request>> TraceReader::next() {
+  while (true) {
+    const std::size_t end = buffer_.find('\n', used_);
+    if (end == std::string::npos && !at_end_) {
+      if (buffer_.size() - used_ > kMaxTraceLine) {
+        return error(Code::corrupt, cat(printable(path_, 256), ", line ", line_ + 1,
+                                        " is longer than ", kMaxTraceLine, " bytes"));
+      }
+      TOWPATH_TRY(read_more());
+      continue;
+    }
+    const std::size_t stop = end == std::string::npos ? buffer_.size() : end;
+    const std::string_view line = std::string_view(buffer_).substr(used_, stop - used_);
+    if (line.empty() && end == std::string::npos) return std::optional<Request>();
+    used_ = end == std::string::npos ? stop : end + 1;
+    ++line_;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    auto request = parse_request(line);
+    if (!request.ok()) {
+      return error(Code::corrupt,
+                   cat(printable(path_, 256), ", line ", line_, ", ", request.status().message()),
+                   "a line is {\"timestamp\": ms, \"input_length\": tokens, \"output_length\": "
+                   "tokens, \"hash_ids\": [...]}");
+    }
+    return std::optional<Request>(*std::move(request));
+  }
+}
+
+}  // namespace towpath::kv

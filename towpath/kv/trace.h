@@ -1,0 +1,68 @@
+// Traces of KV-cache use: what requests asked for, and which blocks of 512 tokens they share.
+//
+// The format is Mooncake's (FAST'25): a JSON object per line,
+//   {"timestamp": 27, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, 2]}
+// where an equal id means an equal prefix up to and including that block. Other keys are skipped.
+// Traces come from outside: lines and lists are bounded, and a fault is named with file, line and
+// column.
+// Thread: none of its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <towpath/core/result.h>
+#include <towpath/sys/file.h>
+
+namespace towpath::kv {
+
+struct Request {
+  std::uint64_t timestamp_ms = 0;
+  std::uint64_t input_length = 0;   ///< tokens
+  std::uint64_t output_length = 0;  ///< tokens
+  std::vector<std::uint64_t> hash_ids;
+
+  friend bool operator==(const Request&, const Request&) = default;
+};
+
+inline constexpr std::size_t kMaxTraceLine = std::size_t{1} << 20U;
+inline constexpr std::size_t kMaxHashIds = 65536;
+
+/// Errors: corrupt, with the column.
+Result<Request> parse_request(std::string_view line);
+/// One line, without its end.
+std::string format_request(const Request& request);
+
+/// Where requests come from: a file or a generator.
+class RequestSource {
+ public:
+  virtual ~RequestSource() = default;
+  /// Nothing at the end. Errors: corrupt (with file, line, column), io_error.
+  virtual Result<std::optional<Request>> next() = 0;
+};
+
+class TraceReader final : public RequestSource {
+ public:
+  /// Errors: those of opening the file.
+  static Result<std::unique_ptr<TraceReader>> open(sys::FileSystem& files, const std::string& path);
+  Result<std::optional<Request>> next() override;
+
+ private:
+  TraceReader(std::unique_ptr<sys::File> file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
+  Result<bool> read_more();
+
+  std::unique_ptr<sys::File> file_;
+  std::string path_;
+  std::string buffer_;
+  std::size_t used_ = 0;  // of buffer_
+  std::uint64_t offset_ = 0;
+  std::uint64_t line_ = 0;
+  bool at_end_ = false;
+};
+
+}  // namespace towpath::kv
