@@ -1,0 +1,144 @@
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/memory/system_region.h>
+#include <towpath/rendezvous/etcd_rendezvous.h>
+#include <towpath/rendezvous/in_process.h>
+#include <towpath/run/eventually.h>
+#include <towpath/standard/card_exchange.h>
+#include <towpath/standard/standard.h>
+
+namespace towpath::standard {
+namespace {
+
+using run::eventually;
+using What = ExchangeOutcome::What;
+
+// An agent with memory, and its exchange.
+struct Side {
+  std::unique_ptr<Node> node;
+  std::shared_ptr<memory::Region> region;
+  memory::Registration registration;
+  std::unique_ptr<CardExchange> cards;
+};
+
+class CardExchangeTest : public testing::Test {
+ protected:
+  Side make(const std::string& name, CardExchangeOptions options = {}) {
+    Side side;
+    side.node = Node::open({.name = name, .backends = {"shm"}, .progress_thread = false}).value();
+    options.agent = &side.node->agent();
+    options.clock = &clock;
+    options.token = token;
+    side.cards = CardExchange::open(std::move(options)).value();
+    return side;
+  }
+  CardExchangeOptions listening() {
+    CardExchangeOptions options;
+    options.listen = net::TcpAddress{"127.0.0.1", 0};
+    return options;
+  }
+  CardExchangeOptions with_store() {
+    CardExchangeOptions options;
+    options.store = rendezvous::InProcess::open(directory).value();
+    return options;
+  }
+  // The next outcome of `side`, while both work.
+  ExchangeOutcome next(Side& side, Side& other) {
+    std::vector<ExchangeOutcome> outcomes;
+    EXPECT_TRUE(eventually([&] {
+      side.cards->progress();
+      other.cards->progress();
+      outcomes = side.cards->take_outcomes();
+      return !outcomes.empty();
+    }));
+    EXPECT_EQ(outcomes.size(), 1U);
+    return outcomes.empty() ? ExchangeOutcome() : outcomes[0];
+  }
+
+  sys::SystemClock clock;
+  std::optional<net::Token> token;
+  std::shared_ptr<rendezvous::Directory> directory = std::make_shared<rendezvous::Directory>();
+};
+
+TEST_F(CardExchangeTest, cards_go_to_and_come_from_an_address) {
+  token = net::Token::make("a secret of both").value();
+  Side here = make("here");
+  Side there = make("there", listening());
+  const auto door = there.cards->listening_at();
+  EXPECT_FALSE(here.cards->listening_at().has_value());
+  ASSERT_TRUE(here.cards->fetch("there", door).ok());
+  EXPECT_TRUE(next(here, there).status.ok());
+  EXPECT_TRUE(here.node->agent().check_peer("there").ok());
+  ASSERT_TRUE(here.cards->send({}, door).ok());
+  EXPECT_TRUE(next(here, there).status.ok());
+  EXPECT_TRUE(there.node->agent().check_peer("here").ok());
+  EXPECT_EQ(there.cards->take_outcomes()[0].what, What::brought);
+  ASSERT_TRUE(here.cards->invalidate(door).ok());
+  EXPECT_EQ(next(here, there).what, What::invalidated);
+  EXPECT_EQ(there.node->agent().check_peer("here").code(), Code::not_found);
+}
+
+TEST_F(CardExchangeTest, call_is_accepted_and_its_failure_is_an_outcome) {
+  CardExchangeOptions short_one;
+  short_one.timeout = std::chrono::milliseconds(20);
+  Side here = make("here", std::move(short_one));
+  Side there = make("there", listening());
+  const auto door = there.cards->listening_at();
+  there.cards.reset();
+  there = make("there", listening());
+  ASSERT_TRUE(here.cards->send({}, door).ok()) << "nobody listens, which is heard later";
+  const ExchangeOutcome sent = next(here, there);
+  EXPECT_EQ(sent.status.code(), Code::unavailable);
+  EXPECT_EQ(sent.place, net::to_string(*door));
+  ASSERT_TRUE(here.cards->fetch("another", there.cards->listening_at()).ok());
+  EXPECT_FALSE(next(here, there).status.ok());
+  EXPECT_EQ(here.cards->send().code(), Code::invalid_argument) << "no store";
+  EXPECT_EQ(here.cards->fetch("there").code(), Code::invalid_argument);
+  EXPECT_EQ(here.cards->invalidate().code(), Code::invalid_argument);
+  EXPECT_EQ(CardExchange::open({}).code(), Code::invalid_argument);
+}
+
+TEST_F(CardExchangeTest, store_is_followed_until_the_peer_withdraws) {
+  Side here = make("here", with_store());
+  Side there = make("there", with_store());
+  ASSERT_TRUE(here.cards->fetch("there").ok()) << "before it is published";
+  here.cards->progress();
+  ASSERT_TRUE(there.cards->send().ok());
+  EXPECT_TRUE(next(here, there).status.ok());
+  EXPECT_TRUE(here.node->agent().check_peer("there").ok());
+  ASSERT_TRUE(there.cards->send().ok());
+  EXPECT_EQ(next(here, there).what, What::brought);
+  ASSERT_TRUE(there.cards->invalidate().ok());
+  EXPECT_EQ(next(here, there).what, What::withdrawn);
+  EXPECT_EQ(here.node->agent().check_peer("there").code(), Code::not_found);
+}
+
+TEST_F(CardExchangeTest, parts_stand_under_labels) {
+  Side here = make("here", with_store());
+  Side there = make("there", with_store());
+  const DescriptorList none(MemoryKind::system);
+  EXPECT_EQ(there.cards->send({.only = &none}).code(), Code::invalid_argument);
+  ASSERT_TRUE(there.cards->send({.only = &none, .label = "how to connect"}).ok());
+  ASSERT_TRUE(here.cards->fetch({"there", "how to connect"}).ok());
+  EXPECT_TRUE(next(here, there).status.ok());
+  EXPECT_TRUE(here.node->agent().check_peer("there").ok());
+}
+
+TEST_F(CardExchangeTest, thread_does_the_work) {
+  Side here = make("here");
+  Side there = make("there", listening());
+  ASSERT_TRUE(here.cards->start_thread().ok());
+  ASSERT_TRUE(there.cards->start_thread().ok());
+  ASSERT_TRUE(here.cards->fetch("there", there.cards->listening_at()).ok());
+  EXPECT_TRUE(eventually([&] { return here.node->agent().check_peer("there").ok(); }));
+}
+
+}  // namespace
+}  // namespace towpath::standard

@@ -1,0 +1,48 @@
+// FlightFile: a flight recorder in a file, so that what a process did last outlives it, however it
+// ended: the bytes are the kernel's from the moment they are written. `towpath flight` reads it.
+//
+// One file per process and agent, DIRECTORY/AGENT.PID.flight, mode 0600, of a size that is fixed
+// and reserved when it is made. It stays when the process ends; of one agent's, the newest few are
+// kept. Not for a power failure: nothing is synced.
+// Thread: any.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <towpath/core/clock.h>
+#include <towpath/sys/file.h>
+#include <towpath/sys/mapping.h>
+#include <towpath/telemetry/flight_recorder.h>
+
+namespace towpath::standard {
+
+struct FlightFileOptions {
+  std::string directory;  ///< made when there is none
+  std::string agent;      ///< any bytes; they become letters that are safe in a file name
+  std::uint64_t process = 0;
+  std::uint64_t records = 4096;  ///< of 64 bytes each; at most kMostFlightRecords
+  std::size_t keep = 8;          ///< files of this agent, the new one included
+};
+inline constexpr std::uint64_t kMostFlightRecords = std::uint64_t{1} << 22U;
+
+class FlightFile {
+ public:
+  /// `clock` must outlive it. Errors: invalid_argument (no records, or too many), denied,
+  /// exhausted (no space for all of it), io_error.
+  static Result<std::unique_ptr<FlightFile>> open(sys::FileSystem& files, const Clock& clock,
+                                                  const FlightFileOptions& options);
+
+  telemetry::FlightRecorder& recorder() noexcept { return recorder_; }
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  FlightFile(sys::Mapping mapping, telemetry::FlightRecorder recorder, std::string path)
+      : mapping_(std::move(mapping)), recorder_(recorder), path_(std::move(path)) {}
+
+  sys::Mapping mapping_;
+  telemetry::FlightRecorder recorder_;
+  std::string path_;
+};
+
+}  // namespace towpath::standard

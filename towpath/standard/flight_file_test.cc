@@ -1,0 +1,77 @@
+#include <gtest/gtest.h>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/flight_file.h>
+#include <towpath/sys/temporary_directory.h>
+#include <towpath/telemetry/flight_log.h>
+
+namespace towpath::standard {
+namespace {
+
+class FlightFileTest : public ::testing::Test {
+ protected:
+  Result<std::unique_ptr<FlightFile>> open(FlightFileOptions options) {
+    if (options.directory.empty()) options.directory = directory_.path() + "/flights";
+    return FlightFile::open(files_, clock_, options);
+  }
+  Result<telemetry::FlightLog> read(const std::string& path) {
+    TOWPATH_TRY(const auto file, files_.open(path, {}));
+    TOWPATH_TRY(const std::uint64_t size, file->size());
+    Bytes copy(size);
+    TOWPATH_TRY(sys::read_exactly(*file, copy, 0));
+    return telemetry::read_flight(copy);
+  }
+
+  sys::TemporaryDirectory directory_ = sys::TemporaryDirectory::create().value();
+  sys::SystemFileSystem files_;
+  ManualClock clock_;
+};
+
+TEST_F(FlightFileTest, what_was_recorded_is_in_the_file_at_once_and_afterwards) {
+  auto flight = open({.agent = "decode-0", .process = 7, .records = 4}).value();
+  const std::string path = flight->path();
+  EXPECT_EQ(path, directory_.path() + "/flights/decode-0.7.flight");
+  flight->recorder().record(5, {1, 2, 3, 4});
+  EXPECT_EQ(read(path).value().records.size(), 1U);
+  flight.reset();
+  const auto log = read(path).value();
+  EXPECT_EQ(log.process, 7U);
+  EXPECT_EQ(log.capacity, 4U);
+  EXPECT_EQ(log.records.size(), 1U);
+}
+
+TEST_F(FlightFileTest, names_with_any_bytes_stay_in_the_directory) {
+  for (const std::string& agent : {std::string("../../etc/x"), std::string("a\0b", 3),
+                                   std::string(300, '%'), std::string(300, '&')}) {
+    const auto flight = open({.agent = agent, .records = 1}).value();
+    EXPECT_EQ(flight->path().substr(0, flight->path().rfind('/')), directory_.path() + "/flights");
+  }
+  EXPECT_EQ(files_.list(directory_.path() + "/flights").value().size(), 4U);
+}
+
+TEST_F(FlightFileTest, only_the_newest_of_an_agent_are_kept) {
+  ASSERT_TRUE(open({.agent = "a.b", .process = 1, .records = 1}).ok()) << "another agent's";
+  for (std::uint64_t process = 1; process <= 6; ++process) {
+    clock_.advance(Duration(5));
+    ASSERT_TRUE(open({.agent = "a", .process = process, .records = 1, .keep = 3}).ok());
+  }
+  EXPECT_EQ(files_.list(directory_.path() + "/flights").value(),
+            (std::vector<std::string>{"a.4.flight", "a.5.flight", "a.6.flight", "a.b.1.flight"}));
+}
+
+TEST_F(FlightFileTest, one_that_is_still_written_is_not_disturbed_by_its_namesake) {
+  const auto first = open({.agent = "a", .process = 1, .records = 4}).value();
+  const auto second = open({.agent = "a", .process = 1, .records = 1}).value();
+  first->recorder().record(1);
+  EXPECT_TRUE(read(second->path()).value().records.empty());
+  EXPECT_EQ(first->recorder().dump().size(), 1U);
+}
+
+TEST_F(FlightFileTest, what_cannot_be_made_says_why) {
+  EXPECT_EQ(open({.agent = "a", .records = 0}).code(), Code::invalid_argument);
+  EXPECT_EQ(open({.agent = "a", .records = kMostFlightRecords + 1}).code(), Code::invalid_argument);
+  EXPECT_FALSE(open({.directory = "/proc/none", .agent = "a"}).ok());
+}
+
+}  // namespace
+}  // namespace towpath::standard

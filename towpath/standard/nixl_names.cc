@@ -1,0 +1,48 @@
+#include <algorithm>
+#include <array>
+
+#include <towpath/standard/nixl_names.h>
+
+namespace towpath::standard {
+namespace {
+
+struct BackendName {
+  std::string_view ours;
+  std::string_view nixls;
+};
+
+constexpr std::array<BackendName, 5> kBackendNames = {{
+    {"gds", "GDS"},
+    {"gds_mt", "GDS_MT"},
+    {"object", "OBJ"},
+    {"posix", "POSIX"},
+    {"ucx", "UCX"},
+}};
+
+}  // namespace
+
+std::string nixl_backend_name(std::string_view type) {
+  const auto* const found = std::ranges::find(kBackendNames, type, &BackendName::ours);
+  return std::string(found != kBackendNames.end() ? found->nixls : type);
+}
+
+void add_nixl_aliases(backend::Registry& registry) {
+  for (const BackendName& name : kBackendNames) {
+    if (registry.find(name.nixls).ok() || !registry.find(name.ours).ok()) continue;
+    (void)registry.alias(name.nixls, name.ours);  // cannot fail: the name is free, the type there
+  }
+}
+
+std::string_view nixl_memory_name(MemoryKind kind) noexcept {
+  switch (kind) {
+    case MemoryKind::system:
+    case MemoryKind::pinned: return "DRAM";
+    case MemoryKind::device: return "VRAM";
+    case MemoryKind::disk: return "FILE";
+    case MemoryKind::object: return "OBJECT";
+    case MemoryKind::block: return "BLOCK";
+  }
+  return "UNKNOWN";
+}
+
+}  // namespace towpath::standard

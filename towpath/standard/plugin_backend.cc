@@ -1,0 +1,254 @@
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/plugin_backend.h>
+#include <towpath/telemetry/log.h>
+
+namespace towpath::standard {
+namespace {
+
+using namespace backend;
+
+constexpr std::size_t kMaxRoutes = 256;
+constexpr std::size_t kMaxParams = 256;
+
+/// A sentence that a plug-in writes.
+class Why {
+ public:
+  char* data() noexcept { return text_.data(); }
+  static constexpr std::size_t size() noexcept { return sizeof text_; }
+  Status status(std::int32_t code, std::string_view plugin, std::string_view doing) {
+    text_.back() = '\0';
+    return failure(code, cat(plugin, ": ", doing, ": ", printable(text_.data(), text_.size())));
+  }
+  /// A code that we do not know becomes an I/O error.
+  static Status failure(std::int32_t code, std::string message) {
+    const bool known = code > 0 && code <= static_cast<std::int32_t>(Code::internal);
+    return error(known ? static_cast<Code>(code) : Code::io_error, std::move(message));
+  }
+
+ private:
+  std::array<char, 256> text_{};
+};
+
+class PluginMemory final : public Memory {
+ public:
+  PluginMemory(const towpath_backend_v1_t& plugin, void* backend, void* memory)
+      : plugin_(plugin), backend_(backend), memory_(memory) {}
+  ~PluginMemory() override { plugin_.deregister_memory(backend_, memory_); }
+  void* handle() const noexcept { return memory_; }
+
+ private:
+  const towpath_backend_v1_t& plugin_;
+  void* backend_;
+  void* memory_;
+};
+
+class PluginOperation final : public Operation {
+ public:
+  PluginOperation(const towpath_backend_v1_t& plugin, void* backend)
+      : plugin_(plugin), backend_(backend) {}
+
+  void post(const Request& request) override {
+    segments_.clear();
+    segments_.reserve(request.segments.size());
+    for (const Segment& segment : request.segments) {
+      segments_.push_back({.local = handle_of(segment.local),
+                           .remote = handle_of(segment.remote),
+                           .local_address = segment.local_address,
+                           .remote_address = segment.remote_address,
+                           .length = segment.length,
+                           .count = segment.count,
+                           .local_stride = segment.local_stride,
+                           .remote_stride = segment.remote_stride});
+    }
+    is_active_ = true;
+    plugin_.post(backend_, this, static_cast<std::uint32_t>(request.op), segments_.data(),
+                 segments_.size());
+  }
+
+  void cancel() override {
+    if (is_active_) plugin_.cancel(backend_, this);
+  }
+
+  /// False: it was not active, so the plug-in has completed it twice.
+  bool end() noexcept { return std::exchange(is_active_, false); }
+
+ private:
+  static void* handle_of(const Memory* memory) {
+    return static_cast<const PluginMemory*>(memory)->handle();
+  }
+
+  const towpath_backend_v1_t& plugin_;
+  void* backend_;
+  std::vector<towpath_segment_v1> segments_;
+  bool is_active_ = false;
+};
+
+class PluginBackend final : public Backend {
+ public:
+  PluginBackend(const towpath_backend_v1_t& plugin, std::shared_ptr<void> loaded,
+                const BackendContext& context)
+      : plugin_(plugin),
+        loaded_(std::move(loaded)),
+        self_(context.self),
+        events_(*context.events),
+        host_{.size = sizeof host_, .self = this, .complete = &PluginBackend::complete} {
+    if (context.log != nullptr && context.clock != nullptr)
+      log_ = telemetry::Log(*context.log, *context.clock, plugin.name);
+    describe();
+  }
+  ~PluginBackend() override {
+    if (backend_ != nullptr) plugin_.close(backend_);
+  }
+
+  Status open(const Params& params) {
+    std::vector<towpath_param_v1> given;
+    for (const auto& [name, value] : params) given.push_back({name.c_str(), value.c_str(), ""});
+    Why why;
+    const std::int32_t code =
+        plugin_.open(&host_, given.data(), given.size(), &backend_, why.data(), why.size());
+    if (code == 0) return {};
+    backend_ = nullptr;
+    return why.status(code, plugin_.name, "cannot open");
+  }
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+
+  Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override {
+    const towpath_region_v1 told{.size = sizeof told,
+                                 .kind = static_cast<std::uint32_t>(region.kind),
+                                 .fd = region.fd,
+                                 .address = region.address,
+                                 .length = region.length,
+                                 .device_id = region.device_id,
+                                 .key = region.key.data(),
+                                 .key_length = region.key.size()};
+    Why why;
+    void* memory = nullptr;
+    const std::int32_t code =
+        plugin_.register_memory(backend_, &told, &memory, why.data(), why.size());
+    if (code != 0) return why.status(code, plugin_.name, cat("cannot take ", to_string(region)));
+    return std::make_unique<PluginMemory>(plugin_, backend_, memory);
+  }
+
+  Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer, ConstByteSpan) override {
+    if (peer == self_) return std::make_unique<Connection>();
+    return error(Code::unsupported, cat(plugin_.name, " moves bytes within one agent"));
+  }
+
+  Result<std::unique_ptr<Memory>> import_memory(Connection&, const RegionDescriptor&,
+                                                ConstByteSpan) override {
+    return error(Code::unsupported, cat(plugin_.name, " moves bytes within one agent"));
+  }
+
+  std::unique_ptr<Operation> make_operation() override {
+    return std::make_unique<PluginOperation>(plugin_, backend_);
+  }
+
+  bool progress() override { return plugin_.progress(backend_); }
+  int wait_fd() const override { return plugin_.wait_fd(backend_); }
+  std::string describe_path(const Memory&, const Memory&) const override {
+    return cat("the plug-in ", plugin_.name, ": ", plugin_.summary);
+  }
+
+ private:
+  void describe() {
+    for (const towpath_route_v1& route : std::span(plugin_.routes, plugin_.route_count)) {
+      capabilities_.routes.push_back({.local = *memory_kind_from_number(route.local_kind),
+                                      .remote = *memory_kind_from_number(route.remote_kind),
+                                      .read = route.read,
+                                      .write = route.write,
+                                      .to_self = true});
+    }
+    capabilities_.alignment = std::max<std::uint64_t>(1, plugin_.alignment);
+    if (plugin_.quiet_within_ns != 0) {
+      capabilities_.quiet = Quiet::bounded;
+      capabilities_.quiet_bound = Duration(plugin_.quiet_within_ns);
+    }
+    capabilities_.cost = {.latency = Duration(plugin_.latency_ns),
+                          .bytes_per_second = plugin_.bytes_per_second};
+  }
+
+  static void complete(void* self, void* operation, std::int32_t code, const char* message,
+                       std::uint64_t bytes) {
+    auto& backend = *static_cast<PluginBackend*>(self);
+    auto& ended = *static_cast<PluginOperation*>(operation);
+    if (!ended.end()) {
+      backend.log_.error("the plug-in completed an operation twice; ignored");
+      return;
+    }
+    Status status;
+    if (code != 0) {
+      const std::string_view said = message != nullptr ? message : "no reason given";
+      status = Why::failure(code, cat(backend.plugin_.name, ": ", printable(said, 256)));
+    }
+    backend.events_.on_complete(ended, {.status = status, .bytes = bytes, .failures = {}});
+  }
+
+  const towpath_backend_v1_t& plugin_;
+  const std::shared_ptr<void> loaded_;  // dies last
+  const AgentIdentity self_;
+  Events& events_;
+  telemetry::Log log_;
+  Capabilities capabilities_;
+  const towpath_host_v1 host_;
+  void* backend_ = nullptr;
+};
+
+Status check(const towpath_backend_v1_t& plugin) {
+  if (plugin.size < sizeof plugin)
+    return error(Code::unsupported,
+                 cat("its description has ", plugin.size, " bytes of ", sizeof plugin),
+                 "build it against this version's plugin_abi.h");
+  const bool whole = plugin.name && plugin.summary && plugin.open && plugin.close &&
+                     plugin.register_memory && plugin.deregister_memory && plugin.post &&
+                     plugin.cancel && plugin.progress && plugin.wait_fd;
+  if (!whole) return error(Code::invalid_argument, "its description lacks a name or a function");
+  const bool countable = plugin.route_count > 0 && plugin.route_count <= kMaxRoutes &&
+                         plugin.routes && plugin.param_count <= kMaxParams &&
+                         (plugin.params || plugin.param_count == 0);
+  if (!countable)
+    return error(Code::invalid_argument, cat("it has ", plugin.route_count, " routes and ",
+                                             plugin.param_count, " parameters"));
+  for (const towpath_route_v1& route : std::span(plugin.routes, plugin.route_count)) {
+    if (!memory_kind_from_number(route.local_kind) || !memory_kind_from_number(route.remote_kind))
+      return error(Code::invalid_argument, cat("a route from kind ", route.local_kind, " to kind ",
+                                               route.remote_kind, ", which are not both known"));
+  }
+  return {};
+}
+
+std::vector<MemoryKind> kinds_of(const towpath_backend_v1_t& plugin) {
+  std::vector<MemoryKind> kinds;
+  for (const towpath_route_v1& route : std::span(plugin.routes, plugin.route_count)) {
+    for (const std::uint32_t number : {route.local_kind, route.remote_kind}) {
+      const MemoryKind kind = *memory_kind_from_number(number);
+      if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
+    }
+  }
+  return kinds;
+}
+
+}  // namespace
+
+Result<BackendType> plugin_type(const towpath_backend_v1_t& plugin,
+                                std::shared_ptr<void> keep_loaded) {
+  TOWPATH_TRY(check(plugin));
+  BackendType type{.name = plugin.name, .summary = plugin.summary, .kinds = kinds_of(plugin)};
+  for (const towpath_param_v1& param : std::span(plugin.params, plugin.param_count))
+    type.params.push_back({param.name, param.value, param.meaning});
+  type.open = [&plugin, keep_loaded = std::move(keep_loaded)](
+                  const BackendContext& context) -> Result<std::unique_ptr<Backend>> {
+    auto opened = std::make_unique<PluginBackend>(plugin, keep_loaded, context);
+    TOWPATH_TRY(opened->open(context.params));
+    return opened;
+  };
+  return type;
+}
+
+}  // namespace towpath::standard

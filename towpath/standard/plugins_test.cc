@@ -1,0 +1,131 @@
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/memory/system_region.h>
+#include <towpath/standard/plugins.h>
+#include <towpath/standard/standard.h>
+#include <towpath/sys/temporary_directory.h>
+
+namespace towpath::standard {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// A directory with some of the plug-ins that the build made of testing/example_plugin.c.
+class PluginsTest : public testing::Test {
+ protected:
+  void add(int variant, const std::string& name) const {
+    const std::filesystem::path made =
+        cat(TOWPATH_EXAMPLE_PLUGINS, "/example_plugin_", variant, ".so");
+    std::filesystem::copy_file(made, path(name));
+  }
+  std::filesystem::path path(const std::string& name) const {
+    return std::filesystem::path(directory_.path()) / name;
+  }
+  std::vector<PluginFound> load() {
+    auto found = load_plugins(directory_.path(), registry_);
+    EXPECT_TRUE(found.ok()) << found.status().to_string();
+    return found.ok() ? *std::move(found) : std::vector<PluginFound>();
+  }
+
+  sys::TemporaryDirectory directory_ = *sys::TemporaryDirectory::create("/tmp");
+  backend::Registry registry_ = make_registry();
+  sys::SystemClock clock_;
+};
+
+TEST_F(PluginsTest, a_plug_in_moves_bytes_for_an_agent) {
+  add(0, "libtowpath_backend_example.so");
+  const auto found = load();
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_TRUE(found[0].status.ok()) << found[0].status.to_string();
+  EXPECT_EQ(found[0].name, "example");
+  auto agent = *agent::Agent::create({.name = "alone", .registry = &registry_, .clock = &clock_});
+  ASSERT_TRUE(agent->add_backend("example").ok());
+  memory::SharedRegion region = *memory::SystemRegion::allocate(8192);
+  auto registration = agent->register_region(region);
+  ASSERT_TRUE(registration.ok()) << registration.status().to_string();
+  std::memset(region->bytes().data(), 7, 4096);
+  DescriptorList from(MemoryKind::system);
+  DescriptorList to(MemoryKind::system);
+  const std::uint64_t begin = region->descriptor().address;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(from.add(Descriptor{begin + i * 1024, 512, 0}).ok());
+    ASSERT_TRUE(to.add(Descriptor{begin + 4096 + i * 1024, 512, 0}).ok());
+  }
+  auto copy = agent->create_transfer(TransferOp::write, from, "alone", to);
+  ASSERT_TRUE(copy.ok()) << copy.status().to_string();
+  ASSERT_TRUE(copy->post().ok());
+  EXPECT_EQ(copy->wait(), Outcome::done);
+  EXPECT_EQ(copy->report()->bytes, 2048U);
+  EXPECT_EQ(region->bytes()[4096 + 3 * 1024 + 511], std::byte{7});
+  EXPECT_EQ(region->bytes()[4096 + 3 * 1024 + 512], std::byte{0});
+}
+
+TEST_F(PluginsTest, a_transfer_is_cancelled) {
+  add(0, "libtowpath_backend_example.so");
+  (void)load();
+  auto agent = *agent::Agent::create({.name = "alone", .registry = &registry_, .clock = &clock_});
+  ASSERT_TRUE(agent->add_backend("example").ok());
+  memory::SharedRegion region = *memory::SystemRegion::allocate(8192);
+  auto registration = agent->register_region(region);
+  DescriptorList from(MemoryKind::system);
+  DescriptorList to(MemoryKind::system);
+  ASSERT_TRUE(from.add(Descriptor{region->descriptor().address, 512, 0}).ok());
+  ASSERT_TRUE(to.add(Descriptor{region->descriptor().address + 4096, 512, 0}).ok());
+  auto copy = agent->create_transfer(TransferOp::write, from, "alone", to);
+  ASSERT_TRUE(copy.ok());
+  ASSERT_TRUE(copy->post().ok());
+  copy->cancel();
+  EXPECT_TRUE(copy->ended());
+  EXPECT_EQ(copy->outcome(), Outcome::cancelled);
+}
+
+TEST_F(PluginsTest, what_a_plug_in_says_is_told) {
+  add(0, "libtowpath_backend_example.so");
+  (void)load();
+  auto agent = *agent::Agent::create({.name = "alone", .registry = &registry_, .clock = &clock_});
+  const Status moody = agent->add_backend("example", {{"mood", "bad"}});
+  EXPECT_EQ(moody.code(), Code::invalid_argument);
+  EXPECT_THAT(moody.to_string(), HasSubstr("the mood is bad"));
+  EXPECT_THAT(agent->add_backend("example", {{"speed", "high"}}).to_string(), HasSubstr("mood"));
+  ASSERT_TRUE(agent->add_backend("example", {{"mood", "good"}}).ok());
+  const auto region = memory::SystemRegion::allocate(13);
+  const auto unlucky = agent->register_region(*region, {.backends = {"example"}});
+  EXPECT_THAT(unlucky.status().to_string(), HasSubstr("bad luck"));
+}
+
+TEST_F(PluginsTest, what_is_wrong_with_a_plug_in_is_named_and_the_others_are_loaded) {
+  add(0, "libtowpath_backend_a.so");
+  add(1, "libtowpath_backend_b.so");
+  add(2, "libtowpath_backend_c.so");
+  add(3, "libtowpath_backend_d.so");
+  add(4, "libtowpath_backend_e.so");
+  std::ofstream(path("libtowpath_backend_f.so")) << "no library at all";
+  std::ofstream(path("libother.so")) << "none of ours";
+  std::vector<Code> codes;
+  for (const PluginFound& one : load()) codes.push_back(one.status.code());
+  EXPECT_THAT(codes,
+              ElementsAre(Code::ok, Code::unsupported, Code::invalid_argument,
+                          Code::invalid_argument, Code::already_exists, Code::invalid_argument));
+  EXPECT_TRUE(registry_.find("example").ok());
+}
+
+TEST_F(PluginsTest, a_library_without_the_entry_is_no_plug_in) {
+  std::filesystem::copy_file(TOWPATH_NO_PLUGIN, path("libtowpath_backend_none.so"));
+  const auto found = load();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].status.code(), Code::unsupported);
+  EXPECT_THAT(found[0].status.to_string(), HasSubstr("towpath_backend_v1"));
+}
+
+TEST_F(PluginsTest, a_directory_that_is_not_there_is_an_error) {
+  EXPECT_EQ(load_plugins(path("nowhere").string(), registry_).status().code(), Code::not_found);
+}
+
+}  // namespace
+}  // namespace towpath::standard

@@ -1,0 +1,156 @@
+#include <exception>
+#include <limits>
+
+#include <prometheus/collectable.h>
+#include <prometheus/exposer.h>
+#include <prometheus/metric_family.h>
+#include <unistd.h>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/nixl_metrics.h>
+#include <towpath/standard/prometheus.h>
+
+namespace towpath::standard {
+namespace {
+
+using ::prometheus::ClientMetric;
+using ::prometheus::MetricFamily;
+using ::prometheus::MetricType;
+using telemetry::BucketCounts;
+using telemetry::HistogramSummary;
+using telemetry::Metric;
+
+constexpr std::size_t kThreads = 1;  // one scraper, seldom
+
+// Prometheus wants base units: what is recorded in nanoseconds is told in seconds.
+struct Unit {
+  std::string name;
+  double scale = 1;
+};
+Unit unit_of(const std::string& name) {
+  constexpr std::string_view kOurs = "_nanoseconds";
+  if (!name.ends_with(kOurs)) return {name};
+  return {name.substr(0, name.size() - kOurs.size()) + "_seconds", 1e-9};
+}
+
+double scaled(std::uint64_t value, double scale) { return static_cast<double>(value) * scale; }
+
+MetricType type_of(const Metric& metric) {
+  switch (metric.value.index()) {
+    case 0: return MetricType::Counter;
+    case 1: return MetricType::Gauge;
+    case 2: return MetricType::Summary;
+    default: return MetricType::Histogram;
+  }
+}
+
+void fill(ClientMetric& out, std::uint64_t count, double) {
+  out.counter.value = static_cast<double>(count);
+}
+void fill(ClientMetric& out, std::int64_t level, double) {
+  out.gauge.value = static_cast<double>(level);
+}
+void fill(ClientMetric& out, const HistogramSummary& summary, double scale) {
+  out.summary.sample_count = summary.count;
+  out.summary.sample_sum = scaled(summary.sum, scale);
+  out.summary.quantile = {{0.5, scaled(summary.p50, scale)},
+                          {0.9, scaled(summary.p90, scale)},
+                          {0.99, scaled(summary.p99, scale)},
+                          {0.999, scaled(summary.p999, scale)}};
+}
+void fill(ClientMetric& out, const BucketCounts& counts, double scale) {
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < counts.counts.size(); ++i) {
+    below += counts.counts[i];
+    const double bound = i < counts.bounds.size() ? scaled(counts.bounds[i], scale)
+                                                  : std::numeric_limits<double>::infinity();
+    out.histogram.bucket.push_back({below, bound});
+  }
+  out.histogram.sample_count = below;
+  out.histogram.sample_sum = scaled(counts.sum, scale);
+}
+
+// Metrics of one name stand together in a snapshot, by kind within their labels: a name that is
+// used for two kinds becomes two families.
+std::vector<MetricFamily> families_of(const std::vector<Metric>& metrics) {
+  std::vector<MetricFamily> families;
+  for (const Metric& metric : metrics) {
+    const Unit unit = unit_of(metric.name);
+    const MetricType type = type_of(metric);
+    if (families.empty() || families.back().name != unit.name || families.back().type != type)
+      families.push_back({.name = unit.name, .help = "", .type = type});
+    ClientMetric out;
+    for (const telemetry::Label& label : metric.labels)
+      out.label.push_back({label.name, label.value});
+    std::visit([&](const auto& value) { fill(out, value, unit.scale); }, metric.value);
+    families.back().metric.push_back(std::move(out));
+  }
+  return families;
+}
+
+std::string hostname() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : "unknown";
+}
+
+class Source final : public ::prometheus::Collectable {
+ public:
+  Source(const telemetry::Metrics& metrics, bool nixl_names)
+      : metrics_(metrics), nixl_names_(nixl_names), hostname_(hostname()) {}
+
+  std::vector<MetricFamily> Collect() const override {
+    const std::vector<Metric> ours = metrics_.snapshot();
+    std::vector<MetricFamily> all = families_of(ours);
+    if (!nixl_names_) return all;
+    for (MetricFamily& family : families_of(nixl_metrics(ours, hostname_)))
+      all.push_back(std::move(family));
+    return all;
+  }
+
+ private:
+  const telemetry::Metrics& metrics_;
+  const bool nixl_names_;
+  const std::string hostname_;
+};
+
+class Endpoint final : public PrometheusEndpoint {
+ public:
+  Endpoint(const telemetry::Metrics& metrics, const PrometheusOptions& options)
+      : address_(options.address),
+        source_(std::make_shared<Source>(metrics, options.nixl_names)),
+        exposer_(cat(options.address, ":", options.port), kThreads) {
+    exposer_.RegisterCollectable(source_);
+  }
+
+  std::uint16_t port() const override {
+    const std::vector<int> ports = exposer_.GetListeningPorts();
+    return ports.empty() ? std::uint16_t{0} : static_cast<std::uint16_t>(ports.front());
+  }
+  std::string url() const override { return cat("http://", address_, ":", port(), "/metrics"); }
+
+ private:
+  const std::string address_;
+  const std::shared_ptr<Source> source_;
+  ::prometheus::Exposer exposer_;  // dies first: its threads read the source
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PrometheusEndpoint>> PrometheusEndpoint::open(
+    const telemetry::Metrics& metrics, const PrometheusOptions& options) {
+  // What the server behind it takes for more than one address, or for options.
+  if (options.address.empty() || options.address.find_first_of(",+ \t\n") != std::string::npos)
+    return error(Code::invalid_argument,
+                 cat("'", printable(options.address), "' is no address to listen at"),
+                 "pass one address, such as 127.0.0.1");
+  try {
+    return std::unique_ptr<PrometheusEndpoint>(std::make_unique<Endpoint>(metrics, options));
+  } catch (const std::exception& refused) {
+    return error(Code::unavailable,
+                 cat("cannot serve metrics at ", printable(options.address), ":", options.port,
+                     ": ", refused.what()),
+                 "choose another port, or 0 for any that is free");
+  }
+}
+
+}  // namespace towpath::standard

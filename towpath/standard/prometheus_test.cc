@@ -1,0 +1,122 @@
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <towpath/standard/prometheus.h>
+#include <towpath/sys/fd.h>
+#include <towpath/telemetry/agent_meter.h>
+
+namespace towpath::standard {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Whether the body that was announced is here: the server waits before it closes.
+bool is_whole(const std::string& answer) {
+  const std::string announced = "Content-Length: ";
+  const auto length = answer.find(announced);
+  const auto body = answer.find("\r\n\r\n");
+  if (length == std::string::npos || body == std::string::npos) return false;
+  return answer.size() >= body + 4 + std::stoul(answer.substr(length + announced.size()));
+}
+
+// As a scraper asks: the whole answer.
+std::string scrape(std::uint16_t port) {
+  const sys::Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
+    return "refused";
+  const std::string ask = "GET /metrics HTTP/1.0\r\n\r\n";
+  EXPECT_EQ(send(socket.get(), ask.data(), ask.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(ask.size()));
+  std::string answer;
+  std::array<char, 4096> part{};
+  for (ssize_t got = 1; got > 0 && !is_whole(answer);) {
+    got = recv(socket.get(), part.data(), part.size(), 0);
+    if (got > 0) answer.append(part.data(), static_cast<std::size_t>(got));
+  }
+  return answer;
+}
+
+#ifdef TOWPATH_WITH_PROMETHEUS
+
+TEST(PrometheusTest, scrape_tells_counters_gauges_and_histograms) {
+  telemetry::Metrics metrics;
+  telemetry::AgentMeter meter(metrics, {.agent = "decode"});
+  telemetry::Flow& flow = meter.flow({.backend = "shm", .peer = "a\"b\n"});
+  flow.posted({.bytes = 4096, .descriptors = 1});
+  flow.ended({.posted_bytes = 4096, .moved_bytes = 4096, .time = std::chrono::microseconds(15)});
+  flow.posted({.bytes = 64});
+  metrics.histogram("waits_nanoseconds").record(std::uint64_t{20});
+  const auto endpoint = PrometheusEndpoint::open(metrics, {.port = 0}).value();
+  const std::string answer = scrape(endpoint->port());
+  EXPECT_THAT(answer, HasSubstr("200 OK"));
+  EXPECT_THAT(answer, HasSubstr("# TYPE towpath_transfer_bytes_total counter"));
+  EXPECT_THAT(answer, HasSubstr("# TYPE towpath_transfers_in_flight gauge"));
+  EXPECT_THAT(answer, HasSubstr("# TYPE towpath_transfer_seconds histogram"));
+  EXPECT_THAT(answer, HasSubstr("# TYPE waits_seconds summary"));
+  const std::string labels =
+      R"({agent="decode",backend="shm",local="system",op="read",peer="a\"b\\x0a",remote="system")";
+  EXPECT_THAT(answer, HasSubstr("towpath_transfer_bytes_total" + labels + "} 4096"));
+  EXPECT_THAT(answer, HasSubstr("towpath_transfers_in_flight" + labels + "} 1"));
+  EXPECT_THAT(answer, HasSubstr("towpath_transfer_seconds_bucket" + labels + ",le=\"1e-05\"} 0"));
+  EXPECT_THAT(answer, HasSubstr("towpath_transfer_seconds_bucket" + labels + ",le=\"2e-05\"} 1"));
+  EXPECT_THAT(answer, HasSubstr("towpath_transfer_seconds_bucket" + labels + ",le=\"+Inf\"} 1"));
+  EXPECT_THAT(answer, HasSubstr("agent_rx_bytes_total{agent_name=\"decode\""));
+  EXPECT_THAT(answer, HasSubstr("# TYPE agent_xfer_time_us histogram"));
+}
+
+TEST(PrometheusTest, names_of_nixl_can_be_left_out) {
+  telemetry::Metrics metrics;
+  telemetry::AgentMeter meter(metrics, {.agent = "decode"});
+  meter.registered({"shm", MemoryKind::system, 5});
+  const auto endpoint = PrometheusEndpoint::open(metrics, {.port = 0, .nixl_names = false}).value();
+  const std::string answer = scrape(endpoint->port());
+  EXPECT_THAT(answer, HasSubstr("towpath_registered_bytes_total"));
+  EXPECT_THAT(answer, Not(HasSubstr("agent_memory_registered")));
+}
+
+TEST(PrometheusTest, listens_to_this_machine_only_and_says_where) {
+  telemetry::Metrics metrics;
+  const auto endpoint = PrometheusEndpoint::open(metrics, {.port = 0}).value();
+  EXPECT_EQ(endpoint->url(), "http://127.0.0.1:" + std::to_string(endpoint->port()) + "/metrics");
+}
+
+TEST(PrometheusTest, port_that_is_taken_is_an_error) {
+  telemetry::Metrics metrics;
+  const auto first = PrometheusEndpoint::open(metrics, {.port = 0}).value();
+  const auto second = PrometheusEndpoint::open(metrics, {.port = first->port()});
+  EXPECT_EQ(second.code(), Code::unavailable);
+  EXPECT_THAT(scrape(first->port()), HasSubstr("200 OK")) << "the first lives on";
+}
+
+TEST(PrometheusTest, address_that_is_none_is_an_error) {
+  telemetry::Metrics metrics;
+  for (const char* address : {"", "127.0.0.1:1,0.0.0.0", "no such place"})
+    EXPECT_EQ(PrometheusEndpoint::open(metrics, {.address = address}).code(),
+              Code::invalid_argument);
+  EXPECT_EQ(PrometheusEndpoint::open(metrics, {.address = "192.0.2.1", .port = 0}).code(),
+            Code::unavailable);
+}
+
+#else
+
+TEST(PrometheusTest, build_without_it_says_how_to_get_it) {
+  telemetry::Metrics metrics;
+  const auto endpoint = PrometheusEndpoint::open(metrics, {});
+  EXPECT_EQ(endpoint.code(), Code::unsupported);
+  EXPECT_THAT(std::string(endpoint.status().remedy()), HasSubstr("prometheus-cpp-dev"));
+  EXPECT_EQ(scrape(0), "refused");
+}
+
+#endif
+
+}  // namespace
+}  // namespace towpath::standard

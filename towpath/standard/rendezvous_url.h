@@ -1,0 +1,40 @@
+// Where agents meet, as one line of text: the one place that knows every kind of rendezvous.
+//
+//   scope:NAME                         agents of this machine, without a server
+//   unix:/path, unix:@name             a meeting point on this machine
+//   tcp://host:port                    a meeting point that other machines reach
+//   etcd://[user@]host:port[,...]/ns   an etcd; etcds:// with TLS
+//
+// After a `?`, joined by `&`: token-file=PATH (tcp, unix); password-file, ca, cert, key (paths, for
+// etcd), ttl=SECONDS. Secrets are read from files, since everybody may see a command line.
+// Thread: any.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <towpath/core/clock.h>
+#include <towpath/rendezvous/rendezvous.h>
+#include <towpath/telemetry/log.h>
+
+namespace towpath::standard {
+
+struct RendezvousUrl {
+  std::string scheme;  ///< "scope", "unix", "tcp", "etcd", "etcds"
+  std::string user;
+  std::string place;  ///< NAME, path, host:port, or hosts with commas
+  std::string name_space;
+  std::map<std::string, std::string> options;
+};
+
+/// Errors: invalid_argument, with the forms that there are.
+Result<RendezvousUrl> parse_rendezvous_url(std::string_view url);
+
+/// `clock` must outlive it. Errors: as above, those of reading the files, and those of the kind.
+Result<std::unique_ptr<rendezvous::Rendezvous>> open_rendezvous(std::string_view url,
+                                                                const Clock& clock,
+                                                                const telemetry::Log& log = {});
+
+}  // namespace towpath::standard

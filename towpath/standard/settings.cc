@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <string_view>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/settings.h>
+
+namespace towpath::standard {
+namespace {
+
+constexpr std::array<std::string_view, 2> kPrefixes = {"NIXL_", "TOWPATH_"};  // the last one wins
+
+std::string folded(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return lower;
+}
+
+// ---- values: true when the text could be read ----
+
+bool read(std::string_view text, std::uint64_t& into) {
+  std::uint64_t number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc() || end != text.data() + text.size()) return false;
+  into = number;
+  return true;
+}
+
+bool read(std::string_view text, std::optional<Duration>& into) {
+  constexpr std::uint64_t kLongest = 1000ULL * 3600 * 24 * 365;
+  std::uint64_t milliseconds = 0;
+  if (!read(text, milliseconds) || milliseconds == 0 || milliseconds > kLongest) return false;
+  into = std::chrono::milliseconds(milliseconds);
+  return true;
+}
+
+bool read(std::string_view text, std::optional<std::string>& into) {
+  if (text.empty()) return false;
+  into = text;
+  return true;
+}
+
+bool read(std::string_view text, std::string& into) {
+  into = text;
+  return true;
+}
+
+bool read(std::string_view text, std::optional<telemetry::Level>& into) {
+  using telemetry::Level;
+  constexpr std::array<std::pair<std::string_view, Level>, 7> kLevels = {
+      {{"trace", Level::trace},
+       {"debug", Level::debug},
+       {"info", Level::info},
+       {"warn", Level::warning},
+       {"warning", Level::warning},
+       {"error", Level::error},
+       {"fatal", Level::error}}};
+  const std::string word = folded(text);
+  const auto* const found =
+      std::ranges::find(kLevels, word, &std::pair<std::string_view, Level>::first);
+  if (found == kLevels.end()) return false;
+  into = found->second;
+  return true;
+}
+
+bool read(std::string_view text, std::vector<std::string>& into) {
+  into.clear();
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    if (comma > 0) into.emplace_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return !into.empty();
+}
+
+// ---- names ----
+
+enum class Reading { good, bad, unknown };
+
+Reading read_variable(std::string_view name, std::string_view value, Settings& into) {
+  const auto told = [](bool good) { return good ? Reading::good : Reading::bad; };
+  if (name == "PLUGIN_DIR") return told(read(value, into.plugin_directory));
+  if (name == "LOG_LEVEL") return told(read(value, into.log_level));
+  if (name == "TRANSFER_TIMEOUT_MS") return told(read(value, into.transfer_timeout));
+  if (name == "LISTEN_HOST") return told(read(value, into.listen_host));
+  if (name == "TOKEN_FILE") return told(read(value, into.token_file));
+  if (name == "ETCD_USER") return told(read(value, into.etcd_user));
+  if (name == "ETCD_PASSWORD_FILE") return told(read(value, into.etcd_password_file));
+  if (name == "ETCD_CA_FILE") return told(read(value, into.etcd_ca_file));
+  if (name == "ETCD_CERT_FILE") return told(read(value, into.etcd_cert_file));
+  if (name == "ETCD_KEY_FILE") return told(read(value, into.etcd_key_file));
+  if (name == "ETCD_ENDPOINTS") return told(read(value, into.etcd_endpoints));
+  if (name == "ETCD_NAMESPACE") return told(read(value, into.etcd_namespace));
+  return Reading::unknown;
+}
+
+struct Known {
+  std::string_view begin;  // of names after the prefix
+  std::string_view why;    // empty: not worth a word
+};
+
+// What others read, or what NIXL reads and Towpath has no use for.
+constexpr std::array<Known, 10> kWithoutEffect = {{
+    {"PREFIX", ""},             // nixl-sys, when it is built
+    {"NO_STUBS_FALLBACK", ""},  // the same
+    {"TEST_", ""},              // its tests
+    {"UCX_", "the UCX backend is configured by its parameters and by UCX_*"},
+    {"LIBFABRIC_", "there is no libfabric backend"},
+    {"MOONCAKE_", "there is no Mooncake backend"},
+    {"TCPSTORE_", "there is no TCPStore client; use NIXL_ETCD_ENDPOINTS or an address"},
+    {"CONFIG_FILE", "there is no configuration file; set variables instead"},
+    {"TRACE_BACKENDS", "there are no trace plug-ins; see the flight recorder"},
+    {"TELEMETRY_", ""},  // telemetry_environment.h
+}};
+
+std::optional<std::string> remark_on_unknown(std::string_view name) {
+  for (const Known& known : kWithoutEffect) {
+    if (!name.starts_with(known.begin)) continue;
+    if (known.why.empty()) return std::nullopt;
+    return cat("has no effect: ", known.why);
+  }
+  return "is not known";
+}
+
+void read_all(std::string_view prefix, const Environment& environment, Settings& into) {
+  for (const auto& [name, value] : environment) {
+    if (!name.starts_with(prefix)) continue;
+    const std::string_view rest = std::string_view(name).substr(prefix.size());
+    const Reading reading = read_variable(rest, value, into);
+    if (reading == Reading::bad) {
+      into.remarks.push_back({name, cat("cannot be read: '", printable(value), "'")});
+    } else if (reading == Reading::unknown) {
+      if (auto why = remark_on_unknown(rest)) into.remarks.push_back({name, *std::move(why)});
+    }
+  }
+}
+
+}  // namespace
+
+Settings Settings::from(const Environment& environment) {
+  Settings settings;
+  for (const std::string_view prefix : kPrefixes) read_all(prefix, environment, settings);
+  std::ranges::sort(settings.remarks, {}, &Remark::variable);
+  return settings;
+}
+
+void Settings::warn(const telemetry::Log& log) const {
+  for (const Remark& remark : remarks)
+    log.warning(cat("the variable ", printable(remark.variable), " ", remark.why));
+}
+
+}  // namespace towpath::standard

@@ -1,0 +1,61 @@
+// Settings: what the environment asks of Towpath, as a value.
+//
+// Nothing below standard/ reads the environment; whoever composes an agent reads it once
+// (environment.h) and passes on what it says. NIXL's users set NIXL_*; each of these also works as
+// TOWPATH_*, which wins.
+//
+//   PLUGIN_DIR             a directory of backends from outside (plugin.h); none is searched unset
+//   LOG_LEVEL              TRACE DEBUG INFO WARN ERROR FATAL
+//   TRANSFER_TIMEOUT_MS    deadline of transfers that are posted without one
+//   LISTEN_HOST            where the listener for cards is reached: 127.0.0.1 unless set
+//   TOKEN_FILE             a file with the secret that listeners and their visitors share
+//   ETCD_ENDPOINTS         http://host:port, several with commas
+//   ETCD_NAMESPACE         in front of every key
+//   ETCD_USER, ETCD_PASSWORD_FILE, ETCD_CA_FILE, ETCD_CERT_FILE, ETCD_KEY_FILE
+//
+// TELEMETRY_* is read elsewhere (telemetry_environment.h).
+// A name with one of the two prefixes that means nothing, and a value that cannot be read, are
+// remarked on, never silent and never fatal.
+// Thread: immutable.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <towpath/core/clock.h>
+#include <towpath/standard/environment.h>
+#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
+
+namespace towpath::standard {
+
+struct Settings {
+  std::optional<std::string> plugin_directory;
+  std::optional<telemetry::Level> log_level;
+  std::optional<Duration> transfer_timeout;
+  std::string listen_host = "127.0.0.1";
+  std::optional<std::string> token_file;
+  std::vector<std::string> etcd_endpoints;
+  std::string etcd_namespace = "/nixl/agents/";
+  std::string etcd_user;  ///< empty: no login
+  std::optional<std::string> etcd_password_file;
+  std::string etcd_ca_file;    ///< empty: the system's authorities
+  std::string etcd_cert_file;  ///< empty: none is shown
+  std::string etcd_key_file;
+
+  struct Remark {
+    std::string variable;
+    std::string why;  ///< "is not known", "has no effect: ...", "cannot be read: ..."
+    friend bool operator==(const Remark&, const Remark&) = default;
+  };
+  std::vector<Remark> remarks;  ///< ordered by variable
+
+  static Settings from(const Environment& environment);
+
+  /// Says the remarks, as warnings.
+  void warn(const telemetry::Log& log) const;
+};
+
+}  // namespace towpath::standard

@@ -1,0 +1,71 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/standard/settings.h>
+
+namespace towpath::standard {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(SettingsTest, nothing_set_is_nothing_asked) {
+  const Settings nothing = Settings::from({{"HOME", "somewhere"}, {"NIXLISH", "1"}});
+  EXPECT_FALSE(nothing.plugin_directory || nothing.log_level || nothing.transfer_timeout);
+  EXPECT_THAT(nothing.etcd_endpoints, IsEmpty());
+  EXPECT_EQ(nothing.etcd_namespace, "/nixl/agents/");
+  EXPECT_THAT(nothing.remarks, IsEmpty());
+}
+
+TEST(SettingsTest, what_nixls_users_set_is_read) {
+  const Settings read = Settings::from({{"NIXL_PLUGIN_DIR", "plugins"},
+                                        {"NIXL_LOG_LEVEL", "warn"},
+                                        {"NIXL_ETCD_ENDPOINTS", "http://a:1,,http://b:2,"},
+                                        {"NIXL_ETCD_NAMESPACE", "/mine/"},
+                                        {"TOWPATH_TRANSFER_TIMEOUT_MS", "1500"}});
+  EXPECT_EQ(read.plugin_directory, "plugins");
+  EXPECT_EQ(read.log_level, telemetry::Level::warning);
+  EXPECT_THAT(read.etcd_endpoints, ElementsAre("http://a:1", "http://b:2"));
+  EXPECT_EQ(read.etcd_namespace, "/mine/");
+  EXPECT_EQ(read.transfer_timeout, Duration(std::chrono::milliseconds(1500)));
+  EXPECT_THAT(read.remarks, IsEmpty());
+}
+
+TEST(SettingsTest, our_own_prefix_wins) {
+  const Settings read = Settings::from({{"NIXL_LOG_LEVEL", "TRACE"},
+                                        {"TOWPATH_LOG_LEVEL", "FATAL"},
+                                        {"NIXL_ETCD_ENDPOINTS", "http://a:1"},
+                                        {"TOWPATH_ETCD_ENDPOINTS", "http://b:1"}});
+  EXPECT_EQ(read.log_level, telemetry::Level::error);
+  EXPECT_THAT(read.etcd_endpoints, ElementsAre("http://b:1"));
+}
+
+TEST(SettingsTest, what_cannot_be_read_or_means_nothing_is_remarked_on) {
+  const Settings read = Settings::from({{"NIXL_LOG_LEVEL", "LOUD"},
+                                        {"NIXL_PLUGIN_DIR", ""},
+                                        {"NIXL_TRANSFER_TIMEOUT_MS", "0"},
+                                        {"NIXL_TCPSTORE_ENDPOINT", "host:1"},
+                                        {"NIXL_SPEED", "high"},
+                                        {"NIXL_PREFIX", "somewhere"},
+                                        {"TOWPATH_SPEED", "high"}});
+  std::vector<std::string> said;
+  for (const auto& [variable, why] : read.remarks) said.push_back(variable + " " + why);
+  EXPECT_THAT(
+      said,
+      ElementsAre("NIXL_LOG_LEVEL cannot be read: 'LOUD'", "NIXL_PLUGIN_DIR cannot be read: ''",
+                  "NIXL_SPEED is not known", HasSubstr("NIXL_TCPSTORE_ENDPOINT has no effect: "),
+                  "NIXL_TRANSFER_TIMEOUT_MS cannot be read: '0'", "TOWPATH_SPEED is not known"));
+}
+
+TEST(SettingsTest, remarks_become_warnings) {
+  telemetry::CollectingSink sink;
+  ManualClock clock;
+  Settings::from({{"NIXL_SPEED", "high"}}).warn(telemetry::Log(sink, clock, "test"));
+  ASSERT_EQ(sink.events().size(), 1U);
+  EXPECT_EQ(sink.events()[0].level, telemetry::Level::warning);
+  EXPECT_THAT(sink.events()[0].message, HasSubstr("NIXL_SPEED is not known"));
+}
+
+}  // namespace
+}  // namespace towpath::standard

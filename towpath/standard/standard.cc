@@ -1,0 +1,75 @@
+#include <cstdio>
+#include <string>
+
+#include <towpath/backends/loopback/loopback_backend.h>
+#include <towpath/backends/posix/posix_backend.h>
+#include <towpath/backends/shm/shm_backend.h>
+#include <towpath/backends/ucx/ucx_backend.h>
+#include <towpath/core/check.h>
+#include <towpath/standard/nixl_names.h>
+#include <towpath/standard/standard.h>
+
+namespace towpath::standard {
+namespace {
+
+// However idle: look whether the thread was asked to stop.
+constexpr Duration kLongestNap = std::chrono::milliseconds(100);
+
+}  // namespace
+
+backend::Registry make_registry() {
+  backend::Registry registry;
+  const auto add = [&](backend::BackendType type) {
+    const Status added = registry.add(std::move(type));
+    TOWPATH_CHECK(added.ok(), "two built-in backends of one name");
+  };
+  add(backends::loopback::loopback_type());
+  add(backends::shm::shm_type());
+  add(backends::posix::posix_type());
+  add(backends::ucx::ucx_type());
+  add_nixl_aliases(registry);
+  return registry;
+}
+
+void StderrSink::emit(const telemetry::Event& event) noexcept {
+  const std::string line = telemetry::to_string(event) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+Result<std::unique_ptr<Node>> Node::open(const NodeOptions& options) {
+  std::unique_ptr<Node> node(new Node());
+  if (options.telemetry) {
+    TelemetryOptions telemetry = *options.telemetry;
+    telemetry.agent = options.name;
+    TOWPATH_TRY(node->telemetry_, Telemetry::open(telemetry, node->clock_));
+  }
+  TOWPATH_TRY(node->agent_,
+              agent::Agent::create(
+                  {.name = options.name,
+                   .registry = options.registry != nullptr ? options.registry : &node->registry_,
+                   .clock = &node->clock_,
+                   .log = options.log != nullptr ? options.log : &node->stderr_sink_,
+                   .default_timeout = options.default_timeout,
+                   .meter = node->telemetry_ ? &node->telemetry_->meter() : nullptr}));
+  for (const std::string& backend : options.backends)
+    TOWPATH_TRY(node->agent_->add_backend(backend));
+  if (!options.progress_thread) return node;
+  TOWPATH_TRY(
+      run::Worker worker,
+      run::Worker::start("towpath", [agent = node->agent_.get()](const run::StopToken& stop) {
+        while (!stop.stop_requested()) {
+          if (!agent->progress()) agent->wait_for_work(kLongestNap);
+        }
+      }));
+  node->worker_ = std::make_unique<run::Worker>(std::move(worker));
+  return node;
+}
+
+Node::~Node() {
+  if (!worker_) return;
+  worker_->request_stop();
+  agent_->wake();
+  worker_.reset();
+}
+
+}  // namespace towpath::standard

@@ -1,0 +1,76 @@
+// The composition root: the one place that knows all built-in backends, and brings together what
+// the rest of the house is handed: registry, clock, log, agent, and a thread that keeps the agent
+// moving.
+//
+//   auto node = standard::Node::open({.name = "decode-0", .backends = {"shm", "posix"}});
+//   node->agent().register_region(...);
+//
+// Thread: any, as the parts say.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <towpath/agent/agent.h>
+#include <towpath/backend/registry.h>
+#include <towpath/run/worker.h>
+#include <towpath/standard/telemetry.h>
+#include <towpath/sys/clock.h>
+#include <towpath/telemetry/event_sink.h>
+
+namespace towpath::standard {
+
+/// All built-in backends, and the names under which NIXL's users know them ("POSIX").
+backend::Registry make_registry();
+
+/// Prints events of at least `level` to standard error, a line each.
+class StderrSink final : public telemetry::EventSink {
+ public:
+  explicit StderrSink(telemetry::Level level = telemetry::Level::warning) noexcept
+      : level_(level) {}
+  void emit(const telemetry::Event& event) noexcept override;
+  bool wants(telemetry::Level level) const noexcept override { return level >= level_; }
+
+ private:
+  const telemetry::Level level_;
+};
+
+struct NodeOptions {
+  std::string name;
+  std::vector<std::string> backends;    ///< created in this order
+  telemetry::EventSink* log = nullptr;  ///< null: warnings to standard error
+  bool progress_thread = true;          ///< else call agent().progress() or wait yourself
+  Duration default_timeout = std::chrono::seconds(30);
+  /// Shared with other nodes of the process, so that they reach one another over backends that stay
+  /// within it; null: make_registry() of its own. Must outlive the node.
+  const backend::Registry* registry = nullptr;
+  /// What is counted, and for whom; its `agent` is this node's name. Nothing: nothing is counted.
+  std::optional<TelemetryOptions> telemetry;
+};
+
+/// An agent with everything that it is given.
+class Node {
+ public:
+  /// Errors: the agent's, the backends'.
+  static Result<std::unique_ptr<Node>> open(const NodeOptions& options);
+  ~Node();
+
+  agent::Agent& agent() noexcept { return *agent_; }
+  const Clock& clock() const noexcept { return clock_; }
+  /// Null when nothing is counted.
+  Telemetry* telemetry() noexcept { return telemetry_.get(); }
+
+ private:
+  Node() : registry_(make_registry()) {}
+
+  sys::SystemClock clock_;
+  StderrSink stderr_sink_;
+  backend::Registry registry_;
+  std::unique_ptr<Telemetry> telemetry_;
+  std::unique_ptr<agent::Agent> agent_;
+  std::unique_ptr<run::Worker> worker_;  // dies first: it drives the agent
+};
+
+}  // namespace towpath::standard

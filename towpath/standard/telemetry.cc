@@ -1,0 +1,33 @@
+#include <unistd.h>
+
+#include <towpath/standard/telemetry.h>
+
+namespace towpath::standard {
+
+Result<std::unique_ptr<Telemetry>> Telemetry::open(const TelemetryOptions& options,
+                                                   const Clock& clock) {
+  std::unique_ptr<Telemetry> made(new Telemetry());
+  if (options.metrics != nullptr) made->metrics_ = options.metrics;
+  if (!options.flight_directory.empty()) {
+    sys::SystemFileSystem files;
+    TOWPATH_TRY(made->flight_, FlightFile::open(files, clock,
+                                                {.directory = options.flight_directory,
+                                                 .agent = options.agent,
+                                                 .process = static_cast<std::uint64_t>(getpid()),
+                                                 .records = options.flight_records}));
+  }
+  made->meter_ = std::make_unique<telemetry::AgentMeter>(
+      *made->metrics_, telemetry::AgentMeter::Options{
+                           .agent = options.agent,
+                           .max_peers = options.max_peers,
+                           .time_bounds = options.time_bounds,
+                           .flight = made->flight_ ? &made->flight_->recorder() : nullptr});
+  if (options.prometheus) {
+    TOWPATH_TRY(made->endpoint_, PrometheusEndpoint::open(*made->metrics_, *options.prometheus));
+  }
+  return made;
+}
+
+Telemetry::~Telemetry() = default;
+
+}  // namespace towpath::standard

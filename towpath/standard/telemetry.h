@@ -1,0 +1,57 @@
+// Telemetry: what one agent's figures go to: metrics, perhaps served to Prometheus, and perhaps a
+// flight recorder in a file. The composition that AgentOptions::meter wants.
+//
+//   auto telemetry = Telemetry::open({.agent = "decode-0", .flight_directory = "/var/tmp/flights"},
+//                                    clock);
+//   Agent::create({..., .meter = &telemetry->meter()});
+//
+// Thread: any.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <towpath/core/clock.h>
+#include <towpath/standard/flight_file.h>
+#include <towpath/standard/prometheus.h>
+#include <towpath/telemetry/agent_meter.h>
+
+namespace towpath::standard {
+
+struct TelemetryOptions {
+  std::string agent;
+  /// Shared with other agents of the process; null: metrics of its own. Must outlive the telemetry.
+  telemetry::Metrics* metrics = nullptr;
+  std::size_t max_peers = 64;  ///< with a label of their own
+  telemetry::BucketBounds time_bounds;
+  std::string flight_directory;  ///< empty: no flight recorder
+  std::uint64_t flight_records = 4096;
+  std::optional<PrometheusOptions> prometheus;
+};
+
+class Telemetry {
+ public:
+  /// `clock` must outlive it. Errors: those of FlightFile and PrometheusEndpoint.
+  static Result<std::unique_ptr<Telemetry>> open(const TelemetryOptions& options,
+                                                 const Clock& clock);
+  ~Telemetry();
+
+  telemetry::AgentMeter& meter() noexcept { return *meter_; }
+  telemetry::Metrics& metrics() noexcept { return *metrics_; }
+  /// Of the flight recorder; empty: none.
+  std::string flight_path() const { return flight_ ? flight_->path() : std::string(); }
+  /// Of the Prometheus endpoint; empty: none.
+  std::string prometheus_url() const { return endpoint_ ? endpoint_->url() : std::string(); }
+
+ private:
+  Telemetry() = default;
+
+  telemetry::Metrics own_metrics_;
+  telemetry::Metrics* metrics_ = &own_metrics_;
+  std::unique_ptr<FlightFile> flight_;
+  std::unique_ptr<telemetry::AgentMeter> meter_;
+  std::unique_ptr<PrometheusEndpoint> endpoint_;  // dies first: it reads the metrics
+};
+
+}  // namespace towpath::standard

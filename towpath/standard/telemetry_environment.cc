@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <limits>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/telemetry_environment.h>
+
+namespace towpath::standard {
+namespace {
+
+constexpr std::array<std::string_view, 2> kFamilies{"NIXL_TELEMETRY_", "TOWPATH_TELEMETRY_"};
+
+std::string lower(std::string_view text) {
+  std::string folded(text);
+  for (char& letter : folded) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return folded;
+}
+
+/// A variable, as it is told in messages.
+struct Value {
+  std::string name;
+  std::string text;
+
+  Status refuse(std::string remedy) const {
+    return error(Code::invalid_argument, cat(name, "='", printable(text), "' makes no sense"),
+                 std::move(remedy));
+  }
+};
+
+Result<bool> flag_of(const Value& value) {
+  const std::string word = lower(value.text);
+  for (const char* yes : {"1", "true", "yes", "on", "y"}) {
+    if (word == yes) return true;
+  }
+  for (const char* no : {"0", "false", "no", "off", "n"}) {
+    if (word == no) return false;
+  }
+  return value.refuse("use 1 or 0");
+}
+
+Result<std::uint64_t> number_of(const Value& value, std::string_view text, std::uint64_t most) {
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, failed] = std::from_chars(text.data(), end, number);
+  if (failed != std::errc() || rest != end || number > most)
+    return value.refuse(cat("use a whole number up to ", most));
+  return number;
+}
+
+/// Microseconds there, nanoseconds here.
+Result<telemetry::BucketBounds> bounds_of(const Value& value) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max() / 1000;
+  std::vector<std::uint64_t> bounds;
+  std::string_view rest = value.text;
+  while (!rest.empty()) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    TOWPATH_TRY(const std::uint64_t bound, number_of(value, word, kMost));
+    bounds.push_back(bound * 1000);
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+  }
+  auto made = telemetry::BucketBounds::of(bounds);
+  if (!made.ok()) return value.refuse("list whole microseconds in ascending order, with commas");
+  return made;
+}
+
+class Reader {
+ public:
+  explicit Reader(TelemetryFromEnvironment& out) : out_(out) {}
+
+  Status take(const std::string& key, const Value& value) {
+    for (const auto& [name, take] : kKeys) {
+      if (key == name) return (this->*take)(value);
+    }
+    const bool known = std::ranges::find(kUnused, key) != kUnused.end();
+    out_.warnings.push_back(cat(value.name, known ? " has no effect here" : " is not known here"));
+    return {};
+  }
+
+  /// Settings of the endpoint count only when there is to be one.
+  void finish() {
+    if (wants_endpoint_ && !out_.options.prometheus) out_.options.prometheus.emplace();
+    if (!wants_endpoint_) return;
+    if (port_) out_.options.prometheus->port = *port_;
+    if (!local_) out_.options.prometheus->address = "0.0.0.0";
+  }
+
+ private:
+  Status enable(const Value& value) {
+    TOWPATH_TRY(out_.enabled, flag_of(value));
+    return {};
+  }
+  Status directory(const Value& value) {
+    out_.options.flight_directory = value.text;
+    return {};
+  }
+  Status records(const Value& value) {
+    TOWPATH_TRY(out_.options.flight_records, number_of(value, value.text, kMostFlightRecords));
+    return out_.options.flight_records > 0 ? Status() : value.refuse("keep at least one record");
+  }
+  Status exporter(const Value& value) {
+    const std::string word = lower(value.text);
+    wants_endpoint_ = word == "prometheus";
+    if (wants_endpoint_ || word == "buffer" || word == "nop") return {};
+    return value.refuse("use BUFFER, NOP or prometheus");
+  }
+  Status port(const Value& value) {
+    TOWPATH_TRY(const std::uint64_t number, number_of(value, value.text, UINT16_MAX));
+    port_ = static_cast<std::uint16_t>(number);
+    return {};
+  }
+  Status local(const Value& value) {
+    TOWPATH_TRY(local_, flag_of(value));
+    return {};
+  }
+  Status bounds(const Value& value) {
+    TOWPATH_TRY(out_.options.time_bounds, bounds_of(value));
+    return {};
+  }
+
+  using Take = Status (Reader::*)(const Value&);
+  static constexpr std::array kKeys{
+      std::pair<std::string_view, Take>{"ENABLE", &Reader::enable},
+      std::pair<std::string_view, Take>{"DIR", &Reader::directory},
+      std::pair<std::string_view, Take>{"BUFFER_SIZE", &Reader::records},
+      std::pair<std::string_view, Take>{"EXPORTER", &Reader::exporter},
+      std::pair<std::string_view, Take>{"PROMETHEUS_PORT", &Reader::port},
+      std::pair<std::string_view, Take>{"PROMETHEUS_LOCAL", &Reader::local},
+      std::pair<std::string_view, Take>{"HISTOGRAM_BUCKETS_US", &Reader::bounds}};
+  /// NIXL's, for what is done otherwise here: counters are always up to date, all are told, and one
+  /// process serves its own.
+  static constexpr std::array<std::string_view, 5> kUnused{
+      "RUN_INTERVAL", "ENABLED_METRICS", "MULTIPROC_DIR", "RANK_ENV", "MP_STALE_TTL"};
+
+  TelemetryFromEnvironment& out_;
+  bool wants_endpoint_ = false;
+  bool local_ = true;
+  std::optional<std::uint16_t> port_;
+};
+
+}  // namespace
+
+Result<TelemetryFromEnvironment> telemetry_from(const Environment& environment,
+                                                const TelemetryOptions& defaults) {
+  TelemetryFromEnvironment out{.options = defaults};
+  Reader reader(out);
+  for (const std::string_view family : kFamilies) {  // ours come last, and win
+    for (const auto& [name, text] : environment) {
+      if (!name.starts_with(family) || text.empty()) continue;
+      TOWPATH_TRY(reader.take(name.substr(family.size()), {name, text}));
+    }
+  }
+  reader.finish();
+  return out;
+}
+
+}  // namespace towpath::standard
