@@ -1,0 +1,74 @@
+#include "bindings/nixl/backend_params.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <towpath/core/text.h>
+
+namespace towpath::nixl {
+namespace {
+
+struct OnlyNixls {
+  std::string_view backend;  // of ours
+  std::string_view name;
+  std::string_view why;
+};
+
+constexpr std::string_view kUcxConfigures = "set UCX_* variables or the backend's own parameters";
+constexpr std::string_view kOneEngine = "the backend chooses between io_uring and threads: engine";
+
+// shm stands in where there is no UCX, so it hears the same.
+constexpr std::array<OnlyNixls, 14> kOnlyNixls = {{
+    {"ucx", "device_list", kUcxConfigures},
+    {"ucx", "ucx_devices", kUcxConfigures},
+    {"ucx", "num_workers", "one worker serves an agent"},
+    {"ucx", "num_threads", "the agent's progress thread serves all backends"},
+    {"ucx", "split_batch_size", "large lists are posted in slices"},
+    {"ucx", "ucx_num_device_channels", "no transfer is started by a GPU"},
+    {"ucx", "ucx_error_handling_mode", "failures of peers are always told"},
+    {"ucx", "ucx_ep_close_force", "a lost connection is always cut"},
+    {"ucx", "engine_config", kUcxConfigures},
+    {"posix", "use_aio", kOneEngine},
+    {"posix", "use_uring", kOneEngine},
+    {"posix", "use_posix_aio", kOneEngine},
+    {"posix", "ios_pool_size", "there is no such pool"},
+    {"posix", "kernel_queue_size", "use depth"},
+}};
+
+bool reads(const backend::BackendType& type, std::string_view name) {
+  return std::ranges::find(type.params, name, &backend::ParamInfo::name) != type.params.end();
+}
+
+const OnlyNixls* find_nixls(std::string_view type, std::string_view name) {
+  const std::string_view backend = type == "shm" ? "ucx" : type;
+  for (const OnlyNixls& known : kOnlyNixls) {
+    if (known.backend == backend && known.name == name) return &known;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+TranslatedParams translate_params(const backend::BackendType& type, const backend::Params& given) {
+  TranslatedParams translated;
+  for (const auto& [name, value] : given) {
+    const OnlyNixls* nixls = reads(type, name) ? nullptr : find_nixls(type.name, name);
+    if (nixls == nullptr) {
+      translated.params.emplace(name, value);
+    } else {
+      translated.remarks.push_back(
+          cat(name, "=", printable(value), " has no effect on ", type.name, ": ", nixls->why));
+    }
+  }
+  return translated;
+}
+
+backend::Params with_defaults(const backend::BackendType& type, const backend::Params& set) {
+  backend::Params all = set;
+  for (const backend::ParamInfo& known : type.params)
+    all.try_emplace(known.name, known.default_value);
+  return all;
+}
+
+}  // namespace towpath::nixl

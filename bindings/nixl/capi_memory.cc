@@ -1,0 +1,134 @@
+// Memory: registrations, questions, views.
+#include <towpath/core/text.h>
+
+#include "bindings/nixl/call.h"
+#include "bindings/nixl/lists.h"
+#include "bindings/nixl/named_region.h"
+#include "bindings/nixl/nixl_agent.h"
+
+using namespace towpath::nixl;
+using towpath::Code;
+using towpath::error;
+using towpath::Result;
+using towpath::Status;
+
+namespace {
+
+// NIXL's number for memory that no backend serves.
+nixl_capi_status_t number_of(nixl_capi_status_t number, const Status& status) {
+  return status.code() == Code::unsupported ? NIXL_CAPI_ERROR_NOT_FOUND : number;
+}
+
+using Answers = std::vector<std::optional<towpath::backend::Params>>;
+
+Result<Answers> query(NixlAgent& nixl, const nixl_capi_reg_dlist_s& list,
+                      const std::vector<std::string>& backends) {
+  if (backends.size() != 1) {
+    return error(Code::invalid_argument,
+                 towpath::cat("a question goes to one backend, not to ", backends.size()),
+                 "add exactly one to opt_args");
+  }
+  TOWPATH_TRY(const towpath::MemoryKind kind, list.kind());
+  std::vector<towpath::RegionDescriptor> asked;
+  asked.reserve(list.entries.size());
+  for (const NamedEntry& entry : list.entries) asked.push_back(describe(kind, entry));
+  return nixl.agent().query(backends.front(), asked);
+}
+
+Status check_remote(NixlAgent& nixl, const nixl_capi_remote_dlist_s& list) {
+  bool any = false;
+  for (const RemoteEntry& entry : list.entries) {
+    if (entry.is_hole) continue;
+    any = true;
+    TOWPATH_TRY(nixl.agent().check_peer(entry.agent));
+  }
+  if (!any) return error(Code::not_found, "a view of no peer's memory");
+  return {};
+}
+
+Status no_views() { return error(Code::unsupported, "no backend makes memory views for a GPU"); }
+
+}  // namespace
+
+extern "C" {
+
+nixl_capi_status_t nixl_capi_register_mem(nixl_capi_agent_t agent, nixl_capi_reg_dlist_t dlist,
+                                          nixl_capi_opt_args_t opt_args) {
+  return call(given(agent, dlist), [&] {
+    NixlAgent& nixl = *agent->nixl;
+    const Status status =
+        nixl.registrations().add(nixl.agent(), *dlist, backends_of(opt_args), nixl.log());
+    return number_of(nixl.tell(status, "register memory"), status);
+  });
+}
+
+nixl_capi_status_t nixl_capi_deregister_mem(nixl_capi_agent_t agent, nixl_capi_reg_dlist_t dlist,
+                                            nixl_capi_opt_args_t opt_args) {
+  return call(given(agent, dlist), [&] {
+    NixlAgent& nixl = *agent->nixl;
+    return nixl.tell(nixl.registrations().remove(*dlist, backends_of(opt_args)),
+                     "deregister memory");
+  });
+}
+
+nixl_capi_status_t nixl_capi_query_mem(nixl_capi_agent_t agent, nixl_capi_reg_dlist_t descs,
+                                       nixl_capi_query_resp_list_t resp,
+                                       nixl_capi_opt_args_t opt_args) {
+  return call(given(agent, descs, resp), [&] {
+    auto answers = query(*agent->nixl, *descs, backends_of(opt_args));
+    if (!answers.ok()) return agent->nixl->tell(answers.status(), "query memory");
+    resp->answers = *std::move(answers);
+    return NIXL_CAPI_SUCCESS;
+  });
+}
+
+nixl_capi_status_t nixl_capi_create_query_resp_list(nixl_capi_query_resp_list_t* list) {
+  return create(list);
+}
+nixl_capi_status_t nixl_capi_destroy_query_resp_list(nixl_capi_query_resp_list_t list) {
+  return destroy(list);
+}
+nixl_capi_status_t nixl_capi_query_resp_list_size(nixl_capi_query_resp_list_t list, size_t* size) {
+  return answer(list, size, [](const auto& of) { return of.answers.size(); });
+}
+nixl_capi_status_t nixl_capi_query_resp_list_has_value(nixl_capi_query_resp_list_t list,
+                                                       size_t index, bool* has_value) {
+  return call(given(list, has_value) && index < list->answers.size(), [&] {
+    *has_value = list->answers[index].has_value();
+    return NIXL_CAPI_SUCCESS;
+  });
+}
+nixl_capi_status_t nixl_capi_query_resp_list_get_params(nixl_capi_query_resp_list_t list,
+                                                        size_t index, nixl_capi_params_t* params) {
+  return call(given(list, params) && index < list->answers.size() && list->answers[index], [&] {
+    *params = new nixl_capi_params_s{*list->answers[index]};
+    return NIXL_CAPI_SUCCESS;
+  });
+}
+
+nixl_capi_status_t nixl_capi_prep_mem_view_local(nixl_capi_agent_t agent,
+                                                 nixl_capi_xfer_dlist_t descs,
+                                                 nixl_capi_mem_view_t* mvh, nixl_capi_opt_args_t) {
+  return call(given(agent, descs, mvh), [&] {
+    NixlAgent& nixl = *agent->nixl;
+    const auto list = descs->descriptors();
+    const Status here = list.ok() ? nixl.agent().prepare(*list).status() : list.status();
+    return nixl.tell(here.ok() ? no_views() : here, "make a memory view");
+  });
+}
+
+nixl_capi_status_t nixl_capi_prep_mem_view_remote(nixl_capi_agent_t agent,
+                                                  nixl_capi_remote_dlist_t descs,
+                                                  nixl_capi_mem_view_t* mvh, nixl_capi_opt_args_t) {
+  return call(given(agent, descs, mvh), [&] {
+    const Status there = check_remote(*agent->nixl, *descs);
+    return agent->nixl->tell(there.ok() ? no_views() : there, "make a memory view");
+  });
+}
+
+// None was ever made, so this is none.
+nixl_capi_status_t nixl_capi_release_mem_view(nixl_capi_agent_t, nixl_capi_mem_view_t) {
+  return NIXL_CAPI_ERROR_INVALID_PARAM;
+}
+
+}  // extern "C"

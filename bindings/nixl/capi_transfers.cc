@@ -1,0 +1,158 @@
+// Transfers: prepared lists and requests.
+#include <towpath/core/text.h>
+
+#include "bindings/nixl/call.h"
+#include "bindings/nixl/descriptors.h"
+#include "bindings/nixl/lists.h"
+#include "bindings/nixl/nixl_agent.h"
+#include "bindings/nixl/request.h"
+#include "bindings/nixl/vocabulary.h"
+
+using namespace towpath::nixl;
+using towpath::Code;
+using towpath::error;
+using towpath::Result;
+using towpath::TransferOp;
+using towpath::agent::PreparedList;
+using towpath::agent::Selection;
+using towpath::agent::Transfer;
+using towpath::agent::TransferOptions;
+
+/// One side of transfers. The backends are those that its maker asked for; none: all.
+struct nixl_capi_xfer_dlist_handle_s {
+  PreparedList list;
+  std::vector<std::string> backends;
+};
+
+namespace {
+
+Result<PreparedList> prepare(NixlAgent& nixl, std::string_view peer,
+                             const nixl_capi_xfer_dlist_s& list) {
+  TOWPATH_TRY(const towpath::DescriptorList descriptors, list.descriptors());
+  return peer.empty() ? nixl.agent().prepare(descriptors)
+                      : nixl.agent().prepare_remote(peer, descriptors);
+}
+
+/// NIXL counts in int.
+Result<std::vector<std::uint32_t>> indices_of(const int* indices, size_t count) {
+  std::vector<std::uint32_t> positive;
+  positive.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (indices[i] < 0)
+      return error(Code::out_of_range, towpath::cat("index ", i, " is ", indices[i]));
+    positive.push_back(static_cast<std::uint32_t>(indices[i]));
+  }
+  return positive;
+}
+
+TransferOptions options_of(const nixl_capi_opt_args_s* given) {
+  TransferOptions options;
+  if (given == nullptr) return options;
+  options.notification = given->notification();
+  options.backends = given->backends;
+  options.merge = !given->skip_merge;
+  return options;
+}
+
+// What the request asks for counts; else what the local side was prepared for, else the remote one.
+const std::vector<std::string>& backends_for(const TransferOptions& options,
+                                             const nixl_capi_xfer_dlist_handle_s& local,
+                                             const nixl_capi_xfer_dlist_handle_s& remote) {
+  if (!options.backends.empty()) return options.backends;
+  return local.backends.empty() ? remote.backends : local.backends;
+}
+
+nixl_capi_status_t give(Transfer transfer, nixl_capi_xfer_req_t* request) {
+  *request = new nixl_capi_xfer_req_s(std::move(transfer));
+  return NIXL_CAPI_SUCCESS;
+}
+
+struct Indices {
+  const int* first;
+  size_t count;
+};
+
+Result<Transfer> make(NixlAgent& nixl, TransferOp op, const nixl_capi_xfer_dlist_handle_s& local,
+                      Indices here, const nixl_capi_xfer_dlist_handle_s& remote, Indices there,
+                      const nixl_capi_opt_args_s* given) {
+  TOWPATH_TRY(const std::vector<std::uint32_t> mine, indices_of(here.first, here.count));
+  TOWPATH_TRY(const std::vector<std::uint32_t> theirs, indices_of(there.first, there.count));
+  TransferOptions options = options_of(given);
+  options.backends = backends_for(options, local, remote);
+  options.local = Selection::of(mine);
+  options.remote = Selection::of(theirs);
+  return nixl.agent().make_transfer(op, local.list, remote.list, options);
+}
+
+Result<Transfer> make(NixlAgent& nixl, TransferOp op, const nixl_capi_xfer_dlist_s& local,
+                      const nixl_capi_xfer_dlist_s& remote, std::string_view peer,
+                      const nixl_capi_opt_args_s* given) {
+  if (peer.empty()) return error(Code::invalid_argument, "a remote agent needs a name");
+  TOWPATH_TRY(const PreparedList here, prepare(nixl, {}, local));
+  TOWPATH_TRY(const PreparedList there, prepare(nixl, peer, remote));
+  return nixl.agent().make_transfer(op, here, there, options_of(given));
+}
+
+}  // namespace
+
+extern "C" {
+
+nixl_capi_status_t nixl_capi_agent_make_connection(nixl_capi_agent_t agent,
+                                                   const char* remote_agent, nixl_capi_opt_args_t) {
+  return call(given(agent, remote_agent), [&] {
+    return agent->nixl->tell(agent->nixl->agent().check_peer(remote_agent), "connect");
+  });
+}
+
+nixl_capi_status_t nixl_capi_prep_xfer_dlist(nixl_capi_agent_t agent, const char* agent_name,
+                                             nixl_capi_xfer_dlist_t descs,
+                                             nixl_capi_xfer_dlist_handle_t* dlist_hndl,
+                                             nixl_capi_opt_args_t opt_args) {
+  return call(given(agent, agent_name, descs, dlist_hndl), [&] {
+    auto list = prepare(*agent->nixl, agent_name, *descs);
+    if (!list.ok()) return agent->nixl->tell(list.status(), "prepare a list");
+    *dlist_hndl = new nixl_capi_xfer_dlist_handle_s{*std::move(list), backends_of(opt_args)};
+    return NIXL_CAPI_SUCCESS;
+  });
+}
+
+nixl_capi_status_t nixl_capi_release_xfer_dlist_handle(nixl_capi_agent_t agent,
+                                                       nixl_capi_xfer_dlist_handle_t dlist_handle) {
+  return given(agent) ? destroy(dlist_handle) : NIXL_CAPI_ERROR_INVALID_PARAM;
+}
+
+nixl_capi_status_t nixl_capi_make_xfer_req(nixl_capi_agent_t agent, nixl_capi_xfer_op_t operation,
+                                           nixl_capi_xfer_dlist_handle_t local_descs,
+                                           const int* local_indices, size_t local_indices_count,
+                                           nixl_capi_xfer_dlist_handle_t remote_descs,
+                                           const int* remote_indices, size_t remote_indices_count,
+                                           nixl_capi_xfer_req_t* req_hndl,
+                                           nixl_capi_opt_args_t opt_args) {
+  const auto op = operation_of(operation);
+  const bool well_formed =
+      given(agent, local_descs, local_indices, remote_descs, remote_indices, req_hndl) && op;
+  return call(well_formed, [&] {
+    auto transfer = make(*agent->nixl, *op, *local_descs, {local_indices, local_indices_count},
+                         *remote_descs, {remote_indices, remote_indices_count}, opt_args);
+    if (!transfer.ok()) return agent->nixl->tell(transfer.status(), "make a request");
+    return give(*std::move(transfer), req_hndl);
+  });
+}
+
+nixl_capi_status_t nixl_capi_create_xfer_req(nixl_capi_agent_t agent, nixl_capi_xfer_op_t operation,
+                                             nixl_capi_xfer_dlist_t local_descs,
+                                             nixl_capi_xfer_dlist_t remote_descs,
+                                             const char* remote_agent,
+                                             nixl_capi_xfer_req_t* req_hndl,
+                                             nixl_capi_opt_args_t opt_args) {
+  const auto op = operation_of(operation);
+  const bool well_formed = given(agent, local_descs, remote_descs, remote_agent, req_hndl) && op;
+  return call(well_formed, [&] {
+    auto transfer = make(*agent->nixl, *op, *local_descs, *remote_descs, remote_agent, opt_args);
+    if (transfer.ok()) return give(*std::move(transfer), req_hndl);
+    (void)agent->nixl->tell(transfer.status(), "create a request");
+    return NIXL_CAPI_ERROR_BACKEND;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,98 @@
+// NixlAgent: what stands behind a nixl_capi_agent_t. A node (agent, backends, progress thread) with
+// the habits of NIXL's agents: registrations by value, backends by NIXL's names, failures to the
+// log.
+//
+// Thread: any.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <towpath/run/mutex.h>
+#include <towpath/standard/card_exchange.h>
+#include <towpath/standard/settings.h>
+#include <towpath/standard/standard.h>
+#include <towpath/telemetry/log.h>
+
+#include "bindings/nixl/nixl_capi.h"
+#include "bindings/nixl/registrations.h"
+
+namespace towpath::nixl {
+
+struct AgentOptions {
+  std::string name;
+  bool progress_thread = true;
+  bool listens = false;
+  std::uint16_t listen_port = 0;  ///< 0: any
+  bool capture_telemetry = false;
+  standard::Environment environment;
+};
+
+class NixlAgent {
+ public:
+  /// Errors: invalid_argument (the name), exhausted.
+  static Result<std::unique_ptr<NixlAgent>> open(AgentOptions options);
+
+  agent::Agent& agent() noexcept { return node_->agent(); }
+  Registrations& registrations() noexcept { return registrations_; }
+  const telemetry::Log& log() const noexcept { return log_; }
+  bool captures_telemetry() const noexcept { return captures_telemetry_; }
+
+  // ---- metadata over the network ----
+  /// Opened on first use, when the agent does not listen and has no store. Errors: as
+  /// standard::CardExchange::open.
+  Result<standard::CardExchange*> exchange();
+  bool has_store() const noexcept { return !settings_.etcd_endpoints.empty(); }
+
+  // ---- backends ----
+  /// As NIXL's users call them; "UCX" always among them.
+  std::vector<std::string> plugins() const;
+  /// In a build without UCX, shm stands in for it: on one host it does the same. Errors: not_found.
+  Result<const backend::BackendType*> plugin(std::string_view name) const;
+  /// The type's own name. Errors: the agent's.
+  Result<std::string> create_backend(std::string_view plugin, const backend::Params& params);
+  /// What a backend of this agent was created with. Errors: not_found.
+  Result<backend::Params> params_of(const std::string& type) const;
+
+  /// Moves bytes in the caller's thread; the sooner they are there.
+  void help() { (void)agent().progress(); }
+
+  /// The number for a failure, which is told to the log.
+  nixl_capi_status_t tell(const Status& status, std::string_view doing) const;
+  /// The same of what is asked again and again, told to those who debug.
+  nixl_capi_status_t murmur(const Status& status, std::string_view doing) const;
+
+ private:
+  explicit NixlAgent(const AgentOptions& options);
+  nixl_capi_status_t say(telemetry::Level level, const Status& status,
+                         std::string_view doing) const;
+
+  void load_plugins();
+  std::optional<standard::TelemetryOptions> decide_telemetry(const AgentOptions& options) const;
+  Status open_exchange(std::optional<net::Address> listen) TOWPATH_REQUIRES(mutex_);
+
+  const standard::Settings settings_;
+  standard::StderrSink sink_;
+  backend::Registry registry_ = standard::make_registry();
+  bool captures_telemetry_ = false;  // set once, in open()
+  const sys::SystemClock clock_;
+  const telemetry::Log log_;
+  // Dies after the agent: what it holds is then let go of without a search for each.
+  Registrations registrations_;
+  std::unique_ptr<standard::Node> node_;
+
+  mutable run::Mutex mutex_;
+  std::map<std::string, backend::Params, std::less<>> params_ TOWPATH_GUARDED_BY(mutex_);
+  std::unique_ptr<standard::CardExchange> exchange_ TOWPATH_GUARDED_BY(mutex_);  // dies first
+};
+
+}  // namespace towpath::nixl
+
+struct nixl_capi_agent_s {
+  std::unique_ptr<towpath::nixl::NixlAgent> nixl;
+
+  towpath::nixl::NixlAgent* operator->() const noexcept { return nixl.get(); }
+};

@@ -1,0 +1,134 @@
+#include "bindings/nixl/registrations.h"
+
+#include <utility>
+
+#include <towpath/core/text.h>
+
+#include "bindings/nixl/named_region.h"
+#include "bindings/nixl/vocabulary.h"
+
+namespace towpath::nixl {
+namespace {
+
+using Regions = std::vector<memory::SharedRegion>;
+
+Result<Regions> make_regions(MemoryKind kind, const nixl_capi_reg_dlist_s& list) {
+  Regions regions;
+  regions.reserve(list.entries.size());
+  for (const NamedEntry& entry : list.entries) {
+    TOWPATH_TRY(memory::SharedRegion region, make_region(kind, entry));
+    regions.push_back(std::move(region));
+  }
+  return regions;
+}
+
+// All of them, or none.
+Result<std::vector<memory::Registration>> register_with(agent::Agent& agent,
+                                                        const std::string& backend,
+                                                        const Regions& regions) {
+  std::vector<memory::Registration> made;
+  made.reserve(regions.size());
+  for (const memory::SharedRegion& region : regions) {
+    TOWPATH_TRY(auto registration, agent.register_region(region, {.backends = {backend}}));
+    made.push_back(std::move(registration));
+  }
+  return made;
+}
+
+std::vector<std::string> takers_of(const agent::Agent& agent, MemoryKind kind) {
+  std::vector<std::string> takers;
+  for (std::string& backend : agent.backends()) {
+    const auto can = agent.capabilities(backend);
+    if (can.ok() && can->takes(kind)) takers.push_back(std::move(backend));
+  }
+  return takers;
+}
+
+}  // namespace
+
+Status Registrations::add(agent::Agent& agent, const nixl_capi_reg_dlist_s& list,
+                          const std::vector<std::string>& backends, const telemetry::Log& log) {
+  TOWPATH_TRY(const MemoryKind kind, list.kind());
+  TOWPATH_TRY(const Regions regions, make_regions(kind, list));
+  const bool named = !backends.empty();
+  const std::vector<std::string> takers = named ? backends : takers_of(agent, kind);
+  Status failure =
+      error(Code::not_found, cat("no backend of this agent takes ", type_name(list.type)),
+            "create one before registering");
+  std::vector<std::pair<std::string, std::vector<memory::Registration>>> made;
+  for (const std::string& backend : takers) {
+    auto registered = register_with(agent, backend, regions);
+    if (registered.ok()) {
+      made.emplace_back(backend, *std::move(registered));
+      continue;
+    }
+    failure = registered.status();
+    if (named) return failure;  // what was made goes with `made`
+    log.warning("a backend refused memory", {{"backend", backend}, {"why", failure.to_string()}});
+  }
+  if (made.empty()) return failure;
+  run::MutexLock lock(mutex_);
+  for (auto& [backend, registrations] : made) {
+    for (std::size_t i = 0; i < registrations.size(); ++i)
+      held_.emplace(key_of(backend, kind, list.entries[i].where), std::move(registrations[i]));
+  }
+  return {};
+}
+
+std::vector<memory::Registration> Registrations::take_out(const std::string& backend,
+                                                          MemoryKind kind,
+                                                          const nixl_capi_reg_dlist_s& list) {
+  std::vector<Held::node_type> taken;
+  taken.reserve(list.entries.size());
+  for (const NamedEntry& entry : list.entries) {
+    auto node = held_.extract(key_of(backend, kind, entry.where));
+    if (node.empty()) break;
+    taken.push_back(std::move(node));
+  }
+  std::vector<memory::Registration> out;
+  const bool complete = taken.size() == list.entries.size();
+  for (Held::node_type& node : taken) {
+    if (complete) {
+      out.push_back(std::move(node.mapped()));
+    } else {
+      held_.insert(std::move(node));
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> Registrations::known_backends() const {
+  std::vector<std::string> known;
+  for (auto at = held_.begin(); at != held_.end();) {
+    known.push_back(std::get<0>(at->first));
+    constexpr auto kMost = UINT64_MAX;
+    at = held_.upper_bound({known.back(), MemoryKind::block, kMost, kMost, kMost});
+  }
+  return known;
+}
+
+Status Registrations::remove(const nixl_capi_reg_dlist_s& list,
+                             const std::vector<std::string>& backends) {
+  TOWPATH_TRY(const MemoryKind kind, list.kind());
+  std::vector<memory::Registration> going;
+  bool missing = false;
+  {
+    run::MutexLock lock(mutex_);
+    for (const std::string& backend : backends.empty() ? known_backends() : backends) {
+      std::vector<memory::Registration> taken = take_out(backend, kind, list);
+      missing = missing || taken.size() != list.entries.size();
+      for (memory::Registration& registration : taken) going.push_back(std::move(registration));
+    }
+  }
+  Status status;
+  const bool nothing = going.empty() && !list.entries.empty();
+  if (nothing || (missing && !backends.empty()))
+    status = error(Code::not_found, "not all of these descriptors are registered",
+                   "name them as they were registered: address, length and dev_id");
+  for (memory::Registration& registration : going) {
+    if (Status released = registration.release(); !released.ok()) status = released;
+  }
+  return status;
+}
+
+}  // namespace towpath::nixl

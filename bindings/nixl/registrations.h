@@ -1,0 +1,51 @@
+// Registrations as NIXL's users keep them: by value. What they registered they name again, by
+// address, length and device, to take it back; the same memory may be registered many times.
+//
+// Each descriptor is registered with each backend by itself, so that it can be taken back from one.
+// Invariants: for each backend a list is registered, and taken back, as a whole or not at all.
+// Thread: any.
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <towpath/agent/agent.h>
+#include <towpath/run/mutex.h>
+#include <towpath/telemetry/log.h>
+
+#include "bindings/nixl/descriptors.h"
+
+namespace towpath::nixl {
+
+class Registrations {
+ public:
+  /// With each of `backends`, all or nothing; with none named, with every backend that takes the
+  /// memory, at least one of them. Errors: not_found (no backend takes it, or is called so), or why
+  /// one refused.
+  Status add(agent::Agent& agent, const nixl_capi_reg_dlist_s& list,
+             const std::vector<std::string>& backends, const telemetry::Log& log);
+  /// From each of `backends`; with none named, from every backend that holds all of the list.
+  /// Errors: not_found, not_ready (bytes may still move; taken back as far as possible).
+  Status remove(const nixl_capi_reg_dlist_s& list, const std::vector<std::string>& backends);
+
+ private:
+  // Backend, kind, address, length, device.
+  using Key = std::tuple<std::string, MemoryKind, std::uint64_t, std::uint64_t, std::uint64_t>;
+  using Held = std::multimap<Key, memory::Registration>;
+  static Key key_of(const std::string& backend, MemoryKind kind, const Descriptor& where) {
+    return {backend, kind, where.address, where.length, where.device_id};
+  }
+
+  /// Those of the list, taken out of `held_`; nothing when one is missing.
+  std::vector<memory::Registration> take_out(const std::string& backend, MemoryKind kind,
+                                             const nixl_capi_reg_dlist_s& list)
+      TOWPATH_REQUIRES(mutex_);
+  std::vector<std::string> known_backends() const TOWPATH_REQUIRES(mutex_);
+
+  mutable run::Mutex mutex_;
+  Held held_ TOWPATH_GUARDED_BY(mutex_);
+};
+
+}  // namespace towpath::nixl

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Runs the test-suite of the unmodified nixl-sys crate against our libnixl_capi.so.
+
+The crate comes from the crate registry that cargo is set up for. It is built on its stub path, as
+Dynamo builds it where no NIXL is installed: its functions look for libnixl_capi.so at run time and
+find ours. Where Debian's etcd is installed, the crate's test of it runs too.
+
+  nixl_sys.py --library build/release/bindings/nixl --work build/interop [VERSION ...]
+
+VERSION is `newest` or a number; both are run unless told otherwise. Exits with 0 when all tests
+passed but those named under EXCLUDED, 1 when some failed, 3 when nothing could be run, and says why.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+CRATE = "nixl-sys"
+VERSIONS = ["newest", "1.0.1"]  # 1.0.1 is what Dynamo pins
+
+# Test -> why it is left out, for all versions or for one.
+NEEDS_GPU = "memory views are made for transfers that a GPU starts; it allocates with CUDA"
+EXCLUDED = {
+    None: {name: NEEDS_GPU for name in ("prep_mem_view_local", "prep_mem_view_remote")},
+    "1.0.1": {"test_make_xfer_req_invalid_indices":
+              "wants BackendError for an index that is none; newer versions want InvalidParam, and get it",
+              "test_etcd_metadata_exchange":
+              "fetch_remote_md of this version takes its own lock twice when it succeeds, and waits for itself"},
+}
+ETCD = "/usr/bin/etcd"
+PATIENCE_S = 1800  # of a build and its tests on a busy machine; what hangs is not waited for
+
+
+class CannotRun(Exception):
+    """Nothing was proven; the text says why."""
+
+
+def cargo(*words, cwd, env=None, check=True):
+    try:
+        return subprocess.run(["cargo", *words], cwd=cwd, env=env, text=True, errors="replace",
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=check, timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        raise CannotRun(f"cargo {words[0]} did not end within {PATIENCE_S} s") from None
+    except FileNotFoundError:
+        raise CannotRun("cargo is not installed: Rust 1.85 or newer is needed") from None
+
+
+def fetch(version, work):
+    """Fetches the crate and what it needs; returns its version and a copy of it that can be built."""
+    asking = work / f"fetch-{version}"
+    asking.mkdir(parents=True, exist_ok=True)
+    wanted = "*" if version == "newest" else f"={version}"
+    (asking / "Cargo.toml").write_text(
+        f'[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2021"\n[lib]\npath = "empty.rs"\n'
+        f'[dependencies]\n{CRATE} = "{wanted}"\n[workspace]\n')
+    (asking / "empty.rs").write_text("")
+    (asking / "Cargo.lock").unlink(missing_ok=True)
+    done = cargo("fetch", cwd=asking, check=False)
+    if done.returncode != 0:
+        raise CannotRun(f"no crate registry can be reached for {CRATE} {version}:\n{done.stdout.strip()}")
+    found = cargo("metadata", "--format-version", "1", "--offline", "-q", cwd=asking)
+    packages = json.loads(found.stdout[found.stdout.index("{"):])["packages"]
+    package = next(one for one in packages if one["name"] == CRATE)
+    copy = work / f"{CRATE}-{package['version']}"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(Path(package["manifest_path"]).parent, copy)
+    return package["version"], copy
+
+
+class Etcd:
+    """Debian's etcd on free ports, in a folder of its own; nothing where it is not installed."""
+
+    def __init__(self):
+        self.process = self.folder = None
+        if not os.access(ETCD, os.X_OK):
+            return
+        self.folder = tempfile.TemporaryDirectory()
+        ports = [free_port(), free_port()]
+        self.url, peer = (f"http://127.0.0.1:{port}" for port in ports)
+        self.process = subprocess.Popen(
+            [ETCD, "--data-dir", f"{self.folder.name}/data", "--listen-client-urls", self.url,
+             "--advertise-client-urls", self.url, "--listen-peer-urls", peer,
+             "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait()
+
+    def wait(self):
+        for _ in range(200):
+            try:
+                with urllib.request.urlopen(f"{self.url}/health", timeout=1):
+                    return
+            except OSError:
+                time.sleep(0.1)
+        raise CannotRun("etcd does not answer")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.folder.cleanup()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def environment(args, version, etcd):
+    """What the crate's build and tests see: no NIXL to link, no CUDA, our library on the loader's path."""
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith(("NIXL_", "TOWPATH_", "CUDA_"))}
+    env.update(NIXL_PREFIX=str(args.work / "no-nixl-here"), NIXL_LOG_LEVEL="FATAL",
+               LD_LIBRARY_PATH=str(args.library), CARGO_TARGET_DIR=str(args.work / f"target-{version}"))
+    if etcd.process:
+        env["NIXL_ETCD_ENDPOINTS"] = etcd.url
+    return env
+
+
+def run_suite(args, wanted):
+    """True when the suite of this version passed; prints what it came to."""
+    version, crate = fetch(wanted, args.work)
+    left_out = {**EXCLUDED[None], **EXCLUDED.get(version, {})}
+    skips = [word for name in left_out for word in ("--skip", name)]
+    print(f"{CRATE} {version}: building on its stub path, then its tests", flush=True)
+    with Etcd() as etcd:
+        # Not in the crate's folder: it names a toolchain there that need not be installed.
+        done = cargo("test", "--manifest-path", str(crate / "Cargo.toml"), "--no-fail-fast", "--tests", "--lib",
+                     "--", "--test-threads=1", *skips, cwd=args.work, env=environment(args, version, etcd),
+                     check=False)
+        with_etcd = etcd.process is not None
+    log = args.work / f"{CRATE}-{version}.log"
+    log.write_text(done.stdout)
+    counts = re.findall(r"test result: \w+\. (\d+) passed; (\d+) failed", done.stdout)
+    passed, failed = (sum(int(pair[i]) for pair in counts) for i in (0, 1))
+    good = done.returncode == 0 and passed > 0
+    for name in sorted(set(re.findall(r"^    (\w[\w:]*)$", done.stdout, re.M))):
+        print(f"  FAILED {name}")
+    if not counts:
+        print(done.stdout[-3000:])
+    print(f"  {passed} passed, {failed} failed, {'with' if with_etcd else 'without'} an etcd; all of it: {log}")
+    for name, why in left_out.items():
+        print(f"  left out: {name}: {why}")
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", type=lambda path: Path(path).resolve(), required=True,
+                        help="the folder of libnixl_capi.so")
+    parser.add_argument("--work", type=lambda path: Path(path).resolve(), required=True)
+    parser.add_argument("versions", nargs="*", default=VERSIONS)
+    args = parser.parse_args()
+    try:
+        if not (args.library / "libnixl_capi.so").exists():
+            raise CannotRun(f"no libnixl_capi.so in {args.library}")
+        return 0 if all([run_suite(args, version) for version in args.versions]) else 1
+    except CannotRun as why:
+        print(f"interop: not run: {why}", file=sys.stderr)
+        return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())
