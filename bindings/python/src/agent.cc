@@ -1,0 +1,426 @@
+#include "bindings/python/src/agent.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include <pybind11/stl.h>
+
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+
+#include "bindings/python/src/descriptors.h"
+#include "bindings/python/src/exchange.h"
+#include "bindings/python/src/tables.h"
+
+namespace towpath::python {
+namespace {
+
+using agent::Agent;
+
+constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
+
+std::shared_ptr<Home> open(const PyAgent::Options& options) {
+  standard::NodeOptions node{.name = options.name.value,
+                             .progress_thread = options.progress_thread};
+  if (options.default_timeout) node.default_timeout = to_duration(options.default_timeout);
+  auto home = std::make_shared<Home>();
+  home->node = unwrap(unlocked([&] { return standard::Node::open(node); }));
+  return home;
+}
+
+using TextMap = std::map<std::string, std::string>;
+
+/// An iterable of names, or a mapping of names to parameters.
+std::unique_ptr<PyAgent> make_agent(Name name, const py::object& backends, bool progress_thread,
+                                    const std::optional<double>& default_timeout) {
+  if (py::isinstance<py::str>(backends))
+    throw py::type_error("backends is a list of names, not one name");
+  auto made = std::make_unique<PyAgent>(
+      PyAgent::Options{std::move(name), progress_thread, default_timeout});
+  for (const py::handle backend : backends) {
+    const auto type = py::cast<Name>(backend);
+    backend::Params params;
+    if (py::isinstance<py::dict>(backends))
+      params = py::cast<TextMap>(py::object(backends[backend]));
+    made->tell([&](Agent& agent) { return agent.add_backend(type.value, params); });
+  }
+  return made;
+}
+
+// ---- what a build knows
+
+py::list strings_of(const std::vector<MemoryKind>& kinds) {
+  py::list names;
+  for (const MemoryKind kind : kinds) names.append(std::string(name_of(kind)));
+  return names;
+}
+
+/// Every backend of this build: a dict for each.
+py::list backend_types() {
+  py::list out;
+  const backend::Registry registry = standard::make_registry();
+  for (const std::string& name : registry.names()) {
+    const backend::BackendType* const type = unwrap(registry.find(name));
+    py::dict params;
+    for (const backend::ParamInfo& param : type->params)
+      params[py::str(param.name)] = py::make_tuple(param.default_value, param.meaning);
+    out.append(py::dict(py::arg("name") = type->name, py::arg("summary") = type->summary,
+                        py::arg("kinds") = strings_of(type->kinds), py::arg("params") = params));
+  }
+  return out;
+}
+
+/// The name under which a build knows `name` ("UCX" is "ucx"). Raises NotFound.
+std::string backend_named(const Name& name) {
+  const backend::Registry registry = standard::make_registry();
+  return unwrap(registry.find(name.value))->name;
+}
+
+py::dict capabilities(const PyAgent& self, const Name& backend) {
+  const backend::Capabilities can =
+      self.ask([&](Agent& agent) { return agent.capabilities(backend.value); });
+  std::vector<MemoryKind> kinds;
+  std::ranges::copy_if(kMemoryKinds, std::back_inserter(kinds),
+                       [&](MemoryKind kind) { return can.takes(kind); });
+  return py::dict(
+      py::arg("kinds") = strings_of(kinds), py::arg("reaches_peers") = can.reaches_peers(),
+      py::arg("notifications") = std::string(name_of(can.notifications)),
+      py::arg("max_notification_bytes") = can.max_notification_bytes,
+      py::arg("quiet") = std::string(name_of(can.quiet)), py::arg("alignment") = can.alignment);
+}
+
+// ---- memory
+
+std::unique_ptr<PyRegistration> register_region(const PyAgent& self, memory::SharedRegion region,
+                                                py::object memory,
+                                                const std::vector<Name>& backends) {
+  const memory::RegisterOptions options{.backends = to_strings(backends)};
+  auto registration = self.ask([&](Agent& agent) {
+    // Moved on, so that only the agent holds the region when this call is over.
+    return agent.register_region(std::move(region), options);
+  });
+  return std::make_unique<PyRegistration>(std::move(registration), std::move(memory));
+}
+
+std::unique_ptr<PyRegistration> register_object(const PyAgent& self, py::object memory,
+                                                const std::string& kind,
+                                                const std::vector<Name>& backends) {
+  memory::SharedRegion region = to_region(memory, kind);
+  return register_region(self, std::move(region), std::move(memory), backends);
+}
+
+struct Place {
+  std::string kind;
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  std::uint64_t device = 0;
+  int fd = -1;
+  std::string key;
+};
+
+RegionDescriptor to_descriptor(const Place& place) {
+  if (!checked_add(place.address, place.length))
+    raise(error(Code::out_of_range, cat(place.length, " bytes from ", hex(place.address),
+                                        " go past the end of 64-bit space")));
+  return {.kind = to_kind(place.kind),
+          .address = place.address,
+          .length = place.length,
+          .device_id = place.device,
+          .fd = place.fd,
+          .key = place.key};
+}
+
+std::unique_ptr<PyRegistration> register_address(const PyAgent& self, const Place& place,
+                                                 const std::vector<Name>& backends,
+                                                 py::object owner) {
+  RegionDescriptor region = to_descriptor(place);
+  if (region.length == 0)
+    raise(error(Code::invalid_argument, "no bytes to register", "register what is not empty"));
+  auto held = std::make_shared<HeldRegion>(std::move(region), keep_alive(owner));
+  return register_region(self, std::move(held), std::move(owner), backends);
+}
+
+/// `places`: tuples (kind, address, length, device, fd, key).
+py::list query(const PyAgent& self, const Name& backend, const py::iterable& places) {
+  std::vector<RegionDescriptor> descriptors;
+  for (const py::handle item : places) {
+    const auto tuple = py::cast<py::tuple>(item);
+    descriptors.push_back(to_descriptor({py::cast<std::string>(tuple[0]), to_u64(tuple[1].ptr()),
+                                         to_u64(tuple[2].ptr()), to_u64(tuple[3].ptr()),
+                                         py::cast<int>(tuple[4]), py::cast<Name>(tuple[5]).value}));
+  }
+  const auto found =
+      self.ask([&](Agent& agent) { return agent.query(backend.value, descriptors); });
+  py::list out;
+  for (const auto& one : found) out.append(one ? py::cast(*one) : py::object(py::none()));
+  return out;
+}
+
+// ---- cards and peers
+
+Blob card(const PyAgent& self, const py::object& only, bool connection_info) {
+  const auto list = only.is_none() ? nullptr : to_list(only);
+  return {self.ask([&](Agent& agent) {
+    return agent.card({.only = list.get(), .connection_info = connection_info});
+  })};
+}
+
+Name load_card(const PyAgent& self, const Blob& bytes) {
+  return {self.ask([&](Agent& agent) { return agent.load_card(bytes.value); }).name};
+}
+
+py::dict to_python(const agent::PeerInfo& peer) {
+  return py::dict(py::arg("name") = Name{peer.identity.name},
+                  py::arg("incarnation") = peer.identity.incarnation,
+                  py::arg("generation") = peer.generation, py::arg("regions") = peer.regions,
+                  py::arg("backends") = peer.backends, py::arg("lost") = peer.lost,
+                  py::arg("lost_why") = exception_of(peer.lost_why));
+}
+
+py::list peers(const PyAgent& self) {
+  py::list out;
+  for (const agent::PeerInfo& peer : self.call([](Agent& agent) { return agent.peers(); }))
+    out.append(to_python(peer));
+  return out;
+}
+
+bool knows(const PyAgent& self, const Name& peer, const py::object& descriptors) {
+  const auto list = descriptors.is_none() ? nullptr : to_list(descriptors);
+  const Status known =
+      self.call([&](Agent& agent) { return agent.check_peer(peer.value, list.get()); });
+  if (known.code() == Code::not_found) return false;
+  check(known);
+  return true;
+}
+
+// ---- transfers
+
+TransferOp to_op(const std::string& word) {
+  if (word == "read") return TransferOp::read;
+  if (word == "write") return TransferOp::write;
+  raise(error(Code::invalid_argument, cat("no operation '", printable(word), "'"),
+              "use 'read' or 'write'"));
+}
+
+std::unique_ptr<PyPrepared> prepare(const PyAgent& self, const py::object& local) {
+  const auto list = to_list(local);
+  return std::make_unique<PyPrepared>(self.ask([&](Agent& agent) { return agent.prepare(*list); }));
+}
+
+std::unique_ptr<PyPrepared> prepare_remote(const PyAgent& self, const Name& peer,
+                                           const py::object& remote) {
+  const auto list = to_list(remote);
+  return std::make_unique<PyPrepared>(
+      self.ask([&](Agent& agent) { return agent.prepare_remote(peer.value, *list); }));
+}
+
+struct Sides {
+  const PyPrepared& local;
+  const PyPrepared& remote;
+  const py::object& local_indices;
+  const py::object& remote_indices;
+};
+
+std::unique_ptr<PyTransfer> make_transfer(const PyAgent& self, const std::string& op,
+                                          const Sides& sides,
+                                          const std::optional<Blob>& notification,
+                                          const std::vector<Name>& backends, bool merge) {
+  const Indices local(sides.local_indices);
+  const Indices remote(sides.remote_indices);
+  agent::TransferOptions options{.local = local.selection(),
+                                 .remote = remote.selection(),
+                                 .backends = to_strings(backends),
+                                 .merge = merge};
+  if (notification) options.notification = notification->value;
+  const TransferOp what = to_op(op);
+  const auto here = sides.local.get();
+  const auto there = sides.remote.get();
+  return std::make_unique<PyTransfer>(
+      self.ask([&](Agent& agent) { return agent.make_transfer(what, *here, *there, options); }));
+}
+
+std::unique_ptr<PyTransfer> create_transfer(const PyAgent& self, const std::string& op,
+                                            const py::object& local, const Name& peer,
+                                            const py::object& remote,
+                                            const std::optional<Blob>& notification,
+                                            const std::vector<Name>& backends) {
+  agent::TransferOptions options{.backends = to_strings(backends)};
+  if (notification) options.notification = notification->value;
+  const TransferOp what = to_op(op);
+  const auto here = to_list(local);
+  const auto there = to_list(remote);
+  return std::make_unique<PyTransfer>(self.ask([&](Agent& agent) {
+    return agent.create_transfer(what, *here, peer.value, *there, options);
+  }));
+}
+
+agent::Explanation explain(const PyAgent& self, const std::string& op, const PyPrepared& local,
+                           const PyPrepared& remote) {
+  const TransferOp what = to_op(op);
+  const auto here = local.get();
+  const auto there = remote.get();
+  return self.ask([&](Agent& agent) { return agent.explain(what, *here, *there); });
+}
+
+// ---- notifications
+
+py::list to_python(const std::vector<agent::Notification>& messages) {
+  py::list out;
+  for (const agent::Notification& one : messages)
+    out.append(py::make_tuple(Name{one.from.name}, python::to_python(one.message)));
+  return out;
+}
+
+/// `timeout` None: what is there. Else waits for the first, at most so many seconds.
+py::list notifications(const PyAgent& self, const std::optional<double>& timeout) {
+  if (!timeout)
+    return to_python(self.call([](Agent& agent) { return agent.take_notifications(); }));
+  using Time = std::chrono::steady_clock;
+  const Duration whole = to_duration(timeout);
+  const auto begin = Time::now();
+  while (true) {
+    const Duration left = std::max(whole - Duration(Time::now() - begin), Duration(0));
+    auto messages = self.call(
+        [&](Agent& agent) { return agent.wait_notifications(std::min(left, kLongestSleep)); });
+    if (!messages.empty() || left == Duration(0)) return to_python(messages);
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+}
+
+// ---- binding, a part at a time
+
+using AgentClass = py::class_<PyAgent>;
+
+void bind_life(AgentClass& type) {
+  type.def(py::init(&make_agent), py::arg("name"), py::arg("backends") = py::tuple(), py::kw_only(),
+           py::arg("progress_thread") = true, py::arg("default_timeout") = py::none())
+      .def("close", &PyAgent::close, "Ends all transfers and lets go of all memory.")
+      .def_property_readonly("closed", &PyAgent::closed)
+      .def("__enter__", [](py::object self) { return self; })
+      .def("__exit__", [](PyAgent& self, const py::args&) { self.close(); })
+      .def_property_readonly("name",
+                             [](const PyAgent& self) {
+                               return Name{self.call([](Agent& agent) { return agent.name(); })};
+                             })
+      .def_property_readonly(
+          "incarnation",
+          [](const PyAgent& self) {
+            return self.call([](Agent& agent) { return agent.identity().incarnation; });
+          })
+      .def_property_readonly("backends",
+                             [](const PyAgent& self) {
+                               return self.call([](Agent& agent) { return agent.backends(); });
+                             })
+      .def(
+          "add_backend",
+          [](const PyAgent& self, const Name& type_name, const TextMap& params) {
+            self.tell([&](Agent& agent) { return agent.add_backend(type_name.value, params); });
+          },
+          py::arg("type"), py::arg("params") = TextMap())
+      .def("capabilities", &capabilities, py::arg("backend"));
+}
+
+void bind_memory_of(AgentClass& type) {
+  type.def("register", &register_object, "Makes memory known; it is kept alive meanwhile.",
+           py::arg("memory"), py::kw_only(), py::arg("kind") = "",
+           py::arg("backends") = std::vector<Name>())
+      .def(
+          "register_address",
+          [](const PyAgent& self, std::uint64_t address, std::uint64_t size_bytes,
+             const std::string& kind, std::uint64_t device, int fd, const Name& key,
+             const std::vector<Name>& backends, py::object owner) {
+            return register_address(self, {kind, address, size_bytes, device, fd, key.value},
+                                    backends, std::move(owner));
+          },
+          "The same for bare addresses; `owner` is kept alive.", py::arg("address"),
+          py::arg("size_bytes"), py::kw_only(), py::arg("kind") = "system", py::arg("device") = 0,
+          py::arg("fd") = -1, py::arg("key") = Name(), py::arg("backends") = std::vector<Name>(),
+          py::arg("owner") = py::none())
+      .def("query", &query, py::arg("backend"), py::arg("places"));
+}
+
+void bind_peers(AgentClass& type) {
+  type.def("card", &card, "What a peer loads to reach this agent's memory.",
+           py::arg("only") = py::none(), py::kw_only(), py::arg("connection_info") = true)
+      .def("load_card", &load_card, "Makes a peer known, or updates it. Returns its name.",
+           py::arg("card"))
+      .def(
+          "forget_peer",
+          [](const PyAgent& self, const Name& name) {
+            self.tell([&](Agent& agent) { return agent.forget_peer(name.value); });
+          },
+          py::arg("name"))
+      .def("peers", &peers)
+      .def("knows", &knows, "Whether a peer is known, and all of a list lies in its memory.",
+           py::arg("peer"), py::arg("descriptors") = py::none());
+}
+
+void bind_moving(AgentClass& type) {
+  type.def("prepare", &prepare, py::arg("local"))
+      .def("prepare_remote", &prepare_remote, py::arg("peer"), py::arg("remote"))
+      .def(
+          "make_transfer",
+          [](const PyAgent& self, const std::string& op, const PyPrepared& local,
+             const PyPrepared& remote, const py::object& local_indices,
+             const py::object& remote_indices, const std::optional<Blob>& notification,
+             const std::vector<Name>& backends, bool merge) {
+            return make_transfer(self, op, {local, remote, local_indices, remote_indices},
+                                 notification, backends, merge);
+          },
+          py::arg("op"), py::arg("local"), py::arg("remote"), py::kw_only(),
+          py::arg("local_indices") = py::none(), py::arg("remote_indices") = py::none(),
+          py::arg("notification") = py::none(), py::arg("backends") = std::vector<Name>(),
+          py::arg("merge") = true)
+      .def("create_transfer", &create_transfer, py::arg("op"), py::arg("local"), py::arg("peer"),
+           py::arg("remote"), py::kw_only(), py::arg("notification") = py::none(),
+           py::arg("backends") = std::vector<Name>())
+      .def("explain", &explain, py::arg("op"), py::arg("local"), py::arg("remote"))
+      .def(
+          "notify",
+          [](const PyAgent& self, const Name& peer, const Blob& message) {
+            self.tell([&](Agent& agent) { return agent.notify(peer.value, message.value); });
+          },
+          py::arg("peer"), py::arg("message"))
+      .def("notifications", &notifications,
+           "Tuples (sender, message), each told once. With a timeout it waits for the first.",
+           py::arg("timeout") = py::none());
+}
+
+void bind_progress(AgentClass& type) {
+  type.def(
+          "progress",
+          [](const PyAgent& self) {
+            return self.call([](Agent& agent) { return agent.progress(); });
+          },
+          "Does a bounded amount of work. True: there is more. Not needed with the thread.")
+      .def("fileno", [](const PyAgent& self) {
+        return self.call([](Agent& agent) { return agent.wait_fd(); });
+      });
+}
+
+}  // namespace
+
+PyAgent::PyAgent(const Options& options) : home_(open(options)) {}
+
+std::shared_ptr<Home> PyAgent::home() const {
+  if (!home_) raise(error(Code::not_ready, "this agent was closed", "make another one"));
+  if (home_.is_inherited())
+    raise(error(Code::not_ready, "this agent belongs to the process that this one was forked from",
+                "make another one here, or start processes with 'spawn'"));
+  return home_.get();
+}
+
+void bind_agent(py::module_& module) {
+  module.def("backend_types", &backend_types, "Every backend of this build, as dicts.");
+  module.def("backend_named", &backend_named, py::arg("name"));
+  AgentClass type(module, "Agent", "One end of transfers.");
+  bind_life(type);
+  bind_memory_of(type);
+  bind_peers(type);
+  bind_moving(type);
+  bind_progress(type);
+  bind_exchange(type);
+}
+
+}  // namespace towpath::python

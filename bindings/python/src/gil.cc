@@ -1,0 +1,60 @@
+#include "bindings/python/src/gil.h"
+
+#include <mutex>
+#include <vector>
+
+namespace towpath::python {
+namespace {
+
+/// One per process, as the interpreter is, and never freed: threads may end after the interpreter.
+struct PutAside {
+  std::mutex mutex;
+  std::vector<PyObject*> objects;
+};
+
+PutAside& put_aside() {
+  static auto* const kPlace = new PutAside();
+  return *kPlace;
+}
+
+int drop_when_called(void*) {
+  drop_put_aside();
+  return 0;
+}
+
+void let_go(PyObject* object) noexcept {
+  bool first = false;
+  {
+    const std::lock_guard lock(put_aside().mutex);
+    first = put_aside().objects.empty();
+    put_aside().objects.push_back(object);
+  }
+  // So that they go even if nobody calls again; when the queue is full, the next call drops them.
+  if (first && Py_IsInitialized() != 0) (void)Py_AddPendingCall(drop_when_called, nullptr);
+}
+
+}  // namespace
+
+void stay_if_python_ends() {
+  const bool is_main_thread = gettid() == getpid();
+  if (_Py_IsFinalizing() == 0 || is_main_thread) return;
+  while (true) pause();
+}
+
+void drop_put_aside() noexcept {
+  std::vector<PyObject*> objects;
+  {
+    const std::lock_guard lock(put_aside().mutex);
+    if (put_aside().objects.empty()) return;
+    objects.swap(put_aside().objects);
+  }
+  const py::error_scope whatever_is_raised_now;
+  for (PyObject* object : objects) Py_DECREF(object);
+}
+
+std::shared_ptr<const void> keep_alive(py::object object) {
+  PyObject* const raw = object.release().ptr();
+  return {static_cast<const void*>(raw), [raw](const void*) { let_go(raw); }};
+}
+
+}  // namespace towpath::python

@@ -1,0 +1,84 @@
+// The interpreter's lock, and how the library lives with it.
+//
+//   Result<Bytes> card = unlocked([&] { return agent.card(); });   // then raise, with the lock
+//
+// Rule: whatever may wait, or take a lock of the library, runs in unlocked(). So nobody waits for
+// the library while holding the interpreter's lock, and the library never takes that one: Python
+// objects that it kept alive are put aside when it lets go of them, and dropped by the next call
+// that comes back, or by the main thread.
+// Thread: unlocked() with the lock held; keep_alive()'s result may die on any thread.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <pybind11/pybind11.h>
+#include <unistd.h>
+
+namespace towpath::python {
+
+namespace py = pybind11;
+
+/// Drops the objects that were put aside. With the interpreter's lock.
+void drop_put_aside() noexcept;
+
+void stay_if_python_ends();
+
+class Unlocked {
+ public:
+  Unlocked() : saved_(PyEval_SaveThread()) {}
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+  /// When the interpreter ends meanwhile, a thread that is not its own never comes back from here:
+  /// it sleeps until the process ends, or is unwound by Python, which a destructor must let pass.
+  ~Unlocked() noexcept(false) {
+    stay_if_python_ends();
+    PyEval_RestoreThread(saved_);
+    drop_put_aside();
+  }
+
+ private:
+  PyThreadState* saved_;
+};
+
+template <typename Work>
+auto unlocked(Work&& work) {
+  const Unlocked guard;
+  return std::forward<Work>(work)();
+}
+
+/// A reference to `object` that the library may hold, and let go of on any thread.
+std::shared_ptr<const void> keep_alive(py::object object);
+
+/// Owns a T whose end may wait: it dies without the interpreter's lock. Copied with the lock.
+/// A forked child inherits handles, but nothing behind them that still works, and what their end
+/// would tell others is not true: there they do nothing at all.
+template <typename T>
+class Handle {
+ public:
+  explicit Handle(std::shared_ptr<T> value) noexcept : value_(std::move(value)) {}
+  Handle(Handle&&) noexcept = default;
+  Handle& operator=(Handle&&) = delete;
+  ~Handle() { reset(); }
+
+  /// A second owner for the time of a call, so that a close() by another thread is harmless.
+  std::shared_ptr<T> get() const noexcept { return value_; }
+  explicit operator bool() const noexcept { return value_ != nullptr; }
+  /// Whether this process is a forked child of the one that made it.
+  bool is_inherited() const noexcept { return getpid() != made_by_; }
+  void reset() {
+    auto last = std::move(value_);
+    if (last == nullptr) return;
+    if (is_inherited()) {
+      new std::shared_ptr<T>(std::move(last));  // forgotten on purpose
+      return;
+    }
+    unlocked([&] { last.reset(); });
+  }
+
+ private:
+  std::shared_ptr<T> value_;
+  pid_t made_by_ = getpid();
+};
+
+}  // namespace towpath::python

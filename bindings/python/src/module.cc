@@ -1,0 +1,19 @@
+// The extension module towpath._towpath: the library's own nouns, spelled in Python. What is above
+// them (towpath/__init__.py, towpath/nixl) is written in Python.
+#include <pybind11/pybind11.h>
+
+#include "bindings/python/src/agent.h"
+#include "bindings/python/src/descriptors.h"
+#include "bindings/python/src/memory.h"
+#include "bindings/python/src/nixl_lists.h"
+#include "bindings/python/src/transfer.h"
+
+PYBIND11_MODULE(_towpath, module) {
+  using namespace towpath::python;
+  module.doc() = "Towpath's library; use the package towpath.";
+  bind_memory(module);
+  bind_descriptors(module);
+  bind_nixl_lists(module);
+  bind_transfers(module);
+  bind_agent(module);
+}

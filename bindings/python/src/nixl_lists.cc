@@ -1,0 +1,207 @@
+#include "bindings/python/src/nixl_lists.h"
+
+#include <algorithm>
+#include <memory>
+
+#include <towpath/core/text.h>
+
+#include "bindings/python/src/convert.h"
+#include "bindings/python/src/memory.h"
+#include "bindings/python/src/tables.h"
+
+namespace towpath::python {
+namespace {
+
+// The names are NIXL's, and so is the order of its numbers (nixl_mem_t).
+constexpr MemoryKind kSegments[] = {MemoryKind::system, MemoryKind::device, MemoryKind::block,
+                                    MemoryKind::object, MemoryKind::disk};
+
+MemoryKind kind_of_segment(const py::object& segment) {
+  const std::uint64_t number = to_u64(segment.ptr());
+  if (number >= std::size(kSegments)) throw py::value_error(cat("no memory type ", number));
+  return kSegments[number];
+}
+
+int segment_of_kind(MemoryKind kind) {
+  const auto* const found = std::ranges::find(kSegments, kind);
+  return found == std::end(kSegments) ? 0 : static_cast<int>(found - std::begin(kSegments));
+}
+
+/// As NIXL's users know it (towpath/nixl/_bindings.py).
+py::object segment_to_python(MemoryKind kind) {
+  const py::object names = py::module_::import("towpath.nixl._bindings").attr("nixl_mem_t");
+  return names(segment_of_kind(kind));
+}
+
+/// A tuple (address, length, device, something).
+py::tuple four(py::handle source, const char* what) {
+  if (!PyTuple_Check(source.ptr()) || PyTuple_GET_SIZE(source.ptr()) != 4)
+    throw py::type_error(cat("expected a tuple (address, length, device, ", what, ")"));
+  return py::reinterpret_borrow<py::tuple>(source);
+}
+
+Descriptor first_three(const py::tuple& tuple) {
+  return {to_u64(tuple[0].ptr()), to_u64(tuple[1].ptr()), to_u64(tuple[2].ptr())};
+}
+
+void read(py::handle source, Descriptor& item) { item = to_descriptor(source); }
+void read(py::handle source, RegItem& item) {
+  const py::tuple tuple = four(source, "meta");
+  item = {first_three(tuple), py::cast<Name>(tuple[3]).value};
+}
+void read(py::handle source, RemoteItem& item) {
+  const py::tuple tuple = four(source, "agent");
+  item = {first_three(tuple), py::cast<Name>(tuple[3]).value};
+}
+
+py::tuple write(const Descriptor& item) {
+  return py::make_tuple(item.address, item.length, item.device_id);
+}
+py::tuple write(const RegItem& item) {
+  return py::make_tuple(item.where.address, item.where.length, item.where.device_id,
+                        to_python(as_bytes(item.meta)));
+}
+py::tuple write(const RemoteItem& item) {
+  return py::make_tuple(item.where.address, item.where.length, item.where.device_id,
+                        name_to_python(item.agent));
+}
+
+Descriptor& place_of(Descriptor& item) { return item; }
+template <typename Item>
+Descriptor& place_of(Item& item) {
+  return item.where;
+}
+
+/// `items`: a number of empty descriptors, a table of addresses, lengths and devices, or tuples.
+template <typename List>
+std::unique_ptr<List> make(const py::object& segment, const py::object& items) {
+  auto list = std::make_unique<List>();
+  list->kind = kind_of_segment(segment);
+  if (PyLong_Check(items.ptr())) {
+    list->items.resize(to_u64(items.ptr()));
+  } else if (const auto table = descriptors_of_buffer(items)) {
+    list->items.resize(table->size());
+    for (std::size_t i = 0; i < table->size(); ++i) place_of(list->items[i]) = (*table)[i];
+  } else {
+    for (const py::handle item : items) read(item, list->items.emplace_back());
+  }
+  return list;
+}
+
+template <typename List>
+std::size_t position(const List& list, std::int64_t index) {
+  const auto size = static_cast<std::int64_t>(list.items.size());
+  if (index < 0) index += size;
+  if (index < 0 || index >= size) throw py::index_error(cat("descriptor ", index, " of ", size));
+  return static_cast<std::size_t>(index);
+}
+
+template <typename List>
+void append(List& list, const py::object& source) {
+  typename List::Item item;
+  read(source, item);
+  list.items.push_back(std::move(item));
+}
+
+template <typename List>
+void remove(List& list, std::int64_t index) {
+  list.items.erase(list.items.begin() + static_cast<std::ptrdiff_t>(position(list, index)));
+}
+
+template <typename List>
+std::size_t index_of(const List& list, const py::object& source) {
+  typename List::Item item;
+  read(source, item);
+  const auto found = std::ranges::find(list.items, item);
+  if (found == list.items.end())
+    raise(error(Code::not_found, "no such descriptor in the list", "ask for one that is in it"));
+  return static_cast<std::size_t>(found - list.items.begin());
+}
+
+template <typename List>
+py::tuple save(const List& list) {
+  py::list items;
+  for (const auto& item : list.items) items.append(write(item));
+  return py::make_tuple(segment_of_kind(list.kind), items);
+}
+
+template <typename List>
+std::unique_ptr<List> restore(const py::tuple& state) {
+  return make<List>(state[0], state[1]);
+}
+
+template <typename List>
+std::string describe(const List& list, const char* name) {
+  constexpr std::size_t kShown = 8;
+  std::string text = cat("<", name, " ", name_of(list.kind), ", ", list.items.size(), ":");
+  for (std::size_t i = 0; i < std::min(kShown, list.items.size()); ++i)
+    text += cat(" ", std::string(py::str(write(list.items[i]))));
+  return text + (list.items.size() > kShown ? " ...>" : ">");
+}
+
+template <typename List>
+py::class_<List> bind(py::module_& module, const char* name, const char* says) {
+  return py::class_<List>(module, name, says)
+      .def(py::init(&make<List>), py::arg("type"), py::arg("items") = 0)
+      .def("getType", [](const List& self) { return segment_to_python(self.kind); })
+      .def_property_readonly("kind",
+                             [](const List& self) { return std::string(name_of(self.kind)); })
+      .def("descCount", [](const List& self) { return self.items.size(); })
+      .def("isEmpty", [](const List& self) { return self.items.empty(); })
+      .def("__len__", [](const List& self) { return self.items.size(); })
+      .def("__getitem__",
+           [](const List& self, std::int64_t index) {
+             return write(self.items[position(self, index)]);
+           })
+      .def("__setitem__",
+           [](List& self, std::int64_t index, const py::object& item) {
+             read(item, self.items[position(self, index)]);
+           })
+      .def("addDesc", &append<List>, py::arg("desc"))
+      .def("append", &append<List>, py::arg("desc"))
+      .def("remDesc", &remove<List>, py::arg("index"))
+      .def("index", &index_of<List>, py::arg("desc"))
+      .def("clear", [](List& self) { self.items.clear(); })
+      .def("__eq__",
+           [](const List& self, const py::object& other) -> py::object {
+             if (!py::isinstance<List>(other))
+               return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+             const auto& that = py::cast<const List&>(other);
+             return py::bool_(self.kind == that.kind && self.items == that.items);
+           })
+      .def("__repr__", [name](const List& self) { return describe(self, name); })
+      .def("print", [name](const List& self) { py::print(describe(self, name)); })
+      .def(py::pickle(&save<List>, &restore<List>));
+}
+
+/// What of an object would be registered, as NIXL's users say it.
+py::tuple memory_facts(const py::object& object) {
+  const RegionDescriptor self = to_region(object, {})->descriptor();
+  return py::make_tuple(segment_to_python(self.kind), self.address, self.length, self.device_id);
+}
+
+}  // namespace
+
+void bind_nixl_lists(py::module_& module) {
+  bind<XferList>(module, "nixlXferDList", "Tuples (address, length, device) of one memory type.");
+  bind<RegList>(module, "nixlRegDList", "Tuples (address, length, device, meta).")
+      .def(
+          "own",
+          [](RegList& self, std::int64_t index, py::object owner) {
+            self.items[position(self, index)].owner = std::move(owner);
+          },
+          "Keeps `owner` alive while descriptor `index` is registered.", py::arg("index"),
+          py::arg("owner"))
+      .def("owner", [](const RegList& self,
+                       std::int64_t index) { return self.items[position(self, index)].owner; })
+      .def("trim", [](const RegList& self) {
+        auto list = std::make_unique<XferList>();
+        list->kind = self.kind;
+        for (const RegItem& item : self.items) list->items.push_back(item.where);
+        return list;
+      });
+  bind<RemoteList>(module, "nixlRemoteDList", "Tuples (address, length, device, agent).");
+  module.def("memory_facts", &memory_facts, py::arg("memory"));
+}
+
+}  // namespace towpath::python

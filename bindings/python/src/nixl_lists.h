@@ -1,0 +1,55 @@
+// The lists of towpath.nixl: what its users fill, index, change and pickle, item by item.
+//
+// A registration list has beside each descriptor bytes that say more (a path, a key) and perhaps
+// the object that owns the memory, which is never pickled. A remote list names an agent for each.
+// Thread: with the interpreter's lock.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <pybind11/pybind11.h>
+
+#include <towpath/core/descriptor.h>
+#include <towpath/core/memory_kind.h>
+
+namespace towpath::python {
+
+namespace py = pybind11;
+
+struct XferList {
+  using Item = Descriptor;
+  MemoryKind kind = MemoryKind::system;
+  std::vector<Item> items;
+};
+
+struct RegItem {
+  Descriptor where;
+  std::string meta;
+  py::object owner = py::none();
+
+  friend bool operator==(const RegItem& a, const RegItem& b) {
+    return a.where == b.where && a.meta == b.meta;
+  }
+};
+struct RegList {
+  using Item = RegItem;
+  MemoryKind kind = MemoryKind::system;
+  std::vector<Item> items;
+};
+
+struct RemoteItem {
+  Descriptor where;
+  std::string agent;
+
+  friend bool operator==(const RemoteItem&, const RemoteItem&) = default;
+};
+struct RemoteList {
+  using Item = RemoteItem;
+  MemoryKind kind = MemoryKind::system;
+  std::vector<Item> items;
+};
+
+void bind_nixl_lists(py::module_& module);
+
+}  // namespace towpath::python

@@ -1,0 +1,199 @@
+#include "bindings/python/src/tables.h"
+
+#include <cstring>
+#include <string>
+
+#include <towpath/core/text.h>
+
+#include "bindings/python/src/convert.h"
+
+namespace towpath::python {
+namespace {
+
+constexpr int kColumns = 3;
+
+/// A buffer of Python, given back at the end.
+class Table {
+ public:
+  /// Nothing: `source` has none. Raises what the exporter raises.
+  static std::optional<Table> of(py::handle source) {
+    if (PyObject_CheckBuffer(source.ptr()) == 0) return std::nullopt;
+    Table table;
+    if (PyObject_GetBuffer(source.ptr(), &table.view_, PyBUF_STRIDED_RO | PyBUF_FORMAT) != 0)
+      throw py::error_already_set();
+    table.held_ = true;
+    return table;
+  }
+  Table(Table&& other) noexcept : view_(other.view_), held_(std::exchange(other.held_, false)) {}
+  Table& operator=(Table&&) = delete;
+  ~Table() {
+    if (held_) PyBuffer_Release(&view_);
+  }
+
+  int dimensions() const noexcept { return view_.ndim; }
+  Py_ssize_t extent(int dimension) const noexcept { return view_.shape[dimension]; }
+  Py_ssize_t item_bytes() const noexcept { return view_.itemsize; }
+  /// Of the items: 'i' signed, 'u' unsigned integers in this machine's order of bytes, else 0.
+  char type() const noexcept {
+    const char* format = view_.format != nullptr ? view_.format : "B";
+    if (*format == '@' || *format == '=' || *format == '<') ++format;
+    if (format[0] == 0 || format[1] != 0) return 0;
+    if (std::strchr("bhilqn", format[0]) != nullptr) return 'i';
+    return std::strchr("BHILQN", format[0]) != nullptr ? 'u' : 0;
+  }
+  const char* at(Py_ssize_t row, Py_ssize_t column = 0) const noexcept {
+    const auto* const data = static_cast<const char*>(view_.buf) + row * view_.strides[0];
+    return view_.ndim > 1 ? data + column * view_.strides[1] : data;
+  }
+
+ private:
+  Table() = default;
+  Py_buffer view_{};
+  bool held_ = false;
+};
+
+template <typename Signed, typename Unsigned>
+std::uint64_t load(const char* from, bool is_signed) {
+  if (!is_signed) {
+    Unsigned value = 0;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  }
+  Signed value = 0;
+  std::memcpy(&value, from, sizeof value);
+  if (value < 0)
+    throw py::value_error(cat("a negative number: ", static_cast<std::int64_t>(value)));
+  return static_cast<std::uint64_t>(value);
+}
+
+std::uint64_t load(const Table& table, const char* from) {
+  const bool is_signed = table.type() == 'i';
+  switch (table.item_bytes()) {
+    case 1: return load<std::int8_t, std::uint8_t>(from, is_signed);
+    case 2: return load<std::int16_t, std::uint16_t>(from, is_signed);
+    case 4: return load<std::int32_t, std::uint32_t>(from, is_signed);
+    default: return load<std::int64_t, std::uint64_t>(from, is_signed);
+  }
+}
+
+std::uint32_t to_index(std::uint64_t number) {
+  if (number > UINT32_MAX) {
+    PyErr_SetString(PyExc_OverflowError, cat("index ", number, " has more than 32 bits").c_str());
+    throw py::error_already_set();
+  }
+  return static_cast<std::uint32_t>(number);
+}
+
+std::vector<std::uint32_t> indices_of(const Table& table) {
+  if (table.dimensions() != 1 || table.type() == 0)
+    throw py::type_error("indices must be a table of one dimension, of integers");
+  std::vector<std::uint32_t> indices;
+  indices.reserve(static_cast<std::size_t>(table.extent(0)));
+  for (Py_ssize_t row = 0; row < table.extent(0); ++row)
+    indices.push_back(to_index(load(table, table.at(row))));
+  return indices;
+}
+
+std::uint64_t item(PyObject* tuple, Py_ssize_t index) {
+  return to_u64(PyTuple_GET_ITEM(tuple, index));
+}
+
+py::object fast_sequence(py::handle source, const char* otherwise) {
+  PyObject* const sequence = PySequence_Fast(source.ptr(), otherwise);
+  if (sequence == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(sequence);
+}
+
+/// Whether `next` goes on what `run` is: one more stretch, one more step away.
+bool continues(const StridedDescriptor& run, const Descriptor& next) {
+  if (next.length != run.length || next.device_id != run.device_id) return false;
+  if (next.address <= run.address) return false;
+  if (run.count == 1) return true;
+  return next.address - run.address == run.stride * run.count;
+}
+
+}  // namespace
+
+Descriptor to_descriptor(py::handle source) {
+  if (!PyTuple_Check(source.ptr()) || PyTuple_GET_SIZE(source.ptr()) != kColumns)
+    throw py::type_error("a descriptor is a tuple (address, length, device)");
+  return {item(source.ptr(), 0), item(source.ptr(), 1), item(source.ptr(), 2)};
+}
+
+std::optional<std::vector<Descriptor>> descriptors_of_buffer(py::handle source) {
+  const auto table = Table::of(source);
+  if (!table) return std::nullopt;
+  if (table->dimensions() != 2 || table->extent(1) != kColumns || table->item_bytes() != 8 ||
+      table->type() == 0)
+    throw py::type_error(
+        "a table of descriptors has rows of 3 integers of 64 bits: address, length, device");
+  std::vector<Descriptor> descriptors;
+  descriptors.reserve(static_cast<std::size_t>(table->extent(0)));
+  for (Py_ssize_t row = 0; row < table->extent(0); ++row)
+    descriptors.push_back({load(*table, table->at(row, 0)), load(*table, table->at(row, 1)),
+                           load(*table, table->at(row, 2))});
+  return descriptors;
+}
+
+std::vector<Descriptor> to_descriptors(py::handle source) {
+  if (auto table = descriptors_of_buffer(source)) return *std::move(table);
+  const py::object sequence =
+      fast_sequence(source, "descriptors are tuples (address, length, device), or a table of them");
+  std::vector<Descriptor> descriptors;
+  // Asked anew each time: reading a number may run code that changes the list.
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.ptr()); ++i) {
+    const auto tuple =
+        py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(sequence.ptr(), i));
+    descriptors.push_back(to_descriptor(tuple));
+  }
+  return descriptors;
+}
+
+Result<DescriptorList> with_runs(MemoryKind kind, const std::vector<Descriptor>& descriptors) {
+  DescriptorList list(kind);
+  std::optional<StridedDescriptor> run;
+  for (const Descriptor& next : descriptors) {
+    if (run && continues(*run, next)) {
+      if (run->count == 1) run->stride = next.address - run->address;
+      ++run->count;
+      continue;
+    }
+    if (run) TOWPATH_TRY(list.add(*run));
+    run = StridedDescriptor{.address = next.address,
+                            .length = next.length,
+                            .stride = 0,
+                            .count = 1,
+                            .device_id = next.device_id};
+  }
+  if (run) TOWPATH_TRY(list.add(*run));
+  return list;
+}
+
+Indices::Indices(py::handle source) {
+  if (source.is_none()) {
+    all_ = true;
+    return;
+  }
+  if (PyRange_Check(source.ptr()) && py::cast<py::int_>(source.attr("step")).equal(py::int_(1))) {
+    count_ = static_cast<std::uint64_t>(py::len(source));
+    if (count_ > 0) first_ = to_u64(py::object(source.attr("start")).ptr());
+    return;
+  }
+  by_index_ = true;
+  if (const auto table = Table::of(source)) {
+    indices_ = indices_of(*table);
+  } else {
+    const py::object sequence =
+        fast_sequence(source, "indices are a range, a sequence of integers, or a table of them");
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.ptr()); ++i)
+      indices_.push_back(to_index(to_u64(PySequence_Fast_GET_ITEM(sequence.ptr(), i))));
+  }
+  count_ = indices_.size();
+}
+
+agent::Selection Indices::selection() const {
+  if (all_) return {};
+  return by_index_ ? agent::Selection::of(indices_) : agent::Selection::range(first_, count_);
+}
+
+}  // namespace towpath::python

@@ -1,0 +1,53 @@
+// towpath.Transfer: a promise that ends exactly once, for Python.
+// Thread: with the interpreter's lock, which waiting gives up.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <pybind11/pybind11.h>
+
+#include <towpath/agent/agent.h>
+#include <towpath/agent/transfer.h>
+
+#include "bindings/python/src/convert.h"
+#include "bindings/python/src/gil.h"
+
+namespace towpath::python {
+
+/// One side of transfers.
+class PyPrepared {
+ public:
+  explicit PyPrepared(agent::PreparedList list)
+      : handle_(std::make_shared<agent::PreparedList>(std::move(list))) {}
+  /// Raises NotReady after release().
+  std::shared_ptr<agent::PreparedList> get() const;
+  std::uint64_t size() const { return get()->size(); }
+  void release() { handle_.reset(); }
+
+ private:
+  Handle<agent::PreparedList> handle_;
+};
+
+class PyTransfer {
+ public:
+  explicit PyTransfer(agent::Transfer transfer)
+      : handle_(std::make_shared<agent::Transfer>(std::move(transfer))) {}
+
+  /// The transfer. Raises NotReady after release().
+  std::shared_ptr<agent::Transfer> get() const;
+  void post(const std::optional<double>& timeout, const std::optional<Blob>& notification);
+  /// True: done. False: under way, or draining. Raises what it failed with.
+  bool poll() const;
+  /// As poll(), after at most `timeout` seconds. Ctrl-C interrupts it.
+  bool wait(const std::optional<double>& timeout) const;
+  void release() { handle_.reset(); }
+
+ private:
+  Handle<agent::Transfer> handle_;
+};
+
+void bind_transfers(py::module_& module);
+
+}  // namespace towpath::python

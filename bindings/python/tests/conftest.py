@@ -1,0 +1,38 @@
+"""What the tests share: pairs of agents that know each other."""
+import faulthandler
+import itertools
+
+import pytest
+
+import towpath
+
+faulthandler.dump_traceback_later(240, exit=True)  # a hang says where
+
+_numbers = itertools.count()
+
+
+class Pair:
+    """Agent `mine` has loaded the card of `theirs`, whose memory was registered before."""
+
+    def __init__(self, backend="shm"):
+        number = next(_numbers)
+        self.mine = towpath.Agent(f"mine-{number}", [backend])
+        self.theirs = towpath.Agent(f"theirs-{number}", [backend])
+
+    def meet(self):
+        self.mine.load_card(self.theirs.card())
+        self.theirs.load_card(self.mine.card())
+
+
+@pytest.fixture
+def pair():
+    both = Pair()
+    yield both
+    both.mine.close()
+    both.theirs.close()
+
+
+@pytest.fixture
+def alone():
+    with towpath.Agent(f"alone-{next(_numbers)}", ["shm", "posix"]) as agent:
+        yield agent

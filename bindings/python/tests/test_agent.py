@@ -1,0 +1,214 @@
+"""The package's own interface: agents, transfers, notifications, errors, the interpreter's lock."""
+import pickle
+import signal
+import sys
+import threading
+
+import numpy
+import pytest
+
+import towpath
+
+KIB = 1024
+
+
+def meet_with_memory(pair, size=64 * KIB):
+    theirs, mine = numpy.arange(size, dtype=numpy.uint8), numpy.zeros(size, numpy.uint8)
+    registered = pair.theirs.register(theirs), pair.mine.register(mine)
+    pair.meet()
+    return theirs, mine, *registered
+
+
+def test_pulls_every_other_block(pair):
+    theirs, mine, there, here = meet_with_memory(pair)
+    pull = pair.mine.create_transfer("read", here.blocks(4 * KIB, 8), pair.theirs.name,
+                                     there.blocks(4 * KIB, 8, stride=8 * KIB))
+    assert pull.state == "prepared"
+    assert pull.post(timeout=30).wait() is True
+    expected = theirs.reshape(8, 2, 4 * KIB)[:, 0].reshape(-1)
+    assert (mine[:32 * KIB] == expected).all() and not mine[32 * KIB:].any()
+    assert (pull.outcome, pull.error, pull.errors) == ("done", None, [])
+    assert pull.report().bytes == 32 * KIB and pull.report().descriptors == 8
+    assert pull.backend == "shm" and "shm" in str(pull.explain())
+
+
+def test_pushes_and_tells(pair):
+    theirs, mine, there, here = meet_with_memory(pair)
+    mine[:] = 7
+    push = pair.mine.create_transfer("write", here, pair.theirs.name, there, notification=b"first")
+    push.post().wait()
+    assert (theirs == 7).all()
+    push.post(notification=b"second").wait()
+    got = []
+    while len(got) < 2:
+        got += pair.theirs.notifications(timeout=30)
+    assert got == [(pair.mine.name, b"first"), (pair.mine.name, b"second")]
+
+
+@pytest.mark.parametrize("indices", [
+    ([3, 0], [0, 3]),
+    (numpy.array([3, 0]), numpy.array([0, 3], numpy.uint32)),
+    (range(0, 2), range(2, 4)),
+    (range(0, 4, 2), numpy.array([1, 3], numpy.int16)),
+])
+def test_prepared_lists_are_selected_by_index(pair, indices):
+    theirs, mine, there, here = meet_with_memory(pair, 4 * KIB)
+    local = pair.mine.prepare(here.blocks(KIB))
+    remote = pair.mine.prepare_remote(pair.theirs.name, there.blocks(KIB))
+    theirs.reshape(4, KIB)[:] = numpy.arange(1, 5, dtype=numpy.uint8)[:, None]
+    pair.mine.make_transfer("read", local, remote, local_indices=indices[0],
+                            remote_indices=indices[1]).post().wait()
+    expected = [0, 0, 0, 0]
+    for ours, other in zip(*indices):
+        expected[int(ours)] = int(other) + 1
+    assert mine.reshape(4, KIB)[:, 0].tolist() == expected
+
+
+@pytest.mark.parametrize("indices, error", [
+    ([4], towpath.OutOfRange),
+    ([-1], OverflowError),
+    ([1 << 32], OverflowError),
+    (numpy.array([-1]), ValueError),
+    (numpy.array([1 << 40]), OverflowError),
+    (numpy.array([0.5]), TypeError),
+    (["a"], TypeError),
+    (7, TypeError),
+])
+def test_wrong_indices_are_errors(pair, indices, error):
+    _, _, there, here = meet_with_memory(pair, 4 * KIB)
+    local = pair.mine.prepare(here.blocks(KIB))
+    remote = pair.mine.prepare_remote(pair.theirs.name, there.blocks(KIB))
+    with pytest.raises(error):
+        pair.mine.make_transfer("read", local, remote, local_indices=indices, remote_indices=[0])
+
+
+def test_an_error_has_code_remedy_and_builtin_class(pair):
+    _, _, there, here = meet_with_memory(pair)
+    with pytest.raises(towpath.NotFound) as raised:
+        pair.mine.create_transfer("read", here, "nobody", there)
+    assert raised.value.code == "not_found" and "nobody" in raised.value.message
+    assert raised.value.remedy and raised.value.remedy in str(raised.value)
+    assert isinstance(raised.value, LookupError)
+    with pytest.raises(towpath.Corrupt):
+        pair.mine.load_card(b"no card")
+    with pytest.raises(towpath.InvalidArgument):
+        pair.mine.create_transfer("copy", here, pair.theirs.name, there)
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert type(again) is towpath.NotFound and str(again) == str(raised.value)
+
+
+def test_a_peer_that_goes_away_is_lost(pair):
+    _, _, there, here = meet_with_memory(pair)
+    pull = pair.mine.create_transfer("read", here, pair.theirs.name, there)
+    pair.theirs.close()
+    with pytest.raises(towpath.PeerLost) as raised:
+        while True:  # until the loss has come through
+            pull.post(timeout=30).wait()
+    assert isinstance(raised.value, ConnectionError) and pair.theirs.closed
+
+
+def test_handles_outlive_their_agent(pair):
+    _, _, there, here = meet_with_memory(pair)
+    pull = pair.mine.create_transfer("read", here, pair.theirs.name, there)
+    prepared = pair.mine.prepare(here)
+    pair.mine.close()
+    with pytest.raises(towpath.NotReady):
+        pull.post()
+    assert len(prepared) == 1
+    here.release()
+    for late in (pull.cancel, pull.release, prepared.release, pair.mine.close):
+        late()
+    with pytest.raises(towpath.NotReady):
+        pair.mine.card()
+    with pytest.raises(towpath.NotReady):
+        pull.wait(0)
+
+
+def test_waiting_for_what_was_not_posted_is_refused(pair):
+    _, _, there, here = meet_with_memory(pair)
+    pull = pair.mine.create_transfer("read", here, pair.theirs.name, there)
+    assert pull.poll() is False
+    with pytest.raises(towpath.NotReady):
+        pull.wait()
+    with pytest.raises(ValueError):
+        pull.post(timeout=-1.0)
+
+
+@pytest.fixture
+def polite_threads():
+    """Nobody is made to give up the interpreter's lock: another thread runs only when it is given."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_waiting_lets_other_threads_run(alone, polite_threads):
+    may_count, counted = threading.Lock(), []
+
+    def count_and_tell():
+        with may_count:
+            counted.extend(range(1000))
+            alone.notify(alone.name, b"counted")
+
+    may_count.acquire()
+    other = threading.Thread(target=count_and_tell)
+    other.start()
+    may_count.release()
+    assert not counted
+    # Held, the lock would keep the other thread from counting, and nothing would come in time.
+    assert alone.notifications(timeout=20) == [(alone.name, b"counted")]
+    assert len(counted) == 1000
+    other.join()
+
+
+def test_a_wait_is_interrupted_by_a_signal(alone):
+    class Rang(Exception):
+        pass
+
+    def ring(*_):
+        raise Rang
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Rang):
+            alone.notifications(timeout=3600)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_without_the_thread_progress_is_made_by_hand():
+    with towpath.Agent("by-hand", ["shm"], progress_thread=False) as agent:
+        agent.notify("by-hand", b"to myself")
+        got = []
+        while not got:
+            agent.progress()
+            got = agent.notifications()
+        assert got == [("by-hand", b"to myself")] and agent.fileno() >= 0
+
+
+def test_names_are_any_bytes():
+    with towpath.Agent(b"\xff/x", ["shm"]) as odd, towpath.Agent("ä:1", ["shm"]) as other:
+        assert other.load_card(odd.card()) == b"\xff/x".decode("utf-8", "surrogateescape")
+        assert odd.load_card(other.card()) == "ä:1"
+        other.notify(b"\xff/x", "ü")
+        assert odd.notifications(timeout=30) == [("ä:1", "ü".encode())]
+        assert [peer["name"] for peer in odd.peers()] == ["ä:1"] and odd.knows("ä:1")
+        odd.forget_peer("ä:1")
+        assert not odd.knows("ä:1")
+
+
+def test_backends_are_chosen_by_name_and_refused_by_name():
+    with towpath.Agent("a", {"posix": {}}) as agent:
+        assert agent.backends == ["posix"]
+        assert "disk" in agent.capabilities("posix")["kinds"]
+        with pytest.raises(towpath.AlreadyExists):
+            agent.add_backend("POSIX")
+        with pytest.raises(towpath.InvalidArgument):
+            agent.add_backend("shm", {"no such parameter": "1"})
+    with pytest.raises(towpath.NotFound, match="shm"):
+        towpath.Agent("a", ["no such backend"])
+    with pytest.raises(TypeError):
+        towpath.Agent("a", "shm")
+    assert {"loopback", "shm", "posix"} <= {known["name"] for known in towpath.backend_types()}

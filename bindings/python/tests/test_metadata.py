@@ -1,0 +1,117 @@
+"""Metadata by address and port, and by a store; what is accepted, and what came of it."""
+import itertools
+import time
+
+import numpy
+import pytest
+
+import towpath
+from towpath.nixl import _bindings as bind
+from towpath.nixl import _metadata, nixl_agent, nixl_agent_config
+
+numbers = itertools.count()
+PATIENCE = 60
+
+
+def eventually(holds):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+    return False
+
+
+@pytest.fixture
+def pair():
+    number = next(numbers)
+    with towpath.Agent(f"left-{number}", ["shm"]) as left:
+        with towpath.Agent(f"right-{number}", ["shm"]) as right:
+            yield left, right
+
+
+def test_cards_go_to_an_address_and_come_from_one(pair):
+    left, right = pair
+    right.exchange_cards(listen="127.0.0.1:0")
+    left.exchange_cards()
+    where = right.listening_at
+    left.fetch_card(right.name, where)
+    assert eventually(lambda: left.knows(right.name))
+    told = []
+    left.send_card(where)
+    assert eventually(lambda: right.knows(left.name))
+    left.withdraw_cards(where)
+    assert eventually(lambda: not right.knows(left.name))
+    assert eventually(lambda: told.extend(left.card_outcomes()) or len(told) == 3)
+    assert [one["what"] for one in told] == ["fetched", "sent", "invalidated"]
+    assert [one["error"] for one in told] == [None] * 3
+
+
+def test_what_came_of_it_is_told(pair):
+    left, _ = pair
+    left.exchange_cards(timeout=0.2)
+    left.fetch_card("nobody", "127.0.0.1:1")
+    told = []
+    assert eventually(lambda: told.extend(left.card_outcomes()) or told)
+    assert told[0]["what"] == "fetched" and told[0]["agent"] == "nobody"
+    assert isinstance(told[0]["error"], towpath.Error)
+
+
+def test_misuse_is_an_error(pair):
+    left, right = pair
+    with pytest.raises(towpath.NotReady):
+        left.fetch_card(right.name, "127.0.0.1:1")
+    with pytest.raises(towpath.InvalidArgument):
+        left.exchange_cards(listen="nowhere at all")
+    with pytest.raises(towpath.InvalidArgument):
+        left.exchange_cards(token=b"short")
+    left.exchange_cards()
+    assert left.listening_at is None
+    with pytest.raises(towpath.AlreadyExists):
+        left.exchange_cards()
+    with pytest.raises(towpath.InvalidArgument):
+        left.send_card()
+
+
+def test_an_agent_with_an_open_exchange_closes():
+    agent = towpath.Agent("closing", ["shm"])
+    agent.exchange_cards(listen="127.0.0.1:0")
+    agent.close()
+    with pytest.raises(towpath.NotReady):
+        agent.listening_at
+
+
+def test_nixls_users_fetch_and_send_by_port():
+    def make(name, listens):
+        return nixl_agent(f"{name}-{next(numbers)}", nixl_agent_config(
+            backends=["SHM"], enable_listen_thread=listens, listen_port=0))
+    listener, caller = make("listener", True), make("caller", False)
+    memory = numpy.zeros(4096, numpy.uint8)
+    known = listener.register_memory(memory)
+    port = int(listener.agent._agent.listening_at.rpartition(":")[2])
+    caller.fetch_remote_metadata(listener.name, "127.0.0.1", port)
+    assert eventually(lambda: caller.check_remote_metadata(listener.name, known.trim()))
+    caller.send_local_metadata("127.0.0.1", port)
+    assert eventually(lambda: listener.check_remote_metadata(caller.name))
+    caller.invalidate_local_metadata("127.0.0.1", port)
+    assert eventually(lambda: not listener.check_remote_metadata(caller.name))
+    with pytest.raises(bind.nixlInvalidParamError, match="NIXL_ETCD_ENDPOINTS"):
+        caller.send_local_metadata()
+
+
+@pytest.mark.parametrize("endpoints, space, url", [
+    ("", "", None),
+    ("http://localhost:2379", "", "etcd://localhost:2379/nixl/agents"),
+    ("http://a:1, http://b:2/", "/mine/", "etcd://a:1,b:2/mine"),
+    ("https://a:1", "x/y", "etcds://a:1/x/y"),
+    ("a:1", "", "etcd://a:1/nixl/agents"),
+])
+def test_nixls_variables_name_a_store(endpoints, space, url):
+    environment = {"NIXL_ETCD_ENDPOINTS": endpoints, "NIXL_ETCD_NAMESPACE": space}
+    assert _metadata.store_url(environment) == url
+
+
+def test_addresses_of_both_families():
+    assert _metadata.address("10.0.0.7", 8888) == "tcp://10.0.0.7:8888"
+    assert _metadata.address("::1", 8888) == "tcp://[::1]:8888"
+    with pytest.raises(towpath.InvalidArgument):
+        _metadata.store_url({"NIXL_ETCD_ENDPOINTS": "http://a:1,https://b:2"})

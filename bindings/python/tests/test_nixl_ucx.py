@@ -1,0 +1,27 @@
+"""What NIXL's users get by default: two agents over UCX."""
+import time
+
+import numpy
+import pytest
+
+from towpath import backend_types
+from towpath.nixl import nixl_agent
+
+if "ucx" not in [known["name"] for known in backend_types()]:
+    pytest.skip("UCX is not in this build", allow_module_level=True)
+
+
+def test_agents_with_the_default_configuration_move_bytes_and_tell():
+    mine, theirs = nixl_agent("ucx-mine"), nixl_agent("ucx-theirs")
+    assert list(mine.backends) == ["UCX"]
+    here, there = numpy.zeros(1 << 16, numpy.uint8), numpy.full(1 << 16, 9, numpy.uint8)
+    local, remote = mine.register_memory(here).trim(), theirs.register_memory(there).trim()
+    theirs.add_remote_agent(mine.get_agent_metadata())
+    peer = mine.add_remote_agent(theirs.get_agent_metadata())
+    pull = mine.initialize_xfer("READ", local, remote, peer, b"got")
+    state, deadline = mine.transfer(pull), time.monotonic() + 60
+    while state == "PROC" and time.monotonic() < deadline:
+        state = mine.check_xfer_state(pull)
+    assert state == "DONE" and (here == 9).all() and mine.query_xfer_backend(pull) == "UCX"
+    while not theirs.check_remote_xfer_done("ucx-mine", b"got"):
+        assert time.monotonic() < deadline

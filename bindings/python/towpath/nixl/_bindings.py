@@ -1,0 +1,451 @@
+"""What `nixl._bindings` offers, over Towpath's agent.
+
+Handles are plain integers; failures are the twelve exceptions, with the library's own sentence and
+remedy in them. Every call that may wait gives up the interpreter's lock (it happens in the
+extension).
+"""
+import itertools
+import os
+import threading
+
+from towpath import _towpath, errors
+from towpath._towpath import nixlRegDList, nixlRemoteDList, nixlXferDList
+from towpath.nixl import _status
+from towpath.nixl._status import (  # noqa: F401 - offered from here
+    nixl_cost_t, nixl_mem_t, nixl_status_t, nixl_thread_sync_t, nixl_xfer_op_t, nixlBackendError,
+    nixlCancelledError, nixlInvalidParamError, nixlMismatchError, nixlNoTelemetryError,
+    nixlNotAllowedError, nixlNotFoundError, nixlNotPostedError, nixlNotSupportedError,
+    nixlRemoteDisconnectError, nixlRepostActiveError, nixlUnknownError, translated)
+from towpath.nixl._metadata import Metadata
+
+for _enum in (nixl_mem_t, nixl_xfer_op_t, nixl_cost_t, nixl_thread_sync_t, nixl_status_t):
+    globals().update(_enum.__members__)
+
+NIXL_INIT_AGENT = ""
+DEFAULT_COMM_PORT = 8888
+HAVE_UCX_GPU_DEVICE_API = False
+
+# NIXL has no deadlines; here each transfer has one. Longer than any transfer that still gets on.
+TRANSFER_TIMEOUT_S = 300.0
+
+_KIND = {
+    nixl_mem_t.DRAM_SEG: "system",
+    nixl_mem_t.VRAM_SEG: "device",
+    nixl_mem_t.BLK_SEG: "block",
+    nixl_mem_t.OBJ_SEG: "object",
+    nixl_mem_t.FILE_SEG: "disk"
+}
+_SEGMENT = {kind: segment for segment, kind in _KIND.items()} | {"pinned": nixl_mem_t.DRAM_SEG}
+_WHOLE_OBJECT = (1 << 63) - 1
+_FALSE = {"n", "no", "off", "0", "false", "disable"}
+_TRUE = {"y", "yes", "on", "1", "true", "enable"}
+
+
+class nixlAgentConfig:
+    """The fields may be read and written; `transferTimeout` (seconds) is ours."""
+
+    def __init__(self, use_prog_thread=False, use_listen_thread=False, port=DEFAULT_COMM_PORT,
+                 sync_mode=nixl_thread_sync_t.NIXL_THREAD_SYNC_NONE, num_workers=1, pthr_delay=0,
+                 lthr_delay=100000, capture_telemetry=False):
+        del num_workers  # accepted for old callers; NIXL ignores it too
+        self.useProgThread = use_prog_thread
+        self.useListenThread = use_listen_thread
+        self.listenPort = port
+        self.syncMode = sync_mode
+        self.captureTelemetry = capture_telemetry
+        self.pthrDelay = pthr_delay
+        self.lthrDelay = lthr_delay
+        self.etcdWatchTimeout = 5_000_000  # microseconds
+        self.transferTimeout = TRANSFER_TIMEOUT_S
+
+
+class nixlXferTelemetry:
+    """What one posting cost: microseconds and bytes."""
+
+    __slots__ = ("startTime", "postDuration", "xferDuration", "totalBytes", "descCount")
+
+    def __init__(self, startTime=0, postDuration=0, xferDuration=0, totalBytes=0, descCount=0):
+        self.startTime = startTime
+        self.postDuration = postDuration
+        self.xferDuration = xferDuration
+        self.totalBytes = totalBytes
+        self.descCount = descCount
+
+    def __repr__(self):
+        return (f"nixlXferTelemetry(startTime={self.startTime}, postDuration={self.postDuration}, "
+                f"xferDuration={self.xferDuration}, totalBytes={self.totalBytes}, "
+                f"descCount={self.descCount})")
+
+
+def _telemetry_wanted(config):
+    """NIXL_TELEMETRY_ENABLE says the last word, as in NIXL."""
+    word = os.environ.get("NIXL_TELEMETRY_ENABLE", "").lower()
+    if word and word not in _TRUE | _FALSE:
+        raise nixlInvalidParamError(f"NIXL_TELEMETRY_ENABLE={word!r} is neither yes nor no")
+    return word in _TRUE if word else bool(config.captureTelemetry)
+
+
+def _types():
+    """Backends of this build, under the names that NIXL's users write."""
+    return {known["name"].upper(): known for known in _towpath.backend_types()}
+
+
+def _segment_names(kinds):
+    return sorted({_SEGMENT[kind].name for kind in kinds})
+
+
+class _Handles:
+    """Integers for objects. Thread: any."""
+
+    def __init__(self, what):
+        self._what = what
+        self._next = itertools.count(1)
+        self._objects = {}
+
+    def add(self, thing):
+        handle = next(self._next)
+        self._objects[handle] = thing
+        return handle
+
+    def __getitem__(self, handle):
+        try:
+            return self._objects[handle]
+        except KeyError:
+            raise nixlInvalidParamError(
+                f"NIXL_ERR_INVALID_PARAM: no {self._what} has the handle {handle!r}") from None
+
+    def pop(self, handle):
+        return self._objects.pop(handle, None)
+
+
+class _Request:
+    """A transfer, and what NIXL's rules of posting need beside it."""
+
+    __slots__ = ("transfer", "posted")
+
+    def __init__(self, transfer):
+        self.transfer = transfer
+        self.posted = False
+
+
+class nixlAgent:
+    """One end of transfers, with NIXL's methods."""
+
+    def __init__(self, name, config=None):
+        config = config or nixlAgentConfig()
+        if not name:
+            raise ValueError("an agent needs a name")
+        self.name = name
+        self._captures = _telemetry_wanted(config)
+        self._threaded = config.useProgThread or config.useListenThread
+        with translated:
+            self._agent = _towpath.Agent(name, progress_thread=self._threaded,
+                                         default_timeout=config.transferTimeout)
+        self._backends = _Handles("backend")
+        self._names = {}  # what the library calls a backend -> what our user does
+        self._lists = _Handles("prepared list")
+        self._requests = _Handles("transfer")
+        self._memory = {}  # (kind, address, length, device) -> registrations
+        self._memory_lock = threading.Lock()
+        with translated:
+            self._metadata = Metadata(self._agent, config)
+
+    # ---- plugins and backends
+
+    def getAvailPlugins(self):
+        return list(_types())
+
+    def getPluginParams(self, name):
+        with translated:
+            known = _types()[_towpath.backend_named(name).upper()]
+        params = {key: default for key, (default, _) in known["params"].items()}
+        return params, _segment_names(known["kinds"])
+
+    def createBackend(self, name, params=None):
+        with translated:
+            real = _towpath.backend_named(name)
+            self._agent.add_backend(real, dict(params or {}))
+        self._names[real] = name
+        return self._backends.add((name, real, dict(params or {})))
+
+    def getBackendParams(self, backend):
+        name, real, params = self._backends[backend]
+        with translated:
+            kinds = self._agent.capabilities(real)["kinds"]
+        return self.getPluginParams(name)[0] | params, _segment_names(kinds)
+
+    def _real(self, backends):
+        return [self._backends[handle][1] for handle in backends or ()]
+
+    # ---- memory
+
+    def registerMem(self, descs, backends=()):
+        """All of the list or nothing: what was registered before a failure is taken back."""
+        names, kind, made = self._real(backends), descs.kind, []
+        try:
+            with translated:
+                for index in range(len(descs)):
+                    made.append(self._register(kind, descs[index], descs.owner(index), names))
+        except Exception:
+            for _, registration in made:
+                registration.release()
+            raise
+        with self._memory_lock:
+            for key, registration in made:
+                self._memory.setdefault(key, []).append(registration)
+        return nixl_status_t.NIXL_SUCCESS
+
+    def _register(self, kind, item, owner, names):
+        address, length, device, meta = item
+        key = (kind, address, length, device)
+        if kind not in ("system", "device") and length == 0:
+            length = _WHOLE_OBJECT - address
+        fd = device if kind == "disk" and device < 1 << 31 else -1
+        return key, self._agent.register_address(address, length, kind=kind, device=device, fd=fd,
+                                                 key=meta, backends=names, owner=owner)
+
+    def deregisterMem(self, descs, backends=()):
+        """Exact matches only; when one is missing, nothing is taken back."""
+        names, found = set(self._real(backends)), []
+        with self._memory_lock:
+            for address, length, device, _ in descs:
+                key = (descs.kind, address, length, device)
+                chosen = self._take(key, names)
+                if chosen is None:
+                    for back, registration in found:
+                        self._memory.setdefault(back, []).append(registration)
+                    raise nixlNotFoundError(
+                        f"NIXL_ERR_NOT_FOUND: {descs.kind} [{address:#x}, +{length}) device "
+                        f"{device} is not registered" + (f" with {sorted(names)} alone"
+                                                         if names else ""))
+                found.append((key, chosen))
+        with translated:
+            for _, registration in found:
+                registration.release()
+        return nixl_status_t.NIXL_SUCCESS
+
+    def _take(self, key, names):
+        known = self._memory.get(key, [])
+        for index, registration in enumerate(known):
+            if not names or set(registration.backends) <= names:
+                del known[index]
+                if not known:
+                    del self._memory[key]
+                return registration
+        return None
+
+    def queryMem(self, descs, backends=()):
+        names = self._real(backends)
+        if len(names) != 1:
+            raise nixlInvalidParamError("NIXL_ERR_INVALID_PARAM: name exactly one backend to ask")
+        places = []
+        for address, length, device, meta in descs:
+            by_fd = descs.kind == "disk" and not meta
+            places.append((descs.kind, address, length, device, device if by_fd else -1, meta))
+        with translated:
+            return self._agent.query(names[0], places)
+
+    # ---- connections and metadata
+
+    def makeConnection(self, remote_agent, backends=()):
+        """Connections are made when they are first used; here only that they can be is looked at."""
+        if remote_agent == self._agent.name:
+            return nixl_status_t.NIXL_SUCCESS
+        peer = self._peer(remote_agent)
+        wanted = set(self._real(backends)) or set(peer["backends"])
+        if peer["lost"]:
+            raise nixlRemoteDisconnectError(
+                f"NIXL_ERR_REMOTE_DISCONNECT: {remote_agent}: {peer['lost_why']}")
+        if not wanted & set(peer["backends"]):
+            raise nixlBackendError(f"NIXL_ERR_BACKEND: {remote_agent} is reached over "
+                                   f"{peer['backends']}, not over {sorted(wanted)}")
+        return nixl_status_t.NIXL_SUCCESS
+
+    def _peer(self, name):
+        name = name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name
+        for peer in self._agent.peers():
+            if peer["name"] == name:
+                return peer
+        raise nixlNotFoundError(f"NIXL_ERR_NOT_FOUND: no peer called {name!r} is known")
+
+    def getLocalMD(self):
+        with translated:
+            return self._agent.card()
+
+    def getLocalPartialMD(self, descs, inc_conn_info=False, backends=()):
+        del backends  # a card tells all ways; the peer chooses among them
+        with translated:
+            return self._agent.card(_place_list(descs), connection_info=inc_conn_info or not len(descs))
+
+    def loadRemoteMD(self, metadata):
+        """The agent's name, as bytes."""
+        with translated:
+            return _name_bytes(self._agent.load_card(metadata))
+
+    def invalidateRemoteMD(self, agent):
+        try:
+            self._agent.forget_peer(agent)
+        except errors.Error as error:
+            return _status.translate(error).status
+        return nixl_status_t.NIXL_SUCCESS
+
+    def checkRemoteMD(self, agent, descs):
+        try:
+            self._metadata.tell()
+            found = self._agent.knows(agent, _place_list(descs) if len(descs) else None)
+        except errors.Error as error:
+            return _status.translate(error).status
+        return nixl_status_t.NIXL_SUCCESS if found else nixl_status_t.NIXL_ERR_NOT_FOUND
+
+    def sendLocalMD(self, ip_addr="", port=DEFAULT_COMM_PORT):
+        with translated:
+            self._metadata.send(ip_addr, port)
+
+    def sendLocalPartialMD(self, descs, inc_conn_info=False, backends=(), ip_addr="",
+                           port=DEFAULT_COMM_PORT, label=""):
+        del backends
+        with translated:
+            self._metadata.send_partial(_place_list(descs), inc_conn_info or not len(descs),
+                                        ip_addr, port, label)
+
+    def fetchRemoteMD(self, remote_agent, ip_addr="", port=DEFAULT_COMM_PORT, label=""):
+        with translated:
+            self._metadata.fetch(remote_agent, ip_addr, port, label)
+
+    def invalidateLocalMD(self, ip_addr="", port=DEFAULT_COMM_PORT):
+        with translated:
+            self._metadata.invalidate(ip_addr, port)
+
+    # ---- transfers
+
+    def prepXferDlist(self, agent_name, descs, backends=()):
+        del backends  # which one moves the bytes is chosen for each transfer
+        with translated:
+            if agent_name == NIXL_INIT_AGENT:
+                return self._lists.add(self._agent.prepare(descs))
+            return self._lists.add(self._agent.prepare_remote(agent_name, descs))
+
+    def makeXferReq(self, operation, local_side, local_indices, remote_side, remote_indices,
+                    notif_msg=b"", backends=(), skip_desc_merg=False):
+        if len(local_indices) == 0 or len(local_indices) != len(remote_indices):
+            raise nixlInvalidParamError(
+                f"NIXL_ERR_INVALID_PARAM: {len(local_indices)} local and {len(remote_indices)} "
+                "remote indices; give as many of each, and at least one")
+        with translated:
+            return self._add_request(self._agent.make_transfer(
+                _operation(operation), self._lists[local_side], self._lists[remote_side],
+                local_indices=local_indices, remote_indices=remote_indices,
+                notification=notif_msg or None, backends=self._real(backends),
+                merge=not skip_desc_merg))
+
+    def createXferReq(self, operation, local_descs, remote_descs, remote_agent, notif_msg=b"",
+                      backends=()):
+        with translated:
+            return self._add_request(self._agent.create_transfer(
+                _operation(operation), local_descs, remote_agent, remote_descs,
+                notification=notif_msg or None, backends=self._real(backends)))
+
+    def _add_request(self, transfer):
+        return self._requests.add(_Request(transfer))
+
+    def estimateXferCost(self, handle):
+        """(microseconds, margin, method). The margin is not known: 0."""
+        transfer = self._requests[handle].transfer
+        for candidate in transfer.explain().candidates:
+            if candidate.chosen and candidate.estimate_seconds > 0:
+                return (int(candidate.estimate_seconds * 1e6), 0,
+                        nixl_cost_t.NIXL_COST_ANALYTICAL_BACKEND)
+        raise nixlNotSupportedError("NIXL_ERR_NOT_SUPPORTED: the cost of this transfer is not known")
+
+    def postXferReq(self, handle, notif_msg=b""):
+        request = self._requests[handle]
+        with translated:
+            request.transfer.post(notification=notif_msg or None)
+        request.posted = True
+        return self.getXferStatus(handle)
+
+    def getXferStatus(self, handle):
+        request = self._requests[handle]
+        if not request.posted:
+            raise nixlNotPostedError("NIXL_ERR_NOT_POSTED: post the transfer first")
+        if not self._threaded:
+            self._agent.progress()
+        with translated:
+            done = request.transfer.poll()
+        return nixl_status_t.NIXL_SUCCESS if done else nixl_status_t.NIXL_IN_PROG
+
+    def getXferTelemetry(self, handle):
+        transfer = self._requests[handle].transfer
+        if not self._captures:
+            raise nixlNoTelemetryError("NIXL_ERR_NO_TELEMETRY: figures were not asked for (remedy: "
+                                       "capture_telemetry, or NIXL_TELEMETRY_ENABLE=y)")
+        with translated:
+            report = transfer.report()
+        post = max(1, round(report.post_us))
+        return nixlXferTelemetry(report.start_us, post, max(post, round(report.transfer_us)),
+                                 report.bytes, report.descriptors)
+
+    def queryXferBackend(self, handle):
+        """The handle of the chosen backend."""
+        real = self._requests[handle].transfer.backend
+        for backend, (_, name, _) in self._backends._objects.items():
+            if name == real:
+                return backend
+        raise nixlNotFoundError(f"NIXL_ERR_NOT_FOUND: {real} was not created by this agent")
+
+    def releaseXferReq(self, handle):
+        """At any moment: what still runs is cancelled, and its memory kept until it is quiet."""
+        request = self._requests.pop(handle)
+        if request:
+            request.transfer.release()
+        return nixl_status_t.NIXL_SUCCESS
+
+    def releasedDlistH(self, handle):
+        prepared = self._lists.pop(handle)
+        if prepared:
+            prepared.release()
+        return nixl_status_t.NIXL_SUCCESS
+
+    def prepMemView(self, descs, backends=()):
+        raise nixlNotSupportedError("NIXL_ERR_NOT_SUPPORTED: transfers that a GPU starts itself need "
+                                    "a backend for its memory, and this build has none")
+
+    releaseMemView = prepMemView
+
+    # ---- notifications
+
+    def getNotifs(self, notifs=None, backends=()):
+        """What came since the last call, behind what `notifs` has."""
+        del backends
+        if not self._threaded:
+            self._agent.progress()
+        merged = {agent: list(messages) for agent, messages in (notifs or {}).items()}
+        with translated:
+            for sender, message in self._agent.notifications():
+                merged.setdefault(sender, []).append(message)
+        return merged
+
+    def genNotif(self, remote_agent, notif_msg, backends=()):
+        del backends
+        with translated:
+            self._agent.notify(remote_agent, notif_msg)
+        return nixl_status_t.NIXL_SUCCESS
+
+    # ---- the end
+
+    def close(self):
+        """Ends all transfers and lets go of all memory. Happens by itself with the last reference."""
+        self._agent.close()
+
+
+def _operation(operation):
+    return "read" if nixl_xfer_op_t(operation) is nixl_xfer_op_t.NIXL_READ else "write"
+
+
+def _name_bytes(name):
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _place_list(descs):
+    """A list without what only registration needs."""
+    return descs.trim() if isinstance(descs, nixlRegDList) else descs

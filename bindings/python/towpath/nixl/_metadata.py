@@ -1,0 +1,96 @@
+"""Metadata over the network: send, fetch and invalidate, by address and port, or by an etcd.
+
+Calls return when they are accepted, as in NIXL. What came of them is logged with the next look at
+a peer (check_remote_metadata), and failures are warnings there.
+
+    NIXL_ETCD_ENDPOINTS, NIXL_ETCD_NAMESPACE   the store for calls without an address
+    TOWPATH_LISTEN_HOST                        where the listen thread listens; loopback if unset
+    TOWPATH_TOKEN_FILE                         a shared secret; needed to listen wider than that
+"""
+import os
+import threading
+
+from towpath import errors
+from towpath.nixl.logging import get_logger
+
+logger = get_logger(__name__)
+
+_FULL = "metadata"  # NIXL's label of an agent's full metadata
+_NAMESPACE = "/nixl/agents/"
+
+
+def store_url(environment):
+    """The etcd that NIXL's variables name, as a URL of the library; None when they name none."""
+    endpoints = [end.strip() for end in environment.get("NIXL_ETCD_ENDPOINTS", "").split(",")]
+    endpoints = [end for end in endpoints if end]
+    if not endpoints:
+        return None
+    secure = {end.startswith("https://") for end in endpoints}
+    if len(secure) > 1:
+        raise errors.InvalidArgument("NIXL_ETCD_ENDPOINTS mixes http:// and https://",
+                                     "use one of them for all endpoints")
+    hosts = ",".join(end.partition("://")[2] or end for end in endpoints).replace("/", "")
+    space = environment.get("NIXL_ETCD_NAMESPACE", "") or _NAMESPACE
+    return f"etcd{'s' if secure.pop() else ''}://{hosts}/{space.strip('/')}"
+
+
+def address(host, port):
+    """Text that the library reads as an address: an IPv6 address stands in brackets."""
+    return f"tcp://[{host}]:{port}" if ":" in host and not host.startswith("[") else (
+        f"tcp://{host}:{port}")
+
+
+class Metadata:
+    """The cards of one agent, on their way. Thread: any."""
+
+    def __init__(self, agent, config):
+        self._agent = agent
+        self._lock = threading.Lock()
+        self._open = False
+        self._has_store = False
+        if config.useListenThread:
+            host = os.environ.get("TOWPATH_LISTEN_HOST", "") or "127.0.0.1"
+            self._begin(address(host, config.listenPort))
+
+    def _begin(self, listen=None):
+        with self._lock:
+            if self._open:
+                return
+            store, token = store_url(os.environ), None
+            if path := os.environ.get("TOWPATH_TOKEN_FILE"):
+                with open(path, "rb") as file:
+                    token = file.read().strip()
+            self._agent.exchange_cards(listen=listen, store=store, token=token)
+            self._open, self._has_store = True, store is not None
+
+    def _place(self, ip_addr, port):
+        self._begin()
+        if ip_addr:
+            return address(ip_addr, port)
+        if not self._has_store:
+            raise errors.InvalidArgument("no address, and no store for metadata",
+                                         "pass ip_addr and port, or set NIXL_ETCD_ENDPOINTS")
+        return None
+
+    def send(self, ip_addr, port):
+        self._agent.send_card(self._place(ip_addr, port))
+
+    def send_partial(self, descs, inc_conn_info, ip_addr, port, label):
+        self._agent.send_card(self._place(ip_addr, port), only=descs,
+                              connection_info=inc_conn_info, label=label)
+
+    def fetch(self, remote_agent, ip_addr, port, label):
+        self._agent.fetch_card(remote_agent, self._place(ip_addr, port),
+                               label="" if label == _FULL else label)
+
+    def invalidate(self, ip_addr, port):
+        self._agent.withdraw_cards(self._place(ip_addr, port))
+
+    def tell(self):
+        """Logs what came of earlier calls."""
+        if not self._open:
+            return
+        for outcome in self._agent.card_outcomes():
+            say = logger.warning if outcome["error"] else logger.info
+            say("metadata of %s %s, %s: %s", outcome["agent"], outcome["what"], outcome["place"],
+                outcome["error"] or "good")

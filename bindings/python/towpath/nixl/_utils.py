@@ -1,0 +1,33 @@
+"""Small helpers for tests and examples: bare memory, filled and looked at."""
+import ctypes
+
+_ALIGNMENT = 4096
+_FILL = 0xBA
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.aligned_alloc.restype = ctypes.c_void_p
+_libc.aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
+_libc.free.argtypes = [ctypes.c_void_p]
+
+
+def malloc_passthru(size):
+    """The address of at least `size` bytes, aligned to 4096. Ends with free_passthru()."""
+    rounded = max(_ALIGNMENT, -(-size // _ALIGNMENT) * _ALIGNMENT)
+    address = _libc.aligned_alloc(_ALIGNMENT, rounded)
+    if not address:
+        raise MemoryError(f"{size} bytes")
+    return address
+
+
+def free_passthru(address):
+    _libc.free(address)
+
+
+def ba_buf(address, size):
+    """Fills with the byte 0xba."""
+    ctypes.memset(address, _FILL, size)
+
+
+def verify_transfer(address, other, size):
+    """Raises AssertionError when the two differ, in every build."""
+    if ctypes.string_at(address, size) != ctypes.string_at(other, size):
+        raise AssertionError(f"{size} bytes at {address:#x} and {other:#x} differ")
