@@ -1,0 +1,90 @@
+"""`towpath doctor`: every question is answered, for people and for programs, the same."""
+import json
+import resource
+
+from towpath_command import CommandTest, FOUND_WRONG, OK, USAGE, main
+
+VERDICTS = {"yes", "degraded", "no", "unknown"}
+FIELDS = {"question", "signal", "source", "verdict", "reason", "remedy"}
+ABOUT = ["kernel", "io_uring", "pinned", "shared memory", "huge pages", "near which processors",
+         "memory of another", "page cache"]
+
+
+class DoctorTest(CommandTest):
+    def findings(self, *words):
+        out = json.loads(self.run_command("doctor", "--json", "-", *words).stdout)
+        return out["machine"], out["backends"]
+
+    def test_json_answers_every_question_with_a_reason(self):
+        machine, backends = self.findings("--dir", self.folder)
+        for topic in ABOUT:
+            self.assertTrue(any(topic in finding["question"] for finding in machine), topic)
+        for finding in [*machine, *(f for backend in backends for f in backend["findings"])]:
+            self.assertEqual(set(finding), FIELDS)
+            self.assertIn(finding["verdict"], VERDICTS)
+            self.assertTrue(finding["reason"], finding)
+
+    def test_every_backend_is_opened_for_proof(self):
+        _, backends = self.findings()
+        self.assertTrue(backends)
+        for backend in backends:
+            last = backend["findings"][-1]
+            self.assertIn(backend["name"], last["question"])
+            self.assertEqual(backend["opens"], last["verdict"] == "yes")
+
+    def test_the_table_tells_what_the_json_tells(self):
+        machine, backends = self.findings("--dir", ".")
+        table = self.run_command("doctor", "--dir", ".").stdout
+        told = " ".join(table.split())  # long remedies are broken into lines
+        for finding in [*machine, *(f for backend in backends for f in backend["findings"])]:
+            self.assertIn(finding["question"], told)
+            self.assertIn(" ".join(finding["remedy"].split()), told)
+        self.assertLessEqual(max(map(len, table.splitlines())), 100, table)
+        self.assertNotIn("\x1b", table, "colours are for terminals")
+
+    def test_the_worst_stands_first(self):
+        table = self.run_command("doctor", "--dir", self.folder / "missing").stdout
+        first = table.splitlines()[1]
+        self.assertRegex(first, r"^  (no|unknown) ")
+
+    def test_the_last_line_counts_what_was_printed(self):
+        *lines, last = self.run_command("doctor").stdout.splitlines()
+        self.assertRegex(last, r"^\d+ yes, \d+ degraded, \d+ no, \d+ unknown$")
+        for number, verdict in (part.split() for part in last.split(", ")):
+            self.assertEqual(sum(line.startswith(f"  {verdict} ") for line in lines), int(number))
+
+    def test_directories_are_asked_one_by_one(self):
+        machine, _ = self.findings("--dir", self.folder, "--dir", self.folder / "missing")
+        asked = {f["source"]: f["verdict"] for f in machine if "page cache" in f["question"]}
+        self.assertEqual(set(asked), {str(self.folder), str(self.folder / "missing")})
+        self.assertEqual(asked[str(self.folder / "missing")], "unknown")
+        self.assertEqual(list(self.folder.iterdir()), [], "a probe leaves nothing behind")
+
+    def test_a_starved_process_gets_answers_and_its_required_backend_is_missed(self):
+        def starve():  # enough to start, not enough for an agent
+            resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
+        try:
+            self.run_command("version", before=starve)
+        except AssertionError:
+            self.skipTest("not even `version` runs with 4 descriptors: a sanitizer takes some")
+        table = self.run_command("doctor", before=starve).stdout
+        name = self.findings()[1][0]["name"]
+        self.assertRegex(table, rf"  no +Can an agent have the backend {name}\?")
+        self.run_command("doctor", "--require", name, expect=FOUND_WRONG, before=starve)
+
+    def test_json_goes_to_a_file_beside_the_table(self):
+        done = self.run_command("doctor", "--json", "findings.json")
+        self.assertIn("This machine", done.stdout)
+        self.assertTrue(json.loads((self.folder / "findings.json").read_text())["machine"])
+
+    def test_required_backends_are_found_in_any_case_and_unknown_ones_are_usage(self):
+        _, backends = self.findings()
+        for backend in backends:
+            self.run_command("doctor", "--require", backend["name"].upper(),
+                             expect=OK if backend["opens"] else FOUND_WRONG)
+        done = self.run_command("doctor", "--require", "pigeon", expect=USAGE)
+        self.assertIn(backends[0]["name"], done.stderr)
+
+
+if __name__ == "__main__":
+    main()

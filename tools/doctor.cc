@@ -1,0 +1,207 @@
+// `towpath doctor`: what this machine can do for moving bytes, why not more, and what would help.
+// It prints findings: of the machine, of every backend there is, and whether each can be opened. It
+// knows no backend by name.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/standard.h>
+#include <towpath/sys/machine.h>
+
+#include "tools/command.h"
+#include "tools/output.h"
+#include "tools/table.h"
+
+namespace towpath::tools {
+namespace {
+
+struct DoctorOptions {
+  std::vector<std::string> directories;
+  std::vector<std::string> required;  ///< backends that must open
+  std::string json;
+};
+
+constexpr const char* kFooter =
+    R"(Nothing that stays is changed. Verdicts: yes; degraded: it works, with a loss that is
+told; no; unknown: it could not be found out. The worst stands first.
+
+Exit status: 0 whatever is found; 1 when a backend named by --require cannot be opened.
+
+Examples:
+  towpath doctor
+  towpath doctor --dir /mnt/nvme0 --dir /mnt/nvme1
+  towpath doctor --require shm --require posix --json findings.json)";
+
+struct Group {
+  std::string title;
+  std::string backend;  ///< empty: the machine itself
+  std::vector<Finding> findings;
+  bool opens = true;
+};
+
+/// The proof of a backend: an agent that has it.
+Finding try_to_open(const std::string& backend) {
+  Finding finding{.question = cat("Can an agent have the backend ", backend, "?"),
+                  .signal = "making an agent with it",
+                  .source = "this process"};
+  const auto node = standard::Node::open(
+      {.name = "towpath-doctor", .backends = {backend}, .progress_thread = false});
+  finding.verdict = node.ok() ? Verdict::yes : Verdict::no;
+  finding.reason = node.ok() ? "it was opened" : story_of(node.status());
+  finding.remedy = remedy_of(node.status());
+  return finding;
+}
+
+std::vector<Group> examine(const DoctorOptions& options) {
+  sys::SystemFileSystem files;
+  std::vector<Group> groups{
+      {.title = "This machine", .findings = sys::probe_machine(files, options.directories)}};
+  const backend::Registry registry = standard::make_registry();
+  for (const std::string& name : registry.names()) {
+    const backend::BackendType& type = **registry.find(name);
+    Group group{.title = cat("Backend ", name, ": ", type.summary), .backend = name};
+    if (type.probe) group.findings = type.probe({});
+    group.findings.push_back(try_to_open(name));
+    group.opens = group.findings.back().verdict == Verdict::yes;
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+// For people --------------------------------------------------------------------------------------
+
+Tone tone_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::yes: return Tone::good;
+    case Verdict::degraded: return Tone::warning;
+    case Verdict::no: return Tone::bad;
+    case Verdict::unknown: return Tone::faint;
+  }
+  return Tone::plain;
+}
+
+/// 0 is the worst.
+int rank_of(Verdict verdict) {
+  constexpr std::array kWorstFirst{Verdict::no, Verdict::unknown, Verdict::degraded, Verdict::yes};
+  return static_cast<int>(std::ranges::find(kWorstFirst, verdict) - kWorstFirst.begin());
+}
+
+/// What stands in an earlier group already is left out (backends ask the machine again), and the
+/// worst comes first.
+std::vector<Group> arranged(std::vector<Group> groups) {
+  std::set<std::string> told;
+  for (Group& group : groups) {
+    std::erase_if(group.findings, [&](const Finding& finding) {
+      return !told.insert(finding.question + '\n' + finding.source).second;
+    });
+    std::ranges::stable_sort(group.findings, {},
+                             [](const Finding& finding) { return rank_of(finding.verdict); });
+  }
+  return groups;
+}
+
+std::string group_text(const Group& group, Colours colours) {
+  constexpr std::size_t kShort = 88;  // with the verdict before it, a line of 100
+  Table table({{""}, {""}});
+  for (const Finding& finding : group.findings) {
+    const Cell verdict(std::string(name_of(finding.verdict)), tone_of(finding.verdict));
+    const std::string told = cat(finding.question, " ", finding.reason);
+    const bool in_one_line = finding.verdict == Verdict::yes && told.size() <= kShort;
+    table.add({verdict, in_one_line ? told : finding.question});
+    if (!in_one_line) table.note(finding.reason);
+    if (!finding.remedy.empty()) table.note("remedy: " + finding.remedy);
+  }
+  return group.title + "\n" + table.text(colours) + "\n";
+}
+
+std::string counted(const std::vector<Group>& groups) {
+  std::map<Verdict, std::size_t> counts;
+  for (const Group& group : groups) {
+    for (const Finding& finding : group.findings) ++counts[finding.verdict];
+  }
+  return cat(counts[Verdict::yes], " yes, ", counts[Verdict::degraded], " degraded, ",
+             counts[Verdict::no], " no, ", counts[Verdict::unknown], " unknown\n");
+}
+
+Status print_text(const std::vector<Group>& groups) {
+  TOWPATH_TRY(Output out, Output::open("-"));
+  const Colours colours = out.is_terminal() ? Colours::yes : Colours::no;
+  for (const Group& group : groups) TOWPATH_TRY(out.write(group_text(group, colours)));
+  TOWPATH_TRY(out.write(counted(groups)));
+  return out.close();
+}
+
+// For programs ------------------------------------------------------------------------------------
+
+nlohmann::ordered_json to_json(const Finding& finding) {
+  return {{"question", finding.question}, {"signal", finding.signal},
+          {"source", finding.source},     {"verdict", name_of(finding.verdict)},
+          {"reason", finding.reason},     {"remedy", finding.remedy}};
+}
+
+nlohmann::ordered_json to_json(const std::vector<Group>& groups) {
+  nlohmann::ordered_json out{{"machine", nlohmann::ordered_json::array()},
+                             {"backends", nlohmann::ordered_json::array()}};
+  for (const Group& group : groups) {
+    nlohmann::ordered_json findings = nlohmann::ordered_json::array();
+    for (const Finding& finding : group.findings) findings.push_back(to_json(finding));
+    if (group.backend.empty())
+      out["machine"] = std::move(findings);
+    else
+      out["backends"].push_back(
+          {{"name", group.backend}, {"opens", group.opens}, {"findings", std::move(findings)}});
+  }
+  return out;
+}
+
+// -------------------------------------------------------------------------------------------------
+
+/// Real names of the backends that must open. Errors: invalid_argument, with those that exist.
+Result<std::set<std::string>> names_of(const std::vector<std::string>& required) {
+  const backend::Registry registry = standard::make_registry();
+  std::set<std::string> names;
+  for (const std::string& name : required) {
+    const auto type = registry.find(name);
+    if (!type.ok())
+      return error(Code::invalid_argument, cat("--require: ", type.status().message()),
+                   std::string(type.status().remedy()));
+    names.insert((*type)->name);
+  }
+  return names;
+}
+
+Result<Exit> examine_and_tell(const DoctorOptions& options) {
+  TOWPATH_TRY(const std::set<std::string> required, names_of(options.required));
+  const std::vector<Group> groups = examine(options);
+  if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(groups)));
+  if (options.json != "-") TOWPATH_TRY(print_text(arranged(groups)));
+  const bool missing = std::ranges::any_of(
+      groups, [&](const Group& group) { return !group.opens && required.contains(group.backend); });
+  return missing ? Exit::found_wrong : Exit::ok;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Exit& exit) {
+  CLI::App* command =
+      app.add_subcommand("doctor", "Say what this machine can do for moving bytes, and why");
+  const auto options = std::make_shared<DoctorOptions>();
+  command
+      ->add_option("--dir", options->directories,
+                   "Also ask about direct I/O in this directory; repeatable")
+      ->option_text("DIR")
+      ->allow_extra_args(false);
+  command->add_option("--require", options->required, "Fail unless this backend opens; repeatable")
+      ->option_text("BACKEND")
+      ->allow_extra_args(false);
+  command->add_option("--json", options->json, "The same for programs; - is standard output")
+      ->option_text("FILE");
+  command->footer(kFooter);
+  when_chosen(command, exit, [options] { return examine_and_tell(*options); });
+}
+
+}  // namespace towpath::tools

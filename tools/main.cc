@@ -1,0 +1,51 @@
+// The `towpath` command: each sub-command is a file of its own (command.h says how).
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+
+#include "tools/command.h"
+
+namespace {
+
+constexpr const char* kExamples = R"(Exit status:
+  0  all is well
+  1  it ran, and found something wrong (a mismatch, a broken trace)
+  2  the command line makes no sense
+  3  it could not run
+
+Examples:
+  towpath doctor                      what this machine can do, and what would help
+  towpath trace generate -o t.jsonl   a trace of KV-cache use, of the published shape
+  towpath trace info t.jsonl          what a trace holds)";
+
+int run(int argc, char** argv) {
+  using namespace towpath::tools;
+  Exit exit = Exit::ok;
+  CLI::App app("Moves bytes between levels of memory and processes, and never lies about it.",
+               "towpath");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  app.footer(kExamples);
+  add_trace(app, exit);
+  add_doctor(app, exit);
+  add_version(app, exit);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool asked_for_help = app.exit(error) == 0;
+    return static_cast<int>(asked_for_help ? Exit::ok : Exit::usage);
+  }
+  return static_cast<int>(exit);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {  // of the parts from outside; ours are values
+    std::fprintf(stderr, "towpath: %s\n", error.what());
+    return static_cast<int>(towpath::tools::Exit::could_not_run);
+  }
+}
