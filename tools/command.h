@@ -48,6 +48,7 @@ std::string remedy_of(const Status& status);
 /// remedy.
 void print_failure(std::string_view command, const Status& status);
 
+void add_replay(CLI::App& app, Exit& exit);
 void add_trace(CLI::App& app, Exit& exit);
 void add_doctor(CLI::App& app, Exit& exit);
 void add_version(CLI::App& app, Exit& exit);

@@ -17,7 +17,8 @@ constexpr const char* kExamples = R"(Exit status:
 Examples:
   towpath doctor                      what this machine can do, and what would help
   towpath trace generate -o t.jsonl   a trace of KV-cache use, of the published shape
-  towpath trace info t.jsonl          what a trace holds)";
+  towpath trace info t.jsonl          what a trace holds
+  towpath replay --trace t.jsonl      move that KV cache between two processes)";
 
 int run(int argc, char** argv) {
   using namespace towpath::tools;
@@ -27,6 +28,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   app.footer(kExamples);
+  add_replay(app, exit);
   add_trace(app, exit);
   add_doctor(app, exit);
   add_version(app, exit);

@@ -1,0 +1,120 @@
+"""`towpath replay --rendezvous`: its two processes meet where the URL says, on one machine and on two
+(network namespaces joined by a veth pair)."""
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+from urllib.request import urlopen
+
+import towpath_command
+from towpath_command import COULD_NOT_RUN, CommandTest, USAGE, WATCHDOG_S, main
+
+SMALL = ["--requests", "40", "--host-blocks", "400", "--disk-blocks", "4000", "--quiet"]
+ETCD = shutil.which("etcd")
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def start_etcd(test, address, inside=()):
+    """Starts Debian's etcd at `address`, with a directory of its own; gives its client URL."""
+    folder = tempfile.mkdtemp()
+    client, peer = (f"http://{address}:{free_port()}" for _ in range(2))
+    server = subprocess.Popen(
+        [*inside, ETCD, "--name", "t", "--data-dir", f"{folder}/data", "--listen-client-urls", client,
+         "--advertise-client-urls", client, "--listen-peer-urls", peer,
+         "--initial-advertise-peer-urls", peer, "--initial-cluster", f"t={peer}",
+         "--logger", "zap", "--log-outputs", f"{folder}/log"])
+
+    def stop():
+        server.kill()
+        server.wait()
+        shutil.rmtree(folder)
+    test.addCleanup(stop)
+    return client.removeprefix("http://")
+
+
+class RendezvousTest(CommandTest):
+    def replay(self, url, *words, **more):
+        return self.run_command("replay", "--directory", self.folder, *SMALL, "--rendezvous", url,
+                                *words, **more)
+
+    @unittest.skipUnless(ETCD, "etcd is missing: apt-get install etcd-server")
+    def test_processes_meet_in_an_etcd(self):
+        place = start_etcd(self, "127.0.0.1")
+        end = time.monotonic() + WATCHDOG_S
+        while True:
+            try:
+                if b"true" in urlopen(f"http://{place}/health").read():
+                    break
+            except OSError:
+                self.assertLess(time.monotonic(), end, "etcd does not start")
+        done = self.replay(f"etcd://{place}/towpath/test")
+        self.assertIn("PASSED", done.stdout)
+
+    def test_processes_meet_at_an_address(self):
+        token = self.folder / "token"
+        token.write_text("a secret of both sides\n")
+        for url in (f"tcp://127.0.0.1:{free_port()}", f"unix:{self.folder}/socket",
+                    f"tcp://127.0.0.1:{free_port()}?token-file={token}"):
+            with self.subTest(url):
+                self.assertIn("PASSED", self.replay(url).stdout)
+
+    def test_each_side_may_be_started_by_hand(self):
+        url = f"tcp://127.0.0.1:{free_port()}"
+        prefill = subprocess.Popen(
+            [towpath_command.COMMAND, "replay", "--directory", str(self.folder), *SMALL, "--role",
+             "prefill", "--rendezvous", url], stderr=subprocess.DEVNULL)
+        done = self.replay(url, "--role", "decode")
+        self.assertIn("PASSED", done.stdout)
+        self.assertEqual(prefill.wait(WATCHDOG_S), 0)
+
+    def test_what_cannot_be_reached_says_so(self):
+        port = free_port()
+        for url, status, why in (
+                (f"etcd://127.0.0.1:{port}/ns", COULD_NOT_RUN, f"127.0.0.1:{port} does not answer"),
+                (f"tcp://0.0.0.0:{port}", COULD_NOT_RUN, "needs a token"),
+                ("carrier-pigeon:7", USAGE, "scope:NAME")):
+            with self.subTest(url):
+                done = self.replay(url, "--timeout", "1", expect=status)
+                self.assertIn(why, done.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("ip"), "needs root and ip(8)")
+    def test_cards_cross_from_one_machine_to_another(self):
+        one, two = (f"towpath-{os.getpid()}-{side}" for side in "ab")
+        ends = (f"tp{os.getpid() % 100000}a", f"tp{os.getpid() % 100000}b")
+
+        def ip(*words, check=True):
+            subprocess.run(["ip", *words], check=check, stderr=subprocess.PIPE)
+        try:
+            for name in (one, two):
+                ip("netns", "add", name)
+                self.addCleanup(ip, "netns", "del", name, check=False)
+            ip("link", "add", ends[0], "netns", one, "type", "veth", "peer", "name", ends[1],
+               "netns", two)
+        except subprocess.CalledProcessError as refused:
+            self.skipTest(f"no network namespaces here: {refused.stderr}")
+        for name, end, address in ((one, ends[0], "10.79.0.1/24"), (two, ends[1], "10.79.0.2/24")):
+            ip("-n", name, "addr", "add", address, "dev", end)
+            ip("-n", name, "link", "set", end, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        token = self.folder / "token"
+        token.write_text("a secret of both sides\n")
+        # Over shm, which refuses the other machine by name: so its card was there and was read.
+        words = [towpath_command.COMMAND, "replay", "--directory", str(self.folder), *SMALL,
+                 "--timeout", "8", "--rendezvous", f"tcp://10.79.0.1:7777?token-file={token}"]
+        prefill, decode = (subprocess.Popen(["ip", "netns", "exec", name, *words, "--role", role],
+                                            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+                           for name, role in ((one, "prefill"), (two, "decode")))
+        said = [process.communicate(timeout=WATCHDOG_S)[1] for process in (prefill, decode)]
+        self.assertTrue(any(b"another network namespace" in each for each in said), said)
+
+
+if __name__ == "__main__":
+    main()

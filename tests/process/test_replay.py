@@ -1,0 +1,154 @@
+"""`towpath replay`: a KV cache moves between two processes; what goes wrong is told by name, and
+whoever is killed leaves nothing behind."""
+import ctypes
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import unittest
+from pathlib import Path
+
+import towpath_command
+from towpath_command import COULD_NOT_RUN, CommandTest, FOUND_WRONG, USAGE, WATCHDOG_S, main
+
+# Small pools, so that blocks go to disk and come back.
+SMALL = ["--requests", 300, "--host-blocks", 400, "--disk-blocks", 8000, "--quiet"]
+MISTAKES = ["swap-kv", "swap-layer", "swap-token", "swap-block", "flip-bit", "short-file",
+            "torn-write", "drop-notification"]
+PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+ENDLESS = 10**12
+
+
+def left_behind():
+    """What a process could leave: shared memory with a name, abstract sockets."""
+    sockets = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines()
+               if "replay-" in line]
+    return sorted(os.listdir("/dev/shm")), sockets
+
+
+class ReplayTest(CommandTest):
+    def replay(self, *words, **more):
+        return self.run_command("replay", "--directory", self.folder, *SMALL, *words, **more)
+
+    def report(self, *words):
+        self.replay(*words, "--json", "report.json")
+        return json.loads((self.folder / "report.json").read_text())
+
+    def test_every_block_is_verified_and_disk_serves_its_share(self):
+        told = self.report()
+        self.assertTrue(told["passed"])
+        self.assertEqual(told["requests"], 300)
+        self.assertEqual(told["verified"], told["blocks"])
+        self.assertEqual(told["mismatches"], 0)
+        hits = told["hits"]
+        self.assertEqual(hits["host"] + hits["disk"] + hits["none"], told["blocks"])
+        self.assertGreater(hits["disk"], (hits["host"] + hits["disk"]) / 5)
+        hops, size = told["hops"], told["block_bytes"]
+        self.assertEqual(hops["pull"]["bytes"], told["blocks"] * size)
+        self.assertEqual(hops["load"]["bytes"], hits["disk"] * size)
+        self.assertEqual(hops["produce"]["bytes"], hits["none"] * size)
+        for hop in hops.values():
+            self.assertTrue(hop["path"])
+            self.assertLessEqual(hop["p50_ns"], hop["p99_ns"])
+        if told["disk"]["direct"]:  # the kernel saw every byte that the backend counts
+            self.assertGreaterEqual(told["kernel"]["read_bytes"], hops["load"]["bytes"])
+            self.assertGreaterEqual(told["kernel"]["written_bytes"], hops["spill"]["bytes"])
+
+    def test_layouts_models_and_the_page_cache_make_no_difference(self):
+        for words in (["--decode-layout", "fully_contiguous"],
+                      ["--decode-layout", "layer_separate_block_first", "--in-flight", 1],
+                      ["--model", "deepseek-v3", "--scale", 64, "--limit", 50],
+                      ["--model", "gpt-oss-20b", "--scale", 16, "--limit", 20], ["--buffered"]):
+            with self.subTest(words):
+                told = self.report(*words)
+                self.assertEqual(told["verified"], told["blocks"])
+
+    def test_a_trace_from_a_file_is_the_same_trace(self):
+        self.run_command("trace", "generate", "--requests", 60, "-o", "t.jsonl")
+        read = self.report("--trace", "t.jsonl")
+        made = self.report("--limit", 60)
+        self.assertEqual(read["requests"], 60)
+        self.assertEqual(read["blocks"], made["blocks"])
+
+    def test_each_mistake_fails_the_run_by_its_name(self):
+        for mistake in MISTAKES:
+            with self.subTest(mistake):
+                done = self.replay("--inject", mistake, expect=FOUND_WRONG)
+                self.assertRegex(done.stdout, rf"FAILED {mistake}, \d+ time")
+
+    def test_what_cannot_run_says_why(self):
+        for words, status, why in ((["--inject", "gremlin"], USAGE, "swap-kv"),
+                                   (["--model", "gpt-9"], COULD_NOT_RUN, "llama-3.1-8b"),
+                                   (["--scale", 5000], USAGE, "1 to 1024"),
+                                   (["--decode-layout", "spiral"], USAGE, "fully_contiguous"),
+                                   (["--trace", "none.jsonl"], COULD_NOT_RUN, "none.jsonl"),
+                                   (["--host-blocks", 2], COULD_NOT_RUN, "--host-blocks")):
+            with self.subTest(words):
+                done = self.run_command("replay", "--directory", self.folder, "--quiet", *words,
+                                        expect=status)
+                self.assertIn(why, done.stderr)
+
+
+class DeathTest(CommandTest):
+    """Either process is killed at some moment; the other ends, says so, and leaves nothing."""
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1), 0)
+        self.before = left_behind()
+
+    def start(self):
+        self.decode = subprocess.Popen(
+            [towpath_command.COMMAND, "replay", "--directory", str(self.folder), "--requests",
+             str(ENDLESS), "--host-blocks", "400", "--disk-blocks", "4000", "--timeout", "10"],
+            stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(self.decode.stderr.close)
+        self.addCleanup(self.decode.stdout.close)
+        children = Path(f"/proc/{self.decode.pid}/task/{self.decode.pid}/children")
+        while not (found := children.read_text().split()):
+            self.assertIsNone(self.decode.poll(), "ended before it began")
+        self.prefill = int(found[0])
+
+    def wait_for_requests(self, count):
+        """Until the live line tells of so many."""
+        said = b""
+        while count > 0:
+            more = os.read(self.decode.stderr.fileno(), 4096)
+            self.assertTrue(more, f"ended too early: {said}")
+            said = (said + more)[-8192:]
+            told = re.findall(rb"([\d,]+) requests", said)
+            if told and int(told[-1].replace(b",", b"")) >= count:
+                return
+
+    def check_nothing_is_left(self):
+        self.assertEqual(left_behind(), self.before)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_decode_ends_when_prefill_is_killed(self):
+        for moment in (0, 1, random.Random(1).randrange(100, 2000)):
+            with self.subTest(requests=moment):
+                self.start()
+                self.wait_for_requests(moment)
+                os.kill(self.prefill, signal.SIGKILL)
+                _, said = self.decode.communicate(timeout=WATCHDOG_S)
+                self.assertEqual(self.decode.returncode, COULD_NOT_RUN, said)
+                self.assertRegex(said.decode(), "prefill")
+                self.check_nothing_is_left()
+
+    def test_prefill_ends_when_decode_is_killed(self):
+        for moment in (0, 1, random.Random(2).randrange(100, 2000)):
+            with self.subTest(requests=moment):
+                self.start()
+                self.wait_for_requests(moment)
+                self.decode.kill()
+                _, said = self.decode.communicate(timeout=WATCHDOG_S)  # until prefill has closed it
+                _, status = os.waitpid(self.prefill, 0)  # it is ours now
+                self.assertEqual(os.waitstatus_to_exitcode(status), COULD_NOT_RUN, said)
+                self.assertRegex(said.decode(), "decode")
+                self.check_nothing_is_left()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+// Child: this program once more, as the other process of a command. Stopped and reaped when this
+// dies. Thread: none of its own.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <sys/types.h>
+
+#include <towpath/core/result.h>
+
+namespace towpath::tools {
+
+class Child {
+ public:
+  /// `what` is it in messages: "target". `arguments` begin with the name of the program.
+  static Result<Child> start(std::string what, const std::vector<std::string>& arguments);
+  Child(Child&& other) noexcept
+      : what_(std::move(other.what_)), pid_(std::exchange(other.pid_, -1)) {}
+  Child& operator=(Child&&) = delete;
+  ~Child();
+
+  /// ok while it runs. Errors: peer_lost, with how it ended.
+  Status lives();
+  pid_t pid() const noexcept { return pid_; }
+
+ private:
+  Child(std::string what, pid_t pid) : what_(std::move(what)), pid_(pid) {}
+  std::string what_;
+  pid_t pid_;  // -1: reaped
+};
+
+}  // namespace towpath::tools

@@ -1,0 +1,197 @@
+// `towpath replay`: plays a KV-cache trace through two processes. This one is decode and makes the
+// report; it starts prefill, which is this program again with --role prefill.
+#include <optional>
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <towpath/core/text.h>
+#include <towpath/kv/trace_generator.h>
+#include <towpath/sys/random.h>
+#include <towpath/sys/system_file.h>
+
+#include "tools/child.h"
+#include "tools/command.h"
+#include "tools/output.h"
+#include "tools/replay/decode_worker.h"
+#include "tools/replay/prefill.h"
+#include "tools/replay/report.h"
+
+namespace towpath::tools {
+namespace {
+
+using replay::Options;
+
+constexpr const char* kFooter =
+    R"(Two processes, each with an agent and a pool of its own. For every request prefill finds its
+blocks in its host pool or on disk, or makes them; decode pulls them in one transfer, is told
+by a notification, and looks at every byte and at the digest. What is wrong is told by name.
+
+Layouts:  fully_contiguous, layer_separate_block_first, layer_separate_block_second
+Mistakes: swap-kv, swap-layer, swap-token, swap-block, flip-bit, short-file, torn-write,
+          drop-notification
+Meeting:  scope:NAME, unix:/path, tcp://host:port, etcd://host:port/namespace
+          (?token-file=, ?ca=&cert=&key=&password-file=)
+
+Exit status: 0 all is right; 1 something is wrong (a block, or the trace); 2 usage; 3 the run
+could not end (the other process died, nothing came in time).
+
+Examples:
+  towpath replay                                  a generated trace
+  towpath replay --trace conversation.jsonl       a trace in Mooncake's format
+  towpath replay --model qwen3-8b --scale 256     another geometry
+  towpath replay --requests 200 --inject swap-kv  prove that a mistake is noticed
+  towpath replay --rendezvous etcd://10.0.0.1:2379/demo --role prefill   here, and there
+                                                  the same with --role decode)";
+
+struct Arguments {
+  Options options;
+  std::string role = "both";
+  std::string inject;
+  double timeout_s = 30;
+};
+
+// What prefill must be told; the rest is decode's business.
+std::vector<std::string> prefill_arguments(const Arguments& arguments) {
+  const Options& options = arguments.options;
+  std::vector<std::string> argv{"towpath", "replay", "--role", "prefill"};
+  const auto add = [&](const char* name, const std::string& value) {
+    argv.emplace_back(name);
+    argv.push_back(value);
+  };
+  add("--rendezvous", options.rendezvous);
+  add("--run", options.run);
+  add("--backend", options.backend);
+  add("--model", options.model);
+  add("--scale", cat(options.scale));
+  add("--tokens-per-block", cat(options.tokens_per_block));
+  add("--host-blocks", cat(options.host_blocks));
+  add("--disk-blocks", cat(options.disk_blocks));
+  add("--directory", options.directory);
+  add("--timeout", cat(arguments.timeout_s));
+  if (!arguments.inject.empty()) add("--inject", arguments.inject);
+  if (!options.direct) argv.emplace_back("--buffered");
+  return argv;
+}
+
+Result<std::unique_ptr<kv::RequestSource>> open_source(const Options& options) {
+  if (options.trace.empty()) {
+    kv::GeneratorOptions generator = options.generator;
+    generator.tokens_per_block = options.tokens_per_block;
+    return std::unique_ptr<kv::RequestSource>(std::make_unique<kv::TraceGenerator>(generator));
+  }
+  static sys::SystemFileSystem files;  // without state
+  TOWPATH_TRY(auto reader, kv::TraceReader::open(files, options.trace));
+  return std::unique_ptr<kv::RequestSource>(std::move(reader));
+}
+
+Result<Exit> run_decode(Arguments& arguments) {
+  Options& options = arguments.options;
+  const bool alone = arguments.role == "decode";
+  if (options.run.empty()) options.run = alone ? "replay" : cat("replay-", hex(sys::random_u64()));
+  if (options.rendezvous.empty()) options.rendezvous = cat("scope:", options.run);
+  TOWPATH_TRY(const auto source, open_source(options));
+  TOWPATH_TRY(const auto worker, replay::DecodeWorker::open(options));
+  std::optional<Child> prefill;
+  if (!alone) {
+    TOWPATH_TRY(Child started, Child::start("prefill", prefill_arguments(arguments)));
+    prefill.emplace(std::move(started));
+  }
+  const replay::Alive prefill_lives = [&] { return prefill ? prefill->lives() : Status(); };
+  TOWPATH_TRY(const replay::ReplayOutcome outcome, worker->run(*source, prefill_lives));
+  TOWPATH_TRY(print(replay::report_text(options, outcome,
+                                        isatty(STDOUT_FILENO) != 0 ? Colours::yes : Colours::no)));
+  if (!options.json.empty())
+    TOWPATH_TRY(write_json(options.json, replay::report_json(options, outcome)));
+  return outcome.faults.none() ? Exit::ok : Exit::found_wrong;
+}
+
+Result<Exit> run_replay(Arguments& arguments) {
+  Options& options = arguments.options;
+  options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
+  if (!arguments.inject.empty()) {
+    TOWPATH_TRY(options.inject, replay::mistake_named(arguments.inject));
+  }
+  if (arguments.role != "prefill") return run_decode(arguments);
+  if (options.run.empty()) options.run = "replay";
+  if (options.rendezvous.empty()) options.rendezvous = cat("scope:", options.run);
+  TOWPATH_TRY(replay::run_prefill(options));
+  return Exit::ok;
+}
+
+void add_what(CLI::App* command, Options& options) {
+  command->add_option("--trace", options.trace, "In Mooncake's format; none: one is generated");
+  command->add_option("--requests", options.generator.requests, "How many to generate")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_option("--seed", options.generator.seed, "Of the generated trace")
+      ->capture_default_str()
+      ->check(whole_number());
+  command->add_option("--limit", options.limit, "Play this many requests at most; 0: all")
+      ->capture_default_str()
+      ->check(whole_number());
+  command->add_option("--model", options.model, "Whose geometry")->capture_default_str();
+  command->add_option("--scale", options.scale, "Divides the bytes per token")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_option("--tokens-per-block", options.tokens_per_block, "A power of two")
+      ->capture_default_str()
+      ->check(whole_number(1));
+}
+
+void add_where(CLI::App* command, Options& options) {
+  command->add_option("--host-blocks", options.host_blocks, "Size of prefill's host pool")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_option("--disk-blocks", options.disk_blocks, "Size of its disk tier")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_option("--decode-blocks", options.decode_blocks, "Size of decode's pool")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_option("--decode-layout", options.decode_layout, "Of decode's pool (below)")
+      ->capture_default_str();
+  command->add_option("--directory", options.directory, "For the disk tier's nameless file")
+      ->capture_default_str();
+  command->add_flag("!--buffered", options.direct, "Let the disk tier use the page cache");
+}
+
+void add_meeting(CLI::App* command, Arguments& arguments) {
+  Options& options = arguments.options;
+  command->add_option("--rendezvous", options.rendezvous, "Where the two meet (below)");
+  command->add_option("--backend", options.backend, "Over which decode pulls")
+      ->capture_default_str();
+  command->add_option("--role", arguments.role, "Which of the two this is; both: it starts prefill")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"both", "decode", "prefill"}));
+  command->add_option("--run", options.run, "Their common name at the rendezvous, with --role");
+}
+
+void add_how(CLI::App* command, Arguments& arguments) {
+  Options& options = arguments.options;
+  command->add_option("--in-flight", options.in_flight, "Requests that prefill works ahead")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_option("--timeout", arguments.timeout_s, "Seconds, for a transfer or a next word")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--inject", arguments.inject, "Make this mistake on purpose (below)");
+  command->add_option("--json", options.json, "Write the report here; -: standard output");
+  command->add_flag("!--quiet", options.progress, "No live line");
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, Exit& exit) {
+  CLI::App* command = app.add_subcommand("replay", "Play a KV-cache trace through two processes");
+  auto arguments = std::make_shared<Arguments>();
+  arguments->options.progress = true;
+  add_what(command, arguments->options);
+  add_where(command, arguments->options);
+  add_meeting(command, *arguments);
+  add_how(command, *arguments);
+  command->footer(kFooter);
+  when_chosen(command, exit, [arguments] { return run_replay(*arguments); });
+}
+
+}  // namespace towpath::tools

@@ -1,0 +1,52 @@
+// What a replay is asked to do. Both processes are given the same.
+// Thread: immutable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <towpath/core/clock.h>
+#include <towpath/kv/trace_generator.h>
+#include <towpath/layout/layout_config.h>
+#include <towpath/layout/strides.h>
+
+#include "tools/replay/mistake.h"
+
+namespace towpath::tools::replay {
+
+struct Options {
+  std::string trace;  ///< a file; empty: one is generated
+  kv::GeneratorOptions generator;
+  std::uint64_t limit = 0;  ///< requests at most; 0: all
+
+  std::string model = "llama-3.1-8b";
+  std::uint64_t scale = 1024;
+  std::uint64_t tokens_per_block = 512;
+  std::string decode_layout = "layer_separate_block_second";
+
+  std::uint64_t host_blocks = 1024;    ///< prefill's pool
+  std::uint64_t disk_blocks = 32768;   ///< its disk tier
+  std::uint64_t decode_blocks = 1024;  ///< decode's pool
+  std::uint64_t in_flight = 4;         ///< requests at a time
+  std::string directory = "/var/tmp";  ///< of the disk tier
+  bool direct = true;                  ///< past the page cache, where the file system can
+  std::uint64_t salt = 0x746f7770;     ///< of digests
+
+  Duration timeout =
+      std::chrono::seconds(30);  ///< of each transfer, and of each wait for the other side
+  Mistake inject = Mistake::none;
+  std::string json;             ///< a file, or "-"; empty: none
+  bool progress = true;         ///< a live line on standard error
+  std::string rendezvous;       ///< a URL (standard/rendezvous_url.h)
+  std::string run;              ///< the common name of the two there
+  std::string backend = "shm";  ///< over which decode pulls
+};
+
+/// The geometry of a pool of `blocks`: the model's, scaled. Errors: not_found (the model),
+/// invalid_argument (the scale, or a number that makes no sense).
+Result<layout::LayoutConfig> pool_config(const Options& options, std::uint64_t blocks);
+
+/// Errors: invalid_argument, with the names that there are.
+Result<layout::LayoutKind> layout_kind_named(const std::string& name);
+
+}  // namespace towpath::tools::replay

@@ -1,0 +1,33 @@
+// What a replay came to: figures of both processes, and what was found wrong.
+// Thread: immutable once filled.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tools/replay/faults.h"
+#include "tools/replay/hop.h"
+
+namespace towpath::tools::replay {
+
+struct ReplayOutcome {
+  std::uint64_t requests = 0;
+  std::uint64_t blocks = 0;    ///< asked for, each once per request
+  std::uint64_t verified = 0;  ///< blocks whose every byte and digest were right
+  std::uint64_t mismatches = 0;
+  std::uint64_t block_bytes = 0;
+  double seconds = 0;
+
+  std::uint64_t host_hits = 0, disk_hits = 0, misses = 0, bad_loads = 0;
+  HopFigures produce, pull, spill, load;
+  std::uint64_t verify_ns = 0;
+
+  std::uint64_t kernel_read = 0, kernel_written = 0;
+  bool direct = false;
+  std::string direct_refusal;
+  bool mistake_made = false;
+
+  Faults faults;
+};
+
+}  // namespace towpath::tools::replay

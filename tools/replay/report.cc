@@ -1,0 +1,139 @@
+#include "tools/replay/report.h"
+
+#include <nlohmann/json.hpp>
+
+#include <towpath/core/text.h>
+
+#include "tools/units.h"
+
+namespace towpath::tools::replay {
+namespace {
+
+double ratio(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::chrono::nanoseconds nanoseconds(std::uint64_t count) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(count));
+}
+
+std::string totals(const Options& options, const ReplayOutcome& outcome, Colours colours) {
+  Table table({{""}, {"", Align::right}, {""}});
+  table.add({"requests", grouped(outcome.requests),
+             cat(options.model, " at 1/", options.scale, ": blocks of ",
+                 format_bytes(outcome.block_bytes))});
+  table.add(
+      {"blocks", grouped(outcome.blocks),
+       cat("in ", duration_text(nanoseconds(static_cast<std::uint64_t>(outcome.seconds * 1e9))))});
+  const bool all = outcome.verified == outcome.blocks;
+  table.add({"verified",
+             {grouped(outcome.verified), all ? Tone::good : Tone::bad},
+             "every byte, and the digest"});
+  table.add({"mismatches",
+             {grouped(outcome.mismatches), outcome.mismatches == 0 ? Tone::good : Tone::bad}});
+  return table.text(colours);
+}
+
+std::string hits(const Options& options, const ReplayOutcome& outcome, Colours colours) {
+  Table table(
+      {{"found in"}, {"blocks", Align::right}, {"share", Align::right}, {"size of the tier"}});
+  const std::uint64_t all = outcome.host_hits + outcome.disk_hits + outcome.misses;
+  const auto tier = [&](const char* name, std::uint64_t count, const std::string& size) {
+    table.add({name, grouped(count), percent(ratio(count, all)), size});
+  };
+  tier("host", outcome.host_hits, cat(grouped(options.host_blocks), " blocks"));
+  tier("disk", outcome.disk_hits,
+       cat(grouped(options.disk_blocks), " blocks, ",
+           outcome.direct
+               ? "past the page cache"
+               : cat("through the page cache",
+                     outcome.direct_refusal.empty() ? "" : cat(": ", outcome.direct_refusal))));
+  tier("nowhere", outcome.misses,
+       outcome.bad_loads == 0 ? "" : cat(grouped(outcome.bad_loads), " of them bad on disk"));
+  return table.text(colours);
+}
+
+std::string hops(const ReplayOutcome& outcome, Colours colours) {
+  Table table({{"hop"},
+               {"bytes", Align::right},
+               {"rate", Align::right},
+               {"moves", Align::right},
+               {"p50", Align::right},
+               {"p90", Align::right},
+               {"p99", Align::right}});
+  const auto add = [&](const char* name, const HopFigures& hop) {
+    table.add({name, size_text(hop.bytes), rate_text(hop.bytes, nanoseconds(hop.busy_ns)),
+               grouped(hop.count), duration_text(nanoseconds(hop.p50_ns)),
+               duration_text(nanoseconds(hop.p90_ns)), duration_text(nanoseconds(hop.p99_ns))});
+    if (!hop.path.empty()) table.note(hop.path);
+  };
+  add("produce", outcome.produce);
+  add("pull", outcome.pull);
+  add("spill", outcome.spill);
+  add("load", outcome.load);
+  return table.text(colours);
+}
+
+std::string verdict(const ReplayOutcome& outcome, Colours colours) {
+  if (outcome.faults.none())
+    return cat("  ", painted("PASSED", Tone::good, colours),
+               ": every block is what its digest says\n");
+  std::string text;
+  for (const auto& [name, entry] : outcome.faults.by_name()) {
+    text.append(
+        cat("  ", painted("FAILED", Tone::bad, colours), " ", name, ", ", grouped(entry.count),
+            entry.count == 1 ? " time: " : " times; first: ", printable(entry.first, 2000), "\n"));
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const HopFigures& hop) {
+  return {{"bytes", hop.bytes},
+          {"busy_ns", hop.busy_ns},
+          {"gigabytes_per_second", hop.gigabytes_per_second()},
+          {"moves", hop.count},
+          {"p50_ns", hop.p50_ns},
+          {"p90_ns", hop.p90_ns},
+          {"p99_ns", hop.p99_ns},
+          {"path", hop.path}};
+}
+
+}  // namespace
+
+std::string report_text(const Options& options, const ReplayOutcome& outcome, Colours colours) {
+  std::string text = cat("\n", totals(options, outcome, colours), "\n",
+                         hits(options, outcome, colours), "\n", hops(outcome, colours), "\n");
+  text.append(cat("  the kernel counted ", size_text(outcome.kernel_read), " read and ",
+                  size_text(outcome.kernel_written), " written by prefill\n"));
+  return text + verdict(outcome, colours);
+}
+
+nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& outcome) {
+  nlohmann::ordered_json faults = nlohmann::json::array();
+  for (const auto& [name, entry] : outcome.faults.by_name())
+    faults.push_back({{"name", name}, {"count", entry.count}, {"first", entry.first}});
+  return {
+      {"passed", outcome.faults.none()},
+      {"requests", outcome.requests},
+      {"blocks", outcome.blocks},
+      {"block_bytes", outcome.block_bytes},
+      {"verified", outcome.verified},
+      {"mismatches", outcome.mismatches},
+      {"seconds", outcome.seconds},
+      {"verify_ns", outcome.verify_ns},
+      {"model", options.model},
+      {"scale", options.scale},
+      {"hits",
+       {{"host", outcome.host_hits}, {"disk", outcome.disk_hits}, {"none", outcome.misses}}},
+      {"bad_loads", outcome.bad_loads},
+      {"hops",
+       {{"produce", json_of(outcome.produce)},
+        {"pull", json_of(outcome.pull)},
+        {"spill", json_of(outcome.spill)},
+        {"load", json_of(outcome.load)}}},
+      {"disk", {{"direct", outcome.direct}, {"direct_refusal", outcome.direct_refusal}}},
+      {"kernel", {{"read_bytes", outcome.kernel_read}, {"written_bytes", outcome.kernel_written}}},
+      {"faults", faults}};
+}
+
+}  // namespace towpath::tools::replay
