@@ -51,6 +51,9 @@ void print_failure(std::string_view command, const Status& status);
 void add_replay(CLI::App& app, Exit& exit);
 void add_trace(CLI::App& app, Exit& exit);
 void add_doctor(CLI::App& app, Exit& exit);
+void add_explain(CLI::App& app, Exit& exit);
+void add_bench(CLI::App& app, Exit& exit);
+void add_flight(CLI::App& app, Exit& exit);
 void add_version(CLI::App& app, Exit& exit);
 
 }  // namespace towpath::tools

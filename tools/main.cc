@@ -16,6 +16,9 @@ constexpr const char* kExamples = R"(Exit status:
 
 Examples:
   towpath doctor                      what this machine can do, and what would help
+  towpath explain                     which way bytes would take to another process, and why
+  towpath bench                       how fast they get there, with every byte looked at
+  towpath flight a.4711.flight        what a process did last, also after a crash
   towpath trace generate -o t.jsonl   a trace of KV-cache use, of the published shape
   towpath trace info t.jsonl          what a trace holds
   towpath replay --trace t.jsonl      move that KV cache between two processes)";
@@ -31,6 +34,9 @@ int run(int argc, char** argv) {
   add_replay(app, exit);
   add_trace(app, exit);
   add_doctor(app, exit);
+  add_explain(app, exit);
+  add_bench(app, exit);
+  add_flight(app, exit);
   add_version(app, exit);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,193 @@
+"""`towpath bench` and `towpath explain`: bytes move between two agents, are timed, and every one of
+them is looked at."""
+import json
+import os
+import signal
+import subprocess
+import unittest
+from pathlib import Path
+
+import towpath_command
+from towpath_command import COULD_NOT_RUN, CommandTest, USAGE, WATCHDOG_S, main
+
+# nixlbench's, which people and their scripts know.
+COLUMNS = ["Block Size (B)", "Batch Size", "B/W (GB/Sec)", "Avg Lat. (us)", "Avg Prep", "P99 Prep",
+           "Avg Post", "P99 Post", "Avg Tx", "P99 Tx"]
+SMALL = ["--start_block_size", "1K", "--max_block_size", "4K", "--max_batch_size", 2,
+         "--num_iter", 20, "--warmup_iter", 2]
+
+
+class BenchTest(CommandTest):
+    def bench(self, *words, **more):
+        return self.run_command("bench", *SMALL, *words, **more)
+
+    def rows(self, *words):
+        told = json.loads(self.bench(*words, "--json", "-").stdout)
+        self.assertTrue(told["passed"])
+        return told, told["rows"]
+
+    def test_two_processes_move_every_shape_and_every_byte_is_right(self):
+        for op in ("READ", "WRITE"):
+            with self.subTest(op):
+                told, rows = self.rows("--op_type", op)
+                self.assertEqual(told["backend"], "shm")
+                self.assertEqual([(row["block_size"], row["batch_size"]) for row in rows],
+                                 [(size, batch) for size in (1024, 2048, 4096) for batch in (1, 2)])
+                for row in rows:
+                    self.assertTrue(row["verified"])
+                    self.assertEqual(row["bytes"], 20 * row["block_size"] * row["batch_size"])
+                    latency = row["latency_ns"]
+                    self.assertLessEqual(latency["p50"], latency["p90"])
+                    self.assertLessEqual(latency["p90"], latency["p99"])
+                    self.assertLessEqual(latency["p99"], latency["max"])
+
+    def test_people_see_the_columns_of_nixlbench_and_the_path(self):
+        told = self.bench().stdout
+        titles = next(line for line in told.splitlines() if "Block Size" in line)
+        self.assertEqual([title for title in COLUMNS if title not in titles], [])
+        self.assertLess(titles.index("Avg Lat."), titles.index("P99 Tx"))
+        self.assertEqual(told.count(" ok\n"), 6)
+        self.assertRegex(told, r"path: \w+")
+
+    def test_threads_depth_and_new_transfers_make_no_difference_to_the_bytes(self):
+        for words in (["--num_threads", 3, "--pipeline_depth", 4], ["--recreate_xfer", "--scatter"],
+                      ["--enable_pt"], ["--one_process"], ["--backend", "loopback"]):
+            with self.subTest(words):
+                _, rows = self.rows(*words)
+                self.assertTrue(all(row["verified"] for row in rows))
+
+    def test_a_file_is_measured_and_nothing_of_it_is_left(self):
+        for words in ([], ["--op_type", "READ"], ["--filename", "some/file"]):
+            with self.subTest(words):
+                told, _ = self.rows("--target_seg_type", "FILE", "--backend", "POSIX", "--filepath",
+                                    self.folder, *words)
+                self.assertEqual(told["backend"], "posix")
+                self.assertEqual([path for path in self.folder.rglob("*") if path.is_file()], [])
+
+    def test_bytes_are_not_looked_at_when_nobody_wants_it(self):
+        _, rows = self.rows("--no_check")
+        self.assertFalse(any(row["verified"] for row in rows))
+
+    def test_what_cannot_be_measured_says_why(self):
+        (self.folder / "there").write_text("precious")
+        for words, status, why in (
+                (["--op_type", "SWAP"], USAGE, "READ or WRITE"),
+                (["--backend", "carrier-pigeon"], USAGE, "shm"),
+                (["--backend", "all"], USAGE, "explain"),
+                (["--max_block_size", "512"], USAGE, "--max_block_size"),
+                (["--max_block_size", "1G"], USAGE, "--total_buffer_size"),
+                (["--target_seg_type", "VRAM"], USAGE, "DRAM"),
+                (["--target_seg_type", "FILE", "--connect", "h:1"], USAGE, "--connect"),
+                (["--target_seg_type", "FILE", "--filename", "there"], COULD_NOT_RUN, "there"),
+                (["--connect", "127.0.0.1:1", "--backend", "shm", "--timeout", 0.3], COULD_NOT_RUN,
+                 "127.0.0.1")):
+            with self.subTest(words):
+                done = self.bench(*words, expect=status)
+                self.assertIn(why, done.stderr)
+        self.assertEqual((self.folder / "there").read_text(), "precious")
+
+
+class HostsTest(CommandTest):
+    """The two sides started by hand, as on two hosts."""
+
+    def listen(self, *words):
+        target = subprocess.Popen([towpath_command.COMMAND, "bench", "--listen", "127.0.0.1:0",
+                                   *map(str, words)], cwd=self.folder, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(target.communicate)
+        self.addCleanup(target.kill)
+        said = target.stdout.readline()
+        self.assertRegex(said, r"tcp://127\.0\.0\.1:\d+")
+        return target, said.split("tcp://")[1].split(",")[0]
+
+    def test_initiator_meets_who_listens_and_both_end(self):
+        target, where = self.listen("--backend", "shm")
+        done = self.run_command("bench", *SMALL, "--backend", "shm", "--connect", where)
+        self.assertEqual(done.stdout.count(" ok\n"), 6)
+        self.assertEqual(target.wait(WATCHDOG_S), 0)
+
+    def test_explain_asks_who_listens_with_all_backends(self):
+        _, where = self.listen("--backend", "all")
+        done = self.run_command("explain", "--connect", where, "--json", "-")
+        self.assertEqual(json.loads(done.stdout)["chosen"], "shm")
+
+    def test_stranger_without_the_token_is_refused(self):
+        (self.folder / "secret").write_text("0123456789abcdef0123\n")
+        (self.folder / "guess").write_text("0123456789abcdef0124\n")
+        target, where = self.listen("--backend", "shm", "--token_file", "secret")
+        words = ["bench", *SMALL, "--backend", "shm", "--connect", where, "--timeout", 5]
+        self.run_command(*words, expect=COULD_NOT_RUN)
+        self.run_command(*words, "--token_file", "guess", expect=COULD_NOT_RUN)
+        self.run_command(*words, "--token_file", "secret")
+        self.assertEqual(target.wait(WATCHDOG_S), 0)
+
+    def test_wider_than_this_host_only_with_a_token(self):
+        done = self.run_command("bench", "--listen", "0.0.0.0:0", "--backend", "shm",
+                                expect=COULD_NOT_RUN)
+        self.assertIn("token", done.stderr)
+
+    def test_initiator_ends_when_the_target_is_killed(self):
+        target, where = self.listen("--backend", "shm")
+        initiator = subprocess.Popen([towpath_command.COMMAND, "bench", "--backend", "shm",
+                                      "--connect", where, "--num_iter", str(10**9)],
+                                     cwd=self.folder, stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE)
+        self.addCleanup(initiator.kill)
+        titles = initiator.stdout.readline() + initiator.stdout.readline()
+        self.assertIn(b"shm", titles)
+        target.send_signal(signal.SIGKILL)
+        _, said = initiator.communicate(timeout=WATCHDOG_S)
+        self.assertEqual(initiator.returncode, COULD_NOT_RUN, said)
+        self.assertIn(b"target", said)
+
+
+class ExplainTest(CommandTest):
+    def explain(self, *words):
+        return json.loads(self.run_command("explain", "--size", "4K", "--count", 4, *words,
+                                           "--json", "-").stdout)
+
+    def candidates(self, *words):
+        told = self.explain(*words)
+        return told, {way["backend"]: way for way in told["candidates"]}
+
+    def test_between_processes_one_way_is_taken_and_the_others_refused_with_a_reason(self):
+        told, ways = self.candidates()
+        self.assertEqual(told["chosen"], "shm")
+        self.assertGreater(ways["shm"]["estimate_ns"], 0)
+        self.assertGreater(ways["shm"]["measured_ns"]["p50"], 0)
+        self.assertTrue(ways["shm"]["verified"])
+        for backend in ("loopback", "posix"):
+            self.assertFalse(ways[backend]["possible"])
+            self.assertNotIn("measured_ns", ways[backend])
+            self.assertTrue(ways[backend]["reason"])
+        self.assertIn("process", ways["loopback"]["reason"])
+
+    def test_kinds_and_places_change_the_choice(self):
+        self.assertEqual(self.explain("--one_process")["chosen"], "loopback")
+        for op in ("READ", "WRITE"):
+            told, ways = self.candidates("--remote", "disk", "--filepath", self.folder, "--op_type",
+                                         op)
+            self.assertEqual(told["chosen"], "posix")
+            self.assertTrue(ways["posix"]["verified"])
+            self.assertIn(op.lower(), told["what"])
+
+    def test_only_asking_measures_nothing(self):
+        _, ways = self.candidates("--no_measure")
+        self.assertNotIn("measured_ns", ways["shm"])
+
+    def test_people_see_marks_and_reasons(self):
+        told = self.run_command("explain").stdout
+        self.assertRegex(told, r"(?m)^\s+\*\s+shm")
+        self.assertRegex(told, r"(?m)^\s+-\s+loopback")
+        self.assertIn("taken: ", told)
+        self.assertIn("refused: ", told)
+
+    def test_what_makes_no_sense_says_why(self):
+        for words, why in ((["--remote", "moon"], "system"), (["--op_type", "x"], "READ"),
+                           (["--size", "2G"], "bounds")):
+            done = self.run_command("explain", *words, expect=USAGE)
+            self.assertIn(why, done.stderr)
+
+
+if __name__ == "__main__":
+    main()

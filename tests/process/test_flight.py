@@ -1,0 +1,140 @@
+"""`towpath flight`: what a process did last can be read while it runs, after it ended, and after it
+was killed in the midst."""
+import json
+import os
+import random
+import subprocess
+import unittest
+
+import towpath_command
+from towpath_command import (COULD_NOT_RUN, CommandTest, FOUND_WRONG, USAGE, WATCHDOG_S, main)
+
+HEADER_BYTES = 16512  # docs/formats/flight.md
+SMALL = ["--max_block_size", "4K", "--num_iter", "20", "--warmup_iter", "1"]
+
+
+class FlightTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.flights = self.folder / "flights"
+        self.environment = {**os.environ, "NIXL_TELEMETRY_ENABLE": "1",
+                            "NIXL_TELEMETRY_DIR": str(self.flights),
+                            "NIXL_TELEMETRY_BUFFER_SIZE": "256"}
+
+    def bench(self, *words):
+        return subprocess.Popen([towpath_command.COMMAND, "bench", *map(str, words)],
+                                env=self.environment, cwd=self.folder, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def run_bench(self, *words):
+        _, said = (running := self.bench(*words)).communicate(timeout=WATCHDOG_S)
+        self.assertEqual(running.returncode, 0, said)
+        return running
+
+    def file_of(self, agent, process):
+        return self.flights / f"{agent}.{process.pid}.flight"
+
+    def read(self, path, **more):
+        return json.loads(self.run_command("flight", path, "--json", "-", **more).stdout)
+
+    def test_both_sides_tell_their_story(self):
+        initiator = self.run_bench(*SMALL)
+        told = self.read(self.file_of("initiator", initiator))
+        self.assertEqual(told["process"], initiator.pid)
+        self.assertEqual(told["torn"], 0)
+        self.assertEqual(told["not_ended"], [])
+        events = [record["event"] for record in told["records"]]
+        for event in ("agent_opened", "registered", "peer_met", "notification_sent",
+                      "notification_received", "agent_closed"):
+            self.assertIn(event, events)
+        self.assertEqual(events.count("transfer_posted"), 21)
+        by_ticket = {record["ticket"]: record for record in told["records"]}
+        for record in told["records"]:
+            if record["event"] != "transfer_ended":
+                continue
+            self.assertEqual((record["who"], record["backend"], record["op"], record["outcome"],
+                              record["status"], record["bytes"]),
+                             ("target", "shm", "write", "done", "ok", 4096))
+            posted = by_ticket[record["posted"]]
+            self.assertEqual(posted["event"], "transfer_posted")
+            self.assertLessEqual(posted["since_epoch_ns"], record["since_epoch_ns"])
+        self.assertEqual(len(list(self.flights.glob("target.*.flight"))), 1)
+
+    def test_people_see_a_table_and_only_the_last_when_they_ask(self):
+        path = self.file_of("initiator", self.run_bench(*SMALL))
+        told = self.run_command("flight", path).stdout
+        self.assertIn("the agent was closed", told)
+        self.assertRegex(told, r"transfer_ended\s+target\s+write system <-> system over shm, done")
+        last = self.run_command("flight", path, "--last", 3).stdout
+        self.assertEqual(last.count("#"), 3)
+
+    def test_process_that_is_killed_leaves_its_last_records(self):
+        for moment in range(3):
+            with self.subTest(moment):
+                running = self.bench("--start_block_size", "256K", "--num_iter", 10**9,
+                                     "--warmup_iter", 1)
+                self.addCleanup(running.communicate)
+                self.addCleanup(running.kill)
+                path = self.file_of("initiator", running)
+                while not path.exists() or self.posted(path) < random.Random(moment).randrange(2, 99):
+                    self.assertIsNone(running.poll(), "ended before it was killed")
+                running.kill()
+                running.wait(WATCHDOG_S)
+                told = self.read(path)
+                self.assertLessEqual(told["torn"], 1, "one writer was killed in one record at most")
+                self.assertGreater(len(told["records"]), 2)
+                self.assertLessEqual(len(told["not_ended"]), 1)
+                tickets = [record["ticket"] for record in told["records"]]
+                self.assertEqual(tickets, sorted(set(tickets)))
+                self.assertIn("crashed", self.run_command("flight", path).stdout)
+
+    def posted(self, path):
+        """How many transfers a living process has posted, as far as its ring goes back."""
+        done = subprocess.run([towpath_command.COMMAND, "flight", str(path), "--json", "-"],
+                              capture_output=True, text=True, timeout=WATCHDOG_S)
+        if done.returncode == FOUND_WRONG:  # it is there, and not made yet
+            return 0
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = json.loads(done.stdout)
+        self.assertLessEqual(told["torn"], 1, "only what is being written now")
+        return told["recorded"]
+
+    def test_what_is_no_flight_recorder_is_refused(self):
+        whole = self.file_of("initiator", self.run_bench(*SMALL)).read_bytes()
+        for name, content in (("empty", b""), ("text", b"hello" * 9000), ("cut", whole[:-64]),
+                              ("version", whole[:8] + b"\xff" * 8 + whole[16:]),
+                              ("capacity", whole[:16] + b"\xff" * 8 + whole[24:])):
+            with self.subTest(name):
+                (self.folder / name).write_bytes(content)
+                status = COULD_NOT_RUN if name == "version" else FOUND_WRONG
+                done = self.run_command("flight", name, expect=status)
+                self.assertIn(name, done.stderr)
+        self.run_command("flight", "not there", expect=COULD_NOT_RUN)
+        self.run_command("flight", expect=USAGE)
+
+    def test_any_damage_is_survived(self):
+        whole = self.file_of("initiator", self.run_bench(*SMALL)).read_bytes()
+        dice = random.Random(7)
+        for _ in range(20):
+            damaged = bytearray(whole)
+            for _ in range(200):
+                damaged[dice.randrange(24, len(damaged))] = dice.randrange(256)
+            (self.folder / "damaged").write_bytes(damaged)
+            done = subprocess.run([towpath_command.COMMAND, "flight", "damaged", "--json", "x"],
+                                  cwd=self.folder, capture_output=True, timeout=WATCHDOG_S)
+            self.assertIn(done.returncode, (0, FOUND_WRONG), done.stderr)
+
+    def test_environment_that_makes_no_sense_is_told(self):
+        self.environment["NIXL_TELEMETRY_BUFFER_SIZE"] = "many"
+        running = self.bench(*SMALL)
+        _, said = running.communicate(timeout=WATCHDOG_S)
+        self.assertEqual(running.returncode, USAGE)
+        self.assertIn("NIXL_TELEMETRY_BUFFER_SIZE", said)
+        self.environment["NIXL_TELEMETRY_BUFFER_SIZE"] = "16"
+        self.environment["NIXL_TELEMETRY_ENABEL"] = "1"
+        _, said = self.bench(*SMALL).communicate(timeout=WATCHDOG_S)
+        self.assertIn("NIXL_TELEMETRY_ENABEL", said)
+
+
+if __name__ == "__main__":
+    main()

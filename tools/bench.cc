@@ -1,0 +1,295 @@
+// `towpath bench`: how fast bytes move between two agents, in nixlbench's words, with every byte
+// looked at. No service is needed: it starts the other process, or meets one that listens.
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <towpath/core/text.h>
+#include <towpath/sys/random.h>
+
+#include "tools/bench/partner.h"
+#include "tools/bench/report.h"
+#include "tools/bench/runner.h"
+#include "tools/command.h"
+#include "tools/output.h"
+
+namespace towpath::tools {
+namespace {
+
+using bench::Options;
+
+constexpr const char* kFooter =
+    R"(Without --connect the other side is a process that this one starts. Sizes take K, M, G. Flags and
+the first ten columns are nixlbench's: Avg Lat is wall time over iterations and blocks, Prep makes
+the transfer, Post hands it over, Tx is from there to its end. Lat is Post and Tx of each transfer.
+
+Exit status: 0 all rows were measured and every byte is right; 1 wrong bytes; 2 usage; 3 a row
+could not be measured.
+
+Examples:
+  towpath bench                                                 two processes, shm, 4 KiB to 64 MiB
+  towpath bench --backend shm --op_type READ --max_batch_size 64 --scatter
+  towpath bench --backend POSIX --target_seg_type FILE --filepath /mnt/nvme0
+  towpath bench --listen 0.0.0.0:7000 --token_file secret       on one host
+  towpath bench --connect prefill-0:7000 --token_file secret    on the other)";
+
+struct Arguments {
+  Options options;
+  std::string role = "initiator";
+  std::string op = "WRITE";
+  std::string initiator_kind = "DRAM";
+  std::string target_kind = "DRAM";
+  std::string start_block = "4K", max_block = "64M", total = "1G";
+  double timeout_s = 30;
+};
+
+// ---- from words to options ----
+
+Result<MemoryKind> kind_named(const std::string& word, const char* flag) {
+  if (CLI::detail::to_lower(word) == "dram") return MemoryKind::system;
+  if (CLI::detail::to_lower(word) == "file") return MemoryKind::disk;
+  if (const auto kind = memory_kind_from_name(word)) return *kind;
+  return error(Code::invalid_argument, cat(flag, " ", printable(word), " is no kind of memory"),
+               "use DRAM or FILE");
+}
+
+Status take_kinds(Arguments& arguments) {
+  TOWPATH_TRY(const MemoryKind here, kind_named(arguments.initiator_kind, "--initiator_seg_type"));
+  TOWPATH_TRY(arguments.options.remote, kind_named(arguments.target_kind, "--target_seg_type"));
+  const MemoryKind there = arguments.options.remote;
+  if (here != MemoryKind::system || (there != MemoryKind::system && there != MemoryKind::disk))
+    return error(Code::invalid_argument,
+                 cat("cannot measure between ", name_of(here), " and ", name_of(there)),
+                 "the initiator's memory is DRAM, the target's DRAM or FILE");
+  return {};
+}
+
+Status take_sizes(Arguments& arguments) {
+  Options& options = arguments.options;
+  TOWPATH_TRY(options.start_block_size, parse_bytes(arguments.start_block));
+  TOWPATH_TRY(options.max_block_size, parse_bytes(arguments.max_block));
+  TOWPATH_TRY(options.total_buffer_size, parse_bytes(arguments.total));
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 40U;  // so that no product overflows
+  const auto refuse = [](const char* what) {
+    return error(Code::invalid_argument, what, "see `towpath bench --help`");
+  };
+  if (options.start_block_size == 0 || options.start_block_size > options.max_block_size)
+    return refuse("block sizes go from --start_block_size, at least 1, up to --max_block_size");
+  if (options.start_batch_size > options.max_batch_size)
+    return refuse("batch sizes go from --start_batch_size up to --max_batch_size");
+  if (options.max_block_size > kMost || options.max_batch_size > (1U << 20U) ||
+      options.pipeline_depth > 4096 || options.threads > 256 || options.iterations > kMost)
+    return refuse(
+        "a size, a count of blocks, of threads or of transfers in flight is out of bounds");
+  return {};
+}
+
+/// Room for the largest row. Errors: invalid_argument.
+Result<std::uint64_t> buffer_bytes(const Options& options) {
+  std::uint64_t most = 0;
+  for (const bench::Shape& shape : bench::shapes_of(options)) {
+    if (area_of(options, shape) / options.threads / options.pipeline_depth / shape.batch <
+            shape.block_bytes ||
+        area_of(options, shape) > options.total_buffer_size)
+      return error(Code::invalid_argument,
+                   cat(format_bytes(shape.block_bytes), " x ", shape.batch, " x ",
+                       options.pipeline_depth, " in flight x ", options.threads,
+                       " threads do not fit into ", format_bytes(options.total_buffer_size)),
+                   "give it a larger --total_buffer_size, or measure smaller blocks");
+    most = std::max(most, area_of(options, shape));
+  }
+  return most;
+}
+
+Status take(Arguments& arguments) {
+  Options& options = arguments.options;
+  const std::string op = CLI::detail::to_lower(arguments.op);
+  if (op != "read" && op != "write")
+    return error(Code::invalid_argument, cat("--op_type ", printable(arguments.op)),
+                 "use READ or WRITE");
+  options.op = op == "read" ? TransferOp::read : TransferOp::write;
+  options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
+  TOWPATH_TRY(take_kinds(arguments));
+  TOWPATH_TRY(take_sizes(arguments));
+  const bool to_file = options.remote == MemoryKind::disk;
+  const bool far = !options.connect.empty() || !options.listen.empty();
+  if (to_file && far)
+    return error(Code::invalid_argument, "a file is this process' own: it needs no other host",
+                 "leave out --connect and --listen, or use --target_seg_type DRAM");
+  if (options.scope.empty()) options.scope = cat("bench-", hex(sys::random_u64()));
+  const bool is_target = arguments.role == "target" || !options.listen.empty();
+  if (options.backend == "all") {
+    options.all_backends = true;
+    if (is_target) return {};
+    return error(Code::invalid_argument, "--backend all is for the side that listens",
+                 "measure one at a time; `towpath explain` compares them");
+  }
+  if (options.backend.empty()) options.backend = to_file ? "posix" : far ? "UCX" : "shm";
+  const backend::Registry registry = standard::make_registry();
+  const auto type = registry.find(options.backend);
+  if (!type.ok())
+    return error(Code::invalid_argument, cat("--backend: ", type.status().message()),
+                 std::string(type.status().remedy()));
+  options.backend = (*type)->name;
+  if (options.backend == "loopback") options.one_process = true;
+  return {};
+}
+
+// ---- the two roles ----
+
+Result<Exit> run_target(const Options& options) {
+  TOWPATH_TRY(const auto target, bench::Target::open(options));
+  if (!options.listen.empty())
+    TOWPATH_TRY(print(cat(options.all_backends ? "all backends" : options.backend, " at ",
+                          target->door(), ", for one initiator\n")));
+  const pid_t parent = getppid();
+  TOWPATH_TRY(target->serve([&]() -> Status {
+    if (!options.listen.empty() || getppid() == parent) return {};
+    return error(Code::peer_lost, "the initiator is gone");
+  }));
+  return Exit::ok;
+}
+
+/// Rows for people, as they come; nothing when a program reads standard output.
+class Told {
+ public:
+  static Result<Told> open(const Options& options) {
+    Told told;
+    if (options.json != "-") {
+      TOWPATH_TRY(Output out, Output::open("-"));
+      told.out_.emplace(std::move(out));
+    }
+    return told;
+  }
+  /// At once: a row may take long.
+  Status say(const std::string& text) {
+    if (!out_) return {};
+    TOWPATH_TRY(out_->write(text));
+    return out_->flush();
+  }
+  Colours colours() const { return out_ && out_->is_terminal() ? Colours::yes : Colours::no; }
+
+ private:
+  std::optional<Output> out_;
+};
+
+Result<Exit> run_initiator(const Options& options) {
+  TOWPATH_TRY(const std::uint64_t bytes, buffer_bytes(options));
+  const backend::Registry registry = standard::make_registry();
+  TOWPATH_TRY(const auto node,
+              bench::open_node(bench::kInitiator, options, {.registry = &registry}));
+  TOWPATH_TRY(const auto partner, bench::OpenPartner::open(options, *node, registry));
+  TOWPATH_TRY(const auto remote,
+              partner->meeting() == nullptr
+                  ? bench::open_file_remote(node->agent(), options, bytes)
+                  : bench::open_peer_remote(*partner->meeting(), node->agent(), options, bytes));
+  TOWPATH_TRY(const auto runner, bench::Runner::open(options, *node, *remote, bytes));
+  bench::Setting setting{.partner = partner->what(), .remote = remote->what()};
+  TOWPATH_TRY(Told told, Told::open(options));
+  TOWPATH_TRY(told.say(head_text(options, setting) + bench::titles_text()));
+  std::vector<bench::Row> rows;
+  bool passed = true;
+  for (const bench::Shape& shape : bench::shapes_of(options)) {
+    TOWPATH_TRY(bench::Row row, runner->measure(shape));
+    TOWPATH_TRY(told.say(row_text(row, told.colours())));
+    passed = passed && row.wrong.empty();
+    rows.push_back(std::move(row));
+  }
+  setting.path = runner->path();
+  TOWPATH_TRY(told.say(end_text(setting, rows, told.colours())));
+  if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(options, setting, rows)));
+  return passed ? Exit::ok : Exit::found_wrong;
+}
+
+Result<Exit> run_bench(Arguments& arguments) {
+  TOWPATH_TRY(take(arguments));
+  const Options& options = arguments.options;
+  if (arguments.role == "target" || !options.listen.empty()) return run_target(options);
+  return run_initiator(options);
+}
+
+// ---- the command line ----
+
+void add_what(CLI::App* command, Arguments& arguments) {
+  Options& options = arguments.options;
+  command->add_option("--backend", options.backend,
+                      "Default: shm; posix for a file; UCX to a host; `all` to listen");
+  command->add_option("--op_type", arguments.op, "READ or WRITE")->capture_default_str();
+  command->add_option("--initiator_seg_type", arguments.initiator_kind, "DRAM")
+      ->capture_default_str();
+  command->add_option("--target_seg_type", arguments.target_kind, "DRAM or FILE")
+      ->capture_default_str();
+  command->add_option("--start_block_size", arguments.start_block)->capture_default_str();
+  command->add_option("--max_block_size", arguments.max_block, "Doubled up to here")
+      ->capture_default_str();
+  command->add_option("--start_batch_size", options.start_batch_size, "Blocks per transfer")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_option("--max_batch_size", options.max_batch_size, "Doubled up to here")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_option("--total_buffer_size", arguments.total, "At most so much on each side")
+      ->capture_default_str();
+  command->add_flag("--scatter", options.scatter, "Gaps between blocks: none can be merged");
+}
+
+void add_how(CLI::App* command, Arguments& arguments) {
+  Options& options = arguments.options;
+  command->add_option("--num_iter", options.iterations, "Transfers per row and thread")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_option("--warmup_iter", options.warmup)
+      ->capture_default_str()
+      ->check(whole_number());
+  command
+      ->add_option("--large_blk_iter_ftr", options.large_block_factor,
+                   "Divides --num_iter for blocks above 1 MiB")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_option("--num_threads", options.threads)
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_option("--pipeline_depth", options.pipeline_depth, "Transfers in flight per thread")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_flag("--recreate_xfer", options.recreate, "Make the transfer anew each time");
+  command->add_flag("--enable_pt", options.progress_thread, "With a progress thread");
+  command->add_flag("!--no_check", options.verify, "Do not look at the bytes");
+}
+
+void add_where(CLI::App* command, Arguments& arguments) {
+  Options& options = arguments.options;
+  command->add_option("--listen", options.listen, "Be the target here; serves one initiator")
+      ->option_text("HOST:PORT");
+  command->add_option("--connect", options.connect, "The target listens there")
+      ->option_text("HOST:PORT")
+      ->excludes("--listen");
+  command->add_option("--token_file", options.token_file, "Holds the secret that both sides share")
+      ->option_text("FILE");
+  command->add_flag("--one_process", options.one_process, "The other side is a thread");
+  command->add_option("--filepath", options.directory, "Directory of the nameless file")
+      ->capture_default_str();
+  command->add_option("--filename", options.file, "A new file of this name instead");
+  command->add_flag("--storage_enable_direct", options.direct, "Past the page cache (O_DIRECT)");
+  command->add_option("--timeout", arguments.timeout_s, "Seconds, for a transfer or a next word")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--json", options.json, "Write the rows here; -: standard output")
+      ->option_text("FILE");
+  command->add_option("--role", arguments.role)->group("");
+  command->add_option("--scope", options.scope)->group("");
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Exit& exit) {
+  CLI::App* command = app.add_subcommand("bench", "Measure how fast bytes move between two agents");
+  const auto arguments = std::make_shared<Arguments>();
+  command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  add_what(command, *arguments);
+  add_how(command, *arguments);
+  add_where(command, *arguments);
+  command->footer(kFooter);
+  when_chosen(command, exit, [arguments] { return run_bench(*arguments); });
+}
+
+}  // namespace towpath::tools

@@ -1,0 +1,201 @@
+#include "tools/bench/meeting.h"
+
+#include <array>
+#include <cstdio>
+
+#include <poll.h>
+
+#include <towpath/core/text.h>
+#include <towpath/rendezvous/fetch_until.h>
+#include <towpath/standard/telemetry_environment.h>
+#include <towpath/sys/file.h>
+
+namespace towpath::tools::bench {
+namespace {
+
+// How long to look away from the rendezvous, and from whether the other side lives.
+constexpr Duration kNap = std::chrono::milliseconds(20);
+constexpr Duration kAskAgain = std::chrono::milliseconds(200);
+
+Result<std::optional<net::Token>> token_of(const Options& options) {
+  if (options.token_file.empty()) return std::optional<net::Token>();
+  sys::SystemFileSystem files;
+  TOWPATH_TRY(const auto file, files.open(options.token_file, {}));
+  std::array<std::byte, net::Token::kMaxBytes + 2> bytes{};
+  TOWPATH_TRY(const std::size_t size, file->read_at(bytes, 0));
+  std::string_view secret(reinterpret_cast<const char*>(bytes.data()), size);
+  while (secret.ends_with('\n') || secret.ends_with('\r')) secret.remove_suffix(1);
+  TOWPATH_TRY(net::Token token, net::Token::make(secret));
+  return std::optional(std::move(token));
+}
+
+/// Whether and where this process tells what it does (standard/telemetry_environment.h).
+Result<std::optional<standard::TelemetryOptions>> telemetry_of_environment() {
+  TOWPATH_TRY(const auto told, standard::telemetry_from(standard::read_environment()));
+  for (const std::string& warning : told.warnings) std::fprintf(stderr, "%s\n", warning.c_str());
+  return told.decide(false);
+}
+
+Result<std::unique_ptr<rendezvous::PeerRendezvous>> open_rendezvous(const Options& options,
+                                                                    const Clock& clock) {
+  rendezvous::PeerRendezvousOptions how;
+  how.scope = options.scope;
+  TOWPATH_TRY(how.token, token_of(options));
+  if (!options.listen.empty()) {
+    TOWPATH_TRY(how.door, net::parse_address(options.listen));
+  }
+  return rendezvous::PeerRendezvous::open(std::move(how), clock);
+}
+
+Status check_alive(const agent::Agent& agent, const std::string& other) {
+  TOWPATH_TRY(const agent::PeerInfo peer, agent.peer(other));
+  if (!peer.lost) return {};
+  return error(Code::peer_lost, cat("the ", other, " is gone"),
+               "look at its last words, or at why it was killed")
+      .because(peer.lost_why);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<standard::Node>> open_node(const std::string& name, const Options& options,
+                                                  const NodeParts& parts) {
+  standard::NodeOptions how{.name = name,
+                            .progress_thread = options.progress_thread,
+                            .default_timeout = options.timeout,
+                            .registry = parts.registry};
+  if (!options.all_backends) how.backends = {options.backend};
+  TOWPATH_TRY(how.telemetry, telemetry_of_environment());
+  TOWPATH_TRY(auto node, standard::Node::open(how));
+  if (!options.all_backends) return node;
+  for (const std::string& backend : standard::make_registry().names()) {
+    Status opened = node->agent().add_backend(backend);
+    if (!opened.ok() && parts.refused != nullptr)
+      parts.refused->push_back({backend, std::move(opened)});
+  }
+  return node;
+}
+
+Result<std::unique_ptr<Meeting>> Meeting::open(const Options& options, agent::Agent& agent,
+                                               const Clock& clock) {
+  TOWPATH_TRY(auto made, open_rendezvous(options, clock));
+  std::unique_ptr<Meeting> meeting(new Meeting(std::move(made), agent, clock));
+  if (!options.connect.empty()) {
+    TOWPATH_TRY(meeting->far_, net::parse_address(options.connect));
+  }
+  meeting->listens_ = !options.listen.empty();
+  TOWPATH_TRY(const Bytes card, agent.card());
+  TOWPATH_TRY(meeting->rendezvous_->publish(agent.name(), card));
+  return meeting;
+}
+
+std::string Meeting::door() const {
+  const auto door = rendezvous_->door();
+  return door ? net::to_string(*door) : std::string();
+}
+
+Status Meeting::meet(const std::string& other, Duration timeout, const Alive& lives) {
+  const run::Deadline deadline = run::Deadline::after(clock_, timeout);
+  if (listens_) return wait_for_card(other, deadline, lives);
+  if (far_) return meet_far(other, deadline);
+  while (true) {
+    const run::Deadline soon = run::Deadline::after(clock_, kAskAgain);
+    const auto card = rendezvous::fetch_until(*rendezvous_, other,
+                                              run::Deadline::earlier(soon, deadline), clock_);
+    if (card.ok()) return agent_.load_card(*card).status();
+    TOWPATH_TRY(lives());
+    if (deadline.expired(clock_)) return card.status();
+  }
+}
+
+// Who listens is brought the other's card.
+Status Meeting::wait_for_card(const std::string& other, run::Deadline deadline,
+                              const Alive& lives) {
+  std::optional<Bytes> brought;
+  rendezvous_->watch([&](const rendezvous::Change& change) {
+    if (change.name.agent == other && change.card) brought = change.card;
+  });
+  while (!brought) {
+    if (deadline.expired(clock_))
+      return error(Code::timed_out, cat("no ", other, " has come"), "start it with --connect");
+    TOWPATH_TRY(lives());
+    nap();
+  }
+  rendezvous_->watch([](const rendezvous::Change&) {});
+  return agent_.load_card(*brought).status();
+}
+
+// Who connects asks for the card of the one who listens, again and again while nobody does, and
+// brings its own.
+Status Meeting::meet_far(const std::string& other, run::Deadline deadline) {
+  while (true) {
+    std::optional<Result<Bytes>> card;
+    TOWPATH_TRY(rendezvous_->fetch_from(*far_, other, deadline,
+                                        [&](Result<Bytes> answer) { card = std::move(answer); }));
+    while (!card) nap();
+    if (card->ok()) {
+      TOWPATH_TRY(agent_.load_card(**card));
+      break;
+    }
+    if (card->code() != Code::unavailable || deadline.expired(clock_)) return card->status();
+    nap();
+  }
+  TOWPATH_TRY(Bytes mine, agent_.card());
+  std::optional<Status> told;
+  TOWPATH_TRY(rendezvous_->send_to(*far_, {.name = agent_.name(), .card = std::move(mine)},
+                                   deadline, [&](Status answer) { told = std::move(answer); }));
+  while (!told) nap();
+  return *std::move(told);
+}
+
+// Sleeps until the rendezvous has something to do, or for a moment.
+void Meeting::nap() {
+  if (rendezvous_->progress() > 0) return;
+  pollfd ready{.fd = rendezvous_->wait_fd(), .events = POLLIN, .revents = 0};
+  (void)poll(&ready, 1, static_cast<int>(kNap / std::chrono::milliseconds(1)));
+  rendezvous_->progress();
+}
+
+Status Meeting::send(const std::string& other, const Message& message) {
+  TOWPATH_TRY(const Bytes bytes, encode(message));
+  return agent_.notify(other, bytes);
+}
+
+Result<Message> Meeting::receive(const std::string& other, Duration timeout) {
+  const run::Deadline deadline = run::Deadline::after(clock_, timeout);
+  while (taken_ == waiting_.size()) {
+    if (deadline.expired(clock_)) {
+      return error(
+          Code::timed_out,
+          cat("the ", other, " said nothing for ", timeout / std::chrono::milliseconds(1), " ms"),
+          "look at the other process: it may be stopped or overloaded");
+    }
+    rendezvous_->progress();
+    taken_ = 0;
+    waiting_ = agent_.wait_notifications(kNap);
+    if (waiting_.empty()) TOWPATH_TRY(check_alive(agent_, other));
+  }
+  TOWPATH_TRY(Message message, decode(waiting_[taken_++].message));
+  if (message.kind == MessageKind::failed)
+    return error(Code::unavailable,
+                 cat("the ", other, " gave up: ", printable(message.text, 1024)));
+  return message;
+}
+
+Result<Message> Meeting::receive(const std::string& other, MessageKind kind, Duration timeout) {
+  TOWPATH_TRY(Message message, receive(other, timeout));
+  if (message.kind != kind)
+    return error(Code::corrupt,
+                 cat("the ", other, " answered with message ", static_cast<int>(message.kind),
+                     " instead of ", static_cast<int>(kind)),
+                 "use the same release of Towpath on both sides");
+  return message;
+}
+
+void Meeting::end(const std::string& other) {
+  (void)send(other, {.kind = MessageKind::finish});
+  while (agent_.progress()) {
+  }
+  (void)agent_.forget_peer(other);  // it goes now, and that is no news
+}
+
+}  // namespace towpath::tools::bench

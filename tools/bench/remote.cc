@@ -1,0 +1,60 @@
+#include "tools/bench/remote.h"
+
+#include <towpath/core/text.h>
+
+namespace towpath::tools::bench {
+namespace {
+
+class PeerRemote final : public Remote {
+ public:
+  PeerRemote(Meeting& meeting, Duration timeout, const Message& ready)
+      : meeting_(meeting), timeout_(timeout), begin_{ready.address, ready.bytes, ready.device_id} {}
+
+  const std::string& peer() const override { return name_; }
+  Descriptor begin() const override { return begin_; }
+  MemoryKind kind() const override { return MemoryKind::system; }
+  std::string what() const override { return "memory of the target"; }
+
+  Result<Duration> prepare(const Prepare& what) override {
+    Message message{
+        .kind = MessageKind::prepare, .bytes = what.bytes, .fill = what.seed.has_value()};
+    message.blocks.seed = what.seed.value_or(0);
+    TOWPATH_TRY(const Message answer, ask(message, MessageKind::prepared));
+    return Duration(static_cast<std::int64_t>(answer.cpu_ns & INT64_MAX));
+  }
+
+  Result<Looked> look(const Blocks& blocks) override {
+    TOWPATH_TRY(const Message answer,
+                ask({.kind = MessageKind::check, .blocks = blocks}, MessageKind::checked));
+    Looked looked{.cpu = Duration(static_cast<std::int64_t>(answer.cpu_ns & INT64_MAX))};
+    if (answer.wrong) looked.wrong = answer.wrong_at;
+    return looked;
+  }
+
+ private:
+  Result<Message> ask(const Message& message, MessageKind answer) {
+    TOWPATH_TRY(meeting_.send(name_, message));
+    return meeting_.receive(name_, answer, timeout_);
+  }
+
+  Meeting& meeting_;
+  const Duration timeout_;
+  const Descriptor begin_;
+  const std::string name_ = kTarget;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Remote>> open_peer_remote(Meeting& meeting, agent::Agent& agent,
+                                                 const Options& options, std::uint64_t bytes) {
+  TOWPATH_TRY(meeting.send(kTarget, {.kind = MessageKind::hello, .bytes = bytes}));
+  TOWPATH_TRY(const Message ready, meeting.receive(kTarget, MessageKind::ready, options.timeout));
+  TOWPATH_TRY(agent.load_card(ready.card));
+  if (ready.bytes < bytes)
+    return error(Code::corrupt,
+                 cat("the target offers ", ready.bytes, " bytes where ", bytes, " were asked for"),
+                 "use the same release of Towpath on both sides");
+  return std::unique_ptr<Remote>(std::make_unique<PeerRemote>(meeting, options.timeout, ready));
+}
+
+}  // namespace towpath::tools::bench

@@ -1,0 +1,102 @@
+#include "tools/bench/target.h"
+
+#include <sys/resource.h>
+
+#include <towpath/core/text.h>
+#include <towpath/memory/shared_region.h>
+
+#include "tools/bench/pattern.h"
+
+namespace towpath::tools::bench {
+namespace {
+
+// A target that listens waits for its initiator for as long as it takes, and looks up this often.
+constexpr Duration kPatience = std::chrono::hours(24);
+
+ByteSpan bytes_of(const memory::SharedRegion& region) {
+  const RegionDescriptor all = region->descriptor();
+  return {reinterpret_cast<std::byte*>(all.address), all.length};
+}
+
+}  // namespace
+
+Duration cpu_time() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto of = [](const timeval& time) {
+    return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
+  };
+  return of(used.ru_utime) + of(used.ru_stime);
+}
+
+Result<std::unique_ptr<Target>> Target::open(const Options& options,
+                                             const backend::Registry* registry) {
+  TOWPATH_TRY(auto node, open_node(kTarget, options, {.registry = registry}));
+  std::unique_ptr<Target> made(new Target(options, std::move(node)));
+  TOWPATH_TRY(made->meeting_, Meeting::open(options, made->node_->agent(), made->node_->clock()));
+  return made;
+}
+
+Status Target::serve(const Alive& lives) {
+  const Duration patience = options_.listen.empty() ? options_.timeout : kPatience;
+  TOWPATH_TRY(meeting_->meet(kInitiator, patience, lives));
+  Status served = serve_messages();
+  if (!served.ok() && served.code() != Code::peer_lost)
+    (void)meeting_->send(kInitiator,
+                         {.kind = MessageKind::failed, .text = std::string(served.message())});
+  return served;
+}
+
+Status Target::serve_messages() {
+  while (true) {
+    TOWPATH_TRY(const Message message, meeting_->receive(kInitiator, kPatience));
+    if (message.kind == MessageKind::finish) return {};
+    TOWPATH_TRY(const Message said, answer(message));
+    TOWPATH_TRY(meeting_->send(kInitiator, said));
+  }
+}
+
+Result<Message> Target::answer(const Message& message) {
+  Message said{.cpu_ns = static_cast<std::uint64_t>(cpu_time().count())};
+  if (message.kind == MessageKind::hello) return offer(message.bytes);
+  const ByteSpan area = region_ ? bytes_of(region_) : ByteSpan();
+  if (message.kind == MessageKind::prepare && message.bytes <= area.size()) {
+    if (message.fill)
+      fill(area.first(message.bytes), message.blocks.seed);
+    else
+      poison(area.first(message.bytes));
+    said.kind = MessageKind::prepared;
+    said.cpu_ns = static_cast<std::uint64_t>(cpu_time().count());
+    return said;
+  }
+  if (message.kind == MessageKind::check) {
+    const auto wrong = first_wrong(area, message.blocks);
+    said.kind = MessageKind::checked;
+    said.wrong = wrong.has_value();
+    said.wrong_at = wrong.value_or(0);
+    return said;
+  }
+  return error(Code::corrupt,
+               cat("message ", static_cast<int>(message.kind), " makes no sense now"),
+               "use the same release of Towpath on both sides");
+}
+
+Result<Message> Target::offer(std::uint64_t bytes) {
+  if (bytes == 0 || bytes > options_.total_buffer_size)
+    return error(Code::invalid_argument,
+                 cat("the initiator asks for ", bytes, " bytes; this side gives up to ",
+                     options_.total_buffer_size),
+                 "give both sides a larger --total_buffer_size, or measure smaller blocks");
+  TOWPATH_TRY(region_,
+              memory::SharedMemoryRegion::create({.name = "towpath-bench", .size_bytes = bytes}));
+  TOWPATH_TRY(registration_, node_->agent().register_region(region_));
+  const RegionDescriptor all = region_->descriptor();
+  Message ready{.kind = MessageKind::ready,
+                .bytes = all.length,
+                .address = all.address,
+                .device_id = all.device_id};
+  TOWPATH_TRY(ready.card, node_->agent().card());
+  return ready;
+}
+
+}  // namespace towpath::tools::bench

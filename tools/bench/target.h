@@ -1,0 +1,46 @@
+// The other side of a measurement: an agent that offers memory, fills it, and looks at what came.
+// Thread: the one that calls serve().
+#pragma once
+
+#include <memory>
+
+#include <towpath/standard/standard.h>
+
+#include "tools/bench/meeting.h"
+#include "tools/bench/options.h"
+
+namespace towpath::tools::bench {
+
+class Target {
+ public:
+  /// From here on an initiator can find it. `registry`: of an initiator in the same process, which
+  /// must outlive it; null: its own.
+  static Result<std::unique_ptr<Target>> open(const Options& options,
+                                              const backend::Registry* registry = nullptr);
+
+  /// Where it listens; empty: only on this host, in its scope.
+  std::string door() const { return meeting_->door(); }
+
+  /// Serves one initiator until it says that it has finished. `lives` is asked while none has come.
+  /// Errors: those of Meeting.
+  Status serve(const Alive& lives);
+
+ private:
+  Target(Options options, std::unique_ptr<standard::Node> node)
+      : options_(std::move(options)), node_(std::move(node)) {}
+
+  Status serve_messages();
+  Result<Message> answer(const Message& message);
+  Result<Message> offer(std::uint64_t bytes);
+
+  const Options options_;
+  std::unique_ptr<standard::Node> node_;
+  std::unique_ptr<Meeting> meeting_;
+  memory::SharedRegion region_;
+  memory::Registration registration_;
+};
+
+/// User and system time of this process.
+Duration cpu_time();
+
+}  // namespace towpath::tools::bench

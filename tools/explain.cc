@@ -1,0 +1,311 @@
+// `towpath explain`: which ways bytes could go between two agents or two kinds of memory, which one
+// is taken and why, which are refused and why, and what each was said to cost against what it does
+// cost, measured here. It knows no backend by name.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <towpath/core/text.h>
+#include <towpath/memory/shared_region.h>
+#include <towpath/sys/random.h>
+
+#include "tools/bench/partner.h"
+#include "tools/bench/runner.h"
+#include "tools/command.h"
+#include "tools/output.h"
+#include "tools/table.h"
+#include "tools/units.h"
+
+namespace towpath::tools {
+namespace {
+
+using agent::Candidate;
+using agent::Explanation;
+using bench::Options;
+
+constexpr const char* kFooter =
+    R"(Two agents are made, each with every backend that opens, and asked. Each way that is possible is
+then measured, and every byte looked at. Marks: * taken, + possible, - refused.
+
+Exit status: 0 there is a way; 1 there is none, or a way brought wrong bytes; 2 usage; 3 it could
+not be found out.
+
+Examples:
+  towpath explain                                 between two processes of this host
+  towpath explain --one_process --size 64K --count 1024
+  towpath explain --remote disk --filepath /mnt/nvme0 --op_type WRITE
+  towpath explain --connect prefill-0:7000        `towpath bench --listen ... --backend all` there)";
+
+struct Arguments {
+  Options options;
+  std::string op = "READ";
+  std::string remote = "system";
+  std::string size = "64K";
+  std::uint64_t count = 64;
+  bool measure = true;
+  double timeout_s = 30;
+};
+
+/// A candidate, and what was measured of it.
+struct Way {
+  Candidate candidate;
+  std::optional<bench::Row> row;
+  Status failure;  ///< why it could not be measured
+};
+
+struct Told {
+  std::string what;
+  std::string partner;
+  std::vector<Way> ways;
+};
+
+// ---- finding out ----
+
+Result<Explanation> ask(const Options& options, agent::Agent& agent, const bench::Remote& remote,
+                        const bench::Shape& shape) {
+  const std::uint64_t bytes = area_of(options, shape);
+  TOWPATH_TRY(auto region,
+              memory::SharedMemoryRegion::create({.name = "towpath-explain", .size_bytes = bytes}));
+  const RegionDescriptor all = region->descriptor();
+  TOWPATH_TRY(const memory::Registration registration, agent.register_region(std::move(region)));
+  StridedDescriptor blocks{.address = all.address,
+                           .length = shape.block_bytes,
+                           .stride = stride_of(options, shape),
+                           .count = shape.batch};
+  DescriptorList here(MemoryKind::system);
+  TOWPATH_TRY(here.add(blocks));
+  blocks.address = remote.begin().address;
+  blocks.device_id = remote.begin().device_id;
+  DescriptorList there(remote.kind());
+  TOWPATH_TRY(there.add(blocks));
+  TOWPATH_TRY(const agent::PreparedList local, agent.prepare(here));
+  TOWPATH_TRY(const agent::PreparedList far, agent.prepare_remote(remote.peer(), there));
+  return agent.explain(options.op, local, far);
+}
+
+Result<bench::Row> measure(Options options, const std::string& backend, standard::Node& node,
+                           bench::Remote& remote, const bench::Shape& shape) {
+  options.backend = backend;
+  TOWPATH_TRY(const auto runner,
+              bench::Runner::open(options, node, remote, area_of(options, shape)));
+  return runner->measure(shape);
+}
+
+Result<Told> find_out(const Arguments& arguments, const bench::Shape& shape) {
+  const Options& options = arguments.options;
+  std::vector<bench::RefusedBackend> refused;
+  const backend::Registry registry = standard::make_registry();
+  TOWPATH_TRY(const auto node, bench::open_node(bench::kInitiator, options,
+                                                {.registry = &registry, .refused = &refused}));
+  TOWPATH_TRY(const auto partner, bench::OpenPartner::open(options, *node, registry));
+  const std::uint64_t bytes = area_of(options, shape);
+  TOWPATH_TRY(const auto remote,
+              partner->meeting() == nullptr
+                  ? bench::open_file_remote(node->agent(), options, bytes)
+                  : bench::open_peer_remote(*partner->meeting(), node->agent(), options, bytes));
+  TOWPATH_TRY(Explanation explanation, ask(options, node->agent(), *remote, shape));
+  Told told{.what = std::move(explanation.what), .partner = partner->what()};
+  for (Candidate& candidate : explanation.candidates) {
+    Way way{.candidate = std::move(candidate)};
+    if (way.candidate.possible && arguments.measure) {
+      auto row = measure(options, way.candidate.backend, *node, *remote, shape);
+      if (row.ok())
+        way.row = *std::move(row);
+      else
+        way.failure = row.status();
+    }
+    told.ways.push_back(std::move(way));
+  }
+  for (const bench::RefusedBackend& other : refused)
+    told.ways.push_back(
+        {{.backend = other.name, .reason = "cannot be opened: " + story_of(other.why)}});
+  return told;
+}
+
+// ---- telling ----
+
+Duration measured_of(const Way& way) {
+  return way.row ? Duration(static_cast<std::int64_t>(way.row->latency.p50)) : Duration(0);
+}
+
+const Way* taken_of(const Told& told) {
+  const auto found =
+      std::ranges::find_if(told.ways, [](const Way& way) { return way.candidate.chosen; });
+  return found == told.ways.end() ? nullptr : &*found;
+}
+
+const Way* fastest_of(const Told& told) {
+  const Way* fastest = nullptr;
+  for (const Way& way : told.ways) {
+    if (way.row && (fastest == nullptr || measured_of(way) < measured_of(*fastest))) fastest = &way;
+  }
+  return fastest;
+}
+
+void add_way(Table& table, const Way& way) {
+  const Candidate& candidate = way.candidate;
+  const Tone tone = candidate.chosen ? Tone::good : candidate.possible ? Tone::plain : Tone::faint;
+  const Duration measured = measured_of(way);
+  const std::string estimate =
+      candidate.estimate.count() > 0
+          ? cat(duration_text(candidate.estimate), candidate.measured ? " measured" : " declared")
+          : std::string("-");
+  std::string off = "-";
+  if (way.row && candidate.estimate.count() > 0 && measured.count() > 0)
+    off = fmt::format("x {:.2f}", static_cast<double>(measured.count()) /
+                                      static_cast<double>(candidate.estimate.count()));
+  table.add(
+      {candidate.chosen     ? "*"
+       : candidate.possible ? "+"
+                            : "-",
+       Cell(candidate.backend, tone), candidate.possible ? estimate : "",
+       way.row              ? duration_text(measured)
+       : candidate.possible ? "-"
+                            : "",
+       way.row ? duration_text(Duration(static_cast<std::int64_t>(way.row->latency.p99))) : "",
+       candidate.possible ? off : "", way.row ? rate_text(way.row->shape.bytes(), measured) : ""});
+  table.note(cat(candidate.chosen     ? "taken: "
+                 : candidate.possible ? "possible: "
+                                      : "refused: ",
+                 candidate.reason));
+  if (!candidate.path.empty()) table.note("path: " + candidate.path);
+  if (way.row && !way.row->wrong.empty()) table.note("WRONG DATA: " + way.row->wrong);
+  if (!way.failure.ok()) table.note("not measured: " + story_of(way.failure));
+}
+
+std::string verdict_text(const Told& told) {
+  const Way* const taken = taken_of(told);
+  const Way* const fastest = fastest_of(told);
+  if (taken == nullptr) return "No backend can move these bytes.\n";
+  if (fastest == nullptr || fastest == taken) return "";
+  return fmt::format("{} was faster here than {}, which is taken: {} against {}.\n",
+                     fastest->candidate.backend, taken->candidate.backend,
+                     duration_text(measured_of(*fastest)), duration_text(measured_of(*taken)));
+}
+
+std::string told_text(const Told& told, Colours colours) {
+  Table table({{""},
+               {"backend"},
+               {"estimate", Align::right},
+               {"measured", Align::right},
+               {"p99", Align::right},
+               {"off by", Align::right},
+               {"rate", Align::right}});
+  for (const Way& way : told.ways) add_way(table, way);
+  return cat(told.what, " (", told.partner, ")\n\n", table.text(colours), "\n", verdict_text(told));
+}
+
+nlohmann::ordered_json to_json(const Way& way) {
+  const Candidate& candidate = way.candidate;
+  nlohmann::ordered_json out{{"backend", candidate.backend},
+                             {"possible", candidate.possible},
+                             {"chosen", candidate.chosen},
+                             {"reason", candidate.reason},
+                             {"path", candidate.path},
+                             {"estimate_ns", candidate.estimate.count()},
+                             {"estimate_is_measured", candidate.measured}};
+  if (way.row) {
+    out["measured_ns"] = {{"p50", way.row->latency.p50},
+                          {"p90", way.row->latency.p90},
+                          {"p99", way.row->latency.p99}};
+    out["bytes_per_second"] = way.row->bytes_per_second();
+    out["segments"] = way.row->segments;
+    out["verified"] = way.row->verified && way.row->wrong.empty();
+  }
+  if (!way.failure.ok()) out["not_measured"] = story_of(way.failure);
+  return out;
+}
+
+nlohmann::ordered_json to_json(const Told& told) {
+  nlohmann::ordered_json out{{"what", told.what},
+                             {"partner", told.partner},
+                             {"candidates", nlohmann::ordered_json::array()}};
+  for (const Way& way : told.ways) out["candidates"].push_back(to_json(way));
+  const Way* const taken = taken_of(told);
+  const Way* const fastest = fastest_of(told);
+  out["chosen"] = taken != nullptr ? nlohmann::ordered_json(taken->candidate.backend) : nullptr;
+  out["fastest"] =
+      fastest != nullptr ? nlohmann::ordered_json(fastest->candidate.backend) : nullptr;
+  return out;
+}
+
+// ---- the command line ----
+
+Result<bench::Shape> take(Arguments& arguments) {
+  Options& options = arguments.options;
+  const std::string op = CLI::detail::to_lower(arguments.op);
+  if (op != "read" && op != "write")
+    return error(Code::invalid_argument, cat("--op_type ", printable(arguments.op)),
+                 "use READ or WRITE");
+  options.op = op == "read" ? TransferOp::read : TransferOp::write;
+  const auto kind = memory_kind_from_name(arguments.remote);
+  if (!kind || (*kind != MemoryKind::system && *kind != MemoryKind::disk))
+    return error(Code::invalid_argument,
+                 cat("--remote ", printable(arguments.remote), " is not to be had here"),
+                 "use system or disk");
+  options.remote = *kind;
+  options.all_backends = true;
+  options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
+  options.scope = cat("explain-", hex(sys::random_u64()));
+  options.iterations = 50;
+  options.warmup = 5;
+  TOWPATH_TRY(const std::uint64_t size, parse_bytes(arguments.size));
+  const bench::Shape shape{size, arguments.count};
+  if (size == 0 || size > options.total_buffer_size ||
+      arguments.count > options.total_buffer_size ||
+      area_of(options, shape) > options.total_buffer_size)
+    return error(Code::invalid_argument,
+                 cat(arguments.count, " blocks of ", size, " bytes are out of bounds"),
+                 cat("stay within ", format_bytes(options.total_buffer_size)));
+  return shape;
+}
+
+Result<Exit> explain(Arguments& arguments) {
+  TOWPATH_TRY(const bench::Shape shape, take(arguments));
+  TOWPATH_TRY(const Told told, find_out(arguments, shape));
+  if (!arguments.options.json.empty())
+    TOWPATH_TRY(write_json(arguments.options.json, to_json(told)));
+  if (arguments.options.json != "-") {
+    TOWPATH_TRY(Output out, Output::open("-"));
+    TOWPATH_TRY(out.write(told_text(told, out.is_terminal() ? Colours::yes : Colours::no)));
+    TOWPATH_TRY(out.close());
+  }
+  const bool wrong = std::ranges::any_of(
+      told.ways, [](const Way& way) { return way.row && !way.row->wrong.empty(); });
+  return taken_of(told) == nullptr || wrong ? Exit::found_wrong : Exit::ok;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Exit& exit) {
+  CLI::App* command =
+      app.add_subcommand("explain", "Say which way bytes would take, why, and what it costs");
+  const auto arguments = std::make_shared<Arguments>();
+  Options& options = arguments->options;
+  command->add_option("--op_type", arguments->op, "READ or WRITE")->capture_default_str();
+  command->add_option("--remote", arguments->remote, "system: another agent's memory; disk: a file")
+      ->capture_default_str();
+  command->add_option("--size", arguments->size, "Of a block")->capture_default_str();
+  command->add_option("--count", arguments->count, "Blocks")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command->add_flag("--scatter", options.scatter, "Gaps between blocks: none can be merged");
+  command->add_flag("!--no_measure", arguments->measure, "Only ask");
+  command->add_flag("--one_process", options.one_process, "The other agent is in this process");
+  command->add_option("--connect", options.connect, "`towpath bench --listen` runs there")
+      ->option_text("HOST:PORT");
+  command->add_option("--token_file", options.token_file, "Holds the secret that both sides share")
+      ->option_text("FILE");
+  command->add_option("--filepath", options.directory, "Directory of the nameless file")
+      ->capture_default_str();
+  command->add_option("--timeout", arguments->timeout_s, "Seconds")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--json", options.json, "The same for programs; - is standard output")
+      ->option_text("FILE");
+  command->footer(kFooter);
+  when_chosen(command, exit, [arguments] { return explain(*arguments); });
+}
+
+}  // namespace towpath::tools
