@@ -1,0 +1,54 @@
+#include "bench/fio.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include <towpath/core/text.h>
+
+namespace towpath::bench {
+namespace {
+
+/// What a command prints to standard output. Errors: unavailable.
+Result<std::string> output_of(const std::string& command) {
+  std::FILE* const pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return error(Code::unavailable, cat("cannot run: ", command));
+  std::string text;
+  char part[4096];
+  for (std::size_t size; (size = std::fread(part, 1, sizeof part, pipe)) > 0;)
+    text.append(part, size);
+  const int status = ::pclose(pipe);
+  if (status != 0) return error(Code::unavailable, cat("status ", status, " from: ", command));
+  return text;
+}
+
+}  // namespace
+
+Status find_fio() {
+  if (output_of("fio --version 2>/dev/null").ok()) return {};
+  return error(Code::not_found, "fio is not installed", "apt-get install fio");
+}
+
+std::string fio_command(const DiskFile& file, const DiskLoad& load) {
+  return cat(
+      "fio --name=bench --ioengine=io_uring --filename=", file.path, " --size=", file.size_bytes,
+      " --rw=", load.op == TransferOp::read ? "randread" : "randwrite", " --bs=", load.block_bytes,
+      " --iodepth=", load.depth, " --direct=", load.direct ? 1 : 0,
+      " --randrepeat=0 --norandommap --invalidate=0 --iomem_align=4096 --time_based --runtime=",
+      std::chrono::duration_cast<std::chrono::milliseconds>(load.time).count(),
+      "ms --thread --output-format=json");
+}
+
+Result<double> run_fio(const std::string& command, TransferOp op) {
+  TOWPATH_TRY(const std::string text, output_of(command));
+  const auto report = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json::json_pointer figure(op == TransferOp::read ? "/jobs/0/read/bw_bytes"
+                                                                   : "/jobs/0/write/bw_bytes");
+  if (report.is_discarded() || !report.contains(figure) || report[figure] == 0)
+    return error(Code::corrupt, cat("no bandwidth in the report of: ", command));
+  return 1e9 / report[figure].get<double>();
+}
+
+}  // namespace towpath::bench

@@ -1,0 +1,60 @@
+// PeerProcess: a second, real process with an agent ("peer") over shm and two pools.
+//
+// The pools hold the same bytes: one in a memfd that others can map, one in ordinary memory. While
+// nobody asks it to echo, the peer sleeps: it does nothing when its memory is read.
+// It dies with its parent. Thread: one.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <sys/types.h>
+
+#include <towpath/agent/agent.h>
+#include <towpath/core/bytes.h>
+#include <towpath/memory/shared_region.h>
+#include <towpath/sys/fd.h>
+
+namespace towpath::bench {
+
+inline constexpr const char* kPeerName = "peer";
+
+/// How the peer waits for the next notification while it echoes.
+enum class Waiting : char {
+  polling = 'p',   ///< calls progress() without a pause
+  sleeping = 's',  ///< sleeps until there is something
+};
+
+class PeerProcess {
+ public:
+  /// Forks, so call it before there are threads or agents.
+  static std::unique_ptr<PeerProcess> start(std::uint64_t pool_bytes);
+  PeerProcess(const PeerProcess&) = delete;
+  PeerProcess& operator=(const PeerProcess&) = delete;
+  ~PeerProcess();
+
+  /// Makes the two agents known to each other.
+  void introduce(agent::Agent& agent) const;
+  /// From now on the peer sends each notification back to `agent`, until "end" arrives.
+  void echo(Waiting how) const;
+
+  /// The pool that can be mapped: its address in the peer, and its bytes through our own mapping.
+  std::uint64_t shared_address() const noexcept { return shared_address_; }
+  ConstByteSpan shared_bytes() const { return mapped_->bytes(); }
+  /// The pool that cannot: its address in the peer.
+  std::uint64_t plain_address() const noexcept { return plain_address_; }
+
+ private:
+  PeerProcess() = default;
+  void take_offer();
+
+  pid_t pid_ = -1;
+  sys::Fd channel_;
+  Bytes card_;
+  std::uint64_t shared_address_ = 0;
+  std::uint64_t plain_address_ = 0;
+  std::uint64_t pool_bytes_ = 0;
+  std::shared_ptr<memory::SharedMemoryRegion> mapped_;
+};
+
+}  // namespace towpath::bench

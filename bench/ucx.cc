@@ -1,0 +1,253 @@
+// Two processes over UCX on TCP, against ucx_perftest (package ucx-utils) in the same run.
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <numeric>
+#include <random>
+
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <towpath/core/text.h>
+#include <towpath/memory/shared_region.h>
+#include <towpath/standard/standard.h>
+
+#include "bench/harness.h"
+
+namespace towpath::bench {
+namespace {
+
+constexpr std::uint64_t kKiB = 1024;
+constexpr std::uint64_t kMiB = 1024 * kKiB;
+constexpr std::uint64_t kPool = 256 * kMiB;
+constexpr std::uint64_t kBlock = 16 * kKiB;
+constexpr double kAim = 0.97;
+constexpr const char* kTransports = "tcp";
+
+/// An agent over UCX with a pool.
+struct Side {
+  Side(const std::string& name, bool progress_thread)
+      : node(must(standard::Node::open({.name = name, .progress_thread = progress_thread}))),
+        pool(must(memory::SharedMemoryRegion::create({.name = name, .size_bytes = kPool}))) {
+    must(node->agent().add_backend("ucx", {{"transports", kTransports}}));
+    known = must(node->agent().register_region(pool));
+  }
+  std::unique_ptr<standard::Node> node;
+  std::shared_ptr<memory::SharedMemoryRegion> pool;
+  memory::Registration known;
+};
+
+void send(int channel, ConstByteSpan bytes) {
+  if (::write(channel, bytes.data(), bytes.size()) < 0) std::exit(1);
+}
+Bytes receive(int channel) {
+  Bytes bytes(128 * kKiB);
+  const ssize_t size = ::read(channel, bytes.data(), bytes.size());
+  bytes.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return bytes;
+}
+
+/// The other process: sends every notification back.
+[[noreturn]] void live(int channel) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Side side("owner", true);
+  agent::Agent& agent = side.node->agent();
+  send(channel, must(agent.card()));
+  send(channel, as_bytes(std::to_string(side.pool->descriptor().address)));
+  must(agent.load_card(receive(channel)));
+  send(channel, as_bytes("ready"));
+  while (true) {
+    for (const agent::Notification& told : agent.wait_notifications(std::chrono::seconds(1)))
+      must(agent.notify(told.from.name, told.message));
+  }
+}
+
+class Mover {
+ public:
+  Mover() {
+    int ends[2] = {-1, -1};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0 || (child_ = ::fork()) < 0)
+      fail(error(Code::exhausted, "no second process"));
+    if (child_ == 0) live(ends[1]);
+    side_ = std::make_unique<Side>("mover", true);  // it must be heard while the reference runs
+    must(agent().load_card(receive(ends[0])));
+    remote_ = std::stoull(std::string(as_text(receive(ends[0]))));
+    send(ends[0], must(agent().card()));
+    (void)receive(ends[0]);
+  }
+  ~Mover() {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+  }
+  Mover(const Mover&) = delete;
+  Mover& operator=(const Mover&) = delete;
+
+  agent::Agent& agent() { return side_->node->agent(); }
+  const Clock& clock() { return side_->node->clock(); }
+
+  /// `count` blocks, scattered over both pools unless it is one.
+  Sample move(TransferOp op, std::uint64_t block, std::uint64_t count) {
+    const auto offsets = [&](std::uint32_t seed) {
+      std::vector<std::uint64_t> slots(count == 1 ? 1 : kPool / block);
+      std::iota(slots.begin(), slots.end(), 0);
+      if (count > 1) std::ranges::shuffle(slots, std::mt19937(seed));
+      slots.resize(count);
+      return slots;
+    };
+    const auto here_at = offsets(1);
+    const auto there_at = offsets(2);
+    DescriptorList here(MemoryKind::system);
+    DescriptorList there(MemoryKind::system);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      must(here.add(Descriptor{side_->pool->descriptor().address + here_at[i] * block, block, 0}));
+      must(there.add(Descriptor{remote_ + there_at[i] * block, block, 0}));
+    }
+    const auto transfer =
+        std::make_shared<agent::Transfer>(must(agent().create_transfer(op, here, "owner", there)));
+    const auto body = [transfer](std::uint64_t times) {
+      while (times-- > 0) {
+        must(transfer->post());
+        if (transfer->wait() != Outcome::done) fail(transfer->status());
+      }
+    };
+    const bool is_small = block < 64 * kKiB && count == 1;
+    return timed(clock(), {body, is_small ? 1.0 : static_cast<double>(block * count)});
+  }
+  Sample round_trip() {
+    const auto body = [this](std::uint64_t times) {
+      while (times-- > 0) {
+        must(agent().notify("owner", as_bytes("ping")));
+        while (agent().wait_notifications(std::chrono::seconds(1)).empty()) {
+        }
+      }
+    };
+    return timed(clock(), {body, 1});
+  }
+
+ private:
+  pid_t child_ = -1;
+  std::unique_ptr<Side> side_;
+  std::uint64_t remote_ = 0;
+};
+
+/// What ucx_perftest calls its overall figure: a column of its last line.
+struct Perftest {
+  std::string test;
+  std::uint64_t size = 0;
+  std::uint64_t iterations = 1;
+  int column = 0;      ///< counted from 0 behind "Final:"
+  std::string before;  ///< settings
+
+  std::string command() const {
+    return cat(before, "UCX_TLS=tcp ucx_perftest -t ", test, " -s ", size, " -n ", iterations,
+               " -w ", std::max<std::uint64_t>(1, iterations / 10));
+  }
+  double run() const {
+    static int port = 20000 + ::getpid() % 20000;
+    const std::string on_port = cat(" -p ", ++port);
+    const std::string both =
+        cat("(", before, "UCX_TLS=tcp ucx_perftest", on_port, " >/dev/null 2>&1 &) ; ",
+            "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2; ", command(), on_port,
+            " 127.0.0.1 2>/dev/null | grep Final && break; done");
+    std::FILE* const output = ::popen(both.c_str(), "r");
+    std::array<char, 512> line{};
+    const bool told = output != nullptr && std::fgets(line.data(), line.size(), output) != nullptr;
+    if (output != nullptr) ::pclose(output);
+    std::array<double, 7> columns{};
+    if (!told ||
+        std::sscanf(line.data(), "Final: %lf %lf %lf %lf %lf %lf %lf", &columns[0], &columns[1],
+                    &columns[2], &columns[3], &columns[4], &columns[5], &columns[6]) < 6)
+      fail(error(Code::unavailable, cat("no figure from: ", command()),
+                 "apt-get install ucx-utils"));
+    return columns[static_cast<std::size_t>(column)];
+  }
+};
+
+constexpr int kOverallMicroseconds = 3;
+constexpr int kOverallMegabytes = 5;
+
+/// Nanoseconds per byte; ucx_perftest counts in MiB.
+Sample bandwidth_of(Perftest test) {
+  test.column = kOverallMegabytes;
+  return [test] { return 1e9 / (test.run() * static_cast<double>(kMiB)); };
+}
+Sample latency_of(Perftest test) {
+  test.column = kOverallMicroseconds;
+  return [test] { return 1e3 * test.run(); };
+}
+
+void measure_bandwidth(Bench& bench, Mover& mover) {
+  std::vector<Case> cases;
+  for (const std::uint64_t size : {64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB}) {
+    const std::uint64_t times = std::clamp<std::uint64_t>(64 * kMiB / size, 2, 500);
+    for (const TransferOp op : {TransferOp::write, TransferOp::read}) {
+      const Perftest test{.test = op == TransferOp::write ? "ucp_put_bw" : "ucp_get",
+                          .size = size,
+                          .iterations = times};
+      cases.push_back({.name = cat(name_of(op), " ", format_bytes(size)),
+                       .shown = Shown::gigabytes_per_second,
+                       .ours = mover.move(op, size, 1),
+                       .reference = bandwidth_of(test),
+                       .aim = {.ratio_at_least = kAim},
+                       .command = test.command()});
+    }
+  }
+  bench.measure({.title = "bandwidth over TCP",
+                 .ours = "post() and wait() of one transfer, completed and acknowledged",
+                 .reference = "ucx_perftest with its own settings, puts unacknowledged"},
+                std::move(cases));
+}
+
+void measure_scattered(Bench& bench, Mover& mover) {
+  std::vector<Case> cases;
+  for (const std::uint64_t count : {1024, 16384}) {
+    const Perftest test{.test = "ucp_put_bw", .size = kBlock, .iterations = count};
+    cases.push_back({.name = cat("write ", count, " x 16 KiB"),
+                     .shown = Shown::gigabytes_per_second,
+                     .ours = mover.move(TransferOp::write, kBlock, count),
+                     .reference = bandwidth_of(test),
+                     .command = test.command()});
+  }
+  bench.measure({.title = "scattered blocks over TCP",
+                 .ours = "post() and wait() of one prepared transfer",
+                 .reference = "ucx_perftest, as many puts of one block"},
+                std::move(cases));
+}
+
+void measure_small(Bench& bench, Mover& mover) {
+  std::vector<Case> cases;
+  for (const std::uint64_t size : {std::uint64_t{8}, 4 * kKiB}) {
+    const Perftest test{.test = "ucp_get", .size = size, .iterations = 2000};
+    cases.push_back({.name = cat("write ", format_bytes(size)),
+                     .ours = mover.move(TransferOp::write, size, 1),
+                     .reference = latency_of(test),
+                     .command = test.command()});
+  }
+  cases.push_back({.name = "notification, there and back", .ours = mover.round_trip()});
+  bench.measure({.title = "small ones over TCP",
+                 .ours = "post() and wait(), the owner asleep in between",
+                 .reference = "ucx_perftest ucp_get: one round trip too, both sides polling"},
+                std::move(cases));
+}
+
+int run(Options options) {
+  Mover mover;
+  Bench bench(std::move(options));
+  measure_bandwidth(bench, mover);
+  measure_scattered(bench, mover);
+  measure_small(bench, mover);
+  return bench.finish();
+}
+
+}  // namespace
+}  // namespace towpath::bench
+
+int main(int argc, char** argv) {
+  int status = 0;
+  auto options =
+      towpath::bench::parse("Two processes over UCX, against ucx_perftest.", {argc, argv}, status);
+  return options ? towpath::bench::run(*std::move(options)) : status;
+}
