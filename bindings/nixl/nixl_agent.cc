@@ -60,39 +60,38 @@ NixlAgent::NixlAgent(const AgentOptions& options)
 
 Result<std::unique_ptr<NixlAgent>> NixlAgent::open(AgentOptions options) {
   std::unique_ptr<NixlAgent> nixl(new NixlAgent(options));
-  nixl->settings_.warn(nixl->log_);
-  nixl->load_plugins();
-  const auto telemetry = nixl->decide_telemetry(options);
-  nixl->captures_telemetry_ = telemetry.has_value();
-  TOWPATH_TRY(nixl->node_,
-              standard::Node::open(
-                  {.name = options.name,
-                   .backends = {},
-                   .log = &nixl->sink_,
-                   .progress_thread = options.progress_thread,
-                   .default_timeout = nixl->settings_.transfer_timeout.value_or(kTransferTimeout),
-                   .registry = &nixl->registry_,
-                   .telemetry = telemetry}));
-  if (options.listens) {
-    run::MutexLock lock(nixl->mutex_);
-    TOWPATH_TRY(
-        nixl->open_exchange(net::TcpAddress{nixl->settings_.listen_host, options.listen_port}));
-    const auto where = nixl->exchange_->listening_at();
-    nixl->log_.info("listens", {{"at", where ? net::to_string(*where) : "no address"}});
-  }
-  return nixl;
+  Status started = nixl->start(options);
+  if (started.ok()) return nixl;
+  nixl->tell(started, "make the agent");
+  return started;
 }
 
-// A value that makes no sense is told, and counts as not being there.
-std::optional<standard::TelemetryOptions> NixlAgent::decide_telemetry(
+Status NixlAgent::start(const AgentOptions& options) {
+  settings_.warn(log_);
+  load_plugins();
+  TOWPATH_TRY(const auto telemetry, decide_telemetry(options));
+  captures_telemetry_ = telemetry.has_value();
+  TOWPATH_TRY(node_, standard::Node::open(
+                         {.name = options.name,
+                          .backends = {},
+                          .log = &sink_,
+                          .progress_thread = options.progress_thread,
+                          .default_timeout = settings_.transfer_timeout.value_or(kTransferTimeout),
+                          .registry = &registry_,
+                          .telemetry = telemetry}));
+  if (!options.listens) return {};
+  const run::MutexLock lock(mutex_);
+  TOWPATH_TRY(open_exchange(net::TcpAddress{settings_.listen_host, options.listen_port}));
+  const auto where = exchange_->listening_at();
+  log_.info("listens", {{"at", where ? net::to_string(*where) : "no address"}});
+  return {};
+}
+
+Result<std::optional<standard::TelemetryOptions>> NixlAgent::decide_telemetry(
     const AgentOptions& options) const {
-  auto asked = standard::telemetry_from(options.environment);
-  if (!asked.ok()) {
-    log_.warning("telemetry is as the code says", {{"why", asked.status().to_string()}});
-    asked = standard::TelemetryFromEnvironment();
-  }
-  for (const std::string& warning : asked->warnings) log_.warning(warning);
-  return asked->decide(options.capture_telemetry);
+  TOWPATH_TRY(const auto asked, standard::telemetry_from(options.environment));
+  for (const std::string& warning : asked.warnings) log_.warning(warning);
+  return asked.decide(options.capture_telemetry);
 }
 
 // A plug-in that cannot be used is no reason to refuse the agent, but it is told.

@@ -33,7 +33,8 @@ struct AgentOptions {
 
 class NixlAgent {
  public:
-  /// Errors: invalid_argument (the name), exhausted.
+  /// Errors, which are told to the log too: invalid_argument (the name, a variable of telemetry
+  /// that makes no sense), exhausted.
   static Result<std::unique_ptr<NixlAgent>> open(AgentOptions options);
 
   agent::Agent& agent() noexcept { return node_->agent(); }
@@ -70,8 +71,10 @@ class NixlAgent {
   nixl_capi_status_t say(telemetry::Level level, const Status& status,
                          std::string_view doing) const;
 
+  Status start(const AgentOptions& options);
   void load_plugins();
-  std::optional<standard::TelemetryOptions> decide_telemetry(const AgentOptions& options) const;
+  Result<std::optional<standard::TelemetryOptions>> decide_telemetry(
+      const AgentOptions& options) const;
   Status open_exchange(std::optional<net::Address> listen) TOWPATH_REQUIRES(mutex_);
 
   const standard::Settings settings_;

@@ -6,6 +6,7 @@
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/backends/ucx/ucx_backend.h>
 #include <towpath/core/check.h>
+#include <towpath/core/text.h>
 #include <towpath/standard/nixl_names.h>
 #include <towpath/standard/standard.h>
 
@@ -38,9 +39,11 @@ void StderrSink::emit(const telemetry::Event& event) noexcept {
 
 Result<std::unique_ptr<Node>> Node::open(const NodeOptions& options) {
   std::unique_ptr<Node> node(new Node());
+  telemetry::EventSink& sink = options.log != nullptr ? *options.log : node->stderr_sink_;
   if (options.telemetry) {
     TelemetryOptions telemetry = *options.telemetry;
     telemetry.agent = options.name;
+    telemetry.log = {sink, node->clock_, cat("telemetry of ", printable(options.name))};
     TOWPATH_TRY(node->telemetry_, Telemetry::open(telemetry, node->clock_));
   }
   TOWPATH_TRY(node->agent_,
@@ -48,7 +51,7 @@ Result<std::unique_ptr<Node>> Node::open(const NodeOptions& options) {
                   {.name = options.name,
                    .registry = options.registry != nullptr ? options.registry : &node->registry_,
                    .clock = &node->clock_,
-                   .log = options.log != nullptr ? options.log : &node->stderr_sink_,
+                   .log = &sink,
                    .default_timeout = options.default_timeout,
                    .meter = node->telemetry_ ? &node->telemetry_->meter() : nullptr}));
   for (const std::string& backend : options.backends)

@@ -1,8 +1,20 @@
 #include <unistd.h>
 
+#include <towpath/core/text.h>
 #include <towpath/standard/telemetry.h>
 
 namespace towpath::standard {
+namespace {
+
+/// The same for what nobody insists on: nothing, and a warning why.
+template <typename Part>
+Result<Part> opened(const TelemetryOptions& options, std::string_view what, Result<Part> part) {
+  if (part.ok() || options.required) return part;
+  options.log.warning(cat(what, " is left out"), {{"why", part.status().to_string()}});
+  return Part();
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Telemetry>> Telemetry::open(const TelemetryOptions& options,
                                                    const Clock& clock) {
@@ -10,11 +22,13 @@ Result<std::unique_ptr<Telemetry>> Telemetry::open(const TelemetryOptions& optio
   if (options.metrics != nullptr) made->metrics_ = options.metrics;
   if (!options.flight_directory.empty()) {
     sys::SystemFileSystem files;
-    TOWPATH_TRY(made->flight_, FlightFile::open(files, clock,
-                                                {.directory = options.flight_directory,
-                                                 .agent = options.agent,
-                                                 .process = static_cast<std::uint64_t>(getpid()),
-                                                 .records = options.flight_records}));
+    TOWPATH_TRY(made->flight_,
+                opened(options, "the flight recorder",
+                       FlightFile::open(files, clock,
+                                        {.directory = options.flight_directory,
+                                         .agent = options.agent,
+                                         .process = static_cast<std::uint64_t>(getpid()),
+                                         .records = options.flight_records})));
   }
   made->meter_ = std::make_unique<telemetry::AgentMeter>(
       *made->metrics_, telemetry::AgentMeter::Options{
@@ -23,7 +37,9 @@ Result<std::unique_ptr<Telemetry>> Telemetry::open(const TelemetryOptions& optio
                            .time_bounds = options.time_bounds,
                            .flight = made->flight_ ? &made->flight_->recorder() : nullptr});
   if (options.prometheus) {
-    TOWPATH_TRY(made->endpoint_, PrometheusEndpoint::open(*made->metrics_, *options.prometheus));
+    TOWPATH_TRY(made->endpoint_,
+                opened(options, "the Prometheus endpoint",
+                       PrometheusEndpoint::open(*made->metrics_, *options.prometheus)));
   }
   return made;
 }

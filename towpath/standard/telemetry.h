@@ -16,6 +16,7 @@
 #include <towpath/standard/flight_file.h>
 #include <towpath/standard/prometheus.h>
 #include <towpath/telemetry/agent_meter.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
 
@@ -28,6 +29,10 @@ struct TelemetryOptions {
   std::string flight_directory;  ///< empty: no flight recorder
   std::uint64_t flight_records = 4096;
   std::optional<PrometheusOptions> prometheus;
+  /// Whether what cannot be opened (a directory, a port in use) is an error. Else it is told to the
+  /// log, and the rest counts.
+  bool required = true;
+  telemetry::Log log;
 };
 
 class Telemetry {

@@ -33,10 +33,10 @@ struct Value {
 
 Result<bool> flag_of(const Value& value) {
   const std::string word = lower(value.text);
-  for (const char* yes : {"1", "true", "yes", "on", "y"}) {
+  for (const char* yes : {"1", "true", "yes", "on", "y", "enable"}) {
     if (word == yes) return true;
   }
-  for (const char* no : {"0", "false", "no", "off", "n"}) {
+  for (const char* no : {"0", "false", "no", "off", "n", "disable"}) {
     if (word == no) return false;
   }
   return value.refuse("use 1 or 0");
@@ -146,6 +146,7 @@ class Reader {
 Result<TelemetryFromEnvironment> telemetry_from(const Environment& environment,
                                                 const TelemetryOptions& defaults) {
   TelemetryFromEnvironment out{.options = defaults};
+  out.options.required = false;
   Reader reader(out);
   for (const std::string_view family : kFamilies) {  // ours come last, and win
     for (const auto& [name, text] : environment) {

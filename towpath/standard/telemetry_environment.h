@@ -1,6 +1,7 @@
 // How the environment switches telemetry, in NIXL's names, and in ours, which win:
 //
-//   NIXL_TELEMETRY_ENABLE                  yes, no (1, 0, true, false, on, off): no beats the code
+//   NIXL_TELEMETRY_ENABLE                  yes, no (1, 0, true, false, on, off, enable, disable)
+//                                          say the last word, whatever the code asks for
 //   NIXL_TELEMETRY_DIR                     a flight recorder in a file of this directory
 //   NIXL_TELEMETRY_BUFFER_SIZE             its records (4096)
 //   NIXL_TELEMETRY_EXPORTER                BUFFER, NOP, prometheus
@@ -32,8 +33,9 @@ struct TelemetryFromEnvironment {
   }
 };
 
-/// `options` begins as `defaults`. Errors: invalid_argument (a value that makes no sense; the name
-/// and the value are told).
+/// `options` begins as `defaults`, and insists on nothing: who sets a variable for many processes
+/// must not end those that find the port taken. Errors: invalid_argument (a value that makes no
+/// sense; the name and the value are told).
 Result<TelemetryFromEnvironment> telemetry_from(const Environment& environment,
                                                 const TelemetryOptions& defaults = {});
 

@@ -17,9 +17,9 @@ TEST(TelemetryEnvironmentTest, silence_leaves_the_decision_to_the_code) {
 }
 
 TEST(TelemetryEnvironmentTest, explicit_word_beats_the_code) {
-  for (const char* no : {"0", "false", "No", "OFF"})
+  for (const char* no : {"0", "false", "No", "OFF", "disable"})
     EXPECT_FALSE(telemetry_from({{"NIXL_TELEMETRY_ENABLE", no}}).value().decide(true)) << no;
-  for (const char* yes : {"1", "TRUE", "yes", "on"})
+  for (const char* yes : {"1", "TRUE", "yes", "on", "Enable"})
     EXPECT_TRUE(telemetry_from({{"NIXL_TELEMETRY_ENABLE", yes}}).value().decide(false)) << yes;
 }
 

@@ -46,3 +46,4 @@ extern const struct test_case memory_cases[];
 extern const struct test_case metadata_cases[];
 extern const struct test_case transfer_cases[];
 extern const struct test_case notification_cases[];
+extern const struct test_case telemetry_cases[];

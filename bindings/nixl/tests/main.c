@@ -18,7 +18,8 @@ static int run_all(const struct test_case* cases, const char* prefix) {
 int main(int argc, char** argv) {
   const char* prefix = argc > 1 ? argv[1] : "";
   const struct test_case* const all[] = {list_cases,     agent_cases,    memory_cases,
-                                         metadata_cases, transfer_cases, notification_cases};
+                                         metadata_cases, transfer_cases, notification_cases,
+                                         telemetry_cases};
   int ran = 0;
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i) ran += run_all(all[i], prefix);
   if (ran == 0) fprintf(stderr, "no case begins with '%s'\n", prefix);

@@ -8,6 +8,7 @@
 
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
+#include <towpath/standard/telemetry_environment.h>
 
 #include "bindings/python/src/descriptors.h"
 #include "bindings/python/src/exchange.h"
@@ -20,24 +21,43 @@ using agent::Agent;
 
 constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 
+/// What counts, when the code asked for it or did not: the environment says the last word.
+std::optional<standard::TelemetryOptions> telemetry_of(bool asked) {
+  const auto told = unwrap(standard::telemetry_from(standard::read_environment()));
+  for (const std::string& warning : told.warnings) {
+    if (PyErr_WarnEx(PyExc_RuntimeWarning, warning.c_str(), 1) != 0) throw py::error_already_set();
+  }
+  return told.decide(asked);
+}
+
 std::shared_ptr<Home> open(const PyAgent::Options& options) {
   standard::NodeOptions node{.name = options.name.value,
-                             .progress_thread = options.progress_thread};
+                             .progress_thread = options.progress_thread,
+                             .telemetry = telemetry_of(options.telemetry)};
   if (options.default_timeout) node.default_timeout = to_duration(options.default_timeout);
   auto home = std::make_shared<Home>();
   home->node = unwrap(unlocked([&] { return standard::Node::open(node); }));
   return home;
 }
 
+/// None, or where what is counted goes.
+py::object telemetry(const PyAgent& self) {
+  const auto home = self.home();
+  const standard::Telemetry* const counted = home->node->telemetry();
+  if (counted == nullptr) return py::none();
+  return py::dict(py::arg("flight_path") = counted->flight_path(),
+                  py::arg("prometheus_url") = counted->prometheus_url());
+}
+
 using TextMap = std::map<std::string, std::string>;
 
 /// An iterable of names, or a mapping of names to parameters.
 std::unique_ptr<PyAgent> make_agent(Name name, const py::object& backends, bool progress_thread,
-                                    const std::optional<double>& default_timeout) {
+                                    const std::optional<double>& default_timeout, bool telemetry) {
   if (py::isinstance<py::str>(backends))
     throw py::type_error("backends is a list of names, not one name");
   auto made = std::make_unique<PyAgent>(
-      PyAgent::Options{std::move(name), progress_thread, default_timeout});
+      PyAgent::Options{std::move(name), progress_thread, default_timeout, telemetry});
   for (const py::handle backend : backends) {
     const auto type = py::cast<Name>(backend);
     backend::Params params;
@@ -294,7 +314,8 @@ using AgentClass = py::class_<PyAgent>;
 
 void bind_life(AgentClass& type) {
   type.def(py::init(&make_agent), py::arg("name"), py::arg("backends") = py::tuple(), py::kw_only(),
-           py::arg("progress_thread") = true, py::arg("default_timeout") = py::none())
+           py::arg("progress_thread") = true, py::arg("default_timeout") = py::none(),
+           py::arg("telemetry") = false)
       .def("close", &PyAgent::close, "Ends all transfers and lets go of all memory.")
       .def_property_readonly("closed", &PyAgent::closed)
       .def("__enter__", [](py::object self) { return self; })
@@ -308,6 +329,7 @@ void bind_life(AgentClass& type) {
           [](const PyAgent& self) {
             return self.call([](Agent& agent) { return agent.identity().incarnation; });
           })
+      .def_property_readonly("telemetry", &telemetry, "Where it goes; None: nothing is counted.")
       .def_property_readonly("backends",
                              [](const PyAgent& self) {
                                return self.call([](Agent& agent) { return agent.backends(); });

@@ -31,6 +31,7 @@ class PyAgent {
     Name name;
     bool progress_thread = true;
     std::optional<double> default_timeout;
+    bool telemetry = false;  ///< unless the environment decides
   };
   explicit PyAgent(const Options& options);
 

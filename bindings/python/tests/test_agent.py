@@ -212,3 +212,27 @@ def test_backends_are_chosen_by_name_and_refused_by_name():
     with pytest.raises(TypeError):
         towpath.Agent("a", "shm")
     assert {"loopback", "shm", "posix"} <= {known["name"] for known in towpath.backend_types()}
+
+
+def test_telemetry_goes_where_the_environment_says(monkeypatch, tmp_path):
+    with towpath.Agent("quiet") as quiet:
+        assert quiet.telemetry is None
+    with towpath.Agent("asked", telemetry=True) as asked:
+        assert asked.telemetry == {"flight_path": "", "prometheus_url": ""}
+    monkeypatch.setenv("NIXL_TELEMETRY_ENABLE", "no")
+    with towpath.Agent("overruled", telemetry=True) as overruled:
+        assert overruled.telemetry is None
+    monkeypatch.setenv("NIXL_TELEMETRY_ENABLE", "yes")
+    monkeypatch.setenv("NIXL_TELEMETRY_DIR", str(tmp_path))
+    with towpath.Agent("recorded") as recorded:
+        recorded.add_backend("shm")
+        recorded.register(bytearray(KIB)).release()
+        path = recorded.telemetry["flight_path"]
+        assert path.startswith(str(tmp_path)) and b"recorded" in open(path, "rb").read()
+    monkeypatch.setenv("NIXL_TELEMETRY_BUFFER_SIZE", "many")
+    with pytest.raises(towpath.InvalidArgument, match="NIXL_TELEMETRY_BUFFER_SIZE='many'"):
+        towpath.Agent("confused")
+    monkeypatch.delenv("NIXL_TELEMETRY_BUFFER_SIZE")
+    monkeypatch.setenv("NIXL_TELEMETRY_ENABEL", "1")
+    with pytest.warns(RuntimeWarning, match="NIXL_TELEMETRY_ENABEL is not known"):
+        towpath.Agent("warned").close()

@@ -5,7 +5,6 @@ remedy in them. Every call that may wait gives up the interpreter's lock (it hap
 extension).
 """
 import itertools
-import os
 import threading
 
 from towpath import _towpath, errors
@@ -37,8 +36,6 @@ _KIND = {
 }
 _SEGMENT = {kind: segment for segment, kind in _KIND.items()} | {"pinned": nixl_mem_t.DRAM_SEG}
 _WHOLE_OBJECT = (1 << 63) - 1
-_FALSE = {"n", "no", "off", "0", "false", "disable"}
-_TRUE = {"y", "yes", "on", "1", "true", "enable"}
 
 
 class nixlAgentConfig:
@@ -75,14 +72,6 @@ class nixlXferTelemetry:
         return (f"nixlXferTelemetry(startTime={self.startTime}, postDuration={self.postDuration}, "
                 f"xferDuration={self.xferDuration}, totalBytes={self.totalBytes}, "
                 f"descCount={self.descCount})")
-
-
-def _telemetry_wanted(config):
-    """NIXL_TELEMETRY_ENABLE says the last word, as in NIXL."""
-    word = os.environ.get("NIXL_TELEMETRY_ENABLE", "").lower()
-    if word and word not in _TRUE | _FALSE:
-        raise nixlInvalidParamError(f"NIXL_TELEMETRY_ENABLE={word!r} is neither yes nor no")
-    return word in _TRUE if word else bool(config.captureTelemetry)
 
 
 def _types():
@@ -136,11 +125,12 @@ class nixlAgent:
         if not name:
             raise ValueError("an agent needs a name")
         self.name = name
-        self._captures = _telemetry_wanted(config)
         self._threaded = config.useProgThread or config.useListenThread
         with translated:
             self._agent = _towpath.Agent(name, progress_thread=self._threaded,
-                                         default_timeout=config.transferTimeout)
+                                         default_timeout=config.transferTimeout,
+                                         telemetry=bool(config.captureTelemetry))
+            self._captures = self._agent.telemetry is not None
         self._backends = _Handles("backend")
         self._names = {}  # what the library calls a backend -> what our user does
         self._lists = _Handles("prepared list")
