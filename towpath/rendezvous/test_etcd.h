@@ -98,9 +98,13 @@ class TestEtcd {
   void lose_data() {
     ASSERT_EQ(std::system(cat("rm -rf ", directory_.path(), "/data").c_str()), 0);
   }
-  /// One call of the gateway, as etcdctl would make it. The body of the answer.
-  std::string call(const std::string& path, const std::string& body) {
-    return ask({.method = "POST", .url = url() + path, .body = body}).second;
+  /// One call of the gateway, as etcdctl would make it, as whom `token` was given to. The body of
+  /// the answer.
+  std::string call(const std::string& path, const std::string& body,
+                   const std::string& token = {}) {
+    net::HttpRequest request{.method = "POST", .url = url() + path, .body = body};
+    if (!token.empty()) request.headers.push_back(cat("Authorization: ", token));
+    return ask(std::move(request)).second;
   }
 
   static std::uint16_t free_port() {
