@@ -1,4 +1,5 @@
-#include <cstdlib>
+#include <cstdio>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -103,7 +104,7 @@ TEST(ListenerTest, addresses_that_cannot_be_had_are_refused) {
 TEST(ListenerTest, file_of_a_dead_process_is_replaced_but_a_live_one_is_not) {
   const auto directory = sys::TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());
-  const sys::LocalAddress where{cat(directory->path(), "/socket")};
+  const sys::LocalAddress where{directory->file("socket")};
   {  // as a killed process leaves it
     auto dead = sys::LocalListener::listen(where, sys::SocketKind::stream);
     ASSERT_TRUE(dead.ok());
@@ -119,12 +120,12 @@ TEST(ListenerTest, file_of_a_dead_process_is_replaced_but_a_live_one_is_not) {
 }
 
 TEST(ListenerTest, file_that_is_no_socket_is_left_alone) {
-  char path[] = "/tmp/towpath-test-XXXXXX";
-  const sys::Fd file(mkstemp(path));
-  ASSERT_TRUE(file);
+  const auto directory = sys::TemporaryDirectory::create();
+  ASSERT_TRUE(directory.ok());
+  const std::string path = directory->file("not-a-socket");
+  ASSERT_TRUE(std::ofstream(path).is_open());
   EXPECT_EQ(Listener::listen(sys::LocalAddress{path}).code(), Code::already_exists);
-  EXPECT_EQ(access(path, F_OK), 0);
-  unlink(path);
+  EXPECT_EQ(access(path.c_str(), F_OK), 0);
 }
 
 }  // namespace

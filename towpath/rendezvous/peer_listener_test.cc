@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +15,7 @@
 #include <towpath/rendezvous/peer_listener.h>
 #include <towpath/rendezvous/test_sockets.h>
 #include <towpath/run/eventually.h>
+#include <towpath/sys/temporary_directory.h>
 
 namespace towpath::rendezvous {
 namespace {
@@ -338,13 +339,13 @@ TEST_F(PeerListenerTest, address_can_be_taken_once_and_is_free_again_afterwards)
 }
 
 TEST_F(PeerListenerTest, socket_file_is_removed_in_the_end) {
-  char directory[] = "/tmp/towpath-test-XXXXXX";
-  ASSERT_NE(mkdtemp(directory), nullptr);
-  options.address = sys::LocalAddress{cat(directory, "/socket")};
+  const auto directory = sys::TemporaryDirectory::create();
+  ASSERT_TRUE(directory.ok());
+  options.address = sys::LocalAddress{directory->file("socket")};
   listen();
   EXPECT_TRUE(ask().ok());
   listener.reset();
-  EXPECT_EQ(rmdir(directory), 0) << "nothing is left in it";
+  EXPECT_TRUE(std::filesystem::is_empty(directory->path())) << "nothing is left in it";
 }
 
 class TcpPeerListenerTest : public PeerListenerTest {
