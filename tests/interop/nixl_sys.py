@@ -11,17 +11,17 @@ VERSION is `newest` or a number; both are run unless told otherwise. Exits with 
 passed but those named under EXCLUDED, 1 when some failed, 3 when nothing could be run, and says why.
 """
 import argparse
+import contextlib
 import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import tempfile
-import time
-import urllib.request
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "process"))
+import etcd
 
 CRATE = "nixl-sys"
 VERSIONS = ["newest", "1.0.1"]  # 1.0.1 is what Dynamo pins
@@ -35,7 +35,6 @@ EXCLUDED = {
               "test_etcd_metadata_exchange":
               "fetch_remote_md of this version takes its own lock twice when it succeeds, and waits for itself"},
 }
-ETCD = "/usr/bin/etcd"
 PATIENCE_S = 1800  # of a build and its tests on a busy machine; what hangs is not waited for
 
 
@@ -75,56 +74,14 @@ def fetch(version, work):
     return package["version"], copy
 
 
-class Etcd:
-    """Debian's etcd on free ports, in a folder of its own; nothing where it is not installed."""
-
-    def __init__(self):
-        self.process = self.folder = None
-        if not os.access(ETCD, os.X_OK):
-            return
-        self.folder = tempfile.TemporaryDirectory()
-        ports = [free_port(), free_port()]
-        self.url, peer = (f"http://127.0.0.1:{port}" for port in ports)
-        self.process = subprocess.Popen(
-            [ETCD, "--data-dir", f"{self.folder.name}/data", "--listen-client-urls", self.url,
-             "--advertise-client-urls", self.url, "--listen-peer-urls", peer,
-             "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.wait()
-
-    def wait(self):
-        for _ in range(200):
-            try:
-                with urllib.request.urlopen(f"{self.url}/health", timeout=1):
-                    return
-            except OSError:
-                time.sleep(0.1)
-        raise CannotRun("etcd does not answer")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process:
-            self.process.kill()
-            self.process.wait()
-            self.folder.cleanup()
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def environment(args, version, etcd):
+def environment(args, version, store):
     """What the crate's build and tests see: no NIXL to link, no CUDA, our library on the loader's path."""
     env = {name: value for name, value in os.environ.items()
            if not name.startswith(("NIXL_", "TOWPATH_", "CUDA_"))}
     env.update(NIXL_PREFIX=str(args.work / "no-nixl-here"), NIXL_LOG_LEVEL="FATAL",
                LD_LIBRARY_PATH=str(args.library), CARGO_TARGET_DIR=str(args.work / f"target-{version}"))
-    if etcd.process:
-        env["NIXL_ETCD_ENDPOINTS"] = etcd.url
+    if store:
+        env["NIXL_ETCD_ENDPOINTS"] = f"http://{store}"
     return env
 
 
@@ -134,12 +91,11 @@ def run_suite(args, wanted):
     left_out = {**EXCLUDED[None], **EXCLUDED.get(version, {})}
     skips = [word for name in left_out for word in ("--skip", name)]
     print(f"{CRATE} {version}: building on its stub path, then its tests", flush=True)
-    with Etcd() as etcd:
+    with etcd.running_etcd() if etcd.BINARY else contextlib.nullcontext() as store:
         # Not in the crate's folder: it names a toolchain there that need not be installed.
         done = cargo("test", "--manifest-path", str(crate / "Cargo.toml"), "--no-fail-fast", "--tests", "--lib",
-                     "--", "--test-threads=1", *skips, cwd=args.work, env=environment(args, version, etcd),
+                     "--", "--test-threads=1", *skips, cwd=args.work, env=environment(args, version, store),
                      check=False)
-        with_etcd = etcd.process is not None
     log = args.work / f"{CRATE}-{version}.log"
     log.write_text(done.stdout)
     counts = re.findall(r"test result: \w+\. (\d+) passed; (\d+) failed", done.stdout)
@@ -149,7 +105,7 @@ def run_suite(args, wanted):
         print(f"  FAILED {name}")
     if not counts:
         print(done.stdout[-3000:])
-    print(f"  {passed} passed, {failed} failed, {'with' if with_etcd else 'without'} an etcd; all of it: {log}")
+    print(f"  {passed} passed, {failed} failed, {'with' if store else 'without'} an etcd; all of it: {log}")
     for name, why in left_out.items():
         print(f"  left out: {name}: {why}")
     return good

@@ -2,42 +2,15 @@
 (network namespaces joined by a veth pair)."""
 import os
 import shutil
-import socket
 import subprocess
-import tempfile
-import time
 import unittest
-from urllib.request import urlopen
 
+import etcd
 import towpath_command
+from etcd import free_port
 from towpath_command import COULD_NOT_RUN, CommandTest, USAGE, WATCHDOG_S, main
 
 SMALL = ["--requests", "40", "--host-blocks", "400", "--disk-blocks", "4000", "--quiet"]
-ETCD = shutil.which("etcd")
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def start_etcd(test, address, inside=()):
-    """Starts Debian's etcd at `address`, with a directory of its own; gives its client URL."""
-    folder = tempfile.mkdtemp()
-    client, peer = (f"http://{address}:{free_port()}" for _ in range(2))
-    server = subprocess.Popen(
-        [*inside, ETCD, "--name", "t", "--data-dir", f"{folder}/data", "--listen-client-urls", client,
-         "--advertise-client-urls", client, "--listen-peer-urls", peer,
-         "--initial-advertise-peer-urls", peer, "--initial-cluster", f"t={peer}",
-         "--logger", "zap", "--log-outputs", f"{folder}/log"])
-
-    def stop():
-        server.kill()
-        server.wait()
-        shutil.rmtree(folder)
-    test.addCleanup(stop)
-    return client.removeprefix("http://")
 
 
 class RendezvousTest(CommandTest):
@@ -45,17 +18,10 @@ class RendezvousTest(CommandTest):
         return self.run_command("replay", "--directory", self.folder, *SMALL, "--rendezvous", url,
                                 *words, **more)
 
-    @unittest.skipUnless(ETCD, "etcd is missing: apt-get install etcd-server")
+    @unittest.skipUnless(etcd.BINARY, etcd.MISSING)
     def test_processes_meet_in_an_etcd(self):
-        place = start_etcd(self, "127.0.0.1")
-        end = time.monotonic() + WATCHDOG_S
-        while True:
-            try:
-                if b"true" in urlopen(f"http://{place}/health").read():
-                    break
-            except OSError:
-                self.assertLess(time.monotonic(), end, "etcd does not start")
-        done = self.replay(f"etcd://{place}/towpath/test")
+        with etcd.running_etcd() as place:
+            done = self.replay(f"etcd://{place}/towpath/test")
         self.assertIn("PASSED", done.stdout)
 
     def test_processes_meet_at_an_address(self):
