@@ -97,7 +97,7 @@ Result<Exit> run_decode(Arguments& arguments) {
     TOWPATH_TRY(Child started, Child::start("prefill", prefill_arguments(arguments)));
     prefill.emplace(std::move(started));
   }
-  const replay::Alive prefill_lives = [&] { return prefill ? prefill->lives() : Status(); };
+  const Alive prefill_lives = [&] { return prefill ? prefill->lives() : Status(); };
   TOWPATH_TRY(const replay::ReplayOutcome outcome, worker->run(*source, prefill_lives));
   TOWPATH_TRY(print(replay::report_text(options, outcome,
                                         isatty(STDOUT_FILENO) != 0 ? Colours::yes : Colours::no)));

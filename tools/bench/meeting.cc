@@ -6,16 +6,14 @@
 #include <poll.h>
 
 #include <towpath/core/text.h>
-#include <towpath/rendezvous/fetch_until.h>
 #include <towpath/standard/telemetry_environment.h>
 #include <towpath/sys/file.h>
 
 namespace towpath::tools::bench {
 namespace {
 
-// How long to look away from the rendezvous, and from whether the other side lives.
+// How long to look away from whether the other side lives.
 constexpr Duration kNap = std::chrono::milliseconds(20);
-constexpr Duration kAskAgain = std::chrono::milliseconds(200);
 
 Result<std::optional<net::Token>> token_of(const Options& options) {
   if (options.token_file.empty()) return std::optional<net::Token>();
@@ -45,14 +43,6 @@ Result<std::unique_ptr<rendezvous::PeerRendezvous>> open_rendezvous(const Option
     TOWPATH_TRY(how.door, net::parse_address(options.listen));
   }
   return rendezvous::PeerRendezvous::open(std::move(how), clock);
-}
-
-Status check_alive(const agent::Agent& agent, const std::string& other) {
-  TOWPATH_TRY(const agent::PeerInfo peer, agent.peer(other));
-  if (!peer.lost) return {};
-  return error(Code::peer_lost, cat("the ", other, " is gone"),
-               "look at its last words, or at why it was killed")
-      .because(peer.lost_why);
 }
 
 }  // namespace
@@ -94,17 +84,9 @@ std::string Meeting::door() const {
 }
 
 Status Meeting::meet(const std::string& other, Duration timeout, const Alive& lives) {
-  const run::Deadline deadline = run::Deadline::after(clock_, timeout);
-  if (listens_) return wait_for_card(other, deadline, lives);
-  if (far_) return meet_far(other, deadline);
-  while (true) {
-    const run::Deadline soon = run::Deadline::after(clock_, kAskAgain);
-    const auto card = rendezvous::fetch_until(*rendezvous_, other,
-                                              run::Deadline::earlier(soon, deadline), clock_);
-    if (card.ok()) return agent_.load_card(*card).status();
-    TOWPATH_TRY(lives());
-    if (deadline.expired(clock_)) return card.status();
-  }
+  if (listens_) return wait_for_card(other, run::Deadline::after(clock_, timeout), lives);
+  if (far_) return meet_far(other, run::Deadline::after(clock_, timeout));
+  return conversation_.meet(other, timeout, lives);
 }
 
 // Who listens is brought the other's card.
@@ -161,20 +143,8 @@ Status Meeting::send(const std::string& other, const Message& message) {
 }
 
 Result<Message> Meeting::receive(const std::string& other, Duration timeout) {
-  const run::Deadline deadline = run::Deadline::after(clock_, timeout);
-  while (taken_ == waiting_.size()) {
-    if (deadline.expired(clock_)) {
-      return error(
-          Code::timed_out,
-          cat("the ", other, " said nothing for ", timeout / std::chrono::milliseconds(1), " ms"),
-          "look at the other process: it may be stopped or overloaded");
-    }
-    rendezvous_->progress();
-    taken_ = 0;
-    waiting_ = agent_.wait_notifications(kNap);
-    if (waiting_.empty()) TOWPATH_TRY(check_alive(agent_, other));
-  }
-  TOWPATH_TRY(Message message, decode(waiting_[taken_++].message));
+  TOWPATH_TRY(const Bytes bytes, conversation_.hear(other, timeout));
+  TOWPATH_TRY(Message message, decode(bytes));
   if (message.kind == MessageKind::failed)
     return error(Code::unavailable,
                  cat("the ", other, " gave up: ", printable(message.text, 1024)));

@@ -3,7 +3,6 @@
 // own.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 
 #include "tools/bench/message.h"
 #include "tools/bench/options.h"
+#include "tools/conversation.h"
 
 namespace towpath::tools::bench {
 
@@ -34,9 +34,6 @@ struct NodeParts {
 };
 Result<std::unique_ptr<standard::Node>> open_node(const std::string& name, const Options& options,
                                                   const NodeParts& parts = {});
-
-/// Whether the other process still runs; a failure says how it ended.
-using Alive = std::function<Status()>;
 
 class Meeting {
  public:
@@ -61,7 +58,10 @@ class Meeting {
  private:
   Meeting(std::unique_ptr<rendezvous::PeerRendezvous> rendezvous, agent::Agent& agent,
           const Clock& clock)
-      : rendezvous_(std::move(rendezvous)), agent_(agent), clock_(clock) {}
+      : rendezvous_(std::move(rendezvous)),
+        agent_(agent),
+        clock_(clock),
+        conversation_(*rendezvous_, agent, clock) {}
 
   Status wait_for_card(const std::string& other, run::Deadline deadline, const Alive& lives);
   Status meet_far(const std::string& other, run::Deadline deadline);
@@ -70,10 +70,9 @@ class Meeting {
   std::unique_ptr<rendezvous::PeerRendezvous> rendezvous_;
   agent::Agent& agent_;
   const Clock& clock_;
+  Conversation conversation_;
   std::optional<net::Address> far_;  // of the other side, on another host
   bool listens_ = false;
-  std::vector<agent::Notification> waiting_;
-  std::size_t taken_ = 0;
 };
 
 }  // namespace towpath::tools::bench

@@ -1,0 +1,54 @@
+#include "tools/conversation.h"
+
+#include <towpath/core/text.h>
+#include <towpath/rendezvous/fetch_until.h>
+
+namespace towpath::tools {
+namespace {
+
+// How long to look away from the rendezvous, and from whether the other side lives.
+constexpr Duration kNap = std::chrono::milliseconds(20);
+constexpr Duration kAskAgain = std::chrono::milliseconds(200);
+
+}  // namespace
+
+Status check_alive(const agent::Agent& agent, const std::string& other) {
+  TOWPATH_TRY(const agent::PeerInfo peer, agent.peer(other));
+  if (!peer.lost) return {};
+  return error(Code::peer_lost, cat("the ", other, " side is gone"),
+               "look at its last words, or at why it was killed")
+      .because(peer.lost_why);
+}
+
+Status Conversation::meet(const rendezvous::CardName& name, Duration timeout, const Alive& lives) {
+  const run::Deadline deadline = run::Deadline::after(clock_, timeout);
+  while (true) {
+    const run::Deadline soon = run::Deadline::after(clock_, kAskAgain);
+    const auto card =
+        rendezvous::fetch_until(rendezvous_, name, run::Deadline::earlier(soon, deadline), clock_);
+    if (card.ok()) return agent_.load_card(*card).status();
+    if (card.code() != Code::timed_out) return card.status();
+    TOWPATH_TRY(lives());
+    // While it starts it may not listen yet, or listen and be too busy to answer.
+    if (deadline.expired(clock_)) return card.status();
+  }
+}
+
+Result<Bytes> Conversation::hear(const std::string& other, Duration timeout) {
+  const run::Deadline deadline = run::Deadline::after(clock_, timeout);
+  while (taken_ == waiting_.size()) {
+    if (deadline.expired(clock_)) {
+      return error(Code::timed_out,
+                   cat("the ", other, " side said nothing for ",
+                       timeout / std::chrono::milliseconds(1), " ms"),
+                   "look at the other process: it may be stopped or overloaded");
+    }
+    rendezvous_.progress();
+    taken_ = 0;
+    waiting_ = agent_.wait_notifications(kNap);
+    if (waiting_.empty()) TOWPATH_TRY(check_alive(agent_, other));
+  }
+  return std::move(waiting_[taken_++].message);
+}
+
+}  // namespace towpath::tools

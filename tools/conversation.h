@@ -1,0 +1,43 @@
+// Conversation: how the two processes of a command wait for one another: for the other's card, then
+// for what it says, and for neither longer than it lives. What the messages mean is the command's.
+// Thread: none of its own.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <towpath/agent/agent.h>
+#include <towpath/rendezvous/rendezvous.h>
+
+namespace towpath::tools {
+
+/// Whether the other process still runs; a failure says how it ended.
+using Alive = std::function<Status()>;
+
+/// ok while `other` lives. Errors: peer_lost, with the cause.
+Status check_alive(const agent::Agent& agent, const std::string& other);
+
+class Conversation {
+ public:
+  /// All must outlive it.
+  Conversation(rendezvous::Rendezvous& rendezvous, agent::Agent& agent, const Clock& clock)
+      : rendezvous_(rendezvous), agent_(agent), clock_(clock) {}
+
+  /// Waits until the card of `name` is published, and loads it.
+  /// Errors: timed_out, whatever else a fetch fails with, or what `lives` says.
+  Status meet(const rendezvous::CardName& name, Duration timeout, const Alive& lives);
+
+  /// What `other` says next. The rendezvous makes progress meanwhile: the other side may still ask
+  /// for our card. Errors: timed_out, peer_lost (`other` died).
+  Result<Bytes> hear(const std::string& other, Duration timeout);
+
+ private:
+  rendezvous::Rendezvous& rendezvous_;
+  agent::Agent& agent_;
+  const Clock& clock_;
+  std::vector<agent::Notification> waiting_;
+  std::size_t taken_ = 0;
+};
+
+}  // namespace towpath::tools
