@@ -6,15 +6,7 @@
 namespace towpath::tools::bench {
 namespace {
 
-using wire::Encoder;
-using wire::Field;
-using wire::FieldRule;
-using wire::kAtMostOne;
-using wire::Kind;
-using wire::kOne;
-using wire::required;
-using wire::Schema;
-using wire::Tag;
+using namespace wire;
 
 constexpr Tag kKind = required(1), kBytes = required(2), kAddress = required(3),
               kDevice = required(4), kCpu = required(5), kFill = required(6), kWrong = required(7),

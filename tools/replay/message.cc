@@ -7,16 +7,7 @@
 namespace towpath::tools::replay {
 namespace {
 
-using wire::at_most;
-using wire::Encoder;
-using wire::Field;
-using wire::FieldRule;
-using wire::kAtMostOne;
-using wire::Kind;
-using wire::kOne;
-using wire::required;
-using wire::Schema;
-using wire::Tag;
+using namespace wire;
 
 constexpr std::uint64_t kMaxListBytes = 48 * 1024;
 

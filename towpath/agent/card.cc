@@ -9,16 +9,7 @@
 namespace towpath::agent {
 namespace {
 
-using wire::at_most;
-using wire::Encoder;
-using wire::Field;
-using wire::FieldRule;
-using wire::kAtMostOne;
-using wire::Kind;
-using wire::kOne;
-using wire::required;
-using wire::Schema;
-using wire::Tag;
+using namespace wire;
 
 // docs/formats/card.md
 constexpr std::uint16_t kCardVersion = 1;

@@ -7,13 +7,7 @@
 namespace towpath::backend {
 namespace {
 
-using wire::Field;
-using wire::FieldRule;
-using wire::Kind;
-using wire::kOne;
-using wire::required;
-using wire::Schema;
-using wire::Tag;
+using namespace wire;
 
 // docs/formats/endpoint.md
 constexpr Tag kTable = required(1), kProcess = required(2), kEndpoint = required(3);
@@ -23,14 +17,14 @@ constexpr FieldRule kAddressRules[] = {
     {kEndpoint, "endpoint", Kind::number, kOne},
 };
 constexpr Schema kAddressSchema("endpoint address", kAddressRules);
-constexpr RecordForm kAddressForm{{wire::MessageType::connection_info, 1}, kAddressSchema};
+constexpr RecordForm kAddressForm{{MessageType::connection_info, 1}, kAddressSchema};
 
 std::uint64_t this_process() { return static_cast<std::uint64_t>(::getpid()); }
 
 }  // namespace
 
 Bytes encode(const EndpointAddress& address) {
-  return *seal_record(kAddressForm, [&](wire::Encoder& out) {
+  return *seal_record(kAddressForm, [&](Encoder& out) {
     out.put_number(kTable, address.table);
     out.put_number(kProcess, address.process);
     out.put_number(kEndpoint, address.endpoint);

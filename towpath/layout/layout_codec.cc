@@ -10,15 +10,7 @@
 namespace towpath::layout {
 namespace {
 
-using wire::Decoder;
-using wire::Encoder;
-using wire::Field;
-using wire::FieldRule;
-using wire::Kind;
-using wire::kOne;
-using wire::required;
-using wire::Schema;
-using wire::Tag;
+using namespace wire;
 
 constexpr Tag kAddress = required(1), kLength = required(2);
 constexpr FieldRule kRegionRules[] = {
@@ -40,13 +32,13 @@ constexpr FieldRule kLayoutRules[] = {
     {kInnerDim, "inner_dim", Kind::number, kOne},
     {kAlignment, "alignment", Kind::number, kOne},
     {kDtypeWidth, "dtype_width_bytes", Kind::number, kOne},
-    {kNumHeads, "num_heads", Kind::number, wire::kAtMostOne},
+    {kNumHeads, "num_heads", Kind::number, kAtMostOne},
     {kLayoutKind, "layout kind", Kind::number, kOne, UINT8_MAX},
     {kMemoryKind, "memory kind", Kind::number, kOne, UINT8_MAX},
     {kDeviceId, "device_id", Kind::number, kOne},
     {kAgentName, "agent name", Kind::bytes, kOne, kMaxAgentName},
     {kIncarnation, "incarnation", Kind::number, kOne},
-    {kRegion, "region", Kind::nested, wire::at_most(kMaxRegions), 64, &kRegionSchema},
+    {kRegion, "region", Kind::nested, at_most(kMaxRegions), 64, &kRegionSchema},
 };
 constexpr Schema kLayoutSchema("layout", kLayoutRules);
 

@@ -8,19 +8,8 @@
 namespace towpath::backends::shm {
 namespace {
 
-using backend::open_record;
-using backend::RecordForm;
-using backend::seal_record;
-using wire::Encoder;
-using wire::Field;
-using wire::FieldRule;
-using wire::kAtMostOne;
-using wire::Kind;
-using wire::kOne;
-using wire::MessageType;
-using wire::required;
-using wire::Schema;
-using wire::Tag;
+using namespace backend;
+using namespace wire;
 
 // docs/formats/shm.md
 constexpr Tag kDescriptor = required(1), kDevice = required(2), kInode = required(3);
