@@ -1,3 +1,4 @@
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -10,6 +11,8 @@
 #include <towpath/rendezvous/peer_client.h>
 #include <towpath/rendezvous/test_sockets.h>
 #include <towpath/run/eventually.h>
+#include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/child.h>
 
 namespace towpath::rendezvous {
 namespace {
@@ -185,14 +188,23 @@ TEST_F(PeerClientTest, over_tcp_nobody_listening_is_told_too) {
 }
 
 TEST_F(PeerClientTest, each_address_of_a_name_is_tried) {
-  listener = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
-  const auto port = std::get<net::TcpAddress>(listener->address()).port;
-  if (net::resolve({"localhost", port})->size() < 2) GTEST_SKIP() << "localhost is one address";
-  (void)client->fetch(net::TcpAddress{"localhost", port}, "a", Deadline::never(),
-                      [&](auto card) { answers.push_back(card); });
-  auto peer = accept();
-  peer.write(encode({FrameKind::card, "a"}));
-  EXPECT_EQ(answer(), Code::ok);
+  const auto directory = sys::TemporaryDirectory::create();
+  ASSERT_TRUE(directory.ok());
+  std::ofstream(directory->file("hosts")) << "127.0.0.1 two.test\n127.0.0.2 two.test\n";
+  const auto body = [&] {
+    if (!sys::testing::use_hosts_file(directory->file("hosts")))
+      GTEST_SKIP() << sys::testing::kNoMounts;
+    const auto endpoints = net::resolve({"two.test", 0}).value();
+    ASSERT_EQ(endpoints.size(), 2U);
+    listener = net::Listener::listen(net::to_address(endpoints.back())).value();
+    const auto port = std::get<net::TcpAddress>(listener->address()).port;
+    (void)client->fetch(net::TcpAddress{"two.test", port}, "a", Deadline::never(),
+                        [&](auto card) { answers.push_back(card); });
+    auto peer = accept();
+    peer.write(encode({FrameKind::card, "a"}));
+    EXPECT_EQ(answer(), Code::ok);
+  };
+  EXPECT_TRUE(sys::testing::passes_in_child(body));
 }
 
 TEST_F(PeerClientTest, cancelled_request_is_never_answered) {

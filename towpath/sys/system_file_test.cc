@@ -42,7 +42,7 @@ TEST(SystemFileTest, a_full_disk_is_exhausted_and_keeps_the_size) {
   EXPECT_EQ(status.code(), Code::exhausted);
   EXPECT_THAT(status.to_string(), HasSubstr("stopped after 0"));
   auto file = files.open_temporary({.where = "/dev/shm", .named = false});
-  if (!file.ok()) GTEST_SKIP() << file.status().to_string();
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
   const Status vast = (*file)->preallocate(1ull << 50);
   EXPECT_EQ(vast.code(), Code::exhausted) << vast.to_string();
   EXPECT_EQ(*(*file)->size(), 0u);
@@ -51,7 +51,7 @@ TEST(SystemFileTest, a_full_disk_is_exhausted_and_keeps_the_size) {
 TEST(SystemFileTest, a_file_system_in_memory_is_never_called_direct) {
   SystemFileSystem files;
   auto file = files.open_temporary({.where = "/dev/shm", .named = false, .direct = true});
-  if (!file.ok()) GTEST_SKIP() << file.status().to_string();
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
   EXPECT_FALSE((*file)->direct());
   EXPECT_FALSE((*file)->direct_refusal().empty());
   Bytes odd(13);
@@ -82,7 +82,7 @@ std::unique_ptr<File> open_new(const std::string& path, bool direct = false) {
 TEST(SystemFileTest, space_that_cannot_be_reserved_is_filled_with_zeros) {
   const auto directory = std::move(*TemporaryDirectory::create());
   const auto body = [&] {
-    if (!testing::refuse_calls({SYS_fallocate}, EOPNOTSUPP)) GTEST_SKIP() << "no seccomp filter";
+    if (!testing::refuse_calls({SYS_fallocate}, EOPNOTSUPP)) GTEST_SKIP() << testing::kNoFilter;
     const auto file = open_new(directory.file("f"));
     ASSERT_TRUE(write_exactly(*file, as_bytes("abc"), 0).ok());
     ASSERT_TRUE(file->preallocate(200'001).ok());
@@ -103,7 +103,7 @@ TEST(SystemFileTest, space_that_cannot_be_reserved_is_filled_with_zeros) {
 TEST(SystemFileTest, zeros_go_past_the_alignment_of_a_direct_file) {
   const auto directory = std::move(*TemporaryDirectory::create("/var/tmp"));
   const auto body = [&] {
-    if (!testing::refuse_calls({SYS_fallocate}, EOPNOTSUPP)) GTEST_SKIP() << "no seccomp filter";
+    if (!testing::refuse_calls({SYS_fallocate}, EOPNOTSUPP)) GTEST_SKIP() << testing::kNoFilter;
     const auto file = open_new(directory.file("f"), true);
     ASSERT_TRUE(file->preallocate(5000).ok());
     EXPECT_EQ(*file->size(), 5000U);
@@ -114,7 +114,7 @@ TEST(SystemFileTest, zeros_go_past_the_alignment_of_a_direct_file) {
 TEST(SystemFileTest, zeros_that_do_not_fit_leave_the_file_as_it_was) {
   const auto directory = std::move(*TemporaryDirectory::create());
   const auto body = [&] {
-    if (!testing::refuse_calls({SYS_fallocate}, EOPNOTSUPP)) GTEST_SKIP() << "no seccomp filter";
+    if (!testing::refuse_calls({SYS_fallocate}, EOPNOTSUPP)) GTEST_SKIP() << testing::kNoFilter;
     const auto file = open_new(directory.file("f"));
     ASSERT_TRUE(write_exactly(*file, as_bytes("abc"), 0).ok());
     ASSERT_TRUE(limit_files_to(100'000));
@@ -128,7 +128,7 @@ TEST(SystemFileTest, zeros_that_do_not_fit_leave_the_file_as_it_was) {
 TEST(SystemFileTest, a_refusal_to_reserve_is_told_with_its_reason) {
   const auto directory = std::move(*TemporaryDirectory::create());
   const auto body = [&] {
-    if (!testing::refuse_calls({SYS_fallocate}, EIO)) GTEST_SKIP() << "no seccomp filter";
+    if (!testing::refuse_calls({SYS_fallocate}, EIO)) GTEST_SKIP() << testing::kNoFilter;
     const auto file = open_new(directory.file("f"));
     EXPECT_EQ(file->preallocate(4096).code(), Code::io_error);
     EXPECT_EQ(*file->size(), 0U);
@@ -140,9 +140,9 @@ TEST(SystemFileTest, a_refusal_to_reserve_is_told_with_its_reason) {
 TEST(DirectProbeTest, one_block_is_tried_where_the_kernel_does_not_say) {
   const auto directory = std::move(*TemporaryDirectory::create("/var/tmp"));
   const auto body = [&] {
-    if (!testing::refuse_calls({SYS_statx}, ENOSYS)) GTEST_SKIP() << "no seccomp filter";
+    if (!testing::refuse_calls({SYS_statx}, ENOSYS)) GTEST_SKIP() << testing::kNoFilter;
     const Fd file(::open(directory.file("f").c_str(), O_RDWR | O_CREAT | O_DIRECT, 0600));
-    if (!file) GTEST_SKIP() << "the file system refuses O_DIRECT";
+    if (!file) GTEST_SKIP() << "/var/tmp takes no O_DIRECT: mount a disk there";
     DirectProbe probe = probe_direct(file.get(), true);
     if (probe.signal == "fstatfs") GTEST_SKIP() << probe.refusal;
     EXPECT_TRUE(probe.direct) << probe.refusal;
@@ -161,7 +161,7 @@ TEST(DirectProbeTest, one_block_is_tried_where_the_kernel_does_not_say) {
 TEST(DirectProbeTest, a_trial_that_fails_is_a_refusal_with_its_reason) {
   const auto directory = std::move(*TemporaryDirectory::create("/var/tmp"));
   const auto body = [&] {
-    if (!testing::refuse_calls({SYS_statx}, ENOSYS)) GTEST_SKIP() << "no seccomp filter";
+    if (!testing::refuse_calls({SYS_statx}, ENOSYS)) GTEST_SKIP() << testing::kNoFilter;
     const Fd file(::open(directory.file("f").c_str(), O_WRONLY | O_CREAT, 0600));
     const DirectProbe read = probe_direct(file.get(), false);
     if (read.signal == "fstatfs") GTEST_SKIP() << read.refusal;

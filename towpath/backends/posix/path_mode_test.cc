@@ -85,7 +85,7 @@ TEST(PathModeTest, who_may_only_read_gets_a_plain_path_for_reading) {
   const sys::Fd made(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(::fchmod(made.get(), 0444), 0);
   const auto body = [&] {
-    if (!sys::testing::become_nobody(0)) GTEST_SKIP() << "cannot give up rights";
+    if (!sys::testing::become_nobody(0)) GTEST_SKIP() << sys::testing::kNoNobody;
     const auto reader = open_plain_path(path);
     ASSERT_TRUE(reader.ok()) << reader.status().to_string();
     EXPECT_EQ(::fcntl(reader->fd.get(), F_GETFL) & O_ACCMODE, O_RDONLY);

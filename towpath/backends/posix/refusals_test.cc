@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, PosixForbiddenTest,
 TEST_P(PosixForbiddenTest, threads_take_over_by_themselves_and_it_is_told) {
   const auto body = [] {
     const auto [call, answer] = GetParam();
-    if (!sys::testing::refuse_calls({call}, answer)) GTEST_SKIP() << "no seccomp filter allowed";
+    if (!sys::testing::refuse_calls({call}, answer)) GTEST_SKIP() << sys::testing::kNoFilter;
     PosixFixture posix(backend::Params{});
     ASSERT_NE(posix.backend, nullptr);
     round_trip(posix);
@@ -65,7 +65,7 @@ TEST_P(PosixForbiddenTest, threads_take_over_by_themselves_and_it_is_told) {
 TEST_P(PosixForbiddenTest, who_insists_on_io_uring_is_told_what_forbids_it) {
   const auto body = [] {
     const auto [call, answer] = GetParam();
-    if (!sys::testing::refuse_calls({call}, answer)) GTEST_SKIP() << "no seccomp filter allowed";
+    if (!sys::testing::refuse_calls({call}, answer)) GTEST_SKIP() << sys::testing::kNoFilter;
     sys::SystemClock clock;
     backend::testing::RecordingEvents events;
     const auto opened =
@@ -79,7 +79,7 @@ TEST_P(PosixForbiddenTest, who_insists_on_io_uring_is_told_what_forbids_it) {
 
 TEST(PosixLimitsTest, without_locked_memory_buffers_stay_plain_and_it_is_told) {
   const auto body = [] {
-    if (!sys::testing::become_nobody(64 << 10)) GTEST_SKIP() << "cannot give up rights";
+    if (!sys::testing::become_nobody(64 << 10)) GTEST_SKIP() << sys::testing::kNoNobody;
     PosixFixture posix(backend::Params{{"engine", "io_uring"}});
     ASSERT_NE(posix.backend, nullptr);
     round_trip(posix);
