@@ -197,7 +197,8 @@ TEST_F(PeerListenerTest, thousand_silent_connections_do_not_keep_a_newcomer_out)
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
   const rlimit raised{std::max<rlim_t>(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, 2048)),
                       limit.rlim_max};
-  if (raised.rlim_cur < 1200) GTEST_SKIP() << "only " << raised.rlim_cur << " descriptors";
+  if (raised.rlim_cur < 1200)
+    GTEST_SKIP() << "only " << raised.rlim_cur << " descriptors: ulimit -n 2048";
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &raised), 0);
   listen();
   std::vector<RawClient> silent;

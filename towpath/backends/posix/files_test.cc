@@ -110,7 +110,7 @@ TEST_F(PosixFilesTest, a_region_without_end_grows_with_the_file) {
 
 TEST_F(PosixFilesTest, synchronous_writes_stay_so_on_both_ways) {
   const sys::Fd opened(::open(path.c_str(), O_RDWR | O_CREAT | O_DIRECT | O_DSYNC, 0600));
-  if (!opened) GTEST_SKIP() << "the file system refuses O_DIRECT";
+  if (!opened) GTEST_SKIP() << kNoDirect;
   ScriptedEngine engine;
   Counters counters;
   const auto kept = OpenFile::open({.fd = opened.get()}, engine, counters);

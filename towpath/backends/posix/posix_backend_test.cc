@@ -35,7 +35,7 @@ class PosixWayTest : public ::testing::TestWithParam<Way> {
   void make_file(std::uint64_t length) {
     const int flags = O_RDWR | O_CREAT | O_CLOEXEC | (GetParam().direct ? O_DIRECT : 0);
     file.reset(::open(path().c_str(), flags, 0600));
-    if (!file && GetParam().direct) GTEST_SKIP() << "the file system refuses O_DIRECT";
+    if (!file && GetParam().direct) GTEST_SKIP() << kNoDirect;
     ASSERT_TRUE(file) << std::strerror(errno);
     ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(length)), 0);
     posix->use_file(file.get(), length);
@@ -72,7 +72,7 @@ class PosixWayTest : public ::testing::TestWithParam<Way> {
     EXPECT_EQ(std::memcmp(expected.data(), posix->memory.data() + half, half), 0);
   }
 
-  sys::TemporaryDirectory directory = std::move(*sys::TemporaryDirectory::create());
+  sys::TemporaryDirectory directory = std::move(*sys::TemporaryDirectory::create("/var/tmp"));
   sys::Fd file;
   std::unique_ptr<PosixFixture> posix;
 };
@@ -280,7 +280,8 @@ TEST_P(PosixBackendTest, a_full_device_is_exhausted) {
 
 TEST_P(PosixBackendTest, a_file_system_that_fills_up_keeps_what_fitted) {
   if (::mount("tmpfs", directory.path().c_str(), "tmpfs", 0, "size=64k") != 0)
-    GTEST_SKIP() << "cannot mount a small tmpfs: " << std::strerror(errno);
+    GTEST_SKIP() << "no small tmpfs (" << std::strerror(errno)
+                 << "): run as root with CAP_SYS_ADMIN";
   {
     const sys::Fd file(::open(directory.file("data").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     posix.use_file(file.get(), 1U << 20U);

@@ -24,6 +24,9 @@
 
 namespace towpath::backends::posix {
 
+/// Why a test of direct files is skipped: they lie in /var/tmp, as /tmp may be memory.
+inline constexpr const char* kNoDirect = "/var/tmp takes no O_DIRECT: mount a disk there";
+
 class PosixFixture {
  public:
   explicit PosixFixture(backend::Params params) {
