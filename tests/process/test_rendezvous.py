@@ -51,7 +51,7 @@ class RendezvousTest(CommandTest):
                 done = self.replay(url, "--timeout", "1", expect=status)
                 self.assertIn(why, done.stderr)
 
-    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("ip"), "needs root and ip(8)")
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("ip"), "needs root and ip(8): apt-get install iproute2")
     def test_cards_cross_from_one_machine_to_another(self):
         one, two = (f"towpath-{os.getpid()}-{side}" for side in "ab")
         ends = (f"tp{os.getpid() % 100000}a", f"tp{os.getpid() % 100000}b")
@@ -65,7 +65,7 @@ class RendezvousTest(CommandTest):
             ip("link", "add", ends[0], "netns", one, "type", "veth", "peer", "name", ends[1],
                "netns", two)
         except subprocess.CalledProcessError as refused:
-            self.skipTest(f"no network namespaces here: {refused.stderr}")
+            self.skipTest(f"no network namespaces here, run with CAP_SYS_ADMIN: {refused.stderr}")
         for name, end, address in ((one, ends[0], "10.79.0.1/24"), (two, ends[1], "10.79.0.2/24")):
             ip("-n", name, "addr", "add", address, "dev", end)
             ip("-n", name, "link", "set", end, "up")

@@ -21,11 +21,11 @@ def ip(*words):
 
 def why_not():
     if os.geteuid() != 0:
-        return "network namespaces need root"
+        return "network namespaces need root: run the tests as root"
     if shutil.which("ip") is None:
         return "there is no `ip` (apt-get install iproute2)"
     if subprocess.run(["ip", "netns", "add", HERE], capture_output=True).returncode != 0:
-        return "no network namespace can be made here"
+        return "no network namespace can be made here: run with CAP_SYS_ADMIN"
     ip("netns", "del", HERE)
     return None
 

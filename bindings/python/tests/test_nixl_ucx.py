@@ -8,7 +8,7 @@ from towpath import backend_types
 from towpath.nixl import nixl_agent
 
 if "ucx" not in [known["name"] for known in backend_types()]:
-    pytest.skip("UCX is not in this build", allow_module_level=True)
+    pytest.skip("UCX is not in this build: apt-get install libucx-dev, and build anew", allow_module_level=True)
 
 
 def test_agents_with_the_default_configuration_move_bytes_and_tell():
