@@ -1,5 +1,5 @@
-# `cmake --install`: libraries, public headers, and a package that find_package(towpath) finds.
-# tests/install builds a project outside the tree against it.
+# `cmake --install`: libraries, public headers, and a package that find_package(towpath) finds, and
+# pkg-config too. tests/install builds a project outside the tree against it, either way.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -18,3 +18,15 @@ write_basic_package_version_file(${towpath_BINARY_DIR}/towpath-config-version.cm
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${towpath_BINARY_DIR}/towpath-config.cmake
               ${towpath_BINARY_DIR}/towpath-config-version.cmake DESTINATION ${package})
+
+# The libraries are static: whoever links them needs what they need, so all of it is said in public,
+# and those come first that use the others.
+set(libraries ${modules})
+list(REVERSE libraries)
+list(TRANSFORM libraries PREPEND -l)
+list(JOIN libraries " " libraries)
+set(required "liburing libxxhash libcurl")
+if(TOWPATH_PROMETHEUS)
+  string(APPEND required " prometheus-cpp-pull")
+endif()
+towpath_pkg_config(${CMAKE_CURRENT_LIST_DIR}/towpath.pc.in)

@@ -48,6 +48,16 @@ function(towpath_test name)
                        PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
+# What pkg-config says of an installed library, from NAME.pc.in; the folder of it all may be moved.
+# Further arguments are those of install(FILES).
+function(towpath_pkg_config input)
+  include(GNUInstallDirs)
+  file(RELATIVE_PATH up_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+  get_filename_component(name ${input} NAME_WLE)
+  configure_file(${input} ${CMAKE_CURRENT_BINARY_DIR}/${name} @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${ARGN})
+endfunction()
+
 # A measurement of bench/, built as build/PRESET/bench/<name>; `./dev bench <name>` runs it.
 add_custom_target(bench_all)
 function(towpath_bench name)

@@ -3,17 +3,30 @@ function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-# The C interface of NIXL's crate: found with pkg-config alone, and loaded by its name.
-function(use_nixl_capi)
-  file(GLOB_RECURSE description ${WORK}/prefix/nixl_capi.pc)
+# `answer`: what pkg-config says of the installed package.
+function(ask_pkg_config answer package)
+  file(GLOB_RECURSE description ${WORK}/prefix/${package}.pc)
   get_filename_component(folder ${description} DIRECTORY)
   set(ENV{PKG_CONFIG_PATH} ${folder})
-  execute_process(COMMAND pkg-config --cflags --libs nixl_capi OUTPUT_VARIABLE flags
+  execute_process(COMMAND pkg-config ${ARGN} ${package} OUTPUT_VARIABLE said
                   OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-  separate_arguments(flags UNIX_COMMAND "${flags}")
+  separate_arguments(said UNIX_COMMAND "${said}")
+  set(${answer} ${said} PARENT_SCOPE)
+endfunction()
+
+# The library without CMake.
+function(use_towpath)
+  separate_arguments(how UNIX_COMMAND "${FLAGS}")
+  ask_pkg_config(flags towpath --cflags --libs)
+  run(${COMPILER} ${how} -std=c++20 ${OUTSIDE}/outside.cc -o ${WORK}/outside ${flags})
+  run(${WORK}/outside)
+endfunction()
+
+# The C interface of NIXL's crate: found with pkg-config alone, and loaded by its name.
+function(use_nixl_capi)
+  ask_pkg_config(flags nixl_capi --cflags --libs)
   run(${C_COMPILER} -std=c11 ${OUTSIDE}/outside_nixl.c -o ${WORK}/outside_nixl ${flags} -ldl)
-  execute_process(COMMAND pkg-config --variable=libdir nixl_capi OUTPUT_VARIABLE libraries
-                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  ask_pkg_config(libraries nixl_capi --variable=libdir)
   run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${libraries} ${WORK}/outside_nixl)
 endfunction()
 
@@ -23,5 +36,6 @@ run(${CMAKE_COMMAND} -S ${OUTSIDE} -B ${WORK}/build -G Ninja -D CMAKE_PREFIX_PAT
     -D CMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_CXX_FLAGS=${FLAGS}" -D WANTED=${VERSION})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/outside)
+use_towpath()
 use_nixl_capi()
 file(REMOVE_RECURSE ${WORK})
