@@ -6,7 +6,6 @@
 #include <towpath/rendezvous/etcd_rendezvous.h>
 #include <towpath/standard/nixl_names.h>
 #include <towpath/standard/plugins.h>
-#include <towpath/standard/telemetry_environment.h>
 #include <towpath/sys/text_file.h>
 
 #include "bindings/nixl/backend_params.h"
@@ -53,23 +52,25 @@ Result<std::unique_ptr<rendezvous::Rendezvous>> open_store(const standard::Setti
 
 }  // namespace
 
-NixlAgent::NixlAgent(const AgentOptions& options)
-    : settings_(standard::Settings::from(options.environment)),
+NixlAgent::NixlAgent(const AgentOptions& options, const standard::Settings& settings)
+    : settings_(settings),
       sink_(settings_.log_level.value_or(Level::warning)),
       log_(sink_, clock_, cat("nixl agent ", printable(options.name))) {}
 
 Result<std::unique_ptr<NixlAgent>> NixlAgent::open(AgentOptions options) {
-  std::unique_ptr<NixlAgent> nixl(new NixlAgent(options));
-  Status started = nixl->start(options);
+  const auto told = standard::configure(options.environment);
+  std::unique_ptr<NixlAgent> nixl(
+      new NixlAgent(options, told.ok() ? told->settings : standard::Settings()));
+  Status started = told.ok() ? nixl->start(options, *told) : told.status();
   if (started.ok()) return nixl;
   nixl->tell(started, "make the agent");
   return started;
 }
 
-Status NixlAgent::start(const AgentOptions& options) {
-  settings_.warn(log_);
+Status NixlAgent::start(const AgentOptions& options, const standard::Configuration& told) {
+  told.warn(log_);
   load_plugins();
-  TOWPATH_TRY(const auto telemetry, decide_telemetry(options));
+  const auto telemetry = told.telemetry.decide(options.capture_telemetry);
   captures_telemetry_ = telemetry.has_value();
   TOWPATH_TRY(node_, standard::Node::open(
                          {.name = options.name,
@@ -85,13 +86,6 @@ Status NixlAgent::start(const AgentOptions& options) {
   const auto where = exchange_->listening_at();
   log_.info("listens", {{"at", where ? net::to_string(*where) : "no address"}});
   return {};
-}
-
-Result<std::optional<standard::TelemetryOptions>> NixlAgent::decide_telemetry(
-    const AgentOptions& options) const {
-  TOWPATH_TRY(const auto asked, standard::telemetry_from(options.environment));
-  for (const std::string& warning : asked.warnings) log_.warning(warning);
-  return asked.decide(options.capture_telemetry);
 }
 
 // A plug-in that cannot be used is no reason to refuse the agent, but it is told.

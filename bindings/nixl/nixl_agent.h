@@ -13,7 +13,7 @@
 
 #include <towpath/run/mutex.h>
 #include <towpath/standard/card_exchange.h>
-#include <towpath/standard/settings.h>
+#include <towpath/standard/configuration.h>
 #include <towpath/standard/standard.h>
 #include <towpath/telemetry/log.h>
 
@@ -33,8 +33,7 @@ struct AgentOptions {
 
 class NixlAgent {
  public:
-  /// Errors, which are told to the log too: invalid_argument (the name, a variable of telemetry
-  /// that makes no sense), exhausted.
+  /// Errors, which are told to the log too: invalid_argument (the name), exhausted, configure()'s.
   static Result<std::unique_ptr<NixlAgent>> open(AgentOptions options);
 
   agent::Agent& agent() noexcept { return node_->agent(); }
@@ -67,14 +66,12 @@ class NixlAgent {
   nixl_capi_status_t murmur(const Status& status, std::string_view doing) const;
 
  private:
-  explicit NixlAgent(const AgentOptions& options);
+  NixlAgent(const AgentOptions& options, const standard::Settings& settings);
   nixl_capi_status_t say(telemetry::Level level, const Status& status,
                          std::string_view doing) const;
 
-  Status start(const AgentOptions& options);
+  Status start(const AgentOptions& options, const standard::Configuration& told);
   void load_plugins();
-  Result<std::optional<standard::TelemetryOptions>> decide_telemetry(
-      const AgentOptions& options) const;
   Status open_exchange(std::optional<net::Address> listen) TOWPATH_REQUIRES(mutex_);
 
   const standard::Settings settings_;

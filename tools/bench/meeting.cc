@@ -6,7 +6,7 @@
 #include <poll.h>
 
 #include <towpath/core/text.h>
-#include <towpath/standard/telemetry_environment.h>
+#include <towpath/standard/configuration.h>
 #include <towpath/sys/file.h>
 
 namespace towpath::tools::bench {
@@ -27,11 +27,11 @@ Result<std::optional<net::Token>> token_of(const Options& options) {
   return std::optional(std::move(token));
 }
 
-/// Whether and where this process tells what it does (standard/telemetry_environment.h).
+/// Whether and where this process tells what it does (standard/configuration.h).
 Result<std::optional<standard::TelemetryOptions>> telemetry_of_environment() {
-  TOWPATH_TRY(const auto told, standard::telemetry_from(standard::read_environment()));
+  TOWPATH_TRY(const auto told, standard::configure(standard::read_environment()));
   for (const std::string& warning : told.warnings) std::fprintf(stderr, "%s\n", warning.c_str());
-  return told.decide(false);
+  return told.telemetry.decide(false);
 }
 
 Result<std::unique_ptr<rendezvous::PeerRendezvous>> open_rendezvous(const Options& options,

@@ -10,8 +10,6 @@
 namespace towpath::standard {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"NIXL_", "TOWPATH_"};  // the last one wins
-
 std::string folded(std::string_view text) {
   std::string lower(text);
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -110,7 +108,7 @@ constexpr std::array<Known, 10> kWithoutEffect = {{
     {"LIBFABRIC_", "there is no libfabric backend"},
     {"MOONCAKE_", "there is no Mooncake backend"},
     {"TCPSTORE_", "there is no TCPStore client; use NIXL_ETCD_ENDPOINTS or an address"},
-    {"CONFIG_FILE", "there is no configuration file; set variables instead"},
+    {"CONFIG_FILE", ""},  // config_file.h
     {"TRACE_BACKENDS", "there are no trace plug-ins; see the flight recorder"},
     {"TELEMETRY_", ""},  // telemetry_environment.h
 }};
@@ -141,14 +139,9 @@ void read_all(std::string_view prefix, const Environment& environment, Settings&
 
 Settings Settings::from(const Environment& environment) {
   Settings settings;
-  for (const std::string_view prefix : kPrefixes) read_all(prefix, environment, settings);
+  for (const std::string_view prefix : kVariablePrefixes) read_all(prefix, environment, settings);
   std::ranges::sort(settings.remarks, {}, &Remark::variable);
   return settings;
-}
-
-void Settings::warn(const telemetry::Log& log) const {
-  for (const Remark& remark : remarks)
-    log.warning(cat("the variable ", printable(remark.variable), " ", remark.why));
 }
 
 }  // namespace towpath::standard

@@ -1,8 +1,8 @@
 // Settings: what the environment asks of Towpath, as a value.
 //
 // Nothing below standard/ reads the environment; whoever composes an agent reads it once
-// (environment.h) and passes on what it says. NIXL's users set NIXL_*; each of these also works as
-// TOWPATH_*, which wins.
+// (configuration.h) and passes on what it says. NIXL's users set NIXL_*; each of these also works
+// as TOWPATH_*, which wins.
 //
 //   PLUGIN_DIR             a directory of backends from outside (plugin.h); none is searched unset
 //   LOG_LEVEL              TRACE DEBUG INFO WARN ERROR FATAL
@@ -27,7 +27,6 @@
 #include <towpath/core/clock.h>
 #include <towpath/standard/environment.h>
 #include <towpath/telemetry/event_sink.h>
-#include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
 
@@ -45,17 +44,9 @@ struct Settings {
   std::string etcd_cert_file;  ///< empty: none is shown
   std::string etcd_key_file;
 
-  struct Remark {
-    std::string variable;
-    std::string why;  ///< "is not known", "has no effect: ...", "cannot be read: ..."
-    friend bool operator==(const Remark&, const Remark&) = default;
-  };
   std::vector<Remark> remarks;  ///< ordered by variable
 
   static Settings from(const Environment& environment);
-
-  /// Says the remarks, as warnings.
-  void warn(const telemetry::Log& log) const;
 };
 
 }  // namespace towpath::standard

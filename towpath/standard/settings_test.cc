@@ -58,14 +58,5 @@ TEST(SettingsTest, what_cannot_be_read_or_means_nothing_is_remarked_on) {
                   "NIXL_TRANSFER_TIMEOUT_MS cannot be read: '0'", "TOWPATH_SPEED is not known"));
 }
 
-TEST(SettingsTest, remarks_become_warnings) {
-  telemetry::CollectingSink sink;
-  ManualClock clock;
-  Settings::from({{"NIXL_SPEED", "high"}}).warn(telemetry::Log(sink, clock, "test"));
-  ASSERT_EQ(sink.events().size(), 1U);
-  EXPECT_EQ(sink.events()[0].level, telemetry::Level::warning);
-  EXPECT_THAT(sink.events()[0].message, HasSubstr("NIXL_SPEED is not known"));
-}
-
 }  // namespace
 }  // namespace towpath::standard

@@ -10,7 +10,7 @@
 namespace towpath::standard {
 namespace {
 
-constexpr std::array<std::string_view, 2> kFamilies{"NIXL_TELEMETRY_", "TOWPATH_TELEMETRY_"};
+constexpr std::string_view kFamily = "TELEMETRY_";  // after a prefix
 
 std::string lower(std::string_view text) {
   std::string folded(text);
@@ -76,7 +76,7 @@ class Reader {
       if (key == name) return (this->*take)(value);
     }
     const bool known = std::ranges::find(kUnused, key) != kUnused.end();
-    out_.warnings.push_back(cat(value.name, known ? " has no effect here" : " is not known here"));
+    out_.remarks.push_back({value.name, known ? "has no effect here" : "is not known here"});
     return {};
   }
 
@@ -148,7 +148,8 @@ Result<TelemetryFromEnvironment> telemetry_from(const Environment& environment,
   TelemetryFromEnvironment out{.options = defaults};
   out.options.required = false;
   Reader reader(out);
-  for (const std::string_view family : kFamilies) {  // ours come last, and win
+  for (const std::string_view prefix : kVariablePrefixes) {
+    const std::string family = cat(prefix, kFamily);
     for (const auto& [name, text] : environment) {
       if (!name.starts_with(family) || text.empty()) continue;
       TOWPATH_TRY(reader.take(name.substr(family.size()), {name, text}));

@@ -9,8 +9,8 @@
 //   NIXL_TELEMETRY_PROMETHEUS_LOCAL        no: all interfaces of the machine, without a password
 //   NIXL_TELEMETRY_HISTOGRAM_BUCKETS_US    ascending bounds, with commas
 //
-// TOWPATH_TELEMETRY_... means the same. Names of NIXL that have no use here are told as warnings,
-// as are unknown ones of both families: a typing error must not be silent. Thread: any.
+// TOWPATH_TELEMETRY_... means the same. Names of NIXL that have no use here are remarked on, as
+// are unknown ones of both families: a typing error must not be silent. Thread: any.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ namespace towpath::standard {
 struct TelemetryFromEnvironment {
   std::optional<bool> enabled;  ///< nothing: the environment does not say
   TelemetryOptions options;
-  std::vector<std::string> warnings;  ///< a sentence each
+  std::vector<Remark> remarks;
 
   /// What to open when the code asked for telemetry, or did not.
   std::optional<TelemetryOptions> decide(bool asked) const {

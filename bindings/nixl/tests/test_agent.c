@@ -187,6 +187,36 @@ static void plugins_are_loaded_from_a_named_directory(void) {
   OK(nixl_capi_destroy_agent(agent));
 }
 
+/* A configuration file of this text, which the next agents read. */
+static const char* configure(const char* text) {
+  static char path[] = "/tmp/capi_test.cfg.XXXXXX";
+  memcpy(path + strlen(path) - 6, "XXXXXX", 6);
+  FILE* file = fdopen(mkstemp(path), "w");
+  CHECK(file != NULL);
+  fputs(text, file);
+  fclose(file);
+  setenv("NIXL_CONFIG_FILE", path, 1);
+  return path;
+}
+
+static void what_no_variable_says_the_configuration_file_does(void) {
+  nixl_capi_agent_t agent = NULL;
+  nixl_capi_string_list_t plugins = NULL;
+  remove(configure("NIXL_PLUGIN_DIR = WARN\n"));
+  BACKEND(nixl_capi_create_agent("alone", &agent)); /* it is gone */
+  const char* path = configure("NIXL_PLUGIN_DIR = WARN\n");
+  BACKEND(nixl_capi_create_agent("alone", &agent)); /* WARN lacks its quotes */
+  remove(path);
+  path = configure("NIXL_PLUGIN_DIR = \"" EXAMPLE_PLUGINS "\"\n");
+  OK(nixl_capi_create_agent("alone", &agent));
+  remove(path);
+  unsetenv("NIXL_CONFIG_FILE");
+  OK(nixl_capi_get_available_plugins(agent, &plugins));
+  CHECK(lists(plugins, "example"));
+  OK(nixl_capi_destroy_string_list(plugins));
+  OK(nixl_capi_destroy_agent(agent));
+}
+
 const struct test_case agent_cases[] = {
     {"agent.agents_come_and_go", agents_come_and_go},
     {"agent.agents_need_a_name", agents_need_a_name},
@@ -197,5 +227,7 @@ const struct test_case agent_cases[] = {
     {"agent.parameters_of_nixls_plugins_are_no_mistakes",
      parameters_of_nixls_plugins_are_no_mistakes},
     {"agent.plugins_are_loaded_from_a_named_directory", plugins_are_loaded_from_a_named_directory},
+    {"agent.what_no_variable_says_the_configuration_file_does",
+     what_no_variable_says_the_configuration_file_does},
     {"agent.backends_tell_what_they_run_with", backends_tell_what_they_run_with},
     {NULL, NULL}};

@@ -8,7 +8,7 @@
 
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
-#include <towpath/standard/telemetry_environment.h>
+#include <towpath/standard/configuration.h>
 
 #include "bindings/python/src/descriptors.h"
 #include "bindings/python/src/exchange.h"
@@ -21,13 +21,18 @@ using agent::Agent;
 
 constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 
+/// The environment, and under it the configuration file. Raises what is wrong with either.
+standard::Environment environment() {
+  return unwrap(standard::configure(standard::read_environment())).environment;
+}
+
 /// What counts, when the code asked for it or did not: the environment says the last word.
 std::optional<standard::TelemetryOptions> telemetry_of(bool asked) {
-  const auto told = unwrap(standard::telemetry_from(standard::read_environment()));
+  const auto told = unwrap(standard::configure(standard::read_environment()));
   for (const std::string& warning : told.warnings) {
     if (PyErr_WarnEx(PyExc_RuntimeWarning, warning.c_str(), 1) != 0) throw py::error_already_set();
   }
-  return told.decide(asked);
+  return told.telemetry.decide(asked);
 }
 
 std::shared_ptr<Home> open(const PyAgent::Options& options) {
@@ -436,6 +441,8 @@ std::shared_ptr<Home> PyAgent::home() const {
 void bind_agent(py::module_& module) {
   module.def("backend_types", &backend_types, "Every backend of this build, as dicts.");
   module.def("backend_named", &backend_named, py::arg("name"));
+  module.def("environment", &environment,
+             "The environment, and what NIXL's configuration file adds.");
   AgentClass type(module, "Agent", "One end of transfers.");
   bind_life(type);
   bind_memory_of(type);

@@ -110,6 +110,17 @@ def test_nixls_variables_name_a_store(endpoints, space, url):
     assert _metadata.store_url(environment) == url
 
 
+def test_a_file_says_what_no_variable_does(monkeypatch, tmp_path):
+    file = tmp_path / "nixl.cfg"
+    monkeypatch.setenv("NIXL_CONFIG_FILE", str(file))
+    monkeypatch.setenv("NIXL_ETCD_NAMESPACE", "/mine/")
+    file.write_text('NIXL_ETCD_ENDPOINTS = "http://a:1"\nNIXL_ETCD_NAMESPACE = "/theirs/"\n')
+    assert _metadata.store_url(towpath._towpath.environment()) == "etcd://a:1/mine"
+    file.write_text("\nNIXL_ETCD_ENDPOINTS = http\n")
+    with pytest.raises(bind.nixlInvalidParamError, match="nixl.cfg:2 cannot be read"):
+        bind.nixlAgent("confused")
+
+
 def test_addresses_of_both_families():
     assert _metadata.address("10.0.0.7", 8888) == "tcp://10.0.0.7:8888"
     assert _metadata.address("::1", 8888) == "tcp://[::1]:8888"

@@ -6,11 +6,12 @@ a peer (check_remote_metadata), and failures are warnings there.
     NIXL_ETCD_ENDPOINTS, NIXL_ETCD_NAMESPACE   the store for calls without an address
     TOWPATH_LISTEN_HOST                        where the listen thread listens; loopback if unset
     TOWPATH_TOKEN_FILE                         a shared secret; needed to listen wider than that
+
+NIXL's configuration file may say them too.
 """
-import os
 import threading
 
-from towpath import errors
+from towpath import _towpath, errors
 from towpath.nixl.logging import get_logger
 
 logger = get_logger(__name__)
@@ -48,16 +49,17 @@ class Metadata:
         self._lock = threading.Lock()
         self._open = False
         self._has_store = False
+        self._environment = _towpath.environment()
         if config.useListenThread:
-            host = os.environ.get("TOWPATH_LISTEN_HOST", "") or "127.0.0.1"
+            host = self._environment.get("TOWPATH_LISTEN_HOST", "") or "127.0.0.1"
             self._begin(address(host, config.listenPort))
 
     def _begin(self, listen=None):
         with self._lock:
             if self._open:
                 return
-            store, token = store_url(os.environ), None
-            if path := os.environ.get("TOWPATH_TOKEN_FILE"):
+            store, token = store_url(self._environment), None
+            if path := self._environment.get("TOWPATH_TOKEN_FILE"):
                 with open(path, "rb") as file:
                     token = file.read().strip()
             self._agent.exchange_cards(listen=listen, store=store, token=token)

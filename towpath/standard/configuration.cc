@@ -1,0 +1,53 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/configuration.h>
+
+namespace towpath::standard {
+namespace {
+
+// Whether the environment says what `name` is for, under any prefix.
+bool is_said(const Environment& environment, std::string_view name) {
+  for (const std::string_view prefix : kVariablePrefixes) {
+    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  }
+  return std::ranges::any_of(kVariablePrefixes, [&](std::string_view prefix) {
+    return environment.contains(cat(prefix, name));
+  });
+}
+
+Environment below(const Environment& environment, const Environment& file) {
+  Environment both = environment;
+  for (const auto& [name, value] : file) {
+    if (!is_said(environment, name)) both.emplace(name, value);
+  }
+  return both;
+}
+
+}  // namespace
+
+Result<Configuration> configure(Environment environment, const std::string& system_file) {
+  TOWPATH_TRY(const ConfigFile file, read_config_file(environment, system_file));
+  Configuration told{.environment = below(environment, file.values)};
+  told.settings = Settings::from(told.environment);
+  TOWPATH_TRY(told.telemetry, telemetry_from(told.environment));
+  const auto warn_of = [&](const std::vector<Remark>& remarks) {
+    for (const Remark& remark : remarks) {
+      const bool is_variable = environment.contains(remark.variable);
+      told.warnings.push_back(
+          cat(is_variable ? "the variable" : file.place_of(remark.variable) + ":", " ",
+              printable(remark.variable), " ", remark.why));
+    }
+  };
+  warn_of(file.remarks);
+  warn_of(told.settings.remarks);
+  warn_of(told.telemetry.remarks);
+  return told;
+}
+
+void Configuration::warn(const telemetry::Log& log) const {
+  for (const std::string& warning : warnings) log.warning(warning);
+}
+
+}  // namespace towpath::standard

@@ -1,0 +1,36 @@
+// Configuration: all that a process is told from outside, read and decided in one place: its
+// environment, under it a file (config_file.h), and what both mean. A variable wins over the file,
+// whichever of the two prefixes each has.
+//
+//   TOWPATH_TRY(const Configuration told, configure(read_environment()));
+//   told.warn(log);
+//   Node::open({..., .telemetry = told.telemetry.decide(false)});
+//
+// Thread: immutable.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <towpath/standard/config_file.h>
+#include <towpath/standard/environment.h>
+#include <towpath/standard/settings.h>
+#include <towpath/standard/telemetry_environment.h>
+#include <towpath/telemetry/log.h>
+
+namespace towpath::standard {
+
+struct Configuration {
+  Environment environment;  ///< and what the file adds to it
+  Settings settings;
+  TelemetryFromEnvironment telemetry;
+  std::vector<std::string> warnings;  ///< a sentence each: what means nothing or cannot be read
+
+  void warn(const telemetry::Log& log) const;
+};
+
+/// Errors: those of read_config_file() and telemetry_from().
+Result<Configuration> configure(Environment environment,
+                                const std::string& system_file = kSystemConfigFile);
+
+}  // namespace towpath::standard

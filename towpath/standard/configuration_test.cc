@@ -1,0 +1,79 @@
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/standard/configuration.h>
+#include <towpath/sys/temporary_directory.h>
+
+namespace towpath::standard {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ConfigurationTest : public testing::Test {
+ protected:
+  Result<Configuration> configured(const std::string& file, const Environment& environment = {}) {
+    std::ofstream(path_) << file;
+    return configure(environment, path_);
+  }
+  sys::TemporaryDirectory directory_ = sys::TemporaryDirectory::create().value();
+  const std::string path_ = directory_.path() + "/nixl.cfg";
+};
+
+TEST_F(ConfigurationTest, file_says_what_the_environment_does_not) {
+  const auto told = configured(
+                        "NIXL_ETCD_ENDPOINTS = \"http://a:1\"\n"
+                        "NIXL_TELEMETRY_ENABLE = true\n"
+                        "NIXL_TELEMETRY_BUFFER_SIZE = 128\n")
+                        .value();
+  EXPECT_THAT(told.settings.etcd_endpoints, ElementsAre("http://a:1"));
+  EXPECT_TRUE(told.telemetry.decide(false));
+  EXPECT_EQ(told.telemetry.options.flight_records, 128U);
+  EXPECT_EQ(told.environment.at("NIXL_ETCD_ENDPOINTS"), "http://a:1");
+  EXPECT_TRUE(told.warnings.empty());
+}
+
+TEST_F(ConfigurationTest, variable_wins_over_the_file_whatever_its_prefix) {
+  const auto told = configured(
+                        "TOWPATH_ETCD_NAMESPACE = \"/file\"\n"
+                        "TOWPATH_TELEMETRY_ENABLE = true\n"
+                        "NIXL_LOG_LEVEL = \"TRACE\"\n",
+                        {{"NIXL_ETCD_NAMESPACE", "/variable"},
+                         {"NIXL_TELEMETRY_ENABLE", "0"},
+                         {"TOWPATH_LOG_LEVEL", "ERROR"}})
+                        .value();
+  EXPECT_EQ(told.settings.etcd_namespace, "/variable");
+  EXPECT_FALSE(told.telemetry.decide(true));
+  EXPECT_EQ(told.settings.log_level, telemetry::Level::error);
+}
+
+TEST_F(ConfigurationTest, warnings_say_where_it_stands) {
+  const auto told = configured(
+                        "NIXL_SPEED = 1\n"
+                        "NIXL_TELEMETRY_ENABEL = true\n"
+                        "speed = 2\n",
+                        {{"NIXL_SPED", "high"}, {"TOWPATH_LOG_LEVEL", "LOUD"}})
+                        .value();
+  EXPECT_THAT(told.warnings, ElementsAre(HasSubstr(path_ + ":3: speed is no setting"),
+                                         "the variable NIXL_SPED is not known",
+                                         path_ + ":1: NIXL_SPEED is not known",
+                                         "the variable TOWPATH_LOG_LEVEL cannot be read: 'LOUD'",
+                                         path_ + ":2: NIXL_TELEMETRY_ENABEL is not known here"));
+  telemetry::CollectingSink sink;
+  const ManualClock clock;
+  told.warn(telemetry::Log(sink, clock, "test"));
+  ASSERT_EQ(sink.events().size(), told.warnings.size());
+  EXPECT_EQ(sink.events()[0].level, telemetry::Level::warning);
+}
+
+TEST_F(ConfigurationTest, what_is_wrong_in_the_file_is_an_error) {
+  EXPECT_THAT(configured("\nNIXL_LOG_LEVEL = WARN\n").status().to_string(),
+              HasSubstr(path_ + ":2 cannot be read"));
+  EXPECT_THAT(configured("NIXL_TELEMETRY_ENABLE = \"perhaps\"\n").status().to_string(),
+              HasSubstr("NIXL_TELEMETRY_ENABLE='perhaps' makes no sense"));
+}
+
+}  // namespace
+}  // namespace towpath::standard
