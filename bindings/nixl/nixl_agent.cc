@@ -106,6 +106,8 @@ Status NixlAgent::open_exchange(std::optional<net::Address> listen) {
   standard::CardExchangeOptions options{.agent = &agent(), .clock = &clock_};
   options.listen = std::move(listen);
   options.log = log_.named("metadata exchange");
+  if (standard::Telemetry* const telemetry = node_->telemetry())
+    options.metrics = &telemetry->metrics();
   if (settings_.token_file) {
     TOWPATH_TRY(const std::string secret, read_secret(*settings_.token_file));
     TOWPATH_TRY(options.token, net::Token::make(secret));

@@ -21,7 +21,7 @@ std::string to_text(const std::optional<net::Address>& place) {
   return place ? net::to_string(*place) : "the store";
 }
 
-std::string_view name_of(ExchangeOutcome::What what) {
+std::string_view doing(ExchangeOutcome::What what) {
   switch (what) {
     case ExchangeOutcome::What::sent: return "send a card";
     case ExchangeOutcome::What::fetched: return "fetch a card";
@@ -34,6 +34,17 @@ std::string_view name_of(ExchangeOutcome::What what) {
 
 }  // namespace
 
+std::string_view name_of(ExchangeOutcome::What what) {
+  switch (what) {
+    case ExchangeOutcome::What::sent: return "sent";
+    case ExchangeOutcome::What::fetched: return "fetched";
+    case ExchangeOutcome::What::invalidated: return "invalidated";
+    case ExchangeOutcome::What::brought: return "brought";
+    case ExchangeOutcome::What::withdrawn: return "withdrawn";
+  }
+  return "unknown";
+}
+
 Result<std::unique_ptr<CardExchange>> CardExchange::open(CardExchangeOptions options) {
   if (options.agent == nullptr || options.clock == nullptr)
     return error(Code::invalid_argument, "an exchange without agent or clock");
@@ -43,6 +54,7 @@ Result<std::unique_ptr<CardExchange>> CardExchange::open(CardExchangeOptions opt
       new CardExchange(std::move(options), std::move(poller), std::move(timer)));
   const run::MutexLock lock(made->mutex_);
   TOWPATH_TRY(made->open_doors());
+  made->gauge_store();
   return made;
 }
 
@@ -72,6 +84,11 @@ Status CardExchange::open_doors() {
 std::optional<net::Address> CardExchange::listening_at() const {
   const run::MutexLock lock(mutex_);
   return doors_->door();
+}
+
+rendezvous::Standing CardExchange::standing() const {
+  const run::MutexLock lock(mutex_);
+  return options_.store ? options_.store->standing() : rendezvous::Standing();
 }
 
 Status CardExchange::send(const CardPart& part, const Address& to) {
@@ -191,12 +208,27 @@ void CardExchange::heard(const Change& change, bool from_store) {
 
 void CardExchange::note(ExchangeOutcome outcome) {
   if (!outcome.status.ok())
-    options_.log.warning(cat("cannot ", name_of(outcome.what)),
+    options_.log.warning(cat("cannot ", doing(outcome.what)),
                          {{"name", rendezvous::to_string(outcome.name)},
                           {"place", outcome.place},
                           {"why", outcome.status.to_string()}});
+  if (options_.metrics != nullptr) {
+    telemetry::Labels with = labels();
+    with.push_back({"what", std::string(name_of(outcome.what))});
+    with.push_back({"status", std::string(name_of(outcome.status.code()))});
+    options_.metrics->counter("towpath_cards_total", std::move(with)).add();
+    gauge_store();
+  }
   if (outcomes_.size() == kMaxOutcomes) outcomes_.pop_front();
   outcomes_.push_back(std::move(outcome));
+}
+
+void CardExchange::gauge_store() {
+  if (options_.metrics == nullptr || !options_.store) return;
+  const rendezvous::Standing now = options_.store->standing();
+  options_.metrics->gauge("towpath_card_store_up", labels()).set(now.trouble.ok() ? 1 : 0);
+  options_.metrics->gauge("towpath_card_store_pending", labels())
+      .set(static_cast<std::int64_t>(now.pending));
 }
 
 std::vector<ExchangeOutcome> CardExchange::take_outcomes() {
@@ -213,6 +245,7 @@ std::size_t CardExchange::progress() {
   std::size_t called = doors_->progress();
   if (options_.store) called += options_.store->progress();
   drive_fetches();
+  gauge_store();
   return called;
 }
 

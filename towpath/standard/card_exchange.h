@@ -7,8 +7,14 @@
 // log. (NIXL's users know this as sendLocalMD, fetchRemoteMD and invalidateLocalMD.)
 // A card that comes in is loaded; a withdrawn one makes the agent forget its sender. Who was
 // fetched from the store is followed there: newer cards are loaded, and when its card goes away it
-// is forgotten. While the store cannot be reached nothing is forgotten. Thread: any. Callers drive
-// it with progress(), or give it a thread with start_thread().
+// is forgotten. While the store cannot be reached nothing is forgotten, and standing() says so.
+// Thread: any. Callers drive it with progress(), or give it a thread with start_thread().
+//
+// Counted, where it is given metrics, with the label agent:
+//
+//   towpath_cards_total{what,status}    outcomes; the status is ok or an error's code
+//   towpath_card_store_up               1, or 0 while the store is in trouble
+//   towpath_card_store_pending          cards and withdrawals that it does not have yet
 #pragma once
 
 #include <deque>
@@ -21,12 +27,14 @@
 #include <vector>
 
 #include <towpath/agent/agent.h>
+#include <towpath/core/text.h>
 #include <towpath/net/address.h>
 #include <towpath/net/token.h>
 #include <towpath/rendezvous/peer_rendezvous.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/worker.h>
 #include <towpath/telemetry/log.h>
+#include <towpath/telemetry/metrics.h>
 
 namespace towpath::standard {
 
@@ -39,6 +47,7 @@ struct CardExchangeOptions {
   /// How long an exchange is tried: also how long a fetch waits for a card to be published.
   Duration timeout = std::chrono::seconds(5);
   telemetry::Log log;
+  telemetry::Metrics* metrics = nullptr;  ///< null: nothing is counted; must outlive the exchange
 };
 
 /// Which part of the agent's card.
@@ -56,6 +65,9 @@ struct ExchangeOutcome {
   Status status;
 };
 
+/// "sent", "fetched", ...
+std::string_view name_of(ExchangeOutcome::What what);
+
 class CardExchange {
  public:
   /// Errors: invalid_argument, PeerRendezvous::open's (the listener).
@@ -64,6 +76,9 @@ class CardExchange {
 
   /// Where others can reach us; nothing: we do not listen.
   std::optional<net::Address> listening_at() const;
+  /// How what we gave to the store stands there, and what keeps it from us; all is well without
+  /// one.
+  rendezvous::Standing standing() const;
 
   using Address = std::optional<net::Address>;  ///< nothing: the store
   /// Errors now: not_found (a region is not registered), invalid_argument (no store; a part without
@@ -102,6 +117,8 @@ class CardExchange {
   void heard(const rendezvous::Change& change, bool from_store) TOWPATH_REQUIRES(mutex_);
   void watch_store() TOWPATH_REQUIRES(mutex_);
   void note(ExchangeOutcome outcome) TOWPATH_REQUIRES(mutex_);
+  void gauge_store() TOWPATH_REQUIRES(mutex_);
+  telemetry::Labels labels() const { return {{"agent", printable(options_.agent->name(), 128)}}; }
   Result<rendezvous::FetchId> bring(const Address& to, const rendezvous::Change& change, What what)
       TOWPATH_REQUIRES(mutex_);
 

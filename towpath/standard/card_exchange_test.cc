@@ -1,3 +1,4 @@
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,6 +63,22 @@ class CardExchangeTest : public testing::Test {
     return outcomes.empty() ? ExchangeOutcome() : outcomes[0];
   }
 
+  // The metrics of `here`: the name, then the values of what and status.
+  std::map<std::string, std::int64_t> told() const {
+    std::map<std::string, std::int64_t> all;
+    for (const telemetry::Metric& metric : metrics.snapshot()) {
+      std::string key = metric.name;
+      for (const auto* name : {"what", "status"})
+        for (const auto& label : metric.labels)
+          if (label.name == name) key += " " + label.value;
+      const auto* const count = std::get_if<std::uint64_t>(&metric.value);
+      all[key] = count != nullptr ? static_cast<std::int64_t>(*count)
+                                  : std::get<std::int64_t>(metric.value);
+    }
+    return all;
+  }
+
+  telemetry::Metrics metrics;
   sys::SystemClock clock;
   std::optional<net::Token> token;
   std::shared_ptr<rendezvous::Directory> directory = std::make_shared<rendezvous::Directory>();
@@ -118,6 +135,44 @@ TEST_F(CardExchangeTest, store_is_followed_until_the_peer_withdraws) {
   ASSERT_TRUE(there.cards->invalidate().ok());
   EXPECT_EQ(next(here, there).what, What::withdrawn);
   EXPECT_EQ(here.node->agent().check_peer("there").code(), Code::not_found);
+}
+
+TEST_F(CardExchangeTest, outcomes_and_the_store_are_counted) {
+  CardExchangeOptions counted = with_store();
+  counted.metrics = &metrics;
+  counted.timeout = std::chrono::milliseconds(20);
+  Side here = make("here", std::move(counted));
+  Side there = make("there", with_store());
+  EXPECT_EQ(told(), (std::map<std::string, std::int64_t>{{"towpath_card_store_pending", 0},
+                                                         {"towpath_card_store_up", 1}}));
+  ASSERT_TRUE(there.cards->send().ok());
+  ASSERT_TRUE(here.cards->fetch("there").ok());
+  EXPECT_TRUE(next(here, there).status.ok());
+  ASSERT_TRUE(here.cards->fetch({"there", "no such part"}).ok());
+  EXPECT_EQ(next(here, there).status.code(), Code::not_found);
+  EXPECT_EQ(told()["towpath_cards_total fetched ok"], 1);
+  EXPECT_EQ(told()["towpath_cards_total fetched not_found"], 1);
+  EXPECT_TRUE(here.cards->standing().trouble.ok());
+}
+
+TEST_F(CardExchangeTest, store_in_trouble_is_told) {
+  rendezvous::EtcdOptions nobody;
+  nobody.client.endpoints = {"http://127.0.0.1:1"};
+  CardExchangeOptions counted;
+  counted.store = rendezvous::EtcdRendezvous::open(std::move(nobody), clock).value();
+  counted.metrics = &metrics;
+  Side here = make("here", std::move(counted));
+  ASSERT_TRUE(here.cards->send().ok()) << "accepted; it is brought when the store is there";
+  EXPECT_EQ(here.cards->standing().pending, 1U);
+  EXPECT_EQ(told()["towpath_card_store_pending"], 1);
+  ASSERT_TRUE(eventually([&] {
+    here.cards->progress();
+    return !here.cards->standing().trouble.ok();
+  }));
+  EXPECT_EQ(here.cards->standing().trouble.code(), Code::unavailable);
+  EXPECT_EQ(told()["towpath_card_store_up"], 0);
+  Side alone = make("alone");
+  EXPECT_TRUE(alone.cards->standing().trouble.ok()) << "no store, no trouble";
 }
 
 TEST_F(CardExchangeTest, parts_stand_under_labels) {

@@ -15,17 +15,6 @@ namespace {
 using standard::CardExchange;
 using standard::ExchangeOutcome;
 
-std::string_view word_for(ExchangeOutcome::What what) {
-  switch (what) {
-    case ExchangeOutcome::What::sent: return "sent";
-    case ExchangeOutcome::What::fetched: return "fetched";
-    case ExchangeOutcome::What::invalidated: return "invalidated";
-    case ExchangeOutcome::What::brought: return "brought";
-    case ExchangeOutcome::What::withdrawn: return "withdrawn";
-  }
-  return "unknown";
-}
-
 CardExchange::Address to_address(const std::optional<std::string>& text) {
   if (!text) return std::nullopt;
   return unwrap(net::parse_address(*text));
@@ -42,6 +31,8 @@ Result<std::shared_ptr<CardExchange>> open(standard::Node& node, const Wanted& w
                                            standard::CardExchangeOptions options) {
   options.agent = &node.agent();
   options.clock = &node.clock();
+  if (standard::Telemetry* const telemetry = node.telemetry())
+    options.metrics = &telemetry->metrics();
   if (wanted.store) {
     TOWPATH_TRY(options.store, standard::open_rendezvous(*wanted.store, node.clock()));
   }
@@ -100,10 +91,16 @@ py::list outcomes(const PyAgent& self) {
   for (const ExchangeOutcome& outcome :
        with_exchange(self, [](CardExchange& exchange) { return exchange.take_outcomes(); }))
     out.append(py::dict(
-        py::arg("what") = std::string(word_for(outcome.what)),
+        py::arg("what") = std::string(standard::name_of(outcome.what)),
         py::arg("agent") = Name{outcome.name.agent}, py::arg("label") = Name{outcome.name.label},
         py::arg("place") = outcome.place, py::arg("error") = exception_of(outcome.status)));
   return out;
+}
+
+py::dict standing(const PyAgent& self) {
+  const auto now =
+      with_exchange(self, [](const CardExchange& exchange) { return exchange.standing(); });
+  return py::dict(py::arg("pending") = now.pending, py::arg("error") = exception_of(now.trouble));
 }
 
 std::optional<std::string> listening_at(const PyAgent& self) {
@@ -126,6 +123,8 @@ void bind_exchange(py::class_<PyAgent>& type) {
           py::kw_only(), py::arg("listen") = py::none(), py::arg("store") = py::none(),
           py::arg("token") = py::none(), py::arg("timeout") = py::none())
       .def_property_readonly("listening_at", &listening_at)
+      .def_property_readonly("store_standing", &standing,
+                             "Cards that the store does not have yet, and what keeps it from us.")
       .def("send_card", &send, "Brings the card to an address; None: to the store.",
            py::arg("to") = py::none(), py::kw_only(), py::arg("only") = py::none(),
            py::arg("connection_info") = true, py::arg("label") = Name())

@@ -56,6 +56,16 @@ def test_what_came_of_it_is_told(pair):
     assert isinstance(told[0]["error"], towpath.Error)
 
 
+def test_a_store_in_trouble_is_told(pair):
+    left, right = pair
+    right.exchange_cards()
+    assert right.store_standing == {"pending": 0, "error": None}
+    left.exchange_cards(store="etcd://127.0.0.1:1/nobody/there")
+    left.send_card()
+    assert left.store_standing["pending"] == 1
+    assert eventually(lambda: isinstance(left.store_standing["error"], towpath.Unavailable))
+
+
 def test_misuse_is_an_error(pair):
     left, right = pair
     with pytest.raises(towpath.NotReady):
