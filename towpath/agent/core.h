@@ -3,8 +3,8 @@
 // Locks, in the order in which they may be taken:
 //   control_      backends, registrations, peers: everything but the movement of bytes
 //   slot.mutex    one backend and its active transfers
-//   slot.deferred_mutex_, inbox_mutex_, pool_mutex_, timer_mutex_, wait_mutex_   leaves, held for
-//   moments
+//   slot.deferred_mutex_, inbox_mutex_, pool_mutex_, timer_mutex_, those of waiting_   leaves, held
+//   for moments
 // Thread: any.
 #pragma once
 
@@ -18,6 +18,7 @@
 #include <towpath/agent/card.h>
 #include <towpath/agent/peer.h>
 #include <towpath/agent/slot.h>
+#include <towpath/agent/waiting_room.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/timer_fd.h>
@@ -119,7 +120,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   auto with_slot(Slot& slot, Work work) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
     struct WakeAfter {
       AgentCore& core;
-      ~WakeAfter() { core.wake_waiters(); }
+      ~WakeAfter() { core.waiting_->tell(); }
     } after{*this};
     run::MutexLock lock(slot.mutex);
     return work();
@@ -162,19 +163,6 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   void bury_retired() TOWPATH_REQUIRES(control_);
   bool progress_slots();
   void rearm_if_fired();
-  void wake_waiters();
-  struct Wait {
-    Duration timeout{0};
-    /// control_ may be held by this thread: nobody is buried. Ends besides when it has slept for as
-    /// long as `timeout`, should the clock stand still.
-    bool is_control_plane = false;
-  };
-  void wait_until_ready(const Wait& wait, const std::function<bool()>& ready);
-  bool take_lead();
-  void give_up_lead();
-  // Both return how long they slept at least, 0 when they were woken.
-  Duration follow(Instant until, const std::function<bool()>& ready);
-  Duration sleep_leading(Instant until, const std::function<bool()>& ready);
 
   const AgentOptions options_;
   const AgentIdentity self_;
@@ -211,19 +199,13 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   run::Mutex pool_mutex_;
   std::vector<std::shared_ptr<TransferCore>> pool_ TOWPATH_GUARDED_BY(pool_mutex_);
 
-  // Waiting: one waiter leads (drives progress and sleeps in the poller), the others follow.
   std::unique_ptr<run::Poller> poller_;
-  std::unique_ptr<run::Waker> waker_;
+  std::unique_ptr<run::Waker> waker_;  // in the poller: progress is wanted, whoever makes it
+  std::unique_ptr<WaitingRoom> waiting_;
   run::Mutex timer_mutex_;
   std::unique_ptr<run::TimerFd> timer_ TOWPATH_GUARDED_BY(timer_mutex_);
   std::atomic<std::int64_t> armed_at_{INT64_MAX};
   const bool is_kernel_time_;  // else the timer, which runs on the kernel's time, is of no use
-  run::Mutex wait_mutex_;
-  run::CondVar wait_changed_;
-  bool led_ TOWPATH_GUARDED_BY(wait_mutex_) = false;
-  std::atomic<int> followers_{0};
-  std::atomic<bool> leader_sleeps_{false};
-  std::atomic<bool> ended_since_wake_{false};
 };
 
 /// What stands behind a memory::Registration.

@@ -123,8 +123,10 @@ bool AgentCore::make_quiet(Slot& slot, const std::function<bool(const TransferCo
       return transfer->state.load(std::memory_order_seq_cst) == TransferState::ended;
     });
   };
-  wait_until_ready({.timeout = can.quiet_bound + options_.quiet_patience, .is_control_plane = true},
-                   have_ended);
+  // control_ may be held by this thread: progress without burying anybody. And should the clock
+  // stand still, patience is what was slept.
+  waiting_->wait({.timeout = can.quiet_bound + options_.quiet_patience, .counts_sleep = true},
+                 have_ended, [this] { return progress_slots(); });
   return have_ended();
 }
 

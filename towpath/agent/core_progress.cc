@@ -1,16 +1,8 @@
 // AgentCore: notifications, progress, waiting.
-#include <algorithm>
-
 #include <towpath/agent/core.h>
 #include <towpath/core/text.h>
 
 namespace towpath::agent {
-namespace {
-
-// However long the deadline: look at the clock again, which a test may have advanced meanwhile.
-constexpr Duration kLongestSleep = std::chrono::milliseconds(50);
-
-}  // namespace
 
 // ---- notifications ----
 
@@ -64,7 +56,9 @@ std::vector<Notification> AgentCore::take_notifications() {
 }
 
 std::vector<Notification> AgentCore::wait_notifications(Duration timeout) {
-  wait_until_ready({timeout}, [&] { return inbox_waiting_.load(std::memory_order_seq_cst); });
+  waiting_->wait(
+      {timeout}, [&] { return inbox_waiting_.load(std::memory_order_seq_cst); },
+      [this] { return progress(); });
   return take_notifications();
 }
 
@@ -104,7 +98,7 @@ bool AgentCore::progress_slots() {
   }
   send_deferred();
   rearm_if_fired();
-  wake_waiters();
+  waiting_->tell();
   return more;
 }
 
@@ -134,94 +128,22 @@ void AgentCore::rearm_if_fired() {
 
 // ---- waiting ----
 
-void AgentCore::note_ended() { ended_since_wake_.store(true, std::memory_order_seq_cst); }
-
-// Called without locks after every call into a slot. Sequentially consistent throughout: a waiter
-// counts itself (or says that it sleeps) and then looks at what it waits for; we changed that first
-// and look at the count now, so one of the two sees the other.
-void AgentCore::wake_waiters() {
-  if (!ended_since_wake_.load(std::memory_order_relaxed)) return;
-  if (!ended_since_wake_.exchange(false, std::memory_order_seq_cst)) return;
-  if (followers_.load(std::memory_order_seq_cst) > 0) {
-    run::MutexLock lock(wait_mutex_);
-    wait_changed_.wake_all();
-  }
-  if (leader_sleeps_.load(std::memory_order_seq_cst)) waker_->wake();
-}
-
-bool AgentCore::take_lead() {
-  run::MutexLock lock(wait_mutex_);
-  return !std::exchange(led_, true);
-}
-
-void AgentCore::give_up_lead() {
-  run::MutexLock lock(wait_mutex_);
-  led_ = false;
-  wait_changed_.wake_all();
-}
-
-Duration AgentCore::follow(Instant until, const std::function<bool()>& ready) {
-  const Duration time = std::min(run::Deadline(until).remaining(clock_), kLongestSleep);
-  bool woken = true;
-  run::MutexLock lock(wait_mutex_);
-  followers_.fetch_add(1, std::memory_order_seq_cst);
-  if (led_ && !ready()) woken = wait_changed_.wait_for(wait_mutex_, time);
-  followers_.fetch_sub(1, std::memory_order_seq_cst);
-  return woken ? Duration(0) : time;
-}
-
-Duration AgentCore::sleep_leading(Instant until, const std::function<bool()>& ready) {
-  const Duration time = std::min(run::Deadline(until).remaining(clock_), kLongestSleep);
-  bool woken = true;
-  leader_sleeps_.store(true, std::memory_order_seq_cst);
-  if (!ready() && time > Duration(0)) woken = !poller_->wait(time).empty();
-  leader_sleeps_.store(false, std::memory_order_seq_cst);
-  return woken ? Duration(0) : time;
-}
-
-void AgentCore::wait_until_ready(const Wait& wait, const std::function<bool()>& ready) {
-  if (ready()) return;
-  const Instant until = clock_.now() + wait.timeout;
-  Duration slept{0};
-  const auto has_time = [&] {
-    if (wait.is_control_plane && slept >= wait.timeout) return false;
-    // Reading a clock right after many stores waits for them: not where it decides nothing.
-    return until == Instant::never() || clock_.now() < until;
-  };
-  while (!ready() && has_time()) {
-    if (!take_lead()) {
-      slept += follow(until, ready);
-      continue;
-    }
-    while (!ready() && has_time()) {
-      const bool more = wait.is_control_plane ? progress_slots() : progress();
-      if (!more && !ready()) slept += sleep_leading(until, ready);
-    }
-    give_up_lead();
-  }
-}
+void AgentCore::note_ended() { waiting_->note_change(); }
 
 Outcome AgentCore::wait(TransferCore& transfer, Duration timeout) {
   const auto has_ended = [&] {
     return transfer.state.load(std::memory_order_seq_cst) == TransferState::ended;
   };
   // A handle may outlive the agent: then nothing moves any more, and its clock may be gone.
-  if (!closed_.load()) wait_until_ready({timeout}, has_ended);
+  if (!closed_.load()) waiting_->wait({timeout}, has_ended, [this] { return progress(); });
   return has_ended() ? transfer.outcome.load(std::memory_order_acquire) : Outcome::none;
 }
 
-void AgentCore::wait_for_work(Duration timeout) {
-  const Instant until = clock_.now() + timeout;
-  const auto never = [] { return false; };
-  if (!take_lead()) return (void)follow(until, never);
-  (void)sleep_leading(until, never);
-  give_up_lead();
-}
+void AgentCore::wait_for_work(Duration timeout) { waiting_->sleep_until_work(timeout); }
 
 void AgentCore::wake() {
   waker_->wake();
-  run::MutexLock lock(wait_mutex_);
-  wait_changed_.wake_all();
+  waiting_->wake();
 }
 
 }  // namespace towpath::agent

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <climits>
 
+#include <poll.h>
 #include <sys/epoll.h>
 
 #include <towpath/core/check.h>
@@ -72,6 +73,14 @@ std::span<const PollEvent> Poller::wait(Duration timeout) noexcept {
   const auto told = static_cast<std::size_t>(std::max(count, 0));
   std::transform(ready.begin(), ready.begin() + told, events_.begin(), from_epoll);
   return std::span(events_).first(told);
+}
+
+bool Poller::wait_beside(const Waker& waker, Duration timeout) const noexcept {
+  std::array<pollfd, 2> fds = {pollfd{.fd = fd_.get(), .events = POLLIN, .revents = 0},
+                               pollfd{.fd = waker.fd(), .events = POLLIN, .revents = 0}};
+  const int count = ::poll(fds.data(), fds.size(), to_milliseconds(timeout));
+  TOWPATH_CHECK(count >= 0 || errno == EINTR, "poll refuses its own descriptors");
+  return count > 0;
 }
 
 }  // namespace towpath::run

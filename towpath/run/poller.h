@@ -3,7 +3,7 @@
 // Level-triggered: what is not dealt with is told again. A poller's own fd() is readable while it
 // has events, so pollers nest: an agent's wait_fd() is one of these.
 // Invariants: it owns no descriptor but its own; remove one before closing it.
-// Thread: add, modify, remove any; wait() one at a time.
+// Thread: add, modify, remove any; wait() one at a time; wait_beside() any.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
+#include <towpath/run/waker.h>
 #include <towpath/sys/fd.h>
 
 namespace towpath::run {
@@ -45,6 +46,10 @@ class Poller {
   /// without end. Empty on a timeout, and when a signal came. Timeouts are rounded up to whole
   /// milliseconds of real time; for finer ones watch a TimerFd. The span lives until the next call.
   std::span<const PollEvent> wait(Duration timeout) noexcept;
+
+  /// Sleeps until an event waits, which stays for wait(), or `waker` is woken; false on a timeout
+  /// and when a signal came. Any number of threads may sleep. `timeout` as for wait().
+  bool wait_beside(const Waker& waker, Duration timeout) const noexcept;
 
   int fd() const noexcept { return fd_.get(); }
 
