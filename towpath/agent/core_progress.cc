@@ -91,10 +91,20 @@ bool AgentCore::progress() {
 bool AgentCore::progress_slots() {
   waker_->clear();
   bool more = false;
+  Slot* busy = nullptr;
   for (const auto& slot : slots()) {
-    if (!slot->mutex.try_lock()) continue;  // another thread is at it
-    more |= slot->progress();
-    slot->mutex.unlock();
+    if (slot->mutex.try_lock()) {
+      more |= slot->progress();
+      slot->mutex.unlock();
+    } else {
+      busy = slot.get();  // another thread is at it: the others first
+    }
+  }
+  // The poller tells of it until that thread is through: rather wait than ask again and again, and
+  // take the processor from it.
+  if (busy != nullptr && !more) {
+    run::MutexLock lock(busy->mutex);
+    more = busy->progress();
   }
   send_deferred();
   rearm_if_fired();
