@@ -5,7 +5,8 @@ red, naming each, when a line of MINIMUM did not run.
     MATRIX    backend <tab> kinds <tab> case <tab> ran | failed | skipped: why
     MINIMUM   backend kinds case          # empty lines and comments are passed over
 
---update MINIMUM MATRIX... writes MINIMUM anew from what ran; --self-test proves that it can fail.
+--without BACKEND MINIMUM MATRIX... asks nothing of one that is not in this build. --update MINIMUM
+MATRIX... writes MINIMUM anew from what ran; --self-test proves that it can fail.
 """
 import sys
 from collections import defaultdict
@@ -18,9 +19,9 @@ def rows_of(text):
         yield (backend, kinds, case), outcome
 
 
-def wanted_of(text):
+def wanted_of(text, without=""):
     lines = (line.split("#")[0].split() for line in text.splitlines())
-    return [tuple(line) for line in lines if line]
+    return [tuple(line) for line in lines if line and line[0] != without]
 
 
 def missing(wanted, rows):
@@ -46,11 +47,16 @@ def self_test():
     assert missing(wanted, rows) == [(("a", "k", "two"), "skipped: no\tdisk"),
                                      (("a", "k", "three"), "failed"), (("b", "k", "one"), "not there")]
     assert missing(wanted[:1], rows) == []
+    assert wanted_of("a k one\nb k one\n", without="b") == wanted[:1]
 
 
 def main(arguments):
     if arguments == ["--self-test"]:
         return self_test()
+    without = ""
+    if arguments[0] == "--without":
+        _, without, *arguments = arguments
+        print(f"not in this build, so nothing is asked of it: {without}\n")
     update = arguments[0] == "--update"
     minimum, *matrices = map(Path, arguments[1:] if update else arguments)
     rows = {row: outcome for matrix in matrices for row, outcome in rows_of(matrix.read_text())}
@@ -59,7 +65,7 @@ def main(arguments):
         head = "# What must have run: backend, kinds, case. Written by check_matrix.py --update.\n"
         minimum.write_text(head + "\n".join(ran) + "\n")
         return None
-    wanted = wanted_of(minimum.read_text())
+    wanted = wanted_of(minimum.read_text(), without)
     print("\n".join(table(rows)))
     more = sum(outcome == "ran" for row, outcome in rows.items() if row not in set(wanted))
     if more:

@@ -142,7 +142,7 @@ static void parameters_of_nixls_plugins_are_no_mistakes(void) {
 
 static void backends_tell_what_they_run_with(void) {
   struct side side = open_side("alone", "POSIX");
-  struct side other = open_side("other", "UCX");
+  struct side other = open_side("other", peer_plugin());
   nixl_capi_mem_list_t mems = NULL;
   nixl_capi_params_t params = NULL;
   BACKEND(nixl_capi_get_backend_params(side.agent, other.backend, &mems, &params));

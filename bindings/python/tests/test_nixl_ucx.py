@@ -4,11 +4,20 @@ import time
 import numpy
 import pytest
 
-from towpath import backend_types
+import towpath
 from towpath.nixl import nixl_agent
 
-if "ucx" not in [known["name"] for known in backend_types()]:
-    pytest.skip("UCX is not in this build: apt-get install libucx-dev, and build anew", allow_module_level=True)
+
+def why_not():
+    """What this build or machine lacks, with the remedy."""
+    try:
+        with towpath.Agent("probe", ["ucx"]):
+            return ""
+    except towpath.Unsupported as refusal:
+        return str(refusal)
+
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 
 def test_agents_with_the_default_configuration_move_bytes_and_tell():
