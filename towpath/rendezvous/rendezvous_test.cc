@@ -29,6 +29,8 @@ struct Kind {
   std::string name;
   std::function<Maker()> make;
 };
+// Else the suite's list of tests shows the bytes of pointers, which no two runs share.
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 Maker in_process() {
   auto directory = std::make_shared<Directory>();

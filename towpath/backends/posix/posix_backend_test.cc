@@ -21,7 +21,11 @@ using ::testing::HasSubstr;
 struct Way {
   const char* engine;
   bool direct;
+
+  std::string name() const { return cat(engine, direct ? "_direct" : "_buffered"); }
 };
+// Else the suite's list of tests shows the bytes of pointers, which no two runs share.
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name(); }
 
 /// Every case by every engine, through the page cache and past it.
 class PosixWayTest : public ::testing::TestWithParam<Way> {
@@ -80,10 +84,7 @@ class PosixWayTest : public ::testing::TestWithParam<Way> {
 INSTANTIATE_TEST_SUITE_P(All, PosixWayTest,
                          ::testing::Values(Way{"io_uring", false}, Way{"io_uring", true},
                                            Way{"threads", false}, Way{"threads", true}),
-                         [](const auto& param_info) {
-                           return std::string(param_info.param.engine) +
-                                  (param_info.param.direct ? "_direct" : "_buffered");
-                         });
+                         [](const auto& way) { return way.param.name(); });
 
 TEST_P(PosixWayTest, any_size_goes_there_and_back) {
   open();
