@@ -165,7 +165,12 @@ Result<ConfigFile> parse_config_file(std::string_view text, std::string path) {
 Result<ConfigFile> read_config_file(const Environment& environment,
                                     const std::string& system_file) {
   for (const char* name : {"TOWPATH_CONFIG_FILE", "NIXL_CONFIG_FILE"}) {
-    if (const auto path = value_of(environment, name)) return read_file(*path);
+    const auto path = value_of(environment, name);
+    if (!path) continue;
+    auto file = read_file(*path);
+    if (file.code() != Code::not_found) return file;
+    return error(Code::not_found, cat(name, "='", printable(*path, 256), "' is not there"),
+                 "name a file, or unset it");
   }
   std::vector<std::string> places;
   if (const auto home = value_of(environment, "HOME")) places.push_back(cat(*home, "/.nixl.cfg"));

@@ -102,7 +102,7 @@ TEST_F(ConfigFilePlacesTest, first_of_three_places_is_read_and_no_other) {
 TEST_F(ConfigFilePlacesTest, file_that_is_asked_for_must_be_there) {
   const auto none = read_config_file({{"NIXL_CONFIG_FILE", missing()}}, missing());
   EXPECT_EQ(none.code(), Code::not_found);
-  EXPECT_THAT(none.status().to_string(), HasSubstr(missing()));
+  EXPECT_THAT(none.status().to_string(), HasSubstr("NIXL_CONFIG_FILE='" + missing()));
   const auto folder = read_config_file({{"TOWPATH_CONFIG_FILE", directory_.path()}}, missing());
   EXPECT_FALSE(folder.ok()) << "a directory";
 }
