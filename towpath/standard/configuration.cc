@@ -27,11 +27,11 @@ Environment below(const Environment& environment, const Environment& file) {
 
 }  // namespace
 
-Result<Configuration> configure(Environment environment, const std::string& system_file) {
+Result<Configuration> configure(const Environment& environment, const std::string& system_file) {
   TOWPATH_TRY(const ConfigFile file, read_config_file(environment, system_file));
-  Configuration told{.environment = below(environment, file.values)};
-  told.settings = Settings::from(told.environment);
-  TOWPATH_TRY(told.telemetry, telemetry_from(told.environment));
+  const Environment both = below(environment, file.values);
+  Configuration told{.settings = Settings::from(both)};
+  TOWPATH_TRY(told.telemetry, telemetry_from(both));
   const auto warn_of = [&](const std::vector<Remark>& remarks) {
     for (const Remark& remark : remarks) {
       const bool is_variable = environment.contains(remark.variable);

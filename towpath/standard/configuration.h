@@ -21,7 +21,6 @@
 namespace towpath::standard {
 
 struct Configuration {
-  Environment environment;  ///< and what the file adds to it
   Settings settings;
   TelemetryFromEnvironment telemetry;
   std::vector<std::string> warnings;  ///< a sentence each: what means nothing or cannot be read
@@ -30,7 +29,7 @@ struct Configuration {
 };
 
 /// Errors: those of read_config_file() and telemetry_from().
-Result<Configuration> configure(Environment environment,
+Result<Configuration> configure(const Environment& environment,
                                 const std::string& system_file = kSystemConfigFile);
 
 }  // namespace towpath::standard

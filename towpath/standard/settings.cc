@@ -90,7 +90,7 @@ Reading read_variable(std::string_view name, std::string_view value, Settings& i
   if (name == "ETCD_CERT_FILE") return told(read(value, into.etcd_cert_file));
   if (name == "ETCD_KEY_FILE") return told(read(value, into.etcd_key_file));
   if (name == "ETCD_ENDPOINTS") return told(read(value, into.etcd_endpoints));
-  if (name == "ETCD_NAMESPACE") return told(read(value, into.etcd_namespace));
+  if (name == "ETCD_NAMESPACE") return told(!value.empty() && read(value, into.etcd_namespace));
   return Reading::unknown;
 }
 

@@ -44,6 +44,7 @@ TEST(SettingsTest, our_own_prefix_wins) {
 TEST(SettingsTest, what_cannot_be_read_or_means_nothing_is_remarked_on) {
   const Settings read = Settings::from({{"NIXL_LOG_LEVEL", "LOUD"},
                                         {"NIXL_PLUGIN_DIR", ""},
+                                        {"NIXL_ETCD_NAMESPACE", ""},
                                         {"NIXL_TRANSFER_TIMEOUT_MS", "0"},
                                         {"NIXL_TCPSTORE_ENDPOINT", "host:1"},
                                         {"NIXL_SPEED", "high"},
@@ -53,8 +54,9 @@ TEST(SettingsTest, what_cannot_be_read_or_means_nothing_is_remarked_on) {
   for (const auto& [variable, why] : read.remarks) said.push_back(variable + " " + why);
   EXPECT_THAT(
       said,
-      ElementsAre("NIXL_LOG_LEVEL cannot be read: 'LOUD'", "NIXL_PLUGIN_DIR cannot be read: ''",
-                  "NIXL_SPEED is not known", HasSubstr("NIXL_TCPSTORE_ENDPOINT has no effect: "),
+      ElementsAre("NIXL_ETCD_NAMESPACE cannot be read: ''", "NIXL_LOG_LEVEL cannot be read: 'LOUD'",
+                  "NIXL_PLUGIN_DIR cannot be read: ''", "NIXL_SPEED is not known",
+                  HasSubstr("NIXL_TCPSTORE_ENDPOINT has no effect: "),
                   "NIXL_TRANSFER_TIMEOUT_MS cannot be read: '0'", "TOWPATH_SPEED is not known"));
 }
 

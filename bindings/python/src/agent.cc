@@ -21,9 +21,18 @@ using agent::Agent;
 
 constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 
-/// The environment, and under it the configuration file. Raises what is wrong with either.
-standard::Environment environment() {
-  return unwrap(standard::configure(standard::read_environment())).environment;
+/// What the environment, and under it the configuration file, say of the metadata of towpath.nixl.
+/// Raises what is wrong with either.
+py::dict settings() {
+  const standard::Settings told =
+      unwrap(standard::configure(standard::read_environment())).settings;
+  return py::dict(
+      py::arg("etcd_endpoints") = told.etcd_endpoints,
+      py::arg("etcd_namespace") = told.etcd_namespace, py::arg("etcd_user") = told.etcd_user,
+      py::arg("etcd_password_file") = told.etcd_password_file.value_or(""),
+      py::arg("etcd_ca_file") = told.etcd_ca_file, py::arg("etcd_cert_file") = told.etcd_cert_file,
+      py::arg("etcd_key_file") = told.etcd_key_file, py::arg("listen_host") = told.listen_host,
+      py::arg("token_file") = told.token_file.value_or(""));
 }
 
 /// What counts, when the code asked for it or did not: the environment says the last word.
@@ -441,8 +450,7 @@ std::shared_ptr<Home> PyAgent::home() const {
 void bind_agent(py::module_& module) {
   module.def("backend_types", &backend_types, "Every backend of this build, as dicts.");
   module.def("backend_named", &backend_named, py::arg("name"));
-  module.def("environment", &environment,
-             "The environment, and what NIXL's configuration file adds.");
+  module.def("settings", &settings, "What the environment and the configuration file say.");
   AgentClass type(module, "Agent", "One end of transfers.");
   bind_life(type);
   bind_memory_of(type);

@@ -108,16 +108,22 @@ def test_nixls_users_fetch_and_send_by_port():
         caller.send_local_metadata()
 
 
-@pytest.mark.parametrize("endpoints, space, url", [
-    ("", "", None),
-    ("http://localhost:2379", "", "etcd://localhost:2379/nixl/agents"),
-    ("http://a:1, http://b:2/", "/mine/", "etcd://a:1,b:2/mine"),
-    ("https://a:1", "x/y", "etcds://a:1/x/y"),
-    ("a:1", "", "etcd://a:1/nixl/agents"),
+@pytest.mark.parametrize("variables, url", [
+    ({}, None),
+    ({"NIXL_ETCD_ENDPOINTS": ""}, None),
+    ({"NIXL_ETCD_ENDPOINTS": "http://localhost:2379"}, "etcd://localhost:2379/nixl/agents"),
+    ({"NIXL_ETCD_ENDPOINTS": "http://a:1, http://b:2/", "NIXL_ETCD_NAMESPACE": "/mine/"},
+     "etcd://a:1,b:2/mine"),
+    ({"NIXL_ETCD_ENDPOINTS": "a:1", "TOWPATH_ETCD_ENDPOINTS": "https://b:1",
+      "TOWPATH_ETCD_USER": "me", "TOWPATH_ETCD_PASSWORD_FILE": "/p", "TOWPATH_ETCD_CA_FILE": "/c"},
+     "etcds://me@b:1/nixl/agents?password-file=/p&ca=/c"),
 ])
-def test_nixls_variables_name_a_store(endpoints, space, url):
-    environment = {"NIXL_ETCD_ENDPOINTS": endpoints, "NIXL_ETCD_NAMESPACE": space}
-    assert _metadata.store_url(environment) == url
+def test_variables_name_a_store(monkeypatch, variables, url):
+    for name in ("NIXL_ETCD_ENDPOINTS", "NIXL_ETCD_NAMESPACE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert _metadata.store_url(towpath._towpath.settings()) == url
 
 
 def test_a_file_says_what_no_variable_does(monkeypatch, tmp_path):
@@ -125,14 +131,15 @@ def test_a_file_says_what_no_variable_does(monkeypatch, tmp_path):
     monkeypatch.setenv("NIXL_CONFIG_FILE", str(file))
     monkeypatch.setenv("NIXL_ETCD_NAMESPACE", "/mine/")
     file.write_text('NIXL_ETCD_ENDPOINTS = "http://a:1"\nNIXL_ETCD_NAMESPACE = "/theirs/"\n')
-    assert _metadata.store_url(towpath._towpath.environment()) == "etcd://a:1/mine"
+    assert _metadata.store_url(towpath._towpath.settings()) == "etcd://a:1/mine"
     file.write_text("\nNIXL_ETCD_ENDPOINTS = http\n")
     with pytest.raises(bind.nixlInvalidParamError, match="nixl.cfg:2 cannot be read"):
         bind.nixlAgent("confused")
 
 
-def test_addresses_of_both_families():
+def test_addresses_of_both_families(monkeypatch):
     assert _metadata.address("10.0.0.7", 8888) == "tcp://10.0.0.7:8888"
     assert _metadata.address("::1", 8888) == "tcp://[::1]:8888"
+    monkeypatch.setenv("NIXL_ETCD_ENDPOINTS", "http://a:1,https://b:2")
     with pytest.raises(towpath.InvalidArgument):
-        _metadata.store_url({"NIXL_ETCD_ENDPOINTS": "http://a:1,https://b:2"})
+        _metadata.store_url(towpath._towpath.settings())

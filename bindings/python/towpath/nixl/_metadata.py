@@ -4,10 +4,11 @@ Calls return when they are accepted, as in NIXL. What came of them is logged wit
 a peer (check_remote_metadata), and failures are warnings there.
 
     NIXL_ETCD_ENDPOINTS, NIXL_ETCD_NAMESPACE   the store for calls without an address
+    TOWPATH_ETCD_USER, _PASSWORD_FILE, _CA_FILE, _CERT_FILE, _KEY_FILE   for one that asks who comes
     TOWPATH_LISTEN_HOST                        where the listen thread listens; loopback if unset
     TOWPATH_TOKEN_FILE                         a shared secret; needed to listen wider than that
 
-NIXL's configuration file may say them too.
+Both prefixes are good for each, and NIXL's configuration file may say them too.
 """
 import threading
 
@@ -17,13 +18,11 @@ from towpath.nixl.logging import get_logger
 logger = get_logger(__name__)
 
 _FULL = "metadata"  # NIXL's label of an agent's full metadata
-_NAMESPACE = "/nixl/agents/"
 
 
-def store_url(environment):
-    """The etcd that NIXL's variables name, as a URL of the library; None when they name none."""
-    endpoints = [end.strip() for end in environment.get("NIXL_ETCD_ENDPOINTS", "").split(",")]
-    endpoints = [end for end in endpoints if end]
+def store_url(told):
+    """The etcd that the settings name, as a URL of the library; None when they name none."""
+    endpoints = [end.strip() for end in told["etcd_endpoints"] if end.strip()]
     if not endpoints:
         return None
     secure = {end.startswith("https://") for end in endpoints}
@@ -31,8 +30,12 @@ def store_url(environment):
         raise errors.InvalidArgument("NIXL_ETCD_ENDPOINTS mixes http:// and https://",
                                      "use one of them for all endpoints")
     hosts = ",".join(end.partition("://")[2] or end for end in endpoints).replace("/", "")
-    space = environment.get("NIXL_ETCD_NAMESPACE", "") or _NAMESPACE
-    return f"etcd{'s' if secure.pop() else ''}://{hosts}/{space.strip('/')}"
+    user = told["etcd_user"] + "@" if told["etcd_user"] else ""
+    files = {"password-file": told["etcd_password_file"], "ca": told["etcd_ca_file"],
+             "cert": told["etcd_cert_file"], "key": told["etcd_key_file"]}
+    options = "&".join(f"{name}={path}" for name, path in files.items() if path)
+    return (f"etcd{'s' if secure.pop() else ''}://{user}{hosts}/{told['etcd_namespace'].strip('/')}"
+            + ("?" + options if options else ""))
 
 
 def address(host, port):
@@ -49,17 +52,16 @@ class Metadata:
         self._lock = threading.Lock()
         self._open = False
         self._has_store = False
-        self._environment = _towpath.environment()
+        self._told = _towpath.settings()
         if config.useListenThread:
-            host = self._environment.get("TOWPATH_LISTEN_HOST", "") or "127.0.0.1"
-            self._begin(address(host, config.listenPort))
+            self._begin(address(self._told["listen_host"], config.listenPort))
 
     def _begin(self, listen=None):
         with self._lock:
             if self._open:
                 return
-            store, token = store_url(self._environment), None
-            if path := self._environment.get("TOWPATH_TOKEN_FILE"):
+            store, token = store_url(self._told), None
+            if path := self._told["token_file"]:
                 with open(path, "rb") as file:
                     token = file.read().strip()
             self._agent.exchange_cards(listen=listen, store=store, token=token)
