@@ -15,7 +15,8 @@
 namespace towpath::tools::replay {
 namespace {
 
-constexpr Duration kProgressEvery = std::chrono::milliseconds(200);
+constexpr Duration kLiveLineEvery = std::chrono::milliseconds(200);  // drawn over the last one
+constexpr Duration kLogLineEvery = std::chrono::seconds(2);          // where no terminal reads
 
 }  // namespace
 
@@ -260,12 +261,12 @@ void DecodeWorker::check_against_kernel() {
 void DecodeWorker::show_progress(bool last) {
   if (!options_.progress) return;
   const Instant now = node_->clock().now();
-  if (!last && now - shown_ < kProgressEvery) return;
+  if (!last && now - shown_ < (is_live_ ? kLiveLineEvery : kLogLineEvery)) return;
   shown_ = now;
-  std::fprintf(stderr, "\r  %s requests, %s blocks verified, %s pulled, %s wrong  %s",
-               grouped(outcome_.requests).c_str(), grouped(outcome_.verified).c_str(),
-               size_text(pulled_.figures().bytes).c_str(), grouped(outcome_.mismatches).c_str(),
-               last ? "\n" : "");
+  std::fprintf(stderr, "%s  %s requests, %s blocks verified, %s pulled, %s wrong  %s",
+               is_live_ ? "\r" : "", grouped(outcome_.requests).c_str(),
+               grouped(outcome_.verified).c_str(), size_text(pulled_.figures().bytes).c_str(),
+               grouped(outcome_.mismatches).c_str(), last || !is_live_ ? "\n" : "");
   std::fflush(stderr);
 }
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 #include <towpath/core/result.h>
 #include <towpath/kv/digest.h>
 #include <towpath/kv/trace.h>
@@ -64,6 +66,7 @@ class DecodeWorker {
   Hop pulled_;
   ReplayOutcome outcome_;
   Instant started_;
+  const bool is_live_ = isatty(STDERR_FILENO) == 1;  ///< a terminal shows the progress
   Instant shown_;
 };
 
