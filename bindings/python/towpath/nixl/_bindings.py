@@ -358,11 +358,14 @@ class nixlAgent:
         request = self._requests[handle]
         if not request.posted:
             raise nixlNotPostedError("NIXL_ERR_NOT_POSTED: post the transfer first")
-        if not self._threaded:
-            self._agent.progress()
+        # Who asks helps: else a caller that asks again and again keeps the processor from the
+        # thread that moves the bytes.
         with translated:
-            done = request.transfer.poll()
-        return nixl_status_t.NIXL_SUCCESS if done else nixl_status_t.NIXL_IN_PROG
+            if not request.transfer.poll():
+                self._agent.progress()
+                if not request.transfer.poll():
+                    return nixl_status_t.NIXL_IN_PROG
+        return nixl_status_t.NIXL_SUCCESS
 
     def getXferTelemetry(self, handle):
         transfer = self._requests[handle].transfer
