@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <unordered_set>
 
 #include <towpath/agent/resolved_list.h>
@@ -16,7 +18,29 @@ struct Stretch {
   std::uint64_t end = 0;
 };
 
+// Of stretches of one length on one grid, as blocks are, whatever their order: a bit per cell says
+// it, and nothing is sorted. Nothing: they are no such stretches, or so few in so wide a range that
+// the bits would cost more.
+std::optional<bool> any_overlap_on_grid(std::span<const Stretch> stretches) {
+  constexpr std::uint64_t kCellsPerStretch = 64;
+  if (stretches.empty()) return false;
+  const auto [lowest, highest] = std::ranges::minmax(stretches, {}, &Stretch::begin);
+  const std::uint64_t length = lowest.end - lowest.begin;
+  const std::uint64_t last_cell = (highest.begin - lowest.begin) / length;
+  if (last_cell / kCellsPerStretch >= stretches.size()) return std::nullopt;
+  std::vector<bool> taken(last_cell + 1);
+  bool twice = false;
+  for (const Stretch& stretch : stretches) {
+    const std::uint64_t distance = stretch.begin - lowest.begin;
+    if (stretch.end - stretch.begin != length || distance % length != 0) return std::nullopt;
+    twice = twice || taken[distance / length];
+    taken[distance / length] = true;
+  }
+  return twice;
+}
+
 bool any_overlap(std::vector<Stretch>& stretches) {
+  if (const std::optional<bool> known = any_overlap_on_grid(stretches)) return *known;
   std::ranges::sort(stretches, {}, &Stretch::begin);
   for (std::size_t i = 1; i < stretches.size(); ++i) {
     if (stretches[i].begin < stretches[i - 1].end) return true;

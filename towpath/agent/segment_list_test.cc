@@ -99,6 +99,22 @@ TEST(ResolvedListTest, knows_when_its_stretches_lie_apart) {
   EXPECT_FALSE(resolve(interleaved, regions).is_disjoint());
 }
 
+TEST(ResolvedListTest, knows_it_of_blocks_in_any_order) {
+  FakeRegions regions(1);
+  const auto disjoint = [&](std::initializer_list<std::uint64_t> offsets) {
+    DescriptorList list(MemoryKind::system);
+    for (const std::uint64_t offset : offsets)
+      EXPECT_TRUE(list.add(Descriptor{FakeRegions::base(0) + offset, 16, 0}).ok());
+    return resolve(list, regions).is_disjoint();
+  };
+  EXPECT_TRUE(disjoint({64, 32, 48, 0, 16}));
+  EXPECT_FALSE(disjoint({64, 32, 48, 0, 32})) << "one of them twice";
+  EXPECT_FALSE(disjoint({64, 32, 31, 0})) << "one of them off the grid";
+  EXPECT_TRUE(disjoint({65, 32, 49, 0, 16})) << "off the grid, and apart";
+  EXPECT_TRUE(disjoint({1 << 16, 32, 0})) << "few, and far apart";
+  EXPECT_FALSE(disjoint({1 << 16, 32, 0, 1 << 16}));
+}
+
 struct Fixture {
   Fixture() : regions(4) {
     local.emplace(resolve(blocks(FakeRegions::base(0), 16, 16, 100), regions));
