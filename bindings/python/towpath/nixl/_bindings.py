@@ -125,9 +125,9 @@ class nixlAgent:
         if not name:
             raise ValueError("an agent needs a name")
         self.name = name
-        self._threaded = config.useProgThread or config.useListenThread
+        threaded = config.useProgThread or config.useListenThread
         with translated:
-            self._agent = _towpath.Agent(name, progress_thread=self._threaded,
+            self._agent = _towpath.Agent(name, progress_thread=threaded,
                                          default_timeout=config.transferTimeout,
                                          telemetry=bool(config.captureTelemetry))
             self._captures = self._agent.telemetry is not None
@@ -410,8 +410,7 @@ class nixlAgent:
     def getNotifs(self, notifs=None, backends=()):
         """What came since the last call, behind what `notifs` has."""
         del backends
-        if not self._threaded:
-            self._agent.progress()
+        self._agent.progress()  # as in getXferStatus
         merged = {agent: list(messages) for agent, messages in (notifs or {}).items()}
         with translated:
             for sender, message in self._agent.notifications():
