@@ -36,9 +36,9 @@ void let_go(PyObject* object) noexcept {
 }  // namespace
 
 void stay_if_python_ends() {
+  if (_Py_IsFinalizing() == 0) return;
   const bool is_main_thread = gettid() == getpid();
-  if (_Py_IsFinalizing() == 0 || is_main_thread) return;
-  while (true) pause();
+  while (!is_main_thread) pause();
 }
 
 void drop_put_aside() noexcept {

@@ -151,6 +151,7 @@ std::vector<Descriptor> to_descriptors(py::handle source) {
 
 Result<DescriptorList> with_runs(MemoryKind kind, const std::vector<Descriptor>& descriptors) {
   DescriptorList list(kind);
+  list.reserve(descriptors.size());
   std::optional<StridedDescriptor> run;
   for (const Descriptor& next : descriptors) {
     if (run && continues(*run, next)) {

@@ -351,21 +351,24 @@ class nixlAgent:
         request = self._requests[handle]
         with translated:
             request.transfer.post(notification=notif_msg or None)
-        request.posted = True
-        return self.getXferStatus(handle)
+            request.posted = True
+            return self._state(request.transfer)
 
     def getXferStatus(self, handle):
         request = self._requests[handle]
         if not request.posted:
             raise nixlNotPostedError("NIXL_ERR_NOT_POSTED: post the transfer first")
-        # Who asks helps: else a caller that asks again and again keeps the processor from the
-        # thread that moves the bytes.
         with translated:
-            if not request.transfer.poll():
-                self._agent.progress()
-                if not request.transfer.poll():
-                    return nixl_status_t.NIXL_IN_PROG
-        return nixl_status_t.NIXL_SUCCESS
+            return self._state(request.transfer)
+
+    def _state(self, transfer):
+        """Who asks helps: else a caller that asks again and again keeps the processor from the
+        thread that moves the bytes."""
+        if not transfer.poll():
+            self._agent.progress()
+            if not transfer.poll():
+                return NIXL_IN_PROG
+        return NIXL_SUCCESS
 
     def getXferTelemetry(self, handle):
         transfer = self._requests[handle].transfer
@@ -410,7 +413,7 @@ class nixlAgent:
     def getNotifs(self, notifs=None, backends=()):
         """What came since the last call, behind what `notifs` has."""
         del backends
-        self._agent.progress()  # as in getXferStatus
+        self._agent.progress()  # as in _state
         merged = {agent: list(messages) for agent, messages in (notifs or {}).items()}
         with translated:
             for sender, message in self._agent.notifications():
