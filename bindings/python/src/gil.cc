@@ -38,7 +38,8 @@ void let_go(PyObject* object) noexcept {
 void stay_if_python_ends() {
   if (_Py_IsFinalizing() == 0) return;
   const bool is_main_thread = gettid() == getpid();
-  while (!is_main_thread) pause();
+  if (is_main_thread) return;
+  while (true) pause();
 }
 
 void drop_put_aside() noexcept {
