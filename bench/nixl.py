@@ -1,0 +1,385 @@
+#!/usr/bin/env python3
+"""Towpath beside NIXL itself: its wheel, on this host, in the same run, turn by turn.
+
+  nixl.py --ours build/release/python --work build/nixl [--rounds N] [--only TEXT] [--json FILE]
+
+`towpath.nixl` has the interface of NIXL's Python package, so the same lines measure both. Each
+library gets two processes: one owns the memory, the other moves the bytes. A round takes one sample
+of ours and one of theirs, in changing order; the ratio (their time / our time) is taken per round.
+
+Bytes are moved with both as they come (backend UCX, nothing set), with our backend SHM, and with both
+over TCP (UCX_TLS=tcp). The wheel is installed with pip into WORK/venv, with numpy, which it needs, and
+without torch, which it needs for tensors only. Exits with 3 when no wheel can be had.
+"""
+import argparse
+import dataclasses
+import itertools
+import json
+import os
+import random
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import zlib
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Callable
+
+sys.dont_write_bytecode = True
+from nixl_side import PAGE, POOL
+
+SIDE = Path(__file__).with_name("nixl_side.py")
+DEBIANS = Path("/usr/bin/python3")
+PYTHON = DEBIANS if DEBIANS.exists() else sys.executable  # as bindings/python/CMakeLists.txt chooses
+WHEEL = "nixl-cu12"  # of the wheels, the one whose host part asks nothing of the machine
+KIB, MIB = 1 << 10, 1 << 20
+PATIENCE_S = 120  # for one answer of a process; what hangs is not waited for
+
+
+class CannotRun(Exception):
+    """Nothing could be measured; the text says why."""
+
+
+class SideFailed(Exception):
+    """One process of a pair failed, died or hung."""
+
+
+# The pairs ----------------------------------------------------------------------------------------
+
+class Process:
+    """One process, asked and answering (nixl_side.py)."""
+
+    def __init__(self, args, library, name, backend, env):
+        here, there = socket.socketpair()
+        with there:
+            self._process = subprocess.Popen(
+                [args.work / "venv/bin/python", SIDE, library, name, backend, str(there.fileno())],
+                pass_fds=[there.fileno()], env=env)
+        self._pipe = Connection(here.detach())
+        self._who = f"{library} ({name})"
+
+    def ask(self, method, *args):
+        try:
+            self._pipe.send((method, args))
+        except OSError:
+            raise self._died() from None
+
+    def answer(self):
+        if not self._pipe.poll(PATIENCE_S):
+            raise SideFailed(f"{self._who}: no answer within {PATIENCE_S} s")
+        try:
+            good, value = self._pipe.recv()
+        except (EOFError, OSError):
+            raise self._died() from None
+        if not good:
+            raise SideFailed(f"{self._who}: {value}")
+        return value
+
+    def call(self, method, *args):
+        self.ask(method, *args)
+        return self.answer()
+
+    def _died(self):
+        return SideFailed(f"{self._who}: died with status {self._process.wait(PATIENCE_S)}")
+
+    def kill(self):
+        self._process.kill()
+
+    def close(self):
+        self._pipe.close()
+        self._process.wait()
+
+
+class Pair:
+    """The two processes of one library, knowing each other. Opened when first used, and anew after
+    a failure."""
+
+    def __init__(self, args, library, backend, env):
+        self.library, self.backend = library, backend
+        self._start = lambda name: Process(args, library, name, backend, env)
+        self.mover = self.owner = None
+
+    def open(self):
+        if self.mover:
+            return
+        self.mover, self.owner = self._start("mover"), self._start("owner")
+        for process in (self.mover, self.owner):
+            process.answer()
+        self.mover.call("connect", *self.owner.call("card"))
+        self.owner.call("connect", *self.mover.call("card"))
+
+    def close(self):
+        open_ones = [process for process in (self.mover, self.owner) if process]
+        for process in open_ones:  # all first: else one tells that it lost the other
+            process.kill()
+        for process in open_ones:
+            process.close()
+        self.mover = self.owner = None
+
+
+# The cases ----------------------------------------------------------------------------------------
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    unit: str  # "ns", "GB/s" (of nanoseconds per byte) or "B"
+    aim: float  # ratio, their time / ours
+    begin: Callable
+    sample: Callable
+    end: Callable
+
+
+def of_mover(method, name, unit, aim, *args):
+    return Case(name, unit, aim, lambda pair: pair.mover.call(method, *args),
+                lambda pair, at_least: pair.mover.call("sample", at_least),
+                lambda pair: pair.mover.call("end"))
+
+
+def transfer(name, unit, aim, operation, count, length):
+    """A transfer between `count` blocks at random places, which is checked before it is measured."""
+    places = range(0, POOL, length)
+    local, remote = (random.Random(seed).sample(places, count) for seed in (1, 2))
+    case = of_mover("begin_transfer", name, unit, aim, operation, local, remote, length)
+    begin = case.begin
+
+    def checked(pair):
+        source = pair.mover if operation == "WRITE" else pair.owner
+        source.call("stamp", zlib.crc32(f"{name} {operation}".encode()))
+        begin(pair)
+        if pair.mover.call("checksum", local, length) != pair.owner.call("checksum", remote, length):
+            raise SideFailed(f"{pair.library}: {name}: the bytes that arrived are not those that were sent")
+
+    case.begin = checked
+    return case
+
+
+def moving(scattered_aim):
+    for length, said in ((8, "8 B"), (4 * KIB, "4 KiB")):
+        yield transfer(f"write {said}, posted again and waited for", "ns", 2, "WRITE", 1, length)
+    for operation, count in itertools.product(("WRITE", "READ"), (1024, 16384)):
+        yield transfer(f"{operation.lower()} {count} x 16 KiB, scattered", "GB/s", scattered_aim,
+                       operation, count, 16 * KIB)
+    for operation, length in itertools.product(("WRITE", "READ"), (64 * KIB, MIB, 16 * MIB, 64 * MIB)):
+        said = f"{length // MIB} MiB" if length >= MIB else f"{length // KIB} KiB"
+        yield transfer(f"{operation.lower()} one block of {said}", "GB/s", 1, operation, 1, length)
+    yield ping()
+
+
+def ping():
+    def sample(pair, at_least):
+        pair.owner.ask("echo")
+        value = pair.mover.call("sample_ping", at_least)
+        pair.owner.answer()
+        return value
+
+    return Case("notification, there and back", "ns", 1, lambda pair: pair.mover.call("begin_ping"),
+                sample, lambda pair: pair.mover.call("end"))
+
+
+def making():
+    """Per descriptor, shuffled on both sides, in one region each."""
+    kinds = (("begin_describe", "get_xfer_descs"), ("begin_prepare", "prep_xfer_dlist"),
+             ("begin_make", "make_prepped_xfer"), ("begin_initialize", "initialize_xfer"))
+    for (method, said), count in itertools.product(kinds, (64, 1024, 16384, 65536)):
+        local, remote = (random.Random(seed).sample(range(0, POOL, PAGE), count) for seed in (1, 2))
+        yield of_mover(method, f"{said} of {count}, each", "ns", 5, local, remote, PAGE)
+
+
+def metadata():
+    for regions in (1, 1024, 8192, 100_000):
+        yield from metadata_of(regions, "regions" if regions > 1 else "region")
+
+
+def metadata_of(regions, noun):
+    def begin_card(pair):
+        return pair.owner.call("begin_card", regions)
+
+    def begin_load(pair):
+        card = begin_card(pair)
+        pair.mover.call("begin_load", card)
+
+    def size(pair, at_least):
+        pair.owner.call("end")
+        return len(begin_card(pair))
+
+    def end(pair):
+        pair.mover.call("end")
+        pair.owner.call("end")
+
+    yield dataclasses.replace(of_mover("", f"metadata of {regions} {noun}, bytes", "B", 1),
+                              begin=begin_card, sample=lambda pair, at_least: size(pair, at_least), end=end)
+    yield Case(f"metadata of {regions} {noun}, made", "ns", 1, begin_card,
+               lambda pair, at_least: pair.owner.call("sample", at_least), end)
+    yield Case(f"metadata of {regions} {noun}, loaded and let go", "ns", 1, begin_load,
+               lambda pair, at_least: pair.mover.call("sample", at_least), end)
+
+
+def tables():
+    """(title, our backend, UCX_TLS, cases)."""
+    yield "bytes, both as they come", "UCX", None, list(moving(scattered_aim=5))
+    yield "bytes, ours over shared memory", "SHM", None, list(moving(scattered_aim=5))
+    yield "bytes, both over TCP", "UCX", "tcp", list(moving(scattered_aim=1))
+    yield "lists, transfers and metadata", "UCX", None, [*making(), *metadata()]
+
+
+# Measuring and telling ------------------------------------------------------------------------------
+
+def spread_of(values):
+    """The median, and between which values the middle half lies."""
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    return {"median": statistics.median(ordered), "low": ordered[last // 4],
+            "high": ordered[last - last // 4]}
+
+
+def measure(case, pairs, args):
+    """A row: what both were, or why one failed."""
+    samples, failed = {pair.library: [] for pair in pairs}, {}
+    for index in range(-1, args.rounds + 1):  # the first begins, the last ends
+        for pair in pairs if index % 2 == 0 else reversed(pairs):
+            if pair.library in failed:
+                continue
+            try:
+                if index < 0:
+                    pair.open()
+                    case.begin(pair)
+                elif index < args.rounds:
+                    samples[pair.library].append(case.sample(pair, args.sample_s))
+                else:
+                    case.end(pair)
+            except SideFailed as failure:
+                failed[pair.library] = str(failure)
+                pair.close()
+    row = {"name": case.name, "unit": case.unit, "aim": case.aim}
+    for library in failed:
+        row.setdefault("failed", []).append(failed[library])
+    ours, theirs = samples["towpath"], samples["nixl"]
+    for key, library in (("ours", "towpath"), ("reference", "nixl")):
+        if library not in failed:
+            row[key] = spread_of(samples[library])
+    if not failed:
+        row["ratio"] = spread_of([b / a for a, b in zip(ours, theirs)])
+        row["met"] = row["ratio"]["median"] >= case.aim
+    return row
+
+
+def number(value):
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def told(spread, unit):
+    if spread is None:
+        return "failed"
+    low, median, high = spread["low"], spread["median"], spread["high"]
+    if unit == "GB/s":
+        low, median, high = 1 / high, 1 / median, 1 / low
+    if unit == "ns":
+        scale, unit = next((pair for pair in ((1e6, "ms"), (1e3, "us")) if median >= 10 * pair[0]),
+                           (1, "ns"))
+        low, median, high = low / scale, median / scale, high / scale
+    if low == high:
+        return f"{number(median)} {unit}".strip()
+    return f"{number(median)} {unit}".rstrip() + f" ({number(low)} .. {number(high)})"
+
+
+def print_table(title, ours, theirs, rows):
+    """As Markdown, so that it can stand in a README; worst first."""
+    print(f"\n### {title}\n\nOurs: {ours}. Theirs: {theirs}.\n")
+    print("| case | ours | theirs | ratio | aim | |\n|---|---|---|---|---|---|")
+    for row in sorted(rows, key=lambda row: row["ratio"]["median"] / row["aim"] if "ratio" in row else 0):
+        verdict = {True: "met", False: "MISSED", None: "-"}[row.get("met")]
+        print(f"| {row['name']} | {told(row.get('ours'), row['unit'])} "
+              f"| {told(row.get('reference'), row['unit'])} | {told(row['ratio'], '') if 'ratio' in row else '-'} "
+              f"| {row['aim']} | {verdict} |")
+    for row in rows:
+        for reason in row.get("failed", []):
+            print(f"\n{row['name']}: {reason}")
+    sys.stdout.flush()
+
+
+def environment(args, tls):
+    """What both libraries see: nothing that a shell says to one of them, but what the table says."""
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith(("NIXL_", "TOWPATH_", "UCX_"))}
+    env |= {"NIXL_LOG_LEVEL": "ERROR", "UCX_LOG_LEVEL": "fatal", "PYTHONPATH": str(args.ours.resolve()),
+            "PYTHONDONTWRITEBYTECODE": "1"}
+    return env | ({"UCX_TLS": tls} if tls else {})
+
+
+def run_table(args, version, table):
+    title, backend, tls, cases = table
+    cases = [case for case in cases if args.only in f"{title}: {case.name}"]
+    if not cases:
+        return None
+    env = environment(args, tls)
+    pairs = [Pair(args, "towpath", backend, env), Pair(args, "nixl", "UCX", env)]
+    rows = []
+    try:
+        for case in cases:
+            rows.append(measure(case, pairs, args))
+    finally:
+        for pair in pairs:
+            pair.close()
+    said = f", UCX_TLS={tls}" if tls else ""
+    ours, theirs = f"towpath.nixl, backend {backend}{said}", f"{WHEEL} {version}, backend UCX{said}"
+    print_table(title, ours, theirs, rows)
+    return {"title": title, "ours": ours, "reference": theirs, "cases": rows}
+
+
+def install(args):
+    """The wheel's version. It is fetched once; to have a newer one, remove WORK/venv."""
+    venv = args.work / "venv"
+    python = str(venv / "bin/python")
+    ask = [python, "-c", f"from importlib.metadata import version; print(version('{WHEEL}'))"]
+    try:
+        if not venv.exists():
+            subprocess.run([str(args.python), "-m", "venv", str(venv)], check=True)
+        if subprocess.run(ask, capture_output=True).returncode != 0:
+            pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1"]
+            subprocess.run([*pip, "numpy"], check=True)
+            subprocess.run([*pip, "--no-deps", WHEEL], check=True)
+        return subprocess.run(ask, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError) as failure:
+        shutil.rmtree(venv, ignore_errors=True)
+        raise CannotRun(f"no wheel of NIXL: {failure} (remedy: a package index that pip can reach and "
+                        f"that has {WHEEL} for this Python)") from None
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ours", type=Path, required=True, help="the folder that holds towpath/")
+    parser.add_argument("--work", type=Path, required=True, help="where the wheel is installed")
+    parser.add_argument("--python", default=PYTHON, help="the interpreter that ours was built for")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--quick", dest="rounds", action="store_const", const=3)
+    parser.add_argument("--full", dest="rounds", action="store_const", const=21)
+    parser.add_argument("--only", default="", metavar="TEXT", help="a part of 'title: case'")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--sample-s", type=float, default=0.01, help="seconds of one sample, at least")
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    try:
+        version = install(args)
+    except CannotRun as reason:
+        print(f"nixl.py: {reason}", file=sys.stderr)
+        return 3
+    load = os.getloadavg()[0]
+    print(f"{os.cpu_count()} cores, load {load:.1f}, {args.rounds} rounds. Ratio: their time / our time.")
+    done = [table for table in (run_table(args, version, table) for table in tables()) if table]
+    if not done:
+        print(f"nixl.py: no case has {args.only!r} in its name", file=sys.stderr)
+        return 1
+    if args.json:
+        args.json.write_text(json.dumps({"command": sys.argv, "load": load, "tables": done}, indent=1) + "\n")
+    rows = [row for table in done for row in table["cases"]]
+    print(f"\n{sum(bool(row.get('met')) for row in rows)} of {len(rows)} aims met")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
