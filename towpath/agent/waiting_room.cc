@@ -90,11 +90,13 @@ void WaitingRoom::wait(const Wait& wait, const Condition& ready,
   }
 }
 
+// Leads without leader_sleeps_: what has come about is nothing to make progress with.
 void WaitingRoom::sleep_until_work(Duration timeout) {
   const Instant until = clock_.now() + timeout;
   const auto never = [] { return false; };
   if (!take_lead()) return (void)follow(until, never);
-  (void)sleep_leading(until, never);
+  (void)poller_.wait_beside(*leader_waker_, time_until(until));
+  leader_waker_->clear();
   give_up_lead();
 }
 

@@ -90,6 +90,24 @@ TEST(WaitingRoomTest, work_in_the_poller_wakes_and_stays_there) {
   EXPECT_EQ(room.poller.wait(Duration(0)).size(), 1U);
 }
 
+TEST(WaitingRoomTest, what_has_come_about_wakes_nobody_who_sleeps_for_work) {
+  constexpr int kRounds = 20'000;
+  Room room;
+  std::atomic<bool> stop{false};
+  std::atomic<int> woken{0};
+  std::thread worker([&] {
+    for (; !stop.load(); woken.fetch_add(1)) room.room->sleep_until_work(std::chrono::hours(1));
+  });
+  for (int i = 0; i < kRounds; ++i) {
+    room.advance();
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(woken.load(), 0);
+  stop.store(true);
+  room.room->wake();
+  worker.join();
+}
+
 TEST(WaitingRoomTest, wake_before_the_sleep_ends_it) {
   Room room;
   room.room->wake();
