@@ -43,13 +43,15 @@ class RendezvousTest(CommandTest):
 
     def test_what_cannot_be_reached_says_so(self):
         port = free_port()
+        # On a busy machine the second may be over before the first word with the etcd is.
+        no_etcd = f"127.0.0.1:{port} (does not answer|has not answered in time)"
         for url, status, why in (
-                (f"etcd://127.0.0.1:{port}/ns", COULD_NOT_RUN, f"127.0.0.1:{port} does not answer"),
+                (f"etcd://127.0.0.1:{port}/ns", COULD_NOT_RUN, no_etcd),
                 (f"tcp://0.0.0.0:{port}", COULD_NOT_RUN, "needs a token"),
                 ("carrier-pigeon:7", USAGE, "scope:NAME")):
             with self.subTest(url):
                 done = self.replay(url, "--timeout", "1", expect=status)
-                self.assertIn(why, done.stderr)
+                self.assertRegex(done.stderr, why)
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("ip"), "needs root and ip(8): apt-get install iproute2")
     def test_cards_cross_from_one_machine_to_another(self):
