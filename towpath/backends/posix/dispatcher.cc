@@ -93,7 +93,7 @@ void Dispatcher::start(PosixOperation& operation, const backend::Request& reques
 void Dispatcher::cancel(PosixOperation& operation) {
   if (!operation.active_ || operation.cancelled_) return;
   operation.cancelled_ = true;
-  operation.stopped_ = operation.queued_;
+  operation.stopped_ = operation.turn_.queued;
   queue_.remove(operation);
   if (operation.in_flight_ != 0) {
     for (const Flight& flight : flights_) {
@@ -253,7 +253,7 @@ bool Dispatcher::touches(const PosixMemory& memory) const noexcept {
 }
 
 void Dispatcher::complete_if_quiet(PosixOperation& operation) {
-  if (!operation.active_ || operation.queued_ || operation.in_flight_ != 0) return;
+  if (!operation.active_ || operation.turn_.queued || operation.in_flight_ != 0) return;
   complete(operation, operation.ledger_.close(operation.stopped_));
 }
 

@@ -10,8 +10,8 @@
 
 #include <cstdint>
 
-#include <towpath/backend/backend.h>
-#include <towpath/backends/posix/ledger.h>
+#include <towpath/backend/ledger.h>
+#include <towpath/backend/turn_queue.h>
 #include <towpath/backends/posix/splitter.h>
 
 namespace towpath::backends::posix {
@@ -30,37 +30,20 @@ class PosixOperation final : public backend::Operation {
 
  private:
   friend class Dispatcher;
-  friend class OperationQueue;
+  friend class backend::TurnQueue<PosixOperation>;
 
   Dispatcher& dispatcher_;
   Segments segments_;
   Splitter splitter_;
-  Ledger ledger_;
+  backend::Ledger ledger_;
   std::uint32_t in_flight_ = 0;  // I/Os of it in the engine
   bool write_ = false;
   bool active_ = false;
   bool cancelled_ = false;
   bool stopped_ = false;  // something was not tried because of cancelled_
-  bool queued_ = false;
-  PosixOperation* next_ = nullptr;  // in the OperationQueue
-  PosixOperation* previous_ = nullptr;
+  backend::Turn<PosixOperation> turn_;
 };
 
-/// Operations with pieces to submit, in the order of their turns. Owns none of them.
-class OperationQueue {
- public:
-  PosixOperation* front() const noexcept { return front_; }
-  std::size_t size() const noexcept { return size_; }
-  bool empty() const noexcept { return size_ == 0; }
-  void push_back(PosixOperation& operation) noexcept;
-  /// Harmless when it is not in the queue.
-  void remove(PosixOperation& operation) noexcept;
-  void rotate() noexcept;
-
- private:
-  PosixOperation* front_ = nullptr;
-  PosixOperation* back_ = nullptr;
-  std::size_t size_ = 0;
-};
+using OperationQueue = backend::TurnQueue<PosixOperation>;
 
 }  // namespace towpath::backends::posix

@@ -5,10 +5,6 @@
 namespace towpath::backends::posix {
 namespace {
 
-bool is_dense(const backend::Segment& segment) noexcept {
-  return segment.local_stride == segment.length && segment.remote_stride == segment.length;
-}
-
 DiskMemory& disk_of(const backend::Segment& segment) noexcept {
   return *static_cast<DiskMemory*>(segment.remote);
 }
@@ -23,42 +19,6 @@ sys::IoPart part_at(std::uint64_t address, std::uint64_t length) noexcept {
 
 }  // namespace
 
-Extent extent_at(Segments segments, const Position& at) noexcept {
-  const backend::Segment& segment = segments[at.segment];
-  const std::uint64_t stretches = is_dense(segment) ? segment.count - at.stretch : 1;
-  return {segment.local_address + at.stretch * segment.local_stride + at.offset,
-          segment.remote_address + at.stretch * segment.remote_stride + at.offset,
-          stretches * segment.length - at.offset};
-}
-
-Position first_byte(Segments segments, Position at) noexcept {
-  while (at.segment < segments.size()) {
-    const backend::Segment& segment = segments[at.segment];
-    if (segment.length != 0 && at.stretch < segment.count) return at;
-    at = {at.segment + 1, 0, 0};
-  }
-  return at;
-}
-
-Position advance(Segments segments, Position at, std::uint64_t bytes) noexcept {
-  while (bytes != 0 && at.segment < segments.size()) {
-    const backend::Segment& segment = segments[at.segment];
-    const std::uint64_t rest = segment.length - at.offset;
-    if (bytes < rest) return {at.segment, at.stretch, at.offset + bytes};
-    bytes -= rest;
-    at = {at.segment, at.stretch + 1, 0};
-    const std::uint64_t whole = std::min(bytes / segment.length, segment.count - at.stretch);
-    at.stretch += whole;
-    bytes -= whole * segment.length;
-    at = first_byte(segments, at);
-  }
-  return at;
-}
-
-std::uint64_t rest_of_stretch(Segments segments, const Position& at) noexcept {
-  return segments[at.segment].length - at.offset;
-}
-
 void Splitter::start(Segments segments, bool write, const Limits& limits) noexcept {
   segments_ = segments;
   write_ = write;
@@ -67,10 +27,10 @@ void Splitter::start(Segments segments, bool write, const Limits& limits) noexce
 }
 
 Splitter::Rule Splitter::bounce_rule(const Extent& first, std::uint64_t alignment) const noexcept {
-  const std::uint64_t into_block = first.file_offset % alignment;
+  const std::uint64_t into_block = first.remote_address % alignment;
   Rule rule{.room = limits_.bounce_bytes - into_block};
   // Memory and file reach a block border together: what follows it can go straight.
-  if (into_block != 0 && first.address % alignment == into_block)
+  if (into_block != 0 && first.local_address % alignment == into_block)
     rule.room = alignment - into_block;
   return rule;
 }
@@ -81,10 +41,10 @@ Piece Splitter::next(std::span<sys::IoPart> parts) noexcept {
   Piece piece{.start = at_,
               .disk = &disk_of(segment),
               .local = &local_of(segment),
-              .file_offset = first.file_offset};
+              .file_offset = first.remote_address};
   const OpenFile& file = piece.disk->file();
   const bool direct = file.direct() && !(write_ && file.writes_buffered());
-  if (direct && first.file_offset % file.alignment() == 0) {
+  if (direct && first.remote_address % file.alignment() == 0) {
     piece.path = Path::direct;
     const Rule straight{
         .room = limits_.chunk_bytes, .alignment = file.alignment(), .gather = false};
@@ -102,10 +62,11 @@ Splitter::Join Splitter::join(const Piece& piece, std::span<const sys::IoPart> p
   if (piece.parts == 0) return Join::append;
   const backend::Segment& segment = segments_[at_.segment];
   if (&disk_of(segment).file() != &piece.disk->file() ||
-      next.file_offset != piece.file_offset + piece.length)
+      next.remote_address != piece.file_offset + piece.length)
     return Join::no;
   const sys::IoPart& last = parts[piece.parts - 1];
-  if (address_of(last.data) + last.size_bytes == next.address && &local_of(segment) == piece.local)
+  if (address_of(last.data) + last.size_bytes == next.local_address &&
+      &local_of(segment) == piece.local)
     return Join::extend;
   const bool small = last.size_bytes < limits_.vector_below && next.length < limits_.vector_below;
   return piece.parts < parts.size() && (small || rule.gather) ? Join::append : Join::no;
@@ -117,14 +78,14 @@ std::uint64_t Splitter::take(Piece& piece, std::span<sys::IoPart> parts,
   while (!done() && piece.length < rule.room) {
     const Extent next = extent_at(segments_, at_);
     std::uint64_t bytes = std::min(next.length, rule.room - piece.length);
-    if (next.address % rule.alignment != 0) break;
+    if (next.local_address % rule.alignment != 0) break;
     bytes -= bytes % rule.alignment;
     const Join how = bytes == 0 ? Join::no : join(piece, parts, next, rule);
     if (how == Join::no) break;
     if (how == Join::extend)
       parts[piece.parts - 1].size_bytes += bytes;
     else
-      parts[piece.parts++] = part_at(next.address, bytes);
+      parts[piece.parts++] = part_at(next.local_address, bytes);
     piece.length += bytes;
     at_ = advance(segments_, at_, bytes);
     if (bytes < next.length) break;

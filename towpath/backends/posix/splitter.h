@@ -15,38 +15,20 @@
 #include <cstdint>
 #include <span>
 
-#include <towpath/backend/backend.h>
+#include <towpath/backend/position.h>
 #include <towpath/backends/posix/counters.h>
 #include <towpath/backends/posix/memories.h>
 #include <towpath/sys/io_part.h>
 
 namespace towpath::backends::posix {
 
-/// A byte of a request: `offset` bytes into a stretch of a segment.
-struct Position {
-  std::uint64_t segment = 0;
-  std::uint64_t stretch = 0;
-  std::uint64_t offset = 0;
-  friend auto operator<=>(const Position&, const Position&) = default;
-};
-
-/// Where a position lies, and for how many bytes the request goes on without a gap on both sides.
-struct Extent {
-  std::uint64_t address = 0;
-  std::uint64_t file_offset = 0;
-  std::uint64_t length = 0;
-};
-
-using Segments = std::span<const backend::Segment>;
-
-/// `at` must name a byte of the request.
-Extent extent_at(Segments segments, const Position& at) noexcept;
-/// The first position at or behind `at` that names a byte; segment == size() when there is none.
-Position first_byte(Segments segments, Position at) noexcept;
-/// `bytes` further; a byte of the request or its end.
-Position advance(Segments segments, Position at, std::uint64_t bytes) noexcept;
-/// Bytes from `at` to the end of its stretch.
-std::uint64_t rest_of_stretch(Segments segments, const Position& at) noexcept;
+using backend::advance;
+using backend::Extent;
+using backend::extent_at;
+using backend::first_byte;
+using backend::Position;
+using backend::rest_of_stretch;
+using backend::Segments;
 
 /// One I/O of a request.
 struct Piece {

@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/backends/posix/ledger.h>
+#include <towpath/backend/ledger.h>
 
-namespace towpath::backends::posix {
+namespace towpath::backend {
 namespace {
-
-using backend::Segment;
 
 const Status kBad = error(Code::io_error, "a bad block", "replace the disk");
 
@@ -93,4 +91,4 @@ TEST_F(LedgerTest, a_new_start_forgets) {
 }
 
 }  // namespace
-}  // namespace towpath::backends::posix
+}  // namespace towpath::backend

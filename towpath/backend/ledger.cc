@@ -1,14 +1,11 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/backends/posix/ledger.h>
+#include <towpath/backend/ledger.h>
 #include <towpath/core/text.h>
 
-namespace towpath::backends::posix {
+namespace towpath::backend {
 namespace {
-
-using backend::kMaxFailures;
-using backend::SegmentFailure;
 
 std::pair<std::uint64_t, std::uint64_t> place_of(const SegmentFailure& failure) noexcept {
   return {failure.segment, failure.stretch};
@@ -49,7 +46,7 @@ bool Ledger::add(const Position& at, std::uint64_t missing, const Status& why) {
   return true;
 }
 
-backend::Completion Ledger::close(bool stopped) {
+Completion Ledger::close(bool stopped) {
   if (stopped) {
     failures_.clear();
     return {.status = error(Code::cancelled, cat("stopped after ", bytes_, " bytes")),
@@ -71,4 +68,4 @@ backend::Completion Ledger::close(bool stopped) {
           .failures = failures_};
 }
 
-}  // namespace towpath::backends::posix
+}  // namespace towpath::backend

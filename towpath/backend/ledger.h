@@ -9,10 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-#include <towpath/backend/backend.h>
-#include <towpath/backends/posix/splitter.h>
+#include <towpath/backend/position.h>
 
-namespace towpath::backends::posix {
+namespace towpath::backend {
 
 class Ledger {
  public:
@@ -28,7 +27,7 @@ class Ledger {
 
   /// The outcome; `stopped`: some bytes were not tried because the operation was cancelled. The
   /// spans in it hold until the next start().
-  backend::Completion close(bool stopped);
+  Completion close(bool stopped);
 
  private:
   /// False: the list is full of earlier ones, so whatever comes later need not be told.
@@ -37,7 +36,7 @@ class Ledger {
   Segments segments_;
   std::uint64_t bytes_ = 0;
   // In order of (segment, stretch). Until close(), `bytes` counts what is missing.
-  std::vector<backend::SegmentFailure> failures_;
+  std::vector<SegmentFailure> failures_;
 };
 
-}  // namespace towpath::backends::posix
+}  // namespace towpath::backend
