@@ -2,74 +2,13 @@
 #include <random>
 
 #include <towpath/backend/conformance/matrix.h>
-#include <towpath/backend/conformance/peer_process.h>
-#include <towpath/backend/conformance/world.h>
+#include <towpath/backend/conformance/survivor.h>
 
 namespace towpath::backend::conformance {
 namespace {
 
-constexpr std::uint64_t kPool = 4 * kMiB;
 /// Points in flight at which a peer is killed or stopped, per direction.
 constexpr std::uint64_t kSeeds = 8;
-
-/// This process's side: an agent and a pool.
-class Survivor {
- public:
-  Survivor(const Candidate& candidate, Store store) : registry_(candidate.make_registry()) {
-    auto made = make_agent(candidate, registry_, clock_, {.name = "near"});
-    auto memory_made = TestMemory::make(store, kPool);
-    ready = made.ok() && memory_made.ok();
-    EXPECT_TRUE(ready) << made.status().to_string();
-    if (!ready) return;
-    agent = *std::move(made);
-    memory = *std::move(memory_made);
-    auto registered = agent->register_region(memory.region());
-    EXPECT_TRUE(registered.ok()) << registered.status().to_string();
-    if (registered.ok()) pool_ = *std::move(registered);
-  }
-
-  void meet(const PeerProcess& peer) {
-    const auto loaded = agent->load_card(peer.card());
-    ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
-    ASSERT_TRUE(peer.load_card(*agent->card()));
-  }
-  Result<agent::Transfer> make(TransferOp op, const PeerProcess& peer,
-                               const agent::TransferOptions& options = {}) {
-    const auto whole = strided({.length = kPool / 64, .stride = kPool / 64, .count = 64});
-    return agent->create_transfer(op, list_of(whole, memory), peer.name(),
-                                  list_of(whole, peer.region()), options);
-  }
-  bool run_until(const std::function<bool()>& done) {
-    return conformance::run_until({agent.get()}, done);
-  }
-  /// All bytes, both ways, against a peer that lives.
-  void expect_traffic(const PeerProcess& peer) {
-    for (const TransferOp op : kBothWays) {
-      memory.write(pattern(1, kPool));
-      peer.fill(2);
-      auto transfer = make(op, peer);
-      ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
-      ASSERT_TRUE(transfer->post().ok());
-      ASSERT_TRUE(run_until([&] { return transfer->ended(); })) << "it never ended";
-      ASSERT_EQ(transfer->outcome(), Outcome::done) << transfer->status().to_string();
-      const Bytes expected = pattern(op == TransferOp::read ? 2 : 1, kPool);
-      EXPECT_TRUE(memory.read() == expected);
-      EXPECT_EQ(peer.digest(), digest_of(expected));
-    }
-  }
-
- private:
-  sys::SystemClock clock_;
-  Registry registry_;
-
- public:
-  TestMemory memory;
-  std::unique_ptr<agent::Agent> agent;
-  bool ready = false;
-
- private:
-  memory::Registration pool_;
-};
 
 class ProcessConformance : public PairingTest {
  protected:
@@ -78,7 +17,7 @@ class ProcessConformance : public PairingTest {
     if (!IsSkipped() && !candidate().no_processes.empty()) GTEST_SKIP() << candidate().no_processes;
   }
   PeerProcess::Options options(const std::string& name = "far") const {
-    return {.name = name, .store = pairing().far, .pool_bytes = kPool};
+    return {.name = name, .store = pairing().far, .pool_bytes = kSurvivorPool};
   }
   /// After how many rounds of progress the peer is disturbed.
   static int point(std::uint64_t seed) { return static_cast<int>(std::mt19937_64(seed)() % 20); }
@@ -108,13 +47,14 @@ TEST_P(ProcessConformance, messages_cross_in_order_and_after_their_bytes) {
   Survivor near(candidate(), pairing().near);
   ASSERT_TRUE(near.ready);
   ASSERT_NO_FATAL_FAILURE(near.meet(peer));
-  near.memory.write(pattern(9, kPool));
-  auto push = near.make(TransferOp::write, peer, {.notification = to_bytes("the bytes")});
+  near.memory.write(pattern(9, kSurvivorPool));
+  auto push =
+      near.make(TransferOp::write, near.memory, peer, {.notification = to_bytes("the bytes")});
   ASSERT_TRUE(push.ok()) << push.status().to_string();
   ASSERT_TRUE(push->post().ok());
   ASSERT_EQ(push->wait(std::chrono::seconds(60)), Outcome::done) << push->status().to_string();
   EXPECT_EQ(peer.take(1), "the bytes\n");
-  EXPECT_EQ(peer.digest(), digest_of(pattern(9, kPool)));
+  EXPECT_EQ(peer.digest(), digest_of(pattern(9, kSurvivorPool)));
   constexpr std::size_t kMessages = 2000;
   ASSERT_TRUE(peer.send("near", kMessages));
   std::vector<agent::Notification> all;
@@ -130,10 +70,10 @@ void ProcessConformance::kill_in_flight(TransferOp op, std::uint64_t seed) {
   Survivor near(candidate(), pairing().near);
   ASSERT_TRUE(near.ready);
   ASSERT_NO_FATAL_FAILURE(near.meet(peer));
-  near.memory.write(pattern(1, kPool));
+  near.memory.write(pattern(1, kSurvivorPool));
   peer.fill(2);
   const TestMemory far = pairing().far == Store::shared ? peer.map() : TestMemory();
-  auto transfer = near.make(op, peer);
+  auto transfer = near.make(op, near.memory, peer);
   ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
   ASSERT_TRUE(transfer->post().ok());
   for (int i = point(seed); i > 0; --i) near.agent->progress();
@@ -143,7 +83,8 @@ void ProcessConformance::kill_in_flight(TransferOp op, std::uint64_t seed) {
   ASSERT_TRUE(outcome == Outcome::done || outcome == Outcome::peer_lost)
       << name_of(outcome) << ": " << transfer->status().to_string();
   if (op == TransferOp::read && outcome == Outcome::done) {
-    EXPECT_TRUE(near.memory.read() == pattern(2, kPool)) << "done, but not all bytes are right";
+    EXPECT_TRUE(near.memory.read() == pattern(2, kSurvivorPool))
+        << "done, but not all bytes are right";
   }
   expect_quiet(near, op, pairing().far == Store::shared ? &far : nullptr);
   EXPECT_TRUE(near.run_until([&] { return near.agent->peer("far")->lost; })) << "never told";
@@ -165,9 +106,9 @@ void ProcessConformance::stop_in_flight(TransferOp op, std::uint64_t seed) {
   Survivor near(candidate(), pairing().near);
   ASSERT_TRUE(near.ready);
   ASSERT_NO_FATAL_FAILURE(near.meet(peer));
-  near.memory.write(pattern(1, kPool));
+  near.memory.write(pattern(1, kSurvivorPool));
   peer.fill(2);
-  auto transfer = near.make(op, peer);
+  auto transfer = near.make(op, near.memory, peer);
   ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
   // Short, for backends that need the peer; the others are done before it.
   ASSERT_TRUE(transfer->post({.timeout = std::chrono::seconds(2), .notification = {}}).ok());
@@ -179,7 +120,7 @@ void ProcessConformance::stop_in_flight(TransferOp op, std::uint64_t seed) {
       << name_of(outcome) << ": " << transfer->status().to_string();
   if (op == TransferOp::read) {
     if (outcome == Outcome::done) {
-      EXPECT_TRUE(near.memory.read() == pattern(2, kPool));
+      EXPECT_TRUE(near.memory.read() == pattern(2, kSurvivorPool));
     }
     near.memory.poison();
     peer.go_on();
@@ -190,11 +131,11 @@ void ProcessConformance::stop_in_flight(TransferOp op, std::uint64_t seed) {
   }
   peer.go_on();
   if (outcome == Outcome::done) {
-    EXPECT_EQ(peer.digest(), digest_of(pattern(1, kPool)));
+    EXPECT_EQ(peer.digest(), digest_of(pattern(1, kSurvivorPool)));
   }
   peer.fill(3);
   linger({near.agent.get()});
-  EXPECT_EQ(peer.digest(), digest_of(pattern(3, kPool))) << "a byte landed after the end";
+  EXPECT_EQ(peer.digest(), digest_of(pattern(3, kSurvivorPool))) << "a byte landed after the end";
 }
 
 TEST_P(ProcessConformance, peer_stopped_in_flight) {
@@ -213,7 +154,7 @@ TEST_P(ProcessConformance, survivor_goes_on_with_others_and_with_the_restarted_p
   ASSERT_TRUE(near.ready);
   ASSERT_NO_FATAL_FAILURE(near.meet(*first));
   ASSERT_NO_FATAL_FAILURE(near.meet(other));
-  auto old = near.make(TransferOp::read, *first);
+  auto old = near.make(TransferOp::read, near.memory, *first);
   ASSERT_TRUE(old.ok()) << old.status().to_string();
   first->kill_now();
   ASSERT_TRUE(near.run_until([&] { return near.agent->peer("far")->lost; }));
