@@ -274,6 +274,8 @@ std::map<std::string, std::string> settings_of(const UcxOptions& options) {
     all.emplace("RX_SEG_SIZE", segment);
     // Of several events at once, a later one may be of a connection that an earlier one has freed.
     all.emplace("MAX_POLL", "1");
+    // Else connect() holds everybody up for two minutes when the network does not answer.
+    all.emplace("CONN_NB", "y");
   }
   all.emplace("RNDV_THRESH", "inf");         // nothing that needs an answer: see kTag
   all.emplace("KEEPALIVE_INTERVAL", "inf");  // it does not notice a cut link; our heartbeat does

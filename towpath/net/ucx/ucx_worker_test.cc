@@ -3,10 +3,14 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <towpath/net/ucx/ucx_worker.h>
 #include <towpath/run/eventually.h>
+#include <towpath/sys/fd.h>
 
 namespace towpath::net {
 namespace {
@@ -111,6 +115,57 @@ TEST_F(UcxWorkerTest, settings_without_sense_are_refused_by_name) {
 TEST_F(UcxWorkerTest, transport_that_does_not_exist_is_refused) {
   const auto worker = open_ucx_worker({.transports = "carrier_pigeon"}, near_heard_);
   EXPECT_EQ(worker.code(), Code::unsupported);
+}
+
+/// Where this process listens over TCP: nobody but UCX does here.
+std::vector<sockaddr_storage> listening_addresses() {
+  std::vector<sockaddr_storage> all;
+  for (int fd = 0; fd < 1024; ++fd) {
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    sockaddr_storage address{};
+    socklen_t address_size = sizeof address;
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0 &&
+        ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &address_size) == 0)
+      all.push_back(address);
+  }
+  return all;
+}
+
+/// Says this to whoever listens there, and goes, or stays on the line.
+sys::Fd tell(const sockaddr_storage& where, std::string_view what) {
+  sys::Fd socket(::socket(where.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where), 0);
+  (void)::send(socket.get(), what.data(), what.size(), MSG_NOSIGNAL);
+  return socket;
+}
+
+TEST_F(UcxWorkerTest, strangers_at_its_port_harm_nobody) {
+  auto way = near_->connect(far_->address(), nullptr);
+  ASSERT_TRUE(way.ok());
+  ASSERT_TRUE(send(**way, "before").ok());
+  ASSERT_TRUE(run_until([&] { return far_heard_.messages.size() == 1; }));
+  const auto ports = listening_addresses();
+  ASSERT_GE(ports.size(), 2U) << "each worker listens";
+  std::vector<sys::Fd> on_the_line;
+  const std::string noise(100'000, '\xa5');
+  for (const sockaddr_storage& port : ports) {
+    for (const std::string_view what :
+         {std::string_view(), std::string_view("?"), std::string_view("GET / HTTP/1.1\r\n\r\n"),
+          std::string_view(noise)}) {
+      (void)tell(port, what);
+      on_the_line.push_back(tell(port, what));
+    }
+  }
+  auto newcomer = far_->connect(near_->address(), nullptr);
+  ASSERT_TRUE(newcomer.ok());
+  ASSERT_TRUE(send(**newcomer, "of a newcomer").ok());
+  ASSERT_TRUE(send(**way, "after").ok());
+  ASSERT_TRUE(run_until(
+      [&] { return far_heard_.messages.size() == 2 && near_heard_.messages.size() == 1; }));
+  EXPECT_EQ(far_heard_.messages.back(), "after");
+  EXPECT_TRUE(near_heard_.broken.empty());
+  EXPECT_TRUE(far_heard_.broken.empty());
 }
 
 /// How two workers of one process meet, and how one of them leaves.
