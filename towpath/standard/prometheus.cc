@@ -20,7 +20,16 @@ using telemetry::BucketCounts;
 using telemetry::HistogramSummary;
 using telemetry::Metric;
 
-constexpr std::size_t kThreads = 1;  // one scraper, seldom
+// One scraper, seldom; and who says nothing on the line must not keep him out for long.
+constexpr const char* kThreads = "4";
+constexpr const char* kRequestTimeoutMs = "1000";
+
+// In the words of the server behind it.
+std::vector<std::string> server_options(const PrometheusOptions& options) {
+  return {"listening_ports",    cat(options.address, ":", options.port),
+          "num_threads",        kThreads,
+          "request_timeout_ms", kRequestTimeoutMs};
+}
 
 // Prometheus wants base units: what is recorded in nanoseconds is told in seconds.
 struct Unit {
@@ -118,7 +127,7 @@ class Endpoint final : public PrometheusEndpoint {
   Endpoint(const telemetry::Metrics& metrics, const PrometheusOptions& options)
       : address_(options.address),
         source_(std::make_shared<Source>(metrics, options.nixl_names)),
-        exposer_(cat(options.address, ":", options.port), kThreads) {
+        exposer_(server_options(options)) {
     exposer_.RegisterCollectable(source_);
   }
 

@@ -24,18 +24,30 @@ bool is_whole(const std::string& answer) {
   return answer.size() >= body + 4 + std::stoul(answer.substr(length + announced.size()));
 }
 
-// As a scraper asks: the whole answer.
-std::string scrape(std::uint16_t port) {
-  const sys::Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// Invalid when nobody listens there.
+sys::Fd call(std::uint16_t port) {
+  sys::Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval watchdog{20, 0};  // shorter than the 30 s that the server gives a request by itself
+  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &watchdog, sizeof watchdog);
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(port);
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
-    return "refused";
-  const std::string ask = "GET /metrics HTTP/1.0\r\n\r\n";
-  EXPECT_EQ(send(socket.get(), ask.data(), ask.size(), MSG_NOSIGNAL),
-            static_cast<ssize_t>(ask.size()));
+  const bool answers =
+      connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+  return answers ? std::move(socket) : sys::Fd();
+}
+
+void say(const sys::Fd& socket, std::string_view what) {
+  EXPECT_EQ(send(socket.get(), what.data(), what.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(what.size()));
+}
+
+// As a scraper asks: the whole answer.
+std::string scrape(std::uint16_t port) {
+  const sys::Fd socket = call(port);
+  if (socket.get() < 0) return "refused";
+  say(socket, "GET /metrics HTTP/1.0\r\n\r\n");
   std::string answer;
   std::array<char, 4096> part{};
   for (ssize_t got = 1; got > 0 && !is_whole(answer);) {
@@ -87,6 +99,23 @@ TEST(PrometheusTest, listens_to_this_machine_only_and_says_where) {
   telemetry::Metrics metrics;
   const auto endpoint = PrometheusEndpoint::open(metrics, {.port = 0}).value();
   EXPECT_EQ(endpoint->url(), "http://127.0.0.1:" + std::to_string(endpoint->port()) + "/metrics");
+}
+
+TEST(PrometheusTest, strangers_who_say_nothing_or_nonsense_keep_no_scraper_out) {
+  telemetry::Metrics metrics;
+  const auto endpoint = PrometheusEndpoint::open(metrics, {.port = 0}).value();
+  std::vector<sys::Fd> on_the_line;
+  for (const std::string_view what :
+       {std::string_view(), std::string_view("GET /metrics"), std::string_view("\xa5\0\xa5", 3),
+        std::string_view("\r\n\r\n"),
+        std::string_view("POST / HTTP/1.1\r\nContent-Length: -1\r\n")}) {
+    say(call(endpoint->port()), what);
+    on_the_line.push_back(call(endpoint->port()));
+    say(on_the_line.back(), what);
+  }
+  const sys::Fd endless = call(endpoint->port());
+  say(endless, "GET /" + std::string(50'000, 'x'));
+  EXPECT_THAT(scrape(endpoint->port()), HasSubstr("200 OK"));
 }
 
 TEST(PrometheusTest, port_that_is_taken_is_an_error) {
