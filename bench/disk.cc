@@ -13,8 +13,6 @@
 namespace towpath::bench {
 namespace {
 
-constexpr std::uint64_t kKiB = 1024;
-constexpr std::uint64_t kMiB = 1024 * kKiB;
 constexpr double kAim = 0.95;
 
 struct Settings {

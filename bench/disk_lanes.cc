@@ -8,7 +8,6 @@
 namespace towpath::bench {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 constexpr Duration kLongest = std::chrono::seconds(1);
 constexpr const char* kName = "bench";
 

@@ -16,8 +16,6 @@ namespace {
 using agent::Agent;
 using agent::Transfer;
 
-constexpr std::uint64_t kKiB = 1024;
-constexpr std::uint64_t kMiB = 1024 * kKiB;
 constexpr std::uint64_t kPool = 128 * kMiB;
 constexpr double kAim = 0.95;
 

@@ -1,18 +1,10 @@
 #include <algorithm>
-#include <cctype>
 
 #include <towpath/backend/registry.h>
 #include <towpath/core/text.h>
 
 namespace towpath::backend {
 namespace {
-
-std::string fold(std::string_view name) {
-  std::string folded(name);
-  std::ranges::transform(folded, folded.begin(),
-                         [](unsigned char letter) { return std::tolower(letter); });
-  return folded;
-}
 
 template <typename Range, typename Name>
 std::string join(const Range& items, Name name) {
@@ -27,7 +19,7 @@ std::string join(const Range& items, Name name) {
 }  // namespace
 
 Status Registry::add(BackendType type) {
-  if (type.name.empty() || type.name != fold(type.name) || !type.open) {
+  if (type.name.empty() || type.name != lower(type.name) || !type.open) {
     return error(Code::invalid_argument, cat("backend type '", printable(type.name),
                                              "' needs a lower-case name and open()"));
   }
@@ -41,12 +33,12 @@ Status Registry::alias(std::string_view alias, std::string_view name) {
   TOWPATH_TRY(const BackendType* type, find(name));
   if (auto taken = find(alias); taken.ok() && *taken != type)
     return error(Code::already_exists, cat("'", printable(alias), "' means ", (*taken)->name));
-  aliases_.emplace_back(fold(alias), type->name);
+  aliases_.emplace_back(lower(alias), type->name);
   return {};
 }
 
 Result<const BackendType*> Registry::find(std::string_view name) const {
-  std::string folded = fold(name);
+  std::string folded = lower(name);
   for (const auto& [alias, target] : aliases_) {
     if (alias == folded) folded = target;
   }

@@ -1,4 +1,4 @@
-// Spans of bytes. A span is a loan: whoever hands one out says until when it holds.
+// Spans and units of bytes. A span is a loan: whoever hands one out says until when it holds.
 // Thread: immutable.
 #pragma once
 
@@ -14,6 +14,10 @@ namespace towpath {
 using ByteSpan = std::span<std::byte>;
 using ConstByteSpan = std::span<const std::byte>;
 using Bytes = std::vector<std::byte>;  ///< owned bytes, for control messages; never for payload
+
+inline constexpr std::uint64_t kKiB = 1024;
+inline constexpr std::uint64_t kMiB = 1024 * kKiB;
+inline constexpr std::uint64_t kGiB = 1024 * kMiB;
 
 inline ConstByteSpan as_bytes(std::string_view text) noexcept {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};

@@ -6,6 +6,22 @@
 
 namespace towpath {
 
+std::string lower(std::string_view text) {
+  std::string folded(text);
+  for (char& letter : folded) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return folded;
+}
+
+std::string upper(std::string_view text) {
+  std::string folded(text);
+  for (char& letter : folded) {
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  }
+  return folded;
+}
+
 std::string hex(std::uint64_t value) {
   char buffer[24];
   auto end = std::to_chars(buffer, buffer + sizeof buffer, value, 16);

@@ -37,6 +37,10 @@ std::string cat(const Parts&... parts) {
   return out;
 }
 
+/// ASCII letters folded, whatever the locale; all else stays.
+std::string lower(std::string_view text);
+std::string upper(std::string_view text);
+
 /// "0x1f40".
 std::string hex(std::uint64_t value);
 

@@ -42,5 +42,10 @@ TEST(TextTest, path_safe_keeps_two_names_apart) {
   EXPECT_NE(path_safe(""), path_safe("%"));
 }
 
+TEST(TextTest, folds_the_case_of_ascii_letters_only) {
+  EXPECT_EQ(lower("UCX_Tls-9\xc3\x84"), "ucx_tls-9\xc3\x84");
+  EXPECT_EQ(upper("ucx_tls-9\xc3\xa4"), "UCX_TLS-9\xc3\xa4");
+}
+
 }  // namespace
 }  // namespace towpath

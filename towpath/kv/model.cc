@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include <towpath/core/text.h>
 #include <towpath/kv/model.h>
@@ -29,12 +28,10 @@ constexpr std::array kModels = {
 std::span<const ModelGeometry> all_models() noexcept { return kModels; }
 
 Result<ModelGeometry> model_named(std::string_view name) {
-  const auto same = [](unsigned char a, unsigned char b) {
-    return std::tolower(a) == std::tolower(b);
-  };
+  const std::string word = lower(name);
   std::string names;
   for (const ModelGeometry& model : kModels) {
-    if (std::ranges::equal(name, model.name, same)) return model;
+    if (word == model.name) return model;
     names.append(names.empty() ? "" : ", ").append(model.name);
   }
   return error(Code::not_found, cat("no model '", printable(name), "' is known"),

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 #include <optional>
 
@@ -15,25 +14,6 @@ constexpr std::array<std::string_view, 11> kNixlPlugins{
     "AZURE_BLOB", "GDS",      "GDS_MT", "GUSLI", "HF3FS", "INFINIA",
     "LIBFABRIC",  "MOONCAKE", "OBJ",    "POSIX", "UCX"};
 constexpr std::string_view kSwitches = "true or false";
-
-std::string changed(std::string_view text, int (*change)(int)) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [change](unsigned char letter) {
-    return static_cast<char>(change(letter));
-  });
-  return out;
-}
-std::string upper(std::string_view text) { return changed(text, std::toupper); }
-std::string lower(std::string_view text) { return changed(text, std::tolower); }
-
-std::optional<bool> parse_switch(std::string_view text) {
-  static constexpr std::array<std::string_view, 6> kOn{"1", "true", "yes", "y", "on", "enable"};
-  static constexpr std::array<std::string_view, 6> kOff{"0", "false", "no", "n", "off", "disable"};
-  const std::string folded = lower(text);
-  if (std::ranges::find(kOn, folded) != kOn.end()) return true;
-  if (std::ranges::find(kOff, folded) != kOff.end()) return false;
-  return std::nullopt;
-}
 
 /// What the environment says of one backend.
 struct Said {

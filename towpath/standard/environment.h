@@ -4,6 +4,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,9 @@ inline constexpr std::array<std::string_view, 2> kVariablePrefixes = {"NIXL_", "
 using Environment = std::map<std::string, std::string>;
 
 Environment read_environment();
+
+/// 1 true yes y on enable, 0 false no n off disable, in letters of either case; nothing for others.
+std::optional<bool> parse_switch(std::string_view text);
 
 /// What is to be said of a variable that means nothing here, or whose value cannot be read.
 struct Remark {

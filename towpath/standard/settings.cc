@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <string_view>
 
@@ -9,12 +8,6 @@
 
 namespace towpath::standard {
 namespace {
-
-std::string folded(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return lower;
-}
 
 // ---- values: true when the text could be read ----
 
@@ -55,7 +48,7 @@ bool read(std::string_view text, std::optional<telemetry::Level>& into) {
        {"warning", Level::warning},
        {"error", Level::error},
        {"fatal", Level::error}}};
-  const std::string word = folded(text);
+  const std::string word = lower(text);
   const auto* const found =
       std::ranges::find(kLevels, word, &std::pair<std::string_view, Level>::first);
   if (found == kLevels.end()) return false;

@@ -12,14 +12,6 @@ namespace {
 
 constexpr std::string_view kFamily = "TELEMETRY_";  // after a prefix
 
-std::string lower(std::string_view text) {
-  std::string folded(text);
-  for (char& letter : folded) {
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  }
-  return folded;
-}
-
 /// A variable, as it is told in messages.
 struct Value {
   std::string name;
@@ -32,14 +24,8 @@ struct Value {
 };
 
 Result<bool> flag_of(const Value& value) {
-  const std::string word = lower(value.text);
-  for (const char* yes : {"1", "true", "yes", "on", "y", "enable"}) {
-    if (word == yes) return true;
-  }
-  for (const char* no : {"0", "false", "no", "off", "n", "disable"}) {
-    if (word == no) return false;
-  }
-  return value.refuse("use 1 or 0");
+  const std::optional<bool> on = parse_switch(value.text);
+  return on ? Result<bool>(*on) : value.refuse("use 1 or 0");
 }
 
 Result<std::uint64_t> number_of(const Value& value, std::string_view text, std::uint64_t most) {
@@ -67,9 +53,9 @@ Result<telemetry::BucketBounds> bounds_of(const Value& value) {
   return made;
 }
 
-class Reader {
+class TelemetryReader {
  public:
-  explicit Reader(TelemetryFromEnvironment& out) : out_(out) {}
+  explicit TelemetryReader(TelemetryFromEnvironment& out) : out_(out) {}
 
   Status take(const std::string& key, const Value& value) {
     for (const auto& [name, take] : kKeys) {
@@ -121,15 +107,15 @@ class Reader {
     return {};
   }
 
-  using Take = Status (Reader::*)(const Value&);
+  using Take = Status (TelemetryReader::*)(const Value&);
   static constexpr std::array kKeys{
-      std::pair<std::string_view, Take>{"ENABLE", &Reader::enable},
-      std::pair<std::string_view, Take>{"DIR", &Reader::directory},
-      std::pair<std::string_view, Take>{"BUFFER_SIZE", &Reader::records},
-      std::pair<std::string_view, Take>{"EXPORTER", &Reader::exporter},
-      std::pair<std::string_view, Take>{"PROMETHEUS_PORT", &Reader::port},
-      std::pair<std::string_view, Take>{"PROMETHEUS_LOCAL", &Reader::local},
-      std::pair<std::string_view, Take>{"HISTOGRAM_BUCKETS_US", &Reader::bounds}};
+      std::pair<std::string_view, Take>{"ENABLE", &TelemetryReader::enable},
+      std::pair<std::string_view, Take>{"DIR", &TelemetryReader::directory},
+      std::pair<std::string_view, Take>{"BUFFER_SIZE", &TelemetryReader::records},
+      std::pair<std::string_view, Take>{"EXPORTER", &TelemetryReader::exporter},
+      std::pair<std::string_view, Take>{"PROMETHEUS_PORT", &TelemetryReader::port},
+      std::pair<std::string_view, Take>{"PROMETHEUS_LOCAL", &TelemetryReader::local},
+      std::pair<std::string_view, Take>{"HISTOGRAM_BUCKETS_US", &TelemetryReader::bounds}};
   /// NIXL's, for what is done otherwise here: counters are always up to date, all are told, and one
   /// process serves its own.
   static constexpr std::array<std::string_view, 5> kUnused{
@@ -147,7 +133,7 @@ Result<TelemetryFromEnvironment> telemetry_from(const Environment& environment,
                                                 const TelemetryOptions& defaults) {
   TelemetryFromEnvironment out{.options = defaults};
   out.options.required = false;
-  Reader reader(out);
+  TelemetryReader reader(out);
   for (const std::string_view prefix : kVariablePrefixes) {
     const std::string family = cat(prefix, kFamily);
     for (const auto& [name, text] : environment) {

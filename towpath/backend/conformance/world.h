@@ -18,8 +18,6 @@
 
 namespace towpath::backend::conformance {
 
-inline constexpr std::uint64_t kMiB = 1ULL << 20U;
-
 /// One transfer's stretches; addresses are offsets into the pools.
 struct Shape {
   std::vector<StridedDescriptor> near;

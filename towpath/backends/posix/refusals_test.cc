@@ -16,8 +16,6 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-constexpr std::uint64_t kMiB = 1U << 20U;
-
 /// There and back, by whatever way.
 void round_trip(PosixFixture& posix) {
   const sys::Fd file(::memfd_create("data", MFD_CLOEXEC));
