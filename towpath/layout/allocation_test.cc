@@ -10,9 +10,9 @@ namespace towpath::layout {
 namespace {
 
 using memory::Part;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 using Sizes = std::vector<std::uint64_t>;
 

@@ -21,9 +21,9 @@ using memory::SharedRegion;
 using memory::SystemRegion;
 using memory::testing::EventLog;
 using memory::testing::RecordingRegistrar;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // Contiguous: 768 bytes. Per layer: 256.
 LayoutConfig config() {
@@ -43,7 +43,7 @@ class OwnMemory {
   std::vector<std::byte> bytes_;
 };
 
-class BuilderTest : public testing::Test {
+class BuilderTest : public ::testing::Test {
  protected:
   auto start() { return PhysicalLayoutBuilder(agent_).with_config(config()); }
 
@@ -141,7 +141,7 @@ TEST_F(BuilderTest, pages_are_bytes_that_do_not_touch_each_other) {
       std::fill(page.begin(), page.end(), std::byte{mark});
     });
     each_page([](ByteSpan page, unsigned char mark) {
-      EXPECT_THAT(page, testing::Each(std::byte{mark}));
+      EXPECT_THAT(page, ::testing::Each(std::byte{mark}));
     });
     EXPECT_EQ(layout.bytes({2, 0, 0}).code(), Code::out_of_range);
   }
@@ -163,7 +163,7 @@ TEST_F(BuilderTest, layers_on_disk_have_offsets_of_their_own) {
 
 TEST_F(BuilderTest, disk_without_a_path_is_a_new_file_in_the_default_directory) {
   const PhysicalLayout layout = start().fully_contiguous().allocate_disk(files_).build().value();
-  EXPECT_THAT(layout.regions()[0]->descriptor().key, testing::StartsWith(kDefaultDiskDirectory));
+  EXPECT_THAT(layout.regions()[0]->descriptor().key, ::testing::StartsWith(kDefaultDiskDirectory));
 }
 
 TEST_F(BuilderTest, pinned_and_device_fail_at_build_with_what_is_missing) {

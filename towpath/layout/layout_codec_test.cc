@@ -13,7 +13,7 @@
 namespace towpath::layout {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 LayoutDescriptor contiguous() {
   LayoutDescriptor descriptor;

@@ -10,8 +10,8 @@
 namespace towpath::layout {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 LayoutConfig valid() {
   return {.num_blocks = 10, .num_layers = 4, .outer_dim = 2, .page_size = 16, .inner_dim = 128};

@@ -5,20 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <towpath/layout/layout.h>
+#include <towpath/layout/testing/config_of.h>
 
 namespace towpath::layout {
 namespace {
 
-using testing::HasSubstr;
-
-LayoutConfig config_of(std::uint64_t blocks, std::uint64_t layers, std::uint64_t page,
-                       std::uint64_t inner) {
-  return {.num_blocks = blocks,
-          .num_layers = layers,
-          .outer_dim = 2,
-          .page_size = page,
-          .inner_dim = inner};
-}
+using testing::config_of;
+using ::testing::HasSubstr;
 
 LayoutDescriptor contiguous(const LayoutConfig& config, std::uint64_t base, std::uint64_t length) {
   LayoutDescriptor descriptor;

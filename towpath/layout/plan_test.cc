@@ -9,9 +9,9 @@
 namespace towpath::layout {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // Pages of 64 bytes, two of them per layer.
 LayoutConfig small(std::uint64_t blocks, std::uint64_t layers = 3) {

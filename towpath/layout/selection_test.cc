@@ -9,9 +9,9 @@
 namespace towpath::layout {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr BlockBounds kApart{.source_blocks = 100, .target_blocks = 50};
 constexpr BlockBounds kSame{.source_blocks = 100, .target_blocks = 100, .same_blocks = true};

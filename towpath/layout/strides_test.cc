@@ -4,25 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <towpath/layout/strides.h>
+#include <towpath/layout/testing/config_of.h>
 
 namespace towpath::layout {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using testing::config_of;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr LayoutKind kKinds[] = {LayoutKind::fully_contiguous,
                                  LayoutKind::layer_separate_block_first,
                                  LayoutKind::layer_separate_block_second};
-
-LayoutConfig config_of(std::uint64_t blocks, std::uint64_t layers, std::uint64_t page,
-                       std::uint64_t inner) {
-  return {.num_blocks = blocks,
-          .num_layers = layers,
-          .outer_dim = 2,
-          .page_size = page,
-          .inner_dim = inner};
-}
 
 TEST(StridesTest, fully_contiguous_has_the_published_strides) {
   const auto large =

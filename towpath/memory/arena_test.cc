@@ -9,10 +9,13 @@
 #include <towpath/memory/arena.h>
 #include <towpath/memory/borrowed.h>
 #include <towpath/memory/system_region.h>
+#include <towpath/memory/testing/observe.h>
 #include <towpath/memory/view.h>
 
 namespace towpath::memory {
 namespace {
+
+using testing::says;
 
 constexpr std::uint64_t kPage = 4096;
 
@@ -26,10 +29,6 @@ ArenaBuffer take(Arena& arena, std::uint64_t size_bytes) {
   auto buffer = arena.allocate(size_bytes);
   EXPECT_TRUE(buffer.ok()) << buffer.status().to_string();
   return buffer.ok() ? *std::move(buffer) : ArenaBuffer();
-}
-
-bool says(const Status& status, std::string_view text) {
-  return status.message().find(text) != std::string_view::npos;
 }
 
 TEST(ArenaTest, a_page_size_that_is_no_power_of_two_is_refused) {

@@ -9,7 +9,7 @@ namespace towpath::memory {
 namespace {
 
 /// A framework's tensor, as its user would wrap it.
-struct Tensor {
+struct GpuTensor {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
   int gpu = 0;
@@ -19,7 +19,7 @@ struct Tensor {
   MemoryKind kind() const { return MemoryKind::device; }
   std::uint64_t device_id() const { return static_cast<std::uint64_t>(gpu); }
 };
-static_assert(RegionLike<Tensor>);
+static_assert(RegionLike<GpuTensor>);
 
 /// Keeps its bytes inside itself, so that a move gives them another address.
 struct Inline {
@@ -98,7 +98,7 @@ TEST(BorrowedRegionTest, a_file_named_by_its_path_has_any_number) {
 
 TEST(UserRegionTest, a_users_type_becomes_a_region) {
   std::array<std::byte, 8> bytes{};
-  auto region = UserRegion<Tensor>::create({.data = bytes.data(), .bytes = 8, .gpu = 3});
+  auto region = UserRegion<GpuTensor>::create({.data = bytes.data(), .bytes = 8, .gpu = 3});
   ASSERT_TRUE(region.ok());
   const RegionDescriptor self = (*region)->descriptor();
   EXPECT_EQ(self.kind, MemoryKind::device);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <towpath/memory/disk_region.h>
+#include <towpath/memory/testing/observe.h>
 #include <towpath/sys/memory_file_system.h>
 #include <towpath/sys/temporary_directory.h>
 
@@ -17,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing::next_descriptor;
 
 /// Lets `calls` through, fails the next one, lets the rest through.
 class Fault {
@@ -115,13 +117,6 @@ class FaultyFileSystem final : public sys::FileSystem {
   sys::SystemFileSystem real_;
   Fault& fault_;
 };
-
-/// The lowest number that is free, so that a leaked descriptor shows.
-int next_descriptor() {
-  const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  ::close(fd);
-  return fd;
-}
 
 class DiskRegionFaultsTest : public ::testing::Test {
  protected:

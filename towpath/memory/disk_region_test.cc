@@ -10,6 +10,7 @@
 
 #include <towpath/memory/disk_region.h>
 #include <towpath/memory/system_region.h>
+#include <towpath/memory/testing/observe.h>
 #include <towpath/memory/view.h>
 #include <towpath/sys/temporary_directory.h>
 
@@ -19,6 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::next_descriptor;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -51,13 +53,6 @@ class DiskRegionTest : public ::testing::Test {
   sys::SystemFileSystem files_;
   sys::TemporaryDirectory directory_ = *sys::TemporaryDirectory::create();
 };
-
-/// The lowest number that is free, so that a leaked descriptor shows.
-int next_descriptor() {
-  const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  ::close(fd);
-  return fd;
-}
 
 TEST_F(DiskRegionTest, tells_the_open_file_and_begins_at_offset_zero) {
   const auto region = open({.path = path("kv"), .size_bytes = 65536});

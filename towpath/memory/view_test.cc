@@ -3,17 +3,16 @@
 #include <towpath/memory/borrowed.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/memory/system_region.h>
+#include <towpath/memory/testing/observe.h>
 #include <towpath/memory/view.h>
 
 namespace towpath::memory {
 namespace {
 
+using testing::says;
+
 std::shared_ptr<SystemRegion> system(std::uint64_t size_bytes) {
   return *SystemRegion::allocate(size_bytes);
-}
-
-bool says(const Status& status, std::string_view text) {
-  return status.message().find(text) != std::string_view::npos;
 }
 
 TEST(ViewTest, moves_the_address_and_cuts_the_length) {

@@ -3,13 +3,13 @@
 
 #include <towpath/core/text.h>
 #include <towpath/rendezvous/etcd_rendezvous.h>
+#include <towpath/rendezvous/poller_tags.h>
 
 namespace towpath::rendezvous {
 
 namespace {
 
 constexpr std::uint64_t kClientTag = 0;
-constexpr std::uint64_t kTimerTag = 1;
 constexpr Duration kFirstPause = std::chrono::milliseconds(50);
 constexpr std::size_t kMostInFlight = 16;  // cards on their way at a time
 constexpr std::chrono::seconds kMaxTtl{24 * 3600};

@@ -3,12 +3,12 @@
 
 #include <towpath/core/text.h>
 #include <towpath/rendezvous/meeting_point.h>
+#include <towpath/rendezvous/poller_tags.h>
 
 namespace towpath::rendezvous {
 
 namespace {
 
-constexpr std::uint64_t kTimerTag = 1;
 constexpr Duration kRetryAfter = std::chrono::milliseconds(100);
 constexpr Duration kBringTimeout = std::chrono::seconds(5);
 

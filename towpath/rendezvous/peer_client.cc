@@ -10,13 +10,13 @@
 #include <towpath/net/hello.h>
 #include <towpath/rendezvous/check_user.h>
 #include <towpath/rendezvous/peer_client.h>
+#include <towpath/rendezvous/poller_tags.h>
 
 namespace towpath::rendezvous {
 
 namespace {
 
 constexpr std::uint64_t kWakerTag = 0;
-constexpr std::uint64_t kTimerTag = 1;
 constexpr FetchId kFirstRequest = 2;
 constexpr std::size_t kBytesPerStep = std::size_t{256} << 10U;
 // A listener whose queue is full tells nobody when it has room again (unix(7): EAGAIN).

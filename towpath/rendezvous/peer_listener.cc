@@ -9,13 +9,13 @@
 #include <towpath/net/hello.h>
 #include <towpath/rendezvous/check_user.h>
 #include <towpath/rendezvous/peer_listener.h>
+#include <towpath/rendezvous/poller_tags.h>
 
 namespace towpath::rendezvous {
 
 namespace {
 
 constexpr std::uint64_t kListenerTag = 0;
-constexpr std::uint64_t kTimerTag = 1;
 constexpr std::uint64_t kFirstClientTag = 2;
 // What one call of progress() does at most, so that a flood does not keep its caller from the rest.
 constexpr int kAcceptsPerProgress = 64;

@@ -24,7 +24,7 @@ namespace towpath::sys {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr Duration kWatchdog = 30s;
 
@@ -46,7 +46,7 @@ bool kernel_gives_rings() {
   return static_cast<bool>(Fd(static_cast<int>(::syscall(SYS_io_uring_setup, 1U, &params))));
 }
 
-class UringTest : public testing::Test {
+class UringTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!kernel_gives_rings())
@@ -173,7 +173,7 @@ TEST_F(UringTest, cancel_ends_a_blocked_read_and_only_that) {
   ASSERT_TRUE(ring_->cancel(1).ok());
   auto done = collect(*ring_, 1);
   ASSERT_TRUE(done.contains(1));
-  EXPECT_THAT(done.at(1).result, testing::AnyOf(-ECANCELED, -EINTR));
+  EXPECT_THAT(done.at(1).result, ::testing::AnyOf(-ECANCELED, -EINTR));
   EXPECT_EQ(ring_->in_flight(), 1u);
   ASSERT_EQ(::write(second.writer.get(), "left", 4), 4);
   EXPECT_EQ(collect(*ring_, 1).at(2).result, 4);
@@ -196,7 +196,7 @@ TEST_F(UringTest, drain_tells_every_operation_once_and_withdraws_the_unsubmitted
   std::ranges::sort(ended, {}, &Completion::id);
   ASSERT_EQ(ended.size(), 2u);
   EXPECT_EQ(ended[0].id, 1u);
-  EXPECT_THAT(ended[0].result, testing::AnyOf(-ECANCELED, -EINTR));
+  EXPECT_THAT(ended[0].result, ::testing::AnyOf(-ECANCELED, -EINTR));
   EXPECT_EQ(ended[1].id, 2u);
   EXPECT_EQ(ended[1].result, -ECANCELED);
   EXPECT_EQ(ring_->in_flight(), 0u);

@@ -7,11 +7,9 @@
 namespace towpath::telemetry {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 // One writer at a time: cheaper than an atomic addition.
 void add(std::atomic<std::uint64_t>& to, std::uint64_t amount) noexcept {
-  to.store(to.load(kRelaxed) + amount, kRelaxed);
+  to.store(to.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -55,8 +53,10 @@ void BucketHistogram::record(std::uint64_t value) noexcept {
 
 BucketCounts BucketHistogram::counts() const {
   const auto bounds = bounds_.all();
-  BucketCounts now{.bounds = {bounds.begin(), bounds.end()}, .sum = sum_.load(kRelaxed)};
-  for (std::size_t i = 0; i <= bounds.size(); ++i) now.counts.push_back(counts_[i].load(kRelaxed));
+  BucketCounts now{.bounds = {bounds.begin(), bounds.end()},
+                   .sum = sum_.load(std::memory_order_relaxed)};
+  for (std::size_t i = 0; i <= bounds.size(); ++i)
+    now.counts.push_back(counts_[i].load(std::memory_order_relaxed));
   return now;
 }
 

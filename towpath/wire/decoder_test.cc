@@ -143,13 +143,6 @@ TEST(DecoderDeathTest, reading_a_field_as_another_kind_is_a_fault_of_the_caller)
   EXPECT_DEATH((void)field.number(), "another kind");
 }
 
-// A schema that contains itself does not make the depth the sender's choice.
-extern const Schema kNodeSchema;
-constexpr Tag kChild = optional(1);
-constexpr FieldRule kNodeRules[] = {
-    {kChild, "child", Kind::nested, kAtMostOne, UINT64_MAX, &kNodeSchema}};
-constexpr Schema kNodeSchema("node", kNodeRules);
-
 Bytes chain(std::size_t depth) {
   Bytes bytes;
   for (std::size_t i = 0; i < depth; ++i) {

@@ -9,12 +9,6 @@ namespace {
 using ::testing::HasSubstr;
 using namespace testing;  // NOLINT: the sample message
 
-extern const Schema kNodeSchema;
-constexpr Tag kChild = optional(1);
-constexpr FieldRule kNodeRules[] = {
-    {kChild, "child", Kind::nested, kAtMostOne, UINT64_MAX, &kNodeSchema}};
-constexpr Schema kNodeSchema("node", kNodeRules);
-
 void expect_refusal(Encoder& encoder, Code code, std::string_view words) {
   const Status status = std::move(encoder).finish().status();
   EXPECT_EQ(status.code(), code) << status.to_string();

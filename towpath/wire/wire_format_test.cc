@@ -13,7 +13,7 @@ using testing::from_hex;
 using testing::sample_boat;
 using testing::to_hex;
 
-constexpr OpenLimits kLimits{
+constexpr OpenLimits kFileLimits{
     .type = MessageType::layout, .max_version = 3, .max_payload_bytes = 1024};
 
 Bytes sealed_sample() {
@@ -58,16 +58,16 @@ TEST(WireFormatTest, decoding_gives_what_was_encoded) {
 TEST(WireFormatTest, an_envelope_cut_at_any_byte_is_refused) {
   const Bytes sealed = sealed_sample();
   for (std::size_t size = 0; size < sealed.size(); ++size)
-    EXPECT_EQ(open(ConstByteSpan(sealed).first(size), kLimits).code(), Code::corrupt) << size;
+    EXPECT_EQ(open(ConstByteSpan(sealed).first(size), kFileLimits).code(), Code::corrupt) << size;
 }
 
 TEST(WireFormatTest, every_turned_bit_of_an_envelope_is_noticed) {
   Bytes sealed = sealed_sample();
-  ASSERT_TRUE(open(sealed, kLimits).ok());
+  ASSERT_TRUE(open(sealed, kFileLimits).ok());
   for (std::size_t bit = 0; bit < sealed.size() * 8; ++bit) {
     const auto mask = static_cast<std::byte>(1U << (bit % 8));
     sealed[bit / 8] ^= mask;
-    EXPECT_FALSE(open(sealed, kLimits).ok()) << "bit " << bit;
+    EXPECT_FALSE(open(sealed, kFileLimits).ok()) << "bit " << bit;
     sealed[bit / 8] ^= mask;
   }
 }

@@ -11,7 +11,9 @@ namespace {
 
 constexpr int kAcceptsPerCall = 16;
 
-sys::LocalAddress address_of(const std::string& name) { return {.name = name, .abstract = true}; }
+sys::LocalAddress mailbox_address(const std::string& name) {
+  return {.name = name, .abstract = true};
+}
 
 /// As LocalSocket::send(); false also when the kernel has no room for it.
 Result<bool> send_tagged(sys::LocalSocket& socket, MessageTag tag, ConstByteSpan body) {
@@ -23,7 +25,7 @@ Result<bool> send_tagged(sys::LocalSocket& socket, MessageTag tag, ConstByteSpan
 }
 
 Result<sys::LocalSocket> connect_to(const std::string& name) {
-  auto socket = sys::LocalSocket::connect(address_of(name));
+  auto socket = sys::LocalSocket::connect(mailbox_address(name));
   if (socket.code() != Code::unavailable) return socket;
   return error(Code::peer_lost, "the peer's mailbox is closed").because(socket.status());
 }
@@ -34,7 +36,7 @@ Result<sys::LocalSocket> connect_to(const std::string& name) {
 
 Result<std::unique_ptr<Mailbox>> Mailbox::open(const std::string& name, run::Poller& poller,
                                                backend::Events& events) {
-  TOWPATH_TRY(auto listener, sys::LocalListener::listen(address_of(name)));
+  TOWPATH_TRY(auto listener, sys::LocalListener::listen(mailbox_address(name)));
   TOWPATH_TRY(poller.add(listener.fd(), tag_of(Watch::listener, 0)));
   return std::unique_ptr<Mailbox>(new Mailbox(std::move(listener), poller, events));
 }

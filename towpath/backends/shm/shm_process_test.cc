@@ -26,7 +26,7 @@ namespace {
 using namespace backend;
 using backend::testing::RecordingEvents;
 
-constexpr std::uint64_t kSize = 64 * kSliceBytes;
+constexpr std::uint64_t kPoolBytes = 64 * kSliceBytes;
 constexpr int kWatchdogSeconds = 30;
 
 /// A record on its way through a pipe.
@@ -55,18 +55,18 @@ class Child {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::alarm(kWatchdogSeconds);
     backend_ = *shm_type().open({.self = self, .clock = &clock_, .events = &events_});
-    memfd_ = *sys::create_sealed_memfd("child", kSize);
-    shared_ = *sys::Mapping::of_file({.fd = memfd_.get(), .size_bytes = kSize});
-    plain_ = *sys::Mapping::anonymous(kSize);
-    for (std::uint64_t i = 0; i < kSize; ++i)
+    memfd_ = *sys::create_sealed_memfd("child", kPoolBytes);
+    shared_ = *sys::Mapping::of_file({.fd = memfd_.get(), .size_bytes = kPoolBytes});
+    plain_ = *sys::Mapping::anonymous(kPoolBytes);
+    for (std::uint64_t i = 0; i < kPoolBytes; ++i)
       shared_.data()[i] = plain_.data()[i] = static_cast<std::byte>(i * 7);
   }
 
   int run() {
     const auto shared = *backend_->register_memory(
-        {.address = address_of(shared_.data()), .length = kSize, .fd = memfd_.get()});
+        {.address = address_of(shared_.data()), .length = kPoolBytes, .fd = memfd_.get()});
     const auto plain =
-        *backend_->register_memory({.address = address_of(plain_.data()), .length = kSize});
+        *backend_->register_memory({.address = address_of(plain_.data()), .length = kPoolBytes});
     make_offer(*shared, *plain);
     pollfd watched[2] = {{channel_, POLLIN, 0}, {backend_->wait_fd(), POLLIN, 0}};
     while (true) {
@@ -159,8 +159,9 @@ class ShmProcessTest : public ::testing::TestWithParam<bool> {
     EXPECT_EQ(::signal(SIGALRM, SIG_DFL) == SIG_ERR, false);
     ::alarm(kWatchdogSeconds);
     backend_ = *shm_type().open({.self = self_, .clock = &clock_, .events = &events_});
-    bytes_.resize(kSize);
-    memory_ = *backend_->register_memory({.address = address_of(bytes_.data()), .length = kSize});
+    bytes_.resize(kPoolBytes);
+    memory_ =
+        *backend_->register_memory({.address = address_of(bytes_.data()), .length = kPoolBytes});
   }
   ~ShmProcessTest() override { ::alarm(0); }
 
@@ -170,14 +171,14 @@ class ShmProcessTest : public ::testing::TestWithParam<bool> {
     way_ = *std::move(connection);
     remote_address_ = mapped ? peer.offer.shared_address : peer.offer.plain_address;
     const Blob& key = mapped ? peer.offer.shared_key : peer.offer.plain_key;
-    auto imported =
-        backend_->import_memory(*way_, {.address = remote_address_, .length = kSize}, key.get());
+    auto imported = backend_->import_memory(
+        *way_, {.address = remote_address_, .length = kPoolBytes}, key.get());
     ASSERT_TRUE(imported.ok()) << imported.status().to_string();
     remote_ = *std::move(imported);
     EXPECT_EQ(backend_->describe_path(*memory_, *remote_).find("process_vm") == std::string::npos,
               mapped);
   }
-  std::vector<Segment> all(std::uint64_t length = kSize) {
+  std::vector<Segment> all(std::uint64_t length = kPoolBytes) {
     return {{.local = memory_.get(),
              .remote = remote_.get(),
              .local_address = address_of(bytes_.data()),
@@ -185,7 +186,7 @@ class ShmProcessTest : public ::testing::TestWithParam<bool> {
              .length = length}};
   }
   /// Moves that many bytes and waits for the end.
-  Status transfer(TransferOp op, std::uint64_t length = kSize) {
+  Status transfer(TransferOp op, std::uint64_t length = kPoolBytes) {
     const auto operation = backend_->make_operation();
     const auto segments = all(length);
     const std::size_t before = events_.count(*operation);  // of one that lay at the same place
@@ -193,7 +194,7 @@ class ShmProcessTest : public ::testing::TestWithParam<bool> {
     run_until([&] { return events_.count(*operation) > before; });
     return events_.last(*operation).status;
   }
-  bool is_pattern(std::uint64_t length = kSize) const {
+  bool is_pattern(std::uint64_t length = kPoolBytes) const {
     for (std::uint64_t i = 0; i < length; ++i)
       if (bytes_[i] != static_cast<std::byte>(i * 7)) return false;
     return true;
@@ -224,11 +225,11 @@ TEST_P(ShmProcessTest, bytes_move_both_ways) {
   attach(peer, GetParam());
   ASSERT_TRUE(transfer(TransferOp::read).ok());
   EXPECT_TRUE(is_pattern());
-  std::memset(bytes_.data(), 3, kSize);
+  std::memset(bytes_.data(), 3, kPoolBytes);
   EXPECT_TRUE(transfer(TransferOp::write).ok());
-  std::memset(bytes_.data(), 4, kSize);
+  std::memset(bytes_.data(), 4, kPoolBytes);
   EXPECT_TRUE(transfer(TransferOp::read).ok());
-  EXPECT_EQ(bytes_, Bytes(kSize, std::byte{3}));
+  EXPECT_EQ(bytes_, Bytes(kPoolBytes, std::byte{3}));
 }
 
 TEST_P(ShmProcessTest, stopped_peer_does_not_stop_copies) {
@@ -251,7 +252,7 @@ TEST_P(ShmProcessTest, peer_killed_during_a_copy_is_lost_once_and_the_copy_fails
   peer.end(SIGKILL);
   run_until([&] { return !events_.losses.empty() && events_.count(*operation) == 1; });
   EXPECT_EQ(events_.last(*operation).status.code(), Code::peer_lost);
-  EXPECT_LT(events_.last(*operation).bytes, kSize);
+  EXPECT_LT(events_.last(*operation).bytes, kPoolBytes);
   EXPECT_TRUE(is_pattern(events_.last(*operation).bytes));
   EXPECT_EQ(events_.losses.size(), 1u);
   while (backend_->progress()) continue;

@@ -85,6 +85,13 @@ inline Result<Boat> decode_boat(ConstByteSpan payload) {
   return boat;
 }
 
+/// A node that may contain a node: how deep is not the sender's choice.
+extern const Schema kNodeSchema;
+inline constexpr Tag kChild = optional(1);
+inline constexpr FieldRule kNodeRules[] = {
+    {kChild, "child", Kind::nested, kAtMostOne, UINT64_MAX, &kNodeSchema}};
+inline constexpr Schema kNodeSchema("node", kNodeRules);
+
 /// Bytes from hexadecimal digits; spaces are for the eye.
 inline Bytes from_hex(std::string_view digits) {
   Bytes bytes;
