@@ -13,6 +13,15 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
+# Many sources compile as one: a build from nothing takes a third of the time. What each file includes
+# for itself is proven where this is off (presets dev and clang), and by the linter.
+option(TOWPATH_UNITY "Compile the sources of a target together" OFF)
+set(CMAKE_UNITY_BUILD ${TOWPATH_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
+if(TOWPATH_UNITY)
+  add_compile_options(-Wno-subobject-linkage)  # it takes every file that is included for a header
+endif()
+
 option(TOWPATH_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
 add_compile_options(-Wall -Wextra -Wshadow "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor;-Woverloaded-virtual>"
                     -Wimplicit-fallthrough)

@@ -43,7 +43,7 @@ nixl_capi_status_t status_of(NixlAgent& nixl, nixl_capi_xfer_req_s& request) {
   return transfer.ended() ? how_it_ended(nixl, request) : NIXL_CAPI_IN_PROG;
 }
 
-PostOptions options_of(const nixl_capi_opt_args_s* given) {
+PostOptions post_options(const nixl_capi_opt_args_s* given) {
   PostOptions options;
   if (given != nullptr) options.notification = given->notification().value_or(towpath::Bytes());
   return options;
@@ -65,7 +65,7 @@ nixl_capi_status_t nixl_capi_post_xfer_req(nixl_capi_agent_t agent, nixl_capi_xf
                                            nixl_capi_opt_args_t opt_args) {
   return call(given(agent) && stands(req_hndl), [&] {
     NixlAgent& nixl = *agent->nixl;
-    const Status posted = req_hndl->transfer.post(options_of(opt_args));
+    const Status posted = req_hndl->transfer.post(post_options(opt_args));
     if (!posted.ok()) return nixl.tell(posted, "post a request");
     req_hndl->told = false;
     return status_of(nixl, *req_hndl);

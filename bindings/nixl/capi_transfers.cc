@@ -45,7 +45,7 @@ Result<std::vector<std::uint32_t>> indices_of(const int* indices, size_t count) 
   return positive;
 }
 
-TransferOptions options_of(const nixl_capi_opt_args_s* given) {
+TransferOptions transfer_options(const nixl_capi_opt_args_s* given) {
   TransferOptions options;
   if (given == nullptr) return options;
   options.notification = given->notification();
@@ -77,7 +77,7 @@ Result<Transfer> make(NixlAgent& nixl, TransferOp op, const nixl_capi_xfer_dlist
                       const nixl_capi_opt_args_s* given) {
   TOWPATH_TRY(const std::vector<std::uint32_t> mine, indices_of(here.first, here.count));
   TOWPATH_TRY(const std::vector<std::uint32_t> theirs, indices_of(there.first, there.count));
-  TransferOptions options = options_of(given);
+  TransferOptions options = transfer_options(given);
   options.backends = backends_for(options, local, remote);
   options.local = Selection::of(mine);
   options.remote = Selection::of(theirs);
@@ -90,7 +90,7 @@ Result<Transfer> make(NixlAgent& nixl, TransferOp op, const nixl_capi_xfer_dlist
   if (peer.empty()) return error(Code::invalid_argument, "a remote agent needs a name");
   TOWPATH_TRY(const PreparedList here, prepare(nixl, {}, local));
   TOWPATH_TRY(const PreparedList there, prepare(nixl, peer, remote));
-  return nixl.agent().make_transfer(op, here, there, options_of(given));
+  return nixl.agent().make_transfer(op, here, there, transfer_options(given));
 }
 
 }  // namespace
