@@ -23,6 +23,8 @@ if(TOWPATH_UNITY)
 endif()
 
 option(TOWPATH_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
+# A failed check names its file as the tree does, wherever the tree lies; so two clones share a ccache.
+add_compile_options(-ffile-prefix-map=${towpath_SOURCE_DIR}/=)
 add_compile_options(-Wall -Wextra -Wshadow "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor;-Woverloaded-virtual>"
                     -Wimplicit-fallthrough)
 # Aggregates leave their defaults unnamed on purpose.
