@@ -1,7 +1,4 @@
-#include <algorithm>
-#include <array>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -9,6 +6,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/net/http.h>
+#include <towpath/net/http_exchange.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/timer_fd.h>
 #include <towpath/sys/clock.h>
@@ -19,58 +17,7 @@ namespace {
 
 constexpr std::uint64_t kTimerTag = UINT64_MAX;  // sockets have their descriptor as tag
 
-struct EasyEnds {
-  void operator()(CURL* easy) const noexcept { curl_easy_cleanup(easy); }
-};
-struct ListEnds {
-  void operator()(curl_slist* list) const noexcept { curl_slist_free_all(list); }
-};
-
-long milliseconds(Duration duration) {
-  return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(duration).count());
-}
-
-Code code_of(CURLcode failed) {
-  switch (failed) {
-    case CURLE_OPERATION_TIMEDOUT: return Code::timed_out;
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_ISSUER_ERROR: return Code::denied;
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL: return Code::invalid_argument;
-    case CURLE_OUT_OF_MEMORY: return Code::exhausted;
-    default: return Code::unavailable;
-  }
-}
-
-std::string_view remedy_of(Code code) {
-  switch (code) {
-    case Code::denied: return "look at the certificates: authority, names, dates, and ours";
-    case Code::invalid_argument: return "write http://host:port/path or https://host:port/path";
-    default: return "see whether the server runs, and whether it can be reached from here";
-  }
-}
-
 }  // namespace
-
-/// A request under way. Its address is libcurl's, so it stays where it is.
-struct Transfer {
-  HttpRequest request;
-  HttpDone done;
-  std::size_t max_body_bytes = 0;
-  std::unique_ptr<CURL, EasyEnds> easy;
-  std::unique_ptr<curl_slist, ListEnds> headers;
-  Bytes body;      // what has come and was not handed on
-  Status failure;  // our own verdict; libcurl then only says that writing failed
-  std::array<char, CURL_ERROR_SIZE> why{};
-
-  void prepare(const HttpClientOptions& options);
-  void prepare_trust(const HttpClientOptions& options);
-  Result<HttpResponse> outcome(CURLcode code);
-  static std::size_t take_body(char* data, std::size_t one, std::size_t size, void* self);
-};
 
 struct HttpClient::Engine {
   Engine(HttpClientOptions wanted, run::Poller made_poller, run::TimerFd made_timer)
@@ -92,75 +39,10 @@ struct HttpClient::Engine {
   sys::SystemClock clock;  // what the timer and libcurl run on
   CURLM* multi = nullptr;
   std::set<int> watched;
-  std::map<HttpId, std::unique_ptr<Transfer>> transfers;
+  std::vector<HttpId> heard;  // streams that have something to hand on
+  std::map<HttpId, std::unique_ptr<HttpExchange>> exchanges;
   HttpId next = 1;
 };
-
-void Transfer::prepare(const HttpClientOptions& options) {
-  CURL* it = easy.get();
-  curl_easy_setopt(it, CURLOPT_URL, request.url.c_str());
-  curl_easy_setopt(it, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(it, CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
-  curl_easy_setopt(it, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(it, CURLOPT_PROXY, "");  // else the environment's
-  curl_easy_setopt(it, CURLOPT_TCP_KEEPALIVE, 1L);
-  curl_easy_setopt(it, CURLOPT_TCP_KEEPIDLE, 10L);
-  curl_easy_setopt(it, CURLOPT_TCP_KEEPINTVL, 5L);
-  curl_easy_setopt(it, CURLOPT_CUSTOMREQUEST, request.method.c_str());
-  if (!request.body.empty()) {
-    curl_easy_setopt(it, CURLOPT_POSTFIELDS, request.body.data());
-    curl_easy_setopt(it, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-  }
-  // Without it large bodies wait a second for a "100 Continue" that few servers send.
-  headers.reset(curl_slist_append(nullptr, "Expect:"));
-  for (const std::string& header : request.headers)
-    headers.reset(curl_slist_append(headers.release(), header.c_str()));
-  curl_easy_setopt(it, CURLOPT_HTTPHEADER, headers.get());
-  curl_easy_setopt(it, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options.connect_timeout));
-  curl_easy_setopt(it, CURLOPT_TIMEOUT_MS, milliseconds(request.timeout));
-  curl_easy_setopt(it, CURLOPT_ERRORBUFFER, why.data());
-  curl_easy_setopt(it, CURLOPT_WRITEFUNCTION, &Transfer::take_body);
-  curl_easy_setopt(it, CURLOPT_WRITEDATA, this);
-  curl_easy_setopt(it, CURLOPT_PRIVATE, this);
-  prepare_trust(options);
-}
-
-void Transfer::prepare_trust(const HttpClientOptions& options) {
-  const auto set = [&](CURLoption option, const std::string& value) {
-    if (!value.empty()) curl_easy_setopt(easy.get(), option, value.c_str());
-  };
-  set(CURLOPT_CAINFO, options.tls.authority_file);
-  set(CURLOPT_SSLCERT, options.tls.certificate_file);
-  set(CURLOPT_SSLKEY, options.tls.key_file);
-  set(CURLOPT_USERNAME, options.user);
-  set(CURLOPT_PASSWORD, options.password);
-}
-
-std::size_t Transfer::take_body(char* data, std::size_t one, std::size_t size, void* self) {
-  auto& transfer = *static_cast<Transfer*>(self);
-  if (size > transfer.max_body_bytes - transfer.body.size()) {
-    transfer.failure = error(Code::out_of_range, cat("more than ", transfer.max_body_bytes,
-                                                     " bytes came from ", transfer.request.url));
-    return 0;
-  }
-  const auto* bytes = reinterpret_cast<const std::byte*>(data);
-  transfer.body.insert(transfer.body.end(), bytes, bytes + size);
-  return one * size;
-}
-
-Result<HttpResponse> Transfer::outcome(CURLcode code) {
-  if (!failure.ok()) return failure;
-  if (code != CURLE_OK) {
-    const Code ours = code_of(code);
-    return error(ours,
-                 cat(request.method, " ", printable(request.url, 200), ": ",
-                     why[0] != '\0' ? why.data() : curl_easy_strerror(code)),
-                 std::string(remedy_of(ours)));
-  }
-  long status = 0;
-  curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
-  return HttpResponse{.status = static_cast<int>(status), .body = std::move(body)};
-}
 
 Status HttpClient::Engine::start() {
   // Counted and thread-safe since 7.84; there is no moment at which nobody else uses libcurl.
@@ -170,13 +52,17 @@ Status HttpClient::Engine::start() {
   curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, &Engine::set_timer);
   curl_multi_setopt(multi, CURLMOPT_TIMERDATA, this);
+  if (options.max_connections != 0) {
+    const auto count = static_cast<long>(options.max_connections);
+    curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, count);
+    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, count);
+  }
   return poller.add(timer.fd(), kTimerTag);
 }
 
 HttpClient::Engine::~Engine() {
-  for (const auto& [id, transfer] : transfers)
-    curl_multi_remove_handle(multi, transfer->easy.get());
-  transfers.clear();
+  for (const auto& [id, exchange] : exchanges) curl_multi_remove_handle(multi, exchange->easy());
+  exchanges.clear();
   if (multi != nullptr) curl_multi_cleanup(multi);
 }
 
@@ -222,20 +108,17 @@ void HttpClient::Engine::act() {
 
 // Outside libcurl's own callbacks, in which a request must not be cancelled.
 std::size_t HttpClient::Engine::hand_on_bodies() {
-  std::vector<HttpId> ready;
-  for (const auto& [id, transfer] : transfers)
-    if (transfer->request.on_body && !transfer->body.empty()) ready.push_back(id);
+  const std::vector<HttpId> ready = std::exchange(heard, {});
   for (const HttpId id : ready) {
-    const auto found = transfers.find(id);
-    if (found == transfers.end()) continue;  // cancelled by the one before
-    const auto hear = found->second->request.on_body;
-    const Bytes body = std::exchange(found->second->body, {});
-    const Status heard = hear(body);
-    const auto again = transfers.find(id);
-    if (heard.ok() || again == transfers.end()) continue;
-    curl_multi_remove_handle(multi, again->second->easy.get());
-    const auto ended = transfers.extract(again);
-    ended.mapped()->done(heard);
+    const auto found = exchanges.find(id);
+    if (found == exchanges.end()) continue;  // cancelled by the one before
+    const auto hear = found->second->listener();
+    const Status heard_it = hear(found->second->take_heard());
+    const auto again = exchanges.find(id);
+    if (heard_it.ok() || again == exchanges.end()) continue;
+    curl_multi_remove_handle(multi, again->second->easy());
+    const auto ended = exchanges.extract(again);
+    ended.mapped()->answer(heard_it);
   }
   return ready.size();
 }
@@ -248,11 +131,8 @@ std::size_t HttpClient::Engine::finish() {
     CURL* easy = message->easy_handle;
     const CURLcode code = message->data.result;
     curl_multi_remove_handle(multi, easy);
-    const auto found = std::ranges::find_if(
-        transfers, [&](const auto& each) { return each.second->easy.get() == easy; });
-    if (found == transfers.end()) continue;
-    const auto ended = transfers.extract(found);
-    ended.mapped()->done(ended.mapped()->outcome(code));
+    const auto ended = exchanges.extract(HttpExchange::of(easy).id());
+    ended.mapped()->answer(code);
     ++called;
   }
   return called;
@@ -271,28 +151,25 @@ Result<std::unique_ptr<HttpClient>> HttpClient::open(HttpClientOptions options) 
 
 Result<HttpId> HttpClient::send(HttpRequest request, HttpDone done) {
   Engine& engine = *engine_;
-  if (engine.transfers.size() >= engine.options.max_requests)
-    return error(Code::exhausted, cat(engine.transfers.size(), " requests are under way"),
+  if (engine.exchanges.size() >= engine.options.max_requests)
+    return error(Code::exhausted, cat(engine.exchanges.size(), " requests are under way"),
                  "wait for some to end, or raise max_requests");
-  auto transfer = std::make_unique<Transfer>();
-  transfer->request = std::move(request);
-  transfer->done = std::move(done);
-  transfer->max_body_bytes = engine.options.max_body_bytes;
-  transfer->easy.reset(curl_easy_init());
-  if (!transfer->easy) return error(Code::exhausted, "libcurl has no memory for a request");
-  transfer->prepare(engine.options);
-  if (const CURLMcode failed = curl_multi_add_handle(engine.multi, transfer->easy.get());
+  const HttpId id = engine.next++;
+  auto exchange =
+      std::make_unique<HttpExchange>(id, std::move(request), std::move(done), engine.heard);
+  TOWPATH_TRY(exchange->prepare(engine.options));
+  if (const CURLMcode failed = curl_multi_add_handle(engine.multi, exchange->easy());
       failed != CURLM_OK)
     return error(Code::internal, cat("libcurl takes no request: ", curl_multi_strerror(failed)));
-  engine.transfers.emplace(engine.next, std::move(transfer));
-  return engine.next++;
+  engine.exchanges.emplace(id, std::move(exchange));
+  return id;
 }
 
 void HttpClient::cancel(HttpId request) {
-  const auto found = engine_->transfers.find(request);
-  if (found == engine_->transfers.end()) return;
-  curl_multi_remove_handle(engine_->multi, found->second->easy.get());
-  engine_->transfers.erase(found);
+  const auto found = engine_->exchanges.find(request);
+  if (found == engine_->exchanges.end()) return;
+  curl_multi_remove_handle(engine_->multi, found->second->easy());
+  engine_->exchanges.erase(found);
 }
 
 std::size_t HttpClient::progress() {
@@ -302,6 +179,6 @@ std::size_t HttpClient::progress() {
 }
 
 int HttpClient::wait_fd() const noexcept { return engine_->poller.fd(); }
-std::size_t HttpClient::request_count() const noexcept { return engine_->transfers.size(); }
+std::size_t HttpClient::request_count() const noexcept { return engine_->exchanges.size(); }
 
 }  // namespace towpath::net

@@ -4,9 +4,12 @@
 // users (a rendezvous, an object store) are driven the same way, have many requests under way, and
 // keep some open for hours (etcd's watch), each of which would cost a worker.
 // It knows no retries, no redirects and no cookies, and heeds no environment (proxies, .netrc).
+// Large bodies do not pass through memory of its own: a source is read from, and a sink written to,
+// where libcurl has its buffers.
 // Invariants: each request is answered once, unless it is cancelled or the client dies; a response
-// is bounded; nothing is called back from where it was asked. Names are looked up on a thread that
-// libcurl makes and ends. Timeouts run on real time.
+// is bounded; nothing is called back from where it was asked. After cancel(), and after the answer,
+// neither source nor sink is touched. Names are looked up on a thread that libcurl makes and ends.
+// Timeouts run on real time.
 // Thread: one at a time. Callbacks run inside progress(), and may call everything but progress().
 #pragma once
 
@@ -15,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <towpath/core/bytes.h>
@@ -32,6 +36,8 @@ struct TlsOptions {
 
 struct HttpClientOptions {
   std::size_t max_requests = 256;                       ///< at a time
+  std::size_t max_connections = 0;                      ///< at a time, idle ones too; 0: libcurl's
+  std::size_t buffer_bytes = 0;                         ///< of a connection; 0: libcurl's 16 KiB
   std::size_t max_body_bytes = std::size_t{16} << 20U;  ///< of a response; of a stream: unread
   Duration connect_timeout = std::chrono::seconds(3);
   TlsOptions tls;
@@ -39,23 +45,59 @@ struct HttpClientOptions {
   std::string password;
 };
 
+/// Where a request's body comes from. Its owner keeps it until the answer.
+class HttpSource {
+ public:
+  virtual ~HttpSource() = default;
+  virtual std::uint64_t size_bytes() const = 0;
+  /// Fills `into` with the bytes from `offset` on; both lie within size_bytes(). The same place may
+  /// be asked for again: libcurl sends a body anew when a kept connection turns out to be dead.
+  virtual void read(std::uint64_t offset, ByteSpan into) = 0;
+};
+
+struct HttpResponse;
+
+/// Where the body of a response of status 2xx goes. Its owner keeps it until the answer. It must
+/// not call the client. A failure ends the request with it.
+class HttpSink {
+ public:
+  virtual ~HttpSink() = default;
+  /// Status and headers have come, and no body yet.
+  virtual Status begin(const HttpResponse& head) = 0;
+  virtual Status take(ConstByteSpan bytes) = 0;
+};
+
 struct HttpRequest {
   std::string method = "GET";
   std::string url;
   std::vector<std::string> headers;  ///< "Name: value"
   std::string body;
+  HttpSource* source = nullptr;                 ///< in place of `body`
+  HttpSink* sink = nullptr;                     ///< then a response of status 2xx holds no body
   Duration timeout = std::chrono::seconds(30);  ///< of all of it; zero: none, for a stream
+  Duration stall_timeout = Duration::zero();    ///< without a byte either way; zero: none
   /// Hears the body as it comes; then the response holds none. A failure ends the request with it.
   std::function<Status(ConstByteSpan)> on_body = nullptr;
 };
 
-struct HttpResponse {
-  int status = 0;
-  Bytes body;
+struct HttpHeader {
+  std::string name;  ///< lower case
+  std::string value;
 };
 
+struct HttpResponse {
+  int status = 0;
+  std::vector<HttpHeader> headers;
+  Bytes body;
+
+  /// The first one of this name (lower case); empty when there is none.
+  std::string_view header(std::string_view name) const noexcept;
+};
+inline constexpr std::size_t kMaxHttpHeaderBytes = std::size_t{64} << 10U;  ///< of a response
+
 /// A response of any status. Errors: unavailable (nobody answers), timed_out, denied (TLS: one does
-/// not trust the other), out_of_range (the body is too large), invalid_argument (no URL).
+/// not trust the other), out_of_range (the body or its headers are too large), invalid_argument (no
+/// URL).
 using HttpDone = std::function<void(Result<HttpResponse>)>;
 using HttpId = std::uint64_t;
 
