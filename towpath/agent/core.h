@@ -150,6 +150,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   Result<std::size_t> choose(const Choice& choice);
   Status refusal(const Choice& choice, Slot& slot) TOWPATH_REQUIRES(control_);
   Status no_backend(const Choice& choice, const SlotOrder& order);
+  bool tells_sooner(const Slot& slot, std::size_t than) const;
   std::string path_over(const Choice& choice, Slot& slot) TOWPATH_REQUIRES(control_);
   std::shared_ptr<TransferCore> take_from_pool(Slot& slot);
   /// The slot over which notifications for the peer travel. Errors: unsupported.

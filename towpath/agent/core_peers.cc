@@ -90,6 +90,14 @@ Result<AgentIdentity> AgentCore::load_card(ConstByteSpan bytes) {
   return card.identity;
 }
 
+// As the choice for bytes: the lowest latency, then the order of creation.
+bool AgentCore::tells_sooner(const Slot& slot, std::size_t than) const {
+  if (than == kMaxSlots) return true;
+  const Duration here = slot.backend->capabilities().cost.latency;
+  const Duration there = slots()[than]->backend->capabilities().cost.latency;
+  return here != there ? here < there : slot.index < than;
+}
+
 Result<PeerPtr> AgentCore::new_peer(const Card& card) {
   auto peer = std::make_shared<Peer>();
   peer->identity = card.identity;
@@ -118,7 +126,7 @@ Result<PeerPtr> AgentCore::new_peer(const Card& card) {
     peer->reachable.fetch_or(slot_bit(index));
     const auto notifies = (*slot)->backend->capabilities().notifications;
     if (notifies == backend::Notifications::none) continue;
-    if (index < peer->notification_slot) peer->notification_slot = index;
+    if (tells_sooner(**slot, peer->notification_slot)) peer->notification_slot = index;
   }
   if (!has_info) {
     return error(Code::not_found,

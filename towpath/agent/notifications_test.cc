@@ -189,5 +189,18 @@ TEST(NotificationsTest, a_message_stays_whole_while_it_is_handed_over_though_the
   EXPECT_EQ(t.near->notify("far", as_bytes("more")).code(), Code::peer_lost);
 }
 
+TEST(NotificationsTest, travel_over_the_backend_with_the_lowest_latency) {
+  Talk t;
+  t.talk.can.cost.latency = Duration(100);
+  t.move.can.notifications = backend::Notifications::reliable;
+  t.move.can.cost.latency = Duration(99);
+  const auto again = t.make("again");
+  ASSERT_TRUE(t.near->load_card(*again->card()).ok());
+  ASSERT_TRUE(t.near->notify("again", as_bytes("quickly")).ok());
+  ASSERT_TRUE(t.near->notify("far", as_bytes("as it was met")).ok());
+  EXPECT_THAT(t.move.notified, testing::SizeIs(1));
+  EXPECT_THAT(t.talk.notified, testing::SizeIs(1));
+}
+
 }  // namespace
 }  // namespace towpath::agent
