@@ -30,6 +30,7 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
     record = std::make_shared<MemoryRecord>();
     record->region = descriptor;
   }
+  const bool is_strict = named != 0 && !options.any_of_named;
   SlotMask taken = 0;
   Status failure;
   for (const auto& slot : slots()) {
@@ -43,12 +44,12 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
           error(attached.code(), cat("backend ", slot->name, " refused ", to_string(descriptor)),
                 std::string(attached.remedy()))
               .because(attached);
-      if (is_named) break;
+      if (is_strict) break;
       log_.warning("a backend refused a region",
                    {{"backend", slot->name}, {"why", failure.to_string()}});
     }
   }
-  if (taken == 0 || (named != 0 && !failure.ok())) {
+  if (taken == 0 || (is_strict && !failure.ok())) {
     for (const auto& slot : slots()) {
       if ((taken & slot_bit(slot->index)) != 0) (void)detach(record, *slot);
     }

@@ -20,6 +20,8 @@ struct RegisterOptions {
   /// Names of the backends to register with; empty: every backend that takes the region's kind.
   /// With names all of them must succeed; without, at least one.
   std::vector<std::string> backends;
+  /// At least one of those that were named: they serve the region in one another's place.
+  bool any_of_named = false;
 };
 
 /// What stands behind a Registration. Implemented by the agent.

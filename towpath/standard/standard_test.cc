@@ -5,9 +5,11 @@
 
 #include <towpath/layout/builder.h>
 #include <towpath/layout/plan.h>
+#include <towpath/memory/disk_region.h>
 #include <towpath/memory/registered.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/standard/standard.h>
+#include <towpath/sys/file.h>
 
 namespace towpath::standard {
 namespace {
@@ -36,6 +38,22 @@ TEST(StandardTest, a_node_moves_bytes_while_its_user_does_something_else) {
   ASSERT_TRUE(copy->post().ok());
   EXPECT_EQ(copy->wait(), Outcome::done);
   EXPECT_EQ(region->bytes().back(), std::byte{7});
+}
+
+TEST(StandardTest, of_backends_that_stand_in_for_one_another_one_is_enough) {
+  auto node = Node::open({.name = "x", .backends = {"shm", "posix"}});
+  ASSERT_TRUE(node.ok()) << node.status().to_string();
+  const std::vector<std::string> both = {"shm", "posix"};
+  sys::SystemFileSystem files;
+  auto disk = memory::DiskRegion::open({.path = "/tmp/", .size_bytes = 4096}, files);
+  ASSERT_TRUE(disk.ok()) << disk.status().to_string();
+  EXPECT_FALSE((*node)->agent().register_region(*disk, {.backends = both}).ok());
+  const auto held =
+      (*node)->agent().register_region(*disk, {.backends = both, .any_of_named = true});
+  ASSERT_TRUE(held.ok()) << held.status().to_string();
+  EXPECT_THAT(held->backends(), testing::ElementsAre("posix"));
+  EXPECT_FALSE(
+      (*node)->agent().register_region(*disk, {.backends = {"shm"}, .any_of_named = true}).ok());
 }
 
 TEST(StandardTest, an_unknown_backend_is_refused_with_those_that_exist) {
