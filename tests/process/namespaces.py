@@ -1,0 +1,52 @@
+"""Two network namespaces joined by a veth pair: two machines. Needs root and iproute2."""
+import os
+import shutil
+import subprocess
+import time
+
+HERE, THERE = f"tp{os.getpid()}a", f"tp{os.getpid()}b"
+ADDRESS = "10.77.0.1"  # of HERE
+WATCHDOG_S = 90
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+def why_not():
+    if os.geteuid() != 0:
+        return "network namespaces need root: run the tests as root"
+    if shutil.which("ip") is None:
+        return "there is no `ip` (apt-get install iproute2)"
+    if subprocess.run(["ip", "netns", "add", HERE], capture_output=True).returncode != 0:
+        return "no network namespace can be made here: run with CAP_SYS_ADMIN"
+    ip("netns", "del", HERE)
+    return None
+
+
+def join(test):
+    """Makes both, linked and up, for the time of `test`."""
+    for name in HERE, THERE:
+        test.addCleanup(subprocess.run, ["ip", "netns", "del", name], capture_output=True)
+        ip("netns", "add", name)
+        ip("-n", name, "link", "set", "lo", "up")
+    ip("link", "add", "va", "netns", HERE, "type", "veth", "peer", "name", "vb", "netns", THERE)
+    ip("-n", HERE, "addr", "add", f"{ADDRESS}/24", "dev", "va")
+    ip("-n", THERE, "addr", "add", "10.77.0.2/24", "dev", "vb")
+    ip("-n", HERE, "link", "set", "va", "up")
+    ip("-n", THERE, "link", "set", "vb", "up")
+    for name, device in (HERE, "va"), (THERE, "vb"):  # UCX uses what runs when it starts
+        wait_for(test, lambda: read(name, device, "operstate") == "up")
+
+
+def read(namespace, device, what):
+    """A line of /sys/class/net, as the namespace sees it."""
+    path = f"/sys/class/net/{device}/{what}"
+    return subprocess.run(["ip", "netns", "exec", namespace, "cat", path],
+                          capture_output=True, text=True).stdout.strip()
+
+
+def wait_for(test, condition):
+    end = time.monotonic() + WATCHDOG_S
+    while not condition():
+        test.assertLess(time.monotonic(), end, "the watchdog barked")
