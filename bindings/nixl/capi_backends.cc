@@ -1,7 +1,7 @@
 // Backends: what there is, what this agent has.
 #include <towpath/core/text.h>
+#include <towpath/standard/nixl_params.h>
 
-#include "bindings/nixl/backend_params.h"
 #include "bindings/nixl/call.h"
 #include "bindings/nixl/lists.h"
 #include "bindings/nixl/nixl_agent.h"
@@ -22,14 +22,6 @@ nixl_capi_status_t give_description(const std::vector<MemoryKind>& kinds,
   return NIXL_CAPI_SUCCESS;
 }
 
-std::vector<MemoryKind> kinds_of(const towpath::backend::Capabilities& can) {
-  std::vector<MemoryKind> kinds;
-  for (const MemoryKind kind : towpath::kMemoryKinds) {
-    if (can.takes(kind)) kinds.push_back(kind);
-  }
-  return kinds;
-}
-
 // NIXL has one number for all that goes wrong here.
 nixl_capi_status_t refuse(const nixl_capi_agent_s& agent, const towpath::Status& why,
                           std::string_view doing) {
@@ -44,7 +36,7 @@ extern "C" {
 nixl_capi_status_t nixl_capi_get_available_plugins(nixl_capi_agent_t agent,
                                                    nixl_capi_string_list_t* plugins) {
   return call(given(agent, plugins), [&] {
-    *plugins = new nixl_capi_string_list_s{(*agent)->plugins()};
+    *plugins = new nixl_capi_string_list_s{(*agent)->backends().plugins()};
     return NIXL_CAPI_SUCCESS;
   });
 }
@@ -53,9 +45,10 @@ nixl_capi_status_t nixl_capi_get_plugin_params(nixl_capi_agent_t agent, const ch
                                                nixl_capi_mem_list_t* mems,
                                                nixl_capi_params_t* params) {
   return call(given(agent, plugin_name, mems, params), [&] {
-    const auto type = (*agent)->plugin(plugin_name);
+    const auto type = (*agent)->backends().plugin(plugin_name);
     if (!type.ok()) return refuse(*agent, type.status(), "describe a plug-in");
-    return give_description((*type)->kinds, with_defaults(**type, {}), mems, params);
+    return give_description((*type)->kinds, towpath::standard::with_defaults(**type, {}), mems,
+                            params);
   });
 }
 
@@ -64,9 +57,10 @@ nixl_capi_status_t nixl_capi_create_backend(nixl_capi_agent_t agent, const char*
                                             nixl_capi_backend_t* backend) {
   return call(given(agent, plugin_name, params, backend), [&] {
     auto handle = std::make_unique<nixl_capi_backend_s>();
-    auto type = (*agent)->create_backend(plugin_name, params->values);
-    if (!type.ok()) return refuse(*agent, type.status(), "create a backend");
-    handle->type = *std::move(type);
+    NixlAgent& nixl = *agent->nixl;
+    const auto made = nixl.backends().create(nixl.agent(), plugin_name, params->values);
+    if (!made.ok()) return refuse(*agent, made.status(), "create a backend");
+    handle->what = **made;
     *backend = handle.release();
     return NIXL_CAPI_SUCCESS;
   });
@@ -81,10 +75,9 @@ nixl_capi_status_t nixl_capi_get_backend_params(nixl_capi_agent_t agent,
                                                 nixl_capi_mem_list_t* mems,
                                                 nixl_capi_params_t* params) {
   return call(given(agent, backend, mems, params), [&] {
-    const auto can = (*agent)->agent().capabilities(backend->type);
-    auto set = (*agent)->params_of(backend->type);
-    if (!can.ok() || !set.ok()) return refuse(*agent, set.status(), "describe a backend");
-    return give_description(kinds_of(*can), *std::move(set), mems, params);
+    const auto kinds = towpath::standard::kinds_of(agent->nixl->agent(), backend->what);
+    if (!kinds.ok()) return refuse(*agent, kinds.status(), "describe a backend");
+    return give_description(*kinds, backend->what.params, mems, params);
   });
 }
 

@@ -22,7 +22,7 @@ nixl_capi_status_t number_of(nixl_capi_status_t number, const Status& status) {
 using Answers = std::vector<std::optional<towpath::backend::Params>>;
 
 Result<Answers> query(NixlAgent& nixl, const nixl_capi_reg_dlist_s& list,
-                      const std::vector<std::string>& backends) {
+                      const std::vector<towpath::standard::NixlBackend>& backends) {
   if (backends.size() != 1) {
     return error(Code::invalid_argument,
                  towpath::cat("a question goes to one backend, not to ", backends.size()),
@@ -32,7 +32,7 @@ Result<Answers> query(NixlAgent& nixl, const nixl_capi_reg_dlist_s& list,
   std::vector<towpath::RegionDescriptor> asked;
   asked.reserve(list.entries.size());
   for (const NamedEntry& entry : list.entries) asked.push_back(describe(kind, entry));
-  return nixl.agent().query(backends.front(), asked);
+  return nixl.agent().query(backends.front().type, asked);
 }
 
 Status check_remote(NixlAgent& nixl, const nixl_capi_remote_dlist_s& list) {
@@ -56,8 +56,8 @@ nixl_capi_status_t nixl_capi_register_mem(nixl_capi_agent_t agent, nixl_capi_reg
                                           nixl_capi_opt_args_t opt_args) {
   return call(given(agent, dlist), [&] {
     NixlAgent& nixl = *agent->nixl;
-    const Status status =
-        nixl.registrations().add(nixl.agent(), *dlist, backends_of(opt_args), nixl.log());
+    const Status status = nixl.registrations().add(
+        {nixl.agent(), backends_of(opt_args), nixl.backends().created()}, *dlist, nixl.log());
     return number_of(nixl.tell(status, "register memory"), status);
   });
 }

@@ -44,7 +44,7 @@ nixl_capi_status_t nixl_capi_destroy_opt_args(nixl_capi_opt_args_t args) { retur
 nixl_capi_status_t nixl_capi_opt_args_add_backend(nixl_capi_opt_args_t args,
                                                   nixl_capi_backend_t backend) {
   return call(given(args, backend), [&] {
-    args->backends.push_back(backend->type);
+    args->backends.push_back(backend->what);
     return NIXL_CAPI_SUCCESS;
   });
 }

@@ -97,7 +97,10 @@ nixl_capi_status_t nixl_capi_query_xfer_backend(nixl_capi_agent_t agent,
                                                 nixl_capi_xfer_req_t req_hndl,
                                                 nixl_capi_backend_t* backend) {
   return call(given(agent, backend) && stands(req_hndl), [&] {
-    *backend = new nixl_capi_backend_s{req_hndl->transfer.backend()};
+    const std::string type = req_hndl->transfer.backend();
+    const auto* const served = agent->nixl->backends().served_by(type, req_hndl->asked);
+    if (served == nullptr) return NIXL_CAPI_ERROR_BACKEND;  // a request of another agent
+    *backend = new nixl_capi_backend_s{*served};
     return NIXL_CAPI_SUCCESS;
   });
 }

@@ -17,11 +17,12 @@ using towpath::agent::PreparedList;
 using towpath::agent::Selection;
 using towpath::agent::Transfer;
 using towpath::agent::TransferOptions;
+using towpath::standard::NixlBackend;
 
 /// One side of transfers. The backends are those that its maker asked for; none: all.
 struct nixl_capi_xfer_dlist_handle_s {
   PreparedList list;
-  std::vector<std::string> backends;
+  std::vector<NixlBackend> backends;
 };
 
 namespace {
@@ -49,21 +50,29 @@ TransferOptions transfer_options(const nixl_capi_opt_args_s* given) {
   TransferOptions options;
   if (given == nullptr) return options;
   options.notification = given->notification();
-  options.backends = given->backends;
   options.merge = !given->skip_merge;
   return options;
 }
 
 // What the request asks for counts; else what the local side was prepared for, else the remote one.
-const std::vector<std::string>& backends_for(const TransferOptions& options,
+const std::vector<NixlBackend>& backends_for(const nixl_capi_opt_args_s* given,
                                              const nixl_capi_xfer_dlist_handle_s& local,
                                              const nixl_capi_xfer_dlist_handle_s& remote) {
-  if (!options.backends.empty()) return options.backends;
+  if (given != nullptr && !given->backends.empty()) return given->backends;
   return local.backends.empty() ? remote.backends : local.backends;
 }
 
-nixl_capi_status_t give(Transfer transfer, nixl_capi_xfer_req_t* request) {
-  *request = new nixl_capi_xfer_req_s(std::move(transfer));
+/// Whoever of those that were asked for moves it is what the request tells later.
+Result<nixl_capi_xfer_req_s> request_of(Result<Transfer> transfer,
+                                        const std::vector<NixlBackend>& asked) {
+  if (!transfer.ok()) return transfer.status();
+  nixl_capi_xfer_req_s request(*std::move(transfer));
+  for (const NixlBackend& backend : asked) request.asked.push_back(backend.name);
+  return request;
+}
+
+nixl_capi_status_t give(nixl_capi_xfer_req_s request, nixl_capi_xfer_req_t* into) {
+  *into = new nixl_capi_xfer_req_s(std::move(request));
   return NIXL_CAPI_SUCCESS;
 }
 
@@ -72,25 +81,31 @@ struct Indices {
   size_t count;
 };
 
-Result<Transfer> make(NixlAgent& nixl, TransferOp op, const nixl_capi_xfer_dlist_handle_s& local,
-                      Indices here, const nixl_capi_xfer_dlist_handle_s& remote, Indices there,
-                      const nixl_capi_opt_args_s* given) {
+Result<nixl_capi_xfer_req_s> make(NixlAgent& nixl, TransferOp op,
+                                  const nixl_capi_xfer_dlist_handle_s& local, Indices here,
+                                  const nixl_capi_xfer_dlist_handle_s& remote, Indices there,
+                                  const nixl_capi_opt_args_s* given) {
   TOWPATH_TRY(const std::vector<std::uint32_t> mine, indices_of(here.first, here.count));
   TOWPATH_TRY(const std::vector<std::uint32_t> theirs, indices_of(there.first, there.count));
   TransferOptions options = transfer_options(given);
-  options.backends = backends_for(options, local, remote);
+  const std::vector<NixlBackend>& asked = backends_for(given, local, remote);
+  options.backends = towpath::standard::types_of(asked);
   options.local = Selection::of(mine);
   options.remote = Selection::of(theirs);
-  return nixl.agent().make_transfer(op, local.list, remote.list, options);
+  return request_of(nixl.agent().make_transfer(op, local.list, remote.list, options), asked);
 }
 
-Result<Transfer> make(NixlAgent& nixl, TransferOp op, const nixl_capi_xfer_dlist_s& local,
-                      const nixl_capi_xfer_dlist_s& remote, std::string_view peer,
-                      const nixl_capi_opt_args_s* given) {
+Result<nixl_capi_xfer_req_s> make(NixlAgent& nixl, TransferOp op,
+                                  const nixl_capi_xfer_dlist_s& local,
+                                  const nixl_capi_xfer_dlist_s& remote, std::string_view peer,
+                                  const nixl_capi_opt_args_s* given) {
   if (peer.empty()) return error(Code::invalid_argument, "a remote agent needs a name");
   TOWPATH_TRY(const PreparedList here, prepare(nixl, {}, local));
   TOWPATH_TRY(const PreparedList there, prepare(nixl, peer, remote));
-  return nixl.agent().make_transfer(op, here, there, transfer_options(given));
+  const std::vector<NixlBackend> asked = backends_of(given);
+  TransferOptions options = transfer_options(given);
+  options.backends = towpath::standard::types_of(asked);
+  return request_of(nixl.agent().make_transfer(op, here, there, options), asked);
 }
 
 }  // namespace
@@ -132,10 +147,10 @@ nixl_capi_status_t nixl_capi_make_xfer_req(nixl_capi_agent_t agent, nixl_capi_xf
   const bool well_formed =
       given(agent, local_descs, local_indices, remote_descs, remote_indices, req_hndl) && op;
   return call(well_formed, [&] {
-    auto transfer = make(*agent->nixl, *op, *local_descs, {local_indices, local_indices_count},
-                         *remote_descs, {remote_indices, remote_indices_count}, opt_args);
-    if (!transfer.ok()) return agent->nixl->tell(transfer.status(), "make a request");
-    return give(*std::move(transfer), req_hndl);
+    auto made = make(*agent->nixl, *op, *local_descs, {local_indices, local_indices_count},
+                     *remote_descs, {remote_indices, remote_indices_count}, opt_args);
+    if (!made.ok()) return agent->nixl->tell(made.status(), "make a request");
+    return give(*std::move(made), req_hndl);
   });
 }
 
@@ -148,9 +163,9 @@ nixl_capi_status_t nixl_capi_create_xfer_req(nixl_capi_agent_t agent, nixl_capi_
   const auto op = operation_of(operation);
   const bool well_formed = given(agent, local_descs, remote_descs, remote_agent, req_hndl) && op;
   return call(well_formed, [&] {
-    auto transfer = make(*agent->nixl, *op, *local_descs, *remote_descs, remote_agent, opt_args);
-    if (transfer.ok()) return give(*std::move(transfer), req_hndl);
-    (void)agent->nixl->tell(transfer.status(), "create a request");
+    auto made = make(*agent->nixl, *op, *local_descs, *remote_descs, remote_agent, opt_args);
+    if (made.ok()) return give(*std::move(made), req_hndl);
+    (void)agent->nixl->tell(made.status(), "create a request");
     return NIXL_CAPI_ERROR_BACKEND;
   });
 }

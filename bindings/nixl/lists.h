@@ -9,6 +9,7 @@
 
 #include <towpath/backend/backend.h>
 #include <towpath/core/bytes.h>
+#include <towpath/standard/nixl_backends.h>
 
 #include "bindings/nixl/nixl_capi.h"
 
@@ -34,13 +35,13 @@ struct nixl_capi_query_resp_list_s {
   std::vector<std::optional<towpath::backend::Params>> answers;
 };
 
-/// A backend of an agent, by the name of its type.
+/// A backend of an agent. A value, since the handle may outlive the agent.
 struct nixl_capi_backend_s {
-  std::string type;
+  towpath::standard::NixlBackend what;
 };
 
 struct nixl_capi_opt_args_s {
-  std::vector<std::string> backends;  ///< types, in the order of preference
+  std::vector<towpath::standard::NixlBackend> backends;  ///< in the order of preference
   towpath::Bytes message;
   bool has_notification = false;
   bool skip_merge = false;
@@ -57,8 +58,8 @@ struct nixl_capi_opt_args_s {
 namespace towpath::nixl {
 
 /// The backends that optional arguments name; none: all.
-inline std::vector<std::string> backends_of(const nixl_capi_opt_args_s* options) {
-  return options != nullptr ? options->backends : std::vector<std::string>();
+inline std::vector<standard::NixlBackend> backends_of(const nixl_capi_opt_args_s* options) {
+  return options != nullptr ? options->backends : std::vector<standard::NixlBackend>();
 }
 
 }  // namespace towpath::nixl

@@ -1,30 +1,16 @@
 #include "bindings/nixl/nixl_agent.h"
 
-#include <algorithm>
-
 #include <towpath/core/text.h>
 #include <towpath/rendezvous/etcd_rendezvous.h>
-#include <towpath/standard/nixl_names.h>
 #include <towpath/standard/plugins.h>
 #include <towpath/sys/text_file.h>
 
-#include "bindings/nixl/backend_params.h"
 #include "bindings/nixl/vocabulary.h"
 
 namespace towpath::nixl {
 namespace {
 
 using telemetry::Level;
-
-// NIXL's transfers have no deadline; ours always do. Long enough for any that is still alive.
-constexpr Duration kTransferTimeout = std::chrono::minutes(5);
-
-constexpr std::string_view kUcx = "UCX";
-constexpr std::string_view kStandsInForUcx = "shm";
-
-bool is_ucx(std::string_view name) {
-  return std::ranges::equal(name, kUcx, [](char a, char b) { return (a & ~0x20) == b; });
-}
 
 Result<std::string> read_secret(const std::string& path) {
   TOWPATH_TRY(const std::string text, sys::read_text_file(path));
@@ -55,7 +41,8 @@ Result<std::unique_ptr<rendezvous::Rendezvous>> open_store(const standard::Setti
 NixlAgent::NixlAgent(const AgentOptions& options, const standard::Settings& settings)
     : settings_(settings),
       sink_(settings_.log_level.value_or(Level::warning)),
-      log_(sink_, clock_, cat("nixl agent ", printable(options.name))) {}
+      log_(sink_, clock_, cat("nixl agent ", printable(options.name))),
+      registry_(standard::make_registry(settings_, log_)) {}
 
 Result<std::unique_ptr<NixlAgent>> NixlAgent::open(AgentOptions options) {
   const auto told = standard::configure(options.environment);
@@ -69,35 +56,23 @@ Result<std::unique_ptr<NixlAgent>> NixlAgent::open(AgentOptions options) {
 
 Status NixlAgent::start(const AgentOptions& options, const standard::Configuration& told) {
   told.warn(log_);
-  load_plugins();
+  backends_ = std::make_unique<standard::NixlBackends>(registry_, options.environment, log_);
   const auto telemetry = told.telemetry.decide(options.capture_telemetry);
   captures_telemetry_ = telemetry.has_value();
-  TOWPATH_TRY(node_, standard::Node::open(
-                         {.name = options.name,
-                          .backends = {},
-                          .log = &sink_,
-                          .progress_thread = options.progress_thread,
-                          .default_timeout = settings_.transfer_timeout.value_or(kTransferTimeout),
-                          .registry = &registry_,
-                          .telemetry = telemetry}));
+  TOWPATH_TRY(node_, standard::Node::open({.name = options.name,
+                                           .backends = {},
+                                           .log = &sink_,
+                                           .progress_thread = options.progress_thread,
+                                           .default_timeout = settings_.transfer_timeout.value_or(
+                                               standard::kNixlTransferTimeout),
+                                           .registry = &registry_,
+                                           .telemetry = telemetry}));
   if (!options.listens) return {};
   const run::MutexLock lock(mutex_);
   TOWPATH_TRY(open_exchange(net::TcpAddress{settings_.listen_host, options.listen_port}));
   const auto where = exchange_->listening_at();
   log_.info("listens", {{"at", where ? net::to_string(*where) : "no address"}});
   return {};
-}
-
-// A plug-in that cannot be used is no reason to refuse the agent, but it is told.
-void NixlAgent::load_plugins() {
-  if (!settings_.plugin_directory) return;
-  const auto found = standard::load_plugins(*settings_.plugin_directory, registry_);
-  if (!found.ok()) log_.warning("no plug-ins are loaded", {{"why", found.status().to_string()}});
-  if (!found.ok()) return;
-  for (const standard::PluginFound& one : *found) {
-    if (one.status.ok()) continue;
-    log_.warning("a plug-in is not loaded", {{"file", one.file}, {"why", one.status.to_string()}});
-  }
 }
 
 // ---- metadata over the network ----
@@ -126,44 +101,6 @@ Result<standard::CardExchange*> NixlAgent::exchange() {
   run::MutexLock lock(mutex_);
   if (!exchange_) TOWPATH_TRY(open_exchange(std::nullopt));
   return exchange_.get();
-}
-
-// ---- backends ----
-
-std::vector<std::string> NixlAgent::plugins() const {
-  std::vector<std::string> names;
-  for (const std::string& type : registry_.names())
-    names.push_back(standard::nixl_backend_name(type));
-  if (std::ranges::find(names, kUcx) == names.end()) names.emplace(names.begin(), kUcx);
-  return names;
-}
-
-Result<const backend::BackendType*> NixlAgent::plugin(std::string_view name) const {
-  auto type = registry_.find(name);
-  if (type.ok() || !is_ucx(name)) return type;
-  return registry_.find(kStandsInForUcx);
-}
-
-Result<std::string> NixlAgent::create_backend(std::string_view name,
-                                              const backend::Params& params) {
-  TOWPATH_TRY(const backend::BackendType* type, plugin(name));
-  if (is_ucx(name) && !is_ucx(type->name)) {
-    log_.info("this build has no UCX: shared memory stands in, for agents of this host");
-  }
-  const TranslatedParams translated = translate_params(*type, params);
-  for (const std::string& remark : translated.remarks) log_.info(remark);
-  TOWPATH_TRY(agent().add_backend(type->name, translated.params));
-  run::MutexLock lock(mutex_);
-  params_.emplace(type->name, with_defaults(*type, translated.params));
-  return type->name;
-}
-
-Result<backend::Params> NixlAgent::params_of(const std::string& type) const {
-  run::MutexLock lock(mutex_);
-  const auto found = params_.find(type);
-  if (found == params_.end())
-    return error(Code::not_found, cat("this agent has no backend '", printable(type), "'"));
-  return found->second;
 }
 
 // ---- failures ----

@@ -5,15 +5,14 @@
 // Thread: any.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <towpath/run/mutex.h>
 #include <towpath/standard/card_exchange.h>
 #include <towpath/standard/configuration.h>
+#include <towpath/standard/nixl_backends.h>
 #include <towpath/standard/standard.h>
 #include <towpath/telemetry/log.h>
 
@@ -48,14 +47,7 @@ class NixlAgent {
   bool has_store() const noexcept { return !settings_.etcd_endpoints.empty(); }
 
   // ---- backends ----
-  /// As NIXL's users call them; "UCX" always among them.
-  std::vector<std::string> plugins() const;
-  /// In a build without UCX, shm stands in for it: on one host it does the same. Errors: not_found.
-  Result<const backend::BackendType*> plugin(std::string_view name) const;
-  /// The type's own name. Errors: the agent's.
-  Result<std::string> create_backend(std::string_view plugin, const backend::Params& params);
-  /// What a backend of this agent was created with. Errors: not_found.
-  Result<backend::Params> params_of(const std::string& type) const;
+  standard::NixlBackends& backends() noexcept { return *backends_; }
 
   /// Moves bytes in the caller's thread; the sooner they are there.
   void help() { (void)agent().progress(); }
@@ -71,21 +63,20 @@ class NixlAgent {
                          std::string_view doing) const;
 
   Status start(const AgentOptions& options, const standard::Configuration& told);
-  void load_plugins();
   Status open_exchange(std::optional<net::Address> listen) TOWPATH_REQUIRES(mutex_);
 
   const standard::Settings settings_;
   standard::StderrSink sink_;
-  backend::Registry registry_ = standard::make_registry();
   bool captures_telemetry_ = false;  // set once, in open()
   const sys::SystemClock clock_;
   const telemetry::Log log_;
+  const backend::Registry registry_;
   // Dies after the agent: what it holds is then let go of without a search for each.
   Registrations registrations_;
+  std::unique_ptr<standard::NixlBackends> backends_;  // set once, in open()
   std::unique_ptr<standard::Node> node_;
 
   mutable run::Mutex mutex_;
-  std::map<std::string, backend::Params, std::less<>> params_ TOWPATH_GUARDED_BY(mutex_);
   std::unique_ptr<standard::CardExchange> exchange_ TOWPATH_GUARDED_BY(mutex_);  // dies first
 };
 

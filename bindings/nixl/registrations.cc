@@ -1,5 +1,6 @@
 #include "bindings/nixl/registrations.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <towpath/core/text.h>
@@ -11,6 +12,13 @@ namespace towpath::nixl {
 namespace {
 
 using Regions = std::vector<memory::SharedRegion>;
+using standard::NixlBackend;
+
+std::vector<std::string> names_of(const Registrations::Backends& backends) {
+  std::vector<std::string> names;
+  for (const NixlBackend& backend : backends) names.push_back(backend.name);
+  return names;
+}
 
 Result<Regions> make_regions(MemoryKind kind, const nixl_capi_reg_dlist_s& list) {
   Regions regions;
@@ -24,47 +32,49 @@ Result<Regions> make_regions(MemoryKind kind, const nixl_capi_reg_dlist_s& list)
 
 // All of them, or none.
 Result<std::vector<memory::Registration>> register_with(agent::Agent& agent,
-                                                        const std::string& backend,
+                                                        const NixlBackend& backend,
                                                         const Regions& regions) {
+  const memory::RegisterOptions options{.backends = backend.types, .any_of_named = true};
   std::vector<memory::Registration> made;
   made.reserve(regions.size());
   for (const memory::SharedRegion& region : regions) {
-    TOWPATH_TRY(auto registration, agent.register_region(region, {.backends = {backend}}));
+    TOWPATH_TRY(auto registration, agent.register_region(region, options));
     made.push_back(std::move(registration));
   }
   return made;
 }
 
-std::vector<std::string> takers_of(const agent::Agent& agent, MemoryKind kind) {
-  std::vector<std::string> takers;
-  for (std::string& backend : agent.backends()) {
-    const auto can = agent.capabilities(backend);
-    if (can.ok() && can->takes(kind)) takers.push_back(std::move(backend));
+Registrations::Backends takers_of(const Registrations::Where& where, MemoryKind kind) {
+  Registrations::Backends takers;
+  for (const NixlBackend& backend : where.all) {
+    const auto kinds = standard::kinds_of(where.agent, backend);
+    if (kinds.ok() && std::ranges::find(*kinds, kind) != kinds->end()) takers.push_back(backend);
   }
   return takers;
 }
 
 }  // namespace
 
-Status Registrations::add(agent::Agent& agent, const nixl_capi_reg_dlist_s& list,
-                          const std::vector<std::string>& backends, const telemetry::Log& log) {
+Status Registrations::add(const Where& where, const nixl_capi_reg_dlist_s& list,
+                          const telemetry::Log& log) {
   TOWPATH_TRY(const MemoryKind kind, list.kind());
   TOWPATH_TRY(const Regions regions, make_regions(kind, list));
-  const bool named = !backends.empty();
-  const std::vector<std::string> takers = named ? backends : takers_of(agent, kind);
+  const bool named = !where.named.empty();
+  const Backends takers = named ? where.named : takers_of(where, kind);
   Status failure =
       error(Code::not_found, cat("no backend of this agent takes ", type_name(list.type)),
             "create one before registering");
   std::vector<std::pair<std::string, std::vector<memory::Registration>>> made;
-  for (const std::string& backend : takers) {
-    auto registered = register_with(agent, backend, regions);
+  for (const NixlBackend& backend : takers) {
+    auto registered = register_with(where.agent, backend, regions);
     if (registered.ok()) {
-      made.emplace_back(backend, *std::move(registered));
+      made.emplace_back(backend.name, *std::move(registered));
       continue;
     }
     failure = registered.status();
     if (named) return failure;  // what was made goes with `made`
-    log.warning("a backend refused memory", {{"backend", backend}, {"why", failure.to_string()}});
+    log.warning("a backend refused memory",
+                {{"backend", backend.name}, {"why", failure.to_string()}});
   }
   if (made.empty()) return failure;
   run::MutexLock lock(mutex_);
@@ -107,14 +117,13 @@ std::vector<std::string> Registrations::known_backends() const {
   return known;
 }
 
-Status Registrations::remove(const nixl_capi_reg_dlist_s& list,
-                             const std::vector<std::string>& backends) {
+Status Registrations::remove(const nixl_capi_reg_dlist_s& list, const Backends& backends) {
   TOWPATH_TRY(const MemoryKind kind, list.kind());
   std::vector<memory::Registration> going;
   bool missing = false;
   {
     run::MutexLock lock(mutex_);
-    for (const std::string& backend : backends.empty() ? known_backends() : backends) {
+    for (const std::string& backend : backends.empty() ? known_backends() : names_of(backends)) {
       std::vector<memory::Registration> taken = take_out(backend, kind, list);
       missing = missing || taken.size() != list.entries.size();
       for (memory::Registration& registration : taken) going.push_back(std::move(registration));

@@ -13,6 +13,7 @@
 
 #include <towpath/agent/agent.h>
 #include <towpath/run/mutex.h>
+#include <towpath/standard/nixl_backends.h>
 #include <towpath/telemetry/log.h>
 
 #include "bindings/nixl/descriptors.h"
@@ -21,14 +22,19 @@ namespace towpath::nixl {
 
 class Registrations {
  public:
-  /// With each of `backends`, all or nothing; with none named, with every backend that takes the
+  using Backends = std::vector<standard::NixlBackend>;
+  struct Where {
+    agent::Agent& agent;
+    Backends named;
+    Backends all;  ///< of the agent
+  };
+  /// With each of those named, all or nothing; with none named, with every backend that takes the
   /// memory, at least one of them. Errors: not_found (no backend takes it, or is called so), or why
   /// one refused.
-  Status add(agent::Agent& agent, const nixl_capi_reg_dlist_s& list,
-             const std::vector<std::string>& backends, const telemetry::Log& log);
+  Status add(const Where& where, const nixl_capi_reg_dlist_s& list, const telemetry::Log& log);
   /// From each of `backends`; with none named, from every backend that holds all of the list.
   /// Errors: not_found, not_ready (bytes may still move; taken back as far as possible).
-  Status remove(const nixl_capi_reg_dlist_s& list, const std::vector<std::string>& backends);
+  Status remove(const nixl_capi_reg_dlist_s& list, const Backends& backends);
 
  private:
   // Backend, kind, address, length, device.

@@ -2,7 +2,9 @@
 // Thread: one at a time.
 #pragma once
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <towpath/agent/agent.h>
 
@@ -11,4 +13,5 @@ struct nixl_capi_xfer_req_s {
 
   towpath::agent::Transfer transfer;  ///< none once it was released
   bool told = false;                  ///< its failure, to the log
+  std::vector<std::string> asked;     ///< backends by name; none: all
 };

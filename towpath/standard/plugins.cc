@@ -8,6 +8,7 @@
 #include <towpath/core/text.h>
 #include <towpath/standard/plugin_backend.h>
 #include <towpath/standard/plugins.h>
+#include <towpath/standard/standard.h>
 #include <towpath/sys/os_error.h>
 
 namespace towpath::standard {
@@ -64,6 +65,21 @@ Result<std::vector<PluginFound>> load_plugins(const std::string& directory,
     found.push_back(std::move(one));
   }
   return found;
+}
+
+backend::Registry make_registry(const Settings& settings, const telemetry::Log& log) {
+  backend::Registry registry = make_registry();
+  if (!settings.plugin_directory) return registry;
+  const auto found = load_plugins(*settings.plugin_directory, registry);
+  if (!found.ok()) {
+    log.warning("no plug-ins are loaded", {{"why", found.status().to_string()}});
+    return registry;
+  }
+  for (const PluginFound& one : *found) {
+    if (one.status.ok()) continue;
+    log.warning("a plug-in is not loaded", {{"file", one.file}, {"why", one.status.to_string()}});
+  }
+  return registry;
 }
 
 }  // namespace towpath::standard

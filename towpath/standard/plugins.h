@@ -15,6 +15,8 @@
 
 #include <towpath/backend/registry.h>
 #include <towpath/core/result.h>
+#include <towpath/standard/settings.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
 
@@ -30,5 +32,9 @@ struct PluginFound {
 /// Errors: not_found, denied (the directory).
 Result<std::vector<PluginFound>> load_plugins(const std::string& directory,
                                               backend::Registry& registry);
+
+/// make_registry(), and the plug-ins of the directory that `settings` name. One that cannot be used
+/// is no reason to do without the others: `log` tells it.
+backend::Registry make_registry(const Settings& settings, const telemetry::Log& log);
 
 }  // namespace towpath::standard

@@ -30,6 +30,10 @@
 
 namespace towpath::standard {
 
+/// Of NIXL's users, whose transfers have no deadline of their own: long enough for any that is
+/// still alive.
+inline constexpr Duration kNixlTransferTimeout = std::chrono::minutes(5);
+
 struct Settings {
   std::optional<std::string> plugin_directory;
   std::optional<telemetry::Level> log_level;

@@ -9,9 +9,11 @@
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
 #include <towpath/standard/configuration.h>
+#include <towpath/standard/plugins.h>
 
 #include "bindings/python/src/descriptors.h"
 #include "bindings/python/src/exchange.h"
+#include "bindings/python/src/nixl_backends.h"
 #include "bindings/python/src/tables.h"
 
 namespace towpath::python {
@@ -32,24 +34,34 @@ py::dict settings() {
       py::arg("etcd_password_file") = told.etcd_password_file.value_or(""),
       py::arg("etcd_ca_file") = told.etcd_ca_file, py::arg("etcd_cert_file") = told.etcd_cert_file,
       py::arg("etcd_key_file") = told.etcd_key_file, py::arg("listen_host") = told.listen_host,
-      py::arg("token_file") = told.token_file.value_or(""));
+      py::arg("token_file") = told.token_file.value_or(""),
+      py::arg("transfer_timeout") =
+          to_seconds(told.transfer_timeout.value_or(standard::kNixlTransferTimeout)));
 }
 
-/// What counts, when the code asked for it or did not: the environment says the last word.
-std::optional<standard::TelemetryOptions> telemetry_of(bool asked) {
-  const auto told = unwrap(standard::configure(standard::read_environment()));
+standard::Configuration configured(const standard::Environment& environment) {
+  auto told = unwrap(standard::configure(environment));
   for (const std::string& warning : told.warnings) {
     if (PyErr_WarnEx(PyExc_RuntimeWarning, warning.c_str(), 1) != 0) throw py::error_already_set();
   }
-  return told.telemetry.decide(asked);
+  return told;
 }
 
 std::shared_ptr<Home> open(const PyAgent::Options& options) {
-  standard::NodeOptions node{.name = options.name.value,
-                             .progress_thread = options.progress_thread,
-                             .telemetry = telemetry_of(options.telemetry)};
-  if (options.default_timeout) node.default_timeout = to_duration(options.default_timeout);
+  const standard::Environment environment = standard::read_environment();
+  const standard::Configuration told = configured(environment);
   auto home = std::make_shared<Home>();
+  const telemetry::Log log(home->log, home->clock, cat("agent ", printable(options.name.value)));
+  home->registry = unlocked([&] { return standard::make_registry(told.settings, log); });
+  home->nixl = std::make_unique<standard::NixlBackends>(home->registry, environment, log);
+  standard::NodeOptions node{.name = options.name.value,
+                             .log = &home->log,
+                             .progress_thread = options.progress_thread,
+                             .registry = &home->registry,
+                             // The code may ask; the environment says the last word.
+                             .telemetry = told.telemetry.decide(options.telemetry)};
+  if (told.settings.transfer_timeout) node.default_timeout = *told.settings.transfer_timeout;
+  if (options.default_timeout) node.default_timeout = to_duration(options.default_timeout);
   home->node = unwrap(unlocked([&] { return standard::Node::open(node); }));
   return home;
 }
@@ -105,12 +117,6 @@ py::list backend_types() {
   return out;
 }
 
-/// The name under which a build knows `name` ("UCX" is "ucx"). Raises NotFound.
-std::string backend_named(const Name& name) {
-  const backend::Registry registry = standard::make_registry();
-  return unwrap(registry.find(name.value))->name;
-}
-
 py::dict capabilities(const PyAgent& self, const Name& backend) {
   const backend::Capabilities can =
       self.ask([&](Agent& agent) { return agent.capabilities(backend.value); });
@@ -128,8 +134,7 @@ py::dict capabilities(const PyAgent& self, const Name& backend) {
 
 std::unique_ptr<PyRegistration> register_region(const PyAgent& self, memory::SharedRegion region,
                                                 py::object memory,
-                                                const std::vector<Name>& backends) {
-  const memory::RegisterOptions options{.backends = to_strings(backends)};
+                                                const memory::RegisterOptions& options) {
   auto registration = self.ask([&](Agent& agent) {
     // Moved on, so that only the agent holds the region when this call is over.
     return agent.register_region(std::move(region), options);
@@ -141,7 +146,8 @@ std::unique_ptr<PyRegistration> register_object(const PyAgent& self, py::object 
                                                 const std::string& kind,
                                                 const std::vector<Name>& backends) {
   memory::SharedRegion region = to_region(memory, kind);
-  return register_region(self, std::move(region), std::move(memory), backends);
+  return register_region(self, std::move(region), std::move(memory),
+                         {.backends = to_strings(backends)});
 }
 
 struct Place {
@@ -166,13 +172,13 @@ RegionDescriptor to_descriptor(const Place& place) {
 }
 
 std::unique_ptr<PyRegistration> register_address(const PyAgent& self, const Place& place,
-                                                 const std::vector<Name>& backends,
+                                                 const memory::RegisterOptions& options,
                                                  py::object owner) {
   RegionDescriptor region = to_descriptor(place);
   if (region.length == 0)
     raise(error(Code::invalid_argument, "no bytes to register", "register what is not empty"));
   auto held = std::make_shared<HeldRegion>(std::move(region), keep_alive(owner));
-  return register_region(self, std::move(held), std::move(owner), backends);
+  return register_region(self, std::move(held), std::move(owner), options);
 }
 
 /// `places`: tuples (kind, address, length, device, fd, key).
@@ -365,14 +371,18 @@ void bind_memory_of(AgentClass& type) {
           "register_address",
           [](const PyAgent& self, std::uint64_t address, std::uint64_t size_bytes,
              const std::string& kind, std::uint64_t device, int fd, const Name& key,
-             const std::vector<Name>& backends, py::object owner) {
-            return register_address(self, {kind, address, size_bytes, device, fd, key.value},
-                                    backends, std::move(owner));
+             const std::vector<Name>& backends, py::object owner, bool any_of_named) {
+            return register_address(
+                self, {kind, address, size_bytes, device, fd, key.value},
+                {.backends = to_strings(backends), .any_of_named = any_of_named}, std::move(owner));
           },
-          "The same for bare addresses; `owner` is kept alive.", py::arg("address"),
-          py::arg("size_bytes"), py::kw_only(), py::arg("kind") = "system", py::arg("device") = 0,
-          py::arg("fd") = -1, py::arg("key") = Name(), py::arg("backends") = std::vector<Name>(),
-          py::arg("owner") = py::none())
+          "The same for bare addresses; `owner` is kept alive. `any_of_named`: one of `backends` "
+          "is "
+          "enough.",
+          py::arg("address"), py::arg("size_bytes"), py::kw_only(), py::arg("kind") = "system",
+          py::arg("device") = 0, py::arg("fd") = -1, py::arg("key") = Name(),
+          py::arg("backends") = std::vector<Name>(), py::arg("owner") = py::none(),
+          py::arg("any_of_named") = false)
       .def("query", &query, py::arg("backend"), py::arg("places"));
 }
 
@@ -449,7 +459,6 @@ std::shared_ptr<Home> PyAgent::home() const {
 
 void bind_agent(py::module_& module) {
   module.def("backend_types", &backend_types, "Every backend of this build, as dicts.");
-  module.def("backend_named", &backend_named, py::arg("name"));
   module.def("settings", &settings, "What the environment and the configuration file say.");
   AgentClass type(module, "Agent", "One end of transfers.");
   bind_life(type);
@@ -458,6 +467,7 @@ void bind_agent(py::module_& module) {
   bind_moving(type);
   bind_progress(type);
   bind_exchange(type);
+  bind_nixl_backends(type);
 }
 
 }  // namespace towpath::python

@@ -10,6 +10,7 @@
 #include <pybind11/pybind11.h>
 
 #include <towpath/standard/card_exchange.h>
+#include <towpath/standard/nixl_backends.h>
 #include <towpath/standard/standard.h>
 
 #include "bindings/python/src/convert.h"
@@ -21,6 +22,10 @@ namespace towpath::python {
 
 /// Dies in the reverse order: who brings cards before the agent whose they are.
 struct Home {
+  sys::SystemClock clock;
+  standard::StderrSink log;
+  backend::Registry registry;  ///< the plug-ins that the environment names among them
+  std::unique_ptr<standard::NixlBackends> nixl;
   std::unique_ptr<standard::Node> node;
   std::shared_ptr<standard::CardExchange> exchange;  ///< null: none; set with the lock
 };
@@ -30,8 +35,8 @@ class PyAgent {
   struct Options {
     Name name;
     bool progress_thread = true;
-    std::optional<double> default_timeout;
-    bool telemetry = false;  ///< unless the environment decides
+    std::optional<double> default_timeout;  ///< none: what the environment says
+    bool telemetry = false;                 ///< unless the environment decides
   };
   explicit PyAgent(const Options& options);
 

@@ -1,5 +1,6 @@
 """towpath.nixl as NIXL's users drive it: two agents in one process, files, errors, pickling."""
 import itertools
+import os
 import pickle
 import time
 
@@ -7,6 +8,7 @@ import numpy
 import pytest
 
 import nixl
+from towpath import _towpath
 from nixl import _bindings as bind
 from nixl._api import nixl_agent, nixl_agent_config
 
@@ -255,6 +257,31 @@ def test_which_backends_there_are():
         nixl_agent_config(sync_mode=1)
     with pytest.raises(ValueError):
         nixl_agent("")
+
+
+@pytest.mark.skipif("EXAMPLE_PLUGINS" not in os.environ, reason="ctest says where the plug-in is")
+def test_plugins_come_from_the_directory_that_the_environment_names(monkeypatch):
+    assert "EXAMPLE" not in make_agent().get_plugin_list()
+    monkeypatch.setenv("NIXL_PLUGIN_DIR", os.environ["EXAMPLE_PLUGINS"])
+    agent = make_agent(backends=["EXAMPLE"])
+    assert "EXAMPLE" in agent.get_plugin_list() and agent.agent._agent.backends == ["example"]
+
+
+def test_the_environment_says_how_long_a_transfer_may_take(monkeypatch):
+    assert _towpath.settings()["transfer_timeout"] == 300
+    monkeypatch.setenv("TOWPATH_TRANSFER_TIMEOUT_MS", "1500")
+    assert _towpath.settings()["transfer_timeout"] == 1.5
+    made = []
+
+    class Agent(_towpath.Agent):
+        def __init__(self, *names, **options):
+            made.append(options["default_timeout"])
+            super().__init__(*names, **options)
+
+    monkeypatch.setattr(_towpath, "Agent", Agent)
+    make_agent()
+    make_agent(transfer_timeout=2.5)
+    assert made == [1.5, 2.5]
 
 
 def test_an_agent_talks_to_itself():

@@ -38,12 +38,13 @@ class nixl_thread_sync_t(enum.Enum):
 
 class nixl_agent_config:
     """As NIXL's; `sync_mode` changes nothing, since an agent may be used from any thread.
-    `transfer_timeout` (seconds) is ours: NIXL's transfers have no deadline."""
+    `transfer_timeout` (seconds) is ours, since NIXL's transfers have no deadline; None: what
+    TOWPATH_TRANSFER_TIMEOUT_MS says, else five minutes."""
 
     def __init__(self, enable_prog_thread=True, enable_listen_thread=False,
                  listen_port=DEFAULT_COMM_PORT, capture_telemetry=False, num_threads=0,
                  backends=("UCX",), sync_mode=None,
-                 transfer_timeout=nixlBind.TRANSFER_TIMEOUT_S):
+                 transfer_timeout=None):
         if sync_mode is not None and not isinstance(sync_mode, nixl_thread_sync_t):
             raise TypeError(f"sync_mode must be a nixl_thread_sync_t, not {sync_mode!r}")
         self.enable_pthread = enable_prog_thread

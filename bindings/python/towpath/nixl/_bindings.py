@@ -24,9 +24,6 @@ NIXL_INIT_AGENT = ""
 DEFAULT_COMM_PORT = 8888
 HAVE_UCX_GPU_DEVICE_API = False
 
-# NIXL has no deadlines; here each transfer has one. Longer than any transfer that still gets on.
-TRANSFER_TIMEOUT_S = 300.0
-
 _KIND = {
     nixl_mem_t.DRAM_SEG: "system",
     nixl_mem_t.VRAM_SEG: "device",
@@ -39,7 +36,8 @@ _WHOLE_OBJECT = (1 << 63) - 1
 
 
 class nixlAgentConfig:
-    """The fields may be read and written; `transferTimeout` (seconds) is ours."""
+    """The fields may be read and written. `transferTimeout` (seconds) is ours, since NIXL's
+    transfers have no deadline; None: TOWPATH_TRANSFER_TIMEOUT_MS, else five minutes."""
 
     def __init__(self, use_prog_thread=False, use_listen_thread=False, port=DEFAULT_COMM_PORT,
                  sync_mode=nixl_thread_sync_t.NIXL_THREAD_SYNC_NONE, num_workers=1, pthr_delay=0,
@@ -53,7 +51,7 @@ class nixlAgentConfig:
         self.pthrDelay = pthr_delay
         self.lthrDelay = lthr_delay
         self.etcdWatchTimeout = 5_000_000  # microseconds
-        self.transferTimeout = TRANSFER_TIMEOUT_S
+        self.transferTimeout = None
 
 
 class nixlXferTelemetry:
@@ -72,11 +70,6 @@ class nixlXferTelemetry:
         return (f"nixlXferTelemetry(startTime={self.startTime}, postDuration={self.postDuration}, "
                 f"xferDuration={self.xferDuration}, totalBytes={self.totalBytes}, "
                 f"descCount={self.descCount})")
-
-
-def _types():
-    """Backends of this build, under the names that NIXL's users write."""
-    return {known["name"].upper(): known for known in _towpath.backend_types()}
 
 
 def _segment_names(kinds):
@@ -108,12 +101,14 @@ class _Handles:
 
 
 class _Request:
-    """A transfer, and what NIXL's rules of posting need beside it."""
+    """A transfer, the backends that were asked for, by handle, and what NIXL's rules of posting need
+    beside it."""
 
-    __slots__ = ("transfer", "posted")
+    __slots__ = ("transfer", "backends", "posted")
 
-    def __init__(self, transfer):
+    def __init__(self, transfer, backends):
         self.transfer = transfer
+        self.backends = backends
         self.posted = False
 
 
@@ -127,12 +122,13 @@ class nixlAgent:
         self.name = name
         threaded = config.useProgThread or config.useListenThread
         with translated:
-            self._agent = _towpath.Agent(name, progress_thread=threaded,
-                                         default_timeout=config.transferTimeout,
+            timeout = config.transferTimeout
+            if timeout is None:
+                timeout = _towpath.settings()["transfer_timeout"]
+            self._agent = _towpath.Agent(name, progress_thread=threaded, default_timeout=timeout,
                                          telemetry=bool(config.captureTelemetry))
             self._captures = self._agent.telemetry is not None
         self._backends = _Handles("backend")
-        self._names = {}  # what the library calls a backend -> what our user does
         self._lists = _Handles("prepared list")
         self._requests = _Handles("transfer")
         self._memory = {}  # (kind, address, length, device) -> registrations
@@ -143,39 +139,37 @@ class nixlAgent:
     # ---- plugins and backends
 
     def getAvailPlugins(self):
-        return list(_types())
+        return [name.upper() for name in self._agent.nixl_plugins()]
 
     def getPluginParams(self, name):
         with translated:
-            known = _types()[_towpath.backend_named(name).upper()]
-        params = {key: default for key, (default, _) in known["params"].items()}
-        return params, _segment_names(known["kinds"])
+            known = self._agent.nixl_plugin(name)
+        return known["params"], _segment_names(known["kinds"])
 
     def createBackend(self, name, params=None):
         with translated:
-            real = _towpath.backend_named(name)
-            self._agent.add_backend(real, dict(params or {}))
-        self._names[real] = name
-        return self._backends.add((name, real, dict(params or {})))
+            return self._backends.add(self._agent.create_nixl_backend(name, dict(params or {})))
 
     def getBackendParams(self, backend):
-        name, real, params = self._backends[backend]
-        with translated:
-            kinds = self._agent.capabilities(real)["kinds"]
-        return self.getPluginParams(name)[0] | params, _segment_names(kinds)
+        known = self._backends[backend]
+        return dict(known["params"]), _segment_names(known["kinds"])
 
-    def _real(self, backends):
-        return [self._backends[handle][1] for handle in backends or ()]
+    def _types(self, backends):
+        """What may move the bytes for these: UCX is two, of which shared memory comes first."""
+        types = (type for handle in backends or () for type in self._backends[handle]["types"])
+        return list(dict.fromkeys(types))
 
     # ---- memory
 
     def registerMem(self, descs, backends=()):
         """All of the list or nothing: what was registered before a failure is taken back."""
-        names, kind, made = self._real(backends), descs.kind, []
+        names, kind, made = self._types(backends), descs.kind, []
+        replaceable = len(backends or ()) == 1  # what serves one backend serves in one another's place
         try:
             with translated:
                 for index in range(len(descs)):
-                    made.append(self._register(kind, descs[index], descs.owner(index), names))
+                    made.append(self._register(kind, descs[index], descs.owner(index), names,
+                                               replaceable))
         except Exception:
             for _, registration in made:
                 registration.release()
@@ -185,18 +179,19 @@ class nixlAgent:
                 self._memory.setdefault(key, []).append(registration)
         return nixl_status_t.NIXL_SUCCESS
 
-    def _register(self, kind, item, owner, names):
+    def _register(self, kind, item, owner, names, replaceable):
         address, length, device, meta = item
         key = (kind, address, length, device)
         if kind not in ("system", "device") and length == 0:
             length = _WHOLE_OBJECT - address
         fd = device if kind == "disk" and device < 1 << 31 else -1
         return key, self._agent.register_address(address, length, kind=kind, device=device, fd=fd,
-                                                 key=meta, backends=names, owner=owner)
+                                                 key=meta, backends=names, owner=owner,
+                                               any_of_named=replaceable)
 
     def deregisterMem(self, descs, backends=()):
         """Exact matches only; when one is missing, nothing is taken back."""
-        names, found = set(self._real(backends)), []
+        names, found = set(self._types(backends)), []
         with self._memory_lock:
             for address, length, device, _ in descs:
                 key = (descs.kind, address, length, device)
@@ -225,15 +220,14 @@ class nixlAgent:
         return None
 
     def queryMem(self, descs, backends=()):
-        names = self._real(backends)
-        if len(names) != 1:
+        if len(backends or ()) != 1:
             raise nixlInvalidParamError("NIXL_ERR_INVALID_PARAM: name exactly one backend to ask")
         places = []
         for address, length, device, meta in descs:
             by_fd = descs.kind == "disk" and not meta
             places.append((descs.kind, address, length, device, device if by_fd else -1, meta))
         with translated:
-            return self._agent.query(names[0], places)
+            return self._agent.query(self._backends[backends[0]]["type"], places)
 
     # ---- connections and metadata
 
@@ -242,7 +236,7 @@ class nixlAgent:
         if remote_agent == self._agent.name:
             return nixl_status_t.NIXL_SUCCESS
         peer = self._peer(remote_agent)
-        wanted = set(self._real(backends)) or set(peer["backends"])
+        wanted = set(self._types(backends)) or set(peer["backends"])
         if peer["lost"]:
             raise nixlRemoteDisconnectError(
                 f"NIXL_ERR_REMOTE_DISCONNECT: {remote_agent}: {peer['lost_why']}")
@@ -322,21 +316,21 @@ class nixlAgent:
                 f"NIXL_ERR_INVALID_PARAM: {len(local_indices)} local and {len(remote_indices)} "
                 "remote indices; give as many of each, and at least one")
         with translated:
-            return self._add_request(self._agent.make_transfer(
+            return self._add_request(backends, self._agent.make_transfer(
                 _operation(operation), self._lists[local_side], self._lists[remote_side],
                 local_indices=local_indices, remote_indices=remote_indices,
-                notification=notif_msg or None, backends=self._real(backends),
+                notification=notif_msg or None, backends=self._types(backends),
                 merge=not skip_desc_merg))
 
     def createXferReq(self, operation, local_descs, remote_descs, remote_agent, notif_msg=b"",
                       backends=()):
         with translated:
-            return self._add_request(self._agent.create_transfer(
+            return self._add_request(backends, self._agent.create_transfer(
                 _operation(operation), local_descs, remote_agent, remote_descs,
-                notification=notif_msg or None, backends=self._real(backends)))
+                notification=notif_msg or None, backends=self._types(backends)))
 
-    def _add_request(self, transfer):
-        return self._requests.add(_Request(transfer))
+    def _add_request(self, backends, transfer):
+        return self._requests.add(_Request(transfer, backends))
 
     def estimateXferCost(self, handle):
         """(microseconds, margin, method). The margin is not known: 0."""
@@ -382,12 +376,15 @@ class nixlAgent:
                                  report.bytes, report.descriptors)
 
     def queryXferBackend(self, handle):
-        """The handle of the chosen backend."""
-        real = self._requests[handle].transfer.backend
-        for backend, (_, name, _) in self._backends._objects.items():
-            if name == real:
+        """The handle of the backend that moves it: of those that were asked for, if any were."""
+        request = self._requests[handle]
+        asked = [self._backends[backend]["name"] for backend in request.backends or ()]
+        served = self._agent.nixl_backend_of(request.transfer.backend, asked)
+        for backend, known in self._backends._objects.items():
+            if known["name"] == served:
                 return backend
-        raise nixlNotFoundError(f"NIXL_ERR_NOT_FOUND: {real} was not created by this agent")
+        raise nixlNotFoundError(f"NIXL_ERR_NOT_FOUND: {request.transfer.backend} serves no backend "
+                                "of this agent")
 
     def releaseXferReq(self, handle):
         """At any moment: what still runs is cancelled, and its memory kept until it is quiet."""

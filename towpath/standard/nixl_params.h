@@ -10,7 +10,7 @@
 
 #include <towpath/backend/registry.h>
 
-namespace towpath::nixl {
+namespace towpath::standard {
 
 struct TranslatedParams {
   backend::Params params;
@@ -22,4 +22,4 @@ TranslatedParams translate_params(const backend::BackendType& type, const backen
 /// Every parameter of the type with its default, those that are in `set` as they are there.
 backend::Params with_defaults(const backend::BackendType& type, const backend::Params& set);
 
-}  // namespace towpath::nixl
+}  // namespace towpath::standard

@@ -1,12 +1,11 @@
-#include "bindings/nixl/backend_params.h"
-
 #include <algorithm>
 #include <array>
 #include <string_view>
 
 #include <towpath/core/text.h>
+#include <towpath/standard/nixl_params.h>
 
-namespace towpath::nixl {
+namespace towpath::standard {
 namespace {
 
 struct OnlyNixls {
@@ -71,4 +70,4 @@ backend::Params with_defaults(const backend::BackendType& type, const backend::P
   return all;
 }
 
-}  // namespace towpath::nixl
+}  // namespace towpath::standard

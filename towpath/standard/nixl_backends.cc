@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/nixl_backends.h>
+#include <towpath/standard/nixl_names.h>
+#include <towpath/standard/nixl_params.h>
+
+namespace towpath::standard {
+namespace {
+
+constexpr std::string_view kUcx = "UCX";
+constexpr std::string_view kUcxType = "ucx";
+constexpr std::string_view kShmType = "shm";
+
+bool equal_folded(std::string_view a, std::string_view b) {
+  const auto fold = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  return std::ranges::equal(a, b, {}, fold, fold);
+}
+
+std::string variable(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
+}
+
+// One good answer is enough, and who knows nothing may be right: opening it tells.
+Status check_probe(const backend::BackendType& type) {
+  const std::vector<Finding> findings = type.probe ? type.probe({}) : std::vector<Finding>();
+  if (findings.empty()) return {};
+  for (const Finding& finding : findings) {
+    if (finding.verdict != Verdict::no) return {};
+  }
+  return error(Code::unsupported, findings.front().reason, findings.front().remedy);
+}
+
+}  // namespace
+
+NixlBackends::NixlBackends(const backend::Registry& registry, const Environment& environment,
+                           telemetry::Log log)
+    : registry_(registry), transports_(variable(environment, "UCX_TLS")), log_(std::move(log)) {}
+
+// ---- plug-ins
+
+std::vector<std::string> NixlBackends::plugins() const {
+  std::vector<std::string> names;
+  for (const std::string& type : registry_.names()) names.push_back(nixl_backend_name(type));
+  if (std::ranges::find(names, kUcx) == names.end()) names.emplace(names.begin(), kUcx);
+  return names;
+}
+
+Result<const backend::BackendType*> NixlBackends::plugin(std::string_view name) const {
+  auto type = registry_.find(name);
+  if (type.ok() || !equal_folded(name, kUcx)) return type;
+  return registry_.find(kShmType);
+}
+
+// ---- creating
+
+Result<const NixlBackend*> NixlBackends::create(agent::Agent& agent, std::string_view name,
+                                                const backend::Params& params) {
+  TOWPATH_TRY(const backend::BackendType* type, plugin(name));
+  run::MutexLock lock(mutex_);
+  for (const NixlBackend& known : created_) {
+    if (equal_folded(known.name, name))
+      return error(Code::already_exists, cat("this agent has a backend ", known.name, " already"));
+  }
+  const TranslatedParams translated = translate_params(*type, params);
+  for (const std::string& remark : translated.remarks) log_.info(remark);
+  NixlBackend made{.name = std::string(name),
+                   .type = type->name,
+                   .types = {type->name},
+                   .params = with_defaults(*type, translated.params)};
+  Status started = start(agent, *type, translated.params);
+  if (type->name == kUcxType) {
+    TOWPATH_TRY(add_shm(agent, made, started));
+  } else {
+    TOWPATH_TRY(std::move(started));
+    if (equal_folded(name, kUcx))
+      log_.info("this build has no UCX: shared memory stands in, for agents of this host");
+  }
+  return &created_.emplace_back(std::move(made));
+}
+
+// On one host either does what NIXL's UCX does; where both run, each does what it is better at.
+Status NixlBackends::add_shm(agent::Agent& agent, NixlBackend& ucx, const Status& started) {
+  if (!started.ok() && started.code() != Code::unsupported) return started;
+  if (!may_share_memory(ucx)) return started;
+  const Status brought = bring_shm(agent);
+  if (brought.ok()) {
+    ucx.types.emplace(ucx.types.begin(), kShmType);
+  } else {
+    log_.warning("UCX goes without shared memory; peers of this host are reached as others are",
+                 {{"why", brought.to_string()}});
+  }
+  if (started.ok() || !brought.ok()) return started;
+  log_.warning("there is no UCX here: shared memory stands in, for agents of this host",
+               {{"why", started.to_string()}});
+  ucx.type = kShmType;
+  ucx.types = {ucx.type};
+  ucx.params = std::ranges::find(running_, ucx.type, &Running::type)->params;
+  return {};
+}
+
+// What came along with another name is there already, and stays as it is.
+Status NixlBackends::start(agent::Agent& agent, const backend::BackendType& type,
+                           const backend::Params& params) {
+  const auto found = std::ranges::find(running_, type.name, &Running::type);
+  backend::Params wanted = with_defaults(type, params);
+  if (found == running_.end()) {
+    TOWPATH_TRY(agent.add_backend(type.name, params));
+    running_.push_back({type.name, std::move(wanted)});
+    return {};
+  }
+  if (found->params == wanted) return {};
+  return error(Code::already_exists,
+               cat("backend ", type.name, " runs already, beside UCX, with other parameters"),
+               cat("create ", type.name, " before UCX"));
+}
+
+Status NixlBackends::bring_shm(agent::Agent& agent) {
+  TOWPATH_TRY(const backend::BackendType* shm, registry_.find(kShmType));
+  if (std::ranges::find(running_, kShmType, &Running::type) != running_.end()) return {};
+  TOWPATH_TRY(check_probe(*shm));
+  return start(agent, *shm, {});
+}
+
+bool NixlBackends::may_share_memory(const NixlBackend& ucx) const {
+  const auto given = ucx.params.find("transports");
+  const bool is_given = given != ucx.params.end() && !given->second.empty();
+  return shares_memory(is_given ? given->second : transports_);
+}
+
+// ---- asking
+
+std::vector<NixlBackend> NixlBackends::created() const {
+  run::MutexLock lock(mutex_);
+  return {created_.begin(), created_.end()};
+}
+
+const NixlBackend* NixlBackends::served_by(std::string_view type,
+                                           std::span<const std::string> asked) const {
+  run::MutexLock lock(mutex_);
+  const NixlBackend* served = nullptr;
+  for (const NixlBackend& one : created_) {
+    if (!asked.empty() && std::ranges::find(asked, one.name) == asked.end()) continue;
+    if (one.type == type) return &one;
+    const bool serves = std::ranges::find(one.types, type) != one.types.end();
+    if (serves && served == nullptr) served = &one;
+  }
+  return served;
+}
+
+std::vector<std::string> types_of(std::span<const NixlBackend> backends) {
+  std::vector<std::string> types;
+  for (const NixlBackend& one : backends) {
+    for (const std::string& type : one.types) {
+      if (std::ranges::find(types, type) == types.end()) types.push_back(type);
+    }
+  }
+  return types;
+}
+
+Result<std::vector<MemoryKind>> kinds_of(const agent::Agent& agent, const NixlBackend& backend) {
+  std::vector<backend::Capabilities> all;
+  for (const std::string& type : backend.types) {
+    TOWPATH_TRY(backend::Capabilities can, agent.capabilities(type));
+    all.push_back(std::move(can));
+  }
+  std::vector<MemoryKind> kinds;
+  for (const MemoryKind kind : kMemoryKinds) {
+    if (std::ranges::any_of(all, [&](const auto& can) { return can.takes(kind); }))
+      kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+// As UCX reads it: names with commas, an auxiliary one with ":aux" behind, "^" in front for all but
+// these.
+bool shares_memory(std::string_view transports) {
+  constexpr std::array<std::string_view, 9> kThroughMemory = {
+      "all", "shm", "sm", "mm", "posix", "sysv", "cma", "knem", "xpmem"};
+  constexpr std::size_t kWhole = 3;  // the first ones: all of it, when they are taken away
+  if (transports.empty()) return true;
+  const bool is_without = transports.starts_with('^');
+  if (is_without) transports.remove_prefix(1);
+  const auto* const end = is_without ? kThroughMemory.begin() + kWhole : kThroughMemory.end();
+  bool named = false;
+  while (!transports.empty()) {
+    const std::string_view item = transports.substr(0, transports.find(','));
+    transports.remove_prefix(std::min(item.size() + 1, transports.size()));
+    const std::string_view word = item.substr(0, item.find(':'));
+    named = named || std::find(kThroughMemory.begin(), end, word) != end;
+  }
+  return named != is_without;
+}
+
+}  // namespace towpath::standard

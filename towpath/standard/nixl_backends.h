@@ -1,0 +1,88 @@
+// What NIXL's users create under one name, and the backends of ours that serve it.
+//
+// Mostly one. "UCX" is two: NIXL's finds shared memory by itself where the peer is on this host, so
+// `shm` comes along with `ucx` and is preferred where it reaches the peer
+// (docs/decisions/0011-ucx-brings-shm.md). What took the bytes is told as what it is: `shm`.
+//
+// Both doors for NIXL's users, C and Python, ask here, so that they agree.
+// Invariants: a name is created at most once; its types are backends of the agent from then on.
+// Thread: any.
+#pragma once
+
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <towpath/agent/agent.h>
+#include <towpath/backend/registry.h>
+#include <towpath/run/mutex.h>
+#include <towpath/standard/environment.h>
+#include <towpath/telemetry/log.h>
+
+namespace towpath::standard {
+
+/// A backend as its user sees it.
+struct NixlBackend {
+  std::string name;                ///< as it was asked for
+  std::string type;                ///< whose parameters and answers are its own
+  std::vector<std::string> types;  ///< all that serve it, the preferred one first
+  backend::Params params;          ///< what `type` runs with, defaults among them
+};
+
+class NixlBackends {
+ public:
+  /// `registry` must outlive this. Of `environment` UCX_TLS counts: transports without shared
+  /// memory keep `shm` out.
+  NixlBackends(const backend::Registry& registry, const Environment& environment,
+               telemetry::Log log);
+
+  /// As NIXL's users call them; "UCX" always among them.
+  std::vector<std::string> plugins() const;
+  /// The type that is named so. Without UCX shm stands in for it. Errors: not_found.
+  Result<const backend::BackendType*> plugin(std::string_view name) const;
+
+  /// Creates what is not there yet of all that serves `name`. Lives as long as this. Errors:
+  /// not_found, already_exists (the name; or it serves another one with other parameters), those of
+  /// the backend.
+  Result<const NixlBackend*> create(agent::Agent& agent, std::string_view name,
+                                    const backend::Params& params);
+  /// In the order in which they were created.
+  std::vector<NixlBackend> created() const;
+
+  /// Which of `asked` (none: of all) is to be named when `type` moves the bytes: one of that type,
+  /// else one that it serves; null: none of them.
+  const NixlBackend* served_by(std::string_view type, std::span<const std::string> asked) const;
+
+ private:
+  struct Running {
+    std::string type;
+    backend::Params params;
+  };
+  Status start(agent::Agent& agent, const backend::BackendType& type, const backend::Params& params)
+      TOWPATH_REQUIRES(mutex_);
+  Status add_shm(agent::Agent& agent, NixlBackend& ucx, const Status& started)
+      TOWPATH_REQUIRES(mutex_);
+  Status bring_shm(agent::Agent& agent) TOWPATH_REQUIRES(mutex_);
+  bool may_share_memory(const NixlBackend& ucx) const;
+
+  const backend::Registry& registry_;
+  const std::string transports_;  // UCX_TLS
+  const telemetry::Log log_;
+
+  mutable run::Mutex mutex_;
+  std::vector<Running> running_ TOWPATH_GUARDED_BY(mutex_);
+  std::deque<NixlBackend> created_ TOWPATH_GUARDED_BY(mutex_);  // a deque, which moves none
+};
+
+/// All types of these, each once, the preferred ones first: what a request may be moved by.
+std::vector<std::string> types_of(std::span<const NixlBackend> backends);
+/// The memory that any of those takes which serve `backend`. Errors: not_found (it is none of
+/// `agent`).
+Result<std::vector<MemoryKind>> kinds_of(const agent::Agent& agent, const NixlBackend& backend);
+
+/// Whether UCX_TLS, or a list like it, leaves UCX a way through the memory of the host.
+bool shares_memory(std::string_view transports);
+
+}  // namespace towpath::standard

@@ -1,0 +1,175 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/backends/loopback/loopback_backend.h>
+#include <towpath/core/text.h>
+#include <towpath/standard/nixl_backends.h>
+#include <towpath/sys/clock.h>
+#include <towpath/telemetry/event_sink.h>
+
+namespace towpath::standard {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+/// A backend that runs anywhere, under another's name.
+backend::BackendType called(std::string name) {
+  backend::BackendType type = backends::loopback::loopback_type();
+  type.name = std::move(name);
+  type.params = {{.name = "paths", .default_value = "auto"}, {.name = "transports"}};
+  type.probe = nullptr;
+  const auto open = type.open;
+  type.open = [open](backend::BackendContext context) {
+    context.params.clear();
+    return open(context);
+  };
+  return type;
+}
+
+backend::BackendType failing(std::string name, Code code) {
+  backend::BackendType type = called(std::move(name));
+  type.open = [code](const backend::BackendContext&) -> Result<std::unique_ptr<backend::Backend>> {
+    return error(code, "it does not run here");
+  };
+  return type;
+}
+
+class NixlBackendsTest : public testing::Test {
+ protected:
+  void have(std::vector<backend::BackendType> types, const Environment& environment = {}) {
+    for (backend::BackendType& type : types) ASSERT_TRUE(registry_.add(std::move(type)).ok());
+    auto made = agent::Agent::create({.name = "a", .registry = &registry_, .clock = &clock_});
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    agent_ = *std::move(made);
+    backends_.emplace(registry_, environment, telemetry::Log(sink_, clock_, "test"));
+  }
+  Result<const NixlBackend*> create(std::string_view name, const backend::Params& params = {}) {
+    return backends_->create(*agent_, name, params);
+  }
+  std::string told() const {
+    std::string all;
+    for (const telemetry::Event& event : sink_.events()) all += telemetry::to_string(event) + "\n";
+    return all;
+  }
+
+  sys::SystemClock clock_;
+  telemetry::CollectingSink sink_;
+  backend::Registry registry_;
+  std::unique_ptr<agent::Agent> agent_;
+  std::optional<NixlBackends> backends_;
+};
+
+TEST_F(NixlBackendsTest, ucx_brings_shm_which_is_preferred) {
+  have({called("shm"), called("ucx")});
+  const auto ucx = create("UCX");
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_EQ((*ucx)->name, "UCX");
+  EXPECT_EQ((*ucx)->type, "ucx");
+  EXPECT_THAT((*ucx)->types, ElementsAre("shm", "ucx"));
+  EXPECT_TRUE(agent_->has_backend("shm") && agent_->has_backend("ucx"));
+}
+
+TEST_F(NixlBackendsTest, shm_may_be_created_besides_before_and_after) {
+  have({called("shm"), called("ucx")});
+  ASSERT_TRUE(create("UCX").ok());
+  const auto shm = create("SHM", {{"paths", "auto"}});  // what it runs with anyway
+  ASSERT_TRUE(shm.ok()) << shm.status().to_string();
+  EXPECT_THAT((*shm)->types, ElementsAre("shm"));
+  EXPECT_EQ(create("shm").code(), Code::already_exists);
+  EXPECT_EQ(create("ucx").code(), Code::already_exists);
+}
+
+TEST_F(NixlBackendsTest, shm_that_was_created_before_serves_ucx_too) {
+  have({called("shm"), called("ucx")});
+  ASSERT_TRUE(create("SHM", {{"paths", "mapped"}}).ok());
+  const auto ucx = create("UCX");
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_THAT((*ucx)->types, ElementsAre("shm", "ucx"));
+}
+
+TEST_F(NixlBackendsTest, parameters_that_would_have_no_effect_are_refused) {
+  have({called("shm"), called("ucx")});
+  ASSERT_TRUE(create("UCX").ok());
+  const auto shm = create("SHM", {{"paths", "mapped"}});
+  EXPECT_EQ(shm.code(), Code::already_exists);
+  EXPECT_THAT(std::string(shm.status().remedy()), HasSubstr("before"));
+}
+
+TEST_F(NixlBackendsTest, where_shm_cannot_run_ucx_goes_alone_and_tells) {
+  have({failing("shm", Code::denied), called("ucx")});
+  const auto ucx = create("UCX");
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_THAT((*ucx)->types, ElementsAre("ucx"));
+  EXPECT_THAT(told(), HasSubstr("it does not run here"));
+}
+
+TEST_F(NixlBackendsTest, a_probe_that_refuses_keeps_shm_out) {
+  backend::BackendType shm = called("shm");
+  shm.probe = [](const backend::Params&) {
+    return std::vector<Finding>{{.verdict = Verdict::no, .reason = "forbidden by the house"}};
+  };
+  have({std::move(shm), called("ucx")});
+  const auto ucx = create("UCX");
+  ASSERT_TRUE(ucx.ok());
+  EXPECT_THAT((*ucx)->types, ElementsAre("ucx"));
+  EXPECT_FALSE(agent_->has_backend("shm"));
+  EXPECT_THAT(told(), HasSubstr("forbidden by the house"));
+}
+
+TEST_F(NixlBackendsTest, where_ucx_is_missing_shm_stands_in_and_tells) {
+  have({called("shm"), failing("ucx", Code::unsupported)});
+  const auto ucx = create("UCX");
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_EQ((*ucx)->type, "shm");
+  EXPECT_THAT((*ucx)->types, ElementsAre("shm"));
+  EXPECT_THAT(told(), HasSubstr("stands in"));
+  EXPECT_TRUE(backends_->plugin("UCX").ok());
+}
+
+TEST_F(NixlBackendsTest, a_build_without_ucx_knows_the_name_all_the_same) {
+  have({called("shm")});
+  EXPECT_THAT(backends_->plugins(), ElementsAre("UCX", "shm"));
+  const auto ucx = create("UCX");
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_THAT((*ucx)->types, ElementsAre("shm"));
+}
+
+TEST_F(NixlBackendsTest, a_failure_of_ucx_is_that_of_the_whole) {
+  have({called("shm"), failing("ucx", Code::invalid_argument)});
+  EXPECT_EQ(create("UCX").code(), Code::invalid_argument);
+  EXPECT_THAT(agent_->backends(), SizeIs(0));
+}
+
+TEST_F(NixlBackendsTest, transports_without_shared_memory_keep_shm_out) {
+  have({called("shm"), called("ucx")}, {{"UCX_TLS", "tcp"}});
+  EXPECT_THAT((*create("UCX"))->types, ElementsAre("ucx"));
+}
+
+TEST_F(NixlBackendsTest, the_parameter_wins_over_the_variable) {
+  have({called("shm"), called("ucx")}, {{"UCX_TLS", "tcp"}});
+  EXPECT_THAT((*create("UCX", {{"transports", "tcp,sm"}}))->types, ElementsAre("shm", "ucx"));
+}
+
+TEST_F(NixlBackendsTest, a_request_is_served_by_what_was_asked_for) {
+  have({called("shm"), called("ucx")});
+  ASSERT_TRUE(create("UCX").ok());
+  const std::vector<std::string> asked = {"UCX"};
+  EXPECT_EQ(backends_->served_by("shm", {})->name, "UCX");
+  ASSERT_TRUE(create("SHM").ok());
+  EXPECT_EQ(backends_->served_by("shm", asked)->name, "UCX");
+  EXPECT_EQ(backends_->served_by("shm", {})->name, "SHM");
+  EXPECT_EQ(backends_->served_by("posix", {}), nullptr);
+}
+
+TEST(SharesMemoryTest, lists_are_read_as_ucx_reads_them) {
+  for (const char* with :
+       {"", "all", "sm", "tcp,cma", "rc,shm,self", "^tcp", "^rc,dc", "posix:aux"})
+    EXPECT_TRUE(shares_memory(with)) << with;
+  for (const char* without : {"tcp", "tcp,self", "rc_x,ud:aux", "^sm", "^shm,tcp", "self"})
+    EXPECT_FALSE(shares_memory(without)) << without;
+}
+
+}  // namespace
+}  // namespace towpath::standard
