@@ -40,9 +40,7 @@ function(towpath_test name)
     set(arg_TIMEOUT 300)  # sanitized, on a busy machine
   endif()
   add_executable(${name} ${arg_SOURCES})
-  if(TOWPATH_SANITIZE)
-    target_compile_options(${name} PRIVATE -O0)  # half the time to compile; what is tested stays -O1
-  endif()
+  target_compile_options(${name} PRIVATE -O0)  # half the time to compile; the library that is tested stays as it is
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})

@@ -19,7 +19,7 @@ option(TOWPATH_UNITY "Compile the sources of a target together" OFF)
 set(CMAKE_UNITY_BUILD ${TOWPATH_UNITY})
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
 if(TOWPATH_UNITY)
-  add_compile_options(-Wno-subobject-linkage)  # it takes every file that is included for a header
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)  # it takes what is included for a header
 endif()
 
 option(TOWPATH_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
