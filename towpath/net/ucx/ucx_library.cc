@@ -1,9 +1,8 @@
 #include <csignal>
 
-#include <dlfcn.h>
-
 #include <towpath/core/text.h>
 #include <towpath/net/ucx/ucx_library.h>
+#include <towpath/sys/dynamic_library.h>
 
 namespace towpath::net {
 namespace {
@@ -12,8 +11,8 @@ constexpr const char* kSoname = "libucp.so.0";
 
 // libucs catches SIGSEGV and others from the moment it is loaded, to print a backtrace. A library
 // inside somebody else's program has no business there; whoever loaded UCX before us decides.
-void let_go_of_signals(void* handle) {
-  const auto disable = reinterpret_cast<void (*)(int)>(::dlsym(handle, "ucs_debug_disable_signal"));
+void let_go_of_signals(const sys::DynamicLibrary& ucp) {
+  const auto disable = reinterpret_cast<void (*)(int)>(ucp.find("ucs_debug_disable_signal"));
   if (disable == nullptr) return;
   for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) disable(signal);
 }
@@ -21,18 +20,15 @@ void let_go_of_signals(void* handle) {
 }  // namespace
 
 Result<UcxLibrary> UcxLibrary::open() {
-  void* const before = ::dlopen(kSoname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  void* const handle =
-      before != nullptr ? before : ::dlopen(kSoname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr) {
-    return error(Code::unsupported, cat("UCX is not here: ", ::dlerror()),
+  const auto ucp = sys::DynamicLibrary::open(kSoname);
+  if (!ucp.ok())
+    return error(ucp.code(), cat("UCX is not here: ", ucp.status().message()),
                  "apt-get install libucx0");
-  }
-  if (before == nullptr) let_go_of_signals(handle);
+  if (!ucp->was_loaded()) let_go_of_signals(*ucp);
   UcxLibrary library;
   const char* missing = nullptr;
-#define TOWPATH_UCX_FIND(name)                                                     \
-  library.name = reinterpret_cast<decltype(library.name)>(::dlsym(handle, #name)); \
+#define TOWPATH_UCX_FIND(name)                                               \
+  library.name = reinterpret_cast<decltype(library.name)>(ucp->find(#name)); \
   if (library.name == nullptr) missing = #name;
   TOWPATH_UCX_FUNCTIONS(TOWPATH_UCX_FIND)
 #undef TOWPATH_UCX_FIND

@@ -2,7 +2,7 @@
 //
 // A program that links libucp gets its signal handlers and its memory hooks before main(), used or
 // not, and a second copy if a host process brings its own. So it is opened when the first worker
-// is, by soname and with local symbols, and never closed: UCX runs a thread of its own.
+// is (sys/dynamic_library.h).
 // Thread: any; immutable once opened.
 #pragma once
 
