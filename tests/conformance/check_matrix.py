@@ -5,7 +5,7 @@ red, naming each, when a line of MINIMUM did not run.
     MATRIX    backend <tab> kinds <tab> case <tab> ran | failed | skipped: why
     MINIMUM   backend kinds case          # empty lines and comments are passed over
 
---without BACKEND MINIMUM MATRIX... asks nothing of one that is not in this build. --update MINIMUM
+--without BACKEND MINIMUM MATRIX... asks nothing of one that is not in this build; repeatable. --update MINIMUM
 MATRIX... writes MINIMUM anew from what ran; --self-test proves that it can fail.
 """
 import sys
@@ -19,9 +19,9 @@ def rows_of(text):
         yield (backend, kinds, case), outcome
 
 
-def wanted_of(text, without=""):
+def wanted_of(text, without=()):
     lines = (line.split("#")[0].split() for line in text.splitlines())
-    return [tuple(line) for line in lines if line and line[0] != without]
+    return [tuple(line) for line in lines if line and line[0] not in without]
 
 
 def missing(wanted, rows):
@@ -47,16 +47,18 @@ def self_test():
     assert missing(wanted, rows) == [(("a", "k", "two"), "skipped: no\tdisk"),
                                      (("a", "k", "three"), "failed"), (("b", "k", "one"), "not there")]
     assert missing(wanted[:1], rows) == []
-    assert wanted_of("a k one\nb k one\n", without="b") == wanted[:1]
+    assert wanted_of("a k one\nb k one\n", without=["b"]) == wanted[:1]
 
 
 def main(arguments):
     if arguments == ["--self-test"]:
         return self_test()
-    without = ""
-    if arguments[0] == "--without":
-        _, without, *arguments = arguments
-        print(f"not in this build, so nothing is asked of it: {without}\n")
+    without = []
+    while arguments[0] == "--without":
+        without.append(arguments[1])
+        arguments = arguments[2:]
+    if without:
+        print(f"not in this build, so nothing is asked of: {' '.join(without)}\n")
     update = arguments[0] == "--update"
     minimum, *matrices = map(Path, arguments[1:] if update else arguments)
     rows = {row: outcome for matrix in matrices for row, outcome in rows_of(matrix.read_text())}

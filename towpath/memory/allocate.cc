@@ -23,8 +23,8 @@ Missing missing_for(MemoryKind kind) {
       return {"objects belong to a store, and no object backend is in this build",
               "use disk; an object backend creates objects when they are written"};
     case MemoryKind::block:
-      return {"raw devices are opened, not allocated, and no block backend is in this build",
-              "use disk with a file on that device"};
+      return {"raw devices are there, and not allocated",
+              "name a stretch of one as a BlockRegion, or use disk with a file on that device"};
     default: return {"the kind is none that this build knows", "use system or disk"};
   }
 }

@@ -2,6 +2,7 @@
 #include <string>
 
 #include <towpath/backends/loopback/loopback_backend.h>
+#include <towpath/backends/nvme/nvme_backend.h>
 #include <towpath/backends/posix/posix_backend.h>
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/backends/ucx/ucx_backend.h>
@@ -27,6 +28,7 @@ backend::Registry make_registry() {
   add(backends::loopback::loopback_type());
   add(backends::shm::shm_type());
   add(backends::posix::posix_type());
+  add(backends::nvme::nvme_type());
   add(backends::ucx::ucx_type());
   add_nixl_aliases(registry);
   return registry;

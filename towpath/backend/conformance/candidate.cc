@@ -20,6 +20,7 @@ std::string_view name_of(Store store) noexcept {
     case Store::system: return "system";
     case Store::shared: return "shared";
     case Store::disk: return "disk";
+    case Store::block: return "block";
   }
   return "unknown";
 }

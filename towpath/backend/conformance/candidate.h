@@ -20,6 +20,7 @@ enum class Store {
   system,  ///< ordinary memory of one process
   shared,  ///< system memory in a memfd, which another process may map
   disk,    ///< a file
+  block,   ///< a raw device, played by a memfd whose path is the device's
 };
 
 std::string_view name_of(Store store) noexcept;

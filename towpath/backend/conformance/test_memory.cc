@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <towpath/backend/conformance/test_memory.h>
+#include <towpath/core/text.h>
+#include <towpath/memory/block_region.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/mapping.h>
+#include <towpath/sys/memfd.h>
 #include <towpath/sys/system_file.h>
 
 namespace towpath::backend::conformance {
@@ -21,6 +24,21 @@ Bytes pattern(std::uint64_t seed, std::uint64_t size_bytes) {
   }
   return bytes;
 }
+
+namespace {
+
+// Devices have whole blocks.
+constexpr std::uint64_t kDeviceUnit = 4096;
+
+Result<std::shared_ptr<sys::File>> make_device(std::uint64_t size_bytes) {
+  const std::uint64_t whole = size_bytes + (kDeviceUnit - size_bytes % kDeviceUnit) % kDeviceUnit;
+  TOWPATH_TRY(sys::Fd memory, sys::create_sealed_memfd("conformance", whole));
+  std::string path = cat("/proc/self/fd/", memory.get());
+  return std::make_shared<sys::SystemFile>(
+      sys::SystemFile::Parts{.fd = std::move(memory), .path = std::move(path)});
+}
+
+}  // namespace
 
 Result<TestMemory> TestMemory::make(Store store, std::uint64_t size_bytes) {
   TestMemory made;
@@ -46,31 +64,39 @@ Result<TestMemory> TestMemory::make(Store store, std::uint64_t size_bytes) {
       made.region_ = made.disk_;
       break;
     }
+    case Store::block: {
+      TOWPATH_TRY(made.device_, make_device(size_bytes));
+      TOWPATH_TRY(made.region_,
+                  memory::BlockRegion::create({.path = made.device_->path(),
+                                               .size_bytes = size_bytes,
+                                               .access = memory::BlockAccess::read_write}));
+      break;
+    }
   }
   return made;
 }
 
 Bytes TestMemory::read() const {
-  if (!disk_) {
+  if (!disk_ && !device_) {
     const ByteSpan bytes = region_->bytes();
     return {bytes.begin(), bytes.end()};
   }
   // Aligned, for O_DIRECT.
   auto mapping = sys::Mapping::anonymous(size());
   const ByteSpan bytes = mapping->bytes().first(size());
-  const Status status = sys::read_exactly(disk_->file(), bytes, 0);
+  const Status status = sys::read_exactly(file(), bytes, 0);
   EXPECT_TRUE(status.ok()) << status.to_string();
   return {bytes.begin(), bytes.end()};
 }
 
 void TestMemory::write(ConstByteSpan bytes) const {
-  if (!disk_) {
+  if (!disk_ && !device_) {
     std::memcpy(region_->bytes().data(), bytes.data(), bytes.size());
     return;
   }
   auto mapping = sys::Mapping::anonymous(bytes.size());
   std::memcpy(mapping->data(), bytes.data(), bytes.size());
-  const Status status = sys::write_exactly(disk_->file(), mapping->bytes().first(bytes.size()), 0);
+  const Status status = sys::write_exactly(file(), mapping->bytes().first(bytes.size()), 0);
   EXPECT_TRUE(status.ok()) << status.to_string();
 }
 

@@ -9,6 +9,7 @@
 #include <towpath/core/bytes.h>
 #include <towpath/memory/disk_region.h>
 #include <towpath/memory/region.h>
+#include <towpath/sys/file.h>
 
 namespace towpath::backend::conformance {
 
@@ -40,6 +41,9 @@ class TestMemory {
  private:
   memory::SharedRegion region_;
   std::shared_ptr<const memory::DiskRegion> disk_;  // the same, when it is one
+  std::shared_ptr<sys::File> device_;               // what lies behind a raw device
+
+  sys::File& file() const { return device_ ? *device_ : disk_->file(); }
 };
 
 }  // namespace towpath::backend::conformance

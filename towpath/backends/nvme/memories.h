@@ -1,0 +1,76 @@
+// The two kinds of memory that this backend registers: bytes of this process, and a stretch of an
+// open namespace. Both insist when they die that no command touches them.
+//
+// Thread: loop.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <towpath/backend/backend.h>
+#include <towpath/backend/memory_table.h>
+#include <towpath/backends/nvme/driver.h>
+
+namespace towpath::backends::nvme {
+
+class Dispatcher;
+
+class NvmeMemory : public backend::Memory {
+ public:
+  /// `dispatcher` outlives the memory; null in tests that have none.
+  NvmeMemory(MemoryKind kind, const Dispatcher* dispatcher) noexcept
+      : kind_(kind), dispatcher_(dispatcher) {}
+  NvmeMemory(const NvmeMemory&) = delete;
+  NvmeMemory& operator=(const NvmeMemory&) = delete;
+  ~NvmeMemory() override;
+
+  MemoryKind kind() const noexcept { return kind_; }
+
+ private:
+  const MemoryKind kind_;
+  const Dispatcher* const dispatcher_;
+};
+
+/// Memory of this process. It needs nothing beforehand: pages are pinned command by command, which
+/// also holds for the mapped memory of another device (which cannot be pinned for long).
+class LocalMemory final : public NvmeMemory {
+ public:
+  using NvmeMemory::NvmeMemory;
+};
+
+/// What a registration of a stretch of a namespace and its imports have in common.
+struct BlockRecord : backend::RegisteredRegion {
+  using RegisteredRegion::RegisteredRegion;
+  std::shared_ptr<Namespace> target;
+  bool registered = true;
+};
+
+using BlockTable = backend::MemoryTable<BlockRecord>;
+
+class BlockMemory final : public NvmeMemory {
+ public:
+  /// What was imported: `table` null. A registration is taken out of its table when it dies, and
+  /// takes the imports' right to the namespace along.
+  BlockMemory(const Dispatcher* dispatcher, std::shared_ptr<BlockRecord> record,
+              BlockTable* table = nullptr)
+      : NvmeMemory(MemoryKind::block, dispatcher), record_(std::move(record)), table_(table) {}
+  ~BlockMemory() override {
+    if (table_ == nullptr) return;
+    record_->registered = false;
+    table_->remove(record_->id);
+  }
+
+  Bytes key() const override { return backend::key_of(*record_); }
+
+  Namespace& target() const noexcept { return *record_->target; }
+  const NamespaceInfo& info() const noexcept { return record_->target->info(); }
+  const BlockRecord& record() const noexcept { return *record_; }
+  /// By the word of its region.
+  bool writable() const noexcept { return target().writable(); }
+
+ private:
+  const std::shared_ptr<BlockRecord> record_;
+  BlockTable* const table_;
+};
+
+}  // namespace towpath::backends::nvme
