@@ -1,0 +1,43 @@
+// The parameters of an object backend, read and checked. They have NIXL's names where NIXL has one.
+// Thread: immutable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <towpath/backend/registry.h>
+#include <towpath/backends/object/retry.h>
+#include <towpath/backends/object/signature.h>
+#include <towpath/backends/object/store_address.h>
+
+namespace towpath::backends::object {
+
+struct BackendOptions {
+  StoreAddress store;
+  std::string bucket;  ///< of keys that name none
+  std::string region = "us-east-1";
+  Credentials credentials;  ///< no access key: requests are not signed
+  std::string authority_file;
+  std::uint32_t connections = 16;                ///< requests at a time
+  std::uint64_t part_bytes = 8ULL << 20U;        ///< of a part of a large read or write
+  std::uint64_t multipart_bytes = 16ULL << 20U;  ///< longer writes go in parts
+  std::uint64_t gap_bytes = 64ULL << 10U;        ///< what is read and thrown away between stretches
+  bool sign_payload = true;
+  bool put_checksum = false;    ///< the store keeps a checksum of what is put
+  bool check_checksum = false;  ///< and is asked for it when all of an object is read
+  RetryPolicy retry;
+  Duration timeout = std::chrono::minutes(5);  ///< of a request
+  Duration stall_timeout = std::chrono::seconds(30);
+
+  /// Errors: invalid_argument (a value that is none, or outside its bounds), unsupported (a way of
+  /// NIXL's plug-in that we do not have).
+  static Result<BackendOptions> parse(const backend::Params& params);
+  static std::vector<backend::ParamInfo> describe();
+};
+
+/// `given` over `usual`. Credentials are taken together: with an access key of its own nothing of
+/// the usual ones is used.
+backend::Params merge(const backend::Params& usual, const backend::Params& given);
+
+}  // namespace towpath::backends::object

@@ -1,0 +1,63 @@
+#include <towpath/backends/object/probe.h>
+#include <towpath/backends/object/store.h>
+#include <towpath/core/text.h>
+#include <towpath/sys/clock.h>
+
+namespace towpath::backends::object {
+namespace {
+
+constexpr Duration kPatience = std::chrono::seconds(5);
+
+Finding about_credentials(const BackendOptions& options) {
+  Finding finding{.question = "Who are we to the object store?",
+                  .signal = "access_key",
+                  .source = "parameters, AWS_* variables, ~/.aws/credentials"};
+  const Credentials& who = options.credentials;
+  if (who.access_key.empty()) {
+    finding.verdict = Verdict::degraded;
+    finding.reason = "no credentials: only what is public can be read";
+    finding.remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write ~/.aws/credentials";
+    return finding;
+  }
+  finding.verdict = Verdict::yes;
+  finding.reason =
+      cat("access key ", printable(who.access_key), ", secret key ", to_string(who.secret_key),
+          who.session_token.empty() ? "" : ", with a session token");
+  return finding;
+}
+
+Finding about_store(const BackendOptions& options) {
+  Finding finding{.question = "Does the object store answer?",
+                  .signal = cat("HEAD of bucket '", printable(options.bucket), "'"),
+                  .source = options.store.to_string()};
+  if (options.bucket.empty()) {
+    finding.reason = "no bucket is named, so nobody was asked";
+    finding.remedy = "set AWS_DEFAULT_BUCKET, or the parameter bucket";
+    return finding;
+  }
+  BackendOptions patient = options;
+  patient.timeout = kPatience;
+  patient.retry.max_attempts = 1;
+  const sys::SystemClock clock;
+  auto store = Store::open(patient, clock);
+  const auto answer = store.ok() ? (*store)->call({.method = "HEAD", .name = {options.bucket, {}}})
+                                 : Result<net::HttpResponse>(store.status());
+  finding.verdict = answer.ok() ? Verdict::yes : Verdict::no;
+  finding.reason = answer.ok() ? cat("region ", options.region) : answer.status().to_string();
+  finding.remedy = answer.status().remedy();
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> probe_store(const Result<BackendOptions>& options) {
+  if (options.ok()) return {about_credentials(*options), about_store(*options)};
+  return {{.question = "Can objects be moved?",
+           .signal = "reading the parameters",
+           .source = "parameters, AWS_* variables, ~/.aws/credentials",
+           .verdict = Verdict::no,
+           .reason = options.status().to_string(),
+           .remedy = std::string(options.status().remedy())}};
+}
+
+}  // namespace towpath::backends::object

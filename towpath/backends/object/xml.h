@@ -1,0 +1,39 @@
+// What an S3 store answers in XML, as far as we need it: the name of the outermost element, and the
+// text of those directly inside of it.
+//
+//   <Error><Code>NoSuchKey</Code><Key>a&amp;b</Key></Error>   ->   "Error", {Code: NoSuchKey, ...}
+//
+// It is no parser of XML in general: no name spaces, no entities but the five of XML and numbers,
+// and a document type is refused. The text comes from outside: bounded, fuzzed.
+// Thread: any.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include <towpath/core/result.h>
+
+namespace towpath::backends::object {
+
+struct XmlElement {
+  std::string name;
+  std::map<std::string, std::string, std::less<>> fields;  ///< of several of a name, the first
+
+  /// Empty when there is none.
+  std::string_view field(std::string_view wanted) const {
+    const auto found = fields.find(wanted);
+    return found == fields.end() ? std::string_view() : std::string_view(found->second);
+  }
+};
+
+inline constexpr std::size_t kMaxXmlBytes = std::size_t{256} << 10U;
+inline constexpr std::size_t kMaxXmlDepth = 16;
+
+/// Errors: corrupt.
+Result<XmlElement> parse_xml(std::string_view text);
+
+/// As text between tags.
+std::string escape_xml(std::string_view text);
+
+}  // namespace towpath::backends::object

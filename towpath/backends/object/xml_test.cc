@@ -1,0 +1,45 @@
+#include <gtest/gtest.h>
+
+#include <towpath/backends/object/xml.h>
+
+namespace towpath::backends::object {
+namespace {
+
+TEST(XmlTest, an_error_is_read) {
+  const auto read = parse_xml(
+      "<?xml version='1.0' encoding='UTF-8'?>\n<Error><Code>NoSuchKey</Code><Message>It is "
+      "&lt;gone&gt; &amp; &#x21;&#33; &unknown; &</Message><Empty/><Deep><Code>other</Code></Deep>"
+      "<Code>second</Code></Error>");
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(read->name, "Error");
+  EXPECT_EQ(read->field("Code"), "NoSuchKey");
+  EXPECT_EQ(read->field("Message"), "It is <gone> & !! &unknown; &");
+  EXPECT_EQ(read->field("Empty"), "");
+  EXPECT_EQ(read->field("none"), "");
+}
+
+TEST(XmlTest, attributes_are_passed_over) {
+  const auto read = parse_xml(R"(<R xmlns="http://x/"><UploadId a='1'>u+/=</UploadId></R>)");
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(read->name, "R");
+  EXPECT_EQ(read->field("UploadId"), "u+/=");
+}
+
+TEST(XmlTest, what_is_none_is_refused) {
+  std::string deep;
+  for (int i = 0; i < 20; ++i) deep += "<a>";
+  for (const std::string& bad :
+       {std::string(), std::string("no"), std::string("<a>"), std::string("<a></b>"),
+        std::string("<a><b></a></b>"), std::string("<!DOCTYPE x><a></a>"), std::string("<></>"),
+        std::string("</a>"), std::string("<a"), deep, std::string(kMaxXmlBytes + 1, ' ')})
+    EXPECT_EQ(parse_xml(bad).code(), Code::corrupt) << bad.substr(0, 40);
+}
+
+TEST(XmlTest, escaped_text_comes_back) {
+  const std::string text = "\"a\" & <b> 'c'";
+  const auto read = parse_xml("<R><T>" + escape_xml(text) + "</T></R>");
+  EXPECT_EQ(read->field("T"), text);
+}
+
+}  // namespace
+}  // namespace towpath::backends::object
