@@ -9,9 +9,9 @@ namespace {
 
 class BytesConformance : public PairingTest {
  protected:
-  /// Both directions of every shape.
+  /// Every shape in each direction that it can go.
   void move_both_ways(World& world, const Shape& shape) {
-    for (const TransferOp op : kBothWays) ASSERT_NO_FATAL_FAILURE(world.move(op, shape));
+    for (const TransferOp op : ways()) ASSERT_NO_FATAL_FAILURE(world.move(op, shape));
   }
 };
 
@@ -113,7 +113,7 @@ TEST_P(BytesConformance, indices_choose_what_moves) {
     chosen.near.push_back({here[i] * blocks.stride, blocks.length, 0, 1, 0});
     chosen.far.push_back({there[i] * blocks.stride, blocks.length, 0, 1, 0});
   }
-  for (const TransferOp op : kBothWays) {
+  for (const TransferOp op : ways()) {
     world.fill(21);
     auto transfer = world.make(op, {strided(blocks), strided(blocks)},
                                {.local = agent::Selection::of(here),
@@ -141,7 +141,7 @@ TEST_P(BytesConformance, transfer_is_posted_again_and_again) {
   ASSERT_TRUE(world.ready());
   const Shape shape{strided({.length = 8192, .stride = 10'000, .count = 50}),
                     strided({.offset = 5, .length = 8192, .stride = 9000, .count = 50})};
-  for (const TransferOp op : kBothWays) {
+  for (const TransferOp op : ways()) {
     auto transfer = world.make(op, shape);
     ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
     for (std::uint64_t round = 0; round < 10; ++round) {
@@ -155,9 +155,10 @@ TEST_P(BytesConformance, transfer_is_posted_again_and_again) {
 TEST_P(BytesConformance, report_counts_bytes_and_descriptors) {
   World world(candidate(), pairing());
   ASSERT_TRUE(world.ready());
+  world.fill(9);
   const Shape shape{strided({.length = 5000, .stride = 6000, .count = 77}),
                     strided({.length = 5000, .stride = 7000, .count = 77})};
-  for (const TransferOp op : kBothWays) {
+  for (const TransferOp op : ways()) {
     auto transfer = world.make(op, shape);
     ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
     EXPECT_EQ(transfer->report().code(), Code::no_telemetry);
@@ -166,6 +167,27 @@ TEST_P(BytesConformance, report_counts_bytes_and_descriptors) {
     ASSERT_TRUE(report.ok());
     EXPECT_EQ(report->bytes, 77U * 5000U);
     EXPECT_EQ(report->descriptors, 77U);
+  }
+}
+
+TEST_P(BytesConformance, object_is_put_whole_or_not_at_all) {
+  if (pairing().far != Store::object) GTEST_SKIP() << "no object";
+  World world(candidate(), pairing());
+  ASSERT_TRUE(world.ready());
+  const std::uint64_t all = world.far_memory.size();
+  const Row pages{.length = 4096, .stride = 4096, .count = all / 4096};
+  ASSERT_NO_FATAL_FAILURE(
+      world.move(TransferOp::write, {shuffled(plain(pages), 1), shuffled(plain(pages), 2)}));
+  for (const Row& part :
+       {Row{.offset = 1, .length = all - 1}, Row{.length = 4096, .stride = 8192, .count = 2}}) {
+    world.fill(7);
+    auto transfer = world.make(TransferOp::write, {strided(part), strided(part)});
+    ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
+    ASSERT_TRUE(transfer->post().ok());
+    ASSERT_TRUE(world.run_to_end(*transfer));
+    EXPECT_EQ(transfer->status().code(), Code::unsupported);
+    EXPECT_FALSE(transfer->status().remedy().empty());
+    world.check(TransferOp::write, {});
   }
 }
 

@@ -21,6 +21,7 @@ std::string_view name_of(Store store) noexcept {
     case Store::shared: return "shared";
     case Store::disk: return "disk";
     case Store::block: return "block";
+    case Store::object: return "object";
   }
   return "unknown";
 }

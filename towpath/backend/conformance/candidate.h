@@ -21,9 +21,20 @@ enum class Store {
   shared,  ///< system memory in a memfd, which another process may map
   disk,    ///< a file
   block,   ///< a raw device, played by a memfd whose path is the device's
+  object,  ///< an object of the candidate's store
 };
 
 std::string_view name_of(Store store) noexcept;
+
+/// The store of a candidate whose far memory are objects, as a stranger to the backend sees it.
+class TestObjects {
+ public:
+  virtual ~TestObjects() = default;
+  /// A key that no object has.
+  virtual std::string new_key() = 0;
+  virtual Status put(const std::string& key, ConstByteSpan bytes) = 0;
+  virtual Result<Bytes> get(const std::string& key) = 0;
+};
 
 /// A way that bytes go: from and to this side's memory, to and from that of the other agent, or of
 /// the agent itself.
@@ -44,11 +55,12 @@ struct BackendUse {
 struct Candidate {
   std::string name;
   std::function<Registry()> make_registry;
-  std::vector<BackendUse> backends;  ///< added to each agent, in this order
-  std::vector<Pairing> pairings;     ///< what it claims; each is held to every case
-  std::string unavailable;           ///< why this machine cannot run it; empty: it can
-  std::string no_processes;          ///< why no peer can live in another process; empty: one can
-  std::string no_messages;           ///< why it carries no notifications; empty: it does
+  std::vector<BackendUse> backends;                ///< added to each agent, in this order
+  std::vector<Pairing> pairings;                   ///< what it claims; each is held to every case
+  std::shared_ptr<TestObjects> objects = nullptr;  ///< where there is a pairing with them
+  std::string unavailable;   ///< why this machine cannot run it; empty: it can
+  std::string no_processes;  ///< why no peer can live in another process; empty: one can
+  std::string no_messages;   ///< why it carries no notifications; empty: it does
 };
 
 /// Defined by the executable.

@@ -27,7 +27,7 @@ constexpr bool kIsSanitized = false;
 TEST_P(LoadConformance, many_transfers_at_once) {
   World world(candidate(), pairing());
   ASSERT_TRUE(world.ready());
-  for (const TransferOp op : kBothWays) {
+  for (const TransferOp op : ways()) {
     world.fill(3);
     Shape all;
     std::vector<agent::Transfer> transfers;
@@ -136,7 +136,7 @@ TEST_P(LoadConformance, a_thousand_meetings_leak_nothing) {
   expect_no_growth([&](int round) {
     World world(candidate(), pairing(), {.pool_bytes = 64 * 1024});
     ASSERT_TRUE(world.ready());
-    const TransferOp op = round % 2 == 0 ? TransferOp::read : TransferOp::write;
+    const TransferOp op = ways()[static_cast<std::size_t>(round & 1) % ways().size()];
     const Shape shape{strided({.length = kBlock, .stride = 9000, .count = 4}),
                       strided({.offset = 7, .length = kBlock, .stride = 8200, .count = 4})};
     ASSERT_NO_FATAL_FAILURE(world.move(op, shape));
@@ -147,10 +147,11 @@ TEST_P(LoadConformance, a_thousand_meetings_leak_nothing) {
 TEST_P(LoadConformance, a_thousand_transfers_leak_nothing) {
   World world(candidate(), pairing(), {.pool_bytes = 64 * 1024});
   ASSERT_TRUE(world.ready());
+  world.fill(5);
   const Shape shape{strided({.length = 512, .stride = 1024, .count = 16}),
                     strided({.offset = 7, .length = 512, .stride = 1040, .count = 16})};
   expect_no_growth([&](int round) {
-    auto transfer = world.make(round % 2 == 0 ? TransferOp::read : TransferOp::write, shape);
+    auto transfer = world.make(ways()[static_cast<std::size_t>(round & 1) % ways().size()], shape);
     ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
     ASSERT_NO_FATAL_FAILURE(world.finish(*transfer));
   });

@@ -47,6 +47,11 @@ void MatrixListener::OnTestEnd(const testing::TestInfo& test) {
 
 void MatrixListener::OnTestProgramEnd(const testing::UnitTest&) { std::ofstream(file_) << rows_; }
 
+std::span<const TransferOp> PairingTest::ways() const {
+  const std::span<const TransferOp> both = kBothWays;  // reads come first
+  return pairing().far == Store::object ? both.first(1) : both;
+}
+
 void CandidateTest::SetUp() {
   tag(candidate().name, "any");
   if (!candidate().unavailable.empty()) GTEST_SKIP() << candidate().unavailable;

@@ -8,6 +8,8 @@
 // Thread: none of its own.
 #pragma once
 
+#include <array>
+#include <span>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -44,6 +46,8 @@ class PairingTest : public testing::TestWithParam<PairingParam> {
   void SetUp() override;
   const Candidate& candidate() const { return *GetParam().candidate; }
   const Pairing& pairing() const { return GetParam().pairing; }
+  /// The directions in which a transfer of any shape can go: an object is written whole or not.
+  std::span<const TransferOp> ways() const;
 };
 
 /// Names the instances of a parameterised case.
@@ -55,6 +59,6 @@ struct Labels {
 };
 
 /// Cases with two directions run both.
-inline constexpr TransferOp kBothWays[] = {TransferOp::read, TransferOp::write};
+inline constexpr std::array kBothWays = {TransferOp::read, TransferOp::write};
 
 }  // namespace towpath::backend::conformance

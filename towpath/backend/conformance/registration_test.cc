@@ -29,7 +29,7 @@ TEST_P(RegistrationConformance, same_memory_registered_twice_is_dropped_once) {
   ASSERT_TRUE(again.ok()) << again.status().to_string();
   EXPECT_TRUE(world.far_pool.release().ok());
   const Shape shape{strided({.length = 4096}), strided({.length = 4096})};
-  for (const TransferOp op : kBothWays) ASSERT_NO_FATAL_FAILURE(world.move(op, shape));
+  for (const TransferOp op : ways()) ASSERT_NO_FATAL_FAILURE(world.move(op, shape));
 }
 
 TEST_P(RegistrationConformance, memory_beyond_the_region_is_refused_by_index) {
@@ -46,8 +46,10 @@ TEST_P(RegistrationConformance, memory_beyond_the_region_is_refused_by_index) {
 TEST_P(RegistrationConformance, kind_that_no_backend_takes_is_refused) {
   World world(candidate(), pairing());
   ASSERT_TRUE(world.ready());
+  const MemoryKind foreign =
+      pairing().far == Store::object ? MemoryKind::block : MemoryKind::object;
   auto region = memory::BorrowedRegion::create(
-      {.kind = MemoryKind::object, .address = 1, .size_bytes = 4096, .keep_alive = {}});
+      {.kind = foreign, .address = 1, .size_bytes = 4096, .keep_alive = {}});
   ASSERT_TRUE(region.ok());
   EXPECT_EQ(world.near().register_region(*region).code(), Code::unsupported);
 }

@@ -6,6 +6,7 @@
 #include <towpath/backend/conformance/test_memory.h>
 #include <towpath/core/text.h>
 #include <towpath/memory/block_region.h>
+#include <towpath/memory/object_region.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/mapping.h>
@@ -72,11 +73,27 @@ Result<TestMemory> TestMemory::make(Store store, std::uint64_t size_bytes) {
                                                .access = memory::BlockAccess::read_write}));
       break;
     }
+    case Store::object:
+      return error(Code::invalid_argument, "an object of which store?", "use make_object()");
   }
   return made;
 }
 
+Result<TestMemory> TestMemory::make_object(std::shared_ptr<TestObjects> objects,
+                                           std::uint64_t size_bytes) {
+  TestMemory made;
+  TOWPATH_TRY(made.region_,
+              memory::ObjectRegion::create({.key = objects->new_key(), .size_bytes = size_bytes}));
+  made.objects_ = std::move(objects);
+  return made;
+}
+
 Bytes TestMemory::read() const {
+  if (objects_) {
+    auto bytes = objects_->get(region_->descriptor().key);
+    EXPECT_TRUE(bytes.ok()) << bytes.status().to_string();
+    return bytes.ok() ? *std::move(bytes) : Bytes();
+  }
   if (!disk_ && !device_) {
     const ByteSpan bytes = region_->bytes();
     return {bytes.begin(), bytes.end()};
@@ -90,6 +107,11 @@ Bytes TestMemory::read() const {
 }
 
 void TestMemory::write(ConstByteSpan bytes) const {
+  if (objects_) {
+    const Status put = objects_->put(region_->descriptor().key, bytes);
+    EXPECT_TRUE(put.ok()) << put.to_string();
+    return;
+  }
   if (!disk_ && !device_) {
     std::memcpy(region_->bytes().data(), bytes.data(), bytes.size());
     return;
@@ -101,6 +123,10 @@ void TestMemory::write(ConstByteSpan bytes) const {
 }
 
 void TestMemory::cut(std::uint64_t size_bytes) const {
+  if (objects_) {
+    const Bytes all = read();
+    return write(ConstByteSpan(all).first(size_bytes));
+  }
   const Status status = disk_->file().resize(size_bytes);
   EXPECT_TRUE(status.ok()) << status.to_string();
 }

@@ -24,6 +24,9 @@ class TestMemory {
   /// Memory that this process can reach.
   explicit TestMemory(memory::SharedRegion region) : region_(std::move(region)) {}
   static Result<TestMemory> make(Store store, std::uint64_t size_bytes);
+  /// A new object of a store; there is none before the first write().
+  static Result<TestMemory> make_object(std::shared_ptr<TestObjects> objects,
+                                        std::uint64_t size_bytes);
 
   const memory::SharedRegion& region() const noexcept { return region_; }
   MemoryKind kind() const { return region_->kind(); }
@@ -35,7 +38,7 @@ class TestMemory {
   void write(ConstByteSpan bytes) const;
   void poison() const { write(Bytes(size(), kPoison)); }
   bool is_poison() const { return read() == Bytes(size(), kPoison); }
-  /// Disk only: cuts the file behind the agents' backs.
+  /// Disk and object only: cuts it behind the agents' backs.
   void cut(std::uint64_t size_bytes) const;
 
  private:
@@ -44,6 +47,7 @@ class TestMemory {
   std::shared_ptr<sys::File> device_;               // what lies behind a raw device
 
   sys::File& file() const { return device_ ? *device_ : disk_->file(); }
+  std::shared_ptr<TestObjects> objects_;            // where it is, when it is an object
 };
 
 }  // namespace towpath::backend::conformance

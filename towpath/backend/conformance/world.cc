@@ -118,7 +118,9 @@ World::World(const Candidate& candidate, const Pairing& pairing, const Options& 
 
 Status World::open(const Candidate& candidate, const Pairing& pairing, const Options& options) {
   TOWPATH_TRY(near_memory, TestMemory::make(pairing.near, options.pool_bytes));
-  TOWPATH_TRY(far_memory, TestMemory::make(pairing.far, options.pool_bytes));
+  TOWPATH_TRY(far_memory, pairing.far == Store::object
+                              ? TestMemory::make_object(candidate.objects, options.pool_bytes)
+                              : TestMemory::make(pairing.far, options.pool_bytes));
   TOWPATH_TRY(near_, make_agent(candidate, registry_, clock_, {.name = "near"}));
   TOWPATH_TRY(near_pool, near_->register_region(near_memory.region()));
   if (!pairing.to_self) {
