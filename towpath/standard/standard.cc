@@ -3,12 +3,15 @@
 
 #include <towpath/backends/loopback/loopback_backend.h>
 #include <towpath/backends/nvme/nvme_backend.h>
+#include <towpath/backends/object/object_backend.h>
 #include <towpath/backends/posix/posix_backend.h>
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/backends/ucx/ucx_backend.h>
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
+#include <towpath/standard/environment.h>
 #include <towpath/standard/nixl_names.h>
+#include <towpath/standard/object_settings.h>
 #include <towpath/standard/standard.h>
 
 namespace towpath::standard {
@@ -30,6 +33,7 @@ backend::Registry make_registry() {
   add(backends::posix::posix_type());
   add(backends::nvme::nvme_type());
   add(backends::ucx::ucx_type());
+  add(backends::object::object_type([] { return object_params(read_environment()); }));
   add_nixl_aliases(registry);
   return registry;
 }
