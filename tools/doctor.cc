@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include <towpath/core/text.h>
+#include <towpath/standard/environment.h>
 #include <towpath/standard/standard.h>
+#include <towpath/sys/direct_storage.h>
 #include <towpath/sys/machine.h>
 
 #include "tools/command.h"
@@ -38,7 +40,8 @@ Examples:
 
 struct Group {
   std::string title;
-  std::string backend;  ///< empty: the machine itself
+  std::string key;      ///< of a group about the machine, for programs
+  std::string backend;  ///< of a group about a backend
   std::vector<Finding> findings;
   bool opens = true;
 };
@@ -56,10 +59,22 @@ Finding try_to_open(const std::string& backend) {
   return finding;
 }
 
+Group examine_direct_storage(const std::vector<std::string>& directories) {
+  sys::DirectStorageOptions options{.directories = directories};
+  const standard::Environment environment = standard::read_environment();
+  if (const auto named = environment.find("CUFILE_ENV_PATH_JSON"); named != environment.end())
+    options.configuration = named->second;
+  return {.title = "Straight between drives and GPUs: the library, the GPU, the file",
+          .key = "direct_storage",
+          .findings = sys::findings_of(sys::probe_direct_storage(options))};
+}
+
 std::vector<Group> examine(const DoctorOptions& options) {
   sys::SystemFileSystem files;
-  std::vector<Group> groups{
-      {.title = "This machine", .findings = sys::probe_machine(files, options.directories)}};
+  std::vector<Group> groups{{.title = "This machine",
+                             .key = "machine",
+                             .findings = sys::probe_machine(files, options.directories)},
+                            examine_direct_storage(options.directories)};
   const backend::Registry registry = standard::make_registry();
   for (const std::string& name : registry.names()) {
     const backend::BackendType& type = **registry.find(name);
@@ -145,12 +160,13 @@ nlohmann::ordered_json to_json(const Finding& finding) {
 
 nlohmann::ordered_json to_json(const std::vector<Group>& groups) {
   nlohmann::ordered_json out{{"machine", nlohmann::ordered_json::array()},
+                             {"direct_storage", nlohmann::ordered_json::array()},
                              {"backends", nlohmann::ordered_json::array()}};
   for (const Group& group : groups) {
     nlohmann::ordered_json findings = nlohmann::ordered_json::array();
     for (const Finding& finding : group.findings) findings.push_back(to_json(finding));
     if (group.backend.empty())
-      out["machine"] = std::move(findings);
+      out[group.key] = std::move(findings);
     else
       out["backends"].push_back(
           {{"name", group.backend}, {"opens", group.opens}, {"findings", std::move(findings)}});

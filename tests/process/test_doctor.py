@@ -24,6 +24,14 @@ class DoctorTest(CommandTest):
             self.assertIn(finding["verdict"], VERDICTS)
             self.assertTrue(finding["reason"], finding)
 
+    def test_drives_and_gpus_are_three_questions_and_a_way(self):
+        out = json.loads(self.run_command("doctor", "--json", "-", "--dir", self.folder).stdout)
+        storage = out["direct_storage"]
+        for topic in ["libcufile", "GPU's memory can drives see", "nvidia-fs",
+                      "Is the file system of", "right on an NVMe drive"]:
+            self.assertTrue(any(topic in finding["question"] for finding in storage), topic)
+        self.assertRegex(storage[-1]["reason"], r"^(direct \(|compat|unavailable)")
+
     def test_every_backend_is_opened_for_proof(self):
         _, backends = self.findings()
         self.assertTrue(backends)

@@ -10,9 +10,8 @@ namespace towpath::sys {
 
 Result<DynamicLibrary> DynamicLibrary::open(std::string name) {
   void* const before = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  void* const handle = before != nullptr
-                           ? before
-                           : ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void* const handle =
+      before != nullptr ? before : ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* const said = ::dlerror();
     return error(Code::unsupported,

@@ -1,11 +1,11 @@
 #include <charconv>
 
 #include <towpath/core/text.h>
+#include <towpath/sys/judged.h>
 #include <towpath/sys/machine.h>
 #include <towpath/sys/memfd.h>
 #include <towpath/sys/numa.h>
 #include <towpath/sys/process.h>
-#include <towpath/sys/text_file.h>
 #include <towpath/sys/uring.h>
 
 namespace towpath::sys {
@@ -14,40 +14,10 @@ namespace {
 constexpr std::uint64_t kEnoughLockedBytes = 64ull << 20;  // registered buffers of a small agent
 constexpr std::uint64_t kEnoughSharedBytes = 64ull << 20;  // what containers get by default
 
-struct Judged {
-  Verdict verdict = Verdict::unknown;
-  std::string reason;
-  std::string remedy;
-};
-
-Finding judge(Finding question, Judged judged) {
-  question.verdict = judged.verdict;
-  question.reason = std::move(judged.reason);
-  question.remedy = std::move(judged.remedy);
-  return question;
-}
-
-/// Asks the text at `question.source`; unreadable is unknown.
-template <typename Judge>
-Finding ask_text(Finding question, Judge judge_text) {
-  const auto text = read_text_file(question.source);
-  if (!text.ok())
-    return judge(std::move(question), {.reason = std::string(text.status().message())});
-  Judged judged = judge_text(std::string_view(*text));
-  return judge(std::move(question), std::move(judged));
-}
-
-Judged not_understood(std::string_view text) {
-  return {.reason = cat("'", printable(trimmed(text)), "' is not understood")};
-}
-
 Judged judge_kernel(std::string_view text) {
-  unsigned major = 0, minor = 0;
-  const char* const end = text.data() + text.size();
-  const auto dot = std::from_chars(text.data(), end, major);
-  if (dot.ec != std::errc() || dot.ptr == end || *dot.ptr != '.') return not_understood(text);
-  if (std::from_chars(dot.ptr + 1, end, minor).ec != std::errc()) return not_understood(text);
-  const bool enough = major > 5 || (major == 5 && minor >= 19);
+  const auto release = parse_release(text);
+  if (!release) return not_understood(text);
+  const bool enough = *release >= KernelRelease{5, 19};
   return {.verdict = enough ? Verdict::yes : Verdict::degraded,
           .reason = cat("Linux ", printable(trimmed(text)), enough ? "" : " is older than 5.19"),
           .remedy = enough ? "" : "use Linux 5.19 or newer; without, files go through threads"};
@@ -93,6 +63,15 @@ Judged judge_transparent(std::string_view text) {
 }
 
 }  // namespace
+
+std::optional<KernelRelease> parse_release(std::string_view text) noexcept {
+  KernelRelease release;
+  const char* const end = text.data() + text.size();
+  const auto dot = std::from_chars(text.data(), end, release.major);
+  if (dot.ec != std::errc() || dot.ptr == end || *dot.ptr != '.') return std::nullopt;
+  if (std::from_chars(dot.ptr + 1, end, release.minor).ec != std::errc()) return std::nullopt;
+  return release;
+}
 
 Finding probe_kernel(const MachineRoot& root) {
   return ask_text({.question = "Is the kernel new enough?",

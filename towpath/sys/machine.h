@@ -5,7 +5,10 @@
 // Thread: any.
 #pragma once
 
+#include <compare>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <towpath/core/finding.h>
@@ -19,6 +22,15 @@ struct MachineRoot {
   std::string sys = "/sys";
   std::string shared_memory = "/dev/shm";
 };
+
+struct KernelRelease {
+  unsigned major = 0;
+  unsigned minor = 0;
+  friend auto operator<=>(const KernelRelease&, const KernelRelease&) = default;
+};
+
+/// "6.1.0-13-amd64" -> 6, 1; nothing for what does not begin so.
+std::optional<KernelRelease> parse_release(std::string_view text) noexcept;
 
 /// Linux 5.19 or newer: io_uring that can be quieted, 128/32 rings.
 Finding probe_kernel(const MachineRoot& root = {});

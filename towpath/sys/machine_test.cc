@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,31 +8,14 @@
 #include <towpath/sys/memory_file_system.h>
 #include <towpath/sys/numa.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/fake_machine.h>
 
 namespace towpath::sys {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-
-/// A /proc and a /sys of the test's own.
-class FakeMachineTest : public testing::Test {
- protected:
-  void SetUp() override {
-    auto directory = TemporaryDirectory::create();
-    ASSERT_TRUE(directory.ok());
-    directory_ = std::make_unique<TemporaryDirectory>(std::move(*directory));
-    root_ = {.proc = directory_->file("proc"), .sys = directory_->file("sys")};
-  }
-  void put(const std::string& path, std::string_view text) {
-    const std::filesystem::path whole = directory_->file(path);
-    std::filesystem::create_directories(whole.parent_path());
-    std::ofstream(whole) << text;
-  }
-
-  std::unique_ptr<TemporaryDirectory> directory_;
-  MachineRoot root_;
-};
+using ::testing::ElementsAre;
+using testing::FakeMachineTest;
+using ::testing::HasSubstr;
 
 using MachineTest = FakeMachineTest;
 using NumaTest = FakeMachineTest;

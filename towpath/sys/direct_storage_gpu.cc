@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <towpath/sys/direct_storage_parts.h>
+#include <towpath/sys/judged.h>
+#include <towpath/sys/nvidia_fs.h>
+
+namespace towpath::sys::internal {
+namespace {
+
+Finding probe_open_driver(const MachineRoot& root) {
+  return ask_text({.question = "Is NVIDIA's driver loaded, and its open kernel module?",
+                   .signal = "the line NVRM version",
+                   .source = root.proc + "/driver/nvidia/version"},
+                  [](std::string_view text) -> Judged {
+                    const auto line = line_after(text, "NVRM version:");
+                    if (!line) return not_understood(text);
+                    const bool open = line->find("Open Kernel Module") != std::string_view::npos;
+                    return {.verdict = open ? Verdict::yes : Verdict::degraded,
+                            .reason = std::string(trimmed(*line)),
+                            .remedy = open ? "" : "P2PDMA wants the open module (565 or newer)"};
+                  });
+}
+
+/// Whether the kernel's table of symbols has `name`; it is long, and read piece by piece.
+std::optional<bool> kernel_has_symbol(const MachineRoot& root, std::string_view name) {
+  const std::string path = root.proc + "/kallsyms";
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
+                                                             &std::fclose);
+  if (!file) return std::nullopt;
+  std::array<char, 1024> line{};
+  bool found = false;
+  while (!found && std::fgets(line.data(), line.size(), file.get()) != nullptr)
+    found = std::string_view(line.data()).find(name) != std::string_view::npos;
+  return found;
+}
+
+Judged judge_p2pdma(const DirectStorageOptions& options, std::string_view text) {
+  const auto release = parse_release(text);
+  if (!release) return not_understood(text);
+  const std::string name(trimmed(text));
+  if (*release < KernelRelease{6, 2})
+    return {.verdict = Verdict::no,
+            .reason = cat("Linux ", printable(name), " is older than 6.2"),
+            .remedy = "use Linux 6.2 or newer, built with CONFIG_PCI_P2PDMA"};
+  const auto config = read_text_file(cat(options.boot, "/config-", name), std::size_t{1} << 20U);
+  const bool built = config.ok()
+                         ? line_after(*config, "CONFIG_PCI_P2PDMA=y").has_value()
+                         : kernel_has_symbol(options.root, "p2pdma_pgmap_ops").value_or(false);
+  const char* const where = config.ok() ? "its configuration" : "its symbols";
+  return {.verdict = built ? Verdict::yes : Verdict::no,
+          .reason = cat(built ? "it is in " : "it is not in ", where),
+          .remedy = built ? "" : "use a kernel with CONFIG_PCI_P2PDMA=y (Debian's have it off)"};
+}
+
+Finding probe_p2pdma(const DirectStorageOptions& options) {
+  return ask_text({.question = "Can the kernel take drives to a GPU's memory (P2PDMA)?",
+                   .signal = "its release, against 6.2, and CONFIG_PCI_P2PDMA",
+                   .source = options.root.proc + "/sys/kernel/osrelease"},
+                  [&](std::string_view text) { return judge_p2pdma(options, text); });
+}
+
+Finding probe_static_bar(const MachineRoot& root) {
+  return ask_text({.question = "Does NVIDIA's driver show all of a GPU's memory to drives?",
+                   .signal = "RegistryDwords, RMForceStaticBar1=1",
+                   .source = root.proc + "/driver/nvidia/params"},
+                  [](std::string_view text) -> Judged {
+                    const bool set = text.find("RMForceStaticBar1=1") != std::string_view::npos;
+                    return {.verdict = set ? Verdict::yes : Verdict::no,
+                            .reason = set ? "it does" : "RMForceStaticBar1 is not set",
+                            .remedy = set ? ""
+                                          : "options nvidia NVreg_RegistryDwords="
+                                            "\"RMForceStaticBar1=1;RmForceDisableIomapWC=1\""};
+                  });
+}
+
+Finding probe_multipath(const MachineRoot& root) {
+  return ask_text({.question = "Are NVMe drives without multipath?",
+                   .signal = "nvme_core.multipath, which P2PDMA does not go through",
+                   .source = root.sys + "/module/nvme_core/parameters/multipath"},
+                  [](std::string_view text) -> Judged {
+                    const bool off = trimmed(text) == "N";
+                    return {.verdict = off ? Verdict::yes : Verdict::no,
+                            .reason = off ? "it is off" : "multipath is on: EREMOTEIO",
+                            .remedy = off ? "" : "boot with nvme_core.multipath=N"};
+                  });
+}
+
+std::vector<std::string> names_in(const std::string& directory) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(directory.c_str()), &::closedir);
+  if (!open) return names;
+  while (const dirent* entry = ::readdir(open.get())) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+Finding probe_iommu(const MachineRoot& root) {
+  Finding question{.question = "Does the IOMMU let devices reach each other?",
+                   .signal = "IOMMUs, and the types of their groups",
+                   .source = root.sys + "/class/iommu"};
+  if (names_in(question.source).empty())
+    return judge(std::move(question), {.verdict = Verdict::yes, .reason = "there is none"});
+  const std::string groups = root.sys + "/kernel/iommu_groups";
+  for (const std::string& group : names_in(groups)) {
+    const auto type = read_text_file(cat(groups, "/", group, "/type"));
+    if (type.ok() && trimmed(*type) != "identity")
+      return judge(std::move(question),
+                   {.verdict = Verdict::degraded,
+                    .reason = cat("group ", group, " translates (", printable(trimmed(*type)), ")"),
+                    .remedy = "iommu=pt; nvidia-fs wants it off or passing through"});
+  }
+  return judge(std::move(question), {.verdict = Verdict::yes, .reason = "all groups pass through"});
+}
+
+/// "0x00000000e0000000 0x00000000efffffff 0x..." -> 256 MiB; 0 for what is no such line.
+std::uint64_t size_of_resource(std::string_view line) {
+  std::array<std::uint64_t, 2> ends{};
+  for (std::uint64_t& end : ends) {
+    line = trimmed(line);
+    if (!line.starts_with("0x")) return 0;
+    const auto read = std::from_chars(line.data() + 2, line.data() + line.size(), end, 16);
+    if (read.ec != std::errc()) return 0;
+    line.remove_prefix(static_cast<std::size_t>(read.ptr - line.data()));
+  }
+  return ends[1] > ends[0] ? ends[1] - ends[0] + 1 : 0;
+}
+
+/// BAR1 of a PCI device: the second line of its resources, when the first is a 32-bit BAR.
+std::uint64_t bar1_of(const std::string& device) {
+  const auto text = read_text_file(device + "/resource");
+  if (!text.ok()) return 0;
+  const std::size_t second = text->find('\n');
+  return second == std::string::npos ? 0 : size_of_resource(std::string_view(*text).substr(second));
+}
+
+bool has_text(const std::string& path, std::string_view beginning) {
+  const auto text = read_text_file(path);
+  return text.ok() && text->starts_with(beginning);
+}
+
+Finding probe_bar1(const MachineRoot& root) {
+  Finding question{.question = "How much of each GPU's memory can drives see (BAR1)?",
+                   .signal = "PCI devices of NVIDIA that display or compute",
+                   .source = root.sys + "/bus/pci/devices"};
+  std::string seen;
+  for (const std::string& name : names_in(question.source)) {
+    const std::string device = cat(question.source, "/", name);
+    if (!has_text(device + "/vendor", "0x10de") || !has_text(device + "/class", "0x03")) continue;
+    seen += cat(seen.empty() ? "" : "; ", name, ": ", format_bytes(bar1_of(device)));
+  }
+  if (seen.empty())
+    return judge(std::move(question),
+                 {.verdict = Verdict::no, .reason = "no GPU of NVIDIA is on the PCI bus"});
+  return judge(std::move(question), {.verdict = Verdict::yes, .reason = std::move(seen)});
+}
+
+Finding probe_rdma_peer(const MachineRoot& root) {
+  Finding question{.question = "Can network cards reach the GPU's memory?",
+                   .signal = "the module nvidia_peermem",
+                   .source = root.sys + "/module/nvidia_peermem"};
+  const bool there = ::access(question.source.c_str(), F_OK) == 0;
+  return judge(std::move(question),
+               {.verdict = there ? Verdict::yes : Verdict::unknown,
+                .reason = there ? "it is loaded" : "not loaded; dma-buf may serve in its place",
+                .remedy = there ? "" : "modprobe nvidia_peermem where dma-buf is not supported"});
+}
+
+}  // namespace
+
+GpuAnswers ask_gpu(const DirectStorageOptions& options) {
+  const MachineRoot& root = options.root;
+  GpuAnswers answers{.findings = {probe_bar1(root), probe_nvidia_fs(root)}};
+  const auto yes = [](const Finding& finding) { return finding.verdict == Verdict::yes; };
+  if (!yes(answers.findings.front())) return answers;  // without a GPU all else is beside the point
+  answers.nvidia_fs = yes(answers.findings.back());
+  const std::array wanted = {probe_open_driver(root), probe_p2pdma(options), probe_static_bar(root),
+                             probe_multipath(root)};
+  answers.p2pdma = std::ranges::all_of(wanted, yes);
+  answers.findings.insert(answers.findings.end(), wanted.begin(), wanted.end());
+  answers.findings.push_back(probe_iommu(root));
+  answers.findings.push_back(probe_rdma_peer(root));
+  return answers;
+}
+
+}  // namespace towpath::sys::internal

@@ -1,0 +1,112 @@
+#include <algorithm>
+
+#include <unistd.h>
+
+#include <towpath/sys/direct_storage_parts.h>
+#include <towpath/sys/dynamic_library.h>
+#include <towpath/sys/judged.h>
+
+namespace towpath::sys::internal {
+namespace {
+
+Finding probe_library(const std::vector<std::string>& names) {
+  Finding question{.question = "Is there a libcufile?", .signal = "dlopen(3)"};
+  std::string refused;
+  for (const std::string& name : names) {
+    const auto library = DynamicLibrary::open(name);
+    if (library.ok()) {
+      question.source = library->path();
+      return judge(std::move(question), {.verdict = Verdict::yes, .reason = library->path()});
+    }
+    if (refused.empty()) refused = library.status().message();
+  }
+  question.source = names.empty() ? "" : names.front();
+  return judge(std::move(question),
+               {.verdict = Verdict::no,
+                .reason = std::move(refused),
+                .remedy = "install libcufile of the CUDA toolkit; without, bytes for a GPU are "
+                          "staged through pinned memory"});
+}
+
+/// cufile.json is JSON with comments to the end of a line.
+std::string without_comments(std::string_view text) {
+  std::string bare;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (!quoted && text.substr(i).starts_with("//")) {
+      i = std::min(text.find('\n', i), text.size());
+      bare.push_back('\n');
+      continue;
+    }
+    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
+    bare.push_back(text[i]);
+  }
+  return bare;
+}
+
+/// A switch of the configuration; its names occur once each, whatever group they stand in.
+std::optional<bool> configured(std::string_view bare, std::string_view name) {
+  const std::size_t at = bare.find(cat('"', name, '"'));
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view rest = trimmed(bare.substr(at + name.size() + 2));
+  if (!rest.starts_with(':')) return std::nullopt;
+  rest = trimmed(rest.substr(1));
+  if (rest.starts_with("true")) return true;
+  if (rest.starts_with("false")) return false;
+  return std::nullopt;
+}
+
+// Defaults: cuFile configuration guide.
+struct Configuration {
+  bool p2pdma = false;
+  bool allow_compat = true;
+  bool force_compat = false;
+};
+
+Configuration read_configuration(const std::string& path) {
+  const auto text = read_text_file(path);
+  if (!text.ok()) return {};
+  const std::string bare = without_comments(*text);
+  const Configuration otherwise;
+  return {.p2pdma = configured(bare, "use_pci_p2pdma").value_or(otherwise.p2pdma),
+          .allow_compat = configured(bare, "allow_compat_mode").value_or(otherwise.allow_compat),
+          .force_compat = configured(bare, "force_compat_mode").value_or(otherwise.force_compat)};
+}
+
+Finding probe_configuration(const std::string& path, const Configuration& configuration) {
+  Finding question{.question = "Does libcufile's configuration allow the direct ways?",
+                   .signal = "use_pci_p2pdma, allow_compat_mode, force_compat_mode",
+                   .source = path};
+  const bool is_there = ::access(path.c_str(), R_OK) == 0;
+  std::string seen = is_there ? "" : "not there: its defaults hold; ";
+  seen += cat("p2pdma ", configuration.p2pdma ? "on" : "off", ", compat ",
+              configuration.force_compat   ? "forced"
+              : configuration.allow_compat ? "allowed, and taken without a word"
+                                           : "forbidden");
+  if (configuration.force_compat)
+    return judge(std::move(question), {.verdict = Verdict::no,
+                                       .reason = std::move(seen),
+                                       .remedy = "set force_compat_mode to false"});
+  const bool best = configuration.p2pdma && !configuration.allow_compat;
+  return judge(std::move(question),
+               {.verdict = best ? Verdict::yes : Verdict::degraded,
+                .reason = std::move(seen),
+                .remedy = best ? ""
+                               : "use_pci_p2pdma true for the way without nvidia-fs, "
+                                 "allow_compat_mode false so that staging is an error"});
+}
+
+}  // namespace
+
+LibraryAnswers ask_library(const DirectStorageOptions& options) {
+  const Configuration configuration = read_configuration(options.configuration);
+  LibraryAnswers answers{.findings = {probe_library(options.libraries)}};
+  answers.is_there = answers.findings.front().verdict == Verdict::yes;
+  if (answers.is_there)
+    answers.findings.push_back(probe_configuration(options.configuration, configuration));
+  answers.allows_direct = !configuration.force_compat;
+  answers.allows_p2pdma = answers.allows_direct && configuration.p2pdma;
+  return answers;
+}
+
+}  // namespace towpath::sys::internal

@@ -1,0 +1,86 @@
+#include <towpath/core/text.h>
+#include <towpath/sys/nvidia_fs.h>
+#include <towpath/sys/text_file.h>
+
+namespace towpath::sys {
+namespace {
+
+using State = NvidiaFs::State;
+
+NvidiaFs not_loaded(State state, std::string reason) {
+  return {.state = state, .stats = {}, .reason = std::move(reason)};
+}
+
+NvidiaFs explain(const std::string& path, const Status& why) {
+  switch (why.code()) {
+    case Code::not_found: return not_loaded(State::absent, "nvidia-fs is not loaded");
+    case Code::denied: return not_loaded(State::denied, cat(path, " may not be read"));
+    case Code::corrupt: return not_loaded(State::too_long, std::string(why.message()));
+    default: return not_loaded(State::unreadable, std::string(why.message()));
+  }
+}
+
+// The kernel writes ASCII there. Bytes above it must at least be UTF-8, whole (RFC 3629).
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    if (lead < 0x80) continue;
+    const std::size_t more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
+    if (lead < 0xC2 || lead > 0xF4 || text.size() - i <= more) return false;
+    for (std::size_t k = 1; k <= more; ++k) {
+      if ((static_cast<unsigned char>(text[i + k]) & 0xC0U) != 0x80) return false;
+    }
+    i += more;
+  }
+  return true;
+}
+
+std::string remedy_for(State state) {
+  switch (state) {
+    case State::loaded: return {};
+    case State::denied: return "run as a user who may read it";
+    case State::not_built: return "build with -DTOWPATH_WITH_GDS=ON";
+    default:
+      return "modprobe nvidia-fs (package nvidia-gds), or let the kernel's own P2PDMA do it "
+             "(CUDA 12.8, Linux 6.2)";
+  }
+}
+
+/// "nvme: 1.2" in a line of its own.
+bool has_hooks_in_nvme(const MachineRoot& root) {
+  const auto modules = read_text_file(root.proc + "/driver/nvidia-fs/modules");
+  return modules.ok() && line_after(*modules, "nvme:").has_value();
+}
+
+}  // namespace
+
+NvidiaFs read_nvidia_fs([[maybe_unused]] const MachineRoot& root) {
+#ifdef TOWPATH_WITHOUT_GDS
+  return not_loaded(State::not_built, "this build has no GPUDirect Storage");
+#else
+  const std::string path = root.proc + "/driver/nvidia-fs/stats";
+  auto text = read_text_file(path, kMaxNvidiaFsStats);
+  if (!text.ok()) return explain(path, text.status());
+  if (!is_utf8(*text)) return not_loaded(State::not_text, cat(path, " holds no text"));
+  if (trimmed(*text).empty()) return not_loaded(State::empty, cat(path, " is empty"));
+  return {.state = State::loaded, .stats = *std::move(text), .reason = {}};
+#endif
+}
+
+Finding probe_nvidia_fs(const MachineRoot& root) {
+  const NvidiaFs found = read_nvidia_fs(root);
+  Finding finding{.question = "Does nvidia-fs take drives to GPUs?",
+                  .signal = "its statistics, and nvme among the modules with its hooks",
+                  .source = root.proc + "/driver/nvidia-fs",
+                  .verdict = Verdict::no,
+                  .reason = found.reason,
+                  .remedy = remedy_for(found.state)};
+  if (!found.is_loaded()) return finding;
+  const bool nvme = has_hooks_in_nvme(root);
+  finding.verdict = nvme ? Verdict::yes : Verdict::no;
+  finding.reason = nvme ? "loaded, with hooks in nvme" : "loaded, but the nvme driver has no hooks";
+  finding.remedy = nvme ? "" : "use the nvme driver of MOFED or DOCA, or P2PDMA";
+  return finding;
+}
+
+}  // namespace towpath::sys
