@@ -54,6 +54,13 @@ Result<PreparedList> Agent::prepare(const DescriptorList& local) {
 Result<PreparedList> Agent::prepare_remote(std::string_view peer, const DescriptorList& remote) {
   return core_->prepare(remote, peer);
 }
+Result<PreparedList> Agent::prepare(MemoryKind kind, std::span<const Descriptor> local) {
+  return core_->prepare(kind, local, std::nullopt);
+}
+Result<PreparedList> Agent::prepare_remote(std::string_view peer, MemoryKind kind,
+                                           std::span<const Descriptor> remote) {
+  return core_->prepare(kind, remote, peer);
+}
 Result<Transfer> Agent::make_transfer(TransferOp op, const PreparedList& local,
                                       const PreparedList& remote, const TransferOptions& options) {
   return core_->make_transfer(op, local, remote, options);

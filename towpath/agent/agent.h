@@ -161,9 +161,14 @@ class Agent final : public memory::Registrar {
   // ---- transfers ----
   /// Errors: not_found (a descriptor lies in no registered region; its index and values are named).
   Result<PreparedList> prepare(const DescriptorList& local);
+  /// A stretch each, without a DescriptorList in between: what costs least where blocks lie in any
+  /// order. Errors: also out_of_range (one that goes past the end of 64-bit space).
+  Result<PreparedList> prepare(MemoryKind kind, std::span<const Descriptor> local);
   /// `peer` may be the agent's own name: then the remote side is its own memory (files, mostly).
   /// Errors: as above, and not_found (peer), peer_lost.
   Result<PreparedList> prepare_remote(std::string_view peer, const DescriptorList& remote);
+  Result<PreparedList> prepare_remote(std::string_view peer, MemoryKind kind,
+                                      std::span<const Descriptor> remote);
   /// Errors: those of the selections (segment_list.h), invalid_argument (sides swapped or
   /// unprepared), unsupported (no backend can; the message lists each with its reason), not_found
   /// (a backend that was asked for, or a region that went away since the lists were prepared).

@@ -61,6 +61,8 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
 
   // ---- core_transfers.cc ----
   Result<PreparedList> prepare(const DescriptorList& list, std::optional<std::string_view> peer);
+  Result<PreparedList> prepare(MemoryKind kind, std::span<const Descriptor> list,
+                               std::optional<std::string_view> peer);
   Result<Transfer> make_transfer(TransferOp op, const PreparedList& local,
                                  const PreparedList& remote, const TransferOptions& options);
   Result<Explanation> explain(TransferOp op, const PreparedList& local, const PreparedList& remote,
@@ -143,6 +145,8 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   PeerInfo info_of(const Peer& peer) TOWPATH_REQUIRES(control_);
   Status import(Peer& peer, MemoryRecord& record) TOWPATH_REQUIRES(control_);
 
+  template <typename Resolve>
+  Result<PreparedList> prepare_by(std::optional<std::string_view> peer, Resolve resolve);
   static bool is_possible(const Choice& choice, const Slot& slot);
   Duration estimate(const Choice& choice, Slot& slot, bool* measured = nullptr);
   Status check_sides(const PreparedList& local, const PreparedList& remote) const;

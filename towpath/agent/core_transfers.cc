@@ -69,8 +69,8 @@ Status AgentCore::import(Peer& peer, MemoryRecord& record) {
       .because(last);
 }
 
-Result<PreparedList> AgentCore::prepare(const DescriptorList& list,
-                                        std::optional<std::string_view> name) {
+template <typename Resolve>
+Result<PreparedList> AgentCore::prepare_by(std::optional<std::string_view> name, Resolve resolve) {
   run::MutexLock lock(control_);
   if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
   auto side = std::make_shared<PreparedSide>();
@@ -85,8 +85,18 @@ Result<PreparedList> AgentCore::prepare(const DescriptorList& list,
   const bool is_own = !name || side->peer->is_self;
   PeerResolver resolver(*this, is_own ? regions_ : side->peer->regions,
                         is_own ? nullptr : side->peer.get());
-  TOWPATH_TRY(side->list, ResolvedList::make(list, resolver));
+  TOWPATH_TRY(side->list, resolve(resolver));
   return PreparedList(std::move(side));
+}
+
+Result<PreparedList> AgentCore::prepare(const DescriptorList& list,
+                                        std::optional<std::string_view> peer) {
+  return prepare_by(peer, [&](PeerResolver& in) { return ResolvedList::make(list, in); });
+}
+
+Result<PreparedList> AgentCore::prepare(MemoryKind kind, std::span<const Descriptor> list,
+                                        std::optional<std::string_view> peer) {
+  return prepare_by(peer, [&](PeerResolver& in) { return ResolvedList::make(kind, list, in); });
 }
 
 std::uint64_t PreparedList::size() const noexcept { return side_ ? side_->list.size() : 0; }

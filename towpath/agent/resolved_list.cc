@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <span>
 #include <unordered_set>
 
 #include <towpath/agent/resolved_list.h>
+#include <towpath/core/checked.h>
 #include <towpath/core/text.h>
 
 namespace towpath::agent {
@@ -20,27 +22,39 @@ struct Stretch {
 
 // Of stretches of one length on one grid, as blocks are, whatever their order: a bit per cell says
 // it, and nothing is sorted. Nothing: they are no such stretches, or so few in so wide a range that
-// the bits would cost more.
-std::optional<bool> any_overlap_on_grid(std::span<const Stretch> stretches) {
+// the bits would cost more. `stretch_at(i)` is the i-th of `count`.
+template <typename StretchAt>
+std::optional<bool> any_overlap_on_grid(std::size_t count, StretchAt stretch_at) {
   constexpr std::uint64_t kCellsPerStretch = 64;
-  if (stretches.empty()) return false;
-  const auto [lowest, highest] = std::ranges::minmax(stretches, {}, &Stretch::begin);
-  const std::uint64_t length = lowest.end - lowest.begin;
-  const std::uint64_t last_cell = (highest.begin - lowest.begin) / length;
-  if (last_cell / kCellsPerStretch >= stretches.size()) return std::nullopt;
-  std::vector<bool> taken(last_cell + 1);
-  bool twice = false;
-  for (const Stretch& stretch : stretches) {
-    const std::uint64_t distance = stretch.begin - lowest.begin;
-    if (stretch.end - stretch.begin != length || distance % length != 0) return std::nullopt;
-    twice = twice || taken[distance / length];
-    taken[distance / length] = true;
+  if (count == 0) return false;
+  const Stretch first = stretch_at(0);
+  const std::uint64_t length = first.end - first.begin;
+  std::uint64_t lowest = first.begin;
+  std::uint64_t highest = first.begin;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Stretch stretch = stretch_at(i);
+    if (stretch.end - stretch.begin != length) return std::nullopt;
+    lowest = std::min(lowest, stretch.begin);
+    highest = std::max(highest, stretch.begin);
   }
-  return twice;
+  if (length == 0 || (highest - lowest) / length / kCellsPerStretch >= count) return std::nullopt;
+  std::vector<bool> taken((highest - lowest) / length + 1);
+  // A division takes longer than all the rest, and most blocks are a power of two.
+  const bool shifts = std::has_single_bit(length);
+  const int shift = std::countr_zero(length);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t distance = stretch_at(i).begin - lowest;
+    const std::uint64_t cell = shifts ? distance >> shift : distance / length;
+    if (cell * length != distance) return std::nullopt;
+    if (taken[cell]) return true;
+    taken[cell] = true;
+  }
+  return false;
 }
 
 bool any_overlap(std::vector<Stretch>& stretches) {
-  if (const std::optional<bool> known = any_overlap_on_grid(stretches)) return *known;
+  const auto at = [&](std::size_t i) { return stretches[i]; };
+  if (const std::optional<bool> known = any_overlap_on_grid(stretches.size(), at)) return *known;
   std::ranges::sort(stretches, {}, &Stretch::begin);
   for (std::size_t i = 1; i < stretches.size(); ++i) {
     if (stretches[i].begin < stretches[i - 1].end) return true;
@@ -54,93 +68,199 @@ constexpr std::size_t kWorthwhileFold = 4;
 
 }  // namespace
 
+/// Finds the records of a list. Neighbours mostly lie in the same region: the index is asked only
+/// where the last answer does not fit.
+class ResolvedList::Finder {
+ public:
+  Finder(ResolvedList& list, Resolver& resolver) : list_(list), resolver_(resolver) {}
+
+  Result<MemoryRecord*> find(const Descriptor& what) {
+    if (fits(what)) return last_.get();
+    TOWPATH_TRY(last_, resolver_.resolve(list_.kind_, what));
+    const RegionDescriptor& region = last_->region;
+    device_ = region.device_id;
+    begin_ = region.address;
+    end_ = region.address + region.length;
+    if (seen_.insert(last_.get()).second) list_.records_.push_back(last_);
+    return last_.get();
+  }
+  bool fits(const Descriptor& what) const noexcept {
+    return what.device_id == device_ && what.address >= begin_ && what.address <= end_ &&
+           what.length <= end_ - what.address && last_;
+  }
+
+ private:
+  ResolvedList& list_;
+  Resolver& resolver_;
+  RecordPtr last_;
+  std::uint64_t device_ = 0;
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
+  std::unordered_set<const MemoryRecord*> seen_;
+};
+
+namespace {
+
+Status failed_at(std::uint64_t index, const Status& why) {
+  return error(why.code(), cat("descriptor ", index, ": ", why.message()),
+               std::string(why.remedy()))
+      .because(why.cause());
+}
+
+Status past_the_end(const Descriptor& what) {
+  return error(Code::out_of_range,
+               cat(what.length, " bytes from ", hex(what.address),
+                   " go past the end of 64-bit space, or the whole list does"),
+               "check address and length");
+}
+
+}  // namespace
+
 Result<ResolvedList> ResolvedList::make(const DescriptorList& list, Resolver& resolver) {
   ResolvedList made;
   made.kind_ = list.kind();
   made.total_bytes_ = list.total_bytes();
-  std::unordered_set<const MemoryRecord*> seen;
-  RecordPtr last;
-  // Neighbours mostly lie in the same region: ask the index only when the last answer does not fit.
-  const auto resolve = [&](const Descriptor& what) -> Result<MemoryRecord*> {
-    if (!last || !last->region.covers(what)) {
-      TOWPATH_TRY(last, resolver.resolve(list.kind(), what));
-      if (seen.insert(last.get()).second) made.records_.push_back(last);
-    }
-    return last.get();
-  };
-  const auto failed_at = [](std::uint64_t index, const Status& why) {
-    return error(why.code(), cat("descriptor ", index, ": ", why.message()),
-                 std::string(why.remedy()))
-        .because(why.cause());
-  };
+  Finder finder(made, resolver);
   made.entries_.reserve(list.entries().size());
   for (std::size_t i = 0; i < list.entries().size(); ++i) {
     const StridedDescriptor& entry = list.entries()[i];
-    auto whole = resolve({entry.address, hull_length(entry), entry.device_id});
+    auto whole = finder.find({entry.address, hull_length(entry), entry.device_id});
     if (whole.ok()) {
       made.append({entry.address, entry.length, entry.stride, entry.count, *whole});
       continue;
     }
     for (std::uint64_t k = 0; k < entry.count; ++k) {  // it may lie in several regions
       const Descriptor stretch = entry.at(k);
-      auto record = resolve(stretch);
+      auto record = finder.find(stretch);
       if (!record.ok()) return failed_at(list.first_indices()[i] + k, record.status());
       made.append({stretch.address, stretch.length, 0, 1, *record});
     }
   }
+  made.unfold();
   made.finish();
   return made;
 }
 
-void ResolvedList::append(ResolvedEntry entry) {
-  if (!entries_.empty() && entry.count == 1) {
-    ResolvedEntry& back = entries_.back();
-    if (back.record == entry.record && back.length == entry.length &&
-        entry.address > back.address) {
-      if (back.count == 1) {
-        back.stride = entry.address - back.address;
-        back.count = 2;
-        return;
-      }
-      if (entry.address - back.address == back.stride * back.count) {
-        ++back.count;
-        return;
-      }
+Result<ResolvedList> ResolvedList::make(MemoryKind kind, std::span<const Descriptor> list,
+                                        Resolver& resolver) {
+  ResolvedList made;
+  made.kind_ = kind;
+  Finder finder(made, resolver);
+  made.entries_.reserve(list.size());
+  MemoryRecord* record = nullptr;
+  for (const Descriptor& what : list) {
+    const std::size_t index = made.entries_.size();
+    if (!finder.fits(what)) {
+      if (!checked_add(what.address, what.length)) return failed_at(index, past_the_end(what));
+      auto found = finder.find(what);
+      if (!found.ok()) return failed_at(index, found.status());
+      record = *found;
     }
+    made.total_bytes_ += what.length;
+    if (made.total_bytes_ < what.length) return failed_at(index, past_the_end(what));
+    made.entries_.push_back({what.address, what.length, 0, 1, record});
   }
-  entries_.push_back(entry);
+  made.fold();
+  made.finish();
+  return made;
+}
+
+namespace {
+
+/// Whether `back` can take `next` in: one more stretch, one more step away.
+bool extend(ResolvedEntry& back, const ResolvedEntry& next) {
+  if (back.record != next.record || back.length != next.length || next.address <= back.address)
+    return false;
+  const std::uint64_t distance = next.address - back.address;
+  if (back.count == 1) {
+    back.stride = distance;
+  } else if (distance != back.stride * back.count) {
+    return false;
+  }
+  ++back.count;
+  return true;
+}
+
+/// How many entries the stretches would fold to, and whether all to as many stretches each.
+struct Folded {
+  std::size_t entries = 0;
+  bool uniform = true;
+
+  void add(std::uint64_t count) {
+    if (entries == 0) first = count;
+    uniform = uniform && count == first;
+    ++entries;
+  }
+  bool is_worthwhile(std::uint64_t size) const {
+    return uniform || entries * kWorthwhileFold <= size;
+  }
+
+ private:
+  std::uint64_t first = 0;
+};
+
+}  // namespace
+
+void ResolvedList::append(ResolvedEntry entry) {
+  if (entries_.empty() || entry.count != 1 || !extend(entries_.back(), entry))
+    entries_.push_back(entry);
+}
+
+// Of one entry per stretch: counted first, since blocks in any order do not fold, and then stay
+// where they are.
+void ResolvedList::fold() {
+  if (entries_.empty()) return;
+  Folded folded;
+  ResolvedEntry run = entries_.front();
+  const std::size_t size = entries_.size();
+  for (std::size_t i = 1; i < size; ++i) {
+    if (extend(run, entries_[i])) continue;
+    folded.add(run.count);
+    run = entries_[i];
+    const bool hopeless = !folded.uniform && folded.entries * kWorthwhileFold > size;
+    if (hopeless) return;
+  }
+  folded.add(run.count);
+  if (!folded.is_worthwhile(size)) return;
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if (!extend(entries_[last], entries_[i])) entries_[++last] = entries_[i];
+  }
+  entries_.resize(last + 1);
+}
+
+void ResolvedList::unfold() {
+  Folded folded;
+  std::uint64_t size = 0;
+  for (const ResolvedEntry& entry : entries_) {
+    folded.add(entry.count);
+    size += entry.count;
+  }
+  if (folded.is_worthwhile(size)) return;
+  std::vector<ResolvedEntry> flat;
+  flat.reserve(size);
+  for (const ResolvedEntry& entry : entries_) {
+    for (std::uint64_t k = 0; k < entry.count; ++k)
+      flat.push_back({entry.address + k * entry.stride, entry.length, 0, 1, entry.record});
+  }
+  entries_ = std::move(flat);
 }
 
 void ResolvedList::finish() {
-  std::uint64_t size = 0;
-  bool uniform = true;
+  bool uniform = !entries_.empty();
   for (const ResolvedEntry& entry : entries_) {
-    size += entry.count;
+    size_ += entry.count;
     uniform = uniform && entry.count == entries_.front().count;
   }
-  if (!uniform && entries_.size() * kWorthwhileFold > size) {
-    std::vector<ResolvedEntry> flat;
-    flat.reserve(size);
-    for (const ResolvedEntry& entry : entries_) {
-      for (std::uint64_t k = 0; k < entry.count; ++k) {
-        flat.push_back({entry.address + k * entry.stride, entry.length, 0, 1, entry.record});
-      }
-    }
-    entries_ = std::move(flat);
-    uniform = true;
+  if (uniform) {
+    uniform_count_ = entries_.front().count;
+  } else {
+    first_.reserve(entries_.size() + 1);
+    first_.push_back(0);
+    for (const ResolvedEntry& entry : entries_) first_.push_back(first_.back() + entry.count);
   }
-  uniform_count_ = uniform && !entries_.empty() ? entries_.front().count : 0;
-  first_.reserve(entries_.size() + 1);
-  size = 0;
-  for (const ResolvedEntry& entry : entries_) {
-    first_.push_back(size);
-    size += entry.count;
-  }
-  first_.push_back(size);
-  slots_ = ~SlotMask{0};
+  slots_ = records_.empty() ? 0 : ~SlotMask{0};
   for (const RecordPtr& record : records_) slots_ &= record->slots;
-  if (records_.empty()) slots_ = 0;
-  disjoint_ = prove_disjoint();
 }
 
 std::size_t ResolvedList::search(std::uint64_t index) const noexcept {
@@ -148,9 +268,33 @@ std::size_t ResolvedList::search(std::uint64_t index) const noexcept {
   return static_cast<std::size_t>(after - first_.begin()) - 1;
 }
 
+bool ResolvedList::is_disjoint() const {
+  using Answer = Proof::Answer;
+  Answer answer = disjoint_.known.load(std::memory_order_relaxed);
+  if (answer == Answer::none) {
+    answer = prove_disjoint() ? Answer::yes : Answer::no;
+    disjoint_.known.store(answer, std::memory_order_relaxed);
+  }
+  return answer == Answer::yes;
+}
+
+// Stretches of different devices never overlap; the proof is given up when there are several.
+bool ResolvedList::lies_on_one_device() const {
+  return std::ranges::all_of(records_, [&](const RecordPtr& record) {
+    return record->region.device_id == records_.front()->region.device_id;
+  });
+}
+
 // Proven when the hulls of all entries lie apart, or when all entries share one stride and their
 // starts, taken modulo that stride, lie apart (layers interleaved block by block).
 bool ResolvedList::prove_disjoint() const {
+  if (!lies_on_one_device()) return false;
+  if (uniform_count_ == 1) {
+    const auto at = [&](std::size_t i) {
+      return Stretch{entries_[i].address, entries_[i].address + entries_[i].length};
+    };
+    if (const auto known = any_overlap_on_grid(entries_.size(), at)) return !*known;
+  }
   std::vector<Stretch> hulls;
   std::vector<Stretch> residues;
   hulls.reserve(entries_.size());
@@ -159,9 +303,6 @@ bool ResolvedList::prove_disjoint() const {
   for (const ResolvedEntry& entry : entries_) {
     if (entry.length == 0) continue;
     if (entry.count > 1 && entry.stride < entry.length) return false;
-    // Stretches of different devices never overlap; fold the device into the region's own range by
-    // giving up the proof when there are several.
-    if (entry.record->region.device_id != entries_.front().record->region.device_id) return false;
     hulls.push_back(
         {entry.address, entry.address + entry.stride * (entry.count - 1) + entry.length});
     one_stride = one_stride && entry.stride == stride;

@@ -6,6 +6,7 @@
 // Thread: immutable once made; records are read under the locks that memory_record.h names.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -35,18 +36,25 @@ class ResolvedList {
 
   /// Errors: the resolver's, with the index of the stretch in front.
   static Result<ResolvedList> make(const DescriptorList& list, Resolver& resolver);
+  /// The same for a stretch each, with nothing in between. Errors: also out_of_range (one that goes
+  /// past the end of 64-bit space).
+  static Result<ResolvedList> make(MemoryKind kind, std::span<const Descriptor> list,
+                                   Resolver& resolver);
 
   MemoryKind kind() const noexcept { return kind_; }
-  std::uint64_t size() const noexcept { return first_.back(); }
+  std::uint64_t size() const noexcept { return size_; }
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
   std::span<const ResolvedEntry> entries() const noexcept { return entries_; }
-  std::uint64_t first_index(std::size_t entry) const noexcept { return first_[entry]; }
+  std::uint64_t first_index(std::size_t entry) const noexcept {
+    return uniform_count_ != 0 ? entry * uniform_count_ : first_[entry];
+  }
   /// The distinct records behind the entries, kept alive.
   std::span<const RecordPtr> records() const noexcept { return records_; }
   /// The backends that know all of them.
   SlotMask slots() const noexcept { return slots_; }
-  /// Whether no two stretches overlap, as far as was cheap to prove.
-  bool is_disjoint() const noexcept { return disjoint_; }
+  /// Whether no two stretches overlap, as far as is cheap to prove. Proven when it is first asked:
+  /// a list that is only read from never pays for it.
+  bool is_disjoint() const;
 
   /// The entry that holds stretch `index` < size().
   std::size_t entry_of(std::uint64_t index) const noexcept {
@@ -55,18 +63,36 @@ class ResolvedList {
   }
 
  private:
+  class Finder;
+  /// Of immutable facts, so that threads which ask at once find the same. Relaxed: it guards
+  /// nothing.
+  struct Proof {
+    Proof() = default;
+    Proof(Proof&& other) noexcept : known(other.known.load(std::memory_order_relaxed)) {}
+    Proof& operator=(Proof&& other) noexcept {
+      known.store(other.known.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      return *this;
+    }
+    enum class Answer : signed char { none, yes, no };
+    std::atomic<Answer> known{Answer::none};
+  };
+
   void append(ResolvedEntry entry);
+  void fold();
+  void unfold();
   void finish();
   std::size_t search(std::uint64_t index) const noexcept;
   bool prove_disjoint() const;
+  bool lies_on_one_device() const;
 
   MemoryKind kind_ = MemoryKind::system;
   std::uint64_t total_bytes_ = 0;
+  std::uint64_t size_ = 0;
   std::uint64_t uniform_count_ = 0;  // stretches per entry where all have as many, else 0
   SlotMask slots_ = 0;
-  bool disjoint_ = false;
+  mutable Proof disjoint_;
   std::vector<ResolvedEntry> entries_;
-  std::vector<std::uint64_t> first_;  // of each entry, and size() at the end
+  std::vector<std::uint64_t> first_;  // of each entry, and size() at the end; none if uniform
   std::vector<RecordPtr> records_;
 };
 

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <map>
 #include <random>
+#include <tuple>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -84,6 +86,59 @@ TEST(ResolvedListTest, a_strided_descriptor_may_cross_regions_stretch_by_stretch
   const auto resolved = resolve(list, regions);
   EXPECT_EQ(resolved.records().size(), 3U);
   EXPECT_EQ(resolved.size(), 3U);
+}
+
+std::vector<Descriptor> plain(const DescriptorList& list) {
+  std::vector<Descriptor> all;
+  for (std::uint64_t i = 0; i < list.size(); ++i) all.push_back(list.at(i));
+  return all;
+}
+
+void expect_equal(const ResolvedList& a, const ResolvedList& b) {
+  const auto told = [](const ResolvedEntry& entry) {
+    return std::tuple(entry.address, entry.length, entry.count > 1 ? entry.stride : 0, entry.count,
+                      entry.record);
+  };
+  EXPECT_TRUE(std::ranges::equal(a.entries(), b.entries(), {}, told, told));
+  EXPECT_EQ(a.size(), b.size());
+  EXPECT_EQ(a.total_bytes(), b.total_bytes());
+  EXPECT_EQ(a.is_disjoint(), b.is_disjoint());
+  EXPECT_EQ(a.records().size(), b.records().size());
+  for (std::uint64_t i = 0; i < a.size(); ++i) ASSERT_EQ(a.entry_of(i), b.entry_of(i)) << i;
+  for (std::size_t i = 0; i < a.entries().size(); ++i)
+    ASSERT_EQ(a.first_index(i), b.first_index(i)) << i;
+}
+
+TEST(ResolvedListTest, is_the_same_of_plain_descriptors) {
+  FakeRegions regions(2);
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    DescriptorList list(MemoryKind::system);
+    const std::uint64_t runs = random() % 6;
+    for (std::uint64_t run = 0; run < runs; ++run) {
+      const std::uint64_t base = FakeRegions::base(random() % 2) + random() % 4096;
+      const std::uint64_t stride = 8 * (1 + random() % 8);
+      const std::uint64_t count = 1 + random() % (round % 2 == 0 ? 3 : 20);
+      for (std::uint64_t k = 0; k < count; ++k)
+        ASSERT_TRUE(list.add(Descriptor{base + k * stride, 8 * (1 + random() % 2), 0}).ok());
+    }
+    const auto direct = ResolvedList::make(MemoryKind::system, plain(list), regions);
+    ASSERT_TRUE(direct.ok()) << direct.status().to_string();
+    expect_equal(*direct, resolve(list, regions));
+  }
+}
+
+TEST(ResolvedListTest, plain_descriptors_are_named_when_they_are_wrong) {
+  FakeRegions regions(1);
+  const auto failed = [&](Descriptor second) {
+    const std::array both = {Descriptor{FakeRegions::base(0), 16, 0}, second};
+    return ResolvedList::make(MemoryKind::system, both, regions).status();
+  };
+  EXPECT_EQ(failed({5, 16, 0}).code(), Code::not_found);
+  EXPECT_THAT(std::string(failed({5, 16, 0}).message()), testing::HasSubstr("descriptor 1"));
+  EXPECT_EQ(failed({FakeRegions::base(0), 16, 3}).code(), Code::not_found) << "another device";
+  EXPECT_EQ(failed({FakeRegions::base(0) + FakeRegions::kSize, 1, 0}).code(), Code::not_found);
+  EXPECT_EQ(failed({UINT64_MAX, 16, 0}).code(), Code::out_of_range);
 }
 
 TEST(ResolvedListTest, knows_when_its_stretches_lie_apart) {
