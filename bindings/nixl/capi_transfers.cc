@@ -29,9 +29,12 @@ namespace {
 
 Result<PreparedList> prepare(NixlAgent& nixl, std::string_view peer,
                              const nixl_capi_xfer_dlist_s& list) {
-  TOWPATH_TRY(const towpath::DescriptorList descriptors, list.descriptors());
-  return peer.empty() ? nixl.agent().prepare(descriptors)
-                      : nixl.agent().prepare_remote(peer, descriptors);
+  TOWPATH_TRY(const towpath::MemoryKind kind, list.kind());
+  std::vector<towpath::Descriptor> all;
+  all.reserve(list.entries.size());
+  for (const PlainEntry& entry : list.entries) all.push_back(entry.where);
+  return peer.empty() ? nixl.agent().prepare(kind, all)
+                      : nixl.agent().prepare_remote(peer, kind, all);
 }
 
 /// NIXL counts in int.

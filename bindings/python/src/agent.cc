@@ -14,6 +14,7 @@
 #include "bindings/python/src/descriptors.h"
 #include "bindings/python/src/exchange.h"
 #include "bindings/python/src/nixl_backends.h"
+#include "bindings/python/src/side.h"
 #include "bindings/python/src/tables.h"
 
 namespace towpath::python {
@@ -244,15 +245,15 @@ TransferOp to_op(const std::string& word) {
 }
 
 std::unique_ptr<PyPrepared> prepare(const PyAgent& self, const py::object& local) {
-  const auto list = to_list(local);
-  return std::make_unique<PyPrepared>(self.ask([&](Agent& agent) { return agent.prepare(*list); }));
+  const Side side(local);
+  return std::make_unique<PyPrepared>(self.ask([&](Agent& agent) { return side.prepare(agent); }));
 }
 
 std::unique_ptr<PyPrepared> prepare_remote(const PyAgent& self, const Name& peer,
                                            const py::object& remote) {
-  const auto list = to_list(remote);
+  const Side side(remote);
   return std::make_unique<PyPrepared>(
-      self.ask([&](Agent& agent) { return agent.prepare_remote(peer.value, *list); }));
+      self.ask([&](Agent& agent) { return side.prepare(agent, peer); }));
 }
 
 struct Sides {
@@ -288,10 +289,12 @@ std::unique_ptr<PyTransfer> create_transfer(const PyAgent& self, const std::stri
   agent::TransferOptions options{.backends = to_strings(backends)};
   if (notification) options.notification = notification->value;
   const TransferOp what = to_op(op);
-  const auto here = to_list(local);
-  const auto there = to_list(remote);
-  return std::make_unique<PyTransfer>(self.ask([&](Agent& agent) {
-    return agent.create_transfer(what, *here, peer.value, *there, options);
+  const Side here(local);
+  const Side there(remote);
+  return std::make_unique<PyTransfer>(self.ask([&](Agent& agent) -> Result<agent::Transfer> {
+    TOWPATH_TRY(const agent::PreparedList mine, here.prepare(agent));
+    TOWPATH_TRY(const agent::PreparedList theirs, there.prepare(agent, peer));
+    return agent.make_transfer(what, mine, theirs, options);
   }));
 }
 

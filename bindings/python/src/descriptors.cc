@@ -77,7 +77,7 @@ std::shared_ptr<const DescriptorList> to_list(py::handle source) {
   if (py::isinstance<SharedList>(source)) return py::cast<const SharedList&>(source).get();
   if (py::isinstance<XferList>(source)) {
     const auto& list = py::cast<const XferList&>(source);
-    return std::make_shared<DescriptorList>(unwrap(with_runs(list.kind, list.items)));
+    return std::make_shared<DescriptorList>(unwrap(with_runs(list.kind, *list.items)));
   }
   if (py::isinstance<PyRegistration>(source)) {
     const RegionDescriptor& region = py::cast<const PyRegistration&>(source).region();

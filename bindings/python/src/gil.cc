@@ -1,7 +1,11 @@
 #include "bindings/python/src/gil.h"
 
+#include <atomic>
 #include <mutex>
 #include <vector>
+
+#include <pthread.h>
+#include <unistd.h>
 
 namespace towpath::python {
 namespace {
@@ -16,6 +20,17 @@ PutAside& put_aside() {
   static auto* const kPlace = new PutAside();
   return *kPlace;
 }
+
+/// A child counts one more than its parent.
+struct Forks {
+  Forks() {
+    pthread_atfork(nullptr, nullptr, [] { count().fetch_add(1, std::memory_order_relaxed); });
+  }
+  static std::atomic<std::uint64_t>& count() {
+    static std::atomic<std::uint64_t> forks{0};
+    return forks;
+  }
+};
 
 int drop_when_called(void*) {
   drop_put_aside();
@@ -34,6 +49,12 @@ void let_go(PyObject* object) noexcept {
 }
 
 }  // namespace
+
+// Relaxed: a child has one thread when it counts.
+std::uint64_t forks() noexcept {
+  static const Forks kCounted;
+  return kCounted.count().load(std::memory_order_relaxed);
+}
 
 void stay_if_python_ends() {
   if (_Py_IsFinalizing() == 0) return;

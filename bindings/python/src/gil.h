@@ -9,11 +9,11 @@
 // Thread: unlocked() with the lock held; keep_alive()'s result may die on any thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
 #include <pybind11/pybind11.h>
-#include <unistd.h>
 
 namespace towpath::python {
 
@@ -23,6 +23,9 @@ namespace py = pybind11;
 void drop_put_aside() noexcept;
 
 void stay_if_python_ends();
+
+/// How many forks lie between this process and the one that loaded the module: asks no kernel.
+std::uint64_t forks() noexcept;
 
 class Unlocked {
  public:
@@ -65,7 +68,7 @@ class Handle {
   std::shared_ptr<T> get() const noexcept { return value_; }
   explicit operator bool() const noexcept { return value_ != nullptr; }
   /// Whether this process is a forked child of the one that made it.
-  bool is_inherited() const noexcept { return getpid() != made_by_; }
+  bool is_inherited() const noexcept { return forks() != made_after_; }
   void reset() {
     auto last = std::move(value_);
     if (last == nullptr) return;
@@ -78,7 +81,7 @@ class Handle {
 
  private:
   std::shared_ptr<T> value_;
-  pid_t made_by_ = getpid();
+  std::uint64_t made_after_ = forks();
 };
 
 }  // namespace towpath::python

@@ -66,10 +66,11 @@ py::tuple write(const RemoteItem& item) {
                         name_to_python(item.agent));
 }
 
-Descriptor& place_of(Descriptor& item) { return item; }
+void take(std::vector<Descriptor> table, std::vector<Descriptor>& into) { into = std::move(table); }
 template <typename Item>
-Descriptor& place_of(Item& item) {
-  return item.where;
+void take(const std::vector<Descriptor>& table, std::vector<Item>& into) {
+  into.resize(table.size());
+  for (std::size_t i = 0; i < table.size(); ++i) into[i].where = table[i];
 }
 
 /// `items`: a number of empty descriptors, a table of addresses, lengths and devices, or tuples.
@@ -77,20 +78,23 @@ template <typename List>
 std::unique_ptr<List> make(const py::object& segment, const py::object& items) {
   auto list = std::make_unique<List>();
   list->kind = kind_of_segment(segment);
+  auto& into = list->items.change();
   if (PyLong_Check(items.ptr())) {
-    list->items.resize(to_u64(items.ptr()));
-  } else if (const auto table = descriptors_of_buffer(items)) {
-    list->items.resize(table->size());
-    for (std::size_t i = 0; i < table->size(); ++i) place_of(list->items[i]) = (*table)[i];
+    into.resize(to_u64(items.ptr()));
+  } else if (auto table = descriptors_of_buffer(items)) {
+    take(*std::move(table), into);
   } else {
-    for (const py::handle item : items) read(item, list->items.emplace_back());
+    if (const Py_ssize_t hint = PyObject_LengthHint(items.ptr(), 0); hint > 0)
+      into.reserve(static_cast<std::size_t>(hint));
+    PyErr_Clear();  // a hint that cannot be had is none
+    for (const py::handle item : items) read(item, into.emplace_back());
   }
   return list;
 }
 
 template <typename List>
 std::size_t position(const List& list, std::int64_t index) {
-  const auto size = static_cast<std::int64_t>(list.items.size());
+  const auto size = static_cast<std::int64_t>(list.items->size());
   if (index < 0) index += size;
   if (index < 0 || index >= size) throw py::index_error(cat("descriptor ", index, " of ", size));
   return static_cast<std::size_t>(index);
@@ -100,28 +104,29 @@ template <typename List>
 void append(List& list, const py::object& source) {
   typename List::Item item;
   read(source, item);
-  list.items.push_back(std::move(item));
+  list.items.change().push_back(std::move(item));
 }
 
 template <typename List>
 void remove(List& list, std::int64_t index) {
-  list.items.erase(list.items.begin() + static_cast<std::ptrdiff_t>(position(list, index)));
+  auto& items = list.items.change();
+  items.erase(items.begin() + static_cast<std::ptrdiff_t>(position(list, index)));
 }
 
 template <typename List>
 std::size_t index_of(const List& list, const py::object& source) {
   typename List::Item item;
   read(source, item);
-  const auto found = std::ranges::find(list.items, item);
-  if (found == list.items.end())
+  const auto found = std::ranges::find(*list.items, item);
+  if (found == list.items->end())
     raise(error(Code::not_found, "no such descriptor in the list", "ask for one that is in it"));
-  return static_cast<std::size_t>(found - list.items.begin());
+  return static_cast<std::size_t>(found - list.items->begin());
 }
 
 template <typename List>
 py::tuple save(const List& list) {
   py::list items;
-  for (const auto& item : list.items) items.append(write(item));
+  for (const auto& item : *list.items) items.append(write(item));
   return py::make_tuple(segment_of_kind(list.kind), items);
 }
 
@@ -133,10 +138,10 @@ std::unique_ptr<List> restore(const py::tuple& state) {
 template <typename List>
 std::string describe(const List& list, const char* name) {
   constexpr std::size_t kShown = 8;
-  std::string text = cat("<", name, " ", name_of(list.kind), ", ", list.items.size(), ":");
-  for (std::size_t i = 0; i < std::min(kShown, list.items.size()); ++i)
-    text += cat(" ", std::string(py::str(write(list.items[i]))));
-  return text + (list.items.size() > kShown ? " ...>" : ">");
+  std::string text = cat("<", name, " ", name_of(list.kind), ", ", list.items->size(), ":");
+  for (std::size_t i = 0; i < std::min(kShown, list.items->size()); ++i)
+    text += cat(" ", std::string(py::str(write((*list.items)[i]))));
+  return text + (list.items->size() > kShown ? " ...>" : ">");
 }
 
 template <typename List>
@@ -146,28 +151,28 @@ py::class_<List> bind(py::module_& module, const char* name, const char* says) {
       .def("getType", [](const List& self) { return segment_to_python(self.kind); })
       .def_property_readonly("kind",
                              [](const List& self) { return std::string(name_of(self.kind)); })
-      .def("descCount", [](const List& self) { return self.items.size(); })
-      .def("isEmpty", [](const List& self) { return self.items.empty(); })
-      .def("__len__", [](const List& self) { return self.items.size(); })
+      .def("descCount", [](const List& self) { return self.items->size(); })
+      .def("isEmpty", [](const List& self) { return self.items->empty(); })
+      .def("__len__", [](const List& self) { return self.items->size(); })
       .def("__getitem__",
            [](const List& self, std::int64_t index) {
-             return write(self.items[position(self, index)]);
+             return write((*self.items)[position(self, index)]);
            })
       .def("__setitem__",
            [](List& self, std::int64_t index, const py::object& item) {
-             read(item, self.items[position(self, index)]);
+             read(item, self.items.change()[position(self, index)]);
            })
       .def("addDesc", &append<List>, py::arg("desc"))
       .def("append", &append<List>, py::arg("desc"))
       .def("remDesc", &remove<List>, py::arg("index"))
       .def("index", &index_of<List>, py::arg("desc"))
-      .def("clear", [](List& self) { self.items.clear(); })
+      .def("clear", [](List& self) { self.items.change().clear(); })
       .def("__eq__",
            [](const List& self, const py::object& other) -> py::object {
              if (!py::isinstance<List>(other))
                return py::reinterpret_borrow<py::object>(Py_NotImplemented);
              const auto& that = py::cast<const List&>(other);
-             return py::bool_(self.kind == that.kind && self.items == that.items);
+             return py::bool_(self.kind == that.kind && *self.items == *that.items);
            })
       .def("__repr__", [name](const List& self) { return describe(self, name); })
       .def("print", [name](const List& self) { py::print(describe(self, name)); })
@@ -188,16 +193,18 @@ void bind_nixl_lists(py::module_& module) {
       .def(
           "own",
           [](RegList& self, std::int64_t index, py::object owner) {
-            self.items[position(self, index)].owner = std::move(owner);
+            self.items.change()[position(self, index)].owner = std::move(owner);
           },
           "Keeps `owner` alive while descriptor `index` is registered.", py::arg("index"),
           py::arg("owner"))
       .def("owner", [](const RegList& self,
-                       std::int64_t index) { return self.items[position(self, index)].owner; })
+                       std::int64_t index) { return (*self.items)[position(self, index)].owner; })
       .def("trim", [](const RegList& self) {
         auto list = std::make_unique<XferList>();
         list->kind = self.kind;
-        for (const RegItem& item : self.items) list->items.push_back(item.where);
+        auto& into = list->items.change();
+        into.reserve(self.items->size());
+        for (const RegItem& item : *self.items) into.push_back(item.where);
         return list;
       });
   bind<RemoteList>(module, "nixlRemoteDList", "Tuples (address, length, device, agent).");

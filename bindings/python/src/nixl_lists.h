@@ -5,6 +5,7 @@
 // Thread: with the interpreter's lock.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,26 @@ namespace towpath::python {
 
 namespace py = pybind11;
 
+/// Copied when it is changed while a call that runs without the interpreter's lock reads it.
+template <typename Item>
+class Items {
+ public:
+  std::shared_ptr<const std::vector<Item>> get() const noexcept { return items_; }
+  const std::vector<Item>& operator*() const noexcept { return *items_; }
+  const std::vector<Item>* operator->() const noexcept { return items_.get(); }
+  std::vector<Item>& change() {
+    if (items_.use_count() > 1) items_ = std::make_shared<std::vector<Item>>(*items_);
+    return *items_;
+  }
+
+ private:
+  std::shared_ptr<std::vector<Item>> items_ = std::make_shared<std::vector<Item>>();
+};
+
 struct XferList {
   using Item = Descriptor;
   MemoryKind kind = MemoryKind::system;
-  std::vector<Item> items;
+  Items<Item> items;
 };
 
 struct RegItem {
@@ -35,7 +52,7 @@ struct RegItem {
 struct RegList {
   using Item = RegItem;
   MemoryKind kind = MemoryKind::system;
-  std::vector<Item> items;
+  Items<Item> items;
 };
 
 struct RemoteItem {
@@ -47,7 +64,7 @@ struct RemoteItem {
 struct RemoteList {
   using Item = RemoteItem;
   MemoryKind kind = MemoryKind::system;
-  std::vector<Item> items;
+  Items<Item> items;
 };
 
 void bind_nixl_lists(py::module_& module);

@@ -1,6 +1,7 @@
 #include "bindings/python/src/tables.h"
 
 #include <cstring>
+#include <span>
 #include <string>
 
 #include <towpath/core/text.h>
@@ -40,6 +41,19 @@ class Table {
     if (format[0] == 0 || format[1] != 0) return 0;
     if (std::strchr("bhilqn", format[0]) != nullptr) return 'i';
     return std::strchr("BHILQN", format[0]) != nullptr ? 'u' : 0;
+  }
+  /// The rows as they lie there, when they lie as descriptors do and no number is negative.
+  std::optional<std::span<const Descriptor>> as_descriptors() const noexcept {
+    static_assert(sizeof(Descriptor) == kColumns * sizeof(std::uint64_t));
+    const bool is_dense = view_.strides[0] == sizeof(Descriptor) && view_.strides[1] == 8 &&
+                          reinterpret_cast<std::uintptr_t>(view_.buf) % alignof(Descriptor) == 0;
+    if (!is_dense) return std::nullopt;
+    const std::span rows(static_cast<const Descriptor*>(view_.buf),
+                         static_cast<std::size_t>(extent(0)));
+    std::uint64_t signs = 0;
+    for (const Descriptor& row : rows) signs |= row.address | row.length | row.device_id;
+    if (type() == 'i' && signs >> 63U != 0) return std::nullopt;
+    return rows;
   }
   const char* at(Py_ssize_t row, Py_ssize_t column = 0) const noexcept {
     const auto* const data = static_cast<const char*>(view_.buf) + row * view_.strides[0];
@@ -127,6 +141,7 @@ std::optional<std::vector<Descriptor>> descriptors_of_buffer(py::handle source) 
       table->type() == 0)
     throw py::type_error(
         "a table of descriptors has rows of 3 integers of 64 bits: address, length, device");
+  if (const auto whole = table->as_descriptors()) return std::vector(whole->begin(), whole->end());
   std::vector<Descriptor> descriptors;
   descriptors.reserve(static_cast<std::size_t>(table->extent(0)));
   for (Py_ssize_t row = 0; row < table->extent(0); ++row)

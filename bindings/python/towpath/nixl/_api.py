@@ -234,9 +234,7 @@ class nixl_agent:
         return nixlBind.nixlRemoteDList(self._segment(mem_type), descs)
 
     def _make(self, kind, descs, mem_type, columns):
-        if self._are_tuples(descs, columns):
-            return kind(self._segment(mem_type), descs)
-        if self._is_table(descs):
+        if self._are_tuples(descs, columns) or self._is_table(descs):
             return kind(self._segment(mem_type), descs)
         memories = descs if isinstance(descs, (list, tuple)) else [descs]
         try:
@@ -273,7 +271,8 @@ class nixl_agent:
         """An Nx3 table of 64-bit integers, as NIXL takes it from numpy."""
         shape = getattr(descs, "shape", ())
         dtype = getattr(descs, "dtype", None)
-        return len(shape) == 2 and shape[1] == 3 and str(dtype) in ("uint64", "int64")
+        return (len(shape) == 2 and shape[1] == 3 and
+                getattr(dtype, "kind", "") in "ui" and dtype.itemsize == 8)
 
     def get_serialized_descs(self, descs):
         return pickle.dumps(descs)

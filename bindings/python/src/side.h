@@ -1,0 +1,44 @@
+// One side of transfers on its way from Python into the agent.
+// Thread: made with the interpreter's lock, used without it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <pybind11/pybind11.h>
+
+#include <towpath/agent/agent.h>
+
+#include "bindings/python/src/convert.h"
+#include "bindings/python/src/descriptors.h"
+#include "bindings/python/src/nixl_lists.h"
+
+namespace towpath::python {
+
+/// Whatever names stretches of memory (to_list); lists of towpath.nixl are not even copied.
+class Side {
+ public:
+  explicit Side(const py::object& source) {
+    if (py::isinstance<XferList>(source)) {
+      const auto& list = py::cast<const XferList&>(source);
+      kind_ = list.kind;
+      plain_ = list.items.get();
+    } else {
+      list_ = to_list(source);
+    }
+  }
+  Result<agent::PreparedList> prepare(agent::Agent& agent) const {
+    return plain_ ? agent.prepare(kind_, *plain_) : agent.prepare(*list_);
+  }
+  Result<agent::PreparedList> prepare(agent::Agent& agent, const Name& peer) const {
+    return plain_ ? agent.prepare_remote(peer.value, kind_, *plain_)
+                  : agent.prepare_remote(peer.value, *list_);
+  }
+
+ private:
+  MemoryKind kind_ = MemoryKind::system;
+  std::shared_ptr<const std::vector<Descriptor>> plain_;  // else:
+  std::shared_ptr<const DescriptorList> list_;
+};
+
+}  // namespace towpath::python
