@@ -25,6 +25,10 @@ using namespace backend;
 // slice takes a few microseconds, and asking costs one.
 constexpr std::uint32_t kSlicesPerEvents = 4;
 
+// Kernels give pids in turn: until one is given again, 32,768 processes begin, where fewest are
+// allowed.
+constexpr Duration kSurelyAlive = std::chrono::microseconds(100);
+
 /// Which paths the user allows.
 struct Paths {
   bool mapped = true;
@@ -66,6 +70,7 @@ class ShmConnection final : public TrackedConnection {
   Status check_process() const { return is_lost() ? state() : reached->check_process(); }
 
   std::unique_ptr<Peer> reached;  ///< from connect() on
+  Instant seen_alive;             ///< when the kernel last said that its process lives
 };
 
 class ShmBackend final : public Backend, private SliceMover {
@@ -89,19 +94,20 @@ class ShmBackend final : public Backend, private SliceMover {
  private:
   ShmBackend(const BackendContext& context, Paths paths, run::Poller poller, Ledger ledger)
       : self_(context.self),
+        clock_(*context.clock),
         connections_(*context.events),
         runner_(*context.events, *this),
         paths_(paths),
         poller_(std::move(poller)),
         ledger_(std::move(ledger)),
         own_(context.self) {
-    if (context.log != nullptr && context.clock != nullptr)
-      log_ = telemetry::Log(*context.log, *context.clock, cat("shm ", printable(self_.name)));
+    if (context.log != nullptr)
+      log_ = telemetry::Log(*context.log, clock_, cat("shm ", printable(self_.name)));
   }
 
   Status admit(const Request& request) override;
   Status move(SliceTask& task) override;
-  Status move_by_process(SliceTask& task, const ShmConnection& way, std::uint64_t& budget);
+  Status move_by_process(SliceTask& task, ShmConnection& way, std::uint64_t& budget);
 
   Status reach(ImportedMemory& memory, Peer& peer, const ShmKey& key);
   Status map_peer_memory(ImportedMemory& memory, Peer& peer, const ShmKey& key);
@@ -112,6 +118,7 @@ class ShmBackend final : public Backend, private SliceMover {
   void take_events(std::size_t& budget);
 
   const AgentIdentity self_;
+  const Clock& clock_;
   ConnectionTable connections_;
   SliceRunner runner_;
   telemetry::Log log_;
@@ -276,7 +283,7 @@ Status ShmBackend::admit(const Request& request) {
 }
 
 Status ShmBackend::move(SliceTask& task) {
-  const auto& way = static_cast<const ShmConnection&>(*task.request().connection);
+  auto& way = static_cast<ShmConnection&>(*task.request().connection);
   std::uint64_t budget = kSliceBytes;
   while (budget > 0 && !task.at().done()) {
     const auto& remote = static_cast<const ShmMemory&>(*task.at().segment().remote);
@@ -297,13 +304,16 @@ Status ShmBackend::move(SliceTask& task) {
   return way.check();
 }
 
-Status ShmBackend::move_by_process(SliceTask& task, const ShmConnection& way,
-                                   std::uint64_t& budget) {
-  // Asked on both sides of the copy: a pid is only as good as its process, and another one may have
-  // got it meanwhile.
-  TOWPATH_TRY(way.check_process());
+Status ShmBackend::move_by_process(SliceTask& task, ShmConnection& way, std::uint64_t& budget) {
+  // A pid is only as good as its process, and another one may have got it meanwhile. Who lives
+  // after the copy was there all along: that proves it. A write shall not even land in another
+  // process, so it wants to be asked before too; but no pid goes round in so short a time.
+  const bool writes = task.request().op == TransferOp::write;
+  if (writes && clock_.now() - way.seen_alive > kSurelyAlive) TOWPATH_TRY(way.check_process());
   TOWPATH_TRY(process_copy_.move(way.reached->pid(), task, budget));
-  return way.check_process();
+  TOWPATH_TRY(way.check_process());
+  way.seen_alive = clock_.now();
+  return {};
 }
 
 // ---- Notifications and the loop
