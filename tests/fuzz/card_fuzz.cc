@@ -23,6 +23,8 @@ void try_card(towpath::ConstByteSpan bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
   try_card(bytes);
-  try_card(towpath::wire::seal({.type = towpath::wire::MessageType::card, .version = 1}, bytes));
+  for (const std::uint16_t version : {1, 2})
+    try_card(
+        towpath::wire::seal({.type = towpath::wire::MessageType::card, .version = version}, bytes));
   return 0;
 }

@@ -1,4 +1,5 @@
 #include <towpath/agent/card.h>
+#include <towpath/agent/card_table.h>
 #include <towpath/core/check.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
@@ -12,9 +13,8 @@ namespace {
 using namespace wire;
 
 // docs/formats/card.md
-constexpr std::uint16_t kCardVersion = 1;
-constexpr std::uint32_t kMaxBackends = 64;
-constexpr std::uint32_t kMaxRegions = 4'000'000;
+constexpr std::uint16_t kCardVersion = 2;  // 1 had regions as fields, which are still read
+constexpr std::uint32_t kMaxBackends = kMaxCardBackends;
 
 constexpr Tag kBackendName = required(1), kConnectionInfo = required(2);
 constexpr FieldRule kBackendRules[] = {
@@ -37,13 +37,14 @@ constexpr FieldRule kRegionRules[] = {
     {kAddress, "address", Kind::number, kOne},
     {kLength, "length", Kind::number, kOne},
     {kDevice, "device", Kind::number, kAtMostOne},
-    {kObject, "object key", Kind::bytes, kAtMostOne, 4096},
+    {kObject, "object key", Kind::bytes, kAtMostOne, kMaxObjectKey},
     {kKey, "key", Kind::nested, at_most(kMaxBackends), kMaxRegionKey + 64, &kKeySchema},
 };
 constexpr Schema kRegionSchema("region", kRegionRules);
 
 constexpr Tag kName = required(1), kIncarnation = required(2), kGeneration = required(3),
-              kPartial = required(4), kBackend = required(5), kRegion = required(6);
+              kPartial = required(4), kBackend = required(5), kRegion = required(6),
+              kTable = required(7);
 constexpr FieldRule kCardRules[] = {
     {kName, "name", Kind::bytes, kOne, kMaxAgentName},
     {kIncarnation, "incarnation", Kind::number, kOne},
@@ -51,8 +52,9 @@ constexpr FieldRule kCardRules[] = {
     {kPartial, "partial", Kind::number, kAtMostOne, 1},
     {kBackend, "backend", Kind::nested, at_most(kMaxBackends), kMaxConnectionInfo + 256,
      &kBackendSchema},
-    {kRegion, "region", Kind::nested, at_most(kMaxRegions), kMaxBackends*(kMaxRegionKey + 64),
+    {kRegion, "region", Kind::nested, at_most(kMaxCardRegions), kMaxBackends*(kMaxRegionKey + 64),
      &kRegionSchema},
+    {kTable, "regions", Kind::bytes, kAtMostOne, kMaxCardBytes},
 };
 constexpr Schema kCardSchema("card", kCardRules);
 
@@ -127,29 +129,26 @@ Status decode_card_field(const Field& field, Card& card) {
       card.regions.push_back(std::move(region));
       break;
     }
+    case kTable: return decode_table(field.bytes(), card.backends.size(), card.regions);
   }
   return {};
-}
-
-void encode_region(Encoder& out, const Card::Region& told) {
-  out.put_number(kMemory, static_cast<std::uint64_t>(told.region.kind));
-  out.put_number(kAddress, told.region.address);
-  out.put_number(kLength, told.region.length);
-  if (told.region.device_id != 0) out.put_number(kDevice, told.region.device_id);
-  if (!told.region.key.empty()) out.put_text(kObject, told.region.key);
-  for (const auto& [number, key] : told.keys) {
-    out.put_nested(kKey, [&](Encoder& inner) {
-      inner.put_number(kKeyBackend, number);
-      inner.put_bytes(kKeyBytes, key);
-    });
-  }
 }
 
 }  // namespace
 
 Result<Bytes> encode(const Card& card) {
+  TableWriter table(card.regions.size());
+  for (const Card::Region& told : card.regions) {
+    TableWriter::Keys keys = told.keys;
+    table.add(told.region, keys);
+  }
+  TOWPATH_TRY(const Bytes rows, std::move(table).finish());
+  return encode(card, rows);
+}
+
+Result<Bytes> encode(const Card& card, ConstByteSpan table) {
   Encoder out(kCardSchema);
-  out.reserve(256 + 96 * card.regions.size());
+  out.reserve(4096 + table.size());
   out.put_text(kName, card.identity.name);
   out.put_number(kIncarnation, card.identity.incarnation);
   out.put_number(kGeneration, card.generation);
@@ -160,8 +159,7 @@ Result<Bytes> encode(const Card& card) {
       inner.put_bytes(kConnectionInfo, backend.connection_info);
     });
   }
-  for (const Card::Region& told : card.regions)
-    out.put_nested(kRegion, [&](Encoder& inner) { encode_region(inner, told); });
+  if (!table.empty()) out.put_bytes(kTable, table);
   TOWPATH_TRY(const Bytes payload, std::move(out).finish());
   return wire::seal({.type = wire::MessageType::card, .version = kCardVersion}, payload);
 }

@@ -40,6 +40,8 @@ inline constexpr std::size_t kMaxRegionKey = 16 * 1024;
 
 /// Errors: invalid_argument or out_of_range (over a bound of the format).
 Result<Bytes> encode(const Card& card);
+/// With these regions (card_table.h), whatever `card` says of them.
+Result<Bytes> encode(const Card& card, ConstByteSpan table);
 /// Errors: corrupt, unsupported (a newer format), out_of_range (a region that wraps, a count over
 /// its bound).
 Result<Card> decode_card(ConstByteSpan bytes);

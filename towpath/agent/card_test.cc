@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/agent/card.h>
+#include <towpath/wire/testing/sample.h>
 
 namespace towpath::agent {
 namespace {
@@ -51,6 +52,81 @@ TEST(CardTest, what_makes_no_sense_is_refused) {
   EXPECT_EQ(code([](Card& card) { card.regions[0].keys[0].first = 2; }), Code::corrupt);
   EXPECT_EQ(code([](Card& card) { card.regions[0].region.kind = static_cast<MemoryKind>(9); }),
             Code::corrupt);
+}
+
+/// A pool of equal blocks, each with keys that differ in a byte or two.
+Card pool_of(std::uint64_t regions) {
+  Card card{.identity = {"prefill/0", 77}, .generation = 3};
+  card.backends = {{"shm", to_bytes("how to connect")}, {"ucx", to_bytes("how else")}};
+  for (std::uint64_t i = 0; i < regions; ++i) {
+    const std::string key = "key of region " + std::to_string(10'000 + i);
+    card.regions.push_back({.region = {.address = 0x7f0000000000 + 8192 * i, .length = 4096},
+                            .keys = {{0, to_bytes("shm " + key)}, {1, to_bytes("ucx " + key)}}});
+  }
+  return card;
+}
+
+void expect_same_regions(const Card& a, const Card& b) {
+  ASSERT_EQ(a.regions.size(), b.regions.size());
+  for (std::size_t i = 0; i < a.regions.size(); ++i) {
+    ASSERT_EQ(to_string(a.regions[i].region), to_string(b.regions[i].region)) << i;
+    ASSERT_EQ(a.regions[i].keys, b.regions[i].keys) << i;
+  }
+}
+
+TEST(CardTest, a_region_like_the_one_before_takes_few_bytes) {
+  const Card card = pool_of(1000);
+  const Bytes bytes = *encode(card);
+  EXPECT_LT(bytes.size(), 1000 * 20U);
+  expect_same_regions(*decode_card(bytes), card);
+}
+
+TEST(CardTest, regions_in_any_order_and_of_any_shape_come_back) {
+  Card card = pool_of(100);
+  std::swap(card.regions[3], card.regions[90]);
+  card.regions[50].keys.pop_back();
+  card.regions[51].keys[0].second.clear();
+  card.regions[60].region = {.kind = MemoryKind::disk,
+                             .address = 0,
+                             .length = UINT64_MAX,
+                             .device_id = UINT64_MAX,
+                             .key = std::string(4096, 'x')};
+  expect_same_regions(*decode_card(*encode(card)), card);
+}
+
+TEST(CardTest, more_than_the_format_takes_is_refused_when_written) {
+  Card card = pool_of(1);
+  card.regions[0].region.key = std::string(4097, 'x');
+  EXPECT_EQ(encode(card).code(), Code::out_of_range);
+  card = pool_of(1);
+  card.regions[0].keys[0].second.resize(kMaxRegionKey + 1);
+  EXPECT_EQ(encode(card).code(), Code::out_of_range);
+}
+
+// A row says a bit for each byte of a key that it repeats: what it becomes is bounded too.
+TEST(CardTest, a_small_card_does_not_become_gigabytes) {
+  Card card = pool_of(1);
+  card.regions[0].keys = {{0, Bytes(kMaxRegionKey)}};
+  card.regions.resize(20'000, card.regions[0]);
+  const Bytes bytes = *encode(card);
+  EXPECT_LT(bytes.size(), std::size_t{64} << 20U);
+  EXPECT_EQ(decode_card(bytes).code(), Code::out_of_range);
+}
+
+/// What version 1 wrote of sample(): a record of fields for each region.
+constexpr std::string_view kCardOfVersion1 =
+    "544f5750010020000100010000000000c30000000000000079b837672fba06640180020900000070"
+    "726566696c6c2f300280014d03800103048001010580031f0000000180020300000073686d028002"
+    "0e000000686f7720746f20636f6e6e6563740580031300000001800205000000706f736978028002"
+    "000000000680033500000001800100028001802003800180200680030e0000000180010002800203"
+    "0000006b65790680030b000000018001010280020000000006800324000000018001040280010003"
+    "80010a048001090580020d0000006275636b65742f6f626a656374";
+
+TEST(CardTest, cards_of_version_1_are_still_read) {
+  const Bytes old = wire::testing::from_hex(kCardOfVersion1);
+  const auto card = decode_card(old);
+  ASSERT_TRUE(card.ok()) << card.status().to_string();
+  expect_same_regions(*card, sample());
 }
 
 TEST(CardTest, every_truncation_and_every_flipped_bit_is_refused) {

@@ -136,10 +136,19 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   bool make_quiet(Slot& slot, const std::function<bool(const TransferCore&)>& matches,
                   Outcome outcome, const Status& why);
 
-  Result<Card> collect_card(const CardOptions& options) TOWPATH_REQUIRES(control_);
+  /// Of each slot among the backends of a card; kNotTold: it is none.
+  using SlotNumbers = std::array<std::uint32_t, kMaxSlots>;
+  static constexpr std::uint32_t kNotTold = UINT32_MAX;
+  Card collect_head(const CardOptions& options, SlotNumbers& numbers) TOWPATH_REQUIRES(control_);
+  Result<std::vector<const MemoryRecord*>> records_to_tell(const DescriptorList* only,
+                                                           const SlotNumbers& numbers)
+      TOWPATH_REQUIRES(control_);
+  Result<Bytes> table_of(std::span<const MemoryRecord* const> records, const SlotNumbers& numbers)
+      TOWPATH_REQUIRES(control_);
+  std::vector<std::size_t> slots_told(const Card& card) const TOWPATH_REQUIRES(control_);
   Result<PeerPtr> find_peer(std::string_view name) const TOWPATH_REQUIRES(control_);
   Result<PeerPtr> new_peer(const Card& card) TOWPATH_REQUIRES(control_);
-  void update_regions(Peer& peer, const Card& card) TOWPATH_REQUIRES(control_);
+  void update_regions(Peer& peer, Card card) TOWPATH_REQUIRES(control_);
   void drop_import(const RecordPtr& record) TOWPATH_REQUIRES(control_);
   void retire(const PeerPtr& peer, Outcome outcome, const Status& why) TOWPATH_REQUIRES(control_);
   PeerInfo info_of(const Peer& peer) TOWPATH_REQUIRES(control_);

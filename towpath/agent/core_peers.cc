@@ -3,6 +3,7 @@
 #include <set>
 #include <unordered_set>
 
+#include <towpath/agent/card_table.h>
 #include <towpath/agent/core.h>
 #include <towpath/core/text.h>
 
@@ -10,58 +11,82 @@ namespace towpath::agent {
 
 Result<Bytes> AgentCore::card(const CardOptions& options) {
   run::MutexLock lock(control_);
-  TOWPATH_TRY(const Card card, collect_card(options));
-  return encode(card);
+  SlotNumbers numbers{};
+  const Card head = collect_head(options, numbers);
+  TOWPATH_TRY(const std::vector<const MemoryRecord*> records,
+              records_to_tell(options.only, numbers));
+  TOWPATH_TRY(const Bytes table, table_of(records, numbers));
+  return encode(head, table);
 }
 
-Result<Card> AgentCore::collect_card(const CardOptions& options) {
+// All but the regions. `numbers` says which of its backends each slot is.
+Card AgentCore::collect_head(const CardOptions& options, SlotNumbers& numbers) {
   Card card{.identity = self_, .generation = card_generation_, .partial = options.only != nullptr};
-  std::array<std::uint32_t, kMaxSlots> number_of_slot{};
-  SlotMask peer_slots = 0;
+  numbers.fill(kNotTold);
   for (const auto& slot : slots()) {
     if (!slot->backend->capabilities().reaches_peers()) continue;
     Bytes info = with_slot(
         *slot, [&]() TOWPATH_REQUIRES(slot->mutex) { return slot->backend->connection_info(); });
     if (info.empty()) continue;
-    number_of_slot[slot->index] = static_cast<std::uint32_t>(card.backends.size());
-    peer_slots |= slot_bit(slot->index);
+    numbers[slot->index] = static_cast<std::uint32_t>(card.backends.size());
     card.backends.push_back({slot->name, options.connection_info ? std::move(info) : Bytes()});
-  }
-  const auto add = [&](const MemoryRecord& record) {
-    Card::Region told{.region = record.region, .keys = {}};
-    told.region.fd = -1;
-    for (const auto& slot : slots()) {
-      if ((record.slots & peer_slots & slot_bit(slot->index)) == 0) continue;
-      told.keys.emplace_back(number_of_slot[slot->index],
-                             with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
-                               return record.memory[slot->index]->key();
-                             }));
-    }
-    if (!told.keys.empty()) card.regions.push_back(std::move(told));
-  };
-  if (options.only == nullptr) {
-    for (const RecordPtr& record : regions_.records()) {
-      if (!record->stale) add(*record);
-    }
-    return card;
-  }
-  std::unordered_set<const MemoryRecord*> added;
-  for (std::uint64_t i = 0; i < options.only->size(); ++i) {
-    const Descriptor what = options.only->at(i);
-    const RecordPtr record = regions_.find(options.only->kind(), what);
-    if (!record) {
-      return error(
-          Code::not_found,
-          cat("descriptor ", i, ": ", to_string(options.only->kind(), what), " is not registered"),
-          "register the region before telling peers about it");
-    }
-    if (added.insert(record.get()).second) add(*record);
   }
   return card;
 }
 
+// A piece at a time: keys stay in the caches, and bytes go on moving between the pieces.
+Result<Bytes> AgentCore::table_of(std::span<const MemoryRecord* const> records,
+                                  const SlotNumbers& numbers) {
+  constexpr std::size_t kPiece = 256;
+  TableWriter table(records.size());
+  std::array<TableWriter::Keys, kPiece> keys;
+  for (; !records.empty(); records = records.subspan(std::min(kPiece, records.size()))) {
+    const auto piece = records.first(std::min(kPiece, records.size()));
+    for (TableWriter::Keys& of : keys) of.clear();
+    for (const auto& slot : slots()) {
+      if (numbers[slot->index] == kNotTold) continue;
+      with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
+        for (std::size_t i = 0; i < piece.size(); ++i) {
+          if ((piece[i]->slots & slot_bit(slot->index)) != 0)
+            keys[i].emplace_back(numbers[slot->index], piece[i]->memory[slot->index]->key());
+        }
+      });
+    }
+    for (std::size_t i = 0; i < piece.size(); ++i) table.add(piece[i]->region, keys[i]);
+  }
+  return std::move(table).finish();
+}
+
+Result<std::vector<const MemoryRecord*>> AgentCore::records_to_tell(const DescriptorList* only,
+                                                                    const SlotNumbers& numbers) {
+  SlotMask peer_slots = 0;
+  for (std::size_t slot = 0; slot < kMaxSlots; ++slot)
+    peer_slots |= numbers[slot] != kNotTold ? slot_bit(slot) : 0;
+  std::vector<const MemoryRecord*> told;
+  if (only == nullptr) {
+    told.reserve(regions_.records().size());
+    for (const RecordPtr& record : regions_.records()) {
+      if (!record->stale && (record->slots & peer_slots) != 0) told.push_back(record.get());
+    }
+    return told;
+  }
+  std::unordered_set<const MemoryRecord*> added;
+  for (std::uint64_t i = 0; i < only->size(); ++i) {
+    const Descriptor what = only->at(i);
+    const RecordPtr record = regions_.find(only->kind(), what);
+    if (!record) {
+      return error(Code::not_found,
+                   cat("descriptor ", i, ": ", to_string(only->kind(), what), " is not registered"),
+                   "register the region before telling peers about it");
+    }
+    if ((record->slots & peer_slots) != 0 && added.insert(record.get()).second)
+      told.push_back(record.get());
+  }
+  return told;
+}
+
 Result<AgentIdentity> AgentCore::load_card(ConstByteSpan bytes) {
-  TOWPATH_TRY(const Card card, decode_card(bytes));
+  TOWPATH_TRY(Card card, decode_card(bytes));
   run::MutexLock lock(control_);
   if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
   if (card.identity == self_)
@@ -86,8 +111,8 @@ Result<AgentIdentity> AgentCore::load_card(ConstByteSpan bytes) {
     peers_[card.identity.name] = fresh;
     peer = std::move(fresh);
   }
-  update_regions(*peer, card);
-  return card.identity;
+  update_regions(*peer, std::move(card));
+  return peer->identity;
 }
 
 // As the choice for bytes: the lowest latency, then the order of creation.
@@ -144,33 +169,55 @@ Result<PeerPtr> AgentCore::new_peer(const Card& card) {
   return peer;
 }
 
+/// Which slot each backend of the card is here; kMaxSlots: none.
+std::vector<std::size_t> AgentCore::slots_told(const Card& card) const {
+  std::vector<std::size_t> slots;
+  for (const Card::Backend& told : card.backends) {
+    const auto slot = slot_named(told.name);
+    slots.push_back(slot.ok() ? (*slot)->index : kMaxSlots);
+  }
+  return slots;
+}
+
 // A full card replaces the regions, a partial one adds to them. Regions that are told again
 // unchanged keep their record, and with it what was prepared against them.
-void AgentCore::update_regions(Peer& peer, const Card& card) {
+void AgentCore::update_regions(Peer& peer, Card card) {
   RegionIndex updated;
   std::unordered_set<const MemoryRecord*> kept;
   const auto before_in_order = [](const RegionDescriptor* a, const RegionDescriptor* b) {
     return comes_before(*a, *b);
   };
+  const auto place = [](const Card::Region& told) { return &told.region; };
   std::set<const RegionDescriptor*, decltype(before_in_order)> seen;
-  for (const Card::Region& told : card.regions) {
-    if (!seen.insert(&told.region).second) continue;  // told twice: the first counts
+  // In order, as agents tell them, nothing can be told twice.
+  const auto any_twice = [&](const RegionDescriptor* a, const RegionDescriptor* b) {
+    return !before_in_order(a, b);
+  };
+  const bool ascends =
+      std::ranges::adjacent_find(card.regions, any_twice, place) == card.regions.end();
+  const auto slot_of_number = slots_told(card);
+  for (Card::Region& told : card.regions) {
+    if (!ascends && !seen.insert(&told.region).second) continue;  // told twice: the first counts
     auto record = std::make_shared<MemoryRecord>();
     record->region = told.region;
-    for (const auto& [number, key] : told.keys) {
-      const auto slot = slot_named(card.backends[number].name);
-      if (!slot.ok()) continue;
-      record->keys[(*slot)->index] = key;
-      record->offered |= slot_bit((*slot)->index) & peer.reachable.load();
+    record->keys.reserve(told.keys.size());
+    for (auto& [number, key] : told.keys) {
+      const std::size_t slot = slot_of_number[number];
+      if (slot == kMaxSlots) continue;
+      record->keys.emplace_back(static_cast<std::uint32_t>(slot), std::move(key));
+      record->offered |= slot_bit(slot) & peer.reachable.load();
     }
+    bool is_known = false;
     if (const RecordPtr before = peer.regions.find_exactly(told.region)) {
-      if (before->keys == record->keys) {
+      is_known = before->keys == record->keys;
+      if (is_known) {
         record = before;
       } else {
         before->stale = true;
       }
     }
-    if (kept.insert(record.get()).second) updated.add(std::move(record));
+    if (is_known) kept.insert(record.get());
+    updated.add(std::move(record));
   }
   for (const RecordPtr& before : peer.regions.records()) {
     if (!card.partial && !kept.contains(before.get())) before->stale = true;

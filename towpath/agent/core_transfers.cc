@@ -51,7 +51,7 @@ Status AgentCore::import(Peer& peer, MemoryRecord& record) {
     if (!record.refusals[slot->index].ok()) continue;  // asked before
     auto made = with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
       return slot->backend->import_memory(*peer.ways[slot->index].connection, record.region,
-                                          record.keys[slot->index]);
+                                          record.key_for(slot->index));
     });
     if (made.ok()) {
       record.memory[slot->index] = *std::move(made);

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <towpath/backend/backend.h>
@@ -37,9 +38,17 @@ struct MemoryRecord {
   std::vector<memory::SharedRegion> owners;
 
   // A peer's: what its card says, imported on first use, and why an import was refused.
-  std::array<Bytes, kMaxSlots> keys;
+  std::vector<std::pair<std::uint32_t, Bytes>> keys;  ///< slot, key
   SlotMask offered = 0;
   std::array<Status, kMaxSlots> refusals;
+
+  /// Of a slot in `offered`.
+  ConstByteSpan key_for(std::size_t slot) const noexcept {
+    for (const auto& [whose, key] : keys) {
+      if (whose == slot) return key;
+    }
+    return {};
+  }
 };
 
 using RecordPtr = std::shared_ptr<MemoryRecord>;

@@ -1,3 +1,4 @@
+#include <array>
 #include <utility>
 
 #include <towpath/backends/ucx/handshake.h>
@@ -6,6 +7,7 @@
 #include <towpath/core/text.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>
+#include <towpath/wire/little_endian.h>
 
 namespace towpath::backends::ucx {
 namespace {
@@ -21,7 +23,7 @@ constexpr Schema kInfoSchema("ucx connection info", kInfoRules);
 
 constexpr Tag kToken = required(1), kBase = required(2), kLength = required(3);
 constexpr FieldRule kKeyRules[] = {
-    {kToken, "token", Kind::number, kOne},
+    {kToken, "token", Kind::bytes, kOne, sizeof(std::uint64_t)},
     {kBase, "address", Kind::number, kOne},
     {kLength, "length", Kind::number, kOne},
 };
@@ -81,7 +83,10 @@ Bytes encode(const ConnectionInfo& info) {
 
 Bytes encode(const MemoryKey& key) {
   Encoder out(kKeySchema);
-  out.put_number(kToken, key.token);
+  // A random number has not always as many bytes as one; keys of one length make a smaller card.
+  std::array<std::byte, sizeof key.token> token{};
+  store(token, key.token);
+  out.put_bytes(kToken, token);
   out.put_number(kBase, key.address);
   out.put_number(kLength, key.length);
   return finished(std::move(out));
@@ -107,7 +112,10 @@ Result<MemoryKey> decode_key(ConstByteSpan bytes) {
   MemoryKey key;
   TOWPATH_TRY(decode(Decoder(bytes, kKeySchema), [&](const Field& field) -> Status {
     switch (field.tag()) {
-      case kToken: key.token = field.number(); break;
+      case kToken:
+        if (field.bytes().size() != sizeof key.token) return field.refuse("a token has 8 bytes");
+        key.token = load<std::uint64_t>(field.bytes());
+        break;
       case kBase: key.address = field.number(); break;
       default: key.length = field.number(); break;
     }

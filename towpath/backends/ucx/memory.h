@@ -21,9 +21,10 @@ struct OwnMemory final : UcxMemory {
   OwnMemory(const RegionDescriptor& its_region, Owner& its_owner)
       : UcxMemory(its_region, its_owner.add(its_region)), owner(its_owner) {}
   ~OwnMemory() override { owner.remove(token); }
-  Bytes key() const override { return encode(MemoryKey{token, region.address, region.length}); }
+  Bytes key() const override { return bytes_of_key; }
 
   Owner& owner;
+  const Bytes bytes_of_key = encode(MemoryKey{token, region.address, region.length});
 };
 
 /// Registered by a peer.
