@@ -1,4 +1,5 @@
 // The backend on drives: block lengths, transfer limits, what is written and what is not.
+#include <ostream>
 #include <random>
 
 #include <fcntl.h>
@@ -21,6 +22,9 @@ struct Shape {
   const char* serial;
   std::uint32_t block_bytes;
   std::uint64_t most;  ///< at most so much in one command
+
+  // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest finds it by this name
+  friend void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.serial; }
 };
 
 class GuestShapes : public ::testing::TestWithParam<Shape> {

@@ -11,15 +11,13 @@ namespace towpath::backends::nvme {
 namespace {
 
 /// Where the fields stand, from byte 0.
-enum Place : std::size_t {
-  kOpcode = 0,
-  kNamespaceId = 4,
-  kAddress = 24,
-  kDataLength = 36,
-  kCdw10 = 40,
-  kCdw11 = 44,
-  kCdw12 = 48,
-};
+constexpr std::size_t kOpcode = 0;
+constexpr std::size_t kNamespaceId = 4;
+constexpr std::size_t kAddress = 24;
+constexpr std::size_t kDataLength = 36;
+constexpr std::size_t kCdw10 = 40;
+constexpr std::size_t kCdw11 = 44;
+constexpr std::size_t kCdw12 = 48;
 
 static_assert(sizeof(nvme_uring_cmd) == kCommandBytes);
 static_assert(offsetof(nvme_uring_cmd, opcode) == kOpcode);
