@@ -71,6 +71,21 @@ Result<std::vector<NumaNode>> numa_nodes(const std::string& sys) {
   return nodes;
 }
 
+std::optional<unsigned> numa_node_near_pci(std::string_view address, const std::string& sys) {
+  std::string name(address);
+  std::ranges::transform(name, name.begin(), [](char letter) {
+    return letter >= 'A' && letter <= 'F' ? static_cast<char>(letter - 'A' + 'a') : letter;
+  });
+  const std::size_t colon = name.find(':');
+  if (colon == std::string::npos || name.find('/') != std::string::npos) return std::nullopt;
+  // The kernel writes domains with 4 digits at least, some drivers always with 8.
+  while (name.size() > 4 && name.find(':') > 4 && name[0] == '0') name.erase(0, 1);
+  const auto text = read_text_file(cat(sys, "/bus/pci/devices/", name, "/numa_node"));
+  if (!text.ok()) return std::nullopt;
+  const auto node = parse_number(*text);  // "-1" is none
+  return node && *node <= kMostNumber ? std::optional(static_cast<unsigned>(*node)) : std::nullopt;
+}
+
 unsigned current_numa_node() noexcept {
   unsigned cpu = 0, node = 0;
   return ::getcpu(&cpu, &node) == 0 ? node : 0;

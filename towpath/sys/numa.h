@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,11 @@ Result<std::vector<unsigned>> parse_cpu_list(std::string_view text);
 /// All nodes, ascending. A kernel without NUMA is one node 0 with all processors that are online,
 /// and memory_bytes 0 for unknown. Errors: not_found (`sys` is no /sys), corrupt.
 Result<std::vector<NumaNode>> numa_nodes(const std::string& sys = "/sys");
+
+/// The node that a device on the PCI bus is near to ("0000:17:00.0", in any case and with a domain
+/// of 4 or 8 digits); nothing where the machine does not tell, and never a guess.
+std::optional<unsigned> numa_node_near_pci(std::string_view address,
+                                           const std::string& sys = "/sys");
 
 /// The node this thread runs on now; it may move at any moment. getcpu(2).
 unsigned current_numa_node() noexcept;

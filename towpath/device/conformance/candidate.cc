@@ -1,0 +1,52 @@
+#include <towpath/core/text.h>
+#include <towpath/device/conformance/candidate.h>
+#include <towpath/device/cuda/cuda_driver.h>
+#include <towpath/device/host/host_driver.h>
+#include <towpath/device/testing/fake_cuda.h>
+#include <towpath/sys/clock.h>
+
+namespace towpath::device::conformance {
+
+std::vector<std::string> candidates() { return {"host", "fake_cuda", "cuda"}; }
+
+Result<std::unique_ptr<Driver>> open_candidate(const std::string& name) {
+  static const sys::SystemClock clock;
+  if (name == "host") return std::make_unique<HostDriver>(clock, HostDriverOptions{.devices = 2});
+  if (name != "cuda" && name != "fake_cuda") return error(Code::not_found, "no such driver");
+  const bool real = name == "cuda";
+  TOWPATH_TRY(auto driver,
+              CudaDriver::open(real ? CudaDriverOptions{}
+                                    : CudaDriverOptions{.library = testing::FakeCuda::path()}));
+  return std::unique_ptr<Driver>(std::move(driver));
+}
+
+void DeviceConformance::SetUp() {
+  auto driver = open_candidate(GetParam());
+  if (driver.code() == Code::unsupported) GTEST_SKIP() << driver.status().to_string();
+  ASSERT_TRUE(driver.ok()) << driver.status().to_string();
+  driver_ = *std::move(driver);
+  auto device = driver_->open(0);
+  ASSERT_TRUE(device.ok()) << device.status().to_string();
+  device_ = *std::move(device);
+}
+
+void DeviceConformance::TearDown() {
+  device_.reset();
+  if (GetParam() != "fake_cuda") return;
+  const testing::FakeCuda fake;
+  EXPECT_EQ(fake.current_depth(), 0) << "a context was left current";
+  EXPECT_EQ(fake.retained(), 0) << "the primary context was not released";
+  EXPECT_STREQ(fake.complaints(), "");
+}
+
+std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
+  std::vector<std::byte> bytes(size);
+  for (std::size_t i = 0; i < size; ++i)
+    bytes[i] = static_cast<std::byte>((i * 167 + (i >> 8U) * 13 + seed * 31 + 7) & 0xffU);
+  return bytes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Drivers, DeviceConformance, ::testing::ValuesIn(candidates()),
+                         [](const auto& candidate) { return candidate.param; });
+
+}  // namespace towpath::device::conformance

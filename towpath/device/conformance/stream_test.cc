@@ -1,0 +1,305 @@
+// What every driver keeps of streams, events and pools.
+#include <atomic>
+#include <future>
+#include <mutex>
+
+#include <towpath/device/conformance/candidate.h>
+#include <towpath/run/eventually.h>
+
+namespace towpath::device::conformance {
+namespace {
+
+/// Holds a stream up until it is opened, or dies: declared behind the streams, which wait when they
+/// die.
+class Barrier {
+ public:
+  Barrier() : opened_(door_.get_future().share()) {}
+  ~Barrier() { open(); }
+  HostFunction function() const {
+    return [opened = opened_] { opened.wait(); };
+  }
+  void open() {
+    if (!std::exchange(is_open_, true)) door_.set_value();
+  }
+
+ private:
+  std::promise<void> door_;
+  std::shared_future<void> opened_;
+  bool is_open_ = false;
+};
+
+/// What ran, in order.
+class Trail {
+ public:
+  HostFunction step(std::string name) {
+    return [this, name = std::move(name)] {
+      const std::lock_guard lock(mutex_);
+      text_ += name;
+    };
+  }
+  std::string text() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+};
+
+/// Gives other streams every chance to run what they should not. No functions: those of all streams
+/// may share one thread of the driver, which a barrier holds up.
+void let_others_run(Device& device) {
+  auto memory = device.allocate(4096).value();
+  const auto stream = device.create_stream().value();
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(stream->fill({memory.address(), 4096}).ok());
+    ASSERT_TRUE(stream->synchronize().ok());
+  }
+}
+
+TEST_P(DeviceConformance, work_is_done_in_the_order_in_which_it_was_given) {
+  Trail trail;
+  const auto there = pattern(100'000, 4);
+  std::vector<std::byte> back(there.size());
+  auto one = device_->allocate(there.size()).value();
+  auto other = device_->allocate(there.size()).value();
+  const auto stream = device_->create_stream().value();
+  ASSERT_TRUE(stream->fill({one.address(), there.size(), std::byte{9}}).ok());
+  ASSERT_TRUE(stream->run(trail.step("1")).ok());
+  ASSERT_TRUE(stream->copy({one.address(), address_of(there.data()), there.size()}).ok());
+  ASSERT_TRUE(stream->copy({other.address(), one.address(), there.size()}).ok());
+  ASSERT_TRUE(stream->fill({one.address(), there.size(), std::byte{9}}).ok());
+  ASSERT_TRUE(stream->run(trail.step("2")).ok());
+  ASSERT_TRUE(stream->copy({address_of(back.data()), other.address(), there.size()}).ok());
+  ASSERT_TRUE(stream->run(trail.step("3")).ok());
+  ASSERT_TRUE(stream->synchronize().ok());
+  EXPECT_EQ(back, there);
+  EXPECT_EQ(trail.text(), "123");
+  EXPECT_TRUE(stream->is_idle().value());
+}
+
+TEST_P(DeviceConformance, giving_work_does_not_wait_for_it) {
+  auto memory = device_->allocate(4096).value();
+  const auto stream = device_->create_stream().value();
+  Barrier barrier;
+  ASSERT_TRUE(stream->run(barrier.function()).ok());
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(stream->fill({memory.address(), 4096}).ok());
+  EXPECT_FALSE(stream->is_idle().value());
+  barrier.open();
+  EXPECT_TRUE(stream->synchronize().ok());
+  EXPECT_TRUE(stream->is_idle().value());
+}
+
+TEST_P(DeviceConformance, streams_do_not_wait_for_each_other) {
+  auto memory = device_->allocate(4096).value();
+  const auto blocked = device_->create_stream().value();
+  const auto free = device_->create_stream().value();
+  Barrier barrier;
+  ASSERT_TRUE(blocked->run(barrier.function()).ok());
+  ASSERT_TRUE(free->fill({memory.address(), 4096}).ok());
+  EXPECT_TRUE(free->synchronize().ok());
+  EXPECT_FALSE(blocked->is_idle().value());
+}
+
+TEST_P(DeviceConformance, a_stream_that_dies_waits_for_its_work) {
+  std::atomic<bool> ran{false};
+  {
+    Barrier barrier;
+    const auto stream = device_->create_stream().value();
+    ASSERT_TRUE(stream->run(barrier.function()).ok());
+    ASSERT_TRUE(stream->run([&] { ran = true; }).ok());
+    barrier.open();
+  }
+  EXPECT_TRUE(ran);
+}
+
+TEST_P(DeviceConformance, a_function_lets_go_of_what_it_holds) {
+  const auto held = std::make_shared<int>(1);
+  const auto stream = device_->create_stream().value();
+  ASSERT_TRUE(stream->run([held] {}).ok());
+  ASSERT_TRUE(stream->synchronize().ok());
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_EQ(stream->run(nullptr).code(), Code::invalid_argument);
+}
+
+TEST_P(DeviceConformance, an_event_is_done_when_the_work_before_it_is) {
+  const auto stream = device_->create_stream().value();
+  const auto event = device_->create_event().value();
+  EXPECT_TRUE(event->is_done().value()) << "never recorded";
+  EXPECT_TRUE(event->wait().ok());
+  Barrier barrier;
+  ASSERT_TRUE(stream->run(barrier.function()).ok());
+  ASSERT_TRUE(stream->record(*event).ok());
+  EXPECT_FALSE(event->is_done().value());
+  barrier.open();
+  EXPECT_TRUE(event->wait().ok());
+  EXPECT_TRUE(event->is_done().value());
+}
+
+TEST_P(DeviceConformance, a_stream_waits_for_anothers_event) {
+  Trail trail;
+  const auto first = device_->create_stream().value();
+  const auto second = device_->create_stream().value();
+  const auto event = device_->create_event().value();
+  Barrier barrier;
+  ASSERT_TRUE(first->run(barrier.function()).ok());
+  ASSERT_TRUE(first->run(trail.step("a")).ok());
+  ASSERT_TRUE(first->record(*event).ok());
+  ASSERT_TRUE(second->wait(*event).ok());
+  ASSERT_TRUE(second->run(trail.step("b")).ok());
+  let_others_run(*device_);
+  EXPECT_EQ(trail.text(), "");
+  barrier.open();
+  ASSERT_TRUE(second->synchronize().ok());
+  EXPECT_EQ(trail.text(), "ab");
+}
+
+TEST_P(DeviceConformance, a_wait_is_for_the_record_of_then_not_for_a_later_one) {
+  Trail trail;
+  const auto slow = device_->create_stream().value();
+  const auto fast = device_->create_stream().value();
+  const auto waiter = device_->create_stream().value();
+  const auto event = device_->create_event().value();
+  Barrier barrier;
+  ASSERT_TRUE(slow->run(barrier.function()).ok());
+  ASSERT_TRUE(slow->run(trail.step("a")).ok());
+  ASSERT_TRUE(slow->record(*event).ok());
+  ASSERT_TRUE(waiter->wait(*event).ok());
+  ASSERT_TRUE(waiter->run(trail.step("b")).ok());
+  ASSERT_TRUE(fast->record(*event).ok());
+  EXPECT_TRUE(event->wait().ok()) << "it stands for the record in the fast stream now";
+  let_others_run(*device_);
+  EXPECT_EQ(trail.text(), "");
+  barrier.open();
+  ASSERT_TRUE(waiter->synchronize().ok());
+  EXPECT_EQ(trail.text(), "ab");
+}
+
+TEST_P(DeviceConformance, an_event_may_die_before_those_who_wait_for_it) {
+  const auto first = device_->create_stream().value();
+  const auto second = device_->create_stream().value();
+  auto event = device_->create_event().value();
+  Barrier barrier;
+  ASSERT_TRUE(first->run(barrier.function()).ok());
+  ASSERT_TRUE(first->record(*event).ok());
+  ASSERT_TRUE(second->wait(*event).ok());
+  event.reset();
+  barrier.open();
+  EXPECT_TRUE(second->synchronize().ok());
+}
+
+TEST_P(DeviceConformance, an_event_is_recorded_any_number_of_times) {
+  const auto stream = device_->create_stream().value();
+  const auto event = device_->create_event().value();
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(stream->record(*event).ok());
+    ASSERT_TRUE(event->wait().ok());
+  }
+}
+
+TEST_P(DeviceConformance, timed_events_tell_the_time_between_them) {
+  const auto stream = device_->create_stream().value();
+  const auto first = device_->create_event({.timed = true}).value();
+  const auto last = device_->create_event({.timed = true}).value();
+  const auto untimed = device_->create_event().value();
+  ASSERT_TRUE(stream->record(*first).ok());
+  ASSERT_TRUE(stream->record(*untimed).ok());
+  ASSERT_TRUE(stream->record(*last).ok());
+  ASSERT_TRUE(stream->synchronize().ok());
+  const auto time = last->since(*first);
+  ASSERT_TRUE(time.ok()) << time.status().to_string();
+  EXPECT_GE(time->count(), 0);
+  EXPECT_EQ(untimed->since(*first).code(), Code::invalid_argument);
+  EXPECT_EQ(device_->create_event({.timed = true, .interprocess = true}).code(),
+            Code::invalid_argument);
+}
+
+TEST_P(DeviceConformance, a_time_of_work_that_is_under_way_is_not_ready) {
+  const auto stream = device_->create_stream().value();
+  const auto first = device_->create_event({.timed = true}).value();
+  const auto last = device_->create_event({.timed = true}).value();
+  ASSERT_TRUE(stream->record(*first).ok());
+  Barrier barrier;
+  ASSERT_TRUE(stream->run(barrier.function()).ok());
+  ASSERT_TRUE(stream->record(*last).ok());
+  EXPECT_EQ(last->since(*first).code(), Code::not_ready);
+}
+
+TEST_P(DeviceConformance, a_batch_copies_each_of_its_stretches) {
+  constexpr std::size_t kBlock = 257, kBlocks = 1000;
+  const auto there = pattern(kBlock * kBlocks, 5);
+  std::vector<std::byte> back(there.size());
+  auto memory = device_->allocate(there.size()).value();
+  const auto stream = device_->create_stream().value();
+  std::vector<Copy> in;
+  std::vector<Copy> out;
+  for (std::size_t i = 0; i < kBlocks; ++i) {
+    const std::uint64_t mirrored = memory.address() + (kBlocks - 1 - i) * kBlock;
+    in.push_back({mirrored, address_of(there.data()) + i * kBlock, kBlock});
+    in.push_back({mirrored, address_of(there.data()), 0});
+    out.push_back({address_of(back.data()) + i * kBlock, mirrored, kBlock});
+  }
+  ASSERT_TRUE(stream->copy_batch(in).ok());
+  ASSERT_TRUE(stream->copy_batch(out).ok());
+  ASSERT_TRUE(stream->copy_batch({}).ok());
+  ASSERT_TRUE(stream->synchronize().ok());
+  EXPECT_EQ(back, there);
+}
+
+TEST_P(DeviceConformance, rows_are_copied_with_their_pitches) {
+  constexpr std::size_t kRows = 33, kWidth = 100, kWide = 160, kNarrow = 112;
+  const auto there = pattern(kRows * kWide, 6);
+  std::vector<std::byte> back(kRows * kNarrow);
+  auto memory = device_->allocate(kRows * kWide).value();
+  const auto stream = device_->create_stream().value();
+  ASSERT_TRUE(stream->copy({memory.address(), address_of(there.data()), there.size()}).ok());
+  ASSERT_TRUE(stream
+                  ->copy_2d({.target = address_of(back.data()),
+                             .target_pitch = kNarrow,
+                             .source = memory.address() + 8,
+                             .source_pitch = kWide,
+                             .width = kWidth,
+                             .rows = kRows})
+                  .ok());
+  ASSERT_TRUE(stream->synchronize().ok());
+  for (std::size_t row = 0; row < kRows; ++row) {
+    EXPECT_TRUE(std::equal(back.begin() + row * kNarrow, back.begin() + row * kNarrow + kWidth,
+                           there.begin() + row * kWide + 8))
+        << "row " << row;
+    EXPECT_EQ(back[row * kNarrow + kWidth], std::byte{0}) << "behind row " << row;
+  }
+  EXPECT_EQ(stream
+                ->copy_2d({.target = 1,
+                           .target_pitch = 9,
+                           .source = 1,
+                           .source_pitch = 10,
+                           .width = 10,
+                           .rows = 1})
+                .code(),
+            Code::invalid_argument);
+}
+
+TEST_P(DeviceConformance, a_pool_gives_and_takes_in_a_streams_order) {
+  if (!device_->info().has_pools) GTEST_SKIP() << "the device has no pools";
+  const auto pool = device_->create_pool({.keep_bytes = 1 << 20}).value();
+  const auto stream = device_->create_stream().value();
+  const auto there = pattern(65536, 7);
+  std::vector<std::byte> back(there.size());
+  {
+    auto memory = PooledMemory::allocate(pool, stream, there.size());
+    ASSERT_TRUE(memory.ok()) << memory.status().to_string();
+    EXPECT_GE(pool->figures()->used_bytes, there.size());
+    ASSERT_TRUE(stream->copy({memory->address(), address_of(there.data()), there.size()}).ok());
+    ASSERT_TRUE(stream->copy({address_of(back.data()), memory->address(), there.size()}).ok());
+  }  // freed behind the copies
+  ASSERT_TRUE(stream->synchronize().ok());
+  EXPECT_EQ(back, there);
+  EXPECT_EQ(pool->figures()->used_bytes, 0u);
+  EXPECT_TRUE(pool->trim(0).ok());
+  EXPECT_EQ(pool->allocate(0, *stream).code(), Code::invalid_argument);
+  EXPECT_FALSE(pool->free(0x1000, *stream).ok()) << "what the pool never gave";
+}
+
+}  // namespace
+}  // namespace towpath::device::conformance

@@ -1,0 +1,91 @@
+// CudaDevice: one GPU of CUDA, with its primary context retained. Private to this folder.
+// Thread: any.
+#pragma once
+
+#include <memory>
+
+#include <towpath/device/cuda/cuda_library.h>
+#include <towpath/device/device.h>
+
+namespace towpath::device::cuda {
+
+/// The primary context, retained while this lives.
+class PrimaryContext {
+ public:
+  static Result<PrimaryContext> retain(std::shared_ptr<const CudaLibrary> cuda, unsigned ordinal);
+  PrimaryContext(PrimaryContext&&) noexcept = default;
+  PrimaryContext& operator=(PrimaryContext&&) = delete;
+  ~PrimaryContext();
+
+  const CudaLibrary& cuda() const noexcept { return *cuda_; }
+  CuDevice device() const noexcept { return device_; }
+  CuContext get() const noexcept { return context_; }
+
+ private:
+  PrimaryContext(std::shared_ptr<const CudaLibrary> cuda, CuDevice device, CuContext context)
+      : cuda_(std::move(cuda)), device_(device), context_(context) {}
+
+  std::shared_ptr<const CudaLibrary> cuda_;  // null: moved from
+  CuDevice device_;
+  CuContext context_;
+};
+
+/// A context is current on this thread for a scope.
+class CurrentScope final : public Current {
+ public:
+  explicit CurrentScope(const PrimaryContext& context);
+  ~CurrentScope() override;
+  /// Whether it is.
+  const Status& status() const noexcept { return status_; }
+
+ private:
+  const CudaLibrary& cuda_;
+  Status status_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  static Result<std::shared_ptr<CudaDevice>> open(std::shared_ptr<const CudaLibrary> cuda,
+                                                  DriverInfo driver, DeviceInfo info);
+  CudaDevice(PrimaryContext context, DriverInfo driver, DeviceInfo info)
+      : context_(std::move(context)), driver_(std::move(driver)), info_(std::move(info)) {}
+  ~CudaDevice() override;
+
+  const PrimaryContext& context() const noexcept { return context_; }
+  const CudaLibrary& cuda() const noexcept { return context_.cuda(); }
+
+  const DriverInfo& driver() const noexcept override { return driver_; }
+  const DeviceInfo& info() const noexcept override { return info_; }
+  Result<MemoryFigures> figures() const override;
+  Result<std::unique_ptr<Current>> make_current() override;
+
+  Result<Memory> allocate(std::uint64_t size_bytes) override;
+  Result<Memory> allocate_pinned(std::uint64_t size_bytes) override;
+  Result<Memory> register_host(ByteSpan bytes) override;
+
+  Result<std::shared_ptr<Stream>> create_stream() override;
+  Result<std::shared_ptr<Event>> create_event(const EventOptions& options) override;
+  Result<std::shared_ptr<Pool>> create_pool(const PoolOptions& options) override;
+
+  Status copy(const Copy& what) override;
+  Result<bool> can_reach(const Device& peer) const override;
+  Status enable_peer(const Device& peer) override;
+
+  Result<IpcHandle> export_memory(const Memory& memory) override;
+  Result<Memory> import_memory(const IpcHandle& handle, std::uint64_t size_bytes) override;
+  Result<IpcHandle> export_event(const Event& event) override;
+  Result<std::shared_ptr<Event>> import_event(const IpcHandle& handle) override;
+
+ private:
+  Status give_back(const MemoryFacts& facts) override;
+  CuResult free_by_origin(const MemoryFacts& facts) const;
+  /// Pinned memory, with the device's own address of it.
+  Result<Memory> pinned(MemoryFacts facts);
+
+  const PrimaryContext context_;
+  const DriverInfo driver_;
+  const DeviceInfo info_;
+  CuStream copies_ = nullptr;  // for copy()
+};
+
+}  // namespace towpath::device::cuda

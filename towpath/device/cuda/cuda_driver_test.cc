@@ -1,0 +1,176 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/device/cuda/cuda_driver.h>
+#include <towpath/device/host/host_driver.h>
+#include <towpath/device/probe.h>
+#include <towpath/device/testing/fake_cuda.h>
+#include <towpath/sys/clock.h>
+#include <towpath/sys/mapping.h>
+#include <towpath/sys/system_file.h>
+#include <towpath/sys/temporary_directory.h>
+
+namespace towpath::device {
+namespace {
+
+using ::testing::HasSubstr;
+
+CudaDriverOptions fake() { return {.library = testing::FakeCuda::path(), .sys = "/nowhere"}; }
+
+std::shared_ptr<Device> fake_device() { return CudaDriver::open(fake()).value()->open(0).value(); }
+
+TEST(CudaDriverTest, without_a_driver_it_says_what_is_missing_and_how_to_get_it) {
+  const auto driver = CudaDriver::open({.library = "libcuda-not-here.so.1"});
+  EXPECT_EQ(driver.code(), Code::unsupported);
+  EXPECT_THAT(std::string(driver.status().message()), HasSubstr("CUDA's driver is not here"));
+  EXPECT_THAT(std::string(driver.status().remedy()), HasSubstr("install NVIDIA's driver"));
+  EXPECT_THAT(driver.status().to_string(), HasSubstr("libcuda-not-here.so.1"));
+}
+
+TEST(CudaDriverTest, a_library_without_the_functions_is_too_old) {
+  const auto driver = CudaDriver::open({.library = "libc.so.6"});
+  EXPECT_EQ(driver.code(), Code::unsupported);
+  EXPECT_THAT(driver.status().to_string(), HasSubstr("has no cu"));
+}
+
+TEST(CudaDriverTest, a_driver_without_a_gpu_is_unsupported_and_one_in_use_may_be_retried) {
+  const testing::FakeCuda control;
+  control.fail_next("cuInit", cuda::kNoDevice);
+  const auto none = CudaDriver::open(fake());
+  EXPECT_EQ(none.code(), Code::unsupported);
+  EXPECT_THAT(std::string(none.status().remedy()), HasSubstr("CUDA_VISIBLE_DEVICES"));
+  control.fail_next("cuInit", cuda::kSystemNotReady);
+  EXPECT_EQ(CudaDriver::open(fake()).code(), Code::unavailable);
+  control.fail_next("cuInit", cuda::kSystemDriverMismatch);
+  EXPECT_THAT(CudaDriver::open(fake()).status().to_string(), HasSubstr("reboot"));
+}
+
+TEST(CudaDriverTest, an_error_has_name_text_number_values_and_remedy) {
+  const auto device = fake_device();
+  testing::FakeCuda().fail_next("cuMemAlloc_v2", cuda::kOutOfMemory);
+  const Status status = device->allocate(777).status();
+  EXPECT_EQ(status.code(), Code::exhausted);
+  EXPECT_EQ(status.message(),
+            "cannot allocate 777 bytes on GPU 0: out of memory (CUDA_ERROR_OUT_OF_MEMORY, 2)");
+  EXPECT_FALSE(status.remedy().empty());
+}
+
+TEST(CudaDriverTest, an_error_that_the_driver_cannot_name_is_told_by_number) {
+  const auto device = fake_device();
+  testing::FakeCuda().fail_next("cuMemAlloc_v2", 12345);
+  const Status status = device->allocate(1).status();
+  EXPECT_EQ(status.code(), Code::io_error);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("12345"));
+}
+
+TEST(CudaDriverTest, a_context_that_cannot_be_made_current_fails_the_call) {
+  const auto device = fake_device();
+  testing::FakeCuda().fail_next("cuCtxPushCurrent_v2", cuda::kInvalidContext);
+  EXPECT_FALSE(device->allocate(1).ok());
+  EXPECT_EQ(testing::FakeCuda().current_depth(), 0);
+}
+
+TEST(CudaDriverTest, pinned_memory_that_the_device_cannot_reach_is_given_back) {
+  const auto device = fake_device();
+  testing::FakeCuda().fail_next("cuMemHostGetDevicePointer_v2", cuda::kInvalidValue);
+  auto mapping = sys::Mapping::anonymous(4096).value();
+  EXPECT_EQ(device->register_host(mapping.bytes()).code(), Code::invalid_argument);
+  EXPECT_TRUE(device->register_host(mapping.bytes()).ok()) << "it is not registered any more";
+}
+
+TEST(CudaDriverTest, memory_that_cannot_be_given_back_stays_held_and_may_be_tried_again) {
+  const auto device = fake_device();
+  auto mapping = sys::Mapping::anonymous(4096).value();
+  auto memory = device->register_host(mapping.bytes()).value();
+  testing::FakeCuda().fail_next("cuMemHostUnregister", cuda::kHostMemoryNotRegistered);
+  EXPECT_EQ(memory.release().code(), Code::not_found);
+  EXPECT_TRUE(memory);
+  EXPECT_TRUE(memory.release().ok());
+  EXPECT_FALSE(memory);
+}
+
+TEST(CudaDriverTest, a_driver_that_ended_before_us_is_no_error) {
+  const auto device = fake_device();
+  auto memory = device->allocate(4096).value();
+  testing::FakeCuda().fail_next("cuMemFree_v2", cuda::kDeinitialized);
+  EXPECT_TRUE(memory.release().ok());
+}
+
+TEST(CudaDriverTest, a_batch_that_the_driver_cannot_take_is_given_one_by_one) {
+  const auto device = fake_device();
+  const auto stream = device->create_stream().value();
+  auto memory = device->allocate(64).value();
+  std::vector<std::byte> there(64, std::byte{5}), back(64);
+  testing::FakeCuda().fail_next("cuMemcpyBatchAsync", cuda::kNotSupported);
+  ASSERT_TRUE(stream
+                  ->copy_batch(
+                      std::vector<Copy>{{memory.address(), address_of(there.data()), 32},
+                                        {memory.address() + 32, address_of(there.data()) + 32, 32}})
+                  .ok());
+  ASSERT_TRUE(stream->copy({address_of(back.data()), memory.address(), 64}).ok());
+  ASSERT_TRUE(stream->synchronize().ok());
+  EXPECT_EQ(back, there);
+}
+
+TEST(CudaDriverTest, a_function_that_cannot_be_given_is_let_go) {
+  const auto stream = fake_device()->create_stream().value();
+  const auto held = std::make_shared<int>(1);
+  testing::FakeCuda().fail_next("cuLaunchHostFunc", cuda::kNotPermitted);
+  EXPECT_EQ(stream->run([held] {}).code(), Code::denied);
+  EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST(CudaDriverTest, events_and_streams_of_another_driver_are_refused) {
+  const sys::SystemClock clock;
+  HostDriver host(clock);
+  const auto theirs = host.open(0).value();
+  const auto ours = fake_device();
+  const auto stream = ours->create_stream().value();
+  const auto event = theirs->create_event().value();
+  EXPECT_EQ(stream->record(*event).code(), Code::invalid_argument);
+  EXPECT_EQ(stream->wait(*event).code(), Code::invalid_argument);
+  EXPECT_EQ(theirs->create_stream().value()->record(*ours->create_event().value()).code(),
+            Code::invalid_argument);
+  EXPECT_FALSE(ours->can_reach(*theirs).value());
+  EXPECT_EQ(ours->enable_peer(*theirs).code(), Code::unsupported);
+  const auto pool = ours->create_pool().value();
+  EXPECT_EQ(pool->allocate(1, *theirs->create_stream().value()).code(), Code::invalid_argument);
+}
+
+TEST(CudaDriverTest, the_numa_node_is_that_of_the_pci_address_and_never_a_guess) {
+  const auto directory = sys::TemporaryDirectory::create().value();
+  sys::SystemFileSystem files;
+  const std::string place = directory.file("bus/pci/devices/0000:3b:00.0");
+  ASSERT_TRUE(files.make_directories(place).ok());
+  auto file = files.open(place + "/numa_node", {.writable = true, .create = true}).value();
+  ASSERT_TRUE(sys::write_exactly(*file, as_bytes("1\n"), 0).ok());
+  const auto driver =
+      CudaDriver::open({.library = testing::FakeCuda::path(), .sys = directory.path()}).value();
+  EXPECT_EQ(driver->describe(0)->numa_node, 1u);
+  EXPECT_EQ(driver->describe(1)->numa_node, std::nullopt);
+  EXPECT_EQ(driver->describe(0)->compute_major, 9);
+}
+
+TEST(ProbeDevicesTest, findings_tell_what_is_there) {
+  const auto findings = probe_devices(fake());
+  ASSERT_EQ(findings.size(), 4u);
+  EXPECT_EQ(findings[0].verdict, Verdict::yes);
+  EXPECT_THAT(findings[0].reason, HasSubstr("CUDA 12.9, 2 GPUs"));
+  EXPECT_THAT(findings[1].reason, HasSubstr("fake CUDA (no GPU)"));
+  EXPECT_EQ(findings[3].verdict, Verdict::yes);
+}
+
+TEST(ProbeDevicesTest, and_what_is_not) {
+  const auto none = probe_devices({.library = "libcuda-not-here.so.1"});
+  ASSERT_EQ(none.size(), 1u);
+  EXPECT_EQ(none[0].verdict, Verdict::no);
+  EXPECT_THAT(none[0].reason, HasSubstr("libcuda-not-here.so.1"));
+  EXPECT_THAT(none[0].remedy, HasSubstr("install NVIDIA's driver"));
+  testing::FakeCuda().fail_next("cuMemHostAlloc", cuda::kOperatingSystem);
+  const auto findings = probe_devices(fake());
+  EXPECT_EQ(findings[3].verdict, Verdict::no);
+  EXPECT_THAT(findings[3].remedy, HasSubstr("ulimit -l"));
+}
+
+}  // namespace
+}  // namespace towpath::device

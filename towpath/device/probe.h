@@ -1,0 +1,17 @@
+// What this machine's GPUs can do, as findings.
+// Thread: any.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <towpath/core/finding.h>
+#include <towpath/device/cuda/cuda_driver.h>
+
+namespace towpath::device {
+
+/// CUDA's driver, each GPU, and pinned memory for the first, by trying. Nothing stays of it, but
+/// the driver loaded in this process.
+std::vector<Finding> probe_devices(const CudaDriverOptions& options = {});
+
+}  // namespace towpath::device

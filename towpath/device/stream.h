@@ -1,0 +1,46 @@
+// Stream: work for a device, done in the order in which it was given.
+//
+// Giving work does not wait for it. Streams do not wait for each other but where wait() says so.
+// Addresses that were given must stay until the stream has passed them; events need not.
+// Invariants: what comes after work that failed may not run; synchronize() tells the failure.
+// Dying, a stream first waits for its work, so that no byte moves afterwards. Thread: any; the
+// order of what several threads give is that of arrival.
+#pragma once
+
+#include <span>
+
+#include <towpath/core/result.h>
+#include <towpath/device/event.h>
+#include <towpath/device/values.h>
+
+namespace towpath::device {
+
+class Stream {
+ public:
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  virtual ~Stream() = default;
+
+  /// Host memory that is not pinned may be copied before this returns. Errors: invalid_argument.
+  virtual Status copy(const Copy& what) = 0;
+  /// The same for many, in no order among them. Cost: one call of the driver where it has one for
+  /// this. Errors: as above; none or some of them may have been given.
+  virtual Status copy_batch(std::span<const Copy> copies) = 0;
+  /// Errors: invalid_argument (a pitch below the width).
+  virtual Status copy_2d(const Copy2d& what) = 0;
+  /// Of device or pinned memory.
+  virtual Status fill(const Fill& what) = 0;
+  virtual Status run(HostFunction function) = 0;
+
+  /// `event` now stands for this place in the stream.
+  virtual Status record(Event& event) = 0;
+  /// What is given later waits for the last record of `event` up to now; it may be of any stream.
+  virtual Status wait(const Event& event) = 0;
+
+  /// Errors: the first of the work's.
+  virtual Result<bool> is_idle() const = 0;
+  virtual Status synchronize() = 0;
+};
+
+}  // namespace towpath::device

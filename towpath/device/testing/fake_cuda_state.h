@@ -1,0 +1,119 @@
+// The state of the fake libcuda: its devices, what is current on a thread, failures that a test
+// arranged. Only for fake_cuda*.cc.
+// Thread: any.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <towpath/core/text.h>
+#include <towpath/device/cuda/cuda_abi.h>
+#include <towpath/device/host/host_driver.h>
+#include <towpath/sys/clock.h>
+
+namespace towpath::device::cuda {
+struct CuContextTag {
+  CuDevice device;
+};
+struct CuStreamTag {
+  std::shared_ptr<Stream> stream;
+};
+struct CuEventTag {
+  std::shared_ptr<Event> event;
+  unsigned flags;
+};
+struct CuPoolTag {
+  std::shared_ptr<Pool> pool;
+  std::uint64_t threshold = 0;
+};
+}  // namespace towpath::device::cuda
+
+namespace towpath::device::fake_cuda {
+
+using cuda::CuContext;
+using cuda::CuResult;
+
+struct Fake {
+  sys::SystemClock clock;
+  HostDriver driver{clock, {.devices = 2}};
+  std::mutex mutex;
+  std::map<std::string, std::pair<int, int>> failures;    // symbol -> result, calls to skip
+  std::map<std::uint64_t, Memory> held;                   // by address
+  std::map<std::uint64_t, std::shared_ptr<Pool>> pooled;  // whose pool an address is of
+  cuda::CuContextTag contexts[2] = {{0}, {1}};
+  int retained[2] = {0, 0};
+  std::string complaints;
+};
+
+inline Fake& fake() {
+  static auto* const one = new Fake;  // never destroyed: a driver outlives what uses it
+  return *one;
+}
+
+inline thread_local std::vector<CuContext> current;
+
+inline std::shared_ptr<Device> device() {
+  return fake().driver.open(static_cast<unsigned>(current.back()->device)).value();
+}
+
+inline CuResult complain(const char* symbol, const char* why) {
+  const std::lock_guard lock(fake().mutex);
+  fake().complaints += cat(symbol, ": ", why, "; ");
+  return cuda::kInvalidValue;
+}
+
+/// What a call answers without being made: an arranged failure, or that no context is current.
+inline CuResult before(const char* symbol, bool needs_context) {
+  {
+    const std::lock_guard lock(fake().mutex);
+    const auto found = fake().failures.find(symbol);
+    if (found != fake().failures.end() && found->second.second-- == 0) {
+      const int result = found->second.first;
+      fake().failures.erase(found);
+      return result;
+    }
+  }
+  if (!needs_context || !current.empty()) return cuda::kSuccess;
+  (void)complain(symbol, "no context is current");
+  return cuda::kInvalidContext;
+}
+
+inline CuResult result_of(const Status& status) {
+  switch (status.code()) {
+    case Code::ok: return cuda::kSuccess;
+    case Code::exhausted: return cuda::kOutOfMemory;
+    case Code::already_exists: return cuda::kHostMemoryAlreadyRegistered;
+    case Code::not_found: return cuda::kNotFound;
+    case Code::not_ready: return cuda::kNotReady;
+    default: return cuda::kInvalidValue;
+  }
+}
+
+inline CuResult keep(Result<Memory> memory, std::uint64_t* address) {
+  if (!memory.ok()) return result_of(memory.status());
+  *address = memory->address();
+  const std::lock_guard lock(fake().mutex);
+  fake().held.emplace(*address, *std::move(memory));
+  return cuda::kSuccess;
+}
+
+inline CuResult let_go(std::uint64_t address, Origin origin, CuResult unknown) {
+  Memory memory;
+  const std::lock_guard lock(fake().mutex);
+  const auto found = fake().held.find(address);
+  if (found == fake().held.end() || found->second.origin() != origin) return unknown;
+  memory = std::move(found->second);
+  fake().held.erase(found);
+  return cuda::kSuccess;
+}
+
+inline std::uint64_t number(const void* pointer) { return address_of(pointer); }
+
+}  // namespace towpath::device::fake_cuda
+
+#define FAKE(symbol, needs_context) \
+  if (const CuResult early = before(symbol, needs_context); early != 0) return early
