@@ -47,7 +47,7 @@ class TestMemory {
   std::shared_ptr<sys::File> device_;               // what lies behind a raw device
 
   sys::File& file() const { return device_ ? *device_ : disk_->file(); }
-  std::shared_ptr<TestObjects> objects_;            // where it is, when it is an object
+  std::shared_ptr<TestObjects> objects_;  // where it is, when it is an object
 };
 
 }  // namespace towpath::backend::conformance
