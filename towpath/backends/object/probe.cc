@@ -43,7 +43,8 @@ Finding about_store(const BackendOptions& options) {
   const auto answer = store.ok() ? (*store)->call({.method = "HEAD", .name = {options.bucket, {}}})
                                  : Result<net::HttpResponse>(store.status());
   finding.verdict = answer.ok() ? Verdict::yes : Verdict::no;
-  finding.reason = answer.ok() ? cat("region ", options.region) : answer.status().to_string();
+  finding.reason = answer.ok() ? cat("region ", options.region)
+                               : cat(name_of(answer.code()), ": ", answer.status().message());
   finding.remedy = answer.status().remedy();
   return finding;
 }
@@ -56,7 +57,7 @@ std::vector<Finding> probe_store(const Result<BackendOptions>& options) {
            .signal = "reading the parameters",
            .source = "parameters, AWS_* variables, ~/.aws/credentials",
            .verdict = Verdict::no,
-           .reason = options.status().to_string(),
+           .reason = std::string(options.status().message()),
            .remedy = std::string(options.status().remedy())}};
 }
 

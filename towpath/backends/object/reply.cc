@@ -27,7 +27,7 @@ constexpr std::array kMeanings = {
     Meaning{"NoSuchBucket", Code::not_found, false, "make the bucket, or name another one"},
     Meaning{"NoSuchUpload", Code::not_found, false, "the upload was aborted meanwhile: post again"},
     Meaning{"AccessDenied", Code::denied, false,
-            "give these credentials the right to do this in the bucket's policy"},
+            "see whether the keys are right, and give them this right in the bucket's policy"},
     Meaning{"SignatureDoesNotMatch", Code::denied, false, kKeys},
     Meaning{"InvalidAccessKeyId", Code::denied, false, kKeys},
     Meaning{"InvalidToken", Code::denied, false, kKeys},
