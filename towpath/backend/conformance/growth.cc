@@ -1,0 +1,76 @@
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <towpath/backend/conformance/growth.h>
+#include <towpath/sys/text_file.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// Of the sanitizers' runtime; g++ comes without the header that declares it.
+extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
+#endif
+
+namespace towpath::backend::conformance {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kIsSanitized = true;
+std::size_t heap_bytes() { return __sanitizer_get_current_allocated_bytes(); }
+#else
+constexpr bool kIsSanitized = false;
+std::size_t heap_bytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+#endif
+
+constexpr std::size_t kMaxMappings = 100;  // stacks of threads and the like, kept for later
+// UCX keeps what it once had at a time (requests, buffers of its sockets); a leak of 26 bytes a
+// round shows at 10,000.
+constexpr std::size_t kMaxHeapBytes = 256 * 1024;
+constexpr std::size_t kMaxResidentBytes = 4 * 1024 * 1024;
+
+long grown(std::size_t before, std::size_t after) {
+  return static_cast<long>(after) - static_cast<long>(before);
+}
+
+}  // namespace
+
+Held held_now() {
+  const std::filesystem::directory_iterator open("/proc/self/fd");
+  const std::string maps = sys::read_text_file("/proc/self/maps", 1U << 20U).value();
+  const std::string status = sys::read_text_file("/proc/self/status").value();
+  const auto resident = sys::line_after(status, "VmRSS:").value_or("");
+  return {static_cast<std::size_t>(std::distance(begin(open), end(open))),
+          static_cast<std::size_t>(std::ranges::count(maps, '\n')), heap_bytes(),
+          sys::parse_number(resident.substr(0, resident.find("kB"))).value_or(0) * 1024};
+}
+
+int& rounds() {
+  static int count = kIsSanitized ? 200 : 1000;  // there a round takes ten times as long
+  return count;
+}
+
+void expect_no_growth(const std::function<void(int)>& round) {
+  Held before;
+  for (int i = -rounds() / 10; i < rounds(); ++i) {  // first until caches have settled
+    if (i == 0) before = held_now();
+    ASSERT_NO_FATAL_FAILURE(round(i)) << "round " << i;
+  }
+  const Held after = held_now();
+  std::cout << "after " << rounds() << " rounds: descriptors "
+            << grown(before.descriptors, after.descriptors) << ", mappings "
+            << grown(before.mappings, after.mappings) << ", heap "
+            << grown(before.heap_bytes, after.heap_bytes) << " bytes, resident "
+            << grown(before.resident_bytes, after.resident_bytes) << " bytes\n";
+  EXPECT_EQ(after.descriptors, before.descriptors);
+  EXPECT_LT(after.heap_bytes, before.heap_bytes + kMaxHeapBytes);
+  if (kIsSanitized) return;  // they keep what was freed, and map more for it
+  EXPECT_LT(after.mappings, before.mappings + kMaxMappings);
+  EXPECT_LT(after.resident_bytes, before.resident_bytes + kMaxResidentBytes);
+}
+
+}  // namespace towpath::backend::conformance

@@ -1,0 +1,31 @@
+// Growth: what the process holds before and after many rounds of something. Nothing may grow with
+// their number.
+//
+// A suite does a thousand rounds; `--rounds=10000` on the command line does as many as it says, and
+// allows no more growth: what one round leaves behind shows the better.
+// Thread: one.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+namespace towpath::backend::conformance {
+
+/// What the process holds.
+struct Held {
+  std::size_t descriptors = 0;
+  std::size_t mappings = 0;
+  std::size_t heap_bytes = 0;
+  std::size_t resident_bytes = 0;
+};
+
+Held held_now();
+
+/// How many rounds; main() may set it.
+int& rounds();
+
+/// Runs `round` with -N/10 .. N - 1, and expects that after round 0 nothing grew.
+void expect_no_growth(const std::function<void(int)>& round);
+
+}  // namespace towpath::backend::conformance

@@ -1,0 +1,116 @@
+// Conformance: whatever is done over and over, and however it ends, nothing is left behind.
+#include <towpath/backend/conformance/growth.h>
+#include <towpath/backend/conformance/matrix.h>
+#include <towpath/backend/conformance/peer_process.h>
+#include <towpath/backend/conformance/world.h>
+
+namespace towpath::backend::conformance {
+namespace {
+
+constexpr std::uint64_t kBlock = 8192;
+/// So many rounds between two peers that are killed: a process costs a hundred transfers.
+constexpr int kRoundsPerKill = 100;
+
+class LeaksConformance : public PairingTest {
+ protected:
+  TransferOp way(int round) const {
+    return ways()[static_cast<std::size_t>(round & 1) % ways().size()];
+  }
+};
+
+TEST_P(LeaksConformance, meetings_leave_nothing_behind) {
+  expect_no_growth([&](int round) {
+    World world(candidate(), pairing(), {.pool_bytes = 64 * 1024});
+    ASSERT_TRUE(world.ready());
+    const TransferOp op = way(round);
+    const Shape shape{strided({.length = kBlock, .stride = 9000, .count = 4}),
+                      strided({.offset = 7, .length = kBlock, .stride = 8200, .count = 4})};
+    ASSERT_NO_FATAL_FAILURE(world.move(op, shape));
+    if (round % 4 == 0) world.end_far();
+  });
+}
+
+TEST_P(LeaksConformance, transfers_leave_nothing_behind) {
+  World world(candidate(), pairing(), {.pool_bytes = 64 * 1024});
+  ASSERT_TRUE(world.ready());
+  world.fill(5);
+  const Shape shape{strided({.length = 512, .stride = 1024, .count = 16}),
+                    strided({.offset = 7, .length = 512, .stride = 1040, .count = 16})};
+  expect_no_growth([&](int round) {
+    auto transfer = world.make(way(round), shape);
+    ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
+    ASSERT_NO_FATAL_FAILURE(world.finish(*transfer));
+  });
+}
+
+/// A World in which each transfer ends in another way.
+class Mixture {
+ public:
+  Mixture(const Candidate& candidate, const Pairing& pairing)
+      : candidate_(candidate),
+        pairing_(pairing),
+        world(candidate, pairing, {.pool_bytes = kPool}) {}
+
+  /// Done, cancelled, overdue, let go of, and at times its peer killed: each at another point.
+  void play(int round) {
+    const auto number = static_cast<unsigned>(round + kRoundsPerKill * rounds());
+    const TransferOp op = number % 2 == 0 ? TransferOp::read : TransferOp::write;
+    const int steps = static_cast<int>(number / 8 % 4);
+    if (number % kRoundsPerKill == 0 && candidate_.no_processes.empty() && !pairing_.to_self)
+      return kill_peer(op, steps);
+    // Some backends cut the connection to make a transfer quiet.
+    if (world.near().peer(world.far_name())->lost) {
+      ASSERT_TRUE(world.introduce().ok());
+    }
+    auto transfer = world.make(op, whole());
+    ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
+    const auto timeout = number / 2 % 4 == 1 ? Duration(0) : Duration(std::chrono::seconds(60));
+    ASSERT_TRUE(transfer->post({.timeout = timeout, .notification = {}}).ok());
+    for (int i = 0; i < steps; ++i) world.near().progress();
+    if (number / 2 % 4 == 2) transfer->cancel();
+    if (number / 2 % 4 == 3) return;  // it drains while the next one runs
+    ASSERT_TRUE(world.run_to_end(*transfer)) << "it never ended";
+  }
+
+ private:
+  static constexpr std::uint64_t kPool = kMiB;
+  static Shape whole() {
+    constexpr Row kRow{.offset = 0, .length = kPool / 16, .stride = kPool / 16, .count = 16};
+    return {strided(kRow), strided(kRow)};
+  }
+
+  void kill_peer(TransferOp op, int steps) {
+    const PeerProcess peer(candidate_,
+                           {.name = "mortal", .store = pairing_.far, .pool_bytes = kPool});
+    ASSERT_TRUE(world.near().load_card(peer.card()).ok());
+    ASSERT_TRUE(peer.load_card(*world.near().card()));
+    auto transfer = world.near().create_transfer(op, list_of(whole().near, world.near_memory),
+                                                 "mortal", list_of(whole().far, peer.region()));
+    ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
+    ASSERT_TRUE(transfer->post().ok());
+    for (int i = 0; i < steps; ++i) world.near().progress();
+    peer.kill_now();
+    ASSERT_TRUE(world.run_to_end(*transfer)) << "it never ended";
+    ASSERT_TRUE(world.run_until([&] { return world.near().peer("mortal")->lost; }));
+    ASSERT_TRUE(world.near().forget_peer("mortal").ok());
+  }
+
+  const Candidate& candidate_;
+  const Pairing pairing_;
+
+ public:
+  World world;
+};
+
+TEST_P(LeaksConformance, every_end_leaves_nothing_behind) {
+  if (pairing().far == Store::block || pairing().far == Store::object)
+    GTEST_SKIP() << "drives and stores were not put through this yet";
+  Mixture mixture(candidate(), pairing());
+  ASSERT_TRUE(mixture.world.ready());
+  expect_no_growth([&](int round) { mixture.play(round); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Backend, LeaksConformance, testing::ValuesIn(all_pairings()), Labels());
+
+}  // namespace
+}  // namespace towpath::backend::conformance
