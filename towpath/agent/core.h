@@ -166,6 +166,14 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   bool tells_sooner(const Slot& slot, std::size_t than) const;
   std::string path_over(const Choice& choice, Slot& slot) TOWPATH_REQUIRES(control_);
   std::shared_ptr<TransferCore> take_from_pool(Slot& slot);
+  /// Null: nobody counts.
+  telemetry::Flow* flow_of(const TransferCore& transfer) const;
+  Status build_segments(TransferCore& transfer);
+  struct Posting {
+    Instant begin;
+    std::optional<std::size_t> reserved_bytes = std::nullopt;  ///< of a message over the same slot
+  };
+  Status post_on_slot(TransferCore& transfer, const PostOptions& options, const Posting& posting);
   /// The slot over which notifications for the peer travel. Errors: unsupported.
   Result<Slot*> notifier_of(const Peer& peer) const;
   // Under the mutex of its slot:

@@ -160,9 +160,8 @@ Result<Transfer> AgentCore::make_transfer(TransferOp op, const PreparedList& loc
   if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
   TOWPATH_TRY(const std::size_t index,
               choose({op, local.side().get(), remote.side().get(), &options}));
-  Slot& slot = *slots_[index];
   if (options.notification) TOWPATH_TRY(notifier_of(*remote.side()->peer).status());
-  std::shared_ptr<TransferCore> transfer = take_from_pool(slot);
+  std::shared_ptr<TransferCore> transfer = take_from_pool(*slots_[index]);
   transfer->agent = shared_from_this();
   transfer->op = op;
   transfer->local = local.side();
@@ -172,26 +171,34 @@ Result<Transfer> AgentCore::make_transfer(TransferOp op, const PreparedList& loc
   transfer->options.remote = keep_indices(options.remote, transfer->remote_indices);
   transfer->notification = options.notification;
   transfer->checked_generation = 0;
-  transfer->flow = options_.meter == nullptr
-                       ? nullptr
-                       : &options_.meter->flow({.backend = slot.name,
-                                                .peer = remote.side()->peer->identity.name,
-                                                .op = op,
-                                                .local = local.side()->list.kind(),
-                                                .remote = remote.side()->list.kind()});
-  const SegmentList::Options build{
-      .slot = index,
-      .max_segment_bytes = slot.backend->capabilities().max_segment_bytes,
-      .merge = options.merge,
-      .op = op};
-  // Under the lock under which memory goes: a list may have been prepared on some that just does.
-  const Status built = with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> Status {
-    if (!is_current(*transfer)) return prepared_in_vain();
-    return transfer->segments.build(transfer->local_side(), transfer->remote_side(), build);
-  });
+  transfer->flow = flow_of(*transfer);
+  const Status built = build_segments(*transfer);
   Transfer handle(std::move(transfer));
   if (!built.ok()) return built;
   return handle;
+}
+
+telemetry::Flow* AgentCore::flow_of(const TransferCore& transfer) const {
+  if (options_.meter == nullptr) return nullptr;
+  return &options_.meter->flow({.backend = transfer.slot->name,
+                                .peer = transfer.peer().identity.name,
+                                .op = transfer.op,
+                                .local = transfer.local->list.kind(),
+                                .remote = transfer.remote->list.kind()});
+}
+
+Status AgentCore::build_segments(TransferCore& transfer) {
+  Slot& slot = *transfer.slot;
+  const SegmentList::Options build{
+      .slot = slot.index,
+      .max_segment_bytes = slot.backend->capabilities().max_segment_bytes,
+      .merge = transfer.options.merge,
+      .op = transfer.op};
+  // Under the lock under which memory goes: a list may have been prepared on some that just does.
+  return with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> Status {
+    if (!is_current(transfer)) return prepared_in_vain();
+    return transfer.segments.build(transfer.local_side(), transfer.remote_side(), build);
+  });
 }
 
 // ---- posting ----
@@ -244,41 +251,43 @@ const Bytes* message_of(const TransferCore& transfer, const PostOptions& options
 
 }  // namespace
 
-// Room for the notification is kept from here to the end, so that it is there when the bytes are.
 Status AgentCore::post(TransferCore& transfer, const PostOptions& options) {
   // First: a handle may outlive the agent, and then the clock that it was given.
   if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
   const Instant begin = clock_.now();
-  Slot& slot = *transfer.slot;
+  const Bytes* const message = message_of(transfer, options);
+  if (message == nullptr) return post_on_slot(transfer, options, {.begin = begin});
   Peer& peer = transfer.peer();
-  Slot* notifier = nullptr;
-  std::size_t message_bytes = 0;
-  if (const Bytes* message = message_of(transfer, options)) {
-    TOWPATH_TRY(notifier, notifier_of(peer));
-    message_bytes = message->size();
-  }
-  const bool is_elsewhere = notifier != nullptr && notifier != &slot;
-  if (is_elsewhere) {
-    TOWPATH_TRY(with_slot(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
-      return notifier->reserve(peer, message_bytes);
-    }));
-  }
-  Status posted = with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> Status {
+  const std::size_t size = message->size();
+  TOWPATH_TRY(Slot* const notifier, notifier_of(peer));
+  if (notifier == transfer.slot)
+    return post_on_slot(transfer, options, {.begin = begin, .reserved_bytes = size});
+  // Two slots, one lock after the other.
+  TOWPATH_TRY(with_slot(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
+    return notifier->reserve(peer, size);
+  }));
+  Status posted = post_on_slot(transfer, options, {.begin = begin});
+  if (posted.ok()) return posted;
+  with_slot(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
+    notifier->settle_reserved(peer, size, nullptr);
+  });
+  return posted;
+}
+
+// Room for the notification is kept from here to the end, so that it is there when the bytes are.
+Status AgentCore::post_on_slot(TransferCore& transfer, const PostOptions& options,
+                               const Posting& posting) {
+  Slot& slot = *transfer.slot;
+  return with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> Status {
     TOWPATH_TRY(check_postable(transfer));
-    if (notifier == &slot) TOWPATH_TRY(slot.reserve(peer, message_bytes));
-    start(transfer, options, begin);
+    if (posting.reserved_bytes) TOWPATH_TRY(slot.reserve(transfer.peer(), *posting.reserved_bytes));
+    start(transfer, options, posting.begin);
     slot.post(transfer);
-    const Duration took = clock_.now() - begin;
+    const Duration took = clock_.now() - posting.begin;
     transfer.post_nanoseconds.store(took.count(), std::memory_order_relaxed);
     if (transfer.flow != nullptr) transfer.flow->post_took(took);
     return {};
   });
-  if (is_elsewhere && !posted.ok()) {
-    with_slot(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
-      notifier->settle_reserved(peer, message_bytes, std::nullopt);
-    });
-  }
-  return posted;
 }
 
 void AgentCore::cancel(TransferCore& transfer) {

@@ -90,8 +90,8 @@ class Slot final : public backend::Events {
   Status enqueue(Peer& peer, ConstByteSpan message) TOWPATH_REQUIRES(mutex);
   /// Keeps room for a notification that is sent when a transfer is done. Errors: as above.
   Status reserve(Peer& peer, std::size_t message_bytes) TOWPATH_REQUIRES(mutex);
-  /// Ends a reserve(): sends the message, or gives the room back when there is none.
-  void settle_reserved(Peer& peer, std::size_t reserved_bytes, const std::optional<Bytes>& message)
+  /// Ends a reserve(): sends the message, or gives the room back when it is null.
+  void settle_reserved(Peer& peer, std::size_t reserved_bytes, const Bytes* message)
       TOWPATH_REQUIRES(mutex);
   /// The same, later, in the order of these calls. Thread: any; not under `mutex`, so that it may
   /// be called under another slot's. Bounded: each was reserved.

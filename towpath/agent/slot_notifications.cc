@@ -6,18 +6,18 @@
 
 namespace towpath::agent {
 
-// Sends what room was kept for, or gives the room back. A copy: the transfer may be posted again.
+// Sends what room was kept for, or gives the room back.
 void Slot::notify_of(TransferCore& transfer, bool is_done) {
   const PeerPtr& peer = transfer.remote->peer;
   const std::size_t reserved_bytes = transfer.notification->size();
-  const std::optional<Bytes> message = is_done ? transfer.notification : std::nullopt;
   const std::size_t notifier = peer->notification_slot.load(std::memory_order_relaxed);
-  if (notifier != index) {
-    owner_.defer_notification(notifier, {peer, reserved_bytes, message});
+  if (notifier != index) {  // with a copy: the transfer may be posted again meanwhile
+    owner_.defer_notification(
+        notifier, {peer, reserved_bytes, is_done ? transfer.notification : std::nullopt});
     return;
   }
   take_deferred();
-  settle_reserved(*peer, reserved_bytes, message);
+  settle_reserved(*peer, reserved_bytes, is_done ? &*transfer.notification : nullptr);
 }
 
 Status Slot::check_message(Peer& peer, std::size_t message_bytes) {
@@ -52,15 +52,14 @@ Status Slot::reserve(Peer& peer, std::size_t message_bytes) {
   return peer.ways[index].outbox->reserve(message_bytes);
 }
 
-void Slot::settle_reserved(Peer& peer, std::size_t reserved_bytes,
-                           const std::optional<Bytes>& message) {
+void Slot::settle_reserved(Peer& peer, std::size_t reserved_bytes, const Bytes* message) {
   Way& way = peer.ways[index];
   if (!way.outbox) {  // lost since, and the room with it
-    if (message) {
+    if (message != nullptr) {
       log_.warning("notification of a transfer not sent",
                    {{"peer", to_string(peer.identity)}, {"why", way.refusal.to_string()}});
     }
-  } else if (message) {
+  } else if (message != nullptr) {
     way.outbox->push_reserved(*message);
     note_message(peer, Direction::sent, message->size());
     outboxes_waiting_ = true;
@@ -84,7 +83,7 @@ void Slot::take_deferred() {
     any_deferred_.store(false, std::memory_order_relaxed);  // under the mutex of defer()
   }
   for (const DeferredNotification& one : taken)
-    settle_reserved(*one.peer, one.reserved_bytes, one.message);
+    settle_reserved(*one.peer, one.reserved_bytes, one.message ? &*one.message : nullptr);
 }
 
 void Slot::flush_outboxes(Instant now) {

@@ -62,10 +62,15 @@ Duration WaitingRoom::sleep_leading(Instant until, const Condition& ready) {
   const Duration time = time_until(until);
   bool woken = true;
   leader_sleeps_.store(true, std::memory_order_seq_cst);
-  if (!ready() && time > Duration(0)) woken = poller_.wait_beside(*leader_waker_, time);
+  if (!ready() && time > Duration(0)) woken = doze(time);
   leader_sleeps_.store(false, std::memory_order_seq_cst);
-  leader_waker_->clear();  // here, not before: one that came before the sleep ends it at once
   return woken ? Duration(0) : time;
+}
+
+bool WaitingRoom::doze(Duration time) {
+  const bool woken = poller_.wait_beside(*leader_waker_, time);
+  leader_waker_->clear();  // here, not before: one that came before the sleep ends it at once
+  return woken;
 }
 
 void WaitingRoom::wait(const Wait& wait, const Condition& ready,
@@ -95,8 +100,7 @@ void WaitingRoom::sleep_until_work(Duration timeout) {
   const Instant until = clock_.now() + timeout;
   const auto never = [] { return false; };
   if (!take_lead()) return (void)follow(until, never);
-  (void)poller_.wait_beside(*leader_waker_, time_until(until));
-  leader_waker_->clear();
+  (void)doze(time_until(until));
   give_up_lead();
 }
 

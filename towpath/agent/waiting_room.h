@@ -59,6 +59,8 @@ class WaitingRoom {
   // Both return how long they slept at least, 0 when they were woken.
   Duration follow(Instant until, const Condition& ready);
   Duration sleep_leading(Instant until, const Condition& ready);
+  /// Until there is work, a call to the leader, or the time is up (false).
+  bool doze(Duration time);
 
   const run::Poller& poller_;
   const Clock& clock_;
