@@ -35,7 +35,6 @@ Examples:
 struct Arguments {
   Options options;
   std::string role = "initiator";
-  std::string op = "WRITE";
   std::string initiator_kind = "DRAM";
   std::string target_kind = "DRAM";
   std::string start_block = "4K", max_block = "64M", total = "1G";
@@ -102,11 +101,6 @@ Result<std::uint64_t> buffer_bytes(const Options& options) {
 
 Status take(Arguments& arguments) {
   Options& options = arguments.options;
-  const std::string op = CLI::detail::to_lower(arguments.op);
-  if (op != "read" && op != "write")
-    return error(Code::invalid_argument, cat("--op_type ", printable(arguments.op)),
-                 "use READ or WRITE");
-  options.op = op == "read" ? TransferOp::read : TransferOp::write;
   options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
   TOWPATH_TRY(take_kinds(arguments));
   TOWPATH_TRY(take_sizes(arguments));
@@ -213,7 +207,7 @@ void add_what(CLI::App* command, Arguments& arguments) {
   Options& options = arguments.options;
   command->add_option("--backend", options.backend,
                       "Default: shm; posix for a file; UCX to a host; `all` to listen");
-  command->add_option("--op_type", arguments.op, "READ or WRITE")->capture_default_str();
+  add_op_type(command, options.op);
   command->add_option("--initiator_seg_type", arguments.initiator_kind, "DRAM")
       ->capture_default_str();
   command->add_option("--target_seg_type", arguments.target_kind, "DRAM or FILE")

@@ -50,6 +50,17 @@ CLI::Validator whole_number(std::uint64_t least) {
   return {refuse, "", "whole number"};
 }
 
+void add_op_type(CLI::App* command, TransferOp& op) {
+  const auto refuse = [](const std::string& text) -> std::string {
+    if (transfer_op_from_name(text)) return {};
+    return cat("'", printable(text), "' is neither READ nor WRITE");
+  };
+  const auto take = [&op](const std::string& text) { op = *transfer_op_from_name(text); };
+  command->add_option_function<std::string>("--op_type", take, "READ or WRITE")
+      ->check(CLI::Validator(refuse, ""))
+      ->default_str(op == TransferOp::read ? "READ" : "WRITE");
+}
+
 void when_chosen(CLI::App* command, Exit& exit, std::function<Result<Exit>()> work) {
   command->final_callback([command, &exit, work = std::move(work)] {
     const Result<Exit> done = work();

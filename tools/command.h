@@ -18,6 +18,7 @@
 #include <CLI/CLI.hpp>
 
 #include <towpath/core/result.h>
+#include <towpath/core/transfer_state.h>
 
 namespace towpath::tools {
 
@@ -39,6 +40,9 @@ void when_chosen(CLI::App* command, Exit& exit, std::function<Result<Exit>()> wo
 /// Accepts whole numbers from `least` on, in 64 bits. CLI11 alone takes -5 for a number that is
 /// very large, and one that is too large for the largest.
 CLI::Validator whole_number(std::uint64_t least = 0);
+
+/// `--op_type READ` or `WRITE`, small letters too; without it `op` stays what it is.
+void add_op_type(CLI::App* command, TransferOp& op);
 
 /// The failure and its causes, without codes and remedies: "cannot open x, because ...".
 std::string story_of(const Status& status);

@@ -39,7 +39,6 @@ Examples:
 
 struct Arguments {
   Options options;
-  std::string op = "READ";
   std::string remote = "system";
   std::string size = "64K";
   std::uint64_t count = 64;
@@ -234,11 +233,6 @@ nlohmann::ordered_json to_json(const Told& told) {
 
 Result<bench::Shape> take(Arguments& arguments) {
   Options& options = arguments.options;
-  const std::string op = CLI::detail::to_lower(arguments.op);
-  if (op != "read" && op != "write")
-    return error(Code::invalid_argument, cat("--op_type ", printable(arguments.op)),
-                 "use READ or WRITE");
-  options.op = op == "read" ? TransferOp::read : TransferOp::write;
   const auto kind = memory_kind_from_name(arguments.remote);
   if (!kind || (*kind != MemoryKind::system && *kind != MemoryKind::disk))
     return error(Code::invalid_argument,
@@ -283,7 +277,8 @@ void add_explain(CLI::App& app, Exit& exit) {
       app.add_subcommand("explain", "Say which way bytes would take, why, and what it costs");
   const auto arguments = std::make_shared<Arguments>();
   Options& options = arguments->options;
-  command->add_option("--op_type", arguments->op, "READ or WRITE")->capture_default_str();
+  options.op = TransferOp::read;
+  add_op_type(command, options.op);
   command->add_option("--remote", arguments->remote, "system: another agent's memory; disk: a file")
       ->capture_default_str();
   command->add_option("--size", arguments->size, "Of a block")->capture_default_str();

@@ -71,7 +71,7 @@ class BenchTest(CommandTest):
     def test_what_cannot_be_measured_says_why(self):
         (self.folder / "there").write_text("precious")
         for words, status, why in (
-                (["--op_type", "SWAP"], USAGE, "READ or WRITE"),
+                (["--op_type", "SWAP"], USAGE, "neither READ nor WRITE"),
                 (["--backend", "carrier-pigeon"], USAGE, "shm"),
                 (["--backend", "all"], USAGE, "explain"),
                 (["--max_block_size", "512"], USAGE, "--max_block_size"),

@@ -5,6 +5,15 @@
 #include <towpath/core/transfer_state.h>
 
 namespace towpath {
+namespace {
+
+bool is_same_name(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](unsigned char left, unsigned char right) {
+    return std::tolower(left) == std::tolower(right);
+  });
+}
+
+}  // namespace
 
 std::string_view name_of(MemoryKind kind) noexcept {
   switch (kind) {
@@ -19,12 +28,8 @@ std::string_view name_of(MemoryKind kind) noexcept {
 }
 
 std::optional<MemoryKind> memory_kind_from_name(std::string_view name) noexcept {
-  const auto same = [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) ==
-           std::tolower(static_cast<unsigned char>(b));
-  };
   for (MemoryKind kind : kMemoryKinds) {
-    if (std::ranges::equal(name, name_of(kind), same)) return kind;
+    if (is_same_name(name, name_of(kind))) return kind;
   }
   return std::nullopt;
 }
@@ -36,6 +41,13 @@ std::optional<MemoryKind> memory_kind_from_number(std::uint64_t number) noexcept
 
 std::string_view name_of(TransferOp op) noexcept {
   return op == TransferOp::read ? "read" : "write";
+}
+
+std::optional<TransferOp> transfer_op_from_name(std::string_view name) noexcept {
+  for (const TransferOp op : {TransferOp::read, TransferOp::write}) {
+    if (is_same_name(name, name_of(op))) return op;
+  }
+  return std::nullopt;
 }
 
 std::string_view name_of(TransferState state) noexcept {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace towpath {
@@ -37,6 +38,8 @@ enum class Outcome : std::uint8_t {
 };
 
 std::string_view name_of(TransferOp op) noexcept;
+/// Folds case.
+std::optional<TransferOp> transfer_op_from_name(std::string_view name) noexcept;
 std::string_view name_of(TransferState state) noexcept;
 std::string_view name_of(Outcome outcome) noexcept;
 

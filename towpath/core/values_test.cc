@@ -18,6 +18,12 @@ TEST(MemoryKindTest, names_go_both_ways_and_fold_case) {
   EXPECT_EQ(name_of(static_cast<MemoryKind>(99)), "unknown");
 }
 
+TEST(TransferStateTest, operations_are_known_by_name) {
+  EXPECT_EQ(transfer_op_from_name("WRITE"), TransferOp::write);
+  EXPECT_EQ(transfer_op_from_name(name_of(TransferOp::read)), TransferOp::read);
+  EXPECT_FALSE(transfer_op_from_name("rea"));
+}
+
 TEST(TransferStateTest, every_value_has_a_name) {
   EXPECT_EQ(name_of(TransferOp::read), "read");
   EXPECT_EQ(name_of(TransferState::draining), "draining");
