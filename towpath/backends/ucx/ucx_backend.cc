@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <towpath/backends/ucx/core.h>
@@ -14,17 +13,13 @@ using namespace backend;
 
 namespace {
 
-constexpr std::array kKinds = {MemoryKind::system, MemoryKind::pinned};
 /// Rounds of UCX's progress in one call of ours, and in the last one of all.
 constexpr int kRoundsPerCall = 8;
 constexpr int kFarewellRounds = 200;
 
 Capabilities ucx_capabilities(const Timing& timing) {
   Capabilities can;
-  for (const MemoryKind local : kKinds) {
-    for (const MemoryKind remote : kKinds)
-      can.routes.push_back({.local = local, .remote = remote, .to_self = true, .to_peer = true});
-  }
+  can.routes = host_routes();
   can.notifications = Notifications::reliable;
   can.max_notification_bytes = kMaxNoteBytes;
   can.quiet = Quiet::bounded;
@@ -96,12 +91,7 @@ void UcxBackend::warn(std::string_view what, const Link& link, const Status& why
 // ---- Memory
 
 Result<std::unique_ptr<Memory>> UcxBackend::register_memory(const RegionDescriptor& region) {
-  if (!is_host_addressable(region.kind)) {
-    return error(Code::unsupported, cat("ucx cannot move ", name_of(region.kind), " memory"),
-                 "use system or pinned memory, or a backend for this kind");
-  }
-  if (region.address == 0 || region.length == 0 || !checked_add(region.address, region.length))
-    return error(Code::invalid_argument, cat("no such region: ", to_string(region)));
+  TOWPATH_TRY(check_region("ucx", capabilities_, region));
   return std::make_unique<OwnMemory>(region, owner_);
 }
 
@@ -241,7 +231,7 @@ BackendType ucx_type(WorkerMaker make_worker) {
   BackendType type;
   type.name = "ucx";
   type.summary = "agents of other processes and machines, over UCX (RDMA, TCP, shared memory)";
-  type.kinds = {kKinds.begin(), kKinds.end()};
+  type.kinds = {kHostKinds.begin(), kHostKinds.end()};
   type.params = known_params();
   type.probe = [](const Params&) { return std::vector{net::probe_ucx()}; };
   type.open = [maker = std::move(make_worker)](const BackendContext& context) {
