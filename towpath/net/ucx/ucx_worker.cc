@@ -2,36 +2,24 @@
 
 #include <towpath/core/text.h>
 #include <towpath/net/ucx/ucx_library.h>
+#include <towpath/net/ucx/ucx_receives.h>
 #include <towpath/net/ucx/ucx_worker.h>
 
 namespace towpath::net {
 namespace {
 
-/// All messages have this tag. Messages with tags, because UCX sends them one way: before the first
-/// active message that does not fit in a header it asks for the other's endpoint and waits for the
-/// reply, and UCX 1.13 aborts the process when either goes away in between.
-constexpr ucp_tag_t kTag = 0x7470;  // "tp"
-constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
-/// Receives that wait for messages; those that come while all are taken are kept by UCX.
-constexpr std::size_t kReceives = 16;
 /// What UCX puts before a message in a segment, and to spare.
 constexpr std::size_t kSegmentExtra = 1024;
 /// Rounds of progress that a closing worker gives its endpoints to leave.
 constexpr int kClosingRounds = 1000;
 
-struct Engine;
-
-/// Room where UCX may place a message.
-struct Receive {
-  Engine& engine;
-  UcxBuffer buffer;
-  void* request = nullptr;  // while it waits
-};
-
 /// A worker of UCX and all that it hangs on, torn down in the right order.
 struct Engine {
   Engine(const UcxLibrary& its_ucx, std::size_t message_bytes, UcxListener& its_listener)
-      : ucx(its_ucx), buffers(message_bytes), listener(its_listener) {}
+      : ucx(its_ucx),
+        buffers(message_bytes),
+        listener(its_listener),
+        receives(ucx, message_bytes, its_listener) {}
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
@@ -45,8 +33,7 @@ struct Engine {
   std::size_t address_bytes = 0;
   int fd = -1;
   std::vector<void*> closing;  // requests of endpoints on their way out
-  std::vector<std::unique_ptr<Receive>> receives;
-  std::vector<Receive*> idle;  // those of them that do not wait
+  UcxReceives receives;
 };
 
 void sweep(Engine& engine) {
@@ -58,8 +45,7 @@ void sweep(Engine& engine) {
 }
 
 Engine::~Engine() {
-  for (const auto& receive : receives)
-    if (receive->request != nullptr) ucx.ucp_request_cancel(worker, receive->request);
+  receives.cancel();
   for (int round = 0; !closing.empty() && round < kClosingRounds; ++round) {
     ucx.ucp_worker_progress(worker);
     sweep(*this);
@@ -68,70 +54,6 @@ Engine::~Engine() {
   if (address != nullptr) ucx.ucp_worker_release_address(worker, address);
   if (worker != nullptr) ucx.ucp_worker_destroy(worker);
   if (context != nullptr) ucx.ucp_cleanup(context);
-}
-
-// ---- Receives
-
-extern "C" void towpath_ucx_arrived(void* request, ucs_status_t status,
-                                    const ucp_tag_recv_info_t* info, void* user) {
-  Receive& receive = *static_cast<Receive*>(user);
-  Engine& engine = receive.engine;
-  receive.request = nullptr;
-  // What is too long is not from one of us; what was cancelled is nothing.
-  if (status == UCS_OK) engine.listener.on_message(receive.buffer.room().first(info->length));
-  engine.idle.push_back(&receive);
-  engine.ucx.ucp_request_free(request);
-}
-
-/// False when UCX has no memory for it.
-bool post(Receive& receive) {
-  Engine& engine = receive.engine;
-  ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                       UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-  param.memory_type = UCS_MEMORY_TYPE_HOST;
-  param.cb.recv = towpath_ucx_arrived;
-  param.user_data = &receive;
-  const std::size_t idle_before = engine.idle.size();
-  void* const request = engine.ucx.ucp_tag_recv_nbx(
-      engine.worker, receive.buffer.bytes.get(), receive.buffer.capacity, kTag, kWholeTag, &param);
-  if (UCS_PTR_IS_ERR(request)) return false;
-  // A message that had come already was taken inside of the call.
-  if (engine.idle.size() == idle_before) receive.request = request;
-  return true;
-}
-
-/// One more receive, idle.
-void add_receive(Engine& engine) {
-  engine.receives.push_back(
-      std::make_unique<Receive>(Receive{engine, UcxBuffer(engine.buffers.message_bytes())}));
-  engine.idle.push_back(engine.receives.back().get());
-}
-
-/// Lets all receives wait. False: nothing came meanwhile, and there is nothing to try again.
-bool post_all(Engine& engine) {
-  bool some = false;
-  while (!engine.idle.empty()) {
-    Receive& receive = *engine.idle.back();
-    engine.idle.pop_back();
-    if (!post(receive)) {
-      engine.idle.push_back(&receive);
-      return true;
-    }
-    some |= receive.request == nullptr;
-  }
-  return some;
-}
-
-/// A peer that dies in the midst of a message keeps the receive that it had begun to fill. If all
-/// are gone this way, messages would wait for ever: then there is one more. As post_all().
-bool grow_if_starved(Engine& engine) {
-  ucp_tag_recv_info_t info{};
-  if (!engine.idle.empty() ||
-      engine.ucx.ucp_tag_probe_nb(engine.worker, kTag, kWholeTag, 0, &info) == nullptr)
-    return false;
-  add_receive(engine);
-  return post_all(engine);
 }
 
 Code code_of(ucs_status_t status) {
@@ -228,7 +150,7 @@ Status RealEndpoint::send(std::unique_ptr<UcxBuffer> buffer) {
   param.user_data = sending.get();
   const ConstByteSpan message = sending->buffer->filled();
   void* const request =
-      engine_.ucx.ucp_tag_send_nbx(endpoint_, message.data(), message.size(), kTag, &param);
+      engine_.ucx.ucp_tag_send_nbx(endpoint_, message.data(), message.size(), kUcxTag, &param);
   if (UCS_PTR_IS_PTR(request)) {
     ++*unsent_;
     (void)sending.release();  // towpath_ucx_sent() has it now
@@ -277,7 +199,7 @@ std::map<std::string, std::string> settings_of(const UcxOptions& options) {
     // Else connect() holds everybody up for two minutes when the network does not answer.
     all.emplace("CONN_NB", "y");
   }
-  all.emplace("RNDV_THRESH", "inf");         // nothing that needs an answer: see kTag
+  all.emplace("RNDV_THRESH", "inf");         // nothing that needs an answer: see kUcxTag
   all.emplace("KEEPALIVE_INTERVAL", "inf");  // it does not notice a cut link; our heartbeat does
   if (!options.transports.empty()) all.emplace("TLS", options.transports);
   if (!options.devices.empty()) all.emplace("NET_DEVICES", options.devices);
@@ -324,8 +246,7 @@ Status RealWorker::open_worker() {
 Status RealWorker::open(const UcxOptions& options) {
   TOWPATH_TRY(open_context(options));
   TOWPATH_TRY(open_worker());
-  for (std::size_t i = 0; i < kReceives; ++i) add_receive(engine_);
-  post_all(engine_);
+  engine_.receives.open(engine_.worker);
   return {};
 }
 
@@ -337,8 +258,7 @@ Result<std::unique_ptr<UcxEndpoint>> RealWorker::connect(ConstByteSpan address, 
 
 bool RealWorker::progress() {
   bool some = engine_.ucx.ucp_worker_progress(engine_.worker) != 0;
-  some |= post_all(engine_);
-  some |= grow_if_starved(engine_);
+  some |= engine_.receives.renew();
   if (!engine_.closing.empty()) sweep(engine_);
   return some;
 }
