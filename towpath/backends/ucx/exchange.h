@@ -26,21 +26,26 @@ namespace towpath::backends::ucx {
 
 class UcxOperation;
 
-/// Requests that one link may have unanswered.
+/// Requests that one link may have unanswered, and bytes that they may move: half a mebibyte is
+/// 5 GB/s at a round trip of 100 us. A frame in flight stands in five buffers (bench/README.md);
+/// with 2 MiB of them they no longer fit into the caches, and large transfers took half as long
+/// again.
 inline constexpr std::size_t kWindow = 16;
+inline constexpr std::uint64_t kWindowBytes = 4 * kPayloadBytes;
 
 struct Exchange {
   std::uint64_t id = 0;               ///< 0: free
   UcxOperation* operation = nullptr;  ///< null: nobody waits for the answer any more
   backend::SegmentCursor begin;
-  std::uint64_t bytes = 0;
-  Instant dead_after;  ///< of a write: until when the owner may place it
+  std::uint64_t bytes = 0;  ///< 0 when it is free
+  Instant dead_after;       ///< of a write: until when the owner may place it
 };
 
 struct Window {
   std::array<Exchange, kWindow> exchanges;
   backend::SliceLink queue;  ///< operations with more to send, in turn
 
+  /// Null: so much is under way that no more should be.
   Exchange* find_free();
   /// Null: no such request, or it was given up long ago.
   Exchange* find(std::uint64_t id);
