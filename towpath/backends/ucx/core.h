@@ -123,6 +123,7 @@ class UcxBackend final : public backend::Backend,
   std::vector<std::pair<std::uint64_t, Status>> broken_;  // sessions to be told
   Instant next_beat_;
   Instant last_progress_;
+  bool closing_ = false;
 };
 
 }  // namespace towpath::backends::ucx

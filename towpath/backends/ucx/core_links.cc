@@ -86,6 +86,7 @@ void UcxBackend::teardown(Connection& connection) {
 }
 
 void UcxBackend::on_broken(void* owner, const Status& why) {
+  if (closing_) return;
   Link& link = *static_cast<Link*>(owner);
   broken_.emplace_back(link.session, error(Code::peer_lost, cat("the connection to ",
                                                                 to_string(link.peer), " broke"))
@@ -155,6 +156,7 @@ void UcxBackend::say_hello(Link& link, std::uint64_t your_session) {
 // ---- Frames in
 
 void UcxBackend::on_message(ConstByteSpan message) {
+  if (closing_) return;
   const auto frame = decode_frame(message);
   if (!frame.ok()) {
     log_.warning("message dropped", {{"why", frame.status().to_string()}});

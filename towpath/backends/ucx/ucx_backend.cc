@@ -70,10 +70,17 @@ Status UcxBackend::open(const WorkerMaker& make_worker, const net::UcxOptions& o
   return {};
 }
 
+// A transfer's handle keeps its backend, and may outlive the agent and what it was given: no clock,
+// no log and no events from here on.
 UcxBackend::~UcxBackend() {
   if (!worker_) return;
+  closing_ = true;
   for (auto& [session, link] : links_) {
-    if (!link->lost && link->up) send_plain(*link, FrameKind::bye);
+    if (link->lost || !link->up || !link->endpoint) continue;
+    auto buffer = worker_->buffers().take();
+    buffer->size =
+        FrameWriter(buffer->room(), link->header(FrameKind::bye, last_progress_)).finish();
+    (void)link->endpoint->send(std::move(buffer));
   }
   const auto unsent = [](const auto& entry) {
     return entry.second->endpoint && entry.second->up && entry.second->endpoint->unsent() > 0;
