@@ -1,0 +1,221 @@
+// One agent and 1 to 64 peers, each a process of its own: what the others cost the one that is
+// spoken to.
+#include <algorithm>
+#include <csignal>
+
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <towpath/core/text.h>
+#include <towpath/memory/shared_region.h>
+#include <towpath/standard/standard.h>
+
+#include "bench/harness.h"
+
+namespace towpath::bench {
+namespace {
+
+constexpr std::uint64_t kKiB = 1024;
+constexpr std::uint64_t kMiB = 1024 * kKiB;
+constexpr std::size_t kMostPeers = 64;
+constexpr std::uint64_t kBlock = kMiB;      // of what is measured in bytes a second
+constexpr std::uint64_t kSmall = 4 * kKiB;  // of what is measured by the transfer
+constexpr std::uint64_t kInFlight = 16;     // blocks, over all peers
+constexpr std::uint64_t kPeerPool = kInFlight * kBlock;
+constexpr std::size_t kSmallOnes = 500;  // of which the 50th and 99th percentile are told
+
+const std::vector<std::string> kBackends = {"shm", "ucx"};
+
+backend::Params params_of(const std::string& backend) {
+  return backend == "ucx" ? backend::Params{{"transports", "tcp"}} : backend::Params{};
+}
+
+/// An agent with a pool, driven by a thread of its own.
+struct Side {
+  explicit Side(const std::string& name, const std::string& backend)
+      : node(must(standard::Node::open({.name = name, .progress_thread = true}))),
+        pool(must(memory::SharedMemoryRegion::create({.name = name, .size_bytes = kPeerPool}))) {
+    must(node->agent().add_backend(backend, params_of(backend)));
+    known = must(node->agent().register_region(pool));
+  }
+  agent::Agent& agent() { return node->agent(); }
+
+  std::unique_ptr<standard::Node> node;
+  std::shared_ptr<memory::SharedMemoryRegion> pool;
+  memory::Registration known;
+};
+
+void send(int channel, ConstByteSpan bytes) {
+  if (::write(channel, bytes.data(), bytes.size()) < 0) ::_exit(1);
+}
+Bytes receive(int channel) {
+  Bytes bytes(64 * kKiB);
+  const ssize_t size = ::read(channel, bytes.data(), bytes.size());
+  bytes.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return bytes;
+}
+
+std::string name_of_peer(std::size_t number) { return cat("peer-", number); }
+
+/// Meets whoever shows a card; ends when nobody holds the other end any more.
+[[noreturn]] void live(int channel, const std::string& name, const std::string& backend) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Side side(name, backend);
+  send(channel, must(side.agent().card()));
+  send(channel, as_bytes(std::to_string(side.pool->descriptor().address)));
+  for (Bytes card = receive(channel); !card.empty(); card = receive(channel)) {
+    must(side.agent().load_card(card));
+    send(channel, as_bytes("met"));
+  }
+  ::_exit(0);
+}
+
+struct Peer {
+  std::string name;
+  pid_t process = -1;
+  int channel = -1;
+  Bytes card;
+  std::uint64_t address = 0;
+};
+
+/// Processes, which must be forked before this one has agents or UCX.
+class Peers {
+ public:
+  explicit Peers(const std::string& backend) {
+    for (std::size_t i = 0; i < kMostPeers; ++i) start(name_of_peer(i), backend);
+    for (Peer& peer : all) {
+      peer.card = receive(peer.channel);
+      peer.address = std::stoull(std::string(as_text(receive(peer.channel))));
+    }
+  }
+  ~Peers() {
+    for (const Peer& peer : all) ::kill(peer.process, SIGKILL);
+    for (const Peer& peer : all) ::waitpid(peer.process, nullptr, 0);
+  }
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
+
+  std::vector<Peer> all;
+
+ private:
+  void start(const std::string& name, const std::string& backend) {
+    int ends[2] = {-1, -1};
+    const pid_t child = ::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0 ? ::fork() : -1;
+    if (child < 0) fail(error(Code::exhausted, "no further process"));
+    if (child == 0) {
+      ::close(ends[0]);
+      live(ends[1], name, backend);
+    }
+    ::close(ends[1]);
+    all.push_back({.name = name, .process = child, .channel = ends[0], .card = {}, .address = 0});
+  }
+};
+
+/// An agent that knows the first `count` peers.
+class Mover {
+ public:
+  Mover(const std::string& name, const std::string& backend, const Peers& peers, std::size_t count)
+      : side_(name, backend), peers_(peers) {
+    const Bytes card = must(side_.agent().card());
+    for (std::size_t i = 0; i < count; ++i) {
+      const Peer& peer = peers.all[i];
+      must(side_.agent().load_card(peer.card));
+      send(peer.channel, card);
+      if (receive(peer.channel).empty()) fail(error(Code::peer_lost, cat(peer.name, " is gone")));
+    }
+  }
+  const Clock& clock() { return side_.node->clock(); }
+
+  /// kInFlight blocks at once, dealt out to so many peers.
+  Sample bandwidth(TransferOp op, std::size_t count) {
+    const auto blocks = std::make_shared<std::vector<agent::Transfer>>();
+    for (std::uint64_t i = 0; i < kInFlight; ++i)
+      blocks->push_back(transfer(op, i % count, i * kBlock, kBlock));
+    const auto body = [blocks](std::uint64_t times) {
+      while (times-- > 0) {
+        for (agent::Transfer& one : *blocks) must(one.post());
+        for (agent::Transfer& one : *blocks) expect_done(one);
+      }
+    };
+    return timed(clock(), {body, static_cast<double>(kInFlight * kBlock)});
+  }
+
+  /// One at a time, to so many peers in turn: that time which `percent` of them stay below.
+  Sample small(std::size_t count, std::size_t percent) {
+    const auto transfers = std::make_shared<std::vector<agent::Transfer>>();
+    for (std::size_t i = 0; i < count; ++i)
+      transfers->push_back(transfer(TransferOp::write, i, 0, kSmall));
+    return [this, transfers, percent] {
+      std::vector<double> times;
+      for (std::size_t i = 0; i < kSmallOnes; ++i) {
+        agent::Transfer& one = (*transfers)[i % transfers->size()];
+        const Instant begin = clock().now();
+        must(one.post());
+        expect_done(one);
+        times.push_back(static_cast<double>((clock().now() - begin).count()));
+      }
+      std::ranges::sort(times);
+      return times[times.size() * percent / 100];
+    };
+  }
+
+ private:
+  agent::Transfer transfer(TransferOp op, std::size_t peer, std::uint64_t at, std::uint64_t size) {
+    DescriptorList here(MemoryKind::system);
+    DescriptorList there(MemoryKind::system);
+    must(here.add(Descriptor{side_.pool->descriptor().address + at, size, 0}));
+    must(there.add(Descriptor{peers_.all[peer].address + at, size, 0}));
+    return must(side_.agent().create_transfer(op, here, peers_.all[peer].name, there));
+  }
+  static void expect_done(agent::Transfer& transfer) {
+    if (transfer.wait() != Outcome::done) fail(transfer.status());
+  }
+
+  Side side_;
+  const Peers& peers_;
+};
+
+void measure(Bench& bench, const std::string& backend, const Peers& peers) {
+  Mover alone("alone", backend, peers, 1);
+  Mover crowded("crowded", backend, peers, kMostPeers);
+  std::vector<Case> cases;
+  for (const std::size_t count : {1, 4, 16, 64}) {
+    const std::string dealt = cat(count, count == 1 ? " peer of 64, " : " peers of 64, ");
+    for (const TransferOp op : {TransferOp::write, TransferOp::read}) {
+      cases.push_back({.name = cat(dealt, towpath::name_of(op), " 16 x 1 MiB"),
+                       .shown = Shown::gigabytes_per_second,
+                       .ours = crowded.bandwidth(op, count),
+                       .reference = alone.bandwidth(op, 1)});
+    }
+    for (const std::size_t percent : {50, 99}) {
+      cases.push_back({.name = cat(dealt, "write 4 KiB, p", percent),
+                       .ours = crowded.small(count, percent),
+                       .reference = alone.small(1, percent)});
+    }
+  }
+  bench.measure({.title = cat(backend, ": many peers"),
+                 .ours = "an agent that knows 64 peers, each a process",
+                 .reference = "an agent that knows one of them"},
+                std::move(cases));
+}
+
+int run(Options options) {
+  // All processes come first: UCX does not survive a fork.
+  std::vector<std::unique_ptr<Peers>> peers;
+  for (const std::string& backend : kBackends) peers.push_back(std::make_unique<Peers>(backend));
+  Bench bench(std::move(options));
+  for (std::size_t i = 0; i < kBackends.size(); ++i) measure(bench, kBackends[i], *peers[i]);
+  return bench.finish();
+}
+
+}  // namespace
+}  // namespace towpath::bench
+
+int main(int argc, char** argv) {
+  int status = 0;
+  auto options = towpath::bench::parse("One agent and up to 64 peers, over shm and UCX.",
+                                       {argc, argv}, status);
+  return options ? towpath::bench::run(*std::move(options)) : status;
+}
