@@ -16,13 +16,13 @@ Pair socket_pair() {
 }
 
 /// What both kinds of stream promise.
-class ByteStreamTest : public testing::TestWithParam<bool> {
+class ByteStreamTest : public ::testing::TestWithParam<bool> {
  protected:
   Pair pair_ = GetParam() ? make_memory_streams() : socket_pair();
   Bytes buffer_ = Bytes(16);
 };
 
-INSTANTIATE_TEST_SUITE_P(Both, ByteStreamTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Both, ByteStreamTest, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "memory" : "socket"; });
 
 TEST_P(ByteStreamTest, bytes_go_both_ways_in_order) {

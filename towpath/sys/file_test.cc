@@ -11,10 +11,10 @@
 namespace towpath::sys {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class FileTest : public testing::TestWithParam<bool> {
+class FileTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     if (GetParam()) {
@@ -50,7 +50,7 @@ class FileTest : public testing::TestWithParam<bool> {
   std::string root_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Both, FileTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Both, FileTest, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "memory" : "kernel"; });
 
 TEST_P(FileTest, what_is_written_is_read_and_counts_are_exact) {
@@ -133,7 +133,7 @@ TEST_P(FileTest, temporary_files_have_new_names_or_none) {
   auto second = files_->open_temporary({.where = path("kv-XXXXXX")});
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_THAT((*second)->path(), HasSubstr("/kv-"));
-  EXPECT_THAT((*second)->path(), testing::Not(HasSubstr("XXXXXX")));
+  EXPECT_THAT((*second)->path(), ::testing::Not(HasSubstr("XXXXXX")));
   EXPECT_EQ(files_->list(root_)->size(), 2u);
   auto nameless = files_->open_temporary({.where = root_, .named = false});
   ASSERT_TRUE(nameless.ok());

@@ -16,7 +16,7 @@
 namespace towpath::sys {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::size_t open_descriptors() {
   std::size_t count = 0;
@@ -25,7 +25,7 @@ std::size_t open_descriptors() {
   return count;
 }
 
-class LocalSocketTest : public testing::Test {
+class LocalSocketTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto made = LocalSocket::pair();

@@ -13,7 +13,7 @@
 namespace towpath::sys {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 bool is_mapped(const void* address) {
   unsigned char resident = 0;

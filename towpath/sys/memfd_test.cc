@@ -10,7 +10,7 @@
 namespace towpath::sys {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(MemfdTest, a_sealed_memfd_keeps_its_size_for_ever) {
   auto fd = create_sealed_memfd("pool", 8192);

@@ -8,10 +8,10 @@
 namespace towpath::sys {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class MemoryFileSystemTest : public testing::Test {
+class MemoryFileSystemTest : public ::testing::Test {
  protected:
   std::unique_ptr<File> make(const std::string& path, std::string_view content = {}) {
     auto file = disk_.open(path, {.writable = true, .create = true});

@@ -8,7 +8,7 @@
 namespace towpath::sys {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(OsErrorTest, every_errno_of_the_table_has_its_code) {
   const std::pair<int, Code> table[] = {

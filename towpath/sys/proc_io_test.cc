@@ -29,7 +29,7 @@ TEST(ProcIoTest, missing_and_broken_counters_are_named) {
   text.replace(text.find("60"), 2, "6x");
   const auto broken = parse_proc_io(text);
   EXPECT_EQ(broken.code(), Code::corrupt);
-  EXPECT_THAT(broken.status().to_string(), testing::HasSubstr("write_bytes"));
+  EXPECT_THAT(broken.status().to_string(), ::testing::HasSubstr("write_bytes"));
 }
 
 TEST(ProcIoTest, the_kernel_counts_what_this_process_reads) {

@@ -18,7 +18,7 @@
 namespace towpath::sys {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// A copy of this process that does nothing until it is killed.
 class Child {
