@@ -3,8 +3,10 @@
 #include <towpath/core/text.h>
 #include <towpath/sys/judged.h>
 #include <towpath/sys/machine.h>
+#include <towpath/sys/mapping.h>
 #include <towpath/sys/memfd.h>
 #include <towpath/sys/numa.h>
+#include <towpath/sys/numa_placement.h>
 #include <towpath/sys/process.h>
 #include <towpath/sys/uring.h>
 
@@ -144,6 +146,24 @@ Finding probe_numa(const MachineRoot& root) {
   return judge(std::move(question), {.verdict = Verdict::yes, .reason = std::move(reason)});
 }
 
+Finding probe_numa_placement() {
+  Finding question{.question = "Can memory be placed near the processors that use it?",
+                   .signal = "mbind(2) of a page to the node of this thread",
+                   .source = "the kernel"};
+  const auto page = Mapping::anonymous(page_size());
+  const Status status =
+      page.ok() ? place_memory(page->bytes(), {.node = current_numa_node()}) : page.status();
+  if (!status.ok())
+    return judge(
+        std::move(question),
+        {.verdict = Verdict::degraded,
+         .reason = std::string(status.message()),
+         .remedy = status.remedy().empty() ? "memory lies where the kernel puts it, which is "
+                                             "no loss on a machine with one node"
+                                           : std::string(status.remedy())});
+  return judge(std::move(question), {.verdict = Verdict::yes, .reason = "a page was placed"});
+}
+
 Finding probe_direct_io(FileSystem& files, const std::string& directory) {
   Finding question{.question = cat("Can files in ", printable(directory, 256),
                                    " be read and written past the page cache?"),
@@ -174,6 +194,7 @@ std::vector<Finding> probe_machine(FileSystem& files, const std::vector<std::str
   findings.push_back(probe_huge_pages(root));
   findings.push_back(probe_transparent_huge_pages(root));
   findings.push_back(probe_numa(root));
+  findings.push_back(probe_numa_placement());
   for (const std::string& directory : directories)
     findings.push_back(probe_direct_io(files, directory));
   return findings;

@@ -44,6 +44,8 @@ Finding probe_memfd();
 Finding probe_huge_pages(const MachineRoot& root = {});
 Finding probe_transparent_huge_pages(const MachineRoot& root = {});
 Finding probe_numa(const MachineRoot& root = {});
+/// Whether this process may choose the node that its memory lies on, by trying with a page.
+Finding probe_numa_placement();
 /// Whether files in `directory` can be read and written past the page cache, by making one without
 /// a name that stays.
 Finding probe_direct_io(FileSystem& files, const std::string& directory);

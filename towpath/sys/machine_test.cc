@@ -103,7 +103,7 @@ TEST_F(MachineTest, direct_io_is_tried_and_its_refusal_told) {
 TEST_F(MachineTest, this_machine_answers_every_question) {
   SystemFileSystem files;
   const auto findings = probe_machine(files, {directory_->path(), "/dev/shm"});
-  EXPECT_EQ(findings.size(), 13u);
+  EXPECT_EQ(findings.size(), 14u);
   for (const Finding& finding : findings) {
     EXPECT_FALSE(finding.question.empty());
     EXPECT_FALSE(finding.signal.empty()) << finding.question;

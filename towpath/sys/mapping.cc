@@ -1,5 +1,7 @@
+#include <bit>
 #include <cerrno>
 
+#include <linux/mman.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,6 +51,19 @@ Result<Mapping> Mapping::anonymous(std::uint64_t size_bytes) {
   void* data =
       ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return os_error(errno, cat("cannot map ", format_bytes(size_bytes)));
+  return Mapping(data, size_bytes);
+}
+
+Result<Mapping> Mapping::reserved_pages(std::uint64_t size_bytes, std::uint64_t page_bytes) {
+  if (!is_power_of_two(page_bytes) || size_bytes == 0 || size_bytes % page_bytes != 0)
+    return error(Code::invalid_argument,
+                 cat("cannot map ", size_bytes, " bytes in pages of ", page_bytes));
+  const int size_flag = std::countr_zero(page_bytes) << MAP_HUGE_SHIFT;
+  void* data = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | size_flag, -1, 0);
+  if (data == MAP_FAILED)
+    return os_error(errno, cat("cannot map ", format_bytes(size_bytes), " in huge pages of ",
+                               format_bytes(page_bytes)));
   return Mapping(data, size_bytes);
 }
 

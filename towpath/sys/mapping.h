@@ -43,6 +43,11 @@ class Mapping {
   /// Errors: invalid_argument (size 0), exhausted.
   static Result<Mapping> anonymous(std::uint64_t size_bytes);
 
+  /// The same in huge pages that were reserved; `size_bytes` is a multiple of `page_bytes`, a power
+  /// of two. The pages are set aside at once. Errors: exhausted (too few are free),
+  /// invalid_argument, unsupported.
+  static Result<Mapping> reserved_pages(std::uint64_t size_bytes, std::uint64_t page_bytes);
+
   /// Bytes of a file or memfd, shared with all that map it.
   /// Errors: invalid_argument (size 0, unaligned), out_of_range (a regular file ends before the
   /// stretch does: touching it would be a SIGBUS), already_exists (something is mapped at `at`),
