@@ -5,38 +5,60 @@
 namespace towpath::memory {
 namespace {
 
+using Allocated = Result<std::shared_ptr<Region>>;
+
 struct Missing {
   std::string_view what;
   std::string_view remedy;
 };
 
-Missing missing_for(MemoryKind kind) {
-  switch (kind) {
-    case MemoryKind::pinned:
-      return {"no GPU driver is loaded that could pin it",
-              "use system memory; a build with the device module gives pinned memory"};
-    case MemoryKind::device:
-      return {"no GPU driver is loaded",
-              "use system memory, or lend device memory that you have as a BorrowedRegion; a build "
-              "with the device module allocates it"};
-    case MemoryKind::object:
-      return {"objects belong to a store, and no object backend is in this build",
-              "use disk; an object backend creates objects when they are written"};
-    case MemoryKind::block:
-      return {"raw devices are there, and not allocated",
-              "name a stretch of one as a BlockRegion, or use disk with a file on that device"};
-    default: return {"the kind is none that this build knows", "use system or disk"};
-  }
+Status missing(const Allocation& asked, const Missing& lack) {
+  return error(Code::unsupported,
+               cat("cannot allocate ", asked.size_bytes, " bytes of ", name_of(asked.kind),
+                   " memory: ", lack.what),
+               std::string(lack.remedy));
 }
 
-Result<std::shared_ptr<Region>> allocate_disk(const Allocation& what) {
+template <class R>
+Allocated as_region(Result<std::shared_ptr<R>> region) {
+  if (!region.ok()) return region.status();
+  return std::shared_ptr<Region>(*std::move(region));
+}
+
+Allocated allocate_system(const Allocation& what) {
+  HostPagesOptions pages = what.pages;
+  pages.size_bytes = what.size_bytes;
+  return as_region(SystemRegion::allocate(pages));
+}
+
+Allocated allocate_pinned(const Allocation& what) {
+  if (what.pinned == nullptr)
+    return missing(what, {"no GPU was given that could pin it",
+                          "set Allocation::pinned to a PinnedAllocator, or use system memory"});
+  return as_region(what.pinned->allocate(what.size_bytes));
+}
+
+Allocated allocate_device(const Allocation& what) {
+  if (what.device == nullptr)
+    return missing(what, {"no device was given",
+                          "set Allocation::device to one that a driver opened (CudaDriver), or "
+                          "lend memory that you have as a BorrowedRegion"});
+  return as_region(DeviceRegion::allocate(what.device, what.size_bytes));
+}
+
+Allocated allocate_disk(const Allocation& what) {
   if (what.files == nullptr)
     return error(Code::invalid_argument, "cannot allocate disk memory without a file system",
                  "set Allocation::files, for example to a sys::SystemFileSystem");
   DiskOptions options = what.disk;
   options.size_bytes = what.size_bytes;
-  TOWPATH_TRY(auto region, DiskRegion::open(options, *what.files));
-  return std::shared_ptr<Region>(std::move(region));
+  return as_region(DiskRegion::open(options, *what.files));
+}
+
+Allocated allocate_object(const Allocation& what) {
+  ObjectPlace place = what.object;
+  place.size_bytes = what.size_bytes;
+  return as_region(ObjectRegion::create(std::move(place)));
 }
 
 }  // namespace
@@ -45,16 +67,17 @@ Result<std::shared_ptr<Region>> allocate(const Allocation& what) {
   if (what.size_bytes == 0)
     return error(Code::invalid_argument, cat("cannot allocate 0 bytes of ", name_of(what.kind)),
                  "ask for at least 1 byte");
-  if (what.kind == MemoryKind::disk) return allocate_disk(what);
-  if (what.kind == MemoryKind::system) {
-    TOWPATH_TRY(auto region, SystemRegion::allocate(what.size_bytes));
-    return std::shared_ptr<Region>(std::move(region));
+  switch (what.kind) {
+    case MemoryKind::system: return allocate_system(what);
+    case MemoryKind::pinned: return allocate_pinned(what);
+    case MemoryKind::device: return allocate_device(what);
+    case MemoryKind::disk: return allocate_disk(what);
+    case MemoryKind::object: return allocate_object(what);
+    case MemoryKind::block:
+      return missing(
+          what, {"raw devices are opened, not allocated", "use disk with a file on that device"});
   }
-  const Missing missing = missing_for(what.kind);
-  return error(Code::unsupported,
-               cat("cannot allocate ", what.size_bytes, " bytes of ", name_of(what.kind),
-                   " memory: ", missing.what),
-               std::string(missing.remedy));
+  return missing(what, {"the kind is none that this build knows", "use system or disk"});
 }
 
 }  // namespace towpath::memory

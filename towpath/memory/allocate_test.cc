@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <towpath/device/host/host_driver.h>
 #include <towpath/memory/allocate.h>
+#include <towpath/sys/clock.h>
 #include <towpath/sys/temporary_directory.h>
 
 namespace towpath::memory {
@@ -37,14 +39,33 @@ TEST(AllocateTest, zero_bytes_of_any_kind_are_refused) {
     EXPECT_EQ(allocate({.kind = kind}).code(), Code::invalid_argument) << name_of(kind);
 }
 
-TEST(AllocateTest, kinds_that_are_only_words_say_what_is_missing) {
-  for (const MemoryKind kind :
-       {MemoryKind::pinned, MemoryKind::device, MemoryKind::object, MemoryKind::block}) {
+TEST(AllocateTest, what_a_kind_needs_and_was_not_given_is_told) {
+  for (const MemoryKind kind : {MemoryKind::pinned, MemoryKind::device, MemoryKind::block}) {
     const Status status = allocate({.kind = kind, .size_bytes = 4096}).status();
     EXPECT_EQ(status.code(), Code::unsupported) << name_of(kind);
     EXPECT_NE(status.message().find(name_of(kind)), std::string::npos) << status.to_string();
     EXPECT_FALSE(status.remedy().empty()) << name_of(kind);
   }
+  EXPECT_EQ(allocate({.kind = MemoryKind::object, .size_bytes = 1}).code(), Code::invalid_argument);
+}
+
+TEST(AllocateTest, each_kind_with_what_it_needs) {
+  const sys::SystemClock clock;
+  device::HostDriver driver(clock);
+  const auto device = driver.open(0).value();
+  const auto pinned = PinnedAllocator::create(device, clock).value();
+  const auto kind_of = [](const Allocation& what) {
+    const auto region = allocate(what);
+    EXPECT_TRUE(region.ok()) << region.status().to_string();
+    EXPECT_EQ((*region)->size(), 5000u);
+    return (*region)->kind();
+  };
+  EXPECT_EQ(kind_of({.kind = MemoryKind::device, .size_bytes = 5000, .device = device}),
+            MemoryKind::device);
+  EXPECT_EQ(kind_of({.kind = MemoryKind::pinned, .size_bytes = 5000, .pinned = pinned.get()}),
+            MemoryKind::pinned);
+  EXPECT_EQ(kind_of({.kind = MemoryKind::object, .size_bytes = 5000, .object = {.key = "k"}}),
+            MemoryKind::object);
 }
 
 TEST(AllocateTest, a_number_that_is_no_kind_is_unsupported) {

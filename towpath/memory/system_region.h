@@ -8,8 +8,8 @@
 #include <memory>
 
 #include <towpath/core/result.h>
+#include <towpath/memory/host_pages.h>
 #include <towpath/memory/region.h>
-#include <towpath/sys/mapping.h>
 
 namespace towpath::memory {
 
@@ -20,12 +20,20 @@ class SystemRegion final : public Region {
   /// Errors: invalid_argument (size 0), exhausted (the kernel has no such stretch to give).
   static Result<std::shared_ptr<SystemRegion>> allocate(std::uint64_t size_bytes);
 
-  SystemRegion(Private, sys::Mapping mapping) noexcept : mapping_(std::move(mapping)) {}
+  /// In huge pages, near a NUMA node, touched: as the options say, and placement() tells what was
+  /// had. Errors: those of HostPages::allocate.
+  static Result<std::shared_ptr<SystemRegion>> allocate(const HostPagesOptions& options);
 
+  SystemRegion(Private, HostPages pages, std::uint64_t size_bytes) noexcept
+      : pages_(std::move(pages)), size_bytes_(size_bytes) {}
+
+  /// As long as was asked for, also where the last page is longer.
   RegionDescriptor descriptor() const override;
+  const Placement& placement() const noexcept { return pages_.placement; }
 
  private:
-  sys::Mapping mapping_;
+  HostPages pages_;
+  std::uint64_t size_bytes_;
 };
 
 }  // namespace towpath::memory

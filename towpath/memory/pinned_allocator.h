@@ -1,0 +1,84 @@
+// PinnedAllocator: pinned memory for one device, got in the way that is faster on this machine.
+//
+//   driver    the GPU's driver allocates (and zeroes with one thread)
+//   mapped    pages of our own, huge if it can be, on the device's NUMA node, touched by several
+//             threads, then registered with the driver
+//
+// Which one is faster depends on machine, driver and size. The first large allocation tries both
+// with a part of it, and the log says what was measured and chosen.
+// Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include <towpath/core/clock.h>
+#include <towpath/core/result.h>
+#include <towpath/device/device.h>
+#include <towpath/memory/pinned_region.h>
+#include <towpath/run/mutex.h>
+#include <towpath/run/thread_annotations.h>
+#include <towpath/sys/huge_pages.h>
+#include <towpath/telemetry/log.h>
+
+namespace towpath::memory {
+
+enum class PinWay : std::uint8_t { driver, mapped };
+
+/// "driver", "mapped".
+std::string_view name_of(PinWay way) noexcept;
+
+struct PinnedOptions {
+  std::optional<PinWay> way;  ///< nothing: measured
+  /// For the mapped way. With `required`, the driver's way is never taken.
+  sys::HugePages huge_pages = sys::HugePages::best_effort;
+  std::optional<unsigned> node;  ///< nothing: the device's own, where the machine tells it
+  unsigned touch_threads = 0;    ///< 0: as many as the node has, at most 16
+  Duration touch_timeout{0};     ///< 0: by the size (first_touch.h)
+  /// What is tried, and from which size on a choice is measured. Smaller ones come from the driver.
+  std::uint64_t trial_bytes = 64ull << 20;
+  telemetry::Log log;
+};
+
+/// What was measured. A way that failed has no time.
+struct PinMeasurement {
+  PinWay chosen = PinWay::driver;
+  std::uint64_t bytes = 0;
+  std::optional<Duration> driver;
+  std::optional<Duration> mapped;
+};
+
+class PinnedAllocator {
+ public:
+  /// `clock` must outlive it. Errors: invalid_argument (no device; the driver's way with huge pages
+  /// required).
+  static Result<std::unique_ptr<PinnedAllocator>> create(std::shared_ptr<device::Device> device,
+                                                         const Clock& clock,
+                                                         PinnedOptions options = {});
+
+  /// If the way that was measured as faster fails, the other is tried, and the log says so.
+  /// Errors: invalid_argument (size 0), or those of the way, of both as causes.
+  Result<std::shared_ptr<PinnedRegion>> allocate(std::uint64_t size_bytes);
+
+  /// Nothing before the first large allocation, or when the way was given.
+  std::optional<PinMeasurement> measurement() const;
+  const std::shared_ptr<device::Device>& device() const noexcept { return device_; }
+
+ private:
+  PinnedAllocator(std::shared_ptr<device::Device> device, const Clock& clock, PinnedOptions options)
+      : device_(std::move(device)), clock_(clock), options_(std::move(options)) {}
+
+  Result<std::shared_ptr<PinnedRegion>> allocate_by(PinWay way, std::uint64_t size_bytes) const;
+  std::optional<Duration> time_of(PinWay way, std::uint64_t size_bytes) const;
+  PinWay way_for(std::uint64_t size_bytes);
+
+  const std::shared_ptr<device::Device> device_;
+  const Clock& clock_;
+  const PinnedOptions options_;
+  mutable run::Mutex mutex_;
+  std::optional<PinMeasurement> measured_ TOWPATH_GUARDED_BY(mutex_);
+};
+
+}  // namespace towpath::memory
