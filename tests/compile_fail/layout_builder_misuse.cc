@@ -16,6 +16,8 @@ struct Given {
   memory::Registrar& agent;
   sys::FileSystem& files;
   const RemoteLayout& remote;
+  memory::PinnedAllocator& pinned;
+  memory::SharedDevice device;
   LayoutConfig config;
   std::vector<memory::SharedRegion> regions;
 };
@@ -31,8 +33,8 @@ void memory_before_config(Given& g) {
 }
 void memory_before_kind(Given& g) {
   (void)std::move(g.config_only).allocate_system();                     // refused: allocate_system
-  (void)std::move(g.config_only).allocate_pinned();                     // refused: allocate_pinned
-  (void)std::move(g.config_only).allocate_device(0);                    // refused: allocate_device
+  (void)std::move(g.config_only).allocate_pinned(g.pinned);             // refused: allocate_pinned
+  (void)std::move(g.config_only).allocate_device(g.device);             // refused: allocate_device
   (void)std::move(g.config_only).allocate_disk(g.files);                // refused: allocate_disk
   (void)std::move(g.config_only).with_memory_regions(g.regions);        // refused: with_memory
   (void)std::move(g.config_only).with_registered_regions(g.regions);    // refused: with_registered

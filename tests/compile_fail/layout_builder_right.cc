@@ -11,6 +11,8 @@ struct Given {
   memory::Registrar& agent;
   sys::FileSystem& files;
   const RemoteLayout& remote;
+  memory::PinnedAllocator& pinned;
+  memory::SharedDevice device;
   LayoutConfig config;
   std::vector<memory::SharedRegion> regions;
 };
@@ -22,8 +24,8 @@ struct Given {
   PhysicalLayoutBuilder start(given.agent);
   (void)std::move(start).with_config(given.config).layer_separate(BlockDimension::first);
   (void)with_kind().allocate_system().build();
-  (void)with_kind().allocate_pinned().build();
-  (void)with_kind().allocate_device(0).build();
+  (void)with_kind().allocate_pinned(given.pinned).build();
+  (void)with_kind().allocate_device(given.device).build();
   (void)with_kind().allocate_disk(given.files).build();
   (void)with_kind().with_memory_regions(given.regions);
   (void)with_kind().with_registered_regions(given.regions);

@@ -11,7 +11,8 @@ namespace {
 using memory::SharedRegion;
 
 std::string where_text(const memory::Allocation& what) {
-  if (what.kind == MemoryKind::device) return cat(" on device ", what.device_id);
+  if (what.kind == MemoryKind::device && what.device != nullptr)
+    return cat(" on device ", what.device->info().ordinal);
   if (what.kind == MemoryKind::disk) return cat(" at ", printable(what.disk.path));
   return {};
 }

@@ -27,7 +27,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -110,17 +109,14 @@ class PhysicalLayoutBuilder {
     return std::move(*this).allocate({.kind = MemoryKind::system});
   }
 
-  /// Host memory that a GPU reaches directly, near `near_gpu` if given. This build has no GPU
-  /// driver: build() says so.
-  WithMemory allocate_pinned(std::optional<std::uint64_t> near_gpu = std::nullopt) &&
-      requires(kNeedsMemory) {
-    return std::move(*this).allocate(
-        {.kind = MemoryKind::pinned, .device_id = near_gpu.value_or(0)});
+  /// Host memory that a GPU reaches directly. `allocator` must live until build() returns.
+  WithMemory allocate_pinned(memory::PinnedAllocator& allocator) && requires(kNeedsMemory) {
+    return std::move(*this).allocate({.kind = MemoryKind::pinned, .pinned = &allocator});
   }
 
-  /// Memory of a GPU. This build has no GPU driver: build() says so.
-  WithMemory allocate_device(std::uint64_t device_id) && requires(kNeedsMemory) {
-    return std::move(*this).allocate({.kind = MemoryKind::device, .device_id = device_id});
+  /// Memory of a GPU, or of whatever device a driver opened.
+  WithMemory allocate_device(memory::SharedDevice device) && requires(kNeedsMemory) {
+    return std::move(*this).allocate({.kind = MemoryKind::device, .device = std::move(device)});
   }
 
   /// A file; without a path a new one in kDefaultDiskDirectory. The size is the layout's.
@@ -177,8 +173,8 @@ class PhysicalLayoutBuilder {
   }
 
   /// Errors: as LayoutDescriptor::validate(); invalid_argument (the count of provided regions, one
-  /// registered with another agent, regions of different locations); unsupported (pinned and device
-  /// memory: the message says what is missing); or those of memory::allocate and
+  /// registered with another agent, regions of different locations); unsupported (no device was
+  /// given, or the agent takes no such memory); or those of memory::allocate and
   /// Registrar::register_region, as the cause.
   Result<PhysicalLayout> build() && requires(kHasConfig&& kHasLayout&& kHasMemory) {
     return build_layout(std::move(request_));
