@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <towpath/core/text.h>
+#include <towpath/device/probe.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/direct_storage.h>
@@ -71,10 +72,12 @@ Group examine_direct_storage(const std::vector<std::string>& directories) {
 
 std::vector<Group> examine(const DoctorOptions& options) {
   sys::SystemFileSystem files;
-  std::vector<Group> groups{{.title = "This machine",
-                             .key = "machine",
-                             .findings = sys::probe_machine(files, options.directories)},
-                            examine_direct_storage(options.directories)};
+  std::vector<Group> groups{
+      {.title = "This machine",
+       .key = "machine",
+       .findings = sys::probe_machine(files, options.directories)},
+      {.title = "GPUs", .key = "devices", .backend = {}, .findings = device::probe_devices()},
+      examine_direct_storage(options.directories)};
   const backend::Registry registry = standard::make_registry();
   for (const std::string& name : registry.names()) {
     const backend::BackendType& type = **registry.find(name);
@@ -160,6 +163,7 @@ nlohmann::ordered_json to_json(const Finding& finding) {
 
 nlohmann::ordered_json to_json(const std::vector<Group>& groups) {
   nlohmann::ordered_json out{{"machine", nlohmann::ordered_json::array()},
+                             {"devices", nlohmann::ordered_json::array()},
                              {"direct_storage", nlohmann::ordered_json::array()},
                              {"backends", nlohmann::ordered_json::array()}};
   for (const Group& group : groups) {

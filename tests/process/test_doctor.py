@@ -32,6 +32,13 @@ class DoctorTest(CommandTest):
             self.assertTrue(any(topic in finding["question"] for finding in storage), topic)
         self.assertRegex(storage[-1]["reason"], r"^(direct \(|compat|unavailable)")
 
+    def test_gpus_are_asked_for_and_a_missing_driver_has_a_remedy(self):
+        devices = json.loads(self.run_command("doctor", "--json", "-").stdout)["devices"]
+        self.assertIn("driver", devices[0]["question"])
+        for finding in devices:
+            self.assertEqual(set(finding), FIELDS)
+            self.assertEqual(finding["verdict"] == "no", bool(finding["remedy"]))
+
     def test_every_backend_is_opened_for_proof(self):
         _, backends = self.findings()
         self.assertTrue(backends)
