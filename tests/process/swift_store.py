@@ -9,9 +9,11 @@ program for a test: `with running_swift() as port:`.
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 
 PYTHON = "/usr/bin/python3"  # the one that Debian's packages belong to
 MISSING = "Swift is missing: apt-get install python3-swift"
@@ -169,14 +171,20 @@ def serve(folder):
 
 def main():
     folder = folder_with_attributes()
+
+    def leave(*_):
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(0)  # green threads are of no more use
+
+    for number in (signal.SIGINT, signal.SIGTERM):  # to all of a test's processes, for one
+        signal.signal(number, leave)
     try:
-        port = serve(folder)
-        print("ready", port, flush=True)
+        print("ready", serve(folder), flush=True)
         import eventlet.hubs
         eventlet.hubs.trampoline(sys.stdin.fileno(), read=True)  # until it ends
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    os._exit(0)  # green threads are of no more use
+    except Exception:  # whatever Swift raises: said, and nothing left behind
+        traceback.print_exc()
+    leave()
 
 
 if __name__ == "__main__":
