@@ -1,7 +1,10 @@
 // Transfers between two drives without host memory in between: the first one's controller memory
 // buffer, mapped into this process, is what the second one reads into and writes from.
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -16,6 +19,19 @@ namespace towpath::guest {
 namespace {
 
 constexpr std::uint64_t kBytes = 256U << 10U;
+
+/// Tells run_guest.py where the drive's memory lies on the bus, which QEMU's trace is compared
+/// with.
+void tell_where(const Drive& provider) {
+  // A line for each range: start, end, flags. Nobody moves blocks to any but its memory.
+  const auto ranges = sys::read_text_file(provider.pci + "/resource");
+  ASSERT_TRUE(ranges.ok());
+  for (std::string_view rest = *ranges; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size() - 1);
+    std::printf("PEER MEMORY %s\n", std::string(rest.substr(0, end)).c_str());
+    rest.remove_prefix(end + 1);
+  }
+}
 
 /// Memory of a drive, as pages that other drives can reach.
 class PeerMemory {
@@ -71,6 +87,7 @@ TEST_F(GuestPeerMemory, blocks_go_from_drive_to_drive_memory_and_back) {
   ASSERT_TRUE(back.status.ok()) << back.status.to_string();
   EXPECT_EQ(mover.moved("direct", "write"), 2 * kBytes);
   EXPECT_EQ(read_block_device(initiator.block, kBytes, kBytes), written);
+  tell_where(provider);
 }
 
 TEST_F(GuestPeerMemory, parts_of_blocks_arrive_by_a_copy_that_is_counted) {
