@@ -14,11 +14,6 @@ constexpr std::string_view kUcx = "UCX";
 constexpr std::string_view kUcxType = "ucx";
 constexpr std::string_view kShmType = "shm";
 
-bool equal_folded(std::string_view a, std::string_view b) {
-  const auto fold = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return std::ranges::equal(a, b, {}, fold, fold);
-}
-
 std::string variable(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
   return found == environment.end() ? std::string() : found->second;
@@ -51,7 +46,7 @@ std::vector<std::string> NixlBackends::plugins() const {
 
 Result<const backend::BackendType*> NixlBackends::plugin(std::string_view name) const {
   auto type = registry_.find(name);
-  if (type.ok() || !equal_folded(name, kUcx)) return type;
+  if (type.ok() || lower(name) != lower(kUcx)) return type;
   return registry_.find(kShmType);
 }
 
@@ -62,7 +57,7 @@ Result<const NixlBackend*> NixlBackends::create(agent::Agent& agent, std::string
   TOWPATH_TRY(const backend::BackendType* type, plugin(name));
   run::MutexLock lock(mutex_);
   for (const NixlBackend& known : created_) {
-    if (equal_folded(known.name, name))
+    if (lower(known.name) == lower(name))
       return error(Code::already_exists, cat("this agent has a backend ", known.name, " already"));
   }
   const TranslatedParams translated = translate_params(*type, params);
@@ -76,7 +71,7 @@ Result<const NixlBackend*> NixlBackends::create(agent::Agent& agent, std::string
     TOWPATH_TRY(add_shm(agent, made, started));
   } else {
     TOWPATH_TRY(std::move(started));
-    if (equal_folded(name, kUcx))
+    if (lower(name) == lower(kUcx))
       log_.info("this build has no UCX: shared memory stands in, for agents of this host");
   }
   return &created_.emplace_back(std::move(made));
