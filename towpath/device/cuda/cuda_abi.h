@@ -27,37 +27,35 @@ using CuHostFunction = void (*)(void*);  // CUhostFn
 static_assert(sizeof(CuAddress) == 8 && sizeof(void*) == 8, "the interface is for 64-bit machines");
 
 // CUresult: those that we tell apart.
-enum : CuResult {
-  kSuccess = 0,
-  kInvalidValue = 1,
-  kOutOfMemory = 2,
-  kNotInitialized = 3,
-  kDeinitialized = 4,
-  kStubLibrary = 34,
-  kDeviceUnavailable = 46,
-  kNoDevice = 100,
-  kInvalidDevice = 101,
-  kInvalidContext = 201,
-  kMapFailed = 205,
-  kAlreadyMapped = 208,
-  kPeerAccessUnsupported = 217,
-  kOperatingSystem = 304,
-  kInvalidHandle = 400,
-  kNotFound = 500,
-  kNotReady = 600,
-  kPeerAccessAlreadyEnabled = 704,
-  kPeerAccessNotEnabled = 705,
-  kHostMemoryAlreadyRegistered = 712,
-  kHostMemoryNotRegistered = 713,
-  kNotPermitted = 800,
-  kNotSupported = 801,
-  kSystemNotReady = 802,
-  kSystemDriverMismatch = 803,
-  kCompatNotSupportedOnDevice = 804,
-  kMpsConnectionFailed = 805,
-  kMpsMaxConnectionsReached = 809,
-  kTimeout = 909,
-};
+inline constexpr CuResult kSuccess = 0;
+inline constexpr CuResult kInvalidValue = 1;
+inline constexpr CuResult kOutOfMemory = 2;
+inline constexpr CuResult kNotInitialized = 3;
+inline constexpr CuResult kDeinitialized = 4;
+inline constexpr CuResult kStubLibrary = 34;
+inline constexpr CuResult kDeviceUnavailable = 46;
+inline constexpr CuResult kNoDevice = 100;
+inline constexpr CuResult kInvalidDevice = 101;
+inline constexpr CuResult kInvalidContext = 201;
+inline constexpr CuResult kMapFailed = 205;
+inline constexpr CuResult kAlreadyMapped = 208;
+inline constexpr CuResult kPeerAccessUnsupported = 217;
+inline constexpr CuResult kOperatingSystem = 304;
+inline constexpr CuResult kInvalidHandle = 400;
+inline constexpr CuResult kNotFound = 500;
+inline constexpr CuResult kNotReady = 600;
+inline constexpr CuResult kPeerAccessAlreadyEnabled = 704;
+inline constexpr CuResult kPeerAccessNotEnabled = 705;
+inline constexpr CuResult kHostMemoryAlreadyRegistered = 712;
+inline constexpr CuResult kHostMemoryNotRegistered = 713;
+inline constexpr CuResult kNotPermitted = 800;
+inline constexpr CuResult kNotSupported = 801;
+inline constexpr CuResult kSystemNotReady = 802;
+inline constexpr CuResult kSystemDriverMismatch = 803;
+inline constexpr CuResult kCompatNotSupportedOnDevice = 804;
+inline constexpr CuResult kMpsConnectionFailed = 805;
+inline constexpr CuResult kMpsMaxConnectionsReached = 809;
+inline constexpr CuResult kTimeout = 909;
 
 // CUdevice_attribute
 enum class DeviceAttribute : int {

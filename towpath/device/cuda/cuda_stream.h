@@ -29,7 +29,7 @@ class CudaEvent final : public Event {
 
  private:
   const std::shared_ptr<CudaDevice> device_;
-  const CuEvent event_;
+  CuEvent event_;
   const bool timed_;
 };
 
@@ -74,7 +74,7 @@ class CudaStream final : public Stream {
   Status copy_one_by_one(std::span<const Copy> copies);
 
   const std::shared_ptr<CudaDevice> device_;
-  const CuStream stream_;
+  CuStream stream_;
   HostFunctions functions_;
 };
 
@@ -93,7 +93,7 @@ class CudaPool final : public Pool {
 
  private:
   const std::shared_ptr<CudaDevice> device_;
-  const CuPool pool_;
+  CuPool pool_;
 };
 
 /// Errors: invalid_argument (of another driver).
