@@ -38,7 +38,8 @@ class Swift {
     if (pid_ == 0) {
       ::dup2(input[0], STDIN_FILENO);
       ::dup2(output[1], STDOUT_FILENO);
-      ::execl("/usr/bin/python3", "python3", TOWPATH_SWIFT_STORE, nullptr);
+      // By its whole name: it looks for its modules beside whatever PATH finds under a short one.
+      ::execl("/usr/bin/python3", "/usr/bin/python3", TOWPATH_SWIFT_STORE, nullptr);
       ::_exit(127);
     }
     ::close(input[0]);
