@@ -22,8 +22,6 @@ namespace {
 
 using agent::Agent;
 
-constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
-
 /// What the environment, and under it the configuration file, say of the metadata of towpath.nixl.
 /// Raises what is wrong with either.
 py::dict settings() {
@@ -160,7 +158,7 @@ struct Place {
   std::string key;
 };
 
-RegionDescriptor to_descriptor(const Place& place) {
+RegionDescriptor region_of(const Place& place) {
   if (!checked_add(place.address, place.length))
     raise(error(Code::out_of_range, cat(place.length, " bytes from ", hex(place.address),
                                         " go past the end of 64-bit space")));
@@ -175,7 +173,7 @@ RegionDescriptor to_descriptor(const Place& place) {
 std::unique_ptr<PyRegistration> register_address(const PyAgent& self, const Place& place,
                                                  const memory::RegisterOptions& options,
                                                  py::object owner) {
-  RegionDescriptor region = to_descriptor(place);
+  RegionDescriptor region = region_of(place);
   if (region.length == 0)
     raise(error(Code::invalid_argument, "no bytes to register", "register what is not empty"));
   auto held = std::make_shared<HeldRegion>(std::move(region), keep_alive(owner));
@@ -187,9 +185,9 @@ py::list query(const PyAgent& self, const Name& backend, const py::iterable& pla
   std::vector<RegionDescriptor> descriptors;
   for (const py::handle item : places) {
     const auto tuple = py::cast<py::tuple>(item);
-    descriptors.push_back(to_descriptor({py::cast<std::string>(tuple[0]), to_u64(tuple[1].ptr()),
-                                         to_u64(tuple[2].ptr()), to_u64(tuple[3].ptr()),
-                                         py::cast<int>(tuple[4]), py::cast<Name>(tuple[5]).value}));
+    descriptors.push_back(region_of({py::cast<std::string>(tuple[0]), to_u64(tuple[1].ptr()),
+                                     to_u64(tuple[2].ptr()), to_u64(tuple[3].ptr()),
+                                     py::cast<int>(tuple[4]), py::cast<Name>(tuple[5]).value}));
   }
   const auto found =
       self.ask([&](Agent& agent) { return agent.query(backend.value, descriptors); });
@@ -211,7 +209,7 @@ Name load_card(const PyAgent& self, const Blob& bytes) {
   return {self.ask([&](Agent& agent) { return agent.load_card(bytes.value); }).name};
 }
 
-py::dict to_python(const agent::PeerInfo& peer) {
+py::dict peer_to_python(const agent::PeerInfo& peer) {
   return py::dict(py::arg("name") = Name{peer.identity.name},
                   py::arg("incarnation") = peer.identity.incarnation,
                   py::arg("generation") = peer.generation, py::arg("regions") = peer.regions,
@@ -222,7 +220,7 @@ py::dict to_python(const agent::PeerInfo& peer) {
 py::list peers(const PyAgent& self) {
   py::list out;
   for (const agent::PeerInfo& peer : self.call([](Agent& agent) { return agent.peers(); }))
-    out.append(to_python(peer));
+    out.append(peer_to_python(peer));
   return out;
 }
 
@@ -308,17 +306,17 @@ agent::Explanation explain(const PyAgent& self, const std::string& op, const PyP
 
 // ---- notifications
 
-py::list to_python(const std::vector<agent::Notification>& messages) {
+py::list messages_to_python(const std::vector<agent::Notification>& messages) {
   py::list out;
   for (const agent::Notification& one : messages)
-    out.append(py::make_tuple(Name{one.from.name}, python::to_python(one.message)));
+    out.append(py::make_tuple(Name{one.from.name}, to_python(one.message)));
   return out;
 }
 
 /// `timeout` None: what is there. Else waits for the first, at most so many seconds.
 py::list notifications(const PyAgent& self, const std::optional<double>& timeout) {
   if (!timeout)
-    return to_python(self.call([](Agent& agent) { return agent.take_notifications(); }));
+    return messages_to_python(self.call([](Agent& agent) { return agent.take_notifications(); }));
   using Time = std::chrono::steady_clock;
   const Duration whole = to_duration(timeout);
   const auto begin = Time::now();
@@ -326,7 +324,7 @@ py::list notifications(const PyAgent& self, const std::optional<double>& timeout
     const Duration left = std::max(whole - Duration(Time::now() - begin), Duration(0));
     auto messages = self.call(
         [&](Agent& agent) { return agent.wait_notifications(std::min(left, kLongestSleep)); });
-    if (!messages.empty() || left == Duration(0)) return to_python(messages);
+    if (!messages.empty() || left == Duration(0)) return messages_to_python(messages);
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
 }

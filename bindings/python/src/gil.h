@@ -9,15 +9,21 @@
 // Thread: unlocked() with the lock held; keep_alive()'s result may die on any thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
 #include <pybind11/pybind11.h>
 
+#include <towpath/core/clock.h>
+
 namespace towpath::python {
 
 namespace py = pybind11;
+
+/// However long a wait: signals are looked at as often as this.
+inline constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 
 /// Drops the objects that were put aside. With the interpreter's lock.
 void drop_put_aside() noexcept;

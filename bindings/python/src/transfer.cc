@@ -11,9 +11,6 @@
 namespace towpath::python {
 namespace {
 
-// However long a wait: signals are looked at as often as this.
-constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
-
 Status released(const char* what) {
   return error(Code::not_ready, cat("this ", what, " was released"), "make another one");
 }
@@ -25,11 +22,11 @@ py::list errors_of(const PyTransfer& self) {
   return out;
 }
 
-agent::Explanation explain(const PyTransfer& self) {
+agent::Explanation explain_transfer(const PyTransfer& self) {
   return unlocked([transfer = self.get()] { return transfer->explain(); });
 }
 
-std::string describe(const PyTransfer& self) {
+std::string describe_transfer(const PyTransfer& self) {
   const auto transfer = self.get();
   return cat("<towpath.Transfer ", name_of(transfer->state()), ", ", name_of(transfer->outcome()),
              ", ", transfer->bytes(), " bytes over ", transfer->backend(), ">");
@@ -145,10 +142,10 @@ void bind_transfers(py::module_& module) {
       .def_property_readonly("backend",
                              [](const PyTransfer& self) { return self.get()->backend(); })
       .def("report", [](const PyTransfer& self) { return unwrap(self.get()->report()); })
-      .def("explain", &explain)
+      .def("explain", &explain_transfer)
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](PyTransfer& self, const py::args&) { self.release(); })
-      .def("__repr__", &describe);
+      .def("__repr__", &describe_transfer);
 }
 
 }  // namespace towpath::python
