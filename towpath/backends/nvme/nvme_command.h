@@ -10,8 +10,8 @@
 //   48 cdw12  52 cdw13      56 cdw14  60 cdw15             64 timeout in ms  68 reserved
 //
 // The same 72 bytes are what NVME_IOCTL_ADMIN_CMD and NVME_IOCTL_IO_CMD take, whose last word is
-// the result. docs/formats/nvme_command.md draws them. Why the seed of this code had another
-// layout, and what that one does to memory: docs/decisions/0013.
+// the result. docs/formats/nvme_command.md draws them. Another layout, of 64
+// bytes, is passed around elsewhere; what it does to memory: docs/decisions/0013.
 //
 // Invariant: the data length follows from the blocks, so the two never disagree (a device that is
 // told more than its buffer holds writes past it).

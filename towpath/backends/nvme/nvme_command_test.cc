@@ -104,7 +104,7 @@ TEST(NvmeCommandTest, operations_of_the_ring_are_the_kernels) {
   EXPECT_EQ(NVME_URING_CMD_ADMIN, 0xC0484E82U);
 }
 
-TEST(NvmeCommandTest, layout_of_the_seed_is_not_made) {
+TEST(NvmeCommandTest, no_payload_of_64_bytes_is_made) {
   // The 64 bytes that this code began from had the target at 32 to 40, where the kernel has two
   // lengths, and no address at all: the drive then writes to physical address 0 and says "success".
   const nvme_uring_cmd read = as_the_kernel_reads(*encode_read(kIo));
