@@ -12,13 +12,11 @@ namespace towpath::agent {
 namespace {
 
 // What a row says of itself; what it does not say is as in the row before.
-enum Said : std::uint8_t {
-  kSaysKind = 1,
-  kSaysDevice = 2,
-  kSaysLength = 4,
-  kHasObjectKey = 8,  // else it has none, whatever stands in the row before
-  kSaysKeys = 16,     // which backends, how long, and all of their bytes
-};
+constexpr std::uint8_t kSaysKind = 1;
+constexpr std::uint8_t kSaysDevice = 2;
+constexpr std::uint8_t kSaysLength = 4;
+constexpr std::uint8_t kHasObjectKey = 8;  // else it has none, whatever stands in the row before
+constexpr std::uint8_t kSaysKeys = 16;     // which backends, how long, and all of their bytes
 constexpr std::uint8_t kAllSaid = 31;
 
 using Keys = std::vector<std::pair<std::uint32_t, Bytes>>;

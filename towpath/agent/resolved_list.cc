@@ -187,8 +187,8 @@ struct Folded {
   bool uniform = true;
 
   void add(std::uint64_t count) {
-    if (entries == 0) first = count;
-    uniform = uniform && count == first;
+    if (entries == 0) first_ = count;
+    uniform = uniform && count == first_;
     ++entries;
   }
   bool is_worthwhile(std::uint64_t size) const {
@@ -196,7 +196,7 @@ struct Folded {
   }
 
  private:
-  std::uint64_t first = 0;
+  std::uint64_t first_ = 0;
 };
 
 }  // namespace

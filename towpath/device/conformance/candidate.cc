@@ -10,8 +10,8 @@ namespace towpath::device::conformance {
 std::vector<std::string> candidates() { return {"host", "fake_cuda", "cuda"}; }
 
 Result<std::unique_ptr<Driver>> open_candidate(const std::string& name) {
-  static const sys::SystemClock clock;
-  if (name == "host") return std::make_unique<HostDriver>(clock, HostDriverOptions{.devices = 2});
+  static const sys::SystemClock kClock;
+  if (name == "host") return std::make_unique<HostDriver>(kClock, HostDriverOptions{.devices = 2});
   if (name != "cuda" && name != "fake_cuda") return error(Code::not_found, "no such driver");
   const bool real = name == "cuda";
   TOWPATH_TRY(auto driver,

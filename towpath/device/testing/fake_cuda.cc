@@ -12,6 +12,7 @@ using namespace towpath::device;             // NOLINT: the whole file speaks of
 using namespace towpath::device::cuda;       // NOLINT
 using namespace towpath::device::fake_cuda;  // NOLINT
 
+// NOLINTBEGIN(readability-identifier-naming): the names are NVIDIA's.
 extern "C" {
 
 void towpath_fake_cuda_fail(const char* symbol, int result, int skip) {
@@ -28,7 +29,7 @@ const char* towpath_fake_cuda_complaints() { return fake().complaints.c_str(); }
 // Driver and devices ------------------------------------------------------------------------------
 
 CuResult cuInit(unsigned flags) {
-  FAKE("cuInit", false);
+  TOWPATH_FAKE("cuInit", false);
   return flags == 0 ? kSuccess : complain("cuInit", "flags must be 0");
 }
 CuResult cuDriverGetVersion(int* version) {
@@ -46,12 +47,12 @@ CuResult cuGetErrorString(CuResult error, const char** text) {
   return kSuccess;
 }
 CuResult cuDeviceGetCount(int* count) {
-  FAKE("cuDeviceGetCount", false);
+  TOWPATH_FAKE("cuDeviceGetCount", false);
   *count = 2;
   return kSuccess;
 }
 CuResult cuDeviceGet(CuDevice* out, int ordinal) {
-  FAKE("cuDeviceGet", false);
+  TOWPATH_FAKE("cuDeviceGet", false);
   if (ordinal < 0 || ordinal > 1) return kInvalidDevice;
   *out = ordinal;
   return kSuccess;
@@ -79,7 +80,7 @@ CuResult cuDeviceGetPCIBusId(char* address, int size, CuDevice ordinal) {
   return kSuccess;
 }
 CuResult cuDevicePrimaryCtxRetain(CuContext* context, CuDevice ordinal) {
-  FAKE("cuDevicePrimaryCtxRetain", false);
+  TOWPATH_FAKE("cuDevicePrimaryCtxRetain", false);
   const std::lock_guard lock(fake().mutex);
   ++fake().retained[ordinal];
   *context = &fake().contexts[ordinal];
@@ -91,7 +92,7 @@ CuResult cuDevicePrimaryCtxRelease_v2(CuDevice ordinal) {
   return kSuccess;
 }
 CuResult cuCtxPushCurrent_v2(CuContext context) {
-  FAKE("cuCtxPushCurrent_v2", false);
+  TOWPATH_FAKE("cuCtxPushCurrent_v2", false);
   if (context == nullptr) return complain("cuCtxPushCurrent_v2", "no context");
   current.push_back(context);
   return kSuccess;
@@ -106,25 +107,25 @@ CuResult cuCtxPopCurrent_v2(CuContext* context) {
 // Memory ------------------------------------------------------------------------------------------
 
 CuResult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
-  FAKE("cuMemGetInfo_v2", true);
+  TOWPATH_FAKE("cuMemGetInfo_v2", true);
   const MemoryFigures figures = device()->figures().value();
   *free_bytes = figures.free_bytes;
   *total_bytes = figures.total_bytes;
   return kSuccess;
 }
 CuResult cuMemAlloc_v2(CuAddress* address, std::size_t size) {
-  FAKE("cuMemAlloc_v2", true);
+  TOWPATH_FAKE("cuMemAlloc_v2", true);
   std::uint64_t at = 0;
   const CuResult result = keep(device()->allocate(size), &at);
   *address = at;
   return result;
 }
 CuResult cuMemFree_v2(CuAddress address) {
-  FAKE("cuMemFree_v2", true);
+  TOWPATH_FAKE("cuMemFree_v2", true);
   return let_go(address, Origin::device, kInvalidValue);
 }
 CuResult cuMemHostAlloc(void** address, std::size_t size, unsigned flags) {
-  FAKE("cuMemHostAlloc", true);
+  TOWPATH_FAKE("cuMemHostAlloc", true);
   if (flags != (kPortable | kDeviceMap)) return complain("cuMemHostAlloc", "other flags");
   std::uint64_t at = 0;
   const CuResult result = keep(device()->allocate_pinned(size), &at);
@@ -132,21 +133,21 @@ CuResult cuMemHostAlloc(void** address, std::size_t size, unsigned flags) {
   return result;
 }
 CuResult cuMemFreeHost(void* address) {
-  FAKE("cuMemFreeHost", true);
+  TOWPATH_FAKE("cuMemFreeHost", true);
   return let_go(number(address), Origin::pinned, kInvalidValue);
 }
 CuResult cuMemHostRegister_v2(void* address, std::size_t size, unsigned flags) {
-  FAKE("cuMemHostRegister_v2", true);
+  TOWPATH_FAKE("cuMemHostRegister_v2", true);
   if (flags != (kPortable | kDeviceMap)) return complain("cuMemHostRegister_v2", "other flags");
   std::uint64_t at = 0;
   return keep(device()->register_host({static_cast<std::byte*>(address), size}), &at);
 }
 CuResult cuMemHostUnregister(void* address) {
-  FAKE("cuMemHostUnregister", true);
+  TOWPATH_FAKE("cuMemHostUnregister", true);
   return let_go(number(address), Origin::registered, kHostMemoryNotRegistered);
 }
 CuResult cuMemHostGetDevicePointer_v2(CuAddress* address, void* host, unsigned flags) {
-  FAKE("cuMemHostGetDevicePointer_v2", true);
+  TOWPATH_FAKE("cuMemHostGetDevicePointer_v2", true);
   if (flags != 0) return complain("cuMemHostGetDevicePointer_v2", "flags must be 0");
   *address = number(host);
   return kSuccess;
@@ -155,12 +156,12 @@ CuResult cuMemHostGetDevicePointer_v2(CuAddress* address, void* host, unsigned f
 // Peers, processes, pointers ----------------------------------------------------------------------
 
 CuResult cuDeviceCanAccessPeer(int* can, CuDevice, CuDevice) {
-  FAKE("cuDeviceCanAccessPeer", false);
+  TOWPATH_FAKE("cuDeviceCanAccessPeer", false);
   *can = 1;
   return kSuccess;
 }
 CuResult cuCtxEnablePeerAccess(CuContext peer, unsigned flags) {
-  FAKE("cuCtxEnablePeerAccess", true);
+  TOWPATH_FAKE("cuCtxEnablePeerAccess", true);
   if (flags != 0) return complain("cuCtxEnablePeerAccess", "flags must be 0");
   if (peer == current.back()) return complain("cuCtxEnablePeerAccess", "its own peer");
   static bool enabled[2] = {false, false};
@@ -168,7 +169,7 @@ CuResult cuCtxEnablePeerAccess(CuContext peer, unsigned flags) {
   return before_it ? kPeerAccessAlreadyEnabled : kSuccess;
 }
 CuResult cuIpcGetMemHandle(CuIpcHandle* handle, CuAddress address) {
-  FAKE("cuIpcGetMemHandle", true);
+  TOWPATH_FAKE("cuIpcGetMemHandle", true);
   const std::lock_guard lock(fake().mutex);
   const auto found = fake().held.find(address);
   if (found == fake().held.end()) return kInvalidValue;
@@ -181,7 +182,7 @@ CuResult cuIpcGetMemHandle(CuIpcHandle* handle, CuAddress address) {
   return kSuccess;
 }
 CuResult cuIpcOpenMemHandle_v2(CuAddress* address, CuIpcHandle handle, unsigned flags) {
-  FAKE("cuIpcOpenMemHandle_v2", true);
+  TOWPATH_FAKE("cuIpcOpenMemHandle_v2", true);
   if (flags != kIpcLazyEnablePeerAccess) return complain("cuIpcOpenMemHandle_v2", "other flags");
   std::uint64_t size = 0;
   std::memcpy(&size, handle.reserved + 56, sizeof size);
@@ -193,18 +194,18 @@ CuResult cuIpcOpenMemHandle_v2(CuAddress* address, CuIpcHandle handle, unsigned 
   return result;
 }
 CuResult cuIpcCloseMemHandle(CuAddress address) {
-  FAKE("cuIpcCloseMemHandle", true);
+  TOWPATH_FAKE("cuIpcCloseMemHandle", true);
   return let_go(address, Origin::imported, kInvalidValue);
 }
 CuResult cuIpcGetEventHandle(CuIpcHandle* handle, CuEvent event) {
-  FAKE("cuIpcGetEventHandle", true);
+  TOWPATH_FAKE("cuIpcGetEventHandle", true);
   const auto ours = device()->export_event(*event->event);
   if (!ours.ok()) return result_of(ours.status());
   std::memcpy(handle->reserved, ours->bytes.data(), ours->bytes.size());
   return kSuccess;
 }
 CuResult cuIpcOpenEventHandle(CuEvent* event, CuIpcHandle handle) {
-  FAKE("cuIpcOpenEventHandle", true);
+  TOWPATH_FAKE("cuIpcOpenEventHandle", true);
   IpcHandle ours;
   std::memcpy(ours.bytes.data(), handle.reserved, ours.bytes.size());
   auto imported = device()->import_event(ours);
@@ -214,7 +215,7 @@ CuResult cuIpcOpenEventHandle(CuEvent* event, CuIpcHandle handle) {
 }
 CuResult cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** values,
                                 CuAddress address) {
-  FAKE("cuPointerGetAttributes", false);
+  TOWPATH_FAKE("cuPointerGetAttributes", false);
   const PointerFacts facts = fake().driver.facts_of(address).value();
   const bool known = facts.kind != towpath::MemoryKind::system;
   for (unsigned i = 0; i < count; ++i) {
@@ -228,3 +229,4 @@ CuResult cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, vo
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

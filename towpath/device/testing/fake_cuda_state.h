@@ -50,8 +50,8 @@ struct Fake {
 };
 
 inline Fake& fake() {
-  static auto* const one = new Fake;  // never destroyed: a driver outlives what uses it
-  return *one;
+  static auto* const kOne = new Fake;  // never destroyed: a driver outlives what uses it
+  return *kOne;
 }
 
 inline thread_local std::vector<CuContext> current;
@@ -115,5 +115,5 @@ inline std::uint64_t number(const void* pointer) { return address_of(pointer); }
 
 }  // namespace towpath::device::fake_cuda
 
-#define FAKE(symbol, needs_context) \
+#define TOWPATH_FAKE(symbol, needs_context) \
   if (const CuResult early = before(symbol, needs_context); early != 0) return early

@@ -9,12 +9,13 @@ using namespace towpath::device;             // NOLINT: the whole file speaks of
 using namespace towpath::device::cuda;       // NOLINT
 using namespace towpath::device::fake_cuda;  // NOLINT
 
+// NOLINTBEGIN(readability-identifier-naming): the names are NVIDIA's.
 extern "C" {
 
 // Pools -------------------------------------------------------------------------------------------
 
 CuResult cuMemPoolCreate(CuPool* pool, const PoolProperties* properties) {
-  FAKE("cuMemPoolCreate", true);
+  TOWPATH_FAKE("cuMemPoolCreate", true);
   const bool zeros = std::ranges::all_of(properties->reserved, [](auto byte) { return byte == 0; });
   if (properties->allocation_type != 1 || properties->handle_types != 0 || !zeros ||
       properties->location.type != kLocationDevice || properties->windows_only != nullptr ||
@@ -24,23 +25,23 @@ CuResult cuMemPoolCreate(CuPool* pool, const PoolProperties* properties) {
   return kSuccess;
 }
 CuResult cuMemPoolDestroy(CuPool pool) {
-  FAKE("cuMemPoolDestroy", true);
+  TOWPATH_FAKE("cuMemPoolDestroy", true);
   delete pool;
   return kSuccess;
 }
 CuResult cuMemPoolTrimTo(CuPool pool, std::size_t keep_bytes) {
-  FAKE("cuMemPoolTrimTo", true);
+  TOWPATH_FAKE("cuMemPoolTrimTo", true);
   return result_of(pool->pool->trim(keep_bytes));
 }
 CuResult cuMemPoolSetAttribute(CuPool pool, PoolAttribute attribute, void* value) {
-  FAKE("cuMemPoolSetAttribute", true);
+  TOWPATH_FAKE("cuMemPoolSetAttribute", true);
   if (attribute != PoolAttribute::release_threshold)
     return complain("cuMemPoolSetAttribute", "another attribute");
   std::memcpy(&pool->threshold, value, sizeof pool->threshold);
   return kSuccess;
 }
 CuResult cuMemPoolGetAttribute(CuPool pool, PoolAttribute attribute, void* value) {
-  FAKE("cuMemPoolGetAttribute", true);
+  TOWPATH_FAKE("cuMemPoolGetAttribute", true);
   const PoolFigures figures = pool->pool->figures().value();
   const std::uint64_t told =
       attribute == PoolAttribute::used_current ? figures.used_bytes : figures.reserved_bytes;
@@ -49,7 +50,7 @@ CuResult cuMemPoolGetAttribute(CuPool pool, PoolAttribute attribute, void* value
 }
 CuResult cuMemAllocFromPoolAsync(CuAddress* address, std::size_t size, CuPool pool,
                                  CuStream stream) {
-  FAKE("cuMemAllocFromPoolAsync", true);
+  TOWPATH_FAKE("cuMemAllocFromPoolAsync", true);
   const auto at = pool->pool->allocate(size, *stream->stream);
   if (!at.ok()) return result_of(at.status());
   *address = *at;
@@ -58,7 +59,7 @@ CuResult cuMemAllocFromPoolAsync(CuAddress* address, std::size_t size, CuPool po
   return kSuccess;
 }
 CuResult cuMemFreeAsync(CuAddress address, CuStream stream) {
-  FAKE("cuMemFreeAsync", true);
+  TOWPATH_FAKE("cuMemFreeAsync", true);
   std::shared_ptr<Pool> pool;
   {
     const std::lock_guard lock(fake().mutex);
@@ -73,35 +74,35 @@ CuResult cuMemFreeAsync(CuAddress address, CuStream stream) {
 // Streams and events ------------------------------------------------------------------------------
 
 CuResult cuStreamCreate(CuStream* stream, unsigned flags) {
-  FAKE("cuStreamCreate", true);
+  TOWPATH_FAKE("cuStreamCreate", true);
   if (flags != kStreamNonBlocking) return complain("cuStreamCreate", "it waits for stream 0");
   *stream = new CuStreamTag{device()->create_stream().value()};
   return kSuccess;
 }
 CuResult cuStreamDestroy_v2(CuStream stream) {
-  FAKE("cuStreamDestroy_v2", true);
+  TOWPATH_FAKE("cuStreamDestroy_v2", true);
   delete stream;
   return kSuccess;
 }
 CuResult cuStreamQuery(CuStream stream) {
-  FAKE("cuStreamQuery", true);
+  TOWPATH_FAKE("cuStreamQuery", true);
   return *stream->stream->is_idle() ? kSuccess : kNotReady;
 }
 CuResult cuStreamSynchronize(CuStream stream) {
-  FAKE("cuStreamSynchronize", true);
+  TOWPATH_FAKE("cuStreamSynchronize", true);
   return result_of(stream->stream->synchronize());
 }
 CuResult cuStreamWaitEvent(CuStream stream, CuEvent event, unsigned flags) {
-  FAKE("cuStreamWaitEvent", true);
+  TOWPATH_FAKE("cuStreamWaitEvent", true);
   if (flags != 0) return complain("cuStreamWaitEvent", "flags must be 0");
   return result_of(stream->stream->wait(*event->event));
 }
 CuResult cuLaunchHostFunc(CuStream stream, CuHostFunction function, void* argument) {
-  FAKE("cuLaunchHostFunc", true);
+  TOWPATH_FAKE("cuLaunchHostFunc", true);
   return result_of(stream->stream->run([=] { function(argument); }));
 }
 CuResult cuEventCreate(CuEvent* event, unsigned flags) {
-  FAKE("cuEventCreate", true);
+  TOWPATH_FAKE("cuEventCreate", true);
   const bool interprocess = (flags & kEventInterprocess) != 0;
   const bool timed = (flags & kEventDisableTiming) == 0;
   if (interprocess && timed) return complain("cuEventCreate", "interprocess and timed");
@@ -110,24 +111,24 @@ CuResult cuEventCreate(CuEvent* event, unsigned flags) {
   return kSuccess;
 }
 CuResult cuEventDestroy_v2(CuEvent event) {
-  FAKE("cuEventDestroy_v2", true);
+  TOWPATH_FAKE("cuEventDestroy_v2", true);
   delete event;
   return kSuccess;
 }
 CuResult cuEventRecord(CuEvent event, CuStream stream) {
-  FAKE("cuEventRecord", true);
+  TOWPATH_FAKE("cuEventRecord", true);
   return result_of(stream->stream->record(*event->event));
 }
 CuResult cuEventQuery(CuEvent event) {
-  FAKE("cuEventQuery", true);
+  TOWPATH_FAKE("cuEventQuery", true);
   return *event->event->is_done() ? kSuccess : kNotReady;
 }
 CuResult cuEventSynchronize(CuEvent event) {
-  FAKE("cuEventSynchronize", true);
+  TOWPATH_FAKE("cuEventSynchronize", true);
   return result_of(event->event->wait());
 }
 CuResult cuEventElapsedTime(float* milliseconds, CuEvent start, CuEvent end) {
-  FAKE("cuEventElapsedTime", true);
+  TOWPATH_FAKE("cuEventElapsedTime", true);
   const auto time = end->event->since(*start->event);
   if (!time.ok()) return time.code() == towpath::Code::not_ready ? kNotReady : kInvalidHandle;
   *milliseconds = static_cast<float>(time->count()) / 1e6F;
@@ -137,14 +138,14 @@ CuResult cuEventElapsedTime(float* milliseconds, CuEvent start, CuEvent end) {
 // Copies ------------------------------------------------------------------------------------------
 
 CuResult cuMemcpyAsync(CuAddress target, CuAddress source, std::size_t size, CuStream stream) {
-  FAKE("cuMemcpyAsync", true);
+  TOWPATH_FAKE("cuMemcpyAsync", true);
   return result_of(stream->stream->copy({.target = target, .source = source, .length = size}));
 }
 CuResult cuMemcpyBatchAsync(CuAddress* targets, CuAddress* sources, std::size_t* sizes,
                             std::size_t count, CopyAttributes* attributes,
                             std::size_t* first_of_attribute, std::size_t attribute_count,
                             std::size_t* failed, CuStream stream) {
-  FAKE("cuMemcpyBatchAsync", true);
+  TOWPATH_FAKE("cuMemcpyBatchAsync", true);
   if (count == 0 || attribute_count != 1 || *first_of_attribute != 0 ||
       attributes->source_access != 1 || attributes->flags != 0)
     return complain("cuMemcpyBatchAsync", "attributes that CUDA refuses");
@@ -157,7 +158,7 @@ CuResult cuMemcpyBatchAsync(CuAddress* targets, CuAddress* sources, std::size_t*
   return result_of(stream->stream->copy_batch(copies));
 }
 CuResult cuMemcpy2DAsync_v2(const Memcpy2d* what, CuStream stream) {
-  FAKE("cuMemcpy2DAsync_v2", true);
+  TOWPATH_FAKE("cuMemcpy2DAsync_v2", true);
   if (what->source_type != MemoryType::unified || what->target_type != MemoryType::unified ||
       what->source_x != 0 || what->source_y != 0 || what->target_x != 0 || what->target_y != 0)
     return complain("cuMemcpy2DAsync_v2", "not what was meant");
@@ -170,9 +171,10 @@ CuResult cuMemcpy2DAsync_v2(const Memcpy2d* what, CuStream stream) {
 }
 CuResult cuMemsetD8Async(CuAddress address, unsigned char value, std::size_t size,
                          CuStream stream) {
-  FAKE("cuMemsetD8Async", true);
+  TOWPATH_FAKE("cuMemsetD8Async", true);
   return result_of(
       stream->stream->fill({.address = address, .length = size, .value = std::byte{value}}));
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
