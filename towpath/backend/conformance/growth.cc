@@ -54,12 +54,16 @@ int& rounds() {
   return count;
 }
 
-void expect_no_growth(const std::function<void(int)>& round) {
+void expect_no_growth(const std::function<void(int)>& round, const std::function<void()>& settle) {
   Held before;
   for (int i = -rounds() / 10; i < rounds(); ++i) {  // first until caches have settled
-    if (i == 0) before = held_now();
+    if (i == 0) {
+      settle();
+      before = held_now();
+    }
     ASSERT_NO_FATAL_FAILURE(round(i)) << "round " << i;
   }
+  settle();
   const Held after = held_now();
   std::cout << "after " << rounds() << " rounds: descriptors "
             << grown(before.descriptors, after.descriptors) << ", mappings "

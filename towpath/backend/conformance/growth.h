@@ -25,7 +25,9 @@ Held held_now();
 /// How many rounds; main() may set it.
 int& rounds();
 
-/// Runs `round` with -N/10 .. N - 1, and expects that after round 0 nothing grew.
-void expect_no_growth(const std::function<void(int)>& round);
+/// Runs `round` with -N/10 .. N - 1, and expects that after round 0 nothing grew. `settle` runs
+/// before each count: it finishes what a round may leave under way.
+void expect_no_growth(
+    const std::function<void(int)>& round, const std::function<void()>& settle = [] {});
 
 }  // namespace towpath::backend::conformance

@@ -187,7 +187,7 @@ void World::move(TransferOp op, const Shape& shape) {
 
 void World::expect_quiet(TransferOp op) {
   target(op).poison();
-  linger(agents());
+  linger();
   EXPECT_TRUE(target(op).is_poison()) << "a byte landed after the end";
 }
 

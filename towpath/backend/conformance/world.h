@@ -82,6 +82,7 @@ class World {
   bool run_until(const std::function<bool()>& done) {
     return conformance::run_until(agents(), done);
   }
+  void linger() { conformance::linger(agents()); }
   bool run_to_end(const agent::Transfer& transfer) {
     return run_until([&] { return transfer.ended(); });
   }
