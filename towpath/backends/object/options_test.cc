@@ -73,6 +73,11 @@ TEST(ObjectOptionsTest, given_parameters_win_and_credentials_are_taken_together)
   EXPECT_EQ(merge(usual, {}).at("session_token"), "ut");
 }
 
+TEST(StoreAddressTest, a_port_alone_is_no_address) {
+  for (const char* url : {":443", "https://:443", "http://:9000/base"})
+    EXPECT_EQ(StoreAddress::parse(url, "https").code(), Code::invalid_argument) << url;
+}
+
 TEST(StoreAddressTest, objects_have_a_place_in_either_style) {
   StoreAddress address = *StoreAddress::parse("http://h:80/base", "https");
   const ObjectName name{"bucket", "a b/c"};

@@ -19,7 +19,7 @@ Result<StoreAddress> StoreAddress::parse(const std::string& url, const std::stri
   if (slash != std::string::npos) address.base = rest.substr(slash);
   while (address.base.ends_with('/')) address.base.pop_back();
   const bool known = address.scheme == "http" || address.scheme == "https";
-  if (!known || address.host.empty() ||
+  if (!known || address.host.empty() || address.host.starts_with(':') ||
       address.host.find_first_of("@ \t\r\n?#") != std::string::npos ||
       address.base.find_first_of(" \t\r\n?#") != std::string::npos)
     return error(
