@@ -9,7 +9,7 @@
 //
 //   state                       method                                                 then
 //   NoConfig                    with_config                                            HasConfig
-//   HasConfig NoLayout          fully_contiguous  layer_separate                       HasLayout
+//   HasConfig NoLayout          fully_contiguous  layer_separate  block_separate       HasLayout
 //   HasConfig HasLayout         allocate_system  allocate_pinned  allocate_device      HasMemory
 //     NoMemory                  allocate_disk
 //                               with_memory_regions?  with_registered_regions?
@@ -98,6 +98,11 @@ class PhysicalLayoutBuilder {
 
   WithLayout fully_contiguous() && requires(kNeedsLayout) {
     return std::move(*this).with_kind(LayoutKind::fully_contiguous);
+  }
+
+  /// A region per block, as an object store wants it.
+  WithLayout block_separate() && requires(kNeedsLayout) {
+    return std::move(*this).with_kind(LayoutKind::block_separate);
   }
 
   WithLayout layer_separate(BlockDimension dimension) && requires(kNeedsLayout) {

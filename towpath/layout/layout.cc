@@ -1,9 +1,43 @@
 #include <utility>
 
+#include <towpath/core/check.h>
 #include <towpath/core/text.h>
 #include <towpath/layout/layout.h>
 
 namespace towpath::layout {
+namespace {
+
+constexpr unsigned kByteBits = 8;
+
+/// How a page lies, or a universal block: its elements without padding.
+void order_tokens(Axes& axes, const LayoutConfig& config) {
+  const std::uint64_t head_dim = axes[Axis::dim].extent;
+  axes[Axis::dim].stride = 1;
+  switch (config.format) {
+    case BlockFormat::nhd:
+      axes[Axis::token].stride = config.inner_dim;
+      axes[Axis::head].stride = head_dim;
+      break;
+    case BlockFormat::hnd:
+      axes[Axis::token].stride = head_dim;
+      axes[Axis::head].stride = head_dim * config.page_size;
+      break;
+    case BlockFormat::universal:
+      axes[Axis::token].stride = head_dim;
+      axes[Axis::outer].stride = head_dim * config.page_size;
+      axes[Axis::layer].stride = axes[Axis::outer].stride * config.outer_dim;
+      axes[Axis::head].stride = axes[Axis::layer].stride * config.num_layers;
+      break;
+  }
+}
+
+}  // namespace
+
+Status check_pages(const LayoutConfig& config) {
+  if (config.format != BlockFormat::universal) return {};
+  return error(Code::unsupported, "the pages of a universal block do not lie together",
+               "plan with the layout's view(), or copy to another format first");
+}
 
 Result<Layout> Layout::make(LayoutDescriptor descriptor) {
   TOWPATH_TRY(descriptor.validate());
@@ -12,10 +46,31 @@ Result<Layout> Layout::make(LayoutDescriptor descriptor) {
 }
 
 Result<Extent> Layout::memory_region(PageIndex page) const {
+  TOWPATH_TRY(check_pages(config()));
   TOWPATH_TRY(const PagePlace place, geometry_.place(page));
   return Extent{.region = place.region,
                 .address = descriptor_.regions[place.region].address + place.offset,
                 .size = geometry_.page_bytes()};
+}
+
+TensorView Layout::view() const {
+  const LayoutConfig& shape = config();
+  const std::uint64_t width = shape.dtype_width_bytes;
+  const std::uint64_t heads = shape.num_heads.value_or(1);
+  TensorView::Parts parts{.element_bits = static_cast<unsigned>(width * kByteBits)};
+  Axes& axes = parts.axes;
+  axes[Axis::block] = {shape.num_blocks, geometry_.block_stride / width};
+  axes[Axis::layer] = {shape.num_layers, geometry_.layer_stride / width};
+  axes[Axis::outer] = {shape.outer_dim, geometry_.outer_stride / width};
+  axes[Axis::token] = {shape.page_size};
+  axes[Axis::head] = {heads};
+  axes[Axis::dim] = {shape.inner_dim / heads};
+  order_tokens(axes, shape);
+  axes[Axis::layer].region_step = geometry_.regions == RegionRule::per_layer ? 1 : 0;
+  axes[Axis::block].region_step = geometry_.regions == RegionRule::per_block ? 1 : 0;
+  const auto view = TensorView::make(parts, geometry_.required_sizes());
+  TOWPATH_CHECK(view.ok(), "a layout's geometry lies within its regions");
+  return *view;
 }
 
 bool share_address_space(const Layout& a, const Layout& b) noexcept {

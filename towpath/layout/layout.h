@@ -1,4 +1,5 @@
-// Layout: a function from (block, layer, outer) to bytes, over regions whose addresses are known.
+// Layout: a function from (block, layer, outer, token, head, dim) to bytes, over regions whose
+// addresses are known.
 //
 // A pure value: it holds numbers, owns no memory and cannot be dereferenced. What owns the bytes is
 // a PhysicalLayout; what lives in another process is a RemoteLayout.
@@ -14,6 +15,7 @@
 #include <towpath/core/result.h>
 #include <towpath/layout/layout_descriptor.h>
 #include <towpath/layout/strides.h>
+#include <towpath/layout/tensor_view.h>
 
 namespace towpath::layout {
 
@@ -43,7 +45,12 @@ class Layout {
   /// padding between them (config.alignment).
   bool is_fully_contiguous() const noexcept { return kind() == LayoutKind::fully_contiguous; }
 
-  /// One page. Errors: out_of_range, as Geometry::place().
+  /// The same as axes. Heads are an axis where config.num_heads is given; else they are one, with
+  /// all elements of a token as its dims.
+  TensorView view() const;
+
+  /// One page. Errors: out_of_range, as Geometry::place(); unsupported (a universal block, whose
+  /// pages do not lie together: use view()).
   Result<Extent> memory_region(PageIndex page) const;
 
   friend bool operator==(const Layout&, const Layout&) = default;
@@ -55,6 +62,9 @@ class Layout {
   LayoutDescriptor descriptor_;
   Geometry geometry_;
 };
+
+/// Whether pages lie together. Errors: unsupported (they do not: a universal block).
+Status check_pages(const LayoutConfig& config);
 
 /// Whether an address means the same byte to both: the same location of the same agent, or of this
 /// process.

@@ -23,7 +23,7 @@ constexpr Tag kNumBlocks = required(1), kNumLayers = required(2), kOuterDim = re
               kPageSize = required(4), kInnerDim = required(5), kAlignment = required(6),
               kDtypeWidth = required(7), kNumHeads = required(8), kLayoutKind = required(9),
               kMemoryKind = required(10), kDeviceId = required(11), kAgentName = required(12),
-              kIncarnation = required(13), kRegion = required(14);
+              kIncarnation = required(13), kRegion = required(14), kFormat = required(15);
 constexpr FieldRule kLayoutRules[] = {
     {kNumBlocks, "num_blocks", Kind::number, kOne},
     {kNumLayers, "num_layers", Kind::number, kOne},
@@ -39,6 +39,7 @@ constexpr FieldRule kLayoutRules[] = {
     {kAgentName, "agent name", Kind::bytes, kOne, kMaxAgentName},
     {kIncarnation, "incarnation", Kind::number, kOne},
     {kRegion, "region", Kind::nested, at_most(kMaxRegions), 64, &kRegionSchema},
+    {kFormat, "block format", Kind::number, kAtMostOne, UINT8_MAX},
 };
 constexpr Schema kLayoutSchema("layout", kLayoutRules);
 
@@ -54,9 +55,15 @@ void put_config(Encoder& out, const LayoutConfig& config) {
 }
 
 std::optional<LayoutKind> layout_kind_from_number(std::uint64_t number) {
-  if (number > static_cast<std::uint64_t>(LayoutKind::layer_separate_block_second))
-    return std::nullopt;
+  if (number > static_cast<std::uint64_t>(LayoutKind::block_separate)) return std::nullopt;
   return static_cast<LayoutKind>(number);
+}
+
+Status take_format(const Field& field, LayoutDescriptor& into) {
+  if (field.number() > static_cast<std::uint64_t>(BlockFormat::universal))
+    return field.refuse("not a block format that this version knows");
+  into.config.format = static_cast<BlockFormat>(field.number());
+  return {};
 }
 
 Status take_kinds(const Field& field, LayoutDescriptor& into) {
@@ -97,6 +104,7 @@ Status take(const Field& field, LayoutDescriptor& into) {
     case kAgentName: into.agent.name = field.text(); break;
     case kIncarnation: into.agent.incarnation = field.number(); break;
     case kRegion: return take_region(field, into);
+    case kFormat: return take_format(field, into);
     default: return take_kinds(field, into);
   }
   return {};
@@ -127,6 +135,9 @@ Result<Bytes> encode(const LayoutDescriptor& descriptor) {
       inner.put_number(kAddress, region.address);
       inner.put_number(kLength, region.length);
     });
+  // Where it is the usual one, readers that know no formats understand the layout.
+  if (descriptor.config.format != BlockFormat::nhd)
+    out.put_number(kFormat, static_cast<std::uint64_t>(descriptor.config.format));
   TOWPATH_TRY(const Bytes payload, std::move(out).finish());
   return wire::seal({.type = wire::MessageType::layout, .version = kLayoutVersion}, payload);
 }

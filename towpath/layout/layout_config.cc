@@ -43,6 +43,15 @@ Result<std::uint64_t> product(std::initializer_list<std::uint64_t> factors,
 
 }  // namespace
 
+std::string_view name_of(BlockFormat format) noexcept {
+  switch (format) {
+    case BlockFormat::nhd: return "nhd";
+    case BlockFormat::hnd: return "hnd";
+    case BlockFormat::universal: return "universal";
+  }
+  return "unknown";
+}
+
 Status LayoutConfig::validate() const {
   TOWPATH_TRY(check({
       {num_blocks >= 1, "num_blocks_must_be_positive", "num_blocks", num_blocks, "use 1 or more"},
@@ -59,7 +68,7 @@ Status LayoutConfig::validate() const {
        "dtype_width_bytes_must_be_power_of_two_and_at_most_8_bytes", "dtype_width_bytes",
        dtype_width_bytes, "use 1, 2, 4 or 8"},
   }));
-  return num_heads ? validate_heads() : Status();
+  return num_heads || format != BlockFormat::nhd ? validate_heads() : Status();
 }
 
 Status LayoutConfig::validate_heads() const {

@@ -1,8 +1,8 @@
 // LayoutConfig: the shape of a KV cache, in blocks, layers, outers, tokens and elements.
 //
 // A block holds `page_size` tokens. For each layer and each outer (K and V apart, or one of both) a
-// block has one page: `page_size * inner_dim` elements that always lie together. Where the pages
-// lie is the business of Geometry (strides.h).
+// block has one page: `page_size * inner_dim` elements that lie together in every format but
+// `universal`. Where the pages lie is the business of Geometry (strides.h).
 //
 // Invariants: none; this is what a user wrote. validate() says whether it makes sense.
 // Thread: immutable.
@@ -11,10 +11,20 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <towpath/core/result.h>
 
 namespace towpath::layout {
+
+/// The order of the axes within a block. The numbers travel in descriptors: only append.
+enum class BlockFormat : std::uint8_t {
+  nhd = 0,        ///< [layer, outer, token, head, dim]: what most engines keep
+  hnd = 1,        ///< [layer, outer, head, token, dim]
+  universal = 2,  ///< [head, layer, outer, token, dim]: a share of the heads lies together
+};
+/// "nhd", "hnd", "universal"; "unknown" for a number that is none.
+std::string_view name_of(BlockFormat format) noexcept;
 
 struct LayoutConfig {
   std::uint64_t num_blocks = 0;         ///< at least 1
@@ -25,6 +35,7 @@ struct LayoutConfig {
   std::uint64_t alignment = 1;          ///< bytes; a power of two; see Geometry for what it moves
   std::uint64_t dtype_width_bytes = 2;  ///< 1, 2, 4 or 8
   std::optional<std::uint64_t> num_heads = std::nullopt;
+  BlockFormat format = BlockFormat::nhd;  ///< the others need num_heads
 
   /// Every rule above, in the order of the fields; num_heads only where it is given.
   /// Errors: invalid_argument; the message begins with the rule's word, such as

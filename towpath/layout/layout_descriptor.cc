@@ -14,10 +14,11 @@ Status check_count(const LayoutDescriptor& descriptor, const Geometry& geometry)
     return error(Code::invalid_argument,
                  cat("a fully_contiguous layout takes exactly 1 memory region, got ", count),
                  "give one region for the whole cache");
-  return error(
-      Code::invalid_argument,
-      cat("Memory region count (", count, ") must match num_layers (", geometry.num_layers, ")"),
-      "give one region per layer, in their order");
+  const bool per_layer = geometry.regions == RegionRule::per_layer;
+  return error(Code::invalid_argument,
+               cat("Memory region count (", count, ") must match ",
+                   per_layer ? "num_layers" : "num_blocks", " (", geometry.num_regions(), ")"),
+               cat("give one region per ", per_layer ? "layer" : "block", ", in their order"));
 }
 
 Status check_region(const RegionExtent& region, std::uint64_t index, std::uint64_t required,

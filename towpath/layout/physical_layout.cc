@@ -77,6 +77,7 @@ LayoutMetadata PhysicalLayout::metadata() const {
 }
 
 Result<ByteSpan> PhysicalLayout::bytes(PageIndex page) const {
+  TOWPATH_TRY(check_pages(config()));
   TOWPATH_TRY(const PagePlace place, layout_.geometry().place(page));
   return memory::slice(*regions_[place.region],
                        {.offset = place.offset, .size_bytes = layout_.geometry().page_bytes()});

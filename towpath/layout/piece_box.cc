@@ -14,6 +14,33 @@ PieceBox::Dimension PieceBox::take_longest() noexcept {
   return taken;
 }
 
+std::uint64_t PieceBox::count() const noexcept {
+  std::uint64_t product = 1;
+  for (const Dimension& dimension : dimensions()) product *= dimension.extent;
+  return product;
+}
+
+bool PieceBox::to_bytes(unsigned element_bits) noexcept {
+  constexpr unsigned kByteBits = 8;
+  const std::uint64_t up = element_bits >= kByteBits ? element_bits / kByteBits : 1;
+  const std::uint64_t down = element_bits >= kByteBits ? 1 : kByteBits / element_bits;
+  bool is_whole = true;
+  const auto convert = [&](std::uint64_t& elements) {
+    is_whole = is_whole && elements % down == 0;
+    elements = elements / down * up;
+  };
+  convert(length_);
+  for (std::size_t i = 0; i < rank_; ++i) {
+    convert(dimensions_[i].source_stride);
+    convert(dimensions_[i].target_stride);
+  }
+  return is_whole;
+}
+
+bool operator==(const PieceBox& a, const PieceBox& b) noexcept {
+  return a.length_ == b.length_ && std::ranges::equal(a.dimensions(), b.dimensions());
+}
+
 // Pieces that touch their next ones on both sides become longer pieces.
 bool PieceBox::lengthen() noexcept {
   for (std::size_t i = 0; i < rank_; ++i) {

@@ -5,8 +5,9 @@
 //   becomes
 //   pieces of 128 bytes x {10 blocks at 256 -> 128}
 //
-// Internal to plan(): it checks nothing. Its user has proven that every piece lies inside regions
-// of at most kMaxRegionBytes, so that stride * extent cannot wrap. Thread: immutable.
+// Lengths and strides are bytes; while a plan is made, elements. It checks nothing. Its user has
+// proven that every piece lies inside regions of at most kMaxRegionBytes, so that stride * extent
+// cannot wrap. Thread: immutable.
 #pragma once
 
 #include <array>
@@ -23,6 +24,8 @@ class PieceBox {
     std::uint64_t extent = 1;
     std::uint64_t source_stride = 0;
     std::uint64_t target_stride = 0;
+
+    friend bool operator==(const Dimension&, const Dimension&) = default;
   };
 
   explicit PieceBox(std::uint64_t length) noexcept : length_(length) {}
@@ -39,11 +42,18 @@ class PieceBox {
   /// Removes the longest dimension (the innermost of equal ones); one of extent 1 if there is none.
   Dimension take_longest() noexcept;
 
+  /// From elements to bytes, in place. False: something is no whole bytes.
+  bool to_bytes(unsigned element_bits) noexcept;
+
   std::uint64_t length() const noexcept { return length_; }
+  std::uint64_t count() const noexcept;  ///< pieces
   /// Innermost first.
   std::span<const Dimension> dimensions() const noexcept { return {dimensions_.data(), rank_}; }
 
-  static constexpr std::size_t kMaxRank = 5;
+  /// Five axes within a block, a range of blocks, its repeats, and what merged() adds.
+  static constexpr std::size_t kMaxRank = 8;
+
+  friend bool operator==(const PieceBox& a, const PieceBox& b) noexcept;
 
  private:
   bool lengthen() noexcept;

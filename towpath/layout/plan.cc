@@ -4,7 +4,7 @@
 
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
-#include <towpath/layout/piece_box.h>
+#include <towpath/layout/box_plan.h>
 #include <towpath/layout/plan.h>
 
 namespace towpath::layout {
@@ -86,68 +86,16 @@ Result<BlockBounds> bounds_of(const Layout& source, const Layout& target) {
                "copy by way of memory that neither layout uses");
 }
 
-/// What stays the same from one group of blocks to the next.
-struct Copy {
-  const Geometry& source;
-  const Geometry& target;
-  LayerRange layers;
-  /// Layers are one more dimension where both sides keep them in one region; otherwise every layer
-  /// has runs of its own.
-  bool layers_are_strided;
-  PieceBox block;  ///< of one block, of one layer or of all of them
-
-  static Copy make(const Geometry& source, const Geometry& target, LayerRange layers);
-  std::uint64_t layer_steps() const { return layers_are_strided ? 1 : layers.count; }
-};
-
-Copy Copy::make(const Geometry& source, const Geometry& target, LayerRange layers) {
-  const bool strided = source.regions == RegionRule::single && target.regions == RegionRule::single;
-  PieceBox block(source.token_bytes);
-  block.add({source.page_size, source.token_stride, target.token_stride});
-  block.add({source.outer_dim, source.outer_stride, target.outer_stride});
-  block.add({strided ? layers.count : 1, source.layer_stride, target.layer_stride});
-  block.fold();
-  return {source, target, layers, strided, block};
-}
-
-/// A run like `at` for each point of `dimensions`, the first one running fastest.
-void append_points(std::span<const PieceBox::Dimension> dimensions, CopyRun at,
-                   std::vector<CopyRun>& out) {
-  if (dimensions.empty()) {
-    out.push_back(at);
-    return;
+/// Both as axes, cut to `layers`; heads are told apart where both sides say how many they have.
+Result<Overlap> views_of(const Layout& source, const Layout& target, LayerRange layers) {
+  Overlap views{source.view(), target.view()};
+  if (views.source[Axis::head].extent != views.target[Axis::head].extent) {
+    TOWPATH_TRY(views.source, views.source.with_heads_joined());
+    TOWPATH_TRY(views.target, views.target.with_heads_joined());
   }
-  const PieceBox::Dimension& outermost = dimensions.back();
-  for (std::uint64_t i = 0; i < outermost.extent; ++i) {
-    append_points(dimensions.first(dimensions.size() - 1), at, out);
-    at.source_offset += outermost.source_stride;
-    at.target_offset += outermost.target_stride;
-  }
-}
-
-void append_group(const Copy& copy, const BlockGroup& group, std::vector<CopyRun>& out) {
-  const Geometry& source = copy.source;
-  const Geometry& target = copy.target;
-  PieceBox box = copy.block;
-  box.add({group.range.count, source.block_stride, target.block_stride});
-  box.add({group.repeats, group.source_step * source.block_stride,
-           group.target_step * target.block_stride});
-  box.fold();
-  const PieceBox::Dimension repeated = box.take_longest();
-  for (std::uint64_t i = 0; i < copy.layer_steps(); ++i) {
-    const std::uint64_t layer = copy.layers.first + i;
-    const PagePlace from = source.place_unchecked({group.range.source_first, layer, 0});
-    const PagePlace to = target.place_unchecked({group.range.target_first, layer, 0});
-    const CopyRun run{.source_region = from.region,
-                      .source_offset = from.offset,
-                      .target_region = to.region,
-                      .target_offset = to.offset,
-                      .length = box.length(),
-                      .count = repeated.extent,
-                      .source_stride = repeated.source_stride,
-                      .target_stride = repeated.target_stride};
-    append_points(box.dimensions(), run, out);
-  }
+  TOWPATH_TRY(views.source, views.source.slice(Axis::layer, {layers.first, layers.count}));
+  TOWPATH_TRY(views.target, views.target.slice(Axis::layer, {layers.first, layers.count}));
+  return views;
 }
 
 }  // namespace
@@ -159,18 +107,21 @@ Plan::Plan(std::vector<CopyRun> runs) : runs_(std::move(runs)) {
   }
 }
 
-Result<Plan> plan(const Layout& source, const Layout& target, std::span<const BlockRange> blocks,
-                  LayerRange layers) {
+Result<BoxPlan> plan_boxes(const Layout& source, const Layout& target,
+                           std::span<const BlockRange> blocks, LayerRange layers) {
   TOWPATH_TRY(check_shapes(source.config(), target.config()));
   TOWPATH_TRY(layers, resolve(layers, source.config().num_layers));
   TOWPATH_TRY(const BlockBounds bounds, bounds_of(source, target));
   TOWPATH_TRY(const std::vector<BlockGroup> groups, group_blocks(blocks, bounds));
-  if (layers.count == 0) return Plan();
-  const Copy copy = Copy::make(source.geometry(), target.geometry(), layers);
-  std::vector<CopyRun> runs;
-  runs.reserve(groups.size() * copy.layer_steps());
-  for (const BlockGroup& group : groups) append_group(copy, group, runs);
-  return Plan(std::move(runs));
+  if (layers.count == 0) return BoxPlan();
+  TOWPATH_TRY(const Overlap views, views_of(source, target, layers));
+  return plan_groups_of_blocks(views.source, views.target, groups);
+}
+
+Result<Plan> plan(const Layout& source, const Layout& target, std::span<const BlockRange> blocks,
+                  LayerRange layers) {
+  TOWPATH_TRY(const BoxPlan boxes, plan_boxes(source, target, blocks, layers));
+  return to_runs(boxes);
 }
 
 Result<Plan> plan(const Layout& source, const Layout& target, std::span<const BlockPair> blocks,

@@ -10,8 +10,9 @@
 // pieces at constant strides are one run. A whole cache between two alike fully contiguous layouts
 // is one piece. Only what touches by chance across ranges that are not regular stays apart.
 //
-// Cost: time and size grow with runs, at most groups of blocks * layers * outers, never with
-// blocks. Thread: immutable.
+// Cost: time and size grow with runs, never with blocks: at most groups of blocks * layers *
+// outers, and where formats differ, times the lesser of heads and tokens. BoxPlan (box_plan.h) says
+// such a permutation in one value. Thread: immutable.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +62,8 @@ class Plan {
 /// The copy of `blocks` in `layers` from `source` to `target`. Every check holds in every build.
 ///
 /// Shape:  layers, outers, tokens per block, elements and their width must be equal; kinds,
-///         alignments and counts of blocks may differ. Nothing selected gives an empty plan.
+///         formats, alignments and counts of blocks may differ. Nothing selected gives an empty
+///         plan.
 /// Order:  groups by target block, then layers, then offsets; the same input gives the same plan.
 /// Errors: invalid_argument (shapes differ; a target block twice; a block both read and written;
 /// two

@@ -50,6 +50,8 @@ struct Side {
         return {at.layer, at.block * rounded(c.outer_dim * page) + at.outer * page + byte};
       case LayoutKind::layer_separate_block_second:
         return {at.layer, (at.outer * c.num_blocks + at.block) * rounded(page) + byte};
+      case LayoutKind::block_separate:
+        return {at.block, (at.layer * c.outer_dim + at.outer) * page + byte};
     }
     return {};
   }
@@ -60,7 +62,7 @@ Side side_of(Random& random, LayoutConfig config, std::uint64_t base) {
   config.alignment = one_of<4>(random, {1, 1, 16, 64});
   LayoutDescriptor descriptor;
   descriptor.config = config;
-  descriptor.kind = static_cast<LayoutKind>(random() % 3);
+  descriptor.kind = static_cast<LayoutKind>(random() % 4);
   const Geometry geometry = Geometry::make(config, descriptor.kind).value();
   std::vector<Cells> regions;
   for (std::uint64_t size : geometry.required_sizes()) {

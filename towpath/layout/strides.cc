@@ -38,8 +38,18 @@ Strides strides_of(const LayoutConfig& config, LayoutKind kind, std::uint64_t pa
       strides.outer = times(strides.block, config.num_blocks);
       strides.region = times(strides.outer, config.outer_dim);
       break;
+    case LayoutKind::block_separate:
+      strides.layer = times(page, config.outer_dim);
+      strides.block = 0;
+      strides.region = times(strides.layer, config.num_layers);
+      break;
   }
   return strides;
+}
+
+RegionRule rule_of(LayoutKind kind) {
+  if (kind == LayoutKind::fully_contiguous) return RegionRule::single;
+  return kind == LayoutKind::block_separate ? RegionRule::per_block : RegionRule::per_layer;
 }
 
 Status out_of_range(std::string_view what, std::uint64_t id, std::uint64_t count) {
@@ -54,12 +64,18 @@ std::string_view name_of(LayoutKind kind) noexcept {
     case LayoutKind::fully_contiguous: return "fully_contiguous";
     case LayoutKind::layer_separate_block_first: return "layer_separate_block_first";
     case LayoutKind::layer_separate_block_second: return "layer_separate_block_second";
+    case LayoutKind::block_separate: return "block_separate";
   }
   return "unknown";
 }
 
 Result<Geometry> Geometry::make(const LayoutConfig& config, LayoutKind kind) {
   TOWPATH_TRY(config.validate());
+  if (config.format == BlockFormat::universal && rule_of(kind) == RegionRule::per_layer)
+    return error(
+        Code::invalid_argument,
+        cat("universal_needs_all_layers_of_a_block_together: ", name_of(kind), " keeps them apart"),
+        "use fully_contiguous or block_separate, or the format nhd or hnd");
   TOWPATH_TRY(const std::uint64_t token, config.token_bytes());
   TOWPATH_TRY(const std::uint64_t page, config.page_bytes());
   const Strides strides = strides_of(config, kind, page);
@@ -79,13 +95,14 @@ Result<Geometry> Geometry::make(const LayoutConfig& config, LayoutKind kind) {
       .outer_stride = *strides.outer,
       .token_stride = token,
       .token_bytes = token,
-      .regions = kind == LayoutKind::fully_contiguous ? RegionRule::single : RegionRule::per_layer,
+      .regions = rule_of(kind),
       .region_bytes = *strides.region,
   };
   if (geometry.num_regions() > kMaxRegions)
     return error(Code::out_of_range,
-                 cat(name_of(kind), " needs a region per layer, ", config.num_layers,
-                     " of them; at most ", kMaxRegions, " are possible"),
+                 cat(name_of(kind), " needs ", geometry.num_regions(), " regions, one per ",
+                     geometry.regions == RegionRule::per_layer ? "layer" : "block", "; at most ",
+                     kMaxRegions, " are possible"),
                  "use a fully_contiguous layout");
   return geometry;
 }
@@ -102,8 +119,9 @@ Result<PagePlace> Geometry::place(PageIndex page) const {
 }
 
 PagePlace Geometry::place_unchecked(PageIndex page) const noexcept {
+  const std::uint64_t of_block = regions == RegionRule::per_block ? page.block : 0;
   return {
-      .region = regions == RegionRule::single ? 0 : page.layer,
+      .region = regions == RegionRule::per_layer ? page.layer : of_block,
       .offset = page.block * block_stride + page.layer * layer_stride + page.outer * outer_stride};
 }
 

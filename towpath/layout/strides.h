@@ -1,17 +1,20 @@
 // Geometry: where every page and token of a KV cache lies, as strides.
 //
 // Both families of layouts are values of this one struct, and copy plans (plan.h) look at nothing
-// else. A = config.alignment, page = page_size * inner_dim * dtype_width_bytes:
+// else, by way of TensorView. A = config.alignment, page = page_size * inner_dim *
+// dtype_width_bytes:
 //
 //   kind                        regions  outer stride       layer stride  block stride
 //   fully_contiguous                  1  page               page * outer  up(layer * layers, A)
 //   layer_separate_block_first   layers  page               -             up(page * outer, A)
 //   layer_separate_block_second  layers  block * num_blocks -             up(page, A)
+//   block_separate              blocks  page               page * outer  -
 //
 // Alignment moves exactly one stride, that of a block within its region, up to a multiple of A;
-// with A = 1 nothing moves. A region holds all its strides whole, so that padding behind the last
-// block belongs to it. Layout (layout.h) asks regions to begin at a multiple of A, so every block
-// of the first two kinds, and every page of the third, begins at one.
+// with A = 1 nothing moves. Blocks with a region each have no such stride. A region holds all its
+// strides whole, so that padding behind the last block belongs to it. Layout (layout.h) asks
+// regions to begin at a multiple of A, so every block of the first two kinds, and every page of the
+// third, begins at one.
 //
 // Invariants of a made Geometry: every page lies inside its region, no two overlap, and a region is
 // at most kMaxRegionBytes, so sums of two offsets never wrap.
@@ -36,6 +39,7 @@ enum class LayoutKind : std::uint8_t {
   fully_contiguous = 0,             ///< one region [blocks, layers, outer, page]
   layer_separate_block_first = 1,   ///< a region per layer [blocks, outer, page]
   layer_separate_block_second = 2,  ///< a region per layer [outer, blocks, page]
+  block_separate = 3,               ///< a region per block [layers, outer, page]: an object each
 };
 
 constexpr LayoutKind layer_separate(BlockDimension dimension) noexcept {
@@ -63,7 +67,7 @@ struct PagePlace {
   friend bool operator==(const PagePlace&, const PagePlace&) = default;
 };
 
-enum class RegionRule : std::uint8_t { single, per_layer };
+enum class RegionRule : std::uint8_t { single, per_layer, per_block };
 
 struct Geometry {
   std::uint64_t num_blocks = 0;
@@ -72,7 +76,7 @@ struct Geometry {
   std::uint64_t page_size = 0;  ///< tokens
 
   // Bytes from one start to the next.
-  std::uint64_t block_stride = 0;
+  std::uint64_t block_stride = 0;  ///< 0 where every block has its own region
   std::uint64_t layer_stride = 0;  ///< 0 where every layer has its own region
   std::uint64_t outer_stride = 0;
   std::uint64_t token_stride = 0;
@@ -87,7 +91,8 @@ struct Geometry {
 
   std::uint64_t page_bytes() const noexcept { return page_size * token_bytes; }
   std::uint64_t num_regions() const noexcept {
-    return regions == RegionRule::single ? 1 : num_layers;
+    if (regions == RegionRule::single) return 1;
+    return regions == RegionRule::per_layer ? num_layers : num_blocks;
   }
   /// Bytes of each region, in order: what an allocator must provide.
   std::vector<std::uint64_t> required_sizes() const;
