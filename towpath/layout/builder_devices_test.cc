@@ -6,6 +6,7 @@
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/host/host_driver.h>
 #include <towpath/device/testing/fake_cuda.h>
+#include <towpath/device/testing/real_gpu.h>
 #include <towpath/layout/builder.h>
 #include <towpath/layout/plan.h>
 #include <towpath/memory/testing/recording_registrar.h>
@@ -25,9 +26,9 @@ class BuilderDevicesTest : public ::testing::TestWithParam<std::string> {
       driver_ = std::make_unique<device::HostDriver>(clock_);
     } else {
       const bool real = GetParam() == "cuda";
+      if (const auto why = device::testing::why_no_gpu(); real && !why.empty()) GTEST_SKIP() << why;
       auto cuda = real ? device::CudaDriver::open()
                        : device::CudaDriver::open({.library = device::testing::FakeCuda::path()});
-      if (cuda.code() == Code::unsupported) GTEST_SKIP() << cuda.status().to_string();
       ASSERT_TRUE(cuda.ok()) << cuda.status().to_string();
       driver_ = *std::move(cuda);
     }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <towpath/sys/huge_pages.h>
 #include <towpath/sys/system_file.h>
@@ -74,10 +75,13 @@ TEST_F(HugePagesTest, best_effort_falls_back_and_says_why) {
 }
 
 TEST_F(HugePagesTest, best_effort_asks_for_transparent_ones) {
+  auto spare = Mapping::anonymous(kTwoMiB).value();
+  if (::madvise(spare.bytes().data(), spare.size(), MADV_HUGEPAGE) != 0)
+    GTEST_SKIP() << "madvise(MADV_HUGEPAGE): " << std::strerror(errno);
   write("kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
   const auto pages = map_pages(wanted(HugePages::best_effort));
   ASSERT_TRUE(pages.ok());
-  if (pages->kind != PageKind::transparent) GTEST_SKIP() << pages->why_not;
+  ASSERT_EQ(pages->kind, PageKind::transparent) << pages->why_not;
   EXPECT_EQ(pages->page_bytes, page_size());
 }
 

@@ -3,6 +3,7 @@
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/host/host_driver.h>
 #include <towpath/device/testing/fake_cuda.h>
+#include <towpath/device/testing/real_gpu.h>
 #include <towpath/sys/clock.h>
 
 namespace towpath::device::conformance {
@@ -21,8 +22,9 @@ Result<std::unique_ptr<Driver>> open_candidate(const std::string& name) {
 }
 
 void DeviceConformance::SetUp() {
+  if (const auto why = testing::why_no_gpu(); GetParam() == "cuda" && !why.empty())
+    GTEST_SKIP() << why;
   auto driver = open_candidate(GetParam());
-  if (driver.code() == Code::unsupported) GTEST_SKIP() << driver.status().to_string();
   ASSERT_TRUE(driver.ok()) << driver.status().to_string();
   driver_ = *std::move(driver);
   auto device = driver_->open(0);
