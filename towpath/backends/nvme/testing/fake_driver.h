@@ -60,7 +60,9 @@ class FakeEngine final : public Engine {
   std::string describe() const override { return "a FAKE of NVMe (no drive is touched)"; }
   void submit(const Io& io) override;
   bool flush() override { return true; }
-  void cancel(std::uint64_t id) override { cancelled.push_back(id); }
+  void cancel(std::uint64_t id) override {
+    if (manual) cancelled.push_back(id);
+  }
   std::size_t reap(std::span<Done> into) override;
   int wait_fd() const override { return -1; }
   void clear_wait_fd() override {}
@@ -72,7 +74,7 @@ class FakeEngine final : public Engine {
   bool manual = false;  ///< commands wait until the test ends them
   std::deque<Io> waiting;
   std::deque<Done> done;
-  std::vector<std::uint64_t> cancelled;
+  std::vector<std::uint64_t> cancelled;  ///< kept while it is manual
   std::size_t most_waiting = 0;
 };
 
