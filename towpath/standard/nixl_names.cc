@@ -13,7 +13,7 @@ struct BackendName {
 
 constexpr std::array<BackendName, 5> kBackendNames = {{
     {"gds", "GDS"},
-    {"gds_mt", "GDS_MT"},
+    {"gds", "GDS_MT"},  // one backend: its threads are a parameter
     {"object", "OBJ"},
     {"posix", "POSIX"},
     {"ucx", "UCX"},

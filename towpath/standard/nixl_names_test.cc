@@ -23,6 +23,10 @@ TEST(NixlNamesTest, backends_are_found_under_the_names_of_both) {
   EXPECT_EQ((*registry.find("OBJ"))->name, "object");
   EXPECT_EQ((*registry.find("POSIX"))->name, "posix");
   EXPECT_FALSE(registry.find("UCX").ok()) << "there is no such type here";
+  ASSERT_TRUE(registry.add(type_called("gds")).ok());
+  add_nixl_aliases(registry);
+  EXPECT_EQ((*registry.find("GDS_MT"))->name, "gds");
+  EXPECT_EQ((*registry.find("GDS"))->name, "gds");
 }
 
 TEST(NixlNamesTest, a_type_that_nixl_does_not_know_keeps_its_name) {

@@ -18,7 +18,7 @@ constexpr std::string_view kUcxConfigures = "set UCX_* variables or the backend'
 constexpr std::string_view kOneEngine = "the backend chooses between io_uring and threads: engine";
 
 // shm stands in where there is no UCX, so it hears the same.
-constexpr std::array<OnlyNixls, 14> kOnlyNixls = {{
+constexpr std::array<OnlyNixls, 16> kOnlyNixls = {{
     {"ucx", "device_list", kUcxConfigures},
     {"ucx", "ucx_devices", kUcxConfigures},
     {"ucx", "num_workers", "one worker serves an agent"},
@@ -33,6 +33,8 @@ constexpr std::array<OnlyNixls, 14> kOnlyNixls = {{
     {"posix", "use_posix_aio", kOneEngine},
     {"posix", "ios_pool_size", "there is no such pool"},
     {"posix", "kernel_queue_size", "use depth"},
+    {"gds", "batch_pool_size", "each thread has a batch of its own: thread_count"},
+    {"gds", "max_request_size", "use chunk_bytes"},
 }};
 
 bool reads(const backend::BackendType& type, std::string_view name) {

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <string>
 
+#include <towpath/backends/gds/gds_backend.h>
 #include <towpath/backends/loopback/loopback_backend.h>
 #include <towpath/backends/nvme/nvme_backend.h>
 #include <towpath/backends/object/object_backend.h>
@@ -31,6 +32,7 @@ backend::Registry make_registry() {
   add(backends::loopback::loopback_type());
   add(backends::shm::shm_type());
   add(backends::posix::posix_type());
+  add(backends::gds::gds_type());
   add(backends::nvme::nvme_type());
   add(backends::ucx::ucx_type());
   add(backends::object::object_type([] { return object_params(read_environment()); }));

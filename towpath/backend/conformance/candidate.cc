@@ -22,6 +22,7 @@ std::string_view name_of(Store store) noexcept {
     case Store::disk: return "disk";
     case Store::block: return "block";
     case Store::object: return "object";
+    case Store::device: return "device";
   }
   return "unknown";
 }

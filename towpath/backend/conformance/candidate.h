@@ -22,6 +22,7 @@ enum class Store {
   disk,    ///< a file
   block,   ///< a raw device, played by a memfd whose path is the device's
   object,  ///< an object of the candidate's store
+  device,  ///< memory of the host device, which is no GPU
 };
 
 std::string_view name_of(Store store) noexcept;

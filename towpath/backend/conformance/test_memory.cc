@@ -5,10 +5,12 @@
 
 #include <towpath/backend/conformance/test_memory.h>
 #include <towpath/core/text.h>
+#include <towpath/device/host/host_driver.h>
 #include <towpath/memory/block_region.h>
 #include <towpath/memory/object_region.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/memory/system_region.h>
+#include <towpath/sys/clock.h>
 #include <towpath/sys/mapping.h>
 #include <towpath/sys/memfd.h>
 #include <towpath/sys/system_file.h>
@@ -37,6 +39,19 @@ Result<std::shared_ptr<sys::File>> make_device(std::uint64_t size_bytes) {
   std::string path = cat("/proc/self/fd/", memory.get());
   return std::make_shared<sys::SystemFile>(
       sys::SystemFile::Parts{.fd = std::move(memory), .path = std::move(path)});
+}
+
+/// Of a driver of its own, which lives as long as the region does.
+Result<std::shared_ptr<const memory::DeviceRegion>> make_device_region(std::uint64_t size_bytes) {
+  struct Machine {
+    sys::SystemClock clock;
+    device::HostDriver driver{clock};
+  };
+  const auto machine = std::make_shared<Machine>();
+  TOWPATH_TRY(auto device, machine->driver.open(0));
+  TOWPATH_TRY(auto region, memory::DeviceRegion::allocate(std::move(device), size_bytes));
+  return std::shared_ptr<const memory::DeviceRegion>(
+      region.get(), [machine, region](const memory::DeviceRegion*) mutable { region.reset(); });
 }
 
 }  // namespace
@@ -73,6 +88,11 @@ Result<TestMemory> TestMemory::make(Store store, std::uint64_t size_bytes) {
                                                .access = memory::BlockAccess::read_write}));
       break;
     }
+    case Store::device: {
+      TOWPATH_TRY(made.gpu_, make_device_region(size_bytes));
+      made.region_ = made.gpu_;
+      break;
+    }
     case Store::object:
       return error(Code::invalid_argument, "an object of which store?", "use make_object()");
   }
@@ -94,6 +114,12 @@ Bytes TestMemory::read() const {
     EXPECT_TRUE(bytes.ok()) << bytes.status().to_string();
     return bytes.ok() ? *std::move(bytes) : Bytes();
   }
+  if (gpu_) {
+    Bytes bytes(size());
+    const Status copied = gpu_->device()->copy({address_of(bytes.data()), address(), size()});
+    EXPECT_TRUE(copied.ok()) << copied.to_string();
+    return bytes;
+  }
   if (!disk_ && !device_) {
     const ByteSpan bytes = region_->bytes();
     return {bytes.begin(), bytes.end()};
@@ -110,6 +136,11 @@ void TestMemory::write(ConstByteSpan bytes) const {
   if (objects_) {
     const Status put = objects_->put(region_->descriptor().key, bytes);
     EXPECT_TRUE(put.ok()) << put.to_string();
+    return;
+  }
+  if (gpu_) {
+    const Status copied = gpu_->device()->copy({address(), address_of(bytes.data()), bytes.size()});
+    EXPECT_TRUE(copied.ok()) << copied.to_string();
     return;
   }
   if (!disk_ && !device_) {

@@ -7,6 +7,7 @@
 
 #include <towpath/backend/conformance/candidate.h>
 #include <towpath/core/bytes.h>
+#include <towpath/memory/device_region.h>
 #include <towpath/memory/disk_region.h>
 #include <towpath/memory/region.h>
 #include <towpath/sys/file.h>
@@ -47,7 +48,8 @@ class TestMemory {
   std::shared_ptr<sys::File> device_;               // what lies behind a raw device
 
   sys::File& file() const { return device_ ? *device_ : disk_->file(); }
-  std::shared_ptr<TestObjects> objects_;  // where it is, when it is an object
+  std::shared_ptr<TestObjects> objects_;             // where it is, when it is an object
+  std::shared_ptr<const memory::DeviceRegion> gpu_;  // the same, when it is a device's
 };
 
 }  // namespace towpath::backend::conformance

@@ -1,0 +1,88 @@
+#include <cerrno>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/backends/gds/cufile.h>
+#include <towpath/backends/gds/testing/fake_cufile.h>
+
+namespace towpath::backends::gds {
+namespace {
+
+using testing::FakeCufile;
+using ::testing::HasSubstr;
+
+CuFileOptions fake(Compat compat = Compat::refuse) {
+  return {.libraries = {FakeCufile::path()}, .compat = compat};
+}
+
+TEST(CuFileTest, without_a_library_it_says_what_is_missing_and_how_to_get_it) {
+  const auto cufile = CuFile::open({.libraries = {"libcufile-not-here.so.0"}});
+  EXPECT_EQ(cufile.code(), Code::not_found);
+  EXPECT_THAT(cufile.status().to_string(), HasSubstr("libcufile-not-here.so.0"));
+  EXPECT_THAT(std::string(cufile.status().remedy()), HasSubstr("CUDA toolkit"));
+}
+
+TEST(CuFileTest, a_library_without_the_functions_is_too_old) {
+  const auto cufile = CuFile::open({.libraries = {"libc.so.6"}});
+  EXPECT_EQ(cufile.code(), Code::unsupported);
+  EXPECT_THAT(cufile.status().to_string(), HasSubstr("has no cuFile"));
+}
+
+TEST(CuFileTest, the_driver_is_started_and_ended_and_told_to_refuse_compat_mode) {
+  const FakeCufile control;
+  {
+    const auto cufile = CuFile::open(fake());
+    ASSERT_TRUE(cufile.ok()) << cufile.status().to_string();
+    EXPECT_EQ(control.drivers(), 1u);
+    EXPECT_FALSE((*cufile)->may_stage());
+    EXPECT_EQ((*cufile)->properties().control_flags & cufile::kCompatAllowed, 0u);
+    EXPECT_THAT((*cufile)->describe(), HasSubstr("libcufile 1.15"));
+    EXPECT_TRUE((*cufile)->has_batches());
+  }
+  EXPECT_EQ(control.drivers(), 0u);
+  EXPECT_STREQ(control.complaints(), "");
+}
+
+TEST(CuFileTest, compat_mode_that_cannot_be_refused_is_never_taken_in_silence) {
+  const FakeCufile control;
+  control.set_started(true);
+  const auto cufile = CuFile::open(fake());
+  EXPECT_EQ(cufile.code(), Code::unsupported);
+  EXPECT_THAT(cufile.status().to_string(), HasSubstr("started before"));
+  EXPECT_THAT(std::string(cufile.status().remedy()), HasSubstr("allow_compat_mode"));
+  const auto allowed = CuFile::open(fake(Compat::allow));
+  ASSERT_TRUE(allowed.ok());
+  EXPECT_THAT((*allowed)->describe(), HasSubstr("may stage through host memory"));
+}
+
+TEST(CuFileTest, a_driver_that_does_not_start_is_told_with_number_and_remedy) {
+  const FakeCufile control;
+  control.fail_next("cuFileDriverOpen", cufile::kNotInitialized);
+  const auto none = CuFile::open(fake());
+  EXPECT_EQ(none.code(), Code::unsupported);
+  EXPECT_THAT(none.status().to_string(), HasSubstr("5001"));
+  EXPECT_THAT(std::string(none.status().remedy()), HasSubstr("doctor"));
+  control.fail_next("cuFileDriverOpen", cufile::kPermissionDenied);
+  EXPECT_EQ(CuFile::open(fake()).code(), Code::denied);
+  control.fail_next("cuFileDriverGetProperties", 5099);
+  EXPECT_THAT(CuFile::open(fake()).status().to_string(), HasSubstr("5099"));
+  EXPECT_EQ(control.drivers(), 0u);
+}
+
+TEST(CuFileTest, answers_of_reads_and_writes_are_bytes_or_errno_or_numbers_of_its_own) {
+  const FakeCufile control;
+  const auto cufile = CuFile::open(fake()).value();
+  EXPECT_EQ(cufile->moved(4096, "it").bytes, 4096u);
+  errno = ENOSPC;
+  EXPECT_EQ(cufile->moved(-1, "it").status.code(), Code::exhausted);
+  EXPECT_EQ(cufile->moved(-EACCES, "it").status.code(), Code::denied);
+  const Status own = cufile->moved(-cufile::kPointerRange, "it").status;
+  EXPECT_EQ(own.code(), Code::out_of_range);
+  EXPECT_THAT(own.to_string(), HasSubstr("5014"));
+  EXPECT_THAT(cufile->check({.code = cufile::kCudaFailed, .cuda = 801}, "it").to_string(),
+              HasSubstr("CUDA 801"));
+}
+
+}  // namespace
+}  // namespace towpath::backends::gds

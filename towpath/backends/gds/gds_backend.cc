@@ -1,0 +1,207 @@
+#include <towpath/backends/gds/dispatcher.h>
+#include <towpath/backends/gds/gds_backend.h>
+#include <towpath/backends/gds/options.h>
+#include <towpath/backends/gds/places.h>
+#include <towpath/core/checked.h>
+#include <towpath/device/cuda/cuda_driver.h>
+
+namespace towpath::backends::gds {
+namespace {
+
+using namespace backend;
+
+// As with posix: the kernel gives a drive up after about this long, and what runs cannot be
+// cancelled.
+constexpr Duration kQuietBound = std::chrono::seconds(60);
+
+Capabilities gds_capabilities() {
+  Capabilities can;
+  can.routes = {{.local = MemoryKind::device, .remote = MemoryKind::disk, .to_self = true}};
+  can.alignment = 4096;
+  can.quiet = Quiet::bounded;
+  can.quiet_bound = kQuietBound;
+  // Less than a way through host memory costs, which is what it stands beside.
+  can.cost = {.latency = std::chrono::microseconds(20),
+              .per_segment = Duration(2000),
+              .bytes_per_second = 6e9};
+  return can;
+}
+
+CuFileOptions library_options(const BackendOptions& options) {
+  CuFileOptions library{.compat = options.compat};
+  if (!options.library.empty()) library.libraries = {options.library};
+  return library;
+}
+
+class SelfConnection final : public Connection {};
+
+struct Parts {
+  BackendOptions options;
+  std::shared_ptr<device::Driver> driver;
+  std::shared_ptr<const CuFile> cufile;
+  std::unique_ptr<Counters> counters;
+  std::unique_ptr<Workers> workers;
+  telemetry::Log log;
+};
+
+class GdsBackend final : public Backend {
+ public:
+  GdsBackend(const BackendContext& context, Parts parts)
+      : self_(context.self),
+        parts_(std::move(parts)),
+        places_(parts_.cufile, parts_.log),
+        files_(self_),
+        dispatcher_({.depth = parts_.options.depth(), .chunk_bytes = parts_.options.chunk_bytes},
+                    *parts_.workers, *context.events, *parts_.counters) {
+    for (const std::string& directory : parts_.options.directories) {
+      const Status decided = places_.decide(directory);
+      parts_.log.info("decided", {{"directory", directory},
+                                  {"straight", decided.ok() ? "yes" : decided.to_string()}});
+    }
+  }
+  ~GdsBackend() override { parts_.log.debug("closed", {{"moved", parts_.counters->to_string()}}); }
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+  Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override;
+  Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer,
+                                              ConstByteSpan info) override;
+  Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
+                                                const RegionDescriptor& region,
+                                                ConstByteSpan key) override;
+  std::unique_ptr<Operation> make_operation() override {
+    return std::make_unique<GdsOperation>(dispatcher_);
+  }
+  bool progress() override { return dispatcher_.progress(); }
+  int wait_fd() const override { return parts_.workers->wait_fd(); }
+  std::string describe_path(const Memory& local, const Memory& remote) const override;
+
+ private:
+  Result<std::unique_ptr<Memory>> register_device(const RegionDescriptor& region);
+  Result<std::unique_ptr<Memory>> register_file(const RegionDescriptor& region);
+
+  const AgentIdentity self_;
+  const Capabilities capabilities_ = gds_capabilities();
+  const Parts parts_;
+  Places places_;
+  FileTable files_;
+  Dispatcher dispatcher_;
+};
+
+Result<std::unique_ptr<Memory>> GdsBackend::register_memory(const RegionDescriptor& region) {
+  if (region.length == 0 || !checked_add(region.address, region.length))
+    return error(Code::invalid_argument, cat("no such region: ", to_string(region)));
+  if (region.kind == MemoryKind::device) return register_device(region);
+  if (region.kind == MemoryKind::disk) return register_file(region);
+  return error(Code::unsupported, cat("gds cannot move ", name_of(region.kind), " memory"),
+               "use device and disk memory, or a backend for this kind");
+}
+
+Result<std::unique_ptr<Memory>> GdsBackend::register_device(const RegionDescriptor& region) {
+  if (region.address == 0)
+    return error(Code::invalid_argument, cat("no such region: ", to_string(region)));
+  TOWPATH_TRY(auto device, parts_.driver->open(static_cast<unsigned>(region.device_id)));
+  auto memory = DeviceMemory::make(parts_.cufile, std::move(device), region);
+  if (!memory->refusal().empty())
+    parts_.log.warning("memory is not registered with libcufile: one more copy on the GPU",
+                       {{"region", to_string(region)}, {"why", memory->refusal()}});
+  return memory;
+}
+
+Result<std::unique_ptr<Memory>> GdsBackend::register_file(const RegionDescriptor& region) {
+  TOWPATH_TRY(auto file, places_.open(region));
+  auto record = files_.add(region);
+  record->file = std::move(file);
+  return std::make_unique<FileMemory>(std::move(record), &files_);
+}
+
+Result<std::unique_ptr<Memory>> GdsBackend::import_memory(Connection&,
+                                                          const RegionDescriptor& region,
+                                                          ConstByteSpan key) {
+  TOWPATH_TRY(const std::uint64_t id, id_of_key(key));
+  TOWPATH_TRY(auto record, files_.find(id, region));
+  return std::make_unique<FileMemory>(std::move(record), nullptr);
+}
+
+Result<std::unique_ptr<Connection>> GdsBackend::connect(const AgentIdentity& peer,
+                                                        ConstByteSpan info) {
+  if (peer != self_)
+    return error(Code::unsupported,
+                 cat("gds moves to and from files of the agent itself, not of ", to_string(peer)),
+                 "let the agent that has the file read it");
+  if (!info.empty())
+    return error(Code::corrupt, cat("gds has no connection info; ", info.size(), " bytes came"));
+  return std::make_unique<SelfConnection>();
+}
+
+std::string GdsBackend::describe_path(const Memory& local, const Memory& remote) const {
+  std::string out = cat(parts_.cufile->describe(), ", ", parts_.workers->describe());
+  const auto& here = static_cast<const GdsMemory&>(local);
+  const auto& there = static_cast<const GdsMemory&>(remote);
+  if (here.kind() != MemoryKind::device || there.kind() != MemoryKind::disk) return out;
+  const std::string& refusal = static_cast<const DeviceMemory&>(here).refusal();
+  return cat(out, ", ", refusal.empty() ? "registered buffer" : cat("plain buffer (", refusal, ")"),
+             "; ", static_cast<const FileMemory&>(there).file().describe());
+}
+
+Finding probe_library(const BackendOptions& options) {
+  Finding finding{.question = "Does libcufile start, and refuse its compat mode?",
+                  .signal = "cuFileDriverOpen, cuFileDriverGetProperties",
+                  .source = "this process"};
+  const auto cufile = CuFile::open(library_options(options));
+  finding.verdict = !cufile.ok()             ? Verdict::no
+                    : (*cufile)->may_stage() ? Verdict::degraded
+                                             : Verdict::yes;
+  finding.reason = cufile.ok() ? (*cufile)->describe() : cufile.status().to_string();
+  finding.remedy = cufile.status().remedy();
+  return finding;
+}
+
+std::vector<Finding> probe(const Params& params) {
+  const auto options = BackendOptions::parse(params);
+  return {probe_library(options.ok() ? *options : BackendOptions())};
+}
+
+Result<std::unique_ptr<Backend>> open_backend(const BackendContext& context,
+                                              const OpenDriver& open_driver) {
+  Parts parts;
+  TOWPATH_TRY(parts.options, BackendOptions::parse(context.params));
+  TOWPATH_TRY(parts.cufile, CuFile::open(library_options(parts.options)));
+  TOWPATH_TRY(parts.driver, open_driver());
+  if (parts.options.batches && !parts.cufile->has_batches())
+    return error(Code::unsupported, cat(parts.cufile->describe(), " has no batches"),
+                 "use engine=threads");
+  if (context.log != nullptr && context.clock != nullptr)
+    parts.log =
+        telemetry::Log(*context.log, *context.clock, cat("gds ", printable(context.self.name)));
+  parts.counters = std::make_unique<Counters>(context.metrics, context.self.name);
+  TOWPATH_TRY(parts.workers,
+              Workers::open({.threads = parts.options.threads,
+                             .depth = parts.options.depth(),
+                             .batch = parts.options.batches ? parts.options.batch_limit : 1},
+                            *parts.cufile, *parts.counters));
+  return std::make_unique<GdsBackend>(context, std::move(parts));
+}
+
+Result<std::shared_ptr<device::Driver>> open_cuda() {
+  TOWPATH_TRY(auto driver, device::CudaDriver::open());
+  return std::shared_ptr<device::Driver>(std::move(driver));
+}
+
+}  // namespace
+
+BackendType gds_type() { return gds_type(open_cuda); }
+
+BackendType gds_type(OpenDriver open_driver) {
+  BackendType type;
+  type.name = "gds";
+  type.summary = "a GPU's memory to and from files of the agent itself, straight";
+  type.kinds = {MemoryKind::device, MemoryKind::disk};
+  type.params = BackendOptions::describe();
+  type.probe = probe;
+  type.open = [open_driver](const BackendContext& context) {
+    return open_backend(context, open_driver);
+  };
+  return type;
+}
+
+}  // namespace towpath::backends::gds

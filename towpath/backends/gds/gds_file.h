@@ -1,0 +1,51 @@
+// GdsFile: a file that libcufile moves bytes to and from, shared by all regions of it.
+//
+// It owns a descriptor of its own, opened anew with O_DIRECT, so that the user's may be closed and
+// need not be direct, and libcufile's handle to it.
+// Invariants: the handle goes before the descriptor. Thread: immutable; moving bytes: any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <towpath/backends/gds/cufile.h>
+#include <towpath/core/descriptor.h>
+#include <towpath/sys/fd.h>
+
+namespace towpath::backends::gds {
+
+class GdsFile {
+ public:
+  /// Of the region's descriptor, or of the path in its key where it has none.
+  /// Errors: invalid_argument (names no file), denied, unsupported (it takes no O_DIRECT, or the
+  /// bytes would be staged while that is refused); the library's.
+  static Result<std::shared_ptr<GdsFile>> open(std::shared_ptr<const CuFile> cufile,
+                                               const RegionDescriptor& region);
+  /// The file system that a region's file is on, before it is opened.
+  static Result<std::uint64_t> place_of(const RegionDescriptor& region);
+
+  struct Parts {
+    std::shared_ptr<const CuFile> cufile;
+    sys::Fd fd;
+    std::string name;
+    std::string direct_refusal;  ///< why it is open without O_DIRECT; empty: it is with
+    bool readable = true;
+    bool writable = true;
+  };
+  GdsFile(Parts parts, cufile::FileHandle handle) : parts_(std::move(parts)), handle_(handle) {}
+  GdsFile(const GdsFile&) = delete;
+  GdsFile& operator=(const GdsFile&) = delete;
+  ~GdsFile() { parts_.cufile->call().deregister_file(handle_); }
+
+  const std::string& name() const noexcept { return parts_.name; }
+  cufile::FileHandle handle() const noexcept { return handle_; }
+  bool allows(bool write) const noexcept { return write ? parts_.writable : parts_.readable; }
+  std::string describe() const;
+
+ private:
+  const Parts parts_;
+  const cufile::FileHandle handle_;
+};
+
+}  // namespace towpath::backends::gds

@@ -1,0 +1,31 @@
+#include <towpath/backends/gds/memories.h>
+
+namespace towpath::backends::gds {
+
+std::unique_ptr<DeviceMemory> DeviceMemory::make(std::shared_ptr<const CuFile> cufile,
+                                                 std::shared_ptr<device::Device> device,
+                                                 const RegionDescriptor& region) {
+  auto memory = std::make_unique<DeviceMemory>(std::move(cufile), std::move(device), region);
+  const CuFile& library = *memory->cufile_;
+  const auto current = memory->device_->make_current();
+  const Status registered =
+      current.ok() ? library.check(library.call().register_buffer(memory->base(), region.length, 0),
+                                   "libcufile does not register ", to_string(region))
+                   : current.status();
+  if (!registered.ok()) memory->refusal_ = registered.to_string();
+  return memory;
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (!refusal_.empty()) return;
+  const auto current = device_->make_current();
+  if (current.ok()) (void)cufile_->call().deregister_buffer(base());
+}
+
+FileMemory::~FileMemory() {
+  if (table_ == nullptr) return;
+  record_->registered = false;
+  table_->remove(record_->id);
+}
+
+}  // namespace towpath::backends::gds

@@ -1,0 +1,109 @@
+// Workers: a few threads that move bytes with libcufile, whose calls block.
+//
+// Each takes what waits, one job or, with batches, several of one GPU, and goes on with a job until
+// all of it is in place or it fails. Invariants: every submitted id comes back exactly once from
+// reap(); until then the GPU may touch the job's bytes. What runs cannot be cancelled.
+// Thread: the one that serialises the calls on the backend; its own threads share the queue only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <towpath/backends/gds/counters.h>
+#include <towpath/backends/gds/memories.h>
+#include <towpath/run/mutex.h>
+#include <towpath/run/waker.h>
+#include <towpath/run/worker.h>
+
+namespace towpath::backends::gds {
+
+struct Job {
+  std::uint64_t id = 0;
+  bool write = false;
+  const GdsFile* file = nullptr;
+  const DeviceMemory* memory = nullptr;
+  std::uint64_t memory_offset = 0;
+  std::uint64_t file_offset = 0;
+  std::uint64_t length = 0;
+};
+
+struct Done {
+  std::uint64_t id = 0;
+  Moved moved;  ///< cancelled: it was taken back before it began
+};
+
+/// Moves a whole job, in as many calls as it takes; its GPU must be current.
+Moved move_all(const CuFile& cufile, const Job& job, std::uint64_t already, Counters& counters);
+
+/// Does jobs of one GPU, which is current, as one batch; what a batch leaves undone is done by
+/// move_all(). One per thread.
+class Batch {
+ public:
+  Batch(const CuFile& cufile, unsigned entries) : cufile_(cufile), entries_(entries) {}
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+  ~Batch() { close(); }
+
+  /// Fills `done`, which is as long as `jobs`; at most `entries` of them.
+  void perform(std::span<const Job> jobs, std::span<Done> done, Counters& counters);
+
+ private:
+  bool open();
+  void close();
+  bool submit(std::span<const Job> jobs);
+  bool collect(std::span<const Job> jobs, std::span<Done> done);
+
+  const CuFile& cufile_;
+  const unsigned entries_;
+  cufile::BatchHandle handle_ = nullptr;
+  std::vector<cufile::BatchEntry> submitted_;
+  std::vector<cufile::BatchEvent> events_;
+};
+
+class Workers {
+ public:
+  struct Options {
+    std::uint32_t threads = 8;
+    std::uint32_t depth = 64;  ///< jobs at a time
+    std::uint32_t batch = 1;   ///< jobs of one call; 1: no batches
+  };
+  /// Errors: exhausted. All outlive it.
+  static Result<std::unique_ptr<Workers>> open(const Options& options, const CuFile& cufile,
+                                               Counters& counters);
+  /// Ends the threads; what waits is dropped, what runs is waited for.
+  ~Workers();
+
+  std::string describe() const;
+  void submit(const Job& job);
+  /// Lets the threads see what was submitted.
+  void flush();
+  void cancel(std::uint64_t id);
+  std::size_t reap(std::span<Done> into);
+  int wait_fd() const { return waker_->fd(); }
+  void clear_wait_fd() { waker_->clear(); }
+
+ private:
+  Workers(const Options& options, const CuFile& cufile, Counters& counters,
+          std::unique_ptr<run::Waker> waker);
+  void serve();
+  std::size_t take(std::span<Job> into) TOWPATH_REQUIRES(mutex_);
+  void perform(std::span<const Job> jobs, std::span<Done> done, Batch& batch) const;
+
+  const Options options_;
+  const CuFile& cufile_;
+  Counters& counters_;
+  std::unique_ptr<run::Waker> waker_;
+  std::vector<Job> fresh_;  // submitted, not flushed
+
+  run::Mutex mutex_;
+  run::CondVar has_work_;
+  std::vector<Job> waiting_ TOWPATH_GUARDED_BY(mutex_);
+  std::vector<Done> done_ TOWPATH_GUARDED_BY(mutex_);
+  bool ending_ TOWPATH_GUARDED_BY(mutex_) = false;
+
+  std::vector<run::Worker> threads_;  // last: they end before what they use
+};
+
+}  // namespace towpath::backends::gds
