@@ -7,10 +7,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 
+#include <towpath/backend/piece_engine.h>
 #include <towpath/backends/nvme/nvme_command.h>
 #include <towpath/core/result.h>
 #include <towpath/memory/block_region.h>
@@ -63,33 +63,18 @@ struct Io {
   Command command;
 };
 
-struct Done {
-  std::uint64_t id = 0;
-  /// 0: done, all of it. Below: a negative errno. Above: an NVMe status.
-  std::int32_t result = 0;
-};
+/// Its result: 0: done, all of it. Below: a negative errno. Above: an NVMe status.
+using Done = backend::PieceDone;
 
-/// Carries commands of one backend. It is not a queue: never more than `depth` are in it, so
-/// submit() cannot be refused. Invariant: every submitted id comes back exactly once from reap();
-/// until then the drive may touch the bytes of its command.
-class Engine {
+/// Carries commands of one backend. The drive may touch the bytes of a command until its id comes
+/// back.
+class Engine : public backend::PieceEngine {
  public:
-  virtual ~Engine() = default;
   /// In words: "io_uring".
   virtual std::string describe() const = 0;
 
   /// Takes a command in; it need not start before flush(). No system call.
   virtual void submit(const Io& io) = 0;
-  /// Starts what was submitted: at most one system call. False: some is left for the next flush().
-  virtual bool flush() = 0;
-  /// Asks for an early end. The id comes back as always.
-  virtual void cancel(std::uint64_t id) = 0;
-  /// Fills a prefix of `into` with what has ended and says how much. Never blocks.
-  virtual std::size_t reap(std::span<Done> into) = 0;
-
-  /// Readable when reap() finds something, until clear_wait_fd(); -1: ask again at once.
-  virtual int wait_fd() const = 0;
-  virtual void clear_wait_fd() = 0;
 };
 
 class Driver {

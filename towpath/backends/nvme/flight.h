@@ -1,17 +1,11 @@
-// Flight: one piece on its way, from the first command until its last byte is settled (in place,
-// failed, or not tried because of a cancel). It may go to the drive several times: to be read
-// before it is changed, to try again, and stretch by stretch to find the one that fails.
-//
-//   piece    |-----------------------------------------------|   in bytes of the request
-//            0        done                limit              length
-//            | settled | in the engine now | later (isolating) |
-//
+// Flight: a piece on its way, and the blocks and the window that it needs for that. One that is to
+// be changed goes to the drive twice: it is read, then written back.
 // Thread: loop.
 #pragma once
 
 #include <cstdint>
 
-#include <towpath/backends/nvme/operation.h>
+#include <towpath/backend/piece_operation.h>
 #include <towpath/backends/nvme/splitter.h>
 
 namespace towpath::backends::nvme {
@@ -28,22 +22,19 @@ enum class Step : std::uint8_t {
   fetch,  ///< the block that a part of is to be changed
 };
 
-/// Of an id: the flight's number; above it, how often it was used.
-inline constexpr unsigned kIndexBits = 16;
-
-struct Flight {
-  NvmeOperation* operation = nullptr;  ///< null: free
+struct Flight : backend::PieceFlight {
   Piece piece;
-  Blocks blocks;            ///< that the whole piece touches
-  std::uint64_t id = 0;     ///< of the submission in the engine; another one each time
-  std::uint64_t done = 0;   ///< bytes settled
-  std::uint64_t limit = 0;  ///< end of what is in the engine
+  Blocks blocks;  ///< that the whole piece touches
   Step step = Step::move;
-  bool isolating = false;     ///< one stretch at a time
-  std::uint32_t retries = 0;  ///< since bytes last moved
-  ByteSpan window;            ///< its own memory for detours, as long as the longest window
+  ByteSpan window;  ///< its own memory for detours, as long as the longest window
 
-  std::uint64_t remaining() const noexcept { return limit - done; }
+  void carry(const Piece& its_piece) noexcept {
+    piece = its_piece;
+    start = piece.start;
+    length = piece.length;
+    copies = piece.path != Path::direct;  // over the window
+    step = piece.path == Path::modify ? Step::fetch : Step::move;
+  }
   const NamespaceInfo& info() const noexcept { return piece.device->info(); }
 };
 

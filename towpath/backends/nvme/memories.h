@@ -1,41 +1,22 @@
 // The two kinds of memory that this backend registers: bytes of this process, and a stretch of an
-// open namespace. Both insist when they die that no command touches them.
-//
+// open namespace.
 // Thread: loop.
 #pragma once
 
 #include <memory>
 #include <utility>
 
-#include <towpath/backend/backend.h>
 #include <towpath/backend/memory_table.h>
+#include <towpath/backend/piece_memory.h>
 #include <towpath/backends/nvme/driver.h>
 
 namespace towpath::backends::nvme {
 
-class Dispatcher;
-
-class NvmeMemory : public backend::Memory {
- public:
-  /// `dispatcher` outlives the memory; null in tests that have none.
-  NvmeMemory(MemoryKind kind, const Dispatcher* dispatcher) noexcept
-      : kind_(kind), dispatcher_(dispatcher) {}
-  NvmeMemory(const NvmeMemory&) = delete;
-  NvmeMemory& operator=(const NvmeMemory&) = delete;
-  ~NvmeMemory() override;
-
-  MemoryKind kind() const noexcept { return kind_; }
-
- private:
-  const MemoryKind kind_;
-  const Dispatcher* const dispatcher_;
-};
-
 /// Memory of this process. It needs nothing beforehand: pages are pinned command by command, which
 /// also holds for the mapped memory of another device (which cannot be pinned for long).
-class LocalMemory final : public NvmeMemory {
+class LocalMemory final : public backend::PieceMemory {
  public:
-  using NvmeMemory::NvmeMemory;
+  using PieceMemory::PieceMemory;
 };
 
 /// What a registration of a stretch of a namespace and its imports have in common.
@@ -47,13 +28,13 @@ struct BlockRecord : backend::RegisteredRegion {
 
 using BlockTable = backend::MemoryTable<BlockRecord>;
 
-class BlockMemory final : public NvmeMemory {
+class BlockMemory final : public backend::PieceMemory {
  public:
   /// What was imported: `table` null. A registration is taken out of its table when it dies, and
   /// takes the imports' right to the namespace along.
-  BlockMemory(const Dispatcher* dispatcher, std::shared_ptr<BlockRecord> record,
+  BlockMemory(const backend::PieceDispatcher* dispatcher, std::shared_ptr<BlockRecord> record,
               BlockTable* table = nullptr)
-      : NvmeMemory(MemoryKind::block, dispatcher), record_(std::move(record)), table_(table) {}
+      : PieceMemory(MemoryKind::block, dispatcher), record_(std::move(record)), table_(table) {}
   ~BlockMemory() override {
     if (table_ == nullptr) return;
     record_->registered = false;

@@ -62,9 +62,7 @@ class NvmeBackend final : public Backend {
   Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
                                                 const RegionDescriptor& region,
                                                 ConstByteSpan key) override;
-  std::unique_ptr<Operation> make_operation() override {
-    return std::make_unique<NvmeOperation>(dispatcher_);
-  }
+  std::unique_ptr<Operation> make_operation() override { return dispatcher_.make_operation(); }
   bool progress() override { return dispatcher_.progress(); }
   int wait_fd() const override { return engine_->wait_fd(); }
   std::string describe_path(const Memory& local, const Memory& remote) const override;
@@ -136,8 +134,8 @@ Result<std::unique_ptr<Connection>> NvmeBackend::connect(const AgentIdentity& pe
 
 std::string NvmeBackend::describe_path(const Memory& local, const Memory& remote) const {
   std::string out = engine_->describe();
-  const auto& host = static_cast<const NvmeMemory&>(local);
-  const auto& device = static_cast<const NvmeMemory&>(remote);
+  const auto& host = static_cast<const PieceMemory&>(local);
+  const auto& device = static_cast<const PieceMemory&>(remote);
   if (!is_host_addressable(host.kind()) || device.kind() != MemoryKind::block) return out;
   const NamespaceInfo& info = static_cast<const BlockMemory&>(device).info();
   return cat(out, " to ", info.path, " (", info.model, "), up to ",

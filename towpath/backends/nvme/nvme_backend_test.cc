@@ -43,6 +43,28 @@ TEST_F(NvmeBackendTest, path_of_bytes_is_counted_where_they_moved) {
       << "a change of a part reads its block first";
 }
 
+TEST_F(NvmeBackendTest, operations_are_counted_by_their_ending) {
+  open();
+  target->faults = {{.from = 8, .result = 0x0281}};
+  EXPECT_TRUE(write({segment(0, 0, 4096)}).status.ok());
+  EXPECT_TRUE(read({segment(0, 0, 4096)}).status.ok());
+  EXPECT_FALSE(read({segment(0, 4096, 4096)}).status.ok());
+  driver->engine->manual = true;
+  auto operation = backend->make_operation();
+  const std::vector segments{segment(0, 0, 4096)};
+  operation->post({TransferOp::write, connection.get(), segments});
+  operation->cancel();
+  driver->engine->answer(0, -ECANCELED);
+  backend->progress();
+  const auto ended = [&](const char* ending, const char* op) {
+    return counted("towpath_nvme_operations_total", {{"ending", ending}, {"op", op}});
+  };
+  EXPECT_EQ(ended("done", "write"), 1U);
+  EXPECT_EQ(ended("done", "read"), 1U);
+  EXPECT_EQ(ended("failed", "read"), 1U);
+  EXPECT_EQ(ended("cancelled", "write"), 1U);
+}
+
 TEST_F(NvmeBackendTest, change_of_a_part_leaves_the_rest_of_its_block) {
   open({.block_bytes = 4096});
   const Bytes before = pattern(1, 8192);

@@ -5,10 +5,11 @@
 // nothing. Thread: loop.
 #pragma once
 
-#include <vector>
+#include <memory>
+#include <utility>
 
 #include <towpath/backends/nvme/driver.h>
-#include <towpath/sys/uring.h>
+#include <towpath/sys/io_ring.h>
 
 namespace towpath::backends::nvme {
 
@@ -18,20 +19,17 @@ class UringEngine final : public Engine {
   static Result<std::unique_ptr<Engine>> open(std::uint32_t depth);
 
   std::string describe() const override { return "NVMe commands through io_uring"; }
-  void submit(const Io& io) override;
-  bool flush() override;
-  void cancel(std::uint64_t id) override;
-  std::size_t reap(std::span<Done> into) override;
-  int wait_fd() const override { return event_fd_; }
-  void clear_wait_fd() override;
+  void submit(const Io& io) override { ring_.submit(io); }
+  bool flush() override { return ring_.flush(); }
+  void cancel(std::uint64_t id) override { ring_.cancel(id); }
+  std::size_t reap(std::span<Done> into) override { return ring_.reap(into); }
+  int wait_fd() const override { return ring_.wait_fd(); }
+  void clear_wait_fd() override { ring_.clear_wait_fd(); }
 
  private:
-  UringEngine(sys::Ring ring, int event_fd, std::uint32_t depth);
-  Status prepare(const Io& io);
+  explicit UringEngine(sys::IoRing<Io> ring) : ring_(std::move(ring)) {}
 
-  sys::Ring ring_;
-  int event_fd_;
-  std::vector<Io> backlog_;  // found the ring full of cancellations; at most depth
+  sys::IoRing<Io> ring_;
 };
 
 }  // namespace towpath::backends::nvme

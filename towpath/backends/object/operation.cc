@@ -1,3 +1,4 @@
+#include <towpath/backend/segment_check.h>
 #include <towpath/backends/object/operation.h>
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
@@ -6,29 +7,16 @@ namespace towpath::backends::object {
 namespace {
 
 Status check_segment(const backend::Segment& segment) {
-  const auto* local = static_cast<const ObjectBackendMemory*>(segment.local);
-  const auto* remote = static_cast<const ObjectBackendMemory*>(segment.remote);
-  if (local == nullptr || remote == nullptr)
-    return error(Code::invalid_argument, "a segment lacks a memory");
-  if (!is_host_addressable(local->kind()) || remote->kind() != MemoryKind::object)
+  const auto& local = static_cast<const ObjectBackendMemory&>(*segment.local);
+  const auto& remote = static_cast<const ObjectBackendMemory&>(*segment.remote);
+  if (!is_host_addressable(local.kind()) || remote.kind() != MemoryKind::object)
     return error(Code::unsupported,
                  cat("object moves between host memory and objects, not between ",
-                     name_of(local->kind()), " and ", name_of(remote->kind())));
-  const ObjectRecord& record = static_cast<const ObjectMemory&>(*remote).record();
+                     name_of(local.kind()), " and ", name_of(remote.kind())));
+  const ObjectRecord& record = static_cast<const ObjectMemory&>(remote).record();
   if (record.registered) return {};
   return error(Code::not_found, cat(to_string(record.name), " was deregistered"),
                "keep the registration as long as its object is used");
-}
-
-Status check_segments(Segments segments) {
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const bool same = i != 0 && segments[i].local == segments[i - 1].local &&
-                      segments[i].remote == segments[i - 1].remote;
-    if (same) continue;
-    if (const Status bad = check_segment(segments[i]); !bad.ok())
-      return error(bad.code(), cat("segment ", i, ": ", bad.message()), std::string(bad.remedy()));
-  }
-  return {};
 }
 
 }  // namespace
@@ -53,7 +41,7 @@ void ObjectOperation::post(const backend::Request& request) {
 }
 
 Status ObjectOperation::prepare(const backend::Request& request) {
-  TOWPATH_TRY(check_segments(request.segments));
+  TOWPATH_TRY(backend::check_segments(request.segments, check_segment));
   TOWPATH_TRY(plan_.start(request.segments));
   if (op_ == TransferOp::read)
     reader_.start(plan_);
@@ -81,7 +69,7 @@ void ObjectOperation::cancel() {
 // The operation may be posted again, or be gone, when this returns.
 void ObjectOperation::complete(const backend::Completion& completion) {
   active_ = false;
-  around_.counters.ended(op_, completion.status);
+  around_.counters.ended(op_ == TransferOp::write, completion.status);
   around_.events.on_complete(*this, completion);
 }
 

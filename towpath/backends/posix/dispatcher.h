@@ -1,19 +1,17 @@
-// Dispatcher: brings the I/Os of all operations through one engine: at most `depth` at a time, in
-// turns, batched; continues what came back short; settles every byte once; tells the outcome.
+// Dispatcher: which I/O a piece is, in which order I/Os may run, and what the kernel's answers
+// mean. How pieces take turns is backend/piece_dispatcher.h.
 //
 // It is not the backend (posix_backend.cc): it knows no registrations and no peers, and sees the
 // kernel only through Engine.
-// Invariants:
-//   - Bytes count as in place only when the engine reported them.
-//   - An operation completes when nothing of it is in the engine any more.
-//   - Buffered and O_DIRECT writes of one file are never in the engine together (open_file.h).
-// Thread: loop. Cost: no allocation, lock or system call per I/O; one flush per batch.
+// Invariant: buffered and O_DIRECT writes of one file are never in the engine together
+// (open_file.h). Thread: loop.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include <towpath/backend/backend.h>
+#include <towpath/backend/piece_dispatcher.h>
 #include <towpath/backends/posix/bounce_pool.h>
 #include <towpath/backends/posix/counters.h>
 #include <towpath/backends/posix/engine.h>
@@ -22,7 +20,7 @@
 
 namespace towpath::backends::posix {
 
-class Dispatcher {
+class Dispatcher final : public backend::PieceDispatcher {
  public:
   struct Options {
     std::uint32_t depth = 64;
@@ -33,60 +31,35 @@ class Dispatcher {
 
   /// All must outlive it.
   Dispatcher(const Options& options, Engine& engine, backend::Events& events, Counters& counters);
-  Dispatcher(const Dispatcher&) = delete;
-  Dispatcher& operator=(const Dispatcher&) = delete;
 
   /// Makes ready for O_DIRECT files. Errors: exhausted.
   Status prepare_bounce() { return bounce_.prepare(); }
-
-  void start(PosixOperation& operation, const backend::Request& request);
-  void cancel(PosixOperation& operation);
-  /// As Backend::progress().
-  bool progress();
-
-  /// Whether an I/O in the engine reads or writes this memory. For the checks of who destroys it.
-  bool touches(const PosixMemory& memory) const noexcept;
-
+  std::unique_ptr<PosixOperation> make_operation() {
+    return std::make_unique<PosixOperation>(*this, limits_);
+  }
   Counters& counters() const noexcept { return counters_; }
-  std::uint32_t in_flight() const noexcept { return in_flight_; }
 
  private:
-  enum class Launch { started, waits };
+  Status check(const backend::Segment& segment, bool write) const override;
+  Take take(backend::PieceOperation& operation, backend::PieceFlight& flight) override;
+  Status hand_in(backend::PieceFlight& flight) override;
+  void settle(backend::PieceFlight& flight, std::int32_t result) override;
+  std::uint64_t unit_of(const backend::PieceFlight& flight) const override;
+  void let_go(backend::PieceFlight& flight) override;
 
-  bool submit_some();
-  Launch launch(PosixOperation& operation, std::uint64_t& buffered_budget);
   bool admit(Flight& flight, bool write);
-  void flush();
-  std::size_t reap_some();
-
-  void submit(Flight& flight);
-  void settle(Flight& flight, std::int32_t result);
   void on_error(Flight& flight, int errno_value);
   void on_moved(Flight& flight, std::uint64_t bytes);
   void on_nothing(Flight& flight);
   void retry_or_fail(Flight& flight, int errno_value);
   void continue_short(Flight& flight);
-  void fail_part(Flight& flight, const Status& why);
-  void go_on(Flight& flight);
-  void stop(Flight& flight);
-  void release(Flight& flight);
-
-  void complete_if_quiet(PosixOperation& operation);
-  void complete(PosixOperation& operation, const backend::Completion& completion);
 
   Engine& engine_;
-  backend::Events& events_;
   Limits limits_;
   const bool buffers_for_page_cache_;
   Counters& counters_;
   BouncePool bounce_;
   std::vector<Flight> flights_;  // depth of them; never grows
-  std::vector<Flight*> free_;
-  OperationQueue queue_;
-  std::uint32_t in_flight_ = 0;
-  std::uint32_t idle_calls_ = 0;
-  bool unflushed_ = false;
-  bool busy_ = false;  // events are being told: what they start is picked up afterwards
 };
 
 }  // namespace towpath::backends::posix

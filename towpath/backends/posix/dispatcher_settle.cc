@@ -1,4 +1,4 @@
-// What an I/O's result means, and what happens next to its flight. See flight.h for the picture.
+// What an I/O's result means, and what happens next to its flight.
 #include <algorithm>
 #include <cerrno>
 
@@ -22,24 +22,16 @@ bool is_worth_a_retry(int errno_value) noexcept {
   return errno_value == EINTR || errno_value == EAGAIN || errno_value == ECANCELED;
 }
 
-Position place(const Flight& flight, Segments segments) noexcept {
-  return advance(segments, flight.piece.start, flight.done);
-}
-
-/// Where the stretch that `done` is in ends, in bytes of the piece. Direct I/O keeps its alignment:
-/// then a few short stretches share one end.
-std::uint64_t end_of_stretch(const Flight& flight, Segments segments) noexcept {
-  std::uint64_t end = flight.done + rest_of_stretch(segments, place(flight, segments));
-  if (flight.piece.path == Path::direct) {
-    const std::uint64_t unit = flight.file().alignment();
-    end += (unit - end % unit) % unit;
-  }
-  return std::min(end, flight.piece.length);
-}
-
 }  // namespace
 
-void Dispatcher::settle(Flight& flight, std::int32_t result) {
+// Direct I/O keeps its alignment.
+std::uint64_t Dispatcher::unit_of(const backend::PieceFlight& carrier) const {
+  const auto& flight = static_cast<const Flight&>(carrier);
+  return flight.piece.path == Path::direct ? flight.file().alignment() : 1;
+}
+
+void Dispatcher::settle(backend::PieceFlight& carrier, std::int32_t result) {
+  auto& flight = static_cast<Flight&>(carrier);
   if (result < 0) return on_error(flight, -result);
   auto bytes = static_cast<std::uint64_t>(result);
   if (flight.bounce) {
@@ -50,29 +42,27 @@ void Dispatcher::settle(Flight& flight, std::int32_t result) {
     scatter(flight, window.buffer.subspan(window.skip, bytes));
   }
   if (bytes > flight.remaining())
-    return fail_part(flight, error(Code::internal, cat(describe(flight, flight.operation->write_),
+    return fail_part(flight, error(Code::internal, cat(describe(flight, flight.operation->writes()),
                                                        " is said to have moved ", bytes)));
   if (bytes == 0) return on_nothing(flight);
   on_moved(flight, bytes);
 }
 
 void Dispatcher::on_moved(Flight& flight, std::uint64_t bytes) {
-  PosixOperation& operation = *flight.operation;
-  if (operation.write_ && flight.piece.path == Path::direct) {
+  const bool write = flight.operation->writes();
+  if (write && flight.piece.path == Path::direct) {
     // What ends inside a block is written again with the whole block.
     bytes -= (flight.done + bytes) % flight.file().alignment();
     if (bytes == 0) return retry_or_fail(flight, EIO);
   }
-  operation.ledger_.moved(bytes);
-  counters_.moved(operation.write_, flight.piece.path).add(bytes);
-  flight.done += bytes;
-  flight.retries = 0;
+  moved(flight, bytes);
+  counters_.moved(write, flight.piece.path).add(bytes);
   if (flight.done == flight.limit) return go_on(flight);
   continue_short(flight);
 }
 
 void Dispatcher::continue_short(Flight& flight) {
-  if (flight.operation->cancelled_) return stop(flight);
+  if (flight.operation->cancelled()) return stop(flight);
   counters_.short_continuations.add();
   const bool inside_a_block =
       flight.piece.path == Path::direct && flight.file_offset() % flight.file().alignment() != 0;
@@ -85,61 +75,32 @@ void Dispatcher::continue_short(Flight& flight) {
   submit(flight);
 }
 
-// The part that was in the engine is settled.
-void Dispatcher::go_on(Flight& flight) {
-  if (flight.done == flight.piece.length) return release(flight);
-  if (flight.operation->cancelled_) return stop(flight);
-  flight.limit = end_of_stretch(flight, flight.operation->segments_);
-  submit(flight);
-}
-
 void Dispatcher::on_error(Flight& flight, int errno_value) {
-  const PosixOperation& operation = *flight.operation;
-  if (operation.cancelled_) return stop(flight);
+  if (flight.operation->cancelled()) return stop(flight);
   if (is_worth_a_retry(errno_value)) return retry_or_fail(flight, errno_value);
-  if (const std::uint64_t end = end_of_stretch(flight, operation.segments_); end < flight.limit) {
-    if (!flight.isolating) counters_.isolations.add();
-    flight.isolating = true;
-    flight.limit = end;
-    return submit(flight);
-  }
-  fail_part(flight, sys::os_error(errno_value, describe(flight, operation.write_)));
+  if (isolate(flight)) return;
+  fail_part(flight, sys::os_error(errno_value, describe(flight, flight.operation->writes())));
 }
 
 void Dispatcher::retry_or_fail(Flight& flight, int errno_value) {
-  if (flight.operation->cancelled_) return stop(flight);
-  if (++flight.retries <= kMaxRetries) {
-    counters_.retries.add();
-    return submit(flight);
-  }
-  fail_part(flight, error(Code::io_error, cat(describe(flight, flight.operation->write_),
-                                              " moved nothing in ", flight.retries, " tries"))
+  if (flight.operation->cancelled()) return stop(flight);
+  if (retry(flight, kMaxRetries)) return;
+  fail_part(flight, error(Code::io_error, cat(describe(flight, flight.operation->writes()),
+                                              " moved nothing in ", kMaxRetries + 1, " tries"))
                         .because(sys::os_error(errno_value, "the last try")));
 }
 
 // The engine said that all is well, and moved no byte.
 void Dispatcher::on_nothing(Flight& flight) {
-  if (flight.operation->cancelled_) return stop(flight);
-  if (flight.operation->write_) return retry_or_fail(flight, EIO);
+  if (flight.operation->cancelled()) return stop(flight);
+  if (flight.operation->writes()) return retry_or_fail(flight, EIO);
   const Result<std::uint64_t> size = flight.file().size();
   if (!size.ok()) return fail_part(flight, size.status());
   if (*size > flight.file_offset()) return retry_or_fail(flight, EIO);
-  flight.limit = flight.piece.length;  // the file ends before all of it
+  flight.limit = flight.length;  // the file ends before all of it
   fail_part(flight,
             error(Code::out_of_range, cat(describe(flight, false), ", which ends at ", *size),
                   "the file was never that long, or was cut: write it before reading"));
-}
-
-void Dispatcher::fail_part(Flight& flight, const Status& why) {
-  PosixOperation& operation = *flight.operation;
-  operation.ledger_.failed(place(flight, operation.segments_), flight.remaining(), why);
-  flight.done = flight.limit;
-  go_on(flight);
-}
-
-void Dispatcher::stop(Flight& flight) {
-  flight.operation->stopped_ = true;
-  release(flight);
 }
 
 }  // namespace towpath::backends::posix

@@ -29,7 +29,7 @@ class DispatcherTest : public ::testing::Test {
   void make_dispatcher(Dispatcher::Options options) {
     dispatcher = std::make_unique<Dispatcher>(options, engine, events, counters);
     ASSERT_TRUE(dispatcher->prepare_bounce().ok());
-    operation = std::make_unique<PosixOperation>(*dispatcher);
+    operation = dispatcher->make_operation();
   }
   int fd() const { return disk->file().engine_file(Path::direct).fd; }
 
@@ -121,36 +121,6 @@ TEST_F(DispatcherTest, completions_in_any_order_are_matched_by_id) {
   run();
   EXPECT_TRUE(outcome().status.ok());
   EXPECT_TRUE(is_in_place(0, 0, kSize));
-}
-
-TEST_F(DispatcherTest, an_id_that_came_back_counts_once) {
-  make_dispatcher({.depth = 2, .limits = {.chunk_bytes = 4096}});
-  read({segment(0, 0, 8192)});
-  const std::uint64_t first = engine.waiting[0].id;
-  engine.end(0);
-  engine.done.push_back({first, 4096});
-  engine.done.push_back({UINT64_MAX, 4096});
-  for (int i = 0; i < 10; ++i) dispatcher->progress();
-  EXPECT_EQ(events.count(*operation), 0U);
-  EXPECT_EQ(dispatcher->counters().strays.value(), 2U);
-  engine.end(0);
-  run();
-  EXPECT_EQ(outcome().bytes, 8192U);
-}
-
-TEST_F(DispatcherTest, a_late_id_does_not_end_the_io_that_has_its_place_now) {
-  make_dispatcher({.depth = 1, .limits = {.chunk_bytes = 4096}});
-  read({segment(0, 0, 8192)});
-  const std::uint64_t first = engine.waiting[0].id;
-  engine.end(0);
-  dispatcher->progress();
-  engine.done.push_back({first, 4096});
-  dispatcher->progress();
-  EXPECT_EQ(events.count(*operation), 0U);
-  EXPECT_EQ(dispatcher->counters().strays.value(), 1U);
-  engine.end(0);
-  run();
-  EXPECT_TRUE(is_in_place(0, 0, 8192));
 }
 
 TEST_F(DispatcherTest, an_error_names_its_stretch_and_spares_the_others) {
@@ -298,72 +268,6 @@ TEST_F(DispatcherTest, what_completes_before_the_cancel_wins) {
   EXPECT_TRUE(outcome().status.ok());
   operation->cancel();
   EXPECT_EQ(events.count(*operation), 1U);
-}
-
-TEST_F(DispatcherTest, an_operation_without_ios_is_cancelled_at_once) {
-  make_dispatcher({.depth = 1, .limits = {.chunk_bytes = 4096}});
-  PosixOperation second(*dispatcher);
-  read({segment(0, 0, kSize)});
-  const std::vector<Segment> other{segment(kSize, 0, 4096)};
-  second.post({TransferOp::read, &connection, other});
-  second.cancel();
-  ASSERT_EQ(events.count(second), 1U);
-  EXPECT_EQ(events.last(second).status.code(), Code::cancelled);
-  engine.automatic = true;
-  run();
-  EXPECT_TRUE(outcome().status.ok());
-}
-
-TEST_F(DispatcherTest, operations_take_turns) {
-  make_dispatcher({.depth = 1, .limits = {.chunk_bytes = 4096}});
-  PosixOperation small(*dispatcher);
-  read({segment(0, 0, kSize)});
-  const std::vector<Segment> other{segment(kSize, 0, 4096)};
-  small.post({TransferOp::read, &connection, other});
-  engine.automatic = true;
-  for (int i = 0; i < 3; ++i) dispatcher->progress();
-  EXPECT_EQ(events.count(small), 1U);
-  EXPECT_EQ(events.count(*operation), 0U);
-  run();
-}
-
-TEST_F(DispatcherTest, an_operation_can_be_posted_again_from_its_completion) {
-  engine.automatic = true;
-  int again = 3;
-  events.after_complete = [&](backend::Operation& done) {
-    if (again-- > 0) done.post({TransferOp::read, &connection, segments});
-  };
-  read({segment(0, 0, 4096)});
-  for (int i = 0; i < 20; ++i) dispatcher->progress();
-  EXPECT_EQ(events.count(*operation), 4U);
-}
-
-TEST_F(DispatcherTest, an_operation_can_be_destroyed_in_its_completion) {
-  events.after_complete = [&](backend::Operation&) { operation.reset(); };
-  read({segment(0, 0, 4096)});
-  engine.end(0);
-  dispatcher->progress();
-  EXPECT_EQ(operation, nullptr);
-}
-
-TEST_F(DispatcherTest, a_refused_flush_is_repeated) {
-  engine.flush_fails = true;
-  read({segment(0, 0, 4096)});
-  EXPECT_TRUE(dispatcher->progress());
-  engine.flush_fails = false;
-  dispatcher->progress();
-  const std::size_t flushes = engine.flushes;
-  dispatcher->progress();
-  EXPECT_EQ(engine.flushes, flushes);
-  engine.end(0);
-  run();
-}
-
-TEST_F(DispatcherTest, an_idle_backend_clears_its_wake_up_and_says_so) {
-  EXPECT_FALSE(dispatcher->progress());
-  EXPECT_EQ(engine.clears, 1U);
-  for (int i = 0; i < 32; ++i) EXPECT_FALSE(dispatcher->progress());
-  EXPECT_EQ(engine.clears, 3U);
 }
 
 TEST_F(DispatcherTest, wrong_memories_are_refused_before_anything_moves) {

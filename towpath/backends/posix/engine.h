@@ -1,10 +1,7 @@
 // Engine: the seam between deciding which I/O happens (dispatcher.h) and making it happen. Two real
 // ones stand behind it, io_uring and a few threads; a test drives a third.
 //
-// It is not a queue: the dispatcher never has more than the engine's depth in it, so submit()
-// cannot be refused. It knows no operations and no regions, only ids. Invariants: every submitted
-// id comes back exactly once from reap(), cancelled or not; until then the kernel may touch the
-// bytes of its parts. Thread: the one that serialises the calls on the backend.
+// It knows no operations and no regions, only ids. Invariants: those of PieceEngine. Thread: loop.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include <towpath/backend/piece_engine.h>
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
 #include <towpath/sys/io_part.h>
@@ -36,14 +34,10 @@ struct Io {
   int buffer_slot = kNoSlot;
 };
 
-struct Done {
-  std::uint64_t id = 0;
-  std::int32_t result = 0;  ///< bytes, or a negative errno
-};
+using Done = backend::PieceDone;  ///< its result: bytes, or a negative errno
 
-class Engine {
+class Engine : public backend::PieceEngine {
  public:
-  virtual ~Engine() = default;
   /// "io_uring" or "threads".
   virtual std::string_view name() const = 0;
   /// In words, and for how many.
@@ -58,17 +52,6 @@ class Engine {
 
   /// Takes an I/O in; it need not start before flush(). No system call.
   virtual void submit(const Io& io) = 0;
-  /// Starts what was submitted: at most one system call. What the kernel does not take now is kept
-  /// for the next flush(). True: nothing is left behind.
-  virtual bool flush() = 0;
-  /// Asks for an early end. The id comes back as always, with -ECANCELED or what it reached.
-  virtual void cancel(std::uint64_t id) = 0;
-  /// Fills a prefix of `into` with what has ended and says how much. Never blocks.
-  virtual std::size_t reap(std::span<Done> into) = 0;
-
-  /// Readable when reap() finds something, until clear_wait_fd(); perhaps once more for nothing.
-  virtual int wait_fd() const = 0;
-  virtual void clear_wait_fd() = 0;
 };
 
 }  // namespace towpath::backends::posix

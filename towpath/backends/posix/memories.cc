@@ -3,7 +3,6 @@
 
 #include <towpath/backends/posix/dispatcher.h>
 #include <towpath/backends/posix/memories.h>
-#include <towpath/core/check.h>
 #include <towpath/core/text.h>
 
 namespace towpath::backends::posix {
@@ -28,14 +27,9 @@ void append_u64(Bytes& to, std::uint64_t value) {
 
 }  // namespace
 
-void PosixMemory::check_quiet() const noexcept {
-  TOWPATH_CHECK(dispatcher_ == nullptr || !dispatcher_->touches(*this),
-                "memory was deregistered while an operation on it was active");
-}
-
-LocalMemory::LocalMemory(MemoryKind kind, const Dispatcher* dispatcher, Engine* engine,
-                         std::vector<Buffer> buffers, std::string refusal)
-    : PosixMemory(kind, dispatcher),
+LocalMemory::LocalMemory(MemoryKind kind, const backend::PieceDispatcher* dispatcher,
+                         Engine* engine, std::vector<Buffer> buffers, std::string refusal)
+    : PieceMemory(kind, dispatcher),
       engine_(engine),
       buffers_(std::move(buffers)),
       refusal_(std::move(refusal)) {}
@@ -80,8 +74,9 @@ int LocalMemory::slot_of(const sys::IoPart& part) const noexcept {
   return kNoSlot;
 }
 
-DiskMemory::DiskMemory(const Dispatcher* dispatcher, std::shared_ptr<DiskRecord> record, Role role)
-    : PosixMemory(MemoryKind::disk, dispatcher), record_(std::move(record)), role_(role) {}
+DiskMemory::DiskMemory(const backend::PieceDispatcher* dispatcher,
+                       std::shared_ptr<DiskRecord> record, Role role)
+    : PieceMemory(MemoryKind::disk, dispatcher), record_(std::move(record)), role_(role) {}
 
 DiskMemory::~DiskMemory() {
   check_quiet();

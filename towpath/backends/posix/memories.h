@@ -1,8 +1,5 @@
 // The two kinds of memory that this backend registers: bytes of this process, and a stretch of an
 // open file.
-//
-// Both insist when they die that no I/O touches them: neither the kernel's registration nor the
-// descriptor goes away under one.
 // Thread: loop.
 #pragma once
 
@@ -11,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <towpath/backend/backend.h>
+#include <towpath/backend/piece_memory.h>
 #include <towpath/backends/posix/engine.h>
 #include <towpath/backends/posix/open_file.h>
 
@@ -19,27 +16,8 @@ namespace towpath::backends::posix {
 
 class Dispatcher;
 
-class PosixMemory : public backend::Memory {
- public:
-  /// `dispatcher` outlives the memory; null in tests that have none.
-  PosixMemory(MemoryKind kind, const Dispatcher* dispatcher) noexcept
-      : kind_(kind), dispatcher_(dispatcher) {}
-  PosixMemory(const PosixMemory&) = delete;
-  PosixMemory& operator=(const PosixMemory&) = delete;
-
-  MemoryKind kind() const noexcept { return kind_; }
-
- protected:
-  /// For the destructors: no I/O may touch it any more.
-  void check_quiet() const noexcept;
-
- private:
-  MemoryKind kind_;
-  const Dispatcher* dispatcher_;
-};
-
 /// Memory of this process, registered with the engine where that works.
-class LocalMemory final : public PosixMemory {
+class LocalMemory final : public backend::PieceMemory {
  public:
   struct Buffer {
     ByteSpan bytes;
@@ -47,7 +25,7 @@ class LocalMemory final : public PosixMemory {
   };
 
   /// `engine` must outlive the memory; null: not registered. `refusal` says why not.
-  LocalMemory(MemoryKind kind, const Dispatcher* dispatcher, Engine* engine = nullptr,
+  LocalMemory(MemoryKind kind, const backend::PieceDispatcher* dispatcher, Engine* engine = nullptr,
               std::vector<Buffer> buffers = {}, std::string refusal = {});
   ~LocalMemory() override;
 
@@ -78,10 +56,11 @@ struct DiskRecord {
 };
 
 /// A stretch of an open file, registered here or imported from ourselves.
-class DiskMemory final : public PosixMemory {
+class DiskMemory final : public backend::PieceMemory {
  public:
   enum class Role { registration, import };
-  DiskMemory(const Dispatcher* dispatcher, std::shared_ptr<DiskRecord> record, Role role);
+  DiskMemory(const backend::PieceDispatcher* dispatcher, std::shared_ptr<DiskRecord> record,
+             Role role);
   /// A registration takes the imports' right to the file along.
   ~DiskMemory() override;
 

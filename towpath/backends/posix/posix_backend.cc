@@ -89,9 +89,7 @@ class PosixBackend final : public Backend {
   Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
                                                 const RegionDescriptor& region,
                                                 ConstByteSpan key) override;
-  std::unique_ptr<Operation> make_operation() override {
-    return std::make_unique<PosixOperation>(dispatcher_);
-  }
+  std::unique_ptr<Operation> make_operation() override { return dispatcher_.make_operation(); }
   bool progress() override { return dispatcher_.progress(); }
   int wait_fd() const override { return engine_->wait_fd(); }
   std::string describe_path(const Memory& local, const Memory& remote) const override;
@@ -215,8 +213,8 @@ Result<std::unique_ptr<Connection>> PosixBackend::connect(const AgentIdentity& p
 std::string PosixBackend::describe_path(const Memory& local, const Memory& remote) const {
   std::string out = engine_->describe();
   if (!engine_refusal_.empty()) out += cat(" (io_uring is refused: ", engine_refusal_, ")");
-  const auto& host = static_cast<const PosixMemory&>(local);
-  const auto& disk = static_cast<const PosixMemory&>(remote);
+  const auto& host = static_cast<const PieceMemory&>(local);
+  const auto& disk = static_cast<const PieceMemory&>(remote);
   if (!is_host_addressable(host.kind()) || disk.kind() != MemoryKind::disk) return out;
   const OpenFile& file = static_cast<const DiskMemory&>(disk).file();
   return cat(out, ", ", describe_buffer(static_cast<const LocalMemory&>(host), file), "; ",

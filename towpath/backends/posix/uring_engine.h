@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <towpath/backends/posix/engine.h>
-#include <towpath/sys/uring.h>
+#include <towpath/sys/io_ring.h>
 
 namespace towpath::backends::posix {
 
@@ -25,17 +25,15 @@ class UringEngine final : public Engine {
   void remove_file(int slot) override;
   Result<int> add_buffer(ByteSpan memory) override;
   void remove_buffer(int slot) override;
-  void submit(const Io& io) override;
-  bool flush() override;
-  void cancel(std::uint64_t id) override;
-  std::size_t reap(std::span<Done> into) override;
-  int wait_fd() const override { return event_fd_; }
-  void clear_wait_fd() override;
+  void submit(const Io& io) override { ring_.submit(io); }
+  bool flush() override { return ring_.flush(); }
+  void cancel(std::uint64_t id) override { ring_.cancel(id); }
+  std::size_t reap(std::span<Done> into) override { return ring_.reap(into); }
+  int wait_fd() const override { return ring_.wait_fd(); }
+  void clear_wait_fd() override { ring_.clear_wait_fd(); }
 
  private:
-  UringEngine(sys::Ring ring, int event_fd, std::uint32_t depth);
-
-  Status prepare(const Io& io);
+  explicit UringEngine(sys::IoRing<Io> ring);
 
   // A registered table: which places are free.
   struct Table {
@@ -44,11 +42,9 @@ class UringEngine final : public Engine {
     Result<int> take(const char* what);
   };
 
-  sys::Ring ring_;
-  int event_fd_;
+  sys::IoRing<Io> ring_;
   Table files_;
   Table buffers_;
-  std::vector<Io> backlog_;  // found the ring full of cancellations; at most depth
 };
 
 }  // namespace towpath::backends::posix

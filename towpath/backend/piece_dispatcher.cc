@@ -1,0 +1,243 @@
+#include <algorithm>
+#include <array>
+
+#include <towpath/backend/piece_dispatcher.h>
+#include <towpath/backend/segment_check.h>
+#include <towpath/core/check.h>
+
+namespace towpath::backend {
+namespace {
+
+constexpr std::size_t kReapBatch = 32;
+// Some pieces are copied inside the call that hands them in: a batch of them is cut here to keep
+// progress() short.
+constexpr std::uint64_t kCopiedBatchBytes = 1U << 20U;
+// A late wake-up may find nothing; then wait_fd() is cleared at every so many calls.
+constexpr std::uint32_t kClearEvery = 16;
+
+constexpr unsigned kIndexBits = 16;  // of an id: the flight; above: how often it was used
+constexpr std::uint64_t kIndexMask = (1ULL << kIndexBits) - 1;
+
+}  // namespace
+
+void PieceDispatcher::add(PieceFlight& flight) {
+  TOWPATH_CHECK(flights_.size() < kIndexMask, "more flights than an id can tell apart");
+  flight.id = flights_.size();
+  flights_.push_back(&flight);
+  free_.push_back(&flight);
+}
+
+// ---- Operations
+
+void PieceDispatcher::start(PieceOperation& operation, const Request& request) {
+  operation.segments_ = request.segments;
+  operation.write_ = request.op == TransferOp::write;
+  operation.active_ = true;
+  operation.cancelled_ = operation.stopped_ = false;
+  operation.ledger_.start(request.segments);
+  if (Status bad =
+          check_segments(request.segments,
+                         [&](const Segment& segment) { return check(segment, operation.write_); });
+      !bad.ok())
+    return complete(operation, {.status = std::move(bad)});
+  operation.begin();
+  if (!operation.has_more()) return complete(operation, operation.ledger_.close(false));
+  queue_.push_back(operation);
+  if (busy_) return;
+  busy_ = true;
+  submit_some();
+  reap_some();
+  busy_ = false;
+}
+
+void PieceDispatcher::cancel(PieceOperation& operation) {
+  if (!operation.active_ || operation.cancelled_) return;
+  operation.cancelled_ = true;
+  operation.stopped_ = operation.turn_.queued;
+  queue_.remove(operation);
+  if (operation.in_flight_ != 0) {
+    for (const PieceFlight* flight : flights_) {
+      if (flight->operation == &operation) engine_.cancel(flight->id);
+    }
+  }
+  complete_if_quiet(operation);
+}
+
+void PieceDispatcher::complete_if_quiet(PieceOperation& operation) {
+  if (!operation.active_ || operation.turn_.queued || operation.in_flight_ != 0) return;
+  complete(operation, operation.ledger_.close(operation.stopped_));
+}
+
+// The operation may be posted again, or be gone, when this returns.
+void PieceDispatcher::complete(PieceOperation& operation, const Completion& completion) {
+  operation.active_ = false;
+  counters_.ended(operation.write_, completion.status);
+  events_.on_complete(operation, completion);
+}
+
+bool PieceDispatcher::touches(const Memory& memory) const noexcept {
+  for (const PieceFlight* flight : flights_) {
+    if (flight->operation == nullptr) continue;
+    const Segments segments = flight->operation->segments_;
+    const std::uint64_t last = advance(segments, flight->start, flight->length - 1).segment;
+    for (std::uint64_t i = flight->start.segment; i <= last; ++i) {
+      if (segments[i].local == &memory || segments[i].remote == &memory) return true;
+    }
+  }
+  return false;
+}
+
+// ---- To the engine and back
+
+bool PieceDispatcher::progress() {
+  if (busy_) return true;  // from inside an event
+  busy_ = true;
+  bool worked = reap_some() != 0;
+  worked = submit_some() || worked;
+  if (worked) {
+    idle_calls_ = 0;
+  } else if (idle_calls_++ % kClearEvery == 0) {
+    // Cleared first, then looked at: what ends in between is seen here or wakes again.
+    engine_.clear_wait_fd();
+    worked = reap_some() != 0;
+    worked = submit_some() || worked;
+  }
+  busy_ = false;
+  return worked || unflushed_;
+}
+
+// True: it started something, or more could be started at once.
+bool PieceDispatcher::submit_some() {
+  std::uint64_t copy_budget = kCopiedBatchBytes;
+  std::size_t waiting = 0;
+  bool started = false;
+  while (!queue_.empty() && !free_.empty() && waiting < queue_.size() && copy_budget != 0) {
+    PieceOperation& operation = *queue_.front();
+    if (launch(operation, copy_budget) == Take::waits) {
+      ++waiting;
+      queue_.rotate();
+      continue;
+    }
+    started = true;
+    waiting = 0;
+    if (operation.has_more()) {
+      queue_.rotate();
+      continue;
+    }
+    queue_.remove(operation);
+    complete_if_quiet(operation);
+  }
+  flush();
+  return started;
+}
+
+PieceDispatcher::Take PieceDispatcher::launch(PieceOperation& operation,
+                                              std::uint64_t& copy_budget) {
+  PieceFlight& flight = *free_.back();
+  const Take taken = take(operation, flight);
+  if (taken != Take::ready) return taken;
+  free_.pop_back();
+  flight.operation = &operation;
+  flight.done = 0;
+  flight.limit = flight.length;
+  flight.isolating = false;
+  flight.retries = 0;
+  ++operation.in_flight_;
+  ++in_flight_;
+  submit(flight);
+  if (flight.copies) copy_budget -= std::min(copy_budget, flight.length);
+  return taken;
+}
+
+void PieceDispatcher::submit(PieceFlight& flight) {
+  flight.id += 1ULL << kIndexBits;
+  if (const Status bad = hand_in(flight); !bad.ok()) return fail_part(flight, bad);
+  unflushed_ = true;
+}
+
+void PieceDispatcher::flush() {
+  if (!unflushed_) return;
+  counters_.batches.add();
+  unflushed_ = !engine_.flush();
+}
+
+std::size_t PieceDispatcher::reap_some() {
+  std::array<PieceDone, kReapBatch> batch;
+  const std::size_t count = engine_.reap(batch);
+  for (const PieceDone& done : std::span(batch).first(count)) {
+    const std::uint64_t index = done.id & kIndexMask;
+    const bool known = index < flights_.size() && flights_[index]->operation != nullptr &&
+                       flights_[index]->id == done.id;
+    if (known)
+      settle(*flights_[index], done.result);
+    else
+      counters_.strays.add();
+  }
+  return count;
+}
+
+// ---- What an answer means for a piece
+
+void PieceDispatcher::moved(PieceFlight& flight, std::uint64_t bytes) noexcept {
+  flight.operation->ledger_.moved(bytes);
+  flight.done += bytes;
+  flight.retries = 0;
+}
+
+void PieceDispatcher::go_on(PieceFlight& flight) {
+  if (flight.done == flight.length) return release(flight);
+  if (flight.operation->cancelled_) return stop(flight);
+  flight.limit = end_of_stretch(flight);
+  submit(flight);
+}
+
+bool PieceDispatcher::retry(PieceFlight& flight, std::uint32_t at_most) {
+  if (flight.retries >= at_most) return false;
+  ++flight.retries;
+  counters_.retries.add();
+  submit(flight);
+  return true;
+}
+
+bool PieceDispatcher::isolate(PieceFlight& flight) {
+  const std::uint64_t end = end_of_stretch(flight);
+  if (end >= flight.limit) return false;
+  if (!flight.isolating) counters_.isolations.add();
+  flight.isolating = true;
+  flight.retries = 0;
+  flight.limit = end;
+  submit(flight);
+  return true;
+}
+
+void PieceDispatcher::fail_part(PieceFlight& flight, const Status& why) {
+  flight.operation->ledger_.failed(flight.at(), flight.remaining(), why);
+  flight.done = flight.limit;
+  flight.retries = 0;
+  go_on(flight);
+}
+
+void PieceDispatcher::stop(PieceFlight& flight) {
+  flight.operation->stopped_ = true;
+  release(flight);
+}
+
+// Where the stretch that `done` is in ends, in bytes of the piece. A few short stretches share one
+// end where a unit is longer.
+std::uint64_t PieceDispatcher::end_of_stretch(const PieceFlight& flight) const {
+  const std::uint64_t unit = unit_of(flight);
+  const std::uint64_t end = flight.done + rest_of_stretch(flight.operation->segments_, flight.at());
+  return std::min(end + (unit - end % unit) % unit, flight.length);
+}
+
+void PieceDispatcher::release(PieceFlight& flight) {
+  let_go(flight);
+  PieceOperation& operation = *flight.operation;
+  flight.operation = nullptr;
+  free_.push_back(&flight);
+  --in_flight_;
+  --operation.in_flight_;
+  complete_if_quiet(operation);
+}
+
+}  // namespace towpath::backend

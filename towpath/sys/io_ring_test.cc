@@ -1,0 +1,95 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <towpath/sys/fd.h>
+#include <towpath/sys/io_ring.h>
+
+namespace towpath::sys {
+namespace {
+
+struct Done {
+  std::uint64_t id = 0;
+  std::int32_t result = 0;
+};
+
+using Nops = IoRing<std::uint64_t>;
+
+Status prepare_nop(Ring& ring, const std::uint64_t& id) { return ring.nop(id); }
+
+Result<Nops> open_nops(std::uint32_t depth) { return Nops::open(depth, prepare_nop); }
+
+#define SKIP_WITHOUT(ring) \
+  if (!(ring).ok()) GTEST_SKIP() << (ring).status().to_string()
+
+/// Ids in the order in which they came, until there are `count`.
+std::vector<std::uint64_t> reap(Nops& ring, std::size_t count) {
+  std::vector<std::uint64_t> ids;
+  std::array<Done, 2> batch;
+  while (ids.size() < count) {
+    pollfd ready{ring.wait_fd(), POLLIN, 0};
+    if (::poll(&ready, 1, 20'000) != 1) return ids;
+    ring.clear_wait_fd();
+    while (const std::size_t some = ring.reap(std::span<Done>(batch))) {
+      for (const Done& done : std::span(batch).first(some)) {
+        EXPECT_EQ(done.result, 0);
+        ids.push_back(done.id);
+      }
+    }
+  }
+  return ids;
+}
+
+TEST(IoRingTest, what_finds_the_ring_full_waits_for_the_next_flush) {
+  auto ring = open_nops(2);
+  SKIP_WITHOUT(ring);
+  for (std::uint64_t id = 1; id <= 5; ++id) ring->submit(id);
+  EXPECT_FALSE(ring->flush()) << "two went, two more after them, one is left";
+  EXPECT_TRUE(ring->flush());
+  EXPECT_THAT(reap(*ring, 5), ::testing::ElementsAre(1, 2, 3, 4, 5));
+}
+
+TEST(IoRingTest, what_comes_later_does_not_overtake_what_waits) {
+  auto ring = open_nops(2);
+  SKIP_WITHOUT(ring);
+  for (std::uint64_t id = 1; id <= 3; ++id) ring->submit(id);
+  ASSERT_TRUE(ring->ring().submit().ok());  // there is room now
+  ring->submit(4);
+  EXPECT_TRUE(ring->flush());
+  EXPECT_THAT(reap(*ring, 4), ::testing::ElementsAre(1, 2, 3, 4));
+}
+
+Status prepare_read(Ring& ring, const RingRead& read) { return ring.read(7, read); }
+
+TEST(IoRingTest, cancelled_io_comes_back_all_the_same) {
+  auto ring = IoRing<RingRead>::open(1, prepare_read);
+  SKIP_WITHOUT(ring);
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const Fd empty(pipe[0]);
+  const Fd writer(pipe[1]);
+  std::byte byte{};
+  ring->submit({.file = {empty.get(), false}, .into = {&byte, 1}});
+  ASSERT_TRUE(ring->flush());
+  ring->cancel(7);
+  pollfd ready{ring->wait_fd(), POLLIN, 0};
+  std::array<Done, 1> done;
+  while (ring->reap(std::span<Done>(done)) == 0) {
+    ASSERT_EQ(::poll(&ready, 1, 20'000), 1);
+    ring->clear_wait_fd();
+  }
+  EXPECT_EQ(done[0].id, 7U);
+  EXPECT_THAT(done[0].result, ::testing::AnyOf(-ECANCELED, -EINTR));
+}
+
+TEST(IoRingTest, an_event_that_is_cleared_twice_blocks_nobody) {
+  auto ring = open_nops(1);
+  SKIP_WITHOUT(ring);
+  ring->clear_wait_fd();
+  ring->clear_wait_fd();
+  pollfd ready{ring->wait_fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&ready, 1, 0), 0);
+}
+
+}  // namespace
+}  // namespace towpath::sys
