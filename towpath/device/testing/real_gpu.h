@@ -1,5 +1,5 @@
-// Whether this machine has a GPU, for tests: asked of the machine, and not of the driver under test.
-// It is no probe for users: `device/probe.h` is. Thread: any.
+// Whether this machine has a GPU, for tests: asked of the machine, and not of the driver under
+// test. It is no probe for users: `device/probe.h` is. Thread: any.
 #pragma once
 
 #include <string>
