@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include <towpath/agent/agent.h>
@@ -149,10 +150,15 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   Result<PeerPtr> find_peer(std::string_view name) const TOWPATH_REQUIRES(control_);
   Result<PeerPtr> new_peer(const Card& card) TOWPATH_REQUIRES(control_);
   void update_regions(Peer& peer, Card card) TOWPATH_REQUIRES(control_);
+  void replace_regions(Peer& peer, RegionIndex updated,
+                       const std::unordered_set<const MemoryRecord*>& kept)
+      TOWPATH_REQUIRES(control_);
   void drop_import(const RecordPtr& record) TOWPATH_REQUIRES(control_);
   void retire(const PeerPtr& peer, Outcome outcome, const Status& why) TOWPATH_REQUIRES(control_);
   PeerInfo info_of(const Peer& peer) TOWPATH_REQUIRES(control_);
   Status import(Peer& peer, MemoryRecord& record) TOWPATH_REQUIRES(control_);
+  void tell_refusal(Peer& peer, const Slot& slot, const MemoryRecord& record)
+      TOWPATH_REQUIRES(control_);
 
   template <typename Resolve>
   Result<PreparedList> prepare_by(std::optional<std::string_view> peer, Resolve resolve);

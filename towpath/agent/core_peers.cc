@@ -1,6 +1,5 @@
 // AgentCore: cards and peers.
 #include <algorithm>
-#include <set>
 #include <unordered_set>
 
 #include <towpath/agent/card_table.h>
@@ -167,84 +166,6 @@ Result<PeerPtr> AgentCore::new_peer(const Card& card) {
                  "create the same backend on both sides; `towpath doctor` says what works here");
   }
   return peer;
-}
-
-/// Which slot each backend of the card is here; kMaxSlots: none.
-std::vector<std::size_t> AgentCore::slots_told(const Card& card) const {
-  std::vector<std::size_t> slots;
-  for (const Card::Backend& told : card.backends) {
-    const auto slot = slot_named(told.name);
-    slots.push_back(slot.ok() ? (*slot)->index : kMaxSlots);
-  }
-  return slots;
-}
-
-// A full card replaces the regions, a partial one adds to them. Regions that are told again
-// unchanged keep their record, and with it what was prepared against them.
-void AgentCore::update_regions(Peer& peer, Card card) {
-  RegionIndex updated;
-  std::unordered_set<const MemoryRecord*> kept;
-  const auto before_in_order = [](const RegionDescriptor* a, const RegionDescriptor* b) {
-    return comes_before(*a, *b);
-  };
-  const auto place = [](const Card::Region& told) { return &told.region; };
-  std::set<const RegionDescriptor*, decltype(before_in_order)> seen;
-  // In order, as agents tell them, nothing can be told twice.
-  const auto any_twice = [&](const RegionDescriptor* a, const RegionDescriptor* b) {
-    return !before_in_order(a, b);
-  };
-  const bool ascends =
-      std::ranges::adjacent_find(card.regions, any_twice, place) == card.regions.end();
-  const auto slot_of_number = slots_told(card);
-  for (Card::Region& told : card.regions) {
-    if (!ascends && !seen.insert(&told.region).second) continue;  // told twice: the first counts
-    auto record = std::make_shared<MemoryRecord>();
-    record->region = told.region;
-    record->keys.reserve(told.keys.size());
-    for (auto& [number, key] : told.keys) {
-      const std::size_t slot = slot_of_number[number];
-      if (slot == kMaxSlots) continue;
-      record->keys.emplace_back(static_cast<std::uint32_t>(slot), std::move(key));
-      record->offered |= slot_bit(slot) & peer.reachable.load();
-    }
-    bool is_known = false;
-    if (const RecordPtr before = peer.regions.find_exactly(told.region)) {
-      is_known = before->keys == record->keys;
-      if (is_known) {
-        record = before;
-      } else {
-        before->stale = true;
-      }
-    }
-    if (is_known) kept.insert(record.get());
-    updated.add(std::move(record));
-  }
-  for (const RecordPtr& before : peer.regions.records()) {
-    if (!card.partial && !kept.contains(before.get())) before->stale = true;
-  }
-  // Before any memory goes: a post from now on looks at its records again. Pairs with is_current().
-  memory_generation_.fetch_add(1, std::memory_order_release);
-  for (const RecordPtr& before : peer.regions.records()) {
-    if (kept.contains(before.get())) continue;
-    before->stale ? drop_import(before) : updated.add(before);
-  }
-  peer.regions = std::move(updated);
-  peer.generation = std::max(peer.generation, card.generation);
-}
-
-// The peer took a region back: what still moves its bytes ends as failed.
-void AgentCore::drop_import(const RecordPtr& record) {
-  const Status why =
-      error(Code::not_found, cat(to_string(record->region), " is no longer in the peer's card"));
-  const auto touches = [&](const TransferCore& transfer) { return transfer.touches(record.get()); };
-  for (const auto& slot : slots()) {
-    if ((record->slots & slot_bit(slot->index)) == 0) continue;
-    if (!make_quiet(*slot, touches, Outcome::failed, why)) {
-      unquiet_.push_back(record);
-      continue;
-    }
-    with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) { record->memory[slot->index].reset(); });
-  }
 }
 
 Result<PeerPtr> AgentCore::find_peer(std::string_view name) const {

@@ -43,32 +43,6 @@ class PeerResolver final : public ResolvedList::Resolver {
   Peer* peer_;
 };
 
-Status AgentCore::import(Peer& peer, MemoryRecord& record) {
-  Status last;
-  for (const auto& slot : slots()) {
-    const SlotMask bit = slot_bit(slot->index);
-    if ((record.offered & ~record.slots & bit) == 0) continue;
-    if (!record.refusals[slot->index].ok()) continue;  // asked before
-    auto made = with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
-      return slot->backend->import_memory(*peer.ways[slot->index].connection, record.region,
-                                          record.key_for(slot->index));
-    });
-    if (made.ok()) {
-      record.memory[slot->index] = *std::move(made);
-      record.slots |= bit;
-    } else {
-      record.refusals[slot->index] = last = made.status();
-    }
-  }
-  if (record.slots != 0) return {};
-  for (const auto& slot : slots()) {
-    if (!record.refusals[slot->index].ok()) last = record.refusals[slot->index];
-  }
-  return error(Code::unavailable, cat(to_string(record.region), " of ", to_string(peer.identity),
-                                      " can be reached by no backend"))
-      .because(last);
-}
-
 template <typename Resolve>
 Result<PreparedList> AgentCore::prepare_by(std::optional<std::string_view> name, Resolve resolve) {
   run::MutexLock lock(control_);

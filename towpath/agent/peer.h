@@ -36,6 +36,7 @@ struct Peer {
   // Guarded by the agent's control mutex.
   std::uint64_t generation = 0;
   RegionIndex regions;
+  SlotMask refusal_told = 0;  ///< backends of which the log knows that they refused a region
 
   /// Over which notifications travel; kMaxSlots: none carries them. Set once, before or while the
   /// peer is known to others. Relaxed: the slot itself was published before.

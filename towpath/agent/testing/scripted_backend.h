@@ -41,6 +41,7 @@ struct Script {
   backend::Capabilities can;
   bool is_eager = true;  ///< transfers complete in post()
   std::function<Status(ScriptedConnection&, ConstByteSpan)> on_notify;
+  std::function<Status(const RegionDescriptor&)> on_import;
   std::function<void()> on_progress;
 
   std::vector<Bytes> notified;  ///< what was taken, oldest first
@@ -100,8 +101,9 @@ class ScriptedBackend final : public backend::Backend {
     return connection;
   }
   Result<std::unique_ptr<backend::Memory>> import_memory(backend::Connection&,
-                                                         const RegionDescriptor&,
+                                                         const RegionDescriptor& region,
                                                          ConstByteSpan) override {
+    if (script_.on_import) TOWPATH_TRY(script_.on_import(region));
     return std::make_unique<ScriptedMemory>(script_);
   }
   std::unique_ptr<backend::Operation> make_operation() override {
