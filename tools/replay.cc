@@ -14,6 +14,7 @@
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/replay/decode_worker.h"
+#include "tools/replay/policies.h"
 #include "tools/replay/prefill.h"
 #include "tools/replay/report.h"
 
@@ -30,6 +31,8 @@ by a notification, and looks at every byte and at the digest. What is wrong is t
 Layouts:  fully_contiguous, layer_separate_block_first, layer_separate_block_second
 Mistakes: swap-kv, swap-layer, swap-token, swap-block, flip-bit, short-file, torn-write,
           drop-notification
+Policies: lru, fifo, s3-fifo, lfu, multi-lru, lineage, hit-density, adaptive; with `all` nothing is
+          moved: what each would have hit is printed, beside the optimum, for each capacity
 Meeting:  scope:NAME, unix:/path, tcp://host:port, etcd://host:port/namespace
           (?token-file=, ?ca=&cert=&key=&password-file=)
 
@@ -40,6 +43,7 @@ Examples:
   towpath replay                                  a generated trace
   towpath replay --trace conversation.jsonl       a trace in Mooncake's format
   towpath replay --model qwen3-8b --scale 256     another geometry
+  towpath replay --trace conversation.jsonl --policy all    which policy suits it
   towpath replay --requests 200 --inject swap-kv  prove that a mistake is noticed
   towpath replay --rendezvous etcd://10.0.0.1:2379/demo --role prefill   here, and there
                                                   the same with --role decode)";
@@ -48,6 +52,7 @@ struct Arguments {
   Options options;
   std::string role = "both";
   std::string inject;
+  std::string policy = "lru";
   double timeout_s = 30;
 };
 
@@ -67,6 +72,7 @@ std::vector<std::string> prefill_arguments(const Arguments& arguments) {
   add("--tokens-per-block", cat(options.tokens_per_block));
   add("--host-blocks", cat(options.host_blocks));
   add("--disk-blocks", cat(options.disk_blocks));
+  add("--policy", arguments.policy);
   add("--directory", options.directory);
   add("--timeout", cat(arguments.timeout_s));
   if (!arguments.inject.empty()) add("--inject", arguments.inject);
@@ -112,6 +118,13 @@ Result<Exit> run_replay(Arguments& arguments) {
   if (!arguments.inject.empty()) {
     TOWPATH_TRY(options.inject, replay::mistake_named(arguments.inject));
   }
+  options.all_policies = arguments.policy == "all";
+  if (options.all_policies) {
+    TOWPATH_TRY(const auto source, open_source(options));
+    TOWPATH_TRY(replay::compare_policies(options, *source));
+    return Exit::ok;
+  }
+  TOWPATH_TRY(options.policy, kv::policy_named(arguments.policy));
   if (arguments.role != "prefill") return run_decode(arguments);
   if (options.run.empty()) options.run = "replay";
   if (options.rendezvous.empty()) options.rendezvous = cat("scope:", options.run);
@@ -139,7 +152,14 @@ void add_what(CLI::App* command, Options& options) {
       ->check(whole_number(1));
 }
 
-void add_where(CLI::App* command, Options& options) {
+void add_where(CLI::App* command, Arguments& arguments) {
+  Options& options = arguments.options;
+  command
+      ->add_option("--policy", arguments.policy, "Who goes when a tier of prefill is full (below)")
+      ->capture_default_str();
+  command->add_option("--capacities", options.capacities, "For --policy all: blocks, with commas")
+      ->delimiter(',')
+      ->check(CLI::Range(1U, 100'000'000U));
   command->add_option("--host-blocks", options.host_blocks, "Size of prefill's host pool")
       ->capture_default_str()
       ->check(whole_number(1));
@@ -187,7 +207,7 @@ void add_replay(CLI::App& app, Exit& exit) {
   auto arguments = std::make_shared<Arguments>();
   arguments->options.progress = true;
   add_what(command, arguments->options);
-  add_where(command, arguments->options);
+  add_where(command, *arguments);
   add_meeting(command, *arguments);
   add_how(command, *arguments);
   command->footer(kFooter);

@@ -17,7 +17,8 @@ namespace {
 // Every so many-th block is torn on its way to disk: enough that some come back.
 constexpr std::uint64_t kTornEvery = 4;
 
-Result<kv::Tier> open_host(const layout::LayoutConfig& config, agent::Agent& agent) {
+Result<kv::Tier> open_host(const layout::LayoutConfig& config, agent::Agent& agent,
+                           kv::PolicyKind policy) {
   TOWPATH_TRY(const layout::Geometry geometry,
               layout::Geometry::make(config, layout::LayoutKind::fully_contiguous));
   TOWPATH_TRY(auto pool, memory::SharedMemoryRegion::create(
@@ -27,7 +28,7 @@ Result<kv::Tier> open_host(const layout::LayoutConfig& config, agent::Agent& age
                                 .fully_contiguous()
                                 .with_memory_regions(std::vector{std::move(pool)}));
   TOWPATH_TRY(layout::PhysicalLayout layout, std::move(builder).build());
-  return kv::Tier::make("host", std::move(layout));
+  return kv::Tier::make("host", std::move(layout), policy);
 }
 
 sys::FileSystem& files() {
@@ -39,7 +40,7 @@ sys::FileSystem& files() {
 
 Result<std::unique_ptr<Cache>> Cache::open(const Options& options, agent::Agent& agent) {
   TOWPATH_TRY(const layout::LayoutConfig host_config, pool_config(options, options.host_blocks));
-  TOWPATH_TRY(kv::Tier host, open_host(host_config, agent));
+  TOWPATH_TRY(kv::Tier host, open_host(host_config, agent, options.policy));
   TOWPATH_TRY(const layout::LayoutConfig disk_config, pool_config(options, options.disk_blocks));
   TOWPATH_TRY(const layout::Geometry geometry,
               layout::Geometry::make(disk_config, layout::LayoutKind::fully_contiguous));
@@ -55,7 +56,7 @@ Result<std::unique_ptr<Cache>> Cache::open(const Options& options, agent::Agent&
                                 .fully_contiguous()
                                 .with_memory_regions(std::vector{file}));
   TOWPATH_TRY(layout::PhysicalLayout layout, std::move(builder).build());
-  TOWPATH_TRY(kv::Tier disk, kv::Tier::make("disk", std::move(layout)));
+  TOWPATH_TRY(kv::Tier disk, kv::Tier::make("disk", std::move(layout), options.policy));
   return std::unique_ptr<Cache>(
       new Cache(options, agent, std::move(host), std::move(disk), std::move(file)));
 }
@@ -77,7 +78,8 @@ Result<std::vector<kv::SlotId>> Cache::gather(const std::vector<std::uint64_t>& 
       ++host_hits_;
       slots[i] = *slot;
     } else {
-      TOWPATH_TRY(slots[i], reserve(hash, make_room));
+      const auto parent = i > 0 ? std::optional(blocks[i - 1]) : std::nullopt;
+      TOWPATH_TRY(slots[i], reserve({hash, parent}, make_room));
       if (const auto on_disk = disk_.slots().find(hash)) {
         loading.push_back({hash, slots[i], *on_disk, disk_.slots().digest(*on_disk)});
         disk_.slots().pin(*on_disk);
@@ -100,9 +102,10 @@ Result<std::vector<kv::SlotId>> Cache::gather(const std::vector<std::uint64_t>& 
 
 // A slot for a block that is not in the host pool. What was there is noted for spilling, and is
 // written out before anything is written over it.
-Result<kv::SlotId> Cache::reserve(kv::BlockHash hash, const std::function<Status()>& make_room) {
+Result<kv::SlotId> Cache::reserve(const kv::CachedBlock& block,
+                                  const std::function<Status()>& make_room) {
   while (true) {
-    auto reserved = host_.slots().reserve(hash);
+    auto reserved = host_.slots().reserve(block);
     if (reserved.ok()) {
       if (reserved->evicted) TOWPATH_TRY(note_eviction(*reserved->evicted));
       return reserved->slot;
@@ -113,12 +116,12 @@ Result<kv::SlotId> Cache::reserve(kv::BlockHash hash, const std::function<Status
 }
 
 Status Cache::note_eviction(const kv::Evicted& evicted) {
-  if (disk_.slots().find(evicted.hash)) return {};  // written before, and unchanged since
-  auto there = disk_.slots().reserve(evicted.hash);
+  if (disk_.slots().find(evicted.block.hash)) return {};  // written before, and unchanged since
+  auto there = disk_.slots().reserve(evicted.block);
   if (there.code() == Code::exhausted)
     return {};  // all being read: the block is made anew if wanted
   if (!there.ok()) return there.status();
-  spilling_.push_back({evicted.hash, evicted.slot, there->slot, evicted.digest});
+  spilling_.push_back({evicted.block.hash, evicted.slot, there->slot, evicted.digest});
   return {};
 }
 

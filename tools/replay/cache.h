@@ -59,7 +59,8 @@ class Cache {
     kv::Digest digest;
   };
 
-  Result<kv::SlotId> reserve(kv::BlockHash hash, const std::function<Status()>& make_room);
+  Result<kv::SlotId> reserve(const kv::CachedBlock& block,
+                             const std::function<Status()>& make_room);
   Status note_eviction(const kv::Evicted& evicted);
   Status spill();
   Status load(std::vector<Move> moves);

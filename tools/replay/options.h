@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <towpath/core/clock.h>
+#include <towpath/kv/eviction/policy.h>
 #include <towpath/kv/trace_generator.h>
 #include <towpath/layout/layout_config.h>
 #include <towpath/layout/strides.h>
@@ -24,9 +26,12 @@ struct Options {
   std::uint64_t tokens_per_block = 512;
   std::string decode_layout = "layer_separate_block_second";
 
-  std::uint64_t host_blocks = 1024;    ///< prefill's pool
-  std::uint64_t disk_blocks = 32768;   ///< its disk tier
-  std::uint64_t decode_blocks = 1024;  ///< decode's pool
+  std::uint64_t host_blocks = 1024;             ///< prefill's pool
+  std::uint64_t disk_blocks = 32768;            ///< its disk tier
+  std::uint64_t decode_blocks = 1024;           ///< decode's pool
+  kv::PolicyKind policy = kv::PolicyKind::lru;  ///< of both tiers of prefill
+  bool all_policies = false;                    ///< compare them all instead, without processes
+  std::vector<std::uint32_t> capacities{500, 1000, 2000, 5000, 10000, 20000, 50000};  ///< for that
   std::uint64_t in_flight = 4;         ///< requests at a time
   std::string directory = "/var/tmp";  ///< of the disk tier
   bool direct = true;                  ///< past the page cache, where the file system can

@@ -41,7 +41,8 @@ std::string hits(const Options& options, const ReplayOutcome& outcome, Colours c
   const auto tier = [&](const char* name, std::uint64_t count, const std::string& size) {
     table.add({name, grouped(count), percent(ratio(count, all)), size});
   };
-  tier("host", outcome.host_hits, cat(grouped(options.host_blocks), " blocks"));
+  tier("host", outcome.host_hits,
+       cat(grouped(options.host_blocks), " blocks, ", name_of(options.policy)));
   tier("disk", outcome.disk_hits,
        cat(grouped(options.disk_blocks), " blocks, ",
            outcome.direct

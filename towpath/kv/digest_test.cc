@@ -69,7 +69,7 @@ TEST(TierTest, a_quarantined_block_is_found_no_more_and_counted_by_its_reason) {
   auto tier = Tier::make("host", *std::move(layout));
   ASSERT_TRUE(tier.ok());
   EXPECT_EQ(tier->slots().capacity(), 3U);
-  const auto slot = tier->slots().reserve(9)->slot;
+  const auto slot = tier->slots().reserve({9, {}})->slot;
   tier->slots().publish(slot, {});
   tier->quarantine(slot, "digest mismatch");
   EXPECT_FALSE(tier->slots().find(9));

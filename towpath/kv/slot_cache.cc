@@ -4,7 +4,8 @@
 
 namespace towpath::kv {
 
-SlotCache::SlotCache(SlotId slots) : slots_(slots) {
+SlotCache::SlotCache(SlotId slots, PolicyKind policy)
+    : slots_(slots), policy_(make_policy(policy, slots)) {
   free_.reserve(slots);
   for (SlotId slot = slots; slot-- > 0;) free_.push_back(slot);
   by_hash_.reserve(slots);
@@ -13,51 +14,53 @@ SlotCache::SlotCache(SlotId slots) : slots_(slots) {
 std::optional<SlotId> SlotCache::find(BlockHash hash) {
   const auto found = by_hash_.find(hash);
   if (found == by_hash_.end()) return std::nullopt;
-  if (is_evictable(slots_[found->second])) {
-    unlink(found->second);
-    link_newest(found->second);
-  }
+  policy_->touch(found->second);
   return found->second;
 }
 
-Result<SlotCache::Reserved> SlotCache::reserve(BlockHash hash) {
-  if (by_hash_.contains(hash) || filling_.contains(hash))
-    return error(Code::already_exists, cat("block ", hex(hash), " has a slot already"));
+Result<SlotCache::Reserved> SlotCache::reserve(const CachedBlock& block) {
+  if (by_hash_.contains(block.hash) || filling_.contains(block.hash))
+    return error(Code::already_exists, cat("block ", hex(block.hash), " has a slot already"));
   Reserved reserved;
   if (!free_.empty()) {
     reserved.slot = free_.back();
     free_.pop_back();
-  } else if (oldest_ != kNone) {
-    reserved.slot = oldest_;
-    const Slot& old = slots_[oldest_];
-    reserved.evicted = Evicted{old.hash, oldest_, old.digest};
-    by_hash_.erase(old.hash);
-    unlink(oldest_);
-    ++evictions_;
+  } else if (const auto victim = evict()) {
+    reserved.slot = *victim;
+    const Slot& old = slots_[*victim];
+    reserved.evicted = Evicted{old.block, *victim, old.digest};
   } else {
     return error(Code::exhausted, cat("all ", slots_.size(), " slots are pinned or being filled"),
                  "let requests end first, or make the pool larger");
   }
-  Slot& slot = slots_[reserved.slot];
-  slot = Slot{.state = State::filling, .hash = hash};
-  filling_.emplace(hash, reserved.slot);
+  slots_[reserved.slot] = Slot{.state = State::filling, .block = block};
+  filling_.emplace(block.hash, reserved.slot);
   return reserved;
+}
+
+std::optional<SlotId> SlotCache::evict() {
+  const auto victim = policy_->victim([this](SlotId slot) { return slots_[slot].pins == 0; });
+  if (!victim) return std::nullopt;
+  policy_->remove(*victim);
+  by_hash_.erase(slots_[*victim].block.hash);
+  ++evictions_;
+  return victim;
 }
 
 void SlotCache::publish(SlotId id, const Digest& digest) {
   Slot& slot = slots_[id];
   TOWPATH_CHECK(slot.state == State::filling, "only a slot that was reserved is published");
-  filling_.erase(slot.hash);
+  filling_.erase(slot.block.hash);
   slot.state = State::ready;
   slot.digest = digest;
-  by_hash_.emplace(slot.hash, id);
-  if (slot.pins == 0) link_newest(id);
+  by_hash_.emplace(slot.block.hash, id);
+  policy_->insert(id, slot.block);
 }
 
 void SlotCache::abandon(SlotId id) {
   Slot& slot = slots_[id];
   TOWPATH_CHECK(slot.state == State::filling, "only a slot that was reserved is abandoned");
-  filling_.erase(slot.hash);
+  filling_.erase(slot.block.hash);
   slot.state = State::dropped;
   if (slot.pins == 0) release(id);
 }
@@ -65,8 +68,8 @@ void SlotCache::abandon(SlotId id) {
 void SlotCache::drop(SlotId id) {
   Slot& slot = slots_[id];
   TOWPATH_CHECK(slot.state == State::ready, "only a ready block is dropped");
-  if (slot.pins == 0) unlink(id);
-  by_hash_.erase(slot.hash);
+  policy_->remove(id);
+  by_hash_.erase(slot.block.hash);
   slot.state = State::dropped;
   if (slot.pins == 0) release(id);
 }
@@ -74,35 +77,18 @@ void SlotCache::drop(SlotId id) {
 void SlotCache::pin(SlotId id) {
   Slot& slot = slots_[id];
   TOWPATH_CHECK(slot.state != State::free, "a free slot is not pinned");
-  if (is_evictable(slot)) unlink(id);
   ++slot.pins;
 }
 
 void SlotCache::unpin(SlotId id) {
   Slot& slot = slots_[id];
   TOWPATH_CHECK(slot.pins > 0, "unpinned more often than pinned");
-  if (--slot.pins > 0) return;
-  if (slot.state == State::ready) link_newest(id);
-  if (slot.state == State::dropped) release(id);
+  if (--slot.pins == 0 && slot.state == State::dropped) release(id);
 }
 
 void SlotCache::release(SlotId id) {
   slots_[id] = Slot{};
   free_.push_back(id);
-}
-
-void SlotCache::link_newest(SlotId id) {
-  slots_[id].older = newest_;
-  slots_[id].newer = kNone;
-  (newest_ != kNone ? slots_[newest_].newer : oldest_) = id;
-  newest_ = id;
-}
-
-void SlotCache::unlink(SlotId id) {
-  Slot& slot = slots_[id];
-  (slot.older != kNone ? slots_[slot.older].newer : oldest_) = slot.newer;
-  (slot.newer != kNone ? slots_[slot.newer].older : newest_) = slot.older;
-  slot.older = slot.newer = kNone;
 }
 
 }  // namespace towpath::kv

@@ -2,44 +2,44 @@
 //
 //            reserve              publish
 //   [ free ] ------> [ filling ] --------> [ ready ] --- pin/unpin ---
-//      ^                 | abandon            | evict (least recently used, not pinned), drop
+//      ^                 | abandon            | evict (not pinned; the policy says which), drop
 //      +-----------------+--------------------+
 //
 // A block that is filling is found by nobody: it becomes visible with its digest, when its bytes
-// are there. Pinned blocks stay. Nothing is allocated after the start but the map's nodes.
+// are there. Pinned blocks stay. A block that is found or published counts as used just then.
 // Invariants: every slot is in one state; a ready block has one slot.
 // Thread: none of its own.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include <towpath/core/result.h>
+#include <towpath/kv/block_id.h>
 #include <towpath/kv/digest.h>
+#include <towpath/kv/eviction/policy.h>
 
 namespace towpath::kv {
 
-using BlockHash = std::uint64_t;
-using SlotId = std::uint32_t;
-
 /// A block that made room for another.
 struct Evicted {
-  BlockHash hash = 0;
+  CachedBlock block;
   SlotId slot = 0;
   Digest digest;
 };
 
 class SlotCache {
  public:
-  explicit SlotCache(SlotId slots);
+  explicit SlotCache(SlotId slots, PolicyKind policy = PolicyKind::lru);
 
   /// A ready block; it counts as used now. Cost: constant.
   std::optional<SlotId> find(BlockHash hash);
   bool contains(BlockHash hash) const { return by_hash_.contains(hash); }
   const Digest& digest(SlotId slot) const { return slots_[slot].digest; }
-  BlockHash hash(SlotId slot) const { return slots_[slot].hash; }
+  BlockHash hash(SlotId slot) const { return slots_[slot].block.hash; }
 
   /// A slot for a block that is not here, and the ready block that it belonged to until now, if
   /// any: its bytes are still in the slot. Errors: already_exists, exhausted (all slots pinned or
@@ -48,7 +48,7 @@ class SlotCache {
     SlotId slot = 0;
     std::optional<Evicted> evicted;
   };
-  Result<Reserved> reserve(BlockHash hash);
+  Result<Reserved> reserve(const CachedBlock& block);
   /// The bytes are in the slot: the block is ready.
   void publish(SlotId slot, const Digest& digest);
   /// They never came.
@@ -65,27 +65,21 @@ class SlotCache {
 
  private:
   enum class State : std::uint8_t { free, filling, ready, dropped };
-  static constexpr SlotId kNone = UINT32_MAX;
   struct Slot {
     State state = State::free;
     std::uint32_t pins = 0;
-    SlotId older = kNone;  // neighbours in order of use, of ready blocks without pins
-    SlotId newer = kNone;
-    BlockHash hash = 0;
+    CachedBlock block;
     Digest digest;
   };
 
-  void link_newest(SlotId slot);
-  void unlink(SlotId slot);
   void release(SlotId slot);
-  bool is_evictable(const Slot& slot) const { return slot.state == State::ready && slot.pins == 0; }
+  std::optional<SlotId> evict();
 
   std::vector<Slot> slots_;
   std::vector<SlotId> free_;
   std::unordered_map<BlockHash, SlotId> by_hash_;  // ready blocks
   std::unordered_map<BlockHash, SlotId> filling_;
-  SlotId oldest_ = kNone;
-  SlotId newest_ = kNone;
+  std::unique_ptr<EvictionPolicy> policy_;  // knows the ready blocks
   std::uint64_t evictions_ = 0;
 };
 

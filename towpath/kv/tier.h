@@ -20,7 +20,8 @@ namespace towpath::kv {
 class Tier {
  public:
   /// As many slots as the layout has blocks. Errors: out_of_range (more than 2^32).
-  static Result<Tier> make(std::string name, layout::PhysicalLayout layout);
+  static Result<Tier> make(std::string name, layout::PhysicalLayout layout,
+                           PolicyKind policy = PolicyKind::lru);
 
   const std::string& name() const noexcept { return name_; }
   MemoryKind kind() const noexcept { return layout_.location().kind; }
@@ -34,8 +35,8 @@ class Tier {
   const std::map<std::string, std::uint64_t>& quarantined() const noexcept { return quarantined_; }
 
  private:
-  Tier(std::string name, layout::PhysicalLayout layout, SlotId slots)
-      : name_(std::move(name)), layout_(std::move(layout)), slots_(slots) {}
+  Tier(std::string name, layout::PhysicalLayout layout, SlotCache slots)
+      : name_(std::move(name)), layout_(std::move(layout)), slots_(std::move(slots)) {}
 
   std::string name_;
   layout::PhysicalLayout layout_;

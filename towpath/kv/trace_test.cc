@@ -13,7 +13,7 @@
 namespace towpath::kv {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(TraceTest, reads_a_line_and_writes_it_again) {
   const auto request = parse_request(
@@ -22,7 +22,7 @@ TEST(TraceTest, reads_a_line_and_writes_it_again) {
   EXPECT_EQ(request->timestamp_ms, 27U);
   EXPECT_EQ(request->input_length, 6758U);
   EXPECT_EQ(request->output_length, 500U);
-  EXPECT_THAT(request->hash_ids, testing::ElementsAre(0U, 1U, 46U));
+  EXPECT_THAT(request->hash_ids, ::testing::ElementsAre(0U, 1U, 46U));
   EXPECT_EQ(parse_request(format_request(*request)).value(), *request);
 }
 

@@ -1,0 +1,95 @@
+#include "tools/replay/policies.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include <towpath/core/text.h>
+
+#include "tools/output.h"
+#include "tools/table.h"
+#include "tools/units.h"
+
+namespace towpath::tools::replay {
+namespace {
+
+Result<std::vector<kv::Request>> read_requests(const Options& options, kv::RequestSource& source) {
+  std::vector<kv::Request> requests;
+  while (options.limit == 0 || requests.size() < options.limit) {
+    TOWPATH_TRY(std::optional<kv::Request> request, source.next());
+    if (!request) break;
+    requests.push_back(*std::move(request));
+  }
+  return requests;
+}
+
+double share(std::uint64_t hits, const kv::Comparison& of) {
+  return of.uses == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(of.uses);
+}
+
+std::vector<Column> columns() {
+  std::vector<Column> made{{"blocks", Align::right}, {"optimum", Align::right}};
+  for (const kv::PolicyKind policy : kv::all_policies())
+    made.push_back({std::string(name_of(policy)), Align::right});
+  return made;
+}
+
+/// A row per capacity; `tell` makes a cell's text of a policy's hits.
+template <typename Tell>
+std::string table_of(const std::vector<kv::Comparison>& all, Colours colours, const Tell& tell) {
+  Table table(columns());
+  for (const kv::Comparison& one : all) {
+    std::vector<Cell> cells{grouped(one.slots), percent(share(one.optimum, one))};
+    const auto best = std::ranges::max(one.scores, {}, &kv::Score::hits).hits;
+    for (const kv::Score& score : one.scores)
+      cells.emplace_back(tell(score.hits, one), score.hits == best ? Tone::good : Tone::plain);
+    table.add(std::move(cells));
+  }
+  return table.text(colours);
+}
+
+std::string text_of(const std::vector<kv::Comparison>& all, Colours colours) {
+  return cat("Hit ratio: blocks found with all blocks before them, of blocks asked for\n",
+             table_of(all, colours,
+                      [](std::uint64_t hits, const kv::Comparison& of) {
+                        return percent(share(hits, of));
+                      }),
+             "\nRegret: what the optimum, which knows the future, has more (points)\n",
+             table_of(all, colours, [](std::uint64_t hits, const kv::Comparison& of) {
+               return percent(share(of.optimum - hits, of));
+             }));
+}
+
+nlohmann::ordered_json json_of(const std::vector<kv::Comparison>& all) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const kv::Comparison& one : all) {
+    nlohmann::ordered_json policies = nlohmann::ordered_json::object();
+    for (const kv::Score& score : one.scores)
+      policies[std::string(name_of(score.policy))] = {
+          {"hits", score.hits},
+          {"hit_ratio", share(score.hits, one)},
+          {"regret", share(one.optimum - score.hits, one)},
+          {"evictions", score.evictions}};
+    rows.push_back({{"blocks", one.slots},
+                    {"block_references", one.uses},
+                    {"optimum_hit_ratio", share(one.optimum, one)},
+                    {"policies", std::move(policies)}});
+  }
+  return {{"capacities", std::move(rows)}};
+}
+
+}  // namespace
+
+Status compare_policies(const Options& options, kv::RequestSource& source) {
+  TOWPATH_TRY(const std::vector<kv::Request> requests, read_requests(options, source));
+  std::vector<kv::Comparison> all;
+  for (const std::uint32_t capacity : options.capacities)
+    all.push_back(kv::compare(requests, kv::all_policies(), capacity));
+  if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, json_of(all)));
+  if (options.json == "-") return {};
+  TOWPATH_TRY(Output out, Output::open("-"));
+  TOWPATH_TRY(out.write(text_of(all, out.is_terminal() ? Colours::yes : Colours::no)));
+  return out.close();
+}
+
+}  // namespace towpath::tools::replay

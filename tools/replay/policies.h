@@ -1,0 +1,19 @@
+// `towpath replay --policy all`: what each eviction policy would have hit, beside the optimum.
+// No processes, no bytes: only the decisions. Thread: the main one.
+#pragma once
+
+#include <vector>
+
+#include <towpath/core/result.h>
+#include <towpath/kv/eviction/comparison.h>
+#include <towpath/kv/trace.h>
+
+#include "tools/replay/options.h"
+
+namespace towpath::tools::replay {
+
+/// Plays the requests of `source` at each capacity, and prints; also as JSON when the options ask.
+/// Errors: those of the source, and of writing.
+Status compare_policies(const Options& options, kv::RequestSource& source);
+
+}  // namespace towpath::tools::replay

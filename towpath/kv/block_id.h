@@ -1,0 +1,13 @@
+// What blocks and the places for them are called. Thread: immutable.
+#pragma once
+
+#include <cstdint>
+
+namespace towpath::kv {
+
+using BlockHash = std::uint64_t;  ///< of a block's tokens and of all before them
+using SlotId = std::uint32_t;     ///< a place in a pool
+
+inline constexpr SlotId kNoSlot = UINT32_MAX;
+
+}  // namespace towpath::kv

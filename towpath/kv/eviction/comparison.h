@@ -1,0 +1,36 @@
+// What each policy would have hit on a trace, at each capacity, beside the optimum. Runs the real
+// SlotCache with the real policies; only the bytes are missing.
+// Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <towpath/core/result.h>
+#include <towpath/kv/eviction/policy.h>
+#include <towpath/kv/trace.h>
+
+namespace towpath::kv {
+
+struct Score {
+  PolicyKind policy = PolicyKind::lru;
+  std::uint64_t hits = 0;  ///< blocks found with all blocks before them
+  std::uint64_t evictions = 0;
+};
+
+/// Plays the requests through a cache. The blocks of a request are pinned until all of them are
+/// there; what does not fit beside them is not kept.
+Score play(std::span<const Request> requests, PolicyKind policy, SlotId slots);
+
+struct Comparison {
+  SlotId slots = 0;
+  std::uint64_t uses = 0;     ///< of blocks, by all requests
+  std::uint64_t optimum = 0;  ///< hits that nobody can have more of
+  std::vector<Score> scores;
+};
+
+Comparison compare(std::span<const Request> requests, std::span<const PolicyKind> policies,
+                   SlotId slots);
+
+}  // namespace towpath::kv

@@ -1,0 +1,62 @@
+#include <array>
+
+#include <towpath/core/check.h>
+#include <towpath/core/text.h>
+#include <towpath/kv/eviction/adaptive.h>
+#include <towpath/kv/eviction/hit_density.h>
+#include <towpath/kv/eviction/lfu.h>
+#include <towpath/kv/eviction/lineage.h>
+#include <towpath/kv/eviction/lru.h>
+#include <towpath/kv/eviction/multi_lru.h>
+#include <towpath/kv/eviction/policy.h>
+#include <towpath/kv/eviction/s3_fifo.h>
+
+namespace towpath::kv {
+
+std::string_view name_of(PolicyKind kind) noexcept {
+  switch (kind) {
+    case PolicyKind::lru: return "lru";
+    case PolicyKind::fifo: return "fifo";
+    case PolicyKind::s3_fifo: return "s3-fifo";
+    case PolicyKind::lfu: return "lfu";
+    case PolicyKind::multi_lru: return "multi-lru";
+    case PolicyKind::lineage: return "lineage";
+    case PolicyKind::hit_density: return "hit-density";
+    case PolicyKind::adaptive: return "adaptive";
+  }
+  return "unknown";
+}
+
+std::span<const PolicyKind> all_policies() noexcept {
+  static constexpr std::array kAll{
+      PolicyKind::lru,       PolicyKind::fifo,    PolicyKind::s3_fifo,     PolicyKind::lfu,
+      PolicyKind::multi_lru, PolicyKind::lineage, PolicyKind::hit_density, PolicyKind::adaptive};
+  return kAll;
+}
+
+Result<PolicyKind> policy_named(std::string_view name) {
+  std::string known;
+  for (const PolicyKind kind : all_policies()) {
+    if (name == name_of(kind)) return kind;
+    known += cat(known.empty() ? "" : ", ", name_of(kind));
+  }
+  return error(Code::invalid_argument, cat("no eviction policy is called '", printable(name), "'"),
+               cat("use one of ", known));
+}
+
+std::unique_ptr<EvictionPolicy> make_policy(PolicyKind kind, SlotId slots) {
+  switch (kind) {
+    case PolicyKind::lru: return std::make_unique<Lru>(slots, Lru::OnTouch::to_the_end);
+    case PolicyKind::fifo: return std::make_unique<Lru>(slots, Lru::OnTouch::stay);
+    case PolicyKind::s3_fifo: return std::make_unique<S3Fifo>(slots);
+    case PolicyKind::lfu: return std::make_unique<Lfu>(slots);
+    case PolicyKind::multi_lru: return std::make_unique<MultiLru>(slots);
+    case PolicyKind::lineage: return std::make_unique<Lineage>(slots);
+    case PolicyKind::hit_density: return std::make_unique<HitDensity>(slots);
+    case PolicyKind::adaptive: return std::make_unique<Adaptive>(slots);
+  }
+  TOWPATH_CHECK(false, "not a policy");
+  return nullptr;
+}
+
+}  // namespace towpath::kv
