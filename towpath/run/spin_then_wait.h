@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <optional>
 
+#include <sched.h>
+
 #include <towpath/run/futex.h>
 
 namespace towpath::run {
@@ -33,6 +35,28 @@ inline void cpu_relax() noexcept {
 #elif defined(__aarch64__)
   asm volatile("yield" ::: "memory");
 #endif
+}
+
+/// How long to look before sleeping.
+struct Looks {
+  std::uint32_t spins = 200;
+  /// After them: give the core to whoever else wants it, and look again. Cheaper than sleeping when
+  /// those who are waited for share the core.
+  std::uint32_t yields = 0;
+};
+
+/// Whether `ready()` came true while it was looked at; it has its own orders of memory.
+template <typename Ready>
+bool look_for(Ready&& ready, const Looks& looks) {
+  for (std::uint32_t spin = 0; spin < looks.spins; ++spin) {
+    if (ready()) return true;
+    cpu_relax();
+  }
+  for (std::uint32_t yield = 0; yield < looks.yields; ++yield) {
+    if (ready()) return true;
+    sched_yield();
+  }
+  return ready();
 }
 
 }  // namespace towpath::run

@@ -1,0 +1,114 @@
+// What all members of a team do with each other's memory: broadcast, collect, alltoall, reduce.
+//
+// Everyone reads everyone, so no data is passed on from PE to PE. Reductions take the PEs' values
+// in the order of the team, and each result is computed once: floating-point results are equal to
+// the last bit on all PEs, and from run to run.
+// Every member passes the same buffers and figures; a difference is an error on all.
+// Errors of all: out_of_range (elements; with the numbers), not_ready (no team), gather()'s.
+// Thread: one collective call of each PE at a time.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include <towpath/shmem/fold.h>
+#include <towpath/shmem/symmetric_buffer.h>
+#include <towpath/shmem/team.h>
+
+namespace towpath::shmem {
+
+namespace internal {
+
+/// A stretch of the symmetric heap, as bytes.
+struct Stretch {
+  std::uint64_t offset = 0;
+  std::uint64_t size_bytes = 0;
+};
+
+struct Movement {
+  Stretch target;
+  Stretch source;
+};
+
+struct Folding {
+  std::uint64_t count = 0;
+  std::uint64_t element_bytes = 0;
+  ReduceOp op = ReduceOp::sum;
+  Fold fold = nullptr;
+};
+
+Status broadcast(const Team& team, const Movement& what, int root);
+Result<std::uint64_t> collect(const Team& team, const Movement& what, std::uint64_t element_bytes);
+/// `what` is one PE's share: the stretches hold one for each member.
+Status alltoall(const Team& team, const Movement& what, std::uint64_t share_bytes);
+Status reduce(const Team& team, const Movement& what, const Folding& folding);
+
+template <typename T>
+Stretch stretch_of(const SymmetricBuffer<T>& buffer) noexcept {
+  return {.offset = buffer.offset(), .size_bytes = buffer.size() * sizeof(T)};
+}
+
+/// The first `count` elements; larger than any buffer when that would wrap.
+template <typename T>
+Result<Movement> movement(const SymmetricBuffer<T>& target, const SymmetricBuffer<T>& source,
+                          std::uint64_t count) {
+  if (count > target.size() || count > source.size())
+    return error(Code::out_of_range,
+                 cat(count, " elements, where the target has ", target.size(), " and the source ",
+                     source.size()),
+                 "use larger buffers");
+  return Movement{.target = {target.offset(), count * sizeof(T)},
+                  .source = {source.offset(), count * sizeof(T)}};
+}
+
+}  // namespace internal
+
+struct Broadcast {
+  int root = 0;  ///< index in the team
+  std::uint64_t count = 0;
+};
+
+/// The root's first `count` elements of `source` go to everyone's `target`, its own too.
+template <typename T>
+Status broadcast(const Team& team, const SymmetricBuffer<T>& target,
+                 const SymmetricBuffer<T>& source, const Broadcast& what) {
+  TOWPATH_TRY(const auto bytes, internal::movement(target, source, what.count));
+  return internal::broadcast(team, bytes, what.root);
+}
+
+/// The first `count` elements of each member's `source`, which may differ between members, one
+/// after the other in everyone's `target`. Tells how many those are.
+template <typename T>
+Result<std::uint64_t> collect(const Team& team, const SymmetricBuffer<T>& target,
+                              const SymmetricBuffer<T>& source, std::uint64_t count) {
+  internal::Stretch mine = internal::stretch_of(source);
+  if (count > source.size())
+    return error(Code::out_of_range, cat(count, " elements, where the source has ", source.size()));
+  mine.size_bytes = count * sizeof(T);
+  return internal::collect(team, {.target = internal::stretch_of(target), .source = mine},
+                           sizeof(T));
+}
+
+/// Elements [j * count, (j + 1) * count) of member i's `source` go to [i * count, ...) of member
+/// j's `target`.
+template <typename T>
+Status alltoall(const Team& team, const SymmetricBuffer<T>& target,
+                const SymmetricBuffer<T>& source, std::uint64_t count) {
+  return internal::alltoall(team, {internal::stretch_of(target), internal::stretch_of(source)},
+                            count <= source.size() ? count * sizeof(T) : ~std::uint64_t{0});
+}
+
+/// Element by element over all members, into everyone's `target`, which may be the source.
+/// Errors: invalid_argument (bits of what has none).
+template <typename T>
+Status reduce(const Team& team, const SymmetricBuffer<T>& target, const SymmetricBuffer<T>& source,
+              const Reduction& what) {
+  TOWPATH_TRY(const auto bytes, internal::movement(target, source, what.count));
+  return internal::reduce(team, bytes,
+                          {.count = what.count,
+                           .element_bytes = sizeof(T),
+                           .op = what.op,
+                           .fold = fold_of<T>(what.op)});
+}
+
+}  // namespace towpath::shmem

@@ -1,0 +1,177 @@
+// Broadcast, collect, alltoall and reduce against what they should give.
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include <towpath/shmem/collectives.h>
+#include <towpath/shmem/testing/pes.h>
+
+namespace towpath::shmem {
+namespace {
+
+using testing::as_threads;
+
+void fill(const SymmetricBuffer<int>& buffer, int pe) {
+  std::iota(buffer.local().begin(), buffer.local().end(), 1000 * pe);
+}
+
+TEST(CollectivesTest, broadcast_reaches_all_and_the_root) {
+  as_threads({.pes = 3}, [](Context& context) {
+    auto source = context.allocate<int>(10), target = context.allocate_zeroed<int>(10);
+    fill(*source, context.my_pe());
+    for (int root = 0; root < 3; ++root) {
+      ASSERT_TRUE(broadcast(context.world(), *target, *source, {.root = root, .count = 9}).ok());
+      EXPECT_EQ(target->local()[8], 1000 * root + 8);
+      EXPECT_EQ(target->local()[9], 0);
+    }
+    EXPECT_EQ(broadcast(context.world(), *target, *source, {.root = 3, .count = 1}).code(),
+              Code::out_of_range);
+    EXPECT_EQ(broadcast(context.world(), *target, *source, {.root = 0, .count = 11}).code(),
+              Code::out_of_range);
+    const Status differs =
+        broadcast(context.world(), *target, *source, {.root = context.my_pe(), .count = 1});
+    EXPECT_EQ(differs.code(), Code::invalid_argument) << differs.to_string();
+    EXPECT_TRUE(context.barrier().ok());
+  });
+}
+
+TEST(CollectivesTest, collect_joins_parts_of_different_lengths) {
+  as_threads({.pes = 3}, [](Context& context) {
+    auto source = context.allocate<int>(4), target = context.allocate_zeroed<int>(6);
+    fill(*source, context.my_pe());
+    const auto count = static_cast<std::uint64_t>(context.my_pe() + 1);
+    EXPECT_EQ(*collect(context.world(), *target, *source, count), 6u);
+    EXPECT_TRUE(
+        std::ranges::equal(target->local(), std::vector<int>{0, 1000, 1001, 2000, 2001, 2002}));
+    EXPECT_EQ(collect(context.world(), *target, *source, 4).code(), Code::out_of_range);
+    EXPECT_EQ(*collect(context.world(), *target, *source, 0), 0u);
+  });
+}
+
+TEST(CollectivesTest, alltoall_transposes) {
+  as_threads({.pes = 3}, [](Context& context) {
+    auto source = context.allocate<int>(6), target = context.allocate_zeroed<int>(6);
+    fill(*source, context.my_pe());
+    ASSERT_TRUE(alltoall(context.world(), *target, *source, 2).ok());
+    for (int from = 0; from < 3; ++from)
+      EXPECT_EQ(target->local()[2 * from + 1], 1000 * from + 2 * context.my_pe() + 1);
+    EXPECT_EQ(alltoall(context.world(), *target, *source, 3).code(), Code::out_of_range);
+    EXPECT_EQ(alltoall(context.world(), *target, *source, ~0ULL / 8).code(), Code::out_of_range);
+  });
+}
+
+template <typename T>
+T reduced(Context& context, ReduceOp op, T mine) {
+  auto buffer = context.allocate<T>(1);
+  buffer->local()[0] = mine;
+  const Status status = reduce(context.world(), *buffer, *buffer, {.op = op, .count = 1});
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  return buffer->local()[0];
+}
+
+TEST(CollectivesTest, reductions_of_every_kind) {
+  as_threads({.pes = 3}, [](Context& context) {
+    const int mine = context.my_pe() + 2;  // 2, 3, 4
+    EXPECT_EQ(reduced(context, ReduceOp::sum, mine), 9);
+    EXPECT_EQ(reduced(context, ReduceOp::product, mine), 24);
+    EXPECT_EQ(reduced(context, ReduceOp::min, mine), 2);
+    EXPECT_EQ(reduced(context, ReduceOp::max, mine), 4);
+    EXPECT_EQ(reduced(context, ReduceOp::bit_and, mine), 2 & 3 & 4);
+    EXPECT_EQ(reduced(context, ReduceOp::bit_or, mine), 7);
+    EXPECT_EQ(reduced(context, ReduceOp::bit_xor, mine), 2 ^ 3 ^ 4);
+    EXPECT_EQ(reduced<unsigned char>(context, ReduceOp::sum, 100), 44) << "modulo 256";
+    EXPECT_EQ(reduced(context, ReduceOp::max, 0.5 * mine), 2.0);
+    auto real = context.allocate<double>(1);
+    EXPECT_EQ(reduce(context.world(), *real, *real, {.op = ReduceOp::bit_or, .count = 1}).code(),
+              Code::invalid_argument);
+  });
+}
+
+TEST(CollectivesTest, long_reductions_are_equal_to_the_last_bit) {
+  constexpr std::uint64_t kCount = 5003;
+  as_threads({.pes = 3}, [](Context& context) {
+    auto source = context.allocate<float>(kCount), target = context.allocate<float>(kCount);
+    for (std::uint64_t i = 0; i < kCount; ++i)
+      source->local()[i] =
+          0.1F * static_cast<float>(i + 1) / static_cast<float>(context.my_pe() + 1);
+    ASSERT_TRUE(reduce(context.world(), *target, *source, {.count = kCount}).ok());
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      const float one = 0.1F * static_cast<float>(i + 1);
+      ASSERT_EQ(target->local()[i], one + one / 2.0F + one / 3.0F) << i;
+    }
+    ASSERT_TRUE(context.barrier().ok());
+  });
+}
+
+TEST(CollectivesTest, parts_of_the_world_work_side_by_side) {
+  as_threads({.pes = 4}, [](Context& context) {
+    auto pair = context.world().split_2d(2);
+    auto value = context.allocate<int>(1);
+    for (int round = 0; round < 50; ++round) {
+      value->local()[0] = context.my_pe();
+      ASSERT_TRUE(reduce(pair->x, *value, *value, {.count = 1}).ok());
+      ASSERT_EQ(value->local()[0], context.my_pe() < 2 ? 1 : 5);
+      ASSERT_TRUE(reduce(pair->y, *value, *value, {.count = 1}).ok());
+      ASSERT_EQ(value->local()[0], 6);
+    }
+    (void)context.barrier();
+  });
+}
+
+TEST(LockTest, excludes_everybody_else) {
+  as_threads({.pes = 3}, [](Context& context) {
+    auto lock = context.allocate_lock();
+    auto shared = context.allocate_zeroed<int>(1);
+    for (int round = 0; round < 200; ++round) {
+      ASSERT_TRUE(lock->acquire().ok());
+      const int seen = *shared->g({.pe = 0});
+      ASSERT_TRUE(shared->p({.pe = 0}, seen + 1).ok());
+      ASSERT_TRUE(lock->release().ok());
+    }
+    ASSERT_TRUE(context.barrier().ok());
+    EXPECT_EQ(*shared->g({.pe = 0}), 600);
+    (void)context.barrier();
+  });
+}
+
+TEST(LockTest, try_does_not_wait) {
+  as_threads({.pes = 2}, [](Context& context) {
+    auto lock = context.allocate_lock();
+    if (context.my_pe() == 0) {
+      EXPECT_TRUE(*lock->try_acquire());
+    }
+    ASSERT_TRUE(context.barrier().ok());
+    if (context.my_pe() == 1) {
+      EXPECT_FALSE(*lock->try_acquire());
+    }
+    ASSERT_TRUE(context.barrier().ok());
+    if (context.my_pe() == 0) {
+      EXPECT_TRUE(lock->release().ok());
+    }
+    ASSERT_TRUE(context.barrier().ok());
+    if (context.my_pe() == 1) {
+      EXPECT_TRUE(*lock->try_acquire() && lock->release().ok());
+    }
+    EXPECT_EQ(Lock().acquire().code(), Code::not_ready);
+    (void)context.barrier();
+  });
+}
+
+TEST(LockTest, dead_holder_breaks_it_for_all) {
+  as_threads({.pes = 4}, [](Context& context) {
+    auto lock = context.allocate_lock();
+    auto held = context.allocate_zeroed<std::uint64_t>(1);
+    if (context.my_pe() == 3) {
+      EXPECT_TRUE(lock->acquire().ok());
+      for (int pe = 0; pe < 3; ++pe) EXPECT_TRUE(held->set({.pe = pe}, 1).ok());
+      return;  // leaves, with the lock
+    }
+    (void)held->wait_until(0, {Compare::equal, 1});
+    EXPECT_EQ(lock->acquire().code(), Code::peer_lost);
+    EXPECT_EQ(lock->acquire().code(), Code::peer_lost) << "later too";
+    EXPECT_FALSE(*lock->try_acquire());
+  });
+}
+
+}  // namespace
+}  // namespace towpath::shmem

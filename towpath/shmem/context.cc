@@ -1,0 +1,66 @@
+#include <towpath/run/mutex.h>
+#include <towpath/shmem/context.h>
+#include <towpath/shmem/gather.h>
+
+namespace towpath::shmem {
+
+struct Context::StreamFailure {
+  run::Mutex mutex;
+  Status first TOWPATH_GUARDED_BY(mutex);
+};
+
+Version version() noexcept { return {.major = TOWPATH_MAJOR, .minor = TOWPATH_MINOR}; }
+Version specification() noexcept { return {.major = 1, .minor = 5}; }
+
+Context::Context(std::shared_ptr<World> world)
+    : world_(std::move(world)),
+      leaving_(nullptr, [left = world_](const void*) { left->leave(); }),
+      stream_failure_(std::make_shared<StreamFailure>()) {}
+
+Result<Context> Context::open(Bootstrap bootstrap, const ContextOptions& options) {
+  TOWPATH_TRY(auto world, World::open(std::move(bootstrap), options));
+  TOWPATH_TRY(make_predefined_teams(*world));
+  return Context(std::move(world));
+}
+
+Result<SharedBlock> Context::allocate_bytes(std::uint64_t bytes, const AllocateOptions& options) {
+  if (world_ == nullptr) return error(Code::not_ready, "a context that was moved from");
+  return allocate_block(world_, bytes, options);
+}
+
+Result<Lock> Context::allocate_lock() {
+  TOWPATH_TRY(auto word, allocate_zeroed<std::uint64_t>(1));
+  return Lock(std::move(word));
+}
+
+Status Context::barrier_on_stream(device::Stream& stream) {
+  return stream.run([team = world(), kept = stream_failure_] {
+    Status status = team.barrier();
+    const run::MutexLock lock(kept->mutex);
+    if (kept->first.ok()) kept->first = status;
+  });
+}
+
+Status Context::quiet_on_stream(device::Stream& stream) const {
+  return stream.run([] { std::atomic_thread_fence(std::memory_order_seq_cst); });
+}
+
+Status Context::stream_failure() {
+  const run::MutexLock lock(stream_failure_->mutex);
+  return std::exchange(stream_failure_->first, Status());
+}
+
+std::vector<int> Context::losses() const { return world_ ? world_->losses() : std::vector<int>(); }
+
+void Context::forget_losses() {
+  if (world_) world_->forget_losses();
+}
+
+Status Context::finalize() {
+  if (world_ == nullptr || world_->open_pes() == 0) return {};
+  Status met = gather(*world_, world_->team(0), {.call = {.kind = CallKind::finalize}});
+  world_->finish();
+  return met;
+}
+
+}  // namespace towpath::shmem

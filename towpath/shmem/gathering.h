@@ -1,0 +1,58 @@
+// Gathering: where the members of a team meet, and learn whether all came for the same thing.
+//
+// Everyone arrives with a digest of the call it makes. The last one to arrive compares the sum of
+// the digests with what it would be if all were alike, opens the next round, and rings. So a
+// barrier costs one atomic addition each, and a difference costs nothing until there is one.
+// Invariants: zeroed memory is a gathering. Nobody arrives at a round before the one before is
+// over, so the last one may clear the sum. `Words`: as in bell.h. Thread: any process, one thread
+// of each at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <towpath/shmem/bell.h>
+
+namespace towpath::shmem {
+
+template <class Words>
+class BasicGathering {
+ public:
+  static constexpr std::uint32_t kMaxMembers = 0xffff;
+
+  /// The round that is open. Ask before arriving.
+  std::uint32_t round() const { return bell_.rung(); }
+  bool is_over(std::uint32_t round) const { return bell_.rung() != round; }
+
+  /// Joins the open round. True for the last one, which opens the next.
+  /// Acquire and release: all that members did before is seen by the last, and by its ring by all.
+  bool arrive(std::uint64_t digest, std::uint32_t members) {
+    const std::uint64_t mine = 1 + (digest << kCountBits);
+    const std::uint64_t sum = arrivals_.fetch_add(mine, std::memory_order_acq_rel) + mine;
+    if ((sum & kMaxMembers) != members) return false;
+    const std::uint64_t if_alike = (digest * members) << kCountBits;
+    if (sum - members != if_alike) differs_in_.store(round() + 1, std::memory_order_relaxed);
+    arrivals_.store(0, std::memory_order_relaxed);  // seen by the ring below
+    bell_.ring();
+    return true;
+  }
+
+  /// Of a round that is over: whether somebody came for something else.
+  bool differed_in(std::uint32_t round) const {
+    return differs_in_.load(std::memory_order_relaxed) == round + 1;
+  }
+
+  BasicBell<Words>& bell() { return bell_; }
+
+ private:
+  static constexpr unsigned kCountBits = 16;
+
+  // One line: the last one to arrive has it when it rings.
+  alignas(64) typename Words::Word64 arrivals_;  // how many, and above it the sum of the digests
+  BasicBell<Words> bell_;
+  typename Words::Word32 differs_in_;  // the round after it; 0: none yet
+};
+
+using Gathering = BasicGathering<SharedWords>;
+
+}  // namespace towpath::shmem

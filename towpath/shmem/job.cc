@@ -1,0 +1,96 @@
+#include <new>
+
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/shmem/job.h>
+#include <towpath/sys/memfd.h>
+
+namespace towpath::shmem {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x4d45'4853'5057'5400;  // "\0TWPSHEM", read as bytes
+constexpr std::uint32_t kJobVersion = 1;
+constexpr std::uint64_t kHeapUnit = 4096;
+
+Status check(const JobOptions& options) {
+  if (options.pes < 1 || options.pes > static_cast<int>(kMaxPes))
+    return error(Code::invalid_argument, cat(options.pes, " PEs"),
+                 cat("use 1 to ", kMaxPes, " PEs"));
+  if (options.heap_bytes == 0 || options.heap_bytes > (1ULL << 40U))
+    return error(Code::invalid_argument, cat("a symmetric heap of ", options.heap_bytes, " bytes"),
+                 "use up to 1 TiB");
+  return {};
+}
+
+}  // namespace
+
+std::uint64_t JobView::bytes_for(std::uint32_t pes) noexcept {
+  return kPesOffset + pes * sizeof(PeRecord) + kTeamSlots * team_bytes(pes);
+}
+
+Result<JobView> JobView::map(int control_fd) {
+  TOWPATH_TRY(sys::check_sealed(control_fd, sizeof(JobHeader)));
+  TOWPATH_TRY(sys::Mapping head,
+              sys::Mapping::of_file({.fd = control_fd, .size_bytes = sizeof(JobHeader)}));
+  const auto* header = reinterpret_cast<const JobHeader*>(head.data());
+  if (header->magic != kMagic || header->version != kJobVersion || header->pes == 0 ||
+      header->pes > kMaxPes)
+    return error(
+        Code::corrupt,
+        cat("descriptor ", control_fd, " is no job's control segment of version ", kJobVersion),
+        "start the program with the `towpath run` of the same version");
+  JobView view;
+  view.pes_ = header->pes;
+  TOWPATH_TRY(sys::check_sealed(control_fd, bytes_for(view.pes_)));
+  TOWPATH_TRY(view.mapping_,
+              sys::Mapping::of_file({.fd = control_fd, .size_bytes = bytes_for(view.pes_)}));
+  return view;
+}
+
+void JobView::ring_all() const noexcept {
+  for (std::uint32_t slot = 0; slot < kTeamSlots; ++slot) team(slot).gathering.bell().wake();
+  for (std::uint32_t index = 0; index < pes_; ++index) pe(index).bell.wake();
+}
+
+void JobView::mark(std::uint32_t index, PeState ended) const noexcept {
+  std::atomic<std::uint32_t>& state = pe(index).state;
+  for (std::uint32_t was = state.load(); was < static_cast<std::uint32_t>(PeState::finalized);)
+    if (state.compare_exchange_weak(was, static_cast<std::uint32_t>(ended))) {
+      header().losses.fetch_add(1);
+      ring_all();
+      return;
+    }
+}
+
+Result<JobFiles> create_job(const JobOptions& options) {
+  TOWPATH_TRY(check(options));
+  const auto pes = static_cast<std::uint32_t>(options.pes);
+  JobFiles files;
+  TOWPATH_TRY(files.control,
+              sys::create_sealed_memfd("towpath-shmem-job", JobView::bytes_for(pes)));
+  const std::uint64_t heap_bytes = *align_up(options.heap_bytes, kHeapUnit);
+  for (std::uint32_t pe = 0; pe < pes; ++pe) {
+    TOWPATH_TRY(sys::Fd heap, sys::create_sealed_memfd(cat("towpath-shmem-heap-", pe), heap_bytes));
+    files.heaps.push_back(std::move(heap));
+  }
+  TOWPATH_TRY(sys::Mapping head,
+              sys::Mapping::of_file({.fd = files.control.get(), .size_bytes = sizeof(JobHeader)}));
+  auto* header = reinterpret_cast<JobHeader*>(head.data());
+  header->version = kJobVersion;
+  header->pes = pes;
+  header->heap_bytes = heap_bytes;
+  header->magic = kMagic;
+  return files;
+}
+
+Result<JobFiles> duplicate(const JobFiles& files) {
+  JobFiles copy;
+  TOWPATH_TRY(copy.control, files.control.duplicate());
+  for (const sys::Fd& heap : files.heaps) {
+    TOWPATH_TRY(sys::Fd second, heap.duplicate());
+    copy.heaps.push_back(std::move(second));
+  }
+  return copy;
+}
+
+}  // namespace towpath::shmem

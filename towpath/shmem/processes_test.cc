@@ -1,0 +1,119 @@
+// PEs as processes: the same address everywhere, deaths at random, nothing left behind.
+#include <csignal>
+#include <filesystem>
+#include <random>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <towpath/shmem/collectives.h>
+#include <towpath/shmem/testing/pes.h>
+
+namespace towpath::shmem {
+namespace {
+
+using testing::as_processes;
+
+constexpr int kFine = 0;
+constexpr int kWrong = 1;
+constexpr int kToldOfLoss = 2;
+
+bool ended_with(int status, int code) { return WIFEXITED(status) && WEXITSTATUS(status) == code; }
+
+TEST(ShmemProcessTest, addresses_are_the_same_on_all_pes) {
+  for (const int status : as_processes({.pes = 3}, [](Context& context) {
+         auto address = context.allocate<std::uint64_t>(1);
+         address->local()[0] = address_of(address->local().data());
+         if (!context.barrier().ok() || !context.has_same_addresses()) return kWrong;
+         for (int pe = 0; pe < 3; ++pe)
+           if (*address->g({.pe = pe}) != address->local()[0]) return kWrong;
+         return context.finalize().ok() ? kFine : kWrong;
+       }))
+    EXPECT_TRUE(ended_with(status, kFine)) << status;
+}
+
+/// One of five things that need the others, in all PEs alike.
+Status one_round(Context& context, const SymmetricBuffer<std::uint64_t>& buffer, Lock& lock,
+                 std::uint64_t round) {
+  const int next = (context.my_pe() + 1) % context.n_pes();
+  switch (round % 5) {
+    case 0: return context.barrier();
+    case 1: return reduce(context.world(), buffer, buffer, {.op = ReduceOp::max, .count = 32});
+    case 2: return context.allocate<char>(100).status();
+    case 3: {
+      Status status = lock.acquire();
+      return status.ok() ? lock.release() : status;
+    }
+    default:
+      (void)buffer.put_signal({.pe = next}, {}, {.word = buffer, .index = 63, .value = round});
+      return buffer.wait_until(63, {Compare::greater_equal, round}).status();
+  }
+}
+
+/// Works until it cannot any more; ok never comes.
+Status work(Context& context) {
+  TOWPATH_TRY(auto buffer, context.allocate_zeroed<std::uint64_t>(64));
+  TOWPATH_TRY(auto lock, context.allocate_lock());
+  for (std::uint64_t round = 1;; ++round) TOWPATH_TRY(one_round(context, buffer, lock, round));
+}
+
+int work_until_told(Context& context) {
+  if (work(context).code() != Code::peer_lost) return kWrong;
+  return context.losses().empty() ? kWrong : kToldOfLoss;
+}
+
+TEST(ShmemProcessTest, survivors_are_told_whenever_a_pe_is_killed) {
+  const auto seed = static_cast<unsigned>(::testing::UnitTest::GetInstance()->random_seed());
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  for (int trial = 0; trial < 8; ++trial) {
+    const int victim = static_cast<int>(random() % 3);
+    const auto after_us = static_cast<useconds_t>(1 + random() % 5000);
+    const auto statuses = as_processes({.pes = 3}, [&](Context& context) {
+      if (context.my_pe() == victim) ::ualarm(after_us, 0);  // SIGALRM ends it, anywhere
+      return work_until_told(context);
+    });
+    for (int pe = 0; pe < 3; ++pe) {
+      if (pe == victim)
+        EXPECT_TRUE(WIFSIGNALED(statuses[pe])) << statuses[pe];
+      else
+        EXPECT_TRUE(ended_with(statuses[pe], kToldOfLoss))
+            << "trial " << trial << " PE " << pe << ": " << statuses[pe];
+    }
+  }
+}
+
+TEST(ShmemProcessTest, dead_pe_is_named_and_its_memory_can_still_be_read) {
+  const auto statuses = as_processes({.pes = 2}, [](Context& context) {
+    auto value = context.allocate_zeroed<int>(1);
+    value->local()[0] = 7 + context.my_pe();
+    if (!context.barrier().ok()) return kWrong;
+    if (context.my_pe() == 1) ::raise(SIGKILL);
+    const Status status = context.barrier();
+    const bool named = status.code() == Code::peer_lost &&
+                       status.to_string().find("PE 1 (process") != std::string::npos &&
+                       status.to_string().find("died") != std::string::npos;
+    return named && *value->g({.pe = 1}) == 8 && context.losses() == std::vector<int>{1} ? kFine
+                                                                                         : kWrong;
+  });
+  EXPECT_TRUE(ended_with(statuses[0], kFine)) << statuses[0];
+}
+
+TEST(ShmemProcessTest, nothing_is_left_behind) {
+  const auto names = [] {
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      count += entry.path().filename().string().find("towpath-shmem") != std::string::npos;
+    return count;
+  };
+  const std::size_t before = names();
+  (void)as_processes({.pes = 2}, [](Context& context) {
+    (void)context.barrier();
+    return ::raise(SIGKILL);
+  });
+  EXPECT_EQ(names(), before);
+}
+
+}  // namespace
+}  // namespace towpath::shmem

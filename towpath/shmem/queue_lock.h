@@ -1,0 +1,86 @@
+// QueueLock: a lock that PEs get in the order in which they ask, spread over one word of each PE.
+//
+// The word of PE 0 also has the tail of the queue. Who comes swaps itself in there, tells the one
+// before it that it waits, and sleeps on its own word until that one hands the lock over: one store
+// to one PE, however many wait (after Mellor-Crummey and Scott).
+//
+//   word of a PE:   tail (32 bits, PE 0's counts): last in the queue + 1, or 0; bit 31: broken
+//                   node (32 bits): bit 0: waits; above: next in the queue + 1, or 0
+//
+// Everyone watches the one before it. When that one ends, the lock is broken for good, and all that
+// wait are told; so a chain of waiters is no chain of watchers.
+// It knows no memory: `Nodes` gives the words of each PE and the ways to wait.
+// Invariants: zeroed words are a free lock. Thread: one of each PE at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <towpath/core/status.h>
+
+namespace towpath::shmem {
+
+inline constexpr std::uint32_t kAnyPe = ~std::uint32_t{0};
+
+/// Nodes must have: Word32& tail(), Word32& node(pe), nudge(pe), nudge_all(), Status broken(),
+/// which says why, and Status wait(ready, pe), which waits for what `pe` (or kAnyPe) has to do.
+template <class Nodes>
+class QueueLock {
+ public:
+  QueueLock(Nodes& nodes, std::uint32_t my_pe) : nodes_(nodes), me_(my_pe) {}
+
+  /// Errors: Nodes::wait()'s and broken()'s.
+  Status acquire() {
+    nodes_.node(me_).store(kWaits);
+    const std::uint32_t before = nodes_.tail().exchange(me_ + 1);
+    if (before == 0) return {};
+    if ((before & kBroken) != 0) return break_it(nodes_.broken());
+    nodes_.node(before - 1).fetch_or((me_ + 1) << 1U);
+    nodes_.nudge(before - 1);
+    return settle([&] { return (nodes_.node(me_).load() & kWaits) == 0; }, before - 1);
+  }
+
+  /// True when the lock was free. A broken one is not.
+  bool try_acquire() {
+    nodes_.node(me_).store(kWaits);
+    std::uint32_t nobody = 0;
+    return nodes_.tail().compare_exchange_strong(nobody, me_ + 1);
+  }
+
+  /// By the holder. Errors: as acquire().
+  Status release() {
+    std::uint32_t only_me = me_ + 1;
+    if (nodes_.tail().compare_exchange_strong(only_me, 0)) return {};
+    // Somebody is behind, but may not have said so yet.
+    const auto next_is_known = [&] { return nodes_.node(me_).load() >> 1U != 0; };
+    if (!next_is_known())
+      if (Status settled = settle(next_is_known, kAnyPe); !settled.ok()) return settled;
+    const std::uint32_t next = (nodes_.node(me_).load() >> 1U) - 1;
+    nodes_.node(next).fetch_and(~kWaits);
+    nodes_.nudge(next);
+    return {};
+  }
+
+ private:
+  static constexpr std::uint32_t kWaits = 1;
+  static constexpr std::uint32_t kBroken = 1U << 31U;
+
+  /// Waits for `ready`, or for the lock to break.
+  template <typename Ready>
+  Status settle(const Ready& ready, std::uint32_t pe) {
+    const auto is_broken = [&] { return (nodes_.tail().load() & kBroken) != 0; };
+    Status waited = nodes_.wait([&] { return ready() || is_broken(); }, pe);
+    if (!waited.ok()) return break_it(waited);
+    return ready() ? Status() : nodes_.broken();
+  }
+  Status break_it(Status why) {
+    nodes_.tail().store(kBroken);
+    nodes_.nudge_all();
+    return why;
+  }
+
+  Nodes& nodes_;
+  const std::uint32_t me_;
+};
+
+}  // namespace towpath::shmem

@@ -1,0 +1,379 @@
+// SymmetricBuffer<T>: elements on the symmetric heap, as many on every PE, and what is done to
+// those of other PEs: put, get, atomic operations, signals, waits.
+//
+//   TOWPATH_TRY(auto inbox, context.allocate<int>(16));
+//   TOWPATH_TRY(inbox.put({.pe = 1, .index = 4}, values));   // into PE 1's elements 4, 5, ...
+//
+// On this engine puts and gets are loads and stores through a mapping: they are complete when they
+// return, but only fence(), quiet(), a barrier, or a signal say when others see puts in order.
+// Blocking and non-blocking forms (`_nbi`) differ by that promise only: the source of the latter
+// may be reused after quiet().
+// Raw stores through ptr() or local() wake nobody: who waits for one sees it within milliseconds.
+//
+// Invariants: moved from, it is empty and of no PE. Letting go of it is never collective (block.h);
+// Context::free() is. Length 0 is legal everywhere.
+// Thread: any; elements are as safe as the operations on them: only atomic ones, signals and waits
+// may race with each other.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/device/stream.h>
+#include <towpath/shmem/block.h>
+#include <towpath/shmem/compare.h>
+#include <towpath/shmem/copy.h>
+
+namespace towpath::shmem {
+
+/// An element of a PE.
+struct Place {
+  int pe = 0;
+  std::uint64_t index = 0;
+};
+
+/// Every `stride`-th element; `count` of them.
+struct Strides {
+  std::uint64_t target = 1;
+  std::uint64_t source = 1;
+  std::uint64_t count = 0;
+};
+
+template <typename T>
+class SymmetricBuffer;
+
+enum class SignalOp : std::uint8_t { set = 9, add = 10 };  // NVSHMEM's numbers
+
+/// What a put does to a word of the target PE once its bytes are there.
+struct Signal {
+  const SymmetricBuffer<std::uint64_t>& word;
+  std::uint64_t index = 0;
+  SignalOp op = SignalOp::set;
+  std::uint64_t value = 1;
+};
+
+/// What waits and tests ask of an element.
+template <typename T>
+struct Wanted {
+  Compare compare = Compare::equal;
+  T value{};
+};
+
+template <typename T>
+class SymmetricBuffer {
+  static_assert(std::is_trivially_copyable_v<T>, "other processes read the bytes");
+  static constexpr bool kHasAtomics = std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
+  static constexpr bool kHasArithmetic = kHasAtomics && std::is_integral_v<T>;
+
+ public:
+  SymmetricBuffer() = default;
+  /// Takes `block` as elements; for Context.
+  explicit SymmetricBuffer(SharedBlock block) noexcept
+      : block_(std::move(block)),
+        world_(block_->world().get()),
+        local_(reinterpret_cast<T*>(block_->local())),
+        size_(block_->place().size_bytes / sizeof(T)) {}
+  SymmetricBuffer(SymmetricBuffer&& other) noexcept { swap(other); }
+  SymmetricBuffer& operator=(SymmetricBuffer&& other) noexcept {
+    SymmetricBuffer taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+
+  std::uint64_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  /// This PE's own elements.
+  std::span<T> local() const noexcept { return {local_, size_}; }
+  /// From the begin of the heap; the same on all PEs.
+  std::uint64_t offset() const noexcept { return block_ ? block_->place().offset : 0; }
+  /// The elements of `pe` in this process's address space, or null for no PE.
+  T* ptr(int pe) const noexcept { return reach({.pe = pe}, 0); }
+  /// As a region, which an agent can register; keeps the bytes. Errors: invalid_argument (empty).
+  Result<memory::SharedRegion> region() const { return region_of(block_); }
+  const SharedBlock& block() const noexcept { return block_; }
+
+  // Errors of all that follows: out_of_range (PE, elements; with the numbers), not_ready
+  // (finalized).
+
+  Status put(const Place& target, std::span<const T> source) const {
+    T* const to = reach(target, source.size());
+    if (to == nullptr) [[unlikely]]
+      return refusal(target, source.size());
+    copy_bytes(to, source.data(), source.size_bytes());
+    world_->nudge(static_cast<std::uint32_t>(target.pe));
+    return {};
+  }
+  Status get(std::span<T> target, const Place& source) const {
+    const T* const from = reach(source, target.size());
+    if (from == nullptr) [[unlikely]]
+      return refusal(source, target.size());
+    copy_bytes(target.data(), from, target.size_bytes());
+    return {};
+  }
+  Status put_nbi(const Place& target, std::span<const T> source) const {
+    return put(target, source);
+  }
+  Status get_nbi(std::span<T> target, const Place& source) const { return get(target, source); }
+
+  /// One element.
+  Status p(const Place& target, T value) const { return put(target, {&value, 1}); }
+  Result<T> g(const Place& source) const {
+    const T* const from = reach(source, 1);
+    if (from == nullptr) [[unlikely]]
+      return refusal(source, 1);
+    return *from;
+  }
+
+  /// Element i * strides.target of the target gets element i * strides.source of `source`.
+  Status put_strided(const Place& target, std::span<const T> source, const Strides& strides) const {
+    TOWPATH_TRY(
+        check_strides(strides, {.there = strides.target, .here = strides.source}, source.size()));
+    T* const to = reach(target, extent(strides.target, strides.count));
+    if (to == nullptr) return refusal(target, extent(strides.target, strides.count));
+    for (std::uint64_t i = 0; i < strides.count; ++i)
+      to[i * strides.target] = source[i * strides.source];
+    world_->nudge(static_cast<std::uint32_t>(target.pe));
+    return {};
+  }
+  Status get_strided(std::span<T> target, const Place& source, const Strides& strides) const {
+    TOWPATH_TRY(
+        check_strides(strides, {.there = strides.source, .here = strides.target}, target.size()));
+    const T* const from = reach(source, extent(strides.source, strides.count));
+    if (from == nullptr) return refusal(source, extent(strides.source, strides.count));
+    for (std::uint64_t i = 0; i < strides.count; ++i)
+      target[i * strides.target] = from[i * strides.source];
+    return {};
+  }
+
+  /// Who sees the signal's new value sees the bytes.
+  Status put_signal(const Place& target, std::span<const T> source, const Signal& signal) const {
+    // Both are looked at before either is done.
+    if (signal.word.ptr(target.pe) == nullptr || signal.index >= signal.word.size())
+      return signal.word.refusal({.pe = target.pe, .index = signal.index}, 1);
+    TOWPATH_TRY(put(target, source));
+    return signal.word.update({.pe = target.pe, .index = signal.index}, signal.op, signal.value);
+  }
+  /// The signal alone.
+  Status update(const Place& target, SignalOp op, T value) const
+      requires(std::is_same_v<T, std::uint64_t>) {
+    return op == SignalOp::add ? add(target, value) : set(target, value);
+  }
+
+  // Atomic operations, on one element each. All are sequentially consistent, and atomic with each
+  // other on all PEs. The forms that give a value give the one from before.
+
+  Result<T> fetch(const Place& at) const requires kHasAtomics {
+    return atomic(at, [](auto word) { return word.load(); });
+  }
+  Status set(const Place& at, T value) const requires kHasAtomics {
+    // An exchange: a plain store would not be ordered before the look for sleepers.
+    return atomic(at, [&](auto word) { return word.exchange(value); }).status();
+  }
+  Result<T> swap(const Place& at, T value) const requires kHasAtomics {
+    return atomic(at, [&](auto word) { return word.exchange(value); });
+  }
+  struct Exchange {
+    T expected{};
+    T desired{};
+  };
+  Result<T> compare_swap(const Place& at, Exchange what) const requires kHasArithmetic {
+    return atomic(at, [&](auto word) {
+      word.compare_exchange_strong(what.expected, what.desired);
+      return what.expected;
+    });
+  }
+  Result<T> fetch_add(const Place& at, T value) const requires kHasArithmetic {
+    return atomic(at, [&](auto word) { return word.fetch_add(value); });
+  }
+  Result<T> fetch_inc(const Place& at) const requires kHasArithmetic { return fetch_add(at, 1); }
+  Result<T> fetch_and(const Place& at, T bits) const requires kHasArithmetic {
+    return atomic(at, [&](auto word) { return word.fetch_and(bits); });
+  }
+  Result<T> fetch_or(const Place& at, T bits) const requires kHasArithmetic {
+    return atomic(at, [&](auto word) { return word.fetch_or(bits); });
+  }
+  Result<T> fetch_xor(const Place& at, T bits) const requires kHasArithmetic {
+    return atomic(at, [&](auto word) { return word.fetch_xor(bits); });
+  }
+  Status add(const Place& at, T value) const requires kHasArithmetic {
+    return fetch_add(at, value).status();
+  }
+  Status inc(const Place& at) const requires kHasArithmetic { return fetch_add(at, 1).status(); }
+  Status bit_and(const Place& at, T bits) const requires kHasArithmetic {
+    return fetch_and(at, bits).status();
+  }
+  Status bit_or(const Place& at, T bits) const requires kHasArithmetic {
+    return fetch_or(at, bits).status();
+  }
+  Status bit_xor(const Place& at, T bits) const requires kHasArithmetic {
+    return fetch_xor(at, bits).status();
+  }
+
+  // Waits for elements of this PE that others write, and looks at them. Elements are named by
+  // index. Errors besides: peer_lost (a PE ended meanwhile: see Context::forget_losses), timed_out.
+
+  /// The value that was as wanted.
+  Result<T> wait_until(std::uint64_t index, Wanted<T> wanted) const requires kHasAtomics {
+    TOWPATH_TRY(check_index(index));
+    T seen{};
+    TOWPATH_TRY(world_->wait_for_write(CallKind::wait, [&] {
+      seen = load(index);
+      return holds(seen, wanted.compare, wanted.value);
+    }));
+    return seen;
+  }
+  Status wait_until_all(std::span<const std::uint64_t> indexes,
+                        Wanted<T> wanted) const requires kHasAtomics {
+    TOWPATH_TRY(check_indexes(indexes));
+    return world_->wait_for_write(CallKind::wait,
+                                  [&] { return count(indexes, wanted) == indexes.size(); });
+  }
+  /// One that is as wanted: a place in `indexes`. Nothing when there are none.
+  Result<std::optional<std::size_t>> wait_until_any(std::span<const std::uint64_t> indexes,
+                                                    Wanted<T> wanted) const requires kHasAtomics {
+    TOWPATH_TRY(check_indexes(indexes));
+    std::optional<std::size_t> found;
+    TOWPATH_TRY(world_->wait_for_write(CallKind::wait, [&] {
+      found = first(indexes, wanted);
+      return found.has_value() || indexes.empty();
+    }));
+    return found;
+  }
+  /// At least one, unless there are none: places in `indexes`.
+  Result<std::vector<std::size_t>> wait_until_some(std::span<const std::uint64_t> indexes,
+                                                   Wanted<T> wanted) const requires kHasAtomics {
+    TOWPATH_TRY(wait_until_any(indexes, wanted));
+    return test_some(indexes, wanted);
+  }
+
+  Result<bool> test(std::uint64_t index, Wanted<T> wanted) const requires kHasAtomics {
+    TOWPATH_TRY(check_index(index));
+    return holds(load(index), wanted.compare, wanted.value);
+  }
+  Result<bool> test_all(std::span<const std::uint64_t> indexes,
+                        Wanted<T> wanted) const requires kHasAtomics {
+    TOWPATH_TRY(check_indexes(indexes));
+    return count(indexes, wanted) == indexes.size();
+  }
+  Result<std::optional<std::size_t>> test_any(std::span<const std::uint64_t> indexes,
+                                              Wanted<T> wanted) const requires kHasAtomics {
+    TOWPATH_TRY(check_indexes(indexes));
+    return first(indexes, wanted);
+  }
+  Result<std::vector<std::size_t>> test_some(std::span<const std::uint64_t> indexes,
+                                             Wanted<T> wanted) const requires kHasAtomics {
+    TOWPATH_TRY(check_indexes(indexes));
+    std::vector<std::size_t> places;
+    for (std::size_t place = 0; place < indexes.size(); ++place)
+      if (holds(load(indexes[place]), wanted.compare, wanted.value)) places.push_back(place);
+    return places;
+  }
+
+  // In the order of a stream. `source` and `target` must stay until the stream has passed. Ranges
+  // are checked here; what comes after finalize() moves nothing.
+
+  Status put_on_stream(device::Stream& stream, const Place& target,
+                       std::span<const T> source) const {
+    if (reach(target, source.size()) == nullptr) return refusal(target, source.size());
+    return stream.run(
+        [block = block_, target, source] { (void)SymmetricBuffer(block).put(target, source); });
+  }
+  Status get_on_stream(device::Stream& stream, std::span<T> target, const Place& source) const {
+    if (reach(source, target.size()) == nullptr) return refusal(source, target.size());
+    return stream.run(
+        [block = block_, target, source] { (void)SymmetricBuffer(block).get(target, source); });
+  }
+
+  /// Why `count` elements at `place` cannot be reached.
+  Status refusal(const Place& place, std::uint64_t count) const {
+    if (world_ == nullptr)
+      return error(Code::not_ready, "an empty symmetric buffer", "allocate it first");
+    TOWPATH_TRY(world_->check_pe(place.pe));
+    return error(Code::out_of_range,
+                 cat("elements ", place.index, " to ", place.index, " + ", count, " of PE ",
+                     place.pe, ": the symmetric buffer has ", size_),
+                 "stay within the buffer");
+  }
+
+ private:
+  /// Element `place.index` of a PE, if `count` elements from there on are in range.
+  T* reach(const Place& place, std::uint64_t count) const noexcept {
+    const auto pe = static_cast<std::uint32_t>(place.pe);
+    if (world_ == nullptr || pe >= world_->open_pes() || !range_fits(place.index, count, size_))
+      return nullptr;
+    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(local_) + world_->shift(pe)) +
+           place.index;
+  }
+  template <typename Operation>
+  Result<T> atomic(const Place& at, Operation&& operation) const {
+    T* const element = reach(at, 1);
+    if (element == nullptr) [[unlikely]]
+      return refusal(at, 1);
+    const T before = operation(std::atomic_ref<T>(*element));
+    world_->nudge(static_cast<std::uint32_t>(at.pe));
+    return before;
+  }
+  /// Acquire: pairs with the atomic operations, puts before a fence, and barriers of the writer.
+  T load(std::uint64_t index) const {
+    return std::atomic_ref<T>(local_[index]).load(std::memory_order_acquire);
+  }
+  Status check_index(std::uint64_t index) const {
+    if (world_ == nullptr) return refusal({}, 1);
+    const int self = static_cast<int>(world_->my_pe());
+    return reach({.pe = self, .index = index}, 1) != nullptr
+               ? Status()
+               : refusal({.pe = self, .index = index}, 1);
+  }
+  Status check_indexes(std::span<const std::uint64_t> indexes) const {
+    for (const std::uint64_t index : indexes) TOWPATH_TRY(check_index(index));
+    return world_ == nullptr ? refusal({}, 0) : Status();
+  }
+  std::size_t count(std::span<const std::uint64_t> indexes, Wanted<T> wanted) const {
+    std::size_t found = 0;
+    for (const std::uint64_t index : indexes)
+      found += holds(load(index), wanted.compare, wanted.value) ? 1 : 0;
+    return found;
+  }
+  std::optional<std::size_t> first(std::span<const std::uint64_t> indexes, Wanted<T> wanted) const {
+    for (std::size_t place = 0; place < indexes.size(); ++place)
+      if (holds(load(indexes[place]), wanted.compare, wanted.value)) return place;
+    return std::nullopt;
+  }
+  static std::uint64_t extent(std::uint64_t stride, std::uint64_t count) noexcept {
+    return count == 0 ? 0 : (count - 1) * stride + 1;
+  }
+  struct Steps {
+    std::uint64_t there, here;
+  };
+  static Status check_strides(const Strides& strides, Steps steps, std::uint64_t here_size) {
+    constexpr std::uint64_t kLargest = std::uint64_t{1} << 31U;  // so that no product wraps
+    if (strides.count <= kLargest && steps.there - 1 < kLargest && steps.here - 1 < kLargest &&
+        extent(steps.here, strides.count) <= here_size)
+      return {};
+    return error(Code::out_of_range,
+                 cat(strides.count, " elements in steps of ", steps.there, " there and ",
+                     steps.here, " here, where ", here_size, " elements are"),
+                 "strides are at least 1; the last element must lie inside");
+  }
+
+  void swap(SymmetricBuffer& other) noexcept {
+    std::swap(block_, other.block_);
+    std::swap(world_, other.world_);
+    std::swap(local_, other.local_);
+    std::swap(size_, other.size_);
+  }
+
+  SharedBlock block_;
+  World* world_ = nullptr;
+  T* local_ = nullptr;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace towpath::shmem

@@ -1,0 +1,30 @@
+// Several PEs of one job, for tests: as threads of this process, or as processes of their own.
+// Thread: none of its own.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include <towpath/shmem/context.h>
+
+namespace towpath::shmem::testing {
+
+inline constexpr std::uint64_t kTestHeap = 4 << 20;
+
+struct PesOptions {
+  int pes = 2;
+  std::uint64_t heap_bytes = kTestHeap;
+  ContextOptions context;
+};
+
+/// Runs `body` in a thread for each PE, with a context that is finalized by nobody.
+void as_threads(const PesOptions& options, const std::function<void(Context&)>& body);
+
+/// Runs `body` in a process for each PE; answers their wait(2) statuses. A body's value is the exit
+/// status. A process that does not end within a minute is ended.
+std::vector<int> as_processes(const PesOptions& options, const std::function<int(Context&)>& body);
+
+/// A piece of JobFiles for one more taker.
+Bootstrap bootstrap_for(const JobFiles& files, int pe);
+
+}  // namespace towpath::shmem::testing

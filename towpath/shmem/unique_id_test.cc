@@ -1,0 +1,60 @@
+// PEs that find each other by an identifier.
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include <towpath/shmem/testing/pes.h>
+#include <towpath/shmem/unique_id.h>
+
+namespace towpath::shmem {
+namespace {
+
+TEST(UniqueIdTest, bytes_make_the_round) {
+  const UniqueId id = UniqueId::create();
+  EXPECT_EQ(UniqueId::from_raw(id.raw())->raw(), id.raw());
+  EXPECT_NE(UniqueId::create().raw(), id.raw());
+  EXPECT_EQ(UniqueId::from_raw({}).code(), Code::invalid_argument);
+}
+
+TEST(UniqueIdTest, separate_pes_meet_by_it) {
+  const UniqueId id = UniqueId::create();
+  std::vector<std::jthread> threads;
+  for (int pe = 2; pe >= 0; --pe) {
+    threads.emplace_back([&, pe] {
+      auto context = Context::open({.my_pe = pe, .pes = 3, .unique_id = id, .heap_bytes = 1 << 20});
+      ASSERT_TRUE(context.ok()) << context.status().to_string();
+      auto sum = context->allocate_zeroed<int>(1);
+      EXPECT_TRUE(sum->add({.pe = 0}, pe + 1).ok());
+      EXPECT_TRUE(context->barrier().ok());
+      EXPECT_EQ(*sum->fetch({.pe = 0}), 6);
+      EXPECT_TRUE(context->finalize().ok());
+    });
+  }
+}
+
+TEST(UniqueIdTest, who_is_missing_or_wrong_is_named) {
+  const UniqueId id = UniqueId::create();
+  const Joining root{.my_pe = 0, .pes = 3, .patience = std::chrono::milliseconds(300)};
+  const JobFiles files = *create_job({.pes = 3, .heap_bytes = 1 << 20});
+  Status hosted;
+  std::jthread host([&] { hosted = hand_out(id, files, root); });
+  const Duration patience = std::chrono::seconds(20);
+  const auto other_count = receive(id, {.my_pe = 1, .pes = 4, .patience = patience});
+  EXPECT_EQ(other_count.code(), Code::denied);
+  EXPECT_NE(other_count.status().message().find("PE 1 of 4 PEs, where PE 0 knows of 3"),
+            std::string_view::npos)
+      << other_count.status().to_string();
+  UniqueId::Raw raw = id.raw();
+  raw[20] ^= std::byte{1};  // the secret, not the place
+  EXPECT_EQ(receive(*UniqueId::from_raw(raw), {.my_pe = 1, .pes = 3, .patience = patience}).code(),
+            Code::denied);
+  EXPECT_TRUE(receive(id, {.my_pe = 1, .pes = 3, .patience = patience}).ok());
+  EXPECT_EQ(receive(id, {.my_pe = 1, .pes = 3, .patience = patience}).code(), Code::denied);
+  host.join();
+  EXPECT_EQ(hosted.code(), Code::timed_out);
+  EXPECT_EQ(hosted.message(), "waited for PE 2");
+  EXPECT_EQ(receive(id, {.my_pe = 1, .pes = 3, .patience = Duration(0)}).code(), Code::timed_out);
+}
+
+}  // namespace
+}  // namespace towpath::shmem

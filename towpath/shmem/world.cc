@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <numeric>
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <towpath/core/text.h>
+#include <towpath/shmem/world.h>
+#include <towpath/sys/process.h>
+
+namespace towpath::shmem {
+namespace {
+
+/// How long a sleeper may miss a death, or a write that nobody rang for.
+constexpr Duration kSlice = std::chrono::milliseconds(2);
+
+unsigned cores() noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1;
+}
+
+/// Spinning pays only if the one who is waited for has a core of its own.
+run::Looks looks_for(std::uint32_t pes) noexcept {
+  if (pes == 1) return {.spins = 0, .yields = 0};
+  return pes <= cores() ? run::Looks{.spins = 2000, .yields = 10}
+                        : run::Looks{.spins = 20, .yields = 50};
+}
+
+PeState state_of(const PeRecord& record) noexcept {
+  return static_cast<PeState>(record.state.load(std::memory_order_acquire));
+}
+
+bool is_over(PeState state) noexcept { return state >= PeState::finalized; }
+
+const char* how_it_ended(PeState state) noexcept {
+  switch (state) {
+    case PeState::finalized: return "has finalized";
+    case PeState::left: return "left without finalizing";
+    default: return "died";
+  }
+}
+
+}  // namespace
+
+World::World(Private, JobView job, const WorldOptions& options)
+    : job_(std::move(job)),
+      patience_(options.patience),
+      looks_(options.looks.value_or(looks_for(job_.pes()))),
+      teams_(kTeamSlots),
+      heap_(std::make_unique<Heap>(heap_bytes(), kBlockSlots)),
+      released_(kBlockSlots / 64) {}
+
+Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptions& options) {
+  const int my_pe = bootstrap.my_pe;
+  TOWPATH_TRY(JobFiles files, obtain(std::move(bootstrap), options.patience));
+  TOWPATH_TRY(JobView job, JobView::map(files.control.get()));
+  if (my_pe < 0 || static_cast<std::uint32_t>(my_pe) >= job.pes() ||
+      files.heaps.size() != job.pes())
+    return error(Code::invalid_argument, cat("PE ", my_pe, " with ", files.heaps.size(),
+                                             " heaps, of a job of ", job.pes(), " PEs"));
+  auto world = std::make_shared<World>(Private{}, std::move(job), options);
+  world->files_ = std::move(files);
+  world->my_pe_ = static_cast<std::uint32_t>(my_pe);
+  world->awaited_.resize(world->pes());
+  std::iota(world->awaited_.begin(), world->awaited_.end(), 0);
+  TOWPATH_TRY(world->map_heaps());
+  TOWPATH_TRY(world->meet());
+  TOWPATH_TRY(world->watch_others());
+  world->open_pes_ = world->pes();
+  return world;
+}
+
+void World::finish() noexcept {
+  if (open_pes_.exchange(0) != 0)
+    job_.pe(my_pe_).state.store(static_cast<std::uint32_t>(PeState::finalized));
+}
+
+void World::leave() noexcept {
+  if (open_pes_.exchange(0) != 0) job_.mark(my_pe_, PeState::left);
+}
+
+Status World::map_heaps() {
+  for (std::uint32_t pe = 0; pe < pes(); ++pe) {
+    const int fd = files_.heaps[pe].get();
+    TOWPATH_TRY(sys::check_sealed(fd, heap_bytes()));
+    sys::MapFile options{.fd = fd, .size_bytes = heap_bytes()};
+    if (pe == my_pe_) options.at = reinterpret_cast<void*>(kSymmetricBase);
+    auto heap = sys::Mapping::of_file(options);
+    if (!heap.ok() && pe == my_pe_) {
+      options.at = nullptr;
+      heap = sys::Mapping::of_file(options);
+    }
+    TOWPATH_TRY(heap);
+    heaps_.push_back(*std::move(heap));
+  }
+  for (const sys::Mapping& heap : heaps_)
+    shifts_.push_back(address_of(heap.data()) - address_of(heap_base()));
+  return {};
+}
+
+/// Says that this PE is here, and waits for all others to say so.
+Status World::meet() {
+  PeRecord& mine = job_.pe(my_pe_);
+  mine.pid = static_cast<std::uint32_t>(::getpid());
+  TOWPATH_TRY(mine.start_time, sys::process_start_time(::getpid()));
+  std::uint32_t absent = 0;
+  if (!mine.state.compare_exchange_strong(absent, static_cast<std::uint32_t>(PeState::running)))
+    return error(Code::already_exists, cat("PE ", my_pe_, " of this job has begun before"),
+                 "start each PE once");
+  open_pes_ = pes();  // from here on, going away is leaving
+  const run::Deadline end = run::Deadline::after(clock_, patience_.to_start);
+  for (std::uint32_t pe = 0; pe < pes(); ++pe) nudge(pe);
+  for (std::uint32_t pe = 0; pe < pes(); ++pe) {
+    PeRecord& other = job_.pe(pe);
+    const auto has_begun = [&] { return state_of(other) != PeState::absent; };
+    while (!has_begun()) {
+      const run::Deadline slice = run::Deadline::after(clock_, kSlice);
+      // On the own bell: those who come later ring it.
+      (void)mine.bell.doze(has_begun, run::Deadline::earlier(slice, end));
+      if (end.expired(clock_) && !has_begun())
+        return error(Code::timed_out, whereabouts(awaited_), "start all PEs of the job");
+    }
+    if (is_over(state_of(other)))
+      return error(Code::peer_lost,
+                   cat("PE ", pe, " ", how_it_ended(state_of(other)), " before all had begun"));
+  }
+  return {};
+}
+
+Status World::watch_others() {
+  processes_.resize(pes());
+  for (std::uint32_t pe = 0; pe < pes(); ++pe) {
+    const PeRecord& record = job_.pe(pe);
+    const auto pid = static_cast<pid_t>(record.pid);
+    if (pid == ::getpid()) continue;  // a PE in a thread of this process
+    auto process = sys::open_process(pid);
+    if (process.code() == Code::unsupported) continue;
+    const auto started = sys::process_start_time(pid);
+    if (process.ok() && started.ok() && *started == record.start_time)
+      processes_[pe] = *std::move(process);
+    else
+      job_.mark(pe, PeState::lost);
+  }
+  return {};
+}
+
+Status World::wait_asleep(Bell& bell, Condition ready, std::span<const std::int32_t> awaited) {
+  const auto holds = [&] { return ready.holds(ready.what); };
+  const run::Deadline end = patience_.to_wait == Duration::max()
+                                ? run::Deadline::never()
+                                : run::Deadline::after(clock_, patience_.to_wait);
+  while (true) {
+    const run::Deadline slice = run::Deadline::after(clock_, kSlice);
+    if (bell.doze(holds, run::Deadline::earlier(slice, end))) return {};
+    if (Status lost = lost_among(awaited, true); !lost.ok()) return holds() ? Status() : lost;
+    if (end.expired(clock_)) {
+      if (holds()) return {};
+      return error(Code::timed_out, whereabouts(awaited), "see what those PEs are doing");
+    }
+  }
+}
+
+bool World::has_ended(std::uint32_t pe, bool look) const {
+  const PeRecord& record = job_.pe(pe);
+  if (is_over(state_of(record))) return true;
+  if (!look || !processes_[pe] || !sys::has_ended(processes_[pe])) return false;
+  job_.mark(pe, PeState::lost);
+  return true;
+}
+
+Status World::lost_among(std::span<const std::int32_t> pes, bool look) const {
+  // Acquire: pairs with mark(), which changes the state before.
+  if (!look && job_.header().losses.load(std::memory_order_acquire) == 0) return {};
+  std::string ended;
+  for (const std::int32_t pe : pes) {
+    const auto index = static_cast<std::uint32_t>(pe);
+    if (index == my_pe_ || !has_ended(index, look)) continue;
+    const PeRecord& record = job_.pe(index);
+    ended += cat(ended.empty() ? "PE " : ", PE ", pe, " (process ", record.pid, ") ",
+                 how_it_ended(state_of(record)));
+  }
+  if (ended.empty()) return {};
+  return error(Code::peer_lost, std::move(ended),
+               "teams without it go on; its memory can still be read");
+}
+
+std::vector<int> World::losses() const {
+  std::vector<int> lost;
+  for (std::uint32_t pe = 0; pe < pes(); ++pe)
+    if (pe != my_pe_ && has_ended(pe, true)) lost.push_back(static_cast<int>(pe));
+  return lost;
+}
+
+void World::forget_losses() {
+  std::erase_if(awaited_, [this](std::int32_t pe) {
+    return has_ended(static_cast<std::uint32_t>(pe), true);
+  });
+}
+
+std::string World::whereabouts(std::span<const std::int32_t> awaited) const {
+  std::string out;
+  for (const std::int32_t pe : awaited) {
+    const auto index = static_cast<std::uint32_t>(pe);
+    if (index == my_pe_) continue;
+    const PeRecord& record = job_.pe(index);
+    out += cat(out.empty() ? "waited for PE " : ", PE ", pe, " (");
+    if (state_of(record) == PeState::absent) {
+      out += "has not begun)";
+      continue;
+    }
+    const auto doing = static_cast<CallKind>(record.doing.load(std::memory_order_relaxed));
+    if (doing == CallKind::none)
+      out += "is in no call)";
+    else
+      out += cat("is in ", name_of(doing), " of team ",
+                 record.in_team.load(std::memory_order_relaxed), ")");
+  }
+  return out.empty() ? "waited for a write of this PE's own threads" : out;
+}
+
+Status World::check_open() const {
+  if (open_pes() != 0) return {};
+  return error(Code::not_ready, "the symmetric memory is finalized", "do this before finalize()");
+}
+
+Status World::check_pe(std::int64_t pe) const {
+  TOWPATH_TRY(check_open());
+  if (pe >= 0 && pe < static_cast<std::int64_t>(pes())) return {};
+  return error(Code::out_of_range, cat("PE ", pe, " of ", pes()), cat("use 0 to ", pes() - 1));
+}
+
+}  // namespace towpath::shmem

@@ -1,0 +1,163 @@
+// World: one PE's view of its job. Below it lies shared memory, above it what users call.
+//
+// It maps the control segment and the heaps, tells where a byte of another PE lies, waits, and sees
+// deaths. It has no thread: who waits looks, at the end of every short sleep, whether those that it
+// waits for still live. What needs all PEs is in gather.h and allocation.h.
+//
+// Addresses: the own heap lies at kSymmetricBase, if nothing else does, so that an address in it is
+// the same on all PEs; otherwise, and for several PEs in one process, anywhere. Either way
+// `shift(pe)` added to a local address is the same place in the heap of `pe`.
+// Thread: any, but for what says otherwise.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <towpath/core/bytes.h>
+#include <towpath/core/result.h>
+#include <towpath/run/spin_then_wait.h>
+#include <towpath/shmem/bootstrap.h>
+#include <towpath/shmem/heap.h>
+#include <towpath/shmem/job.h>
+#include <towpath/sys/clock.h>
+
+namespace towpath::shmem {
+
+/// Free under ASan and TSan too, and below all that the kernel places by itself.
+inline constexpr std::uint64_t kSymmetricBase = 0x7e80'0000'0000;
+
+struct WorldOptions {
+  Patience patience;
+  /// How long to look before sleeping; nothing: by the number of cores that the PEs have.
+  std::optional<run::Looks> looks;
+};
+
+/// A team as one PE knows it.
+struct TeamView {
+  std::uint32_t slot = 0;
+  std::uint32_t serial = 0;           // of all teams that this PE ever had in the slot
+  std::vector<std::int32_t> members;  // by index in the team: PE
+  std::int32_t my_index = -1;
+  std::uint32_t rounds = 0;  // that this PE has entered
+  Status broken;             // why nothing can be done with it any more
+  bool alive = false;
+};
+
+class World {
+  struct Private {};
+
+ public:
+  static Result<std::shared_ptr<World>> open(Bootstrap bootstrap, const WorldOptions& options);
+  World(Private, JobView job, const WorldOptions& options);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  ~World() { leave(); }
+
+  std::uint32_t my_pe() const noexcept { return my_pe_; }
+  std::uint32_t pes() const noexcept { return job_.pes(); }
+  /// As pes(), but 0 once finalized: one comparison tells a wrong PE and a wrong moment.
+  std::uint32_t open_pes() const noexcept { return open_pes_.load(std::memory_order_relaxed); }
+  bool has_same_addresses() const noexcept { return address_of(heap_base()) == kSymmetricBase; }
+
+  std::byte* heap_base() const noexcept { return heaps_[my_pe_].data(); }
+  std::uint64_t heap_bytes() const noexcept { return job_.header().heap_bytes; }
+  int heap_fd() const noexcept { return files_.heaps[my_pe_].get(); }
+  /// What to add to a local heap address; `pe` < pes().
+  std::uint64_t shift(std::uint32_t pe) const noexcept { return shifts_[pe]; }
+
+  /// After a write into the heap of `pe`: wakes who sleeps there. Sleepers that are just lying down
+  /// may be missed unless a full fence (an atomic operation) lies between; they look again soon.
+  void nudge(std::uint32_t pe) const noexcept { job_.pe(pe).bell.ring_if_needed(); }
+
+  /// Waits until `ready()`; looks first, then sleeps on `bell`. Before giving up it looks once
+  /// more. Errors: peer_lost (one of `awaited` ended), timed_out.
+  template <typename Ready>
+  Status wait(Bell& bell, const Ready& ready, std::span<const std::int32_t> awaited) {
+    if (run::look_for(ready, looks_)) return {};
+    return wait_asleep(
+        bell,
+        {.what = &ready,
+         .holds = [](const void* what) { return (*static_cast<const Ready*>(what))(); }},
+        awaited);
+  }
+  /// For something in the own heap that any PE may write.
+  template <typename Ready>
+  Status wait_for_write(CallKind kind, const Ready& ready) {
+    if (run::look_for(ready, looks_)) return {};
+    const Doing doing(*this, kind, 0);
+    return wait(job_.pe(my_pe_).bell, ready, awaited_);
+  }
+
+  /// While it lives, others that wait for this PE are told what it is doing.
+  class Doing {
+   public:
+    Doing(const World& world, CallKind kind, std::uint32_t team) noexcept
+        : record_(world.job_.pe(world.my_pe_)) {
+      record_.in_team.store(team, std::memory_order_relaxed);
+      record_.doing.store(static_cast<std::uint32_t>(kind), std::memory_order_relaxed);
+    }
+    ~Doing() { record_.doing.store(0, std::memory_order_relaxed); }
+    Doing(const Doing&) = delete;
+    Doing& operator=(const Doing&) = delete;
+
+   private:
+    PeRecord& record_;
+  };
+
+  /// ok, or peer_lost with those of them that have ended. Cost: a load unless somebody has; with
+  /// `look` a system call each.
+  Status lost_among(std::span<const std::int32_t> pes, bool look) const;
+  /// PEs that have ended, as far as is known.
+  std::vector<int> losses() const;
+  /// Those that are lost now no longer end waits for writes. Not beside such waits.
+  void forget_losses();
+  /// "PE 3 has not come: it is in barrier of team 2".
+  std::string whereabouts(std::span<const std::int32_t> awaited) const;
+
+  /// ok, or why a PE, or this moment, is wrong.
+  Status check_pe(std::int64_t pe) const;
+  Status check_open() const;
+
+  const JobView& job() const noexcept { return job_; }
+  /// One thread at a time uses what follows: it belongs to the calls that need all PEs.
+  TeamView& team(std::uint32_t slot) noexcept { return teams_[slot]; }
+  Heap& heap() noexcept { return *heap_; }
+  std::vector<std::atomic<std::uint64_t>>& released() noexcept { return released_; }
+
+  /// Came to the end with all others; further calls fail.
+  void finish() noexcept;
+  /// The same alone, unless it has finished: others that wait for this PE are told.
+  void leave() noexcept;
+
+ private:
+  struct Condition {
+    const void* what;
+    bool (*holds)(const void* what);
+  };
+
+  Status map_heaps();
+  Status meet();
+  Status watch_others();
+  Status wait_asleep(Bell& bell, Condition ready, std::span<const std::int32_t> awaited);
+  bool has_ended(std::uint32_t pe, bool look) const;
+
+  JobView job_;
+  JobFiles files_;
+  const Patience patience_;
+  const sys::SystemClock clock_;  // futexes know no other
+  run::Looks looks_;
+  std::uint32_t my_pe_ = 0;
+  std::atomic<std::uint32_t> open_pes_{0};
+  std::vector<sys::Mapping> heaps_;
+  std::vector<std::uint64_t> shifts_;
+  std::vector<sys::Fd> processes_;     // of the others; none where they cannot be watched
+  std::vector<std::int32_t> awaited_;  // PEs whose death ends waits for writes
+  std::vector<TeamView> teams_;
+  std::unique_ptr<Heap> heap_;
+  std::vector<std::atomic<std::uint64_t>> released_;  // bits of slots
+};
+
+}  // namespace towpath::shmem
