@@ -28,7 +28,8 @@ constexpr const char* kFooter =
 blocks in its host pool or on disk, or makes them; decode pulls them in one transfer, is told
 by a notification, and looks at every byte and at the digest. What is wrong is told by name.
 
-Layouts:  fully_contiguous, layer_separate_block_first, layer_separate_block_second
+Layouts:  fully_contiguous, layer_separate_block_first, layer_separate_block_second,
+          block_separate
 Mistakes: swap-kv, swap-layer, swap-token, swap-block, flip-bit, short-file, torn-write,
           drop-notification
 Policies: lru, fifo, s3-fifo, lfu, multi-lru, lineage, hit-density, adaptive; with `all` nothing is

@@ -91,6 +91,10 @@ Status DecodeWorker::open_pool(const layout::LayoutConfig& like) {
                   build(std::move(with_config).layer_separate(layout::BlockDimension::second)));
       break;
     }
+    case layout::LayoutKind::block_separate: {
+      TOWPATH_TRY(pool_, build(std::move(with_config).block_separate()));
+      break;
+    }
   }
   TOWPATH_TRY(outcome_.block_bytes, config.block_bytes());
   return {};

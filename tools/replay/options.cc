@@ -22,11 +22,12 @@ Result<layout::LayoutConfig> pool_config(const Options& options, std::uint64_t b
 Result<layout::LayoutKind> layout_kind_named(const std::string& name) {
   for (const auto kind :
        {layout::LayoutKind::fully_contiguous, layout::LayoutKind::layer_separate_block_first,
-        layout::LayoutKind::layer_separate_block_second}) {
+        layout::LayoutKind::layer_separate_block_second, layout::LayoutKind::block_separate}) {
     if (name == name_of(kind)) return kind;
   }
   return error(Code::invalid_argument, cat("no layout is called '", printable(name), "'"),
-               "use fully_contiguous, layer_separate_block_first or layer_separate_block_second");
+               "use fully_contiguous, layer_separate_block_first, layer_separate_block_second or "
+               "block_separate");
 }
 
 }  // namespace towpath::tools::replay
