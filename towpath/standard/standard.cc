@@ -11,6 +11,7 @@
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
 #include <towpath/standard/environment.h>
+#include <towpath/standard/gpus.h>
 #include <towpath/standard/nixl_names.h>
 #include <towpath/standard/object_settings.h>
 #include <towpath/standard/standard.h>
@@ -29,13 +30,17 @@ backend::Registry make_registry() {
     const Status added = registry.add(std::move(type));
     TOWPATH_CHECK(added.ok(), "two built-in backends of one name");
   };
+  // They move bytes of host memory; a GPU's go through slots of it.
+  const auto add_staged = [&](backend::BackendType type) {
+    add(staging::staged(std::move(type), gpus()));
+  };
   add(backends::loopback::loopback_type());
-  add(backends::shm::shm_type());
-  add(backends::posix::posix_type());
-  add(backends::gds::gds_type());
-  add(backends::nvme::nvme_type());
-  add(backends::ucx::ucx_type());
-  add(backends::object::object_type([] { return object_params(read_environment()); }));
+  add_staged(backends::shm::shm_type());
+  add_staged(backends::posix::posix_type());
+  add(backends::gds::gds_type(gpus().open));
+  add_staged(backends::nvme::nvme_type());
+  add_staged(backends::ucx::ucx_type());
+  add_staged(backends::object::object_type([] { return object_params(read_environment()); }));
   add_nixl_aliases(registry);
   return registry;
 }

@@ -14,8 +14,6 @@ namespace towpath::backends::gds {
 /// How the backend comes to the GPUs whose memory is registered with it.
 using OpenDriver = std::function<Result<std::shared_ptr<device::Driver>>()>;
 
-/// CUDA's driver, opened when a backend is.
-backend::BackendType gds_type();
 backend::BackendType gds_type(OpenDriver open_driver);
 
 }  // namespace towpath::backends::gds

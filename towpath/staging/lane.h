@@ -1,0 +1,117 @@
+// Lane: the way of one device's memory through one backend that cannot take it: slots of a staging
+// buffer, in which copies by the device's streams and transfers by the backend overlap.
+//
+// Bounded: an operation that finds no slot waits for its turn. Invariants: a slot is used again
+// only when neither the backend nor a stream touches it; bytes count as in place when they are at
+// their end, not in the slot; an operation completes when no slot holds anything of it.
+// Thread: loop. Cost: no allocation per slot once all slots were used.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <towpath/backend/ledger.h>
+#include <towpath/backend/turn_queue.h>
+#include <towpath/run/waker.h>
+#include <towpath/staging/flight.h>
+#include <towpath/staging/staging_buffer.h>
+
+namespace towpath::staging {
+
+struct Slots {
+  std::uint32_t count = 8;
+  std::uint64_t bytes = 2U << 20U;  ///< of each
+};
+
+class Lane;
+
+/// Device memory, for which the inner backend has no registration.
+class StagedMemory final : public backend::Memory {
+ public:
+  explicit StagedMemory(Lane& lane) noexcept : lane_(lane) {}
+  Lane& lane() const noexcept { return lane_; }
+
+ private:
+  Lane& lane_;
+};
+
+/// One transfer: by the inner backend alone where it takes the memory, else over a lane.
+class StagedOperation final : public backend::Operation, public Listener {
+ public:
+  StagedOperation(std::unique_ptr<backend::Operation> plain, backend::Events& events);
+  StagedOperation(const StagedOperation&) = delete;
+  StagedOperation& operator=(const StagedOperation&) = delete;
+  ~StagedOperation() override;
+
+  void post(const backend::Request& request) override;
+  void cancel() override;
+  void on_end(const backend::Completion& completion) override;
+
+  bool is_loaded() const noexcept { return at.segment == segments.size(); }
+
+  backend::Segments segments;
+  backend::Position at;  ///< what is in no slot yet
+
+ private:
+  friend class Lane;
+  friend class backend::TurnQueue<StagedOperation>;
+
+  const std::unique_ptr<backend::Operation> plain_;
+  backend::Events& events_;
+  Lane* lane_ = nullptr;  // null: what was posted last goes without
+  backend::Connection* connection_ = nullptr;
+  backend::Ledger ledger_;
+  std::uint32_t in_flight_ = 0;
+  bool write_ = false;
+  bool active_ = false;
+  bool cancelled_ = false;
+  bool stopped_ = false;  // something was not tried because of cancelled_
+  backend::Turn<StagedOperation> turn_;
+};
+
+class Lane {
+ public:
+  /// `inner` and `waker` outlive it; `waker` is woken when a copy has ended.
+  /// Errors: exhausted, the driver's, the backend's.
+  static Result<std::unique_ptr<Lane>> open(std::shared_ptr<device::Device> device,
+                                            backend::Backend& inner, run::Waker& waker,
+                                            const Slots& slots);
+
+  void start(StagedOperation& operation, const backend::Request& request);
+  void cancel(StagedOperation& operation);
+  /// True: there may be more to do at once.
+  bool progress();
+  /// What the inner backend told since: from calls into it that were not made by this.
+  void catch_up();
+
+  const StagingBuffer& buffer() const noexcept { return buffer_; }
+  const backend::Memory& registered() const noexcept { return *registered_; }
+  /// "staged through 8 pinned slots of 2 MiB of host memory".
+  std::string describe() const;
+
+ private:
+  Lane(StagingBuffer buffer, std::unique_ptr<backend::Memory> registered, run::Waker& waker,
+       const Slots& slots);
+
+  bool step();
+  bool launch();
+  bool advance(Flight& flight);
+  void move(Flight& flight);
+  void copy(Flight& flight, bool to_device);
+  Status start_copy(Flight& flight, bool to_device);
+  void finish(Flight& flight);
+  void complete_if_quiet(StagedOperation& operation);
+
+  StagingBuffer buffer_;
+  const std::unique_ptr<backend::Memory> registered_;
+  run::Waker& waker_;
+  const Slots slots_;
+  std::vector<std::unique_ptr<Flight>> flights_;
+  std::vector<Flight*> free_;
+  backend::TurnQueue<StagedOperation> queue_;
+  bool busy_ = false;  // inside of step()
+};
+
+}  // namespace towpath::staging

@@ -1,0 +1,234 @@
+#include <algorithm>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <towpath/backend/testing/recording_events.h>
+#include <towpath/backends/loopback/loopback_backend.h>
+#include <towpath/core/text.h>
+#include <towpath/device/cuda/cuda_driver.h>
+#include <towpath/device/testing/fake_cuda.h>
+#include <towpath/staging/staged_backend.h>
+#include <towpath/sys/clock.h>
+
+namespace towpath::staging {
+namespace {
+
+using backend::Segment;
+using device::testing::FakeCuda;
+using ::testing::HasSubstr;
+
+constexpr std::uint64_t kSize = 1U << 20U;
+
+/// Host memory of an agent, and device memory of the fake CUDA, with loopback between them.
+class StagedBackendTest : public ::testing::Test {
+ protected:
+  Result<std::unique_ptr<backend::Backend>> make(backend::Params params = {}, bool exists = true) {
+    const auto open_cuda = []() -> Result<std::shared_ptr<device::Driver>> {
+      TOWPATH_TRY(auto driver, device::CudaDriver::open({.library = FakeCuda::path()}));
+      return std::shared_ptr<device::Driver>(std::move(driver));
+    };
+    backend::Registry registry;
+    EXPECT_TRUE(registry
+                    .add(staged(backends::loopback::loopback_type(),
+                                {.may_exist = [exists] { return exists; }, .open = open_cuda}))
+                    .ok());
+    return registry.open("loopback", {.self = self,
+                                      .clock = &clock,
+                                      .events = &events,
+                                      .log = &log,
+                                      .params = std::move(params)});
+  }
+  void open(backend::Params params = {}) {
+    params.try_emplace("staging_bytes", "64K");
+    params.try_emplace("staging_slots", "3");
+    backend = make(std::move(params)).value();
+    connection = backend->connect(self, backend->connection_info()).value();
+    const auto driver = device::CudaDriver::open({.library = FakeCuda::path()}).value();
+    device = driver->open(0).value();
+    memory = device->allocate(kSize).value();
+    host.resize(kSize);
+    const RegionDescriptor region{.address = address_of(host.data()), .length = kSize};
+    far = backend->register_memory(region).value();
+    imported = backend->import_memory(*connection, region, far->key()).value();
+  }
+  Result<std::unique_ptr<backend::Memory>> register_device() {
+    return backend->register_memory(
+        {.kind = MemoryKind::device, .address = memory.address(), .length = kSize});
+  }
+  void use_device() { local = register_device().value(); }
+  void fill(std::uint64_t seed) {
+    for (std::byte& byte : host) byte = static_cast<std::byte>((seed = seed * 31 + 7) >> 3U);
+  }
+  Bytes on_device() const {
+    Bytes bytes(kSize);
+    EXPECT_TRUE(device->copy({address_of(bytes.data()), memory.address(), kSize}).ok());
+    return bytes;
+  }
+  Segment segment(std::uint64_t at, std::uint64_t there, std::uint64_t length) const {
+    return {local.get(), imported.get(), memory.address() + at, address_of(host.data()) + there,
+            length};
+  }
+  void run(backend::Operation& operation) {
+    while (events.count(operation) == 0) {
+      if (backend->progress() || events.count(operation) != 0) continue;
+      pollfd ready{backend->wait_fd(), POLLIN, 0};
+      ASSERT_GT(::poll(&ready, 1, 20'000), 0) << "nothing woke us for 20 s";
+    }
+  }
+  backend::testing::RecordedCompletion move(TransferOp op, const std::vector<Segment>& segments) {
+    auto operation = backend->make_operation();
+    operation->post({op, connection.get(), segments});
+    run(*operation);
+    auto outcome = events.last(*operation);
+    events.completions.clear();
+    return outcome;
+  }
+  std::string told() const {
+    std::string all;
+    for (const auto& event : log.events()) all += telemetry::to_string(event) + "\n";
+    return all;
+  }
+
+  const AgentIdentity self{"decode-0", 7};
+  sys::SystemClock clock;
+  telemetry::CollectingSink log;
+  backend::testing::RecordingEvents events;
+  std::shared_ptr<device::Device> device;
+  device::Memory memory;
+  Bytes host;
+  std::unique_ptr<backend::Backend> backend;
+  std::unique_ptr<backend::Connection> connection;
+  std::unique_ptr<backend::Memory> far, imported, local;
+};
+
+TEST_F(StagedBackendTest, bytes_go_to_the_device_and_back_in_more_slots_than_there_are) {
+  open();
+  use_device();
+  fill(1);
+  const auto there = move(TransferOp::read, {segment(0, 0, kSize)});
+  EXPECT_TRUE(there.status.ok()) << there.status.to_string();
+  EXPECT_EQ(there.bytes, kSize);
+  EXPECT_EQ(on_device(), host);
+  const Bytes before = host;
+  std::ranges::fill(host, std::byte{0});
+  EXPECT_EQ(move(TransferOp::write, {segment(0, 0, kSize)}).bytes, kSize);
+  EXPECT_EQ(host, before);
+  EXPECT_THAT(backend->describe_path(*local, *imported),
+              HasSubstr("staged through 3 slots of 64 KiB of pinned host memory, then"));
+}
+
+TEST_F(StagedBackendTest, scattered_stretches_share_slots) {
+  open();
+  use_device();
+  fill(2);
+  Segment scattered = segment(0, 0, 48);
+  scattered.count = 5000;
+  scattered.local_stride = 200;
+  scattered.remote_stride = 100;
+  EXPECT_EQ(move(TransferOp::read, {scattered}).bytes, 5000u * 48);
+  const Bytes now = on_device();
+  for (std::size_t i = 0; i < 5000; ++i)
+    ASSERT_TRUE(std::equal(&now[i * 200], &now[i * 200 + 48], &host[i * 100])) << i;
+}
+
+TEST_F(StagedBackendTest, host_memory_goes_as_it_always_did) {
+  open();
+  use_device();
+  Bytes other(kSize);
+  auto plain = backend->register_memory({.address = address_of(other.data()), .length = kSize});
+  fill(3);
+  Segment segment{plain->get(), imported.get(), address_of(other.data()), address_of(host.data()),
+                  kSize};
+  EXPECT_EQ(move(TransferOp::read, {segment}).bytes, kSize);
+  EXPECT_EQ(other, host);
+}
+
+TEST_F(StagedBackendTest, where_nothing_can_be_pinned_plain_memory_serves_and_it_is_told) {
+  open();
+  FakeCuda().fail_next("cuMemHostAlloc", device::cuda::kOutOfMemory);
+  use_device();
+  EXPECT_THAT(told(), HasSubstr("no pinned memory"));
+  EXPECT_THAT(backend->describe_path(*local, *imported), HasSubstr("plain host memory (exhausted"));
+  fill(4);
+  EXPECT_TRUE(move(TransferOp::read, {segment(0, 0, kSize)}).status.ok());
+  EXPECT_EQ(on_device(), host);
+}
+
+TEST_F(StagedBackendTest, a_copy_that_cannot_be_made_fails_its_bytes_only) {
+  open({{"staging_slots", "1"}});
+  use_device();
+  fill(5);
+  FakeCuda().fail_next("cuMemcpyAsync", device::cuda::kInvalidValue);
+  const auto outcome = move(TransferOp::read, {segment(0, 0, 3 * 65'536)});
+  EXPECT_EQ(outcome.status.code(), Code::invalid_argument);
+  EXPECT_EQ(outcome.bytes, 2u * 65'536);
+  ASSERT_EQ(outcome.failures.size(), 1u);
+  EXPECT_TRUE(move(TransferOp::read, {segment(0, 0, 3 * 65'536)}).status.ok());
+}
+
+TEST_F(StagedBackendTest, what_the_backend_refuses_is_told_by_stretch_and_the_rest_arrives) {
+  open();
+  use_device();
+  fill(6);
+  Bytes gone(4096);
+  const RegionDescriptor region{.address = address_of(gone.data()), .length = gone.size()};
+  auto lost = backend->register_memory(region).value();
+  auto import = backend->import_memory(*connection, region, lost->key()).value();
+  lost.reset();
+  Segment missing = segment(8192, 0, 4096);
+  missing.remote = import.get();
+  missing.remote_address = region.address;
+  for (const TransferOp op : {TransferOp::read, TransferOp::write}) {
+    const auto outcome = move(op, {segment(0, 0, 4096), missing, segment(16'384, 16'384, 4096)});
+    EXPECT_EQ(outcome.status.code(), Code::not_found);
+    EXPECT_EQ(outcome.bytes, 8192u);
+    ASSERT_EQ(outcome.failures.size(), 1u);
+    EXPECT_EQ(outcome.failures[0].segment, 1u);
+  }
+}
+
+TEST_F(StagedBackendTest, cancelled_it_ends_with_what_is_in_place) {
+  open();
+  use_device();
+  for (const TransferOp op : {TransferOp::read, TransferOp::write}) {
+    const std::vector<Segment> segments{segment(0, 0, kSize)};
+    auto operation = backend->make_operation();
+    operation->post({op, connection.get(), segments});
+    operation->cancel();
+    run(*operation);
+    EXPECT_EQ(events.last(*operation).status.code(), Code::cancelled);
+    EXPECT_LT(events.last(*operation).bytes, kSize);
+    EXPECT_EQ(events.count(*operation), 1u);
+    events.completions.clear();
+  }
+}
+
+TEST_F(StagedBackendTest, a_peers_device_memory_is_the_peers_to_stage) {
+  open();
+  use_device();
+  const auto import = backend->import_memory(
+      *connection, {.kind = MemoryKind::device, .address = 4096, .length = 1}, {});
+  EXPECT_EQ(import.code(), Code::unsupported);
+  EXPECT_THAT(std::string(import.status().remedy()), HasSubstr("let the peer"));
+}
+
+TEST_F(StagedBackendTest, no_device_is_told_when_its_memory_is_registered) {
+  open();
+  EXPECT_EQ(backend
+                ->register_memory({.kind = MemoryKind::device,
+                                   .address = memory.address(),
+                                   .length = 1,
+                                   .device_id = 9})
+                .code(),
+            Code::out_of_range);
+  const auto without = make({}, false);
+  ASSERT_TRUE(without.ok());
+  EXPECT_FALSE((*without)->capabilities().takes(MemoryKind::device));
+  EXPECT_EQ(make({{"staging_slots", "0"}}).code(), Code::invalid_argument);
+}
+
+}  // namespace
+}  // namespace towpath::staging

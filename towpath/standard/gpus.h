@@ -1,0 +1,12 @@
+// The GPUs of this machine, for the backends of the composition that move or stage their memory.
+// Thread: any.
+#pragma once
+
+#include <towpath/staging/staged_backend.h>
+
+namespace towpath::standard {
+
+/// NVIDIA's, where their driver is installed. It is started when device memory is first registered.
+staging::Devices gpus();
+
+}  // namespace towpath::standard
