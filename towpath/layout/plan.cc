@@ -67,23 +67,15 @@ bool share_bytes(const Layout& a, const Layout& b) {
 }
 
 bool same_places(const Layout& a, const Layout& b) {
-  return a.geometry() == b.geometry() &&
+  const LayoutConfig& ours = a.config();
+  const LayoutConfig& theirs = b.config();
+  // Without formats that tell heads apart, how many there are moves no byte.
+  const bool same_order = ours.format == theirs.format &&
+                          (ours.format == BlockFormat::nhd || ours.num_heads == theirs.num_heads);
+  return same_order && a.geometry() == b.geometry() &&
          std::equal(
              a.regions().begin(), a.regions().end(), b.regions().begin(), b.regions().end(),
              [](const RegionExtent& x, const RegionExtent& y) { return x.address == y.address; });
-}
-
-Result<BlockBounds> bounds_of(const Layout& source, const Layout& target) {
-  BlockBounds bounds{.source_blocks = source.config().num_blocks,
-                     .target_blocks = target.config().num_blocks,
-                     .same_blocks = false};
-  if (!share_bytes(source, target)) return bounds;
-  bounds.same_blocks = same_places(source, target);
-  if (bounds.same_blocks) return bounds;
-  return error(Code::invalid_argument,
-               cat("source (", to_string(source), ") and target (", to_string(target),
-                   ") are different layouts over the same bytes"),
-               "copy by way of memory that neither layout uses");
 }
 
 /// Both as axes, cut to `layers`; heads are told apart where both sides say how many they have.
@@ -99,6 +91,19 @@ Result<Overlap> views_of(const Layout& source, const Layout& target, LayerRange 
 }
 
 }  // namespace
+
+Result<BlockBounds> bounds_of(const Layout& source, const Layout& target) {
+  BlockBounds bounds{.source_blocks = source.config().num_blocks,
+                     .target_blocks = target.config().num_blocks,
+                     .same_blocks = false};
+  if (!share_bytes(source, target)) return bounds;
+  bounds.same_blocks = same_places(source, target);
+  if (bounds.same_blocks) return bounds;
+  return error(Code::invalid_argument,
+               cat("source (", to_string(source), ") and target (", to_string(target),
+                   ") are different layouts over the same bytes"),
+               "copy by way of memory that neither layout uses");
+}
 
 Plan::Plan(std::vector<CopyRun> runs) : runs_(std::move(runs)) {
   for (const CopyRun& run : runs_) {

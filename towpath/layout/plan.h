@@ -74,6 +74,10 @@ Result<Plan> plan(const Layout& source, const Layout& target, std::span<const Bl
 Result<Plan> plan(const Layout& source, const Layout& target, std::span<const BlockPair> blocks,
                   LayerRange layers = LayerRange::all());
 
+/// How many blocks there are on either side, and whether these are the same. Errors:
+/// invalid_argument (two different layouts over the same bytes).
+Result<BlockBounds> bounds_of(const Layout& source, const Layout& target);
+
 /// A plan as descriptor lists that pair up entry by entry: what a transfer takes.
 struct PlanDescriptors {
   DescriptorList source;

@@ -206,6 +206,29 @@ Result<Overlap> intersect(const TensorView& source, const TensorView& target) {
   return overlap;
 }
 
+Result<TensorView> packed_like(const TensorView& view, std::uint64_t blocks, std::uint64_t offset,
+                               std::uint64_t region_bytes) {
+  // From the outermost axis in: those of regions first, then by stride.
+  std::array order = kAxes;
+  std::ranges::stable_sort(order, [&](Axis a, Axis b) {
+    return std::pair(view[a].region_step, view[a].stride) <
+           std::pair(view[b].region_step, view[b].stride);
+  });
+  TensorView::Parts parts{.element_bits = view.element_bits(),
+                          .axes = view.parts().axes,
+                          .region = 0,
+                          .offset = offset};
+  parts.axes[Axis::block].extent = blocks;
+  std::uint64_t stride = 1;
+  for (const Axis axis : order) {
+    AxisShape& shape = parts.axes[axis];
+    shape.stride = stride;
+    shape.region_step = 0;
+    stride *= shape.extent;
+  }
+  return TensorView::make(parts, std::span(&region_bytes, 1));
+}
+
 std::string to_string(const TensorView& view) {
   std::string out = cat(view.element_bits(), "-bit elements");
   const char* separator = "; ";

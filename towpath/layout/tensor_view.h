@@ -123,6 +123,12 @@ struct Overlap {
 /// Errors: not_found (nothing in common; the axis is named), or those of slice().
 Result<Overlap> intersect(const TensorView& source, const TensorView& target);
 
+/// As many `blocks` of the shape of `view` without gaps, in one region from `offset` (elements) on,
+/// with its axes in the order of `view`'s: what lies together there lies together here.
+/// Errors: as TensorView::make().
+Result<TensorView> packed_like(const TensorView& view, std::uint64_t blocks, std::uint64_t offset,
+                               std::uint64_t region_bytes);
+
 /// "16-bit elements; block 10 x 2048, layer 4 (regions 1 apart), outer 2 x 512, ...".
 std::string to_string(const TensorView& view);
 

@@ -161,6 +161,28 @@ TEST(BoxPlanTest, a_permutation_of_a_whole_cache_is_one_box) {
   EXPECT_EQ(BoxPlan().form(), CopyForm::empty);
 }
 
+TEST(BoxPlanTest, two_formats_over_the_same_bytes_are_refused) {
+  const Layout nhd = layout_of(LayoutKind::fully_contiguous, BlockFormat::nhd);
+  const Layout hnd = layout_of(LayoutKind::fully_contiguous, BlockFormat::hnd);
+  const BlockRange other[] = {{0, 1, 1}};
+  EXPECT_THAT(plan_boxes(nhd, hnd, other).status().to_string(),
+              HasSubstr("different layouts over the same bytes"));
+  EXPECT_TRUE(plan_boxes(nhd, nhd, other).ok());
+}
+
+TEST(TensorViewTest, a_packed_view_keeps_the_order_and_drops_the_gaps) {
+  const Layout layers = layout_of(LayoutKind::layer_separate_block_second, BlockFormat::hnd);
+  const TensorView cut = layers.view().slice(Axis::layer, {1, 2}).value();
+  const TensorView packed = packed_like(cut, 3, 10, 1 << 20).value();
+  EXPECT_EQ(packed[Axis::head].stride, 64u);
+  EXPECT_EQ(packed[Axis::block].stride, 256u);   // a page
+  EXPECT_EQ(packed[Axis::outer].stride, 768u);   // 3 blocks
+  EXPECT_EQ(packed[Axis::layer].stride, 1536u);  // no region of its own any more
+  EXPECT_EQ(packed[Axis::layer].first, 1u);
+  EXPECT_EQ(packed.parts().offset, 10u);
+  EXPECT_EQ(packed_like(cut, 3, 0, 100).code(), Code::out_of_range);
+}
+
 TEST(BoxPlanTest, an_object_per_block_is_a_run_per_block) {
   const Layout cache = layout_of(LayoutKind::fully_contiguous, BlockFormat::nhd);
   const Layout objects = layout_of(LayoutKind::block_separate, BlockFormat::nhd, 1 << 20);

@@ -13,6 +13,7 @@ std::string_view name_of(MessageType type) noexcept {
     case MessageType::connection_info: return "connection_info";
     case MessageType::replay_control: return "replay_control";
     case MessageType::memory_key: return "memory_key";
+    case MessageType::layout_package: return "layout_package";
   }
   return "unknown";
 }

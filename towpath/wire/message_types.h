@@ -20,6 +20,7 @@ enum class MessageType : std::uint16_t {
   connection_info = 7,   ///< how one backend of an agent is reached: a part of its card
   replay_control = 8,    ///< what the processes of `towpath replay` say to each other
   memory_key = 9,        ///< how one backend of an agent reaches a region: a part of its card
+  layout_package = 10,   ///< the caches of one agent, with its card
 };
 
 /// The enumerator's own name; "unknown" for a value that this version does not know.

@@ -1,0 +1,44 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/kv/bounce_pool.h>
+#include <towpath/memory/registered.h>
+#include <towpath/memory/system_region.h>
+
+namespace towpath::kv {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+
+}  // namespace
+
+Result<BouncePool> BouncePool::create(const BounceOptions& options, memory::Registrar& registrar) {
+  const auto slot = align_up(options.slot_bytes, kPage);
+  const auto total = slot ? checked_multiply(*slot, options.slots) : std::nullopt;
+  if (options.slot_bytes == 0 || options.slots < 2 || !total)
+    return error(Code::invalid_argument,
+                 cat(options.slots, " bounce slots of ", options.slot_bytes, " bytes"),
+                 "use at least 2 slots of at least a page of one layer of one block");
+  TOWPATH_TRY(std::shared_ptr<memory::SystemRegion> memory, memory::SystemRegion::allocate(*total));
+  TOWPATH_TRY(memory::Registered<memory::SystemRegion> registered,
+              memory::register_with(std::move(memory), registrar));
+  auto region = std::make_shared<memory::Registered<memory::SystemRegion>>(std::move(registered));
+  return BouncePool(std::move(region), {*slot, options.slots});
+}
+
+BouncePool::BouncePool(memory::SharedRegion region, const BounceOptions& options)
+    : region_(std::move(region)), slot_bytes_(options.slot_bytes), slots_(options.slots) {
+  for (std::uint64_t slot = slots_; slot > 0; --slot) free_.push_back(slot - 1);
+}
+
+std::optional<std::uint64_t> BouncePool::take() {
+  if (free_.empty()) return std::nullopt;
+  const std::uint64_t slot = free_.back();
+  free_.pop_back();
+  peak_ = std::max(peak_, in_use());
+  return slot;
+}
+
+}  // namespace towpath::kv

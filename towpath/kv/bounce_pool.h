@@ -1,0 +1,48 @@
+// BouncePool: the bounce buffers of a transfer manager: one registered region in equal slots.
+//
+// It is bounded: without a free slot take() gives nothing, and the work waits. That is the back
+// pressure of two-hop transfers.
+// Invariants: a slot is held by one user; the pool outlives its slots. Thread: loop.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <towpath/core/result.h>
+#include <towpath/memory/registrar.h>
+
+namespace towpath::kv {
+
+struct BounceOptions {
+  std::uint64_t slot_bytes = 4 * kMiB;  ///< rounded up to pages
+  std::uint64_t slots = 8;              ///< at least 2, so that both hops may be under way
+};
+
+class BouncePool {
+ public:
+  /// System memory, registered with `registrar`, which outlives the pool.
+  /// Errors: invalid_argument (sizes), exhausted, or Registrar::register_region's.
+  static Result<BouncePool> create(const BounceOptions& options, memory::Registrar& registrar);
+
+  /// The index of a free slot, or nothing.
+  std::optional<std::uint64_t> take();
+  void give_back(std::uint64_t slot) { free_.push_back(slot); }
+
+  std::uint64_t slot_bytes() const noexcept { return slot_bytes_; }
+  std::uint64_t slots() const noexcept { return slots_; }
+  std::uint64_t in_use() const noexcept { return slots_ - free_.size(); }
+  /// The most that ever were.
+  std::uint64_t peak() const noexcept { return peak_; }
+  const memory::SharedRegion& region() const noexcept { return region_; }
+
+ private:
+  BouncePool(memory::SharedRegion region, const BounceOptions& options);
+
+  memory::SharedRegion region_;
+  std::uint64_t slot_bytes_;
+  std::uint64_t slots_;
+  std::uint64_t peak_ = 0;
+  std::vector<std::uint64_t> free_;
+};
+
+}  // namespace towpath::kv

@@ -1,0 +1,121 @@
+// TransferManager::copy(): which way a copy goes, and the chunks it is cut into.
+#include <algorithm>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/kv/transfer_manager.h>
+#include <towpath/layout/plan.h>
+
+namespace towpath::kv {
+namespace {
+
+using layout::Axis;
+using layout::IndexRange;
+
+/// Both cut to the layers asked for, and, between shards, to what both have.
+Status cut_views(CopySide& source, CopySide& target, const CopyRequest& request) {
+  if (source.view[Axis::head].extent != target.view[Axis::head].extent && !request.between_shards) {
+    TOWPATH_TRY(source.view, source.view.with_heads_joined());
+    TOWPATH_TRY(target.view, target.view.with_heads_joined());
+  }
+  if (request.layers != layout::LayerRange::all()) {
+    const IndexRange layers{request.layers.first, request.layers.count};
+    TOWPATH_TRY(source.view, source.view.slice(Axis::layer, layers));
+    TOWPATH_TRY(target.view, target.view.slice(Axis::layer, layers));
+  }
+  TOWPATH_TRY(layout::Overlap both, intersect(source.view, target.view));
+  const bool is_whole = both.source == source.view && both.target == target.view;
+  if (!is_whole && !request.between_shards)
+    return error(Code::invalid_argument,
+                 cat("source and target do not have the same layers and heads: ",
+                     to_string(source.view), "; and ", to_string(target.view)),
+                 "give a range of layers that both have, or say that they are shards");
+  source.view = std::move(both.source);
+  target.view = std::move(both.target);
+  return {};
+}
+
+/// In the order of target blocks, neighbours together.
+std::vector<layout::BlockRange> ranges_in(const std::vector<layout::BlockGroup>& groups) {
+  std::vector<layout::BlockRange> ranges;
+  for (const layout::BlockGroup& group : groups)
+    for (std::uint64_t i = 0; i < group.repeats; ++i)
+      ranges.push_back({group.range.source_first + i * group.source_step,
+                        group.range.target_first + i * group.target_step, group.range.count});
+  return ranges;
+}
+
+DescriptorList first_region(const CopySide& side) {
+  DescriptorList list(side.location.kind);
+  (void)list.add(Descriptor{side.regions.front().address, side.regions.front().length,
+                            side.location.device_id});
+  return list;
+}
+
+std::uint64_t layer_bytes(const layout::TensorView& view) {
+  return view.bytes() / view[Axis::block].extent / view[Axis::layer].extent;
+}
+
+}  // namespace
+
+bool TransferManager::is_direct(TransferOp op, const CopySide& local, const CopySide& remote) {
+  const auto mine = options_.agent->prepare(first_region(local));
+  const auto theirs = options_.agent->prepare_remote(remote.agent, first_region(remote));
+  return mine.ok() && theirs.ok() && options_.agent->explain(op, *mine, *theirs).ok();
+}
+
+Result<Route> TransferManager::route_of(const CopySide& source, const CopySide& target,
+                                        const layout::BoxPlan& plan) {
+  RouteFacts facts{.is_same_device = source.location == target.location,
+                   .reorders_short_pieces = plan.form() == layout::CopyForm::permuted &&
+                                            plan.shortest_piece() < options_.short_piece_bytes};
+  const bool from_device = source.end == RouteEnd::device;
+  const bool to_device = target.end == RouteEnd::device;
+  if (from_device != to_device) {
+    const CopySide& far = from_device ? target : source;
+    const bool direct = (far.end == RouteEnd::storage || far.end == RouteEnd::remote) &&
+                        (from_device ? is_direct(TransferOp::write, source, target)
+                                     : is_direct(TransferOp::read, target, source));
+    facts.storage_reaches_device = direct;
+    facts.remote_reaches_device = direct;
+  } else if (from_device && !facts.is_same_device) {
+    TOWPATH_TRY(const memory::SharedDevice writes, streams_.device(target.location.device_id));
+    TOWPATH_TRY(const memory::SharedDevice reads, streams_.device(source.location.device_id));
+    TOWPATH_TRY(facts.devices_reach_each_other, writes->can_reach(*reads));
+    if (facts.devices_reach_each_other) TOWPATH_TRY(writes->enable_peer(*reads));
+  }
+  return choose(source.end, target.end, facts);
+}
+
+Result<TransferJob> TransferManager::copy(CopyRequest request) {
+  TOWPATH_TRY(const Entry* from, find(request.source));
+  TOWPATH_TRY(const Entry* to, find(request.target));
+  CopySide source = side_of(*from);
+  CopySide target = side_of(*to);
+  TOWPATH_TRY(cut_views(source, target, request));
+  TOWPATH_TRY(const layout::BlockBounds bounds, bounds_of(from->geometry(), to->geometry()));
+  TOWPATH_TRY(const std::vector<layout::BlockGroup> groups, group_blocks(request.blocks, bounds));
+  TOWPATH_TRY(const layout::BoxPlan plan, plan_groups_of_blocks(source.view, target.view, groups));
+  TOWPATH_TRY(const Route route, route_of(source, target, plan));
+  ChunkLimits limits{.bytes = options_.chunk_bytes,
+                     .layer_bytes = layer_bytes(source.view),
+                     .layer_by_layer = request.layer_by_layer};
+  if (route.has_two_hops()) limits.bytes = std::min(limits.bytes, pool_.slot_bytes());
+  if (route.has_two_hops() && limits.layer_bytes > pool_.slot_bytes())
+    return error(Code::exhausted,
+                 cat("one layer of one block has ", limits.layer_bytes, " bytes, a bounce slot ",
+                     pool_.slot_bytes(), " (", to_string(route), ")"),
+                 "raise BounceOptions::slot_bytes");
+  CopyJobParts parts{
+      .source = std::move(source),
+      .target = std::move(target),
+      .route = route,
+      .chunks = {},
+      .deadline = options_.clock->now() + request.timeout.value_or(options_.default_timeout),
+      .on_layer = std::move(request.on_layer)};
+  parts.chunks = cut_chunks(ranges_in(groups), parts.source.view.range(Axis::layer), limits);
+  jobs_.push_back(std::make_shared<CopyJob>(std::move(parts)));
+  return TransferJob(*this, jobs_.back());
+}
+
+}  // namespace towpath::kv
