@@ -34,20 +34,20 @@ void Batch::close() {
   handle_ = nullptr;
 }
 
-// What the library says of an entry is believed only when it ended well; whatever else it did, and
-// whatever is left of a short one, is done again by itself, which also names the error.
+// What the library says of an entry is believed only when it ended well; any other is done again by
+// itself, which also names the error.
 void Batch::perform(std::span<const Job> jobs, std::span<Done> done, Counters& counters) {
+  for (Done& one : done) one.result = -1;
   if (open()) {
     submitted_.clear();
     for (std::size_t i = 0; i < jobs.size(); ++i) submitted_.push_back(entry_of(jobs[i], &done[i]));
     const auto count = static_cast<unsigned>(jobs.size());
     const bool taken = cufile_.call().batch_submit(handle_, count, submitted_.data(), 0).code == 0;
-    if (taken) counters.batches.add();
+    if (taken) counters.batched.add();
     if (!taken || !collect(jobs, done)) close();
   }
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const std::uint64_t moved = std::min(done[i].moved.bytes, jobs[i].length);
-    if (moved < jobs[i].length) done[i].moved = move_all(cufile_, jobs[i], moved, counters);
+    if (done[i].result < 0) done[i].result = call(cufile_, jobs[i], counters);
   }
 }
 
@@ -61,7 +61,8 @@ bool Batch::collect(std::span<const Job> jobs, std::span<Done> done) {
     for (const cufile::BatchEvent& event : std::span(events_).first(count)) {
       auto* const one = static_cast<Done*>(event.cookie);
       if (one < done.data() || one >= done.data() + done.size()) continue;
-      if (event.status == cufile::kBatchComplete) one->moved.bytes = event.moved;
+      if (event.status == cufile::kBatchComplete)
+        one->result = CuFile::result_of(static_cast<ssize_t>(event.moved));
       ++ended;
     }
     if (count != 0) questions = 0;

@@ -171,12 +171,13 @@ std::optional<cufile::GpuCounters> CuFile::counters() const {
   return sum;
 }
 
-Moved CuFile::moved(ssize_t answer, const std::string& what) const {
-  if (answer >= 0) return {.bytes = static_cast<std::uint64_t>(answer), .status = {}};
-  if (answer == -1) return {.status = sys::os_error(errno, what)};
-  if (-answer <= cufile::kFirstError)
-    return {.status = sys::os_error(static_cast<int>(-answer), what)};
-  return {.status = failure({.code = static_cast<int>(-answer)}, what)};
+std::int32_t CuFile::result_of(ssize_t answer) noexcept {
+  return static_cast<std::int32_t>(answer == -1 ? -errno : answer);
+}
+
+Status CuFile::failure_of(std::int32_t result, const std::string& what) const {
+  if (-result <= cufile::kFirstError) return sys::os_error(-result, what);
+  return failure({.code = -result}, what);
 }
 
 Status CuFile::failure(cufile::Answer answer, std::string what) const {

@@ -32,12 +32,6 @@ struct CuFileOptions {
   Compat compat = Compat::refuse;
 };
 
-/// How far an I/O came.
-struct Moved {
-  std::uint64_t bytes = 0;
-  Status status;  ///< why no further
-};
-
 class CuFile {
  public:
   /// Errors: not_found (no such library), unsupported (too old; compat mode cannot be refused; no
@@ -64,8 +58,11 @@ class CuFile {
   Status check(cufile::Answer answer, const Parts&... what) const {
     return answer.code == 0 ? Status() : failure(answer, cat(what...));
   }
-  /// What cuFileRead() and cuFileWrite() answer; errno is looked at when it is -1.
-  Moved moved(ssize_t answer, const std::string& what) const;
+  /// What cuFileRead() and cuFileWrite() answer, as one number: bytes, or a negative errno, or a
+  /// negative code of the library's own. Looks at errno, on the thread of the call.
+  static std::int32_t result_of(ssize_t answer) noexcept;
+  /// The failure that a negative result_of() stands for.
+  Status failure_of(std::int32_t result, const std::string& what) const;
 
  private:
   Status find_functions();

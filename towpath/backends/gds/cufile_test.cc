@@ -73,11 +73,11 @@ TEST(CuFileTest, a_driver_that_does_not_start_is_told_with_number_and_remedy) {
 TEST(CuFileTest, answers_of_reads_and_writes_are_bytes_or_errno_or_numbers_of_its_own) {
   const FakeCufile control;
   const auto cufile = CuFile::open(fake()).value();
-  EXPECT_EQ(cufile->moved(4096, "it").bytes, 4096u);
+  EXPECT_EQ(CuFile::result_of(4096), 4096);
   errno = ENOSPC;
-  EXPECT_EQ(cufile->moved(-1, "it").status.code(), Code::exhausted);
-  EXPECT_EQ(cufile->moved(-EACCES, "it").status.code(), Code::denied);
-  const Status own = cufile->moved(-cufile::kPointerRange, "it").status;
+  EXPECT_EQ(cufile->failure_of(CuFile::result_of(-1), "it").code(), Code::exhausted);
+  EXPECT_EQ(cufile->failure_of(CuFile::result_of(-EACCES), "it").code(), Code::denied);
+  const Status own = cufile->failure_of(CuFile::result_of(-cufile::kPointerRange), "it");
   EXPECT_EQ(own.code(), Code::out_of_range);
   EXPECT_THAT(own.to_string(), HasSubstr("5014"));
   EXPECT_THAT(cufile->check({.code = cufile::kCudaFailed, .cuda = 801}, "it").to_string(),

@@ -51,7 +51,7 @@ class GdsBackend final : public Backend {
         places_(parts_.cufile, parts_.log),
         files_(self_),
         dispatcher_({.depth = parts_.options.depth(), .chunk_bytes = parts_.options.chunk_bytes},
-                    *parts_.workers, *context.events, *parts_.counters) {
+                    *parts_.cufile, *parts_.workers, *context.events, *parts_.counters) {
     for (const std::string& directory : parts_.options.directories) {
       const Status decided = places_.decide(directory);
       parts_.log.info("decided", {{"directory", directory},
@@ -67,9 +67,7 @@ class GdsBackend final : public Backend {
   Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
                                                 const RegionDescriptor& region,
                                                 ConstByteSpan key) override;
-  std::unique_ptr<Operation> make_operation() override {
-    return std::make_unique<GdsOperation>(dispatcher_);
-  }
+  std::unique_ptr<Operation> make_operation() override { return dispatcher_.make_operation(); }
   bool progress() override { return dispatcher_.progress(); }
   int wait_fd() const override { return parts_.workers->wait_fd(); }
   std::string describe_path(const Memory& local, const Memory& remote) const override;
@@ -99,7 +97,7 @@ Result<std::unique_ptr<Memory>> GdsBackend::register_device(const RegionDescript
   if (region.address == 0)
     return error(Code::invalid_argument, cat("no such region: ", to_string(region)));
   TOWPATH_TRY(auto device, parts_.driver->open(static_cast<unsigned>(region.device_id)));
-  auto memory = DeviceMemory::make(parts_.cufile, std::move(device), region);
+  auto memory = DeviceMemory::make({&dispatcher_, parts_.cufile, std::move(device)}, region);
   if (!memory->refusal().empty())
     parts_.log.warning("memory is not registered with libcufile: one more copy on the GPU",
                        {{"region", to_string(region)}, {"why", memory->refusal()}});
@@ -110,7 +108,7 @@ Result<std::unique_ptr<Memory>> GdsBackend::register_file(const RegionDescriptor
   TOWPATH_TRY(auto file, places_.open(region));
   auto record = files_.add(region);
   record->file = std::move(file);
-  return std::make_unique<FileMemory>(std::move(record), &files_);
+  return std::make_unique<FileMemory>(&dispatcher_, std::move(record), &files_);
 }
 
 Result<std::unique_ptr<Memory>> GdsBackend::import_memory(Connection&,
@@ -118,7 +116,7 @@ Result<std::unique_ptr<Memory>> GdsBackend::import_memory(Connection&,
                                                           ConstByteSpan key) {
   TOWPATH_TRY(const std::uint64_t id, id_of_key(key));
   TOWPATH_TRY(auto record, files_.find(id, region));
-  return std::make_unique<FileMemory>(std::move(record), nullptr);
+  return std::make_unique<FileMemory>(&dispatcher_, std::move(record), nullptr);
 }
 
 Result<std::unique_ptr<Connection>> GdsBackend::connect(const AgentIdentity& peer,
@@ -134,8 +132,8 @@ Result<std::unique_ptr<Connection>> GdsBackend::connect(const AgentIdentity& pee
 
 std::string GdsBackend::describe_path(const Memory& local, const Memory& remote) const {
   std::string out = cat(parts_.cufile->describe(), ", ", parts_.workers->describe());
-  const auto& here = static_cast<const GdsMemory&>(local);
-  const auto& there = static_cast<const GdsMemory&>(remote);
+  const auto& here = static_cast<const PieceMemory&>(local);
+  const auto& there = static_cast<const PieceMemory&>(remote);
   if (here.kind() != MemoryKind::device || there.kind() != MemoryKind::disk) return out;
   const std::string& refusal = static_cast<const DeviceMemory&>(here).refusal();
   return cat(out, ", ", refusal.empty() ? "registered buffer" : cat("plain buffer (", refusal, ")"),

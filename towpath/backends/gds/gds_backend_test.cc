@@ -157,6 +157,7 @@ TEST_F(GdsBackendTest, neighbours_go_in_one_call_and_gaps_cut) {
   EXPECT_TRUE(move(TransferOp::write, {dense, segment(4096, 8192, 100), gaps}).status.ok());
   EXPECT_EQ(counted("towpath_gds_calls_total"), 5u);
   EXPECT_EQ(counted("towpath_gds_bytes_total"), 8 * 512u + 100 + 4 * 512);
+  EXPECT_EQ(counted("towpath_gds_operations_total"), 1u);
 }
 
 TEST_F(GdsBackendTest, short_ones_go_on_and_the_end_of_the_file_is_an_error_with_what_arrived) {

@@ -2,10 +2,8 @@
 
 namespace towpath::backends::gds {
 
-std::unique_ptr<DeviceMemory> DeviceMemory::make(std::shared_ptr<const CuFile> cufile,
-                                                 std::shared_ptr<device::Device> device,
-                                                 const RegionDescriptor& region) {
-  auto memory = std::make_unique<DeviceMemory>(std::move(cufile), std::move(device), region);
+std::unique_ptr<DeviceMemory> DeviceMemory::make(Parts parts, const RegionDescriptor& region) {
+  auto memory = std::make_unique<DeviceMemory>(std::move(parts), region);
   const CuFile& library = *memory->cufile_;
   const auto current = memory->device_->make_current();
   const Status registered =
@@ -17,12 +15,14 @@ std::unique_ptr<DeviceMemory> DeviceMemory::make(std::shared_ptr<const CuFile> c
 }
 
 DeviceMemory::~DeviceMemory() {
+  check_quiet();
   if (!refusal_.empty()) return;
   const auto current = device_->make_current();
   if (current.ok()) (void)cufile_->call().deregister_buffer(base());
 }
 
 FileMemory::~FileMemory() {
+  check_quiet();
   if (table_ == nullptr) return;
   record_->registered = false;
   table_->remove(record_->id);

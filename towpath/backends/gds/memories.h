@@ -1,40 +1,32 @@
 // The two kinds of memory that this backend registers: a GPU's, and a stretch of a file.
-// Invariants: no I/O touches one that dies. Thread: loop.
+// Thread: loop.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include <towpath/backend/backend.h>
 #include <towpath/backend/memory_table.h>
+#include <towpath/backend/piece_memory.h>
 #include <towpath/backends/gds/gds_file.h>
 #include <towpath/device/device.h>
 
 namespace towpath::backends::gds {
 
-class GdsMemory : public backend::Memory {
- public:
-  explicit GdsMemory(MemoryKind kind) noexcept : kind_(kind) {}
-  GdsMemory(const GdsMemory&) = delete;
-  GdsMemory& operator=(const GdsMemory&) = delete;
-  MemoryKind kind() const noexcept { return kind_; }
-
- private:
-  const MemoryKind kind_;
-};
-
 /// Memory of a GPU, registered with libcufile where that works: else each I/O goes through a
 /// registered buffer of the library's own, on the GPU.
-class DeviceMemory final : public GdsMemory {
+class DeviceMemory final : public backend::PieceMemory {
  public:
-  static std::unique_ptr<DeviceMemory> make(std::shared_ptr<const CuFile> cufile,
-                                            std::shared_ptr<device::Device> device,
-                                            const RegionDescriptor& region);
-  DeviceMemory(std::shared_ptr<const CuFile> cufile, std::shared_ptr<device::Device> device,
-               const RegionDescriptor& region)
-      : GdsMemory(MemoryKind::device),
-        cufile_(std::move(cufile)),
-        device_(std::move(device)),
+  /// Whose memory it is, and by what its bytes move.
+  struct Parts {
+    const backend::PieceDispatcher* dispatcher = nullptr;  ///< outlives it
+    std::shared_ptr<const CuFile> cufile;
+    std::shared_ptr<device::Device> device;
+  };
+  static std::unique_ptr<DeviceMemory> make(Parts parts, const RegionDescriptor& region);
+  DeviceMemory(Parts parts, const RegionDescriptor& region)
+      : PieceMemory(MemoryKind::device, parts.dispatcher),
+        cufile_(std::move(parts.cufile)),
+        device_(std::move(parts.device)),
         address_(region.address) {}
   ~DeviceMemory() override;
 
@@ -59,11 +51,12 @@ struct FileRecord : backend::RegisteredRegion {
 };
 using FileTable = backend::MemoryTable<FileRecord>;
 
-class FileMemory final : public GdsMemory {
+class FileMemory final : public backend::PieceMemory {
  public:
   /// An import from ourselves; with a `table`, the registration itself.
-  FileMemory(std::shared_ptr<FileRecord> record, FileTable* table) noexcept
-      : GdsMemory(MemoryKind::disk), record_(std::move(record)), table_(table) {}
+  FileMemory(const backend::PieceDispatcher* dispatcher, std::shared_ptr<FileRecord> record,
+             FileTable* table) noexcept
+      : PieceMemory(MemoryKind::disk, dispatcher), record_(std::move(record)), table_(table) {}
   /// A registration takes the imports' right to the file along.
   ~FileMemory() override;
 

@@ -4,48 +4,16 @@
 #include <towpath/backends/gds/workers.h>
 
 namespace towpath::backends::gds {
-namespace {
 
-// Without a byte of progress. More than any signal storm; few enough to end soon.
-constexpr int kMaxRetries = 64;
-
-std::string described(const Job& job, std::uint64_t already) {
-  return cat(job.write ? "the write of " : "the read of ", job.length - already,
-             " bytes at offset ", job.file_offset + already, " of ", job.file->name());
-}
-
-Status nothing_moved(const Job& job, std::uint64_t already) {
-  if (job.write) return error(Code::io_error, cat(described(job, already), " moved nothing"));
-  return error(Code::out_of_range, cat(described(job, already), ": the file ends before"),
-               "the file was never that long, or was cut: write it before reading");
-}
-
-}  // namespace
-
-Moved move_all(const CuFile& cufile, const Job& job, std::uint64_t already, Counters& counters) {
-  const cufile::Functions& call = cufile.call();
-  Moved all{.bytes = already, .status = {}};
-  for (int tries = 0; all.bytes < job.length;) {
-    const auto size = static_cast<std::size_t>(job.length - all.bytes);
-    const auto place = static_cast<off_t>(job.file_offset + all.bytes);
-    const auto offset = static_cast<off_t>(job.memory_offset + all.bytes);
-    void* const base = job.memory->base();
-    counters.calls.add();
-    const ssize_t answer = job.write ? call.write(job.file->handle(), base, size, place, offset)
-                                     : call.read(job.file->handle(), base, size, place, offset);
-    const bool interrupted = answer == -1 && (errno == EINTR || errno == EAGAIN);
-    if (interrupted && ++tries < kMaxRetries) continue;
-    const Moved moved = cufile.moved(answer, answer < 0 ? described(job, all.bytes) : "");
-    all.status = moved.status;
-    if (all.status.ok() && moved.bytes == 0) all.status = nothing_moved(job, all.bytes);
-    if (all.status.ok() && moved.bytes > size)
-      all.status = error(Code::internal,
-                         cat(described(job, all.bytes), " is said to have moved ", moved.bytes));
-    if (!all.status.ok()) break;
-    all.bytes += moved.bytes;
-    if (all.bytes < job.length) counters.short_continuations.add();
-  }
-  return all;
+std::int32_t call(const CuFile& cufile, const Job& job, Counters& counters) {
+  const auto size = static_cast<std::size_t>(job.length);
+  const auto place = static_cast<off_t>(job.file_offset);
+  const auto offset = static_cast<off_t>(job.memory_offset);
+  void* const base = job.memory->base();
+  counters.calls.add();
+  return CuFile::result_of(job.write
+                               ? cufile.call().write(job.file->handle(), base, size, place, offset)
+                               : cufile.call().read(job.file->handle(), base, size, place, offset));
 }
 
 Result<std::unique_ptr<Workers>> Workers::open(const Options& options, const CuFile& cufile,
@@ -82,28 +50,27 @@ std::string Workers::describe() const {
              : cat(options_.threads, " threads");
 }
 
-void Workers::submit(const Job& job) { fresh_.push_back(job); }
-
-void Workers::flush() {
-  if (fresh_.empty()) return;
+bool Workers::flush() {
+  if (fresh_.empty()) return true;
   const run::MutexLock lock(mutex_);
   waiting_.insert(waiting_.end(), fresh_.begin(), fresh_.end());
   fresh_.size() == 1 ? has_work_.wake_one() : has_work_.wake_all();
   fresh_.clear();
+  return true;
 }
 
 void Workers::cancel(std::uint64_t id) {
   const auto has_id = [id](const Job& job) { return job.id == id; };
   const run::MutexLock lock(mutex_);
   if (std::erase_if(fresh_, has_id) + std::erase_if(waiting_, has_id) == 0) return;
-  done_.push_back({id, {.status = error(Code::cancelled, "taken back before it began")}});
+  done_.push_back({id, -ECANCELED});
   waker_->wake();
 }
 
 std::size_t Workers::reap(std::span<Done> into) {
   const run::MutexLock lock(mutex_);
   const std::size_t count = std::min(into.size(), done_.size());
-  std::move(done_.begin(), done_.begin() + static_cast<std::ptrdiff_t>(count), into.begin());
+  std::copy_n(done_.begin(), count, into.begin());
   done_.erase(done_.begin(), done_.begin() + static_cast<std::ptrdiff_t>(count));
   return count;
 }
@@ -132,7 +99,7 @@ void Workers::serve() {
     mutex_.unlock();
     perform(std::span(jobs).first(count), std::span(done).first(count), batch);
     mutex_.lock();
-    for (std::size_t i = 0; i < count; ++i) done_.push_back(std::move(done[i]));
+    done_.insert(done_.end(), done.begin(), done.begin() + static_cast<std::ptrdiff_t>(count));
     waker_->wake();
   }
   mutex_.unlock();
@@ -140,11 +107,10 @@ void Workers::serve() {
 
 void Workers::perform(std::span<const Job> jobs, std::span<Done> done, Batch& batch) const {
   const auto current = jobs.front().memory->device().make_current();
-  for (std::size_t i = 0; i < jobs.size(); ++i)
-    done[i] = {jobs[i].id, {.bytes = 0, .status = current.status()}};
+  for (std::size_t i = 0; i < jobs.size(); ++i) done[i] = {jobs[i].id, -cufile::kContextMismatch};
   if (!current.ok()) return;
   if (jobs.size() > 1) return batch.perform(jobs, done, counters_);
-  done.front().moved = move_all(cufile_, jobs.front(), 0, counters_);
+  done.front().result = call(cufile_, jobs.front(), counters_);
 }
 
 }  // namespace towpath::backends::gds

@@ -1,8 +1,8 @@
 // Workers: a few threads that move bytes with libcufile, whose calls block.
 //
-// Each takes what waits, one job or, with batches, several of one GPU, and goes on with a job until
-// all of it is in place or it fails. Invariants: every submitted id comes back exactly once from
-// reap(); until then the GPU may touch the job's bytes. What runs cannot be cancelled.
+// Each takes what waits: one job, or with batches several of one GPU. Invariants: every submitted
+// id comes back exactly once from reap(); until then the GPU may touch the job's bytes. What runs
+// cannot be cancelled.
 // Thread: the one that serialises the calls on the backend; its own threads share the queue only.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include <towpath/backend/piece_engine.h>
 #include <towpath/backends/gds/counters.h>
 #include <towpath/backends/gds/memories.h>
 #include <towpath/run/mutex.h>
@@ -29,16 +30,14 @@ struct Job {
   std::uint64_t length = 0;
 };
 
-struct Done {
-  std::uint64_t id = 0;
-  Moved moved;  ///< cancelled: it was taken back before it began
-};
+/// How it ended: as CuFile::result_of() puts it.
+using Done = backend::PieceDone;
 
-/// Moves a whole job, in as many calls as it takes; its GPU must be current.
-Moved move_all(const CuFile& cufile, const Job& job, std::uint64_t already, Counters& counters);
+/// One call; its GPU must be current.
+std::int32_t call(const CuFile& cufile, const Job& job, Counters& counters);
 
 /// Does jobs of one GPU, which is current, as one batch; what a batch leaves undone is done by
-/// move_all(). One per thread.
+/// call(). One per thread.
 class Batch {
  public:
   Batch(const CuFile& cufile, unsigned entries) : cufile_(cufile), entries_(entries) {}
@@ -52,7 +51,6 @@ class Batch {
  private:
   bool open();
   void close();
-  bool submit(std::span<const Job> jobs);
   bool collect(std::span<const Job> jobs, std::span<Done> done);
 
   const CuFile& cufile_;
@@ -62,7 +60,7 @@ class Batch {
   std::vector<cufile::BatchEvent> events_;
 };
 
-class Workers {
+class Workers final : public backend::PieceEngine {
  public:
   struct Options {
     std::uint32_t threads = 8;
@@ -73,16 +71,15 @@ class Workers {
   static Result<std::unique_ptr<Workers>> open(const Options& options, const CuFile& cufile,
                                                Counters& counters);
   /// Ends the threads; what waits is dropped, what runs is waited for.
-  ~Workers();
+  ~Workers() override;
 
   std::string describe() const;
-  void submit(const Job& job);
-  /// Lets the threads see what was submitted.
-  void flush();
-  void cancel(std::uint64_t id);
-  std::size_t reap(std::span<Done> into);
-  int wait_fd() const { return waker_->fd(); }
-  void clear_wait_fd() { waker_->clear(); }
+  void submit(const Job& job) { fresh_.push_back(job); }
+  bool flush() override;
+  void cancel(std::uint64_t id) override;
+  std::size_t reap(std::span<Done> into) override;
+  int wait_fd() const override { return waker_->fd(); }
+  void clear_wait_fd() override { waker_->clear(); }
 
  private:
   Workers(const Options& options, const CuFile& cufile, Counters& counters,
