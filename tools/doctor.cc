@@ -1,6 +1,6 @@
 // `towpath doctor`: what this machine can do for moving bytes, why not more, and what would help.
-// It prints findings: of the machine, of every backend there is, and whether each can be opened. It
-// knows no backend by name.
+// It prints findings: of the machine, of every backend there is, and whether each can be opened;
+// and at the end a proof for files. It knows no backend by name.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <towpath/core/text.h>
+#include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/probe.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/standard.h>
@@ -16,6 +17,7 @@
 #include <towpath/sys/machine.h>
 
 #include "tools/command.h"
+#include "tools/doctor/truth.h"
 #include "tools/output.h"
 #include "tools/table.h"
 
@@ -70,6 +72,43 @@ Group examine_direct_storage(const std::vector<std::string>& directories) {
           .findings = sys::findings_of(sys::probe_direct_storage(options))};
 }
 
+/// Where a scratch file is made when no directory was named.
+constexpr const char* kScratch = "/var/tmp";
+
+/// The first GPU, if there is one.
+memory::SharedDevice first_gpu() {
+  const auto driver = device::CudaDriver::open();
+  const auto device = driver.ok() ? (*driver)->open(0) : driver.status();
+  return device.ok() ? *device : nullptr;
+}
+
+/// Each backend that moves bytes between files of its own and this memory, put to the proof.
+void prove_each(const backend::Registry& registry, Ends ends, const Counter& count, Group& group) {
+  const MemoryKind near = ends.device == nullptr ? MemoryKind::system : MemoryKind::device;
+  for (const std::string& name : registry.names()) {
+    const auto node = standard::Node::open(
+        {.name = "towpath-doctor", .backends = {name}, .progress_thread = false});
+    const auto can = node.ok() ? (*node)->agent().capabilities(name) : node.status();
+    if (!can.ok() || can->route(near, MemoryKind::disk, TransferOp::read, true) == nullptr)
+      continue;
+    ends.backend = name;
+    group.findings.push_back(prove(registry, ends, count));
+  }
+}
+
+Group examine_truth(std::vector<std::string> directories) {
+  if (directories.empty()) directories = {kScratch};
+  Group group{.title = "The truth: 64 KiB to a scratch file and back", .key = "truth"};
+  const backend::Registry registry = standard::make_registry();
+  const Counter count = real_counter();
+  const memory::SharedDevice gpu = first_gpu();
+  for (const std::string& directory : directories) {
+    prove_each(registry, {.directory = directory}, count, group);
+    if (gpu != nullptr) prove_each(registry, {.directory = directory, .device = gpu}, count, group);
+  }
+  return group;
+}
+
 std::vector<Group> examine(const DoctorOptions& options) {
   sys::SystemFileSystem files;
   std::vector<Group> groups{
@@ -87,6 +126,7 @@ std::vector<Group> examine(const DoctorOptions& options) {
     group.opens = group.findings.back().verdict == Verdict::yes;
     groups.push_back(std::move(group));
   }
+  groups.push_back(examine_truth(options.directories));
   return groups;
 }
 
@@ -165,6 +205,7 @@ nlohmann::ordered_json to_json(const std::vector<Group>& groups) {
   nlohmann::ordered_json out{{"machine", nlohmann::ordered_json::array()},
                              {"devices", nlohmann::ordered_json::array()},
                              {"direct_storage", nlohmann::ordered_json::array()},
+                             {"truth", nlohmann::ordered_json::array()},
                              {"backends", nlohmann::ordered_json::array()}};
   for (const Group& group : groups) {
     nlohmann::ordered_json findings = nlohmann::ordered_json::array();

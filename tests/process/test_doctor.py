@@ -39,6 +39,15 @@ class DoctorTest(CommandTest):
             self.assertEqual(set(finding), FIELDS)
             self.assertEqual(finding["verdict"] == "no", bool(finding["remedy"]))
 
+    def test_files_are_put_to_the_proof_and_nothing_stays(self):
+        out = json.loads(self.run_command("doctor", "--json", "-", "--dir", self.folder).stdout)
+        self.assertTrue(out["truth"])
+        for finding in out["truth"]:
+            self.assertIn(str(self.folder), finding["question"])
+            self.assertIn(finding["verdict"], {"yes", "degraded"}, finding)
+            self.assertRegex(finding["reason"], r"the kernel fetched .* from storage")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
     def test_every_backend_is_opened_for_proof(self):
         _, backends = self.findings()
         self.assertTrue(backends)
