@@ -23,9 +23,11 @@ class Table {
     if (PyObject_GetBuffer(source.ptr(), &table.view_, PyBUF_STRIDED_RO | PyBUF_FORMAT) != 0)
       throw py::error_already_set();
     table.held_ = true;
+    table.type_ = type_of(table.view_.format);
     return table;
   }
-  Table(Table&& other) noexcept : view_(other.view_), held_(std::exchange(other.held_, false)) {}
+  Table(Table&& other) noexcept
+      : view_(other.view_), held_(std::exchange(other.held_, false)), type_(other.type_) {}
   Table& operator=(Table&&) = delete;
   ~Table() {
     if (held_) PyBuffer_Release(&view_);
@@ -35,13 +37,7 @@ class Table {
   Py_ssize_t extent(int dimension) const noexcept { return view_.shape[dimension]; }
   Py_ssize_t item_bytes() const noexcept { return view_.itemsize; }
   /// Of the items: 'i' signed, 'u' unsigned integers in this machine's order of bytes, else 0.
-  char type() const noexcept {
-    const char* format = view_.format != nullptr ? view_.format : "B";
-    if (*format == '@' || *format == '=' || *format == '<') ++format;
-    if (format[0] == 0 || format[1] != 0) return 0;
-    if (std::strchr("bhilqn", format[0]) != nullptr) return 'i';
-    return std::strchr("BHILQN", format[0]) != nullptr ? 'u' : 0;
-  }
+  char type() const noexcept { return type_; }
   /// The rows as they lie there, when they lie as descriptors do and no number is negative.
   std::optional<std::span<const Descriptor>> as_descriptors() const noexcept {
     static_assert(sizeof(Descriptor) == kColumns * sizeof(std::uint64_t));
@@ -62,8 +58,17 @@ class Table {
 
  private:
   Table() = default;
+  static char type_of(const char* format) noexcept {
+    if (format == nullptr) return 'u';  // bytes
+    if (*format == '@' || *format == '=' || *format == '<') ++format;
+    if (format[0] == 0 || format[1] != 0) return 0;
+    if (std::strchr("bhilqn", format[0]) != nullptr) return 'i';
+    return std::strchr("BHILQN", format[0]) != nullptr ? 'u' : 0;
+  }
+
   Py_buffer view_{};
   bool held_ = false;
+  char type_ = 0;
 };
 
 template <typename Signed, typename Unsigned>

@@ -87,6 +87,25 @@ bool PyTransfer::poll() const {
   return true;
 }
 
+bool PyTransfer::post_and_look(agent::Agent& agent, const Blob& notification) const {
+  agent::PostOptions options;
+  if (!notification.value.empty()) options.notification = notification.value;
+  const auto transfer = get();
+  check(unlocked([&] {
+    Status posted = transfer->post(options);
+    if (posted.ok() && !transfer->ended()) agent.progress();
+    return posted;
+  }));
+  return poll();
+}
+
+std::optional<bool> PyTransfer::look(agent::Agent& agent) const {
+  const auto transfer = get();
+  if (transfer->state() == TransferState::prepared) return std::nullopt;
+  if (!transfer->ended()) unlocked([&] { agent.progress(); });
+  return poll();
+}
+
 bool PyTransfer::wait(const std::optional<double>& timeout) const {
   using Time = std::chrono::steady_clock;
   const Duration whole = to_duration(timeout);

@@ -3,6 +3,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 
 import numpy
 import pytest
@@ -122,6 +123,23 @@ def test_handles_outlive_their_agent(pair):
         pair.mine.card()
     with pytest.raises(towpath.NotReady):
         pull.wait(0)
+
+
+def test_post_and_look_is_one_call(pair):
+    theirs, mine, there, here = meet_with_memory(pair)
+    pull = pair.mine.create_transfer("read", here, pair.theirs.name, there)
+    assert pair.mine.look(pull) is None, "it was never posted"
+    done = pair.mine.post_and_look(pull)
+    deadline = time.monotonic() + 60
+    while not done and time.monotonic() < deadline:
+        done = pair.mine.look(pull)
+    assert done is True and (mine == theirs).all()
+    pair.mine.post_and_look(pull, b"told")
+    assert pair.theirs.notifications(timeout=30) == [(pair.mine.name, b"told")]
+    there.release()
+    pair.mine.load_card(pair.theirs.card())
+    with pytest.raises(towpath.NotFound):
+        pair.mine.post_and_look(pull)
 
 
 def test_waiting_for_what_was_not_posted_is_refused(pair):

@@ -19,7 +19,7 @@ logger = get_logger(__name__)
 DEFAULT_COMM_PORT = nixlBind.DEFAULT_COMM_PORT
 nixl_backend_handle = int
 
-_READY = {nixlBind.NIXL_SUCCESS: "DONE", nixlBind.NIXL_IN_PROG: "PROC"}
+_SUCCESS = nixlBind.NIXL_SUCCESS
 _THREAD_PARAMS = {
     "UCX": "num_threads",
     "OBJ": "num_threads",
@@ -116,7 +116,10 @@ class nixl_xfer_handle(_Handle):
 
 
 def _number(handle):
-    return handle._number() if isinstance(handle, _Handle) else handle
+    if not isinstance(handle, _Handle):
+        return handle
+    number = handle._handle
+    return handle._number() if number is None else number  # which says that it was released
 
 
 class nixl_agent:
@@ -200,6 +203,8 @@ class nixl_agent:
             self.agent.getBackendParams(handle))
 
     def _handles(self, backends):
+        if not backends:
+            return ()
         try:
             return [self.backends[name] for name in backends]
         except KeyError as missing:
@@ -359,11 +364,12 @@ class nixl_agent:
     def transfer(self, handle, notif_msg=b""):
         """Posts it. "DONE" or "PROC"; failures are raised. A notification given here replaces the
         one that it was made with."""
-        return _READY.get(self.agent.postXferReq(_number(handle), notif_msg), "ERR")
+        done = self.agent.postXferReq(_number(handle), notif_msg) is _SUCCESS
+        return "DONE" if done else "PROC"
 
     def check_xfer_state(self, handle):
         """"DONE", or "PROC" while bytes may still move; failures are raised."""
-        return _READY.get(self.agent.getXferStatus(_number(handle)), "ERR")
+        return "DONE" if self.agent.getXferStatus(_number(handle)) is _SUCCESS else "PROC"
 
     def estimate_xfer_cost(self, req_handle):
         duration, margin, method = self.agent.estimateXferCost(_number(req_handle))

@@ -14,12 +14,14 @@ from towpath.nixl._status import (  # noqa: F401 - offered from here
     nixl_cost_t, nixl_mem_t, nixl_status_t, nixl_thread_sync_t, nixl_xfer_op_t, nixlBackendError,
     nixlCancelledError, nixlInvalidParamError, nixlMismatchError, nixlNoTelemetryError,
     nixlNotAllowedError, nixlNotFoundError, nixlNotPostedError, nixlNotSupportedError,
-    nixlRemoteDisconnectError, nixlRepostActiveError, nixlUnknownError, translated)
+    nixlRemoteDisconnectError, nixlRepostActiveError, nixlUnknownError, translate, translated)
 from towpath.nixl._metadata import Metadata
 
 for _enum in (nixl_mem_t, nixl_xfer_op_t, nixl_cost_t, nixl_thread_sync_t, nixl_status_t):
     globals().update(_enum.__members__)
 
+_SUCCESS, _IN_PROG = nixl_status_t.NIXL_SUCCESS, nixl_status_t.NIXL_IN_PROG
+_READ, _WRITE = nixl_xfer_op_t.NIXL_READ, nixl_xfer_op_t.NIXL_WRITE
 NIXL_INIT_AGENT = ""
 DEFAULT_COMM_PORT = 8888
 HAVE_UCX_GPU_DEVICE_API = False
@@ -76,40 +78,21 @@ def _segment_names(kinds):
     return sorted({_SEGMENT[kind].name for kind in kinds})
 
 
-class _Handles:
+class _Handles(dict):
     """Integers for objects. Thread: any."""
 
     def __init__(self, what):
         self._what = what
         self._next = itertools.count(1)
-        self._objects = {}
 
     def add(self, thing):
         handle = next(self._next)
-        self._objects[handle] = thing
+        self[handle] = thing
         return handle
 
-    def __getitem__(self, handle):
-        try:
-            return self._objects[handle]
-        except KeyError:
-            raise nixlInvalidParamError(
-                f"NIXL_ERR_INVALID_PARAM: no {self._what} has the handle {handle!r}") from None
-
-    def pop(self, handle):
-        return self._objects.pop(handle, None)
-
-
-class _Request:
-    """A transfer, the backends that were asked for, by handle, and what NIXL's rules of posting need
-    beside it."""
-
-    __slots__ = ("transfer", "backends", "posted")
-
-    def __init__(self, transfer, backends):
-        self.transfer = transfer
-        self.backends = backends
-        self.posted = False
+    def __missing__(self, handle):
+        raise nixlInvalidParamError(
+            f"NIXL_ERR_INVALID_PARAM: no {self._what} has the handle {handle!r}")
 
 
 class nixlAgent:
@@ -131,6 +114,7 @@ class nixlAgent:
         self._backends = _Handles("backend")
         self._lists = _Handles("prepared list")
         self._requests = _Handles("transfer")
+        self._asked = {}  # the backends that were asked for, by handle of a transfer
         self._memory = {}  # (kind, address, length, device) -> registrations
         self._memory_lock = threading.Lock()
         with translated:
@@ -156,7 +140,9 @@ class nixlAgent:
 
     def _types(self, backends):
         """What may move the bytes for these: UCX is two, of which shared memory comes first."""
-        types = (type for handle in backends or () for type in self._backends[handle]["types"])
+        if not backends:
+            return []
+        types = (type for handle in backends for type in self._backends[handle]["types"])
         return list(dict.fromkeys(types))
 
     # ---- memory
@@ -304,10 +290,12 @@ class nixlAgent:
 
     def prepXferDlist(self, agent_name, descs, backends=()):
         del backends  # which one moves the bytes is chosen for each transfer
-        with translated:
+        try:
             if agent_name == NIXL_INIT_AGENT:
                 return self._lists.add(self._agent.prepare(descs))
             return self._lists.add(self._agent.prepare_remote(agent_name, descs))
+        except errors.Error as error:
+            raise translate(error) from error
 
     def makeXferReq(self, operation, local_side, local_indices, remote_side, remote_indices,
                     notif_msg=b"", backends=(), skip_desc_merg=False):
@@ -315,26 +303,35 @@ class nixlAgent:
             raise nixlInvalidParamError(
                 f"NIXL_ERR_INVALID_PARAM: {len(local_indices)} local and {len(remote_indices)} "
                 "remote indices; give as many of each, and at least one")
-        with translated:
-            return self._add_request(backends, self._agent.make_transfer(
+        try:
+            made = self._agent.make_transfer(
                 _operation(operation), self._lists[local_side], self._lists[remote_side],
                 local_indices=local_indices, remote_indices=remote_indices,
                 notification=notif_msg or None, backends=self._types(backends),
-                merge=not skip_desc_merg))
+                merge=not skip_desc_merg)
+        except errors.Error as error:
+            raise translate(error) from error
+        return self._add_request(made, backends)
 
     def createXferReq(self, operation, local_descs, remote_descs, remote_agent, notif_msg=b"",
                       backends=()):
-        with translated:
-            return self._add_request(backends, self._agent.create_transfer(
+        try:
+            made = self._agent.create_transfer(
                 _operation(operation), local_descs, remote_agent, remote_descs,
-                notification=notif_msg or None, backends=self._types(backends)))
+                notification=notif_msg or None, backends=self._types(backends))
+        except errors.Error as error:
+            raise translate(error) from error
+        return self._add_request(made, backends)
 
-    def _add_request(self, backends, transfer):
-        return self._requests.add(_Request(transfer, backends))
+    def _add_request(self, transfer, backends):
+        handle = self._requests.add(transfer)
+        if backends:
+            self._asked[handle] = backends
+        return handle
 
     def estimateXferCost(self, handle):
         """(microseconds, margin, method). The margin is not known: 0."""
-        transfer = self._requests[handle].transfer
+        transfer = self._requests[handle]
         for candidate in transfer.explain().candidates:
             if candidate.chosen and candidate.estimate_seconds > 0:
                 return (int(candidate.estimate_seconds * 1e6), 0,
@@ -342,30 +339,23 @@ class nixlAgent:
         raise nixlNotSupportedError("NIXL_ERR_NOT_SUPPORTED: the cost of this transfer is not known")
 
     def postXferReq(self, handle, notif_msg=b""):
-        request = self._requests[handle]
-        with translated:
-            request.transfer.post(notification=notif_msg or None)
-            request.posted = True
-            return self._state(request.transfer)
+        try:
+            done = self._agent.post_and_look(self._requests[handle], notif_msg)
+        except errors.Error as error:
+            raise translate(error) from error
+        return _SUCCESS if done else _IN_PROG
 
     def getXferStatus(self, handle):
-        request = self._requests[handle]
-        if not request.posted:
+        try:
+            done = self._agent.look(self._requests[handle])
+        except errors.Error as error:
+            raise translate(error) from error
+        if done is None:
             raise nixlNotPostedError("NIXL_ERR_NOT_POSTED: post the transfer first")
-        with translated:
-            return self._state(request.transfer)
-
-    def _state(self, transfer):
-        """Who asks helps: else a caller that asks again and again keeps the processor from the
-        thread that moves the bytes."""
-        if not transfer.poll():
-            self._agent.progress()
-            if not transfer.poll():
-                return NIXL_IN_PROG
-        return NIXL_SUCCESS
+        return _SUCCESS if done else _IN_PROG
 
     def getXferTelemetry(self, handle):
-        transfer = self._requests[handle].transfer
+        transfer = self._requests[handle]
         if not self._captures:
             raise nixlNoTelemetryError("NIXL_ERR_NO_TELEMETRY: figures were not asked for (remedy: "
                                        "capture_telemetry, or NIXL_TELEMETRY_ENABLE=y)")
@@ -377,25 +367,26 @@ class nixlAgent:
 
     def queryXferBackend(self, handle):
         """The handle of the backend that moves it: of those that were asked for, if any were."""
-        request = self._requests[handle]
-        asked = [self._backends[backend]["name"] for backend in request.backends or ()]
-        served = self._agent.nixl_backend_of(request.transfer.backend, asked)
-        for backend, known in self._backends._objects.items():
+        transfer = self._requests[handle]
+        asked = [self._backends[backend]["name"] for backend in self._asked.get(handle, ())]
+        served = self._agent.nixl_backend_of(transfer.backend, asked)
+        for backend, known in self._backends.items():
             if known["name"] == served:
                 return backend
-        raise nixlNotFoundError(f"NIXL_ERR_NOT_FOUND: {request.transfer.backend} serves no backend "
+        raise nixlNotFoundError(f"NIXL_ERR_NOT_FOUND: {transfer.backend} serves no backend "
                                 "of this agent")
 
     def releaseXferReq(self, handle):
         """At any moment: what still runs is cancelled, and its memory kept until it is quiet."""
-        request = self._requests.pop(handle)
-        if request:
-            request.transfer.release()
+        transfer = self._requests.pop(handle, None)
+        self._asked.pop(handle, None)
+        if transfer is not None:
+            transfer.release()
         return nixl_status_t.NIXL_SUCCESS
 
     def releasedDlistH(self, handle):
-        prepared = self._lists.pop(handle)
-        if prepared:
+        prepared = self._lists.pop(handle, None)
+        if prepared is not None:
             prepared.release()
         return nixl_status_t.NIXL_SUCCESS
 
@@ -410,7 +401,7 @@ class nixlAgent:
     def getNotifs(self, notifs=None, backends=()):
         """What came since the last call, behind what `notifs` has."""
         del backends
-        self._agent.progress()  # as in _state
+        self._agent.progress()  # who asks helps, as in post_and_look()
         merged = {agent: list(messages) for agent, messages in (notifs or {}).items()}
         with translated:
             for sender, message in self._agent.notifications():
@@ -431,7 +422,9 @@ class nixlAgent:
 
 
 def _operation(operation):
-    return "read" if nixl_xfer_op_t(operation) is nixl_xfer_op_t.NIXL_READ else "write"
+    if operation is _READ or operation is _WRITE:  # a look-up by value takes ten times as long
+        return "read" if operation is _READ else "write"
+    return "read" if nixl_xfer_op_t(operation) is _READ else "write"
 
 
 def _name_bytes(name):
