@@ -15,8 +15,6 @@
 #include "bindings/python/src/exchange.h"
 #include "bindings/python/src/moving.h"
 #include "bindings/python/src/nixl_backends.h"
-#include "bindings/python/src/side.h"
-#include "bindings/python/src/tables.h"
 
 namespace towpath::python {
 namespace {
