@@ -27,7 +27,7 @@ using namespace backend;
 using backend::testing::RecordingEvents;
 
 constexpr std::uint64_t kPoolBytes = 64 * kSliceBytes;
-constexpr int kWatchdogSeconds = 30;
+constexpr int kWatchdogSeconds = 120;  // processes under TSan on a busy machine start slowly
 
 /// A record on its way through a pipe.
 struct Blob {
