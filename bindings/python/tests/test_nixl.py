@@ -1,4 +1,5 @@
 """towpath.nixl as NIXL's users drive it: two agents in one process, files, errors, pickling."""
+import array
 import itertools
 import os
 import pickle
@@ -304,6 +305,26 @@ def test_memory_that_was_dropped_stays_while_it_is_registered():
     here = two.mine.get_xfer_descs(rows(two.here)[:1], "DRAM")
     assert finish(two.mine, two.mine.initialize_xfer("READ", here, there, two.peer)) == "DONE"
     assert (two.here[:BLOCK] == 3).all()
+
+
+@pytest.mark.parametrize("view", [memoryview(bytearray(2 * BLOCK))[:BLOCK],
+                                  memoryview(array.array("q", range(BLOCK // 8)))])
+def test_a_view_of_memory_is_memory(view):
+    two = Two()
+    known = two.mine.register_memory(view)
+    there = two.theirs.get_xfer_descs(rows(two.there)[:1], "DRAM")
+    pull = two.mine.initialize_xfer("READ", two.mine.get_xfer_descs(view), there, two.peer)
+    assert finish(two.mine, pull) == "DONE"
+    assert bytes(view) == two.there[:BLOCK].tobytes()
+    two.mine.deregister_memory(known)
+
+
+@pytest.mark.parametrize("view, why", [(memoryview(b"fixed"), "read-only"),
+                                       (memoryview(bytearray(8)).toreadonly(), "read-only"),
+                                       (memoryview(bytearray(8))[::2], "without gaps")])
+def test_a_view_that_no_peer_may_write_is_refused_by_name(view, why):
+    with pytest.raises(bind.nixlInvalidParamError, match=why):
+        make_agent().register_memory(view)
 
 
 def test_the_names_that_consumers_import():

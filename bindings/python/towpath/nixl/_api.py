@@ -243,7 +243,8 @@ class nixl_agent:
             return kind(self._segment(mem_type), descs)
         memories = descs if isinstance(descs, (list, tuple)) else [descs]
         try:
-            facts = [_towpath.memory_facts(memory) for memory in memories]
+            with nixlBind.translated:
+                facts = [_towpath.memory_facts(memory) for memory in memories]
         except TypeError as error:
             logger.error("these are no descriptors: %s", error)
             return None
