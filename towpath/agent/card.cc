@@ -139,7 +139,7 @@ Status decode_card_field(const Field& field, Card& card) {
 Result<Bytes> encode(const Card& card) {
   TableWriter table(card.regions.size());
   for (const Card::Region& told : card.regions) {
-    TableWriter::Keys keys = told.keys;
+    const TableWriter::Keys keys(told.keys.begin(), told.keys.end());
     table.add(told.region, keys);
   }
   TOWPATH_TRY(const Bytes rows, std::move(table).finish());

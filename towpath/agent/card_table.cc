@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -19,8 +18,6 @@ constexpr std::uint8_t kHasObjectKey = 8;  // else it has none, whatever stands 
 constexpr std::uint8_t kSaysKeys = 16;     // which backends, how long, and all of their bytes
 constexpr std::uint8_t kAllSaid = 31;
 
-using Keys = std::vector<std::pair<std::uint32_t, Bytes>>;
-
 // Distances go either way: the sign is the lowest bit, so that small ones are short.
 std::uint64_t folded(std::uint64_t distance) {
   return (distance << 1U) ^ (distance >> 63U != 0 ? UINT64_MAX : 0);
@@ -29,7 +26,7 @@ std::uint64_t unfolded(std::uint64_t number) {
   return (number >> 1U) ^ ((number & 1U) != 0 ? UINT64_MAX : 0);
 }
 
-bool same_shape(const Keys& a, const Keys& b) {
+bool same_shape(const TableWriter::Keys& a, const TableWriter::Keys& b) {
   return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
     return one.first == other.first && one.second.size() == other.second.size();
   });
@@ -47,23 +44,31 @@ void put_sized(Bytes& out, ConstByteSpan bytes) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
+/// Eight bytes, fewer at the end.
+std::uint64_t word_at(ConstByteSpan bytes, std::size_t begin) noexcept {
+  std::uint64_t word = 0;
+  if (begin + sizeof word <= bytes.size())
+    std::memcpy(&word, &bytes[begin], sizeof word);
+  else
+    std::memcpy(&word, &bytes[begin], bytes.size() - begin);
+  return word;
+}
+
 /// A bit for each byte that differs, lowest first; then those bytes. Eight at once: most are equal.
 void put_difference(Bytes& out, ConstByteSpan now, ConstByteSpan before) {
+  static_assert(std::endian::native == std::endian::little, "the first byte is the lowest");
   const std::size_t map = out.size();
   out.resize(map + (now.size() + 7) / 8);
   for (std::size_t begin = 0; begin < now.size(); begin += 8) {
-    const std::size_t size = std::min<std::size_t>(8, now.size() - begin);
-    if (std::memcmp(&now[begin], &before[begin], size) == 0) continue;
+    std::uint64_t difference = word_at(now, begin) ^ word_at(before, begin);
     unsigned bits = 0;
-    std::array<std::byte, 8> different{};
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-      if (now[begin + i] == before[begin + i]) continue;
-      bits |= 1U << i;
-      different[count++] = now[begin + i];
+    while (difference != 0) {
+      const auto byte = static_cast<unsigned>(std::countr_zero(difference)) / 8;
+      bits |= 1U << byte;
+      out.push_back(now[begin + byte]);
+      difference &= ~(std::uint64_t{0xFF} << (8 * byte));
     }
     out[map + begin / 8] = static_cast<std::byte>(bits);
-    out.insert(out.end(), different.begin(), different.begin() + count);
   }
 }
 
@@ -100,7 +105,7 @@ Status TableWriter::check(const RegionDescriptor& region, const Keys& keys) cons
                                        ", or has more or longer keys than a card takes"));
 }
 
-void TableWriter::add(const RegionDescriptor& region, Keys& keys) {
+void TableWriter::add(const RegionDescriptor& region, const Keys& keys) {
   if (!failure_.ok()) return;
   failure_ = check(region, keys);
   if (!failure_.ok()) return;
@@ -119,7 +124,7 @@ void TableWriter::add(const RegionDescriptor& region, Keys& keys) {
   before_.address = region.address;
   before_.length = region.length;
   before_.device_id = region.device_id;
-  std::swap(keys_before_, keys);
+  keys_before_ = keys;
   ++rows_;
 }
 

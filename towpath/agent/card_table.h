@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <towpath/agent/card.h>
@@ -22,11 +23,12 @@ inline constexpr std::size_t kMaxObjectKey = 4096;
 /// Row by row, so that an agent need not hold all keys at once.
 class TableWriter {
  public:
-  using Keys = decltype(Card::Region::keys);
+  /// Index of the backend, key.
+  using Keys = std::vector<std::pair<std::uint32_t, ConstByteSpan>>;
 
   explicit TableWriter(std::size_t rows);
-  /// `keys` holds other ones afterwards, whose memory may serve the next row.
-  void add(const RegionDescriptor& region, Keys& keys);
+  /// The bytes of `keys` stay as they are until the next row.
+  void add(const RegionDescriptor& region, const Keys& keys);
   /// Errors: out_of_range (over a bound of the format).
   Result<Bytes> finish() &&;
 

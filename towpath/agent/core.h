@@ -141,11 +141,12 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   using SlotNumbers = std::array<std::uint32_t, kMaxSlots>;
   static constexpr std::uint32_t kNotTold = UINT32_MAX;
   Card collect_head(const CardOptions& options, SlotNumbers& numbers) TOWPATH_REQUIRES(control_);
-  Result<std::vector<const MemoryRecord*>> records_to_tell(const DescriptorList* only,
-                                                           const SlotNumbers& numbers)
+  Result<std::vector<MemoryRecord*>> records_to_tell(const DescriptorList* only,
+                                                     const SlotNumbers& numbers)
       TOWPATH_REQUIRES(control_);
-  Result<Bytes> table_of(std::span<const MemoryRecord* const> records, const SlotNumbers& numbers)
+  Result<Bytes> table_of(std::span<MemoryRecord* const> records, const SlotNumbers& numbers)
       TOWPATH_REQUIRES(control_);
+  void ask_keys(Slot& slot, std::span<MemoryRecord* const> records) TOWPATH_REQUIRES(control_);
   std::vector<std::size_t> slots_told(const Card& card) const TOWPATH_REQUIRES(control_);
   Result<PeerPtr> find_peer(std::string_view name) const TOWPATH_REQUIRES(control_);
   Result<PeerPtr> new_peer(const Card& card) TOWPATH_REQUIRES(control_);

@@ -1,5 +1,6 @@
 // AgentCore: cards and peers.
 #include <algorithm>
+#include <iterator>
 #include <unordered_set>
 
 #include <towpath/agent/card_table.h>
@@ -12,7 +13,7 @@ Result<Bytes> AgentCore::card(const CardOptions& options) {
   run::MutexLock lock(control_);
   SlotNumbers numbers{};
   const Card head = collect_head(options, numbers);
-  TOWPATH_TRY(const std::vector<const MemoryRecord*> records,
+  TOWPATH_TRY(const std::vector<MemoryRecord*> records,
               records_to_tell(options.only, numbers));
   TOWPATH_TRY(const Bytes table, table_of(records, numbers));
   return encode(head, table);
@@ -33,35 +34,51 @@ Card AgentCore::collect_head(const CardOptions& options, SlotNumbers& numbers) {
   return card;
 }
 
-// A piece at a time: keys stay in the caches, and bytes go on moving between the pieces.
-Result<Bytes> AgentCore::table_of(std::span<const MemoryRecord* const> records,
+Result<Bytes> AgentCore::table_of(std::span<MemoryRecord* const> records,
                                   const SlotNumbers& numbers) {
-  constexpr std::size_t kPiece = 256;
+  for (const auto& slot : slots()) {
+    if (numbers[slot->index] != kNotTold) ask_keys(*slot, records);
+  }
   TableWriter table(records.size());
-  std::array<TableWriter::Keys, kPiece> keys;
-  for (; !records.empty(); records = records.subspan(std::min(kPiece, records.size()))) {
-    const auto piece = records.first(std::min(kPiece, records.size()));
-    for (TableWriter::Keys& of : keys) of.clear();
+  TableWriter::Keys keys;
+  for (const MemoryRecord* record : records) {
+    keys.clear();
     for (const auto& slot : slots()) {
-      if (numbers[slot->index] == kNotTold) continue;
-      with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
-        for (std::size_t i = 0; i < piece.size(); ++i) {
-          if ((piece[i]->slots & slot_bit(slot->index)) != 0)
-            keys[i].emplace_back(numbers[slot->index], piece[i]->memory[slot->index]->key());
-        }
-      });
+      if (numbers[slot->index] != kNotTold && (record->slots & slot_bit(slot->index)) != 0)
+        keys.emplace_back(numbers[slot->index], record->key_for(slot->index));
     }
-    for (std::size_t i = 0; i < piece.size(); ++i) table.add(piece[i]->region, keys[i]);
+    table.add(record->region, keys);
   }
   return std::move(table).finish();
 }
 
-Result<std::vector<const MemoryRecord*>> AgentCore::records_to_tell(const DescriptorList* only,
-                                                                    const SlotNumbers& numbers) {
+// What a backend says of a memory stays the same: it is asked once. A piece at a time, so that
+// bytes go on moving between the pieces.
+void AgentCore::ask_keys(Slot& slot, std::span<MemoryRecord* const> records) {
+  constexpr std::size_t kPiece = 256;
+  const SlotMask bit = slot_bit(slot.index);
+  std::vector<MemoryRecord*> unasked;
+  std::ranges::copy_if(records, std::back_inserter(unasked), [&](const MemoryRecord* record) {
+    return (record->slots & ~record->offered & bit) != 0;
+  });
+  for (std::size_t begin = 0; begin < unasked.size(); begin += kPiece) {
+    const auto piece = std::span(unasked).subspan(begin, std::min(kPiece, unasked.size() - begin));
+    with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+      for (MemoryRecord* record : piece) {
+        record->keys.emplace_back(static_cast<std::uint32_t>(slot.index),
+                                  record->memory[slot.index]->key());
+        record->offered |= bit;
+      }
+    });
+  }
+}
+
+Result<std::vector<MemoryRecord*>> AgentCore::records_to_tell(const DescriptorList* only,
+                                                              const SlotNumbers& numbers) {
   SlotMask peer_slots = 0;
   for (std::size_t slot = 0; slot < kMaxSlots; ++slot)
     peer_slots |= numbers[slot] != kNotTold ? slot_bit(slot) : 0;
-  std::vector<const MemoryRecord*> told;
+  std::vector<MemoryRecord*> told;
   if (only == nullptr) {
     told.reserve(regions_.records().size());
     for (const RecordPtr& record : regions_.records()) {

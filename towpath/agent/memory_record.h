@@ -37,9 +37,10 @@ struct MemoryRecord {
   std::array<std::uint32_t, kMaxSlots> references{};
   std::vector<memory::SharedRegion> owners;
 
-  // A peer's: what its card says, imported on first use, and why an import was refused.
+  // What cards say of it: a peer's, imported on first use; ours, once it was told.
   std::vector<std::pair<std::uint32_t, Bytes>> keys;  ///< slot, key
-  SlotMask offered = 0;
+  SlotMask offered = 0;                               ///< slots whose key stands there
+  // A peer's: why an import was refused.
   std::array<Status, kMaxSlots> refusals;
 
   /// Of a slot in `offered`.
