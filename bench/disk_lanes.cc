@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <sys/resource.h>
+
 #include "bench/harness.h"
 
 namespace towpath::bench {
@@ -10,6 +12,16 @@ namespace {
 
 constexpr Duration kLongest = std::chrono::seconds(1);
 constexpr const char* kName = "bench";
+
+/// Of all threads of this process, those of the kernel that work for its ring included.
+double cpu_seconds() {
+  rusage used{};
+  (void)::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
 
 }  // namespace
 
@@ -74,11 +86,12 @@ std::string DiskLanes::path() {
   return told.chosen() != nullptr ? told.chosen()->path : std::string();
 }
 
-double DiskLanes::run(const DiskLoad& load) {
+DiskFigure DiskLanes::run(const DiskLoad& load) {
   agent::Agent& agent = node_->agent();
   const Clock& clock = node_->clock();
   const Sides sides = prepare(load);
   std::vector<agent::Transfer> lanes;
+  const double cpu_before = cpu_seconds();
   const Instant begin = clock.now();
   for (std::uint32_t lane = 0; lane < load.depth; ++lane) lanes.push_back(start(sides, load, lane));
   std::uint64_t ended = 0;
@@ -94,7 +107,9 @@ double DiskLanes::run(const DiskLoad& load) {
   }
   for (agent::Transfer& lane : lanes) ended += lane.wait() == Outcome::done ? 1 : 0;
   const auto took = static_cast<double>((clock.now() - begin).count());
-  return took / static_cast<double>(ended * load.block_bytes);
+  const auto bytes = static_cast<double>(ended * load.block_bytes);
+  return {.nanoseconds_per_byte = took / bytes,
+          .cpu_seconds_per_gib = (cpu_seconds() - cpu_before) * static_cast<double>(kGiB) / bytes};
 }
 
 }  // namespace towpath::bench

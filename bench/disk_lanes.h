@@ -34,8 +34,8 @@ class DiskLanes {
   void warm();
   /// Leaves no page of it dirty.
   void settle();
-  /// Nanoseconds per byte. `load.block_bytes * load.depth` is at most kLaneMemory.
-  double run(const DiskLoad& load);
+  /// `load.block_bytes * load.depth` is at most kLaneMemory.
+  DiskFigure run(const DiskLoad& load);
 
  private:
   struct Sides {

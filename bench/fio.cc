@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <towpath/core/bytes.h>
 #include <towpath/core/text.h>
 
 namespace towpath::bench {
@@ -41,14 +42,21 @@ std::string fio_command(const DiskFile& file, const DiskLoad& load) {
       "ms --thread --output-format=json");
 }
 
-Result<double> run_fio(const std::string& command, TransferOp op) {
+Result<DiskFigure> run_fio(const std::string& command, TransferOp op) {
   TOWPATH_TRY(const std::string text, output_of(command));
   const auto report = nlohmann::json::parse(text, nullptr, false);
-  const nlohmann::json::json_pointer figure(op == TransferOp::read ? "/jobs/0/read/bw_bytes"
-                                                                   : "/jobs/0/write/bw_bytes");
-  if (report.is_discarded() || !report.contains(figure) || report[figure] == 0)
+  const nlohmann::json::json_pointer job("/jobs/0");
+  const char* const side = op == TransferOp::read ? "read" : "write";
+  if (report.is_discarded() || !report.contains(job / side / "bw_bytes") ||
+      report[job / side / "bw_bytes"] == 0)
     return error(Code::corrupt, cat("no bandwidth in the report of: ", command));
-  return 1e9 / report[figure].get<double>();
+  const nlohmann::json& of = report[job];
+  // Per cent of the time that the job ran, which is told in milliseconds.
+  const double share = (of.value("usr_cpu", 0.0) + of.value("sys_cpu", 0.0)) / 100;
+  const double seconds = share * of.value("job_runtime", 0.0) / 1000;
+  const double gib = of[side].value("io_bytes", 0.0) / static_cast<double>(kGiB);
+  return DiskFigure{.nanoseconds_per_byte = 1e9 / of[side]["bw_bytes"].get<double>(),
+                    .cpu_seconds_per_gib = gib > 0 ? seconds / gib : 0};
 }
 
 }  // namespace towpath::bench

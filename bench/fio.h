@@ -33,8 +33,14 @@ Status find_fio();
 /// half as fast from the page cache).
 std::string fio_command(const DiskFile& file, const DiskLoad& load);
 
-/// Runs it; nanoseconds per byte, by fio's own count. Errors: unavailable (it failed), corrupt (its
-/// report has no such figure).
-Result<double> run_fio(const std::string& command, TransferOp op);
+struct DiskFigure {
+  double nanoseconds_per_byte = 0;
+  double cpu_seconds_per_gib =
+      0;  ///< of the threads that asked; what an interrupt takes is nobody's
+};
+
+/// Runs it; by fio's own count. Errors: unavailable (it failed), corrupt (its report has no such
+/// figure).
+Result<DiskFigure> run_fio(const std::string& command, TransferOp op);
 
 }  // namespace towpath::bench

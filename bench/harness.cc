@@ -40,24 +40,59 @@ std::optional<double> Figure::attained() const {
   return std::nullopt;
 }
 
+namespace {
+
+/// Samples of one side, with what they took of the processors.
+class Side {
+ public:
+  Side(const Sample& sample, const Sample& cpu) : sample_(sample), cpu_(cpu) {}
+
+  void warm() const {
+    if (sample_) (void)sample_();  // finds its pace and warms the caches
+  }
+  void take() {
+    if (!sample_) return;
+    values_.push_back(sample_());
+    if (cpu_) seconds_.push_back(cpu_());
+  }
+  double last() const { return values_.empty() ? 0 : values_.back(); }
+  std::optional<Spread> values() const { return spread(values_); }
+  std::optional<Spread> seconds() const { return spread(seconds_); }
+
+ private:
+  static std::optional<Spread> spread(const std::vector<double>& values) {
+    return values.empty() ? std::nullopt : std::optional(spread_of(values));
+  }
+
+  const Sample& sample_;
+  const Sample& cpu_;
+  std::vector<double> values_;
+  std::vector<double> seconds_;
+};
+
+}  // namespace
+
 Figure Bench::measure_one(Case of) const {
-  std::vector<double> ours;
-  std::vector<double> references;
+  Side ours(of.ours, of.processors.ours);
+  Side reference(of.reference, of.processors.reference);
   std::vector<double> ratios;
-  (void)of.ours();  // the first of each finds its pace and warms the caches
-  if (of.reference) (void)of.reference();
+  ours.warm();
+  reference.warm();
   const int rounds = options_.rounds_or(7, 31, 101);
   for (int round = 0; round < rounds; ++round) {
     const bool ours_first = round % 2 == 0;
-    if (ours_first) ours.push_back(of.ours());
-    if (of.reference) references.push_back(of.reference());
-    if (!ours_first) ours.push_back(of.ours());
-    const double against = of.reference ? references.back() : of.recorded.value_or(0);
-    if (against > 0 && ours.back() > 0) ratios.push_back(against / ours.back());
+    if (ours_first) ours.take();
+    reference.take();
+    if (!ours_first) ours.take();
+    const double against = of.reference ? reference.last() : of.recorded.value_or(0);
+    if (against > 0 && ours.last() > 0) ratios.push_back(against / ours.last());
   }
-  Figure figure{.of = std::move(of), .ours = spread_of(std::move(ours))};
-  if (!references.empty()) figure.reference = spread_of(std::move(references));
+  Figure figure{.ours = *ours.values(),
+                .reference = reference.values(),
+                .ours_cpu = ours.seconds(),
+                .reference_cpu = reference.seconds()};
   if (!ratios.empty()) figure.ratio = spread_of(std::move(ratios));
+  figure.of = std::move(of);  // last: the sides look at its samples
   return figure;
 }
 

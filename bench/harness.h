@@ -41,6 +41,12 @@ struct Aim {
   std::optional<double> value_at_most;   ///< of ours
 };
 
+/// What the last sample took of the processors: seconds per GiB. Asked right after each.
+struct Processors {
+  Sample ours;
+  Sample reference;
+};
+
 struct Case {
   std::string name;
   Shown shown = Shown::nanoseconds;
@@ -48,7 +54,8 @@ struct Case {
   Sample reference;                ///< empty: none in this run
   std::optional<double> recorded;  ///< instead: a figure that somebody measured elsewhere
   Aim aim;
-  std::string command;  ///< of the reference, where each case has its own
+  std::string command;    ///< of the reference, where each case has its own
+  Processors processors;  ///< empty: not told
 };
 
 /// What a table is about: both sides in words.
@@ -74,6 +81,8 @@ struct Figure {
   Spread ours;
   std::optional<Spread> reference;
   std::optional<Spread> ratio;
+  std::optional<Spread> ours_cpu;  ///< seconds per GiB
+  std::optional<Spread> reference_cpu;
 
   /// 1 or more: the aim is met; nothing: there is none.
   std::optional<double> attained() const;

@@ -1,6 +1,5 @@
 // Figures as a table for people, worst first, and as JSON for programs.
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -70,10 +69,17 @@ void put_worst_first(std::vector<Figure>& figures) {
   std::ranges::stable_sort(figures, {}, merit);
 }
 
-using Row = std::array<std::string, 6>;
+/// "0.35 / 0.33": of ours and of the reference.
+std::string processors_of(const Figure& figure) {
+  if (!figure.ours_cpu) return "-";
+  return number(figure.ours_cpu->median) +
+         (figure.reference_cpu ? " / " + number(figure.reference_cpu->median) : "");
+}
+
+using Row = std::vector<std::string>;
 
 std::string lay_out(const std::vector<Row>& rows) {
-  std::array<std::size_t, 6> widths{};
+  std::vector<std::size_t> widths(rows.front().size());
   for (const Row& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   std::string text;
@@ -96,6 +102,8 @@ nlohmann::json json_of(const Figure& figure) {
   if (figure.reference) one["reference"] = json_of(*figure.reference);
   if (figure.of.recorded) one["recorded"] = *figure.of.recorded;
   if (figure.ratio) one["ratio"] = json_of(*figure.ratio);
+  if (figure.ours_cpu) one["ours_cpu_seconds_per_gib"] = json_of(*figure.ours_cpu);
+  if (figure.reference_cpu) one["reference_cpu_seconds_per_gib"] = json_of(*figure.reference_cpu);
   if (figure.attained()) one["met"] = *figure.attained() >= 1;
   if (!figure.of.command.empty()) one["reference_command"] = figure.of.command;
   return one;
@@ -106,12 +114,16 @@ nlohmann::json json_of(const Figure& figure) {
 std::string to_table(const Table& table) {
   std::vector<Figure> figures = table.figures;
   put_worst_first(figures);
+  const bool has_cpu = std::ranges::any_of(
+      figures, [](const Figure& figure) { return figure.ours_cpu.has_value(); });
   std::vector<Row> rows{{"case", "ours", "reference", "ratio", "aim", ""}};
+  if (has_cpu) rows.front().insert(rows.front().begin() + 4, "CPU s/GiB");
   for (const Figure& figure : figures) {
     rows.push_back({figure.of.name,
                     text_of(in_unit(figure.of.shown, figure.ours), unit_of(figure.of.shown)),
                     reference_of(figure), figure.ratio ? text_of(*figure.ratio) : "-",
                     aim_of(figure), verdict_of(figure)});
+    if (has_cpu) rows.back().insert(rows.back().begin() + 4, processors_of(figure));
   }
   std::string text = fmt::format("{}\n  ours:      {}\n  reference: {}\n", table.group.title,
                                  table.group.ours, table.group.reference);

@@ -1,6 +1,7 @@
 // Reading and writing a file, against fio on the same file with the same flags.
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <utility>
 
 #include <towpath/core/text.h>
@@ -13,7 +14,7 @@
 namespace towpath::bench {
 namespace {
 
-constexpr double kAim = 0.95;
+constexpr double kAim = 0.97;
 
 struct Settings {
   std::vector<std::uint64_t> blocks;
@@ -36,21 +37,33 @@ Settings settings_of(Effort effort) {
 
 const char* name_of_cache(bool direct) { return direct ? "O_DIRECT" : "page cache"; }
 
+/// For what is told beside the speed.
+struct LastSamples {
+  DiskFigure ours;
+  DiskFigure fios;
+};
+
 Case disk_case(DiskLanes& lanes, const DiskLoad& load, bool has_fio) {
   const bool dirties = !load.direct && load.op == TransferOp::write;
   const std::string command = fio_command(lanes.file(), load);
+  const auto last = std::make_shared<LastSamples>();
   Case made{.name = cat(format_bytes(load.block_bytes), ", depth ", load.depth),
             .shown = Shown::gigabytes_per_second,
-            .ours = [&lanes, load, dirties] {
-              if (dirties) lanes.settle();
-              return lanes.run(load);
-            }};
+            .ours =
+                [&lanes, load, dirties, last] {
+                  if (dirties) lanes.settle();
+                  last->ours = lanes.run(load);
+                  return last->ours.nanoseconds_per_byte;
+                },
+            .processors = {.ours = [last] { return last->ours.cpu_seconds_per_gib; }}};
   if (!has_fio) return made;
   made.command = command;
   made.aim.ratio_at_least = kAim;
-  made.reference = [&lanes, command, load, dirties] {
+  made.processors.reference = [last] { return last->fios.cpu_seconds_per_gib; };
+  made.reference = [&lanes, command, load, dirties, last] {
     if (dirties) lanes.settle();
-    return must(run_fio(command, load.op));
+    last->fios = must(run_fio(command, load.op));
+    return last->fios.nanoseconds_per_byte;
   };
   return made;
 }
