@@ -46,19 +46,23 @@ struct Arguments {
 Result<MemoryKind> kind_named(const std::string& word, const char* flag) {
   if (CLI::detail::to_lower(word) == "dram") return MemoryKind::system;
   if (CLI::detail::to_lower(word) == "file") return MemoryKind::disk;
+  if (CLI::detail::to_lower(word) == "vram") return MemoryKind::device;
   if (const auto kind = memory_kind_from_name(word)) return *kind;
   return error(Code::invalid_argument, cat(flag, " ", printable(word), " is no kind of memory"),
-               "use DRAM or FILE");
+               "use DRAM, PINNED, VRAM or FILE");
 }
 
 Status take_kinds(Arguments& arguments) {
-  TOWPATH_TRY(const MemoryKind here, kind_named(arguments.initiator_kind, "--initiator_seg_type"));
+  TOWPATH_TRY(arguments.options.local,
+              kind_named(arguments.initiator_kind, "--initiator_seg_type"));
+  const MemoryKind here = arguments.options.local;
+  const bool is_near = is_host_addressable(here) || here == MemoryKind::device;
   TOWPATH_TRY(arguments.options.remote, kind_named(arguments.target_kind, "--target_seg_type"));
   const MemoryKind there = arguments.options.remote;
-  if (here != MemoryKind::system || (there != MemoryKind::system && there != MemoryKind::disk))
+  if (!is_near || (there != MemoryKind::system && there != MemoryKind::disk))
     return error(Code::invalid_argument,
                  cat("cannot measure between ", name_of(here), " and ", name_of(there)),
-                 "the initiator's memory is DRAM, the target's DRAM or FILE");
+                 "the initiator's memory is DRAM, PINNED or VRAM, the target's DRAM or FILE");
   return {};
 }
 
@@ -168,7 +172,7 @@ class Told {
 
 Result<Exit> run_initiator(const Options& options) {
   TOWPATH_TRY(const std::uint64_t bytes, buffer_bytes(options));
-  const backend::Registry registry = standard::make_registry();
+  const backend::Registry registry = standard::make_registry(bench::devices_of(options));
   TOWPATH_TRY(const auto node,
               bench::open_node(bench::kInitiator, options, {.registry = &registry}));
   TOWPATH_TRY(const auto partner, bench::OpenPartner::open(options, *node, registry));
@@ -208,8 +212,15 @@ void add_what(CLI::App* command, Arguments& arguments) {
   command->add_option("--backend", options.backend,
                       "Default: shm; posix for a file; UCX to a host; `all` to listen");
   add_op_type(command, options.op);
-  command->add_option("--initiator_seg_type", arguments.initiator_kind, "DRAM")
+  command
+      ->add_option("--initiator_seg_type", arguments.initiator_kind,
+                   "DRAM, PINNED or VRAM (a GPU's)")
       ->capture_default_str();
+  command
+      ->add_option("--device", options.device,
+                   "For PINNED and VRAM: gpu, or host: host memory that plays a GPU")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"gpu", "host"}));
   command->add_option("--target_seg_type", arguments.target_kind, "DRAM or FILE")
       ->capture_default_str();
   command->add_option("--start_block_size", arguments.start_block)->capture_default_str();

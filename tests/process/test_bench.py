@@ -64,6 +64,16 @@ class BenchTest(CommandTest):
                 self.assertEqual(told["backend"], "posix")
                 self.assertEqual([path for path in self.folder.rglob("*") if path.is_file()], [])
 
+    def test_pinned_and_device_memory_go_everywhere_and_a_device_that_is_none_says_so(self):
+        for kind in ("PINNED", "VRAM"):
+            for words in ([], ["--op_type", "READ", "--target_seg_type", "FILE"]):
+                with self.subTest([kind, *words]):
+                    words = ["--initiator_seg_type", kind, "--device", "host", *words]
+                    told, rows = self.rows(*words)
+                    self.assertTrue(all(row["verified"] for row in rows))
+                    self.assertIn("host memory plays the device", told["path"])
+                    self.assertEqual("staged through" in told["path"], kind == "VRAM")
+
     def test_bytes_are_not_looked_at_when_nobody_wants_it(self):
         _, rows = self.rows("--no_check")
         self.assertFalse(any(row["verified"] for row in rows))

@@ -16,12 +16,13 @@ Status Lane::make(std::size_t slot) {
   const Shape& shape = part_.shape;
   const std::uint64_t offset = slot * span_of(options, shape);
   const Descriptor there = part_.remote->begin();
-  StridedDescriptor blocks{.address = address_of(part_.local + offset),
+  StridedDescriptor blocks{.address = part_.local.address + part_.offset_bytes + offset,
                            .length = shape.block_bytes,
                            .stride = stride_of(options, shape),
-                           .count = shape.batch};
+                           .count = shape.batch,
+                           .device_id = part_.local.device_id};
   const Instant begin = part_.clock->now();
-  DescriptorList local(MemoryKind::system);
+  DescriptorList local(part_.local.kind);
   TOWPATH_TRY(local.add(blocks));
   blocks.address = there.address + part_.offset_bytes + offset;
   blocks.device_id = there.device_id;

@@ -33,8 +33,8 @@ class Lane {
     const Clock* clock = nullptr;
     const Remote* remote = nullptr;
     const Options* options = nullptr;
-    std::byte* local = nullptr;      ///< the lane's own area
-    std::uint64_t offset_bytes = 0;  ///< of that area, here and there
+    RegionDescriptor local;          ///< of all lanes
+    std::uint64_t offset_bytes = 0;  ///< of the lane's own area, here and there
     Shape shape;
   };
 

@@ -23,7 +23,9 @@ struct Options {
   std::string backend;        ///< empty: shm, or UCX with a partner on another host
   bool all_backends = false;  ///< both agents have every one that opens
   TransferOp op = TransferOp::write;
+  MemoryKind local = MemoryKind::system;  ///< or pinned, or device
   MemoryKind remote = MemoryKind::system;
+  std::string device = "gpu";  ///< host: host memory plays it
 
   std::uint64_t start_block_size = 4096;
   std::uint64_t max_block_size = std::uint64_t{64} << 20U;

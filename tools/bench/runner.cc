@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include <towpath/core/text.h>
-#include <towpath/memory/shared_region.h>
 #include <towpath/run/worker.h>
 
 #include "tools/bench/pattern.h"
@@ -71,12 +70,8 @@ std::vector<Shape> shapes_of(const Options& options) {
 Result<std::unique_ptr<Runner>> Runner::open(const Options& options, standard::Node& node,
                                              Remote& remote, std::uint64_t bytes) {
   std::unique_ptr<Runner> made(new Runner(options, node, remote));
-  TOWPATH_TRY(auto region,
-              memory::SharedMemoryRegion::create({.name = "towpath-bench", .size_bytes = bytes}));
-  const RegionDescriptor all = region->descriptor();
-  made->local_ = {reinterpret_cast<std::byte*>(all.address), all.length};
-  made->region_ = region;
-  TOWPATH_TRY(made->registration_, node.agent().register_region(std::move(region)));
+  TOWPATH_TRY(made->near_, NearMemory::make(options, bytes));
+  TOWPATH_TRY(made->registration_, node.agent().register_region(made->near_.region()));
   return made;
 }
 
@@ -89,10 +84,7 @@ std::uint64_t Runner::iterations_of(const Shape& shape) const {
 Result<Duration> Runner::prepare(const Shape& shape, std::uint64_t seed) {
   const std::uint64_t bytes = area_of(options_, shape);
   const bool push = options_.op == TransferOp::write;
-  if (push)
-    fill(local_.first(bytes), seed);
-  else
-    poison(local_.first(bytes));
+  TOWPATH_TRY(push ? near_.fill(bytes, seed) : near_.poison(bytes));
   return remote_.prepare({.bytes = bytes, .seed = push ? std::nullopt : std::optional(seed)});
 }
 
@@ -104,7 +96,7 @@ Status Runner::check(const Shape& shape, std::uint64_t seed, Row& row) {
                 .count = area_of(options_, shape) / stride};
   std::optional<std::uint64_t> wrong;
   if (options_.op == TransferOp::read) {
-    wrong = first_wrong(local_, blocks);
+    TOWPATH_TRY(wrong, near_.first_wrong(blocks));
   } else {
     TOWPATH_TRY(const Remote::Looked looked, remote_.look(blocks));
     wrong = looked.wrong;
@@ -124,7 +116,7 @@ Result<std::vector<Lane>> Runner::open_lanes(const Shape& shape) {
                                        .clock = &node_.clock(),
                                        .remote = &remote_,
                                        .options = &options_,
-                                       .local = local_.data() + index * span,
+                                       .local = near_.begin(),
                                        .offset_bytes = index * span,
                                        .shape = shape}));
     lanes.push_back(std::move(lane));
@@ -167,7 +159,7 @@ Result<Row> Runner::measure(const Shape& shape) {
   Row row = row_of(shape, iterations, lanes);
   row.cpu = cpu;
   if (!options_.one_process) row.target_cpu = after.cpu - before.cpu;
-  if (path_.empty()) path_ = lanes.front().path();
+  if (path_.empty()) path_ = near_.remark() + lanes.front().path();
   if (options_.verify) TOWPATH_TRY(check(shape, seed, row));
   return row;
 }

@@ -10,6 +10,7 @@
 #include <towpath/standard/standard.h>
 
 #include "tools/bench/lane.h"
+#include "tools/bench/near_memory.h"
 #include "tools/bench/options.h"
 #include "tools/bench/remote.h"
 
@@ -72,9 +73,8 @@ class Runner {
   const Options& options_;
   standard::Node& node_;
   Remote& remote_;
-  memory::SharedRegion region_;
+  NearMemory near_;
   memory::Registration registration_;
-  ByteSpan local_;
   std::uint64_t seed_ = 0;
   std::string path_;
 };

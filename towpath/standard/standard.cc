@@ -11,7 +11,6 @@
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
 #include <towpath/standard/environment.h>
-#include <towpath/standard/gpus.h>
 #include <towpath/standard/nixl_names.h>
 #include <towpath/standard/object_settings.h>
 #include <towpath/standard/standard.h>
@@ -24,7 +23,7 @@ constexpr Duration kLongestNap = std::chrono::milliseconds(100);
 
 }  // namespace
 
-backend::Registry make_registry() {
+backend::Registry make_registry(const staging::Devices& devices) {
   backend::Registry registry;
   const auto add = [&](backend::BackendType type) {
     const Status added = registry.add(std::move(type));
@@ -32,12 +31,12 @@ backend::Registry make_registry() {
   };
   // They move bytes of host memory; a GPU's go through slots of it.
   const auto add_staged = [&](backend::BackendType type) {
-    add(staging::staged(std::move(type), gpus()));
+    add(staging::staged(std::move(type), devices));
   };
   add(backends::loopback::loopback_type());
   add_staged(backends::shm::shm_type());
   add_staged(backends::posix::posix_type());
-  add(backends::gds::gds_type(gpus().open));
+  add(backends::gds::gds_type(devices.open));
   add_staged(backends::nvme::nvme_type());
   add_staged(backends::ucx::ucx_type());
   add_staged(backends::object::object_type([] { return object_params(read_environment()); }));

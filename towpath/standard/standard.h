@@ -16,14 +16,16 @@
 #include <towpath/agent/agent.h>
 #include <towpath/backend/registry.h>
 #include <towpath/run/worker.h>
+#include <towpath/standard/gpus.h>
 #include <towpath/standard/telemetry.h>
 #include <towpath/sys/clock.h>
 #include <towpath/telemetry/event_sink.h>
 
 namespace towpath::standard {
 
-/// All built-in backends, and the names under which NIXL's users know them ("POSIX").
-backend::Registry make_registry();
+/// All built-in backends, and the names under which NIXL's users know them ("POSIX"). Memory of
+/// `devices` is moved by those that can, and staged by the others.
+backend::Registry make_registry(const staging::Devices& devices = gpus());
 
 /// Prints events of at least `level` to standard error, a line each.
 class StderrSink final : public telemetry::EventSink {
