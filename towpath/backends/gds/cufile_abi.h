@@ -89,7 +89,8 @@ struct FileDescription {
 };
 static_assert(sizeof(FileDescription) == 24 && offsetof(FileDescription, fd) == 8 &&
               offsetof(FileDescription, operations) == 16);
-using FileHandle = void*;  // CUfileHandle_t
+struct FileTag;
+using FileHandle = FileTag*;  // CUfileHandle_t
 
 // CUfileIOParams_t
 struct BatchEntry {
@@ -113,7 +114,8 @@ struct BatchEvent {
 };
 static_assert(sizeof(BatchEvent) == 24 && offsetof(BatchEvent, moved) == 16);
 inline constexpr int kBatchComplete = 0x10;  // CUFILE_COMPLETE
-using BatchHandle = void*;                   // CUfileBatchHandle_t
+struct BatchTag;
+using BatchHandle = BatchTag*;  // CUfileBatchHandle_t
 
 // CUfilePerGpuStats_t, CUfileStatsLevel3_t
 struct GpuCounters {

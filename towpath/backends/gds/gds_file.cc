@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <towpath/backends/gds/gds_file.h>
 #include <towpath/sys/os_error.h>

@@ -45,7 +45,7 @@ class GdsFile {
 
  private:
   const Parts parts_;
-  const cufile::FileHandle handle_;
+  cufile::FileHandle handle_;  // does not change
 };
 
 }  // namespace towpath::backends::gds

@@ -80,7 +80,7 @@ void count(const File& file, bool write) {
 ssize_t move(const char* symbol, FileHandle handle, const void* base, std::size_t size,
              off_t file_offset, off_t base_offset) {
   const bool write = std::string(symbol) == "cuFileWrite";
-  auto* const file = static_cast<File*>(handle);
+  auto* const file = reinterpret_cast<File*>(handle);
   {
     const std::lock_guard lock(fake().mutex);
     if (const int early = before(symbol); early != 0) return early > 0 ? -early : early;
@@ -182,12 +182,12 @@ Answer cuFileHandleRegister(FileHandle* handle, FileDescription* description) {
   const std::string link = "/proc/self/fd/" + std::to_string(description->fd);
   auto* const file = new File{::open(link.c_str(), (flags & O_ACCMODE) | O_CLOEXEC), direct};
   fake().files.insert(file);
-  *handle = file;
+  *handle = reinterpret_cast<FileHandle>(file);
   return {};
 }
 void cuFileHandleDeregister(FileHandle handle) {
   const std::lock_guard lock(fake().mutex);
-  auto* const file = static_cast<File*>(handle);
+  auto* const file = reinterpret_cast<File*>(handle);
   if (fake().files.erase(file) == 0) {
     (void)complain("cuFileHandleDeregister", "no such file", 0);
     return;
@@ -223,7 +223,7 @@ Answer cuFileBatchIOSetUp(BatchHandle* batch, unsigned entries) {
   TOWPATH_FAKE("cuFileBatchIOSetUp");
   if (entries == 0 || entries > 128)
     return {complain("cuFileBatchIOSetUp", "entries", kInvalidValue), 0};
-  *batch = new Entries;
+  *batch = reinterpret_cast<BatchHandle>(new Entries);
   return {};
 }
 Answer cuFileBatchIOSubmit(BatchHandle batch, unsigned count, BatchEntry* entries, unsigned) {
@@ -233,7 +233,7 @@ Answer cuFileBatchIOSubmit(BatchHandle batch, unsigned count, BatchEntry* entrie
     broken = fake().numbers["broken_batches"] != 0;
     ++fake().numbers["batches"];
   }
-  auto& ended = static_cast<Entries*>(batch)->ended;
+  auto& ended = reinterpret_cast<Entries*>(batch)->ended;
   for (const BatchEntry& entry : std::vector<BatchEntry>(entries, entries + count)) {
     const bool fails = broken && !ended.empty();
     const ssize_t moved = fails
@@ -249,7 +249,7 @@ Answer cuFileBatchIOSubmit(BatchHandle batch, unsigned count, BatchEntry* entrie
 Answer cuFileBatchIOGetStatus(BatchHandle batch, unsigned, unsigned* count, BatchEvent* events,
                               timespec*) {
   TOWPATH_FAKE("cuFileBatchIOGetStatus");
-  auto& ended = static_cast<Entries*>(batch)->ended;
+  auto& ended = reinterpret_cast<Entries*>(batch)->ended;
   *count = std::min<unsigned>(*count, static_cast<unsigned>(ended.size() + 1) / 2);
   for (unsigned i = 0; i < *count; ++i) {
     events[i] = ended.back();
@@ -258,7 +258,7 @@ Answer cuFileBatchIOGetStatus(BatchHandle batch, unsigned, unsigned* count, Batc
   return {};
 }
 Answer cuFileBatchIOCancel(BatchHandle) { return {}; }
-void cuFileBatchIODestroy(BatchHandle batch) { delete static_cast<Entries*>(batch); }
+void cuFileBatchIODestroy(BatchHandle batch) { delete reinterpret_cast<Entries*>(batch); }
 
 }  // extern "C"
 // NOLINTEND(readability-identifier-naming)
