@@ -20,6 +20,11 @@ void MemoryFileSystem::inject(FileFault fault) {
   disk_->faults.push_back({std::move(fault)});
 }
 
+void MemoryFileSystem::heal() {
+  const std::lock_guard lock(disk_->mutex);
+  disk_->faults.clear();
+}
+
 void MemoryFileSystem::set_capacity(std::uint64_t bytes) {
   const std::lock_guard lock(disk_->mutex);
   disk_->capacity = bytes;

@@ -54,6 +54,8 @@ class MemoryFileSystem final : public FileSystem {
   MemoryFileSystem& operator=(const MemoryFileSystem&) = delete;
 
   void inject(FileFault fault);
+  /// What was injected strikes no more.
+  void heal();
   /// All files together may hold this much; a write across the mark stops there, one behind it
   /// fails with ENOSPC.
   void set_capacity(std::uint64_t bytes);
