@@ -1,36 +1,68 @@
+#include <array>
+
 #include <xxhash.h>
 
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
+#include <towpath/kv/crc32c.h>
 #include <towpath/kv/digest.h>
 
 namespace towpath::kv {
 
+std::string_view name_of(DigestAlgorithm algorithm) noexcept {
+  switch (algorithm) {
+    case DigestAlgorithm::xxh3_64: return "xxh3_64";
+    case DigestAlgorithm::crc32c: return "crc32c";
+  }
+  return "unknown";
+}
+
 std::string to_string(const Digest& digest) {
-  return cat("xxh3_64:", hex(digest.value), " salt ", hex(digest.salt));
+  return cat(name_of(digest.algorithm), ":", hex(digest.value), " salt ", hex(digest.salt));
 }
 
 struct Digester::State {
   XXH3_state_t* xxh3 = XXH3_createState();
+  std::uint32_t crc = 0;
   ~State() { XXH3_freeState(xxh3); }
 };
 
 Digester::Digester(std::uint64_t salt, DigestAlgorithm algorithm)
     : algorithm_(algorithm), salt_(salt), state_(std::make_unique<State>()) {
   TOWPATH_CHECK(state_->xxh3 != nullptr, "no memory for a digest");
-  XXH3_64bits_reset_withSeed(state_->xxh3, salt_);
+  begin();
 }
 
 Digester::~Digester() = default;
 
+void Digester::begin() {
+  if (algorithm_ == DigestAlgorithm::xxh3_64) {
+    XXH3_64bits_reset_withSeed(state_->xxh3, salt_);
+    return;
+  }
+  std::array<std::byte, 8> salt{};
+  for (std::size_t i = 0; i < salt.size(); ++i) salt[i] = static_cast<std::byte>(salt_ >> 8 * i);
+  state_->crc = crc32c(0, salt);
+}
+
 void Digester::add(ConstByteSpan bytes) {
-  XXH3_64bits_update(state_->xxh3, bytes.data(), bytes.size());
+  if (algorithm_ == DigestAlgorithm::xxh3_64)
+    XXH3_64bits_update(state_->xxh3, bytes.data(), bytes.size());
+  else
+    state_->crc = crc32c(state_->crc, bytes);
 }
 
 Digest Digester::finish() {
-  const Digest digest{algorithm_, salt_, XXH3_64bits_digest(state_->xxh3)};
-  XXH3_64bits_reset_withSeed(state_->xxh3, salt_);
+  const bool is_xxh3 = algorithm_ == DigestAlgorithm::xxh3_64;
+  const Digest digest{algorithm_, salt_, is_xxh3 ? XXH3_64bits_digest(state_->xxh3) : state_->crc};
+  begin();
   return digest;
+}
+
+Digest digest_of(ConstByteSpan bytes, std::uint64_t salt, DigestAlgorithm algorithm) {
+  Digester digester(salt, algorithm);
+  digester.add(bytes);
+  return digester.finish();
 }
 
 Result<Digest> digest_block(Digester& digester, const layout::PhysicalLayout& layout,

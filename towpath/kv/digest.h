@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
@@ -17,7 +18,13 @@
 namespace towpath::kv {
 
 /// Numbers rest on disk and travel: never renumber.
-enum class DigestAlgorithm : std::uint8_t { xxh3_64 = 1 };
+enum class DigestAlgorithm : std::uint8_t {
+  xxh3_64 = 1,
+  crc32c = 2,  ///< Castagnoli's polynomial, as iSCSI and drives use it; the salt comes first
+};
+
+/// "xxh3_64", "crc32c"; "unknown" for what this version does not know.
+std::string_view name_of(DigestAlgorithm algorithm) noexcept;
 
 struct Digest {
   DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64;
@@ -41,10 +48,15 @@ class Digester {
 
  private:
   struct State;
+  void begin();
   const DigestAlgorithm algorithm_;
   const std::uint64_t salt_;
   std::unique_ptr<State> state_;
 };
+
+/// Of bytes that lie in one piece, in canonical order.
+Digest digest_of(ConstByteSpan bytes, std::uint64_t salt,
+                 DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64);
 
 /// Errors: those of PhysicalLayout::bytes (no such block; memory that this process cannot reach).
 Result<Digest> digest_block(Digester& digester, const layout::PhysicalLayout& layout,

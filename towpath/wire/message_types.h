@@ -21,6 +21,8 @@ enum class MessageType : std::uint16_t {
   replay_control = 8,    ///< what the processes of `towpath replay` say to each other
   memory_key = 9,        ///< how one backend of an agent reaches a region: a part of its card
   layout_package = 10,   ///< the caches of one agent, with its card
+  segment_header = 16,   ///< what a segment file of KV blocks begins with
+  block_index = 17,      ///< where KV blocks lie in segments, so that a restart need not look
 };
 
 /// The enumerator's own name; "unknown" for a value that this version does not know.

@@ -1,0 +1,128 @@
+// BlockStore: KV blocks on disk that survive whatever happens to the process: crash-only.
+//
+// Append-only segment files hold the truth (segment_format.h). The index in memory is found again
+// from a checkpoint and from what was written after it; without a checkpoint, from the segments.
+// There is no shutdown: dying and ending are the same.
+//
+//   put() ---> may be got; dies with the process or the machine
+//   sync() --> is acknowledged: it comes back after a crash
+//   get() ---> the bytes, and they match the digest; or a reason why not, and the block is gone
+//
+// Promises, whatever the disk does (full, read-only, torn, out of order, bits flipped): a block
+// that get() gives is the one that was put. What was acknowledged is lost only with the segment's
+// bytes, or when room is made: then the oldest segment goes, and what was got from it meanwhile is
+// carried over to a new one. A store has one process at a time; who opens it sees to that. Thread:
+// none of its own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <towpath/kv/disk/index_format.h>
+#include <towpath/kv/disk/segment.h>
+
+namespace towpath::kv {
+
+struct BlockStoreOptions {
+  std::string directory;                                    ///< made when it is not there
+  std::uint64_t segment_bytes = std::uint64_t{256} << 20U;  ///< about; a block is never split
+  std::uint64_t capacity_bytes = std::uint64_t{16}
+                                 << 30U;  ///< of all segments; one more while room is made
+  std::uint64_t incarnation = 0;          ///< random, another for each opening
+};
+
+class BlockStore {
+ public:
+  /// Finds what is there. A directory that cannot be written to makes a store that can be read:
+  /// read_only() says why. A segment whose header is damaged is removed, one of a later version
+  /// left alone, and both are told. Errors: invalid_argument (options), those of making and listing
+  /// the directory.
+  static Result<std::unique_ptr<BlockStore>> open(sys::FileSystem& files,
+                                                  const BlockStoreOptions& options);
+
+  /// Bytes in canonical order (digest.h), proven before they are written. A block that is there is
+  /// not written again. Errors: corrupt (the bytes do not match: counted, nothing written), denied
+  /// (read-only), exhausted (no space even after the oldest segment went), io_error, out_of_range.
+  Status put(BlockHash hash, const Digest& digest, ConstByteSpan bytes);
+  /// What was put and removed before is acknowledged when this succeeds. After a failure the blocks
+  /// that were not are forgotten.
+  Status sync();
+
+  struct Found {
+    Digest digest;
+    std::uint64_t length = 0;
+  };
+  std::optional<Found> find(BlockHash hash) const;
+  /// Fills `into`, which is as long as the block. Errors: not_found; corrupt (quarantined: the
+  /// block is gone, counted by reason); invalid_argument (length); io_error.
+  Status get(BlockHash hash, ByteSpan into);
+  /// Errors: not_found, and those of writing.
+  Status remove(BlockHash hash);
+
+  /// Syncs, and makes the next opening quick.
+  Status checkpoint();
+
+  struct Figures {
+    std::uint64_t blocks = 0;
+    std::uint64_t bytes = 0;  ///< of all segments
+    std::uint64_t segments = 0;
+    std::uint64_t from_index = 0;  ///< blocks that the checkpoint knew at opening
+    std::uint64_t from_scan = 0;   ///< and those found behind it
+    std::uint64_t carried = 0;     ///< over from segments that went
+    std::uint64_t reclaimed_segments = 0;
+    std::map<std::string, std::uint64_t> quarantined;  ///< by reason
+    std::vector<std::string> told;                     ///< what was wrong at opening, in words
+  };
+  Figures figures() const;
+  /// Why nothing can be written; ok otherwise.
+  const Status& read_only() const noexcept { return read_only_; }
+
+ private:
+  struct Place {
+    std::uint64_t segment = 0;  // its number
+    std::uint64_t offset = 0;
+    Record record;
+    bool acknowledged = true;
+    bool wanted = false;  // was got since it was written
+  };
+
+  BlockStore(sys::FileSystem& files, BlockStoreOptions options)
+      : files_(files), options_(std::move(options)) {}
+
+  Status recover();
+  void drop_empty_segments();
+  std::vector<IndexedSegment> read_checkpoint();
+  Status recover_segment(const std::string& file_name, std::vector<IndexedSegment>& known);
+  Status scan(Segment& segment, std::uint64_t from);
+  void note(const Record& record, const SegmentName& segment, std::uint64_t offset);
+  void forget_segment(std::uint64_t number);
+
+  Status write(const Record& record, ConstByteSpan bytes);
+  Result<std::uint64_t> append(const Record& record, ConstByteSpan bytes);
+  Status make_room(std::uint64_t bytes);
+  Status begin_segment();
+  Status seal_segment();
+  Status reclaim_oldest();
+  Status carry_over(std::uint64_t number);
+  Status check_bytes(const Digest& digest, ConstByteSpan bytes) const;
+  Status quarantine(BlockHash hash, const std::string& reason, Status cause);
+  std::uint64_t bytes_on_disk() const;
+
+  sys::FileSystem& files_;
+  const BlockStoreOptions options_;
+  Status read_only_;
+  std::map<std::uint64_t, Segment> segments_;  // by number: oldest first
+  std::uint64_t next_number_ = 1;
+  std::optional<std::uint64_t> current_;  // that is written to
+  std::unordered_map<BlockHash, Place> index_;
+  std::vector<BlockHash> unacknowledged_;
+  bool making_room_ = false;
+  Figures figures_;
+};
+
+}  // namespace towpath::kv

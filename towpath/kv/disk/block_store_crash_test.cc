@@ -1,0 +1,168 @@
+// A store dies at every write that it makes, in every way that disks have; and by SIGKILL, for
+// real.
+#include <csignal>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <towpath/kv/disk/store_fixture.h>
+#include <towpath/sys/memory_file_system.h>
+#include <towpath/sys/temporary_directory.h>
+
+namespace towpath::kv {
+namespace {
+
+using sys::FileEffect;
+using sys::FileOp;
+using testing::get_block;
+using testing::open_store;
+using testing::put_block;
+
+constexpr BlockHash kBlocks = 24;
+constexpr std::uint64_t kForever = UINT64_MAX / 2;
+
+/// How a write ends that the process does not survive.
+struct Death {
+  const char* name;
+  FileEffect effect;
+  std::uint64_t bytes;    ///< of the write that land
+  std::uint64_t goes_on;  ///< writes after it that still land whole: the disk reorders
+  bool honest;            ///< the disk claims no more than it did
+};
+
+constexpr Death kDeaths[] = {
+    {"cut", FileEffect::fail, 0, 0, true},
+    {"short", FileEffect::stop, 1000, 0, true},
+    {"torn", FileEffect::torn, 1000, 0, false},
+    {"torn header", FileEffect::torn, 50, 0, false},
+    {"reordered", FileEffect::torn, 0, 1, false},
+    {"bit flipped", FileEffect::flip_bit, 0, 3, false},
+};
+
+void arrange(sys::MemoryFileSystem& files, const Death& death, std::uint64_t write) {
+  files.inject({.on = FileOp::write,
+                .nth = write,
+                .effect = death.effect,
+                .bytes = death.bytes,
+                .bit = 777});
+  files.inject({.on = FileOp::write, .nth = write + 1 + death.goes_on, .times = kForever});
+}
+
+/// Puts, removes, syncs and checkpoints until the first failure: then the process is dead.
+/// `acknowledged`: the blocks that must come back.
+void live(sys::MemoryFileSystem& files, const BlockStoreOptions& options,
+          std::set<BlockHash>& acknowledged) {
+  auto store = BlockStore::open(files, options);
+  if (!store.ok() || !(*store)->read_only().ok()) return;
+  std::set<BlockHash> put;
+  for (BlockHash hash = 1; hash <= kBlocks; ++hash) {
+    if (!put_block(**store, hash).ok()) return;
+    put.insert(hash);
+    if (hash % 7 == 0) {
+      acknowledged.erase(hash - 3);  // from now on either is right
+      put.erase(hash - 3);
+      if (!(*store)->remove(hash - 3).ok()) return;
+    }
+    if (hash % 5 == 0) {
+      if (!(*store)->sync().ok()) return;
+      acknowledged.insert(put.begin(), put.end());
+    }
+    if (hash % 16 == 0 && !(*store)->checkpoint().ok()) return;
+  }
+}
+
+void expect_sane(sys::MemoryFileSystem& files, const BlockStoreOptions& options,
+                 const std::set<BlockHash>& must_be_there, const std::string& how) {
+  auto store = open_store(files, options);
+  ASSERT_TRUE(store);
+  for (BlockHash hash = 1; hash <= kBlocks; ++hash) {
+    const Status got = get_block(*store, hash);  // fails the test when bytes are wrong
+    ASSERT_TRUE(got.ok() || !must_be_there.contains(hash))
+        << how << ", block " << hash << ": " << got.to_string();
+  }
+  ASSERT_TRUE(put_block(*store, 1000).ok()) << how;
+  ASSERT_TRUE(store->sync().ok()) << how;
+  ASSERT_TRUE(get_block(*store, 1000).ok()) << how;
+}
+
+void die_at_every_write(const BlockStoreOptions& options, bool keeps_all) {
+  for (const Death& death : kDeaths) {
+    for (const bool power_lost : {false, true}) {
+      for (std::uint64_t write = 1;; ++write) {
+        sys::MemoryFileSystem files;
+        std::set<BlockHash> acknowledged;
+        arrange(files, death, write);
+        live(files, options, acknowledged);
+        const bool survived = files.calls(FileOp::write) < write;
+        files.heal();
+        if (power_lost) files.crash();
+        if (!death.honest || !keeps_all) acknowledged.clear();  // bytes were lost behind our back
+        expect_sane(
+            files, options, acknowledged,
+            cat(death.name, power_lost ? ", power lost" : ", killed", ", at write ", write));
+        if (::testing::Test::HasFatalFailure() || survived) break;
+        ASSERT_LT(write, 2000U) << "it never comes to an end";
+      }
+    }
+  }
+}
+
+TEST(BlockStoreCrashTest, dying_at_any_write_loses_nothing_acknowledged_and_serves_nothing_wrong) {
+  die_at_every_write({.directory = testing::kDirectory, .segment_bytes = 60'000, .incarnation = 99},
+                     true);
+}
+
+TEST(BlockStoreCrashTest, dying_while_room_is_made_serves_nothing_wrong) {
+  die_at_every_write({.directory = testing::kDirectory,
+                      .segment_bytes = 40'000,
+                      .capacity_bytes = 80'000,
+                      .incarnation = 99},
+                     false);
+}
+
+/// Writes blocks for ever, and says on `pipe` up to which they are acknowledged.
+[[noreturn]] void write_until_killed(const BlockStoreOptions& options, int pipe, BlockHash first) {
+  sys::SystemFileSystem files;
+  auto store = BlockStore::open(files, options);
+  if (!store.ok()) ::_exit(1);
+  for (BlockHash hash = first;; ++hash) {
+    if (!put_block(**store, hash).ok()) ::_exit(2);
+    if (hash % 3 != 0) continue;
+    if (!(*store)->sync().ok() || ::write(pipe, &hash, sizeof hash) != sizeof hash) ::_exit(3);
+  }
+}
+
+TEST(BlockStoreCrashTest, killed_for_real_again_and_again_it_keeps_what_it_acknowledged) {
+  auto directory = sys::TemporaryDirectory::create();
+  ASSERT_TRUE(directory.ok());
+  sys::SystemFileSystem files;
+  BlockHash acknowledged = 0;
+  for (std::uint64_t life = 1; life <= 6; ++life) {
+    const BlockStoreOptions options{
+        .directory = directory->path(), .segment_bytes = 300'000, .incarnation = life};
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) write_until_killed(options, ends[1], acknowledged + 1);
+    ::close(ends[1]);
+    for (std::uint64_t news = 0; news < 5 * life; ++news)
+      ASSERT_EQ(::read(ends[0], &acknowledged, sizeof acknowledged), ssize_t{sizeof acknowledged});
+    ::kill(child, SIGKILL);
+    // What it still said before it died is acknowledged too.
+    while (::read(ends[0], &acknowledged, sizeof acknowledged) == ssize_t{sizeof acknowledged}) {
+    }
+    ::close(ends[0]);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    auto store = open_store(files, options);
+    for (BlockHash hash = 1; hash <= acknowledged; ++hash)
+      ASSERT_TRUE(get_block(*store, hash).ok()) << "life " << life << ", block " << hash;
+  }
+}
+
+}  // namespace
+}  // namespace towpath::kv

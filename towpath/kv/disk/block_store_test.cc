@@ -1,0 +1,223 @@
+#include <cerrno>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/kv/disk/store_fixture.h>
+#include <towpath/sys/memory_file_system.h>
+
+namespace towpath::kv {
+namespace {
+
+using sys::FileEffect;
+using sys::FileOp;
+using testing::get_block;
+using testing::open_store;
+using testing::put_block;
+
+class BlockStoreTest : public ::testing::Test {
+ protected:
+  void put(BlockStore& store, BlockHash first, BlockHash last) {
+    for (BlockHash hash = first; hash <= last; ++hash)
+      ASSERT_TRUE(put_block(store, hash).ok()) << hash;
+  }
+  void expect_all(BlockStore& store, BlockHash first, BlockHash last) {
+    for (BlockHash hash = first; hash <= last; ++hash) {
+      const Status got = get_block(store, hash);
+      EXPECT_TRUE(got.ok()) << hash << ": " << got.to_string();
+    }
+  }
+  std::string path_of(std::uint64_t segment) const {
+    return cat(testing::kDirectory, "/", Segment::file_name(segment));
+  }
+  /// Changes one byte of a file, behind the store's back.
+  void spoil(const std::string& path, std::uint64_t offset) {
+    auto file = files_.open(path, {.writable = true});
+    ASSERT_TRUE(file.ok());
+    Bytes byte(1);
+    ASSERT_TRUE((*file)->read_at(byte, offset).ok());
+    byte[0] ^= std::byte{1};
+    ASSERT_TRUE((*file)->write_at(byte, offset).ok());
+  }
+
+  sys::MemoryFileSystem files_;
+};
+
+TEST_F(BlockStoreTest, what_was_acknowledged_comes_back_after_a_crash_and_nothing_else_does) {
+  auto store = open_store(files_);
+  put(*store, 1, 10);
+  ASSERT_TRUE(store->sync().ok());
+  put(*store, 11, 12);
+  expect_all(*store, 1, 12);
+  files_.crash();
+  store = open_store(files_);
+  expect_all(*store, 1, 10);
+  EXPECT_EQ(store->figures().from_scan, 10U);
+  EXPECT_FALSE(store->find(11));
+}
+
+TEST_F(BlockStoreTest, a_checkpoint_saves_the_look_at_what_it_knows) {
+  auto store = open_store(files_);
+  put(*store, 1, 10);
+  ASSERT_TRUE(store->checkpoint().ok());
+  put(*store, 11, 13);
+  ASSERT_TRUE(store->sync().ok());
+  const auto reads = files_.calls(FileOp::read);
+  store = open_store(files_);
+  EXPECT_EQ(store->figures().from_index, 10U);
+  EXPECT_EQ(store->figures().from_scan, 3U);
+  EXPECT_LT(files_.calls(FileOp::read) - reads, 12U);
+  expect_all(*store, 1, 13);
+}
+
+TEST_F(BlockStoreTest, a_damaged_or_lost_index_costs_a_look_and_no_block) {
+  auto store = open_store(files_);
+  put(*store, 1, 10);
+  ASSERT_TRUE(store->checkpoint().ok());
+  spoil(cat(testing::kDirectory, "/index"), 100);
+  store = open_store(files_);
+  EXPECT_THAT(store->figures().told, ::testing::ElementsAre(::testing::HasSubstr("of no use")));
+  expect_all(*store, 1, 10);
+  ASSERT_TRUE(files_.remove(cat(testing::kDirectory, "/index")).ok());
+  expect_all(*open_store(files_), 1, 10);
+}
+
+TEST_F(BlockStoreTest, bytes_that_do_not_match_are_never_written) {
+  auto store = open_store(files_);
+  EXPECT_EQ(store->put(1, testing::digest_of_block(2), testing::bytes_of_block(1)).code(),
+            Code::corrupt);
+  EXPECT_FALSE(store->find(1));
+  EXPECT_EQ(store->figures().quarantined.at("wrong before it was written"), 1U);
+}
+
+TEST_F(BlockStoreTest, a_flipped_bit_makes_a_miss_of_one_block_and_is_counted) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->checkpoint().ok());
+  spoil(path_of(1), kSegmentPage + kSegmentPage + 17);  // in the first block's bytes
+  store = open_store(files_);
+  const Status got = get_block(*store, 1);
+  EXPECT_EQ(got.code(), Code::corrupt);
+  EXPECT_THAT(got.to_string(), ::testing::HasSubstr("digest mismatch"));
+  EXPECT_EQ(get_block(*store, 1).code(), Code::not_found) << "asked for again, it is a miss";
+  EXPECT_EQ(store->figures().quarantined.at("digest mismatch"), 1U);
+  expect_all(*store, 2, 3);
+  put(*store, 1, 1);
+  expect_all(*store, 1, 3);
+}
+
+TEST_F(BlockStoreTest, a_damaged_record_header_costs_that_block_only) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  spoil(path_of(1), kSegmentPage + 40);
+  store = open_store(files_);
+  EXPECT_FALSE(store->find(1));
+  expect_all(*store, 2, 3);
+}
+
+TEST_F(BlockStoreTest, a_damaged_segment_header_costs_the_segment_and_is_told) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  spoil(path_of(1), 33);
+  store = open_store(files_);
+  EXPECT_EQ(store->figures().blocks, 0U);
+  EXPECT_EQ(store->figures().told.size(), 1U);
+}
+
+TEST_F(BlockStoreTest, what_was_removed_stays_removed) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->checkpoint().ok());
+  ASSERT_TRUE(store->remove(2).ok());
+  EXPECT_EQ(store->remove(2).code(), Code::not_found);
+  ASSERT_TRUE(store->sync().ok());
+  files_.crash();
+  store = open_store(files_);
+  EXPECT_FALSE(store->find(2));
+  expect_all(*store, 3, 3);
+}
+
+TEST_F(BlockStoreTest, at_capacity_the_oldest_go_and_what_was_got_is_carried_over) {
+  const BlockStoreOptions small{.segment_bytes = 100'000, .capacity_bytes = 400'000};
+  auto store = open_store(files_, small);
+  for (BlockHash hash = 1; hash <= 200; ++hash) {
+    ASSERT_TRUE(put_block(*store, hash).ok());
+    ASSERT_TRUE(get_block(*store, 1).ok()) << "wanted all the time, after " << hash;
+  }
+  const auto figures = store->figures();
+  EXPECT_FALSE(store->find(2));
+  EXPECT_LE(figures.bytes, 500'000U);
+  EXPECT_GT(figures.reclaimed_segments, 10U);
+  EXPECT_GE(figures.carried, 3U);
+  store = open_store(files_, small);
+  EXPECT_TRUE(get_block(*store, 1).ok());
+  expect_all(*store, 180, 200);
+}
+
+TEST_F(BlockStoreTest, a_full_disk_makes_room_by_giving_up_the_oldest) {
+  files_.set_capacity(600'000);
+  auto store = open_store(files_, {.segment_bytes = 100'000});
+  put(*store, 1, 200);
+  ASSERT_TRUE(store->sync().ok());
+  expect_all(*store, 190, 200);
+  EXPECT_GT(store->figures().reclaimed_segments, 0U);
+}
+
+TEST_F(BlockStoreTest, a_disk_that_others_filled_refuses_and_serves_on) {
+  auto store = open_store(files_);
+  put(*store, 1, 5);
+  ASSERT_TRUE(store->sync().ok());
+  files_.inject({.on = FileOp::write, .times = UINT64_MAX, .errno_value = ENOSPC});
+  EXPECT_EQ(put_block(*store, 6).code(), Code::exhausted);
+  files_.heal();
+  put(*store, 7, 9);
+  expect_all(*store, 7, 9);
+}
+
+TEST_F(BlockStoreTest, a_store_that_can_only_be_read_is_read) {
+  auto store = open_store(files_);
+  put(*store, 1, 5);
+  ASSERT_TRUE(store->sync().ok());
+  files_.inject({.on = FileOp::open,
+                 .times = UINT64_MAX,
+                 .errno_value = EROFS,
+                 .path_part = Segment::file_name(2)});
+  store = open_store(files_);
+  EXPECT_FALSE(store->read_only().ok());
+  EXPECT_EQ(put_block(*store, 6).code(), Code::denied);
+  expect_all(*store, 1, 5);
+}
+
+TEST_F(BlockStoreTest, after_a_failed_sync_what_was_not_acknowledged_is_gone) {
+  auto store = open_store(files_);
+  put(*store, 1, 2);
+  ASSERT_TRUE(store->sync().ok());
+  put(*store, 3, 4);
+  files_.inject({.on = FileOp::sync});
+  EXPECT_FALSE(store->sync().ok());
+  expect_all(*store, 1, 2);
+  EXPECT_FALSE(store->find(3));
+  put(*store, 3, 4);
+  ASSERT_TRUE(store->sync().ok());
+  files_.crash();
+  expect_all(*open_store(files_), 1, 4);
+}
+
+TEST_F(BlockStoreTest, lives_that_wrote_nothing_leave_no_files) {
+  for (int life = 0; life < 5; ++life) (void)open_store(files_);
+  EXPECT_EQ(files_.list(testing::kDirectory)->size(), 1U);
+}
+
+TEST_F(BlockStoreTest, options_and_blocks_that_make_no_sense_are_refused) {
+  EXPECT_EQ(BlockStore::open(files_, {}).code(), Code::invalid_argument);
+  auto store = open_store(files_, {.segment_bytes = 10'000});
+  EXPECT_EQ(store->put(1, {}, {}).code(), Code::out_of_range);
+  EXPECT_EQ(store->put(1, {}, Bytes(10'000)).code(), Code::out_of_range);
+  Bytes room(5);
+  EXPECT_EQ(store->get(1, room).code(), Code::not_found);
+}
+
+}  // namespace
+}  // namespace towpath::kv

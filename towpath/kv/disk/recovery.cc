@@ -1,0 +1,144 @@
+// How a BlockStore finds again what is there, and what it leaves for its next opening.
+#include <algorithm>
+
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/kv/disk/block_store.h>
+
+namespace towpath::kv {
+namespace {
+
+constexpr const char* kIndexName = "index";
+constexpr const char* kNewIndexName = "index.new";
+
+Result<Bytes> read_file(sys::FileSystem& files, const std::string& path) {
+  TOWPATH_TRY(const auto file, files.open(path, {}));
+  TOWPATH_TRY(const std::uint64_t size, file->size());
+  Bytes bytes(size);
+  TOWPATH_TRY(sys::read_exactly(*file, bytes, 0));
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
+                                                     const BlockStoreOptions& options) {
+  if (options.directory.empty() || options.segment_bytes < 2 * kSegmentPage)
+    return error(Code::invalid_argument,
+                 cat("a store in '", options.directory, "' with segments of ",
+                     options.segment_bytes, " bytes"),
+                 "name a directory, and give segments room for some blocks");
+  if (const Status made = files.make_directories(options.directory);
+      !made.ok() && made.code() != Code::denied)
+    return made;
+  std::unique_ptr<BlockStore> store(new BlockStore(files, options));
+  TOWPATH_TRY(store->recover());
+  return store;
+}
+
+Status BlockStore::recover() {
+  TOWPATH_TRY(const std::vector<std::string> names, files_.list(options_.directory));
+  std::vector<IndexedSegment> known = read_checkpoint();
+  for (const std::string& name : names) {
+    const auto number = Segment::number_of(name);
+    if (!number) continue;
+    next_number_ = std::max(next_number_, *number + 1);
+    const Status found = recover_segment(name, known);
+    if (!found.ok()) figures_.told.push_back(cat(name, ": ", found.message()));
+    if (found.code() == Code::corrupt && !segments_.contains(*number))
+      (void)files_.remove(cat(options_.directory, "/", name));
+  }
+  drop_empty_segments();
+  // Whether it can be written to is best asked by writing.
+  read_only_ = begin_segment();
+  if (read_only_.code() == Code::exhausted) read_only_ = {};  // room can be made
+  return {};
+}
+
+// Each opening begins a segment, and some lives end before they write.
+void BlockStore::drop_empty_segments() {
+  std::erase_if(segments_, [&](const auto& entry) {
+    const Segment& segment = entry.second;
+    return segment.end() <= kSegmentPage && files_.remove(segment.path()).ok();
+  });
+}
+
+std::vector<IndexedSegment> BlockStore::read_checkpoint() {
+  const Result<Bytes> bytes = read_file(files_, cat(options_.directory, "/", kIndexName));
+  if (bytes.code() == Code::not_found) return {};
+  Result<std::vector<IndexedSegment>> known =
+      bytes.ok() ? open_index(*bytes) : Result<std::vector<IndexedSegment>>(bytes.status());
+  if (known.ok()) return *std::move(known);
+  figures_.told.push_back(
+      cat("the index is of no use, all segments are looked through: ", known.status().message()));
+  return {};
+}
+
+// What the checkpoint knew of the segment, and then the records behind that.
+Status BlockStore::recover_segment(const std::string& file_name,
+                                   std::vector<IndexedSegment>& known) {
+  TOWPATH_TRY(Segment segment, Segment::open(files_, cat(options_.directory, "/", file_name)));
+  if (Segment::file_name(segment.name().number) != file_name)
+    return error(Code::corrupt, cat("its header is of segment ", segment.name().number));
+  const auto indexed = std::ranges::find(known, segment.name(), &IndexedSegment::name);
+  const bool is_indexed = indexed != known.end() && indexed->end <= segment.end();
+  const std::uint64_t number = segment.name().number;
+  if (is_indexed) {
+    for (const IndexedBlock& block : indexed->blocks) {
+      if (!range_fits(block.offset, room_of(block.record), UINT64_MAX / 2)) continue;
+      note(block.record, segment.name(), block.offset);
+      ++figures_.from_index;
+    }
+  }
+  Status scanned = scan(segment, is_indexed ? indexed->end : 0);
+  segments_.emplace(number, std::move(segment));
+  return scanned;
+}
+
+// Proves the bytes too: after a loss of power a header may be there without them.
+Status BlockStore::scan(Segment& segment, std::uint64_t from) {
+  Bytes bytes;
+  return segment.scan(from, [&](const Record& record, std::uint64_t offset) -> Status {
+    if (record.kind == RecordKind::block) {
+      bytes.resize(record.length);
+      TOWPATH_TRY(segment.read(offset, bytes));
+      if (!check_bytes(record.digest, bytes).ok()) {
+        ++figures_.quarantined["torn"];
+        return {};
+      }
+    }
+    note(record, segment.name(), offset);
+    ++figures_.from_scan;
+    return {};
+  });
+}
+
+void BlockStore::note(const Record& record, const SegmentName& segment, std::uint64_t offset) {
+  if (record.kind == RecordKind::removal)
+    index_.erase(record.hash);
+  else
+    index_[record.hash] = {segment.number, offset, record, true, false};
+}
+
+// Written beside the old one, and put in its place in one step.
+Status BlockStore::checkpoint() {
+  TOWPATH_TRY(sync());
+  if (!read_only_.ok()) return read_only_;
+  std::vector<IndexedSegment> all;
+  std::unordered_map<std::uint64_t, std::size_t> at;
+  for (const auto& [number, segment] : segments_) {
+    at[number] = all.size();
+    all.push_back({segment.name(), segment.end(), {}});
+  }
+  for (const auto& [hash, place] : index_)
+    all[at.at(place.segment)].blocks.push_back({place.record, place.offset});
+  const std::string fresh = cat(options_.directory, "/", kNewIndexName);
+  TOWPATH_TRY(const auto file,
+              files_.open(fresh, {.writable = true, .create = true, .truncate = true}));
+  TOWPATH_TRY(sys::write_exactly(*file, seal_index(all), 0));
+  TOWPATH_TRY(file->sync());
+  TOWPATH_TRY(files_.rename({fresh, cat(options_.directory, "/", kIndexName)}));
+  return files_.sync_directory(options_.directory);
+}
+
+}  // namespace towpath::kv

@@ -1,0 +1,73 @@
+#include <charconv>
+
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/kv/disk/segment.h>
+
+namespace towpath::kv {
+namespace {
+
+constexpr std::string_view kSegmentPrefix = "segment-";
+constexpr std::size_t kDigits = 20;  // of the largest number, so that names sort as numbers do
+
+}  // namespace
+
+std::string Segment::file_name(std::uint64_t number) {
+  const std::string digits = std::to_string(number);
+  return cat(kSegmentPrefix, std::string(kDigits - digits.size(), '0'), digits);
+}
+
+std::optional<std::uint64_t> Segment::number_of(const std::string& file_name) {
+  if (!file_name.starts_with(kSegmentPrefix)) return std::nullopt;
+  std::uint64_t number = 0;
+  const char* const end = file_name.data() + file_name.size();
+  const auto parsed = std::from_chars(file_name.data() + kSegmentPrefix.size(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end || Segment::file_name(number) != file_name)
+    return std::nullopt;
+  return number;
+}
+
+Result<Segment> Segment::create(sys::FileSystem& files, const std::string& directory,
+                                const SegmentName& name) {
+  TOWPATH_TRY(auto file, files.open(cat(directory, "/", file_name(name.number)),
+                                    {.writable = true, .create = true, .exclusive = true}));
+  TOWPATH_TRY(sys::write_exactly(*file, seal_segment_header(name), 0));
+  TOWPATH_TRY(file->sync());
+  TOWPATH_TRY(files.sync_directory(directory));
+  return Segment(std::move(file), name, kSegmentPage);
+}
+
+Result<Segment> Segment::open(sys::FileSystem& files, const std::string& path) {
+  TOWPATH_TRY(auto file, files.open(path, {}));
+  Bytes page(kSegmentPage);
+  TOWPATH_TRY(sys::read_exactly(*file, page, 0));
+  TOWPATH_TRY(const SegmentName name, open_segment_header(page));
+  TOWPATH_TRY(const std::uint64_t size, file->size());
+  // The last block's page is not filled up.
+  return Segment(std::move(file), name, (size + kSegmentPage - 1) / kSegmentPage * kSegmentPage);
+}
+
+Result<std::uint64_t> Segment::append(const Record& record, ConstByteSpan bytes) {
+  const std::uint64_t offset = end_;
+  if (!bytes.empty()) TOWPATH_TRY(sys::write_exactly(*file_, bytes, offset + kSegmentPage));
+  TOWPATH_TRY(sys::write_exactly(*file_, seal_record(record, {name_, offset}), offset));
+  end_ += room_of(record);
+  return offset;
+}
+
+Status Segment::scan(std::uint64_t from, const Found& found) {
+  TOWPATH_TRY(const std::uint64_t size, file_->size());
+  Bytes page(kSegmentPage);
+  std::uint64_t offset = from < kSegmentPage ? kSegmentPage : from / kSegmentPage * kSegmentPage;
+  while (range_fits(offset, kSegmentPage, size)) {
+    TOWPATH_TRY(sys::read_exactly(*file_, page, offset));
+    const Result<Record> record = open_record(page, {name_, offset});
+    const bool whole = record.ok() && range_fits(offset + kSegmentPage, record->length, size);
+    if (whole) TOWPATH_TRY(found(*record, offset));
+    offset += whole ? room_of(*record) : kSegmentPage;
+  }
+  end_ = offset;
+  return {};
+}
+
+}  // namespace towpath::kv

@@ -1,0 +1,52 @@
+// Blocks to put into stores, and stores to put them into. For tests only. Thread: one.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <towpath/kv/disk/block_store.h>
+
+namespace towpath::kv::testing {
+
+inline constexpr const char* kDirectory = "/kv";
+
+/// Bytes that only this block has; lengths differ.
+inline Bytes bytes_of_block(BlockHash hash) {
+  Bytes bytes(3000 + hash % 7 * 1000);
+  std::uint64_t state = hash * 0x9e3779b97f4a7c15ULL + 1;
+  for (std::byte& byte : bytes) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    byte = static_cast<std::byte>(state >> 56U);
+  }
+  return bytes;
+}
+
+inline Digest digest_of_block(BlockHash hash) {
+  return digest_of(bytes_of_block(hash), 5,
+                   hash % 2 == 0 ? DigestAlgorithm::xxh3_64 : DigestAlgorithm::crc32c);
+}
+
+inline Status put_block(BlockStore& store, BlockHash hash) {
+  return store.put(hash, digest_of_block(hash), bytes_of_block(hash));
+}
+
+/// Ok only when the store gives exactly the block's bytes. What is wrong fails the test.
+inline Status get_block(BlockStore& store, BlockHash hash) {
+  const auto found = store.find(hash);
+  if (!found) return error(Code::not_found, "a miss");
+  Bytes bytes(found->length);
+  TOWPATH_TRY(store.get(hash, bytes));
+  EXPECT_EQ(bytes, bytes_of_block(hash)) << "a wrong block was served: " << hash;
+  return {};
+}
+
+inline std::unique_ptr<BlockStore> open_store(sys::FileSystem& files,
+                                              BlockStoreOptions options = {}) {
+  static std::uint64_t incarnation = 0;
+  if (options.directory.empty()) options.directory = kDirectory;
+  options.incarnation = ++incarnation;
+  auto store = BlockStore::open(files, options);
+  EXPECT_TRUE(store.ok()) << store.status().to_string();
+  return store.ok() ? *std::move(store) : nullptr;
+}
+
+}  // namespace towpath::kv::testing
