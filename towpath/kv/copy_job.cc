@@ -40,15 +40,25 @@ std::vector<BlockRange> bounced(const CopyChunk& chunk, bool is_first) {
   return ranges;
 }
 
+/// Each block once, neighbours together: layers of one block may have failed apart.
+std::vector<BlockRange> united(std::vector<BlockRange> ranges) {
+  std::ranges::sort(ranges, {}, &BlockRange::target_first);
+  std::vector<BlockRange> out;
+  for (const BlockRange& next : ranges) {
+    const std::uint64_t distance = out.empty() ? 0 : next.target_first - out.back().target_first;
+    const bool goes_on = !out.empty() && distance <= out.back().count &&
+                         next.source_first == out.back().source_first + distance;
+    if (goes_on)
+      out.back().count = std::max(out.back().count, distance + next.count);
+    else
+      out.push_back(next);
+  }
+  return out;
+}
+
 /// The order of bytes in a slot is that of the side which is the dearest to reach in pieces.
 const CopySide& dearest(const CopySide& source, const CopySide& target) {
   return source.end > target.end ? source : target;
-}
-
-Result<CopySide> cut_layers(const CopySide& side, IndexRange layers) {
-  CopySide cut = side;
-  TOWPATH_TRY(cut.view, side.view.slice(Axis::layer, layers));
-  return cut;
 }
 
 }  // namespace
@@ -83,12 +93,11 @@ CopyJob::CopyJob(CopyJobParts parts)
 }
 
 Result<CopySide> CopyJob::bounce_side(const Active& active, const BouncePool& pool) const {
-  TOWPATH_TRY(const CopySide far,
-              cut_layers(dearest(parts_.source, parts_.target), active.chunk.layers));
+  TOWPATH_TRY(const TensorView far,
+              dearest(parts_.source, parts_.target).view.slice(Axis::layer, active.chunk.layers));
   const RegionDescriptor memory = pool.region()->descriptor();
-  const std::uint64_t offset = *active.slot * pool.slot_bytes() * 8 / far.view.element_bits();
-  TOWPATH_TRY(TensorView view,
-              packed_like(far.view, active.chunk.block_count, offset, memory.length));
+  const std::uint64_t offset = *active.slot * pool.slot_bytes() * 8 / far.element_bits();
+  TOWPATH_TRY(TensorView view, packed_like(far, active.chunk.block_count, offset, memory.length));
   return CopySide{.view = std::move(view),
                   .location = {.kind = memory.kind, .device_id = memory.device_id},
                   .agent = {},
@@ -101,17 +110,22 @@ Result<CopySide> CopyJob::bounce_side(const Active& active, const BouncePool& po
 Result<std::unique_ptr<Hop>> CopyJob::begin(const Active& active, const HopTools& tools,
                                             BouncePool& pool, Instant now) const {
   const bool is_first = active.is_first;
-  TOWPATH_TRY(CopySide source, cut_layers(parts_.source, active.chunk.layers));
-  TOWPATH_TRY(CopySide target, cut_layers(parts_.target, active.chunk.layers));
-  std::vector<BlockRange> blocks = active.chunk.blocks;
+  const CopySide* source = &parts_.source;
+  const CopySide* target = &parts_.target;
+  std::optional<CopySide> bounce;
   if (active.slot) {
-    TOWPATH_TRY((is_first ? target : source), bounce_side(active, pool));
-    blocks = bounced(active.chunk, is_first);
+    TOWPATH_TRY(bounce, bounce_side(active, pool));
+    (is_first ? target : source) = &*bounce;
   }
-  TOWPATH_TRY(const layout::BoxPlan plan, plan_boxes(source.view, target.view, blocks));
+  const IndexRange layers = active.chunk.layers;
+  TOWPATH_TRY(const TensorView read, source->view.slice(Axis::layer, layers));
+  TOWPATH_TRY(const TensorView written, target->view.slice(Axis::layer, layers));
+  const std::vector<BlockRange> blocks =
+      active.slot ? bounced(active.chunk, is_first) : active.chunk.blocks;
+  TOWPATH_TRY(const layout::BoxPlan plan, plan_boxes(read, written, blocks));
   return start_hop({.mover = is_first ? parts_.route.first : parts_.route.second,
-                    .source = source,
-                    .target = target,
+                    .source = *source,
+                    .target = *target,
                     .plan = plan,
                     .timeout = parts_.deadline - now},
                    tools);
@@ -196,6 +210,7 @@ void CopyJob::fail(const CopyChunk& chunk, Status status) {
 void CopyJob::finish_if_quiet() {
   if (ended_ || !waiting_.empty() || !active_.empty()) return;
   ended_ = true;
+  not_in_place_ = united(std::move(not_in_place_));
   if (outcome_ != Outcome::none) return;
   if (status_.ok())
     outcome_ = Outcome::done;

@@ -74,7 +74,8 @@ class CopyJob {
   std::uint64_t bytes_in_place() const { return bytes_in_place_; }
   /// Whether all of a layer is in place; the numbers are those of the request.
   bool is_layer_done(std::uint64_t layer) const;
-  /// Target blocks of which not everything is in place. Of a job that ended.
+  /// Blocks of which not everything is in place, each once, in the order of targets. Of a job that
+  /// ended.
   const std::vector<layout::BlockRange>& not_in_place() const { return not_in_place_; }
 
  private:

@@ -214,11 +214,14 @@ TEST(TransferManagerTest, time_runs_out_for_a_copy_and_its_blocks_are_told) {
   TransferNode node("node");
   auto job = node.manager->copy({.source = node.add_filled(kNew),
                                  .target = node.add({"target"}),
-                                 .blocks = {{0, 0, 2}},
+                                 .blocks = {{0, 0, 2}, {3, 2, 1}, {4, 5, 1}},
+                                 .layer_by_layer = true,
                                  .timeout = Duration(0)});
   ASSERT_TRUE(job.ok());
   EXPECT_EQ(job->wait(std::chrono::seconds(20)), Outcome::timed_out);
-  EXPECT_THAT(job->not_in_place(), ElementsAre(layout::BlockRange{0, 0, 2}));
+  EXPECT_THAT(job->not_in_place(),
+              ElementsAre(layout::BlockRange{0, 0, 2}, layout::BlockRange{3, 2, 1},
+                          layout::BlockRange{4, 5, 1}));
 }
 
 TEST(TransferManagerTest, a_manager_that_dies_ends_its_copies) {
