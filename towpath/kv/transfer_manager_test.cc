@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <towpath/core/text.h>
 #include <towpath/kv/testing/transfer_node.h>
@@ -208,6 +209,24 @@ TEST(TransferManagerTest, a_copy_that_is_dropped_or_cancelled_drains) {
   EXPECT_FALSE(job->not_in_place().empty());
   while (node.manager->figures().jobs > 0) (void)node.manager->progress();
   EXPECT_EQ(node.manager->figures().bounce_slots_in_use, 0u);
+}
+
+TEST(TransferManagerTest, a_read_that_fails_is_told_by_its_blocks_and_spares_the_others) {
+  // A slot takes two of these blocks, and the file ends behind the fourth.
+  TransferNode node("node", {.bounce = {.slot_bytes = 4096, .slots = 2}});
+  const auto cache = node.build(kCacheKinds[5]);
+  const LayoutHandle disk = node.add(cache);
+  node.copy(node.add_filled(kNew), disk, {{0, 0, kBlocks}});
+  const LayoutHandle device = node.add(kCacheKinds[3]);
+  node.copy(node.add_filled(kOld), device, {{0, 0, kBlocks}});
+  ASSERT_EQ(::ftruncate(cache.regions()[0]->descriptor().fd, 4 * 1536), 0);
+  auto job = node.manager->copy({.source = disk, .target = device, .blocks = {{0, 0, kBlocks}}});
+  ASSERT_TRUE(job.ok()) << job.status().to_string();
+  EXPECT_EQ(job->wait(std::chrono::seconds(20)), Outcome::failed);
+  EXPECT_FALSE(job->status().ok());
+  EXPECT_THAT(job->not_in_place(), ElementsAre(layout::BlockRange{4, 4, 2}));
+  for (const std::uint64_t block : {0u, 1u, 2u, 3u}) node.expect_block(device, block, kNew, block);
+  for (const std::uint64_t block : {4u, 5u}) node.expect_block(device, block, kOld, block);
 }
 
 TEST(TransferManagerTest, time_runs_out_for_a_copy_and_its_blocks_are_told) {
