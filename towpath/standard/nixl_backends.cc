@@ -13,6 +13,8 @@ namespace {
 constexpr std::string_view kUcx = "UCX";
 constexpr std::string_view kUcxType = "ucx";
 constexpr std::string_view kShmType = "shm";
+constexpr std::string_view kGdsType = "gds";
+constexpr std::string_view kPosixType = "posix";
 
 std::string variable(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
@@ -69,6 +71,8 @@ Result<const NixlBackend*> NixlBackends::create(agent::Agent& agent, std::string
   Status started = start(agent, *type, translated.params);
   if (type->name == kUcxType) {
     TOWPATH_TRY(add_shm(agent, made, started));
+  } else if (type->name == kGdsType) {
+    TOWPATH_TRY(add_posix(agent, made, started));
   } else {
     TOWPATH_TRY(std::move(started));
     if (lower(name) == lower(kUcx))
@@ -81,19 +85,41 @@ Result<const NixlBackend*> NixlBackends::create(agent::Agent& agent, std::string
 Status NixlBackends::add_shm(agent::Agent& agent, NixlBackend& ucx, const Status& started) {
   if (!started.ok() && started.code() != Code::unsupported) return started;
   if (!may_share_memory(ucx)) return started;
-  const Status brought = bring_shm(agent);
+  const Companion shm{
+      .type = kShmType,
+      .is_preferred = true,
+      .without = "UCX goes without shared memory; peers of this host are reached as others are",
+      .alone = "there is no UCX here: shared memory stands in, for agents of this host"};
+  return add(agent, ucx, started, shm);
+}
+
+// NIXL's GDS copies through host memory where it cannot go straight; here posix does that, and host
+// memory as well.
+Status NixlBackends::add_posix(agent::Agent& agent, NixlBackend& gds, const Status& started) {
+  const bool is_here = started.code() != Code::unsupported && started.code() != Code::not_found;
+  if (!started.ok() && is_here) return started;
+  const Companion posix{
+      .type = kPosixType,
+      .is_preferred = false,
+      .without = "GDS goes without posix; files that do not go straight cannot be reached",
+      .alone = "there is no GPUDirect Storage here: posix stands in, and stages a GPU's memory"};
+  return add(agent, gds, started, posix);
+}
+
+Status NixlBackends::add(agent::Agent& agent, NixlBackend& made, const Status& started,
+                         const Companion& companion) {
+  const Status brought = bring(agent, companion.type);
   if (brought.ok()) {
-    ucx.types.emplace(ucx.types.begin(), kShmType);
+    made.types.emplace(companion.is_preferred ? made.types.begin() : made.types.end(),
+                       companion.type);
   } else {
-    log_.warning("UCX goes without shared memory; peers of this host are reached as others are",
-                 {{"why", brought.to_string()}});
+    log_.warning(companion.without, {{"why", brought.to_string()}});
   }
   if (started.ok() || !brought.ok()) return started;
-  log_.warning("there is no UCX here: shared memory stands in, for agents of this host",
-               {{"why", started.to_string()}});
-  ucx.type = kShmType;
-  ucx.types = {ucx.type};
-  ucx.params = std::ranges::find(running_, ucx.type, &Running::type)->params;
+  log_.warning(companion.alone, {{"why", started.to_string()}});
+  made.type = companion.type;
+  made.types = {made.type};
+  made.params = std::ranges::find(running_, made.type, &Running::type)->params;
   return {};
 }
 
@@ -109,15 +135,15 @@ Status NixlBackends::start(agent::Agent& agent, const backend::BackendType& type
   }
   if (found->params == wanted) return {};
   return error(Code::already_exists,
-               cat("backend ", type.name, " runs already, beside UCX, with other parameters"),
-               cat("create ", type.name, " before UCX"));
+               cat("backend ", type.name, " runs already, beside another, with other parameters"),
+               cat("create ", type.name, " before the one that brought it"));
 }
 
-Status NixlBackends::bring_shm(agent::Agent& agent) {
-  TOWPATH_TRY(const backend::BackendType* shm, registry_.find(kShmType));
-  if (std::ranges::find(running_, kShmType, &Running::type) != running_.end()) return {};
-  TOWPATH_TRY(check_probe(*shm));
-  return start(agent, *shm, {});
+Status NixlBackends::bring(agent::Agent& agent, std::string_view name) {
+  TOWPATH_TRY(const backend::BackendType* type, registry_.find(name));
+  if (std::ranges::find(running_, name, &Running::type) != running_.end()) return {};
+  TOWPATH_TRY(check_probe(*type));
+  return start(agent, *type, {});
 }
 
 bool NixlBackends::may_share_memory(const NixlBackend& ucx) const {

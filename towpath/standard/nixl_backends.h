@@ -62,9 +62,20 @@ class NixlBackends {
   };
   Status start(agent::Agent& agent, const backend::BackendType& type, const backend::Params& params)
       TOWPATH_REQUIRES(mutex_);
+  /// What comes along with another backend, and stands in where that one does not start.
+  struct Companion {
+    std::string_view type;
+    bool is_preferred = false;
+    std::string_view without;  ///< what is told when it cannot be had
+    std::string_view alone;    ///< what is told when it stands in
+  };
+  Status add(agent::Agent& agent, NixlBackend& made, const Status& started,
+             const Companion& companion) TOWPATH_REQUIRES(mutex_);
   Status add_shm(agent::Agent& agent, NixlBackend& ucx, const Status& started)
       TOWPATH_REQUIRES(mutex_);
-  Status bring_shm(agent::Agent& agent) TOWPATH_REQUIRES(mutex_);
+  Status add_posix(agent::Agent& agent, NixlBackend& gds, const Status& started)
+      TOWPATH_REQUIRES(mutex_);
+  Status bring(agent::Agent& agent, std::string_view name) TOWPATH_REQUIRES(mutex_);
   bool may_share_memory(const NixlBackend& ucx) const;
 
   const backend::Registry& registry_;

@@ -105,6 +105,29 @@ TEST_F(NixlBackendsTest, where_shm_cannot_run_ucx_goes_alone_and_tells) {
   EXPECT_THAT(told(), HasSubstr("it does not run here"));
 }
 
+TEST_F(NixlBackendsTest, gds_brings_posix_for_what_does_not_go_straight) {
+  have({called("gds"), called("posix")});
+  const auto gds = create("GDS");
+  ASSERT_TRUE(gds.ok()) << gds.status().to_string();
+  EXPECT_EQ((*gds)->type, "gds");
+  EXPECT_THAT((*gds)->types, ElementsAre("gds", "posix"));
+}
+
+TEST_F(NixlBackendsTest, where_there_is_no_gds_posix_stands_in_and_it_is_told) {
+  have({failing("gds", Code::not_found), called("posix")});
+  const auto gds = create("GDS");
+  ASSERT_TRUE(gds.ok()) << gds.status().to_string();
+  EXPECT_EQ((*gds)->type, "posix");
+  EXPECT_THAT((*gds)->types, ElementsAre("posix"));
+  EXPECT_THAT(told(), HasSubstr("no GPUDirect Storage here"));
+  EXPECT_THAT(told(), HasSubstr("it does not run here"));
+}
+
+TEST_F(NixlBackendsTest, gds_that_is_refused_for_another_reason_stays_an_error) {
+  have({failing("gds", Code::invalid_argument), called("posix")});
+  EXPECT_EQ(create("GDS").code(), Code::invalid_argument);
+}
+
 TEST_F(NixlBackendsTest, a_probe_that_refuses_keeps_shm_out) {
   backend::BackendType shm = called("shm");
   shm.probe = [](const backend::Params&) {
