@@ -42,7 +42,7 @@ Status Context::barrier_on_stream(device::Stream& stream) {
 }
 
 Status Context::quiet_on_stream(device::Stream& stream) const {
-  return stream.run([] { std::atomic_thread_fence(std::memory_order_seq_cst); });
+  return stream.run([] { thread_fence(std::memory_order_seq_cst); });
 }
 
 Status Context::stream_failure() {

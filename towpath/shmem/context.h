@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include <towpath/shmem/fence.h>
 #include <towpath/shmem/lock.h>
 #include <towpath/shmem/symmetric_buffer.h>
 #include <towpath/shmem/team.h>
@@ -88,9 +89,9 @@ class Context {
   Status barrier() { return world().barrier(); }
   Status sync() { return world().sync(); }
   /// Puts and atomic operations of this thread before are seen before those after, by every PE.
-  void fence() const noexcept { std::atomic_thread_fence(std::memory_order_release); }
+  void fence() const noexcept { thread_fence(std::memory_order_release); }
   /// All puts and non-blocking operations of this thread are complete.
-  void quiet() const noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
+  void quiet() const noexcept { thread_fence(std::memory_order_seq_cst); }
   /// barrier() in the order of a stream; a failure is kept for stream_failure().
   Status barrier_on_stream(device::Stream& stream);
   Status quiet_on_stream(device::Stream& stream) const;
