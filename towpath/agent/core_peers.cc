@@ -13,8 +13,7 @@ Result<Bytes> AgentCore::card(const CardOptions& options) {
   run::MutexLock lock(control_);
   SlotNumbers numbers{};
   const Card head = collect_head(options, numbers);
-  TOWPATH_TRY(const std::vector<MemoryRecord*> records,
-              records_to_tell(options.only, numbers));
+  TOWPATH_TRY(const std::vector<MemoryRecord*> records, records_to_tell(options.only, numbers));
   TOWPATH_TRY(const Bytes table, table_of(records, numbers));
   return encode(head, table);
 }

@@ -51,7 +51,7 @@ namespace towpath::backend {
 class Memory {
  public:
   virtual ~Memory() = default;
-  /// What a peer's import_memory() needs beside the region's own figures. Goes into cards; stays so.
+  /// What a peer's import_memory() needs beside the region's figures. Goes into cards; stays so.
   virtual Bytes key() const { return {}; }
 };
 
