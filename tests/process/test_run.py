@@ -1,0 +1,93 @@
+"""`towpath run`: jobs of several processes, judged by what they print, their status and what they leave."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import towpath_command
+from towpath_command import CommandTest, COULD_NOT_RUN, OK, USAGE, WATCHDOG_S
+
+RING = sys.argv.pop()
+SH = ["sh", "-c"]
+
+
+class RunTest(CommandTest):
+    def run_pes(self, pes, *words, options=(), expect=OK):
+        return self.run_command("run", "-n", pes, *options, "--", *words, expect=expect)
+
+    def test_a_token_goes_around(self):
+        for pes in (1, 2, 4):
+            self.assertEqual(self.run_pes(pes, RING).stdout,
+                             f"{pes} PEs, 3 rounds: the token is {3 * pes}\n")
+
+    def test_every_pe_knows_its_number(self):
+        done = self.run_pes(3, *SH, "echo pe $TOWPATH_SHMEM_PE", options=["--prefix"])
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"[{pe}] pe {pe}" for pe in range(3)])
+
+    def test_prefixes_are_for_whole_lines_of_both_outputs(self):
+        done = self.run_pes(1, *SH, "printf 'a\\nb'; printf 'c\\n' >&2", options=["--prefix"])
+        self.assertEqual((done.stdout, done.stderr), ("[0] a\n[0] b\n", "[0] c\n"))
+
+    def test_the_first_failure_is_the_status_and_is_told(self):
+        done = self.run_pes(2, *SH, 'test $TOWPATH_SHMEM_PE = 0 || exit 7', expect=7)
+        self.assertIn("PE 1 ended with status 7", done.stderr)
+        done = self.run_pes(2, *SH, 'test $TOWPATH_SHMEM_PE = 0 || kill -9 $$', expect=137)
+        self.assertIn("PE 1 was ended by signal 9 (Killed)", done.stderr)
+
+    def test_those_that_wait_are_told_who_died(self):
+        # PE 1 dies before it begins; the ring's PE 0 hears of it and fails by itself.
+        done = self.run_pes(2, *SH, f'test $TOWPATH_SHMEM_PE = 0 || kill -9 $$; exec {RING}', expect=137)
+        self.assertIn("PE 1 died before all had begun", done.stderr)
+
+    def test_those_that_do_not_end_are_ended(self):
+        began = time.monotonic()
+        self.run_pes(2, *SH, 'test $TOWPATH_SHMEM_PE = 0 && exec sleep 100; exit 3',
+                     options=["--grace", "0"], expect=3)
+        self.assertLess(time.monotonic() - began, 90)  # well below what it would have slept
+
+    def test_kept_survivors_go_on(self):
+        done = self.run_pes(2, *SH, 'test $TOWPATH_SHMEM_PE = 1 && exit 3; sleep 0.2; echo done',
+                            options=["--keep", "--grace", "0"], expect=3)
+        self.assertEqual(done.stdout, "done\n")
+
+    def test_a_pe_that_never_begins_is_named(self):
+        done = self.run_pes(2, *SH, f'test $TOWPATH_SHMEM_PE = 1 && exec sleep 100; exec {RING}',
+                            options=["--start-timeout", "1", "--grace", "0"], expect=COULD_NOT_RUN)
+        self.assertIn("these PEs have not begun: 1", done.stderr)
+
+    def test_an_interrupt_ends_all(self):
+        job = subprocess.Popen([towpath_command.COMMAND, "run", "-n", "2", "--", *SH, "echo here; exec sleep 100"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual([job.stdout.readline() for _ in range(2)], ["here\n"] * 2)
+        job.send_signal(signal.SIGINT)
+        _, errors = job.communicate(timeout=WATCHDOG_S)
+        self.assertEqual(job.returncode, 130)
+        self.assertIn("signal 2", errors)
+
+    def test_pes_die_with_their_launcher(self):
+        job = subprocess.Popen([towpath_command.COMMAND, "run", "-n", "1", "--", *SH, "echo $$; exec sleep 100"],
+                               stdout=subprocess.PIPE, text=True)
+        pe = int(job.stdout.readline())
+        job.kill()
+        job.communicate(timeout=WATCHDOG_S)
+        end = time.monotonic() + WATCHDOG_S
+        while os.path.exists(f"/proc/{pe}/stat") and time.monotonic() < end:
+            with open(f"/proc/{pe}/stat") as stat:
+                if stat.read().split()[2] == "Z":  # nobody may be there to reap it
+                    break
+        self.assertLess(time.monotonic(), end)
+
+    def test_what_cannot_be_run_is_told(self):
+        self.assertIn("no-such-program", self.run_pes(2, "./no-such-program", expect=COULD_NOT_RUN).stderr)
+        self.run_command("run", "-n", "0", "--", "true", expect=USAGE)
+        self.run_command("run", "--", "true", expect=USAGE)
+
+    def test_nothing_is_left_behind(self):
+        before = set(os.listdir("/dev/shm"))
+        self.run_pes(3, *SH, f'test $TOWPATH_SHMEM_PE = 0 || kill -9 $$; exec {RING}', expect=137)
+        self.assertEqual([name for name in set(os.listdir("/dev/shm")) - before if "shmem" in name], [])
+
+
+if __name__ == "__main__":
+    towpath_command.main()

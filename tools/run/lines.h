@@ -1,0 +1,32 @@
+// Lines: the output of a process, passed on by whole lines with a prefix.
+// Thread: none of its own.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include <towpath/sys/fd.h>
+
+namespace towpath::tools {
+
+class Lines {
+ public:
+  /// Reads `from`, which does not block; writes to `to`.
+  Lines(sys::Fd from, std::FILE* to, std::string prefix)
+      : from_(std::move(from)), to_(to), prefix_(std::move(prefix)) {}
+
+  int fd() const noexcept { return from_.get(); }
+  /// Passes on what is there. False: the process has closed its side, and all is passed on.
+  bool pass_on();
+
+ private:
+  void write_lines(bool with_rest);
+
+  sys::Fd from_;
+  std::FILE* to_;
+  std::string prefix_;
+  std::string kept_;  // of a line that has not ended
+};
+
+}  // namespace towpath::tools

@@ -1,0 +1,57 @@
+// Pes: the processes of a job, as their launcher sees them.
+//
+// It starts them, sees them end, and ends them. What to do when one fails is the caller's.
+// Invariants: those that still run are killed and reaped when this dies. A PE dies with its
+// launcher. Thread: none of its own; the one that started them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include <towpath/core/result.h>
+#include <towpath/shmem/job.h>
+#include <towpath/sys/fd.h>
+
+namespace towpath::tools {
+
+struct PeCommand {
+  std::vector<std::string> words;  ///< the program, and its arguments
+  int pe = 0;
+  int out = -1;  ///< becomes its standard output, and `err` its errors; -1: as the launcher's
+  int err = -1;
+};
+
+class Pes {
+ public:
+  struct End {
+    int status = 0;        ///< as a shell tells it: 128 and the number of the signal
+    std::string in_words;  ///< "ended with status 3", "was ended by signal 9 (Killed)"
+  };
+
+  Pes() = default;
+  Pes(const Pes&) = delete;
+  Pes& operator=(const Pes&) = delete;
+  ~Pes();
+
+  /// Errors: not_found, denied (the program cannot be run), exhausted.
+  Status start(const shmem::JobFiles& files, const PeCommand& command);
+
+  /// Readable when the PE has ended.
+  int fd(int pe) const noexcept { return rows_[static_cast<std::size_t>(pe)].process.get(); }
+  /// How it ended, once; nothing while it runs.
+  std::optional<End> reap(int pe);
+  std::size_t running() const noexcept;
+  void signal_all(int number) const noexcept;
+
+ private:
+  struct Row {
+    pid_t pid = -1;  // -1: reaped
+    sys::Fd process;
+  };
+  std::vector<Row> rows_;
+};
+
+}  // namespace towpath::tools
