@@ -73,28 +73,28 @@ struct Plane {
 constexpr std::uint64_t kTile = 16;
 constexpr std::uint64_t kSmallPiece = 64;
 
-template <std::size_t kLength>
+template <std::size_t Length>
 void copy_rows(const Plane& plane, At at, std::uint64_t slow, std::uint64_t fast) {
   for (std::uint64_t s = 0; s < slow; ++s, at = at.stepped(plane.slow, 1)) {
     At piece = at;
     for (std::uint64_t f = 0; f < fast; ++f, piece = piece.stepped(plane.fast, 1)) {
-      if constexpr (kLength == 0)
+      if constexpr (Length == 0)
         std::memcpy(piece.target, piece.source, plane.length);
       else
-        std::memcpy(piece.target, piece.source, kLength);
+        std::memcpy(piece.target, piece.source, Length);
     }
   }
 }
 
-template <std::size_t kLength>
+template <std::size_t Length>
 void copy_plane(const Plane& plane, At at) {
-  if constexpr (kLength == 0 || kLength > kSmallPiece)
-    return copy_rows<kLength>(plane, at, plane.slow.extent, plane.fast.extent);
+  if constexpr (Length == 0 || Length > kSmallPiece)
+    return copy_rows<Length>(plane, at, plane.slow.extent, plane.fast.extent);
   for (std::uint64_t s = 0; s < plane.slow.extent; s += kTile)
     for (std::uint64_t f = 0; f < plane.fast.extent; f += kTile)
-      copy_rows<kLength>(plane, at.stepped(plane.slow, s).stepped(plane.fast, f),
-                         std::min(kTile, plane.slow.extent - s),
-                         std::min(kTile, plane.fast.extent - f));
+      copy_rows<Length>(plane, at.stepped(plane.slow, s).stepped(plane.fast, f),
+                        std::min(kTile, plane.slow.extent - s),
+                        std::min(kTile, plane.fast.extent - f));
 }
 
 using PlaneCopy = void (*)(const Plane&, At);

@@ -97,8 +97,9 @@ Result<CopySide> CopyJob::bounce_side(const Active& active, const BouncePool& po
               dearest(parts_.source, parts_.target).view.slice(Axis::layer, active.chunk.layers));
   const RegionDescriptor memory = pool.region()->descriptor();
   const std::uint64_t offset = *active.slot * pool.slot_bytes() * 8 / far.element_bits();
-  TOWPATH_TRY(TensorView view, packed_like(far, active.chunk.block_count, offset, memory.length));
-  return CopySide{.view = std::move(view),
+  TOWPATH_TRY(const TensorView view,
+              packed_like(far, active.chunk.block_count, offset, memory.length));
+  return CopySide{.view = view,
                   .location = {.kind = memory.kind, .device_id = memory.device_id},
                   .agent = {},
                   .end = RouteEnd::host,

@@ -23,15 +23,15 @@ Status cut_views(CopySide& source, CopySide& target, const CopyRequest& request)
     TOWPATH_TRY(source.view, source.view.slice(Axis::layer, layers));
     TOWPATH_TRY(target.view, target.view.slice(Axis::layer, layers));
   }
-  TOWPATH_TRY(layout::Overlap both, intersect(source.view, target.view));
+  TOWPATH_TRY(const layout::Overlap both, intersect(source.view, target.view));
   const bool is_whole = both.source == source.view && both.target == target.view;
   if (!is_whole && !request.between_shards)
     return error(Code::invalid_argument,
                  cat("source and target do not have the same layers and heads: ",
                      to_string(source.view), "; and ", to_string(target.view)),
                  "give a range of layers that both have, or say that they are shards");
-  source.view = std::move(both.source);
-  target.view = std::move(both.target);
+  source.view = both.source;
+  target.view = both.target;
   return {};
 }
 
