@@ -1,0 +1,310 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/core/check.h>
+#include <towpath/core/text.h>
+#include <towpath/kv/blocks/block_pool.h>
+#include <towpath/kv/blocks/block_table.h>
+
+namespace towpath::kv {
+
+using run::MutexLock;
+
+namespace {
+
+constexpr std::size_t kMostPoolShards = 64;
+constexpr std::size_t kSlotsPerShard = 1024;  // fewer, and chance fills shards too unlike
+constexpr std::size_t kAhead = 12;            // lookups: about as many misses as a core keeps open
+
+std::size_t shards_for(SlotId slots) {
+  std::size_t shards = 1;
+  while (shards < kMostPoolShards && slots / (2 * shards) >= kSlotsPerShard) shards *= 2;
+  return shards;
+}
+
+}  // namespace
+
+// Each on cache lines of its own.
+struct alignas(128) BlockPool::Shard {
+  mutable run::Mutex mutex;
+  BlockTable table{0};  // its places are fixed once made: prefetched without the lock
+  // Blocks that were let go, oldest first; and some that were taken again since.
+  SlotId oldest TOWPATH_GUARDED_BY(mutex) = kNoSlot;
+  SlotId newest TOWPATH_GUARDED_BY(mutex) = kNoSlot;
+  std::uint64_t evictions TOWPATH_GUARDED_BY(mutex) = 0;
+  std::uint64_t duplicates TOWPATH_GUARDED_BY(mutex) = 0;
+  std::uint64_t asked TOWPATH_GUARDED_BY(mutex) = 0;
+  std::uint64_t found TOWPATH_GUARDED_BY(mutex) = 0;
+};
+
+Result<std::unique_ptr<BlockPool>> BlockPool::make(const BlockPoolOptions& options) {
+  if (options.slots == 0 || options.slots > UINT32_MAX / 2 || options.tier >= kMaxTiers)
+    return error(Code::invalid_argument,
+                 cat("a pool of ", options.slots, " slots as tier ", options.tier),
+                 cat("use 1 to 2^31 slots, and a tier below ", kMaxTiers));
+  return std::unique_ptr<BlockPool>(new BlockPool(options));
+}
+
+BlockPool::BlockPool(const BlockPoolOptions& options)
+    : options_(options),
+      slots_(options.slots),
+      shard_count_(shards_for(options.slots)),
+      shards_(std::make_unique<Shard[]>(shard_count_)) {
+  // Half as many places again as its share: for the moods of chance, and for short searches.
+  const std::size_t share = options.slots / shard_count_ + 1;
+  for (std::size_t i = 0; i < shard_count_; ++i) shards_[i].table = BlockTable(share + share / 2);
+  free_.reserve(options.slots);
+  for (SlotId slot = options.slots; slot-- > 0;) free_.push_back(slot);
+}
+
+BlockPool::~BlockPool() {
+  const Figures last = figures();
+  TOWPATH_CHECK(last.held == 0 && last.free + last.registered == last.slots,
+                "a pool outlives the handles of its blocks");
+}
+
+// Another mix than the table's, or all of a shard would begin in one corner of its table.
+BlockPool::Shard& BlockPool::shard_of(BlockHash hash) const {
+  const std::uint64_t mixed = (hash ^ hash >> 31U) * 0xbf58476d1ce4e5b9ULL;
+  return shards_[(mixed >> 32U) & (shard_count_ - 1)];
+}
+
+// Slots -------------------------------------------------------------------------------------------
+
+Result<std::vector<PartialBlock>> BlockPool::allocate(SlotId count) {
+  std::vector<PartialBlock> blocks;
+  blocks.reserve(std::min<std::size_t>(count, slots_.size()));
+  while (blocks.size() < count) {
+    std::optional<SlotId> slot = take_free();
+    if (!slot) slot = evict_one();
+    if (!slot)
+      return error(Code::exhausted,
+                   cat(blocks.size(), " of ", count, " slots could be had of ", slots_.size(),
+                       "; all others are held"),
+                   "let blocks go first, or make the pool larger");
+    blocks.push_back(PartialBlock(this, *slot));
+  }
+  return blocks;
+}
+
+std::optional<SlotId> BlockPool::take_free() {
+  const MutexLock lock(free_mutex_);
+  if (free_.empty()) return std::nullopt;
+  const SlotId slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+void BlockPool::free_slot(SlotId slot) {
+  const MutexLock lock(free_mutex_);
+  free_.push_back(slot);
+}
+
+std::optional<SlotId> BlockPool::evict_one() {
+  for (std::size_t tried = 0; tried < shard_count_; ++tried) {
+    Shard& shard =
+        shards_[next_shard_.fetch_add(1, std::memory_order_relaxed) & (shard_count_ - 1)];
+    if (const auto slot = evict_from(shard)) return slot;
+  }
+  return std::nullopt;
+}
+
+std::optional<SlotId> BlockPool::evict_from(Shard& shard) {
+  const MutexLock lock(shard.mutex);
+  while (shard.oldest != kNoSlot) {
+    const SlotId slot = shard.oldest;
+    unqueue(shard, slot);
+    const BlockHash hash = slots_[slot].identity.block.hash;
+    if (shard.table.find(hash)->references > 0) continue;  // taken again: it is queued when let go
+    shard.table.erase(hash);
+    ++slots_[slot].generation;
+    ++shard.evictions;
+    if (options_.presence != nullptr) options_.presence->remove(hash, options_.tier);
+    return slot;
+  }
+  return std::nullopt;
+}
+
+void BlockPool::queue(Shard& shard, SlotId slot) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+  Slot& it = slots_[slot];
+  it.older = shard.newest;
+  it.newer = kNoSlot;
+  it.queued = true;
+  (shard.newest != kNoSlot ? slots_[shard.newest].newer : shard.oldest) = slot;
+  shard.newest = slot;
+}
+
+void BlockPool::unqueue(Shard& shard, SlotId slot) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+  Slot& it = slots_[slot];
+  (it.older != kNoSlot ? slots_[it.older].newer : shard.oldest) = it.newer;
+  (it.newer != kNoSlot ? slots_[it.newer].older : shard.newest) = it.older;
+  it.queued = false;
+}
+
+// Blocks ------------------------------------------------------------------------------------------
+
+Result<BlockRef> BlockPool::register_block(CompleteBlock&& block) {
+  CompleteBlock mine = std::move(block);
+  const BlockHash hash = mine.identity_.block.hash;
+  const SlotId slot = mine.block_.slot_;
+  Shard& shard = shard_of(hash);
+  const MutexLock lock(shard.mutex);
+  BlockTable::Entry* entry = shard.table.find(hash);
+  if (entry != nullptr) {
+    ++shard.duplicates;
+    if (options_.duplicates == Duplicates::refuse) {
+      ++entry->references;
+      return BlockRef(this, entry->slot);
+    }
+    slots_[slot].unlisted = true;
+    slots_[slot].references = 1;
+  } else if (shard.table.full()) {
+    return error(Code::exhausted, cat("no place for block ", hex(hash), " in its shard's table"),
+                 "make the pool larger; are hashes spread evenly?");
+  } else {
+    shard.table.insert(hash, slot).references = 1;
+    slots_[slot].unlisted = false;
+    if (options_.presence != nullptr)
+      options_.presence->add(hash, options_.tier, mine.identity_.block.parent);
+  }
+  slots_[slot].identity = mine.identity_;
+  mine.block_.pool_ = nullptr;  // its slot is the block's now
+  return BlockRef(this, slot);
+}
+
+std::vector<BlockRef> BlockPool::match(std::span<const BlockHash> hashes) {
+  std::vector<BlockRef> found;
+  found.reserve(hashes.size());
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    if (i == 0)
+      for (std::size_t j = 1; j < std::min(kAhead, hashes.size()); ++j)
+        shard_of(hashes[j]).table.prefetch(hashes[j]);
+    if (i + kAhead < hashes.size()) shard_of(hashes[i + kAhead]).table.prefetch(hashes[i + kAhead]);
+    BlockRef block = acquire(hashes[i]);
+    if (!block) break;
+    found.push_back(std::move(block));
+  }
+  return found;
+}
+
+std::vector<BlockRef> BlockPool::scan(std::span<const BlockHash> hashes) {
+  std::vector<BlockRef> found;
+  found.reserve(hashes.size());
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    if (i + kAhead < hashes.size()) shard_of(hashes[i + kAhead]).table.prefetch(hashes[i + kAhead]);
+    found.push_back(acquire(hashes[i]));
+  }
+  return found;
+}
+
+BlockRef BlockPool::acquire(BlockHash hash) {
+  Shard& shard = shard_of(hash);
+  const MutexLock lock(shard.mutex);
+  ++shard.asked;
+  BlockTable::Entry* const entry = shard.table.find(hash);
+  if (entry == nullptr) return {};
+  ++shard.found;
+  ++entry->references;
+  return BlockRef(this, entry->slot);
+}
+
+void BlockPool::add_reference(SlotId slot) {
+  Shard& shard = shard_of(slots_[slot].identity.block.hash);
+  const MutexLock lock(shard.mutex);
+  if (slots_[slot].unlisted)
+    ++slots_[slot].references;
+  else
+    ++shard.table.find(slots_[slot].identity.block.hash)->references;
+}
+
+void BlockPool::release(SlotId slot) {
+  Slot& it = slots_[slot];
+  Shard& shard = shard_of(it.identity.block.hash);
+  {
+    const MutexLock lock(shard.mutex);
+    if (!it.unlisted) {
+      if (--shard.table.find(it.identity.block.hash)->references > 0) return;
+      if (it.queued) unqueue(shard, slot);
+      queue(shard, slot);
+      return;
+    }
+    if (--it.references > 0) return;
+    ++it.generation;
+  }
+  free_slot(slot);
+}
+
+bool BlockPool::drop(BlockHash hash) {
+  Shard& shard = shard_of(hash);
+  SlotId slot = kNoSlot;
+  {
+    const MutexLock lock(shard.mutex);
+    const BlockTable::Entry* const entry = shard.table.find(hash);
+    if (entry == nullptr) return false;
+    slot = entry->slot;
+    Slot& it = slots_[slot];
+    it.unlisted = true;
+    it.references = entry->references;
+    ++it.generation;
+    if (it.queued) unqueue(shard, slot);
+    shard.table.erase(hash);
+    if (options_.presence != nullptr) options_.presence->remove(hash, options_.tier);
+    if (it.references > 0) return true;
+  }
+  free_slot(slot);
+  return true;
+}
+
+WeakBlock BlockPool::weak(const BlockRef& block) const {
+  const BlockHash hash = block.hash();
+  const MutexLock lock(shard_of(hash).mutex);
+  return {hash, block.slot(), slots_[block.slot()].generation};
+}
+
+BlockRef BlockPool::upgrade(const WeakBlock& weak) {
+  Shard& shard = shard_of(weak.hash);
+  const MutexLock lock(shard.mutex);
+  BlockTable::Entry* const entry = shard.table.find(weak.hash);
+  // A slot's generation is this shard's to read only while the slot holds this hash.
+  if (entry == nullptr || entry->slot != weak.slot ||
+      slots_[weak.slot].generation != weak.generation)
+    return {};
+  ++entry->references;
+  return BlockRef(this, entry->slot);
+}
+
+BlockPool::Figures BlockPool::figures() const {
+  Figures all{.slots = options_.slots};
+  for (std::size_t i = 0; i < shard_count_; ++i) {
+    const Shard& shard = shards_[i];
+    const MutexLock lock(shard.mutex);
+    all.registered += static_cast<SlotId>(shard.table.size());
+    all.held += static_cast<SlotId>(shard.table.held());
+    all.evictions += shard.evictions;
+    all.duplicates += shard.duplicates;
+    all.asked += shard.asked;
+    all.found += shard.found;
+  }
+  const MutexLock lock(free_mutex_);
+  all.free = static_cast<SlotId>(free_.size());
+  return all;
+}
+
+// Handles -----------------------------------------------------------------------------------------
+
+PartialBlock::~PartialBlock() {
+  if (pool_ != nullptr) pool_->free_slot(slot_);
+}
+
+BlockRef::BlockRef(const BlockRef& other) : pool_(other.pool_), slot_(other.slot_) {
+  if (pool_ != nullptr) pool_->add_reference(slot_);
+}
+
+BlockRef::~BlockRef() {
+  if (pool_ != nullptr) pool_->release(slot_);
+}
+
+// Written before the block was registered, and not again while it is held.
+const BlockIdentity& BlockRef::identity() const { return pool_->slots_[slot_].identity; }
+
+}  // namespace towpath::kv

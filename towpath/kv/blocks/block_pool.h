@@ -1,0 +1,118 @@
+// BlockPool: the slots of one tier, and who holds what in them. It knows names and slots, no bytes.
+//
+//            allocate              complete               register
+//   [ free ] -------> [ partial ] ---------> [ complete ] --------> [ registered ]
+//      ^                  |                       |                  |    held: stays
+//      +------------------+-----------------------+------------------+    let go: found, until its
+//                     handle dies                       evicted           slot is wanted
+//
+// A block is found by others from register_block() on, never before. The one let go longest ago is
+// evicted first, shard by shard: shards are by hash, so with more than one the order is nearly
+// that. (Other orders: SlotCache with a policy, for one thread.) Steps cost the same however much
+// was done before. Thread: any.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <towpath/core/result.h>
+#include <towpath/kv/blocks/block_handles.h>
+#include <towpath/kv/blocks/presence.h>
+#include <towpath/run/mutex.h>
+
+namespace towpath::kv {
+
+/// What happens when a block is registered that is there already.
+enum class Duplicates : std::uint8_t {
+  refuse,  ///< the first is given, and the slot of the second is free at once
+  allow,   ///< the second keeps its slot, unseen by others, until it is let go
+};
+
+struct BlockPoolOptions {
+  SlotId slots = 0;
+  Duplicates duplicates = Duplicates::refuse;
+  /// Is told what this pool has, as tier `tier`; outlives the pool. None: nobody is told.
+  Presence* presence = nullptr;
+  TierIndex tier = 0;
+};
+
+class BlockPool {
+ public:
+  /// Errors: invalid_argument (no slots, too many, no such tier).
+  static Result<std::unique_ptr<BlockPool>> make(const BlockPoolOptions& options);
+  /// All handles are gone.
+  ~BlockPool();
+
+  /// All of them or none; evicts as needed. Errors: exhausted (the rest is held).
+  Result<std::vector<PartialBlock>> allocate(SlotId count);
+  /// Others find it from now on. Errors: exhausted (its shard's table is full, which chance does
+  /// not do); the block is then given back.
+  Result<BlockRef> register_block(CompleteBlock&& block);
+
+  /// The blocks from the first on, up to the first that is not here.
+  std::vector<BlockRef> match(std::span<const BlockHash> hashes);
+  /// All that are here; those that are not are empty.
+  std::vector<BlockRef> scan(std::span<const BlockHash> hashes);
+
+  WeakBlock weak(const BlockRef& block) const;
+  /// Empty when the block was evicted or dropped meanwhile, also if it came back since.
+  BlockRef upgrade(const WeakBlock& weak);
+
+  /// The block is found no more; its slot is free when nobody holds it. Whether it was there.
+  bool drop(BlockHash hash);
+
+  struct Figures {
+    SlotId slots = 0;
+    SlotId free = 0;
+    SlotId registered = 0;        ///< that can be found
+    SlotId held = 0;              ///< of these, by somebody
+    std::uint64_t evictions = 0;  ///< from here on since the start
+    std::uint64_t duplicates = 0;
+    std::uint64_t asked = 0;  ///< hashes looked for by match() and scan()
+    std::uint64_t found = 0;
+  };
+  /// Exact when nothing else goes on.
+  Figures figures() const;
+
+ private:
+  friend class PartialBlock;
+  friend class BlockRef;
+
+  struct Slot {
+    BlockIdentity identity;
+    std::uint32_t generation = 0;
+    std::uint32_t references = 0;  // of one that is unlisted; others have theirs in the table
+    SlotId older = kNoSlot;
+    SlotId newer = kNoSlot;
+    bool queued = false;
+    bool unlisted = false;  // a duplicate, or dropped while held
+  };
+  struct Shard;
+
+  explicit BlockPool(const BlockPoolOptions& options);
+
+  Shard& shard_of(BlockHash hash) const;
+  BlockRef acquire(BlockHash hash);
+  void add_reference(SlotId slot);
+  void release(SlotId slot);
+  void free_slot(SlotId slot);
+  std::optional<SlotId> take_free();
+  std::optional<SlotId> evict_one();
+  std::optional<SlotId> evict_from(Shard& shard);
+  void queue(Shard& shard, SlotId slot);
+  void unqueue(Shard& shard, SlotId slot);
+
+  const BlockPoolOptions options_;
+  std::vector<Slot> slots_;  // each under its shard's lock, or its owner's
+  std::size_t shard_count_;
+  std::unique_ptr<Shard[]> shards_;
+  std::atomic<std::size_t> next_shard_{0};  // where to evict next: any order will do
+  mutable run::Mutex free_mutex_;
+  std::vector<SlotId> free_ TOWPATH_GUARDED_BY(free_mutex_);
+};
+
+}  // namespace towpath::kv

@@ -1,0 +1,308 @@
+#include <algorithm>
+#include <list>
+#include <map>
+#include <random>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/kv/blocks/block_pool.h>
+#include <towpath/kv/blocks/block_table.h>
+#include <towpath/kv/blocks/sequence_hash.h>
+
+namespace towpath::kv {
+namespace {
+
+std::unique_ptr<BlockPool> make_pool(SlotId slots, Presence* presence = nullptr,
+                                     Duplicates duplicates = Duplicates::refuse) {
+  return *BlockPool::make({.slots = slots, .duplicates = duplicates, .presence = presence});
+}
+
+/// Empty when no slot is to be had.
+BlockRef put(BlockPool& pool, BlockHash hash) {
+  auto partial = pool.allocate(1);
+  if (!partial.ok()) return {};
+  return *pool.register_block(
+      CompleteBlock(std::move(partial->front()), {{hash, hash - 1}, {.value = hash}}));
+}
+
+TEST(SequenceHashTest, a_name_depends_on_tokens_order_salt_name_space_and_all_before) {
+  const std::vector<TokenId> tokens{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const auto hashes = *sequence_hashes({7, "llama"}, tokens, 4);
+  ASSERT_EQ(hashes.size(), 2U) << "the ninth token is in no whole block";
+  EXPECT_EQ(hashes[1], extend(extend(root_of({7, "llama"}), std::span(tokens).first(4)),
+                              std::span(tokens).subspan(4, 4)));
+  const auto differs = [&](const SequenceRoot& root, std::vector<TokenId> other) {
+    return (*sequence_hashes(root, other, 4))[1] != hashes[1];
+  };
+  EXPECT_FALSE(differs({7, "llama"}, tokens));
+  EXPECT_TRUE(differs({8, "llama"}, tokens));
+  EXPECT_TRUE(differs({7, "llama-lora"}, tokens));
+  EXPECT_TRUE(differs({7, "llama"}, {9, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_TRUE(differs({7, "llama"}, {5, 6, 7, 8, 1, 2, 3, 4}));
+  EXPECT_EQ(sequence_hashes({}, tokens, 0).code(), Code::invalid_argument);
+}
+
+TEST(BlockTableTest, agrees_with_a_map_while_homes_collide) {
+  BlockTable table(100);
+  std::map<BlockHash, SlotId> model;
+  std::mt19937_64 random(2);
+  for (int step = 0; step < 300'000; ++step) {
+    const BlockHash hash = random() % 150;
+    BlockTable::Entry* const entry = table.find(hash);
+    ASSERT_EQ(entry != nullptr, model.contains(hash)) << step;
+    if (entry != nullptr) {
+      ASSERT_EQ(entry->slot, model[hash]) << step;
+      if (random() % 2 == 0) {
+        table.erase(hash);
+        model.erase(hash);
+      }
+    } else if (!table.full()) {
+      table.insert(hash, static_cast<SlotId>(step)).references = step % 2;
+      model[hash] = static_cast<SlotId>(step);
+    }
+    ASSERT_EQ(table.size(), model.size());
+  }
+}
+
+TEST(BlockPoolTest, a_block_is_found_only_once_it_is_registered) {
+  const auto pool = make_pool(4);
+  auto partial = pool->allocate(1);
+  const SlotId slot = partial->front().slot();
+  CompleteBlock complete(std::move(partial->front()), {{7, {}}, {.value = 99}});
+  EXPECT_TRUE(pool->match(std::vector<BlockHash>{7}).empty());
+  const BlockRef block = *pool->register_block(std::move(complete));
+  EXPECT_EQ(block.slot(), slot);
+  const auto found = pool->match(std::vector<BlockHash>{7, 8});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].identity().digest.value, 99U);
+}
+
+TEST(BlockPoolTest, what_dies_before_it_is_registered_gives_its_slot_back) {
+  const auto pool = make_pool(2);
+  {
+    auto partial = pool->allocate(2);
+    EXPECT_EQ(pool->allocate(1).code(), Code::exhausted);
+    const CompleteBlock complete(std::move(partial->front()), {});
+    EXPECT_EQ(pool->figures().free, 0U);
+  }
+  EXPECT_EQ(pool->figures().free, 2U);
+  EXPECT_EQ(pool->allocate(3).code(), Code::exhausted) << "all or none";
+  EXPECT_EQ(pool->figures().free, 2U);
+}
+
+TEST(BlockPoolTest, match_ends_at_the_first_miss_and_scan_goes_on) {
+  const auto pool = make_pool(4);
+  for (const BlockHash hash : {1U, 2U, 4U}) (void)put(*pool, hash);
+  const std::vector<BlockHash> wanted{1, 2, 3, 4};
+  EXPECT_EQ(pool->match(wanted).size(), 2U);
+  const auto scanned = pool->scan(wanted);
+  ASSERT_EQ(scanned.size(), 4U);
+  EXPECT_FALSE(scanned[2]);
+  EXPECT_EQ(scanned[3].hash(), 4U);
+  EXPECT_EQ(pool->figures().held, 3U);
+}
+
+TEST(BlockPoolTest, who_is_held_stays_and_of_the_others_the_one_let_go_longest_ago_goes) {
+  const auto pool = make_pool(3);
+  const BlockRef held = put(*pool, 1);
+  (void)put(*pool, 2);
+  (void)put(*pool, 3);
+  (void)pool->match(std::vector<BlockHash>{2});
+  (void)put(*pool, 4);
+  EXPECT_TRUE(pool->match(std::vector<BlockHash>{3}).empty());
+  EXPECT_EQ(pool->match(std::vector<BlockHash>{1, 2, 4}).size(), 3U);
+  EXPECT_EQ(pool->figures().evictions, 1U);
+}
+
+TEST(BlockPoolTest, a_weak_block_comes_back_only_as_itself) {
+  const auto pool = make_pool(1);
+  BlockRef block = put(*pool, 1);
+  const WeakBlock weak = pool->weak(block);
+  EXPECT_TRUE(pool->upgrade(weak));
+  block = {};
+  EXPECT_TRUE(pool->upgrade(weak)) << "let go, but still here";
+  (void)put(*pool, 2);
+  EXPECT_FALSE(pool->upgrade(weak));
+  (void)put(*pool, 1);
+  EXPECT_FALSE(pool->upgrade(weak)) << "the same name in the same slot, and another block";
+}
+
+TEST(BlockPoolTest, a_duplicate_is_refused_or_kept_apart_as_asked) {
+  for (const Duplicates duplicates : {Duplicates::refuse, Duplicates::allow}) {
+    const auto pool = make_pool(2, nullptr, duplicates);
+    const BlockRef first = put(*pool, 1);
+    BlockRef second = put(*pool, 1);
+    const bool kept = duplicates == Duplicates::allow;
+    EXPECT_EQ(first.slot() != second.slot(), kept);
+    EXPECT_EQ(pool->figures().free, kept ? 0U : 1U);
+    EXPECT_EQ(pool->match(std::vector<BlockHash>{1})[0].slot(), first.slot());
+    const BlockRef copy = second;
+    second = {};
+    EXPECT_EQ(copy.hash(), 1U);
+    EXPECT_EQ(pool->figures().duplicates, 1U);
+  }
+}
+
+TEST(BlockPoolTest, a_dropped_block_is_found_no_more_and_its_slot_waits_for_its_holders) {
+  const auto pool = make_pool(2);
+  BlockRef block = put(*pool, 1);
+  (void)put(*pool, 2);
+  EXPECT_TRUE(pool->drop(1));
+  EXPECT_FALSE(pool->drop(1));
+  EXPECT_TRUE(pool->drop(2));
+  EXPECT_EQ(pool->figures().free, 1U);
+  const BlockRef anew = put(*pool, 1);
+  EXPECT_NE(anew.slot(), block.slot());
+  EXPECT_EQ(BlockRef(block).hash(), 1U);
+  block = {};
+  EXPECT_EQ(pool->figures().free, 1U);
+}
+
+TEST(BlockPoolTest, pools_that_make_no_sense_are_refused) {
+  EXPECT_EQ(BlockPool::make({}).code(), Code::invalid_argument);
+  EXPECT_EQ(BlockPool::make({.slots = 1, .tier = kMaxTiers}).code(), Code::invalid_argument);
+}
+
+TEST(PresenceTest, tells_which_tiers_have_a_block_and_what_changed) {
+  Presence presence;
+  EXPECT_TRUE(presence.add(1, 2, 9));
+  EXPECT_FALSE(presence.add(1, 2));
+  EXPECT_TRUE(presence.add(1, 0));
+  EXPECT_EQ(presence.tiers_of(1), 0b101U);
+  EXPECT_EQ(presence.fastest(1), TierIndex{0});
+  EXPECT_TRUE(presence.remove(1, 0));
+  EXPECT_FALSE(presence.remove(1, 0));
+  EXPECT_EQ(presence.fastest(1), TierIndex{2});
+  using Kind = BlockEvent::Kind;
+  EXPECT_THAT(
+      presence.take_events().events,
+      ::testing::ElementsAre(BlockEvent{Kind::stored, 2, 1, 9}, BlockEvent{Kind::stored, 0, 1, {}},
+                             BlockEvent{Kind::removed, 0, 1, {}}));
+  EXPECT_TRUE(presence.take_events().events.empty());
+  EXPECT_EQ(presence.snapshot().size(), 1U);
+}
+
+TEST(PresenceTest, news_that_nobody_takes_are_dropped_and_that_is_told) {
+  Presence presence(64);
+  for (BlockHash hash = 0; hash < 1000; ++hash) presence.add(hash, 0);
+  const auto events = presence.take_events();
+  EXPECT_TRUE(events.some_were_lost);
+  EXPECT_LE(events.events.size(), 64U);
+  EXPECT_EQ(presence.snapshot().size(), 1000U);
+  EXPECT_FALSE(presence.take_events().some_were_lost);
+}
+
+/// The pool as a map and a list: what is registered, how often it is held, in which order let go.
+struct PoolModel {
+  std::map<BlockHash, int> held;
+  std::list<BlockHash> let_go;  // oldest first
+
+  void hold(BlockHash hash) {
+    if (held[hash]++ == 0) let_go.remove(hash);
+  }
+  void let(BlockHash hash) {
+    if (--held[hash] == 0) let_go.push_back(hash);
+  }
+};
+
+// With one shard the order is exact; events rebuild the same picture elsewhere.
+TEST(BlockPoolTest, agrees_with_a_simple_map_over_two_million_steps) {
+  constexpr SlotId kSlots = 50;
+  Presence presence;
+  const auto pool = make_pool(kSlots, &presence);
+  PoolModel model;
+  std::vector<BlockRef> mine;
+  std::map<BlockHash, int> heard;
+  std::mt19937_64 random(13);
+  for (int step = 0; step < 2'000'000; ++step) {
+    const BlockHash hash = 1 + random() % 90;
+    switch (random() % 8) {
+      case 0:
+      case 1: {  // put
+        const bool full = model.held.size() == kSlots;
+        const bool evicts = full && !model.let_go.empty();
+        BlockRef block = put(*pool, hash);
+        ASSERT_EQ(static_cast<bool>(block), !full || evicts) << step;
+        if (!block) break;
+        if (evicts) {  // before the name of the new one is looked for
+          model.held.erase(model.let_go.front());
+          model.let_go.pop_front();
+        }
+        model.hold(hash);
+        mine.push_back(std::move(block));
+        break;
+      }
+      case 2: {  // match
+        const std::vector<BlockHash> wanted{hash, hash + 1, hash + 2};
+        std::size_t expected = 0;
+        while (expected < 3 && model.held.contains(wanted[expected]))
+          model.hold(wanted[expected++]);
+        auto found = pool->match(wanted);
+        ASSERT_EQ(found.size(), expected) << step;
+        for (BlockRef& block : found) mine.push_back(std::move(block));
+        break;
+      }
+      case 3:  // drop, only what nobody holds: the model has no unlisted ones
+        if (model.held.contains(hash) && model.held[hash] == 0) {
+          ASSERT_TRUE(pool->drop(hash)) << step;
+          model.held.erase(hash);
+          model.let_go.remove(hash);
+        }
+        break;
+      default:  // let go, more often than take
+        if (mine.empty()) break;
+        std::swap(mine[random() % mine.size()], mine.back());
+        model.let(mine.back().hash());
+        mine.pop_back();
+    }
+    if (step % 1000 != 0) continue;
+    for (const BlockEvent& event : presence.take_events().events)
+      heard[event.hash] += event.kind == BlockEvent::Kind::stored ? 1 : -1;
+    std::erase_if(heard, [](const auto& entry) { return entry.second == 0; });
+    ASSERT_EQ(heard.size(), model.held.size()) << step;
+    ASSERT_EQ(pool->figures().registered, model.held.size()) << step;
+  }
+}
+
+TEST(BlockPoolTest, many_threads_leave_it_as_sound_as_one) {
+  constexpr SlotId kSlots = 5000;  // four shards
+  Presence presence;
+  const auto pool = make_pool(kSlots, &presence, Duplicates::allow);
+  std::vector<std::thread> threads;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    threads.emplace_back([&pool, seed] {
+      std::mt19937_64 random(seed);
+      std::vector<BlockRef> mine;
+      for (int step = 0; step < 20'000; ++step) {
+        const BlockHash hash = 1 + random() % 8000;
+        switch (random() % 4) {
+          case 0: mine.push_back(put(*pool, hash)); break;
+          case 1: {
+            auto found = pool->match(std::vector<BlockHash>{hash, hash + 1});
+            for (BlockRef& block : found) {
+              if (block.identity().digest.value != block.hash()) std::abort();
+              if (const BlockRef again = pool->upgrade(pool->weak(block));
+                  again && again.hash() != block.hash())
+                std::abort();
+              mine.push_back(std::move(block));
+            }
+            break;
+          }
+          case 2: (void)pool->drop(hash); break;
+          default:
+            if (mine.size() > 500) mine.erase(mine.begin(), mine.begin() + 250);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto figures = pool->figures();
+  EXPECT_EQ(figures.held, 0U);
+  EXPECT_EQ(figures.free + figures.registered, kSlots);
+  EXPECT_EQ(presence.snapshot().size(), figures.registered);
+}
+
+}  // namespace
+}  // namespace towpath::kv

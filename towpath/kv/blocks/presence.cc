@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include <towpath/core/check.h>
+#include <towpath/kv/blocks/presence.h>
+
+namespace towpath::kv {
+
+using run::MutexLock;
+
+// Each on cache lines of its own.
+struct alignas(128) Presence::Shard {
+  mutable run::Mutex mutex;
+  std::unordered_map<BlockHash, std::uint16_t> tiers TOWPATH_GUARDED_BY(mutex);
+  Events news TOWPATH_GUARDED_BY(mutex);
+
+  void tell(const BlockEvent& event, std::size_t at_most) TOWPATH_REQUIRES(mutex) {
+    if (news.events.size() < at_most)
+      news.events.push_back(event);
+    else
+      news.some_were_lost = true;
+  }
+};
+
+Presence::Presence(std::size_t kept_events)
+    : kept_per_shard_(std::max<std::size_t>(1, kept_events / kShards)),
+      shards_(std::make_unique<Shard[]>(kShards)) {}
+
+Presence::~Presence() = default;
+
+Presence::Shard& Presence::shard_of(BlockHash hash) const {
+  return shards_[(hash * 0x9e3779b97f4a7c15ULL) >> 58U];
+}
+
+bool Presence::add(BlockHash hash, TierIndex tier, std::optional<BlockHash> parent) {
+  TOWPATH_CHECK(tier < kMaxTiers, "a tier that fits the mask");
+  Shard& shard = shard_of(hash);
+  const MutexLock lock(shard.mutex);
+  std::uint16_t& tiers = shard.tiers[hash];
+  const auto bit = static_cast<std::uint16_t>(1U << tier);
+  if (tiers & bit) return false;
+  tiers |= bit;
+  shard.tell({BlockEvent::Kind::stored, tier, hash, parent}, kept_per_shard_);
+  return true;
+}
+
+bool Presence::remove(BlockHash hash, TierIndex tier) {
+  Shard& shard = shard_of(hash);
+  const MutexLock lock(shard.mutex);
+  const auto known = shard.tiers.find(hash);
+  const auto bit = static_cast<std::uint16_t>(tier < kMaxTiers ? 1U << tier : 0U);
+  if (known == shard.tiers.end() || !(known->second & bit)) return false;
+  known->second = static_cast<std::uint16_t>(known->second & ~bit);
+  if (known->second == 0) shard.tiers.erase(known);
+  shard.tell({BlockEvent::Kind::removed, tier, hash, {}}, kept_per_shard_);
+  return true;
+}
+
+std::uint16_t Presence::tiers_of(BlockHash hash) const {
+  const Shard& shard = shard_of(hash);
+  const MutexLock lock(shard.mutex);
+  const auto known = shard.tiers.find(hash);
+  return known == shard.tiers.end() ? std::uint16_t{0} : known->second;
+}
+
+std::optional<TierIndex> Presence::fastest(BlockHash hash) const {
+  const std::uint16_t tiers = tiers_of(hash);
+  if (tiers == 0) return std::nullopt;
+  return static_cast<TierIndex>(std::countr_zero(tiers));
+}
+
+Presence::Events Presence::take_events() {
+  Events all;
+  for (std::size_t i = 0; i < kShards; ++i) {
+    Events some;
+    {
+      const MutexLock lock(shards_[i].mutex);
+      some = std::exchange(shards_[i].news, {});
+    }
+    all.events.insert(all.events.end(), some.events.begin(), some.events.end());
+    all.some_were_lost = all.some_were_lost || some.some_were_lost;
+  }
+  return all;
+}
+
+std::vector<BlockEvent> Presence::snapshot() const {
+  std::vector<BlockEvent> all;
+  for (std::size_t i = 0; i < kShards; ++i) {
+    const MutexLock lock(shards_[i].mutex);
+    for (const auto& [hash, tiers] : shards_[i].tiers)
+      for (TierIndex tier = 0; tier < kMaxTiers; ++tier)
+        if (tiers & (1U << tier)) all.push_back({BlockEvent::Kind::stored, tier, hash, {}});
+  }
+  return all;
+}
+
+}  // namespace towpath::kv

@@ -1,0 +1,64 @@
+// Presence: which tiers hold which block, and the news of it, in batches, for those who route
+// requests to where their blocks are.
+//
+// Sharded by hash. News of one block come in the order they happened. News that nobody takes are
+// dropped from a bound on, and the next batch says so: whoever hears that asks for everything anew.
+// Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include <towpath/kv/block_id.h>
+#include <towpath/run/mutex.h>
+
+namespace towpath::kv {
+
+using TierIndex = std::uint8_t;  ///< the fastest is 0
+inline constexpr TierIndex kMaxTiers = 16;
+
+struct BlockEvent {
+  enum class Kind : std::uint8_t { stored, removed };
+  Kind kind = Kind::stored;
+  TierIndex tier = 0;
+  BlockHash hash = 0;
+  std::optional<BlockHash> parent;  ///< of a stored block, where known
+
+  friend bool operator==(const BlockEvent&, const BlockEvent&) = default;
+};
+
+class Presence {
+ public:
+  /// Keeps at most about `kept_events` that were not taken.
+  explicit Presence(std::size_t kept_events = std::size_t{1} << 16U);
+  ~Presence();
+
+  /// Says whether that was news.
+  bool add(BlockHash hash, TierIndex tier, std::optional<BlockHash> parent = {});
+  bool remove(BlockHash hash, TierIndex tier);
+  /// Bit i: tier i has it.
+  std::uint16_t tiers_of(BlockHash hash) const;
+  std::optional<TierIndex> fastest(BlockHash hash) const;
+
+  struct Events {
+    std::vector<BlockEvent> events;
+    bool some_were_lost = false;
+  };
+  /// All that happened since the last call.
+  Events take_events();
+  /// All that is there, as if it had just been stored; without parents.
+  std::vector<BlockEvent> snapshot() const;
+
+ private:
+  struct Shard;
+  static constexpr std::size_t kShards = 64;
+  Shard& shard_of(BlockHash hash) const;
+
+  const std::size_t kept_per_shard_;
+  std::unique_ptr<Shard[]> shards_;
+};
+
+}  // namespace towpath::kv

@@ -1,0 +1,37 @@
+#include <bit>
+#include <cstring>
+
+#include <xxhash.h>
+
+#include <towpath/core/bytes.h>
+#include <towpath/kv/blocks/sequence_hash.h>
+
+namespace towpath::kv {
+
+static_assert(std::endian::native == std::endian::little,
+              "tokens are hashed as they lie in memory");
+
+BlockHash root_of(const SequenceRoot& root) {
+  return XXH3_64bits_withSeed(root.name_space.data(), root.name_space.size(), root.salt);
+}
+
+BlockHash extend(BlockHash parent, std::span<const TokenId> tokens) {
+  return XXH3_64bits_withSeed(tokens.data(), tokens.size_bytes(), parent);
+}
+
+Result<std::vector<BlockHash>> sequence_hashes(const SequenceRoot& root,
+                                               std::span<const TokenId> tokens,
+                                               std::uint64_t tokens_per_block) {
+  if (tokens_per_block == 0)
+    return error(Code::invalid_argument, "blocks of no tokens", "use 16, 64 or 512 tokens");
+  std::vector<BlockHash> hashes;
+  hashes.reserve(tokens.size() / tokens_per_block);
+  BlockHash parent = root_of(root);
+  for (; tokens.size() >= tokens_per_block; tokens = tokens.subspan(tokens_per_block)) {
+    parent = extend(parent, tokens.first(tokens_per_block));
+    hashes.push_back(parent);
+  }
+  return hashes;
+}
+
+}  // namespace towpath::kv
