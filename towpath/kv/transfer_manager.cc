@@ -178,7 +178,18 @@ TransferJob& TransferJob::operator=(TransferJob&& other) noexcept {
   return *this;
 }
 
+Status TransferJob::status() const {
+  if (job_) return job_->status();
+  return error(Code::not_ready, "a handle without a copy",
+               "ask the handle that TransferManager::copy() returned");
+}
+
+std::vector<layout::BlockRange> TransferJob::not_in_place() const {
+  return job_ ? job_->not_in_place() : std::vector<layout::BlockRange>();
+}
+
 Outcome TransferJob::wait(Duration timeout) {
+  if (ended()) return outcome();  // there may be no manager any more
   const Clock& clock = manager_->clock();
   const Instant end = clock.now() + timeout;
   while (!job_->has_ended() && clock.now() < end)
@@ -187,6 +198,7 @@ Outcome TransferJob::wait(Duration timeout) {
 }
 
 bool TransferJob::wait_for_layer(std::uint64_t layer, Duration timeout) {
+  if (ended()) return is_layer_done(layer);
   const Clock& clock = manager_->clock();
   const Instant end = clock.now() + timeout;
   while (!job_->is_layer_done(layer) && !job_->has_ended() && clock.now() < end)

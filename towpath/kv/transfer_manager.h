@@ -80,7 +80,8 @@ struct CopyRequest {
   std::function<void(std::uint64_t layer)> on_layer;
 };
 
-/// A copy under way. Dropping it cancels; what is under way drains within the manager.
+/// A copy under way. Dropping it cancels; what is under way drains within the manager. Without a
+/// copy (made by default, or moved from) it has failed with not_ready.
 class TransferJob {
  public:
   TransferJob() = default;
@@ -90,17 +91,17 @@ class TransferJob {
   TransferJob& operator=(TransferJob&& other) noexcept;
   ~TransferJob() { cancel(); }
 
-  TransferState state() const { return job_->state(); }
-  bool ended() const { return job_->has_ended(); }
-  Outcome outcome() const { return job_->outcome(); }
+  TransferState state() const { return job_ ? job_->state() : TransferState::ended; }
+  bool ended() const { return !job_ || job_->has_ended(); }
+  Outcome outcome() const { return job_ ? job_->outcome() : Outcome::failed; }
   /// Why it did not end as done.
-  const Status& status() const { return job_->status(); }
-  bool is_layer_done(std::uint64_t layer) const { return job_->is_layer_done(layer); }
+  Status status() const;
+  bool is_layer_done(std::uint64_t layer) const { return job_ && job_->is_layer_done(layer); }
   /// After it ended: target blocks whose bytes are not all in place. All others are.
-  const std::vector<layout::BlockRange>& not_in_place() const { return job_->not_in_place(); }
-  const Route& route() const { return job_->route(); }
-  std::uint64_t bytes_in_place() const { return job_->bytes_in_place(); }
-  std::uint64_t chunks() const { return job_->chunks(); }
+  std::vector<layout::BlockRange> not_in_place() const;
+  Route route() const { return job_ ? job_->route() : Route(); }
+  std::uint64_t bytes_in_place() const { return job_ ? job_->bytes_in_place() : 0; }
+  std::uint64_t chunks() const { return job_ ? job_->chunks() : 0; }
 
   /// Makes progress until it has ended or `timeout` has passed; the outcome, or none.
   Outcome wait(Duration timeout = Duration::max());

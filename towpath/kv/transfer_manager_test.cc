@@ -251,6 +251,18 @@ TEST(TransferManagerTest, a_manager_that_dies_ends_its_copies) {
   (void)node.manager->progress();
   node.manager.reset();
   EXPECT_TRUE(job->ended());
+  EXPECT_NE(job->wait(), Outcome::none);
+}
+
+TEST(TransferManagerTest, a_handle_without_a_copy_has_failed) {
+  TransferJob none;
+  EXPECT_TRUE(none.ended());
+  EXPECT_EQ(none.wait(), Outcome::failed);
+  EXPECT_EQ(none.status().code(), Code::not_ready);
+  EXPECT_FALSE(none.wait_for_layer(0));
+  EXPECT_TRUE(none.not_in_place().empty());
+  EXPECT_FALSE(none.route().has_two_hops());
+  none.cancel();
 }
 
 TEST(TransferManagerTest, layouts_of_another_agent_are_refused) {
