@@ -33,7 +33,7 @@ Status go_around() {
                 static_cast<unsigned long long>(token.local()[0]));
 
   // What every PE has, added up on every PE.
-  token.local()[1] = static_cast<std::uint64_t>(self + 1);
+  token.local()[1] = static_cast<std::uint64_t>(self) + 1;
   TOWPATH_TRY(shmem::reduce(context.world(), token, token, {.count = 2}));
   const auto all = static_cast<std::uint64_t>(context.n_pes());
   if (token.local()[1] != all * (all + 1) / 2)

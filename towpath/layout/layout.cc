@@ -1,3 +1,4 @@
+#include <climits>
 #include <utility>
 
 #include <towpath/core/check.h>
@@ -6,8 +7,6 @@
 
 namespace towpath::layout {
 namespace {
-
-constexpr unsigned kByteBits = 8;
 
 /// How a page lies, or a universal block: its elements without padding.
 void order_tokens(Axes& axes, const LayoutConfig& config) {
@@ -57,7 +56,7 @@ TensorView Layout::view() const {
   const LayoutConfig& shape = config();
   const std::uint64_t width = shape.dtype_width_bytes;
   const std::uint64_t heads = shape.num_heads.value_or(1);
-  TensorView::Parts parts{.element_bits = static_cast<unsigned>(width * kByteBits)};
+  TensorView::Parts parts{.element_bits = static_cast<unsigned>(width * CHAR_BIT)};
   Axes& axes = parts.axes;
   axes[Axis::block] = {shape.num_blocks, geometry_.block_stride / width};
   axes[Axis::layer] = {shape.num_layers, geometry_.layer_stride / width};

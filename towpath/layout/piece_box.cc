@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <climits>
 
 #include <towpath/layout/piece_box.h>
 
@@ -21,9 +22,8 @@ std::uint64_t PieceBox::count() const noexcept {
 }
 
 bool PieceBox::to_bytes(unsigned element_bits) noexcept {
-  constexpr unsigned kByteBits = 8;
-  const std::uint64_t up = element_bits >= kByteBits ? element_bits / kByteBits : 1;
-  const std::uint64_t down = element_bits >= kByteBits ? 1 : kByteBits / element_bits;
+  const std::uint64_t up = element_bits >= CHAR_BIT ? element_bits / CHAR_BIT : 1;
+  const std::uint64_t down = element_bits >= CHAR_BIT ? 1 : CHAR_BIT / element_bits;
   bool is_whole = true;
   const auto convert = [&](std::uint64_t& elements) {
     is_whole = is_whole && elements % down == 0;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <climits>
 #include <optional>
 #include <utility>
 
@@ -11,7 +12,6 @@ namespace towpath::layout {
 namespace {
 
 constexpr unsigned kMaxElementBits = 64;
-constexpr unsigned kByteBits = 8;
 
 /// `at` plus (extent - 1) steps of each axis; nothing where that wraps.
 std::optional<std::uint64_t> last_of(const Axes& axes, std::uint64_t at,
@@ -25,8 +25,8 @@ std::optional<std::uint64_t> last_of(const Axes& axes, std::uint64_t at,
 }
 
 std::optional<std::uint64_t> bytes_up(std::uint64_t elements, unsigned bits) {
-  if (bits >= kByteBits) return checked_multiply(elements, bits / kByteBits);
-  const std::uint64_t in_a_byte = kByteBits / bits;
+  if (bits >= CHAR_BIT) return checked_multiply(elements, bits / CHAR_BIT);
+  const std::uint64_t in_a_byte = CHAR_BIT / bits;
   return elements / in_a_byte + (elements % in_a_byte != 0 ? 1 : 0);
 }
 
@@ -137,8 +137,7 @@ Result<TensorView> TensorView::slice(Axis axis, IndexRange range) const {
                      shape.first, ", +", shape.extent, ")"),
                  "slice what the view has");
   const std::uint64_t skipped = range.first - shape.first;
-  const std::uint64_t in_a_byte =
-      parts.element_bits < kByteBits ? kByteBits / parts.element_bits : 1;
+  const std::uint64_t in_a_byte = parts.element_bits < CHAR_BIT ? CHAR_BIT / parts.element_bits : 1;
   const std::uint64_t end = skipped + range.count;
   if (shape.stride % in_a_byte != 0 &&
       (skipped % in_a_byte != 0 || (end != shape.extent && end % in_a_byte != 0)))

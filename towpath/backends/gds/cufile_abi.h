@@ -16,9 +16,9 @@
 namespace towpath::backends::gds::cufile {
 
 // CUfileError_t: passed by value. `cuda` says more when `code` is kCudaFailed.
-struct Answer {
-  int code = 0;
-  int cuda = 0;
+struct Answer {  // without initializers: clang takes only such structs for ones that C can return
+  int code;
+  int cuda;
 };
 static_assert(sizeof(Answer) == 8);
 
