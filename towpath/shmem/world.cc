@@ -22,8 +22,7 @@ unsigned cores() noexcept {
 }
 
 /// Spinning pays only if the one who is waited for has a core of its own; a look costs about 50 ns.
-/// Two PEs that share a core meet in 2 us by yielding, in 10 by futexes, and in 100 by spinning
-/// (measured with bench/shmem.cc, 2 cores).
+/// PEs that share a core meet soonest by yielding (bench/shmem.cc; decision 0020).
 run::Looks looks_for(std::uint32_t pes) noexcept {
   if (pes == 1) return {.spins = 0, .yields = 0};
   return pes <= cores() ? run::Looks{.spins = 300, .yields = 50}
