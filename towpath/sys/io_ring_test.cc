@@ -4,6 +4,7 @@
 
 #include <towpath/sys/fd.h>
 #include <towpath/sys/io_ring.h>
+#include <towpath/sys/testing/kernel_rings.h>
 
 namespace towpath::sys {
 namespace {
@@ -19,8 +20,12 @@ Status prepare_nop(Ring& ring, const std::uint64_t& id) { return ring.nop(id); }
 
 Result<Nops> open_nops(std::uint32_t depth) { return Nops::open(depth, prepare_nop); }
 
-#define SKIP_WITHOUT(ring) \
-  if (!(ring).ok()) GTEST_SKIP() << (ring).status().to_string()
+class IoRingTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto why = testing::why_no_rings(); !why.empty()) GTEST_SKIP() << why;
+  }
+};
 
 /// Ids in the order in which they came, until there are `count`.
 std::vector<std::uint64_t> reap(Nops& ring, std::size_t count) {
@@ -40,18 +45,18 @@ std::vector<std::uint64_t> reap(Nops& ring, std::size_t count) {
   return ids;
 }
 
-TEST(IoRingTest, what_finds_the_ring_full_waits_for_the_next_flush) {
+TEST_F(IoRingTest, what_finds_the_ring_full_waits_for_the_next_flush) {
   auto ring = open_nops(2);
-  SKIP_WITHOUT(ring);
+  ASSERT_TRUE(ring.ok()) << ring.status().to_string();
   for (std::uint64_t id = 1; id <= 5; ++id) ring->submit(id);
   EXPECT_FALSE(ring->flush()) << "two went, two more after them, one is left";
   EXPECT_TRUE(ring->flush());
   EXPECT_THAT(reap(*ring, 5), ::testing::ElementsAre(1, 2, 3, 4, 5));
 }
 
-TEST(IoRingTest, what_comes_later_does_not_overtake_what_waits) {
+TEST_F(IoRingTest, what_comes_later_does_not_overtake_what_waits) {
   auto ring = open_nops(2);
-  SKIP_WITHOUT(ring);
+  ASSERT_TRUE(ring.ok()) << ring.status().to_string();
   for (std::uint64_t id = 1; id <= 3; ++id) ring->submit(id);
   ASSERT_TRUE(ring->ring().submit().ok());  // there is room now
   ring->submit(4);
@@ -61,9 +66,9 @@ TEST(IoRingTest, what_comes_later_does_not_overtake_what_waits) {
 
 Status prepare_read(Ring& ring, const RingRead& read) { return ring.read(7, read); }
 
-TEST(IoRingTest, cancelled_io_comes_back_all_the_same) {
+TEST_F(IoRingTest, cancelled_io_comes_back_all_the_same) {
   auto ring = IoRing<RingRead>::open(1, prepare_read);
-  SKIP_WITHOUT(ring);
+  ASSERT_TRUE(ring.ok()) << ring.status().to_string();
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
   const Fd empty(pipe[0]);
@@ -82,9 +87,9 @@ TEST(IoRingTest, cancelled_io_comes_back_all_the_same) {
   EXPECT_THAT(done[0].result, ::testing::AnyOf(-ECANCELED, -EINTR));
 }
 
-TEST(IoRingTest, an_event_that_is_cleared_twice_blocks_nobody) {
+TEST_F(IoRingTest, an_event_that_is_cleared_twice_blocks_nobody) {
   auto ring = open_nops(1);
-  SKIP_WITHOUT(ring);
+  ASSERT_TRUE(ring.ok()) << ring.status().to_string();
   ring->clear_wait_fd();
   ring->clear_wait_fd();
   pollfd ready{ring->wait_fd(), POLLIN, 0};

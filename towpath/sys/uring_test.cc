@@ -7,17 +7,16 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/io_uring.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <towpath/sys/fd.h>
 #include <towpath/sys/mapping.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/kernel_rings.h>
 #include <towpath/sys/uring.h>
 
 namespace towpath::sys {
@@ -40,18 +39,10 @@ struct Pipe {
   }
 };
 
-/// Asked of the kernel: a Ring that finds fault where there is none must not skip its own tests.
-bool kernel_gives_rings() {
-  io_uring_params params{};
-  return static_cast<bool>(Fd(static_cast<int>(::syscall(SYS_io_uring_setup, 1U, &params))));
-}
-
 class UringTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!kernel_gives_rings())
-      GTEST_SKIP() << "io_uring_setup: " << std::strerror(errno)
-                   << ": allow it (kernel.io_uring_disabled=0, no seccomp filter)";
+    if (const auto why = testing::why_no_rings(); !why.empty()) GTEST_SKIP() << why;
     auto ring = Ring::open({.entries = 8});
     ASSERT_TRUE(ring.ok()) << ring.status().to_string();
     ring_ = std::make_unique<Ring>(std::move(*ring));

@@ -1,17 +1,13 @@
 // Opening namespaces, as far as it can be tested without a drive; tests/qemu has the rest.
-#include <cstring>
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/io_uring.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include <towpath/backends/nvme/kernel_driver.h>
 #include <towpath/backends/nvme/testing/fake_system.h>
-#include <towpath/sys/fd.h>
+#include <towpath/sys/testing/kernel_rings.h>
 
 namespace towpath::backends::nvme {
 namespace {
@@ -43,16 +39,9 @@ TEST(KernelDriverTest, device_in_use_is_refused_before_it_is_asked_anything) {
   EXPECT_EQ(opened.code(), Code::denied) << opened.status().to_string();
 }
 
-/// Asked of the kernel, and not of the engine under test.
-bool kernel_gives_rings_for_commands() {
-  io_uring_params params{};
-  params.flags = IORING_SETUP_SQE128 | IORING_SETUP_CQE32;
-  return static_cast<bool>(sys::Fd(static_cast<int>(::syscall(SYS_io_uring_setup, 1U, &params))));
-}
-
 TEST(KernelDriverTest, engine_of_a_kernel_with_io_uring_opens) {
-  if (!kernel_gives_rings_for_commands())
-    GTEST_SKIP() << "io_uring_setup: " << std::strerror(errno);
+  const auto why = sys::testing::why_no_rings(IORING_SETUP_SQE128 | IORING_SETUP_CQE32);
+  if (!why.empty()) GTEST_SKIP() << why;
   const auto engine = kernel_driver()->make_engine(8);
   ASSERT_TRUE(engine.ok()) << engine.status().to_string();
   EXPECT_GE((*engine)->wait_fd(), 0);
