@@ -2,21 +2,28 @@
 // Thread: none of its own.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include <towpath/core/clock.h>
 #include <towpath/shmem/job.h>
+#include <towpath/shmem/remote.h>
 #include <towpath/shmem/unique_id.h>
 
 namespace towpath::shmem {
 
-/// One of three: alone (nothing set), with the descriptors of a job that somebody made (`files`),
-/// or with an identifier that all PEs were given (`unique_id`).
+/// One of four: alone (nothing set), with the descriptors of a job that somebody made (`files`),
+/// with an identifier that all PEs were given (`unique_id`), or, when there are PEs on several
+/// hosts, with the descriptors of this one's and the way to the others.
 struct Bootstrap {
   int my_pe = 0;
   int pes = 1;
   std::optional<JobFiles> files;
   std::optional<UniqueId> unique_id;
+  /// A number for each PE's host. With `files`, of which those of heaps elsewhere are none.
+  std::vector<std::uint32_t> hosts;
+  std::unique_ptr<Remote> remote;
   /// Alone, and with an identifier, where PE 0 makes the heaps.
   std::uint64_t heap_bytes = kDefaultHeapBytes;
 };

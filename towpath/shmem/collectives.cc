@@ -7,11 +7,9 @@
 namespace towpath::shmem::internal {
 namespace {
 
-/// The same stretch on another member, by its index in the team.
-std::byte* on(const World& world, const TeamView& team, std::uint32_t member,
-              std::uint64_t offset) {
-  const auto pe = static_cast<std::uint32_t>(team.members[member]);
-  return world.heap_base() + offset + world.shift(pe);
+/// A byte of a member, by its index in the team.
+Spot on(const TeamView& team, std::uint32_t member, std::uint64_t offset) {
+  return {.pe = static_cast<std::uint32_t>(team.members[member]), .offset = offset};
 }
 
 std::uint32_t size_of(const TeamView& team) noexcept {
@@ -22,6 +20,53 @@ std::uint32_t size_of(const TeamView& team) noexcept {
 Status leave(World& world, TeamView& team, CallKind kind) {
   return gather(world, team, {.call = {.kind = kind}});
 }
+
+/// What one member computes of a reduction, as much at a time as fits.
+class Share {
+ public:
+  Share(const World& world, const TeamView& team, const Folding& folding)
+      : world_(world), team_(team), folding_(folding) {
+    if (team.doors.empty()) return;
+    sum_far_.resize(kFarBytes);
+    values_far_.resize(kFarBytes);
+    sum_ = sum_far_;
+  }
+
+  /// Elements.
+  std::uint64_t step() const noexcept { return sum_.size() / folding_.element_bytes; }
+
+  Status reduce(const Movement& what, std::uint64_t begin_bytes, std::uint64_t count) {
+    const std::uint64_t bytes = count * folding_.element_bytes;
+    const std::uint64_t from = what.source.offset + begin_bytes;
+    TOWPATH_TRY(world_.read(on(team_, 0, from), sum_.first(bytes)));
+    for (std::uint32_t member = 1; member < size_of(team_); ++member) {
+      TOWPATH_TRY(const std::byte* const values, values_of(on(team_, member, from), bytes));
+      folding_.fold(sum_.data(), values, count);
+    }
+    for (std::uint32_t member = 0; member < size_of(team_); ++member)
+      TOWPATH_TRY(
+          world_.write(on(team_, member, what.target.offset + begin_bytes), sum_.first(bytes)));
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t kNearBytes = 4096;       // stays in the cache
+  static constexpr std::size_t kFarBytes = 256 * 1024;  // worth a round trip
+
+  /// In place if this host has them.
+  Result<const std::byte*> values_of(Spot from, std::uint64_t bytes) {
+    if (world_.is_here(from.pe)) return world_.heap_base() + from.offset + world_.shift(from.pe);
+    TOWPATH_TRY(world_.read(from, ByteSpan(values_far_).first(bytes)));
+    return values_far_.data();
+  }
+
+  const World& world_;
+  const TeamView& team_;
+  const Folding& folding_;
+  alignas(64) std::array<std::byte, kNearBytes> near_;
+  Bytes sum_far_, values_far_;
+  ByteSpan sum_ = near_;
+};
 
 void nudge_all(const World& world, const TeamView& team) {
   for (const std::int32_t pe : team.members) world.nudge(static_cast<std::uint32_t>(pe));
@@ -39,8 +84,8 @@ Status broadcast(const Team& team, const Movement& what, int root) {
                                              static_cast<std::uint64_t>(root)}}}));
   if (root < 0 || root >= team.n_pes())
     return error(Code::out_of_range, cat("root ", root, " of a team of ", team.n_pes(), " PEs"));
-  copy_bytes(world.heap_base() + what.target.offset,
-             on(world, *view, static_cast<std::uint32_t>(root), what.source.offset), bytes);
+  TOWPATH_TRY(world.read(on(*view, static_cast<std::uint32_t>(root), what.source.offset),
+                         {world.heap_base() + what.target.offset, bytes}));
   world.nudge(world.my_pe());
   return leave(world, *view, CallKind::broadcast);
 }
@@ -60,7 +105,7 @@ Result<std::uint64_t> collect(const Team& team, const Movement& what, std::uint6
   std::uint64_t at = what.target.offset;
   for (std::uint32_t member = 0; fits && member < size_of(*view); ++member) {
     const std::uint64_t bytes = note_of(world, *view, member);
-    copy_bytes(world.heap_base() + at, on(world, *view, member, what.source.offset), bytes);
+    TOWPATH_TRY(world.read(on(*view, member, what.source.offset), {world.heap_base() + at, bytes}));
     at += bytes;
   }
   world.nudge(world.my_pe());
@@ -88,8 +133,8 @@ Status alltoall(const Team& team, const Movement& what, std::uint64_t share) {
                  "use larger buffers");
   const auto mine = static_cast<std::uint64_t>(view->my_index);
   for (std::uint32_t member = 0; member < size_of(*view); ++member)
-    copy_bytes(world.heap_base() + what.target.offset + member * share,
-               on(world, *view, member, what.source.offset) + mine * share, share);
+    TOWPATH_TRY(world.read(on(*view, member, what.source.offset + mine * share),
+                           {world.heap_base() + what.target.offset + member * share, share}));
   world.nudge(world.my_pe());
   return leave(world, *view, CallKind::alltoall);
 }
@@ -107,19 +152,11 @@ Status reduce(const Team& team, const Movement& what, const Folding& folding) {
                  "reduce integers, or with another operation");
   // Each member computes its share of the elements and writes it to all. Nobody else reads or
   // writes those, so the target may be the source.
-  alignas(64) std::array<std::byte, 4096> sum;
   const auto mine = static_cast<std::uint64_t>(view->my_index);
   const std::uint64_t end = folding.count * (mine + 1) / size_of(*view);
-  const std::uint64_t step = sum.size() / width;
-  for (std::uint64_t at = folding.count * mine / size_of(*view); at < end; at += step) {
-    const std::uint64_t count = std::min(step, end - at);
-    std::memcpy(sum.data(), on(world, *view, 0, what.source.offset) + at * width, count * width);
-    for (std::uint32_t member = 1; member < size_of(*view); ++member)
-      folding.fold(sum.data(), on(world, *view, member, what.source.offset) + at * width, count);
-    for (std::uint32_t member = 0; member < size_of(*view); ++member)
-      std::memcpy(on(world, *view, member, what.target.offset) + at * width, sum.data(),
-                  count * width);
-  }
+  Share share(world, *view, folding);
+  for (std::uint64_t at = folding.count * mine / size_of(*view); at < end; at += share.step())
+    TOWPATH_TRY(share.reduce(what, at * width, std::min(share.step(), end - at)));
   nudge_all(world, *view);
   return leave(world, *view, CallKind::reduce);
 }

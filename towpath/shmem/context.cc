@@ -42,7 +42,10 @@ Status Context::barrier_on_stream(device::Stream& stream) {
 }
 
 Status Context::quiet_on_stream(device::Stream& stream) const {
-  return stream.run([] { thread_fence(std::memory_order_seq_cst); });
+  return stream.run([world = world_] {
+    thread_fence(std::memory_order_seq_cst);
+    if (world) world->quiet_far();
+  });
 }
 
 Status Context::stream_failure() {

@@ -81,7 +81,7 @@ class Context {
   Result<Lock> allocate_lock();
 
   Team world() const { return Team::from_raw(world_, Team::kWorld); }
-  /// Those whose memory can be reached by loads and stores: on this engine, all.
+  /// Those whose memory can be reached by loads and stores: the PEs of this host.
   Team shared() const { return Team::from_raw(world_, Team::kShared); }
   Team team_from_raw(std::int32_t raw) const { return Team::from_raw(world_, raw); }
 
@@ -91,7 +91,10 @@ class Context {
   /// Puts and atomic operations of this thread before are seen before those after, by every PE.
   void fence() const noexcept { thread_fence(std::memory_order_release); }
   /// All puts and non-blocking operations of this thread are complete.
-  void quiet() const noexcept { thread_fence(std::memory_order_seq_cst); }
+  void quiet() const noexcept {
+    thread_fence(std::memory_order_seq_cst);
+    if (world_) world_->quiet_far();
+  }
   /// barrier() in the order of a stream; a failure is kept for stream_failure().
   Status barrier_on_stream(device::Stream& stream);
   Status quiet_on_stream(device::Stream& stream) const;

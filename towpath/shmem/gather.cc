@@ -20,6 +20,19 @@ Status mismatch(const World& world, const TeamView& team, std::uint32_t round) {
                "all members of a team make the same collective calls in the same order");
 }
 
+/// What this PE has put is in place before anybody hears that it came.
+Status tell_other_hosts(const World& world, const TeamView& team, const Arrival& arrival,
+                        std::uint32_t round) {
+  world.quiet_far();
+  return world.remote().arrive({.slot = team.slot,
+                                .member = static_cast<std::uint32_t>(team.my_index),
+                                .members = static_cast<std::uint32_t>(team.members.size()),
+                                .round = round,
+                                .call = arrival.call,
+                                .note = arrival.note},
+                               team.doors);
+}
+
 }  // namespace
 
 Status gather(World& world, TeamView& team, const Arrival& arrival) {
@@ -32,6 +45,8 @@ Status gather(World& world, TeamView& team, const Arrival& arrival) {
   Gathering& gathering = world.job().team(team.slot).gathering;
   const std::uint32_t round = gathering.round();
   const auto members = static_cast<std::uint32_t>(team.members.size());
+  if (!team.doors.empty()) team.broken = tell_other_hosts(world, team, arrival, mine);
+  TOWPATH_TRY(team.broken);
   if (!gathering.arrive(digest_of(arrival.call), members)) {
     const World::Doing doing(world, arrival.call.kind, team.slot);
     Status waited = world.wait(

@@ -289,8 +289,10 @@ class SteppedNodes {
   SteppedWord<std::uint32_t>& tail() { return tail_; }
   SteppedWord<std::uint32_t>& node(std::uint32_t pe) { return nodes_[pe]; }
   void nudge(std::uint32_t pe) { bells_[pe].ring_if_needed(); }
-  void nudge_all() {
-    for (auto& bell : bells_) bell.ring_if_needed();
+  /// Its owner never comes back; those that wait for it are woken.
+  void kill(std::uint32_t pe) {
+    dead_ = pe;
+    for (auto& bell : bells_) bell.ring();
   }
   static Status broken() { return error(Code::peer_lost, "broken"); }
 
@@ -301,18 +303,20 @@ class SteppedNodes {
     auto& tail() { return all.tail(); }
     auto& node(std::uint32_t pe) { return all.node(pe); }
     void nudge(std::uint32_t pe) { all.nudge(pe); }
-    void nudge_all() { all.nudge_all(); }
+    std::uint32_t pes() const { return static_cast<std::uint32_t>(all.nodes_.size()); }
     Status broken() { return SteppedNodes::broken(); }
     template <typename Ready>
-    Status wait(const Ready& ready, std::uint32_t) {
-      while (!all.bells_[me].doze(ready, run::Deadline::never())) {
+    Status wait(const Ready& ready, std::uint32_t pe) {
+      const auto is_dead = [&] { return pe == all.dead_; };
+      while (!all.bells_[me].doze([&] { return ready() || is_dead(); }, run::Deadline::never())) {
       }
-      return {};
+      return ready() ? Status() : broken();
     }
   };
 
  private:
   SteppedWord<std::uint32_t> tail_;
+  std::uint32_t dead_ = kAnyPe - 1;
   std::vector<SteppedWord<std::uint32_t>> nodes_;
   std::vector<BasicBell<SteppedWords>> bells_;
 };
@@ -342,6 +346,34 @@ TEST(InterleavingTest, no_order_with_four_preemptions_lets_two_into_a_lock) {
   const int orders = try_all([](const auto& pick) { lock_and_release({pick, 4}, 2, 1); });
   RecordProperty("orders", orders);
   EXPECT_GT(orders, 100);
+}
+
+/// PE 0 dies with the lock. Whoever comes afterwards, or waits, must hear of it.
+void die_with_lock(const Order& order, std::uint32_t pes) {
+  SteppedNodes nodes(pes);
+  bool died = false;
+  std::vector<std::function<void()>> actors;
+  actors.emplace_back([&] {
+    SteppedNodes::Of mine{nodes, 0};
+    EXPECT_TRUE(QueueLock(mine, 0).acquire().ok());
+    died = true;
+    nodes.kill(0);
+  });
+  for (std::uint32_t pe = 1; pe < pes; ++pe)
+    actors.emplace_back([&, pe] {
+      SteppedNodes::Of mine{nodes, pe};
+      QueueLock lock(mine, pe);
+      for (bool told = false; !told;) {
+        told = !lock.acquire().ok();
+        EXPECT_EQ(told, died);
+        EXPECT_TRUE(told || lock.release().ok() || died);
+      }
+    });
+  EXPECT_TRUE(Schedule(order).run(actors)) << "somebody was never told";
+}
+
+TEST(InterleavingTest, many_orders_of_a_holder_that_dies_are_told_to_all) {
+  try_some(400, [](const auto& pick) { die_with_lock({pick}, 3); });
 }
 
 TEST(InterleavingTest, many_orders_of_three_pes_on_a_lock_hold) {

@@ -1,4 +1,5 @@
 #include <array>
+#include <utility>
 
 #include <towpath/shmem/lock.h>
 #include <towpath/shmem/queue_lock.h>
@@ -6,18 +7,43 @@
 namespace towpath::shmem {
 namespace {
 
+/// A word of a heap, on any host. On one that is lost, every answer says that the lock is broken,
+/// as the tail's would; its own node is nobody's turn to look at any more.
+class HeapWord {
+ public:
+  HeapWord(const World& world, Spot at) noexcept : world_(world), at_(at) {}
+
+  std::uint32_t load() const { return change(ChangeOp::fetch, 0); }
+  void store(std::uint32_t value) const { (void)change(ChangeOp::swap, value); }
+  std::uint32_t exchange(std::uint32_t value) const { return change(ChangeOp::swap, value); }
+  std::uint32_t fetch_or(std::uint32_t bits) const { return change(ChangeOp::bit_or, bits); }
+  std::uint32_t fetch_and(std::uint32_t bits) const { return change(ChangeOp::bit_and, bits); }
+  bool compare_exchange_strong(std::uint32_t& expected, std::uint32_t desired) const {
+    const std::uint32_t before = change(ChangeOp::compare_swap, desired, expected);
+    return before == std::exchange(expected, before);
+  }
+
+ private:
+  std::uint32_t change(ChangeOp op, std::uint32_t operand, std::uint32_t expected = 0) const {
+    const auto before = world_.change(
+        at_, {.op = op, .word_bytes = sizeof operand, .operand = operand, .expected = expected});
+    return before.ok() ? static_cast<std::uint32_t>(*before) : kLockBroken;
+  }
+
+  const World& world_;
+  const Spot at_;
+};
+
 /// The lock's words in the heaps.
 class HeapNodes {
  public:
   HeapNodes(World& world, std::uint64_t offset) noexcept : world_(world), offset_(offset) {}
 
-  std::atomic<std::uint32_t>& tail() const noexcept { return word(0, 0); }
-  std::atomic<std::uint32_t>& node(std::uint32_t pe) const noexcept { return word(pe, 1); }
+  HeapWord tail() const noexcept { return word(0, 0); }
+  HeapWord node(std::uint32_t pe) const noexcept { return word(pe, 1); }
   void nudge(std::uint32_t pe) const noexcept { world_.nudge(pe); }
 
-  void nudge_all() const noexcept {
-    for (std::uint32_t pe = 0; pe < world_.pes(); ++pe) world_.nudge(pe);
-  }
+  std::uint32_t pes() const noexcept { return world_.pes(); }
   Status broken() const {
     return error(Code::peer_lost, "a PE ended while it held the lock, or waited for it",
                  "Context::losses() names those that ended; use a new lock");
@@ -32,9 +58,8 @@ class HeapNodes {
   }
 
  private:
-  std::atomic<std::uint32_t>& word(std::uint32_t pe, std::uint32_t half) const noexcept {
-    std::byte* const at = world_.heap_base() + offset_ + world_.shift(pe);
-    return reinterpret_cast<std::atomic<std::uint32_t>*>(at)[half];
+  HeapWord word(std::uint32_t pe, std::uint32_t half) const noexcept {
+    return {world_, {.pe = pe, .offset = offset_ + half * sizeof(std::uint32_t)}};
   }
 
   World& world_;
@@ -59,17 +84,17 @@ Status release_lock(World& world, std::uint64_t offset) {
 }
 
 Status Lock::acquire() {
-  if (word_.ptr(0) == nullptr) return word_.refusal({}, 1);
+  TOWPATH_TRY(word_.check({}, 1));
   return acquire_lock(*word_.block()->world(), word_.offset());
 }
 
 Result<bool> Lock::try_acquire() {
-  if (word_.ptr(0) == nullptr) return word_.refusal({}, 1);
+  TOWPATH_TRY(word_.check({}, 1));
   return try_acquire_lock(*word_.block()->world(), word_.offset());
 }
 
 Status Lock::release() {
-  if (word_.ptr(0) == nullptr) return word_.refusal({}, 1);
+  TOWPATH_TRY(word_.check({}, 1));
   return release_lock(*word_.block()->world(), word_.offset());
 }
 

@@ -5,10 +5,13 @@
 // to one PE, however many wait (after Mellor-Crummey and Scott).
 //
 //   word of a PE:   tail (32 bits, PE 0's counts): last in the queue + 1, or 0; bit 31: broken
-//                   node (32 bits): bit 0: waits; above: next in the queue + 1, or 0
+//                   node (32 bits): bit 0: waits; above: next in the queue + 1, or 0; bit 31:
+//                   broken
 //
 // Everyone watches the one before it. When that one ends, the lock is broken for good, and all that
-// wait are told; so a chain of waiters is no chain of watchers.
+// wait are told; so a chain of waiters is no chain of watchers. Who waits looks at its own node
+// only: the others may be on other hosts. The tail is broken before the nodes, so who sets its node
+// anew and misses the mark finds the tail broken.
 // It knows no memory: `Nodes` gives the words of each PE and the ways to wait.
 // Invariants: zeroed words are a free lock. Thread: one of each PE at a time.
 #pragma once
@@ -21,9 +24,11 @@
 namespace towpath::shmem {
 
 inline constexpr std::uint32_t kAnyPe = ~std::uint32_t{0};
+/// In the tail, and in every node.
+inline constexpr std::uint32_t kLockBroken = 1U << 31U;
 
-/// Nodes must have: Word32& tail(), Word32& node(pe), nudge(pe), nudge_all(), Status broken(),
-/// which says why, and Status wait(ready, pe), which waits for what `pe` (or kAnyPe) has to do.
+/// Nodes must have: pes(), and words tail() and node(pe), nudge(pe), Status broken(), which says
+/// why, and Status wait(ready, pe), which waits for what `pe` (or kAnyPe) has to do.
 template <class Nodes>
 class QueueLock {
  public:
@@ -34,7 +39,7 @@ class QueueLock {
     nodes_.node(me_).store(kWaits);
     const std::uint32_t before = nodes_.tail().exchange(me_ + 1);
     if (before == 0) return {};
-    if ((before & kBroken) != 0) return break_it(nodes_.broken());
+    if ((before & kLockBroken) != 0) return break_it(nodes_.broken());
     nodes_.node(before - 1).fetch_or((me_ + 1) << 1U);
     nodes_.nudge(before - 1);
     return settle([&] { return (nodes_.node(me_).load() & kWaits) == 0; }, before - 1);
@@ -52,30 +57,33 @@ class QueueLock {
     std::uint32_t only_me = me_ + 1;
     if (nodes_.tail().compare_exchange_strong(only_me, 0)) return {};
     // Somebody is behind, but may not have said so yet.
-    const auto next_is_known = [&] { return nodes_.node(me_).load() >> 1U != 0; };
+    const auto next_is_known = [&] { return next() != 0; };
     if (!next_is_known())
       if (Status settled = settle(next_is_known, kAnyPe); !settled.ok()) return settled;
-    const std::uint32_t next = (nodes_.node(me_).load() >> 1U) - 1;
-    nodes_.node(next).fetch_and(~kWaits);
-    nodes_.nudge(next);
+    const std::uint32_t heir = next() - 1;
+    nodes_.node(heir).fetch_and(~kWaits);
+    nodes_.nudge(heir);
     return {};
   }
 
  private:
   static constexpr std::uint32_t kWaits = 1;
-  static constexpr std::uint32_t kBroken = 1U << 31U;
 
+  std::uint32_t next() { return (nodes_.node(me_).load() & ~kLockBroken) >> 1U; }
   /// Waits for `ready`, or for the lock to break.
   template <typename Ready>
   Status settle(const Ready& ready, std::uint32_t pe) {
-    const auto is_broken = [&] { return (nodes_.tail().load() & kBroken) != 0; };
+    const auto is_broken = [&] { return (nodes_.node(me_).load() & kLockBroken) != 0; };
     Status waited = nodes_.wait([&] { return ready() || is_broken(); }, pe);
     if (!waited.ok()) return break_it(waited);
     return ready() ? Status() : nodes_.broken();
   }
   Status break_it(Status why) {
-    nodes_.tail().store(kBroken);
-    nodes_.nudge_all();
+    nodes_.tail().store(kLockBroken);
+    for (std::uint32_t pe = 0; pe < nodes_.pes(); ++pe) {
+      nodes_.node(pe).fetch_or(kLockBroken);
+      nodes_.nudge(pe);
+    }
     return why;
   }
 

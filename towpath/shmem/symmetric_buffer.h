@@ -4,8 +4,10 @@
 //   TOWPATH_TRY(auto inbox, context.allocate<int>(16));
 //   TOWPATH_TRY(inbox.put({.pe = 1, .index = 4}, values));   // into PE 1's elements 4, 5, ...
 //
-// On this engine puts and gets are loads and stores through a mapping: they are complete when they
-// return, but only fence(), quiet(), a barrier, or a signal say when others see puts in order.
+// To PEs of this host puts and gets are loads and stores through a mapping: they are complete when
+// they return, but only fence(), quiet(), a barrier, or a signal say when others see puts in order.
+// To others they are messages (remote.h): a put has left its source when it returns, and is in
+// place after quiet() or a barrier; what gives a value waits for the answer.
 // Blocking and non-blocking forms (`_nbi`) differ by that promise only: the source of the latter
 // may be reused after quiet().
 // Raw stores through ptr() or local() wake nobody: who waits for one sees it within milliseconds.
@@ -28,6 +30,7 @@
 #include <towpath/core/text.h>
 #include <towpath/device/stream.h>
 #include <towpath/shmem/block.h>
+#include <towpath/shmem/change.h>
 #include <towpath/shmem/compare.h>
 #include <towpath/shmem/copy.h>
 
@@ -93,7 +96,7 @@ class SymmetricBuffer {
   std::span<T> local() const noexcept { return {local_, size_}; }
   /// From the begin of the heap; the same on all PEs.
   std::uint64_t offset() const noexcept { return block_ ? block_->place().offset : 0; }
-  /// The elements of `pe` in this process's address space, or null for no PE.
+  /// The elements of `pe` in this process's address space, or null: no PE, or of another host.
   T* ptr(int pe) const noexcept { return reach({.pe = pe}, 0); }
   /// As a region, which an agent can register; keeps the bytes. Errors: invalid_argument (empty).
   Result<memory::SharedRegion> region() const { return region_of(block_); }
@@ -105,7 +108,7 @@ class SymmetricBuffer {
   Status put(const Place& target, std::span<const T> source) const {
     T* const to = reach(target, source.size());
     if (to == nullptr) [[unlikely]]
-      return refusal(target, source.size());
+      return put_far(target, source);
     copy_bytes(to, source.data(), source.size_bytes());
     world_->nudge(static_cast<std::uint32_t>(target.pe));
     return {};
@@ -113,7 +116,7 @@ class SymmetricBuffer {
   Status get(std::span<T> target, const Place& source) const {
     const T* const from = reach(source, target.size());
     if (from == nullptr) [[unlikely]]
-      return refusal(source, target.size());
+      return get_far(target, source);
     copy_bytes(target.data(), from, target.size_bytes());
     return {};
   }
@@ -126,9 +129,11 @@ class SymmetricBuffer {
   Status p(const Place& target, T value) const { return put(target, {&value, 1}); }
   Result<T> g(const Place& source) const {
     const T* const from = reach(source, 1);
-    if (from == nullptr) [[unlikely]]
-      return refusal(source, 1);
-    return *from;
+    if (from != nullptr) [[likely]]
+      return *from;
+    T value{};
+    TOWPATH_TRY(get_far({&value, 1}, source));
+    return value;
   }
 
   /// Element i * strides.target of the target gets element i * strides.source of `source`.
@@ -136,7 +141,13 @@ class SymmetricBuffer {
     TOWPATH_TRY(
         check_strides(strides, {.there = strides.target, .here = strides.source}, source.size()));
     T* const to = reach(target, extent(strides.target, strides.count));
-    if (to == nullptr) return refusal(target, extent(strides.target, strides.count));
+    if (to == nullptr) {
+      TOWPATH_TRY(check(target, extent(strides.target, strides.count)));
+      for (std::uint64_t i = 0; i < strides.count; ++i)
+        TOWPATH_TRY(put_far({.pe = target.pe, .index = target.index + i * strides.target},
+                            {&source[i * strides.source], 1}));
+      return {};
+    }
     for (std::uint64_t i = 0; i < strides.count; ++i)
       to[i * strides.target] = source[i * strides.source];
     world_->nudge(static_cast<std::uint32_t>(target.pe));
@@ -145,8 +156,15 @@ class SymmetricBuffer {
   Status get_strided(std::span<T> target, const Place& source, const Strides& strides) const {
     TOWPATH_TRY(
         check_strides(strides, {.there = strides.source, .here = strides.target}, target.size()));
-    const T* const from = reach(source, extent(strides.source, strides.count));
-    if (from == nullptr) return refusal(source, extent(strides.source, strides.count));
+    const std::uint64_t there = extent(strides.source, strides.count);
+    const T* from = reach(source, there);
+    std::vector<T> whole;  // of a PE on another host: one question, whatever lies between
+    if (from == nullptr) {
+      TOWPATH_TRY(check(source, there));
+      whole.resize(there);
+      TOWPATH_TRY(get_far(whole, source));
+      from = whole.data();
+    }
     for (std::uint64_t i = 0; i < strides.count; ++i)
       target[i * strides.target] = from[i * strides.source];
     return {};
@@ -155,8 +173,7 @@ class SymmetricBuffer {
   /// Who sees the signal's new value sees the bytes.
   Status put_signal(const Place& target, std::span<const T> source, const Signal& signal) const {
     // Both are looked at before either is done.
-    if (signal.word.ptr(target.pe) == nullptr || signal.index >= signal.word.size())
-      return signal.word.refusal({.pe = target.pe, .index = signal.index}, 1);
+    TOWPATH_TRY(signal.word.check({.pe = target.pe, .index = signal.index}, 1));
     TOWPATH_TRY(put(target, source));
     return signal.word.update({.pe = target.pe, .index = signal.index}, signal.op, signal.value);
   }
@@ -170,50 +187,47 @@ class SymmetricBuffer {
   // other on all PEs. The forms that give a value give the one from before.
 
   Result<T> fetch(const Place& at) const requires kHasAtomics {
-    return atomic(at, [](auto word) { return word.load(); });
+    return change<ChangeOp::fetch>(at);
   }
   Status set(const Place& at, T value) const requires kHasAtomics {
     // An exchange: a plain store would not be ordered before the look for sleepers.
-    return atomic(at, [&](auto word) { return word.exchange(value); }).status();
+    return post<ChangeOp::swap>(at, value);
   }
   Result<T> swap(const Place& at, T value) const requires kHasAtomics {
-    return atomic(at, [&](auto word) { return word.exchange(value); });
+    return change<ChangeOp::swap>(at, value);
   }
   struct Exchange {
     T expected{};
     T desired{};
   };
   Result<T> compare_swap(const Place& at, Exchange what) const requires kHasArithmetic {
-    return atomic(at, [&](auto word) {
-      word.compare_exchange_strong(what.expected, what.desired);
-      return what.expected;
-    });
+    return change<ChangeOp::compare_swap>(at, what.desired, what.expected);
   }
   Result<T> fetch_add(const Place& at, T value) const requires kHasArithmetic {
-    return atomic(at, [&](auto word) { return word.fetch_add(value); });
+    return change<ChangeOp::add>(at, value);
   }
   Result<T> fetch_inc(const Place& at) const requires kHasArithmetic { return fetch_add(at, 1); }
   Result<T> fetch_and(const Place& at, T bits) const requires kHasArithmetic {
-    return atomic(at, [&](auto word) { return word.fetch_and(bits); });
+    return change<ChangeOp::bit_and>(at, bits);
   }
   Result<T> fetch_or(const Place& at, T bits) const requires kHasArithmetic {
-    return atomic(at, [&](auto word) { return word.fetch_or(bits); });
+    return change<ChangeOp::bit_or>(at, bits);
   }
   Result<T> fetch_xor(const Place& at, T bits) const requires kHasArithmetic {
-    return atomic(at, [&](auto word) { return word.fetch_xor(bits); });
+    return change<ChangeOp::bit_xor>(at, bits);
   }
   Status add(const Place& at, T value) const requires kHasArithmetic {
-    return fetch_add(at, value).status();
+    return post<ChangeOp::add>(at, value);
   }
-  Status inc(const Place& at) const requires kHasArithmetic { return fetch_add(at, 1).status(); }
+  Status inc(const Place& at) const requires kHasArithmetic { return add(at, 1); }
   Status bit_and(const Place& at, T bits) const requires kHasArithmetic {
-    return fetch_and(at, bits).status();
+    return post<ChangeOp::bit_and>(at, bits);
   }
   Status bit_or(const Place& at, T bits) const requires kHasArithmetic {
-    return fetch_or(at, bits).status();
+    return post<ChangeOp::bit_or>(at, bits);
   }
   Status bit_xor(const Place& at, T bits) const requires kHasArithmetic {
-    return fetch_xor(at, bits).status();
+    return post<ChangeOp::bit_xor>(at, bits);
   }
 
   // Waits for elements of this PE that others write, and looks at them. Elements are named by
@@ -281,21 +295,22 @@ class SymmetricBuffer {
 
   Status put_on_stream(device::Stream& stream, const Place& target,
                        std::span<const T> source) const {
-    if (reach(target, source.size()) == nullptr) return refusal(target, source.size());
+    TOWPATH_TRY(check(target, source.size()));
     return stream.run(
         [block = block_, target, source] { (void)SymmetricBuffer(block).put(target, source); });
   }
   Status get_on_stream(device::Stream& stream, std::span<T> target, const Place& source) const {
-    if (reach(source, target.size()) == nullptr) return refusal(source, target.size());
+    TOWPATH_TRY(check(source, target.size()));
     return stream.run(
         [block = block_, target, source] { (void)SymmetricBuffer(block).get(target, source); });
   }
 
-  /// Why `count` elements at `place` cannot be reached.
-  Status refusal(const Place& place, std::uint64_t count) const {
+  /// ok, or why there are no `count` elements at `place`.
+  Status check(const Place& place, std::uint64_t count) const {
     if (world_ == nullptr)
       return error(Code::not_ready, "an empty symmetric buffer", "allocate it first");
     TOWPATH_TRY(world_->check_pe(place.pe));
+    if (range_fits(place.index, count, size_)) return {};
     return error(Code::out_of_range,
                  cat("elements ", place.index, " to ", place.index, " + ", count, " of PE ",
                      place.pe, ": the symmetric buffer has ", size_),
@@ -303,37 +318,61 @@ class SymmetricBuffer {
   }
 
  private:
-  /// Element `place.index` of a PE, if `count` elements from there on are in range.
+  /// Element `place.index` of a PE of this host, if `count` elements from there on are in range.
   T* reach(const Place& place, std::uint64_t count) const noexcept {
     const auto pe = static_cast<std::uint32_t>(place.pe);
     if (world_ == nullptr || pe >= world_->open_pes() || !range_fits(place.index, count, size_))
       return nullptr;
-    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(local_) + world_->shift(pe)) +
-           place.index;
+    const std::uint64_t shift = world_->shift(pe);
+    if (shift == World::kFar) [[unlikely]]
+      return nullptr;
+    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(local_) + shift) + place.index;
   }
-  template <typename Operation>
-  Result<T> atomic(const Place& at, Operation&& operation) const {
+  // Where reach() answered nothing: out of range, or on another host.
+  Status put_far(const Place& target, std::span<const T> source) const {
+    TOWPATH_TRY(check(target, source.size()));
+    return world_->write(spot(target), std::as_bytes(source));
+  }
+  Status get_far(std::span<T> target, const Place& source) const {
+    TOWPATH_TRY(check(source, target.size()));
+    return world_->read(spot(source), std::as_writable_bytes(target));
+  }
+  Spot spot(const Place& place) const noexcept {
+    return {.pe = static_cast<std::uint32_t>(place.pe),
+            .offset = offset() + place.index * sizeof(T)};
+  }
+  template <ChangeOp op>
+  Result<T> change(const Place& at, T operand = {}, T expected = {}) const {
     T* const element = reach(at, 1);
-    if (element == nullptr) [[unlikely]]
-      return refusal(at, 1);
-    const T before = operation(std::atomic_ref<T>(*element));
+    if (element == nullptr) [[unlikely]] {
+      TOWPATH_TRY(check(at, 1));
+      TOWPATH_TRY(const std::uint64_t bits,
+                  world_->change(spot(at), change_of<op>(operand, expected)));
+      return from_bits<T>(bits);
+    }
+    const T before = apply<op>(std::atomic_ref<T>(*element), operand, expected);
     world_->nudge(static_cast<std::uint32_t>(at.pe));
     return before;
+  }
+  /// As change(); what it was is not asked.
+  template <ChangeOp op>
+  Status post(const Place& at, T operand) const {
+    if (reach(at, 1) != nullptr) [[likely]]
+      return change<op>(at, operand).status();
+    TOWPATH_TRY(check(at, 1));
+    return world_->post(spot(at), change_of<op>(operand));
   }
   /// Acquire: pairs with the atomic operations, puts before a fence, and barriers of the writer.
   T load(std::uint64_t index) const {
     return std::atomic_ref<T>(local_[index]).load(std::memory_order_acquire);
   }
   Status check_index(std::uint64_t index) const {
-    if (world_ == nullptr) return refusal({}, 1);
-    const int self = static_cast<int>(world_->my_pe());
-    return reach({.pe = self, .index = index}, 1) != nullptr
-               ? Status()
-               : refusal({.pe = self, .index = index}, 1);
+    if (world_ == nullptr) return check({}, 1);
+    return check({.pe = static_cast<int>(world_->my_pe()), .index = index}, 1);
   }
   Status check_indexes(std::span<const std::uint64_t> indexes) const {
     for (const std::uint64_t index : indexes) TOWPATH_TRY(check_index(index));
-    return world_ == nullptr ? refusal({}, 0) : Status();
+    return world_ == nullptr ? check({}, 0) : Status();
   }
   std::size_t count(std::span<const std::uint64_t> indexes, Wanted<T> wanted) const {
     std::size_t found = 0;

@@ -4,15 +4,14 @@
 #include <towpath/core/text.h>
 #include <towpath/shmem/gather.h>
 #include <towpath/shmem/team.h>
+#include <towpath/shmem/team_slots.h>
 
 namespace towpath::shmem {
 namespace {
 
-constexpr std::uint32_t kFirstFree = 6;  // slots before are for predefined teams, as in NVSHMEM
-constexpr std::uint64_t kNoSlot = ~std::uint64_t{0};
 constexpr std::uint32_t kSerials = 1U << 24U;
 
-bool is_predefined(std::uint32_t slot) noexcept { return slot < kFirstFree; }
+bool is_predefined(std::uint32_t slot) noexcept { return slot < kFirstFreeSlot; }
 
 /// Enters a team on this PE.
 TeamView& enter(World& world, std::uint32_t slot, std::vector<std::int32_t> members) {
@@ -21,28 +20,24 @@ TeamView& enter(World& world, std::uint32_t slot, std::vector<std::int32_t> memb
       std::ranges::find(members, static_cast<std::int32_t>(world.my_pe())) - members.begin();
   view = {.slot = slot,
           .serial = (view.serial + 1) % kSerials,
-          .members = std::move(members),
+          .doors = world.doors_to(members),
           .my_index = static_cast<std::int32_t>(self),
           .alive = true};
+  view.members = std::move(members);
   return view;
 }
 
-/// A slot of the job for a new team, or kNoSlot. Called by one member of it.
-std::uint64_t take_slot(const World& world) noexcept {
-  for (std::uint32_t slot = kFirstFree; slot < kTeamSlots; ++slot) {
-    std::uint32_t unused = 0;
-    // Acquire: pairs with the release of the last member that left the slot's last team.
-    if (world.job().team(slot).in_use.compare_exchange_strong(unused, 1,
-                                                              std::memory_order_acq_rel)) {
-      world.job().team(slot).gone.store(0, std::memory_order_relaxed);
-      return slot;
-    }
-  }
-  return kNoSlot;
+/// Of one member of a new team. Errors: peer_lost (PE 0, which numbers them, is on another host).
+Result<std::uint64_t> take_slot(World& world) {
+  return world.is_here(0) ? take_team_slot(world.job()) : world.remote().take_slot();
 }
 
-void give_slot_back(const World& world, std::uint64_t slot) noexcept {
-  world.job().team(static_cast<std::uint32_t>(slot)).in_use.store(0, std::memory_order_release);
+void leave_slot(World& world, std::uint64_t slot, std::uint32_t members) noexcept {
+  const auto index = static_cast<std::uint32_t>(slot);
+  if (world.is_here(0))
+    leave_team_slot(world.job(), index, members);
+  else
+    world.remote().leave_slot(index, members);
 }
 
 /// Makes the teams of one split: `mine` are the members of the new team that this PE is in, by
@@ -51,12 +46,14 @@ Result<std::uint64_t> agree_on_slot(World& world, TeamView& parent, const Call& 
                                     std::span<const std::int32_t> mine) {
   TOWPATH_TRY(gather(world, parent, {.call = call}));
   const bool leads = !mine.empty() && mine.front() == parent.my_index;
-  const std::uint64_t taken = leads ? take_slot(world) : 0;
+  const Result<std::uint64_t> asked = leads ? take_slot(world) : 0;
+  const std::uint64_t taken = asked.ok() ? *asked : kNoSlot;
   TOWPATH_TRY(gather(world, parent, {.call = call, .note = taken}));
   for (std::uint32_t member = 0; member < parent.members.size(); ++member) {
     if (note_of(world, parent, member) != kNoSlot) continue;
-    if (leads && taken != kNoSlot) give_slot_back(world, taken);
-    return error(Code::exhausted, cat("all ", kTeamSlots - kFirstFree, " teams are in use"),
+    if (leads && taken != kNoSlot) leave_slot(world, taken, 1);
+    TOWPATH_TRY(asked);
+    return error(Code::exhausted, cat("all ", kTeamSlots - kFirstFreeSlot, " teams are in use"),
                  "destroy some");
   }
   return mine.empty() ? kNoSlot : note_of(world, parent, static_cast<std::uint32_t>(mine.front()));
@@ -87,11 +84,13 @@ Status check(const Strided& which, std::size_t pes) {
 }  // namespace
 
 Status make_predefined_teams(World& world) {
-  std::vector<std::int32_t> all(world.pes());
+  std::vector<std::int32_t> all(world.pes()), here;
   std::iota(all.begin(), all.end(), 0);
-  // All PEs of this engine reach each other's memory.
-  for (const std::uint32_t slot : {std::uint32_t{Team::kWorld}, std::uint32_t{Team::kShared}})
-    enter(world, slot, all);
+  std::ranges::copy_if(all, std::back_inserter(here), [&](std::int32_t pe) {
+    return world.is_here(static_cast<std::uint32_t>(pe));
+  });
+  enter(world, Team::kWorld, std::move(all));
+  enter(world, Team::kShared, std::move(here));
   return {};
 }
 
@@ -195,8 +194,7 @@ Status Team::destroy() const {
   TOWPATH_TRY(gather(*world_, *team, {.call = {.kind = CallKind::destroy}}));
   const auto members = static_cast<std::uint32_t>(team->members.size());
   team->alive = false;
-  if (world_->job().team(slot_).gone.fetch_add(1, std::memory_order_acq_rel) + 1 == members)
-    give_slot_back(*world_, slot_);
+  leave_slot(*world_, slot_, members);
   return {};
 }
 

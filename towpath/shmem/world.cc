@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <towpath/core/text.h>
+#include <towpath/shmem/copy.h>
 #include <towpath/shmem/world.h>
 #include <towpath/sys/memfd.h>
 #include <towpath/sys/process.h>
@@ -55,15 +56,19 @@ World::World(Private, JobView job, const WorldOptions& options)
 
 Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptions& options) {
   const int my_pe = bootstrap.my_pe;
+  auto hosts = std::move(bootstrap.hosts);
+  auto remote = std::move(bootstrap.remote);
   TOWPATH_TRY(JobFiles files, obtain(std::move(bootstrap), options.patience));
   TOWPATH_TRY(JobView job, JobView::map(files.control.get()));
   if (my_pe < 0 || static_cast<std::uint32_t>(my_pe) >= job.pes() ||
-      files.heaps.size() != job.pes())
+      files.heaps.size() != job.pes() || (remote != nullptr && hosts.size() != files.heaps.size()))
     return error(Code::invalid_argument, cat("PE ", my_pe, " with ", files.heaps.size(),
                                              " heaps, of a job of ", job.pes(), " PEs"));
   auto world = std::make_shared<World>(Private{}, std::move(job), options);
   world->files_ = std::move(files);
   world->my_pe_ = static_cast<std::uint32_t>(my_pe);
+  world->hosts_ = remote != nullptr ? std::move(hosts) : std::vector<std::uint32_t>(world->pes());
+  world->remote_ = std::move(remote);
   world->awaited_.resize(world->pes());
   std::iota(world->awaited_.begin(), world->awaited_.end(), 0);
   TOWPATH_TRY(world->map_heaps());
@@ -74,16 +79,21 @@ Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptio
 }
 
 void World::finish() noexcept {
-  if (open_pes_.exchange(0) != 0)
-    job_.pe(my_pe_).state.store(static_cast<std::uint32_t>(PeState::finalized));
+  if (open_pes_.exchange(0) == 0) return;
+  job_.pe(my_pe_).state.store(static_cast<std::uint32_t>(PeState::finalized));
+  if (remote_ != nullptr) remote_->close(PeState::finalized);
 }
 
 void World::leave() noexcept {
-  if (open_pes_.exchange(0) != 0) job_.mark(my_pe_, PeState::left);
+  if (open_pes_.exchange(0) == 0) return;
+  job_.mark(my_pe_, PeState::left);
+  if (remote_ != nullptr) remote_->close(PeState::left);
 }
 
 Status World::map_heaps() {
+  heaps_.resize(pes());
   for (std::uint32_t pe = 0; pe < pes(); ++pe) {
+    if (hosts_[pe] != hosts_[my_pe_]) continue;
     const int fd = files_.heaps[pe].get();
     TOWPATH_TRY(sys::check_sealed(fd, heap_bytes()));
     sys::MapFile options{.fd = fd, .size_bytes = heap_bytes()};
@@ -94,10 +104,12 @@ Status World::map_heaps() {
       heap = sys::Mapping::of_file(options);
     }
     TOWPATH_TRY(heap);
-    heaps_.push_back(*std::move(heap));
+    heaps_[pe] = *std::move(heap);
   }
-  for (const sys::Mapping& heap : heaps_)
-    shifts_.push_back(address_of(heap.data()) - address_of(heap_base()));
+  for (std::uint32_t pe = 0; pe < pes(); ++pe)
+    shifts_.push_back(hosts_[pe] == hosts_[my_pe_]
+                          ? address_of(heaps_[pe].data()) - address_of(heap_base())
+                          : kFar);
   return {};
 }
 
@@ -111,6 +123,10 @@ Status World::meet() {
     return error(Code::already_exists, cat("PE ", my_pe_, " of this job has begun before"),
                  "start each PE once");
   open_pes_ = pes();  // from here on, going away is leaving
+  if (remote_ != nullptr)
+    TOWPATH_TRY(remote_->start({.job = &job_,
+                                .my_pe = my_pe_,
+                                .heap = {heap_base(), static_cast<std::size_t>(heap_bytes())}}));
   const run::Deadline end = run::Deadline::after(clock_, patience_.to_start);
   for (std::uint32_t pe = 0; pe < pes(); ++pe) nudge(pe);
   for (std::uint32_t pe = 0; pe < pes(); ++pe) {
@@ -135,7 +151,8 @@ Status World::watch_others() {
   for (std::uint32_t pe = 0; pe < pes(); ++pe) {
     const PeRecord& record = job_.pe(pe);
     const auto pid = static_cast<pid_t>(record.pid);
-    if (pid == ::getpid()) continue;  // a PE in a thread of this process
+    if (pid == ::getpid() || !is_here(pe))
+      continue;  // a PE in a thread, or for the engine to watch
     auto process = sys::open_process(pid);
     if (process.code() == Code::unsupported) continue;
     const auto started = sys::process_start_time(pid);
@@ -185,6 +202,40 @@ Status World::lost_among(std::span<const std::int32_t> pes, bool look) const {
   if (ended.empty()) return {};
   return error(Code::peer_lost, std::move(ended),
                "teams without it go on; its memory can still be read");
+}
+
+std::vector<std::uint32_t> World::doors_to(std::span<const std::int32_t> members) const {
+  std::vector<std::uint32_t> doors, hosts;
+  for (const std::int32_t member : members) {
+    const auto pe = static_cast<std::uint32_t>(member);
+    if (is_here(pe) || std::ranges::count(hosts, hosts_[pe]) != 0) continue;
+    hosts.push_back(hosts_[pe]);
+    doors.push_back(pe);
+  }
+  return doors;
+}
+
+Status World::read(Spot from, ByteSpan into) const {
+  if (!is_here(from.pe)) return remote_->get(from, into);
+  copy_bytes(into.data(), heap_base() + from.offset + shift(from.pe), into.size());
+  return {};
+}
+
+Status World::write(Spot to, ConstByteSpan bytes) const {
+  if (!is_here(to.pe)) return remote_->put(to, bytes);
+  copy_bytes(heap_base() + to.offset + shift(to.pe), bytes.data(), bytes.size());
+  return {};
+}
+
+Result<std::uint64_t> World::change(Spot at, const Change& what) const {
+  if (!is_here(at.pe)) return remote_->change(at, what);
+  const std::uint64_t before = apply(heap_base() + at.offset + shift(at.pe), what);
+  nudge(at.pe);
+  return before;
+}
+
+Status World::post(Spot at, const Change& what) const {
+  return is_here(at.pe) ? change(at, what).status() : remote_->post(at, what);
 }
 
 std::vector<int> World::losses() const {

@@ -22,6 +22,7 @@
 #include <towpath/shmem/bootstrap.h>
 #include <towpath/shmem/heap.h>
 #include <towpath/shmem/job.h>
+#include <towpath/shmem/remote.h>
 #include <towpath/sys/clock.h>
 
 namespace towpath::shmem {
@@ -40,6 +41,7 @@ struct TeamView {
   std::uint32_t slot = 0;
   std::uint32_t serial = 0;           // of all teams that this PE ever had in the slot
   std::vector<std::int32_t> members;  // by index in the team: PE
+  std::vector<std::uint32_t> doors;   // the first member on each other host
   std::int32_t my_index = -1;
   std::uint32_t rounds = 0;  // that this PE has entered
   Status broken;             // why nothing can be done with it any more
@@ -65,11 +67,31 @@ class World {
   std::byte* heap_base() const noexcept { return heaps_[my_pe_].data(); }
   std::uint64_t heap_bytes() const noexcept { return job_.header().heap_bytes; }
   int heap_fd() const noexcept { return files_.heaps[my_pe_].get(); }
-  /// What to add to a local heap address; `pe` < pes().
+  /// What to add to a local heap address; kFar for a PE of another host. `pe` < pes().
   std::uint64_t shift(std::uint32_t pe) const noexcept { return shifts_[pe]; }
+  static constexpr std::uint64_t kFar = ~std::uint64_t{0};  // no shift is odd
+  bool is_here(std::uint32_t pe) const noexcept { return shifts_[pe] != kFar; }
+
+  /// The way to the others; only when there are some.
+  Remote& remote() const noexcept { return *remote_; }
+  /// Of these PEs, the first on each other host.
+  std::vector<std::uint32_t> doors_to(std::span<const std::int32_t> pes) const;
+
+  // Bytes and words of any PE's heap, wherever it is; ranges were checked. Errors: Remote's.
+
+  Status read(Spot from, ByteSpan into) const;
+  Status write(Spot to, ConstByteSpan bytes) const;
+  Result<std::uint64_t> change(Spot at, const Change& change) const;
+  /// As change(); what it was is not asked.
+  Status post(Spot at, const Change& change) const;
+  /// Puts and posts to other hosts are in place.
+  void quiet_far() const noexcept {
+    if (remote_ != nullptr) remote_->quiet();
+  }
 
   /// After a write into the heap of `pe`: wakes who sleeps there. Sleepers that are just lying down
   /// may be missed unless a full fence (an atomic operation) lies between; they look again soon.
+  /// For a PE of another host this is nobody: there the engine does it.
   void nudge(std::uint32_t pe) const noexcept { job_.pe(pe).bell.ring_if_needed(); }
 
   /// Waits until `ready()`; looks first, then sleeps on `bell`. Before giving up it looks once
@@ -158,6 +180,8 @@ class World {
   std::vector<TeamView> teams_;
   std::unique_ptr<Heap> heap_;
   std::vector<std::atomic<std::uint64_t>> released_;  // bits of slots
+  std::vector<std::uint32_t> hosts_;                  // by PE
+  std::unique_ptr<Remote> remote_;  // null: all PEs are of this host; the first to be destroyed
 };
 
 }  // namespace towpath::shmem
