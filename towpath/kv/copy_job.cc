@@ -67,8 +67,9 @@ std::vector<CopyChunk> cut_chunks(std::span<const BlockRange> blocks, IndexRange
                                   const ChunkLimits& limits) {
   if (layers.count == 0) return {};
   const std::uint64_t fitting = std::max<std::uint64_t>(limits.bytes / limits.layer_bytes, 1);
+  const std::uint64_t most = limits.whole_blocks ? layers.count : fitting;
   const std::uint64_t together =
-      limits.layer_by_layer ? 1 : std::min<std::uint64_t>(layers.count, fitting);
+      limits.layer_by_layer ? 1 : std::min<std::uint64_t>(layers.count, most);
   const std::vector<CopyChunk> pieces =
       cut_blocks(blocks, std::max<std::uint64_t>(fitting / together, 1));
   std::vector<CopyChunk> chunks;

@@ -31,6 +31,7 @@ struct ChunkLimits {
   std::uint64_t bytes = 0;        ///< of a chunk; at least one layer of one block is taken
   std::uint64_t layer_bytes = 0;  ///< of one layer of one block
   bool layer_by_layer = false;    ///< a chunk never has two layers
+  bool whole_blocks = false;      ///< a chunk has all layers of its blocks, however many bytes
 };
 /// All layers of as many blocks as fit; where one block does not, as many of its layers. Layers in
 /// their order; blocks in that of `blocks`, neighbours together.

@@ -41,6 +41,12 @@ TEST(CopyJobTest, layer_by_layer_fills_chunks_with_blocks_of_one_layer) {
   }
 }
 
+TEST(CopyJobTest, blocks_that_must_be_whole_are_however_large) {
+  const auto chunks = cut({.bytes = 250, .layer_bytes = 100, .whole_blocks = true});
+  ASSERT_EQ(chunks.size(), 7u);
+  EXPECT_EQ(chunks[6].layers, (IndexRange{4, 3}));
+}
+
 TEST(CopyJobTest, a_layer_of_a_block_is_taken_however_large) {
   EXPECT_EQ(cut({.bytes = 1, .layer_bytes = 100}).size(), 21u);
   EXPECT_TRUE(cut({.bytes = 1, .layer_bytes = 100}, {0, 0}).empty());

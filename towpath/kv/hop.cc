@@ -110,8 +110,11 @@ Result<std::unique_ptr<Hop>> copy_on_stream(const HopRequest& request, const Hop
   return std::make_unique<EngineHop>(stream, std::move(event));
 }
 
-Status add(DescriptorList& list, const CopySide& side, StridedDescriptor what) {
-  what.device_id = side.location.device_id;
+/// Adds a stretch of one of the side's regions; `what` begins at an offset in it.
+Status add(DescriptorList& list, const CopySide& side, std::uint64_t region,
+           StridedDescriptor what) {
+  what.address += side.regions[region].address;
+  what.device_id = device_id_of(side.location, side.regions[region]);
   return list.add(what);
 }
 
@@ -120,10 +123,10 @@ Result<std::unique_ptr<Hop>> post_transfer(const HopRequest& request, const HopT
   DescriptorList source(request.source.location.kind);
   DescriptorList target(request.target.location.kind);
   for (const CopyRun& run : runs.runs()) {
-    TOWPATH_TRY(add(source, request.source,
-                    {source_address(request, run), run.length, run.source_stride, run.count}));
-    TOWPATH_TRY(add(target, request.target,
-                    {target_address(request, run), run.length, run.target_stride, run.count}));
+    TOWPATH_TRY(add(source, request.source, run.source_region,
+                    {run.source_offset, run.length, run.source_stride, run.count}));
+    TOWPATH_TRY(add(target, request.target, run.target_region,
+                    {run.target_offset, run.length, run.target_stride, run.count}));
   }
   const bool is_read = request.mover == Mover::read;
   TOWPATH_TRY(

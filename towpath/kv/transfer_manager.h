@@ -169,8 +169,9 @@ class TransferManager {
 
   // ---- copies ----
   /// Errors: not_found (a handle), invalid_argument (shapes that differ, blocks twice, ...: as
-  /// layout::plan_boxes()), out_of_range (blocks, layers), exhausted (one layer of one block does
-  /// not fit a bounce slot).
+  /// layout::plan_boxes()), out_of_range (blocks, layers), exhausted (one layer of one block, or a
+  /// block that becomes an object, does not fit a bounce slot), unsupported (a part of a block, or
+  /// layer by layer, to objects: a store takes them whole).
   Result<TransferJob> copy(CopyRequest request);
 
   // ---- progress ----

@@ -46,14 +46,37 @@ std::vector<layout::BlockRange> ranges_in(const std::vector<layout::BlockGroup>&
 }
 
 DescriptorList first_region(const CopySide& side) {
+  const layout::RegionExtent& first = side.regions.front();
   DescriptorList list(side.location.kind);
-  (void)list.add(Descriptor{side.regions.front().address, side.regions.front().length,
-                            side.location.device_id});
+  (void)list.add(Descriptor{first.address, first.length, device_id_of(side.location, first)});
   return list;
 }
 
 std::uint64_t layer_bytes(const layout::TensorView& view) {
   return view.bytes() / view[Axis::block].extent / view[Axis::layer].extent;
+}
+
+/// A store takes an object, which is a block, whole or not at all.
+Status check_objects(const CopySide& target, const layout::Layout& geometry, bool layer_by_layer) {
+  if (target.location.kind != MemoryKind::object) return {};
+  if (!layer_by_layer && target.view.bytes() == geometry.view().bytes()) return {};
+  return error(Code::unsupported,
+               cat("objects are put whole: not layer by layer, and not ", to_string(target.view),
+                   " of ", to_string(geometry)),
+               "copy all layers and heads at once, or to memory or a file that can be changed in "
+               "place");
+}
+
+/// Whether the least that goes together fits a bounce slot.
+Status check_slot(const ChunkLimits& limits, std::uint64_t layers, const Route& route,
+                  std::uint64_t slot_bytes) {
+  if (!limits.whole_blocks) layers = 1;
+  if (limits.layer_bytes <= slot_bytes / layers) return {};
+  return error(
+      Code::exhausted,
+      cat(layers, layers == 1 ? " layer" : " layers", " of one block, of ", limits.layer_bytes,
+          " bytes each, do not fit a bounce slot of ", slot_bytes, " (", to_string(route), ")"),
+      "raise BounceOptions::slot_bytes");
 }
 
 }  // namespace
@@ -93,19 +116,19 @@ Result<TransferJob> TransferManager::copy(CopyRequest request) {
   CopySide source = side_of(*from);
   CopySide target = side_of(*to);
   TOWPATH_TRY(cut_views(source, target, request));
+  TOWPATH_TRY(check_objects(target, to->geometry(), request.layer_by_layer));
   TOWPATH_TRY(const layout::BlockBounds bounds, bounds_of(from->geometry(), to->geometry()));
   TOWPATH_TRY(const std::vector<layout::BlockGroup> groups, group_blocks(request.blocks, bounds));
   TOWPATH_TRY(const layout::BoxPlan plan, plan_groups_of_blocks(source.view, target.view, groups));
   TOWPATH_TRY(const Route route, route_of(source, target, plan));
   ChunkLimits limits{.bytes = options_.chunk_bytes,
                      .layer_bytes = layer_bytes(source.view),
-                     .layer_by_layer = request.layer_by_layer};
-  if (route.has_two_hops()) limits.bytes = std::min(limits.bytes, pool_.slot_bytes());
-  if (route.has_two_hops() && limits.layer_bytes > pool_.slot_bytes())
-    return error(Code::exhausted,
-                 cat("one layer of one block has ", limits.layer_bytes, " bytes, a bounce slot ",
-                     pool_.slot_bytes(), " (", to_string(route), ")"),
-                 "raise BounceOptions::slot_bytes");
+                     .layer_by_layer = request.layer_by_layer,
+                     .whole_blocks = target.location.kind == MemoryKind::object};
+  if (route.has_two_hops()) {
+    limits.bytes = std::min(limits.bytes, pool_.slot_bytes());
+    TOWPATH_TRY(check_slot(limits, source.view[Axis::layer].extent, route, pool_.slot_bytes()));
+  }
   CopyJobParts parts{
       .source = std::move(source),
       .target = std::move(target),

@@ -14,6 +14,7 @@ std::string where_text(const memory::Allocation& what) {
   if (what.kind == MemoryKind::device && what.device != nullptr)
     return cat(" on device ", what.device->info().ordinal);
   if (what.kind == MemoryKind::disk) return cat(" at ", printable(what.disk.path));
+  if (what.kind == MemoryKind::object) return cat(" '", printable(what.object.key), "'");
   return {};
 }
 
@@ -51,10 +52,27 @@ Result<std::vector<SharedRegion>> views_of(const SharedRegion& base,
   return regions;
 }
 
+/// An object for each region: a store has no part of one to give to another.
+Result<std::vector<SharedRegion>> allocate_objects(memory::Allocation what,
+                                                   std::span<const std::uint64_t> sizes,
+                                                   memory::Registrar& registrar) {
+  const std::string key = std::move(what.object.key);
+  if (key.empty())
+    return error(Code::invalid_argument, "the objects of a layout have no key to begin theirs with",
+                 "name the cache: its blocks become KEY/0, KEY/1 and so on");
+  std::vector<SharedRegion> regions;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    what.object = {.bucket = std::move(what.object.bucket), .key = cat(key, "/", i)};
+    TOWPATH_TRY(regions.emplace_back(), allocate_registered(what, sizes[i], registrar));
+  }
+  return regions;
+}
+
 Result<std::vector<SharedRegion>> allocate_regions(const BuildRequest& request,
                                                    const memory::Allocation& what,
                                                    const Geometry& geometry) {
   const std::vector<std::uint64_t> sizes = geometry.required_sizes();
+  if (what.kind == MemoryKind::object) return allocate_objects(what, sizes, *request.registrar);
   TOWPATH_TRY(const std::uint64_t reserve, reserve_bytes(sizes, request.config.alignment));
   TOWPATH_TRY(const SharedRegion base, allocate_registered(what, reserve, *request.registrar));
   return views_of(base, sizes, request.config.alignment);

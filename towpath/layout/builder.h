@@ -11,7 +11,7 @@
 //   NoConfig                    with_config                                            HasConfig
 //   HasConfig NoLayout          fully_contiguous  layer_separate  block_separate       HasLayout
 //   HasConfig HasLayout         allocate_system  allocate_pinned  allocate_device      HasMemory
-//     NoMemory                  allocate_disk
+//     NoMemory                  allocate_disk  allocate_objects
 //                               with_memory_regions?  with_registered_regions?
 //   HasConfig HasLayout         build?
 //     HasMemory
@@ -20,9 +20,9 @@
 // consumes the builder.
 //
 // Allocating makes one allocation and one registration, cut into the regions of the layout
-// (allocation.h). Nothing is allocated or registered before build(), except that
-// with_memory_regions() registers at once.
-// Thread: none of its own; one user at a time. The Registrar must live until build() returns.
+// (allocation.h); of objects, one of each for every block. Nothing is allocated or registered
+// before build(), except that with_memory_regions() registers at once. Thread: none of its own; one
+// user at a time. The Registrar must live until build() returns.
 #pragma once
 
 #include <concepts>
@@ -59,7 +59,8 @@ struct BuildRequest {
   memory::Registrar* registrar = nullptr;
   LayoutConfig config;
   LayoutKind kind = LayoutKind::fully_contiguous;
-  /// What to allocate (its size is up to the layout), or regions registered with `registrar`.
+  /// What to allocate (its size is up to the layout, and keys of objects are as allocate_objects()
+  /// says), or regions registered with `registrar`.
   std::variant<memory::Allocation, std::vector<memory::SharedRegion>> memory;
 };
 
@@ -130,6 +131,13 @@ class PhysicalLayoutBuilder {
       requires(kNeedsMemory) {
     return std::move(*this).allocate(
         {.kind = MemoryKind::disk, .disk = std::move(options), .files = &files});
+  }
+
+  /// An object for each block of a block_separate layout: KEY/0, KEY/1 and so on in a bucket. They
+  /// are named, not made: the first copy of a block puts its object. Where in an object, and by
+  /// which id, is not up to `place`.
+  WithMemory allocate_objects(memory::ObjectPlace place) && requires(kNeedsMemory) {
+    return std::move(*this).allocate({.kind = MemoryKind::object, .object = std::move(place)});
   }
 
   /// The caller's own memory, one value per region in the order of layers. Each is registered now

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/layout/builder.h>
+#include <towpath/layout/plan.h>
 #include <towpath/layout/remote_layout.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/memory/testing/recording_registrar.h>
@@ -164,6 +165,74 @@ TEST_F(BuilderTest, layers_on_disk_have_offsets_of_their_own) {
 TEST_F(BuilderTest, disk_without_a_path_is_a_new_file_in_the_default_directory) {
   const PhysicalLayout layout = start().fully_contiguous().allocate_disk(files_).build().value();
   EXPECT_THAT(layout.regions()[0]->descriptor().key, ::testing::StartsWith(kDefaultDiskDirectory));
+}
+
+class ObjectsTest : public BuilderTest {
+ protected:
+  auto objects(const memory::ObjectPlace& place) {
+    return PhysicalLayoutBuilder(store_).with_config(config()).block_separate().allocate_objects(
+        place);
+  }
+
+  RecordingRegistrar store_{log_, {.name = "store", .kinds = {MemoryKind::object}}};
+};
+
+TEST_F(ObjectsTest, each_block_is_an_object_with_an_id_of_its_own) {
+  const PhysicalLayout layout = objects({.bucket = "kv", .key = "model/rank-0"}).build().value();
+  EXPECT_EQ(store_.registered(), 2u);
+  EXPECT_EQ(layout.location(), (Location{.kind = MemoryKind::object, .device_id = 0}));
+  EXPECT_EQ(layout.regions()[1]->descriptor().key, "s3://kv/model/rank-0/1");
+  for (const std::size_t block : {0u, 1u}) {
+    const auto self = layout.regions()[block]->descriptor();
+    EXPECT_EQ(layout.layout().regions()[block], (RegionExtent{0, 384, self.device_id}));
+    EXPECT_EQ(layout.memory_region({block, 2, 1}).value(), (Extent{block, 320, 64}));
+  }
+  EXPECT_NE(layout.layout().regions()[0].device_id, layout.layout().regions()[1].device_id);
+  EXPECT_EQ(layout.bytes({0, 0, 0}).code(), Code::unsupported);
+}
+
+TEST_F(ObjectsTest, descriptors_name_the_object_of_each_block) {
+  const PhysicalLayout cache = start().fully_contiguous().allocate_system().build().value();
+  const PhysicalLayout layout = objects({.key = "a"}).build().value();
+  const std::vector<BlockRange> both = {{0, 0, 2}};
+  const Plan made = plan(cache.layout(), layout.layout(), both).value();
+  const DescriptorList target = describe(made, cache.layout(), layout.layout())->target;
+  ASSERT_EQ(target.size(), 2u);
+  for (const std::size_t block : {0u, 1u})
+    EXPECT_EQ(target.at(block).device_id, layout.regions()[block]->descriptor().device_id);
+}
+
+TEST_F(ObjectsTest, layouts_over_other_objects_share_no_bytes_and_over_the_same_do) {
+  const PhysicalLayout one = objects({.key = "a"}).build().value();
+  const PhysicalLayout again = objects({.key = "a"}).build().value();
+  const PhysicalLayout other = objects({.key = "b"}).build().value();
+  EXPECT_TRUE(bounds_of(one.layout(), again.layout())->same_blocks);
+  EXPECT_FALSE(bounds_of(one.layout(), other.layout())->same_blocks);
+}
+
+TEST_F(ObjectsTest, one_object_for_two_blocks_is_refused) {
+  std::vector<SharedRegion> twice;
+  for (int i = 0; i < 2; ++i)
+    twice.push_back(memory::ObjectRegion::create({.key = "same", .size_bytes = 384}).value());
+  auto builder = PhysicalLayoutBuilder(store_).with_config(config()).block_separate();
+  EXPECT_THAT(why(std::move(*std::move(builder).with_memory_regions(twice)).build()),
+              HasSubstr("overlap"));
+}
+
+TEST_F(ObjectsTest, only_an_object_per_block_can_be_put_whole) {
+  const auto refused = PhysicalLayoutBuilder(store_)
+                           .with_config(config())
+                           .layer_separate(BlockDimension::first)
+                           .allocate_objects({.key = "a"})
+                           .build();
+  EXPECT_EQ(refused.code(), Code::unsupported);
+  EXPECT_THAT(std::string(refused.status().remedy()), HasSubstr("block_separate"));
+}
+
+TEST_F(ObjectsTest, an_agent_without_a_store_fails_at_build_with_the_object) {
+  const auto failed = start().block_separate().allocate_objects({.key = "a"}).build();
+  EXPECT_EQ(failed.code(), Code::unsupported);
+  EXPECT_EQ(objects({}).build().code(), Code::invalid_argument);
 }
 
 TEST_F(BuilderTest, no_device_fails_at_build_with_what_is_missing) {

@@ -12,10 +12,11 @@ namespace {
 
 using namespace wire;
 
-constexpr Tag kAddress = required(1), kLength = required(2);
+constexpr Tag kAddress = required(1), kLength = required(2), kObject = required(3);
 constexpr FieldRule kRegionRules[] = {
     {kAddress, "address", Kind::number, kOne},
     {kLength, "length", Kind::number, kOne},
+    {kObject, "object's id", Kind::number, kAtMostOne},
 };
 constexpr Schema kRegionSchema("layout region", kRegionRules);
 
@@ -82,7 +83,11 @@ Status take_kinds(const Field& field, LayoutDescriptor& into) {
 Status take_region(const Field& field, LayoutDescriptor& into) {
   RegionExtent region;
   TOWPATH_TRY(wire::decode(field.nested(), [&](const Field& inner) -> Status {
-    (inner.tag() == kAddress ? region.address : region.length) = inner.number();
+    switch (inner.tag()) {
+      case kAddress: region.address = inner.number(); break;
+      case kLength: region.length = inner.number(); break;
+      default: region.device_id = inner.number();
+    }
     return {};
   }));
   into.regions.push_back(region);
@@ -134,6 +139,7 @@ Result<Bytes> encode(const LayoutDescriptor& descriptor) {
     out.put_nested(kRegion, [&](Encoder& inner) {
       inner.put_number(kAddress, region.address);
       inner.put_number(kLength, region.length);
+      if (region.device_id != 0) inner.put_number(kObject, region.device_id);
     });
   // Where it is the usual one, readers that know no formats understand the layout.
   if (descriptor.config.format != BlockFormat::nhd)

@@ -121,6 +121,19 @@ TEST(LayoutCodecTest, formats_and_a_region_per_block_travel) {
                                         ->size());
 }
 
+TEST(LayoutCodecTest, objects_travel_with_their_ids) {
+  LayoutDescriptor objects = contiguous();
+  objects.kind = LayoutKind::block_separate;
+  objects.location = {.kind = MemoryKind::object, .device_id = 0};
+  objects.regions = {{0, 384, UINT64_MAX}, {0, 384, 7}};
+  EXPECT_EQ(decode_layout(encode(objects).value()).value(), objects);
+  LayoutDescriptor file = contiguous();
+  file.regions[0].device_id = 7;
+  EXPECT_THAT(why(encode(file).status()), HasSubstr("a device id where there is none"));
+  objects.location.device_id = 7;
+  EXPECT_EQ(encode(objects).code(), Code::invalid_argument);
+}
+
 TEST(LayoutCodecTest, both_families_come_back_as_they_went) {
   for (const LayoutDescriptor& descriptor : {contiguous(), separate()}) {
     const auto bytes = encode(descriptor);

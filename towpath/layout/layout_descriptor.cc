@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <tuple>
 
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
@@ -46,12 +47,13 @@ Status check_apart(const std::vector<RegionExtent>& regions, std::uint64_t used)
   std::vector<std::uint64_t> order(regions.size());
   for (std::uint64_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](std::uint64_t a, std::uint64_t b) {
-    return regions[a].address < regions[b].address;
+    return std::tie(regions[a].device_id, regions[a].address) <
+           std::tie(regions[b].device_id, regions[b].address);
   });
   for (std::size_t i = 1; i < order.size(); ++i) {
     const RegionExtent& low = regions[order[i - 1]];
     const RegionExtent& high = regions[order[i]];
-    if (high.address - low.address < used)
+    if (high.device_id == low.device_id && high.address - low.address < used)
       return error(Code::invalid_argument,
                    cat("Memory regions ", order[i - 1], " and ", order[i],
                        " overlap: they begin at ", hex(low.address), " and ", hex(high.address),
@@ -59,6 +61,26 @@ Status check_apart(const std::vector<RegionExtent>& regions, std::uint64_t used)
                    "give every layer bytes of its own");
   }
   return {};
+}
+
+// Only objects have ids of their own, and only a block is put whole.
+Status check_ids(const LayoutDescriptor& descriptor) {
+  const bool are_objects = descriptor.location.kind == MemoryKind::object;
+  if (are_objects && descriptor.kind != LayoutKind::block_separate)
+    return error(Code::unsupported,
+                 cat("a ", name_of(descriptor.kind),
+                     " layout over objects: an object is put whole, and no copy has to put all of "
+                     "a region"),
+                 "use block_separate: an object for each block");
+  const bool is_extra =
+      are_objects ? descriptor.location.device_id != 0
+                  : std::ranges::any_of(descriptor.regions,
+                                        [](const RegionExtent& r) { return r.device_id != 0; });
+  if (!is_extra) return {};
+  return error(
+      Code::invalid_argument,
+      cat("a device id where there is none in a layout over ", to_string(descriptor.location)),
+      "objects are told apart by their regions' ids, all else by the location's");
 }
 
 }  // namespace
@@ -69,9 +91,7 @@ std::string to_string(const Location& location) {
 
 Status LayoutDescriptor::validate() const {
   TOWPATH_TRY(const Geometry geometry, Geometry::make(config, kind));
-  if (location.kind == MemoryKind::object)
-    return error(Code::unsupported, "a layout over objects is not built yet",
-                 "use regions of another kind of memory");
+  TOWPATH_TRY(check_ids(*this));
   TOWPATH_TRY(check_count(*this, geometry));
   for (std::uint64_t i = 0; i < regions.size(); ++i)
     TOWPATH_TRY(check_region(regions[i], i, geometry.region_bytes, config.alignment));

@@ -18,7 +18,8 @@
 
 namespace towpath::layout {
 
-/// The kind of memory and which of its devices; two files, or two GPUs, are two locations.
+/// The kind of memory and which of its devices; two files, or two GPUs, are two locations. Objects
+/// of one cache are one location, of device 0, in which each region has an id of its own.
 struct Location {
   MemoryKind kind = MemoryKind::system;
   std::uint64_t device_id = 0;
@@ -29,13 +30,20 @@ struct Location {
 /// "system device 0".
 std::string to_string(const Location& location);
 
-/// One region of the cache; the address is an offset into the file where the kind is disk.
+/// One region of the cache; the address is an offset where the kind is disk or object.
 struct RegionExtent {
   std::uint64_t address = 0;
   std::uint64_t length = 0;
+  std::uint64_t device_id = 0;  ///< objects: which one; of all other kinds the location says it
 
   friend bool operator==(const RegionExtent&, const RegionExtent&) = default;
 };
+
+/// By which transfers know the region.
+constexpr std::uint64_t device_id_of(const Location& location,
+                                     const RegionExtent& region) noexcept {
+  return location.kind == MemoryKind::object ? region.device_id : location.device_id;
+}
 
 struct LayoutDescriptor {
   LayoutConfig config;
@@ -47,8 +55,9 @@ struct LayoutDescriptor {
 
   /// Whether config, kind and regions fit each other.
   /// Errors: as Geometry::make; invalid_argument (count of regions, a region too small, one that
-  /// does not begin at a multiple of config.alignment, two that overlap); out_of_range (a region
-  /// wraps around the end of the address space); unsupported (objects).
+  /// does not begin at a multiple of config.alignment, two that overlap, a device id where there
+  /// can be none); out_of_range (a region wraps around the end of the address space); unsupported
+  /// (objects in another kind than block_separate: an object is put whole, as copies put blocks).
   Status validate() const;
 
   friend bool operator==(const LayoutDescriptor&, const LayoutDescriptor&) = default;

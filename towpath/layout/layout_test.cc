@@ -120,12 +120,6 @@ TEST(LayoutTest, a_region_must_begin_at_the_alignment) {
               HasSubstr("not a multiple of the layout's alignment 512"));
 }
 
-TEST(LayoutTest, objects_are_refused_until_they_are_built) {
-  LayoutDescriptor descriptor = contiguous(config_of(2, 2, 4, 8), 0, 512);
-  descriptor.location.kind = MemoryKind::object;
-  EXPECT_EQ(Layout::make(descriptor).code(), Code::unsupported);
-}
-
 TEST(LayoutTest, addresses_mean_the_same_only_in_one_place_of_one_agent) {
   const LayoutDescriptor here = contiguous(config_of(2, 2, 4, 8), 0, 512);
   LayoutDescriptor file = here;

@@ -9,8 +9,16 @@
 namespace towpath::layout {
 namespace {
 
+bool is_object(const RegionDescriptor& region) { return region.kind == MemoryKind::object; }
+
 Location location_of(const RegionDescriptor& region) {
-  return {.kind = region.kind, .device_id = region.device_id};
+  return {.kind = region.kind, .device_id = is_object(region) ? 0 : region.device_id};
+}
+
+RegionExtent extent_of(const RegionDescriptor& region) {
+  return {.address = region.address,
+          .length = region.length,
+          .device_id = is_object(region) ? region.device_id : 0};
 }
 
 Status check_registered(const memory::Region& region, std::size_t index,
@@ -62,10 +70,8 @@ Result<PhysicalLayout> PhysicalLayout::make(Parts parts) {
                               .location = location,
                               .agent = {.name = std::move(parts.agent_name), .incarnation = 0},
                               .regions = {}};
-  for (const memory::SharedRegion& region : parts.regions) {
-    const RegionDescriptor self = region->descriptor();
-    descriptor.regions.push_back({.address = self.address, .length = self.length});
-  }
+  for (const memory::SharedRegion& region : parts.regions)
+    descriptor.regions.push_back(extent_of(region->descriptor()));
   TOWPATH_TRY(Layout layout, Layout::make(std::move(descriptor)));
   return PhysicalLayout(std::move(layout), std::move(parts.regions));
 }

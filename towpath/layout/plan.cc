@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include <towpath/core/checked.h>
@@ -46,9 +47,15 @@ Result<LayerRange> resolve(LayerRange layers, std::uint64_t num_layers) {
 std::vector<RegionExtent> used_extents(const Layout& layout) {
   std::vector<RegionExtent> used(layout.regions().begin(), layout.regions().end());
   for (RegionExtent& extent : used) extent.length = layout.geometry().region_bytes;
-  std::sort(used.begin(), used.end(),
-            [](const RegionExtent& a, const RegionExtent& b) { return a.address < b.address; });
+  std::sort(used.begin(), used.end(), [](const RegionExtent& a, const RegionExtent& b) {
+    return std::tie(a.device_id, a.address) < std::tie(b.device_id, b.address);
+  });
   return used;
+}
+
+bool ends_before(const RegionExtent& a, const RegionExtent& b) {
+  return a.device_id < b.device_id ||
+         (a.device_id == b.device_id && a.address + a.length <= b.address);
 }
 
 bool share_bytes(const Layout& a, const Layout& b) {
@@ -56,9 +63,9 @@ bool share_bytes(const Layout& a, const Layout& b) {
   const auto ours = used_extents(a);
   const auto theirs = used_extents(b);
   for (std::size_t i = 0, j = 0; i < ours.size() && j < theirs.size();) {
-    if (ours[i].address + ours[i].length <= theirs[j].address)
+    if (ends_before(ours[i], theirs[j]))
       ++i;
-    else if (theirs[j].address + theirs[j].length <= ours[i].address)
+    else if (ends_before(theirs[j], ours[i]))
       ++j;
     else
       return true;
@@ -73,9 +80,10 @@ bool same_places(const Layout& a, const Layout& b) {
   const bool same_order = ours.format == theirs.format &&
                           (ours.format == BlockFormat::nhd || ours.num_heads == theirs.num_heads);
   return same_order && a.geometry() == b.geometry() &&
-         std::equal(
-             a.regions().begin(), a.regions().end(), b.regions().begin(), b.regions().end(),
-             [](const RegionExtent& x, const RegionExtent& y) { return x.address == y.address; });
+         std::equal(a.regions().begin(), a.regions().end(), b.regions().begin(), b.regions().end(),
+                    [](const RegionExtent& x, const RegionExtent& y) {
+                      return x.address == y.address && x.device_id == y.device_id;
+                    });
 }
 
 /// Both as axes, cut to `layers`; heads are told apart where both sides say how many they have.

@@ -24,11 +24,12 @@ Status add_run(DescriptorList& list, const Layout& layout, const SideRun& run) {
                  cat("a run at region ", run.region, " +", run.offset, " of ", run.count,
                      " pieces of ", run.length, " bytes lies outside of ", to_string(layout)),
                  "describe a plan with the layouts that it was made of");
-  return list.add(StridedDescriptor{.address = regions[run.region].address + run.offset,
-                                    .length = run.length,
-                                    .stride = run.stride,
-                                    .count = run.count,
-                                    .device_id = layout.location().device_id});
+  return list.add(
+      StridedDescriptor{.address = regions[run.region].address + run.offset,
+                        .length = run.length,
+                        .stride = run.stride,
+                        .count = run.count,
+                        .device_id = device_id_of(layout.location(), regions[run.region])});
 }
 
 }  // namespace

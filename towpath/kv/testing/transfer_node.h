@@ -12,6 +12,7 @@
 #include <towpath/backends/loopback/loopback_backend.h>
 #include <towpath/backends/posix/posix_backend.h>
 #include <towpath/backends/shm/shm_backend.h>
+#include <towpath/core/text.h>
 #include <towpath/device/host/host_driver.h>
 #include <towpath/kv/transfer_manager.h>
 #include <towpath/layout/builder.h>
@@ -77,14 +78,26 @@ void for_each_element(const layout::PhysicalLayout& cache, std::uint64_t block,
           }
 }
 
+/// Beside those that every node has.
+struct MoreBackend {
+  backend::BackendType type;
+  backend::Params params;
+};
+
 struct TransferNode {
-  explicit TransferNode(const std::string& name, TransferManagerOptions options = {}) {
+  explicit TransferNode(const std::string& name, TransferManagerOptions options = {},
+                        const std::vector<MoreBackend>& more = {}) {
     EXPECT_TRUE(registry.add(backends::loopback::loopback_type()).ok());
     EXPECT_TRUE(registry.add(backends::posix::posix_type()).ok());
     EXPECT_TRUE(registry.add(backends::shm::shm_type()).ok());
     agent = *agent::Agent::create({.name = name, .registry = &registry, .clock = &clock});
     for (const char* backend : {"loopback", "posix", "shm"})
       EXPECT_TRUE(agent->add_backend(backend).ok()) << backend;
+    for (const MoreBackend& backend : more) {
+      EXPECT_TRUE(registry.add(backend.type).ok());
+      const Status added = agent->add_backend(backend.type.name, backend.params);
+      EXPECT_TRUE(added.ok()) << added.to_string();
+    }
     device = *driver.open(0);
     options.agent = agent.get();
     options.clock = &clock;
@@ -102,6 +115,7 @@ struct TransferNode {
     memory::Allocation what{.kind = kind.memory, .device = device, .files = &files};
     what.disk.path = folder.path() + "/";
     what.disk.direct = memory::DirectIo::off;
+    what.object.key = cat(folder.path().substr(1), "/", next_object++);
     request.memory = what;
     auto built = layout::build_layout(std::move(request));
     EXPECT_TRUE(built.ok()) << kind.name << ": " << built.status().to_string();
@@ -153,6 +167,7 @@ struct TransferNode {
   sys::SystemClock clock;
   sys::SystemFileSystem files;
   sys::TemporaryDirectory folder = *sys::TemporaryDirectory::create();
+  int next_object = 0;
   device::HostDriver driver{clock};
   memory::SharedDevice device;
   backend::Registry registry;
