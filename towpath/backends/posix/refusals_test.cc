@@ -7,7 +7,9 @@
 #include <sys/syscall.h>
 
 #include <towpath/backends/posix/posix_fixture.h>
+#include <towpath/sys/system_file.h>
 #include <towpath/sys/testing/child.h>
+#include <towpath/sys/testing/few_descriptors.h>
 
 namespace towpath::backends::posix {
 namespace {
@@ -90,6 +92,44 @@ TEST(PosixLimitsTest, without_locked_memory_buffers_stay_plain_and_it_is_told) {
     EXPECT_EQ(gauge(posix, "towpath_posix_registered_buffer_bytes"), 4096);
   };
   EXPECT_TRUE(sys::testing::passes_in_child(body));
+}
+
+TEST(PosixLimitsTest, without_a_descriptor_nothing_is_opened_and_what_is_open_works) {
+  PosixFixture posix(backend::Params{});
+  ASSERT_NE(posix.backend, nullptr);
+  const auto folder = *sys::TemporaryDirectory::create();
+  const std::string path = folder.path() + "/kv";
+  ASSERT_TRUE(sys::SystemFileSystem().open(path, {.writable = true, .create = true}).ok());
+  const RegionDescriptor by_path{
+      .kind = MemoryKind::disk, .length = 4096, .device_id = 900, .key = "rw:" + path};
+  const sys::Fd file(::memfd_create("data", MFD_CLOEXEC));
+  posix.use_memory(2 * kMiB);
+  posix.use_file(file.get(), kMiB);
+  {
+    const sys::testing::FewDescriptors few(0);
+    const auto refused = posix.backend->register_memory(by_path);
+    EXPECT_EQ(refused.code(), Code::exhausted) << refused.status().to_string();
+    EXPECT_THAT(refused.status().to_string(), HasSubstr("ulimit -n"));
+    EXPECT_TRUE(posix.write({posix.segment(0, 0, kMiB)}).status.ok());
+    EXPECT_TRUE(posix.read({posix.segment(kMiB, 0, kMiB)}).status.ok());
+  }
+  EXPECT_TRUE(posix.backend->register_memory(by_path).ok());
+}
+
+TEST(PosixLimitsTest, without_descriptors_for_the_engine_it_does_not_open_or_says_what_it_opened) {
+  sys::SystemClock clock;
+  backend::testing::RecordingEvents events;
+  rlim_t free = 0;
+  for (bool opens = false; !opens && free < 64; ++free) {
+    const sys::testing::FewDescriptors few(free);
+    const auto opened = posix_type().open({.clock = &clock, .events = &events, .params = {}});
+    opens = opened.ok();
+    if (opens) continue;
+    EXPECT_EQ(opened.code(), Code::exhausted) << free << ": " << opened.status().to_string();
+    EXPECT_THAT(opened.status().to_string(), HasSubstr("ulimit -n")) << free;
+  }
+  EXPECT_GT(free, 1U) << "nothing was refused";
+  EXPECT_LT(free, 64U) << "it never opened";
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <towpath/backend/slice_runner.h>
@@ -16,6 +15,7 @@
 #include <towpath/sys/clock.h>
 #include <towpath/sys/mapping.h>
 #include <towpath/sys/memfd.h>
+#include <towpath/sys/testing/few_descriptors.h>
 
 namespace towpath::backends::shm {
 namespace {
@@ -335,26 +335,10 @@ TEST_F(ShmBackendTest, memfd_that_is_not_sealed_is_told_and_moved_all_the_same) 
   EXPECT_TRUE(a_.backend->import_memory(*way, region, (*memory)->key()).ok());
 }
 
-/// Leaves so many descriptors free for its lifetime.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(rlim_t free) {
-    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    const int first = ::dup(0);
-    ::close(first);
-    const rlimit few{static_cast<rlim_t>(first) + free, before_.rlim_max};
-    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  }
-  ~FewDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
-
- private:
-  rlimit before_{};
-};
-
 // A memfd, the place, the memfd again: whichever is the one too many.
 TEST_F(ShmBackendTest, probe_without_a_descriptor_knows_nothing_and_says_what_helps) {
   for (rlim_t free = 0; free < 3; ++free) {
-    const FewDescriptors few(free);
+    const sys::testing::FewDescriptors few(free);
     const Finding finding = shm_type().probe({}).front();
     EXPECT_EQ(finding.verdict, Verdict::unknown) << free << ": " << finding.reason;
     EXPECT_NE(finding.remedy.find("ulimit -n"), std::string::npos) << free << finding.remedy;
@@ -364,7 +348,7 @@ TEST_F(ShmBackendTest, probe_without_a_descriptor_knows_nothing_and_says_what_he
 TEST_F(ShmBackendTest, connecting_without_a_descriptor_blames_not_the_peer) {
   const Bytes info = b_.backend->connection_info();
   for (rlim_t free = 0; free < 3; ++free) {
-    const FewDescriptors few(free);
+    const sys::testing::FewDescriptors few(free);
     const auto refused = a_.backend->connect(b_.self, info);
     EXPECT_EQ(refused.code(), Code::exhausted) << free << ": " << refused.status().to_string();
     EXPECT_NE(refused.status().to_string().find("ulimit -n"), std::string::npos) << free;
