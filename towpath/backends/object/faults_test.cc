@@ -122,6 +122,30 @@ TEST_F(ObjectFaultsTest, wrong_secret_is_denied_at_once_and_told_to_nobody) {
     EXPECT_THAT(telemetry::to_string(event), Not(HasSubstr("wrong-and-secret")));
 }
 
+/// Says that it is an hour earlier.
+class LateClock final : public Clock {
+ public:
+  Instant now() const noexcept override { return real_.now(); }
+  Duration since_epoch() const noexcept override {
+    return real_.since_epoch() - std::chrono::hours(1);
+  }
+
+ private:
+  sys::SystemClock real_;
+};
+
+TEST_F(ObjectFaultsTest, clock_that_is_wrong_is_blamed_and_not_the_keys) {
+  const LateClock late;
+  agent_clock = &late;
+  open();
+  const auto outcome = read({segment(object("a", 10), 0, 10)});
+  EXPECT_EQ(outcome.status.code(), Code::denied);
+  EXPECT_THAT(outcome.status.to_string(),
+              AllOf(HasSubstr("RequestTimeTooSkewed"), HasSubstr("set this machine's clock")));
+  EXPECT_EQ(proxy->heads.size(), 1U) << "asking again does not help";
+  TearDown();  // before the clock
+}
+
 TEST_F(ObjectFaultsTest, without_credentials_nothing_is_signed_and_a_refusal_says_so) {
   open({{"access_key", ""}, {"secret_key", ""}});
   fault("GET", 1, Fault::busy(403, "AccessDenied"));

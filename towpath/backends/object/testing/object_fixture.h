@@ -57,7 +57,7 @@ class ObjectFixture : public ::testing::Test {
     backend::Registry registry;
     ASSERT_TRUE(registry.add(object_type()).ok());
     auto opened = registry.open("object", {.self = self,
-                                           .clock = &clock,
+                                           .clock = agent_clock,
                                            .events = &events,
                                            .log = &log,
                                            .metrics = &metrics,
@@ -140,6 +140,7 @@ class ObjectFixture : public ::testing::Test {
 
   const AgentIdentity self{"me", 7};
   sys::SystemClock clock;
+  const Clock* agent_clock = &clock;  // what the backend believes
   telemetry::CollectingSink log;
   telemetry::Metrics metrics;
   backend::testing::RecordingEvents events;
