@@ -32,6 +32,7 @@ struct TlsOptions {
   std::string authority_file;    ///< whom to trust in place of the system's
   std::string certificate_file;  ///< who we are
   std::string key_file;
+  bool verify = true;  ///< false: whoever answers is believed, and hears our secrets
 };
 
 struct HttpClientOptions {

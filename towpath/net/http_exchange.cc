@@ -138,6 +138,10 @@ void HttpExchange::prepare_trust(const HttpClientOptions& options) {
   const auto set = [&](CURLoption option, const std::string& value) {
     if (!value.empty()) curl_easy_setopt(easy_.get(), option, value.c_str());
   };
+  if (!options.tls.verify) {
+    curl_easy_setopt(easy_.get(), CURLOPT_SSL_VERIFYPEER, 0L);
+    curl_easy_setopt(easy_.get(), CURLOPT_SSL_VERIFYHOST, 0L);
+  }
   set(CURLOPT_CAINFO, options.tls.authority_file);
   set(CURLOPT_SSLCERT, options.tls.certificate_file);
   set(CURLOPT_SSLKEY, options.tls.key_file);

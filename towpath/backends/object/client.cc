@@ -79,12 +79,11 @@ Client::~Client() {
 
 Result<std::unique_ptr<Client>> Client::open(const BackendOptions& options, const Clock& clock,
                                              Counters& counters, telemetry::Log log) {
-  TOWPATH_TRY(auto http,
-              net::HttpClient::open({.max_requests = options.connections,
-                                     .max_connections = options.connections,
-                                     .buffer_bytes = kBufferBytes,
-                                     .max_body_bytes = kMaxReplyBytes,
-                                     .tls = {.authority_file = options.authority_file}}));
+  TOWPATH_TRY(auto http, net::HttpClient::open({.max_requests = options.connections,
+                                                .max_connections = options.connections,
+                                                .buffer_bytes = kBufferBytes,
+                                                .max_body_bytes = kMaxReplyBytes,
+                                                .tls = options.tls}));
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
   TOWPATH_TRY(poller.add(http->wait_fd(), 0));

@@ -134,7 +134,8 @@ Result<BackendOptions> BackendOptions::parse(const backend::Params& params) {
   ParamReader reader(params);
   read_store(reader, options);
   reader.text("bucket", options.bucket);
-  reader.text("ca_bundle", options.authority_file);
+  reader.text("ca_bundle", options.tls.authority_file);
+  reader.choice("verify_tls", "false", "true", options.tls.verify);
   reader.text("access_key", options.credentials.access_key);
   reader.secret("secret_key", options.credentials.secret_key);
   reader.secret("session_token", options.credentials.session_token);
@@ -174,6 +175,7 @@ std::vector<backend::ParamInfo> BackendOptions::describe() {
       {"secret_key", "", "belongs to access_key; never shown"},
       {"session_token", "", "of temporary credentials; never shown"},
       {"ca_bundle", "", "file of the authorities to trust instead of the system's (AWS_CA_BUNDLE)"},
+      {"verify_tls", "true", "false: whoever answers is believed; for tests on one host"},
       {"connections", "16", "requests at a time, 1 to 1024"},
       {"num_threads", "", "NIXL's name for connections; there are no threads"},
       {"part_bytes", "8M", "of a part of a large read or write; most stores want at least 5M"},

@@ -10,6 +10,7 @@
 #include <towpath/backends/object/retry.h>
 #include <towpath/backends/object/signature.h>
 #include <towpath/backends/object/store_address.h>
+#include <towpath/net/http.h>
 
 namespace towpath::backends::object {
 
@@ -18,7 +19,7 @@ struct BackendOptions {
   std::string bucket;  ///< of keys that name none
   std::string region = "us-east-1";
   Credentials credentials;  ///< no access key: requests are not signed
-  std::string authority_file;
+  net::TlsOptions tls;
   std::uint32_t connections = 16;                ///< requests at a time
   std::uint64_t part_bytes = 8ULL << 20U;        ///< of a part of a large read or write
   std::uint64_t multipart_bytes = 16ULL << 20U;  ///< longer writes go in parts

@@ -40,6 +40,12 @@ TEST(ObjectOptionsTest, names_of_nixl_are_understood) {
   EXPECT_TRUE(options->put_checksum && options->check_checksum);
 }
 
+TEST(ObjectOptionsTest, certificates_are_looked_at_unless_it_is_said) {
+  EXPECT_TRUE(BackendOptions::parse({})->tls.verify);
+  EXPECT_FALSE(BackendOptions::parse({{"verify_tls", "false"}})->tls.verify);
+  EXPECT_EQ(BackendOptions::parse({{"verify_tls", "no"}}).code(), Code::invalid_argument);
+}
+
 TEST(ObjectOptionsTest, what_is_wrong_is_refused_by_name) {
   struct Bad {
     const char* name;

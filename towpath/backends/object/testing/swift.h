@@ -4,19 +4,13 @@
 // Thread: one at a time.
 #pragma once
 
-#include <cerrno>
-#include <cstdlib>
-#include <memory>
 #include <string>
 
-#include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <towpath/backend/backend.h>
-#include <towpath/core/check.h>
+#include <towpath/backends/object/testing/script_server.h>
 #include <towpath/core/text.h>
-#include <towpath/sys/fd.h>
 
 namespace towpath::backends::object::testing {
 
@@ -27,40 +21,11 @@ class Swift {
  public:
   static bool is_installed() {
     return ::access("/usr/lib/python3/dist-packages/swift/common/middleware/s3api", X_OK) == 0 &&
-           ::access("/usr/bin/python3", X_OK) == 0;
+           ScriptServer::is_installed();
   }
 
-  Swift() {
-    int input[2];
-    int output[2];
-    TOWPATH_CHECK(::pipe2(input, O_CLOEXEC) == 0 && ::pipe2(output, O_CLOEXEC) == 0, "no pipe");
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::dup2(input[0], STDIN_FILENO);
-      ::dup2(output[1], STDOUT_FILENO);
-      // By its whole name: it looks for its modules beside whatever PATH finds under a short one.
-      ::execl("/usr/bin/python3", "/usr/bin/python3", TOWPATH_SWIFT_STORE, nullptr);
-      ::_exit(127);
-    }
-    ::close(input[0]);
-    ::close(output[1]);
-    alive_ = sys::Fd(input[1]);
-    const sys::Fd said(output[0]);
-    std::string line;
-    char letter = 0;
-    while (::read(said.get(), &letter, 1) == 1 && letter != '\n') line.push_back(letter);
-    TOWPATH_CHECK(line.starts_with("ready "), "Swift does not start");
-    port_ = line.substr(line.find(' ') + 1);
-  }
-  ~Swift() {
-    alive_.reset();
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Swift(const Swift&) = delete;
-  Swift& operator=(const Swift&) = delete;
-
-  std::string url() const { return cat("http://127.0.0.1:", port_); }
-  const std::string& port() const noexcept { return port_; }
+  std::string url() const { return cat("http://127.0.0.1:", port()); }
+  const std::string& port() const noexcept { return server_.port(); }
   /// Who may do everything there. Retries come soon: a test waits for them.
   backend::Params params() const {
     return {{"endpoint_override", url()},
@@ -71,9 +36,7 @@ class Swift {
   }
 
  private:
-  pid_t pid_ = -1;
-  sys::Fd alive_;
-  std::string port_;
+  ScriptServer server_{{TOWPATH_SWIFT_STORE}};
 };
 
 }  // namespace towpath::backends::object::testing
