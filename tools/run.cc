@@ -130,6 +130,10 @@ class Job {
     if (::read(signals_.get(), &info, sizeof info) != sizeof info) return;
     fail(128 + static_cast<int>(info.ssi_signo),
          cat("signal ", info.ssi_signo, ": ending all PEs"));
+    end_all();
+  }
+
+  void end_all() {
     pes_.signal_all(SIGTERM);
     killing_ = true;
     end_ = run::Deadline::after(clock_, std::chrono::seconds(arguments_.grace_s));
@@ -140,7 +144,12 @@ class Job {
     if (!end) return;
     (void)poller_->remove(pes_.fd(pe));
     view_->mark(static_cast<std::uint32_t>(pe), shmem::PeState::lost);
-    if (end->status != 0) fail(end->status, cat("PE ", pe, " ", end->in_words));
+    if (const auto wanted = view_->wanted_end(); wanted && !killing_) {
+      status_ = *wanted;
+      end_all();
+    }
+    if (end->status != 0 && !view_->wanted_end())
+      fail(end->status, cat("PE ", pe, " ", end->in_words));
   }
 
   void on_lines(std::uint64_t tag) {
@@ -203,6 +212,7 @@ void add_run(CLI::App& app, Exit& exit) {
       ->required()
       ->check(CLI::Range(1, static_cast<int>(shmem::kMaxPes)));
   command->add_option("--heap", arguments->heap, "Symmetric heap of each PE")
+      ->envname("SHMEM_SYMMETRIC_SIZE")
       ->capture_default_str();
   command->add_flag("--prefix", arguments->prefix, "Begin each line of output with its PE");
   command->add_flag("--keep", arguments->keep, "Let the others go on when a PE fails");

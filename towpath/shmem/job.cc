@@ -62,6 +62,17 @@ void JobView::mark(std::uint32_t index, PeState ended) const noexcept {
     }
 }
 
+void JobView::end_with(int status) const noexcept {
+  std::uint32_t nobody = 0;
+  header().ends_with.compare_exchange_strong(nobody,
+                                             1 + (static_cast<std::uint32_t>(status) & 0xffU));
+}
+
+std::optional<int> JobView::wanted_end() const noexcept {
+  const std::uint32_t word = header().ends_with.load();
+  return word != 0 ? std::optional(static_cast<int>(word - 1)) : std::nullopt;
+}
+
 Result<JobFiles> create_job(const JobOptions& options) {
   TOWPATH_TRY(check(options));
   const auto pes = static_cast<std::uint32_t>(options.pes);

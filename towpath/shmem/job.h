@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <towpath/core/result.h>
@@ -64,6 +65,7 @@ struct JobHeader {
   std::uint32_t pes;
   std::uint64_t heap_bytes;
   alignas(64) std::atomic<std::uint32_t> losses;  // PEs that are lost or left
+  std::atomic<std::uint32_t> ends_with;  // 1 + the status that a PE wants the job to end with
 };
 
 /// The control segment, mapped.
@@ -89,6 +91,11 @@ class JobView {
   void ring_all() const noexcept;
   /// Marks a running PE as lost or left, once, and wakes everyone. Thread: any process.
   void mark(std::uint32_t pe, PeState ended) const noexcept;
+
+  /// Asks whoever started the PEs to end them all; the first one who asks says the status.
+  void end_with(int status) const noexcept;
+  /// The status asked for, if anybody did.
+  std::optional<int> wanted_end() const noexcept;
 
   static std::uint64_t bytes_for(std::uint32_t pes) noexcept;
 

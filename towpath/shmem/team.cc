@@ -28,7 +28,7 @@ TeamView& enter(World& world, std::uint32_t slot, std::vector<std::int32_t> memb
 }
 
 /// Of one member of a new team. Errors: peer_lost (PE 0, which numbers them, is on another host).
-Result<std::uint64_t> take_slot(World& world) {
+Result<std::uint64_t> take_new_slot(World& world) {
   return world.is_here(0) ? take_team_slot(world.job()) : world.remote().take_slot();
 }
 
@@ -40,21 +40,25 @@ void leave_slot(World& world, std::uint64_t slot, std::uint32_t members) noexcep
     world.remote().leave_slot(index, members);
 }
 
+Status no_slot() {
+  return error(Code::exhausted, cat("all ", kTeamSlots - kFirstFreeSlot, " teams are in use"),
+               "destroy some");
+}
+
 /// Makes the teams of one split: `mine` are the members of the new team that this PE is in, by
 /// index in `parent`; empty if it is in none. The first of them takes a slot and notes it.
 Result<std::uint64_t> agree_on_slot(World& world, TeamView& parent, const Call& call,
                                     std::span<const std::int32_t> mine) {
   TOWPATH_TRY(gather(world, parent, {.call = call}));
   const bool leads = !mine.empty() && mine.front() == parent.my_index;
-  const Result<std::uint64_t> asked = leads ? take_slot(world) : 0;
+  const Result<std::uint64_t> asked = leads ? take_new_slot(world) : 0;
   const std::uint64_t taken = asked.ok() ? *asked : kNoSlot;
   TOWPATH_TRY(gather(world, parent, {.call = call, .note = taken}));
   for (std::uint32_t member = 0; member < parent.members.size(); ++member) {
     if (note_of(world, parent, member) != kNoSlot) continue;
     if (leads && taken != kNoSlot) leave_slot(world, taken, 1);
     TOWPATH_TRY(asked);
-    return error(Code::exhausted, cat("all ", kTeamSlots - kFirstFreeSlot, " teams are in use"),
-                 "destroy some");
+    return no_slot();
   }
   return mine.empty() ? kNoSlot : note_of(world, parent, static_cast<std::uint32_t>(mine.front()));
 }
@@ -92,6 +96,17 @@ Status make_predefined_teams(World& world) {
   enter(world, Team::kWorld, std::move(all));
   enter(world, Team::kShared, std::move(here));
   return {};
+}
+
+Result<std::uint32_t> Team::take_slot(World& world) {
+  TOWPATH_TRY(const std::uint64_t slot, take_new_slot(world));
+  if (slot == kNoSlot) return no_slot();
+  return static_cast<std::uint32_t>(slot);
+}
+
+Team Team::agreed(const std::shared_ptr<World>& world, std::uint32_t slot,
+                  std::vector<std::int32_t> pes) {
+  return Team(world, enter(*world, slot, std::move(pes)));
 }
 
 Team Team::from_raw(std::shared_ptr<World> world, std::int32_t raw) {

@@ -33,6 +33,11 @@ class Team {
   Team() = default;
   /// For Context and the C doors: the team that to_raw() gave the number of, or no team.
   static Team from_raw(std::shared_ptr<World> world, std::int32_t raw);
+  /// For PEs that make a team by themselves, as the C doors' do: one of them takes a slot, and each
+  /// passes it with the same PEs, in one order. Errors of take_slot: exhausted, peer_lost.
+  static Result<std::uint32_t> take_slot(World& world);
+  static Team agreed(const std::shared_ptr<World>& world, std::uint32_t slot,
+                     std::vector<std::int32_t> pes);
   /// kInvalid for no team. A number of one process.
   std::int32_t raw() const;
 
