@@ -1,0 +1,133 @@
+// Put, get, atomic operations, signals, order.
+#include "bindings/openshmem/process.h"
+
+using namespace towpath;
+using namespace towpath::openshmem;
+
+namespace {
+
+/// Bytes that `count` elements, at least one, with a step between them reach over.
+std::uint64_t extent(std::ptrdiff_t step, std::uint64_t width, std::uint64_t count) {
+  return ((count - 1) * static_cast<std::uint64_t>(step) + 1) * width;
+}
+
+void copy_strided(std::byte* to, const std::byte* from, const door_strides& strides,
+                  std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i)
+    std::memcpy(to + i * static_cast<std::uint64_t>(strides.dest) * strides.width,
+                from + i * static_cast<std::uint64_t>(strides.source) * strides.width,
+                strides.width);
+}
+
+shmem::Change change_of(const door_atomic& what) {
+  return {.op = static_cast<shmem::ChangeOp>(what.op),
+          .word_bytes = static_cast<std::uint8_t>(what.width),
+          .operand = what.value,
+          .expected = what.cond};
+}
+static_assert(door_load == static_cast<int>(shmem::ChangeOp::fetch) &&
+              door_compare_swap == static_cast<int>(shmem::ChangeOp::compare_swap) &&
+              door_xor == static_cast<int>(shmem::ChangeOp::bit_xor));
+
+void check(const door_strides& strides) {
+  if (strides.dest < 1 || strides.source < 1)
+    die(error(Code::invalid_argument,
+              cat("strides of ", strides.dest, " and ", strides.source, " elements"),
+              "strides are at least 1"));
+}
+
+}  // namespace
+
+extern "C" {
+
+void door_put(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes, int pe) {
+  if (bytes == 0) return;
+  Process& self = process();
+  const shmem::Spot to = self.spot(ctx, pe, dest, bytes);
+  must(self.world().write(to, {static_cast<const std::byte*>(source), bytes}));
+  self.world().nudge(to.pe);
+}
+
+void door_get(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes, int pe) {
+  if (bytes == 0) return;
+  Process& self = process();
+  must(
+      self.world().read(self.spot(ctx, pe, source, bytes), {static_cast<std::byte*>(dest), bytes}));
+}
+
+void door_iput(shmem_ctx_t ctx, void* dest, const void* source, door_strides strides, size_t nelems,
+               int pe) {
+  check(strides);
+  if (nelems == 0) return;
+  Process& self = process();
+  shmem::World& world = self.world();
+  shmem::Spot to = self.spot(ctx, pe, dest, extent(strides.dest, strides.width, nelems));
+  const auto* from = static_cast<const std::byte*>(source);
+  if (world.is_here(to.pe)) {
+    copy_strided(world.heap_base() + to.offset + world.shift(to.pe), from, strides, nelems);
+    return world.nudge(to.pe);
+  }
+  for (std::size_t i = 0; i < nelems; ++i) {
+    must(world.write(to, {from, strides.width}));
+    to.offset += static_cast<std::uint64_t>(strides.dest) * strides.width;
+    from += static_cast<std::uint64_t>(strides.source) * strides.width;
+  }
+}
+
+void door_iget(shmem_ctx_t ctx, void* dest, const void* source, door_strides strides, size_t nelems,
+               int pe) {
+  check(strides);
+  if (nelems == 0) return;
+  Process& self = process();
+  const std::uint64_t reach = extent(strides.source, strides.width, nelems);
+  const shmem::Spot from = self.spot(ctx, pe, source, reach);
+  if (self.world().is_here(from.pe)) {
+    copy_strided(static_cast<std::byte*>(dest),
+                 self.world().heap_base() + from.offset + self.world().shift(from.pe), strides,
+                 nelems);
+    return;
+  }
+  Bytes whole(reach);  // one question, whatever lies between
+  must(self.world().read(from, whole));
+  copy_strided(static_cast<std::byte*>(dest), whole.data(), strides, nelems);
+}
+
+uint64_t door_change(shmem_ctx_t ctx, const void* at, door_atomic what, int pe) {
+  Process& self = process();
+  const auto before = self.world().change(self.spot(ctx, pe, at, what.width), change_of(what));
+  must(before.status());
+  return *before;
+}
+
+void door_post(shmem_ctx_t ctx, void* at, door_atomic what, int pe) {
+  Process& self = process();
+  must(self.world().post(self.spot(ctx, pe, at, what.width), change_of(what)));
+}
+
+void door_put_signal(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes,
+                     struct door_signal signal, int pe) {
+  if (signal.op != SHMEM_SIGNAL_SET && signal.op != SHMEM_SIGNAL_ADD)
+    die(error(Code::invalid_argument, cat("signal operation ", signal.op),
+              "use SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD"));
+  door_put(ctx, dest, source, bytes, pe);
+  // The atomic operation orders the bytes before it.
+  door_post(ctx, signal.word,
+            {.op = signal.op == SHMEM_SIGNAL_ADD ? door_add : door_swap,
+             .width = sizeof(std::uint64_t),
+             .value = signal.value,
+             .cond = 0},
+            pe);
+}
+
+uint64_t shmem_signal_fetch(const uint64_t* sig_addr) {
+  // Acquire: pairs with the update in door_put_signal().
+  return std::atomic_ref<std::uint64_t>(*const_cast<std::uint64_t*>(sig_addr))
+      .load(std::memory_order_acquire);
+}
+
+void shmem_fence(void) { process().context().fence(); }
+void shmem_quiet(void) { process().context().quiet(); }
+void shmem_ctx_fence(shmem_ctx_t) { shmem_fence(); }
+void shmem_ctx_quiet(shmem_ctx_t) { shmem_quiet(); }
+
+}  // extern "C"

@@ -1,0 +1,73 @@
+// Beginning and ending.
+#include <cstdio>
+#include <cstdlib>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/shmem.h>
+
+#include "bindings/openshmem/process.h"
+
+using namespace towpath;
+using namespace towpath::openshmem;
+
+const char* const openshmem::kDoor = "openshmem";
+
+namespace {
+
+bool has_ended = false;
+int thread_level = SHMEM_THREAD_SINGLE;
+
+/// A program may end without shmem_finalize(). One that fails waits for nobody.
+void at_exit(int status, void*) {
+  if (has_ended || status != 0) return;
+  shmem_finalize();
+}
+
+Status begin() {
+  TOWPATH_TRY(shmem::Context context, standard::open_shmem());
+  TOWPATH_TRY(Statics statics, Statics::share(context));
+  the_process = new Process(std::move(context), std::move(statics));
+  (void)::on_exit(at_exit, nullptr);
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+void shmem_init(void) { (void)shmem_init_thread(SHMEM_THREAD_SINGLE, nullptr); }
+
+int shmem_init_thread(int requested, int* provided) {
+  if (the_process == nullptr) must(begin());
+  thread_level = std::min(std::max(requested, SHMEM_THREAD_SINGLE), SHMEM_THREAD_MULTIPLE);
+  if (provided != nullptr) *provided = thread_level;
+  return 0;
+}
+
+void shmem_query_thread(int* provided) { *provided = thread_level; }
+
+void shmem_finalize(void) {
+  has_ended = true;
+  if (the_process != nullptr) must(the_process->context().finalize());
+}
+
+void shmem_global_exit(int status) {
+  has_ended = true;
+  process().world().job().end_with(status);
+  std::exit(status);
+}
+
+void shmem_info_get_version(int* major, int* minor) {
+  *major = SHMEM_MAJOR_VERSION;
+  *minor = SHMEM_MINOR_VERSION;
+}
+
+void shmem_info_get_name(char* name) {
+  const shmem::Version version = shmem::version();
+  (void)std::snprintf(name, SHMEM_MAX_NAME_LEN, "%s v%d.%d", SHMEM_VENDOR_STRING, version.major,
+                      version.minor);
+}
+
+void shmem_pcontrol(int, ...) {}
+
+}  // extern "C"

@@ -1,0 +1,32 @@
+/* openshmem_test [PREFIX]: runs the cases whose name begins so, on every PE of the job. */
+#include "check.h"
+
+int failed_checks = 0;
+
+static int run_all(const struct test_case* cases, const char* prefix) {
+  int ran = 0;
+  for (; cases->name != NULL; ++cases) {
+    if (strncmp(cases->name, prefix, strlen(prefix)) != 0) continue;
+    const int before = failed_checks;
+    cases->run();
+    shmem_barrier_all();
+    if (failed_checks != before || shmem_my_pe() == 0)
+      printf("%s %s\n", failed_checks == before ? "good  " : "FAILED", cases->name);
+    ++ran;
+  }
+  return ran;
+}
+
+int main(int argc, char** argv) {
+  const char* prefix = argc > 1 ? argv[1] : "";
+  const struct test_case* const all[] = {rma_cases,    atomic_cases, wait_cases,    team_cases,
+                                         memory_cases, old_cases,    generic_cases, example_cases};
+  int provided = -1;
+  CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided) == 0);
+  CHECK(provided == SHMEM_THREAD_MULTIPLE);
+  int ran = 0;
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) ran += run_all(all[i], prefix);
+  if (ran == 0) fprintf(stderr, "no case begins with '%s'\n", prefix);
+  shmem_finalize();
+  return ran == 0 || failed_checks != 0;
+}

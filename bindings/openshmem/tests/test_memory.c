@@ -1,0 +1,99 @@
+/* The heap, variables, addresses, and what a PE can ask. */
+#include "check.h"
+
+static int initialised = 7;
+static char zeroed[100000];
+int global[3] = {1, 2, 3};
+
+static void variables_keep_their_values(void) {
+  CHECK(initialised == 7 && global[2] == 3);
+  for (size_t i = 0; i < sizeof zeroed; i += 1000) CHECK(zeroed[i] == 0);
+  shmem_barrier_all();
+  shmem_int_p(&global[1], 100 + shmem_my_pe(), next_pe());
+  zeroed[sizeof zeroed - 1] = (char)('a' + shmem_my_pe());
+  shmem_barrier_all();
+  CHECK(global[1] == 100 + last_pe());
+  CHECK(shmem_char_g(&zeroed[sizeof zeroed - 1], next_pe()) == 'a' + next_pe());
+}
+
+static void allocation(void) {
+  CHECK(shmem_malloc(0) == NULL);
+  CHECK(shmem_calloc(0, 8) == NULL);
+  int* a = shmem_malloc(100 * sizeof(int));
+  CHECK(a != NULL);
+  memset(a, 0xff, 100 * sizeof(int));
+  shmem_free(a);
+  int* b = shmem_calloc(100, sizeof(int));
+  for (int i = 0; i < 100; ++i) CHECK(b[i] == 0);
+  char* page = shmem_align(4096, 10);
+  CHECK((uintptr_t)page % 4096 == 0);
+  CHECK(shmem_align(3, 10) == NULL);
+  long* counted = shmem_malloc_with_hints(sizeof(long), SHMEM_MALLOC_ATOMICS_REMOTE | SHMEM_MALLOC_SIGNAL_REMOTE);
+  CHECK(counted != NULL);
+  shmem_free(counted);
+  shmem_free(page);
+  shmem_free(b);
+  shmem_free(NULL);
+}
+
+static void reallocation_keeps_what_fits(void) {
+  int* a = shmem_realloc(NULL, 4 * sizeof(int));
+  for (int i = 0; i < 4; ++i) a[i] = 10 * shmem_my_pe() + i;
+  a = shmem_realloc(a, 10000 * sizeof(int));
+  for (int i = 0; i < 4; ++i) CHECK(shmem_int_g(&a[i], next_pe()) == 10 * next_pe() + i);
+  shmem_barrier_all();
+  a = shmem_realloc(a, 2 * sizeof(int));
+  CHECK(a[1] == 10 * shmem_my_pe() + 1);
+  CHECK(shmem_realloc(a, 0) == NULL);
+}
+
+static void too_much_is_null(void) {
+  CHECK(shmem_malloc((size_t)1 << 45) == NULL);
+  CHECK(shmem_calloc((size_t)1 << 40, (size_t)1 << 40) == NULL);
+}
+
+static void addresses(void) {
+  static int word;
+  int local = 0;
+  int* a = shmem_malloc(sizeof(int));
+  word = *a = shmem_my_pe();
+  shmem_barrier_all();
+  const int* theirs = shmem_ptr(&word, next_pe());
+  CHECK(theirs != NULL && *theirs == next_pe());
+  theirs = shmem_ptr(a, next_pe());
+  CHECK(theirs != NULL && *theirs == next_pe());
+  CHECK(shmem_ptr(&word, shmem_my_pe()) == &word);
+  CHECK(shmem_ptr(&local, 0) == NULL);
+  CHECK(shmem_ptr(a, shmem_n_pes()) == NULL);
+  CHECK(shmem_team_ptr(SHMEM_TEAM_WORLD, &word, shmem_my_pe()) == &word);
+  CHECK(shmem_team_ptr(SHMEM_TEAM_INVALID, &word, 0) == NULL);
+  CHECK(shmem_addr_accessible(&word, next_pe()) && shmem_addr_accessible(a, next_pe()));
+  CHECK(!shmem_addr_accessible(&local, next_pe()) && !shmem_addr_accessible(a, -1));
+  CHECK(shmem_pe_accessible(0) && !shmem_pe_accessible(shmem_n_pes()) && !shmem_pe_accessible(-1));
+  shmem_barrier_all();
+  shmem_free(a);
+}
+
+static void what_a_pe_can_ask(void) {
+  int major = 0, minor = 0, level = -1;
+  char name[SHMEM_MAX_NAME_LEN] = "";
+  shmem_info_get_version(&major, &minor);
+  CHECK(major == 1 && minor == 5);
+  shmem_info_get_name(name);
+  CHECK(strncmp(name, SHMEM_VENDOR_STRING, strlen(SHMEM_VENDOR_STRING)) == 0);
+  shmem_query_thread(&level);
+  CHECK(level == SHMEM_THREAD_MULTIPLE);
+  CHECK(shmem_my_pe() >= 0 && shmem_my_pe() < shmem_n_pes());
+  shmem_pcontrol(1);
+  shmem_init(); /* again: nothing */
+  shmem_fence();
+  shmem_sync_all();
+}
+
+const struct test_case memory_cases[] = {{"memory.variables_keep_their_values", variables_keep_their_values},
+                                         {"memory.allocation", allocation},
+                                         {"memory.reallocation_keeps_what_fits", reallocation_keeps_what_fits},
+                                         {"memory.too_much_is_null", too_much_is_null},
+                                         {"memory.addresses", addresses},
+                                         {"memory.what_a_pe_can_ask", what_a_pe_can_ask},
+                                         {NULL, NULL}};

@@ -1,0 +1,112 @@
+// Waits and tests for elements of this PE that others write, and locks.
+#include <towpath/shmem/compare.h>
+#include <towpath/shmem/lock.h>
+
+#include "bindings/openshmem/process.h"
+
+using namespace towpath;
+using namespace towpath::openshmem;
+
+namespace {
+
+template <typename T>
+bool is_as_wanted(const door_wanted& wanted, std::size_t index) {
+  auto* const element = static_cast<T*>(const_cast<void*>(wanted.ivars)) + index;
+  const T value = static_cast<const T*>(wanted.values)[wanted.one_for_each != 0 ? index : 0];
+  // Acquire: pairs with the writer's atomic operation, or its put before a fence.
+  return shmem::holds(std::atomic_ref<T>(*element).load(std::memory_order_acquire),
+                      static_cast<shmem::Compare>(wanted.cmp), value);
+}
+
+bool holds(const door_wanted& wanted, std::size_t index) {
+  switch (wanted.type) {
+    case door_int16: return is_as_wanted<std::int16_t>(wanted, index);
+    case door_uint16: return is_as_wanted<std::uint16_t>(wanted, index);
+    case door_int32: return is_as_wanted<std::int32_t>(wanted, index);
+    case door_uint32: return is_as_wanted<std::uint32_t>(wanted, index);
+    case door_int64: return is_as_wanted<std::int64_t>(wanted, index);
+    default: return is_as_wanted<std::uint64_t>(wanted, index);
+  }
+}
+
+bool counts(const door_wanted& wanted, std::size_t index) {
+  return wanted.status == nullptr || wanted.status[index] == 0;
+}
+
+bool is_empty(const door_wanted& wanted) {
+  for (std::size_t i = 0; i < wanted.nelems; ++i)
+    if (counts(wanted, i)) return false;
+  return true;
+}
+
+template <typename Ready>
+void wait(const Ready& ready) {
+  must(process().world().wait_for_write(shmem::CallKind::wait, ready));
+}
+
+}  // namespace
+
+extern "C" {
+
+int door_test_all(door_wanted wanted) {
+  for (std::size_t i = 0; i < wanted.nelems; ++i)
+    if (counts(wanted, i) && !holds(wanted, i)) return 0;
+  return 1;
+}
+
+size_t door_test_any(door_wanted wanted) {
+  for (std::size_t i = 0; i < wanted.nelems; ++i)
+    if (counts(wanted, i) && holds(wanted, i)) return i;
+  return SIZE_MAX;
+}
+
+size_t door_test_some(door_wanted wanted, size_t* indices) {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < wanted.nelems; ++i)
+    if (counts(wanted, i) && holds(wanted, i)) indices[found++] = i;
+  return found;
+}
+
+void door_wait_all(door_wanted wanted) {
+  wait([&] { return door_test_all(wanted) != 0; });
+}
+
+size_t door_wait_any(door_wanted wanted) {
+  if (is_empty(wanted)) return SIZE_MAX;
+  std::size_t found = SIZE_MAX;
+  wait([&] { return (found = door_test_any(wanted)) != SIZE_MAX; });
+  return found;
+}
+
+size_t door_wait_some(door_wanted wanted, size_t* indices) {
+  if (is_empty(wanted)) return 0;
+  std::size_t found = 0;
+  wait([&] { return (found = door_test_some(wanted, indices)) != 0; });
+  return found;
+}
+
+uint64_t shmem_signal_wait_until(uint64_t* sig_addr, int cmp, uint64_t cmp_value) {
+  std::uint64_t seen = 0;
+  wait([&] {
+    seen = shmem_signal_fetch(sig_addr);
+    return shmem::holds(seen, static_cast<shmem::Compare>(cmp), cmp_value);
+  });
+  return seen;
+}
+
+void shmem_set_lock(long* lock) {
+  Process& self = process();
+  must(shmem::acquire_lock(self.world(), self.offset(lock, sizeof *lock)));
+}
+
+void shmem_clear_lock(long* lock) {
+  Process& self = process();
+  must(shmem::release_lock(self.world(), self.offset(lock, sizeof *lock)));
+}
+
+int shmem_test_lock(long* lock) {
+  Process& self = process();
+  return shmem::try_acquire_lock(self.world(), self.offset(lock, sizeof *lock)) ? 0 : 1;
+}
+
+}  // extern "C"
