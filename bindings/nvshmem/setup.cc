@@ -1,0 +1,141 @@
+// Beginning and ending, counted: several users of one process may each begin and end.
+//
+// The last end waits for all PEs and keeps the memory mapped, so that it can begin anew, also in a
+// job that a launcher made, and so that no thread loses memory that it still looks at.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <towpath/core/text.h>
+#include <towpath/run/mutex.h>
+#include <towpath/standard/shmem.h>
+
+#include "bindings/nvshmem/nvshmem_host.h"
+#include "bindings/openshmem/process.h"
+
+using namespace towpath;
+using namespace towpath::openshmem;
+
+const char* const openshmem::kDoor = "nvshmem (towpath)";
+
+namespace {
+
+constexpr int kMajor = 3, kMinor = 0, kPatch = 0;
+constexpr int kInvalid = 1, kNotSupported = 3, kInternal = 7;  // NVSHMEM's numbers
+constexpr int kUidArgsVersion = 65'560, kArgsVersion = 131'200, kAttrVersion = 131'216;
+static_assert(sizeof(nvshmemx_uniqueid_t) == 128 && sizeof(nvshmemx_uniqueid_args_t) == 24 &&
+              sizeof(nvshmemx_init_args_t) == 128 && sizeof(nvshmemx_init_attr_t) == 144 &&
+              sizeof(nvshmem_team_config_t) == 64);
+
+run::Mutex begin_mutex;
+int begun TOWPATH_GUARDED_BY(begin_mutex) = 0;
+
+Result<shmem::Bootstrap> bootstrap_by_id(const nvshmemx_uniqueid_args_t& who) {
+  shmem::UniqueId::Raw raw;
+  static_assert(sizeof raw == sizeof *who.id);
+  std::memcpy(raw.data(), who.id, sizeof raw);
+  shmem::Bootstrap bootstrap{.my_pe = who.myrank, .pes = who.nranks};
+  TOWPATH_TRY(bootstrap.unique_id, shmem::UniqueId::from_raw(raw));
+  return bootstrap;
+}
+
+Status begin(const nvshmemx_uniqueid_args_t* who) {
+  auto bootstrap = who != nullptr ? bootstrap_by_id(*who)
+                                  : standard::shmem_bootstrap(standard::read_environment());
+  TOWPATH_TRY(bootstrap);
+  TOWPATH_TRY(auto context, shmem::Context::open(*std::move(bootstrap)));
+  the_process = new Process(std::move(context), Statics());
+  return {};
+}
+
+int begin_counted(const nvshmemx_uniqueid_args_t* who) {
+  const run::MutexLock lock(begin_mutex);
+  // The job of an identifier ends with it: another identifier is another job.
+  const bool is_another = begun == 0 && who != nullptr;
+  if (the_process == nullptr || is_another)
+    if (answer(begin(who)) != 0) return kInternal;
+  ++begun;
+  return 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+void nvshmem_init(void) {
+  if (begin_counted(nullptr) != 0) std::exit(1);
+}
+
+int nvshmem_init_thread(int, int* provided) {
+  nvshmem_query_thread(provided);
+  return begin_counted(nullptr);
+}
+
+int nvshmemx_hostlib_init_attr(unsigned int flags, nvshmemx_init_attr_t* attributes) {
+  if ((flags & (NVSHMEMX_INIT_WITH_MPI_COMM | NVSHMEMX_INIT_WITH_SHMEM)) != 0) {
+    (void)answer(error(Code::unsupported, "initialisation by MPI or another SHMEM",
+                       "start the PEs with `towpath run`, or pass them a unique identifier"));
+    return kNotSupported;
+  }
+  if ((flags & NVSHMEMX_INIT_WITH_UNIQUEID) == 0) return begin_counted(nullptr);
+  if (attributes == nullptr || attributes->args.uid_args.id == nullptr) return kInvalid;
+  return begin_counted(&attributes->args.uid_args);
+}
+
+int nvshmemx_init_attr(unsigned int flags, nvshmemx_init_attr_t* attributes) {
+  return nvshmemx_hostlib_init_attr(flags, attributes);
+}
+
+void nvshmemx_hostlib_finalize(void) {
+  const run::MutexLock lock(begin_mutex);
+  if (begun > 0 && --begun == 0) (void)answer(the_process->context().barrier());
+}
+
+void nvshmem_finalize(void) { nvshmemx_hostlib_finalize(); }
+
+int nvshmemx_init_status(void) {
+  const run::MutexLock lock(begin_mutex);
+  return begun > 0 ? NVSHMEM_STATUS_IS_INITIALIZED : NVSHMEM_STATUS_NOT_INITIALIZED;
+}
+
+void nvshmem_query_thread(int* provided) { *provided = NVSHMEM_THREAD_SERIALIZED; }
+
+void nvshmem_global_exit(int status) {
+  process().world().job().end_with(status);
+  std::exit(status);
+}
+
+int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t* id) {
+  if (id == nullptr) return kInvalid;
+  std::memcpy(id, shmem::UniqueId::create().raw().data(), sizeof *id);
+  return 0;
+}
+
+int nvshmemx_set_attr_uniqueid_args(int rank, int nranks, const nvshmemx_uniqueid_t* id,
+                                    nvshmemx_init_attr_t* attributes) {
+  if (id == nullptr || attributes == nullptr) return kInvalid;
+  attributes->version = kAttrVersion;
+  attributes->args.version = kArgsVersion;
+  attributes->args.uid_args = {
+      .version = kUidArgsVersion, .id = id, .myrank = rank, .nranks = nranks};
+  return 0;
+}
+
+void nvshmem_info_get_version(int* major, int* minor) {
+  *major = kMajor;
+  *minor = kMinor;
+}
+
+void nvshmemx_vendor_get_version_info(int* major, int* minor, int* patch) {
+  nvshmem_info_get_version(major, minor);
+  *patch = kPatch;
+}
+
+void nvshmem_info_get_name(char* name) {
+  (void)std::snprintf(name, SHMEM_MAX_NAME_LEN, "NVSHMEM v%d.%d.%d (Towpath, without a GPU)",
+                      kMajor, kMinor, kPatch);
+}
+
+const char* nvshmemx_towpath_version(void) { return TOWPATH_VERSION; }
+
+}  // extern "C"

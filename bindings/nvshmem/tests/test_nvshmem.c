@@ -1,0 +1,346 @@
+/* Opens libnvshmem_host.so.3 as loaders do, and calls every function of it by name.
+ *
+ *   nvshmem_test LIBRARY           on every PE of a job
+ *   nvshmem_test LIBRARY names     prints the names that it calls
+ *   nvshmem_test LIBRARY alone     what several users of one process do: no launcher
+ *   nvshmem_test LIBRARY id        two processes that find each other by an identifier
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "nvshmem_host.h"
+
+static void* library;
+static bool prints_names;
+static int failed_checks;
+
+#define CHECK(condition)                                                            \
+  do {                                                                              \
+    if (!(condition)) {                                                             \
+      fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);       \
+      ++failed_checks;                                                              \
+    }                                                                               \
+  } while (0)
+
+static void* look(const char* name) {
+  void* found = dlsym(library, name);
+  if (found == NULL) {
+    fprintf(stderr, "%s is not there\n", name);
+    exit(1);
+  }
+  if (prints_names) puts(name);
+  return found;
+}
+/* A function of the library, typed as the header has it. */
+#define F(NAME) ((__typeof__(&NAME))look(#NAME))
+/* The same, and the one with a stream, called alike. */
+#define X(NAME) ((__typeof__(&nvshmemx_##NAME##_on_stream))look("nvshmemx_" #NAME "_on_stream"))
+
+enum { kCount = 8 };
+static int me, pes, next_pe;
+static char* heap; /* for one case at a time */
+
+static void meet(void) { F(nvshmem_barrier_all)(); }
+
+#define RMA_TEST(PUT, GET, T, WIDTH)                                                \
+  do {                                                                              \
+    uint64_t* flag = (uint64_t*)heap;                                               \
+    T* box = (T*)(heap + 64);                                                       \
+    T* mine = (T*)(heap + 64 + 6 * (WIDTH));                                        \
+    char local[4 * (WIDTH)], theirs[4 * (WIDTH)];                                   \
+    memset(mine, 'a' + me, WIDTH);                                                  \
+    memset(theirs, 'a' + next_pe, sizeof theirs);                                   \
+    *flag = 0;                                                                      \
+    meet();                                                                         \
+    F(nvshmem_##PUT)(box, mine, 1, next_pe);                                        \
+    F(nvshmem_##PUT##_nbi)((T*)((char*)box + (WIDTH)), mine, 1, next_pe);           \
+    X(PUT)((T*)((char*)box + 2 * (WIDTH)), mine, 1, next_pe, NULL);                 \
+    X(PUT##_nbi)((T*)((char*)box + 3 * (WIDTH)), mine, 1, next_pe, NULL);           \
+    X(PUT##_signal)((T*)((char*)box + 4 * (WIDTH)), mine, 1, flag, 1, 10, next_pe, NULL);     \
+    X(PUT##_signal_nbi)((T*)((char*)box + 5 * (WIDTH)), mine, 1, flag, 1, 10, next_pe, NULL); \
+    meet();                                                                         \
+    CHECK(*flag == 2);                                                              \
+    for (size_t i = 0; i < 6 * (WIDTH); ++i)                                        \
+      CHECK(((char*)box)[i] == 'a' + (me + pes - 1) % pes);                         \
+    F(nvshmem_##GET)((T*)local, mine, 1, next_pe);                                  \
+    F(nvshmem_##GET##_nbi)((T*)(local + (WIDTH)), mine, 1, next_pe);                \
+    X(GET)((T*)(local + 2 * (WIDTH)), mine, 1, next_pe, NULL);                      \
+    X(GET##_nbi)((T*)(local + 3 * (WIDTH)), mine, 1, next_pe, NULL);                \
+    CHECK(memcmp(local, theirs, sizeof local) == 0);                                \
+    meet();                                                                         \
+  } while (0)
+
+/* Two elements, each second one, by way of `box` and back. */
+#define STRIDED_TEST(PUT, GET, T, WIDTH)                                            \
+  do {                                                                              \
+    char* box = heap + 1024;                                                        \
+    char mine[2 * (WIDTH)], back[2 * (WIDTH)];                                      \
+    for (size_t i = 0; i < sizeof mine; ++i) mine[i] = (char)(i + 1);               \
+    F(nvshmem_##PUT)((T*)box, (const T*)mine, 2, 1, 2, me);                         \
+    F(nvshmem_##GET)((T*)back, (const T*)box, 1, 2, 2, me);                         \
+    CHECK(memcmp(mine, back, sizeof mine) == 0);                                    \
+    memset(box, 0, 4 * (WIDTH));                                                    \
+    X(PUT)((T*)box, (const T*)mine, 2, 1, 2, me, NULL);                             \
+    memset(back, 0, sizeof back);                                                   \
+    X(GET)((T*)back, (const T*)box, 1, 2, 2, me, NULL);                             \
+    CHECK(memcmp(mine, back, sizeof mine) == 0);                                    \
+  } while (0)
+
+#define TYPED_TEST(how, NAME, T)                                                    \
+  static void typed_##NAME(void) {                                                  \
+    T* pair = (T*)heap;                                                             \
+    meet();                                                                         \
+    F(nvshmem_##NAME##_p)(pair, (T)(me + 1), next_pe);                               \
+    X(NAME##_p)(pair + 1, (T)(me + 2), next_pe, NULL);                               \
+    meet();                                                                         \
+    CHECK(pair[0] == (T)((me + pes - 1) % pes + 1));                                 \
+    CHECK(F(nvshmem_##NAME##_g)(pair, next_pe) == (T)(me + 1));                      \
+    CHECK(X(NAME##_g)(pair + 1, next_pe, NULL) == (T)(me + 2));                      \
+    meet();                                                                         \
+    RMA_TEST(NAME##_put, NAME##_get, T, sizeof(T));                                 \
+    STRIDED_TEST(NAME##_iput, NAME##_iget, T, sizeof(T));                           \
+  }
+TOWPATH_NVSHMEM_TYPES(TYPED_TEST, )
+
+#define SIZED_TEST(how, BITS, BYTES)                   \
+  static void sized_##BITS(void) {                     \
+    RMA_TEST(put##BITS, get##BITS, void, BYTES);       \
+    STRIDED_TEST(iput##BITS, iget##BITS, void, BYTES); \
+  }
+TOWPATH_SHMEM_SIZES(SIZED_TEST, )
+
+#define MOVES_TEST(PREFIX, SUFFIX, T, WIDTH)                                              \
+  do {                                                                                    \
+    char* from = heap;                                                                    \
+    char* to = heap + 1024;                                                               \
+    memset(from, 'a' + me, (size_t)pes * (WIDTH));                                        \
+    CHECK(F(nvshmem_##PREFIX##broadcast##SUFFIX)(0, (T*)to, (T*)from, 1, pes - 1) == 0);  \
+    CHECK(to[0] == 'a' + pes - 1);                                                        \
+    CHECK(X(PREFIX##broadcast##SUFFIX)(0, (T*)to, (T*)from, 1, 0, NULL) == 0 && to[0] == 'a'); \
+    CHECK(F(nvshmem_##PREFIX##fcollect##SUFFIX)(0, (T*)to, (T*)from, 1) == 0);            \
+    CHECK(X(PREFIX##fcollect##SUFFIX)(0, (T*)to, (T*)from, 1, NULL) == 0);                \
+    for (int pe = 0; pe < pes; ++pe) CHECK(to[(size_t)pe * (WIDTH)] == 'a' + pe);         \
+    CHECK(F(nvshmem_##PREFIX##alltoall##SUFFIX)(0, (T*)to, (T*)from, 1) == 0);            \
+    CHECK(X(PREFIX##alltoall##SUFFIX)(0, (T*)to, (T*)from, 1, NULL) == 0);                \
+    for (int pe = 0; pe < pes; ++pe) CHECK(to[(size_t)pe * (WIDTH)] == 'a' + pe);         \
+    meet();                                                                               \
+  } while (0)
+#define MOVE_TEST(how, NAME, T) \
+  static void moves_##NAME(void) { MOVES_TEST(NAME##_, , T, sizeof(T)); }
+TOWPATH_NVSHMEM_TYPES(MOVE_TEST, )
+
+/* Of PE's number and 1, in the library's two forms. */
+#define REDUCE_TEST(OP, NAME, T)                                                          \
+  static void OP##_##NAME(void) {                                                         \
+    T *from = (T*)heap, *to = (T*)(heap + 64);                                            \
+    *from = (T)(me + 1);                                                                  \
+    int wanted = 1;                                                                       \
+    for (int pe = 1; pe < pes; ++pe) wanted = OP##_OF(wanted, pe + 1);                    \
+    CHECK(F(nvshmem_##NAME##_##OP##_reduce)(0, to, from, 1) == 0 && *to == (T)wanted);    \
+    CHECK(X(NAME##_##OP##_reduce)(0, to + 1, from, 1, NULL) == 0 && to[1] == (T)wanted);  \
+    meet();                                                                               \
+  }
+#define and_OF(a, b) ((a) & (b))
+#define or_OF(a, b) ((a) | (b))
+#define xor_OF(a, b) ((a) ^ (b))
+#define max_OF(a, b) ((a) > (b) ? (a) : (b))
+#define min_OF(a, b) ((a) < (b) ? (a) : (b))
+#define sum_OF(a, b) ((a) + (b))
+#define prod_OF(a, b) ((a) * (b))
+TOWPATH_SHMEM_BITS_REDUCE_TYPES(REDUCE_TEST, and)
+TOWPATH_SHMEM_BITS_REDUCE_TYPES(REDUCE_TEST, or)
+TOWPATH_SHMEM_BITS_REDUCE_TYPES(REDUCE_TEST, xor)
+TOWPATH_NVSHMEM_SUM_TYPES(REDUCE_TEST, max)
+TOWPATH_NVSHMEM_SUM_TYPES(REDUCE_TEST, min)
+TOWPATH_NVSHMEM_SUM_TYPES(REDUCE_TEST, sum)
+TOWPATH_NVSHMEM_SUM_TYPES(REDUCE_TEST, prod)
+
+static void memory(void) {
+  int* counted = F(nvshmem_calloc)(4, sizeof(int));
+  CHECK(counted != NULL && counted[3] == 0);
+  void* page = F(nvshmem_align)(4096, 1);
+  CHECK((uintptr_t)page % 4096 == 0);
+  counted[0] = me;
+  meet();
+  const int* theirs = F(nvshmem_ptr)(counted, next_pe);
+  CHECK(theirs != NULL && *theirs == next_pe);
+  int here = 0;
+  CHECK(F(nvshmem_ptr)(&here, 0) == NULL);
+  CHECK(F(nvshmemx_buffer_register)(&here, sizeof here) == 0);
+  CHECK(F(nvshmemx_buffer_unregister)(&here) == 0);
+  F(nvshmemx_buffer_unregister_all)();
+  meet();
+  F(nvshmem_free)(page);
+  F(nvshmem_free)(counted);
+}
+
+static void teams(void) {
+  nvshmem_team_t even = 77, row = 77, column = 77;
+  nvshmem_team_config_t config = {.num_contexts = 2};
+  CHECK(F(nvshmem_team_my_pe)(NVSHMEM_TEAM_WORLD) == me);
+  CHECK(F(nvshmem_team_n_pes)(NVSHMEM_TEAM_SHARED) == pes && F(nvshmem_team_n_pes)(NVSHMEMX_TEAM_NODE) == pes);
+  CHECK(F(nvshmem_team_my_pe)(NVSHMEM_TEAM_INVALID) == -1);
+  CHECK(F(nvshmem_team_split_strided)(0, 0, 2, (pes + 1) / 2, &config, 1, &even) == 0);
+  CHECK(me % 2 == 0 ? even >= 6 : even == NVSHMEM_TEAM_INVALID);
+  if (even >= 0) {
+    CHECK(F(nvshmem_team_translate_pe)(even, me / 2, NVSHMEM_TEAM_WORLD) == me);
+    config.num_contexts = 0;
+    F(nvshmem_team_get_config)(even, &config);
+    CHECK(config.num_contexts == 2);
+    CHECK(F(nvshmem_barrier)(even) == 0 && F(nvshmem_team_sync)(even) == 0);
+    CHECK(X(barrier)(even, NULL) == 0 && X(team_sync)(even, NULL) == 0);
+  } else if (prints_names) {
+    (void)F(nvshmem_team_translate_pe);
+  }
+  F(nvshmem_team_destroy)(even);
+  F(nvshmem_team_destroy)(even); /* again: nothing */
+  F(nvshmem_team_destroy)(NVSHMEM_TEAM_WORLD);
+  CHECK(F(nvshmem_team_n_pes)(NVSHMEM_TEAM_WORLD) == pes);
+  CHECK(F(nvshmem_team_split_2d)(0, 1, NULL, 0, &row, NULL, 0, &column) == 0);
+  CHECK(F(nvshmem_team_n_pes)(row) == 1 && F(nvshmem_team_n_pes)(column) == pes);
+  F(nvshmem_team_destroy)(row);
+  F(nvshmem_team_destroy)(column);
+}
+
+static void order_and_signals(void) {
+  uint64_t* flag = (uint64_t*)heap;
+  *flag = 0;
+  meet();
+  F(nvshmemx_signal_op)(flag, 5, 9, next_pe);
+  F(nvshmem_fence)();
+  F(nvshmemx_signal_op_on_stream)(flag, 2, 10, next_pe, NULL);
+  F(nvshmem_quiet)();
+  F(nvshmemx_quiet_on_stream)(NULL);
+  F(nvshmemx_signal_wait_until_on_stream)(flag, 0, 7, NULL);
+  CHECK(F(nvshmem_signal_fetch)(flag) == 7);
+  F(nvshmem_sync_all)();
+  F(nvshmemx_sync_all_on_stream)(NULL);
+  F(nvshmemx_barrier_all_on_stream)(NULL);
+}
+
+static void what_it_is(void) {
+  int major = 0, minor = -1, patch = -1, level = -1;
+  char name[256] = "";
+  F(nvshmem_info_get_version)(&major, &minor);
+  CHECK(major == 3 && minor >= 0);
+  F(nvshmemx_vendor_get_version_info)(&major, &minor, &patch);
+  CHECK(major == 3 && patch >= 0);
+  F(nvshmem_info_get_name)(name);
+  CHECK(strstr(name, "Towpath") != NULL);
+  CHECK(strlen(F(nvshmemx_towpath_version)()) > 0);
+  F(nvshmem_query_thread)(&level);
+  CHECK(level == NVSHMEM_THREAD_SERIALIZED);
+}
+
+/* Initialised three ways, ended as often; then once more. */
+static void in_a_job(void) {
+  int provided = -1;
+  CHECK(F(nvshmemx_init_status)() == NVSHMEM_STATUS_NOT_INITIALIZED);
+  F(nvshmem_init)();
+  CHECK(F(nvshmem_init_thread)(3, &provided) == 0 && provided == NVSHMEM_THREAD_SERIALIZED);
+  CHECK(F(nvshmemx_init_attr)(0, NULL) == 0);
+  CHECK(F(nvshmemx_hostlib_init_attr)(NVSHMEMX_INIT_WITH_MPI_COMM, NULL) != 0);
+  CHECK(F(nvshmemx_hostlib_init_attr)(NVSHMEMX_INIT_WITH_UNIQUEID, NULL) != 0);
+  CHECK(F(nvshmemx_init_status)() == NVSHMEM_STATUS_IS_INITIALIZED);
+  me = F(nvshmem_my_pe)();
+  pes = F(nvshmem_n_pes)();
+  next_pe = (me + 1) % pes;
+  heap = F(nvshmem_malloc)(4096);
+  what_it_is();
+  memory();
+  teams();
+  order_and_signals();
+#define RUN_TYPED(how, NAME, T) typed_##NAME(), moves_##NAME();
+#define RUN_SIZED(how, BITS, BYTES) sized_##BITS();
+#define RUN_REDUCE(OP, NAME, T) OP##_##NAME();
+  TOWPATH_NVSHMEM_TYPES(RUN_TYPED, )
+  TOWPATH_SHMEM_SIZES(RUN_SIZED, )
+  RMA_TEST(putmem, getmem, void, 1);
+  MOVES_TEST(, mem, void, 1);
+  TOWPATH_SHMEM_BITS_REDUCE_TYPES(RUN_REDUCE, and)
+  TOWPATH_SHMEM_BITS_REDUCE_TYPES(RUN_REDUCE, or)
+  TOWPATH_SHMEM_BITS_REDUCE_TYPES(RUN_REDUCE, xor)
+  TOWPATH_NVSHMEM_SUM_TYPES(RUN_REDUCE, max)
+  TOWPATH_NVSHMEM_SUM_TYPES(RUN_REDUCE, min)
+  TOWPATH_NVSHMEM_SUM_TYPES(RUN_REDUCE, sum)
+  TOWPATH_NVSHMEM_SUM_TYPES(RUN_REDUCE, prod)
+  F(nvshmem_free)(heap);
+  F(nvshmem_finalize)();
+  F(nvshmem_finalize)();
+  CHECK(F(nvshmemx_init_status)() == NVSHMEM_STATUS_IS_INITIALIZED);
+  F(nvshmemx_hostlib_finalize)();
+  CHECK(F(nvshmemx_init_status)() == NVSHMEM_STATUS_NOT_INITIALIZED);
+  CHECK(F(nvshmemx_hostlib_init_attr)(0, NULL) == 0);
+  CHECK(F(nvshmem_n_pes)() == pes);
+  F(nvshmemx_hostlib_finalize)();
+  if (prints_names) (void)F(nvshmem_global_exit);
+}
+
+static void* one_user(void* unused) {
+  (void)unused;
+  F(nvshmem_init)();
+  for (int i = 0; i < 50; ++i) {
+    float* a = F(nvshmem_malloc)(1024);
+    float value = 0;
+    F(nvshmem_float_p)(a, 1.5F, 0);
+    F(nvshmem_barrier_all)();
+    F(nvshmem_float_get)(&value, a, 1, 0);
+    if (value != 1.5F) ++failed_checks;
+    F(nvshmem_free)(a);
+  }
+  F(nvshmem_finalize)();
+  return NULL;
+}
+
+static void several_users_of_one_process(void) {
+  pthread_t users[3];
+  for (int i = 0; i < 3; ++i) pthread_create(&users[i], NULL, one_user, NULL);
+  for (int i = 0; i < 3; ++i) pthread_join(users[i], NULL);
+}
+
+/* One PE of two, with an identifier from the parent. */
+static int by_id(int rank, const nvshmemx_uniqueid_t* id) {
+  nvshmemx_init_attr_t attributes;
+  memset(&attributes, 0, sizeof attributes);
+  CHECK(F(nvshmemx_set_attr_uniqueid_args)(rank, 2, id, &attributes) == 0);
+  CHECK(attributes.version == 131216 && attributes.args.uid_args.version == 65560);
+  CHECK(F(nvshmemx_hostlib_init_attr)(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) == 0);
+  CHECK(F(nvshmem_my_pe)() == rank && F(nvshmem_n_pes)() == 2);
+  int* box = F(nvshmem_malloc)(sizeof(int));
+  F(nvshmem_int_p)(box, 10 + rank, 1 - rank);
+  F(nvshmem_barrier_all)();
+  CHECK(*box == 10 + (1 - rank));
+  F(nvshmemx_hostlib_finalize)();
+  return failed_checks != 0;
+}
+
+static void two_processes_by_id(void) {
+  nvshmemx_uniqueid_t id;
+  int status = 0;
+  CHECK(F(nvshmemx_get_uniqueid)(&id) == 0 && id.version == 65664);
+  const pid_t child = fork();
+  if (child == 0) _exit(by_id(1, &id));
+  (void)by_id(0, &id);
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+int main(int argc, char** argv) {
+  const char* what = argc > 2 ? argv[2] : "";
+  library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+  if (library == NULL) return fprintf(stderr, "%s\n", dlerror()), 1;
+  prints_names = strcmp(what, "names") == 0;
+  if (strcmp(what, "alone") == 0)
+    several_users_of_one_process();
+  else if (strcmp(what, "id") == 0)
+    two_processes_by_id();
+  else
+    in_a_job();
+  if (prints_names) (void)F(nvshmemx_get_uniqueid), (void)F(nvshmemx_set_attr_uniqueid_args);
+  return failed_checks != 0;
+}
