@@ -18,6 +18,11 @@ std::string join(const Range& items, Name name) {
 
 }  // namespace
 
+telemetry::Log BackendContext::log_as(std::string_view backend) const {
+  if (log == nullptr || clock == nullptr) return {};
+  return {*log, *clock, cat(backend, " ", printable(self.name))};
+}
+
 Status Registry::add(BackendType type) {
   if (type.name.empty() || type.name != lower(type.name) || !type.open) {
     return error(Code::invalid_argument, cat("backend type '", printable(type.name),

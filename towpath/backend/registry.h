@@ -12,6 +12,7 @@
 #include <towpath/core/clock.h>
 #include <towpath/core/finding.h>
 #include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 #include <towpath/telemetry/metrics.h>
 
 namespace towpath::backend {
@@ -24,6 +25,10 @@ struct BackendContext {
   telemetry::EventSink* log = nullptr;
   telemetry::Metrics* metrics = nullptr;  ///< null: the backend publishes nothing
   Params params;
+
+  /// What the backend says goes through this, as "`backend` `name of the agent`". Says nothing when
+  /// the context has no sink.
+  telemetry::Log log_as(std::string_view backend) const;
 };
 
 struct ParamInfo {

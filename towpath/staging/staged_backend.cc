@@ -35,12 +35,9 @@ class StagedBackend final : public Backend, private Events {
       : events_(*context.events),
         devices_(devices),
         slots_(slots),
+        log_(context.log_as("staging")),
         waker_(std::move(waker)),
-        poller_(std::move(poller)) {
-    if (context.log != nullptr && context.clock != nullptr)
-      log_ = telemetry::Log(*context.log, *context.clock,
-                            cat("staging ", printable(context.self.name)));
-  }
+        poller_(std::move(poller)) {}
 
   Status open(const BackendType& inner, BackendContext context);
 

@@ -98,8 +98,7 @@ class PluginBackend final : public Backend {
         self_(context.self),
         events_(*context.events),
         host_{.size = sizeof host_, .self = this, .complete = &PluginBackend::complete} {
-    if (context.log != nullptr && context.clock != nullptr)
-      log_ = telemetry::Log(*context.log, *context.clock, plugin.name);
+    log_ = context.log_as(plugin.name);
     describe();
   }
   ~PluginBackend() override {

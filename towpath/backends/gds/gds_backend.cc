@@ -1,3 +1,4 @@
+#include <towpath/backend/self_connection.h>
 #include <towpath/backends/gds/dispatcher.h>
 #include <towpath/backends/gds/gds_backend.h>
 #include <towpath/backends/gds/options.h>
@@ -32,8 +33,6 @@ CuFileOptions library_options(const BackendOptions& options) {
   return library;
 }
 
-class SelfConnection final : public Connection {};
-
 struct Parts {
   BackendOptions options;
   std::shared_ptr<device::Driver> driver;
@@ -63,7 +62,9 @@ class GdsBackend final : public Backend {
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override;
   Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer,
-                                              ConstByteSpan info) override;
+                                              ConstByteSpan info) override {
+    return connect_to_self({.backend = "gds", .things = "files"}, self_, peer, info);
+  }
   Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
                                                 const RegionDescriptor& region,
                                                 ConstByteSpan key) override;
@@ -119,17 +120,6 @@ Result<std::unique_ptr<Memory>> GdsBackend::import_memory(Connection&,
   return std::make_unique<FileMemory>(&dispatcher_, std::move(record), nullptr);
 }
 
-Result<std::unique_ptr<Connection>> GdsBackend::connect(const AgentIdentity& peer,
-                                                        ConstByteSpan info) {
-  if (peer != self_)
-    return error(Code::unsupported,
-                 cat("gds moves to and from files of the agent itself, not of ", to_string(peer)),
-                 "let the agent that has the file read it");
-  if (!info.empty())
-    return error(Code::corrupt, cat("gds has no connection info; ", info.size(), " bytes came"));
-  return std::make_unique<SelfConnection>();
-}
-
 std::string GdsBackend::describe_path(const Memory& local, const Memory& remote) const {
   std::string out = cat(parts_.cufile->describe(), ", ", parts_.workers->describe());
   const auto& here = static_cast<const PieceMemory&>(local);
@@ -167,9 +157,7 @@ Result<std::unique_ptr<Backend>> open_backend(const BackendContext& context,
   if (parts.options.batches && !parts.cufile->has_batches())
     return error(Code::unsupported, cat(parts.cufile->describe(), " has no batches"),
                  "use engine=threads");
-  if (context.log != nullptr && context.clock != nullptr)
-    parts.log =
-        telemetry::Log(*context.log, *context.clock, cat("gds ", printable(context.self.name)));
+  parts.log = context.log_as("gds");
   parts.counters = std::make_unique<Counters>(context.metrics, context.self.name);
   TOWPATH_TRY(parts.workers,
               Workers::open({.threads = parts.options.threads,

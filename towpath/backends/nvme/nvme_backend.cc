@@ -1,5 +1,6 @@
 #include <utility>
 
+#include <towpath/backend/self_connection.h>
 #include <towpath/backends/nvme/dispatcher.h>
 #include <towpath/backends/nvme/kernel_driver.h>
 #include <towpath/backends/nvme/memories.h>
@@ -32,8 +33,6 @@ Capabilities nvme_capabilities() {
   return can;
 }
 
-class SelfConnection final : public Connection {};
-
 struct Parts {
   std::shared_ptr<Driver> driver;
   std::unique_ptr<Engine> engine;
@@ -44,21 +43,21 @@ class NvmeBackend final : public Backend {
  public:
   NvmeBackend(const BackendContext& context, const BackendOptions& options, Parts parts)
       : self_(context.self),
+        log_(context.log_as("nvme")),
         driver_(std::move(parts.driver)),
         engine_(std::move(parts.engine)),
         counters_(context.metrics, self_.name),
         dispatcher_({.depth = options.depth, .durable = options.durable}, std::move(parts.windows),
                     *engine_, *context.events, counters_),
-        records_(self_) {
-    if (context.log != nullptr && context.clock != nullptr)
-      log_ = telemetry::Log(*context.log, *context.clock, cat("nvme ", printable(self_.name)));
-  }
+        records_(self_) {}
   ~NvmeBackend() override { log_.debug("closed", {{"moved", counters_.to_string()}}); }
 
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override;
   Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer,
-                                              ConstByteSpan info) override;
+                                              ConstByteSpan info) override {
+    return connect_to_self({.backend = "nvme", .things = "namespaces"}, self_, peer, info);
+  }
   Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
                                                 const RegionDescriptor& region,
                                                 ConstByteSpan key) override;
@@ -116,20 +115,6 @@ Result<std::unique_ptr<Memory>> NvmeBackend::import_memory(Connection&,
   TOWPATH_TRY(const std::uint64_t id, id_of_key(key));
   TOWPATH_TRY(auto record, records_.find(id, region));
   return std::make_unique<BlockMemory>(&dispatcher_, std::move(record));
-}
-
-// ---- Peers
-
-Result<std::unique_ptr<Connection>> NvmeBackend::connect(const AgentIdentity& peer,
-                                                         ConstByteSpan info) {
-  if (peer != self_)
-    return error(
-        Code::unsupported,
-        cat("nvme moves to and from namespaces of the agent itself, not of ", to_string(peer)),
-        "let the agent that has the drive read it, and move the bytes by shm or ucx");
-  if (!info.empty())
-    return error(Code::corrupt, cat("nvme has no connection info; ", info.size(), " bytes came"));
-  return std::make_unique<SelfConnection>();
 }
 
 std::string NvmeBackend::describe_path(const Memory& local, const Memory& remote) const {

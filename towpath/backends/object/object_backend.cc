@@ -1,5 +1,6 @@
 #include <utility>
 
+#include <towpath/backend/self_connection.h>
 #include <towpath/backends/object/memories.h>
 #include <towpath/backends/object/object_backend.h>
 #include <towpath/backends/object/operation.h>
@@ -28,8 +29,6 @@ Capabilities object_capabilities() {
   return can;
 }
 
-class SelfConnection final : public Connection {};
-
 class ObjectBackend final : public Backend {
  public:
   ObjectBackend(const BackendContext& context, BackendOptions options)
@@ -37,11 +36,9 @@ class ObjectBackend final : public Backend {
         clock_(*context.clock),
         events_(*context.events),
         options_(std::move(options)),
+        log_(context.log_as("object")),
         counters_(context.metrics, self_.name),
-        table_(self_) {
-    if (context.log != nullptr)
-      log_ = telemetry::Log(*context.log, clock_, cat("object ", printable(self_.name)));
-  }
+        table_(self_) {}
   ~ObjectBackend() override;
   Status start() {
     if (!options_.tls.verify && options_.store.scheme == "https")
@@ -55,7 +52,9 @@ class ObjectBackend final : public Backend {
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override;
   Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer,
-                                              ConstByteSpan info) override;
+                                              ConstByteSpan info) override {
+    return connect_to_self({.backend = "object", .things = "objects"}, self_, peer, info);
+  }
   Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
                                                 const RegionDescriptor& region,
                                                 ConstByteSpan key) override;
@@ -125,19 +124,6 @@ Result<std::unique_ptr<Memory>> ObjectBackend::import_memory(Connection&,
   TOWPATH_TRY(const std::uint64_t id, id_of_key(key));
   TOWPATH_TRY(auto record, table_.find(id, region));
   return std::make_unique<ObjectMemory>(std::move(record));
-}
-
-// ---- Peers
-
-Result<std::unique_ptr<Connection>> ObjectBackend::connect(const AgentIdentity& peer,
-                                                           ConstByteSpan info) {
-  if (peer != self_)
-    return error(Code::unsupported,
-                 cat("object moves to and from a store, not to ", to_string(peer)),
-                 "let the other agent read the object itself, or move the bytes by shm or ucx");
-  if (!info.empty())
-    return error(Code::corrupt, cat("object has no connection info; ", info.size(), " bytes came"));
-  return std::make_unique<SelfConnection>();
 }
 
 std::string ObjectBackend::describe_path(const Memory&, const Memory& remote) const {

@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include <towpath/backend/self_connection.h>
 #include <towpath/backends/posix/dispatcher.h>
 #include <towpath/backends/posix/memories.h>
 #include <towpath/backends/posix/options.h>
@@ -60,13 +61,12 @@ Result<ChosenEngine> choose_engine(const BackendOptions& options) {
   return chosen;
 }
 
-class SelfConnection final : public Connection {};
-
 class PosixBackend final : public Backend {
  public:
   PosixBackend(const BackendContext& context, const BackendOptions& options, ChosenEngine chosen)
       : self_(context.self),
         options_(options),
+        log_(context.log_as("posix")),
         engine_(std::move(chosen.engine)),
         engine_refusal_(std::move(chosen.refusal)),
         counters_(context.metrics, self_.name),
@@ -75,8 +75,6 @@ class PosixBackend final : public Backend {
                      .limits = {.chunk_bytes = options.chunk_bytes},
                      .buffers_for_page_cache = options.buffers == BufferUse::on},
                     *engine_, *context.events, counters_) {
-    if (context.log != nullptr && context.clock != nullptr)
-      log_ = telemetry::Log(*context.log, *context.clock, cat("posix ", printable(self_.name)));
     if (!engine_refusal_.empty())
       log_.warning("files go through threads", {{"why", engine_refusal_}});
   }
@@ -85,7 +83,9 @@ class PosixBackend final : public Backend {
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override;
   Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer,
-                                              ConstByteSpan info) override;
+                                              ConstByteSpan info) override {
+    return connect_to_self({.backend = "posix", .things = "files"}, self_, peer, info);
+  }
   Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
                                                 const RegionDescriptor& region,
                                                 ConstByteSpan key) override;
@@ -195,19 +195,6 @@ Result<std::unique_ptr<Memory>> PosixBackend::import_memory(Connection&,
     return error(Code::corrupt, cat(to_string(region), " is not inside of what was registered: ",
                                     to_string(record->region)));
   return std::make_unique<DiskMemory>(&dispatcher_, record, DiskMemory::Role::import);
-}
-
-// ---- Peers
-
-Result<std::unique_ptr<Connection>> PosixBackend::connect(const AgentIdentity& peer,
-                                                          ConstByteSpan info) {
-  if (peer != self_)
-    return error(Code::unsupported,
-                 cat("posix moves to and from files of the agent itself, not of ", to_string(peer)),
-                 "let the agent that has the file read it, and move the bytes by shm or ucx");
-  if (!info.empty())
-    return error(Code::corrupt, cat("posix has no connection info; ", info.size(), " bytes came"));
-  return std::make_unique<SelfConnection>();
 }
 
 std::string PosixBackend::describe_path(const Memory& local, const Memory& remote) const {

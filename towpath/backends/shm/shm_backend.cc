@@ -97,13 +97,11 @@ class ShmBackend final : public Backend, private SliceMover {
         clock_(*context.clock),
         connections_(*context.events),
         runner_(*context.events, *this),
+        log_(context.log_as("shm")),
         paths_(paths),
         poller_(std::move(poller)),
         ledger_(std::move(ledger)),
-        own_(context.self) {
-    if (context.log != nullptr)
-      log_ = telemetry::Log(*context.log, clock_, cat("shm ", printable(self_.name)));
-  }
+        own_(context.self) {}
 
   Status admit(const Request& request) override;
   Status move(SliceTask& task) override;

@@ -40,8 +40,7 @@ UcxBackend::UcxBackend(const BackendContext& context, const Timing& timing)
       clock_(*context.clock),
       timing_(timing),
       capabilities_(ucx_capabilities(timing)) {
-  if (context.log != nullptr)
-    log_ = telemetry::Log(*context.log, clock_, cat("ucx ", printable(self_.name)));
+  log_ = context.log_as("ucx");
 }
 
 Status UcxBackend::open(const WorkerMaker& make_worker, const net::UcxOptions& options) {
