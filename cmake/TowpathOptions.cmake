@@ -8,9 +8,12 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
 endif()
 
+# Paths below the tree are looked up as relative ones, and -ffile-prefix-map (below) keeps the tree's
+# own place out of what is compiled: so two clones share a ccache.
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${towpath_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 
 # Many sources compile as one: a build from nothing takes a third of the time. What each file includes
@@ -23,7 +26,7 @@ if(TOWPATH_UNITY)
 endif()
 
 option(TOWPATH_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
-# A failed check names its file as the tree does, wherever the tree lies; so two clones share a ccache.
+# A failed check names its file as the tree does, wherever the tree lies.
 add_compile_options(-ffile-prefix-map=${towpath_SOURCE_DIR}/=)
 add_compile_options(-Wall -Wextra -Wshadow "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor;-Woverloaded-virtual>"
                     -Wimplicit-fallthrough)
