@@ -201,6 +201,11 @@ class NaiveMultiLru : public NaiveQueues {
   FrequencySketch sketch_;
 };
 
+/// Those that make_naive() makes.
+inline constexpr std::array kNaiveKinds{PolicyKind::lru,       PolicyKind::fifo,
+                                        PolicyKind::s3_fifo,   PolicyKind::lfu,
+                                        PolicyKind::multi_lru, PolicyKind::lineage};
+
 inline std::unique_ptr<EvictionPolicy> make_naive(PolicyKind kind, SlotId slots) {
   switch (kind) {
     case PolicyKind::lru: return std::make_unique<NaiveLru>();
