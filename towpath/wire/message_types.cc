@@ -16,6 +16,7 @@ std::string_view name_of(MessageType type) noexcept {
     case MessageType::layout_package: return "layout_package";
     case MessageType::segment_header: return "segment_header";
     case MessageType::block_index: return "block_index";
+    case MessageType::blob_header: return "blob_header";
   }
   return "unknown";
 }

@@ -23,6 +23,7 @@ enum class MessageType : std::uint16_t {
   layout_package = 10,   ///< the caches of one agent, with its card
   segment_header = 16,   ///< what a segment file of KV blocks begins with
   block_index = 17,      ///< where KV blocks lie in segments, so that a restart need not look
+  blob_header = 22,      ///< what a file of a named blob begins with
 };
 
 /// The enumerator's own name; "unknown" for a value that this version does not know.
