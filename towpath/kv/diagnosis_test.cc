@@ -9,7 +9,7 @@
 namespace towpath::kv {
 namespace {
 
-using testing::StartsWith;
+using ::testing::StartsWith;
 
 struct Block {
   explicit Block(BlockHash which, std::uint64_t width = 2) : shape{4, 2, 8, width}, hash(which) {

@@ -16,6 +16,8 @@ std::string_view name_of(MessageType type) noexcept {
     case MessageType::layout_package: return "layout_package";
     case MessageType::segment_header: return "segment_header";
     case MessageType::block_index: return "block_index";
+    case MessageType::step_orders: return "step_orders";
+    case MessageType::worker_report: return "worker_report";
     case MessageType::blob_header: return "blob_header";
   }
   return "unknown";

@@ -23,6 +23,8 @@ enum class MessageType : std::uint16_t {
   layout_package = 10,   ///< the caches of one agent, with its card
   segment_header = 16,   ///< what a segment file of KV blocks begins with
   block_index = 17,      ///< where KV blocks lie in segments, so that a restart need not look
+  step_orders = 20,      ///< what the workers of an engine shall load and save in a step
+  worker_report = 21,    ///< what came of it, from one worker
   blob_header = 22,      ///< what a file of a named blob begins with
 };
 

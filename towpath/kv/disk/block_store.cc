@@ -13,6 +13,13 @@ std::optional<BlockStore::Found> BlockStore::find(BlockHash hash) const {
   return Found{known->second.record.digest, known->second.record.length};
 }
 
+std::vector<BlockHash> BlockStore::hashes() const {
+  std::vector<BlockHash> all;
+  all.reserve(index_.size());
+  for (const auto& [hash, place] : index_) all.push_back(hash);
+  return all;
+}
+
 Status BlockStore::get(BlockHash hash, ByteSpan into) {
   const auto known = index_.find(hash);
   if (known == index_.end()) return error(Code::not_found, cat("no block ", hex(hash)));

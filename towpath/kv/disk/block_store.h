@@ -58,6 +58,8 @@ class BlockStore {
     std::uint64_t length = 0;
   };
   std::optional<Found> find(BlockHash hash) const;
+  /// Of all blocks that may be got, in no order.
+  std::vector<BlockHash> hashes() const;
   /// Fills `into`, which is as long as the block. Errors: not_found; corrupt (quarantined: the
   /// block is gone, counted by reason); invalid_argument (length); io_error.
   Status get(BlockHash hash, ByteSpan into);

@@ -1,0 +1,315 @@
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/kv/connector/host_file_keeper.h>
+#include <towpath/kv/connector/scheduler.h>
+#include <towpath/kv/connector/worker.h>
+#include <towpath/kv/testing/transfer_node.h>
+#include <towpath/sys/memory_file_system.h>
+
+namespace towpath::kv {
+namespace {
+
+using sys::FileEffect;
+using sys::FileOp;
+using testing::CacheKind;
+using ::testing::ElementsAre;
+using testing::for_each_element;
+using ::testing::IsEmpty;
+using testing::kBlocks;
+using testing::kLayers;
+using testing::number_of;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+constexpr std::uint64_t kTokens = 4;  // per block
+constexpr CacheKind kEngineCache = {"engine", MemoryKind::system,
+                                    layout::LayoutKind::layer_separate_block_second,
+                                    layout::BlockFormat::hnd};
+
+std::vector<TokenId> tokens_of(std::size_t count, TokenId first = 100) {
+  std::vector<TokenId> tokens(count);
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+/// Both halves of a connector and an engine's cache of six blocks between them.
+struct Engine {
+  explicit Engine(sys::MemoryFileSystem* disk, ConnectorSchedulerOptions options = {},
+                  const CacheKind& kind = kEngineCache)
+      : cache(node.build(kind)), handle(node.add(cache)) {
+    options.tokens_per_block = kTokens;
+    scheduler.emplace(ConnectorScheduler::make(options).value());
+    static std::uint64_t incarnation = 1000;
+    HostFileKeeperParts parts{.memory = node.build({"kept"}), .store = nullptr};
+    if (disk != nullptr)
+      parts.store =
+          BlockStore::open(*disk, {.directory = "/kv", .incarnation = ++incarnation}).value();
+    auto made = HostFileKeeper::make(std::move(parts)).value();
+    keeper = made.get();
+    worker =
+        ConnectorWorker::make({.manager = node.manager.get()}, handle, std::move(made)).value();
+    EXPECT_TRUE(scheduler->update(worker->take_report()).ok());
+  }
+
+  /// What is computed for `block` of a prompt that begins with `seed`.
+  void compute(std::uint64_t block, std::uint32_t seed, std::uint64_t index) {
+    for_each_element(cache, block, 0, [&](const auto& at, std::byte* place) {
+      std::uint64_t named[6];
+      std::ranges::copy(at, named);
+      named[0] = index;
+      const std::uint32_t number = number_of(seed, named);
+      std::memcpy(place, &number, sizeof number);
+    });
+  }
+  bool has(std::uint64_t block, std::uint32_t seed, std::uint64_t index) {
+    bool same = true;
+    for_each_element(cache, block, 0, [&](const auto& at, const std::byte* place) {
+      std::uint64_t named[6];
+      std::ranges::copy(at, named);
+      named[0] = index;
+      const std::uint32_t number = number_of(seed, named);
+      same = same && std::memcmp(place, &number, sizeof number) == 0;
+    });
+    return same;
+  }
+  void wipe() {
+    for (const auto& region : cache.regions()) std::ranges::fill(region->bytes(), std::byte{0});
+  }
+
+  /// A step of the engine, orders and report by way of bytes.
+  void step() {
+    const Bytes orders = encode(scheduler->build()).value();
+    ASSERT_TRUE(worker->start_step(decode_step_orders(orders).value()).ok());
+    for (std::uint64_t layer = 0; layer < kLayers; ++layer) {
+      ASSERT_TRUE(worker->wait_for_layer_load(layer).ok());
+      ASSERT_TRUE(worker->save_layer(layer).ok());
+    }
+    worker->wait_for_save();
+    report = decode_worker_report(encode(worker->take_report()).value()).value();
+    ASSERT_TRUE(scheduler->update(report).ok());
+  }
+  /// A prompt whose blocks are computed into `blocks`, all but what is loaded; how much was.
+  std::uint64_t serve(const RequestId& id, std::uint32_t seed,
+                      const std::vector<std::uint64_t>& blocks) {
+    const auto tokens = tokens_of(blocks.size() * kTokens, seed);
+    const auto match = scheduler->match({.request = id, .tokens = tokens}).value();
+    EXPECT_TRUE(scheduler->allocate(id, blocks, match.tokens).ok());
+    for (std::uint64_t i = match.tokens / kTokens; i < blocks.size(); ++i)
+      compute(blocks[i], seed, i);
+    EXPECT_TRUE(
+        scheduler->advance(id, {.computed_before = match.tokens, .computed_after = tokens.size()})
+            .ok());
+    step();
+    return match.tokens;
+  }
+
+  testing::TransferNode node{"engine"};
+  layout::PhysicalLayout cache;
+  LayoutHandle handle;
+  std::optional<ConnectorScheduler> scheduler;
+  HostFileKeeper* keeper = nullptr;  // the worker's
+  std::unique_ptr<ConnectorWorker> worker;
+  WorkerReport report;
+};
+
+void spoil_block_file(sys::MemoryFileSystem& disk, std::uint64_t offset) {
+  const std::vector<std::string> names = disk.list("/kv").value();
+  for (const std::string& name : names) {
+    if (!name.starts_with("segment")) continue;
+    auto file = disk.open("/kv/" + name, {.writable = true}).value();
+    Bytes byte(1);
+    ASSERT_TRUE(file->read_at(byte, offset).ok());
+    byte[0] ^= std::byte{4};
+    ASSERT_TRUE(file->write_at(byte, offset).ok());
+  }
+}
+
+TEST(ConnectorTest, what_was_computed_comes_back_into_other_blocks) {
+  Engine engine(nullptr);
+  EXPECT_EQ(engine.serve("a", 7, {0, 1, 2}), 0U);
+  EXPECT_THAT(engine.report.stored, SizeIs(3));
+  engine.wipe();
+  EXPECT_EQ(engine.serve("b", 7, {5, 3, 4}), 2 * kTokens);
+  EXPECT_TRUE(engine.has(5, 7, 0));
+  EXPECT_TRUE(engine.has(3, 7, 1));
+  EXPECT_THAT(engine.worker->take_failed_blocks(), IsEmpty());
+  EXPECT_EQ(engine.worker->figures().loaded_blocks, 2U);
+  EXPECT_EQ(engine.worker->figures().saved_blocks, 3U) << "what is held is not saved again";
+}
+
+TEST(ConnectorTest, the_engines_cache_may_lie_in_a_device) {
+  Engine engine(nullptr, {}, {"device", MemoryKind::device});
+  testing::TransferNode& node = engine.node;
+  const LayoutHandle filled = node.add_filled(3);
+  node.copy(filled, engine.handle, {{0, 0, 2}});
+  const auto tokens = tokens_of(9);
+  ASSERT_TRUE(engine.scheduler->match({.request = "a", .tokens = tokens}).ok());
+  ASSERT_TRUE(engine.scheduler->allocate("a", std::vector<std::uint64_t>{0, 1, 2}, 0).ok());
+  ASSERT_TRUE(engine.scheduler->advance("a", {.computed_before = 0, .computed_after = 8}).ok());
+  engine.step();
+  EXPECT_EQ(engine.scheduler->match({.request = "b", .tokens = tokens})->tokens, 8U);
+  ASSERT_TRUE(engine.scheduler->allocate("b", std::vector<std::uint64_t>{4, 5, 3}, 8).ok());
+  engine.step();
+  node.expect_block(engine.handle, 4, 3, 0);
+  node.expect_block(engine.handle, 5, 3, 1);
+}
+
+TEST(ConnectorTest, after_a_restart_blocks_come_from_the_files) {
+  sys::MemoryFileSystem disk;
+  { EXPECT_EQ(Engine(&disk).serve("a", 7, {0, 1, 2}), 0U); }
+  disk.crash();
+  Engine engine(&disk);
+  EXPECT_EQ(engine.serve("b", 7, {5, 3, 4}), 2 * kTokens);
+  EXPECT_TRUE(engine.has(5, 7, 0));
+  EXPECT_TRUE(engine.has(3, 7, 1));
+  EXPECT_EQ(engine.keeper->figures().from_store, 2U);
+}
+
+TEST(ConnectorTest, a_flipped_bit_in_a_file_fails_exactly_that_block) {
+  sys::MemoryFileSystem disk;
+  { EXPECT_EQ(Engine(&disk).serve("a", 7, {0, 1, 2}), 0U); }
+  // Behind the segment's header and the first record's: the first block.
+  spoil_block_file(disk, 2 * 4096 + 100);
+  Engine engine(&disk);
+  EXPECT_EQ(engine.serve("b", 7, {5, 3, 4}), 2 * kTokens);
+  EXPECT_THAT(engine.report.failed_blocks, ElementsAre(5));
+  EXPECT_THAT(engine.worker->take_failed_blocks(), ElementsAre(5));
+  EXPECT_THAT(engine.worker->take_failed_blocks(), IsEmpty()) << "told once";
+  EXPECT_FALSE(engine.has(5, 7, 0));
+  EXPECT_TRUE(engine.has(3, 7, 1));
+  EXPECT_EQ(engine.keeper->figures().quarantined.at("digest mismatch"), 1U);
+  EXPECT_EQ(engine.serve("c", 7, {0, 1, 2}), 0U) << "it is matched no more";
+  EXPECT_EQ(engine.serve("d", 7, {0, 1, 2}), 2 * kTokens) << "and was saved anew";
+}
+
+TEST(ConnectorTest, memory_that_changed_is_a_failed_block_or_comes_from_the_file) {
+  sys::MemoryFileSystem disk;
+  for (sys::MemoryFileSystem* files : {static_cast<sys::MemoryFileSystem*>(nullptr), &disk}) {
+    Engine engine(files);
+    engine.serve("a", 7, {0, 1, 2});
+    ASSERT_TRUE(engine.worker->sync().ok());
+    engine.wipe();
+    for (std::uint64_t slot = 0; slot < kBlocks; ++slot) {
+      const auto block = engine.keeper->memory().bytes({.block = slot, .layer = 1, .outer = 1});
+      block->front() ^= std::byte{1};
+    }
+    engine.serve("b", 7, {5, 3, 4});
+    EXPECT_THAT(engine.worker->take_failed_blocks(), SizeIs(files == nullptr ? 2 : 0));
+    EXPECT_EQ(engine.has(5, 7, 0), files != nullptr);
+    EXPECT_EQ(engine.keeper->figures().quarantined.at("digest mismatch in memory"), 2U);
+  }
+}
+
+TEST(ConnectorTest, what_the_engine_does_not_have_fails_alone) {
+  Engine engine(nullptr);
+  engine.serve("a", 7, {0, 1, 2});
+  engine.wipe();
+  const auto hashes = sequence_hashes({}, tokens_of(12, 7), kTokens).value();
+  const StepOrders orders{
+      .loads = {{"b", false, {{hashes[0], 99}, {hashes[1], 4}, {hashes[1] + 1, 5}}}}};
+  ASSERT_TRUE(engine.worker->start_step(orders).ok());
+  for (std::uint64_t layer = 0; layer < kLayers; ++layer)
+    ASSERT_TRUE(engine.worker->wait_for_layer_load(layer).ok());
+  EXPECT_EQ(engine.worker->wait_for_layer_load(kLayers).code(), Code::out_of_range);
+  EXPECT_EQ(engine.worker->save_layer(kLayers).code(), Code::out_of_range);
+  EXPECT_THAT(engine.worker->take_failed_blocks(), UnorderedElementsAre(99, 5));
+  EXPECT_TRUE(engine.has(4, 7, 1));
+}
+
+TEST(ConnectorTest, memory_gives_way_and_files_keep_what_was_in_it) {
+  sys::MemoryFileSystem disk;
+  Engine engine(&disk);
+  for (std::uint32_t seed : {10U, 20U, 30U, 40U}) {
+    engine.serve(cat("r", seed), seed, {0, 1, 2});
+    EXPECT_TRUE(engine.scheduler->finish(cat("r", seed)).ok());
+  }
+  engine.wipe();
+  EXPECT_EQ(engine.serve("again", 10, {3, 4, 5}), 2 * kTokens);
+  EXPECT_TRUE(engine.has(3, 10, 0));
+  EXPECT_TRUE(engine.has(4, 10, 1));
+  EXPECT_GE(engine.keeper->figures().from_store, 2U);
+
+  Engine small(nullptr);
+  for (std::uint32_t seed : {10U, 20U, 30U}) small.serve(cat("r", seed), seed, {0, 1, 2});
+  EXPECT_EQ(small.serve("again", 10, {3, 4, 5}), 0U) << "without files it is lost, and told";
+}
+
+TEST(ConnectorTest, a_full_disk_costs_no_block_that_memory_has) {
+  sys::MemoryFileSystem disk;
+  Engine engine(&disk);
+  disk.inject({.on = FileOp::write, .times = 1000, .effect = FileEffect::fail, .errno_value = 28});
+  engine.serve("a", 7, {0, 1, 2});
+  EXPECT_EQ(engine.serve("b", 7, {5, 3, 4}), 2 * kTokens);
+  EXPECT_TRUE(engine.has(5, 7, 0));
+  (void)engine.worker->sync();
+  EXPECT_EQ(engine.keeper->figures().not_written, 3U);
+  EXPECT_EQ(engine.keeper->figures().last_failure.code(), Code::exhausted);
+}
+
+TEST(ConnectorTest, a_load_in_the_background_is_received_once) {
+  sys::MemoryFileSystem disk;
+  { EXPECT_EQ(Engine(&disk).serve("a", 7, {0, 1, 2}), 0U); }
+  spoil_block_file(disk, 2 * 4096 + 100);
+  Engine engine(&disk, {.background_from_tokens = 1});
+  const auto tokens = tokens_of(12, 7);
+  EXPECT_TRUE(engine.scheduler->match({.request = "b", .tokens = tokens})->in_background);
+  ASSERT_TRUE(engine.scheduler->allocate("b", std::vector<std::uint64_t>{5, 3, 4}, 8).ok());
+  ASSERT_TRUE(engine.worker->start_step(engine.scheduler->build()).ok());
+  engine.worker->wait_for_save();
+  std::vector<RequestId> received;
+  for (int i = 0; i < 10'000 && received.empty(); ++i)
+    received = engine.worker->take_finished().received;
+  EXPECT_THAT(received, ElementsAre("b"));
+  EXPECT_THAT(engine.worker->take_finished().received, IsEmpty());
+  EXPECT_THAT(engine.worker->take_failed_blocks(), ElementsAre(5));
+  EXPECT_TRUE(engine.has(3, 7, 1));
+  const WorkerReport report = engine.worker->take_report();
+  EXPECT_THAT(report.received, ElementsAre("b"));
+  EXPECT_THAT(report.lost, SizeIs(1));
+}
+
+TEST(ConnectorTest, a_save_in_the_background_is_sent_when_it_reads_no_more) {
+  Engine engine(nullptr, {.saves_in_background = true});
+  engine.serve("a", 7, {0, 1, 2});
+  EXPECT_TRUE(engine.scheduler->finish("a")->blocks_stay);
+  ASSERT_TRUE(engine.worker->start_step(engine.scheduler->build()).ok());
+  engine.worker->wait_for_save();
+  std::vector<RequestId> sent;
+  for (int i = 0; i < 10'000 && sent.empty(); ++i) sent = engine.worker->take_finished().sent;
+  EXPECT_THAT(sent, ElementsAre("a"));
+  engine.wipe();
+  ASSERT_TRUE(engine.scheduler->update(engine.worker->take_report()).ok());
+  EXPECT_EQ(engine.serve("b", 7, {5, 3, 4}), 2 * kTokens);
+  EXPECT_TRUE(engine.has(5, 7, 0));
+}
+
+TEST(ConnectorTest, what_is_being_saved_is_settled_before_its_blocks_are_others) {
+  Engine engine(nullptr, {.saves_in_background = true});
+  engine.serve("a", 7, {0, 1, 2});
+  ASSERT_TRUE(engine.scheduler->preempt("a").ok());
+  ASSERT_TRUE(engine.worker->start_step(engine.scheduler->build()).ok());
+  engine.wipe();
+  engine.worker->wait_for_save();
+  ASSERT_TRUE(engine.scheduler->update(engine.worker->take_report()).ok());
+  EXPECT_EQ(engine.serve("b", 7, {5, 3, 4}), 2 * kTokens);
+  EXPECT_TRUE(engine.has(5, 7, 0));
+  EXPECT_TRUE(engine.has(3, 7, 1));
+}
+
+TEST(ConnectorTest, a_worker_that_ends_in_the_middle_of_a_step_leaves_nothing_behind) {
+  Engine engine(nullptr, {.background_from_tokens = 1});
+  engine.serve("a", 7, {0, 1, 2});
+  const auto tokens = tokens_of(12, 7);
+  ASSERT_TRUE(engine.scheduler->match({.request = "b", .tokens = tokens}).ok());
+  ASSERT_TRUE(engine.scheduler->allocate("b", std::vector<std::uint64_t>{5, 3, 4}, 8).ok());
+  ASSERT_TRUE(engine.worker->start_step(engine.scheduler->build()).ok());
+  (void)engine.worker->progress();
+  engine.worker.reset();
+  EXPECT_EQ(engine.node.manager->figures().chunks_under_way, 0U);
+}
+
+}  // namespace
+}  // namespace towpath::kv

@@ -1,0 +1,43 @@
+// HeldBlocks: which blocks every worker of an engine holds. A block counts when all of them do:
+// each has its share of the heads or layers, and a part of a block is of no use.
+// Thread: none of its own.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <towpath/kv/block_id.h>
+#include <towpath/kv/blocks/presence.h>
+
+namespace towpath::kv {
+
+class HeldBlocks {
+ public:
+  /// 1 to 64 workers.
+  explicit HeldBlocks(std::uint32_t workers) : all_(~std::uint64_t{0} >> (64 - workers)) {}
+
+  void add(BlockHash hash, std::uint32_t worker);
+  void remove(BlockHash hash, std::uint32_t worker);
+  /// Nothing that this worker said is true any more.
+  void forget(std::uint32_t worker);
+
+  bool has(BlockHash hash) const {
+    const auto known = holders_.find(hash);
+    return known != holders_.end() && known->second == all_;
+  }
+  /// Blocks that came to be held by all, or ceased to, since the last call, in order; without
+  /// parents. Nobody needs to call it: of events that nobody takes, the last 65,536 or more are
+  /// kept.
+  std::vector<BlockEvent> take_events() { return std::exchange(events_, {}); }
+
+ private:
+  void tell(BlockEvent::Kind kind, BlockHash hash);
+
+  const std::uint64_t all_;
+  std::unordered_map<BlockHash, std::uint64_t> holders_;  // bit i: worker i
+  std::vector<BlockEvent> events_;
+};
+
+}  // namespace towpath::kv

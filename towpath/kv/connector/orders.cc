@@ -1,0 +1,182 @@
+#include <utility>
+
+#include <towpath/kv/connector/orders.h>
+#include <towpath/wire/decoder.h>
+#include <towpath/wire/encoder.h>
+#include <towpath/wire/envelope.h>
+#include <towpath/wire/little_endian.h>
+
+namespace towpath::kv {
+namespace {
+
+using wire::Kind;
+
+constexpr std::uint32_t kMaxRequests = 65536;
+constexpr std::uint64_t kMaxNumbersBytes = 8 * (std::uint64_t{1} << 22U);
+constexpr std::uint64_t kMaxConnectorMessage = 256 * kMiB;
+
+constexpr wire::Tag kRequest = wire::required(1), kInBackground = wire::required(2),
+                    kHashes = wire::required(3), kBlockIds = wire::required(4);
+constexpr wire::FieldRule kRequestOrderRules[] = {
+    {kRequest, "request", Kind::bytes, wire::kOne, kMaxRequestId},
+    {kInBackground, "in background", Kind::number, wire::kOne, 1},
+    {kHashes, "hashes", Kind::bytes, wire::kOne, kMaxNumbersBytes},
+    {kBlockIds, "blocks", Kind::bytes, wire::kOne, kMaxNumbersBytes},
+};
+constexpr wire::Schema kRequestOrderSchema("request order", kRequestOrderRules);
+
+constexpr wire::Tag kStep = wire::required(1), kLoad = wire::required(2), kSave = wire::required(3),
+                    kSettle = wire::required(4), kEnds = wire::required(5);
+constexpr wire::FieldRule kStepRules[] = {
+    {kStep, "step", Kind::number, wire::kOne},
+    {kLoad, "load", Kind::nested, wire::at_most(kMaxRequests), kMaxConnectorMessage,
+     &kRequestOrderSchema},
+    {kSave, "save", Kind::nested, wire::at_most(kMaxRequests), kMaxConnectorMessage,
+     &kRequestOrderSchema},
+    {kSettle, "settle", Kind::bytes, wire::at_most(kMaxRequests), kMaxRequestId},
+    {kEnds, "ends", Kind::bytes, wire::at_most(kMaxRequests), kMaxRequestId},
+};
+constexpr wire::Schema kStepSchema("step orders", kStepRules);
+
+constexpr wire::Tag kWorker = wire::required(1), kIsFirst = wire::required(2),
+                    kStored = wire::required(3), kLost = wire::required(4),
+                    kReceived = wire::required(5), kSent = wire::required(6),
+                    kFailed = wire::required(7);
+constexpr wire::FieldRule kReportRules[] = {
+    {kWorker, "worker", Kind::number, wire::kOne, kMaxConnectorWorkers - 1},
+    {kIsFirst, "is first", Kind::number, wire::kOne, 1},
+    {kStored, "stored", Kind::bytes, wire::kOne, kMaxNumbersBytes},
+    {kLost, "lost", Kind::bytes, wire::kOne, kMaxNumbersBytes},
+    {kReceived, "received", Kind::bytes, wire::at_most(kMaxRequests), kMaxRequestId},
+    {kSent, "sent", Kind::bytes, wire::at_most(kMaxRequests), kMaxRequestId},
+    {kFailed, "failed blocks", Kind::bytes, wire::kOne, kMaxNumbersBytes},
+};
+constexpr wire::Schema kReportSchema("worker report", kReportRules);
+
+Bytes pack_numbers(const std::vector<std::uint64_t>& numbers) {
+  Bytes packed;
+  packed.reserve(numbers.size() * 8);
+  for (const std::uint64_t number : numbers) wire::append(packed, number);
+  return packed;
+}
+
+Result<std::vector<std::uint64_t>> unpack_numbers(const wire::Field& field) {
+  const ConstByteSpan packed = field.bytes();
+  if (packed.size() % 8 != 0) return field.refuse("not whole numbers");
+  std::vector<std::uint64_t> numbers(packed.size() / 8);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = wire::load<std::uint64_t>(packed.subspan(8 * i));
+  return numbers;
+}
+
+void put_order(wire::Encoder& out, const RequestOrder& order) {
+  std::vector<std::uint64_t> hashes, blocks;
+  for (const BlockOrder& block : order.blocks) {
+    hashes.push_back(block.hash);
+    blocks.push_back(block.block);
+  }
+  out.put_text(kRequest, order.request);
+  out.put_number(kInBackground, order.in_background ? 1 : 0);
+  out.put_bytes(kHashes, pack_numbers(hashes));
+  out.put_bytes(kBlockIds, pack_numbers(blocks));
+}
+
+Result<RequestOrder> take_order(const wire::Field& outer) {
+  RequestOrder order;
+  std::vector<std::uint64_t> hashes, blocks;
+  TOWPATH_TRY(wire::decode(outer.nested(), [&](const wire::Field& field) -> Status {
+    switch (field.tag()) {
+      case kRequest: order.request = field.text(); return {};
+      case kInBackground: order.in_background = field.number() == 1; return {};
+      default: {
+        TOWPATH_TRY((field.tag() == kHashes ? hashes : blocks), unpack_numbers(field));
+        return {};
+      }
+    }
+  }));
+  if (hashes.size() != blocks.size()) return outer.refuse("as many hashes as blocks are wanted");
+  for (std::size_t i = 0; i < hashes.size(); ++i) order.blocks.push_back({hashes[i], blocks[i]});
+  return order;
+}
+
+Result<Bytes> sealed(wire::MessageType type, wire::Encoder& out) {
+  TOWPATH_TRY(const Bytes payload, std::move(out).finish());
+  return wire::seal({.type = type, .version = 1}, payload);
+}
+
+wire::OpenLimits limits_of(wire::MessageType type) {
+  return {.type = type, .max_version = 1, .max_payload_bytes = kMaxConnectorMessage};
+}
+
+}  // namespace
+
+Result<Bytes> encode(const StepOrders& orders) {
+  wire::Encoder out(kStepSchema);
+  out.put_number(kStep, orders.step);
+  for (const RequestOrder& load : orders.loads)
+    out.put_nested(kLoad, [&](wire::Encoder& inner) { put_order(inner, load); });
+  for (const RequestOrder& save : orders.saves)
+    out.put_nested(kSave, [&](wire::Encoder& inner) { put_order(inner, save); });
+  for (const RequestId& request : orders.settle) out.put_text(kSettle, request);
+  for (const RequestId& request : orders.ends) out.put_text(kEnds, request);
+  return sealed(wire::MessageType::step_orders, out);
+}
+
+Result<StepOrders> decode_step_orders(ConstByteSpan bytes) {
+  TOWPATH_TRY(const wire::Message message,
+              wire::open(bytes, limits_of(wire::MessageType::step_orders)));
+  StepOrders orders;
+  TOWPATH_TRY(wire::decode(wire::Decoder(message.payload, kStepSchema),
+                           [&](const wire::Field& field) -> Status {
+                             switch (field.tag()) {
+                               case kStep: orders.step = field.number(); return {};
+                               case kSettle: orders.settle.emplace_back(field.text()); return {};
+                               case kEnds: orders.ends.emplace_back(field.text()); return {};
+                               default: break;
+                             }
+                             auto& list = field.tag() == kLoad ? orders.loads : orders.saves;
+                             TOWPATH_TRY(list.emplace_back(), take_order(field));
+                             return {};
+                           }));
+  return orders;
+}
+
+Result<Bytes> encode(const WorkerReport& report) {
+  wire::Encoder out(kReportSchema);
+  out.put_number(kWorker, report.worker);
+  out.put_number(kIsFirst, report.is_first ? 1 : 0);
+  out.put_bytes(kStored, pack_numbers(report.stored));
+  out.put_bytes(kLost, pack_numbers(report.lost));
+  for (const RequestId& request : report.received) out.put_text(kReceived, request);
+  for (const RequestId& request : report.sent) out.put_text(kSent, request);
+  out.put_bytes(kFailed, pack_numbers(report.failed_blocks));
+  return sealed(wire::MessageType::worker_report, out);
+}
+
+Result<WorkerReport> decode_worker_report(ConstByteSpan bytes) {
+  TOWPATH_TRY(const wire::Message message,
+              wire::open(bytes, limits_of(wire::MessageType::worker_report)));
+  WorkerReport report;
+  TOWPATH_TRY(wire::decode(wire::Decoder(message.payload, kReportSchema),
+                           [&](const wire::Field& field) -> Status {
+                             switch (field.tag()) {
+                               case kWorker:
+                                 report.worker = static_cast<std::uint32_t>(field.number());
+                                 return {};
+                               case kIsFirst: report.is_first = field.number() == 1; return {};
+                               case kReceived:
+                                 report.received.emplace_back(field.text());
+                                 return {};
+                               case kSent: report.sent.emplace_back(field.text()); return {};
+                               default: break;
+                             }
+                             auto& list = field.tag() == kStored ? report.stored
+                                          : field.tag() == kLost ? report.lost
+                                                                 : report.failed_blocks;
+                             TOWPATH_TRY(list, unpack_numbers(field));
+                             return {};
+                           }));
+  return report;
+}
+
+}  // namespace towpath::kv

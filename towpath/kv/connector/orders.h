@@ -1,0 +1,73 @@
+// What the two halves of a connector say to each other: the scheduler's orders for a step of the
+// engine, and each worker's report of what came of them. Both are values, and bytes for an engine
+// whose halves are processes: docs/formats/kv_connector.md.
+//
+// What comes in is hostile: bounded before anything is allocated. Thread: immutable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <towpath/core/bytes.h>
+#include <towpath/core/result.h>
+#include <towpath/kv/block_id.h>
+
+namespace towpath::kv {
+
+using RequestId = std::string;  ///< the engine's; any bytes
+inline constexpr std::uint64_t kMaxRequestId = 1024;
+inline constexpr std::uint32_t kMaxConnectorWorkers = 64;
+
+/// A block of tokens, and the engine's block that its bytes are, or shall be, in.
+struct BlockOrder {
+  BlockHash hash = 0;
+  std::uint64_t block = 0;
+
+  friend bool operator==(const BlockOrder&, const BlockOrder&) = default;
+};
+
+/// Blocks of one request.
+struct RequestOrder {
+  RequestId request;
+  /// A load: the request is not in this step, and waits to hear that it has been received. A save:
+  /// it may go on after the step.
+  bool in_background = false;
+  std::vector<BlockOrder> blocks;
+
+  friend bool operator==(const RequestOrder&, const RequestOrder&) = default;
+};
+
+struct StepOrders {
+  std::uint64_t step = 0;
+  std::vector<RequestOrder> loads;
+  std::vector<RequestOrder> saves;
+  /// What is being saved of these is saved before anything of the step is written: their blocks
+  /// may be others' now.
+  std::vector<RequestId> settle;
+  /// These have ended: the worker says when it reads their blocks no more.
+  std::vector<RequestId> ends;
+
+  friend bool operator==(const StepOrders&, const StepOrders&) = default;
+};
+
+struct WorkerReport {
+  std::uint32_t worker = 0;
+  bool is_first = false;          ///< whatever this worker said before, in an earlier life, is void
+  std::vector<BlockHash> stored;  ///< can be loaded from now on
+  std::vector<BlockHash> lost;    ///< cannot (any more), or could not be saved
+  std::vector<RequestId> received;           ///< background loads that have ended, well or not
+  std::vector<RequestId> sent;               ///< of `ends`: their blocks are read no more
+  std::vector<std::uint64_t> failed_blocks;  ///< the engine's: what was loaded is not in them
+
+  friend bool operator==(const WorkerReport&, const WorkerReport&) = default;
+};
+
+/// Errors: out_of_range (over a limit).
+Result<Bytes> encode(const StepOrders& orders);
+Result<Bytes> encode(const WorkerReport& report);
+/// Errors: as wire::open() and the decoder's.
+Result<StepOrders> decode_step_orders(ConstByteSpan bytes);
+Result<WorkerReport> decode_worker_report(ConstByteSpan bytes);
+
+}  // namespace towpath::kv

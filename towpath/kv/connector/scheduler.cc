@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/kv/connector/scheduler.h>
+
+namespace towpath::kv {
+
+Result<ConnectorScheduler> ConnectorScheduler::make(ConnectorSchedulerOptions options) {
+  if (options.tokens_per_block == 0 || options.workers == 0 ||
+      options.workers > kMaxConnectorWorkers)
+    return error(
+        Code::invalid_argument,
+        cat("a connector of ", options.workers, " workers and blocks of ", options.tokens_per_block,
+            " tokens"),
+        cat("blocks have at least one token, and workers number 1 to ", kMaxConnectorWorkers));
+  return ConnectorScheduler(std::move(options));
+}
+
+// Tokens and hashes ------------------------------------------------------------------------------
+
+ConnectorScheduler::Request ConnectorScheduler::begin(const Prompt& prompt) const {
+  const BlockHash engine = root_of({options_.salt, options_.name_space});
+  Request request;
+  request.last = prompt.room.empty() ? engine : root_of({engine, prompt.room});
+  return request;
+}
+
+void ConnectorScheduler::extend_by(Request& request, std::span<const TokenId> tokens) const {
+  for (const TokenId token : tokens) {
+    request.tail.push_back(token);
+    if (request.tail.size() < options_.tokens_per_block) continue;
+    request.last = extend(request.last, request.tail);
+    request.hashes.push_back(request.last);
+    request.tail.clear();
+  }
+  request.tokens += tokens.size();
+}
+
+Result<ConnectorScheduler::Request*> ConnectorScheduler::find(const RequestId& request) {
+  const auto known = requests_.find(request);
+  if (known == requests_.end())
+    return error(Code::not_found, cat("no request '", printable(request), "'"),
+                 "match() makes it known, finish() ends it");
+  return &known->second;
+}
+
+// A request --------------------------------------------------------------------------------------
+
+Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt) {
+  if (prompt.request.size() > kMaxRequestId || prompt.computed > prompt.tokens.size())
+    return error(Code::invalid_argument,
+                 cat("request '", printable(prompt.request), "' with ", prompt.computed, " of ",
+                     prompt.tokens.size(), " tokens computed"),
+                 cat("ids have at most ", kMaxRequestId, " bytes"));
+  Request request = begin(prompt);
+  extend_by(request, prompt.tokens);
+  request.computed = prompt.computed;
+  const std::uint64_t per_block = options_.tokens_per_block;
+  if (prompt.computed % per_block == 0 && !prompt.tokens.empty()) {
+    const std::uint64_t most = (prompt.tokens.size() - 1) / per_block;
+    std::uint64_t block = prompt.computed / per_block;
+    while (block < most && held_.has(request.hashes[block])) ++block;
+    request.matched = block * per_block - std::min(prompt.computed, block * per_block);
+  }
+  const Match match{request.matched, request.matched >= options_.background_from_tokens};
+  const auto [known, is_new] = requests_.try_emplace(prompt.request);
+  if (!is_new) {
+    request.saves = known->second.saves;
+    request.loading = known->second.loading;
+  }
+  known->second = std::move(request);
+  return match;
+}
+
+Status ConnectorScheduler::allocate(const RequestId& id, std::span<const std::uint64_t> blocks,
+                                    std::uint64_t loaded_tokens) {
+  TOWPATH_TRY(Request * request, find(id));
+  const std::uint64_t per_block = options_.tokens_per_block;
+  const std::uint64_t first = request->computed / per_block, count = loaded_tokens / per_block;
+  if (loaded_tokens > request->matched || loaded_tokens % per_block != 0 ||
+      (count > 0 && blocks.size() < first + count))
+    return error(
+        Code::invalid_argument,
+        cat("request '", printable(id), "': ", loaded_tokens, " tokens to load behind ",
+            request->computed, " into ", blocks.size(), " blocks; matched were ", request->matched),
+        "load what was matched, or fewer whole blocks");
+  if (request->blocks.empty()) figures_.asked_tokens += request->tokens - request->computed;
+  request->blocks.assign(blocks.begin(), blocks.end());
+  if (count == 0) return {};
+  RequestOrder load{.request = id,
+                    .in_background = loaded_tokens >= options_.background_from_tokens};
+  for (std::uint64_t i = first; i < first + count; ++i)
+    load.blocks.push_back({request->hashes[i], blocks[i]});
+  if (load.in_background) request->loading = options_.workers;
+  figures_.matched_tokens += loaded_tokens;
+  request->matched = 0;  // allocated again without a match, it loads nothing twice
+  next_.loads.push_back(std::move(load));
+  return {};
+}
+
+Status ConnectorScheduler::advance(const RequestId& id, const Progress& progress) {
+  TOWPATH_TRY(Request * request, find(id));
+  extend_by(*request, progress.new_tokens);
+  request->blocks.insert(request->blocks.end(), progress.new_blocks.begin(),
+                         progress.new_blocks.end());
+  const std::uint64_t per_block = options_.tokens_per_block;
+  const std::uint64_t end = progress.computed_after / per_block;
+  if (progress.computed_before > progress.computed_after ||
+      progress.computed_after > request->tokens || end > request->blocks.size())
+    return error(Code::invalid_argument,
+                 cat("request '", printable(id), "' goes from ", progress.computed_before, " to ",
+                     progress.computed_after, " tokens; known are ", request->tokens,
+                     " tokens and ", request->blocks.size(), " blocks of ", per_block),
+                 "tell new tokens and blocks not later than they are computed");
+  RequestOrder save{.request = id, .in_background = options_.saves_in_background};
+  for (std::uint64_t i = progress.computed_before / per_block; i < end; ++i) {
+    const BlockHash hash = request->hashes[i];
+    if (held_.has(hash) || !saving_.try_emplace(hash, options_.workers).second) continue;
+    save.blocks.push_back({hash, request->blocks[i]});
+  }
+  if (save.blocks.empty()) return {};
+  figures_.saved_blocks += save.blocks.size();
+  request->saves = request->saves || save.in_background;
+  next_.saves.push_back(std::move(save));
+  return {};
+}
+
+Status ConnectorScheduler::preempt(const RequestId& id) {
+  TOWPATH_TRY(Request * request, find(id));
+  if (request->saves) next_.settle.push_back(id);
+  request->blocks.clear();
+  request->saves = false;
+  return {};
+}
+
+Result<ConnectorScheduler::Finish> ConnectorScheduler::finish(const RequestId& id) {
+  TOWPATH_TRY(Request * request, find(id));
+  const Finish finish{request->saves || request->loading > 0};
+  if (request->saves) next_.ends.push_back(id);
+  requests_.erase(id);
+  return finish;
+}
+
+// Steps ------------------------------------------------------------------------------------------
+
+StepOrders ConnectorScheduler::build() {
+  StepOrders orders = std::exchange(next_, {});
+  next_.step = orders.step + 1;
+  return orders;
+}
+
+/// A worker has answered for a hash that was ordered to be saved.
+void ConnectorScheduler::note_answer(BlockHash hash, bool is_last) {
+  const auto known = saving_.find(hash);
+  if (known == saving_.end()) return;
+  if (is_last || --known->second == 0) saving_.erase(known);
+}
+
+void ConnectorScheduler::note_received(const RequestId& id) {
+  const auto known = requests_.find(id);
+  if (known != requests_.end() && known->second.loading > 0) --known->second.loading;
+}
+
+Status ConnectorScheduler::update(const WorkerReport& report) {
+  if (report.worker >= options_.workers)
+    return error(Code::invalid_argument,
+                 cat("a report of worker ", report.worker, " of ", options_.workers),
+                 "workers count from 0");
+  if (report.is_first) {
+    held_.forget(report.worker);
+    saving_.clear();  // it will not answer for its earlier life; saved twice does no harm
+  }
+  for (const BlockHash hash : report.lost) {
+    held_.remove(hash, report.worker);
+    note_answer(hash, true);
+  }
+  for (const BlockHash hash : report.stored) {
+    held_.add(hash, report.worker);
+    note_answer(hash, false);
+  }
+  for (const RequestId& id : report.received) note_received(id);
+  figures_.failed_blocks += report.failed_blocks.size();
+  return {};
+}
+
+ConnectorScheduler::Figures ConnectorScheduler::figures() const {
+  Figures all = figures_;
+  all.requests = requests_.size();
+  return all;
+}
+
+}  // namespace towpath::kv

@@ -1,0 +1,135 @@
+// ConnectorScheduler: the half of an engine's KV connector that sits with its scheduler. It knows
+// which blocks the workers hold, and orders, step by step, what they load and save. It sees no
+// byte.
+//
+//   for each request that comes:   match() ----> allocate()
+//   for each step:                 advance() of each request in it, then build() for the workers
+//   after each step:               update() with each worker's report
+//   when a request ends:           finish(); when it has to make room meanwhile, preempt()
+//
+// A match is a hope: the block may be gone, or found wrong, when a worker wants it. Then that block
+// is a load error, the report says so, and it is matched no more.
+// Invariants: a block is matched only after every worker has said that it holds it; a hash is
+// ordered to be saved once at a time. Thread: loop.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <towpath/core/result.h>
+#include <towpath/kv/blocks/sequence_hash.h>
+#include <towpath/kv/connector/held_blocks.h>
+#include <towpath/kv/connector/orders.h>
+
+namespace towpath::kv {
+
+struct ConnectorSchedulerOptions {
+  std::uint64_t tokens_per_block = 16;
+  std::uint32_t workers = 1;  ///< ranks that each have a share of every block; at most 64
+  std::uint64_t salt = 0;     ///< secret where tenants do not trust each other (sequence_hash.h)
+  std::string name_space;     ///< the model, and whatever else makes equal tokens unequal
+  /// Loads of so many tokens and more happen in the background, while the request waits.
+  std::uint64_t background_from_tokens = UINT64_MAX;
+  /// Saves may go on after their step: a request's blocks stay until it has been `sent`.
+  bool saves_in_background = false;
+};
+
+class ConnectorScheduler {
+ public:
+  /// Errors: invalid_argument (no tokens in a block, no workers or too many).
+  static Result<ConnectorScheduler> make(ConnectorSchedulerOptions options);
+
+  struct Prompt {
+    RequestId request;
+    std::span<const TokenId> tokens;
+    std::uint64_t computed = 0;  ///< tokens that the engine has in its own cache
+    std::string_view room;       ///< adapter, tenant: beside the engine's name space
+  };
+  struct Match {
+    std::uint64_t tokens = 0;  ///< that can be loaded beyond `computed`; whole blocks
+    bool in_background = false;
+  };
+  /// May be asked again, with more tokens too; changes nothing that others see. At least one token
+  /// of the prompt is left to compute. Nothing is matched when `computed` ends inside a block.
+  /// Errors: invalid_argument (an id too long; more computed than there are tokens).
+  Result<Match> match(const Prompt& prompt);
+
+  /// The engine has given the request `blocks`, from its first token on, of which `loaded_tokens`
+  /// behind the computed ones shall be loaded: what match() said, or less, or none.
+  /// Errors: not_found (never matched), invalid_argument (more than matched, no whole blocks, too
+  /// few blocks).
+  Status allocate(const RequestId& request, std::span<const std::uint64_t> blocks,
+                  std::uint64_t loaded_tokens);
+
+  /// What a step does for a request.
+  struct Progress {
+    std::uint64_t computed_before = 0;
+    std::uint64_t computed_after = 0;
+    std::span<const TokenId> new_tokens{};        ///< behind those known: what was generated
+    std::span<const std::uint64_t> new_blocks{};  ///< behind those it has
+  };
+  /// Blocks that are complete after this step, and not held, are to be saved.
+  /// Errors: not_found, invalid_argument (more computed than tokens or blocks are known).
+  Status advance(const RequestId& request, const Progress& progress);
+
+  /// The orders of the step; every worker gets the same.
+  StepOrders build();
+  /// Errors: invalid_argument (no such worker).
+  Status update(const WorkerReport& report);
+
+  /// Its blocks go to others; it may be matched and allocated again. Errors: not_found.
+  Status preempt(const RequestId& request);
+  struct Finish {
+    bool blocks_stay = false;  ///< until all workers have `sent` it, or `received` what it loads
+  };
+  /// Exactly once per request. Errors: not_found.
+  Result<Finish> finish(const RequestId& request);
+
+  /// Blocks that all workers hold, or that they hold no more, since the last call.
+  std::vector<BlockEvent> take_events() { return held_.take_events(); }
+  bool holds(BlockHash hash) const { return held_.has(hash); }
+
+  struct Figures {
+    std::uint64_t asked_tokens = 0;    ///< of prompts allocated, beyond what was computed
+    std::uint64_t matched_tokens = 0;  ///< of these, loaded
+    std::uint64_t saved_blocks = 0;    ///< ordered
+    std::uint64_t failed_blocks = 0;   ///< load errors, of all workers
+    std::size_t requests = 0;
+  };
+  Figures figures() const;
+
+ private:
+  struct Request {
+    std::vector<TokenId> tail;  // tokens behind the last whole block
+    BlockHash last = 0;         // its hash, or the root
+    std::vector<BlockHash> hashes;
+    std::uint64_t tokens = 0;
+    std::uint64_t computed = 0;  // when it was matched
+    std::uint64_t matched = 0;
+    std::vector<std::uint64_t> blocks;
+    std::uint32_t loading = 0;  // workers that have not received it
+    bool saves = false;         // something of it was ordered to be saved in the background
+  };
+
+  explicit ConnectorScheduler(ConnectorSchedulerOptions options)
+      : options_(std::move(options)), held_(options_.workers) {}
+
+  Result<Request*> find(const RequestId& request);
+  Request begin(const Prompt& prompt) const;
+  void extend_by(Request& request, std::span<const TokenId> tokens) const;
+  void note_received(const RequestId& request);
+  void note_answer(BlockHash hash, bool is_last);
+
+  const ConnectorSchedulerOptions options_;
+  HeldBlocks held_;
+  std::map<RequestId, Request> requests_;
+  std::unordered_map<BlockHash, std::uint32_t> saving_;  // answers that are still to come
+  StepOrders next_;
+  Figures figures_;
+};
+
+}  // namespace towpath::kv

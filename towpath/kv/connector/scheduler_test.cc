@@ -1,0 +1,191 @@
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/kv/connector/scheduler.h>
+
+namespace towpath::kv {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr std::uint64_t kPerBlock = 4;
+
+std::vector<TokenId> prompt_of(std::size_t tokens, TokenId first = 1) {
+  std::vector<TokenId> prompt(tokens);
+  std::iota(prompt.begin(), prompt.end(), first);
+  return prompt;
+}
+
+class ConnectorSchedulerTest : public ::testing::Test {
+ protected:
+  ConnectorScheduler make(ConnectorSchedulerOptions options = {}) {
+    options.tokens_per_block = kPerBlock;
+    return ConnectorScheduler::make(options).value();
+  }
+  std::vector<BlockHash> hashes_of(const std::vector<TokenId>& tokens) {
+    return sequence_hashes({}, tokens, kPerBlock).value();
+  }
+  /// As if all of the prompt's blocks had been saved.
+  void hold(ConnectorScheduler& scheduler, const std::vector<TokenId>& tokens) {
+    ASSERT_TRUE(scheduler.update({.stored = hashes_of(tokens)}).ok());
+  }
+  std::uint64_t matched(ConnectorScheduler& scheduler, const std::vector<TokenId>& tokens,
+                        std::uint64_t computed = 0) {
+    return scheduler.match({.request = "r", .tokens = tokens, .computed = computed})->tokens;
+  }
+};
+
+TEST_F(ConnectorSchedulerTest, whole_blocks_are_matched_and_a_token_is_left_to_compute) {
+  auto scheduler = make();
+  EXPECT_EQ(matched(scheduler, prompt_of(12)), 0U);
+  hold(scheduler, prompt_of(12));
+  EXPECT_EQ(matched(scheduler, prompt_of(13)), 12U);
+  EXPECT_EQ(matched(scheduler, prompt_of(12)), 8U);
+  EXPECT_EQ(matched(scheduler, prompt_of(13), 4), 8U);
+  EXPECT_EQ(matched(scheduler, prompt_of(13), 12), 0U);
+  EXPECT_EQ(matched(scheduler, prompt_of(13), 5), 0U) << "the middle of a block";
+  EXPECT_EQ(matched(scheduler, prompt_of(13, 2)), 0U) << "other tokens";
+  EXPECT_EQ(scheduler.match({.request = "r", .tokens = prompt_of(13), .room = "adapter"})->tokens,
+            0U);
+}
+
+TEST_F(ConnectorSchedulerTest, what_is_lost_ends_the_match_there) {
+  auto scheduler = make();
+  hold(scheduler, prompt_of(16));
+  ASSERT_TRUE(scheduler.update({.lost = {hashes_of(prompt_of(16))[1]}}).ok());
+  EXPECT_EQ(matched(scheduler, prompt_of(17)), 4U);
+}
+
+TEST_F(ConnectorSchedulerTest, loads_go_to_the_blocks_behind_what_was_computed) {
+  auto scheduler = make();
+  const auto tokens = prompt_of(17);
+  const auto hashes = hashes_of(tokens);
+  hold(scheduler, tokens);
+  EXPECT_EQ(matched(scheduler, tokens, 4), 12U);
+  const std::vector<std::uint64_t> blocks = {50, 51, 52, 53, 54};
+  EXPECT_EQ(scheduler.allocate("r", blocks, 16).code(), Code::invalid_argument);
+  EXPECT_EQ(scheduler.allocate("r", blocks, 7).code(), Code::invalid_argument);
+  EXPECT_EQ(scheduler.allocate("other", blocks, 0).code(), Code::not_found);
+  ASSERT_TRUE(scheduler.allocate("r", blocks, 8).ok());
+  const StepOrders orders = scheduler.build();
+  ASSERT_EQ(orders.loads.size(), 1U);
+  EXPECT_FALSE(orders.loads[0].in_background);
+  EXPECT_THAT(orders.loads[0].blocks,
+              ElementsAre(BlockOrder{hashes[1], 51}, BlockOrder{hashes[2], 52}));
+  EXPECT_THAT(scheduler.build().loads, IsEmpty());
+}
+
+TEST_F(ConnectorSchedulerTest, blocks_are_saved_once_when_they_are_complete) {
+  auto scheduler = make();
+  const auto tokens = prompt_of(10);
+  const auto hashes = hashes_of(prompt_of(12));
+  EXPECT_EQ(matched(scheduler, tokens), 0U);
+  const std::vector<std::uint64_t> blocks = {7, 8, 9};
+  ASSERT_TRUE(scheduler.allocate("r", blocks, 0).ok());
+  ASSERT_TRUE(scheduler.advance("r", {.computed_before = 0, .computed_after = 10}).ok());
+  EXPECT_THAT(scheduler.build().saves.at(0).blocks,
+              ElementsAre(BlockOrder{hashes[0], 7}, BlockOrder{hashes[1], 8}));
+  // The answer is not in yet: computed again, it is not saved again.
+  ASSERT_TRUE(scheduler.advance("r", {.computed_before = 4, .computed_after = 10}).ok());
+  EXPECT_THAT(scheduler.build().saves, IsEmpty());
+  // One of them could not be saved: it may be tried again.
+  ASSERT_TRUE(scheduler.update({.stored = {hashes[0]}, .lost = {hashes[1]}}).ok());
+  const std::vector<TokenId> generated = {11, 12};
+  ASSERT_TRUE(
+      scheduler.advance("r", {.computed_before = 4, .computed_after = 12, .new_tokens = generated})
+          .ok());
+  EXPECT_THAT(scheduler.build().saves.at(0).blocks,
+              ElementsAre(BlockOrder{hashes[1], 8}, BlockOrder{hashes[2], 9}));
+  EXPECT_EQ(scheduler.advance("r", {.computed_before = 12, .computed_after = 13}).code(),
+            Code::invalid_argument)
+      << "a token that nobody told";
+}
+
+TEST_F(ConnectorSchedulerTest, a_block_counts_when_all_workers_hold_it) {
+  auto scheduler = make({.workers = 2});
+  const auto hashes = hashes_of(prompt_of(4));
+  ASSERT_TRUE(scheduler.update({.worker = 0, .stored = hashes}).ok());
+  EXPECT_EQ(matched(scheduler, prompt_of(5)), 0U);
+  ASSERT_TRUE(scheduler.update({.worker = 1, .stored = hashes}).ok());
+  EXPECT_EQ(matched(scheduler, prompt_of(5)), 4U);
+  ASSERT_TRUE(scheduler.update({.worker = 0, .lost = hashes}).ok());
+  EXPECT_EQ(matched(scheduler, prompt_of(5)), 0U);
+  EXPECT_THAT(scheduler.take_events(),
+              ElementsAre(BlockEvent{.kind = BlockEvent::Kind::stored, .hash = hashes[0]},
+                          BlockEvent{.kind = BlockEvent::Kind::removed, .hash = hashes[0]}));
+  EXPECT_EQ(scheduler.update({.worker = 2}).code(), Code::invalid_argument);
+}
+
+TEST_F(ConnectorSchedulerTest, a_worker_that_begins_anew_holds_only_what_it_says_then) {
+  auto scheduler = make();
+  hold(scheduler, prompt_of(8));
+  const auto hashes = hashes_of(prompt_of(8));
+  ASSERT_TRUE(scheduler.update({.is_first = true, .stored = {hashes[0]}}).ok());
+  EXPECT_EQ(matched(scheduler, prompt_of(9)), 4U);
+}
+
+TEST_F(ConnectorSchedulerTest, a_request_ends_once_and_its_blocks_stay_while_they_are_loaded) {
+  auto scheduler = make({.workers = 2, .background_from_tokens = 8});
+  for (std::uint32_t worker : {0U, 1U})
+    ASSERT_TRUE(scheduler.update({.worker = worker, .stored = hashes_of(prompt_of(8))}).ok());
+  EXPECT_TRUE(scheduler.match({.request = "r", .tokens = prompt_of(9)})->in_background);
+  ASSERT_TRUE(scheduler.allocate("r", std::vector<std::uint64_t>{1, 2, 3}, 8).ok());
+  EXPECT_TRUE(scheduler.build().loads.at(0).in_background);
+  ASSERT_TRUE(scheduler.update({.worker = 0, .received = {"r"}}).ok());
+  EXPECT_TRUE(scheduler.finish("r")->blocks_stay);
+  EXPECT_EQ(scheduler.finish("r").code(), Code::not_found);
+
+  EXPECT_TRUE(scheduler.match({.request = "s", .tokens = prompt_of(9)})->in_background);
+  ASSERT_TRUE(scheduler.allocate("s", std::vector<std::uint64_t>{1, 2, 3}, 8).ok());
+  for (std::uint32_t worker : {0U, 1U})
+    ASSERT_TRUE(scheduler.update({.worker = worker, .received = {"s"}}).ok());
+  EXPECT_FALSE(scheduler.finish("s")->blocks_stay);
+  EXPECT_THAT(scheduler.build().ends, IsEmpty());
+}
+
+TEST_F(ConnectorSchedulerTest, saves_in_the_background_are_settled_or_waited_for) {
+  auto scheduler = make({.saves_in_background = true});
+  for (const char* id : {"ends", "goes"}) {
+    const auto tokens = prompt_of(4, id[0]);
+    ASSERT_TRUE(scheduler.match({.request = id, .tokens = tokens}).ok());
+    ASSERT_TRUE(scheduler.allocate(id, std::vector<std::uint64_t>{1}, 0).ok());
+    ASSERT_TRUE(scheduler.advance(id, {.computed_before = 0, .computed_after = 4}).ok());
+  }
+  EXPECT_EQ(scheduler.build().saves.size(), 2U);
+  EXPECT_TRUE(scheduler.finish("ends")->blocks_stay);
+  ASSERT_TRUE(scheduler.preempt("goes").ok());
+  const StepOrders orders = scheduler.build();
+  EXPECT_THAT(orders.ends, ElementsAre("ends"));
+  EXPECT_THAT(orders.settle, ElementsAre("goes"));
+}
+
+TEST_F(ConnectorSchedulerTest, orders_and_reports_travel_and_what_is_cut_is_refused) {
+  const StepOrders orders{.step = 3,
+                          .loads = {{"a", true, {{1, 2}, {3, UINT64_MAX}}}},
+                          .saves = {{"b", false, {{4, 5}}}, {"c", false, {}}},
+                          .settle = {"d"},
+                          .ends = {"e", "f"}};
+  const Bytes told = encode(orders).value();
+  EXPECT_EQ(decode_step_orders(told).value(), orders);
+  const WorkerReport report{.worker = 63,
+                            .is_first = true,
+                            .stored = {1, 2},
+                            .lost = {3},
+                            .received = {"a"},
+                            .sent = {"b", "c"},
+                            .failed_blocks = {9}};
+  const Bytes said = encode(report).value();
+  EXPECT_EQ(decode_worker_report(said).value(), report);
+  for (std::size_t size = 0; size < told.size(); ++size)
+    EXPECT_FALSE(decode_step_orders(ConstByteSpan(told).first(size)).ok()) << size;
+  for (std::size_t size = 0; size < said.size(); ++size)
+    EXPECT_FALSE(decode_worker_report(ConstByteSpan(said).first(size)).ok()) << size;
+  EXPECT_FALSE(decode_worker_report(told).ok());
+  EXPECT_FALSE(encode(WorkerReport{.worker = 64}).ok());
+}
+
+}  // namespace
+}  // namespace towpath::kv

@@ -1,0 +1,148 @@
+// ConnectorWorker: the half of an engine's KV connector that sits with a rank of the model. It
+// brings kept blocks into the engine's cache and keeps what the engine has computed, as the
+// scheduler's half orders.
+//
+//   start_step(orders)                          what is loaded for the step begins
+//   for each layer:  wait_for_layer_load(l)     ... attention ...     save_layer(l)
+//   wait_for_save()
+//   take_finished(), take_failed_blocks()       for the engine
+//   take_report()                               for ConnectorScheduler::update()
+//
+// Bytes go by a TransferManager, so the engine's cache may lie in the memory of any device that it
+// knows. No byte is copied to the engine before the whole block has been proven; a block that
+// cannot be proven, or read, is a failed block, and no other is.
+// It has no thread: what is in the background moves while somebody calls in here.
+// Thread: loop, that of the manager.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <towpath/kv/connector/block_keeper.h>
+#include <towpath/kv/connector/orders.h>
+#include <towpath/kv/transfer_manager.h>
+
+namespace towpath::kv {
+
+struct ConnectorWorkerOptions {
+  TransferManager* manager = nullptr;  ///< outlives the worker
+  std::uint32_t rank = 0;              ///< the number in reports
+  std::size_t holds_per_call = 16;     ///< blocks brought from the keeper per progress()
+};
+
+class ConnectorWorker {
+ public:
+  /// `cache` is the engine's, registered with the manager, with the same layers, outers, tokens and
+  /// heads as the keeper's memory. Errors: invalid_argument (it has others; no manager), not_found.
+  static Result<std::unique_ptr<ConnectorWorker>> make(ConnectorWorkerOptions options,
+                                                       LayoutHandle cache,
+                                                       std::unique_ptr<BlockKeeper> keeper);
+  /// Waits for saves that are under way; loads are cancelled.
+  ~ConnectorWorker();
+  ConnectorWorker(const ConnectorWorker&) = delete;
+  ConnectorWorker& operator=(const ConnectorWorker&) = delete;
+
+  /// Reads what is to be loaded, proves it, and begins to copy. Blocks that fail are told by
+  /// take_failed_blocks(), not here. Errors: not_ready (the last step's wait_for_save() is
+  /// missing).
+  Status start_step(const StepOrders& orders);
+  /// All of the layer is in place, but for failed blocks. Errors: out_of_range.
+  Status wait_for_layer_load(std::uint64_t layer);
+  /// The layer of the blocks to be saved has been computed. Errors: out_of_range.
+  Status save_layer(std::uint64_t layer);
+  /// Layers that were not saved are saved now. Returns when the engine may overwrite its blocks,
+  /// but for those that the scheduler saves in the background. What could not be saved is told by
+  /// the report.
+  void wait_for_save();
+
+  /// True: there is more to do at once.
+  bool progress();
+
+  struct Finished {
+    std::vector<RequestId> sent;      ///< ended requests whose blocks are read no more
+    std::vector<RequestId> received;  ///< background loads that ended, failed blocks or not
+  };
+  Finished take_finished();
+  /// The engine's blocks that a load was ordered into and that do not hold it.
+  std::vector<std::uint64_t> take_failed_blocks() { return std::exchange(failed_, {}); }
+  /// Says the same as the two above, and what is held since the last one.
+  WorkerReport take_report();
+
+  /// What was saved so far survives this process. Errors: the keeper's.
+  Status sync();
+  const BlockKeeper& keeper() const { return *keeper_; }
+
+  struct Figures {
+    std::uint64_t loaded_blocks = 0;
+    std::uint64_t failed_blocks = 0;
+    std::uint64_t saved_blocks = 0;
+    std::uint64_t unsaved_blocks = 0;  ///< for want of room, or since the copy failed
+    Status last_failure;
+  };
+  const Figures& figures() const { return figures_; }
+
+ private:
+  struct Loading {
+    TransferJob job;
+    std::vector<BlockRef> held;
+  };
+  struct BackgroundLoad {
+    RequestId request;
+    std::deque<BlockOrder> waiting;
+    std::vector<Loading> copies;
+  };
+  struct Saving {
+    BlockOrder order;
+    PartialBlock slot;
+  };
+  struct SaveStep {
+    bool in_background = false;
+    std::set<RequestId> requests;
+    std::vector<Saving> blocks;
+    std::vector<TransferJob> copies;
+    std::vector<bool> layers;  // begun
+    Status refused;            // why a layer's copy could not begin
+  };
+
+  ConnectorWorker(ConnectorWorkerOptions options, LayoutHandle cache, layout::LayoutConfig config,
+                  std::unique_ptr<BlockKeeper> keeper);
+
+  std::size_t hold_some(std::deque<BlockOrder>& waiting, std::size_t most,
+                        std::vector<Loading>& copies);
+  void copy_to_engine(std::vector<BlockOrder> orders, std::vector<BlockRef> held,
+                      std::vector<Loading>& copies);
+  void load_now(const RequestOrder& load);
+  void end_load(Loading& load);
+  bool poll(BackgroundLoad& load);
+  void fail(std::uint64_t block, const Status& why);
+  Status check_block(std::uint64_t block) const;
+
+  void begin_save(const RequestOrder& save);
+  void copy_layer(SaveStep& step, std::uint64_t layer);
+  void end_save(SaveStep& step);
+  void end_background_saves();
+  void unsaved(BlockHash hash, const Status& why);
+  void note_ends();
+
+  const ConnectorWorkerOptions options_;
+  const LayoutHandle cache_;
+  const layout::LayoutConfig config_;  // of the engine's cache
+  std::unique_ptr<BlockKeeper> keeper_;
+  LayoutHandle memory_;  // the keeper's
+  std::uint64_t first_layer_ = 0;
+  std::vector<Loading> loads_;  // of this step
+  std::deque<BackgroundLoad> background_loads_;
+  std::optional<SaveStep> save_;
+  std::deque<SaveStep> background_saves_;
+  std::vector<RequestId> ends_;
+  Finished finished_;
+  std::vector<std::uint64_t> failed_;
+  WorkerReport report_;
+  Figures figures_;
+};
+
+}  // namespace towpath::kv
