@@ -1,0 +1,104 @@
+#include <towpath/kv/connector/scheduler.h>
+
+#include "bindings/c/call.h"
+
+using namespace towpath;     // NOLINT: the words of this file
+using namespace towpath::c;  // NOLINT
+
+struct towpath_scheduler {
+  kv::ConnectorScheduler value;
+};
+
+towpath_code_t towpath_scheduler_open(const towpath_scheduler_options_t* options,
+                                      towpath_scheduler_t** scheduler, towpath_error_t* error) {
+  return call(error, given(options, scheduler), [&]() -> Status {
+    const auto told = sized(options);
+    kv::ConnectorSchedulerOptions wanted{.salt = told.salt,
+                                         .name_space = text_or_none(told.name_space),
+                                         .saves_in_background = told.saves_in_background != 0};
+    if (told.tokens_per_block != 0) wanted.tokens_per_block = told.tokens_per_block;
+    if (told.workers != 0) wanted.workers = told.workers;
+    if (told.background_from_tokens != 0)
+      wanted.background_from_tokens = told.background_from_tokens;
+    TOWPATH_TRY(kv::ConnectorScheduler made, kv::ConnectorScheduler::make(std::move(wanted)));
+    *scheduler = new towpath_scheduler{std::move(made)};
+    return {};
+  });
+}
+
+void towpath_scheduler_close(towpath_scheduler_t* scheduler) { delete scheduler; }
+
+towpath_code_t towpath_scheduler_match(towpath_scheduler_t* scheduler, const char* request,
+                                       const towpath_prompt_t* prompt, uint64_t* tokens,
+                                       int* in_background, towpath_error_t* error) {
+  return call(error, given(scheduler, request, prompt, tokens, in_background), [&]() -> Status {
+    const auto told = sized(prompt);
+    if (!given_array(told.tokens, told.token_count))
+      return towpath::error(Code::invalid_argument, "a prompt without tokens", "point to them");
+    const std::string room = text_or_none(told.room);
+    TOWPATH_TRY(const auto match, scheduler->value.match({.request = request,
+                                                          .tokens = {told.tokens, told.token_count},
+                                                          .computed = told.computed,
+                                                          .room = room}));
+    *tokens = match.tokens;
+    *in_background = match.in_background ? 1 : 0;
+    return {};
+  });
+}
+
+towpath_code_t towpath_scheduler_allocate(towpath_scheduler_t* scheduler, const char* request,
+                                          const uint64_t* blocks, size_t block_count,
+                                          uint64_t loaded_tokens, towpath_error_t* error) {
+  return call(error, given(scheduler, request) && given_array(blocks, block_count), [&] {
+    return scheduler->value.allocate(request, {blocks, block_count}, loaded_tokens);
+  });
+}
+
+towpath_code_t towpath_scheduler_advance(towpath_scheduler_t* scheduler, const char* request,
+                                         const towpath_progress_t* progress,
+                                         towpath_error_t* error) {
+  return call(error, given(scheduler, request, progress), [&]() -> Status {
+    const auto told = sized(progress);
+    if (!given_array(told.new_tokens, told.new_token_count) ||
+        !given_array(told.new_blocks, told.new_block_count))
+      return towpath::error(Code::invalid_argument, "progress without its arrays", "point to them");
+    return scheduler->value.advance(request,
+                                    {.computed_before = told.computed_before,
+                                     .computed_after = told.computed_after,
+                                     .new_tokens = {told.new_tokens, told.new_token_count},
+                                     .new_blocks = {told.new_blocks, told.new_block_count}});
+  });
+}
+
+towpath_code_t towpath_scheduler_preempt(towpath_scheduler_t* scheduler, const char* request,
+                                         towpath_error_t* error) {
+  return call(error, given(scheduler, request), [&] { return scheduler->value.preempt(request); });
+}
+
+towpath_code_t towpath_scheduler_finish(towpath_scheduler_t* scheduler, const char* request,
+                                        int* blocks_stay, towpath_error_t* error) {
+  return call(error, given(scheduler, request, blocks_stay), [&]() -> Status {
+    TOWPATH_TRY(const auto finish, scheduler->value.finish(request));
+    *blocks_stay = finish.blocks_stay ? 1 : 0;
+    return {};
+  });
+}
+
+towpath_code_t towpath_scheduler_build(towpath_scheduler_t* scheduler, void** orders,
+                                       size_t* orders_size, towpath_error_t* error) {
+  return call(error, given(scheduler, orders, orders_size), [&]() -> Status {
+    TOWPATH_TRY(const Bytes bytes, kv::encode(scheduler->value.build()));
+    *orders = give_array(ConstByteSpan(bytes));
+    *orders_size = bytes.size();
+    return {};
+  });
+}
+
+towpath_code_t towpath_scheduler_update(towpath_scheduler_t* scheduler, const void* report,
+                                        size_t report_size, towpath_error_t* error) {
+  return call(error, given(scheduler, report), [&]() -> Status {
+    const ConstByteSpan bytes(static_cast<const std::byte*>(report), report_size);
+    TOWPATH_TRY(const kv::WorkerReport said, kv::decode_worker_report(bytes));
+    return scheduler->value.update(said);
+  });
+}

@@ -1,0 +1,234 @@
+/* Calls every function of towpath.h: a connector that saves a prompt's blocks and loads them into
+ * others, also after a restart, and blobs. A check that fails says where, and the program ends with
+ * 1.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "towpath.h"
+
+enum { kBlocks = 8, kLayers = 2, kTokens = 4, kHeads = 2, kDim = 8, kWidth = 2, kPrompt = 12 };
+enum { kPage = kTokens * kHeads * kDim * kWidth, kCache = 2 * kBlocks * kPage };
+
+static int failed_checks = 0;
+static towpath_error_t failure;
+
+#define CHECK(condition)                                                      \
+  do {                                                                        \
+    if (!(condition)) {                                                       \
+      fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
+      ++failed_checks;                                                        \
+    }                                                                         \
+  } while (0)
+
+#define IS(call, wanted)                                                                           \
+  do {                                                                                             \
+    const towpath_code_t got_ = (call);                                                            \
+    if (got_ != (wanted)) {                                                                        \
+      fprintf(stderr, "%s:%d: %s is %s: %s\n", __FILE__, __LINE__, #call, towpath_code_name(got_), \
+              failure.text);                                                                       \
+      ++failed_checks;                                                                             \
+    }                                                                                              \
+  } while (0)
+
+#define OK(call) IS(call, TOWPATH_OK)
+
+static unsigned char* caches[kLayers];
+
+/* A block of a layer is two pages, keys' and values', kBlocks pages apart. */
+static unsigned char* page_of(int layer, int outer, int block) {
+  return caches[layer] + (outer * kBlocks + block) * kPage;
+}
+
+static void compute(int block, int content) {
+  for (int layer = 0; layer < kLayers; ++layer)
+    for (int outer = 0; outer < 2; ++outer)
+      for (int i = 0; i < kPage; ++i)
+        page_of(layer, outer, block)[i] = (unsigned char)(content * 31 + layer * 7 + outer * 3 + i);
+}
+
+static int holds(int block, int content) {
+  for (int layer = 0; layer < kLayers; ++layer)
+    for (int outer = 0; outer < 2; ++outer)
+      for (int i = 0; i < kPage; ++i)
+        if (page_of(layer, outer, block)[i] !=
+            (unsigned char)(content * 31 + layer * 7 + outer * 3 + i))
+          return 0;
+  return 1;
+}
+
+static towpath_worker_t* open_worker(const char* directory) {
+  const uint64_t lengths[kLayers] = {kCache, kCache};
+  towpath_worker_options_t options = TOWPATH_INIT(towpath_worker_options_t);
+  options.name_space = "a model, int16";
+  options.num_blocks = kBlocks;
+  options.num_layers = kLayers;
+  options.outer_dim = 2;
+  options.tokens_per_block = kTokens;
+  options.num_heads = kHeads;
+  options.head_dim = kDim;
+  options.element_bytes = kWidth;
+  options.kind = TOWPATH_LAYER_SEPARATE_BLOCK_SECOND;
+  options.caches = (void* const*)caches;
+  options.lengths = lengths;
+  options.cache_count = kLayers;
+  options.host_blocks = 16;
+  options.directory = directory;
+  towpath_worker_t* worker = NULL;
+  OK(towpath_worker_open(&options, &worker, &failure));
+
+  towpath_worker_t* none = NULL;
+  options.kind = 77;
+  IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
+  options.kind = TOWPATH_LAYER_SEPARATE_BLOCK_SECOND;
+  options.num_blocks = 1000; /* more than the caches have room for */
+  IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
+  CHECK(none == NULL && strlen(failure.text) > 0);
+  return worker;
+}
+
+static void update(towpath_scheduler_t* scheduler, towpath_worker_t* worker) {
+  void* report = NULL;
+  size_t size = 0;
+  OK(towpath_worker_take_report(worker, &report, &size, &failure));
+  OK(towpath_scheduler_update(scheduler, report, size, &failure));
+  IS(towpath_scheduler_update(scheduler, report, size - 1, &failure), TOWPATH_CORRUPT);
+  towpath_free(report);
+}
+
+static void step(towpath_scheduler_t* scheduler, towpath_worker_t* worker) {
+  void* orders = NULL;
+  size_t size = 0;
+  OK(towpath_scheduler_build(scheduler, &orders, &size, &failure));
+  OK(towpath_worker_start_step(worker, orders, size, &failure));
+  for (uint64_t layer = 0; layer < kLayers; ++layer) {
+    OK(towpath_worker_wait_for_layer_load(worker, layer, &failure));
+    OK(towpath_worker_save_layer(worker, layer, &failure));
+  }
+  OK(towpath_worker_wait_for_save(worker, &failure));
+  update(scheduler, worker);
+  towpath_free(orders);
+}
+
+/* Blocks first, first + 1, ... of the prompt; what is not loaded is computed. */
+static uint64_t serve(towpath_scheduler_t* scheduler, towpath_worker_t* worker, const char* request,
+                      uint64_t first) {
+  uint32_t tokens[kPrompt];
+  for (uint32_t i = 0; i < kPrompt; ++i) tokens[i] = 1000 + i;
+  const uint64_t blocks[] = {first, first + 1, first + 2};
+  towpath_prompt_t prompt = TOWPATH_INIT(towpath_prompt_t);
+  prompt.tokens = tokens;
+  prompt.token_count = kPrompt;
+  uint64_t matched = 0;
+  int in_background = 0;
+  OK(towpath_scheduler_match(scheduler, request, &prompt, &matched, &in_background, &failure));
+  CHECK(in_background == 0);
+  OK(towpath_scheduler_allocate(scheduler, request, blocks, 3, matched, &failure));
+  for (uint64_t i = matched / kTokens; i < 3; ++i) compute((int)(first + i), (int)i);
+  towpath_progress_t progress = TOWPATH_INIT(towpath_progress_t);
+  progress.computed_before = matched;
+  progress.computed_after = kPrompt;
+  OK(towpath_scheduler_advance(scheduler, request, &progress, &failure));
+  step(scheduler, worker);
+  OK(towpath_scheduler_preempt(scheduler, request, &failure));
+  int stay = 1;
+  OK(towpath_scheduler_finish(scheduler, request, &stay, &failure));
+  CHECK(stay == 0);
+  IS(towpath_scheduler_finish(scheduler, request, &stay, &failure), TOWPATH_NOT_FOUND);
+  CHECK(failure.code == TOWPATH_NOT_FOUND && strstr(failure.text, request) != NULL);
+  return matched;
+}
+
+static void take_what_is_left(towpath_worker_t* worker) {
+  int more = 1;
+  while (more) OK(towpath_worker_progress(worker, &more, &failure));
+  char **sent = NULL, **received = NULL;
+  size_t sent_count = 9, received_count = 9, failed_count = 9;
+  OK(towpath_worker_take_finished(worker, &sent, &sent_count, &received, &received_count,
+                                  &failure));
+  CHECK(sent_count == 0 && received_count == 0);
+  towpath_free(sent);
+  towpath_free(received);
+  uint64_t* failed = NULL;
+  OK(towpath_worker_take_failed_blocks(worker, &failed, &failed_count, &failure));
+  CHECK(failed_count == 0);
+  towpath_free(failed);
+  OK(towpath_worker_sync(worker, &failure));
+  IS(towpath_worker_save_layer(worker, kLayers, &failure), TOWPATH_OUT_OF_RANGE);
+}
+
+static void connector(const char* directory) {
+  towpath_scheduler_options_t options = TOWPATH_INIT(towpath_scheduler_options_t);
+  options.tokens_per_block = kTokens;
+  options.workers = 65;
+  towpath_scheduler_t* scheduler = NULL;
+  IS(towpath_scheduler_open(&options, &scheduler, &failure), TOWPATH_INVALID_ARGUMENT);
+  options.workers = 1;
+  for (int life = 0; life < 2; ++life) {
+    OK(towpath_scheduler_open(&options, &scheduler, &failure));
+    towpath_worker_t* worker = open_worker(directory);
+    update(scheduler, worker);
+    for (int layer = 0; layer < kLayers; ++layer) memset(caches[layer], 0, kCache);
+    CHECK(serve(scheduler, worker, "first", 0) == (life == 0 ? 0 : 2 * kTokens));
+    CHECK(holds(0, 0) && holds(1, 1) && holds(2, 2));
+    CHECK(serve(scheduler, worker, "second", 4) == 2 * kTokens);
+    CHECK(holds(4, 0) && holds(5, 1));
+    take_what_is_left(worker);
+    towpath_worker_close(worker);
+    towpath_scheduler_close(scheduler);
+  }
+  IS(towpath_worker_wait_for_save(NULL, &failure), TOWPATH_INVALID_ARGUMENT);
+  IS(towpath_worker_wait_for_save(NULL, NULL), TOWPATH_INVALID_ARGUMENT);
+  towpath_worker_close(NULL);
+  towpath_scheduler_close(NULL);
+}
+
+static void blobs(const char* directory) {
+  towpath_blobs_t* store = NULL;
+  OK(towpath_blobs_open(directory, &store, &failure));
+  char state[1000], back[1000];
+  memset(state, 7, sizeof state);
+  OK(towpath_blobs_save(store, "chat", "a model", state, sizeof state, &failure));
+  uint64_t length = 0;
+  OK(towpath_blobs_length(store, "chat", &length, &failure));
+  CHECK(length == sizeof state);
+  OK(towpath_blobs_restore(store, "chat", "a model", back, sizeof back, &failure));
+  CHECK(memcmp(state, back, sizeof back) == 0);
+  IS(towpath_blobs_restore(store, "chat", NULL, back, sizeof back, &failure),
+     TOWPATH_INVALID_ARGUMENT);
+  OK(towpath_blobs_verify(store, "chat", &failure));
+
+  char path[512];
+  snprintf(path, sizeof path, "%s/chat.blob", directory);
+  const int file = open(path, O_WRONLY);
+  CHECK(pwrite(file, "!", 1, 4096 + 500) == 1);
+  close(file);
+  IS(towpath_blobs_verify(store, "chat", &failure), TOWPATH_CORRUPT);
+  memset(back, 9, sizeof back);
+  IS(towpath_blobs_restore(store, "chat", "a model", back, sizeof back, &failure), TOWPATH_CORRUPT);
+  CHECK(back[0] == 0 && back[999] == 0);
+  OK(towpath_blobs_remove(store, "chat", &failure));
+  IS(towpath_blobs_length(store, "chat", &length, &failure), TOWPATH_NOT_FOUND);
+  towpath_blobs_close(store);
+  towpath_blobs_close(NULL);
+}
+
+int main(void) {
+  char folder[] = "/tmp/towpath-c-XXXXXX", kv[64], kept[64], command[128];
+  if (mkdtemp(folder) == NULL) return 1;
+  snprintf(kv, sizeof kv, "%s/kv", folder);
+  snprintf(kept, sizeof kept, "%s/blobs", folder);
+  for (int layer = 0; layer < kLayers; ++layer) caches[layer] = calloc(1, kCache);
+  CHECK(strlen(towpath_version()) > 0);
+  CHECK(strcmp(towpath_code_name(TOWPATH_CORRUPT), "corrupt") == 0);
+  connector(kv);
+  blobs(kept);
+  for (int layer = 0; layer < kLayers; ++layer) free(caches[layer]);
+  snprintf(command, sizeof command, "rm -rf '%s'", folder);
+  if (system(command) != 0) return 1;
+  printf("%s\n", failed_checks == 0 ? "good" : "FAILED");
+  return failed_checks != 0;
+}

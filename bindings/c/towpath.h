@@ -1,0 +1,206 @@
+/* Towpath in C: what a connector of an engine, and a program that keeps its state in files, need.
+ *
+ * What holds for every function
+ *   Result      TOWPATH_OK, or a code that says why not; then `error`, where it is not null, has
+ * the code and the sentence, with cause and remedy. Outputs are written only on success. A pointer
+ * that is needed and null is TOWPATH_INVALID_ARGUMENT. Structs     options and the like begin with
+ * `size`: set it to sizeof of the struct (macro TOWPATH_INIT), so that a later library knows which
+ * fields you have. Ownership   *_open() hands out what *_close() takes back; null may be closed.
+ * Arrays, bytes and lists that are handed out are given back with towpath_free(), one call each.
+ *   Thread      a handle is for one thread at a time; different handles are independent.
+ *
+ * The nouns are those of the C++ library: docs/guides/connector.md.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TOWPATH_INIT(type) \
+  { .size = sizeof(type) }
+
+/* Numbers of this list never change. */
+typedef enum {
+  TOWPATH_OK = 0,
+  TOWPATH_INVALID_ARGUMENT = 1,
+  TOWPATH_OUT_OF_RANGE = 2,
+  TOWPATH_NOT_FOUND = 3,
+  TOWPATH_ALREADY_EXISTS = 4,
+  TOWPATH_NOT_READY = 5,
+  TOWPATH_UNSUPPORTED = 6,
+  TOWPATH_UNAVAILABLE = 7,
+  TOWPATH_EXHAUSTED = 8,
+  TOWPATH_DENIED = 9,
+  TOWPATH_TIMED_OUT = 10,
+  TOWPATH_CANCELLED = 11,
+  TOWPATH_PEER_LOST = 12,
+  TOWPATH_CORRUPT = 13,
+  TOWPATH_IO_ERROR = 14,
+  TOWPATH_NO_TELEMETRY = 15,
+  TOWPATH_INTERNAL = 16
+} towpath_code_t;
+
+typedef struct {
+  towpath_code_t code;
+  char text[1020]; /* one line, cut where it is longer */
+} towpath_error_t;
+
+/* "0.1.0" */
+const char* towpath_version(void);
+/* "corrupt"; "unknown" for a number that is none. */
+const char* towpath_code_name(towpath_code_t code);
+/* What was handed out; null is fine. */
+void towpath_free(void* handed_out);
+
+/* ---- A connector's scheduler: what is matched, loaded and saved ---- */
+
+typedef struct towpath_scheduler towpath_scheduler_t;
+
+typedef struct {
+  size_t size;
+  uint64_t tokens_per_block;       /* 0: 16 */
+  uint32_t workers;                /* 0: 1 */
+  uint32_t saves_in_background;    /* 0 or 1 */
+  uint64_t salt;                   /* of hashes; secret where tenants do not trust each other */
+  const char* name_space;          /* null: "" */
+  uint64_t background_from_tokens; /* loads of so many go on while the request waits; 0: none do */
+} towpath_scheduler_options_t;
+
+typedef struct {
+  size_t size;
+  uint64_t computed_before; /* tokens, before this step and after it */
+  uint64_t computed_after;
+  const uint32_t* new_tokens; /* behind those known */
+  size_t new_token_count;
+  const uint64_t* new_blocks; /* behind those it has */
+  size_t new_block_count;
+} towpath_progress_t;
+
+towpath_code_t towpath_scheduler_open(const towpath_scheduler_options_t* options,
+                                      towpath_scheduler_t** scheduler, towpath_error_t* error);
+void towpath_scheduler_close(towpath_scheduler_t* scheduler);
+
+typedef struct {
+  size_t size;
+  const uint32_t* tokens;
+  size_t token_count;
+  uint64_t computed; /* that the engine has itself */
+  const char* room;  /* adapter, tenant; null: none */
+} towpath_prompt_t;
+
+/* How many tokens behind the computed ones can be loaded. May be asked again. */
+towpath_code_t towpath_scheduler_match(towpath_scheduler_t* scheduler, const char* request,
+                                       const towpath_prompt_t* prompt, uint64_t* tokens,
+                                       int* in_background, towpath_error_t* error);
+/* All of the request's blocks, from its first token on. */
+towpath_code_t towpath_scheduler_allocate(towpath_scheduler_t* scheduler, const char* request,
+                                          const uint64_t* blocks, size_t block_count,
+                                          uint64_t loaded_tokens, towpath_error_t* error);
+towpath_code_t towpath_scheduler_advance(towpath_scheduler_t* scheduler, const char* request,
+                                         const towpath_progress_t* progress,
+                                         towpath_error_t* error);
+towpath_code_t towpath_scheduler_preempt(towpath_scheduler_t* scheduler, const char* request,
+                                         towpath_error_t* error);
+/* Once per request. blocks_stay: until all workers have sent, or received, it. */
+towpath_code_t towpath_scheduler_finish(towpath_scheduler_t* scheduler, const char* request,
+                                        int* blocks_stay, towpath_error_t* error);
+/* The step's orders, for every worker. */
+towpath_code_t towpath_scheduler_build(towpath_scheduler_t* scheduler, void** orders,
+                                       size_t* orders_size, towpath_error_t* error);
+/* A worker's report. */
+towpath_code_t towpath_scheduler_update(towpath_scheduler_t* scheduler, const void* report,
+                                        size_t report_size, towpath_error_t* error);
+
+/* ---- A connector's worker: one rank of the model ---- */
+
+typedef struct towpath_worker towpath_worker_t;
+
+/* How the engine's cache lies in memory; the numbers are those of the C++ library. */
+enum {
+  TOWPATH_FULLY_CONTIGUOUS = 0,            /* one region [blocks, layers, outer, page] */
+  TOWPATH_LAYER_SEPARATE_BLOCK_FIRST = 1,  /* a region per layer [blocks, outer, page] */
+  TOWPATH_LAYER_SEPARATE_BLOCK_SECOND = 2, /* a region per layer [outer, blocks, page] */
+  TOWPATH_NHD = 0,                         /* a page is [token, head, dim] */
+  TOWPATH_HND = 1,                         /* [head, token, dim] */
+  TOWPATH_SYSTEM = 0,                      /* host memory */
+  TOWPATH_DEVICE = 1                       /* a GPU's */
+};
+
+typedef struct {
+  size_t size;
+  const char* name_space; /* model, its version, type of elements: what tells caches apart */
+  uint64_t num_blocks;
+  uint64_t num_layers;
+  uint64_t outer_dim; /* 2: keys and values; 1: MLA */
+  uint64_t tokens_per_block;
+  uint64_t num_heads;
+  uint64_t head_dim;
+  uint64_t element_bytes;
+  uint32_t kind;           /* TOWPATH_LAYER_SEPARATE_... */
+  uint32_t format;         /* TOWPATH_NHD, TOWPATH_HND */
+  uint32_t memory;         /* TOWPATH_SYSTEM, TOWPATH_DEVICE */
+  uint32_t rank;           /* of workers */
+  uint64_t device;         /* of TOWPATH_DEVICE */
+  void* const* caches;     /* the engine's, which outlives the worker */
+  const uint64_t* lengths; /* bytes of each */
+  size_t cache_count;
+  uint64_t first_layer; /* of the model, that this rank has */
+  uint64_t first_head;
+  uint64_t host_blocks;  /* kept in memory; 0: 1024 */
+  const char* directory; /* null: memory only */
+  uint64_t disk_bytes;   /* 0: 16 GiB */
+} towpath_worker_options_t;
+
+towpath_code_t towpath_worker_open(const towpath_worker_options_t* options,
+                                   towpath_worker_t** worker, towpath_error_t* error);
+void towpath_worker_close(towpath_worker_t* worker);
+
+towpath_code_t towpath_worker_start_step(towpath_worker_t* worker, const void* orders,
+                                         size_t orders_size, towpath_error_t* error);
+towpath_code_t towpath_worker_wait_for_layer_load(towpath_worker_t* worker, uint64_t layer,
+                                                  towpath_error_t* error);
+towpath_code_t towpath_worker_save_layer(towpath_worker_t* worker, uint64_t layer,
+                                         towpath_error_t* error);
+towpath_code_t towpath_worker_wait_for_save(towpath_worker_t* worker, towpath_error_t* error);
+/* more: there is more to do at once. */
+towpath_code_t towpath_worker_progress(towpath_worker_t* worker, int* more, towpath_error_t* error);
+/* Names in two arrays of pointers; each array, with its names, is one towpath_free(). */
+towpath_code_t towpath_worker_take_finished(towpath_worker_t* worker, char*** sent,
+                                            size_t* sent_count, char*** received,
+                                            size_t* received_count, towpath_error_t* error);
+/* Blocks of the engine that a load was ordered into, and that do not hold it. */
+towpath_code_t towpath_worker_take_failed_blocks(towpath_worker_t* worker, uint64_t** blocks,
+                                                 size_t* block_count, towpath_error_t* error);
+/* For towpath_scheduler_update(). */
+towpath_code_t towpath_worker_take_report(towpath_worker_t* worker, void** report,
+                                          size_t* report_size, towpath_error_t* error);
+/* What was saved so far survives this process. */
+towpath_code_t towpath_worker_sync(towpath_worker_t* worker, towpath_error_t* error);
+
+/* ---- Named blobs in a folder ---- */
+
+typedef struct towpath_blobs towpath_blobs_t;
+
+towpath_code_t towpath_blobs_open(const char* directory, towpath_blobs_t** blobs,
+                                  towpath_error_t* error);
+void towpath_blobs_close(towpath_blobs_t* blobs);
+/* A crash leaves the old blob of that name, or this one. `context` may be null. */
+towpath_code_t towpath_blobs_save(towpath_blobs_t* blobs, const char* name, const char* context,
+                                  const void* data, size_t length, towpath_error_t* error);
+towpath_code_t towpath_blobs_length(towpath_blobs_t* blobs, const char* name, uint64_t* length,
+                                    towpath_error_t* error);
+/* Exactly what was saved; or a code, and zeros in all of `into`. */
+towpath_code_t towpath_blobs_restore(towpath_blobs_t* blobs, const char* name, const char* context,
+                                     void* into, size_t length, towpath_error_t* error);
+towpath_code_t towpath_blobs_verify(towpath_blobs_t* blobs, const char* name,
+                                    towpath_error_t* error);
+towpath_code_t towpath_blobs_remove(towpath_blobs_t* blobs, const char* name,
+                                    towpath_error_t* error);
+
+#ifdef __cplusplus
+}
+#endif

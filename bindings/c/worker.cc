@@ -1,0 +1,140 @@
+#include <towpath/memory/borrowed.h>
+#include <towpath/standard/connector_node.h>
+
+#include "bindings/c/call.h"
+
+using namespace towpath;     // NOLINT: the words of this file
+using namespace towpath::c;  // NOLINT
+
+struct towpath_worker {
+  std::unique_ptr<standard::ConnectorNode> node;
+
+  kv::ConnectorWorker& get() const { return node->worker(); }
+};
+
+namespace {
+
+Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t& told) {
+  if (!given_array(told.caches, told.cache_count) || !given_array(told.lengths, told.cache_count))
+    return error(Code::invalid_argument, "a worker without caches", "point to them");
+  standard::ConnectorNodeOptions options{
+      .name_space = text_or_none(told.name_space),
+      .config = {.num_blocks = told.num_blocks,
+                 .num_layers = told.num_layers,
+                 .outer_dim = told.outer_dim,
+                 .page_size = told.tokens_per_block,
+                 .inner_dim = told.num_heads * told.head_dim,
+                 .dtype_width_bytes = told.element_bytes,
+                 .num_heads = told.num_heads,
+                 .format = static_cast<layout::BlockFormat>(told.format)},
+      .kind = static_cast<layout::LayoutKind>(told.kind),
+      .rank = told.rank,
+      .first_layer = told.first_layer,
+      .first_head = told.first_head,
+      .directory = text_or_none(told.directory)};
+  if (told.host_blocks != 0) options.host_blocks = told.host_blocks;
+  if (told.disk_bytes != 0) options.disk_bytes = told.disk_bytes;
+  const auto kind = told.memory == TOWPATH_DEVICE ? MemoryKind::device : MemoryKind::system;
+  for (std::size_t i = 0; i < told.cache_count; ++i) {
+    TOWPATH_TRY(options.caches.emplace_back(),
+                memory::BorrowedRegion::create({.kind = kind,
+                                                .address = address_of(told.caches[i]),
+                                                .size_bytes = told.lengths[i],
+                                                .device_id = told.device}));
+  }
+  return options;
+}
+
+bool in_lists(const towpath_worker_options_t& told) {
+  return told.kind <= TOWPATH_LAYER_SEPARATE_BLOCK_SECOND && told.format <= TOWPATH_HND &&
+         told.memory <= TOWPATH_DEVICE;
+}
+
+}  // namespace
+
+towpath_code_t towpath_worker_open(const towpath_worker_options_t* options,
+                                   towpath_worker_t** worker, towpath_error_t* error) {
+  return call(error, given(options, worker), [&]() -> Status {
+    const auto told = sized(options);
+    if (!in_lists(told))
+      return towpath::error(Code::invalid_argument, "a kind, format or memory that is none",
+                            "use the constants of towpath.h");
+    TOWPATH_TRY(const standard::ConnectorNodeOptions wanted, options_of(told));
+    TOWPATH_TRY(auto node, standard::ConnectorNode::open(wanted));
+    *worker = new towpath_worker{std::move(node)};
+    return {};
+  });
+}
+
+void towpath_worker_close(towpath_worker_t* worker) { delete worker; }
+
+towpath_code_t towpath_worker_start_step(towpath_worker_t* worker, const void* orders,
+                                         size_t orders_size, towpath_error_t* error) {
+  return call(error, given(worker, orders), [&]() -> Status {
+    const ConstByteSpan bytes(static_cast<const std::byte*>(orders), orders_size);
+    TOWPATH_TRY(const kv::StepOrders step, kv::decode_step_orders(bytes));
+    return worker->get().start_step(step);
+  });
+}
+
+towpath_code_t towpath_worker_wait_for_layer_load(towpath_worker_t* worker, uint64_t layer,
+                                                  towpath_error_t* error) {
+  return call(error, given(worker), [&] { return worker->get().wait_for_layer_load(layer); });
+}
+
+towpath_code_t towpath_worker_save_layer(towpath_worker_t* worker, uint64_t layer,
+                                         towpath_error_t* error) {
+  return call(error, given(worker), [&] { return worker->get().save_layer(layer); });
+}
+
+towpath_code_t towpath_worker_wait_for_save(towpath_worker_t* worker, towpath_error_t* error) {
+  return call(error, given(worker), [&]() -> Status {
+    worker->get().wait_for_save();
+    return {};
+  });
+}
+
+towpath_code_t towpath_worker_progress(towpath_worker_t* worker, int* more,
+                                       towpath_error_t* error) {
+  return call(error, given(worker, more), [&]() -> Status {
+    *more = worker->get().progress() ? 1 : 0;
+    return {};
+  });
+}
+
+towpath_code_t towpath_worker_take_finished(towpath_worker_t* worker, char*** sent,
+                                            size_t* sent_count, char*** received,
+                                            size_t* received_count, towpath_error_t* error) {
+  return call(error, given(worker, sent, sent_count, received, received_count), [&]() -> Status {
+    const kv::ConnectorWorker::Finished finished = worker->get().take_finished();
+    *sent = give_names(finished.sent);
+    *sent_count = finished.sent.size();
+    *received = give_names(finished.received);
+    *received_count = finished.received.size();
+    return {};
+  });
+}
+
+towpath_code_t towpath_worker_take_failed_blocks(towpath_worker_t* worker, uint64_t** blocks,
+                                                 size_t* block_count, towpath_error_t* error) {
+  return call(error, given(worker, blocks, block_count), [&]() -> Status {
+    const std::vector<std::uint64_t> failed = worker->get().take_failed_blocks();
+    *blocks = give_array(std::span<const std::uint64_t>(failed));
+    *block_count = failed.size();
+    return {};
+  });
+}
+
+towpath_code_t towpath_worker_take_report(towpath_worker_t* worker, void** report,
+                                          size_t* report_size, towpath_error_t* error) {
+  return call(error, given(worker, report, report_size), [&]() -> Status {
+    TOWPATH_TRY(const Bytes bytes, kv::encode(worker->get().take_report()));
+    *report = give_array(ConstByteSpan(bytes));
+    *report_size = bytes.size();
+    return {};
+  });
+}
+
+towpath_code_t towpath_worker_sync(towpath_worker_t* worker, towpath_error_t* error) {
+  return call(error, given(worker), [&] { return worker->get().sync(); });
+}

@@ -1,0 +1,82 @@
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/layout/builder.h>
+#include <towpath/standard/connector_node.h>
+#include <towpath/sys/random.h>
+
+namespace towpath::standard {
+namespace {
+
+/// How blocks are kept, whatever the engine's own arrangement.
+layout::LayoutConfig kept_config(const ConnectorNodeOptions& options) {
+  layout::LayoutConfig config = options.config;
+  config.num_blocks = options.host_blocks;
+  config.alignment = 1;
+  config.format = layout::BlockFormat::nhd;
+  return config;
+}
+
+std::string folder_of(const ConnectorNodeOptions& options) {
+  layout::LayoutConfig block = kept_config(options);
+  block.num_blocks = 1;
+  const std::string cache = cat(options.name_space, "\n", to_string(block), ", heads ",
+                                block.num_heads.value_or(0), ", from layer ", options.first_layer,
+                                ", head ", options.first_head, ", rank ", options.rank);
+  return cat(options.directory, "/kv-", hex(kv::digest_of(as_bytes(cache), 0).value).substr(2));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOptions& options) {
+  if (options.host_blocks == 0 || options.host_blocks >= kv::kNoSlot)
+    return error(Code::invalid_argument, cat("memory for ", options.host_blocks, " blocks"),
+                 "keep at least what a step loads or saves in memory");
+  auto node = std::unique_ptr<ConnectorNode>(new ConnectorNode());
+  TOWPATH_TRY(node->node_, Node::open({.name = cat("connector-", options.rank),
+                                       .backends = {"loopback"},
+                                       .progress_thread = false}));
+  TOWPATH_TRY(node->manager_, kv::TransferManager::create({.agent = &node->node_->agent(),
+                                                           .clock = &node->node_->clock()}));
+  TOWPATH_TRY(const kv::LayoutHandle cache, node->register_caches(options));
+  TOWPATH_TRY(auto keeper, node->make_keeper(options));
+  node->keeper_ = keeper.get();
+  TOWPATH_TRY(node->worker_,
+              kv::ConnectorWorker::make({.manager = node->manager_.get(), .rank = options.rank},
+                                        cache, std::move(keeper)));
+  return node;
+}
+
+Result<kv::LayoutHandle> ConnectorNode::register_caches(const ConnectorNodeOptions& options) {
+  memory::Registrar& registrar = manager_->registrar();
+  std::vector<memory::SharedRegion> regions;
+  for (const memory::SharedRegion& region : options.caches) {
+    TOWPATH_TRY(regions.emplace_back(), layout::register_region(region, registrar));
+  }
+  TOWPATH_TRY(layout::PhysicalLayout cache, layout::build_layout({.registrar = &registrar,
+                                                                  .config = options.config,
+                                                                  .kind = options.kind,
+                                                                  .memory = std::move(regions)}));
+  return manager_->register_layout(
+      std::move(cache),
+      {.tier = "engine", .first_layer = options.first_layer, .first_head = options.first_head});
+}
+
+Result<std::unique_ptr<kv::HostFileKeeper>> ConnectorNode::make_keeper(
+    const ConnectorNodeOptions& options) {
+  TOWPATH_TRY(layout::PhysicalLayout memory,
+              layout::build_layout({.registrar = &manager_->registrar(),
+                                    .config = kept_config(options),
+                                    .kind = layout::LayoutKind::fully_contiguous,
+                                    .memory = memory::Allocation{.kind = MemoryKind::system}}));
+  kv::HostFileKeeperParts parts{.memory = std::move(memory), .store = nullptr};
+  if (!options.directory.empty()) {
+    folder_ = folder_of(options);
+    TOWPATH_TRY(parts.store, kv::BlockStore::open(files_, {.directory = folder_,
+                                                           .capacity_bytes = options.disk_bytes,
+                                                           .incarnation = sys::random_u64()}));
+  }
+  return kv::HostFileKeeper::make(std::move(parts));
+}
+
+}  // namespace towpath::standard
