@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/python/src/agent.h"
+#include "bindings/python/src/connector.h"
 #include "bindings/python/src/descriptors.h"
 #include "bindings/python/src/memory.h"
 #include "bindings/python/src/nixl_lists.h"
@@ -16,4 +17,5 @@ PYBIND11_MODULE(_towpath, module) {
   bind_nixl_lists(module);
   bind_transfers(module);
   bind_agent(module);
+  bind_connector(module);
 }

@@ -1,0 +1,324 @@
+#include "bindings/python/src/connector.h"
+
+#include <mutex>
+
+#include <pybind11/stl.h>
+
+#include <towpath/kv/blobs/blob_store.h>
+#include <towpath/kv/connector/scheduler.h>
+#include <towpath/standard/connector_node.h>
+
+#include "bindings/python/src/memory.h"
+
+namespace towpath::python {
+namespace {
+
+using Numbers = std::vector<std::uint64_t>;
+using Tokens = std::vector<kv::TokenId>;
+using standard::ConnectorNode;
+
+/// A value for one thread at a time, of which Python has many.
+template <typename T>
+class Guarded {
+ public:
+  explicit Guarded(T value) : state_(std::make_shared<State>(std::move(value))) {}
+
+  /// Runs `work(value)` without the interpreter's lock. Raises NotReady after close().
+  template <typename Work>
+  auto call(Work&& work) const {
+    const std::shared_ptr<State> kept = state_.get();
+    if (kept == nullptr || state_.is_inherited())
+      raise(
+          error(Code::not_ready, "it is closed, or of the process before a fork", "open another"));
+    return unlocked([&] {
+      const std::lock_guard lock(kept->mutex);
+      return work(kept->value);
+    });
+  }
+  void close() { state_.reset(); }
+
+ private:
+  struct State {
+    explicit State(T given) : value(std::move(given)) {}
+    std::mutex mutex;
+    T value;
+  };
+  Handle<State> state_;
+};
+
+using Scheduler = Guarded<kv::ConnectorScheduler>;
+using Worker = Guarded<std::unique_ptr<ConnectorNode>>;
+
+// ---- the scheduler's half
+
+std::unique_ptr<Scheduler> make_scheduler(std::uint64_t tokens_per_block, std::uint32_t workers,
+                                          std::uint64_t salt, const Name& name_space,
+                                          std::optional<std::uint64_t> background_from_tokens,
+                                          bool saves_in_background) {
+  return std::make_unique<Scheduler>(unwrap(kv::ConnectorScheduler::make(
+      {.tokens_per_block = tokens_per_block,
+       .workers = workers,
+       .salt = salt,
+       .name_space = name_space.value,
+       .background_from_tokens = background_from_tokens.value_or(UINT64_MAX),
+       .saves_in_background = saves_in_background})));
+}
+
+py::tuple match(const Scheduler& self, const Name& request, const Tokens& tokens,
+                std::uint64_t computed, const Name& room) {
+  const auto found = unwrap(self.call([&](kv::ConnectorScheduler& scheduler) {
+    return scheduler.match({request.value, tokens, computed, room.value});
+  }));
+  return py::make_tuple(found.tokens, found.in_background);
+}
+
+void advance(const Scheduler& self, const Name& request, std::uint64_t before, std::uint64_t after,
+             const Tokens& new_tokens, const Numbers& new_blocks) {
+  check(self.call([&](kv::ConnectorScheduler& scheduler) {
+    return scheduler.advance(request.value, {before, after, new_tokens, new_blocks});
+  }));
+}
+
+py::list take_events(const Scheduler& self) {
+  py::list events;
+  for (const kv::BlockEvent& event :
+       self.call([](kv::ConnectorScheduler& scheduler) { return scheduler.take_events(); }))
+    events.append(py::make_tuple(event.kind == kv::BlockEvent::Kind::stored ? "stored" : "removed",
+                                 event.hash));
+  return events;
+}
+
+py::dict scheduler_figures(const Scheduler& self) {
+  const auto figures =
+      self.call([](kv::ConnectorScheduler& scheduler) { return scheduler.figures(); });
+  return py::dict(py::arg("asked_tokens") = figures.asked_tokens,
+                  py::arg("matched_tokens") = figures.matched_tokens,
+                  py::arg("saved_blocks") = figures.saved_blocks,
+                  py::arg("failed_blocks") = figures.failed_blocks,
+                  py::arg("requests") = figures.requests);
+}
+
+void bind_scheduler(py::module_& module) {
+  py::class_<Scheduler>(module, "ConnectorScheduler")
+      .def(py::init(&make_scheduler), py::arg("tokens_per_block") = 16, py::arg("workers") = 1,
+           py::arg("salt") = 0, py::arg("name_space") = Name{},
+           py::arg("background_from_tokens") = py::none(), py::arg("saves_in_background") = false)
+      .def("match", &match, py::arg("request"), py::arg("tokens"), py::arg("computed") = 0,
+           py::arg("room") = Name{})
+      .def(
+          "allocate",
+          [](const Scheduler& self, const Name& request, const Numbers& blocks,
+             std::uint64_t loaded) {
+            check(self.call([&](auto& it) { return it.allocate(request.value, blocks, loaded); }));
+          },
+          py::arg("request"), py::arg("blocks"), py::arg("loaded_tokens"))
+      .def("advance", &advance, py::arg("request"), py::arg("computed_before"),
+           py::arg("computed_after"), py::arg("new_tokens") = Tokens{},
+           py::arg("new_blocks") = Numbers{})
+      .def("build",
+           [](const Scheduler& self) {
+             return to_python(unwrap(self.call([](auto& it) { return kv::encode(it.build()); })));
+           })
+      .def("update",
+           [](const Scheduler& self, const Blob& report) {
+             check(self.call([&](auto& it) -> Status {
+               TOWPATH_TRY(const kv::WorkerReport said, kv::decode_worker_report(report.value));
+               return it.update(said);
+             }));
+           })
+      .def("preempt",
+           [](const Scheduler& self, const Name& request) {
+             check(self.call([&](auto& it) { return it.preempt(request.value); }));
+           })
+      .def("finish",
+           [](const Scheduler& self, const Name& request) {
+             return unwrap(self.call([&](auto& it) { return it.finish(request.value); }))
+                 .blocks_stay;
+           })
+      .def("take_events", &take_events)
+      .def("figures", &scheduler_figures);
+}
+
+// ---- the worker's half
+
+std::unique_ptr<Worker> make_worker(const py::list& caches, const std::string& kind,
+                                    const py::dict& shape, bool heads_first, const py::dict& place,
+                                    const Name& name_space, std::uint64_t host_blocks,
+                                    const Name& directory, std::uint64_t disk_bytes) {
+  const auto number = [](const py::dict& from, const char* name) {
+    return to_u64(py::object(from[name]).ptr());
+  };
+  standard::ConnectorNodeOptions options{
+      .name_space = name_space.value,
+      .config = {.num_blocks = number(shape, "block"),
+                 .num_layers = number(shape, "layer"),
+                 .outer_dim = number(shape, "outer"),
+                 .page_size = number(shape, "token"),
+                 .inner_dim = number(shape, "head") * number(shape, "dim"),
+                 .dtype_width_bytes = number(shape, "element_bytes"),
+                 .num_heads = number(shape, "head"),
+                 .format = heads_first ? layout::BlockFormat::hnd : layout::BlockFormat::nhd},
+      .kind = layout::layer_separate(kind == "block" ? layout::BlockDimension::first
+                                                     : layout::BlockDimension::second),
+      .rank = static_cast<std::uint32_t>(number(place, "rank")),
+      .first_layer = number(place, "first_layer"),
+      .first_head = number(place, "first_head"),
+      .host_blocks = host_blocks,
+      .directory = directory.value,
+      .disk_bytes = disk_bytes};
+  for (const py::handle cache : caches)
+    options.caches.push_back(to_region(py::reinterpret_borrow<py::object>(cache), ""));
+  return std::make_unique<Worker>(unwrap(unlocked([&] { return ConnectorNode::open(options); })));
+}
+
+/// Work on the worker that ends in a Status.
+template <typename Work>
+void tell(const Worker& self, Work&& work) {
+  check(self.call([&](const auto& node) -> Status { return work(node->worker()); }));
+}
+
+py::list names_of(const std::vector<kv::RequestId>& requests) {
+  py::list names;
+  for (const kv::RequestId& request : requests) names.append(name_to_python(request));
+  return names;
+}
+
+py::tuple take_finished(const Worker& self) {
+  const auto finished = self.call([](const auto& node) { return node->worker().take_finished(); });
+  return py::make_tuple(names_of(finished.sent), names_of(finished.received));
+}
+
+py::dict worker_figures(const Worker& self) {
+  const auto [moved, kept] = self.call(
+      [](const auto& node) { return std::make_pair(node->worker().figures(), node->kept()); });
+  py::dict quarantined;
+  for (const auto& [reason, count] : kept.quarantined) quarantined[py::str(reason)] = count;
+  return py::dict(
+      py::arg("loaded_blocks") = moved.loaded_blocks,
+      py::arg("failed_blocks") = moved.failed_blocks, py::arg("saved_blocks") = moved.saved_blocks,
+      py::arg("unsaved_blocks") = moved.unsaved_blocks, py::arg("from_memory") = kept.from_memory,
+      py::arg("from_files") = kept.from_store, py::arg("written") = kept.written,
+      py::arg("not_written") = kept.not_written, py::arg("quarantined") = quarantined,
+      py::arg("last_failure") = exception_of(moved.last_failure),
+      py::arg("last_write_failure") = exception_of(kept.last_failure));
+}
+
+void bind_worker(py::module_& module) {
+  py::class_<Worker>(module, "ConnectorWorker")
+      .def(py::init(&make_worker), py::arg("caches"), py::arg("first_axis"), py::arg("shape"),
+           py::arg("heads_first"), py::arg("place"), py::arg("name_space"), py::arg("host_blocks"),
+           py::arg("directory"), py::arg("disk_bytes"))
+      .def("start_step",
+           [](const Worker& self, const Blob& orders) {
+             tell(self, [&](kv::ConnectorWorker& worker) -> Status {
+               TOWPATH_TRY(const kv::StepOrders step, kv::decode_step_orders(orders.value));
+               return worker.start_step(step);
+             });
+           })
+      .def("wait_for_layer_load",
+           [](const Worker& self, std::uint64_t layer) {
+             tell(self, [&](auto& worker) { return worker.wait_for_layer_load(layer); });
+           })
+      .def("save_layer",
+           [](const Worker& self, std::uint64_t layer) {
+             tell(self, [&](auto& worker) { return worker.save_layer(layer); });
+           })
+      .def("wait_for_save",
+           [](const Worker& self) {
+             self.call([](const auto& node) { node->worker().wait_for_save(); });
+           })
+      .def("progress",
+           [](const Worker& self) {
+             return self.call([](const auto& node) { return node->worker().progress(); });
+           })
+      .def("take_finished", &take_finished)
+      .def("take_failed_blocks",
+           [](const Worker& self) {
+             return self.call([](const auto& node) { return node->worker().take_failed_blocks(); });
+           })
+      .def("take_report",
+           [](const Worker& self) {
+             return to_python(unwrap(self.call(
+                 [](const auto& node) { return kv::encode(node->worker().take_report()); })));
+           })
+      .def("sync",
+           [](const Worker& self) { tell(self, [](auto& worker) { return worker.sync(); }); })
+      .def("close", &Worker::close)
+      .def("figures", &worker_figures)
+      .def_property_readonly("folder", [](const Worker& self) {
+        return name_to_python(self.call([](const auto& node) { return node->folder(); }));
+      });
+}
+
+// ---- blobs
+
+struct Blobs {
+  std::unique_ptr<sys::SystemFileSystem> files = std::make_unique<sys::SystemFileSystem>();
+  std::optional<kv::BlobStore> store;
+};
+
+void save_blob(Blobs& self, const Name& name, const py::buffer& data, const Name& context) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0) throw py::error_already_set();
+  const ConstByteSpan bytes(static_cast<const std::byte*>(view.buf),
+                            static_cast<std::size_t>(view.len));
+  const Status saved = unlocked([&] {
+    return self.store->save({name.value, context.value}, bytes);
+  });
+  PyBuffer_Release(&view);
+  check(saved);
+}
+
+py::bytes restore_blob(const Blobs& self, const Name& name, const Name& context) {
+  const kv::BlobInfo info = unwrap(unlocked([&] { return self.store->find(name.value); }));
+  auto bytes = py::reinterpret_steal<py::bytes>(
+      PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(info.length)));
+  if (!bytes) throw py::error_already_set();
+  const ByteSpan into(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr())),
+                      static_cast<std::size_t>(info.length));
+  check(unlocked([&] { return self.store->restore({name.value, context.value}, into); }));
+  return bytes;
+}
+
+py::list list_blobs(const Blobs& self) {
+  py::list out;
+  for (const auto& entry : unwrap(unlocked([&] { return self.store->list(); })))
+    out.append(py::dict(py::arg("file") = name_to_python(entry.file),
+                        py::arg("name") = name_to_python(entry.info.blob.name),
+                        py::arg("context") = name_to_python(entry.info.blob.context),
+                        py::arg("length") = entry.info.length,
+                        py::arg("error") = exception_of(entry.status)));
+  return out;
+}
+
+void bind_blobs(py::module_& module) {
+  py::class_<Blobs>(module, "Blobs")
+      .def(py::init([](const py::object& directory) {
+             auto blobs = std::make_unique<Blobs>();
+             const py::object plain = py::module_::import("os").attr("fspath")(directory);
+             blobs->store = unwrap(kv::BlobStore::open(*blobs->files, py::cast<Name>(plain).value));
+             return blobs;
+           }),
+           py::arg("directory"))
+      .def("save", &save_blob, py::arg("name"), py::arg("data"), py::arg("context") = Name{})
+      .def("restore", &restore_blob, py::arg("name"), py::arg("context") = Name{})
+      .def("verify",
+           [](const Blobs& self, const Name& name) {
+             check(unlocked([&] { return self.store->verify(name.value); }));
+           })
+      .def("remove",
+           [](Blobs& self, const Name& name) {
+             check(unlocked([&] { return self.store->remove(name.value); }));
+           })
+      .def("list", &list_blobs);
+}
+
+}  // namespace
+
+void bind_connector(py::module_& module) {
+  bind_scheduler(module);
+  bind_worker(module);
+  bind_blobs(module);
+}
+
+}  // namespace towpath::python

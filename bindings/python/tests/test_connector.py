@@ -1,0 +1,153 @@
+"""The connector's two halves and blobs, from Python."""
+import pathlib
+import subprocess
+import sys
+import threading
+
+import numpy
+import pytest
+
+import towpath
+from towpath.connector import Blobs, Scheduler, Worker
+
+EXAMPLE = pathlib.Path(__file__).resolve().parents[3] / "examples" / "vllm_connector.py"
+
+
+def test_the_example_runs_and_tells_what_it_loaded():
+    done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    said = [line.partition(":")[2].strip() for line in done.stdout.splitlines()]
+    assert said[:5] == [
+        "0 tokens loaded, 0 blocks failed",
+        "128 tokens loaded, 0 blocks failed",
+        "144 tokens loaded, 1 blocks failed",
+        "144 tokens loaded, 0 blocks failed",
+        "144 tokens loaded, 0 blocks failed",
+    ]
+
+
+def caches(shape=(2, 8, 4, 2, 8), layers=3):
+    return [numpy.zeros(shape, numpy.float16) for _ in range(layers)]
+
+
+AXES = {
+    "outer block token head dim": ((2, 8, 4, 2, 8), lambda cache, block: cache[:, block]),
+    "outer block head token dim": ((2, 8, 2, 4, 8), lambda cache, block: cache[:, block]),
+    "block outer token head dim": ((8, 2, 4, 2, 8), lambda cache, block: cache[block]),
+    "block outer head token dim": ((8, 2, 2, 4, 8), lambda cache, block: cache[block]),
+    "block token dim": ((8, 4, 16), lambda cache, block: cache[block]),
+}
+
+
+@pytest.mark.parametrize("axes", AXES)
+def test_blocks_of_any_arrangement_come_back(axes):
+    shape, part = AXES[axes]
+    layers = caches(shape)
+    with Worker(layers, name_space="m", axes=axes) as worker:
+        scheduler = Scheduler(4)
+        for request, blocks in (("a", [0, 1, 2]), ("b", [5, 3, 4])):
+            loaded, waits = scheduler.match(request, range(12))
+            assert not waits
+            scheduler.allocate(request, blocks, loaded)
+            scheduler.advance(request, loaded, 12)
+            for i in range(loaded // 4, 3):
+                for cache in layers:
+                    part(cache, blocks[i])[...] = numpy.random.default_rng(i).random(
+                        part(cache, blocks[i]).shape)
+            worker.start_step(scheduler.build())
+            for layer in range(3):
+                worker.wait_for_layer_load(layer)
+                worker.save_layer(layer)
+            worker.wait_for_save()
+            scheduler.update(worker.take_report())
+        assert loaded == 8
+        for cache in layers:
+            for source, target in ((0, 5), (1, 3)):
+                assert part(cache, source).any()
+                assert numpy.array_equal(part(cache, source), part(cache, target))
+        assert scheduler.finish("a") is False
+        assert scheduler.figures()["matched_tokens"] == 8
+        assert [kind for kind, _ in scheduler.take_events()] == ["stored"] * 3
+        assert worker.figures()["saved_blocks"] == 3
+
+
+def test_other_threads_work_while_the_worker_does():
+    layers = caches()
+    with Worker(layers, name_space="m") as worker:
+        ended = threading.Event()
+
+        def drive():
+            while not ended.is_set():
+                worker.progress()
+
+        thread = threading.Thread(target=drive)
+        thread.start()
+        for _ in range(200):
+            worker.take_report()
+        ended.set()
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+
+
+def test_what_is_wrong_is_raised():
+    with pytest.raises(ValueError, match="axes are one of"):
+        Worker(caches(), name_space="m", axes="block head")
+    with pytest.raises(ValueError, match="one shape"):
+        Worker([], name_space="m")
+    with pytest.raises(towpath.NotFound):
+        Scheduler().finish("nobody")
+    with pytest.raises(towpath.InvalidArgument):
+        Scheduler(workers=0)
+    with Worker(caches(), name_space="m") as worker:
+        with pytest.raises(towpath.Corrupt):
+            worker.start_step(b"no orders")
+        with pytest.raises(towpath.OutOfRange):
+            worker.wait_for_layer_load(3)
+    with pytest.raises(towpath.NotReady):
+        worker.progress()
+
+
+def test_blobs_come_back_as_they_were_or_not_at_all(tmp_path):
+    blobs = Blobs(tmp_path)
+    state = numpy.arange(100_000, dtype=numpy.uint16)
+    blobs.save("chat/1", state, context="a model")
+    assert blobs.restore("chat/1", context="a model") == state.tobytes()
+    with pytest.raises(towpath.InvalidArgument, match="is of 'a model'"):
+        blobs.restore("chat/1", context="another")
+    (entry,) = blobs.list()
+    assert (entry["name"], entry["length"], entry["error"]) == ("chat/1", 200_000, None)
+    path = tmp_path / entry["file"]
+    damaged = bytearray(path.read_bytes())
+    damaged[150_000] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(towpath.Corrupt, match="not what was saved"):
+        blobs.restore("chat/1", context="a model")
+    with pytest.raises(towpath.Corrupt):
+        blobs.verify("chat/1")
+    path.write_bytes(damaged[:100_000])
+    with pytest.raises(towpath.Corrupt, match="torn"):
+        blobs.restore("chat/1", context="a model")
+    blobs.remove("chat/1")
+    with pytest.raises(towpath.NotFound):
+        blobs.restore("chat/1")
+
+
+def test_blobs_from_the_command_line(tmp_path, capsys):
+    from towpath.blobs import main
+    folder, source, target = str(tmp_path / "blobs"), tmp_path / "state", tmp_path / "back"
+    source.write_bytes(bytes(range(256)) * 100)
+    assert main(["save", folder, "chat", str(source), "--context", "a model"]) == 0
+    assert main(["restore", folder, "chat", str(target), "--context", "a model"]) == 0
+    assert target.read_bytes() == source.read_bytes()
+    target.unlink()
+    assert main(["restore", folder, "chat", str(target)]) == 3
+    assert main(["verify", folder]) == 0
+    assert "good   chat" in capsys.readouterr().out
+    (path,) = (tmp_path / "blobs").iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert main(["verify", folder, "chat"]) == 1
+    assert main(["list", folder]) == 1
+    assert main(["restore", folder, "chat", str(target)]) == 1
+    assert not target.exists()
+    assert "torn" in capsys.readouterr().out
+    assert main(["remove", folder, "chat"]) == 0

@@ -1,0 +1,71 @@
+"""Both halves of an engine's KV connector, and named blobs.
+
+    scheduler = Scheduler(tokens_per_block=16, name_space="llama-3-8b bf16")
+    worker = Worker(caches, name_space="llama-3-8b bf16", directory="/nvme/kv")
+    scheduler.update(worker.take_report())
+
+The guide is docs/guides/connector.md; examples/vllm_connector.py drives them as vLLM does. Every call
+gives up the interpreter's lock while it works, so another thread may call `worker.progress()`.
+"""
+from towpath._towpath import Blobs, ConnectorScheduler, ConnectorWorker
+
+__all__ = ["Blobs", "Scheduler", "Worker"]
+
+Scheduler = ConnectorScheduler
+
+# What a layer's cache may look like: its axes, in order, by name.
+_SHAPES = {
+    "outer block token head dim": ("outer", False),  # vLLM's FlashAttention
+    "outer block head token dim": ("outer", True),
+    "block outer token head dim": ("block", False),  # FlashInfer
+    "block outer head token dim": ("block", True),
+    "block token dim": ("block", False),  # MLA: one latent vector
+}
+
+
+def _element_bytes(cache):
+    return cache.itemsize if hasattr(cache, "itemsize") else cache.element_size()
+
+
+class Worker:
+    """A rank of the model. `caches` are its layers' arrays or tensors, in order; or a mapping from the
+    layers' names to them, by which they may then be called.
+
+    `axes` names the dimensions of each; `name_space` says what they do not: the model, its version and
+    the type of its elements. Without a `directory` blocks are kept in memory only.
+    """
+
+    def __init__(self, caches, *, name_space, axes="outer block token head dim", rank=0,
+                 first_layer=0, first_head=0, host_blocks=1024, directory="",
+                 disk_bytes=16 << 30):
+        if axes not in _SHAPES:
+            raise ValueError(f"axes are one of: {', '.join(map(repr, _SHAPES))}")
+        self._layers = {name: i for i, name in enumerate(caches)} if hasattr(caches, "keys") else {}
+        layers = list(caches.values()) if self._layers else list(caches)
+        if not layers or any(tuple(c.shape) != tuple(layers[0].shape) for c in layers):
+            raise ValueError("caches of one shape are wanted, at least one")
+        names = axes.split()
+        if len(layers[0].shape) != len(names):
+            raise ValueError(f"a cache of shape {tuple(layers[0].shape)} has no axes '{axes}'")
+        shape = {"outer": 1, "head": 1, "layer": len(layers),
+                 "element_bytes": _element_bytes(layers[0])}
+        shape.update(zip(names, layers[0].shape))
+        first, heads_first = _SHAPES[axes]
+        place = {"rank": rank, "first_layer": first_layer, "first_head": first_head}
+        self._worker = ConnectorWorker(layers, first, shape, heads_first, place, name_space,
+                                       host_blocks, directory, disk_bytes)
+
+    def wait_for_layer_load(self, layer):
+        self._worker.wait_for_layer_load(self._layers.get(layer, layer))
+
+    def save_layer(self, layer):
+        self._worker.save_layer(self._layers.get(layer, layer))
+
+    def __getattr__(self, name):
+        return getattr(self._worker, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._worker.close()
