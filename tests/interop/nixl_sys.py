@@ -12,13 +12,12 @@ passed but those named under EXCLUDED, 1 when some failed, 3 when nothing could 
 """
 import argparse
 import contextlib
-import json
 import os
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from crates import CannotRun, cargo, fetch
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "process"))
 import etcd
@@ -35,43 +34,6 @@ EXCLUDED = {
               "test_etcd_metadata_exchange":
               "fetch_remote_md of this version takes its own lock twice when it succeeds, and waits for itself"},
 }
-PATIENCE_S = 1800  # of a build and its tests on a busy machine; what hangs is not waited for
-
-
-class CannotRun(Exception):
-    """Nothing was proven; the text says why."""
-
-
-def cargo(*words, cwd, env=None, check=True):
-    try:
-        return subprocess.run(["cargo", *words], cwd=cwd, env=env, text=True, errors="replace",
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=check, timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        raise CannotRun(f"cargo {words[0]} did not end within {PATIENCE_S} s") from None
-    except FileNotFoundError:
-        raise CannotRun("cargo is not installed: Rust 1.85 or newer is needed") from None
-
-
-def fetch(version, work):
-    """Fetches the crate and what it needs; returns its version and a copy of it that can be built."""
-    asking = work / f"fetch-{version}"
-    asking.mkdir(parents=True, exist_ok=True)
-    wanted = "*" if version == "newest" else f"={version}"
-    (asking / "Cargo.toml").write_text(
-        f'[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2021"\n[lib]\npath = "empty.rs"\n'
-        f'[dependencies]\n{CRATE} = "{wanted}"\n[workspace]\n')
-    (asking / "empty.rs").write_text("")
-    (asking / "Cargo.lock").unlink(missing_ok=True)
-    done = cargo("fetch", cwd=asking, check=False)
-    if done.returncode != 0:
-        raise CannotRun(f"no crate registry can be reached for {CRATE} {version}:\n{done.stdout.strip()}")
-    found = cargo("metadata", "--format-version", "1", "--offline", "-q", cwd=asking)
-    packages = json.loads(found.stdout[found.stdout.index("{"):])["packages"]
-    package = next(one for one in packages if one["name"] == CRATE)
-    copy = work / f"{CRATE}-{package['version']}"
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(Path(package["manifest_path"]).parent, copy)
-    return package["version"], copy
 
 
 def environment(args, version, store):
@@ -87,7 +49,7 @@ def environment(args, version, store):
 
 def run_suite(args, wanted):
     """True when the suite of this version passed; prints what it came to."""
-    version, crate = fetch(wanted, args.work)
+    version, crate = fetch(CRATE, "*" if wanted == "newest" else f"={wanted}", args.work)
     left_out = {**EXCLUDED[None], **EXCLUDED.get(version, {})}
     skips = [word for name in left_out for word in ("--skip", name)]
     print(f"{CRATE} {version}: building on its stub path, then its tests", flush=True)

@@ -1,0 +1,44 @@
+"""What the tests of foreign crates share: cargo, and a copy of a crate that can be built."""
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+PATIENCE_S = 1800  # of a build and its tests on a busy machine; what hangs is not waited for
+
+
+class CannotRun(Exception):
+    """Nothing was proven; the text says why."""
+
+
+def cargo(*words, cwd, env=None, check=True):
+    try:
+        return subprocess.run(["cargo", *words], cwd=cwd, env=env, text=True, errors="replace",
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=check, timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        raise CannotRun(f"cargo {words[0]} did not end within {PATIENCE_S} s") from None
+    except FileNotFoundError:
+        raise CannotRun("cargo is not installed: Rust 1.85 or newer is needed") from None
+
+
+def fetch(crate, wanted, work):
+    """Fetches the crate, as cargo's words ask for a version, and what it needs; returns its version and a copy of
+    it that can be built."""
+    asking = work / f"fetch-{re.sub(r'[^0-9A-Za-z.]+', '-', f'{crate}-{wanted}')}"
+    asking.mkdir(parents=True, exist_ok=True)
+    (asking / "Cargo.toml").write_text(
+        f'[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2021"\n[lib]\npath = "empty.rs"\n'
+        f'[dependencies]\n{crate} = "{wanted}"\n[workspace]\n')
+    (asking / "empty.rs").write_text("")
+    (asking / "Cargo.lock").unlink(missing_ok=True)
+    done = cargo("fetch", cwd=asking, check=False)
+    if done.returncode != 0:
+        raise CannotRun(f"no crate registry can be reached for {crate} {wanted}:\n{done.stdout.strip()}")
+    found = cargo("metadata", "--format-version", "1", "--offline", "-q", cwd=asking)
+    packages = json.loads(found.stdout[found.stdout.index("{"):])["packages"]
+    package = next(one for one in packages if one["name"] == crate)
+    copy = work / f"{crate}-{package['version']}"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(Path(package["manifest_path"]).parent, copy)
+    return package["version"], copy
