@@ -7,6 +7,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/kv/trace_generator.h>
+#include <towpath/kv/trace_reader.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/system_file.h>
 

@@ -9,6 +9,7 @@
 #include <towpath/core/text.h>
 #include <towpath/kv/trace.h>
 #include <towpath/kv/trace_generator.h>
+#include <towpath/kv/trace_reader.h>
 #include <towpath/kv/trace_stats.h>
 #include <towpath/sys/file.h>
 
@@ -72,12 +73,17 @@ void add_generate(CLI::App* trace, Exit& exit) {
 
 struct InfoOptions {
   std::string trace;
+  std::string format;
   std::string json;
 };
 
-constexpr const char* kInfoFooter = R"(A line of a trace is
-  {"timestamp": ms, "input_length": tokens, "output_length": tokens, "hash_ids": [...]}
-where an equal id means an equal prefix of the prompt, up to and including that block.
+constexpr const char* kInfoFooter = R"(Formats, by their first line or by name:
+  mooncake  {"timestamp": ms, "input_length": tokens, "output_length": tokens, "hash_ids": [...]}
+            where an equal id means an equal prefix of the prompt, up to and including that block
+  bailian   the same with chat_id and more; seconds; an id per 16 tokens
+  azure     TIMESTAMP,ContextTokens,GeneratedTokens
+  burstgpt  Timestamp,...,Request tokens,Response tokens,...
+The last two name no blocks: each prompt is taken for new.
 
 Examples:
   towpath trace info day.jsonl
@@ -112,13 +118,18 @@ class BlockHistogram {
 };
 
 struct Info {
+  kv::TraceFormat format = kv::TraceFormat::mooncake;
   kv::TraceStats::Summary summary;
   std::vector<BlockHistogram::Bucket> histogram;
 };
 
-Result<Info> read_info(const std::string& path) {
+Result<Info> read_info(const InfoOptions& options) {
   sys::SystemFileSystem files;
-  TOWPATH_TRY(const auto reader, kv::TraceReader::open(files, path));
+  std::optional<kv::TraceFormat> format;
+  if (!options.format.empty()) {
+    TOWPATH_TRY(format, kv::trace_format_named(options.format));
+  }
+  TOWPATH_TRY(const auto reader, kv::TraceReader::open(files, options.trace, format));
   kv::TraceStats stats;
   BlockHistogram histogram;
   while (true) {
@@ -127,10 +138,11 @@ Result<Info> read_info(const std::string& path) {
     stats.add(*request);
     histogram.add(request->hash_ids.size());
   }
-  return Info{stats.summary(), histogram.buckets()};
+  return Info{reader->format(), stats.summary(), histogram.buckets()};
 }
 
-std::string summary_text(const kv::TraceStats::Summary& summary, Colours colours) {
+std::string summary_text(const Info& info, Colours colours) {
+  const kv::TraceStats::Summary& summary = info.summary;
   const auto seconds = std::chrono::duration<double>(summary.duration_s);
   Table table({{""}, {"", Align::right}, {""}});
   const auto count = [&](const char* what, std::uint64_t number, const char* unit) {
@@ -140,6 +152,10 @@ std::string summary_text(const kv::TraceStats::Summary& summary, Colours colours
     table.add({what, grouped(static_cast<std::uint64_t>(std::llround(number))), unit});
   };
   count("requests", summary.requests, "");
+  table.add({"format", std::string(name_of(info.format)),
+             kv::names_blocks(info.format)
+                 ? cat(kv::tokens_per_block(info.format), " tokens a block")
+                 : "names no blocks: none is shared"});
   table.add(
       {"duration", duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(seconds))});
   count("arrival times", summary.distinct_timestamps, "distinct");
@@ -178,7 +194,10 @@ nlohmann::ordered_json to_json(const Info& info) {
   for (const auto& bucket : info.histogram)
     histogram.push_back(
         {{"low", bucket.low}, {"high", bucket.high}, {"requests", bucket.requests}});
-  return {{"requests", summary.requests},
+  return {{"format", name_of(info.format)},
+          {"names_blocks", kv::names_blocks(info.format)},
+          {"tokens_per_block", kv::tokens_per_block(info.format)},
+          {"requests", summary.requests},
           {"duration_s", summary.duration_s},
           {"distinct_timestamps", summary.distinct_timestamps},
           {"max_arrivals_at_once", summary.max_arrivals_at_once},
@@ -199,12 +218,12 @@ nlohmann::ordered_json to_json(const Info& info) {
 }
 
 Result<Exit> tell_info(const InfoOptions& options) {
-  TOWPATH_TRY(const Info info, read_info(options.trace));
+  TOWPATH_TRY(const Info info, read_info(options));
   if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(info)));
   if (options.json == "-") return Exit::ok;
   TOWPATH_TRY(Output out, Output::open("-"));
   const Colours colours = out.is_terminal() ? Colours::yes : Colours::no;
-  TOWPATH_TRY(out.write(summary_text(info.summary, colours)));
+  TOWPATH_TRY(out.write(summary_text(info, colours)));
   if (!info.histogram.empty()) TOWPATH_TRY(out.write("\n" + histogram_text(info, colours)));
   TOWPATH_TRY(out.close());
   return Exit::ok;
@@ -214,6 +233,8 @@ void add_info(CLI::App* trace, Exit& exit) {
   CLI::App* command = trace->add_subcommand("info", "Say what a trace holds");
   const auto options = std::make_shared<InfoOptions>();
   command->add_option("file", options->trace, "The trace")->required()->option_text(" ");
+  command->add_option("--format", options->format, "Of the trace; its first line tells it")
+      ->option_text("NAME");
   command->add_option("--json", options->json, "The same for programs; - is standard output")
       ->option_text("FILE");
   command->footer(kInfoFooter);
@@ -223,8 +244,7 @@ void add_info(CLI::App* trace, Exit& exit) {
 }  // namespace
 
 void add_trace(CLI::App& app, Exit& exit) {
-  CLI::App* command =
-      app.add_subcommand("trace", "Traces of KV-cache use, in Mooncake's format: make, look at");
+  CLI::App* command = app.add_subcommand("trace", "Traces of KV-cache use: make, look at");
   command->require_subcommand(1);
   command->footer("`towpath trace generate --help` and `towpath trace info --help` say more.");
   add_generate(command, exit);

@@ -1,15 +1,44 @@
-// A line of a trace: what is accepted is written and read again as the same request.
+// A trace in each of the formats: a line that is accepted is written and read again as the same
+// request; a table never gives a request more blocks than a trace may have.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <string_view>
 
 #include <towpath/kv/trace.h>
+#include <towpath/kv/trace_format.h>
+#include <towpath/kv/trace_table.h>
+
+namespace {
+
+using namespace towpath::kv;
+
+void read_as_line(std::string_view line, TraceTime unit) {
+  const auto request = parse_request(line, unit);
+  if (!request.ok()) return;
+  const auto again = parse_request(format_request(*request));
+  if (!again.ok() || !(*again == *request)) std::abort();
+}
+
+void read_as_table(std::string_view text, TraceFormat format) {
+  TraceTable table(format);
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const auto request = table.parse(text.substr(0, end));
+    if (!request.ok()) return;
+    if (*request && (*request)->hash_ids.size() > kMaxHashIds) std::abort();
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using towpath::kv::parse_request;
-  const auto request = parse_request({reinterpret_cast<const char*>(data), size});
-  if (!request.ok()) return 0;
-  const auto again = parse_request(towpath::kv::format_request(*request));
-  if (!again.ok() || !(*again == *request)) std::abort();
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  read_as_line(text, TraceTime::milliseconds);
+  read_as_line(text, TraceTime::seconds);
+  read_as_table(text, TraceFormat::azure);
+  read_as_table(text, TraceFormat::burstgpt);
+  (void)format_of(text);
   return 0;
 }

@@ -87,6 +87,23 @@ class TraceInfoTest(CommandTest):
         self.assertIn("trace.jsonl, line 3, column 18: expected '\"'", done.stderr)
         self.assertIn("remedy:", done.stderr)
 
+    def test_each_format_is_known_by_its_first_line(self):
+        bailian = GOOD.replace("{", '{"chat_id": 3, "turn": 1, ').replace(": 0,", ": 0.25,")
+        azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97996,600,5\n"
+        burstgpt = "Timestamp,Model,Request tokens,Response tokens\n5,ChatGPT,600,5\n"
+        for name, text, tokens in (("mooncake", GOOD, 512), ("bailian", bailian, 16),
+                                   ("azure", azure, 512), ("burstgpt", burstgpt, 512)):
+            with self.subTest(name):
+                self.write(text)
+                told = json.loads(self.info("--json", "-").stdout)
+                self.assertEqual((told["format"], told["tokens_per_block"], told["requests"],
+                                  told["block_references"], told["prompt_tokens"]["max"]),
+                                 (name, tokens, 1, 2, 600))
+                self.assertEqual(told["names_blocks"], name in ("mooncake", "bailian"))
+        self.assertIn("line 1, column 1: expected '{'",
+                      self.info("--format", "bailian", expect=FOUND_WRONG).stderr)
+        self.assertIn("burstgpt", self.info("--format", "csv", expect=USAGE).stderr)
+
     def test_bytes_that_are_no_text_are_refused(self):
         (self.folder / "trace.jsonl").write_bytes(bytes(range(256)) * 16)
         self.assertIn("line 1, column 1", self.info(expect=FOUND_WRONG).stderr)

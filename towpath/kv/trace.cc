@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <charconv>
 
 #include <towpath/core/text.h>
 #include <towpath/kv/trace.h>
+#include <towpath/kv/trace_format.h>
 
 namespace towpath::kv {
 namespace {
@@ -11,7 +13,7 @@ constexpr int kMaxDepth = 16;
 /// A strict reader of one flat JSON object; remembers where it stands.
 class LineParser {
  public:
-  explicit LineParser(std::string_view line) : line_(line) {}
+  LineParser(std::string_view line, TraceTime unit) : line_(line), unit_(unit) {}
 
   Result<Request> parse() {
     Request request;
@@ -60,7 +62,8 @@ class LineParser {
   Status member(std::string_view key, Request& request, unsigned& seen) {
     if (key == "timestamp") {
       TOWPATH_TRY(once(1, seen));
-      return number(request.timestamp_ms);
+      return unit_ == TraceTime::seconds ? seconds(request.timestamp_ms)
+                                         : number(request.timestamp_ms);
     }
     if (key == "input_length") {
       TOWPATH_TRY(once(2, seen));
@@ -92,6 +95,16 @@ class LineParser {
     if (at_ < line_.size() &&
         (std::string_view("0123456789.eE").find(line_[at_]) != std::string_view::npos))
       return fault("expected a whole number");
+    return {};
+  }
+
+  Status seconds(std::uint64_t& into_ms) {
+    skip_space();
+    const std::size_t begin = at_;
+    at_ = std::min(line_.find_first_not_of("0123456789.", at_), line_.size());
+    const auto ms = milliseconds_of(line_.substr(begin, at_ - begin));
+    if (!ms) return fault("expected seconds, with or without a fraction");
+    into_ms = *ms;
     return {};
   }
 
@@ -146,12 +159,15 @@ class LineParser {
   }
 
   std::string_view line_;
+  const TraceTime unit_;
   std::size_t at_ = 0;
 };
 
 }  // namespace
 
-Result<Request> parse_request(std::string_view line) { return LineParser(line).parse(); }
+Result<Request> parse_request(std::string_view line, TraceTime unit) {
+  return LineParser(line, unit).parse();
+}
 
 std::string format_request(const Request& request) {
   std::string line =
@@ -160,59 +176,6 @@ std::string format_request(const Request& request) {
   for (std::size_t i = 0; i < request.hash_ids.size(); ++i)
     line.append(cat(i == 0 ? "" : ", ", request.hash_ids[i]));
   return line.append("]}");
-}
-
-Result<std::unique_ptr<TraceReader>> TraceReader::open(sys::FileSystem& files,
-                                                       const std::string& path) {
-  auto file = files.open(path, {});
-  if (!file.ok()) {
-    return error(file.code(), cat("cannot open the trace ", printable(path, 256)),
-                 "give a file in Mooncake's format, or let `towpath trace generate` make one")
-        .because(file.status());
-  }
-  return std::unique_ptr<TraceReader>(new TraceReader(*std::move(file), path));
-}
-
-Result<bool> TraceReader::read_more() {
-  constexpr std::size_t kChunk = 64 * 1024;
-  buffer_.erase(0, used_);
-  used_ = 0;
-  const std::size_t before = buffer_.size();
-  buffer_.resize(before + kChunk);
-  const ByteSpan room = std::as_writable_bytes(std::span(buffer_)).subspan(before);
-  TOWPATH_TRY(const std::size_t got, file_->read_at(room, offset_));
-  buffer_.resize(before + got);
-  offset_ += got;
-  at_end_ = got == 0;
-  return !at_end_;
-}
-
-Result<std::optional<Request>> TraceReader::next() {
-  while (true) {
-    const std::size_t end = buffer_.find('\n', used_);
-    if (end == std::string::npos && !at_end_) {
-      if (buffer_.size() - used_ > kMaxTraceLine) {
-        return error(Code::corrupt, cat(printable(path_, 256), ", line ", line_ + 1,
-                                        " is longer than ", kMaxTraceLine, " bytes"));
-      }
-      TOWPATH_TRY(read_more());
-      continue;
-    }
-    const std::size_t stop = end == std::string::npos ? buffer_.size() : end;
-    const std::string_view line = std::string_view(buffer_).substr(used_, stop - used_);
-    if (line.empty() && end == std::string::npos) return std::optional<Request>();
-    used_ = end == std::string::npos ? stop : end + 1;
-    ++line_;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    auto request = parse_request(line);
-    if (!request.ok()) {
-      return error(Code::corrupt,
-                   cat(printable(path_, 256), ", line ", line_, ", ", request.status().message()),
-                   "a line is {\"timestamp\": ms, \"input_length\": tokens, \"output_length\": "
-                   "tokens, \"hash_ids\": [...]}");
-    }
-    return std::optional<Request>(*std::move(request));
-  }
 }
 
 }  // namespace towpath::kv

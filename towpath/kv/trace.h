@@ -3,20 +3,17 @@
 // The format is Mooncake's (FAST'25): a JSON object per line,
 //   {"timestamp": 27, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, 2]}
 // where an equal id means an equal prefix up to and including that block. Other keys are skipped.
-// Traces come from outside: lines and lists are bounded, and a fault is named with file, line and
-// column.
+// trace_reader.h reads files of these and of other formats.
 // Thread: none of its own.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <towpath/core/result.h>
-#include <towpath/sys/file.h>
 
 namespace towpath::kv {
 
@@ -32,8 +29,11 @@ struct Request {
 inline constexpr std::size_t kMaxTraceLine = std::size_t{1} << 20U;
 inline constexpr std::size_t kMaxHashIds = 65536;
 
+/// In which unit a line tells its timestamp.
+enum class TraceTime : std::uint8_t { milliseconds, seconds };
+
 /// Errors: corrupt, with the column.
-Result<Request> parse_request(std::string_view line);
+Result<Request> parse_request(std::string_view line, TraceTime unit = TraceTime::milliseconds);
 /// One line, without its end.
 std::string format_request(const Request& request);
 
@@ -43,26 +43,6 @@ class RequestSource {
   virtual ~RequestSource() = default;
   /// Nothing at the end. Errors: corrupt (with file, line, column), io_error.
   virtual Result<std::optional<Request>> next() = 0;
-};
-
-class TraceReader final : public RequestSource {
- public:
-  /// Errors: those of opening the file.
-  static Result<std::unique_ptr<TraceReader>> open(sys::FileSystem& files, const std::string& path);
-  Result<std::optional<Request>> next() override;
-
- private:
-  TraceReader(std::unique_ptr<sys::File> file, std::string path)
-      : file_(std::move(file)), path_(std::move(path)) {}
-  Result<bool> read_more();
-
-  std::unique_ptr<sys::File> file_;
-  std::string path_;
-  std::string buffer_;
-  std::size_t used_ = 0;  // of buffer_
-  std::uint64_t offset_ = 0;
-  std::uint64_t line_ = 0;
-  bool at_end_ = false;
 };
 
 }  // namespace towpath::kv

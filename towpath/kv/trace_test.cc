@@ -7,6 +7,7 @@
 #include <towpath/kv/model.h>
 #include <towpath/kv/trace.h>
 #include <towpath/kv/trace_generator.h>
+#include <towpath/kv/trace_reader.h>
 #include <towpath/kv/trace_stats.h>
 #include <towpath/sys/memory_file_system.h>
 #include <towpath/sys/system_file.h>

@@ -11,6 +11,7 @@
 #include <towpath/kv/eviction/optimum.h>
 #include <towpath/kv/eviction/reuse_odds.h>
 #include <towpath/kv/trace_generator.h>
+#include <towpath/kv/trace_reader.h>
 
 namespace towpath::kv {
 namespace {

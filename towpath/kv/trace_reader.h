@@ -1,0 +1,51 @@
+// TraceReader: the requests of a file, in whichever of the known formats it is.
+//
+// Traces come from outside: lines and lists are bounded, and a fault is named with file, line and
+// column.
+// Thread: none of its own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <towpath/kv/trace.h>
+#include <towpath/kv/trace_format.h>
+#include <towpath/kv/trace_table.h>
+#include <towpath/sys/file.h>
+
+namespace towpath::kv {
+
+class TraceReader final : public RequestSource {
+ public:
+  /// Without `format` the first line tells it. Errors: those of opening and reading the file;
+  /// corrupt (it looks like no format that is known).
+  static Result<std::unique_ptr<TraceReader>> open(
+      sys::FileSystem& files, const std::string& path,
+      std::optional<TraceFormat> format = std::nullopt);
+
+  TraceFormat format() const noexcept { return format_; }
+  Result<std::optional<Request>> next() override;
+
+ private:
+  TraceReader(std::unique_ptr<sys::File> file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
+  Status choose(std::optional<TraceFormat> format);
+  Result<bool> read_more();
+  /// The next line that is not empty, without its end; nothing at the end of the file.
+  Result<std::optional<std::string_view>> next_line();
+  Result<std::optional<Request>> parse(std::string_view line);
+
+  std::unique_ptr<sys::File> file_;
+  std::string path_;
+  TraceFormat format_ = TraceFormat::mooncake;
+  std::optional<TraceTable> table_;
+  std::optional<std::string> first_;  // a line that was looked at, and not yet parsed
+  std::string buffer_;
+  std::size_t used_ = 0;  // of buffer_
+  std::uint64_t offset_ = 0;
+  std::uint64_t line_ = 0;
+  bool at_end_ = false;
+};
+
+}  // namespace towpath::kv
