@@ -15,6 +15,7 @@
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/replay/decode_worker.h"
+#include "tools/replay/page.h"
 #include "tools/replay/policies.h"
 #include "tools/replay/prefill.h"
 #include "tools/replay/report.h"
@@ -29,6 +30,7 @@ constexpr const char* kFooter =
 blocks in its host pool or on disk, or makes them; decode pulls them in one transfer, is told
 by a notification, and looks at every byte and at the digest. What is wrong is told by name.
 
+Traces:   mooncake, bailian, azure, burstgpt; the last two name no blocks: nothing is shared
 Layouts:  fully_contiguous, layer_separate_block_first, layer_separate_block_second,
           block_separate
 Mistakes: swap-kv, swap-layer, swap-token, swap-block, flip-bit, short-file, torn-write,
@@ -43,9 +45,11 @@ could not end (the other process died, nothing came in time).
 
 Examples:
   towpath replay                                  a generated trace
-  towpath replay --trace conversation.jsonl       a trace in Mooncake's format
+  towpath replay --trace conversation.jsonl       a trace from elsewhere
   towpath replay --model qwen3-8b --scale 256     another geometry
   towpath replay --trace conversation.jsonl --policy all    which policy suits it
+  towpath replay --trace conversation.jsonl --speed 100   at 100 times its pace
+  towpath replay --report run.html                plots, in one file for a browser
   towpath replay --requests 200 --inject swap-kv  prove that a mistake is noticed
   towpath replay --rendezvous etcd://10.0.0.1:2379/demo --role prefill   here, and there
                                                   the same with --role decode)";
@@ -55,6 +59,8 @@ struct Arguments {
   std::string role = "both";
   std::string inject;
   std::string policy = "lru";
+  std::string format;
+  std::uint64_t tokens_per_block = 0;  // 0: as the trace has it
   double timeout_s = 30;
 };
 
@@ -82,18 +88,40 @@ std::vector<std::string> prefill_arguments(const Arguments& arguments) {
   return argv;
 }
 
+Result<std::unique_ptr<kv::TraceReader>> open_trace(const Options& options) {
+  static sys::SystemFileSystem files;  // without state
+  return kv::TraceReader::open(files, options.trace, options.format);
+}
+
 Result<std::unique_ptr<kv::RequestSource>> open_source(const Options& options) {
   if (options.trace.empty()) {
     kv::GeneratorOptions generator = options.generator;
     generator.tokens_per_block = options.tokens_per_block;
     return std::unique_ptr<kv::RequestSource>(std::make_unique<kv::TraceGenerator>(generator));
   }
-  static sys::SystemFileSystem files;  // without state
-  TOWPATH_TRY(auto reader, kv::TraceReader::open(files, options.trace));
+  TOWPATH_TRY(auto reader, open_trace(options));
   return std::unique_ptr<kv::RequestSource>(std::move(reader));
 }
 
-Result<Exit> run_decode(Arguments& arguments) {
+/// The page shows the policies beside what was moved, if something was.
+Status write_page(const Options& options, const replay::ReplayOutcome* outcome,
+                  std::span<const kv::Comparison> comparisons) {
+  if (options.report.empty()) return {};
+  TOWPATH_TRY(Output out, Output::open(options.report));
+  TOWPATH_TRY(out.write(replay::page_of(
+      options,
+      {.command = replay::command_line(), .outcome = outcome, .comparisons = comparisons})));
+  return out.close();
+}
+
+Status write_page_with_policies(const Options& options, const replay::ReplayOutcome& outcome) {
+  if (options.report.empty()) return {};
+  TOWPATH_TRY(const auto source, open_source(options));  // once more, from its beginning
+  TOWPATH_TRY(const auto comparisons, replay::compare_policies(options, *source));
+  return write_page(options, &outcome, comparisons);
+}
+
+Result<replay::ReplayOutcome> play(Arguments& arguments) {
   Options& options = arguments.options;
   const bool alone = arguments.role == "decode";
   if (options.run.empty()) options.run = alone ? "replay" : cat("replay-", hex(sys::random_u64()));
@@ -106,16 +134,38 @@ Result<Exit> run_decode(Arguments& arguments) {
     prefill.emplace(std::move(started));
   }
   const Alive prefill_lives = [&] { return prefill ? prefill->lives() : Status(); };
-  TOWPATH_TRY(const replay::ReplayOutcome outcome, worker->run(*source, prefill_lives));
+  return worker->run(*source, prefill_lives);
+}
+
+Result<Exit> run_decode(Arguments& arguments) {
+  const Options& options = arguments.options;
+  TOWPATH_TRY(const replay::ReplayOutcome outcome, play(arguments));
   TOWPATH_TRY(print(replay::report_text(options, outcome,
                                         isatty(STDOUT_FILENO) != 0 ? Colours::yes : Colours::no)));
   if (!options.json.empty())
     TOWPATH_TRY(write_json(options.json, replay::report_json(options, outcome)));
+  TOWPATH_TRY(write_page_with_policies(options, outcome));
   return outcome.faults.none() ? Exit::ok : Exit::found_wrong;
+}
+
+/// What the options say of the trace, and what the trace says itself.
+Status settle_trace(Arguments& arguments) {
+  Options& options = arguments.options;
+  if (!arguments.format.empty()) {
+    TOWPATH_TRY(options.format, kv::trace_format_named(arguments.format));
+  }
+  if (arguments.tokens_per_block != 0) {
+    options.tokens_per_block = arguments.tokens_per_block;
+  } else if (!options.trace.empty()) {
+    TOWPATH_TRY(const auto reader, open_trace(options));
+    options.tokens_per_block = kv::tokens_per_block(reader->format());
+  }
+  return {};
 }
 
 Result<Exit> run_replay(Arguments& arguments) {
   Options& options = arguments.options;
+  TOWPATH_TRY(settle_trace(arguments));
   options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
   if (!arguments.inject.empty()) {
     TOWPATH_TRY(options.inject, replay::mistake_named(arguments.inject));
@@ -123,7 +173,9 @@ Result<Exit> run_replay(Arguments& arguments) {
   options.all_policies = arguments.policy == "all";
   if (options.all_policies) {
     TOWPATH_TRY(const auto source, open_source(options));
-    TOWPATH_TRY(replay::compare_policies(options, *source));
+    TOWPATH_TRY(const auto comparisons, replay::compare_policies(options, *source));
+    TOWPATH_TRY(replay::tell_policies(options, comparisons));
+    TOWPATH_TRY(write_page(options, nullptr, comparisons));
     return Exit::ok;
   }
   TOWPATH_TRY(options.policy, kv::policy_named(arguments.policy));
@@ -134,8 +186,11 @@ Result<Exit> run_replay(Arguments& arguments) {
   return Exit::ok;
 }
 
-void add_what(CLI::App* command, Options& options) {
-  command->add_option("--trace", options.trace, "In Mooncake's format; none: one is generated");
+void add_what(CLI::App* command, Arguments& arguments) {
+  Options& options = arguments.options;
+  command->add_option("--trace", options.trace, "A file; none: a trace is generated");
+  command->add_option("--format", arguments.format,
+                      "Of the trace (below); its first line tells it");
   command->add_option("--requests", options.generator.requests, "How many to generate")
       ->capture_default_str()
       ->check(whole_number(1));
@@ -145,12 +200,16 @@ void add_what(CLI::App* command, Options& options) {
   command->add_option("--limit", options.limit, "Play this many requests at most; 0: all")
       ->capture_default_str()
       ->check(whole_number());
+  command->add_option("--speed", options.speed, "Times that of the trace; 0: as fast as it goes")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--model", options.model, "Whose geometry")->capture_default_str();
   command->add_option("--scale", options.scale, "Divides the bytes per token")
       ->capture_default_str()
       ->check(whole_number(1));
-  command->add_option("--tokens-per-block", options.tokens_per_block, "A power of two")
-      ->capture_default_str()
+  command
+      ->add_option("--tokens-per-block", arguments.tokens_per_block,
+                   "A power of two [512, or as the trace has it]")
       ->check(whole_number(1));
 }
 
@@ -199,6 +258,7 @@ void add_how(CLI::App* command, Arguments& arguments) {
       ->check(CLI::PositiveNumber);
   command->add_option("--inject", arguments.inject, "Make this mistake on purpose (below)");
   command->add_option("--json", options.json, "Write the report here; -: standard output");
+  command->add_option("--report", options.report, "Write a page with plots here (HTML)");
   command->add_flag("!--quiet", options.progress, "No live line");
 }
 
@@ -208,7 +268,7 @@ void add_replay(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand("replay", "Play a KV-cache trace through two processes");
   auto arguments = std::make_shared<Arguments>();
   arguments->options.progress = true;
-  add_what(command, arguments->options);
+  add_what(command, *arguments);
   add_where(command, *arguments);
   add_meeting(command, *arguments);
   add_how(command, *arguments);

@@ -22,6 +22,10 @@ std::string grouped(std::uint64_t number) {
   return digits;
 }
 
+double ratio_of(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
 std::string percent(double ratio) { return fmt::format("{:.1f} %", ratio * 100); }
 
 std::string duration_text(std::chrono::nanoseconds time) {

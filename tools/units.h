@@ -9,6 +9,8 @@ namespace towpath::tools {
 
 /// 12031 -> "12,031".
 std::string grouped(std::uint64_t number);
+/// 0 of nothing.
+double ratio_of(std::uint64_t part, std::uint64_t whole);
 /// 0.3736 -> "37.4 %".
 std::string percent(double ratio);
 /// Three digits that count and the unit that fits: "812 ns", "3.62 us", "45.1 ms", "12.0 s",

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import unittest
 from pathlib import Path
+from xml.etree import ElementTree
 
 import towpath_command
 from towpath_command import COULD_NOT_RUN, CommandTest, FOUND_WRONG, USAGE, WATCHDOG_S, main
@@ -71,6 +72,42 @@ class ReplayTest(CommandTest):
         made = self.report("--limit", 60)
         self.assertEqual(read["requests"], 60)
         self.assertEqual(read["blocks"], made["blocks"])
+
+    def test_a_trace_of_another_format_has_blocks_of_its_size(self):
+        line = {"chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5, "input_length": 40, "turn": 1,
+                "output_length": 5, "hash_ids": [7, 8, 9]}
+        (self.folder / "t.jsonl").write_text(json.dumps(line) + "\n" + json.dumps(line))
+        told = self.report("--trace", "t.jsonl")
+        self.assertEqual((told["requests"], told["blocks"], told["block_bytes"]), (2, 6, 16 * 128))
+        self.assertEqual(told["hits"], {"host": 3, "disk": 0, "none": 3})
+
+    def test_the_page_has_all_plots_and_needs_nothing_else(self):
+        told = self.report("--report", "run.html", "--capacities", "50,500")
+        page = (self.folder / "run.html").read_text()
+        svgs = [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.S)]
+        titles = [svg.find("{*}text[@class='title']").text for svg in svgs]
+        self.assertEqual([title.split()[0] for title in titles],
+                         ["Hit", "Bytes", "How", "How", "Where"])
+        for svg in svgs:  # each shows something
+            self.assertGreater(len(svg.findall("{*}circle")), 1)
+        self.assertNotRegex(page.replace("http://www.w3.org/2000/svg", ""), "https?:|src=|href=|@import")
+        self.assertIn(f"<b>{told['verified']:,}</b>", page)
+        self.assertIn(">passed<", page)
+        self.assertIn("--report run.html", page)
+
+    def test_the_page_of_a_run_that_failed_says_so(self):
+        self.replay("--inject", "flip-bit", "--report", "run.html", "--capacities", 50,
+                    expect=FOUND_WRONG)
+        page = (self.folder / "run.html").read_text()
+        self.assertIn(">failed<", page)
+        self.assertIn("flip-bit", page)
+
+    def test_policies_alone_make_a_page_without_a_run(self):
+        self.run_command("replay", "--requests", 60, "--policy", "all", "--capacities", "50,100",
+                         "--report", "run.html")
+        page = (self.folder / "run.html").read_text()
+        self.assertEqual(page.count("<svg"), 1)
+        self.assertIn("hit-density: ", page)
 
     def test_each_mistake_fails_the_run_by_its_name(self):
         for mistake in MISTAKES:

@@ -264,12 +264,20 @@ void Cache::unpin(const std::vector<kv::SlotId>& slots) {
   for (const kv::SlotId slot : slots) host_.slots().unpin(slot);
 }
 
+TierCounts Cache::counts() const {
+  return {.host_blocks = host_.slots().ready(),
+          .disk_blocks = disk_.slots().ready(),
+          .host_hits = host_hits_,
+          .disk_hits = disk_hits_,
+          .misses = misses_};
+}
+
 void Cache::report(Message& summary) const {
-  HopFigures produced = produced_.figures();
-  produced.path = "stores into prefill's pool (a sealed memfd)";
-  put(summary, "produce", produced);
-  put(summary, "spill", spilled_.figures());
-  put(summary, "load", loaded_.figures());
+  Hop produced = produced_;
+  produced.set_path("stores into prefill's pool (a sealed memfd)");
+  produced.put(summary, "produce");
+  spilled_.put(summary, "spill");
+  loaded_.put(summary, "load");
   summary.figures["host_hits"] = host_hits_;
   summary.figures["disk_hits"] = disk_hits_;
   summary.figures["misses"] = misses_;

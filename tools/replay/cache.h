@@ -20,6 +20,7 @@
 #include <towpath/sys/system_file.h>
 
 #include "tools/replay/faults.h"
+#include "tools/replay/history.h"
 #include "tools/replay/hop.h"
 #include "tools/replay/options.h"
 
@@ -39,6 +40,7 @@ class Cache {
   const kv::Digest& digest(kv::SlotId slot) const { return host_.slots().digest(slot); }
   void unpin(const std::vector<kv::SlotId>& slots);
 
+  TierCounts counts() const;
   Faults& faults() { return faults_; }
   void report(Message& summary) const;
 

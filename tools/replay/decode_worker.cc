@@ -40,26 +40,39 @@ Result<ReplayOutcome> DecodeWorker::run(kv::RequestSource& source, const Alive& 
   TOWPATH_TRY(hear_hello());
   started_ = node_->clock().now();
   shown_ = started_;
+  TOWPATH_TRY(fetch_next(source));
   while (true) {
     TOWPATH_TRY(fill_window(source));
-    if (outstanding_.empty()) break;
-    auto message = meeting_->next_message(kPrefill, options_.timeout);
-    if (message.code() == Code::timed_out) {
-      return error(Code::timed_out,
-                   cat("request ", outstanding_.front().ordinal, " was never said to be ready"),
-                   "a notification was lost, or prefill is stopped")
-          .because(message.status());
-    }
-    if (!message.ok()) return message.status();
-    if (message->kind != MessageKind::ready)
-      return error(Code::internal, "an unexpected message of prefill");
-    TOWPATH_TRY(take_ready(*message));
+    if (outstanding_.empty() && !next_) break;
+    TOWPATH_TRY(const std::optional<Message> ready, hear());
+    if (ready) TOWPATH_TRY(take_ready(*ready));
     show_progress(false);
   }
   outcome_.seconds = static_cast<double>((node_->clock().now() - started_).count()) / 1e9;
   show_progress(true);
   TOWPATH_TRY(finish());
   return std::move(outcome_);
+}
+
+// Nothing when the next request is due first.
+Result<std::optional<Message>> DecodeWorker::hear() {
+  const bool may_ask = next_ && outstanding_.size() < options_.in_flight;
+  const Instant late = heard_ + options_.timeout;
+  const Instant until = outstanding_.empty() ? due() : may_ask ? std::min(due(), late) : late;
+  auto message = meeting_->next_message(kPrefill, until - node_->clock().now());
+  if (message.code() == Code::timed_out && (outstanding_.empty() || until < late))
+    return std::optional<Message>();
+  if (message.code() == Code::timed_out) {
+    return error(Code::timed_out,
+                 cat("request ", outstanding_.front().ordinal, " was never said to be ready"),
+                 "a notification was lost, or prefill is stopped")
+        .because(message.status());
+  }
+  if (!message.ok()) return message.status();
+  if (message->kind != MessageKind::ready)
+    return error(Code::internal, "an unexpected message of prefill");
+  heard_ = node_->clock().now();
+  return std::optional(*std::move(message));
 }
 
 Status DecodeWorker::hear_hello() {
@@ -100,34 +113,48 @@ Status DecodeWorker::open_pool(const layout::LayoutConfig& like) {
   return {};
 }
 
+Status DecodeWorker::fetch_next(kv::RequestSource& source) {
+  next_.reset();
+  if (options_.limit != 0 && next_ordinal_ == options_.limit) return {};
+  TOWPATH_TRY(next_, source.next());
+  if (next_ && !first_ms_) first_ms_ = next_->timestamp_ms;
+  return {};
+}
+
+// When the next request is to be asked for.
+Instant DecodeWorker::due() const {
+  if (options_.speed == 0 || !next_ || next_->timestamp_ms <= *first_ms_) return started_;
+  const auto ms = static_cast<double>(next_->timestamp_ms - *first_ms_);
+  constexpr double kMost = 1e17;  // three years, in nanoseconds: no overflow
+  return started_ + Duration(static_cast<std::int64_t>(std::min(ms * 1e6 / options_.speed, kMost)));
+}
+
 Status DecodeWorker::fill_window(kv::RequestSource& source) {
-  while (!source_ended_ && outstanding_.size() < options_.in_flight) {
-    if (options_.limit != 0 && next_ordinal_ == options_.limit) {
-      source_ended_ = true;
-      break;
-    }
-    TOWPATH_TRY(std::optional<kv::Request> request, source.next());
-    if (!request) {
-      source_ended_ = true;
-      break;
-    }
-    Order order{.ordinal = next_ordinal_++, .blocks = {}};
-    std::unordered_set<std::uint64_t> seen;
-    for (const std::uint64_t hash : request->hash_ids) {
-      if (seen.insert(hash).second) order.blocks.push_back(hash);
-    }
-    if (order.blocks.size() > options_.decode_blocks) {
-      return error(Code::exhausted,
-                   cat("request ", order.ordinal, " has ", order.blocks.size(),
-                       " blocks; decode's pool has ", options_.decode_blocks),
-                   "make it larger with --decode-blocks");
-    }
-    if (order.blocks.empty()) continue;
-    TOWPATH_TRY(
-        send(node_->agent(), kPrefill,
-             {.kind = MessageKind::order, .ordinal = order.ordinal, .blocks = order.blocks}));
-    outstanding_.push_back(std::move(order));
+  while (next_ && outstanding_.size() < options_.in_flight) {
+    if (due() > node_->clock().now()) break;
+    TOWPATH_TRY(ask(*next_));
+    TOWPATH_TRY(fetch_next(source));
   }
+  return {};
+}
+
+Status DecodeWorker::ask(const kv::Request& request) {
+  Order order{.ordinal = next_ordinal_++, .blocks = {}};
+  std::unordered_set<std::uint64_t> seen;
+  for (const std::uint64_t hash : request.hash_ids) {
+    if (seen.insert(hash).second) order.blocks.push_back(hash);
+  }
+  if (order.blocks.size() > options_.decode_blocks) {
+    return error(Code::exhausted,
+                 cat("request ", order.ordinal, " has ", order.blocks.size(),
+                     " blocks; decode's pool has ", options_.decode_blocks),
+                 "make it larger with --decode-blocks");
+  }
+  if (order.blocks.empty()) return {};
+  TOWPATH_TRY(send(node_->agent(), kPrefill,
+                   {.kind = MessageKind::order, .ordinal = order.ordinal, .blocks = order.blocks}));
+  if (outstanding_.empty()) heard_ = node_->clock().now();
+  outstanding_.push_back(std::move(order));
   return {};
 }
 
@@ -227,14 +254,12 @@ Status DecodeWorker::finish() {
 }
 
 void DecodeWorker::take_summary(const Message& summary) {
-  const auto figure = [&](const std::string& name) {
-    const auto found = summary.figures.find(name);
-    return found == summary.figures.end() ? std::uint64_t{0} : found->second;
-  };
-  outcome_.pull = pulled_.figures();
-  outcome_.produce = hop_from(summary, "produce");
-  outcome_.spill = hop_from(summary, "spill");
-  outcome_.load = hop_from(summary, "load");
+  const auto figure = [&](const std::string& name) { return figure_of(summary, name); };
+  outcome_.pull = pulled_;
+  outcome_.produce = Hop::from(summary, "produce");
+  outcome_.spill = Hop::from(summary, "spill");
+  outcome_.load = Hop::from(summary, "load");
+  outcome_.history = History::from(summary);
   outcome_.host_hits = figure("host_hits");
   outcome_.disk_hits = figure("disk_hits");
   outcome_.misses = figure("misses");
@@ -243,8 +268,7 @@ void DecodeWorker::take_summary(const Message& summary) {
   outcome_.kernel_written = figure("kernel.written_bytes");
   outcome_.direct = figure("direct") != 0;
   outcome_.mistake_made = figure("mistake_made") != 0;
-  const auto refusal = summary.texts.find("direct_refusal");
-  if (refusal != summary.texts.end()) outcome_.direct_refusal = refusal->second;
+  outcome_.direct_refusal = text_of(summary, "direct_refusal");
   for (const auto& [name, text] : summary.texts) {
     if (name.starts_with("fault.")) outcome_.faults.add(name.substr(6), figure(name), text);
   }
@@ -258,8 +282,8 @@ void DecodeWorker::check_against_kernel() {
     outcome_.faults.add(cat("kernel-count: the backend counts ", ours, " bytes ", what,
                             ", the kernel only ", kernels));
   };
-  check("read from disk", outcome_.load.bytes, outcome_.kernel_read);
-  check("written to disk", outcome_.spill.bytes, outcome_.kernel_written);
+  check("read from disk", outcome_.load.bytes(), outcome_.kernel_read);
+  check("written to disk", outcome_.spill.bytes(), outcome_.kernel_written);
 }
 
 void DecodeWorker::show_progress(bool last) {
@@ -269,7 +293,7 @@ void DecodeWorker::show_progress(bool last) {
   shown_ = now;
   std::fprintf(stderr, "%s  %s requests, %s blocks verified, %s pulled, %s wrong  %s",
                is_live_ ? "\r" : "", grouped(outcome_.requests).c_str(),
-               grouped(outcome_.verified).c_str(), size_text(pulled_.figures().bytes).c_str(),
+               grouped(outcome_.verified).c_str(), size_text(pulled_.bytes()).c_str(),
                grouped(outcome_.mismatches).c_str(), last || !is_live_ ? "\n" : "");
   std::fflush(stderr);
 }

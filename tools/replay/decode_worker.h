@@ -44,6 +44,10 @@ class DecodeWorker {
   Status hear_hello();
   Status open_pool(const layout::LayoutConfig& like);
   Status fill_window(kv::RequestSource& source);
+  Status fetch_next(kv::RequestSource& source);
+  Status ask(const kv::Request& request);
+  Instant due() const;
+  Result<std::optional<Message>> hear();
   Status take_ready(const Message& ready);
   Status pull(const Order& order, const Message& ready);
   Status verify(const Order& order, const Message& ready);
@@ -62,7 +66,9 @@ class DecodeWorker {
 
   std::vector<Order> outstanding_;  // in order
   std::uint64_t next_ordinal_ = 0;
-  bool source_ended_ = false;
+  std::optional<kv::Request> next_;  // of the source; nothing: it has ended
+  std::optional<std::uint64_t> first_ms_;
+  Instant heard_;  // when prefill said its last word, or had nothing to say until then
   Hop pulled_;
   ReplayOutcome outcome_;
   Instant started_;

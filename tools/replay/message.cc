@@ -10,12 +10,16 @@ namespace {
 using namespace wire;
 
 constexpr std::uint64_t kMaxListBytes = 48 * 1024;
+constexpr std::uint64_t kMaxSeriesBytes = 8 * 1024;
+constexpr std::uint64_t kMaxEntryBytes = kMaxSeriesBytes + 4096;
 
-constexpr Tag kEntryName = required(1), kEntryNumber = required(2), kEntryText = required(3);
+constexpr Tag kEntryName = required(1), kEntryNumber = required(2), kEntryText = required(3),
+              kEntrySeries = required(4);
 constexpr FieldRule kEntryRules[] = {
     {kEntryName, "name", Kind::bytes, kOne, 64},
     {kEntryNumber, "number", Kind::number, kAtMostOne},
     {kEntryText, "text", Kind::bytes, kAtMostOne, 4096},
+    {kEntrySeries, "series", Kind::bytes, kAtMostOne, kMaxSeriesBytes},
 };
 constexpr Schema kEntrySchema("summary entry", kEntryRules);
 
@@ -27,7 +31,7 @@ constexpr FieldRule kMessageRules[] = {
     {kBlocks, "blocks", Kind::bytes, kAtMostOne, kMaxListBytes},
     {kDigests, "digests", Kind::bytes, kAtMostOne, kMaxListBytes},
     {kLayout, "layout", Kind::bytes, kAtMostOne, kMaxListBytes},
-    {kEntry, "entry", Kind::nested, at_most(256), 8192, &kEntrySchema},
+    {kEntry, "entry", Kind::nested, at_most(256), kMaxEntryBytes, &kEntrySchema},
 };
 constexpr Schema kMessageSchema("replay message", kMessageRules);
 
@@ -53,6 +57,9 @@ Status decode_entry(const Field& outer, Message& message) {
     if (field.tag() == kEntryName) name = field.text();
     if (field.tag() == kEntryNumber) message.figures[name] = field.number();
     if (field.tag() == kEntryText) message.texts[name] = field.text();
+    if (field.tag() == kEntrySeries) {
+      TOWPATH_TRY(message.series[name], unpack(field));
+    }
     return {};
   });
 }
@@ -78,7 +85,23 @@ Status decode_field(const Field& field, Message& message) {
   return {};
 }
 
+template <typename Value>
+Value value_of(const std::map<std::string, Value>& all, const std::string& name) {
+  const auto found = all.find(name);
+  return found == all.end() ? Value() : found->second;
+}
+
 }  // namespace
+
+std::uint64_t figure_of(const Message& message, const std::string& name) {
+  return value_of(message.figures, name);
+}
+std::string text_of(const Message& message, const std::string& name) {
+  return value_of(message.texts, name);
+}
+std::vector<std::uint64_t> series_of(const Message& message, const std::string& name) {
+  return value_of(message.series, name);
+}
 
 Result<Bytes> encode(const Message& message) {
   Encoder out(kMessageSchema);
@@ -97,6 +120,12 @@ Result<Bytes> encode(const Message& message) {
     out.put_nested(kEntry, [&](Encoder& inner) {
       inner.put_text(kEntryName, name);
       inner.put_text(kEntryText, text.substr(0, 4096));
+    });
+  }
+  for (const auto& [name, numbers] : message.series) {
+    out.put_nested(kEntry, [&](Encoder& inner) {
+      inner.put_text(kEntryName, name);
+      inner.put_bytes(kEntrySeries, pack(numbers));
     });
   }
   return std::move(out).finish();

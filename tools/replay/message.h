@@ -3,9 +3,9 @@
 //   prefill -> decode   hello    the layout of prefill's pool
 //   decode  -> prefill  order    request n, please: these blocks
 //   prefill -> decode   ready    request n lies in these slots, with these digests
-//   decode  -> prefill  pulled   request n is here: its slots may be used again (sent by the pull
-//   itself) decode  -> prefill  finish   that was all prefill -> decode   summary  figures and
-//   faults of prefill's side
+//   decode  -> prefill  pulled   request n is here: its slots may be used again (the pull sends it)
+//   decode  -> prefill  finish   that was all
+//   prefill -> decode   summary  figures and faults of prefill's side
 //
 // Encoded with wire/: bounded and refused by name, though both ends are the same program.
 // Thread: immutable.
@@ -29,9 +29,16 @@ struct Message {
   std::vector<std::uint64_t> blocks;   ///< order: hashes. ready: slots, in the order of the order
   std::vector<std::uint64_t> digests;  ///< ready: values, one per slot
   Bytes layout;                        ///< hello
-  std::map<std::string, std::uint64_t> figures;  ///< summary
-  std::map<std::string, std::string> texts;      ///< summary
+  // summary:
+  std::map<std::string, std::uint64_t> figures;
+  std::map<std::string, std::string> texts;
+  std::map<std::string, std::vector<std::uint64_t>> series;
 };
+
+// What a summary says under a name; nothing when it is silent.
+std::uint64_t figure_of(const Message& message, const std::string& name);
+std::string text_of(const Message& message, const std::string& name);
+std::vector<std::uint64_t> series_of(const Message& message, const std::string& name);
 
 /// Errors: out_of_range (more blocks than a notification holds).
 Result<Bytes> encode(const Message& message);

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <towpath/core/clock.h>
 #include <towpath/kv/eviction/policy.h>
+#include <towpath/kv/trace_format.h>
 #include <towpath/kv/trace_generator.h>
 #include <towpath/layout/layout_config.h>
 #include <towpath/layout/strides.h>
@@ -17,9 +19,11 @@
 namespace towpath::tools::replay {
 
 struct Options {
-  std::string trace;  ///< a file; empty: one is generated
+  std::string trace;                      ///< a file; empty: one is generated
+  std::optional<kv::TraceFormat> format;  ///< of the trace; none: its first line tells
   kv::GeneratorOptions generator;
   std::uint64_t limit = 0;  ///< requests at most; 0: all
+  double speed = 0;         ///< times that of the trace; 0: as fast as it goes
 
   std::string model = "llama-3.1-8b";
   std::uint64_t scale = 1024;
@@ -41,6 +45,7 @@ struct Options {
       std::chrono::seconds(30);  ///< of each transfer, and of each wait for the other side
   Mistake inject = Mistake::none;
   std::string json;             ///< a file, or "-"; empty: none
+  std::string report;           ///< a file for the page; empty: none
   bool progress = true;         ///< a live line on standard error
   std::string rendezvous;       ///< a URL (standard/rendezvous_url.h)
   std::string run;              ///< the common name of the two there

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tools/replay/faults.h"
+#include "tools/replay/history.h"
 #include "tools/replay/hop.h"
 
 namespace towpath::tools::replay {
@@ -19,7 +20,8 @@ struct ReplayOutcome {
   double seconds = 0;
 
   std::uint64_t host_hits = 0, disk_hits = 0, misses = 0, bad_loads = 0;
-  HopFigures produce, pull, spill, load;
+  Hop produce, pull, spill, load;
+  History history;
   std::uint64_t verify_ns = 0;
 
   std::uint64_t kernel_read = 0, kernel_written = 0;

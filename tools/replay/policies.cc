@@ -23,9 +23,7 @@ Result<std::vector<kv::Request>> read_requests(const Options& options, kv::Reque
   return requests;
 }
 
-double share(std::uint64_t hits, const kv::Comparison& of) {
-  return of.uses == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(of.uses);
-}
+double share(std::uint64_t hits, const kv::Comparison& of) { return ratio_of(hits, of.uses); }
 
 std::vector<Column> columns() {
   std::vector<Column> made{{"blocks", Align::right}, {"optimum", Align::right}};
@@ -80,11 +78,16 @@ nlohmann::ordered_json json_of(const std::vector<kv::Comparison>& all) {
 
 }  // namespace
 
-Status compare_policies(const Options& options, kv::RequestSource& source) {
+Result<std::vector<kv::Comparison>> compare_policies(const Options& options,
+                                                     kv::RequestSource& source) {
   TOWPATH_TRY(const std::vector<kv::Request> requests, read_requests(options, source));
   std::vector<kv::Comparison> all;
   for (const std::uint32_t capacity : options.capacities)
     all.push_back(kv::compare(requests, kv::all_policies(), capacity));
+  return all;
+}
+
+Status tell_policies(const Options& options, const std::vector<kv::Comparison>& all) {
   if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, json_of(all)));
   if (options.json == "-") return {};
   TOWPATH_TRY(Output out, Output::open("-"));

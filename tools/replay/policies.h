@@ -12,8 +12,11 @@
 
 namespace towpath::tools::replay {
 
-/// Plays the requests of `source` at each capacity, and prints; also as JSON when the options ask.
-/// Errors: those of the source, and of writing.
-Status compare_policies(const Options& options, kv::RequestSource& source);
+/// Plays the requests of `source` at each capacity. Errors: those of the source.
+Result<std::vector<kv::Comparison>> compare_policies(const Options& options,
+                                                     kv::RequestSource& source);
+
+/// Prints what they hit; also as JSON when the options ask. Errors: those of writing.
+Status tell_policies(const Options& options, const std::vector<kv::Comparison>& all);
 
 }  // namespace towpath::tools::replay

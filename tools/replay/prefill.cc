@@ -6,9 +6,11 @@
 
 #include <towpath/core/text.h>
 #include <towpath/standard/standard.h>
+#include <towpath/sys/clock.h>
 #include <towpath/sys/proc_io.h>
 
 #include "tools/replay/cache.h"
+#include "tools/replay/history.h"
 #include "tools/replay/meeting.h"
 
 namespace towpath::tools::replay {
@@ -64,6 +66,7 @@ class Prefill {
       return hear();
     };
     TOWPATH_TRY(std::vector<kv::SlotId> slots, cache_.gather(order.blocks, make_room));
+    history_.see(sys::SystemClock().now(), cache_.counts());
     Message ready{.kind = MessageKind::ready, .ordinal = order.ordinal};
     for (const kv::SlotId slot : slots) {
       ready.blocks.push_back(slot);
@@ -80,6 +83,7 @@ class Prefill {
   Status summarise() {
     Message summary{.kind = MessageKind::summary};
     cache_.report(summary);
+    history_.put(summary);
     TOWPATH_TRY(const sys::ProcIo after, sys::read_proc_io());
     summary.figures["kernel.read_bytes"] = after.read_bytes - io_before_.read_bytes;
     summary.figures["kernel.written_bytes"] = after.written_bytes - io_before_.written_bytes;
@@ -106,6 +110,7 @@ class Prefill {
   Cache& cache_;
   std::vector<Message> orders_;
   std::map<std::uint64_t, std::vector<kv::SlotId>> lent_;  // by ordinal, until decode has pulled
+  History history_;
   bool finished_ = false;
   bool dropped_ = false;
   sys::ProcIo io_before_;

@@ -9,10 +9,6 @@
 namespace towpath::tools::replay {
 namespace {
 
-double ratio(std::uint64_t part, std::uint64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 std::chrono::nanoseconds nanoseconds(std::uint64_t count) {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(count));
 }
@@ -39,7 +35,7 @@ std::string hits(const Options& options, const ReplayOutcome& outcome, Colours c
       {{"found in"}, {"blocks", Align::right}, {"share", Align::right}, {"size of the tier"}});
   const std::uint64_t all = outcome.host_hits + outcome.disk_hits + outcome.misses;
   const auto tier = [&](const char* name, std::uint64_t count, const std::string& size) {
-    table.add({name, grouped(count), percent(ratio(count, all)), size});
+    table.add({name, grouped(count), percent(ratio_of(count, all)), size});
   };
   tier("host", outcome.host_hits,
        cat(grouped(options.host_blocks), " blocks, ", name_of(options.policy)));
@@ -62,11 +58,12 @@ std::string hops(const ReplayOutcome& outcome, Colours colours) {
                {"p50", Align::right},
                {"p90", Align::right},
                {"p99", Align::right}});
-  const auto add = [&](const char* name, const HopFigures& hop) {
-    table.add({name, size_text(hop.bytes), rate_text(hop.bytes, nanoseconds(hop.busy_ns)),
-               grouped(hop.count), duration_text(nanoseconds(hop.p50_ns)),
-               duration_text(nanoseconds(hop.p90_ns)), duration_text(nanoseconds(hop.p99_ns))});
-    if (!hop.path.empty()) table.note(hop.path);
+  const auto add = [&](const char* name, const Hop& hop) {
+    const Spread& times = hop.times();
+    table.add({name, size_text(hop.bytes()), rate_text(hop.bytes(), times.sum()),
+               grouped(times.count()), duration_text(times.percentile(50)),
+               duration_text(times.percentile(90)), duration_text(times.percentile(99))});
+    if (!hop.path().empty()) table.note(hop.path());
   };
   add("produce", outcome.produce);
   add("pull", outcome.pull);
@@ -88,15 +85,16 @@ std::string verdict(const ReplayOutcome& outcome, Colours colours) {
   return text;
 }
 
-nlohmann::ordered_json json_of(const HopFigures& hop) {
-  return {{"bytes", hop.bytes},
-          {"busy_ns", hop.busy_ns},
+nlohmann::ordered_json json_of(const Hop& hop) {
+  const Spread& times = hop.times();
+  return {{"bytes", hop.bytes()},
+          {"busy_ns", times.sum().count()},
           {"gigabytes_per_second", hop.gigabytes_per_second()},
-          {"moves", hop.count},
-          {"p50_ns", hop.p50_ns},
-          {"p90_ns", hop.p90_ns},
-          {"p99_ns", hop.p99_ns},
-          {"path", hop.path}};
+          {"moves", times.count()},
+          {"p50_ns", times.percentile(50).count()},
+          {"p90_ns", times.percentile(90).count()},
+          {"p99_ns", times.percentile(99).count()},
+          {"path", hop.path()}};
 }
 
 }  // namespace
