@@ -1,5 +1,6 @@
 // `towpath flight`: what a process did last, read from the flight recorder that it left, or that it
-// still writes. The file is hostile: a torn record is skipped and counted.
+// still writes. The file is hostile: a torn record is skipped and counted. `towpath top` reads the
+// same files; its options stand here, too, what it does in top/.
 #include <algorithm>
 #include <ctime>
 #include <map>
@@ -8,13 +9,14 @@
 #include <nlohmann/json.hpp>
 
 #include <towpath/core/text.h>
-#include <towpath/standard/flight_file.h>
 #include <towpath/telemetry/flight_events.h>
 #include <towpath/telemetry/flight_log.h>
 
 #include "tools/command.h"
+#include "tools/flight_read.h"
 #include "tools/output.h"
 #include "tools/table.h"
+#include "tools/top/top.h"
 #include "tools/units.h"
 
 namespace towpath::tools {
@@ -37,29 +39,23 @@ Examples:
   towpath flight flights/decode-0.4711.flight --last 20
   towpath flight flights/decode-0.4711.flight --json - | jq '.records[-1]')";
 
+constexpr const char* kTopFooter =
+    R"(A node writes a flight recorder where NIXL_TELEMETRY_DIR or its own code says. Of nodes that run
+the last interval is shown, as far as the recorder holds it; of others all that they left. It ends
+when no node runs any more; where no terminal reads, one look follows the other.
+
+Exit status: 0 it was shown; 1 a file is no flight recorder; 3 there is none.
+
+Examples:
+  towpath top flights
+  towpath top flights/decode-0.4711.flight --interval 5
+  towpath top flights --once --json - | jq '.nodes[].ways')";
+
 struct FlightOptions {
   std::string file;
   std::string json;
   std::uint64_t last = 0;  ///< 0: all
 };
-
-Result<FlightLog> read_log(const std::string& path) {
-  sys::SystemFileSystem files;
-  TOWPATH_TRY(const auto file, files.open(path, {}));
-  TOWPATH_TRY(const std::uint64_t size, file->size());
-  const std::uint64_t most = telemetry::FlightRecorder::bytes_for(standard::kMostFlightRecords);
-  if (size > most)
-    return error(Code::corrupt,
-                 cat(path, " has ", size, " bytes, a flight recorder at most ", most),
-                 "pass a file that a Towpath process wrote");
-  Bytes copy(size);
-  TOWPATH_TRY(sys::read_exactly(*file, copy, 0));
-  auto log = telemetry::read_flight(copy);
-  if (!log.ok())
-    return error(log.code(), cat(printable(path, 256), ": ", log.status().message()),
-                 std::string(log.status().remedy()));
-  return log;
-}
 
 // ---- what a record says ----
 
@@ -217,7 +213,7 @@ nlohmann::ordered_json to_json(const FlightLog& log) {
 }
 
 Result<Exit> read_and_tell(const FlightOptions& options) {
-  TOWPATH_TRY(const FlightLog log, read_log(options.file));
+  TOWPATH_TRY(const FlightLog log, read_flight_file(options.file));
   if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(log)));
   if (options.json == "-") return Exit::ok;
   TOWPATH_TRY(Output out, Output::open("-"));
@@ -239,6 +235,35 @@ void add_flight(CLI::App& app, Exit& exit) {
       ->option_text("FILE");
   command->footer(kFooter);
   when_chosen(command, exit, [options] { return read_and_tell(*options); });
+}
+
+void add_top(CLI::App& app, Exit& exit) {
+  struct Arguments {
+    TopOptions options;
+    double interval_s = 1;
+  };
+  CLI::App* command = app.add_subcommand("top", "Show what running nodes do, in the terminal");
+  const auto arguments = std::make_shared<Arguments>();
+  TopOptions& options = arguments->options;
+  command->add_option("place", options.places, "Flight recorders, or directories of them")
+      ->required()
+      ->option_text(" ");
+  command->add_option("--interval", arguments->interval_s, "Seconds between two looks")
+      ->check(CLI::Range(0.05, 3600.0))
+      ->option_text("S [1]");
+  command->add_flag("--once", options.once, "Look once, and end");
+  command
+      ->add_option("--json", options.json,
+                   "With --once: the same for programs; - is standard output")
+      ->option_text("FILE");
+  command->footer(kTopFooter);
+  when_chosen(command, exit, [arguments]() -> Result<Exit> {
+    TopOptions& chosen = arguments->options;
+    chosen.interval = Duration(static_cast<std::int64_t>(arguments->interval_s * 1e9));
+    chosen.once = chosen.once || !chosen.json.empty();
+    TOWPATH_TRY(run_top(chosen));
+    return Exit::ok;
+  });
 }
 
 }  // namespace towpath::tools

@@ -99,6 +99,42 @@ class FlightTest(CommandTest):
         self.assertLessEqual(told["torn"], 1, "only what is being written now")
         return told["recorded"]
 
+    def top(self, place, **more):
+        return json.loads(self.run_command("top", place, "--json", "-", **more).stdout)["nodes"]
+
+    def test_top_shows_a_node_while_it_runs(self):
+        running = self.bench("--start_block_size", "256K", "--num_iter", 10**9, "--warmup_iter", 1)
+        self.addCleanup(running.communicate)
+        self.addCleanup(running.kill)
+        ways = []
+        while not ways:  # of the initiator; the target has only its memory
+            self.assertIsNone(running.poll(), "ended before it was seen")
+            if self.file_of("initiator", running).exists():
+                nodes = {node["node"]: node for node in self.top(self.flights)}
+                ways = nodes.get("initiator", {}).get("ways", [])
+        self.assertTrue(nodes["initiator"]["runs"])
+        self.assertEqual([(way["peer"], way["backend"], way["op"]) for way in ways],
+                         [("target", "shm", "write")])
+        table = self.run_command("top", self.flights, "--once").stdout
+        self.assertRegex(table, r"target +shm +write +[\d,]+ +[\d.]+ GB/s")
+        self.assertNotIn("\x1b", table)
+
+    def test_top_of_nodes_that_ended_tells_all_they_left_and_ends(self):
+        path = self.file_of("initiator", self.run_bench(*SMALL))
+        node, = self.top(path)
+        self.assertEqual((node["runs"], node["closed"]), (False, True))
+        self.assertEqual([(way["ended"], way["bytes"], way["failed"], way["in_flight"])
+                          for way in node["ways"]], [(21, 21 * 4096, 0, 0)])
+        self.assertIn("was closed", self.run_command("top", self.flights).stdout)
+
+    def test_top_says_when_there_is_nothing_to_see(self):
+        self.flights.mkdir()
+        self.assertIn("NIXL_TELEMETRY_DIR",
+                      self.run_command("top", self.flights, expect=COULD_NOT_RUN).stderr)
+        (self.flights / "half.1.flight").write_bytes(b"made, and not yet written")
+        self.assertEqual(self.top(self.flights), [])
+        self.run_command("top", self.flights / "half.1.flight", expect=FOUND_WRONG)
+
     def test_what_is_no_flight_recorder_is_refused(self):
         whole = self.file_of("initiator", self.run_bench(*SMALL)).read_bytes()
         for name, content in (("empty", b""), ("text", b"hello" * 9000), ("cut", whole[:-64]),

@@ -1,7 +1,7 @@
 """`towpath` itself: help, usage, exit statuses."""
 from towpath_command import CommandTest, OK, USAGE, main
 
-COMMANDS = [["doctor"], ["replay"], ["run"], ["trace"], ["trace", "generate"], ["trace", "info"], ["version"]]
+COMMANDS = [["doctor"], ["replay"], ["run"], ["top"], ["trace"], ["trace", "generate"], ["trace", "info"], ["version"]]
 
 
 class UsageTest(CommandTest):
@@ -18,7 +18,7 @@ class UsageTest(CommandTest):
             self.assertIn(words[0], said)
 
     def test_examples_are_shown(self):
-        for words in (["doctor"], ["replay"], ["run"], ["trace", "generate"], ["trace", "info"]):
+        for words in (["doctor"], ["replay"], ["run"], ["top"], ["trace", "generate"], ["trace", "info"]):
             self.assertIn("Examples:\n  towpath " + " ".join(words),
                           self.run_command(*words, "--help").stdout)
 
