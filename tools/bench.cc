@@ -29,6 +29,8 @@ Examples:
   towpath bench                                                 two processes, shm, 4 KiB to 64 MiB
   towpath bench --backend shm --op_type READ --max_batch_size 64 --scatter
   towpath bench --backend POSIX --target_seg_type FILE --filepath /mnt/nvme0
+  towpath bench --target_seg_type OBJ --max_block_size 8M       a store: AWS_ENDPOINT_URL and so on
+  towpath bench --target_seg_type BLK --drive /dev/ng0n1 --overwrite_drive
   towpath bench --listen 0.0.0.0:7000 --token_file secret       on one host
   towpath bench --connect prefill-0:7000 --token_file secret    on the other)";
 
@@ -47,9 +49,11 @@ Result<MemoryKind> kind_named(const std::string& word, const char* flag) {
   if (CLI::detail::to_lower(word) == "dram") return MemoryKind::system;
   if (CLI::detail::to_lower(word) == "file") return MemoryKind::disk;
   if (CLI::detail::to_lower(word) == "vram") return MemoryKind::device;
+  if (CLI::detail::to_lower(word) == "obj") return MemoryKind::object;
+  if (CLI::detail::to_lower(word) == "blk") return MemoryKind::block;
   if (const auto kind = memory_kind_from_name(word)) return *kind;
   return error(Code::invalid_argument, cat(flag, " ", printable(word), " is no kind of memory"),
-               "use DRAM, PINNED, VRAM or FILE");
+               "use DRAM, PINNED, VRAM, FILE, OBJ or BLK");
 }
 
 Status take_kinds(Arguments& arguments) {
@@ -59,10 +63,11 @@ Status take_kinds(Arguments& arguments) {
   const bool is_near = is_host_addressable(here) || here == MemoryKind::device;
   TOWPATH_TRY(arguments.options.remote, kind_named(arguments.target_kind, "--target_seg_type"));
   const MemoryKind there = arguments.options.remote;
-  if (!is_near || (there != MemoryKind::system && there != MemoryKind::disk))
+  if (!is_near || (there != MemoryKind::system && !bench::is_storage(there)))
     return error(Code::invalid_argument,
                  cat("cannot measure between ", name_of(here), " and ", name_of(there)),
-                 "the initiator's memory is DRAM, PINNED or VRAM, the target's DRAM or FILE");
+                 "the initiator's memory is DRAM, PINNED or VRAM, the target's DRAM, FILE, OBJ or "
+                 "BLK");
   return {};
 }
 
@@ -103,16 +108,35 @@ Result<std::uint64_t> buffer_bytes(const Options& options) {
   return most;
 }
 
+const char* usual_backend(MemoryKind remote, bool far) {
+  switch (remote) {
+    case MemoryKind::disk: return "posix";
+    case MemoryKind::object: return "object";
+    case MemoryKind::block: return "nvme";
+    default: return far ? "UCX" : "shm";
+  }
+}
+
+Status check_storage(const Options& options, bool far) {
+  if (bench::is_storage(options.remote) && far)
+    return error(Code::invalid_argument, "storage is this process' own: it needs no other host",
+                 "leave out --connect and --listen, or use --target_seg_type DRAM");
+  const bool is_drive = options.remote == MemoryKind::block;
+  if (is_drive && (options.drive.empty() || !options.overwrite_drive))
+    return error(
+        Code::invalid_argument,
+        "BLK overwrites the begin of a drive, also to measure reads: it must be told which",
+        "name an unused drive: --drive /dev/ng0n1 --overwrite_drive");
+  return {};
+}
+
 Status take(Arguments& arguments) {
   Options& options = arguments.options;
   options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
   TOWPATH_TRY(take_kinds(arguments));
   TOWPATH_TRY(take_sizes(arguments));
-  const bool to_file = options.remote == MemoryKind::disk;
   const bool far = !options.connect.empty() || !options.listen.empty();
-  if (to_file && far)
-    return error(Code::invalid_argument, "a file is this process' own: it needs no other host",
-                 "leave out --connect and --listen, or use --target_seg_type DRAM");
+  TOWPATH_TRY(check_storage(options, far));
   if (options.scope.empty()) options.scope = cat("bench-", hex(sys::random_u64()));
   const bool is_target = arguments.role == "target" || !options.listen.empty();
   if (options.backend == "all") {
@@ -121,7 +145,7 @@ Status take(Arguments& arguments) {
     return error(Code::invalid_argument, "--backend all is for the side that listens",
                  "measure one at a time; `towpath explain` compares them");
   }
-  if (options.backend.empty()) options.backend = to_file ? "posix" : far ? "UCX" : "shm";
+  if (options.backend.empty()) options.backend = usual_backend(options.remote, far);
   const backend::Registry registry = standard::make_registry();
   const auto type = registry.find(options.backend);
   if (!type.ok())
@@ -170,16 +194,32 @@ class Told {
   std::optional<Output> out_;
 };
 
+std::uint64_t most_blocks(const Options& options) {
+  std::uint64_t most = 0;
+  for (const bench::Shape& shape : bench::shapes_of(options))
+    most = std::max(most, blocks_of(options, shape));
+  return most;
+}
+
+Result<std::unique_ptr<bench::Remote>> open_remote(const Options& options, standard::Node& node,
+                                                   bench::Meeting* meeting, std::uint64_t bytes) {
+  agent::Agent& agent = node.agent();
+  switch (options.remote) {
+    case MemoryKind::disk: return bench::open_file_remote(agent, options, bytes);
+    case MemoryKind::block: return bench::open_block_remote(agent, options, bytes);
+    case MemoryKind::object:
+      return bench::open_object_remote(agent, options, most_blocks(options), node.clock());
+    default: return bench::open_peer_remote(*meeting, agent, options, bytes);
+  }
+}
+
 Result<Exit> run_initiator(const Options& options) {
   TOWPATH_TRY(const std::uint64_t bytes, buffer_bytes(options));
   const backend::Registry registry = standard::make_registry(bench::devices_of(options));
   TOWPATH_TRY(const auto node,
               bench::open_node(bench::kInitiator, options, {.registry = &registry}));
   TOWPATH_TRY(const auto partner, bench::OpenPartner::open(options, *node, registry));
-  TOWPATH_TRY(const auto remote,
-              partner->meeting() == nullptr
-                  ? bench::open_file_remote(node->agent(), options, bytes)
-                  : bench::open_peer_remote(*partner->meeting(), node->agent(), options, bytes));
+  TOWPATH_TRY(const auto remote, open_remote(options, *node, partner->meeting(), bytes));
   TOWPATH_TRY(const auto runner, bench::Runner::open(options, *node, *remote, bytes));
   bench::Setting setting{.partner = partner->what(), .remote = remote->what()};
   TOWPATH_TRY(Told told, Told::open(options));
@@ -221,7 +261,9 @@ void add_what(CLI::App* command, Arguments& arguments) {
                    "For PINNED and VRAM: gpu, or host: host memory that plays a GPU")
       ->capture_default_str()
       ->check(CLI::IsMember({"gpu", "host"}));
-  command->add_option("--target_seg_type", arguments.target_kind, "DRAM or FILE")
+  command
+      ->add_option("--target_seg_type", arguments.target_kind,
+                   "DRAM, FILE, OBJ (a store's objects) or BLK (a drive)")
       ->capture_default_str();
   command->add_option("--start_block_size", arguments.start_block)->capture_default_str();
   command->add_option("--max_block_size", arguments.max_block, "Doubled up to here")
@@ -274,6 +316,9 @@ void add_where(CLI::App* command, Arguments& arguments) {
   command->add_option("--filepath", options.directory, "Directory of the nameless file")
       ->capture_default_str();
   command->add_option("--filename", options.file, "A new file of this name instead");
+  command->add_option("--drive", options.drive, "For BLK: an NVMe namespace's /dev/ngXnY");
+  command->add_flag("--overwrite_drive", options.overwrite_drive,
+                    "The bytes at the drive's begin may be lost");
   command->add_flag("--storage_enable_direct", options.direct, "Past the page cache (O_DIRECT)");
   command->add_option("--timeout", arguments.timeout_s, "Seconds, for a transfer or a next word")
       ->capture_default_str()

@@ -74,10 +74,9 @@ Result<Explanation> ask(const Options& options, agent::Agent& agent, const bench
                            .count = shape.batch};
   DescriptorList here(MemoryKind::system);
   TOWPATH_TRY(here.add(blocks));
-  blocks.address = remote.begin().address;
-  blocks.device_id = remote.begin().device_id;
+  blocks.address = 0;
   DescriptorList there(remote.kind());
-  TOWPATH_TRY(there.add(blocks));
+  TOWPATH_TRY(remote.add(there, blocks));
   TOWPATH_TRY(const agent::PreparedList local, agent.prepare(here));
   TOWPATH_TRY(const agent::PreparedList far, agent.prepare_remote(remote.peer(), there));
   return agent.explain(options.op, local, far);

@@ -7,6 +7,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
+import swift_store
 import towpath_command
 from towpath_command import COULD_NOT_RUN, CommandTest, USAGE, WATCHDOG_S, main
 
@@ -64,6 +65,22 @@ class BenchTest(CommandTest):
                 self.assertEqual(told["backend"], "posix")
                 self.assertEqual([path for path in self.folder.rglob("*") if path.is_file()], [])
 
+    def test_objects_are_measured_and_removed(self):
+        if not swift_store.is_installed():
+            self.skipTest(swift_store.MISSING)
+        with swift_store.running_swift() as port:
+            bucket = swift_store.Bucket(port, "towpath-bench")
+            self.environment = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+                                "AWS_DEFAULT_BUCKET": bucket.name,
+                                "AWS_ACCESS_KEY_ID": swift_store.ACCESS_KEY,
+                                "AWS_SECRET_ACCESS_KEY": swift_store.SECRET_KEY}
+            for words in ([], ["--op_type", "READ", "--num_threads", 2, "--pipeline_depth", 2]):
+                with self.subTest(words):
+                    told, rows = self.rows("--target_seg_type", "OBJ", "--num_iter", 2, *words)
+                    self.assertEqual(told["backend"], "object")
+                    self.assertTrue(all(row["verified"] for row in rows))
+                    self.assertEqual(bucket.names(), [])
+
     def test_pinned_and_device_memory_go_everywhere_and_a_device_that_is_none_says_so(self):
         for kind in ("PINNED", "VRAM"):
             for words in ([], ["--op_type", "READ", "--target_seg_type", "FILE"]):
@@ -80,6 +97,7 @@ class BenchTest(CommandTest):
 
     def test_what_cannot_be_measured_says_why(self):
         (self.folder / "there").write_text("precious")
+        self.environment = {"AWS_DEFAULT_BUCKET": ""}
         for words, status, why in (
                 (["--op_type", "SWAP"], USAGE, "neither READ nor WRITE"),
                 (["--backend", "carrier-pigeon"], USAGE, "shm"),
@@ -89,6 +107,9 @@ class BenchTest(CommandTest):
                 (["--target_seg_type", "VRAM"], USAGE, "DRAM"),
                 (["--target_seg_type", "FILE", "--connect", "h:1"], USAGE, "--connect"),
                 (["--target_seg_type", "FILE", "--filename", "there"], COULD_NOT_RUN, "there"),
+                (["--target_seg_type", "BLK"], USAGE, "--overwrite_drive"),
+                (["--target_seg_type", "BLK", "--drive", "there"], USAGE, "--overwrite_drive"),
+                (["--target_seg_type", "OBJ"], USAGE, "bucket"),
                 (["--connect", "127.0.0.1:1", "--backend", "shm", "--timeout", 0.3], COULD_NOT_RUN,
                  "127.0.0.1")):
             with self.subTest(words):

@@ -1,4 +1,5 @@
 """Runs the `towpath` command under test; its path is the first argument of the test."""
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,8 @@ WATCHDOG_S = 120  # a command that hangs fails its test here, not the whole run
 class CommandTest(unittest.TestCase):
     """A folder of its own, and the command."""
 
+    environment = {}  # of the command, over that of the test
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="towpath-test-")
         self.addCleanup(folder.cleanup)
@@ -22,7 +25,8 @@ class CommandTest(unittest.TestCase):
         """Runs `towpath WORDS`; its status must be `expect`. Gives what it printed. `before` is
         called in the new process first."""
         done = subprocess.run([COMMAND, *map(str, words)], cwd=self.folder, text=True,
-                              capture_output=True, timeout=WATCHDOG_S, preexec_fn=before)
+                              capture_output=True, timeout=WATCHDOG_S, preexec_fn=before,
+                              env={**os.environ, **self.environment})
         self.assertEqual(done.returncode, expect, f"{words}\n{done.stdout}{done.stderr}")
         return done
 

@@ -27,20 +27,20 @@ class FileRemote final : public Remote {
   }
 
   const std::string& peer() const override { return name_; }
-  Descriptor begin() const override {
-    const RegionDescriptor file = registration_.descriptor();
-    return {file.address, file.length, file.device_id};
-  }
   MemoryKind kind() const override { return MemoryKind::disk; }
+  Status add(DescriptorList& list, const StridedDescriptor& blocks) const override {
+    const RegionDescriptor file = registration_.descriptor();
+    return add_from({file.address, file.length, file.device_id}, list, blocks);
+  }
   std::string what() const override {
     return cat("a file in ", printable(region_->path(), 256),
                region_->direct() ? ", past the page cache" : ", through the page cache");
   }
 
-  Result<Duration> prepare(const Prepare& what) override {
-    Bytes all(what.bytes);
-    if (what.seed)
-      fill(all, *what.seed);
+  Result<Duration> prepare(const Blocks& blocks, Before before) override {
+    Bytes all(blocks.area_bytes());
+    if (before == Before::pattern)
+      fill(all, blocks.seed);
     else
       poison(all);
     TOWPATH_TRY(const auto file, buffered(true));
@@ -51,7 +51,7 @@ class FileRemote final : public Remote {
 
   Result<Looked> look(const Blocks& blocks) override {
     if (blocks.count == 0) return Looked{};
-    Bytes all(blocks.stride * blocks.count);
+    Bytes all(blocks.area_bytes());
     TOWPATH_TRY(const auto file, buffered(false));
     TOWPATH_TRY(sys::read_exactly(*file, all, 0));
     return Looked{.wrong = first_wrong(all, blocks)};

@@ -15,7 +15,6 @@ Status Lane::make(std::size_t slot) {
   const Options& options = *part_.options;
   const Shape& shape = part_.shape;
   const std::uint64_t offset = slot * span_of(options, shape);
-  const Descriptor there = part_.remote->begin();
   StridedDescriptor blocks{.address = part_.local.address + part_.offset_bytes + offset,
                            .length = shape.block_bytes,
                            .stride = stride_of(options, shape),
@@ -24,10 +23,9 @@ Status Lane::make(std::size_t slot) {
   const Instant begin = part_.clock->now();
   DescriptorList local(part_.local.kind);
   TOWPATH_TRY(local.add(blocks));
-  blocks.address = there.address + part_.offset_bytes + offset;
-  blocks.device_id = there.device_id;
+  blocks.address = part_.offset_bytes + offset;
   DescriptorList remote(part_.remote->kind());
-  TOWPATH_TRY(remote.add(blocks));
+  TOWPATH_TRY(part_.remote->add(remote, blocks));
   TOWPATH_TRY(flights_[slot].transfer,
               part_.agent->create_transfer(options.op, local, part_.remote->peer(), remote,
                                            {.backends = {options.backend}}));

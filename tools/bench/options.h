@@ -16,7 +16,7 @@ enum class Partner {
   child,    ///< a process that this one starts
   thread,   ///< an agent of this process, with a thread of its own
   host,     ///< a process that listens: --connect
-  oneself,  ///< no other agent: a file of this one
+  oneself,  ///< no other agent: storage of this one
 };
 
 struct Options {
@@ -44,7 +44,9 @@ struct Options {
 
   std::string directory = "/var/tmp";  ///< for the file, where the remote kind is disk
   bool direct = false;
-  std::string file;  ///< empty: a nameless one in `directory`
+  std::string file;   ///< empty: a nameless one in `directory`
+  std::string drive;  ///< where the remote kind is block: /dev/ng0n1
+  bool overwrite_drive = false;
 
   std::string listen;      ///< HOST:PORT
   std::string connect;     ///< HOST:PORT
@@ -73,6 +75,13 @@ inline std::uint64_t span_of(const Options& options, const Shape& shape) {
 }
 inline std::uint64_t area_of(const Options& options, const Shape& shape) {
   return span_of(options, shape) * options.pipeline_depth * options.threads;
+}
+inline std::uint64_t blocks_of(const Options& options, const Shape& shape) {
+  return shape.batch * options.pipeline_depth * options.threads;
+}
+/// Whether the other side is storage of this process: no other agent is needed.
+inline bool is_storage(MemoryKind kind) noexcept {
+  return kind == MemoryKind::disk || kind == MemoryKind::object || kind == MemoryKind::block;
 }
 
 }  // namespace towpath::tools::bench

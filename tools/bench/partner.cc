@@ -5,7 +5,7 @@
 namespace towpath::tools::bench {
 
 Partner partner_of(const Options& options) {
-  if (options.remote == MemoryKind::disk) return Partner::oneself;
+  if (is_storage(options.remote)) return Partner::oneself;
   if (!options.connect.empty()) return Partner::host;
   return options.one_process ? Partner::thread : Partner::child;
 }

@@ -15,6 +15,8 @@ struct Blocks {
   std::uint64_t block_bytes = 0;
   std::uint64_t stride = 0;  ///< at least block_bytes
   std::uint64_t count = 0;
+
+  std::uint64_t area_bytes() const noexcept { return stride * count; }
 };
 
 /// All of `area`, gaps included.

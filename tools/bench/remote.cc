@@ -11,14 +11,17 @@ class PeerRemote final : public Remote {
       : meeting_(meeting), timeout_(timeout), begin_{ready.address, ready.bytes, ready.device_id} {}
 
   const std::string& peer() const override { return name_; }
-  Descriptor begin() const override { return begin_; }
   MemoryKind kind() const override { return MemoryKind::system; }
+  Status add(DescriptorList& list, const StridedDescriptor& blocks) const override {
+    return add_from(begin_, list, blocks);
+  }
   std::string what() const override { return "memory of the target"; }
 
-  Result<Duration> prepare(const Prepare& what) override {
-    Message message{
-        .kind = MessageKind::prepare, .bytes = what.bytes, .fill = what.seed.has_value()};
-    message.blocks.seed = what.seed.value_or(0);
+  Result<Duration> prepare(const Blocks& blocks, Before before) override {
+    Message message{.kind = MessageKind::prepare,
+                    .bytes = blocks.area_bytes(),
+                    .fill = before == Before::pattern};
+    message.blocks.seed = blocks.seed;
     TOWPATH_TRY(const Message answer, ask(message, MessageKind::prepared));
     return Duration(static_cast<std::int64_t>(answer.cpu_ns & INT64_MAX));
   }
@@ -44,6 +47,12 @@ class PeerRemote final : public Remote {
 };
 
 }  // namespace
+
+Status add_from(const Descriptor& begin, DescriptorList& list, StridedDescriptor blocks) {
+  blocks.address += begin.address;
+  blocks.device_id = begin.device_id;
+  return list.add(blocks);
+}
 
 Result<std::unique_ptr<Remote>> open_peer_remote(Meeting& meeting, agent::Agent& agent,
                                                  const Options& options, std::uint64_t bytes) {

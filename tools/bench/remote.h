@@ -1,5 +1,6 @@
 // Remote: the other side of the transfers, as the one who measures sees it: memory of another
-// agent, or a file of its own. Thread: one at a time.
+// agent, or storage of its own: a file, objects, a drive. Its bytes are an area, which begins at 0.
+// Thread: one at a time.
 #pragma once
 
 #include <memory>
@@ -20,18 +21,17 @@ class Remote {
 
   /// Whose memory: the name for Agent::prepare_remote.
   virtual const std::string& peer() const = 0;
-  /// Of its first byte.
-  virtual Descriptor begin() const = 0;
   virtual MemoryKind kind() const = 0;
+  /// Names blocks of the area for a transfer. Errors: those of DescriptorList::add.
+  virtual Status add(DescriptorList& list, const StridedDescriptor& blocks) const = 0;
   /// "process 4711", "file /var/tmp/x, past the page cache".
   virtual std::string what() const = 0;
 
-  struct Prepare {
-    std::uint64_t bytes = 0;
-    std::optional<std::uint64_t> seed;  ///< nothing: poison
-  };
-  /// Fills the first bytes. Returns the other process' CPU time so far; 0: it is this process.
-  virtual Result<Duration> prepare(const Prepare& what) = 0;
+  /// What stands in the area before a measurement.
+  enum class Before { pattern, poison };
+  /// Fills it as far as the blocks go. Returns the other process' CPU time so far; 0: it is this
+  /// process.
+  virtual Result<Duration> prepare(const Blocks& blocks, Before before) = 0;
 
   struct Looked {
     Duration cpu{0};                     ///< so far, before it looked
@@ -47,5 +47,17 @@ Result<std::unique_ptr<Remote>> open_peer_remote(Meeting& meeting, agent::Agent&
 /// A file. Errors: those of DiskRegion and of the registration.
 Result<std::unique_ptr<Remote>> open_file_remote(agent::Agent& agent, const Options& options,
                                                  std::uint64_t bytes);
+/// An object for each of up to `blocks` blocks, in the store that the environment names; what was
+/// put is removed at the end. `clock` must outlive it. Errors: those of the store's parameters and
+/// of the registration.
+Result<std::unique_ptr<Remote>> open_object_remote(agent::Agent& agent, const Options& options,
+                                                   std::uint64_t blocks, const Clock& clock);
+/// The first bytes of a drive, which are lost. Errors: those of BlockRegion and of the
+/// registration.
+Result<std::unique_ptr<Remote>> open_block_remote(agent::Agent& agent, const Options& options,
+                                                  std::uint64_t bytes);
+
+/// `blocks` of an area that lies together from `begin` on.
+Status add_from(const Descriptor& begin, DescriptorList& list, StridedDescriptor blocks);
 
 }  // namespace towpath::tools::bench

@@ -81,19 +81,14 @@ std::uint64_t Runner::iterations_of(const Shape& shape) const {
 }
 
 // The side that bytes leave has the pattern, the other one poison.
-Result<Duration> Runner::prepare(const Shape& shape, std::uint64_t seed) {
-  const std::uint64_t bytes = area_of(options_, shape);
+Result<Duration> Runner::prepare(const Blocks& blocks) {
+  const std::uint64_t bytes = blocks.area_bytes();
   const bool push = options_.op == TransferOp::write;
-  TOWPATH_TRY(push ? near_.fill(bytes, seed) : near_.poison(bytes));
-  return remote_.prepare({.bytes = bytes, .seed = push ? std::nullopt : std::optional(seed)});
+  TOWPATH_TRY(push ? near_.fill(bytes, blocks.seed) : near_.poison(bytes));
+  return remote_.prepare(blocks, push ? Remote::Before::poison : Remote::Before::pattern);
 }
 
-Status Runner::check(const Shape& shape, std::uint64_t seed, Row& row) {
-  const std::uint64_t stride = stride_of(options_, shape);
-  Blocks blocks{.seed = seed,
-                .block_bytes = shape.block_bytes,
-                .stride = stride,
-                .count = area_of(options_, shape) / stride};
+Status Runner::check(const Blocks& blocks, Row& row) {
   std::optional<std::uint64_t> wrong;
   if (options_.op == TransferOp::read) {
     TOWPATH_TRY(wrong, near_.first_wrong(blocks));
@@ -103,7 +98,7 @@ Status Runner::check(const Shape& shape, std::uint64_t seed, Row& row) {
   }
   row.verified = true;
   if (wrong)
-    row.wrong = cat("byte ", *wrong, " of block ", *wrong / stride, " (", shape.block_bytes,
+    row.wrong = cat("byte ", *wrong, " of block ", *wrong / blocks.stride, " (", blocks.block_bytes,
                     " bytes each) is not what was sent");
   return {};
 }
@@ -144,8 +139,11 @@ Status Runner::run_lanes(std::vector<Lane>& lanes, std::uint64_t iterations) {
 }
 
 Result<Row> Runner::measure(const Shape& shape) {
-  const std::uint64_t seed = ++seed_ * 0x9e3779b97f4a7c15;
-  TOWPATH_TRY(prepare(shape, seed));
+  const Blocks blocks{.seed = ++seed_ * 0x9e3779b97f4a7c15,
+                      .block_bytes = shape.block_bytes,
+                      .stride = stride_of(options_, shape),
+                      .count = blocks_of(options_, shape)};
+  TOWPATH_TRY(prepare(blocks));
   TOWPATH_TRY(std::vector<Lane> lanes, open_lanes(shape));
   // Each place of the pipeline moves its bytes at least once, so that all can be looked at.
   const std::uint64_t iterations = std::max(iterations_of(shape), options_.pipeline_depth);
@@ -160,7 +158,7 @@ Result<Row> Runner::measure(const Shape& shape) {
   row.cpu = cpu;
   if (!options_.one_process) row.target_cpu = after.cpu - before.cpu;
   if (path_.empty()) path_ = near_.remark() + lanes.front().path();
-  if (options_.verify) TOWPATH_TRY(check(shape, seed, row));
+  if (options_.verify) TOWPATH_TRY(check(blocks, row));
   return row;
 }
 

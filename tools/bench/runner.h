@@ -65,8 +65,8 @@ class Runner {
       : options_(options), node_(node), remote_(remote) {}
 
   std::uint64_t iterations_of(const Shape& shape) const;
-  Result<Duration> prepare(const Shape& shape, std::uint64_t seed);
-  Status check(const Shape& shape, std::uint64_t seed, Row& row);
+  Result<Duration> prepare(const Blocks& blocks);
+  Status check(const Blocks& blocks, Row& row);
   Result<std::vector<Lane>> open_lanes(const Shape& shape);
   Status run_lanes(std::vector<Lane>& lanes, std::uint64_t iterations);
 
