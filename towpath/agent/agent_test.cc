@@ -328,6 +328,21 @@ TEST(AgentTest, handles_may_outlive_the_agent_and_be_dropped_in_any_order) {
   EXPECT_TRUE(pool.release().ok());
 }
 
+TEST(AgentTest, a_card_told_again_is_another_one_once_a_region_came_or_went) {
+  Pair p;
+  const Bytes before = *p.right->card();
+  EXPECT_EQ(*p.right->card(), before);
+  memory::SharedRegion more;
+  memory::Registration registration = Pair::pool_of(*p.right, more);
+  const Bytes with = *p.right->card();
+  EXPECT_EQ(decode_card(with)->regions.size(), 2U);
+  EXPECT_EQ(decode_card(*p.right->card({.connection_info = false}))->backends[0].connection_info,
+            Bytes());
+  ASSERT_TRUE(registration.release().ok());
+  EXPECT_EQ(decode_card(*p.right->card())->regions.size(), 1U);
+  EXPECT_GT(decode_card(*p.right->card())->generation, decode_card(with)->generation);
+}
+
 TEST(AgentTest, a_dropped_handle_stops_its_transfer_and_leaves_no_trace) {
   Pair p;
   for (int round = 0; round < 1000; ++round) {

@@ -113,7 +113,8 @@ Result<Card::Region> decode_region(const Field& outer, std::size_t backends) {
   return region;
 }
 
-Status decode_card_field(const Field& field, Card& card) {
+Status decode_card_field(const Field& field, OpenedCard& opened) {
+  Card& card = opened.card;
   switch (field.tag()) {
     case kName: card.identity.name = field.text(); break;
     case kIncarnation: card.identity.incarnation = field.number(); break;
@@ -129,7 +130,7 @@ Status decode_card_field(const Field& field, Card& card) {
       card.regions.push_back(std::move(region));
       break;
     }
-    case kTable: return decode_table(field.bytes(), card.backends.size(), card.regions);
+    case kTable: opened.table = field.bytes(); break;
   }
   return {};
 }
@@ -164,16 +165,27 @@ Result<Bytes> encode(const Card& card, ConstByteSpan table) {
   return wire::seal({.type = wire::MessageType::card, .version = kCardVersion}, payload);
 }
 
-Result<Card> decode_card(ConstByteSpan bytes) {
+Result<OpenedCard> open_card(ConstByteSpan bytes) {
   TOWPATH_TRY(const wire::Message message, wire::open(bytes, {.type = wire::MessageType::card,
                                                               .max_version = kCardVersion,
                                                               .max_payload_bytes = kMaxCardBytes}));
-  Card card;
+  OpenedCard opened;
   TOWPATH_TRY(wire::decode(wire::Decoder(message.payload, kCardSchema),
-                           [&](const Field& field) { return decode_card_field(field, card); }));
-  if (card.identity.name.empty() || card.identity.incarnation == 0)
+                           [&](const Field& field) { return decode_card_field(field, opened); }));
+  const AgentIdentity& identity = opened.card.identity;
+  if (identity.name.empty() || identity.incarnation == 0)
     return error(Code::corrupt, "a card without a name or an incarnation");
-  return card;
+  return opened;
+}
+
+Result<Card> decode_card(ConstByteSpan bytes) {
+  TOWPATH_TRY(OpenedCard opened, open_card(bytes));
+  TableReader table(opened.table, opened.card.backends.size());
+  while (!table.at_end()) {
+    TOWPATH_TRY(const Card::Region* const row, table.next());
+    opened.card.regions.push_back(*row);
+  }
+  return std::move(opened.card);
 }
 
 }  // namespace towpath::agent

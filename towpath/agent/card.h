@@ -46,4 +46,13 @@ Result<Bytes> encode(const Card& card, ConstByteSpan table);
 /// its bound).
 Result<Card> decode_card(ConstByteSpan bytes);
 
+/// A card whose table is not read yet (TableReader in card_table.h): `card` has the regions that
+/// stand outside of it, as version 1 wrote them. A loan of the bytes of the card.
+struct OpenedCard {
+  Card card;
+  ConstByteSpan table;
+};
+/// Errors: as decode_card(), but those of the table.
+Result<OpenedCard> open_card(ConstByteSpan bytes);
+
 }  // namespace towpath::agent

@@ -26,22 +26,25 @@ std::uint64_t unfolded(std::uint64_t number) {
   return (number >> 1U) ^ ((number & 1U) != 0 ? UINT64_MAX : 0);
 }
 
+/// Of a number of 64 bits.
+constexpr std::size_t kLongestNumber = 10;
+
 bool same_shape(const TableWriter::Keys& a, const TableWriter::Keys& b) {
   return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
     return one.first == other.first && one.second.size() == other.second.size();
   });
 }
 
-// ---- Writing
+// ---- Writing: where there is room, behind what is written; returned is the end.
 
-void put_number(Bytes& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7U) out.push_back(static_cast<std::byte>(value | 0x80));
-  out.push_back(static_cast<std::byte>(value));
+std::byte* put_number(std::byte* out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7U) *out++ = static_cast<std::byte>(value | 0x80);
+  *out++ = static_cast<std::byte>(value);
+  return out;
 }
 
-void put_sized(Bytes& out, ConstByteSpan bytes) {
-  put_number(out, bytes.size());
-  out.insert(out.end(), bytes.begin(), bytes.end());
+std::byte* put_sized(std::byte* out, ConstByteSpan bytes) {
+  return std::ranges::copy(bytes, put_number(out, bytes.size())).out;
 }
 
 /// Eight bytes, fewer at the end.
@@ -55,36 +58,44 @@ std::uint64_t word_at(ConstByteSpan bytes, std::size_t begin) noexcept {
 }
 
 /// A bit for each byte that differs, lowest first; then those bytes. Eight at once: most are equal.
-void put_difference(Bytes& out, ConstByteSpan now, ConstByteSpan before) {
+std::byte* put_difference(std::byte* out, ConstByteSpan now, ConstByteSpan before) {
   static_assert(std::endian::native == std::endian::little, "the first byte is the lowest");
-  const std::size_t map = out.size();
-  out.resize(map + (now.size() + 7) / 8);
+  std::byte* map = out;
+  out += (now.size() + 7) / 8;
   for (std::size_t begin = 0; begin < now.size(); begin += 8) {
     std::uint64_t difference = word_at(now, begin) ^ word_at(before, begin);
     unsigned bits = 0;
     while (difference != 0) {
       const auto byte = static_cast<unsigned>(std::countr_zero(difference)) / 8;
       bits |= 1U << byte;
-      out.push_back(now[begin + byte]);
+      *out++ = now[begin + byte];
       difference &= ~(std::uint64_t{0xFF} << (8 * byte));
     }
-    out[map + begin / 8] = static_cast<std::byte>(bits);
+    *map++ = static_cast<std::byte>(bits);
   }
+  return out;
 }
 
-void put_place(Bytes& out, const RegionDescriptor& now, const RegionDescriptor& before,
-               bool new_keys) {
+std::byte* put_place(std::byte* out, const RegionDescriptor& now, const RegionDescriptor& before,
+                     bool new_keys) {
   const bool new_kind = now.kind != before.kind;
   const bool new_device = now.device_id != before.device_id;
   const bool new_length = now.length != before.length;
-  out.push_back(static_cast<std::byte>(
+  *out++ = static_cast<std::byte>(
       (new_kind ? kSaysKind : 0) | (new_device ? kSaysDevice : 0) | (new_length ? kSaysLength : 0) |
-      (now.key.empty() ? 0 : kHasObjectKey) | (new_keys ? kSaysKeys : 0)));
-  put_number(out, folded(now.address - before.address));
-  if (new_kind) put_number(out, static_cast<std::uint64_t>(now.kind));
-  if (new_device) put_number(out, now.device_id);
-  if (new_length) put_number(out, now.length);
-  if (!now.key.empty()) put_sized(out, as_bytes(now.key));
+      (now.key.empty() ? 0 : kHasObjectKey) | (new_keys ? kSaysKeys : 0));
+  out = put_number(out, folded(now.address - before.address));
+  if (new_kind) out = put_number(out, static_cast<std::uint64_t>(now.kind));
+  if (new_device) out = put_number(out, now.device_id);
+  if (new_length) out = put_number(out, now.length);
+  return now.key.empty() ? out : put_sized(out, as_bytes(now.key));
+}
+
+/// How long a row can be.
+std::size_t bound_of(const RegionDescriptor& region, const TableWriter::Keys& keys) {
+  std::size_t bound = 1 + 6 * kLongestNumber + region.key.size();
+  for (const auto& key : keys) bound += 2 * kLongestNumber + 2 * key.second.size();
+  return bound;
 }
 
 }  // namespace
@@ -92,6 +103,11 @@ void put_place(Bytes& out, const RegionDescriptor& now, const RegionDescriptor& 
 TableWriter::TableWriter(std::size_t rows) {
   constexpr std::size_t kUsualRow = 48;
   bytes_.reserve(kUsualRow * rows);
+}
+
+std::byte* TableWriter::room(std::size_t size) {
+  if (bytes_.size() - size_ < size) bytes_.resize(std::max(2 * bytes_.size(), size_ + size));
+  return bytes_.data() + size_;
 }
 
 Status TableWriter::check(const RegionDescriptor& region, const Keys& keys) const {
@@ -110,16 +126,13 @@ void TableWriter::add(const RegionDescriptor& region, const Keys& keys) {
   failure_ = check(region, keys);
   if (!failure_.ok()) return;
   const bool new_keys = !same_shape(keys, keys_before_);
-  put_place(bytes_, region, before_, new_keys);
-  if (new_keys) put_number(bytes_, keys.size());
+  std::byte* out = put_place(room(bound_of(region, keys)), region, before_, new_keys);
+  if (new_keys) out = put_number(out, keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!new_keys) {
-      put_difference(bytes_, keys[i].second, keys_before_[i].second);
-      continue;
-    }
-    put_number(bytes_, keys[i].first);
-    put_sized(bytes_, keys[i].second);
+    out = new_keys ? put_sized(put_number(out, keys[i].first), keys[i].second)
+                   : put_difference(out, keys[i].second, keys_before_[i].second);
   }
+  size_ = static_cast<std::size_t>(out - bytes_.data());
   before_.kind = region.kind;
   before_.address = region.address;
   before_.length = region.length;
@@ -130,154 +143,121 @@ void TableWriter::add(const RegionDescriptor& region, const Keys& keys) {
 
 Result<Bytes> TableWriter::finish() && {
   TOWPATH_TRY(failure_);
+  bytes_.resize(size_);
   return std::move(bytes_);
 }
 
-namespace {
-
 // ---- Reading
 
-class Reader {
- public:
-  explicit Reader(ConstByteSpan bytes) : bytes_(bytes) {}
-  bool at_end() const noexcept { return at_ == bytes_.size(); }
+namespace {
 
-  Result<ConstByteSpan> take(std::uint64_t size) {
-    if (size > bytes_.size() - at_) return broken("it ends early");
-    const ConstByteSpan taken = bytes_.subspan(at_, size);
-    at_ += size;
-    return taken;
-  }
-  /// Seven bits in each byte, lowest first, in the shortest form.
-  Result<std::uint64_t> take_number() {
-    std::uint64_t number = 0;
-    for (unsigned shift = 0; shift < 64 && at_ < bytes_.size(); shift += 7) {
-      const auto byte = static_cast<std::uint64_t>(bytes_[at_++]);
-      number |= (byte & 0x7f) << shift;
-      if (shift == 63 && byte > 1) break;
-      if (byte >= 0x80) continue;
-      if (byte == 0 && shift > 0) break;
-      return number;
-    }
-    return broken("no number");
-  }
-  Status take_difference(Bytes& key) {
-    TOWPATH_TRY(const ConstByteSpan map, take((key.size() + 7) / 8));
-    for (std::size_t word = 0; word < map.size(); ++word) {
-      for (auto bits = static_cast<unsigned>(map[word]); bits != 0; bits &= bits - 1) {
-        const std::size_t index = word * 8 + static_cast<std::size_t>(std::countr_zero(bits));
-        if (index >= key.size()) return broken("a difference behind the end of a key");
-        TOWPATH_TRY(const ConstByteSpan byte, take(1));
-        key[index] = byte.front();
-      }
-    }
-    return {};
-  }
-  Status broken(std::string_view what) const {
-    return error(Code::corrupt, cat("card: the regions are broken at byte ", at_, ": ", what));
-  }
-
- private:
-  ConstByteSpan bytes_;
-  std::size_t at_ = 0;
-};
-
-/// Reads rows, each from the one before.
-class Rows {
- public:
-  Rows(ConstByteSpan table, std::size_t backends) : in_(table), backends_(backends) {}
-  bool at_end() const noexcept { return in_.at_end(); }
-
-  /// The next row; valid until the one after it.
-  Result<const Card::Region*> next() {
-    TOWPATH_TRY(const ConstByteSpan head, in_.take(1));
-    const auto said = static_cast<std::uint8_t>(head.front());
-    if (said > kAllSaid) return in_.broken("a row says what is not known here");
-    TOWPATH_TRY(take_place(said));
-    TOWPATH_TRY((said & kSaysKeys) != 0 ? take_keys() : take_differences());
-    return &row_;
-  }
-
- private:
-  Status take_place(std::uint8_t said) {
-    RegionDescriptor& region = row_.region;
-    TOWPATH_TRY(const std::uint64_t distance, in_.take_number());
-    region.address += unfolded(distance);
-    if ((said & kSaysKind) != 0) {
-      TOWPATH_TRY(const std::uint64_t number, in_.take_number());
-      const auto kind = memory_kind_from_number(number);
-      if (!kind) return in_.broken("not a kind of memory");
-      region.kind = *kind;
-    }
-    if ((said & kSaysDevice) != 0) {
-      TOWPATH_TRY(region.device_id, in_.take_number());
-    }
-    if ((said & kSaysLength) != 0) {
-      TOWPATH_TRY(region.length, in_.take_number());
-    }
-    if (region.length == 0) return in_.broken("an empty region");
-    if (!checked_add(region.address, region.length))
-      return in_.broken("a region that wraps around");
-    region.key.clear();
-    if ((said & kHasObjectKey) == 0) return {};
-    TOWPATH_TRY(const ConstByteSpan key, take_sized(kMaxObjectKey));
-    region.key = as_text(key);
-    return {};
-  }
-
-  Status take_keys() {
-    row_.keys.clear();
-    TOWPATH_TRY(const std::uint64_t count, in_.take_number());
-    if (count > kMaxCardBackends) return too_much("keys of a region", count);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      TOWPATH_TRY(const std::uint64_t backend, in_.take_number());
-      if (backend >= backends_) return in_.broken("a key of no backend of this card");
-      TOWPATH_TRY(const ConstByteSpan key, take_sized(kMaxRegionKey));
-      row_.keys.emplace_back(static_cast<std::uint32_t>(backend), Bytes(key.begin(), key.end()));
-      key_bytes_ += key.size();
-    }
-    return check_sum();
-  }
-
-  Status take_differences() {
-    for (auto& [backend, key] : row_.keys) {
-      TOWPATH_TRY(in_.take_difference(key));
-      key_bytes_ += key.size();
-    }
-    return check_sum();
-  }
-
-  Result<ConstByteSpan> take_sized(std::uint64_t most) {
-    TOWPATH_TRY(const std::uint64_t size, in_.take_number());
-    if (size > most) return too_much("bytes of a key", size);
-    return in_.take(size);
-  }
-
-  // A bit stands for a byte: a small table must not become gigabytes.
-  Status check_sum() const {
-    return key_bytes_ > kMaxCardBytes ? too_much("bytes of keys", key_bytes_) : Status();
-  }
-  static Status too_much(std::string_view what, std::uint64_t amount) {
-    return error(Code::out_of_range, cat("card: too many ", what, ": ", amount));
-  }
-
-  Reader in_;
-  const std::size_t backends_;
-  Card::Region row_;
-  std::uint64_t key_bytes_ = 0;
-};
+Status too_much(std::string_view what, std::uint64_t amount) {
+  return error(Code::out_of_range, cat("card: too many ", what, ": ", amount));
+}
 
 }  // namespace
 
-Status decode_table(ConstByteSpan table, std::size_t backends, std::vector<Card::Region>& into) {
-  Rows rows(table, backends);
-  while (!rows.at_end()) {
-    TOWPATH_TRY(const Card::Region* row, rows.next());
-    if (into.size() == kMaxCardRegions)
-      return error(Code::out_of_range, cat("card: more than ", kMaxCardRegions, " regions"));
-    into.push_back(*row);
+Status TableReader::broken(std::string_view what) const {
+  return error(Code::corrupt,
+               cat("card: the regions are broken at byte ", at_ - begin_, ": ", what));
+}
+
+/// Seven bits in each byte, lowest first, in the shortest form.
+bool TableReader::take_number(std::uint64_t& number) noexcept {
+  number = 0;
+  for (unsigned shift = 0; shift < 64 && at_ != end_; shift += 7) {
+    const auto byte = static_cast<std::uint64_t>(*at_++);
+    number |= (byte & 0x7f) << shift;
+    if (shift == 63 && byte > 1) return false;
+    if (byte < 0x80) return byte != 0 || shift == 0;
+  }
+  return false;
+}
+
+Result<ConstByteSpan> TableReader::take_sized(std::uint64_t most) {
+  std::uint64_t size = 0;
+  if (!take_number(size)) return broken("no number");
+  if (size > most) return too_much("bytes of a key", size);
+  if (size > left()) return broken("it ends early");
+  at_ += size;
+  return ConstByteSpan(at_ - size, size);
+}
+
+Result<const Card::Region*> TableReader::next() {
+  if (++rows_ > kMaxCardRegions) return too_much("regions", rows_);
+  if (at_end()) return broken("it ends early");
+  const auto said = static_cast<std::uint8_t>(*at_++);
+  if (said > kAllSaid) return broken("a row says what is not known here");
+  TOWPATH_TRY(take_place(said));
+  TOWPATH_TRY((said & kSaysKeys) != 0 ? take_keys() : take_differences());
+  return &row_;
+}
+
+Status TableReader::take_place(std::uint8_t said) {
+  RegionDescriptor& region = row_.region;
+  std::uint64_t distance = 0;
+  std::uint64_t kind = static_cast<std::uint64_t>(region.kind);
+  const bool numbers = take_number(distance) && ((said & kSaysKind) == 0 || take_number(kind)) &&
+                       ((said & kSaysDevice) == 0 || take_number(region.device_id)) &&
+                       ((said & kSaysLength) == 0 || take_number(region.length));
+  if (!numbers) return broken("no number");
+  const auto known = memory_kind_from_number(kind);
+  if (!known) return broken("not a kind of memory");
+  region.kind = *known;
+  region.address += unfolded(distance);
+  if (region.length == 0) return broken("an empty region");
+  if (!checked_add(region.address, region.length)) return broken("a region that wraps around");
+  region.key.clear();
+  if ((said & kHasObjectKey) == 0) return {};
+  TOWPATH_TRY(const ConstByteSpan key, take_sized(kMaxObjectKey));
+  region.key = as_text(key);
+  return {};
+}
+
+Status TableReader::take_keys() {
+  row_.keys.clear();
+  std::uint64_t count = 0;
+  if (!take_number(count)) return broken("no number");
+  if (count > kMaxCardBackends) return too_much("keys of a region", count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::uint64_t backend = 0;
+    if (!take_number(backend)) return broken("no number");
+    if (backend >= backends_) return broken("a key of no backend of this card");
+    TOWPATH_TRY(const ConstByteSpan key, take_sized(kMaxRegionKey));
+    row_.keys.emplace_back(static_cast<std::uint32_t>(backend), Bytes(key.begin(), key.end()));
+    key_bytes_ += key.size();
+  }
+  return check_sum();
+}
+
+Status TableReader::take_differences() {
+  for (auto& [backend, key] : row_.keys) {
+    TOWPATH_TRY(take_difference(key));
+    key_bytes_ += key.size();
+  }
+  return check_sum();
+}
+
+Status TableReader::take_difference(Bytes& key) {
+  const std::size_t words = (key.size() + 7) / 8;
+  if (words > left()) return broken("it ends early");
+  const std::byte* const map = at_;
+  at_ += words;
+  for (std::size_t word = 0; word < words; ++word) {
+    auto bits = static_cast<unsigned>(map[word]);
+    if (bits == 0) continue;
+    std::byte* const bytes = key.data() + word * 8;
+    if (const std::size_t here = key.size() - word * 8; here < 8 && bits >> here != 0)
+      return broken("a difference behind the end of a key");
+    if (static_cast<std::size_t>(std::popcount(bits)) > left()) return broken("it ends early");
+    for (; bits != 0; bits &= bits - 1) bytes[std::countr_zero(bits)] = *at_++;
   }
   return {};
+}
+
+// A bit stands for a byte: a small table must not become gigabytes.
+Status TableReader::check_sum() const {
+  return key_bytes_ > kMaxCardBytes ? too_much("bytes of keys", key_bytes_) : Status();
 }
 
 }  // namespace towpath::agent

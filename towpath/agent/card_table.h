@@ -6,7 +6,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,16 +34,47 @@ class TableWriter {
 
  private:
   Status check(const RegionDescriptor& region, const Keys& keys) const;
+  /// Room for `size` more bytes, as long as nothing else is written.
+  std::byte* room(std::size_t size);
 
   Bytes bytes_;
+  std::size_t size_ = 0;     // of bytes_, what is written
   RegionDescriptor before_;  // but for its object key
   Keys keys_before_;
   std::size_t rows_ = 0;
   Status failure_;
 };
 
-/// Adds to `into`. `table` is hostile; `backends` stand before it in the card. Errors: corrupt,
-/// out_of_range.
-Status decode_table(ConstByteSpan table, std::size_t backends, std::vector<Card::Region>& into);
+/// Row by row, each from the one before. The table is hostile, and must outlive the reader.
+class TableReader {
+ public:
+  /// `backends`: how many the card has.
+  TableReader(ConstByteSpan table, std::size_t backends)
+      : at_(table.data()), begin_(at_), end_(at_ + table.size()), backends_(backends) {}
+  bool at_end() const noexcept { return at_ == end_; }
+
+  /// The next row; valid until the one after it. Errors: corrupt, out_of_range; then there is no
+  /// further row.
+  Result<const Card::Region*> next();
+
+ private:
+  std::size_t left() const noexcept { return static_cast<std::size_t>(end_ - at_); }
+  bool take_number(std::uint64_t& number) noexcept;
+  Result<ConstByteSpan> take_sized(std::uint64_t most);
+  Status take_place(std::uint8_t said);
+  Status take_keys();
+  Status take_differences();
+  Status take_difference(Bytes& key);
+  Status check_sum() const;
+  Status broken(std::string_view what) const;
+
+  const std::byte* at_;
+  const std::byte* const begin_;
+  const std::byte* const end_;
+  const std::size_t backends_;
+  Card::Region row_;
+  std::uint64_t rows_ = 0;
+  std::uint64_t key_bytes_ = 0;
+};
 
 }  // namespace towpath::agent

@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include <towpath/agent/agent.h>
@@ -140,6 +139,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   /// Of each slot among the backends of a card; kNotTold: it is none.
   using SlotNumbers = std::array<std::uint32_t, kMaxSlots>;
   static constexpr std::uint32_t kNotTold = UINT32_MAX;
+  Result<Bytes> make_card(const CardOptions& options) TOWPATH_REQUIRES(control_);
   Card collect_head(const CardOptions& options, SlotNumbers& numbers) TOWPATH_REQUIRES(control_);
   Result<std::vector<MemoryRecord*>> records_to_tell(const DescriptorList* only,
                                                      const SlotNumbers& numbers)
@@ -150,10 +150,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   std::vector<std::size_t> slots_told(const Card& card) const TOWPATH_REQUIRES(control_);
   Result<PeerPtr> find_peer(std::string_view name) const TOWPATH_REQUIRES(control_);
   Result<PeerPtr> new_peer(const Card& card) TOWPATH_REQUIRES(control_);
-  void update_regions(Peer& peer, Card card) TOWPATH_REQUIRES(control_);
-  void replace_regions(Peer& peer, RegionIndex updated,
-                       const std::unordered_set<const MemoryRecord*>& kept)
-      TOWPATH_REQUIRES(control_);
+  void update_regions(Peer& peer, const Card& card, ToldRegions told) TOWPATH_REQUIRES(control_);
   void drop_import(const RecordPtr& record) TOWPATH_REQUIRES(control_);
   void retire(const PeerPtr& peer, Outcome outcome, const Status& why) TOWPATH_REQUIRES(control_);
   PeerInfo info_of(const Peer& peer) TOWPATH_REQUIRES(control_);
@@ -214,6 +211,8 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   std::atomic<bool> any_retired_{false};
   std::vector<RecordPtr> unquiet_ TOWPATH_GUARDED_BY(control_);  // kept alive for good
   std::uint64_t card_generation_ TOWPATH_GUARDED_BY(control_) = 1;
+  Bytes last_card_ TOWPATH_GUARDED_BY(control_);  // the full one of last_card_generation_
+  std::uint64_t last_card_generation_ TOWPATH_GUARDED_BY(control_) = 0;
   std::atomic<bool> closed_{false};
   std::shared_ptr<AgentCore> immortal_;  // set when something never got quiet
   // Counts regions that went away; a transfer checked at an older count looks at its records again.

@@ -160,7 +160,7 @@ void AgentCore::shut_down() {
       immortal_ = shared_from_this();
       continue;
     }
-    for (const RecordPtr& record : regions_.records()) record->memory[slot->index].reset();
+    for (const RegionEntry& own : regions_.entries()) own.record->memory[slot->index].reset();
     for (const auto& [name, peer] : peers_) {
       for (const RecordPtr& record : peer->regions.records()) record->memory[slot->index].reset();
       slot->close_way(*peer);

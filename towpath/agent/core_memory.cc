@@ -24,7 +24,7 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
   run::MutexLock lock(control_);
   if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
   TOWPATH_TRY(const SlotMask named, wanted_slots(options.backends));
-  RecordPtr record = regions_.find_exactly(descriptor);
+  RecordPtr record = record_of(regions_.find_exactly(descriptor));
   const bool is_new = record == nullptr;
   if (is_new) {
     record = std::make_shared<MemoryRecord>();

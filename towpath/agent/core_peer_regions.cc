@@ -1,52 +1,10 @@
 // AgentCore: the regions of peers, as their cards tell them and as backends reach them.
 #include <algorithm>
-#include <set>
-#include <span>
-#include <unordered_set>
 
 #include <towpath/agent/core.h>
 #include <towpath/core/text.h>
 
 namespace towpath::agent {
-
-namespace {
-
-/// Of what is told twice the first counts.
-void drop_repeats(std::vector<Card::Region>& regions) {
-  const auto any_twice = [](const Card::Region& a, const Card::Region& b) {
-    return !comes_before(a.region, b.region);
-  };
-  // In order, as agents tell them, nothing can be told twice.
-  if (std::ranges::adjacent_find(regions, any_twice) == regions.end()) return;
-  const auto in_order = [](const RegionDescriptor* a, const RegionDescriptor* b) {
-    return comes_before(*a, *b);
-  };
-  std::set<const RegionDescriptor*, decltype(in_order)> seen;
-  std::vector<Card::Region> kept;
-  kept.reserve(regions.size());
-  for (Card::Region& told : regions) {
-    if (seen.contains(&told.region)) continue;
-    kept.push_back(std::move(told));
-    seen.insert(&kept.back().region);
-  }
-  regions = std::move(kept);
-}
-
-/// `slots`: which each backend of the card is here.
-RecordPtr record_of(Card::Region& told, std::span<const std::size_t> slots, SlotMask reachable) {
-  auto record = std::make_shared<MemoryRecord>();
-  record->region = told.region;
-  record->keys.reserve(told.keys.size());
-  for (auto& [number, key] : told.keys) {
-    const std::size_t slot = slots[number];
-    if (slot == kMaxSlots) continue;
-    record->keys.emplace_back(static_cast<std::uint32_t>(slot), std::move(key));
-    record->offered |= slot_bit(slot) & reachable;
-  }
-  return record;
-}
-
-}  // namespace
 
 /// Which slot each backend of the card is here; kMaxSlots: none.
 std::vector<std::size_t> AgentCore::slots_told(const Card& card) const {
@@ -58,41 +16,13 @@ std::vector<std::size_t> AgentCore::slots_told(const Card& card) const {
   return slots;
 }
 
-// A full card replaces the regions, a partial one adds to them. Regions that are told again
-// unchanged keep their record, and with it what was prepared against them.
-void AgentCore::update_regions(Peer& peer, Card card) {
-  drop_repeats(card.regions);
-  RegionIndex updated;
-  std::unordered_set<const MemoryRecord*> kept;
-  const auto slots = slots_told(card);
-  for (Card::Region& told : card.regions) {
-    RecordPtr record = record_of(told, slots, peer.reachable.load());
-    if (RecordPtr before = peer.regions.find_exactly(told.region)) {
-      before->stale = before->keys != record->keys;
-      if (!before->stale) {
-        kept.insert(before.get());
-        record = std::move(before);
-      }
-    }
-    updated.add(std::move(record));
-  }
-  for (const RecordPtr& before : peer.regions.records()) {
-    if (!card.partial && !kept.contains(before.get())) before->stale = true;
-  }
-  replace_regions(peer, std::move(updated), kept);
+void AgentCore::update_regions(Peer& peer, const Card& card, ToldRegions told) {
+  told.finish(slots_told(card), peer.reachable.load());
+  const std::vector<RecordPtr> gone = peer.regions.update(std::move(told), card.partial);
   peer.generation = std::max(peer.generation, card.generation);
-}
-
-// `kept` are in both; of the others those that are stale go.
-void AgentCore::replace_regions(Peer& peer, RegionIndex updated,
-                                const std::unordered_set<const MemoryRecord*>& kept) {
   // Before any memory goes: a post from now on looks at its records again. Pairs with is_current().
   memory_generation_.fetch_add(1, std::memory_order_release);
-  for (const RecordPtr& before : peer.regions.records()) {
-    if (kept.contains(before.get())) continue;
-    before->stale ? drop_import(before) : updated.add(before);
-  }
-  peer.regions = std::move(updated);
+  for (const RecordPtr& record : gone) drop_import(record);
 }
 
 // The peer took a region back: what still moves its bytes ends as failed.

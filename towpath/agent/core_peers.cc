@@ -9,8 +9,18 @@
 
 namespace towpath::agent {
 
+// Told again and again while nothing changes, to one peer after the other: a full one is kept.
 Result<Bytes> AgentCore::card(const CardOptions& options) {
   run::MutexLock lock(control_);
+  if (options.only != nullptr || !options.connection_info) return make_card(options);
+  if (last_card_generation_ != card_generation_) {
+    TOWPATH_TRY(last_card_, make_card(options));
+    last_card_generation_ = card_generation_;
+  }
+  return last_card_;
+}
+
+Result<Bytes> AgentCore::make_card(const CardOptions& options) {
   SlotNumbers numbers{};
   const Card head = collect_head(options, numbers);
   TOWPATH_TRY(const std::vector<MemoryRecord*> records, records_to_tell(options.only, numbers));
@@ -79,16 +89,17 @@ Result<std::vector<MemoryRecord*>> AgentCore::records_to_tell(const DescriptorLi
     peer_slots |= numbers[slot] != kNotTold ? slot_bit(slot) : 0;
   std::vector<MemoryRecord*> told;
   if (only == nullptr) {
-    told.reserve(regions_.records().size());
-    for (const RecordPtr& record : regions_.records()) {
-      if (!record->stale && (record->slots & peer_slots) != 0) told.push_back(record.get());
+    told.reserve(regions_.entries().size());
+    for (const RegionEntry& own : regions_.entries()) {
+      if (!own.is_stale() && (own.record->slots & peer_slots) != 0)
+        told.push_back(own.record.get());
     }
     return told;
   }
   std::unordered_set<const MemoryRecord*> added;
   for (std::uint64_t i = 0; i < only->size(); ++i) {
     const Descriptor what = only->at(i);
-    const RecordPtr record = regions_.find(only->kind(), what);
+    const RecordPtr record = record_of(regions_.find(only->kind(), what));
     if (!record) {
       return error(Code::not_found,
                    cat("descriptor ", i, ": ", to_string(only->kind(), what), " is not registered"),
@@ -100,8 +111,26 @@ Result<std::vector<MemoryRecord*>> AgentCore::records_to_tell(const DescriptorLi
   return told;
 }
 
+namespace {
+
+/// All of them, so that a broken card changes nothing.
+Result<ToldRegions> regions_of(const OpenedCard& opened) {
+  ToldRegions told;
+  for (const Card::Region& region : opened.card.regions) told.add(region);
+  TableReader table(opened.table, opened.card.backends.size());
+  while (!table.at_end()) {
+    TOWPATH_TRY(const Card::Region* const row, table.next());
+    told.add(*row);
+  }
+  return told;
+}
+
+}  // namespace
+
 Result<AgentIdentity> AgentCore::load_card(ConstByteSpan bytes) {
-  TOWPATH_TRY(Card card, decode_card(bytes));
+  TOWPATH_TRY(const OpenedCard opened, open_card(bytes));
+  TOWPATH_TRY(ToldRegions told, regions_of(opened));
+  const Card& card = opened.card;
   run::MutexLock lock(control_);
   if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
   if (card.identity == self_)
@@ -126,7 +155,7 @@ Result<AgentIdentity> AgentCore::load_card(ConstByteSpan bytes) {
     peers_[card.identity.name] = fresh;
     peer = std::move(fresh);
   }
-  update_regions(*peer, std::move(card));
+  update_regions(*peer, card, std::move(told));
   return peer->identity;
 }
 
@@ -225,6 +254,7 @@ void AgentCore::retire(const PeerPtr& peer, Outcome outcome, const Status& why) 
 void AgentCore::bury_retired() {
   std::erase_if(retired_, [&](const PeerPtr& peer) {
     bool quiet = true;
+    const std::vector<RecordPtr> records = peer->regions.records();
     for (const auto& slot : slots()) {
       with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
         const auto uses = [&](const TransferCore& transfer) {
@@ -234,7 +264,7 @@ void AgentCore::bury_retired() {
           quiet = false;
           return;
         }
-        for (const RecordPtr& record : peer->regions.records()) record->memory[slot->index].reset();
+        for (const RecordPtr& record : records) record->memory[slot->index].reset();
         slot->close_way(*peer);
       });
     }
@@ -246,7 +276,7 @@ void AgentCore::bury_retired() {
 PeerInfo AgentCore::info_of(const Peer& peer) {
   PeerInfo info{.identity = peer.identity,
                 .generation = peer.generation,
-                .regions = peer.regions.records().size(),
+                .regions = peer.regions.size(),
                 .backends = slot_names(peer.reachable.load()),
                 .waiting_notifications = 0,
                 .lost = peer.lost.load(std::memory_order_acquire),
@@ -277,9 +307,10 @@ Status AgentCore::check_peer(std::string_view name, const DescriptorList* list) 
   run::MutexLock lock(control_);
   TOWPATH_TRY(const PeerPtr found, find_peer(name));
   if (list == nullptr) return {};
-  RegionIndex& regions = found->is_self ? regions_ : found->regions;
   for (std::uint64_t i = 0; i < list->size(); ++i) {
-    if (!regions.find(list->kind(), list->at(i))) {
+    const bool covered = found->is_self ? regions_.find(list->kind(), list->at(i)) != nullptr
+                                        : found->regions.covers(list->kind(), list->at(i));
+    if (!covered) {
       return error(Code::not_found,
                    cat("descriptor ", i, ": ", to_string(list->kind(), list->at(i)),
                        " lies in no region of ", printable(name)));

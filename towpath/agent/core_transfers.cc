@@ -20,12 +20,13 @@ bool TransferCore::touches(const MemoryRecord* record) const {
 /// holds the agent's control mutex, which clang cannot follow through Resolver.
 class PeerResolver final : public ResolvedList::Resolver {
  public:
-  PeerResolver(AgentCore& core, RegionIndex& regions, Peer* peer)
-      : core_(core), regions_(regions), peer_(peer) {}
+  /// `peer`: null for the agent's own.
+  PeerResolver(AgentCore& core, Peer* peer) : core_(core), peer_(peer) {}
 
   Result<RecordPtr> resolve(MemoryKind kind,
                             const Descriptor& what) override TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
-    RecordPtr record = regions_.find(kind, what);
+    RecordPtr record = peer_ != nullptr ? peer_->regions.find(kind, what)
+                                        : record_of(core_.regions_.find(kind, what));
     if (!record) {
       const std::string whose =
           peer_ != nullptr ? cat("of ", to_string(peer_->identity)) : std::string("of this agent");
@@ -39,7 +40,6 @@ class PeerResolver final : public ResolvedList::Resolver {
 
  private:
   AgentCore& core_;
-  RegionIndex& regions_;
   Peer* peer_;
 };
 
@@ -57,8 +57,7 @@ Result<PreparedList> AgentCore::prepare_by(std::optional<std::string_view> name,
     }
   }
   const bool is_own = !name || side->peer->is_self;
-  PeerResolver resolver(*this, is_own ? regions_ : side->peer->regions,
-                        is_own ? nullptr : side->peer.get());
+  PeerResolver resolver(*this, is_own ? nullptr : side->peer.get());
   TOWPATH_TRY(side->list, resolve(resolver));
   return PreparedList(std::move(side));
 }

@@ -13,7 +13,7 @@
 
 #include <towpath/agent/channel.h>
 #include <towpath/agent/memory_record.h>
-#include <towpath/agent/region_index.h>
+#include <towpath/agent/told_regions.h>
 #include <towpath/backend/backend.h>
 #include <towpath/core/identity.h>
 #include <towpath/telemetry/agent_meter.h>
@@ -35,7 +35,7 @@ struct Peer {
 
   // Guarded by the agent's control mutex.
   std::uint64_t generation = 0;
-  RegionIndex regions;
+  ToldRegions regions;
   SlotMask refusal_told = 0;  ///< backends of which the log knows that they refused a region
 
   /// Over which notifications travel; kMaxSlots: none carries them. Set once, before or while the

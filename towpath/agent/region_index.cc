@@ -8,73 +8,100 @@
 namespace towpath::agent {
 namespace {
 
-auto place_of(const RegionDescriptor& region) {
+/// Of `RegionDescriptor` and `RegionEntry` alike.
+template <typename Region>
+auto start_of(const Region& region) {
   return std::tuple(region.kind, region.device_id, region.address);
 }
 
-auto order_of(const RegionDescriptor& region) {
-  return std::tuple(region.kind, region.device_id, region.address, region.length, region.fd,
-                    region.fd_offset, std::string_view(region.key));
+const RegionDescriptor& described(const RegionDescriptor& region) { return region; }
+const RegionDescriptor& described(const RegionEntry& entry) {
+  static const RegionDescriptor kPlain;
+  return entry.record ? entry.record->region : kPlain;
+}
+
+auto rest_of(const RegionDescriptor& region) {
+  return std::tuple(region.fd, region.fd_offset, std::string_view(region.key));
+}
+
+/// A total order: by place, then by length and what else tells regions apart.
+template <typename A, typename B>
+bool comes_before(const A& a, const B& b) {
+  const auto place = std::tuple_cat(start_of(a), std::tuple(a.length));
+  const auto other = std::tuple_cat(start_of(b), std::tuple(b.length));
+  if (place != other) return place < other;
+  return rest_of(described(a)) < rest_of(described(b));
 }
 
 }  // namespace
 
-bool comes_before(const RegionDescriptor& a, const RegionDescriptor& b) {
-  return order_of(a) < order_of(b);
+void RegionIndex::add(RecordPtr record) {
+  RegionEntry entry = RegionEntry::of(record->region);
+  entry.record = std::move(record);
+  add(std::move(entry));
 }
 
-void RegionIndex::add(RecordPtr record) {
-  records_.push_back(std::move(record));
+void RegionIndex::add(RegionEntry entry) {
+  entries_.push_back(std::move(entry));
   leaves_ = 0;
 }
 
 void RegionIndex::remove(const MemoryRecord* record) {
-  const auto found = std::ranges::find(records_, record, &RecordPtr::get);
-  if (found == records_.end()) return;
-  if (static_cast<std::size_t>(found - records_.begin()) < sorted_) --sorted_;
-  records_.erase(found);
+  const auto is_it = [&](const RegionEntry& entry) { return entry.record.get() == record; };
+  const auto found = std::ranges::find_if(entries_, is_it);
+  if (found == entries_.end()) return;
+  if (static_cast<std::size_t>(found - entries_.begin()) < sorted_) --sorted_;
+  entries_.erase(found);
   leaves_ = 0;
 }
 
-void RegionIndex::clear() noexcept {
-  records_.clear();
-  sorted_ = 0;
+void RegionIndex::drop_repeats() {
+  sort();
+  const auto equal = [](const RegionEntry& a, const RegionEntry& b) { return !comes_before(a, b); };
+  const auto repeats = std::ranges::unique(entries_, equal);
+  if (repeats.empty()) return;
+  entries_.erase(repeats.begin(), repeats.end());
+  sorted_ = entries_.size();
   leaves_ = 0;
 }
 
 void RegionIndex::sort() {
-  if (sorted_ == records_.size()) return;
-  const auto before = [&](const RecordPtr& a, const RecordPtr& b) {
+  if (sorted_ == entries_.size()) return;
+  const auto before = [&](const RegionEntry& a, const RegionEntry& b) {
     ++steps_;
-    return comes_before(a->region, b->region);
+    return comes_before(a, b);
   };
-  const auto middle = records_.begin() + static_cast<std::ptrdiff_t>(sorted_);
-  std::stable_sort(middle, records_.end(), before);
-  std::inplace_merge(records_.begin(), middle, records_.end(), before);
-  sorted_ = records_.size();
+  const auto middle = entries_.begin() + static_cast<std::ptrdiff_t>(sorted_);
+  const auto first_unproven = sorted_ == 0 ? middle : middle - 1;
+  // As agents mostly tell them.
+  if (!std::is_sorted(first_unproven, entries_.end(), before)) {
+    std::stable_sort(middle, entries_.end(), before);
+    std::inplace_merge(entries_.begin(), middle, entries_.end(), before);
+  }
+  sorted_ = entries_.size();
 }
 
 void RegionIndex::note_ends() {
-  if (leaves_ != 0 || records_.empty()) return;
-  leaves_ = std::bit_ceil(records_.size());
+  if (leaves_ != 0 || entries_.empty()) return;
+  leaves_ = std::bit_ceil(entries_.size());
   ends_.assign(2 * leaves_, 0);
-  for (std::size_t i = 0; i < records_.size(); ++i)
-    ends_[leaves_ + i] = records_[i]->region.address + records_[i]->region.length;
+  for (std::size_t i = 0; i < entries_.size(); ++i)
+    ends_[leaves_ + i] = entries_[i].address + entries_[i].length;
   for (std::size_t i = leaves_ - 1; i > 0; --i) ends_[i] = std::max(ends_[2 * i], ends_[2 * i + 1]);
   steps_ += ends_.size();
 }
 
 RegionIndex::Range RegionIndex::starting_before(MemoryKind kind, const Descriptor& what) {
-  const auto place = [&](const RecordPtr& record) {
+  const auto start = [&](const RegionEntry& entry) {
     ++steps_;
-    return place_of(record->region);
+    return start_of(entry);
   };
   const auto first = std::tuple(kind, what.device_id, std::uint64_t{0});
   const auto last = std::tuple(kind, what.device_id, what.address);
-  const auto begin = std::ranges::lower_bound(records_, first, std::less<>(), place);
-  const auto end = std::ranges::upper_bound(begin, records_.end(), last, std::less<>(), place);
-  return {static_cast<std::size_t>(begin - records_.begin()),
-          static_cast<std::size_t>(end - records_.begin())};
+  const auto begin = std::ranges::lower_bound(entries_, first, std::less<>(), start);
+  const auto end = std::ranges::upper_bound(begin, entries_.end(), last, std::less<>(), start);
+  return {static_cast<std::size_t>(begin - entries_.begin()),
+          static_cast<std::size_t>(end - entries_.begin())};
 }
 
 std::optional<std::size_t> RegionIndex::last_reaching(Range range, std::uint64_t end) {
@@ -101,31 +128,37 @@ std::optional<std::size_t> RegionIndex::last_reaching(Range range, std::uint64_t
   return std::nullopt;
 }
 
-RecordPtr RegionIndex::find(MemoryKind kind, const Descriptor& what) {
+RegionEntry* RegionIndex::find(MemoryKind kind, const Descriptor& what) {
   sort();
   note_ends();
+  const std::uint64_t end = what.address + what.length;
+  if (end < what.address) return nullptr;
   Range range = starting_before(kind, what);
-  while (const auto found = last_reaching(range, what.address + what.length)) {
-    const RecordPtr& record = records_[*found];
-    if (!record->stale && record->region.covers(what)) return record;
+  while (const auto found = last_reaching(range, end)) {
+    RegionEntry& entry = entries_[*found];
+    if (!entry.is_stale()) return &entry;
     range.end = *found;
   }
   return nullptr;
 }
 
-RecordPtr RegionIndex::find_exactly(const RegionDescriptor& region) {
+template <typename Region>
+RegionEntry* RegionIndex::find_equal(const Region& region) {
   sort();
-  auto found = std::ranges::lower_bound(
-      records_, region,
-      [&](const RegionDescriptor& a, const RegionDescriptor& b) {
-        ++steps_;
-        return comes_before(a, b);
-      },
-      [](const RecordPtr& record) -> const RegionDescriptor& { return record->region; });
-  for (; found != records_.end() && !comes_before(region, (*found)->region); ++found, ++steps_) {
-    if (!(*found)->stale) return *found;
+  const auto before = [&](const RegionEntry& entry, const Region& sought) {
+    ++steps_;
+    return comes_before(entry, sought);
+  };
+  auto found = std::lower_bound(entries_.begin(), entries_.end(), region, before);
+  for (; found != entries_.end() && !comes_before(region, *found); ++found, ++steps_) {
+    if (!found->is_stale()) return &*found;
   }
   return nullptr;
 }
+
+RegionEntry* RegionIndex::find_exactly(const RegionDescriptor& region) {
+  return find_equal(region);
+}
+RegionEntry* RegionIndex::find_exactly(const RegionEntry& entry) { return find_equal(entry); }
 
 }  // namespace towpath::agent

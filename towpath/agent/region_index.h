@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <towpath/agent/memory_record.h>
@@ -15,25 +16,43 @@
 
 namespace towpath::agent {
 
-/// A total order of regions: by place, then by length and what else tells them apart.
-bool comes_before(const RegionDescriptor& a, const RegionDescriptor& b);
+/// One region. A peer's has no record until somebody asks for it (told_regions.h); one that has an
+/// object key or a file has it from the start.
+struct RegionEntry {
+  MemoryKind kind = MemoryKind::system;
+  std::uint64_t device_id = 0;
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  RecordPtr record;
+  std::uint64_t row = 0;  ///< of a peer's: by which its keys are found
+
+  static RegionEntry of(const RegionDescriptor& region) {
+    return {region.kind, region.device_id, region.address, region.length, nullptr, 0};
+  }
+  bool is_stale() const noexcept { return record && record->stale; }
+};
 
 class RegionIndex {
  public:
   void add(RecordPtr record);
+  void add(RegionEntry entry);
+  void reserve(std::size_t regions) { entries_.reserve(regions); }
   /// Cost: linear in the number of regions.
   void remove(const MemoryRecord* record);
-  void clear() noexcept;
+  /// Of equal regions only the one that was added first stays.
+  void drop_repeats();
 
-  /// The record that covers `what` and is not stale, or null. Cost: logarithmic, plus one such step
-  /// per stale record on the way.
-  RecordPtr find(MemoryKind kind, const Descriptor& what);
-  /// The record of exactly this region, not stale, or null; of several the one added first.
-  RecordPtr find_exactly(const RegionDescriptor& region);
+  /// What covers `what` and is not stale, or null. Valid until something is added or removed. Cost:
+  /// logarithmic, plus one such step per stale record on the way.
+  RegionEntry* find(MemoryKind kind, const Descriptor& what);
+  /// The one of exactly this region, not stale, or null; of several the one added first.
+  RegionEntry* find_exactly(const RegionDescriptor& region);
+  RegionEntry* find_exactly(const RegionEntry& entry);
 
   /// In no particular order.
-  const std::vector<RecordPtr>& records() const noexcept { return records_; }
-  /// Records and sums of them that were looked at so far: what the work grows with.
+  std::span<RegionEntry> entries() noexcept { return entries_; }
+  std::span<const RegionEntry> entries() const noexcept { return entries_; }
+  /// Entries and sums of them that were looked at so far: what the work grows with.
   std::uint64_t steps() const noexcept { return steps_; }
 
  private:
@@ -48,13 +67,18 @@ class RegionIndex {
   Range starting_before(MemoryKind kind, const Descriptor& what);
   /// The last one in `range` that ends at `end` or behind it.
   std::optional<std::size_t> last_reaching(Range range, std::uint64_t end);
+  template <typename Region>
+  RegionEntry* find_equal(const Region& region);
 
-  std::vector<RecordPtr> records_;
-  std::size_t sorted_ = 0;  // this many records are in order
-  // A binary tree: the ends of records_ from leaves_ on, and at i the further one of 2i and 2i + 1.
+  std::vector<RegionEntry> entries_;
+  std::size_t sorted_ = 0;  // this many entries are in order
+  // A binary tree: the ends of entries_ from leaves_ on, and at i the further one of 2i and 2i + 1.
   std::vector<std::uint64_t> ends_;
   std::size_t leaves_ = 0;  // 0: not known
   std::uint64_t steps_ = 0;
 };
+
+/// Of an entry that was found and has one; null: nothing was found.
+inline RecordPtr record_of(const RegionEntry* found) { return found ? found->record : nullptr; }
 
 }  // namespace towpath::agent

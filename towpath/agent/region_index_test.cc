@@ -14,18 +14,25 @@ RecordPtr record(std::uint64_t address, std::uint64_t length, std::uint64_t devi
   return made;
 }
 
+RecordPtr find(RegionIndex& index, MemoryKind kind, const Descriptor& what) {
+  return record_of(index.find(kind, what));
+}
+RecordPtr find_exactly(RegionIndex& index, const RegionDescriptor& region) {
+  return record_of(index.find_exactly(region));
+}
+
 TEST(RegionIndexTest, finds_the_region_that_covers_and_no_other) {
   RegionIndex index;
   auto a = record(1000, 100);
   auto b = record(2000, 100);
   index.add(b);
   index.add(a);
-  EXPECT_EQ(index.find(MemoryKind::system, {1000, 100, 0}), a);
-  EXPECT_EQ(index.find(MemoryKind::system, {2099, 1, 0}), b);
-  EXPECT_EQ(index.find(MemoryKind::system, {1050, 51, 0}), nullptr);
-  EXPECT_EQ(index.find(MemoryKind::system, {999, 1, 0}), nullptr);
-  EXPECT_EQ(index.find(MemoryKind::system, {1000, 1, 1}), nullptr);
-  EXPECT_EQ(index.find(MemoryKind::disk, {1000, 1, 0}), nullptr);
+  EXPECT_EQ(find(index, MemoryKind::system, {1000, 100, 0}), a);
+  EXPECT_EQ(find(index, MemoryKind::system, {2099, 1, 0}), b);
+  EXPECT_EQ(find(index, MemoryKind::system, {1050, 51, 0}), nullptr);
+  EXPECT_EQ(find(index, MemoryKind::system, {999, 1, 0}), nullptr);
+  EXPECT_EQ(find(index, MemoryKind::system, {1000, 1, 1}), nullptr);
+  EXPECT_EQ(find(index, MemoryKind::disk, {1000, 1, 0}), nullptr);
 }
 
 TEST(RegionIndexTest, a_large_region_is_found_behind_the_small_ones_that_it_nests) {
@@ -33,8 +40,8 @@ TEST(RegionIndexTest, a_large_region_is_found_behind_the_small_ones_that_it_nest
   auto large = record(0, 10000);
   index.add(large);
   for (std::uint64_t i = 1; i < 50; ++i) index.add(record(i * 100, 10));
-  EXPECT_EQ(index.find(MemoryKind::system, {4950, 100, 0}), large);
-  EXPECT_EQ(index.find(MemoryKind::system, {100, 10, 0})->region.length, 10U);
+  EXPECT_EQ(find(index, MemoryKind::system, {4950, 100, 0}), large);
+  EXPECT_EQ(find(index, MemoryKind::system, {100, 10, 0})->region.length, 10U);
 }
 
 TEST(RegionIndexTest, of_those_that_start_at_one_place_the_longest_wins) {
@@ -43,9 +50,9 @@ TEST(RegionIndexTest, of_those_that_start_at_one_place_the_longest_wins) {
   index.add(record(0, 10));
   index.add(longest);
   index.add(record(0, 20));
-  EXPECT_EQ(index.find(MemoryKind::system, {0, 5, 0}), longest);
-  EXPECT_EQ(index.find(MemoryKind::system, {5, 25, 0}), longest);
-  EXPECT_EQ(index.find(MemoryKind::system, {5, 26, 0}), nullptr);
+  EXPECT_EQ(find(index, MemoryKind::system, {0, 5, 0}), longest);
+  EXPECT_EQ(find(index, MemoryKind::system, {5, 25, 0}), longest);
+  EXPECT_EQ(find(index, MemoryKind::system, {5, 26, 0}), nullptr);
 }
 
 // What a hostile card may hold, at the cost of an honest one.
@@ -57,9 +64,9 @@ TEST(RegionIndexTest, takes_no_more_steps_for_regions_that_crowd_one_place) {
   const auto large = record(0, 1'000'000);
   index.add(large);
   for (std::uint64_t i = 0; i < kCount; ++i)
-    ASSERT_NE(index.find_exactly(record(1000, i % 1000 + 1)->region), nullptr);
+    ASSERT_NE(find_exactly(index, record(1000, i % 1000 + 1)->region), nullptr);
   for (std::uint64_t i = 0; i < kCount; ++i)
-    ASSERT_EQ(index.find(MemoryKind::system, {3000 + i, 1, 0}), large);
+    ASSERT_EQ(find(index, MemoryKind::system, {3000 + i, 1, 0}), large);
   EXPECT_LT(index.steps(), kCount * kStepsEach);
 }
 
@@ -69,12 +76,12 @@ TEST(RegionIndexTest, among_equals_the_first_wins_and_stale_ones_never_do) {
   auto second = record(0, 10);
   index.add(first);
   index.add(second);
-  EXPECT_EQ(index.find_exactly(second->region), first);
+  EXPECT_EQ(find_exactly(index, second->region), first);
   first->stale = true;
-  EXPECT_EQ(index.find(MemoryKind::system, {0, 10, 0}), second);
-  EXPECT_EQ(index.find_exactly(second->region), second);
+  EXPECT_EQ(find(index, MemoryKind::system, {0, 10, 0}), second);
+  EXPECT_EQ(find_exactly(index, second->region), second);
   index.remove(second.get());
-  EXPECT_EQ(index.find_exactly(second->region), nullptr);
+  EXPECT_EQ(find_exactly(index, second->region), nullptr);
 }
 
 TEST(RegionIndexTest, agrees_with_a_plain_search_whatever_is_added_and_removed) {
@@ -99,7 +106,7 @@ TEST(RegionIndexTest, agrees_with_a_plain_search_whatever_is_added_and_removed) 
       best = any ? std::max(best, candidate->region.address) : candidate->region.address;
       any = true;
     }
-    const auto found = index.find(MemoryKind::system, what);
+    const auto found = find(index, MemoryKind::system, what);
     ASSERT_EQ(found != nullptr, any) << "step " << step;
     if (found) {
       ASSERT_TRUE(found->region.covers(what));

@@ -132,7 +132,8 @@ class Backend {
   /// invalid_argument.
   virtual Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) = 0;
 
-  /// What peers need to reach this backend; empty if peers cannot. Goes into the card. Bounded.
+  /// What peers need to reach this backend; empty if peers cannot. Goes into cards; stays so.
+  /// Bounded.
   virtual Bytes connection_info() const { return {}; }
 
   /// Does not block and need not reach the peer yet. `info` comes from outside: it is hostile.

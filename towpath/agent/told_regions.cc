@@ -1,0 +1,165 @@
+#include <algorithm>
+
+#include <towpath/agent/told_regions.h>
+
+namespace towpath::agent {
+namespace {
+
+constexpr std::uint32_t kNowhere = kMaxSlots;
+
+/// What an entry cannot say of a region.
+bool needs_record(const RegionDescriptor& region) { return !region.key.empty(); }
+
+RecordPtr record_like(const RegionEntry& entry) {
+  auto record = std::make_shared<MemoryRecord>();
+  record->region = {.kind = entry.kind,
+                    .address = entry.address,
+                    .length = entry.length,
+                    .device_id = entry.device_id,
+                    .key = {}};
+  return record;
+}
+
+}  // namespace
+
+// ---- Keys
+
+const ToldRegions::Shape& ToldRegions::shape_of(std::uint64_t row) const {
+  if (shapes_.size() == 1) return shapes_.front();
+  return *std::prev(std::ranges::upper_bound(shapes_, row, {}, &Shape::first_row));
+}
+
+ConstByteSpan ToldRegions::bytes_of(const Shape& shape, std::uint64_t row) const {
+  const std::uint64_t begin = shape.begin + (row - shape.first_row) * shape.row_bytes;
+  return ConstByteSpan(key_bytes_).subspan(begin, shape.row_bytes);
+}
+
+ToldRegions::Keys ToldRegions::keys_of(std::uint64_t row) const {
+  const Shape& shape = shape_of(row);
+  ConstByteSpan rest = bytes_of(shape, row);
+  Keys keys;
+  for (const auto& [slot, size] : shape.keys) {
+    if (slot != kNowhere) keys.emplace_back(slot, rest.first(size));
+    rest = rest.subspan(size);
+  }
+  return keys;
+}
+
+bool ToldRegions::has_same_keys(std::uint64_t row, const ToldRegions& other,
+                                std::uint64_t other_row) const {
+  const Shape& mine = shape_of(row);
+  const Shape& theirs = other.shape_of(other_row);
+  if (mine.all_known && theirs.all_known) {
+    return mine.keys == theirs.keys &&
+           std::ranges::equal(bytes_of(mine, row), other.bytes_of(theirs, other_row));
+  }
+  return std::ranges::equal(keys_of(row), other.keys_of(other_row),
+                            [](const auto& a, const auto& b) {
+                              return a.first == b.first && std::ranges::equal(a.second, b.second);
+                            });
+}
+
+template <typename KeyList>
+std::uint64_t ToldRegions::add_row(const KeyList& keys) {
+  const auto is_alike = [](const auto& key, const auto& size) {
+    return key.first == size.first && key.second.size() == size.second;
+  };
+  if (shapes_.empty() || !std::ranges::equal(keys, shapes_.back().keys, is_alike)) {
+    Shape shape{.first_row = rows_, .begin = key_bytes_.size(), .row_bytes = 0, .keys = {}};
+    for (const auto& [number, key] : keys) {
+      shape.keys.emplace_back(number, static_cast<std::uint32_t>(key.size()));
+      shape.row_bytes += key.size();
+    }
+    shapes_.push_back(std::move(shape));
+  }
+  for (const auto& [number, key] : keys)
+    key_bytes_.insert(key_bytes_.end(), key.begin(), key.end());
+  return rows_++;
+}
+
+// ---- Regions
+
+void ToldRegions::add(const Card::Region& told) {
+  RegionEntry entry = RegionEntry::of(told.region);
+  if (needs_record(told.region)) {
+    entry.record = std::make_shared<MemoryRecord>();
+    entry.record->region = told.region;
+  }
+  entry.row = add_row(told.keys);
+  index_.add(std::move(entry));
+}
+
+void ToldRegions::finish(std::span<const std::size_t> slots, SlotMask reachable) {
+  reachable_ = reachable;
+  for (Shape& shape : shapes_) {
+    for (auto& [number, size] : shape.keys) {
+      number = static_cast<std::uint32_t>(slots[number]);
+      shape.all_known = shape.all_known && number != kNowhere;
+    }
+  }
+  index_.drop_repeats();
+  for (RegionEntry& entry : index_.entries()) {
+    if (entry.record) give_keys(entry);
+  }
+}
+
+void ToldRegions::give_keys(RegionEntry& entry) const {
+  MemoryRecord& record = *entry.record;
+  for (const auto& [slot, key] : keys_of(entry.row)) {
+    record.keys.emplace_back(slot, Bytes(key.begin(), key.end()));
+    record.offered |= slot_bit(slot) & reachable_;
+  }
+}
+
+std::vector<RecordPtr> ToldRegions::update(ToldRegions newer, bool partial) {
+  std::vector<bool> told_again(size());
+  std::vector<RecordPtr> gone;
+  const auto let_go = [&](const RegionEntry& before) {
+    if (!before.record) return;
+    before.record->stale = true;
+    gone.push_back(before.record);
+  };
+  if (size() > 0) {
+    for (RegionEntry& entry : newer.index_.entries()) {
+      RegionEntry* const before = index_.find_exactly(entry);
+      if (before == nullptr) continue;
+      told_again[static_cast<std::size_t>(before - index_.entries().data())] = true;
+      if (newer.has_same_keys(entry.row, *this, before->row)) {
+        entry.record = before->record;
+      } else {
+        let_go(*before);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < told_again.size(); ++i) {
+    if (told_again[i]) continue;
+    RegionEntry& before = index_.entries()[i];
+    if (!partial) {
+      let_go(before);
+      continue;
+    }
+    before.row = newer.add_row(keys_of(before.row));
+    newer.index_.add(std::move(before));
+  }
+  *this = std::move(newer);
+  return gone;
+}
+
+RecordPtr ToldRegions::find(MemoryKind kind, const Descriptor& what) {
+  RegionEntry* const found = index_.find(kind, what);
+  if (found != nullptr && !found->record) {
+    found->record = record_like(*found);
+    give_keys(*found);
+  }
+  return record_of(found);
+}
+
+std::vector<RecordPtr> ToldRegions::records() const {
+  std::vector<RecordPtr> made;
+  for (const RegionEntry& entry : index_.entries()) {
+    if (entry.record) made.push_back(entry.record);
+  }
+  return made;
+}
+
+}  // namespace towpath::agent

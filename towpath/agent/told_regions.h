@@ -1,0 +1,71 @@
+// ToldRegions: the regions of a peer as its cards told them, in a few blocks of memory.
+//
+// A pool is thousands of regions, and most are never asked for: each is an entry of an index, and
+// the bytes of its keys stand one behind the other. A record, which backends import, is made of
+// what somebody asks for.
+// Thread: none of its own; a peer's is guarded by the agent's control mutex.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <towpath/agent/card.h>
+#include <towpath/agent/memory_record.h>
+#include <towpath/agent/region_index.h>
+#include <towpath/core/bytes.h>
+
+namespace towpath::agent {
+
+class ToldRegions {
+ public:
+  /// What a card says of a region.
+  void add(const Card::Region& told);
+  /// After the last add(): of what was told twice the first counts; `slots` says which slot each
+  /// backend of the card is here (kMaxSlots: none), `reachable` to which of them there is a way.
+  void finish(std::span<const std::size_t> slots, SlotMask reachable);
+
+  /// Takes the place of what an older card told, or with `partial` adds to it. What is told again
+  /// unchanged keeps its record, and with it what was prepared against it. Returns the records
+  /// that do not stand any more, which are stale from now on.
+  std::vector<RecordPtr> update(ToldRegions newer, bool partial);
+
+  /// The record of what covers `what`, made if need be; null: nothing does.
+  RecordPtr find(MemoryKind kind, const Descriptor& what);
+  bool covers(MemoryKind kind, const Descriptor& what) {
+    return index_.find(kind, what) != nullptr;
+  }
+  std::size_t size() const noexcept { return index_.entries().size(); }
+  /// Those that were made.
+  std::vector<RecordPtr> records() const;
+
+ private:
+  /// The keys of neighbouring rows, of the same backends and lengths: a pool needs one of these.
+  struct Shape {
+    std::uint64_t first_row = 0;
+    std::uint64_t begin = 0;                                    // of that row's keys in key_bytes_
+    std::uint64_t row_bytes = 0;                                // of all keys of a row
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> keys;  // backend or slot, bytes
+    bool all_known = true;                                      // no backend that is not here
+  };
+  using Keys = std::vector<std::pair<std::uint32_t, ConstByteSpan>>;  // slot, key
+
+  const Shape& shape_of(std::uint64_t row) const;
+  ConstByteSpan bytes_of(const Shape& shape, std::uint64_t row) const;
+  /// Without those of backends that are not here.
+  Keys keys_of(std::uint64_t row) const;
+  bool has_same_keys(std::uint64_t row, const ToldRegions& other, std::uint64_t other_row) const;
+  /// `keys`: pairs of a number and bytes.
+  template <typename KeyList>
+  std::uint64_t add_row(const KeyList& keys);
+  void give_keys(RegionEntry& entry) const;
+
+  RegionIndex index_;
+  Bytes key_bytes_;
+  std::vector<Shape> shapes_;
+  std::uint64_t rows_ = 0;
+  SlotMask reachable_ = 0;
+};
+
+}  // namespace towpath::agent

@@ -1,0 +1,153 @@
+// What stays of the regions that one card of a peer told when the next one comes.
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/agent/told_regions.h>
+#include <towpath/core/text.h>
+
+namespace towpath::agent {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr std::size_t kHere[] = {2, 5};              // both backends of the card are here
+constexpr std::size_t kOneIsNot[] = {2, kMaxSlots};  // the second is not
+constexpr SlotMask kBoth = slot_bit(2) | slot_bit(5);
+
+struct Told {
+  std::uint64_t address = 0;
+  std::string key = "key";
+  std::string other_key = "other";
+  std::string object = "";
+};
+
+ToldRegions card(const std::vector<Told>& told, std::span<const std::size_t> slots = kHere) {
+  ToldRegions regions;
+  for (const Told& one : told) {
+    regions.add({.region = {.address = one.address, .length = 64, .key = one.object},
+                 .keys = {{0, to_bytes(one.key)}, {1, to_bytes(one.other_key)}}});
+  }
+  regions.finish(slots, kBoth);
+  return regions;
+}
+
+RecordPtr find(ToldRegions& in, std::uint64_t address) {
+  return in.find(MemoryKind::system, {address, 64, 0});
+}
+
+TEST(ToldRegionsTest, a_record_is_made_of_what_is_asked_for) {
+  ToldRegions regions = card({{.address = 0}, {.address = 64, .key = "longer key"}});
+  EXPECT_THAT(regions.records(), IsEmpty());
+  const RecordPtr record = find(regions, 64);
+  ASSERT_NE(record, nullptr);
+  EXPECT_EQ(find(regions, 64), record);
+  EXPECT_EQ(to_string(record->region), "system [0x40, +64) device 0");
+  EXPECT_EQ(as_text(record->key_for(2)), "longer key");
+  EXPECT_EQ(as_text(record->key_for(5)), "other");
+  EXPECT_EQ(record->offered, kBoth);
+  EXPECT_THAT(regions.records(), ElementsAre(record));
+  EXPECT_EQ(find(regions, 128), nullptr);
+  EXPECT_EQ(regions.size(), 2U);
+}
+
+TEST(ToldRegionsTest, of_what_is_told_twice_the_first_counts) {
+  ToldRegions regions = card({{.address = 64}, {.address = 0, .key = "first"}, {.address = 0}});
+  EXPECT_EQ(regions.size(), 2U);
+  EXPECT_EQ(as_text(find(regions, 0)->key_for(2)), "first");
+}
+
+TEST(ToldRegionsTest, a_full_card_replaces_and_what_it_tells_unchanged_stays) {
+  ToldRegions regions = card({{.address = 0}, {.address = 64}, {.address = 128}});
+  const RecordPtr stays = find(regions, 0);
+  const RecordPtr changes = find(regions, 64);
+  const RecordPtr goes = find(regions, 128);
+  const auto gone = regions.update(
+      card({{.address = 64, .key = "anew"}, {.address = 0}, {.address = 192}}), false);
+  EXPECT_THAT(gone, ::testing::UnorderedElementsAre(changes, goes));
+  EXPECT_TRUE(changes->stale);
+  EXPECT_TRUE(goes->stale);
+  EXPECT_FALSE(stays->stale);
+  EXPECT_EQ(find(regions, 0), stays);
+  EXPECT_EQ(as_text(find(regions, 64)->key_for(2)), "anew");
+  EXPECT_EQ(find(regions, 128), nullptr);
+  EXPECT_NE(find(regions, 192), nullptr);
+}
+
+TEST(ToldRegionsTest, a_partial_card_adds) {
+  ToldRegions regions = card({{.address = 0, .key = "zero"}, {.address = 64}});
+  const RecordPtr changes = find(regions, 64);
+  const auto gone =
+      regions.update(card({{.address = 64, .other_key = "anew"}, {.address = 128}}), true);
+  EXPECT_THAT(gone, ElementsAre(changes));
+  EXPECT_EQ(regions.size(), 3U);
+  EXPECT_EQ(as_text(find(regions, 0)->key_for(2)), "zero");
+  EXPECT_EQ(as_text(find(regions, 64)->key_for(5)), "anew");
+  EXPECT_EQ(as_text(find(regions, 128)->key_for(5)), "other");
+}
+
+TEST(ToldRegionsTest, keys_of_backends_that_are_not_here_change_nothing) {
+  ToldRegions regions = card({{.address = 0}}, kOneIsNot);
+  const RecordPtr stays = find(regions, 0);
+  EXPECT_EQ(stays->keys.size(), 1U);
+  EXPECT_THAT(regions.update(card({{.address = 0, .other_key = "of no use"}}, kOneIsNot), false),
+              IsEmpty());
+  EXPECT_EQ(find(regions, 0), stays);
+}
+
+TEST(ToldRegionsTest, regions_of_one_place_differ_by_their_objects) {
+  ToldRegions regions = card({{.address = 0, .object = "b"}, {.address = 0, .object = "a"}});
+  EXPECT_EQ(regions.size(), 2U);
+  EXPECT_EQ(as_text(find(regions, 0)->key_for(2)), "key");
+  EXPECT_THAT(regions.update(card({{.address = 0, .object = "a"}}), false), ::testing::SizeIs(1));
+}
+
+TEST(ToldRegionsTest, agrees_with_a_plain_map_whatever_is_told) {
+  std::mt19937_64 random(11);
+  ToldRegions regions;
+  std::map<std::uint64_t, std::pair<std::string, RecordPtr>> plain;  // address: keys, record
+  for (int step = 0; step < 400; ++step) {
+    std::map<std::uint64_t, Told> told;
+    for (std::uint64_t i = random() % 20; i > 0; --i) {
+      const std::uint64_t address = 64 * (random() % 24);
+      told[address] = {.address = address,
+                       .key = std::string(random() % 3, 'k'),
+                       .other_key = cat("other", random() % 2)};
+    }
+    const bool partial = random() % 2 == 0;
+    std::vector<Told> rows;
+    for (const auto& [address, one] : told) rows.push_back(one);
+    std::ranges::shuffle(rows, random);
+    const auto gone = regions.update(card(rows), partial);
+
+    std::size_t expected_gone = 0;
+    for (auto it = plain.begin(); it != plain.end();) {
+      const auto again = told.find(it->first);
+      const bool same =
+          again != told.end() && it->second.first == again->second.key + again->second.other_key;
+      const bool stays = same || (partial && again == told.end());
+      if (!stays && it->second.second) ++expected_gone;
+      it = stays ? std::next(it) : plain.erase(it);
+    }
+    for (const Told& one : rows) plain.try_emplace(one.address, one.key + one.other_key, nullptr);
+    ASSERT_EQ(gone.size(), expected_gone) << "step " << step;
+    ASSERT_EQ(regions.size(), plain.size()) << "step " << step;
+    for (auto& [address, known] : plain) {
+      if (random() % 2 == 0) continue;
+      const RecordPtr record = find(regions, address);
+      ASSERT_NE(record, nullptr) << "step " << step;
+      if (known.second) {
+        ASSERT_EQ(record, known.second) << "step " << step;
+      }
+      known.second = record;
+      ASSERT_EQ(cat(as_text(record->key_for(2)), as_text(record->key_for(5))), known.first);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace towpath::agent
