@@ -328,6 +328,37 @@ TEST(AgentTest, handles_may_outlive_the_agent_and_be_dropped_in_any_order) {
   EXPECT_TRUE(pool.release().ok());
 }
 
+// One of several that a user names together need not take every kind of memory.
+TEST(AgentTest, what_backends_refuse_is_told_once_and_what_is_not_theirs_never) {
+  sys::SystemClock clock;
+  telemetry::CollectingSink log;
+  Script files, picky, good;
+  files.can.routes = {{.local = MemoryKind::disk, .remote = MemoryKind::disk, .to_self = true}};
+  picky.on_register = [](const RegionDescriptor&) { return error(Code::exhausted, "no room"); };
+  backend::Registry registry;
+  ASSERT_TRUE(registry.add(scripted_type("files", files)).ok());
+  ASSERT_TRUE(registry.add(scripted_type("picky", picky)).ok());
+  ASSERT_TRUE(registry.add(scripted_type("good", good)).ok());
+  const auto agent =
+      *Agent::create({.name = "left", .registry = &registry, .clock = &clock, .log = &log});
+  for (const char* backend : {"files", "picky", "good"})
+    ASSERT_TRUE(agent->add_backend(backend).ok());
+  const memory::SharedRegion region = *memory::SystemRegion::allocate(4096);
+  const memory::RegisterOptions any{.backends = {"files", "picky", "good"}, .any_of_named = true};
+  for (int round = 0; round < 3; ++round) {
+    const auto registration = agent->register_region(region, any);
+    ASSERT_TRUE(registration.ok()) << registration.status().to_string();
+    EXPECT_EQ(registration->backends(), std::vector<std::string>{"good"});
+  }
+  std::size_t warnings = 0;
+  for (const telemetry::Event& event : log.events()) {
+    if (event.level != telemetry::Level::warning) continue;
+    ++warnings;
+    EXPECT_THAT(telemetry::to_string(event), HasSubstr("no room"));
+  }
+  EXPECT_EQ(warnings, 1U);
+}
+
 TEST(AgentTest, a_card_told_again_is_another_one_once_a_region_came_or_went) {
   Pair p;
   const Bytes before = *p.right->card();

@@ -131,6 +131,8 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   Status open_self(std::size_t slot) TOWPATH_REQUIRES(control_);
   Result<SlotMask> wanted_slots(const std::vector<std::string>& names) const
       TOWPATH_REQUIRES(control_);
+  void tell_refusal(const Slot& slot, MemoryKind kind, const Status& why)
+      TOWPATH_REQUIRES(control_);
   Status attach(MemoryRecord& record, Slot& slot) TOWPATH_REQUIRES(control_);
   Status detach(const RecordPtr& record, Slot& slot) TOWPATH_REQUIRES(control_);
   bool make_quiet(Slot& slot, const std::function<bool(const TransferCore&)>& matches,
@@ -210,6 +212,8 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   std::vector<PeerPtr> retired_ TOWPATH_GUARDED_BY(control_);
   std::atomic<bool> any_retired_{false};
   std::vector<RecordPtr> unquiet_ TOWPATH_GUARDED_BY(control_);  // kept alive for good
+  /// Of which the log knows that a backend refused regions: a bit for each kind.
+  std::array<std::uint32_t, kMaxSlots> kinds_refused_ TOWPATH_GUARDED_BY(control_){};
   std::uint64_t card_generation_ TOWPATH_GUARDED_BY(control_) = 1;
   Bytes last_card_ TOWPATH_GUARDED_BY(control_);  // the full one of last_card_generation_
   std::uint64_t last_card_generation_ TOWPATH_GUARDED_BY(control_) = 0;

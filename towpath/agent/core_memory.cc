@@ -34,8 +34,8 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
   SlotMask taken = 0;
   Status failure;
   for (const auto& slot : slots()) {
-    const bool is_named = (named & slot_bit(slot->index)) != 0;
-    if (named != 0 ? !is_named : !slot->backend->capabilities().takes(descriptor.kind)) continue;
+    if (named != 0 && (named & slot_bit(slot->index)) == 0) continue;
+    if (!is_strict && !slot->backend->capabilities().takes(descriptor.kind)) continue;
     Status attached = attach(*record, *slot);
     if (attached.ok()) {
       taken |= slot_bit(slot->index);
@@ -45,8 +45,7 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
                 std::string(attached.remedy()))
               .because(attached);
       if (is_strict) break;
-      log_.warning("a backend refused a region",
-                   {{"backend", slot->name}, {"why", failure.to_string()}});
+      tell_refusal(*slot, descriptor.kind, failure);
     }
   }
   if (taken == 0 || (is_strict && !failure.ok())) {
@@ -66,6 +65,15 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
   ++card_generation_;
   return memory::Registration(std::make_shared<RegistrationCore>(
       weak_from_this(), self_.name, slot_names(taken), record, taken, std::move(region)));
+}
+
+// Once for a backend and a kind: a pool is many regions, and mostly alike.
+void AgentCore::tell_refusal(const Slot& slot, MemoryKind kind, const Status& why) {
+  std::uint32_t& told = kinds_refused_[slot.index];
+  const std::uint32_t bit = std::uint32_t{1} << static_cast<unsigned>(kind);
+  log_.say((told & bit) == 0 ? telemetry::Level::warning : telemetry::Level::debug,
+           "a backend refused a region", {{"backend", slot.name}, {"why", why.to_string()}});
+  told |= bit;
 }
 
 Status AgentCore::attach(MemoryRecord& record, Slot& slot) {

@@ -41,7 +41,7 @@ struct Script {
   backend::Capabilities can;
   bool is_eager = true;  ///< transfers complete in post()
   std::function<Status(ScriptedConnection&, ConstByteSpan)> on_notify;
-  std::function<Status(const RegionDescriptor&)> on_import;
+  std::function<Status(const RegionDescriptor&)> on_register, on_import;
   std::function<void()> on_progress;
 
   std::vector<Bytes> notified;  ///< what was taken, oldest first
@@ -90,7 +90,9 @@ class ScriptedBackend final : public backend::Backend {
   ScriptedBackend(Script& script, backend::Events& events) : script_(script), events_(events) {}
 
   const backend::Capabilities& capabilities() const override { return script_.can; }
-  Result<std::unique_ptr<backend::Memory>> register_memory(const RegionDescriptor&) override {
+  Result<std::unique_ptr<backend::Memory>> register_memory(
+      const RegionDescriptor& region) override {
+    if (script_.on_register) TOWPATH_TRY(script_.on_register(region));
     return std::make_unique<ScriptedMemory>(script_);
   }
   Bytes connection_info() const override { return Bytes(1); }
