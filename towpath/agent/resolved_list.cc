@@ -25,7 +25,7 @@ struct Stretch {
 // the bits would cost more. `stretch_at(i)` is the i-th of `count`.
 template <typename StretchAt>
 std::optional<bool> any_overlap_on_grid(std::size_t count, StretchAt stretch_at) {
-  constexpr std::uint64_t kCellsPerStretch = 64;
+  constexpr std::uint64_t kCellsPerStretch = 1024;  // 128 bytes to clear; to sort one costs more
   if (count == 0) return false;
   const Stretch first = stretch_at(0);
   const std::uint64_t length = first.end - first.begin;
@@ -81,7 +81,7 @@ class ResolvedList::Finder {
     device_ = region.device_id;
     begin_ = region.address;
     end_ = region.address + region.length;
-    if (seen_.insert(last_.get()).second) list_.records_.push_back(last_);
+    if (is_new(last_.get())) list_.records_.push_back(last_);
     return last_.get();
   }
   bool fits(const Descriptor& what) const noexcept {
@@ -90,6 +90,18 @@ class ResolvedList::Finder {
   }
 
  private:
+  // Mostly there is one record, or a few: no table for them.
+  bool is_new(const MemoryRecord* record) {
+    constexpr std::size_t kFew = 8;
+    const std::span<const RecordPtr> known = list_.records_;
+    if (known.size() < kFew)
+      return std::ranges::find(known, record, &RecordPtr::get) == known.end();
+    if (seen_.empty()) {
+      for (const RecordPtr& one : known) seen_.insert(one.get());
+    }
+    return seen_.insert(record).second;
+  }
+
   ResolvedList& list_;
   Resolver& resolver_;
   RecordPtr last_;
