@@ -57,21 +57,31 @@ std::uint64_t word_at(ConstByteSpan bytes, std::size_t begin) noexcept {
   return word;
 }
 
+/// A bit for each byte that is not 0, lowest first.
+unsigned bytes_set(std::uint64_t word) noexcept {
+  constexpr std::uint64_t kLow = 0x7f7f'7f7f'7f7f'7f7f;
+  constexpr std::uint64_t kGather = 0x0102'0408'1020'4080;  // bit 8i to bit 56 + i
+  const std::uint64_t tops = (((word & kLow) + kLow) | word) & ~kLow;
+  return static_cast<unsigned>((tops >> 7U) * kGather >> 56U);
+}
+
+constexpr unsigned kWholeWord = 0xFF;  // all differ, as those of checksums mostly do
+
 /// A bit for each byte that differs, lowest first; then those bytes. Eight at once: most are equal.
 std::byte* put_difference(std::byte* out, ConstByteSpan now, ConstByteSpan before) {
   static_assert(std::endian::native == std::endian::little, "the first byte is the lowest");
   std::byte* map = out;
   out += (now.size() + 7) / 8;
   for (std::size_t begin = 0; begin < now.size(); begin += 8) {
-    std::uint64_t difference = word_at(now, begin) ^ word_at(before, begin);
-    unsigned bits = 0;
-    while (difference != 0) {
-      const auto byte = static_cast<unsigned>(std::countr_zero(difference)) / 8;
-      bits |= 1U << byte;
-      *out++ = now[begin + byte];
-      difference &= ~(std::uint64_t{0xFF} << (8 * byte));
-    }
+    unsigned bits = bytes_set(word_at(now, begin) ^ word_at(before, begin));
     *map++ = static_cast<std::byte>(bits);
+    if (bits == kWholeWord) {
+      std::memcpy(out, &now[begin], 8);
+      out += 8;
+      continue;
+    }
+    for (; bits != 0; bits &= bits - 1)
+      *out++ = now[begin + static_cast<unsigned>(std::countr_zero(bits))];
   }
   return out;
 }
@@ -250,6 +260,11 @@ Status TableReader::take_difference(Bytes& key) {
     if (const std::size_t here = key.size() - word * 8; here < 8 && bits >> here != 0)
       return broken("a difference behind the end of a key");
     if (static_cast<std::size_t>(std::popcount(bits)) > left()) return broken("it ends early");
+    if (bits == kWholeWord) {
+      std::memcpy(bytes, at_, 8);
+      at_ += 8;
+      continue;
+    }
     for (; bits != 0; bits &= bits - 1) bytes[std::countr_zero(bits)] = *at_++;
   }
   return {};

@@ -1,6 +1,7 @@
 // The streaming state of XXH3 on the stack is part of xxHash's interface under this name.
 #define XXH_STATIC_LINKING_ONLY  // NOLINT(readability-identifier-naming): xxHash's name
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 
 #include <xxhash.h>
@@ -88,7 +89,7 @@ Bytes seal(MessageKind kind, ConstByteSpan payload) {
   store(out.subspan(kTypeAt), static_cast<std::uint16_t>(kind.type));
   store(out.subspan(kMessageVersionAt), kind.version);
   store(out.subspan(kPayloadLengthAt), static_cast<std::uint64_t>(payload.size()));
-  std::ranges::copy(payload, out.subspan(kHeaderBytes).begin());
+  if (!payload.empty()) std::memcpy(sealed.data() + kHeaderBytes, payload.data(), payload.size());
   store(out.subspan(kChecksumAt), checksum_of(sealed));
   return sealed;
 }
