@@ -95,12 +95,11 @@ void bind_moving(py::class_<PyAgent>& type) {
             return make_transfer(self, op, {local, remote, local_indices, remote_indices},
                                  notification, backends, merge);
           },
-          py::arg("op"), py::arg("local"), py::arg("remote"), py::kw_only(),
-          py::arg("local_indices") = py::none(), py::arg("remote_indices") = py::none(),
-          py::arg("notification") = py::none(), py::arg("backends") = std::vector<Name>(),
-          py::arg("merge") = true)
+          py::arg("op"), py::arg("local"), py::arg("remote"), py::arg("local_indices") = py::none(),
+          py::arg("remote_indices") = py::none(), py::arg("notification") = py::none(),
+          py::arg("backends") = std::vector<Name>(), py::arg("merge") = true)
       .def("create_transfer", &create_transfer, py::arg("op"), py::arg("local"), py::arg("peer"),
-           py::arg("remote"), py::kw_only(), py::arg("notification") = py::none(),
+           py::arg("remote"), py::arg("notification") = py::none(),
            py::arg("backends") = std::vector<Name>())
       .def(
           "post_and_look",

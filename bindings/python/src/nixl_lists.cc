@@ -187,6 +187,16 @@ py::tuple memory_facts(const py::object& object) {
 
 }  // namespace
 
+// By the type itself: pybind11 looks its types up by their names, twice for each question, and that
+// is a tenth of what a short transfer takes to make.
+const XferList* as_xfer_list(const py::object& source) {
+  static auto* const kType =
+      reinterpret_cast<PyTypeObject*>(py::type::of<XferList>().release().ptr());
+  if (PyObject_TypeCheck(source.ptr(), kType) == 0) return nullptr;
+  auto* const instance = reinterpret_cast<py::detail::instance*>(source.ptr());
+  return instance->get_value_and_holder().value_ptr<XferList>();
+}
+
 void bind_nixl_lists(py::module_& module) {
   bind<XferList>(module, "nixlXferDList", "Tuples (address, length, device) of one memory type.");
   bind<RegList>(module, "nixlRegDList", "Tuples (address, length, device, meta).")

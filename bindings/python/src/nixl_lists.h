@@ -67,6 +67,9 @@ struct RemoteList {
   Items<Item> items;
 };
 
+/// Null: `source` is no such list, or one that was never made.
+const XferList* as_xfer_list(const py::object& source);
+
 void bind_nixl_lists(py::module_& module);
 
 }  // namespace towpath::python

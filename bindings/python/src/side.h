@@ -19,10 +19,9 @@ namespace towpath::python {
 class Side {
  public:
   explicit Side(const py::object& source) {
-    if (py::isinstance<XferList>(source)) {
-      const auto& list = py::cast<const XferList&>(source);
-      kind_ = list.kind;
-      plain_ = list.items.get();
+    if (const XferList* const list = as_xfer_list(source)) {
+      kind_ = list->kind;
+      plain_ = list->items.get();
     } else {
       list_ = to_list(source);
     }

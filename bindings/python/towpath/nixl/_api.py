@@ -72,6 +72,8 @@ class nixl_agent_config:
 class _Handle:
     """An integer of the binding that is released once: by hand, or at the end of its life."""
 
+    _handle = None  # until it is made, if making it fails
+
     def __init__(self, agent, handle):
         self._agent = agent
         self._handle = handle
@@ -91,28 +93,27 @@ class _Handle:
                 f"NIXL_ERR_INVALID_PARAM: this {type(self).__name__} was released")
         return self._handle
 
-    def release(self):
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            self._release(handle)
-
     def __del__(self):
-        if getattr(self, "_handle", None) is not None:
+        if self._handle is not None:
             self.release()
 
 
 class nixl_prepped_dlist_handle(_Handle):
     """One side of transfers, looked up once."""
 
-    def _release(self, handle):
-        self._agent.releasedDlistH(handle)
+    def release(self):
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            self._agent.releasedDlistH(handle)
 
 
 class nixl_xfer_handle(_Handle):
     """A transfer. Releasing one that is under way cancels it."""
 
-    def _release(self, handle):
-        self._agent.releaseXferReq(handle)
+    def release(self):
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            self._agent.releaseXferReq(handle)
 
 
 def _number(handle):
@@ -353,14 +354,16 @@ class nixl_agent:
                           remote_indices, notif_msg=b"", backends=(), skip_desc_merge=False):
         handle = self.agent.makeXferReq(self.nixl_ops[operation], _number(local_xfer_side),
                                         local_indices, _number(remote_xfer_side), remote_indices,
-                                        notif_msg, self._handles(backends), skip_desc_merge)
+                                        notif_msg, self._handles(backends) if backends else (),
+                                        skip_desc_merge)
         return nixl_xfer_handle(self.agent, handle)
 
     def initialize_xfer(self, operation, local_descs, remote_descs, remote_agent, notif_msg=b"",
                         backends=()):
-        handle = self.agent.createXferReq(self.nixl_ops[operation], local_descs, remote_descs,
-                                          remote_agent, notif_msg, self._handles(backends))
-        return nixl_xfer_handle(self.agent, handle)
+        agent = self.agent
+        return nixl_xfer_handle(agent, agent.createXferReq(
+            self.nixl_ops[operation], local_descs, remote_descs, remote_agent, notif_msg,
+            self._handles(backends) if backends else ()))
 
     def transfer(self, handle, notif_msg=b""):
         """Posts it. "DONE" or "PROC"; failures are raised. A notification given here replaces the

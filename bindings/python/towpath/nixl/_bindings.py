@@ -83,10 +83,10 @@ class _Handles(dict):
 
     def __init__(self, what):
         self._what = what
-        self._next = itertools.count(1)
+        self.next = itertools.count(1).__next__
 
     def add(self, thing):
-        handle = next(self._next)
+        handle = self.next()
         self[handle] = thing
         return handle
 
@@ -306,9 +306,8 @@ class nixlAgent:
         try:
             made = self._agent.make_transfer(
                 _operation(operation), self._lists[local_side], self._lists[remote_side],
-                local_indices=local_indices, remote_indices=remote_indices,
-                notification=notif_msg or None, backends=self._types(backends),
-                merge=not skip_desc_merg)
+                local_indices, remote_indices, notif_msg or None,
+                self._types(backends) if backends else (), not skip_desc_merg)
         except errors.Error as error:
             raise translate(error) from error
         return self._add_request(made, backends)
@@ -317,14 +316,15 @@ class nixlAgent:
                       backends=()):
         try:
             made = self._agent.create_transfer(
-                _operation(operation), local_descs, remote_agent, remote_descs,
-                notification=notif_msg or None, backends=self._types(backends))
+                _operation(operation), local_descs, remote_agent, remote_descs, notif_msg or None,
+                self._types(backends) if backends else ())
         except errors.Error as error:
             raise translate(error) from error
         return self._add_request(made, backends)
 
     def _add_request(self, transfer, backends):
-        handle = self._requests.add(transfer)
+        handle = self._requests.next()
+        self._requests[handle] = transfer
         if backends:
             self._asked[handle] = backends
         return handle
@@ -379,16 +379,17 @@ class nixlAgent:
     def releaseXferReq(self, handle):
         """At any moment: what still runs is cancelled, and its memory kept until it is quiet."""
         transfer = self._requests.pop(handle, None)
-        self._asked.pop(handle, None)
+        if self._asked:
+            self._asked.pop(handle, None)
         if transfer is not None:
             transfer.release()
-        return nixl_status_t.NIXL_SUCCESS
+        return _SUCCESS
 
     def releasedDlistH(self, handle):
         prepared = self._lists.pop(handle, None)
         if prepared is not None:
             prepared.release()
-        return nixl_status_t.NIXL_SUCCESS
+        return _SUCCESS
 
     def prepMemView(self, descs, backends=()):
         raise nixlNotSupportedError("NIXL_ERR_NOT_SUPPORTED: transfers that a GPU starts itself need "
