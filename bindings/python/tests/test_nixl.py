@@ -260,12 +260,34 @@ def test_which_backends_there_are():
         nixl_agent("")
 
 
-@pytest.mark.skipif("EXAMPLE_PLUGINS" not in os.environ, reason="ctest says where the plug-in is")
+with_plugins = pytest.mark.skipif("EXAMPLE_PLUGINS" not in os.environ,
+                                  reason="ctest says where the plug-in is")
+
+
+@with_plugins
 def test_plugins_come_from_the_directory_that_the_environment_names(monkeypatch):
     assert "EXAMPLE" not in make_agent().get_plugin_list()
     monkeypatch.setenv("NIXL_PLUGIN_DIR", os.environ["EXAMPLE_PLUGINS"])
     agent = make_agent(backends=["EXAMPLE"])
     assert "EXAMPLE" in agent.get_plugin_list() and agent.agent._agent.backends == ["example"]
+
+
+@with_plugins
+def test_a_plugin_serves_every_agent_of_the_process(monkeypatch):
+    monkeypatch.setenv("NIXL_PLUGIN_DIR", os.environ["EXAMPLE_PLUGINS"])
+    under_way = []
+    for number in range(1, 4):
+        agent = make_agent(backends=["EXAMPLE"], enable_prog_thread=False)
+        memory = numpy.repeat(numpy.array([number, 0], numpy.uint8), 4 * BLOCK)
+        agent.register_memory(memory)
+        full, empty = (agent.get_xfer_descs(rows(half), "DRAM") for half in numpy.split(memory, 2))
+        handle = agent.initialize_xfer("WRITE", full, empty, agent.name)
+        assert agent.transfer(handle) == "PROC"
+        under_way.append((number, agent, memory, handle))
+    for number, agent, memory, handle in under_way:
+        while agent.check_xfer_state(handle) == "PROC":
+            assert (memory[:4 * BLOCK] == number).all()
+        assert (memory == number).all()
 
 
 def test_the_environment_says_how_long_a_transfer_may_take(monkeypatch):
