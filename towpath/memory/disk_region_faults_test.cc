@@ -54,6 +54,7 @@ class FaultyFile final : public sys::File {
     return real_->write_at(from, offset);
   }
   Status sync() override { return fault_.strikes() ? Fault::failure() : real_->sync(); }
+  Status lock() override { return fault_.strikes() ? Fault::failure() : real_->lock(); }
   Result<std::uint64_t> size() override {
     if (fault_.strikes()) return Fault::failure();
     return real_->size();

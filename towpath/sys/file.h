@@ -31,6 +31,10 @@ class File {
   /// Returns when the bytes and the size are on the disk. After a failure the unsynced bytes may be
   /// lost even if a later sync succeeds: write them again.
   virtual Status sync() = 0;
+  /// Keeps the file for this opening of it until it is closed, also by the process's end
+  /// (flock(2)). Others who ask, in this process or another, are refused; who does not ask is kept
+  /// from nothing. Errors: unavailable (another has it), unsupported.
+  virtual Status lock() = 0;
 
   virtual Result<std::uint64_t> size() = 0;
   /// Cuts, or grows with zeros that take no space.

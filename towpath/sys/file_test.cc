@@ -158,6 +158,17 @@ TEST_P(FileTest, names_are_listed_removed_and_replaced) {
   EXPECT_TRUE(files_->list(root_)->empty());
 }
 
+TEST_P(FileTest, a_lock_is_one_opening_s_until_it_closes) {
+  auto first = files_->open(path("lock"), {.writable = true, .create = true});
+  auto second = files_->open(path("lock"), {});
+  ASSERT_TRUE(first.ok() && second.ok());
+  ASSERT_TRUE((*first)->lock().ok());
+  EXPECT_TRUE((*first)->lock().ok()) << "one's own is no obstacle";
+  EXPECT_EQ((*second)->lock().code(), Code::unavailable);
+  first->reset();
+  EXPECT_TRUE((*second)->lock().ok());
+}
+
 TEST_P(FileTest, directories_are_made_with_their_parents) {
   ASSERT_TRUE(files_->make_directories(path("x/y/z")).ok());
   ASSERT_TRUE(files_->make_directories(path("x/y")).ok());

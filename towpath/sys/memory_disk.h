@@ -19,7 +19,8 @@ namespace towpath::sys::internal {
 /// A file's bytes, with or without names.
 struct Content {
   Bytes live;
-  Bytes saved;  ///< what a crash leaves
+  Bytes saved;               ///< what a crash leaves
+  std::weak_ptr<void> lock;  ///< lives as long as the open file that has it
 };
 
 struct MemoryDisk {

@@ -64,6 +64,16 @@ class MemoryFile final : public File {
     return {};
   }
 
+  Status lock() override {
+    const std::lock_guard lock(parts_.disk->mutex);
+    TOWPATH_TRY(check_alive());
+    const std::shared_ptr<void> holder = parts_.content->lock.lock();
+    if (holder && holder != lock_) return failed("lock", EWOULDBLOCK);
+    if (!lock_) lock_ = std::make_shared<char>();
+    parts_.content->lock = lock_;
+    return {};
+  }
+
   Result<std::uint64_t> size() override {
     const std::lock_guard lock(parts_.disk->mutex);
     TOWPATH_TRY(check_alive());
@@ -122,6 +132,7 @@ class MemoryFile final : public File {
 
   MemoryFileParts parts_;
   std::uint64_t crashes_;  // of the disk when this was opened
+  std::shared_ptr<void> lock_;
 };
 
 }  // namespace

@@ -34,7 +34,10 @@ void MemoryFileSystem::crash() {
   const std::lock_guard lock(disk_->mutex);
   ++disk_->crashes;
   disk_->names = disk_->saved_names;
-  for (auto& [name, content] : disk_->names) content->live = content->saved;
+  for (auto& [name, content] : disk_->names) {
+    content->live = content->saved;
+    content->lock.reset();
+  }
 }
 
 std::uint64_t MemoryFileSystem::calls(FileOp op) const {

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,6 +53,12 @@ Result<std::size_t> SystemFile::write_at(ConstByteSpan from, std::uint64_t offse
 
 Status SystemFile::sync() {
   if (retry_interrupted([&] { return ::fdatasync(fd()); }) != 0) return failed("sync", errno);
+  return {};
+}
+
+Status SystemFile::lock() {
+  if (retry_interrupted([&] { return ::flock(fd(), LOCK_EX | LOCK_NB); }) != 0)
+    return failed("lock", errno);
   return {};
 }
 

@@ -11,8 +11,8 @@
 // Promises, whatever the disk does (full, read-only, torn, out of order, bits flipped): a block
 // that get() gives is the one that was put. What was acknowledged is lost only with the segment's
 // bytes, or when room is made: then the oldest segment goes, and what was got from it meanwhile is
-// carried over to a new one. A store has one process at a time; who opens it sees to that. Thread:
-// none of its own.
+// carried over to a new one. A directory is one store's at a time: a lock sees to it, which dies
+// with the process. Thread: none of its own.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ class BlockStore {
  public:
   /// Finds what is there. A directory that cannot be written to makes a store that can be read:
   /// read_only() says why. A segment whose header is damaged is removed, one of a later version
-  /// left alone, and both are told. Errors: invalid_argument (options), those of making and listing
-  /// the directory.
+  /// left alone, and both are told. Errors: invalid_argument (options), unavailable (another has it
+  /// open, and is named), those of making and listing the directory.
   static Result<std::unique_ptr<BlockStore>> open(sys::FileSystem& files,
                                                   const BlockStoreOptions& options);
 
@@ -117,6 +117,7 @@ class BlockStore {
 
   sys::FileSystem& files_;
   const BlockStoreOptions options_;
+  std::unique_ptr<sys::File> lock_;
   Status read_only_;
   std::map<std::uint64_t, Segment> segments_;  // by number: oldest first
   std::uint64_t next_number_ = 1;

@@ -150,6 +150,9 @@ TEST(BlockStoreCrashTest, killed_for_real_again_and_again_it_keeps_what_it_ackno
     ::close(ends[1]);
     for (std::uint64_t news = 0; news < 5 * life; ++news)
       ASSERT_EQ(::read(ends[0], &acknowledged, sizeof acknowledged), ssize_t{sizeof acknowledged});
+    const Status refused = BlockStore::open(files, options).status();
+    ASSERT_EQ(refused.code(), Code::unavailable) << "it is another living process's";
+    ASSERT_NE(refused.to_string().find(cat("process ", child)), std::string::npos);
     ::kill(child, SIGKILL);
     // What it still said before it died is acknowledged too.
     while (::read(ends[0], &acknowledged, sizeof acknowledged) == ssize_t{sizeof acknowledged}) {

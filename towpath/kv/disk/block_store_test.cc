@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <towpath/kv/disk/store_fixture.h>
 #include <towpath/sys/memory_file_system.h>
@@ -50,6 +51,7 @@ TEST_F(BlockStoreTest, what_was_acknowledged_comes_back_after_a_crash_and_nothin
   put(*store, 11, 12);
   expect_all(*store, 1, 12);
   files_.crash();
+  store.reset();
   store = open_store(files_);
   expect_all(*store, 1, 10);
   EXPECT_EQ(store->figures().from_scan, 10U);
@@ -63,6 +65,7 @@ TEST_F(BlockStoreTest, a_checkpoint_saves_the_look_at_what_it_knows) {
   put(*store, 11, 13);
   ASSERT_TRUE(store->sync().ok());
   const auto reads = files_.calls(FileOp::read);
+  store.reset();
   store = open_store(files_);
   EXPECT_EQ(store->figures().from_index, 10U);
   EXPECT_EQ(store->figures().from_scan, 3U);
@@ -75,9 +78,11 @@ TEST_F(BlockStoreTest, a_damaged_or_lost_index_costs_a_look_and_no_block) {
   put(*store, 1, 10);
   ASSERT_TRUE(store->checkpoint().ok());
   spoil(cat(testing::kDirectory, "/index"), 100);
+  store.reset();
   store = open_store(files_);
   EXPECT_THAT(store->figures().told, ::testing::ElementsAre(::testing::HasSubstr("of no use")));
   expect_all(*store, 1, 10);
+  store.reset();
   ASSERT_TRUE(files_.remove(cat(testing::kDirectory, "/index")).ok());
   expect_all(*open_store(files_), 1, 10);
 }
@@ -95,6 +100,7 @@ TEST_F(BlockStoreTest, a_flipped_bit_makes_a_miss_of_one_block_and_is_counted) {
   put(*store, 1, 3);
   ASSERT_TRUE(store->checkpoint().ok());
   spoil(path_of(1), kSegmentPage + kSegmentPage + 17);  // in the first block's bytes
+  store.reset();
   store = open_store(files_);
   const Status got = get_block(*store, 1);
   EXPECT_EQ(got.code(), Code::corrupt);
@@ -111,6 +117,7 @@ TEST_F(BlockStoreTest, a_damaged_record_header_costs_that_block_only) {
   put(*store, 1, 3);
   ASSERT_TRUE(store->sync().ok());
   spoil(path_of(1), kSegmentPage + 40);
+  store.reset();
   store = open_store(files_);
   EXPECT_FALSE(store->find(1));
   expect_all(*store, 2, 3);
@@ -121,6 +128,7 @@ TEST_F(BlockStoreTest, a_damaged_segment_header_costs_the_segment_and_is_told) {
   put(*store, 1, 3);
   ASSERT_TRUE(store->sync().ok());
   spoil(path_of(1), 33);
+  store.reset();
   store = open_store(files_);
   EXPECT_EQ(store->figures().blocks, 0U);
   EXPECT_EQ(store->figures().told.size(), 1U);
@@ -134,6 +142,7 @@ TEST_F(BlockStoreTest, what_was_removed_stays_removed) {
   EXPECT_EQ(store->remove(2).code(), Code::not_found);
   ASSERT_TRUE(store->sync().ok());
   files_.crash();
+  store.reset();
   store = open_store(files_);
   EXPECT_FALSE(store->find(2));
   expect_all(*store, 3, 3);
@@ -151,6 +160,7 @@ TEST_F(BlockStoreTest, at_capacity_the_oldest_go_and_what_was_got_is_carried_ove
   EXPECT_LE(figures.bytes, 500'000U);
   EXPECT_GT(figures.reclaimed_segments, 10U);
   EXPECT_GE(figures.carried, 3U);
+  store.reset();
   store = open_store(files_, small);
   EXPECT_TRUE(get_block(*store, 1).ok());
   expect_all(*store, 180, 200);
@@ -184,6 +194,7 @@ TEST_F(BlockStoreTest, a_store_that_can_only_be_read_is_read) {
                  .times = UINT64_MAX,
                  .errno_value = EROFS,
                  .path_part = Segment::file_name(2)});
+  store.reset();
   store = open_store(files_);
   EXPECT_FALSE(store->read_only().ok());
   EXPECT_EQ(put_block(*store, 6).code(), Code::denied);
@@ -207,7 +218,35 @@ TEST_F(BlockStoreTest, after_a_failed_sync_what_was_not_acknowledged_is_gone) {
 
 TEST_F(BlockStoreTest, lives_that_wrote_nothing_leave_no_files) {
   for (int life = 0; life < 5; ++life) (void)open_store(files_);
-  EXPECT_EQ(files_.list(testing::kDirectory)->size(), 1U);
+  EXPECT_EQ(files_.list(testing::kDirectory)->size(), 2U) << "a segment, and the lock";
+}
+
+TEST_F(BlockStoreTest, a_second_opening_is_refused_and_told_by_whom) {
+  auto store = open_store(files_);
+  const auto second = BlockStore::open(files_, {.directory = testing::kDirectory});
+  EXPECT_EQ(second.code(), Code::unavailable);
+  EXPECT_THAT(second.status().to_string(),
+              ::testing::HasSubstr(cat("process ", ::getpid(), ", opening ")));
+  put(*store, 1, 1);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  expect_all(*open_store(files_), 1, 1);
+}
+
+TEST_F(BlockStoreTest, a_directory_that_can_only_be_read_is_served_without_a_lock) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  ASSERT_TRUE(files_.remove(cat(testing::kDirectory, "/lock")).ok());
+  files_.inject({.on = FileOp::open,
+                 .times = UINT64_MAX,
+                 .errno_value = EROFS,
+                 .path_part = Segment::file_name(2)});
+  files_.inject({.on = FileOp::open, .errno_value = EROFS, .path_part = "lock"});
+  store = open_store(files_);
+  EXPECT_FALSE(store->read_only().ok());
+  expect_all(*store, 1, 3);
 }
 
 TEST_F(BlockStoreTest, options_and_blocks_that_make_no_sense_are_refused) {

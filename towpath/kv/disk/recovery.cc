@@ -4,6 +4,7 @@
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
 #include <towpath/kv/disk/block_store.h>
+#include <towpath/kv/disk/store_lock.h>
 
 namespace towpath::kv {
 namespace {
@@ -37,6 +38,7 @@ Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
 }
 
 Status BlockStore::recover() {
+  TOWPATH_TRY(lock_, lock_store(files_, {options_.directory, options_.incarnation}));
   TOWPATH_TRY(const std::vector<std::string> names, files_.list(options_.directory));
   std::vector<IndexedSegment> known = read_checkpoint();
   for (const std::string& name : names) {
