@@ -61,74 +61,69 @@ Result<std::unique_ptr<Cache>> Cache::open(const Options& options, agent::Agent&
       new Cache(options, agent, std::move(host), std::move(disk), std::move(file)));
 }
 
-Result<std::vector<kv::SlotId>> Cache::gather(const std::vector<std::uint64_t>& blocks,
-                                              const std::function<Status()>& make_room) {
-  if (blocks.size() > host_.slots().capacity()) {
-    return error(Code::exhausted,
-                 cat("a request of ", blocks.size(), " blocks; the host pool has ",
-                     host_.slots().capacity()),
-                 "make the pool larger with --host-blocks");
+Result<std::vector<kv::BlockRef>> Cache::gather(const std::vector<std::uint64_t>& blocks,
+                                                const std::function<Status()>& make_room) {
+  if (blocks.size() > options_.host_blocks) {
+    return error(
+        Code::exhausted,
+        cat("a request of ", blocks.size(), " blocks; the host pool has ", options_.host_blocks),
+        "make the pool larger with --host-blocks");
   }
-  std::vector<kv::SlotId> slots(blocks.size());
-  std::vector<Move> loading;
-  std::vector<std::pair<kv::BlockHash, kv::SlotId>> making;
+  std::vector<kv::BlockRef> held(blocks.size());
+  std::vector<Missing> loading, making;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const kv::BlockHash hash = blocks[i];
-    if (const auto slot = host_.slots().find(hash)) {
+    if ((held[i] = host_.blocks().find(blocks[i]))) {
       ++host_hits_;
-      slots[i] = *slot;
-    } else {
-      const auto parent = i > 0 ? std::optional(blocks[i - 1]) : std::nullopt;
-      TOWPATH_TRY(slots[i], reserve({hash, parent}, make_room));
-      if (const auto on_disk = disk_.slots().find(hash)) {
-        loading.push_back({hash, slots[i], *on_disk, disk_.slots().digest(*on_disk)});
-        disk_.slots().pin(*on_disk);
-      } else {
-        making.emplace_back(hash, slots[i]);
-      }
+      continue;
     }
-    host_.slots().pin(slots[i]);
+    const auto parent = i > 0 ? std::optional(blocks[i - 1]) : std::nullopt;
+    TOWPATH_TRY(kv::PartialBlock slot, reserve(make_room));
+    Missing missing{i, {blocks[i], parent}, std::move(slot), disk_.blocks().find(blocks[i])};
+    (missing.disk ? loading : making).push_back(std::move(missing));
   }
   TOWPATH_TRY(spill());
-  TOWPATH_TRY(load(std::move(loading)));
+  TOWPATH_TRY(load(std::move(loading), held));
   made_.clear();
-  for (const auto& [hash, slot] : making) {
+  for (Missing& missing : making) {
     ++misses_;
-    TOWPATH_TRY(produce(hash, slot));
+    kv::BlockRef& block = held[missing.index];
+    TOWPATH_TRY(produce(std::move(missing), block));
   }
   TOWPATH_TRY(make_mistake());
-  return slots;
+  return held;
 }
 
 // A slot for a block that is not in the host pool. What was there is noted for spilling, and is
 // written out before anything is written over it.
-Result<kv::SlotId> Cache::reserve(const kv::CachedBlock& block,
-                                  const std::function<Status()>& make_room) {
+Result<kv::PartialBlock> Cache::reserve(const std::function<Status()>& make_room) {
   while (true) {
-    auto reserved = host_.slots().reserve(block);
-    if (reserved.ok()) {
-      if (reserved->evicted) TOWPATH_TRY(note_eviction(*reserved->evicted));
-      return reserved->slot;
-    }
-    if (reserved.code() != Code::exhausted) return reserved.status();
+    std::vector<kv::Evicted> evicted;
+    auto slots = host_.blocks().allocate(1, &evicted);
+    for (const kv::Evicted& block : evicted) TOWPATH_TRY(note_eviction(block));
+    if (slots.ok()) return std::move(slots->front());
+    if (slots.code() != Code::exhausted) return slots.status();
     TOWPATH_TRY(make_room());
   }
 }
 
 Status Cache::note_eviction(const kv::Evicted& evicted) {
-  if (disk_.slots().find(evicted.block.hash)) return {};  // written before, and unchanged since
-  auto there = disk_.slots().reserve(evicted.block);
+  if (disk_.blocks().find(evicted.identity.block.hash))
+    return {};  // written before, and unchanged since
+  auto there = disk_.blocks().allocate(1);
   if (there.code() == Code::exhausted)
     return {};  // all being read: the block is made anew if wanted
   if (!there.ok()) return there.status();
-  spilling_.push_back({evicted.block.hash, evicted.slot, there->slot, evicted.digest});
+  spilling_.push_back({evicted.identity, evicted.slot, std::move(there->front())});
   return {};
 }
 
 Status Cache::spill() {
   if (spilling_.empty()) return {};
-  const std::vector<Move> moves = std::exchange(spilling_, {});
-  auto written = transfer(TransferOp::write, moves, spilled_);
+  std::vector<Spill> moves = std::exchange(spilling_, {});
+  std::vector<Pair> pairs;
+  pairs.reserve(moves.size());
+  for (const Spill& move : moves) pairs.push_back({move.host, move.disk.slot()});
+  auto written = transfer(TransferOp::write, pairs, spilled_);
   if (!written.ok()) return written.status();
   const std::vector<agent::DescriptorError> errors = written->errors();
   for (std::size_t i = 0; i < moves.size(); ++i) {
@@ -136,14 +131,14 @@ Status Cache::spill() {
         std::ranges::any_of(errors, [&](const auto& e) { return e.descriptor == i; }) ||
         (errors.empty() && written->outcome() != Outcome::done);
     if (failed) {
-      disk_.slots().abandon(moves[i].disk);
       faults_.add(cat("spill: ", written->status().to_string()));
       continue;
     }
-    disk_.slots().publish(moves[i].disk, moves[i].digest);
+    TOWPATH_TRY(const kv::BlockRef block, disk_.blocks().register_block(kv::CompleteBlock(
+                                              std::move(moves[i].disk), moves[i].identity)));
     if (options_.inject != Mistake::torn_write || spills_++ % kTornEvery != 0) continue;
     // The second half never arrived.
-    TOWPATH_TRY(const layout::Extent extent, disk_.layout().memory_region({moves[i].disk, 0, 0}));
+    TOWPATH_TRY(const layout::Extent extent, disk_.layout().memory_region({block.slot(), 0, 0}));
     const std::uint64_t stride = disk_.layout().layout().geometry().block_stride;
     TOWPATH_TRY(const auto zeros, memory::SystemRegion::allocate(stride / 2));
     TOWPATH_TRY(sys::write_exactly(file_->file(), zeros->bytes(), extent.address + stride / 2));
@@ -152,56 +147,66 @@ Status Cache::spill() {
   return {};
 }
 
-Status Cache::load(std::vector<Move> moves) {
+Status Cache::load(std::vector<Missing> moves, std::vector<kv::BlockRef>& held) {
   if (moves.empty()) return {};
   if (options_.inject == Mistake::short_file && !mistake_made_) {
     mistake_made_ = true;
     TOWPATH_TRY(file_->file().resize(0));
   }
-  auto read = transfer(TransferOp::read, moves, loaded_);
+  std::vector<Pair> pairs;
+  pairs.reserve(moves.size());
+  for (const Missing& move : moves) pairs.push_back({move.host.slot(), move.disk.slot()});
+  auto read = transfer(TransferOp::read, pairs, loaded_);
   if (!read.ok()) return read.status();
   const std::vector<agent::DescriptorError> errors = read->errors();
   const bool nothing_proven = errors.empty() && read->outcome() != Outcome::done;
   for (std::size_t i = 0; i < moves.size(); ++i) {
     const auto failed = std::ranges::find(errors, i, &agent::DescriptorError::descriptor);
     const bool arrived = failed == errors.end() && !nothing_proven;
-    TOWPATH_TRY(settle_load(moves[i], arrived          ? Status()
-                                      : nothing_proven ? read->status()
-                                                       : failed->status));
+    kv::BlockRef& block = held[moves[i].index];
+    TOWPATH_TRY(settle_load(std::move(moves[i]),
+                            arrived          ? Status()
+                            : nothing_proven ? read->status()
+                                             : failed->status,
+                            block));
   }
   return {};
 }
 
 // A block came back from disk: it is what its digest says, or it is a miss.
-Status Cache::settle_load(const Move& move, const Status& read) {
-  disk_.slots().unpin(move.disk);
+Status Cache::settle_load(Missing move, const Status& read, kv::BlockRef& held) {
+  const kv::BlockRef there = std::move(move.disk);
+  const kv::BlockHash hash = move.block.hash;
   std::string fault;
   if (!read.ok()) {
     const auto size = file_->file().size();
     const bool is_short = size.ok() && *size < disk_.layout().layout().geometry().region_bytes;
     fault = cat(is_short ? "short-file: " : "unreadable: ", read.message());
   } else {
-    TOWPATH_TRY(const kv::Digest found, kv::digest_block(digester_, host_.layout(), move.host));
-    if (found != move.digest) {
-      const std::string looks = diagnose(move.hash, move.host);
+    TOWPATH_TRY(const kv::Digest found,
+                kv::digest_block(digester_, host_.layout(), move.host.slot()));
+    if (found != there.identity().digest) {
+      const std::string looks = diagnose(hash, move.host.slot());
       const bool is_torn = looks.starts_with("torn");
-      fault = cat(is_torn ? "torn-write: " : "disk: ", "block ", hex(move.hash),
+      fault = cat(is_torn ? "torn-write: " : "disk: ", "block ", hex(hash),
                   " came back from disk with another digest; ", looks);
     }
   }
   if (fault.empty()) {
     ++disk_hits_;
-    host_.slots().publish(move.host, move.digest);
+    TOWPATH_TRY(held, host_.blocks().register_block(kv::CompleteBlock(
+                          std::move(move.host), {move.block, there.identity().digest})));
     return {};
   }
   ++bad_loads_;
   ++misses_;
   faults_.add(fault);
-  disk_.quarantine(move.disk, fault.substr(0, fault.find(':')));
-  return produce(move.hash, move.host);
+  disk_.quarantine(hash, fault.substr(0, fault.find(':')));
+  return produce(std::move(move), held);
 }
 
-Status Cache::produce(kv::BlockHash hash, kv::SlotId slot) {
+Status Cache::produce(Missing missing, kv::BlockRef& held) {
+  const kv::SlotId slot = missing.host.slot();
   sys::SystemClock clock;
   const Instant begin = clock.now();
   const layout::LayoutConfig& config = host_.layout().config();
@@ -209,7 +214,7 @@ Status Cache::produce(kv::BlockHash hash, kv::SlotId slot) {
   for (std::uint64_t layer = 0; layer < config.num_layers; ++layer) {
     for (std::uint64_t outer = 0; outer < config.outer_dim; ++outer) {
       TOWPATH_TRY(const ByteSpan page, host_.layout().bytes({slot, layer, outer}));
-      kv::fill({.hash = hash,
+      kv::fill({.hash = missing.block.hash,
                 .layer = layer,
                 .outer = outer,
                 .bytes_per_token = page.size() / config.page_size},
@@ -219,7 +224,8 @@ Status Cache::produce(kv::BlockHash hash, kv::SlotId slot) {
   }
   produced_.add(bytes, clock.now() - begin);
   TOWPATH_TRY(const kv::Digest digest, kv::digest_block(digester_, host_.layout(), slot));
-  host_.slots().publish(slot, digest);
+  TOWPATH_TRY(held, host_.blocks().register_block(
+                        kv::CompleteBlock(std::move(missing.host), {missing.block, digest})));
   made_.push_back(slot);
   return {};
 }
@@ -231,11 +237,11 @@ Status Cache::make_mistake() {
   return spoil(options_.inject, host_.layout(), made_[made_.size() - 2], made_.back());
 }
 
-Result<agent::Transfer> Cache::transfer(TransferOp op, const std::vector<Move>& moves, Hop& hop) {
+Result<agent::Transfer> Cache::transfer(TransferOp op, const std::vector<Pair>& moves, Hop& hop) {
   const std::uint64_t bytes = host_.layout().layout().geometry().block_stride;
   DescriptorList here(MemoryKind::system);
   DescriptorList there(MemoryKind::disk);
-  for (const Move& move : moves) {
+  for (const Pair& move : moves) {
     TOWPATH_TRY(const layout::Extent host, host_.layout().memory_region({move.host, 0, 0}));
     TOWPATH_TRY(const layout::Extent disk, disk_.layout().memory_region({move.disk, 0, 0}));
     TOWPATH_TRY(here.add(Descriptor{host.address, bytes, host_.layout().location().device_id}));
@@ -260,13 +266,9 @@ std::string Cache::diagnose(kv::BlockHash hash, kv::SlotId slot) const {
                       {});
 }
 
-void Cache::unpin(const std::vector<kv::SlotId>& slots) {
-  for (const kv::SlotId slot : slots) host_.slots().unpin(slot);
-}
-
 TierCounts Cache::counts() const {
-  return {.host_blocks = host_.slots().ready(),
-          .disk_blocks = disk_.slots().ready(),
+  return {.host_blocks = host_.blocks().registered(),
+          .disk_blocks = disk_.blocks().registered(),
           .host_hits = host_hits_,
           .disk_hits = disk_hits_,
           .misses = misses_};

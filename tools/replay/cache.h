@@ -32,13 +32,11 @@ class Cache {
 
   const layout::PhysicalLayout& layout() const { return host_.layout(); }
 
-  /// Brings all blocks into the host pool and pins them there; gives their slots, in order.
-  /// `make_room` is called while all slots are pinned, until one is free.
+  /// Brings all blocks into the host pool; gives them, in order, held.
+  /// `make_room` is called while all slots are held, until one is free.
   /// Errors: exhausted (more blocks than slots), or what the moves fail with.
-  Result<std::vector<kv::SlotId>> gather(const std::vector<std::uint64_t>& blocks,
-                                         const std::function<Status()>& make_room);
-  const kv::Digest& digest(kv::SlotId slot) const { return host_.slots().digest(slot); }
-  void unpin(const std::vector<kv::SlotId>& slots);
+  Result<std::vector<kv::BlockRef>> gather(const std::vector<std::uint64_t>& blocks,
+                                           const std::function<Status()>& make_room);
 
   TierCounts counts() const;
   Faults& faults() { return faults_; }
@@ -54,22 +52,30 @@ class Cache {
         file_(std::move(file)),
         digester_(options.salt) {}
 
-  struct Move {  // a block between a host slot and a disk slot
-    kv::BlockHash hash = 0;
+  struct Pair {  // slots of one block
     kv::SlotId host = 0;
     kv::SlotId disk = 0;
-    kv::Digest digest;
+  };
+  struct Spill {  // evicted, its bytes still in the host slot
+    kv::BlockIdentity identity;
+    kv::SlotId host = 0;
+    kv::PartialBlock disk;
+  };
+  struct Missing {          // in the host pool
+    std::size_t index = 0;  // in the request
+    kv::CachedBlock block;
+    kv::PartialBlock host;
+    kv::BlockRef disk;  // empty: it is not there either
   };
 
-  Result<kv::SlotId> reserve(const kv::CachedBlock& block,
-                             const std::function<Status()>& make_room);
+  Result<kv::PartialBlock> reserve(const std::function<Status()>& make_room);
   Status note_eviction(const kv::Evicted& evicted);
   Status spill();
-  Status load(std::vector<Move> moves);
-  Status settle_load(const Move& move, const Status& read);
-  Status produce(kv::BlockHash hash, kv::SlotId slot);
+  Status load(std::vector<Missing> moves, std::vector<kv::BlockRef>& held);
+  Status settle_load(Missing move, const Status& read, kv::BlockRef& held);
+  Status produce(Missing missing, kv::BlockRef& held);
   Status make_mistake();
-  Result<agent::Transfer> transfer(TransferOp op, const std::vector<Move>& moves, Hop& hop);
+  Result<agent::Transfer> transfer(TransferOp op, const std::vector<Pair>& moves, Hop& hop);
   std::string diagnose(kv::BlockHash hash, kv::SlotId slot) const;
 
   const Options options_;
@@ -80,7 +86,7 @@ class Cache {
   kv::Digester digester_;
   Faults faults_;
 
-  std::vector<Move> spilling_;    // evicted, their bytes still in the host slots
+  std::vector<Spill> spilling_;
   std::vector<kv::SlotId> made_;  // in this request
   bool mistake_made_ = false;
   std::uint64_t spills_ = 0;

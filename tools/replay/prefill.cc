@@ -50,7 +50,6 @@ class Prefill {
       case MessageKind::pulled: {
         const auto lent = lent_.find(message.ordinal);
         if (lent == lent_.end()) return error(Code::internal, "pulled what was not lent");
-        cache_.unpin(lent->second);
         lent_.erase(lent);
         return {};
       }
@@ -65,14 +64,14 @@ class Prefill {
                      "make it larger with --host-blocks");
       return hear();
     };
-    TOWPATH_TRY(std::vector<kv::SlotId> slots, cache_.gather(order.blocks, make_room));
+    TOWPATH_TRY(std::vector<kv::BlockRef> blocks, cache_.gather(order.blocks, make_room));
     history_.see(sys::SystemClock().now(), cache_.counts());
     Message ready{.kind = MessageKind::ready, .ordinal = order.ordinal};
-    for (const kv::SlotId slot : slots) {
-      ready.blocks.push_back(slot);
-      ready.digests.push_back(cache_.digest(slot).value);
+    for (const kv::BlockRef& block : blocks) {
+      ready.blocks.push_back(block.slot());
+      ready.digests.push_back(block.identity().digest.value);
     }
-    lent_.emplace(order.ordinal, std::move(slots));
+    lent_.emplace(order.ordinal, std::move(blocks));
     if (options_.inject == Mistake::drop_notification && order.ordinal == kDropped) {
       dropped_ = true;
       return {};
@@ -109,7 +108,7 @@ class Prefill {
   Meeting& meeting_;
   Cache& cache_;
   std::vector<Message> orders_;
-  std::map<std::uint64_t, std::vector<kv::SlotId>> lent_;  // by ordinal, until decode has pulled
+  std::map<std::uint64_t, std::vector<kv::BlockRef>> lent_;  // by ordinal, until decode has pulled
   History history_;
   bool finished_ = false;
   bool dropped_ = false;

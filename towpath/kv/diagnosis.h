@@ -8,7 +8,7 @@
 #include <string>
 
 #include <towpath/core/bytes.h>
-#include <towpath/kv/slot_cache.h>
+#include <towpath/kv/block_id.h>
 
 namespace towpath::kv {
 

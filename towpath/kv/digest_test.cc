@@ -68,11 +68,14 @@ TEST(TierTest, a_quarantined_block_is_found_no_more_and_counted_by_its_reason) {
                     .build();
   auto tier = Tier::make("host", *std::move(layout));
   ASSERT_TRUE(tier.ok());
-  EXPECT_EQ(tier->slots().capacity(), 3U);
-  const auto slot = tier->slots().reserve({9, {}})->slot;
-  tier->slots().publish(slot, {});
-  tier->quarantine(slot, "digest mismatch");
-  EXPECT_FALSE(tier->slots().find(9));
+  EXPECT_EQ(tier->blocks().figures().slots, 3U);
+  auto slots = tier->blocks().allocate(1);
+  ASSERT_TRUE(slots.ok());
+  const auto block =
+      tier->blocks().register_block(CompleteBlock(std::move(slots->front()), {{9, {}}, {}}));
+  EXPECT_TRUE(tier->blocks().find(9));
+  tier->quarantine(9, "digest mismatch");
+  EXPECT_FALSE(tier->blocks().find(9));
   EXPECT_EQ(tier->quarantined().at("digest mismatch"), 1U);
 }
 

@@ -1,19 +1,20 @@
-#include <towpath/core/text.h>
+#include <algorithm>
+
 #include <towpath/kv/tier.h>
 
 namespace towpath::kv {
 
 Result<Tier> Tier::make(std::string name, layout::PhysicalLayout layout, PolicyKind policy) {
-  const std::uint64_t blocks = layout.config().num_blocks;
-  if (blocks >= UINT32_MAX) {
-    return error(Code::out_of_range, cat("a tier of ", blocks, " blocks"), "use fewer than 2^32");
-  }
-  return Tier(std::move(name), std::move(layout), SlotCache(static_cast<SlotId>(blocks), policy));
+  const std::uint64_t slots = std::min<std::uint64_t>(layout.config().num_blocks, kNoSlot);
+  TOWPATH_TRY(auto blocks,
+              BlockPool::make(
+                  {.slots = static_cast<SlotId>(slots), .policy = policy, .exact_order = true}));
+  return Tier(std::move(name), std::move(layout), std::move(blocks));
 }
 
-void Tier::quarantine(SlotId slot, const std::string& reason) {
+void Tier::quarantine(BlockHash hash, const std::string& reason) {
   ++quarantined_[reason];
-  slots_.drop(slot);
+  (void)blocks_->drop(hash);
 }
 
 }  // namespace towpath::kv

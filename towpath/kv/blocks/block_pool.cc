@@ -16,9 +16,10 @@ constexpr std::size_t kMostPoolShards = 64;
 constexpr std::size_t kSlotsPerShard = 1024;  // fewer, and chance fills shards too unlike
 constexpr std::size_t kAhead = 12;            // lookups: about as many misses as a core keeps open
 
-std::size_t shards_for(SlotId slots) {
+std::size_t shards_for(const BlockPoolOptions& options) {
   std::size_t shards = 1;
-  while (shards < kMostPoolShards && slots / (2 * shards) >= kSlotsPerShard) shards *= 2;
+  if (options.exact_order || options.policy != PolicyKind::lru) return shards;
+  while (shards < kMostPoolShards && options.slots / (2 * shards) >= kSlotsPerShard) shards *= 2;
   return shards;
 }
 
@@ -28,6 +29,8 @@ std::size_t shards_for(SlotId slots) {
 struct alignas(128) BlockPool::Shard {
   mutable run::Mutex mutex;
   BlockTable table{0};  // its places are fixed once made: prefetched without the lock
+  // Knows all that is in the table; none for lru, which has the list below.
+  std::unique_ptr<EvictionPolicy> policy TOWPATH_GUARDED_BY(mutex);
   // Blocks that were let go, oldest first; and some that were taken again since.
   SlotId oldest TOWPATH_GUARDED_BY(mutex) = kNoSlot;
   SlotId newest TOWPATH_GUARDED_BY(mutex) = kNoSlot;
@@ -48,11 +51,13 @@ Result<std::unique_ptr<BlockPool>> BlockPool::make(const BlockPoolOptions& optio
 BlockPool::BlockPool(const BlockPoolOptions& options)
     : options_(options),
       slots_(options.slots),
-      shard_count_(shards_for(options.slots)),
+      shard_count_(shards_for(options)),
       shards_(std::make_unique<Shard[]>(shard_count_)) {
   // Half as many places again as its share: for the moods of chance, and for short searches.
   const std::size_t share = options.slots / shard_count_ + 1;
   for (std::size_t i = 0; i < shard_count_; ++i) shards_[i].table = BlockTable(share + share / 2);
+  if (options.policy != PolicyKind::lru)
+    shards_[0].policy = make_policy(options.policy, options.slots);
   free_.reserve(options.slots);
   for (SlotId slot = options.slots; slot-- > 0;) free_.push_back(slot);
 }
@@ -71,12 +76,13 @@ BlockPool::Shard& BlockPool::shard_of(BlockHash hash) const {
 
 // Slots -------------------------------------------------------------------------------------------
 
-Result<std::vector<PartialBlock>> BlockPool::allocate(SlotId count) {
+Result<std::vector<PartialBlock>> BlockPool::allocate(SlotId count, std::vector<Evicted>* evicted) {
   std::vector<PartialBlock> blocks;
   blocks.reserve(std::min<std::size_t>(count, slots_.size()));
   while (blocks.size() < count) {
     std::optional<SlotId> slot = take_free();
-    if (!slot) slot = evict_one();
+    if (!slot && (slot = evict_one()) && evicted != nullptr)
+      evicted->push_back({slots_[*slot].identity, *slot});
     if (!slot)
       return error(Code::exhausted,
                    cat(blocks.size(), " of ", count, " slots could be had of ", slots_.size(),
@@ -111,18 +117,36 @@ std::optional<SlotId> BlockPool::evict_one() {
 
 std::optional<SlotId> BlockPool::evict_from(Shard& shard) {
   const MutexLock lock(shard.mutex);
+  const std::optional<SlotId> slot = victim_in(shard);
+  if (!slot) return std::nullopt;
+  const BlockHash hash = slots_[*slot].identity.block.hash;
+  shard.table.erase(hash);
+  ++slots_[*slot].generation;
+  ++shard.evictions;
+  if (options_.presence != nullptr) options_.presence->remove(hash, options_.tier);
+  return slot;
+}
+
+std::optional<SlotId> BlockPool::victim_in(Shard& shard) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+  const auto may_go = [&](SlotId slot) {
+    return shard.table.find(slots_[slot].identity.block.hash)->references == 0;
+  };
+  if (shard.policy) {
+    const auto slot = shard.policy->victim(may_go);
+    if (slot) shard.policy->remove(*slot);
+    return slot;
+  }
   while (shard.oldest != kNoSlot) {
     const SlotId slot = shard.oldest;
     unqueue(shard, slot);
-    const BlockHash hash = slots_[slot].identity.block.hash;
-    if (shard.table.find(hash)->references > 0) continue;  // taken again: it is queued when let go
-    shard.table.erase(hash);
-    ++slots_[slot].generation;
-    ++shard.evictions;
-    if (options_.presence != nullptr) options_.presence->remove(hash, options_.tier);
-    return slot;
+    if (may_go(slot)) return slot;  // otherwise it was taken again, and is queued when let go
   }
   return std::nullopt;
+}
+
+void BlockPool::use(Shard& shard, BlockTable::Entry& entry) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+  ++entry.references;
+  if (shard.policy) shard.policy->touch(entry.slot);
 }
 
 void BlockPool::queue(Shard& shard, SlotId slot) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
@@ -153,7 +177,7 @@ Result<BlockRef> BlockPool::register_block(CompleteBlock&& block) {
   if (entry != nullptr) {
     ++shard.duplicates;
     if (options_.duplicates == Duplicates::refuse) {
-      ++entry->references;
+      use(shard, *entry);
       return BlockRef(this, entry->slot);
     }
     slots_[slot].unlisted = true;
@@ -164,6 +188,7 @@ Result<BlockRef> BlockPool::register_block(CompleteBlock&& block) {
   } else {
     shard.table.insert(hash, slot).references = 1;
     slots_[slot].unlisted = false;
+    if (shard.policy) shard.policy->insert(slot, mine.identity_.block);
     if (options_.presence != nullptr)
       options_.presence->add(hash, options_.tier, mine.identity_.block.parent);
   }
@@ -180,7 +205,7 @@ std::vector<BlockRef> BlockPool::match(std::span<const BlockHash> hashes) {
       for (std::size_t j = 1; j < std::min(kAhead, hashes.size()); ++j)
         shard_of(hashes[j]).table.prefetch(hashes[j]);
     if (i + kAhead < hashes.size()) shard_of(hashes[i + kAhead]).table.prefetch(hashes[i + kAhead]);
-    BlockRef block = acquire(hashes[i]);
+    BlockRef block = find(hashes[i]);
     if (!block) break;
     found.push_back(std::move(block));
   }
@@ -192,19 +217,19 @@ std::vector<BlockRef> BlockPool::scan(std::span<const BlockHash> hashes) {
   found.reserve(hashes.size());
   for (std::size_t i = 0; i < hashes.size(); ++i) {
     if (i + kAhead < hashes.size()) shard_of(hashes[i + kAhead]).table.prefetch(hashes[i + kAhead]);
-    found.push_back(acquire(hashes[i]));
+    found.push_back(find(hashes[i]));
   }
   return found;
 }
 
-BlockRef BlockPool::acquire(BlockHash hash) {
+BlockRef BlockPool::find(BlockHash hash) {
   Shard& shard = shard_of(hash);
   const MutexLock lock(shard.mutex);
   ++shard.asked;
   BlockTable::Entry* const entry = shard.table.find(hash);
   if (entry == nullptr) return {};
   ++shard.found;
-  ++entry->references;
+  use(shard, *entry);
   return BlockRef(this, entry->slot);
 }
 
@@ -217,13 +242,15 @@ void BlockPool::add_reference(SlotId slot) {
     ++shard.table.find(slots_[slot].identity.block.hash)->references;
 }
 
-void BlockPool::release(SlotId slot) {
+void BlockPool::release(SlotId slot, bool used) {
   Slot& it = slots_[slot];
   Shard& shard = shard_of(it.identity.block.hash);
   {
     const MutexLock lock(shard.mutex);
     if (!it.unlisted) {
       if (--shard.table.find(it.identity.block.hash)->references > 0) return;
+      if (shard.policy) return;  // it knows all blocks, held or not
+      if (it.queued && !used) return;
       if (it.queued) unqueue(shard, slot);
       queue(shard, slot);
       return;
@@ -232,6 +259,19 @@ void BlockPool::release(SlotId slot) {
     ++it.generation;
   }
   free_slot(slot);
+}
+
+bool BlockPool::look(const WeakBlock& weak, const Visit& visit) {
+  Shard& shard = shard_of(weak.hash);
+  {
+    const MutexLock lock(shard.mutex);
+    BlockTable::Entry* const entry = known(shard, weak);
+    if (entry == nullptr) return false;
+    ++entry->references;
+  }
+  visit(slots_[weak.slot].identity, weak.slot);
+  release(weak.slot, false);
+  return true;
 }
 
 bool BlockPool::drop(BlockHash hash) {
@@ -247,6 +287,7 @@ bool BlockPool::drop(BlockHash hash) {
     it.references = entry->references;
     ++it.generation;
     if (it.queued) unqueue(shard, slot);
+    if (shard.policy) shard.policy->remove(slot);
     shard.table.erase(hash);
     if (options_.presence != nullptr) options_.presence->remove(hash, options_.tier);
     if (it.references > 0) return true;
@@ -261,15 +302,21 @@ WeakBlock BlockPool::weak(const BlockRef& block) const {
   return {hash, block.slot(), slots_[block.slot()].generation};
 }
 
+// A slot's generation is its shard's to read only while the slot holds this hash.
+BlockTable::Entry* BlockPool::known(Shard& shard,
+                                    const WeakBlock& weak) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+  BlockTable::Entry* const entry = shard.table.find(weak.hash);
+  const bool same = entry != nullptr && entry->slot == weak.slot &&
+                    slots_[weak.slot].generation == weak.generation;
+  return same ? entry : nullptr;
+}
+
 BlockRef BlockPool::upgrade(const WeakBlock& weak) {
   Shard& shard = shard_of(weak.hash);
   const MutexLock lock(shard.mutex);
-  BlockTable::Entry* const entry = shard.table.find(weak.hash);
-  // A slot's generation is this shard's to read only while the slot holds this hash.
-  if (entry == nullptr || entry->slot != weak.slot ||
-      slots_[weak.slot].generation != weak.generation)
-    return {};
-  ++entry->references;
+  BlockTable::Entry* const entry = known(shard, weak);
+  if (entry == nullptr) return {};
+  use(shard, *entry);
   return BlockRef(this, entry->slot);
 }
 
@@ -287,6 +334,15 @@ BlockPool::Figures BlockPool::figures() const {
   }
   const MutexLock lock(free_mutex_);
   all.free = static_cast<SlotId>(free_.size());
+  return all;
+}
+
+std::uint64_t BlockPool::registered() const {
+  std::uint64_t all = 0;
+  for (std::size_t i = 0; i < shard_count_; ++i) {
+    const MutexLock lock(shards_[i].mutex);
+    all += shards_[i].table.size();
+  }
   return all;
 }
 

@@ -6,14 +6,16 @@
 //      +------------------+-----------------------+------------------+    let go: found, until its
 //                     handle dies                       evicted           slot is wanted
 //
-// A block is found by others from register_block() on, never before. The one let go longest ago is
-// evicted first, shard by shard: shards are by hash, so with more than one the order is nearly
-// that. (Other orders: SlotCache with a policy, for one thread.) Steps cost the same however much
-// was done before. Thread: any.
+// A block is found by others from register_block() on, never before. Who is held is never evicted;
+// of the others the policy says who goes. Under `lru` that is the one let go longest ago, shard by
+// shard: shards are by hash, so with more than one the order is nearly that. The other policies see
+// all registered blocks and each use (registered, found, upgraded) in their order, so they have one
+// shard: one lock. Steps cost the same however much was done before. Thread: any.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +23,7 @@
 
 #include <towpath/core/result.h>
 #include <towpath/kv/blocks/block_handles.h>
+#include <towpath/kv/blocks/block_table.h>
 #include <towpath/kv/blocks/presence.h>
 #include <towpath/run/mutex.h>
 
@@ -35,9 +38,17 @@ enum class Duplicates : std::uint8_t {
 struct BlockPoolOptions {
   SlotId slots = 0;
   Duplicates duplicates = Duplicates::refuse;
+  PolicyKind policy = PolicyKind::lru;
+  bool exact_order = false;  ///< lru over all slots and not by shard: one lock
   /// Is told what this pool has, as tier `tier`; outlives the pool. None: nobody is told.
   Presence* presence = nullptr;
   TierIndex tier = 0;
+};
+
+/// A block that made room: its bytes are still in the slot, which is the caller's now.
+struct Evicted {
+  BlockIdentity identity;
+  SlotId slot = kNoSlot;
 };
 
 class BlockPool {
@@ -47,12 +58,15 @@ class BlockPool {
   /// All handles are gone.
   ~BlockPool();
 
-  /// All of them or none; evicts as needed. Errors: exhausted (the rest is held).
-  Result<std::vector<PartialBlock>> allocate(SlotId count);
+  /// All of them or none; evicts as needed, and adds to `evicted` who went, also when it fails.
+  /// Errors: exhausted (the rest is held).
+  Result<std::vector<PartialBlock>> allocate(SlotId count, std::vector<Evicted>* evicted = nullptr);
   /// Others find it from now on. Errors: exhausted (its shard's table is full, which chance does
   /// not do); the block is then given back.
   Result<BlockRef> register_block(CompleteBlock&& block);
 
+  /// Empty when it is not here.
+  BlockRef find(BlockHash hash);
   /// The blocks from the first on, up to the first that is not here.
   std::vector<BlockRef> match(std::span<const BlockHash> hashes);
   /// All that are here; those that are not are empty.
@@ -61,6 +75,11 @@ class BlockPool {
   WeakBlock weak(const BlockRef& block) const;
   /// Empty when the block was evicted or dropped meanwhile, also if it came back since.
   BlockRef upgrade(const WeakBlock& weak);
+
+  /// Calls `visit` with the block while it stays where it is; that is no use of it, and changes
+  /// nothing about who goes next. False: it is gone.
+  using Visit = std::function<void(const BlockIdentity&, SlotId)>;
+  bool look(const WeakBlock& weak, const Visit& visit);
 
   /// The block is found no more; its slot is free when nobody holds it. Whether it was there.
   bool drop(BlockHash hash);
@@ -75,8 +94,10 @@ class BlockPool {
     std::uint64_t asked = 0;  ///< hashes looked for by match() and scan()
     std::uint64_t found = 0;
   };
-  /// Exact when nothing else goes on.
+  /// Exact when nothing else goes on. Cost: a look at every slot.
   Figures figures() const;
+  /// As in figures(), at the cost of a look at every shard.
+  std::uint64_t registered() const;
 
  private:
   friend class PartialBlock;
@@ -96,13 +117,16 @@ class BlockPool {
   explicit BlockPool(const BlockPoolOptions& options);
 
   Shard& shard_of(BlockHash hash) const;
-  BlockRef acquire(BlockHash hash);
   void add_reference(SlotId slot);
-  void release(SlotId slot);
+  /// `used`: it goes to the end of the order; otherwise it keeps its place.
+  void release(SlotId slot, bool used = true);
   void free_slot(SlotId slot);
   std::optional<SlotId> take_free();
   std::optional<SlotId> evict_one();
   std::optional<SlotId> evict_from(Shard& shard);
+  std::optional<SlotId> victim_in(Shard& shard);
+  void use(Shard& shard, BlockTable::Entry& entry);
+  BlockTable::Entry* known(Shard& shard, const WeakBlock& weak);
   void queue(Shard& shard, SlotId slot);
   void unqueue(Shard& shard, SlotId slot);
 

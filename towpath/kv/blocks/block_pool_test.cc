@@ -10,6 +10,7 @@
 #include <towpath/kv/blocks/block_pool.h>
 #include <towpath/kv/blocks/block_table.h>
 #include <towpath/kv/blocks/sequence_hash.h>
+#include <towpath/kv/eviction/naive_policies_fixture.h>
 
 namespace towpath::kv {
 namespace {
@@ -263,6 +264,103 @@ TEST(BlockPoolTest, agrees_with_a_simple_map_over_two_million_steps) {
     std::erase_if(heard, [](const auto& entry) { return entry.second == 0; });
     ASSERT_EQ(heard.size(), model.held.size()) << step;
     ASSERT_EQ(pool->figures().registered, model.held.size()) << step;
+  }
+}
+
+TEST(BlockPoolTest, looking_at_a_block_is_no_use_of_it) {
+  const auto pool = make_pool(2);
+  const WeakBlock first = pool->weak(put(*pool, 1));
+  (void)put(*pool, 2);
+  BlockHash seen = 0;
+  EXPECT_TRUE(pool->look(first, [&](const BlockIdentity& identity, SlotId slot) {
+    seen = identity.block.hash;
+    EXPECT_EQ(slot, first.slot);
+    EXPECT_TRUE(put(*pool, 3)) << "of the two, the one that is looked at stays";
+  }));
+  EXPECT_EQ(seen, 1U);
+  EXPECT_TRUE(pool->find(1));
+  EXPECT_FALSE(pool->find(2));
+  (void)pool->find(3);
+  (void)pool->look(first, [](const BlockIdentity&, SlotId) {});
+  (void)put(*pool, 4);
+  EXPECT_FALSE(pool->look(first, [](const BlockIdentity&, SlotId) {})) << "it was the oldest still";
+}
+
+/// A pool beside a naive policy that is told the same.
+class PolicyInPool {
+ public:
+  static constexpr SlotId kSlots = 20;
+  explicit PolicyInPool(PolicyKind kind)
+      : pool_(*BlockPool::make({.slots = kSlots, .policy = kind})),
+        naive_(testing::make_naive(kind, kSlots)) {}
+
+  void step(std::mt19937_64& random) {
+    const BlockHash hash = 1 + random() % 40;
+    BlockRef block = pool_->find(hash);
+    ASSERT_EQ(static_cast<bool>(block), slots_.contains(hash));
+    if (block) {
+      naive_->touch(block.slot());
+      if (random() % 4 == 0) held_.push_back(block);
+      const bool drops = random() % 8 == 0 && !is_held(hash);
+      block = {};
+      if (drops) drop(hash);
+    } else if (random() % 2 == 0) {
+      make(hash);
+    }
+    if (!held_.empty() && random() % 3 == 0) held_.erase(held_.begin());
+  }
+
+ private:
+  bool is_held(BlockHash hash) const {
+    return std::ranges::any_of(held_, [&](const BlockRef& block) { return block.hash() == hash; });
+  }
+  void drop(BlockHash hash) {
+    naive_->remove(slots_.at(hash));
+    slots_.erase(hash);
+    ASSERT_TRUE(pool_->drop(hash));
+  }
+  std::optional<BlockHash> expected_victim() {
+    if (slots_.size() < kSlots) return std::nullopt;
+    const auto in = [&](SlotId slot) {
+      return std::ranges::find_if(slots_, [&](const auto& e) { return e.second == slot; })->first;
+    };
+    const auto slot = naive_->victim([&](SlotId one) { return !is_held(in(one)); });
+    return slot ? std::optional(in(*slot)) : std::nullopt;
+  }
+  void make(BlockHash hash) {
+    const auto victim = expected_victim();
+    std::vector<Evicted> evicted;
+    auto room = pool_->allocate(1, &evicted);
+    ASSERT_EQ(room.ok(), slots_.size() < kSlots || victim);
+    if (!room.ok()) return;
+    ASSERT_EQ(evicted.size(), victim ? 1U : 0U);
+    if (victim) {
+      ASSERT_EQ(evicted[0].identity.block.hash, *victim);
+      ASSERT_EQ(evicted[0].slot, slots_.at(*victim));
+      naive_->remove(evicted[0].slot);
+      slots_.erase(*victim);
+    }
+    const CachedBlock block{hash, hash - 1};
+    slots_[hash] = room->front().slot();
+    naive_->insert(slots_[hash], block);
+    ASSERT_TRUE(pool_->register_block(CompleteBlock(std::move(room->front()), {block, {}})).ok());
+  }
+
+  std::unique_ptr<BlockPool> pool_;
+  std::unique_ptr<EvictionPolicy> naive_;
+  std::map<BlockHash, SlotId> slots_;
+  std::vector<BlockRef> held_;
+};
+
+TEST(BlockPoolTest, evicts_whom_its_policy_names_and_never_who_is_held) {
+  for (const PolicyKind kind : {PolicyKind::fifo, PolicyKind::s3_fifo, PolicyKind::lfu,
+                                PolicyKind::multi_lru, PolicyKind::lineage}) {
+    std::mt19937_64 random(17);
+    PolicyInPool both(kind);
+    for (int step = 0; step < 20'000; ++step) {
+      both.step(random);
+      ASSERT_FALSE(::testing::Test::HasFailure()) << name_of(kind) << ", step " << step;
+    }
   }
 }
 

@@ -1,44 +1,39 @@
+#include <towpath/kv/blocks/block_pool.h>
 #include <towpath/kv/eviction/comparison.h>
 #include <towpath/kv/eviction/optimum.h>
-#include <towpath/kv/slot_cache.h>
 
 namespace towpath::kv {
 namespace {
 
-/// The hits of one request.
-std::uint64_t play_one(const Request& request, SlotCache& cache, std::vector<SlotId>& pinned) {
+/// The hits of one request. Its blocks are held until all of them are there.
+std::uint64_t play_one(const Request& request, BlockPool& pool, std::vector<BlockRef>& held) {
   std::uint64_t hits = 0;
   std::optional<BlockHash> parent;
   bool usable = true;
   for (const BlockHash hash : request.hash_ids) {
-    std::optional<SlotId> slot = cache.find(hash);
-    usable = usable && slot;
+    BlockRef block = pool.find(hash);
+    usable = usable && block;
     if (usable) ++hits;
-    if (!slot) {
-      if (const auto reserved = cache.reserve({hash, parent}); reserved.ok()) {
-        slot = reserved->slot;
-        cache.publish(*slot, {});
-      }
+    if (!block) {
+      if (auto slots = pool.allocate(1); slots.ok())
+        block =
+            *pool.register_block(CompleteBlock(std::move(slots->front()), {{hash, parent}, {}}));
     }
-    if (slot) {
-      cache.pin(*slot);
-      pinned.push_back(*slot);
-    }
+    if (block) held.push_back(std::move(block));
     parent = hash;
   }
-  for (const SlotId slot : pinned) cache.unpin(slot);
-  pinned.clear();
+  held.clear();
   return hits;
 }
 
 }  // namespace
 
 Score play(std::span<const Request> requests, PolicyKind policy, SlotId slots) {
-  SlotCache cache(slots, policy);
+  const auto pool = *BlockPool::make({.slots = slots, .policy = policy, .exact_order = true});
   Score score{.policy = policy};
-  std::vector<SlotId> pinned;
-  for (const Request& request : requests) score.hits += play_one(request, cache, pinned);
-  score.evictions = cache.evictions();
+  std::vector<BlockRef> held;
+  for (const Request& request : requests) score.hits += play_one(request, *pool, held);
+  score.evictions = pool->figures().evictions;
   return score;
 }
 

@@ -1,5 +1,5 @@
 // What each policy would have hit on a trace, at each capacity, beside the optimum. Runs the real
-// SlotCache with the real policies; only the bytes are missing.
+// BlockPool with the real policies; only the bytes are missing.
 // Thread: any.
 #pragma once
 
@@ -19,7 +19,7 @@ struct Score {
   std::uint64_t evictions = 0;
 };
 
-/// Plays the requests through a cache. The blocks of a request are pinned until all of them are
+/// Plays the requests through a cache. The blocks of a request are held until all of them are
 /// there; what does not fit beside them is not kept.
 Score play(std::span<const Request> requests, PolicyKind policy, SlotId slots);
 
