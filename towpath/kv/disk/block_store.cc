@@ -47,6 +47,7 @@ Status BlockStore::quarantine(BlockHash hash, const std::string& reason, Status 
   const Code code = cause.code();
   const std::string path = segments_.at(index_.at(hash).segment).path();
   index_.erase(hash);
+  tell_gone(hash);
   return error(code, cat("block ", hex(hash), " in ", path, ": ", reason),
                "make the block anew; look at the drive if this comes again")
       .because(std::move(cause));
@@ -72,6 +73,7 @@ Status BlockStore::remove(BlockHash hash) {
   if (known == index_.end()) return error(Code::not_found, cat("no block ", hex(hash)));
   TOWPATH_TRY(write({.kind = RecordKind::removal, .hash = hash}, {}));
   index_.erase(hash);
+  tell_gone(hash);
   return {};
 }
 
@@ -143,10 +145,13 @@ Status BlockStore::sync() {
   for (const BlockHash hash : unacknowledged_) {
     const auto known = index_.find(hash);
     if (known == index_.end() || known->second.acknowledged) continue;
-    if (synced.ok() && known->second.segment == current_)
+    if (synced.ok() && known->second.segment == current_) {
       known->second.acknowledged = true;
-    else
+      tell_there(hash);
+    } else {
       index_.erase(known);
+      tell_gone(hash);  // one that is carried over was there before
+    }
   }
   unacknowledged_.clear();
   if (!synced.ok()) current_.reset();  // what the kernel has dropped, it will not write
@@ -196,8 +201,20 @@ Status BlockStore::carry_over(std::uint64_t number) {
 }
 
 void BlockStore::forget_segment(std::uint64_t number) {
-  std::erase_if(index_, [&](const auto& entry) { return entry.second.segment == number; });
+  std::erase_if(index_, [&](const auto& entry) {
+    if (entry.second.segment != number) return false;
+    tell_gone(entry.first);
+    return true;
+  });
   segments_.erase(number);
+}
+
+void BlockStore::tell_there(BlockHash hash) {
+  if (options_.presence != nullptr) (void)options_.presence->add(hash, options_.tier);
+}
+
+void BlockStore::tell_gone(BlockHash hash) {
+  if (options_.presence != nullptr) (void)options_.presence->remove(hash, options_.tier);
 }
 
 BlockStore::Figures BlockStore::figures() const {

@@ -23,6 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <towpath/kv/blocks/presence.h>
 #include <towpath/kv/disk/index_format.h>
 #include <towpath/kv/disk/segment.h>
 
@@ -34,6 +35,10 @@ struct BlockStoreOptions {
   std::uint64_t capacity_bytes = std::uint64_t{16}
                                  << 30U;  ///< of all segments; one more while room is made
   std::uint64_t incarnation = 0;          ///< random, another for each opening
+  /// Is told what is acknowledged, as tier `tier`, and what is no more, for whatever reason;
+  /// outlives the store. None: nobody is told.
+  Presence* presence = nullptr;
+  TierIndex tier = 0;
 };
 
 class BlockStore {
@@ -103,6 +108,8 @@ class BlockStore {
   Status scan(Segment& segment, std::uint64_t from);
   void note(const Record& record, const SegmentName& segment, std::uint64_t offset);
   void forget_segment(std::uint64_t number);
+  void tell_there(BlockHash hash);
+  void tell_gone(BlockHash hash);
 
   Status write(const Record& record, ConstByteSpan bytes);
   Result<std::uint64_t> append(const Record& record, ConstByteSpan bytes);

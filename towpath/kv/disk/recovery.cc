@@ -51,6 +51,7 @@ Status BlockStore::recover() {
       (void)files_.remove(cat(options_.directory, "/", name));
   }
   drop_empty_segments();
+  for (const auto& [hash, place] : index_) tell_there(hash);
   // Whether it can be written to is best asked by writing.
   read_only_ = begin_segment();
   if (read_only_.code() == Code::exhausted) read_only_ = {};  // room can be made

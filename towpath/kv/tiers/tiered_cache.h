@@ -1,0 +1,158 @@
+// TieredCache: KV blocks in the host's memory, and in the tiers below it: copied down while nobody
+// waits for it, and brought back up when somebody does.
+//
+//                      register_block()
+//   bytes, made here -----------------> [ host's pool ]  found, held, evicted (BlockPool)
+//                                        |          ^
+//      demotion: admitted, queued weakly,|          | promotion: proven against the digest,
+//      copied aside, proven, put, synced v          | then registered: visible only now
+//                                       [ tiers below ]  (BlockTier: disk, ...)
+//
+// Demotion copies blocks long before their slots are wanted, so that eviction waits for nothing. It
+// holds a block only while it copies it aside, one at a time, and allocate() waits for that rather
+// than fail. Between two blocks it gives way to promotions. What does not match its digest, going
+// down or up, is dropped where it was found, counted by reason, and a miss.
+// It has no threads: all copying is done by whoever calls progress(). Thread: any; one at a time is
+// in progress(). It outlives the handles and promotions that it gave out.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <towpath/core/clock.h>
+#include <towpath/kv/blocks/block_pool.h>
+#include <towpath/kv/tiers/admission.h>
+#include <towpath/kv/tiers/block_tier.h>
+#include <towpath/kv/tiers/demotion_queue.h>
+#include <towpath/kv/tiers/promotion.h>
+#include <towpath/layout/physical_layout.h>
+#include <towpath/telemetry/histogram.h>
+
+namespace towpath::kv {
+
+struct TieredCacheOptions {
+  PolicyKind policy = PolicyKind::lru;  ///< of the host's pool
+  Duplicates duplicates = Duplicates::refuse;
+  AdmissionOptions admission;
+  std::size_t most_waiting_demotions = 4096;   ///< blocks; what is less urgent is not kept beyond
+  std::size_t most_waiting_promotions = 4096;  ///< blocks; promote() refuses beyond
+  std::size_t batch_blocks = 64;               ///< at most so many per call of progress(), each way
+  std::size_t batch_at_least = 8;              ///< fewer are demoted only after `linger`
+  Duration linger = std::chrono::milliseconds(10);
+  Duration rest = std::chrono::seconds(1);  ///< of a tier that could not be written to
+};
+
+struct TierFigures {
+  std::string name;
+  std::uint64_t demoted = 0, demoted_bytes = 0;    ///< acknowledged
+  std::uint64_t promoted = 0, promoted_bytes = 0;  ///< proven
+  std::map<std::string, std::uint64_t> failed;     ///< by what was done, and its code
+  telemetry::HistogramSummary put_ns, get_ns;
+};
+
+struct TieredCacheFigures {
+  BlockPool::Figures host;
+  std::vector<TierFigures> below;
+  std::size_t waiting_demotions = 0, waiting_promotions = 0;
+  std::uint64_t not_admitted = 0;
+  std::uint64_t given_up = 0;                        ///< for the queue was full
+  std::uint64_t gone = 0;                            ///< evicted or dropped before their turn
+  std::uint64_t cancelled = 0;                       ///< blocks, of demotions and promotions
+  std::uint64_t not_found = 0;                       ///< promotions of what no tier had
+  std::map<std::string, std::uint64_t> quarantined;  ///< by where, going which way
+};
+
+class TieredCache {
+ public:
+  /// `clock` and `presence` outlive it; the tiers tell the same Presence. Tiers in order, the
+  /// fastest first. Errors: invalid_argument (options, tiers out of order), unsupported (a layout
+  /// that this process cannot read block by block).
+  struct Parts {
+    const Clock& clock;
+    Presence& presence;
+    layout::PhysicalLayout layout;  ///< of the host's pool
+    std::vector<std::unique_ptr<BlockTier>> below;
+  };
+  static Result<std::unique_ptr<TieredCache>> make(Parts parts, const TieredCacheOptions& options);
+  ~TieredCache();
+
+  const layout::PhysicalLayout& layout() const noexcept { return layout_; }
+  BlockPool& host() noexcept { return *host_; }
+
+  /// As BlockPool's. Waits at most for the copy of one block.
+  Result<std::vector<PartialBlock>> allocate(SlotId count);
+  /// As BlockPool's; and the block goes down in its time.
+  Result<BlockRef> register_block(CompleteBlock&& block, const Demotion& how = {});
+  /// The prefix that is in the host's pool, held, and how many blocks behind it are in some tier.
+  /// What was seen often enough now goes down in its time.
+  struct Prefix {
+    std::vector<BlockRef> here;
+    std::size_t below = 0;
+  };
+  Prefix match(std::span<const BlockHash> hashes, const Demotion& how = {});
+
+  /// Brings blocks up. Errors: exhausted (too many wait: ask again later, or make them anew).
+  Result<Promotion> promote(std::span<const CachedBlock> blocks, std::uint8_t priority = 50);
+  /// Demotions of this owner that were not begun are not. How many.
+  std::size_t cancel_demotions(std::uint64_t owner);
+  /// The block is no more, in any tier. Waits for a progress() under way.
+  void drop(BlockHash hash);
+
+  /// Does what waits: a batch of promotions, then one of demotions. False: nothing was to be done
+  /// now. Cost: reads, writes and a sync of the tiers below.
+  bool progress();
+  /// Demotes all that waits now, without lingering. Errors: what putting failed with last.
+  Status flush();
+
+  TieredCacheFigures figures() const;
+
+ private:
+  struct Below;  // a tier, and what was done with it
+  TieredCache(Parts parts, const TieredCacheOptions& options, std::unique_ptr<BlockPool> host);
+
+  void offer(const BlockRef& block, const Demotion& how);
+
+  bool lacks(const Below& tier, BlockHash hash) const;
+
+  bool promote_some() TOWPATH_REQUIRES(work_);
+  Promoted promote_one(const CachedBlock& block) TOWPATH_REQUIRES(work_);
+  Result<BlockRef> bring_up(Below& from, const CachedBlock& block) TOWPATH_REQUIRES(work_);
+  Result<Digest> read_into(Below& from, BlockHash hash, SlotId slot) TOWPATH_REQUIRES(work_);
+
+  bool demote_some() TOWPATH_REQUIRES(work_);
+  bool is_time_to_demote() const;
+  void demote_one(const DemotionQueue::Waiting& waiting) TOWPATH_REQUIRES(work_);
+  bool copy_aside(const WeakBlock& block, Digest& digest) TOWPATH_REQUIRES(work_);
+  /// False: the host's copy is wrong, and gone.
+  bool put(Below& into, BlockHash hash, const Digest& digest) TOWPATH_REQUIRES(work_);
+  void acknowledge_all() TOWPATH_REQUIRES(work_);
+  bool takes(const Below& tier) const TOWPATH_REQUIRES(work_);
+  bool someone_takes() const TOWPATH_REQUIRES(work_);
+  void failed(Below& tier, const char* doing, const Status& status) TOWPATH_REQUIRES(work_);
+  void count(std::uint64_t TieredCacheFigures::*figure, std::uint64_t by = 1);
+  void count_quarantined(const std::string& where);
+
+  const Clock& clock_;
+  Presence& presence_;
+  const layout::PhysicalLayout layout_;
+  const TieredCacheOptions options_;
+  std::unique_ptr<BlockPool> host_;
+  Admission admission_;
+  DemotionQueue demotions_;
+  PromotionQueue promotions_;
+
+  run::Mutex copying_;  // while demotion holds a block; after work_
+  mutable run::Mutex work_;
+  std::vector<std::unique_ptr<Below>> below_;  // the same ones for ever
+  Bytes aside_ TOWPATH_GUARDED_BY(work_);      // a block
+  Status last_failure_ TOWPATH_GUARDED_BY(work_);
+
+  mutable run::Mutex figures_mutex_;  // the last of all
+  TieredCacheFigures figures_ TOWPATH_GUARDED_BY(figures_mutex_);
+};
+
+}  // namespace towpath::kv

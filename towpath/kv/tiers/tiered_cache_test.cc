@@ -1,0 +1,228 @@
+#include <atomic>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include <towpath/kv/tiers/cache_fixture.h>
+#include <towpath/kv/tiers/memory_tier_fixture.h>
+
+namespace towpath::kv {
+namespace {
+
+using testing::CacheFixture;
+using testing::MemoryTier;
+
+class TieredCacheTest : public CacheFixture {};
+
+std::vector<BlockHash> names(BlockHash from, BlockHash to) {
+  std::vector<BlockHash> all;
+  for (BlockHash hash = from; hash <= to; ++hash) all.push_back(hash);
+  return all;
+}
+
+TEST_F(TieredCacheTest, what_is_evicted_comes_back_as_it_was) {
+  for (const bool in_pieces : {false, true}) {
+    open({}, {.slots = 8, .in_pieces = in_pieces});
+    make_all(1, 40);  // more than there are slots: most are gone from the host before their turn
+    EXPECT_TRUE(cache_->flush().ok());
+    make_all(41, 48);
+    EXPECT_TRUE(cache_->flush().ok());
+    evict_all();
+    for (BlockHash hash = 41; hash <= 48; ++hash) EXPECT_TRUE(promote(hash).ok()) << hash;
+    EXPECT_EQ(promote(1).code(), Code::not_found);
+    const auto figures = cache_->figures();
+    EXPECT_EQ(figures.gone, 32U);
+    EXPECT_EQ(figures.not_found, 1U);
+    EXPECT_EQ(figures.below[0].demoted, 16U);
+    EXPECT_EQ(figures.below[0].promoted, 8U);
+    EXPECT_EQ(figures.below[0].promoted_bytes, 8 * kBlockBytes);
+    EXPECT_EQ(figures.below[0].get_ns.count, 8U);
+    empty_the_disk();
+  }
+}
+
+TEST_F(TieredCacheTest, the_next_life_finds_what_was_acknowledged) {
+  open();
+  make_all(1, 5);
+  ASSERT_TRUE(cache_->flush().ok());
+  make_all(6, 8);
+  open();  // the process ended
+  const auto prefix = cache_->match(names(1, 8));
+  EXPECT_TRUE(prefix.here.empty());
+  EXPECT_EQ(prefix.below, 5U);
+  for (BlockHash hash = 1; hash <= 5; ++hash) EXPECT_TRUE(promote(hash).ok()) << hash;
+  EXPECT_EQ(cache_->match(names(1, 8)).here.size(), 5U);
+}
+
+TEST_F(TieredCacheTest, a_small_batch_waits_for_company_but_not_for_ever) {
+  open({.batch_at_least = 4, .linger = std::chrono::milliseconds(10)});
+  make_all(1, 3);
+  EXPECT_FALSE(cache_->progress());
+  clock_.advance(std::chrono::milliseconds(10));
+  EXPECT_TRUE(cache_->progress());
+  EXPECT_TRUE(is_on_disk(1) && is_on_disk(3));
+  make_all(4, 7);
+  EXPECT_TRUE(cache_->progress());
+  EXPECT_TRUE(is_on_disk(7));
+  EXPECT_FALSE(cache_->progress());
+}
+
+TEST_F(TieredCacheTest, demotion_is_no_use_of_a_block) {
+  open();
+  make_all(1, 8);
+  (void)cache_->match(names(1, 1));  // 2 is now the oldest
+  ASSERT_TRUE(cache_->flush().ok());
+  (void)make(9);
+  EXPECT_FALSE(cache_->host().find(2));
+  EXPECT_TRUE(cache_->host().find(1) && cache_->host().find(3));
+}
+
+TEST_F(TieredCacheTest, with_second_sight_only_what_is_asked_for_again_goes_down) {
+  open({.admission = {.sightings = 2}});
+  make_all(1, 4);
+  ASSERT_TRUE(cache_->flush().ok());
+  EXPECT_EQ(cache_->figures().not_admitted, 4U);
+  (void)cache_->match(names(1, 2));
+  ASSERT_TRUE(cache_->flush().ok());
+  EXPECT_TRUE(is_on_disk(1) && is_on_disk(2));
+  EXPECT_FALSE(is_on_disk(3));
+}
+
+TEST_F(TieredCacheTest, urgent_blocks_go_down_first_and_a_bound_holds) {
+  open({.admission = {.min_priority = 10},
+        .most_waiting_demotions = 3,
+        .batch_blocks = 2,
+        .batch_at_least = 1});
+  (void)make(1, {.priority = 5});
+  make_all(2, 5);  // one too many
+  (void)make(6, {.priority = 90});
+  const auto figures = cache_->figures();
+  EXPECT_EQ(figures.not_admitted, 1U);
+  EXPECT_EQ(figures.given_up, 2U);
+  EXPECT_EQ(figures.waiting_demotions, 3U);
+  EXPECT_TRUE(cache_->progress());
+  EXPECT_TRUE(is_on_disk(6) && is_on_disk(2));
+  EXPECT_FALSE(is_on_disk(3));
+}
+
+TEST_F(TieredCacheTest, what_a_request_had_waiting_is_cancelled_with_it) {
+  open();
+  make_all(1, 3, {.owner = 7});
+  make_all(4, 5, {.owner = 8});
+  EXPECT_EQ(cache_->cancel_demotions(7), 3U);
+  ASSERT_TRUE(cache_->flush().ok());
+  EXPECT_FALSE(is_on_disk(1));
+  EXPECT_TRUE(is_on_disk(4));
+  EXPECT_EQ(cache_->figures().cancelled, 3U);
+}
+
+TEST_F(TieredCacheTest, promotions_are_bounded_cancelled_and_fail_by_block) {
+  open({.most_waiting_promotions = 10});
+  make_all(1, 8);
+  ASSERT_TRUE(cache_->flush().ok());
+  evict_all();
+  const std::vector<CachedBlock> wanted{{1, {}}, {99, {}}, {2, 1}};
+  auto promotion = *cache_->promote(wanted);
+  EXPECT_EQ(cache_->promote(std::vector<CachedBlock>(8, {3, {}})).code(), Code::exhausted);
+  ASSERT_TRUE(cache_->progress());
+  ASSERT_TRUE(promotion.ended());
+  const auto results = promotion.take();
+  expect_right(results[0].block, 1);
+  EXPECT_EQ(results[1].status.code(), Code::not_found);
+  expect_right(results[2].block, 2);
+  auto unwanted = *cache_->promote(wanted);
+  unwanted.cancel();
+  (void)cache_->progress();
+  EXPECT_EQ(unwanted.take()[0].status.code(), Code::cancelled);
+}
+
+TEST_F(TieredCacheTest, with_all_slots_held_a_promotion_fails_and_the_block_stays_where_it_is) {
+  open({}, {.slots = 2});
+  make_all(1, 2);
+  ASSERT_TRUE(cache_->flush().ok());
+  evict_all();
+  {
+    const BlockRef one = make(3), two = make(4);
+    EXPECT_EQ(promote(1).code(), Code::exhausted);
+  }
+  EXPECT_TRUE(promote(1).ok());
+}
+
+TEST_F(TieredCacheTest, dropped_blocks_are_in_no_tier) {
+  open();
+  make_all(1, 2);
+  ASSERT_TRUE(cache_->flush().ok());
+  cache_->drop(1);
+  EXPECT_EQ(presence_->tiers_of(1), 0U);
+  EXPECT_EQ(promote(1).code(), Code::not_found);
+  EXPECT_TRUE(promote(2).ok());
+}
+
+TEST_F(TieredCacheTest, a_block_that_is_wrong_in_one_tier_comes_from_the_next) {
+  others_.push_back(std::make_unique<MemoryTier>(2));
+  MemoryTier& other = static_cast<MemoryTier&>(*others_.front());
+  open();
+  other.presence = presence_.get();
+  make_all(1, 3);
+  ASSERT_TRUE(cache_->flush().ok());
+  EXPECT_EQ(presence_->tiers_of(1), 0b111U);
+  evict_all();
+  files_.inject({.on = sys::FileOp::read, .effect = sys::FileEffect::flip_bit, .bit = 33});
+  EXPECT_TRUE(promote(1).ok());
+  EXPECT_EQ(presence_->tiers_of(1), 0b101U) << "the disk's is quarantined";
+  EXPECT_EQ(cache_->figures().quarantined.at("disk, coming up"), 1U);
+  EXPECT_EQ(cache_->figures().below[1].promoted, 1U);
+}
+
+TEST_F(TieredCacheTest, demotion_gives_way_to_promotion_between_two_blocks) {
+  others_.push_back(std::make_unique<MemoryTier>(2));
+  MemoryTier& other = static_cast<MemoryTier&>(*others_.front());
+  open();
+  other.presence = presence_.get();
+  make_all(1, 8);
+  std::optional<Promotion> promotion;
+  other.on_put = [&] {
+    if (!promotion) promotion = *cache_->promote(std::vector<CachedBlock>{{1, {}}});
+  };
+  EXPECT_TRUE(cache_->progress());
+  EXPECT_EQ(other.blocks.size(), 1U);
+  EXPECT_FALSE(promotion->ended());
+  EXPECT_TRUE(cache_->progress());
+  EXPECT_TRUE(promotion->ended());
+}
+
+TEST_F(TieredCacheTest, what_makes_no_sense_is_refused) {
+  presence_ = std::make_unique<Presence>();
+  EXPECT_EQ(DiskTier::open(files_, {.directory = "/kv"}).code(), Code::invalid_argument);
+  std::vector<std::unique_ptr<BlockTier>> twice;
+  twice.push_back(std::make_unique<MemoryTier>(2));
+  twice.push_back(std::make_unique<MemoryTier>(2));
+  EXPECT_EQ(TieredCache::make({clock_, *presence_, make_layout({}), std::move(twice)}, {}).code(),
+            Code::invalid_argument);
+  EXPECT_EQ(
+      TieredCache::make({clock_, *presence_, make_layout({}), {}}, {.batch_blocks = 0}).code(),
+      Code::invalid_argument);
+}
+
+// Nobody holds a block but demotion, for the time of a copy: so slots can always be had.
+TEST_F(TieredCacheTest, allocation_is_never_refused_for_demotion_s_sake) {
+  open({.batch_at_least = 1}, {.slots = 2});
+  std::atomic<bool> over{false};
+  std::thread demoter([&] {
+    while (!over.load()) (void)cache_->progress();
+  });
+  for (BlockHash hash = 1; hash <= 2000; ++hash) {
+    auto slots = cache_->allocate(2);
+    ASSERT_TRUE(slots.ok()) << slots.status().to_string();
+    const Bytes bytes = content(hash);
+    ASSERT_TRUE(scatter(bytes, cache_->layout(), (*slots)[0].slot()).ok());
+    (void)*cache_->register_block(
+        CompleteBlock(std::move((*slots)[0]), {{hash, {}}, digest_of(bytes, 5)}));
+  }
+  over.store(true);
+  demoter.join();
+  EXPECT_TRUE(cache_->figures().quarantined.empty());
+}
+
+}  // namespace
+}  // namespace towpath::kv
