@@ -1,0 +1,55 @@
+// KvbmSettings: the DYN_KVBM_* variables of KVBM's users, as options of a TieredCache and its disk.
+//
+//   DYN_KVBM_CPU_CACHE_GB                          the host's pool, in 10^9 bytes; or in blocks:
+//   DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS         this wins
+//   DYN_KVBM_DISK_CACHE_GB, DYN_KVBM_DISK_CACHE_OVERRIDE_NUM_BLOCKS, DYN_KVBM_DISK_CACHE_DIR
+//   DYN_KVBM_DISABLE_DISK_OFFLOAD_FILTER           1: blocks go to disk at first sight, not at
+//   second DYN_KVBM_MAX_TRANSFER_BATCH_SIZE, DYN_KVBM_TRANSFER_BATCH_SIZE   blocks
+//   DYN_KVBM_HOST_OFFLOAD_PREFIX_MIN_PRIORITY      0 to 255
+//
+// Each of KVBM's other names is remarked on, with what takes its place here; so are names that are
+// not KVBM's, and values that cannot be read. Nothing is silent, nothing fatal. Thread: immutable.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <towpath/kv/disk/block_store.h>
+#include <towpath/kv/tiers/tiered_cache.h>
+#include <towpath/standard/environment.h>
+
+namespace towpath::standard {
+
+inline constexpr std::string_view kKvbmPrefix = "DYN_KVBM_";
+
+/// How large a tier is: as it was said.
+struct KvbmSize {
+  std::optional<std::uint64_t> bytes;
+  std::optional<std::uint64_t> blocks;  ///< wins
+
+  /// Nothing where nothing was said. `block_bytes` is not 0.
+  std::optional<std::uint64_t> blocks_of(std::uint64_t block_bytes) const;
+};
+
+struct KvbmSettings {
+  KvbmSize host;
+  KvbmSize disk;
+  std::string disk_directory;  ///< empty: not said
+  bool second_sight = true;    ///< as KVBM's disk filter, which is on unless it is disabled
+  std::optional<std::uint64_t> batch_blocks;
+  std::uint8_t min_priority = 0;
+
+  std::vector<Remark> remarks;  ///< ordered by variable
+
+  /// Of DYN_KVBM_* in it; the rest is others' business.
+  static KvbmSettings from(const Environment& environment);
+
+  kv::TieredCacheOptions cache_options() const;
+  /// Nothing unless a size of the disk was said. The caller adds incarnation, presence and tier,
+  /// and a directory where none was said.
+  std::optional<kv::BlockStoreOptions> disk_options(std::uint64_t block_bytes) const;
+};
+
+}  // namespace towpath::standard
