@@ -8,6 +8,7 @@
 // Thread: loop.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include <towpath/kv/blocks/block_handles.h>
@@ -28,6 +29,8 @@ class BlockKeeper {
   virtual Status keep(PartialBlock&& block, BlockHash hash) = 0;
 
   virtual bool has(BlockHash hash) const = 0;
+  /// These will be held next: what is dear to bring one by one may be brought together.
+  virtual void prepare(std::span<const BlockHash> hashes) { (void)hashes; }
   /// The bytes stay as they are while the handle lives. Errors: not_found; corrupt (quarantined);
   /// exhausted (no slot to bring it to); io_error.
   virtual Result<BlockRef> hold(BlockHash hash) = 0;

@@ -1,10 +1,9 @@
 #include <utility>
 
+#include <towpath/kv/connector/numbers.h>
 #include <towpath/kv/connector/orders.h>
-#include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>
 #include <towpath/wire/envelope.h>
-#include <towpath/wire/little_endian.h>
 
 namespace towpath::kv {
 namespace {
@@ -52,22 +51,6 @@ constexpr wire::FieldRule kReportRules[] = {
     {kFailed, "failed blocks", Kind::bytes, wire::kOne, kMaxNumbersBytes},
 };
 constexpr wire::Schema kReportSchema("worker report", kReportRules);
-
-Bytes pack_numbers(const std::vector<std::uint64_t>& numbers) {
-  Bytes packed;
-  packed.reserve(numbers.size() * 8);
-  for (const std::uint64_t number : numbers) wire::append(packed, number);
-  return packed;
-}
-
-Result<std::vector<std::uint64_t>> unpack_numbers(const wire::Field& field) {
-  const ConstByteSpan packed = field.bytes();
-  if (packed.size() % 8 != 0) return field.refuse("not whole numbers");
-  std::vector<std::uint64_t> numbers(packed.size() / 8);
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = wire::load<std::uint64_t>(packed.subspan(8 * i));
-  return numbers;
-}
 
 void put_order(wire::Encoder& out, const RequestOrder& order) {
   std::vector<std::uint64_t> hashes, blocks;

@@ -162,6 +162,9 @@ void ConnectorWorker::fail(std::uint64_t block, const Status& why) {
 /// for which there is no slot now stay. How many were taken.
 std::size_t ConnectorWorker::hold_some(std::deque<BlockOrder>& waiting, std::size_t most,
                                        std::vector<Loading>& copies) {
+  std::vector<BlockHash> next;
+  for (std::size_t i = 0; i < std::min(most, waiting.size()); ++i) next.push_back(waiting[i].hash);
+  keeper_->prepare(next);
   std::vector<BlockOrder> orders;
   std::vector<BlockRef> held;
   std::size_t taken = 0;

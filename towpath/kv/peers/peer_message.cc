@@ -1,0 +1,137 @@
+#include <utility>
+
+#include <towpath/kv/connector/numbers.h>
+#include <towpath/kv/peers/peer_message.h>
+#include <towpath/wire/decoder.h>
+#include <towpath/wire/encoder.h>
+#include <towpath/wire/envelope.h>
+
+namespace towpath::kv {
+namespace {
+
+using wire::Kind;
+
+constexpr std::uint64_t kMaxCatalogue = 8 * kMiB, kMaxNameSpace = 1024;
+constexpr std::size_t kLentNumbers = 5;  // hash, slot, algorithm, salt, value
+
+constexpr wire::Tag kWord = wire::required(1), kSession = wire::required(2),
+                    kAsked = wire::required(3), kLent = wire::required(4),
+                    kLease = wire::required(5);
+constexpr wire::FieldRule kPeerRules[] = {
+    {kWord, "word", Kind::number, wire::kOne, 3},
+    {kSession, "session", Kind::number, wire::kOne},
+    {kAsked, "hashes", Kind::bytes, wire::kOne, 8 * kMaxBlocksAsked},
+    {kLent, "lent", Kind::bytes, wire::kOne, 8 * kLentNumbers* kMaxBlocksAsked},
+    {kLease, "lease", Kind::number, wire::kOne, INT64_MAX},
+};
+constexpr wire::Schema kPeerSchema("peer message", kPeerRules);
+
+constexpr wire::Tag kNameSpace = wire::required(1), kPackage = wire::required(2),
+                    kLayoutId = wire::required(3), kListed = wire::required(4);
+constexpr wire::FieldRule kCatalogueRules[] = {
+    {kNameSpace, "name space", Kind::bytes, wire::kOne, kMaxNameSpace},
+    {kPackage, "package", Kind::bytes, wire::kOne, kMaxCatalogue},
+    {kLayoutId, "layout", Kind::number, wire::kOne},
+    {kListed, "hashes", Kind::bytes, wire::kOne, kMaxCatalogue},
+};
+constexpr wire::Schema kCatalogueSchema("block catalogue", kCatalogueRules);
+
+Result<std::vector<LentBlock>> unpack_lent(const wire::Field& field) {
+  TOWPATH_TRY(const std::vector<std::uint64_t> numbers, unpack_numbers(field));
+  if (numbers.size() % kLentNumbers != 0) return field.refuse("not whole blocks");
+  std::vector<LentBlock> lent;
+  for (std::size_t i = 0; i < numbers.size(); i += kLentNumbers) {
+    if (numbers[i + 2] != 1 && numbers[i + 2] != 2) return field.refuse("no digest algorithm");
+    lent.push_back(
+        {numbers[i],
+         numbers[i + 1],
+         {static_cast<DigestAlgorithm>(numbers[i + 2]), numbers[i + 3], numbers[i + 4]}});
+  }
+  return lent;
+}
+
+std::vector<std::uint64_t> numbers_of(const std::vector<LentBlock>& lent) {
+  std::vector<std::uint64_t> numbers;
+  for (const LentBlock& block : lent)
+    numbers.insert(numbers.end(),
+                   {block.hash, block.slot, static_cast<std::uint64_t>(block.digest.algorithm),
+                    block.digest.salt, block.digest.value});
+  return numbers;
+}
+
+Status take_word(const wire::Field& field, PeerMessage& message) {
+  switch (field.tag()) {
+    case kWord:
+      if (field.number() == 0) return field.refuse("no word");
+      message.word = static_cast<PeerMessage::Word>(field.number());
+      break;
+    case kSession: message.session = field.number(); break;
+    case kLease: message.lease = Duration(static_cast<std::int64_t>(field.number())); break;
+    case kAsked: {
+      TOWPATH_TRY(message.hashes, unpack_numbers(field));
+      break;
+    }
+    case kLent: {
+      TOWPATH_TRY(message.lent, unpack_lent(field));
+      break;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Bytes> encode(const PeerMessage& message) {
+  wire::Encoder out(kPeerSchema);
+  out.put_number(kWord, static_cast<std::uint64_t>(message.word));
+  out.put_number(kSession, message.session);
+  out.put_bytes(kAsked, pack_numbers(message.hashes));
+  out.put_bytes(kLent, pack_numbers(numbers_of(message.lent)));
+  out.put_number(kLease, static_cast<std::uint64_t>(message.lease.count()));
+  TOWPATH_TRY(const Bytes payload, std::move(out).finish());
+  return wire::seal({.type = wire::MessageType::block_loan, .version = 1}, payload);
+}
+
+Result<PeerMessage> decode_peer_message(ConstByteSpan bytes) {
+  TOWPATH_TRY(const wire::Message opened, wire::open(bytes, {.type = wire::MessageType::block_loan,
+                                                             .max_version = 1,
+                                                             .max_payload_bytes = kMiB}));
+  PeerMessage message;
+  TOWPATH_TRY(wire::decode(wire::Decoder(opened.payload, kPeerSchema),
+                           [&](const wire::Field& field) { return take_word(field, message); }));
+  return message;
+}
+
+Result<Bytes> encode(const Catalogue& catalogue) {
+  wire::Encoder out(kCatalogueSchema);
+  out.put_text(kNameSpace, catalogue.name_space);
+  out.put_bytes(kPackage, catalogue.package);
+  out.put_number(kLayoutId, catalogue.layout);
+  out.put_bytes(kListed, pack_numbers(catalogue.hashes));
+  TOWPATH_TRY(const Bytes payload, std::move(out).finish());
+  return wire::seal({.type = wire::MessageType::block_catalogue, .version = 1}, payload);
+}
+
+Result<Catalogue> decode_catalogue(ConstByteSpan bytes) {
+  TOWPATH_TRY(const wire::Message opened,
+              wire::open(bytes, {.type = wire::MessageType::block_catalogue,
+                                 .max_version = 1,
+                                 .max_payload_bytes = 3 * kMaxCatalogue}));
+  Catalogue catalogue;
+  TOWPATH_TRY(wire::decode(
+      wire::Decoder(opened.payload, kCatalogueSchema), [&](const wire::Field& field) -> Status {
+        switch (field.tag()) {
+          case kNameSpace: catalogue.name_space = field.text(); return {};
+          case kLayoutId: catalogue.layout = field.number(); return {};
+          case kPackage:
+            catalogue.package.assign(field.bytes().begin(), field.bytes().end());
+            return {};
+          default: break;
+        }
+        TOWPATH_TRY(catalogue.hashes, unpack_numbers(field));
+        return {};
+      }));
+  return catalogue;
+}
+
+}  // namespace towpath::kv

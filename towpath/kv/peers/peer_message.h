@@ -1,0 +1,61 @@
+// What holders of KV blocks tell each other: a catalogue, where everyone can find it, of what one
+// holds and may lend; and, between two of them, a session. The formats: docs/formats/kv_peers.md.
+//
+//   borrower                                       owner
+//      | ask(session, hashes) ----------------------> | holds them, from below if need be
+//      | <--------- lend(session, lease, slots, digests)
+//      | reads the slots, and proves what it got      |
+//      | release(session) --------------------------> | lets go; or when the lease is over
+//
+// What comes in is hostile: bounded before anything is allocated. Thread: immutable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <towpath/core/clock.h>
+#include <towpath/kv/block_id.h>
+#include <towpath/kv/digest.h>
+
+namespace towpath::kv {
+
+inline constexpr std::size_t kMaxBlocksAsked =
+    256;  ///< in a session; so that it fits a notification
+
+struct LentBlock {
+  BlockHash hash = 0;
+  std::uint64_t slot = 0;  ///< of the owner's layout
+  Digest digest;           ///< of the whole block there
+
+  friend bool operator==(const LentBlock&, const LentBlock&) = default;
+};
+
+struct PeerMessage {
+  enum class Word : std::uint8_t { ask = 1, lend = 2, release = 3 };
+  Word word = Word::ask;
+  std::uint64_t session = 0;      ///< the borrower's number for it
+  std::vector<BlockHash> hashes;  ///< ask: at most kMaxBlocksAsked
+  std::vector<LentBlock> lent;    ///< lend: those of them that can be had
+  Duration lease{0};              ///< lend: from when it was sent
+
+  friend bool operator==(const PeerMessage&, const PeerMessage&) = default;
+};
+
+struct Catalogue {
+  std::string name_space;         ///< equal names of equal tokens' blocks only within one
+  Bytes package;                  ///< TransferManager::export_package() of the owner
+  std::uint64_t layout = 0;       ///< the one of the package that blocks are lent from, by its id
+  std::vector<BlockHash> hashes;  ///< at most 2^20
+
+  friend bool operator==(const Catalogue&, const Catalogue&) = default;
+};
+
+/// Errors: out_of_range (over a limit).
+Result<Bytes> encode(const PeerMessage& message);
+Result<Bytes> encode(const Catalogue& catalogue);
+/// Errors: as wire::open() and the decoder's.
+Result<PeerMessage> decode_peer_message(ConstByteSpan bytes);
+Result<Catalogue> decode_catalogue(ConstByteSpan bytes);
+
+}  // namespace towpath::kv
