@@ -5,6 +5,7 @@
 //   hold() --> a block in host memory, its bytes proven against its digest just before
 //
 // Invariants: a block that hold() gives has the bytes that keep() was given, or there is no block.
+// Its digest is salted with its hash, so that a block in another's place does not pass.
 // Thread: loop.
 #pragma once
 

@@ -1,8 +1,6 @@
 // HostFileKeeper: a BlockKeeper of host memory over a BlockStore. What is kept is written to the
 // store a little later, and comes back from there when the memory is wanted for others, or after a
 // restart.
-//
-// Digests are salted with the block's hash, so that a block in another's place does not pass.
 // Thread: loop.
 #pragma once
 

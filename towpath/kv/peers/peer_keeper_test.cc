@@ -4,7 +4,9 @@
 #include <towpath/kv/connector/host_file_keeper.h>
 #include <towpath/kv/peers/peer_keeper.h>
 #include <towpath/kv/testing/transfer_node.h>
+#include <towpath/rendezvous/etcd_rendezvous.h>
 #include <towpath/rendezvous/in_process.h>
+#include <towpath/rendezvous/test_etcd.h>
 #include <towpath/sys/memory_file_system.h>
 
 namespace towpath::kv {
@@ -204,6 +206,43 @@ TEST(PeerKeeperTest, catalogues_are_found_at_a_rendezvous_and_leave_with_their_o
   there.reset();
   (void)here->progress();
   EXPECT_FALSE(near.keeper->has(11));
+}
+
+TEST(PeerKeeperTest, two_who_meet_at_etcd_borrow_from_each_other) {
+  using rendezvous::TestEtcd;
+  if (!TestEtcd::is_installed())
+    GTEST_SKIP() << TestEtcd::kBinary << " is missing: apt-get install etcd-server";
+  TestEtcd etcd;
+  etcd.start();
+  Holder far("far", {}), near("near", {});
+  const auto join = [&] {
+    rendezvous::EtcdOptions options;
+    options.client.endpoints = {etcd.url()};
+    options.client.call_timeout = std::chrono::seconds(20);
+    return rendezvous::EtcdRendezvous::open(std::move(options), near.node.clock).value();
+  };
+  auto here = join(), there = join();
+  const auto soon = [&](const std::function<bool()>& condition) {
+    return run::eventually([&] {
+      for (auto* each : {here.get(), there.get()})
+        if (each != nullptr) each->progress();
+      return condition();
+    });
+  };
+  near.keeper->watch(*here);
+  far.keeper->watch(*there);
+  far.put(11);
+  ASSERT_TRUE(far.keeper->publish(*there).ok());
+  ASSERT_TRUE(near.keeper->publish(*here).ok());
+  ASSERT_TRUE(soon([&] { return near.keeper->has(11) && far.node.agent->peer("near").ok(); }))
+      << near.keeper->figures().last_failure.to_string();
+  near.others = [&] { (void)far.keeper->progress(); };
+  EXPECT_TRUE(near.get(11).ok()) << near.keeper->figures().last_failure.to_string();
+  far.put(12);
+  ASSERT_TRUE(far.keeper->publish(*there).ok());
+  ASSERT_TRUE(soon([&] { return near.keeper->has(12); }));
+  there.reset();
+  EXPECT_TRUE(soon([&] { return !near.keeper->has(12); })) << "its lease is over";
 }
 
 TEST(PeerKeeperTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
