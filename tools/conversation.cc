@@ -34,21 +34,29 @@ Status Conversation::meet(const rendezvous::CardName& name, Duration timeout, co
   }
 }
 
-Result<Bytes> Conversation::hear(const std::string& other, Duration timeout) {
+Result<Conversation::Heard> Conversation::hear_any(std::span<const std::string> others,
+                                                   Duration timeout) {
   const run::Deadline deadline = run::Deadline::after(clock_, timeout);
   while (taken_ == waiting_.size()) {
     if (deadline.expired(clock_)) {
       return error(Code::timed_out,
-                   cat("the ", other, " side said nothing for ",
-                       timeout / std::chrono::milliseconds(1), " ms"),
+                   cat("the ", others.size() == 1 ? others.front() : "other",
+                       " side said nothing for ", timeout / std::chrono::milliseconds(1), " ms"),
                    "look at the other process: it may be stopped or overloaded");
     }
     rendezvous_.progress();
     taken_ = 0;
     waiting_ = agent_.wait_notifications(kNap);
-    if (waiting_.empty()) TOWPATH_TRY(check_alive(agent_, other));
+    if (!waiting_.empty()) break;
+    for (const std::string& other : others) TOWPATH_TRY(check_alive(agent_, other));
   }
-  return std::move(waiting_[taken_++].message);
+  agent::Notification& next = waiting_[taken_++];
+  return Heard{next.from.name, std::move(next.message)};
+}
+
+Result<Bytes> Conversation::hear(const std::string& other, Duration timeout) {
+  TOWPATH_TRY(Heard heard, hear_any(std::span(&other, 1), timeout));
+  return std::move(heard.message);
 }
 
 }  // namespace towpath::tools

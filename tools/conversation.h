@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,13 @@ class Conversation {
   /// Errors: timed_out, whatever else a fetch fails with, or what `lives` says.
   Status meet(const rendezvous::CardName& name, Duration timeout, const Alive& lives);
 
-  /// What `other` says next. The rendezvous makes progress meanwhile: the other side may still ask
-  /// for our card. Errors: timed_out, peer_lost (`other` died).
+  /// What one of `others` says next. The rendezvous makes progress meanwhile: somebody may still
+  /// ask for our card. Errors: timed_out, peer_lost (one of them died).
+  struct Heard {
+    std::string who;
+    Bytes message;
+  };
+  Result<Heard> hear_any(std::span<const std::string> others, Duration timeout);
   Result<Bytes> hear(const std::string& other, Duration timeout);
 
  private:

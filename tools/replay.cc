@@ -1,5 +1,7 @@
-// `towpath replay`: plays a KV-cache trace through two processes. This one is decode and makes the
-// report; it starts prefill, which is this program again with --role prefill.
+// `towpath replay`: plays a KV-cache trace through two processes, or more. This one is the first
+// decode worker and makes the report; it starts the others, which are this program again with
+// --role and --worker.
+#include <csignal>
 #include <optional>
 
 #include <nlohmann/json.hpp>
@@ -26,7 +28,7 @@ namespace {
 using replay::Options;
 
 constexpr const char* kFooter =
-    R"(Two processes, each with an agent and a pool of its own. For every request prefill finds its
+    R"(Two processes or more, each with an agent and a pool of its own. For every request prefill finds its
 blocks in its host pool or on disk, or makes them; decode pulls them in one transfer, is told
 by a notification, and looks at every byte and at the digest. What is wrong is told by name.
 
@@ -49,6 +51,7 @@ Examples:
   towpath replay --model qwen3-8b --scale 256     another geometry
   towpath replay --trace conversation.jsonl --policy all    which policy suits it
   towpath replay --trace conversation.jsonl --speed 100   at 100 times its pace
+  towpath replay --prefill 2 --decode 3 --kill-after 100   a prefill dies: misses, no wrong byte
   towpath replay --report run.html                plots, in one file for a browser
   towpath replay --requests 200 --inject swap-kv  prove that a mistake is noticed
   towpath replay --rendezvous etcd://10.0.0.1:2379/demo --role prefill   here, and there
@@ -64,28 +67,76 @@ struct Arguments {
   double timeout_s = 30;
 };
 
-// What prefill must be told; the rest is decode's business.
-std::vector<std::string> prefill_arguments(const Arguments& arguments) {
+/// The command line of another process of this run: first what every one must be told.
+class Words {
+ public:
+  Words(const Arguments& arguments, const char* role, std::uint64_t worker) {
+    const Options& options = arguments.options;
+    words_ = {"towpath", "replay", "--role", role};
+    add("--worker", cat(worker));
+    add("--prefill", cat(options.prefills));
+    add("--decode", cat(options.decodes));
+    add("--rendezvous", options.rendezvous);
+    add("--run", options.run);
+    add("--backend", options.backend);
+    add("--timeout", cat(arguments.timeout_s));
+    add("--tokens-per-block", cat(options.tokens_per_block));
+    add("--model", options.model);
+    add("--scale", cat(options.scale));
+  }
+  void add(const char* name, const std::string& value) {
+    words_.emplace_back(name);
+    words_.push_back(value);
+  }
+  void add(const char* flag) { words_.emplace_back(flag); }
+  std::vector<std::string> take() && { return std::move(words_); }
+
+ private:
+  std::vector<std::string> words_;
+};
+
+// What a prefill must be told; the rest is decode's business.
+std::vector<std::string> prefill_arguments(const Arguments& arguments, std::uint64_t worker) {
   const Options& options = arguments.options;
-  std::vector<std::string> argv{"towpath", "replay", "--role", "prefill"};
-  const auto add = [&](const char* name, const std::string& value) {
-    argv.emplace_back(name);
-    argv.push_back(value);
-  };
-  add("--rendezvous", options.rendezvous);
-  add("--run", options.run);
-  add("--backend", options.backend);
-  add("--model", options.model);
-  add("--scale", cat(options.scale));
-  add("--tokens-per-block", cat(options.tokens_per_block));
-  add("--host-blocks", cat(options.host_blocks));
-  add("--disk-blocks", cat(options.disk_blocks));
-  add("--policy", arguments.policy);
-  add("--directory", options.directory);
-  add("--timeout", cat(arguments.timeout_s));
-  if (!arguments.inject.empty()) add("--inject", arguments.inject);
-  if (!options.direct) argv.emplace_back("--buffered");
-  return argv;
+  Words words(arguments, "prefill", worker);
+  words.add("--host-blocks", cat(options.host_blocks));
+  words.add("--disk-blocks", cat(options.disk_blocks));
+  words.add("--policy", arguments.policy);
+  words.add("--directory", options.directory);
+  if (!arguments.inject.empty() && worker == 0) words.add("--inject", arguments.inject);
+  if (!options.direct) words.add("--buffered");
+  return std::move(words).take();
+}
+
+// Another decode worker reads the same trace, and takes its share.
+std::vector<std::string> decode_arguments(const Arguments& arguments, std::uint64_t worker) {
+  const Options& options = arguments.options;
+  Words words(arguments, "decode", worker);
+  if (!options.trace.empty()) words.add("--trace", options.trace);
+  if (!arguments.format.empty()) words.add("--format", arguments.format);
+  words.add("--requests", cat(options.generator.requests));
+  words.add("--seed", cat(options.generator.seed));
+  words.add("--limit", cat(options.limit));
+  words.add("--speed", cat(options.speed));
+  words.add("--in-flight", cat(options.in_flight));
+  words.add("--decode-blocks", cat(options.decode_blocks));
+  words.add("--decode-layout", options.decode_layout);
+  words.add("--quiet");
+  return std::move(words).take();
+}
+
+/// The last of them is the last prefill.
+Result<std::vector<Child>> start_others(const Arguments& arguments) {
+  std::vector<Child> started;
+  for (std::uint64_t i = 1; i < arguments.options.decodes; ++i) {
+    TOWPATH_TRY(Child one, Child::start(replay::decode_name(i), decode_arguments(arguments, i)));
+    started.push_back(std::move(one));
+  }
+  for (std::uint64_t i = 0; i < arguments.options.prefills; ++i) {
+    TOWPATH_TRY(Child one, Child::start(replay::prefill_name(i), prefill_arguments(arguments, i)));
+    started.push_back(std::move(one));
+  }
+  return started;
 }
 
 Result<std::unique_ptr<kv::TraceReader>> open_trace(const Options& options) {
@@ -121,6 +172,10 @@ Status write_page_with_policies(const Options& options, const replay::ReplayOutc
   return write_page(options, &outcome, comparisons);
 }
 
+void end(Child& child) {
+  if (child.pid() > 0) kill(child.pid(), SIGKILL);
+}
+
 Result<replay::ReplayOutcome> play(Arguments& arguments) {
   Options& options = arguments.options;
   const bool alone = arguments.role == "decode";
@@ -128,18 +183,23 @@ Result<replay::ReplayOutcome> play(Arguments& arguments) {
   if (options.rendezvous.empty()) options.rendezvous = cat("scope:", options.run);
   TOWPATH_TRY(const auto source, open_source(options));
   TOWPATH_TRY(const auto worker, replay::DecodeWorker::open(options));
-  std::optional<Child> prefill;
+  std::vector<Child> others;
   if (!alone) {
-    TOWPATH_TRY(Child started, Child::start("prefill", prefill_arguments(arguments)));
-    prefill.emplace(std::move(started));
+    TOWPATH_TRY(others, start_others(arguments));
   }
-  const Alive prefill_lives = [&] { return prefill ? prefill->lives() : Status(); };
-  return worker->run(*source, prefill_lives);
+  const Alive others_live = [&]() -> Status {
+    for (Child& other : others) TOWPATH_TRY(other.lives());
+    return {};
+  };
+  auto outcome = worker->run(*source, others_live, [&] { end(others.back()); });
+  for (Child& other : others) end(other);  // at once: none is left to wonder where another went
+  return outcome;
 }
 
 Result<Exit> run_decode(Arguments& arguments) {
   const Options& options = arguments.options;
   TOWPATH_TRY(const replay::ReplayOutcome outcome, play(arguments));
+  if (options.worker > 0) return Exit::ok;  // the first tells it
   TOWPATH_TRY(print(replay::report_text(options, outcome,
                                         isatty(STDOUT_FILENO) != 0 ? Colours::yes : Colours::no)));
   if (!options.json.empty())
@@ -167,6 +227,9 @@ Result<Exit> run_replay(Arguments& arguments) {
   Options& options = arguments.options;
   TOWPATH_TRY(settle_trace(arguments));
   options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
+  if (options.kill_after != 0 && (options.prefills < 2 || arguments.role != "both"))
+    return error(Code::invalid_argument, "--kill-after needs another prefill, who goes on",
+                 "add --prefill 2");
   if (!arguments.inject.empty()) {
     TOWPATH_TRY(options.inject, replay::mistake_named(arguments.inject));
   }
@@ -245,6 +308,14 @@ void add_meeting(CLI::App* command, Arguments& arguments) {
   command->add_option("--role", arguments.role, "Which of the two this is; both: it starts prefill")
       ->capture_default_str()
       ->check(CLI::IsMember({"both", "decode", "prefill"}));
+  command->add_option("--prefill", options.prefills, "Processes that make and keep blocks")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 16));
+  command->add_option("--decode", options.decodes, "Processes that pull them")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 16));
+  command->add_option("--worker", options.worker, "Which of them this is, with --role")
+      ->check(CLI::Range(0, 15));
   command->add_option("--run", options.run, "Their common name at the rendezvous, with --role");
 }
 
@@ -257,6 +328,10 @@ void add_how(CLI::App* command, Arguments& arguments) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   command->add_option("--inject", arguments.inject, "Make this mistake on purpose (below)");
+  command
+      ->add_option("--kill-after", options.kill_after,
+                   "Kill the last prefill when so many requests were served here")
+      ->check(whole_number(1));
   command->add_option("--json", options.json, "Write the report here; -: standard output");
   command->add_option("--report", options.report, "Write a page with plots here (HTML)");
   command->add_flag("!--quiet", options.progress, "No live line");

@@ -73,6 +73,24 @@ class ReplayTest(CommandTest):
         self.assertEqual(read["requests"], 60)
         self.assertEqual(read["blocks"], made["blocks"])
 
+    def test_workers_by_number_serve_each_request_once(self):
+        one = self.report()
+        many = self.report("--prefill", 2, "--decode", 3)
+        self.assertTrue(many["passed"])
+        for figure in ("requests", "blocks", "verified", "mismatches", "block_bytes"):
+            self.assertEqual(many[figure], one[figure], figure)
+        self.assertEqual(sum(many["hits"].values()), many["blocks"])
+        self.assertEqual(many["hops"]["pull"]["bytes"], one["hops"]["pull"]["bytes"])
+        self.assertEqual((many["prefills"], many["decodes"], many["prefills_lost"]), (2, 3, 0))
+
+    def test_a_prefill_that_dies_costs_misses_and_no_wrong_byte(self):
+        told = self.report("--prefill", 2, "--kill-after", 20)
+        self.assertTrue(told["passed"])
+        self.assertEqual((told["requests"], told["mismatches"]), (300, 0))
+        self.assertEqual(told["verified"], told["blocks"])
+        self.assertEqual(told["prefills_lost"], 1)
+        self.assertIn("--prefill 2", self.run_command("replay", "--kill-after", 5, expect=USAGE).stderr)
+
     def test_a_trace_of_another_format_has_blocks_of_its_size(self):
         line = {"chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5, "input_length": 40, "turn": 1,
                 "output_length": 5, "hash_ids": [7, 8, 9]}

@@ -26,7 +26,7 @@ Result<std::unique_ptr<DecodeWorker>> DecodeWorker::open(const Options& options)
        {options.host_blocks, options.disk_blocks, options.decode_blocks})
     TOWPATH_TRY(pool_config(options, blocks));
   std::unique_ptr<DecodeWorker> worker(new DecodeWorker(options));
-  TOWPATH_TRY(worker->node_, standard::Node::open({.name = kDecode,
+  TOWPATH_TRY(worker->node_, standard::Node::open({.name = decode_name(options.worker),
                                                    .backends = {options.backend},
                                                    .progress_thread = false,
                                                    .default_timeout = options.timeout}));
@@ -35,17 +35,22 @@ Result<std::unique_ptr<DecodeWorker>> DecodeWorker::open(const Options& options)
   return worker;
 }
 
-Result<ReplayOutcome> DecodeWorker::run(kv::RequestSource& source, const Alive& prefill_lives) {
-  TOWPATH_TRY(meeting_->meet(kPrefill, options_.timeout, prefill_lives));
-  TOWPATH_TRY(hear_hello());
+Result<ReplayOutcome> DecodeWorker::run(kv::RequestSource& source, const Alive& others_live,
+                                        const std::function<void()>& kill_one) {
+  TOWPATH_TRY(meet(others_live));
   started_ = node_->clock().now();
   shown_ = started_;
   TOWPATH_TRY(fetch_next(source));
+  bool killed = options_.kill_after == 0;
   while (true) {
     TOWPATH_TRY(fill_window(source));
     if (outstanding_.empty() && !next_) break;
-    TOWPATH_TRY(const std::optional<Message> ready, hear());
-    if (ready) TOWPATH_TRY(take_ready(*ready));
+    TOWPATH_TRY(const std::optional<Meeting::Said> said, hear());
+    if (said) TOWPATH_TRY(take_ready(*said));
+    if (!killed && outcome_.requests >= options_.kill_after) {
+      kill_one();
+      killed = true;
+    }
     show_progress(false);
   }
   outcome_.seconds = static_cast<double>((node_->clock().now() - started_).count()) / 1e9;
@@ -54,32 +59,110 @@ Result<ReplayOutcome> DecodeWorker::run(kv::RequestSource& source, const Alive& 
   return std::move(outcome_);
 }
 
+Status DecodeWorker::meet(const Alive& others_live) {
+  for (std::string& name : prefill_names(options_)) {
+    TOWPATH_TRY(meeting_->meet(name, options_.timeout, others_live));
+    prefills_.push_back({.name = std::move(name), .pool = {}});
+  }
+  TOWPATH_TRY(hear_hellos());
+  const std::vector<std::string> decodes = decode_names(options_);
+  if (options_.worker > 0) return meeting_->meet(decodes.front(), options_.timeout, others_live);
+  for (std::size_t i = 1; i < decodes.size(); ++i)
+    TOWPATH_TRY(meeting_->meet(decodes[i], options_.timeout, others_live));
+  return {};
+}
+
+std::vector<std::string> DecodeWorker::living() const {
+  std::vector<std::string> names;
+  for (const Prefill& prefill : prefills_)
+    if (!prefill.lost) names.push_back(prefill.name);
+  return names;
+}
+
 // Nothing when the next request is due first.
-Result<std::optional<Message>> DecodeWorker::hear() {
+Result<std::optional<Meeting::Said>> DecodeWorker::hear() {
   const bool may_ask = next_ && outstanding_.size() < options_.in_flight;
   const Instant late = heard_ + options_.timeout;
   const Instant until = outstanding_.empty() ? due() : may_ask ? std::min(due(), late) : late;
-  auto message = meeting_->next_message(kPrefill, until - node_->clock().now());
-  if (message.code() == Code::timed_out && (outstanding_.empty() || until < late))
-    return std::optional<Message>();
-  if (message.code() == Code::timed_out) {
+  auto said = meeting_->next_message(living(), until - node_->clock().now());
+  if (said.code() == Code::peer_lost) {
+    TOWPATH_TRY(lose_the_dead());
+    return std::optional<Meeting::Said>();
+  }
+  if (said.code() == Code::timed_out && (outstanding_.empty() || until < late))
+    return std::optional<Meeting::Said>();
+  if (said.code() == Code::timed_out) {
     return error(Code::timed_out,
                  cat("request ", outstanding_.front().ordinal, " was never said to be ready"),
                  "a notification was lost, or prefill is stopped")
-        .because(message.status());
+        .because(said.status());
   }
-  if (!message.ok()) return message.status();
-  if (message->kind != MessageKind::ready)
-    return error(Code::internal, "an unexpected message of prefill");
+  if (!said.ok()) return said.status();
+  if (said->message.kind == MessageKind::summary) {
+    early_.push_back(*std::move(said));
+    return std::optional<Meeting::Said>();
+  }
+  if (said->message.kind != MessageKind::ready)
+    return error(Code::internal, cat("an unexpected message of ", said->who));
   heard_ = node_->clock().now();
-  return std::optional(*std::move(message));
+  return std::optional(*std::move(said));
 }
 
-Status DecodeWorker::hear_hello() {
-  TOWPATH_TRY(const Message hello, meeting_->next_message(kPrefill, options_.timeout));
-  if (hello.kind != MessageKind::hello) return error(Code::internal, "prefill did not say hello");
-  TOWPATH_TRY(remote_, layout::RemoteLayout::decode(hello.layout));
-  return open_pool(remote_->config());
+// Of several prefills one may die: what it owes is asked of another one.
+// Errors: peer_lost (nobody is left to ask).
+Status DecodeWorker::lose_the_dead() {
+  for (Prefill& prefill : prefills_) {
+    if (prefill.lost) continue;
+    const Status lives = check_alive(node_->agent(), prefill.name);
+    if (lives.ok()) continue;
+    prefill.lost = true;
+    ++outcome_.prefills_lost;
+    if (living().empty()) return lives;
+    std::vector<Order> owed;
+    std::erase_if(outstanding_, [&](Order& order) {
+      if (order.prefill == &prefill) owed.push_back(order);
+      return order.prefill == &prefill;
+    });
+    for (Order& order : owed) TOWPATH_TRY(ask_again(std::move(order)));
+  }
+  return {};
+}
+
+Status DecodeWorker::ask_again(Order order) {
+  ++outcome_.asked_again;
+  return send_order(std::move(order));
+}
+
+Result<DecodeWorker::Prefill*> DecodeWorker::whom_to_ask(std::uint64_t ordinal) {
+  const std::uint64_t turn = ordinal / options_.decodes;
+  for (std::size_t i = 0; i < prefills_.size(); ++i) {
+    Prefill& prefill = prefills_[(turn + i) % prefills_.size()];
+    if (!prefill.lost) return &prefill;
+  }
+  return error(Code::peer_lost, "every prefill is gone");
+}
+
+Status DecodeWorker::send_order(Order order) {
+  TOWPATH_TRY(order.prefill, whom_to_ask(order.ordinal));
+  const Status sent =
+      send(node_->agent(), order.prefill->name,
+           {.kind = MessageKind::order, .ordinal = order.ordinal, .blocks = order.blocks});
+  // One that has just died is noticed when it is listened to.
+  if (!sent.ok() && sent.code() != Code::peer_lost) return sent;
+  if (outstanding_.empty()) heard_ = node_->clock().now();
+  outstanding_.push_back(std::move(order));
+  return {};
+}
+
+Status DecodeWorker::hear_hellos() {
+  for (std::size_t heard = 0; heard < prefills_.size(); ++heard) {
+    TOWPATH_TRY(const Meeting::Said said, meeting_->next_message(living(), options_.timeout));
+    const auto who = std::ranges::find(prefills_, said.who, &Prefill::name);
+    if (said.message.kind != MessageKind::hello || who == prefills_.end() || who->pool)
+      return error(Code::internal, cat(said.who, " did not say hello, or not for the first time"));
+    TOWPATH_TRY(who->pool, layout::RemoteLayout::decode(said.message.layout));
+  }
+  return open_pool(prefills_.front().pool->config());
 }
 
 Status DecodeWorker::open_pool(const layout::LayoutConfig& like) {
@@ -114,10 +197,13 @@ Status DecodeWorker::open_pool(const layout::LayoutConfig& like) {
 }
 
 Status DecodeWorker::fetch_next(kv::RequestSource& source) {
-  next_.reset();
-  if (options_.limit != 0 && next_ordinal_ == options_.limit) return {};
-  TOWPATH_TRY(next_, source.next());
-  if (next_ && !first_ms_) first_ms_ = next_->timestamp_ms;
+  do {
+    next_.reset();
+    if (options_.limit != 0 && next_ordinal_ == options_.limit) return {};
+    TOWPATH_TRY(next_, source.next());
+    if (!next_) return {};
+    if (!first_ms_) first_ms_ = next_->timestamp_ms;
+  } while (next_ordinal_++ % options_.decodes != options_.worker);  // another's
   return {};
 }
 
@@ -139,7 +225,7 @@ Status DecodeWorker::fill_window(kv::RequestSource& source) {
 }
 
 Status DecodeWorker::ask(const kv::Request& request) {
-  Order order{.ordinal = next_ordinal_++, .blocks = {}};
+  Order order{.ordinal = next_ordinal_ - 1, .blocks = {}};
   std::unordered_set<std::uint64_t> seen;
   for (const std::uint64_t hash : request.hash_ids) {
     if (seen.insert(hash).second) order.blocks.push_back(hash);
@@ -151,44 +237,51 @@ Status DecodeWorker::ask(const kv::Request& request) {
                  "make it larger with --decode-blocks");
   }
   if (order.blocks.empty()) return {};
-  TOWPATH_TRY(send(node_->agent(), kPrefill,
-                   {.kind = MessageKind::order, .ordinal = order.ordinal, .blocks = order.blocks}));
-  if (outstanding_.empty()) heard_ = node_->clock().now();
-  outstanding_.push_back(std::move(order));
-  return {};
+  return send_order(std::move(order));
 }
 
-// Prefill serves in order and notifications keep theirs, so a gap is a loss.
-Status DecodeWorker::take_ready(const Message& ready) {
-  while (!outstanding_.empty() && outstanding_.front().ordinal < ready.ordinal) {
-    outcome_.faults.add(cat("drop-notification: request ", outstanding_.front().ordinal,
-                            " was never said to be ready, request ", ready.ordinal, " was"));
-    outstanding_.erase(outstanding_.begin());
-  }
-  if (outstanding_.empty() || outstanding_.front().ordinal != ready.ordinal)
+// A prefill serves in order and notifications keep theirs, so a gap is a loss.
+Status DecodeWorker::take_ready(const Meeting::Said& said) {
+  const Message& ready = said.message;
+  std::optional<Order> order;
+  std::erase_if(outstanding_, [&](Order& one) {
+    if (one.prefill->name != said.who || order || one.ordinal > ready.ordinal) return false;
+    if (one.ordinal == ready.ordinal) {
+      order = std::move(one);
+    } else {
+      outcome_.faults.add(cat("drop-notification: request ", one.ordinal,
+                              " was never said to be ready, request ", ready.ordinal, " was"));
+    }
+    return true;
+  });
+  if (!order)
     return error(Code::internal,
-                 cat("prefill answered request ", ready.ordinal, ", which was not asked"));
-  const Order order = std::move(outstanding_.front());
-  outstanding_.erase(outstanding_.begin());
-  if (ready.blocks.size() != order.blocks.size() || ready.digests.size() != order.blocks.size())
-    return error(Code::internal, "prefill answered with another number of blocks");
-  TOWPATH_TRY(pull(order, ready));
-  TOWPATH_TRY(verify(order, ready));
+                 cat(said.who, " answered request ", ready.ordinal, ", which was not asked"));
+  if (ready.blocks.size() != order->blocks.size() || ready.digests.size() != order->blocks.size())
+    return error(Code::internal, cat(said.who, " answered with another number of blocks"));
+  const Status pulled = pull(*order, ready);
+  if (pulled.code() == Code::peer_lost && prefills_.size() > 1) {  // it died under the transfer
+    TOWPATH_TRY(lose_the_dead());
+    return ask_again(*std::move(order));
+  }
+  TOWPATH_TRY(pulled);
+  TOWPATH_TRY(verify(*order, ready));
   ++outcome_.requests;
-  outcome_.blocks += order.blocks.size();
+  outcome_.blocks += order->blocks.size();
   return {};
 }
 
 Status DecodeWorker::pull(const Order& order, const Message& ready) {
+  const layout::RemoteLayout& remote = *order.prefill->pool;
   std::vector<layout::BlockPair> pairs;
   for (std::size_t i = 0; i < order.blocks.size(); ++i) pairs.push_back({ready.blocks[i], i});
-  TOWPATH_TRY(const layout::Plan plan, layout::plan(remote_->layout(), pool_->layout(), pairs));
+  TOWPATH_TRY(const layout::Plan plan, layout::plan(remote.layout(), pool_->layout(), pairs));
   TOWPATH_TRY(const layout::PlanDescriptors lists,
-              layout::describe(plan, remote_->layout(), pool_->layout()));
+              layout::describe(plan, remote.layout(), pool_->layout()));
   TOWPATH_TRY(const Bytes done, encode({.kind = MessageKind::pulled, .ordinal = order.ordinal}));
   TOWPATH_TRY(agent::Transfer transfer,
-              node_->agent().create_transfer(TransferOp::read, lists.target, kPrefill, lists.source,
-                                             {.notification = done}));
+              node_->agent().create_transfer(TransferOp::read, lists.target, order.prefill->name,
+                                             lists.source, {.notification = done}));
   TOWPATH_TRY(transfer.post());
   if (transfer.wait() == Outcome::done) return pulled_.add(transfer);
   return error(transfer.status().code(), cat("the pull of request ", order.ordinal, " ended as ",
@@ -237,53 +330,6 @@ std::string DecodeWorker::examine(const Order& order, std::size_t index, const k
   };
   return cat(kv::diagnose(order.blocks[index], shape, rows, order.blocks),
              matches ? "; its digest was taken of these bytes" : "; its digest says so too");
-}
-
-Status DecodeWorker::finish() {
-  TOWPATH_TRY(send(node_->agent(), kPrefill, {.kind = MessageKind::finish}));
-  TOWPATH_TRY(const Message summary, meeting_->next_message(kPrefill, options_.timeout));
-  if (summary.kind != MessageKind::summary) return error(Code::internal, "prefill sent no summary");
-  take_summary(summary);
-  check_against_kernel();
-  if (options_.inject != Mistake::none && outcome_.faults.none()) {
-    outcome_.faults.add(
-        cat("inject: ", name_of(options_.inject), " was asked for, and ",
-            outcome_.mistake_made ? "nothing noticed it" : "there was no occasion for it"));
-  }
-  return {};
-}
-
-void DecodeWorker::take_summary(const Message& summary) {
-  const auto figure = [&](const std::string& name) { return figure_of(summary, name); };
-  outcome_.pull = pulled_;
-  outcome_.produce = Hop::from(summary, "produce");
-  outcome_.spill = Hop::from(summary, "spill");
-  outcome_.load = Hop::from(summary, "load");
-  outcome_.history = History::from(summary);
-  outcome_.host_hits = figure("host_hits");
-  outcome_.disk_hits = figure("disk_hits");
-  outcome_.misses = figure("misses");
-  outcome_.bad_loads = figure("bad_loads");
-  outcome_.kernel_read = figure("kernel.read_bytes");
-  outcome_.kernel_written = figure("kernel.written_bytes");
-  outcome_.direct = figure("direct") != 0;
-  outcome_.mistake_made = figure("mistake_made") != 0;
-  outcome_.direct_refusal = text_of(summary, "direct_refusal");
-  for (const auto& [name, text] : summary.texts) {
-    if (name.starts_with("fault.")) outcome_.faults.add(name.substr(6), figure(name), text);
-  }
-}
-
-// Past the page cache the kernel counts every byte that the backend says it moved, and no fewer.
-void DecodeWorker::check_against_kernel() {
-  if (!outcome_.direct) return;
-  const auto check = [&](const char* what, std::uint64_t ours, std::uint64_t kernels) {
-    if (kernels >= ours) return;
-    outcome_.faults.add(cat("kernel-count: the backend counts ", ours, " bytes ", what,
-                            ", the kernel only ", kernels));
-  };
-  check("read from disk", outcome_.load.bytes(), outcome_.kernel_read);
-  check("written to disk", outcome_.spill.bytes(), outcome_.kernel_written);
 }
 
 void DecodeWorker::show_progress(bool last) {

@@ -1,9 +1,14 @@
-// The decode side of a replay: asks prefill for the blocks of each request, pulls them into its own
-// pool in one transfer, and looks at every byte.
+// A decode worker of a replay: asks a prefill for the blocks of each of its requests, pulls them
+// into its own pool in one transfer, and looks at every byte.
 //
-// One thread does all, also the agent's progress; prefill works ahead meanwhile.
+// Requests go round: the nth is that of decode worker n mod D, who asks the prefills in turn. When
+// one of several prefills dies, what was asked of it is asked of another, who makes the blocks
+// anew: misses, and no more. The first decode worker collects what all came to (decode_summary.cc).
+//
+// One thread does all, also the agent's progress; the prefills work ahead meanwhile.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,33 +31,50 @@ namespace towpath::tools::replay {
 
 class DecodeWorker {
  public:
-  /// Publishes its card at `options.rendezvous`; prefill may be started now.
+  /// Publishes its card at `options.rendezvous`; the others may be started now.
   static Result<std::unique_ptr<DecodeWorker>> open(const Options& options);
 
-  /// Plays all of `source`. `prefill_lives` is asked until prefill was met. Errors: what ends the
-  /// run before its end (peer_lost, timed_out, a bad trace); what is found wrong is in the outcome.
-  Result<ReplayOutcome> run(kv::RequestSource& source, const Alive& prefill_lives);
+  /// Plays its share of `source`. `others_live` is asked until they were met, `kill_one` is called
+  /// when options.kill_after requests were served. Errors: what ends the run before its end
+  /// (peer_lost, timed_out, a bad trace); what is found wrong is in the outcome.
+  Result<ReplayOutcome> run(kv::RequestSource& source, const Alive& others_live,
+                            const std::function<void()>& kill_one);
 
  private:
   explicit DecodeWorker(const Options& options) : options_(options), digester_(options.salt) {}
 
+  struct Prefill {
+    std::string name;
+    std::optional<layout::RemoteLayout> pool;
+    bool lost = false;
+  };
   struct Order {
     std::uint64_t ordinal = 0;
     std::vector<std::uint64_t> blocks;
+    Prefill* prefill = nullptr;  // whom it was asked of
   };
 
-  Status hear_hello();
+  Status meet(const Alive& others_live);
+  Status hear_hellos();
+  std::vector<std::string> living() const;
+  Status lose_the_dead();
+  Status ask_again(Order order);
+  Status send_order(Order order);
+  Result<Prefill*> whom_to_ask(std::uint64_t ordinal);
   Status open_pool(const layout::LayoutConfig& like);
   Status fill_window(kv::RequestSource& source);
   Status fetch_next(kv::RequestSource& source);
   Status ask(const kv::Request& request);
   Instant due() const;
-  Result<std::optional<Message>> hear();
-  Status take_ready(const Message& ready);
+  Result<std::optional<Meeting::Said>> hear();
+  Status take_ready(const Meeting::Said& said);
   Status pull(const Order& order, const Message& ready);
   Status verify(const Order& order, const Message& ready);
   std::string examine(const Order& order, std::size_t index, const kv::Digest& told);
   Status finish();
+  Result<Meeting::Said> hear_summary(std::vector<std::string> from);
+  Message summary() const;
+  void take_decode_summary(const Message& summary);
   void take_summary(const Message& summary);
   void check_against_kernel();
   void show_progress(bool last);
@@ -60,11 +82,12 @@ class DecodeWorker {
   const Options options_;
   std::unique_ptr<standard::Node> node_;
   std::unique_ptr<Meeting> meeting_;
-  std::optional<layout::RemoteLayout> remote_;
+  std::vector<Prefill> prefills_;
   std::optional<layout::PhysicalLayout> pool_;
   kv::Digester digester_;
 
-  std::vector<Order> outstanding_;  // in order
+  std::vector<Order> outstanding_;    // in order
+  std::vector<Meeting::Said> early_;  // summaries of decode workers that ended before this one
   std::uint64_t next_ordinal_ = 0;
   std::optional<kv::Request> next_;  // of the source; nothing: it has ended
   std::optional<std::uint64_t> first_ms_;

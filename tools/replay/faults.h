@@ -1,4 +1,5 @@
-// Faults: what a run found wrong, counted by name, with the first of each in full.
+// Faults: what a run found wrong, counted by name, with the first of each in full. They travel with
+// the summary of their process.
 // Thread: none of its own.
 #pragma once
 
@@ -6,6 +7,8 @@
 #include <map>
 #include <string>
 #include <string_view>
+
+#include "tools/replay/message.h"
 
 namespace towpath::tools::replay {
 
@@ -38,5 +41,17 @@ class Faults {
  private:
   std::map<std::string, Entry> by_name_;
 };
+
+inline void put(Message& message, const Faults& faults) {
+  for (const auto& [name, entry] : faults.by_name()) {
+    message.figures["fault." + name] = entry.count;
+    message.texts["fault." + name] = entry.first;
+  }
+}
+
+inline void take_faults(const Message& message, Faults& faults) {
+  for (const auto& [name, text] : message.texts)
+    if (name.starts_with("fault.")) faults.add(name.substr(6), figure_of(message, name), text);
+}
 
 }  // namespace towpath::tools::replay

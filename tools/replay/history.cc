@@ -11,6 +11,12 @@ void History::see(Instant at, const TierCounts& now) {
   last_ = now;
 }
 
+void History::add_hits(const History& other) {
+  host_hits_.add(other.host_hits_);
+  disk_hits_.add(other.disk_hits_);
+  misses_.add(other.misses_);
+}
+
 void History::put(Message& message) const {
   message.series["history.host_blocks"] = host_blocks_.packed();
   message.series["history.disk_blocks"] = disk_blocks_.packed();

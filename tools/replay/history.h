@@ -20,6 +20,9 @@ struct TierCounts {
 class History {
  public:
   void see(Instant at, const TierCounts& now);
+  /// Where another prefill found its blocks; how full its tiers are stays its
+  /// own affair.
+  void add_hits(const History& other);
 
   const Timeline& host_blocks() const { return host_blocks_; }
   const Timeline& disk_blocks() const { return disk_blocks_; }

@@ -25,7 +25,7 @@ Status Hop::add(const agent::Transfer& transfer) {
 void Hop::add(const Hop& other) {
   bytes_ += other.bytes_;
   times_.add(other.times_);
-  if (over_time_.empty()) over_time_ = other.over_time_;
+  over_time_.add(other.over_time_);
   if (path_.empty()) path_ = other.path_;
 }
 

@@ -19,7 +19,7 @@ class Hop {
   void add(std::uint64_t bytes, Duration time);
   /// Counts what the backend says it moved, and remembers the way that the bytes took.
   Status add(const agent::Transfer& transfer);
-  /// What another process moved on the same way. Its timeline is not ours: it stays apart.
+  /// What another process of this machine moved on the same way.
   void add(const Hop& other);
   void set_path(std::string path) { path_ = std::move(path); }
 

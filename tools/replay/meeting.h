@@ -1,9 +1,11 @@
-// How the two processes of a replay find each other: at a rendezvous, under the name of their run,
-// so that two replays at one place do not meet.
+// How the processes of a replay find each other: at a rendezvous, under the name of their run, so
+// that two replays at one place do not meet.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <towpath/agent/agent.h>
 #include <towpath/rendezvous/rendezvous.h>
@@ -14,8 +16,11 @@
 
 namespace towpath::tools::replay {
 
-inline constexpr const char* kPrefill = "prefill";
-inline constexpr const char* kDecode = "decode";
+/// "prefill-0", and who there are of them.
+std::string prefill_name(std::uint64_t worker);
+std::string decode_name(std::uint64_t worker);
+std::vector<std::string> prefill_names(const Options& options);
+std::vector<std::string> decode_names(const Options& options);
 
 /// One side's end of it. Thread: none of its own.
 class Meeting {
@@ -26,18 +31,26 @@ class Meeting {
   /// As Conversation::meet().
   Status meet(const std::string& other, Duration timeout, const Alive& lives);
 
-  /// Errors: timed_out, peer_lost (`other` died), corrupt.
-  Result<Message> next_message(const std::string& other, Duration timeout);
+  /// What one of `others` says next. Errors: timed_out, peer_lost (one of them died), corrupt.
+  struct Said {
+    std::string who;
+    Message message;
+  };
+  Result<Said> next_message(std::span<const std::string> others, Duration timeout);
+  /// For who sent the last word, until `other` has read it and gone. Errors: timed_out.
+  Status stay_until_gone(const std::string& other, Duration timeout);
 
  private:
   Meeting(const Options& options, std::unique_ptr<rendezvous::Rendezvous> rendezvous,
           agent::Agent& agent, const Clock& clock)
       : run_(options.run),
         rendezvous_(std::move(rendezvous)),
+        agent_(agent),
         conversation_(*rendezvous_, agent, clock) {}
 
   std::string run_;
   std::unique_ptr<rendezvous::Rendezvous> rendezvous_;
+  agent::Agent& agent_;
   Conversation conversation_;
 };
 

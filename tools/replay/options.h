@@ -30,6 +30,11 @@ struct Options {
   std::uint64_t tokens_per_block = 512;
   std::string decode_layout = "layer_separate_block_second";
 
+  std::uint64_t prefills = 1;    ///< processes that make and keep blocks
+  std::uint64_t decodes = 1;     ///< processes that pull them
+  std::uint64_t worker = 0;      ///< which of them this process is
+  std::uint64_t kill_after = 0;  ///< requests, then the last prefill is killed; 0: nobody is
+
   std::uint64_t host_blocks = 1024;             ///< prefill's pool
   std::uint64_t disk_blocks = 32768;            ///< its disk tier
   std::uint64_t decode_blocks = 1024;           ///< decode's pool

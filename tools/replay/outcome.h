@@ -29,6 +29,9 @@ struct ReplayOutcome {
   std::string direct_refusal;
   bool mistake_made = false;
 
+  std::uint64_t prefills_lost = 0;  ///< that died while others lived
+  std::uint64_t asked_again = 0;    ///< requests, of another prefill than the first
+
   Faults faults;
 };
 

@@ -79,6 +79,11 @@ std::string cards_part(const ReplayOutcome& outcome) {
                 all ? "good" : "bad"),
       card_html(grouped(outcome.mismatches), "mismatches",
                 outcome.mismatches == 0 ? "good" : "bad"),
+      outcome.prefills_lost == 0 ? std::string()
+                                 : card_html(grouped(outcome.prefills_lost),
+                                             cat("prefill died; ", grouped(outcome.asked_again),
+                                                 " requests were asked of another"),
+                                             "bad"),
       card_html(percent(ratio_of(found, found + outcome.misses)), "of the blocks found in a tier"),
       card_html(size_text(outcome.pull.bytes()),
                 cat("pulled, at ", rate_text(outcome.pull.bytes(), outcome.pull.times().sum()))),

@@ -110,7 +110,8 @@ Plot latency_plot(const ReplayOutcome& outcome) {
 }
 
 Plot occupancy_plot(const Options& options, const ReplayOutcome& outcome) {
-  Plot plot{.title = "How full the tiers of prefill are",
+  Plot plot{.title = options.prefills == 1 ? "How full the tiers of prefill are"
+                                           : "How full the tiers of the first prefill are",
             .x = {.title = "time of the run", .text = seconds_text, .tight = true},
             .y = {.title = "of the tier", .text = percent_text}};
   const Instant zero = start_of_prefill(outcome);

@@ -23,10 +23,10 @@ class Prefill {
 
   Status run() {
     TOWPATH_TRY(hello());
-    while (!finished_ || !orders_.empty()) {
-      while (orders_.empty() && !finished_) TOWPATH_TRY(hear());
+    while (!finished() || !orders_.empty()) {
+      while (orders_.empty() && !finished()) TOWPATH_TRY(hear());
       if (orders_.empty()) break;
-      const Message order = std::move(orders_.front());
+      const Meeting::Said order = std::move(orders_.front());
       orders_.erase(orders_.begin());
       TOWPATH_TRY(serve(order));
     }
@@ -38,15 +38,20 @@ class Prefill {
     TOWPATH_TRY(io_before_, sys::read_proc_io());
     Message message{.kind = MessageKind::hello};
     TOWPATH_TRY(message.layout, cache_.layout().serialize(agent_.identity().incarnation));
-    return send(agent_, kDecode, message);
+    for (const std::string& decode : decodes_) TOWPATH_TRY(send(agent_, decode, message));
+    return {};
   }
 
-  // Takes the next word of decode: orders wait, what was pulled is free to go.
+  bool finished() const { return farewells_ == decodes_.size(); }
+
+  // Takes the next word of a decode: orders wait, what was pulled is free to
+  // go.
   Status hear() {
-    TOWPATH_TRY(Message message, meeting_.next_message(kDecode, options_.timeout));
+    TOWPATH_TRY(Meeting::Said said, meeting_.next_message(decodes_, options_.timeout));
+    const Message& message = said.message;
     switch (message.kind) {
-      case MessageKind::order: orders_.push_back(std::move(message)); return {};
-      case MessageKind::finish: finished_ = true; return {};
+      case MessageKind::order: orders_.push_back(std::move(said)); return {};
+      case MessageKind::finish: ++farewells_; return {};
       case MessageKind::pulled: {
         const auto lent = lent_.find(message.ordinal);
         if (lent == lent_.end()) return error(Code::internal, "pulled what was not lent");
@@ -57,7 +62,8 @@ class Prefill {
     }
   }
 
-  Status serve(const Message& order) {
+  Status serve(const Meeting::Said& said) {
+    const Message& order = said.message;
     const auto make_room = [&]() -> Status {
       if (lent_.empty())
         return error(Code::exhausted, cat("request ", order.ordinal, " does not fit the host pool"),
@@ -72,11 +78,11 @@ class Prefill {
       ready.digests.push_back(block.identity().digest.value);
     }
     lent_.emplace(order.ordinal, std::move(blocks));
-    if (options_.inject == Mistake::drop_notification && order.ordinal == kDropped) {
+    if (options_.inject == Mistake::drop_notification && served_++ == kDropped) {
       dropped_ = true;
       return {};
     }
-    return send(agent_, kDecode, ready);
+    return send(agent_, said.who, ready);
   }
 
   Status summarise() {
@@ -87,18 +93,9 @@ class Prefill {
     summary.figures["kernel.read_bytes"] = after.read_bytes - io_before_.read_bytes;
     summary.figures["kernel.written_bytes"] = after.written_bytes - io_before_.written_bytes;
     if (dropped_) summary.figures["mistake_made"] = 1;
-    for (const auto& [name, entry] : cache_.faults().by_name()) {
-      summary.figures["fault." + name] = entry.count;
-      summary.texts["fault." + name] = entry.first;
-    }
-    TOWPATH_TRY(send(agent_, kDecode, summary));
-    // Stay until decode has read it: it closes first.
-    while (check_alive(agent_, kDecode).ok()) {
-      if (auto last = meeting_.next_message(kDecode, options_.timeout);
-          last.code() == Code::timed_out)
-        return last.status();
-    }
-    return {};
+    put(summary, cache_.faults());
+    TOWPATH_TRY(send(agent_, decodes_.front(), summary));
+    return meeting_.stay_until_gone(decodes_.front(), options_.timeout);
   }
 
   static constexpr std::uint64_t kDropped = 2;
@@ -107,10 +104,12 @@ class Prefill {
   agent::Agent& agent_;
   Meeting& meeting_;
   Cache& cache_;
-  std::vector<Message> orders_;
+  const std::vector<std::string> decodes_ = decode_names(options_);
+  std::vector<Meeting::Said> orders_;
   std::map<std::uint64_t, std::vector<kv::BlockRef>> lent_;  // by ordinal, until decode has pulled
   History history_;
-  bool finished_ = false;
+  std::size_t farewells_ = 0;
+  std::uint64_t served_ = 0;
   bool dropped_ = false;
   sys::ProcIo io_before_;
 };
@@ -118,7 +117,7 @@ class Prefill {
 }  // namespace
 
 Status run_prefill(const Options& options) {
-  TOWPATH_TRY(const auto node, standard::Node::open({.name = kPrefill,
+  TOWPATH_TRY(const auto node, standard::Node::open({.name = prefill_name(options.worker),
                                                      .backends = {options.backend, "posix"},
                                                      .progress_thread = false,
                                                      .default_timeout = options.timeout}));
@@ -128,7 +127,8 @@ Status run_prefill(const Options& options) {
   const auto lives = [&] {
     return getppid() == decode ? Status() : error(Code::peer_lost, "the decode process is gone");
   };
-  TOWPATH_TRY(meeting->meet(kDecode, options.timeout, lives));
+  for (const std::string& decode_worker : decode_names(options))
+    TOWPATH_TRY(meeting->meet(decode_worker, options.timeout, lives));
   return Prefill(options, node->agent(), *meeting, *cache).run();
 }
 

@@ -21,6 +21,13 @@ std::string totals(const Options& options, const ReplayOutcome& outcome, Colours
   table.add(
       {"blocks", grouped(outcome.blocks),
        cat("in ", duration_text(nanoseconds(static_cast<std::uint64_t>(outcome.seconds * 1e9))))});
+  if (options.prefills + options.decodes > 2)
+    table.add({"processes", grouped(options.prefills + options.decodes),
+               cat(options.prefills, " prefill, ", options.decodes, " decode")});
+  if (outcome.prefills_lost > 0)
+    table.add({"died",
+               {grouped(outcome.prefills_lost), Tone::warning},
+               cat("prefill; ", grouped(outcome.asked_again), " requests were asked of another")});
   const bool all = outcome.verified == outcome.blocks;
   table.add({"verified",
              {grouped(outcome.verified), all ? Tone::good : Tone::bad},
@@ -120,6 +127,10 @@ nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& 
       {"mismatches", outcome.mismatches},
       {"seconds", outcome.seconds},
       {"verify_ns", outcome.verify_ns},
+      {"prefills", options.prefills},
+      {"decodes", options.decodes},
+      {"prefills_lost", outcome.prefills_lost},
+      {"asked_again", outcome.asked_again},
       {"model", options.model},
       {"scale", options.scale},
       {"hits",

@@ -1,6 +1,7 @@
 #include "tools/replay/timeline.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace towpath::tools::replay {
 
@@ -18,6 +19,17 @@ void Timeline::add(Instant at, std::uint64_t value) {
   } else {
     values_[index_of()] = value;
   }
+}
+
+void Timeline::add(const Timeline& other) {
+  std::vector<std::pair<Instant, std::uint64_t>> all;
+  for (const Timeline* line : {&std::as_const(*this), &other})
+    for (std::size_t i = 0; i < line->values_.size(); ++i)
+      all.emplace_back(line->start_ + line->interval_ * i, line->values_[i]);
+  std::ranges::stable_sort(all, {}, [](const auto& one) { return one.first; });
+  Timeline sum(kind_);
+  for (const auto& [at, value] : all) sum.add(at, value);
+  *this = std::move(sum);
 }
 
 void Timeline::halve() {

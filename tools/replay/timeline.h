@@ -28,6 +28,9 @@ class Timeline {
   /// From the first interval to the last that something was added to.
   const std::vector<std::uint64_t>& values() const { return values_; }
 
+  /// Sums of two processes of one machine, whose clocks agree.
+  void add(const Timeline& other);
+
   /// As numbers that travel; of a list that cannot be one, nothing is taken.
   std::vector<std::uint64_t> packed() const;
   static Timeline unpacked(const std::vector<std::uint64_t>& numbers, Kind kind);

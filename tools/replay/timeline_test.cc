@@ -40,6 +40,16 @@ TEST(TimelineTest, a_long_run_has_longer_intervals_and_loses_nothing) {
   EXPECT_EQ(level.values().back(), 9'999U);
 }
 
+TEST(TimelineTest, two_sums_are_one_from_the_first_of_both) {
+  Timeline late, early;
+  late.add(at(105), 1);
+  early.add(at(100), 2);
+  early.add(at(105), 4);
+  late.add(early);
+  EXPECT_EQ(late.start(), at(100));
+  EXPECT_THAT(late.values(), ElementsAre(2, 0, 0, 0, 0, 5));
+}
+
 TEST(TimelineTest, travels_as_numbers) {
   Timeline sum;
   sum.add(at(7), 3);

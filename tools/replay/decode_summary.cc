@@ -1,0 +1,114 @@
+// What the workers of a replay came to, told to the first decode worker and put
+// together there.
+#include <algorithm>
+
+#include <towpath/core/text.h>
+
+#include "tools/replay/decode_worker.h"
+
+namespace towpath::tools::replay {
+
+Status DecodeWorker::finish() {
+  std::vector<std::string> others = living();
+  for (const std::string& name : others)
+    TOWPATH_TRY(send(node_->agent(), name, {.kind = MessageKind::finish}));
+  outcome_.pull = pulled_;
+  const std::vector<std::string> decodes = decode_names(options_);
+  if (options_.worker > 0) {
+    TOWPATH_TRY(send(node_->agent(), decodes.front(), summary()));
+    return meeting_->stay_until_gone(decodes.front(), options_.timeout);
+  }
+  others.insert(others.end(), decodes.begin() + 1, decodes.end());
+  while (!others.empty()) {
+    TOWPATH_TRY(const Meeting::Said said, hear_summary(others));
+    std::erase(others, said.who);
+    if (std::ranges::find(decodes, said.who) == decodes.end()) {
+      take_summary(said.message);
+    } else {
+      take_decode_summary(said.message);
+    }
+  }
+  check_against_kernel();
+  if (options_.inject != Mistake::none && outcome_.faults.none()) {
+    outcome_.faults.add(
+        cat("inject: ", name_of(options_.inject), " was asked for, and ",
+            outcome_.mistake_made ? "nothing noticed it" : "there was no occasion for it"));
+  }
+  return {};
+}
+
+// Others may still be at work: as long as they live they are waited for.
+Result<Meeting::Said> DecodeWorker::hear_summary(std::vector<std::string> from) {
+  if (!early_.empty()) {
+    Meeting::Said said = std::move(early_.back());
+    early_.pop_back();
+    return said;
+  }
+  while (true) {
+    auto said = meeting_->next_message(from, options_.timeout);
+    if (said.code() == Code::timed_out && options_.decodes > 1) continue;
+    if (!said.ok()) return said.status();
+    if (said->message.kind == MessageKind::summary) return said;
+    return error(Code::internal, cat(said->who, " sent no summary"));
+  }
+}
+
+Message DecodeWorker::summary() const {
+  Message message{.kind = MessageKind::summary};
+  message.figures = {{"requests", outcome_.requests},   {"blocks", outcome_.blocks},
+                     {"verified", outcome_.verified},   {"mismatches", outcome_.mismatches},
+                     {"verify_ns", outcome_.verify_ns}, {"asked_again", outcome_.asked_again}};
+  outcome_.pull.put(message, "pull");
+  put(message, outcome_.faults);
+  return message;
+}
+
+void DecodeWorker::take_decode_summary(const Message& summary) {
+  const auto figure = [&](const std::string& name) { return figure_of(summary, name); };
+  outcome_.requests += figure("requests");
+  outcome_.blocks += figure("blocks");
+  outcome_.verified += figure("verified");
+  outcome_.mismatches += figure("mismatches");
+  outcome_.verify_ns += figure("verify_ns");
+  outcome_.asked_again += figure("asked_again");
+  outcome_.pull.add(Hop::from(summary, "pull"));
+  take_faults(summary, outcome_.faults);
+}
+
+void DecodeWorker::take_summary(const Message& summary) {
+  const auto figure = [&](const std::string& name) { return figure_of(summary, name); };
+  outcome_.produce.add(Hop::from(summary, "produce"));
+  outcome_.spill.add(Hop::from(summary, "spill"));
+  outcome_.load.add(Hop::from(summary, "load"));
+  const History history = History::from(summary);
+  if (outcome_.history.host_blocks().empty()) {
+    outcome_.history = history;
+  } else {
+    outcome_.history.add_hits(history);
+  }
+  outcome_.host_hits += figure("host_hits");
+  outcome_.disk_hits += figure("disk_hits");
+  outcome_.misses += figure("misses");
+  outcome_.bad_loads += figure("bad_loads");
+  outcome_.kernel_read += figure("kernel.read_bytes");
+  outcome_.kernel_written += figure("kernel.written_bytes");
+  outcome_.direct = figure("direct") != 0;
+  outcome_.mistake_made = outcome_.mistake_made || figure("mistake_made") != 0;
+  if (outcome_.direct_refusal.empty()) outcome_.direct_refusal = text_of(summary, "direct_refusal");
+  take_faults(summary, outcome_.faults);
+}
+
+// Past the page cache the kernel counts every byte that the backend says it
+// moved, and no fewer.
+void DecodeWorker::check_against_kernel() {
+  if (!outcome_.direct) return;
+  const auto check = [&](const char* what, std::uint64_t ours, std::uint64_t kernels) {
+    if (kernels >= ours) return;
+    outcome_.faults.add(cat("kernel-count: the backend counts ", ours, " bytes ", what,
+                            ", the kernel only ", kernels));
+  };
+  check("read from disk", outcome_.load.bytes(), outcome_.kernel_read);
+  check("written to disk", outcome_.spill.bytes(), outcome_.kernel_written);
+}
+
+}  // namespace towpath::tools::replay
