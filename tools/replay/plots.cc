@@ -53,6 +53,25 @@ std::vector<Point> points_of(const Timeline& line, Instant zero, const Tell& y_o
   return points;
 }
 
+constexpr std::size_t kMostStretches = 4096;
+
+/// Bytes per second in each stretch of `width` from `zero` on.
+std::vector<Point> rates_of(const Timeline& line, Instant zero, Duration width) {
+  std::vector<std::uint64_t> sums;
+  for (std::size_t i = 0; i < line.values().size(); ++i) {
+    const Duration at = (line.start() - zero) + line.interval() * i;
+    const auto stretch = static_cast<std::size_t>(std::max(at, Duration(0)) / width);
+    if (stretch >= kMostStretches) break;  // of a process that tells nonsense
+    if (stretch >= sums.size()) sums.resize(stretch + 1);
+    sums[stretch] += line.values()[i];
+  }
+  std::vector<Point> points;
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    points.push_back(
+        {in_seconds(width * i + width / 2), static_cast<double>(sums[i]) / in_seconds(width)});
+  return points;
+}
+
 }  // namespace
 
 Plot hit_ratio_plot(std::span<const kv::Comparison> comparisons) {
@@ -84,13 +103,13 @@ Plot bytes_plot(const ReplayOutcome& outcome) {
             .x = {.title = "time of the run", .text = seconds_text, .tight = true},
             .y = {.title = "", .text = rate_tick}};
   const Instant prefill = start_of_prefill(outcome);
+  Duration width{0};  // the same for all: a hop of few moves would be all peaks in shorter ones
+  for (const auto& [name, hop] : hops_of(outcome))
+    width = std::max(width, hop.bytes_over_time().interval());
   for (const auto& [name, hop] : hops_of(outcome)) {
     const Timeline& line = hop.bytes_over_time();
-    const double interval = in_seconds(line.interval());
     const Instant zero = &hop == &outcome.pull ? line.start() : prefill;
-    plot.series.push_back({.name = name, .points = points_of(line, zero, [&](std::uint64_t bytes) {
-                                           return static_cast<double>(bytes) / interval;
-                                         })});
+    plot.series.push_back({.name = name, .points = rates_of(line, zero, width)});
   }
   return plot;
 }
