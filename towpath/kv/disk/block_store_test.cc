@@ -249,6 +249,31 @@ TEST_F(BlockStoreTest, a_directory_that_can_only_be_read_is_served_without_a_loc
   expect_all(*store, 1, 3);
 }
 
+TEST_F(BlockStoreTest, presence_is_told_what_is_acknowledged_and_what_is_gone) {
+  Presence presence;
+  const BlockStoreOptions small{
+      .segment_bytes = 100'000, .capacity_bytes = 400'000, .presence = &presence, .tier = 3};
+  auto store = open_store(files_, small);
+  put(*store, 1, 2);
+  EXPECT_EQ(presence.tiers_of(1), 0U) << "not before the sync";
+  ASSERT_TRUE(store->sync().ok());
+  EXPECT_EQ(presence.tiers_of(1), 0b1000U);
+  ASSERT_TRUE(store->remove(1).ok());
+  EXPECT_EQ(presence.tiers_of(1), 0U);
+  put(*store, 3, 200);
+  ASSERT_TRUE(store->sync().ok());
+  EXPECT_EQ(presence.tiers_of(2), 0U) << "its segment went to make room";
+  for (BlockHash hash = 1; hash <= 200; ++hash)
+    ASSERT_EQ(presence.tiers_of(hash) != 0, store->find(hash).has_value()) << hash;
+  const std::size_t there = presence.snapshot().size();
+  store.reset();
+  Presence anew;
+  BlockStoreOptions again = small;
+  again.presence = &anew;
+  store = open_store(files_, again);
+  EXPECT_EQ(anew.snapshot().size(), there);
+}
+
 TEST_F(BlockStoreTest, options_and_blocks_that_make_no_sense_are_refused) {
   EXPECT_EQ(BlockStore::open(files_, {}).code(), Code::invalid_argument);
   auto store = open_store(files_, {.segment_bytes = 10'000});
