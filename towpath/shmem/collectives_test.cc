@@ -9,13 +9,16 @@
 namespace towpath::shmem {
 namespace {
 
-using testing::as_threads;
+class CollectivesTest : public testing::EngineTest {};
+TOWPATH_ON_EVERY_ENGINE(CollectivesTest);
+class LockTest : public testing::EngineTest {};
+TOWPATH_ON_EVERY_ENGINE(LockTest);
 
 void fill(const SymmetricBuffer<int>& buffer, int pe) {
   std::iota(buffer.local().begin(), buffer.local().end(), 1000 * pe);
 }
 
-TEST(CollectivesTest, broadcast_reaches_all_and_the_root) {
+TEST_P(CollectivesTest, broadcast_reaches_all_and_the_root) {
   as_threads({.pes = 3}, [](Context& context) {
     auto source = context.allocate<int>(10), target = context.allocate_zeroed<int>(10);
     fill(*source, context.my_pe());
@@ -35,7 +38,7 @@ TEST(CollectivesTest, broadcast_reaches_all_and_the_root) {
   });
 }
 
-TEST(CollectivesTest, collect_joins_parts_of_different_lengths) {
+TEST_P(CollectivesTest, collect_joins_parts_of_different_lengths) {
   as_threads({.pes = 3}, [](Context& context) {
     auto source = context.allocate<int>(4), target = context.allocate_zeroed<int>(6);
     fill(*source, context.my_pe());
@@ -48,7 +51,7 @@ TEST(CollectivesTest, collect_joins_parts_of_different_lengths) {
   });
 }
 
-TEST(CollectivesTest, alltoall_transposes) {
+TEST_P(CollectivesTest, alltoall_transposes) {
   as_threads({.pes = 3}, [](Context& context) {
     auto source = context.allocate<int>(6), target = context.allocate_zeroed<int>(6);
     fill(*source, context.my_pe());
@@ -69,7 +72,7 @@ T reduced(Context& context, ReduceOp op, T mine) {
   return buffer->local()[0];
 }
 
-TEST(CollectivesTest, reductions_of_every_kind) {
+TEST_P(CollectivesTest, reductions_of_every_kind) {
   as_threads({.pes = 3}, [](Context& context) {
     const int mine = context.my_pe() + 2;  // 2, 3, 4
     EXPECT_EQ(reduced(context, ReduceOp::sum, mine), 9);
@@ -87,7 +90,7 @@ TEST(CollectivesTest, reductions_of_every_kind) {
   });
 }
 
-TEST(CollectivesTest, long_reductions_are_equal_to_the_last_bit) {
+TEST_P(CollectivesTest, long_reductions_are_equal_to_the_last_bit) {
   constexpr std::uint64_t kCount = 5003;
   as_threads({.pes = 3}, [](Context& context) {
     auto source = context.allocate<float>(kCount), target = context.allocate<float>(kCount);
@@ -103,7 +106,7 @@ TEST(CollectivesTest, long_reductions_are_equal_to_the_last_bit) {
   });
 }
 
-TEST(CollectivesTest, parts_of_the_world_work_side_by_side) {
+TEST_P(CollectivesTest, parts_of_the_world_work_side_by_side) {
   as_threads({.pes = 4}, [](Context& context) {
     auto pair = context.world().split_2d(2);
     auto value = context.allocate<int>(1);
@@ -118,7 +121,7 @@ TEST(CollectivesTest, parts_of_the_world_work_side_by_side) {
   });
 }
 
-TEST(LockTest, excludes_everybody_else) {
+TEST_P(LockTest, excludes_everybody_else) {
   as_threads({.pes = 3}, [](Context& context) {
     auto lock = context.allocate_lock();
     auto shared = context.allocate_zeroed<int>(1);
@@ -134,7 +137,7 @@ TEST(LockTest, excludes_everybody_else) {
   });
 }
 
-TEST(LockTest, try_does_not_wait) {
+TEST_P(LockTest, try_does_not_wait) {
   as_threads({.pes = 2}, [](Context& context) {
     auto lock = context.allocate_lock();
     if (context.my_pe() == 0) {
@@ -157,7 +160,7 @@ TEST(LockTest, try_does_not_wait) {
   });
 }
 
-TEST(LockTest, dead_holder_breaks_it_for_all) {
+TEST_P(LockTest, dead_holder_breaks_it_for_all) {
   as_threads({.pes = 4}, [](Context& context) {
     auto lock = context.allocate_lock();
     auto held = context.allocate_zeroed<std::uint64_t>(1);

@@ -1,3 +1,5 @@
+#include <vector>
+
 #include <towpath/core/text.h>
 #include <towpath/shmem/gather.h>
 
@@ -33,6 +35,36 @@ Status tell_other_hosts(const World& world, const TeamView& team, const Arrival&
                                team.doors);
 }
 
+/// One round, by the member's own count and by the gathering's.
+struct Round {
+  std::uint32_t mine = 0;
+  std::uint32_t open = 0;
+};
+
+std::vector<std::int32_t> absent_from(const World& world, const TeamView& team,
+                                      const Round& round) {
+  std::vector<std::int32_t> absent;
+  for (std::uint32_t member = 0; member < team.members.size(); ++member)
+    if (line_of(world, team, member, round.mine).arrived.load(std::memory_order_acquire) !=
+        round.open + 1)
+      absent.push_back(team.members[member]);
+  return absent;
+}
+
+/// With members on several hosts: on another host the round may be over, and members gone, before
+/// all are known to have come here. Those that had come are not missed.
+template <typename IsOver>
+Status wait_for_absent(World& world, const TeamView& team, const Round& round,
+                       const IsOver& is_over) {
+  for (std::vector<std::int32_t> absent = absent_from(world, team, round);;) {
+    Status waited = world.wait(world.job().team(team.slot).gathering.bell(), is_over, absent);
+    if (waited.code() != Code::peer_lost) return waited;
+    auto still_absent = absent_from(world, team, round);
+    if (still_absent == absent) return waited;
+    absent = std::move(still_absent);
+  }
+}
+
 }  // namespace
 
 Status gather(World& world, TeamView& team, const Arrival& arrival) {
@@ -44,13 +76,16 @@ Status gather(World& world, TeamView& team, const Arrival& arrival) {
   line.note = arrival.note;
   Gathering& gathering = world.job().team(team.slot).gathering;
   const std::uint32_t round = gathering.round();
+  line.arrived.store(round + 1, std::memory_order_release);  // pairs with absent_from()
   const auto members = static_cast<std::uint32_t>(team.members.size());
   if (!team.doors.empty()) team.broken = tell_other_hosts(world, team, arrival, mine);
   TOWPATH_TRY(team.broken);
   if (!gathering.arrive(digest_of(arrival.call), members)) {
     const World::Doing doing(world, arrival.call.kind, team.slot);
-    Status waited = world.wait(
-        gathering.bell(), [&] { return gathering.is_over(round); }, team.members);
+    const auto is_over = [&] { return gathering.is_over(round); };
+    Status waited = team.doors.empty()
+                        ? world.wait(gathering.bell(), is_over, team.members)
+                        : wait_for_absent(world, team, {.mine = mine, .open = round}, is_over);
     if (!waited.ok()) {
       team.broken = error(waited.code(), cat(name_of(arrival.call.kind), " of team ", team.slot,
                                              " of ", members, " PEs did not end"))

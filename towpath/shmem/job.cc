@@ -9,7 +9,7 @@ namespace towpath::shmem {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x4d45'4853'5057'5400;  // "\0TWPSHEM", read as bytes
-constexpr std::uint32_t kJobVersion = 1;
+constexpr std::uint32_t kJobVersion = 2;
 constexpr std::uint64_t kHeapUnit = 4096;
 
 Status check(const JobOptions& options) {
@@ -80,7 +80,7 @@ Result<JobFiles> create_job(const JobOptions& options) {
   TOWPATH_TRY(files.control,
               sys::create_sealed_memfd("towpath-shmem-job", JobView::bytes_for(pes)));
   const std::uint64_t heap_bytes = *align_up(options.heap_bytes, kHeapUnit);
-  for (std::uint32_t pe = 0; pe < pes; ++pe) {
+  for (int pe = 0; pe < options.heaps.value_or(options.pes); ++pe) {
     TOWPATH_TRY(sys::Fd heap, sys::create_sealed_memfd(cat("towpath-shmem-heap-", pe), heap_bytes));
     files.heaps.push_back(std::move(heap));
   }
@@ -94,12 +94,21 @@ Result<JobFiles> create_job(const JobOptions& options) {
   return files;
 }
 
+JobFiles spread(JobFiles files, const std::vector<std::uint32_t>& here, std::uint32_t pes) {
+  JobFiles all{.control = std::move(files.control)};
+  all.heaps.resize(pes);
+  for (std::size_t index = 0; index < here.size() && index < files.heaps.size(); ++index)
+    if (here[index] < pes) all.heaps[here[index]] = std::move(files.heaps[index]);
+  return all;
+}
+
 Result<JobFiles> duplicate(const JobFiles& files) {
   JobFiles copy;
   TOWPATH_TRY(copy.control, files.control.duplicate());
   for (const sys::Fd& heap : files.heaps) {
-    TOWPATH_TRY(sys::Fd second, heap.duplicate());
-    copy.heaps.push_back(std::move(second));
+    copy.heaps.emplace_back();
+    if (!heap) continue;
+    TOWPATH_TRY(copy.heaps.back(), heap.duplicate());
   }
   return copy;
 }

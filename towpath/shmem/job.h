@@ -50,6 +50,8 @@ struct PeRecord {
 struct alignas(64) MemberLine {
   Call call;
   std::uint64_t note;  // differs between members: a count, a slot
+  std::atomic<std::uint32_t>
+      arrived;  // the gathering's count of rounds, with the one that this is of
 };
 static_assert(sizeof(MemberLine) == 64);
 
@@ -116,16 +118,22 @@ class JobView {
 struct JobOptions {
   int pes = 1;
   std::uint64_t heap_bytes = kDefaultHeapBytes;  ///< of each PE; used pages only take memory
+  /// How many of the PEs are of this host; all, if nothing is said.
+  std::optional<int> heaps;
 };
 
 /// The descriptors of a job: what a PE needs to take part.
 struct JobFiles {
   sys::Fd control;
-  std::vector<sys::Fd> heaps;  ///< by PE
+  std::vector<sys::Fd> heaps;  ///< by PE; none for those of other hosts
 };
 
-/// Errors: invalid_argument (PEs, heap), exhausted (descriptors, memory).
+/// Errors: invalid_argument (PEs, heap), exhausted (descriptors, memory). The heaps are those of
+/// the PEs of this host, one after the other.
 Result<JobFiles> create_job(const JobOptions& options);
+
+/// `files` of create_job(), whose heaps are those of `here`, by PE of all `pes`.
+JobFiles spread(JobFiles files, const std::vector<std::uint32_t>& here, std::uint32_t pes);
 
 /// Second descriptors of the same job. Errors: exhausted.
 Result<JobFiles> duplicate(const JobFiles& files);

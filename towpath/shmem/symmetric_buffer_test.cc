@@ -12,7 +12,10 @@ namespace {
 
 using testing::as_threads;
 
-TEST(SymmetricBufferTest, puts_arrive_and_gets_bring) {
+class SymmetricBufferTest : public testing::EngineTest {};
+TOWPATH_ON_EVERY_ENGINE(SymmetricBufferTest);
+
+TEST_P(SymmetricBufferTest, puts_arrive_and_gets_bring) {
   as_threads({.pes = 3}, [](Context& context) {
     auto inbox = context.allocate_zeroed<int>(30);
     const int self = context.my_pe();
@@ -29,7 +32,7 @@ TEST(SymmetricBufferTest, puts_arrive_and_gets_bring) {
   });
 }
 
-TEST(SymmetricBufferTest, what_is_out_of_range_is_refused_with_its_numbers) {
+TEST(LocalBufferTest, what_is_out_of_range_is_refused_with_its_numbers) {
   auto context = Context::open();
   auto buffer = context->allocate_zeroed<int>(8);
   const std::vector<int> values(4);
@@ -46,7 +49,7 @@ TEST(SymmetricBufferTest, what_is_out_of_range_is_refused_with_its_numbers) {
   EXPECT_TRUE(buffer->put({.pe = 0, .index = 8}, {}).ok()) << "length 0 is legal at the end";
 }
 
-TEST(SymmetricBufferTest, strided_elements_go_where_they_belong) {
+TEST_P(SymmetricBufferTest, strided_elements_go_where_they_belong) {
   as_threads({.pes = 2}, [](Context& context) {
     auto buffer = context.allocate_zeroed<short>(20);
     const int other = 1 - context.my_pe();
@@ -75,7 +78,7 @@ TEST(SymmetricBufferTest, strided_elements_go_where_they_belong) {
   });
 }
 
-TEST(SymmetricBufferTest, large_copies_go_past_the_cache_and_arrive_whole) {
+TEST_P(SymmetricBufferTest, large_copies_go_past_the_cache_and_arrive_whole) {
   constexpr std::uint64_t kCount = kStreamBytes + 4097;
   as_threads({.pes = 2, .heap_bytes = 32 << 20}, [](Context& context) {
     auto buffer = context.allocate_zeroed<unsigned char>(kCount + 3);
@@ -118,7 +121,7 @@ void golden_atomics() {
   EXPECT_EQ(*word->fetch({}), T{6});
 }
 
-TEST(SymmetricBufferTest, atomic_operations_do_what_they_say) {
+TEST(LocalBufferTest, atomic_operations_do_what_they_say) {
   golden_atomics<std::int32_t>();
   golden_atomics<std::uint32_t>();
   golden_atomics<std::int64_t>();
@@ -130,7 +133,7 @@ TEST(SymmetricBufferTest, atomic_operations_do_what_they_say) {
   EXPECT_EQ(*real->fetch({}), -2.5);
 }
 
-TEST(SymmetricBufferTest, atomic_additions_of_all_pes_are_all_counted) {
+TEST_P(SymmetricBufferTest, atomic_additions_of_all_pes_are_all_counted) {
   as_threads({.pes = 3}, [](Context& context) {
     auto counters = context.allocate_zeroed<std::uint32_t>(1);
     for (int i = 0; i < 2000; ++i) EXPECT_TRUE(counters->inc({.pe = i % 3}).ok());
@@ -141,7 +144,7 @@ TEST(SymmetricBufferTest, atomic_additions_of_all_pes_are_all_counted) {
   });
 }
 
-TEST(SymmetricBufferTest, signal_is_seen_after_its_bytes) {
+TEST_P(SymmetricBufferTest, signal_is_seen_after_its_bytes) {
   constexpr int kRounds = 300;
   as_threads({.pes = 2}, [](Context& context) {
     auto data = context.allocate_zeroed<int>(100);
@@ -170,7 +173,7 @@ TEST(SymmetricBufferTest, signal_is_seen_after_its_bytes) {
   });
 }
 
-TEST(SymmetricBufferTest, waits_for_all_any_and_some) {
+TEST_P(SymmetricBufferTest, waits_for_all_any_and_some) {
   as_threads({.pes = 2}, [](Context& context) {
     auto flags = context.allocate_zeroed<std::uint64_t>(4);
     const std::vector<std::uint64_t> all = {0, 1, 2, 3};
@@ -194,7 +197,7 @@ TEST(SymmetricBufferTest, waits_for_all_any_and_some) {
   });
 }
 
-TEST(SymmetricBufferTest, comparisons_mean_what_they_say) {
+TEST(LocalBufferTest, comparisons_mean_what_they_say) {
   EXPECT_TRUE(holds(1, Compare::less, 2) && !holds(2, Compare::less, 2));
   EXPECT_TRUE(holds(2, Compare::less_equal, 2) && !holds(3, Compare::less_equal, 2));
   EXPECT_TRUE(holds(3, Compare::greater, 2) && !holds(2, Compare::greater, 2));
@@ -202,7 +205,7 @@ TEST(SymmetricBufferTest, comparisons_mean_what_they_say) {
   EXPECT_TRUE(holds(2, Compare::equal, 2) && holds(1, Compare::not_equal, 2));
 }
 
-TEST(SymmetricBufferTest, raw_stores_are_seen_by_sleepers) {
+TEST(LocalBufferTest, raw_stores_are_seen_by_sleepers) {
   as_threads({.pes = 2, .context = {.looks = run::Looks{.spins = 0}}}, [](Context& context) {
     auto flag = context.allocate_zeroed<std::uint64_t>(1);
     ASSERT_TRUE(context.barrier().ok());
@@ -214,7 +217,7 @@ TEST(SymmetricBufferTest, raw_stores_are_seen_by_sleepers) {
   });
 }
 
-TEST(SymmetricBufferTest, stream_keeps_the_order) {
+TEST(LocalBufferTest, stream_keeps_the_order) {
   const sys::SystemClock clock;
   device::HostDriver driver(clock);
   auto device = *driver.open(0);

@@ -7,7 +7,8 @@
 namespace towpath::shmem {
 namespace {
 
-using testing::as_threads;
+class TeamTest : public testing::EngineTest {};
+TOWPATH_ON_EVERY_ENGINE(TeamTest);
 
 std::vector<int> members(const Team& team, const Team& world) {
   std::vector<int> pes;
@@ -15,11 +16,12 @@ std::vector<int> members(const Team& team, const Team& world) {
   return pes;
 }
 
-TEST(TeamTest, predefined_teams_have_everyone_and_are_never_destroyed) {
+TEST_P(TeamTest, predefined_teams_have_everyone_and_are_never_destroyed) {
   as_threads({.pes = 2}, [](Context& context) {
     for (const Team& team : {context.world(), context.shared()}) {
-      EXPECT_EQ(team.my_pe(), context.my_pe());
-      EXPECT_EQ(team.n_pes(), 2);
+      const int hosts = team == context.world() ? 1 : GetParam();
+      EXPECT_EQ(team.my_pe(), context.my_pe() / hosts);
+      EXPECT_EQ(team.n_pes(), 2 / hosts) << "the shared team is that of one host";
       EXPECT_TRUE(team.destroy().ok());
       EXPECT_TRUE(team.barrier().ok());
     }
@@ -30,7 +32,7 @@ TEST(TeamTest, predefined_teams_have_everyone_and_are_never_destroyed) {
   });
 }
 
-TEST(TeamTest, strides_count_in_the_parent_team) {
+TEST_P(TeamTest, strides_count_in_the_parent_team) {
   as_threads({.pes = 5}, [](Context& context) {
     const Team world = context.world();
     auto even = world.split_strided({.start = 0, .stride = 2, .size = 3});
@@ -59,7 +61,7 @@ TEST(TeamTest, strides_count_in_the_parent_team) {
   });
 }
 
-TEST(TeamTest, rows_and_columns_of_five) {
+TEST_P(TeamTest, rows_and_columns_of_five) {
   as_threads({.pes = 5}, [](Context& context) {
     auto pair = context.world().split_2d(2);
     ASSERT_TRUE(pair.ok()) << pair.status().to_string();
@@ -74,7 +76,7 @@ TEST(TeamTest, rows_and_columns_of_five) {
   });
 }
 
-TEST(TeamTest, wrong_splits_are_errors_on_all) {
+TEST_P(TeamTest, wrong_splits_are_errors_on_all) {
   as_threads({.pes = 3}, [](Context& context) {
     const Team world = context.world();
     for (const Strided& wrong : {Strided{0, 2, 3}, Strided{-1, 1, 1}, Strided{0, 0, 2},
@@ -88,7 +90,7 @@ TEST(TeamTest, wrong_splits_are_errors_on_all) {
   });
 }
 
-TEST(TeamTest, destroyed_teams_are_stale_and_their_slots_come_back) {
+TEST_P(TeamTest, destroyed_teams_are_stale_and_their_slots_come_back) {
   as_threads({.pes = 2}, [](Context& context) {
     Team last;
     for (int round = 0; round < 1000; ++round) {
@@ -106,7 +108,7 @@ TEST(TeamTest, destroyed_teams_are_stale_and_their_slots_come_back) {
   });
 }
 
-TEST(TeamTest, too_many_teams_are_an_error_on_all) {
+TEST_P(TeamTest, too_many_teams_are_an_error_on_all) {
   as_threads({.pes = 2}, [](Context& context) {
     std::vector<Team> teams;
     Status status;
@@ -126,7 +128,7 @@ TEST(TeamTest, too_many_teams_are_an_error_on_all) {
   });
 }
 
-TEST(TeamTest, team_without_the_lost_pe_goes_on) {
+TEST_P(TeamTest, team_without_the_lost_pe_goes_on) {
   as_threads({.pes = 3}, [](Context& context) {
     auto pair = context.world().split_strided({.start = 0, .stride = 1, .size = 2});
     auto flag = context.allocate_zeroed<std::uint64_t>(1);

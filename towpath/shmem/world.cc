@@ -36,11 +36,11 @@ PeState state_of(const PeRecord& record) noexcept {
 
 bool is_over(PeState state) noexcept { return state >= PeState::finalized; }
 
-const char* how_it_ended(PeState state) noexcept {
-  switch (state) {
+const char* how_it_ended(const PeRecord& record, bool is_here) noexcept {
+  switch (state_of(record)) {
     case PeState::finalized: return "has finalized";
     case PeState::left: return "left without finalizing";
-    default: return "died";
+    default: return is_here ? "died" : "died, or cannot be reached";
   }
 }
 
@@ -141,7 +141,7 @@ Status World::meet() {
     }
     if (is_over(state_of(other)))
       return error(Code::peer_lost,
-                   cat("PE ", pe, " ", how_it_ended(state_of(other)), " before all had begun"));
+                   cat("PE ", pe, " ", how_it_ended(other, is_here(pe)), " before all had begun"));
   }
   return {};
 }
@@ -196,8 +196,9 @@ Status World::lost_among(std::span<const std::int32_t> pes, bool look) const {
     const auto index = static_cast<std::uint32_t>(pe);
     if (index == my_pe_ || !has_ended(index, look)) continue;
     const PeRecord& record = job_.pe(index);
-    ended += cat(ended.empty() ? "PE " : ", PE ", pe, " (process ", record.pid, ") ",
-                 how_it_ended(state_of(record)));
+    ended +=
+        cat(ended.empty() ? "PE " : ", PE ", pe, " (process ", record.pid,
+            is_here(index) ? ") " : " of another host) ", how_it_ended(record, is_here(index)));
   }
   if (ended.empty()) return {};
   return error(Code::peer_lost, std::move(ended),

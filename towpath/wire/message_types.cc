@@ -14,6 +14,7 @@ std::string_view name_of(MessageType type) noexcept {
     case MessageType::replay_control: return "replay_control";
     case MessageType::memory_key: return "memory_key";
     case MessageType::layout_package: return "layout_package";
+    case MessageType::pe_exchange: return "pe_exchange";
     case MessageType::segment_header: return "segment_header";
     case MessageType::block_index: return "block_index";
     case MessageType::step_orders: return "step_orders";

@@ -21,6 +21,7 @@ enum class MessageType : std::uint16_t {
   replay_control = 8,    ///< what the processes of `towpath replay` say to each other
   memory_key = 9,        ///< how one backend of an agent reaches a region: a part of its card
   layout_package = 10,   ///< the caches of one agent, with its card
+  pe_exchange = 11,      ///< what the PEs of a job tell each other before it begins
   segment_header = 16,   ///< what a segment file of KV blocks begins with
   block_index = 17,      ///< where KV blocks lie in segments, so that a restart need not look
   step_orders = 20,      ///< what the workers of an engine shall load and save in a step

@@ -1,3 +1,4 @@
+#include <barrier>
 #include <csignal>
 #include <thread>
 
@@ -5,20 +6,71 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <towpath/core/text.h>
+#include <towpath/net/ucx/ucx_worker.h>
+#include <towpath/shmem/hosts.h>
 #include <towpath/shmem/testing/pes.h>
 
 namespace towpath::shmem::testing {
+
+namespace {
+
+/// Where the threads of one job exchange what they say.
+class Table {
+ public:
+  explicit Table(int pes) : told_(static_cast<std::size_t>(pes)), all_here_(pes) {}
+  std::vector<Bytes> all(int pe, ConstByteSpan mine) {
+    told_[static_cast<std::size_t>(pe)].assign(mine.begin(), mine.end());
+    all_here_.arrive_and_wait();
+    return told_;
+  }
+
+ private:
+  std::vector<Bytes> told_;
+  std::barrier<> all_here_;
+};
+
+class AtTable final : public Exchange {
+ public:
+  AtTable(Table& table, int pe) : table_(table), pe_(pe) {}
+  Result<std::vector<Bytes>> all(ConstByteSpan mine) override { return table_.all(pe_, mine); }
+
+ private:
+  Table& table_;
+  const int pe_;
+};
+
+Result<Bootstrap> bootstrap_at(Table& table, const PesOptions& options, int pe) {
+  AtTable exchange(table, pe);
+  return bootstrap_over_hosts(exchange,
+                              {.my_pe = pe,
+                               .pes = options.pes,
+                               .heap_bytes = options.heap_bytes,
+                               .host = cat("host ", pe % options.hosts),
+                               .network = {.ucx = {.transports = "tcp", .devices = "lo"}}});
+}
+
+}  // namespace
 
 Bootstrap bootstrap_for(const JobFiles& files, int pe) {
   return {.my_pe = pe, .pes = static_cast<int>(files.heaps.size()), .files = *duplicate(files)};
 }
 
+void EngineTest::SetUp() {
+  if (GetParam() == 1) return;
+  if (const Finding ucx = net::probe_ucx(); ucx.verdict != Verdict::yes) GTEST_SKIP() << ucx.reason;
+}
+
 void as_threads(const PesOptions& options, const std::function<void(Context&)>& body) {
   const JobFiles files = *create_job({.pes = options.pes, .heap_bytes = options.heap_bytes});
+  Table table(options.pes);
   std::vector<std::jthread> threads;
   for (int pe = 0; pe < options.pes; ++pe) {
     threads.emplace_back([&, pe] {
-      auto context = Context::open(bootstrap_for(files, pe), options.context);
+      auto bootstrap = options.hosts == 1 ? Result<Bootstrap>(bootstrap_for(files, pe))
+                                          : bootstrap_at(table, options, pe);
+      ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().to_string();
+      auto context = Context::open(*std::move(bootstrap), options.context);
       ASSERT_TRUE(context.ok()) << context.status().to_string();
       body(*context);
     });

@@ -5,6 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include <towpath/shmem/context.h>
 
 namespace towpath::shmem::testing {
@@ -15,6 +17,8 @@ struct PesOptions {
   int pes = 2;
   std::uint64_t heap_bytes = kTestHeap;
   ContextOptions context;
+  /// PEs stand by turns on so many hosts: they share no memory, and speak over the network.
+  int hosts = 1;
 };
 
 /// Runs `body` in a thread for each PE, with a context that is finalized by nobody.
@@ -23,6 +27,21 @@ void as_threads(const PesOptions& options, const std::function<void(Context&)>& 
 /// Runs `body` in a process for each PE; answers their wait(2) statuses. A body's value is the exit
 /// status. A process that does not end within a minute is ended.
 std::vector<int> as_processes(const PesOptions& options, const std::function<int(Context&)>& body);
+
+/// A suite that every engine must pass: with all PEs on one host, and with those on two that speak
+/// over UCX.
+class EngineTest : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override;
+  /// As above, on as many hosts as the engine has.
+  static void as_threads(PesOptions options, const std::function<void(Context&)>& body) {
+    options.hosts = GetParam();
+    testing::as_threads(options, body);
+  }
+};
+#define TOWPATH_ON_EVERY_ENGINE(suite)                         \
+  INSTANTIATE_TEST_SUITE_P(On, suite, ::testing::Values(1, 2), \
+                           [](const auto& hosts) { return hosts.param == 1 ? "host" : "ucx"; })
 
 /// A piece of JobFiles for one more taker.
 Bootstrap bootstrap_for(const JobFiles& files, int pe);

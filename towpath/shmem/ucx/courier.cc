@@ -1,0 +1,241 @@
+#include <algorithm>
+
+#include <sched.h>
+
+#include <towpath/core/text.h>
+#include <towpath/shmem/ucx/courier.h>
+
+namespace towpath::shmem {
+namespace {
+
+/// Messages of one PE to another that have not left: more wait, and cost no memory.
+constexpr std::size_t kMaxUnsent = 16;
+/// Bytes of one get that are asked for and have not come.
+constexpr std::uint64_t kGetWindow = 8 * kMaxFramePayload;
+/// Turns without anything, with the core offered to others, before sleeping.
+constexpr int kIdleTurns = 50;
+/// How long somebody sleeps who is woken by messages too.
+constexpr Duration kNap = std::chrono::milliseconds(1);
+/// How long a PE that ends waits for its last words to leave, and for those of others.
+constexpr Duration kFarewell = std::chrono::seconds(2);
+
+}  // namespace
+
+/// A caller that uses the links.
+class TOWPATH_SCOPED_CAPABILITY Courier::Driving {
+ public:
+  explicit Driving(Courier& courier) TOWPATH_ACQUIRE(courier.mutex_) : courier_(courier) {
+    courier_.mutex_.lock();
+    ++courier_.drivers_;
+  }
+  ~Driving() TOWPATH_RELEASE() {
+    --courier_.drivers_;
+    courier_.mutex_.unlock();
+  }
+  Driving(const Driving&) = delete;
+  Driving& operator=(const Driving&) = delete;
+
+ private:
+  Courier& courier_;
+};
+
+Result<std::unique_ptr<Courier>> Courier::open(const NetworkOptions& options,
+                                               const Links::WorkerMaker& make_worker) {
+  auto courier = std::make_unique<Courier>(options.heartbeat);
+  const run::MutexLock lock(courier->mutex_);
+  TOWPATH_TRY(courier->links_.open(options.ucx, make_worker));
+  return courier;
+}
+
+Bytes Courier::address() {
+  const run::MutexLock lock(mutex_);
+  const ConstByteSpan address = links_.worker().address();
+  return {address.begin(), address.end()};
+}
+
+Status Courier::start(const Here& here) {
+  here_ = here;
+  TOWPATH_TRY(poller_, run::Poller::open());
+  TOWPATH_TRY(waker_, run::Waker::open());
+  {
+    const run::MutexLock lock(mutex_);
+    const int fd = links_.worker().fd();
+    if (fd >= 0) TOWPATH_TRY(poller_->add(fd, 0));
+    TOWPATH_TRY(links_.greet(here, std::move(party_)));
+  }
+  TOWPATH_TRY(thread_, run::Worker::start("towpath-shmem",
+                                          [this](const run::StopToken& stop) { serve(stop); }));
+  return {};
+}
+
+void Courier::serve(const run::StopToken& stop) {
+  for (int idle = 0; !stop.stop_requested();) {
+    Duration nap{0};
+    mutex_.lock();
+    const bool is_driven = drivers_ > 0;
+    if (!is_driven) {
+      idle = links_.turn() ? 0 : idle + 1;
+      if (idle > kIdleTurns && links_.worker().arm())
+        nap = std::max(Duration{1}, links_.due() - clock_.now());
+    }
+    mutex_.unlock();
+    if (is_driven)
+      stop.wait_until(run::Deadline::after(clock_, kNap));
+    else if (nap.count() > 0)
+      poller_->wait_beside(*waker_, nap);
+    else
+      sched_yield();
+  }
+}
+
+void Courier::stop() noexcept {
+  if (!thread_) return;
+  thread_->request_stop();
+  waker_->wake();
+  thread_.reset();
+}
+
+template <typename Done>
+void Courier::drive_until(const Done& done) {
+  for (int idle = 0; !done();) {
+    idle = links_.turn() ? 0 : idle + 1;
+    if (idle == 0) continue;
+    const bool sleeps = idle > kIdleTurns && links_.worker().arm();
+    mutex_.unlock();
+    if (sleeps)
+      poller_->wait_beside(*waker_, kNap);
+    else
+      sched_yield();
+    mutex_.lock();
+  }
+}
+
+Status Courier::make_room(Link& link) {
+  drive_until([&] { return !link.is_up() || link.endpoint->unsent() < kMaxUnsent; });
+  return link.over;
+}
+
+Status Courier::put(Spot to, ConstByteSpan bytes) {
+  const Driving driving(*this);
+  TOWPATH_TRY(Link* const link, links_.find(to.pe));
+  for (std::uint64_t at = 0; at < bytes.size(); at += kMaxFramePayload) {
+    TOWPATH_TRY(make_room(*link));
+    const auto part = bytes.subspan(at, std::min(kMaxFramePayload, bytes.size() - at));
+    TOWPATH_TRY(links_.send(*link, {.kind = FrameKind::put, .offset = to.offset + at}, part));
+  }
+  return {};
+}
+
+Status Courier::get(Spot from, ByteSpan into) {
+  if (into.empty()) return {};
+  const Driving driving(*this);
+  TOWPATH_TRY(Link* const link, links_.find(from.pe));
+  Question question{.into = into, .left = into.size()};
+  const std::uint64_t ticket = links_.ask(question);
+  Status sent;
+  for (std::uint64_t at = 0; at < into.size() && sent.ok(); at += kMaxFramePayload) {
+    drive_until([&] { return !link->is_up() || at - (into.size() - question.left) < kGetWindow; });
+    const auto part = static_cast<std::uint32_t>(std::min(kMaxFramePayload, into.size() - at));
+    sent = link->is_up() ? links_.send(*link, {.kind = FrameKind::get,
+                                               .aux = part,
+                                               .ticket = ticket,
+                                               .offset = from.offset + at,
+                                               .operand = at})
+                         : link->over;
+  }
+  if (sent.ok()) drive_until([&] { return question.left == 0 || !link->is_up(); });
+  links_.forget(ticket);
+  TOWPATH_TRY(sent);
+  return question.left == 0 ? Status() : link->over;
+}
+
+Result<std::uint64_t> Courier::ask(std::uint32_t pe, FrameHeader header) {
+  const Driving driving(*this);
+  TOWPATH_TRY(Link* const link, links_.find(pe));
+  Question question{.left = 1};
+  header.ticket = links_.ask(question);
+  Status sent = links_.send(*link, header);
+  if (sent.ok()) drive_until([&] { return question.left == 0 || !link->is_up(); });
+  links_.forget(header.ticket);
+  TOWPATH_TRY(sent);
+  if (question.left != 0) return link->over;
+  return question.value;
+}
+
+Result<std::uint64_t> Courier::change(Spot at, const Change& what) {
+  return ask(at.pe, {.kind = FrameKind::change,
+                     .op = what.op,
+                     .word_bytes = what.word_bytes,
+                     .offset = at.offset,
+                     .operand = what.operand,
+                     .expected = what.expected});
+}
+
+Status Courier::post(Spot at, const Change& what) {
+  const Driving driving(*this);
+  TOWPATH_TRY(Link* const link, links_.find(at.pe));
+  TOWPATH_TRY(make_room(*link));
+  return links_.send(*link, {.kind = FrameKind::change,
+                             .op = what.op,
+                             .word_bytes = what.word_bytes,
+                             .offset = at.offset,
+                             .operand = what.operand,
+                             .expected = what.expected});
+}
+
+void Courier::quiet() noexcept {
+  const Driving driving(*this);
+  drive_until([&]() TOWPATH_REQUIRES(mutex_) { return links_.are_quiet(); });
+}
+
+ArrivalFrame Courier::frame_of(const ArrivalNews& news) const {
+  ArrivalFrame frame{.news = news};
+  // Collective calls of all PEs that reclaim blocks; see block.cc.
+  frame.tells_released =
+      news.slot == 0 && (news.call.kind == CallKind::allocate || news.call.kind == CallKind::free);
+  if (!frame.tells_released) return frame;
+  const auto& bits = here_.job->pe(here_.my_pe).released[news.round % 2];
+  for (std::uint32_t word = 0; word < kBlockSlots / 64; ++word)
+    if (bits[word] != 0) frame.released.push_back({.index = word, .bits = bits[word]});
+  return frame;
+}
+
+Status Courier::arrive(const ArrivalNews& news, std::span<const std::uint32_t> doors) {
+  const Bytes payload = encode(frame_of(news));
+  const Driving driving(*this);
+  for (const std::uint32_t door : doors) {
+    const auto link = links_.find(door);
+    // A door that is lost is a member that is lost: whoever waits for it here is told.
+    if (link.ok() && make_room(**link).ok())
+      (void)links_.send(**link, {.kind = FrameKind::arrival}, payload);
+  }
+  return {};
+}
+
+Result<std::uint64_t> Courier::take_slot() { return ask(0, {.kind = FrameKind::take_slot}); }
+
+void Courier::leave_slot(std::uint32_t slot, std::uint32_t members) noexcept {
+  const Driving driving(*this);
+  if (const auto link = links_.find(0); link.ok())
+    (void)links_.send(**link, {.kind = FrameKind::leave_slot, .aux = slot, .operand = members});
+}
+
+void Courier::close(PeState ended) noexcept {
+  if (!thread_) return;
+  {
+    const Driving driving(*this);
+    for (std::uint32_t pe = 0; pe < here_.job->pes(); ++pe)
+      if (const auto link = links_.find(pe); link.ok())
+        (void)links_.send(**link,
+                          {.kind = FrameKind::bye, .operand = static_cast<std::uint64_t>(ended)});
+    // Those that finalize do it together; who leaves waits for nobody.
+    const run::Deadline end = run::Deadline::after(clock_, kFarewell);
+    const bool together = ended == PeState::finalized;
+    drive_until([&]() TOWPATH_REQUIRES(mutex_) {
+      return (links_.are_sent() && (!together || links_.are_over())) || end.expired(clock_);
+    });
+  }
+  stop();
+}
+
+}  // namespace towpath::shmem

@@ -1,0 +1,70 @@
+// Courier: the engine between hosts: messages over UCX, and the thread that serves the others.
+//
+// Whoever calls sends by itself, and makes progress while it waits; the thread does it otherwise,
+// since the others' puts and questions need this side whatever its program does. It starts with the
+// job and ends with it.
+// The PE that has the bytes moves them (decision 0010), by the processor's own atomic operations:
+// so a word has one agent wherever it is changed from, and UCX's are not needed.
+// Thread: any, but for meet(), start() and close().
+#pragma once
+
+#include <towpath/run/mutex.h>
+#include <towpath/run/poller.h>
+#include <towpath/run/waker.h>
+#include <towpath/run/worker.h>
+#include <towpath/shmem/ucx/links.h>
+#include <towpath/sys/clock.h>
+
+namespace towpath::shmem {
+
+class Courier final : public Remote {
+ public:
+  /// Errors: unsupported (no UCX), invalid_argument (options), exhausted.
+  static Result<std::unique_ptr<Courier>> open(
+      const NetworkOptions& options, const Links::WorkerMaker& make_worker = net::open_ucx_worker);
+  explicit Courier(const Heartbeat& heartbeat) : links_(clock_, heartbeat) {}
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
+  ~Courier() override { stop(); }
+
+  /// Where the others reach this PE.
+  Bytes address();
+  /// Before start().
+  void meet(Party party) { party_ = std::move(party); }
+
+  Status start(const Here& here) override;
+  Status put(Spot to, ConstByteSpan bytes) override;
+  Status get(Spot from, ByteSpan into) override;
+  Result<std::uint64_t> change(Spot at, const Change& change) override;
+  Status post(Spot at, const Change& change) override;
+  void quiet() noexcept override;
+  Status arrive(const ArrivalNews& news, std::span<const std::uint32_t> doors) override;
+  Result<std::uint64_t> take_slot() override;
+  void leave_slot(std::uint32_t slot, std::uint32_t members) noexcept override;
+  void close(PeState ended) noexcept override;
+
+ private:
+  class Driving;
+
+  void serve(const run::StopToken& stop);
+  void stop() noexcept;
+  /// Makes progress until `done()`; others may use the links in between.
+  template <typename Done>
+  void drive_until(const Done& done) TOWPATH_REQUIRES(mutex_);
+  /// Room on the way to it. Errors: peer_lost.
+  Status make_room(Link& link) TOWPATH_REQUIRES(mutex_);
+  Result<std::uint64_t> ask(std::uint32_t pe, FrameHeader header);
+  ArrivalFrame frame_of(const ArrivalNews& news) const;
+
+  const sys::SystemClock clock_;
+  Here here_;
+  Party party_;
+  run::Mutex mutex_;
+  Links links_ TOWPATH_GUARDED_BY(mutex_);
+  int drivers_ TOWPATH_GUARDED_BY(mutex_) = 0;  // callers that make progress: the thread need not
+  std::optional<run::Poller> poller_;
+  std::unique_ptr<run::Waker> waker_;  // woken once, at the end
+  std::optional<run::Worker> thread_;
+};
+
+}  // namespace towpath::shmem
