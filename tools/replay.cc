@@ -53,6 +53,7 @@ Examples:
   towpath replay --trace conversation.jsonl --speed 100   at 100 times its pace
   towpath replay --prefill 2 --decode 3 --kill-after 100   a prefill dies: misses, no wrong byte
   towpath replay --report run.html                plots, in one file for a browser
+  towpath replay --tiers host=512,disk=/var/tmp/kv:4GiB     and again: the second finds blocks there
   towpath replay --requests 200 --inject swap-kv  prove that a mistake is noticed
   towpath replay --rendezvous etcd://10.0.0.1:2379/demo --role prefill   here, and there
                                                   the same with --role decode)";
@@ -64,6 +65,7 @@ struct Arguments {
   std::string policy = "lru";
   std::string format;
   std::uint64_t tokens_per_block = 0;  // 0: as the trace has it
+  std::string tiers;
   double timeout_s = 30;
 };
 
@@ -104,6 +106,7 @@ std::vector<std::string> prefill_arguments(const Arguments& arguments, std::uint
   words.add("--policy", arguments.policy);
   words.add("--directory", options.directory);
   if (!arguments.inject.empty() && worker == 0) words.add("--inject", arguments.inject);
+  if (!arguments.tiers.empty()) words.add("--tiers", arguments.tiers);
   if (!options.direct) words.add("--buffered");
   return std::move(words).take();
 }
@@ -233,6 +236,12 @@ Result<Exit> run_replay(Arguments& arguments) {
   if (!arguments.inject.empty()) {
     TOWPATH_TRY(options.inject, replay::mistake_named(arguments.inject));
   }
+  if (!arguments.tiers.empty()) {
+    if (!arguments.inject.empty())
+      return error(Code::invalid_argument, "--inject makes its mistakes in a nameless disk tier",
+                   "leave --tiers out");
+    TOWPATH_TRY(replay::read_tiers(arguments.tiers, options));
+  }
   options.all_policies = arguments.policy == "all";
   if (options.all_policies) {
     TOWPATH_TRY(const auto source, open_source(options));
@@ -290,6 +299,8 @@ void add_where(CLI::App* command, Arguments& arguments) {
   command->add_option("--disk-blocks", options.disk_blocks, "Size of its disk tier")
       ->capture_default_str()
       ->check(whole_number(1));
+  command->add_option("--tiers", arguments.tiers,
+                      "host=BLOCKS,disk=PATH:SIZE: a disk tier that the next replay finds again");
   command->add_option("--decode-blocks", options.decode_blocks, "Size of decode's pool")
       ->capture_default_str()
       ->check(whole_number(1));

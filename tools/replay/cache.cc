@@ -17,8 +17,15 @@ namespace {
 // Every so many-th block is torn on its way to disk: enough that some come back.
 constexpr std::uint64_t kTornEvery = 4;
 
-Result<kv::Tier> open_host(const layout::LayoutConfig& config, agent::Agent& agent,
-                           kv::PolicyKind policy) {
+sys::FileSystem& files() {
+  static sys::SystemFileSystem system;  // without state
+  return system;
+}
+
+}  // namespace
+
+Result<layout::PhysicalLayout> open_host_pool(const layout::LayoutConfig& config,
+                                              agent::Agent& agent) {
   TOWPATH_TRY(const layout::Geometry geometry,
               layout::Geometry::make(config, layout::LayoutKind::fully_contiguous));
   TOWPATH_TRY(auto pool, memory::SharedMemoryRegion::create(
@@ -27,20 +34,31 @@ Result<kv::Tier> open_host(const layout::LayoutConfig& config, agent::Agent& age
                                 .with_config(config)
                                 .fully_contiguous()
                                 .with_memory_regions(std::vector{std::move(pool)}));
-  TOWPATH_TRY(layout::PhysicalLayout layout, std::move(builder).build());
-  return kv::Tier::make("host", std::move(layout), policy);
+  return std::move(builder).build();
 }
 
-sys::FileSystem& files() {
-  static sys::SystemFileSystem system;  // without state
-  return system;
+Result<std::uint64_t> fill_block(const layout::PhysicalLayout& layout, kv::BlockHash hash,
+                                 kv::SlotId slot) {
+  const layout::LayoutConfig& config = layout.config();
+  std::uint64_t bytes = 0;
+  for (std::uint64_t layer = 0; layer < config.num_layers; ++layer) {
+    for (std::uint64_t outer = 0; outer < config.outer_dim; ++outer) {
+      TOWPATH_TRY(const ByteSpan page, layout.bytes({slot, layer, outer}));
+      kv::fill({.hash = hash,
+                .layer = layer,
+                .outer = outer,
+                .bytes_per_token = page.size() / config.page_size},
+               page);
+      bytes += page.size();
+    }
+  }
+  return bytes;
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Cache>> Cache::open(const Options& options, agent::Agent& agent) {
   TOWPATH_TRY(const layout::LayoutConfig host_config, pool_config(options, options.host_blocks));
-  TOWPATH_TRY(kv::Tier host, open_host(host_config, agent, options.policy));
+  TOWPATH_TRY(layout::PhysicalLayout pool, open_host_pool(host_config, agent));
+  TOWPATH_TRY(kv::Tier host, kv::Tier::make("host", std::move(pool), options.policy));
   TOWPATH_TRY(const layout::LayoutConfig disk_config, pool_config(options, options.disk_blocks));
   TOWPATH_TRY(const layout::Geometry geometry,
               layout::Geometry::make(disk_config, layout::LayoutKind::fully_contiguous));
@@ -209,19 +227,7 @@ Status Cache::produce(Missing missing, kv::BlockRef& held) {
   const kv::SlotId slot = missing.host.slot();
   sys::SystemClock clock;
   const Instant begin = clock.now();
-  const layout::LayoutConfig& config = host_.layout().config();
-  std::uint64_t bytes = 0;
-  for (std::uint64_t layer = 0; layer < config.num_layers; ++layer) {
-    for (std::uint64_t outer = 0; outer < config.outer_dim; ++outer) {
-      TOWPATH_TRY(const ByteSpan page, host_.layout().bytes({slot, layer, outer}));
-      kv::fill({.hash = missing.block.hash,
-                .layer = layer,
-                .outer = outer,
-                .bytes_per_token = page.size() / config.page_size},
-               page);
-      bytes += page.size();
-    }
-  }
+  TOWPATH_TRY(const std::uint64_t bytes, fill_block(host_.layout(), missing.block.hash, slot));
   produced_.add(bytes, clock.now() - begin);
   TOWPATH_TRY(const kv::Digest digest, kv::digest_block(digester_, host_.layout(), slot));
   TOWPATH_TRY(held, host_.blocks().register_block(
@@ -274,7 +280,7 @@ TierCounts Cache::counts() const {
           .misses = misses_};
 }
 
-void Cache::report(Message& summary) const {
+void Cache::report(Message& summary) {
   Hop produced = produced_;
   produced.set_path("stores into prefill's pool (a sealed memfd)");
   produced.put(summary, "produce");

@@ -19,28 +19,28 @@
 #include <towpath/memory/disk_region.h>
 #include <towpath/sys/system_file.h>
 
-#include "tools/replay/faults.h"
+#include "tools/replay/block_source.h"
 #include "tools/replay/history.h"
 #include "tools/replay/hop.h"
 #include "tools/replay/options.h"
 
 namespace towpath::tools::replay {
 
-class Cache {
+/// The host pool of prefill: decode maps it.
+Result<layout::PhysicalLayout> open_host_pool(const layout::LayoutConfig& config,
+                                              agent::Agent& agent);
+
+class Cache final : public BlockSource {
  public:
   static Result<std::unique_ptr<Cache>> open(const Options& options, agent::Agent& agent);
 
-  const layout::PhysicalLayout& layout() const { return host_.layout(); }
-
-  /// Brings all blocks into the host pool; gives them, in order, held.
-  /// `make_room` is called while all slots are held, until one is free.
-  /// Errors: exhausted (more blocks than slots), or what the moves fail with.
+  const layout::PhysicalLayout& layout() const override { return host_.layout(); }
   Result<std::vector<kv::BlockRef>> gather(const std::vector<std::uint64_t>& blocks,
-                                           const std::function<Status()>& make_room);
+                                           const std::function<Status()>& make_room) override;
 
-  TierCounts counts() const;
-  Faults& faults() { return faults_; }
-  void report(Message& summary) const;
+  TierCounts counts() const override;
+  Faults& faults() override { return faults_; }
+  void report(Message& summary) override;
 
  private:
   Cache(const Options& options, agent::Agent& agent, kv::Tier host, kv::Tier disk,

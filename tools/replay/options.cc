@@ -1,6 +1,9 @@
 #include "tools/replay/options.h"
 
+#include <algorithm>
+
 #include <towpath/core/text.h>
+#include <towpath/kv/disk/segment_format.h>
 #include <towpath/kv/model.h>
 
 namespace towpath::tools::replay {
@@ -17,6 +20,29 @@ Result<layout::LayoutConfig> pool_config(const Options& options, std::uint64_t b
               kv::scaled_config(model, {options.scale, blocks, options.tokens_per_block}));
   config.alignment = kBlockAlignment;
   return config;
+}
+
+Status read_tiers(const std::string& text, Options& options) {
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    at = end + 1;
+    const std::size_t colon = part.rfind(':');
+    const bool is_disk = part.starts_with("disk=") && colon != std::string::npos && colon > 5;
+    if (!is_disk && !part.starts_with("host="))
+      return error(Code::invalid_argument, cat("'", printable(part), "' is no tier and its size"),
+                   "write host=1024,disk=/var/tmp/kv:10GiB");
+    TOWPATH_TRY(const std::uint64_t size, parse_bytes(part.substr(is_disk ? colon + 1 : 5)));
+    if (is_disk) options.store_directory = part.substr(5, colon - 5);
+    (is_disk ? options.store_bytes : options.host_blocks) = size;
+  }
+  if (options.store_directory.empty() || options.store_bytes == 0 || options.host_blocks == 0)
+    return error(Code::invalid_argument, cat("'", printable(text), "' leaves a tier without room"),
+                 "write host=1024,disk=/var/tmp/kv:10GiB");
+  TOWPATH_TRY(const layout::LayoutConfig config, pool_config(options, 1));
+  TOWPATH_TRY(const std::uint64_t block_bytes, config.block_bytes());
+  options.disk_blocks = options.store_bytes / kv::room_of({.length = block_bytes});
+  return {};
 }
 
 Result<layout::LayoutKind> layout_kind_named(const std::string& name) {

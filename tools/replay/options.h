@@ -41,6 +41,8 @@ struct Options {
   kv::PolicyKind policy = kv::PolicyKind::lru;  ///< of both tiers of prefill
   bool all_policies = false;                    ///< compare them all instead, without processes
   std::vector<std::uint32_t> capacities{500, 1000, 2000, 5000, 10000, 20000, 50000};  ///< for that
+  std::string store_directory;         ///< of a disk tier that survives; empty: a nameless file
+  std::uint64_t store_bytes = 0;       ///< its size
   std::uint64_t in_flight = 4;         ///< requests at a time
   std::string directory = "/var/tmp";  ///< of the disk tier
   bool direct = true;                  ///< past the page cache, where the file system can
@@ -60,6 +62,10 @@ struct Options {
 /// The geometry of a pool of `blocks`: the model's, scaled. Errors: not_found (the model),
 /// invalid_argument (the scale, or a number that makes no sense).
 Result<layout::LayoutConfig> pool_config(const Options& options, std::uint64_t blocks);
+
+/// "host=BLOCKS,disk=PATH:SIZE": a disk tier that survives. The model and its scale are known.
+/// Errors: invalid_argument.
+Status read_tiers(const std::string& text, Options& options);
 
 /// Errors: invalid_argument, with the names that there are.
 Result<layout::LayoutKind> layout_kind_named(const std::string& name);

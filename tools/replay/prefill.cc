@@ -12,13 +12,14 @@
 #include "tools/replay/cache.h"
 #include "tools/replay/history.h"
 #include "tools/replay/meeting.h"
+#include "tools/replay/stored_cache.h"
 
 namespace towpath::tools::replay {
 namespace {
 
 class Prefill {
  public:
-  Prefill(const Options& options, agent::Agent& agent, Meeting& meeting, Cache& cache)
+  Prefill(const Options& options, agent::Agent& agent, Meeting& meeting, BlockSource& cache)
       : options_(options), agent_(agent), meeting_(meeting), cache_(cache) {}
 
   Status run() {
@@ -103,7 +104,7 @@ class Prefill {
   const Options& options_;
   agent::Agent& agent_;
   Meeting& meeting_;
-  Cache& cache_;
+  BlockSource& cache_;
   const std::vector<std::string> decodes_ = decode_names(options_);
   std::vector<Meeting::Said> orders_;
   std::map<std::uint64_t, std::vector<kv::BlockRef>> lent_;  // by ordinal, until decode has pulled
@@ -114,6 +115,16 @@ class Prefill {
   sys::ProcIo io_before_;
 };
 
+Result<std::unique_ptr<BlockSource>> open_blocks(const Options& options, agent::Agent& agent) {
+  std::unique_ptr<BlockSource> blocks;
+  if (options.store_directory.empty()) {
+    TOWPATH_TRY(blocks, Cache::open(options, agent));
+  } else {
+    TOWPATH_TRY(blocks, StoredCache::open(options, agent));
+  }
+  return blocks;
+}
+
 }  // namespace
 
 Status run_prefill(const Options& options) {
@@ -121,7 +132,7 @@ Status run_prefill(const Options& options) {
                                                      .backends = {options.backend, "posix"},
                                                      .progress_thread = false,
                                                      .default_timeout = options.timeout}));
-  TOWPATH_TRY(const auto cache, Cache::open(options, node->agent()));
+  TOWPATH_TRY(const auto cache, open_blocks(options, node->agent()));
   TOWPATH_TRY(const auto meeting, Meeting::open(options, node->agent(), node->clock()));
   const pid_t decode = getppid();
   const auto lives = [&] {

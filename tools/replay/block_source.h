@@ -1,0 +1,38 @@
+// BlockSource: where prefill has its blocks from, and what that cost.
+// Thread: none of its own.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include <towpath/kv/blocks/block_handles.h>
+#include <towpath/layout/physical_layout.h>
+
+#include "tools/replay/faults.h"
+#include "tools/replay/history.h"
+#include "tools/replay/message.h"
+
+namespace towpath::tools::replay {
+
+class BlockSource {
+ public:
+  virtual ~BlockSource() = default;
+
+  /// Of the pool that decode pulls from.
+  virtual const layout::PhysicalLayout& layout() const = 0;
+  /// Brings all blocks into that pool; gives them, in order, held.
+  /// `make_room` is called while all slots are held, until one is free.
+  /// Errors: exhausted (more blocks than slots), or what the moves fail with.
+  virtual Result<std::vector<kv::BlockRef>> gather(const std::vector<std::uint64_t>& blocks,
+                                                   const std::function<Status()>& make_room) = 0;
+  /// So far.
+  virtual TierCounts counts() const = 0;
+  virtual Faults& faults() = 0;
+  virtual void report(Message& summary) = 0;
+};
+
+/// Makes a block's bytes in its slot: those that its hash says (kv/pattern.h). How many.
+Result<std::uint64_t> fill_block(const layout::PhysicalLayout& layout, kv::BlockHash hash,
+                                 kv::SlotId slot);
+
+}  // namespace towpath::tools::replay
