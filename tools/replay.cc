@@ -300,7 +300,7 @@ void add_where(CLI::App* command, Arguments& arguments) {
       ->capture_default_str()
       ->check(whole_number(1));
   command->add_option("--tiers", arguments.tiers,
-                      "host=BLOCKS,disk=PATH:SIZE: a disk tier that the next replay finds again");
+                      "host=BLOCKS,disk=PATH:SIZE: a disk that outlives the replay");
   command->add_option("--decode-blocks", options.decode_blocks, "Size of decode's pool")
       ->capture_default_str()
       ->check(whole_number(1));

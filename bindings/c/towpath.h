@@ -1,17 +1,24 @@
 /* Towpath in C: what a connector of an engine, and a program that keeps its state in files, need.
  *
  * What holds for every function
- *   Result      TOWPATH_OK, or a code that says why not; then `error`, where it is not null, has
- * the code and the sentence, with cause and remedy. Outputs are written only on success. A pointer
- * that is needed and null is TOWPATH_INVALID_ARGUMENT. Structs     options and the like begin with
- * `size`: set it to sizeof of the struct (macro TOWPATH_INIT), so that a later library knows which
- * fields you have. Ownership   *_open() hands out what *_close() takes back; null may be closed.
- * Arrays, bytes and lists that are handed out are given back with towpath_free(), one call each.
- *   Thread      a handle is for one thread at a time; different handles are independent.
+ *
+ *   Result      TOWPATH_OK, or a code that says why not; then `error`, where it is not null,
+ *               has the code and the sentence, with cause and remedy. Outputs are written only
+ *               on success. A pointer that is needed and null is TOWPATH_INVALID_ARGUMENT.
+ *
+ *   Structs     Options and the like begin with `size`: set it to sizeof of the struct (macro
+ *               TOWPATH_INIT), so that a later library knows which fields you have.
+ *
+ *   Ownership   *_open() hands out what *_close() takes back; null may be closed. Arrays, bytes and
+ *               lists that are handed out are given back with towpath_free(), one call each.
+ *
+ *   Thread      A handle is for one thread at a time; different handles are independent.
  *
  * The nouns are those of the C++ library: docs/guides/connector.md.
  */
 #pragma once
+
+/* NOLINTBEGIN(readability-identifier-naming): names as C programs spell them. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -204,3 +211,5 @@ towpath_code_t towpath_blobs_remove(towpath_blobs_t* blobs, const char* name,
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(readability-identifier-naming) */

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+/* NOLINTBEGIN(readability-identifier-naming): these names are an interface of others. */
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -212,3 +214,5 @@ TOWPATH_NVSHMEM_SUM_TYPES(TOWPATH_NVSHMEM_REDUCE, prod)
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(readability-identifier-naming) */

@@ -2,6 +2,8 @@
  * typed.c and old.c make the interface from these. Thread: any, as shmem.h says of each. */
 #pragma once
 
+/* NOLINTBEGIN(readability-identifier-naming): C, beside names of others. */
+
 #include "shmem.h"
 
 #ifdef __cplusplus
@@ -118,3 +120,5 @@ shmem_team_t door_team_of(struct door_set set, long* sync);
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(readability-identifier-naming) */

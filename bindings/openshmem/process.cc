@@ -129,7 +129,7 @@ int Process::contexts_of(shmem_team_t team) {
 shmem_ctx_t Process::add_context(const shmem::Team& team) {
   auto made = std::make_unique<towpath_shmem_ctx>();
   made->team = team;
-  const shmem_ctx_t handle = made.get();
+  towpath_shmem_ctx* const handle = made.get();
   const run::MutexLock lock(mutex_);
   contexts_.insert(std::move(made));
   return handle;

@@ -11,6 +11,8 @@
  */
 #pragma once
 
+/* NOLINTBEGIN(readability-identifier-naming): these names are an interface of others. */
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -147,3 +149,5 @@ int shmem_test_lock(long* lock);
 #endif
 
 #include "shmem_generic.h" /* with all that it chooses from */
+
+/* NOLINTEND(readability-identifier-naming) */

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+/* NOLINTBEGIN(readability-identifier-naming): these names are an interface of others. */
+
 /* Before the macros below take over some of their names. */
 #include "shmem_old.h"
 #include "shmem_typed.h"
@@ -151,3 +153,5 @@
 #define shmem_add(...) TOWPATH_SHMEM_CALL_1(TOWPATH_SHMEM_OLD_WORD_TYPES, add, __VA_ARGS__)
 
 #endif
+
+/* NOLINTEND(readability-identifier-naming) */

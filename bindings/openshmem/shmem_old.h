@@ -6,6 +6,8 @@
  */
 #pragma once
 
+/* NOLINTBEGIN(readability-identifier-naming): these names are an interface of others. */
+
 #include "shmem_types.h"
 
 #ifdef __cplusplus
@@ -110,3 +112,5 @@ void shmem_udcflush_line(void* dest);
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(readability-identifier-naming) */

@@ -2,6 +2,8 @@
  */
 #pragma once
 
+/* NOLINTBEGIN(readability-identifier-naming): these names are an interface of others. */
+
 #include "shmem_types.h"
 
 #ifdef __cplusplus
@@ -147,3 +149,5 @@ TOWPATH_SHMEM_SUM_TYPES(TOWPATH_SHMEM_REDUCE, prod)
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(readability-identifier-naming) */

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+/* NOLINTBEGIN(readability-identifier-naming): these names are an interface of others. */
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -123,3 +125,5 @@ __extension__ typedef unsigned long long towpath_shmem_ulonglong;
   X(how, 32, 4)                     \
   X(how, 64, 8)                     \
   X(how, 128, 16)
+
+/* NOLINTEND(readability-identifier-naming) */

@@ -9,7 +9,7 @@ namespace {
 /// Keeps what was asked for with a new team, which may be none.
 shmem_team_t enter(const shmem::Team& team, const shmem_team_config_t* config, long mask) {
   Process& self = process();
-  const shmem_team_t handle = self.handle_of(team);
+  shmem_team_t handle = self.handle_of(team);
   if (handle != SHMEM_TEAM_INVALID)
     self.configure(handle, config != nullptr && (mask & SHMEM_TEAM_NUM_CONTEXTS) != 0
                                ? config->num_contexts

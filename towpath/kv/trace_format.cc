@@ -8,7 +8,7 @@ namespace towpath::kv {
 namespace {
 
 constexpr TraceFormat kFormats[] = {TraceFormat::mooncake, TraceFormat::bailian, TraceFormat::azure,
-                                TraceFormat::burstgpt};
+                                    TraceFormat::burstgpt};
 
 bool all_digits(std::string_view text) {
   return std::ranges::all_of(text, [](char letter) { return letter >= '0' && letter <= '9'; });

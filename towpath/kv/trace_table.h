@@ -29,7 +29,8 @@ class TraceTable {
     std::string_view text;
     std::size_t column = 0;  // where it begins, from 0 on
   };
-  enum Wanted : std::uint8_t { time, input, output, kWanted };
+  enum Wanted : std::uint8_t { time, input, output };
+  static constexpr std::size_t kWanted = 3;
 
   Status take_titles(const std::vector<Cell>& cells);
   Result<std::uint64_t> time_of(const Cell& cell);

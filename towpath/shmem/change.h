@@ -29,19 +29,19 @@ struct Change {
 };
 
 /// Does it, sequentially consistent; answers the value from before.
-template <ChangeOp op, typename T>
+template <ChangeOp Op, typename T>
 T apply(std::atomic_ref<T> word, T operand, T expected = {}) {
-  if constexpr (op == ChangeOp::fetch) {
+  if constexpr (Op == ChangeOp::fetch) {
     return word.load();
-  } else if constexpr (op == ChangeOp::swap) {
+  } else if constexpr (Op == ChangeOp::swap) {
     return word.exchange(operand);
-  } else if constexpr (op == ChangeOp::add) {
+  } else if constexpr (Op == ChangeOp::add) {
     return word.fetch_add(operand);
-  } else if constexpr (op == ChangeOp::bit_and) {
+  } else if constexpr (Op == ChangeOp::bit_and) {
     return word.fetch_and(operand);
-  } else if constexpr (op == ChangeOp::bit_or) {
+  } else if constexpr (Op == ChangeOp::bit_or) {
     return word.fetch_or(operand);
-  } else if constexpr (op == ChangeOp::bit_xor) {
+  } else if constexpr (Op == ChangeOp::bit_xor) {
     return word.fetch_xor(operand);
   } else {
     word.compare_exchange_strong(expected, operand);
@@ -65,9 +65,9 @@ T from_bits(std::uint64_t bits) noexcept {
   return value;
 }
 
-template <ChangeOp op, typename T>
+template <ChangeOp Op, typename T>
 Change change_of(T operand, T expected = {}) noexcept {
-  return {.op = op,
+  return {.op = Op,
           .word_bytes = sizeof(T),
           .operand = bits_of(operand),
           .expected = bits_of(expected)};

@@ -341,26 +341,26 @@ class SymmetricBuffer {
     return {.pe = static_cast<std::uint32_t>(place.pe),
             .offset = offset() + place.index * sizeof(T)};
   }
-  template <ChangeOp op>
+  template <ChangeOp Op>
   Result<T> change(const Place& at, T operand = {}, T expected = {}) const {
     T* const element = reach(at, 1);
     if (element == nullptr) [[unlikely]] {
       TOWPATH_TRY(check(at, 1));
       TOWPATH_TRY(const std::uint64_t bits,
-                  world_->change(spot(at), change_of<op>(operand, expected)));
+                  world_->change(spot(at), change_of<Op>(operand, expected)));
       return from_bits<T>(bits);
     }
-    const T before = apply<op>(std::atomic_ref<T>(*element), operand, expected);
+    const T before = apply<Op>(std::atomic_ref<T>(*element), operand, expected);
     world_->nudge(static_cast<std::uint32_t>(at.pe));
     return before;
   }
   /// As change(); what it was is not asked.
-  template <ChangeOp op>
+  template <ChangeOp Op>
   Status post(const Place& at, T operand) const {
     if (reach(at, 1) != nullptr) [[likely]]
-      return change<op>(at, operand).status();
+      return change<Op>(at, operand).status();
     TOWPATH_TRY(check(at, 1));
-    return world_->post(spot(at), change_of<op>(operand));
+    return world_->post(spot(at), change_of<Op>(operand));
   }
   /// Acquire: pairs with the atomic operations, puts before a fence, and barriers of the writer.
   T load(std::uint64_t index) const {

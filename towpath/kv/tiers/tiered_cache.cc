@@ -221,7 +221,9 @@ bool TieredCache::is_time_to_demote() const {
 bool TieredCache::takes(const Below& tier) const { return clock_.now() >= tier.rests_until; }
 
 bool TieredCache::someone_takes() const {
-  return std::ranges::any_of(below_, [&](const auto& tier) { return takes(*tier); });
+  for (const auto& tier : below_)
+    if (takes(*tier)) return true;
+  return false;
 }
 
 bool TieredCache::demote_some() {
@@ -237,22 +239,23 @@ bool TieredCache::demote_some() {
 
 void TieredCache::demote_one(const DemotionQueue::Waiting& waiting) {
   const BlockHash hash = waiting.block.hash;
-  const auto wants = [&](const Below& tier) { return takes(tier) && lacks(tier, hash); };
-  if (std::ranges::none_of(below_, [&](const auto& tier) { return wants(*tier); })) return;
-  Digest digest;
-  if (!copy_aside(waiting.block, digest)) return count(&TieredCacheFigures::gone);
-  for (const auto& tier : below_)
-    if (wants(*tier) && !put(*tier, hash, digest)) return;
+  std::optional<Digest> digest;  // once the block is aside
+  for (const auto& tier : below_) {
+    if (!takes(*tier) || !lacks(*tier, hash)) continue;
+    if (!digest) digest = copy_aside(waiting.block);
+    if (!digest) return count(&TieredCacheFigures::gone);
+    if (!put(*tier, hash, *digest)) return;
+  }
 }
 
-bool TieredCache::copy_aside(const WeakBlock& block, Digest& digest) {
+std::optional<Digest> TieredCache::copy_aside(const WeakBlock& block) {
   const MutexLock copying(copying_);
-  Status copied;
-  const bool here = host_->look(block, [&](const BlockIdentity& identity, SlotId slot) {
-    digest = identity.digest;
-    copied = gather(layout_, slot, aside_);
+  const ByteSpan aside = aside_;
+  std::optional<Digest> digest;
+  host_->look(block, [&](const BlockIdentity& identity, SlotId slot) {
+    if (gather(layout_, slot, aside).ok()) digest = identity.digest;
   });
-  return here && copied.ok();
+  return digest;
 }
 
 bool TieredCache::put(Below& into, BlockHash hash, const Digest& digest) {

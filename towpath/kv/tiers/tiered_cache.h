@@ -126,7 +126,7 @@ class TieredCache {
   bool demote_some() TOWPATH_REQUIRES(work_);
   bool is_time_to_demote() const;
   void demote_one(const DemotionQueue::Waiting& waiting) TOWPATH_REQUIRES(work_);
-  bool copy_aside(const WeakBlock& block, Digest& digest) TOWPATH_REQUIRES(work_);
+  std::optional<Digest> copy_aside(const WeakBlock& block) TOWPATH_REQUIRES(work_);
   /// False: the host's copy is wrong, and gone.
   bool put(Below& into, BlockHash hash, const Digest& digest) TOWPATH_REQUIRES(work_);
   void acknowledge_all() TOWPATH_REQUIRES(work_);
