@@ -8,7 +8,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/run/mutex.h>
-#include <towpath/standard/shmem.h>
+#include <towpath/standard/shmem_environment.h>
 
 #include "bindings/nvshmem/nvshmem_host.h"
 #include "bindings/openshmem/process.h"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include <towpath/core/text.h>
-#include <towpath/standard/shmem.h>
+#include <towpath/standard/shmem_environment.h>
 
 #include "bindings/openshmem/process.h"
 
@@ -24,7 +24,8 @@ void at_exit(int status, void*) {
 }
 
 Status begin() {
-  TOWPATH_TRY(shmem::Context context, standard::open_shmem());
+  TOWPATH_TRY(auto bootstrap, standard::shmem_bootstrap(standard::read_environment()));
+  TOWPATH_TRY(shmem::Context context, shmem::Context::open(std::move(bootstrap)));
   TOWPATH_TRY(Statics statics, Statics::share(context));
   the_process = new Process(std::move(context), std::move(statics));
   (void)::on_exit(at_exit, nullptr);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include <towpath/core/text.h>
-#include <towpath/standard/shmem.h>
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/process.h>
 
@@ -22,19 +21,18 @@ namespace {
 bool pass_on(int fd) { return ::fcntl(fd, F_SETFD, 0) == 0; }
 
 /// In the child, between fork and exec. Answers errno if the program cannot be run.
-int become(const shmem::JobFiles& files, const PeCommand& command, char* const* words,
-           pid_t launcher) {
+int become(const PeCommand& command, char* const* words, pid_t launcher) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != launcher) return ESRCH;  // it died before
+  if (command.in >= 0 && ::dup2(command.in, STDIN_FILENO) < 0) return errno;
   if (command.out >= 0 && ::dup2(command.out, STDOUT_FILENO) < 0) return errno;
   if (command.err >= 0 && ::dup2(command.err, STDERR_FILENO) < 0) return errno;
-  bool passed = pass_on(files.control.get());
-  for (const sys::Fd& heap : files.heaps) passed = passed && pass_on(heap.get());
-  if (!passed) return errno;
-  for (const auto& [name, value] : standard::shmem_variables(files, command.pe))
+  for (const int fd : command.inherited)
+    if (!pass_on(fd)) return errno;
+  for (const auto& [name, value] : command.variables)
     if (::setenv(name.c_str(), value.c_str(), 1) != 0) return errno;
   ::execvp(words[0], words);
   return errno;
@@ -53,7 +51,7 @@ Status read_failure(const sys::Fd& pipe, const std::string& program) {
 
 }  // namespace
 
-Status Pes::start(const shmem::JobFiles& files, const PeCommand& command) {
+Status Pes::start(const PeCommand& command) {
   std::vector<char*> words;
   for (const std::string& word : command.words) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
@@ -63,9 +61,9 @@ Status Pes::start(const shmem::JobFiles& files, const PeCommand& command) {
   sys::Fd writer(ends[1]);
   const pid_t launcher = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0) return sys::os_error(errno, cat("cannot start PE ", command.pe));
+  if (child < 0) return sys::os_error(errno, cat("cannot start ", command.name));
   if (child == 0) {
-    const int failed = become(files, command, words.data(), launcher);
+    const int failed = become(command, words.data(), launcher);
     (void)!::write(writer.get(), &failed, sizeof failed);
     ::_exit(127);
   }
@@ -82,8 +80,8 @@ Pes::~Pes() {
     if (row.pid > 0) ::waitpid(row.pid, nullptr, 0);
 }
 
-std::optional<Pes::End> Pes::reap(int pe) {
-  Row& row = rows_[static_cast<std::size_t>(pe)];
+std::optional<Pes::End> Pes::reap(int index) {
+  Row& row = rows_[static_cast<std::size_t>(index)];
   int status = 0;
   if (row.pid < 0 || ::waitpid(row.pid, &status, WNOHANG) != row.pid) return std::nullopt;
   row.pid = -1;

@@ -12,15 +12,18 @@
 #include <sys/types.h>
 
 #include <towpath/core/result.h>
-#include <towpath/shmem/job.h>
+#include <towpath/standard/environment.h>
 #include <towpath/sys/fd.h>
 
 namespace towpath::tools {
 
 struct PeCommand {
-  std::vector<std::string> words;  ///< the program, and its arguments
-  int pe = 0;
-  int out = -1;  ///< becomes its standard output, and `err` its errors; -1: as the launcher's
+  std::vector<std::string> words;   ///< the program, and its arguments
+  std::string name;                 ///< for messages: "PE 3"
+  standard::Environment variables;  ///< besides the launcher's own
+  std::vector<int> inherited;       ///< descriptors, by the same numbers
+  int in = -1;  ///< become its standard input, output and errors; -1: as the launcher's
+  int out = -1;
   int err = -1;
 };
 
@@ -37,12 +40,12 @@ class Pes {
   ~Pes();
 
   /// Errors: not_found, denied (the program cannot be run), exhausted.
-  Status start(const shmem::JobFiles& files, const PeCommand& command);
+  Status start(const PeCommand& command);
 
-  /// Readable when the PE has ended.
-  int fd(int pe) const noexcept { return rows_[static_cast<std::size_t>(pe)].process.get(); }
+  /// Readable when the process that was started as `index` has ended.
+  int fd(int index) const noexcept { return rows_[static_cast<std::size_t>(index)].process.get(); }
   /// How it ended, once; nothing while it runs.
-  std::optional<End> reap(int pe);
+  std::optional<End> reap(int index);
   std::size_t running() const noexcept;
   void signal_all(int number) const noexcept;
 

@@ -1,4 +1,5 @@
-// Bootstrap: how a PE finds its job. A value: the environment is read above (standard/shmem.h).
+// Bootstrap: how a PE finds its job. A value: the environment is read above
+// (standard/shmem_environment.h).
 // Thread: none of its own.
 #pragma once
 

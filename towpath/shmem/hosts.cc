@@ -107,6 +107,9 @@ Result<PeFacts> facts_of(const Attendance& self) {
                 .local_id = UniqueId::create().raw()};
   if (!facts.host.empty()) return facts;
   TOWPATH_TRY(facts.host, name_of_this_host());
+  // Two launchers may be on one machine: their PEs share nothing.
+  if (struct stat job{}; self.files && ::fstat(self.files->control.get(), &job) == 0)
+    facts.host += cat("/job ", job.st_ino);
   return facts;
 }
 

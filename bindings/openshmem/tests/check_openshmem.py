@@ -114,6 +114,12 @@ class OpenshmemTest(unittest.TestCase):
                               timeout=WATCHDOG_S)
         self.assertIn("openshmem: PE 0: peer_lost: barrier of team 0", done.stderr)
 
+    def test_a_job_over_several_hosts_is_refused(self):
+        done = subprocess.run([ARGS.run, "run", "--hosts", "a,b", "--launcher", "sh -c {command}", "-n", "2", "--",
+                               self.build(self.ring())], capture_output=True, text=True, timeout=WATCHDOG_S)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("openshmem: unsupported: this job has PEs of several hosts", done.stderr)
+
     def test_what_is_not_symmetric_is_told(self):
         program = self.build(self.ring("int here = 0;\n  shmem_int_p(&here, 1, 0);\n  return 0;"))
         self.assertIn("4 bytes at 0x", self.run_pes(1, program, expect=1).stderr)

@@ -1,0 +1,89 @@
+"""Two network namespaces joined by a veth pair are two hosts of one job: `towpath run --hosts` starts its
+PEs, and when the link is cut all of them are told and the job ends. Needs root and iproute2."""
+import os
+import signal
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import towpath_command
+from namespaces import ADDRESS, HERE, THERE, WATCHDOG_S, ip, join, read, wait_for, why_not
+from towpath_command import CommandTest, OK
+
+RING = sys.argv.pop()
+# Another IPC namespace too: shared memory must not shorten the way.
+LAUNCHER = "ip netns exec {host} unshare --ipc sh -c {command}"
+SH = ["sh", "-c"]
+
+
+def runs(process):
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text() != ""  # empty: nobody has reaped it yet
+    except OSError:
+        return False
+
+
+@unittest.skipIf(why_not(), why_not() or "")
+class ShmemNamespacesTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        join(self)
+        self.options = ["--hosts", f"{HERE},{THERE}", "--launcher", LAUNCHER, "--meet", f"{ADDRESS}:7772"]
+
+    def start(self, pes, *words):
+        job = subprocess.Popen([towpath_command.COMMAND, "run", "-n", str(pes), *self.options, "--", *words],
+                               cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(job.stdout.close)
+        self.addCleanup(job.stderr.close)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        return job
+
+    def cross(self):
+        return int(read(THERE, "vb", "statistics/rx_bytes"))
+
+    def test_a_token_goes_around_two_hosts(self):
+        for pes in (2, 5):
+            done = self.run_command("run", "-n", pes, *self.options, "--", RING)
+            self.assertEqual(done.stdout, f"{pes} PEs, 3 rounds: the token is {3 * pes}\n", done.stderr)
+
+    def test_two_launchers_may_be_on_one_machine(self):
+        done = self.run_command("run", "-n", 4, "--hosts", "localhost,localhost", "--launcher", "sh -c {command}", "--", RING)
+        self.assertEqual(done.stdout, "4 PEs, 3 rounds: the token is 12\n", done.stderr)
+
+    def test_pes_are_numbered_across_hosts_and_words_arrive_whole(self):
+        done = self.run_command("run", "-n", 3, *self.options, "--prefix", "--", *SH,
+                                "echo \"$TOWPATH_SHMEM_PE of $TOWPATH_SHMEM_PES: $0\"", "it's $HOME")
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"[{pe}] {pe} of 3: it's $HOME" for pe in range(3)])
+
+    def test_a_cut_link_is_told_in_bounded_time(self):
+        job = self.start(2, RING, str(10**9))
+        before = self.cross()
+        wait_for(self, lambda: job.poll() is not None or self.cross() > before + 1_000_000)
+        self.assertIsNone(job.poll(), "the job ended early")
+        ip("-n", HERE, "link", "set", "va", "down")
+        _, errors = job.communicate(timeout=WATCHDOG_S)
+        self.assertNotEqual(job.returncode, OK)
+        for pe in 0, 1:
+            self.assertRegex(errors, rf"peer_lost: PE {pe} \(process \d+ of another host\) died, or cannot be")
+
+    def test_a_pe_that_is_killed_is_told_to_those_elsewhere(self):
+        job = self.start(2, *SH, f"test $TOWPATH_SHMEM_PE = 0 || (sleep 1; kill -9 $$) & exec {RING} {10**9}")
+        _, errors = job.communicate(timeout=WATCHDOG_S)
+        self.assertIn(job.returncode, (1, 137), errors)  # of whichever part ended first
+        self.assertIn("PE 1 was ended by signal 9", errors)
+        self.assertIn("peer_lost: PE 1", errors)
+
+    def test_nobody_outlives_the_launcher(self):
+        # As with ssh: the parts are no children of the launcher.
+        self.options[3] = LAUNCHER.replace("unshare", "setsid --fork --wait unshare")
+        job = self.start(2, *SH, "echo $$; exec sleep 100")
+        pes = [int(job.stdout.readline()) for _ in range(2)]
+        os.kill(job.pid, signal.SIGKILL)
+        job.wait()
+        wait_for(self, lambda: not any(runs(pe) for pe in pes))
+
+
+if __name__ == "__main__":
+    towpath_command.main()

@@ -1,0 +1,15 @@
+// The signals that end a job, as a descriptor.
+// Thread: any, before others are started: it blocks them.
+#pragma once
+
+#include <towpath/core/result.h>
+#include <towpath/sys/fd.h>
+
+namespace towpath::tools {
+
+/// SIGINT, SIGTERM and SIGHUP are told by it from now on.
+Result<sys::Fd> watch_ending_signals();
+/// The next of them, or 0.
+int take_signal(const sys::Fd& signals);
+
+}  // namespace towpath::tools

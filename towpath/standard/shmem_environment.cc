@@ -1,0 +1,121 @@
+#include <cerrno>
+#include <charconv>
+#include <optional>
+
+#include <fcntl.h>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/shmem_environment.h>
+#include <towpath/sys/os_error.h>
+
+namespace towpath::standard {
+namespace {
+
+constexpr const char* kPe = "TOWPATH_SHMEM_PE";
+constexpr const char* kJob = "TOWPATH_SHMEM_JOB";
+constexpr const char* kHeap = "TOWPATH_SHMEM_HEAP";
+constexpr const char* kMeet = "TOWPATH_SHMEM_MEET";
+constexpr const char* kPes = "TOWPATH_SHMEM_PES";
+constexpr std::string_view kElsewhere = "-";
+
+Status cannot_read(std::string_view name, std::string_view value) {
+  return error(Code::invalid_argument, cat(name, "=", printable(value), " cannot be read"),
+               "start the program with `towpath run`");
+}
+
+Result<int> number(std::string_view name, std::string_view text) {
+  int value = -1;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc() || end != text.data() + text.size() || value < 0)
+    return cannot_read(name, text);
+  return value;
+}
+
+/// A descriptor of our own for an inherited one, which further programs do not inherit.
+Result<sys::Fd> adopt(int inherited) {
+  if (::fcntl(inherited, F_SETFD, FD_CLOEXEC) != 0)
+    return error(Code::not_ready, cat("descriptor ", inherited, " of the job was not inherited"),
+                 "a program that closes descriptors stands between; start the PE itself with "
+                 "`towpath run`")
+        .because(sys::os_error(errno, "fcntl"));
+  sys::Fd borrowed(inherited);
+  auto own = borrowed.duplicate();
+  (void)borrowed.release();
+  return own;
+}
+
+Result<shmem::JobFiles> adopt_all(std::string_view list) {
+  shmem::JobFiles files;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    const std::string_view item = list.substr(begin, end - begin);
+    sys::Fd own;
+    if (item != kElsewhere || !files.control) {
+      TOWPATH_TRY(const int inherited, number(kJob, item));
+      TOWPATH_TRY(own, adopt(inherited));
+    }
+    if (!files.control)
+      files.control = std::move(own);
+    else
+      files.heaps.push_back(std::move(own));
+    begin = end + 1;
+  }
+  return files;
+}
+
+Result<std::uint64_t> heap_bytes_of(const Environment& environment) {
+  const auto heap = environment.find(kHeap);
+  if (heap == environment.end()) return shmem::kDefaultHeapBytes;
+  const auto bytes = parse_bytes(heap->second);
+  if (!bytes.ok()) return cannot_read(kHeap, heap->second).because(bytes.status());
+  return *bytes;
+}
+
+}  // namespace
+
+Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment) {
+  if (environment.count(kMeet) != 0)
+    return error(Code::unsupported, "this job has PEs of several hosts",
+                 "start it without --hosts; standard::open_shmem() of C++ reaches other hosts");
+  shmem::Bootstrap bootstrap;
+  const auto job = environment.find(kJob);
+  const auto pe = environment.find(kPe);
+  if (job != environment.end() && pe != environment.end()) {
+    TOWPATH_TRY(bootstrap.my_pe, number(kPe, pe->second));
+    TOWPATH_TRY(bootstrap.files, adopt_all(job->second));
+    bootstrap.pes = static_cast<int>(bootstrap.files->heaps.size());
+  }
+  TOWPATH_TRY(bootstrap.heap_bytes, heap_bytes_of(environment));
+  return bootstrap;
+}
+
+Result<std::optional<ShmemInvitation>> shmem_invitation(const Environment& environment) {
+  const auto place = environment.find(kMeet);
+  if (place == environment.end()) return std::optional<ShmemInvitation>();
+  const auto pe = environment.find(kPe);
+  const auto pes = environment.find(kPes);
+  if (pe == environment.end() || pes == environment.end())
+    return error(Code::invalid_argument, cat(kMeet, " without ", kPe, " or ", kPes),
+                 "say which of how many PEs this is");
+  ShmemInvitation invitation{.place = place->second, .self = {}};
+  TOWPATH_TRY(invitation.self.my_pe, number(kPe, pe->second));
+  TOWPATH_TRY(invitation.self.pes, number(kPes, pes->second));
+  TOWPATH_TRY(invitation.self.heap_bytes, heap_bytes_of(environment));
+  if (const auto job = environment.find(kJob); job != environment.end()) {
+    TOWPATH_TRY(invitation.self.files, adopt_all(job->second));
+  }
+  return std::optional(std::move(invitation));
+}
+
+Environment shmem_variables(const shmem::JobFiles& files, int pe) {
+  std::string list = cat(files.control.get());
+  for (const sys::Fd& heap : files.heaps)
+    list += heap ? cat(",", heap.get()) : cat(",", kElsewhere);
+  return {{kPe, cat(pe)}, {kJob, std::move(list)}};
+}
+
+Environment shmem_variables(std::string_view place, int pes) {
+  return {{kMeet, std::string(place)}, {kPes, cat(pes)}};
+}
+
+}  // namespace towpath::standard

@@ -1,0 +1,45 @@
+// Symmetric memory as started from outside: what `towpath run` puts into the environment of each
+// PE, and what a PE reads there. It needs no more than the heaps do: the C interfaces use it.
+//
+//   TOWPATH_SHMEM_PE    which one this is
+//   TOWPATH_SHMEM_JOB   inherited descriptors: the job's control segment, then the heaps by PE; "-"
+//                       for a heap of another host
+//   TOWPATH_SHMEM_MEET  where PEs of several hosts meet (shmem_exchange.h)
+//   TOWPATH_SHMEM_PES   how many of them there are
+//   TOWPATH_SHMEM_HEAP  of a PE that was started alone: bytes of its heap ("64M")
+//
+// Thread: any; reading the environment races with setenv(3).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <towpath/core/result.h>
+#include <towpath/shmem/bootstrap.h>
+#include <towpath/shmem/hosts.h>
+#include <towpath/standard/environment.h>
+
+namespace towpath::standard {
+
+/// Alone when nothing is said. The descriptors stay open, but pass to no further program.
+/// Errors: invalid_argument (a variable that cannot be read), not_ready (descriptors that are not
+/// open: they were not inherited), unsupported (PEs of several hosts: see shmem_invitation()).
+Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment);
+
+/// To a job over several hosts.
+struct ShmemInvitation {
+  std::string place;  ///< where to meet: shmem_exchange.h
+  shmem::Attendance self;
+};
+
+/// Nothing when this process is alone or of one host's job. Errors: as above, but `unsupported`.
+Result<std::optional<ShmemInvitation>> shmem_invitation(const Environment& environment);
+
+/// What a launcher adds to the environment of PE `pe`, which inherits `files`.
+Environment shmem_variables(const shmem::JobFiles& files, int pe);
+
+/// What it adds when PEs of several hosts meet at `place` (shmem_exchange.h).
+Environment shmem_variables(std::string_view place, int pes);
+
+}  // namespace towpath::standard
