@@ -1,6 +1,7 @@
 #include <vector>
 
 #include <towpath/core/text.h>
+#include <towpath/shmem/fence.h>
 #include <towpath/shmem/gather.h>
 
 namespace towpath::shmem {
@@ -93,6 +94,7 @@ Status gather(World& world, TeamView& team, const Arrival& arrival) {
       return team.broken;
     }
   }
+  thread_fence(std::memory_order_acquire);  // pairs with the couriers' (fence.h)
   return gathering.differed_in(round) ? mismatch(world, team, mine) : Status();
 }
 

@@ -35,9 +35,9 @@ enum class PeState : std::uint32_t {
 /// What is known of one PE. Written by its own process, but for `state`.
 struct PeRecord {
   alignas(64) std::atomic<std::uint32_t> state;
-  std::uint32_t pid;
-  std::uint64_t start_time;            // with the pid: which process
-  std::atomic<std::uint32_t> doing;    // a CallKind
+  std::atomic<std::uint32_t> pid;    // of one elsewhere: written by each neighbour that hears of it
+  std::uint64_t start_time;          // with the pid: which process
+  std::atomic<std::uint32_t> doing;  // a CallKind
   std::atomic<std::uint32_t> in_team;  // slot of the team that it does it with
   std::atomic<std::uint32_t> released_any[2];
   alignas(64) Bell bell;  // rung when somebody wrote into its heap and it sleeps

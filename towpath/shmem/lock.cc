@@ -1,6 +1,7 @@
 #include <array>
 #include <utility>
 
+#include <towpath/shmem/fence.h>
 #include <towpath/shmem/lock.h>
 #include <towpath/shmem/queue_lock.h>
 
@@ -70,12 +71,16 @@ class HeapNodes {
 
 Status acquire_lock(World& world, std::uint64_t offset) {
   HeapNodes nodes(world, offset);
-  return QueueLock(nodes, world.my_pe()).acquire();
+  const Status acquired = QueueLock(nodes, world.my_pe()).acquire();
+  thread_fence(std::memory_order_acquire);  // pairs with the couriers' (fence.h)
+  return acquired;
 }
 
 bool try_acquire_lock(World& world, std::uint64_t offset) {
   HeapNodes nodes(world, offset);
-  return QueueLock(nodes, world.my_pe()).try_acquire();
+  const bool acquired = QueueLock(nodes, world.my_pe()).try_acquire();
+  thread_fence(std::memory_order_acquire);  // as above
+  return acquired;
 }
 
 Status release_lock(World& world, std::uint64_t offset) {

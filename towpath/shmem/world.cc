@@ -116,7 +116,7 @@ Status World::map_heaps() {
 /// Says that this PE is here, and waits for all others to say so.
 Status World::meet() {
   PeRecord& mine = job_.pe(my_pe_);
-  mine.pid = static_cast<std::uint32_t>(::getpid());
+  mine.pid.store(static_cast<std::uint32_t>(::getpid()), std::memory_order_relaxed);
   TOWPATH_TRY(mine.start_time, sys::process_start_time(::getpid()));
   std::uint32_t absent = 0;
   if (!mine.state.compare_exchange_strong(absent, static_cast<std::uint32_t>(PeState::running)))
@@ -150,7 +150,7 @@ Status World::watch_others() {
   processes_.resize(pes());
   for (std::uint32_t pe = 0; pe < pes(); ++pe) {
     const PeRecord& record = job_.pe(pe);
-    const auto pid = static_cast<pid_t>(record.pid);
+    const auto pid = static_cast<pid_t>(record.pid.load(std::memory_order_relaxed));
     if (pid == ::getpid() || !is_here(pe))
       continue;  // a PE in a thread, or for the engine to watch
     auto process = sys::open_process(pid);
@@ -197,7 +197,8 @@ Status World::lost_among(std::span<const std::int32_t> pes, bool look) const {
     if (index == my_pe_ || !has_ended(index, look)) continue;
     const PeRecord& record = job_.pe(index);
     ended +=
-        cat(ended.empty() ? "PE " : ", PE ", pe, " (process ", record.pid,
+        cat(ended.empty() ? "PE " : ", PE ", pe, " (process ",
+            record.pid.load(std::memory_order_relaxed),
             is_here(index) ? ") " : " of another host) ", how_it_ended(record, is_here(index)));
   }
   if (ended.empty()) return {};

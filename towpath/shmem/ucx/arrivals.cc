@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <towpath/shmem/fence.h>
 #include <towpath/shmem/ucx/arrivals.h>
 
 namespace towpath::shmem {
@@ -34,6 +35,7 @@ bool Arrivals::seat(const Guest& guest) {
     record.released_any[news.round % 2].store(guest.arrival.released.empty() ? 0 : 1,
                                               std::memory_order_relaxed);
   }
+  thread_fence(std::memory_order_release);  // pairs with gather()
   gathering.arrive(digest_of(news.call), news.members);
   return true;
 }

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include <towpath/core/text.h>
+#include <towpath/shmem/fence.h>
 #include <towpath/shmem/ucx/links.h>
 
 namespace towpath::shmem {
@@ -35,7 +36,8 @@ Status Links::greet(const Remote::Here& here, Party party) {
     TOWPATH_TRY(link.endpoint, worker_->connect(party.addresses[pe], &link));
   }
   for (auto& [pe, link] : links_)
-    TOWPATH_TRY(send(link, {.kind = FrameKind::hello, .operand = mine().pid}));
+    TOWPATH_TRY(send(
+        link, {.kind = FrameKind::hello, .operand = mine().pid.load(std::memory_order_relaxed)}));
   return {};
 }
 
@@ -58,6 +60,9 @@ Status Links::send(Link& link, FrameHeader header, ConstByteSpan payload) {
   link.sent_at = clock_.now();
   if (header.kind == FrameKind::put || (header.kind == FrameKind::change && header.ticket == 0))
     link.posted = header.sequence;
+  // Release: whoever hears of this sees what took place here before, also where PEs of one host
+  // hear of it by others. Pairs with on_message(), over whatever carries the message.
+  thread_fence(std::memory_order_release);
   return link.endpoint->send(std::move(buffer));
 }
 

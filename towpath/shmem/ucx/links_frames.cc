@@ -26,6 +26,7 @@ void Links::on_broken(void* owner, const Status&) {
 }
 
 void Links::on_message(ConstByteSpan message) {
+  thread_fence(std::memory_order_acquire);  // pairs with the one in send()
   const auto frame = decode_frame(message);
   // What is not of this job is not heard; it cannot be answered either.
   if (!frame.ok() || frame->header.key != key_) return;
@@ -145,7 +146,7 @@ Status Links::answered(const Frame& frame) {
 
 void Links::begin(const Link& link, const FrameHeader& hello) {
   PeRecord& record = here_.job->pe(link.pe);
-  record.pid = static_cast<std::uint32_t>(hello.operand);
+  record.pid.store(static_cast<std::uint32_t>(hello.operand), std::memory_order_relaxed);
   std::uint32_t absent = 0;
   record.state.compare_exchange_strong(absent, static_cast<std::uint32_t>(PeState::running));
   mine().bell.ring_if_needed();  // it may wait for all to begin
