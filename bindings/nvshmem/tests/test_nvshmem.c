@@ -14,19 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bindings/testing/check.h"
 #include "nvshmem_host.h"
 
 static void* library;
 static bool prints_names;
-static int failed_checks;
-
-#define CHECK(condition)                                                            \
-  do {                                                                              \
-    if (!(condition)) {                                                             \
-      fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);       \
-      ++failed_checks;                                                              \
-    }                                                                               \
-  } while (0)
+int failed_checks = 0;
 
 static void* look(const char* name) {
   void* found = dlsym(library, name);

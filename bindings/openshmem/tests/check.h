@@ -1,5 +1,4 @@
-/* The little that a test in C needs. Every PE runs every case; one that fails says where, and the
- * job ends with 1. */
+/* Every PE runs every case; one that fails says where, and the job ends with 1. */
 #pragma once
 
 #include <shmem.h>
@@ -8,23 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern int failed_checks;
+#define CHECK_SPEAKER() fprintf(stderr, "PE %d: ", shmem_my_pe())
+#include "bindings/testing/check.h"
 
-#define CHECK(condition)                                                               \
-  do {                                                                                 \
-    if (!(condition)) {                                                                \
-      fprintf(stderr, "PE %d: %s:%d: failed: %s\n", shmem_my_pe(), __FILE__, __LINE__, \
-              #condition);                                                             \
-      ++failed_checks;                                                                 \
-    }                                                                                  \
-  } while (0)
-
-struct test_case {
-  const char* name;
-  void (*run)(void);
-};
-
-/* Each file of cases has one of these, with an empty one at its end. */
+/* One for each file of cases. */
 extern const struct test_case rma_cases[];
 extern const struct test_case atomic_cases[];
 extern const struct test_case wait_cases[];

@@ -3,18 +3,9 @@
 
 int failed_checks = 0;
 
-static int run_all(const struct test_case* cases, const char* prefix) {
-  int ran = 0;
-  for (; cases->name != NULL; ++cases) {
-    if (strncmp(cases->name, prefix, strlen(prefix)) != 0) continue;
-    const int before = failed_checks;
-    cases->run();
-    shmem_barrier_all();
-    if (failed_checks != before || shmem_my_pe() == 0)
-      printf("%s %s\n", failed_checks == before ? "good  " : "FAILED", cases->name);
-    ++ran;
-  }
-  return ran;
+static void after(const char* name, int good) {
+  shmem_barrier_all();
+  if (!good || shmem_my_pe() == 0) tell_case(name, good);
 }
 
 int main(int argc, char** argv) {
@@ -25,7 +16,7 @@ int main(int argc, char** argv) {
   CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided) == 0);
   CHECK(provided == SHMEM_THREAD_MULTIPLE);
   int ran = 0;
-  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) ran += run_all(all[i], prefix);
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) ran += run_cases(all[i], prefix, after);
   if (ran == 0) fprintf(stderr, "no case begins with '%s'\n", prefix);
   shmem_finalize();
   return ran == 0 || failed_checks != 0;
