@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/net/ucx/ucx_worker.h>
+#include <towpath/net/ucx/testing/real_ucx.h>
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/testing/pes.h>
 
@@ -15,8 +15,7 @@ using testing::as_threads;
 class HostsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const Finding ucx = net::probe_ucx();
-    if (ucx.verdict != Verdict::yes) GTEST_SKIP() << ucx.reason;
+    if (const auto why = net::testing::why_no_ucx(); !why.empty()) GTEST_SKIP() << why;
   }
 };
 

@@ -2,13 +2,13 @@
 #include <string>
 #include <vector>
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <towpath/net/ucx/testing/real_ucx.h>
 #include <towpath/net/ucx/ucx_worker.h>
 #include <towpath/run/eventually.h>
 #include <towpath/sys/fd.h>
@@ -26,9 +26,7 @@ struct Recorder final : UcxListener {
 class UcxWorkerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    // Asked of the loader: a probe that finds fault where there is none must not skip its tests.
-    if (::dlopen("libucp.so.0", RTLD_LAZY | RTLD_LOCAL) == nullptr)
-      GTEST_SKIP() << ::dlerror() << ": apt-get install libucx0";
+    if (const auto why = testing::why_no_ucx(); !why.empty()) GTEST_SKIP() << why;
     const Finding found = probe_ucx();
     ASSERT_EQ(found.verdict, Verdict::yes) << found.reason << "; " << found.remedy;
     near_ = open(near_heard_);

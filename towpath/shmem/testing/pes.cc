@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <towpath/core/text.h>
-#include <towpath/net/ucx/ucx_worker.h>
+#include <towpath/net/ucx/testing/real_ucx.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/testing/pes.h>
 
@@ -58,7 +58,7 @@ Bootstrap bootstrap_for(const JobFiles& files, int pe) {
 
 void EngineTest::SetUp() {
   if (GetParam() == 1) return;
-  if (const Finding ucx = net::probe_ucx(); ucx.verdict != Verdict::yes) GTEST_SKIP() << ucx.reason;
+  if (const auto why = net::testing::why_no_ucx(); !why.empty()) GTEST_SKIP() << why;
 }
 
 void as_threads(const PesOptions& options, const std::function<void(Context&)>& body) {
