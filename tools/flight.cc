@@ -59,8 +59,6 @@ struct FlightOptions {
 
 // ---- what a record says ----
 
-FlightEvent event_of(const FlightRecord& record) { return static_cast<FlightEvent>(record.what); }
-
 MemoryKind kind_of(std::uint64_t number) {
   return static_cast<MemoryKind>(static_cast<std::uint8_t>(std::min<std::uint64_t>(number, 255)));
 }

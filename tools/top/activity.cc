@@ -5,6 +5,8 @@
 #include <towpath/core/text.h>
 #include <towpath/telemetry/flight_events.h>
 
+#include "tools/flight_read.h"
+
 namespace towpath::tools {
 namespace {
 
@@ -12,8 +14,6 @@ using telemetry::FlightEvent;
 using telemetry::FlightFlow;
 using telemetry::FlightLog;
 using telemetry::FlightRecord;
-
-FlightEvent event_of(const FlightRecord& record) { return static_cast<FlightEvent>(record.what); }
 
 class Observer {
  public:
