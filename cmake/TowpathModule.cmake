@@ -56,6 +56,17 @@ function(towpath_pkg_config input)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${ARGN})
 endfunction()
 
+# Makes a shared library a door in C: Towpath is inside of it, out of sight; `map` names what is seen.
+function(towpath_c_door target map)
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${map})
+  target_link_options(${target} PRIVATE -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/${map}
+                                        -Wl,--exclude-libs,ALL -Wl,--as-needed)
+  # A sanitizer's own symbols are found when the program starts, in the program.
+  if(NOT TOWPATH_SANITIZE)
+    target_link_options(${target} PRIVATE -Wl,--no-undefined)
+  endif()
+endfunction()
+
 # A measurement of bench/, built as build/PRESET/bench/<name>; `./dev bench <name>` runs it.
 add_custom_target(bench_all)
 function(towpath_bench name)
