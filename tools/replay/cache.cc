@@ -286,9 +286,7 @@ void Cache::report(Message& summary) {
   produced.put(summary, "produce");
   spilled_.put(summary, "spill");
   loaded_.put(summary, "load");
-  summary.figures["host_hits"] = host_hits_;
-  summary.figures["disk_hits"] = disk_hits_;
-  summary.figures["misses"] = misses_;
+  put_hits(summary, counts());
   summary.figures["bad_loads"] = bad_loads_;
   summary.figures["direct"] = file_->direct() ? 1 : 0;
   summary.figures["mistake_made"] = mistake_made_ ? 1 : 0;

@@ -38,4 +38,10 @@ History History::from(const Message& message) {
   return history;
 }
 
+void put_hits(Message& message, const TierCounts& counts) {
+  message.figures["host_hits"] = counts.host_hits;
+  message.figures["disk_hits"] = counts.disk_hits;
+  message.figures["misses"] = counts.misses;
+}
+
 }  // namespace towpath::tools::replay

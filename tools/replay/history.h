@@ -17,6 +17,9 @@ struct TierCounts {
   std::uint64_t host_hits = 0, disk_hits = 0, misses = 0;
 };
 
+/// Where the blocks were found, for a summary.
+void put_hits(Message& message, const TierCounts& counts);
+
 class History {
  public:
   void see(Instant at, const TierCounts& now);

@@ -134,9 +134,7 @@ void StoredCache::report(Message& summary) {
   produced_.put(summary, "produce");
   spilled_.put(summary, "spill");
   loaded_.put(summary, "load");
-  summary.figures["host_hits"] = host_hits_;
-  summary.figures["disk_hits"] = disk_hits_;
-  summary.figures["misses"] = misses_;
+  put_hits(summary, counts());
   summary.figures["bad_loads"] = bad_loads_;
   for (const auto& [what, count] : cache_->figures().below.front().failed)
     if (what != "get: corrupt") faults_.add("disk tier", count, cat("disk tier: ", what));
