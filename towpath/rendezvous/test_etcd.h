@@ -29,6 +29,7 @@ class ChildProcess {
   ~ChildProcess() { end(SIGKILL); }
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
+  void signal(int number) const { kill(pid_, number); }
   void end(int signal) {
     if (pid_ <= 0) return;
     kill(pid_, signal);

@@ -10,6 +10,7 @@ namespace towpath::kv {
 namespace {
 
 constexpr Duration kNap = std::chrono::milliseconds(1);
+constexpr Duration kAskAgain = std::chrono::milliseconds(100);  // and then twice as late each time
 
 layout::IndexRange heads_of(const layout::LayoutConfig& config, std::uint64_t first) {
   return {first, config.num_heads.value_or(1)};
@@ -34,6 +35,7 @@ Result<std::unique_ptr<PeerKeeper>> PeerKeeper::make(PeerKeeperOptions options,
 }
 
 PeerKeeper::~PeerKeeper() {
+  exchange_.reset();  // it may yet hear of somebody
   while (!peers_.empty()) forget(std::string(peers_.begin()->first));
   (void)options_.manager->unregister_layout(lent_from_);
 }
@@ -48,17 +50,10 @@ Result<Bytes> PeerKeeper::catalogue() {
   return encode(all);
 }
 
-Status PeerKeeper::publish(rendezvous::Rendezvous& place) {
-  TOWPATH_TRY(const Bytes bytes, catalogue());
-  return place.publish({options_.agent->name(), kCatalogueLabel}, bytes);
-}
-
-void PeerKeeper::watch(rendezvous::Rendezvous& place) {
-  place.watch([this](const rendezvous::Change& change) {
-    if (change.name.label != kCatalogueLabel || change.name.agent == options_.agent->name()) return;
-    if (!change.card) return forget(change.name.agent);
-    if (const Status learned = learn(*change.card); !learned.ok()) figures_.last_failure = learned;
-  });
+void PeerKeeper::join(std::unique_ptr<rendezvous::Rendezvous> place,
+                      CatalogueExchangeOptions options) {
+  exchange_ = std::make_unique<CatalogueExchange>(std::move(options), std::move(place), *this,
+                                                  options_.manager->clock());
 }
 
 bool PeerKeeper::fits(const Peer& peer, std::uint64_t first_layer) const {
@@ -78,9 +73,8 @@ bool PeerKeeper::overlaps(const Peer& peer) const {
   return common(ours, heads_of(peer.config, peer.first_head)).count > 0;
 }
 
-Status PeerKeeper::learn(ConstByteSpan bytes) {
-  TOWPATH_TRY(const Catalogue all, decode_catalogue(bytes));
-  TOWPATH_TRY(const OpenPackage package, open_package(all.package));
+/// A peer as it tells itself, if this keeper has a use for its blocks.
+Result<PeerKeeper::Peer> PeerKeeper::open(const Catalogue& all, const OpenPackage& package) const {
   const auto entry = std::ranges::find(package.layouts, all.layout, &OpenPackage::Entry::id);
   Peer peer;
   if (entry != package.layouts.end()) {
@@ -94,12 +88,25 @@ Status PeerKeeper::learn(ConstByteSpan bytes) {
         cat("the blocks of ", to_string(package.agent), ", name space '", printable(all.name_space),
             "', are of another cache than those here, '", printable(options_.name_space), "'"),
         "borrow from those who serve the same model, in blocks of as many tokens");
-  const bool is_known = peers_.contains(package.agent.name);
-  TOWPATH_TRY((is_known ? options_.manager->refresh(all.package)
-                        : options_.manager->import_package(all.package)));
   peer.layout = {package.agent.incarnation, all.layout};
   peer.hashes = {all.hashes.begin(), all.hashes.end()};
-  Peer& known = peers_[package.agent.name];
+  return peer;
+}
+
+Status PeerKeeper::learn(ConstByteSpan bytes) {
+  TOWPATH_TRY(const Catalogue all, decode_catalogue(bytes));
+  TOWPATH_TRY(const OpenPackage package, open_package(all.package));
+  const std::string& name = package.agent.name;
+  const Digest digest = digest_of(bytes, 0);
+  const auto met = peers_.find(name);
+  if (met != peers_.end() && met->second.catalogue == digest) return {};
+  TOWPATH_TRY(Peer peer, open(all, package));
+  peer.catalogue = digest;
+  const bool is_known = met != peers_.end();
+  TOWPATH_TRY((is_known ? options_.manager->refresh(all.package)
+                        : options_.manager->import_package(all.package)));
+  Peer& known = peers_[name];
+  if (known.layout.owner != peer.layout.owner) ++edition_;
   tell_all(known);
   tell_all(peer);
   if (known.staging && known.config == peer.config && known.first_head == peer.first_head) {
@@ -144,6 +151,7 @@ std::vector<std::string> PeerKeeper::owners_of(BlockHash hash) const {
 
 BlockKeeper::News PeerKeeper::take_news() {
   News news = own_->take_news();
+  if (news.is_anew || !news.stored.empty() || !news.lost.empty()) ++edition_;
   if (news.is_anew) {
     held_.clear();
     for (const auto& [name, peer] : peers_) tell_all(peer);
@@ -159,12 +167,15 @@ BlockKeeper::News PeerKeeper::take_news() {
 PeerKeeper::Figures PeerKeeper::figures() const {
   Figures all = figures_;
   all.lent = lender_.lent_blocks();
+  all.peers = peers_.size();
+  if (all.last_failure.ok() && exchange_) all.last_failure = exchange_->last_failure();
   return all;
 }
 
 // Sessions ---------------------------------------------------------------------------------------
 
 bool PeerKeeper::progress() {
+  if (exchange_) exchange_->progress();
   serve();
   return own_->progress();
 }
@@ -196,6 +207,7 @@ bool PeerKeeper::wait_until(const std::function<bool()>& done) {
   const Instant end = clock.now() + options_.patience;
   while (!done() && clock.now() < end) {
     serve();
+    if (exchange_) exchange_->serve();
     if (options_.meanwhile) options_.meanwhile();
     if (!done()) options_.manager->wait_for_work(kNap);
   }
@@ -214,7 +226,18 @@ Result<std::vector<LentBlock>> PeerKeeper::ask(const std::string& name,
     const auto peer = options_.agent->peer(name);
     return !peer.ok() || peer->lost;
   };
-  if (sent.ok()) (void)wait_until([&] { return asked_[session].has_value() || is_lost(); });
+  const Clock& clock = options_.manager->clock();
+  Duration pause = kAskAgain;
+  Instant next = clock.now() + pause;
+  const auto is_over = [&] {
+    if (asked_[session] || is_lost()) return true;
+    if (clock.now() >= next) {  // it may not have known us yet, and then could not answer
+      (void)options_.agent->notify(name, message);
+      next = clock.now() + (pause *= 2);
+    }
+    return false;
+  };
+  if (sent.ok()) (void)wait_until(is_over);
   const auto answer = asked_.extract(session).mapped();
   TOWPATH_TRY(sent);
   if (answer) return *answer;
@@ -315,13 +338,16 @@ void PeerKeeper::borrow(std::span<const BlockHash> hashes) {
   std::map<BlockHash, std::vector<std::string>> owners;
   std::map<std::string, std::vector<BlockHash>> asked;
   for (const BlockHash hash : hashes) {
-    owners[hash] = owners_of(hash);
-    for (const std::string& owner : owners[hash]) asked[owner].push_back(hash);
+    const std::vector<std::string> from = owners_of(hash);
+    if (from.empty()) continue;  // who had it failed since
+    for (const std::string& owner : from) asked[owner].push_back(hash);
+    owners[hash] = from;
   }
   std::map<std::string, Staged> parts;
   for (const auto& [owner, there] : asked) parts[owner] = stage(owner, peers_.at(owner), there);
   for (const auto& [hash, from] : owners)
-    if (const Status taken = take_over(hash, from, parts); !taken.ok())
+    if (const Status taken = take_over(hash, from, parts);
+        !taken.ok() && taken.code() != Code::not_found)  // why it did not come is told already
       figures_.last_failure = taken;
 }
 

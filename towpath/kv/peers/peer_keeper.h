@@ -1,7 +1,7 @@
 // PeerKeeper: a BlockKeeper that lends its blocks to others of its kind, and borrows theirs. Put
 // over another keeper, it makes a peer's blocks blocks that can be held.
 //
-//   publish(rendezvous), or catalogue() by any way  --->  learn() at the others
+//   join(rendezvous), or catalogue() by any way  --->  learn() at the others
 //   prepare(hashes), hold(hash)   what is not here is borrowed: asked for, copied, proven, kept
 //   here
 //
@@ -25,13 +25,12 @@
 
 #include <towpath/agent/agent.h>
 #include <towpath/kv/peers/block_lender.h>
+#include <towpath/kv/peers/catalogue_exchange.h>
 #include <towpath/kv/transfer_manager.h>
-#include <towpath/rendezvous/rendezvous.h>
 
 namespace towpath::kv {
 
-/// Under which a catalogue is published.
-inline constexpr const char* kCatalogueLabel = "kv-blocks";
+struct OpenPackage;
 
 struct PeerKeeperOptions {
   agent::Agent* agent = nullptr;  ///< with `manager`, outlives the keeper
@@ -42,8 +41,7 @@ struct PeerKeeperOptions {
   Duration lease = std::chrono::seconds(10);
   Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a session
   std::uint64_t staged_blocks = 64;             ///< borrowed at once
-  /// Called while this waits for a peer: what else this thread has to drive. Not this keeper, nor
-  /// the rendezvous that it watches.
+  /// Called while this waits for a peer: what else this thread has to drive. Not this keeper.
   std::function<void()> meanwhile;
 };
 
@@ -55,17 +53,18 @@ class PeerKeeper final : public BlockKeeper {
   ~PeerKeeper() override;
 
   // ---- peers ----
+  /// Meets others at `place` from now on, as progress() is called.
+  void join(std::unique_ptr<rendezvous::Rendezvous> place, CatalogueExchangeOptions options = {});
   /// What others need to borrow from here. Errors: those of exporting the layouts.
   Result<Bytes> catalogue();
-  /// Under this agent's name; there until the rendezvous' own lease on it is over. Again, to tell
-  /// what has changed. Errors: as catalogue() and Rendezvous::publish().
-  Status publish(rendezvous::Rendezvous& place);
-  /// A peer's, for the first time or again; refused ones change nothing. Errors: those of reading
-  /// it; invalid_argument (another name space, or a cache that has nothing of this one's);
-  /// already_exists (another agent of this name).
+  /// Grows when there is reason to tell the catalogue: blocks came or went here, or somebody was
+  /// met who may not know it.
+  std::uint64_t edition() const { return edition_; }
+  const std::string& name() const { return options_.agent->name(); }
+  /// A peer's, for the first time or again; refused ones, and the last one again, change nothing.
+  /// Errors: those of reading it; invalid_argument (another name space, or a cache that has nothing
+  /// of this one's); already_exists (another agent of this name).
   Status learn(ConstByteSpan catalogue);
-  /// Hears catalogues that are published from now on; those before are to be fetched by name.
-  void watch(rendezvous::Rendezvous& place);
   void forget(const std::string& peer);
 
   // ---- as a keeper ----
@@ -82,6 +81,7 @@ class PeerKeeper final : public BlockKeeper {
   News take_news() override;
 
   struct Figures {
+    std::uint64_t peers = 0;       ///< that are known now
     std::uint64_t borrowed = 0;    ///< blocks that came, and proved
     std::uint64_t not_proven = 0;  ///< that came, and did not
     std::uint64_t lent = 0;
@@ -92,6 +92,7 @@ class PeerKeeper final : public BlockKeeper {
 
  private:
   struct Peer {
+    Digest catalogue;  // of the last one
     LayoutHandle layout;
     layout::LayoutConfig config;
     std::uint64_t first_head = 0;
@@ -107,6 +108,7 @@ class PeerKeeper final : public BlockKeeper {
         own_(std::move(own)),
         lender_({.clock = &options_.manager->clock(), .lease = options_.lease}, *own_) {}
 
+  Result<Peer> open(const Catalogue& all, const OpenPackage& package) const;
   bool fits(const Peer& peer, std::uint64_t first_layer) const;
   bool overlaps(const Peer& peer) const;
   std::vector<std::string> owners_of(BlockHash hash) const;
@@ -128,12 +130,14 @@ class PeerKeeper final : public BlockKeeper {
   std::unique_ptr<BlockKeeper> own_;
   BlockLender lender_;
   LayoutHandle lent_from_;
+  std::uint64_t edition_ = 0;
   std::map<std::string, Peer> peers_;
   std::set<BlockHash> held_;        // by the keeper under this one, as far as it has told
   std::vector<BlockHash> changed_;  // what peers have come to hold, or to lose
   std::uint64_t next_session_ = 1;
   std::map<std::uint64_t, std::optional<std::vector<LentBlock>>> asked_;  // answers, as they come
   Figures figures_;
+  std::unique_ptr<CatalogueExchange> exchange_;
 };
 
 }  // namespace towpath::kv

@@ -1,89 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/kv/connector/host_file_keeper.h>
-#include <towpath/kv/peers/peer_keeper.h>
-#include <towpath/kv/testing/transfer_node.h>
-#include <towpath/rendezvous/etcd_rendezvous.h>
+#include <towpath/kv/peers/holder_fixture.h>
 #include <towpath/rendezvous/in_process.h>
-#include <towpath/rendezvous/test_etcd.h>
-#include <towpath/sys/memory_file_system.h>
 
 namespace towpath::kv {
 namespace {
 
 using ::testing::Contains;
-using ::testing::IsEmpty;
+using testing::Holder;
 using testing::kBlocks;
-using ::testing::Not;
-using testing::number_of;
-using testing::TransferNode;
-
-/// A holder of blocks: heads [first_head, first_head + heads) of a model that has two.
-struct Holder {
-  struct Options {
-    std::uint64_t heads = 2;
-    std::uint64_t first_head = 0;
-    std::string name_space = "model";
-    sys::MemoryFileSystem* disk = nullptr;
-    Duration patience = std::chrono::seconds(20);
-  };
-  explicit Holder(const std::string& name, const Options& told) : options(told), node(name) {
-    HostFileKeeperParts parts{.memory = node.build({"kept"}, options.heads), .store = nullptr};
-    if (options.disk != nullptr)
-      parts.store = BlockStore::open(*options.disk, {.directory = "/kv", .incarnation = 7}).value();
-    keeper = PeerKeeper::make({.agent = node.agent.get(),
-                               .manager = node.manager.get(),
-                               .name_space = options.name_space,
-                               .first_head = options.first_head,
-                               .patience = options.patience,
-                               .staged_blocks = 4,
-                               .meanwhile =
-                                   [this] {
-                                     if (others) others();
-                                   }},
-                              HostFileKeeper::make(std::move(parts)).value())
-                 .value();
-    (void)keeper->take_news();
-  }
-  ~Holder() { keeper.reset(); }
-
-  void visit(SlotId slot, BlockHash hash,
-             const std::function<void(std::uint32_t, std::byte*)>& see) {
-    testing::for_each_element(keeper->memory(), slot, options.first_head,
-                              [&](const auto& at, std::byte* place) {
-                                std::uint64_t named[6];
-                                std::ranges::copy(at, named);
-                                named[0] = 0;
-                                see(number_of(static_cast<std::uint32_t>(hash), named), place);
-                              });
-  }
-  void put(BlockHash hash) {
-    auto slot = keeper->room(1).value();
-    visit(slot.front().slot(), hash, [](std::uint32_t number, std::byte* place) {
-      std::memcpy(place, &number, sizeof number);
-    });
-    ASSERT_TRUE(keeper->keep(std::move(slot.front()), hash).ok());
-    (void)keeper->take_news();
-  }
-  /// Ok only with exactly the block's numbers; what is wrong fails the test.
-  Status get(BlockHash hash) {
-    TOWPATH_TRY(const BlockRef block, keeper->hold(hash));
-    visit(block.slot(), hash, [&](std::uint32_t number, std::byte* place) {
-      EXPECT_EQ(std::memcmp(place, &number, sizeof number), 0) << "a wrong block: " << hash;
-    });
-    return {};
-  }
-  void spoil_memory() {
-    for (std::uint64_t slot = 0; slot < kBlocks; ++slot)
-      keeper->memory().bytes({.block = slot}).value().front() ^= std::byte{1};
-  }
-
-  Options options;
-  TransferNode node;
-  std::function<void()> others;  // driven while this one waits
-  std::unique_ptr<PeerKeeper> keeper;
-};
 
 /// Each learns of the other; `near` drives `far` while it waits.
 void meet(Holder& near, Holder& far) {
@@ -195,54 +121,52 @@ TEST(PeerKeeperTest, catalogues_of_other_caches_are_refused) {
 
 TEST(PeerKeeperTest, catalogues_are_found_at_a_rendezvous_and_leave_with_their_owner) {
   const auto directory = std::make_shared<rendezvous::Directory>();
-  auto here = rendezvous::InProcess::open(directory).value();
-  auto there = rendezvous::InProcess::open(directory).value();
-  Holder far("far", {}), near("near", {});
-  near.keeper->watch(*here);
-  far.put(11);
-  ASSERT_TRUE(far.keeper->publish(*there).ok());
-  (void)here->progress();
+  const auto join = [&](Holder& holder, std::vector<std::string> others) {
+    holder.keeper->join(rendezvous::InProcess::open(directory).value(),
+                        {.others = std::move(others), .pace = Duration::zero()});
+  };
+  auto far = std::make_unique<Holder>("far", Holder::Options{});
+  Holder near("near", {}), late("late", {});
+  const auto drive = [&] {
+    for (Holder* each : {&near, far.get(), &late})
+      if (each != nullptr) (void)each->keeper->progress();
+  };
+  join(near, {});  // hears changes
+  far->put(11);
+  join(*far, {});
+  drive();
+  drive();
   EXPECT_TRUE(near.keeper->has(11)) << near.keeper->figures().last_failure.to_string();
-  there.reset();
-  (void)here->progress();
-  EXPECT_FALSE(near.keeper->has(11));
+  EXPECT_TRUE(far->node.agent->peer("near").ok()) << "told again to who came before";
+  join(late, {"far"});  // hears nothing of what was before, and asks
+  drive();
+  drive();
+  EXPECT_TRUE(late.keeper->has(11)) << late.keeper->figures().last_failure.to_string();
+  near.others = [&] { (void)far->keeper->progress(); };
+  EXPECT_TRUE(near.get(11).ok());
+  far->put(12);
+  drive();
+  drive();
+  EXPECT_TRUE(near.keeper->has(12)) << "what has changed is told";
+  far.reset();
+  drive();
+  drive();
+  EXPECT_FALSE(near.keeper->has(12));
+  EXPECT_FALSE(late.keeper->has(11));
 }
 
-TEST(PeerKeeperTest, two_who_meet_at_etcd_borrow_from_each_other) {
-  using rendezvous::TestEtcd;
-  if (!TestEtcd::is_installed())
-    GTEST_SKIP() << TestEtcd::kBinary << " is missing: apt-get install etcd-server";
-  TestEtcd etcd;
-  etcd.start();
-  Holder far("far", {}), near("near", {});
-  const auto join = [&] {
-    rendezvous::EtcdOptions options;
-    options.client.endpoints = {etcd.url()};
-    options.client.call_timeout = std::chrono::seconds(20);
-    return rendezvous::EtcdRendezvous::open(std::move(options), near.node.clock).value();
-  };
-  auto here = join(), there = join();
-  const auto soon = [&](const std::function<bool()>& condition) {
-    return run::eventually([&] {
-      for (auto* each : {here.get(), there.get()})
-        if (each != nullptr) each->progress();
-      return condition();
-    });
-  };
-  near.keeper->watch(*here);
-  far.keeper->watch(*there);
-  far.put(11);
-  ASSERT_TRUE(far.keeper->publish(*there).ok());
-  ASSERT_TRUE(near.keeper->publish(*here).ok());
-  ASSERT_TRUE(soon([&] { return near.keeper->has(11) && far.node.agent->peer("near").ok(); }))
-      << near.keeper->figures().last_failure.to_string();
-  near.others = [&] { (void)far.keeper->progress(); };
-  EXPECT_TRUE(near.get(11).ok()) << near.keeper->figures().last_failure.to_string();
-  far.put(12);
-  ASSERT_TRUE(far.keeper->publish(*there).ok());
-  ASSERT_TRUE(soon([&] { return near.keeper->has(12); }));
-  there.reset();
-  EXPECT_TRUE(soon([&] { return !near.keeper->has(12); })) << "its lease is over";
+TEST(PeerKeeperTest, the_same_catalogue_again_does_not_bring_back_a_peer_that_failed) {
+  auto far = std::make_unique<Holder>("far", Holder::Options{});
+  Holder near("near", {.patience = std::chrono::milliseconds(1)});
+  far->put(11);
+  meet(near, *far);
+  near.others = nullptr;
+  EXPECT_FALSE(near.get(11).ok());
+  ASSERT_TRUE(near.keeper->learn(far->keeper->catalogue().value()).ok());
+  EXPECT_FALSE(near.keeper->has(11));
+  far->put(12);
+  ASSERT_TRUE(near.keeper->learn(far->keeper->catalogue().value()).ok());
+  EXPECT_TRUE(near.keeper->has(11));
 }
 
 TEST(PeerKeeperTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {

@@ -1,0 +1,66 @@
+#include <utility>
+
+#include <towpath/kv/peers/catalogue_exchange.h>
+#include <towpath/kv/peers/peer_keeper.h>
+
+namespace towpath::kv {
+
+CatalogueExchange::CatalogueExchange(CatalogueExchangeOptions options,
+                                     std::unique_ptr<rendezvous::Rendezvous> place,
+                                     PeerKeeper& keeper, const Clock& clock)
+    : options_(std::move(options)), keeper_(keeper), clock_(clock), place_(std::move(place)) {
+  place_->watch([this](const rendezvous::Change& change) { heard_.push_back(change); });
+}
+
+void CatalogueExchange::progress() {
+  serve();
+  for (const rendezvous::Change& change : std::exchange(heard_, {})) learn(change);
+  const Instant now = clock_.now();
+  const bool never = told_edition_ == UINT64_MAX;
+  const bool is_news = keeper_.edition() != told_edition_ && now - told_at_ >= options_.pace;
+  if (never || is_news || now - told_at_ >= options_.tell_again) tell();
+  if (asked_at_ != Instant{0} && now - asked_at_ < options_.pace) return;
+  asked_at_ = now;
+  for (const std::string& name : options_.others) ask(name);
+}
+
+void CatalogueExchange::tell() {
+  told_edition_ = keeper_.edition();
+  told_at_ = clock_.now();
+  const Result<Bytes> catalogue = keeper_.catalogue();
+  note(catalogue.ok() ? place_->publish({keeper_.name(), kCatalogueLabel}, *catalogue)
+                      : catalogue.status());
+}
+
+/// Who is not there is forgotten; who does not answer now is not.
+void CatalogueExchange::ask(const std::string& name) {
+  if (name == keeper_.name() || !asked_.insert(name).second) return;
+  const auto answered = [this, name](Result<Bytes> card) {
+    asked_.erase(name);
+    if (card.ok())
+      heard_.push_back({{name, kCatalogueLabel}, *std::move(card)});
+    else if (card.code() == Code::not_found)
+      heard_.push_back({{name, kCatalogueLabel}, std::nullopt});
+    else
+      note(card.status());
+  };
+  const auto fetch = place_->fetch({name, kCatalogueLabel},
+                                   run::Deadline::after(clock_, options_.tell_again), answered);
+  if (fetch.ok()) return;
+  asked_.erase(name);
+  note(fetch.status());
+}
+
+void CatalogueExchange::learn(const rendezvous::Change& change) {
+  if (!rendezvous::covers(change.name, {change.name.agent, kCatalogueLabel}) ||
+      change.name.agent == keeper_.name())
+    return;
+  if (!change.card) return keeper_.forget(change.name.agent);
+  note(keeper_.learn(*change.card));
+}
+
+void CatalogueExchange::note(const Status& status) {
+  if (!status.ok()) last_failure_ = status;
+}
+
+}  // namespace towpath::kv

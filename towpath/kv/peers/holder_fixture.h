@@ -1,0 +1,82 @@
+// Holder: a keeper with peers on a node of its own, whose blocks hold numbers that follow from
+// their hashes. For tests only. Thread: one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <towpath/kv/connector/host_file_keeper.h>
+#include <towpath/kv/peers/peer_keeper.h>
+#include <towpath/kv/testing/transfer_node.h>
+#include <towpath/sys/memory_file_system.h>
+
+namespace towpath::kv::testing {
+
+/// Has heads [first_head, first_head + heads) of a model.
+struct Holder {
+  struct Options {
+    std::uint64_t heads = 2;
+    std::uint64_t first_head = 0;
+    std::string name_space = "model";
+    sys::MemoryFileSystem* disk = nullptr;
+    Duration patience = std::chrono::seconds(20);
+  };
+  explicit Holder(const std::string& name, const Options& told) : options(told), node(name) {
+    HostFileKeeperParts parts{.memory = node.build({"kept"}, options.heads), .store = nullptr};
+    if (options.disk != nullptr)
+      parts.store = BlockStore::open(*options.disk, {.directory = "/kv", .incarnation = 7}).value();
+    keeper = PeerKeeper::make({.agent = node.agent.get(),
+                               .manager = node.manager.get(),
+                               .name_space = options.name_space,
+                               .first_head = options.first_head,
+                               .patience = options.patience,
+                               .staged_blocks = 4,
+                               .meanwhile =
+                                   [this] {
+                                     if (others) others();
+                                   }},
+                              HostFileKeeper::make(std::move(parts)).value())
+                 .value();
+    (void)keeper->take_news();
+  }
+  ~Holder() { keeper.reset(); }
+
+  void visit(SlotId slot, BlockHash hash,
+             const std::function<void(std::uint32_t, std::byte*)>& see) {
+    for_each_element(keeper->memory(), slot, options.first_head,
+                     [&](const auto& at, std::byte* place) {
+                       std::uint64_t named[6];
+                       std::ranges::copy(at, named);
+                       named[0] = 0;
+                       see(number_of(static_cast<std::uint32_t>(hash), named), place);
+                     });
+  }
+  void put(BlockHash hash) {
+    auto slot = keeper->room(1).value();
+    visit(slot.front().slot(), hash, [](std::uint32_t number, std::byte* place) {
+      std::memcpy(place, &number, sizeof number);
+    });
+    ASSERT_TRUE(keeper->keep(std::move(slot.front()), hash).ok());
+    (void)keeper->take_news();
+  }
+  /// Ok only with exactly the block's numbers; what is wrong fails the test.
+  Status get(BlockHash hash) {
+    TOWPATH_TRY(const BlockRef block, keeper->hold(hash));
+    visit(block.slot(), hash, [&](std::uint32_t number, std::byte* place) {
+      EXPECT_EQ(std::memcmp(place, &number, sizeof number), 0) << "a wrong block: " << hash;
+    });
+    return {};
+  }
+  void spoil_memory() {
+    for (std::uint64_t slot = 0; slot < kBlocks; ++slot)
+      keeper->memory().bytes({.block = slot}).value().front() ^= std::byte{1};
+  }
+
+  Options options;
+  TransferNode node;
+  std::function<void()> others;  // driven while this one waits
+  std::unique_ptr<PeerKeeper> keeper;
+};
+
+}  // namespace towpath::kv::testing

@@ -1,0 +1,195 @@
+// Keepers in processes of their own: they find each other, lend, stand still and die.
+#include <csignal>
+#include <deque>
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <towpath/kv/peers/holder_fixture.h>
+#include <towpath/rendezvous/etcd_rendezvous.h>
+#include <towpath/rendezvous/peer_rendezvous.h>
+#include <towpath/rendezvous/test_etcd.h>
+
+namespace towpath::kv {
+namespace {
+
+using rendezvous::ChildProcess;
+using testing::Holder;
+
+using Blocks = std::vector<BlockHash>;
+using Names = std::vector<std::string>;
+
+/// Where processes meet: a scope of this test, where each asks for the others by name, or an etcd.
+struct Place {
+  std::string scope;
+  std::string etcd_url;
+
+  std::unique_ptr<rendezvous::Rendezvous> open(const Clock& clock) const {
+    if (etcd_url.empty()) return rendezvous::PeerRendezvous::open({.scope = scope}, clock).value();
+    rendezvous::EtcdOptions options;
+    options.client.endpoints = {etcd_url};
+    options.client.call_timeout = std::chrono::seconds(20);
+    options.lease_ttl = std::chrono::seconds(2);
+    return rendezvous::EtcdRendezvous::open(std::move(options), clock).value();
+  }
+  void join(Holder& holder, const Names& others) const {
+    holder.keeper->join(open(holder.node.clock), {.others = etcd_url.empty() ? others : Names(),
+                                                  .pace = std::chrono::milliseconds(5)});
+  }
+};
+
+Place a_scope() {
+  static int number = 0;
+  return {.scope = cat("peers-", ::getpid(), "-", ++number)};
+}
+
+struct Owner {
+  std::string name;
+  Holder::Options options;
+  Blocks blocks;
+};
+
+/// Holds blocks, and lends them, until it is killed.
+[[noreturn]] void be(const Owner& owner, const Place& place, const Names& others) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Holder holder(owner.name, owner.options);
+  (void)::rmdir(holder.node.folder.path().c_str());  // nobody will when it is killed
+  for (const BlockHash hash : owner.blocks) holder.put(hash);
+  place.join(holder, others);
+  for (;;) {
+    (void)holder.keeper->progress();
+    holder.node.manager->wait_for_work(std::chrono::milliseconds(1));
+  }
+}
+
+std::unique_ptr<ChildProcess> start(const Owner& owner, const Place& place, const Names& others) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) be(owner, place, others);
+  return std::make_unique<ChildProcess>(child);
+}
+
+/// Until `holder` finds the blocks at its peers.
+void find(Holder& holder, const Blocks& blocks) {
+  ASSERT_TRUE(run::eventually([&] {
+    (void)holder.keeper->progress();
+    return std::ranges::all_of(blocks, [&](BlockHash hash) { return holder.keeper->has(hash); });
+  })) << holder.keeper->figures().last_failure.to_string();
+}
+
+constexpr std::uint64_t kHeads = 4;                    // of the model
+Blocks some_blocks() { return {11, 12, 13, 14, 15}; }  // more than are staged at once
+
+/// Ranks of one tensor-parallel degree, each a process, and ranks of another that borrow.
+void feed(const Place& place, std::uint64_t owners, std::uint64_t borrowers) {
+  SCOPED_TRACE(cat(owners, " ranks lend to ", borrowers));
+  Names lend, borrow;
+  for (std::uint64_t i = 0; i < owners; ++i) lend.push_back(cat("lends-", i));
+  for (std::uint64_t i = 0; i < borrowers; ++i) borrow.push_back(cat("borrows-", i));
+  const Blocks blocks = some_blocks();
+  const auto part = [](std::uint64_t ranks, std::uint64_t rank) {
+    return Holder::Options{.heads = kHeads / ranks, .first_head = rank * (kHeads / ranks)};
+  };
+  std::deque<std::unique_ptr<ChildProcess>> processes;
+  for (std::uint64_t i = 0; i < owners; ++i)
+    processes.push_back(start({lend[i], part(owners, i), blocks}, place, borrow));
+  for (std::uint64_t i = 0; i < borrowers; ++i) {
+    Holder holder(borrow[i], part(borrowers, i));
+    place.join(holder, lend);
+    find(holder, blocks);
+    holder.keeper->prepare(blocks);
+    for (const BlockHash hash : blocks)
+      EXPECT_TRUE(holder.get(hash).ok()) << holder.keeper->figures().last_failure.to_string();
+    EXPECT_EQ(holder.keeper->figures().borrowed, blocks.size());
+  }
+}
+
+TEST(PeerProcessTest, ranks_of_one_degree_feed_those_of_another) {
+  feed(a_scope(), 2, 4);
+  feed(a_scope(), 4, 2);
+}
+
+TEST(PeerProcessTest, they_meet_at_etcd_and_a_dead_ones_catalogue_leaves_with_its_lease) {
+  using rendezvous::TestEtcd;
+  if (!TestEtcd::is_installed())
+    GTEST_SKIP() << TestEtcd::kBinary << " is missing: apt-get install etcd-server";
+  TestEtcd etcd;
+  etcd.start();
+  const Place place{.etcd_url = etcd.url()};
+  feed(place, 2, 4);
+
+  auto owner = start({"far", {}, {11}}, place, {});
+  Holder near("near", {});
+  place.join(near, {});
+  find(near, {11});
+  owner->end(SIGKILL);
+  EXPECT_TRUE(run::eventually([&] {
+    (void)near.keeper->progress();
+    return !near.keeper->has(11);
+  }));
+}
+
+/// Wants blocks of a process that something may happen to while it is waited for.
+struct Trial {
+  explicit Trial(Duration patience) : near("near", {.patience = patience}) {
+    owner = start({"far", {}, some_blocks()}, place, {"near"});
+    place.join(near, {"far"});
+    find(near, some_blocks());
+  }
+  /// How many came; get() has looked at every byte of them.
+  std::size_t ask(const std::function<void(int waits)>& meanwhile) {
+    near.others = [&, waits = 0]() mutable { meanwhile(waits++); };
+    near.keeper->prepare(some_blocks());
+    std::size_t came = 0;
+    for (const BlockHash hash : some_blocks()) {
+      const Status got = near.get(hash);
+      if (got.ok()) ++came;
+      EXPECT_TRUE(got.ok() || got.code() == Code::not_found) << got.to_string();
+    }
+    return came;
+  }
+  Code failure() const { return near.keeper->figures().last_failure.code(); }
+
+  Place place = a_scope();
+  Holder near;
+  std::unique_ptr<ChildProcess> owner;
+};
+
+TEST(PeerProcessTest, an_owner_that_dies_when_it_is_asked_costs_misses_before_patience_ends) {
+  Trial trial(std::chrono::minutes(10));
+  trial.owner->signal(SIGSTOP);  // so it cannot have answered
+  EXPECT_EQ(trial.ask([&](int waits) {
+    if (waits == 2) trial.owner->end(SIGKILL);
+  }),
+            0U);
+  EXPECT_EQ(trial.failure(), Code::peer_lost);
+  EXPECT_FALSE(trial.near.keeper->has(11));
+}
+
+TEST(PeerProcessTest, an_owner_that_stands_still_costs_misses_when_patience_ends) {
+  Trial trial(std::chrono::milliseconds(50));
+  trial.owner->signal(SIGSTOP);
+  EXPECT_EQ(trial.ask([](int) {}), 0U);
+  EXPECT_EQ(trial.failure(), Code::timed_out);
+  EXPECT_FALSE(trial.near.keeper->has(11));
+  trial.owner->signal(SIGCONT);  // and its answer, now, is nobody's
+  for (int i = 0; i < 20; ++i) {
+    (void)trial.near.keeper->progress();
+    trial.near.node.manager->wait_for_work(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(trial.ask([](int) {}), 0U);
+}
+
+TEST(PeerProcessTest, an_owner_killed_at_any_time_costs_misses_and_nothing_else) {
+  for (int moment = 0; moment < 3; ++moment) {
+    Trial trial(std::chrono::minutes(10));
+    const std::size_t came = trial.ask([&](int waits) {
+      if (waits == moment) trial.owner->end(SIGKILL);
+    });
+    std::printf("killed at wait %d: %zu of %zu blocks came\n", moment, came, some_blocks().size());
+  }
+}
+
+}  // namespace
+}  // namespace towpath::kv
