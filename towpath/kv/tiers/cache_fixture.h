@@ -15,6 +15,7 @@ namespace towpath::kv::testing {
 struct CacheShape {
   std::uint64_t slots = 8;
   bool in_pieces = false;  ///< layers apart
+  std::uint64_t inner_dim = 3;
   std::uint64_t segment_bytes = 60'000;
   std::uint64_t capacity_bytes = 10'000'000;
 };
@@ -29,7 +30,7 @@ class CacheFixture : public ::testing::Test {
     config.num_layers = 4;
     config.outer_dim = 2;
     config.page_size = 8;
-    config.inner_dim = 3;
+    config.inner_dim = shape.inner_dim;
     auto builder = layout::PhysicalLayoutBuilder(registrar_).with_config(config);
     return shape.in_pieces ? *std::move(builder)
                                   .layer_separate(layout::BlockDimension::second)

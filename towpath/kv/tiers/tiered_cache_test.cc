@@ -1,10 +1,15 @@
 #include <atomic>
+#include <csignal>
 #include <thread>
 
 #include <gmock/gmock.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <towpath/kv/tiers/cache_fixture.h>
 #include <towpath/kv/tiers/memory_tier_fixture.h>
+#include <towpath/run/eventually.h>
 
 namespace towpath::kv {
 namespace {
@@ -204,24 +209,62 @@ TEST_F(TieredCacheTest, what_makes_no_sense_is_refused) {
       Code::invalid_argument);
 }
 
-// Nobody holds a block but demotion, for the time of a copy: so slots can always be had.
-TEST_F(TieredCacheTest, allocation_is_never_refused_for_demotion_s_sake) {
-  open({.batch_at_least = 1}, {.slots = 2});
-  std::atomic<bool> over{false};
-  std::thread demoter([&] {
-    while (!over.load()) (void)cache_->progress();
-  });
-  for (BlockHash hash = 1; hash <= 2000; ++hash) {
-    auto slots = cache_->allocate(2);
-    ASSERT_TRUE(slots.ok()) << slots.status().to_string();
-    const Bytes bytes = content(hash);
-    ASSERT_TRUE(scatter(bytes, cache_->layout(), (*slots)[0].slot()).ok());
-    (void)*cache_->register_block(
-        CompleteBlock(std::move((*slots)[0]), {{hash, {}}, digest_of(bytes, 5)}));
+/// A page of memory that holds up whoever reads it, until it is opened. One at a time.
+class ClosedPage {
+ public:
+  explicit ClosedPage(std::byte* page) {
+    page_ = page;
+    is_reached_ = is_open_ = false;
+    struct sigaction hold {};
+    hold.sa_sigaction = &hold_up;
+    hold.sa_flags = SA_SIGINFO;
+    EXPECT_EQ(sigaction(SIGSEGV, &hold, &before_), 0);
+    EXPECT_EQ(mprotect(page, kPage, PROT_NONE), 0);
   }
-  over.store(true);
+  ~ClosedPage() {
+    open();
+    EXPECT_EQ(mprotect(page_, kPage, PROT_READ | PROT_WRITE), 0);
+    EXPECT_EQ(sigaction(SIGSEGV, &before_, nullptr), 0);
+  }
+  static bool is_reached() { return is_reached_; }
+  static void open() { is_open_ = true; }
+
+  static constexpr std::size_t kPage = 4096;
+
+ private:
+  static void hold_up(int /*signal*/, siginfo_t* what, void* /*context*/) {
+    if (what->si_addr < page_ || what->si_addr >= page_ + kPage) _exit(1);  // a fault of ours
+    is_reached_ = true;
+    while (!is_open_) sched_yield();
+    mprotect(page_, kPage, PROT_READ | PROT_WRITE);
+  }
+
+  static inline std::byte* page_ = nullptr;
+  static inline std::atomic<bool> is_reached_{false}, is_open_{false};
+  struct sigaction before_ {};
+};
+
+// Nobody holds a block but demotion, for the time of a copy: so slots can always be had. Here the
+// copy stands still until somebody has long waited for all slots.
+TEST_F(TieredCacheTest, allocation_is_never_refused_for_demotion_s_sake) {
+  open({.batch_at_least = 1}, {.slots = 2, .inner_dim = 256, .segment_bytes = kMiB});
+  auto slots = *cache_->allocate(1);
+  ByteSpan first = *cache_->layout().bytes({slots.front().slot(), 0, 0});
+  ASSERT_GE(first.size(), ClosedPage::kPage);
+  (void)*cache_->register_block(
+      CompleteBlock(std::move(slots.front()), {{1, {}}, digest_of(Bytes(8 * first.size()), 5)}));
+  ClosedPage page(first.data());
+  std::jthread demoter([&] { EXPECT_TRUE(cache_->progress()); });
+  ASSERT_TRUE(run::eventually([] { return ClosedPage::is_reached(); }));
+  EXPECT_EQ(cache_->host().allocate(2).code(), Code::exhausted) << "the pool does not wait";
+  std::atomic<bool> is_refused{false};
+  std::jthread user([&] { is_refused = !cache_->allocate(2).ok(); });
+  for (int i = 0; i < 2000; ++i) sched_yield();  // it has asked, or is asking soon: both are well
+  ClosedPage::open();
+  user.join();
   demoter.join();
-  EXPECT_TRUE(cache_->figures().quarantined.empty());
+  EXPECT_FALSE(is_refused);
+  EXPECT_TRUE(is_on_disk(1));
 }
 
 }  // namespace
