@@ -1,19 +1,56 @@
 // BlockTier: a level of memory below the host's that keeps whole blocks by name, as bytes in
-// canonical order (digest.h). How it keeps them is its own affair: files, an object store, a peer.
+// canonical order (digest.h). How it keeps them is its own affair: files, an object store.
+//
+//   begin(task) --> [ under way ] --progress()--> task.has_ended, task.status
+//                         |  cancel(task): soon
+//
+// Files answer at once: a task ends within begin(). A store that lies elsewhere has up to depth()
+// tasks under way, and whoever has more waits: that is the back-pressure. Which is begun first is
+// the caller's business.
 //
 // It tells Presence what it has, as tier `index()`: a block from the moment on when it is there for
-// good, until it is gone, for whatever reason. Invariant: what get() gives is what was put.
-// Thread: none of its own; TieredCache calls it from one thread at a time. name(), index(): any.
+// good, until it is gone, for whatever reason. Invariants: what a get gives is what was put; a task
+// ends exactly once, and nothing touches its bytes afterwards.
+// Thread: none of its own; TieredCache calls it from one thread at a time. name(), index(),
+// depth(), must_be_asked(): any.
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include <towpath/core/bytes.h>
+#include <towpath/core/clock.h>
 #include <towpath/core/result.h>
 #include <towpath/kv/blocks/presence.h>
 #include <towpath/kv/digest.h>
 
 namespace towpath::kv {
+
+/// A block on its way to a tier, or from it. It is the caller's, who keeps it and its bytes where
+/// they are until it has ended.
+struct TierTask {
+  enum class Kind : std::uint8_t {
+    put,   ///< proves `bytes` against `digest` before it keeps them
+    get,   ///< fills `bytes`, and `digest` that they were held against
+    look,  ///< asks whether it is there, and with which digest; Presence is told
+  };
+  Kind kind = Kind::get;
+  BlockHash hash = 0;
+  Digest digest;
+  ByteSpan bytes;  ///< put: only read
+
+  bool has_ended = false;
+  /// Errors: corrupt (put: the bytes do not match, nothing is kept; get: quarantined, it is there
+  /// no more); not_found; denied (it can only be read); exhausted (no room); invalid_argument
+  /// (another length); cancelled; io_error, timed_out and others of their kind.
+  Status status;
+
+  /// For tiers.
+  void end(Status how) {
+    status = std::move(how);
+    has_ended = true;
+  }
+};
 
 class BlockTier {
  public:
@@ -22,16 +59,23 @@ class BlockTier {
   virtual const std::string& name() const noexcept = 0;
   /// 1 or more: 0 is the host's.
   virtual TierIndex index() const noexcept = 0;
+  /// Tasks that may be under way at once; 1 or more.
+  virtual std::size_t depth() const noexcept { return 1; }
+  /// Others put blocks there, too, or an earlier life did: it knows of a block only when it looks.
+  virtual bool must_be_asked() const noexcept { return false; }
 
-  /// Proves the bytes before it keeps them. Errors: corrupt (they do not match: nothing is kept),
-  /// denied (it can only be read), exhausted (no room), io_error and others of its kind.
-  virtual Status put(BlockHash hash, const Digest& digest, ConstByteSpan bytes) = 0;
-  /// What was put before is there for good when this succeeds. After a failure what was put since
-  /// the last success is not there.
-  virtual Status acknowledge() = 0;
-  /// Fills `into`, and gives the digest that its bytes were held against. Errors: not_found;
-  /// corrupt (quarantined: it is there no more); invalid_argument (another length); io_error.
-  virtual Result<Digest> get(BlockHash hash, ByteSpan into) = 0;
+  /// Fewer than depth() are under way. The task may have ended when this returns.
+  virtual void begin(TierTask& task) = 0;
+  /// The task ends soon, as cancelled or as it would have.
+  virtual void cancel(TierTask& task) { (void)task; }
+  /// Moves what is under way, a bounded amount. True: there is more to do at once.
+  virtual bool progress() { return false; }
+  /// Sleeps until progress() may have something to do, or so long.
+  virtual void wait_for_work(Duration most) { (void)most; }
+
+  /// Puts that have ended well are there for good when this succeeds. After a failure those that
+  /// ended since the last success are not there.
+  virtual Status acknowledge() { return {}; }
   /// Errors: not_found, and those of writing.
   virtual Status remove(BlockHash hash) = 0;
 };

@@ -14,10 +14,13 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(sys::FileSystem& files,
   return std::unique_ptr<DiskTier>(new DiskTier(std::move(store), options.tier));
 }
 
-Result<Digest> DiskTier::get(BlockHash hash, ByteSpan into) {
-  const auto found = store_->find(hash);
-  TOWPATH_TRY(store_->get(hash, into));
-  return found->digest;
+void DiskTier::begin(TierTask& task) {
+  const auto found = store_->find(task.hash);
+  if (task.kind == TierTask::Kind::put)
+    return task.end(store_->put(task.hash, task.digest, task.bytes));
+  if (found) task.digest = found->digest;
+  if (task.kind == TierTask::Kind::get) return task.end(store_->get(task.hash, task.bytes));
+  task.end(found ? Status() : error(Code::not_found, cat("no block ", hex(task.hash))));
 }
 
 }  // namespace towpath::kv

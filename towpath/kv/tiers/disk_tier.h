@@ -1,5 +1,5 @@
-// DiskTier: a BlockStore as a tier. What the store's directory has of earlier lives is there from
-// the start. Thread: that of BlockTier.
+// DiskTier: a BlockStore as a tier: its tasks end where they begin. What the store's directory has
+// of earlier lives is there from the start. Thread: that of BlockTier.
 #pragma once
 
 #include <memory>
@@ -18,11 +18,8 @@ class DiskTier final : public BlockTier {
 
   const std::string& name() const noexcept override { return name_; }
   TierIndex index() const noexcept override { return index_; }
-  Status put(BlockHash hash, const Digest& digest, ConstByteSpan bytes) override {
-    return store_->put(hash, digest, bytes);
-  }
+  void begin(TierTask& task) override;
   Status acknowledge() override { return store_->sync(); }
-  Result<Digest> get(BlockHash hash, ByteSpan into) override;
   Status remove(BlockHash hash) override { return store_->remove(hash); }
 
   BlockStore& store() noexcept { return *store_; }

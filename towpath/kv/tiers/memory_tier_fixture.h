@@ -8,34 +8,43 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include <towpath/kv/tiers/block_tier.h>
 
 namespace towpath::kv::testing {
 
 class MemoryTier final : public BlockTier {
  public:
-  explicit MemoryTier(TierIndex index) : index_(index) {}
+  explicit MemoryTier(TierIndex index, std::size_t depth = 1) : index_(index), depth_(depth) {}
 
   const std::string& name() const noexcept override { return name_; }
   TierIndex index() const noexcept override { return index_; }
-  Status put(BlockHash hash, const Digest& digest, ConstByteSpan bytes) override {
-    if (digest_of(bytes, digest.salt, digest.algorithm) != digest)
-      return error(Code::corrupt, "the bytes do not match");
-    blocks[hash] = {digest, {bytes.begin(), bytes.end()}};
-    fresh_.push_back(hash);
-    if (on_put) on_put();
-    return {};
+  std::size_t depth() const noexcept override { return depth_; }
+  bool must_be_asked() const noexcept override { return true; }
+  void begin(TierTask& task) override {
+    EXPECT_LT(under_way.size(), depth_) << "more than it takes";
+    if (on_begin) on_begin(task);
+    under_way.push_back(&task);
+    if (!is_slow) (void)progress();
+  }
+  /// Of a slow one a test says when tasks end: with let_go().
+  void let_go(std::size_t number) {
+    TierTask& task = *under_way.at(number);
+    under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(number));
+    task.end(done(task));
+  }
+  void cancel(TierTask& task) override {
+    if (std::erase(under_way, &task) > 0) task.end(error(Code::cancelled, "a test's"));
+  }
+  bool progress() override {
+    while (!is_slow && !under_way.empty()) let_go(0);
+    return false;
   }
   Status acknowledge() override {
     for (const BlockHash hash : fresh_) presence->add(hash, index_);
     fresh_.clear();
     return {};
-  }
-  Result<Digest> get(BlockHash hash, ByteSpan into) override {
-    const auto found = blocks.find(hash);
-    if (found == blocks.end()) return error(Code::not_found, "no such block");
-    std::ranges::copy(found->second.bytes, into.begin());
-    return found->second.digest;
   }
   Status remove(BlockHash hash) override {
     presence->remove(hash, index_);
@@ -47,12 +56,33 @@ class MemoryTier final : public BlockTier {
     Bytes bytes;
   };
   std::map<BlockHash, Kept> blocks;
-  std::function<void()> on_put;
+  std::vector<TierTask*> under_way;
+  bool is_slow = false;
+  std::function<void(const TierTask&)> on_begin;
   Presence* presence = nullptr;
 
  private:
+  Status done(TierTask& task) {
+    if (task.kind == TierTask::Kind::put) {
+      if (digest_of(task.bytes, task.digest.salt, task.digest.algorithm) != task.digest)
+        return error(Code::corrupt, "the bytes do not match");
+      blocks[task.hash] = {task.digest, {task.bytes.begin(), task.bytes.end()}};
+      fresh_.push_back(task.hash);
+      return {};
+    }
+    const auto found = blocks.find(task.hash);
+    if (found == blocks.end()) return error(Code::not_found, "no such block");
+    task.digest = found->second.digest;
+    if (task.kind == TierTask::Kind::look) presence->add(task.hash, index_);
+    std::ranges::copy(
+        task.kind == TierTask::Kind::get ? ConstByteSpan(found->second.bytes) : ConstByteSpan(),
+        task.bytes.begin());
+    return {};
+  }
+
   const std::string name_ = "memory (a test's)";
   const TierIndex index_;
+  const std::size_t depth_;
   std::vector<BlockHash> fresh_;
 };
 

@@ -9,58 +9,66 @@ namespace towpath::kv {
 using run::MutexLock;
 
 std::vector<Promoted> Promotion::take() {
-  const MutexLock lock(state_->mutex);
-  return std::exchange(state_->results, {});
+  State& all = state();
+  const MutexLock lock(all.mutex);
+  std::vector<Promoted> taken;
+  for (const std::size_t end = settled(); all.taken < end; ++all.taken)
+    taken.push_back(*std::exchange(all.results[all.taken], std::nullopt));
+  return taken;
 }
 
 Result<Promotion> PromotionQueue::add(std::vector<CachedBlock> blocks, std::uint8_t priority) {
-  Promotion promotion(std::make_shared<Promotion::State>());
-  promotion.state_->blocks = std::move(blocks);
-  const std::size_t count = promotion.state_->blocks.size();
+  const auto state = std::make_shared<Promotion::State>();
+  state->blocks = std::move(blocks);
+  Promotion promotion(state);
+  const std::size_t count = state->blocks.size();
   if (count == 0) return promotion;
+  {
+    const MutexLock results(state->mutex);
+    state->results.resize(count);
+  }
   const MutexLock lock(mutex_);
-  const std::size_t waiting = waiting_.load(std::memory_order_relaxed);
-  if (count > room_ - std::min(room_, waiting))
+  const std::size_t unsettled = unsettled_.load(std::memory_order_relaxed);
+  if (count > room_ - std::min(room_, unsettled))
     return error(
         Code::exhausted,
-        cat(count, " blocks to promote; ", waiting, " of at most ", room_, " wait already"),
+        cat(count, " blocks to promote; ", unsettled, " of at most ", room_, " wait already"),
         "let some arrive first, ask for fewer, or make more room");
-  waiting_.store(waiting + count, std::memory_order_relaxed);
-  promotions_.emplace(Place{-int{priority}, next_++}, promotion);
+  unsettled_.fetch_add(count, std::memory_order_relaxed);
+  waiting_.fetch_add(count, std::memory_order_relaxed);
+  promotions_.emplace(Place{-int{priority}, next_++}, state);
   return promotion;
 }
 
-std::optional<PromotionQueue::Next> PromotionQueue::next() {
+std::optional<PromotionQueue::Next> PromotionQueue::next(const MayBegin& may_begin) {
   const MutexLock lock(mutex_);
-  while (!promotions_.empty()) {
-    const Promotion promotion = promotions_.begin()->second;
-    Promotion::State& state = *promotion.state_;
-    const bool abandoned = promotion.state_.use_count() == 2;  // the queue's, and this one
-    if (!abandoned && !state.cancelled.load(std::memory_order_relaxed))
-      return Next{promotion, state.blocks[promotion.settled()]};
-    while (!promotion.ended()) {
-      cancelled_.fetch_add(1, std::memory_order_relaxed);
-      end(promotion, {{}, error(Code::cancelled, "nobody wants the block any more")});
+  for (auto at = promotions_.begin(); at != promotions_.end();) {
+    const std::shared_ptr<Promotion::State> state = at->second;
+    Next next{state->blocks[state->begun], state, state->begun};
+    if (!next.is_cancelled() && !may_begin(next.block)) {
+      ++at;
+      continue;
     }
-    promotions_.erase(promotions_.begin());
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    if (++state->begun == state->blocks.size()) at = promotions_.erase(at);
+    if (!next.is_cancelled()) return next;
+    end(*state, next.index, {{}, error(Code::cancelled, "nobody wants the block any more")});
   }
   return std::nullopt;
 }
 
 void PromotionQueue::settle(const Next& next, Promoted result) {
-  const MutexLock lock(mutex_);
-  end(next.promotion, std::move(result));
-  if (!next.promotion.ended()) return;
-  std::erase_if(promotions_,
-                [&](const auto& entry) { return entry.second.state_ == next.promotion.state_; });
+  end(*next.state, next.index, std::move(result));
 }
 
-void PromotionQueue::end(const Promotion& promotion, Promoted result) {
-  Promotion::State& state = *promotion.state_;
+void PromotionQueue::end(Promotion::State& state, std::size_t index, Promoted result) {
+  if (result.status.code() == Code::cancelled) cancelled_.fetch_add(1, std::memory_order_relaxed);
+  unsettled_.fetch_sub(1, std::memory_order_relaxed);
   const MutexLock lock(state.mutex);
-  state.results.push_back(std::move(result));
-  state.settled.fetch_add(1, std::memory_order_release);
-  waiting_.fetch_sub(1, std::memory_order_relaxed);
+  state.results[index] = std::move(result);
+  std::size_t settled = state.settled.load(std::memory_order_relaxed);
+  while (settled < state.results.size() && state.results[settled]) ++settled;
+  state.settled.store(settled, std::memory_order_release);
 }
 
 }  // namespace towpath::kv

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,14 +31,15 @@ struct Promoted {
   Status status;
 };
 
-/// Copies share. When all are gone, what was not brought up yet is not.
+/// Copies share. When all are gone, it is cancelled.
 class Promotion {
  public:
-  /// Blocks that were decided about, from the first on.
-  std::size_t settled() const noexcept { return state_->settled.load(std::memory_order_acquire); }
-  bool ended() const noexcept { return settled() == state_->blocks.size(); }
-  /// From now on no block is begun; those that are left end as cancelled.
-  void cancel() noexcept { state_->cancelled.store(true, std::memory_order_relaxed); }
+  /// Blocks that were decided about: the first of it, without a gap.
+  std::size_t settled() const noexcept { return state().settled.load(std::memory_order_acquire); }
+  bool ended() const noexcept { return settled() == state().blocks.size(); }
+  /// From now on no block is begun; what is under way ends soon; those that are left end as
+  /// cancelled.
+  void cancel() noexcept { state().cancelled.store(true, std::memory_order_relaxed); }
   /// All that are settled and were not taken before, in order.
   std::vector<Promoted> take();
 
@@ -45,15 +47,24 @@ class Promotion {
   friend class PromotionQueue;
   struct State {
     std::vector<CachedBlock> blocks;
+    std::size_t begun = 0;               // under the queue's lock
     std::atomic<bool> cancelled{false};  // a wish: no memory goes with it
-    // Release in settle(), acquire in settled(): who sees the count sees the results.
+    // Release in end(), acquire in settled(): who sees the count sees the results.
     std::atomic<std::size_t> settled{0};
     run::Mutex mutex;
-    std::vector<Promoted> results TOWPATH_GUARDED_BY(mutex);
+    std::vector<std::optional<Promoted>> results TOWPATH_GUARDED_BY(mutex);  // by block
+    std::size_t taken TOWPATH_GUARDED_BY(mutex) = 0;
   };
-  explicit Promotion(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  /// That somebody still wants it.
+  struct Wish {
+    std::shared_ptr<State> state;
+    ~Wish() { state->cancelled.store(true, std::memory_order_relaxed); }
+  };
+  explicit Promotion(std::shared_ptr<State> state)
+      : wish_(std::make_shared<const Wish>(std::move(state))) {}
+  State& state() const noexcept { return *wish_->state; }
 
-  std::shared_ptr<State> state_;
+  std::shared_ptr<const Wish> wish_;
 };
 
 class PromotionQueue {
@@ -63,28 +74,36 @@ class PromotionQueue {
   /// Errors: exhausted (with these, more blocks would wait than there is room for).
   Result<Promotion> add(std::vector<CachedBlock> blocks, std::uint8_t priority);
 
-  /// The next block of the most urgent promotion that somebody still wants. It stays in the queue
-  /// until it is settled. For one thread at a time.
+  /// A block that was begun; to be settled once, in any order.
   struct Next {
-    Promotion promotion;
     CachedBlock block;
+    std::shared_ptr<Promotion::State> state;
+    std::size_t index = 0;  // in the promotion
+
+    /// Nobody wants it any more.
+    bool is_cancelled() const { return state->cancelled.load(std::memory_order_relaxed); }
   };
-  std::optional<Next> next();
+  /// Of the most urgent promotion that somebody still wants and whose next block may begin now.
+  using MayBegin = std::function<bool(const CachedBlock&)>;
+  std::optional<Next> next(const MayBegin& may_begin = [](const CachedBlock&) { return true; });
   void settle(const Next& next, Promoted result);
 
-  /// Blocks that wait. Cost: one load.
-  std::size_t size() const noexcept { return waiting_.load(std::memory_order_relaxed); }
+  /// Blocks that are not settled. Cost: one load, as with waiting().
+  std::size_t size() const noexcept { return unsettled_.load(std::memory_order_relaxed); }
+  /// Of these, that are not begun.
+  std::size_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }
   std::uint64_t cancelled() const noexcept { return cancelled_.load(std::memory_order_relaxed); }
 
  private:
   using Place = std::pair<int, std::uint64_t>;  // minus priority, order of arrival
-  void end(const Promotion& promotion, Promoted result);
+  void end(Promotion::State& state, std::size_t index, Promoted result);
 
   const std::size_t room_;
-  std::atomic<std::size_t> waiting_{0};      // a hint outside the lock
+  std::atomic<std::size_t> unsettled_{0};  // hints outside the lock
+  std::atomic<std::size_t> waiting_{0};
   std::atomic<std::uint64_t> cancelled_{0};  // a figure
   run::Mutex mutex_;
-  std::map<Place, Promotion> promotions_ TOWPATH_GUARDED_BY(mutex_);
+  std::map<Place, std::shared_ptr<Promotion::State>> promotions_ TOWPATH_GUARDED_BY(mutex_);
   std::uint64_t next_ TOWPATH_GUARDED_BY(mutex_) = 0;
 };
 

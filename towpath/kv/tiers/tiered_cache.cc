@@ -1,21 +1,11 @@
 #include <algorithm>
 
 #include <towpath/core/text.h>
-#include <towpath/kv/tiers/block_bytes.h>
-#include <towpath/kv/tiers/tiered_cache.h>
+#include <towpath/kv/tiers/in_flight.h>
 
 namespace towpath::kv {
 
 using run::MutexLock;
-
-struct TieredCache::Below {
-  std::unique_ptr<BlockTier> tier;
-  std::size_t number = 0;  // in figures_.below
-  // What follows is for whoever has work_; the histograms are anyone's to read.
-  Instant rests_until{0};
-  std::uint64_t unacknowledged = 0;  // blocks
-  telemetry::Histogram put_ns, get_ns;
-};
 
 // Making -----------------------------------------------------------------------------------------
 
@@ -53,9 +43,7 @@ Result<std::unique_ptr<TieredCache>> TieredCache::make(Parts parts,
                                           .policy = options.policy,
                                           .presence = &parts.presence}));
   std::unique_ptr<TieredCache> made(new TieredCache(std::move(parts), options, std::move(host)));
-  TOWPATH_TRY(const std::uint64_t block_bytes, made->layout_.config().block_bytes());
-  const MutexLock work(made->work_);
-  made->aside_.resize(block_bytes);
+  TOWPATH_TRY(made->block_bytes_, made->layout_.config().block_bytes());
   return made;
 }
 
@@ -78,7 +66,10 @@ TieredCache::TieredCache(Parts parts, const TieredCacheOptions& options,
   }
 }
 
-TieredCache::~TieredCache() = default;
+TieredCache::~TieredCache() {
+  const MutexLock work(work_);
+  cancel_all();
+}
 
 // What users ask ----------------------------------------------------------------------------------
 
@@ -121,6 +112,17 @@ void TieredCache::offer(const BlockRef& block, const Demotion& how) {
     count(&TieredCacheFigures::given_up);
 }
 
+void TieredCache::look(std::span<const BlockHash> hashes) {
+  const MutexLock looks(looks_mutex_);
+  for (const BlockHash hash : hashes)
+    for (const auto& tier : below_) {
+      if (!tier->tier->must_be_asked() || !lacks(*tier, hash)) continue;
+      if (looks_.size() >= options_.most_waiting_promotions) return;
+      looks_.push_back({tier.get(), hash});
+      looking_.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
 Result<Promotion> TieredCache::promote(std::span<const CachedBlock> blocks, std::uint8_t priority) {
   return promotions_.add({blocks.begin(), blocks.end()}, priority);
 }
@@ -134,6 +136,7 @@ std::size_t TieredCache::cancel_demotions(std::uint64_t owner) {
 void TieredCache::drop(BlockHash hash) {
   const MutexLock work(work_);
   (void)host_->drop(hash);
+  for (Fall& fall : falls_) fall.is_unwanted = fall.is_unwanted || fall.hash == hash;
   for (const auto& tier : below_) {
     if (lacks(*tier, hash)) continue;
     const Status removed = tier->tier->remove(hash);
@@ -143,152 +146,31 @@ void TieredCache::drop(BlockHash hash) {
 
 bool TieredCache::progress() {
   const MutexLock work(work_);
+  const bool moved = progress_tiers();
   const bool promoted = promote_some();
-  const bool demoted = is_time_to_demote() && demote_some();
-  return promoted || demoted;
+  const bool looked = look_some();
+  const bool demoted = demote_some(false);
+  return moved || promoted || looked || demoted;
+}
+
+void TieredCache::wait_for_work(Duration most) {
+  const MutexLock work(work_);
+  for (const auto& tier : below_)
+    if (tier->under_way > 0) return tier->tier->wait_for_work(most);
 }
 
 Status TieredCache::flush() {
+  constexpr Duration kNap = std::chrono::milliseconds(10);
   const MutexLock work(work_);
   last_failure_ = {};
-  while (demotions_.size() > 0 && someone_takes()) {
-    (void)promote_some();
-    (void)demote_some();
+  while ((demotions_.size() > 0 && someone_takes()) || !falls_.empty()) {
+    const bool moved = progress_tiers();
+    const bool promoted = promote_some();
+    if (demote_some(true) || moved || promoted) continue;
+    for (const auto& tier : below_)
+      if (tier->under_way > 0) tier->tier->wait_for_work(kNap);
   }
   return last_failure_;
-}
-
-// Up ---------------------------------------------------------------------------------------------
-
-bool TieredCache::promote_some() {
-  std::size_t done = 0;
-  for (; done < options_.batch_blocks; ++done) {
-    const auto next = promotions_.next();
-    if (!next) break;
-    promotions_.settle(*next, promote_one(next->block));
-  }
-  return done > 0;
-}
-
-Promoted TieredCache::promote_one(const CachedBlock& block) {
-  if (BlockRef here = host_->find(block.hash)) return {std::move(here), {}};
-  Status why;
-  for (const auto& tier : below_) {
-    if (lacks(*tier, block.hash)) continue;
-    Result<BlockRef> up = bring_up(*tier, block);
-    if (up.ok()) return {*std::move(up), {}};
-    why = up.status();
-    if (why.code() == Code::exhausted) break;  // no slot, whatever the tier
-  }
-  if (!why.ok()) return {{}, why};
-  count(&TieredCacheFigures::not_found);
-  return {{}, error(Code::not_found, cat("no tier has block ", hex(block.hash)), "make it anew")};
-}
-
-Result<BlockRef> TieredCache::bring_up(Below& from, const CachedBlock& block) {
-  TOWPATH_TRY(auto slots, host_->allocate(1));
-  const Instant begin = clock_.now();
-  const Result<Digest> digest = read_into(from, block.hash, slots.front().slot());
-  from.get_ns.record(clock_.now() - begin);
-  if (!digest.ok()) {
-    failed(from, "get", digest.status());
-    if (digest.code() == Code::corrupt) count_quarantined(cat(from.tier->name(), ", coming up"));
-    return digest.status();
-  }
-  {
-    const MutexLock figures(figures_mutex_);
-    ++figures_.below[from.number].promoted;
-    figures_.below[from.number].promoted_bytes += aside_.size();
-  }
-  return host_->register_block(CompleteBlock(std::move(slots.front()), {block, *digest}));
-}
-
-Result<Digest> TieredCache::read_into(Below& from, BlockHash hash, SlotId slot) {
-  if (const auto whole = in_one_piece(layout_, slot)) return from.tier->get(hash, *whole);
-  TOWPATH_TRY(const Digest digest, from.tier->get(hash, aside_));
-  TOWPATH_TRY(scatter(aside_, layout_, slot));
-  return digest;
-}
-
-// Down -------------------------------------------------------------------------------------------
-
-bool TieredCache::is_time_to_demote() const {
-  if (demotions_.size() >= options_.batch_at_least) return true;
-  const Instant oldest = demotions_.oldest();
-  return oldest != Instant::never() && clock_.now() - oldest >= options_.linger;
-}
-
-bool TieredCache::takes(const Below& tier) const { return clock_.now() >= tier.rests_until; }
-
-bool TieredCache::someone_takes() const {
-  for (const auto& tier : below_)
-    if (takes(*tier)) return true;
-  return false;
-}
-
-bool TieredCache::demote_some() {
-  std::size_t done = 0;
-  for (; done < options_.batch_blocks && promotions_.size() == 0 && someone_takes(); ++done) {
-    const auto waiting = demotions_.pop();
-    if (!waiting) break;
-    demote_one(*waiting);
-  }
-  acknowledge_all();
-  return done > 0;
-}
-
-void TieredCache::demote_one(const DemotionQueue::Waiting& waiting) {
-  const BlockHash hash = waiting.block.hash;
-  std::optional<Digest> digest;  // once the block is aside
-  for (const auto& tier : below_) {
-    if (!takes(*tier) || !lacks(*tier, hash)) continue;
-    if (!digest) digest = copy_aside(waiting.block);
-    if (!digest) return count(&TieredCacheFigures::gone);
-    if (!put(*tier, hash, *digest)) return;
-  }
-}
-
-std::optional<Digest> TieredCache::copy_aside(const WeakBlock& block) {
-  const MutexLock copying(copying_);
-  const ByteSpan aside = aside_;
-  std::optional<Digest> digest;
-  host_->look(block, [&](const BlockIdentity& identity, SlotId slot) {
-    if (gather(layout_, slot, aside).ok()) digest = identity.digest;
-  });
-  return digest;
-}
-
-bool TieredCache::put(Below& into, BlockHash hash, const Digest& digest) {
-  const Instant begin = clock_.now();
-  const Status kept = into.tier->put(hash, digest, aside_);
-  into.put_ns.record(clock_.now() - begin);
-  if (kept.ok()) {
-    ++into.unacknowledged;
-  } else if (kept.code() == Code::corrupt) {
-    (void)host_->drop(hash);
-    count_quarantined("host, going down");
-    return false;
-  } else {
-    failed(into, "put", kept);
-    into.rests_until = clock_.now() + options_.rest;
-  }
-  return true;
-}
-
-void TieredCache::acknowledge_all() {
-  for (const auto& tier : below_) {
-    if (tier->unacknowledged == 0) continue;
-    const Status done = tier->tier->acknowledge();
-    const std::uint64_t blocks = std::exchange(tier->unacknowledged, 0);
-    if (!done.ok()) {
-      failed(*tier, "acknowledge", done);
-      tier->rests_until = clock_.now() + options_.rest;
-      continue;
-    }
-    const MutexLock figures(figures_mutex_);
-    figures_.below[tier->number].demoted += blocks;
-    figures_.below[tier->number].demoted_bytes += blocks * aside_.size();
-  }
 }
 
 // Figures ----------------------------------------------------------------------------------------

@@ -11,14 +11,18 @@
 // Demotion copies blocks long before their slots are wanted, so that eviction waits for nothing. It
 // holds a block only while it copies it aside, one at a time, and allocate() waits for that rather
 // than fail. Between two blocks it gives way to promotions. What does not match its digest, going
-// down or up, is dropped where it was found, counted by reason, and a miss.
+// down or up, is dropped where it was found, counted by reason, and a miss. Of each tier as many
+// tasks are under way as it takes at once; what is more urgent is begun first.
 // It has no threads: all copying is done by whoever calls progress(). Thread: any; one at a time is
 // in progress(). It outlives the handles and promotions that it gave out.
 #pragma once
 
 #include <atomic>
+#include <deque>
+#include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,7 +43,7 @@ struct TieredCacheOptions {
   Duplicates duplicates = Duplicates::refuse;
   AdmissionOptions admission;
   std::size_t most_waiting_demotions = 4096;   ///< blocks; what is less urgent is not kept beyond
-  std::size_t most_waiting_promotions = 4096;  ///< blocks; promote() refuses beyond
+  std::size_t most_waiting_promotions = 4096;  ///< blocks; promote() refuses beyond, look() forgets
   std::size_t batch_blocks = 64;               ///< at most so many per call of progress(), each way
   std::size_t batch_at_least = 8;              ///< fewer are demoted only after `linger`
   Duration linger = std::chrono::milliseconds(10);
@@ -57,7 +61,7 @@ struct TierFigures {
 struct TieredCacheFigures {
   BlockPool::Figures host;
   std::vector<TierFigures> below;
-  std::size_t waiting_demotions = 0, waiting_promotions = 0;
+  std::size_t waiting_demotions = 0, waiting_promotions = 0;  ///< these also under way
   std::uint64_t not_admitted = 0;
   std::uint64_t given_up = 0;                        ///< for the queue was full
   std::uint64_t gone = 0;                            ///< evicted or dropped before their turn
@@ -78,6 +82,7 @@ class TieredCache {
     std::vector<std::unique_ptr<BlockTier>> below;
   };
   static Result<std::unique_ptr<TieredCache>> make(Parts parts, const TieredCacheOptions& options);
+  /// Cancels what is under way, and waits until it has ended.
   ~TieredCache();
 
   const layout::PhysicalLayout& layout() const noexcept { return layout_; }
@@ -95,6 +100,12 @@ class TieredCache {
   };
   Prefix match(std::span<const BlockHash> hashes, const Demotion& how = {});
 
+  /// Asks the tiers that know only when they look whether they have these; match() tells from then
+  /// on. A hope: of too many the last are not looked for.
+  void look(std::span<const BlockHash> hashes);
+  /// Answers that are awaited. Cost: one load.
+  std::size_t looking() const noexcept { return looking_.load(std::memory_order_relaxed); }
+
   /// Brings blocks up. Errors: exhausted (too many wait: ask again later, or make them anew).
   Result<Promotion> promote(std::span<const CachedBlock> blocks, std::uint8_t priority = 50);
   /// Demotions of this owner that were not begun are not. How many.
@@ -102,36 +113,59 @@ class TieredCache {
   /// The block is no more, in any tier. Waits for a progress() under way.
   void drop(BlockHash hash);
 
-  /// Does what waits: a batch of promotions, then one of demotions. False: nothing was to be done
-  /// now. Cost: reads, writes and a sync of the tiers below.
+  /// Does what waits: promotions, then demotions, at most a batch each way. False: nothing was to
+  /// be done now. Cost: reads, writes and a sync of the tiers below.
   bool progress();
+  /// Sleeps until a tier below has something to tell, or so long; not at all where none is awaited.
+  /// Nobody else makes progress meanwhile.
+  void wait_for_work(Duration most);
   /// Demotes all that waits now, without lingering. Errors: what putting failed with last.
   Status flush();
 
   TieredCacheFigures figures() const;
 
  private:
-  struct Below;  // a tier, and what was done with it
+  struct Below;  // in_flight.h, as the next three
+  struct Crossing;
+  struct Rise;
+  struct Fall;
+  struct Look {
+    Below* tier;
+    BlockHash hash;
+  };
   TieredCache(Parts parts, const TieredCacheOptions& options, std::unique_ptr<BlockPool> host);
 
   void offer(const BlockRef& block, const Demotion& how);
-
   bool lacks(const Below& tier, BlockHash hash) const;
 
-  bool promote_some() TOWPATH_REQUIRES(work_);
-  Promoted promote_one(const CachedBlock& block) TOWPATH_REQUIRES(work_);
-  Result<BlockRef> bring_up(Below& from, const CachedBlock& block) TOWPATH_REQUIRES(work_);
-  Result<Digest> read_into(Below& from, BlockHash hash, SlotId slot) TOWPATH_REQUIRES(work_);
+  void begin(Crossing& crossing) TOWPATH_REQUIRES(work_);
+  bool is_over(Crossing& crossing) TOWPATH_REQUIRES(work_);
+  Bytes take_spare() TOWPATH_REQUIRES(work_);
+  bool progress_tiers() TOWPATH_REQUIRES(work_);
+  void cancel_all() TOWPATH_REQUIRES(work_);
 
-  bool demote_some() TOWPATH_REQUIRES(work_);
+  bool look_some() TOWPATH_REQUIRES(work_);
+  std::optional<Look> next_look();
+
+  bool promote_some() TOWPATH_REQUIRES(work_);
+  bool may_begin(BlockHash hash) const;
+  bool settle(Rise& rise) TOWPATH_REQUIRES(work_);
+  std::optional<Promoted> advance(Rise& rise) TOWPATH_REQUIRES(work_);
+  Status begin_next(Rise& rise) TOWPATH_REQUIRES(work_);
+  Result<BlockRef> arrive(Rise& rise) TOWPATH_REQUIRES(work_);
+
+  bool demote_some(bool at_once) TOWPATH_REQUIRES(work_);
   bool is_time_to_demote() const;
   void demote_one(const DemotionQueue::Waiting& waiting) TOWPATH_REQUIRES(work_);
-  std::optional<Digest> copy_aside(const WeakBlock& block) TOWPATH_REQUIRES(work_);
-  /// False: the host's copy is wrong, and gone.
-  bool put(Below& into, BlockHash hash, const Digest& digest) TOWPATH_REQUIRES(work_);
+  bool copy_aside(const WeakBlock& block, Fall& fall) TOWPATH_REQUIRES(work_);
+  void end_falls() TOWPATH_REQUIRES(work_);
+  bool has_landed(Fall& fall) TOWPATH_REQUIRES(work_);
+  void land(Fall& fall, const Crossing& crossing) TOWPATH_REQUIRES(work_);
   void acknowledge_all() TOWPATH_REQUIRES(work_);
   bool takes(const Below& tier) const TOWPATH_REQUIRES(work_);
   bool someone_takes() const TOWPATH_REQUIRES(work_);
+  bool is_falling(const Below& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);
+  bool have_room() const TOWPATH_REQUIRES(work_);
   void failed(Below& tier, const char* doing, const Status& status) TOWPATH_REQUIRES(work_);
   void count(std::uint64_t TieredCacheFigures::*figure, std::uint64_t by = 1);
   void count_quarantined(const std::string& where);
@@ -140,15 +174,22 @@ class TieredCache {
   Presence& presence_;
   const layout::PhysicalLayout layout_;
   const TieredCacheOptions options_;
+  std::uint64_t block_bytes_ = 0;
   std::unique_ptr<BlockPool> host_;
   Admission admission_;
   DemotionQueue demotions_;
   PromotionQueue promotions_;
+  std::atomic<std::size_t> looking_{0};  // a figure
+  run::Mutex looks_mutex_;
+  std::deque<Look> looks_ TOWPATH_GUARDED_BY(looks_mutex_);  // that wait
 
   run::Mutex copying_;  // while demotion holds a block; after work_
   mutable run::Mutex work_;
   std::vector<std::unique_ptr<Below>> below_;  // the same ones for ever
-  Bytes aside_ TOWPATH_GUARDED_BY(work_);      // a block
+  std::list<Crossing> looks_under_way_ TOWPATH_GUARDED_BY(work_);
+  std::list<Rise> rises_ TOWPATH_GUARDED_BY(work_);
+  std::list<Fall> falls_ TOWPATH_GUARDED_BY(work_);
+  std::vector<Bytes> spare_ TOWPATH_GUARDED_BY(work_);  // a block each
   Status last_failure_ TOWPATH_GUARDED_BY(work_);
 
   mutable run::Mutex figures_mutex_;  // the last of all

@@ -186,7 +186,7 @@ TEST_F(TieredCacheTest, demotion_gives_way_to_promotion_between_two_blocks) {
   other.presence = presence_.get();
   make_all(1, 8);
   std::optional<Promotion> promotion;
-  other.on_put = [&] {
+  other.on_begin = [&](const TierTask&) {
     if (!promotion) promotion = *cache_->promote(std::vector<CachedBlock>{{1, {}}});
   };
   EXPECT_TRUE(cache_->progress());

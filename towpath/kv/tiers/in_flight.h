@@ -1,0 +1,60 @@
+// What a TieredCache has under way: tasks of its tiers, and the blocks that they belong to. Its own
+// affair. Thread: whoever has the cache's work_; the histograms any.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <towpath/kv/tiers/tiered_cache.h>
+
+namespace towpath::kv {
+
+/// A tier, and what was done with it.
+struct TieredCache::Below {
+  std::unique_ptr<BlockTier> tier;
+  std::size_t number = 0;  // in figures_.below
+  std::size_t under_way = 0;
+  std::size_t puts_under_way = 0;
+  Instant rests_until{0};
+  std::uint64_t unacknowledged = 0;  // blocks
+  telemetry::Histogram put_ns, get_ns;
+
+  /// Puts leave a place to others, where there is more than one: nobody waits for a put.
+  bool has_place_for(TierTask::Kind kind) const {
+    const std::size_t depth = tier->depth();
+    const std::size_t most_puts = depth > 1 ? depth - 1 : 1;
+    return under_way < depth && (kind != TierTask::Kind::put || puts_under_way < most_puts);
+  }
+};
+
+/// A task of a tier. It stays where it is.
+struct TieredCache::Crossing {
+  Crossing(Below& of, TierTask what) : tier(of), task(std::move(what)) {}
+
+  Below& tier;
+  TierTask task;
+  Instant since{0};
+  bool is_over = false;  // and its place free
+};
+
+/// A block that comes up.
+struct TieredCache::Rise {
+  PromotionQueue::Next wanted;
+  std::optional<PartialBlock> slot{};
+  Bytes aside{};         // where the slot is not in one piece
+  std::size_t next = 0;  // of below_, to be asked
+  std::optional<Crossing> crossing{};
+  Status why{};  // the last one failed
+};
+
+/// A block that goes down, to one tier or more.
+struct TieredCache::Fall {
+  BlockHash hash = 0;
+  Digest digest;
+  Bytes bytes;
+  std::list<Crossing> crossings{};
+  bool is_wrong = false;     // and gone from the host
+  bool is_unwanted = false;  // dropped meanwhile
+};
+
+}  // namespace towpath::kv

@@ -1,0 +1,163 @@
+// Tiers that answer later: what a TieredCache has under way with them. The tier is a map, and the
+// test says when its tasks end.
+#include <gmock/gmock.h>
+
+#include <towpath/kv/tiers/cache_fixture.h>
+#include <towpath/kv/tiers/memory_tier_fixture.h>
+
+namespace towpath::kv {
+namespace {
+
+using testing::CacheFixture;
+using ::testing::ElementsAre;
+using testing::MemoryTier;
+using Kind = TierTask::Kind;
+
+class SlowTiersTest : public CacheFixture {
+ protected:
+  /// A tier that takes three tasks at once, below the disk.
+  void open_slow(const TieredCacheOptions& options = {.batch_at_least = 1}) {
+    others_.push_back(std::make_unique<MemoryTier>(2, 3));
+    slow_ = static_cast<MemoryTier*>(others_.front().get());
+    slow_->is_slow = true;
+    open(options);
+    slow_->presence = presence_.get();
+  }
+  /// Blocks that only the slow tier has.
+  void put_below(BlockHash from, BlockHash to, bool and_tell = true) {
+    for (BlockHash hash = from; hash <= to; ++hash) {
+      const Bytes bytes = content(hash);
+      slow_->blocks[hash] = {digest_of(bytes, 5), bytes};
+      if (and_tell) (void)presence_->add(hash, 2);
+    }
+  }
+  Promotion want(std::vector<BlockHash> hashes, std::uint8_t priority = 50) {
+    std::vector<CachedBlock> blocks;
+    for (const BlockHash hash : hashes) blocks.push_back({hash, {}});
+    return cache_->promote(blocks, priority).value();
+  }
+  std::vector<BlockHash> under_way() const {
+    std::vector<BlockHash> hashes;
+    for (const TierTask* task : slow_->under_way) hashes.push_back(task->hash);
+    return hashes;
+  }
+
+  MemoryTier* slow_ = nullptr;  // the cache's
+};
+
+TEST_F(SlowTiersTest, a_tier_has_no_more_under_way_than_it_takes_and_the_rest_waits) {
+  open_slow();
+  make_all(1, 5);
+  (void)cache_->progress();
+  EXPECT_THAT(under_way(), ElementsAre(1, 2)) << "a place is left for who reads";
+  EXPECT_EQ(cache_->figures().waiting_demotions, 3U);
+  EXPECT_TRUE(is_on_disk(1) && is_on_disk(2)) << "other tiers have theirs already";
+  EXPECT_FALSE(is_on_disk(3)) << "a block is copied aside once, for all tiers";
+  slow_->let_go(1);
+  (void)cache_->progress();
+  EXPECT_THAT(under_way(), ElementsAre(1, 3));
+  EXPECT_EQ(presence_->tiers_of(2), 0b111U);
+  EXPECT_EQ(presence_->tiers_of(1), 0b011U);
+  slow_->is_slow = false;
+  EXPECT_TRUE(cache_->flush().ok());
+  EXPECT_EQ(slow_->blocks.size(), 5U);
+  EXPECT_EQ(cache_->figures().below[1].demoted, 5U);
+}
+
+TEST_F(SlowTiersTest, blocks_come_up_in_any_order_and_are_told_in_theirs) {
+  open_slow();
+  put_below(1, 4);
+  Promotion promotion = want({1, 2, 3, 4});
+  (void)cache_->progress();
+  EXPECT_THAT(under_way(), ElementsAre(1, 2, 3));
+  slow_->let_go(2);
+  (void)cache_->progress();
+  EXPECT_THAT(under_way(), ElementsAre(1, 2, 4)) << "its place is the next one's";
+  EXPECT_TRUE(cache_->host().find(3)) << "it is here";
+  EXPECT_EQ(promotion.settled(), 0U) << "and told when those before it are";
+  slow_->is_slow = false;
+  while (!promotion.ended()) (void)cache_->progress();
+  const std::vector<Promoted> came = promotion.take();
+  ASSERT_EQ(came.size(), 4U);
+  for (BlockHash hash = 1; hash <= 4; ++hash) expect_right(came[hash - 1].block, hash);
+}
+
+TEST_F(SlowTiersTest, who_is_more_urgent_has_the_next_place) {
+  open_slow();
+  put_below(1, 9);
+  const Promotion patient = want({1, 2, 3, 4, 5});
+  (void)cache_->progress();
+  const Promotion urgent = want({9}, 90);
+  make_all(20, 20);
+  slow_->let_go(0);
+  (void)cache_->progress();
+  EXPECT_THAT(under_way(), ElementsAre(2, 3, 9)) << "nor does anything go down meanwhile";
+}
+
+TEST_F(SlowTiersTest, what_is_under_way_is_cancelled_with_its_promotion) {
+  open_slow();
+  put_below(1, 4);
+  std::optional<Promotion> dropped = want({1, 2});
+  Promotion kept = want({3});
+  (void)cache_->progress();
+  EXPECT_THAT(under_way(), ElementsAre(1, 2, 3));
+  dropped.reset();
+  (void)cache_->progress();
+  EXPECT_THAT(under_way(), ElementsAre(3));
+  EXPECT_EQ(cache_->figures().cancelled, 2U);
+  EXPECT_EQ(cache_->host().figures().free, 7U) << "their slots are others'";
+  slow_->let_go(0);
+  (void)cache_->progress();
+  EXPECT_TRUE(kept.take().front().status.ok());
+}
+
+TEST_F(SlowTiersTest, a_block_that_is_dropped_on_its_way_down_is_in_no_tier) {
+  open_slow();
+  make_all(1, 1);
+  (void)cache_->progress();
+  ASSERT_THAT(under_way(), ElementsAre(1));
+  cache_->drop(1);
+  slow_->let_go(0);
+  (void)cache_->progress();
+  EXPECT_EQ(presence_->tiers_of(1), 0U);
+  EXPECT_TRUE(slow_->blocks.empty());
+}
+
+TEST_F(SlowTiersTest, a_block_is_not_put_twice_while_it_is_on_its_way) {
+  open_slow();
+  make_all(1, 1);
+  (void)cache_->progress();
+  (void)cache_->match(std::vector<BlockHash>{1});
+  (void)cache_->progress();
+  EXPECT_THAT(under_way(), ElementsAre(1));
+}
+
+TEST_F(SlowTiersTest, a_cache_that_dies_waits_for_nobody_and_leaves_no_task_behind) {
+  open_slow();
+  put_below(1, 2);
+  make_all(10, 10);
+  (void)cache_->progress();
+  const Promotion promotion = want({1, 2});
+  (void)cache_->progress();
+  EXPECT_THAT(under_way(), ElementsAre(10, 1, 2));
+  cache_.reset();  // the tier would write to freed memory, which the sanitizer tells
+}
+
+TEST_F(SlowTiersTest, what_others_have_put_is_found_by_looking) {
+  open_slow();
+  put_below(1, 2, false);
+  const std::vector<BlockHash> hashes{1, 2, 3};
+  EXPECT_EQ(cache_->match(hashes).below, 0U);
+  cache_->look(hashes);
+  (void)cache_->progress();
+  EXPECT_EQ(cache_->looking(), 3U);
+  slow_->is_slow = false;
+  while (cache_->looking() > 0) (void)cache_->progress();
+  EXPECT_EQ(cache_->match(hashes).below, 2U);
+  EXPECT_TRUE(promote(2).ok());
+  cache_->look(hashes);
+  EXPECT_EQ(cache_->looking(), 1U) << "what is known is not asked for again";
+}
+
+}  // namespace
+}  // namespace towpath::kv
