@@ -138,13 +138,16 @@ Status decode_card_field(const Field& field, OpenedCard& opened) {
 }  // namespace
 
 Result<Bytes> encode(const Card& card) {
+  TOWPATH_TRY(check_rows(card.regions.size()));
   TableWriter table(card.regions.size());
+  TableRow before;
   for (const Card::Region& told : card.regions) {
-    const TableWriter::Keys keys(told.keys.begin(), told.keys.end());
-    table.add(told.region, keys);
+    TableRow row{.region = &told.region, .keys = {told.keys.begin(), told.keys.end()}};
+    TOWPATH_TRY(check_row(row));
+    table.add(row, before);
+    before = std::move(row);
   }
-  TOWPATH_TRY(const Bytes rows, std::move(table).finish());
-  return encode(card, rows);
+  return encode(card, table.bytes());
 }
 
 Result<Bytes> encode(const Card& card, ConstByteSpan table) {

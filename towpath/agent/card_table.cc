@@ -29,8 +29,8 @@ std::uint64_t unfolded(std::uint64_t number) {
 /// Of a number of 64 bits.
 constexpr std::size_t kLongestNumber = 10;
 
-bool same_shape(const TableWriter::Keys& a, const TableWriter::Keys& b) {
-  return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
+bool same_shape(const TableRow& a, const TableRow& b) {
+  return std::ranges::equal(a.keys, b.keys, [](const auto& one, const auto& other) {
     return one.first == other.first && one.second.size() == other.second.size();
   });
 }
@@ -102,9 +102,9 @@ std::byte* put_place(std::byte* out, const RegionDescriptor& now, const RegionDe
 }
 
 /// How long a row can be.
-std::size_t bound_of(const RegionDescriptor& region, const TableWriter::Keys& keys) {
-  std::size_t bound = 1 + 6 * kLongestNumber + region.key.size();
-  for (const auto& key : keys) bound += 2 * kLongestNumber + 2 * key.second.size();
+std::size_t bound_of(const TableRow& row) {
+  std::size_t bound = 1 + 6 * kLongestNumber + row.region->key.size();
+  for (const auto& key : row.keys) bound += 2 * kLongestNumber + 2 * key.second.size();
   return bound;
 }
 
@@ -120,41 +120,45 @@ std::byte* TableWriter::room(std::size_t size) {
   return bytes_.data() + size_;
 }
 
-Status TableWriter::check(const RegionDescriptor& region, const Keys& keys) const {
-  const bool fits = rows_ < kMaxCardRegions && region.key.size() <= kMaxObjectKey &&
-                    keys.size() <= kMaxCardBackends &&
-                    std::ranges::all_of(keys, [](const auto& key) {
+void TableWriter::add(const TableRow& row, const TableRow& before) {
+  static const RegionDescriptor kNothing;
+  const RegionDescriptor& last = before.region != nullptr ? *before.region : kNothing;
+  const bool new_keys = !same_shape(row, before);
+  std::byte* out = put_place(room(bound_of(row)), *row.region, last, new_keys);
+  if (new_keys) out = put_number(out, row.keys.size());
+  for (std::size_t i = 0; i < row.keys.size(); ++i) {
+    const auto& [backend, key] = row.keys[i];
+    out = new_keys ? put_sized(put_number(out, backend), key)
+                   : put_difference(out, key, before.keys[i].second);
+  }
+  size_ = static_cast<std::size_t>(out - bytes_.data());
+}
+
+void TableWriter::add_written(ConstByteSpan row) {
+  std::memcpy(room(row.size()), row.data(), row.size());
+  size_ += row.size();
+}
+
+Bytes TableWriter::finish() && {
+  bytes_.resize(size_);
+  return std::move(bytes_);
+}
+
+Status check_row(const TableRow& row) {
+  const bool fits = row.region->key.size() <= kMaxObjectKey &&
+                    row.keys.size() <= kMaxCardBackends &&
+                    std::ranges::all_of(row.keys, [](const auto& key) {
                       return key.first < kMaxCardBackends && key.second.size() <= kMaxRegionKey;
                     });
   if (fits) return {};
-  return error(Code::out_of_range, cat("card: ", to_string(region), " is region ", rows_,
-                                       ", or has more or longer keys than a card takes"));
+  return error(Code::out_of_range,
+               cat("card: ", to_string(*row.region), " has more or longer keys than a card takes"));
 }
 
-void TableWriter::add(const RegionDescriptor& region, const Keys& keys) {
-  if (!failure_.ok()) return;
-  failure_ = check(region, keys);
-  if (!failure_.ok()) return;
-  const bool new_keys = !same_shape(keys, keys_before_);
-  std::byte* out = put_place(room(bound_of(region, keys)), region, before_, new_keys);
-  if (new_keys) out = put_number(out, keys.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    out = new_keys ? put_sized(put_number(out, keys[i].first), keys[i].second)
-                   : put_difference(out, keys[i].second, keys_before_[i].second);
-  }
-  size_ = static_cast<std::size_t>(out - bytes_.data());
-  before_.kind = region.kind;
-  before_.address = region.address;
-  before_.length = region.length;
-  before_.device_id = region.device_id;
-  keys_before_ = keys;
-  ++rows_;
-}
-
-Result<Bytes> TableWriter::finish() && {
-  TOWPATH_TRY(failure_);
-  bytes_.resize(size_);
-  return std::move(bytes_);
+Status check_rows(std::size_t count) {
+  if (count <= kMaxCardRegions) return {};
+  return error(Code::out_of_range,
+               cat("card: ", count, " regions; a card takes ", kMaxCardRegions));
 }
 
 // ---- Reading

@@ -20,29 +20,36 @@ inline constexpr std::uint32_t kMaxCardBackends = 64;
 inline constexpr std::uint32_t kMaxCardRegions = 4'000'000;
 inline constexpr std::size_t kMaxObjectKey = 4096;
 
+/// What a row tells: a loan.
+struct TableRow {
+  const RegionDescriptor* region = nullptr;                   ///< null: before the first row
+  std::vector<std::pair<std::uint32_t, ConstByteSpan>> keys;  ///< number of the backend, key
+};
+
+// Errors: out_of_range (over a bound of the format).
+Status check_row(const TableRow& row);
+Status check_rows(std::size_t count);
+
 /// Row by row, so that an agent need not hold all keys at once.
 class TableWriter {
  public:
-  /// Index of the backend, key.
-  using Keys = std::vector<std::pair<std::uint32_t, ConstByteSpan>>;
+  explicit TableWriter(std::size_t rows = 0);
+  /// `row` has passed check_row(); `before` stands directly before it.
+  void add(const TableRow& row, const TableRow& before);
+  /// A row that was written before, against the one that stands directly before it.
+  void add_written(ConstByteSpan row);
+  /// What stands behind the first `size` bytes goes.
+  void cut(std::size_t size) noexcept { size_ = size; }
 
-  explicit TableWriter(std::size_t rows);
-  /// The bytes of `keys` stay as they are until the next row.
-  void add(const RegionDescriptor& region, const Keys& keys);
-  /// Errors: out_of_range (over a bound of the format).
-  Result<Bytes> finish() &&;
+  ConstByteSpan bytes() const noexcept { return {bytes_.data(), size_}; }
+  Bytes finish() &&;
 
  private:
-  Status check(const RegionDescriptor& region, const Keys& keys) const;
   /// Room for `size` more bytes, as long as nothing else is written.
   std::byte* room(std::size_t size);
 
   Bytes bytes_;
-  std::size_t size_ = 0;     // of bytes_, what is written
-  RegionDescriptor before_;  // but for its object key
-  Keys keys_before_;
-  std::size_t rows_ = 0;
-  Status failure_;
+  std::size_t size_ = 0;  // of bytes_, what is written
 };
 
 /// Row by row, each from the one before. The table is hostile, and must outlive the reader.

@@ -16,6 +16,7 @@
 
 #include <towpath/agent/agent.h>
 #include <towpath/agent/card.h>
+#include <towpath/agent/own_rows.h>
 #include <towpath/agent/peer.h>
 #include <towpath/agent/slot.h>
 #include <towpath/agent/waiting_room.h>
@@ -138,17 +139,10 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   bool make_quiet(Slot& slot, const std::function<bool(const TransferCore&)>& matches,
                   Outcome outcome, const Status& why);
 
-  /// Of each slot among the backends of a card; kNotTold: it is none.
-  using SlotNumbers = std::array<std::uint32_t, kMaxSlots>;
-  static constexpr std::uint32_t kNotTold = UINT32_MAX;
   Result<Bytes> make_card(const CardOptions& options) TOWPATH_REQUIRES(control_);
-  Card collect_head(const CardOptions& options, SlotNumbers& numbers) TOWPATH_REQUIRES(control_);
-  Result<std::vector<MemoryRecord*>> records_to_tell(const DescriptorList* only,
-                                                     const SlotNumbers& numbers)
+  Card card_head(const CardOptions& options) const TOWPATH_REQUIRES(control_);
+  Result<std::vector<const MemoryRecord*>> records_to_tell(const DescriptorList& only)
       TOWPATH_REQUIRES(control_);
-  Result<Bytes> table_of(std::span<MemoryRecord* const> records, const SlotNumbers& numbers)
-      TOWPATH_REQUIRES(control_);
-  void ask_keys(Slot& slot, std::span<MemoryRecord* const> records) TOWPATH_REQUIRES(control_);
   std::vector<std::size_t> slots_told(const Card& card) const TOWPATH_REQUIRES(control_);
   Result<PeerPtr> find_peer(std::string_view name) const TOWPATH_REQUIRES(control_);
   Result<PeerPtr> new_peer(const Card& card) TOWPATH_REQUIRES(control_);
@@ -207,6 +201,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
     return {slots_.data(), slot_count_.load(std::memory_order_acquire)};
   }
   RegionIndex regions_ TOWPATH_GUARDED_BY(control_);
+  OwnRows rows_ TOWPATH_GUARDED_BY(control_);
   std::map<std::string, PeerPtr, std::less<>> peers_ TOWPATH_GUARDED_BY(control_);
   PeerPtr self_peer_;  // set once, in create()
   std::vector<PeerPtr> retired_ TOWPATH_GUARDED_BY(control_);

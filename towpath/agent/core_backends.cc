@@ -86,6 +86,9 @@ Status AgentCore::add_backend(std::string_view type, const backend::Params& para
                  .metrics = options_.meter != nullptr ? &options_.meter->metrics() : nullptr,
                  .params = params}));
   if (const int fd = slot->backend->wait_fd(); fd >= 0) TOWPATH_TRY(poller_->add(fd, index));
+  if (slot->backend->capabilities().reaches_peers())
+    slot->connection_info = slot->backend->connection_info();
+  if (!slot->connection_info.empty()) rows_.tell_of(index);
   slots_[index] = std::move(slot);
   // Release: pairs with slots(), whose readers see the slot complete.
   slot_count_.store(index + 1, std::memory_order_release);

@@ -30,6 +30,7 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
     record = std::make_shared<MemoryRecord>();
     record->region = descriptor;
   }
+  const SlotMask offered_before = record->offered;
   const bool is_strict = named != 0 && !options.any_of_named;
   SlotMask taken = 0;
   Status failure;
@@ -61,6 +62,10 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
                  "add a backend that does before registering");
   }
   if (is_new) regions_.add(record);
+  if (record->offered != offered_before) {
+    rows_.remove(*record);
+    rows_.add(*record);
+  }
   record->owners.push_back(region);
   ++card_generation_;
   return memory::Registration(std::make_shared<RegistrationCore>(
@@ -78,8 +83,12 @@ void AgentCore::tell_refusal(const Slot& slot, MemoryKind kind, const Status& wh
 
 Status AgentCore::attach(MemoryRecord& record, Slot& slot) {
   if (record.references[slot.index] == 0) {
+    const bool is_told = rows_.tells_of(slot.index);
+    Bytes key;
     auto made = with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
-      return slot.backend->register_memory(record.region);
+      auto memory = slot.backend->register_memory(record.region);
+      if (is_told && memory.ok()) key = (*memory)->key();
+      return memory;
     });
     if (options_.meter != nullptr)
       options_.meter->registered(
@@ -88,6 +97,10 @@ Status AgentCore::attach(MemoryRecord& record, Slot& slot) {
     if (!made.ok()) return made.status();
     record.memory[slot.index] = *std::move(made);
     record.slots |= slot_bit(slot.index);
+    if (is_told) {
+      record.keys.emplace_back(static_cast<std::uint32_t>(slot.index), std::move(key));
+      record.offered |= slot_bit(slot.index);
+    }
   }
   ++record.references[slot.index];
   return {};
@@ -100,6 +113,7 @@ Status AgentCore::detach(const RecordPtr& record, Slot& slot) {
   if (references > 0) return {};
   record->slots &= ~slot_bit(slot.index);
   record->stale = true;
+  rows_.remove(*record);
   memory_generation_.fetch_add(1, std::memory_order_release);  // pairs with is_current()
   const bool quiet = make_quiet(
       slot, [&](const TransferCore& transfer) { return transfer.touches(record.get()); },

@@ -1,6 +1,5 @@
 // AgentCore: cards and peers.
 #include <algorithm>
-#include <iterator>
 #include <unordered_set>
 
 #include <towpath/agent/card_table.h>
@@ -21,92 +20,39 @@ Result<Bytes> AgentCore::card(const CardOptions& options) {
 }
 
 Result<Bytes> AgentCore::make_card(const CardOptions& options) {
-  SlotNumbers numbers{};
-  const Card head = collect_head(options, numbers);
-  TOWPATH_TRY(const std::vector<MemoryRecord*> records, records_to_tell(options.only, numbers));
-  TOWPATH_TRY(const Bytes table, table_of(records, numbers));
+  const Card head = card_head(options);
+  if (options.only == nullptr) {
+    TOWPATH_TRY(const ConstByteSpan table, rows_.table());
+    return encode(head, table);
+  }
+  TOWPATH_TRY(const std::vector<const MemoryRecord*> records, records_to_tell(*options.only));
+  TOWPATH_TRY(const Bytes table, rows_.table_of(records));
   return encode(head, table);
 }
 
-// All but the regions. `numbers` says which of its backends each slot is.
-Card AgentCore::collect_head(const CardOptions& options, SlotNumbers& numbers) {
+// All but the regions.
+Card AgentCore::card_head(const CardOptions& options) const {
   Card card{.identity = self_, .generation = card_generation_, .partial = options.only != nullptr};
-  numbers.fill(kNotTold);
   for (const auto& slot : slots()) {
-    if (!slot->backend->capabilities().reaches_peers()) continue;
-    Bytes info = with_slot(
-        *slot, [&]() TOWPATH_REQUIRES(slot->mutex) { return slot->backend->connection_info(); });
-    if (info.empty()) continue;
-    numbers[slot->index] = static_cast<std::uint32_t>(card.backends.size());
-    card.backends.push_back({slot->name, options.connection_info ? std::move(info) : Bytes()});
+    if (!rows_.tells_of(slot->index)) continue;
+    card.backends.push_back(
+        {slot->name, options.connection_info ? slot->connection_info : Bytes()});
   }
   return card;
 }
 
-Result<Bytes> AgentCore::table_of(std::span<MemoryRecord* const> records,
-                                  const SlotNumbers& numbers) {
-  for (const auto& slot : slots()) {
-    if (numbers[slot->index] != kNotTold) ask_keys(*slot, records);
-  }
-  TableWriter table(records.size());
-  TableWriter::Keys keys;
-  for (const MemoryRecord* record : records) {
-    keys.clear();
-    for (const auto& slot : slots()) {
-      if (numbers[slot->index] != kNotTold && (record->slots & slot_bit(slot->index)) != 0)
-        keys.emplace_back(numbers[slot->index], record->key_for(slot->index));
-    }
-    table.add(record->region, keys);
-  }
-  return std::move(table).finish();
-}
-
-// What a backend says of a memory stays the same: it is asked once. A piece at a time, so that
-// bytes go on moving between the pieces.
-void AgentCore::ask_keys(Slot& slot, std::span<MemoryRecord* const> records) {
-  constexpr std::size_t kPiece = 256;
-  const SlotMask bit = slot_bit(slot.index);
-  std::vector<MemoryRecord*> unasked;
-  std::ranges::copy_if(records, std::back_inserter(unasked), [&](const MemoryRecord* record) {
-    return (record->slots & ~record->offered & bit) != 0;
-  });
-  for (std::size_t begin = 0; begin < unasked.size(); begin += kPiece) {
-    const auto piece = std::span(unasked).subspan(begin, std::min(kPiece, unasked.size() - begin));
-    with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
-      for (MemoryRecord* record : piece) {
-        record->keys.emplace_back(static_cast<std::uint32_t>(slot.index),
-                                  record->memory[slot.index]->key());
-        record->offered |= bit;
-      }
-    });
-  }
-}
-
-Result<std::vector<MemoryRecord*>> AgentCore::records_to_tell(const DescriptorList* only,
-                                                              const SlotNumbers& numbers) {
-  SlotMask peer_slots = 0;
-  for (std::size_t slot = 0; slot < kMaxSlots; ++slot)
-    peer_slots |= numbers[slot] != kNotTold ? slot_bit(slot) : 0;
-  std::vector<MemoryRecord*> told;
-  if (only == nullptr) {
-    told.reserve(regions_.entries().size());
-    for (const RegionEntry& own : regions_.entries()) {
-      if (!own.is_stale() && (own.record->slots & peer_slots) != 0)
-        told.push_back(own.record.get());
-    }
-    return told;
-  }
+Result<std::vector<const MemoryRecord*>> AgentCore::records_to_tell(const DescriptorList& only) {
+  std::vector<const MemoryRecord*> told;
   std::unordered_set<const MemoryRecord*> added;
-  for (std::uint64_t i = 0; i < only->size(); ++i) {
-    const Descriptor what = only->at(i);
-    const RecordPtr record = record_of(regions_.find(only->kind(), what));
+  for (std::uint64_t i = 0; i < only.size(); ++i) {
+    const Descriptor what = only.at(i);
+    const RecordPtr record = record_of(regions_.find(only.kind(), what));
     if (!record) {
       return error(Code::not_found,
-                   cat("descriptor ", i, ": ", to_string(only->kind(), what), " is not registered"),
+                   cat("descriptor ", i, ": ", to_string(only.kind(), what), " is not registered"),
                    "register the region before telling peers about it");
     }
-    if ((record->slots & peer_slots) != 0 && added.insert(record.get()).second)
-      told.push_back(record.get());
+    if (rows_.tells_of(*record) && added.insert(record.get()).second) told.push_back(record.get());
   }
   return told;
 }

@@ -36,8 +36,10 @@ struct MemoryRecord {
   // Ours: registrations per slot, and what keeps the bytes alive for each of them.
   std::array<std::uint32_t, kMaxSlots> references{};
   std::vector<memory::SharedRegion> owners;
+  static constexpr std::size_t kNoRow = SIZE_MAX;
+  std::size_t row = kNoRow;  ///< by which cards tell of it (own_rows.h)
 
-  // What cards say of it: a peer's, imported on first use; ours, once it was told.
+  // What cards say of it: a peer's is imported on first use; ours stands from its registration on.
   std::vector<std::pair<std::uint32_t, Bytes>> keys;  ///< slot, key
   SlotMask offered = 0;                               ///< slots whose key stands there
   // A peer's: why an import was refused.

@@ -65,7 +65,9 @@ class Slot final : public backend::Events {
   const std::string name;
   const std::size_t index;
   run::Mutex mutex;
-  std::unique_ptr<backend::Backend> backend;  // set once, before the slot is used
+  // Set once, before the slot is used.
+  std::unique_ptr<backend::Backend> backend;
+  Bytes connection_info;  ///< the backend's; empty: peers are not told of it
 
   // ---- transfers ----
   void post(TransferCore& transfer) TOWPATH_REQUIRES(mutex);

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/agent/own_rows.h>
+
+namespace towpath::agent {
+
+void OwnRows::tell_of(std::size_t slot) {
+  slots_ |= slot_bit(slot);
+  numbers_[slot] = told_slots_++;
+}
+
+TableRow OwnRows::row_of(const MemoryRecord& record) const {
+  TableRow row{.region = &record.region, .keys = {}};
+  for (const auto& [slot, key] : record.keys) {
+    if (tells_of(slot)) row.keys.emplace_back(numbers_[slot], key);
+  }
+  return row;
+}
+
+void OwnRows::add(MemoryRecord& record) {
+  if (!tells_of(record)) return;
+  if (check_row(row_of(record)).ok()) {
+    write(record);
+  } else {
+    unfit_.push_back(&record);
+  }
+}
+
+void OwnRows::write(MemoryRecord& record) {
+  const TableRow before = rows_.empty() ? TableRow() : row_of(*rows_.back().record);
+  table_.add(row_of(record), before);
+  record.row = rows_.size();
+  rows_.push_back({&record, table_.bytes().size()});
+}
+
+void OwnRows::remove(MemoryRecord& record) {
+  const std::size_t row = std::exchange(record.row, MemoryRecord::kNoRow);
+  if (row == MemoryRecord::kNoRow) {
+    std::erase(unfit_, &record);
+    return;
+  }
+  rows_[row].record = nullptr;
+  first_gap_ = std::min(first_gap_, row);
+  while (!rows_.empty() && rows_.back().record == nullptr) rows_.pop_back();
+  table_.cut(end_of_rows());
+  if (first_gap_ >= rows_.size()) first_gap_ = kNone;
+}
+
+/// What was written against the row that is the last one now.
+void OwnRows::copy_behind(ConstByteSpan row, MemoryRecord& record) {
+  table_.add_written(row);
+  record.row = rows_.size();
+  rows_.push_back({&record, table_.bytes().size()});
+}
+
+void OwnRows::close_gaps() {
+  if (first_gap_ == kNone) return;
+  const std::vector<Row> behind(rows_.begin() + static_cast<std::ptrdiff_t>(first_gap_),
+                                rows_.end());
+  rows_.resize(first_gap_);
+  const std::size_t begin = end_of_rows();
+  const ConstByteSpan bytes = table_.bytes().subspan(begin);
+  const Bytes written(bytes.begin(), bytes.end());
+  table_.cut(begin);
+  std::size_t at = 0;
+  bool is_gap = false;
+  for (const auto& [record, end] : behind) {
+    const auto row = ConstByteSpan(written).subspan(at, end - begin - at);
+    at += row.size();
+    if (record != nullptr && is_gap) write(*record);
+    if (record != nullptr && !is_gap) copy_behind(row, *record);
+    is_gap = record == nullptr;
+  }
+  first_gap_ = kNone;
+}
+
+Result<ConstByteSpan> OwnRows::table() {
+  if (!unfit_.empty()) return check_row(row_of(*unfit_.front()));
+  close_gaps();
+  TOWPATH_TRY(check_rows(rows_.size()));
+  return table_.bytes();
+}
+
+Result<Bytes> OwnRows::table_of(std::span<const MemoryRecord* const> records) const {
+  TOWPATH_TRY(check_rows(records.size()));
+  TableWriter table(records.size());
+  TableRow before;
+  for (const MemoryRecord* record : records) {
+    TableRow row = row_of(*record);
+    TOWPATH_TRY(check_row(row));
+    table.add(row, before);
+    before = std::move(row);
+  }
+  return std::move(table).finish();
+}
+
+}  // namespace towpath::agent

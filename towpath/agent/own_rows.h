@@ -1,0 +1,71 @@
+// OwnRows: the table of this agent's card (card_table.h), kept as regions come and go.
+//
+// A region's row is written when it is registered, while its keys are at hand, so that a card costs
+// a copy. A row tells what differs from the one before: when that one goes, it is written again.
+//
+//   add a, b, c      | a | b - a | c - b |
+//   remove b         | a | (gap) | c - b |
+//   table()          | a | c - a |
+//
+// Invariant: every row was written against the one that stands before it in rows_, gap or not, and
+// the last is no gap.
+// Thread: none of its own; guarded by the agent's control mutex.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <towpath/agent/card_table.h>
+#include <towpath/agent/memory_record.h>
+#include <towpath/core/bytes.h>
+#include <towpath/core/result.h>
+
+namespace towpath::agent {
+
+class OwnRows {
+ public:
+  /// From now on keys of this slot's backend are told, under the next number.
+  void tell_of(std::size_t slot);
+  bool tells_of(std::size_t slot) const noexcept { return (slots_ & slot_bit(slot)) != 0; }
+  bool tells_of(const MemoryRecord& record) const noexcept {
+    return (record.offered & slots_) != 0;
+  }
+
+  /// The record and its keys stay as they are until remove(). Nothing, when no backend that is told
+  /// of has it.
+  void add(MemoryRecord& record);
+  /// Harmless when it has no row. Cost: constant; the next table() writes what comes behind anew.
+  void remove(MemoryRecord& record);
+
+  /// All rows; valid until the next call that changes something. Errors: out_of_range (over a bound
+  /// of the format).
+  Result<ConstByteSpan> table();
+  /// Rows of these alone. Errors: the same.
+  Result<Bytes> table_of(std::span<const MemoryRecord* const> records) const;
+
+ private:
+  struct Row {
+    MemoryRecord* record = nullptr;  // null: a gap
+    std::size_t end = 0;             // in the table
+  };
+
+  static constexpr std::size_t kNone = SIZE_MAX;
+
+  TableRow row_of(const MemoryRecord& record) const;
+  std::size_t end_of_rows() const noexcept { return rows_.empty() ? 0 : rows_.back().end; }
+  void write(MemoryRecord& record);
+  void copy_behind(ConstByteSpan row, MemoryRecord& record);
+  void close_gaps();
+
+  SlotMask slots_ = 0;
+  std::array<std::uint32_t, kMaxSlots> numbers_{};
+  std::uint32_t told_slots_ = 0;
+  std::vector<Row> rows_;
+  std::size_t first_gap_ = kNone;
+  TableWriter table_;
+  std::vector<const MemoryRecord*> unfit_;  // over a bound of the format: no row tells of them
+};
+
+}  // namespace towpath::agent

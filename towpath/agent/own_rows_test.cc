@@ -1,0 +1,123 @@
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include <towpath/agent/own_rows.h>
+#include <towpath/core/text.h>
+
+namespace towpath::agent {
+namespace {
+
+constexpr std::size_t kShm = 3;
+constexpr std::size_t kUcx = 1;
+
+/// A block of a pool with keys of both backends.
+RecordPtr block(std::uint64_t number) {
+  auto made = std::make_shared<MemoryRecord>();
+  made->region = {.address = 0x7f0000000000 + 8192 * number, .length = 4096};
+  made->keys = {{kUcx, to_bytes(cat("ucx key ", 1'000'000 + number))},
+                {kShm, to_bytes(cat("shm key ", 2'000'000 + number))}};
+  made->offered = slot_bit(kShm) | slot_bit(kUcx);
+  return made;
+}
+
+OwnRows rows_of_both() {
+  OwnRows rows;
+  rows.tell_of(kShm);
+  rows.tell_of(kUcx);
+  return rows;
+}
+
+/// As a peer reads it: "address key key".
+std::vector<std::string> read(ConstByteSpan table) {
+  std::vector<std::string> all;
+  TableReader reader(table, 2);
+  while (!reader.at_end()) {
+    const auto row = reader.next();
+    EXPECT_TRUE(row.ok()) << row.status().to_string();
+    if (!row.ok()) return all;
+    std::string text = cat((*row)->region.address);
+    for (const auto& [backend, key] : (*row)->keys) text += cat(" ", backend, ":", as_text(key));
+    all.push_back(text);
+  }
+  return all;
+}
+
+std::string told(const MemoryRecord& record) {
+  return cat(record.region.address, " 1:", as_text(record.key_for(kUcx)),
+             " 0:", as_text(record.key_for(kShm)));
+}
+
+TEST(OwnRowsTest, tells_of_a_region_with_the_keys_of_the_backends_that_are_told_of) {
+  OwnRows rows = rows_of_both();
+  const RecordPtr both = block(0);
+  const RecordPtr one = block(1);
+  one->keys.pop_back();
+  one->keys.emplace_back(7, to_bytes("of a backend that reaches no peers"));
+  one->offered = slot_bit(kUcx) | slot_bit(7);
+  const RecordPtr none = block(2);
+  none->offered = 0;
+  for (const RecordPtr& record : {both, one, none}) rows.add(*record);
+  const std::vector<std::string> expected{
+      told(*both), cat(one->region.address, " 1:", as_text(one->key_for(kUcx)))};
+  EXPECT_EQ(read(*rows.table()), expected);
+  const MemoryRecord* const some[] = {one.get()};
+  EXPECT_EQ(read(*rows.table_of(some)), std::vector{expected[1]});
+}
+
+TEST(OwnRowsTest, what_no_card_takes_is_told_until_it_is_gone) {
+  OwnRows rows = rows_of_both();
+  const RecordPtr fits = block(0);
+  const RecordPtr unfit = block(1);
+  unfit->region.key = std::string(kMaxObjectKey + 1, 'x');
+  rows.add(*unfit);
+  rows.add(*fits);
+  EXPECT_EQ(rows.table().code(), Code::out_of_range);
+  rows.remove(*unfit);
+  EXPECT_EQ(read(*rows.table()), std::vector{told(*fits)});
+}
+
+TEST(OwnRowsTest, removing_what_has_no_row_is_harmless) {
+  OwnRows rows = rows_of_both();
+  const RecordPtr record = block(0);
+  rows.remove(*record);
+  rows.add(*record);
+  rows.remove(*record);
+  rows.remove(*record);
+  EXPECT_TRUE(rows.table()->empty());
+}
+
+// A pool that lost every other block has rows as short as any.
+TEST(OwnRowsTest, rows_behind_a_gap_are_no_longer_than_others) {
+  OwnRows rows = rows_of_both();
+  std::vector<RecordPtr> records;
+  for (std::uint64_t i = 0; i < 1000; ++i) rows.add(*records.emplace_back(block(i)));
+  const std::size_t before = rows.table()->size();
+  for (std::size_t i = 0; i < 1000; i += 2) rows.remove(*records[i]);
+  EXPECT_LT(rows.table()->size(), before * 6 / 10);
+}
+
+TEST(OwnRowsTest, stays_what_was_added_and_not_removed_whatever_the_order) {
+  const auto seed = std::random_device()();
+  SCOPED_TRACE(cat("seed ", seed));
+  std::mt19937 random(seed);
+  OwnRows rows = rows_of_both();
+  std::vector<RecordPtr> live;
+  for (int step = 0; step < 3000; ++step) {
+    const std::size_t most = (step / 500) % 2 == 0 ? 60 : 3;  // it grows, it shrinks
+    if (live.empty() || random() % 64 < most) {
+      rows.add(*live.emplace_back(block(random() % 100'000)));
+    } else {
+      const auto gone = live.begin() + static_cast<std::ptrdiff_t>(random() % live.size());
+      rows.remove(**gone);
+      live.erase(gone);
+    }
+    if (random() % 32 != 0) continue;
+    std::vector<std::string> expected;
+    for (const RecordPtr& record : live) expected.push_back(told(*record));
+    ASSERT_EQ(read(*rows.table()), expected) << "step " << step;
+  }
+}
+
+}  // namespace
+}  // namespace towpath::agent
