@@ -169,7 +169,7 @@ Status AgentCore::release(RegistrationCore& registration) {
   }
   ++card_generation_;
   MemoryRecord& record = *registration.record;
-  if (record.slots == 0) regions_.remove(&record);
+  if (record.slots == 0) regions_.note_gone();
   if (!status.ok()) return status;  // the region is still held, here and by the record
   // Of an agent that was shut down with transfers that never got quiet: the record, which stays for
   // good, goes on holding the bytes.

@@ -46,13 +46,16 @@ void RegionIndex::add(RegionEntry entry) {
   leaves_ = 0;
 }
 
-void RegionIndex::remove(const MemoryRecord* record) {
-  const auto is_it = [&](const RegionEntry& entry) { return entry.record.get() == record; };
-  const auto found = std::ranges::find_if(entries_, is_it);
-  if (found == entries_.end()) return;
-  if (static_cast<std::size_t>(found - entries_.begin()) < sorted_) --sorted_;
-  entries_.erase(found);
+void RegionIndex::note_gone() {
+  constexpr std::size_t kMostGone = 8;  // one of so many entries
+  if (++gone_ * kMostGone < entries_.size()) return;
+  sort();
+  std::erase_if(entries_, [](const RegionEntry& entry) {
+    return entry.is_stale() && entry.record->slots == 0;
+  });
+  sorted_ = entries_.size();
   leaves_ = 0;
+  gone_ = 0;
 }
 
 void RegionIndex::drop_repeats() {

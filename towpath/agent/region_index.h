@@ -37,8 +37,9 @@ class RegionIndex {
   void add(RecordPtr record);
   void add(RegionEntry entry);
   void reserve(std::size_t regions) { entries_.reserve(regions); }
-  /// Cost: linear in the number of regions.
-  void remove(const MemoryRecord* record);
+  /// One more record is stale and in no slot: its entry goes with others. Cost: constant, on
+  /// average.
+  void note_gone();
   /// Of equal regions only the one that was added first stays.
   void drop_repeats();
 
@@ -72,6 +73,7 @@ class RegionIndex {
 
   std::vector<RegionEntry> entries_;
   std::size_t sorted_ = 0;  // this many entries are in order
+  std::size_t gone_ = 0;    // this many are told as gone and still stand
   // A binary tree: the ends of entries_ from leaves_ on, and at i the further one of 2i and 2i + 1.
   std::vector<std::uint64_t> ends_;
   std::size_t leaves_ = 0;  // 0: not known

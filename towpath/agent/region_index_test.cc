@@ -21,6 +21,11 @@ RecordPtr find_exactly(RegionIndex& index, const RegionDescriptor& region) {
   return record_of(index.find_exactly(region));
 }
 
+void take_back(RegionIndex& index, MemoryRecord& record) {
+  record.stale = true;
+  index.note_gone();
+}
+
 TEST(RegionIndexTest, finds_the_region_that_covers_and_no_other) {
   RegionIndex index;
   auto a = record(1000, 100);
@@ -80,8 +85,19 @@ TEST(RegionIndexTest, among_equals_the_first_wins_and_stale_ones_never_do) {
   first->stale = true;
   EXPECT_EQ(find(index, MemoryKind::system, {0, 10, 0}), second);
   EXPECT_EQ(find_exactly(index, second->region), second);
-  index.remove(second.get());
+  take_back(index, *second);
   EXPECT_EQ(find_exactly(index, second->region), nullptr);
+}
+
+TEST(RegionIndexTest, what_is_gone_goes_from_the_index_too) {
+  RegionIndex index;
+  std::vector<RecordPtr> all;
+  for (std::uint64_t i = 0; i < 1000; ++i) index.add(all.emplace_back(record(i * 100, 10)));
+  for (std::size_t gone = 0; gone < all.size(); ++gone) {
+    take_back(index, *all[gone]);
+    ASSERT_LE(index.entries().size(), (all.size() - gone) * 8 / 7 + 1);
+  }
+  EXPECT_TRUE(index.entries().empty());
 }
 
 TEST(RegionIndexTest, agrees_with_a_plain_search_whatever_is_added_and_removed) {
@@ -95,7 +111,7 @@ TEST(RegionIndexTest, agrees_with_a_plain_search_whatever_is_added_and_removed) 
       index.add(all.back());
     } else if (pick == 2 && all.size() > 40) {
       const auto victim = random() % all.size();
-      index.remove(all[victim].get());
+      take_back(index, *all[victim]);
       all.erase(all.begin() + static_cast<std::ptrdiff_t>(victim));
     }
     const Descriptor what{random() % 500, random() % 40, random() % 2};
