@@ -1,7 +1,6 @@
 // The streaming state of XXH3 on the stack is part of xxHash's interface under this name.
 #define XXH_STATIC_LINKING_ONLY  // NOLINT(readability-identifier-naming): xxHash's name
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 
 #include <xxhash.h>
@@ -81,7 +80,10 @@ Status check_kind(const MessageKind& kind, const OpenLimits& limits) {
 }  // namespace
 
 Bytes seal(MessageKind kind, ConstByteSpan payload) {
-  Bytes sealed(kHeaderBytes + payload.size());
+  Bytes sealed;
+  sealed.reserve(kHeaderBytes + payload.size());
+  sealed.resize(kHeaderBytes);
+  sealed.insert(sealed.end(), payload.begin(), payload.end());
   const ByteSpan out(sealed);
   std::ranges::copy(as_bytes(kMagic), out.begin());
   store(out.subspan(kVersionAt), kEnvelopeVersion);
@@ -89,7 +91,6 @@ Bytes seal(MessageKind kind, ConstByteSpan payload) {
   store(out.subspan(kTypeAt), static_cast<std::uint16_t>(kind.type));
   store(out.subspan(kMessageVersionAt), kind.version);
   store(out.subspan(kPayloadLengthAt), static_cast<std::uint64_t>(payload.size()));
-  if (!payload.empty()) std::memcpy(sealed.data() + kHeaderBytes, payload.data(), payload.size());
   store(out.subspan(kChecksumAt), checksum_of(sealed));
   return sealed;
 }
