@@ -1,5 +1,5 @@
-"""An initramfs of one program and the shared libraries that it needs: the cpio archive (format newc)
-that Linux unpacks as its first root."""
+"""An initramfs of programs and the shared libraries that they need: the cpio archive (format newc) that
+Linux unpacks as its first root."""
 import re
 import subprocess
 from pathlib import Path
@@ -19,9 +19,10 @@ def _libraries(program):
     return sorted(set(re.findall(r"(/\S+) \(0x", said)))
 
 
-def initramfs(program):
-    """The bytes of one whose /init is the executable `program`."""
-    files = {"init": Path(program)} | {path[1:]: Path(path) for path in _libraries(program)}
+def initramfs(programs):
+    """The bytes of one with these executables, by the names they get in its root; `init` is one."""
+    files = {path[1:]: Path(path) for program in programs.values() for path in _libraries(program)}
+    files |= programs
     folders = sorted({str(parent) for name in files for parent in Path(name).parents} - {"."})
     return b"".join([
         *(_entry(folder, 0o040755) for folder in [*folders, "dev"]),

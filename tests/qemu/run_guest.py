@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Boots a Linux kernel in QEMU with NVMe drives, and our test program as its first process.
+"""Boots a Linux kernel in QEMU with NVMe drives, and our test program as its first process. What it
+carries besides lies in the guest's root under its own name, for the tests to start.
 
-    run_guest.py --guest PROGRAM --work FOLDER drives | peer-memory | out-of-reach
+    run_guest.py --guest PROGRAM [--carry PROGRAM ...] --work FOLDER drives | peer-memory | out-of-reach
 
 The processor is emulated (no /dev/kvm is needed). Kernels are looked for in ~/.cache/towpath/kernels
 (XDG_CACHE_HOME is honoured): debian/vmlinuz, which `./dev setup` fetches, and p2p/vmlinuz, which
@@ -159,6 +160,7 @@ def boot(command, log):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--guest", type=Path, required=True)
+    parser.add_argument("--carry", type=Path, action="append", default=[])
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("machine", choices=MACHINES)
     args = parser.parse_args()
@@ -167,7 +169,8 @@ def main():
     kernel = kernel_of(MACHINES[args.machine][0])
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
-    (args.work / "initramfs").write_bytes(initramfs(args.guest))
+    programs = {"init": args.guest} | {path.name: path for path in args.carry}
+    (args.work / "initramfs").write_bytes(initramfs(programs))
     command = command_of(args.machine, kernel, args.work)
     start = time.monotonic()
     for attempt in (1, 2):
