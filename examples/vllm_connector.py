@@ -8,11 +8,14 @@ Run by the tests: python3 examples/vllm_connector.py, with the package `towpath`
 """
 import glob
 import os
+import subprocess
+import sys
 import tempfile
+import time
 
 import numpy
 
-from towpath.connector import Scheduler, Worker
+from towpath.connector import Peers, Scheduler, Worker
 
 BLOCK, LAYERS, HEADS, DIM, BLOCKS = 16, 4, 2, 32, 64
 
@@ -20,8 +23,8 @@ BLOCK, LAYERS, HEADS, DIM, BLOCKS = 16, 4, 2, 32, 64
 class TowpathConnector:
     """KVConnectorBase_V1, both roles in one object; vLLM makes one per process and role."""
 
-    def __init__(self, model, directory, load_async_from=None):
-        self.model, self.directory = model, directory
+    def __init__(self, model, directory="", load_async_from=None, peers=None):
+        self.model, self.directory, self.peers = model, directory, peers
         self.scheduler = Scheduler(BLOCK, name_space=model, background_from_tokens=load_async_from)
 
     # ---- scheduler side
@@ -47,7 +50,7 @@ class TowpathConnector:
 
     def register_kv_caches(self, kv_caches):
         self.worker = Worker(kv_caches, name_space=self.model, directory=self.directory,
-                             axes="outer block token head dim")
+                             axes="outer block token head dim", peers=self.peers)
 
     def start_load_kv(self, meta):
         self.worker.start_step(meta)
@@ -138,6 +141,13 @@ class Engine:
             failed |= self.step([])
         return failed
 
+    def finds(self, tokens):
+        """How many tokens of a prompt could be loaded now."""
+        self.step([])
+        found, _ = self.connector.scheduler.match("a question", tokens)
+        self.connector.scheduler.finish("a question")
+        return found
+
     def take_blocks(self, count):
         taken, self.free = self.free[:count], self.free[count:]
         for cache in self.kv_caches.values():
@@ -161,30 +171,62 @@ def flip_a_bit(directory):
         file.write(bytes([byte ^ 16]))
 
 
-def main():
-    system_prompt = list(range(128))
+MODEL = "example, float16"
+SYSTEM_PROMPT = list(range(128))
+FIRST, SECOND = SYSTEM_PROMPT + [7] * 32, list(range(500, 660))
+
+
+def tell(what, served):
+    print("{:20} {} tokens loaded, {} blocks failed".format(what + ":", *served))
+
+
+def with_files():
     with tempfile.TemporaryDirectory() as directory:
-        engine = Engine(TowpathConnector("example, float16", directory))
-        print("first prompt:        {} tokens loaded, {} blocks failed".format(
-            *engine.serve("first", system_prompt + [7] * 32)))
-        print("same beginning:      {} tokens loaded, {} blocks failed".format(
-            *engine.serve("second", system_prompt + [8] * 32)))
+        engine = Engine(TowpathConnector(MODEL, directory))
+        tell("first prompt", engine.serve("first", FIRST))
+        tell("same beginning", engine.serve("second", SYSTEM_PROMPT + [8] * 32))
         engine.connector.worker.close()
 
         flip_a_bit(directory)
-        engine = Engine(TowpathConnector("example, float16", directory))
-        print("restart, a bit flipped in a file: {} tokens loaded, {} blocks failed".format(
-            *engine.serve("third", system_prompt + [7] * 32)))
-        print("once more:           {} tokens loaded, {} blocks failed".format(
-            *engine.serve("fourth", system_prompt + [7] * 32)))
+        engine = Engine(TowpathConnector(MODEL, directory))
+        tell("restart, a bit flipped in a file", engine.serve("third", FIRST))
+        tell("once more", engine.serve("fourth", FIRST))
         engine.connector.worker.close()
 
-        engine = Engine(TowpathConnector("example, float16", directory, load_async_from=1))
-        print("restart, async load: {} tokens loaded, {} blocks failed".format(
-            *engine.serve("fifth", system_prompt + [8] * 32)))
+        engine = Engine(TowpathConnector(MODEL, directory, load_async_from=1))
+        tell("restart, async load", engine.serve("fifth", SYSTEM_PROMPT + [8] * 32))
         engine.connector.worker.close()
-    print("every block that was used holds what computing it gives")
+
+
+def lend(place):
+    """Another engine: serves two prompts, and then those who borrow, until it is killed."""
+    engine = Engine(TowpathConnector(MODEL, peers=Peers(place, "prefill", others=["decode"])))
+    engine.serve("first", FIRST)
+    engine.serve("second", SECOND)
+    while os.getppid() != 1:
+        engine.connector.worker.progress()
+        time.sleep(0.001)
+
+
+def with_peers():
+    place = f"scope:example-{os.getpid()}"
+    with subprocess.Popen([sys.executable, __file__, "lend", place]) as prefill:
+        engine = Engine(TowpathConnector(MODEL, peers=Peers(place, "decode", others=["prefill"])))
+        while not (engine.finds(FIRST) and engine.finds(SECOND)):
+            if prefill.poll() is not None:
+                raise SystemExit("the other engine has ended")
+            time.sleep(0.001)
+        tell("of another process", engine.serve("first", FIRST))
+        prefill.kill()
+        prefill.wait()
+        tell("which is killed", engine.serve("second", SECOND))
+        engine.connector.worker.close()
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["lend"]:
+        lend(sys.argv[2])
+    else:
+        with_files()
+        with_peers()
+        print("every block that was used holds what computing it gives")

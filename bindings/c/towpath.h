@@ -160,6 +160,15 @@ typedef struct {
   uint64_t host_blocks;  /* kept in memory; 0: 1024 */
   const char* directory; /* null: memory only */
   uint64_t disk_bytes;   /* 0: 16 GiB */
+  /* Other workers, whose blocks are borrowed, and who borrow from here: served while somebody calls
+   * in here, towpath_worker_progress() at least. */
+  const char* rendezvous;   /* where they meet: "etcd://host:2379/ns", "scope:job"; null: none */
+  const char* peer_name;    /* of this worker there; null: one of chance */
+  const char* const* peers; /* names of others, where a rendezvous tells nobody of changes: */
+  size_t peer_count;        /* all but etcd */
+  const char* const* peer_backends; /* none: "shm"; "ucx" too for other machines */
+  size_t peer_backend_count;
+  uint64_t peer_patience_ms; /* for each step of a loan; 0: 2000 */
 } towpath_worker_options_t;
 
 towpath_code_t towpath_worker_open(const towpath_worker_options_t* options,
@@ -185,6 +194,21 @@ towpath_code_t towpath_worker_take_failed_blocks(towpath_worker_t* worker, uint6
 /* For towpath_scheduler_update(). */
 towpath_code_t towpath_worker_take_report(towpath_worker_t* worker, void** report,
                                           size_t* report_size, towpath_error_t* error);
+
+typedef struct {
+  size_t size;
+  uint64_t loaded_blocks;
+  uint64_t failed_blocks;
+  uint64_t saved_blocks;
+  uint64_t unsaved_blocks;
+  uint64_t peers;           /* that are known now */
+  uint64_t borrowed_blocks; /* that came from them, and proved */
+  uint64_t lent_blocks;
+  uint64_t failed_loans;
+} towpath_worker_figures_t;
+
+towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_figures_t* figures,
+                                      towpath_error_t* error);
 /* What was saved so far survives this process. */
 towpath_code_t towpath_worker_sync(towpath_worker_t* worker, towpath_error_t* error);
 

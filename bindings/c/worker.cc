@@ -14,6 +14,27 @@ struct towpath_worker {
 
 namespace {
 
+constexpr std::uint64_t kLongestPatienceMs = 24 * 3600 * std::uint64_t{1000};
+
+Result<std::vector<std::string>> names_of(const char* const* names, std::size_t count) {
+  if (!given_array(names, count) ||
+      std::ranges::count(std::span(names, count), static_cast<const char*>(nullptr)) > 0)
+    return error(Code::invalid_argument, "a list of names with a null in it", "point to each");
+  return std::vector<std::string>(names, names + count);
+}
+
+Result<standard::ConnectorPeers> peers_of(const towpath_worker_options_t& told) {
+  standard::ConnectorPeers peers{.rendezvous = text_or_none(told.rendezvous),
+                                 .name = text_or_none(told.peer_name)};
+  TOWPATH_TRY(peers.others, names_of(told.peers, told.peer_count));
+  TOWPATH_TRY(auto backends, names_of(told.peer_backends, told.peer_backend_count));
+  if (!backends.empty()) peers.backends = std::move(backends);
+  if (told.peer_patience_ms != 0)
+    peers.patience = std::chrono::milliseconds(
+        std::min<std::uint64_t>(told.peer_patience_ms, kLongestPatienceMs));
+  return peers;
+}
+
 Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t& told) {
   if (!given_array(told.caches, told.cache_count) || !given_array(told.lengths, told.cache_count))
     return error(Code::invalid_argument, "a worker without caches", "point to them");
@@ -32,6 +53,7 @@ Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t
       .first_layer = told.first_layer,
       .first_head = told.first_head,
       .directory = text_or_none(told.directory)};
+  TOWPATH_TRY(options.peers, peers_of(told));
   if (told.host_blocks != 0) options.host_blocks = told.host_blocks;
   if (told.disk_bytes != 0) options.disk_bytes = told.disk_bytes;
   const auto kind = told.memory == TOWPATH_DEVICE ? MemoryKind::device : MemoryKind::system;
@@ -131,6 +153,25 @@ towpath_code_t towpath_worker_take_report(towpath_worker_t* worker, void** repor
     TOWPATH_TRY(const Bytes bytes, kv::encode(worker->get().take_report()));
     *report = give_array(ConstByteSpan(bytes));
     *report_size = bytes.size();
+    return {};
+  });
+}
+
+towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_figures_t* figures,
+                                      towpath_error_t* error) {
+  return call(error, given(worker, figures), [&]() -> Status {
+    const kv::ConnectorWorker::Figures& moved = worker->get().figures();
+    const kv::PeerKeeper::Figures lending = worker->node->lending();
+    const towpath_worker_figures_t all{.size = figures->size,
+                                       .loaded_blocks = moved.loaded_blocks,
+                                       .failed_blocks = moved.failed_blocks,
+                                       .saved_blocks = moved.saved_blocks,
+                                       .unsaved_blocks = moved.unsaved_blocks,
+                                       .peers = lending.peers,
+                                       .borrowed_blocks = lending.borrowed,
+                                       .lent_blocks = lending.lent,
+                                       .failed_loans = lending.failed_sessions};
+    std::memcpy(figures, &all, std::min(figures->size, sizeof all));
     return {};
   });
 }

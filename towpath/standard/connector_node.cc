@@ -2,7 +2,9 @@
 
 #include <towpath/core/text.h>
 #include <towpath/layout/builder.h>
+#include <towpath/memory/shared_region.h>
 #include <towpath/standard/connector_node.h>
+#include <towpath/standard/rendezvous_url.h>
 #include <towpath/sys/random.h>
 
 namespace towpath::standard {
@@ -26,6 +28,18 @@ std::string folder_of(const ConnectorNodeOptions& options) {
   return cat(options.directory, "/kv-", hex(kv::digest_of(as_bytes(cache), 0).value).substr(2));
 }
 
+bool has_peers(const ConnectorNodeOptions& options) { return !options.peers.rendezvous.empty(); }
+
+NodeOptions node_options(const ConnectorNodeOptions& options) {
+  NodeOptions node{
+      .name = cat("connector-", options.rank), .backends = {"loopback"}, .progress_thread = false};
+  if (!has_peers(options)) return node;
+  node.name = options.peers.name.empty() ? cat(node.name, "-", hex(sys::random_u64()).substr(2))
+                                         : options.peers.name;
+  for (const std::string& backend : options.peers.backends) node.backends.push_back(backend);
+  return node;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOptions& options) {
@@ -33,14 +47,16 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
     return error(Code::invalid_argument, cat("memory for ", options.host_blocks, " blocks"),
                  "keep at least what a step loads or saves in memory");
   auto node = std::unique_ptr<ConnectorNode>(new ConnectorNode());
-  TOWPATH_TRY(node->node_, Node::open({.name = cat("connector-", options.rank),
-                                       .backends = {"loopback"},
-                                       .progress_thread = false}));
+  TOWPATH_TRY(node->node_, Node::open(node_options(options)));
   TOWPATH_TRY(node->manager_, kv::TransferManager::create({.agent = &node->node_->agent(),
                                                            .clock = &node->node_->clock()}));
   TOWPATH_TRY(const kv::LayoutHandle cache, node->register_caches(options));
-  TOWPATH_TRY(auto keeper, node->make_keeper(options));
-  node->keeper_ = keeper.get();
+  TOWPATH_TRY(auto own, node->make_keeper(options));
+  node->keeper_ = own.get();
+  std::unique_ptr<kv::BlockKeeper> keeper = std::move(own);
+  if (has_peers(options)) {
+    TOWPATH_TRY(keeper, node->with_peers(options, std::move(keeper)));
+  }
   TOWPATH_TRY(node->worker_,
               kv::ConnectorWorker::make({.manager = node->manager_.get(), .rank = options.rank},
                                         cache, std::move(keeper)));
@@ -62,13 +78,24 @@ Result<kv::LayoutHandle> ConnectorNode::register_caches(const ConnectorNodeOptio
       {.tier = "engine", .first_layer = options.first_layer, .first_head = options.first_head});
 }
 
+/// Where blocks are kept: what peers read is memory that they can map.
+Result<layout::PhysicalLayout> ConnectorNode::kept_memory(const ConnectorNodeOptions& options) {
+  layout::BuildRequest request{.registrar = &manager_->registrar(),
+                               .config = kept_config(options),
+                               .kind = layout::LayoutKind::fully_contiguous,
+                               .memory = memory::Allocation{.kind = MemoryKind::system}};
+  if (!has_peers(options)) return layout::build_layout(std::move(request));
+  TOWPATH_TRY(const std::uint64_t bytes, request.config.payload_bytes());
+  TOWPATH_TRY(memory::SharedRegion region,
+              memory::SharedMemoryRegion::create({.name = "kept", .size_bytes = bytes}));
+  TOWPATH_TRY(region, layout::register_region(std::move(region), *request.registrar));
+  request.memory = std::vector<memory::SharedRegion>{std::move(region)};
+  return layout::build_layout(std::move(request));
+}
+
 Result<std::unique_ptr<kv::HostFileKeeper>> ConnectorNode::make_keeper(
     const ConnectorNodeOptions& options) {
-  TOWPATH_TRY(layout::PhysicalLayout memory,
-              layout::build_layout({.registrar = &manager_->registrar(),
-                                    .config = kept_config(options),
-                                    .kind = layout::LayoutKind::fully_contiguous,
-                                    .memory = memory::Allocation{.kind = MemoryKind::system}}));
+  TOWPATH_TRY(layout::PhysicalLayout memory, kept_memory(options));
   kv::HostFileKeeperParts parts{.memory = std::move(memory), .store = nullptr};
   if (!options.directory.empty()) {
     folder_ = folder_of(options);
@@ -77,6 +104,21 @@ Result<std::unique_ptr<kv::HostFileKeeper>> ConnectorNode::make_keeper(
                                                            .incarnation = sys::random_u64()}));
   }
   return kv::HostFileKeeper::make(std::move(parts));
+}
+
+Result<std::unique_ptr<kv::PeerKeeper>> ConnectorNode::with_peers(
+    const ConnectorNodeOptions& options, std::unique_ptr<kv::BlockKeeper> keeper) {
+  TOWPATH_TRY(auto lender, kv::PeerKeeper::make({.agent = &node_->agent(),
+                                                 .manager = manager_.get(),
+                                                 .name_space = options.name_space,
+                                                 .first_layer = options.first_layer,
+                                                 .first_head = options.first_head,
+                                                 .patience = options.peers.patience},
+                                                std::move(keeper)));
+  TOWPATH_TRY(auto place, open_rendezvous(options.peers.rendezvous, node_->clock()));
+  lender->join(std::move(place), {.others = options.peers.others});
+  lender_ = lender.get();
+  return lender;
 }
 
 }  // namespace towpath::standard

@@ -7,7 +7,9 @@
 //   node->worker().start_step(orders);
 //
 // Files of unlike caches lie in folders of their own below `directory`: whatever is told here of
-// the model, its share and its shape is part of the folder's name. Thread: loop.
+// the model, its share and its shape is part of the folder's name. Peers are served, too, only
+// while somebody calls in here: an engine that is busy elsewhere for longer than their patience
+// calls progress() in between. Thread: loop.
 #pragma once
 
 #include <memory>
@@ -16,10 +18,21 @@
 
 #include <towpath/kv/connector/host_file_keeper.h>
 #include <towpath/kv/connector/worker.h>
+#include <towpath/kv/peers/peer_keeper.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/file.h>
 
 namespace towpath::standard {
+
+/// Other workers whose blocks are borrowed, and who borrow from here.
+struct ConnectorPeers {
+  std::string rendezvous;  ///< where they meet, as rendezvous_url.h says; empty: there are none
+  std::string name;        ///< of this worker there, not any other's; empty: one of chance
+  /// To ask for, where the rendezvous tells nobody of changes: all but etcd.
+  std::vector<std::string> others;
+  std::vector<std::string> backends = {"shm"};  ///< "ucx" too for other machines
+  Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a loan
+};
 
 struct ConnectorNodeOptions {
   /// The model, its weights' version, the type of its elements: what makes bytes of one length
@@ -35,29 +48,38 @@ struct ConnectorNodeOptions {
   std::uint64_t host_blocks = 1024;  ///< kept in memory
   std::string directory;             ///< empty: memory only
   std::uint64_t disk_bytes = 16 * kGiB;
+  ConnectorPeers peers;
 };
 
 class ConnectorNode {
  public:
-  /// Errors: invalid_argument (shapes and regions that do not fit), exhausted, and those of opening
-  /// the folder and registering memory.
+  /// Errors: invalid_argument (shapes and regions that do not fit; the rendezvous), exhausted, and
+  /// those of opening the folder, the backends and the rendezvous, and of registering memory.
   static Result<std::unique_ptr<ConnectorNode>> open(const ConnectorNodeOptions& options);
 
   kv::ConnectorWorker& worker() { return *worker_; }
   kv::HostFileKeeper::Figures kept() const { return keeper_->figures(); }
+  /// All zero without peers.
+  kv::PeerKeeper::Figures lending() const {
+    return lender_ == nullptr ? kv::PeerKeeper::Figures() : lender_->figures();
+  }
   /// Where this cache's files lie; empty: nowhere.
   const std::string& folder() const { return folder_; }
 
  private:
   ConnectorNode() = default;
   Result<kv::LayoutHandle> register_caches(const ConnectorNodeOptions& options);
+  Result<layout::PhysicalLayout> kept_memory(const ConnectorNodeOptions& options);
   Result<std::unique_ptr<kv::HostFileKeeper>> make_keeper(const ConnectorNodeOptions& options);
+  Result<std::unique_ptr<kv::PeerKeeper>> with_peers(const ConnectorNodeOptions& options,
+                                                     std::unique_ptr<kv::BlockKeeper> keeper);
 
   sys::SystemFileSystem files_;
   std::string folder_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<kv::TransferManager> manager_;
   kv::HostFileKeeper* keeper_ = nullptr;  // the worker's
+  kv::PeerKeeper* lender_ = nullptr;      // the same; null: there are no peers
   std::unique_ptr<kv::ConnectorWorker> worker_;
 };
 

@@ -1,10 +1,13 @@
 /* Calls every function of towpath.h: a connector that saves a prompt's blocks and loads them into
- * others, also after a restart, and blobs.
+ * others, also after a restart and from another process, and blobs.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bindings/testing/check.h"
@@ -52,7 +55,9 @@ static int holds(int block, int content) {
   return 1;
 }
 
-static towpath_worker_t* open_worker(const char* directory) {
+/* In `directory`, or met by others in the scope `meeting`; or neither. */
+static towpath_worker_t* open_worker(const char* directory, const char* meeting, const char* name,
+                                     const char* other) {
   const uint64_t lengths[kLayers] = {kCache, kCache};
   towpath_worker_options_t options = TOWPATH_INIT(towpath_worker_options_t);
   options.name_space = "a model, int16";
@@ -69,6 +74,11 @@ static towpath_worker_t* open_worker(const char* directory) {
   options.cache_count = kLayers;
   options.host_blocks = 16;
   options.directory = directory;
+  options.rendezvous = meeting;
+  options.peer_name = name;
+  options.peers = &other;
+  options.peer_count = meeting != NULL;
+  options.peer_patience_ms = 60000;
   towpath_worker_t* worker = NULL;
   OK(towpath_worker_open(&options, &worker, &failure));
 
@@ -77,6 +87,13 @@ static towpath_worker_t* open_worker(const char* directory) {
   IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
   options.kind = TOWPATH_LAYER_SEPARATE_BLOCK_SECOND;
   options.num_blocks = 1000; /* more than the caches have room for */
+  IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
+  options.num_blocks = kBlocks;
+  options.peer_backend_count = 1; /* of no names */
+  IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
+  options.peer_backend_count = 0;
+  options.directory = NULL;
+  options.rendezvous = "nowhere:";
   IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
   CHECK(none == NULL && strlen(failure.text) > 0);
   return worker;
@@ -161,7 +178,7 @@ static void connector(const char* directory) {
   options.workers = 1;
   for (int life = 0; life < 2; ++life) {
     OK(towpath_scheduler_open(&options, &scheduler, &failure));
-    towpath_worker_t* worker = open_worker(directory);
+    towpath_worker_t* worker = open_worker(directory, NULL, NULL, NULL);
     update(scheduler, worker);
     for (int layer = 0; layer < kLayers; ++layer) memset(caches[layer], 0, kCache);
     CHECK(serve(scheduler, worker, "first", 0) == (life == 0 ? 0 : 2 * kTokens));
@@ -176,6 +193,65 @@ static void connector(const char* directory) {
   IS(towpath_worker_wait_for_save(NULL, NULL), TOWPATH_INVALID_ARGUMENT);
   towpath_worker_close(NULL);
   towpath_scheduler_close(NULL);
+}
+
+static towpath_scheduler_t* open_scheduler(void) {
+  towpath_scheduler_options_t options = TOWPATH_INIT(towpath_scheduler_options_t);
+  options.tokens_per_block = kTokens;
+  towpath_scheduler_t* scheduler = NULL;
+  OK(towpath_scheduler_open(&options, &scheduler, &failure));
+  return scheduler;
+}
+
+/* Computes the prompt's blocks, and lends them until it is killed. */
+static void be_prefill(const char* meeting) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  towpath_scheduler_t* scheduler = open_scheduler();
+  towpath_worker_t* worker = open_worker(NULL, meeting, "prefill", "decode");
+  serve(scheduler, worker, "first", 0);
+  while (failed_checks == 0) {
+    update(scheduler, worker);
+    usleep(1000);
+  }
+  _exit(1);
+}
+
+static towpath_worker_figures_t figures_of(towpath_worker_t* worker) {
+  towpath_worker_figures_t figures = TOWPATH_INIT(towpath_worker_figures_t);
+  OK(towpath_worker_figures(worker, &figures, &failure));
+  return figures;
+}
+
+static void peers(void) {
+  char meeting[64];
+  snprintf(meeting, sizeof meeting, "scope:c-test-%d", (int)getpid());
+  fflush(NULL);
+  const pid_t prefill = fork();
+  if (prefill == 0) be_prefill(meeting);
+  for (int layer = 0; layer < kLayers; ++layer) memset(caches[layer], 0, kCache);
+  towpath_scheduler_t* scheduler = open_scheduler();
+  towpath_worker_t* worker = open_worker(NULL, meeting, "decode", "prefill");
+  towpath_prompt_t prompt = TOWPATH_INIT(towpath_prompt_t);
+  uint32_t tokens[kPrompt];
+  for (uint32_t i = 0; i < kPrompt; ++i) tokens[i] = 1000 + i;
+  prompt.tokens = tokens;
+  prompt.token_count = kPrompt;
+  uint64_t matched = 0;
+  int in_background = 0;
+  while (failed_checks == 0 && matched < 2 * kTokens && waitpid(prefill, NULL, WNOHANG) == 0) {
+    update(scheduler, worker);
+    OK(towpath_scheduler_match(scheduler, "peek", &prompt, &matched, &in_background, &failure));
+    usleep(1000);
+  }
+  CHECK(serve(scheduler, worker, "second", 4) == 2 * kTokens);
+  CHECK(holds(4, 0) && holds(5, 1) && holds(6, 2));
+  const towpath_worker_figures_t figures = figures_of(worker);
+  CHECK(figures.loaded_blocks == 2 && figures.borrowed_blocks == 2 && figures.peers == 1);
+  CHECK(figures.failed_blocks == 0 && figures.failed_loans == 0);
+  kill(prefill, SIGKILL);
+  waitpid(prefill, NULL, 0);
+  towpath_worker_close(worker);
+  towpath_scheduler_close(scheduler);
 }
 
 static void blobs(const char* directory) {
@@ -217,6 +293,7 @@ int main(void) {
   CHECK(strlen(towpath_version()) > 0);
   CHECK(strcmp(towpath_code_name(TOWPATH_CORRUPT), "corrupt") == 0);
   connector(kv);
+  peers();
   blobs(kept);
   for (int layer = 0; layer < kLayers; ++layer) free(caches[layer]);
   snprintf(command, sizeof command, "rm -rf '%s'", folder);

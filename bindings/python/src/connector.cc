@@ -141,10 +141,24 @@ void bind_scheduler(py::module_& module) {
 
 // ---- the worker's half
 
+/// From a towpath.connector.Peers, or None.
+standard::ConnectorPeers to_peers(const py::object& told) {
+  standard::ConnectorPeers peers;
+  if (told.is_none()) return peers;
+  peers.rendezvous = py::cast<std::string>(told.attr("rendezvous"));
+  peers.name = py::cast<Name>(told.attr("name")).value;
+  for (const py::handle other : told.attr("others"))
+    peers.others.push_back(py::cast<Name>(other).value);
+  peers.backends = py::cast<std::vector<std::string>>(told.attr("backends"));
+  peers.patience = to_duration(py::cast<double>(told.attr("patience")));
+  return peers;
+}
+
 std::unique_ptr<Worker> make_worker(const py::list& caches, const std::string& kind,
                                     const py::dict& shape, bool heads_first, const py::dict& place,
                                     const Name& name_space, std::uint64_t host_blocks,
-                                    const Name& directory, std::uint64_t disk_bytes) {
+                                    const Name& directory, std::uint64_t disk_bytes,
+                                    const py::object& peers) {
   const auto number = [](const py::dict& from, const char* name) {
     return to_u64(py::object(from[name]).ptr());
   };
@@ -165,7 +179,8 @@ std::unique_ptr<Worker> make_worker(const py::list& caches, const std::string& k
       .first_head = number(place, "first_head"),
       .host_blocks = host_blocks,
       .directory = directory.value,
-      .disk_bytes = disk_bytes};
+      .disk_bytes = disk_bytes,
+      .peers = to_peers(peers)};
   for (const py::handle cache : caches)
     options.caches.push_back(to_region(py::reinterpret_borrow<py::object>(cache), ""));
   return std::make_unique<Worker>(unwrap(unlocked([&] { return ConnectorNode::open(options); })));
@@ -189,8 +204,9 @@ py::tuple take_finished(const Worker& self) {
 }
 
 py::dict worker_figures(const Worker& self) {
-  const auto [moved, kept] = self.call(
-      [](const auto& node) { return std::make_pair(node->worker().figures(), node->kept()); });
+  const auto [moved, kept, lending] = self.call([](const auto& node) {
+    return std::make_tuple(node->worker().figures(), node->kept(), node->lending());
+  });
   py::dict quarantined;
   for (const auto& [reason, count] : kept.quarantined) quarantined[py::str(reason)] = count;
   return py::dict(
@@ -199,15 +215,19 @@ py::dict worker_figures(const Worker& self) {
       py::arg("unsaved_blocks") = moved.unsaved_blocks, py::arg("from_memory") = kept.from_memory,
       py::arg("from_files") = kept.from_store, py::arg("written") = kept.written,
       py::arg("not_written") = kept.not_written, py::arg("quarantined") = quarantined,
+      py::arg("peers") = lending.peers, py::arg("borrowed") = lending.borrowed,
+      py::arg("not_proven") = lending.not_proven, py::arg("lent") = lending.lent,
+      py::arg("failed_loans") = lending.failed_sessions,
       py::arg("last_failure") = exception_of(moved.last_failure),
-      py::arg("last_write_failure") = exception_of(kept.last_failure));
+      py::arg("last_write_failure") = exception_of(kept.last_failure),
+      py::arg("last_loan_failure") = exception_of(lending.last_failure));
 }
 
 void bind_worker(py::module_& module) {
   py::class_<Worker>(module, "ConnectorWorker")
       .def(py::init(&make_worker), py::arg("caches"), py::arg("first_axis"), py::arg("shape"),
            py::arg("heads_first"), py::arg("place"), py::arg("name_space"), py::arg("host_blocks"),
-           py::arg("directory"), py::arg("disk_bytes"))
+           py::arg("directory"), py::arg("disk_bytes"), py::arg("peers") = py::none())
       .def("start_step",
            [](const Worker& self, const Blob& orders) {
              tell(self, [&](kv::ConnectorWorker& worker) -> Status {

@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import towpath
-from towpath.connector import Blobs, Scheduler, Worker
+from towpath.connector import Blobs, Peers, Scheduler, Worker
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[3] / "examples" / "vllm_connector.py"
 
@@ -17,12 +17,14 @@ def test_the_example_runs_and_tells_what_it_loaded():
     done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     said = [line.partition(":")[2].strip() for line in done.stdout.splitlines()]
-    assert said[:5] == [
+    assert said[:7] == [
         "0 tokens loaded, 0 blocks failed",
         "128 tokens loaded, 0 blocks failed",
         "144 tokens loaded, 1 blocks failed",
         "144 tokens loaded, 0 blocks failed",
         "144 tokens loaded, 0 blocks failed",
+        "144 tokens loaded, 0 blocks failed",
+        "144 tokens loaded, 9 blocks failed",
     ]
 
 
@@ -94,6 +96,10 @@ def test_what_is_wrong_is_raised():
         Worker(caches(), name_space="m", axes="block head")
     with pytest.raises(ValueError, match="one shape"):
         Worker([], name_space="m")
+    with pytest.raises(towpath.InvalidArgument, match="no rendezvous"):
+        Worker(caches(), name_space="m", peers=Peers("nowhere:"))
+    with pytest.raises(towpath.NotFound):
+        Worker(caches(), name_space="m", peers=Peers("scope:m", backends=["none"]))
     with pytest.raises(towpath.NotFound):
         Scheduler().finish("nobody")
     with pytest.raises(towpath.InvalidArgument):

@@ -7,9 +7,12 @@
 The guide is docs/guides/connector.md; examples/vllm_connector.py drives them as vLLM does. Every call
 gives up the interpreter's lock while it works, so another thread may call `worker.progress()`.
 """
+import dataclasses
+from typing import Sequence
+
 from towpath._towpath import Blobs, ConnectorScheduler, ConnectorWorker
 
-__all__ = ["Blobs", "Scheduler", "Worker"]
+__all__ = ["Blobs", "Peers", "Scheduler", "Worker"]
 
 Scheduler = ConnectorScheduler
 
@@ -27,17 +30,34 @@ def _element_bytes(cache):
     return cache.itemsize if hasattr(cache, "itemsize") else cache.element_size()
 
 
+@dataclasses.dataclass
+class Peers:
+    """Other workers whose blocks are borrowed, and who borrow from here: served while somebody calls in
+    here, `worker.progress()` at least.
+
+    They meet at `rendezvous` ("etcd://host:2379/namespace", "scope:job"); but for etcd each names the
+    `others`. With `backends=["shm", "ucx"]` they may be on other machines. `patience`: seconds with a
+    peer, for each step of a loan.
+    """
+    rendezvous: str
+    name: str = ""
+    others: Sequence[str] = ()
+    backends: Sequence[str] = ("shm",)
+    patience: float = 2.0
+
+
 class Worker:
     """A rank of the model. `caches` are its layers' arrays or tensors, in order; or a mapping from the
     layers' names to them, by which they may then be called.
 
     `axes` names the dimensions of each; `name_space` says what they do not: the model, its version and
-    the type of its elements. Without a `directory` blocks are kept in memory only.
+    the type of its elements. Without a `directory` blocks are kept in memory only; with `peers`, those
+    of others can be loaded too.
     """
 
     def __init__(self, caches, *, name_space, axes="outer block token head dim", rank=0,
                  first_layer=0, first_head=0, host_blocks=1024, directory="",
-                 disk_bytes=16 << 30):
+                 disk_bytes=16 << 30, peers=None):
         if axes not in _SHAPES:
             raise ValueError(f"axes are one of: {', '.join(map(repr, _SHAPES))}")
         self._layers = {name: i for i, name in enumerate(caches)} if hasattr(caches, "keys") else {}
@@ -53,7 +73,7 @@ class Worker:
         first, heads_first = _SHAPES[axes]
         place = {"rank": rank, "first_layer": first_layer, "first_head": first_head}
         self._worker = ConnectorWorker(layers, first, shape, heads_first, place, name_space,
-                                       host_blocks, directory, disk_bytes)
+                                       host_blocks, directory, disk_bytes, peers)
 
     def wait_for_layer_load(self, layer):
         self._worker.wait_for_layer_load(self._layers.get(layer, layer))
