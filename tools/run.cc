@@ -59,6 +59,8 @@ struct Arguments {
   std::string part;  ///< "2/4": this part begins with PE 2 of 4
 };
 
+constexpr Duration kBetweenLooks = std::chrono::milliseconds(200);
+
 /// Which PEs of a job this process starts.
 struct Part {
   int first = 0;
@@ -171,7 +173,10 @@ class Job {
 
   void turn() {
     const run::Deadline next = run::Deadline::earlier(end_, start_end_);
-    for (const run::PollEvent& event : poller_->wait(next.remaining(clock_))) {
+    Duration patience = next.remaining(clock_);
+    // What PEs of other hosts want is told by no descriptor.
+    if (!arguments_.part.empty() && !killing_) patience = std::min(patience, kBetweenLooks);
+    for (const run::PollEvent& event : poller_->wait(patience)) {
       if (event.tag == kSignals)
         on_signal();
       else if (event.tag == kLauncher)
@@ -181,6 +186,7 @@ class Job {
       else
         on_lines(event.tag);
     }
+    heed_wanted_end();
     if (start_end_.expired(clock_)) look_who_has_begun();
     if (end_.expired(clock_)) {
       pes_.signal_all(killing_ ? SIGKILL : SIGTERM);
@@ -214,12 +220,17 @@ class Job {
     (void)poller_->remove(pes_.fd(index));
     const int pe = part_.first + index;
     view_->mark(static_cast<std::uint32_t>(pe), shmem::PeState::lost);
-    if (const auto wanted = view_->wanted_end(); wanted && !killing_) {
-      status_ = *wanted;
-      end_all();
-    }
+    heed_wanted_end();
     if (end->status != 0 && !view_->wanted_end())
       fail(end->status, cat("PE ", pe, " ", end->in_words));
+  }
+
+  /// A PE has asked for the end of all.
+  void heed_wanted_end() {
+    const auto wanted = view_->wanted_end();
+    if (!wanted || killing_) return;
+    status_ = *wanted;
+    end_all();
   }
 
   void on_lines(std::uint64_t tag) {

@@ -8,7 +8,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/run/mutex.h>
-#include <towpath/standard/shmem_environment.h>
+#include <towpath/standard/shmem.h>
 
 #include "bindings/nvshmem/nvshmem_host.h"
 #include "bindings/openshmem/process.h"
@@ -39,11 +39,19 @@ Result<shmem::Bootstrap> bootstrap_by_id(const nvshmemx_uniqueid_args_t& who) {
   return bootstrap;
 }
 
+/// No thread of the library lives on while the program's libraries end.
+void at_exit() {
+  const run::MutexLock lock(begin_mutex);
+  begun > 0 ? process().world().leave() : process().world().finish();
+}
+
 Status begin(const nvshmemx_uniqueid_args_t* who) {
   auto bootstrap = who != nullptr ? bootstrap_by_id(*who)
-                                  : standard::shmem_bootstrap(standard::read_environment());
+                                  : standard::bootstrap_shmem(standard::read_environment(),
+                                                              shmem::Patience().to_start);
   TOWPATH_TRY(bootstrap);
   TOWPATH_TRY(auto context, shmem::Context::open(*std::move(bootstrap)));
+  if (the_process == nullptr) (void)std::atexit(at_exit);
   the_process = new Process(std::move(context), Statics());
   return {};
 }
@@ -101,7 +109,7 @@ int nvshmemx_init_status(void) {
 void nvshmem_query_thread(int* provided) { *provided = NVSHMEM_THREAD_SERIALIZED; }
 
 void nvshmem_global_exit(int status) {
-  process().world().job().end_with(status);
+  process().world().end_all(status);
   std::exit(status);
 }
 

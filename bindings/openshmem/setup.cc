@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include <towpath/core/text.h>
-#include <towpath/standard/shmem_environment.h>
+#include <towpath/standard/shmem.h>
 
 #include "bindings/openshmem/process.h"
 
@@ -17,14 +17,16 @@ namespace {
 bool has_ended = false;
 int thread_level = SHMEM_THREAD_SINGLE;
 
-/// A program may end without shmem_finalize(). One that fails waits for nobody.
+/// A program may end without shmem_finalize(). One that fails waits for nobody, and neither way
+/// does a thread of the library live on while the program's libraries end.
 void at_exit(int status, void*) {
-  if (has_ended || status != 0) return;
-  shmem_finalize();
+  if (!has_ended && status == 0) shmem_finalize();
+  process().world().leave();  // nothing after shmem_finalize()
 }
 
 Status begin() {
-  TOWPATH_TRY(auto bootstrap, standard::shmem_bootstrap(standard::read_environment()));
+  TOWPATH_TRY(auto bootstrap,
+              standard::bootstrap_shmem(standard::read_environment(), shmem::Patience().to_start));
   TOWPATH_TRY(shmem::Context context, shmem::Context::open(std::move(bootstrap)));
   TOWPATH_TRY(Statics statics, Statics::share(context));
   the_process = new Process(std::move(context), std::move(statics));
@@ -54,7 +56,7 @@ void shmem_finalize(void) {
 
 void shmem_global_exit(int status) {
   has_ended = true;
-  process().world().job().end_with(status);
+  process().world().end_all(status);
   std::exit(status);
 }
 

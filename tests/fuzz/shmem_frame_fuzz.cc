@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include <towpath/backends/ucx/testing/fake_network.h>
+#include <towpath/shmem/meeting_words.h>
 #include <towpath/shmem/ucx/links.h>
 #include <towpath/wire/little_endian.h>
 
@@ -79,7 +80,7 @@ class Listener {
 /// Seldom out of turn. Ranges are often near the heap's end.
 Bytes frame_of(Numbers& input, std::uint64_t& sequence) {
   FrameHeader header{.key = kKey, .from = 1};
-  header.kind = static_cast<FrameKind>(input.take<std::uint8_t>() % 14);
+  header.kind = static_cast<FrameKind>(input.take<std::uint8_t>() % 15);
   header.op = static_cast<ChangeOp>(input.take<std::uint8_t>() % (kChangeOps + 1));
   header.word_bytes = input.take<std::uint8_t>();
   const auto choice = input.take<std::uint8_t>();
@@ -105,5 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::uint64_t sequence = 0;
   while (!input.is_empty()) listener.hear(frame_of(input, sequence));
   listener.check();
+  // And what whoever comes to the meeting before may say.
+  (void)decode_meeting_words(std::as_bytes(std::span(data, size)));
   return 0;
 }

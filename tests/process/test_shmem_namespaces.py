@@ -11,7 +11,8 @@ import towpath_command
 from namespaces import ADDRESS, HERE, THERE, WATCHDOG_S, ip, join, read, wait_for, why_not
 from towpath_command import CommandTest, OK
 
-RING = sys.argv.pop()
+NVSHMEM_LIBRARY, NVSHMEM = sys.argv.pop(), sys.argv.pop()
+OPENSHMEM, RING = sys.argv.pop(), sys.argv.pop()
 # Another IPC namespace too: shared memory must not shorten the way.
 LAUNCHER = "ip netns exec {host} unshare --ipc sh -c {command}"
 SH = ["sh", "-c"]
@@ -47,6 +48,21 @@ class ShmemNamespacesTest(CommandTest):
         for pes in (2, 5):
             done = self.run_command("run", "-n", pes, *self.options, "--", RING)
             self.assertEqual(done.stdout, f"{pes} PEs, 3 rounds: the token is {3 * pes}\n", done.stderr)
+
+    def test_openshmem_programs_put_into_variables_of_other_hosts(self):
+        done = self.run_command("run", "-n", 3, "--heap", "16M", *self.options, "--", OPENSHMEM)
+        self.assertIn("good   memory.addresses", done.stdout, done.stderr)
+        self.assertNotIn("FAILED", done.stdout + done.stderr)
+
+    def test_nvshmem_programs_meet_across_hosts_by_an_identifier(self):
+        pipe = Path(self.folder) / "identifier"
+        os.mkfifo(pipe)
+        pes = [subprocess.Popen(["ip", "netns", "exec", host, NVSHMEM, NVSHMEM_LIBRARY, "id", str(rank), pipe],
+                                stderr=subprocess.PIPE, text=True) for rank, host in enumerate((HERE, THERE))]
+        for pe in pes:
+            self.addCleanup(pe.kill)
+            _, errors = pe.communicate(timeout=WATCHDOG_S)
+            self.assertEqual(pe.returncode, 0, errors)
 
     def test_two_launchers_may_be_on_one_machine(self):
         done = self.run_command("run", "-n", 4, "--hosts", "localhost,localhost", "--launcher", "sh -c {command}", "--", RING)

@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,6 +32,18 @@ Code code_of_lookup(int failed) {
   }
 }
 
+/// 0 for what is no address of IP.
+socklen_t size_of(const sockaddr& address) {
+  if (address.sa_family == AF_INET) return sizeof(sockaddr_in);
+  return address.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : 0;
+}
+
+bool is_of_one_link(const Endpoint& endpoint) {
+  sockaddr_in6 six{};
+  std::memcpy(&six, &endpoint.storage, sizeof six);
+  return six.sin6_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&six.sin6_addr);
+}
+
 }  // namespace
 
 bool Endpoint::is_loopback() const noexcept {
@@ -50,6 +65,25 @@ TcpAddress to_address(const Endpoint& endpoint) {
                   NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return {};
   return {host, static_cast<std::uint16_t>(std::strtoul(port, nullptr, 10))};
+}
+
+Result<std::vector<Endpoint>> own_endpoints(std::string_view interface) {
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0) return sys::os_error(errno, "cannot list the network interfaces");
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(found, ::freeifaddrs);
+  std::vector<Endpoint> endpoints;
+  for (const ifaddrs* each = found; each != nullptr; each = each->ifa_next) {
+    const bool is_up = (each->ifa_flags & IFF_UP) != 0 && (each->ifa_flags & IFF_LOOPBACK) == 0;
+    if (!is_up || each->ifa_addr == nullptr) continue;
+    if (!interface.empty() && interface != each->ifa_name) continue;
+    Endpoint endpoint{.size_bytes = size_of(*each->ifa_addr)};
+    if (endpoint.size_bytes == 0) continue;
+    std::memcpy(&endpoint.storage, each->ifa_addr, endpoint.size_bytes);
+    if (!is_of_one_link(endpoint)) endpoints.push_back(endpoint);
+  }
+  std::ranges::stable_partition(
+      endpoints, [](const Endpoint& one) { return one.storage.ss_family == AF_INET; });
+  return endpoints;
 }
 
 Result<std::vector<Endpoint>> resolve(const TcpAddress& address) {

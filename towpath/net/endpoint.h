@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include <sys/socket.h>
@@ -24,6 +25,11 @@ struct Endpoint {
   /// Whether only this machine can reach it.
   bool is_loopback() const noexcept;
 };
+
+/// Where others may reach this machine: its interfaces that are up, without the loopback and
+/// without addresses of one link only, IPv4 first; port 0. `interface`: only that one; empty: all.
+/// Errors: exhausted.
+Result<std::vector<Endpoint>> own_endpoints(std::string_view interface = {});
 
 /// "10.0.0.7" and 9000, whatever name led there.
 TcpAddress to_address(const Endpoint& endpoint);

@@ -15,8 +15,8 @@
 namespace towpath::shmem {
 
 /// One of four: alone (nothing set), with the descriptors of a job that somebody made (`files`),
-/// with an identifier that all PEs were given (`unique_id`), or, when there are PEs on several
-/// hosts, with the descriptors of this one's and the way to the others.
+/// with an identifier that all PEs were given (`unique_id`; they meet as hosts.h has it), or, when
+/// there are PEs on several hosts, with the descriptors of this one's and the way to the others.
 struct Bootstrap {
   int my_pe = 0;
   int pes = 1;
@@ -36,8 +36,8 @@ struct Patience {
   Duration to_wait = Duration::max();
 };
 
-/// The job's descriptors, whichever way. Errors: invalid_argument (PE, count), timed_out,
-/// denied, or create_job's.
-Result<JobFiles> obtain(Bootstrap bootstrap, const Patience& patience);
+/// The job's descriptors: those given, or of one that is alone. Errors: invalid_argument (PE,
+/// count), or create_job's.
+Result<JobFiles> obtain(Bootstrap bootstrap);
 
 }  // namespace towpath::shmem

@@ -5,6 +5,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/shmem/hosts.h>
+#include <towpath/shmem/meeting.h>
 #include <towpath/shmem/ucx/courier.h>
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/random.h>
@@ -19,16 +20,16 @@ using wire::Kind;
 using wire::kOne;
 using wire::Tag;
 constexpr Tag kHost = wire::required(1), kPes = wire::required(2), kHeapBytes = wire::required(3),
-              kKey = wire::required(4), kLocalId = wire::required(5), kAddress = wire::required(6);
+              kKey = wire::required(4), kLocalId = wire::required(5);
 constexpr wire::FieldRule kPeRules[] = {
     {kHost, "host", Kind::bytes, kOne, 256},
     {kPes, "pes", Kind::number, kOne, kMaxPes},
     {kHeapBytes, "heap bytes", Kind::number, kOne},
     {kKey, "key", Kind::number, kOne},
     {kLocalId, "local id", Kind::bytes, kOne, sizeof(UniqueId::Raw)},
-    {kAddress, "address", Kind::bytes, kOne, 16 * 1024},
 };
 constexpr wire::Schema kPeSchema("pe", kPeRules);
+constexpr std::size_t kMaxAddressBytes = 16 * 1024;  // of a worker
 
 /// What a PE says of itself.
 struct PeFacts {
@@ -37,7 +38,6 @@ struct PeFacts {
   std::uint64_t heap_bytes = 0;
   std::uint64_t key = 0;     // PE 0's is the job's
   UniqueId::Raw local_id{};  // that of the first PE of a host is the host's
-  Bytes address;
 };
 
 Result<Bytes> encode(const PeFacts& facts) {
@@ -47,7 +47,6 @@ Result<Bytes> encode(const PeFacts& facts) {
   out.put_number(kHeapBytes, facts.heap_bytes);
   out.put_number(kKey, facts.key);
   out.put_bytes(kLocalId, facts.local_id);
-  out.put_bytes(kAddress, facts.address);
   return std::move(out).finish();
 }
 
@@ -60,7 +59,6 @@ Result<PeFacts> decode(ConstByteSpan bytes) {
           case kPes: facts.pes = field.number(); break;
           case kHeapBytes: facts.heap_bytes = field.number(); break;
           case kKey: facts.key = field.number(); break;
-          case kAddress: facts.address.assign(field.bytes().begin(), field.bytes().end()); break;
           case kLocalId:
             if (field.bytes().size() != facts.local_id.size()) return field.refuse("not 128 bytes");
             std::ranges::copy(field.bytes(), facts.local_id.begin());
@@ -104,7 +102,7 @@ Result<PeFacts> facts_of(const Attendance& self) {
                 .pes = static_cast<std::uint64_t>(self.pes),
                 .heap_bytes = self.heap_bytes,
                 .key = sys::random_u64(),
-                .local_id = UniqueId::create().raw()};
+                .local_id = UniqueId::create({.for_this_host = true}).raw()};
   if (!facts.host.empty()) return facts;
   TOWPATH_TRY(facts.host, name_of_this_host());
   // Two launchers may be on one machine: their PEs share nothing.
@@ -117,6 +115,24 @@ Result<ino_t> namespace_of(const char* path) {
   struct stat info {};
   if (::stat(path, &info) != 0) return sys::os_error(errno, cat("cannot look at ", path));
   return info.st_ino;
+}
+
+/// The second round: where each can be reached. A PE without a network says so to all, rather than
+/// let them wait.
+Result<std::unique_ptr<Remote>> send_courier(Exchange& exchange, const NetworkOptions& network,
+                                             std::uint64_t key,
+                                             const std::vector<std::uint32_t>& here) {
+  auto courier = Courier::open(network);
+  TOWPATH_TRY(std::vector<Bytes> addresses,
+              exchange.all(courier.ok() ? (*courier)->address() : Bytes()));
+  TOWPATH_TRY(courier);
+  for (std::size_t pe = 0; pe < addresses.size(); ++pe)
+    if (addresses[pe].empty() || addresses[pe].size() > kMaxAddressBytes)
+      return error(Code::unsupported, cat("PE ", pe, " has no way to other hosts"),
+                   "its own message says why");
+  for (const std::uint32_t pe : here) addresses[pe].clear();
+  (*courier)->meet({.key = key, .addresses = std::move(addresses)});
+  return std::unique_ptr<Remote>(*std::move(courier));
 }
 
 }  // namespace
@@ -133,36 +149,39 @@ Result<std::string> name_of_this_host() {
 }
 
 Result<Bootstrap> bootstrap_over_hosts(Exchange& exchange, Attendance self) {
-  TOWPATH_TRY(PeFacts mine, facts_of(self));
-  TOWPATH_TRY(auto courier, Courier::open(self.network));
-  mine.address = courier->address();
+  TOWPATH_TRY(const PeFacts mine, facts_of(self));
   TOWPATH_TRY(const Bytes encoded, encode(mine));
   TOWPATH_TRY(const std::vector<Bytes> told, exchange.all(encoded));
-  TOWPATH_TRY(std::vector<PeFacts> all, decode_all(told));
+  TOWPATH_TRY(const std::vector<PeFacts> all, decode_all(told));
   if (self.my_pe < 0 || static_cast<std::size_t>(self.my_pe) >= all.size())
     return error(Code::invalid_argument, cat("PE ", self.my_pe, " of ", all.size()));
 
   Bootstrap bootstrap{.my_pe = self.my_pe, .pes = self.pes};
-  Party party{.key = all.front().key};
   std::vector<std::uint32_t> here;
   for (std::uint32_t pe = 0; pe < all.size(); ++pe) {
     const auto first = std::ranges::find(all, all[pe].host, &PeFacts::host);
     bootstrap.hosts.push_back(static_cast<std::uint32_t>(first - all.begin()));
-    const bool is_here = all[pe].host == mine.host;
-    if (is_here) here.push_back(pe);
-    party.addresses.push_back(is_here ? Bytes() : std::move(all[pe].address));
+    if (all[pe].host == mine.host) here.push_back(pe);
   }
   bootstrap.files = std::move(self.files);
   if (!bootstrap.files) {
     TOWPATH_TRY(bootstrap.files, share_job(self, all, here));
   }
-  if (bootstrap.files->heaps.size() == here.size() && here.size() < all.size())
+  if (here.size() == all.size()) return bootstrap;  // one host after all: no thread, no network
+  if (bootstrap.files->heaps.size() == here.size())
     bootstrap.files =
         spread(*std::move(bootstrap.files), here, static_cast<std::uint32_t>(all.size()));
-  if (here.size() == all.size()) return bootstrap;  // one host after all: no thread, no network
-  courier->meet(std::move(party));
-  bootstrap.remote = std::move(courier);
+  TOWPATH_TRY(bootstrap.remote, send_courier(exchange, self.network, all.front().key, here));
   return bootstrap;
+}
+
+Result<Bootstrap> bootstrap_by_id(const UniqueId& id, Attendance self) {
+  Meeting meeting({.places = id.places(),
+                   .token = id.token(),
+                   .my_pe = self.my_pe,
+                   .pes = self.pes,
+                   .patience = self.patience});
+  return bootstrap_over_hosts(meeting, std::move(self));
 }
 
 }  // namespace towpath::shmem

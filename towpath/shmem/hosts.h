@@ -1,7 +1,8 @@
 // A job of PEs on several hosts: from what they say in an exchange to what World begins with.
 //
-// Each PE says which host it is on and where it can be reached. Those of one host make a job of
-// their own among themselves (job.h), unless a launcher made it; the courier reaches the others.
+// Each PE says which host it is on. Those of one host make a job of their own among themselves
+// (job.h), unless a launcher made it. When there are others, all say in a second round where they
+// can be reached, and the courier reaches them: a job of one host asks for no network.
 // Thread: one at a time.
 #pragma once
 
@@ -28,6 +29,9 @@ struct Attendance {
 /// Collective. Errors: invalid_argument (the PEs differ in what they know), unsupported (no UCX),
 /// Exchange's, and create_job()'s.
 Result<Bootstrap> bootstrap_over_hosts(Exchange& exchange, Attendance attendance);
+
+/// The same, where PEs meet by an identifier. Collective. Errors also: Meeting's.
+Result<Bootstrap> bootstrap_by_id(const UniqueId& id, Attendance attendance);
 
 /// The machine since its start, and the namespaces that shared memory needs to be the same.
 Result<std::string> name_of_this_host();

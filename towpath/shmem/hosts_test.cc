@@ -1,10 +1,13 @@
 // PEs of one process that take each other for processes of other hosts: messages over UCX, by TCP.
 #include <numeric>
+#include <thread>
 
 #include <gtest/gtest.h>
 
+#include <towpath/core/text.h>
 #include <towpath/net/ucx/testing/real_ucx.h>
 #include <towpath/shmem/collectives.h>
+#include <towpath/shmem/hosts.h>
 #include <towpath/shmem/testing/pes.h>
 
 namespace towpath::shmem {
@@ -36,6 +39,48 @@ TEST_F(HostsTest, puts_and_gets_of_every_size_arrive) {
     }
     EXPECT_TRUE(context.finalize().ok());
   });
+}
+
+TEST_F(HostsTest, pes_of_two_hosts_meet_by_an_identifier) {
+  const UniqueId id = UniqueId::create();
+  std::vector<std::jthread> pes;
+  for (int pe = 0; pe < 3; ++pe)
+    pes.emplace_back([&, pe] {
+      auto bootstrap =
+          bootstrap_by_id(id, {.my_pe = pe,
+                               .pes = 3,
+                               .heap_bytes = 1 << 20,
+                               .files = {},
+                               .host = cat("host ", pe % 2),
+                               .network = {.ucx = {.transports = "tcp", .devices = "lo"}}});
+      ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().to_string();
+      EXPECT_EQ(bootstrap->hosts, (std::vector<std::uint32_t>{0, 1, 0}));
+      auto context = Context::open(*std::move(bootstrap));
+      ASSERT_TRUE(context.ok()) << context.status().to_string();
+      auto sum = context->allocate_zeroed<int>(1);
+      EXPECT_TRUE(sum->add({.pe = 0}, pe + 1).ok());
+      EXPECT_TRUE(context->barrier().ok());
+      EXPECT_EQ(*sum->fetch({.pe = 0}), 6);
+      EXPECT_TRUE(context->finalize().ok());
+    });
+}
+
+TEST_F(HostsTest, a_pe_without_a_network_is_told_to_all) {
+  const UniqueId id = UniqueId::create();
+  std::vector<std::jthread> pes;
+  for (int pe = 0; pe < 2; ++pe)
+    pes.emplace_back([&, pe] {
+      const char* transports = pe == 0 ? "tcp" : "nothing of this name";
+      const auto bootstrap = bootstrap_by_id(id, {.my_pe = pe,
+                                                  .pes = 2,
+                                                  .heap_bytes = 1 << 20,
+                                                  .files = {},
+                                                  .host = cat("host ", pe),
+                                                  .network = {.ucx = {.transports = transports}}});
+      EXPECT_FALSE(bootstrap.ok());
+      if (pe != 0) return;
+      EXPECT_EQ(bootstrap.status().message(), "PE 1 has no way to other hosts");
+    });
 }
 
 }  // namespace

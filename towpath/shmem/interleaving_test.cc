@@ -238,9 +238,9 @@ TEST(InterleavingTest, no_order_loses_a_signal) {
   EXPECT_GT(orders, 100);
 }
 
-using Meeting = BasicGathering<SteppedWords>;
+using SteppedGathering = BasicGathering<SteppedWords>;
 
-void meet(Meeting& meeting, std::uint64_t digest, std::uint32_t members, bool& differed) {
+void meet(SteppedGathering& meeting, std::uint64_t digest, std::uint32_t members, bool& differed) {
   const std::uint32_t round = meeting.round();
   if (!meeting.arrive(digest, members))
     while (!meeting.bell().doze([&] { return meeting.is_over(round); }, run::Deadline::never())) {
@@ -250,7 +250,7 @@ void meet(Meeting& meeting, std::uint64_t digest, std::uint32_t members, bool& d
 
 /// `digests[pe]`: the calls that a PE makes.
 void gather_all(const Order& order, const std::vector<std::vector<std::uint64_t>>& digests) {
-  Meeting meeting;
+  SteppedGathering meeting;
   std::vector<std::size_t> rounds(digests.size(), 0);
   std::vector<std::function<void()>> actors;
   for (std::size_t pe = 0; pe < digests.size(); ++pe)

@@ -71,6 +71,9 @@ class Remote {
   virtual Result<std::uint64_t> take_slot() = 0;
   virtual void leave_slot(std::uint32_t slot, std::uint32_t members) noexcept = 0;
 
+  /// As JobView::end_with(), on all other hosts. Takes bounded time.
+  virtual void end_all(int status) noexcept = 0;
+
   /// The last: this PE has ended so, the others are told. Takes bounded time.
   virtual void close(PeState ended) noexcept = 0;
 };

@@ -2,9 +2,12 @@
 #include <cstring>
 #include <vector>
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
+#include <towpath/core/check.h>
 #include <towpath/core/text.h>
+#include <towpath/net/endpoint.h>
 #include <towpath/run/deadline.h>
 #include <towpath/run/poller.h>
 #include <towpath/shmem/unique_id.h>
@@ -25,7 +28,9 @@ struct Layout {
   std::uint32_t magic = 0x4453'5754;
   std::uint64_t name = 0;        // of the socket: anybody can see it
   std::uint64_t secret[2] = {};  // nobody can
-  std::byte unused[96] = {};
+  std::uint16_t ports[2] = {};   // tried in turn; 0: of this host only
+  in6_addr addresses[4] = {};
+  std::byte unused[28] = {};
 };
 static_assert(sizeof(Layout) == sizeof(UniqueId::Raw));
 
@@ -35,8 +40,38 @@ Layout layout_of(const UniqueId& id) noexcept {
   return layout;
 }
 
-sys::LocalAddress meeting_place(const UniqueId& id) {
+/// Where the descriptors of a host's job are handed out.
+sys::LocalAddress hand_out_place(const UniqueId& id) {
   return {.name = cat("towpath-shmem-", hex(layout_of(id).name)), .abstract = true};
+}
+
+/// Below those that the kernel gives to outgoing sockets.
+std::uint16_t some_port() {
+  return static_cast<std::uint16_t>(20'000 + sys::random_u64() % 12'000);
+}
+
+/// An address of IPv4 is one of IPv6, mapped.
+in6_addr address_in(const net::Endpoint& endpoint) {
+  if (endpoint.storage.ss_family == AF_INET6) {
+    sockaddr_in6 six{};
+    std::memcpy(&six, &endpoint.storage, sizeof six);
+    return six.sin6_addr;
+  }
+  sockaddr_in four{};
+  std::memcpy(&four, &endpoint.storage, sizeof four);
+  in6_addr mapped{};
+  mapped.s6_addr[10] = mapped.s6_addr[11] = 0xff;
+  std::memcpy(mapped.s6_addr + 12, &four.sin_addr, sizeof four.sin_addr);
+  return mapped;
+}
+
+std::string literal(const in6_addr& address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (IN6_IS_ADDR_V4MAPPED(&address))
+    ::inet_ntop(AF_INET, address.s6_addr + 12, text, sizeof text);
+  else
+    ::inet_ntop(AF_INET6, &address, text, sizeof text);
+  return text;
 }
 
 /// What a PE says first.
@@ -135,7 +170,7 @@ Result<sys::LocalSocket> find_host(const UniqueId& id, run::Deadline deadline) {
   const sys::SystemClock clock;
   TOWPATH_TRY(auto pause, run::Poller::open());  // watches nothing: a sleep
   while (true) {
-    auto socket = sys::LocalSocket::connect(meeting_place(id));
+    auto socket = sys::LocalSocket::connect(hand_out_place(id));
     if (socket.ok()) return socket;
     if (deadline.expired(clock))
       return error(Code::timed_out, "no PE 0 of this identifier on this host",
@@ -157,10 +192,17 @@ Result<sys::Fd> take(sys::LocalSocket& socket, run::Deadline deadline) {
 
 }  // namespace
 
-UniqueId UniqueId::create() {
+UniqueId UniqueId::create(const UniqueIdOptions& options) {
   Layout layout;
   layout.name = sys::random_u64();
   for (std::uint64_t& word : layout.secret) word = sys::random_u64();
+  if (!options.for_this_host) {
+    for (std::uint16_t& port : layout.ports) port = some_port();
+    // A machine that cannot tell its addresses can still be met on itself.
+    const auto own = net::own_endpoints(options.interface);
+    for (std::size_t i = 0; own.ok() && i < std::min(own->size(), std::size(layout.addresses)); ++i)
+      layout.addresses[i] = address_in((*own)[i]);
+  }
   Raw raw;
   std::memcpy(raw.data(), &layout, sizeof layout);
   return UniqueId(raw);
@@ -175,10 +217,28 @@ Result<UniqueId> UniqueId::from_raw(const Raw& raw) {
                "pass all 128 bytes of UniqueId::create()");
 }
 
+std::vector<net::Address> UniqueId::places() const {
+  const Layout layout = layout_of(*this);
+  std::vector<net::Address> places{
+      sys::LocalAddress{.name = cat("towpath-shmem-meeting-", hex(layout.name)), .abstract = true}};
+  for (const std::uint16_t port : layout.ports)
+    for (const in6_addr& address : layout.addresses)
+      if (port != 0 && !IN6_IS_ADDR_UNSPECIFIED(&address))
+        places.emplace_back(net::TcpAddress{.host = literal(address), .port = port});
+  return places;
+}
+
+net::Token UniqueId::token() const {
+  const Layout layout = layout_of(*this);
+  auto token = net::Token::make(cat(hex(layout.secret[0]), hex(layout.secret[1])));
+  TOWPATH_CHECK(token.ok(), "a token of 16 bytes and more");
+  return *std::move(token);
+}
+
 Status hand_out(const UniqueId& id, const JobFiles& files, const Joining& self) {
   const sys::SystemClock clock;
   const run::Deadline deadline = run::Deadline::after(clock, self.patience);
-  TOWPATH_TRY(auto listener, sys::LocalListener::listen(meeting_place(id)));
+  TOWPATH_TRY(auto listener, sys::LocalListener::listen(hand_out_place(id)));
   Host host(id, files, self.pes);
   while (!host.is_complete()) {
     if (!wait_readable(listener.fd(), deadline).ok()) return host.missing();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <towpath/net/endpoint.h>
 #include <towpath/shmem/testing/pes.h>
 #include <towpath/shmem/unique_id.h>
 
@@ -14,6 +15,26 @@ TEST(UniqueIdTest, bytes_make_the_round) {
   EXPECT_EQ(UniqueId::from_raw(id.raw())->raw(), id.raw());
   EXPECT_NE(UniqueId::create().raw(), id.raw());
   EXPECT_EQ(UniqueId::from_raw({}).code(), Code::invalid_argument);
+}
+
+TEST(UniqueIdTest, it_holds_where_pe_0_is_met) {
+  const UniqueId id = UniqueId::create();
+  const auto places = id.places();
+  ASSERT_GE(places.size(), 1u);
+  EXPECT_TRUE(net::is_local(places[0]));
+  const auto own = net::own_endpoints();
+  ASSERT_TRUE(own.ok());
+  ASSERT_EQ(places.size(), 1 + 2 * std::min<std::size_t>(own->size(), 4));
+  for (std::size_t i = 0; i < std::min<std::size_t>(own->size(), 4); ++i) {
+    const auto& place = std::get<net::TcpAddress>(places[1 + i]);
+    EXPECT_EQ(place.host, net::to_address((*own)[i]).host);
+    EXPECT_GE(place.port, 20'000);
+  }
+  EXPECT_EQ(UniqueId::from_raw(id.raw())->places(), places);
+  EXPECT_TRUE(UniqueId::from_raw(id.raw())->token().matches(id.token().secret()));
+  EXPECT_FALSE(UniqueId::create().token().matches(id.token().secret()));
+  EXPECT_EQ(UniqueId::create({.for_this_host = true, .interface = {}}).places().size(), 1u);
+  EXPECT_EQ(UniqueId::create({.interface = "none"}).places().size(), 1u);
 }
 
 TEST(UniqueIdTest, separate_pes_meet_by_it) {

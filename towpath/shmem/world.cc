@@ -6,6 +6,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/shmem/copy.h>
+#include <towpath/shmem/hosts.h>
 #include <towpath/shmem/world.h>
 #include <towpath/sys/memfd.h>
 #include <towpath/sys/process.h>
@@ -55,10 +56,17 @@ World::World(Private, JobView job, const WorldOptions& options)
       released_(kBlockSlots / 64) {}
 
 Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptions& options) {
+  if (bootstrap.unique_id && bootstrap.pes > 1) {
+    const UniqueId id = *bootstrap.unique_id;
+    TOWPATH_TRY(bootstrap, bootstrap_by_id(id, {.my_pe = bootstrap.my_pe,
+                                                .pes = bootstrap.pes,
+                                                .heap_bytes = bootstrap.heap_bytes,
+                                                .patience = options.patience.to_start}));
+  }
   const int my_pe = bootstrap.my_pe;
   auto hosts = std::move(bootstrap.hosts);
   auto remote = std::move(bootstrap.remote);
-  TOWPATH_TRY(JobFiles files, obtain(std::move(bootstrap), options.patience));
+  TOWPATH_TRY(JobFiles files, obtain(std::move(bootstrap)));
   TOWPATH_TRY(JobView job, JobView::map(files.control.get()));
   if (my_pe < 0 || static_cast<std::uint32_t>(my_pe) >= job.pes() ||
       files.heaps.size() != job.pes() || (remote != nullptr && hosts.size() != files.heaps.size()))
@@ -76,6 +84,11 @@ Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptio
   TOWPATH_TRY(world->watch_others());
   world->open_pes_ = world->pes();
   return world;
+}
+
+void World::end_all(int status) const noexcept {
+  job_.end_with(status);
+  if (remote_ != nullptr) remote_->end_all(status);
 }
 
 void World::finish() noexcept {

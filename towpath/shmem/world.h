@@ -149,6 +149,8 @@ class World {
   Heap& heap() noexcept { return *heap_; }
   std::vector<std::atomic<std::uint64_t>>& released() noexcept { return released_; }
 
+  /// Asks whoever started the PEs, on all hosts, to end them with this status.
+  void end_all(int status) const noexcept;
   /// Came to the end with all others; further calls fail.
   void finish() noexcept;
   /// The same alone, unless it has finished: others that wait for this PE are told.

@@ -1,28 +1,37 @@
 #include <towpath/standard/shmem.h>
-#include <towpath/standard/shmem_environment.h>
-#include <towpath/standard/shmem_exchange.h>
+#include <towpath/sys/text_file.h>
 
 namespace towpath::standard {
-namespace {
 
-Result<shmem::Bootstrap> meet(ShmemInvitation invitation, Duration patience) {
-  shmem::Attendance& self = invitation.self;
-  self.patience = patience;
-  ShmemExchange exchange({.place = std::move(invitation.place),
-                          .my_pe = self.my_pe,
-                          .pes = self.pes,
-                          .patience = patience});
-  return shmem::bootstrap_over_hosts(exchange, std::move(self));
+Result<shmem::MeetingOptions> meeting_of(const ShmemInvitation& invitation, Duration patience) {
+  constexpr std::string_view kTokenFile = "?token-file=";
+  const std::string_view place = invitation.place;
+  const std::size_t end = std::min(place.find(kTokenFile), place.size());
+  TOWPATH_TRY(net::Address address, net::parse_address(place.substr(0, end)));
+  shmem::MeetingOptions options{.places = {std::move(address)},
+                                .token = {},
+                                .my_pe = invitation.self.my_pe,
+                                .pes = invitation.self.pes,
+                                .patience = patience};
+  if (end == place.size()) return options;
+  TOWPATH_TRY(const std::string secret,
+              sys::read_text_file(std::string(place.substr(end + kTokenFile.size()))));
+  TOWPATH_TRY(options.token, net::Token::make(sys::trimmed(secret)));
+  return options;
 }
 
-}  // namespace
+Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duration patience) {
+  TOWPATH_TRY(auto invitation, shmem_invitation(environment));
+  if (!invitation) return shmem_bootstrap(environment);
+  TOWPATH_TRY(auto options, meeting_of(*invitation, patience));
+  shmem::Meeting meeting(std::move(options));
+  invitation->self.patience = patience;
+  return shmem::bootstrap_over_hosts(meeting, std::move(invitation->self));
+}
 
 Result<shmem::Context> open_shmem(const shmem::ContextOptions& options) {
-  const Environment environment = read_environment();
-  TOWPATH_TRY(auto invitation, shmem_invitation(environment));
   TOWPATH_TRY(shmem::Bootstrap bootstrap,
-              invitation ? meet(*std::move(invitation), options.patience.to_start)
-                         : shmem_bootstrap(environment));
+              bootstrap_shmem(read_environment(), options.patience.to_start));
   return shmem::Context::open(std::move(bootstrap), options);
 }
 

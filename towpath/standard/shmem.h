@@ -1,15 +1,29 @@
 // Symmetric memory of a process that a launcher started, on one host or several.
+//
+// PEs of several hosts meet where the environment says: "tcp://host:port?token-file=PATH", of one
+// job at a time, at an address of PE 0's; "unix:PATH" for PEs that are started separately on one
+// host.
 // Thread: any; reading the environment races with setenv(3).
 #pragma once
 
 #include <towpath/core/result.h>
 #include <towpath/shmem/context.h>
+#include <towpath/shmem/meeting.h>
+#include <towpath/standard/shmem_environment.h>
 
 namespace towpath::standard {
 
-/// This process's context, as the environment has it (shmem_environment.h). Collective. Errors:
-/// shmem_bootstrap()'s and Context::open()'s; with PEs of several hosts also ShmemExchange's and
-/// shmem::bootstrap_over_hosts()'s.
+/// What the environment says of this process (shmem_environment.h): alone, of one host's job, or
+/// after a meeting with the PEs of other hosts; then it is collective. Errors: shmem_bootstrap()'s,
+/// and with PEs of several hosts also Meeting's and shmem::bootstrap_over_hosts()'s.
+Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duration patience);
+
+/// This process's context, as its environment has it. Collective. Errors: bootstrap_shmem()'s and
+/// Context::open()'s.
 Result<shmem::Context> open_shmem(const shmem::ContextOptions& options = {});
+
+/// Where an invitation leads. Errors: invalid_argument (the place, the token), not_found (its
+/// file).
+Result<shmem::MeetingOptions> meeting_of(const ShmemInvitation& invitation, Duration patience);
 
 }  // namespace towpath::standard

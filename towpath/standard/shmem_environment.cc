@@ -74,9 +74,6 @@ Result<std::uint64_t> heap_bytes_of(const Environment& environment) {
 }  // namespace
 
 Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment) {
-  if (environment.count(kMeet) != 0)
-    return error(Code::unsupported, "this job has PEs of several hosts",
-                 "start it without --hosts; standard::open_shmem() of C++ reaches other hosts");
   shmem::Bootstrap bootstrap;
   const auto job = environment.find(kJob);
   const auto pe = environment.find(kPe);

@@ -4,7 +4,7 @@
 //   TOWPATH_SHMEM_PE    which one this is
 //   TOWPATH_SHMEM_JOB   inherited descriptors: the job's control segment, then the heaps by PE; "-"
 //                       for a heap of another host
-//   TOWPATH_SHMEM_MEET  where PEs of several hosts meet (shmem_exchange.h)
+//   TOWPATH_SHMEM_MEET  where PEs of several hosts meet (shmem.h)
 //   TOWPATH_SHMEM_PES   how many of them there are
 //   TOWPATH_SHMEM_HEAP  of a PE that was started alone: bytes of its heap ("64M")
 //
@@ -22,24 +22,25 @@
 
 namespace towpath::standard {
 
-/// Alone when nothing is said. The descriptors stay open, but pass to no further program.
+/// Of PEs on one host: who is invited to a job over several has an invitation. Alone when nothing
+/// is said. The descriptors stay open, but pass to no further program.
 /// Errors: invalid_argument (a variable that cannot be read), not_ready (descriptors that are not
-/// open: they were not inherited), unsupported (PEs of several hosts: see shmem_invitation()).
+/// open: they were not inherited).
 Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment);
 
 /// To a job over several hosts.
 struct ShmemInvitation {
-  std::string place;  ///< where to meet: shmem_exchange.h
+  std::string place;  ///< where to meet: shmem.h
   shmem::Attendance self;
 };
 
-/// Nothing when this process is alone or of one host's job. Errors: as above, but `unsupported`.
+/// Nothing when this process is alone or of one host's job. Errors: as above.
 Result<std::optional<ShmemInvitation>> shmem_invitation(const Environment& environment);
 
 /// What a launcher adds to the environment of PE `pe`, which inherits `files`.
 Environment shmem_variables(const shmem::JobFiles& files, int pe);
 
-/// What it adds when PEs of several hosts meet at `place` (shmem_exchange.h).
+/// What it adds when PEs of several hosts meet at `place` (shmem.h).
 Environment shmem_variables(std::string_view place, int pes);
 
 }  // namespace towpath::standard

@@ -1,12 +1,10 @@
-// The environment of PEs: written by a launcher, read by a PE; and the meeting of those of several
-// hosts.
-#include <thread>
+// The environment of PEs: written by a launcher, read by a PE.
+#include <fstream>
 
 #include <gtest/gtest.h>
 
 #include <towpath/core/text.h>
-#include <towpath/standard/shmem_environment.h>
-#include <towpath/standard/shmem_exchange.h>
+#include <towpath/standard/shmem.h>
 #include <towpath/sys/temporary_directory.h>
 
 namespace towpath::standard {
@@ -48,8 +46,6 @@ TEST(ShmemEnvironmentTest, pes_of_several_hosts_are_invited) {
   *files = shmem::spread(*std::move(files), {2}, 3);  // PE 2 is this host's only one
   Environment environment = shmem_variables(*files, 2);
   environment.merge(shmem_variables("tcp://10.0.0.1:7772", 3));
-  EXPECT_EQ(shmem_bootstrap(environment).code(), Code::unsupported);
-
   auto invitation = shmem_invitation(environment);
   ASSERT_TRUE(invitation.ok()) << invitation.status().to_string();
   ASSERT_TRUE(invitation->has_value());
@@ -66,43 +62,21 @@ TEST(ShmemEnvironmentTest, pes_of_several_hosts_are_invited) {
   EXPECT_EQ(shmem_invitation(environment).code(), Code::invalid_argument);
 }
 
-/// What each PE heard that believes in `believed[pe]` PEs.
-std::vector<Result<std::vector<Bytes>>> meet(const std::vector<int>& believed,
-                                             Duration patience = std::chrono::seconds(30)) {
+TEST(ShmemEnvironmentTest, an_invitation_leads_to_a_meeting) {
   const auto directory = sys::TemporaryDirectory::create().value();
-  const std::string place = cat("unix:", directory.path(), "/socket");
-  std::vector<Result<std::vector<Bytes>>> heard(believed.size(),
-                                                error(Code::internal, "nothing", "none"));
-  std::vector<std::thread> pes;
-  for (std::size_t pe = 0; pe < believed.size(); ++pe)
-    pes.emplace_back([&, pe] {
-      ShmemExchange exchange({.place = place,
-                              .my_pe = static_cast<int>(pe),
-                              .pes = believed[pe],
-                              .patience = patience});
-      heard[pe] = exchange.all(to_bytes(cat("I am ", pe)));
-    });
-  for (std::thread& pe : pes) pe.join();
-  return heard;
-}
-
-TEST(ShmemExchangeTest, all_hear_what_each_said) {
-  for (const auto& heard : meet({3, 3, 3})) {
-    ASSERT_TRUE(heard.ok()) << heard.status().to_string();
-    EXPECT_EQ(*heard, (std::vector{to_bytes("I am 0"), to_bytes("I am 1"), to_bytes("I am 2")}));
-  }
-}
-
-TEST(ShmemExchangeTest, who_was_told_another_number_is_refused) {
-  const auto heard = meet({2, 3});
-  EXPECT_TRUE(heard[0].ok()) << heard[0].status().to_string();
-  EXPECT_EQ(heard[1].code(), Code::invalid_argument);
-}
-
-TEST(ShmemExchangeTest, who_has_not_come_is_named) {
-  const auto heard = meet({2}, std::chrono::milliseconds(50));
-  EXPECT_EQ(heard[0].code(), Code::timed_out);
-  EXPECT_NE(heard[0].status().to_string().find("PE 1 of 2"), std::string::npos);
+  const std::string token = cat(directory.path(), "/token");
+  std::ofstream(token) << "a secret of the job\n";
+  const ShmemInvitation invitation{.place = cat("tcp://10.0.0.1:7772?token-file=", token),
+                                   .self = {.my_pe = 1, .pes = 3, .files = {}}};
+  const auto options = meeting_of(invitation, std::chrono::seconds(7));
+  ASSERT_TRUE(options.ok()) << options.status().to_string();
+  EXPECT_EQ(to_string(options->places.front()), "tcp://10.0.0.1:7772");
+  EXPECT_TRUE(options->token->matches("a secret of the job"));
+  EXPECT_EQ(options->my_pe, 1);
+  EXPECT_EQ(options->patience, std::chrono::seconds(7));
+  EXPECT_FALSE(
+      meeting_of({.place = "tcp://10.0.0.1:7772?token-file=/nowhere", .self = {}}, {}).ok());
+  EXPECT_FALSE(meeting_of({.place = "elsewhere", .self = {}}, {}).ok());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
  *   nvshmem_test LIBRARY names     prints the names that it calls
  *   nvshmem_test LIBRARY alone     what several users of one process do: no launcher
  *   nvshmem_test LIBRARY id        two processes that find each other by an identifier
+ *   nvshmem_test LIBRARY id RANK PIPE   one of them, on whatever host: PE 0 writes it, PE 1 reads it
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -323,6 +324,17 @@ static void two_processes_by_id(void) {
   CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+static int by_id_through(int rank, const char* pipe) {
+  nvshmemx_uniqueid_t id;
+  memset(&id, 0, sizeof id);
+  if (rank == 0) CHECK(F(nvshmemx_get_uniqueid)(&id) == 0);
+  FILE* file = fopen(pipe, rank == 0 ? "w" : "r");
+  if (file == NULL) return 1;
+  CHECK((rank == 0 ? fwrite(&id, sizeof id, 1, file) : fread(&id, sizeof id, 1, file)) == 1);
+  (void)fclose(file);
+  return by_id(rank, &id);
+}
+
 int main(int argc, char** argv) {
   const char* what = argc > 2 ? argv[2] : "";
   library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -330,6 +342,8 @@ int main(int argc, char** argv) {
   prints_names = strcmp(what, "names") == 0;
   if (strcmp(what, "alone") == 0)
     several_users_of_one_process();
+  else if (strcmp(what, "id") == 0 && argc > 4)
+    return by_id_through(atoi(argv[3]), argv[4]);
   else if (strcmp(what, "id") == 0)
     two_processes_by_id();
   else

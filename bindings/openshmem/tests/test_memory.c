@@ -58,10 +58,11 @@ static void addresses(void) {
   int* a = shmem_malloc(sizeof(int));
   word = *a = shmem_my_pe();
   shmem_barrier_all();
+  const int is_here = shmem_team_translate_pe(SHMEM_TEAM_WORLD, next_pe(), SHMEM_TEAM_SHARED) >= 0;
   const int* theirs = shmem_ptr(&word, next_pe());
-  CHECK(theirs != NULL && *theirs == next_pe());
+  CHECK(is_here ? theirs != NULL && *theirs == next_pe() : theirs == NULL);
   theirs = shmem_ptr(a, next_pe());
-  CHECK(theirs != NULL && *theirs == next_pe());
+  CHECK(is_here ? theirs != NULL && *theirs == next_pe() : theirs == NULL);
   CHECK(shmem_ptr(&word, shmem_my_pe()) == &word);
   CHECK(shmem_ptr(&local, 0) == NULL);
   CHECK(shmem_ptr(a, shmem_n_pes()) == NULL);

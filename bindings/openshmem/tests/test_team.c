@@ -6,11 +6,15 @@ enum { kMost = 4 }; /* PEs that these are run with */
 static void predefined_teams(void) {
   CHECK(shmem_team_my_pe(SHMEM_TEAM_WORLD) == shmem_my_pe());
   CHECK(shmem_team_n_pes(SHMEM_TEAM_WORLD) == shmem_n_pes());
-  CHECK(shmem_team_n_pes(SHMEM_TEAM_SHARED) == shmem_n_pes());
+  int here = 0; /* whom loads and stores reach */
+  for (int pe = 0; pe < shmem_n_pes(); ++pe)
+    here += shmem_team_translate_pe(SHMEM_TEAM_WORLD, pe, SHMEM_TEAM_SHARED) >= 0;
+  CHECK(here >= 1 && shmem_team_n_pes(SHMEM_TEAM_SHARED) == here);
   CHECK(shmem_team_my_pe(SHMEM_TEAM_INVALID) == -1);
   CHECK(shmem_team_n_pes(SHMEM_TEAM_INVALID) == -1);
   CHECK(shmem_team_translate_pe(SHMEM_TEAM_INVALID, 0, SHMEM_TEAM_WORLD) == -1);
-  CHECK(shmem_team_translate_pe(SHMEM_TEAM_WORLD, 0, SHMEM_TEAM_SHARED) == 0);
+  CHECK(shmem_team_translate_pe(SHMEM_TEAM_SHARED, shmem_team_my_pe(SHMEM_TEAM_SHARED),
+                                SHMEM_TEAM_WORLD) == shmem_my_pe());
   CHECK(shmem_team_sync(SHMEM_TEAM_WORLD) == 0);
   CHECK(shmem_team_sync(SHMEM_TEAM_INVALID) != 0);
   shmem_team_destroy(SHMEM_TEAM_INVALID);

@@ -22,7 +22,9 @@ class Table {
   std::vector<Bytes> all(int pe, ConstByteSpan mine) {
     told_[static_cast<std::size_t>(pe)].assign(mine.begin(), mine.end());
     all_here_.arrive_and_wait();
-    return told_;
+    std::vector<Bytes> heard = told_;
+    all_here_.arrive_and_wait();  // before anybody says something new
+    return heard;
   }
 
  private:

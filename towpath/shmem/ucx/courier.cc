@@ -220,14 +220,23 @@ void Courier::leave_slot(std::uint32_t slot, std::uint32_t members) noexcept {
     (void)links_.send(**link, {.kind = FrameKind::leave_slot, .aux = slot, .operand = members});
 }
 
+void Courier::tell_all(const FrameHeader& header) {
+  for (std::uint32_t pe = 0; pe < here_.job->pes(); ++pe)
+    if (const auto link = links_.find(pe); link.ok()) (void)links_.send(**link, header);
+}
+
+void Courier::end_all(int status) noexcept {
+  const Driving driving(*this);
+  tell_all({.kind = FrameKind::end_all, .operand = static_cast<std::uint64_t>(status)});
+  const run::Deadline end = run::Deadline::after(clock_, kFarewell);
+  drive_until([&]() TOWPATH_REQUIRES(mutex_) { return links_.are_sent() || end.expired(clock_); });
+}
+
 void Courier::close(PeState ended) noexcept {
   if (!thread_) return;
   {
     const Driving driving(*this);
-    for (std::uint32_t pe = 0; pe < here_.job->pes(); ++pe)
-      if (const auto link = links_.find(pe); link.ok())
-        (void)links_.send(**link,
-                          {.kind = FrameKind::bye, .operand = static_cast<std::uint64_t>(ended)});
+    tell_all({.kind = FrameKind::bye, .operand = static_cast<std::uint64_t>(ended)});
     // Those that finalize do it together; who leaves waits for nobody.
     const run::Deadline end = run::Deadline::after(clock_, kFarewell);
     const bool together = ended == PeState::finalized;

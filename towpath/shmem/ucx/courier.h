@@ -41,6 +41,7 @@ class Courier final : public Remote {
   Status arrive(const ArrivalNews& news, std::span<const std::uint32_t> doors) override;
   Result<std::uint64_t> take_slot() override;
   void leave_slot(std::uint32_t slot, std::uint32_t members) noexcept override;
+  void end_all(int status) noexcept override;
   void close(PeState ended) noexcept override;
 
  private:
@@ -54,6 +55,8 @@ class Courier final : public Remote {
   /// Room on the way to it. Errors: peer_lost.
   Status make_room(Link& link) TOWPATH_REQUIRES(mutex_);
   Result<std::uint64_t> ask(std::uint32_t pe, FrameHeader header);
+  /// To all others that are not over.
+  void tell_all(const FrameHeader& header) TOWPATH_REQUIRES(mutex_);
   ArrivalFrame frame_of(const ArrivalNews& news) const;
 
   const sys::SystemClock clock_;

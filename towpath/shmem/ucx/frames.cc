@@ -62,7 +62,7 @@ Result<Frame> decode_frame(ConstByteSpan bytes) {
   if (load<std::uint32_t>(bytes) != kFrameMagic) return broken_frame("it begins with other bytes");
   const auto kind = load<std::uint8_t>(bytes.subspan(4));
   const auto op = load<std::uint8_t>(bytes.subspan(5));
-  if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::bye) || op >= kChangeOps)
+  if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::end_all) || op >= kChangeOps)
     return broken_frame(cat("kind ", kind, ", operation ", op));
   const FrameHeader header{.kind = static_cast<FrameKind>(kind),
                            .op = static_cast<ChangeOp>(op),

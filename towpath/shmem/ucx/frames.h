@@ -37,6 +37,7 @@ enum class FrameKind : std::uint8_t {
   take_slot = 10,   ///< ticket
   leave_slot = 11,  ///< aux: slot; operand: members
   bye = 12,         ///< operand: a PeState
+  end_all = 13,     ///< operand: the status that the job shall end with
 };
 
 struct FrameHeader {

@@ -85,6 +85,7 @@ void Links::take(Link& link, const Frame& frame) {
         leave_team_slot(*here_.job, header.aux, static_cast<std::uint32_t>(header.operand));
       break;
     case FrameKind::bye: end(link, header); break;
+    case FrameKind::end_all: here_.job->end_with(static_cast<int>(header.operand & 0xffU)); break;
   }
   if (!taken.ok()) lose(link, std::move(taken));
 }

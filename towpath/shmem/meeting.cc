@@ -1,0 +1,318 @@
+#include <algorithm>
+#include <list>
+
+#include <towpath/core/text.h>
+#include <towpath/net/endpoint.h>
+#include <towpath/net/framed_connection.h>
+#include <towpath/net/hello.h>
+#include <towpath/net/listener.h>
+#include <towpath/run/deadline.h>
+#include <towpath/shmem/meeting.h>
+#include <towpath/shmem/meeting_words.h>
+#include <towpath/sys/clock.h>
+
+namespace towpath::shmem {
+namespace {
+
+constexpr Duration kBetweenVisits = std::chrono::milliseconds(5);
+/// Connections at a time that have not said which PE they are.
+constexpr std::size_t kMaxStrangers = 64;
+constexpr std::size_t kReadBudget = std::size_t{1} << 20U;
+
+using Stream = std::unique_ptr<sys::ByteStream>;
+
+/// Sleeps until the connection can go on. Errors: timed_out.
+Status wait_for(const net::FramedConnection& connection, run::Deadline deadline) {
+  const sys::SystemClock clock;
+  TOWPATH_TRY(auto poller, run::Poller::open());
+  TOWPATH_TRY(
+      poller.add(connection.fd(), 0,
+                 {.readable = !connection.has_unsent(), .writable = connection.has_unsent()}));
+  while (poller.wait(deadline.remaining(clock)).empty())
+    if (deadline.expired(clock)) return error(Code::timed_out, "no answer came");
+  return {};
+}
+
+Status send_all(net::FramedConnection& connection, run::Deadline deadline) {
+  TOWPATH_TRY(connection.flush());
+  while (connection.has_unsent()) {
+    TOWPATH_TRY(wait_for(connection, deadline));
+    TOWPATH_TRY(connection.flush());
+  }
+  return {};
+}
+
+std::string in_words(const std::vector<net::Address>& places) {
+  std::string out;
+  for (const net::Address& place : places) out += cat(out.empty() ? "" : ", ", to_string(place));
+  return out;
+}
+
+}  // namespace
+
+/// PE 0's side.
+class Meeting::Host {
+ public:
+  explicit Host(const MeetingOptions& options)
+      : options_(options), told_(static_cast<std::size_t>(options.pes)) {}
+
+  Status listen() {
+    TOWPATH_TRY(poller_, run::Poller::open());
+    Status failed = error(Code::invalid_argument, "a meeting without a place");
+    for (const net::Address& place : options_.places) {
+      auto listener = net::Listener::listen(place);
+      if (listener.ok() && listener->is_reachable_from_outside() && !options_.token)
+        listener =
+            error(Code::invalid_argument, cat("a meeting at ", to_string(place), " needs a token"),
+                  "add ?token-file=PATH: others can reach that address");
+      if (!listener.ok()) {
+        failed = listener.status();
+        continue;
+      }
+      TOWPATH_TRY(poller_->add(listener->fd(), listeners_.size()));
+      listeners_.push_back(*std::move(listener));
+    }
+    return listeners_.empty() ? failed : Status();
+  }
+
+  /// What all say, when they have, at the latest by `deadline`.
+  Result<std::vector<Bytes>> hear(ConstByteSpan mine, run::Deadline deadline) {
+    for (auto& said : told_) said.reset();
+    told_.front() = Bytes(mine.begin(), mine.end());
+    for (Guest& guest : guests_) serve(guest);  // what came before this round
+    while (lost_.ok() && std::ranges::any_of(told_, [](const auto& said) { return !said; })) {
+      if (deadline.expired(clock_)) return missing();
+      const auto events = poller_->wait(deadline.remaining(clock_));
+      for (const run::PollEvent& event : events)
+        if (event.tag < listeners_.size())
+          let_in(listeners_[event.tag]);
+        else
+          serve(*reinterpret_cast<Guest*>(event.tag));
+      std::erase_if(guests_, [](const Guest& guest) { return guest.is_gone; });
+    }
+    TOWPATH_TRY(lost_);
+    std::vector<Bytes> all;
+    for (auto& said : told_) all.push_back(*std::move(said));
+    return all;
+  }
+
+  /// Tells all of them. One that takes nothing has gone: whoever waits for it later is told.
+  Status tell(const std::vector<Bytes>& all, run::Deadline deadline) {
+    TOWPATH_TRY(Bytes sealed, encode_meeting_words({.said = all}));
+    const auto frame = std::make_shared<const Bytes>(std::move(sealed));
+    for (Guest& guest : guests_) {
+      if (!guest.pe) continue;
+      guest.connection.send(frame);
+      (void)send_all(guest.connection, deadline);
+    }
+    listeners_.clear();  // everybody is here
+    return {};
+  }
+
+ private:
+  struct Guest {
+    net::FramedConnection connection;
+    bool is_known = false;  // has shown the token
+    bool is_refused = false;
+    bool is_gone = false;
+    std::optional<std::uint32_t> pe;
+  };
+
+  void let_in(net::Listener& listener) {
+    auto accepted = listener.accept();
+    const auto strangers = std::ranges::count_if(guests_, [](const Guest& g) { return !g.pe; });
+    if (!accepted.ok() || !*accepted || static_cast<std::size_t>(strangers) >= kMaxStrangers)
+      return;
+    const int fd = accepted->get();
+    Guest& guest = guests_.emplace_back(
+        Guest{.connection = {sys::make_socket_stream(*std::move(accepted)), net::kHelloLimits}});
+    // The list keeps it where it is. Listeners have small tags.
+    if (!poller_->add(fd, reinterpret_cast<std::uint64_t>(&guest)).ok()) guest.is_gone = true;
+  }
+
+  /// Takes what has come from it.
+  void serve(Guest& guest) {
+    while (!guest.is_gone && !guest.is_refused) {
+      std::size_t budget = kReadBudget;
+      auto frame = guest.connection.receive(budget);
+      if (frame.ok() && !*frame) return;
+      const Status taken = frame.ok() ? take(guest, (*frame)->payload()) : frame.status();
+      if (taken.ok()) continue;
+      if (frame.ok()) return refuse(guest, taken);
+      if (guest.pe && lost_.ok())
+        lost_ = error(Code::peer_lost, cat("PE ", *guest.pe, " went away from the meeting"))
+                    .because(taken);
+      guest.is_gone = true;
+    }
+    std::size_t budget = kReadBudget;
+    if (guest.is_refused && !guest.connection.discard(budget).ok()) guest.is_gone = true;
+  }
+
+  Status take(Guest& guest, ConstByteSpan payload) {
+    if (!guest.is_known) {
+      TOWPATH_TRY(net::check_hello(payload, kMeetingService, options_.token));
+      guest.is_known = true;
+      guest.connection.expect(meeting_limits(1));
+      return {};
+    }
+    TOWPATH_TRY(MeetingWords words, decode_meeting_words(payload));
+    if (!words.pe || words.said.size() != 1) return error(Code::corrupt, "who says what?");
+    if (words.pes != told_.size() || *words.pe == 0 || *words.pe >= told_.size())
+      return error(Code::invalid_argument, cat("PE ", *words.pe, " of ", words.pes,
+                                               " PEs, where PE 0 knows of ", told_.size()));
+    auto& said = told_[*words.pe];
+    if (said || (guest.pe && *guest.pe != *words.pe))
+      return error(Code::already_exists, cat("PE ", *words.pe, " was here before"));
+    said = std::move(words.said.front());
+    if (!guest.pe) {
+      TOWPATH_TRY(Bytes welcome, encode_meeting_words({}));
+      guest.connection.send(std::move(welcome));
+      TOWPATH_TRY(guest.connection.flush());
+    }
+    guest.pe = words.pe;
+    return {};
+  }
+
+  /// It stays until it closes: what it has not read would be lost with the connection.
+  void refuse(Guest& guest, const Status& why) {
+    last_refusal_ = why;
+    guest.is_refused = true;
+    guest.pe.reset();
+    if (auto sealed = encode_meeting_words({.refusal = std::string(why.message())}); sealed.ok())
+      guest.connection.send(*std::move(sealed));
+    if (!guest.connection.flush().ok()) guest.is_gone = true;
+  }
+
+  Status missing() const {
+    std::string out = "waited for PE";
+    for (std::size_t pe = 0; pe < told_.size(); ++pe)
+      if (!told_[pe]) out += cat(" ", pe);
+    out += cat(" of ", told_.size(), " to come to ", in_words(options_.places));
+    Status status = error(Code::timed_out, out, "start all PEs, and tell them the same place");
+    return last_refusal_.ok() ? status : std::move(status).because(last_refusal_);
+  }
+
+  const MeetingOptions& options_;
+  const sys::SystemClock clock_;
+  std::optional<run::Poller> poller_;
+  std::vector<net::Listener> listeners_;
+  std::list<Guest> guests_;
+  std::vector<std::optional<Bytes>> told_;  // by PE, of this round
+  Status last_refusal_, lost_;
+};
+
+/// The side of all others.
+class Meeting::Visitor {
+ public:
+  explicit Visitor(const MeetingOptions& options) : options_(options) {}
+
+  Status say(ConstByteSpan mine, run::Deadline deadline) {
+    TOWPATH_TRY(Bytes sealed,
+                encode_meeting_words({.pe = static_cast<std::uint32_t>(options_.my_pe),
+                                      .pes = static_cast<std::uint32_t>(options_.pes),
+                                      .said = {Bytes(mine.begin(), mine.end())}}));
+    if (!connection_) return find_host(std::make_shared<const Bytes>(std::move(sealed)), deadline);
+    connection_->send(std::move(sealed));
+    return send_all(*connection_, deadline);
+  }
+
+  Result<std::vector<Bytes>> hear(run::Deadline deadline) {
+    auto words = next_words(*connection_, deadline);
+    if (words.code() == Code::timed_out)
+      return error(Code::timed_out, "not all PEs came to the meeting", "PE 0 says which did not");
+    TOWPATH_TRY(words);
+    if (words->said.size() != static_cast<std::size_t>(options_.pes))
+      return error(Code::corrupt, cat("PE 0 tells of ", words->said.size(), " PEs"));
+    return std::move(words->said);
+  }
+
+ private:
+  static Result<MeetingWords> next_words(net::FramedConnection& connection,
+                                         run::Deadline deadline) {
+    while (true) {
+      std::size_t budget = kReadBudget;
+      TOWPATH_TRY(auto frame, connection.receive(budget));
+      if (!frame) {
+        TOWPATH_TRY(wait_for(connection, deadline));
+        continue;
+      }
+      TOWPATH_TRY(MeetingWords words, decode_meeting_words(frame->payload()));
+      if (words.refusal.empty()) return words;
+      return error(Code::denied, cat("PE 0 refuses this PE: ", printable(words.refusal, 400)));
+    }
+  }
+
+  /// PE 0 may not have begun; something else may listen where it will not.
+  Status find_host(const std::shared_ptr<const Bytes>& saying, run::Deadline deadline) {
+    TOWPATH_TRY(auto pause, run::Poller::open());  // watches nothing: a sleep
+    while (true) {
+      Status last;
+      for (const net::Address& place : options_.places) {
+        last = try_place(place, saying, deadline);
+        if (last.ok() || last.code() == Code::denied) return last;
+      }
+      if (deadline.expired(clock_))
+        return error(Code::timed_out, cat("no PE 0 answers at ", in_words(options_.places)),
+                     "start it, with the same place and the same token")
+            .because(last);
+      (void)pause.wait(kBetweenVisits);
+    }
+  }
+
+  Status try_place(const net::Address& place, const std::shared_ptr<const Bytes>& saying,
+                   run::Deadline deadline) {
+    if (const auto* local = std::get_if<sys::LocalAddress>(&place)) {
+      TOWPATH_TRY(Stream stream, sys::connect_stream(*local));
+      return visit(std::move(stream), saying, deadline);
+    }
+    TOWPATH_TRY(const auto endpoints, net::resolve(std::get<net::TcpAddress>(place)));
+    Status last;
+    for (const net::Endpoint& endpoint : endpoints) {
+      auto stream = net::connect(endpoint);
+      last = stream.ok() ? visit(*std::move(stream), saying, deadline) : stream.status();
+      if (last.ok() || last.code() == Code::denied) break;
+    }
+    return last;
+  }
+
+  Status visit(Stream stream, const std::shared_ptr<const Bytes>& saying, run::Deadline deadline) {
+    const auto end =
+        run::Deadline::earlier(deadline, run::Deadline::after(clock_, options_.until_welcome));
+    net::FramedConnection connection(std::move(stream), meeting_limits(options_.pes));
+    connection.send(net::make_hello(kMeetingService, options_.token));
+    connection.send(saying);
+    TOWPATH_TRY(send_all(connection, end));
+    TOWPATH_TRY(next_words(connection, end).status());  // the welcome
+    connection_.emplace(std::move(connection));
+    return {};
+  }
+
+  const MeetingOptions& options_;
+  const sys::SystemClock clock_;
+  std::optional<net::FramedConnection> connection_;
+};
+
+Meeting::Meeting(MeetingOptions options) : options_(std::move(options)) {}
+Meeting::~Meeting() = default;
+
+Result<std::vector<Bytes>> Meeting::all(ConstByteSpan mine) {
+  if (options_.my_pe < 0 || options_.my_pe >= options_.pes)
+    return error(Code::invalid_argument, cat("PE ", options_.my_pe, " of ", options_.pes),
+                 "PEs are numbered from 0");
+  const run::Deadline deadline = run::Deadline::after(sys::SystemClock(), options_.patience);
+  if (options_.my_pe != 0) {
+    if (visitor_ == nullptr) visitor_ = std::make_unique<Visitor>(options_);
+    TOWPATH_TRY(visitor_->say(mine, deadline));
+    return visitor_->hear(deadline);
+  }
+  if (host_ == nullptr) {
+    auto host = std::make_unique<Host>(options_);
+    TOWPATH_TRY(host->listen());
+    host_ = std::move(host);
+  }
+  TOWPATH_TRY(std::vector<Bytes> all, host_->hear(mine, deadline));
+  TOWPATH_TRY(host_->tell(all, deadline));
+  return all;
+}
+
+}  // namespace towpath::shmem
