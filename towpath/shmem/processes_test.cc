@@ -71,6 +71,7 @@ TEST(ShmemProcessTest, survivors_are_told_whenever_a_pe_is_killed) {
     const int victim = static_cast<int>(random() % 3);
     const auto after_us = static_cast<useconds_t>(1 + random() % 5000);
     const auto statuses = as_processes({.pes = 3}, [&](Context& context) {
+      (void)context.barrier();  // all have begun: a death before is another error
       if (context.my_pe() == victim) ::ualarm(after_us, 0);  // SIGALRM ends it, anywhere
       return work_until_told(context);
     });
