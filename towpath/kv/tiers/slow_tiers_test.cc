@@ -11,7 +11,6 @@ namespace {
 using testing::CacheFixture;
 using ::testing::ElementsAre;
 using testing::MemoryTier;
-using Kind = TierTask::Kind;
 
 class SlowTiersTest : public CacheFixture {
  protected:

@@ -9,14 +9,13 @@
 namespace towpath::kv {
 
 using run::MutexLock;
-using Kind = TierTask::Kind;
 
 // Tasks ------------------------------------------------------------------------------------------
 
 void TieredCache::begin(Crossing& crossing) {
   crossing.since = clock_.now();
   ++crossing.tier.under_way;
-  if (crossing.task.kind == Kind::put) ++crossing.tier.puts_under_way;
+  if (crossing.task.kind == TierTask::Kind::put) ++crossing.tier.puts_under_way;
   crossing.tier.tier->begin(crossing.task);
 }
 
@@ -26,10 +25,10 @@ bool TieredCache::is_over(Crossing& crossing) {
   crossing.is_over = true;
   Below& tier = crossing.tier;
   --tier.under_way;
-  if (crossing.task.kind == Kind::put) --tier.puts_under_way;
+  if (crossing.task.kind == TierTask::Kind::put) --tier.puts_under_way;
   const Duration took = clock_.now() - crossing.since;
-  if (crossing.task.kind == Kind::put) tier.put_ns.record(took);
-  if (crossing.task.kind == Kind::get) tier.get_ns.record(took);
+  if (crossing.task.kind == TierTask::Kind::put) tier.put_ns.record(took);
+  if (crossing.task.kind == TierTask::Kind::get) tier.get_ns.record(took);
   return true;
 }
 
@@ -45,8 +44,7 @@ Bytes TieredCache::take_spare() {
 
 bool TieredCache::progress_tiers() {
   bool more = false;
-  for (const auto& tier : below_)
-    if (tier->under_way > 0) more = tier->tier->progress() || more;
+  for (const auto& tier : below_) more = tier->tier->progress() || more;
   return more;
 }
 
@@ -71,7 +69,8 @@ void TieredCache::cancel_all() {
 
 std::optional<TieredCache::Look> TieredCache::next_look() {
   const MutexLock looks(looks_mutex_);
-  if (looks_.empty() || !looks_.front().tier->has_place_for(Kind::look)) return std::nullopt;
+  if (looks_.empty() || !looks_.front().tier->has_place_for(TierTask::Kind::look))
+    return std::nullopt;
   const Look next = looks_.front();
   looks_.pop_front();
   return next;
@@ -82,7 +81,8 @@ bool TieredCache::look_some() {
   for (; done < options_.batch_blocks && promotions_.waiting() == 0; ++done) {
     const auto next = next_look();
     if (!next) break;
-    looks_under_way_.emplace_back(*next->tier, TierTask{.kind = Kind::look, .hash = next->hash});
+    looks_under_way_.emplace_back(*next->tier,
+                                  TierTask{.kind = TierTask::Kind::look, .hash = next->hash});
     begin(looks_under_way_.back());
   }
   for (auto look = looks_under_way_.begin(); look != looks_under_way_.end();) {
@@ -123,7 +123,7 @@ bool TieredCache::promote_some() {
 /// The first tier that has it has a place; or none has it, and that is soon told.
 bool TieredCache::may_begin(BlockHash hash) const {
   for (const auto& tier : below_)
-    if (!lacks(*tier, hash)) return tier->has_place_for(Kind::get);
+    if (!lacks(*tier, hash)) return tier->has_place_for(TierTask::Kind::get);
   return true;
 }
 
@@ -168,7 +168,7 @@ Status TieredCache::begin_next(Rise& rise) {
     return error(Code::not_found, cat("no tier has block ", hex(hash)), "make it anew");
   }
   Below& from = *below_[rise.next];
-  if (!from.has_place_for(Kind::get)) return {};
+  if (!from.has_place_for(TierTask::Kind::get)) return {};
   if (!rise.slot) {
     TOWPATH_TRY(auto slots, host_->allocate(1));
     rise.slot = std::move(slots.front());
@@ -179,7 +179,7 @@ Status TieredCache::begin_next(Rise& rise) {
     if (rise.aside.empty()) rise.aside = take_spare();
     place = rise.aside;
   }
-  rise.crossing.emplace(from, TierTask{.kind = Kind::get, .hash = hash, .bytes = *place});
+  rise.crossing.emplace(from, TierTask{.kind = TierTask::Kind::get, .hash = hash, .bytes = *place});
   begin(*rise.crossing);
   return {};
 }
@@ -222,7 +222,7 @@ bool TieredCache::someone_takes() const {
 /// In all tiers that take blocks now: a block is copied aside once, for all of them.
 bool TieredCache::have_room() const {
   for (const auto& tier : below_)
-    if (takes(*tier) && !tier->has_place_for(Kind::put)) return false;
+    if (takes(*tier) && !tier->has_place_for(TierTask::Kind::put)) return false;
   return someone_takes();
 }
 
@@ -263,7 +263,8 @@ void TieredCache::demote_one(const DemotionQueue::Waiting& waiting) {
     if (fall.is_wrong) break;
     Crossing& put = fall.crossings.emplace_back(
         *into,
-        TierTask{.kind = Kind::put, .hash = hash, .digest = fall.digest, .bytes = fall.bytes});
+        TierTask{
+            .kind = TierTask::Kind::put, .hash = hash, .digest = fall.digest, .bytes = fall.bytes});
     begin(put);
     if (is_over(put)) land(fall, put);
   }
