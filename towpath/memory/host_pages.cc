@@ -25,10 +25,10 @@ Status place(HostPages& pages, const HostPagesOptions& options) {
 }
 
 Status touch(HostPages& pages, const HostPagesOptions& options) {
-  TOWPATH_TRY(const Touched touched, touch_first(pages.mapping.bytes(), *options.touch,
-                                                 {.node = options.node,
-                                                  .threads = options.touch_threads,
-                                                  .timeout = options.touch_timeout}));
+  TOWPATH_TRY(Touched touched,
+              options.touch->touch(std::move(pages.mapping),
+                                   {.node = options.node, .timeout = options.touch_timeout}));
+  pages.mapping = std::move(touched.memory);
   pages.placement.touch_threads = touched.threads;
   add_note(pages.placement.note, touched.note);
   return {};

@@ -7,9 +7,8 @@
 #include <optional>
 #include <string>
 
-#include <towpath/core/clock.h>
 #include <towpath/core/result.h>
-#include <towpath/memory/first_touch.h>
+#include <towpath/memory/node_workers.h>
 #include <towpath/sys/huge_pages.h>
 #include <towpath/sys/mapping.h>
 
@@ -26,10 +25,9 @@ struct HostPagesOptions {
   std::uint64_t huge_page_bytes = 0;  ///< 0: the smallest that has enough free pages
   std::optional<unsigned> node;       ///< the NUMA node to lie on; nothing: as the kernel likes
   NodeRule node_rule = NodeRule::best_effort;
-  /// Whether all pages are touched at once, with `clock` for the time it may take (first_touch.h).
-  const Clock* touch = nullptr;
-  unsigned touch_threads = 0;
-  Duration touch_timeout{0};
+  /// Who touches all pages at once, while the call waits; null: nobody, pages come when used.
+  NodeWorkers* touch = nullptr;
+  Duration touch_timeout{0};  ///< 0: by the size (node_workers.h)
 };
 
 /// What was had.
@@ -37,7 +35,7 @@ struct Placement {
   sys::PageKind pages = sys::PageKind::ordinary;
   std::uint64_t page_bytes = 0;
   std::optional<unsigned> node;  ///< which the kernel promised
-  unsigned touch_threads = 0;    ///< 0: not touched
+  unsigned touch_threads = 0;    ///< that took part; 0: not touched
   std::string note;              ///< what was wanted and not had, and why; empty: nothing
 };
 
@@ -45,7 +43,8 @@ struct HostPages {
   sys::Mapping mapping;  ///< rounded up to whole huge pages, where it lies in reserved ones
   Placement placement;
 
-  /// Zeroed. Errors: those of sys::map_pages, of sys::place_memory (required), of touch_first.
+  /// Zeroed. Errors: those of sys::map_pages, of sys::place_memory (required), of
+  /// NodeWorkers::touch.
   static Result<HostPages> allocate(const HostPagesOptions& options);
 };
 

@@ -43,13 +43,12 @@ Result<std::unique_ptr<PinnedAllocator>> PinnedAllocator::create(
 }
 
 Result<std::shared_ptr<PinnedRegion>> PinnedAllocator::allocate_by(PinWay way,
-                                                                   std::uint64_t size_bytes) const {
+                                                                   std::uint64_t size_bytes) {
   if (way == PinWay::driver) return PinnedRegion::allocate(device_, size_bytes);
   TOWPATH_TRY(auto base, SystemRegion::allocate({.size_bytes = size_bytes,
                                                  .huge_pages = options_.huge_pages,
                                                  .node = options_.node,
-                                                 .touch = &clock_,
-                                                 .touch_threads = options_.touch_threads,
+                                                 .touch = &workers_,
                                                  .touch_timeout = options_.touch_timeout}));
   const Placement& had = base->placement();
   options_.log.debug("pages for pinned memory",
@@ -61,7 +60,7 @@ Result<std::shared_ptr<PinnedRegion>> PinnedAllocator::allocate_by(PinWay way,
   return PinnedRegion::pin(std::move(base), device_, options_.log);
 }
 
-std::optional<Duration> PinnedAllocator::time_of(PinWay way, std::uint64_t size_bytes) const {
+std::optional<Duration> PinnedAllocator::time_of(PinWay way, std::uint64_t size_bytes) {
   const Instant begin = clock_.now();
   const auto region = allocate_by(way, size_bytes);
   const Duration time = clock_.now() - begin;

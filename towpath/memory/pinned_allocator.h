@@ -1,8 +1,8 @@
 // PinnedAllocator: pinned memory for one device, got in the way that is faster on this machine.
 //
 //   driver    the GPU's driver allocates (and zeroes with one thread)
-//   mapped    pages of our own, huge if it can be, on the device's NUMA node, touched by several
-//             threads, then registered with the driver
+//   mapped    pages of our own, huge if it can be, on the device's NUMA node, touched by standing
+//             threads of that node, then registered with the driver
 //
 // Which one is faster depends on machine, driver and size. The first large allocation tries both
 // with a part of it, and the log says what was measured and chosen.
@@ -17,6 +17,7 @@
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
 #include <towpath/device/device.h>
+#include <towpath/memory/node_workers.h>
 #include <towpath/memory/pinned_region.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/thread_annotations.h>
@@ -36,7 +37,7 @@ struct PinnedOptions {
   sys::HugePages huge_pages = sys::HugePages::best_effort;
   std::optional<unsigned> node;  ///< nothing: the device's own, where the machine tells it
   unsigned touch_threads = 0;    ///< 0: as many as the node has, at most 16
-  Duration touch_timeout{0};     ///< 0: by the size (first_touch.h)
+  Duration touch_timeout{0};     ///< 0: by the size (node_workers.h)
   /// What is tried, and from which size on a choice is measured. Smaller ones come from the driver.
   std::uint64_t trial_bytes = 64ull << 20;
   telemetry::Log log;
@@ -68,15 +69,19 @@ class PinnedAllocator {
 
  private:
   PinnedAllocator(std::shared_ptr<device::Device> device, const Clock& clock, PinnedOptions options)
-      : device_(std::move(device)), clock_(clock), options_(std::move(options)) {}
+      : device_(std::move(device)),
+        clock_(clock),
+        options_(std::move(options)),
+        workers_(clock, {.threads = options_.touch_threads}) {}
 
-  Result<std::shared_ptr<PinnedRegion>> allocate_by(PinWay way, std::uint64_t size_bytes) const;
-  std::optional<Duration> time_of(PinWay way, std::uint64_t size_bytes) const;
+  Result<std::shared_ptr<PinnedRegion>> allocate_by(PinWay way, std::uint64_t size_bytes);
+  std::optional<Duration> time_of(PinWay way, std::uint64_t size_bytes);
   PinWay way_for(std::uint64_t size_bytes);
 
   const std::shared_ptr<device::Device> device_;
   const Clock& clock_;
   const PinnedOptions options_;
+  NodeWorkers workers_;
   mutable run::Mutex mutex_;
   std::optional<PinMeasurement> measured_ TOWPATH_GUARDED_BY(mutex_);
 };
