@@ -15,6 +15,7 @@ namespace towpath::backend::conformance {
 namespace {
 
 struct Machine {
+  const backends::gds::testing::FakeCufile library;  // its streams are those of host devices
   sys::SystemClock clock;
   device::HostDriver driver{clock};
 };
@@ -50,7 +51,10 @@ std::vector<Candidate> candidates() {
   Candidate batches = threads;
   batches.name = "gds-fake-batch";
   batches.backends = {{"gds", {{"library", library}, {"engine", "batch"}, {"thread_count", "3"}}}};
-  return {std::move(threads), std::move(batches)};
+  Candidate streams = threads;
+  streams.name = "gds-fake-stream";
+  streams.backends = {{"gds", {{"library", library}, {"engine", "stream"}}}};
+  return {std::move(threads), std::move(batches), std::move(streams)};
 }
 
 }  // namespace towpath::backend::conformance

@@ -41,6 +41,9 @@ class Stream {
   /// Errors: the first of the work's.
   virtual Result<bool> is_idle() const = 0;
   virtual Status synchronize() = 0;
+
+  /// What other libraries of the driver's know it by: a CUstream. Of the host device: this Stream.
+  virtual void* native() noexcept = 0;
 };
 
 }  // namespace towpath::device

@@ -146,6 +146,12 @@ bool CuFile::has_batches() const noexcept {
          (properties_.feature_flags & cufile::kBatchWorks) != 0;
 }
 
+bool CuFile::has_streams() const noexcept {
+  return functions_.stream_register != nullptr && functions_.stream_deregister != nullptr &&
+         functions_.stream_read != nullptr && functions_.stream_write != nullptr &&
+         (properties_.feature_flags & cufile::kStreamsWork) != 0;
+}
+
 std::string CuFile::describe() const {
   int version = 0;
   const bool told = functions_.version != nullptr && functions_.version(&version).code == 0;
@@ -173,6 +179,10 @@ std::optional<cufile::GpuCounters> CuFile::counters() const {
 
 std::int32_t CuFile::result_of(ssize_t answer) noexcept {
   return static_cast<std::int32_t>(answer == -1 ? -errno : answer);
+}
+
+std::int32_t CuFile::result_of_stream(ssize_t moved) noexcept {
+  return static_cast<std::int32_t>(moved == -1 ? -EIO : moved);
 }
 
 Status CuFile::failure_of(std::int32_t result, const std::string& what) const {

@@ -48,6 +48,7 @@ class CuFile {
   /// Whether an I/O may be staged through host memory without our hearing of it.
   bool may_stage() const noexcept { return compat_ == Compat::allow; }
   bool has_batches() const noexcept;
+  bool has_streams() const noexcept;
   /// "libcufile 1.13 (/usr/lib/libcufile.so.0), no compat mode".
   std::string describe() const;
   /// How often each way was taken so far, by all GPUs; nothing where the library does not count.
@@ -61,6 +62,8 @@ class CuFile {
   /// What cuFileRead() and cuFileWrite() answer, as one number: bytes, or a negative errno, or a
   /// negative code of the library's own. Looks at errno, on the thread of the call.
   static std::int32_t result_of(ssize_t answer) noexcept;
+  /// The same of what a stream left behind: nobody's errno tells more.
+  static std::int32_t result_of_stream(ssize_t moved) noexcept;
   /// The failure that a negative result_of() stands for.
   Status failure_of(std::int32_t result, const std::string& what) const;
 

@@ -74,6 +74,7 @@ inline constexpr unsigned kNvmeWorks = 1U << 4U;      // status: CU_FILE_NVME_SU
 inline constexpr unsigned kNvmeP2pWorks = 1U << 11U;  // status: CU_FILE_NVME_P2P_SUPPORTED
 inline constexpr unsigned kCompatAllowed = 1U << 1U;  // control: CU_FILE_ALLOW_COMPAT_MODE
 inline constexpr unsigned kBatchWorks = 1U << 1U;     // features: CU_FILE_BATCH_IO_SUPPORTED
+inline constexpr unsigned kStreamsWork = 1U << 2U;    // features: CU_FILE_STREAMS_SUPPORTED
 
 // CUFileBoolConfigParameter_t
 enum class Switch : int { allow_compat = 1, force_compat = 2 };
@@ -116,6 +117,14 @@ static_assert(sizeof(BatchEvent) == 24 && offsetof(BatchEvent, moved) == 16);
 inline constexpr int kBatchComplete = 0x10;  // CUFILE_COMPLETE
 struct BatchTag;
 using BatchHandle = BatchTag*;  // CUfileBatchHandle_t
+
+// CUstream, and what of an I/O in its order is known when it is given: the library reads the
+// numbers behind the pointers then, and writes only how much was moved, when the stream has come
+// there. A pointer and numbers of 8 bytes are all that passes; that sizes hold, is asserted here.
+static_assert(sizeof(std::size_t) == 8 && sizeof(off_t) == 8 && sizeof(ssize_t) == 8);
+using StreamHandle = void*;
+// CU_FILE_STREAM_FIXED_BUF_OFFSET, ..._FIXED_FILE_OFFSET, ..._FIXED_FILE_SIZE
+inline constexpr unsigned kNumbersAreFixed = 1U | 2U | 4U;
 
 // CUfilePerGpuStats_t, CUfileStatsLevel3_t
 struct GpuCounters {
@@ -165,6 +174,14 @@ inline constexpr int kCountPerGpu = 3;  // the level that fills Counters
     (BatchHandle batch, unsigned least, unsigned* count, BatchEvent* events, timespec* most)) \
   X(batch_cancel, cuFileBatchIOCancel, Answer, (BatchHandle batch))                           \
   X(batch_destroy, cuFileBatchIODestroy, void, (BatchHandle batch))                           \
+  X(stream_register, cuFileStreamRegister, Answer, (StreamHandle stream, unsigned flags))     \
+  X(stream_deregister, cuFileStreamDeregister, Answer, (StreamHandle stream))                 \
+  X(stream_read, cuFileReadAsync, Answer,                                                     \
+    (FileHandle file, void* base, std::size_t* size, off_t* file_offset, off_t* base_offset,  \
+     ssize_t* moved, StreamHandle stream))                                                    \
+  X(stream_write, cuFileWriteAsync, Answer,                                                   \
+    (FileHandle file, void* base, std::size_t* size, off_t* file_offset, off_t* base_offset,  \
+     ssize_t* moved, StreamHandle stream))                                                    \
   X(set_stats_level, cuFileSetStatsLevel, Answer, (int level))                                \
   X(start_stats, cuFileStatsStart, Answer, ())                                                \
   X(stats, cuFileGetStatsL3, Answer, (Counters * counters))

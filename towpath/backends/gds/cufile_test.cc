@@ -39,6 +39,7 @@ TEST(CuFileTest, the_driver_is_started_and_ended_and_told_to_refuse_compat_mode)
     EXPECT_EQ((*cufile)->properties().control_flags & cufile::kCompatAllowed, 0u);
     EXPECT_THAT((*cufile)->describe(), HasSubstr("libcufile 1.15"));
     EXPECT_TRUE((*cufile)->has_batches());
+    EXPECT_TRUE((*cufile)->has_streams());
   }
   EXPECT_EQ(control.drivers(), 0u);
   EXPECT_STREQ(control.complaints(), "");

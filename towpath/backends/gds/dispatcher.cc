@@ -20,12 +20,12 @@ std::string described(const Flight& flight) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(const Options& options, const CuFile& cufile, Workers& workers,
+Dispatcher::Dispatcher(const Options& options, const CuFile& cufile, Engine& engine,
                        backend::Events& events, Counters& counters)
-    : PieceDispatcher(workers, events, counters),
+    : PieceDispatcher(engine, events, counters),
       options_(options),
       cufile_(cufile),
-      workers_(workers),
+      engine_(engine),
       counters_(counters),
       flights_(options.depth) {
   for (Flight& flight : flights_) add(flight);
@@ -77,14 +77,13 @@ Dispatcher::Take Dispatcher::take(backend::PieceOperation& operation,
 
 Status Dispatcher::hand_in(backend::PieceFlight& carrier) {
   const auto& flight = static_cast<const Flight&>(carrier);
-  workers_.submit({.id = flight.id,
-                   .write = flight.operation->writes(),
-                   .file = flight.file,
-                   .memory = flight.memory,
-                   .memory_offset = flight.memory_offset + flight.done,
-                   .file_offset = flight.file_offset + flight.done,
-                   .length = flight.remaining()});
-  return {};
+  return engine_.submit({.id = flight.id,
+                         .write = flight.operation->writes(),
+                         .file = flight.file,
+                         .memory = flight.memory,
+                         .memory_offset = flight.memory_offset + flight.done,
+                         .file_offset = flight.file_offset + flight.done,
+                         .length = flight.remaining()});
 }
 
 void Dispatcher::settle(backend::PieceFlight& carrier, std::int32_t result) {

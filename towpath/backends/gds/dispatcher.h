@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <towpath/backend/piece_dispatcher.h>
-#include <towpath/backends/gds/memories.h>
-#include <towpath/backends/gds/workers.h>
+#include <towpath/backends/gds/counters.h>
+#include <towpath/backends/gds/engine.h>
 
 namespace towpath::backends::gds {
 
@@ -41,8 +41,8 @@ class Dispatcher final : public backend::PieceDispatcher {
     std::uint64_t chunk_bytes = 16U << 20U;
   };
   /// All must outlive it.
-  Dispatcher(const Options& options, const CuFile& cufile, Workers& workers,
-             backend::Events& events, Counters& counters);
+  Dispatcher(const Options& options, const CuFile& cufile, Engine& engine, backend::Events& events,
+             Counters& counters);
 
   std::unique_ptr<GdsOperation> make_operation() { return std::make_unique<GdsOperation>(*this); }
 
@@ -59,7 +59,7 @@ class Dispatcher final : public backend::PieceDispatcher {
 
   const Options options_;
   const CuFile& cufile_;
-  Workers& workers_;
+  Engine& engine_;
   Counters& counters_;
   std::vector<Flight> flights_;  // depth of them; never grows
 };

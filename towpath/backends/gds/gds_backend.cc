@@ -3,6 +3,8 @@
 #include <towpath/backends/gds/gds_backend.h>
 #include <towpath/backends/gds/options.h>
 #include <towpath/backends/gds/places.h>
+#include <towpath/backends/gds/streams.h>
+#include <towpath/backends/gds/workers.h>
 #include <towpath/core/checked.h>
 
 namespace towpath::backends::gds {
@@ -38,7 +40,7 @@ struct Parts {
   std::shared_ptr<device::Driver> driver;
   std::shared_ptr<const CuFile> cufile;
   std::unique_ptr<Counters> counters;
-  std::unique_ptr<Workers> workers;
+  std::unique_ptr<Engine> engine;
   telemetry::Log log;
 };
 
@@ -50,7 +52,7 @@ class GdsBackend final : public Backend {
         places_(parts_.cufile, parts_.log),
         files_(self_),
         dispatcher_({.depth = parts_.options.depth(), .chunk_bytes = parts_.options.chunk_bytes},
-                    *parts_.cufile, *parts_.workers, *context.events, *parts_.counters) {
+                    *parts_.cufile, *parts_.engine, *context.events, *parts_.counters) {
     for (const std::string& directory : parts_.options.directories) {
       const Status decided = places_.decide(directory);
       parts_.log.info("decided", {{"directory", directory},
@@ -70,7 +72,7 @@ class GdsBackend final : public Backend {
                                                 ConstByteSpan key) override;
   std::unique_ptr<Operation> make_operation() override { return dispatcher_.make_operation(); }
   bool progress() override { return dispatcher_.progress(); }
-  int wait_fd() const override { return parts_.workers->wait_fd(); }
+  int wait_fd() const override { return parts_.engine->wait_fd(); }
   std::string describe_path(const Memory& local, const Memory& remote) const override;
 
  private:
@@ -121,7 +123,7 @@ Result<std::unique_ptr<Memory>> GdsBackend::import_memory(Connection&,
 }
 
 std::string GdsBackend::describe_path(const Memory& local, const Memory& remote) const {
-  std::string out = cat(parts_.cufile->describe(), ", ", parts_.workers->describe());
+  std::string out = cat(parts_.cufile->describe(), ", ", parts_.engine->describe());
   const auto& here = static_cast<const PieceMemory&>(local);
   const auto& there = static_cast<const PieceMemory&>(remote);
   if (here.kind() != MemoryKind::device || there.kind() != MemoryKind::disk) return out;
@@ -148,22 +150,34 @@ std::vector<Finding> probe(const Params& params) {
   return {probe_library(options.ok() ? *options : BackendOptions())};
 }
 
+Result<std::unique_ptr<Engine>> open_engine(const BackendOptions& options, const CuFile& cufile,
+                                            Counters& counters) {
+  const bool batches = options.engine == EngineKind::batch;
+  const bool streams = options.engine == EngineKind::stream;
+  if ((batches && !cufile.has_batches()) || (streams && !cufile.has_streams()))
+    return error(Code::unsupported,
+                 cat(cufile.describe(), batches ? " has no batches" : " takes no I/O into streams"),
+                 "use engine=threads");
+  if (streams) {
+    TOWPATH_TRY(auto engine, Streams::open({.streams = options.threads}, cufile, counters));
+    return std::unique_ptr<Engine>(std::move(engine));
+  }
+  TOWPATH_TRY(auto engine, Workers::open({.threads = options.threads,
+                                          .depth = options.depth(),
+                                          .batch = batches ? options.batch_limit : 1},
+                                         cufile, counters));
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
 Result<std::unique_ptr<Backend>> open_backend(const BackendContext& context,
                                               const OpenDriver& open_driver) {
   Parts parts;
   TOWPATH_TRY(parts.options, BackendOptions::parse(context.params));
   TOWPATH_TRY(parts.cufile, CuFile::open(library_options(parts.options)));
   TOWPATH_TRY(parts.driver, open_driver());
-  if (parts.options.batches && !parts.cufile->has_batches())
-    return error(Code::unsupported, cat(parts.cufile->describe(), " has no batches"),
-                 "use engine=threads");
   parts.log = context.log_as("gds");
   parts.counters = std::make_unique<Counters>(context.metrics, context.self.name);
-  TOWPATH_TRY(parts.workers,
-              Workers::open({.threads = parts.options.threads,
-                             .depth = parts.options.depth(),
-                             .batch = parts.options.batches ? parts.options.batch_limit : 1},
-                            *parts.cufile, *parts.counters));
+  TOWPATH_TRY(parts.engine, open_engine(parts.options, *parts.cufile, *parts.counters));
   return std::make_unique<GdsBackend>(context, std::move(parts));
 }
 

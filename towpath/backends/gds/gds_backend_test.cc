@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include <towpath/backend/testing/recording_events.h>
+#include <towpath/backends/gds/cufile_abi.h>
 #include <towpath/backends/gds/gds_backend.h>
 #include <towpath/backends/gds/testing/fake_cufile.h>
 #include <towpath/core/text.h>
+#include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/host/host_driver.h>
+#include <towpath/device/testing/fake_cuda.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/fd.h>
 #include <towpath/sys/temporary_directory.h>
@@ -118,13 +121,14 @@ class GdsBackendTest : public ::testing::Test {
     backend.reset();
     EXPECT_EQ(library.open_files(), 0u);
     EXPECT_EQ(library.registered_buffers(), 0u);
+    EXPECT_EQ(library.registered_streams(), 0u);
     EXPECT_EQ(library.drivers(), 0u);
     EXPECT_STREQ(library.complaints(), "");
   }
 };
 
-TEST_F(GdsBackendTest, bytes_go_there_and_back_by_either_engine) {
-  for (const char* engine : {"threads", "batch"}) {
+TEST_F(GdsBackendTest, bytes_go_there_and_back_by_any_engine) {
+  for (const char* engine : {"threads", "batch", "stream"}) {
     SCOPED_TRACE(engine);
     imported.reset();
     registered.reset();
@@ -141,6 +145,7 @@ TEST_F(GdsBackendTest, bytes_go_there_and_back_by_either_engine) {
     EXPECT_TRUE(std::ranges::equal(bytes(), before));
   }
   EXPECT_GT(library.batches(), 0u);
+  EXPECT_GT(library.given(), 0u);
 }
 
 TEST_F(GdsBackendTest, neighbours_go_in_one_call_and_gaps_cut) {
@@ -205,6 +210,71 @@ TEST_F(GdsBackendTest, what_a_batch_leaves_undone_is_done_by_itself) {
   library.fail_next("cuFileBatchIOSubmit", cufile::kBatchFailed);
   EXPECT_TRUE(move(TransferOp::write, {segment(0, 0, 65'536)}).status.ok());
   EXPECT_TRUE(std::ranges::equal(content(), bytes().first(65'536)));
+}
+
+TEST_F(GdsBackendTest, io_in_streams_is_told_and_each_gpu_has_its_streams) {
+  ASSERT_TRUE(open({{"engine", "stream"}, {"thread_count", "3"}, {"chunk_bytes", "4K"}}).ok());
+  ASSERT_TRUE(use_file().ok());
+  EXPECT_THAT(backend->describe_path(*local, *imported), HasSubstr("in the order of 3 streams"));
+  EXPECT_EQ(library.registered_streams(), 0u) << "none before there is something to do";
+  fill(6);
+  EXPECT_TRUE(move(TransferOp::write, {segment(0, 0, 65'536)}).status.ok());
+  EXPECT_EQ(library.registered_streams(), 3u);
+  EXPECT_EQ(library.given(), 16u);
+  EXPECT_TRUE(std::ranges::equal(content(), bytes().first(65'536)));
+}
+
+TEST_F(GdsBackendTest, io_that_fails_in_its_stream_or_before_names_its_stretch) {
+  ASSERT_TRUE(open({{"engine", "stream"}, {"thread_count", "1"}}).ok());
+  ASSERT_TRUE(use_file().ok());
+  fill(7);
+  const std::vector<Segment> three{segment(0, 0, 4096), segment(8192, 8192, 4096),
+                                   segment(20'480, 20'480, 4096)};
+  for (const char* symbol : {"cuFileWrite", "cuFileWriteAsync"}) {
+    SCOPED_TRACE(symbol);
+    library.fail_next(symbol, cufile::kPinningFailed, 1);
+    const auto outcome = move(TransferOp::write, three);
+    EXPECT_EQ(outcome.status.code(), Code::exhausted);
+    EXPECT_EQ(outcome.bytes, 8192u);
+    ASSERT_EQ(outcome.failures.size(), 1u);
+    EXPECT_EQ(outcome.failures[0].segment, 1u);
+  }
+  library.set_longest(1000);
+  EXPECT_TRUE(move(TransferOp::read, {segment(0, 0, 4096)}).status.ok()) << "short ones go on";
+  library.fail_next("cuFileStreamRegister", cufile::kInvalidValue);
+  local = backend->register_memory(device_region()).value();
+  EXPECT_TRUE(move(TransferOp::read, {segment(0, 0, 4096)}).status.ok()) << "those that are stay";
+}
+
+TEST_F(GdsBackendTest, streams_that_libcufile_does_not_take_are_an_error_of_the_transfer) {
+  ASSERT_TRUE(open({{"engine", "stream"}}).ok());
+  ASSERT_TRUE(use_file().ok());
+  library.fail_next("cuFileStreamRegister", cufile::kInvalidValue, 2);
+  const auto refused = move(TransferOp::write, {segment(0, 0, 4096)});
+  EXPECT_THAT(refused.status.to_string(), HasSubstr("5022"));
+  EXPECT_EQ(library.registered_streams(), 0u) << "all or none";
+  EXPECT_TRUE(move(TransferOp::write, {segment(0, 0, 4096)}).status.ok()) << "tried again";
+}
+
+// The handle that libcufile gets is a CUstream: this libcuda finds its own behind it.
+TEST_F(GdsBackendTest, io_goes_into_streams_of_cuda) {
+  const device::testing::FakeCuda cuda;
+  driver = device::CudaDriver::open({.library = device::testing::FakeCuda::path()}).value();
+  const auto libcuda = sys::DynamicLibrary::open(device::testing::FakeCuda::path()).value();
+  library.set_launch(libcuda.find("cuLaunchHostFunc"));
+  ASSERT_TRUE(open({{"engine", "stream"}, {"thread_count", "2"}, {"chunk_bytes", "16K"}}).ok());
+  ASSERT_TRUE(use_file().ok());
+  fill(8);
+  EXPECT_TRUE(move(TransferOp::write, {segment(0, 0, kSize)}).status.ok());
+  EXPECT_TRUE(std::ranges::equal(content(), bytes()));
+  EXPECT_EQ(library.given(), kSize / 16'384);
+  imported.reset();
+  registered.reset();
+  local.reset();
+  connection.reset();
+  backend.reset();  // its streams are CUDA's
+  memory = {};
+  EXPECT_STREQ(cuda.complaints(), "");
 }
 
 TEST_F(GdsBackendTest, a_file_system_that_does_not_go_straight_is_refused_once_and_told) {

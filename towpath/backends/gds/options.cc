@@ -26,14 +26,17 @@ class Reader {
     into = *value;
     return {};
   }
-  /// One of two words; true: the second.
-  Status word(const std::string& name, std::string_view no, std::string_view yes,
-              bool& into) const {
+  /// One of the words, which stand in the order of the values.
+  template <typename Value>
+  Status word(const std::string& name, std::initializer_list<std::string_view> words,
+              Value& into) const {
     const auto found = params_.find(name);
     if (found == params_.end()) return {};
-    if (found->second != no && found->second != yes)
-      return refuse(name, found->second, cat("use ", no, " or ", yes));
-    into = found->second == yes;
+    const auto* const word = std::ranges::find(words, found->second);
+    std::string all;
+    for (const std::string_view one : words) all += cat(all.empty() ? "use " : " or ", one);
+    if (word == words.end()) return refuse(name, found->second, std::move(all));
+    into = static_cast<Value>(word - words.begin());
     return {};
   }
   std::string text(const std::string& name) const {
@@ -68,29 +71,29 @@ Result<BackendOptions> BackendOptions::parse(const backend::Params& params) {
   BackendOptions options;
   std::uint64_t threads = options.threads;
   std::uint64_t batch = options.batch_limit;
-  bool allow = false;
-  TOWPATH_TRY(read.word("engine", "threads", "batch", options.batches));
+  TOWPATH_TRY(read.word("engine", {"threads", "batch", "stream"}, options.engine));
   TOWPATH_TRY(read.number("thread_count", kThreads, threads));
   TOWPATH_TRY(read.number("batch_limit", kBatch, batch));
   TOWPATH_TRY(read.number("chunk_bytes", kChunk, options.chunk_bytes));
-  TOWPATH_TRY(read.word("compat", "refuse", "allow", allow));
+  TOWPATH_TRY(read.word("compat", {"refuse", "allow"}, options.compat));
   options.threads = static_cast<std::uint32_t>(threads);
   options.batch_limit = static_cast<std::uint32_t>(batch);
-  options.compat = allow ? Compat::allow : Compat::refuse;
   options.directories = split(read.text("directories"));
   options.library = read.text("library");
   return options;
 }
 
 std::vector<backend::ParamInfo> BackendOptions::describe() {
-  return {{"engine", "threads", "threads: a call per I/O; batch: one for many"},
-          {"thread_count", "8", "threads that call libcufile"},
-          {"batch_limit", "64", "I/Os of a batch"},
-          {"chunk_bytes", "16M", "of the largest I/O"},
-          {"compat", "refuse",
-           "allow: where the direct ways do not work, libcufile may stage through host memory"},
-          {"directories", "", "A:B: decide about these when the backend opens, and tell"},
-          {"library", "", "libcufile, as dlopen(3) takes it; empty: libcufile.so.0"}};
+  return {
+      {"engine", "threads",
+       "threads: a call per I/O; batch: one for many; stream: in the order of the GPU's streams"},
+      {"thread_count", "8", "threads that call libcufile, or streams of each GPU"},
+      {"batch_limit", "64", "I/Os of a batch"},
+      {"chunk_bytes", "16M", "of the largest I/O"},
+      {"compat", "refuse",
+       "allow: where the direct ways do not work, libcufile may stage through host memory"},
+      {"directories", "", "A:B: decide about these when the backend opens, and tell"},
+      {"library", "", "libcufile, as dlopen(3) takes it; empty: libcufile.so.0"}};
 }
 
 }  // namespace towpath::backends::gds

@@ -1,9 +1,7 @@
 // Workers: a few threads that move bytes with libcufile, whose calls block.
 //
-// Each takes what waits: one job, or with batches several of one GPU. Invariants: every submitted
-// id comes back exactly once from reap(); until then the GPU may touch the job's bytes. What runs
-// cannot be cancelled.
-// Thread: the one that serialises the calls on the backend; its own threads share the queue only.
+// Each takes what waits: one job, or with batches several of one GPU. What runs cannot be
+// cancelled. Thread: as engine.h; its own threads share the queue only.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +9,13 @@
 #include <span>
 #include <vector>
 
-#include <towpath/backend/piece_engine.h>
 #include <towpath/backends/gds/counters.h>
-#include <towpath/backends/gds/memories.h>
+#include <towpath/backends/gds/engine.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/waker.h>
 #include <towpath/run/worker.h>
 
 namespace towpath::backends::gds {
-
-struct Job {
-  std::uint64_t id = 0;
-  bool write = false;
-  const GdsFile* file = nullptr;
-  const DeviceMemory* memory = nullptr;
-  std::uint64_t memory_offset = 0;
-  std::uint64_t file_offset = 0;
-  std::uint64_t length = 0;
-};
-
-/// How it ended: as CuFile::result_of() puts it.
-using Done = backend::PieceDone;
 
 /// One call; its GPU must be current.
 std::int32_t call(const CuFile& cufile, const Job& job, Counters& counters);
@@ -60,7 +44,7 @@ class Batch {
   std::vector<cufile::BatchEvent> events_;
 };
 
-class Workers final : public backend::PieceEngine {
+class Workers final : public Engine {
  public:
   struct Options {
     std::uint32_t threads = 8;
@@ -73,8 +57,11 @@ class Workers final : public backend::PieceEngine {
   /// Ends the threads; what waits is dropped, what runs is waited for.
   ~Workers() override;
 
-  std::string describe() const;
-  void submit(const Job& job) { fresh_.push_back(job); }
+  std::string describe() const override;
+  Status submit(const Job& job) override {
+    fresh_.push_back(job);
+    return {};
+  }
   bool flush() override;
   void cancel(std::uint64_t id) override;
   std::size_t reap(std::span<Done> into) override;

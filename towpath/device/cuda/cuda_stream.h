@@ -69,6 +69,7 @@ class CudaStream final : public Stream {
   Status wait(const Event& event) override;
   Result<bool> is_idle() const override;
   Status synchronize() override;
+  void* native() noexcept override { return stream_; }
 
  private:
   Status copy_one_by_one(std::span<const Copy> copies);

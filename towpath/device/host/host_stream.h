@@ -35,6 +35,7 @@ class HostStream final : public Stream {
   Status wait(const Event& event) override;
   Result<bool> is_idle() const override;
   Status synchronize() override;
+  void* native() noexcept override { return static_cast<Stream*>(this); }
 
  private:
   using Work = std::function<void()>;

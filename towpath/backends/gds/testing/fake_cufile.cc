@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -28,12 +29,25 @@ struct Entries {
   std::vector<BatchEvent> ended;
 };
 
+/// What a stream has to do when it comes there.
+struct Async {
+  FileHandle file;
+  void* base;
+  std::size_t size;
+  off_t file_offset, base_offset;
+  ssize_t* moved;
+  bool write;
+};
+/// As cuLaunchHostFunc: whose streams they are, the test knows.
+using Launch = int (*)(void* stream, void (*function)(void*), void* argument);
+
 struct Fake {
   std::mutex mutex;
   std::map<std::string, std::uint64_t> numbers{{"direct", 1}};
   std::map<std::string, std::pair<int, int>> failures;  // symbol -> answer, calls to skip
   std::map<const void*, std::size_t> buffers;
   std::set<File*> files;
+  std::set<StreamHandle> streams;
   bool allow_compat = true;  // the default of the real one
   std::string complaints;
   Counters counters;
@@ -99,6 +113,29 @@ ssize_t move(const char* symbol, FileHandle handle, const void* base, std::size_
                : ::pread(file->fd, at, size, file_offset);
 }
 
+/// Numbers are taken when the I/O is given, as those of a stream whose numbers are fixed; bytes
+/// move in its order.
+Answer give(const char* symbol, const Async& io, StreamHandle stream) {
+  Launch launch = nullptr;
+  {
+    TOWPATH_FAKE(symbol);
+    if (!fake().streams.contains(stream))
+      return {complain(symbol, "the stream is not registered", kInvalidValue), 0};
+    launch = reinterpret_cast<Launch>(fake().numbers["launch"]);
+    ++fake().numbers["given"];
+  }
+  const auto perform = [](void* given) {
+    const std::unique_ptr<Async> one(static_cast<Async*>(given));
+    *one->moved = move(one->write ? "cuFileWrite" : "cuFileRead", one->file, one->base, one->size,
+                       one->file_offset, one->base_offset);
+  };
+  auto one = std::make_unique<Async>(io);
+  const int refused = launch(stream, perform, one.get());
+  if (refused != 0) return {kCudaFailed, refused};
+  (void)one.release();
+  return {};
+}
+
 }  // namespace
 
 // NOLINTBEGIN(readability-identifier-naming): the names are NVIDIA's.
@@ -117,7 +154,8 @@ void towpath_fake_cufile_set(const char* what, std::uint64_t value) {
     return;
   }
   const std::uint64_t drivers = fake().numbers["drivers"];
-  fake().numbers = {{"direct", 1}, {"drivers", drivers}};
+  const std::uint64_t launch = fake().numbers["launch"];
+  fake().numbers = {{"direct", 1}, {"drivers", drivers}, {"launch", launch}};
   fake().failures.clear();
   fake().complaints.clear();
   fake().allow_compat = true;
@@ -126,6 +164,7 @@ std::uint64_t towpath_fake_cufile_get(const char* what) {
   const std::lock_guard lock(fake().mutex);
   if (std::string(what) == "files") return fake().files.size();
   if (std::string(what) == "buffers") return fake().buffers.size();
+  if (std::string(what) == "streams") return fake().streams.size();
   return fake().numbers[what];
 }
 const char* towpath_fake_cufile_complaints() { return fake().complaints.c_str(); }
@@ -147,7 +186,7 @@ Answer cuFileDriverGetProperties(Properties* properties) {
   TOWPATH_FAKE("cuFileDriverGetProperties");
   *properties = {.status_flags = kNvmeP2pWorks,
                  .control_flags = fake().allow_compat ? kCompatAllowed : 0,
-                 .feature_flags = kBatchWorks,
+                 .feature_flags = kBatchWorks | kStreamsWork,
                  .max_batch = 128};
   return {};
 }
@@ -259,6 +298,31 @@ Answer cuFileBatchIOGetStatus(BatchHandle batch, unsigned, unsigned* count, Batc
 }
 Answer cuFileBatchIOCancel(BatchHandle) { return {}; }
 void cuFileBatchIODestroy(BatchHandle batch) { delete reinterpret_cast<Entries*>(batch); }
+
+// Streams -----------------------------------------------------------------------------------------
+
+Answer cuFileStreamRegister(StreamHandle stream, unsigned flags) {
+  TOWPATH_FAKE("cuFileStreamRegister");
+  if (flags != kNumbersAreFixed || !fake().streams.insert(stream).second)
+    return {complain("cuFileStreamRegister", "flags, or registered before", kInvalidValue), 0};
+  return {};
+}
+Answer cuFileStreamDeregister(StreamHandle stream) {
+  TOWPATH_FAKE("cuFileStreamDeregister");
+  if (fake().streams.erase(stream) == 0)
+    return {complain("cuFileStreamDeregister", "not registered", kInvalidValue), 0};
+  return {};
+}
+Answer cuFileReadAsync(FileHandle file, void* base, std::size_t* size, off_t* file_offset,
+                       off_t* base_offset, ssize_t* moved, StreamHandle stream) {
+  return give("cuFileReadAsync", {file, base, *size, *file_offset, *base_offset, moved, false},
+              stream);
+}
+Answer cuFileWriteAsync(FileHandle file, void* base, std::size_t* size, off_t* file_offset,
+                        off_t* base_offset, ssize_t* moved, StreamHandle stream) {
+  return give("cuFileWriteAsync", {file, base, *size, *file_offset, *base_offset, moved, true},
+              stream);
+}
 
 }  // extern "C"
 // NOLINTEND(readability-identifier-naming)

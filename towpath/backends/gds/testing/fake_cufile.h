@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include <towpath/device/stream.h>
 #include <towpath/sys/dynamic_library.h>
 
 namespace towpath::backends::gds::testing {
@@ -13,7 +14,10 @@ class FakeCufile {
   /// The library that this build made.
   static const char* path() noexcept { return TOWPATH_FAKE_CUFILE; }
 
-  FakeCufile() : library_(sys::DynamicLibrary::open(path()).value()) { call("reset"); }
+  FakeCufile() : library_(sys::DynamicLibrary::open(path()).value()) {
+    call("reset");
+    set_launch(reinterpret_cast<void*>(&launch_on_host));
+  }
   ~FakeCufile() { call("reset"); }
   FakeCufile(const FakeCufile&) = delete;
   FakeCufile& operator=(const FakeCufile&) = delete;
@@ -28,6 +32,10 @@ class FakeCufile {
   void set_longest(std::uint64_t bytes) const { set("longest", bytes); }
   /// Somebody else in the process has started the driver.
   void set_started(bool started) const { set("started", started ? 1 : 0); }
+  /// What puts a function into a stream, as cuLaunchHostFunc does; at first: that of host devices.
+  void set_launch(const void* function) const {
+    set("launch", reinterpret_cast<std::uint64_t>(function));
+  }
   /// Every entry of a batch but the first is said to have failed.
   void set_broken_batches(bool broken) const { set("broken_batches", broken ? 1 : 0); }
 
@@ -35,12 +43,19 @@ class FakeCufile {
   std::uint64_t registered_buffers() const { return get("buffers"); }
   std::uint64_t drivers() const { return get("drivers"); }
   std::uint64_t batches() const { return get("batches"); }
+  std::uint64_t registered_streams() const { return get("streams"); }
+  /// I/Os that went into streams.
+  std::uint64_t given() const { return get("given"); }
   /// What the library found wrong in the arguments of calls so far; empty: nothing.
   const char* complaints() const {
     return find<const char* (*)()>("towpath_fake_cufile_complaints")();
   }
 
  private:
+  static int launch_on_host(void* stream, void (*function)(void*), void* argument) {
+    const auto work = [function, argument] { function(argument); };
+    return static_cast<device::Stream*>(stream)->run(work).ok() ? 0 : 1;
+  }
   template <typename Function>
   Function find(const char* name) const {
     return reinterpret_cast<Function>(library_.find(name));
