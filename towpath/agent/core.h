@@ -150,7 +150,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   void drop_import(const RecordPtr& record) TOWPATH_REQUIRES(control_);
   void retire(const PeerPtr& peer, Outcome outcome, const Status& why) TOWPATH_REQUIRES(control_);
   PeerInfo info_of(const Peer& peer) TOWPATH_REQUIRES(control_);
-  Status import(Peer& peer, MemoryRecord& record) TOWPATH_REQUIRES(control_);
+  Status import(Peer& peer, const RegionEntry& entry) TOWPATH_REQUIRES(control_);
   void tell_refusal(Peer& peer, const Slot& slot, const MemoryRecord& record)
       TOWPATH_REQUIRES(control_);
 

@@ -41,14 +41,15 @@ void AgentCore::drop_import(const RecordPtr& record) {
 }
 
 // On first use: most regions of a card are never asked for.
-Status AgentCore::import(Peer& peer, MemoryRecord& record) {
+Status AgentCore::import(Peer& peer, const RegionEntry& entry) {
+  MemoryRecord& record = *entry.record;
   for (const auto& slot : slots()) {
     const SlotMask bit = slot_bit(slot->index);
     if ((record.offered & ~record.slots & bit) == 0) continue;
     if (!record.refusals[slot->index].ok()) continue;  // asked before
     auto made = with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
       return slot->backend->import_memory(*peer.ways[slot->index].connection, record.region,
-                                          record.key_for(slot->index));
+                                          peer.regions.key_of(entry, slot->index));
     });
     if (made.ok()) {
       record.memory[slot->index] = *std::move(made);

@@ -25,17 +25,17 @@ class PeerResolver final : public ResolvedList::Resolver {
 
   Result<RecordPtr> resolve(MemoryKind kind,
                             const Descriptor& what) override TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
-    RecordPtr record = peer_ != nullptr ? peer_->regions.find(kind, what)
-                                        : record_of(core_.regions_.find(kind, what));
-    if (!record) {
+    const RegionEntry* const found =
+        peer_ != nullptr ? peer_->regions.find(kind, what) : core_.regions_.find(kind, what);
+    if (found == nullptr) {
       const std::string whose =
           peer_ != nullptr ? cat("of ", to_string(peer_->identity)) : std::string("of this agent");
       return error(
           Code::not_found, cat(to_string(kind, what), " lies in no registered region ", whose),
           peer_ != nullptr ? "load a newer card of the peer" : "register the region first");
     }
-    if (peer_ != nullptr) TOWPATH_TRY(core_.import(*peer_, *record));
-    return record;
+    if (peer_ != nullptr) TOWPATH_TRY(core_.import(*peer_, *found));
+    return found->record;
   }
 
  private:

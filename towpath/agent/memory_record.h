@@ -39,13 +39,13 @@ struct MemoryRecord {
   static constexpr std::size_t kNoRow = SIZE_MAX;
   std::size_t row = kNoRow;  ///< by which cards tell of it (own_rows.h)
 
-  // What cards say of it: a peer's is imported on first use; ours stands from its registration on.
-  std::vector<std::pair<std::uint32_t, Bytes>> keys;  ///< slot, key
-  SlotMask offered = 0;                               ///< slots whose key stands there
+  SlotMask offered = 0;                               ///< slots that a card tells a key of
+  std::vector<std::pair<std::uint32_t, Bytes>> keys;  ///< ours: slot, key
   // A peer's: why an import was refused.
   std::array<Status, kMaxSlots> refusals;
+  std::uint64_t last_list = 0;  ///< the list that found it last, by its number (resolved_list.cc)
 
-  /// Of a slot in `offered`.
+  /// Ours, of a slot in `offered`.
   ConstByteSpan key_for(std::size_t slot) const noexcept {
     for (const auto& [whose, key] : keys) {
       if (whose == slot) return key;

@@ -1,8 +1,9 @@
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <optional>
 #include <span>
-#include <unordered_set>
+#include <utility>
 
 #include <towpath/agent/resolved_list.h>
 #include <towpath/core/checked.h>
@@ -90,25 +91,19 @@ class ResolvedList::Finder {
   }
 
  private:
-  // Mostly there is one record, or a few: no table for them.
-  bool is_new(const MemoryRecord* record) {
-    constexpr std::size_t kFew = 8;
-    const std::span<const RecordPtr> known = list_.records_;
-    if (known.size() < kFew)
-      return std::ranges::find(known, record, &RecordPtr::get) == known.end();
-    if (seen_.empty()) {
-      for (const RecordPtr& one : known) seen_.insert(one.get());
-    }
-    return seen_.insert(record).second;
+  bool is_new(MemoryRecord* record) { return std::exchange(record->last_list, number_) != number_; }
+  static std::uint64_t next_number() {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: only that they differ
   }
 
+  const std::uint64_t number_ = next_number();
   ResolvedList& list_;
   Resolver& resolver_;
   RecordPtr last_;
   std::uint64_t device_ = 0;
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
-  std::unordered_set<const MemoryRecord*> seen_;
 };
 
 namespace {

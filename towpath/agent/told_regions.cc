@@ -99,15 +99,13 @@ void ToldRegions::finish(std::span<const std::size_t> slots, SlotMask reachable)
   }
   index_.drop_repeats();
   for (RegionEntry& entry : index_.entries()) {
-    if (entry.record) give_keys(entry);
+    if (entry.record) offer(entry);
   }
 }
 
-void ToldRegions::give_keys(RegionEntry& entry) const {
-  MemoryRecord& record = *entry.record;
-  for (const auto& [slot, key] : keys_of(entry.row)) {
-    record.keys.emplace_back(slot, Bytes(key.begin(), key.end()));
-    record.offered |= slot_bit(slot) & reachable_;
+void ToldRegions::offer(const RegionEntry& entry) const {
+  for (const auto& [slot, size] : shape_of(entry.row).keys) {
+    if (slot != kNowhere) entry.record->offered |= slot_bit(slot) & reachable_;
   }
 }
 
@@ -145,13 +143,23 @@ std::vector<RecordPtr> ToldRegions::update(ToldRegions newer, bool partial) {
   return gone;
 }
 
-RecordPtr ToldRegions::find(MemoryKind kind, const Descriptor& what) {
+RegionEntry* ToldRegions::find(MemoryKind kind, const Descriptor& what) {
   RegionEntry* const found = index_.find(kind, what);
   if (found != nullptr && !found->record) {
     found->record = record_like(*found);
-    give_keys(*found);
+    offer(*found);
   }
-  return record_of(found);
+  return found;
+}
+
+ConstByteSpan ToldRegions::key_of(const RegionEntry& entry, std::size_t slot) const {
+  const Shape& shape = shape_of(entry.row);
+  ConstByteSpan rest = bytes_of(shape, entry.row);
+  for (const auto& [whose, size] : shape.keys) {
+    if (whose == slot) return rest.first(size);
+    rest = rest.subspan(size);
+  }
+  return {};
 }
 
 std::vector<RecordPtr> ToldRegions::records() const {

@@ -31,8 +31,11 @@ class ToldRegions {
   /// that do not stand any more, which are stale from now on.
   std::vector<RecordPtr> update(ToldRegions newer, bool partial);
 
-  /// The record of what covers `what`, made if need be; null: nothing does.
-  RecordPtr find(MemoryKind kind, const Descriptor& what);
+  /// What covers `what`, with its record, made if need be; null: nothing does. Valid until the next
+  /// update().
+  RegionEntry* find(MemoryKind kind, const Descriptor& what);
+  /// Of a slot that the entry's record is offered by.
+  ConstByteSpan key_of(const RegionEntry& entry, std::size_t slot) const;
   bool covers(MemoryKind kind, const Descriptor& what) {
     return index_.find(kind, what) != nullptr;
   }
@@ -59,7 +62,7 @@ class ToldRegions {
   /// `keys`: pairs of a number and bytes.
   template <typename KeyList>
   std::uint64_t add_row(const KeyList& keys);
-  void give_keys(RegionEntry& entry) const;
+  void offer(const RegionEntry& entry) const;
 
   RegionIndex index_;
   Bytes key_bytes_;

@@ -47,10 +47,16 @@ Status ProcessCopy::move(pid_t pid, SliceTask& task, std::uint64_t& budget) {
 }
 
 Status try_process_memory(pid_t pid, std::uint64_t address, std::uint64_t length) {
+  constexpr std::uint64_t kPage =
+      4096;  // the smallest there is: what holds for a byte, holds for it
   char ends[2];
   const std::array local = {sys::IoPart{&ends[0], 1}, sys::IoPart{&ends[1], 1}};
-  const std::array remote = {sys::RemotePart{address, 1}, sys::RemotePart{address + length - 1, 1}};
-  return sys::read_process_memory(pid, local, remote).status();
+  const std::uint64_t last = address + length - 1;
+  const std::array remote = {sys::RemotePart{address, 1}, sys::RemotePart{last, 1}};
+  const std::size_t count = address / kPage == last / kPage ? 1 : 2;
+  return sys::read_process_memory(pid, std::span(local).first(count),
+                                  std::span(remote).first(count))
+      .status();
 }
 
 }  // namespace towpath::backends::shm

@@ -198,10 +198,10 @@ Result<std::unique_ptr<Memory>> ShmBackend::import_memory(Connection& connection
 }
 
 Status ShmBackend::reach(ImportedMemory& memory, Peer& peer, const ShmKey& key) {
-  const Status mapped = map_peer_memory(memory, peer, key);
+  Status mapped = map_peer_memory(memory, peer, key);
   if (mapped.ok()) return {};
   memory.path = Path::process;
-  memory.why = mapped.message();
+  memory.why = mapped;
   Status process = paths_.process
                        ? try_process_memory(peer.pid(), memory.region.address, memory.region.length)
                        : error(Code::denied, "process_vm is switched off by paths=mapped",
@@ -220,9 +220,11 @@ Status ShmBackend::map_peer_memory(ImportedMemory& memory, Peer& peer, const Shm
     return error(Code::denied, "mapping is switched off by paths=process_vm",
                  "open the backend with paths=auto");
   }
-  if (!key.shared) {
-    return error(Code::unsupported, "the peer's memory is not a sealed memfd",
-                 "register shared memory (a sealed memfd)");
+  if (!key.shared) {  // as most of a peer's regions: the words are made once
+    static const Status kNotSealed =
+        error(Code::unsupported, "the peer's memory is not a sealed memfd",
+              "register shared memory (a sealed memfd)");
+    return kNotSealed;
   }
   const FileStretch& shared = *key.shared;
   TOWPATH_TRY(memory.mapping, peer.mappings().find_or_open(
@@ -244,7 +246,7 @@ std::string ShmBackend::describe_path(const Memory& local, const Memory& remote)
     return "loads and stores within the process";
   if (imported->path == Path::mapped)
     return "loads and stores through a mapping of the peer's memfd";
-  return cat("process_vm_readv/writev, because ", imported->why);
+  return cat("process_vm_readv/writev, because ", imported->why.message());
 }
 
 // ---- Peers

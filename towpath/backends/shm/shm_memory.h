@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include <towpath/backend/backend.h>
 #include <towpath/backend/memory_table.h>
 #include <towpath/backends/shm/ledger.h>
 #include <towpath/backends/shm/peer_file.h>
+#include <towpath/core/status.h>
 
 namespace towpath::backends::shm {
 
@@ -64,7 +64,7 @@ class ImportedMemory final : public ShmMemory {
   }
 
   std::shared_ptr<PeerMapping> mapping;  ///< for Path::mapped
-  std::string why;                       ///< why a better path was not taken; empty for the best
+  Status why;                            ///< why a better path was not taken; ok: it is the best
 };
 
 }  // namespace towpath::backends::shm
