@@ -95,6 +95,11 @@ class _Handles(dict):
             f"NIXL_ERR_INVALID_PARAM: no {self._what} has the handle {handle!r}")
 
 
+def _items(descs):
+    """Of a list: ending a loop over it by itself throws, which takes longer than one registration."""
+    return map(descs.__getitem__, range(len(descs)))
+
+
 class nixlAgent:
     """One end of transfers, with NIXL's methods."""
 
@@ -179,7 +184,7 @@ class nixlAgent:
         """Exact matches only; when one is missing, nothing is taken back."""
         names, found = set(self._types(backends)), []
         with self._memory_lock:
-            for address, length, device, _ in descs:
+            for address, length, device, _ in _items(descs):
                 key = (descs.kind, address, length, device)
                 chosen = self._take(key, names)
                 if chosen is None:
@@ -209,7 +214,7 @@ class nixlAgent:
         if len(backends or ()) != 1:
             raise nixlInvalidParamError("NIXL_ERR_INVALID_PARAM: name exactly one backend to ask")
         places = []
-        for address, length, device, meta in descs:
+        for address, length, device, meta in _items(descs):
             by_fd = descs.kind == "disk" and not meta
             places.append((descs.kind, address, length, device, device if by_fd else -1, meta))
         with translated:
