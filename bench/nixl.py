@@ -7,8 +7,8 @@
 library gets two processes: one owns the memory, the other moves the bytes. A round takes one sample
 of ours and one of theirs, in changing order; the ratio (their time / our time) is taken per round.
 
-Bytes are moved with both as they come (backend UCX, nothing set), with our backend SHM, and with both
-over TCP (UCX_TLS=tcp). The wheel is installed with pip into WORK/venv, with numpy, which it needs, and
+Bytes are moved with both as they come (backend UCX, nothing set), and with both over TCP (UCX_TLS=tcp).
+On stderr stands what is measured just now. After --limit-s seconds no further case begins. The wheel is installed with pip into WORK/venv, with numpy, which it needs, and
 without torch, which it needs for tensors only. Exits with 3 when no wheel can be had.
 """
 import argparse
@@ -22,6 +22,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import time
 import zlib
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -35,6 +36,7 @@ DEBIANS = Path("/usr/bin/python3")
 PYTHON = DEBIANS if DEBIANS.exists() else sys.executable  # as bindings/python/CMakeLists.txt chooses
 WHEEL = "nixl-cu12"  # of the wheels, the one whose host part asks nothing of the machine
 KIB, MIB = 1 << 10, 1 << 20
+MANY = ("16384", "65536", "100000", "16 MiB", "64 MiB")  # left out of a quick run
 PATIENCE_S = 120  # for one answer of a process; what hangs is not waited for
 
 
@@ -197,31 +199,38 @@ def metadata_of(regions, noun):
         return pair.owner.call("begin_card", regions)
 
     def begin_load(pair):
-        card = begin_card(pair)
-        pair.mover.call("begin_load", card)
+        pair.mover.call("begin_load", begin_card(pair))
 
-    def size(pair, at_least):
-        pair.owner.call("end")
-        return len(begin_card(pair))
+    def begin_use(pair):
+        pair.mover.call("begin_use", begin_card(pair), regions)
+
+    def of_owner(pair, at_least):
+        return pair.owner.call("sample", at_least)
+
+    def of_reader(pair, at_least):
+        return pair.mover.call("sample", at_least)
 
     def end(pair):
         pair.mover.call("end")
         pair.owner.call("end")
 
-    yield dataclasses.replace(of_mover("", f"metadata of {regions} {noun}, bytes", "B", 1),
-                              begin=begin_card, sample=lambda pair, at_least: size(pair, at_least), end=end)
-    yield Case(f"metadata of {regions} {noun}, made", "ns", 1, begin_card,
-               lambda pair, at_least: pair.owner.call("sample", at_least), end)
-    yield Case(f"metadata of {regions} {noun}, loaded and let go", "ns", 1, begin_load,
-               lambda pair, at_least: pair.mover.call("sample", at_least), end)
+    def case(said, begin, sample, unit="ns"):
+        return Case(f"metadata of {regions} {noun}, {said}", unit, 1, begin, sample, end)
+
+    yield case("bytes", begin_card, lambda pair, at_least: pair.owner.call("sample_bytes"), "B")
+    yield case("made for the first time", lambda pair: None,
+               lambda pair, at_least: pair.owner.call("sample_first_card", regions))
+    yield case("made again", begin_card, of_owner)
+    yield case("made after a change", lambda pair: pair.owner.call("begin_change", regions), of_owner)
+    yield case("loaded and let go", begin_load, of_reader)
+    yield case("loaded, each region used once, let go", begin_use, of_reader)
 
 
 def tables():
     """(title, our backend, UCX_TLS, cases)."""
     yield "bytes, both as they come", "UCX", None, list(moving(scattered_aim=5))
-    yield "bytes, ours over shared memory", "SHM", None, list(moving(scattered_aim=5))
     yield "bytes, both over TCP", "UCX", "tcp", list(moving(scattered_aim=1))
-    yield "lists, transfers and metadata", "UCX", None, [*making(), *metadata()]
+    yield "lists, transfers and metadata, CPU time of the thread that asks", "UCX", None, [*making(), *metadata()]
 
 
 # Measuring and telling ------------------------------------------------------------------------------
@@ -310,14 +319,20 @@ def environment(args, tls):
 
 def run_table(args, version, table):
     title, backend, tls, cases = table
-    cases = [case for case in cases if args.only in f"{title}: {case.name}"]
+    cases = [case for case in cases if args.only in f"{title}: {case.name}"
+             and not (args.quick and any(many in case.name for many in MANY))]
     if not cases:
         return None
     env = environment(args, tls)
     pairs = [Pair(args, "towpath", backend, env), Pair(args, "nixl", "UCX", env)]
     rows = []
     try:
-        for case in cases:
+        for index, case in enumerate(cases):
+            if time.monotonic() > args.deadline:
+                print(f"\n{len(cases) - index} of {len(cases)} cases were not begun: {args.limit_s:.0f} s "
+                      f"were over (--limit-s): {title}")
+                break
+            print(f"  {time.monotonic() - args.began:4.0f} s  {title}: {case.name}", file=sys.stderr)
             rows.append(measure(case, pairs, args))
     finally:
         for pair in pairs:
@@ -353,12 +368,17 @@ def arguments():
     parser.add_argument("--work", type=Path, required=True, help="where the wheel is installed")
     parser.add_argument("--python", default=PYTHON, help="the interpreter that ours was built for")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--quick", dest="rounds", action="store_const", const=3)
+    parser.add_argument("--quick", action="store_true", help="3 rounds, without the largest cases")
     parser.add_argument("--full", dest="rounds", action="store_const", const=21)
     parser.add_argument("--only", default="", metavar="TEXT", help="a part of 'title: case'")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--limit-s", type=float, default=400, metavar="SECONDS", help="(default: %(default)s)")
     parser.add_argument("--sample-s", type=float, default=0.01, help="seconds of one sample, at least")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.rounds = 3 if args.quick else args.rounds
+    args.began = time.monotonic()
+    args.deadline = args.began + args.limit_s
+    return args
 
 
 def main():
