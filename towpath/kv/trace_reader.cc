@@ -6,9 +6,6 @@
 namespace towpath::kv {
 namespace {
 
-constexpr std::string_view kByteOrderMark =
-    "\xef\xbb\xbf";  // which some programs begin a file with
-
 std::string_view shape_of(TraceFormat format) {
   switch (format) {
     case TraceFormat::mooncake:
@@ -35,19 +32,19 @@ Result<std::unique_ptr<TraceReader>> TraceReader::open(sys::FileSystem& files,
                  "give a file in Mooncake's format, or let `towpath trace generate` make one")
         .because(file.status());
   }
-  std::unique_ptr<TraceReader> reader(new TraceReader(*std::move(file), path));
+  std::unique_ptr<TraceReader> reader(new TraceReader(*std::move(file)));
   TOWPATH_TRY(reader->choose(format));
   return reader;
 }
 
 // Looks at the first line, and keeps it for next().
 Status TraceReader::choose(std::optional<TraceFormat> format) {
-  TOWPATH_TRY(const auto first, next_line());
+  TOWPATH_TRY(const auto first, lines_.next());
   if (first && !format) {
     format = format_of(*first);
     if (!format) {
       return error(Code::corrupt,
-                   cat(printable(path_, 256), ", line ", line_,
+                   cat(printable(lines_.path(), 256), ", line ", lines_.line(),
                        ", column 1: no known format begins like '", printable(*first), "'"),
                    "pass a trace of Mooncake, Bailian, Azure or BurstGPT; --format says which");
     }
@@ -56,39 +53,6 @@ Status TraceReader::choose(std::optional<TraceFormat> format) {
   if (!names_blocks(format_)) table_.emplace(format_);
   if (first) first_.emplace(*first);
   return {};
-}
-
-Result<bool> TraceReader::read_more() {
-  constexpr std::size_t kChunk = 64 * 1024;
-  buffer_.erase(0, std::exchange(used_, 0));
-  const std::size_t before = buffer_.size();
-  buffer_.resize(before + kChunk);
-  const ByteSpan room = std::as_writable_bytes(std::span(buffer_)).subspan(before);
-  TOWPATH_TRY(const std::size_t got, file_->read_at(room, offset_));
-  buffer_.resize(before + got);
-  offset_ += got;
-  at_end_ = got == 0;
-  return !at_end_;
-}
-
-Result<std::optional<std::string_view>> TraceReader::next_line() {
-  while (true) {
-    const std::size_t end = buffer_.find('\n', used_);
-    if (end == std::string::npos && !at_end_) {
-      if (buffer_.size() - used_ > kMaxTraceLine) {
-        return error(Code::corrupt, cat(printable(path_, 256), ", line ", line_ + 1,
-                                        " is longer than ", kMaxTraceLine, " bytes"));
-      }
-      TOWPATH_TRY(read_more());
-      continue;
-    }
-    const std::size_t stop = end == std::string::npos ? buffer_.size() : end;
-    std::string_view line = std::string_view(buffer_).substr(used_, stop - used_);
-    if (line.empty() && end == std::string::npos) return std::optional<std::string_view>();
-    used_ = end == std::string::npos ? stop : end + 1;
-    if (++line_ == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) return std::optional(line);
-  }
 }
 
 Result<std::optional<Request>> TraceReader::parse(std::string_view line) {
@@ -104,13 +68,14 @@ Result<std::optional<Request>> TraceReader::next() {
     const std::optional<std::string> first = std::exchange(first_, std::nullopt);
     std::optional<std::string_view> line = first;
     if (!line) {
-      TOWPATH_TRY(line, next_line());
+      TOWPATH_TRY(line, lines_.next());
     }
     if (!line) return std::optional<Request>();
     auto request = parse(*line);
     if (!request.ok()) {
       return error(Code::corrupt,
-                   cat(printable(path_, 256), ", line ", line_, ", ", request.status().message()),
+                   cat(printable(lines_.path(), 256), ", line ", lines_.line(), ", ",
+                       request.status().message()),
                    std::string(shape_of(format_)));
     }
     if (request->has_value()) return request;

@@ -12,7 +12,7 @@
 #include <towpath/kv/trace.h>
 #include <towpath/kv/trace_format.h>
 #include <towpath/kv/trace_table.h>
-#include <towpath/sys/file.h>
+#include <towpath/sys/line_reader.h>
 
 namespace towpath::kv {
 
@@ -28,24 +28,14 @@ class TraceReader final : public RequestSource {
   Result<std::optional<Request>> next() override;
 
  private:
-  TraceReader(std::unique_ptr<sys::File> file, std::string path)
-      : file_(std::move(file)), path_(std::move(path)) {}
+  explicit TraceReader(std::unique_ptr<sys::File> file) : lines_(std::move(file), kMaxTraceLine) {}
   Status choose(std::optional<TraceFormat> format);
-  Result<bool> read_more();
-  /// The next line that is not empty, without its end; nothing at the end of the file.
-  Result<std::optional<std::string_view>> next_line();
   Result<std::optional<Request>> parse(std::string_view line);
 
-  std::unique_ptr<sys::File> file_;
-  std::string path_;
+  sys::LineReader lines_;
   TraceFormat format_ = TraceFormat::mooncake;
   std::optional<TraceTable> table_;
   std::optional<std::string> first_;  // a line that was looked at, and not yet parsed
-  std::string buffer_;
-  std::size_t used_ = 0;  // of buffer_
-  std::uint64_t offset_ = 0;
-  std::uint64_t line_ = 0;
-  bool at_end_ = false;
 };
 
 }  // namespace towpath::kv
