@@ -86,7 +86,7 @@ nlohmann::ordered_json figures_of(const FlightLog& log, const FlightRecord& reco
       return {{"incarnation", hex(args[0])},
               {"status", name_of(static_cast<Code>(static_cast<std::uint8_t>(args[1])))}};
     case FlightEvent::transfer_posted:
-      return flow(args[2], {{"bytes", args[0]}, {"descriptors", args[1]}});
+      return flow(args[2], {{"bytes", args[0]}, {"descriptors", args[1]}, {"runs", args[3]}});
     case FlightEvent::transfer_ended:
       return flow(args[3], {{"posted", args[0]}, {"bytes", args[1]}, {"nanoseconds", args[2]}});
     case FlightEvent::registered:

@@ -140,6 +140,8 @@ TEST_F(MeterTest, lost_peer_is_counted_and_the_flight_recorder_has_the_story) {
                                  FlightEvent::peer_met, FlightEvent::transfer_posted,
                                  FlightEvent::transfer_ended, FlightEvent::peer_lost,
                                  FlightEvent::deregistered, FlightEvent::agent_closed}));
+  EXPECT_EQ(log.records[3].args[1], 4U) << "descriptors";
+  EXPECT_EQ(log.records[3].args[3], 4U) << "runs: every other block";
   EXPECT_EQ(log.records[4].args[0], log.records[3].ticket);
   EXPECT_EQ(log.name(log.records[4].who), "right");
 }

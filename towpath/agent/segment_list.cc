@@ -149,6 +149,8 @@ Status SegmentList::build(const Side& local, const Side& remote, const Options& 
   const bool by_index = local.selection.by_index() || remote.selection.by_index();
   TOWPATH_TRY(by_index ? pair_by_index(local, remote, options)
                        : pair_by_run(local, remote, options));
+  runs_ = 0;
+  for (const backend::Segment& segment : segments_) runs_ += segment.count;
   const bool target_is_local = options.op == TransferOp::read;
   return check_targets(target_is_local ? local : remote, target_is_local);
 }

@@ -38,6 +38,8 @@ class SegmentList {
   std::span<const backend::Segment> segments() const noexcept { return segments_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
   std::uint64_t descriptors() const noexcept { return descriptors_; }
+  /// Stretches without a gap, of all segments.
+  std::uint64_t runs() const noexcept { return runs_; }
 
   /// The position, in the selections, of the descriptor that holds this byte of a segment. `local`
   /// is the side that the list was built from. Cost: linear in the descriptors of the segment.
@@ -64,6 +66,7 @@ class SegmentList {
   std::vector<std::uint64_t> seen_;  // a bit per index of the target list
   std::uint64_t bytes_ = 0;
   std::uint64_t descriptors_ = 0;
+  std::uint64_t runs_ = 0;
 };
 
 }  // namespace towpath::agent

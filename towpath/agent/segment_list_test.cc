@@ -186,9 +186,11 @@ TEST(SegmentListTest, whole_strided_lists_become_one_segment) {
   ASSERT_TRUE(f.list.build({&*f.local, {}}, {&*f.remote, {}}, {}).ok());
   ASSERT_EQ(f.list.segments().size(), 1U);
   EXPECT_EQ(f.list.segments()[0].count, 100U);
+  EXPECT_EQ(f.list.runs(), 100U);
   EXPECT_EQ(f.list.bytes(), 1600U);
   ASSERT_TRUE(f.list.build({&*f.local, {}}, {&*f.local, {}}, {}).ok());
   EXPECT_EQ(f.list.segments()[0].length, 1600U) << "contiguous on both sides: one stretch";
+  EXPECT_EQ(f.list.runs(), 1U);
 }
 
 TEST(SegmentListTest, every_wrong_selection_is_refused_with_its_values) {

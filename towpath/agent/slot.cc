@@ -29,7 +29,8 @@ void Slot::post(TransferCore& transfer) {
   if (transfer.flow != nullptr) {
     transfer.flow_ticket = transfer.flow->posted({.at = transfer.posted_at,
                                                   .bytes = transfer.segments.bytes(),
-                                                  .descriptors = transfer.segments.descriptors()});
+                                                  .descriptors = transfer.segments.descriptors(),
+                                                  .runs = transfer.segments.runs()});
   }
   transfer.operation->post({.op = transfer.op,
                             .connection = transfer.peer().ways[index].connection.get(),

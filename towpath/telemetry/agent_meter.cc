@@ -65,10 +65,11 @@ std::uint64_t Flow::posted(const Posted& what) noexcept {
   bytes_in_flight_.add_alone(static_cast<std::int64_t>(what.bytes));
   FlightRecorder* const flight = meter_.options_.flight;
   if (flight == nullptr) return 0;
-  return flight->record_at({.at = what.at,
-                            .what = static_cast<std::uint32_t>(FlightEvent::transfer_posted),
-                            .who = flight_peer_,
-                            .args = {what.bytes, what.descriptors, flight_flow_.packed()}});
+  return flight->record_at(
+      {.at = what.at,
+       .what = static_cast<std::uint32_t>(FlightEvent::transfer_posted),
+       .who = flight_peer_,
+       .args = {what.bytes, what.descriptors, flight_flow_.packed(), what.runs}});
 }
 
 void Flow::ended(const Ended& what) noexcept {

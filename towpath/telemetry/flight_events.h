@@ -3,7 +3,7 @@
 //   what               who       args
 //   agent_opened       agent     incarnation
 //   agent_closed       agent     incarnation
-//   transfer_posted    peer      bytes, descriptors, flow
+//   transfer_posted    peer      bytes, descriptors, flow, runs (0 in old files)
 //   transfer_ended     peer      ticket of its transfer_posted, bytes moved, nanoseconds, flow
 //   peer_met           peer      incarnation
 //   peer_lost          peer      incarnation, code
