@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/rendezvous/fetch_until.h>
+#include <towpath/rendezvous/file_rendezvous.h>
 #include <towpath/rendezvous/in_process.h>
 #include <towpath/rendezvous/meeting_point.h>
 #include <towpath/rendezvous/peer_rendezvous.h>
@@ -17,6 +18,7 @@
 #include <towpath/run/eventually.h>
 #include <towpath/run/worker.h>
 #include <towpath/sys/clock.h>
+#include <towpath/sys/temporary_directory.h>
 
 namespace towpath::rendezvous {
 namespace {
@@ -40,6 +42,13 @@ Maker in_process() {
 Maker over_sockets() {
   return [](const Clock& clock) {
     return PeerRendezvous::open({.scope = test_scope()}, clock).value();
+  };
+}
+Maker in_a_directory() {
+  const auto directory =
+      std::make_shared<const sys::TemporaryDirectory>(sys::TemporaryDirectory::create().value());
+  return [directory](const Clock& clock) {
+    return FileRendezvous::open({.directory = directory->path()}, clock).value();
   };
 }
 
@@ -164,7 +173,8 @@ TEST_P(RendezvousTest, fetch_until_ends_at_its_deadline_with_the_last_reason) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RendezvousTest,
                          testing::Values(Kind{"in_process", in_process},
-                                         Kind{"over_sockets", over_sockets}),
+                                         Kind{"over_sockets", over_sockets},
+                                         Kind{"in_a_directory", in_a_directory}),
                          [](const auto& kind) { return kind.param.name; });
 
 using Seen = std::vector<std::pair<std::string, std::string>>;

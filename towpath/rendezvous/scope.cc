@@ -1,6 +1,5 @@
-#include <cstdint>
-
 #include <towpath/core/text.h>
+#include <towpath/rendezvous/name_digest.h>
 #include <towpath/rendezvous/scope.h>
 
 namespace towpath::rendezvous {
@@ -8,13 +7,6 @@ namespace towpath::rendezvous {
 namespace {
 
 constexpr std::size_t kMaxAddress = 107;  // unix(7), without the zero in front
-
-// FNV-1a: tells names apart, and is not meant to resist anyone (the reply carries the name).
-std::uint64_t digest_of(std::string_view text) {
-  std::uint64_t digest = 0xcbf29ce484222325;
-  for (char letter : text) digest = (digest ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
-  return digest;
-}
 
 }  // namespace
 

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <towpath/core/text.h>
 #include <towpath/rendezvous/etcd_rendezvous.h>
+#include <towpath/rendezvous/file_rendezvous.h>
 #include <towpath/rendezvous/meeting_point.h>
 #include <towpath/rendezvous/peer_rendezvous.h>
 #include <towpath/standard/rendezvous_url.h>
@@ -21,8 +23,9 @@ using Opened = Result<std::unique_ptr<Rendezvous>>;
 constexpr std::string_view kEtcdPort = ":2379";
 
 Status not_a_url(std::string_view url, std::string_view why) {
-  return error(Code::invalid_argument, cat("'", printable(url, 200), "' is no rendezvous: ", why),
-               "write scope:NAME, unix:/path, tcp://host:port or etcd://host:port/namespace");
+  return error(
+      Code::invalid_argument, cat("'", printable(url, 200), "' is no rendezvous: ", why),
+      "write scope:NAME, file:/path, unix:/path, tcp://host:port or etcd://host:port/namespace");
 }
 
 // What stands before `mark`, which is taken off `text` with it; all of it without a mark.
@@ -37,7 +40,9 @@ std::span<const std::string_view> options_of(std::string_view scheme) {
   static constexpr std::array<std::string_view, 1> kPeer = {"token-file"};
   static constexpr std::array<std::string_view, 5> kEtcd = {"password-file", "ca", "cert", "key",
                                                             "ttl"};
+  static constexpr std::array<std::string_view, 1> kFile = {"ttl"};
   if (scheme == "scope") return {};
+  if (scheme == "file") return kFile;
   return scheme.starts_with("etcd") ? std::span<const std::string_view>(kEtcd)
                                     : std::span<const std::string_view>(kPeer);
 }
@@ -82,6 +87,13 @@ Result<std::string> read_secret(const std::string& path) {
   return std::string(sys::trimmed(text));
 }
 
+// One that is no number is 0, which each kind refuses.
+std::optional<std::chrono::seconds> ttl_of(const RendezvousUrl& url) {
+  const std::string ttl = option(url, "ttl");
+  if (ttl.empty()) return std::nullopt;
+  return std::chrono::seconds(std::min<std::uint64_t>(sys::parse_number(ttl).value_or(0), 86400));
+}
+
 Opened open_meeting_point(std::string_view text, const RendezvousUrl& url, const Clock& clock,
                           const telemetry::Log& log) {
   rendezvous::MeetingPointOptions options;
@@ -107,8 +119,7 @@ Opened open_etcd(const RendezvousUrl& url, const Clock& clock, const telemetry::
   if (const std::string file = option(url, "password-file"); !file.empty()) {
     TOWPATH_TRY(options.client.login.password, read_secret(file));
   }
-  if (const std::string ttl = option(url, "ttl"); !ttl.empty())
-    options.lease_ttl = std::chrono::seconds(sys::parse_number(ttl).value_or(0));
+  options.lease_ttl = ttl_of(url).value_or(options.lease_ttl);
   std::string_view hosts = url.place;
   while (!hosts.empty()) {
     const std::string_view host = take_until(hosts, ',');
@@ -120,13 +131,21 @@ Opened open_etcd(const RendezvousUrl& url, const Clock& clock, const telemetry::
   return std::unique_ptr<Rendezvous>(std::move(made));
 }
 
+Opened open_directory(const RendezvousUrl& url, const Clock& clock) {
+  rendezvous::FileRendezvousOptions options{.directory = url.place};
+  options.lease = ttl_of(url).value_or(std::chrono::seconds(10));
+  TOWPATH_TRY(auto made, rendezvous::FileRendezvous::open(std::move(options), clock));
+  return std::unique_ptr<Rendezvous>(std::move(made));
+}
+
 }  // namespace
 
 Result<RendezvousUrl> parse_rendezvous_url(std::string_view url) {
   std::string_view rest = url;
   RendezvousUrl parsed{.scheme = std::string(take_until(rest, ':'))};
   const bool is_etcd = parsed.scheme == "etcd" || parsed.scheme == "etcds";
-  if (!is_etcd && parsed.scheme != "tcp" && parsed.scheme != "unix" && parsed.scheme != "scope")
+  static constexpr std::array<std::string_view, 4> kOthers = {"tcp", "unix", "scope", "file"};
+  if (!is_etcd && std::ranges::find(kOthers, parsed.scheme) == kOthers.end())
     return not_a_url(url, "its kind is unknown");
   if (is_etcd || parsed.scheme == "tcp") {
     if (!rest.starts_with("//")) return not_a_url(url, "it lacks the //");
@@ -146,6 +165,7 @@ Result<RendezvousUrl> parse_rendezvous_url(std::string_view url) {
 Opened open_rendezvous(std::string_view url, const Clock& clock, const telemetry::Log& log) {
   TOWPATH_TRY(const RendezvousUrl parsed, parse_rendezvous_url(url));
   if (parsed.scheme.starts_with("etcd")) return open_etcd(parsed, clock, log);
+  if (parsed.scheme == "file") return open_directory(parsed, clock);
   if (parsed.scheme != "scope") return open_meeting_point(url, parsed, clock, log);
   rendezvous::PeerRendezvousOptions options;
   options.scope = parsed.place;

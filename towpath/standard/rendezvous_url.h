@@ -1,13 +1,14 @@
 // Where agents meet, as one line of text: the one place that knows every kind of rendezvous.
 //
 //   scope:NAME                         agents of this machine, without a server
+//   file:/path                         a directory that the agents share
 //   unix:/path, unix:@name             a meeting point on this machine
 //   tcp://host:port                    a meeting point that other machines reach
 //   etcd://[user@]host:port[,...]/ns   an etcd; etcds:// with TLS
 //
 // After a `?`, joined by `&`: token-file=PATH (tcp, unix); password-file, ca, cert, key (paths, for
-// etcd), ttl=SECONDS. Secrets are read from files, since everybody may see a command line.
-// Thread: any.
+// etcd), ttl=SECONDS (etcd, file). Secrets are read from files, since everybody may see a command
+// line. Thread: any.
 #pragma once
 
 #include <map>
@@ -22,7 +23,7 @@
 namespace towpath::standard {
 
 struct RendezvousUrl {
-  std::string scheme;  ///< "scope", "unix", "tcp", "etcd", "etcds"
+  std::string scheme;  ///< "scope", "file", "unix", "tcp", "etcd", "etcds"
   std::string user;
   std::string place;  ///< NAME, path, host:port, or hosts with commas
   std::string name_space;

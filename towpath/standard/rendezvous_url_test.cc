@@ -30,10 +30,26 @@ TEST(RendezvousUrlTest, each_form_is_understood) {
 }
 
 TEST(RendezvousUrlTest, what_is_none_is_refused_with_the_forms_that_are) {
-  for (const char* bad : {"", "etcd", "etcd:", "etcd://", "etcd://host", "etcd://host:1/",
-                          "etcd:///ns", "etcd://ho st/ns", "http://host/ns", "tcp://", "tcp:host:1",
-                          "unix:", "scope:", "scope:a?b=c", "etcd://h/n?color=red", "etcd://h/n?ca",
-                          "etcd://me:secret@h/n", "tcp://h:1?ca=/x"}) {
+  for (const char* bad : {"",
+                          "etcd",
+                          "etcd:",
+                          "etcd://",
+                          "etcd://host",
+                          "etcd://host:1/",
+                          "etcd:///ns",
+                          "etcd://ho st/ns",
+                          "http://host/ns",
+                          "tcp://",
+                          "tcp:host:1",
+                          "unix:",
+                          "scope:",
+                          "scope:a?b=c",
+                          "file:",
+                          "file:/d?ca=/x",
+                          "etcd://h/n?color=red",
+                          "etcd://h/n?ca",
+                          "etcd://me:secret@h/n",
+                          "tcp://h:1?ca=/x"}) {
     const auto url = parse_rendezvous_url(bad);
     EXPECT_EQ(url.code(), Code::invalid_argument) << bad;
     EXPECT_EQ(url.status().to_string().find("secret"), std::string::npos);
@@ -45,8 +61,10 @@ TEST(RendezvousUrlTest, agents_meet_where_the_url_says) {
   const auto directory = sys::TemporaryDirectory::create().value();
   const std::string token = cat(directory.path(), "/token");
   std::ofstream(token) << "a secret of both sides\n";
-  for (const std::string& url : {cat("scope:", getpid()), cat("unix:", directory.path(), "/socket"),
-                                 cat("unix:@", getpid(), "-url?token-file=", token)}) {
+  for (const std::string& url :
+       {cat("scope:", getpid()), cat("file:", directory.path(), "/cards?ttl=5"),
+        cat("unix:", directory.path(), "/socket"),
+        cat("unix:@", getpid(), "-url?token-file=", token)}) {
     auto here = open_rendezvous(url, clock);
     ASSERT_TRUE(here.ok()) << here.status().to_string();
     ASSERT_TRUE((*here)->publish("a", as_bytes("card")).ok());
@@ -62,6 +80,8 @@ TEST(RendezvousUrlTest, what_cannot_be_opened_says_why) {
   EXPECT_EQ(open_rendezvous("tcp://nohost", clock).code(), Code::invalid_argument);
   EXPECT_EQ(open_rendezvous("unix:@x?token-file=/none/such", clock).code(), Code::not_found);
   EXPECT_EQ(open_rendezvous("etcd://h/n?ttl=soon", clock).code(), Code::invalid_argument);
+  EXPECT_EQ(open_rendezvous("file:/tmp?ttl=soon", clock).code(), Code::invalid_argument);
+  EXPECT_FALSE(open_rendezvous("file:/dev/null/x", clock).ok());
   EXPECT_TRUE(open_rendezvous("etcd://127.0.0.1/n", clock).ok()) << "it is not asked yet";
 }
 

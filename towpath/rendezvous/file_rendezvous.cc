@@ -1,0 +1,246 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/rendezvous/file_rendezvous.h>
+#include <towpath/rendezvous/frame.h>
+#include <towpath/rendezvous/name_digest.h>
+
+namespace towpath::rendezvous {
+namespace {
+
+constexpr std::string_view kSuffix = ".card";
+constexpr std::size_t kMaxFileName = 200;  // of 255, with its suffix
+constexpr int kTouchesPerLease = 3;
+constexpr int kLeasesOfTheDead = 10;
+
+std::string file_of(const CardName& name) {
+  // ',' is never in a path_safe name, and '=' neither.
+  std::string file = path_safe(name.agent);
+  if (!name.label.empty()) file += cat(',', path_safe(name.label));
+  if (file.size() > kMaxFileName) file = cat('=', hex(digest_of(file)), '-', file.size());
+  return file.append(kSuffix);
+}
+
+Result<Change> change_in(ConstByteSpan bytes) {
+  TOWPATH_TRY(const wire::Message message, wire::open(bytes, frame_limits(kMaxCardBytes)));
+  TOWPATH_TRY(Frame frame, decode_frame(message.payload));
+  if (frame.kind != FrameKind::publish) return error(Code::corrupt, "the file holds no card");
+  return Change{std::move(frame.name), std::move(frame.card)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FileRendezvous>> FileRendezvous::open(FileRendezvousOptions options,
+                                                             const Clock& clock) {
+  if (options.lease < std::chrono::seconds(1))
+    return error(Code::invalid_argument, "a lease of less than a second",
+                 "file systems tell the age of a file no finer: use ttl=1 or more");
+  TOWPATH_TRY(sys::SharedDirectory directory, sys::SharedDirectory::open(options.directory));
+  TOWPATH_TRY(run::Poller poller, run::Poller::open());
+  TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
+  TOWPATH_TRY(poller.add(timer.fd(), 0));
+  std::unique_ptr<FileRendezvous> made(new FileRendezvous(
+      std::move(options), clock, std::move(directory), std::move(poller), std::move(timer)));
+  made->sweep();
+  made->keep_at_ = clock.now() + made->options_.lease / kTouchesPerLease;
+  made->arm_timer();
+  return made;
+}
+
+FileRendezvous::~FileRendezvous() {
+  for (const auto& [name, own] : own_)
+    if (is_ours(name, own)) (void)directory_.remove(file_of(name));
+}
+
+// One that was only slow brings its cards again.
+void FileRendezvous::sweep() {
+  const auto files = directory_.list();
+  if (!files.ok()) return;
+  for (const std::string& file : *files) {
+    if (!file.ends_with(kSuffix) && !file.starts_with(sys::kOwnFilePrefix)) continue;
+    const auto found = directory_.read(file, 0, sys::SharedDirectory::Part::beginning);
+    if (found.ok() && found->age > kLeasesOfTheDead * options_.lease) (void)directory_.remove(file);
+  }
+}
+
+// ---- what is published from here ----
+
+Status FileRendezvous::publish(const CardName& name, ConstByteSpan card) {
+  TOWPATH_TRY(check_name(name));
+  TOWPATH_TRY(check_card(card));
+  Own own{.file = encode(
+              {.kind = FrameKind::publish, .name = name, .card = Bytes(card.begin(), card.end())})};
+  TOWPATH_TRY(directory_.replace(file_of(name), own.file));
+  own_.insert_or_assign(name, std::move(own));
+  return {};
+}
+
+Status FileRendezvous::withdraw(const CardName& name) {
+  std::size_t count = 0;
+  Status status;
+  for (auto each = own_.begin(); each != own_.end();) {
+    const auto current = each++;
+    if (!covers(name, current->first)) continue;
+    ++count;
+    if (is_ours(current->first, current->second)) {
+      const Status removed = directory_.remove(file_of(current->first));
+      if (!removed.ok() && removed.code() != Code::not_found) status = removed;
+    }
+    own_.erase(current);
+  }
+  if (count > 0) return status;
+  return error(Code::not_found, cat(to_string(name), " was not published from here"));
+}
+
+bool FileRendezvous::is_ours(const CardName& name, const Own& own) {
+  const auto there =
+      directory_.read(file_of(name), wire::kHeaderBytes, sys::SharedDirectory::Part::beginning);
+  return there.ok() &&
+         std::ranges::equal(there->bytes, ConstByteSpan(own.file).first(wire::kHeaderBytes));
+}
+
+void FileRendezvous::keep() {
+  const Instant now = clock_->now();
+  if (now < keep_at_) return;
+  keep_at_ = now + options_.lease / kTouchesPerLease;
+  trouble_ = {};
+  for (auto& [name, own] : own_) keep_one(name, own);
+}
+
+void FileRendezvous::keep_one(const CardName& name, Own& own) {
+  const std::string file = file_of(name);
+  if (is_ours(name, own)) {
+    own.taken = false;
+    if (const Status kept = directory_.touch(file); !kept.ok()) trouble_ = kept;
+    return;
+  }
+  const auto there = directory_.read(file, 0, sys::SharedDirectory::Part::beginning);
+  own.taken = there.ok();
+  if (own.taken) {
+    trouble_ = error(Code::already_exists, cat("another has published ", to_string(name)),
+                     "give each agent a name of its own, or stop the other");
+    return;
+  }
+  if (const Status brought = directory_.replace(file, own.file); !brought.ok()) trouble_ = brought;
+}
+
+// ---- what others publish ----
+
+Result<FileRendezvous::Left> FileRendezvous::read_card(const std::string& file) {
+  constexpr std::size_t kMost =
+      kMaxCardBytes + kMaxAgentName + kMaxLabel + 4096;  // and the envelope
+  TOWPATH_TRY(const sys::SharedDirectory::Found found, directory_.read(file, kMost));
+  TOWPATH_TRY(Change change, change_in(found.bytes));
+  return Left{std::move(change), found.age};
+}
+
+Result<Bytes> FileRendezvous::look_up(const CardName& name) {
+  auto left = read_card(file_of(name));
+  if (!left.ok() && left.code() != Code::not_found) return left.status();
+  if (!left.ok() || left->change.name != name)
+    return error(Code::not_found, cat("nobody has published ", to_string(name)),
+                 "start that agent, or check the name");
+  if (left->age <= options_.lease) return *std::move(left->change.card);
+  return error(
+      Code::not_found,
+      cat("the card of ", to_string(name), " was left by one who has not been heard of for ",
+          left->age / std::chrono::seconds(1), " s"),
+      "start that agent again");
+}
+
+Result<FetchId> FileRendezvous::fetch(const CardName& name, run::Deadline, FetchDone done) {
+  TOWPATH_TRY(check_name(name));
+  if (fetches_.size() >= options_.max_fetches)
+    return error(Code::exhausted, cat(fetches_.size(), " fetches wait"), "call progress()");
+  const FetchId id = next_fetch_++;
+  fetches_.emplace(id, Fetch{name, std::move(done)});
+  arm_timer();
+  return id;
+}
+
+void FileRendezvous::watch(ChangeSeen seen) {
+  seen_ = std::move(seen);
+  known_.clear();
+  has_looked_ = false;
+  look_at_ = Instant::never();
+  if (seen_) {
+    const int changes = directory_.watch();
+    if (changes >= 0) (void)poller_.add(changes, 1);  // or it is there already
+    (void)look_around();
+  }
+  arm_timer();
+}
+
+std::size_t FileRendezvous::look_around() {
+  look_at_ = clock_->now() + options_.poll_every;
+  directory_.take_changes();
+  const auto files = directory_.list();
+  if (!files.ok()) {
+    trouble_ = files.status();
+    return 0;
+  }
+  std::map<std::string, Known> now;
+  std::size_t told = 0;
+  for (const std::string& file : *files) {
+    if (!file.ends_with(kSuffix) || file.starts_with(sys::kOwnFilePrefix)) continue;
+    if (now.size() >= options_.max_cards) break;
+    told += look_at(file, now);
+  }
+  std::swap(known_, now);
+  for (const auto& [file, before] : now)
+    if (!known_.contains(file)) told += tell({before.name, std::nullopt});
+  has_looked_ = true;
+  return told;
+}
+
+std::size_t FileRendezvous::look_at(const std::string& file, std::map<std::string, Known>& now) {
+  const auto found =
+      directory_.read(file, wire::kHeaderBytes, sys::SharedDirectory::Part::beginning);
+  if (!found.ok() || found->age > options_.lease || found->bytes.size() != wire::kHeaderBytes)
+    return 0;
+  Known known;
+  std::ranges::copy(found->bytes, known.header.begin());
+  const auto before = known_.find(file);
+  if (before != known_.end() && before->second.header == known.header) {
+    now.emplace(file, before->second);
+    return 0;
+  }
+  const auto left = read_card(file);
+  if (!left.ok()) return 0;
+  const Change& change = left->change;
+  const auto own = own_.find(change.name);
+  if (own != own_.end() && is_ours(change.name, own->second)) return 0;
+  known.name = change.name;
+  now.emplace(file, known);
+  return has_looked_ ? tell(change) : 0;
+}
+
+std::size_t FileRendezvous::tell(const Change& change) {
+  const ChangeSeen seen = seen_;  // a copy: the callback may replace itself by watch()
+  if (!seen) return 0;
+  seen(change);
+  return 1;
+}
+
+std::size_t FileRendezvous::progress() {
+  timer_.clear();
+  keep();
+  std::size_t called = 0;
+  const bool changed = seen_ && !poller_.wait(Duration::zero()).empty();
+  if (seen_ && (changed || clock_->now() >= look_at_)) called += look_around();
+  // Only what is there now: a callback that fetches again is answered by the next call.
+  for (const FetchId end = next_fetch_; !fetches_.empty() && fetches_.begin()->first < end;) {
+    auto fetch = fetches_.extract(fetches_.begin());
+    fetch.mapped().done(look_up(fetch.mapped().name));
+    ++called;
+  }
+  arm_timer();
+  return called;
+}
+
+void FileRendezvous::arm_timer() {
+  timer_.arm(!fetches_.empty() ? Instant{0} : std::min(keep_at_, look_at_));
+}
+
+}  // namespace towpath::rendezvous

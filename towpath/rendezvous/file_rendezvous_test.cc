@@ -1,0 +1,141 @@
+// What FileRendezvous adds to what every Rendezvous does (rendezvous_test.cc).
+#include <fstream>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <towpath/core/text.h>
+#include <towpath/rendezvous/file_rendezvous.h>
+#include <towpath/run/eventually.h>
+#include <towpath/sys/temporary_directory.h>
+
+namespace towpath::rendezvous {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class FileRendezvousTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<FileRendezvous> join() {
+    return FileRendezvous::open({.directory = directory_.path()}, clock_).value();
+  }
+  Result<Bytes> ask(FileRendezvous& from, const CardName& name) {
+    Result<Bytes> answer = error(Code::internal, "no answer");
+    EXPECT_TRUE(from.fetch(name, run::Deadline::never(),
+                           [&](Result<Bytes> card) { answer = std::move(card); })
+                    .ok());
+    from.progress();
+    return answer;
+  }
+  /// As if nobody had touched the card since.
+  void age(const std::string& file, std::int64_t by_seconds) {
+    struct stat about {};
+    ASSERT_EQ(stat(directory_.file(file).c_str(), &about), 0);
+    const timespec times[] = {about.st_atim, {about.st_mtim.tv_sec - by_seconds, 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, directory_.file(file).c_str(), times, 0), 0);
+  }
+  bool exists(const std::string& file) { return access(directory_.file(file).c_str(), F_OK) == 0; }
+  ChangeSeen note() {
+    return [this](const Change& change) {
+      seen_.push_back(cat(change.name.agent, change.card ? cat(" ", as_text(*change.card)) : ""));
+    };
+  }
+
+  const sys::TemporaryDirectory directory_ = sys::TemporaryDirectory::create().value();
+  ManualClock clock_;
+  std::unique_ptr<FileRendezvous> here_ = join();
+  std::unique_ptr<FileRendezvous> there_ = join();
+  std::vector<std::string> seen_;
+};
+
+TEST_F(FileRendezvousTest, watcher_hears_of_others_from_then_on) {
+  ASSERT_TRUE(here_->publish("before", as_bytes("0")).ok());
+  there_->watch(note());
+  ASSERT_TRUE(there_->publish("own", as_bytes("x")).ok());
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  ASSERT_TRUE(run::eventually([&] { return there_->progress() > 0; }));
+  ASSERT_TRUE(here_->publish("a", as_bytes("2")).ok());
+  ASSERT_TRUE(here_->publish({"a", "part"}, as_bytes("3")).ok());
+  ASSERT_TRUE(run::eventually([&] { return there_->progress() > 0; }));
+  here_.reset();
+  ASSERT_TRUE(run::eventually([&] { return there_->progress() > 0; }));
+  EXPECT_THAT(seen_, ElementsAre("a 1", "a 3", "a 2", "a", "a", "before"));
+  there_->watch(nullptr);
+  EXPECT_EQ(there_->progress(), 0U);
+}
+
+TEST_F(FileRendezvousTest, card_of_a_dead_process_is_not_served_and_goes) {
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  there_->watch(note());
+  age("a.card", 11);
+  const auto answer = ask(*there_, "a");
+  EXPECT_EQ(answer.code(), Code::not_found);
+  EXPECT_THAT(answer.status().message(), HasSubstr("has not been heard of for 1"));
+  clock_.advance(seconds(1));  // the next look
+  there_->progress();
+  EXPECT_THAT(seen_, ElementsAre("a"));
+  const auto later = join();
+  EXPECT_TRUE(exists("a.card")) << "only one that has lain there for long is removed";
+  age("a.card", 100);
+  const auto last = join();
+  EXPECT_FALSE(exists("a.card"));
+  clock_.advance(seconds(4));
+  here_->progress();
+  EXPECT_EQ(ask(*there_, "a").value(), to_bytes("1")) << "it was only slow";
+}
+
+TEST_F(FileRendezvousTest, lease_is_kept_while_somebody_makes_progress) {
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  age("a.card", 11);
+  clock_.advance(seconds(4));
+  here_->progress();
+  EXPECT_EQ(ask(*there_, "a").value(), to_bytes("1"));
+}
+
+TEST_F(FileRendezvousTest, of_two_with_one_name_the_later_has_it_and_the_first_is_told) {
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  ASSERT_TRUE(there_->publish("a", as_bytes("2")).ok());
+  clock_.advance(seconds(4));
+  here_->progress();
+  EXPECT_EQ(here_->standing().trouble.code(), Code::already_exists);
+  EXPECT_TRUE(here_->withdraw("a").ok());
+  EXPECT_EQ(ask(*here_, "a").value(), to_bytes("2")) << "it was not ours to remove";
+}
+
+TEST_F(FileRendezvousTest, what_is_no_card_is_refused_or_passed_over) {
+  there_->watch(note());
+  std::ofstream(directory_.file("short.card")) << "TOWP";
+  std::ofstream(directory_.file("odd.card")) << std::string(100, 'x');
+  ASSERT_EQ(mkfifo(directory_.file("pipe.card").c_str(), 0600), 0);
+  ASSERT_EQ(symlink("/etc/hostname", directory_.file("link.card").c_str()), 0);
+  ASSERT_EQ(truncate(directory_.file("odd.card").c_str(), std::int64_t{1} << 40), 0);
+  EXPECT_EQ(ask(*here_, "short").code(), Code::corrupt);
+  EXPECT_EQ(ask(*here_, "odd").code(), Code::out_of_range);
+  EXPECT_EQ(ask(*here_, "pipe").code(), Code::corrupt);
+  EXPECT_FALSE(ask(*here_, "link").ok());
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  ASSERT_EQ(rename(directory_.file("a.card").c_str(), directory_.file("b.card").c_str()), 0);
+  EXPECT_EQ(ask(*here_, "b").code(), Code::not_found) << "a card under another name";
+  clock_.advance(seconds(1));
+  there_->progress();
+  EXPECT_THAT(seen_, ElementsAre("a 1"));
+}
+
+TEST_F(FileRendezvousTest, nothing_is_left_behind) {
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  here_.reset();
+  there_.reset();
+  EXPECT_EQ(rmdir(directory_.path().c_str()), 0);
+  EXPECT_EQ(mkdir(directory_.path().c_str(), 0700), 0);
+  EXPECT_EQ(
+      FileRendezvous::open({.directory = directory_.path(), .lease = Duration(1)}, clock_).code(),
+      Code::invalid_argument);
+}
+
+}  // namespace
+}  // namespace towpath::rendezvous

@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <cerrno>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <towpath/core/text.h>
+#include <towpath/sys/file.h>
+#include <towpath/sys/os_error.h>
+#include <towpath/sys/random.h>
+#include <towpath/sys/shared_directory.h>
+
+namespace towpath::sys {
+namespace {
+
+constexpr int kNewFile = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+
+std::string own_name() { return cat(kOwnFilePrefix, getpid(), "-", hex(random_u64())); }
+
+Duration modified(const struct stat& about) {
+  return std::chrono::seconds(about.st_mtim.tv_sec) +
+         std::chrono::nanoseconds(about.st_mtim.tv_nsec);
+}
+
+// 0, or why not.
+int write_all(int fd, ConstByteSpan bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
+    if (wrote < 0 && errno != EINTR) return errno;
+    if (wrote > 0) bytes = bytes.subspan(static_cast<std::size_t>(wrote));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<SharedDirectory> SharedDirectory::open(const std::string& path) {
+  TOWPATH_TRY(SystemFileSystem().make_directories(path));
+  Fd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return os_error(errno, cat("cannot open the directory ", printable(path, 256)));
+  std::string name = own_name();
+  Fd clock(::openat(directory.get(), name.c_str(), kNewFile, 0600));
+  if (!clock) return os_error(errno, cat("cannot write into ", printable(path, 256)));
+  return SharedDirectory(path, std::move(directory), std::move(clock), std::move(name));
+}
+
+SharedDirectory::~SharedDirectory() {
+  if (clock_) ::unlinkat(directory_.get(), clock_name_.c_str(), 0);
+}
+
+Status SharedDirectory::failed(const char* verb, const std::string& name, int errno_value) const {
+  return os_error(errno_value, cat("cannot ", verb, " ", printable(cat(path_, "/", name), 256)));
+}
+
+Result<Duration> SharedDirectory::now() const {
+  struct stat about {};
+  if (::futimens(clock_.get(), nullptr) != 0 || ::fstat(clock_.get(), &about) != 0)
+    return failed("touch", clock_name_, errno);
+  return modified(about);
+}
+
+Status SharedDirectory::replace(const std::string& name, ConstByteSpan bytes) {
+  const std::string fresh = own_name();
+  Fd file(::openat(directory_.get(), fresh.c_str(), kNewFile, 0600));
+  if (!file) return failed("make", fresh, errno);
+  int wrong = write_all(file.get(), bytes);
+  if (wrong == 0 && ::close(file.release()) != 0)
+    wrong = errno;  // a network's file system tells now
+  if (wrong == 0 &&
+      ::renameat(directory_.get(), fresh.c_str(), directory_.get(), name.c_str()) != 0)
+    wrong = errno;
+  if (wrong == 0) return {};
+  ::unlinkat(directory_.get(), fresh.c_str(), 0);
+  return failed("write", name, wrong);
+}
+
+Result<SharedDirectory::Found> SharedDirectory::read(const std::string& name, std::size_t most,
+                                                     Part part) {
+  // Whatever lies there: a link is not followed, a pipe is not waited for.
+  const Fd file(
+      ::openat(directory_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file) return failed("open", name, errno);
+  struct stat about {};
+  if (::fstat(file.get(), &about) != 0) return failed("look at", name, errno);
+  if (!S_ISREG(about.st_mode))
+    return error(Code::corrupt, cat(printable(name, 256), " is no plain file"));
+  if (part == Part::all && static_cast<std::uint64_t>(about.st_size) > most)
+    return error(Code::out_of_range, cat(printable(name, 256), " has ", about.st_size,
+                                         " bytes; at most ", most, " are taken"));
+  Found found{.bytes = Bytes(std::min<std::uint64_t>(most, about.st_size))};
+  std::size_t got = 0;
+  while (got < found.bytes.size()) {
+    const ssize_t more = ::read(file.get(), found.bytes.data() + got, found.bytes.size() - got);
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) return failed("read", name, errno);
+    if (more == 0) break;
+    got += static_cast<std::size_t>(more);
+  }
+  found.bytes.resize(got);
+  TOWPATH_TRY(const Duration at, now());
+  found.age = std::max(at - modified(about), Duration(0));
+  return found;
+}
+
+Status SharedDirectory::touch(const std::string& name) {
+  if (::utimensat(directory_.get(), name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) return {};
+  return failed("touch", name, errno);
+}
+
+Status SharedDirectory::remove(const std::string& name) {
+  if (::unlinkat(directory_.get(), name.c_str(), 0) == 0) return {};
+  return failed("remove", name, errno);
+}
+
+Result<std::vector<std::string>> SharedDirectory::list() const {
+  return SystemFileSystem().list(path_);
+}
+
+int SharedDirectory::watch() {
+  if (!changes_) {
+    Fd changes(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+    const bool watches = changes && ::inotify_add_watch(changes.get(), path_.c_str(),
+                                                        IN_MOVED_TO | IN_DELETE | IN_ONLYDIR) >= 0;
+    if (watches) changes_ = std::move(changes);
+  }
+  return changes_.get();
+}
+
+void SharedDirectory::take_changes() {
+  char events[4096];
+  while (changes_ && ::read(changes_.get(), events, sizeof events) > 0) {
+  }
+}
+
+}  // namespace towpath::sys
