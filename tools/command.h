@@ -58,6 +58,7 @@ void add_doctor(CLI::App& app, Exit& exit);
 void add_explain(CLI::App& app, Exit& exit);
 void add_bench(CLI::App& app, Exit& exit);
 void add_flight(CLI::App& app, Exit& exit);
+void add_record(CLI::App& app, Exit& exit);
 void add_run(CLI::App& app, Exit& exit);
 void add_top(CLI::App& app, Exit& exit);
 void add_version(CLI::App& app, Exit& exit);

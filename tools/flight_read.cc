@@ -1,10 +1,46 @@
 #include "tools/flight_read.h"
 
+#include <cerrno>
+#include <csignal>
+
 #include <towpath/core/text.h>
 #include <towpath/standard/flight_file.h>
+#include <towpath/sys/file.h>
 #include <towpath/telemetry/flight_recorder.h>
 
 namespace towpath::tools {
+namespace {
+
+constexpr std::string_view kSuffix = ".flight";
+
+}  // namespace
+
+Result<std::vector<RecorderFile>> recorders_in(const std::vector<std::string>& places) {
+  sys::SystemFileSystem files;
+  std::vector<RecorderFile> found;
+  for (const std::string& place : places) {
+    const auto names = files.list(place);
+    if (!names.ok()) {  // a file, or nothing: reading it tells
+      found.push_back({place, true});
+      continue;
+    }
+    for (const std::string& name : *names)
+      if (name.ends_with(kSuffix)) found.push_back({cat(place, "/", name)});
+  }
+  if (!found.empty()) return found;
+  return error(Code::not_found, cat("no flight recorder is in ", printable(places.front(), 256)),
+               "start the node with NIXL_TELEMETRY_ENABLE=1 NIXL_TELEMETRY_DIR=DIRECTORY");
+}
+
+std::string node_name_of(const std::string& path) {
+  std::string name = path.substr(path.find_last_of('/') + 1);
+  if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
+  return name.substr(0, name.find_last_of('.'));
+}
+
+bool process_lives(std::uint64_t process) {
+  return kill(static_cast<pid_t>(process), 0) == 0 || errno != ESRCH;
+}
 
 Result<telemetry::FlightLog> read_flight_file(const std::string& path) {
   sys::SystemFileSystem files;

@@ -1,13 +1,27 @@
-// Reads the file of a flight recorder, for `towpath flight` and `towpath top`. Thread: any.
+// Finds and reads the files of flight recorders, for `towpath flight`, `top` and `record`.
+// Thread: any.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <towpath/core/result.h>
 #include <towpath/telemetry/flight_events.h>
 #include <towpath/telemetry/flight_log.h>
 
 namespace towpath::tools {
+
+struct RecorderFile {
+  std::string path;
+  bool named = false;  ///< by the user; else found in a directory, where it may be gone again
+};
+/// `places` are files, or directories of them. Errors: not_found (there is none).
+Result<std::vector<RecorderFile>> recorders_in(const std::vector<std::string>& places);
+
+/// "flights/decode-0.4711.flight" -> "decode-0".
+std::string node_name_of(const std::string& path);
+/// Whether a process has this number now.
+bool process_lives(std::uint64_t process);
 
 /// A process may still write to it. Errors: those of opening it; corrupt (no flight recorder).
 Result<telemetry::FlightLog> read_flight_file(const std::string& path);

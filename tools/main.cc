@@ -20,6 +20,7 @@ Examples:
   towpath bench                       how fast they get there, with every byte looked at
   towpath flight a.4711.flight        what a process did last, also after a crash
   towpath top flights                 what running nodes do, in the terminal
+  towpath record flights -o s.csv     write down the transfers of running nodes, for replay
   towpath run -n 4 -- ./program       start the processes of a program with symmetric memory
   towpath trace generate -o t.jsonl   a trace of KV-cache use, of the published shape
   towpath trace info t.jsonl          what a trace holds
@@ -39,6 +40,7 @@ int run(int argc, char** argv) {
   add_explain(app, exit);
   add_bench(app, exit);
   add_flight(app, exit);
+  add_record(app, exit);
   add_run(app, exit);
   add_top(app, exit);
   add_version(app, exit);

@@ -16,11 +16,13 @@
 #include "tools/child.h"
 #include "tools/command.h"
 #include "tools/output.h"
+#include "tools/recording.h"
 #include "tools/replay/decode_worker.h"
 #include "tools/replay/page.h"
 #include "tools/replay/policies.h"
 #include "tools/replay/prefill.h"
 #include "tools/replay/report.h"
+#include "tools/replay/stream_run.h"
 
 namespace towpath::tools {
 namespace {
@@ -32,14 +34,15 @@ constexpr const char* kFooter =
 blocks in its host pool or on disk, or makes them; decode pulls them in one transfer, is told
 by a notification, and looks at every byte and at the digest. What is wrong is told by name.
 
-Traces:   mooncake, bailian, azure, burstgpt; the last two name no blocks: nothing is shared
+Traces:   mooncake, bailian, azure, burstgpt; the last two name no blocks: nothing is shared;
+          or a recording of transfers (towpath record), which is repeated as it was
 Layouts:  fully_contiguous, layer_separate_block_first, layer_separate_block_second,
           block_separate
 Mistakes: swap-kv, swap-layer, swap-token, swap-block, flip-bit, short-file, torn-write,
           drop-notification
 Policies: lru, fifo, s3-fifo, lfu, multi-lru, lineage, hit-density, adaptive; with `all` nothing is
           moved: what each would have hit is printed, beside the optimum, for each capacity
-Meeting:  scope:NAME, unix:/path, tcp://host:port, etcd://host:port/namespace
+Meeting:  scope:NAME, file:/directory, unix:/path, tcp://host:port, etcd://host:port/namespace
           (?token-file=, ?ca=&cert=&key=&password-file=)
 
 Exit status: 0 all is right; 1 something is wrong (a block, or the trace); 2 usage; 3 the run
@@ -52,6 +55,7 @@ Examples:
   towpath replay --trace conversation.jsonl --policy all    which policy suits it
   towpath replay --trace conversation.jsonl --speed 100   at 100 times its pace
   towpath replay --prefill 2 --decode 3 --kill-after 100   a prefill dies: misses, no wrong byte
+  towpath replay --trace stream.csv --speed 1     a recording of transfers, at its times
   towpath replay --report run.html                plots, in one file for a browser
   towpath replay --tiers host=512,disk=/var/tmp/kv:4GiB     and again: the second finds blocks there
   towpath replay --requests 200 --inject swap-kv  prove that a mistake is noticed
@@ -175,19 +179,25 @@ Status write_page_with_policies(const Options& options, const replay::ReplayOutc
   return write_page(options, &outcome, comparisons);
 }
 
+/// Where the processes of this run meet, unless the options say it.
+void settle_meeting(Arguments& arguments) {
+  Options& options = arguments.options;
+  if (options.run.empty())
+    options.run = arguments.role == "both" ? cat("replay-", hex(sys::random_u64())) : "replay";
+  if (options.rendezvous.empty()) options.rendezvous = cat("scope:", options.run);
+}
+
 void end(Child& child) {
   if (child.pid() > 0) kill(child.pid(), SIGKILL);
 }
 
 Result<replay::ReplayOutcome> play(Arguments& arguments) {
   Options& options = arguments.options;
-  const bool alone = arguments.role == "decode";
-  if (options.run.empty()) options.run = alone ? "replay" : cat("replay-", hex(sys::random_u64()));
-  if (options.rendezvous.empty()) options.rendezvous = cat("scope:", options.run);
+  settle_meeting(arguments);
   TOWPATH_TRY(const auto source, open_source(options));
   TOWPATH_TRY(const auto worker, replay::DecodeWorker::open(options));
   std::vector<Child> others;
-  if (!alone) {
+  if (arguments.role == "both") {
     TOWPATH_TRY(others, start_others(arguments));
   }
   const Alive others_live = [&]() -> Status {
@@ -228,14 +238,18 @@ Status settle_trace(Arguments& arguments) {
 
 Result<Exit> run_replay(Arguments& arguments) {
   Options& options = arguments.options;
-  TOWPATH_TRY(settle_trace(arguments));
   options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
-  if (options.kill_after != 0 && (options.prefills < 2 || arguments.role != "both"))
-    return error(Code::invalid_argument, "--kill-after needs another prefill, who goes on",
-                 "add --prefill 2");
   if (!arguments.inject.empty()) {
     TOWPATH_TRY(options.inject, replay::mistake_named(arguments.inject));
   }
+  if (is_recording(options.trace)) {
+    settle_meeting(arguments);
+    return replay::run_stream(options, arguments.role);
+  }
+  TOWPATH_TRY(settle_trace(arguments));
+  if (options.kill_after != 0 && (options.prefills < 2 || arguments.role != "both"))
+    return error(Code::invalid_argument, "--kill-after needs another prefill, who goes on",
+                 "add --prefill 2");
   if (!arguments.tiers.empty()) {
     if (!arguments.inject.empty())
       return error(Code::invalid_argument, "--inject makes its mistakes in a nameless disk tier",
@@ -252,8 +266,7 @@ Result<Exit> run_replay(Arguments& arguments) {
   }
   TOWPATH_TRY(options.policy, kv::policy_named(arguments.policy));
   if (arguments.role != "prefill") return run_decode(arguments);
-  if (options.run.empty()) options.run = "replay";
-  if (options.rendezvous.empty()) options.rendezvous = cat("scope:", options.run);
+  settle_meeting(arguments);
   TOWPATH_TRY(replay::run_prefill(options));
   return Exit::ok;
 }

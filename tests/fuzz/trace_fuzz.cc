@@ -1,13 +1,17 @@
 // A trace in each of the formats: a line that is accepted is written and read again as the same
-// request; a table never gives a request more blocks than a trace may have.
+// request; a table never gives a request more blocks than a trace may have. And a recording of
+// transfers: what is accepted is written and read again, and can be planned within its bounds.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include <towpath/kv/trace.h>
 #include <towpath/kv/trace_format.h>
 #include <towpath/kv/trace_table.h>
+
+#include "tools/replay/stream.h"
 
 namespace {
 
@@ -31,6 +35,24 @@ void read_as_table(std::string_view text, TraceFormat format) {
   }
 }
 
+void read_as_recording(std::string_view text) {
+  std::vector<towpath::tools::RecordedTransfer> all;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const auto one = towpath::tools::parse_recorded(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (!one.ok()) continue;
+    const auto again = towpath::tools::parse_recorded(format_recorded(*one));
+    if (!again.ok() || !(*again == *one)) std::abort();
+    all.push_back(*one);
+  }
+  const auto stream = towpath::tools::replay::plan_stream(all);
+  if (!stream.ok()) return;
+  for (const auto& move : stream->moves)
+    if (move.runs == 0 || move.stride < move.run_bytes || move.area_bytes() > stream->area_bytes)
+      std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -39,6 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   read_as_line(text, TraceTime::seconds);
   read_as_table(text, TraceFormat::azure);
   read_as_table(text, TraceFormat::burstgpt);
+  read_as_recording(text);
   (void)format_of(text);
   return 0;
 }

@@ -1,5 +1,6 @@
 """`towpath flight`: what a process did last can be read while it runs, after it ended, and after it
 was killed in the midst."""
+import csv
 import json
 import os
 import random
@@ -59,6 +60,57 @@ class FlightTest(CommandTest):
             self.assertEqual(posted["event"], "transfer_posted")
             self.assertLessEqual(posted["since_epoch_ns"], record["since_epoch_ns"])
         self.assertEqual(len(list(self.flights.glob("target.*.flight"))), 1)
+
+    def record(self, *words, **more):
+        """The rows of the recording, and what was said."""
+        done = self.run_command("record", self.flights, "-o", "stream.csv", *words, **more)
+        with open(self.folder / "stream.csv", newline="") as lines:
+            return list(csv.DictReader(lines)), done.stderr
+
+    def test_a_stream_is_recorded_and_repeated_with_every_byte_looked_at(self):
+        self.run_bench(*SMALL, "--max_batch_size", "4", "--op_type", "READ")
+        rows, said = self.record()
+        reads = [row for row in rows if row["node"] == "initiator"]
+        self.assertEqual(len(reads), len(rows))
+        self.assertIn(f"{len(rows)} transfers of 2 nodes", said)
+        self.assertEqual({(row["peer"], row["backend"], row["op"], row["outcome"]) for row in rows},
+                         {("target", "shm", "read", "done")})
+        self.assertEqual({row["bytes"] for row in rows}, {"4096", "8192", "16384"})
+        self.assertTrue(all(int(row["took_ns"]) > 0 for row in rows))
+        with open(self.folder / "stream.csv", "a") as stream:  # and some that went the other way
+            stream.write("9,target,initiator,ucx,write,device,system,10000,40,7,1000,done\r\n"
+                         "9,target,target,posix,write,system,disk,4096,1,1,1000,done\r\n")
+        self.run_command("replay", "--trace", "stream.csv", "--speed", 10, "--json", "told.json")
+        told = json.loads((self.folder / "told.json").read_text())
+        self.assertTrue(told["passed"])
+        self.assertEqual(told["transfers"], len(rows) + 1)
+        self.assertEqual((told["verified"], told["mismatches"]), (len(rows) + 1, 0))
+        self.assertEqual(told["reads"]["bytes"], sum(int(row["bytes"]) for row in rows))
+        self.assertEqual(told["writes"]["bytes"], 7 * 1429, "runs of one length")
+        self.assertEqual((told["left_out"]["own"], told["other_memory"]), (1, 1))
+        self.assertGreater(told["reads"]["recorded"]["p50_ns"], 0)
+
+    def test_a_recorder_that_is_too_small_is_told(self):
+        running = self.bench("--start_block_size", "4K", "--num_iter", 10**9, "--warmup_iter", 1)
+        self.addCleanup(running.communicate)
+        self.addCleanup(running.kill)
+        while not self.file_of("initiator", running).exists():
+            self.assertIsNone(running.poll(), "ended before it was seen")
+        rows, said = self.record("--seconds", 0.5, expect=FOUND_WRONG)
+        self.assertGreater(len(rows), 0)
+        self.assertRegex(said, r"records were overwritten[^$]*NIXL_TELEMETRY_BUFFER_SIZE")
+
+    def test_what_cannot_be_recorded_or_repeated_says_why(self):
+        said = self.run_command("record", self.folder, expect=COULD_NOT_RUN).stderr
+        self.assertIn("NIXL_TELEMETRY_DIR", said)
+        titles = "at_ns,node,peer,backend,op,local,remote,bytes,descriptors,runs,took_ns,outcome\n"
+        path = self.folder / "broken.csv"
+        path.write_text(titles + "1,a,b,shm,read,system,system,many,1,1,1,done\n")
+        said = self.run_command("replay", "--trace", path, expect=FOUND_WRONG).stderr
+        self.assertIn("line 2, column 8: expected a whole number", said)
+        path.write_text(titles + "1,a,b,shm,read,system,system,64,1,1,1,done\n")
+        said = self.run_command("replay", "--trace", path, "--inject", "flip-bit", expect=USAGE).stderr
+        self.assertIn("has no requests", said)
 
     def test_people_see_a_table_and_only_the_last_when_they_ask(self):
         path = self.file_of("initiator", self.run_bench(*SMALL))

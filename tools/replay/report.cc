@@ -79,12 +79,12 @@ std::string hops(const ReplayOutcome& outcome, Colours colours) {
   return table.text(colours);
 }
 
-std::string verdict(const ReplayOutcome& outcome, Colours colours) {
-  if (outcome.faults.none())
-    return cat("  ", painted("PASSED", Tone::good, colours),
-               ": every block is what its digest says\n");
+}  // namespace
+
+std::string verdict_text(const Faults& faults, const char* right, Colours colours) {
+  if (faults.none()) return cat("  ", painted("PASSED", Tone::good, colours), ": ", right, "\n");
   std::string text;
-  for (const auto& [name, entry] : outcome.faults.by_name()) {
+  for (const auto& [name, entry] : faults.by_name()) {
     text.append(
         cat("  ", painted("FAILED", Tone::bad, colours), " ", name, ", ", grouped(entry.count),
             entry.count == 1 ? " time: " : " times; first: ", printable(entry.first, 2000), "\n"));
@@ -92,32 +92,38 @@ std::string verdict(const ReplayOutcome& outcome, Colours colours) {
   return text;
 }
 
-nlohmann::ordered_json json_of(const Hop& hop) {
-  const Spread& times = hop.times();
-  return {{"bytes", hop.bytes()},
-          {"busy_ns", times.sum().count()},
-          {"gigabytes_per_second", hop.gigabytes_per_second()},
-          {"moves", times.count()},
-          {"p50_ns", times.percentile(50).count()},
-          {"p90_ns", times.percentile(90).count()},
-          {"p99_ns", times.percentile(99).count()},
-          {"path", hop.path()}};
+nlohmann::ordered_json faults_json(const Faults& faults) {
+  nlohmann::ordered_json all = nlohmann::json::array();
+  for (const auto& [name, entry] : faults.by_name())
+    all.push_back({{"name", name}, {"count", entry.count}, {"first", entry.first}});
+  return all;
 }
 
-}  // namespace
+nlohmann::ordered_json spread_json(const Spread& times) {
+  return {{"p50_ns", times.percentile(50).count()},
+          {"p90_ns", times.percentile(90).count()},
+          {"p99_ns", times.percentile(99).count()}};
+}
+
+nlohmann::ordered_json hop_json(const Hop& hop) {
+  nlohmann::ordered_json out{{"bytes", hop.bytes()},
+                             {"busy_ns", hop.times().sum().count()},
+                             {"gigabytes_per_second", hop.gigabytes_per_second()},
+                             {"moves", hop.times().count()}};
+  out.update(spread_json(hop.times()));
+  out["path"] = hop.path();
+  return out;
+}
 
 std::string report_text(const Options& options, const ReplayOutcome& outcome, Colours colours) {
   std::string text = cat("\n", totals(options, outcome, colours), "\n",
                          hits(options, outcome, colours), "\n", hops(outcome, colours), "\n");
   text.append(cat("  the kernel counted ", size_text(outcome.kernel_read), " read and ",
                   size_text(outcome.kernel_written), " written by prefill\n"));
-  return text + verdict(outcome, colours);
+  return text + verdict_text(outcome.faults, "every block is what its digest says", colours);
 }
 
 nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& outcome) {
-  nlohmann::ordered_json faults = nlohmann::json::array();
-  for (const auto& [name, entry] : outcome.faults.by_name())
-    faults.push_back({{"name", name}, {"count", entry.count}, {"first", entry.first}});
   return {
       {"passed", outcome.faults.none()},
       {"requests", outcome.requests},
@@ -137,13 +143,13 @@ nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& 
        {{"host", outcome.host_hits}, {"disk", outcome.disk_hits}, {"none", outcome.misses}}},
       {"bad_loads", outcome.bad_loads},
       {"hops",
-       {{"produce", json_of(outcome.produce)},
-        {"pull", json_of(outcome.pull)},
-        {"spill", json_of(outcome.spill)},
-        {"load", json_of(outcome.load)}}},
+       {{"produce", hop_json(outcome.produce)},
+        {"pull", hop_json(outcome.pull)},
+        {"spill", hop_json(outcome.spill)},
+        {"load", hop_json(outcome.load)}}},
       {"disk", {{"direct", outcome.direct}, {"direct_refusal", outcome.direct_refusal}}},
       {"kernel", {{"read_bytes", outcome.kernel_read}, {"written_bytes", outcome.kernel_written}}},
-      {"faults", faults}};
+      {"faults", faults_json(outcome.faults)}};
 }
 
 }  // namespace towpath::tools::replay

@@ -11,6 +11,12 @@
 
 namespace towpath::tools::replay {
 
+/// What was found wrong, or what was not: `right` says it.
+std::string verdict_text(const Faults& faults, const char* right, Colours colours);
+nlohmann::ordered_json faults_json(const Faults& faults);
+nlohmann::ordered_json spread_json(const Spread& times);
+nlohmann::ordered_json hop_json(const Hop& hop);
+
 std::string report_text(const Options& options, const ReplayOutcome& outcome, Colours colours);
 nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& outcome);
 

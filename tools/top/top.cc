@@ -1,15 +1,12 @@
 #include "tools/top/top.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 
 #include <nlohmann/json.hpp>
 #include <poll.h>
 
 #include <towpath/core/text.h>
 #include <towpath/sys/clock.h>
-#include <towpath/sys/system_file.h>
 
 #include "tools/flight_read.h"
 #include "tools/output.h"
@@ -18,63 +15,28 @@
 namespace towpath::tools {
 namespace {
 
-constexpr std::string_view kSuffix = ".flight";
-
-struct Recorder {
-  std::string path;
-  bool named = false;  ///< by the user; else found in a directory
-};
-
-Result<std::vector<Recorder>> recorders_of(const std::vector<std::string>& places) {
-  sys::SystemFileSystem files;
-  std::vector<Recorder> found;
-  for (const std::string& place : places) {
-    const auto names = files.list(place);
-    if (!names.ok()) {  // a file, or nothing: reading it tells
-      found.push_back({place, true});
-      continue;
-    }
-    for (const std::string& name : *names)
-      if (name.ends_with(kSuffix)) found.push_back({cat(place, "/", name)});
-  }
-  if (!found.empty()) return found;
-  return error(Code::not_found, cat("no flight recorder is in ", printable(places.front(), 256)),
-               "start the node with NIXL_TELEMETRY_ENABLE=1 NIXL_TELEMETRY_DIR=DIRECTORY");
-}
-
-bool lives(std::uint64_t process) {
-  return kill(static_cast<pid_t>(process), 0) == 0 || errno != ESRCH;
-}
-
 /// The last `interval` of a node that runs; all that is known of one that does not.
 NodeView view_of(const telemetry::FlightLog& log, std::string name, Duration interval) {
   const Instant now = sys::SystemClock().now();
   NodeView view{.name = std::move(name), .process = log.process};
   view.activity = activity_of(log, now + -interval, now);
-  view.runs = !view.activity.closed && lives(log.process);
+  view.runs = !view.activity.closed && process_lives(log.process);
   if (!view.runs)
     view.activity =
         activity_of(log, log.started, log.records.empty() ? log.started : log.records.back().at);
   return view;
 }
 
-/// "flights/decode-0.4711.flight" -> "decode-0".
-std::string node_name(const std::string& path) {
-  std::string name = path.substr(path.find_last_of('/') + 1);
-  if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
-  return name.substr(0, name.find_last_of('.'));
-}
-
 /// What is found in a directory may be half made, or gone again: it is passed over.
 ///
 /// Nodes that run, else the ones that did: of old recordings nobody wants to hear beside them.
 Result<std::vector<NodeView>> look(const TopOptions& options) {
-  TOWPATH_TRY(const std::vector<Recorder> recorders, recorders_of(options.places));
+  TOWPATH_TRY(const std::vector<RecorderFile> recorders, recorders_in(options.places));
   std::vector<NodeView> all;
-  for (const Recorder& recorder : recorders) {
+  for (const RecorderFile& recorder : recorders) {
     const auto log = read_flight_file(recorder.path);
     if (!log.ok() && recorder.named) return log.status();
-    if (log.ok()) all.push_back(view_of(*log, node_name(recorder.path), options.interval));
+    if (log.ok()) all.push_back(view_of(*log, node_name_of(recorder.path), options.interval));
   }
   if (std::ranges::any_of(all, &NodeView::runs))
     std::erase_if(all, [](const NodeView& node) { return !node.runs; });

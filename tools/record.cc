@@ -1,0 +1,161 @@
+// `towpath record`: writes down the transfers of running nodes, from the flight recorders that they
+// write. Nothing is asked of the nodes themselves, and nothing is slowed.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include <poll.h>
+
+#include <towpath/core/text.h>
+#include <towpath/sys/clock.h>
+
+#include "tools/command.h"
+#include "tools/flight_read.h"
+#include "tools/output.h"
+#include "tools/record/flight_tail.h"
+#include "tools/run/signals.h"
+#include "tools/units.h"
+
+namespace towpath::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"(A node writes a flight recorder where NIXL_TELEMETRY_DIR or its own code says. All transfers that
+the recorders still hold are taken, and then every new one, until no node runs any more, --seconds
+have passed or Ctrl-C comes: moments, sizes, numbers of pieces, and how long each took; no payload.
+A recorder is a ring of NIXL_TELEMETRY_BUFFER_SIZE records (4096): what is overwritten between two
+looks is missed, and told.
+
+Exit status: 0 all is there; 1 some were missed, or a file is no flight recorder; 3 there is none.
+
+Examples:
+  towpath record flights -o stream.csv
+  towpath record flights -o stream.csv --seconds 60 --interval 0.02
+  towpath record flights/decode-0.4711.flight --once     what a process that crashed did last
+  towpath replay --trace stream.csv                      repeat it)";
+
+struct RecordOptions {
+  std::vector<std::string> places;
+  std::string output = "-";
+  double seconds = 0;  ///< 0: until no node runs
+  double interval_s = 0.1;
+  bool once = false;
+};
+
+class Recorder {
+ public:
+  Recorder(const RecordOptions& options, Output out) : options_(options), out_(std::move(out)) {}
+
+  Result<Exit> run() {
+    TOWPATH_TRY(const sys::Fd signals, watch_ending_signals());
+    TOWPATH_TRY(out_.write(cat(kRecordingTitles, "\n")));
+    const sys::SystemClock clock;
+    const Instant began = clock.now();
+    const Instant until = options_.seconds == 0
+                              ? Instant::never()
+                              : began + Duration(static_cast<std::int64_t>(options_.seconds * 1e9));
+    while (true) {
+      TOWPATH_TRY(const bool any_runs, look());
+      if (options_.once || !any_runs || clock.now() >= until) break;
+      pollfd wake{.fd = signals.get(), .events = POLLIN, .revents = 0};
+      poll(&wake, 1, static_cast<int>(options_.interval_s * 1000));
+      if (take_signal(signals) != 0) {
+        TOWPATH_TRY(look());
+        break;
+      }
+    }
+    return finish(clock.now() - began);
+  }
+
+ private:
+  /// Whether a node runs: its agent was not closed, and its process lives.
+  Result<bool> look() {
+    TOWPATH_TRY(const std::vector<RecorderFile> files, recorders_in(options_.places));
+    std::vector<std::pair<std::string, telemetry::FlightLog>> logs;
+    for (const RecorderFile& file : files) {
+      auto log = read_flight_file(file.path);
+      if (!log.ok() && file.named) return log.status();
+      if (log.ok()) logs.emplace_back(file.path, *std::move(log));
+    }
+    if (!began_ && !logs.empty()) began_ = beginning_of(logs);
+    bool any_runs = logs.empty();  // half made still
+    for (const auto& [path, log] : logs) {
+      FlightTail& tail = tails_.try_emplace(path, node_name_of(path), *began_).first->second;
+      // Asked before: what it does last is seen then.
+      const bool lived = process_lives(log.process);
+      TOWPATH_TRY(write(tail.take(log)));
+      any_runs = any_runs || (lived && !tail.closed());
+    }
+    TOWPATH_TRY(out_.flush());
+    return any_runs;
+  }
+
+  static Duration beginning_of(
+      const std::vector<std::pair<std::string, telemetry::FlightLog>>& logs) {
+    Duration first = Duration::max();
+    for (const auto& [path, log] : logs)
+      first = std::min(first, log.records.empty() ? log.started_since_epoch
+                                                  : log.since_epoch(log.records.front().at));
+    return first;
+  }
+
+  Status write(const std::vector<RecordedTransfer>& transfers) {
+    for (const RecordedTransfer& transfer : transfers) {
+      TOWPATH_TRY(out_.write(format_recorded(transfer) + "\n"));
+      ++written_;
+    }
+    return {};
+  }
+
+  Result<Exit> finish(Duration took) {
+    std::uint64_t missed = 0;
+    for (const auto& [path, tail] : tails_) {
+      TOWPATH_TRY(write(tail.rest()));
+      missed += tail.missed();
+    }
+    TOWPATH_TRY(out_.close());
+    std::fprintf(stderr, "  %s transfers of %zu nodes in %s\n", grouped(written_).c_str(),
+                 tails_.size(), duration_text(took).c_str());
+    if (missed == 0) return Exit::ok;
+    std::fprintf(
+        stderr,
+        "  %s records were overwritten between two looks: transfers are missing\n"
+        "  remedy:  a smaller --interval, or NIXL_TELEMETRY_BUFFER_SIZE=65536 for the node\n",
+        grouped(missed).c_str());
+    return Exit::found_wrong;
+  }
+
+  const RecordOptions& options_;
+  Output out_;
+  std::map<std::string, FlightTail> tails_;  // by path
+  std::optional<Duration> began_;            // since the epoch
+  std::uint64_t written_ = 0;
+};
+
+}  // namespace
+
+void add_record(CLI::App& app, Exit& exit) {
+  CLI::App* command =
+      app.add_subcommand("record", "Write down the transfers of running nodes, for replay");
+  const auto options = std::make_shared<RecordOptions>();
+  command->add_option("place", options->places, "Flight recorders, or directories of them")
+      ->required()
+      ->option_text(" ");
+  command->add_option("-o,--output", options->output, "File to write; - is standard output")
+      ->option_text("FILE [-]");
+  command->add_option("--seconds", options->seconds, "Stop then; 0: when no node runs any more")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("S [0]");
+  command->add_option("--interval", options->interval_s, "Seconds between two looks")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->option_text("S [0.1]");
+  command->add_flag("--once", options->once, "Only what the recorders hold now");
+  command->footer(kFooter);
+  when_chosen(command, exit, [options]() -> Result<Exit> {
+    TOWPATH_TRY(Output out, Output::open(options->output));
+    return Recorder(*options, std::move(out)).run();
+  });
+}
+
+}  // namespace towpath::tools

@@ -1,0 +1,110 @@
+#include "tools/replay/stream_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include <towpath/core/text.h>
+
+#include "tools/replay/report.h"
+#include "tools/units.h"
+
+namespace towpath::tools::replay {
+namespace {
+
+Duration duration_of(double count) { return Duration(static_cast<std::int64_t>(count * 1e9)); }
+
+std::string pace_text(const Options& options) {
+  if (options.speed == 0) return "as fast as it goes";
+  if (options.speed == 1) return "at its times";
+  return cat("at ", options.speed, " times its speed");
+}
+
+std::string stream_totals(const Options& options, const Stream& stream,
+                          const StreamOutcome& outcome, Colours colours) {
+  Table table({{""}, {"", Align::right}, {""}});
+  table.add({"transfers", grouped(stream.moves.size()),
+             cat("of ", stream.nodes, stream.nodes == 1 ? " node" : " nodes", ", recorded in ",
+                 duration_text(stream.length))});
+  table.add({"repeated", duration_text(duration_of(outcome.seconds)),
+             cat(pace_text(options), ", up to ", stream.lanes, " at a time")});
+  if (stream.own > 0)
+    table.add({"left out", grouped(stream.own), "within one node: its files, or its own memory"});
+  if (stream.elsewhere > 0)
+    table.add({"in place of", grouped(stream.elsewhere), "of other memory: moved in the host's"});
+  table.add({"verified",
+             {grouped(outcome.verified),
+              outcome.verified == stream.moves.size() ? Tone::good : Tone::bad},
+             "every byte, and the gaps between"});
+  table.add({"mismatches",
+             {grouped(outcome.mismatches), outcome.mismatches == 0 ? Tone::good : Tone::bad}});
+  return table.text(colours);
+}
+
+std::vector<Cell> times_of(std::vector<Cell> cells, const Spread& times) {
+  for (const double share : {50.0, 90.0, 99.0})
+    cells.emplace_back(duration_text(times.percentile(share)));
+  return cells;
+}
+
+std::string way_rows(const Options& options, const StreamOutcome& outcome, Colours colours) {
+  Table table({{"op"},
+               {"bytes", Align::right},
+               {"rate", Align::right},
+               {"moves", Align::right},
+               {"p50", Align::right},
+               {"p90", Align::right},
+               {"p99", Align::right}});
+  const auto add = [&](const char* name, const StreamOutcome::Way& way) {
+    const Spread& times = way.moved.times();
+    if (times.count() == 0) return;
+    table.add(times_of({name, size_text(way.moved.bytes()),
+                        rate_text(way.moved.bytes(), times.sum()), grouped(times.count())},
+                       times));
+    table.note(way.moved.path());
+    if (way.recorded.count() > 0)
+      table.add(times_of({"  recorded", "", rate_text(way.moved.bytes(), way.recorded.sum()),
+                          grouped(way.recorded.count())},
+                         way.recorded));
+  };
+  add("read", outcome.reads);
+  add("write", outcome.writes);
+  if (options.speed > 0) table.add(times_of({"late", "", "", ""}, outcome.late));
+  return table.text(colours);
+}
+
+nlohmann::ordered_json way_json(const StreamOutcome::Way& way) {
+  nlohmann::ordered_json out = hop_json(way.moved);
+  out["recorded"] = spread_json(way.recorded);
+  return out;
+}
+
+}  // namespace
+
+std::string stream_text(const Options& options, const Stream& stream, const StreamOutcome& outcome,
+                        Colours colours) {
+  return cat("\n", stream_totals(options, stream, outcome, colours), "\n",
+             way_rows(options, outcome, colours), "\n",
+             verdict_text(outcome.faults, "every byte arrived where it should", colours));
+}
+
+nlohmann::ordered_json stream_json(const Options& options, const Stream& stream,
+                                   const StreamOutcome& outcome) {
+  return {{"passed", outcome.faults.none()},
+          {"transfers", stream.moves.size()},
+          {"verified", outcome.verified},
+          {"mismatches", outcome.mismatches},
+          {"seconds", outcome.seconds},
+          {"speed", options.speed},
+          {"backend", options.backend},
+          {"recorded_seconds", static_cast<double>(stream.length.count()) / 1e9},
+          {"recorded_bytes", stream.recorded_bytes},
+          {"nodes", stream.nodes},
+          {"lanes", stream.lanes},
+          {"left_out", {{"own", stream.own}, {"empty", stream.empty}}},
+          {"other_memory", stream.elsewhere},
+          {"reads", way_json(outcome.reads)},
+          {"writes", way_json(outcome.writes)},
+          {"late", spread_json(outcome.late)},
+          {"faults", faults_json(outcome.faults)}};
+}
+
+}  // namespace towpath::tools::replay
