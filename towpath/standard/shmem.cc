@@ -1,7 +1,22 @@
+#include <towpath/shmem/pmix/pmix_exchange.h>
 #include <towpath/standard/shmem.h>
 #include <towpath/sys/text_file.h>
 
 namespace towpath::standard {
+namespace {
+
+Result<shmem::Bootstrap> bootstrap_by_pmix(const Environment& environment, Duration patience) {
+  TOWPATH_TRY(const std::uint64_t heap_bytes, shmem_heap_bytes(environment));
+  TOWPATH_TRY(const auto exchange, shmem::PmixExchange::open());
+  return shmem::bootstrap_over_hosts(*exchange, {.my_pe = exchange->my_pe(),
+                                                 .pes = exchange->pes(),
+                                                 .heap_bytes = heap_bytes,
+                                                 .files = {},
+                                                 .host = {},
+                                                 .patience = patience});
+}
+
+}  // namespace
 
 Result<shmem::MeetingOptions> meeting_of(const ShmemInvitation& invitation, Duration patience) {
   constexpr std::string_view kTokenFile = "?token-file=";
@@ -21,6 +36,7 @@ Result<shmem::MeetingOptions> meeting_of(const ShmemInvitation& invitation, Dura
 }
 
 Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duration patience) {
+  if (is_started_by_pmix(environment)) return bootstrap_by_pmix(environment, patience);
   TOWPATH_TRY(auto invitation, shmem_invitation(environment));
   if (!invitation) return shmem_bootstrap(environment);
   TOWPATH_TRY(auto options, meeting_of(*invitation, patience));

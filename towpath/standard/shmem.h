@@ -13,9 +13,9 @@
 
 namespace towpath::standard {
 
-/// What the environment says of this process (shmem_environment.h): alone, of one host's job, or
-/// after a meeting with the PEs of other hosts; then it is collective. Errors: shmem_bootstrap()'s,
-/// and with PEs of several hosts also Meeting's and shmem::bootstrap_over_hosts()'s.
+/// What the environment says of this process (shmem_environment.h): alone, of one host's job, after
+/// a meeting with the PEs of other hosts, or of a job of PMIx; the latter two are collective.
+/// Errors: shmem_bootstrap()'s; Meeting's or PmixExchange's, and shmem::bootstrap_over_hosts()'s.
 Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duration patience);
 
 /// This process's context, as its environment has it. Collective. Errors: bootstrap_shmem()'s and

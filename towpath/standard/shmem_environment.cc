@@ -63,15 +63,23 @@ Result<shmem::JobFiles> adopt_all(std::string_view list) {
   return files;
 }
 
-Result<std::uint64_t> heap_bytes_of(const Environment& environment) {
-  const auto heap = environment.find(kHeap);
-  if (heap == environment.end()) return shmem::kDefaultHeapBytes;
-  const auto bytes = parse_bytes(heap->second);
-  if (!bytes.ok()) return cannot_read(kHeap, heap->second).because(bytes.status());
-  return *bytes;
+}  // namespace
+
+Result<std::uint64_t> shmem_heap_bytes(const Environment& environment) {
+  for (const char* name : {kHeap, "SHMEM_SYMMETRIC_SIZE"}) {
+    const auto heap = environment.find(name);
+    if (heap == environment.end()) continue;
+    const auto bytes = parse_bytes(heap->second);
+    if (!bytes.ok()) return cannot_read(name, heap->second).because(bytes.status());
+    return *bytes;
+  }
+  return shmem::kDefaultHeapBytes;
 }
 
-}  // namespace
+bool is_started_by_pmix(const Environment& environment) {
+  return environment.count("PMIX_RANK") != 0 && environment.count(kJob) == 0 &&
+         environment.count(kMeet) == 0;
+}
 
 Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment) {
   shmem::Bootstrap bootstrap;
@@ -82,7 +90,7 @@ Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment) {
     TOWPATH_TRY(bootstrap.files, adopt_all(job->second));
     bootstrap.pes = static_cast<int>(bootstrap.files->heaps.size());
   }
-  TOWPATH_TRY(bootstrap.heap_bytes, heap_bytes_of(environment));
+  TOWPATH_TRY(bootstrap.heap_bytes, shmem_heap_bytes(environment));
   return bootstrap;
 }
 
@@ -97,7 +105,7 @@ Result<std::optional<ShmemInvitation>> shmem_invitation(const Environment& envir
   ShmemInvitation invitation{.place = place->second, .self = {}};
   TOWPATH_TRY(invitation.self.my_pe, number(kPe, pe->second));
   TOWPATH_TRY(invitation.self.pes, number(kPes, pes->second));
-  TOWPATH_TRY(invitation.self.heap_bytes, heap_bytes_of(environment));
+  TOWPATH_TRY(invitation.self.heap_bytes, shmem_heap_bytes(environment));
   if (const auto job = environment.find(kJob); job != environment.end()) {
     TOWPATH_TRY(invitation.self.files, adopt_all(job->second));
   }

@@ -6,7 +6,9 @@
 //                       for a heap of another host
 //   TOWPATH_SHMEM_MEET  where PEs of several hosts meet (shmem.h)
 //   TOWPATH_SHMEM_PES   how many of them there are
-//   TOWPATH_SHMEM_HEAP  of a PE that was started alone: bytes of its heap ("64M")
+//   TOWPATH_SHMEM_HEAP  of a PE that `towpath run` did not start: bytes of its heap ("64M"); also
+//                       SHMEM_SYMMETRIC_SIZE
+//   PMIX_RANK           another launcher started it, which has PMIx
 //
 // Thread: any; reading the environment races with setenv(3).
 #pragma once
@@ -27,6 +29,12 @@ namespace towpath::standard {
 /// Errors: invalid_argument (a variable that cannot be read), not_ready (descriptors that are not
 /// open: they were not inherited).
 Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment);
+
+/// As the environment has it, or the default. Errors: invalid_argument.
+Result<std::uint64_t> shmem_heap_bytes(const Environment& environment);
+
+/// Whether a launcher with PMIx (mpirun, srun) has started this process, and not `towpath run`.
+bool is_started_by_pmix(const Environment& environment);
 
 /// To a job over several hosts.
 struct ShmemInvitation {

@@ -16,6 +16,10 @@ TEST(ShmemEnvironmentTest, nothing_said_is_alone) {
   EXPECT_EQ(bootstrap->pes, 1);
   EXPECT_FALSE(bootstrap->files.has_value());
   EXPECT_EQ(shmem_bootstrap({{"TOWPATH_SHMEM_HEAP", "2M"}})->heap_bytes, 2u << 20U);
+  EXPECT_EQ(shmem_bootstrap({{"SHMEM_SYMMETRIC_SIZE", "4M"}})->heap_bytes, 4u << 20U);
+  EXPECT_FALSE(is_started_by_pmix({}));
+  EXPECT_TRUE(is_started_by_pmix({{"PMIX_RANK", "0"}}));
+  EXPECT_FALSE(is_started_by_pmix({{"PMIX_RANK", "0"}, {"TOWPATH_SHMEM_JOB", "3,4"}}));
 }
 
 TEST(ShmemEnvironmentTest, launcher_and_pe_understand_each_other) {
