@@ -11,6 +11,7 @@
 #include <towpath/core/text.h>
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/probe.h>
+#include <towpath/shmem/nvshmem/nvshmem.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/direct_storage.h>
@@ -116,7 +117,11 @@ std::vector<Group> examine(const DoctorOptions& options) {
        .key = "machine",
        .findings = sys::probe_machine(files, options.directories)},
       {.title = "GPUs", .key = "devices", .backend = {}, .findings = device::probe_devices()},
-      examine_direct_storage(options.directories)};
+      examine_direct_storage(options.directories),
+      {.title = "Symmetric memory of GPUs",
+       .key = "nvshmem",
+       .backend = {},
+       .findings = {shmem::probe_nvshmem()}}};
   const backend::Registry registry = standard::make_registry();
   for (const std::string& name : registry.names()) {
     const backend::BackendType& type = **registry.find(name);

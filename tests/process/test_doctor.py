@@ -39,6 +39,12 @@ class DoctorTest(CommandTest):
             self.assertEqual(set(finding), FIELDS)
             self.assertEqual(finding["verdict"] == "no", bool(finding["remedy"]))
 
+    def test_nvshmem_is_looked_for_where_the_loader_looks(self):
+        finding, = json.loads(self.run_command("doctor", "--json", "-").stdout)["nvshmem"]
+        self.assertEqual(set(finding), FIELDS)
+        self.assertIn("libnvshmem_host.so.3", finding["reason"] + finding["source"])
+        self.assertEqual(finding["verdict"] == "no", "nvidia-nvshmem" in finding["remedy"])
+
     def test_files_are_put_to_the_proof_and_nothing_stays(self):
         out = json.loads(self.run_command("doctor", "--json", "-", "--dir", self.folder).stdout)
         self.assertTrue(out["truth"])
