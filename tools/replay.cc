@@ -2,6 +2,7 @@
 // decode worker and makes the report; it starts the others, which are this program again with
 // --role and --worker.
 #include <csignal>
+#include <cstdio>
 #include <optional>
 
 #include <nlohmann/json.hpp>
@@ -236,6 +237,12 @@ Status settle_trace(Arguments& arguments) {
   return {};
 }
 
+/// Once: the other processes read the same.
+void tell(const std::vector<standard::Remark>& remarks) {
+  for (const standard::Remark& remark : remarks)
+    std::fprintf(stderr, "towpath replay: %s %s\n", remark.variable.c_str(), remark.why.c_str());
+}
+
 Result<Exit> run_replay(Arguments& arguments) {
   Options& options = arguments.options;
   options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
@@ -255,6 +262,7 @@ Result<Exit> run_replay(Arguments& arguments) {
       return error(Code::invalid_argument, "--inject makes its mistakes in a nameless disk tier",
                    "leave --tiers out");
     TOWPATH_TRY(replay::read_tiers(arguments.tiers, options));
+    if (arguments.role != "prefill" && options.worker == 0) tell(options.remarks);
   }
   options.all_policies = arguments.policy == "all";
   if (options.all_policies) {
@@ -313,7 +321,8 @@ void add_where(CLI::App* command, Arguments& arguments) {
       ->capture_default_str()
       ->check(whole_number(1));
   command->add_option("--tiers", arguments.tiers,
-                      "host=BLOCKS,disk=PATH:SIZE: a disk that outlives the replay");
+                      "host=BLOCKS,disk=PATH:SIZE: a disk that outlives the replay; kvbm: as "
+                      "DYN_KVBM_* say");
   command->add_option("--decode-blocks", options.decode_blocks, "Size of decode's pool")
       ->capture_default_str()
       ->check(whole_number(1));

@@ -33,8 +33,8 @@ class ReplayTest(CommandTest):
     def replay(self, *words, **more):
         return self.run_command("replay", "--directory", self.folder, *SMALL, *words, **more)
 
-    def report(self, *words):
-        self.replay(*words, "--json", "report.json")
+    def report(self, *words, **more):
+        self.replay(*words, "--json", "report.json", **more)
         return json.loads((self.folder / "report.json").read_text())
 
     def test_every_block_is_verified_and_disk_serves_its_share(self):
@@ -133,12 +133,48 @@ class ReplayTest(CommandTest):
                 done = self.replay("--inject", mistake, expect=FOUND_WRONG)
                 self.assertRegex(done.stdout, rf"FAILED {mistake}, \d+ time")
 
+    def test_a_disk_that_outlives_the_replay_serves_the_next_and_a_flipped_bit_costs_a_block(self):
+        store = self.folder / "kv"
+        tiers = ["--tiers", f"host=400,disk={store}:1GiB"]
+        first = self.report(*tiers)
+        segment = min(store.glob("segment-*"))  # full: the next opening takes its word for it
+        with open(segment, "r+b") as file:
+            file.seek(2 * 4096 + 100)  # in the first block
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 4]))
+        second = self.report(*tiers, expect=FOUND_WRONG)
+        self.assertTrue(first["passed"])
+        self.assertEqual((second["bad_loads"], second["mismatches"]), (1, 0))
+        self.assertEqual(second["verified"], first["blocks"])
+        self.assertLess(second["hits"]["none"], first["hits"]["none"] / 2)
+        self.assertEqual(second["hops"]["load"]["bytes"],
+                         second["hits"]["disk"] * second["block_bytes"])
+
+    def test_tiers_as_kvbm_s_settings_say(self):
+        self.environment = {"DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS": "400",
+                            "DYN_KVBM_DISK_CACHE_GB": "1",
+                            "DYN_KVBM_DISK_CACHE_DIR": str(self.folder / "kv"),
+                            "DYN_KVBM_LEADER_ZMQ_HOST": "here"}
+        words = ["--tiers", "kvbm", "--limit", 60]
+        first, second = self.report(*words), self.report(*words)
+        # At second sight: less goes down than without the filter.
+        self.assertGreater(second["hits"]["disk"], first["hits"]["disk"])
+        filtered = first["hops"]["spill"]["bytes"]
+        self.assertLess(filtered, first["hits"]["none"] * first["block_bytes"])
+        self.assertIn("DYN_KVBM_LEADER_ZMQ_HOST has no effect",
+                      self.replay("--tiers", "kvbm", "--limit", 1).stderr)
+        del self.environment["DYN_KVBM_DISK_CACHE_DIR"]
+        self.assertIn("DYN_KVBM_DISK_CACHE_DIR",
+                      self.replay("--tiers", "kvbm", expect=USAGE).stderr)
+
     def test_what_cannot_run_says_why(self):
         for words, status, why in ((["--inject", "gremlin"], USAGE, "swap-kv"),
                                    (["--model", "gpt-9"], COULD_NOT_RUN, "llama-3.1-8b"),
                                    (["--scale", 5000], USAGE, "1 to 1024"),
                                    (["--decode-layout", "spiral"], USAGE, "fully_contiguous"),
                                    (["--trace", "none.jsonl"], COULD_NOT_RUN, "none.jsonl"),
+                                   (["--tiers", "disk=kv"], USAGE, "disk=/var/tmp/kv:10GiB"),
                                    (["--host-blocks", 2], COULD_NOT_RUN, "--host-blocks")):
             with self.subTest(words):
                 done = self.run_command("replay", "--directory", self.folder, "--quiet", *words,

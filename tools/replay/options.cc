@@ -5,12 +5,44 @@
 #include <towpath/core/text.h>
 #include <towpath/kv/disk/segment_format.h>
 #include <towpath/kv/model.h>
+#include <towpath/standard/kvbm_settings.h>
 
 namespace towpath::tools::replay {
 namespace {
 
 // Blocks begin at pages, so that they can go to and from disk past the page cache.
 constexpr std::uint64_t kBlockAlignment = 4096;
+
+constexpr const char* kWriteSo = "write host=1024,disk=/var/tmp/kv:10GiB, or kvbm";
+
+Status take_list(const std::string& text, Options& options) {
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    at = end + 1;
+    const std::size_t colon = part.rfind(':');
+    const bool is_disk = part.starts_with("disk=") && colon != std::string::npos && colon > 5;
+    if (!is_disk && !part.starts_with("host="))
+      return error(Code::invalid_argument, cat("'", printable(part), "' is no tier and its size"),
+                   kWriteSo);
+    TOWPATH_TRY(const std::uint64_t size, parse_bytes(part.substr(is_disk ? colon + 1 : 5)));
+    if (is_disk) options.store_directory = part.substr(5, colon - 5);
+    (is_disk ? options.store_bytes : options.host_blocks) = size;
+  }
+  return {};
+}
+
+Status take_kvbm(std::uint64_t block_bytes, Options& options) {
+  const auto told = standard::KvbmSettings::from(standard::read_environment());
+  options.remarks = told.remarks;
+  TOWPATH_TRY(const auto shape, told.shape(block_bytes));
+  options.host_blocks = shape.host_blocks;
+  options.tiers = shape.cache;
+  if (!shape.disk) return {};
+  options.store_directory = shape.disk->directory;
+  options.store_bytes = shape.disk->capacity_bytes;
+  return {};
+}
 
 }  // namespace
 
@@ -23,24 +55,15 @@ Result<layout::LayoutConfig> pool_config(const Options& options, std::uint64_t b
 }
 
 Status read_tiers(const std::string& text, Options& options) {
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string part = text.substr(at, end - at);
-    at = end + 1;
-    const std::size_t colon = part.rfind(':');
-    const bool is_disk = part.starts_with("disk=") && colon != std::string::npos && colon > 5;
-    if (!is_disk && !part.starts_with("host="))
-      return error(Code::invalid_argument, cat("'", printable(part), "' is no tier and its size"),
-                   "write host=1024,disk=/var/tmp/kv:10GiB");
-    TOWPATH_TRY(const std::uint64_t size, parse_bytes(part.substr(is_disk ? colon + 1 : 5)));
-    if (is_disk) options.store_directory = part.substr(5, colon - 5);
-    (is_disk ? options.store_bytes : options.host_blocks) = size;
-  }
-  if (options.store_directory.empty() || options.store_bytes == 0 || options.host_blocks == 0)
-    return error(Code::invalid_argument, cat("'", printable(text), "' leaves a tier without room"),
-                 "write host=1024,disk=/var/tmp/kv:10GiB");
   TOWPATH_TRY(const layout::LayoutConfig config, pool_config(options, 1));
   TOWPATH_TRY(const std::uint64_t block_bytes, config.block_bytes());
+  if (text == "kvbm")
+    TOWPATH_TRY(take_kvbm(block_bytes, options));
+  else
+    TOWPATH_TRY(take_list(text, options));
+  if (options.store_directory.empty() || options.store_bytes == 0 || options.host_blocks == 0)
+    return error(Code::invalid_argument, cat("'", printable(text), "' leaves a tier without room"),
+                 kWriteSo);
   options.disk_blocks = options.store_bytes / kv::room_of({.length = block_bytes});
   return {};
 }

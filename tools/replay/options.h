@@ -9,10 +9,12 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/kv/eviction/policy.h>
+#include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/kv/trace_format.h>
 #include <towpath/kv/trace_generator.h>
 #include <towpath/layout/layout_config.h>
 #include <towpath/layout/strides.h>
+#include <towpath/standard/environment.h>
 
 #include "tools/replay/mistake.h"
 
@@ -41,12 +43,14 @@ struct Options {
   kv::PolicyKind policy = kv::PolicyKind::lru;  ///< of both tiers of prefill
   bool all_policies = false;                    ///< compare them all instead, without processes
   std::vector<std::uint32_t> capacities{500, 1000, 2000, 5000, 10000, 20000, 50000};  ///< for that
-  std::string store_directory;         ///< of a disk tier that survives; empty: a nameless file
-  std::uint64_t store_bytes = 0;       ///< its size
-  std::uint64_t in_flight = 4;         ///< requests at a time
-  std::string directory = "/var/tmp";  ///< of the disk tier
-  bool direct = true;                  ///< past the page cache, where the file system can
-  std::uint64_t salt = 0x746f7770;     ///< of digests
+  kv::TieredCacheOptions tiers;           ///< of prefill, where they survive; the policy is above
+  std::string store_directory;            ///< of a disk tier that survives; empty: a nameless file
+  std::uint64_t store_bytes = 0;          ///< its size
+  std::vector<standard::Remark> remarks;  ///< on variables that the tiers were to be read from
+  std::uint64_t in_flight = 4;            ///< requests at a time
+  std::string directory = "/var/tmp";     ///< of the disk tier
+  bool direct = true;                     ///< past the page cache, where the file system can
+  std::uint64_t salt = 0x746f7770;        ///< of digests
 
   Duration timeout =
       std::chrono::seconds(30);  ///< of each transfer, and of each wait for the other side
@@ -63,8 +67,8 @@ struct Options {
 /// invalid_argument (the scale, or a number that makes no sense).
 Result<layout::LayoutConfig> pool_config(const Options& options, std::uint64_t blocks);
 
-/// "host=BLOCKS,disk=PATH:SIZE": a disk tier that survives. The model and its scale are known.
-/// Errors: invalid_argument.
+/// "host=BLOCKS,disk=PATH:SIZE": a disk tier that survives; "kvbm": what DYN_KVBM_* say of it. The
+/// model and its scale are known. Errors: invalid_argument.
 Status read_tiers(const std::string& text, Options& options);
 
 /// Errors: invalid_argument, with the names that there are.

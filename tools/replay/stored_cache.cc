@@ -36,9 +36,11 @@ Result<std::unique_ptr<StoredCache>> StoredCache::open(const Options& options,
   made->disk_ = disk.get();
   std::vector<std::unique_ptr<kv::BlockTier>> below;
   below.push_back(std::move(disk));
-  TOWPATH_TRY(made->cache_, kv::TieredCache::make({made->clock_, made->presence_, std::move(layout),
-                                                   std::move(below)},
-                                                  {.policy = options.policy}));
+  kv::TieredCacheOptions tiers = options.tiers;
+  tiers.policy = options.policy;
+  TOWPATH_TRY(made->cache_,
+              kv::TieredCache::make(
+                  {made->clock_, made->presence_, std::move(layout), std::move(below)}, tiers));
   return made;
 }
 
@@ -136,7 +138,8 @@ void StoredCache::report(Message& summary) {
   loaded_.put(summary, "load");
   put_hits(summary, counts());
   summary.figures["bad_loads"] = bad_loads_;
-  for (const auto& [what, count] : cache_->figures().below.front().failed)
+  const kv::TieredCacheFigures figures = cache_->figures();
+  for (const auto& [what, count] : figures.below.front().failed)
     if (what != "get: corrupt") faults_.add("disk tier", count, cat("disk tier: ", what));
 }
 

@@ -95,7 +95,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kElsewhe
     {"MAX_CONCURRENT_TRANSFERS", "one batch at a time goes each way"},
     {"METRICS", "telemetry is switched by TOWPATH_TELEMETRY_*"},
     {"NCCL_MLA_MODE", "nothing is broadcast"},
-    {"OBJECT_", "there is no object tier yet"},
+    {"OBJECT_", "kv::ObjectTier is opened with an agent whose backend 'object' names the store"},
     {"TRTLLM_ZMQ_PORT", "there is no leader: agents meet at a rendezvous"},
 }};
 constexpr std::string_view kBackend = "NIXL_BACKEND_";
@@ -129,6 +129,20 @@ KvbmSettings KvbmSettings::from(const Environment& environment) {
       out.remarks.push_back({name, cat("cannot be read: '", printable(text), "'")});
   }
   return out;
+}
+
+Result<KvbmSettings::Shape> KvbmSettings::shape(std::uint64_t block_bytes) const {
+  const std::uint64_t blocks = host.blocks_of(block_bytes).value_or(0);
+  if (blocks == 0)
+    return error(
+        Code::invalid_argument,
+        cat(kKvbmPrefix, "CPU_CACHE_GB leaves no room for a block of ", block_bytes, " bytes"),
+        cat("set it, or ", kKvbmPrefix, "CPU_CACHE_OVERRIDE_NUM_BLOCKS"));
+  Shape shape{.host_blocks = blocks, .cache = cache_options(), .disk = disk_options(block_bytes)};
+  if (shape.disk && shape.disk->directory.empty())
+    return error(Code::invalid_argument, cat("a disk tier without ", kKvbmPrefix, "DISK_CACHE_DIR"),
+                 "name a directory of its own: what lies there is found again");
+  return shape;
 }
 
 kv::TieredCacheOptions KvbmSettings::cache_options() const {

@@ -46,6 +46,15 @@ struct KvbmSettings {
   /// Of DYN_KVBM_* in it; the rest is others' business.
   static KvbmSettings from(const Environment& environment);
 
+  /// All that a TieredCache of such blocks is made with. Errors: invalid_argument (no size of the
+  /// host's pool, or none that holds a block; a disk without a directory), each by its variable.
+  struct Shape {
+    std::uint64_t host_blocks = 0;
+    kv::TieredCacheOptions cache;
+    std::optional<kv::BlockStoreOptions> disk;  ///< as disk_options()
+  };
+  Result<Shape> shape(std::uint64_t block_bytes) const;
+
   kv::TieredCacheOptions cache_options() const;
   /// Nothing unless a size of the disk was said. The caller adds incarnation, presence and tier,
   /// and a directory where none was said.

@@ -43,6 +43,22 @@ TEST(KvbmSettingsTest, the_filter_the_batch_and_the_priority_arrive) {
   EXPECT_LE(options.batch_at_least, 4U);
 }
 
+TEST(KvbmSettingsTest, a_cache_s_shape_is_all_or_a_reason_by_variable) {
+  Environment said{{"DYN_KVBM_DISK_CACHE_GB", "1"}};
+  const auto why = [&] { return KvbmSettings::from(said).shape(1'000'000).status().to_string(); };
+  EXPECT_THAT(why(), HasSubstr("DYN_KVBM_CPU_CACHE_GB"));
+  said["DYN_KVBM_CPU_CACHE_GB"] = "0.5";
+  EXPECT_THAT(why(), HasSubstr("DYN_KVBM_DISK_CACHE_DIR"));
+  said["DYN_KVBM_DISK_CACHE_DIR"] = "/mnt/nvme";
+  const auto shape = KvbmSettings::from(said).shape(1'000'000);
+  ASSERT_TRUE(shape.ok());
+  EXPECT_EQ(shape->host_blocks, 500U);
+  EXPECT_EQ(shape->cache.admission.sightings, 2);
+  EXPECT_EQ(shape->disk->capacity_bytes, 1'000'000'000U);
+  said.erase("DYN_KVBM_DISK_CACHE_GB");
+  EXPECT_FALSE(KvbmSettings::from(said).shape(1'000'000)->disk);
+}
+
 TEST(KvbmSettingsTest, what_means_nothing_here_is_remarked_on_and_never_fatal) {
   const KvbmSettings told = KvbmSettings::from({{"DYN_KVBM_CPU_CACHE_GB", "lots"},
                                                 {"DYN_KVBM_CPU_CASHE_GB", "5"},
