@@ -85,6 +85,55 @@ TEST_F(PluginsTest, a_transfer_is_cancelled) {
   EXPECT_EQ(copy->outcome(), Outcome::cancelled);
 }
 
+/// Two agents, and a region of each.
+class PluginPeersTest : public PluginsTest {
+ protected:
+  struct Side {
+    std::unique_ptr<agent::Agent> agent;
+    memory::SharedRegion region;
+    memory::Registration registration;
+    DescriptorList list{MemoryKind::system};
+  };
+  Side open(const std::string& name, const std::vector<std::string>& backends, std::byte fill) {
+    Side side{
+        .agent = *agent::Agent::create({.name = name, .registry = &registry_, .clock = &clock_}),
+        .region = *memory::SystemRegion::allocate(4096)};
+    for (const std::string& one : backends) EXPECT_TRUE(side.agent->add_backend(one).ok()) << one;
+    side.registration = *side.agent->register_region(side.region);
+    std::memset(side.region->bytes().data(), static_cast<int>(fill), 4096);
+    EXPECT_TRUE(side.list.add(Descriptor{side.region->descriptor().address, 4096, 0}).ok());
+    return side;
+  }
+};
+
+TEST_F(PluginPeersTest, two_agents_that_have_only_a_plug_in_are_told_that_it_reaches_no_peers) {
+  add(0, "libtowpath_backend_example.so");
+  (void)load();
+  const Side left = open("left", {"example"}, {});
+  const Side right = open("right", {"example"}, {});
+  const auto met = left.agent->load_card(*right.agent->card());
+  EXPECT_EQ(met.code(), Code::unavailable);
+  EXPECT_THAT(met.status().to_string(), HasSubstr("its card names none"));
+}
+
+TEST_F(PluginPeersTest, beside_a_plug_in_another_backend_moves_bytes_between_agents) {
+  add(0, "libtowpath_backend_example.so");
+  (void)load();
+  const Side left = open("left", {"example", "loopback"}, std::byte{1});
+  const Side right = open("right", {"example", "loopback"}, std::byte{2});
+  const auto met = left.agent->load_card(*right.agent->card());
+  ASSERT_TRUE(met.ok()) << met.status().to_string();
+  auto pull = left.agent->create_transfer(TransferOp::read, left.list, "right", right.list);
+  ASSERT_TRUE(pull.ok()) << pull.status().to_string();
+  ASSERT_TRUE(pull->post().ok());
+  EXPECT_EQ(pull->wait(), Outcome::done);
+  EXPECT_EQ(left.region->bytes()[4095], std::byte{2});
+  EXPECT_EQ(pull->backend(), "loopback");
+  auto within = left.agent->create_transfer(TransferOp::read, left.list, "right", right.list,
+                                            {.backends = {"example"}});
+  EXPECT_EQ(within.code(), Code::unsupported) << within.status().to_string();
+}
+
 TEST_F(PluginsTest, what_a_plug_in_says_is_told) {
   add(0, "libtowpath_backend_example.so");
   (void)load();
