@@ -1,5 +1,7 @@
 #include "tools/conversation.h"
 
+#include <algorithm>
+
 #include <towpath/core/text.h>
 #include <towpath/rendezvous/fetch_until.h>
 
@@ -38,17 +40,17 @@ Result<Conversation::Heard> Conversation::hear_any(std::span<const std::string> 
                                                    Duration timeout) {
   const run::Deadline deadline = run::Deadline::after(clock_, timeout);
   while (taken_ == waiting_.size()) {
+    rendezvous_.progress();
+    taken_ = 0;
+    waiting_ = agent_.wait_notifications(std::min(kNap, deadline.remaining(clock_)));
+    if (!waiting_.empty()) break;
+    for (const std::string& other : others) TOWPATH_TRY(check_alive(agent_, other));
     if (deadline.expired(clock_)) {
       return error(Code::timed_out,
                    cat("the ", others.size() == 1 ? others.front() : "other",
                        " side said nothing for ", timeout / std::chrono::milliseconds(1), " ms"),
                    "look at the other process: it may be stopped or overloaded");
     }
-    rendezvous_.progress();
-    taken_ = 0;
-    waiting_ = agent_.wait_notifications(kNap);
-    if (!waiting_.empty()) break;
-    for (const std::string& other : others) TOWPATH_TRY(check_alive(agent_, other));
   }
   agent::Notification& next = waiting_[taken_++];
   return Heard{next.from.name, std::move(next.message)};

@@ -30,7 +30,8 @@ class Conversation {
   Status meet(const rendezvous::CardName& name, Duration timeout, const Alive& lives);
 
   /// What one of `others` says next. The rendezvous makes progress meanwhile: somebody may still
-  /// ask for our card. Errors: timed_out, peer_lost (one of them died).
+  /// ask for our card. A timeout of zero takes what has come. Errors: timed_out, peer_lost (one of
+  /// them died).
   struct Heard {
     std::string who;
     Bytes message;

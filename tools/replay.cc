@@ -60,6 +60,7 @@ Examples:
   towpath replay --report run.html                plots, in one file for a browser
   towpath replay --tiers host=512,disk=/var/tmp/kv:4GiB     and again: the second finds blocks there
   towpath replay --requests 200 --inject swap-kv  prove that a mistake is noticed
+  towpath replay --faults 0.01 --seed 7           mistakes by chance: each must be found
   towpath replay --rendezvous etcd://10.0.0.1:2379/demo --role prefill   here, and there
                                                   the same with --role decode)";
 
@@ -111,6 +112,8 @@ std::vector<std::string> prefill_arguments(const Arguments& arguments, std::uint
   words.add("--policy", arguments.policy);
   words.add("--directory", options.directory);
   if (!arguments.inject.empty() && worker == 0) words.add("--inject", arguments.inject);
+  words.add("--faults", cat(options.faults));
+  words.add("--seed", cat(options.generator.seed + worker));
   if (!arguments.tiers.empty()) words.add("--tiers", arguments.tiers);
   if (!options.direct) words.add("--buffered");
   return std::move(words).take();
@@ -237,6 +240,27 @@ Status settle_trace(Arguments& arguments) {
   return {};
 }
 
+/// Which mistakes are made on purpose, and what does not go with them.
+Status settle_mistakes(Arguments& arguments) {
+  Options& options = arguments.options;
+  const bool injects = !arguments.inject.empty();
+  if (injects) {
+    TOWPATH_TRY(options.inject, replay::mistake_named(arguments.inject));
+  }
+  if (options.kill_after != 0 && (options.prefills < 2 || arguments.role != "both"))
+    return error(Code::invalid_argument, "--kill-after needs another prefill, who goes on",
+                 "add --prefill 2");
+  if (options.faults > 0 && (injects || options.kill_after != 0))
+    return error(Code::invalid_argument,
+                 "--faults counts what it made and what was found: it stands alone",
+                 "leave --inject and --kill-after out");
+  if (!arguments.tiers.empty() && (injects || options.faults > 0))
+    return error(Code::invalid_argument,
+                 "--inject and --faults make their mistakes in a nameless disk tier",
+                 "leave --tiers out");
+  return {};
+}
+
 /// Once: the other processes read the same.
 void tell(const std::vector<standard::Remark>& remarks) {
   for (const standard::Remark& remark : remarks)
@@ -246,21 +270,13 @@ void tell(const std::vector<standard::Remark>& remarks) {
 Result<Exit> run_replay(Arguments& arguments) {
   Options& options = arguments.options;
   options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
-  if (!arguments.inject.empty()) {
-    TOWPATH_TRY(options.inject, replay::mistake_named(arguments.inject));
-  }
+  TOWPATH_TRY(settle_mistakes(arguments));
   if (is_recording(options.trace)) {
     settle_meeting(arguments);
     return replay::run_stream(options, arguments.role);
   }
   TOWPATH_TRY(settle_trace(arguments));
-  if (options.kill_after != 0 && (options.prefills < 2 || arguments.role != "both"))
-    return error(Code::invalid_argument, "--kill-after needs another prefill, who goes on",
-                 "add --prefill 2");
   if (!arguments.tiers.empty()) {
-    if (!arguments.inject.empty())
-      return error(Code::invalid_argument, "--inject makes its mistakes in a nameless disk tier",
-                   "leave --tiers out");
     TOWPATH_TRY(replay::read_tiers(arguments.tiers, options));
     if (arguments.role != "prefill" && options.worker == 0) tell(options.remarks);
   }
@@ -287,7 +303,7 @@ void add_what(CLI::App* command, Arguments& arguments) {
   command->add_option("--requests", options.generator.requests, "How many to generate")
       ->capture_default_str()
       ->check(whole_number(1));
-  command->add_option("--seed", options.generator.seed, "Of the generated trace")
+  command->add_option("--seed", options.generator.seed, "Of the generated trace, and of --faults")
       ->capture_default_str()
       ->check(whole_number());
   command->add_option("--limit", options.limit, "Play this many requests at most; 0: all")
@@ -361,6 +377,10 @@ void add_how(CLI::App* command, Arguments& arguments) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   command->add_option("--inject", arguments.inject, "Make this mistake on purpose (below)");
+  command
+      ->add_option("--faults", options.faults,
+                   "Make mistakes by chance, on this share of occasions")
+      ->check(CLI::Range(0.0, 1.0));
   command
       ->add_option("--kill-after", options.kill_after,
                    "Kill the last prefill when so many requests were served here")

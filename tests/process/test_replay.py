@@ -168,8 +168,27 @@ class ReplayTest(CommandTest):
         self.assertIn("DYN_KVBM_DISK_CACHE_DIR",
                       self.replay("--tiers", "kvbm", expect=USAGE).stderr)
 
+    def test_each_of_many_mistakes_by_chance_is_found(self):
+        for seed, words in ((7, []), (8, ["--prefill", 2, "--decode", 2])):
+            with self.subTest(seed):
+                told = self.report("--limit", 120, "--faults", 0.05, "--seed", seed, *words)
+                self.assertTrue(told["passed"], told["faults"])
+                self.assertEqual(told["seed"], seed)
+                made = {one["name"]: one for one in told["injected"]}
+                for name, one in made.items():
+                    self.assertEqual(one["found"] + one["gone"], one["made"], name)
+                self.assertLessEqual(set(made), set(MISTAKES))
+                self.assertLessEqual({"flip-bit", "torn-write"}, set(made))
+                if not words:  # only one prefill knows for certain that another order comes
+                    self.assertIn("drop-notification", made)
+                self.assertGreater(sum(one["found"] for one in made.values()), 20)
+                self.assertGreater(told["mismatches"], 0)
+                self.assertEqual(told["verified"] + told["mismatches"], told["blocks"])
+
     def test_what_cannot_run_says_why(self):
         for words, status, why in ((["--inject", "gremlin"], USAGE, "swap-kv"),
+                                   (["--faults", 2], USAGE, "--faults"),
+                                   (["--faults", 0.1, "--inject", "swap-kv"], USAGE, "stands alone"),
                                    (["--model", "gpt-9"], COULD_NOT_RUN, "llama-3.1-8b"),
                                    (["--scale", 5000], USAGE, "1 to 1024"),
                                    (["--decode-layout", "spiral"], USAGE, "fully_contiguous"),

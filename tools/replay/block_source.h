@@ -25,6 +25,8 @@ class BlockSource {
   /// Errors: exhausted (more blocks than slots), or what the moves fail with.
   virtual Result<std::vector<kv::BlockRef>> gather(const std::vector<std::uint64_t>& blocks,
                                                    const std::function<Status()>& make_room) = 0;
+  /// After the last gather(): mistakes at rest that nobody has met yet are looked for.
+  virtual Status settle() { return {}; }
   /// So far.
   virtual TierCounts counts() const = 0;
   virtual Faults& faults() = 0;

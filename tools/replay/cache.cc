@@ -108,6 +108,7 @@ Result<std::vector<kv::BlockRef>> Cache::gather(const std::vector<std::uint64_t>
     TOWPATH_TRY(produce(std::move(missing), block));
   }
   TOWPATH_TRY(make_mistake());
+  TOWPATH_TRY(spoil_by_chance());
   return held;
 }
 
@@ -127,7 +128,9 @@ Result<kv::PartialBlock> Cache::reserve(const std::function<Status()>& make_room
 Status Cache::note_eviction(const kv::Evicted& evicted) {
   if (disk_.blocks().find(evicted.identity.block.hash))
     return {};  // written before, and unchanged since
-  auto there = disk_.blocks().allocate(1);
+  std::vector<kv::Evicted> gone;
+  auto there = disk_.blocks().allocate(1, &gone);
+  for (const kv::Evicted& one : gone) leave_disk(one.slot);
   if (there.code() == Code::exhausted)
     return {};  // all being read: the block is made anew if wanted
   if (!there.ok()) return there.status();
@@ -154,12 +157,15 @@ Status Cache::spill() {
     }
     TOWPATH_TRY(const kv::BlockRef block, disk_.blocks().register_block(kv::CompleteBlock(
                                               std::move(moves[i].disk), moves[i].identity)));
+    const kv::BlockHash hash = moves[i].identity.block.hash;
+    if (options_.faults > 0) on_disk_[block.slot()] = hash;
+    if (chance_.strikes()) {
+      TOWPATH_TRY(tear(block.slot()));
+      torn_[block.slot()] = hash;
+      chance_.made(Mistake::torn_write);
+    }
     if (options_.inject != Mistake::torn_write || spills_++ % kTornEvery != 0) continue;
-    // The second half never arrived.
-    TOWPATH_TRY(const layout::Extent extent, disk_.layout().memory_region({block.slot(), 0, 0}));
-    const std::uint64_t stride = disk_.layout().layout().geometry().block_stride;
-    TOWPATH_TRY(const auto zeros, memory::SystemRegion::allocate(stride / 2));
-    TOWPATH_TRY(sys::write_exactly(file_->file(), zeros->bytes(), extent.address + stride / 2));
+    TOWPATH_TRY(tear(block.slot()));
     mistake_made_ = true;
   }
   return {};
@@ -171,6 +177,7 @@ Status Cache::load(std::vector<Missing> moves, std::vector<kv::BlockRef>& held) 
     mistake_made_ = true;
     TOWPATH_TRY(file_->file().resize(0));
   }
+  TOWPATH_TRY(const std::uint64_t cut_at, cut_by_chance(moves));
   std::vector<Pair> pairs;
   pairs.reserve(moves.size());
   for (const Missing& move : moves) pairs.push_back({move.host.slot(), move.disk.slot()});
@@ -188,7 +195,7 @@ Status Cache::load(std::vector<Missing> moves, std::vector<kv::BlockRef>& held) 
                                              : failed->status,
                             block));
   }
-  return {};
+  return mend(cut_at);
 }
 
 // A block came back from disk: it is what its digest says, or it is a miss.
@@ -210,6 +217,9 @@ Status Cache::settle_load(Missing move, const Status& read, kv::BlockRef& held) 
                   " came back from disk with another digest; ", looks);
     }
   }
+  const bool was_torn = torn_.contains(there.slot());
+  if (was_torn && !fault.empty()) torn_.erase(there.slot());
+  if (was_torn && fault.starts_with("short-file")) chance_.gone(Mistake::torn_write);
   if (fault.empty()) {
     ++disk_hits_;
     TOWPATH_TRY(held, host_.blocks().register_block(kv::CompleteBlock(
@@ -220,19 +230,21 @@ Status Cache::settle_load(Missing move, const Status& read, kv::BlockRef& held) 
   ++misses_;
   faults_.add(fault);
   disk_.quarantine(hash, fault.substr(0, fault.find(':')));
+  on_disk_.erase(there.slot());
   return produce(std::move(move), held);
 }
 
 Status Cache::produce(Missing missing, kv::BlockRef& held) {
   const kv::SlotId slot = missing.host.slot();
+  const kv::BlockHash hash = missing.block.hash;
   sys::SystemClock clock;
   const Instant begin = clock.now();
-  TOWPATH_TRY(const std::uint64_t bytes, fill_block(host_.layout(), missing.block.hash, slot));
+  TOWPATH_TRY(const std::uint64_t bytes, fill_block(host_.layout(), hash, slot));
   produced_.add(bytes, clock.now() - begin);
   TOWPATH_TRY(const kv::Digest digest, kv::digest_block(digester_, host_.layout(), slot));
   TOWPATH_TRY(held, host_.blocks().register_block(
                         kv::CompleteBlock(std::move(missing.host), {missing.block, digest})));
-  made_.push_back(slot);
+  made_.push_back({slot, hash});
   return {};
 }
 
@@ -240,7 +252,7 @@ Status Cache::make_mistake() {
   const bool wants = spoils_production(options_.inject) && !mistake_made_ && made_.size() >= 2;
   if (!wants) return {};
   mistake_made_ = true;
-  return spoil(options_.inject, host_.layout(), made_[made_.size() - 2], made_.back());
+  return spoil(options_.inject, host_.layout(), made_[made_.size() - 2].slot, made_.back().slot);
 }
 
 Result<agent::Transfer> Cache::transfer(TransferOp op, const std::vector<Pair>& moves, Hop& hop) {
@@ -287,6 +299,7 @@ void Cache::report(Message& summary) {
   spilled_.put(summary, "spill");
   loaded_.put(summary, "load");
   put_hits(summary, counts());
+  chance_.put(summary);
   summary.figures["bad_loads"] = bad_loads_;
   summary.figures["direct"] = file_->direct() ? 1 : 0;
   summary.figures["mistake_made"] = mistake_made_ ? 1 : 0;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include <towpath/sys/system_file.h>
 
 #include "tools/replay/block_source.h"
+#include "tools/replay/chance.h"
 #include "tools/replay/history.h"
 #include "tools/replay/hop.h"
 #include "tools/replay/options.h"
@@ -38,6 +40,7 @@ class Cache final : public BlockSource {
   Result<std::vector<kv::BlockRef>> gather(const std::vector<std::uint64_t>& blocks,
                                            const std::function<Status()>& make_room) override;
 
+  Status settle() override;
   TierCounts counts() const override;
   Faults& faults() override { return faults_; }
   void report(Message& summary) override;
@@ -50,7 +53,8 @@ class Cache final : public BlockSource {
         host_(std::move(host)),
         disk_(std::move(disk)),
         file_(std::move(file)),
-        digester_(options.salt) {}
+        digester_(options.salt),
+        chance_(options.faults, options.generator.seed) {}
 
   struct Pair {  // slots of one block
     kv::SlotId host = 0;
@@ -75,6 +79,11 @@ class Cache final : public BlockSource {
   Status settle_load(Missing move, const Status& read, kv::BlockRef& held);
   Status produce(Missing missing, kv::BlockRef& held);
   Status make_mistake();
+  Status spoil_by_chance();
+  Status tear(kv::SlotId disk);
+  Result<std::uint64_t> cut_by_chance(const std::vector<Missing>& moves);
+  Status mend(std::uint64_t cut_at);
+  void leave_disk(kv::SlotId slot);
   Result<agent::Transfer> transfer(TransferOp op, const std::vector<Pair>& moves, Hop& hop);
   std::string diagnose(kv::BlockHash hash, kv::SlotId slot) const;
 
@@ -87,9 +96,16 @@ class Cache final : public BlockSource {
   Faults faults_;
 
   std::vector<Spill> spilling_;
-  std::vector<kv::SlotId> made_;  // in this request
+  struct Made {
+    kv::SlotId slot = 0;
+    kv::BlockHash hash = 0;
+  };
+  std::vector<Made> made_;  // in this request
   bool mistake_made_ = false;
   std::uint64_t spills_ = 0;
+  Chance chance_;
+  std::map<kv::SlotId, kv::BlockHash> on_disk_;  // while mistakes are made by chance
+  std::map<kv::SlotId, kv::BlockHash> torn_;     // of them, those that nobody has met
 
   Hop produced_, spilled_, loaded_;
   std::uint64_t host_hits_ = 0, disk_hits_ = 0, misses_ = 0, bad_loads_ = 0;

@@ -29,6 +29,7 @@ Status DecodeWorker::finish() {
     }
   }
   check_against_kernel();
+  settle_injected(outcome_.injected, outcome_.faults);
   if (options_.inject != Mistake::none && outcome_.faults.none()) {
     outcome_.faults.add(
         cat("inject: ", name_of(options_.inject), " was asked for, and ",
@@ -96,6 +97,7 @@ void DecodeWorker::take_summary(const Message& summary) {
   outcome_.mistake_made = outcome_.mistake_made || figure("mistake_made") != 0;
   if (outcome_.direct_refusal.empty()) outcome_.direct_refusal = text_of(summary, "direct_refusal");
   take_faults(summary, outcome_.faults);
+  take_injected(summary, outcome_.injected);
 }
 
 // Past the page cache the kernel counts every byte that the backend says it

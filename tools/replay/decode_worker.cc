@@ -144,9 +144,9 @@ Result<DecodeWorker::Prefill*> DecodeWorker::whom_to_ask(std::uint64_t ordinal) 
 
 Status DecodeWorker::send_order(Order order) {
   TOWPATH_TRY(order.prefill, whom_to_ask(order.ordinal));
-  const Status sent =
-      send(node_->agent(), order.prefill->name,
-           {.kind = MessageKind::order, .ordinal = order.ordinal, .blocks = order.blocks});
+  Message message{.kind = MessageKind::order, .ordinal = order.ordinal, .blocks = order.blocks};
+  if (order.more) message.figures["more"] = 1;
+  const Status sent = send(node_->agent(), order.prefill->name, message);
   // One that has just died is noticed when it is listened to.
   if (!sent.ok() && sent.code() != Code::peer_lost) return sent;
   if (outstanding_.empty()) heard_ = node_->clock().now();
@@ -218,14 +218,18 @@ Instant DecodeWorker::due() const {
 Status DecodeWorker::fill_window(kv::RequestSource& source) {
   while (next_ && outstanding_.size() < options_.in_flight) {
     if (due() > node_->clock().now()) break;
-    TOWPATH_TRY(ask(*next_));
+    const kv::Request request = *std::move(next_);
+    const std::uint64_t ordinal = next_ordinal_ - 1;
     TOWPATH_TRY(fetch_next(source));
+    TOWPATH_TRY(ask(request, ordinal));
   }
   return {};
 }
 
-Status DecodeWorker::ask(const kv::Request& request) {
-  Order order{.ordinal = next_ordinal_ - 1, .blocks = {}};
+Status DecodeWorker::ask(const kv::Request& request, std::uint64_t ordinal) {
+  Order order{.ordinal = ordinal, .blocks = {}};
+  order.more = next_ && !next_->hash_ids.empty() && options_.speed == 0 && options_.in_flight > 1 &&
+               prefills_.size() == 1;
   std::unordered_set<std::uint64_t> seen;
   for (const std::uint64_t hash : request.hash_ids) {
     if (seen.insert(hash).second) order.blocks.push_back(hash);

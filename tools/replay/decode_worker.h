@@ -51,6 +51,7 @@ class DecodeWorker {
   struct Order {
     std::uint64_t ordinal = 0;
     std::vector<std::uint64_t> blocks;
+    bool more = false;           // another order for the same prefill comes for certain
     Prefill* prefill = nullptr;  // whom it was asked of
   };
 
@@ -64,7 +65,7 @@ class DecodeWorker {
   Status open_pool(const layout::LayoutConfig& like);
   Status fill_window(kv::RequestSource& source);
   Status fetch_next(kv::RequestSource& source);
-  Status ask(const kv::Request& request);
+  Status ask(const kv::Request& request, std::uint64_t ordinal);
   Instant due() const;
   Result<std::optional<Meeting::Said>> hear();
   Status take_ready(const Meeting::Said& said);

@@ -26,6 +26,12 @@ class Faults {
     entry.count += count;
   }
 
+  /// Those of this name are known of: they count no more. How many there were.
+  std::uint64_t take(const std::string& name) {
+    const auto entry = by_name_.extract(name);
+    return entry.empty() ? 0 : entry.mapped().count;
+  }
+
   struct Entry {
     std::uint64_t count = 0;
     std::string first;

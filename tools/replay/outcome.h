@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tools/replay/chance.h"
 #include "tools/replay/faults.h"
 #include "tools/replay/history.h"
 #include "tools/replay/hop.h"
@@ -32,7 +33,8 @@ struct ReplayOutcome {
   std::uint64_t prefills_lost = 0;  ///< that died while others lived
   std::uint64_t asked_again = 0;    ///< requests, of another prefill than the first
 
-  Faults faults;
+  InjectedByName injected;  ///< mistakes that were made by chance
+  Faults faults;            ///< all others
 };
 
 }  // namespace towpath::tools::replay

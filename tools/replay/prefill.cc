@@ -1,5 +1,6 @@
 #include "tools/replay/prefill.h"
 
+#include <algorithm>
 #include <map>
 
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <towpath/sys/proc_io.h>
 
 #include "tools/replay/cache.h"
+#include "tools/replay/chance.h"
 #include "tools/replay/history.h"
 #include "tools/replay/meeting.h"
 #include "tools/replay/stored_cache.h"
@@ -27,6 +29,7 @@ class Prefill {
     while (!finished() || !orders_.empty()) {
       while (orders_.empty() && !finished()) TOWPATH_TRY(hear());
       if (orders_.empty()) break;
+      if (options_.faults > 0) TOWPATH_TRY(hear_what_has_come());
       const Meeting::Said order = std::move(orders_.front());
       orders_.erase(orders_.begin());
       TOWPATH_TRY(serve(order));
@@ -47,8 +50,9 @@ class Prefill {
 
   // Takes the next word of a decode: orders wait, what was pulled is free to
   // go.
-  Status hear() {
-    TOWPATH_TRY(Meeting::Said said, meeting_.next_message(decodes_, options_.timeout));
+  Status hear() { return hear(options_.timeout); }
+  Status hear(Duration timeout) {
+    TOWPATH_TRY(Meeting::Said said, meeting_.next_message(decodes_, timeout));
     const Message& message = said.message;
     switch (message.kind) {
       case MessageKind::order: orders_.push_back(std::move(said)); return {};
@@ -63,7 +67,28 @@ class Prefill {
     }
   }
 
+  Status hear_what_has_come() {
+    while (true) {
+      const Status heard = hear(Duration(0));
+      if (heard.code() == Code::timed_out) return {};
+      TOWPATH_TRY(heard);
+    }
+  }
+
+  // Only when another order of the same decode is served after it, which tells it that this one is
+  // missing: one that waits already, or one that it has announced.
+  bool drops_by_chance(const Meeting::Said& order) {
+    const bool waits = std::ranges::any_of(
+        orders_, [&](const Meeting::Said& other) { return other.who == order.who; });
+    const bool follows = waits || figure_of(order.message, "more") != 0;
+    const bool drops = follows && dropped_last_ != order.who && chance_.strikes();
+    dropped_last_ = drops ? order.who : "";
+    if (drops) chance_.made(Mistake::drop_notification);
+    return drops;
+  }
+
   Status serve(const Meeting::Said& said) {
+    if (drops_by_chance(said)) return {};
     const Message& order = said.message;
     const auto make_room = [&]() -> Status {
       if (lent_.empty())
@@ -87,8 +112,10 @@ class Prefill {
   }
 
   Status summarise() {
+    TOWPATH_TRY(cache_.settle());
     Message summary{.kind = MessageKind::summary};
     cache_.report(summary);
+    chance_.put(summary);
     history_.put(summary);
     TOWPATH_TRY(const sys::ProcIo after, sys::read_proc_io());
     summary.figures["kernel.read_bytes"] = after.read_bytes - io_before_.read_bytes;
@@ -109,6 +136,8 @@ class Prefill {
   std::vector<Meeting::Said> orders_;
   std::map<std::uint64_t, std::vector<kv::BlockRef>> lent_;  // by ordinal, until decode has pulled
   History history_;
+  Chance chance_{options_.faults, ~options_.generator.seed};  // not that of the tiers
+  std::string dropped_last_;                                  // whose order
   std::size_t farewells_ = 0;
   std::uint64_t served_ = 0;
   bool dropped_ = false;

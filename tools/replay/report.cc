@@ -79,6 +79,25 @@ std::string hops(const ReplayOutcome& outcome, Colours colours) {
   return table.text(colours);
 }
 
+std::string injected_text(const Options& options, const ReplayOutcome& outcome, Colours colours) {
+  Table table(
+      {{"mistake"}, {"made", Align::right}, {"found", Align::right}, {"gone unmet", Align::right}});
+  for (const auto& [name, one] : outcome.injected)
+    table.add({name,
+               grouped(one.made),
+               {grouped(one.found), one.found + one.gone == one.made ? Tone::good : Tone::bad},
+               grouped(one.gone)});
+  return cat("  mistakes by chance, on ", percent(options.faults), " of the occasions, --seed ",
+             options.generator.seed, "\n", table.text(colours));
+}
+
+nlohmann::ordered_json injected_json(const InjectedByName& injected) {
+  nlohmann::ordered_json all = nlohmann::json::array();
+  for (const auto& [name, one] : injected)
+    all.push_back({{"name", name}, {"made", one.made}, {"gone", one.gone}, {"found", one.found}});
+  return all;
+}
+
 }  // namespace
 
 std::string verdict_text(const Faults& faults, const char* right, Colours colours) {
@@ -120,7 +139,12 @@ std::string report_text(const Options& options, const ReplayOutcome& outcome, Co
                          hits(options, outcome, colours), "\n", hops(outcome, colours), "\n");
   text.append(cat("  the kernel counted ", size_text(outcome.kernel_read), " read and ",
                   size_text(outcome.kernel_written), " written by prefill\n"));
-  return text + verdict_text(outcome.faults, "every block is what its digest says", colours);
+  if (options.faults == 0)
+    return text + verdict_text(outcome.faults, "every block is what its digest says", colours);
+  return cat(text, "\n", injected_text(options, outcome, colours), "\n",
+             verdict_text(outcome.faults,
+                          "every mistake was found, and all other blocks are what they should be",
+                          colours));
 }
 
 nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& outcome) {
@@ -149,6 +173,8 @@ nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& 
         {"load", hop_json(outcome.load)}}},
       {"disk", {{"direct", outcome.direct}, {"direct_refusal", outcome.direct_refusal}}},
       {"kernel", {{"read_bytes", outcome.kernel_read}, {"written_bytes", outcome.kernel_written}}},
+      {"seed", options.generator.seed},
+      {"injected", injected_json(outcome.injected)},
       {"faults", faults_json(outcome.faults)}};
 }
 

@@ -24,7 +24,7 @@ Status check_fits_stream(const Options& options) {
                  "leave it out, or play a trace of requests");
   };
   if (options.prefills > 1 || options.decodes > 1) return refuse("--prefill or --decode");
-  if (options.inject != Mistake::none) return refuse("--inject");
+  if (options.inject != Mistake::none || options.faults > 0) return refuse("--inject or --faults");
   if (!options.report.empty()) return refuse("--report");
   return {};
 }
