@@ -22,12 +22,12 @@ function(use_towpath)
   run(${WORK}/outside)
 endfunction()
 
-# The C interface of NIXL's crate: found with pkg-config alone, and loaded by its name.
-function(use_nixl_capi)
-  ask_pkg_config(flags nixl_capi --cflags --libs)
-  run(${C_COMPILER} -std=c11 ${OUTSIDE}/outside_nixl.c -o ${WORK}/outside_nixl ${flags} -ldl)
-  ask_pkg_config(libraries nixl_capi --variable=libdir)
-  run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${libraries} ${WORK}/outside_nixl)
+# A library with an interface in C: found with pkg-config alone.
+function(use_from_c package source)
+  ask_pkg_config(flags ${package} --cflags --libs)
+  run(${C_COMPILER} -std=c11 ${ARGN} ${OUTSIDE}/${source}.c -o ${WORK}/${source} ${flags} -ldl)
+  ask_pkg_config(libraries ${package} --variable=libdir)
+  run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${libraries} ${WORK}/${source})
 endfunction()
 
 file(REMOVE_RECURSE ${WORK})
@@ -37,5 +37,6 @@ run(${CMAKE_COMMAND} -S ${OUTSIDE} -B ${WORK}/build -G Ninja -D CMAKE_PREFIX_PAT
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/outside)
 use_towpath()
-use_nixl_capi()
+use_from_c(nixl_capi outside_nixl)
+use_from_c(towpath_c outside_c "-DWANTED=\"${VERSION}\"")
 file(REMOVE_RECURSE ${WORK})
