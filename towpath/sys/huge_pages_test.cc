@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <towpath/sys/huge_pages.h>
+#include <towpath/sys/page_allocator.h>
 #include <towpath/sys/system_file.h>
 #include <towpath/sys/temporary_directory.h>
 
@@ -105,6 +106,17 @@ TEST_F(HugePagesTest, pages_that_a_pool_promised_and_the_kernel_has_not_are_exha
   const auto pages = map_pages(wanted(HugePages::required, 900000 * kTwoMiB));
   EXPECT_EQ(pages.code(), Code::exhausted);
   EXPECT_FALSE(pages.status().cause().ok());
+}
+
+TEST(PageAllocatorTest, large_arrays_begin_at_huge_pages_and_small_ones_at_cache_lines) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, kTwoMiB, 3 * kTwoMiB + 1}) {
+    PageAllocator<std::byte> allocator;
+    std::byte* const array = allocator.allocate(bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array) % (bytes >= kTwoMiB ? kTwoMiB : 64), 0u);
+    array[bytes - 1] = std::byte{7};
+    allocator.deallocate(array, bytes);
+  }
+  EXPECT_THROW((void)allocate_pages(SIZE_MAX), std::bad_alloc);
 }
 
 TEST(ReservedPagesTest, are_had_where_the_machine_has_some) {

@@ -28,7 +28,7 @@ std::size_t shards_for(const BlockPoolOptions& options) {
 // Each on cache lines of its own.
 struct alignas(128) BlockPool::Shard {
   mutable run::Mutex mutex;
-  BlockTable table{0};  // its places are fixed once made: prefetched without the lock
+  BlockTable table;  // its places are fixed once made: prefetched without the lock
   // Knows all that is in the table; none for lru, which has the list below.
   std::unique_ptr<EvictionPolicy> policy TOWPATH_GUARDED_BY(mutex);
   // Blocks that were let go, oldest first; and some that were taken again since.
@@ -53,9 +53,10 @@ BlockPool::BlockPool(const BlockPoolOptions& options)
       slots_(options.slots),
       shard_count_(shards_for(options)),
       shards_(std::make_unique<Shard[]>(shard_count_)) {
-  // Half as many places again as its share: for the moods of chance, and for short searches.
-  const std::size_t share = options.slots / shard_count_ + 1;
-  for (std::size_t i = 0; i < shard_count_; ++i) shards_[i].table = BlockTable(share + share / 2);
+  const std::size_t share = BlockTable::places_for(options.slots / shard_count_ + 1);
+  places_.resize(share * shard_count_);
+  for (std::size_t i = 0; i < shard_count_; ++i)
+    shards_[i].table = BlockTable(std::span(places_).subspan(i * share, share));
   if (options.policy != PolicyKind::lru)
     shards_[0].policy = make_policy(options.policy, options.slots);
   free_.reserve(options.slots);

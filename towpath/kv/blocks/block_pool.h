@@ -26,6 +26,7 @@
 #include <towpath/kv/blocks/block_table.h>
 #include <towpath/kv/blocks/presence.h>
 #include <towpath/run/mutex.h>
+#include <towpath/sys/page_allocator.h>
 
 namespace towpath::kv {
 
@@ -130,9 +131,13 @@ class BlockPool {
   void queue(Shard& shard, SlotId slot);
   void unqueue(Shard& shard, SlotId slot);
 
+  template <class T>
+  using Array = std::vector<T, sys::PageAllocator<T>>;
+
   const BlockPoolOptions options_;
-  std::vector<Slot> slots_;  // each under its shard's lock, or its owner's
+  Array<Slot> slots_;  // each under its shard's lock, or its owner's
   std::size_t shard_count_;
+  Array<BlockTable::Entry> places_;  // of the tables of all shards
   std::unique_ptr<Shard[]> shards_;
   std::atomic<std::size_t> next_shard_{0};  // where to evict next: any order will do
   mutable run::Mutex free_mutex_;

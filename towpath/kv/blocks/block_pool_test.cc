@@ -46,7 +46,8 @@ TEST(SequenceHashTest, a_name_depends_on_tokens_order_salt_name_space_and_all_be
 }
 
 TEST(BlockTableTest, agrees_with_a_map_while_homes_collide) {
-  BlockTable table(100);
+  std::vector<BlockTable::Entry> places(BlockTable::places_for(85));
+  BlockTable table(places);
   std::map<BlockHash, SlotId> model;
   std::mt19937_64 random(2);
   for (int step = 0; step < 300'000; ++step) {

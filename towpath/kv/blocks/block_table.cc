@@ -6,9 +6,13 @@
 
 namespace towpath::kv {
 
-BlockTable::BlockTable(std::size_t places)
-    : entries_(std::bit_ceil(std::max<std::size_t>(8, places))),
-      shift_(64 - std::countr_zero(entries_.size())) {}
+// Half as many again: for the moods of chance, and for short searches.
+std::size_t BlockTable::places_for(std::size_t entries) {
+  return std::bit_ceil(std::max<std::size_t>(8, entries + entries / 2));
+}
+
+BlockTable::BlockTable(std::span<Entry> places)
+    : entries_(places), shift_(64 - std::countr_zero(places.size())) {}
 
 BlockTable::Entry* BlockTable::find(BlockHash hash) {
   for (std::size_t at = home_of(hash); entries_[at].slot != kNoSlot; at = after(at))

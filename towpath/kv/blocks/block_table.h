@@ -1,11 +1,12 @@
 // BlockTable: hash -> slot and count of references, in one cache line's worth of looking: open
-// addressing, linear, never growing: at most two thirds full is best. The first step of a lookup
-// can be prefetched by anyone at any time. Thread: none of its own; prefetch(): any.
+// addressing, linear, never growing: at most two thirds full is best. Its places are the owner's,
+// who may lay those of many tables side by side. The first step of a lookup can be prefetched by
+// anyone at any time. Thread: none of its own; prefetch(): any.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include <towpath/kv/block_id.h>
 
@@ -19,8 +20,12 @@ class BlockTable {
     std::uint32_t references = 0;
   };
 
-  /// At least so many places, a power of two; full() says when only one is left.
-  explicit BlockTable(std::size_t places);
+  /// How many places a table for so many entries wants; full() says when only one is left.
+  static std::size_t places_for(std::size_t entries);
+
+  BlockTable() = default;
+  /// Empty places, which outlive it; as many as places_for() says.
+  explicit BlockTable(std::span<Entry> places);
 
   void prefetch(BlockHash hash) const { __builtin_prefetch(&entries_[home_of(hash)]); }
   /// Valid until the next insert() or erase(); null when there is none.
@@ -40,7 +45,7 @@ class BlockTable {
   }
   std::size_t after(std::size_t at) const { return (at + 1) & (entries_.size() - 1); }
 
-  std::vector<Entry> entries_;
+  std::span<Entry> entries_;
   std::size_t size_ = 0;
   int shift_ = 0;
 };
