@@ -145,16 +145,29 @@ RegionEntry* RegionIndex::find(MemoryKind kind, const Descriptor& what) {
   return nullptr;
 }
 
+// Regions that come in any order are asked for one by one while they come: to sort each into the
+// others would move half of them each time.
 template <typename Region>
 RegionEntry* RegionIndex::find_equal(const Region& region) {
-  sort();
+  constexpr std::size_t kMostUnsorted = 64;
+  while (sorted_ < entries_.size() &&
+         (sorted_ == 0 || !comes_before(entries_[sorted_], entries_[sorted_ - 1]))) {
+    ++sorted_;
+    ++steps_;
+  }
+  if (entries_.size() - sorted_ > kMostUnsorted) sort();
   const auto before = [&](const RegionEntry& entry, const Region& sought) {
     ++steps_;
     return comes_before(entry, sought);
   };
-  auto found = std::lower_bound(entries_.begin(), entries_.end(), region, before);
-  for (; found != entries_.end() && !comes_before(region, *found); ++found, ++steps_) {
+  const auto unsorted = entries_.begin() + static_cast<std::ptrdiff_t>(sorted_);
+  auto found = std::lower_bound(entries_.begin(), unsorted, region, before);
+  for (; found != unsorted && !comes_before(region, *found); ++found, ++steps_) {
     if (!found->is_stale()) return &*found;
+  }
+  for (found = unsorted; found != entries_.end(); ++found, ++steps_) {
+    const bool is_equal = !comes_before(region, *found) && !comes_before(*found, region);
+    if (is_equal && !found->is_stale()) return &*found;
   }
   return nullptr;
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -98,6 +99,22 @@ TEST(RegionIndexTest, what_is_gone_goes_from_the_index_too) {
     ASSERT_LE(index.entries().size(), (all.size() - gone) * 8 / 7 + 1);
   }
   EXPECT_TRUE(index.entries().empty());
+}
+
+// As they are registered: each is looked for before it is added.
+TEST(RegionIndexTest, regions_in_any_order_are_found_while_they_come) {
+  std::mt19937_64 random(5);
+  std::vector<RecordPtr> all;
+  for (std::uint64_t i = 0; i < 2000; ++i) all.push_back(record(i * 100, 10));
+  std::ranges::shuffle(all, random);
+  RegionIndex index;
+  for (const RecordPtr& one : all) {
+    ASSERT_EQ(find_exactly(index, one->region), nullptr);
+    index.add(one);
+    ASSERT_EQ(find_exactly(index, one->region), one);
+  }
+  for (const RecordPtr& one : all) ASSERT_EQ(find_exactly(index, one->region), one);
+  EXPECT_LT(index.steps(), 3 * all.size() * 100);  // not as many for each as there are
 }
 
 TEST(RegionIndexTest, agrees_with_a_plain_search_whatever_is_added_and_removed) {
