@@ -34,7 +34,6 @@ _KIND = {
     nixl_mem_t.FILE_SEG: "disk"
 }
 _SEGMENT = {kind: segment for segment, kind in _KIND.items()} | {"pinned": nixl_mem_t.DRAM_SEG}
-_WHOLE_OBJECT = (1 << 63) - 1
 
 
 class nixlAgentConfig:
@@ -153,32 +152,15 @@ class nixlAgent:
     # ---- memory
 
     def registerMem(self, descs, backends=()):
-        """All of the list or nothing: what was registered before a failure is taken back."""
-        names, kind, made = self._types(backends), descs.kind, []
+        """All of the list or nothing."""
         replaceable = len(backends or ()) == 1  # what serves one backend serves in one another's place
-        try:
-            with translated:
-                for index in range(len(descs)):
-                    made.append(self._register(kind, descs[index], descs.owner(index), names,
-                                               replaceable))
-        except Exception:
-            for _, registration in made:
-                registration.release()
-            raise
+        with translated:
+            made = self._agent.register_nixl_list(descs, self._types(backends), replaceable)
         with self._memory_lock:
-            for key, registration in made:
+            for (address, length, device, _), registration in zip(_items(descs), made):
+                key = (descs.kind, address, length, device)
                 self._memory.setdefault(key, []).append(registration)
         return nixl_status_t.NIXL_SUCCESS
-
-    def _register(self, kind, item, owner, names, replaceable):
-        address, length, device, meta = item
-        key = (kind, address, length, device)
-        if kind not in ("system", "device") and length == 0:
-            length = _WHOLE_OBJECT - address
-        fd = device if kind == "disk" and device < 1 << 31 else -1
-        return key, self._agent.register_address(address, length, kind=kind, device=device, fd=fd,
-                                                 key=meta, backends=names, owner=owner,
-                                               any_of_named=replaceable)
 
     def deregisterMem(self, descs, backends=()):
         """Exact matches only; when one is missing, nothing is taken back."""
