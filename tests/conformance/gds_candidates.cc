@@ -53,7 +53,7 @@ std::vector<Candidate> candidates() {
   batches.backends = {{"gds", {{"library", library}, {"engine", "batch"}, {"thread_count", "3"}}}};
   Candidate streams = threads;
   streams.name = "gds-fake-stream";
-  streams.backends = {{"gds", {{"library", library}, {"engine", "stream"}}}};
+  streams.backends = {{"gds", {{"library", library}, {"engine", "stream"}, {"thread_count", "2"}}}};
   return {std::move(threads), std::move(batches), std::move(streams)};
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include <towpath/core/result.h>
@@ -31,6 +32,13 @@ class Driver {
   virtual Result<std::shared_ptr<Device>> open(unsigned ordinal) = 0;
   /// An address that the driver has never heard of is system memory.
   virtual Result<PointerFacts> facts_of(std::uint64_t address) const = 0;
+};
+
+/// How others come to a driver, once they need one.
+struct DriverSource {
+  /// Cheap. Where there is no driver, nothing is made ready for one.
+  std::function<bool()> may_exist = [] { return true; };
+  std::function<Result<std::shared_ptr<Driver>>()> open;
 };
 
 }  // namespace towpath::device

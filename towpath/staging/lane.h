@@ -27,14 +27,17 @@ struct Slots {
 
 class Lane;
 
-/// Device memory, for which the inner backend has no registration.
+/// Device memory of this side. The inner backend has it registered only to serve peers.
 class StagedMemory final : public backend::Memory {
  public:
-  explicit StagedMemory(Lane& lane) noexcept : lane_(lane) {}
+  StagedMemory(Lane& lane, std::unique_ptr<backend::Memory> served) noexcept
+      : lane_(lane), served_(std::move(served)) {}
+  Bytes key() const override { return served_ == nullptr ? Bytes() : served_->key(); }
   Lane& lane() const noexcept { return lane_; }
 
  private:
   Lane& lane_;
+  const std::unique_ptr<backend::Memory> served_;  // null: peers cannot use it
 };
 
 /// One transfer: by the inner backend alone where it takes the memory, else over a lane.

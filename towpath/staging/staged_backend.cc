@@ -92,6 +92,7 @@ class StagedBackend final : public Backend, private Events {
   run::Poller poller_;
   std::unique_ptr<Backend> inner_;
   Capabilities capabilities_;
+  bool serves_devices_ = false;  // the inner backend, to peers
   std::shared_ptr<device::Driver> driver_;
   std::map<unsigned, std::unique_ptr<Lane>> lanes_;  // by device; last: they use all of the above
 };
@@ -100,6 +101,9 @@ Status StagedBackend::open(const BackendType& inner, BackendContext context) {
   context.events = this;
   TOWPATH_TRY(inner_, inner.open(context));
   capabilities_ = with_devices(inner_->capabilities());
+  serves_devices_ = std::ranges::any_of(inner_->capabilities().routes, [](const Route& route) {
+    return route.remote == MemoryKind::device;
+  });
   TOWPATH_TRY(poller_.add(waker_->fd(), 0));
   return inner_->wait_fd() < 0 ? Status() : poller_.add(inner_->wait_fd(), 1);
 }
@@ -108,7 +112,11 @@ Result<std::unique_ptr<Memory>> StagedBackend::register_memory(const RegionDescr
   if (region.kind != MemoryKind::device) return inner_->register_memory(region);
   TOWPATH_TRY(check_region("staging", capabilities_, region));
   TOWPATH_TRY(Lane * lane, lane_of(static_cast<unsigned>(region.device_id)));
-  return std::make_unique<StagedMemory>(*lane);
+  std::unique_ptr<Memory> served;
+  if (serves_devices_) {
+    TOWPATH_TRY(served, inner_->register_memory(region));
+  }
+  return std::make_unique<StagedMemory>(*lane, std::move(served));
 }
 
 Result<Lane*> StagedBackend::lane_of(unsigned ordinal) {
@@ -128,9 +136,10 @@ Result<Lane*> StagedBackend::lane_of(unsigned ordinal) {
 Result<std::unique_ptr<Memory>> StagedBackend::import_memory(Connection& connection,
                                                              const RegionDescriptor& region,
                                                              ConstByteSpan key) {
-  if (region.kind != MemoryKind::device) return inner_->import_memory(connection, region, key);
+  if (region.kind != MemoryKind::device || serves_devices_)
+    return inner_->import_memory(connection, region, key);
   return error(Code::unsupported, "a peer's device memory is not staged from here",
-               "let the peer read or write; or use host memory there");
+               "use ucx, whose peers move it themselves; or let the peer read or write");
 }
 
 bool StagedBackend::progress() {

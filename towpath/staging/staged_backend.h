@@ -4,11 +4,11 @@
 //   device <--streams--> [ slot | slot | slot ... ] <--the backend--> files, objects, peers
 //
 // What the backend can do itself goes to it as it is. It stages memory of this side; a peer's
-// device memory is the peer's to stage. Which device there is, is asked when device memory is
-// registered. Thread: immutable; what it opens follows the contract (backend/backend.h).
+// device memory is the peer's to move, where the backend knows how (ucx does). Which device there
+// is, is asked when device memory is registered. Thread: immutable; what it opens follows the
+// contract (backend/backend.h).
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include <towpath/backend/registry.h>
@@ -16,13 +16,9 @@
 
 namespace towpath::staging {
 
-/// How a backend comes to the devices whose memory it stages.
-struct Devices {
-  /// Asked when a backend is opened, cheaply; where there is no driver, nothing stands before it.
-  std::function<bool()> may_exist = [] { return true; };
-  /// Called when the first device memory is registered.
-  std::function<Result<std::shared_ptr<device::Driver>>()> open;
-};
+/// How a backend comes to the devices whose memory it stages: asked whether there may be one when a
+/// backend is opened, and for the driver when the first device memory is registered.
+using Devices = device::DriverSource;
 
 /// `inner`, which takes device memory too wherever it takes pinned memory of this side. It reads
 /// two parameters more: staging_slots, staging_bytes.

@@ -48,7 +48,8 @@ class UcxBackend final : public backend::Backend,
                          private backend::SliceMover,
                          private OperationOwner {
  public:
-  UcxBackend(const backend::BackendContext& context, const Timing& timing);
+  UcxBackend(const backend::BackendContext& context, const Timing& timing,
+             device::DriverSource devices);
   ~UcxBackend() override;
   Status open(const WorkerMaker& make_worker, const net::UcxOptions& options);
 
@@ -109,6 +110,7 @@ class UcxBackend final : public backend::Backend,
   telemetry::Log log_;
   backend::Capabilities capabilities_;
   ConnectionInfo info_;
+  DeviceWindows windows_;
   Owner owner_;
   SelfEvents self_events_{events_};
   backend::SliceRunner self_runner_{self_events_, *this};

@@ -115,6 +115,10 @@ Status why_refused(Code code, const LocalPiece& piece) {
     return error(code, cat("the peer took the memory at ", hex(piece.piece.address), " back"),
                  "load the peer's newest card");
   }
+  if (code == Code::io_error) {
+    return error(code, cat("the peer's device did not copy what is at ", hex(piece.piece.address)),
+                 "look at the device there: its driver's log says more");
+  }
   return error(code, cat("the peer's registration does not hold ", hex(piece.piece.address), " +",
                          piece.piece.length));
 }

@@ -64,7 +64,9 @@ Status check_pieces(const Frame& frame) {
   return broken(cat(frame.payload.size(), " bytes for pieces of ", bytes));
 }
 
-bool may_refuse(Code code) { return code == Code::not_found || code == Code::out_of_range; }
+bool may_refuse(Code code) {
+  return code == Code::not_found || code == Code::out_of_range || code == Code::io_error;
+}
 
 Status check_refusals(const Frame& frame) {
   for (std::size_t i = 0; i < frame.header.count; ++i) {

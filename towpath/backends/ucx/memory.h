@@ -18,8 +18,9 @@ struct UcxMemory : backend::Memory {
 
 /// Registered here.
 struct OwnMemory final : UcxMemory {
-  OwnMemory(const RegionDescriptor& its_region, Owner& its_owner)
-      : UcxMemory(its_region, its_owner.add(its_region)), owner(its_owner) {}
+  /// `window`: of a device's memory (owner.h).
+  OwnMemory(const RegionDescriptor& its_region, Owner& its_owner, DeviceWindow* window)
+      : UcxMemory(its_region, its_owner.add(its_region, window)), owner(its_owner) {}
   ~OwnMemory() override { owner.remove(token); }
   Bytes key() const override { return bytes_of_key; }
 

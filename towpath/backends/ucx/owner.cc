@@ -5,50 +5,74 @@
 
 namespace towpath::backends::ucx {
 
-std::uint64_t Owner::add(const RegionDescriptor& region) {
+std::uint64_t Owner::add(const RegionDescriptor& region, DeviceWindow* window) {
   std::uint64_t token = sys::random_u64();
-  while (!regions_.emplace(token, region).second) token = sys::random_u64();
+  while (!regions_.emplace(token, Registered{region, window}).second) token = sys::random_u64();
   return token;
 }
 
 const RegionDescriptor* Owner::find(std::uint64_t token) const {
   const auto found = regions_.find(token);
-  return found == regions_.end() ? nullptr : &found->second;
+  return found == regions_.end() ? nullptr : &found->second.region;
 }
 
 // decode_frame() has seen to it that nothing wraps here.
-Code Owner::judge(const Piece& piece) const {
-  const RegionDescriptor* region = find(piece.token);
-  if (region == nullptr) return Code::not_found;
+Owner::Judged Owner::judge(const Piece& piece) const {
+  const auto found = regions_.find(piece.token);
+  if (found == regions_.end()) return {.verdict = Code::not_found};
+  const RegionDescriptor& region = found->second.region;
   const std::uint64_t reach = piece.stride * (piece.count - 1) + piece.length;
-  const Descriptor all{piece.address, reach, region->device_id};
-  return region->covers(all) ? Code::ok : Code::out_of_range;
+  if (!region.covers({piece.address, reach, region.device_id}))
+    return {.verdict = Code::out_of_range};
+  return {.in = &found->second};
+}
+
+Code Owner::place(const Piece& piece, const std::byte* from) const {
+  const Judged judged = judge(piece);
+  if (judged.verdict != Code::ok) return judged.verdict;
+  if (DeviceWindow* const window = judged.in->window)
+    return window->store(piece, {from, piece.bytes()}).ok() ? Code::ok : Code::io_error;
+  for (std::uint32_t k = 0; k < piece.count; ++k, from += piece.length)
+    std::memcpy(bytes_at(piece.address + k * piece.stride, piece.length).data(), from,
+                piece.length);
+  return Code::ok;
 }
 
 void Owner::place(const Frame& write, FrameWriter& answer) const {
   const std::byte* from = write.payload.data();
   for (std::uint16_t i = 0; i < write.header.count; ++i) {
     const Piece piece = write.piece(i);
-    const Code verdict = judge(piece);
-    if (verdict != Code::ok) {
+    if (const Code verdict = place(piece, from); verdict != Code::ok)
       answer.add(Refusal{i, verdict});
-      from += piece.bytes();
-      continue;
-    }
-    for (std::uint32_t k = 0; k < piece.count; ++k, from += piece.length)
-      std::memcpy(bytes_at(piece.address + k * piece.stride, piece.length).data(), from,
-                  piece.length);
+    from += piece.bytes();
   }
 }
 
-void Owner::gather(const Frame& read, FrameWriter& answer) const {
+Owner::Gathered Owner::fetch(const Piece& piece) const {
+  const Judged judged = judge(piece);
+  if (judged.verdict != Code::ok) return {.verdict = judged.verdict};
+  DeviceWindow* const window = judged.in->window;
+  if (window == nullptr) return {};
+  const auto fetched = window->fetch(piece);
+  if (!fetched.ok()) return {.verdict = Code::io_error};
+  return {.window = window, .fetched = *fetched};
+}
+
+// Refusals come before the bytes, so what a device may fail to give is fetched first.
+void Owner::gather(const Frame& read, FrameWriter& answer) {
+  gathered_.clear();
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
-    const Code verdict = judge(read.piece(i));
-    if (verdict != Code::ok) answer.add(Refusal{i, verdict});
+    gathered_.push_back(fetch(read.piece(i)));
+    if (gathered_.back().verdict != Code::ok) answer.add(Refusal{i, gathered_.back().verdict});
   }
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
+    if (gathered_[i].verdict != Code::ok) continue;
     const Piece piece = read.piece(i);
-    if (judge(piece) != Code::ok) continue;
+    if (DeviceWindow* const window = gathered_[i].window) {
+      answer.append(gathered_[i].fetched);
+      window->clear();
+      continue;
+    }
     for (std::uint32_t k = 0; k < piece.count; ++k)
       answer.append(bytes_at(piece.address + k * piece.stride, piece.length));
   }

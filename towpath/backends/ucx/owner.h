@@ -4,12 +4,16 @@
 // it has held every range against what is registered at that moment. So a registration that was
 // taken back is out of reach at once, and no byte lands behind the owner's back.
 //
+// A device's memory goes through a window of pinned memory, and its copies are waited for.
+//
 // Invariant: between calls nobody reads or writes registered memory. Thread: loop.
 #pragma once
 
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
+#include <towpath/backends/ucx/device_window.h>
 #include <towpath/backends/ucx/frames.h>
 #include <towpath/core/descriptor.h>
 
@@ -18,7 +22,8 @@ namespace towpath::backends::ucx {
 class Owner {
  public:
   /// Gives the token by which peers name it: random, so that only those who were told know it.
-  std::uint64_t add(const RegionDescriptor& region);
+  /// `window`: to the device whose memory it is, null for the host's; it outlives the registration.
+  std::uint64_t add(const RegionDescriptor& region, DeviceWindow* window = nullptr);
   void remove(std::uint64_t token) { regions_.erase(token); }
   /// Null when there is none (any more).
   const RegionDescriptor* find(std::uint64_t token) const;
@@ -26,12 +31,31 @@ class Owner {
   /// Copies a write's payload to its pieces and tells `answer` which ones it refused.
   void place(const Frame& write, FrameWriter& answer) const;
   /// Tells `answer` which pieces of a read are refused and appends the bytes of the others.
-  void gather(const Frame& read, FrameWriter& answer) const;
+  void gather(const Frame& read, FrameWriter& answer);
 
  private:
-  Code judge(const Piece& piece) const;
+  struct Registered {
+    RegionDescriptor region;
+    DeviceWindow* window = nullptr;
+  };
+  /// Where the bytes of a piece come from, or why they do not.
+  struct Gathered {
+    Code verdict = Code::ok;
+    DeviceWindow* window = nullptr;  ///< into which they were fetched, if a device has them
+    ConstByteSpan fetched;
+  };
 
-  std::unordered_map<std::uint64_t, RegionDescriptor> regions_;
+  struct Judged {
+    Code verdict = Code::ok;
+    const Registered* in = nullptr;  ///< whose piece it is, when all is well
+  };
+
+  Judged judge(const Piece& piece) const;
+  Code place(const Piece& piece, const std::byte* from) const;
+  Gathered fetch(const Piece& piece) const;
+
+  std::unordered_map<std::uint64_t, Registered> regions_;
+  std::vector<Gathered> gathered_;  // of one frame
 };
 
 }  // namespace towpath::backends::ucx

@@ -20,6 +20,8 @@ constexpr int kFarewellRounds = 200;
 Capabilities ucx_capabilities(const Timing& timing) {
   Capabilities can;
   can.routes = host_routes();
+  for (const MemoryKind local : kHostKinds)
+    can.routes.push_back({.local = local, .remote = MemoryKind::device, .to_peer = true});
   can.notifications = Notifications::reliable;
   can.max_notification_bytes = kMaxNoteBytes;
   can.quiet = Quiet::bounded;
@@ -34,12 +36,14 @@ Capabilities ucx_capabilities(const Timing& timing) {
 
 UcxConnection::~UcxConnection() { backend.drop_connection(*this); }
 
-UcxBackend::UcxBackend(const BackendContext& context, const Timing& timing)
+UcxBackend::UcxBackend(const BackendContext& context, const Timing& timing,
+                       device::DriverSource devices)
     : self_(context.self),
       events_(*context.events),
       clock_(*context.clock),
       timing_(timing),
-      capabilities_(ucx_capabilities(timing)) {
+      capabilities_(ucx_capabilities(timing)),
+      windows_(std::move(devices)) {
   log_ = context.log_as("ucx");
 }
 
@@ -98,21 +102,28 @@ void UcxBackend::warn(std::string_view what, const Link& link, const Status& why
 
 Result<std::unique_ptr<Memory>> UcxBackend::register_memory(const RegionDescriptor& region) {
   TOWPATH_TRY(check_region("ucx", capabilities_, region));
-  return std::make_unique<OwnMemory>(region, owner_);
+  DeviceWindow* window = nullptr;
+  if (region.kind == MemoryKind::device) {
+    TOWPATH_TRY(window, windows_.of(static_cast<unsigned>(region.device_id)));
+  }
+  return std::make_unique<OwnMemory>(region, owner_, window);
 }
 
 Result<std::unique_ptr<Memory>> UcxBackend::import_memory(Connection& connection,
                                                           const RegionDescriptor& region,
                                                           ConstByteSpan bytes) {
   TOWPATH_TRY(const MemoryKey key, decode_key(bytes));
-  if (!is_host_addressable(region.kind))
-    return error(Code::unsupported, cat("ucx cannot move ", name_of(region.kind), " memory"));
+  const bool is_ours = static_cast<UcxConnection&>(connection).link == nullptr;
+  const bool moves = region.kind == MemoryKind::device && !is_ours;
+  if (!is_host_addressable(region.kind) && !moves)
+    return error(Code::unsupported, cat("ucx cannot move ", name_of(region.kind), " memory",
+                                        is_ours ? " to and from oneself" : ""));
   if (region.address < key.address || region.length == 0 ||
       !range_fits(region.address - key.address, region.length, key.length)) {
     return error(Code::corrupt, cat(to_string(region), " is not inside of what was registered: ",
                                     hex(key.address), " +", key.length));
   }
-  if (static_cast<UcxConnection&>(connection).link == nullptr) {
+  if (is_ours) {
     const RegionDescriptor* own = owner_.find(key.token);
     if (own == nullptr || !own->covers({region.address, region.length, region.device_id}))
       return error(Code::corrupt, cat("the key is not that of ", to_string(region)));
@@ -125,7 +136,9 @@ std::string UcxBackend::describe_path(const Memory& local, const Memory& remote)
   if (dynamic_cast<const OwnMemory*>(&remote) != nullptr ||
       owner_.find(static_cast<const UcxMemory&>(remote).token) != nullptr)
     return "loads and stores within the process";
-  return "messages over UCX; the owner of the memory moves the bytes";
+  const bool device = static_cast<const UcxMemory&>(remote).region.kind == MemoryKind::device;
+  return cat("messages over UCX; the owner of the memory moves the bytes",
+             device ? ", by copies of its device that it waits for" : "");
 }
 
 // ---- Operations
@@ -221,28 +234,30 @@ bool UcxBackend::progress() {
 namespace {
 
 Result<std::unique_ptr<Backend>> open_ucx(const BackendContext& context,
-                                          const WorkerMaker& make_worker) {
+                                          const WorkerMaker& make_worker,
+                                          const device::DriverSource& devices) {
   TOWPATH_TRY(const Timing timing, timing_of(context.params));
   TOWPATH_TRY(const net::UcxOptions options, options_of(context.params));
-  auto backend = std::make_unique<UcxBackend>(context, timing);
+  auto backend = std::make_unique<UcxBackend>(context, timing, devices);
   TOWPATH_TRY(backend->open(make_worker, options));
   return backend;
 }
 
 }  // namespace
 
-BackendType ucx_type() { return ucx_type(net::open_ucx_worker); }
+BackendType ucx_type(device::DriverSource devices) {
+  return ucx_type(net::open_ucx_worker, std::move(devices));
+}
 
-BackendType ucx_type(WorkerMaker make_worker) {
+BackendType ucx_type(WorkerMaker make_worker, device::DriverSource devices) {
   BackendType type;
   type.name = "ucx";
   type.summary = "agents of other processes and machines, over UCX (RDMA, TCP, shared memory)";
   type.kinds = {kHostKinds.begin(), kHostKinds.end()};
   type.params = known_params();
   type.probe = [](const Params&) { return std::vector{net::probe_ucx()}; };
-  type.open = [maker = std::move(make_worker)](const BackendContext& context) {
-    return open_ucx(context, maker);
-  };
+  type.open = [maker = std::move(make_worker), devices = std::move(devices)](
+                  const BackendContext& context) { return open_ucx(context, maker, devices); };
   return type;
 }
 
