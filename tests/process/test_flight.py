@@ -96,7 +96,7 @@ class FlightTest(CommandTest):
         self.addCleanup(running.kill)
         while not self.file_of("initiator", running).exists():
             self.assertIsNone(running.poll(), "ended before it was seen")
-        rows, said = self.record("--seconds", 0.5, expect=FOUND_WRONG)
+        rows, said = self.record("--seconds", 1, "--interval", 0.5, expect=FOUND_WRONG)
         self.assertGreater(len(rows), 0)
         self.assertRegex(said, r"records were overwritten[^$]*NIXL_TELEMETRY_BUFFER_SIZE")
 
