@@ -1,6 +1,7 @@
 #include <utility>
 
 #include <towpath/core/text.h>
+#include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/layout/builder.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/standard/connector_node.h>
@@ -93,17 +94,20 @@ Result<layout::PhysicalLayout> ConnectorNode::kept_memory(const ConnectorNodeOpt
   return layout::build_layout(std::move(request));
 }
 
-Result<std::unique_ptr<kv::HostFileKeeper>> ConnectorNode::make_keeper(
+Result<std::unique_ptr<kv::TieredKeeper>> ConnectorNode::make_keeper(
     const ConnectorNodeOptions& options) {
   TOWPATH_TRY(layout::PhysicalLayout memory, kept_memory(options));
-  kv::HostFileKeeperParts parts{.memory = std::move(memory), .store = nullptr};
+  kv::TieredKeeperParts parts{.clock = &node_->clock(), .memory = std::move(memory)};
   if (!options.directory.empty()) {
     folder_ = folder_of(options);
-    TOWPATH_TRY(parts.store, kv::BlockStore::open(files_, {.directory = folder_,
-                                                           .capacity_bytes = options.disk_bytes,
-                                                           .incarnation = sys::random_u64()}));
+    TOWPATH_TRY(auto disk, kv::DiskTier::open(files_, {.directory = folder_,
+                                                       .capacity_bytes = options.disk_bytes,
+                                                       .incarnation = sys::random_u64(),
+                                                       .presence = parts.presence.get(),
+                                                       .tier = 1}));
+    parts.below.push_back(std::move(disk));
   }
-  return kv::HostFileKeeper::make(std::move(parts));
+  return kv::TieredKeeper::make(std::move(parts));
 }
 
 Result<std::unique_ptr<kv::PeerKeeper>> ConnectorNode::with_peers(

@@ -1,5 +1,5 @@
 // ConnectorNode: the worker's half of a KV connector with everything that it is given: an agent, a
-// transfer manager, host memory, a store of files, and the engine's cache registered.
+// transfer manager, host memory, a tier of files, and the engine's cache registered.
 //
 //   auto node = standard::ConnectorNode::open({.name_space = "llama-3-8b bf16",
 //                                              .config = config, .kind = kind, .caches = regions,
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include <towpath/kv/connector/host_file_keeper.h>
+#include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/connector/worker.h>
 #include <towpath/kv/peers/peer_keeper.h>
 #include <towpath/standard/standard.h>
@@ -58,7 +58,7 @@ class ConnectorNode {
   static Result<std::unique_ptr<ConnectorNode>> open(const ConnectorNodeOptions& options);
 
   kv::ConnectorWorker& worker() { return *worker_; }
-  kv::HostFileKeeper::Figures kept() const { return keeper_->figures(); }
+  kv::TieredKeeper::Figures kept() const { return keeper_->figures(); }
   /// All zero without peers.
   kv::PeerKeeper::Figures lending() const {
     return lender_ == nullptr ? kv::PeerKeeper::Figures() : lender_->figures();
@@ -70,7 +70,7 @@ class ConnectorNode {
   ConnectorNode() = default;
   Result<kv::LayoutHandle> register_caches(const ConnectorNodeOptions& options);
   Result<layout::PhysicalLayout> kept_memory(const ConnectorNodeOptions& options);
-  Result<std::unique_ptr<kv::HostFileKeeper>> make_keeper(const ConnectorNodeOptions& options);
+  Result<std::unique_ptr<kv::TieredKeeper>> make_keeper(const ConnectorNodeOptions& options);
   Result<std::unique_ptr<kv::PeerKeeper>> with_peers(const ConnectorNodeOptions& options,
                                                      std::unique_ptr<kv::BlockKeeper> keeper);
 
@@ -78,8 +78,8 @@ class ConnectorNode {
   std::string folder_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<kv::TransferManager> manager_;
-  kv::HostFileKeeper* keeper_ = nullptr;  // the worker's
-  kv::PeerKeeper* lender_ = nullptr;      // the same; null: there are no peers
+  kv::TieredKeeper* keeper_ = nullptr;  // the worker's
+  kv::PeerKeeper* lender_ = nullptr;    // the same; null: there are no peers
   std::unique_ptr<kv::ConnectorWorker> worker_;
 };
 

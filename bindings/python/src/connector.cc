@@ -213,7 +213,7 @@ py::dict worker_figures(const Worker& self) {
       py::arg("loaded_blocks") = moved.loaded_blocks,
       py::arg("failed_blocks") = moved.failed_blocks, py::arg("saved_blocks") = moved.saved_blocks,
       py::arg("unsaved_blocks") = moved.unsaved_blocks, py::arg("from_memory") = kept.from_memory,
-      py::arg("from_files") = kept.from_store, py::arg("written") = kept.written,
+      py::arg("from_files") = kept.from_below, py::arg("written") = kept.written,
       py::arg("not_written") = kept.not_written, py::arg("quarantined") = quarantined,
       py::arg("peers") = lending.peers, py::arg("borrowed") = lending.borrowed,
       py::arg("not_proven") = lending.not_proven, py::arg("lent") = lending.lent,

@@ -39,7 +39,7 @@ class BlockKeeper {
   /// Does a bounded amount of work: writing what is not yet on the lower tiers. True: there is
   /// more.
   virtual bool progress() = 0;
-  /// What was kept so far survives this process. Errors: of the lower tiers.
+  /// What was kept so far, and is held yet, survives this process. Errors: of the lower tiers.
   virtual Status sync() = 0;
 
   struct News {

@@ -6,9 +6,10 @@
 #include <memory>
 #include <string>
 
-#include <towpath/kv/connector/host_file_keeper.h>
+#include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/peers/peer_keeper.h>
 #include <towpath/kv/testing/transfer_node.h>
+#include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/sys/memory_file_system.h>
 
 namespace towpath::kv::testing {
@@ -23,9 +24,13 @@ struct Holder {
     Duration patience = std::chrono::seconds(20);
   };
   explicit Holder(const std::string& name, const Options& told) : options(told), node(name) {
-    HostFileKeeperParts parts{.memory = node.build({"kept"}, options.heads), .store = nullptr};
+    TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"}, options.heads)};
     if (options.disk != nullptr)
-      parts.store = BlockStore::open(*options.disk, {.directory = "/kv", .incarnation = 7}).value();
+      parts.below.push_back(
+          DiskTier::open(
+              *options.disk,
+              {.directory = "/kv", .incarnation = 7, .presence = parts.presence.get(), .tier = 1})
+              .value());
     keeper = PeerKeeper::make({.agent = node.agent.get(),
                                .manager = node.manager.get(),
                                .name_space = options.name_space,
@@ -36,7 +41,7 @@ struct Holder {
                                    [this] {
                                      if (others) others();
                                    }},
-                              HostFileKeeper::make(std::move(parts)).value())
+                              TieredKeeper::make(std::move(parts)).value())
                  .value();
     (void)keeper->take_news();
   }

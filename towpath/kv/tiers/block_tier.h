@@ -76,6 +76,8 @@ class BlockTier {
   /// Puts that have ended well are there for good when this succeeds. After a failure those that
   /// ended since the last success are not there.
   virtual Status acknowledge() { return {}; }
+  /// So that the next life finds sooner what is there. Without it only time is lost.
+  virtual void checkpoint() {}
   /// Errors: not_found, and those of writing.
   virtual Status remove(BlockHash hash) = 0;
 };

@@ -20,6 +20,7 @@ class DiskTier final : public BlockTier {
   TierIndex index() const noexcept override { return index_; }
   void begin(TierTask& task) override;
   Status acknowledge() override { return store_->sync(); }
+  void checkpoint() override { (void)store_->checkpoint(); }
   Status remove(BlockHash hash) override { return store_->remove(hash); }
 
   BlockStore& store() noexcept { return *store_; }

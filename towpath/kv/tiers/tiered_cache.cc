@@ -162,7 +162,9 @@ void TieredCache::wait_for_work(Duration most) {
 Status TieredCache::flush() {
   constexpr Duration kNap = std::chrono::milliseconds(10);
   const MutexLock work(work_);
-  last_failure_ = {};
+  bool someone_rests = false;
+  for (const auto& tier : below_) someone_rests = someone_rests || !takes(*tier);
+  if (!someone_rests) last_failure_ = {};
   while ((demotions_.size() > 0 && someone_takes()) || !falls_.empty()) {
     const bool moved = progress_tiers();
     const bool promoted = promote_some();
@@ -173,11 +175,17 @@ Status TieredCache::flush() {
   return last_failure_;
 }
 
+void TieredCache::checkpoint() {
+  const MutexLock work(work_);
+  for (const auto& tier : below_) tier->tier->checkpoint();
+}
+
 // Figures ----------------------------------------------------------------------------------------
 
 void TieredCache::failed(Below& tier, const char* doing, const Status& status) {
   last_failure_ = status;
   const MutexLock figures(figures_mutex_);
+  figures_.last_failure = status;
   ++figures_.below[tier.number].failed[cat(doing, ": ", name_of(status.code()))];
 }
 

@@ -68,6 +68,7 @@ struct TieredCacheFigures {
   std::uint64_t cancelled = 0;                       ///< blocks, of demotions and promotions
   std::uint64_t not_found = 0;                       ///< promotions of what no tier had
   std::map<std::string, std::uint64_t> quarantined;  ///< by where, going which way
+  Status last_failure;                               ///< of a tier
 };
 
 class TieredCache {
@@ -119,8 +120,12 @@ class TieredCache {
   /// Sleeps until a tier below has something to tell, or so long; not at all where none is awaited.
   /// Nobody else makes progress meanwhile.
   void wait_for_work(Duration most);
-  /// Demotes all that waits now, without lingering. Errors: what putting failed with last.
+  /// Demotes all that waits now, without lingering. Errors: what a tier failed with last, also
+  /// before, where it rests still.
   Status flush();
+  /// So that the next life finds sooner what is below.
+  void checkpoint();
+  std::size_t waiting_demotions() const { return demotions_.size(); }
 
   TieredCacheFigures figures() const;
 
