@@ -46,11 +46,11 @@ struct Arguments {
 // ---- from words to options ----
 
 Result<MemoryKind> kind_named(const std::string& word, const char* flag) {
-  if (CLI::detail::to_lower(word) == "dram") return MemoryKind::system;
-  if (CLI::detail::to_lower(word) == "file") return MemoryKind::disk;
-  if (CLI::detail::to_lower(word) == "vram") return MemoryKind::device;
-  if (CLI::detail::to_lower(word) == "obj") return MemoryKind::object;
-  if (CLI::detail::to_lower(word) == "blk") return MemoryKind::block;
+  if (lower(word) == "dram") return MemoryKind::system;
+  if (lower(word) == "file") return MemoryKind::disk;
+  if (lower(word) == "vram") return MemoryKind::device;
+  if (lower(word) == "obj") return MemoryKind::object;
+  if (lower(word) == "blk") return MemoryKind::block;
   if (const auto kind = memory_kind_from_name(word)) return *kind;
   return error(Code::invalid_argument, cat(flag, " ", printable(word), " is no kind of memory"),
                "use DRAM, PINNED, VRAM, FILE, OBJ or BLK");
@@ -247,99 +247,90 @@ Result<Exit> run_bench(Arguments& arguments) {
 
 // ---- the command line ----
 
-void add_what(CLI::App* command, Arguments& arguments) {
+void add_what(Command& command, Arguments& arguments) {
   Options& options = arguments.options;
-  command->add_option("--backend", options.backend,
-                      "Default: shm; posix for a file; UCX to a host; `all` to listen");
-  add_op_type(command, options.op);
+  command.option("--backend", options.backend,
+                 "Default: shm; posix for a file; UCX to a host; `all` to listen");
+  command.op_type(options.op);
+  command.option("--initiator_seg_type", arguments.initiator_kind, "DRAM, PINNED or VRAM (a GPU's)")
+      .shows_default();
   command
-      ->add_option("--initiator_seg_type", arguments.initiator_kind,
-                   "DRAM, PINNED or VRAM (a GPU's)")
-      ->capture_default_str();
+      .option("--device", options.device,
+              "For PINNED and VRAM: gpu, or host: host memory that plays a GPU")
+      .shows_default()
+      .one_of({"gpu", "host"});
   command
-      ->add_option("--device", options.device,
-                   "For PINNED and VRAM: gpu, or host: host memory that plays a GPU")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"gpu", "host"}));
-  command
-      ->add_option("--target_seg_type", arguments.target_kind,
-                   "DRAM, FILE, OBJ (a store's objects) or BLK (a drive)")
-      ->capture_default_str();
-  command->add_option("--start_block_size", arguments.start_block)->capture_default_str();
-  command->add_option("--max_block_size", arguments.max_block, "Doubled up to here")
-      ->capture_default_str();
-  command->add_option("--start_batch_size", options.start_batch_size, "Blocks per transfer")
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command->add_option("--max_batch_size", options.max_batch_size, "Doubled up to here")
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command->add_option("--total_buffer_size", arguments.total, "At most so much on each side")
-      ->capture_default_str();
-  command->add_flag("--scatter", options.scatter, "Gaps between blocks: none can be merged");
+      .option("--target_seg_type", arguments.target_kind,
+              "DRAM, FILE, OBJ (a store's objects) or BLK (a drive)")
+      .shows_default();
+  command.option("--start_block_size", arguments.start_block).shows_default();
+  command.option("--max_block_size", arguments.max_block, "Doubled up to here").shows_default();
+  command.option("--start_batch_size", options.start_batch_size, "Blocks per transfer")
+      .shows_default()
+      .whole(1);
+  command.option("--max_batch_size", options.max_batch_size, "Doubled up to here")
+      .shows_default()
+      .whole(1);
+  command.option("--total_buffer_size", arguments.total, "At most so much on each side")
+      .shows_default();
+  command.flag("--scatter", options.scatter, "Gaps between blocks: none can be merged");
 }
 
-void add_how(CLI::App* command, Arguments& arguments) {
+void add_how(Command& command, Arguments& arguments) {
   Options& options = arguments.options;
-  command->add_option("--num_iter", options.iterations, "Transfers per row and thread")
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command->add_option("--warmup_iter", options.warmup)
-      ->capture_default_str()
-      ->check(whole_number());
+  command.option("--num_iter", options.iterations, "Transfers per row and thread")
+      .shows_default()
+      .whole(1);
+  command.option("--warmup_iter", options.warmup).shows_default().whole();
   command
-      ->add_option("--large_blk_iter_ftr", options.large_block_factor,
-                   "Divides --num_iter for blocks above 1 MiB")
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command->add_option("--num_threads", options.threads)
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command->add_option("--pipeline_depth", options.pipeline_depth, "Transfers in flight per thread")
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command->add_flag("--recreate_xfer", options.recreate, "Make the transfer anew each time");
-  command->add_flag("--enable_pt", options.progress_thread, "With a progress thread");
-  command->add_flag("!--no_check", options.verify, "Do not look at the bytes");
+      .option("--large_blk_iter_ftr", options.large_block_factor,
+              "Divides --num_iter for blocks above 1 MiB")
+      .shows_default()
+      .whole(1);
+  command.option("--num_threads", options.threads).shows_default().whole(1);
+  command.option("--pipeline_depth", options.pipeline_depth, "Transfers in flight per thread")
+      .shows_default()
+      .whole(1);
+  command.flag("--recreate_xfer", options.recreate, "Make the transfer anew each time");
+  command.flag("--enable_pt", options.progress_thread, "With a progress thread");
+  command.flag("!--no_check", options.verify, "Do not look at the bytes");
 }
 
-void add_where(CLI::App* command, Arguments& arguments) {
+void add_where(Command& command, Arguments& arguments) {
   Options& options = arguments.options;
-  command->add_option("--listen", options.listen, "Be the target here; serves one initiator")
-      ->option_text("HOST:PORT");
-  command->add_option("--connect", options.connect, "The target listens there")
-      ->option_text("HOST:PORT")
-      ->excludes("--listen");
-  command->add_option("--token_file", options.token_file, "Holds the secret that both sides share")
-      ->option_text("FILE");
-  command->add_flag("--one_process", options.one_process, "The other side is a thread");
-  command->add_option("--filepath", options.directory, "Directory of the nameless file")
-      ->capture_default_str();
-  command->add_option("--filename", options.file, "A new file of this name instead");
-  command->add_option("--drive", options.drive, "For BLK: an NVMe namespace's /dev/ngXnY");
-  command->add_flag("--overwrite_drive", options.overwrite_drive,
-                    "The bytes at the drive's begin may be lost");
-  command->add_flag("--storage_enable_direct", options.direct, "Past the page cache (O_DIRECT)");
-  command->add_option("--timeout", arguments.timeout_s, "Seconds, for a transfer or a next word")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command->add_option("--json", options.json, "Write the rows here; -: standard output")
-      ->option_text("FILE");
-  command->add_option("--role", arguments.role)->group("");
-  command->add_option("--scope", options.scope)->group("");
+  command.option("--listen", options.listen, "Be the target here; serves one initiator")
+      .takes("HOST:PORT");
+  command.option("--connect", options.connect, "The target listens there")
+      .takes("HOST:PORT")
+      .not_with("--listen");
+  command.option("--token_file", options.token_file, "Holds the secret that both sides share")
+      .takes("FILE");
+  command.flag("--one_process", options.one_process, "The other side is a thread");
+  command.option("--filepath", options.directory, "Directory of the nameless file").shows_default();
+  command.option("--filename", options.file, "A new file of this name instead");
+  command.option("--drive", options.drive, "For BLK: an NVMe namespace's /dev/ngXnY");
+  command.flag("--overwrite_drive", options.overwrite_drive,
+               "The bytes at the drive's begin may be lost");
+  command.flag("--storage_enable_direct", options.direct, "Past the page cache (O_DIRECT)");
+  command.option("--timeout", arguments.timeout_s, "Seconds, for a transfer or a next word")
+      .shows_default()
+      .positive();
+  command.option("--json", options.json, "Write the rows here; -: standard output").takes("FILE");
+  command.option("--role", arguments.role).hidden();
+  command.option("--scope", options.scope).hidden();
 }
 
 }  // namespace
 
-void add_bench(CLI::App& app, Exit& exit) {
-  CLI::App* command = app.add_subcommand("bench", "Measure how fast bytes move between two agents");
+void add_bench(Command& towpath) {
+  Command command = towpath.add("bench", "Measure how fast bytes move between two agents");
   const auto arguments = std::make_shared<Arguments>();
-  command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  command.takes_the_last();
   add_what(command, *arguments);
   add_how(command, *arguments);
   add_where(command, *arguments);
-  command->footer(kFooter);
-  when_chosen(command, exit, [arguments] { return run_bench(*arguments); });
+  command.footer(kFooter);
+  command.when_chosen([arguments] { return run_bench(*arguments); });
 }
 
 }  // namespace towpath::tools

@@ -1,24 +1,30 @@
-// How a sub-command of `towpath` is made: a file x.cc with one function add_x(), which gives the
-// application a sub-command with options, and the work that runs when it is chosen.
+// How a sub-command of `towpath` is made: a file x.cc with one function add_x(), which gives it
+// options, and the work that runs when it is chosen.
 //
-//   void add_version(CLI::App& app, Exit& exit) {
-//     CLI::App* command = app.add_subcommand("version", "Print the version");
-//     when_chosen(command, exit, [] { return Result<Exit>(Exit::ok); });
+//   void add_version(Command& towpath) {
+//     Command command = towpath.add("version", "Print the version");
+//     command.when_chosen([] { return Result<Exit>(Exit::ok); });
 //   }
 //
 // What the options fill in lives in a shared_ptr that the work holds: it must outlive parsing.
-// Thread: the main one.
+// CLI11 does the parsing, and only command.cc reads its headers: each unit that does takes seven
+// seconds to compile. Thread: the main one.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 
-#include <CLI/CLI.hpp>
-
 #include <towpath/core/result.h>
 #include <towpath/core/transfer_state.h>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace towpath::tools {
 
@@ -33,16 +39,76 @@ enum class Exit : int {
 /// corrupt is found_wrong, invalid_argument is usage, all else could_not_run.
 Exit exit_of(const Status& status);
 
-/// When `command` is on the command line, `work` runs after parsing. A failure is printed to
-/// standard error, with cause and remedy, and sets `exit`.
-void when_chosen(CLI::App* command, Exit& exit, std::function<Result<Exit>()> work);
+/// What an option must be, and how --help shows it. Belongs to its Command.
+class Option {
+ public:
+  Option required();
+  Option shows_default();                 ///< what the variable holds now
+  Option takes(const std::string& text);  ///< stands in --help where the kind of value would
+  Option hidden();                        ///< from --help
+  Option not_with(const std::string& flag);
+  Option with_commas();                            ///< several values in a word
+  Option one_each();                               ///< several values: the flag again for each
+  Option or_environment(const std::string& name);  ///< where the flag is absent
 
-/// Accepts whole numbers from `least` on, in 64 bits. CLI11 alone takes -5 for a number that is
-/// very large, and one that is too large for the largest.
-CLI::Validator whole_number(std::uint64_t least = 0);
+  /// From `least` on, in 64 bits. CLI11 alone takes -5 for a number that is very large, and one
+  /// that is too large for the largest.
+  Option whole(std::uint64_t least = 0);
+  Option between(int least, int most);
+  Option between(double least, double most);
+  Option positive();
+  Option not_negative();
+  Option one_of(std::initializer_list<std::string> words);
 
-/// `--op_type READ` or `WRITE`, small letters too; without it `op` stays what it is.
-void add_op_type(CLI::App* command, TransferOp& op);
+ private:
+  friend class Command;
+  explicit Option(CLI::Option* option) : option_(option) {}
+  CLI::Option* option_;
+};
+
+/// `towpath`, or one of its sub-commands.
+class Command {
+ public:
+  Command add(const std::string& name, const std::string& about);
+  /// `flags` as in "-n,--pes"; a word without dashes is a place on the line. T is one of those at
+  /// the end of command.cc.
+  template <typename T>
+  Option option(const std::string& flags, T& value, const std::string& about = "");
+  /// "!--quiet" sets `value` to false.
+  void flag(const std::string& flags, bool& value, const std::string& about);
+  /// `--op_type READ` or `WRITE`, small letters too; without it `op` stays what it is.
+  void op_type(TransferOp& op);
+  void footer(const std::string& text);
+  void needs_one();        ///< of its own sub-commands
+  void takes_the_last();   ///< of an option that is given twice; before any option
+  void passes_the_rest();  ///< what follows the first word without dashes is no option
+
+  /// When it is on the command line, `work` runs after parsing. A failure is printed to standard
+  /// error, with cause and remedy, and is the exit status.
+  void when_chosen(std::function<Result<Exit>()> work);
+
+ private:
+  friend class CommandLine;
+  Command(CLI::App* app, Exit* exit) : app_(app), exit_(exit) {}
+  CLI::App* app_;
+  Exit* exit_;
+};
+
+/// All of `towpath`'s words.
+class CommandLine {
+ public:
+  CommandLine(const std::string& name, const std::string& about);
+  ~CommandLine();
+  Command& command() { return command_; }
+  /// Parses, runs the work that was chosen, prints help and what makes no sense. Throws what the
+  /// work throws.
+  Exit run(int argc, const char* const* argv);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+  Exit exit_ = Exit::ok;
+  Command command_;
+};
 
 /// The failure and its causes, without codes and remedies: "cannot open x, because ...".
 std::string story_of(const Status& status);
@@ -52,15 +118,15 @@ std::string remedy_of(const Status& status);
 /// remedy.
 void print_failure(std::string_view command, const Status& status);
 
-void add_replay(CLI::App& app, Exit& exit);
-void add_trace(CLI::App& app, Exit& exit);
-void add_doctor(CLI::App& app, Exit& exit);
-void add_explain(CLI::App& app, Exit& exit);
-void add_bench(CLI::App& app, Exit& exit);
-void add_flight(CLI::App& app, Exit& exit);
-void add_record(CLI::App& app, Exit& exit);
-void add_run(CLI::App& app, Exit& exit);
-void add_top(CLI::App& app, Exit& exit);
-void add_version(CLI::App& app, Exit& exit);
+void add_replay(Command& towpath);
+void add_trace(Command& towpath);
+void add_doctor(Command& towpath);
+void add_explain(Command& towpath);
+void add_bench(Command& towpath);
+void add_flight(Command& towpath);
+void add_record(Command& towpath);
+void add_run(Command& towpath);
+void add_top(Command& towpath);
+void add_version(Command& towpath);
 
 }  // namespace towpath::tools

@@ -1,5 +1,8 @@
 #include "tools/command.h"
 
+#include <cstdint>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace towpath::tools {
@@ -25,45 +28,54 @@ TEST(CommandTest, what_is_wrong_is_told_from_what_could_not_run) {
   EXPECT_EQ(exit_of(error(Code::not_found, "x")), Exit::could_not_run);
 }
 
+/// What `line` gives for these words after its own name.
+Exit run(CommandLine& line, std::vector<const char*> words) {
+  words.insert(words.begin(), "test");
+  return line.run(static_cast<int>(words.size()), words.data());
+}
+
 TEST(CommandTest, only_the_work_that_was_chosen_runs) {
-  CLI::App app("", "test");
-  Exit exit = Exit::ok;
+  CommandLine line("test", "");
   int ran = 0;
   const auto add = [&](const char* name, Exit gives) {
-    when_chosen(app.add_subcommand(name), exit, [&ran, gives] {
+    line.command().add(name, "").when_chosen([&ran, gives] {
       ++ran;
       return Result<Exit>(gives);
     });
   };
   add("good", Exit::ok);
   add("bad", Exit::found_wrong);
-  app.parse("bad");
+  EXPECT_EQ(run(line, {"bad"}), Exit::found_wrong);
   EXPECT_EQ(ran, 1);
-  EXPECT_EQ(exit, Exit::found_wrong);
 }
 
 TEST(CommandTest, a_failure_is_printed_with_the_whole_name_of_its_command) {
-  CLI::App app("", "test");
-  Exit exit = Exit::ok;
-  when_chosen(app.add_subcommand("outer")->add_subcommand("inner"), exit,
-              [] { return Result<Exit>(deep()); });
-  testing::internal::CaptureStderr();
-  app.parse("outer inner");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+  CommandLine line("test", "");
+  line.command().add("outer", "").add("inner", "").when_chosen([] { return Result<Exit>(deep()); });
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(run(line, {"outer", "inner"}), Exit::could_not_run);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "test outer inner: cannot open the pool\n"
             "  because: no permission\n"
             "  remedy:  ask for it\n");
-  EXPECT_EQ(exit, Exit::could_not_run);
 }
 
 TEST(CommandTest, whole_numbers_are_whole_and_fit) {
-  CLI::Validator any = whole_number();
-  CLI::Validator some = whole_number(1);
-  for (std::string good : {"0", "18446744073709551615"}) EXPECT_EQ(any(good), "") << good;
-  for (std::string bad : {"", "-5", "+1", "1.5", "1x", " 1", "18446744073709551616"})
-    EXPECT_NE(any(bad), "") << bad;
-  std::string zero = "0";
-  EXPECT_NE(some(zero), "");
+  const auto takes = [](std::uint64_t least, const char* word) {
+    CommandLine line("test", "");
+    Command command = line.command().add("count", "");
+    std::uint64_t number = 0;
+    command.option("--number", number).whole(least);
+    command.when_chosen([] { return Result<Exit>(Exit::ok); });
+    ::testing::internal::CaptureStderr();
+    const Exit exit = run(line, {"count", "--number", word});
+    ::testing::internal::GetCapturedStderr();
+    return exit == Exit::ok;
+  };
+  for (const char* good : {"0", "18446744073709551615"}) EXPECT_TRUE(takes(0, good)) << good;
+  for (const char* bad : {"", "-5", "+1", "1.5", "1x", " 1", "18446744073709551616"})
+    EXPECT_FALSE(takes(0, bad)) << bad;
+  EXPECT_FALSE(takes(1, "0"));
 }
 
 }  // namespace

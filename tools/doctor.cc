@@ -252,22 +252,21 @@ Result<Exit> examine_and_tell(const DoctorOptions& options) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, Exit& exit) {
-  CLI::App* command =
-      app.add_subcommand("doctor", "Say what this machine can do for moving bytes, and why");
+void add_doctor(Command& towpath) {
+  Command command = towpath.add("doctor", "Say what this machine can do for moving bytes, and why");
   const auto options = std::make_shared<DoctorOptions>();
   command
-      ->add_option("--dir", options->directories,
-                   "Also ask about direct I/O in this directory; repeatable")
-      ->option_text("DIR")
-      ->allow_extra_args(false);
-  command->add_option("--require", options->required, "Fail unless this backend opens; repeatable")
-      ->option_text("BACKEND")
-      ->allow_extra_args(false);
-  command->add_option("--json", options->json, "The same for programs; - is standard output")
-      ->option_text("FILE");
-  command->footer(kFooter);
-  when_chosen(command, exit, [options] { return examine_and_tell(*options); });
+      .option("--dir", options->directories,
+              "Also ask about direct I/O in this directory; repeatable")
+      .takes("DIR")
+      .one_each();
+  command.option("--require", options->required, "Fail unless this backend opens; repeatable")
+      .takes("BACKEND")
+      .one_each();
+  command.option("--json", options->json, "The same for programs; - is standard output")
+      .takes("FILE");
+  command.footer(kFooter);
+  command.when_chosen([options] { return examine_and_tell(*options); });
 }
 
 }  // namespace towpath::tools

@@ -271,35 +271,30 @@ Result<Exit> explain(Arguments& arguments) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, Exit& exit) {
-  CLI::App* command =
-      app.add_subcommand("explain", "Say which way bytes would take, why, and what it costs");
+void add_explain(Command& towpath) {
+  Command command =
+      towpath.add("explain", "Say which way bytes would take, why, and what it costs");
   const auto arguments = std::make_shared<Arguments>();
   Options& options = arguments->options;
   options.op = TransferOp::read;
-  add_op_type(command, options.op);
-  command->add_option("--remote", arguments->remote, "system: another agent's memory; disk: a file")
-      ->capture_default_str();
-  command->add_option("--size", arguments->size, "Of a block")->capture_default_str();
-  command->add_option("--count", arguments->count, "Blocks")
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command->add_flag("--scatter", options.scatter, "Gaps between blocks: none can be merged");
-  command->add_flag("!--no_measure", arguments->measure, "Only ask");
-  command->add_flag("--one_process", options.one_process, "The other agent is in this process");
-  command->add_option("--connect", options.connect, "`towpath bench --listen` runs there")
-      ->option_text("HOST:PORT");
-  command->add_option("--token_file", options.token_file, "Holds the secret that both sides share")
-      ->option_text("FILE");
-  command->add_option("--filepath", options.directory, "Directory of the nameless file")
-      ->capture_default_str();
-  command->add_option("--timeout", arguments->timeout_s, "Seconds")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command->add_option("--json", options.json, "The same for programs; - is standard output")
-      ->option_text("FILE");
-  command->footer(kFooter);
-  when_chosen(command, exit, [arguments] { return explain(*arguments); });
+  command.op_type(options.op);
+  command.option("--remote", arguments->remote, "system: another agent's memory; disk: a file")
+      .shows_default();
+  command.option("--size", arguments->size, "Of a block").shows_default();
+  command.option("--count", arguments->count, "Blocks").shows_default().whole(1);
+  command.flag("--scatter", options.scatter, "Gaps between blocks: none can be merged");
+  command.flag("!--no_measure", arguments->measure, "Only ask");
+  command.flag("--one_process", options.one_process, "The other agent is in this process");
+  command.option("--connect", options.connect, "`towpath bench --listen` runs there")
+      .takes("HOST:PORT");
+  command.option("--token_file", options.token_file, "Holds the secret that both sides share")
+      .takes("FILE");
+  command.option("--filepath", options.directory, "Directory of the nameless file").shows_default();
+  command.option("--timeout", arguments->timeout_s, "Seconds").shows_default().positive();
+  command.option("--json", options.json, "The same for programs; - is standard output")
+      .takes("FILE");
+  command.footer(kFooter);
+  command.when_chosen([arguments] { return explain(*arguments); });
 }
 
 }  // namespace towpath::tools

@@ -222,40 +222,36 @@ Result<Exit> read_and_tell(const FlightOptions& options) {
 
 }  // namespace
 
-void add_flight(CLI::App& app, Exit& exit) {
-  CLI::App* command =
-      app.add_subcommand("flight", "Say what a process did last, from its flight recorder");
+void add_flight(Command& towpath) {
+  Command command = towpath.add("flight", "Say what a process did last, from its flight recorder");
   const auto options = std::make_shared<FlightOptions>();
-  command->add_option("file", options->file, "The flight recorder")->required()->option_text(" ");
-  command->add_option("--last", options->last, "Print so many records at most; 0: all")
-      ->check(whole_number());
-  command->add_option("--json", options->json, "The same for programs; - is standard output")
-      ->option_text("FILE");
-  command->footer(kFooter);
-  when_chosen(command, exit, [options] { return read_and_tell(*options); });
+  command.option("file", options->file, "The flight recorder").required().takes(" ");
+  command.option("--last", options->last, "Print so many records at most; 0: all").whole();
+  command.option("--json", options->json, "The same for programs; - is standard output")
+      .takes("FILE");
+  command.footer(kFooter);
+  command.when_chosen([options] { return read_and_tell(*options); });
 }
 
-void add_top(CLI::App& app, Exit& exit) {
+void add_top(Command& towpath) {
   struct Arguments {
     TopOptions options;
     double interval_s = 1;
   };
-  CLI::App* command = app.add_subcommand("top", "Show what running nodes do, in the terminal");
+  Command command = towpath.add("top", "Show what running nodes do, in the terminal");
   const auto arguments = std::make_shared<Arguments>();
   TopOptions& options = arguments->options;
-  command->add_option("place", options.places, "Flight recorders, or directories of them")
-      ->required()
-      ->option_text(" ");
-  command->add_option("--interval", arguments->interval_s, "Seconds between two looks")
-      ->check(CLI::Range(0.05, 3600.0))
-      ->option_text("S [1]");
-  command->add_flag("--once", options.once, "Look once, and end");
-  command
-      ->add_option("--json", options.json,
-                   "With --once: the same for programs; - is standard output")
-      ->option_text("FILE");
-  command->footer(kTopFooter);
-  when_chosen(command, exit, [arguments]() -> Result<Exit> {
+  command.option("place", options.places, "Flight recorders, or directories of them")
+      .required()
+      .takes(" ");
+  command.option("--interval", arguments->interval_s, "Seconds between two looks")
+      .between(0.05, 3600.0)
+      .takes("S [1]");
+  command.flag("--once", options.once, "Look once, and end");
+  command.option("--json", options.json, "With --once: the same for programs; - is standard output")
+      .takes("FILE");
+  command.footer(kTopFooter);
+  command.when_chosen([arguments]() -> Result<Exit> {
     TopOptions& chosen = arguments->options;
     chosen.interval = Duration(static_cast<std::int64_t>(arguments->interval_s * 1e9));
     chosen.once = chosen.once || !chosen.json.empty();

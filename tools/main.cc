@@ -2,10 +2,9 @@
 #include <cstdio>
 #include <exception>
 
-#include <CLI/CLI.hpp>
-
 #include "tools/command.h"
 
+namespace towpath::tools {
 namespace {
 
 constexpr const char* kExamples = R"(Exit status:
@@ -26,40 +25,34 @@ Examples:
   towpath trace info t.jsonl          what a trace holds
   towpath replay --trace t.jsonl      move that KV cache between two processes)";
 
-int run(int argc, char** argv) {
-  using namespace towpath::tools;
-  Exit exit = Exit::ok;
-  CLI::App app("Moves bytes between levels of memory and processes, and never lies about it.",
-               "towpath");
-  app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
-  app.footer(kExamples);
-  add_replay(app, exit);
-  add_trace(app, exit);
-  add_doctor(app, exit);
-  add_explain(app, exit);
-  add_bench(app, exit);
-  add_flight(app, exit);
-  add_record(app, exit);
-  add_run(app, exit);
-  add_top(app, exit);
-  add_version(app, exit);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const bool asked_for_help = app.exit(error) == 0;
-    return static_cast<int>(asked_for_help ? Exit::ok : Exit::usage);
-  }
-  return static_cast<int>(exit);
+Exit run(int argc, char** argv) {
+  CommandLine line("towpath",
+                   "Moves bytes between levels of memory and processes, and never lies about it.");
+  Command& towpath = line.command();
+  towpath.footer(kExamples);
+  add_replay(towpath);
+  add_trace(towpath);
+  add_doctor(towpath);
+  add_explain(towpath);
+  add_bench(towpath);
+  add_flight(towpath);
+  add_record(towpath);
+  add_run(towpath);
+  add_top(towpath);
+  add_version(towpath);
+  return line.run(argc, argv);
 }
 
 }  // namespace
+}  // namespace towpath::tools
 
 int main(int argc, char** argv) {
+  using towpath::tools::Exit;
+  Exit exit = Exit::could_not_run;
   try {
-    return run(argc, argv);
+    exit = towpath::tools::run(argc, argv);
   } catch (const std::exception& error) {  // of the parts from outside; ours are values
     std::fprintf(stderr, "towpath: %s\n", error.what());
-    return static_cast<int>(towpath::tools::Exit::could_not_run);
   }
+  return static_cast<int>(exit);
 }

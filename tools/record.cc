@@ -135,24 +135,23 @@ class Recorder {
 
 }  // namespace
 
-void add_record(CLI::App& app, Exit& exit) {
-  CLI::App* command =
-      app.add_subcommand("record", "Write down the transfers of running nodes, for replay");
+void add_record(Command& towpath) {
+  Command command = towpath.add("record", "Write down the transfers of running nodes, for replay");
   const auto options = std::make_shared<RecordOptions>();
-  command->add_option("place", options->places, "Flight recorders, or directories of them")
-      ->required()
-      ->option_text(" ");
-  command->add_option("-o,--output", options->output, "File to write; - is standard output")
-      ->option_text("FILE [-]");
-  command->add_option("--seconds", options->seconds, "Stop then; 0: when no node runs any more")
-      ->check(CLI::NonNegativeNumber)
-      ->option_text("S [0]");
-  command->add_option("--interval", options->interval_s, "Seconds between two looks")
-      ->check(CLI::Range(0.001, 3600.0))
-      ->option_text("S [0.1]");
-  command->add_flag("--once", options->once, "Only what the recorders hold now");
-  command->footer(kFooter);
-  when_chosen(command, exit, [options]() -> Result<Exit> {
+  command.option("place", options->places, "Flight recorders, or directories of them")
+      .required()
+      .takes(" ");
+  command.option("-o,--output", options->output, "File to write; - is standard output")
+      .takes("FILE [-]");
+  command.option("--seconds", options->seconds, "Stop then; 0: when no node runs any more")
+      .not_negative()
+      .takes("S [0]");
+  command.option("--interval", options->interval_s, "Seconds between two looks")
+      .between(0.001, 3600.0)
+      .takes("S [0.1]");
+  command.flag("--once", options->once, "Only what the recorders hold now");
+  command.footer(kFooter);
+  command.when_chosen([options]() -> Result<Exit> {
     TOWPATH_TRY(Output out, Output::open(options->output));
     return Recorder(*options, std::move(out)).run();
   });

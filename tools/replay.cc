@@ -295,113 +295,105 @@ Result<Exit> run_replay(Arguments& arguments) {
   return Exit::ok;
 }
 
-void add_what(CLI::App* command, Arguments& arguments) {
+void add_what(Command& command, Arguments& arguments) {
   Options& options = arguments.options;
-  command->add_option("--trace", options.trace, "A file; none: a trace is generated");
-  command->add_option("--format", arguments.format,
-                      "Of the trace (below); its first line tells it");
-  command->add_option("--requests", options.generator.requests, "How many to generate")
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command->add_option("--seed", options.generator.seed, "Of the generated trace, and of --faults")
-      ->capture_default_str()
-      ->check(whole_number());
-  command->add_option("--limit", options.limit, "Play this many requests at most; 0: all")
-      ->capture_default_str()
-      ->check(whole_number());
-  command->add_option("--speed", options.speed, "Times that of the trace; 0: as fast as it goes")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--model", options.model, "Whose geometry")->capture_default_str();
-  command->add_option("--scale", options.scale, "Divides the bytes per token")
-      ->capture_default_str()
-      ->check(whole_number(1));
+  command.option("--trace", options.trace, "A file; none: a trace is generated");
+  command.option("--format", arguments.format, "Of the trace (below); its first line tells it");
+  command.option("--requests", options.generator.requests, "How many to generate")
+      .shows_default()
+      .whole(1);
+  command.option("--seed", options.generator.seed, "Of the generated trace, and of --faults")
+      .shows_default()
+      .whole();
+  command.option("--limit", options.limit, "Play this many requests at most; 0: all")
+      .shows_default()
+      .whole();
+  command.option("--speed", options.speed, "Times that of the trace; 0: as fast as it goes")
+      .shows_default()
+      .not_negative();
+  command.option("--model", options.model, "Whose geometry").shows_default();
+  command.option("--scale", options.scale, "Divides the bytes per token").shows_default().whole(1);
   command
-      ->add_option("--tokens-per-block", arguments.tokens_per_block,
-                   "A power of two [512, or as the trace has it]")
-      ->check(whole_number(1));
+      .option("--tokens-per-block", arguments.tokens_per_block,
+              "A power of two [512, or as the trace has it]")
+      .whole(1);
 }
 
-void add_where(CLI::App* command, Arguments& arguments) {
+void add_where(Command& command, Arguments& arguments) {
   Options& options = arguments.options;
-  command
-      ->add_option("--policy", arguments.policy, "Who goes when a tier of prefill is full (below)")
-      ->capture_default_str();
-  command->add_option("--capacities", options.capacities, "For --policy all: blocks, with commas")
-      ->delimiter(',')
-      ->check(CLI::Range(1U, 100'000'000U));
-  command->add_option("--host-blocks", options.host_blocks, "Size of prefill's host pool")
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command->add_option("--disk-blocks", options.disk_blocks, "Size of its disk tier")
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command->add_option("--tiers", arguments.tiers,
-                      "host=BLOCKS,disk=PATH:SIZE: a disk that outlives the replay; kvbm: as "
-                      "DYN_KVBM_* say");
-  command->add_option("--decode-blocks", options.decode_blocks, "Size of decode's pool")
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command->add_option("--decode-layout", options.decode_layout, "Of decode's pool (below)")
-      ->capture_default_str();
-  command->add_option("--directory", options.directory, "For the disk tier's nameless file")
-      ->capture_default_str();
-  command->add_flag("!--buffered", options.direct, "Let the disk tier use the page cache");
+  command.option("--policy", arguments.policy, "Who goes when a tier of prefill is full (below)")
+      .shows_default();
+  command.option("--capacities", options.capacities, "For --policy all: blocks, with commas")
+      .with_commas()
+      .between(1, 100'000'000);
+  command.option("--host-blocks", options.host_blocks, "Size of prefill's host pool")
+      .shows_default()
+      .whole(1);
+  command.option("--disk-blocks", options.disk_blocks, "Size of its disk tier")
+      .shows_default()
+      .whole(1);
+  command.option("--tiers", arguments.tiers,
+                 "host=BLOCKS,disk=PATH:SIZE: a disk that outlives the replay; kvbm: as "
+                 "DYN_KVBM_* say");
+  command.option("--decode-blocks", options.decode_blocks, "Size of decode's pool")
+      .shows_default()
+      .whole(1);
+  command.option("--decode-layout", options.decode_layout, "Of decode's pool (below)")
+      .shows_default();
+  command.option("--directory", options.directory, "For the disk tier's nameless file")
+      .shows_default();
+  command.flag("!--buffered", options.direct, "Let the disk tier use the page cache");
 }
 
-void add_meeting(CLI::App* command, Arguments& arguments) {
+void add_meeting(Command& command, Arguments& arguments) {
   Options& options = arguments.options;
-  command->add_option("--rendezvous", options.rendezvous, "Where the two meet (below)");
-  command->add_option("--backend", options.backend, "Over which decode pulls")
-      ->capture_default_str();
-  command->add_option("--role", arguments.role, "Which of the two this is; both: it starts prefill")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"both", "decode", "prefill"}));
-  command->add_option("--prefill", options.prefills, "Processes that make and keep blocks")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 16));
-  command->add_option("--decode", options.decodes, "Processes that pull them")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 16));
-  command->add_option("--worker", options.worker, "Which of them this is, with --role")
-      ->check(CLI::Range(0, 15));
-  command->add_option("--run", options.run, "Their common name at the rendezvous, with --role");
+  command.option("--rendezvous", options.rendezvous, "Where the two meet (below)");
+  command.option("--backend", options.backend, "Over which decode pulls").shows_default();
+  command.option("--role", arguments.role, "Which of the two this is; both: it starts prefill")
+      .shows_default()
+      .one_of({"both", "decode", "prefill"});
+  command.option("--prefill", options.prefills, "Processes that make and keep blocks")
+      .shows_default()
+      .between(1, 16);
+  command.option("--decode", options.decodes, "Processes that pull them")
+      .shows_default()
+      .between(1, 16);
+  command.option("--worker", options.worker, "Which of them this is, with --role").between(0, 15);
+  command.option("--run", options.run, "Their common name at the rendezvous, with --role");
 }
 
-void add_how(CLI::App* command, Arguments& arguments) {
+void add_how(Command& command, Arguments& arguments) {
   Options& options = arguments.options;
-  command->add_option("--in-flight", options.in_flight, "Requests that prefill works ahead")
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command->add_option("--timeout", arguments.timeout_s, "Seconds, for a transfer or a next word")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command->add_option("--inject", arguments.inject, "Make this mistake on purpose (below)");
+  command.option("--in-flight", options.in_flight, "Requests that prefill works ahead")
+      .shows_default()
+      .whole(1);
+  command.option("--timeout", arguments.timeout_s, "Seconds, for a transfer or a next word")
+      .shows_default()
+      .positive();
+  command.option("--inject", arguments.inject, "Make this mistake on purpose (below)");
+  command.option("--faults", options.faults, "Make mistakes by chance, on this share of occasions")
+      .between(0.0, 1.0);
   command
-      ->add_option("--faults", options.faults,
-                   "Make mistakes by chance, on this share of occasions")
-      ->check(CLI::Range(0.0, 1.0));
-  command
-      ->add_option("--kill-after", options.kill_after,
-                   "Kill the last prefill when so many requests were served here")
-      ->check(whole_number(1));
-  command->add_option("--json", options.json, "Write the report here; -: standard output");
-  command->add_option("--report", options.report, "Write a page with plots here (HTML)");
-  command->add_flag("!--quiet", options.progress, "No live line");
+      .option("--kill-after", options.kill_after,
+              "Kill the last prefill when so many requests were served here")
+      .whole(1);
+  command.option("--json", options.json, "Write the report here; -: standard output");
+  command.option("--report", options.report, "Write a page with plots here (HTML)");
+  command.flag("!--quiet", options.progress, "No live line");
 }
 
 }  // namespace
 
-void add_replay(CLI::App& app, Exit& exit) {
-  CLI::App* command = app.add_subcommand("replay", "Play a KV-cache trace through two processes");
+void add_replay(Command& towpath) {
+  Command command = towpath.add("replay", "Play a KV-cache trace through two processes");
   auto arguments = std::make_shared<Arguments>();
   arguments->options.progress = true;
   add_what(command, *arguments);
   add_where(command, *arguments);
   add_meeting(command, *arguments);
   add_how(command, *arguments);
-  command->footer(kFooter);
-  when_chosen(command, exit, [arguments] { return run_replay(*arguments); });
+  command.footer(kFooter);
+  command.when_chosen([arguments] { return run_replay(*arguments); });
 }
 
 }  // namespace towpath::tools

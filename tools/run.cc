@@ -52,33 +52,30 @@ Result<int> run_job(const Arguments& arguments) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Exit& exit) {
-  CLI::App* command =
-      app.add_subcommand("run", "Start the processes of a program with symmetric memory");
+void add_run(Command& towpath) {
+  Command command = towpath.add("run", "Start the processes of a program with symmetric memory");
   auto arguments = std::make_shared<Arguments>();
   JobOptions& job = arguments->job;
-  command->add_option("-n,--pes", job.pes, "Processes (PEs) to start")
-      ->required()
-      ->check(CLI::Range(1, static_cast<int>(shmem::kMaxPes)));
-  command->add_option("--heap", job.heap, "Symmetric heap of each PE")
-      ->envname("SHMEM_SYMMETRIC_SIZE")
-      ->capture_default_str();
-  command->add_flag("--prefix", job.prefix, "Begin each line of output with its PE");
-  command->add_flag("--keep", job.keep, "Let the others go on when a PE fails");
-  command->add_option("--grace", job.grace_s, "Seconds the others have when a PE fails")
-      ->capture_default_str();
-  command->add_option("--start-timeout", job.start_s, "Seconds in which all PEs must begin")
-      ->capture_default_str();
-  command->add_option("--hosts", arguments->hosts, "Hosts to spread the PEs over: a,b")
-      ->delimiter(',');
-  command->add_option("--launcher", arguments->launcher, "How a command is run on another host")
-      ->capture_default_str();
-  command->add_option("--meet", job.meet, "Where PEs meet: host:port (the first host's)");
-  command->add_option("--part", job.part, "Of a job over several hosts")->group("");
-  command->add_option("program", job.words, "The program, and its arguments, after --")->required();
-  command->positionals_at_end();
-  command->footer(kFooter);
-  when_chosen(command, exit, [arguments]() -> Result<Exit> {
+  command.option("-n,--pes", job.pes, "Processes (PEs) to start")
+      .required()
+      .between(1, static_cast<int>(shmem::kMaxPes));
+  command.option("--heap", job.heap, "Symmetric heap of each PE")
+      .or_environment("SHMEM_SYMMETRIC_SIZE")
+      .shows_default();
+  command.flag("--prefix", job.prefix, "Begin each line of output with its PE");
+  command.flag("--keep", job.keep, "Let the others go on when a PE fails");
+  command.option("--grace", job.grace_s, "Seconds the others have when a PE fails").shows_default();
+  command.option("--start-timeout", job.start_s, "Seconds in which all PEs must begin")
+      .shows_default();
+  command.option("--hosts", arguments->hosts, "Hosts to spread the PEs over: a,b").with_commas();
+  command.option("--launcher", arguments->launcher, "How a command is run on another host")
+      .shows_default();
+  command.option("--meet", job.meet, "Where PEs meet: host:port (the first host's)");
+  command.option("--part", job.part, "Of a job over several hosts").hidden();
+  command.option("program", job.words, "The program, and its arguments, after --").required();
+  command.passes_the_rest();
+  command.footer(kFooter);
+  command.when_chosen([arguments]() -> Result<Exit> {
     TOWPATH_TRY(const int status, run_job(*arguments));
     return static_cast<Exit>(status);
   });

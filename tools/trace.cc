@@ -47,26 +47,26 @@ Result<Exit> generate(const GenerateOptions& options) {
   return Exit::ok;
 }
 
-void add_generate(CLI::App* trace, Exit& exit) {
-  CLI::App* command = trace->add_subcommand("generate", "Make a trace of the published shape");
+void add_generate(Command& trace) {
+  Command command = trace.add("generate", "Make a trace of the published shape");
   const auto options = std::make_shared<GenerateOptions>();
   kv::GeneratorOptions& made = options->generator;
-  command->add_option("--requests", made.requests, "How many")
-      ->check(whole_number(1))
-      ->option_text(cat("N [", made.requests, "]"));
-  command->add_option("--seed", made.seed, "Another seed, another trace")
-      ->check(whole_number())
-      ->option_text(cat("N [", made.seed, "]"));
-  command->add_option("--length-scale", made.length_scale, "Makes prompts longer or shorter")
-      ->check(CLI::Range(0.001, 100.0))
-      ->option_text(cat("FACTOR [", made.length_scale, "]"));
-  command->add_option("--follow-up", made.follow_up, "Share that goes on with an earlier session")
-      ->check(CLI::Range(0.0, 1.0))
-      ->option_text(cat("SHARE [", made.follow_up, "]"));
-  command->add_option("-o,--output", options->output, "File to write; - is standard output")
-      ->option_text("FILE [-]");
-  command->footer(kGenerateFooter);
-  when_chosen(command, exit, [options] { return generate(*options); });
+  command.option("--requests", made.requests, "How many")
+      .whole(1)
+      .takes(cat("N [", made.requests, "]"));
+  command.option("--seed", made.seed, "Another seed, another trace")
+      .whole()
+      .takes(cat("N [", made.seed, "]"));
+  command.option("--length-scale", made.length_scale, "Makes prompts longer or shorter")
+      .between(0.001, 100.0)
+      .takes(cat("FACTOR [", made.length_scale, "]"));
+  command.option("--follow-up", made.follow_up, "Share that goes on with an earlier session")
+      .between(0.0, 1.0)
+      .takes(cat("SHARE [", made.follow_up, "]"));
+  command.option("-o,--output", options->output, "File to write; - is standard output")
+      .takes("FILE [-]");
+  command.footer(kGenerateFooter);
+  command.when_chosen([options] { return generate(*options); });
 }
 
 // Info --------------------------------------------------------------------------------------------
@@ -229,26 +229,26 @@ Result<Exit> tell_info(const InfoOptions& options) {
   return Exit::ok;
 }
 
-void add_info(CLI::App* trace, Exit& exit) {
-  CLI::App* command = trace->add_subcommand("info", "Say what a trace holds");
+void add_info(Command& trace) {
+  Command command = trace.add("info", "Say what a trace holds");
   const auto options = std::make_shared<InfoOptions>();
-  command->add_option("file", options->trace, "The trace")->required()->option_text(" ");
-  command->add_option("--format", options->format, "Of the trace; its first line tells it")
-      ->option_text("NAME");
-  command->add_option("--json", options->json, "The same for programs; - is standard output")
-      ->option_text("FILE");
-  command->footer(kInfoFooter);
-  when_chosen(command, exit, [options] { return tell_info(*options); });
+  command.option("file", options->trace, "The trace").required().takes(" ");
+  command.option("--format", options->format, "Of the trace; its first line tells it")
+      .takes("NAME");
+  command.option("--json", options->json, "The same for programs; - is standard output")
+      .takes("FILE");
+  command.footer(kInfoFooter);
+  command.when_chosen([options] { return tell_info(*options); });
 }
 
 }  // namespace
 
-void add_trace(CLI::App& app, Exit& exit) {
-  CLI::App* command = app.add_subcommand("trace", "Traces of KV-cache use: make, look at");
-  command->require_subcommand(1);
-  command->footer("`towpath trace generate --help` and `towpath trace info --help` say more.");
-  add_generate(command, exit);
-  add_info(command, exit);
+void add_trace(Command& towpath) {
+  Command command = towpath.add("trace", "Traces of KV-cache use: make, look at");
+  command.needs_one();
+  command.footer("`towpath trace generate --help` and `towpath trace info --help` say more.");
+  add_generate(command);
+  add_info(command);
 }
 
 }  // namespace towpath::tools

@@ -4,9 +4,9 @@
 
 namespace towpath::tools {
 
-void add_version(CLI::App& app, Exit& exit) {
-  CLI::App* command = app.add_subcommand("version", "Print the version");
-  when_chosen(command, exit, []() -> Result<Exit> {
+void add_version(Command& towpath) {
+  Command command = towpath.add("version", "Print the version");
+  command.when_chosen([]() -> Result<Exit> {
     TOWPATH_TRY(print("towpath " TOWPATH_VERSION "\n"));
     return Exit::ok;
   });
