@@ -64,7 +64,7 @@ void door_iput(shmem_ctx_t ctx, void* dest, const void* source, door_strides str
   shmem::Spot to = self.spot(ctx, pe, dest, extent(strides.dest, strides.width, nelems));
   const auto* from = static_cast<const std::byte*>(source);
   if (world.is_here(to.pe)) {
-    copy_strided(world.heap_base() + to.offset + world.shift(to.pe), from, strides, nelems);
+    copy_strided(world.heap_of(to.pe) + to.offset, from, strides, nelems);
     return world.nudge(to.pe);
   }
   for (std::size_t i = 0; i < nelems; ++i) {
@@ -82,9 +82,8 @@ void door_iget(shmem_ctx_t ctx, void* dest, const void* source, door_strides str
   const std::uint64_t reach = extent(strides.source, strides.width, nelems);
   const shmem::Spot from = self.spot(ctx, pe, source, reach);
   if (self.world().is_here(from.pe)) {
-    copy_strided(static_cast<std::byte*>(dest),
-                 self.world().heap_base() + from.offset + self.world().shift(from.pe), strides,
-                 nelems);
+    copy_strided(static_cast<std::byte*>(dest), self.world().heap_of(from.pe) + from.offset,
+                 strides, nelems);
     return;
   }
   Bytes whole(reach);  // one question, whatever lies between

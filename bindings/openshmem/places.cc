@@ -22,7 +22,7 @@ void* shmem_ptr(const void* dest, int pe) {
   if (mine == nullptr || !self.world().check_pe(pe).ok() || !self.world().is_here(index))
     return nullptr;
   if (pe == self.my_pe()) return const_cast<void*>(dest);
-  return mine + self.world().shift(index);
+  return self.world().heap_of(index) + (mine - self.world().heap_base());
 }
 
 }  // extern "C"

@@ -55,7 +55,7 @@ class Share {
 
   /// In place if this host has them.
   Result<const std::byte*> values_of(Spot from, std::uint64_t bytes) {
-    if (world_.is_here(from.pe)) return world_.heap_base() + from.offset + world_.shift(from.pe);
+    if (world_.is_here(from.pe)) return world_.heap_of(from.pe) + from.offset;
     TOWPATH_TRY(world_.read(from, ByteSpan(values_far_).first(bytes)));
     return values_far_.data();
   }

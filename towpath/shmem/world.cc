@@ -232,19 +232,19 @@ std::vector<std::uint32_t> World::doors_to(std::span<const std::int32_t> members
 
 Status World::read(Spot from, ByteSpan into) const {
   if (!is_here(from.pe)) return remote_->get(from, into);
-  copy_bytes(into.data(), heap_base() + from.offset + shift(from.pe), into.size());
+  copy_bytes(into.data(), heap_of(from.pe) + from.offset, into.size());
   return {};
 }
 
 Status World::write(Spot to, ConstByteSpan bytes) const {
   if (!is_here(to.pe)) return remote_->put(to, bytes);
-  copy_bytes(heap_base() + to.offset + shift(to.pe), bytes.data(), bytes.size());
+  copy_bytes(heap_of(to.pe) + to.offset, bytes.data(), bytes.size());
   return {};
 }
 
 Result<std::uint64_t> World::change(Spot at, const Change& what) const {
   if (!is_here(at.pe)) return remote_->change(at, what);
-  const std::uint64_t before = apply(heap_base() + at.offset + shift(at.pe), what);
+  const std::uint64_t before = apply(heap_of(at.pe) + at.offset, what);
   nudge(at.pe);
   return before;
 }

@@ -70,6 +70,8 @@ class World {
   /// What to add to a local heap address; kFar for a PE of another host. `pe` < pes().
   std::uint64_t shift(std::uint32_t pe) const noexcept { return shifts_[pe]; }
   static constexpr std::uint64_t kFar = ~std::uint64_t{0};  // no shift is odd
+  /// Where the heap of a PE of this host lies here.
+  std::byte* heap_of(std::uint32_t pe) const noexcept { return heaps_[pe].data(); }
   bool is_here(std::uint32_t pe) const noexcept { return shifts_[pe] != kFar; }
 
   /// The way to the others; only when there are some.
