@@ -333,8 +333,7 @@ void add_where(Command& command, Arguments& arguments) {
       .shows_default()
       .whole(1);
   command.option("--tiers", arguments.tiers,
-                 "host=BLOCKS,disk=PATH:SIZE: a disk that outlives the replay; kvbm: as "
-                 "DYN_KVBM_* say");
+                 "host=BLOCKS,disk=PATH:SIZE, which stays; kvbm: as DYN_KVBM_* say");
   command.option("--decode-blocks", options.decode_blocks, "Size of decode's pool")
       .shows_default()
       .whole(1);

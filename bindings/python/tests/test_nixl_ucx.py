@@ -31,7 +31,7 @@ def test_agents_with_the_default_configuration_move_bytes_and_tell(monkeypatch, 
     if transports:
         monkeypatch.setenv("UCX_TLS", transports)
     mine, theirs = nixl_agent(f"mine-{way}"), nixl_agent(f"theirs-{way}")
-    assert list(mine.backends) == ["UCX"] and mine.get_backend_mem_types("UCX") == ["DRAM_SEG"]
+    assert list(mine.backends) == ["UCX"] and mine.get_backend_mem_types("UCX") == ["DRAM_SEG", "VRAM_SEG"]
     assert "heartbeat_ms" in mine.get_backend_params("UCX")
     here, there = numpy.zeros(1 << 16, numpy.uint8), numpy.full(1 << 16, 9, numpy.uint8)
     local = mine.register_memory(here, backends=["UCX"])
