@@ -44,13 +44,35 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options(-Wthread-safety -Wno-unknown-warning-option)
 endif()
 
+set(TOWPATH_SANITIZE_LINK)  # what a program needs that is linked with our libraries
 if(TOWPATH_SANITIZE)
+  set(TOWPATH_SANITIZE_LINK -fsanitize=${TOWPATH_SANITIZE})
   add_compile_options(-fsanitize=${TOWPATH_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-  add_link_options(-fsanitize=${TOWPATH_SANITIZE})
   # The check of vptrs opens a pipe, and takes a process without a descriptor left for a broken object.
   add_compile_options(-fno-sanitize=vptr)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # Instrumented, GCC 12 no longer sees that a std::variant's members are only read when they are set.
     add_compile_options(-Wno-maybe-uninitialized)
+  else()
+    # Of a library that is opened at run time we declare the functions as its ABI has them, not its header.
+    add_compile_options(-fno-sanitize=function)
   endif()
 endif()
+
+# Programs that are not built here, Python for one, load the runtime of AddressSanitizer before our
+# libraries; so it must be a library of its own, which is not what clang does by default.
+set(TOWPATH_ASAN_RUNTIME)
+if(TOWPATH_SANITIZE MATCHES "address" AND NOT TOWPATH_FUZZ)
+  add_compile_definitions(TOWPATH_ASAN)  # g++ says __SANITIZE_ADDRESS__, clang something else
+  set(runtime libasan.so)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    set(runtime libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so)
+  endif()
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${runtime}
+                  OUTPUT_VARIABLE TOWPATH_ASAN_RUNTIME OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    cmake_path(GET TOWPATH_ASAN_RUNTIME PARENT_PATH folder)
+    list(APPEND TOWPATH_SANITIZE_LINK -shared-libsan -Wl,-rpath,${folder})
+  endif()
+endif()
+add_link_options(${TOWPATH_SANITIZE_LINK})

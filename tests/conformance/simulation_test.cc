@@ -3,7 +3,7 @@
 // once understood it is kept below by its number.
 #include "simulation.h"
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TOWPATH_ASAN
 // Of LeakSanitizer.
 extern "C" void __lsan_disable();
 extern "C" void __lsan_enable();

@@ -14,7 +14,7 @@
 #include <towpath/sys/clock.h>
 #include <towpath/telemetry/event_sink.h>
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef TOWPATH_ASAN
 // Of sanitizer/lsan_interface.h.
 extern "C" void __lsan_disable();  // NOLINT
 extern "C" void __lsan_enable();   // NOLINT
@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 /// What is leaked in here is so on purpose.
 class LeakAllowed {
  public:
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef TOWPATH_ASAN
   LeakAllowed() { __lsan_disable(); }
   ~LeakAllowed() { __lsan_enable(); }
 #else

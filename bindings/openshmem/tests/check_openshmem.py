@@ -48,8 +48,7 @@ class OpenshmemTest(unittest.TestCase):
     def build(self, text, *options, wrapper="towpath-shmcc", ending="c"):
         source, program = self.folder / f"program.{ending}", self.folder / "program"
         source.write_text(text)
-        if ARGS.sanitize:
-            options = [*options, f"-fsanitize={ARGS.sanitize}"]
+        options = [*options, *filter(None, ARGS.sanitize.split(";"))]
         done = subprocess.run([f"{ARGS.wrappers}/{wrapper}", *options, "-Wall", "-Wextra", "-Werror", source, "-o", program],
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -144,7 +143,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("library", "test", "nm", "readelf", "cc", "cxx", "run", "wrappers"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--sanitize", default="", help="sanitizers that the library is built with")
+    parser.add_argument("--sanitize", default="", help="options for programs that use it, with ; between them")
     ARGS = parser.parse_args()
     os.environ.update(SHMEM_CC=ARGS.cc, SHMEM_CXX=ARGS.cxx)
     unittest.main(argv=[sys.argv[0]])

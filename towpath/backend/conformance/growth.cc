@@ -8,7 +8,7 @@
 #include <towpath/backend/conformance/growth.h>
 #include <towpath/sys/text_file.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TOWPATH_ASAN) || defined(__SANITIZE_THREAD__)
 // Of the sanitizers' runtime; g++ comes without the header that declares it.
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
 #endif
@@ -16,7 +16,7 @@ extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
 namespace towpath::backend::conformance {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TOWPATH_ASAN) || defined(__SANITIZE_THREAD__)
 constexpr bool kIsSanitized = true;
 std::size_t heap_bytes() { return __sanitizer_get_current_allocated_bytes(); }
 #else
