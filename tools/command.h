@@ -21,7 +21,7 @@
 #include <towpath/core/result.h>
 #include <towpath/core/transfer_state.h>
 
-namespace CLI {
+namespace CLI {  // NOLINT: not our name
 class App;
 class Option;
 }  // namespace CLI
