@@ -53,8 +53,9 @@ def run(args, program, pes, log):
     """True when all tests of the program passed and none was skipped."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("NVSHMEM_", "CUDA_"))}
     env["LD_LIBRARY_PATH"] = str(args.library)
+    # --prefix keeps each PE's lines whole: without it four of them write into each other's.
     words = [program, "--nocapture"] if pes == 1 else \
-        [args.run, "run", "-n", str(pes), "--", program, "--nocapture", "--test-threads=1"]
+        [args.run, "run", "-n", str(pes), "--prefix", "--", program, "--nocapture", "--test-threads=1"]
     try:
         done = subprocess.run(words, env=env, text=True, errors="replace", timeout=PATIENCE_S,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
