@@ -199,13 +199,14 @@ def with_files():
 
 
 def lend(place):
-    """Another engine: serves two prompts, and then those who borrow, until it is killed."""
-    engine = Engine(TowpathConnector(MODEL, peers=Peers(place, "prefill", others=["decode"])))
+    """Another engine: serves two prompts. Then it is busy, and its blocks are lent all the same, until it
+    is killed."""
+    engine = Engine(TowpathConnector(MODEL, peers=Peers(place, "prefill", others=["decode"],
+                                                        serving_thread=True)))
     engine.serve("first", FIRST)
     engine.serve("second", SECOND)
     while os.getppid() != 1:
-        engine.connector.worker.progress()
-        time.sleep(0.001)
+        time.sleep(1)
 
 
 def with_peers():

@@ -160,15 +160,17 @@ typedef struct {
   uint64_t host_blocks;  /* kept in memory; 0: 1024 */
   const char* directory; /* null: memory only */
   uint64_t disk_bytes;   /* 0: 16 GiB */
-  /* Other workers, whose blocks are borrowed, and who borrow from here: served while somebody calls
-   * in here, towpath_worker_progress() at least. */
+  /* Other workers, whose blocks are borrowed, and who borrow from here: served by a thread if
+   * peer_serving_thread says so, else while somebody calls in here, towpath_worker_progress() at
+   * least. */
   const char* rendezvous;   /* where they meet: "etcd://host:2379/ns", "scope:job"; null: none */
   const char* peer_name;    /* of this worker there; null: one of chance */
   const char* const* peers; /* names of others, where a rendezvous tells nobody of changes: */
   size_t peer_count;        /* all but etcd */
   const char* const* peer_backends; /* none: "shm"; "ucx" too for other machines */
   size_t peer_backend_count;
-  uint64_t peer_patience_ms; /* for each step of a loan; 0: 2000 */
+  uint64_t peer_patience_ms;    /* for each step of a loan; 0: 2000 */
+  uint32_t peer_serving_thread; /* 1: others are served while the engine computes; 0: no thread */
 } towpath_worker_options_t;
 
 towpath_code_t towpath_worker_open(const towpath_worker_options_t* options,

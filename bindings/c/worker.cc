@@ -8,8 +8,6 @@ using namespace towpath::c;  // NOLINT
 
 struct towpath_worker {
   std::unique_ptr<standard::ConnectorNode> node;
-
-  kv::ConnectorWorker& get() const { return node->worker(); }
 };
 
 namespace {
@@ -32,6 +30,7 @@ Result<standard::ConnectorPeers> peers_of(const towpath_worker_options_t& told) 
   if (told.peer_patience_ms != 0)
     peers.patience = std::chrono::milliseconds(
         std::min<std::uint64_t>(told.peer_patience_ms, kLongestPatienceMs));
+  peers.serving_thread = told.peer_serving_thread != 0;
   return peers;
 }
 
@@ -95,23 +94,26 @@ towpath_code_t towpath_worker_start_step(towpath_worker_t* worker, const void* o
   return call(error, given(worker, orders), [&]() -> Status {
     const ConstByteSpan bytes(static_cast<const std::byte*>(orders), orders_size);
     TOWPATH_TRY(const kv::StepOrders step, kv::decode_step_orders(bytes));
-    return worker->get().start_step(step);
+    return worker->node->call([&](auto& it) { return it.start_step(step); });
   });
 }
 
 towpath_code_t towpath_worker_wait_for_layer_load(towpath_worker_t* worker, uint64_t layer,
                                                   towpath_error_t* error) {
-  return call(error, given(worker), [&] { return worker->get().wait_for_layer_load(layer); });
+  return call(error, given(worker), [&] {
+    return worker->node->call([&](auto& it) { return it.wait_for_layer_load(layer); });
+  });
 }
 
 towpath_code_t towpath_worker_save_layer(towpath_worker_t* worker, uint64_t layer,
                                          towpath_error_t* error) {
-  return call(error, given(worker), [&] { return worker->get().save_layer(layer); });
+  return call(error, given(worker),
+              [&] { return worker->node->call([&](auto& it) { return it.save_layer(layer); }); });
 }
 
 towpath_code_t towpath_worker_wait_for_save(towpath_worker_t* worker, towpath_error_t* error) {
   return call(error, given(worker), [&]() -> Status {
-    worker->get().wait_for_save();
+    worker->node->call([](auto& it) { it.wait_for_save(); });
     return {};
   });
 }
@@ -119,7 +121,7 @@ towpath_code_t towpath_worker_wait_for_save(towpath_worker_t* worker, towpath_er
 towpath_code_t towpath_worker_progress(towpath_worker_t* worker, int* more,
                                        towpath_error_t* error) {
   return call(error, given(worker, more), [&]() -> Status {
-    *more = worker->get().progress() ? 1 : 0;
+    *more = worker->node->call([](auto& it) { return it.progress(); }) ? 1 : 0;
     return {};
   });
 }
@@ -128,7 +130,8 @@ towpath_code_t towpath_worker_take_finished(towpath_worker_t* worker, char*** se
                                             size_t* sent_count, char*** received,
                                             size_t* received_count, towpath_error_t* error) {
   return call(error, given(worker, sent, sent_count, received, received_count), [&]() -> Status {
-    const kv::ConnectorWorker::Finished finished = worker->get().take_finished();
+    const kv::ConnectorWorker::Finished finished =
+        worker->node->call([](auto& it) { return it.take_finished(); });
     *sent = give_names(finished.sent);
     *sent_count = finished.sent.size();
     *received = give_names(finished.received);
@@ -140,7 +143,8 @@ towpath_code_t towpath_worker_take_finished(towpath_worker_t* worker, char*** se
 towpath_code_t towpath_worker_take_failed_blocks(towpath_worker_t* worker, uint64_t** blocks,
                                                  size_t* block_count, towpath_error_t* error) {
   return call(error, given(worker, blocks, block_count), [&]() -> Status {
-    const std::vector<std::uint64_t> failed = worker->get().take_failed_blocks();
+    const std::vector<std::uint64_t> failed =
+        worker->node->call([](auto& it) { return it.take_failed_blocks(); });
     *blocks = give_array(std::span<const std::uint64_t>(failed));
     *block_count = failed.size();
     return {};
@@ -150,7 +154,8 @@ towpath_code_t towpath_worker_take_failed_blocks(towpath_worker_t* worker, uint6
 towpath_code_t towpath_worker_take_report(towpath_worker_t* worker, void** report,
                                           size_t* report_size, towpath_error_t* error) {
   return call(error, given(worker, report, report_size), [&]() -> Status {
-    TOWPATH_TRY(const Bytes bytes, kv::encode(worker->get().take_report()));
+    TOWPATH_TRY(const Bytes bytes,
+                worker->node->call([](auto& it) { return kv::encode(it.take_report()); }));
     *report = give_array(ConstByteSpan(bytes));
     *report_size = bytes.size();
     return {};
@@ -160,7 +165,8 @@ towpath_code_t towpath_worker_take_report(towpath_worker_t* worker, void** repor
 towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_figures_t* figures,
                                       towpath_error_t* error) {
   return call(error, given(worker, figures), [&]() -> Status {
-    const kv::ConnectorWorker::Figures& moved = worker->get().figures();
+    const kv::ConnectorWorker::Figures moved =
+        worker->node->call([](auto& it) { return it.figures(); });
     const kv::PeerKeeper::Figures lending = worker->node->lending();
     const towpath_worker_figures_t all{.size = figures->size,
                                        .loaded_blocks = moved.loaded_blocks,
@@ -177,5 +183,6 @@ towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_f
 }
 
 towpath_code_t towpath_worker_sync(towpath_worker_t* worker, towpath_error_t* error) {
-  return call(error, given(worker), [&] { return worker->get().sync(); });
+  return call(error, given(worker),
+              [&] { return worker->node->call([](auto& it) { return it.sync(); }); });
 }

@@ -11,6 +11,8 @@
 namespace towpath::standard {
 namespace {
 
+constexpr Duration kNap = std::chrono::milliseconds(5);  // of the serving thread, at most
+
 /// How blocks are kept, whatever the engine's own arrangement.
 layout::LayoutConfig kept_config(const ConnectorNodeOptions& options) {
   layout::LayoutConfig config = options.config;
@@ -61,6 +63,7 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
   TOWPATH_TRY(node->worker_,
               kv::ConnectorWorker::make({.manager = node->manager_.get(), .rank = options.rank},
                                         cache, std::move(keeper)));
+  if (options.peers.serving_thread && has_peers(options)) TOWPATH_TRY(node->start_serving());
   return node;
 }
 
@@ -123,6 +126,33 @@ Result<std::unique_ptr<kv::PeerKeeper>> ConnectorNode::with_peers(
   lender->join(std::move(place), {.others = options.peers.others});
   lender_ = lender.get();
   return lender;
+}
+
+// Serving ----------------------------------------------------------------------------------------
+
+bool ConnectorNode::serve() {
+  const run::MutexLock lock(mutex_);
+  return lender_->progress();
+}
+
+/// The thread sleeps without the lock, and wakes for a peer's question at once; for what comes by
+/// the rendezvous it looks now and then.
+Status ConnectorNode::start_serving() {
+  TOWPATH_TRY(server_, run::Worker::start("kv-peers", [this](const run::StopToken& stop) {
+                while (!stop.stop_requested())
+                  if (!serve()) node_->agent().wait_for_work(kNap);
+              }));
+  return {};
+}
+
+kv::TieredKeeper::Figures ConnectorNode::kept() const {
+  const run::MutexLock lock(mutex_);
+  return keeper_->figures();
+}
+
+kv::PeerKeeper::Figures ConnectorNode::lending() const {
+  const run::MutexLock lock(mutex_);
+  return lender_ == nullptr ? kv::PeerKeeper::Figures() : lender_->figures();
 }
 
 }  // namespace towpath::standard

@@ -4,21 +4,25 @@
 //   auto node = standard::ConnectorNode::open({.name_space = "llama-3-8b bf16",
 //                                              .config = config, .kind = kind, .caches = regions,
 //                                              .directory = "/nvme/kv"});
-//   node->worker().start_step(orders);
+//   node->call([&](kv::ConnectorWorker& worker) { return worker.start_step(orders); });
 //
 // Files of unlike caches lie in folders of their own below `directory`: whatever is told here of
-// the model, its share and its shape is part of the folder's name. Peers are served, too, only
-// while somebody calls in here: an engine that is busy elsewhere for longer than their patience
-// calls progress() in between. Thread: loop.
+// the model, its share and its shape is part of the folder's name. Peers are served while somebody
+// calls in here, or always: by a thread, where one is asked for.
+// Thread: any; one at a time is at work.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/connector/worker.h>
 #include <towpath/kv/peers/peer_keeper.h>
+#include <towpath/run/mutex.h>
+#include <towpath/run/worker.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/file.h>
 
@@ -32,6 +36,9 @@ struct ConnectorPeers {
   std::vector<std::string> others;
   std::vector<std::string> backends = {"shm"};  ///< "ucx" too for other machines
   Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a loan
+  /// A thread serves them while the engine computes. Without it, an engine that is busy elsewhere
+  /// for longer than their patience calls the worker's progress() in between.
+  bool serving_thread = false;
 };
 
 struct ConnectorNodeOptions {
@@ -57,12 +64,15 @@ class ConnectorNode {
   /// those of opening the folder, the backends and the rendezvous, and of registering memory.
   static Result<std::unique_ptr<ConnectorNode>> open(const ConnectorNodeOptions& options);
 
-  kv::ConnectorWorker& worker() { return *worker_; }
-  kv::TieredKeeper::Figures kept() const { return keeper_->figures(); }
-  /// All zero without peers.
-  kv::PeerKeeper::Figures lending() const {
-    return lender_ == nullptr ? kv::PeerKeeper::Figures() : lender_->figures();
+  /// What `work(worker)` returns. Nobody else works meanwhile, the serving thread neither.
+  template <class Work>
+  auto call(Work&& work) TOWPATH_EXCLUDES(mutex_) {
+    const run::MutexLock lock(mutex_);
+    return std::forward<Work>(work)(*worker_);
   }
+  kv::TieredKeeper::Figures kept() const TOWPATH_EXCLUDES(mutex_);
+  /// All zero without peers.
+  kv::PeerKeeper::Figures lending() const TOWPATH_EXCLUDES(mutex_);
   /// Where this cache's files lie; empty: nowhere.
   const std::string& folder() const { return folder_; }
 
@@ -73,14 +83,18 @@ class ConnectorNode {
   Result<std::unique_ptr<kv::TieredKeeper>> make_keeper(const ConnectorNodeOptions& options);
   Result<std::unique_ptr<kv::PeerKeeper>> with_peers(const ConnectorNodeOptions& options,
                                                      std::unique_ptr<kv::BlockKeeper> keeper);
+  Status start_serving();
+  bool serve() TOWPATH_EXCLUDES(mutex_);
 
+  mutable run::Mutex mutex_;
   sys::SystemFileSystem files_;
   std::string folder_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<kv::TransferManager> manager_;
-  kv::TieredKeeper* keeper_ = nullptr;  // the worker's
-  kv::PeerKeeper* lender_ = nullptr;    // the same; null: there are no peers
-  std::unique_ptr<kv::ConnectorWorker> worker_;
+  kv::TieredKeeper* keeper_ TOWPATH_PT_GUARDED_BY(mutex_) = nullptr;  // the worker's
+  kv::PeerKeeper* lender_ TOWPATH_PT_GUARDED_BY(mutex_) = nullptr;    // the same; null: no peers
+  std::unique_ptr<kv::ConnectorWorker> worker_ TOWPATH_PT_GUARDED_BY(mutex_);
+  std::optional<run::Worker> server_;  // dies first: it drives the lender
 };
 
 }  // namespace towpath::standard

@@ -79,6 +79,7 @@ static towpath_worker_t* open_worker(const char* directory, const char* meeting,
   options.peers = &other;
   options.peer_count = meeting != NULL;
   options.peer_patience_ms = 60000;
+  options.peer_serving_thread = 1;
   towpath_worker_t* worker = NULL;
   OK(towpath_worker_open(&options, &worker, &failure));
 
@@ -203,16 +204,13 @@ static towpath_scheduler_t* open_scheduler(void) {
   return scheduler;
 }
 
-/* Computes the prompt's blocks, and lends them until it is killed. */
+/* Computes the prompt's blocks and calls nobody then: a thread lends them until it is killed. */
 static void be_prefill(const char* meeting) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   towpath_scheduler_t* scheduler = open_scheduler();
   towpath_worker_t* worker = open_worker(NULL, meeting, "prefill", "decode");
   serve(scheduler, worker, "first", 0);
-  while (failed_checks == 0) {
-    update(scheduler, worker);
-    usleep(1000);
-  }
+  while (failed_checks == 0) pause();
   _exit(1);
 }
 

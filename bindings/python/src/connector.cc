@@ -151,6 +151,7 @@ standard::ConnectorPeers to_peers(const py::object& told) {
     peers.others.push_back(py::cast<Name>(other).value);
   peers.backends = py::cast<std::vector<std::string>>(told.attr("backends"));
   peers.patience = to_duration(py::cast<double>(told.attr("patience")));
+  peers.serving_thread = py::cast<bool>(told.attr("serving_thread"));
   return peers;
 }
 
@@ -186,10 +187,16 @@ std::unique_ptr<Worker> make_worker(const py::list& caches, const std::string& k
   return std::make_unique<Worker>(unwrap(unlocked([&] { return ConnectorNode::open(options); })));
 }
 
+/// Also without whoever else is at work in the node.
+template <typename Work>
+auto drive(const Worker& self, Work&& work) {
+  return self.call([&](const auto& node) { return node->call(work); });
+}
+
 /// Work on the worker that ends in a Status.
 template <typename Work>
 void tell(const Worker& self, Work&& work) {
-  check(self.call([&](const auto& node) -> Status { return work(node->worker()); }));
+  check(drive(self, work));
 }
 
 py::list names_of(const std::vector<kv::RequestId>& requests) {
@@ -199,13 +206,14 @@ py::list names_of(const std::vector<kv::RequestId>& requests) {
 }
 
 py::tuple take_finished(const Worker& self) {
-  const auto finished = self.call([](const auto& node) { return node->worker().take_finished(); });
+  const auto finished = drive(self, [](auto& worker) { return worker.take_finished(); });
   return py::make_tuple(names_of(finished.sent), names_of(finished.received));
 }
 
 py::dict worker_figures(const Worker& self) {
   const auto [moved, kept, lending] = self.call([](const auto& node) {
-    return std::make_tuple(node->worker().figures(), node->kept(), node->lending());
+    const auto done = node->call([](auto& worker) { return worker.figures(); });
+    return std::make_tuple(done, node->kept(), node->lending());
   });
   py::dict quarantined;
   for (const auto& [reason, count] : kept.quarantined) quarantined[py::str(reason)] = count;
@@ -244,22 +252,20 @@ void bind_worker(py::module_& module) {
              tell(self, [&](auto& worker) { return worker.save_layer(layer); });
            })
       .def("wait_for_save",
-           [](const Worker& self) {
-             self.call([](const auto& node) { node->worker().wait_for_save(); });
-           })
+           [](const Worker& self) { drive(self, [](auto& worker) { worker.wait_for_save(); }); })
       .def("progress",
            [](const Worker& self) {
-             return self.call([](const auto& node) { return node->worker().progress(); });
+             return drive(self, [](auto& worker) { return worker.progress(); });
            })
       .def("take_finished", &take_finished)
       .def("take_failed_blocks",
            [](const Worker& self) {
-             return self.call([](const auto& node) { return node->worker().take_failed_blocks(); });
+             return drive(self, [](auto& worker) { return worker.take_failed_blocks(); });
            })
       .def("take_report",
            [](const Worker& self) {
-             return to_python(unwrap(self.call(
-                 [](const auto& node) { return kv::encode(node->worker().take_report()); })));
+             return to_python(unwrap(
+                 drive(self, [](auto& worker) { return kv::encode(worker.take_report()); })));
            })
       .def("sync",
            [](const Worker& self) { tell(self, [](auto& worker) { return worker.sync(); }); })

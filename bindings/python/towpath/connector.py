@@ -32,8 +32,8 @@ def _element_bytes(cache):
 
 @dataclasses.dataclass
 class Peers:
-    """Other workers whose blocks are borrowed, and who borrow from here: served while somebody calls in
-    here, `worker.progress()` at least.
+    """Other workers whose blocks are borrowed, and who borrow from here: served by a thread of the
+    library's if `serving_thread` says so, else while somebody calls in here, `worker.progress()` at least.
 
     They meet at `rendezvous` ("etcd://host:2379/namespace", "scope:job"); but for etcd each names the
     `others`. With `backends=["shm", "ucx"]` they may be on other machines. `patience`: seconds with a
@@ -44,6 +44,7 @@ class Peers:
     others: Sequence[str] = ()
     backends: Sequence[str] = ("shm",)
     patience: float = 2.0
+    serving_thread: bool = False
 
 
 class Worker:
