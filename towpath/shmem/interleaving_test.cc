@@ -164,8 +164,9 @@ class SteppedWord {
     expected = value_;
     return false;
   }
-  /// Without a turn, for the kernel's own comparison and for checks.
+  /// Without a turn, for the kernel's own comparison, for checks, and for what was before.
   T peek() const { return value_; }
+  void begin_with(T value) { value_ = value; }
 
  private:
   T value_ = 0;
@@ -294,6 +295,12 @@ class SteppedNodes {
     dead_ = pe;
     for (auto& bell : bells_) bell.ring();
   }
+  /// Before the begin: it took the lock, and is dead.
+  void die_holding(std::uint32_t pe) {
+    nodes_[pe].begin_with(1);
+    tail_.begin_with(pe + 1);
+    dead_ = pe;
+  }
   static Status broken() { return error(Code::peer_lost, "broken"); }
 
   /// The lock's view of one PE: waits are on its own bell.
@@ -374,6 +381,26 @@ void die_with_lock(const Order& order, std::uint32_t pes) {
 
 TEST(InterleavingTest, many_orders_of_a_holder_that_dies_are_told_to_all) {
   try_some(400, [](const auto& pick) { die_with_lock({pick}, 3); });
+}
+
+/// PE 0 has died with the lock, and the others come. Whoever breaks it is interrupted at any step:
+/// who comes then may stand behind one that goes away alive, so it must find the mark in the tail.
+void come_to_lock_of_dead(const Order& order) {
+  SteppedNodes nodes(3);
+  nodes.die_holding(0);
+  std::vector<std::function<void()>> actors;
+  for (std::uint32_t pe = 1; pe < 3; ++pe)
+    actors.emplace_back([&, pe] {
+      SteppedNodes::Of mine{nodes, pe};
+      EXPECT_FALSE(QueueLock(mine, pe).acquire().ok());
+    });
+  EXPECT_TRUE(Schedule(order).run(actors)) << "somebody was never told";
+}
+
+TEST(InterleavingTest, no_order_with_two_preemptions_hides_a_broken_lock) {
+  const int orders = try_all([](const auto& pick) { come_to_lock_of_dead({pick, 2}); });
+  RecordProperty("orders", orders);
+  EXPECT_GT(orders, 100);
 }
 
 TEST(InterleavingTest, many_orders_of_three_pes_on_a_lock_hold) {
