@@ -43,26 +43,17 @@ TEST_F(HostsTest, puts_and_gets_of_every_size_arrive) {
 
 TEST_F(HostsTest, pes_of_two_hosts_meet_by_an_identifier) {
   const UniqueId id = UniqueId::create();
-  std::vector<std::jthread> pes;
-  for (int pe = 0; pe < 3; ++pe)
-    pes.emplace_back([&, pe] {
-      auto bootstrap =
-          bootstrap_by_id(id, {.my_pe = pe,
-                               .pes = 3,
-                               .heap_bytes = 1 << 20,
-                               .files = {},
-                               .host = cat("host ", pe % 2),
-                               .network = {.ucx = {.transports = "tcp", .devices = "lo"}}});
-      ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().to_string();
-      EXPECT_EQ(bootstrap->hosts, (std::vector<std::uint32_t>{0, 1, 0}));
-      auto context = Context::open(*std::move(bootstrap));
-      ASSERT_TRUE(context.ok()) << context.status().to_string();
-      auto sum = context->allocate_zeroed<int>(1);
-      EXPECT_TRUE(sum->add({.pe = 0}, pe + 1).ok());
-      EXPECT_TRUE(context->barrier().ok());
-      EXPECT_EQ(*sum->fetch({.pe = 0}), 6);
-      EXPECT_TRUE(context->finalize().ok());
-    });
+  testing::add_up(3, [&](int pe) -> Result<Context> {
+    TOWPATH_TRY(auto bootstrap,
+                bootstrap_by_id(id, {.my_pe = pe,
+                                     .pes = 3,
+                                     .heap_bytes = 1 << 20,
+                                     .files = {},
+                                     .host = cat("host ", pe % 2),
+                                     .network = {.ucx = {.transports = "tcp", .devices = "lo"}}}));
+    EXPECT_EQ(bootstrap.hosts, (std::vector<std::uint32_t>{0, 1, 0}));
+    return Context::open(std::move(bootstrap));
+  });
 }
 
 TEST_F(HostsTest, a_pe_without_a_network_is_told_to_all) {

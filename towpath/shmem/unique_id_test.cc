@@ -39,18 +39,9 @@ TEST(UniqueIdTest, it_holds_where_pe_0_is_met) {
 
 TEST(UniqueIdTest, separate_pes_meet_by_it) {
   const UniqueId id = UniqueId::create();
-  std::vector<std::jthread> threads;
-  for (int pe = 2; pe >= 0; --pe) {
-    threads.emplace_back([&, pe] {
-      auto context = Context::open({.my_pe = pe, .pes = 3, .unique_id = id, .heap_bytes = 1 << 20});
-      ASSERT_TRUE(context.ok()) << context.status().to_string();
-      auto sum = context->allocate_zeroed<int>(1);
-      EXPECT_TRUE(sum->add({.pe = 0}, pe + 1).ok());
-      EXPECT_TRUE(context->barrier().ok());
-      EXPECT_EQ(*sum->fetch({.pe = 0}), 6);
-      EXPECT_TRUE(context->finalize().ok());
-    });
-  }
+  testing::add_up(3, [&](int pe) {
+    return Context::open({.my_pe = pe, .pes = 3, .unique_id = id, .heap_bytes = 1 << 20});
+  });
 }
 
 TEST(UniqueIdTest, who_is_missing_or_wrong_is_named) {

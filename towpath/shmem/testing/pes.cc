@@ -79,6 +79,21 @@ void as_threads(const PesOptions& options, const std::function<void(Context&)>& 
   }
 }
 
+void add_up(int pes, const std::function<Result<Context>(int pe)>& open) {
+  std::vector<std::jthread> threads;
+  for (int pe = 0; pe < pes; ++pe)
+    threads.emplace_back([&, pe] {
+      auto context = open(pe);
+      ASSERT_TRUE(context.ok()) << context.status().to_string();
+      auto sum = context->allocate_zeroed<int>(1);
+      ASSERT_TRUE(sum.ok()) << sum.status().to_string();
+      EXPECT_TRUE(sum->add({.pe = 0}, pe + 1).ok());
+      EXPECT_TRUE(context->barrier().ok());
+      EXPECT_EQ(*sum->fetch({.pe = 0}), pes * (pes + 1) / 2);
+      EXPECT_TRUE(context->finalize().ok());
+    });
+}
+
 std::vector<int> as_processes(const PesOptions& options, const std::function<int(Context&)>& body) {
   constexpr unsigned kWatchdogSeconds = 60;
   const JobFiles files = *create_job({.pes = options.pes, .heap_bytes = options.heap_bytes});

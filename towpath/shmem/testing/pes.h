@@ -28,6 +28,10 @@ void as_threads(const PesOptions& options, const std::function<void(Context&)>& 
 /// status. A process that does not end within a minute is ended.
 std::vector<int> as_processes(const PesOptions& options, const std::function<int(Context&)>& body);
 
+/// Runs a thread for each PE, which comes into the job by `open`; all add up a sum in PE 0's heap,
+/// and finalize.
+void add_up(int pes, const std::function<Result<Context>(int pe)>& open);
+
 /// A suite that every engine must pass: with all PEs on one host, and with those on two that speak
 /// over UCX.
 class EngineTest : public ::testing::TestWithParam<int> {
