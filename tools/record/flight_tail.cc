@@ -48,6 +48,8 @@ std::vector<RecordedTransfer> FlightTail::take(const FlightLog& log) {
   seen_ = std::move(tickets);
   const std::uint64_t gone = log.recorded - std::min(log.recorded, log.capacity);
   ends_.erase(ends_.begin(), ends_.lower_bound(gone));  // their posts were overwritten
+  while (open_.size() > kMostOpen)
+    ended_.push_back(std::move(open_.extract(open_.begin()).mapped()));
   return std::move(ended_);
 }
 

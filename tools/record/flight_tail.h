@@ -21,7 +21,10 @@ class FlightTail {
   /// `began` is when the recording did, since the epoch. The name is path_safe() already.
   FlightTail(std::string node, Duration began) : node_(std::move(node)), began_(began) {}
 
-  /// The transfers that have ended since the last look.
+  /// As many are waited for; the end of the oldest of more was overwritten, as like as not.
+  static constexpr std::size_t kMostOpen = 65'536;
+
+  /// The transfers that have ended since the last look, and those that are waited for no more.
   std::vector<RecordedTransfer> take(const telemetry::FlightLog& log);
   /// Those that have not ended yet.
   std::vector<RecordedTransfer> rest() const;

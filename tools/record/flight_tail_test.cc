@@ -98,5 +98,16 @@ TEST(FlightTailTest, what_was_overwritten_between_two_looks_is_counted) {
   EXPECT_TRUE(tail.closed());
 }
 
+TEST(FlightTailTest, transfers_whose_ends_were_overwritten_do_not_pile_up) {
+  Ring ring;
+  FlightTail tail("n", kBegan);
+  for (std::size_t i = 0; i < FlightTail::kMostOpen + 3; ++i) ring.post(static_cast<int>(i), 8);
+  const auto given_up = tail.take(ring.log());
+  ASSERT_EQ(given_up.size(), 3U);
+  EXPECT_EQ(given_up[0].at, Duration(0)) << "the oldest first";
+  EXPECT_EQ(given_up[0].outcome, Outcome::none) << "nobody knows how they ended";
+  EXPECT_EQ(tail.rest().size(), FlightTail::kMostOpen);
+}
+
 }  // namespace
 }  // namespace towpath::tools
