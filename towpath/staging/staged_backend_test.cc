@@ -3,15 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 
-#include <towpath/backend/testing/recording_events.h>
+#include <towpath/backend/testing/backend_stand.h>
 #include <towpath/backends/loopback/loopback_backend.h>
 #include <towpath/core/text.h>
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/testing/fake_cuda.h>
 #include <towpath/staging/staged_backend.h>
-#include <towpath/sys/clock.h>
 
 namespace towpath::staging {
 namespace {
@@ -23,36 +21,25 @@ using ::testing::HasSubstr;
 constexpr std::uint64_t kSize = 1U << 20U;
 
 /// Host memory of an agent, and device memory of the fake CUDA, with loopback between them.
-class StagedBackendTest : public ::testing::Test {
+class StagedBackendTest : public ::testing::Test, protected backend::testing::BackendStand {
  protected:
-  Result<std::unique_ptr<backend::Backend>> make(backend::Params params = {}, bool exists = true) {
+  static backend::BackendType type(bool exists = true) {
     const auto open_cuda = []() -> Result<std::shared_ptr<device::Driver>> {
       TOWPATH_TRY(auto driver, device::CudaDriver::open({.library = FakeCuda::path()}));
       return std::shared_ptr<device::Driver>(std::move(driver));
     };
-    backend::Registry registry;
-    EXPECT_TRUE(registry
-                    .add(staged(backends::loopback::loopback_type(),
-                                {.may_exist = [exists] { return exists; }, .open = open_cuda}))
-                    .ok());
-    return registry.open("loopback", {.self = self,
-                                      .clock = &clock,
-                                      .events = &events,
-                                      .log = &log,
-                                      .params = std::move(params)});
+    return staged(backends::loopback::loopback_type(),
+                  {.may_exist = [exists] { return exists; }, .open = open_cuda});
   }
   void open(backend::Params params = {}) {
     params.try_emplace("staging_bytes", "64K");
     params.try_emplace("staging_slots", "3");
-    backend = make(std::move(params)).value();
-    connection = backend->connect(self, backend->connection_info()).value();
+    ASSERT_TRUE(BackendStand::open(type(), std::move(params)).ok());
     const auto driver = device::CudaDriver::open({.library = FakeCuda::path()}).value();
     device = driver->open(0).value();
     memory = device->allocate(kSize).value();
     host.resize(kSize);
-    const RegionDescriptor region{.address = address_of(host.data()), .length = kSize};
-    far = backend->register_memory(region).value();
-    imported = backend->import_memory(*connection, region, far->key()).value();
+    ASSERT_TRUE(use({.address = address_of(host.data()), .length = kSize}).ok());
   }
   Result<std::unique_ptr<backend::Memory>> register_device() {
     return backend->register_memory(
@@ -71,37 +58,10 @@ class StagedBackendTest : public ::testing::Test {
     return {local.get(), imported.get(), memory.address() + at, address_of(host.data()) + there,
             length};
   }
-  void run(backend::Operation& operation) {
-    while (events.count(operation) == 0) {
-      if (backend->progress() || events.count(operation) != 0) continue;
-      pollfd ready{backend->wait_fd(), POLLIN, 0};
-      ASSERT_GT(::poll(&ready, 1, 20'000), 0) << "nothing woke us for 20 s";
-    }
-  }
-  backend::testing::RecordedCompletion move(TransferOp op, const std::vector<Segment>& segments) {
-    auto operation = backend->make_operation();
-    operation->post({op, connection.get(), segments});
-    run(*operation);
-    auto outcome = events.last(*operation);
-    events.completions.clear();
-    return outcome;
-  }
-  std::string told() const {
-    std::string all;
-    for (const auto& event : log.events()) all += telemetry::to_string(event) + "\n";
-    return all;
-  }
 
-  const AgentIdentity self{"decode-0", 7};
-  sys::SystemClock clock;
-  telemetry::CollectingSink log;
-  backend::testing::RecordingEvents events;
   std::shared_ptr<device::Device> device;
   device::Memory memory;
   Bytes host;
-  std::unique_ptr<backend::Backend> backend;
-  std::unique_ptr<backend::Connection> connection;
-  std::unique_ptr<backend::Memory> far, imported, local;
 };
 
 TEST_F(StagedBackendTest, bytes_go_to_the_device_and_back_in_more_slots_than_there_are) {
@@ -224,10 +184,10 @@ TEST_F(StagedBackendTest, no_device_is_told_when_its_memory_is_registered) {
                                    .device_id = 9})
                 .code(),
             Code::out_of_range);
-  const auto without = make({}, false);
-  ASSERT_TRUE(without.ok());
-  EXPECT_FALSE((*without)->capabilities().takes(MemoryKind::device));
-  EXPECT_EQ(make({{"staging_slots", "0"}}).code(), Code::invalid_argument);
+  BackendStand without;
+  ASSERT_TRUE(without.open(type(false)).ok());
+  EXPECT_FALSE(without.backend->capabilities().takes(MemoryKind::device));
+  EXPECT_EQ(BackendStand().open(type(), {{"staging_slots", "0"}}).code(), Code::invalid_argument);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <towpath/backend/testing/recording_events.h>
+#include <towpath/backend/testing/backend_stand.h>
 #include <towpath/backends/gds/cufile_abi.h>
 #include <towpath/backends/gds/gds_backend.h>
 #include <towpath/backends/gds/testing/fake_cufile.h>
@@ -30,19 +30,11 @@ using ::testing::HasSubstr;
 constexpr std::uint64_t kSize = 1U << 20U;
 
 /// A backend over the fake library, memory of the host device, and a file, as an agent has them.
-class GdsBackendTest : public ::testing::Test {
+class GdsBackendTest : public ::testing::Test, protected backend::testing::BackendStand {
  protected:
   Status open(backend::Params params = {}) {
     params.emplace("library", FakeCufile::path());
-    backend::Registry registry;
-    EXPECT_TRUE(registry.add(gds_type([this] { return driver; })).ok());
-    TOWPATH_TRY(backend, registry.open("gds", {.self = self,
-                                               .clock = &clock,
-                                               .events = &events,
-                                               .log = &log,
-                                               .metrics = &metrics,
-                                               .params = std::move(params)}));
-    connection = backend->connect(self, {}).value();
+    TOWPATH_TRY(BackendStand::open(gds_type([this] { return driver; }), std::move(params)));
     device = driver->open(0).value();
     memory = device->allocate(kSize).value();
     local = backend->register_memory(device_region()).value();
@@ -54,12 +46,7 @@ class GdsBackendTest : public ::testing::Test {
   Status use_file(int flags = O_RDWR) {
     file.reset(::open(path().c_str(), flags | O_CREAT | O_CLOEXEC, 0600));
     EXPECT_TRUE(file) << std::strerror(errno);
-    RegionDescriptor region{.kind = MemoryKind::disk, .length = kSize, .fd = file.get()};
-    imported.reset();
-    registered.reset();
-    TOWPATH_TRY(registered, backend->register_memory(region));
-    TOWPATH_TRY(imported, backend->import_memory(*connection, region, registered->key()));
-    return {};
+    return use({.kind = MemoryKind::disk, .length = kSize, .fd = file.get()});
   }
   std::string path() const { return directory.file("data"); }
   ByteSpan bytes() const { return bytes_at(memory.address(), kSize); }
@@ -75,50 +62,15 @@ class GdsBackendTest : public ::testing::Test {
   Segment segment(std::uint64_t at, std::uint64_t offset, std::uint64_t length) const {
     return {local.get(), imported.get(), memory.address() + at, offset, length};
   }
-  void run(backend::Operation& operation) {
-    while (events.count(operation) == 0) {
-      if (backend->progress()) continue;
-      pollfd ready{backend->wait_fd(), POLLIN, 0};
-      ASSERT_GT(::poll(&ready, 1, 20'000), 0) << "nothing woke us for 20 s";
-    }
-  }
-  backend::testing::RecordedCompletion move(TransferOp op, const std::vector<Segment>& segments) {
-    auto operation = backend->make_operation();
-    operation->post({op, connection.get(), segments});
-    run(*operation);
-    auto outcome = events.last(*operation);
-    events.completions.clear();
-    return outcome;
-  }
-  std::uint64_t counted(const std::string& name) const {
-    std::uint64_t sum = 0;
-    for (const telemetry::Metric& metric : metrics.snapshot()) {
-      if (metric.name == name) sum += std::get<std::uint64_t>(metric.value);
-    }
-    return sum;
-  }
-
   const FakeCufile library;  // first: what is given back, it sees
-  const AgentIdentity self{"prefill-0", 7};
-  sys::SystemClock clock;
   std::shared_ptr<device::Driver> driver = std::make_shared<device::HostDriver>(clock);
   std::shared_ptr<device::Device> device;
-  telemetry::CollectingSink log;
-  telemetry::Metrics metrics;
-  backend::testing::RecordingEvents events;
   sys::TemporaryDirectory directory = sys::TemporaryDirectory::create("/var/tmp").value();
   sys::Fd file;
   device::Memory memory;
-  std::unique_ptr<backend::Backend> backend;
-  std::unique_ptr<backend::Connection> connection;
-  std::unique_ptr<backend::Memory> local, registered, imported;
 
   void TearDown() override {
-    imported.reset();
-    registered.reset();
-    local.reset();
-    connection.reset();
-    backend.reset();
+    close();
     EXPECT_EQ(library.open_files(), 0u);
     EXPECT_EQ(library.registered_buffers(), 0u);
     EXPECT_EQ(library.registered_streams(), 0u);

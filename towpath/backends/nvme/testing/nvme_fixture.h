@@ -11,19 +11,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <towpath/backend/registry.h>
-#include <towpath/backend/testing/recording_events.h>
+#include <towpath/backend/testing/backend_stand.h>
 #include <towpath/backends/nvme/nvme_backend.h>
 #include <towpath/backends/nvme/testing/fake_driver.h>
 #include <towpath/core/text.h>
-#include <towpath/sys/clock.h>
 #include <towpath/sys/mapping.h>
-#include <towpath/telemetry/event_sink.h>
-#include <towpath/telemetry/metrics.h>
 
 namespace towpath::backends::nvme {
 
-class NvmeFixture : public ::testing::Test {
+class NvmeFixture : public ::testing::Test, protected backend::testing::BackendStand {
  protected:
   static constexpr std::uint64_t kMemoryBytes = 1U << 20U;
 
@@ -32,31 +28,14 @@ class NvmeFixture : public ::testing::Test {
             std::uint64_t device_bytes = 1U << 20U, const std::string& mode = "rw:") {
     close();
     driver = std::make_shared<testing::FakeDriver>(shape);
-    backend::Registry registry;
-    if (!registry.add(nvme_type(driver)).ok()) std::abort();
-    auto opened = registry.open("nvme", {.self = self,
-                                         .clock = &clock,
-                                         .events = &events,
-                                         .log = &log,
-                                         .metrics = &metrics,
-                                         .params = std::move(params)});
-    ASSERT_TRUE(opened.ok()) << opened.status().to_string();
-    backend = std::move(*opened);
-    connection = std::move(*backend->connect(self, {}));
+    const Status opened = BackendStand::open(nvme_type(driver), std::move(params));
+    ASSERT_TRUE(opened.ok()) << opened.to_string();
     mapping = std::move(*sys::Mapping::anonymous(kMemoryBytes));
     local = std::move(*backend->register_memory(
         {.address = address_of(mapping.data()), .length = mapping.size()}));
     device.reset(::memfd_create("namespace", MFD_CLOEXEC));
     ASSERT_EQ(::ftruncate(device.get(), static_cast<off_t>(device_bytes)), 0);
     use_stretch(0, device_bytes, mode);
-  }
-  /// In the order that the contract asks for.
-  void close() {
-    imported.reset();
-    registered.reset();
-    local.reset();
-    connection.reset();
-    backend.reset();
   }
   RegionDescriptor stretch(std::uint64_t offset, std::uint64_t length,
                            const std::string& mode) const {
@@ -67,15 +46,8 @@ class NvmeFixture : public ::testing::Test {
             .key = cat(mode, "/proc/self/fd/", device.get())};
   }
   void use_stretch(std::uint64_t offset, std::uint64_t length, const std::string& mode) {
-    imported.reset();
-    registered.reset();
-    const RegionDescriptor region = stretch(offset, length, mode);
-    auto made = backend->register_memory(region);
-    ASSERT_TRUE(made.ok()) << made.status().to_string();
-    registered = std::move(*made);
-    auto import = backend->import_memory(*connection, region, registered->key());
-    ASSERT_TRUE(import.ok()) << import.status().to_string();
-    imported = std::move(*import);
+    const Status used = use(stretch(offset, length, mode));
+    ASSERT_TRUE(used.ok()) << used.to_string();
     target = driver->last;
   }
 
@@ -89,22 +61,6 @@ class NvmeFixture : public ::testing::Test {
     made.local_stride = made.remote_stride = length;
     return made;
   }
-  backend::testing::RecordedCompletion move(TransferOp op,
-                                            const std::vector<backend::Segment>& segments) {
-    auto operation = backend->make_operation();
-    operation->post({op, connection.get(), segments});
-    for (int i = 0; events.count(*operation) == 0 && i < 100'000; ++i) backend->progress();
-    auto outcome = events.last(*operation);
-    events.completions.clear();
-    return outcome;
-  }
-  backend::testing::RecordedCompletion read(const std::vector<backend::Segment>& segments) {
-    return move(TransferOp::read, segments);
-  }
-  backend::testing::RecordedCompletion write(const std::vector<backend::Segment>& segments) {
-    return move(TransferOp::write, segments);
-  }
-
   ByteSpan memory() const { return mapping.bytes(); }
   Bytes on_device(std::uint64_t offset, std::uint64_t length) const {
     Bytes bytes(length);
@@ -117,24 +73,10 @@ class NvmeFixture : public ::testing::Test {
     ASSERT_EQ(::pwrite(device.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)),
               static_cast<ssize_t>(bytes.size()));
   }
-  std::uint64_t counted(std::string_view name, const telemetry::Labels& labels = {}) {
-    telemetry::Labels all{{"agent", self.name}};
-    all.insert(all.end(), labels.begin(), labels.end());
-    return metrics.counter(name, all).value();
-  }
-
-  const AgentIdentity self{"prefill-0", 7};
-  sys::SystemClock clock;
-  telemetry::CollectingSink log;
-  telemetry::Metrics metrics;
-  backend::testing::RecordingEvents events;
   std::shared_ptr<testing::FakeDriver> driver;
   std::shared_ptr<testing::FakeNamespace> target;
   sys::Mapping mapping;
   sys::Fd device;
-  std::unique_ptr<backend::Backend> backend;
-  std::unique_ptr<backend::Connection> connection;
-  std::unique_ptr<backend::Memory> local, registered, imported;
 };
 
 /// Bytes that differ from place to place and seed to seed.

@@ -9,15 +9,12 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/backend/registry.h>
-#include <towpath/backend/testing/recording_events.h>
+#include <towpath/backend/testing/backend_stand.h>
 #include <towpath/backends/object/object_backend.h>
 #include <towpath/backends/object/store.h>
 #include <towpath/backends/object/testing/fault_proxy.h>
 #include <towpath/backends/object/testing/swift.h>
 #include <towpath/run/eventually.h>
-#include <towpath/sys/clock.h>
-#include <towpath/telemetry/metrics.h>
 
 namespace towpath::backends::object::testing {
 
@@ -27,7 +24,7 @@ inline const Swift& swift() {
   return *kOne;
 }
 
-class ObjectFixture : public ::testing::Test {
+class ObjectFixture : public ::testing::Test, protected backend::testing::BackendStand {
  protected:
   void SetUp() override {
     if (!Swift::is_installed()) GTEST_SKIP() << kNoSwift;
@@ -41,10 +38,8 @@ class ObjectFixture : public ::testing::Test {
   }
   void TearDown() override {
     objects.clear();
-    local.reset();
     operation.reset();
-    connection.reset();
-    backend.reset();
+    close();
   }
 
   /// Anew, with these parameters in place of the usual ones.
@@ -54,17 +49,8 @@ class ObjectFixture : public ::testing::Test {
     const backend::Params usual = swift().params();
     params.emplace("endpoint_override", proxy->url());
     params.insert(usual.begin(), usual.end());
-    backend::Registry registry;
-    ASSERT_TRUE(registry.add(object_type()).ok());
-    auto opened = registry.open("object", {.self = self,
-                                           .clock = agent_clock,
-                                           .events = &events,
-                                           .log = &log,
-                                           .metrics = &metrics,
-                                           .params = params});
-    ASSERT_TRUE(opened.ok()) << opened.status().to_string();
-    backend = *std::move(opened);
-    connection = *backend->connect(self, {});
+    const Status opened = BackendStand::open(object_type(), std::move(params));
+    ASSERT_TRUE(opened.ok()) << opened.to_string();
     operation = backend->make_operation();
     local =
         *backend->register_memory({.address = address_of(memory.data()), .length = memory.size()});
@@ -76,13 +62,11 @@ class ObjectFixture : public ::testing::Test {
                                   .length = size_bytes,
                                   .device_id = objects.size() + 1,
                                   .key = own(key)};
-    auto registered = backend->register_memory(region);
-    EXPECT_TRUE(registered.ok()) << registered.status().to_string();
-    if (!registered.ok()) return nullptr;
-    auto imported = backend->import_memory(*connection, region, (*registered)->key());
-    EXPECT_TRUE(imported.ok()) << imported.status().to_string();
-    objects.push_back(*std::move(registered));
-    objects.push_back(*std::move(imported));
+    const Status used = use(region);
+    EXPECT_TRUE(used.ok()) << used.to_string();
+    if (!used.ok()) return nullptr;
+    objects.push_back(std::move(registered));
+    objects.push_back(std::move(imported));
     return objects.back().get();
   }
   static std::string own(const std::string& key) {
@@ -130,28 +114,11 @@ class ObjectFixture : public ::testing::Test {
     post(TransferOp::write, std::move(of));
     return finish();
   }
-  std::uint64_t counted(const std::string& metric) const {
-    std::uint64_t sum = 0;
-    for (const telemetry::Metric& each : metrics.snapshot())
-      if (each.name == metric && std::holds_alternative<std::uint64_t>(each.value))
-        sum += std::get<std::uint64_t>(each.value);
-    return sum;
-  }
-
-  const AgentIdentity self{"me", 7};
-  sys::SystemClock clock;
-  const Clock* agent_clock = &clock;  // what the backend believes
-  telemetry::CollectingSink log;
-  telemetry::Metrics metrics;
-  backend::testing::RecordingEvents events;
   Bytes memory = Bytes(2 * kMiB);
   std::vector<backend::Segment> segments;
   std::unique_ptr<Store> store;
   std::unique_ptr<FaultProxy> proxy;
-  std::unique_ptr<backend::Backend> backend;
-  std::unique_ptr<backend::Connection> connection;
   std::unique_ptr<backend::Operation> operation;
-  std::unique_ptr<backend::Memory> local;
   std::vector<std::unique_ptr<backend::Memory>> objects;
 };
 
