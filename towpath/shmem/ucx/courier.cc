@@ -245,6 +245,8 @@ void Courier::close(PeState ended) noexcept {
     });
   }
   stop();
+  const run::MutexLock lock(mutex_);
+  links_.close();
 }
 
 }  // namespace towpath::shmem

@@ -141,6 +141,14 @@ void Links::tell_end(Link& link) {
     here_.job->ring_all();
 }
 
+void Links::close() {
+  for (auto& [pe, link] : links_) {
+    if (link.is_up()) link.over = error(Code::not_ready, cat("the way to PE ", pe, " is closed"));
+    link.endpoint.reset();
+  }
+  worker_.reset();
+}
+
 bool Links::are_quiet() const {
   return std::ranges::all_of(links_, [](const auto& row) { return row.second.is_quiet(); });
 }

@@ -89,6 +89,8 @@ class Links final : private net::UcxListener {
   /// Nothing is on its way out.
   bool are_sent() const;
   bool are_over() const;
+  /// The last: nobody is reached any more, and UCX has nothing of ours.
+  void close();
 
  private:
   void on_message(ConstByteSpan message) override;
