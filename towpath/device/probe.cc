@@ -39,6 +39,15 @@ Finding about_pinned(Driver& driver) {
   return answered(std::move(question), status, "it was allocated");
 }
 
+Finding about_kernel(Driver& driver) {
+  Finding question{.question = "Do our kernels run on a GPU, for copies of many short pieces?",
+                   .signal = "loading the one that copies boxes on GPU 0",
+                   .source = "text in this build, compiled by the driver"};
+  const auto device = driver.open(0);
+  const Status status = device.ok() ? (*device)->has_box_kernel() : device.status();
+  return answered(std::move(question), status, "it was loaded");
+}
+
 }  // namespace
 
 std::vector<Finding> probe_devices(const CudaDriverOptions& options) {
@@ -52,6 +61,7 @@ std::vector<Finding> probe_devices(const CudaDriverOptions& options) {
       std::move(question), {}, cat("CUDA ", (*driver)->info().version, ", ", *count, " GPUs"))};
   for (unsigned i = 0; i < *count; ++i) findings.push_back(about_device(**driver, i));
   if (*count > 0) findings.push_back(about_pinned(**driver));
+  if (*count > 0) findings.push_back(about_kernel(**driver));
   return findings;
 }
 

@@ -29,6 +29,11 @@ class Stream {
   virtual Status copy_batch(std::span<const Copy> copies) = 0;
   /// Errors: invalid_argument (a pitch below the width).
   virtual Status copy_2d(const Copy2d& what) = 0;
+  /// By a kernel on the device's own cores, in no order among them. All is memory that the device
+  /// reaches: its own, an enabled peer's, or pinned. Few launches, however many boxes and pieces.
+  /// Errors: unsupported (Device::has_box_kernel(), or a box of 2^32 lanes; none was given),
+  /// invalid_argument (a null address, too many dimensions; none was given).
+  virtual Status copy_boxes(std::span<const BoxCopy> boxes) = 0;
   /// Of device or pinned memory.
   virtual Status fill(const Fill& what) = 0;
   virtual Status run(HostFunction function) = 0;

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include <towpath/core/memory_kind.h>
@@ -53,6 +55,28 @@ struct Copy2d {
   std::uint64_t source_pitch = 0;
   std::uint64_t width = 0;
   std::uint64_t rows = 0;
+};
+
+/// Pieces of `length` bytes at every point of a few dimensions: rows, scattered blocks, or bytes
+/// whose order changes, as one value. Targets must not overlap each other, nor a source.
+struct BoxCopy {
+  /// The same again, `extent` times, strides in bytes apart.
+  struct Dimension {
+    std::uint64_t extent = 1;
+    std::uint64_t source_stride = 0;
+    std::uint64_t target_stride = 0;
+
+    friend auto operator<=>(const Dimension&, const Dimension&) = default;
+  };
+  static constexpr std::size_t kMaxRank = 8;
+
+  std::uint64_t target = 0;
+  std::uint64_t source = 0;
+  std::uint64_t length = 0;
+  std::size_t rank = 0;
+  std::array<Dimension, kMaxRank> dimensions{};  ///< the first `rank`
+
+  std::span<const Dimension> steps() const noexcept { return {dimensions.data(), rank}; }
 };
 
 struct Fill {

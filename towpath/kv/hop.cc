@@ -95,13 +95,33 @@ Status give_all(const HopRequest& request, device::Stream& stream, device::Event
   return stream.record(event);
 }
 
+device::BoxCopy box_of(const HopRequest& request, const layout::CopyBox& box) {
+  device::BoxCopy copy{
+      .target = request.target.regions[box.target_region].address + box.target_offset,
+      .source = request.source.regions[box.source_region].address + box.source_offset,
+      .length = box.pieces.length()};
+  for (const layout::PieceBox::Dimension& step : box.pieces.dimensions())
+    copy.dimensions[copy.rank++] = {step.extent, step.source_stride, step.target_stride};
+  return copy;
+}
+
+Status give_boxes(const HopRequest& request, device::Stream& stream, device::Event& event) {
+  static_assert(device::BoxCopy::kMaxRank == layout::PieceBox::kMaxRank);
+  std::vector<device::BoxCopy> boxes;
+  boxes.reserve(request.plan.boxes().size());
+  for (const layout::CopyBox& box : request.plan.boxes()) boxes.push_back(box_of(request, box));
+  TOWPATH_TRY(stream.copy_boxes(boxes));
+  return stream.record(event);
+}
+
 Result<std::unique_ptr<Hop>> copy_on_stream(const HopRequest& request, const HopTools& tools) {
+  const auto give_work = request.mover == Mover::kernel ? give_boxes : give_all;
   const bool to_device = request.target.end == RouteEnd::device;
   const std::uint64_t ordinal = (to_device ? request.target : request.source).location.device_id;
   TOWPATH_TRY(const memory::SharedDevice device, tools.streams.device(ordinal));
   TOWPATH_TRY(const std::shared_ptr<device::Stream> stream, tools.streams.stream(ordinal));
   TOWPATH_TRY(std::shared_ptr<device::Event> event, device->create_event());
-  if (Status given = give_all(request, *stream, *event); !given.ok()) {
+  if (Status given = give_work(request, *stream, *event); !given.ok()) {
     // What was given before may be under way: the buffers are not the caller's until it has passed.
     (void)stream->synchronize();
     tools.streams.forget(ordinal);
@@ -160,7 +180,8 @@ Result<std::unique_ptr<Hop>> start_hop(const HopRequest& request, const HopTools
   switch (request.mover) {
     case Mover::none: break;
     case Mover::memory: return copy_in_memory(request);
-    case Mover::engine: return copy_on_stream(request, tools);
+    case Mover::engine:
+    case Mover::kernel: return copy_on_stream(request, tools);
     case Mover::read:
     case Mover::write: return post_transfer(request, tools);
   }

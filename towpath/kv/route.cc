@@ -92,6 +92,7 @@ std::string_view name_of(Mover mover) noexcept {
     case Mover::none: return "none";
     case Mover::memory: return "memory";
     case Mover::engine: return "engine";
+    case Mover::kernel: return "kernel";
     case Mover::read: return "read";
     case Mover::write: return "write";
   }
@@ -109,6 +110,13 @@ Route choose(RouteEnd source, RouteEnd target, const RouteFacts& facts) noexcept
   const bool between_devices = source == RouteEnd::device && target == RouteEnd::device;
   if (between_devices && !facts.is_same_device && !facts.devices_reach_each_other)
     return {source, target, Mover::engine, Mover::engine, "the devices do not reach each other"};
+  if (facts.has_short_pieces && usual.first == Mover::engine && !usual.has_two_hops()) {
+    if (facts.kernel_reaches_both)
+      return {source, target, Mover::kernel, Mover::none, "pieces are short: a kernel moves them"};
+    if (between_devices)
+      return {source, target, Mover::engine, Mover::none,
+              "pieces are short, and the device has no kernel for them"};
+  }
   if (is_direct(source, target, facts))
     return {source, target, Mover::write, Mover::none, "a direct way was proven"};
   if (is_direct(target, source, facts))

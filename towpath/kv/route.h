@@ -6,6 +6,9 @@
 //   storage     read     read, engine (read)   read, write          read, write
 //   remote      read     read, engine (read)   read, write          read, write
 //
+// Where pieces are short and a device's kernel reaches both ends (device memory, pinned memory), it
+// takes the place of the engine: one launch instead of a copy for each row or piece.
+//
 // In brackets: what is taken instead where a direct way was proven. Host is system and pinned
 // memory of this process; storage is a file, an object or a raw drive; remote is any memory of
 // another agent, which this process can never load from or store to.
@@ -30,7 +33,8 @@ RouteEnd end_of(MemoryKind kind, bool is_remote) noexcept;
 enum class Mover : std::uint8_t {
   none,
   memory,  ///< this process copies
-  engine,  ///< a stream of the device
+  engine,  ///< a stream of the device, by its copy engines
+  kernel,  ///< the same, by its cores
   read,    ///< an agent's transfer into local memory
   write,   ///< an agent's transfer out of local memory
 };
@@ -54,6 +58,8 @@ struct RouteFacts {
   bool devices_reach_each_other = true;
   bool is_same_device = true;
   bool reorders_short_pieces = false;
+  bool has_short_pieces = false;  ///< in whatever order
+  bool kernel_reaches_both = false;
 };
 
 /// Every pair has a route.

@@ -63,6 +63,22 @@ TEST(RouteTest, short_pieces_are_reordered_in_host_memory) {
   expect({RouteEnd::host, RouteEnd::host, Mover::memory, Mover::none}, short_pieces);
 }
 
+TEST(RouteTest, short_pieces_go_by_a_kernel_where_it_reaches_both_ends) {
+  const RouteFacts with{
+      .reorders_short_pieces = true, .has_short_pieces = true, .kernel_reaches_both = true};
+  expect({RouteEnd::device, RouteEnd::device, Mover::kernel, Mover::none}, with);
+  expect({RouteEnd::host, RouteEnd::device, Mover::kernel, Mover::none}, with);
+  expect({RouteEnd::device, RouteEnd::host, Mover::kernel, Mover::none}, with);
+  expect({RouteEnd::device, RouteEnd::storage, Mover::engine, Mover::write}, with);
+  expect({RouteEnd::host, RouteEnd::host, Mover::memory, Mover::none}, with);
+  RouteFacts without = with;
+  without.kernel_reaches_both = false;
+  expect({RouteEnd::device, RouteEnd::device, Mover::engine, Mover::none}, without);
+  expect({RouteEnd::host, RouteEnd::device, Mover::memory, Mover::engine}, without);
+  EXPECT_THAT(to_string(choose(RouteEnd::device, RouteEnd::device, without)),
+              HasSubstr("has no kernel"));
+}
+
 TEST(RouteTest, devices_that_do_not_reach_each_other_go_by_the_host) {
   const RouteFacts apart{.devices_reach_each_other = false, .is_same_device = false};
   expect({RouteEnd::device, RouteEnd::device, Mover::engine, Mover::engine}, apart);

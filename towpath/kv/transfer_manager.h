@@ -121,7 +121,8 @@ struct TransferManagerOptions {
   BounceOptions bounce{};
   std::uint64_t chunk_bytes = 32 * kMiB;
   std::size_t credits = 8;  ///< chunks under way at once, of all copies
-  /// Pieces that change order and are shorter go by way of host memory.
+  /// Shorter pieces go by a kernel of the device where it reaches both ends; else those that change
+  /// order by way of host memory.
   std::uint64_t short_piece_bytes = 4096;
   Duration default_timeout = std::chrono::seconds(30);
 };
@@ -197,6 +198,9 @@ class TransferManager {
   CopySide side_of(const Entry& entry) const;
   Result<Route> route_of(const CopySide& source, const CopySide& target,
                          const layout::BoxPlan& plan);
+  /// Whether a device's kernel may move the plan's pieces.
+  bool kernel_reaches(const CopySide& source, const CopySide& target,
+                      const layout::BoxPlan& plan) const;
   bool is_direct(TransferOp op, const CopySide& local, const CopySide& remote);
   Status check_new(const OpenPackage& package) const;
   Result<std::vector<LayoutHandle>> take(OpenPackage package);

@@ -12,6 +12,9 @@ namespace {
 using layout::Axis;
 using layout::IndexRange;
 
+// Shorter pieces would cross the bus a word at a time.
+constexpr std::uint64_t kLeastOverBus = 32;
+
 /// Both cut to the layers asked for, and, between shards, to what both have.
 Status cut_views(CopySide& source, CopySide& target, const CopyRequest& request) {
   if (source.view[Axis::head].extent != target.view[Axis::head].extent && !request.between_shards) {
@@ -81,6 +84,23 @@ Status check_slot(const ChunkLimits& limits, std::uint64_t layers, const Route& 
 
 }  // namespace
 
+bool TransferManager::kernel_reaches(const CopySide& source, const CopySide& target,
+                                     const layout::BoxPlan& plan) const {
+  const auto is_device = [](const CopySide& side) { return side.end == RouteEnd::device; };
+  const auto is_pinned = [](const CopySide& side) {
+    return side.end == RouteEnd::host && side.location.kind == MemoryKind::pinned;
+  };
+  if (!is_device(source) && !is_device(target)) return false;
+  if (is_pinned(source) || is_pinned(target)) {
+    if (plan.shortest_piece() < kLeastOverBus) return false;
+  } else if (!is_device(source) || !is_device(target)) {
+    return false;
+  }
+  const CopySide& runs_it = is_device(target) ? target : source;
+  const auto device = streams_.device(runs_it.location.device_id);
+  return device.ok() && (*device)->has_box_kernel().ok();
+}
+
 bool TransferManager::is_direct(TransferOp op, const CopySide& local, const CopySide& remote) {
   const auto mine = options_.agent->prepare(first_region(local));
   const auto theirs = options_.agent->prepare_remote(remote.agent, first_region(remote));
@@ -92,6 +112,8 @@ Result<Route> TransferManager::route_of(const CopySide& source, const CopySide& 
   RouteFacts facts{.is_same_device = source.location == target.location,
                    .reorders_short_pieces = plan.form() == layout::CopyForm::permuted &&
                                             plan.shortest_piece() < options_.short_piece_bytes};
+  facts.has_short_pieces = plan.pieces() > 1 && plan.shortest_piece() < options_.short_piece_bytes;
+  facts.kernel_reaches_both = facts.has_short_pieces && kernel_reaches(source, target, plan);
   const bool from_device = source.end == RouteEnd::device;
   const bool to_device = target.end == RouteEnd::device;
   if (from_device != to_device) {

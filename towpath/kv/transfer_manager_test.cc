@@ -62,6 +62,25 @@ TEST(TransferManagerTest, every_kind_of_cache_goes_to_every_other) {
   EXPECT_EQ(node.manager->figures().bounce_slots_in_use, 0u);
 }
 
+// The pairs above hold that the bytes are right; this, that it is the kernel that moves them.
+TEST(TransferManagerTest, short_pieces_of_devices_are_moved_by_their_kernel) {
+  TransferNode node("node");
+  const CacheKind pinned{"pinned universal", MemoryKind::pinned,
+                         layout::LayoutKind::fully_contiguous, layout::BlockFormat::universal};
+  const auto route = [&](const CacheKind& from, const CacheKind& to) {
+    return node.manager
+        ->copy({.source = node.add(from), .target = node.add(to), .blocks = {{0, 0, kBlocks}}})
+        ->route();
+  };
+  EXPECT_EQ(route(kCacheKinds[3], kCacheKinds[4]).first, Mover::kernel);
+  EXPECT_EQ(route(kCacheKinds[3], pinned).first, Mover::kernel);
+  EXPECT_EQ(route(pinned, kCacheKinds[4]).first, Mover::kernel);
+  EXPECT_EQ(route(kCacheKinds[3], kCacheKinds[3]).first, Mover::engine) << "one long piece";
+  EXPECT_NE(route(kCacheKinds[3], kCacheKinds[1]).first, Mover::kernel) << "not pinned";
+  check_pair(node, kCacheKinds[3], pinned);
+  check_pair(node, pinned, kCacheKinds[4]);
+}
+
 TEST(TransferManagerTest, what_is_permuted_in_host_memory_is_right_by_definition) {
   TransferNode node("node");
   const auto hnd = node.build(kCacheKinds[1]);

@@ -280,6 +280,42 @@ TEST_P(DeviceConformance, rows_are_copied_with_their_pitches) {
             Code::invalid_argument);
 }
 
+// [token, head, byte] becomes [head, token, byte]; of two blocks, which change places.
+TEST_P(DeviceConformance, boxes_are_copied_in_the_order_of_the_stream) {
+  if (const Status has = device_->has_box_kernel(); !has.ok()) GTEST_SKIP() << has.to_string();
+  constexpr std::size_t kTokens = 5, kHeads = 3, kPiece = 48, kBlock = kTokens * kHeads * kPiece;
+  const auto there = pattern(2 * kBlock, 8);
+  std::vector<std::byte> back(there.size()), expected(there.size());
+  auto source = device_->allocate(there.size()).value();
+  auto target = device_->allocate(there.size()).value();
+  const auto stream = device_->create_stream().value();
+  std::vector<BoxCopy> boxes;
+  for (std::size_t b = 0; b < 2; ++b) {
+    BoxCopy box{.target = target.address() + (1 - b) * kBlock,
+                .source = source.address() + b * kBlock,
+                .length = kPiece,
+                .rank = 2};
+    box.dimensions[0] = {kHeads, kPiece, kTokens * kPiece};
+    box.dimensions[1] = {kTokens, kHeads * kPiece, kPiece};
+    boxes.push_back(box);
+    for (std::size_t t = 0; t < kTokens; ++t)
+      for (std::size_t h = 0; h < kHeads; ++h)
+        std::copy_n(there.begin() + b * kBlock + (t * kHeads + h) * kPiece, kPiece,
+                    expected.begin() + (1 - b) * kBlock + (h * kTokens + t) * kPiece);
+  }
+  Barrier barrier;
+  ASSERT_TRUE(stream->run(barrier.function()).ok());
+  ASSERT_TRUE(stream->copy({source.address(), address_of(there.data()), there.size()}).ok());
+  ASSERT_TRUE(stream->copy_boxes(boxes).ok());
+  ASSERT_TRUE(stream->copy_boxes({}).ok());
+  ASSERT_TRUE(stream->fill({source.address(), there.size(), std::byte{9}}).ok());
+  boxes.clear();  // they are the stream's no more than the caller's
+  barrier.open();
+  ASSERT_TRUE(stream->copy({address_of(back.data()), target.address(), back.size()}).ok());
+  ASSERT_TRUE(stream->synchronize().ok());
+  EXPECT_EQ(back, expected);
+}
+
 TEST_P(DeviceConformance, a_pool_gives_and_takes_in_a_streams_order) {
   if (!device_->info().has_pools) GTEST_SKIP() << "the device has no pools";
   const auto pool = device_->create_pool({.keep_bytes = 1 << 20}).value();

@@ -19,10 +19,14 @@ struct CuContextTag;
 struct CuStreamTag;
 struct CuEventTag;
 struct CuPoolTag;
+struct CuModuleTag;
+struct CuFunctionTag;
 using CuContext = CuContextTag*;         // CUcontext
 using CuStream = CuStreamTag*;           // CUstream
 using CuEvent = CuEventTag*;             // CUevent
 using CuPool = CuPoolTag*;               // CUmemoryPool
+using CuModule = CuModuleTag*;           // CUmodule
+using CuFunction = CuFunctionTag*;       // CUfunction
 using CuHostFunction = void (*)(void*);  // CUhostFn
 static_assert(sizeof(CuAddress) == 8 && sizeof(void*) == 8, "the interface is for 64-bit machines");
 
@@ -59,6 +63,7 @@ inline constexpr CuResult kTimeout = 909;
 
 // CUdevice_attribute
 enum class DeviceAttribute : int {
+  multiprocessors = 16,
   compute_major = 75,
   compute_minor = 76,
   memory_pools = 115,
@@ -184,6 +189,14 @@ static_assert(sizeof(CuIpcHandle) == 64);
   X(stream_synchronize, cuStreamSynchronize, (CuStream stream))                                   \
   X(stream_wait, cuStreamWaitEvent, (CuStream stream, CuEvent event, unsigned flags))             \
   X(stream_run, cuLaunchHostFunc, (CuStream stream, CuHostFunction function, void* argument))     \
+  X(module_load, cuModuleLoadData, (CuModule * module, const void* image))                        \
+  X(module_unload, cuModuleUnload, (CuModule module))                                             \
+  X(module_function, cuModuleGetFunction,                                                         \
+    (CuFunction * function, CuModule module, const char* name))                                   \
+  X(launch, cuLaunchKernel,                                                                       \
+    (CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,    \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, CuStream stream,                  \
+     void** parameters, void** extra))                                                            \
   X(copy, cuMemcpyAsync, (CuAddress target, CuAddress source, std::size_t size, CuStream stream)) \
   X(copy_2d, cuMemcpy2DAsync_v2, (const Memcpy2d* what, CuStream stream))                         \
   X(fill, cuMemsetD8Async,                                                                        \

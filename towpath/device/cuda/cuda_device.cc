@@ -67,6 +67,7 @@ Result<std::shared_ptr<CudaDevice>> CudaDevice::open(std::shared_ptr<const CudaL
 CudaDevice::~CudaDevice() {
   const CurrentScope scope(context_);
   if (copies_ != nullptr) (void)cuda().call().stream_destroy(copies_);
+  kernel_.unload();
 }
 
 Result<MemoryFigures> CudaDevice::figures() const {
@@ -166,6 +167,12 @@ Result<std::shared_ptr<Event>> CudaDevice::create_event(const EventOptions& opti
 
 Result<std::shared_ptr<Pool>> CudaDevice::create_pool(const PoolOptions& options) {
   return CudaPool::create(std::static_pointer_cast<CudaDevice>(shared_from_this()), options);
+}
+
+Status CudaDevice::has_box_kernel() {
+  const CurrentScope scope(context_);
+  TOWPATH_TRY(scope.status());
+  return kernel_.load();
 }
 
 // CUDA's own copy call may return while the last bytes are under way from its staging buffer.

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include <towpath/device/cuda/cuda_kernel.h>
 #include <towpath/device/cuda/cuda_library.h>
 #include <towpath/device/device.h>
 
@@ -53,6 +54,8 @@ class CudaDevice final : public Device {
 
   const PrimaryContext& context() const noexcept { return context_; }
   const CudaLibrary& cuda() const noexcept { return context_.cuda(); }
+  /// Loaded once has_box_kernel() said so.
+  const BoxKernel& box_kernel() const noexcept { return kernel_; }
 
   const DriverInfo& driver() const noexcept override { return driver_; }
   const DeviceInfo& info() const noexcept override { return info_; }
@@ -67,6 +70,7 @@ class CudaDevice final : public Device {
   Result<std::shared_ptr<Event>> create_event(const EventOptions& options) override;
   Result<std::shared_ptr<Pool>> create_pool(const PoolOptions& options) override;
 
+  Status has_box_kernel() override;
   Status copy(const Copy& what) override;
   Result<bool> can_reach(const Device& peer) const override;
   Status enable_peer(const Device& peer) override;
@@ -86,6 +90,7 @@ class CudaDevice final : public Device {
   const DriverInfo driver_;
   const DeviceInfo info_;
   CuStream copies_ = nullptr;  // for copy()
+  BoxKernel kernel_{context_.cuda(), context_.device()};
 };
 
 }  // namespace towpath::device::cuda

@@ -3,6 +3,7 @@
 
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/host/host_driver.h>
+#include <towpath/device/kernels/box_kernel_ptx.h>
 #include <towpath/device/probe.h>
 #include <towpath/device/testing/fake_cuda.h>
 #include <towpath/sys/clock.h>
@@ -120,6 +121,21 @@ TEST(CudaDriverTest, a_function_that_cannot_be_given_is_let_go) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
+TEST(CudaDriverTest, a_kernel_that_the_driver_does_not_take_is_told_and_not_tried_again) {
+  const auto device = fake_device();
+  testing::FakeCuda().fail_next("cuModuleLoadData", cuda::kNotSupported);
+  const Status refused = device->has_box_kernel();
+  EXPECT_EQ(refused.code(), Code::unsupported);
+  if (*kernel::box_kernel_ptx() == '\0') {
+    EXPECT_THAT(refused.to_string(), HasSubstr("not_built"));
+    testing::FakeCuda().fail_next("cuModuleLoadData", cuda::kSuccess);  // nobody calls it
+  } else {
+    EXPECT_THAT(refused.to_string(), HasSubstr("compute capability"));
+  }
+  const std::vector<BoxCopy> boxes{{.target = 64, .source = 128, .length = 1}};
+  EXPECT_EQ(device->create_stream().value()->copy_boxes(boxes).code(), Code::unsupported);
+}
+
 TEST(CudaDriverTest, events_and_streams_of_another_driver_are_refused) {
   const sys::SystemClock clock;
   HostDriver host(clock);
@@ -153,11 +169,12 @@ TEST(CudaDriverTest, the_numa_node_is_that_of_the_pci_address_and_never_a_guess)
 
 TEST(ProbeDevicesTest, findings_tell_what_is_there) {
   const auto findings = probe_devices(fake());
-  ASSERT_EQ(findings.size(), 4u);
+  ASSERT_EQ(findings.size(), 5u);
   EXPECT_EQ(findings[0].verdict, Verdict::yes);
   EXPECT_THAT(findings[0].reason, HasSubstr("CUDA 12.9, 2 GPUs"));
   EXPECT_THAT(findings[1].reason, HasSubstr("fake CUDA (no GPU)"));
   EXPECT_EQ(findings[3].verdict, Verdict::yes);
+  EXPECT_EQ(findings[4].verdict, *kernel::box_kernel_ptx() != '\0' ? Verdict::yes : Verdict::no);
 }
 
 TEST(ProbeDevicesTest, and_what_is_not) {

@@ -1,6 +1,7 @@
 #include <vector>
 
 #include <towpath/device/cuda/cuda_stream.h>
+#include <towpath/device/kernels/box_launch.h>
 
 namespace towpath::device::cuda {
 
@@ -108,6 +109,16 @@ Status CudaStream::copy_2d(const Copy2d& what) {
   return device_->cuda().check(device_->cuda().call().copy_2d(&theirs, stream_), "cannot copy ",
                                what.rows, " rows of ", what.width, " bytes from ", hex(what.source),
                                " to ", hex(what.target));
+}
+
+Status CudaStream::copy_boxes(std::span<const BoxCopy> boxes) {
+  TOWPATH_TRY(device_->has_box_kernel());
+  TOWPATH_TRY(const std::vector<kernel::BoxLaunch> launches, kernel::launches_of(boxes));
+  const CurrentScope scope(device_->context());
+  TOWPATH_TRY(scope.status());
+  for (const kernel::BoxLaunch& one : launches)
+    TOWPATH_TRY(device_->box_kernel().launch(one, stream_));
+  return {};
 }
 
 Status CudaStream::fill(const Fill& what) {

@@ -5,6 +5,7 @@
 #include <towpath/core/text.h>
 #include <towpath/device/host/host_event.h>
 #include <towpath/device/host/host_stream.h>
+#include <towpath/device/kernels/box_launch.h>
 
 namespace towpath::device {
 namespace {
@@ -109,6 +110,14 @@ Status HostStream::copy_2d(const Copy2d& what) {
       move_bytes({.target = what.target + row * what.target_pitch,
                   .source = what.source + row * what.source_pitch,
                   .length = what.width});
+  });
+  return {};
+}
+
+Status HostStream::copy_boxes(std::span<const BoxCopy> boxes) {
+  TOWPATH_TRY(std::vector<kernel::BoxLaunch> launches, kernel::launches_of(boxes));
+  give([all = std::move(launches)] {
+    for (const kernel::BoxLaunch& one : all) kernel::run_here(one, 1);
   });
   return {};
 }

@@ -29,6 +29,7 @@ class HostStream final : public Stream {
   Status copy(const Copy& what) override;
   Status copy_batch(std::span<const Copy> copies) override;
   Status copy_2d(const Copy2d& what) override;
+  Status copy_boxes(std::span<const BoxCopy> boxes) override;
   Status fill(const Fill& what) override;
   Status run(HostFunction function) override;
   Status record(Event& event) override;

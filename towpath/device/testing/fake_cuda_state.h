@@ -26,6 +26,8 @@ struct CuEventTag {
   std::shared_ptr<Event> event;
   unsigned flags;
 };
+struct CuModuleTag {};
+struct CuFunctionTag {};
 struct CuPoolTag {
   std::shared_ptr<Pool> pool;
   std::uint64_t threshold = 0;

@@ -16,6 +16,7 @@
 #include <towpath/device/host/host_driver.h>
 #include <towpath/kv/transfer_manager.h>
 #include <towpath/layout/builder.h>
+#include <towpath/memory/pinned_allocator.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/file.h>
 #include <towpath/sys/temporary_directory.h>
@@ -99,6 +100,7 @@ struct TransferNode {
       EXPECT_TRUE(added.ok()) << added.to_string();
     }
     device = *driver.open(0);
+    pinned = *memory::PinnedAllocator::create(device, clock);
     options.agent = agent.get();
     options.clock = &clock;
     options.devices = {device};
@@ -112,7 +114,8 @@ struct TransferNode {
                                  .config = small_config(kind.format, heads),
                                  .kind = kind.kind,
                                  .memory = {}};
-    memory::Allocation what{.kind = kind.memory, .device = device, .files = &files};
+    memory::Allocation what{
+        .kind = kind.memory, .device = device, .pinned = pinned.get(), .files = &files};
     what.disk.path = folder.path() + "/";
     what.disk.direct = memory::DirectIo::off;
     what.object.key = cat(folder.path().substr(1), "/", next_object++);
@@ -170,6 +173,7 @@ struct TransferNode {
   int next_object = 0;
   device::HostDriver driver{clock};
   memory::SharedDevice device;
+  std::unique_ptr<memory::PinnedAllocator> pinned;
   backend::Registry registry;
   std::unique_ptr<agent::Agent> agent;
   std::unique_ptr<TransferManager> manager;
