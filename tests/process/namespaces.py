@@ -3,6 +3,7 @@ import os
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 HERE, THERE = f"tp{os.getpid()}a", f"tp{os.getpid()}b"
 ADDRESS = "10.77.0.1"  # of HERE
@@ -50,3 +51,11 @@ def wait_for(test, condition):
     end = time.monotonic() + WATCHDOG_S
     while not condition():
         test.assertLess(time.monotonic(), end, "the watchdog barked")
+
+
+def runs(process):
+    """Whether the process of this number does."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text() != ""  # empty: nobody has reaped it yet
+    except OSError:
+        return False

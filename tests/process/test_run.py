@@ -1,7 +1,6 @@
 """`towpath run`: jobs of several processes, judged by what they print, their status and what they leave."""
 import os
 import signal
-import shutil
 import subprocess
 import sys
 import time
@@ -89,42 +88,6 @@ class RunTest(CommandTest):
         before = set(os.listdir("/dev/shm"))
         self.run_pes(3, *SH, f'test $TOWPATH_SHMEM_PE = 0 || kill -9 $$; exec {RING}', expect=137)
         self.assertEqual([name for name in set(os.listdir("/dev/shm")) - before if "shmem" in name], [])
-
-
-def why_no_mpirun():
-    if shutil.which("mpirun") is None:
-        return "there is no mpirun (apt-get install openmpi-bin)"
-    said = subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout
-    return None if "Open MPI" in said else "this mpirun is not Open MPI's: it may have no PMIx"
-
-
-@unittest.skipIf(why_no_mpirun(), why_no_mpirun() or "")
-class MpirunTest(unittest.TestCase):
-    """PEs that a launcher with PMIx has started."""
-
-    def mpirun(self, pes, *words):
-        environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                       "SHMEM_SYMMETRIC_SIZE": "4M"}
-        return subprocess.run(["mpirun", "--oversubscribe", "-n", str(pes), *words], env=environment, text=True,
-                              capture_output=True, timeout=WATCHDOG_S)
-
-    def test_a_token_goes_around(self):
-        done = self.mpirun(3, RING)
-        self.assertEqual(done.stdout, "3 PEs, 3 rounds: the token is 9\n", done.stderr)
-
-    @unittest.skipIf(os.geteuid() != 0, "namespaces of processes need root: run the tests as root")
-    def test_pes_that_share_no_memory_meet_too(self):
-        elsewhere = f"test $PMIX_RANK = 0 && exec {RING}; exec unshare --pid --fork {RING}"
-        done = self.mpirun(2, *SH, elsewhere)
-        if "libucx" in done.stderr:
-            self.skipTest("no UCX")
-        self.assertEqual(done.stdout, "2 PEs, 3 rounds: the token is 6\n", done.stderr)
-
-    def test_a_death_is_told(self):
-        done = self.mpirun(2, *SH, f"test $PMIX_RANK = 0 && exec {RING} 1000000000; {RING} 1000000000 & sleep 0.5; kill -9 $!; wait")
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("peer_lost", done.stderr)
-        self.assertIn("PE 1", done.stderr)
 
 
 if __name__ == "__main__":

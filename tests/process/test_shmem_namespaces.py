@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 import towpath_command
-from namespaces import ADDRESS, HERE, THERE, WATCHDOG_S, ip, join, read, wait_for, why_not
+from namespaces import ADDRESS, HERE, THERE, WATCHDOG_S, ip, join, read, runs, wait_for, why_not
 from towpath_command import CommandTest, OK
 
 NVSHMEM_LIBRARY, NVSHMEM = sys.argv.pop(), sys.argv.pop()
@@ -16,13 +16,6 @@ OPENSHMEM, RING = sys.argv.pop(), sys.argv.pop()
 # Another IPC namespace too: shared memory must not shorten the way.
 LAUNCHER = "ip netns exec {host} unshare --ipc sh -c {command}"
 SH = ["sh", "-c"]
-
-
-def runs(process):
-    try:
-        return Path(f"/proc/{process}/cmdline").read_text() != ""  # empty: nobody has reaped it yet
-    except OSError:
-        return False
 
 
 @unittest.skipIf(why_not(), why_not() or "")

@@ -36,6 +36,7 @@ Result<shmem::MeetingOptions> meeting_of(const ShmemInvitation& invitation, Dura
 }
 
 Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duration patience) {
+  TOWPATH_TRY(refuse_other_pmi(environment));
   if (is_started_by_pmix(environment)) return bootstrap_by_pmix(environment, patience);
   TOWPATH_TRY(auto invitation, shmem_invitation(environment));
   if (!invitation) return shmem_bootstrap(environment);

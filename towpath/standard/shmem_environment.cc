@@ -81,6 +81,18 @@ bool is_started_by_pmix(const Environment& environment) {
          environment.count(kMeet) == 0;
 }
 
+Status refuse_other_pmi(const Environment& environment) {
+  const auto size = environment.find("PMI_SIZE");
+  if (environment.count("PMI_FD") == 0 || size == environment.end() || size->second == "1" ||
+      environment.count(kJob) != 0 || environment.count(kMeet) != 0 ||
+      is_started_by_pmix(environment))
+    return {};
+  return error(Code::unsupported,
+               cat("a launcher without PMIx started this PE as one of ", printable(size->second)),
+               "start it with `srun --mpi=pmix`, another launcher with PMIx, or `towpath run`; or "
+               "unset PMI_FD: then the PE is alone");
+}
+
 Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment) {
   shmem::Bootstrap bootstrap;
   const auto job = environment.find(kJob);

@@ -9,6 +9,7 @@
 //   TOWPATH_SHMEM_HEAP  of a PE that `towpath run` did not start: bytes of its heap ("64M"); also
 //                       SHMEM_SYMMETRIC_SIZE
 //   PMIX_RANK           another launcher started it, which has PMIx
+//   PMI_FD, PMI_SIZE    another launcher started it, with an older PMI, which is not spoken here
 //
 // Thread: any; reading the environment races with setenv(3).
 #pragma once
@@ -35,6 +36,10 @@ Result<std::uint64_t> shmem_heap_bytes(const Environment& environment);
 
 /// Whether a launcher with PMIx (mpirun, srun) has started this process, and not `towpath run`.
 bool is_started_by_pmix(const Environment& environment);
+
+/// A launcher whose PMI is not spoken here has started this process as one of several: each would
+/// take itself for all. Errors: unsupported.
+Status refuse_other_pmi(const Environment& environment);
 
 /// To a job over several hosts.
 struct ShmemInvitation {

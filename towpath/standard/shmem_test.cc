@@ -22,6 +22,19 @@ TEST(ShmemEnvironmentTest, nothing_said_is_alone) {
   EXPECT_FALSE(is_started_by_pmix({{"PMIX_RANK", "0"}, {"TOWPATH_SHMEM_JOB", "3,4"}}));
 }
 
+TEST(ShmemEnvironmentTest, one_of_several_by_another_pmi_is_not_alone) {
+  Environment environment = {{"PMI_FD", "11"}, {"PMI_SIZE", "2"}};
+  EXPECT_EQ(refuse_other_pmi(environment).code(), Code::unsupported);
+  environment["PMI_SIZE"] = "1";
+  EXPECT_TRUE(refuse_other_pmi(environment).ok());
+  environment["PMI_SIZE"] = "2";
+  for (const char* known : {"PMIX_RANK", "TOWPATH_SHMEM_JOB", "TOWPATH_SHMEM_MEET"}) {
+    Environment started = environment;
+    started[known] = "0";
+    EXPECT_TRUE(refuse_other_pmi(started).ok()) << known;
+  }
+}
+
 TEST(ShmemEnvironmentTest, launcher_and_pe_understand_each_other) {
   const auto files = shmem::create_job({.pes = 2, .heap_bytes = 1 << 20});
   for (int pe = 0; pe < 2; ++pe) {

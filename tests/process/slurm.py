@@ -1,0 +1,90 @@
+"""A cluster of Slurm's for tests: munged, slurmctld and slurmd of this machine alone, in a folder of their own, at ports by
+chance. Nothing of an installed cluster is read or touched."""
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+START_S = 30
+CONF = """ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser={user}
+SlurmdUser={user}
+SlurmctldPort={controller}
+SlurmdPort={daemon}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.sock
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+SelectType=select/linear
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
+PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:8
+"""
+
+
+def why_not():
+    missing = [name for name in ("munged", "slurmctld", "slurmd", "srun") if shutil.which(name, path=search()) is None]
+    return f"there is no {', '.join(missing)} (apt-get install slurmctld slurmd slurm-client munge)" if missing else None
+
+
+def search():
+    return f"{os.environ['PATH']}:/usr/sbin:/sbin"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+class Cluster:
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.environment = {**os.environ, "PATH": search(), "SLURM_CONF": f"{folder}/slurm.conf"}
+        self._processes = []
+
+    def start(self):
+        """None, or why it does not run."""
+        for name in "state", "spool":
+            (self.folder / name).mkdir()
+        (self.folder / "key").write_bytes(os.urandom(64))
+        (self.folder / "key").chmod(0o400)
+        host = socket.gethostname().split(".")[0]
+        (self.folder / "slurm.conf").write_text(CONF.format(
+            host=host, user=getpass.getuser(), controller=free_port(), daemon=free_port(), folder=self.folder,
+            cpus=len(os.sched_getaffinity(0))))
+        self._run("munged", "--foreground", "--force", "--key-file", self.folder / "key", "--socket",
+                  self.folder / "munge.sock", "--pid-file", self.folder / "munged.pid", "--seed-file", self.folder / "seed",
+                  "--log-file", self.folder / "munged.log")
+        self._run("slurmctld", "-D", "-f", self.folder / "slurm.conf")
+        self._run("slurmd", "-D", "-f", self.folder / "slurm.conf", "-N", host)
+        end = time.monotonic() + START_S
+        state = ""
+        while time.monotonic() < end and state != "idle":
+            time.sleep(0.1)
+            asked = subprocess.run(["sinfo", "-h", "-o", "%T"], env=self.environment, capture_output=True, text=True)
+            state = asked.stdout.strip()
+        return None if state == "idle" else f"Slurm does not run here: {state or asked.stderr.strip()}"
+
+    def _run(self, *words):
+        log = (self.folder / f"{words[0]}.out").open("w")
+        self._processes.append(subprocess.Popen(words, env=self.environment, stdout=log, stderr=log))
+        log.close()
+
+    def stop(self):
+        for process in reversed(self._processes):
+            process.kill()
+            process.wait()
+
+    def srun(self, mpi, pes, *words, watchdog_s):
+        return subprocess.run(["srun", f"--mpi={mpi}", "--overcommit", "-n", str(pes), *words], env=self.environment,
+                              capture_output=True, text=True, timeout=watchdog_s)
