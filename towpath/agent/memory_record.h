@@ -44,6 +44,7 @@ struct MemoryRecord {
   // A peer's: why an import was refused.
   std::array<Status, kMaxSlots> refusals;
   std::uint64_t last_list = 0;  ///< the list that found it last, by its number (resolved_list.cc)
+  std::uint32_t place_in_list = 0;  ///< in that one's records
 
   /// Ours, of a slot in `offered`.
   ConstByteSpan key_for(std::size_t slot) const noexcept {

@@ -82,7 +82,10 @@ class ResolvedList::Finder {
     device_ = region.device_id;
     begin_ = region.address;
     end_ = region.address + region.length;
-    if (is_new(last_.get())) list_.records_.push_back(last_);
+    if (is_new(last_.get())) {
+      last_->place_in_list = static_cast<std::uint32_t>(list_.records_.size());
+      list_.records_.push_back(last_);
+    }
     return last_.get();
   }
   bool fits(const Descriptor& what) const noexcept {
@@ -151,25 +154,56 @@ Result<ResolvedList> ResolvedList::make(const DescriptorList& list, Resolver& re
 Result<ResolvedList> ResolvedList::make(MemoryKind kind, std::span<const Descriptor> list,
                                         Resolver& resolver) {
   ResolvedList made;
-  made.kind_ = kind;
-  Finder finder(made, resolver);
-  made.entries_.reserve(list.size());
-  MemoryRecord* record = nullptr;
-  for (const Descriptor& what : list) {
-    const std::size_t index = made.entries_.size();
-    if (!finder.fits(what)) {
-      if (!checked_add(what.address, what.length)) return failed_at(index, past_the_end(what));
-      auto found = finder.find(what);
-      if (!found.ok()) return failed_at(index, found.status());
-      record = *found;
-    }
-    made.total_bytes_ += what.length;
-    if (made.total_bytes_ < what.length) return failed_at(index, past_the_end(what));
-    made.entries_.push_back({what.address, what.length, 0, 1, record});
-  }
-  made.fold();
-  made.finish();
+  TOWPATH_TRY(made.assign(kind, list, resolver));
   return made;
+}
+
+Status ResolvedList::assign(MemoryKind kind, std::span<const Descriptor> list, Resolver& resolver) {
+  clear();
+  kind_ = kind;
+  Finder finder(*this, resolver);
+  TOWPATH_TRY(resolve_flat(list, finder));
+  fold();
+  finish();
+  return {};
+}
+
+void ResolvedList::clear() {
+  size_ = total_bytes_ = 0;
+  disjoint_ = {};
+  flat_.clear();
+  entries_.clear();
+  first_.clear();
+  records_.clear();
+}
+
+Status ResolvedList::resolve_flat(std::span<const Descriptor> list, Finder& finder) {
+  flat_.reserve(list.size());
+  std::uint64_t all_lengths = 0;
+  std::uint32_t record = 0;
+  for (const Descriptor& what : list) {
+    if (!finder.fits(what)) {
+      if (!checked_add(what.address, what.length))
+        return failed_at(flat_.size(), past_the_end(what));
+      auto found = finder.find(what);
+      if (!found.ok()) return failed_at(flat_.size(), found.status());
+      record = (*found)->place_in_list;
+    }
+    total_bytes_ += what.length;
+    if (total_bytes_ < what.length) return failed_at(flat_.size(), past_the_end(what));
+    all_lengths |= what.length;
+    flat_.push_back({what.address, static_cast<std::uint32_t>(what.length), record});
+  }
+  if (all_lengths > UINT32_MAX) widen(list);
+  return {};
+}
+
+// Rare: stretches of 4 GiB and more.
+void ResolvedList::widen(std::span<const Descriptor> list) {
+  entries_.reserve(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i)
+    entries_.push_back({list[i].address, list[i].length, 0, 1, records_[flat_[i].record].get()});
+  flat_.clear();
 }
 
 namespace {
@@ -216,58 +250,78 @@ void ResolvedList::append(ResolvedEntry entry) {
 // Of one entry per stretch: counted first, since blocks in any order do not fold, and then stay
 // where they are.
 void ResolvedList::fold() {
-  if (entries_.empty()) return;
+  const std::size_t size = entry_count();
+  if (size == 0) return;
   Folded folded;
-  ResolvedEntry run = entries_.front();
-  const std::size_t size = entries_.size();
+  ResolvedEntry run = entry(0);
   for (std::size_t i = 1; i < size; ++i) {
-    if (extend(run, entries_[i])) continue;
+    const ResolvedEntry next = entry(i);
+    if (extend(run, next)) continue;
     folded.add(run.count);
-    run = entries_[i];
+    run = next;
     const bool hopeless = !folded.uniform && folded.entries * kWorthwhileFold > size;
     if (hopeless) return;
   }
   folded.add(run.count);
-  if (!folded.is_worthwhile(size)) return;
-  std::size_t last = 0;
-  for (std::size_t i = 1; i < size; ++i) {
-    if (!extend(entries_[last], entries_[i])) entries_[++last] = entries_[i];
+  if (folded.entries == size || !folded.is_worthwhile(size)) return;
+  std::vector<ResolvedEntry> runs;
+  runs.reserve(folded.entries);
+  for (std::size_t i = 0; i < size; ++i) {
+    if (runs.empty() || !extend(runs.back(), entry(i))) runs.push_back(entry(i));
   }
-  entries_.resize(last + 1);
+  entries_ = std::move(runs);
+  flat_.clear();
 }
 
+// Of strided entries that are too short to be worth a search per index.
 void ResolvedList::unfold() {
   Folded folded;
   std::uint64_t size = 0;
+  std::uint64_t all_lengths = 0;
   for (const ResolvedEntry& entry : entries_) {
     folded.add(entry.count);
     size += entry.count;
+    all_lengths |= entry.length;
   }
-  if (folded.is_worthwhile(size)) return;
-  std::vector<ResolvedEntry> flat;
-  flat.reserve(size);
-  for (const ResolvedEntry& entry : entries_) {
-    for (std::uint64_t k = 0; k < entry.count; ++k)
-      flat.push_back({entry.address + k * entry.stride, entry.length, 0, 1, entry.record});
+  if (folded.entries < size && folded.is_worthwhile(size)) return;
+  std::vector<ResolvedEntry> runs = std::move(entries_);
+  entries_.clear();
+  const bool is_short = all_lengths <= UINT32_MAX;
+  if (is_short)
+    flat_.reserve(size);
+  else
+    entries_.reserve(size);
+  for (const ResolvedEntry& run : runs) {
+    for (std::uint64_t k = 0; k < run.count; ++k) {
+      const std::uint64_t address = run.address + k * run.stride;
+      if (is_short)
+        flat_.push_back(
+            {address, static_cast<std::uint32_t>(run.length), run.record->place_in_list});
+      else
+        entries_.push_back({address, run.length, 0, 1, run.record});
+    }
   }
-  entries_ = std::move(flat);
 }
 
 void ResolvedList::finish() {
+  slots_ = records_.empty() ? 0 : ~SlotMask{0};
+  for (const RecordPtr& record : records_) slots_ &= record->slots;
+  uniform_count_ = 0;
+  size_ = flat_.size();
   bool uniform = !entries_.empty();
   for (const ResolvedEntry& entry : entries_) {
     size_ += entry.count;
     uniform = uniform && entry.count == entries_.front().count;
   }
-  if (uniform) {
+  if (is_flat()) {
+    uniform_count_ = 1;
+  } else if (uniform) {
     uniform_count_ = entries_.front().count;
   } else {
     first_.reserve(entries_.size() + 1);
     first_.push_back(0);
     for (const ResolvedEntry& entry : entries_) first_.push_back(first_.back() + entry.count);
   }
-  slots_ = records_.empty() ? 0 : ~SlotMask{0};
-  for (const RecordPtr& record : records_) slots_ &= record->slots;
 }
 
 std::size_t ResolvedList::search(std::uint64_t index) const noexcept {
@@ -296,18 +350,19 @@ bool ResolvedList::lies_on_one_device() const {
 // starts, taken modulo that stride, lie apart (layers interleaved block by block).
 bool ResolvedList::prove_disjoint() const {
   if (!lies_on_one_device()) return false;
-  if (uniform_count_ == 1) {
+  if (is_flat()) {
     const auto at = [&](std::size_t i) {
-      return Stretch{entries_[i].address, entries_[i].address + entries_[i].length};
+      return Stretch{flat_[i].address, flat_[i].address + flat_[i].length};
     };
-    if (const auto known = any_overlap_on_grid(entries_.size(), at)) return !*known;
+    if (const auto known = any_overlap_on_grid(flat_.size(), at)) return !*known;
   }
   std::vector<Stretch> hulls;
   std::vector<Stretch> residues;
-  hulls.reserve(entries_.size());
+  hulls.reserve(entry_count());
   const std::uint64_t stride = entries_.empty() ? 0 : entries_.front().stride;
   bool one_stride = stride != 0;
-  for (const ResolvedEntry& entry : entries_) {
+  for (std::size_t i = 0; i < entry_count(); ++i) {
+    const ResolvedEntry entry = this->entry(i);
     if (entry.length == 0) continue;
     if (entry.count > 1 && entry.stride < entry.length) return false;
     hulls.push_back(

@@ -25,6 +25,14 @@ struct ResolvedEntry {
   MemoryRecord* record = nullptr;
 };
 
+/// One stretch of a list that does not fold, in less than half the bytes of an entry: of long lists
+/// in any order it is the memory that sets the pace.
+struct FlatStretch {
+  std::uint64_t address = 0;
+  std::uint32_t length = 0;
+  std::uint32_t record = 0;  ///< its place in records()
+};
+
 class ResolvedList {
  public:
   /// Finds the record of a stretch, or says why there is none.
@@ -40,11 +48,22 @@ class ResolvedList {
   /// past the end of 64-bit space).
   static Result<ResolvedList> make(MemoryKind kind, std::span<const Descriptor> list,
                                    Resolver& resolver);
+  /// As make(), in the room of what it was before. After an error it is to be cleared.
+  Status assign(MemoryKind kind, std::span<const Descriptor> list, Resolver& resolver);
+  /// Lets go of what it refers to, and keeps its room.
+  void clear();
 
   MemoryKind kind() const noexcept { return kind_; }
   std::uint64_t size() const noexcept { return size_; }
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
-  std::span<const ResolvedEntry> entries() const noexcept { return entries_; }
+  std::size_t entry_count() const noexcept { return is_flat() ? flat_.size() : entries_.size(); }
+  ResolvedEntry entry(std::size_t i) const noexcept {
+    if (!is_flat()) return entries_[i];
+    const FlatStretch& stretch = flat_[i];
+    return {stretch.address, stretch.length, 0, 1, records_[stretch.record].get()};
+  }
+  /// Its entries, when each of them is one stretch below 4 GiB; else empty.
+  std::span<const FlatStretch> flat() const noexcept { return flat_; }
   std::uint64_t first_index(std::size_t entry) const noexcept {
     return uniform_count_ != 0 ? entry * uniform_count_ : first_[entry];
   }
@@ -77,7 +96,10 @@ class ResolvedList {
     std::atomic<Answer> known{Answer::none};
   };
 
+  bool is_flat() const noexcept { return !flat_.empty(); }
   void append(ResolvedEntry entry);
+  Status resolve_flat(std::span<const Descriptor> list, Finder& finder);
+  void widen(std::span<const Descriptor> list);
   void fold();
   void unfold();
   void finish();
@@ -91,6 +113,7 @@ class ResolvedList {
   std::uint64_t uniform_count_ = 0;  // stretches per entry where all have as many, else 0
   SlotMask slots_ = 0;
   mutable Proof disjoint_;
+  std::vector<FlatStretch> flat_;  // or, when it is empty:
   std::vector<ResolvedEntry> entries_;
   std::vector<std::uint64_t> first_;  // of each entry, and size() at the end; none if uniform
   std::vector<RecordPtr> records_;

@@ -12,41 +12,45 @@ class Cursor {
  public:
   explicit Cursor(const SegmentList::Side& side) : list_(*side.list) {
     if (list_.size() == 0) return;
-    entry_ = list_.entries().data();
+    entry_ = list_.entry(0);
     if (!side.selection.by_index()) place(side.selection.first());
   }
 
-  const ResolvedEntry& entry() const { return *entry_; }
-  std::uint64_t address() const { return entry_->address + within_ * entry_->stride; }
+  const ResolvedEntry& entry() const { return entry_; }
+  std::uint64_t address() const { return entry_.address + within_ * entry_.stride; }
   /// Stretches from here to the end of the entry.
-  std::uint64_t run() const { return entry_->count - within_; }
+  std::uint64_t run() const { return entry_.count - within_; }
 
   void place(std::uint64_t index) {
     // Mostly in the entry where the last one was, or in the next: that saves a division, or a
     // search. An index before it wraps around, and is in neither.
     const std::uint64_t ahead = index - first_;
-    if (ahead == entry_->count) {
-      first_ += entry_->count;
-      ++entry_;
-    } else if (ahead > entry_->count) {
-      const std::size_t number = list_.entry_of(index);
-      entry_ = &list_.entries()[number];
-      first_ = list_.first_index(number);
+    if (ahead == entry_.count) {
+      next_entry();
+    } else if (ahead > entry_.count) {
+      number_ = list_.entry_of(index);
+      entry_ = list_.entry(number_);
+      first_ = list_.first_index(number_);
     }
     within_ = index - first_;
   }
   void advance(std::uint64_t stretches) {
     within_ += stretches;
-    if (within_ == entry_->count && entry_ + 1 != list_.entries().data() + list_.entries().size()) {
-      first_ += entry_->count;
-      ++entry_;
+    if (within_ == entry_.count && number_ + 1 != list_.entry_count()) {
+      next_entry();
       within_ = 0;
     }
   }
 
  private:
+  void next_entry() {
+    first_ += entry_.count;
+    entry_ = list_.entry(++number_);
+  }
+
   const ResolvedList& list_;
-  const ResolvedEntry* entry_ = nullptr;
+  ResolvedEntry entry_;
+  std::size_t number_ = 0;   // of entry_
   std::uint64_t first_ = 0;  // index of the entry's first stretch
   std::uint64_t within_ = 0;
 };
@@ -94,6 +98,26 @@ bool extend(backend::Segment& last, const backend::Segment& next, std::uint64_t 
   }
   return false;
 }
+
+/// What a backend made of the records of a list; that of the last one asked for is remembered.
+class Memories {
+ public:
+  Memories(const ResolvedList& list, std::size_t slot) : records_(list.records()), slot_(slot) {}
+
+  backend::Memory* of(std::uint32_t record) {
+    if (record != last_) {
+      memory_ = records_[record]->memory[slot_].get();
+      last_ = record;
+    }
+    return memory_;
+  }
+
+ private:
+  const std::span<const RecordPtr> records_;
+  const std::size_t slot_;
+  std::uint32_t last_ = UINT32_MAX;
+  backend::Memory* memory_ = nullptr;
+};
 
 std::uint64_t index_at(const Selection& selection, std::uint64_t position) {
   return selection.by_index() ? selection.indices()[position] : selection.first() + position;
@@ -146,13 +170,52 @@ Status SegmentList::build(const Side& local, const Side& remote, const Options& 
   bytes_ = 0;
   TOWPATH_TRY(check_sides(local, remote));
   descriptors_ = local.selection.count_in(local.list->size());
-  const bool by_index = local.selection.by_index() || remote.selection.by_index();
-  TOWPATH_TRY(by_index ? pair_by_index(local, remote, options)
-                       : pair_by_run(local, remote, options));
+  TOWPATH_TRY(pair(local, remote, options));
   runs_ = 0;
   for (const backend::Segment& segment : segments_) runs_ += segment.count;
   const bool target_is_local = options.op == TransferOp::read;
   return check_targets(target_is_local ? local : remote, target_is_local);
+}
+
+Status SegmentList::pair(const Side& local, const Side& remote, const Options& options) {
+  if (!local.list->flat().empty() && !remote.list->flat().empty())
+    return pair_flat(local, remote, options);
+  const bool by_index = local.selection.by_index() || remote.selection.by_index();
+  return by_index ? pair_by_index(local, remote, options) : pair_by_run(local, remote, options);
+}
+
+inline void SegmentList::join_last(std::uint64_t descriptor, const Options& options) {
+  backend::Segment& next = segments_.back();
+  if (options.merge && segments_.size() > 1 &&
+      extend(*(&next - 1), next, options.max_segment_bytes))
+    return segments_.pop_back();
+  if (next.length > options.max_segment_bytes)
+    return cut_last(descriptor, options.max_segment_bytes);
+  origins_.push_back({descriptor, 0});
+}
+
+// Blocks in any order, on both sides: what a long list spends its time with, so without a cursor.
+Status SegmentList::pair_flat(const Side& local, const Side& remote, const Options& options) {
+  const std::span<const FlatStretch> all_here = local.list->flat();
+  const std::span<const FlatStretch> all_there = remote.list->flat();
+  Memories mine(*local.list, options.slot);
+  Memories theirs(*remote.list, options.slot);
+  segments_.reserve(descriptors_);
+  origins_.reserve(descriptors_);
+  for (std::uint64_t done = 0; done < descriptors_; ++done) {
+    const FlatStretch& here = all_here[index_at(local.selection, done)];
+    const FlatStretch& there = all_there[index_at(remote.selection, done)];
+    if (here.length != there.length) return unequal(done, here.length, there.length);
+    backend::Segment& next = segments_.emplace_back();
+    next.local = mine.of(here.record);
+    next.remote = theirs.of(there.record);
+    next.local_address = here.address;
+    next.remote_address = there.address;
+    next.length = here.length;
+    bytes_ += next.length;
+    join_last(done, options);
+  }
+  return {};
 }
 
 Status SegmentList::pair_by_index(const Side& local, const Side& remote, const Options& options) {
@@ -198,19 +261,13 @@ Status SegmentList::pair_by_run(const Side& local, const Side& remote, const Opt
 void SegmentList::settle_last(std::uint64_t descriptor, const Options& options) {
   backend::Segment& next = segments_.back();
   bytes_ += next.length * next.count;
-  if (options.merge) {
-    const bool gapless =
-        next.count > 1 && next.local_stride == next.length && next.remote_stride == next.length;
-    if (gapless && next.length * next.count <= options.max_segment_bytes) {
-      next.length *= next.count;
-      next.count = 1;
-    }
-    if (segments_.size() > 1 && extend(*(&next - 1), next, options.max_segment_bytes))
-      return segments_.pop_back();
+  const bool gapless =
+      next.count > 1 && next.local_stride == next.length && next.remote_stride == next.length;
+  if (options.merge && gapless && next.length * next.count <= options.max_segment_bytes) {
+    next.length *= next.count;
+    next.count = 1;
   }
-  if (next.length > options.max_segment_bytes)
-    return cut_last(descriptor, options.max_segment_bytes);
-  origins_.push_back({descriptor, 0});
+  join_last(descriptor, options);
 }
 
 // Rare: the stretches are longer than the backend takes in one piece.
@@ -296,7 +353,7 @@ std::uint64_t SegmentList::descriptor_at(const backend::SegmentFailure& where,
   std::uint64_t position = origin.descriptor;
   for (; position + 1 < descriptors_; ++position) {
     const std::size_t entry = local.list->entry_of(index_at(local.selection, position));
-    const std::uint64_t length = local.list->entries()[entry].length;
+    const std::uint64_t length = local.list->entry(entry).length;
     if (offset < length) break;
     offset -= length;
   }

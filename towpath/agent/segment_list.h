@@ -53,10 +53,14 @@ class SegmentList {
   };
 
   Status check_sides(const Side& local, const Side& remote) const;
+  Status pair(const Side& local, const Side& remote, const Options& options);
+  Status pair_flat(const Side& local, const Side& remote, const Options& options);
   Status pair_by_index(const Side& local, const Side& remote, const Options& options);
   Status pair_by_run(const Side& local, const Side& remote, const Options& options);
-  /// Joins the segment just added, which begins with `descriptor`, to the one before, or cuts it.
+  /// Makes one stretch of the segment just added where it has no gaps, then as below.
   void settle_last(std::uint64_t descriptor, const Options& options);
+  /// Joins the segment just added, which begins with `descriptor`, to the one before, or cuts it.
+  void join_last(std::uint64_t descriptor, const Options& options);
   void cut_last(std::uint64_t descriptor, std::uint64_t max_segment_bytes);
   Status check_targets(const Side& target, bool target_is_local);
   Status check_targets_by_sorting(const Side& target, bool target_is_local) const;
