@@ -13,6 +13,7 @@ using towpath::Code;
 using towpath::error;
 using towpath::Result;
 using towpath::TransferOp;
+using towpath::agent::PlainList;
 using towpath::agent::PreparedList;
 using towpath::agent::Selection;
 using towpath::agent::Transfer;
@@ -27,14 +28,19 @@ struct nixl_capi_xfer_dlist_handle_s {
 
 namespace {
 
-Result<PreparedList> prepare(NixlAgent& nixl, std::string_view peer,
-                             const nixl_capi_xfer_dlist_s& list) {
-  TOWPATH_TRY(const towpath::MemoryKind kind, list.kind());
+std::vector<towpath::Descriptor> stretches_of(const nixl_capi_xfer_dlist_s& list) {
   std::vector<towpath::Descriptor> all;
   all.reserve(list.entries.size());
   for (const PlainEntry& entry : list.entries) all.push_back(entry.where);
-  return peer.empty() ? nixl.agent().prepare(kind, all)
-                      : nixl.agent().prepare_remote(peer, kind, all);
+  return all;
+}
+
+Result<PreparedList> prepare(NixlAgent& nixl, std::string_view peer,
+                             const nixl_capi_xfer_dlist_s& list) {
+  TOWPATH_TRY(const towpath::MemoryKind kind, list.kind());
+  const std::vector<towpath::Descriptor> all = stretches_of(list);
+  return peer.empty() ? nixl.agent().prepare(PlainList{kind, all})
+                      : nixl.agent().prepare_remote(peer, PlainList{kind, all});
 }
 
 /// NIXL counts in int.
@@ -103,12 +109,16 @@ Result<nixl_capi_xfer_req_s> make(NixlAgent& nixl, TransferOp op,
                                   const nixl_capi_xfer_dlist_s& remote, std::string_view peer,
                                   const nixl_capi_opt_args_s* given) {
   if (peer.empty()) return error(Code::invalid_argument, "a remote agent needs a name");
-  TOWPATH_TRY(const PreparedList here, prepare(nixl, {}, local));
-  TOWPATH_TRY(const PreparedList there, prepare(nixl, peer, remote));
+  TOWPATH_TRY(const towpath::MemoryKind here, local.kind());
+  TOWPATH_TRY(const towpath::MemoryKind there, remote.kind());
   const std::vector<NixlBackend> asked = backends_of(given);
   TransferOptions options = transfer_options(given);
   options.backends = towpath::standard::types_of(asked);
-  return request_of(nixl.agent().make_transfer(op, here, there, options), asked);
+  const std::vector<towpath::Descriptor> mine = stretches_of(local);
+  const std::vector<towpath::Descriptor> theirs = stretches_of(remote);
+  return request_of(nixl.agent().create_transfer(op, PlainList{here, mine}, peer,
+                                                 PlainList{there, theirs}, options),
+                    asked);
 }
 
 }  // namespace

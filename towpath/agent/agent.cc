@@ -54,12 +54,11 @@ Result<PreparedList> Agent::prepare(const DescriptorList& local) {
 Result<PreparedList> Agent::prepare_remote(std::string_view peer, const DescriptorList& remote) {
   return core_->prepare(remote, peer);
 }
-Result<PreparedList> Agent::prepare(MemoryKind kind, std::span<const Descriptor> local) {
-  return core_->prepare(kind, local, std::nullopt);
+Result<PreparedList> Agent::prepare(const PlainList& local) {
+  return core_->prepare(local, std::nullopt);
 }
-Result<PreparedList> Agent::prepare_remote(std::string_view peer, MemoryKind kind,
-                                           std::span<const Descriptor> remote) {
-  return core_->prepare(kind, remote, peer);
+Result<PreparedList> Agent::prepare_remote(std::string_view peer, const PlainList& remote) {
+  return core_->prepare(remote, peer);
 }
 Result<Transfer> Agent::make_transfer(TransferOp op, const PreparedList& local,
                                       const PreparedList& remote, const TransferOptions& options) {
@@ -71,6 +70,11 @@ Result<Transfer> Agent::create_transfer(TransferOp op, const DescriptorList& loc
   TOWPATH_TRY(const PreparedList here, prepare(local));
   TOWPATH_TRY(const PreparedList there, prepare_remote(peer, remote));
   return make_transfer(op, here, there, options);
+}
+Result<Transfer> Agent::create_transfer(TransferOp op, const PlainList& local,
+                                        std::string_view peer, const PlainList& remote,
+                                        const TransferOptions& options) {
+  return core_->create_transfer(op, local, peer, remote, options);
 }
 Result<Explanation> Agent::explain(TransferOp op, const PreparedList& local,
                                    const PreparedList& remote, const TransferOptions& options) {

@@ -82,6 +82,13 @@ class PreparedList {
   std::shared_ptr<const PreparedSide> side_;
 };
 
+/// A stretch each, without a DescriptorList in between: what costs least where blocks lie in any
+/// order. Borrowed.
+struct PlainList {
+  MemoryKind kind = MemoryKind::system;
+  std::span<const Descriptor> stretches;
+};
+
 struct TransferOptions {
   Selection local;   ///< of the local prepared list
   Selection remote;  ///< of the remote one
@@ -161,14 +168,12 @@ class Agent final : public memory::Registrar {
   // ---- transfers ----
   /// Errors: not_found (a descriptor lies in no registered region; its index and values are named).
   Result<PreparedList> prepare(const DescriptorList& local);
-  /// A stretch each, without a DescriptorList in between: what costs least where blocks lie in any
-  /// order. Errors: also out_of_range (one that goes past the end of 64-bit space).
-  Result<PreparedList> prepare(MemoryKind kind, std::span<const Descriptor> local);
+  /// Errors: also out_of_range (a stretch that goes past the end of 64-bit space).
+  Result<PreparedList> prepare(const PlainList& local);
   /// `peer` may be the agent's own name: then the remote side is its own memory (files, mostly).
   /// Errors: as above, and not_found (peer), peer_lost.
   Result<PreparedList> prepare_remote(std::string_view peer, const DescriptorList& remote);
-  Result<PreparedList> prepare_remote(std::string_view peer, MemoryKind kind,
-                                      std::span<const Descriptor> remote);
+  Result<PreparedList> prepare_remote(std::string_view peer, const PlainList& remote);
   /// Errors: those of the selections (segment_list.h), invalid_argument (sides swapped or
   /// unprepared), unsupported (no backend can; the message lists each with its reason), not_found
   /// (a backend that was asked for, or a region that went away since the lists were prepared).
@@ -178,6 +183,8 @@ class Agent final : public memory::Registrar {
   Result<Transfer> create_transfer(TransferOp op, const DescriptorList& local,
                                    std::string_view peer, const DescriptorList& remote,
                                    const TransferOptions& options = {});
+  Result<Transfer> create_transfer(TransferOp op, const PlainList& local, std::string_view peer,
+                                   const PlainList& remote, const TransferOptions& options = {});
   /// Which backend would move this, and why, without making the transfer.
   Result<Explanation> explain(TransferOp op, const PreparedList& local, const PreparedList& remote,
                               const TransferOptions& options = {});

@@ -245,6 +245,44 @@ TEST(AgentTest, an_agent_reaches_itself_under_its_own_name) {
   EXPECT_EQ(told[0].from, p.left->identity());
 }
 
+// Its sides are made in the room of those of the transfer before.
+TEST(AgentTest, a_transfer_of_plain_lists_moves_its_own_blocks_only) {
+  Pair p;
+  const auto stretches = [](const memory::SharedRegion& region, std::vector<std::uint64_t> blocks) {
+    std::vector<Descriptor> all;
+    for (const std::uint64_t block : blocks)
+      all.push_back({region->descriptor().address + block * Pair::kBlock, Pair::kBlock, 0});
+    return all;
+  };
+  const std::vector<std::vector<std::uint64_t>> rounds{{9, 3, 7, 1, 8, 2}, {5, 0}, {6, 4, 11, 10}};
+  for (const auto& blocks : rounds) {
+    fill(p.left_memory, 1);
+    fill(p.right_memory, 2);
+    const auto mine = stretches(p.left_memory, blocks);
+    const auto theirs = stretches(p.right_memory, blocks);
+    auto copy = p.left->create_transfer(TransferOp::read, PlainList{MemoryKind::system, mine},
+                                        "right", PlainList{MemoryKind::system, theirs});
+    ASSERT_TRUE(copy.ok()) << copy.status().to_string();
+    EXPECT_EQ(copy->explain().candidates.size(), 1U);
+    ASSERT_TRUE(copy->post().ok());
+    ASSERT_EQ(copy->wait(), Outcome::done);
+    for (std::uint64_t block = 0; block < 12; ++block) {
+      const auto of = [&](const memory::SharedRegion& region) {
+        return region->bytes().subspan(block * Pair::kBlock, Pair::kBlock);
+      };
+      EXPECT_EQ(std::ranges::equal(of(p.left_memory), of(p.right_memory)),
+                std::ranges::find(blocks, block) != blocks.end())
+          << block;
+    }
+  }
+  const auto nowhere = stretches(p.left_memory, {1 << 20U});
+  EXPECT_EQ(p.left
+                ->create_transfer(TransferOp::read, PlainList{MemoryKind::system, nowhere}, "right",
+                                  PlainList{MemoryKind::system, nowhere})
+                .code(),
+            Code::not_found);
+}
+
 TEST(AgentTest, the_way_to_oneself_is_made_anew_after_it_was_torn_down) {
   sys::SystemClock clock;
   Script script;

@@ -64,13 +64,14 @@ TEST(ChunkStreamTest, a_thread_sees_each_chunk_by_one_word_and_gives_its_memory_
   for (std::uint64_t i = 0; i < kChunks; ++i)
     slots.push_back({pair.left_memory->descriptor().address + i % kSlots * kChunk, kChunk, 0});
   alignas(8) std::uint64_t told = 77, taken = 0;
-  auto stream = ChunkStream::open({.agent = pair.left.get(),
-                                   .local = *pair.left->prepare(MemoryKind::system, slots),
-                                   .remote = pair.theirs(0, kChunks),
-                                   .told = &told,
-                                   .taken = &taken,
-                                   .slots = kSlots,
-                                   .depth = 3});
+  auto stream =
+      ChunkStream::open({.agent = pair.left.get(),
+                         .local = *pair.left->prepare(PlainList{MemoryKind::system, slots}),
+                         .remote = pair.theirs(0, kChunks),
+                         .told = &told,
+                         .taken = &taken,
+                         .slots = kSlots,
+                         .depth = 3});
   ASSERT_TRUE(stream.ok()) << stream.status().to_string();
   EXPECT_EQ(look(told), 0u);
   std::vector<std::uint64_t> seen;

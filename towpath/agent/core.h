@@ -60,10 +60,13 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   std::vector<PeerInfo> peers();
   Status check_peer(std::string_view name, const DescriptorList* list);
 
-  // ---- core_transfers.cc ----
+  // ---- core_lists.cc ----
   Result<PreparedList> prepare(const DescriptorList& list, std::optional<std::string_view> peer);
-  Result<PreparedList> prepare(MemoryKind kind, std::span<const Descriptor> list,
-                               std::optional<std::string_view> peer);
+  Result<PreparedList> prepare(const PlainList& list, std::optional<std::string_view> peer);
+
+  // ---- core_transfers.cc ----
+  Result<Transfer> create_transfer(TransferOp op, const PlainList& local, std::string_view peer,
+                                   const PlainList& remote, const TransferOptions& options);
   Result<Transfer> make_transfer(TransferOp op, const PreparedList& local,
                                  const PreparedList& remote, const TransferOptions& options);
   Result<Explanation> explain(TransferOp op, const PreparedList& local, const PreparedList& remote,
@@ -154,8 +157,22 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   void tell_refusal(Peer& peer, const Slot& slot, const MemoryRecord& record)
       TOWPATH_REQUIRES(control_);
 
-  template <typename Resolve>
-  Result<PreparedList> prepare_by(std::optional<std::string_view> peer, Resolve resolve);
+  /// What a transfer is made between; with the own ones, which go back to spare_sides_ with it.
+  struct Sides {
+    std::shared_ptr<const PreparedSide> local;
+    std::shared_ptr<const PreparedSide> remote;
+    std::shared_ptr<PreparedSide> own_local = nullptr;
+    std::shared_ptr<PreparedSide> own_remote = nullptr;
+  };
+
+  /// `peer`: null for the agent's own. Errors: not_ready, not_found, peer_lost.
+  Status set_whose(PreparedSide& side, std::optional<std::string_view> peer)
+      TOWPATH_REQUIRES(control_);
+  Status resolve_side(PreparedSide& side, const PlainList& list,
+                      std::optional<std::string_view> peer) TOWPATH_REQUIRES(control_);
+  std::shared_ptr<PreparedSide> take_side();
+  void put_back(std::shared_ptr<PreparedSide> side);
+  Result<Transfer> make_between(TransferOp op, const Sides& sides, const TransferOptions& options);
   static bool is_possible(const Choice& choice, const Slot& slot);
   Duration estimate(const Choice& choice, Slot& slot, bool* measured = nullptr);
   Status check_sides(const PreparedList& local, const PreparedList& remote) const;
@@ -225,6 +242,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
 
   run::Mutex pool_mutex_;
   std::vector<std::shared_ptr<TransferCore>> pool_ TOWPATH_GUARDED_BY(pool_mutex_);
+  std::vector<std::shared_ptr<PreparedSide>> spare_sides_ TOWPATH_GUARDED_BY(pool_mutex_);
 
   std::unique_ptr<run::Poller> poller_;
   std::unique_ptr<run::Waker> waker_;  // in the poller: progress is wanted, whoever makes it

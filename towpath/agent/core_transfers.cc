@@ -1,4 +1,4 @@
-// AgentCore: prepared lists and transfers.
+// AgentCore: transfers.
 #include <algorithm>
 
 #include <towpath/agent/core.h>
@@ -14,65 +14,6 @@ bool TransferCore::touches(const MemoryRecord* record) const {
   return in(*local) || in(*remote);
 }
 
-// ---- preparing ----
-
-/// Finds records in one side's regions; a peer's are imported on first use. Lives while its maker
-/// holds the agent's control mutex, which clang cannot follow through Resolver.
-class PeerResolver final : public ResolvedList::Resolver {
- public:
-  /// `peer`: null for the agent's own.
-  PeerResolver(AgentCore& core, Peer* peer) : core_(core), peer_(peer) {}
-
-  Result<RecordPtr> resolve(MemoryKind kind,
-                            const Descriptor& what) override TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
-    const RegionEntry* const found =
-        peer_ != nullptr ? peer_->regions.find(kind, what) : core_.regions_.find(kind, what);
-    if (found == nullptr) {
-      const std::string whose =
-          peer_ != nullptr ? cat("of ", to_string(peer_->identity)) : std::string("of this agent");
-      return error(
-          Code::not_found, cat(to_string(kind, what), " lies in no registered region ", whose),
-          peer_ != nullptr ? "load a newer card of the peer" : "register the region first");
-    }
-    if (peer_ != nullptr) TOWPATH_TRY(core_.import(*peer_, *found));
-    return found->record;
-  }
-
- private:
-  AgentCore& core_;
-  Peer* peer_;
-};
-
-template <typename Resolve>
-Result<PreparedList> AgentCore::prepare_by(std::optional<std::string_view> name, Resolve resolve) {
-  run::MutexLock lock(control_);
-  if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
-  auto side = std::make_shared<PreparedSide>();
-  side->agent = weak_from_this();
-  if (name) {
-    TOWPATH_TRY(side->peer, find_peer(*name));
-    if (side->peer->lost.load(std::memory_order_acquire)) {
-      return error(Code::peer_lost, cat(to_string(side->peer->identity), " is lost"),
-                   "load its new card when it is back");
-    }
-  }
-  const bool is_own = !name || side->peer->is_self;
-  PeerResolver resolver(*this, is_own ? nullptr : side->peer.get());
-  TOWPATH_TRY(side->list, resolve(resolver));
-  return PreparedList(std::move(side));
-}
-
-Result<PreparedList> AgentCore::prepare(const DescriptorList& list,
-                                        std::optional<std::string_view> peer) {
-  return prepare_by(peer, [&](PeerResolver& in) { return ResolvedList::make(list, in); });
-}
-
-Result<PreparedList> AgentCore::prepare(MemoryKind kind, std::span<const Descriptor> list,
-                                        std::optional<std::string_view> peer) {
-  return prepare_by(peer, [&](PeerResolver& in) { return ResolvedList::make(kind, list, in); });
-}
-
-std::uint64_t PreparedList::size() const noexcept { return side_ ? side_->list.size() : 0; }
 // ---- making ----
 
 Status AgentCore::check_sides(const PreparedList& local, const PreparedList& remote) const {
@@ -130,15 +71,34 @@ Result<Transfer> AgentCore::make_transfer(TransferOp op, const PreparedList& loc
                                           const PreparedList& remote,
                                           const TransferOptions& options) {
   TOWPATH_TRY(check_sides(local, remote));
+  return make_between(op, {local.side(), remote.side()}, options);
+}
+
+Result<Transfer> AgentCore::create_transfer(TransferOp op, const PlainList& local,
+                                            std::string_view peer, const PlainList& remote,
+                                            const TransferOptions& options) {
+  const std::shared_ptr<PreparedSide> here = take_side();
+  const std::shared_ptr<PreparedSide> there = take_side();
+  {
+    run::MutexLock lock(control_);
+    TOWPATH_TRY(resolve_side(*here, local, std::nullopt));
+    TOWPATH_TRY(resolve_side(*there, remote, peer));
+  }
+  return make_between(op, {here, there, here, there}, options);
+}
+
+Result<Transfer> AgentCore::make_between(TransferOp op, const Sides& sides,
+                                         const TransferOptions& options) {
   if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
   TOWPATH_TRY(const std::size_t index,
-              choose({op, local.side().get(), remote.side().get(), &options}));
-  if (options.notification) TOWPATH_TRY(notifier_of(*remote.side()->peer).status());
+              choose({op, sides.local.get(), sides.remote.get(), &options}));
+  if (options.notification) TOWPATH_TRY(notifier_of(*sides.remote->peer).status());
   std::shared_ptr<TransferCore> transfer = take_from_pool(*slots_[index]);
   transfer->agent = shared_from_this();
   transfer->op = op;
-  transfer->local = local.side();
-  transfer->remote = remote.side();
+  transfer->local = sides.local;
+  transfer->remote = sides.remote;
+  transfer->own_sides = {sides.own_local, sides.own_remote};
   transfer->options = options;
   transfer->options.local = keep_indices(options.local, transfer->local_indices);
   transfer->options.remote = keep_indices(options.remote, transfer->remote_indices);
@@ -290,6 +250,9 @@ void AgentCore::abandon(std::shared_ptr<TransferCore> transfer) {
   transfer->local.reset();
   transfer->remote.reset();
   transfer->agent.reset();
+  for (auto& side : transfer->own_sides) {
+    if (side) put_back(std::move(side));
+  }
   run::MutexLock lock(pool_mutex_);
   pool_.push_back(std::move(transfer));
 }

@@ -2,6 +2,7 @@
 // Thread: fields say which lock guards them; `slot->mutex` unless noted.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -30,6 +31,7 @@ class TransferCore : public std::enable_shared_from_this<TransferCore> {
   TransferOp op = TransferOp::read;
   std::shared_ptr<const PreparedSide> local;
   std::shared_ptr<const PreparedSide> remote;
+  std::array<std::shared_ptr<PreparedSide>, 2> own_sides;  // the same, where nobody else has them
   TransferOptions options;
   std::vector<std::uint32_t> local_indices;  // options' selections borrow from these
   std::vector<std::uint32_t> remote_indices;

@@ -67,6 +67,8 @@ std::unique_ptr<PyTransfer> create_transfer(const PyAgent& self, const std::stri
   const Side here(local);
   const Side there(remote);
   return std::make_unique<PyTransfer>(self.ask([&](Agent& agent) -> Result<agent::Transfer> {
+    if (here.is_plain() && there.is_plain())
+      return agent.create_transfer(what, here.plain(), peer.value, there.plain(), options);
     TOWPATH_TRY(const agent::PreparedList mine, here.prepare(agent));
     TOWPATH_TRY(const agent::PreparedList theirs, there.prepare(agent, peer));
     return agent.make_transfer(what, mine, theirs, options);

@@ -27,12 +27,14 @@ class Side {
     }
   }
   Result<agent::PreparedList> prepare(agent::Agent& agent) const {
-    return plain_ ? agent.prepare(kind_, *plain_) : agent.prepare(*list_);
+    return plain_ ? agent.prepare(plain()) : agent.prepare(*list_);
   }
   Result<agent::PreparedList> prepare(agent::Agent& agent, const Name& peer) const {
-    return plain_ ? agent.prepare_remote(peer.value, kind_, *plain_)
+    return plain_ ? agent.prepare_remote(peer.value, plain())
                   : agent.prepare_remote(peer.value, *list_);
   }
+  bool is_plain() const noexcept { return plain_ != nullptr; }
+  agent::PlainList plain() const { return {kind_, *plain_}; }
 
  private:
   MemoryKind kind_ = MemoryKind::system;
