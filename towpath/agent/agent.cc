@@ -92,6 +92,7 @@ std::vector<Notification> Agent::wait_notifications(Duration timeout) {
 bool Agent::progress() { return core_->progress(); }
 int Agent::wait_fd() const { return core_->wait_fd(); }
 void Agent::wait_for_work(Duration timeout) { core_->wait_for_work(timeout); }
+void Agent::serve(Duration timeout) { core_->serve(timeout); }
 void Agent::wake() { core_->wake(); }
 
 // ---- Transfer ----

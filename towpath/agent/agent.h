@@ -205,7 +205,11 @@ class Agent final : public memory::Registrar {
   int wait_fd() const;
   /// Sleeps until there may be something to do, or `timeout` has passed, or wake().
   void wait_for_work(Duration timeout);
-  /// Makes a wait_for_work() in another thread return.
+  /// One turn of a thread that keeps things moving in the background: progress() when nobody else
+  /// makes any, else a nap; sleeps as wait_for_work() does when there is nothing to do. What others
+  /// leave undone it takes up within about a quarter of a millisecond.
+  void serve(Duration timeout);
+  /// Makes a wait_for_work() or serve() in another thread return.
   void wake();
 
  private:

@@ -86,6 +86,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   bool progress();
   int wait_fd() const noexcept { return poller_->fd(); }
   void wait_for_work(Duration timeout);
+  void serve(Duration timeout);
   void wake();
 
   // SlotOwner.
@@ -200,7 +201,11 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
 
   void send_deferred();
   void bury_retired() TOWPATH_REQUIRES(control_);
+  bool progress_all();
   bool progress_slots();
+  bool progress_free_slots(Slot*& busy);
+  void tell_of_progress();
+  void bury_if_free();
   void rearm_if_fired();
 
   const AgentOptions options_;

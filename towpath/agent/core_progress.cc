@@ -58,7 +58,7 @@ std::vector<Notification> AgentCore::take_notifications() {
 std::vector<Notification> AgentCore::wait_notifications(Duration timeout) {
   waiting_->wait(
       {timeout}, [&] { return inbox_waiting_.load(std::memory_order_seq_cst); },
-      [this] { return progress(); });
+      [this] { return progress_all(); });
   return take_notifications();
 }
 
@@ -79,37 +79,67 @@ void AgentCore::send_deferred() {
 // ---- progress ----
 
 bool AgentCore::progress() {
+  waiting_->note_progress();
+  return progress_all();
+}
+
+bool AgentCore::progress_all() {
   const bool more = progress_slots();
-  // Who holds control_ may wait for this very thread to make progress: then a later call does it.
-  if (any_retired_.load(std::memory_order_relaxed) && control_.try_lock()) {
-    bury_retired();
-    control_.unlock();
-  }
+  bury_if_free();
   return more;
 }
 
 bool AgentCore::progress_slots() {
-  waker_->clear();
-  bool more = false;
   Slot* busy = nullptr;
-  for (const auto& slot : slots()) {
-    if (slot->mutex.try_lock()) {
-      more |= slot->progress();
-      slot->mutex.unlock();
-    } else {
-      busy = slot.get();  // another thread is at it: the others first
-    }
-  }
+  bool more = progress_free_slots(busy);
   // The poller tells of it until that thread is through: rather wait than ask again and again, and
   // take the processor from it.
   if (busy != nullptr && !more) {
     run::MutexLock lock(busy->mutex);
     more = busy->progress();
   }
+  tell_of_progress();
+  return more;
+}
+
+void AgentCore::serve(Duration timeout) {
+  waiting_->serve(timeout, [this] {
+    Slot* busy = nullptr;
+    const bool more = progress_free_slots(busy);
+    tell_of_progress();
+    bury_if_free();
+    return more              ? WaitingRoom::Turn::more
+           : busy != nullptr ? WaitingRoom::Turn::others_are_at_it
+                             : WaitingRoom::Turn::idle;
+  });
+}
+
+// `busy`: one that another thread is at.
+bool AgentCore::progress_free_slots(Slot*& busy) {
+  waker_->clear();
+  bool more = false;
+  for (const auto& slot : slots()) {
+    if (slot->mutex.try_lock()) {
+      more |= slot->progress();
+      slot->mutex.unlock();
+    } else {
+      busy = slot.get();
+    }
+  }
+  return more;
+}
+
+void AgentCore::tell_of_progress() {
   send_deferred();
   rearm_if_fired();
   waiting_->tell();
-  return more;
+}
+
+// Who holds control_ may wait for this very thread to make progress: then a later call does it.
+void AgentCore::bury_if_free() {
+  if (!any_retired_.load(std::memory_order_relaxed) || !control_.try_lock()) return;
+  bury_retired();
+  control_.unlock();
 }
 
 void AgentCore::note_deadline(Instant at) {
@@ -145,7 +175,7 @@ Outcome AgentCore::wait(TransferCore& transfer, Duration timeout) {
     return transfer.state.load(std::memory_order_seq_cst) == TransferState::ended;
   };
   // A handle may outlive the agent: then nothing moves any more, and its clock may be gone.
-  if (!closed_.load()) waiting_->wait({timeout}, has_ended, [this] { return progress(); });
+  if (!closed_.load()) waiting_->wait({timeout}, has_ended, [this] { return progress_all(); });
   return has_ended() ? transfer.outcome.load(std::memory_order_acquire) : Outcome::none;
 }
 

@@ -4,11 +4,21 @@
 #include <towpath/run/deadline.h>
 
 namespace towpath::agent {
+namespace {
+
+/// Who asks more seldom than this does not keep things moving. A nap is what a message waits at
+/// most when the others have just stopped; 5,000 of them in a second are about 1 percent of a
+/// processor.
+constexpr Duration kRecently = std::chrono::microseconds(100);
+constexpr Duration kNap = std::chrono::microseconds(200);
+
+}  // namespace
 
 Result<std::unique_ptr<WaitingRoom>> WaitingRoom::open(const run::Poller& poller,
                                                        const Clock& clock, Duration longest_sleep) {
   std::unique_ptr<WaitingRoom> room(new WaitingRoom(poller, clock, longest_sleep));
-  TOWPATH_TRY(room->leader_waker_, run::Waker::open());
+  TOWPATH_TRY(room->leader_.waker, run::Waker::open());
+  TOWPATH_TRY(room->background_.waker, run::Waker::open());
   return room;
 }
 
@@ -24,18 +34,22 @@ void WaitingRoom::tell() noexcept {
     run::MutexLock lock(mutex_);
     changed_.wake_all();
   }
-  if (leader_sleeps_.load(std::memory_order_seq_cst)) leader_waker_->wake();
+  if (leader_sleeps_.load(std::memory_order_seq_cst)) leader_.waker->wake();
 }
 
 void WaitingRoom::wake() noexcept {
-  leader_waker_->wake();
+  leader_.waker->wake();
+  background_.waker->wake();
   run::MutexLock lock(mutex_);
   changed_.wake_all();
+  woken_.wake_all();
 }
 
 bool WaitingRoom::take_lead() {
   run::MutexLock lock(mutex_);
-  return !std::exchange(led_, true);
+  if (std::exchange(led_, true)) return false;
+  ++leads_;
+  return true;
 }
 
 void WaitingRoom::give_up_lead() {
@@ -62,14 +76,19 @@ Duration WaitingRoom::sleep_leading(Instant until, const Condition& ready) {
   const Duration time = time_until(until);
   bool woken = true;
   leader_sleeps_.store(true, std::memory_order_seq_cst);
-  if (!ready() && time > Duration(0)) woken = doze(time);
+  if (!ready() && time > Duration(0)) woken = doze(leader_, time);
   leader_sleeps_.store(false, std::memory_order_seq_cst);
   return woken ? Duration(0) : time;
 }
 
-bool WaitingRoom::doze(Duration time) {
-  const bool woken = poller_.wait_beside(*leader_waker_, time);
-  leader_waker_->clear();  // here, not before: one that came before the sleep ends it at once
+// Looking takes no lock of a backend: nobody is kept from posting meanwhile.
+bool WaitingRoom::doze(Sleeper& sleeper, Duration time) {
+  const Instant begin = clock_.now();
+  const auto is_called = [&] { return poller_.wait_beside(*sleeper.waker, Duration(0)); };
+  const bool woken =
+      sleeper.lookout.look(clock_, is_called) || poller_.wait_beside(*sleeper.waker, time);
+  sleeper.lookout.learn(clock_.now() - begin);
+  sleeper.waker->clear();  // here, not before: one that came before the sleep ends it at once
   return woken;
 }
 
@@ -100,8 +119,42 @@ void WaitingRoom::sleep_until_work(Duration timeout) {
   const Instant until = clock_.now() + timeout;
   const auto never = [] { return false; };
   if (!take_lead()) return (void)follow(until, never);
-  (void)doze(time_until(until));
+  (void)doze(leader_, time_until(until));
   give_up_lead();
+}
+
+// ---- in the background
+
+void WaitingRoom::note_progress() noexcept {
+  progress_at_.store(clock_.now().nanoseconds, std::memory_order_relaxed);
+}
+
+// A lead that was there before is slept through to its end; one that is new may end soon, and
+// waking somebody for each would cost what standing back saves.
+bool WaitingRoom::stand_back(Duration timeout) {
+  {
+    run::MutexLock lock(mutex_);
+    if (led_ && std::exchange(known_lead_, leads_) == leads_) {
+      (void)changed_.wait_for(mutex_, std::min(timeout, longest_sleep_));
+      return true;
+    }
+    const Instant recent = clock_.now() + -kRecently;
+    if (!led_ && progress_at_.load(std::memory_order_relaxed) < recent.nanoseconds) return false;
+  }
+  nap();
+  return true;
+}
+
+void WaitingRoom::nap() {
+  run::MutexLock lock(mutex_);
+  (void)woken_.wait_for(mutex_, kNap);
+}
+
+void WaitingRoom::serve(Duration timeout, const std::function<Turn()>& progress) {
+  if (stand_back(timeout)) return;
+  const Turn turn = progress();
+  if (turn == Turn::others_are_at_it) nap();
+  if (turn == Turn::idle) (void)doze(background_, time_until(clock_.now() + timeout));
 }
 
 }  // namespace towpath::agent

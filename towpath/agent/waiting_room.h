@@ -3,17 +3,23 @@
 // One of them leads: it makes the progress and sleeps on the agent's poller in between. The others
 // follow: they sleep until the leader has brought about what they wait for, or gives up the lead.
 //
-// The leader's own waker stands beside the poller, not in it. Others poll the poller too, and make
-// progress, and clear what they find in it; a wake-up meant for the leader must outlast that.
-// Thread: any.
+// A thread in the background serves: it makes progress when nobody else does, and never leads. Two
+// threads that are woken for one message take the backend's lock from each other, and the
+// processor. So it stands back while somebody leads, or has called progress() just now.
+//
+// Whoever sleeps in the poller has a waker of his own beside it, not in it. Others poll the poller
+// too, and make progress, and clear what they find in it; a wake-up meant for him must outlast
+// that. Thread: any.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
+#include <towpath/run/lookout.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/waker.h>
@@ -23,6 +29,8 @@ namespace towpath::agent {
 class WaitingRoom {
  public:
   using Condition = std::function<bool()>;
+  /// What a thread in the background found: more to do, nothing, or that somebody else is at it.
+  enum class Turn { more, idle, others_are_at_it };
   struct Wait {
     Duration timeout{0};
     /// It ends besides when it has slept for as long as `timeout`, should the clock stand still.
@@ -42,6 +50,12 @@ class WaitingRoom {
   /// up.
   void sleep_until_work(Duration timeout);
 
+  /// One turn of a thread in the background: `progress`, and a sleep where there is nothing to do.
+  /// While others make progress: a nap, after which it looks again whether they do.
+  void serve(Duration timeout, const std::function<Turn()>& progress);
+  /// Somebody who does not wait in here has made progress.
+  void note_progress() noexcept;
+
   /// Something that a thread may wait for has come about: tell() will say so. Call it at the
   /// change, under whatever lock it has, and tell() afterwards without one.
   void note_change() noexcept;
@@ -50,6 +64,12 @@ class WaitingRoom {
   void wake() noexcept;
 
  private:
+  /// Who may sleep in the poller.
+  struct Sleeper {
+    std::unique_ptr<run::Waker> waker;
+    run::Lookout lookout;
+  };
+
   WaitingRoom(const run::Poller& poller, const Clock& clock, Duration longest_sleep)
       : poller_(poller), clock_(clock), longest_sleep_(longest_sleep) {}
 
@@ -59,16 +79,24 @@ class WaitingRoom {
   // Both return how long they slept at least, 0 when they were woken.
   Duration follow(Instant until, const Condition& ready);
   Duration sleep_leading(Instant until, const Condition& ready);
-  /// Until there is work, a call to the leader, or the time is up (false).
-  bool doze(Duration time);
+  /// Until there is work, a call to the sleeper, or the time is up (false).
+  bool doze(Sleeper& sleeper, Duration time);
+  /// False, at once: nobody else makes progress.
+  bool stand_back(Duration timeout);
+  void nap();
 
   const run::Poller& poller_;
   const Clock& clock_;
   const Duration longest_sleep_;
-  std::unique_ptr<run::Waker> leader_waker_;
+  Sleeper leader_;
+  Sleeper background_;
   run::Mutex mutex_;
   run::CondVar changed_;
+  run::CondVar woken_;  // who naps
   bool led_ TOWPATH_GUARDED_BY(mutex_) = false;
+  std::uint64_t leads_ TOWPATH_GUARDED_BY(mutex_) = 0;       // taken so far
+  std::uint64_t known_lead_ TOWPATH_GUARDED_BY(mutex_) = 0;  // for which it has stood back before
+  std::atomic<std::int64_t> progress_at_{INT64_MIN};         // others', by the clock
   std::atomic<int> followers_{0};
   std::atomic<bool> leader_sleeps_{false};
   std::atomic<bool> has_changed_{false};

@@ -123,5 +123,82 @@ TEST(WaitingRoomTest, wait_ends_with_its_time) {
       [] { return false; });
 }
 
+/// A thread in the background, and how often it made progress.
+struct Server {
+  explicit Server(Room& room, int busy = 0) : busy_turns(busy) {
+    thread = std::thread([this, &room] {
+      for (; !stop.load(); turns.fetch_add(1))
+        room.room->serve(std::chrono::hours(1), [&] {
+          room.work->clear();
+          served.fetch_add(1);
+          return busy_turns.fetch_sub(1) > 0 ? WaitingRoom::Turn::others_are_at_it
+                                             : WaitingRoom::Turn::idle;
+        });
+      gone.store(true);
+    });
+  }
+  void end(Room& room) {
+    stop.store(true);
+    while (!gone.load()) room.room->wake();  // one that comes before a nap does not end it
+    thread.join();
+  }
+  std::atomic<int> busy_turns;
+  std::atomic<int> turns{0};
+  std::atomic<int> served{0};
+  std::atomic<bool> stop{false};
+  std::atomic<bool> gone{false};
+  std::thread thread;
+};
+
+TEST(WaitingRoomTest, who_serves_takes_up_work_and_sleeps_when_there_is_none) {
+  Room room;
+  Server server(room);
+  EXPECT_TRUE(eventually([&] { return server.served.load() == 1; }));
+  for (int i = 2; i <= 100; ++i) {
+    room.work->wake();
+    EXPECT_TRUE(eventually([&] { return server.served.load() >= i; }));
+  }
+  server.end(room);
+}
+
+TEST(WaitingRoomTest, who_serves_asks_again_when_another_thread_was_at_it) {
+  Room room;
+  Server server(room, 3);
+  EXPECT_TRUE(eventually([&] { return server.served.load() == 4; }));
+  server.end(room);
+}
+
+TEST(WaitingRoomTest, who_serves_stands_back_while_somebody_leads) {
+  Room room;
+  std::thread leader([&] { room.wait_for(1); });
+  // It leads once it has cleared this.
+  room.work->wake();
+  EXPECT_TRUE(eventually([&] { return !room.work->is_pending(); }));
+  Server server(room);
+  EXPECT_TRUE(eventually([&] { return server.turns.load() >= 1; }));
+  for (int i = 0; i < 100; ++i) {
+    room.work->wake();
+    EXPECT_TRUE(eventually([&] { return !room.work->is_pending(); }));
+  }
+  EXPECT_EQ(server.served.load(), 0);
+  room.advance();
+  leader.join();
+  EXPECT_TRUE(eventually([&] { return server.served.load() >= 1; })) << "nobody took it up again";
+  server.end(room);
+}
+
+TEST(WaitingRoomTest, who_serves_stands_back_while_others_ask) {
+  Room room;
+  ManualClock clock;
+  room.room = WaitingRoom::open(room.poller, clock, std::chrono::hours(1)).value();
+  room.room->note_progress();
+  Server server(room);
+  EXPECT_TRUE(eventually([&] { return server.turns.load() >= 3; }));
+  EXPECT_EQ(server.served.load(), 0);
+  clock.advance(std::chrono::milliseconds(1));
+  EXPECT_TRUE(eventually([&] { return server.served.load() >= 1; })) << "nobody took it up again";
+  server.end(room);
+}
+
 }  // namespace
 }  // namespace towpath::agent

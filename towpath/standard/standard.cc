@@ -72,9 +72,7 @@ Result<std::unique_ptr<Node>> Node::open(const NodeOptions& options) {
   TOWPATH_TRY(
       run::Worker worker,
       run::Worker::start("towpath", [agent = node->agent_.get()](const run::StopToken& stop) {
-        while (!stop.stop_requested()) {
-          if (!agent->progress()) agent->wait_for_work(kLongestNap);
-        }
+        while (!stop.stop_requested()) agent->serve(kLongestNap);
       }));
   node->worker_ = std::make_unique<run::Worker>(std::move(worker));
   return node;
