@@ -167,7 +167,7 @@ towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_f
   return call(error, given(worker, figures), [&]() -> Status {
     const kv::ConnectorWorker::Figures moved =
         worker->node->call([](auto& it) { return it.figures(); });
-    const kv::PeerKeeper::Figures lending = worker->node->lending();
+    const kv::PeerFigures lending = worker->node->lending();
     const towpath_worker_figures_t all{.size = figures->size,
                                        .loaded_blocks = moved.loaded_blocks,
                                        .failed_blocks = moved.failed_blocks,

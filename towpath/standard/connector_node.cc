@@ -56,13 +56,10 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
   TOWPATH_TRY(const kv::LayoutHandle cache, node->register_caches(options));
   TOWPATH_TRY(auto own, node->make_keeper(options));
   node->keeper_ = own.get();
-  std::unique_ptr<kv::BlockKeeper> keeper = std::move(own);
-  if (has_peers(options)) {
-    TOWPATH_TRY(keeper, node->with_peers(options, std::move(keeper)));
-  }
   TOWPATH_TRY(node->worker_,
               kv::ConnectorWorker::make({.manager = node->manager_.get(), .rank = options.rank},
-                                        cache, std::move(keeper)));
+                                        cache, std::move(own)));
+  if (has_peers(options)) TOWPATH_TRY(node->meet(options));
   if (options.peers.serving_thread && has_peers(options)) TOWPATH_TRY(node->start_serving());
   return node;
 }
@@ -110,29 +107,28 @@ Result<std::unique_ptr<kv::TieredKeeper>> ConnectorNode::make_keeper(
                                                        .tier = 1}));
     parts.below.push_back(std::move(disk));
   }
+  if (has_peers(options))
+    parts.peers = {.agent = &node_->agent(),
+                   .manager = manager_.get(),
+                   .name_space = options.name_space,
+                   .first_layer = options.first_layer,
+                   .first_head = options.first_head,
+                   .patience = options.peers.patience};
   return kv::TieredKeeper::make(std::move(parts));
 }
 
-Result<std::unique_ptr<kv::PeerKeeper>> ConnectorNode::with_peers(
-    const ConnectorNodeOptions& options, std::unique_ptr<kv::BlockKeeper> keeper) {
-  TOWPATH_TRY(auto lender, kv::PeerKeeper::make({.agent = &node_->agent(),
-                                                 .manager = manager_.get(),
-                                                 .name_space = options.name_space,
-                                                 .first_layer = options.first_layer,
-                                                 .first_head = options.first_head,
-                                                 .patience = options.peers.patience},
-                                                std::move(keeper)));
+Status ConnectorNode::meet(const ConnectorNodeOptions& options) {
   TOWPATH_TRY(auto place, open_rendezvous(options.peers.rendezvous, node_->clock()));
-  lender->join(std::move(place), {.others = options.peers.others});
-  lender_ = lender.get();
-  return lender;
+  const run::MutexLock lock(mutex_);
+  keeper_->peers()->join(std::move(place), {.others = options.peers.others});
+  return {};
 }
 
 // Serving ----------------------------------------------------------------------------------------
 
 bool ConnectorNode::serve() {
   const run::MutexLock lock(mutex_);
-  return lender_->progress();
+  return keeper_->progress();
 }
 
 /// The thread sleeps without the lock, and wakes for a peer's question at once; for what comes by
@@ -150,9 +146,9 @@ kv::TieredKeeper::Figures ConnectorNode::kept() const {
   return keeper_->figures();
 }
 
-kv::PeerKeeper::Figures ConnectorNode::lending() const {
+kv::PeerFigures ConnectorNode::lending() const {
   const run::MutexLock lock(mutex_);
-  return lender_ == nullptr ? kv::PeerKeeper::Figures() : lender_->figures();
+  return keeper_->lending();
 }
 
 }  // namespace towpath::standard

@@ -20,7 +20,6 @@
 
 #include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/connector/worker.h>
-#include <towpath/kv/peers/peer_keeper.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/worker.h>
 #include <towpath/standard/standard.h>
@@ -72,7 +71,7 @@ class ConnectorNode {
   }
   kv::TieredKeeper::Figures kept() const TOWPATH_EXCLUDES(mutex_);
   /// All zero without peers.
-  kv::PeerKeeper::Figures lending() const TOWPATH_EXCLUDES(mutex_);
+  kv::PeerFigures lending() const TOWPATH_EXCLUDES(mutex_);
   /// Where this cache's files lie; empty: nowhere.
   const std::string& folder() const { return folder_; }
 
@@ -81,8 +80,7 @@ class ConnectorNode {
   Result<kv::LayoutHandle> register_caches(const ConnectorNodeOptions& options);
   Result<layout::PhysicalLayout> kept_memory(const ConnectorNodeOptions& options);
   Result<std::unique_ptr<kv::TieredKeeper>> make_keeper(const ConnectorNodeOptions& options);
-  Result<std::unique_ptr<kv::PeerKeeper>> with_peers(const ConnectorNodeOptions& options,
-                                                     std::unique_ptr<kv::BlockKeeper> keeper);
+  Status meet(const ConnectorNodeOptions& options);
   Status start_serving();
   bool serve() TOWPATH_EXCLUDES(mutex_);
 
@@ -92,9 +90,8 @@ class ConnectorNode {
   std::unique_ptr<Node> node_;
   std::unique_ptr<kv::TransferManager> manager_;
   kv::TieredKeeper* keeper_ TOWPATH_PT_GUARDED_BY(mutex_) = nullptr;  // the worker's
-  kv::PeerKeeper* lender_ TOWPATH_PT_GUARDED_BY(mutex_) = nullptr;    // the same; null: no peers
   std::unique_ptr<kv::ConnectorWorker> worker_ TOWPATH_PT_GUARDED_BY(mutex_);
-  std::optional<run::Worker> server_;  // dies first: it drives the lender
+  std::optional<run::Worker> server_;  // dies first: it drives the keeper
 };
 
 }  // namespace towpath::standard

@@ -30,11 +30,10 @@ class BlockKeeper {
   virtual Status keep(PartialBlock&& block, BlockHash hash) = 0;
 
   virtual bool has(BlockHash hash) const = 0;
-  /// These will be held next: what is dear to bring one by one may be brought together.
-  virtual void prepare(std::span<const BlockHash> hashes) { (void)hashes; }
-  /// The bytes stay as they are while the handle lives. Errors: not_found; corrupt (quarantined);
-  /// exhausted (no slot to bring it to); io_error.
-  virtual Result<BlockRef> hold(BlockHash hash) = 0;
+  /// As many answers, in order; what is not in memory is brought there together. The bytes of a
+  /// block stay as they are while its handle lives. Errors: not_found; corrupt (quarantined);
+  /// exhausted (no slot to bring it to); what reading it failed with.
+  virtual std::vector<Result<BlockRef>> hold(std::span<const BlockHash> hashes) = 0;
 
   /// Does a bounded amount of work: writing what is not yet on the lower tiers. True: there is
   /// more.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <towpath/core/text.h>
@@ -9,19 +10,49 @@ Result<std::unique_ptr<TieredKeeper>> TieredKeeper::make(TieredKeeperParts parts
   if (parts.clock == nullptr || parts.presence == nullptr)
     return error(Code::invalid_argument, "a keeper without a clock, or a Presence",
                  "fill in TieredKeeperParts");
-  auto keeper =
-      std::unique_ptr<TieredKeeper>(new TieredKeeper(std::move(parts.presence), parts.algorithm));
-  // At once: a block that waits can be lost with its slot, and nobody calls for its sake alone.
-  TOWPATH_TRY(keeper->cache_, TieredCache::make({*parts.clock, *keeper->presence_,
-                                                 std::move(parts.memory), std::move(parts.below)},
-                                                {.batch_at_least = 1}));
+  auto keeper = std::unique_ptr<TieredKeeper>(new TieredKeeper(parts));
+  TOWPATH_TRY(keeper->open(std::move(parts)));
   return keeper;
+}
+
+Status TieredKeeper::open(TieredKeeperParts parts) {
+  PeerTier* borrowed = nullptr;
+  PeerTierOptions told;
+  if (parts.peers) {
+    peers_tier_ = static_cast<TierIndex>(parts.below.empty() ? 1 : parts.below.back()->index() + 1);
+    told = {.agent = parts.peers->agent,
+            .manager = parts.peers->manager,
+            .presence = presence_.get(),
+            .tier = peers_tier_,
+            .share = {parts.peers->name_space, parts.memory.config(), parts.peers->first_layer,
+                      parts.peers->first_head},
+            .patience = parts.peers->patience,
+            .staged_blocks = parts.peers->staged_blocks};
+    TOWPATH_TRY(auto tier, PeerTier::make(told));
+    borrowed = tier.get();
+    parts.below.push_back(std::move(tier));
+  }
+  // At once: a block that waits can be lost with its slot, and nobody calls for its sake alone.
+  TOWPATH_TRY(cache_, TieredCache::make({*parts.clock, *presence_, std::move(parts.memory),
+                                         std::move(parts.below)},
+                                        {.batch_at_least = 1}));
+  if (!parts.peers) return {};
+  TOWPATH_TRY(loans_, PeerLoans::make(told, parts.peers->lease, *borrowed, *cache_));
+  return {};
 }
 
 TieredKeeper::~TieredKeeper() {
   if (!cache_) return;
+  loans_.reset();  // it may yet hear of somebody
   (void)cache_->flush();
   cache_->checkpoint();
+}
+
+bool TieredKeeper::progress() {
+  const bool heard = loans_ && loans_->progress();
+  const bool moved = cache_->progress();
+  if (loans_) hear_news();
+  return heard || moved;
 }
 
 /// Blocks that wait to go down are not held: they go before others take their slots.
@@ -45,9 +76,25 @@ Status TieredKeeper::keep(PartialBlock&& block, BlockHash hash) {
       .status();
 }
 
-Result<BlockRef> TieredKeeper::hold(BlockHash hash) {
+std::vector<Result<BlockRef>> TieredKeeper::hold(std::span<const BlockHash> hashes) {
+  std::vector<Result<BlockRef>> held;
+  std::vector<CachedBlock> missing;
+  for (const BlockHash hash : hashes) {
+    held.push_back(from_memory(hash));
+    if (!held.back().ok() && has(hash)) missing.push_back({hash, {}});
+  }
+  std::vector<Result<BlockRef>> came = fetch(missing);
+  auto next = came.begin();
+  for (std::size_t i = 0; i < held.size() && next != came.end(); ++i)
+    if (!held[i].ok() && hashes[i] == missing[static_cast<std::size_t>(next - came.begin())].hash)
+      held[i] = std::move(*next++);
+  return held;
+}
+
+/// Proven.
+Result<BlockRef> TieredKeeper::from_memory(BlockHash hash) {
   BlockRef here = cache_->host().find(hash);
-  if (!here) return fetch(hash);
+  if (!here) return error(Code::not_found, cat("no tier has block ", hex(hash)), "make it anew");
   const Digest& digest = here.identity().digest;
   TOWPATH_TRY(const Digest found, digest_of_slot(here.slot(), digest));
   if (found == digest) {
@@ -57,29 +104,58 @@ Result<BlockRef> TieredKeeper::hold(BlockHash hash) {
   here = {};
   cache_->host().drop(hash);
   ++damaged_in_memory_;
-  if (has(hash)) return fetch(hash);
   return error(Code::corrupt, cat("block ", hex(hash), " is not what was kept in memory"),
                "make the block anew; test the memory if this comes again");
 }
 
-/// From below, proven.
-Result<BlockRef> TieredKeeper::fetch(BlockHash hash) {
+/// From below, proven; all at once, as far as the cache has room for those that wait.
+std::vector<Result<BlockRef>> TieredKeeper::fetch(std::span<const CachedBlock> blocks) {
   constexpr Duration kNap = std::chrono::milliseconds(1);
-  const CachedBlock block{hash, {}};
-  TOWPATH_TRY(Promotion promotion, cache_->promote({&block, 1}));
-  while (!promotion.ended())
-    if (!cache_->progress()) cache_->wait_for_work(kNap);
-  Promoted one = std::move(promotion.take().front());
-  TOWPATH_TRY(one.status);
-  if (one.block.identity().digest.salt == hash) return std::move(one.block);
-  one.block = {};
+  constexpr std::size_t kAtOnce = 1024;
+  std::vector<Result<BlockRef>> came;
+  while (came.size() < blocks.size()) {
+    const auto next =
+        blocks.subspan(came.size()).first(std::min(kAtOnce, blocks.size() - came.size()));
+    Result<Promotion> promotion = cache_->promote(next);
+    while (promotion.ok() && !promotion->ended()) {
+      const bool more = progress();
+      if (meanwhile_) meanwhile_();
+      if (!more && !promotion->ended()) cache_->wait_for_work(kNap);
+    }
+    std::vector<Promoted> got;
+    if (promotion.ok()) got = promotion->take();
+    for (std::size_t i = 0; i < next.size(); ++i)
+      came.push_back(promotion.ok() ? check_name(std::move(got[i]), next[i].hash)
+                                    : Result<BlockRef>(promotion.status()));
+  }
+  return came;
+}
+
+/// Its digest is salted with its hash, or it is another's.
+Result<BlockRef> TieredKeeper::check_name(Promoted came, BlockHash hash) {
+  TOWPATH_TRY(came.status);
+  if (came.block.identity().digest.salt == hash) return std::move(came.block);
+  came.block = {};
   cache_->drop(hash);
   return error(Code::not_found, cat("what was kept as block ", hex(hash), " is another's"),
                "make the block anew");
 }
 
+/// Peers are told of changes here soon after, the keeper's user when it asks.
+void TieredKeeper::hear_news() {
+  constexpr std::size_t kMostKept = std::size_t{1} << 16U;
+  Presence::Events events = presence_->take_events();
+  const bool is_here = std::ranges::any_of(
+      events.events, [&](const BlockEvent& event) { return event.tier != peers_tier_; });
+  if (loans_ && (is_here || events.some_were_lost)) loans_->note_change();
+  news_.some_were_lost = news_.some_were_lost || events.some_were_lost;
+  news_.events.insert(news_.events.end(), events.events.begin(), events.events.end());
+  if (news_.events.size() > kMostKept) news_ = {.events = {}, .some_were_lost = true};
+}
+
 BlockKeeper::News TieredKeeper::take_news() {
-  const Presence::Events events = presence_->take_events();
+  hear_news();
+  const Presence::Events events = std::exchange(news_, {});
   News news{
       .is_anew = !std::exchange(is_told_, true) || events.some_were_lost, .stored = {}, .lost = {}};
   // Told is what is so now, whatever happened on the way.
@@ -94,7 +170,8 @@ TieredKeeper::Figures TieredKeeper::figures() const {
                .quarantined = all.quarantined,
                .last_failure = all.last_failure};
   if (damaged_in_memory_ > 0) told.quarantined["host, held"] = damaged_in_memory_;
-  for (const TierFigures& tier : all.below) {
+  for (std::size_t i = 0; i < all.below.size() - (loans_ ? 1 : 0); ++i) {
+    const TierFigures& tier = all.below[i];
     told.from_below += tier.promoted;
     told.written += tier.demoted;
     for (const auto& [what, count] : tier.failed)

@@ -1,18 +1,32 @@
 // TieredKeeper: a BlockKeeper over a TieredCache: host memory, and the tiers below it. What is kept
 // goes down a little later, and comes back from there when the memory is wanted for others, or
-// after a restart.
+// after a restart. With peers, their blocks are the lowest tier, and those here are lent to them.
 // Thread: loop.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <towpath/kv/connector/block_keeper.h>
+#include <towpath/kv/peers/peer_loans.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 
 namespace towpath::kv {
+
+struct KeeperPeers {
+  agent::Agent* agent = nullptr;  ///< with `manager`, outlives the keeper
+  TransferManager* manager = nullptr;
+  std::string name_space;         ///< blocks are borrowed only within it
+  std::uint64_t first_layer = 0;  ///< of the model, that the keeper's memory has
+  std::uint64_t first_head = 0;
+  Duration lease = std::chrono::seconds(10);
+  Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a session
+  std::uint64_t staged_blocks = 64;             ///< borrowed of a peer at once
+};
 
 struct TieredKeeperParts {
   const Clock* clock = nullptr;  ///< outlives the keeper
@@ -20,11 +34,15 @@ struct TieredKeeperParts {
   std::unique_ptr<Presence> presence = std::make_unique<Presence>();
   std::vector<std::unique_ptr<BlockTier>> below{};  ///< that tell this presence; none: memory only
   DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64;
+  std::optional<KeeperPeers> peers{};
+  /// Called while hold() waits for a tier: what else this thread has to drive. Not this keeper.
+  std::function<void()> meanwhile{};
 };
 
 class TieredKeeper final : public BlockKeeper {
  public:
-  /// Errors: those of TieredCache::make().
+  /// Errors: those of TieredCache::make(), and with peers of PeerTier::make() and
+  /// PeerLoans::make().
   static Result<std::unique_ptr<TieredKeeper>> make(TieredKeeperParts parts);
   /// Writes what is not yet below.
   ~TieredKeeper() override;
@@ -33,14 +51,15 @@ class TieredKeeper final : public BlockKeeper {
   Result<std::vector<PartialBlock>> room(SlotId count) override;
   Status keep(PartialBlock&& block, BlockHash hash) override;
   bool has(BlockHash hash) const override { return presence_->tiers_of(hash) != 0; }
-  Result<BlockRef> hold(BlockHash hash) override;
-  bool progress() override { return cache_->progress(); }
+  std::vector<Result<BlockRef>> hold(std::span<const BlockHash> hashes) override;
+  /// And serves peers.
+  bool progress() override;
   Status sync() override { return cache_->flush(); }
   News take_news() override;
 
   struct Figures {
-    std::uint64_t from_memory = 0;  ///< blocks that hold() gave
-    std::uint64_t from_below = 0;
+    std::uint64_t from_memory = 0;                     ///< blocks that hold() gave
+    std::uint64_t from_below = 0;                      ///< but for peers'
     std::uint64_t written = 0;                         ///< to the tiers below
     std::uint64_t not_written = 0;                     ///< times that one of them did not take it
     std::map<std::string, std::uint64_t> quarantined;  ///< by reason
@@ -48,16 +67,30 @@ class TieredKeeper final : public BlockKeeper {
   };
   Figures figures() const;
 
- private:
-  TieredKeeper(std::unique_ptr<Presence> presence, DigestAlgorithm algorithm)
-      : algorithm_(algorithm), presence_(std::move(presence)) {}
+  /// Null: there are none.
+  PeerLoans* peers() { return loans_.get(); }
+  PeerFigures lending() const { return loans_ ? loans_->figures() : PeerFigures(); }
 
+ private:
+  explicit TieredKeeper(TieredKeeperParts& parts)
+      : algorithm_(parts.algorithm),
+        meanwhile_(std::move(parts.meanwhile)),
+        presence_(std::move(parts.presence)) {}
+
+  Status open(TieredKeeperParts parts);
   Result<Digest> digest_of_slot(SlotId slot, const Digest& like) const;
-  Result<BlockRef> fetch(BlockHash hash);
+  Result<BlockRef> from_memory(BlockHash hash);
+  std::vector<Result<BlockRef>> fetch(std::span<const CachedBlock> blocks);
+  Result<BlockRef> check_name(Promoted came, BlockHash hash);
+  void hear_news();
 
   const DigestAlgorithm algorithm_;
+  const std::function<void()> meanwhile_;
   std::unique_ptr<Presence> presence_;
   std::unique_ptr<TieredCache> cache_;  // tells presence_
+  TierIndex peers_tier_ = 0;            // 0: there is none
+  std::unique_ptr<PeerLoans> loans_;    // lends from cache_
+  Presence::Events news_;               // that were not taken
   bool is_told_ = false;
   std::uint64_t from_memory_ = 0;
   std::uint64_t damaged_in_memory_ = 0;

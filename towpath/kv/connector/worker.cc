@@ -162,28 +162,31 @@ void ConnectorWorker::fail(std::uint64_t block, const Status& why) {
 /// for which there is no slot now stay. How many were taken.
 std::size_t ConnectorWorker::hold_some(std::deque<BlockOrder>& waiting, std::size_t most,
                                        std::vector<Loading>& copies) {
-  std::vector<BlockHash> next;
-  for (std::size_t i = 0; i < std::min(most, waiting.size()); ++i) next.push_back(waiting[i].hash);
-  keeper_->prepare(next);
-  std::vector<BlockOrder> orders;
+  const std::size_t count = std::min(most, waiting.size());
+  std::vector<BlockHash> hashes;
+  for (std::size_t i = 0; i < count; ++i) hashes.push_back(waiting[i].hash);
+  std::vector<Result<BlockRef>> blocks = keeper_->hold(hashes);
+  const bool may_wait =
+      !copies.empty() || std::ranges::any_of(blocks, [](const auto& one) { return one.ok(); });
+  std::vector<BlockOrder> orders, later;
   std::vector<BlockRef> held;
-  std::size_t taken = 0;
-  for (; taken < most && !waiting.empty(); ++taken) {
-    const BlockOrder order = waiting.front();
-    Result<BlockRef> block = keeper_->hold(order.hash);
-    if (block.code() == Code::exhausted && (!held.empty() || !copies.empty())) break;
-    waiting.pop_front();
-    const Status usable = block.ok() ? check_block(order.block) : block.status();
+  for (std::size_t i = 0; i < count; ++i) {
+    const BlockOrder& order = waiting[i];
+    const Status usable = blocks[i].ok() ? check_block(order.block) : blocks[i].status();
     if (usable.ok()) {
       orders.push_back(order);
-      held.push_back(*std::move(block));
+      held.push_back(*std::move(blocks[i]));
+    } else if (usable.code() == Code::exhausted && may_wait) {
+      later.push_back(order);
     } else {
       fail(order.block, usable);
       if (!keeper_->has(order.hash)) report_.lost.push_back(order.hash);
     }
   }
+  waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(count));
+  waiting.insert(waiting.begin(), later.begin(), later.end());
   if (!held.empty()) copy_to_engine(std::move(orders), std::move(held), copies);
-  return taken;
+  return count - later.size();
 }
 
 void ConnectorWorker::copy_to_engine(std::vector<BlockOrder> orders, std::vector<BlockRef> held,

@@ -1,8 +1,11 @@
-// BlockLender: the owner's side of a loan. It holds what is asked for, staged from lower tiers into
-// memory where need be, until the borrower lets go or the lease is over.
+// BlockLender: the owner's side of loans. It holds what is asked for, brought up from lower tiers
+// where need be, until the borrower lets go or the lease is over.
 //
-// A lease that ends under a borrower's hands costs it a block that does not prove; nothing else.
-// Thread: loop, the keeper's.
+//   ask() -> [ comes up, as the cache makes progress ] -> take_answers() -> [ held ] -> release()
+//
+// It proves nothing: the borrower does, by the digest that it is told. A lease that ends under a
+// borrower's hands costs it a block that does not prove; nothing else.
+// Thread: loop, the cache's.
 #pragma once
 
 #include <map>
@@ -11,44 +14,56 @@
 #include <vector>
 
 #include <towpath/core/identity.h>
-#include <towpath/kv/connector/block_keeper.h>
 #include <towpath/kv/peers/peer_message.h>
+#include <towpath/kv/tiers/tiered_cache.h>
 
 namespace towpath::kv {
 
 struct LenderOptions {
   const Clock* clock = nullptr;
+  const Presence* presence = nullptr;  ///< the cache's
+  TierIndex not_from = 0;              ///< the tier of what is borrowed itself; 0: there is none
   Duration lease = std::chrono::seconds(10);
   std::size_t most_blocks = 1024;  ///< lent at once, of all sessions
 };
 
 class BlockLender {
  public:
-  /// Both outlive it.
-  BlockLender(const LenderOptions& options, BlockKeeper& keeper)
-      : options_(options), keeper_(keeper) {}
+  /// All outlive it.
+  BlockLender(const LenderOptions& options, TieredCache& cache)
+      : options_(options), cache_(cache) {}
 
-  /// The answer to an ask: those of the hashes that can be had now.
-  PeerMessage lend(const AgentIdentity& borrower, const PeerMessage& ask);
+  void ask(const AgentIdentity& borrower, const PeerMessage& ask);
+  struct Answer {
+    AgentIdentity to;
+    PeerMessage message;
+  };
+  /// Of those whose blocks have all come up, or not.
+  std::vector<Answer> take_answers();
   void release(const AgentIdentity& borrower, std::uint64_t session);
   /// Lets go of what is over.
   void end_leases();
 
+  /// Whether the block is here to be lent.
+  bool has(BlockHash hash) const;
   std::size_t sessions() const { return sessions_.size(); }
   std::uint64_t lent_blocks() const { return lent_blocks_; }
   std::uint64_t ended_leases() const { return ended_leases_; }
 
  private:
   struct Session {
-    std::vector<BlockRef> held;
-    Instant end;
+    AgentIdentity borrower;
+    std::size_t wanted;
+    std::optional<Promotion> coming;  // nothing: answered
+    std::vector<BlockRef> held{};
+    Instant end{0};
   };
   using Key = std::pair<std::uint64_t, std::uint64_t>;  // borrower's incarnation, its number
 
   const LenderOptions options_;
-  BlockKeeper& keeper_;
+  TieredCache& cache_;
   std::map<Key, Session> sessions_;
-  std::size_t held_ = 0;
+  std::size_t wanted_ = 0;  // of all sessions
   std::uint64_t lent_blocks_ = 0;
   std::uint64_t ended_leases_ = 0;
 };

@@ -1,23 +1,23 @@
 #include <utility>
 
 #include <towpath/kv/peers/catalogue_exchange.h>
-#include <towpath/kv/peers/peer_keeper.h>
+#include <towpath/kv/peers/peer_loans.h>
 
 namespace towpath::kv {
 
 CatalogueExchange::CatalogueExchange(CatalogueExchangeOptions options,
                                      std::unique_ptr<rendezvous::Rendezvous> place,
-                                     PeerKeeper& keeper, const Clock& clock)
-    : options_(std::move(options)), keeper_(keeper), clock_(clock), place_(std::move(place)) {
+                                     PeerLoans& loans, const Clock& clock)
+    : options_(std::move(options)), loans_(loans), clock_(clock), place_(std::move(place)) {
   place_->watch([this](const rendezvous::Change& change) { heard_.push_back(change); });
 }
 
 void CatalogueExchange::progress() {
-  serve();
+  (void)place_->progress();
   for (const rendezvous::Change& change : std::exchange(heard_, {})) learn(change);
   const Instant now = clock_.now();
   const bool never = told_edition_ == UINT64_MAX;
-  const bool is_news = keeper_.edition() != told_edition_ && now - told_at_ >= options_.pace;
+  const bool is_news = loans_.edition() != told_edition_ && now - told_at_ >= options_.pace;
   if (never || is_news || now - told_at_ >= options_.tell_again) tell();
   if (asked_at_ != Instant{0} && now - asked_at_ < options_.pace) return;
   asked_at_ = now;
@@ -25,16 +25,16 @@ void CatalogueExchange::progress() {
 }
 
 void CatalogueExchange::tell() {
-  told_edition_ = keeper_.edition();
+  told_edition_ = loans_.edition();
   told_at_ = clock_.now();
-  const Result<Bytes> catalogue = keeper_.catalogue();
-  note(catalogue.ok() ? place_->publish({keeper_.name(), kCatalogueLabel}, *catalogue)
+  const Result<Bytes> catalogue = loans_.catalogue();
+  note(catalogue.ok() ? place_->publish({loans_.name(), kCatalogueLabel}, *catalogue)
                       : catalogue.status());
 }
 
 /// Who is not there is forgotten; who does not answer now is not.
 void CatalogueExchange::ask(const std::string& name) {
-  if (name == keeper_.name() || !asked_.insert(name).second) return;
+  if (name == loans_.name() || !asked_.insert(name).second) return;
   const auto answered = [this, name](Result<Bytes> card) {
     asked_.erase(name);
     if (card.ok())
@@ -53,10 +53,10 @@ void CatalogueExchange::ask(const std::string& name) {
 
 void CatalogueExchange::learn(const rendezvous::Change& change) {
   if (!rendezvous::covers(change.name, {change.name.agent, kCatalogueLabel}) ||
-      change.name.agent == keeper_.name())
+      change.name.agent == loans_.name())
     return;
-  if (!change.card) return keeper_.forget(change.name.agent);
-  note(keeper_.learn(*change.card));
+  if (!change.card) return loans_.forget(change.name.agent);
+  note(loans_.learn(*change.card));
 }
 
 void CatalogueExchange::note(const Status& status) {

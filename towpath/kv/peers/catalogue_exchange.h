@@ -1,9 +1,9 @@
-// CatalogueExchange: tells at a rendezvous what a keeper has, and learns what others tell there.
+// CatalogueExchange: tells at a rendezvous what is here, and learns what others tell there.
 //
 // Told is what is here when that has changed, when somebody was met who may not know it yet, and
 // now and then again, for those who were not listening. Where a place tells nobody of changes (a
 // scope; guests of a meeting point), others are asked for by their names, again and again.
-// Thread: loop, the keeper's.
+// Thread: loop, the loans'.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace towpath::kv {
 
-class PeerKeeper;
+class PeerLoans;
 
 /// Under which a catalogue is published.
 inline constexpr const char* kCatalogueLabel = "kv-blocks";
@@ -30,14 +30,11 @@ struct CatalogueExchangeOptions {
 
 class CatalogueExchange {
  public:
-  /// The keeper and the clock outlive it.
+  /// The loans and the clock outlive it.
   CatalogueExchange(CatalogueExchangeOptions options, std::unique_ptr<rendezvous::Rendezvous> place,
-                    PeerKeeper& keeper, const Clock& clock);
+                    PeerLoans& loans, const Clock& clock);
 
   void progress();
-  /// Answers others and keeps what was told alive, while the keeper waits for a peer; what is heard
-  /// is learned by the next progress().
-  void serve() { (void)place_->progress(); }
   /// Why the last one that went wrong did: of telling, asking or learning.
   const Status& last_failure() const { return last_failure_; }
 
@@ -48,7 +45,7 @@ class CatalogueExchange {
   void note(const Status& status);
 
   const CatalogueExchangeOptions options_;
-  PeerKeeper& keeper_;
+  PeerLoans& loans_;
   const Clock& clock_;
   std::uint64_t told_edition_ = UINT64_MAX;
   Instant told_at_{0};

@@ -7,7 +7,6 @@
 #include <string>
 
 #include <towpath/kv/connector/tiered_keeper.h>
-#include <towpath/kv/peers/peer_keeper.h>
 #include <towpath/kv/testing/transfer_node.h>
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/sys/memory_file_system.h>
@@ -31,18 +30,16 @@ struct Holder {
               *options.disk,
               {.directory = "/kv", .incarnation = 7, .presence = parts.presence.get(), .tier = 1})
               .value());
-    keeper = PeerKeeper::make({.agent = node.agent.get(),
-                               .manager = node.manager.get(),
-                               .name_space = options.name_space,
-                               .first_head = options.first_head,
-                               .patience = options.patience,
-                               .staged_blocks = 4,
-                               .meanwhile =
-                                   [this] {
-                                     if (others) others();
-                                   }},
-                              TieredKeeper::make(std::move(parts)).value())
-                 .value();
+    parts.peers = {.agent = node.agent.get(),
+                   .manager = node.manager.get(),
+                   .name_space = options.name_space,
+                   .first_head = options.first_head,
+                   .patience = options.patience,
+                   .staged_blocks = 4};
+    parts.meanwhile = [this] {
+      if (others) others();
+    };
+    keeper = TieredKeeper::make(std::move(parts)).value();
     (void)keeper->take_news();
   }
   ~Holder() { keeper.reset(); }
@@ -67,12 +64,17 @@ struct Holder {
   }
   /// Ok only with exactly the block's numbers; what is wrong fails the test.
   Status get(BlockHash hash) {
-    TOWPATH_TRY(const BlockRef block, keeper->hold(hash));
+    TOWPATH_TRY(const BlockRef block, std::move(keeper->hold({&hash, 1}).front()));
     visit(block.slot(), hash, [&](std::uint32_t number, std::byte* place) {
       EXPECT_EQ(std::memcmp(place, &number, sizeof number), 0) << "a wrong block: " << hash;
     });
     return {};
   }
+  /// Together; nobody looks at them.
+  void bring(std::span<const BlockHash> hashes) { (void)keeper->hold(hashes); }
+  Bytes catalogue() { return keeper->peers()->catalogue().value(); }
+  Status learn(ConstByteSpan catalogue) { return keeper->peers()->learn(catalogue); }
+  PeerFigures lending() const { return keeper->lending(); }
   void spoil_memory() {
     for (std::uint64_t slot = 0; slot < kBlocks; ++slot)
       keeper->memory().bytes({.block = slot}).value().front() ^= std::byte{1};
@@ -81,7 +83,7 @@ struct Holder {
   Options options;
   TransferNode node;
   std::function<void()> others;  // driven while this one waits
-  std::unique_ptr<PeerKeeper> keeper;
+  std::unique_ptr<TieredKeeper> keeper;
 };
 
 }  // namespace towpath::kv::testing

@@ -34,8 +34,9 @@ struct Place {
     return rendezvous::EtcdRendezvous::open(std::move(options), clock).value();
   }
   void join(Holder& holder, const Names& others) const {
-    holder.keeper->join(open(holder.node.clock), {.others = etcd_url.empty() ? others : Names(),
-                                                  .pace = std::chrono::milliseconds(5)});
+    holder.keeper->peers()->join(
+        open(holder.node.clock),
+        {.others = etcd_url.empty() ? others : Names(), .pace = std::chrono::milliseconds(5)});
   }
 };
 
@@ -75,7 +76,7 @@ void find(Holder& holder, const Blocks& blocks) {
   ASSERT_TRUE(run::eventually([&] {
     (void)holder.keeper->progress();
     return std::ranges::all_of(blocks, [&](BlockHash hash) { return holder.keeper->has(hash); });
-  })) << holder.keeper->figures().last_failure.to_string();
+  })) << holder.lending().last_failure.to_string();
 }
 
 constexpr std::uint64_t kHeads = 4;                    // of the model
@@ -98,10 +99,10 @@ void feed(const Place& place, std::uint64_t owners, std::uint64_t borrowers) {
     Holder holder(borrow[i], part(borrowers, i));
     place.join(holder, lend);
     find(holder, blocks);
-    holder.keeper->prepare(blocks);
+    holder.bring(blocks);
     for (const BlockHash hash : blocks)
-      EXPECT_TRUE(holder.get(hash).ok()) << holder.keeper->figures().last_failure.to_string();
-    EXPECT_EQ(holder.keeper->figures().borrowed, blocks.size());
+      EXPECT_TRUE(holder.get(hash).ok()) << holder.lending().last_failure.to_string();
+    EXPECT_EQ(holder.lending().borrowed, blocks.size());
   }
 }
 
@@ -140,7 +141,7 @@ struct Trial {
   /// How many came; get() has looked at every byte of them.
   std::size_t ask(const std::function<void(int waits)>& meanwhile) {
     near.others = [&, waits = 0]() mutable { meanwhile(waits++); };
-    near.keeper->prepare(some_blocks());
+    near.bring(some_blocks());
     std::size_t came = 0;
     for (const BlockHash hash : some_blocks()) {
       const Status got = near.get(hash);
@@ -149,7 +150,7 @@ struct Trial {
     }
     return came;
   }
-  Code failure() const { return near.keeper->figures().last_failure.code(); }
+  Code failure() const { return near.lending().last_failure.code(); }
 
   Place place = a_scope();
   Holder near;
@@ -181,8 +182,20 @@ TEST(PeerProcessTest, an_owner_that_stands_still_costs_misses_when_patience_ends
   EXPECT_EQ(trial.ask([](int) {}), 0U);
 }
 
+TEST(PeerProcessTest, what_came_before_an_owner_was_killed_stays) {
+  Trial trial(std::chrono::minutes(10));
+  bool is_killed = false;
+  EXPECT_EQ(trial.ask([&](int) {
+    if (trial.near.lending().borrowed < 4 || std::exchange(is_killed, true)) return;
+    trial.owner->end(SIGKILL);  // between its first session, of as many as are staged, and the next
+  }),
+            4U);
+  EXPECT_TRUE(is_killed);
+  EXPECT_EQ(trial.failure(), Code::peer_lost);
+}
+
 TEST(PeerProcessTest, an_owner_killed_at_any_time_costs_misses_and_nothing_else) {
-  for (int moment = 0; moment < 3; ++moment) {
+  for (int moment = 0; moment < 5; ++moment) {
     Trial trial(std::chrono::minutes(10));
     const std::size_t came = trial.ask([&](int waits) {
       if (waits == moment) trial.owner->end(SIGKILL);

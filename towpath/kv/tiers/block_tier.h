@@ -12,7 +12,7 @@
 // good, until it is gone, for whatever reason. Invariants: what a get gives is what was put; a task
 // ends exactly once, and nothing touches its bytes afterwards.
 // Thread: none of its own; TieredCache calls it from one thread at a time. name(), index(),
-// depth(), must_be_asked(): any.
+// depth(), must_be_asked(), takes_blocks(): any.
 #pragma once
 
 #include <string>
@@ -63,6 +63,8 @@ class BlockTier {
   virtual std::size_t depth() const noexcept { return 1; }
   /// Others put blocks there, too, or an earlier life did: it knows of a block only when it looks.
   virtual bool must_be_asked() const noexcept { return false; }
+  /// False: it is only read from. What comes from there goes down to the tiers that do.
+  virtual bool takes_blocks() const noexcept { return true; }
 
   /// Fewer than depth() are under way. The task may have ended when this returns.
   virtual void begin(TierTask& task) = 0;

@@ -105,7 +105,10 @@ bool TieredCache::lacks(const Below& tier, BlockHash hash) const {
 
 void TieredCache::offer(const BlockRef& block, const Demotion& how) {
   const BlockHash hash = block.hash();
-  if (std::ranges::none_of(below_, [&](const auto& tier) { return lacks(*tier, hash); })) return;
+  const auto may_take = [&](const auto& it) {
+    return it->tier->takes_blocks() && lacks(*it, hash);
+  };
+  if (std::ranges::none_of(below_, may_take)) return;
   if (!admission_.admits(hash, how.priority)) return count(&TieredCacheFigures::not_admitted);
   const auto offered = demotions_.offer({host_->weak(block), how, clock_.now()});
   if (offered == DemotionQueue::Offered::refused || offered == DemotionQueue::Offered::in_place)
@@ -163,7 +166,8 @@ Status TieredCache::flush() {
   constexpr Duration kNap = std::chrono::milliseconds(10);
   const MutexLock work(work_);
   bool someone_rests = false;
-  for (const auto& tier : below_) someone_rests = someone_rests || !takes(*tier);
+  for (const auto& tier : below_)
+    someone_rests = someone_rests || (tier->tier->takes_blocks() && !takes(*tier));
   if (!someone_rests) last_failure_ = {};
   while ((demotions_.size() > 0 && someone_takes()) || !falls_.empty()) {
     const bool moved = progress_tiers();

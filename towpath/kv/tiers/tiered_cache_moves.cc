@@ -200,7 +200,9 @@ Result<BlockRef> TieredCache::arrive(Rise& rise) {
   }
   CompleteBlock whole(*std::exchange(rise.slot, std::nullopt),
                       {rise.wanted.block, crossing.task.digest});
-  return host_->register_block(std::move(whole));
+  TOWPATH_TRY(BlockRef here, host_->register_block(std::move(whole)));
+  if (!crossing.tier.tier->takes_blocks()) offer(here, {});  // others may lose it
+  return here;
 }
 
 // Down -------------------------------------------------------------------------------------------
@@ -211,7 +213,9 @@ bool TieredCache::is_time_to_demote() const {
   return oldest != Instant::never() && clock_.now() - oldest >= options_.linger;
 }
 
-bool TieredCache::takes(const Below& tier) const { return clock_.now() >= tier.rests_until; }
+bool TieredCache::takes(const Below& tier) const {
+  return tier.tier->takes_blocks() && clock_.now() >= tier.rests_until;
+}
 
 bool TieredCache::someone_takes() const {
   for (const auto& tier : below_)

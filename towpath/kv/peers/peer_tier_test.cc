@@ -13,8 +13,8 @@ using testing::kBlocks;
 
 /// Each learns of the other; `near` drives `far` while it waits.
 void meet(Holder& near, Holder& far) {
-  ASSERT_TRUE(far.keeper->learn(near.keeper->catalogue().value()).ok());
-  const Status learned = near.keeper->learn(far.keeper->catalogue().value());
+  ASSERT_TRUE(far.learn(near.catalogue()).ok());
+  const Status learned = near.learn(far.catalogue());
   ASSERT_TRUE(learned.ok()) << learned.to_string();
   near.others = [before = near.others, &far] {
     if (before) before();
@@ -22,7 +22,7 @@ void meet(Holder& near, Holder& far) {
   };
 }
 
-TEST(PeerKeeperTest, a_peers_blocks_are_held_as_ones_own) {
+TEST(PeerTierTest, a_peers_blocks_are_held_as_ones_own) {
   Holder far("far", {}), near("near", {});
   for (BlockHash hash : {11U, 12U, 13U, 14U, 15U}) far.put(hash);
   meet(near, far);
@@ -30,15 +30,15 @@ TEST(PeerKeeperTest, a_peers_blocks_are_held_as_ones_own) {
   EXPECT_FALSE(near.keeper->has(10));
   EXPECT_THAT(near.keeper->take_news().stored, Contains(11));
   const BlockHash wanted[] = {11, 12, 13, 14, 15};
-  near.keeper->prepare(wanted);
-  EXPECT_EQ(near.keeper->figures().borrowed, 5U) << near.keeper->figures().last_failure.to_string();
+  near.bring(wanted);
+  EXPECT_EQ(near.lending().borrowed, 5U) << near.lending().last_failure.to_string();
   for (const BlockHash hash : wanted) EXPECT_TRUE(near.get(hash).ok()) << hash;
-  EXPECT_EQ(near.keeper->figures().borrowed, 5U) << "what came is here";
+  EXPECT_EQ(near.lending().borrowed, 5U) << "what came is here";
   EXPECT_EQ(near.get(10).code(), Code::not_found);
   EXPECT_TRUE(far.get(11).ok());
 }
 
-TEST(PeerKeeperTest, parts_of_two_ranks_make_a_block_and_a_rank_takes_its_part) {
+TEST(PeerTierTest, parts_of_two_ranks_make_a_block_and_a_rank_takes_its_part) {
   Holder left("left", {.heads = 1}), right("right", {.heads = 1, .first_head = 1});
   Holder whole("whole", {});
   left.put(21);
@@ -49,15 +49,15 @@ TEST(PeerKeeperTest, parts_of_two_ranks_make_a_block_and_a_rank_takes_its_part) 
   meet(whole, right);
   EXPECT_TRUE(whole.keeper->has(21));
   EXPECT_FALSE(whole.keeper->has(22));
-  EXPECT_TRUE(whole.get(21).ok()) << whole.keeper->figures().last_failure.to_string();
+  EXPECT_TRUE(whole.get(21).ok()) << whole.lending().last_failure.to_string();
 
   whole.put(23);
   Holder third("third", {.heads = 1, .first_head = 1});
   meet(third, whole);
-  EXPECT_TRUE(third.get(23).ok()) << third.keeper->figures().last_failure.to_string();
+  EXPECT_TRUE(third.get(23).ok()) << third.lending().last_failure.to_string();
 }
 
-TEST(PeerKeeperTest, what_a_peer_has_in_files_is_staged_there) {
+TEST(PeerTierTest, what_a_peer_has_in_files_is_staged_there) {
   sys::MemoryFileSystem disk;
   Holder far("far", {.disk = &disk}), near("near", {});
   for (BlockHash hash = 1; hash <= 2 * kBlocks; ++hash) far.put(hash);
@@ -65,7 +65,7 @@ TEST(PeerKeeperTest, what_a_peer_has_in_files_is_staged_there) {
   for (BlockHash hash = 1; hash <= 3; ++hash) EXPECT_TRUE(near.get(hash).ok()) << hash;
 }
 
-TEST(PeerKeeperTest, a_peer_that_dies_costs_a_miss_and_is_not_asked_again) {
+TEST(PeerTierTest, a_peer_that_dies_costs_a_miss_and_is_not_asked_again) {
   for (const bool in_the_middle : {false, true}) {
     auto far = std::make_unique<Holder>("far", Holder::Options{});
     Holder near("near", {.patience = std::chrono::milliseconds(200)});
@@ -74,56 +74,91 @@ TEST(PeerKeeperTest, a_peer_that_dies_costs_a_miss_and_is_not_asked_again) {
     if (!in_the_middle) far.reset();
     near.others = [&] {
       if (far) (void)far->keeper->progress();
-      if (far && far->keeper->figures().lent > 0) far.reset();
+      if (far && far->lending().lent > 0) far.reset();
     };
     (void)near.keeper->take_news();
     EXPECT_FALSE(near.get(11).ok());
-    EXPECT_EQ(near.keeper->figures().failed_sessions, 1U);
+    EXPECT_EQ(near.lending().failed_sessions, 1U);
     EXPECT_FALSE(near.keeper->has(11));
     EXPECT_THAT(near.keeper->take_news().lost, Contains(11));
     EXPECT_EQ(near.get(11).code(), Code::not_found);
-    EXPECT_EQ(near.keeper->figures().failed_sessions, 1U);
+    EXPECT_EQ(near.lending().failed_sessions, 1U);
   }
 }
 
-TEST(PeerKeeperTest, what_does_not_prove_is_a_miss) {
+TEST(PeerTierTest, where_one_owner_fails_another_is_asked) {
+  auto first = std::make_unique<Holder>("a", Holder::Options{});
+  Holder second("b", {}), near("near", {.patience = std::chrono::milliseconds(200)});
+  for (const BlockHash hash : {11U, 12U}) {
+    first->put(hash);
+    second.put(hash);
+  }
+  meet(near, *first);
+  near.others = nullptr;
+  meet(near, second);
+  first.reset();
+  const BlockHash wanted[] = {11, 12};
+  near.bring(wanted);
+  EXPECT_TRUE(near.get(11).ok()) << near.lending().last_failure.to_string();
+  EXPECT_TRUE(near.get(12).ok());
+  EXPECT_EQ(near.lending().failed_sessions, 1U) << "together";
+  EXPECT_EQ(near.lending().borrowed, 2U);
+}
+
+TEST(PeerTierTest, what_is_borrowed_goes_down_to_files_and_never_to_peers) {
+  sys::MemoryFileSystem disk;
+  Holder far("far", {}), near("near", {.disk = &disk});
+  far.put(11);
+  meet(near, far);
+  near.put(12);
+  EXPECT_TRUE(near.get(11).ok());
+  ASSERT_TRUE(near.keeper->sync().ok());
+  EXPECT_EQ(near.keeper->figures().written, 2U);
+  EXPECT_EQ(near.keeper->figures().not_written, 0U);
+  EXPECT_FALSE(far.keeper->has(12)) << "nobody told it";
+  near.keeper->peers()->forget("far");
+  EXPECT_TRUE(near.get(11).ok());
+}
+
+TEST(PeerTierTest, what_does_not_prove_is_a_miss) {
   Holder far("far", {}), near("near", {});
   far.put(11);
   meet(near, far);
-  far.spoil_memory();  // the owner finds it itself
-  EXPECT_FALSE(near.get(11).ok());
+  far.spoil_memory();  // the owner does not look
+  EXPECT_EQ(near.get(11).code(), Code::corrupt);
+  EXPECT_EQ(near.lending().not_proven, 1U);
   EXPECT_FALSE(near.keeper->has(11));
 
   far.put(12);
-  ASSERT_TRUE(near.keeper->learn(far.keeper->catalogue().value()).ok());
+  ASSERT_TRUE(near.learn(far.catalogue()).ok());
   near.others = [&] {  // after it was lent
-    const auto lent = far.keeper->figures().lent;
+    const auto lent = far.lending().lent;
     (void)far.keeper->progress();
-    if (far.keeper->figures().lent > lent) far.spoil_memory();
+    if (far.lending().lent > lent) far.spoil_memory();
   };
-  EXPECT_FALSE(near.get(12).ok());
-  EXPECT_EQ(near.keeper->figures().not_proven, 1U);
+  EXPECT_EQ(near.get(12).code(), Code::corrupt);
+  EXPECT_EQ(near.lending().not_proven, 2U);
   EXPECT_FALSE(near.keeper->has(12));
 }
 
-TEST(PeerKeeperTest, catalogues_of_other_caches_are_refused) {
+TEST(PeerTierTest, catalogues_of_other_caches_are_refused) {
   Holder near("near", {});
   Holder other("other", {.name_space = "another model"});
-  EXPECT_EQ(near.keeper->learn(other.keeper->catalogue().value()).code(), Code::invalid_argument);
+  EXPECT_EQ(near.learn(other.catalogue()).code(), Code::invalid_argument);
   Holder beside("beside", {.heads = 1, .first_head = 2});
-  EXPECT_EQ(near.keeper->learn(beside.keeper->catalogue().value()).code(), Code::invalid_argument);
+  EXPECT_EQ(near.learn(beside.catalogue()).code(), Code::invalid_argument);
   Holder twin("near", {});
-  EXPECT_EQ(near.keeper->learn(twin.keeper->catalogue().value()).code(), Code::already_exists);
-  const Bytes whole = Holder("far", {}).keeper->catalogue().value();
+  EXPECT_EQ(near.learn(twin.catalogue()).code(), Code::already_exists);
+  const Bytes whole = Holder("far", {}).catalogue();
   for (const std::size_t size : {std::size_t{0}, std::size_t{40}, whole.size() - 1})
-    EXPECT_FALSE(near.keeper->learn(ConstByteSpan(whole).first(size)).ok()) << size;
+    EXPECT_FALSE(near.learn(ConstByteSpan(whole).first(size)).ok()) << size;
 }
 
-TEST(PeerKeeperTest, catalogues_are_found_at_a_rendezvous_and_leave_with_their_owner) {
+TEST(PeerTierTest, catalogues_are_found_at_a_rendezvous_and_leave_with_their_owner) {
   const auto directory = std::make_shared<rendezvous::Directory>();
   const auto join = [&](Holder& holder, std::vector<std::string> others) {
-    holder.keeper->join(rendezvous::InProcess::open(directory).value(),
-                        {.others = std::move(others), .pace = Duration::zero()});
+    holder.keeper->peers()->join(rendezvous::InProcess::open(directory).value(),
+                                 {.others = std::move(others), .pace = Duration::zero()});
   };
   auto far = std::make_unique<Holder>("far", Holder::Options{});
   Holder near("near", {}), late("late", {});
@@ -136,12 +171,12 @@ TEST(PeerKeeperTest, catalogues_are_found_at_a_rendezvous_and_leave_with_their_o
   join(*far, {});
   drive();
   drive();
-  EXPECT_TRUE(near.keeper->has(11)) << near.keeper->figures().last_failure.to_string();
+  EXPECT_TRUE(near.keeper->has(11)) << near.lending().last_failure.to_string();
   EXPECT_TRUE(far->node.agent->peer("near").ok()) << "told again to who came before";
   join(late, {"far"});  // hears nothing of what was before, and asks
   drive();
   drive();
-  EXPECT_TRUE(late.keeper->has(11)) << late.keeper->figures().last_failure.to_string();
+  EXPECT_TRUE(late.keeper->has(11)) << late.lending().last_failure.to_string();
   near.others = [&] { (void)far->keeper->progress(); };
   EXPECT_TRUE(near.get(11).ok());
   far->put(12);
@@ -152,32 +187,44 @@ TEST(PeerKeeperTest, catalogues_are_found_at_a_rendezvous_and_leave_with_their_o
   drive();
   drive();
   EXPECT_FALSE(near.keeper->has(12));
-  EXPECT_FALSE(late.keeper->has(11));
+  EXPECT_FALSE(late.keeper->has(12));
+  EXPECT_TRUE(late.keeper->has(11)) << "it was borrowed, and whoever did tells so";
 }
 
-TEST(PeerKeeperTest, the_same_catalogue_again_does_not_bring_back_a_peer_that_failed) {
+TEST(PeerTierTest, the_same_catalogue_again_does_not_bring_back_a_peer_that_failed) {
   auto far = std::make_unique<Holder>("far", Holder::Options{});
   Holder near("near", {.patience = std::chrono::milliseconds(1)});
   far->put(11);
   meet(near, *far);
   near.others = nullptr;
   EXPECT_FALSE(near.get(11).ok());
-  ASSERT_TRUE(near.keeper->learn(far->keeper->catalogue().value()).ok());
+  ASSERT_TRUE(near.learn(far->catalogue()).ok());
   EXPECT_FALSE(near.keeper->has(11));
   far->put(12);
-  ASSERT_TRUE(near.keeper->learn(far->keeper->catalogue().value()).ok());
+  ASSERT_TRUE(near.learn(far->catalogue()).ok());
   EXPECT_TRUE(near.keeper->has(11));
 }
 
-TEST(PeerKeeperTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
-  Holder far("far", {});
-  far.put(11);
+TEST(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
+  testing::TransferNode node("far");
   ManualClock clock;
-  BlockLender lender({.clock = &clock, .lease = std::chrono::seconds(3)}, *far.keeper);
+  Presence presence;
+  auto cache = TieredCache::make({clock, presence, node.build({"kept"}), {}}, {}).value();
+  auto slot = cache->allocate(1).value();
+  (void)cache->register_block({std::move(slot.front()), {.block = {.hash = 11}, .digest = {}}});
+  BlockLender lender(
+      {.clock = &clock, .presence = &presence, .lease = std::chrono::seconds(3), .most_blocks = 3},
+      *cache);
   const AgentIdentity borrower{"b", 5};
   const PeerMessage ask{.session = 1, .hashes = {11, 12}};
-  EXPECT_EQ(lender.lend(borrower, ask).lent.size(), 1U);
-  EXPECT_EQ(lender.lend(borrower, ask).lent.size(), 1U);
+  const auto lent = [&](const PeerMessage& asked) {
+    lender.ask(borrower, asked);
+    (void)cache->progress();
+    const auto answers = lender.take_answers();
+    return answers.empty() ? 99 : answers.front().message.lent.size();
+  };
+  EXPECT_EQ(lent(ask), 1U);
+  EXPECT_EQ(lent(ask), 1U);
   EXPECT_EQ(lender.sessions(), 1U);
   clock.advance(std::chrono::seconds(2));
   lender.end_leases();
@@ -186,9 +233,13 @@ TEST(PeerKeeperTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
   lender.end_leases();
   EXPECT_EQ(lender.sessions(), 0U);
   EXPECT_EQ(lender.ended_leases(), 1U);
+  EXPECT_EQ(lent({.session = 2, .hashes = {11, 11, 11, 11}}), 3U) << "as much as is lent at once";
+  EXPECT_EQ(lent({.session = 3, .hashes = {11}}), 0U);
+  lender.release(borrower, 2);
+  EXPECT_EQ(lent({.session = 4, .hashes = {11}}), 1U);
 }
 
-TEST(PeerKeeperTest, messages_travel_and_what_is_cut_is_refused) {
+TEST(PeerTierTest, messages_travel_and_what_is_cut_is_refused) {
   const PeerMessage message{.word = PeerMessage::Word::lend,
                             .session = 7,
                             .hashes = {1, 2},

@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/kv/layout_package.h>
+#include <towpath/kv/peers/known_peers.h>
+
+namespace towpath::kv {
+namespace {
+
+/// Whether blocks of the one, cut by heads, are blocks of the other.
+bool fit(const CacheShare& ours, const CacheShare& theirs) {
+  const auto head_dim = [](const CacheShare& share) {
+    return share.config.inner_dim / share.heads().count;
+  };
+  return theirs.name_space == ours.name_space && theirs.first_layer == ours.first_layer &&
+         theirs.config.num_layers == ours.config.num_layers &&
+         theirs.config.outer_dim == ours.config.outer_dim &&
+         theirs.config.page_size == ours.config.page_size &&
+         theirs.config.dtype_width_bytes == ours.config.dtype_width_bytes &&
+         head_dim(theirs) == head_dim(ours) && common(ours.heads(), theirs.heads()).count > 0;
+}
+
+}  // namespace
+
+KnownPeers::~KnownPeers() {
+  while (!peers_.empty()) forget(std::string(peers_.begin()->first));
+}
+
+/// A peer as it tells itself, if there is a use for its blocks here.
+Result<KnownPeers::Peer> KnownPeers::open(const Catalogue& all, const OpenPackage& package) const {
+  const auto entry = std::ranges::find(package.layouts, all.layout, &OpenPackage::Entry::id);
+  Peer peer;
+  if (entry != package.layouts.end())
+    peer.share = {all.name_space, entry->layout.config(), entry->first_layer, entry->first_head};
+  if (entry == package.layouts.end() || !fit(ours_, peer.share))
+    return error(
+        Code::invalid_argument,
+        cat("the blocks of ", to_string(package.agent), ", name space '", printable(all.name_space),
+            "', are of another cache than those here, '", printable(ours_.name_space), "'"),
+        "borrow from those who serve the same model, in blocks of as many tokens");
+  peer.layout = {package.agent.incarnation, all.layout};
+  peer.hashes = {all.hashes.begin(), all.hashes.end()};
+  return peer;
+}
+
+Status KnownPeers::learn(ConstByteSpan bytes) {
+  TOWPATH_TRY(const Catalogue all, decode_catalogue(bytes));
+  TOWPATH_TRY(const OpenPackage package, open_package(all.package));
+  const std::string& name = package.agent.name;
+  const Digest digest = digest_of(bytes, 0);
+  const auto met = peers_.find(name);
+  if (met != peers_.end() && met->second.catalogue == digest) return {};
+  TOWPATH_TRY(Peer peer, open(all, package));
+  peer.catalogue = digest;
+  const bool is_known = met != peers_.end();
+  TOWPATH_TRY((is_known ? manager_.refresh(all.package) : manager_.import_package(all.package)));
+  Peer& known = peers_[name];
+  if (known.layout.owner != peer.layout.owner) ++met_;
+  const Peer before = std::exchange(known, std::move(peer));
+  for (const BlockHash hash : before.hashes) tell(hash);
+  for (const BlockHash hash : known.hashes) tell(hash);
+  return {};
+}
+
+void KnownPeers::forget(const std::string& name) {
+  if (!peers_.contains(name)) return;
+  lose_all(name);
+  peers_.erase(name);
+  (void)manager_.unload(name);
+}
+
+void KnownPeers::lose(const std::string& name, BlockHash hash) {
+  const auto known = peers_.find(name);
+  if (known != peers_.end() && known->second.hashes.erase(hash) > 0) tell(hash);
+}
+
+void KnownPeers::lose_all(const std::string& name) {
+  const auto known = peers_.find(name);
+  if (known == peers_.end()) return;
+  for (const BlockHash hash : std::exchange(known->second.hashes, {})) tell(hash);
+}
+
+const KnownPeers::Peer* KnownPeers::find(const std::string& name) const {
+  const auto known = peers_.find(name);
+  return known == peers_.end() ? nullptr : &known->second;
+}
+
+std::vector<std::string> KnownPeers::owners_of(BlockHash hash) const {
+  const layout::IndexRange ours = ours_.heads();
+  std::vector<std::string> owners;
+  for (std::uint64_t covered = ours.first; covered < ours.first + ours.count;) {
+    const auto next = std::ranges::find_if(peers_, [&](const auto& entry) {
+      const layout::IndexRange theirs = entry.second.share.heads();
+      return entry.second.hashes.contains(hash) && theirs.first <= covered &&
+             theirs.first + theirs.count > covered;
+    });
+    if (next == peers_.end()) return {};
+    owners.push_back(next->first);
+    covered = next->second.share.heads().first + next->second.share.heads().count;
+  }
+  return owners;
+}
+
+void KnownPeers::tell(BlockHash hash) {
+  if (owners_of(hash).empty())
+    (void)presence_.remove(hash, tier_);
+  else
+    (void)presence_.add(hash, tier_);
+}
+
+}  // namespace towpath::kv

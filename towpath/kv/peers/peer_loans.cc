@@ -1,0 +1,90 @@
+#include <utility>
+
+#include <towpath/kv/peers/peer_loans.h>
+
+namespace towpath::kv {
+
+Result<std::unique_ptr<PeerLoans>> PeerLoans::make(const PeerTierOptions& options, Duration lease,
+                                                   PeerTier& tier, TieredCache& cache) {
+  auto loans = std::unique_ptr<PeerLoans>(new PeerLoans(options, lease, tier, cache));
+  TOWPATH_TRY(loans->lent_from_, options.manager->register_layout(
+                                     cache.layout(), {.tier = "lent",
+                                                      .first_layer = options.share.first_layer,
+                                                      .first_head = options.share.first_head}));
+  return loans;
+}
+
+PeerLoans::PeerLoans(const PeerTierOptions& options, Duration lease, PeerTier& tier,
+                     TieredCache& cache)
+    : options_(options),
+      tier_(tier),
+      lender_({.clock = &options.manager->clock(),
+               .presence = options.presence,
+               .not_from = options.tier,
+               .lease = lease},
+              cache) {}
+
+PeerLoans::~PeerLoans() { (void)options_.manager->unregister_layout(lent_from_); }
+
+void PeerLoans::join(std::unique_ptr<rendezvous::Rendezvous> place,
+                     CatalogueExchangeOptions options) {
+  exchange_ = std::make_unique<CatalogueExchange>(std::move(options), std::move(place), *this,
+                                                  options_.manager->clock());
+}
+
+Result<Bytes> PeerLoans::catalogue() const {
+  Catalogue all{.name_space = options_.share.name_space, .layout = lent_from_.id};
+  TOWPATH_TRY(all.package, options_.manager->export_package());
+  BlockHash last = 0;  // a block of several tiers stands there as often, one behind the other
+  for (const BlockEvent& here : options_.presence->snapshot()) {
+    const bool is_told = !all.hashes.empty() && here.hash == last;
+    if (here.tier != options_.tier && !is_told) all.hashes.push_back(last = here.hash);
+  }
+  return encode(all);
+}
+
+bool PeerLoans::progress() {
+  if (exchange_) exchange_->progress();
+  lender_.end_leases();
+  const auto notes = options_.agent->take_notifications();
+  for (const agent::Notification& note : notes) hear(note);
+  answer_all();
+  return !notes.empty();
+}
+
+void PeerLoans::hear(const agent::Notification& note) {
+  const Result<PeerMessage> message = decode_peer_message(note.message);
+  if (!message.ok()) {
+    last_failure_ = message.status();
+    return;
+  }
+  if (message->word == PeerMessage::Word::ask) lender_.ask(note.from, *message);
+  if (message->word == PeerMessage::Word::release) lender_.release(note.from, message->session);
+  if (message->word == PeerMessage::Word::lend) tier_.hear(note.from.name, *message);
+}
+
+void PeerLoans::answer_all() {
+  for (const BlockLender::Answer& answer : lender_.take_answers()) {
+    const Result<Bytes> bytes = encode(answer.message);
+    const Status told =
+        bytes.ok() ? options_.agent->notify(answer.to.name, *bytes) : bytes.status();
+    if (told.ok()) continue;
+    lender_.release(answer.to, answer.message.session);
+    last_failure_ = told;
+  }
+}
+
+PeerFigures PeerLoans::figures() const {
+  const PeerTier::Figures& tier = tier_.figures();
+  PeerFigures all{.peers = tier_.known().size(),
+                  .borrowed = tier.borrowed,
+                  .not_proven = tier.not_proven,
+                  .lent = lender_.lent_blocks(),
+                  .failed_sessions = tier.failed_sessions,
+                  .last_failure = tier.last_failure};
+  if (all.last_failure.ok()) all.last_failure = last_failure_;
+  if (all.last_failure.ok() && exchange_) all.last_failure = exchange_->last_failure();
+  return all;
+}
+
+}  // namespace towpath::kv

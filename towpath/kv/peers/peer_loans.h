@@ -1,0 +1,68 @@
+// PeerLoans: what a keeper of blocks has to do with others of its kind: it tells them what is here,
+// lends it, learns what they have, and takes their answers to the tier that borrows.
+//
+//   join(rendezvous), or catalogue() by any way  --->  learn() at the others
+//
+// Those who borrow must have learned of each other: an answer goes to whom the owner knows.
+// The agent's notifications are all for this. Thread: loop, that of the manager.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <towpath/kv/peers/block_lender.h>
+#include <towpath/kv/peers/catalogue_exchange.h>
+#include <towpath/kv/peers/peer_tier.h>
+
+namespace towpath::kv {
+
+struct PeerFigures {
+  std::uint64_t peers = 0;       ///< that are known now
+  std::uint64_t borrowed = 0;    ///< blocks that came, and proved
+  std::uint64_t not_proven = 0;  ///< that came, and did not
+  std::uint64_t lent = 0;
+  std::uint64_t failed_sessions = 0;
+  Status last_failure;
+};
+
+class PeerLoans {
+ public:
+  /// `tier` is one of `cache`; what they were made with outlives this, and so do they.
+  /// Errors: those of registering the memory that is lent from.
+  static Result<std::unique_ptr<PeerLoans>> make(const PeerTierOptions& options, Duration lease,
+                                                 PeerTier& tier, TieredCache& cache);
+  ~PeerLoans();
+
+  /// Meets others at `place` from now on, as progress() is called.
+  void join(std::unique_ptr<rendezvous::Rendezvous> place, CatalogueExchangeOptions options = {});
+  /// What others need to borrow from here. Errors: those of exporting the layouts.
+  Result<Bytes> catalogue() const;
+  /// Blocks came or went here.
+  void note_change() { ++changes_; }
+  /// Grows when there is reason to tell the catalogue: a change here, or somebody was met who may
+  /// not know it.
+  std::uint64_t edition() const { return changes_ + tier_.known().met(); }
+  const std::string& name() const { return options_.agent->name(); }
+  /// As KnownPeers'.
+  Status learn(ConstByteSpan catalogue) { return tier_.learn(catalogue); }
+  void forget(const std::string& peer) { tier_.forget(peer); }
+
+  /// True: there is more to do at once.
+  bool progress();
+  PeerFigures figures() const;
+
+ private:
+  PeerLoans(const PeerTierOptions& options, Duration lease, PeerTier& tier, TieredCache& cache);
+  void hear(const agent::Notification& note);
+  void answer_all();
+
+  const PeerTierOptions options_;
+  PeerTier& tier_;
+  BlockLender lender_;
+  LayoutHandle lent_from_;
+  std::uint64_t changes_ = 0;
+  Status last_failure_;
+  std::unique_ptr<CatalogueExchange> exchange_;  // dies first: it calls back
+};
+
+}  // namespace towpath::kv

@@ -1,0 +1,320 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/kv/peers/peer_tier.h>
+#include <towpath/kv/tiers/block_bytes.h>
+#include <towpath/layout/builder.h>
+
+namespace towpath::kv {
+namespace {
+
+constexpr Duration kAskAgain = std::chrono::milliseconds(100);  // and then twice as late each time
+
+/// What two shares of a block have in common. Rows in canonical order: [head, dim].
+void copy_heads(ConstByteSpan from, layout::IndexRange theirs, ByteSpan to, layout::IndexRange ours,
+                std::uint64_t head_bytes) {
+  const layout::IndexRange both = common(ours, theirs);
+  const std::uint64_t rows = to.size() / (ours.count * head_bytes);
+  for (std::uint64_t row = 0; row < rows; ++row)
+    std::memcpy(&to[(row * ours.count + both.first - ours.first) * head_bytes],
+                &from[(row * theirs.count + both.first - theirs.first) * head_bytes],
+                both.count * head_bytes);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PeerTier>> PeerTier::make(PeerTierOptions options) {
+  if (options.agent == nullptr || options.manager == nullptr || options.presence == nullptr ||
+      options.tier == 0 || options.staged_blocks == 0 || options.staged_blocks > kMaxBlocksAsked)
+    return error(Code::invalid_argument,
+                 "a tier of peers needs an agent, its manager, a Presence and a number",
+                 cat("fill in PeerTierOptions; at most ", kMaxBlocksAsked, " blocks are staged"));
+  TOWPATH_TRY(options.share.config.block_bytes());
+  return std::unique_ptr<PeerTier>(new PeerTier(std::move(options)));
+}
+
+PeerTier::PeerTier(PeerTierOptions options)
+    : options_(std::move(options)),
+      block_bytes_(options_.share.config.block_bytes().value()),
+      known_(options_.share, *options_.manager, *options_.presence, options_.tier) {}
+
+PeerTier::~PeerTier() {
+  for (auto& [name, link] : links_) {
+    if (link.session) fail(name, link, error(Code::cancelled, "the tier is closed"));
+    while (!link.leaving.ended()) (void)link.leaving.wait();  // it writes to the staging
+    drop_staging(link);
+  }
+}
+
+// Tasks ------------------------------------------------------------------------------------------
+
+void PeerTier::begin(TierTask& task) {
+  const Status nobody = error(Code::not_found, cat("no peer has block ", hex(task.hash)));
+  if (task.kind == TierTask::Kind::put)
+    return task.end(error(Code::denied, "peers' blocks can only be read"));
+  if (task.kind == TierTask::Kind::look)
+    return task.end(known_.owners_of(task.hash).empty() ? nobody : Status());
+  if (task.bytes.size() != block_bytes_)
+    return task.end(error(
+        Code::invalid_argument,
+        cat("block ", hex(task.hash), " of ", task.bytes.size(), " bytes, not of ", block_bytes_)));
+  place(task, nobody);
+}
+
+/// Among those who have it; `why` where nobody has.
+void PeerTier::place(TierTask& task, const Status& why) {
+  const std::vector<std::string> owners = known_.owners_of(task.hash);
+  if (owners.empty()) return task.end(why);
+  const auto want = std::make_shared<Want>(Want{&task, owners.size()});
+  for (const std::string& owner : owners) links_[owner].waiting.push_back(want);
+}
+
+void PeerTier::end(Want& want, Status how) {
+  if (want.task != nullptr) std::exchange(want.task, nullptr)->end(std::move(how));
+}
+
+/// A peer does not have it after all: another may.
+void PeerTier::miss(Want& want, const Status& why) {
+  if (want.task != nullptr) place(*std::exchange(want.task, nullptr), why);
+}
+
+void PeerTier::cancel(TierTask& task) {
+  const auto give_up = [&](const Wants& wants) {
+    for (const auto& want : wants)
+      if (want->task == &task) end(*want, error(Code::cancelled, "nobody wants it any more"));
+  };
+  for (auto& [name, link] : links_) {
+    give_up(link.waiting);
+    if (link.session) give_up(link.session->wants);
+  }
+}
+
+Status PeerTier::remove(BlockHash hash) {
+  std::vector<std::string> owners = known_.owners_of(hash);
+  if (owners.empty()) return error(Code::not_found, cat("no peer has block ", hex(hash)));
+  for (; !owners.empty(); owners = known_.owners_of(hash))
+    for (const std::string& owner : owners) known_.lose(owner, hash);
+  return {};
+}
+
+void PeerTier::forget(const std::string& name) {
+  known_.lose_all(name);
+  if (const auto link = links_.find(name); link != links_.end() && link->second.session)
+    fail(name, link->second, error(Code::peer_lost, cat("peer '", printable(name), "' has left")));
+  known_.forget(name);
+}
+
+// Sessions ---------------------------------------------------------------------------------------
+
+bool PeerTier::progress() {
+  bool more = options_.manager->progress();
+  for (auto at = links_.begin(); at != links_.end();) {
+    const auto here = at++;
+    Link& link = here->second;
+    more = advance(here->first, link) || more;
+    const bool is_idle = !link.session && link.waiting.empty() && link.leaving.ended();
+    if (!is_idle || known_.find(here->first) != nullptr) continue;
+    drop_staging(link);
+    links_.erase(here);
+  }
+  return more;
+}
+
+void PeerTier::wait_for_work(Duration most) {
+  for (const auto& [name, link] : links_)
+    if (!link.waiting.empty() && !link.session && link.leaving.ended()) return;  // to be begun
+  options_.manager->wait_for_work(most);
+}
+
+/// True: there is more to do at once.
+bool PeerTier::advance(const std::string& name, Link& link) {
+  if (link.session) {
+    const Result<bool> moved = step(name, link);
+    if (!moved.ok()) fail(name, link, moved.status());
+    if (link.session) return moved.ok() && *moved;
+  }
+  std::erase_if(link.waiting, [](const auto& want) { return want->task == nullptr; });
+  if (link.waiting.empty() || !link.leaving.ended()) return false;
+  const Status started = start(name, link);
+  if (!started.ok()) fail(name, link, started);
+  return !started.ok();
+}
+
+Status PeerTier::start(const std::string& name, Link& link) {
+  Session& session = link.session.emplace(Session{.number = next_session_++,
+                                                  .wants = {},
+                                                  .ends = now() + options_.patience,
+                                                  .ask_again = now() + kAskAgain,
+                                                  .pause = kAskAgain,
+                                                  .lent = {},
+                                                  .copy = {}});
+  while (!link.waiting.empty() && session.wants.size() < options_.staged_blocks) {
+    session.wants.push_back(std::move(link.waiting.front()));
+    link.waiting.pop_front();
+  }
+  return ask(name, session);
+}
+
+Status PeerTier::ask(const std::string& name, Session& session) {
+  PeerMessage message{.word = PeerMessage::Word::ask, .session = session.number};
+  for (const auto& want : session.wants)
+    if (want->task != nullptr) message.hashes.push_back(want->task->hash);
+  TOWPATH_TRY(const Bytes bytes, encode(message));
+  return options_.agent->notify(name, bytes);
+}
+
+void PeerTier::hear(const std::string& name, const PeerMessage& answer) {
+  const auto link = links_.find(name);
+  if (link == links_.end() || !link->second.session) return;
+  Session& session = *link->second.session;
+  if (session.number == answer.session && !session.lent) session.lent = answer.lent;
+}
+
+bool PeerTier::is_lost(const std::string& name) const {
+  const auto peer = options_.agent->peer(name);
+  return !peer.ok() || peer->lost;
+}
+
+/// What can be done now. True: something was. Errors: why the session has failed.
+Result<bool> PeerTier::step(const std::string& name, Link& link) {
+  Session& session = *link.session;
+  if (session.copy && session.copy->ended()) {
+    TOWPATH_TRY(session.copy->status());
+    take_parts(name, link);
+    return true;
+  }
+  if (session.lent && !session.copy) {
+    TOWPATH_TRY(begin_copy(name, link));
+    return true;
+  }
+  if (now() >= session.ends || (!session.copy && is_lost(name)))
+    return error(is_lost(name) ? Code::peer_lost : Code::timed_out,
+                 cat("peer '", printable(name), "' was asked for ", session.wants.size(),
+                     " blocks and has not ", session.copy ? "given them" : "answered"),
+                 "see whether it lives, and is served by a thread");
+  if (!session.lent && now() >= session.ask_again) {  // it may not have known us yet
+    (void)ask(name, session);
+    session.ask_again = now() + (session.pause *= 2);
+  }
+  return false;
+}
+
+/// Block i of what was lent to slot i of the staging.
+Status PeerTier::begin_copy(const std::string& name, Link& link) {
+  Session& session = *link.session;
+  const KnownPeers::Peer* const peer = known_.find(name);
+  if (peer == nullptr) return error(Code::peer_lost, cat("peer '", printable(name), "' has left"));
+  TOWPATH_TRY(make_staging(*peer, link));
+  if (session.lent->size() > options_.staged_blocks) session.lent->resize(options_.staged_blocks);
+  std::vector<layout::BlockPair> pairs;
+  for (std::uint64_t i = 0; i < session.lent->size(); ++i)
+    pairs.push_back({(*session.lent)[i].slot, i});
+  TOWPATH_TRY(session.copy, options_.manager->copy({.source = peer->layout,
+                                                    .target = link.staged,
+                                                    .blocks = layout::ranges_of(pairs)}));
+  session.ends = now() + options_.patience;
+  return {};
+}
+
+Status PeerTier::make_staging(const KnownPeers::Peer& peer, Link& link) {
+  const CacheShare& is = link.staged_share;
+  if (link.staging && is.config == peer.share.config && is.first_head == peer.share.first_head)
+    return {};
+  drop_staging(link);
+  link.staged_share = peer.share;
+  layout::LayoutConfig config = peer.share.config;
+  config.num_blocks = options_.staged_blocks;
+  config.alignment = 1;
+  config.format = layout::BlockFormat::nhd;
+  TOWPATH_TRY(link.staging,
+              layout::build_layout({.registrar = &options_.manager->registrar(),
+                                    .config = config,
+                                    .kind = layout::LayoutKind::fully_contiguous,
+                                    .memory = memory::Allocation{.kind = MemoryKind::system}}));
+  TOWPATH_TRY(link.staged, options_.manager->register_layout(
+                               *link.staging, {.tier = "borrowed",
+                                               .first_layer = peer.share.first_layer,
+                                               .first_head = peer.share.first_head}));
+  return {};
+}
+
+void PeerTier::drop_staging(Link& link) {
+  if (!link.staging) return;
+  (void)options_.manager->unregister_layout(link.staged);
+  link.staging.reset();
+}
+
+// What comes -------------------------------------------------------------------------------------
+
+/// What the peer has not given, or given wrong, is not looked for there again.
+void PeerTier::take_parts(const std::string& name, Link& link) {
+  const Session session = *std::exchange(link.session, std::nullopt);
+  release(name, session);
+  std::map<BlockHash, std::uint64_t> slots;
+  for (std::uint64_t i = 0; i < session.lent->size(); ++i) slots[(*session.lent)[i].hash] = i;
+  for (const auto& want : session.wants) {
+    if (want->task == nullptr) continue;
+    const BlockHash hash = want->task->hash;
+    const auto slot = slots.find(hash);
+    Status good = slot == slots.end()
+                      ? error(Code::not_found,
+                              cat("peer '", printable(name), "' has block ", hex(hash), " no more"))
+                      : prove(link, slot->second, (*session.lent)[slot->second]);
+    if (good.ok()) {
+      take_part(*want, link, slot->second, (*session.lent)[slot->second].digest);
+      continue;
+    }
+    known_.lose(name, hash);
+    miss(*want, good);
+  }
+}
+
+Status PeerTier::prove(const Link& link, std::uint64_t slot, const LentBlock& lent) {
+  const Digest& wanted = lent.digest;
+  Digester digester(wanted.salt, wanted.algorithm);
+  TOWPATH_TRY(const Digest found, digest_block(digester, *link.staging, slot));
+  if (found == wanted && wanted.salt == lent.hash) return {};
+  ++figures_.not_proven;
+  return error(Code::corrupt, cat("block ", hex(lent.hash), " came from a peer as ",
+                                  to_string(found), ", and was lent as ", to_string(wanted)));
+}
+
+void PeerTier::take_part(Want& want, const Link& link, std::uint64_t slot, const Digest& digest) {
+  TierTask& task = *want.task;
+  const auto part = in_one_piece(*link.staging, slot);
+  if (!part) return end(want, error(Code::internal, "a staging in pieces"));
+  const layout::IndexRange ours = options_.share.heads(), theirs = link.staged_share.heads();
+  const layout::LayoutConfig& config = options_.share.config;
+  copy_heads(*part, theirs, task.bytes, ours,
+             config.inner_dim / ours.count * config.dtype_width_bytes);
+  if (--want.parts_missing > 0) return;
+  // Of parts that were proven, and then cut, the block is what they make.
+  task.digest = ours == theirs ? digest : digest_of(task.bytes, task.hash);
+  ++figures_.borrowed;
+  end(want, {});
+}
+
+void PeerTier::release(const std::string& name, const Session& session) {
+  const auto bye =
+      encode(PeerMessage{.word = PeerMessage::Word::release, .session = session.number});
+  if (bye.ok()) (void)options_.agent->notify(name, *bye);
+}
+
+/// What it was asked for, or would have been, is looked for elsewhere.
+void PeerTier::fail(const std::string& name, Link& link, const Status& why) {
+  Session session = *std::exchange(link.session, std::nullopt);
+  if (session.lent) release(name, session);
+  if (session.copy) {
+    session.copy->cancel();
+    link.leaving = *std::move(session.copy);
+  }
+  ++figures_.failed_sessions;
+  figures_.last_failure = why;
+  known_.lose_all(name);
+  for (const auto& want : session.wants) miss(*want, why);
+  for (const auto& want : std::exchange(link.waiting, {})) miss(*want, why);
+}
+
+}  // namespace towpath::kv

@@ -1,0 +1,128 @@
+// PeerTier: blocks that peers have, as a tier that is only read from. What is asked for between two
+// calls of progress() is borrowed together: one session with each peer that has some of it.
+//
+//   begin(get) -> [ waits ] -> ask --answer--> copy to staging --> proven, cut --> the task's bytes
+//                    ^                    \         |
+//                    `--- another owner -- a peer that fails: its blocks are lost here
+//
+// A peer's blocks may be of another tensor-parallel degree: each part is copied whole, proven by
+// its owner's digest, and then what is kept here of it is taken from there. A peer that does not
+// answer, dies, or lends what does not prove costs misses: its blocks are not looked for again
+// until it tells a new catalogue. Nothing here waits: sessions go on in progress(), which drives
+// the manager, too.
+// Thread: loop, that of the manager; so is the cache's progress().
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <towpath/agent/agent.h>
+#include <towpath/kv/peers/known_peers.h>
+#include <towpath/kv/tiers/block_tier.h>
+
+namespace towpath::kv {
+
+struct PeerTierOptions {
+  agent::Agent* agent = nullptr;  ///< with `manager` and `presence`, outlives the tier
+  TransferManager* manager = nullptr;
+  Presence* presence = nullptr;
+  TierIndex tier = 0;
+  CacheShare share;                             ///< that is kept here
+  Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a session
+  std::uint64_t staged_blocks = 64;             ///< borrowed of a peer at once
+};
+
+class PeerTier final : public BlockTier {
+ public:
+  /// Errors: invalid_argument (something is missing; tier 0; none or too many blocks staged).
+  static Result<std::unique_ptr<PeerTier>> make(PeerTierOptions options);
+  ~PeerTier() override;
+
+  // ---- as a tier ----
+  const std::string& name() const noexcept override { return name_; }
+  TierIndex index() const noexcept override { return options_.tier; }
+  std::size_t depth() const noexcept override { return options_.staged_blocks; }
+  bool takes_blocks() const noexcept override { return false; }
+  void begin(TierTask& task) override;
+  void cancel(TierTask& task) override;
+  bool progress() override;
+  void wait_for_work(Duration most) override;
+  /// No peer is asked for it until it tells a new catalogue.
+  Status remove(BlockHash hash) override;
+
+  // ---- with peers ----
+  Status learn(ConstByteSpan catalogue) { return known_.learn(catalogue); }
+  void forget(const std::string& name);
+  /// An answer that came from a peer.
+  void hear(const std::string& name, const PeerMessage& answer);
+  const KnownPeers& known() const { return known_; }
+
+  struct Figures {
+    std::uint64_t borrowed = 0;    ///< blocks that came, and proved
+    std::uint64_t not_proven = 0;  ///< that came, and did not
+    std::uint64_t failed_sessions = 0;
+    Status last_failure;
+  };
+  const Figures& figures() const { return figures_; }
+
+ private:
+  /// A task, for as long as nobody has ended it.
+  struct Want {
+    TierTask* task;
+    std::size_t parts_missing;
+  };
+  using Wants = std::deque<std::shared_ptr<Want>>;
+  struct Session {
+    std::uint64_t number = 0;
+    Wants wants;
+    Instant ends;  // patience, for this step
+    Instant ask_again;
+    Duration pause;
+    std::optional<std::vector<LentBlock>> lent;
+    std::optional<TransferJob> copy;
+  };
+  /// All that is under way with a peer.
+  struct Link {
+    Wants waiting;
+    std::optional<Session> session;
+    TransferJob leaving;  // of a session that failed; no other begins before it is quiet
+    CacheShare staged_share;
+    std::optional<layout::PhysicalLayout> staging;
+    LayoutHandle staged;
+  };
+
+  explicit PeerTier(PeerTierOptions options);
+
+  void place(TierTask& task, const Status& why);
+  void miss(Want& want, const Status& why);
+  void end(Want& want, Status how);
+
+  bool advance(const std::string& name, Link& link);
+  Status start(const std::string& name, Link& link);
+  Status ask(const std::string& name, Session& session);
+  Result<bool> step(const std::string& name, Link& link);
+  Status begin_copy(const std::string& name, Link& link);
+  void take_parts(const std::string& name, Link& link);
+  void take_part(Want& want, const Link& link, std::uint64_t slot, const Digest& digest);
+  Status prove(const Link& link, std::uint64_t slot, const LentBlock& lent);
+  Status make_staging(const KnownPeers::Peer& peer, Link& link);
+  void drop_staging(Link& link);
+  void fail(const std::string& name, Link& link, const Status& why);
+  void release(const std::string& name, const Session& session);
+  bool is_lost(const std::string& name) const;
+  Instant now() const { return options_.manager->clock().now(); }
+
+  const PeerTierOptions options_;
+  const std::string name_ = "peers";
+  const std::uint64_t block_bytes_;
+  KnownPeers known_;
+  std::map<std::string, Link> links_;
+  std::uint64_t next_session_ = 1;
+  Figures figures_;
+};
+
+}  // namespace towpath::kv
