@@ -28,7 +28,42 @@
 
 namespace towpath::agent {
 
-class RegistrationCore;
+class AgentCore;
+
+/// What stands behind a memory::Registration.
+class RegistrationCore final : public memory::RegistrationState {
+ public:
+  /// What its registrations tell of an agent: one for all that the same backends took.
+  struct Told {
+    std::string agent_name;
+    std::vector<std::string> backends;
+    SlotMask slots = 0;
+  };
+  RegistrationCore(std::weak_ptr<AgentCore> agent, std::shared_ptr<const Told> told, RecordPtr of,
+                   SlotMask in, memory::SharedRegion bytes)
+      : agent_(std::move(agent)),
+        told_(std::move(told)),
+        record(std::move(of)),
+        held(in),
+        region(std::move(bytes)) {}
+
+  const std::string& agent_name() const override { return told_->agent_name; }
+  const RegionDescriptor& descriptor() const override { return record->region; }
+  std::vector<std::string> backends() const override { return told_->backends; }
+  bool is_registered() const override;
+  Status release() override;
+
+ private:
+  const std::weak_ptr<AgentCore> agent_;
+  const std::shared_ptr<const Told> told_;
+
+ public:
+  const RecordPtr record;
+  // Guarded by the agent's control mutex; let go of by AgentCore::release.
+  SlotMask held;
+  memory::SharedRegion region;
+  std::atomic<bool> released{false};
+};
 
 class AgentCore final : public SlotOwner, public std::enable_shared_from_this<AgentCore> {
  public:
@@ -139,6 +174,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   void tell_refusal(const Slot& slot, MemoryKind kind, const Status& why)
       TOWPATH_REQUIRES(control_);
   Status attach(MemoryRecord& record, Slot& slot) TOWPATH_REQUIRES(control_);
+  std::shared_ptr<const RegistrationCore::Told> told_of(SlotMask taken) TOWPATH_REQUIRES(control_);
   Status detach(const RecordPtr& record, Slot& slot) TOWPATH_REQUIRES(control_);
   bool make_quiet(Slot& slot, const std::function<bool(const TransferCore&)>& matches,
                   Outcome outcome, const Status& why);
@@ -224,6 +260,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   }
   RegionIndex regions_ TOWPATH_GUARDED_BY(control_);
   OwnRows rows_ TOWPATH_GUARDED_BY(control_);
+  std::shared_ptr<const RegistrationCore::Told> last_told_ TOWPATH_GUARDED_BY(control_);
   std::map<std::string, PeerPtr, std::less<>> peers_ TOWPATH_GUARDED_BY(control_);
   PeerPtr self_peer_;  // set once, in create()
   std::vector<PeerPtr> retired_ TOWPATH_GUARDED_BY(control_);
@@ -256,38 +293,6 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   std::unique_ptr<run::TimerFd> timer_ TOWPATH_GUARDED_BY(timer_mutex_);
   std::atomic<std::int64_t> armed_at_{INT64_MAX};
   const bool is_kernel_time_;  // else the timer, which runs on the kernel's time, is of no use
-};
-
-/// What stands behind a memory::Registration.
-class RegistrationCore final : public memory::RegistrationState {
- public:
-  RegistrationCore(std::weak_ptr<AgentCore> agent, std::string agent_name,
-                   std::vector<std::string> backends, RecordPtr of, SlotMask in,
-                   memory::SharedRegion bytes)
-      : agent_(std::move(agent)),
-        agent_name_(std::move(agent_name)),
-        backends_(std::move(backends)),
-        record(std::move(of)),
-        held(in),
-        region(std::move(bytes)) {}
-
-  const std::string& agent_name() const override { return agent_name_; }
-  const RegionDescriptor& descriptor() const override { return record->region; }
-  std::vector<std::string> backends() const override { return backends_; }
-  bool is_registered() const override;
-  Status release() override;
-
- private:
-  const std::weak_ptr<AgentCore> agent_;
-  const std::string agent_name_;
-  const std::vector<std::string> backends_;
-
- public:
-  const RecordPtr record;
-  // Guarded by the agent's control mutex; let go of by AgentCore::release.
-  SlotMask held;
-  memory::SharedRegion region;
-  std::atomic<bool> released{false};
 };
 
 }  // namespace towpath::agent

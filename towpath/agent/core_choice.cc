@@ -37,8 +37,8 @@ Status AgentCore::refusal(const Choice& choice, Slot& slot) {
   if ((choice.local->list.slots() & bit) == 0)
     return error(Code::not_found, "not all local memory is registered with it");
   for (const RecordPtr& record : choice.remote->list.records()) {
-    const Status& why = record->refusals[slot.index];
-    if (!why.ok()) return error(Code::unavailable, std::string(why.message())).because(why);
+    if (const Status* const why = record->refusal_of(slot.index))
+      return error(Code::unavailable, std::string(why->message())).because(*why);
   }
   return error(Code::not_found, "not all remote memory is registered with it");
 }

@@ -68,8 +68,16 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
   }
   record->owners.push_back(region);
   ++card_generation_;
-  return memory::Registration(std::make_shared<RegistrationCore>(
-      weak_from_this(), self_.name, slot_names(taken), record, taken, std::move(region)));
+  return memory::Registration(std::make_shared<RegistrationCore>(weak_from_this(), told_of(taken),
+                                                                 record, taken, std::move(region)));
+}
+
+// A pool is thousands of regions that the same backends take.
+std::shared_ptr<const RegistrationCore::Told> AgentCore::told_of(SlotMask taken) {
+  if (!last_told_ || last_told_->slots != taken)
+    last_told_ = std::make_shared<const RegistrationCore::Told>(
+        RegistrationCore::Told{self_.name, slot_names(taken), taken});
+  return last_told_;
 }
 
 // Once for a backend and a kind: a pool is many regions, and mostly alike.

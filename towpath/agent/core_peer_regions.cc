@@ -46,7 +46,7 @@ Status AgentCore::import(Peer& peer, const RegionEntry& entry) {
   for (const auto& slot : slots()) {
     const SlotMask bit = slot_bit(slot->index);
     if ((record.offered & ~record.slots & bit) == 0) continue;
-    if (!record.refusals[slot->index].ok()) continue;  // asked before
+    if (record.refusal_of(slot->index) != nullptr) continue;  // asked before
     auto made = with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
       return slot->backend->import_memory(*peer.ways[slot->index].connection, record.region,
                                           peer.regions.key_of(entry, slot->index));
@@ -55,15 +55,12 @@ Status AgentCore::import(Peer& peer, const RegionEntry& entry) {
       record.memory[slot->index] = *std::move(made);
       record.slots |= bit;
     } else {
-      record.refusals[slot->index] = made.status();
+      record.refusals.emplace_back(static_cast<std::uint32_t>(slot->index), made.status());
       tell_refusal(peer, *slot, record);
     }
   }
   if (record.slots != 0) return {};
-  Status last;
-  for (const auto& slot : slots()) {
-    if (!record.refusals[slot->index].ok()) last = record.refusals[slot->index];
-  }
+  const Status last = record.refusals.empty() ? Status() : record.refusals.back().second;
   return error(Code::unavailable, cat(to_string(record.region), " of ", to_string(peer.identity),
                                       " can be reached by no backend"))
       .because(last);
@@ -78,7 +75,7 @@ void AgentCore::tell_refusal(Peer& peer, const Slot& slot, const MemoryRecord& r
                {{"peer", to_string(peer.identity)},
                 {"backend", slot.name},
                 {"region", to_string(record.region)},
-                {"why", record.refusals[slot.index].to_string()}});
+                {"why", record.refusals.back().second.to_string()}});
 }
 
 }  // namespace towpath::agent

@@ -39,13 +39,19 @@ struct MemoryRecord {
   static constexpr std::size_t kNoRow = SIZE_MAX;
   std::size_t row = kNoRow;  ///< by which cards tell of it (own_rows.h)
 
-  SlotMask offered = 0;                               ///< slots that a card tells a key of
-  std::vector<std::pair<std::uint32_t, Bytes>> keys;  ///< ours: slot, key
-  // A peer's: why an import was refused.
-  std::array<Status, kMaxSlots> refusals;
+  SlotMask offered = 0;                                    ///< slots that a card tells a key of
+  std::vector<std::pair<std::uint32_t, Bytes>> keys;       ///< ours: slot, key
+  std::vector<std::pair<std::uint32_t, Status>> refusals;  ///< a peer's: slot, why not imported
   std::uint64_t last_list = 0;  ///< the list that found it last, by its number (resolved_list.cc)
   std::uint32_t place_in_list = 0;  ///< in that one's records
 
+  /// Of a peer's, why the slot could not import it; null: it was not asked, or did.
+  const Status* refusal_of(std::size_t slot) const noexcept {
+    for (const auto& [whose, why] : refusals) {
+      if (whose == slot) return &why;
+    }
+    return nullptr;
+  }
   /// Ours, of a slot in `offered`.
   ConstByteSpan key_for(std::size_t slot) const noexcept {
     for (const auto& [whose, key] : keys) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 
 #include <sys/random.h>
@@ -7,14 +8,21 @@
 
 namespace towpath::sys {
 
+void random_u64s(std::span<std::uint64_t> into) {
+  TOWPATH_CHECK(into.size() <= kMostRandom, "more would come in parts");
+  bool complete = false;
+  while (!complete) {
+    const ssize_t got = ::getrandom(into.data(), into.size_bytes(), 0);
+    // 256 bytes come whole or not at all (getrandom(2)); only a signal may interrupt the wait.
+    if (got < 0) TOWPATH_CHECK(errno == EINTR, "getrandom has been there since Linux 3.17");
+    complete = got == static_cast<ssize_t>(into.size_bytes()) &&
+               std::ranges::find(into, std::uint64_t{0}) == into.end();
+  }
+}
+
 std::uint64_t random_u64() {
   std::uint64_t value = 0;
-  while (value == 0) {
-    const ssize_t got = ::getrandom(&value, sizeof value, 0);
-    // Eight bytes come whole or not at all (getrandom(2)); only a signal may interrupt the wait.
-    if (got < 0) TOWPATH_CHECK(errno == EINTR, "getrandom has been there since Linux 3.17");
-    if (got != sizeof value) value = 0;
-  }
+  random_u64s({&value, 1});
   return value;
 }
 

@@ -4,11 +4,18 @@
 // Thread: any.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace towpath::sys {
 
 /// 64 random bits, never 0. Cost: a system call.
 std::uint64_t random_u64();
+
+/// As many come by one system call.
+inline constexpr std::size_t kMostRandom = 32;
+/// As many such numbers, at most kMostRandom.
+void random_u64s(std::span<std::uint64_t> into);
 
 }  // namespace towpath::sys

@@ -6,9 +6,17 @@
 namespace towpath::backends::ucx {
 
 std::uint64_t Owner::add(const RegionDescriptor& region, DeviceWindow* window) {
-  std::uint64_t token = sys::random_u64();
-  while (!regions_.emplace(token, Registered{region, window}).second) token = sys::random_u64();
+  std::uint64_t token = next_token();
+  while (!regions_.try_emplace(token, region, window).second) token = next_token();
   return token;
+}
+
+std::uint64_t Owner::next_token() {
+  if (tokens_left_ == 0) {
+    sys::random_u64s(tokens_);
+    tokens_left_ = tokens_.size();
+  }
+  return tokens_[--tokens_left_];
 }
 
 const RegionDescriptor* Owner::find(std::uint64_t token) const {

@@ -9,6 +9,8 @@
 // Invariant: between calls nobody reads or writes registered memory. Thread: loop.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +18,7 @@
 #include <towpath/backends/ucx/device_window.h>
 #include <towpath/backends/ucx/frames.h>
 #include <towpath/core/descriptor.h>
+#include <towpath/sys/random.h>
 
 namespace towpath::backends::ucx {
 
@@ -35,8 +38,10 @@ class Owner {
 
  private:
   struct Registered {
+    Registered(const RegionDescriptor& its_region, DeviceWindow* its_window)
+        : region(its_region), window(its_window) {}
     RegionDescriptor region;
-    DeviceWindow* window = nullptr;
+    DeviceWindow* window;
   };
   /// Where the bytes of a piece come from, or why they do not.
   struct Gathered {
@@ -50,11 +55,15 @@ class Owner {
     const Registered* in = nullptr;  ///< whose piece it is, when all is well
   };
 
+  std::uint64_t next_token();
   Judged judge(const Piece& piece) const;
   Code place(const Piece& piece, const std::byte* from) const;
   Gathered fetch(const Piece& piece) const;
 
   std::unordered_map<std::uint64_t, Registered> regions_;
+  std::array<std::uint64_t, sys::kMostRandom>
+      tokens_{};  // lists are registered, not single regions
+  std::size_t tokens_left_ = 0;
   std::vector<Gathered> gathered_;  // of one frame
 };
 
