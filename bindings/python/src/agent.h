@@ -16,6 +16,7 @@
 #include "bindings/python/src/convert.h"
 #include "bindings/python/src/gil.h"
 #include "bindings/python/src/memory.h"
+#include "bindings/python/src/nixl_memory.h"
 #include "bindings/python/src/transfer.h"
 
 namespace towpath::python {
@@ -26,6 +27,7 @@ struct Home {
   standard::StderrSink log;
   backend::Registry registry;  ///< the plug-ins that the environment names among them
   std::unique_ptr<standard::NixlBackends> nixl;
+  NixlMemory nixl_memory;
   std::unique_ptr<standard::Node> node;
   std::shared_ptr<standard::CardExchange> exchange;  ///< null: none; set with the lock
 };

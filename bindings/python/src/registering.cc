@@ -41,16 +41,22 @@ struct Place {
   std::string key;
 };
 
-RegionDescriptor region_of(const Place& place) {
-  if (!checked_add(place.address, place.length))
-    raise(error(Code::out_of_range, cat(place.length, " bytes from ", hex(place.address),
+/// Raises.
+void check_end(const RegionDescriptor& region) {
+  if (!checked_add(region.address, region.length))
+    raise(error(Code::out_of_range, cat(region.length, " bytes from ", hex(region.address),
                                         " go past the end of 64-bit space")));
-  return {.kind = to_kind(place.kind),
-          .address = place.address,
-          .length = place.length,
-          .device_id = place.device,
-          .fd = place.fd,
-          .key = place.key};
+}
+
+RegionDescriptor region_of(const Place& place) {
+  RegionDescriptor region{.kind = to_kind(place.kind),
+                          .address = place.address,
+                          .length = place.length,
+                          .device_id = place.device,
+                          .fd = place.fd,
+                          .key = place.key};
+  check_end(region);
+  return region;
 }
 
 /// Raises what makes no region of it.
@@ -72,18 +78,27 @@ std::unique_ptr<PyRegistration> register_address(const PyAgent& self, const Plac
 
 /// As NIXL's users mean it: no length is all of a file or an object, and a small device of a file
 /// is its descriptor.
-Place place_of(MemoryKind kind, const RegItem& item) {
+RegionDescriptor region_of(MemoryKind kind, const RegItem& item) {
   constexpr std::uint64_t kWholeObject = INT64_MAX;
   const auto [address, length, device] = item.where;
   const bool has_size = kind == MemoryKind::system || kind == MemoryKind::device;
   const bool is_whole = !has_size && length == 0 && address < kWholeObject;
   const bool is_fd = kind == MemoryKind::disk && device <= INT_MAX;
-  return {.kind = std::string(name_of(kind)),
-          .address = address,
-          .length = is_whole ? kWholeObject - address : length,
-          .device = device,
-          .fd = is_fd ? static_cast<int>(device) : -1,
-          .key = item.meta};
+  RegionDescriptor region{.kind = kind,
+                          .address = address,
+                          .length = is_whole ? kWholeObject - address : length,
+                          .device_id = device,
+                          .fd = is_fd ? static_cast<int>(device) : -1,
+                          .key = item.meta};
+  check_end(region);
+  return region;
+}
+
+std::vector<Descriptor> places_of(const std::vector<RegItem>& items) {
+  std::vector<Descriptor> places;
+  places.reserve(items.size());
+  for (const RegItem& item : items) places.push_back(item.where);
+  return places;
 }
 
 /// All or, since a registration that dies takes itself back, nothing.
@@ -100,21 +115,29 @@ Result<std::vector<memory::Registration>> register_all(Agent& agent,
   return made;
 }
 
-py::list register_nixl_list(const PyAgent& self, const RegList& list,
-                            const std::vector<Name>& backends, bool any_of_named) {
+void register_nixl_list(const PyAgent& self, const RegList& list, const std::vector<Name>& backends,
+                        bool any_of_named) {
   const auto items = list.items.get();
   std::vector<memory::SharedRegion> regions;
   regions.reserve(items->size());
   for (const RegItem& item : *items)
-    regions.push_back(held(region_of(place_of(list.kind, item)), item.owner));
+    regions.push_back(held(region_of(list.kind, item), item.owner));
   const memory::RegisterOptions options{.backends = to_strings(backends),
                                         .any_of_named = any_of_named};
-  auto made =
-      self.ask([&](Agent& agent) { return register_all(agent, std::move(regions), options); });
-  py::list out(made.size());
-  for (std::size_t i = 0; i < made.size(); ++i)
-    out[i] = std::make_unique<PyRegistration>(std::move(made[i]), (*items)[i].owner);
-  return out;
+  const auto home = self.home();
+  self.tell([&](Agent& agent) -> Status {
+    TOWPATH_TRY(auto made, register_all(agent, std::move(regions), options));
+    home->nixl_memory.add(list.kind, places_of(*items), std::move(made));
+    return {};
+  });
+}
+
+void deregister_nixl_list(const PyAgent& self, const RegList& list,
+                          const std::vector<Name>& backends) {
+  const auto items = list.items.get();
+  const std::vector<std::string> names = to_strings(backends);
+  const auto home = self.home();
+  self.tell([&](Agent&) { return home->nixl_memory.remove(list.kind, places_of(*items), names); });
 }
 
 /// `places`: tuples (kind, address, length, device, fd, key).
@@ -157,6 +180,10 @@ void bind_registering(py::class_<PyAgent>& type) {
           py::arg("any_of_named") = false)
       .def("register_nixl_list", &register_nixl_list, "All of a nixlRegDList, or nothing.",
            py::arg("list"), py::arg("backends"), py::arg("any_of_named"))
+      .def("deregister_nixl_list", &deregister_nixl_list,
+           "All of a nixlRegDList that was registered in none but `backends` (empty: any), or "
+           "nothing.",
+           py::arg("list"), py::arg("backends"))
       .def("query", &query, py::arg("backend"), py::arg("places"));
 }
 

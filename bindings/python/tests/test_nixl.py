@@ -133,6 +133,21 @@ def test_registrations_are_a_multiset_and_come_back_exactly(two):
         two.mine.deregister_memory(again)
 
 
+def test_a_list_is_taken_back_whole_or_not_at_all():
+    agent = make_agent(backends=["SHM", "POSIX"])
+    memory = numpy.zeros(4 * BLOCK, numpy.uint8)
+    blocks = [(*row, "") for row in rows(memory)]
+    agent.register_memory(blocks[:3], "DRAM", ["POSIX"])
+    known = agent.get_reg_descs(blocks[:3], "DRAM")
+    for descs, backends in ((agent.get_reg_descs(blocks, "DRAM"), ()), (known, ["SHM"])):
+        with pytest.raises(bind.nixlNotFoundError, match="is not registered"):
+            agent.deregister_memory(descs, backends)
+    agent.prep_xfer_dlist("NIXL_INIT_AGENT", rows(memory)[:3], "DRAM")
+    agent.deregister_memory(known, ["POSIX"])
+    with pytest.raises(bind.nixlNotFoundError):
+        agent.prep_xfer_dlist("NIXL_INIT_AGENT", rows(memory)[:1], "DRAM")
+
+
 def test_errors_are_nixls_and_say_more(two):
     local = two.mine.get_xfer_descs(rows(two.here), "DRAM")
     with pytest.raises(bind.nixlNotFoundError, match="NIXL_ERR_NOT_FOUND.*remedy") as raised:

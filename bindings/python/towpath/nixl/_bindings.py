@@ -5,7 +5,6 @@ remedy in them. Every call that may wait gives up the interpreter's lock (it hap
 extension).
 """
 import itertools
-import threading
 
 from towpath import _towpath, errors
 from towpath._towpath import nixlRegDList, nixlRemoteDList, nixlXferDList
@@ -119,8 +118,6 @@ class nixlAgent:
         self._lists = _Handles("prepared list")
         self._requests = _Handles("transfer")
         self._asked = {}  # the backends that were asked for, by handle of a transfer
-        self._memory = {}  # (kind, address, length, device) -> registrations
-        self._memory_lock = threading.Lock()
         with translated:
             self._metadata = Metadata(self._agent, config)
 
@@ -155,42 +152,14 @@ class nixlAgent:
         """All of the list or nothing."""
         replaceable = len(backends or ()) == 1  # what serves one backend serves in one another's place
         with translated:
-            made = self._agent.register_nixl_list(descs, self._types(backends), replaceable)
-        with self._memory_lock:
-            for (address, length, device, _), registration in zip(_items(descs), made):
-                key = (descs.kind, address, length, device)
-                self._memory.setdefault(key, []).append(registration)
+            self._agent.register_nixl_list(descs, self._types(backends), replaceable)
         return nixl_status_t.NIXL_SUCCESS
 
     def deregisterMem(self, descs, backends=()):
         """Exact matches only; when one is missing, nothing is taken back."""
-        names, found = set(self._types(backends)), []
-        with self._memory_lock:
-            for address, length, device, _ in _items(descs):
-                key = (descs.kind, address, length, device)
-                chosen = self._take(key, names)
-                if chosen is None:
-                    for back, registration in found:
-                        self._memory.setdefault(back, []).append(registration)
-                    raise nixlNotFoundError(
-                        f"NIXL_ERR_NOT_FOUND: {descs.kind} [{address:#x}, +{length}) device "
-                        f"{device} is not registered" + (f" with {sorted(names)} alone"
-                                                         if names else ""))
-                found.append((key, chosen))
         with translated:
-            for _, registration in found:
-                registration.release()
+            self._agent.deregister_nixl_list(descs, self._types(backends))
         return nixl_status_t.NIXL_SUCCESS
-
-    def _take(self, key, names):
-        known = self._memory.get(key, [])
-        for index, registration in enumerate(known):
-            if not names or set(registration.backends) <= names:
-                del known[index]
-                if not known:
-                    del self._memory[key]
-                return registration
-        return None
 
     def queryMem(self, descs, backends=()):
         if len(backends or ()) != 1:
