@@ -6,19 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <towpath/backends/object/object_backend.h>
-#include <towpath/backends/object/options.h>
-#include <towpath/backends/object/store.h>
-#include <towpath/backends/object/testing/swift.h>
+#include <towpath/backends/object/testing/swift_fixture.h>
 #include <towpath/kv/testing/transfer_node.h>
 
 namespace towpath::kv {
 namespace {
 
-using backends::object::BackendOptions;
-using backends::object::Store;
 using backends::object::testing::kBucket;
-using backends::object::testing::kNoSwift;
-using backends::object::testing::Swift;
+using backends::object::testing::SwiftFixture;
 using testing::CacheKind;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -30,21 +25,11 @@ constexpr CacheKind kObjects{"objects", MemoryKind::object, layout::LayoutKind::
 constexpr CacheKind kReordered{"objects of heads", MemoryKind::object,
                                layout::LayoutKind::block_separate, layout::BlockFormat::universal};
 
-class TransferObjectsTest : public ::testing::Test {
+class TransferObjectsTest : public SwiftFixture<TransferObjectsTest> {
  protected:
-  static void SetUpTestSuite() {
-    if (Swift::is_installed()) swift_ = new Swift();
-  }
-  static void TearDownTestSuite() {
-    delete swift_;
-    swift_ = nullptr;
-  }
   void SetUp() override {
-    if (swift_ == nullptr) GTEST_SKIP() << kNoSwift;
-    start({.bounce = {.slot_bytes = 4096, .slots = 2}});
-    store_ = *Store::open(*BackendOptions::parse(swift_->params()), node_->clock);
-    const Code made = store_->make_bucket(kBucket).code();
-    ASSERT_TRUE(made == Code::ok || made == Code::already_exists) << name_of(made);
+    SwiftFixture::SetUp();
+    if (store_) start({.bounce = {.slot_bytes = 4096, .slots = 2}});
   }
   void start(TransferManagerOptions options) {
     const testing::MoreBackend store{backends::object::object_type(), swift_->params()};
@@ -65,9 +50,7 @@ class TransferObjectsTest : public ::testing::Test {
     node_->expect_block(target, 2, kAfter, 4);
   }
 
-  static inline Swift* swift_ = nullptr;
   std::unique_ptr<TransferNode> node_;
-  std::unique_ptr<Store> store_;
 };
 
 TEST_F(TransferObjectsTest, blocks_go_to_a_store_and_come_back_from_every_kind) {

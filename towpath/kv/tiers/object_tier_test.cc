@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <towpath/backends/object/object_backend.h>
-#include <towpath/backends/object/options.h>
-#include <towpath/backends/object/store.h>
-#include <towpath/backends/object/testing/swift.h>
+#include <towpath/backends/object/testing/swift_fixture.h>
 #include <towpath/kv/testing/transfer_node.h>
 #include <towpath/kv/tiers/block_bytes.h>
 #include <towpath/kv/tiers/object_tier.h>
@@ -14,11 +12,8 @@
 namespace towpath::kv {
 namespace {
 
-using backends::object::BackendOptions;
-using backends::object::Store;
 using backends::object::testing::kBucket;
-using backends::object::testing::kNoSwift;
-using backends::object::testing::Swift;
+using backends::object::testing::SwiftFixture;
 using testing::TransferNode;
 
 Bytes content_of(BlockHash hash, std::uint64_t size_bytes) {
@@ -93,21 +88,11 @@ struct Life {
   ObjectTier* tier = nullptr;  // the cache's
 };
 
-class ObjectTierTest : public ::testing::Test {
+class ObjectTierTest : public SwiftFixture<ObjectTierTest> {
  protected:
-  static void SetUpTestSuite() {
-    if (Swift::is_installed()) swift_ = new Swift();
-  }
-  static void TearDownTestSuite() {
-    delete swift_;
-    swift_ = nullptr;
-  }
   void SetUp() override {
-    if (swift_ == nullptr) GTEST_SKIP() << kNoSwift;
-    store_ = *Store::open(*BackendOptions::parse(swift_->params()), clock_);
-    const Code made = store_->make_bucket(kBucket).code();
-    ASSERT_TRUE(made == Code::ok || made == Code::already_exists) << name_of(made);
-    begin_life();
+    SwiftFixture::SetUp();
+    if (store_) begin_life();
   }
   void begin_life() {
     const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
@@ -123,9 +108,6 @@ class ObjectTierTest : public ::testing::Test {
     return {kBucket, life_->tier->key_of(hash)};
   }
 
-  static inline Swift* swift_ = nullptr;
-  sys::SystemClock clock_;
-  std::unique_ptr<Store> store_;
   std::unique_ptr<Life> life_;
 };
 
