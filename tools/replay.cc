@@ -1,7 +1,6 @@
 // `towpath replay`: plays a KV-cache trace through two processes, or more. This one is the first
 // decode worker and makes the report; it starts the others, which are this program again with
 // --role and --worker.
-#include <csignal>
 #include <cstdio>
 #include <optional>
 
@@ -14,11 +13,12 @@
 #include <towpath/sys/random.h>
 #include <towpath/sys/system_file.h>
 
-#include "tools/child.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/recording.h"
+#include "tools/replay/arguments.h"
 #include "tools/replay/decode_worker.h"
+#include "tools/replay/others.h"
 #include "tools/replay/page.h"
 #include "tools/replay/policies.h"
 #include "tools/replay/prefill.h"
@@ -28,6 +28,7 @@
 namespace towpath::tools {
 namespace {
 
+using replay::Arguments;
 using replay::Options;
 
 constexpr const char* kFooter =
@@ -63,92 +64,6 @@ Examples:
   towpath replay --faults 0.01 --seed 7           mistakes by chance: each must be found
   towpath replay --rendezvous etcd://10.0.0.1:2379/demo --role prefill   here, and there
                                                   the same with --role decode)";
-
-struct Arguments {
-  Options options;
-  std::string role = "both";
-  std::string inject;
-  std::string policy = "lru";
-  std::string format;
-  std::uint64_t tokens_per_block = 0;  // 0: as the trace has it
-  std::string tiers;
-  double timeout_s = 30;
-};
-
-/// The command line of another process of this run: first what every one must be told.
-class Words {
- public:
-  Words(const Arguments& arguments, const char* role, std::uint64_t worker) {
-    const Options& options = arguments.options;
-    words_ = {"towpath", "replay", "--role", role};
-    add("--worker", cat(worker));
-    add("--prefill", cat(options.prefills));
-    add("--decode", cat(options.decodes));
-    add("--rendezvous", options.rendezvous);
-    add("--run", options.run);
-    add("--backend", options.backend);
-    add("--timeout", cat(arguments.timeout_s));
-    add("--tokens-per-block", cat(options.tokens_per_block));
-    add("--model", options.model);
-    add("--scale", cat(options.scale));
-  }
-  void add(const char* name, const std::string& value) {
-    words_.emplace_back(name);
-    words_.push_back(value);
-  }
-  void add(const char* flag) { words_.emplace_back(flag); }
-  std::vector<std::string> take() && { return std::move(words_); }
-
- private:
-  std::vector<std::string> words_;
-};
-
-// What a prefill must be told; the rest is decode's business.
-std::vector<std::string> prefill_arguments(const Arguments& arguments, std::uint64_t worker) {
-  const Options& options = arguments.options;
-  Words words(arguments, "prefill", worker);
-  words.add("--host-blocks", cat(options.host_blocks));
-  words.add("--disk-blocks", cat(options.disk_blocks));
-  words.add("--policy", arguments.policy);
-  words.add("--directory", options.directory);
-  if (!arguments.inject.empty() && worker == 0) words.add("--inject", arguments.inject);
-  words.add("--faults", cat(options.faults));
-  words.add("--seed", cat(options.generator.seed + worker));
-  if (!arguments.tiers.empty()) words.add("--tiers", arguments.tiers);
-  if (!options.direct) words.add("--buffered");
-  return std::move(words).take();
-}
-
-// Another decode worker reads the same trace, and takes its share.
-std::vector<std::string> decode_arguments(const Arguments& arguments, std::uint64_t worker) {
-  const Options& options = arguments.options;
-  Words words(arguments, "decode", worker);
-  if (!options.trace.empty()) words.add("--trace", options.trace);
-  if (!arguments.format.empty()) words.add("--format", arguments.format);
-  words.add("--requests", cat(options.generator.requests));
-  words.add("--seed", cat(options.generator.seed));
-  words.add("--limit", cat(options.limit));
-  words.add("--speed", cat(options.speed));
-  words.add("--in-flight", cat(options.in_flight));
-  words.add("--decode-blocks", cat(options.decode_blocks));
-  words.add("--decode-layout", options.decode_layout);
-  words.add("--quiet");
-  return std::move(words).take();
-}
-
-/// The last of them is the last prefill.
-Result<std::vector<Child>> start_others(const Arguments& arguments) {
-  std::vector<Child> started;
-  for (std::uint64_t i = 1; i < arguments.options.decodes; ++i) {
-    TOWPATH_TRY(Child one, Child::start(replay::decode_name(i), decode_arguments(arguments, i)));
-    started.push_back(std::move(one));
-  }
-  for (std::uint64_t i = 0; i < arguments.options.prefills; ++i) {
-    TOWPATH_TRY(Child one, Child::start(replay::prefill_name(i), prefill_arguments(arguments, i)));
-    started.push_back(std::move(one));
-  }
-  return started;
-}
 
 Result<std::unique_ptr<kv::TraceReader>> open_trace(const Options& options) {
   static sys::SystemFileSystem files;  // without state
@@ -191,10 +106,6 @@ void settle_meeting(Arguments& arguments) {
   if (options.rendezvous.empty()) options.rendezvous = cat("scope:", options.run);
 }
 
-void end(Child& child) {
-  if (child.pid() > 0) kill(child.pid(), SIGKILL);
-}
-
 Result<replay::ReplayOutcome> play(Arguments& arguments) {
   Options& options = arguments.options;
   settle_meeting(arguments);
@@ -202,14 +113,15 @@ Result<replay::ReplayOutcome> play(Arguments& arguments) {
   TOWPATH_TRY(const auto worker, replay::DecodeWorker::open(options));
   std::vector<Child> others;
   if (arguments.role == "both") {
-    TOWPATH_TRY(others, start_others(arguments));
+    TOWPATH_TRY(others, replay::start_others(arguments));
   }
   const Alive others_live = [&]() -> Status {
     for (Child& other : others) TOWPATH_TRY(other.lives());
     return {};
   };
-  auto outcome = worker->run(*source, others_live, [&] { end(others.back()); });
-  for (Child& other : others) end(other);  // at once: none is left to wonder where another went
+  auto outcome = worker->run(*source, others_live, [&] { replay::end(others.back()); });
+  for (Child& other : others)
+    replay::end(other);  // at once: none is left to wonder where another went
   return outcome;
 }
 

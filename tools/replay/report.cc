@@ -28,12 +28,10 @@ std::string totals(const Options& options, const ReplayOutcome& outcome, Colours
     table.add({"died",
                {grouped(outcome.prefills_lost), Tone::warning},
                cat("prefill; ", grouped(outcome.asked_again), " requests were asked of another")});
-  const bool all = outcome.verified == outcome.blocks;
-  table.add({"verified",
-             {grouped(outcome.verified), all ? Tone::good : Tone::bad},
-             "every byte, and the digest"});
-  table.add({"mismatches",
-             {grouped(outcome.mismatches), outcome.mismatches == 0 ? Tone::good : Tone::bad}});
+  add_proof(table, {.verified = outcome.verified,
+                    .of = outcome.blocks,
+                    .mismatches = outcome.mismatches,
+                    .what = "every byte, and the digest"});
   return table.text(colours);
 }
 
@@ -58,24 +56,11 @@ std::string hits(const Options& options, const ReplayOutcome& outcome, Colours c
 }
 
 std::string hops(const ReplayOutcome& outcome, Colours colours) {
-  Table table({{"hop"},
-               {"bytes", Align::right},
-               {"rate", Align::right},
-               {"moves", Align::right},
-               {"p50", Align::right},
-               {"p90", Align::right},
-               {"p99", Align::right}});
-  const auto add = [&](const char* name, const Hop& hop) {
-    const Spread& times = hop.times();
-    table.add({name, size_text(hop.bytes()), rate_text(hop.bytes(), times.sum()),
-               grouped(times.count()), duration_text(times.percentile(50)),
-               duration_text(times.percentile(90)), duration_text(times.percentile(99))});
-    if (!hop.path().empty()) table.note(hop.path());
-  };
-  add("produce", outcome.produce);
-  add("pull", outcome.pull);
-  add("spill", outcome.spill);
-  add("load", outcome.load);
+  Table table = moves_table("hop");
+  add_hop(table, "produce", outcome.produce);
+  add_hop(table, "pull", outcome.pull);
+  add_hop(table, "spill", outcome.spill);
+  add_hop(table, "load", outcome.load);
   return table.text(colours);
 }
 
@@ -99,6 +84,38 @@ nlohmann::ordered_json injected_json(const InjectedByName& injected) {
 }
 
 }  // namespace
+
+void add_proof(Table& table, const Proof& proof) {
+  table.add({"verified",
+             {grouped(proof.verified), proof.verified == proof.of ? Tone::good : Tone::bad},
+             proof.what});
+  table.add(
+      {"mismatches", {grouped(proof.mismatches), proof.mismatches == 0 ? Tone::good : Tone::bad}});
+}
+
+Table moves_table(const char* first) {
+  return Table({{first},
+                {"bytes", Align::right},
+                {"rate", Align::right},
+                {"moves", Align::right},
+                {"p50", Align::right},
+                {"p90", Align::right},
+                {"p99", Align::right}});
+}
+
+std::vector<Cell> with_times(std::vector<Cell> cells, const Spread& times) {
+  for (const double share : {50.0, 90.0, 99.0})
+    cells.emplace_back(duration_text(times.percentile(share)));
+  return cells;
+}
+
+void add_hop(Table& table, const char* name, const Hop& hop) {
+  const Spread& times = hop.times();
+  table.add(with_times(
+      {name, size_text(hop.bytes()), rate_text(hop.bytes(), times.sum()), grouped(times.count())},
+      times));
+  if (!hop.path().empty()) table.note(hop.path());
+}
 
 std::string verdict_text(const Faults& faults, const char* right, Colours colours) {
   if (faults.none()) return cat("  ", painted("PASSED", Tone::good, colours), ": ", right, "\n");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -10,6 +11,20 @@
 #include "tools/table.h"
 
 namespace towpath::tools::replay {
+
+/// Two rows: what was looked at, and how much of it is right.
+struct Proof {
+  std::uint64_t verified = 0, of = 0, mismatches = 0;
+  const char* what = "";
+};
+void add_proof(Table& table, const Proof& proof);
+
+/// Of movements: bytes, rate, moves, and how long one takes. `first` says what a row is.
+Table moves_table(const char* first);
+/// The end of its rows.
+std::vector<Cell> with_times(std::vector<Cell> cells, const Spread& times);
+/// A row, and a note by which way.
+void add_hop(Table& table, const char* name, const Hop& hop);
 
 /// What was found wrong, or what was not: `right` says it.
 std::string verdict_text(const Faults& faults, const char* right, Colours colours);

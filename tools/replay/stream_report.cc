@@ -30,44 +30,26 @@ std::string stream_totals(const Options& options, const Stream& stream,
     table.add({"left out", grouped(stream.own), "within one node: its files, or its own memory"});
   if (stream.elsewhere > 0)
     table.add({"in place of", grouped(stream.elsewhere), "of other memory: moved in the host's"});
-  table.add({"verified",
-             {grouped(outcome.verified),
-              outcome.verified == stream.moves.size() ? Tone::good : Tone::bad},
-             "every byte, and the gaps between"});
-  table.add({"mismatches",
-             {grouped(outcome.mismatches), outcome.mismatches == 0 ? Tone::good : Tone::bad}});
+  add_proof(table, {.verified = outcome.verified,
+                    .of = stream.moves.size(),
+                    .mismatches = outcome.mismatches,
+                    .what = "every byte, and the gaps between"});
   return table.text(colours);
 }
 
-std::vector<Cell> times_of(std::vector<Cell> cells, const Spread& times) {
-  for (const double share : {50.0, 90.0, 99.0})
-    cells.emplace_back(duration_text(times.percentile(share)));
-  return cells;
-}
-
 std::string way_rows(const Options& options, const StreamOutcome& outcome, Colours colours) {
-  Table table({{"op"},
-               {"bytes", Align::right},
-               {"rate", Align::right},
-               {"moves", Align::right},
-               {"p50", Align::right},
-               {"p90", Align::right},
-               {"p99", Align::right}});
+  Table table = moves_table("op");
   const auto add = [&](const char* name, const StreamOutcome::Way& way) {
-    const Spread& times = way.moved.times();
-    if (times.count() == 0) return;
-    table.add(times_of({name, size_text(way.moved.bytes()),
-                        rate_text(way.moved.bytes(), times.sum()), grouped(times.count())},
-                       times));
-    table.note(way.moved.path());
+    if (way.moved.times().count() == 0) return;
+    add_hop(table, name, way.moved);
     if (way.recorded.count() > 0)
-      table.add(times_of({"  recorded", "", rate_text(way.moved.bytes(), way.recorded.sum()),
-                          grouped(way.recorded.count())},
-                         way.recorded));
+      table.add(with_times({"  recorded", "", rate_text(way.moved.bytes(), way.recorded.sum()),
+                            grouped(way.recorded.count())},
+                           way.recorded));
   };
   add("read", outcome.reads);
   add("write", outcome.writes);
-  if (options.speed > 0) table.add(times_of({"late", "", "", ""}, outcome.late));
+  if (options.speed > 0) table.add(with_times({"late", "", "", ""}, outcome.late));
   return table.text(colours);
 }
 
