@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include <towpath/backends/object/listing.h>
 #include <towpath/backends/object/reply.h>
 #include <towpath/backends/object/signature.h>
 #include <towpath/backends/object/store_address.h>
@@ -21,6 +22,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto range = parse_content_range(text))
     if (range->last < range->first || (range->total && *range->total <= range->last))
       __builtin_trap();
+  if (const auto page = read_page(text); page.ok())
+    for (const ListedObject& object : page->objects)
+      if (object.key.empty()) __builtin_trap();
   if (text.size() < 4096) {
     const auto again = parse_xml("<R><T>" + escape_xml(text) + "</T></R>");
     if (!again.ok() || again->field("T") != text) __builtin_trap();

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <towpath/backends/object/listing.h>
 #include <towpath/backends/object/reply.h>
 
 namespace towpath::backends::object {
@@ -64,6 +65,30 @@ TEST(ReplyTest, ranges_are_read_exactly_or_not) {
                           "bytes -1/2", "bytes 1-/2", "bytes 5-10/x", "bytes 5/6-7",
                           "bytes 99999999999999999999-1/2", "bytes */10"})
     EXPECT_EQ(parse_content_range(bad), std::nullopt) << bad;
+}
+
+TEST(ListingTest, a_page_has_its_objects_and_where_the_next_begins) {
+  const auto page = read_page(
+      "<ListBucketResult><IsTruncated>true</IsTruncated>"
+      "<NextContinuationToken>t&amp;1</NextContinuationToken><Contents><Key>kv/a</Key>"
+      "<LastModified>2026-01-02T00:00:00.000Z</LastModified><Size>12</Size></Contents>"
+      "<Contents><Key>kv/b</Key><Size>0</Size></Contents></ListBucketResult>");
+  ASSERT_TRUE(page.ok()) << page.status().to_string();
+  EXPECT_EQ(page->next, "t&1");
+  ASSERT_EQ(page->objects.size(), 2U);
+  EXPECT_EQ(page->objects[0].key, "kv/a");
+  EXPECT_EQ(page->objects[0].bytes, 12U);
+  EXPECT_EQ(page->objects[0].modified, "2026-01-02T00:00:00.000Z");
+  EXPECT_EQ(read_page("<ListBucketResult/>")->objects.size(), 0U);
+}
+
+TEST(ListingTest, what_is_no_list_is_refused) {
+  for (const char* bad :
+       {"", "<Error><Code>x</Code></Error>",
+        "<ListBucketResult><Contents><Key>a</Key></Contents></ListBucketResult>",
+        "<ListBucketResult><Contents><Size>1</Size></Contents></ListBucketResult>",
+        "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>"})
+    EXPECT_EQ(read_page(bad).code(), Code::corrupt) << bad;
 }
 
 }  // namespace

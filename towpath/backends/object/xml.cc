@@ -50,7 +50,7 @@ std::string unescaped(std::string_view text) {
 
 class XmlReader {
  public:
-  explicit XmlReader(std::string_view text) : left_(text) {}
+  XmlReader(std::string_view text, std::string_view item) : left_(text), item_(item) {}
 
   Result<XmlElement> read() {
     while (!done_) TOWPATH_TRY(step());
@@ -60,13 +60,17 @@ class XmlReader {
  private:
   static Status refuse(std::string why) { return error(Code::corrupt, "XML: " + std::move(why)); }
 
+  bool is_in_item() const { return !item_.empty() && open_.size() >= 2 && open_[1] == item_; }
+  /// Whether the innermost open element is one whose text is wanted.
+  bool is_field() const { return open_.size() == (is_in_item() ? 3 : 2); }
+
   // One tag and the text before it.
   Status step() {
     const auto begin = left_.find('<');
     const auto end = left_.find('>', begin == std::string_view::npos ? 0 : begin);
     if (begin == std::string_view::npos || end == std::string_view::npos)
       return refuse(open_.empty() ? "no element" : cat("'", open_.back(), "' does not end"));
-    if (open_.size() == 2) text_ += left_.substr(0, begin);
+    if (is_field()) text_ += left_.substr(0, begin);
     const std::string_view tag = left_.substr(begin + 1, end - begin - 1);
     left_.remove_prefix(end + 1);
     if (tag.starts_with('?')) return {};  // the declaration
@@ -82,7 +86,8 @@ class XmlReader {
     if (name.empty() || open_.size() == kMaxXmlDepth) return refuse("too deep, or without a name");
     if (open_.empty()) root_.name = name;
     open_.push_back(name);
-    if (open_.size() == 2) text_.clear();
+    if (open_.size() == 2 && is_in_item()) root_.items.emplace_back();
+    if (is_field()) text_.clear();
     return {};
   }
 
@@ -90,13 +95,15 @@ class XmlReader {
     name = name.substr(0, name.find_first_of(" \t\r\n"));
     if (open_.empty() || open_.back() != name)
       return refuse(cat("'", printable(name), "' ends what did not begin"));
-    if (open_.size() == 2) root_.fields.emplace(name, unescaped(text_));
+    if (is_field())
+      (is_in_item() ? root_.items.back() : root_.fields).emplace(name, unescaped(text_));
     open_.pop_back();
     done_ = open_.empty();
     return {};
   }
 
   std::string_view left_;
+  const std::string_view item_;
   std::vector<std::string_view> open_;
   std::string text_;
   XmlElement root_;
@@ -105,10 +112,10 @@ class XmlReader {
 
 }  // namespace
 
-Result<XmlElement> parse_xml(std::string_view text) {
+Result<XmlElement> parse_xml(std::string_view text, std::string_view item) {
   if (text.size() > kMaxXmlBytes)
     return error(Code::corrupt, cat("XML: ", text.size(), " bytes, and at most ", kMaxXmlBytes));
-  return XmlReader(text).read();
+  return XmlReader(text, item).read();
 }
 
 std::string escape_xml(std::string_view text) {

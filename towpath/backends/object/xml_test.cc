@@ -25,6 +25,20 @@ TEST(XmlTest, attributes_are_passed_over) {
   EXPECT_EQ(read->field("UploadId"), "u+/=");
 }
 
+TEST(XmlTest, items_of_a_list_have_fields_of_their_own) {
+  const auto read = parse_xml(
+      "<R><K>outer</K><C><K>a&amp;b</K><O><K>deeper</K></O></C><D><K>no</K></D><C/>"
+      "<C><K>c</K></C></R>",
+      "C");
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(read->field("K"), "outer");
+  ASSERT_EQ(read->items.size(), 3U);
+  EXPECT_EQ(field_of(read->items[0], "K"), "a&b");
+  EXPECT_EQ(field_of(read->items[1], "K"), "");
+  EXPECT_EQ(field_of(read->items[2], "K"), "c");
+  EXPECT_TRUE(parse_xml("<R><C><K>a</K></C></R>")->items.empty());
+}
+
 TEST(XmlTest, what_is_none_is_refused) {
   std::string deep;
   for (int i = 0; i < 20; ++i) deep += "<a>";
