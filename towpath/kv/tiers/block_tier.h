@@ -15,6 +15,7 @@
 // depth(), must_be_asked(), takes_blocks(): any.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -52,6 +53,13 @@ struct TierTask {
   }
 };
 
+/// How full a tier is.
+struct TierRoom {
+  std::uint64_t blocks = 0;
+  std::uint64_t most_blocks = 0;  ///< that there is room for
+  std::uint64_t evicted = 0;      ///< gone since the start, for others' sake
+};
+
 class BlockTier {
  public:
   virtual ~BlockTier() = default;
@@ -65,6 +73,9 @@ class BlockTier {
   virtual bool must_be_asked() const noexcept { return false; }
   /// False: it is only read from. What comes from there goes down to the tiers that do.
   virtual bool takes_blocks() const noexcept { return true; }
+
+  /// Nothing: it does not know.
+  virtual std::optional<TierRoom> room() const { return std::nullopt; }
 
   /// Fewer than depth() are under way. The task may have ended when this returns.
   virtual void begin(TierTask& task) = 0;

@@ -25,9 +25,24 @@ Status check_options(const ObjectTierOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<ObjectTier>> ObjectTier::open(const ObjectTierOptions& options) {
+Result<std::unique_ptr<ObjectTier>> ObjectTier::open(const ObjectTierOptions& options,
+                                                     std::unique_ptr<ObjectShelf> shelf) {
   TOWPATH_TRY(check_options(options));
+  if ((options.bound_bytes > 0) != (shelf != nullptr))
+    return error(Code::invalid_argument, "a bound and a shelf go together",
+                 "give both to a tier of objects, or neither");
   std::unique_ptr<ObjectTier> made(new ObjectTier(options));
+  if (shelf) {
+    TOWPATH_TRY(
+        made->ledger_,
+        ObjectLedger::make(std::move(shelf), {.prefix = cat(options.prefix, "/"),
+                                              .object_bytes = object_bytes_of(options.block_bytes),
+                                              .bound_bytes = options.bound_bytes,
+                                              .policy = options.policy,
+                                              .depth = options.depth,
+                                              .presence = options.presence,
+                                              .tier = options.tier}));
+  }
   const std::uint64_t slot_bytes = room_of({.length = options.block_bytes});
   const std::size_t slots = options.depth + 1;
   TOWPATH_TRY(made->memory_, memory::SystemRegion::allocate(slots * slot_bytes));
@@ -41,9 +56,12 @@ Result<std::unique_ptr<ObjectTier>> ObjectTier::open(const ObjectTierOptions& op
 ObjectTier::~ObjectTier() = default;
 
 std::string ObjectTier::key_of(BlockHash hash) const {
-  std::string digits = hex(hash).substr(2);
-  digits.insert(0, 2 * sizeof hash - std::min(digits.size(), 2 * sizeof hash), '0');
-  return cat(options_.prefix, "/", digits);
+  return cat(options_.prefix, "/", object_digits(hash));
+}
+
+std::optional<TierRoom> ObjectTier::room() const {
+  if (!ledger_) return std::nullopt;
+  return ledger_->room();
 }
 
 // Beginning --------------------------------------------------------------------------------------
@@ -57,7 +75,10 @@ void ObjectTier::begin(TierTask& task) {
   slot->is_busy = true;
   slot->task = &task;
   slot->hash = task.hash;
-  if (task.kind == TierTask::Kind::put) std::erase(to_remove_, task.hash);
+  if (task.kind == TierTask::Kind::put) {
+    std::erase(to_remove_, task.hash);
+    if (ledger_) ledger_->begin_put();
+  }
   if (Status ready = prepare(*slot); !ready.ok()) return end(*slot, std::move(ready));
   start(*slot);
 }
@@ -69,7 +90,8 @@ Status ObjectTier::prepare(Slot& slot) const {
     return error(Code::invalid_argument, cat("block ", hex(task.hash), " of ", task.bytes.size(),
                                              " bytes in a tier of ", options_.block_bytes));
   if (task.kind != TierTask::Kind::put) {
-    const bool is_going = std::ranges::find(to_remove_, task.hash) != to_remove_.end();
+    const bool is_going = ledger_ ? ledger_->is_going(task.hash)
+                                  : std::ranges::find(to_remove_, task.hash) != to_remove_.end();
     return is_going ? error(Code::not_found, cat("block ", hex(task.hash), " is being removed"))
                     : Status();
   }
@@ -90,11 +112,22 @@ bool ObjectTier::is_being_removed(BlockHash hash) const {
   return last.is_busy && last.hash == hash;
 }
 
-/// Not while a removal of the block is under way, which could arrive after it.
+/// Not while a removal of the block is under way, which could arrive after it, and not before there
+/// is room for it.
+Result<bool> ObjectTier::may_start(Slot& slot) {
+  if (slot.task == nullptr) return true;
+  if (!ledger_) return !is_being_removed(slot.hash);
+  if (slot.task->kind == TierTask::Kind::put) return ledger_->admit(slot.hash, slot.place);
+  if (slot.task->kind == TierTask::Kind::get) slot.place.held = ledger_->hold(slot.hash);
+  return true;
+}
+
 void ObjectTier::start(Slot& slot) {
-  if (slot.task != nullptr && is_being_removed(slot.hash)) return;
+  const Result<bool> may = may_start(slot);
+  if (!may.ok()) return end(slot, may.status());
+  if (!*may) return;
   slot.is_posted = true;
-  const std::uint64_t whole = kSegmentPage + options_.block_bytes;
+  const std::uint64_t whole = object_bytes_of(options_.block_bytes);
   const bool is_write = slot.task == nullptr || slot.task->kind == TierTask::Kind::put;
   const bool is_page = slot.task == nullptr || slot.task->kind == TierTask::Kind::look;
   Status posted =
@@ -129,7 +162,8 @@ void ObjectTier::cancel(TierTask& task) {
 }
 
 bool ObjectTier::progress() {
-  const bool more = options_.agent->progress();
+  bool more = options_.agent->progress();
+  if (ledger_) more = ledger_->progress() || more;
   for (Slot& slot : slots_) {
     if (slot.is_busy && !slot.is_posted) start(slot);
     if (slot.is_busy && slot.is_posted && slot.transfer.ended()) finish(slot);
@@ -138,19 +172,44 @@ bool ObjectTier::progress() {
   return more;
 }
 
+void ObjectTier::wait_for_work(Duration most) {
+  constexpr Duration kNap = std::chrono::milliseconds(1);  // the shelf's answers wake nobody
+  options_.agent->wait_for_work(ledger_ && ledger_->is_busy() ? std::min(most, kNap) : most);
+}
+
 void ObjectTier::finish(Slot& slot) {
   const Outcome outcome = slot.transfer.outcome();
   Status how = outcome == Outcome::done ? Status() : slot.transfer.status();
   if (slot.task == nullptr || slot.task->kind == TierTask::Kind::put) {
-    if (slot.task != nullptr && how.ok()) (void)options_.presence->add(slot.hash, options_.tier);
+    if (slot.task != nullptr) finish_put(slot, how);
     return end(slot, std::move(how));
   }
   const bool is_look = slot.task->kind == TierTask::Kind::look;
   if (how.ok()) how = is_look ? told(slot) : prove(slot);
-  const bool is_gone = how.code() == Code::not_found || how.code() == Code::corrupt;
-  if (is_look && how.ok()) (void)options_.presence->add(slot.hash, options_.tier);
-  if (is_gone) (void)options_.presence->remove(slot.hash, options_.tier);
+  if (is_look && how.ok()) {
+    if (ledger_) ledger_->meet(slot.hash);
+    (void)options_.presence->add(slot.hash, options_.tier);
+  }
+  lose(slot.hash, how.code());
   end(slot, std::move(how));
+}
+
+void ObjectTier::finish_put(Slot& slot, const Status& how) {
+  if (ledger_)
+    how.ok() ? ledger_->keep(slot.hash, slot.place) : ledger_->give_up(slot.hash, slot.place);
+  else if (how.ok())
+    (void)options_.presence->add(slot.hash, options_.tier);
+}
+
+/// What is not there, or is wrong, is there no more; and what is wrong takes no room.
+void ObjectTier::lose(BlockHash hash, Code why) {
+  if (why != Code::not_found && why != Code::corrupt) return;
+  if (!ledger_)
+    (void)options_.presence->remove(hash, options_.tier);
+  else if (why == Code::corrupt)
+    ledger_->discard(hash);
+  else
+    ledger_->forget(hash);
 }
 
 /// What the object says that it is. Errors: not_found (that it was removed), corrupt.
@@ -184,6 +243,7 @@ void ObjectTier::end(Slot& slot, Status how) {
   TierTask* const task = std::exchange(slot.task, nullptr);
   slot.is_busy = slot.is_posted = false;
   slot.transfer = {};
+  slot.place = {};
   (void)slot.object.release();
   if (task != nullptr) task->end(std::move(how));
 }
@@ -193,6 +253,10 @@ void ObjectTier::end(Slot& slot, Status how) {
 Status ObjectTier::remove(BlockHash hash) {
   if (!options_.presence->remove(hash, options_.tier))
     return error(Code::not_found, cat("no block ", hex(hash)));
+  if (ledger_) {
+    ledger_->discard(hash);
+    return {};
+  }
   to_remove_.push_back(hash);
   begin_removals();
   return {};

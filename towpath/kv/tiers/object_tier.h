@@ -8,9 +8,10 @@
 // or damaged, are never taken. Others may fill the same prefix: equal hashes, equal bytes.
 //
 // A store takes objects whole and an agent removes none: a block that is removed is put over with a
-// record that says so. Each task has a slot of registered memory, through which its bytes are
-// copied; only proven ones leave it.
-// Thread: that of BlockTier. The agent may be driven elsewhere besides.
+// record that says so. With a shelf (object_shelf.h) it is removed, and the tier has a bound, over
+// all its lives: what exceeds it goes, as the policy says (object_ledger.h). Each task has a slot
+// of registered memory, through which its bytes are copied; only proven ones leave it. Thread: that
+// of BlockTier. The agent may be driven elsewhere besides.
 #pragma once
 
 #include <deque>
@@ -20,6 +21,7 @@
 #include <towpath/agent/agent.h>
 #include <towpath/kv/disk/segment_format.h>
 #include <towpath/kv/tiers/block_tier.h>
+#include <towpath/kv/tiers/object_ledger.h>
 
 namespace towpath::kv {
 
@@ -32,23 +34,32 @@ struct ObjectTierOptions {
   Duration timeout = std::chrono::seconds(30);  ///< of each
   Presence* presence = nullptr;                 ///< outlives the tier
   TierIndex tier = 0;
+  std::uint64_t bound_bytes = 0;        ///< of all objects together; needs a shelf; 0: none
+  PolicyKind policy = PolicyKind::lru;  ///< who goes, with a bound
 };
+
+/// What a block's object takes.
+constexpr std::uint64_t object_bytes_of(std::uint64_t block_bytes) {
+  return kSegmentPage + block_bytes;
+}
 
 class ObjectTier final : public BlockTier {
  public:
   /// Asks nothing of the store. Errors: invalid_argument (options), exhausted (memory), unsupported
   /// (the agent has no backend for objects).
-  static Result<std::unique_ptr<ObjectTier>> open(const ObjectTierOptions& options);
+  static Result<std::unique_ptr<ObjectTier>> open(const ObjectTierOptions& options,
+                                                  std::unique_ptr<ObjectShelf> shelf = {});
   ~ObjectTier() override;
 
   const std::string& name() const noexcept override { return name_; }
   TierIndex index() const noexcept override { return options_.tier; }
   std::size_t depth() const noexcept override { return options_.depth; }
   bool must_be_asked() const noexcept override { return true; }
+  std::optional<TierRoom> room() const override;
   void begin(TierTask& task) override;
   void cancel(TierTask& task) override;
   bool progress() override;
-  void wait_for_work(Duration most) override { options_.agent->wait_for_work(most); }
+  void wait_for_work(Duration most) override;
   /// In this process at once; in the store soon, if this process lives on.
   Status remove(BlockHash hash) override;
 
@@ -62,6 +73,7 @@ class ObjectTier final : public BlockTier {
     TierTask* task = nullptr;  // null: a removal
     BlockHash hash = 0;
     bool is_posted = false;
+    ObjectLedger::Place place;
     memory::Registration object;
     agent::Transfer transfer;
   };
@@ -72,9 +84,12 @@ class ObjectTier final : public BlockTier {
   ByteSpan bytes_of(const Slot& slot) const { return slot.memory.subspan(kSegmentPage); }
   Status prepare(Slot& slot) const;
   bool is_being_removed(BlockHash hash) const;
+  Result<bool> may_start(Slot& slot);
   void start(Slot& slot);
   Status post(Slot& slot, TransferOp op, std::uint64_t length);
   void finish(Slot& slot);
+  void finish_put(Slot& slot, const Status& how);
+  void lose(BlockHash hash, Code why);
   Status told(Slot& slot) const;
   Status prove(Slot& slot) const;
   void end(Slot& slot, Status how);
@@ -84,7 +99,8 @@ class ObjectTier final : public BlockTier {
   const ObjectTierOptions options_;
   memory::SharedRegion memory_;
   memory::Registration registration_;
-  std::vector<Slot> slots_;  // the last is for removals
+  std::unique_ptr<ObjectLedger> ledger_;  // none: there is no bound
+  std::vector<Slot> slots_;               // the last is for removals without one
   std::deque<BlockHash> to_remove_;
 };
 

@@ -1,115 +1,14 @@
 // Blocks that rest in a store, an object each, and come back from there in another life.
 #include <gmock/gmock.h>
 
-#include <towpath/backends/object/object_backend.h>
-#include <towpath/backends/object/testing/swift_fixture.h>
-#include <towpath/kv/testing/transfer_node.h>
-#include <towpath/kv/tiers/block_bytes.h>
-#include <towpath/kv/tiers/object_tier.h>
-#include <towpath/kv/tiers/tiered_cache.h>
-#include <towpath/run/eventually.h>
+#include <towpath/kv/tiers/object_life_fixture.h>
 
 namespace towpath::kv {
 namespace {
 
-using backends::object::testing::kBucket;
-using backends::object::testing::SwiftFixture;
+using testing::Life;
+using testing::ObjectTierTest;
 using testing::TransferNode;
-
-Bytes content_of(BlockHash hash, std::uint64_t size_bytes) {
-  Bytes bytes(size_bytes);
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = static_cast<std::byte>((hash * 31 + i * 7) % 251);
-  return bytes;
-}
-
-/// A process' life: an agent, and a cache of six blocks over a store.
-struct Life {
-  Life(const backend::Params& params, const std::string& prefix, Duration timeout)
-      : node("node", {}, {{backends::object::object_type(), params}}) {
-    layout::PhysicalLayout memory = node.build({"host"});
-    block_bytes = *memory.config().block_bytes();
-    auto opened = ObjectTier::open({.agent = node.agent.get(),
-                                    .prefix = prefix,
-                                    .block_bytes = block_bytes,
-                                    .depth = 3,
-                                    .timeout = timeout,
-                                    .presence = &presence,
-                                    .tier = 1});
-    EXPECT_TRUE(opened.ok()) << opened.status().to_string();
-    tier = opened->get();
-    std::vector<std::unique_ptr<BlockTier>> below;
-    below.push_back(*std::move(opened));
-    cache = *TieredCache::make({node.clock, presence, std::move(memory), std::move(below)},
-                               {.batch_at_least = 1});
-  }
-
-  void make(BlockHash hash) {
-    auto slot = std::move(cache->allocate(1)->front());
-    const Bytes bytes = content_of(hash, block_bytes);
-    ASSERT_TRUE(scatter(bytes, cache->layout(), slot.slot()).ok());
-    ASSERT_TRUE(
-        cache->register_block(CompleteBlock(std::move(slot), {{hash, {}}, digest_of(bytes, hash)}))
-            .ok());
-  }
-  void drive_until(const std::function<bool()>& done) {
-    EXPECT_TRUE(run::eventually([&] {
-      (void)cache->progress();
-      cache->wait_for_work(std::chrono::milliseconds(1));
-      return done();
-    }));
-  }
-  std::size_t look(const std::vector<BlockHash>& hashes) {
-    cache->look(hashes);
-    drive_until([&] { return cache->looking() == 0; });
-    return cache->match(hashes).below;
-  }
-  /// What each promotion ends as. Bytes that are wrong fail the test.
-  std::vector<Code> promote(const std::vector<BlockHash>& hashes) {
-    std::vector<CachedBlock> blocks;
-    for (const BlockHash hash : hashes) blocks.push_back({hash, {}});
-    Promotion promotion = *cache->promote(blocks);
-    drive_until([&] { return promotion.ended(); });
-    std::vector<Code> codes;
-    for (const Promoted& one : promotion.take()) {
-      codes.push_back(one.status.code());
-      if (!one.status.ok()) continue;
-      Bytes bytes(block_bytes);
-      EXPECT_TRUE(gather(cache->layout(), one.block.slot(), bytes).ok());
-      EXPECT_EQ(bytes, content_of(one.block.hash(), block_bytes)) << "a wrong block was served";
-    }
-    return codes;
-  }
-
-  TransferNode node;
-  Presence presence;
-  std::uint64_t block_bytes = 0;
-  std::unique_ptr<TieredCache> cache;
-  ObjectTier* tier = nullptr;  // the cache's
-};
-
-class ObjectTierTest : public SwiftFixture<ObjectTierTest> {
- protected:
-  void SetUp() override {
-    SwiftFixture::SetUp();
-    if (store_) begin_life();
-  }
-  void begin_life() {
-    const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
-    life_.reset();
-    life_ = std::make_unique<Life>(swift_->params(), test->name(), std::chrono::seconds(30));
-  }
-  void make_all(BlockHash from, BlockHash to) {
-    for (BlockHash hash = from; hash <= to; ++hash) life_->make(hash);
-    const Status flushed = life_->cache->flush();
-    ASSERT_TRUE(flushed.ok()) << flushed.to_string();
-  }
-  backends::object::ObjectName object(BlockHash hash) const {
-    return {kBucket, life_->tier->key_of(hash)};
-  }
-
-  std::unique_ptr<Life> life_;
-};
 
 TEST_F(ObjectTierTest, blocks_of_one_life_are_found_and_proven_in_the_next) {
   make_all(1, 6);

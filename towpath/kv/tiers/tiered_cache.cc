@@ -153,6 +153,7 @@ bool TieredCache::progress() {
   const bool promoted = promote_some();
   const bool looked = look_some();
   const bool demoted = demote_some(false);
+  note_room();
   return moved || promoted || looked || demoted;
 }
 
@@ -176,6 +177,7 @@ Status TieredCache::flush() {
     for (const auto& tier : below_)
       if (tier->under_way > 0) tier->tier->wait_for_work(kNap);
   }
+  note_room();
   return last_failure_;
 }
 
@@ -191,6 +193,11 @@ void TieredCache::failed(Below& tier, const char* doing, const Status& status) {
   const MutexLock figures(figures_mutex_);
   figures_.last_failure = status;
   ++figures_.below[tier.number].failed[cat(doing, ": ", name_of(status.code()))];
+}
+
+void TieredCache::note_room() {
+  const MutexLock figures(figures_mutex_);
+  for (const auto& tier : below_) figures_.below[tier->number].room = tier->tier->room();
 }
 
 void TieredCache::count(std::uint64_t TieredCacheFigures::*figure, std::uint64_t by) {

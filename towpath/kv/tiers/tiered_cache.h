@@ -56,6 +56,7 @@ struct TierFigures {
   std::uint64_t promoted = 0, promoted_bytes = 0;  ///< proven
   std::map<std::string, std::uint64_t> failed;     ///< by what was done, and its code
   telemetry::HistogramSummary put_ns, get_ns;
+  std::optional<TierRoom> room;  ///< after the last progress(); where the tier knows
 };
 
 struct TieredCacheFigures {
@@ -167,6 +168,7 @@ class TieredCache {
   bool has_landed(Fall& fall) TOWPATH_REQUIRES(work_);
   void land(Fall& fall, const Crossing& crossing) TOWPATH_REQUIRES(work_);
   void acknowledge_all() TOWPATH_REQUIRES(work_);
+  void note_room() TOWPATH_REQUIRES(work_);
   bool takes(const Below& tier) const TOWPATH_REQUIRES(work_);
   bool someone_takes() const TOWPATH_REQUIRES(work_);
   bool is_falling(const Below& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);

@@ -1,0 +1,178 @@
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/kv/disk/segment_format.h>
+#include <towpath/kv/tiers/object_ledger.h>
+
+namespace towpath::kv {
+namespace {
+
+constexpr std::size_t kDigits = 2 * sizeof(BlockHash);
+constexpr std::size_t kMostListed = std::size_t{1} << 24U;
+
+}  // namespace
+
+std::string object_digits(BlockHash hash) {
+  std::string digits = hex(hash).substr(2);
+  digits.insert(0, kDigits - std::min(digits.size(), kDigits), '0');
+  return digits;
+}
+
+Result<std::unique_ptr<ObjectLedger>> ObjectLedger::make(std::unique_ptr<ObjectShelf> shelf,
+                                                         const ObjectLedgerOptions& options) {
+  const std::uint64_t most =
+      std::min<std::uint64_t>(options.bound_bytes / options.object_bytes, kNoSlot - 1);
+  if (most == 0)
+    return error(Code::invalid_argument,
+                 cat("a bound of ", options.bound_bytes, " bytes for objects of ",
+                     options.object_bytes, " each"),
+                 "let it have room for one block at least");
+  std::unique_ptr<ObjectLedger> made(new ObjectLedger(std::move(shelf), options));
+  TOWPATH_TRY(made->objects_, BlockPool::make({.slots = static_cast<SlotId>(most),
+                                               .policy = options.policy,
+                                               .exact_order = true}));
+  return made;
+}
+
+// Putting ----------------------------------------------------------------------------------------
+
+Result<bool> ObjectLedger::admit(BlockHash hash, Place& place) {
+  if (!failure_.ok()) return failure_;
+  if (listing_ != Listing::done) return false;
+  if (!place.room && !place.held) place.held = objects_->find(hash);
+  if (!place.room && !place.held) place.room = make_room();
+  return (place.room || place.held) && owed_.empty();
+}
+
+/// Nothing while all are held.
+std::optional<PartialBlock> ObjectLedger::make_room() {
+  std::vector<Evicted> evicted;
+  auto rooms = objects_->allocate(1, &evicted);
+  for (const Evicted& one : evicted) {
+    ++evicted_;
+    discard(one.identity.block.hash);
+  }
+  if (!rooms.ok()) return std::nullopt;
+  return std::move(rooms->front());
+}
+
+void ObjectLedger::enter(BlockHash hash, PartialBlock&& room) {
+  (void)objects_->register_block(CompleteBlock(std::move(room), {.block = {hash, {}}}));
+  (void)options_.presence->add(hash, options_.tier);
+}
+
+void ObjectLedger::keep(BlockHash hash, Place& place) {
+  if (place.room) enter(hash, std::move(*place.room));
+  (void)options_.presence->add(hash, options_.tier);
+  place = {};
+}
+
+void ObjectLedger::give_up(BlockHash hash, Place& place) {
+  const bool is_new = place.room.has_value();
+  place = {};
+  if (is_new) discard(hash);
+}
+
+void ObjectLedger::meet(BlockHash hash) {
+  if (listing_ != Listing::done || is_going(hash) || objects_->find(hash)) return;
+  if (auto room = make_room()) enter(hash, std::move(*room));
+}
+
+// Removing ---------------------------------------------------------------------------------------
+
+void ObjectLedger::forget(BlockHash hash) {
+  (void)objects_->drop(hash);
+  (void)options_.presence->remove(hash, options_.tier);
+}
+
+void ObjectLedger::discard(BlockHash hash) {
+  forget(hash);
+  if (owed_.insert(hash).second) to_ask_.push_back(hash);
+}
+
+void ObjectLedger::remove_some() {
+  for (; !to_ask_.empty() && under_way_ < options_.depth; ++under_way_) {
+    const BlockHash hash = to_ask_.back();
+    to_ask_.pop_back();
+    shelf_->remove(key_of(hash), [this, hash](const Status& removed) {
+      --under_way_;
+      if (removed.ok()) {
+        owed_.erase(hash);
+        return;
+      }
+      to_ask_.push_back(hash);
+      failure_ = removed;
+    });
+  }
+}
+
+// Listing ----------------------------------------------------------------------------------------
+
+std::string ObjectLedger::key_of(BlockHash hash) const {
+  return cat(options_.prefix, object_digits(hash));
+}
+
+std::optional<BlockHash> ObjectLedger::hash_of(const std::string& key) const {
+  if (key.size() != options_.prefix.size() + kDigits || !key.starts_with(options_.prefix))
+    return std::nullopt;
+  BlockHash hash = 0;
+  const char* const end = key.data() + key.size();
+  const auto read = std::from_chars(end - kDigits, end, hash, 16);
+  if (read.ec != std::errc() || key_of(hash) != key) return std::nullopt;
+  return hash;
+}
+
+void ObjectLedger::ask_for_page(const std::string& next) {
+  listing_ = Listing::under_way;
+  shelf_->list(options_.prefix, next,
+               [this](Result<ShelfPage> page) { take_page(std::move(page)); });
+}
+
+void ObjectLedger::take_page(Result<ShelfPage> page) {
+  if (page.ok() && listed_.size() + page->objects.size() > kMostListed)
+    page = error(Code::exhausted, cat("more than ", kMostListed, " objects under the prefix '",
+                                      printable(options_.prefix), "'"));
+  if (!page.ok()) {
+    listing_ = Listing::wanted;
+    listed_.clear();
+    failure_ = page.status();
+    return;
+  }
+  std::ranges::move(page->objects, std::back_inserter(listed_));
+  if (page->next.empty()) return end_listing();
+  ask_for_page(page->next);
+}
+
+/// Youngest last: of more than there is room for, the oldest go.
+void ObjectLedger::end_listing() {
+  listing_ = Listing::done;
+  std::ranges::stable_sort(listed_, {}, &ShelfObject::modified);
+  for (const ShelfObject& object : listed_) {
+    const auto hash = hash_of(object.key);
+    if (hash && object.bytes == options_.object_bytes)
+      meet(*hash);
+    else if (hash && object.bytes == kSegmentPage)
+      discard(*hash);  // a record of a removal: no object says the same
+  }
+  listed_ = {};
+}
+
+bool ObjectLedger::progress() {
+  const bool moved = shelf_->progress();
+  if (!failure_.ok()) return moved;
+  if (listing_ == Listing::wanted)
+    ask_for_page({});
+  else
+    remove_some();
+  return moved;
+}
+
+TierRoom ObjectLedger::room() const {
+  return {.blocks = objects_->registered(),
+          .most_blocks = options_.bound_bytes / options_.object_bytes,
+          .evicted = evicted_};
+}
+
+}  // namespace towpath::kv

@@ -1,0 +1,109 @@
+// ObjectLedger: which objects a tier has in a store, that they are no more than there is room for,
+// and who goes for whom.
+//
+//   put:  admit() --> [ has a place ] --posted, ended--> keep()     found, used, evicted
+//   (BlockPool)
+//             |  no place is free: who the policy says is owed to the store
+//             v
+//         [ removals owed ] --the store's answer--> the put may go
+//
+// The store's own list is the truth, and is read before the first put goes: so the bound holds over
+// the lives of processes, whenever one dies. An object is counted from before it is put until the
+// store has said that it is gone; a put whose end nobody knows is owed a removal. One tier at a
+// time bounds a prefix; others may read there. Objects under the prefix that are no blocks of this
+// shape are left alone, and not counted. Thread: that of the tier.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include <towpath/kv/blocks/block_pool.h>
+#include <towpath/kv/tiers/block_tier.h>
+#include <towpath/kv/tiers/object_shelf.h>
+
+namespace towpath::kv {
+
+struct ObjectLedgerOptions {
+  std::string prefix;              ///< of keys, with the "/" at its end; digits of a hash follow
+  std::uint64_t object_bytes = 0;  ///< of each block's
+  std::uint64_t bound_bytes = 0;
+  PolicyKind policy = PolicyKind::lru;
+  std::size_t depth = 8;         ///< removals under way at once
+  Presence* presence = nullptr;  ///< is told of all that the store has; outlives the ledger
+  TierIndex tier = 0;
+};
+
+class ObjectLedger {
+ public:
+  /// Errors: invalid_argument (room for no object), and those of BlockPool::make().
+  static Result<std::unique_ptr<ObjectLedger>> make(std::unique_ptr<ObjectShelf> shelf,
+                                                    const ObjectLedgerOptions& options);
+
+  /// Of an object that is being put, or read.
+  struct Place {
+    std::optional<PartialBlock> room;  ///< of one that was not there
+    BlockRef held;
+  };
+  /// A put of this block begins: what failed before is tried anew.
+  void begin_put() { failure_ = {}; }
+  /// Whether it may go now; `place` keeps what it has until then. Errors: why the store could not
+  /// be listed, or did not take an object away.
+  Result<bool> admit(BlockHash hash, Place& place);
+  /// It has ended well.
+  void keep(BlockHash hash, Place& place);
+  /// It has not: the object may be there all the same.
+  void give_up(BlockHash hash, Place& place);
+
+  /// The object is used, and stays while it is held. Nothing where it is not known.
+  BlockRef hold(BlockHash hash) { return objects_->find(hash); }
+  /// Another has put it.
+  void meet(BlockHash hash);
+  /// It is not there.
+  void forget(BlockHash hash);
+  /// It is to be there no more.
+  void discard(BlockHash hash);
+  bool is_going(BlockHash hash) const { return owed_.contains(hash); }
+
+  /// Lists, and removes what is owed. Whether it did something.
+  bool progress();
+  /// Whether an answer of the store is awaited.
+  bool is_busy() const { return listing_ == Listing::under_way || under_way_ > 0; }
+
+  /// `blocks` are those that can be found; who goes is counted at once.
+  TierRoom room() const;
+
+ private:
+  enum class Listing : std::uint8_t { wanted, under_way, done };
+
+  ObjectLedger(std::unique_ptr<ObjectShelf> shelf, const ObjectLedgerOptions& options)
+      : options_(options), shelf_(std::move(shelf)) {}
+
+  std::string key_of(BlockHash hash) const;
+  std::optional<BlockHash> hash_of(const std::string& key) const;
+  void ask_for_page(const std::string& next);
+  void take_page(Result<ShelfPage> page);
+  void end_listing();
+  std::optional<PartialBlock> make_room();
+  void enter(BlockHash hash, PartialBlock&& room);
+  void remove_some();
+
+  const ObjectLedgerOptions options_;
+  std::unique_ptr<BlockPool> objects_;
+  Listing listing_ = Listing::wanted;
+  std::vector<ShelfObject> listed_;
+  std::unordered_set<BlockHash> owed_;  // also those under way
+  std::vector<BlockHash> to_ask_;       // of these, that are not
+  std::size_t under_way_ = 0;
+  Status failure_;  // the last one; until the next put nothing is asked
+  std::uint64_t evicted_ = 0;
+  std::unique_ptr<ObjectShelf> shelf_;  // dies first: it calls in here
+};
+
+/// Sixteen digits: the last part of a block's key.
+std::string object_digits(BlockHash hash);
+
+}  // namespace towpath::kv
