@@ -245,7 +245,8 @@ void add_where(Command& command, Arguments& arguments) {
       .shows_default()
       .whole(1);
   command.option("--tiers", arguments.tiers,
-                 "host=BLOCKS,disk=PATH:SIZE, which stays; kvbm: as DYN_KVBM_* say");
+                 "host=BLOCKS and what stays: disk=PATH:SIZE, object=s3://BUCKET/PREFIX:SIZE; "
+                 "kvbm: as DYN_KVBM_* say");
   command.option("--decode-blocks", options.decode_blocks, "Size of decode's pool")
       .shows_default()
       .whole(1);

@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 from xml.etree import ElementTree
 
+import swift_store
 import towpath_command
 from towpath_command import COULD_NOT_RUN, CommandTest, FOUND_WRONG, USAGE, WATCHDOG_S, main
 
@@ -150,6 +151,27 @@ class ReplayTest(CommandTest):
         self.assertLess(second["hits"]["none"], first["hits"]["none"] / 2)
         self.assertEqual(second["hops"]["load"]["bytes"],
                          second["hits"]["disk"] * second["block_bytes"])
+
+    def test_blocks_in_a_store_serve_the_next_replay_and_are_never_more_than_their_bound(self):
+        if not swift_store.is_installed():
+            self.skipTest(swift_store.MISSING)
+        with swift_store.running_swift() as port:
+            bucket = swift_store.Bucket(port, "towpath-replay")
+            self.environment = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+                                "AWS_ACCESS_KEY_ID": swift_store.ACCESS_KEY,
+                                "AWS_SECRET_ACCESS_KEY": swift_store.SECRET_KEY}
+            place = "object=s3://towpath-replay/kv"
+            words = ["--limit", 4, "--tiers", f"host=100,{place}:32MiB"]
+            first, second = self.report(*words), self.report(*words)
+            self.assertEqual(len(bucket.names()), first["hits"]["none"])
+            self.assertEqual(second["hits"]["object"], first["hits"]["none"])
+            self.assertEqual(second["hops"]["fetch"]["bytes"],
+                             second["hits"]["object"] * second["block_bytes"])
+            smaller = self.report("--limit", 4, "--tiers",
+                                  f"host=100,disk={self.folder / 'kv'}:1GiB,{place}:1MiB")
+            self.assertEqual(len(bucket.names()), (1 << 20) // (4096 + first["block_bytes"]))
+            for told in (first, second, smaller):
+                self.assertEqual(told["verified"], told["blocks"])
 
     def test_tiers_as_kvbm_s_settings_say(self):
         self.environment = {"DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS": "400",

@@ -81,6 +81,8 @@ void DecodeWorker::take_summary(const Message& summary) {
   outcome_.produce.add(Hop::from(summary, "produce"));
   outcome_.spill.add(Hop::from(summary, "spill"));
   outcome_.load.add(Hop::from(summary, "load"));
+  outcome_.store.add(Hop::from(summary, "store"));
+  outcome_.fetch.add(Hop::from(summary, "fetch"));
   const History history = History::from(summary);
   if (outcome_.history.host_blocks().empty()) {
     outcome_.history = history;
@@ -89,6 +91,7 @@ void DecodeWorker::take_summary(const Message& summary) {
   }
   outcome_.host_hits += figure("host_hits");
   outcome_.disk_hits += figure("disk_hits");
+  outcome_.object_hits += figure("object_hits");
   outcome_.misses += figure("misses");
   outcome_.bad_loads += figure("bad_loads");
   outcome_.kernel_read += figure("kernel.read_bytes");

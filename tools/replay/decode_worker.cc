@@ -22,8 +22,8 @@ constexpr Duration kLogLineEvery = std::chrono::seconds(2);          // where no
 
 Result<std::unique_ptr<DecodeWorker>> DecodeWorker::open(const Options& options) {
   TOWPATH_TRY(layout_kind_named(options.decode_layout));
-  for (const std::uint64_t blocks :
-       {options.host_blocks, options.disk_blocks, options.decode_blocks})
+  const std::uint64_t below = options.objects ? 1 : options.disk_blocks;
+  for (const std::uint64_t blocks : {options.host_blocks, below, options.decode_blocks})
     TOWPATH_TRY(pool_config(options, blocks));
   std::unique_ptr<DecodeWorker> worker(new DecodeWorker(options));
   TOWPATH_TRY(worker->node_, standard::Node::open({.name = decode_name(options.worker),

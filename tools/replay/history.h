@@ -13,8 +13,8 @@ namespace towpath::tools::replay {
 
 /// At some moment: blocks in each tier, and found in each since the start.
 struct TierCounts {
-  std::uint64_t host_blocks = 0, disk_blocks = 0;
-  std::uint64_t host_hits = 0, disk_hits = 0, misses = 0;
+  std::uint64_t host_blocks = 0, disk_blocks = 0, object_blocks = 0;
+  std::uint64_t host_hits = 0, disk_hits = 0, object_hits = 0, misses = 0;
 };
 
 /// Where the blocks were found, for a summary.
@@ -29,8 +29,10 @@ class History {
 
   const Timeline& host_blocks() const { return host_blocks_; }
   const Timeline& disk_blocks() const { return disk_blocks_; }
+  const Timeline& object_blocks() const { return object_blocks_; }
   const Timeline& host_hits() const { return host_hits_; }
   const Timeline& disk_hits() const { return disk_hits_; }
+  const Timeline& object_hits() const { return object_hits_; }
   const Timeline& misses() const { return misses_; }
 
   void put(Message& message) const;
@@ -38,8 +40,9 @@ class History {
 
  private:
   TierCounts last_;
-  Timeline host_blocks_{Timeline::Kind::level}, disk_blocks_{Timeline::Kind::level};
-  Timeline host_hits_, disk_hits_, misses_;
+  Timeline host_blocks_{Timeline::Kind::level}, disk_blocks_{Timeline::Kind::level},
+      object_blocks_{Timeline::Kind::level};
+  Timeline host_hits_, disk_hits_, object_hits_, misses_;
 };
 
 }  // namespace towpath::tools::replay

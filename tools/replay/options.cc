@@ -13,21 +13,36 @@ namespace {
 // Blocks begin at pages, so that they can go to and from disk past the page cache.
 constexpr std::uint64_t kBlockAlignment = 4096;
 
-constexpr const char* kWriteSo = "write host=1024,disk=/var/tmp/kv:10GiB, or kvbm";
+constexpr const char* kWriteSo =
+    "write host=1024,disk=/var/tmp/kv:10GiB,object=s3://bucket/prefix:100GiB (disk, object or "
+    "both), or kvbm";
+
+Status take_part(const std::string& part, Options& options) {
+  const std::size_t equals = part.find('=');
+  const std::string name = part.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
+  const std::size_t colon = value.rfind(':');
+  if (name == "object") {
+    TOWPATH_TRY(options.objects, standard::ObjectPlace::parse(value));
+    return {};
+  }
+  if (name == "host") {
+    TOWPATH_TRY(options.host_blocks, parse_bytes(value));
+    return {};
+  }
+  if (name != "disk" || colon == std::string::npos || colon == 0)
+    return error(Code::invalid_argument, cat("'", printable(part), "' is no tier and its size"),
+                 kWriteSo);
+  options.store_directory = value.substr(0, colon);
+  TOWPATH_TRY(options.store_bytes, parse_bytes(value.substr(colon + 1)));
+  return {};
+}
 
 Status take_list(const std::string& text, Options& options) {
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string part = text.substr(at, end - at);
+    TOWPATH_TRY(take_part(text.substr(at, end - at), options));
     at = end + 1;
-    const std::size_t colon = part.rfind(':');
-    const bool is_disk = part.starts_with("disk=") && colon != std::string::npos && colon > 5;
-    if (!is_disk && !part.starts_with("host="))
-      return error(Code::invalid_argument, cat("'", printable(part), "' is no tier and its size"),
-                   kWriteSo);
-    TOWPATH_TRY(const std::uint64_t size, parse_bytes(part.substr(is_disk ? colon + 1 : 5)));
-    if (is_disk) options.store_directory = part.substr(5, colon - 5);
-    (is_disk ? options.store_bytes : options.host_blocks) = size;
   }
   return {};
 }
@@ -61,11 +76,17 @@ Status read_tiers(const std::string& text, Options& options) {
     TOWPATH_TRY(take_kvbm(block_bytes, options));
   else
     TOWPATH_TRY(take_list(text, options));
-  if (options.store_directory.empty() || options.store_bytes == 0 || options.host_blocks == 0)
+  const bool has_disk = !options.store_directory.empty();
+  if ((!has_disk && !options.objects) || has_disk != (options.store_bytes > 0) ||
+      options.host_blocks == 0)
     return error(Code::invalid_argument, cat("'", printable(text), "' leaves a tier without room"),
                  kWriteSo);
   options.disk_blocks = options.store_bytes / kv::room_of({.length = block_bytes});
   return {};
+}
+
+std::uint64_t object_blocks(const Options& options, std::uint64_t block_bytes) {
+  return options.objects ? options.objects->bound_bytes / kv::object_bytes_of(block_bytes) : 0;
 }
 
 Result<layout::LayoutKind> layout_kind_named(const std::string& name) {

@@ -15,6 +15,7 @@
 #include <towpath/layout/layout_config.h>
 #include <towpath/layout/strides.h>
 #include <towpath/standard/environment.h>
+#include <towpath/standard/object_place.h>
 
 #include "tools/replay/mistake.h"
 
@@ -38,14 +39,15 @@ struct Options {
   std::uint64_t kill_after = 0;  ///< requests, then the last prefill is killed; 0: nobody is
 
   std::uint64_t host_blocks = 1024;             ///< prefill's pool
-  std::uint64_t disk_blocks = 32768;            ///< its disk tier
+  std::uint64_t disk_blocks = 32768;            ///< its disk tier; 0: objects only
   std::uint64_t decode_blocks = 1024;           ///< decode's pool
   kv::PolicyKind policy = kv::PolicyKind::lru;  ///< of both tiers of prefill
   bool all_policies = false;                    ///< compare them all instead, without processes
   std::vector<std::uint32_t> capacities{500, 1000, 2000, 5000, 10000, 20000, 50000};  ///< for that
-  kv::TieredCacheOptions tiers;           ///< of prefill, where they survive; the policy is above
-  std::string store_directory;            ///< of a disk tier that survives; empty: a nameless file
-  std::uint64_t store_bytes = 0;          ///< its size
+  kv::TieredCacheOptions tiers;   ///< of prefill, where they survive; the policy is above
+  std::string store_directory;    ///< of a disk tier that survives; empty: a nameless file
+  std::uint64_t store_bytes = 0;  ///< its size
+  std::optional<standard::ObjectPlace> objects;  ///< of a tier in a store; none: there is no such
   std::vector<standard::Remark> remarks;  ///< on variables that the tiers were to be read from
   std::uint64_t in_flight = 4;            ///< requests at a time
   std::string directory = "/var/tmp";     ///< of the disk tier
@@ -68,8 +70,12 @@ struct Options {
 /// invalid_argument (the scale, or a number that makes no sense).
 Result<layout::LayoutConfig> pool_config(const Options& options, std::uint64_t blocks);
 
-/// "host=BLOCKS,disk=PATH:SIZE": a disk tier that survives; "kvbm": what DYN_KVBM_* say of it. The
-/// model and its scale are known. Errors: invalid_argument.
+/// Blocks that the tier of objects has room for; 0: there is none.
+std::uint64_t object_blocks(const Options& options, std::uint64_t block_bytes);
+
+/// "host=BLOCKS,disk=PATH:SIZE,object=PLACE": tiers below the host's that survive, one or both;
+/// "kvbm": what DYN_KVBM_* say of them. The model and its scale are known. Errors:
+/// invalid_argument.
 Status read_tiers(const std::string& text, Options& options);
 
 /// Errors: invalid_argument, with the names that there are.

@@ -44,7 +44,7 @@ std::vector<std::string> prefill_arguments(const Arguments& arguments, std::uint
   const Options& options = arguments.options;
   Words words(arguments, "prefill", worker);
   words.add("--host-blocks", cat(options.host_blocks));
-  words.add("--disk-blocks", cat(options.disk_blocks));
+  if (options.disk_blocks > 0) words.add("--disk-blocks", cat(options.disk_blocks));
   words.add("--policy", arguments.policy);
   words.add("--directory", options.directory);
   if (!arguments.inject.empty() && worker == 0) words.add("--inject", arguments.inject);

@@ -20,8 +20,11 @@ struct ReplayOutcome {
   std::uint64_t block_bytes = 0;
   double seconds = 0;
 
-  std::uint64_t host_hits = 0, disk_hits = 0, misses = 0, bad_loads = 0;
+  std::uint64_t host_hits = 0, disk_hits = 0, object_hits = 0, misses = 0, bad_loads = 0;
+  std::uint64_t found() const { return host_hits + disk_hits + object_hits; }
   Hop produce, pull, spill, load;
+  Hop store, fetch;  ///< to and from a tier of objects
+  bool has_objects() const { return store.times().count() + fetch.times().count() > 0; }
   History history;
   std::uint64_t verify_ns = 0;
 

@@ -68,7 +68,7 @@ std::string table_html(const std::vector<std::vector<PageCell>>& rows) {
 }
 
 std::string cards_part(const ReplayOutcome& outcome) {
-  const std::uint64_t found = outcome.host_hits + outcome.disk_hits;
+  const std::uint64_t found = outcome.found();
   const bool all = outcome.verified == outcome.blocks;
   const auto time = Duration(static_cast<std::int64_t>(outcome.seconds * 1e9));
   return cat(
@@ -100,20 +100,23 @@ std::string faults_part(const ReplayOutcome& outcome) {
 }
 
 std::string found_part(const Options& options, const ReplayOutcome& outcome) {
-  const std::uint64_t all = outcome.host_hits + outcome.disk_hits + outcome.misses;
-  const auto row = [&](const char* name, std::uint64_t blocks, std::string size) {
-    return std::vector<PageCell>{
-        {name}, {grouped(blocks)}, {percent(ratio_of(blocks, all))}, {std::move(size), "text"}};
+  const std::uint64_t all = outcome.found() + outcome.misses;
+  std::vector<std::vector<PageCell>> rows{{{"tier"}, {"blocks"}, {"share"}, {"size", "text"}}};
+  const auto add = [&](const char* name, std::uint64_t blocks, std::string size) {
+    rows.push_back(
+        {{name}, {grouped(blocks)}, {percent(ratio_of(blocks, all))}, {std::move(size), "text"}});
   };
-  return "<h2>Where blocks were found</h2>\n" +
-         table_html({{{"tier"}, {"blocks"}, {"share"}, {"size", "text"}},
-                     row("host", outcome.host_hits,
-                         cat(grouped(options.host_blocks), " blocks, ", name_of(options.policy))),
-                     row("disk", outcome.disk_hits, cat(grouped(options.disk_blocks), " blocks")),
-                     row("nowhere", outcome.misses,
-                         outcome.bad_loads == 0
-                             ? std::string()
-                             : cat(grouped(outcome.bad_loads), " of them bad on disk"))});
+  add("host", outcome.host_hits,
+      cat(grouped(options.host_blocks), " blocks, ", name_of(options.policy)));
+  if (options.disk_blocks > 0)
+    add("disk", outcome.disk_hits, cat(grouped(options.disk_blocks), " blocks"));
+  if (options.objects)
+    add("objects", outcome.object_hits,
+        cat(grouped(object_blocks(options, outcome.block_bytes)), " blocks in a store"));
+  add("nowhere", outcome.misses,
+      outcome.bad_loads == 0 ? std::string()
+                             : cat(grouped(outcome.bad_loads), " of them bad below"));
+  return "<h2>Where blocks were found</h2>\n" + table_html(rows);
 }
 
 std::string hops_part(const ReplayOutcome& outcome) {
@@ -142,6 +145,10 @@ std::string hops_part(const ReplayOutcome& outcome) {
   add("pull", outcome.pull);
   add("spill", outcome.spill);
   add("load", outcome.load);
+  if (outcome.has_objects()) {
+    add("store", outcome.store);
+    add("fetch", outcome.fetch);
+  }
   return "<h2>What moving cost</h2>\n" + table_html(rows);
 }
 

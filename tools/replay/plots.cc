@@ -27,10 +27,14 @@ struct Named {
   const Hop& hop;
 };
 std::vector<Named> hops_of(const ReplayOutcome& outcome) {
-  return {{"pull", outcome.pull},
-          {"produce", outcome.produce},
-          {"spill", outcome.spill},
-          {"load", outcome.load}};
+  std::vector<Named> hops{{"pull", outcome.pull},
+                          {"produce", outcome.produce},
+                          {"spill", outcome.spill},
+                          {"load", outcome.load}};
+  if (!outcome.has_objects()) return hops;
+  hops.push_back({"store", outcome.store});
+  hops.push_back({"fetch", outcome.fetch});
+  return hops;
 }
 
 /// The clocks of two machines differ: each process's time counts from the first that it tells of.
@@ -141,7 +145,9 @@ Plot occupancy_plot(const Options& options, const ReplayOutcome& outcome) {
                            })});
   };
   add("host", outcome.history.host_blocks(), options.host_blocks);
-  add("disk", outcome.history.disk_blocks(), options.disk_blocks);
+  if (options.disk_blocks > 0) add("disk", outcome.history.disk_blocks(), options.disk_blocks);
+  if (options.objects)
+    add("objects", outcome.history.object_blocks(), object_blocks(options, outcome.block_bytes));
   return plot;
 }
 
@@ -150,12 +156,17 @@ Plot found_plot(const ReplayOutcome& outcome) {
   Plot plot{.title = "Where blocks are found",
             .x = {.title = "time of the run", .text = seconds_text, .tight = true},
             .y = {.title = "of the blocks asked for", .text = percent_text},
-            .series = {{.name = "host"},
-                       {.name = "disk"},
-                       {.name = "nowhere", .look = Series::Look::faint}},
             .stacked = true};
-  const std::vector<const Timeline*> lines{&history.host_hits(), &history.disk_hits(),
-                                           &history.misses()};
+  std::vector<const Timeline*> lines;
+  const auto add = [&](const char* name, const Timeline& line,
+                       Series::Look look = Series::Look::line) {
+    plot.series.push_back({.name = name, .look = look});
+    lines.push_back(&line);
+  };
+  add("host", history.host_hits());
+  add("disk", history.disk_hits());
+  if (outcome.has_objects()) add("objects", history.object_hits());
+  add("nowhere", history.misses(), Series::Look::faint);
   const Instant zero = start_of_prefill(outcome);
   const std::size_t count =
       std::ranges::min(lines, {}, [](const Timeline* line) { return line->values().size(); })

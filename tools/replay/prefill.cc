@@ -146,7 +146,7 @@ class Prefill {
 
 Result<std::unique_ptr<BlockSource>> open_blocks(const Options& options, agent::Agent& agent) {
   std::unique_ptr<BlockSource> blocks;
-  if (options.store_directory.empty()) {
+  if (options.store_directory.empty() && !options.objects) {
     TOWPATH_TRY(blocks, Cache::open(options, agent));
   } else {
     TOWPATH_TRY(blocks, StoredCache::open(options, agent));

@@ -38,20 +38,24 @@ std::string totals(const Options& options, const ReplayOutcome& outcome, Colours
 std::string hits(const Options& options, const ReplayOutcome& outcome, Colours colours) {
   Table table(
       {{"found in"}, {"blocks", Align::right}, {"share", Align::right}, {"size of the tier"}});
-  const std::uint64_t all = outcome.host_hits + outcome.disk_hits + outcome.misses;
+  const std::uint64_t all = outcome.found() + outcome.misses;
   const auto tier = [&](const char* name, std::uint64_t count, const std::string& size) {
     table.add({name, grouped(count), percent(ratio_of(count, all)), size});
   };
   tier("host", outcome.host_hits,
        cat(grouped(options.host_blocks), " blocks, ", name_of(options.policy)));
-  tier("disk", outcome.disk_hits,
-       cat(grouped(options.disk_blocks), " blocks, ",
-           outcome.direct
-               ? "past the page cache"
-               : cat("through the page cache",
-                     outcome.direct_refusal.empty() ? "" : cat(": ", outcome.direct_refusal))));
+  if (options.disk_blocks > 0)
+    tier("disk", outcome.disk_hits,
+         cat(grouped(options.disk_blocks), " blocks, ",
+             outcome.direct
+                 ? "past the page cache"
+                 : cat("through the page cache",
+                       outcome.direct_refusal.empty() ? "" : cat(": ", outcome.direct_refusal))));
+  if (options.objects)
+    tier("objects", outcome.object_hits,
+         cat(grouped(object_blocks(options, outcome.block_bytes)), " blocks in a store"));
   tier("nowhere", outcome.misses,
-       outcome.bad_loads == 0 ? "" : cat(grouped(outcome.bad_loads), " of them bad on disk"));
+       outcome.bad_loads == 0 ? "" : cat(grouped(outcome.bad_loads), " of them bad below"));
   return table.text(colours);
 }
 
@@ -61,6 +65,10 @@ std::string hops(const ReplayOutcome& outcome, Colours colours) {
   add_hop(table, "pull", outcome.pull);
   add_hop(table, "spill", outcome.spill);
   add_hop(table, "load", outcome.load);
+  if (outcome.has_objects()) {
+    add_hop(table, "store", outcome.store);
+    add_hop(table, "fetch", outcome.fetch);
+  }
   return table.text(colours);
 }
 
@@ -165,7 +173,7 @@ std::string report_text(const Options& options, const ReplayOutcome& outcome, Co
 }
 
 nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& outcome) {
-  return {
+  nlohmann::ordered_json told{
       {"passed", outcome.faults.none()},
       {"requests", outcome.requests},
       {"blocks", outcome.blocks},
@@ -193,6 +201,11 @@ nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& 
       {"seed", options.generator.seed},
       {"injected", injected_json(outcome.injected)},
       {"faults", faults_json(outcome.faults)}};
+  if (!options.objects) return told;
+  told["hits"]["object"] = outcome.object_hits;
+  told["hops"]["store"] = hop_json(outcome.store);
+  told["hops"]["fetch"] = hop_json(outcome.fetch);
+  return told;
 }
 
 }  // namespace towpath::tools::replay

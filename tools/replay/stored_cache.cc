@@ -14,13 +14,54 @@ sys::FileSystem& files() {
   return system;
 }
 
-// Each worker has a store of its own.
-std::string directory_of(const Options& options) {
-  if (options.worker == 0) return options.store_directory;
-  return cat(options.store_directory, "/worker-", options.worker);
+// Each worker has a place of its own: a directory has one owner, and so has a bounded prefix.
+std::string of_worker(const Options& options, const std::string& place) {
+  return options.worker == 0 ? place : cat(place, "/worker-", options.worker);
+}
+
+kv::CachedBlock block_at(const std::vector<std::uint64_t>& blocks, std::size_t i) {
+  return {blocks[i], i > 0 ? std::optional(blocks[i - 1]) : std::nullopt};
 }
 
 }  // namespace
+
+// Opening ----------------------------------------------------------------------------------------
+
+Status StoredCache::open_disk(Tiers& tiers) {
+  const std::string directory = of_worker(options_, options_.store_directory);
+  const auto tier = static_cast<kv::TierIndex>(tiers.size() + 1);
+  TOWPATH_TRY(auto disk, kv::DiskTier::open(files(), {.directory = directory,
+                                                      .capacity_bytes = options_.store_bytes,
+                                                      .incarnation = sys::random_u64(),
+                                                      .presence = &presence_,
+                                                      .tier = tier}));
+  disk_ = disk.get();
+  tiers.push_back(std::move(disk));
+  below_.push_back({.name = "disk",
+                    .down = "spill",
+                    .up = "load",
+                    .where = cat("segments in ", directory, ", proven by digest; syncs apart")});
+  return {};
+}
+
+Status StoredCache::open_objects(agent::Agent& agent, Tiers& tiers) {
+  standard::ObjectPlace place = *options_.objects;
+  place.prefix = of_worker(options_, place.prefix);
+  kv::ObjectTierOptions tier{.agent = &agent,
+                             .block_bytes = block_bytes_,
+                             .timeout = options_.timeout,
+                             .presence = &presence_,
+                             .tier = static_cast<kv::TierIndex>(tiers.size() + 1),
+                             .policy = options_.policy};
+  TOWPATH_TRY(auto objects, standard::open_object_tier(place, tier, clock_));
+  tiers.push_back(std::move(objects));
+  below_.push_back({.name = "object",
+                    .down = "store",
+                    .up = "fetch",
+                    .where = cat("objects under ", printable(place.prefix),
+                                 "/, proven by digest; up to ", tier.depth, " at a time")});
+  return {};
+}
 
 Result<std::unique_ptr<StoredCache>> StoredCache::open(const Options& options,
                                                        agent::Agent& agent) {
@@ -28,21 +69,18 @@ Result<std::unique_ptr<StoredCache>> StoredCache::open(const Options& options,
   TOWPATH_TRY(const layout::LayoutConfig config, pool_config(options, options.host_blocks));
   TOWPATH_TRY(made->block_bytes_, config.block_bytes());
   TOWPATH_TRY(layout::PhysicalLayout layout, open_host_pool(config, agent));
-  TOWPATH_TRY(auto disk, kv::DiskTier::open(files(), {.directory = directory_of(options),
-                                                      .capacity_bytes = options.store_bytes,
-                                                      .incarnation = sys::random_u64(),
-                                                      .presence = &made->presence_,
-                                                      .tier = 1}));
-  made->disk_ = disk.get();
-  std::vector<std::unique_ptr<kv::BlockTier>> below;
-  below.push_back(std::move(disk));
-  kv::TieredCacheOptions tiers = options.tiers;
-  tiers.policy = options.policy;
+  Tiers tiers;
+  if (!options.store_directory.empty()) TOWPATH_TRY(made->open_disk(tiers));
+  if (options.objects) TOWPATH_TRY(made->open_objects(agent, tiers));
+  kv::TieredCacheOptions cache = options.tiers;
+  cache.policy = options.policy;
   TOWPATH_TRY(made->cache_,
               kv::TieredCache::make(
-                  {made->clock_, made->presence_, std::move(layout), std::move(below)}, tiers));
+                  {made->clock_, made->presence_, std::move(layout), std::move(tiers)}, cache));
   return made;
 }
+
+// Finding ----------------------------------------------------------------------------------------
 
 Result<std::vector<kv::BlockRef>> StoredCache::gather(const std::vector<std::uint64_t>& blocks,
                                                       const MakeRoom& make_room) {
@@ -51,13 +89,14 @@ Result<std::vector<kv::BlockRef>> StoredCache::gather(const std::vector<std::uin
         Code::exhausted,
         cat("a request of ", blocks.size(), " blocks; the host pool has ", options_.host_blocks),
         "make the pool larger with --tiers host=BLOCKS");
+  look(blocks);
   std::vector<kv::BlockRef> held = cache_->match(blocks).here;
   host_hits_ += held.size();
+  Risen risen = promote(blocks, held.size());
   while (held.size() < blocks.size()) {
-    const std::size_t i = held.size();
-    const kv::CachedBlock block{blocks[i], i > 0 ? std::optional(blocks[i - 1]) : std::nullopt};
-    kv::BlockRef found = cache_->host().find(block.hash);
-    if (found) ++host_hits_;
+    const kv::CachedBlock block = block_at(blocks, held.size());
+    kv::BlockRef found = std::move(risen[block.hash]);
+    if (!found && (found = cache_->host().find(block.hash))) ++host_hits_;
     if (!found && presence_.tiers_of(block.hash) != 0) {
       TOWPATH_TRY(found, promote(block, make_room));
     }
@@ -70,28 +109,64 @@ Result<std::vector<kv::BlockRef>> StoredCache::gather(const std::vector<std::uin
   return held;
 }
 
-// Empty: the disk no longer has it, or what it has is wrong.
+/// Until all is known that a store would have to be asked for.
+void StoredCache::look(const std::vector<std::uint64_t>& blocks) {
+  constexpr Duration kNap = std::chrono::milliseconds(1);
+  cache_->look(blocks);
+  while (cache_->looking() > 0)
+    if (!cache_->progress()) cache_->wait_for_work(kNap);
+}
+
+/// What lies below, those of a tier together, as far as there is room.
+StoredCache::Risen StoredCache::promote(const std::vector<std::uint64_t>& blocks,
+                                        std::size_t from) {
+  std::vector<std::vector<kv::CachedBlock>> by_tier(below_.size());
+  for (std::size_t i = from; i < blocks.size(); ++i) {
+    const auto tier = presence_.fastest(blocks[i]);
+    if (tier && *tier > 0) by_tier[*tier - 1].push_back(block_at(blocks, i));
+  }
+  Risen risen;
+  for (std::size_t tier = 0; tier < below_.size(); ++tier)
+    for (kv::Promoted& one : promote(by_tier[tier], below_[tier]))
+      if (one.block) risen.emplace(one.block.hash(), one.block);
+  return risen;
+}
+
+std::vector<kv::Promoted> StoredCache::promote(const std::vector<kv::CachedBlock>& blocks,
+                                               Below& from) {
+  constexpr Duration kNap = std::chrono::milliseconds(1);
+  if (blocks.empty()) return {};
+  const Instant begin = clock_.now();
+  auto promotion = cache_->promote(blocks);
+  if (!promotion.ok()) return {};  // too many: one by one then
+  while (!promotion->ended())
+    if (!cache_->progress()) cache_->wait_for_work(kNap);
+  std::vector<kv::Promoted> all = promotion->take();
+  std::uint64_t came = 0;
+  for (const kv::Promoted& one : all) {
+    came += one.status.ok();
+    if (one.status.ok() || one.status.code() == Code::exhausted ||
+        one.status.code() == Code::not_found)
+      continue;
+    ++bad_loads_;
+    faults_.add(cat(from.name, ": ", one.status.to_string()));
+  }
+  from.hits += came;
+  if (came > 0) from.up_hop.add(came * block_bytes_, clock_.now() - begin);
+  return all;
+}
+
+/// Empty: it is there no more, or is wrong.
 Result<kv::BlockRef> StoredCache::promote(const kv::CachedBlock& block, const MakeRoom& make_room) {
-  while (true) {
-    const Instant begin = clock_.now();
-    TOWPATH_TRY(kv::Promotion promotion, cache_->promote(std::span(&block, 1)));
-    while (!promotion.ended()) (void)cache_->progress();
-    kv::Promoted one = std::move(promotion.take().front());
-    if (one.status.ok()) {
-      ++disk_hits_;
-      loaded_.add(block_bytes_, clock_.now() - begin);
-      return std::move(one.block);
-    }
-    if (one.status.code() == Code::exhausted) {
+  while (const auto tier = presence_.fastest(block.hash)) {
+    std::vector<kv::Promoted> came = promote({block}, below_[*tier - 1]);
+    if (came.empty() || came.front().status.code() == Code::exhausted) {
       TOWPATH_TRY(make_room());
       continue;
     }
-    if (one.status.code() != Code::not_found) {
-      ++bad_loads_;
-      faults_.add(cat("disk: ", one.status.to_string()));
-    }
-    return kv::BlockRef();
+    return std::move(came.front().block);
   }
+  return kv::BlockRef();
 }
 
 Result<kv::BlockRef> StoredCache::produce(const kv::CachedBlock& block, const MakeRoom& make_room) {
@@ -107,40 +182,58 @@ Result<kv::BlockRef> StoredCache::produce(const kv::CachedBlock& block, const Ma
   return cache_->register_block(kv::CompleteBlock(std::move(slots->front()), {block, digest}));
 }
 
+// Keeping ----------------------------------------------------------------------------------------
+
 // A batch of what waits, or all of it.
 void StoredCache::demote(bool all) {
-  const std::uint64_t before = cache_->figures().below.front().demoted_bytes;
-  const Instant begin = clock_.now();
   if (all)
     (void)cache_->flush();  // what failed is in the figures
   else
     (void)cache_->progress();
-  const std::uint64_t bytes = cache_->figures().below.front().demoted_bytes - before;
-  if (bytes > 0) spilled_.add(bytes, clock_.now() - begin);
+  const kv::TieredCacheFigures now = cache_->figures();
+  for (std::size_t tier = 0; tier < below_.size(); ++tier) {
+    Below& into = below_[tier];
+    const std::uint64_t bytes = now.below[tier].demoted_bytes - into.put_bytes;
+    if (bytes == 0) continue;
+    const Duration time(static_cast<std::int64_t>(now.below[tier].put_ns.sum - into.put_ns));
+    into.down_hop.add(bytes, time);
+    into.put_bytes += bytes;
+    into.put_ns = now.below[tier].put_ns.sum;
+  }
 }
 
 TierCounts StoredCache::counts() const {
-  return {.host_blocks = cache_->host().registered(),
-          .disk_blocks = disk_->store().figures().blocks,
-          .host_hits = host_hits_,
-          .disk_hits = disk_hits_,
-          .misses = misses_};
+  TierCounts counts{
+      .host_blocks = cache_->host().registered(), .host_hits = host_hits_, .misses = misses_};
+  if (disk_ != nullptr) {
+    counts.disk_blocks = disk_->store().figures().blocks;
+    counts.disk_hits = below_.front().hits;
+  }
+  if (options_.objects) {
+    const auto room = cache_->figures().below.back().room;
+    counts.object_blocks = room ? room->blocks : 0;
+    counts.object_hits = below_.back().hits;
+  }
+  return counts;
 }
 
 void StoredCache::report(Message& summary) {
   demote(true);  // for the next replay
-  const std::string where = cat("segments in ", directory_of(options_), ", proven by digest");
   produced_.set_path("stores into prefill's pool (a sealed memfd)");
-  spilled_.set_path(where);
-  loaded_.set_path(where);
   produced_.put(summary, "produce");
-  spilled_.put(summary, "spill");
-  loaded_.put(summary, "load");
+  const kv::TieredCacheFigures figures = cache_->figures();
+  for (std::size_t tier = 0; tier < below_.size(); ++tier) {
+    Below& below = below_[tier];
+    below.down_hop.set_path(below.where);
+    below.up_hop.set_path(below.where);
+    below.down_hop.put(summary, below.down);
+    below.up_hop.put(summary, below.up);
+    for (const auto& [what, count] : figures.below[tier].failed)
+      if (what != "get: corrupt" && what != "get: not_found")  // told by block; a miss
+        faults_.add(cat(below.name, " tier"), count, cat(below.name, " tier: ", what));
+  }
   put_hits(summary, counts());
   summary.figures["bad_loads"] = bad_loads_;
-  const kv::TieredCacheFigures figures = cache_->figures();
-  for (const auto& [what, count] : figures.below.front().failed)
-    if (what != "get: corrupt") faults_.add("disk tier", count, cat("disk tier: ", what));
 }
 
 }  // namespace towpath::tools::replay

@@ -1,8 +1,10 @@
-// StoredCache: prefill's blocks in a TieredCache: a host pool, and a BlockStore on disk below it
-// that the next replay finds again. Thread: none of its own.
+// StoredCache: prefill's blocks in a TieredCache: a host pool, and below it what the next replay
+// finds again: a BlockStore on disk, objects in a store, or both. Thread: none of its own.
 #pragma once
 
 #include <memory>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <towpath/agent/agent.h>
@@ -28,24 +30,44 @@ class StoredCache final : public BlockSource {
   void report(Message& summary) override;
 
  private:
-  explicit StoredCache(const Options& options) : options_(options), digester_(options.salt) {}
-
-  void demote(bool all);
-
+  /// A tier below the host's, and what went to and from it.
+  struct Below {
+    const char* name;  ///< of the tier
+    const char* down;  ///< of its hops
+    const char* up;
+    std::string where;
+    std::uint64_t hits = 0;
+    std::uint64_t put_bytes = 0;  // that down_hop has
+    std::uint64_t put_ns = 0;
+    Hop down_hop{}, up_hop{};
+  };
   using MakeRoom = std::function<Status()>;
+
+  explicit StoredCache(const Options& options) : options_(options), digester_(options.salt) {}
+  using Tiers = std::vector<std::unique_ptr<kv::BlockTier>>;
+  Status open_disk(Tiers& tiers);
+  Status open_objects(agent::Agent& agent, Tiers& tiers);
+
+  void look(const std::vector<std::uint64_t>& blocks);
+  void demote(bool all);
+  /// What was brought up, by its name.
+  using Risen = std::unordered_map<kv::BlockHash, kv::BlockRef>;
+  Risen promote(const std::vector<std::uint64_t>& blocks, std::size_t from);
+  std::vector<kv::Promoted> promote(const std::vector<kv::CachedBlock>& blocks, Below& from);
   Result<kv::BlockRef> promote(const kv::CachedBlock& block, const MakeRoom& make_room);
   Result<kv::BlockRef> produce(const kv::CachedBlock& block, const MakeRoom& make_room);
 
   const Options options_;
   sys::SystemClock clock_;
   kv::Presence presence_;
+  std::vector<Below> below_;  // tier i is below_[i - 1]
   std::unique_ptr<kv::TieredCache> cache_;
-  kv::DiskTier* disk_ = nullptr;  // the cache's
+  kv::DiskTier* disk_ = nullptr;  // the cache's; null: none
   std::uint64_t block_bytes_ = 0;
   kv::Digester digester_;
   Faults faults_;
-  Hop produced_, spilled_, loaded_;
-  std::uint64_t host_hits_ = 0, disk_hits_ = 0, misses_ = 0, bad_loads_ = 0;
+  Hop produced_;
+  std::uint64_t host_hits_ = 0, misses_ = 0, bad_loads_ = 0;
 };
 
 }  // namespace towpath::tools::replay
