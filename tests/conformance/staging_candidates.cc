@@ -1,30 +1,23 @@
-// Device memory, staged over backends that cannot take it, held to the contract. The device is host
-// memory that plays one: what a GPU's copies are like is not proven by this.
+// Device memory, staged over backends that cannot take it, held to the contract; and that of a
+// peer, which shm reaches by the driver. The device is host memory that plays one: what a GPU's
+// copies are like is not proven by this.
 #include <towpath/backend/conformance/candidate.h>
+#include <towpath/backend/conformance/test_memory.h>
 #include <towpath/backends/loopback/loopback_backend.h>
 #include <towpath/backends/posix/posix_backend.h>
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/core/check.h>
-#include <towpath/device/host/host_driver.h>
 #include <towpath/staging/staged_backend.h>
-#include <towpath/sys/clock.h>
 
 namespace towpath::backend::conformance {
 namespace {
 
-struct Machine {
-  sys::SystemClock clock;
-  device::HostDriver driver{clock};
-};
-
 Registry registry_with_staging() {
   Registry registry;
-  const auto machine = std::make_shared<Machine>();
-  const staging::Devices devices{.open = [machine]() -> Result<std::shared_ptr<device::Driver>> {
-    return std::shared_ptr<device::Driver>(machine, &machine->driver);
-  }};
+  const staging::Devices devices{
+      .open = []() -> Result<std::shared_ptr<device::Driver>> { return test_driver(); }};
   for (BackendType type : {backends::loopback::loopback_type(), backends::posix::posix_type(),
-                           backends::shm::shm_type()})
+                           backends::shm::shm_type(devices)})
     TOWPATH_CHECK(registry.add(staging::staged(std::move(type), devices)).ok(), "two names clash");
   return registry;
 }
@@ -46,13 +39,17 @@ std::vector<Candidate> candidates() {
   shm.backends = {{"shm", {}}};
   shm.pairings = {{Store::device, Store::shared, false}};
   shm.no_processes = {};
+  Candidate devices = shm;
+  devices.name = "staged-shm-devices";
+  devices.pairings = {{Store::device, Store::device, false}};
+  devices.no_processes = "the suite's peers in other processes have host memory only";
   Candidate posix = loopback;
   posix.name = "staged-posix";
   posix.backends = {{"posix", {{"staging_slots", "3"}, {"staging_bytes", "256K"}}}};
   posix.pairings = {{Store::device, Store::disk, true}};
   posix.no_processes = "files are those of the agent itself";
   posix.no_messages = "posix carries none";
-  return {std::move(loopback), std::move(shm), std::move(posix)};
+  return {std::move(loopback), std::move(shm), std::move(devices), std::move(posix)};
 }
 
 }  // namespace towpath::backend::conformance

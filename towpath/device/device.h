@@ -70,8 +70,12 @@ class Device : public std::enable_shared_from_this<Device> {
 
   /// For other processes; of memory that allocate() gave. Errors: invalid_argument, unsupported.
   virtual Result<IpcHandle> export_memory(const Memory& memory) = 0;
+  /// The same for memory that somebody else in this process allocated on the device, by an address
+  /// in it. Errors: invalid_argument (no such memory, or of a kind that is not exported: of pools).
+  virtual Result<ExportedMemory> export_at(std::uint64_t address) = 0;
   /// Maps another process's memory. The other keeps it until this is released.
-  /// Errors: invalid_argument (no such handle, or of this process), not_found, unsupported.
+  /// Errors: invalid_argument (no such handle, of this process, or of less), not_found,
+  /// unsupported.
   virtual Result<Memory> import_memory(const IpcHandle& handle, std::uint64_t size_bytes) = 0;
   /// Of an event made for that. Errors: as above.
   virtual Result<IpcHandle> export_event(const Event& event) = 0;

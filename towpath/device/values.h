@@ -99,6 +99,15 @@ struct IpcHandle {
   friend bool operator==(const IpcHandle&, const IpcHandle&) = default;
 };
 
+/// Memory as another process may map it: the whole allocation, and where in it an address lies.
+struct ExportedMemory {
+  IpcHandle handle;
+  std::uint64_t offset = 0;
+  std::uint64_t size_bytes = 0;  ///< of the allocation
+
+  friend bool operator==(const ExportedMemory&, const ExportedMemory&) = default;
+};
+
 struct EventOptions {
   bool timed = false;          ///< Event::since works
   bool interprocess = false;   ///< may be exported; never timed

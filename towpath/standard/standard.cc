@@ -34,7 +34,7 @@ backend::Registry make_registry(const staging::Devices& devices) {
     add(staging::staged(std::move(type), devices));
   };
   add(backends::loopback::loopback_type());
-  add_staged(backends::shm::shm_type());
+  add_staged(backends::shm::shm_type(devices));
   add_staged(backends::posix::posix_type());
   add(backends::gds::gds_type(devices.open));
   add_staged(backends::nvme::nvme_type());

@@ -41,20 +41,24 @@ Result<std::shared_ptr<sys::File>> make_device(std::uint64_t size_bytes) {
       sys::SystemFile::Parts{.fd = std::move(memory), .path = std::move(path)});
 }
 
-/// Of a driver of its own, which lives as long as the region does.
 Result<std::shared_ptr<const memory::DeviceRegion>> make_device_region(std::uint64_t size_bytes) {
+  const auto driver = test_driver();
+  TOWPATH_TRY(auto device, driver->open(0));
+  TOWPATH_TRY(auto region, memory::DeviceRegion::allocate(std::move(device), size_bytes));
+  return std::shared_ptr<const memory::DeviceRegion>(
+      region.get(), [driver, region](const memory::DeviceRegion*) mutable { region.reset(); });
+}
+
+}  // namespace
+
+std::shared_ptr<device::Driver> test_driver() {
   struct Machine {
     sys::SystemClock clock;
     device::HostDriver driver{clock};
   };
-  const auto machine = std::make_shared<Machine>();
-  TOWPATH_TRY(auto device, machine->driver.open(0));
-  TOWPATH_TRY(auto region, memory::DeviceRegion::allocate(std::move(device), size_bytes));
-  return std::shared_ptr<const memory::DeviceRegion>(
-      region.get(), [machine, region](const memory::DeviceRegion*) mutable { region.reset(); });
+  static const auto kMachine = std::make_shared<Machine>();
+  return {kMachine, &kMachine->driver};
 }
-
-}  // namespace
 
 Result<TestMemory> TestMemory::make(Store store, std::uint64_t size_bytes) {
   TestMemory made;

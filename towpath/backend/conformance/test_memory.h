@@ -7,6 +7,7 @@
 
 #include <towpath/backend/conformance/candidate.h>
 #include <towpath/core/bytes.h>
+#include <towpath/device/driver.h>
 #include <towpath/memory/device_region.h>
 #include <towpath/memory/disk_region.h>
 #include <towpath/memory/region.h>
@@ -16,6 +17,10 @@ namespace towpath::backend::conformance {
 
 /// What `size_bytes` bytes of this seed look like: no two places or seeds are alike.
 Bytes pattern(std::uint64_t seed, std::uint64_t size_bytes);
+
+/// Whose memory Store::device is: host memory that plays a device's. One for the process, as a
+/// machine's is.
+std::shared_ptr<device::Driver> test_driver();
 
 inline constexpr std::byte kPoison{0xA5};
 

@@ -45,8 +45,21 @@ constexpr FieldRule kInfoRules[] = {
 constexpr Schema kInfoSchema("shm connection info", kInfoRules);
 constexpr RecordForm kInfoForm{{MessageType::connection_info, 1}, kInfoSchema};
 
+constexpr Tag kHandle = required(1), kStretchOffset = required(2), kStretchSize = required(3),
+              kPci = required(4);
+constexpr std::uint64_t kMaxPciBytes = 32;
+constexpr FieldRule kDeviceRules[] = {
+    {kHandle, "handle", Kind::bytes, kOne, sizeof device::IpcHandle::bytes},
+    {kStretchOffset, "offset", Kind::number, kOne},
+    {kStretchSize, "size", Kind::number, kOne},
+    {kPci, "PCI address", Kind::bytes, kOne, kMaxPciBytes},
+};
+constexpr Schema kDeviceSchema("device memory", kDeviceRules);
+constexpr std::uint64_t kMaxDeviceBytes = 256;
+
 constexpr Tag kAddress = required(1), kLength = required(2), kSlot = required(3),
-              kGeneration = required(4), kFile = required(5), kOffset = required(6);
+              kGeneration = required(4), kFile = required(5), kOffset = required(6),
+              kDeviceMemory = required(7);
 constexpr FieldRule kKeyRules[] = {
     {kAddress, "address", Kind::number, kOne},
     {kLength, "length", Kind::number, kOne},
@@ -54,6 +67,7 @@ constexpr FieldRule kKeyRules[] = {
     {kGeneration, "generation", Kind::number, kOne, UINT32_MAX},
     {kFile, "file", Kind::nested, kAtMostOne, kMaxFileBytes, &kFileSchema},
     {kOffset, "offset", Kind::number, kAtMostOne},
+    {kDeviceMemory, "device memory", Kind::nested, kAtMostOne, kMaxDeviceBytes, &kDeviceSchema},
 };
 constexpr Schema kKeySchema("shm memory key", kKeyRules);
 constexpr RecordForm kKeyForm{{MessageType::memory_key, 1}, kKeySchema};
@@ -83,6 +97,29 @@ Status take_file(const Field& outer, FileRef& file) {
     if (field.tag() == kInode) file.inode = field.number();
     return {};
   });
+}
+
+void put_device(Encoder& out, const DeviceStretch& what) {
+  out.put_nested(kDeviceMemory, [&](Encoder& inner) {
+    inner.put_bytes(kHandle, what.memory.handle.bytes);
+    inner.put_number(kStretchOffset, what.memory.offset);
+    inner.put_number(kStretchSize, what.memory.size_bytes);
+    inner.put_text(kPci, what.pci_address);
+  });
+}
+
+Status take_device_field(const Field& field, DeviceStretch& what) {
+  switch (field.tag()) {
+    case kHandle: {
+      auto& bytes = what.memory.handle.bytes;
+      if (field.bytes().size() != bytes.size()) return field.refuse("no handle");
+      std::ranges::copy(field.bytes(), bytes.begin());
+      return {};
+    }
+    case kStretchOffset: what.memory.offset = field.number(); return {};
+    case kStretchSize: what.memory.size_bytes = field.number(); return {};
+    default: what.pci_address = field.text(); return {};
+  }
 }
 
 void put_host(Encoder& out, const HostFacts& host) {
@@ -118,6 +155,11 @@ Status check_key(const ShmKey& key) {
   if (key.shared && !checked_add(key.shared->offset, key.length)) {
     return error(Code::corrupt,
                  cat("no stretch of a file: ", key.shared->offset, " +", key.length));
+  }
+  if (key.device &&
+      !range_fits(key.device->memory.offset, key.length, key.device->memory.size_bytes)) {
+    return error(Code::corrupt, cat("no stretch of a device's memory: ", key.device->memory.offset,
+                                    " +", key.length, " of ", key.device->memory.size_bytes));
   }
   return {};
 }
@@ -159,9 +201,11 @@ Bytes encode(const ShmKey& key) {
     out.put_number(kLength, key.length);
     out.put_number(kSlot, key.slot);
     out.put_number(kGeneration, key.generation);
-    if (!key.shared) return;
-    put_file(out, kFile, key.shared->file);
-    out.put_number(kOffset, key.shared->offset);
+    if (key.shared) {
+      put_file(out, kFile, key.shared->file);
+      out.put_number(kOffset, key.shared->offset);
+    }
+    if (key.device) put_device(out, *key.device);
   });
 }
 
@@ -176,6 +220,11 @@ Result<ShmKey> decode_key(ConstByteSpan bytes) {
       case kSlot: key.slot = static_cast<std::uint32_t>(field.number()); return {};
       case kGeneration: key.generation = static_cast<std::uint32_t>(field.number()); return {};
       case kFile: return take_file(field, file.emplace());
+      case kDeviceMemory: {
+        DeviceStretch& device = key.device.emplace();
+        return wire::decode(field.nested(),
+                            [&](const Field& inner) { return take_device_field(inner, device); });
+      }
       default: offset = field.number(); return {};
     }
   }));

@@ -14,6 +14,7 @@
 #include <towpath/core/bytes.h>
 #include <towpath/core/identity.h>
 #include <towpath/core/result.h>
+#include <towpath/device/values.h>
 
 namespace towpath::backends::shm {
 
@@ -36,12 +37,21 @@ struct FileStretch {
   friend bool operator==(const FileStretch&, const FileStretch&) = default;
 };
 
+/// A device's memory, for that device's driver in another process.
+struct DeviceStretch {
+  device::ExportedMemory memory;
+  std::string pci_address;  ///< of the device; empty: on no PCI bus
+
+  friend bool operator==(const DeviceStretch&, const DeviceStretch&) = default;
+};
+
 struct ShmKey {
   std::uint64_t address = 0;
   std::uint64_t length = 0;
   std::uint32_t slot = 0;
   std::uint32_t generation = 0;
-  std::optional<FileStretch> shared;  ///< where a sealed memfd holds the bytes, if one does
+  std::optional<FileStretch> shared;    ///< where a sealed memfd holds the bytes, if one does
+  std::optional<DeviceStretch> device;  ///< of a device's memory that can be exported
 
   friend bool operator==(const ShmKey&, const ShmKey&) = default;
 };

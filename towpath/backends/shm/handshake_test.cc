@@ -55,11 +55,14 @@ TEST(HandshakeTest, impossible_fields_are_refused) {
 
 TEST(HandshakeTest, key_survives_the_way) {
   ShmKey key{.address = 4096, .length = 10, .slot = 3, .generation = 4, .shared = {}};
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 3; ++i) {
     const auto back = decode_key(encode(key));
     ASSERT_TRUE(back.ok()) << back.status().to_string();
     EXPECT_EQ(*back, key);
     key.shared = {.file = {.fd = 6, .device = 1, .inode = 9}, .offset = 8};
+    if (i == 0) continue;
+    key.device = {.memory = {.handle = {}, .offset = 7, .size_bytes = 17}, .pci_address = "17:0"};
+    key.device->memory.handle.bytes.fill(std::byte{5});
   }
 }
 
@@ -70,6 +73,8 @@ TEST(HandshakeTest, a_key_of_nonsense_is_refused) {
   EXPECT_EQ(code_of({.address = UINT64_MAX, .length = 2, .shared = {}}), Code::corrupt);
   const FileStretch behind_all{.file = {}, .offset = UINT64_MAX};
   EXPECT_EQ(code_of({.address = 1, .length = 2, .shared = behind_all}), Code::corrupt);
+  const DeviceStretch too_short{.memory = {.handle = {}, .offset = 7, .size_bytes = 8}};
+  EXPECT_EQ(code_of({.address = 1, .length = 2, .device = too_short}), Code::corrupt);
   EXPECT_EQ(decode_key(encode(some_info())).code(), Code::corrupt);
   // A file without an offset: the last field, a number of one byte, cut off.
   const Bytes good = encode(ShmKey{.address = 1, .length = 2, .shared = FileStretch{}});

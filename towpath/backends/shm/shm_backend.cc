@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <unistd.h>
+
 #include <towpath/backend/connection_table.h>
 #include <towpath/backend/slice_runner.h>
 #include <towpath/backends/shm/mailbox.h>
@@ -50,9 +52,12 @@ std::string either(std::string_view one, std::string_view other) {
              one == other ? "" : other);
 }
 
-Capabilities shm_capabilities() {
+Capabilities shm_capabilities(bool reaches_devices) {
   Capabilities can;
   can.routes = host_routes();
+  if (reaches_devices)
+    for (const MemoryKind local : kHostKinds)
+      can.routes.push_back({.local = local, .remote = MemoryKind::device, .to_peer = true});
   can.notifications = Notifications::reliable;
   can.max_notification_bytes = kMaxNotificationBytes;
   can.quiet = Quiet::immediate;
@@ -75,7 +80,8 @@ class ShmConnection final : public TrackedConnection {
 
 class ShmBackend final : public Backend, private SliceMover {
  public:
-  static Result<std::unique_ptr<Backend>> open(const BackendContext& context);
+  static Result<std::unique_ptr<Backend>> open(const BackendContext& context,
+                                               const device::DriverSource& devices);
 
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override;
@@ -92,13 +98,16 @@ class ShmBackend final : public Backend, private SliceMover {
   std::string describe_path(const Memory& local, const Memory& remote) const override;
 
  private:
-  ShmBackend(const BackendContext& context, Paths paths, run::Poller poller, Ledger ledger)
+  ShmBackend(const BackendContext& context, Paths paths, const device::DriverSource& devices,
+             run::Poller poller, Ledger ledger)
       : self_(context.self),
         clock_(*context.clock),
         connections_(*context.events),
         runner_(*context.events, *this),
         log_(context.log_as("shm")),
         paths_(paths),
+        devices_(devices),
+        capabilities_(shm_capabilities(devices_.may_be_there())),
         poller_(std::move(poller)),
         ledger_(std::move(ledger)),
         own_(context.self) {}
@@ -108,6 +117,7 @@ class ShmBackend final : public Backend, private SliceMover {
   Status move_by_process(SliceTask& task, ShmConnection& way, std::uint64_t& budget);
 
   Status reach(ImportedMemory& memory, Peer& peer, const ShmKey& key);
+  Status reach_device(ImportedMemory& memory, const Peer& peer, const ShmKey& key);
   Status map_peer_memory(ImportedMemory& memory, Peer& peer, const ShmKey& key);
 
   ShmConnection* find_up(std::uint64_t id) const;
@@ -121,7 +131,8 @@ class ShmBackend final : public Backend, private SliceMover {
   SliceRunner runner_;
   telemetry::Log log_;
   const Paths paths_;
-  const Capabilities capabilities_ = shm_capabilities();
+  DeviceReach devices_;
+  const Capabilities capabilities_;
   ShmInfo info_;
   run::Poller poller_;
   Ledger ledger_;
@@ -131,12 +142,13 @@ class ShmBackend final : public Backend, private SliceMover {
   ProcessCopy process_copy_;
 };
 
-Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context) {
+Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context,
+                                                  const device::DriverSource& devices) {
   TOWPATH_TRY(const Paths paths, parse_paths(context.params));
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(Ledger ledger, Ledger::create());
   std::unique_ptr<ShmBackend> backend(
-      new ShmBackend(context, paths, std::move(poller), std::move(ledger)));
+      new ShmBackend(context, paths, devices, std::move(poller), std::move(ledger)));
   ShmInfo& info = backend->info_;
   TOWPATH_TRY(info.host, read_host_facts());
   info.socket_token = {sys::random_u64(), sys::random_u64()};
@@ -165,6 +177,14 @@ Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescript
       key.shared = {.file = file, .offset = region.fd_offset};
     }
   }
+  if (region.kind == MemoryKind::device) {
+    auto offered = devices_.offer(region);
+    // Not fatal either: whoever stages it here goes on doing so.
+    if (!offered.ok())
+      log_.warning("peers cannot reach it",
+                   {{"region", to_string(region)}, {"why", offered.status().to_string()}});
+    if (offered.ok()) key.device = *std::move(offered);
+  }
   TOWPATH_TRY(const Slot slot, ledger_.take());
   key.slot = slot.index;
   key.generation = slot.generation;
@@ -177,7 +197,8 @@ Result<std::unique_ptr<Memory>> ShmBackend::import_memory(Connection& connection
                                                           const RegionDescriptor& region,
                                                           ConstByteSpan bytes) {
   TOWPATH_TRY(const ShmKey key, decode_key(bytes));
-  if (!is_host_addressable(region.kind))
+  const bool is_device = region.kind == MemoryKind::device && devices_.may_be_there();
+  if (!is_host_addressable(region.kind) && !is_device)
     return error(Code::unsupported, cat("shm cannot move ", name_of(region.kind), " memory"));
   TOWPATH_TRY(check_inside(region, {.kind = region.kind,
                                     .address = key.address,
@@ -188,13 +209,29 @@ Result<std::unique_ptr<Memory>> ShmBackend::import_memory(Connection& connection
   const Slot slot{key.slot, key.generation};
   if (!way.reached->stands(slot)) return no_such_memory(slot.index, way.peer());
   auto memory = std::make_unique<ImportedMemory>(region, slot, connection);
-  if (way.peer() == self_) {
+  if (is_device) {
+    TOWPATH_TRY(reach_device(*memory, *way.reached, key));
+  } else if (way.peer() == self_) {
     // A card is hostile even when it says that it is ours: only what is registered is touched.
     TOWPATH_TRY(own_.find(slot.index, region));
   } else {
     TOWPATH_TRY(reach(*memory, *way.reached, key));
   }
   return memory;
+}
+
+Status ShmBackend::reach_device(ImportedMemory& memory, const Peer& peer, const ShmKey& key) {
+  if (peer.identity() == self_)
+    return error(Code::unsupported, "shm cannot move device memory to and from oneself");
+  if (!key.device)
+    return error(Code::unsupported,
+                 cat("the peer could not export ", to_string(memory.region), "; its log says why"),
+                 "use ucx, whose peers move it themselves");
+  const Where where = peer.pid() == ::getpid() ? Where::here : Where::there;
+  TOWPATH_TRY(memory.on_device, devices_.open(key, memory.region, where));
+  memory.path = Path::device;
+  memory.shift = memory.on_device->begin + key.device->memory.offset - key.address;
+  return {};
 }
 
 Status ShmBackend::reach(ImportedMemory& memory, Peer& peer, const ShmKey& key) {
@@ -246,6 +283,8 @@ std::string ShmBackend::describe_path(const Memory& local, const Memory& remote)
     return "loads and stores within the process";
   if (imported->path == Path::mapped)
     return "loads and stores through a mapping of the peer's memfd";
+  if (imported->path == Path::device)
+    return "copies of the device, which has mapped the peer's memory, waited for";
   return cat("process_vm_readv/writev, because ", imported->why.message());
 }
 
@@ -295,6 +334,10 @@ Status ShmBackend::move(SliceTask& task) {
                               cat("the peer took ", to_string(remote.region), " back"),
                               "load the peer's newest card"));
       budget -= std::min(budget, kPieceCost);
+    } else if (remote.path == Path::device) {
+      const auto& imported = static_cast<const ImportedMemory&>(remote);
+      devices_.move(task, *imported.on_device, imported.shift);
+      budget = 0;  // one batch per call
     } else if (remote.path == Path::process) {
       TOWPATH_TRY(move_by_process(task, way, budget));
     } else {
@@ -360,7 +403,7 @@ void ShmBackend::take_sign(std::uint64_t id, Watch watch, const run::PollEvent& 
 
 }  // namespace
 
-BackendType shm_type() {
+BackendType shm_type(device::DriverSource devices) {
   BackendType type;
   type.name = "shm";
   type.summary = "agents of one host, by shared memory or process_vm_readv/writev";
@@ -369,7 +412,9 @@ BackendType shm_type() {
                   .default_value = "auto",
                   .meaning = "how bytes may go: auto, mapped (shared memory only), process_vm"}};
   type.probe = [](const Params&) { return probe_shm(); };
-  type.open = ShmBackend::open;
+  type.open = [devices = std::move(devices)](const BackendContext& context) {
+    return ShmBackend::open(context, devices);
+  };
   return type;
 }
 

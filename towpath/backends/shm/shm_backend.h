@@ -3,9 +3,11 @@
 #pragma once
 
 #include <towpath/backend/registry.h>
+#include <towpath/device/driver.h>
 
 namespace towpath::backends::shm {
 
-backend::BackendType shm_type();
+/// `devices`: for device memory of peers; with none, host memory only.
+backend::BackendType shm_type(device::DriverSource devices = {});
 
 }  // namespace towpath::backends::shm

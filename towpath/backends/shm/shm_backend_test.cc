@@ -12,6 +12,8 @@
 #include <towpath/backends/shm/handshake.h>
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/core/text.h>
+#include <towpath/device/cuda/cuda_driver.h>
+#include <towpath/device/testing/fake_cuda.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/mapping.h>
 #include <towpath/sys/memfd.h>
@@ -360,6 +362,118 @@ TEST_F(ShmBackendTest, probe_tells_both_paths) {
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(findings[0].verdict, Verdict::yes) << findings[0].reason;
   for (const Finding& finding : findings) EXPECT_FALSE(finding.reason.empty());
+}
+
+// Two backends of a process with one GPU, as the tests' libcuda has it. Between processes:
+// shm_process_test.cc.
+class ShmDeviceTest : public ::testing::Test {
+ protected:
+  ShmDeviceTest() {
+    const auto side = [this](AgentIdentity self, Events& events) {
+      return *shm_type({.open = [this] { return Result(driver_); }})
+                  .open(
+                      {.self = std::move(self), .clock = &clock_, .events = &events, .log = &log_});
+    };
+    near_ = side(near_self_, events_);
+    far_ = side(far_self_, far_events_);
+    way_ = *near_->connect(far_self_, far_->connection_info());
+    host_.resize(kSize);
+    std::iota(reinterpret_cast<std::uint8_t*>(host_.data()),
+              reinterpret_cast<std::uint8_t*>(host_.data()) + kSize, std::uint8_t{3});
+    local_ = *near_->register_memory({.address = address_of(host_.data()), .length = kSize});
+  }
+  Status move(TransferOp op, Memory& remote, std::uint64_t address) {
+    const std::vector<Segment> all{{.local = local_.get(),
+                                    .remote = &remote,
+                                    .local_address = address_of(host_.data()),
+                                    .remote_address = address,
+                                    .length = 48,
+                                    .count = kSize / 64,
+                                    .local_stride = 64,
+                                    .remote_stride = 64}};
+    const auto operation = near_->make_operation();
+    operation->post({op, way_.get(), all});
+    while (near_->progress()) continue;
+    return events_.last(*operation).status;
+  }
+
+  const device::testing::FakeCuda cuda_;
+  sys::SystemClock clock_;
+  std::shared_ptr<device::Driver> driver_ =
+      *device::CudaDriver::open({.library = device::testing::FakeCuda::path()});
+  std::shared_ptr<device::Device> gpu_ = *driver_->open(0);
+  device::Memory memory_ = *gpu_->allocate(kSize + 4096);
+  /// Begins and ends within its allocation.
+  const RegionDescriptor region_{
+      .kind = MemoryKind::device, .address = memory_.address() + 1024, .length = kSize};
+  const AgentIdentity near_self_{"near", 1}, far_self_{"far", 2};
+  RecordingEvents events_, far_events_;
+  telemetry::CollectingSink log_;
+  std::unique_ptr<Backend> near_, far_;
+  std::unique_ptr<Connection> way_;
+  Bytes host_;
+  std::unique_ptr<Memory> local_;
+};
+
+TEST_F(ShmDeviceTest, the_device_s_copies_bring_what_is_written_back) {
+  const auto registered = *far_->register_memory(region_);
+  const auto remote = near_->import_memory(*way_, region_, registered->key());
+  ASSERT_TRUE(remote.ok()) << remote.status().to_string();
+  const Bytes before = host_;
+  ASSERT_TRUE(move(TransferOp::write, **remote, region_.address).ok());
+  std::ranges::fill(host_, std::byte{0});
+  ASSERT_TRUE(move(TransferOp::read, **remote, region_.address).ok());
+  for (std::size_t i = 0; i < kSize; ++i)
+    ASSERT_EQ(host_[i], i % 64 < 48 ? before[i] : std::byte{0}) << i;
+  EXPECT_STREQ(cuda_.complaints(), "");
+}
+
+TEST_F(ShmDeviceTest, device_memory_that_was_taken_back_or_is_ones_own_is_out_of_reach) {
+  auto registered = *far_->register_memory(region_);
+  const auto remote = *near_->import_memory(*way_, region_, registered->key());
+  registered.reset();
+  EXPECT_EQ(move(TransferOp::write, *remote, region_.address).code(), Code::not_found);
+  const auto own = *near_->register_memory(region_);
+  const auto to_self = *near_->connect(near_self_, near_->connection_info());
+  EXPECT_EQ(near_->import_memory(*to_self, region_, own->key()).code(), Code::unsupported);
+}
+
+TEST_F(ShmDeviceTest, memory_that_no_driver_exports_is_registered_and_told) {
+  cuda_.fail_next("cuIpcGetMemHandle", device::cuda::kInvalidValue);
+  const auto registered = far_->register_memory(region_);
+  ASSERT_TRUE(registered.ok()) << registered.status().to_string();
+  ASSERT_EQ(log_.events().size(), 1u);
+  const auto remote = near_->import_memory(*way_, region_, (*registered)->key());
+  EXPECT_EQ(remote.code(), Code::unsupported);
+  EXPECT_NE(remote.status().to_string().find("use ucx"), std::string::npos);
+}
+
+TEST_F(ShmDeviceTest, copies_that_fail_are_told_by_stretch) {
+  const auto registered = *far_->register_memory(region_);
+  const auto remote = *near_->import_memory(*way_, region_, registered->key());
+  cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem);
+  EXPECT_EQ(move(TransferOp::read, *remote, region_.address).code(), Code::denied);
+  EXPECT_TRUE(move(TransferOp::read, *remote, region_.address).ok());
+}
+
+TEST_F(ShmDeviceTest, a_key_that_names_other_memory_is_not_believed) {
+  const auto registered = *far_->register_memory(region_);
+  ShmKey key = *decode_key(registered->key());
+  ASSERT_TRUE(key.device);
+  key.address = address_of(host_.data());  // ours, and no device's
+  RegionDescriptor lie = region_;
+  lie.address = key.address;
+  EXPECT_FALSE(near_->import_memory(*way_, lie, encode(key)).ok());
+  key.address = region_.address;
+  key.device->pci_address = "0000:ff:00.0";
+  EXPECT_EQ(near_->import_memory(*way_, region_, encode(key)).code(), Code::not_found);
+}
+
+TEST_F(ShmDeviceTest, without_a_driver_no_device_is_promised) {
+  const auto host_only =
+      *shm_type().open({.self = near_self_, .clock = &clock_, .events = &events_});
+  EXPECT_EQ(host_only->capabilities().routes.size() + 2, near_->capabilities().routes.size());
+  EXPECT_FALSE(host_only->register_memory(region_).ok());
 }
 
 }  // namespace

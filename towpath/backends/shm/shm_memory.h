@@ -8,6 +8,7 @@
 
 #include <towpath/backend/backend.h>
 #include <towpath/backend/memory_table.h>
+#include <towpath/backends/shm/device_reach.h>
 #include <towpath/backends/shm/ledger.h>
 #include <towpath/backends/shm/peer_file.h>
 #include <towpath/core/status.h>
@@ -18,6 +19,7 @@ enum class Path : std::uint8_t {
   own,      ///< memory of this backend: loads and stores
   mapped,   ///< the peer's memfd, mapped here: loads and stores
   process,  ///< process_vm_readv/writev
+  device,   ///< the peer's device memory, mapped by the driver: copies of the device
 };
 
 class ShmMemory : public backend::Memory {
@@ -63,8 +65,9 @@ class ImportedMemory final : public ShmMemory {
     way = &its_way;
   }
 
-  std::shared_ptr<PeerMapping> mapping;  ///< for Path::mapped
-  Status why;                            ///< why a better path was not taken; ok: it is the best
+  std::shared_ptr<PeerMapping> mapping;      ///< for Path::mapped
+  std::shared_ptr<ReachedDevice> on_device;  ///< for Path::device
+  Status why;  ///< why a better path was not taken; ok: it is the best
 };
 
 }  // namespace towpath::backends::shm

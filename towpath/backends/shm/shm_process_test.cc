@@ -16,6 +16,7 @@
 #include <towpath/backend/testing/recording_events.h>
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/core/text.h>
+#include <towpath/device/host/host_driver.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/mapping.h>
 #include <towpath/sys/memfd.h>
@@ -26,8 +27,18 @@ namespace {
 using namespace backend;
 using backend::testing::RecordingEvents;
 
-constexpr std::uint64_t kPoolBytes = 64 * kSliceBytes;
+constexpr std::uint64_t kPoolBytes = 16 * kSliceBytes;
+constexpr std::uint64_t kBeforeDevice = 4096;  // the region begins within its allocation
 constexpr int kWatchdogSeconds = 120;  // processes under TSan on a busy machine start slowly
+
+using DriverPointer = std::shared_ptr<device::Driver>;
+
+/// By which way the child's bytes are reached; described by these words.
+enum class Way { mapped, process_vm, device };
+std::string name_of(Way way) {
+  return way == Way::mapped ? "mapped" : way == Way::process_vm ? "process_vm" : "device";
+}
+constexpr const char* kWords[] = {"memfd", "process_vm", "copies of the device"};
 
 /// A record on its way through a pipe.
 struct Blob {
@@ -37,14 +48,14 @@ struct Blob {
   }
   ConstByteSpan get() const { return ConstByteSpan(bytes).first(size); }
 
-  std::array<std::byte, 256> bytes;
+  std::array<std::byte, 512> bytes;
   std::uint64_t size;
 };
 
 /// What the child tells: how to reach it and what it has.
 struct Offer {
-  Blob info, shared_key, plain_key;
-  std::uint64_t shared_address, plain_address;
+  Blob info, shared_key, plain_key, device_key;
+  std::uint64_t shared_address, plain_address, device_address;
 };
 
 /// The child: memory with byte i = i * 7, a backend, and a loop that obeys single letters:
@@ -54,12 +65,17 @@ class Child {
   Child(int channel, const AgentIdentity& self) : channel_(channel) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::alarm(kWatchdogSeconds);
-    backend_ = *shm_type().open({.self = self, .clock = &clock_, .events = &events_});
     memfd_ = *sys::create_sealed_memfd("child", kPoolBytes);
     shared_ = *sys::Mapping::of_file({.fd = memfd_.get(), .size_bytes = kPoolBytes});
     plain_ = *sys::Mapping::anonymous(kPoolBytes);
     for (std::uint64_t i = 0; i < kPoolBytes; ++i)
       shared_.data()[i] = plain_.data()[i] = static_cast<std::byte>(i * 7);
+    driver_ = std::make_shared<device::HostDriver>(clock_);
+    backend_ = *shm_type({.open = [this] {
+                  return Result(DriverPointer(driver_));
+                }}).open({.self = self, .clock = &clock_, .events = &events_});
+    on_device_ = *(*driver_->open(0))->allocate(kBeforeDevice + kPoolBytes);
+    (void)(*driver_->open(0))->copy({device_address(), address_of(shared_.data()), kPoolBytes});
   }
 
   int run() {
@@ -67,7 +83,9 @@ class Child {
         {.address = address_of(shared_.data()), .length = kPoolBytes, .fd = memfd_.get()});
     const auto plain =
         *backend_->register_memory({.address = address_of(plain_.data()), .length = kPoolBytes});
-    make_offer(*shared, *plain);
+    const auto on_device = *backend_->register_memory(
+        {.kind = MemoryKind::device, .address = device_address(), .length = kPoolBytes});
+    make_offer(*shared, *plain, *on_device);
     pollfd watched[2] = {{channel_, POLLIN, 0}, {backend_->wait_fd(), POLLIN, 0}};
     while (true) {
       while (backend_->progress()) continue;
@@ -81,13 +99,16 @@ class Child {
   }
 
  private:
-  void make_offer(const Memory& shared, const Memory& plain) {
+  std::uint64_t device_address() const { return on_device_.address() + kBeforeDevice; }
+  void make_offer(const Memory& shared, const Memory& plain, const Memory& on_device) {
     Offer offer{};
     offer.info.set(backend_->connection_info());
     offer.shared_key.set(shared.key());
     offer.plain_key.set(plain.key());
+    offer.device_key.set(on_device.key());
     offer.shared_address = address_of(shared_.data());
     offer.plain_address = address_of(plain_.data());
+    offer.device_address = device_address();
     (void)!::write(channel_, &offer, sizeof offer);
   }
   void begin_to_say() {
@@ -108,6 +129,8 @@ class Child {
   int channel_;
   sys::SystemClock clock_;
   RecordingEvents events_;
+  DriverPointer driver_;
+  device::Memory on_device_;
   std::unique_ptr<Backend> backend_;
   sys::Fd memfd_;
   sys::Mapping shared_, plain_;
@@ -153,30 +176,40 @@ class Peer {
   Offer offer{};
 };
 
-class ShmProcessTest : public ::testing::TestWithParam<bool> {
+class ShmProcessTest : public ::testing::TestWithParam<Way> {
  protected:
   ShmProcessTest() {
     EXPECT_EQ(::signal(SIGALRM, SIG_DFL) == SIG_ERR, false);
     ::alarm(kWatchdogSeconds);
-    backend_ = *shm_type().open({.self = self_, .clock = &clock_, .events = &events_});
+    const auto driver = [this] {
+      return Result(DriverPointer(std::make_shared<device::HostDriver>(clock_)));
+    };
+    backend_ =
+        *shm_type({.open = driver}).open({.self = self_, .clock = &clock_, .events = &events_});
     bytes_.resize(kPoolBytes);
     memory_ =
         *backend_->register_memory({.address = address_of(bytes_.data()), .length = kPoolBytes});
   }
   ~ShmProcessTest() override { ::alarm(0); }
 
-  void attach(Peer& peer, bool mapped) {
+  void attach(Peer& peer, Way by) {
     auto connection = backend_->connect(peer.identity, peer.info());
     ASSERT_TRUE(connection.ok()) << connection.status().to_string();
     way_ = *std::move(connection);
-    remote_address_ = mapped ? peer.offer.shared_address : peer.offer.plain_address;
-    const Blob& key = mapped ? peer.offer.shared_key : peer.offer.plain_key;
+    const Offer& has = peer.offer;
+    const std::uint64_t addresses[] = {has.shared_address, has.plain_address, has.device_address};
+    const Blob* const keys[] = {&has.shared_key, &has.plain_key, &has.device_key};
+    const auto index = static_cast<std::size_t>(by);
+    remote_address_ = addresses[index];
     auto imported = backend_->import_memory(
-        *way_, {.address = remote_address_, .length = kPoolBytes}, key.get());
+        *way_,
+        {.kind = by == Way::device ? MemoryKind::device : MemoryKind::system,
+         .address = remote_address_,
+         .length = kPoolBytes},
+        keys[index]->get());
     ASSERT_TRUE(imported.ok()) << imported.status().to_string();
     remote_ = *std::move(imported);
-    EXPECT_EQ(backend_->describe_path(*memory_, *remote_).find("process_vm") == std::string::npos,
-              mapped);
+    EXPECT_NE(backend_->describe_path(*memory_, *remote_).find(kWords[index]), std::string::npos);
   }
   std::vector<Segment> all(std::uint64_t length = kPoolBytes) {
     return {{.local = memory_.get(),
@@ -313,8 +346,9 @@ TEST_P(ShmProcessTest, notifications_arrive_in_order_with_and_without_room) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, ShmProcessTest, ::testing::Values(true, false),
-                         [](const auto& path) { return path.param ? "mapped" : "process_vm"; });
+INSTANTIATE_TEST_SUITE_P(Ways, ShmProcessTest,
+                         ::testing::Values(Way::mapped, Way::process_vm, Way::device),
+                         [](const auto& way) { return name_of(way.param); });
 
 }  // namespace
 }  // namespace towpath::backends::shm

@@ -66,6 +66,16 @@ TEST_P(DeviceConformance, another_process_waits_reads_and_writes) {
   EXPECT_EQ(back, pattern(kBytes, 9));
 }
 
+TEST_P(DeviceConformance, an_address_in_memory_exports_all_of_it) {
+  auto memory = device_->allocate(kBytes).value();
+  const auto exported = device_->export_at(memory.address() + 100);
+  ASSERT_TRUE(exported.ok()) << exported.status().to_string();
+  EXPECT_EQ(exported->offset, 100u);
+  EXPECT_GE(exported->size_bytes, kBytes);
+  EXPECT_EQ(exported->handle, device_->export_memory(memory).value());
+  EXPECT_FALSE(device_->export_at(8).ok());
+}
+
 TEST_P(DeviceConformance, only_device_memory_and_events_for_it_are_exported) {
   auto pinned = device_->allocate_pinned(4096).value();
   EXPECT_EQ(device_->export_memory(pinned).code(), Code::invalid_argument);

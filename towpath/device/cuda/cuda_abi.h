@@ -209,6 +209,8 @@ static_assert(sizeof(CuIpcHandle) == 64);
   X(event_elapsed, cuEventElapsedTime, (float* milliseconds, CuEvent start, CuEvent end))         \
   X(peer_can, cuDeviceCanAccessPeer, (int* can, CuDevice device, CuDevice peer))                  \
   X(peer_enable, cuCtxEnablePeerAccess, (CuContext peer, unsigned flags))                         \
+  X(allocation_of, cuMemGetAddressRange_v2,                                                       \
+    (CuAddress * begin, std::size_t * size, CuAddress address))                                   \
   X(ipc_export, cuIpcGetMemHandle, (CuIpcHandle * handle, CuAddress address))                     \
   X(ipc_import, cuIpcOpenMemHandle_v2, (CuAddress * address, CuIpcHandle handle, unsigned flags)) \
   X(ipc_close, cuIpcCloseMemHandle, (CuAddress address))                                          \

@@ -228,6 +228,19 @@ Result<IpcHandle> CudaDevice::export_memory(const Memory& memory) {
   return from_cuda(handle);
 }
 
+Result<ExportedMemory> CudaDevice::export_at(std::uint64_t address) {
+  const CurrentScope scope(context_);
+  TOWPATH_TRY(scope.status());
+  CuAddress begin = 0;
+  std::size_t size = 0;
+  TOWPATH_TRY(cuda().check(cuda().call().allocation_of(&begin, &size, address),
+                           "cannot ask in which memory ", hex(address), " lies"));
+  CuIpcHandle handle;
+  TOWPATH_TRY(cuda().check(cuda().call().ipc_export(&handle, begin), "cannot export ", size,
+                           " bytes at ", hex(begin)));
+  return ExportedMemory{.handle = from_cuda(handle), .offset = address - begin, .size_bytes = size};
+}
+
 Result<Memory> CudaDevice::import_memory(const IpcHandle& handle, std::uint64_t size_bytes) {
   TOWPATH_TRY(check_size(size_bytes));
   const CurrentScope scope(context_);
@@ -236,10 +249,19 @@ Result<Memory> CudaDevice::import_memory(const IpcHandle& handle, std::uint64_t 
   TOWPATH_TRY(
       cuda().check(cuda().call().ipc_import(&address, to_cuda(handle), kIpcLazyEnablePeerAccess),
                    "cannot map another process's memory on GPU ", info_.ordinal));
-  return Memory(shared_from_this(), {.origin = Origin::imported,
+  Memory memory(shared_from_this(), {.origin = Origin::imported,
                                      .address = address,
                                      .size_bytes = size_bytes,
                                      .device_address = address});
+  // The size is the other process's word. What it has not is never touched.
+  CuAddress begin = 0;
+  std::size_t size = 0;
+  TOWPATH_TRY(cuda().check(cuda().call().allocation_of(&begin, &size, address),
+                           "cannot ask for the size of another process's memory"));
+  if (size_bytes <= size) return memory;
+  return error(Code::invalid_argument,
+               cat("another process's memory has ", size, " bytes and not ", size_bytes),
+               "pass the size that it was allocated with");
 }
 
 Result<IpcHandle> CudaDevice::export_event(const Event& event) {

@@ -76,6 +76,7 @@ class CudaDevice final : public Device {
   Status enable_peer(const Device& peer) override;
 
   Result<IpcHandle> export_memory(const Memory& memory) override;
+  Result<ExportedMemory> export_at(std::uint64_t address) override;
   Result<Memory> import_memory(const IpcHandle& handle, std::uint64_t size_bytes) override;
   Result<IpcHandle> export_event(const Event& event) override;
   Result<std::shared_ptr<Event>> import_event(const IpcHandle& handle) override;

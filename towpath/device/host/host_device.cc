@@ -161,6 +161,22 @@ Result<IpcHandle> HostDevice::export_memory(const Memory& memory) {
                       .size_bytes = found->second.size_bytes});
 }
 
+Result<ExportedMemory> HostDevice::export_at(std::uint64_t address) {
+  const run::MutexLock lock(mutex_);
+  const auto behind = held_.upper_bound(address);
+  const auto found = behind == held_.begin() ? held_.end() : std::prev(behind);
+  if (found == held_.end() || found->second.origin != Origin::device ||
+      address - found->first >= found->second.size_bytes)
+    return error(Code::invalid_argument, cat(hex(address), " lies in no memory of this device"),
+                 "export an address of what allocate() gave");
+  const Held& held = found->second;
+  TOWPATH_TRY(const IpcHandle handle, make_handle({.kind = HostHandleKind::memory,
+                                                   .fd = held.fd.get(),
+                                                   .size_bytes = held.size_bytes}));
+  return ExportedMemory{
+      .handle = handle, .offset = address - found->first, .size_bytes = held.size_bytes};
+}
+
 Result<Memory> HostDevice::import_memory(const IpcHandle& handle, std::uint64_t size_bytes) {
   TOWPATH_TRY(sys::Fd fd, open_handle(handle, HostHandleKind::memory, size_bytes));
   TOWPATH_TRY(sys::Mapping mapping,

@@ -169,6 +169,17 @@ CuResult cuCtxEnablePeerAccess(CuContext peer, unsigned flags) {
   const bool before_it = std::exchange(enabled[current.back()->device], true);
   return before_it ? kPeerAccessAlreadyEnabled : kSuccess;
 }
+CuResult cuMemGetAddressRange_v2(CuAddress* begin, std::size_t* size, CuAddress address) {
+  TOWPATH_FAKE("cuMemGetAddressRange_v2", true);
+  const std::lock_guard lock(fake().mutex);
+  for (const auto& [at, memory] : fake().held) {
+    if (address < at || address - at >= memory.size()) continue;
+    *begin = at;
+    *size = memory.size();
+    return kSuccess;
+  }
+  return kNotFound;
+}
 CuResult cuIpcGetMemHandle(CuIpcHandle* handle, CuAddress address) {
   TOWPATH_FAKE("cuIpcGetMemHandle", true);
   const std::lock_guard lock(fake().mutex);
