@@ -45,6 +45,10 @@ Result<int> run_job(const Arguments& arguments) {
                                   "--start-timeout", cat(job.start_s)},
                        .words = job.words,
                        .grace_s = job.grace_s};
+  options.passed.insert(options.passed.end(), {"--huge-pages", job.huge_pages});
+  std::string nodes;
+  for (const unsigned node : job.nodes) nodes += cat(nodes.empty() ? "" : ",", node);
+  if (!nodes.empty()) options.passed.insert(options.passed.end(), {"--numa", nodes});
   if (job.prefix) options.passed.emplace_back("--prefix");
   if (job.keep) options.passed.emplace_back("--keep");
   return HostsJob(options).run();
@@ -62,6 +66,12 @@ void add_run(Command& towpath) {
   command.option("--heap", job.heap, "Symmetric heap of each PE")
       .or_environment("SHMEM_SYMMETRIC_SIZE")
       .shows_default();
+  command
+      .option("--huge-pages", job.huge_pages,
+              "Heaps in huge pages: transparent ones (best_effort), or reserved ones (required)")
+      .or_environment("TOWPATH_SHMEM_HUGE_PAGES")
+      .one_of({"off", "best_effort", "required"});
+  command.option("--numa", job.nodes, "NUMA nodes for the heaps, by turns: 0,1").with_commas();
   command.flag("--prefix", job.prefix, "Begin each line of output with its PE");
   command.flag("--keep", job.keep, "Let the others go on when a PE fails");
   command.option("--grace", job.grace_s, "Seconds the others have when a PE fails").shows_default();

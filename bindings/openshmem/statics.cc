@@ -56,6 +56,10 @@ Result<Statics> Statics::share(shmem::Context& context) {
   ::dl_iterate_phdr(find_variables, &variables);
   const std::uint64_t size = variables.end - variables.begin;
   const std::shared_ptr<shmem::World>& world = context.underneath();
+  if (size != 0 && world->heap_placement().pages == sys::PageKind::reserved)
+    return error(Code::unsupported,
+                 "the program's variables cannot lie in a heap of reserved huge pages",
+                 "start it with `towpath run --huge-pages best_effort`, for transparent ones");
   TOWPATH_TRY(shmem::SharedBlock block,
               shmem::allocate_block(world, size, {.alignment = shmem::Heap::kMaxAlignment}));
   if (size != 0) {

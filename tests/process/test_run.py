@@ -79,6 +79,15 @@ class RunTest(CommandTest):
                     break
         self.assertLess(time.monotonic(), end)
 
+    def test_heaps_in_huge_pages_and_on_nodes(self):
+        for options in (["--huge-pages", "best_effort"], ["--numa", "0"]):
+            self.assertEqual(self.run_pes(2, RING, options=options).stdout, "2 PEs, 3 rounds: the token is 6\n")
+        done = self.run_pes(3, *SH, "echo $TOWPATH_SHMEM_PE $TOWPATH_SHMEM_NODE", options=["--numa", "0,0"])
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"{pe} 0" for pe in range(3)])
+        self.assertIn("no NUMA node 999", self.run_pes(1, RING, options=["--numa", "0,999"], expect=COULD_NOT_RUN).stderr)
+        self.assertIn("no whole huge pages", self.run_pes(
+            1, RING, options=["--huge-pages", "required", "--heap", "5000"], expect=USAGE).stderr)
+
     def test_what_cannot_be_run_is_told(self):
         self.assertIn("no-such-program", self.run_pes(2, "./no-such-program", expect=COULD_NOT_RUN).stderr)
         self.run_command("run", "-n", "0", "--", "true", expect=USAGE)

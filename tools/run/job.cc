@@ -11,6 +11,7 @@
 #include <towpath/net/token.h>
 #include <towpath/standard/shmem_environment.h>
 #include <towpath/sys/memfd.h>
+#include <towpath/sys/numa.h>
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/text_file.h>
 
@@ -34,13 +35,27 @@ Result<Part> part_of(const JobOptions& options) {
   return Part{.first = static_cast<int>(*first), .pes = static_cast<int>(*pes)};
 }
 
+Status check_nodes(const std::vector<unsigned>& wanted) {
+  if (wanted.empty()) return {};
+  TOWPATH_TRY(const auto nodes, sys::numa_nodes());
+  for (const unsigned node : wanted)
+    if (std::ranges::count(nodes, node, &sys::NumaNode::id) == 0)
+      return error(Code::not_found, cat("there is no NUMA node ", node),
+                   cat("the last one is ", nodes.back().id));
+  return {};
+}
+
 }  // namespace
 
 Result<int> Job::run() {
   TOWPATH_TRY(const std::uint64_t heap_bytes, parse_bytes(options_.heap));
+  TOWPATH_TRY(const sys::HugePages huge_pages, standard::parse_huge_pages(options_.huge_pages));
+  TOWPATH_TRY(check_nodes(options_.nodes));
   TOWPATH_TRY(part_, part_of(options_));
-  TOWPATH_TRY(files_, shmem::create_job(
-                          {.pes = part_.pes, .heap_bytes = heap_bytes, .heaps = options_.pes}));
+  TOWPATH_TRY(files_, shmem::create_job({.pes = part_.pes,
+                                         .heap_bytes = heap_bytes,
+                                         .heaps = options_.pes,
+                                         .huge_pages = huge_pages}));
   std::vector<std::uint32_t> here(static_cast<std::size_t>(options_.pes));
   std::iota(here.begin(), here.end(), static_cast<std::uint32_t>(part_.first));
   files_ = shmem::spread(std::move(files_), here, static_cast<std::uint32_t>(part_.pes));
@@ -89,6 +104,9 @@ Status Job::start(int index) {
                     .in = nothing_.get()};
   for (const sys::Fd& heap : files_.heaps)
     if (heap) command.inherited.push_back(heap.get());
+  if (!options_.nodes.empty())
+    command.variables.merge(standard::shmem_variables_of_node(
+        options_.nodes[static_cast<std::size_t>(index) % options_.nodes.size()]));
   if (token_) {
     command.inherited.push_back(token_.get());
     command.variables.merge(standard::shmem_variables(

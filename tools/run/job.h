@@ -21,6 +21,8 @@ namespace towpath::tools {
 struct JobOptions {
   int pes = 1;
   std::string heap = "256M";
+  std::string huge_pages = "off";
+  std::vector<unsigned> nodes;  ///< NUMA nodes for the heaps, by turns
   bool prefix = false;
   bool keep = false;
   unsigned grace_s = 2;

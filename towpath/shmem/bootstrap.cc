@@ -11,7 +11,8 @@ Result<JobFiles> obtain(Bootstrap bootstrap) {
     return error(Code::invalid_argument,
                  cat(bootstrap.pes, " PEs without a job or an identifier to find each other by"),
                  "start the program with `towpath run`, or pass all PEs one UniqueId");
-  return create_job({.pes = 1, .heap_bytes = bootstrap.heap_bytes});
+  return create_job(
+      {.pes = 1, .heap_bytes = bootstrap.heap_bytes, .huge_pages = bootstrap.pages.huge});
 }
 
 }  // namespace towpath::shmem

@@ -27,6 +27,7 @@ struct Bootstrap {
   std::unique_ptr<Remote> remote;
   /// Alone, and with an identifier, where PE 0 makes the heaps.
   std::uint64_t heap_bytes = kDefaultHeapBytes;
+  HeapPages pages;
 };
 
 struct Patience {

@@ -110,6 +110,10 @@ class Context {
   /// Whether an address in the heap is the same on this PE as on those for which this is true too.
   bool has_same_addresses() const noexcept { return world_ && world_->has_same_addresses(); }
   std::uint64_t heap_bytes() const noexcept { return world_ ? world_->heap_bytes() : 0; }
+  /// In which pages this PE's heap lies, and where, if that was asked for (Bootstrap::pages).
+  memory::Placement heap_placement() const {
+    return world_ ? world_->heap_placement() : memory::Placement();
+  }
   std::uint64_t free_bytes() const noexcept { return world_ ? world_->heap().free_bytes() : 0; }
 
   /// Collective: waits for all, then ends. Idempotent. Errors: peer_lost, timed_out; it has ended

@@ -90,9 +90,10 @@ Result<JobFiles> share_job(const Attendance& self, const std::vector<PeFacts>& a
                         .patience = self.patience};
   TOWPATH_TRY(const UniqueId id, UniqueId::from_raw(all[here.front()].local_id));
   if (joining.my_pe != 0) return receive(id, joining);
-  TOWPATH_TRY(
-      JobFiles files,
-      create_job({.pes = self.pes, .heap_bytes = all.front().heap_bytes, .heaps = joining.pes}));
+  TOWPATH_TRY(JobFiles files, create_job({.pes = self.pes,
+                                          .heap_bytes = all.front().heap_bytes,
+                                          .heaps = joining.pes,
+                                          .huge_pages = self.pages.huge}));
   if (joining.pes > 1) TOWPATH_TRY(hand_out(id, files, joining));
   return files;
 }
@@ -156,7 +157,7 @@ Result<Bootstrap> bootstrap_over_hosts(Exchange& exchange, Attendance self) {
   if (self.my_pe < 0 || static_cast<std::size_t>(self.my_pe) >= all.size())
     return error(Code::invalid_argument, cat("PE ", self.my_pe, " of ", all.size()));
 
-  Bootstrap bootstrap{.my_pe = self.my_pe, .pes = self.pes};
+  Bootstrap bootstrap{.my_pe = self.my_pe, .pes = self.pes, .pages = self.pages};
   std::vector<std::uint32_t> here;
   for (std::uint32_t pe = 0; pe < all.size(); ++pe) {
     const auto first = std::ranges::find(all, all[pe].host, &PeFacts::host);

@@ -19,6 +19,7 @@ struct Attendance {
   int my_pe = 0;
   int pes = 1;
   std::uint64_t heap_bytes = kDefaultHeapBytes;  ///< PE 0's counts
+  HeapPages pages;                               ///< `huge`: that of the first PE of a host counts
   std::optional<JobFiles> files;                 ///< of this host, if they were made already
   /// Two PEs are on one host when theirs are alike; empty: by the machine and its namespaces.
   std::string host;

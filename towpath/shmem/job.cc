@@ -4,12 +4,13 @@
 #include <towpath/core/text.h>
 #include <towpath/shmem/job.h>
 #include <towpath/sys/memfd.h>
+#include <towpath/sys/shared_pages.h>
 
 namespace towpath::shmem {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x4d45'4853'5057'5400;  // "\0TWPSHEM", read as bytes
-constexpr std::uint32_t kJobVersion = 2;
+constexpr std::uint32_t kJobVersion = 3;
 constexpr std::uint64_t kHeapUnit = 4096;
 
 Status check(const JobOptions& options) {
@@ -80,8 +81,17 @@ Result<JobFiles> create_job(const JobOptions& options) {
   TOWPATH_TRY(files.control,
               sys::create_sealed_memfd("towpath-shmem-job", JobView::bytes_for(pes)));
   const std::uint64_t heap_bytes = *align_up(options.heap_bytes, kHeapUnit);
-  for (int pe = 0; pe < options.heaps.value_or(options.pes); ++pe) {
-    TOWPATH_TRY(sys::Fd heap, sys::create_sealed_memfd(cat("towpath-shmem-heap-", pe), heap_bytes));
+  const int heaps = options.heaps.value_or(options.pes);
+  std::uint64_t page_bytes = 0;
+  if (options.huge_pages == sys::HugePages::required) {
+    TOWPATH_TRY(const sys::HugePagePool pool,
+                sys::choose_reserved_pages(
+                    {.size_bytes = heap_bytes, .count = static_cast<std::uint64_t>(heaps)}));
+    page_bytes = pool.page_bytes;
+  }
+  for (int pe = 0; pe < heaps; ++pe) {
+    TOWPATH_TRY(sys::Fd heap,
+                sys::create_sealed_memfd(cat("towpath-shmem-heap-", pe), heap_bytes, page_bytes));
     files.heaps.push_back(std::move(heap));
   }
   TOWPATH_TRY(sys::Mapping head,
@@ -90,6 +100,8 @@ Result<JobFiles> create_job(const JobOptions& options) {
   header->version = kJobVersion;
   header->pes = pes;
   header->heap_bytes = heap_bytes;
+  header->heap_page_bytes = page_bytes;
+  header->wants_huge_pages = options.huge_pages == sys::HugePages::best_effort ? 1 : 0;
   header->magic = kMagic;
   return files;
 }

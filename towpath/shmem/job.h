@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <towpath/core/result.h>
+#include <towpath/memory/host_pages.h>
 #include <towpath/shmem/call.h>
 #include <towpath/shmem/gathering.h>
 #include <towpath/sys/fd.h>
@@ -66,6 +67,8 @@ struct JobHeader {
   std::uint32_t version;
   std::uint32_t pes;
   std::uint64_t heap_bytes;
+  std::uint64_t heap_page_bytes;                  // of reserved huge pages; 0: ordinary ones
+  std::uint32_t wants_huge_pages;                 // transparent ones, of each mapping
   alignas(64) std::atomic<std::uint32_t> losses;  // PEs that are lost or left
   std::atomic<std::uint32_t> ends_with;  // 1 + the status that a PE wants the job to end with
 };
@@ -115,11 +118,23 @@ class JobView {
   std::uint32_t pes_ = 0;
 };
 
+/// What heaps are made of, and where they lie.
+struct HeapPages {
+  /// Of all heaps of a host; whoever makes them says it. `required`: reserved pages, or an error;
+  /// `best_effort`: transparent ones where the kernel makes them, and never reserved ones, in which
+  /// no variables of programs in C can lie (decision 0023).
+  sys::HugePages huge = sys::HugePages::off;
+  /// The NUMA node of this PE's heap; nothing: as the kernel likes.
+  std::optional<unsigned> node;
+  memory::NodeRule node_rule = memory::NodeRule::best_effort;
+};
+
 struct JobOptions {
   int pes = 1;
   std::uint64_t heap_bytes = kDefaultHeapBytes;  ///< of each PE; used pages only take memory
   /// How many of the PEs are of this host; all, if nothing is said.
   std::optional<int> heaps;
+  sys::HugePages huge_pages = sys::HugePages::off;  ///< as HeapPages has it
 };
 
 /// The descriptors of a job: what a PE needs to take part.
@@ -128,8 +143,9 @@ struct JobFiles {
   std::vector<sys::Fd> heaps;  ///< by PE; none for those of other hosts
 };
 
-/// Errors: invalid_argument (PEs, heap), exhausted (descriptors, memory). The heaps are those of
-/// the PEs of this host, one after the other.
+/// Errors: invalid_argument (PEs, heap), exhausted (descriptors, memory), those of
+/// sys::choose_reserved_pages() (required). The heaps are those of the PEs of this host, one after
+/// the other.
 Result<JobFiles> create_job(const JobOptions& options);
 
 /// `files` of create_job(), whose heaps are those of `here`, by PE of all `pes`.

@@ -6,9 +6,9 @@
 
 #include <towpath/core/text.h>
 #include <towpath/shmem/copy.h>
+#include <towpath/shmem/heap_memory.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/world.h>
-#include <towpath/sys/memfd.h>
 #include <towpath/sys/process.h>
 
 namespace towpath::shmem {
@@ -61,9 +61,11 @@ Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptio
     TOWPATH_TRY(bootstrap, bootstrap_by_id(id, {.my_pe = bootstrap.my_pe,
                                                 .pes = bootstrap.pes,
                                                 .heap_bytes = bootstrap.heap_bytes,
+                                                .pages = bootstrap.pages,
                                                 .patience = options.patience.to_start}));
   }
   const int my_pe = bootstrap.my_pe;
+  const HeapPages pages = bootstrap.pages;
   auto hosts = std::move(bootstrap.hosts);
   auto remote = std::move(bootstrap.remote);
   TOWPATH_TRY(JobFiles files, obtain(std::move(bootstrap)));
@@ -79,7 +81,7 @@ Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptio
   world->remote_ = std::move(remote);
   world->awaited_.resize(world->pes());
   std::iota(world->awaited_.begin(), world->awaited_.end(), 0);
-  TOWPATH_TRY(world->map_heaps());
+  TOWPATH_TRY(world->map_heaps(pages));
   TOWPATH_TRY(world->meet());
   TOWPATH_TRY(world->watch_others());
   world->open_pes_ = world->pes();
@@ -103,22 +105,14 @@ void World::leave() noexcept {
   if (remote_ != nullptr) remote_->close(PeState::left);
 }
 
-Status World::map_heaps() {
+Status World::map_heaps(const HeapPages& pages) {
   heaps_.resize(pes());
   for (std::uint32_t pe = 0; pe < pes(); ++pe) {
     if (hosts_[pe] != hosts_[my_pe_]) continue;
-    const int fd = files_.heaps[pe].get();
-    TOWPATH_TRY(sys::check_sealed(fd, heap_bytes()));
-    sys::MapFile options{.fd = fd, .size_bytes = heap_bytes()};
-    if (pe == my_pe_) options.at = reinterpret_cast<void*>(kSymmetricBase);
-    auto heap = sys::Mapping::of_file(options);
-    if (!heap.ok() && pe == my_pe_) {
-      options.at = nullptr;
-      heap = sys::Mapping::of_file(options);
-    }
-    TOWPATH_TRY(heap);
-    heaps_[pe] = *std::move(heap);
+    void* const at = pe == my_pe_ ? reinterpret_cast<void*>(kSymmetricBase) : nullptr;
+    TOWPATH_TRY(heaps_[pe], map_heap(job_.header(), {.fd = files_.heaps[pe].get(), .at = at}));
   }
+  TOWPATH_TRY(placement_, place_heaps(job_.header(), heaps_, heaps_[my_pe_].bytes(), pages));
   for (std::uint32_t pe = 0; pe < pes(); ++pe)
     shifts_.push_back(hosts_[pe] == hosts_[my_pe_]
                           ? address_of(heaps_[pe].data()) - address_of(heap_base())

@@ -66,6 +66,8 @@ class World {
 
   std::byte* heap_base() const noexcept { return heaps_[my_pe_].data(); }
   std::uint64_t heap_bytes() const noexcept { return job_.header().heap_bytes; }
+  /// In which pages the own heap lies, and where: what was had of what was asked for.
+  const memory::Placement& heap_placement() const noexcept { return placement_; }
   int heap_fd() const noexcept { return files_.heaps[my_pe_].get(); }
   /// What to add to a local heap address; kFar for a PE of another host. `pe` < pes().
   std::uint64_t shift(std::uint32_t pe) const noexcept { return shifts_[pe]; }
@@ -164,7 +166,7 @@ class World {
     bool (*holds)(const void* what);
   };
 
-  Status map_heaps();
+  Status map_heaps(const HeapPages& pages);
   Status meet();
   Status watch_others();
   Status wait_asleep(Bell& bell, Condition ready, std::span<const std::int32_t> awaited);
@@ -178,6 +180,7 @@ class World {
   std::uint32_t my_pe_ = 0;
   std::atomic<std::uint32_t> open_pes_{0};
   std::vector<sys::Mapping> heaps_;
+  memory::Placement placement_;
   std::vector<std::uint64_t> shifts_;
   std::vector<sys::Fd> processes_;     // of the others; none where they cannot be watched
   std::vector<std::int32_t> awaited_;  // PEs whose death ends waits for writes

@@ -7,10 +7,12 @@ namespace {
 
 Result<shmem::Bootstrap> bootstrap_by_pmix(const Environment& environment, Duration patience) {
   TOWPATH_TRY(const std::uint64_t heap_bytes, shmem_heap_bytes(environment));
+  TOWPATH_TRY(const shmem::HeapPages pages, shmem_heap_pages(environment));
   TOWPATH_TRY(const auto exchange, shmem::PmixExchange::open());
   return shmem::bootstrap_over_hosts(*exchange, {.my_pe = exchange->my_pe(),
                                                  .pes = exchange->pes(),
                                                  .heap_bytes = heap_bytes,
+                                                 .pages = pages,
                                                  .files = {},
                                                  .host = {},
                                                  .patience = patience});

@@ -14,6 +14,8 @@ namespace {
 constexpr const char* kPe = "TOWPATH_SHMEM_PE";
 constexpr const char* kJob = "TOWPATH_SHMEM_JOB";
 constexpr const char* kHeap = "TOWPATH_SHMEM_HEAP";
+constexpr const char* kHugePages = "TOWPATH_SHMEM_HUGE_PAGES";
+constexpr const char* kNode = "TOWPATH_SHMEM_NODE";
 constexpr const char* kMeet = "TOWPATH_SHMEM_MEET";
 constexpr const char* kPes = "TOWPATH_SHMEM_PES";
 constexpr std::string_view kElsewhere = "-";
@@ -76,6 +78,26 @@ Result<std::uint64_t> shmem_heap_bytes(const Environment& environment) {
   return shmem::kDefaultHeapBytes;
 }
 
+Result<sys::HugePages> parse_huge_pages(std::string_view text) {
+  if (text == "off") return sys::HugePages::off;
+  if (text == "best_effort") return sys::HugePages::best_effort;
+  if (text == "required") return sys::HugePages::required;
+  return error(Code::invalid_argument, cat("huge pages: ", printable(text)),
+               "say off, best_effort or required");
+}
+
+Result<shmem::HeapPages> shmem_heap_pages(const Environment& environment) {
+  shmem::HeapPages pages;
+  if (const auto huge = environment.find(kHugePages); huge != environment.end()) {
+    TOWPATH_TRY(pages.huge, parse_huge_pages(huge->second));
+  }
+  if (const auto node = environment.find(kNode); node != environment.end()) {
+    TOWPATH_TRY(const int number_of_node, number(kNode, node->second));
+    pages.node = static_cast<unsigned>(number_of_node);
+  }
+  return pages;
+}
+
 bool is_started_by_pmix(const Environment& environment) {
   return environment.count("PMIX_RANK") != 0 && environment.count(kJob) == 0 &&
          environment.count(kMeet) == 0;
@@ -103,6 +125,7 @@ Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment) {
     bootstrap.pes = static_cast<int>(bootstrap.files->heaps.size());
   }
   TOWPATH_TRY(bootstrap.heap_bytes, shmem_heap_bytes(environment));
+  TOWPATH_TRY(bootstrap.pages, shmem_heap_pages(environment));
   return bootstrap;
 }
 
@@ -118,6 +141,7 @@ Result<std::optional<ShmemInvitation>> shmem_invitation(const Environment& envir
   TOWPATH_TRY(invitation.self.my_pe, number(kPe, pe->second));
   TOWPATH_TRY(invitation.self.pes, number(kPes, pes->second));
   TOWPATH_TRY(invitation.self.heap_bytes, shmem_heap_bytes(environment));
+  TOWPATH_TRY(invitation.self.pages, shmem_heap_pages(environment));
   if (const auto job = environment.find(kJob); job != environment.end()) {
     TOWPATH_TRY(invitation.self.files, adopt_all(job->second));
   }
@@ -130,6 +154,8 @@ Environment shmem_variables(const shmem::JobFiles& files, int pe) {
     list += heap ? cat(",", heap.get()) : cat(",", kElsewhere);
   return {{kPe, cat(pe)}, {kJob, std::move(list)}};
 }
+
+Environment shmem_variables_of_node(unsigned node) { return {{kNode, cat(node)}}; }
 
 Environment shmem_variables(std::string_view place, int pes) {
   return {{kMeet, std::string(place)}, {kPes, cat(pes)}};

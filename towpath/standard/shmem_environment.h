@@ -8,6 +8,8 @@
 //   TOWPATH_SHMEM_PES   how many of them there are
 //   TOWPATH_SHMEM_HEAP  of a PE that `towpath run` did not start: bytes of its heap ("64M"); also
 //                       SHMEM_SYMMETRIC_SIZE
+//   TOWPATH_SHMEM_HUGE_PAGES  likewise: off, best_effort, required
+//   TOWPATH_SHMEM_NODE  the NUMA node of this PE's heap
 //   PMIX_RANK           another launcher started it, which has PMIx
 //   PMI_FD, PMI_SIZE    another launcher started it, with an older PMI, which is not spoken here
 //
@@ -34,6 +36,13 @@ Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment);
 /// As the environment has it, or the default. Errors: invalid_argument.
 Result<std::uint64_t> shmem_heap_bytes(const Environment& environment);
 
+/// Likewise. A node is no more than preferred: Context::heap_placement() tells what was had.
+/// Errors: invalid_argument.
+Result<shmem::HeapPages> shmem_heap_pages(const Environment& environment);
+
+/// "off", "best_effort", "required". Errors: invalid_argument.
+Result<sys::HugePages> parse_huge_pages(std::string_view text);
+
 /// Whether a launcher with PMIx (mpirun, srun) has started this process, and not `towpath run`.
 bool is_started_by_pmix(const Environment& environment);
 
@@ -52,6 +61,9 @@ Result<std::optional<ShmemInvitation>> shmem_invitation(const Environment& envir
 
 /// What a launcher adds to the environment of PE `pe`, which inherits `files`.
 Environment shmem_variables(const shmem::JobFiles& files, int pe);
+
+/// What it adds for a PE whose heap shall lie on a NUMA node.
+Environment shmem_variables_of_node(unsigned node);
 
 /// What it adds when PEs of several hosts meet at `place` (shmem.h).
 Environment shmem_variables(std::string_view place, int pes);

@@ -35,6 +35,21 @@ TEST(ShmemEnvironmentTest, one_of_several_by_another_pmi_is_not_alone) {
   }
 }
 
+TEST(ShmemEnvironmentTest, pages_and_nodes_are_asked_for) {
+  EXPECT_EQ(shmem_bootstrap({})->pages.huge, sys::HugePages::off);
+  EXPECT_FALSE(shmem_bootstrap({})->pages.node.has_value());
+  Environment environment = shmem_variables_of_node(1);
+  environment["TOWPATH_SHMEM_HUGE_PAGES"] = "required";
+  const auto pages = shmem_bootstrap(environment)->pages;
+  EXPECT_EQ(pages.huge, sys::HugePages::required);
+  EXPECT_EQ(pages.node, 1u);
+  environment.merge(shmem_variables("tcp://10.0.0.1:7772", 3));
+  environment["TOWPATH_SHMEM_PE"] = "0";
+  EXPECT_EQ((*shmem_invitation(environment))->self.pages.node, 1u);
+  EXPECT_EQ(shmem_bootstrap({{"TOWPATH_SHMEM_HUGE_PAGES", "many"}}).code(), Code::invalid_argument);
+  EXPECT_EQ(shmem_bootstrap({{"TOWPATH_SHMEM_NODE", "near"}}).code(), Code::invalid_argument);
+}
+
 TEST(ShmemEnvironmentTest, launcher_and_pe_understand_each_other) {
   const auto files = shmem::create_job({.pes = 2, .heap_bytes = 1 << 20});
   for (int pe = 0; pe < 2; ++pe) {

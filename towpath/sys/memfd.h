@@ -15,9 +15,13 @@ namespace towpath::sys {
 
 /// Zeroed shared memory of exactly `size_bytes`, sealed against shrinking, growing and further
 /// seals, close-on-exec. `name` is only seen in /proc/<pid>/fd; at most 249 bytes of it are used.
-/// Errors: invalid_argument (size 0), exhausted, unsupported (no memfd: Linux before 3.17).
+/// With `huge_page_bytes` it lies in reserved pages of that size, of which it has whole ones
+/// (shared_pages.h); they are set aside at once.
+/// Errors: invalid_argument (size 0, or no whole pages), exhausted, unsupported (no memfd: Linux
+/// before 3.17; none in huge pages that can be sealed: before 4.16).
 /// Source: memfd_create(2), fcntl(2) F_ADD_SEALS.
-Result<Fd> create_sealed_memfd(std::string_view name, std::uint64_t size_bytes);
+Result<Fd> create_sealed_memfd(std::string_view name, std::uint64_t size_bytes,
+                               std::uint64_t huge_page_bytes = 0);
 
 /// Whether `fd`, which came from someone else, is safe to map for `at_least_bytes`.
 /// Errors: denied (not a memfd, or its size is not sealed; the message says which seal is missing),
