@@ -1,6 +1,11 @@
 #include <array>
 
 #include <xxhash.h>
+#if defined(TOWPATH_XXHASH_DISPATCH)
+// From here on XXH3's names are those of functions that choose by the processor; the plain ones are
+// built for any, and several times as slow.
+#include <xxh_x86dispatch.h>
+#endif
 
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -56,6 +57,17 @@ TEST(DigestTest, is_the_same_in_every_layout_and_slot_and_another_for_every_chan
   EXPECT_NE(digest_block(salted, *whole, 2)->value, there.value);
   EXPECT_EQ(digest_block(digester, *whole, 3).code(), Code::out_of_range);
   EXPECT_EQ(digest_block(digester, *whole, 2).value(), there) << "a failure leaves nothing behind";
+}
+
+// It rests on disks and travels: the same number on every processor, however the bytes are given.
+TEST(DigestTest, of_known_bytes_is_the_known_number) {
+  Bytes bytes(100'003);
+  for (std::uint32_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 131 >> 3);
+  EXPECT_EQ(digest_of(bytes, 5).value, 0x8cf793b0b299cfe9U);
+  Digester digester(5);
+  for (std::size_t at = 0, step = 1; at < bytes.size(); at += step, step = 3 * step + 1)
+    digester.add(ConstByteSpan(bytes).subspan(at, std::min(step, bytes.size() - at)));
+  EXPECT_EQ(digester.finish().value, 0x8cf793b0b299cfe9U);
 }
 
 TEST(TierTest, a_quarantined_block_is_found_no_more_and_counted_by_its_reason) {
