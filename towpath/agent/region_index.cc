@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <tuple>
 
 #include <towpath/agent/region_index.h>
@@ -31,6 +32,13 @@ bool comes_before(const A& a, const B& b) {
   const auto other = std::tuple_cat(start_of(b), std::tuple(b.length));
   if (place != other) return place < other;
   return rest_of(described(a)) < rest_of(described(b));
+}
+
+// Sorting a tail in moves all entries, finding something in it looks at each of it: that costs
+// alike at about the root.
+std::size_t most_unsorted(std::size_t entries) {
+  constexpr std::size_t kAlways = 64;
+  return std::max(kAlways, 2 * static_cast<std::size_t>(std::sqrt(static_cast<double>(entries))));
 }
 
 }  // namespace
@@ -149,13 +157,12 @@ RegionEntry* RegionIndex::find(MemoryKind kind, const Descriptor& what) {
 // others would move half of them each time.
 template <typename Region>
 RegionEntry* RegionIndex::find_equal(const Region& region) {
-  constexpr std::size_t kMostUnsorted = 64;
   while (sorted_ < entries_.size() &&
          (sorted_ == 0 || !comes_before(entries_[sorted_], entries_[sorted_ - 1]))) {
     ++sorted_;
     ++steps_;
   }
-  if (entries_.size() - sorted_ > kMostUnsorted) sort();
+  if (entries_.size() - sorted_ > most_unsorted(entries_.size())) sort();
   const auto before = [&](const RegionEntry& entry, const Region& sought) {
     ++steps_;
     return comes_before(entry, sought);
@@ -166,6 +173,7 @@ RegionEntry* RegionIndex::find_equal(const Region& region) {
     if (!found->is_stale()) return &*found;
   }
   for (found = unsorted; found != entries_.end(); ++found, ++steps_) {
+    if (found->address != region.address) continue;  // nearly all of them
     const bool is_equal = !comes_before(region, *found) && !comes_before(*found, region);
     if (is_equal && !found->is_stale()) return &*found;
   }
