@@ -4,6 +4,7 @@
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
 #include <towpath/kv/bounce_pool.h>
+#include <towpath/memory/pinned_region.h>
 #include <towpath/memory/registered.h>
 #include <towpath/memory/system_region.h>
 
@@ -12,20 +13,31 @@ namespace {
 
 constexpr std::uint64_t kPage = 4096;
 
+template <class Region>
+Result<memory::SharedRegion> registered(Result<std::shared_ptr<Region>> memory,
+                                        memory::Registrar& registrar) {
+  TOWPATH_TRY(std::shared_ptr<Region> made, std::move(memory));
+  TOWPATH_TRY(memory::Registered<Region> with, memory::register_with(std::move(made), registrar));
+  return std::make_shared<memory::Registered<Region>>(std::move(with));
+}
+
 }  // namespace
 
-Result<BouncePool> BouncePool::create(const BounceOptions& options, memory::Registrar& registrar) {
+Result<BouncePool> BouncePool::create(const BounceOptions& options, memory::Registrar& registrar,
+                                      const memory::SharedDevice& device) {
   const auto slot = align_up(options.slot_bytes, kPage);
   const auto total = slot ? checked_multiply(*slot, options.slots) : std::nullopt;
   if (options.slot_bytes == 0 || options.slots < 2 || !total)
     return error(Code::invalid_argument,
                  cat(options.slots, " bounce slots of ", options.slot_bytes, " bytes"),
                  "use at least 2 slots of at least a page of one layer of one block");
-  TOWPATH_TRY(std::shared_ptr<memory::SystemRegion> memory, memory::SystemRegion::allocate(*total));
-  TOWPATH_TRY(memory::Registered<memory::SystemRegion> registered,
-              memory::register_with(std::move(memory), registrar));
-  auto region = std::make_shared<memory::Registered<memory::SystemRegion>>(std::move(registered));
-  return BouncePool(std::move(region), {*slot, options.slots});
+  const BounceOptions rounded{*slot, options.slots};
+  if (device != nullptr)
+    if (auto pinned = registered(memory::PinnedRegion::allocate(device, *total), registrar);
+        pinned.ok())
+      return BouncePool(*std::move(pinned), rounded);
+  TOWPATH_TRY(auto plain, registered(memory::SystemRegion::allocate(*total), registrar));
+  return BouncePool(std::move(plain), rounded);
 }
 
 BouncePool::BouncePool(memory::SharedRegion region, const BounceOptions& options)

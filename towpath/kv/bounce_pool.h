@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <towpath/core/result.h>
+#include <towpath/memory/device_region.h>
 #include <towpath/memory/registrar.h>
 
 namespace towpath::kv {
@@ -20,9 +21,11 @@ struct BounceOptions {
 
 class BouncePool {
  public:
-  /// System memory, registered with `registrar`, which outlives the pool.
-  /// Errors: invalid_argument (sizes), exhausted, or Registrar::register_region's.
-  static Result<BouncePool> create(const BounceOptions& options, memory::Registrar& registrar);
+  /// Memory registered with `registrar`, which outlives the pool: pinned for `device` where there
+  /// is one and it can be had, else system memory. Errors: invalid_argument (sizes), exhausted, or
+  /// Registrar::register_region's.
+  static Result<BouncePool> create(const BounceOptions& options, memory::Registrar& registrar,
+                                   const memory::SharedDevice& device = nullptr);
 
   /// The index of a free slot, or nothing.
   std::optional<std::uint64_t> take();
@@ -33,6 +36,7 @@ class BouncePool {
   std::uint64_t in_use() const noexcept { return slots_ - free_.size(); }
   /// The most that ever were.
   std::uint64_t peak() const noexcept { return peak_; }
+  bool is_pinned() const { return region_->kind() == MemoryKind::pinned; }
   const memory::SharedRegion& region() const noexcept { return region_; }
 
  private:

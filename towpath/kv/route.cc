@@ -80,6 +80,14 @@ Route reordering(const Route& usual) {
   return route;
 }
 
+/// Short pieces between a device and a bounce buffer.
+Route by_kernel(const Route& usual) {
+  Route route = usual;
+  if (route.first == Mover::engine) route.first = Mover::kernel;
+  if (route.second == Mover::engine) route.second = Mover::kernel;
+  return route;
+}
+
 }  // namespace
 
 std::string_view name_of(RouteEnd end) noexcept {
@@ -122,7 +130,9 @@ Route choose(RouteEnd source, RouteEnd target, const RouteFacts& facts) noexcept
   if (is_direct(target, source, facts))
     return {source, target, Mover::read, Mover::none, "a direct way was proven"};
   const bool crosses = (source == RouteEnd::host) != (target == RouteEnd::host);
-  return crosses && facts.reorders_short_pieces ? reordering(usual) : usual;
+  if (crosses && facts.reorders_short_pieces) return reordering(usual);
+  const bool kernel = facts.has_short_pieces && facts.kernel_reaches_bounce;
+  return kernel && usual.has_two_hops() ? by_kernel(usual) : usual;
 }
 
 std::string to_string(const Route& route) {

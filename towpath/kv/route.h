@@ -6,8 +6,9 @@
 //   storage     read     read, engine (read)   read, write          read, write
 //   remote      read     read, engine (read)   read, write          read, write
 //
-// Where pieces are short and a device's kernel reaches both ends (device memory, pinned memory), it
-// takes the place of the engine: one launch instead of a copy for each row or piece.
+// Where pieces are short and a device's kernel reaches both ends (device memory, pinned memory,
+// also that of a bounce buffer), it takes the place of the engine: one launch instead of a copy for
+// each row or piece.
 //
 // In brackets: what is taken instead where a direct way was proven. Host is system and pinned
 // memory of this process; storage is a file, an object or a raw drive; remote is any memory of
@@ -60,6 +61,7 @@ struct RouteFacts {
   bool reorders_short_pieces = false;
   bool has_short_pieces = false;  ///< in whatever order
   bool kernel_reaches_both = false;
+  bool kernel_reaches_bounce = false;  ///< from the device that is one end
 };
 
 /// Every pair has a route.

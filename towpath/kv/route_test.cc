@@ -71,6 +71,11 @@ TEST(RouteTest, short_pieces_go_by_a_kernel_where_it_reaches_both_ends) {
   expect({RouteEnd::device, RouteEnd::host, Mover::kernel, Mover::none}, with);
   expect({RouteEnd::device, RouteEnd::storage, Mover::engine, Mover::write}, with);
   expect({RouteEnd::host, RouteEnd::host, Mover::memory, Mover::none}, with);
+  const RouteFacts bounced{.has_short_pieces = true, .kernel_reaches_bounce = true};
+  expect({RouteEnd::device, RouteEnd::storage, Mover::kernel, Mover::write}, bounced);
+  expect({RouteEnd::remote, RouteEnd::device, Mover::read, Mover::kernel}, bounced);
+  expect({RouteEnd::storage, RouteEnd::storage, Mover::read, Mover::write}, bounced);
+  expect({RouteEnd::device, RouteEnd::host, Mover::engine, Mover::none}, bounced);
   RouteFacts without = with;
   without.kernel_reaches_both = false;
   expect({RouteEnd::device, RouteEnd::device, Mover::engine, Mover::none}, without);

@@ -33,7 +33,9 @@ Result<std::unique_ptr<TransferManager>> TransferManager::create(TransferManager
       options.chunk_bytes == 0)
     return error(Code::invalid_argument, "a transfer manager needs an agent, its clock and credits",
                  "fill in TransferManagerOptions");
-  TOWPATH_TRY(BouncePool pool, BouncePool::create(options.bounce, *options.agent));
+  TOWPATH_TRY(BouncePool pool,
+              BouncePool::create(options.bounce, *options.agent,
+                                 options.devices.empty() ? nullptr : options.devices.front()));
   return std::unique_ptr<TransferManager>(new TransferManager(std::move(options), std::move(pool)));
 }
 

@@ -198,8 +198,9 @@ class TransferManager {
   CopySide side_of(const Entry& entry) const;
   Result<Route> route_of(const CopySide& source, const CopySide& target,
                          const layout::BoxPlan& plan);
-  /// Whether a device's kernel may move the plan's pieces.
-  bool kernel_reaches(const CopySide& source, const CopySide& target,
+  /// Whether the kernel of `device`, if it is one, may move the plan's pieces between it and
+  /// `other`; null: a bounce buffer.
+  bool kernel_reaches(const CopySide& device, const CopySide* other,
                       const layout::BoxPlan& plan) const;
   bool is_direct(TransferOp op, const CopySide& local, const CopySide& remote);
   Status check_new(const OpenPackage& package) const;

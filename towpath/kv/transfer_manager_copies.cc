@@ -84,21 +84,16 @@ Status check_slot(const ChunkLimits& limits, std::uint64_t layers, const Route& 
 
 }  // namespace
 
-bool TransferManager::kernel_reaches(const CopySide& source, const CopySide& target,
+bool TransferManager::kernel_reaches(const CopySide& device, const CopySide* other,
                                      const layout::BoxPlan& plan) const {
-  const auto is_device = [](const CopySide& side) { return side.end == RouteEnd::device; };
-  const auto is_pinned = [](const CopySide& side) {
-    return side.end == RouteEnd::host && side.location.kind == MemoryKind::pinned;
-  };
-  if (!is_device(source) && !is_device(target)) return false;
-  if (is_pinned(source) || is_pinned(target)) {
-    if (plan.shortest_piece() < kLeastOverBus) return false;
-  } else if (!is_device(source) || !is_device(target)) {
-    return false;
-  }
-  const CopySide& runs_it = is_device(target) ? target : source;
-  const auto device = streams_.device(runs_it.location.device_id);
-  return device.ok() && (*device)->has_box_kernel().ok();
+  if (device.end != RouteEnd::device) return false;
+  const bool is_pinned =
+      other == nullptr ? pool_.is_pinned()
+                       : other->end == RouteEnd::host && other->location.kind == MemoryKind::pinned;
+  const bool is_device = other != nullptr && other->end == RouteEnd::device;
+  if (!is_device && (!is_pinned || plan.shortest_piece() < kLeastOverBus)) return false;
+  const auto runs_it = streams_.device(device.location.device_id);
+  return runs_it.ok() && (*runs_it)->has_box_kernel().ok();
 }
 
 bool TransferManager::is_direct(TransferOp op, const CopySide& local, const CopySide& remote) {
@@ -113,7 +108,12 @@ Result<Route> TransferManager::route_of(const CopySide& source, const CopySide& 
                    .reorders_short_pieces = plan.form() == layout::CopyForm::permuted &&
                                             plan.shortest_piece() < options_.short_piece_bytes};
   facts.has_short_pieces = plan.pieces() > 1 && plan.shortest_piece() < options_.short_piece_bytes;
-  facts.kernel_reaches_both = facts.has_short_pieces && kernel_reaches(source, target, plan);
+  if (facts.has_short_pieces) {
+    const bool writes_device = target.end == RouteEnd::device;
+    const CopySide& device = writes_device ? target : source;
+    facts.kernel_reaches_both = kernel_reaches(device, writes_device ? &source : &target, plan);
+    facts.kernel_reaches_bounce = kernel_reaches(device, nullptr, plan);
+  }
   const bool from_device = source.end == RouteEnd::device;
   const bool to_device = target.end == RouteEnd::device;
   if (from_device != to_device) {

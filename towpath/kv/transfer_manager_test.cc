@@ -75,6 +75,8 @@ TEST(TransferManagerTest, short_pieces_of_devices_are_moved_by_their_kernel) {
   EXPECT_EQ(route(kCacheKinds[3], kCacheKinds[4]).first, Mover::kernel);
   EXPECT_EQ(route(kCacheKinds[3], pinned).first, Mover::kernel);
   EXPECT_EQ(route(pinned, kCacheKinds[4]).first, Mover::kernel);
+  EXPECT_EQ(route(kCacheKinds[3], kCacheKinds[6]).first, Mover::kernel) << "to a bounce buffer";
+  EXPECT_EQ(route(kCacheKinds[6], kCacheKinds[3]).second, Mover::kernel);
   EXPECT_EQ(route(kCacheKinds[3], kCacheKinds[3]).first, Mover::engine) << "one long piece";
   EXPECT_NE(route(kCacheKinds[3], kCacheKinds[1]).first, Mover::kernel) << "not pinned";
   check_pair(node, kCacheKinds[3], pinned);
