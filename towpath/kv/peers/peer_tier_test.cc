@@ -86,6 +86,17 @@ TEST(PeerTierTest, a_peer_that_dies_costs_a_miss_and_is_not_asked_again) {
   }
 }
 
+TEST(PeerTierTest, what_a_peer_has_no_more_is_a_miss_and_the_rest_is_lent) {
+  Holder far("far", {}), near("near", {});
+  for (BlockHash hash = 1; hash <= kBlocks; ++hash) far.put(hash);
+  meet(near, far);
+  far.put(kBlocks + 1);  // in the place of the first
+  EXPECT_EQ(near.get(1).code(), Code::not_found);
+  EXPECT_FALSE(near.keeper->has(1));
+  EXPECT_TRUE(near.get(2).ok());
+  EXPECT_EQ(near.lending().failed_sessions, 0U);
+}
+
 TEST(PeerTierTest, where_one_owner_fails_another_is_asked) {
   auto first = std::make_unique<Holder>("a", Holder::Options{});
   Holder second("b", {}), near("near", {.patience = std::chrono::milliseconds(200)});
