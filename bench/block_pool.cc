@@ -109,10 +109,28 @@ Sample match_on(const Clock& clock, const std::shared_ptr<Filled>& filled, unsig
   };
 }
 
+/// New blocks in a full pool, made by so many threads at once; nanoseconds of wall time per block.
+Sample turn_over_on(const Clock& clock, const std::shared_ptr<Filled>& filled, unsigned threads) {
+  constexpr std::uint64_t kEach = 20'000;
+  return [&clock, filled, threads] {
+    const std::uint64_t salt = filled->random();
+    std::vector<std::thread> all;
+    const Instant begin = clock.now();
+    for (unsigned i = 0; i < threads; ++i) {
+      all.emplace_back([filled, seed = salt + i] {
+        std::mt19937_64 random(seed);
+        for (std::uint64_t n = 0; n < kEach; ++n) filled->put(random());
+      });
+    }
+    for (std::thread& thread : all) thread.join();
+    return per(clock.now() - begin, static_cast<double>(kEach * threads));
+  };
+}
+
 int run(Options options) {
   const sys::SystemClock clock;
   Bench bench(std::move(options));
-  std::vector<Case> matches, turns, threads;
+  std::vector<Case> matches, turns, threads, turning_threads;
   const SlotId most = bench.options().effort == Effort::full ? 10'000'000 : 1'000'000;
   std::shared_ptr<Filled> filled;
   for (SlotId blocks = 1000; blocks <= most; blocks *= 10) {
@@ -128,6 +146,11 @@ int run(Options options) {
     threads.push_back({.name = cat(count, " threads"),
                        .ours = match_on(clock, filled, count),
                        .reference = match_on(clock, filled, 1)});
+  const auto turned = std::make_shared<Filled>(100'000);
+  for (const unsigned count : {1U, 2U, 4U})
+    turning_threads.push_back({.name = cat(count, " threads"),
+                               .ours = turn_over_on(clock, turned, count),
+                               .reference = turn_over_on(clock, turned, 1)});
   bench.measure({.title = "match() of a prefix of 100 blocks that are all there",
                  .ours = "BlockPool::match(), with a reference taken on each block; per prefix",
                  .reference = "looking them up in a std::unordered_map under one lock"},
@@ -140,6 +163,10 @@ int run(Options options) {
                  .ours = "wall time per prefix of 100 blocks",
                  .reference = "one thread"},
                 std::move(threads));
+  bench.measure({.title = "a new block in a full pool of 100,000, on several threads",
+                 .ours = "wall time per block: evict, allocate, register, let go",
+                 .reference = "one thread"},
+                std::move(turning_threads));
   return bench.finish();
 }
 

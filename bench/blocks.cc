@@ -8,6 +8,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/kv/box_copy.h>
+#include <towpath/kv/digest.h>
 #include <towpath/layout/box_plan.h>
 #include <towpath/sys/clock.h>
 
@@ -162,12 +163,39 @@ void measure_permutes(Bench& bench, const Clock& clock, std::uint64_t share) {
                 std::move(cases));
 }
 
+/// What proving costs, beside copying: of bytes that the caches hold, and of bytes that they do
+/// not.
+void measure_digests(Bench& bench, const Clock& clock) {
+  const auto bytes = std::make_shared<Bytes>(64 * kMiB, std::byte{1});
+  const auto copy = std::make_shared<Bytes>(64 * kMiB, std::byte{2});
+  std::vector<Case> cases;
+  for (const auto algorithm : {kv::DigestAlgorithm::xxh3_64, kv::DigestAlgorithm::crc32c})
+    for (const std::uint64_t size : {64 * kKiB, kMiB, 64 * kMiB}) {
+      const auto part = ConstByteSpan(*bytes).first(size);
+      const auto digest = [bytes, part, algorithm](std::uint64_t times) {
+        for (kv::Digest last; times-- > 0;) last = kv::digest_of(part, last.value, algorithm);
+      };
+      const auto plainly = [bytes, copy, size](std::uint64_t times) {
+        while (times-- > 0) std::memcpy(copy->data(), bytes->data(), size);
+      };
+      const auto units = static_cast<double>(size);
+      cases.push_back({.name = cat(name_of(algorithm), " of ", format_bytes(size)),
+                       .shown = Shown::gigabytes_per_second,
+                       .ours = timed(clock, {digest, units}),
+                       .reference = timed(clock, {plainly, units})});
+    }
+  bench.measure(
+      {.title = "digest of a block", .ours = "digest_of(), one thread", .reference = kReference},
+      std::move(cases));
+}
+
 int run(Options options) {
   const sys::SystemClock clock;
   Bench bench(std::move(options));
   const std::uint64_t share = bench.options().effort == Effort::full ? 1 : 8;
   measure_permutes(bench, clock, share);
   measure_shapes(bench, clock, share);
+  measure_digests(bench, clock);
   return bench.finish();
 }
 
