@@ -50,9 +50,10 @@ Status take_list(const std::string& text, Options& options) {
 Status take_kvbm(std::uint64_t block_bytes, Options& options) {
   const auto told = standard::KvbmSettings::from(standard::read_environment());
   options.remarks = told.remarks;
-  TOWPATH_TRY(const auto shape, told.shape(block_bytes));
+  TOWPATH_TRY(const auto shape, told.shape(block_bytes, options.worker));
   options.host_blocks = shape.host_blocks;
   options.tiers = shape.cache;
+  options.objects = shape.objects;
   if (!shape.disk) return {};
   options.store_directory = shape.disk->directory;
   options.store_bytes = shape.disk->capacity_bytes;

@@ -40,6 +40,25 @@ class KvbmReader {
     if (disabled) out_.second_sight = !*disabled;
     return disabled.has_value();
   }
+  bool objects(const std::string& text) {
+    const std::optional<bool> enabled = parse_switch(text);
+    out_.objects.enabled = enabled.value_or(false);
+    return enabled.has_value();
+  }
+  bool object_blocks(const std::string& text) {
+    std::optional<std::uint64_t> blocks;
+    if (!count(text, blocks)) return false;
+    out_.objects.blocks = *blocks;
+    return true;
+  }
+  bool bucket(const std::string& text) {
+    out_.objects.bucket = text;
+    return true;
+  }
+  bool endpoint(const std::string& text) { return param("endpoint_override", text); }
+  bool region(const std::string& text) { return param("region", text); }
+  bool access_key(const std::string& text) { return param("access_key", text); }
+  bool secret_key(const std::string& text) { return param("secret_key", text); }
   bool batch(const std::string& text) { return count(text, out_.batch_blocks); }
   bool priority(const std::string& text) {
     const auto least = number_in<unsigned>(text);
@@ -49,6 +68,10 @@ class KvbmReader {
   }
 
  private:
+  bool param(const char* name, const std::string& text) {
+    out_.objects.params[name] = text;
+    return true;
+  }
   static bool size(const std::string& text, std::optional<std::uint64_t>& bytes) {
     const auto gigabytes = number_in<double>(text);
     if (!gigabytes || !(*gigabytes >= 0) || *gigabytes * kGigabyte > kMostBytes) return false;
@@ -80,6 +103,13 @@ constexpr std::array kTaken{
     KnownKey{"TRANSFER_BATCH_SIZE", &KvbmReader::batch},
     KnownKey{"MAX_TRANSFER_BATCH_SIZE", &KvbmReader::batch},
     KnownKey{"HOST_OFFLOAD_PREFIX_MIN_PRIORITY", &KvbmReader::priority},
+    KnownKey{"OBJECT_ENABLED", &KvbmReader::objects},
+    KnownKey{"OBJECT_NUM_BLOCKS", &KvbmReader::object_blocks},
+    KnownKey{"OBJECT_BUCKET", &KvbmReader::bucket},
+    KnownKey{"OBJECT_ENDPOINT", &KvbmReader::endpoint},
+    KnownKey{"OBJECT_REGION", &KvbmReader::region},
+    KnownKey{"OBJECT_ACCESS_KEY", &KvbmReader::access_key},
+    KnownKey{"OBJECT_SECRET_KEY", &KvbmReader::secret_key},
 };
 
 /// What KVBM has and this has otherwise, by the beginning of the name.
@@ -95,10 +125,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kElsewhe
     {"MAX_CONCURRENT_TRANSFERS", "one batch at a time goes each way"},
     {"METRICS", "telemetry is switched by TOWPATH_TELEMETRY_*"},
     {"NCCL_MLA_MODE", "nothing is broadcast"},
-    {"OBJECT_", "kv::ObjectTier is opened with an agent whose backend 'object' names the store"},
+    {"OBJECT_WRITE_THROUGH", "blocks go down ahead of eviction, to all tiers at once"},
     {"TRTLLM_ZMQ_PORT", "there is no leader: agents meet at a rendezvous"},
 }};
 constexpr std::string_view kBackend = "NIXL_BACKEND_";
+constexpr std::string_view kNoNuma = "DYN_MEMORY_DISABLE_NUMA";  // KVBM's later name
 
 std::string why_not_taken(std::string_view key) {
   if (key.starts_with(kBackend))
@@ -120,6 +151,7 @@ KvbmSettings KvbmSettings::from(const Environment& environment) {
   KvbmSettings out;
   KvbmReader reader(out);
   for (const auto& [name, text] : environment) {
+    if (name == kNoNuma) out.remarks.push_back({name, why_not_taken("ENABLE_NUMA")});
     if (!name.starts_with(kKvbmPrefix) || text.empty()) continue;
     const std::string_view key = std::string_view(name).substr(kKvbmPrefix.size());
     const auto taken = std::ranges::find(kTaken, key, &KnownKey::name);
@@ -131,17 +163,25 @@ KvbmSettings KvbmSettings::from(const Environment& environment) {
   return out;
 }
 
-Result<KvbmSettings::Shape> KvbmSettings::shape(std::uint64_t block_bytes) const {
+Result<KvbmSettings::Shape> KvbmSettings::shape(std::uint64_t block_bytes,
+                                                std::uint64_t worker) const {
   const std::uint64_t blocks = host.blocks_of(block_bytes).value_or(0);
   if (blocks == 0)
     return error(
         Code::invalid_argument,
         cat(kKvbmPrefix, "CPU_CACHE_GB leaves no room for a block of ", block_bytes, " bytes"),
         cat("set it, or ", kKvbmPrefix, "CPU_CACHE_OVERRIDE_NUM_BLOCKS"));
-  Shape shape{.host_blocks = blocks, .cache = cache_options(), .disk = disk_options(block_bytes)};
+  Shape shape{.host_blocks = blocks,
+              .cache = cache_options(),
+              .disk = disk_options(block_bytes),
+              .objects = object_place(block_bytes, worker)};
   if (shape.disk && shape.disk->directory.empty())
     return error(Code::invalid_argument, cat("a disk tier without ", kKvbmPrefix, "DISK_CACHE_DIR"),
                  "name a directory of its own: what lies there is found again");
+  if (shape.objects && objects.blocks == 0)
+    return error(Code::invalid_argument,
+                 cat("a tier of objects without ", kKvbmPrefix, "OBJECT_NUM_BLOCKS"),
+                 "say how many blocks the store may have: who must go is deleted");
   return shape;
 }
 
@@ -162,6 +202,21 @@ std::optional<kv::BlockStoreOptions> KvbmSettings::disk_options(std::uint64_t bl
   options.capacity_bytes =
       disk.blocks ? checked_multiply(*disk.blocks, with_header).value_or(UINT64_MAX) : *disk.bytes;
   return options;
+}
+
+std::optional<ObjectPlace> KvbmSettings::object_place(std::uint64_t block_bytes,
+                                                      std::uint64_t worker) const {
+  constexpr std::string_view kWorker = "{worker_id}";
+  if (!objects.enabled) return std::nullopt;
+  std::string bucket = objects.bucket;
+  if (const auto at = bucket.find(kWorker); at != std::string::npos)
+    bucket.replace(at, kWorker.size(), cat(worker));
+  return ObjectPlace{
+      .bucket = std::move(bucket),
+      .prefix = "kvbm",
+      .bound_bytes =
+          checked_multiply(objects.blocks, kv::object_bytes_of(block_bytes)).value_or(UINT64_MAX),
+      .params = objects.params};
 }
 
 }  // namespace towpath::standard

@@ -6,6 +6,8 @@
 //   DYN_KVBM_DISABLE_DISK_OFFLOAD_FILTER           1: blocks go to disk at first sight, not at
 //   second DYN_KVBM_MAX_TRANSFER_BATCH_SIZE, DYN_KVBM_TRANSFER_BATCH_SIZE   blocks
 //   DYN_KVBM_HOST_OFFLOAD_PREFIX_MIN_PRIORITY      0 to 255
+//   DYN_KVBM_OBJECT_ENABLED, DYN_KVBM_OBJECT_NUM_BLOCKS   a tier of objects, and its bound
+//   DYN_KVBM_OBJECT_BUCKET (with {worker_id}), _ENDPOINT, _REGION, _ACCESS_KEY, _SECRET_KEY
 //
 // Each of KVBM's other names is remarked on, with what takes its place here; so are names that are
 // not KVBM's, and values that cannot be read. Nothing is silent, nothing fatal. Thread: immutable.
@@ -19,6 +21,7 @@
 #include <towpath/kv/disk/block_store.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/standard/environment.h>
+#include <towpath/standard/object_place.h>
 
 namespace towpath::standard {
 
@@ -33,7 +36,16 @@ struct KvbmSize {
   std::optional<std::uint64_t> blocks_of(std::uint64_t block_bytes) const;
 };
 
+/// A tier of objects, as it was said.
+struct KvbmObjects {
+  bool enabled = false;
+  std::uint64_t blocks = 0;  ///< 0: not said
+  std::string bucket = "kvbm-blocks";
+  backend::Params params;  ///< of the backend `object`
+};
+
 struct KvbmSettings {
+  KvbmObjects objects;
   KvbmSize host;
   KvbmSize disk;
   std::string disk_directory;  ///< empty: not said
@@ -47,18 +59,22 @@ struct KvbmSettings {
   static KvbmSettings from(const Environment& environment);
 
   /// All that a TieredCache of such blocks is made with. Errors: invalid_argument (no size of the
-  /// host's pool, or none that holds a block; a disk without a directory), each by its variable.
+  /// host's pool, or none that holds a block; a disk without a directory; objects without a
+  /// number), each by its variable.
   struct Shape {
     std::uint64_t host_blocks = 0;
     kv::TieredCacheOptions cache;
     std::optional<kv::BlockStoreOptions> disk;  ///< as disk_options()
+    std::optional<ObjectPlace> objects;         ///< as object_place()
   };
-  Result<Shape> shape(std::uint64_t block_bytes) const;
+  Result<Shape> shape(std::uint64_t block_bytes, std::uint64_t worker = 0) const;
 
   kv::TieredCacheOptions cache_options() const;
   /// Nothing unless a size of the disk was said. The caller adds incarnation, presence and tier,
   /// and a directory where none was said.
   std::optional<kv::BlockStoreOptions> disk_options(std::uint64_t block_bytes) const;
+  /// Nothing unless objects were enabled. What was not said, the environment's AWS_* say.
+  std::optional<ObjectPlace> object_place(std::uint64_t block_bytes, std::uint64_t worker) const;
 };
 
 }  // namespace towpath::standard

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <towpath/core/text.h>
 #include <towpath/standard/kvbm_settings.h>
 
 namespace towpath::standard {
@@ -57,6 +58,69 @@ TEST(KvbmSettingsTest, a_cache_s_shape_is_all_or_a_reason_by_variable) {
   EXPECT_EQ(shape->disk->capacity_bytes, 1'000'000'000U);
   said.erase("DYN_KVBM_DISK_CACHE_GB");
   EXPECT_FALSE(KvbmSettings::from(said).shape(1'000'000)->disk);
+}
+
+TEST(KvbmSettingsTest, objects_have_a_place_and_a_bound) {
+  Environment said{{"DYN_KVBM_CPU_CACHE_GB", "1"},
+                   {"DYN_KVBM_OBJECT_BUCKET", "kv-{worker_id}-cold"},
+                   {"DYN_KVBM_OBJECT_ENDPOINT", "http://store"},
+                   {"DYN_KVBM_OBJECT_ACCESS_KEY", "who"},
+                   {"DYN_KVBM_OBJECT_SECRET_KEY", "hush"}};
+  const auto shape = [&] { return KvbmSettings::from(said).shape(8192, 3); };
+  EXPECT_FALSE(shape()->objects) << "they were not enabled";
+  said["DYN_KVBM_OBJECT_ENABLED"] = "1";
+  EXPECT_THAT(shape().status().to_string(), HasSubstr("DYN_KVBM_OBJECT_NUM_BLOCKS"));
+  said["DYN_KVBM_OBJECT_NUM_BLOCKS"] = "10";
+  ASSERT_TRUE(shape().ok());
+  EXPECT_EQ(shape()->objects->bucket, "kv-3-cold");
+  EXPECT_EQ(shape()->objects->bound_bytes, 10U * (4096 + 8192));
+  EXPECT_EQ(shape()->objects->params, (backend::Params{{"endpoint_override", "http://store"},
+                                                       {"access_key", "who"},
+                                                       {"secret_key", "hush"}}));
+}
+
+TEST(KvbmSettingsTest, each_of_kvbm_s_names_is_taken_or_refused_with_a_reason) {
+  Environment all{{"DYN_MEMORY_DISABLE_NUMA", "1"}};
+  for (const char* name : {"CPU_CACHE_GB",
+                           "CPU_CACHE_OVERRIDE_NUM_BLOCKS",
+                           "DISK_CACHE_GB",
+                           "DISK_CACHE_OVERRIDE_NUM_BLOCKS",
+                           "DISK_CACHE_DIR",
+                           "DISK_ZEROFILL_FALLBACK",
+                           "DISK_DISABLE_O_DIRECT",
+                           "DISK_ALLOCATOR_TYPE",
+                           "DISABLE_DISK_OFFLOAD_FILTER",
+                           "MAX_CONCURRENT_TRANSFERS",
+                           "MAX_TRANSFER_BATCH_SIZE",
+                           "TRANSFER_BATCH_SIZE",
+                           "LEADER_WORKER_INIT_TIMEOUT_SECS",
+                           "LEADER_ZMQ_HOST",
+                           "LEADER_ZMQ_PUB_PORT",
+                           "LEADER_ZMQ_ACK_PORT",
+                           "TRTLLM_ZMQ_PORT",
+                           "METRICS",
+                           "METRICS_PORT",
+                           "CACHE_STATS_MAX_REQUESTS",
+                           "CACHE_STATS_LOG_INTERVAL_SECS",
+                           "ENABLE_RECORD",
+                           "NCCL_MLA_MODE",
+                           "NIXL_BACKEND_UCX",
+                           "OBJECT_ENABLED",
+                           "OBJECT_BUCKET",
+                           "OBJECT_ENDPOINT",
+                           "OBJECT_REGION",
+                           "OBJECT_ACCESS_KEY",
+                           "OBJECT_SECRET_KEY",
+                           "OBJECT_NUM_BLOCKS",
+                           "OBJECT_WRITE_THROUGH",
+                           "HOST_OFFLOAD_PREFIX_MIN_PRIORITY",
+                           "ENABLE_NUMA",
+                           "KV_EVENTS_ENABLE_CONSOLIDATOR"})
+    all[cat("DYN_KVBM_", name)] = "1";
+  const KvbmSettings told = KvbmSettings::from(all);
+  for (const Remark& remark : told.remarks)
+    EXPECT_THAT(remark.why, HasSubstr("has no effect: ")) << remark.variable;
+  EXPECT_EQ(told.remarks.size(), 20U) << "of " << all.size();
 }
 
 TEST(KvbmSettingsTest, what_means_nothing_here_is_remarked_on_and_never_fatal) {
