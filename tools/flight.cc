@@ -95,6 +95,7 @@ nlohmann::ordered_json figures_of(const FlightLog& log, const FlightRecord& reco
     case FlightEvent::notification_sent:
     case FlightEvent::notification_received:
     case FlightEvent::notification_refused: return {{"bytes", args[0]}};
+    case FlightEvent::blocks_found: return {{"blocks", args[0]}, {"tier", args[1]}};
   }
   return {{"what", record.what}, {"args", record.args}};
 }

@@ -171,6 +171,18 @@ class FlightTest(CommandTest):
         self.assertRegex(table, r"target +shm +write +[\d,]+ +[\d.]+ GB/s")
         self.assertNotIn("\x1b", table)
 
+    def test_top_tells_what_a_cache_found(self):
+        self.environment["NIXL_TELEMETRY_BUFFER_SIZE"] = "4096"
+        self.run_command("replay", "--directory", self.folder, "--requests", 30, "--quiet",
+                         "--host-blocks", 120, "--disk-blocks", 500, "--json", "told.json")
+        hits = json.loads((self.folder / "told.json").read_text())["hits"]
+        seen = [node for node in self.top(self.flights) if node["node"] == "prefill-0"][0]["blocks"]
+        self.assertEqual({place["place"]: place["blocks"] for place in seen["found_in"]},
+                         {"nowhere": hits["none"],
+                          **{tier: hits[tier] for tier in ("host", "disk") if hits[tier]}})
+        self.assertAlmostEqual(seen["hit_ratio"], 1 - hits["none"] / seen["asked"])
+        self.assertRegex(self.run_command("top", self.flights).stdout, r"hit ratio \d+\.\d %")
+
     def test_top_of_nodes_that_ended_tells_all_they_left_and_ends(self):
         path = self.file_of("initiator", self.run_bench(*SMALL))
         node, = self.top(path)

@@ -1,13 +1,13 @@
 #include "tools/bench/meeting.h"
 
 #include <array>
-#include <cstdio>
 
 #include <poll.h>
 
 #include <towpath/core/text.h>
-#include <towpath/standard/configuration.h>
 #include <towpath/sys/file.h>
+
+#include "tools/node_telemetry.h"
 
 namespace towpath::tools::bench {
 namespace {
@@ -25,13 +25,6 @@ Result<std::optional<net::Token>> token_of(const Options& options) {
   while (secret.ends_with('\n') || secret.ends_with('\r')) secret.remove_suffix(1);
   TOWPATH_TRY(net::Token token, net::Token::make(secret));
   return std::optional(std::move(token));
-}
-
-/// Whether and where this process tells what it does (standard/configuration.h).
-Result<std::optional<standard::TelemetryOptions>> telemetry_of_environment() {
-  TOWPATH_TRY(const auto told, standard::configure(standard::read_environment()));
-  for (const std::string& warning : told.warnings) std::fprintf(stderr, "%s\n", warning.c_str());
-  return told.telemetry.decide(false);
 }
 
 Result<std::unique_ptr<rendezvous::PeerRendezvous>> open_rendezvous(const Options& options,

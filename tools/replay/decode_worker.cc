@@ -10,6 +10,7 @@
 #include <towpath/layout/builder.h>
 #include <towpath/layout/plan.h>
 
+#include "tools/node_telemetry.h"
 #include "tools/units.h"
 
 namespace towpath::tools::replay {
@@ -26,10 +27,12 @@ Result<std::unique_ptr<DecodeWorker>> DecodeWorker::open(const Options& options)
   for (const std::uint64_t blocks : {options.host_blocks, below, options.decode_blocks})
     TOWPATH_TRY(pool_config(options, blocks));
   std::unique_ptr<DecodeWorker> worker(new DecodeWorker(options));
+  TOWPATH_TRY(auto telemetry, telemetry_of_environment());
   TOWPATH_TRY(worker->node_, standard::Node::open({.name = decode_name(options.worker),
                                                    .backends = {options.backend},
                                                    .progress_thread = false,
-                                                   .default_timeout = options.timeout}));
+                                                   .default_timeout = options.timeout,
+                                                   .telemetry = std::move(telemetry)}));
   TOWPATH_TRY(worker->meeting_,
               Meeting::open(options, worker->node_->agent(), worker->node_->clock()));
   return worker;

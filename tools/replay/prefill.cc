@@ -1,6 +1,7 @@
 #include "tools/replay/prefill.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include <unistd.h>
@@ -9,7 +10,9 @@
 #include <towpath/standard/standard.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/proc_io.h>
+#include <towpath/telemetry/cache_meter.h>
 
+#include "tools/node_telemetry.h"
 #include "tools/replay/cache.h"
 #include "tools/replay/chance.h"
 #include "tools/replay/history.h"
@@ -21,8 +24,13 @@ namespace {
 
 class Prefill {
  public:
-  Prefill(const Options& options, agent::Agent& agent, Meeting& meeting, BlockSource& cache)
-      : options_(options), agent_(agent), meeting_(meeting), cache_(cache) {}
+  Prefill(const Options& options, standard::Node& node, Meeting& meeting, BlockSource& cache)
+      : options_(options),
+        agent_(node.agent()),
+        meeting_(meeting),
+        cache_(cache),
+        meter_(node.telemetry() ? node.telemetry()->cache_meter() : telemetry::CacheMeterParts(),
+               {"host", "disk", "object"}) {}
 
   Status run() {
     TOWPATH_TRY(hello());
@@ -87,6 +95,13 @@ class Prefill {
     return drops;
   }
 
+  void see(const TierCounts& now) {
+    history_.see(sys::SystemClock().now(), now);
+    meter_.found(std::array{now.host_hits - seen_.host_hits, now.disk_hits - seen_.disk_hits,
+                            now.object_hits - seen_.object_hits, now.misses - seen_.misses});
+    seen_ = now;
+  }
+
   Status serve(const Meeting::Said& said) {
     if (drops_by_chance(said)) return {};
     const Message& order = said.message;
@@ -97,7 +112,7 @@ class Prefill {
       return hear();
     };
     TOWPATH_TRY(std::vector<kv::BlockRef> blocks, cache_.gather(order.blocks, make_room));
-    history_.see(sys::SystemClock().now(), cache_.counts());
+    see(cache_.counts());
     Message ready{.kind = MessageKind::ready, .ordinal = order.ordinal};
     for (const kv::BlockRef& block : blocks) {
       ready.blocks.push_back(block.slot());
@@ -135,6 +150,8 @@ class Prefill {
   const std::vector<std::string> decodes_ = decode_names(options_);
   std::vector<Meeting::Said> orders_;
   std::map<std::uint64_t, std::vector<kv::BlockRef>> lent_;  // by ordinal, until decode has pulled
+  telemetry::CacheMeter meter_;
+  TierCounts seen_;
   History history_;
   Chance chance_{options_.faults, ~options_.generator.seed};  // not that of the tiers
   std::string dropped_last_;                                  // whose order
@@ -157,10 +174,12 @@ Result<std::unique_ptr<BlockSource>> open_blocks(const Options& options, agent::
 }  // namespace
 
 Status run_prefill(const Options& options) {
+  TOWPATH_TRY(auto telemetry, telemetry_of_environment());
   TOWPATH_TRY(const auto node, standard::Node::open({.name = prefill_name(options.worker),
                                                      .backends = {options.backend, "posix"},
                                                      .progress_thread = false,
-                                                     .default_timeout = options.timeout}));
+                                                     .default_timeout = options.timeout,
+                                                     .telemetry = std::move(telemetry)}));
   TOWPATH_TRY(const auto cache, open_blocks(options, node->agent()));
   TOWPATH_TRY(const auto meeting, Meeting::open(options, node->agent(), node->clock()));
   const pid_t decode = getppid();
@@ -169,7 +188,7 @@ Status run_prefill(const Options& options) {
   };
   for (const std::string& decode_worker : decode_names(options))
     TOWPATH_TRY(meeting->meet(decode_worker, options.timeout, lives));
-  return Prefill(options, node->agent(), *meeting, *cache).run();
+  return Prefill(options, *node, *meeting, *cache).run();
 }
 
 }  // namespace towpath::tools::replay

@@ -35,6 +35,11 @@ class Observer {
       case FlightEvent::notification_sent: out_.talks[who].sent += counts; break;
       case FlightEvent::notification_received: out_.talks[who].received += counts; break;
       case FlightEvent::notification_refused: out_.talks[who].refused += counts; break;
+      case FlightEvent::blocks_found:
+        if (!counts) break;
+        out_.found[{record.args[1], who}] += record.args[0];
+        if (record.args[2] != 0) out_.missed += record.args[0];
+        break;
       default: break;
     }
     out_.closed = event_of(record) == FlightEvent::agent_closed;

@@ -70,6 +70,21 @@ TEST(ActivityTest, what_ended_in_the_stretch_counts_and_what_did_not_is_in_fligh
   EXPECT_FALSE(seen.overtaken);
 }
 
+TEST(ActivityTest, what_a_cache_found_is_told_by_tier) {
+  Story story;
+  story.log().names = {"nowhere", "host"};
+  story.add(at(8), FlightEvent::blocks_found, {99, 0, 0});  // too early to count
+  story.add(at(11), FlightEvent::blocks_found, {30, 0, 0});
+  story.log().records.push_back({.at = at(12), .what = 12, .who = 1, .args = {10, 2, 1}});
+  const Activity seen = activity_of(story.log(), at(10), at(14));
+  EXPECT_THAT(seen.found, ElementsAre(std::pair(Activity::Place{0, "host"}, 30U),
+                                      std::pair(Activity::Place{2, "nowhere"}, 10U)));
+  EXPECT_EQ(seen.missed, 10U);
+  const std::string screen = screen_text({.name = "decode-0", .activity = seen}, Colours::no);
+  EXPECT_THAT(screen, HasSubstr("host                    8  75.0 %"));
+  EXPECT_THAT(screen, HasSubstr("hit ratio 75.0 %"));
+}
+
 TEST(ActivityTest, a_ring_that_is_too_small_shortens_the_stretch) {
   Story story;
   story.end(at(12), 7, 1000, Outcome::done);

@@ -80,12 +80,42 @@ std::string talks_text(const Activity& seen, Colours colours) {
   return "\n" + table.text(colours);
 }
 
+std::uint64_t blocks_asked(const Activity& seen) {
+  std::uint64_t asked = 0;
+  for (const auto& [place, blocks] : seen.found) asked += blocks;
+  return asked;
+}
+
+std::string found_text(const Activity& seen, Colours colours) {
+  const std::uint64_t asked = blocks_asked(seen);
+  if (asked == 0) return {};
+  Table table({{"blocks found in"}, {"blocks/s", Align::right}, {"share", Align::right}});
+  const auto add = [&](const std::string& where, std::uint64_t blocks) {
+    table.add({where, grouped(static_cast<std::uint64_t>(per_second(blocks, seen.covered()) + 0.5)),
+               percent(ratio_of(blocks, asked))});
+  };
+  for (const auto& [place, blocks] : seen.found) add(place.name, blocks);
+  table.note(cat("hit ratio ", percent(ratio_of(asked - seen.missed, asked))));
+  return "\n" + table.text(colours);
+}
+
+nlohmann::ordered_json found_json(const Activity& seen) {
+  const std::uint64_t asked = blocks_asked(seen);
+  nlohmann::ordered_json places = nlohmann::ordered_json::array();
+  for (const auto& [place, blocks] : seen.found)
+    places.push_back(
+        {{"place", place.name}, {"blocks", blocks}, {"share", ratio_of(blocks, asked)}});
+  return {{"asked", asked},
+          {"hit_ratio", ratio_of(asked - seen.missed, asked)},
+          {"found_in", std::move(places)}};
+}
+
 }  // namespace
 
 std::string screen_text(const NodeView& node, Colours colours) {
   const Activity& seen = node.activity;
   std::string text = head_line(node, colours) + "\n" + ways_text(seen, colours);
-  text += talks_text(seen, colours);
+  text += found_text(seen, colours) + talks_text(seen, colours);
   for (const std::string& peer : seen.lost)
     text += cat("  ", painted("lost", Tone::bad, colours), " ", peer, "\n");
   return text;
@@ -121,6 +151,7 @@ nlohmann::ordered_json screen_json(const NodeView& node) {
           {"overtaken", seen.overtaken},
           {"records", seen.records},
           {"ways", std::move(ways)},
+          {"blocks", found_json(seen)},
           {"notifications", std::move(talks)},
           {"lost", seen.lost}};
 }

@@ -6,6 +6,7 @@
 #include <towpath/memory/shared_region.h>
 #include <towpath/standard/connector_node.h>
 #include <towpath/standard/rendezvous_url.h>
+#include <towpath/standard/telemetry_environment.h>
 #include <towpath/sys/random.h>
 
 namespace towpath::standard {
@@ -50,7 +51,10 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
     return error(Code::invalid_argument, cat("memory for ", options.host_blocks, " blocks"),
                  "keep at least what a step loads or saves in memory");
   auto node = std::unique_ptr<ConnectorNode>(new ConnectorNode());
-  TOWPATH_TRY(node->node_, Node::open(node_options(options)));
+  NodeOptions inner = node_options(options);
+  TOWPATH_TRY(const auto telemetry, telemetry_from(read_environment()));
+  inner.telemetry = telemetry.decide(false);
+  TOWPATH_TRY(node->node_, Node::open(inner));
   TOWPATH_TRY(node->manager_, kv::TransferManager::create({.agent = &node->node_->agent(),
                                                            .clock = &node->node_->clock()}));
   TOWPATH_TRY(const kv::LayoutHandle cache, node->register_caches(options));
@@ -98,6 +102,7 @@ Result<std::unique_ptr<kv::TieredKeeper>> ConnectorNode::make_keeper(
     const ConnectorNodeOptions& options) {
   TOWPATH_TRY(layout::PhysicalLayout memory, kept_memory(options));
   kv::TieredKeeperParts parts{.clock = &node_->clock(), .memory = std::move(memory)};
+  if (node_->telemetry() != nullptr) parts.meter = node_->telemetry()->cache_meter();
   if (!options.directory.empty()) {
     folder_ = folder_of(options);
     TOWPATH_TRY(auto disk, kv::DiskTier::open(files_, {.directory = folder_,

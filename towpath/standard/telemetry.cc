@@ -19,6 +19,7 @@ Result<Part> opened(const TelemetryOptions& options, std::string_view what, Resu
 Result<std::unique_ptr<Telemetry>> Telemetry::open(const TelemetryOptions& options,
                                                    const Clock& clock) {
   std::unique_ptr<Telemetry> made(new Telemetry());
+  made->agent_ = printable(options.agent);
   if (options.metrics != nullptr) made->metrics_ = options.metrics;
   if (!options.flight_directory.empty()) {
     sys::SystemFileSystem files;
@@ -31,11 +32,10 @@ Result<std::unique_ptr<Telemetry>> Telemetry::open(const TelemetryOptions& optio
                                          .records = options.flight_records})));
   }
   made->meter_ = std::make_unique<telemetry::AgentMeter>(
-      *made->metrics_, telemetry::AgentMeter::Options{
-                           .agent = options.agent,
-                           .max_peers = options.max_peers,
-                           .time_bounds = options.time_bounds,
-                           .flight = made->flight_ ? &made->flight_->recorder() : nullptr});
+      *made->metrics_, telemetry::AgentMeter::Options{.agent = options.agent,
+                                                      .max_peers = options.max_peers,
+                                                      .time_bounds = options.time_bounds,
+                                                      .flight = made->flight()});
   if (options.prometheus) {
     TOWPATH_TRY(made->endpoint_,
                 opened(options, "the Prometheus endpoint",

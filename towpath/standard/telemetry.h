@@ -16,6 +16,7 @@
 #include <towpath/standard/flight_file.h>
 #include <towpath/standard/prometheus.h>
 #include <towpath/telemetry/agent_meter.h>
+#include <towpath/telemetry/cache_meter.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
@@ -44,6 +45,12 @@ class Telemetry {
 
   telemetry::AgentMeter& meter() noexcept { return *meter_; }
   telemetry::Metrics& metrics() noexcept { return *metrics_; }
+  /// Null: none.
+  telemetry::FlightRecorder* flight() noexcept { return flight_ ? &flight_->recorder() : nullptr; }
+  /// For a cache of the same agent.
+  telemetry::CacheMeterParts cache_meter() noexcept {
+    return {.metrics = metrics_, .agent = agent_, .flight = flight()};
+  }
   /// Of the flight recorder; empty: none.
   std::string flight_path() const { return flight_ ? flight_->path() : std::string(); }
   /// Of the Prometheus endpoint; empty: none.
@@ -54,6 +61,7 @@ class Telemetry {
 
   telemetry::Metrics own_metrics_;
   telemetry::Metrics* metrics_ = &own_metrics_;
+  std::string agent_;
   std::unique_ptr<FlightFile> flight_;
   std::unique_ptr<telemetry::AgentMeter> meter_;
   std::unique_ptr<PrometheusEndpoint> endpoint_;  // dies first: it reads the metrics

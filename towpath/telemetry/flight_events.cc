@@ -15,6 +15,7 @@ std::string_view name_of(FlightEvent event) noexcept {
     case FlightEvent::notification_sent: return "notification_sent";
     case FlightEvent::notification_received: return "notification_received";
     case FlightEvent::notification_refused: return "notification_refused";
+    case FlightEvent::blocks_found: return "blocks_found";
   }
   return "unknown";
 }

@@ -1,4 +1,5 @@
-// What an agent writes into a flight recorder: codes, and what the arguments of each mean.
+// What an agent and its cache write into a flight recorder: codes, and what the arguments of each
+// mean.
 //
 //   what               who       args
 //   agent_opened       agent     incarnation
@@ -10,6 +11,8 @@
 //   registered         backend   bytes, memory kind
 //   deregistered       backend   bytes, memory kind
 //   notification_sent, _received, _refused   peer   bytes
+//   blocks_found       tier      blocks, which tier (0: the fastest), 1 where it is no tier:
+//   nowhere
 //
 // Numbers rest in files: never renumber, only append.
 // Thread: immutable.
@@ -36,6 +39,7 @@ enum class FlightEvent : std::uint32_t {
   notification_sent = 9,
   notification_received = 10,
   notification_refused = 11,
+  blocks_found = 12,
 };
 
 /// "transfer_posted", ...; "unknown" for a number that is none.

@@ -34,7 +34,7 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
   }
   // At once: a block that waits can be lost with its slot, and nobody calls for its sake alone.
   TOWPATH_TRY(cache_, TieredCache::make({*parts.clock, *presence_, std::move(parts.memory),
-                                         std::move(parts.below)},
+                                         std::move(parts.below), parts.meter},
                                         {.batch_at_least = 1}));
   if (!parts.peers) return {};
   TOWPATH_TRY(loans_, PeerLoans::make(told, parts.peers->lease, *borrowed, *cache_));
@@ -93,7 +93,7 @@ std::vector<Result<BlockRef>> TieredKeeper::hold(std::span<const BlockHash> hash
 
 /// Proven.
 Result<BlockRef> TieredKeeper::from_memory(BlockHash hash) {
-  BlockRef here = cache_->host().find(hash);
+  BlockRef here = cache_->find(hash);
   if (!here) return error(Code::not_found, cat("no tier has block ", hex(hash)), "make it anew");
   const Digest& digest = here.identity().digest;
   TOWPATH_TRY(const Digest found, digest_of_slot(here.slot(), digest));

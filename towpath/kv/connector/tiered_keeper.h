@@ -37,6 +37,7 @@ struct TieredKeeperParts {
   std::optional<KeeperPeers> peers{};
   /// Called while hold() waits for a tier: what else this thread has to drive. Not this keeper.
   std::function<void()> meanwhile{};
+  telemetry::CacheMeterParts meter{};  ///< told where each block was that hold() was asked for
 };
 
 class TieredKeeper final : public BlockKeeper {

@@ -56,8 +56,8 @@ class CacheFixture : public ::testing::Test {
     below.push_back(*std::move(disk));
     for (auto& other : others_) below.push_back(std::move(other));
     others_.clear();
-    auto made =
-        TieredCache::make({clock_, *presence_, make_layout(shape), std::move(below)}, options);
+    auto made = TieredCache::make(
+        {clock_, *presence_, make_layout(shape), std::move(below), meter_}, options);
     ASSERT_TRUE(made.ok()) << made.status().to_string();
     cache_ = *std::move(made);
   }
@@ -124,6 +124,7 @@ class CacheFixture : public ::testing::Test {
   DiskTier* disk_ = nullptr;                        // the cache's
   std::vector<std::unique_ptr<BlockTier>> others_;  // for the next open(), below the disk
   std::uint64_t lives_ = 0;
+  telemetry::CacheMeterParts meter_;  // of the next open()
   std::unique_ptr<TieredCache> cache_;
 };
 

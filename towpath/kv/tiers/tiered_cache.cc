@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include <towpath/core/text.h>
 #include <towpath/kv/tiers/in_flight.h>
@@ -32,6 +33,12 @@ Status check(const TieredCache::Parts& parts, const TieredCacheOptions& options)
   return parts.layout.bytes({0, 0, 0}).status();
 }
 
+std::vector<std::string> names_of(const std::vector<std::unique_ptr<BlockTier>>& below) {
+  std::vector<std::string> names{"host"};
+  for (const auto& tier : below) names.push_back(tier->name());
+  return names;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<TieredCache>> TieredCache::make(Parts parts,
@@ -54,6 +61,7 @@ TieredCache::TieredCache(Parts parts, const TieredCacheOptions& options,
       layout_(std::move(parts.layout)),
       options_(options),
       host_(std::move(host)),
+      meter_(parts.meter, names_of(parts.below)),
       admission_(options.admission, host_->figures().slots),
       demotions_(options.most_waiting_demotions),
       promotions_(options.most_waiting_promotions) {
@@ -89,14 +97,39 @@ Result<BlockRef> TieredCache::register_block(CompleteBlock&& block, const Demoti
 
 TieredCache::Prefix TieredCache::match(std::span<const BlockHash> hashes, const Demotion& how) {
   Prefix prefix{host_->match(hashes)};
-  if (below_.empty()) return prefix;
   for (const BlockRef& block : prefix.here) {
+    if (below_.empty()) break;
     admission_.see(block.hash());
     offer(block, how);
   }
-  const auto rest = hashes.subspan(prefix.here.size());
-  while (prefix.below < rest.size() && presence_.tiers_of(rest[prefix.below]) != 0) ++prefix.below;
+  prefix.below = tell_found(prefix.here.size(), hashes.subspan(prefix.here.size()));
   return prefix;
+}
+
+BlockRef TieredCache::find(BlockHash hash) {
+  BlockRef here = host_->find(hash);
+  (void)tell_found(here ? 1 : 0, std::span(&hash, here ? 0 : 1));
+  return here;
+}
+
+/// So many are here; how many of the others, which follow, lie below without a gap? Each is counted
+/// where it is reached fastest.
+std::size_t TieredCache::tell_found(std::size_t here, std::span<const BlockHash> others) {
+  std::array<std::uint64_t, kMaxTiers + 1> counts{here};
+  const auto is_at = [&](std::uint16_t tiers, std::size_t place) {
+    return (tiers & 1U << (place == 0 ? 0 : below_[place - 1]->tier->index())) != 0;
+  };
+  std::size_t below = 0;
+  for (; below < others.size(); ++below) {
+    const std::uint16_t tiers = presence_.tiers_of(others[below]);
+    if (tiers == 0) break;
+    std::size_t place = 0;
+    while (place <= below_.size() && !is_at(tiers, place)) ++place;
+    ++counts[place];
+  }
+  counts[below_.size() + 1] += others.size() - below;
+  meter_.found(std::span(counts).first(below_.size() + 2));
+  return below;
 }
 
 bool TieredCache::lacks(const Below& tier, BlockHash hash) const {

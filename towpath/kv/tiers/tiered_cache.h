@@ -34,6 +34,7 @@
 #include <towpath/kv/tiers/demotion_queue.h>
 #include <towpath/kv/tiers/promotion.h>
 #include <towpath/layout/physical_layout.h>
+#include <towpath/telemetry/cache_meter.h>
 #include <towpath/telemetry/histogram.h>
 
 namespace towpath::kv {
@@ -82,6 +83,7 @@ class TieredCache {
     Presence& presence;
     layout::PhysicalLayout layout;  ///< of the host's pool
     std::vector<std::unique_ptr<BlockTier>> below;
+    telemetry::CacheMeterParts meter{};  ///< told by match() and find() where blocks were
   };
   static Result<std::unique_ptr<TieredCache>> make(Parts parts, const TieredCacheOptions& options);
   /// Cancels what is under way, and waits until it has ended.
@@ -101,6 +103,9 @@ class TieredCache {
     std::size_t below = 0;
   };
   Prefix match(std::span<const BlockHash> hashes, const Demotion& how = {});
+
+  /// The block in the host's pool; nothing about who goes down changes.
+  BlockRef find(BlockHash hash);
 
   /// Asks the tiers that know only when they look whether they have these; match() tells from then
   /// on. A hope: of too many the last are not looked for.
@@ -141,6 +146,7 @@ class TieredCache {
   };
   TieredCache(Parts parts, const TieredCacheOptions& options, std::unique_ptr<BlockPool> host);
 
+  std::size_t tell_found(std::size_t here, std::span<const BlockHash> others);
   void offer(const BlockRef& block, const Demotion& how);
   bool lacks(const Below& tier, BlockHash hash) const;
 
@@ -183,6 +189,7 @@ class TieredCache {
   const TieredCacheOptions options_;
   std::uint64_t block_bytes_ = 0;
   std::unique_ptr<BlockPool> host_;
+  telemetry::CacheMeter meter_;
   Admission admission_;
   DemotionQueue demotions_;
   PromotionQueue promotions_;

@@ -59,6 +59,23 @@ TEST_F(TieredCacheTest, the_next_life_finds_what_was_acknowledged) {
   EXPECT_EQ(cache_->match(names(1, 8)).here.size(), 5U);
 }
 
+TEST_F(TieredCacheTest, where_blocks_are_found_is_counted_by_tier) {
+  telemetry::Metrics metrics;
+  meter_ = {.metrics = &metrics, .agent = "node"};
+  open();
+  make_all(1, 6);
+  ASSERT_TRUE(cache_->flush().ok());
+  for (const BlockHash hash : {3, 4, 6}) (void)cache_->host().drop(hash);
+  EXPECT_EQ(cache_->match(names(1, 10)).below, 4U) << "5 lies above, behind two that do not";
+  const auto found = [&](const char* where) {
+    return metrics.counter("towpath_cache_blocks_total", {{"agent", "node"}, {"found_in", where}})
+        .value();
+  };
+  EXPECT_EQ(found("host"), 3U);
+  EXPECT_EQ(found("disk"), 3U);
+  EXPECT_EQ(found("nowhere"), 4U);
+}
+
 TEST_F(TieredCacheTest, a_small_batch_waits_for_company_but_not_for_ever) {
   open({.batch_at_least = 4, .linger = std::chrono::milliseconds(10)});
   make_all(1, 3);

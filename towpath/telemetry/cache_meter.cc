@@ -1,0 +1,31 @@
+#include <algorithm>
+
+#include <towpath/telemetry/cache_meter.h>
+#include <towpath/telemetry/flight_events.h>
+
+namespace towpath::telemetry {
+
+CacheMeter::CacheMeter(const CacheMeterParts& parts, const std::vector<std::string>& tiers)
+    : flight_(parts.flight) {
+  std::vector<std::string> names = tiers;
+  names.emplace_back("nowhere");
+  for (const std::string& name : names) {
+    Place& place = places_.emplace_back();
+    if (parts.metrics != nullptr)
+      place.blocks = &parts.metrics->counter("towpath_cache_blocks_total",
+                                             {{"agent", parts.agent}, {"found_in", name}});
+    if (flight_ != nullptr) place.flight_name = flight_->add_name(name);
+  }
+}
+
+void CacheMeter::found(std::span<const std::uint64_t> counts) noexcept {
+  for (std::size_t i = 0; i < std::min(counts.size(), places_.size()); ++i) {
+    if (counts[i] == 0) continue;
+    if (places_[i].blocks != nullptr) places_[i].blocks->add(counts[i]);
+    if (flight_ != nullptr)
+      (void)flight_->record(static_cast<std::uint32_t>(FlightEvent::blocks_found),
+                            {counts[i], i, i + 1 == places_.size()}, places_[i].flight_name);
+  }
+}
+
+}  // namespace towpath::telemetry

@@ -1,0 +1,45 @@
+// CacheMeter: where a cache found the blocks that it was asked for.
+//
+//   towpath_cache_blocks_total{agent, found_in}    found_in: "host", "disk", ..., "nowhere"
+//
+// With a flight recorder each question is told there, too: a record per place that had some. The
+// share of the places but "nowhere" is the hit ratio.
+// Thread: any.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include <towpath/telemetry/counter.h>
+#include <towpath/telemetry/flight_recorder.h>
+#include <towpath/telemetry/metrics.h>
+
+namespace towpath::telemetry {
+
+/// What a cache's figures go to; outlives the cache.
+struct CacheMeterParts {
+  Metrics* metrics = nullptr;  ///< null: nothing is counted
+  std::string agent;           ///< the label: whose cache it is
+  FlightRecorder* flight = nullptr;
+};
+
+class CacheMeter {
+ public:
+  /// `tiers`: the names of the places, the fastest first.
+  CacheMeter(const CacheMeterParts& parts, const std::vector<std::string>& tiers);
+
+  /// A question for blocks: how many each tier has, and in the end how many none has; as many
+  /// numbers as tiers, and one more. Cost: per number that is not 0 an addition, and a record.
+  void found(std::span<const std::uint64_t> counts) noexcept;
+
+ private:
+  struct Place {
+    Counter* blocks = nullptr;
+    std::uint32_t flight_name = 0;
+  };
+  FlightRecorder* const flight_;
+  std::vector<Place> places_;  // the last is "nowhere"
+};
+
+}  // namespace towpath::telemetry

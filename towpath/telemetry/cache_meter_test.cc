@@ -1,0 +1,42 @@
+#include <array>
+
+#include <gtest/gtest.h>
+
+#include <towpath/telemetry/cache_meter.h>
+#include <towpath/telemetry/flight_events.h>
+
+namespace towpath::telemetry {
+namespace {
+
+TEST(CacheMeterTest, each_place_is_counted_and_recorded_and_those_without_blocks_are_not) {
+  Metrics metrics;
+  ManualClock clock;
+  alignas(64) std::array<std::byte, FlightRecorder::bytes_for(16)> memory{};
+  FlightRecorder flight = *FlightRecorder::format(memory, clock);
+  CacheMeter meter({.metrics = &metrics, .agent = "decode-0", .flight = &flight}, {"host", "disk"});
+  meter.found(std::vector<std::uint64_t>{3, 0, 2});
+  meter.found(std::vector<std::uint64_t>{0, 4, 0});
+  const auto blocks = [&](const char* place) {
+    return metrics
+        .counter("towpath_cache_blocks_total", {{"agent", "decode-0"}, {"found_in", place}})
+        .value();
+  };
+  EXPECT_EQ(blocks("host"), 3U);
+  EXPECT_EQ(blocks("disk"), 4U);
+  EXPECT_EQ(blocks("nowhere"), 2U);
+  const auto records = flight.dump();
+  ASSERT_EQ(records.size(), 3U);
+  EXPECT_EQ(records[0].what, static_cast<std::uint32_t>(FlightEvent::blocks_found));
+  EXPECT_EQ(records[0].args, (FlightRecord::Args{3, 0, 0, 0}));
+  EXPECT_EQ(records[1].args, (FlightRecord::Args{2, 2, 1, 0}));
+  EXPECT_EQ(records[2].args, (FlightRecord::Args{4, 1, 0, 0}));
+  EXPECT_NE(records[0].who, records[2].who);
+}
+
+TEST(CacheMeterTest, without_metrics_and_recorder_nothing_happens) {
+  CacheMeter meter({}, {"host"});
+  meter.found(std::vector<std::uint64_t>{1, 1});
+}
+
+}  // namespace
+}  // namespace towpath::telemetry
