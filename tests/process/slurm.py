@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 START_S = 30
+HOST = socket.gethostname().split(".")[0]
 CONF = """ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser={user}
@@ -58,15 +59,14 @@ class Cluster:
             (self.folder / name).mkdir()
         (self.folder / "key").write_bytes(os.urandom(64))
         (self.folder / "key").chmod(0o400)
-        host = socket.gethostname().split(".")[0]
         (self.folder / "slurm.conf").write_text(CONF.format(
-            host=host, user=getpass.getuser(), controller=free_port(), daemon=free_port(), folder=self.folder,
+            host=HOST, user=getpass.getuser(), controller=free_port(), daemon=free_port(), folder=self.folder,
             cpus=len(os.sched_getaffinity(0))))
         self._run("munged", "--foreground", "--force", "--key-file", self.folder / "key", "--socket",
                   self.folder / "munge.sock", "--pid-file", self.folder / "munged.pid", "--seed-file", self.folder / "seed",
                   "--log-file", self.folder / "munged.log")
         self._run("slurmctld", "-D", "-f", self.folder / "slurm.conf")
-        self._run("slurmd", "-D", "-f", self.folder / "slurm.conf", "-N", host)
+        self._run("slurmd", "-D", "-f", self.folder / "slurm.conf", "-N", HOST)
         end = time.monotonic() + START_S
         state = ""
         while time.monotonic() < end and state != "idle":
@@ -81,6 +81,10 @@ class Cluster:
         log.close()
 
     def stop(self):
+        # A step's own daemon, which is no child of ours, has a socket there until it ends; alone it would never do so.
+        end = time.monotonic() + START_S
+        while time.monotonic() < end and list((self.folder / "spool").glob(f"{HOST}_*.*")):
+            time.sleep(0.05)
         for process in reversed(self._processes):
             process.kill()
             process.wait()
