@@ -44,6 +44,8 @@ Mistakes: swap-kv, swap-layer, swap-token, swap-block, flip-bit, short-file, tor
           drop-notification
 Policies: lru, fifo, s3-fifo, lfu, multi-lru, lineage, hit-density, adaptive; with `all` nothing is
           moved: what each would have hit is printed, beside the optimum, for each capacity
+Tiers:    host=BLOCKS,disk=PATH:SIZE,object=s3://BUCKET/PREFIX:SIZE; disk, object or both, and what
+          they hold stays; kvbm: as DYN_KVBM_* say
 Meeting:  scope:NAME, file:/directory, unix:/path, tcp://host:port, etcd://host:port/namespace
           (?token-file=, ?ca=&cert=&key=&password-file=)
 
@@ -244,9 +246,7 @@ void add_where(Command& command, Arguments& arguments) {
   command.option("--disk-blocks", options.disk_blocks, "Size of its disk tier")
       .shows_default()
       .whole(1);
-  command.option("--tiers", arguments.tiers,
-                 "host=BLOCKS and what stays: disk=PATH:SIZE, object=s3://BUCKET/PREFIX:SIZE; "
-                 "kvbm: as DYN_KVBM_* say");
+  command.option("--tiers", arguments.tiers, "Of prefill, instead of those two (below)");
   command.option("--decode-blocks", options.decode_blocks, "Size of decode's pool")
       .shows_default()
       .whole(1);

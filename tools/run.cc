@@ -68,7 +68,7 @@ void add_run(Command& towpath) {
       .shows_default();
   command
       .option("--huge-pages", job.huge_pages,
-              "Heaps in huge pages: transparent ones (best_effort), or reserved ones (required)")
+              "Huge pages: best_effort takes transparent, required reserved ones")
       .or_environment("TOWPATH_SHMEM_HUGE_PAGES")
       .one_of({"off", "best_effort", "required"});
   command.option("--numa", job.nodes, "NUMA nodes for the heaps, by turns: 0,1").with_commas();
