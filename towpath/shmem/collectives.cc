@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/gather.h>
@@ -67,6 +68,25 @@ class Share {
   Bytes sum_far_, values_far_;
   ByteSpan sum_ = near_;
 };
+
+/// Few bytes travel with the arrival itself: each member then has all of them, folds them in the
+/// same order, and nobody waits a second time. The target may be the source.
+Status reduce_notes(World& world, TeamView& team, const Movement& what, const Folding& folding,
+                    const Call& call) {
+  const std::uint64_t bytes = folding.count * folding.element_bytes;
+  std::uint64_t mine = 0;
+  std::memcpy(&mine, world.heap_base() + what.source.offset, bytes);
+  TOWPATH_TRY(gather(world, team, {.call = call, .note = mine}));
+  std::uint64_t sum = note_of(world, team, 0);
+  for (std::uint32_t member = 1; member < size_of(team); ++member) {
+    const std::uint64_t values = note_of(world, team, member);
+    folding.fold(reinterpret_cast<std::byte*>(&sum), reinterpret_cast<const std::byte*>(&values),
+                 folding.count);
+  }
+  std::memcpy(world.heap_base() + what.target.offset, &sum, bytes);
+  world.nudge(world.my_pe());
+  return {};
+}
 
 void nudge_all(const World& world, const TeamView& team) {
   for (const std::int32_t pe : team.members) world.nudge(static_cast<std::uint32_t>(pe));
@@ -146,6 +166,8 @@ Status reduce(const Team& team, const Movement& what, const Folding& folding) {
   const Call call{.kind = CallKind::reduce,
                   .arguments = {what.target.offset, what.source.offset, folding.count,
                                 width * 256 + static_cast<std::uint64_t>(folding.op)}};
+  if (folding.fold != nullptr && folding.count <= sizeof(std::uint64_t) / width)
+    return reduce_notes(world, *view, what, folding, call);
   TOWPATH_TRY(gather(world, *view, {.call = call}));
   if (folding.fold == nullptr)
     return error(Code::invalid_argument, "bits of floating-point numbers",

@@ -1,8 +1,9 @@
 // What all members of a team do with each other's memory: broadcast, collect, alltoall, reduce.
 //
 // Everyone reads everyone, so no data is passed on from PE to PE. Reductions take the PEs' values
-// in the order of the team, and each result is computed once: floating-point results are equal to
-// the last bit on all PEs, and from run to run.
+// in the order of the team, wherever a result is computed: floating-point results are equal to the
+// last bit on all PEs, and from run to run. When a reduction returns, this PE's target is ready and
+// its source free again; others may not have theirs yet.
 // Every member passes the same buffers and figures; a difference is an error on all.
 // Errors of all: out_of_range (elements; with the numbers), not_ready (no team), gather()'s.
 // Thread: one collective call of each PE at a time.

@@ -90,6 +90,22 @@ TEST_P(CollectivesTest, reductions_of_every_kind) {
   });
 }
 
+TEST_P(CollectivesTest, short_reductions_follow_each_other_without_a_barrier) {
+  as_threads({.pes = 3}, [](Context& context) {
+    auto pair = context.allocate<std::int32_t>(2);
+    auto total = context.allocate<std::int32_t>(2);
+    for (std::int32_t round = 0; round < 100; ++round) {
+      pair->local()[0] = round + context.my_pe();
+      pair->local()[1] = -context.my_pe();
+      ASSERT_TRUE(reduce(context.world(), *total, *pair, {.count = 2}).ok());
+      pair->local()[0] = -1;  // it is ours again
+      ASSERT_EQ(total->local()[0], 3 * round + 3);
+      ASSERT_EQ(total->local()[1], -3);
+    }
+    ASSERT_TRUE(context.barrier().ok());
+  });
+}
+
 TEST_P(CollectivesTest, long_reductions_are_equal_to_the_last_bit) {
   constexpr std::uint64_t kCount = 5003;
   as_threads({.pes = 3}, [](Context& context) {

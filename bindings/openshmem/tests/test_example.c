@@ -30,6 +30,7 @@ static void pi_is_summed(void) {
   shmem_barrier_all();
   CHECK(shmem_double_sum_reduce(SHMEM_TEAM_WORLD, &pi, &part, 1) == 0);
   CHECK(pi > 3.14159 && pi < 3.14160);
+  shmem_barrier_all(); /* a reduction says nothing of the others' results */
   CHECK(shmem_double_g(&pi, next_pe()) == pi);
   shmem_barrier_all();
 }
