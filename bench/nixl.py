@@ -5,19 +5,22 @@
 
 `towpath.nixl` has the interface of NIXL's Python package, so the same lines measure both. Each
 library gets two processes: one owns the memory, the other moves the bytes. A round takes one sample
-of ours and one of theirs, in changing order; the ratio (their time / our time) is taken per round.
+of ours and one of theirs, in changing order, while the other's processes stand still (SIGSTOP); the ratio
+(their time / our time) is taken per round.
 
 Bytes are moved with both as they come (backend UCX, nothing set), and with both over TCP (UCX_TLS=tcp).
 On stderr stands what is measured just now. After --limit-s seconds no further case begins. The wheel is installed with pip into WORK/venv, with numpy, which it needs, and
 without torch, which it needs for tensors only. Exits with 3 when no wheel can be had.
 """
 import argparse
+import contextlib
 import dataclasses
 import itertools
 import json
 import os
 import random
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -37,6 +40,7 @@ PYTHON = DEBIANS if DEBIANS.exists() else sys.executable  # as bindings/python/C
 WHEEL = "nixl-cu12"  # of the wheels, the one whose host part asks nothing of the machine
 KIB, MIB = 1 << 10, 1 << 20
 MANY = ("16384", "65536", "100000", "16 MiB", "64 MiB")  # left out of a quick run
+SETTLE_S = 0.05  # for threads that were stopped until now to find their processors
 PATIENCE_S = 120  # for one answer of a process; what hangs is not waited for
 
 
@@ -86,6 +90,13 @@ class Process:
     def _died(self):
         return SideFailed(f"{self._who}: died with status {self._process.wait(PATIENCE_S)}")
 
+    def pause(self):
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
+    def go_on(self):
+        self._process.send_signal(signal.SIGCONT)
+
     def kill(self):
         self._process.kill()
 
@@ -112,8 +123,24 @@ class Pair:
         self.mover.call("connect", *self.owner.call("card"))
         self.owner.call("connect", *self.mover.call("card"))
 
+    def processes(self):
+        return [process for process in (self.mover, self.owner) if process]
+
+    @contextlib.contextmanager
+    def alone(self, pairs):
+        """The other library stands still: its threads, and NIXL's never rest, would take part in what is measured."""
+        others = [process for pair in pairs if pair is not self for process in pair.processes()]
+        for process in others:
+            process.pause()
+        time.sleep(SETTLE_S)
+        try:
+            yield
+        finally:
+            for process in others:
+                process.go_on()
+
     def close(self):
-        open_ones = [process for process in (self.mover, self.owner) if process]
+        open_ones = self.processes()
         for process in open_ones:  # all first: else one tells that it lost the other
             process.kill()
         for process in open_ones:
@@ -251,13 +278,14 @@ def measure(case, pairs, args):
             if pair.library in failed:
                 continue
             try:
-                if index < 0:
-                    pair.open()
-                    case.begin(pair)
-                elif index < args.rounds:
-                    samples[pair.library].append(case.sample(pair, args.sample_s))
-                else:
-                    case.end(pair)
+                with pair.alone(pairs):
+                    if index < 0:
+                        pair.open()
+                        case.begin(pair)
+                    elif index < args.rounds:
+                        samples[pair.library].append(case.sample(pair, args.sample_s))
+                    else:
+                        case.end(pair)
             except SideFailed as failure:
                 failed[pair.library] = str(failure)
                 pair.close()
