@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Towpath's shmem.h beside Open MPI's OSHMEM: one program in C (oshmem_side.c), compiled for both, on this host, turn by turn.
 
-  oshmem.py --ours build/release --work build/oshmem [--rounds N] [--pes 2,4,8] [--json FILE]
+  oshmem.py --ours build/release --work build/oshmem [--rounds N] [--pes 2,4,8] [--starts 16,32] [--json FILE]
 
 A round runs the program once with each, in changing order; the ratio (their time / ours) is taken per round. A table shows
-medians. With PEs that share cores, what waits for another PE is as the scheduler pleases. Says so when there is no
+medians. With the PEs of --starts only jobs are started and ended. With PEs that share cores, what waits for another PE is as the scheduler pleases. Says so when there is no
 `oshcc`, and measures nothing.
 """
 import argparse
@@ -38,22 +38,24 @@ class Library:
             raise SystemExit(f"{self.name}, {pes} PEs: {done.stderr}")
         return done.stdout
 
-    def figures(self, pes):
+    def start(self, pes):
         """Nanoseconds by the name of what was measured."""
         begin = time.monotonic()
         self.run(pes, "start")
-        took_ns = 1e9 * (time.monotonic() - begin)
+        return {AT_START: 1e9 * (time.monotonic() - begin)}
+
+    def figures(self, pes):
         lines = self.run(pes).splitlines()
-        return {AT_START: took_ns, **{name: float(value) for name, value in (line.split("\t") for line in lines)}}
+        return self.start(pes) | {name: float(value) for name, value in (line.split("\t") for line in lines)}
 
 
-def measure(ours, theirs, pes, rounds):
+def measure(ours, theirs, pes, rounds, figures):
     """The rows of a table: what both take with `pes` PEs."""
     samples = {}
     for turn in range(rounds):
         print(f"{pes} PEs, round {turn + 1} of {rounds}", file=sys.stderr)
         for library in (ours, theirs) if turn % 2 == 0 else (theirs, ours):
-            for name, value in library.figures(pes).items():
+            for name, value in figures(library, pes).items():
                 samples.setdefault(name, {}).setdefault(library.name, []).append(value)
     median = statistics.median
     return [{"pes": pes, "name": name, "ours_ns": median(both["ours"]), "theirs_ns": median(both["theirs"]),
@@ -78,7 +80,9 @@ def main():
     parser.add_argument("--ours", type=Path, required=True, help="where Towpath was built")
     parser.add_argument("--work", type=Path, required=True, help="a folder for the programs")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--pes", default="2,4,8", type=lambda text: [int(word) for word in text.split(",")])
+    numbers = {"type": lambda text: [int(word) for word in text.split(",") if word]}
+    parser.add_argument("--pes", default="2,4,8", **numbers)
+    parser.add_argument("--starts", default="16,32", **numbers)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     if shutil.which("oshcc") is None or shutil.which("oshrun") is None:
@@ -89,8 +93,8 @@ def main():
     # Debian's 4.1.4 crashes at the end of every program unless its memory patcher stays out (ompi issue 11604).
     theirs = Library("theirs", "oshcc", ["oshrun", "--oversubscribe", "--mca", "memory", "^patcher"], args.work)
     rows = []
-    for pes in args.pes:
-        table = measure(ours, theirs, pes, args.rounds)
+    for pes, figures in [(pes, Library.figures) for pes in args.pes] + [(pes, Library.start) for pes in args.starts]:
+        table = measure(ours, theirs, pes, args.rounds, figures)
         show(table)
         rows += table
     if args.json:
