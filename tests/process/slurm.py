@@ -2,8 +2,10 @@
 chance. Nothing of an installed cluster is read or touched."""
 import getpass
 import os
+import select
 import shutil
 import socket
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -47,6 +49,19 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def wait_for_end_of_owner(place):
+    """Of the daemon of a step: it is no child of ours, listens at a socket, and would never end if slurmd did first."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.connect(str(place))
+            pid, _, _ = struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            owner = os.pidfd_open(pid)
+        except OSError:
+            return  # it has ended
+    select.select([owner], [], [], START_S)
+    os.close(owner)
+
+
 class Cluster:
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -67,13 +82,16 @@ class Cluster:
                   "--log-file", self.folder / "munged.log")
         self._run("slurmctld", "-D", "-f", self.folder / "slurm.conf")
         self._run("slurmd", "-D", "-f", self.folder / "slurm.conf", "-N", HOST)
-        end = time.monotonic() + START_S
-        state = ""
-        while time.monotonic() < end and state != "idle":
-            time.sleep(0.1)
-            asked = subprocess.run(["sinfo", "-h", "-o", "%T"], env=self.environment, capture_output=True, text=True)
-            state = asked.stdout.strip()
-        return None if state == "idle" else f"Slurm does not run here: {state or asked.stderr.strip()}"
+        end, said = time.monotonic() + START_S, ""
+        while time.monotonic() < end:  # srun itself waits for the controller, and for the node
+            try:
+                asked = self.srun("none", 1, "true", watchdog_s=START_S)
+            except subprocess.TimeoutExpired as late:
+                return f"Slurm does not run here: {late}"
+            if asked.returncode == 0:
+                return None
+            said = asked.stderr.strip()
+        return f"Slurm does not run here: {said}"
 
     def _run(self, *words):
         log = (self.folder / f"{words[0]}.out").open("w")
@@ -81,10 +99,8 @@ class Cluster:
         log.close()
 
     def stop(self):
-        # A step's own daemon, which is no child of ours, has a socket there until it ends; alone it would never do so.
-        end = time.monotonic() + START_S
-        while time.monotonic() < end and list((self.folder / "spool").glob(f"{HOST}_*.*")):
-            time.sleep(0.05)
+        for place in (self.folder / "spool").glob(f"{HOST}_*.*"):
+            wait_for_end_of_owner(place)
         for process in reversed(self._processes):
             process.kill()
             process.wait()

@@ -80,6 +80,11 @@ def running_swift():
             server.stdin.close()
 
 
+def environment(port):
+    """What a program needs to find the store at a port, and to be let in."""
+    return {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+
+
 class Bucket:
     """A new one in the store at a port, by Swift's own interface, which signs nothing."""
 

@@ -70,10 +70,7 @@ class BenchTest(CommandTest):
             self.skipTest(swift_store.MISSING)
         with swift_store.running_swift() as port:
             bucket = swift_store.Bucket(port, "towpath-bench")
-            self.environment = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-                                "AWS_DEFAULT_BUCKET": bucket.name,
-                                "AWS_ACCESS_KEY_ID": swift_store.ACCESS_KEY,
-                                "AWS_SECRET_ACCESS_KEY": swift_store.SECRET_KEY}
+            self.environment = {**swift_store.environment(port), "AWS_DEFAULT_BUCKET": bucket.name}
             for words in ([], ["--op_type", "READ", "--num_threads", 2, "--pipeline_depth", 2]):
                 with self.subTest(words):
                     told, rows = self.rows("--target_seg_type", "OBJ", "--num_iter", 2, *words)

@@ -157,9 +157,7 @@ class ReplayTest(CommandTest):
             self.skipTest(swift_store.MISSING)
         with swift_store.running_swift() as port:
             bucket = swift_store.Bucket(port, "towpath-replay")
-            self.environment = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-                                "AWS_ACCESS_KEY_ID": swift_store.ACCESS_KEY,
-                                "AWS_SECRET_ACCESS_KEY": swift_store.SECRET_KEY}
+            self.environment = swift_store.environment(port)
             place = "object=s3://towpath-replay/kv"
             words = ["--limit", 4, "--tiers", f"host=100,{place}:32MiB"]
             first, second = self.report(*words), self.report(*words)
