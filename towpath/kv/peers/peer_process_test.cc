@@ -150,7 +150,7 @@ struct Trial {
     }
     return came;
   }
-  Code failure() const { return near.lending().last_failure.code(); }
+  Status failure() const { return near.lending().last_failure; }
 
   Place place = a_scope();
   Holder near;
@@ -164,7 +164,7 @@ TEST(PeerProcessTest, an_owner_that_dies_when_it_is_asked_costs_misses_before_pa
     if (waits == 2) trial.owner->end(SIGKILL);
   }),
             0U);
-  EXPECT_EQ(trial.failure(), Code::peer_lost);
+  EXPECT_EQ(trial.failure().code(), Code::peer_lost) << trial.failure().to_string();
   EXPECT_FALSE(trial.near.keeper->has(11));
 }
 
@@ -172,7 +172,7 @@ TEST(PeerProcessTest, an_owner_that_stands_still_costs_misses_when_patience_ends
   Trial trial(std::chrono::milliseconds(50));
   trial.owner->signal(SIGSTOP);
   EXPECT_EQ(trial.ask([](int) {}), 0U);
-  EXPECT_EQ(trial.failure(), Code::timed_out);
+  EXPECT_EQ(trial.failure().code(), Code::timed_out) << trial.failure().to_string();
   EXPECT_FALSE(trial.near.keeper->has(11));
   trial.owner->signal(SIGCONT);  // and its answer, now, is nobody's
   for (int i = 0; i < 20; ++i) {
@@ -191,7 +191,7 @@ TEST(PeerProcessTest, what_came_before_an_owner_was_killed_stays) {
   }),
             4U);
   EXPECT_TRUE(is_killed);
-  EXPECT_EQ(trial.failure(), Code::peer_lost);
+  EXPECT_EQ(trial.failure().code(), Code::peer_lost) << trial.failure().to_string();
 }
 
 TEST(PeerProcessTest, an_owner_killed_at_any_wait_costs_misses_and_nothing_else) {

@@ -303,8 +303,14 @@ void PeerTier::release(const std::string& name, const Session& session) {
 }
 
 /// What it was asked for, or would have been, is looked for elsewhere.
-void PeerTier::fail(const std::string& name, Link& link, const Status& why) {
+void PeerTier::fail(const std::string& name, Link& link, const Status& cause) {
   Session session = *std::exchange(link.session, std::nullopt);
+  // The agent may have let go of a peer that has died before we were told.
+  const Status why = cause.code() == Code::not_found && is_lost(name)
+                         ? error(Code::peer_lost, cat("peer '", printable(name), "' has left"),
+                                 "nothing: others are asked, and it when it is back")
+                               .because(cause)
+                         : cause;
   if (session.lent) release(name, session);
   if (session.copy) {
     session.copy->cancel();

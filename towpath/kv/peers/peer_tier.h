@@ -111,7 +111,7 @@ class PeerTier final : public BlockTier {
   Status prove(const Link& link, std::uint64_t slot, const LentBlock& lent);
   Status make_staging(const KnownPeers::Peer& peer, Link& link);
   void drop_staging(Link& link);
-  void fail(const std::string& name, Link& link, const Status& why);
+  void fail(const std::string& name, Link& link, const Status& cause);
   void release(const std::string& name, const Session& session);
   bool is_lost(const std::string& name) const;
   Instant now() const { return options_.manager->clock().now(); }
