@@ -45,7 +45,7 @@ Mistakes: swap-kv, swap-layer, swap-token, swap-block, flip-bit, short-file, tor
 Policies: lru, fifo, s3-fifo, lfu, multi-lru, lineage, hit-density, adaptive; with `all` nothing is
           moved: what each would have hit is printed, beside the optimum, for each capacity
 Tiers:    host=BLOCKS,disk=PATH:SIZE,object=s3://BUCKET/PREFIX:SIZE; disk, object or both, and what
-          they hold stays; kvbm: as DYN_KVBM_* say
+          they hold stays (?endpoint_override=URL behind SIZE); kvbm: as DYN_KVBM_* say
 Meeting:  scope:NAME, file:/directory, unix:/path, tcp://host:port, etcd://host:port/namespace
           (?token-file=, ?ca=&cert=&key=&password-file=)
 

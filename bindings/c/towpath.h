@@ -158,7 +158,7 @@ typedef struct {
   uint64_t first_layer; /* of the model, that this rank has */
   uint64_t first_head;
   uint64_t host_blocks;  /* kept in memory; 0: 1024 */
-  const char* directory; /* null: memory only */
+  const char* directory; /* null: no files */
   uint64_t disk_bytes;   /* 0: 16 GiB */
   /* Other workers, whose blocks are borrowed, and who borrow from here: served by a thread if
    * peer_serving_thread says so, else while somebody calls in here, towpath_worker_progress() at
@@ -171,6 +171,9 @@ typedef struct {
   size_t peer_backend_count;
   uint64_t peer_patience_ms;    /* for each step of a loan; 0: 2000 */
   uint32_t peer_serving_thread; /* 1: others are served while the engine computes; 0: no thread */
+  /* "s3://BUCKET/PREFIX:SIZE", with "?endpoint_override=..." where the environment (AWS_*) does not
+   * say it: blocks are kept as objects, too, below those in files. Null: none are. */
+  const char* objects;
 } towpath_worker_options_t;
 
 towpath_code_t towpath_worker_open(const towpath_worker_options_t* options,

@@ -52,6 +52,9 @@ Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t
       .first_layer = told.first_layer,
       .first_head = told.first_head,
       .directory = text_or_none(told.directory)};
+  if (told.objects != nullptr) {
+    TOWPATH_TRY(options.objects, standard::ObjectPlace::parse(told.objects));
+  }
   TOWPATH_TRY(options.peers, peers_of(told));
   if (told.host_blocks != 0) options.host_blocks = told.host_blocks;
   if (told.disk_bytes != 0) options.disk_bytes = told.disk_bytes;

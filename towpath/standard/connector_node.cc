@@ -23,13 +23,14 @@ layout::LayoutConfig kept_config(const ConnectorNodeOptions& options) {
   return config;
 }
 
-std::string folder_of(const ConnectorNodeOptions& options) {
+/// Another for each model, share and shape.
+std::string name_of_cache(const ConnectorNodeOptions& options) {
   layout::LayoutConfig block = kept_config(options);
   block.num_blocks = 1;
   const std::string cache = cat(options.name_space, "\n", to_string(block), ", heads ",
                                 block.num_heads.value_or(0), ", from layer ", options.first_layer,
                                 ", head ", options.first_head, ", rank ", options.rank);
-  return cat(options.directory, "/kv-", hex(kv::digest_of(as_bytes(cache), 0).value).substr(2));
+  return cat("kv-", hex(kv::digest_of(as_bytes(cache), 0).value).substr(2));
 }
 
 bool has_peers(const ConnectorNodeOptions& options) { return !options.peers.rendezvous.empty(); }
@@ -98,20 +99,36 @@ Result<layout::PhysicalLayout> ConnectorNode::kept_memory(const ConnectorNodeOpt
   return layout::build_layout(std::move(request));
 }
 
+Result<ConnectorNode::Tiers> ConnectorNode::tiers_below(const ConnectorNodeOptions& options,
+                                                        kv::Presence& presence) {
+  Tiers tiers;
+  if (!options.directory.empty()) {
+    folder_ = cat(options.directory, "/", name_of_cache(options));
+    TOWPATH_TRY(tiers.emplace_back(),
+                kv::DiskTier::open(files_, {.directory = folder_,
+                                            .capacity_bytes = options.disk_bytes,
+                                            .incarnation = sys::random_u64(),
+                                            .presence = &presence,
+                                            .tier = 1}));
+  }
+  if (options.objects) {
+    ObjectPlace place = *options.objects;
+    place.prefix = cat(place.prefix, "/", name_of_cache(options));
+    kv::ObjectTierOptions tier{.agent = &node_->agent(),
+                               .presence = &presence,
+                               .tier = static_cast<kv::TierIndex>(tiers.size() + 1)};
+    TOWPATH_TRY(tier.block_bytes, kept_config(options).block_bytes());
+    TOWPATH_TRY(tiers.emplace_back(), open_object_tier(place, tier, node_->clock()));
+  }
+  return tiers;
+}
+
 Result<std::unique_ptr<kv::TieredKeeper>> ConnectorNode::make_keeper(
     const ConnectorNodeOptions& options) {
   TOWPATH_TRY(layout::PhysicalLayout memory, kept_memory(options));
   kv::TieredKeeperParts parts{.clock = &node_->clock(), .memory = std::move(memory)};
   if (node_->telemetry() != nullptr) parts.meter = node_->telemetry()->cache_meter();
-  if (!options.directory.empty()) {
-    folder_ = folder_of(options);
-    TOWPATH_TRY(auto disk, kv::DiskTier::open(files_, {.directory = folder_,
-                                                       .capacity_bytes = options.disk_bytes,
-                                                       .incarnation = sys::random_u64(),
-                                                       .presence = parts.presence.get(),
-                                                       .tier = 1}));
-    parts.below.push_back(std::move(disk));
-  }
+  TOWPATH_TRY(parts.below, tiers_below(options, *parts.presence));
   if (has_peers(options))
     parts.peers = {.agent = &node_->agent(),
                    .manager = manager_.get(),

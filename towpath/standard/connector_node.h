@@ -1,15 +1,17 @@
 // ConnectorNode: the worker's half of a KV connector with everything that it is given: an agent, a
-// transfer manager, host memory, a tier of files, and the engine's cache registered.
+// transfer manager, host memory, tiers of files and of objects, and the engine's cache registered.
 //
 //   auto node = standard::ConnectorNode::open({.name_space = "llama-3-8b bf16",
 //                                              .config = config, .kind = kind, .caches = regions,
 //                                              .directory = "/nvme/kv"});
+//   options.objects = ObjectPlace::parse("s3://cold/kv:1TiB").value();  // below the files
 //   node->call([&](kv::ConnectorWorker& worker) { return worker.start_step(orders); });
 //
-// Files of unlike caches lie in folders of their own below `directory`: whatever is told here of
-// the model, its share and its shape is part of the folder's name. Peers are served while somebody
-// calls in here, or always: by a thread, where one is asked for.
-// Thread: any; one at a time is at work.
+// Files of unlike caches lie in folders of their own below `directory`, objects of theirs below
+// prefixes: whatever is told here of the model, its share and its shape is part of that name. A
+// worker has its place of objects for itself: replicas of one rank name places of their own. Peers
+// are served while somebody calls in here, or always: by a thread, where one is asked for. Thread:
+// any; one at a time is at work.
 #pragma once
 
 #include <memory>
@@ -22,6 +24,7 @@
 #include <towpath/kv/connector/worker.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/worker.h>
+#include <towpath/standard/object_place.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/file.h>
 
@@ -52,8 +55,9 @@ struct ConnectorNodeOptions {
   std::uint64_t first_layer = 0;  ///< of the model that this rank has
   std::uint64_t first_head = 0;
   std::uint64_t host_blocks = 1024;  ///< kept in memory
-  std::string directory;             ///< empty: memory only
+  std::string directory;             ///< empty: no files
   std::uint64_t disk_bytes = 16 * kGiB;
+  std::optional<ObjectPlace> objects{};  ///< none: no objects
   ConnectorPeers peers;
 };
 
@@ -79,6 +83,8 @@ class ConnectorNode {
   ConnectorNode() = default;
   Result<kv::LayoutHandle> register_caches(const ConnectorNodeOptions& options);
   Result<layout::PhysicalLayout> kept_memory(const ConnectorNodeOptions& options);
+  using Tiers = std::vector<std::unique_ptr<kv::BlockTier>>;
+  Result<Tiers> tiers_below(const ConnectorNodeOptions& options, kv::Presence& presence);
   Result<std::unique_ptr<kv::TieredKeeper>> make_keeper(const ConnectorNodeOptions& options);
   Status meet(const ConnectorNodeOptions& options);
   Status start_serving();

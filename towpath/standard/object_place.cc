@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include <towpath/backends/object/listing.h>
@@ -55,10 +57,40 @@ class StoreShelf final : public kv::ObjectShelf {
   std::unique_ptr<Client> client_;
 };
 
+/// What a place may say of its store: all that the backend takes, but for what has a place of its
+/// own, and what is secret.
+bool may_say(const std::string& name) {
+  constexpr std::array<std::string_view, 4> kNotInAPlace = {"bucket", "access_key", "secret_key",
+                                                            "session_token"};
+  const auto all = BackendOptions::describe();
+  return std::ranges::find(kNotInAPlace, name) == kNotInAPlace.end() &&
+         std::ranges::find(all, name, &backend::ParamInfo::name) != all.end();
+}
+
+/// "name=value&name=value". Errors: invalid_argument.
+Result<backend::Params> read_params(const std::string& text) {
+  backend::Params params;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('&', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    const std::size_t equals = std::min(part.find('='), part.size());
+    const std::string name = part.substr(0, equals);
+    if (equals == part.size() || !may_say(name))
+      return error(Code::invalid_argument, cat("a place for objects says '", printable(name), "'"),
+                   "write name=value, of endpoint_override, region and the like; credentials are "
+                   "the environment's");
+    params[name] = part.substr(equals + 1);
+    at = end + 1;
+  }
+  return params;
+}
+
 }  // namespace
 
-Result<ObjectPlace> ObjectPlace::parse(const std::string& text) {
+Result<ObjectPlace> ObjectPlace::parse(const std::string& whole) {
   constexpr std::string_view kScheme = "s3://";
+  const std::size_t query = whole.find('?');
+  const std::string text = whole.substr(0, query);
   const std::size_t colon = text.rfind(':');
   const auto refused = [&] {
     return error(Code::invalid_argument, cat("'", printable(text), "' is no place for objects"),
@@ -75,8 +107,12 @@ Result<ObjectPlace> ObjectPlace::parse(const std::string& text) {
   }
   if (colon == std::string::npos || path.empty() || path.ends_with('/')) return refused();
   place.prefix = std::move(path);
-  TOWPATH_TRY(place.bound_bytes, parse_bytes(text.substr(colon + 1)));
-  if (place.bound_bytes == 0) return refused();
+  const auto bound = parse_bytes(text.substr(colon + 1));
+  if (!bound.ok() || *bound == 0) return refused();
+  place.bound_bytes = *bound;
+  if (query != std::string::npos) {
+    TOWPATH_TRY(place.params, read_params(whole.substr(query + 1)));
+  }
   return place;
 }
 

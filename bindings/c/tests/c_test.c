@@ -93,6 +93,9 @@ static towpath_worker_t* open_worker(const char* directory, const char* meeting,
   options.peer_backend_count = 1; /* of no names */
   IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
   options.peer_backend_count = 0;
+  options.objects = "s3://bucket/prefix"; /* of no size */
+  IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
+  options.objects = NULL;
   options.directory = NULL;
   options.rendezvous = "nowhere:";
   IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);

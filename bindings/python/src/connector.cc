@@ -159,7 +159,7 @@ std::unique_ptr<Worker> make_worker(const py::list& caches, const std::string& k
                                     const py::dict& shape, bool heads_first, const py::dict& place,
                                     const Name& name_space, std::uint64_t host_blocks,
                                     const Name& directory, std::uint64_t disk_bytes,
-                                    const py::object& peers) {
+                                    const Name& objects, const py::object& peers) {
   const auto number = [](const py::dict& from, const char* name) {
     return to_u64(py::object(from[name]).ptr());
   };
@@ -182,6 +182,7 @@ std::unique_ptr<Worker> make_worker(const py::list& caches, const std::string& k
       .directory = directory.value,
       .disk_bytes = disk_bytes,
       .peers = to_peers(peers)};
+  if (!objects.value.empty()) options.objects = unwrap(standard::ObjectPlace::parse(objects.value));
   for (const py::handle cache : caches)
     options.caches.push_back(to_region(py::reinterpret_borrow<py::object>(cache), ""));
   return std::make_unique<Worker>(unwrap(unlocked([&] { return ConnectorNode::open(options); })));
@@ -215,17 +216,21 @@ py::dict worker_figures(const Worker& self) {
     const auto done = node->call([](auto& worker) { return worker.figures(); });
     return std::make_tuple(done, node->kept(), node->lending());
   });
+  const auto came_from = [&from = kept.from_below](const char* tier) {
+    const auto found = from.find(tier);
+    return found == from.end() ? 0 : found->second;
+  };
   py::dict quarantined;
   for (const auto& [reason, count] : kept.quarantined) quarantined[py::str(reason)] = count;
   return py::dict(
       py::arg("loaded_blocks") = moved.loaded_blocks,
       py::arg("failed_blocks") = moved.failed_blocks, py::arg("saved_blocks") = moved.saved_blocks,
       py::arg("unsaved_blocks") = moved.unsaved_blocks, py::arg("from_memory") = kept.from_memory,
-      py::arg("from_files") = kept.from_below, py::arg("written") = kept.written,
-      py::arg("not_written") = kept.not_written, py::arg("quarantined") = quarantined,
-      py::arg("peers") = lending.peers, py::arg("borrowed") = lending.borrowed,
-      py::arg("not_proven") = lending.not_proven, py::arg("lent") = lending.lent,
-      py::arg("failed_loans") = lending.failed_sessions,
+      py::arg("from_files") = came_from("disk"), py::arg("from_objects") = came_from("object"),
+      py::arg("written") = kept.written, py::arg("not_written") = kept.not_written,
+      py::arg("quarantined") = quarantined, py::arg("peers") = lending.peers,
+      py::arg("borrowed") = lending.borrowed, py::arg("not_proven") = lending.not_proven,
+      py::arg("lent") = lending.lent, py::arg("failed_loans") = lending.failed_sessions,
       py::arg("last_failure") = exception_of(moved.last_failure),
       py::arg("last_write_failure") = exception_of(kept.last_failure),
       py::arg("last_loan_failure") = exception_of(lending.last_failure));
@@ -235,7 +240,7 @@ void bind_worker(py::module_& module) {
   py::class_<Worker>(module, "ConnectorWorker")
       .def(py::init(&make_worker), py::arg("caches"), py::arg("first_axis"), py::arg("shape"),
            py::arg("heads_first"), py::arg("place"), py::arg("name_space"), py::arg("host_blocks"),
-           py::arg("directory"), py::arg("disk_bytes"), py::arg("peers") = py::none())
+           py::arg("directory"), py::arg("disk_bytes"), py::arg("objects"), py::arg("peers"))
       .def("start_step",
            [](const Worker& self, const Blob& orders) {
              tell(self, [&](kv::ConnectorWorker& worker) -> Status {

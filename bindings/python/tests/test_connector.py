@@ -3,6 +3,7 @@ import pathlib
 import subprocess
 import sys
 import threading
+import time
 
 import numpy
 import pytest
@@ -10,7 +11,10 @@ import pytest
 import towpath
 from towpath.connector import Blobs, Peers, Scheduler, Worker
 
-EXAMPLE = pathlib.Path(__file__).resolve().parents[3] / "examples" / "vllm_connector.py"
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+EXAMPLE = ROOT / "examples" / "vllm_connector.py"
+sys.path.insert(0, str(ROOT / "tests" / "process"))
+import swift_store
 
 
 def test_the_example_runs_and_tells_what_it_loaded():
@@ -41,28 +45,37 @@ AXES = {
 }
 
 
+def content(block, shape):
+    """What computing the prompt's block of that number gives."""
+    return numpy.random.default_rng(block).random(shape).astype(numpy.float16)
+
+
+def serve(scheduler, worker, layers, request, blocks, part=AXES["outer block token head dim"][1]):
+    """A step for a prompt of three blocks; how many of its tokens were loaded."""
+    loaded, waits = scheduler.match(request, range(12))
+    assert not waits
+    scheduler.allocate(request, blocks, loaded)
+    scheduler.advance(request, loaded, 12)
+    for i in range(loaded // 4, 3):
+        for cache in layers:
+            part(cache, blocks[i])[...] = content(i, part(cache, blocks[i]).shape)
+    worker.start_step(scheduler.build())
+    for layer in range(3):
+        worker.wait_for_layer_load(layer)
+        worker.save_layer(layer)
+    worker.wait_for_save()
+    scheduler.update(worker.take_report())
+    return loaded
+
+
 @pytest.mark.parametrize("axes", AXES)
 def test_blocks_of_any_arrangement_come_back(axes):
     shape, part = AXES[axes]
     layers = caches(shape)
     with Worker(layers, name_space="m", axes=axes) as worker:
         scheduler = Scheduler(4)
-        for request, blocks in (("a", [0, 1, 2]), ("b", [5, 3, 4])):
-            loaded, waits = scheduler.match(request, range(12))
-            assert not waits
-            scheduler.allocate(request, blocks, loaded)
-            scheduler.advance(request, loaded, 12)
-            for i in range(loaded // 4, 3):
-                for cache in layers:
-                    part(cache, blocks[i])[...] = numpy.random.default_rng(i).random(
-                        part(cache, blocks[i]).shape)
-            worker.start_step(scheduler.build())
-            for layer in range(3):
-                worker.wait_for_layer_load(layer)
-                worker.save_layer(layer)
-            worker.wait_for_save()
-            scheduler.update(worker.take_report())
-        assert loaded == 8
+        assert serve(scheduler, worker, layers, "a", [0, 1, 2], part) == 0
+        assert serve(scheduler, worker, layers, "b", [5, 3, 4], part) == 8
         for cache in layers:
             for source, target in ((0, 5), (1, 3)):
                 assert part(cache, source).any()
@@ -71,6 +84,33 @@ def test_blocks_of_any_arrangement_come_back(axes):
         assert scheduler.figures()["matched_tokens"] == 8
         assert [kind for kind, _ in scheduler.take_events()] == ["stored"] * 3
         assert worker.figures()["saved_blocks"] == 3
+
+
+@pytest.mark.skipif(not swift_store.is_installed(), reason=swift_store.MISSING)
+def test_blocks_in_a_store_serve_the_next_worker(monkeypatch):
+    with swift_store.running_swift() as port:
+        bucket = swift_store.Bucket(port, "towpath-connector")
+        at_the_store = swift_store.environment(port)
+        url = at_the_store.pop("AWS_ENDPOINT_URL")
+        for name, value in at_the_store.items():
+            monkeypatch.setenv(name, value)
+        objects = f"s3://{bucket.name}/llama:1MiB?endpoint_override={url}"
+        layers = caches()
+        with Worker(layers, name_space="m", objects=objects) as worker:
+            assert serve(Scheduler(4), worker, layers, "a", [0, 1, 2]) == 0
+            worker.sync()
+            assert worker.figures()["written"] == 3
+            assert len(bucket.names()) == 3
+        layers, scheduler = caches(), Scheduler(4)
+        with Worker(layers, name_space="m", objects=objects) as worker:
+            until = time.monotonic() + 60  # the store's list tells what is there
+            while scheduler.match("b", range(12))[0] < 8 and time.monotonic() < until:
+                scheduler.update(worker.take_report())
+            assert serve(scheduler, worker, layers, "b", [5, 3, 4]) == 8
+            assert worker.figures()["from_objects"] == 2
+            for cache in layers:
+                for source, target in ((0, 5), (1, 3)):
+                    assert numpy.array_equal(cache[:, target], content(source, cache[:, target].shape))
 
 
 def test_other_threads_work_while_the_worker_does():
@@ -100,6 +140,8 @@ def test_what_is_wrong_is_raised():
         Worker(caches(), name_space="m", peers=Peers("nowhere:"))
     with pytest.raises(towpath.NotFound):
         Worker(caches(), name_space="m", peers=Peers("scope:m", backends=["none"]))
+    with pytest.raises(towpath.InvalidArgument, match="no place for objects"):
+        Worker(caches(), name_space="m", objects="s3://bucket/prefix")
     with pytest.raises(towpath.NotFound):
         Scheduler().finish("nobody")
     with pytest.raises(towpath.InvalidArgument):

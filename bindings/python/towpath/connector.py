@@ -52,13 +52,14 @@ class Worker:
     layers' names to them, by which they may then be called.
 
     `axes` names the dimensions of each; `name_space` says what they do not: the model, its version and
-    the type of its elements. Without a `directory` blocks are kept in memory only; with `peers`, those
-    of others can be loaded too.
+    the type of its elements. Blocks are kept in memory; with a `directory` in files, too, and with
+    `objects` ("s3://bucket/prefix:100GiB", and "?endpoint_override=http://host:port" where the
+    environment does not say it) in a store. With `peers`, those of others can be loaded too.
     """
 
     def __init__(self, caches, *, name_space, axes="outer block token head dim", rank=0,
                  first_layer=0, first_head=0, host_blocks=1024, directory="",
-                 disk_bytes=16 << 30, peers=None):
+                 disk_bytes=16 << 30, objects="", peers=None):
         if axes not in _SHAPES:
             raise ValueError(f"axes are one of: {', '.join(map(repr, _SHAPES))}")
         self._layers = {name: i for i, name in enumerate(caches)} if hasattr(caches, "keys") else {}
@@ -74,7 +75,7 @@ class Worker:
         first, heads_first = _SHAPES[axes]
         place = {"rank": rank, "first_layer": first_layer, "first_head": first_head}
         self._worker = ConnectorWorker(layers, first, shape, heads_first, place, name_space,
-                                       host_blocks, directory, disk_bytes, peers)
+                                       host_blocks, directory, disk_bytes, objects, peers)
 
     def wait_for_layer_load(self, layer):
         self._worker.wait_for_layer_load(self._layers.get(layer, layer))

@@ -169,7 +169,7 @@ TEST(ConnectorTest, after_a_restart_blocks_come_from_the_files) {
   EXPECT_EQ(engine.serve("b", 7, {5, 3, 4}), 2 * kTokens);
   EXPECT_TRUE(engine.has(5, 7, 0));
   EXPECT_TRUE(engine.has(3, 7, 1));
-  EXPECT_EQ(engine.keeper->figures().from_below, 2U);
+  EXPECT_EQ(engine.keeper->figures().from_below["disk"], 2U);
 }
 
 TEST(ConnectorTest, a_flipped_bit_in_a_file_fails_exactly_that_block) {
@@ -234,7 +234,7 @@ TEST(ConnectorTest, memory_gives_way_and_files_keep_what_was_in_it) {
   EXPECT_EQ(engine.serve("again", 10, {3, 4, 5}), 2 * kTokens);
   EXPECT_TRUE(engine.has(3, 10, 0));
   EXPECT_TRUE(engine.has(4, 10, 1));
-  EXPECT_GE(engine.keeper->figures().from_below, 2U);
+  EXPECT_GE(engine.keeper->figures().from_below["disk"], 2U);
 
   Engine small(nullptr);
   for (std::uint32_t seed : {10U, 20U, 30U}) small.serve(cat("r", seed), seed, {0, 1, 2});

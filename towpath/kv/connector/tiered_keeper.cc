@@ -172,7 +172,7 @@ TieredKeeper::Figures TieredKeeper::figures() const {
   if (damaged_in_memory_ > 0) told.quarantined["host, held"] = damaged_in_memory_;
   for (std::size_t i = 0; i < all.below.size() - (loans_ ? 1 : 0); ++i) {
     const TierFigures& tier = all.below[i];
-    told.from_below += tier.promoted;
+    told.from_below[tier.name] = tier.promoted;
     told.written += tier.demoted;
     for (const auto& [what, count] : tier.failed)
       if (!what.starts_with("get")) told.not_written += count;

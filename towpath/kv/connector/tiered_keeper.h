@@ -60,7 +60,7 @@ class TieredKeeper final : public BlockKeeper {
 
   struct Figures {
     std::uint64_t from_memory = 0;                     ///< blocks that hold() gave
-    std::uint64_t from_below = 0;                      ///< but for peers'
+    std::map<std::string, std::uint64_t> from_below;   ///< by tier, but for peers'
     std::uint64_t written = 0;                         ///< to the tiers below
     std::uint64_t not_written = 0;                     ///< times that one of them did not take it
     std::map<std::string, std::uint64_t> quarantined;  ///< by reason
