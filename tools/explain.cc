@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include <towpath/core/text.h>
-#include <towpath/memory/shared_region.h>
 #include <towpath/sys/random.h>
 
+#include "tools/bench/near_memory.h"
 #include "tools/bench/partner.h"
 #include "tools/bench/runner.h"
 #include "tools/command.h"
@@ -35,10 +35,12 @@ Examples:
   towpath explain                                 between two processes of this host
   towpath explain --one_process --size 64K --count 1024
   towpath explain --remote disk --filepath /mnt/nvme0 --op_type WRITE
+  towpath explain --local device                  from and to a GPU's memory
   towpath explain --connect prefill-0:7000        `towpath bench --listen ... --backend all` there)";
 
 struct Arguments {
   Options options;
+  std::string local = "system";
   std::string remote = "system";
   std::string size = "64K";
   std::uint64_t count = 64;
@@ -64,15 +66,15 @@ struct Told {
 Result<Explanation> ask(const Options& options, agent::Agent& agent, const bench::Remote& remote,
                         const bench::Shape& shape) {
   const std::uint64_t bytes = area_of(options, shape);
-  TOWPATH_TRY(auto region,
-              memory::SharedMemoryRegion::create({.name = "towpath-explain", .size_bytes = bytes}));
-  const RegionDescriptor all = region->descriptor();
-  TOWPATH_TRY(const memory::Registration registration, agent.register_region(std::move(region)));
+  TOWPATH_TRY(const bench::NearMemory near, bench::NearMemory::make(options, bytes));
+  const RegionDescriptor all = near.begin();
+  TOWPATH_TRY(const memory::Registration registration, agent.register_region(near.region()));
   StridedDescriptor blocks{.address = all.address,
                            .length = shape.block_bytes,
                            .stride = stride_of(options, shape),
-                           .count = shape.batch};
-  DescriptorList here(MemoryKind::system);
+                           .count = shape.batch,
+                           .device_id = all.device_id};
+  DescriptorList here(all.kind);
   TOWPATH_TRY(here.add(blocks));
   blocks.address = 0;
   DescriptorList there(remote.kind());
@@ -93,7 +95,7 @@ Result<bench::Row> measure(Options options, const std::string& backend, standard
 Result<Told> find_out(const Arguments& arguments, const bench::Shape& shape) {
   const Options& options = arguments.options;
   std::vector<bench::RefusedBackend> refused;
-  const backend::Registry registry = standard::make_registry();
+  const backend::Registry registry = standard::make_registry(bench::devices_of(options));
   TOWPATH_TRY(const auto node, bench::open_node(bench::kInitiator, options,
                                                 {.registry = &registry, .refused = &refused}));
   TOWPATH_TRY(const auto partner, bench::OpenPartner::open(options, *node, registry));
@@ -115,6 +117,10 @@ Result<Told> find_out(const Arguments& arguments, const bench::Shape& shape) {
     }
     told.ways.push_back(std::move(way));
   }
+  // What was measured decides where device memory is involved.
+  TOWPATH_TRY(Explanation after, ask(options, node->agent(), *remote, shape));
+  for (std::size_t i = 0; i < after.candidates.size(); ++i)
+    told.ways[i].candidate = std::move(after.candidates[i]);
   for (const bench::RefusedBackend& other : refused)
     told.ways.push_back(
         {{.backend = other.name, .reason = "cannot be opened: " + story_of(other.why)}});
@@ -237,6 +243,12 @@ Result<bench::Shape> take(Arguments& arguments) {
     return error(Code::invalid_argument,
                  cat("--remote ", printable(arguments.remote), " is not to be had here"),
                  "use system or disk");
+  const auto local = memory_kind_from_name(arguments.local);
+  if (!local || (!is_host_addressable(*local) && *local != MemoryKind::device))
+    return error(Code::invalid_argument,
+                 cat("--local ", printable(arguments.local), " is not to be had here"),
+                 "use system, pinned or device");
+  options.local = *local;
   options.remote = *kind;
   options.all_backends = true;
   options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
@@ -280,6 +292,11 @@ void add_explain(Command& towpath) {
   command.op_type(options.op);
   command.option("--remote", arguments->remote, "system: another agent's memory; disk: a file")
       .shows_default();
+  command.option("--local", arguments->local, "This side: system, pinned, or device: a GPU's")
+      .shows_default();
+  command.option("--device", options.device, "gpu, or host: host memory that plays a GPU")
+      .shows_default()
+      .one_of({"gpu", "host"});
   command.option("--size", arguments->size, "Of a block").shows_default();
   command.option("--count", arguments->count, "Blocks").shows_default().whole(1);
   command.flag("--scatter", options.scatter, "Gaps between blocks: none can be merged");

@@ -199,6 +199,18 @@ class ExplainTest(CommandTest):
             self.assertTrue(ways["posix"]["verified"])
             self.assertIn(op.lower(), told["what"])
 
+    def test_for_a_device_s_memory_what_was_measured_decides(self):
+        told, ways = self.candidates("--local", "device", "--device", "host", "--remote", "disk",
+                                     "--filepath", self.folder)
+        self.assertEqual(told["chosen"], "posix")
+        self.assertEqual(ways["posix"]["reason"], "was fastest")
+        self.assertTrue(ways["posix"]["estimate_is_measured"])
+        self.assertTrue(ways["posix"]["verified"])
+        _, ways = self.candidates("--local", "device", "--device", "host", "--remote", "disk",
+                                  "--filepath", self.folder, "--no_measure")
+        self.assertFalse(ways["posix"]["estimate_is_measured"])
+        self.assertIn("tried", ways["posix"]["reason"])
+
     def test_only_asking_measures_nothing(self):
         _, ways = self.candidates("--no_measure")
         self.assertNotIn("measured_ns", ways["shm"])
@@ -212,6 +224,7 @@ class ExplainTest(CommandTest):
 
     def test_what_makes_no_sense_says_why(self):
         for words, why in ((["--remote", "moon"], "system"), (["--op_type", "x"], "READ"),
+                           (["--local", "disk"], "pinned"), (["--device", "cpu"], "gpu"),
                            (["--size", "2G"], "bounds")):
             done = self.run_command("explain", *words, expect=USAGE)
             self.assertIn(why, done.stderr)

@@ -127,6 +127,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   // SlotOwner.
   bool deliver(const AgentIdentity& from, ConstByteSpan message) override;
   void note_ended() override;
+  void note_trial(const TransferCore& transfer) override;
   void note_deadline(Instant at) override;
   telemetry::AgentMeter* meter() const noexcept override { return options_.meter; }
   void defer_notification(std::size_t slot, DeferredNotification deferred) override;
@@ -146,6 +147,22 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
       const std::uint64_t size = local->list.size();
       return size == 0 ? 0 : local->list.total_bytes() / size * descriptors();
     }
+    /// By the times of transfers that were alike; else what backends declare decides. Which way to
+    /// a GPU's memory is the fastest is up to buses and drives that no declaration knows.
+    bool is_measured() const {
+      return local->list.kind() == MemoryKind::device || remote->list.kind() == MemoryKind::device;
+    }
+    TransferClass alike() const {
+      return TransferClass::of(op, local->list.kind(), remote->list.kind(), bytes(), descriptors());
+    }
+  };
+  /// What one possible way should cost.
+  struct Offer {
+    std::size_t slot = 0;
+    Duration cost{0};
+    bool is_measured = false;  // else declared
+    bool wants_trial = false;
+    bool has_failed = false;  // whenever it was tried
   };
   struct SlotOrder {  // the slots to look at, in order
     std::array<std::size_t, kMaxSlots> index{};
@@ -211,10 +228,13 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   void put_back(std::shared_ptr<PreparedSide> side);
   Result<Transfer> make_between(TransferOp op, const Sides& sides, const TransferOptions& options);
   static bool is_possible(const Choice& choice, const Slot& slot);
-  Duration estimate(const Choice& choice, Slot& slot, bool* measured = nullptr);
+  Offer offer_of(const Choice& choice, Slot& slot);
+  WayTimes::Known known_of(const Choice& choice, const Slot& slot) const;
+  static bool is_better(const Offer& offer, const Offer& than);
+  static std::string_view reason_of(const Offer& offer, const Offer& chosen);
   Status check_sides(const PreparedList& local, const PreparedList& remote) const;
   Result<SlotOrder> order_of(const Choice& choice) const;
-  Result<std::size_t> choose(const Choice& choice);
+  Result<Offer> choose(const Choice& choice);
   Status refusal(const Choice& choice, Slot& slot) TOWPATH_REQUIRES(control_);
   Status no_backend(const Choice& choice, const SlotOrder& order);
   bool tells_sooner(const Slot& slot, std::size_t than) const;

@@ -43,18 +43,65 @@ Status AgentCore::refusal(const Choice& choice, Slot& slot) {
   return error(Code::not_found, "not all remote memory is registered with it");
 }
 
-Duration AgentCore::estimate(const Choice& choice, Slot& slot, bool* measured) {
+AgentCore::Offer AgentCore::offer_of(const Choice& choice, Slot& slot) {
   const backend::Cost cost = with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
     const Way& way = choice.remote->peer->ways[slot.index];
     return way.connection ? slot.backend->cost(*way.connection) : slot.backend->capabilities().cost;
   });
-  if (measured != nullptr) *measured = cost.measured;
-  Duration time = cost.latency + cost.per_segment * static_cast<std::int64_t>(choice.descriptors());
+  Offer offer{.slot = slot.index, .cost = cost.latency, .is_measured = cost.measured};
+  offer.cost += cost.per_segment * static_cast<std::int64_t>(choice.descriptors());
   if (cost.bytes_per_second > 0) {
     const double seconds = static_cast<double>(choice.bytes()) / cost.bytes_per_second;
-    time += Duration(static_cast<std::int64_t>(seconds * 1e9));
+    offer.cost += Duration(static_cast<std::int64_t>(seconds * 1e9));
   }
-  return time;
+  const WayTimes::Known known = known_of(choice, slot);
+  offer.wants_trial = known.wants_trial;
+  offer.has_failed = known.has_failed;
+  if (known.time) offer.cost = *known.time;
+  offer.is_measured |= known.time.has_value();
+  return offer;
+}
+
+WayTimes::Known AgentCore::known_of(const Choice& choice, const Slot& slot) const {
+  if (options_.way_trials == 0 || !choice.is_measured()) return {};
+  return choice.remote->peer->times.known(choice.alike(), slot.index, choice.bytes(),
+                                          options_.way_trials);
+}
+
+bool AgentCore::is_better(const Offer& offer, const Offer& than) {
+  if (offer.wants_trial != than.wants_trial) return offer.wants_trial;
+  if (offer.has_failed != than.has_failed) return than.has_failed;
+  return offer.cost < than.cost;
+}
+
+std::string_view AgentCore::reason_of(const Offer& offer, const Offer& chosen) {
+  if (offer.slot == chosen.slot)
+    return offer.wants_trial   ? "is tried, so that its time is known"
+           : offer.is_measured ? "was fastest"
+                               : "costs least";
+  if (offer.wants_trial) return "is tried next";
+  if (offer.has_failed) return "failed when it was tried";
+  if (chosen.wants_trial) return "has been tried";
+  return offer.is_measured ? "was slower" : "costs more";
+}
+
+// Called under the slot's mutex.
+void AgentCore::note_trial(const TransferCore& transfer) {
+  const Outcome outcome = transfer.outcome.load(std::memory_order_relaxed);
+  if (outcome != Outcome::done && outcome != Outcome::failed) return;  // tells nothing of the way
+  const Choice choice{transfer.op, transfer.local.get(), transfer.remote.get(), &transfer.options};
+  const TransferClass alike = choice.alike();
+  WayTimes::Trial trial{.slot = transfer.slot->index, .bytes = choice.bytes()};
+  if (outcome == Outcome::done) trial.took = transfer.transfer_time;
+  WayTimes& times = transfer.peer().times;
+  if (!times.note(alike, trial, options_.way_trials)) return;
+  const WayTimes::Known known = known_of(choice, *transfer.slot);
+  const auto fastest = times.fastest(alike);
+  log_.info("a way to device memory was measured",
+            {{"transfers", to_string(alike)},
+             {"backend", transfer.slot->name},
+             {"best", known.time ? cat(known.time->count() / 1000, " us") : std::string("failed")},
+             {"fastest so far", fastest ? slots_[*fastest]->name : std::string("none")}});
 }
 
 Result<AgentCore::SlotOrder> AgentCore::order_of(const Choice& choice) const {
@@ -70,19 +117,17 @@ Result<AgentCore::SlotOrder> AgentCore::order_of(const Choice& choice) const {
   return order;
 }
 
-// What the user asked for comes first, in that order; then the lowest cost; then order of creation.
-Result<std::size_t> AgentCore::choose(const Choice& choice) {
+// What the user asked for comes first, in that order; then what is still to be tried; then the
+// lowest cost; then order of creation.
+Result<AgentCore::Offer> AgentCore::choose(const Choice& choice) {
   TOWPATH_TRY(const SlotOrder order, order_of(choice));
-  std::optional<std::size_t> best;
-  Duration best_cost{0};
+  std::optional<Offer> best;
   for (const std::size_t index : order.all()) {
     Slot& slot = *slots()[index];
     if (!is_possible(choice, slot)) continue;
-    if (order.asked) return index;
-    const Duration cost = estimate(choice, slot);
-    if (best && cost >= best_cost) continue;
-    best = index;
-    best_cost = cost;
+    if (order.asked) return Offer{.slot = index, .wants_trial = known_of(choice, slot).wants_trial};
+    const Offer offer = offer_of(choice, slot);
+    if (!best || is_better(offer, *best)) best = offer;
   }
   if (best) return *best;
   return no_backend(choice, order);
@@ -119,15 +164,16 @@ Result<Explanation> AgentCore::explain(TransferOp op, const PreparedList& local,
     Slot& slot = *slots()[index];
     Candidate candidate{.backend = slot.name, .possible = is_possible(choice, slot)};
     if (candidate.possible) {
-      candidate.estimate = estimate(choice, slot, &candidate.measured);
-      candidate.reason = order.asked ? "comes later in what was asked for" : "costs more";
+      const Offer offer = offer_of(choice, slot);
+      candidate.estimate = offer.cost;
+      candidate.measured = offer.is_measured;
+      candidate.chosen = best.ok() && best->slot == index;
+      candidate.reason = !order.asked       ? reason_of(offer, best.ok() ? *best : offer)
+                         : candidate.chosen ? "asked for"
+                                            : "comes later in what was asked for";
       candidate.path = path_over(choice, slot);
     } else {
       candidate.reason = refusal(choice, slot).message();
-    }
-    if (best.ok() && *best == index) {
-      candidate.chosen = true;
-      candidate.reason = order.asked ? "asked for" : "costs least";
     }
     told.candidates.push_back(std::move(candidate));
   }

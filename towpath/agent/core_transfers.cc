@@ -90,12 +90,12 @@ Result<Transfer> AgentCore::create_transfer(TransferOp op, const PlainList& loca
 Result<Transfer> AgentCore::make_between(TransferOp op, const Sides& sides,
                                          const TransferOptions& options) {
   if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
-  TOWPATH_TRY(const std::size_t index,
-              choose({op, sides.local.get(), sides.remote.get(), &options}));
+  TOWPATH_TRY(const Offer chosen, choose({op, sides.local.get(), sides.remote.get(), &options}));
   if (options.notification) TOWPATH_TRY(notifier_of(*sides.remote->peer).status());
-  std::shared_ptr<TransferCore> transfer = take_from_pool(*slots_[index]);
+  std::shared_ptr<TransferCore> transfer = take_from_pool(*slots_[chosen.slot]);
   transfer->agent = shared_from_this();
   transfer->op = op;
+  transfer->is_trial = chosen.wants_trial;
   transfer->local = sides.local;
   transfer->remote = sides.remote;
   transfer->own_sides = {sides.own_local, sides.own_remote};

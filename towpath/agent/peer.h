@@ -14,6 +14,7 @@
 #include <towpath/agent/channel.h>
 #include <towpath/agent/memory_record.h>
 #include <towpath/agent/told_regions.h>
+#include <towpath/agent/way_times.h>
 #include <towpath/backend/backend.h>
 #include <towpath/core/identity.h>
 #include <towpath/telemetry/agent_meter.h>
@@ -45,6 +46,8 @@ struct Peer {
   /// Ways that were opened. Only grows, and not any more once the peer is in use.
   std::atomic<SlotMask> reachable{0};
   std::array<Way, kMaxSlots> ways;
+
+  WayTimes times;  ///< of the ways to it, where they are measured
 
   /// Some way was lost, and will not come back: never that to oneself. Set under a slot's mutex;
   /// release pairs with the acquire of readers, who then find the reason in `ways`.

@@ -110,6 +110,7 @@ void Slot::end(TransferCore& transfer) {
                           .descriptors = transfer.segments.descriptors(),
                           .time = transfer.transfer_time});
   }
+  if (transfer.is_trial) owner_.note_trial(transfer);
   unlink(transfer);
   const std::shared_ptr<TransferCore> last = std::move(transfer.keep_alive);
   // Sequentially consistent: pairs with a waiter that announces itself and then looks at the state,

@@ -41,6 +41,8 @@ class SlotOwner {
   virtual void note_ended() = 0;
   /// Counts what happens; null: nobody does.
   virtual telemetry::AgentMeter* meter() const noexcept { return nullptr; }
+  /// A transfer that is a trial of its way has come to its outcome.
+  virtual void note_trial(const TransferCore& transfer) { (void)transfer; }
   /// A transfer or a repetition is due at `at`.
   virtual void note_deadline(Instant at) = 0;
   /// A transfer on this slot ended, and its notification travels over another one: `slot`.

@@ -37,6 +37,7 @@ class TransferCore : public std::enable_shared_from_this<TransferCore> {
   std::vector<std::uint32_t> remote_indices;
   SegmentList segments;
   std::unique_ptr<backend::Operation> operation;
+  bool is_trial = false;  ///< its time counts in the choice between ways
 
   /// Release pairs with the acquire of state(): who sees `ended` sees the outcome and the report.
   std::atomic<TransferState> state{TransferState::prepared};

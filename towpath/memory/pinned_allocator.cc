@@ -9,15 +9,16 @@ namespace {
 
 PinWay other_than(PinWay way) { return way == PinWay::driver ? PinWay::mapped : PinWay::driver; }
 
-std::string time_text(const std::optional<Duration>& time) {
+std::size_t number_of(PinWay way) { return static_cast<std::size_t>(way); }
+
+std::string time_text(const MeasuredChoice& measured, PinWay way) {
+  const auto time = measured.best(number_of(way));
   return time ? cat(time->count() / 1000, " us") : std::string("failed");
 }
 
-/// The faster one; a way that failed is none.
-PinWay faster(const PinMeasurement& measured) {
-  if (!measured.mapped) return PinWay::driver;
-  if (!measured.driver) return PinWay::mapped;
-  return *measured.mapped < *measured.driver ? PinWay::mapped : PinWay::driver;
+/// The faster one; the driver's, where neither got through.
+PinWay faster(const MeasuredChoice& measured) {
+  return measured.fastest() == number_of(PinWay::mapped) ? PinWay::mapped : PinWay::driver;
 }
 
 }  // namespace
@@ -71,23 +72,24 @@ std::optional<Duration> PinnedAllocator::time_of(PinWay way, std::uint64_t size_
   return std::nullopt;
 }
 
+MeasuredChoice PinnedAllocator::measure() {
+  MeasuredChoice measured(kPinWays);
+  for (const PinWay way : {PinWay::driver, PinWay::mapped})
+    measured.note(number_of(way), time_of(way, options_.trial_bytes));
+  options_.log.info("how to get pinned memory was measured",
+                    {{"chosen", std::string(name_of(faster(measured)))},
+                     {"bytes", cat(options_.trial_bytes)},
+                     {"driver", time_text(measured, PinWay::driver)},
+                     {"mapped", time_text(measured, PinWay::mapped)}});
+  return measured;
+}
+
 PinWay PinnedAllocator::way_for(std::uint64_t size_bytes) {
   if (options_.way) return *options_.way;
   const run::MutexLock lock(mutex_);  // one measures, the others wait for what it finds
   if (!measured_ && size_bytes < options_.trial_bytes) return PinWay::driver;
-  if (!measured_) {
-    PinMeasurement measured{.bytes = options_.trial_bytes,
-                            .driver = time_of(PinWay::driver, options_.trial_bytes),
-                            .mapped = time_of(PinWay::mapped, options_.trial_bytes)};
-    measured.chosen = faster(measured);
-    options_.log.info("how to get pinned memory was measured",
-                      {{"chosen", std::string(name_of(measured.chosen))},
-                       {"bytes", cat(measured.bytes)},
-                       {"driver", time_text(measured.driver)},
-                       {"mapped", time_text(measured.mapped)}});
-    measured_ = measured;
-  }
-  return measured_->chosen;
+  if (!measured_) measured_ = measure();
+  return faster(*measured_);
 }
 
 Result<std::shared_ptr<PinnedRegion>> PinnedAllocator::allocate(std::uint64_t size_bytes) {
@@ -109,7 +111,7 @@ Result<std::shared_ptr<PinnedRegion>> PinnedAllocator::allocate(std::uint64_t si
       .because(other.status());
 }
 
-std::optional<PinMeasurement> PinnedAllocator::measurement() const {
+std::optional<MeasuredChoice> PinnedAllocator::measurement() const {
   const run::MutexLock lock(mutex_);
   return measured_;
 }

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include <towpath/core/clock.h>
+#include <towpath/core/measured_choice.h>
 #include <towpath/core/result.h>
 #include <towpath/device/device.h>
 #include <towpath/memory/node_workers.h>
@@ -27,6 +28,7 @@
 namespace towpath::memory {
 
 enum class PinWay : std::uint8_t { driver, mapped };
+inline constexpr std::size_t kPinWays = 2;
 
 /// "driver", "mapped".
 std::string_view name_of(PinWay way) noexcept;
@@ -43,14 +45,6 @@ struct PinnedOptions {
   telemetry::Log log;
 };
 
-/// What was measured. A way that failed has no time.
-struct PinMeasurement {
-  PinWay chosen = PinWay::driver;
-  std::uint64_t bytes = 0;
-  std::optional<Duration> driver;
-  std::optional<Duration> mapped;
-};
-
 class PinnedAllocator {
  public:
   /// `clock` must outlive it. Errors: invalid_argument (no device; the driver's way with huge pages
@@ -63,8 +57,9 @@ class PinnedAllocator {
   /// Errors: invalid_argument (size 0), or those of the way, of both as causes.
   Result<std::shared_ptr<PinnedRegion>> allocate(std::uint64_t size_bytes);
 
-  /// Nothing before the first large allocation, or when the way was given.
-  std::optional<PinMeasurement> measurement() const;
+  /// Between the ways, each by its number, for `trial_bytes`. Nothing before the first large
+  /// allocation, or when the way was given.
+  std::optional<MeasuredChoice> measurement() const;
   const std::shared_ptr<device::Device>& device() const noexcept { return device_; }
 
  private:
@@ -76,6 +71,7 @@ class PinnedAllocator {
 
   Result<std::shared_ptr<PinnedRegion>> allocate_by(PinWay way, std::uint64_t size_bytes);
   std::optional<Duration> time_of(PinWay way, std::uint64_t size_bytes);
+  MeasuredChoice measure();
   PinWay way_for(std::uint64_t size_bytes);
 
   const std::shared_ptr<device::Device> device_;
@@ -83,7 +79,7 @@ class PinnedAllocator {
   const PinnedOptions options_;
   NodeWorkers workers_;
   mutable run::Mutex mutex_;
-  std::optional<PinMeasurement> measured_ TOWPATH_GUARDED_BY(mutex_);
+  std::optional<MeasuredChoice> measured_ TOWPATH_GUARDED_BY(mutex_);
 };
 
 }  // namespace towpath::memory
