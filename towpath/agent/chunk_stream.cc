@@ -21,7 +21,9 @@ bool is_word(const std::uint64_t* word) {
 }  // namespace
 
 Result<ChunkStream> ChunkStream::open(ChunkStreamOptions options) {
-  const bool words = is_word(options.told) && (options.taken == nullptr || is_word(options.taken));
+  const bool tells =
+      options.told_on_device == nullptr ? is_word(options.told) : options.told == nullptr;
+  const bool words = tells && (options.taken == nullptr || is_word(options.taken));
   if (options.agent == nullptr || !words || options.depth == 0 ||
       (options.taken != nullptr && options.slots == 0))
     return error(Code::invalid_argument, "a stream of chunks without an agent, words or room",
@@ -33,7 +35,7 @@ Result<ChunkStream> ChunkStream::open(ChunkStreamOptions options) {
         cat("chunks come from ", options.remote.size(), " stretches into ", options.local.size()),
         "prepare both sides with a stretch for each chunk");
   ChunkStream stream(std::move(options));
-  stream.tell(0);
+  TOWPATH_TRY(stream.tell(0));
   return stream;
 }
 
@@ -46,8 +48,10 @@ ChunkStream::~ChunkStream() {
 
 // Pairs with the consumer's acquire. What a chunk's bytes were written by happened before: the
 // agent has seen the transfer's end.
-void ChunkStream::tell(std::uint64_t word) noexcept {
+Status ChunkStream::tell(std::uint64_t word) {
+  if (options_.told_on_device != nullptr) return options_.told_on_device->write(word);
   Word(*options_.told).store(word, std::memory_order_release);
+  return {};
 }
 
 bool ChunkStream::has_room() const noexcept {
@@ -77,8 +81,9 @@ bool ChunkStream::land() {
     else
       stop(flight(landed_).status());
   }
-  if (landed_ != before) tell(landed_);
-  return landed_ != before;
+  if (landed_ == before) return false;
+  if (Status told = tell(landed_); !told.ok()) stop(std::move(told));
+  return true;
 }
 
 bool ChunkStream::launch() {
@@ -125,7 +130,8 @@ void ChunkStream::close_if_quiet() {
   for (std::uint64_t chunk = landed_; chunk < next_; ++chunk)
     if (!flight(chunk).ended()) return;
   ended_ = true;
-  tell(landed_ | kStreamClosed);
+  Status told = tell(landed_ | kStreamClosed);
+  if (status_.ok()) status_ = std::move(told);
 }
 
 }  // namespace towpath::agent

@@ -1,6 +1,7 @@
 // ChunkStream: chunks that land in memory of this process one behind the other, and a consumer that
 // is told of them by release-stores into one word: a thread, another process, or a kernel on a GPU
-// that polls pinned memory. The consumer calls nothing and takes no lock.
+// that polls pinned memory or, where a stream of the GPU does the storing, its own. The consumer
+// calls nothing and takes no lock.
 //
 //   storage or peer  -->  chunks 0 1 2 3 ...       several under way at once, landing in any order
 //   the word told         [closed : 1 | landed : 63]
@@ -12,10 +13,9 @@
 // consumer has taken chunk i - slots.
 //
 // It is not a queue between threads, and moves nothing itself: each chunk is a transfer of the
-// agent, whatever backend that chose. The word is host memory; one in a GPU's own memory would need
-// a store by its stream. Invariants: `told` never falls; nothing is told of a chunk that failed,
-// nor of those behind it; it is closed once, when no chunk is under way any more. Thread: loop. The
-// consumer: any.
+// agent, whatever backend that chose. Invariants: the word never falls; nothing is told of a chunk
+// that failed, nor of those behind it; it is closed once, when no chunk is under way any more.
+// Thread: loop. The consumer: any.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include <towpath/agent/agent.h>
+#include <towpath/memory/device_word.h>
 
 namespace towpath::agent {
 
@@ -38,6 +39,7 @@ struct ChunkStreamOptions {
   PreparedList remote;
   /// The words lie at multiples of 8 and outlive the stream. open() sets `told` to 0.
   std::uint64_t* told = nullptr;
+  memory::DeviceWord* told_on_device = nullptr;  ///< in its place; outlives the stream too
   std::uint64_t* taken = nullptr;  ///< how many chunks the consumer is done with; null: all fit
   std::uint64_t slots = 0;         ///< chunks that memory has room for; with `taken`
   std::size_t depth = 8;           ///< chunks under way at once
@@ -47,7 +49,8 @@ struct ChunkStreamOptions {
 
 class ChunkStream {
  public:
-  /// Errors: invalid_argument (no agent or word, lists of different lengths, no depth or slots).
+  /// Errors: invalid_argument (no agent, not one word to tell, lists of different lengths, no depth
+  /// or slots); the device's.
   static Result<ChunkStream> open(ChunkStreamOptions options);
   /// Moved from, it may only be destroyed.
   ChunkStream(ChunkStream&&) noexcept = default;
@@ -65,7 +68,7 @@ class ChunkStream {
 
   /// The word is closed.
   bool ended() const noexcept { return ended_; }
-  /// Why not all chunks landed; ok when they did, or while it has not ended.
+  /// Why not all chunks landed, or were told; ok when they did, or while it has not ended.
   const Status& status() const noexcept { return status_; }
   std::uint64_t landed() const noexcept { return landed_; }
 
@@ -80,7 +83,7 @@ class ChunkStream {
   bool launch();
   void stop(Status why);
   void close_if_quiet();
-  void tell(std::uint64_t word) noexcept;
+  Status tell(std::uint64_t word);
 
   ChunkStreamOptions options_;
   std::vector<Transfer> flights_;

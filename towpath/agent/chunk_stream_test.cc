@@ -11,6 +11,7 @@
 #include <towpath/agent/testing/agent_pair.h>
 #include <towpath/agent/testing/scripted_backend.h>
 #include <towpath/backends/posix/posix_backend.h>
+#include <towpath/device/host/host_driver.h>
 #include <towpath/memory/disk_region.h>
 #include <towpath/run/worker.h>
 #include <towpath/sys/system_file.h>
@@ -190,6 +191,29 @@ TEST(ChunkStreamTest, a_file_that_ends_early_is_told_as_far_as_it_goes) {
   EXPECT_FALSE(stream.status().ok());
 }
 
+TEST(ChunkStreamTest, a_word_in_a_device_s_memory_is_written_by_a_stream_of_the_device) {
+  constexpr std::uint64_t kChunks = 100;
+  Pair pair;
+  device::HostDriver driver(pair.clock);
+  const memory::SharedDevice device = *driver.open(0);
+  device::Memory there = *device->allocate(64);
+  auto word = *memory::DeviceWord::open(device, there.address());
+  auto& told = *reinterpret_cast<std::uint64_t*>(bytes_at(there.address(), 8).data());
+  for (std::uint64_t i = 0; i < kChunks; ++i)
+    std::memcpy(pair.right_memory->bytes().data() + i * kChunk, &i, sizeof i);
+  Consumer consumer(told, pair.left_memory->bytes().data(), kChunks);
+  auto stream = *ChunkStream::open({.agent = pair.left.get(),
+                                    .local = pair.mine(0, kChunks),
+                                    .remote = pair.theirs(0, kChunks),
+                                    .told_on_device = &word});
+  stream.wait();
+  EXPECT_TRUE(stream.status().ok()) << stream.status().to_string();
+  consumer.worker.join();
+  EXPECT_EQ(look(told), kChunks | kStreamClosed);
+  ASSERT_EQ(consumer.numbers.size(), kChunks);
+  for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_EQ(consumer.numbers[i], i);
+}
+
 TEST(ChunkStreamTest, what_makes_no_stream_is_refused) {
   Pair pair;
   alignas(8) std::uint64_t words[2] = {};
@@ -201,6 +225,11 @@ TEST(ChunkStreamTest, what_makes_no_stream_is_refused) {
   const auto mine = pair.mine(0, 2), theirs = pair.theirs(0, 2);
   EXPECT_EQ(refused({.local = mine, .remote = theirs}), Code::invalid_argument);
   EXPECT_EQ(refused({.local = mine, .remote = theirs, .told = askew}), Code::invalid_argument);
+  device::HostDriver driver(pair.clock);
+  device::Memory there = *(*driver.open(0))->allocate(64);
+  auto word = *memory::DeviceWord::open(*driver.open(0), there.address());
+  EXPECT_EQ(refused({.local = mine, .remote = theirs, .told = words, .told_on_device = &word}),
+            Code::invalid_argument);
   EXPECT_EQ(refused({.local = mine, .remote = pair.theirs(0, 3), .told = words}),
             Code::invalid_argument);
   EXPECT_EQ(refused({.local = mine, .remote = theirs, .told = words, .taken = words + 1}),

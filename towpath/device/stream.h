@@ -36,6 +36,10 @@ class Stream {
   virtual Status copy_boxes(std::span<const BoxCopy> boxes) = 0;
   /// Of device or pinned memory.
   virtual Status fill(const Fill& what) = 0;
+  /// Into memory that the device reaches. Who sees the value, a kernel that runs included, sees all
+  /// bytes of what was given before. Errors: invalid_argument (a null or odd address), unsupported
+  /// (a driver before CUDA 11.7, or a device that cannot).
+  virtual Status write_word(const WordWrite& what) = 0;
   virtual Status run(HostFunction function) = 0;
 
   /// `event` now stands for this place in the stream.

@@ -85,6 +85,12 @@ struct Fill {
   std::byte value{};
 };
 
+/// A store of 8 bytes that whoever polls them sees whole.
+struct WordWrite {
+  std::uint64_t address = 0;  ///< a multiple of 8
+  std::uint64_t value = 0;
+};
+
 /// What a driver knows of a pointer.
 struct PointerFacts {
   MemoryKind kind = MemoryKind::system;  ///< system: the driver does not know it

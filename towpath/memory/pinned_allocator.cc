@@ -9,16 +9,16 @@ namespace {
 
 PinWay other_than(PinWay way) { return way == PinWay::driver ? PinWay::mapped : PinWay::driver; }
 
-std::size_t number_of(PinWay way) { return static_cast<std::size_t>(way); }
+std::size_t index_of(PinWay way) { return static_cast<std::size_t>(way); }
 
 std::string time_text(const MeasuredChoice& measured, PinWay way) {
-  const auto time = measured.best(number_of(way));
+  const auto time = measured.best(index_of(way));
   return time ? cat(time->count() / 1000, " us") : std::string("failed");
 }
 
 /// The faster one; the driver's, where neither got through.
 PinWay faster(const MeasuredChoice& measured) {
-  return measured.fastest() == number_of(PinWay::mapped) ? PinWay::mapped : PinWay::driver;
+  return measured.fastest() == index_of(PinWay::mapped) ? PinWay::mapped : PinWay::driver;
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ std::optional<Duration> PinnedAllocator::time_of(PinWay way, std::uint64_t size_
 MeasuredChoice PinnedAllocator::measure() {
   MeasuredChoice measured(kPinWays);
   for (const PinWay way : {PinWay::driver, PinWay::mapped})
-    measured.note(number_of(way), time_of(way, options_.trial_bytes));
+    measured.note(index_of(way), time_of(way, options_.trial_bytes));
   options_.log.info("how to get pinned memory was measured",
                     {{"chosen", std::string(name_of(faster(measured)))},
                      {"bytes", cat(options_.trial_bytes)},

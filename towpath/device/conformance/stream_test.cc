@@ -1,5 +1,6 @@
 // What every driver keeps of streams, events and pools.
 #include <atomic>
+#include <cstring>
 #include <future>
 #include <mutex>
 
@@ -56,6 +57,28 @@ void let_others_run(Device& device) {
     ASSERT_TRUE(stream->fill({memory.address(), 4096}).ok());
     ASSERT_TRUE(stream->synchronize().ok());
   }
+}
+
+TEST_P(DeviceConformance, a_word_is_written_behind_what_was_given_before) {
+  const auto there = pattern(1 << 20, 6);
+  std::vector<std::byte> back(there.size() + 8);
+  auto memory = device_->allocate(back.size()).value();
+  const std::uint64_t word = memory.address() + there.size();
+  const auto stream = device_->create_stream().value();
+  ASSERT_TRUE(stream->fill({memory.address(), back.size()}).ok());
+  ASSERT_TRUE(stream->copy({memory.address(), address_of(there.data()), there.size()}).ok());
+  const Status given = stream->write_word({word, 0x0123456789abcdef});
+  if (given.code() == Code::unsupported) GTEST_SKIP() << given.to_string();
+  ASSERT_TRUE(given.ok()) << given.to_string();
+  ASSERT_TRUE(stream->copy({address_of(back.data()), memory.address(), back.size()}).ok());
+  ASSERT_TRUE(stream->synchronize().ok());
+  std::uint64_t seen = 0;
+  std::memcpy(&seen, back.data() + there.size(), sizeof seen);
+  EXPECT_EQ(seen, 0x0123456789abcdefu);
+  back.resize(there.size());
+  EXPECT_EQ(back, there);
+  EXPECT_EQ(stream->write_word({word + 4, 1}).code(), Code::invalid_argument);
+  EXPECT_EQ(stream->write_word({}).code(), Code::invalid_argument);
 }
 
 TEST_P(DeviceConformance, work_is_done_in_the_order_in_which_it_was_given) {

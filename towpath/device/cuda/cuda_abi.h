@@ -219,13 +219,16 @@ static_assert(sizeof(CuIpcHandle) == 64);
   X(pointer_facts, cuPointerGetAttributes,                                                        \
     (unsigned count, PointerAttribute* attributes, void** values, CuAddress address))
 
-// Since CUDA 12.8 (drivers from 570 on); without it, copies are given one by one. CUDA 13's header
-// names a later version of it under the same name; this symbol keeps the parameters of 12.8.
+// The batch: since CUDA 12.8 (drivers from 570 on); without it, copies are given one by one. CUDA
+// 13's header names a later version of it under the same name; this symbol keeps the parameters of
+// 12.8. The write: since CUDA 11.7; the one before asks for an option of the kernel's module.
 #define TOWPATH_CUDA_OPTIONAL_FUNCTIONS(X)                                                       \
   X(copy_batch, cuMemcpyBatchAsync,                                                              \
     (CuAddress * targets, CuAddress * sources, std::size_t * sizes, std::size_t count,           \
      CopyAttributes * attributes, std::size_t * first_of_attribute, std::size_t attribute_count, \
-     std::size_t * failed, CuStream stream))
+     std::size_t * failed, CuStream stream))                                                     \
+  X(write_word, cuStreamWriteValue64_v2,                                                         \
+    (CuStream stream, CuAddress address, std::uint64_t value, unsigned flags))
 
 static_assert(sizeof(void (*)()) == sizeof(void*), "functions are found as pointers");
 

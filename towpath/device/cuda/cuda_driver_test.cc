@@ -64,6 +64,15 @@ TEST(CudaDriverTest, an_error_that_the_driver_cannot_name_is_told_by_number) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("12345"));
 }
 
+TEST(CudaDriverTest, a_device_that_writes_no_words_says_so) {
+  const auto device = fake_device();
+  const auto memory = device->allocate(8).value();
+  testing::FakeCuda().fail_next("cuStreamWriteValue64_v2", cuda::kNotSupported);
+  const Status status = device->create_stream().value()->write_word({memory.address(), 7});
+  EXPECT_EQ(status.code(), Code::unsupported);
+  EXPECT_THAT(status.to_string(), HasSubstr("cannot write 7 at"));
+}
+
 TEST(CudaDriverTest, a_context_that_cannot_be_made_current_fails_the_call) {
   const auto device = fake_device();
   testing::FakeCuda().fail_next("cuCtxPushCurrent_v2", cuda::kInvalidContext);

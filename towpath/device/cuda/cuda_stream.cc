@@ -131,6 +131,21 @@ Status CudaStream::fill(const Fill& what) {
       "cannot fill ", what.length, " bytes at ", hex(what.address));
 }
 
+Status CudaStream::write_word(const WordWrite& what) {
+  if (what.address == 0 || what.address % sizeof what.value != 0)
+    return error(Code::invalid_argument, cat("cannot write a word at ", hex(what.address)),
+                 "words lie at multiples of 8");
+  const auto write = device_->cuda().call().write_word;
+  if (write == nullptr)
+    return error(Code::unsupported, "the driver has no cuStreamWriteValue64_v2",
+                 "install a driver of CUDA 11.7 or newer (515 or newer)");
+  const CurrentScope scope(device_->context());
+  TOWPATH_TRY(scope.status());
+  // No flags: the write waits for all that the stream did before, and for who may see it.
+  return device_->cuda().check(write(stream_, what.address, what.value, 0), "cannot write ",
+                               what.value, " at ", hex(what.address), " in a stream's order");
+}
+
 Status CudaStream::run(HostFunction function) {
   if (!function) return error(Code::invalid_argument, "no function to run");
   const CurrentScope scope(device_->context());

@@ -65,6 +65,7 @@ class CudaStream final : public Stream {
   Status copy_2d(const Copy2d& what) override;
   Status copy_boxes(std::span<const BoxCopy> boxes) override;
   Status fill(const Fill& what) override;
+  Status write_word(const WordWrite& what) override;
   Status run(HostFunction function) override;
   Status record(Event& event) override;
   Status wait(const Event& event) override;

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cstring>
 #include <vector>
 
@@ -38,6 +39,12 @@ Status check(const Copy2d& what) {
                cat("rows of ", what.width, " bytes overlap: the pitches are ", what.source_pitch,
                    " and ", what.target_pitch),
                "a pitch is not less than the width");
+}
+
+Status check(const WordWrite& what) {
+  if (what.address != 0 && what.address % sizeof what.value == 0) return {};
+  return error(Code::invalid_argument, cat("cannot write a word at ", hex(what.address)),
+               "words lie at multiples of 8");
 }
 
 Result<std::shared_ptr<HostStream>> HostStream::create(std::shared_ptr<Device> device,
@@ -127,6 +134,17 @@ Status HostStream::fill(const Fill& what) {
   give([what] {
     const ByteSpan bytes = bytes_at(what.address, what.length);
     std::memset(bytes.data(), static_cast<int>(what.value), bytes.size());
+  });
+  return {};
+}
+
+Status HostStream::write_word(const WordWrite& what) {
+  TOWPATH_TRY(check(what));
+  give([what] {
+    auto& word =
+        *reinterpret_cast<std::uint64_t*>(bytes_at(what.address, sizeof what.value).data());
+    // Pairs with the acquire of who polls it.
+    std::atomic_ref<std::uint64_t>(word).store(what.value, std::memory_order_release);
   });
   return {};
 }

@@ -31,6 +31,7 @@ class HostStream final : public Stream {
   Status copy_2d(const Copy2d& what) override;
   Status copy_boxes(std::span<const BoxCopy> boxes) override;
   Status fill(const Fill& what) override;
+  Status write_word(const WordWrite& what) override;
   Status run(HostFunction function) override;
   Status record(Event& event) override;
   Status wait(const Event& event) override;
@@ -62,5 +63,7 @@ class HostStream final : public Stream {
 /// Errors: invalid_argument (a null address with a length; rows that overlap).
 Status check(const Copy& what);
 Status check(const Copy2d& what);
+/// Errors: invalid_argument (a null address, or one that is no multiple of 8).
+Status check(const WordWrite& what);
 
 }  // namespace towpath::device

@@ -175,6 +175,12 @@ CuResult cuMemsetD8Async(CuAddress address, unsigned char value, std::size_t siz
   return result_of(
       stream->stream->fill({.address = address, .length = size, .value = std::byte{value}}));
 }
+CuResult cuStreamWriteValue64_v2(CuStream stream, CuAddress address, std::uint64_t value,
+                                 unsigned flags) {
+  TOWPATH_FAKE("cuStreamWriteValue64_v2", true);
+  if (flags != 0) return complain("cuStreamWriteValue64_v2", "a write that may come too soon");
+  return result_of(stream->stream->write_word({.address = address, .value = value}));
+}
 
 }  // extern "C"
 // NOLINTEND(readability-identifier-naming)
