@@ -7,7 +7,7 @@ import unittest
 
 import etcd
 import towpath_command
-from etcd import free_port
+from etcd import own_address
 from towpath_command import COULD_NOT_RUN, CommandTest, USAGE, WATCHDOG_S, main
 
 SMALL = ["--requests", "40", "--host-blocks", "400", "--disk-blocks", "4000", "--quiet"]
@@ -27,13 +27,13 @@ class RendezvousTest(CommandTest):
     def test_processes_meet_at_an_address(self):
         token = self.folder / "token"
         token.write_text("a secret of both sides\n")
-        for url in (f"tcp://127.0.0.1:{free_port()}", f"unix:{self.folder}/socket",
-                    f"tcp://127.0.0.1:{free_port()}?token-file={token}"):
+        for url in (f"tcp://{own_address()}:2379", f"unix:{self.folder}/socket",
+                    f"tcp://{own_address()}:2379?token-file={token}"):
             with self.subTest(url):
                 self.assertIn("PASSED", self.replay(url).stdout)
 
     def test_each_side_may_be_started_by_hand(self):
-        url = f"tcp://127.0.0.1:{free_port()}"
+        url = f"tcp://{own_address()}:2379"
         prefill = subprocess.Popen(
             [towpath_command.COMMAND, "replay", "--directory", str(self.folder), *SMALL, "--role",
              "prefill", "--rendezvous", url], stderr=subprocess.DEVNULL)
@@ -42,12 +42,11 @@ class RendezvousTest(CommandTest):
         self.assertEqual(prefill.wait(WATCHDOG_S), 0)
 
     def test_what_cannot_be_reached_says_so(self):
-        port = free_port()
         # On a busy machine the second may be over before the first word with the etcd is.
-        no_etcd = f"127.0.0.1:{port} (does not answer|has not answered in time)"
+        no_etcd = "127.0.0.1:1 (does not answer|has not answered in time)"
         for url, status, why in (
-                (f"etcd://127.0.0.1:{port}/ns", COULD_NOT_RUN, no_etcd),
-                (f"tcp://0.0.0.0:{port}", COULD_NOT_RUN, "needs a token"),
+                ("etcd://127.0.0.1:1/ns", COULD_NOT_RUN, no_etcd),
+                ("tcp://0.0.0.0:1", COULD_NOT_RUN, "needs a token"),
                 ("carrier-pigeon:7", USAGE, "scope:NAME")):
             with self.subTest(url):
                 done = self.replay(url, "--timeout", "1", expect=status)

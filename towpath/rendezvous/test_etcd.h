@@ -1,4 +1,4 @@
-// For tests: Debian's etcd, started on free ports with a directory of its own.
+// For tests: Debian's etcd, started with a loopback address and a directory of its own.
 #pragma once
 
 #include <csignal>
@@ -16,7 +16,6 @@
 
 #include <towpath/core/text.h>
 #include <towpath/net/http.h>
-#include <towpath/net/listener.h>
 #include <towpath/run/eventually.h>
 #include <towpath/sys/temporary_directory.h>
 
@@ -45,23 +44,21 @@ class TestEtcd {
   static constexpr const char* kBinary = "/usr/bin/etcd";
   static bool is_installed() { return access(kBinary, X_OK) == 0; }
 
-  /// With `tls`: serves https:// with a certificate for 127.0.0.1, authority_file() is its own.
+  /// With `tls`: serves https:// with a certificate for its address, authority_file() is its own.
   explicit TestEtcd(bool tls = false)
       : directory_(
             sys::TemporaryDirectory::create(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
                 .value()),
-        tls_(tls),
-        port_(free_port()),
-        peer_port_(free_port()) {
+        tls_(tls) {
     if (tls) make_certificate();
   }
 
-  std::string url() const { return cat(tls_ ? "https" : "http", "://127.0.0.1:", port_); }
+  std::string url() const { return cat(tls_ ? "https" : "http", "://", host_, ":2379"); }
   std::string authority_file() const { return cat(directory_.path(), "/cert.pem"); }
 
   /// Starts it, and waits until it answers.
   void start() {
-    const std::string peer = cat("http://127.0.0.1:", peer_port_);
+    const std::string peer = cat("http://", host_, ":2380");
     std::vector<std::string> words = {kBinary,
                                       "--name",
                                       "t",
@@ -108,12 +105,14 @@ class TestEtcd {
     return ask(std::move(request)).second;
   }
 
-  static std::uint16_t free_port() {
-    const auto listener = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
-    return std::get<net::TcpAddress>(listener.address()).port;
-  }
-
  private:
+  /// Another for each process, and each etcd in it. A port that was free a moment ago may be
+  /// another process' now, and one of an etcd that is stopped all the more.
+  static std::string own_address() {
+    static unsigned made = 0;
+    const unsigned number = static_cast<unsigned>(getpid()) << 2 | (made++ & 3);
+    return cat("127.", number >> 16 & 255, ".", number >> 8 & 255, ".", number & 255);
+  }
   static pid_t run(const std::vector<std::string>& words) {
     std::vector<char*> argv;
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -132,8 +131,8 @@ class TestEtcd {
   void make_certificate() {
     const std::string& in = directory_.path();
     ASSERT_EQ(std::system(cat("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=t "
-                              "-addext subjectAltName=IP:127.0.0.1 -keyout ",
-                              in, "/key.pem -out ", in, "/cert.pem 2>/dev/null")
+                              "-addext subjectAltName=IP:",
+                              host_, " -keyout ", in, "/key.pem -out ", in, "/cert.pem 2>/dev/null")
                               .c_str()),
               0);
   }
@@ -160,8 +159,7 @@ class TestEtcd {
 
   sys::TemporaryDirectory directory_;
   bool tls_;
-  std::uint16_t port_;
-  std::uint16_t peer_port_;
+  const std::string host_ = own_address();
   std::unique_ptr<ChildProcess> process_;
 };
 

@@ -1,9 +1,13 @@
-// eventually: for tests. Waits for a condition that another thread or process makes true.
+// eventually, with_patience: for tests. The first waits for a condition that another thread or
+// process makes true.
 //
 //   ASSERT_TRUE(eventually([&] { return sink.count_of("dropped") == 1; }));
 //
 // Instead of sleeping: it looks, yields and looks again. The limit is a watchdog for what never
 // comes true, generous for slow machines; it is not a statement about speed.
+//
+// The second is for patience that must end while others have been in time, on a machine that may
+// stand still for a second: it tries with more and more.
 // Thread: any.
 #pragma once
 
@@ -21,6 +25,14 @@ bool eventually(Condition&& condition, std::chrono::seconds watchdog = std::chro
     sched_yield();
   }
   return true;
+}
+
+/// Whether `attempt` said of one of the patiences it was given that all others came within it.
+template <typename Attempt>
+bool with_patience(Attempt&& attempt, std::chrono::milliseconds patience) {
+  for (int tries = 0; tries < 4; ++tries, patience *= 8)
+    if (attempt(patience)) return true;
+  return false;
 }
 
 }  // namespace towpath::run

@@ -1,6 +1,7 @@
 // Contexts, allocation, and what happens when PEs do not agree.
 #include <algorithm>
 #include <cstring>
+#include <latch>
 
 #include <gtest/gtest.h>
 
@@ -188,18 +189,15 @@ TEST(ContextTest, pe_that_leaves_ends_the_waits_of_others) {
 }
 
 TEST(ContextTest, impatient_wait_says_where_the_others_are) {
+  std::latch told(1);
   as_threads({.pes = 2, .context = {.patience = {.to_wait = std::chrono::milliseconds(20)}}},
-             [](Context& context) {
-               auto flag = context.allocate_zeroed<std::uint64_t>(1);
-               if (context.my_pe() == 0) {
-                 const Status status = context.barrier();
-                 EXPECT_EQ(status.code(), Code::timed_out);
-                 EXPECT_NE(status.to_string().find("PE 1 ("), std::string::npos);
-                 EXPECT_TRUE(flag->set({.pe = 1}, 1).ok());
-               } else {
-                 while (!flag->wait_until(0, {Compare::equal, 1}).ok()) {
-                 }
-               }
+             [&](Context& context) {
+               if (context.my_pe() == 1)
+                 return told.wait();  // no PE waits for the other in between
+               const Status status = context.barrier();
+               EXPECT_EQ(status.code(), Code::timed_out);
+               EXPECT_NE(status.to_string().find("PE 1 ("), std::string::npos);
+               told.count_down();
              });
 }
 

@@ -103,9 +103,7 @@ TEST_F(CardExchangeTest, cards_go_to_and_come_from_an_address) {
 }
 
 TEST_F(CardExchangeTest, call_is_accepted_and_its_failure_is_an_outcome) {
-  CardExchangeOptions short_one;
-  short_one.timeout = std::chrono::milliseconds(20);
-  Side here = make("here", std::move(short_one));
+  Side here = make("here");
   Side there = make("there", listening());
   const auto door = there.cards->listening_at();
   there.cards.reset();
@@ -114,8 +112,11 @@ TEST_F(CardExchangeTest, call_is_accepted_and_its_failure_is_an_outcome) {
   const ExchangeOutcome sent = next(here, there);
   EXPECT_EQ(sent.status.code(), Code::unavailable);
   EXPECT_EQ(sent.place, net::to_string(*door));
-  ASSERT_TRUE(here.cards->fetch("another", there.cards->listening_at()).ok());
-  EXPECT_FALSE(next(here, there).status.ok());
+  CardExchangeOptions hasty;
+  hasty.timeout = std::chrono::milliseconds(20);
+  Side third = make("third", std::move(hasty));
+  ASSERT_TRUE(third.cards->fetch("another", there.cards->listening_at()).ok());
+  EXPECT_FALSE(next(third, there).status.ok());
   EXPECT_EQ(here.cards->send().code(), Code::invalid_argument) << "no store";
   EXPECT_EQ(here.cards->fetch("there").code(), Code::invalid_argument);
   EXPECT_EQ(here.cards->invalidate().code(), Code::invalid_argument);

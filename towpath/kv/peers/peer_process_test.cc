@@ -24,13 +24,14 @@ using Names = std::vector<std::string>;
 struct Place {
   std::string scope;
   std::string etcd_url;
+  std::chrono::seconds lease = std::chrono::minutes(5);  // at etcd
 
   std::unique_ptr<rendezvous::Rendezvous> open(const Clock& clock) const {
     if (etcd_url.empty()) return rendezvous::PeerRendezvous::open({.scope = scope}, clock).value();
     rendezvous::EtcdOptions options;
     options.client.endpoints = {etcd_url};
     options.client.call_timeout = std::chrono::seconds(20);
-    options.lease_ttl = std::chrono::seconds(2);
+    options.lease_ttl = lease;
     return rendezvous::EtcdRendezvous::open(std::move(options), clock).value();
   }
   void join(Holder& holder, const Names& others) const {
@@ -117,9 +118,9 @@ TEST(PeerProcessTest, they_meet_at_etcd_and_a_dead_ones_catalogue_leaves_with_it
     GTEST_SKIP() << TestEtcd::kBinary << " is missing: apt-get install etcd-server";
   TestEtcd etcd;
   etcd.start();
-  const Place place{.etcd_url = etcd.url()};
-  feed(place, 2, 4);
+  feed({.etcd_url = etcd.url()}, 2, 4);
 
+  const Place place{.etcd_url = etcd.url(), .lease = std::chrono::seconds(2)};
   auto owner = start({"far", {}, {11}}, place, {});
   Holder near("near", {});
   place.join(near, {});
