@@ -207,7 +207,9 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   void drop_import(const RecordPtr& record) TOWPATH_REQUIRES(control_);
   void retire(const PeerPtr& peer, Outcome outcome, const Status& why) TOWPATH_REQUIRES(control_);
   PeerInfo info_of(const Peer& peer) TOWPATH_REQUIRES(control_);
-  Status import(Peer& peer, const RegionEntry& entry) TOWPATH_REQUIRES(control_);
+  void import(Peer& peer, std::span<const RegionEntry* const> entries) TOWPATH_REQUIRES(control_);
+  void import(Peer& peer, Slot& slot, std::span<const RegionEntry* const> entries)
+      TOWPATH_REQUIRES(control_);
   void tell_refusal(Peer& peer, const Slot& slot, const MemoryRecord& record)
       TOWPATH_REQUIRES(control_);
 

@@ -4,8 +4,9 @@
 
 namespace towpath::agent {
 
-/// Finds records in one side's regions; a peer's are imported on first use. Lives while its maker
-/// holds the agent's control mutex, which clang cannot follow through Resolver.
+/// Finds records in one side's regions; a peer's are imported on first use, all of a list at once.
+/// Lives while its maker holds the agent's control mutex, which clang cannot follow through
+/// Resolver.
 class PeerResolver final : public ResolvedList::Resolver {
  public:
   /// `peer`: null for the agent's own.
@@ -22,13 +23,36 @@ class PeerResolver final : public ResolvedList::Resolver {
           Code::not_found, cat(to_string(kind, what), " lies in no registered region ", whose),
           peer_ != nullptr ? "load a newer card of the peer" : "register the region first");
     }
-    if (peer_ != nullptr) TOWPATH_TRY(core_.import(*peer_, *found));
+    if (peer_ != nullptr && found->record->is_to_be_imported()) {
+      wanted_.push_back(found);
+    } else if (peer_ != nullptr && found->record->slots == 0) {
+      return out_of_reach(*found->record);
+    }
     return found->record;
   }
 
+  std::optional<Useless> settle() override TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+    if (wanted_.empty()) return std::nullopt;
+    core_.import(*peer_, wanted_);
+    for (const RegionEntry* const entry : wanted_) {
+      if (entry->record->slots == 0)
+        return Useless{entry->record.get(), out_of_reach(*entry->record)};
+    }
+    return std::nullopt;
+  }
+
  private:
+  Status out_of_reach(const MemoryRecord& record) const {
+    const Status last = record.refusals.empty() ? Status() : record.refusals.back().second;
+    return error(Code::unavailable,
+                 cat(to_string(record.region), " of ", to_string(peer_->identity),
+                     " can be reached by no backend"))
+        .because(last);
+  }
+
   AgentCore& core_;
   Peer* peer_;
+  std::vector<const RegionEntry*> wanted_;  // stay where they are: no card is loaded meanwhile
 };
 
 Status AgentCore::set_whose(PreparedSide& side, std::optional<std::string_view> name) {

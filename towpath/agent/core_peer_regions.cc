@@ -41,29 +41,42 @@ void AgentCore::drop_import(const RecordPtr& record) {
 }
 
 // On first use: most regions of a card are never asked for.
-Status AgentCore::import(Peer& peer, const RegionEntry& entry) {
-  MemoryRecord& record = *entry.record;
-  for (const auto& slot : slots()) {
-    const SlotMask bit = slot_bit(slot->index);
-    if ((record.offered & ~record.slots & bit) == 0) continue;
-    if (record.refusal_of(slot->index) != nullptr) continue;  // asked before
-    auto made = with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
-      return slot->backend->import_memory(*peer.ways[slot->index].connection, record.region,
-                                          peer.regions.key_of(entry, slot->index));
-    });
+void AgentCore::import(Peer& peer, std::span<const RegionEntry* const> entries) {
+  constexpr std::size_t kAtOnce = 4096;  // for so many others wait, who want the same backend
+  for (; !entries.empty(); entries = entries.subspan(std::min(entries.size(), kAtOnce))) {
+    for (const auto& slot : slots())
+      import(peer, *slot, entries.first(std::min(entries.size(), kAtOnce)));
+  }
+}
+
+void AgentCore::import(Peer& peer, Slot& slot, std::span<const RegionEntry* const> entries) {
+  const SlotMask bit = slot_bit(slot.index);
+  std::vector<backend::Import> list;
+  std::vector<MemoryRecord*> records;
+  list.reserve(entries.size());
+  records.reserve(entries.size());
+  for (const RegionEntry* const entry : entries) {
+    MemoryRecord& record = *entry->record;
+    if ((record.offered & ~record.asked & bit) == 0) continue;
+    record.asked |= bit;
+    list.push_back({.region = &record.region, .key = peer.regions.key_of(*entry, slot.index)});
+    records.push_back(&record);
+  }
+  if (list.empty()) return;
+  with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+    slot.backend->import_memories(*peer.ways[slot.index].connection, list);
+  });
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    MemoryRecord& record = *records[i];
+    auto& made = list[i].memory;
     if (made.ok()) {
-      record.memory[slot->index] = *std::move(made);
+      record.memory[slot.index] = *std::move(made);
       record.slots |= bit;
     } else {
-      record.refusals.emplace_back(static_cast<std::uint32_t>(slot->index), made.status());
-      tell_refusal(peer, *slot, record);
+      record.refusals.emplace_back(static_cast<std::uint32_t>(slot.index), made.status());
+      tell_refusal(peer, slot, record);
     }
   }
-  if (record.slots != 0) return {};
-  const Status last = record.refusals.empty() ? Status() : record.refusals.back().second;
-  return error(Code::unavailable, cat(to_string(record.region), " of ", to_string(peer.identity),
-                                      " can be reached by no backend"))
-      .because(last);
 }
 
 // Once for a peer: its regions are many, and mostly alike. What is slow for a reason is told.

@@ -39,12 +39,15 @@ struct MemoryRecord {
   static constexpr std::size_t kNoRow = SIZE_MAX;
   std::size_t row = kNoRow;  ///< by which cards tell of it (own_rows.h)
 
-  SlotMask offered = 0;                                    ///< slots that a card tells a key of
-  std::vector<std::pair<std::uint32_t, Bytes>> keys;       ///< ours: slot, key
+  SlotMask offered = 0;                               ///< slots that a card tells a key of
+  SlotMask asked = 0;                                 ///< a peer's: slots that were to import it
+  std::vector<std::pair<std::uint32_t, Bytes>> keys;  ///< ours: slot, key
   std::vector<std::pair<std::uint32_t, Status>> refusals;  ///< a peer's: slot, why not imported
   std::uint64_t last_list = 0;  ///< the list that found it last, by its number (resolved_list.cc)
   std::uint32_t place_in_list = 0;  ///< in that one's records
 
+  /// A peer's: some slot has yet to be asked to import it.
+  bool is_to_be_imported() const noexcept { return (offered & ~asked) != 0; }
   /// Of a peer's, why the slot could not import it; null: it was not asked, or did.
   const Status* refusal_of(std::size_t slot) const noexcept {
     for (const auto& [whose, why] : refusals) {

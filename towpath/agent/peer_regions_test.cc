@@ -71,6 +71,32 @@ TEST_F(PeerRegionsTest, when_no_way_is_left_the_error_has_the_last_reason) {
   EXPECT_EQ(log.count_of(kRefused), 2U);
 }
 
+TEST_F(PeerRegionsTest, what_a_list_names_is_imported_at_once_and_only_once) {
+  const auto at = [&](std::size_t region) {
+    return Descriptor{regions[region]->descriptor().address, 8, 0};
+  };
+  const std::array<Descriptor, 4> list = {at(0), at(1), at(0), at(1)};
+  const PlainList plain{.kind = MemoryKind::system, .stretches = list};
+  for (int turn = 0; turn < 2; ++turn) EXPECT_TRUE(left->prepare_remote("right", plain).ok());
+  EXPECT_EQ(slow.imports, std::vector<std::size_t>{2});
+  EXPECT_EQ(fast.imports, std::vector<std::size_t>{2}) << "refused, and not asked again";
+}
+
+TEST_F(PeerRegionsTest, a_list_names_the_first_stretch_that_is_out_of_reach) {
+  const std::uint64_t second = regions[1]->descriptor().address;
+  slow.on_import = [&](const RegionDescriptor& region) {
+    return region.address == second ? error(Code::corrupt, "no such key") : Status();
+  };
+  for (int turn = 0; turn < 2; ++turn) {  // asked, then known
+    DescriptorList list = Pair::blocks(regions[0], 0, 3);
+    ASSERT_TRUE(list.add(StridedDescriptor{second, 8, 8, 2, 0}).ok());
+    const Status why = left->prepare_remote("right", list).status();
+    EXPECT_EQ(why.code(), Code::unavailable);
+    EXPECT_THAT(why.to_string(), AllOf(HasSubstr("descriptor 3: "), HasSubstr("no such key")));
+  }
+  EXPECT_TRUE(prepare(0).ok()) << "the other is as good as before";
+}
+
 TEST_F(PeerRegionsTest, another_incarnation_is_another_peer) {
   EXPECT_TRUE(prepare(0).ok());
   for (auto& pool : pools) EXPECT_TRUE(pool.release().ok());

@@ -146,6 +146,7 @@ Result<ResolvedList> ResolvedList::make(const DescriptorList& list, Resolver& re
       made.append({stretch.address, stretch.length, 0, 1, *record});
     }
   }
+  TOWPATH_TRY(made.settle(resolver));
   made.unfold();
   made.finish();
   return made;
@@ -163,6 +164,7 @@ Status ResolvedList::assign(MemoryKind kind, std::span<const Descriptor> list, R
   kind_ = kind;
   Finder finder(*this, resolver);
   TOWPATH_TRY(resolve_flat(list, finder));
+  TOWPATH_TRY(settle(resolver));
   fold();
   finish();
   return {};
@@ -196,6 +198,15 @@ Status ResolvedList::resolve_flat(std::span<const Descriptor> list, Finder& find
   }
   if (all_lengths > UINT32_MAX) widen(list);
   return {};
+}
+
+Status ResolvedList::settle(Resolver& resolver) const {
+  const std::optional<Resolver::Useless> useless = resolver.settle();
+  if (!useless) return {};
+  std::uint64_t index = 0;
+  for (std::size_t i = 0; i < entry_count() && entry(i).record != useless->record; ++i)
+    index += entry(i).count;
+  return failed_at(index, useless->why);
 }
 
 // Rare: stretches of 4 GiB and more.

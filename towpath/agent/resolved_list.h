@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,13 @@ class ResolvedList {
    public:
     virtual ~Resolver() = default;
     virtual Result<RecordPtr> resolve(MemoryKind kind, const Descriptor& what) = 0;
+    struct Useless {
+      const MemoryRecord* record = nullptr;
+      Status why;
+    };
+    /// Once, after the last resolve(): what is dear for one record, and cheap for many. Gives one
+    /// that turned out to be of no use, if there is one.
+    virtual std::optional<Useless> settle() { return std::nullopt; }
   };
 
   /// Errors: the resolver's, with the index of the stretch in front.
@@ -100,6 +108,7 @@ class ResolvedList {
   void append(ResolvedEntry entry);
   Status resolve_flat(std::span<const Descriptor> list, Finder& finder);
   void widen(std::span<const Descriptor> list);
+  Status settle(Resolver& resolver) const;
   void fold();
   void unfold();
   void finish();

@@ -9,6 +9,10 @@ Status Backend::notify(Connection& connection, ConstByteSpan message) {
                "add a backend that does; `towpath explain` lists them");
 }
 
+void Backend::import_memories(Connection& connection, std::span<Import> list) {
+  for (Import& one : list) one.memory = import_memory(connection, *one.region, one.key);
+}
+
 Result<std::vector<std::optional<Params>>> Backend::query(
     std::span<const RegionDescriptor> descriptors) {
   (void)descriptors;

@@ -5,6 +5,7 @@
 //     | register_memory(region)  ------->  Memory            what may be read and written here
 //     | connect(peer, info)      ------->  Connection        a peer, or the agent itself
 //     | import_memory(region, key) ----->  Memory            what may be read and written there
+//     | import_memories(list)    ------->  ...               the same of many at once
 //     | make_operation()         ------->  Operation         reusable; one transfer at a time
 //     | operation.post(request)  ------->  ...bytes move, in post() and progress()...
 //     | <------- events.on_complete(operation, completion)   exactly once per post: it is quiet
@@ -121,6 +122,13 @@ class Events {
   virtual void on_peer_lost(Connection& connection, const Status& why) = 0;
 };
 
+/// One of many regions of a peer: what its card tells, and what import_memories() made of it.
+struct Import {
+  const RegionDescriptor* region = nullptr;
+  ConstByteSpan key;
+  Result<std::unique_ptr<Memory>> memory = std::unique_ptr<Memory>();
+};
+
 using Params = std::map<std::string, std::string>;
 
 class Backend {
@@ -146,6 +154,9 @@ class Backend {
   virtual Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
                                                         const RegionDescriptor& region,
                                                         ConstByteSpan key) = 0;
+  /// The same for a list, each for itself: one that is refused does not touch the others. For
+  /// backends that have something to spare by it; what is here imports one after the other.
+  virtual void import_memories(Connection& connection, std::span<Import> list);
 
   virtual std::unique_ptr<Operation> make_operation() = 0;
 

@@ -51,6 +51,7 @@ class StagedBackend final : public Backend, private Events {
   Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
                                                 const RegionDescriptor& region,
                                                 ConstByteSpan key) override;
+  void import_memories(Connection& connection, std::span<Import> list) override;
   std::unique_ptr<Operation> make_operation() override {
     return std::make_unique<StagedOperation>(inner_->make_operation(), events_);
   }
@@ -140,6 +141,14 @@ Result<std::unique_ptr<Memory>> StagedBackend::import_memory(Connection& connect
     return inner_->import_memory(connection, region, key);
   return error(Code::unsupported, "a peer's device memory is not staged from here",
                "use ucx, whose peers move it themselves; or let the peer read or write");
+}
+
+void StagedBackend::import_memories(Connection& connection, std::span<Import> list) {
+  const auto is_refused = [&](const Import& one) {
+    return one.region->kind == MemoryKind::device && !serves_devices_;
+  };
+  if (std::ranges::none_of(list, is_refused)) return inner_->import_memories(connection, list);
+  Backend::import_memories(connection, list);
 }
 
 bool StagedBackend::progress() {

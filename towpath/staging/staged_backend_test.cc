@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -14,6 +15,7 @@
 namespace towpath::staging {
 namespace {
 
+using backend::Import;
 using backend::Segment;
 using device::testing::FakeCuda;
 using ::testing::HasSubstr;
@@ -173,6 +175,24 @@ TEST_F(StagedBackendTest, a_peers_device_memory_is_the_peers_to_stage) {
       *connection, {.kind = MemoryKind::device, .address = 4096, .length = 1}, {});
   EXPECT_EQ(import.code(), Code::unsupported);
   EXPECT_THAT(std::string(import.status().remedy()), HasSubstr("let the peer"));
+}
+
+TEST_F(StagedBackendTest, of_a_list_a_peers_device_memory_is_refused_alone) {
+  open();
+  use_device();
+  Bytes bytes(4096);
+  const RegionDescriptor here{.address = address_of(bytes.data()), .length = bytes.size()};
+  const RegionDescriptor there{.kind = MemoryKind::device, .address = 4096, .length = 1};
+  const auto told = backend->register_memory(here).value();
+  const Bytes key = told->key();
+  std::array<Import, 2> list;
+  list[0].region = &there;
+  list[1].region = &here;
+  list[1].key = key;
+  backend->import_memories(*connection, list);
+  EXPECT_EQ(list[0].memory.code(), Code::unsupported);
+  ASSERT_TRUE(list[1].memory.ok()) << list[1].memory.status().to_string();
+  EXPECT_NE(*list[1].memory, nullptr);
 }
 
 TEST_F(StagedBackendTest, no_device_is_told_when_its_memory_is_registered) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -39,6 +40,18 @@ Result<std::uint64_t> read_process_memory(pid_t pid, std::span<const IoPart> loc
 /// The same, from us to the other process.
 Result<std::uint64_t> write_process_memory(pid_t pid, std::span<const IoPart> local,
                                            std::span<const RemotePart> remote);
+
+/// One line of /proc/<pid>/maps (proc(5)).
+struct ProcessMapping {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;  ///< behind the last byte
+  /// Readable, and the process's own memory: no file, no device and nothing of the kernel's is
+  /// behind it, so that what can be done with one of its pages can be done with all.
+  bool is_plain = false;
+};
+
+/// The mappings of a process, lowest first. Errors: those of reading the file.
+Result<std::vector<ProcessMapping>> process_mappings(pid_t pid, const std::string& proc = "/proc");
 
 /// Whether this process can read the memory of another one of the same user: looks at Yama's
 /// ptrace_scope below `proc`, and reads a byte of its own.

@@ -82,6 +82,54 @@ TEST(ProcessTest, a_hostile_name_does_not_move_the_fields) {
     EXPECT_EQ(start_time_of(bad).code(), Code::corrupt) << bad;
 }
 
+/// The mapping in which an address of this process lies; an empty one: none.
+ProcessMapping mapping_at(const std::byte* address) {
+  const auto mappings = process_mappings(::getpid());
+  EXPECT_TRUE(mappings.ok()) << mappings.status().to_string();
+  EXPECT_TRUE(std::ranges::is_sorted(*mappings, {}, &ProcessMapping::begin));
+  const auto holds = [&](const ProcessMapping& mapping) {
+    return mapping.begin <= address_of(address) && address_of(address) < mapping.end;
+  };
+  const auto found = std::ranges::find_if(*mappings, holds);
+  return found == mappings->end() ? ProcessMapping() : *found;
+}
+
+TEST(ProcessMappingsTest, only_readable_memory_of_its_own_is_plain) {
+  const auto pages = Mapping::anonymous(3 * page_size());
+  ASSERT_TRUE(pages.ok());
+  std::byte* const second = pages->data() + page_size();
+  ASSERT_EQ(::mprotect(second, page_size(), PROT_NONE), 0);
+  const ProcessMapping first = mapping_at(pages->data());
+  EXPECT_TRUE(first.is_plain);
+  EXPECT_EQ(first.end, address_of(second)) << "it ends where the pages begin that nobody may read";
+  EXPECT_FALSE(mapping_at(second).is_plain);
+  EXPECT_TRUE(mapping_at(second + page_size()).is_plain);
+  const auto* const of_program = reinterpret_cast<const std::byte*>("in the program's file");
+  EXPECT_LT(mapping_at(of_program).begin, mapping_at(of_program).end);
+  EXPECT_FALSE(mapping_at(of_program).is_plain);
+}
+
+TEST(ProcessMappingsTest, names_and_lines_out_of_shape_are_told_apart) {
+  const auto proc = TemporaryDirectory::create();
+  ASSERT_TRUE(proc.ok());
+  std::filesystem::create_directory(proc->path() + "/7");
+  std::ofstream(proc->path() + "/7/maps") << "1000-2000 rw-p 00000000 00:00 0 \n"
+                                             "2000-3000 rw-p 00000000 00:00 0   [heap]\n"
+                                             "3000-4000 rw-p 00000000 00:00 0   [anon:pool]\n"
+                                             "4000-5000 r--p 00000000 00:00 0   [vvar]\n"
+                                             "5000-6000 rw-s 00000000 00:05 9   /dev/zero\n"
+                                             "6000-7000 -w-p 00000000 00:00 0 \n"
+                                             "no mapping\n8000-\n9000-8000 rw-p 0 00:00 0\n\n"
+                                             "a000-b000 rw-p";
+  const auto mappings = process_mappings(7, proc->path());
+  ASSERT_TRUE(mappings.ok()) << mappings.status().to_string();
+  std::vector<bool> plain;
+  for (const ProcessMapping& mapping : *mappings) plain.push_back(mapping.is_plain);
+  EXPECT_EQ(plain, std::vector({true, true, true, false, false, false, false}));
+  EXPECT_EQ(mappings->back().begin, 0xa000U);
+  EXPECT_FALSE(process_mappings(8, proc->path()).ok());
+}
+
 TEST(ProcessMemoryTest, bytes_move_both_ways_however_they_are_cut) {
   Bytes theirs(3000);
   for (std::size_t i = 0; i < theirs.size(); ++i) theirs[i] = static_cast<std::byte>(i % 251);

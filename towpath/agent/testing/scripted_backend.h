@@ -44,7 +44,8 @@ struct Script {
   std::function<Status(const RegionDescriptor&)> on_register, on_import;
   std::function<void()> on_progress;
 
-  std::vector<Bytes> notified;  ///< what was taken, oldest first
+  std::vector<Bytes> notified;       ///< what was taken, oldest first
+  std::vector<std::size_t> imports;  ///< the regions of each list, oldest first
   std::vector<ScriptedOperation*> active;
   std::vector<ScriptedConnection*> connected;  ///< ever, oldest first
   std::size_t memories = 0;                    ///< that stand
@@ -107,6 +108,10 @@ class ScriptedBackend final : public backend::Backend {
                                                          ConstByteSpan) override {
     if (script_.on_import) TOWPATH_TRY(script_.on_import(region));
     return std::make_unique<ScriptedMemory>(script_);
+  }
+  void import_memories(backend::Connection& connection, std::span<backend::Import> list) override {
+    script_.imports.push_back(list.size());
+    Backend::import_memories(connection, list);
   }
   std::unique_ptr<backend::Operation> make_operation() override {
     return std::make_unique<ScriptedOperation>(script_, events_);

@@ -9,6 +9,7 @@
 #include <towpath/backends/shm/peer.h>
 #include <towpath/backends/shm/probe.h>
 #include <towpath/backends/shm/process_copy.h>
+#include <towpath/backends/shm/readable_memory.h>
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/backends/shm/shm_memory.h>
 #include <towpath/core/check.h>
@@ -91,6 +92,7 @@ class ShmBackend final : public Backend, private SliceMover {
   Result<std::unique_ptr<Memory>> import_memory(Connection& connection,
                                                 const RegionDescriptor& region,
                                                 ConstByteSpan key) override;
+  void import_memories(Connection& connection, std::span<Import> list) override;
   std::unique_ptr<Operation> make_operation() override { return runner_.make_operation(); }
   Status notify(Connection& connection, ConstByteSpan message) override;
   bool progress() override;
@@ -116,7 +118,9 @@ class ShmBackend final : public Backend, private SliceMover {
   Status move(SliceTask& task) override;
   Status move_by_process(SliceTask& task, ShmConnection& way, std::uint64_t& budget);
 
-  Status reach(ImportedMemory& memory, Peer& peer, const ShmKey& key);
+  Result<std::unique_ptr<Memory>> import_by(ShmConnection& way, const RegionDescriptor& region,
+                                            ConstByteSpan key, ReadableMemory& readable);
+  Status reach(ImportedMemory& memory, Peer& peer, const ShmKey& key, ReadableMemory& readable);
   Status reach_device(ImportedMemory& memory, const Peer& peer, const ShmKey& key);
   Status map_peer_memory(ImportedMemory& memory, Peer& peer, const ShmKey& key);
 
@@ -196,6 +200,21 @@ Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescript
 Result<std::unique_ptr<Memory>> ShmBackend::import_memory(Connection& connection,
                                                           const RegionDescriptor& region,
                                                           ConstByteSpan bytes) {
+  auto& way = static_cast<ShmConnection&>(connection);
+  ReadableMemory readable(way.reached->pid(), 1);
+  return import_by(way, region, bytes, readable);
+}
+
+void ShmBackend::import_memories(Connection& connection, std::span<Import> list) {
+  auto& way = static_cast<ShmConnection&>(connection);
+  ReadableMemory readable(way.reached->pid(), list.size());
+  for (Import& one : list) one.memory = import_by(way, *one.region, one.key, readable);
+}
+
+Result<std::unique_ptr<Memory>> ShmBackend::import_by(ShmConnection& way,
+                                                      const RegionDescriptor& region,
+                                                      ConstByteSpan bytes,
+                                                      ReadableMemory& readable) {
   TOWPATH_TRY(const ShmKey key, decode_key(bytes));
   const bool is_device = region.kind == MemoryKind::device && devices_.may_be_there();
   if (!is_host_addressable(region.kind) && !is_device)
@@ -204,18 +223,17 @@ Result<std::unique_ptr<Memory>> ShmBackend::import_memory(Connection& connection
                                     .address = key.address,
                                     .length = key.length,
                                     .device_id = region.device_id}));
-  auto& way = static_cast<ShmConnection&>(connection);
   TOWPATH_TRY(way.check());
   const Slot slot{key.slot, key.generation};
   if (!way.reached->stands(slot)) return no_such_memory(slot.index, way.peer());
-  auto memory = std::make_unique<ImportedMemory>(region, slot, connection);
+  auto memory = std::make_unique<ImportedMemory>(region, slot, way);
   if (is_device) {
     TOWPATH_TRY(reach_device(*memory, *way.reached, key));
   } else if (way.peer() == self_) {
     // A card is hostile even when it says that it is ours: only what is registered is touched.
     TOWPATH_TRY(own_.find(slot.index, region));
   } else {
-    TOWPATH_TRY(reach(*memory, *way.reached, key));
+    TOWPATH_TRY(reach(*memory, *way.reached, key, readable));
   }
   return memory;
 }
@@ -234,13 +252,14 @@ Status ShmBackend::reach_device(ImportedMemory& memory, const Peer& peer, const 
   return {};
 }
 
-Status ShmBackend::reach(ImportedMemory& memory, Peer& peer, const ShmKey& key) {
+Status ShmBackend::reach(ImportedMemory& memory, Peer& peer, const ShmKey& key,
+                         ReadableMemory& readable) {
   Status mapped = map_peer_memory(memory, peer, key);
   if (mapped.ok()) return {};
   memory.path = Path::process;
   memory.why = mapped;
   Status process = paths_.process
-                       ? try_process_memory(peer.pid(), memory.region.address, memory.region.length)
+                       ? readable.check(memory.region.address, memory.region.length)
                        : error(Code::denied, "process_vm is switched off by paths=mapped",
                                "open the backend with paths=auto");
   if (process.ok() || process.code() == Code::peer_lost) return process;

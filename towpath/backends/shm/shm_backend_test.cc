@@ -231,6 +231,18 @@ TEST_F(ShmBackendTest, memory_that_is_not_there_is_refused_at_import) {
   EXPECT_EQ(a_.backend->import_memory(*way, region, (*memory)->key()).code(), Code::unsupported);
 }
 
+TEST_F(ShmBackendTest, of_a_list_each_region_is_refused_or_imported_by_itself) {
+  constexpr std::size_t kLie = 70;
+  const auto way = connect(a_, b_);
+  const Bytes plain = b_.plain_memory->key();
+  std::vector<Import> list(200);
+  for (Import& one : list) one = {.region = &b_.plain, .key = plain};
+  list[kLie].region = &a_.plain;
+  a_.backend->import_memories(*way, list);
+  for (std::size_t i = 0; i < list.size(); ++i)
+    EXPECT_EQ(list[i].memory.code(), i == kLie ? Code::corrupt : Code::ok) << "region " << i;
+}
+
 TEST_F(ShmBackendTest, stretch_that_the_kernel_refuses_is_named_exactly) {
   const auto partly = sys::Mapping::anonymous(3 * 4096);
   std::memset(partly->data(), 9, 3 * 4096);

@@ -1,0 +1,41 @@
+// ReadableMemory: which memory of another process can be read, as the kernel says.
+//
+// For a region its first and last byte are read. Of many regions in one mapping that holds nothing
+// but the process's own memory, one is read, since what the kernel does with one page of it it does
+// with all; that the others lie inside is looked up. So a list costs a look at the process's
+// mappings and a read for each of them, where a region costs a read.
+//
+// What it finds is true when it is asked: a process may unmap its memory at any time, and then the
+// copy itself fails. Thread: loop.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <sys/types.h>
+
+#include <towpath/core/status.h>
+#include <towpath/sys/process.h>
+
+namespace towpath::backends::shm {
+
+class ReadableMemory {
+ public:
+  /// `regions`: how many will be asked for; for few, the mappings are not looked at.
+  ReadableMemory(pid_t pid, std::size_t regions);
+
+  /// `length` is at least 1. Errors: denied, unsupported, out_of_range (not mapped there),
+  /// peer_lost.
+  Status check(std::uint64_t address, std::uint64_t length);
+
+ private:
+  /// Null: none that is known to be alike all over.
+  const sys::ProcessMapping* mapping_of(std::uint64_t address, std::uint64_t length);
+
+  const pid_t pid_;
+  std::vector<sys::ProcessMapping> mappings_;
+  const sys::ProcessMapping* last_ = nullptr;
+  std::vector<bool> proven_;  // of each mapping
+};
+
+}  // namespace towpath::backends::shm
