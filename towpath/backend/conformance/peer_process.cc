@@ -203,7 +203,11 @@ Bytes PeerProcess::ask(char verb, ConstByteSpan argument) const {
   message.insert(message.end(), argument.begin(), argument.end());
   Bytes answer(kMessageBytes);
   ssize_t size = ::send(channel_.get(), message.data(), message.size(), MSG_NOSIGNAL);
-  if (size > 0) size = ::read(channel_.get(), answer.data(), answer.size());
+  if (size > 0) {
+    do {  // with a limit of time, a stop (SIGSTOP) of this process interrupts it: socket(7), signal(7)
+      size = ::read(channel_.get(), answer.data(), answer.size());
+    } while (size < 0 && errno == EINTR);
+  }
   EXPECT_GT(size, 0) << "the child does not answer to " << verb;
   answer.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
   return answer;
