@@ -101,10 +101,12 @@ Result<layout::PhysicalLayout> TransferManager::local_layout(LayoutHandle handle
                "copy its blocks to a layout of this agent");
 }
 
-CopySide TransferManager::side_of(const Entry& entry) const {
+Result<CopySide> TransferManager::side_of(const Entry& entry,
+                                          const std::optional<layout::BlockFormat>& format) const {
   const layout::Layout& geometry = entry.geometry();
-  CopySide side{.view = geometry.view()
-                            .placed_at(layout::Axis::layer, entry.options.first_layer)
+  TOWPATH_TRY(const layout::TensorView view,
+              geometry.view_as(format.value_or(geometry.config().format)));
+  CopySide side{.view = view.placed_at(layout::Axis::layer, entry.options.first_layer)
                             .placed_at(layout::Axis::head, entry.options.first_head),
                 .location = geometry.location(),
                 .agent = geometry.agent().name,

@@ -73,6 +73,10 @@ struct CopyRequest {
   layout::LayerRange layers = layout::LayerRange::all();
   /// Copies what two shards have in common. Without it, layers and heads must be the same.
   bool between_shards = false;
+  /// The order in which the blocks lie, whatever their layout says; nothing: the layout's own. For
+  /// an engine that writes some blocks in another order than its cache was built with.
+  std::optional<layout::BlockFormat> source_format = std::nullopt;
+  std::optional<layout::BlockFormat> target_format = std::nullopt;
   /// Layers end one by one, in order where nothing fails; else as it costs least.
   bool layer_by_layer = false;
   std::optional<Duration> timeout;  ///< nothing: the manager's
@@ -170,9 +174,10 @@ class TransferManager {
 
   // ---- copies ----
   /// Errors: not_found (a handle), invalid_argument (shapes that differ, blocks twice, ...: as
-  /// layout::plan_boxes()), out_of_range (blocks, layers), exhausted (one layer of one block, or a
-  /// block that becomes an object, does not fit a bounce slot), unsupported (a part of a block, or
-  /// layer by layer, to objects: a store takes them whole).
+  /// layout::plan_boxes(); a format that the layout cannot have), out_of_range (blocks, layers),
+  /// exhausted (one layer of one block, or a block that becomes an object, does not fit a bounce
+  /// slot), unsupported (a part of a block, or layer by layer, to objects: a store takes them
+  /// whole).
   Result<TransferJob> copy(CopyRequest request);
 
   // ---- progress ----
@@ -195,7 +200,8 @@ class TransferManager {
   TransferManager(TransferManagerOptions options, BouncePool pool);
 
   Result<const Entry*> find(LayoutHandle handle) const;
-  CopySide side_of(const Entry& entry) const;
+  Result<CopySide> side_of(const Entry& entry,
+                           const std::optional<layout::BlockFormat>& format) const;
   Result<Route> route_of(const CopySide& source, const CopySide& target,
                          const layout::BoxPlan& plan);
   /// Whether the kernel of `device`, if it is one, may move the plan's pieces between it and

@@ -135,8 +135,8 @@ Result<Route> TransferManager::route_of(const CopySide& source, const CopySide& 
 Result<TransferJob> TransferManager::copy(CopyRequest request) {
   TOWPATH_TRY(const Entry* from, find(request.source));
   TOWPATH_TRY(const Entry* to, find(request.target));
-  CopySide source = side_of(*from);
-  CopySide target = side_of(*to);
+  TOWPATH_TRY(CopySide source, side_of(*from, request.source_format));
+  TOWPATH_TRY(CopySide target, side_of(*to, request.target_format));
   TOWPATH_TRY(cut_views(source, target, request));
   TOWPATH_TRY(check_objects(target, to->geometry(), request.layer_by_layer));
   TOWPATH_TRY(const layout::BlockBounds bounds, bounds_of(from->geometry(), to->geometry()));

@@ -83,6 +83,40 @@ TEST(TransferManagerTest, short_pieces_of_devices_are_moved_by_their_kernel) {
   check_pair(node, pinned, kCacheKinds[4]);
 }
 
+TEST(TransferManagerTest, a_copy_may_take_blocks_for_another_format_than_their_layouts) {
+  TransferNode node("node");
+  const CacheKind hnd_kind{"hnd", MemoryKind::system, layout::LayoutKind::fully_contiguous,
+                           layout::BlockFormat::hnd};
+  const auto copied = [&](const CopyRequest& request) {
+    auto job = node.manager->copy(request);
+    ASSERT_TRUE(job.ok()) << job.status().to_string();
+    ASSERT_EQ(job->wait(), Outcome::done) << job->status().to_string();
+  };
+  // An engine writes hnd into a cache that says nhd, and reads it from there again.
+  const auto engines = node.build({"says nhd"});
+  const LayoutHandle filled = node.add_filled(kNew);
+  const LayoutHandle says_nhd = node.add(engines);
+  copied({.source = filled,
+          .target = says_nhd,
+          .blocks = {{0, 0, kBlocks}},
+          .target_format = layout::BlockFormat::hnd});
+  const auto hnd = node.build(hnd_kind);
+  node.copy(filled, node.add(hnd), {{0, 0, kBlocks}});
+  EXPECT_TRUE(std::ranges::equal(engines.regions()[0]->bytes(), hnd.regions()[0]->bytes()));
+  const auto back = node.build({"back"});
+  copied({.source = says_nhd,
+          .target = node.add(back),
+          .blocks = {{0, 0, kBlocks}},
+          .source_format = layout::BlockFormat::hnd});
+  for (std::uint64_t block = 0; block < kBlocks; ++block)
+    TransferNode::expect_numbers(back, block, kNew);
+  const auto refused = node.manager->copy({.source = filled,
+                                           .target = node.add(kCacheKinds[1]),
+                                           .blocks = {{0, 0, 1}},
+                                           .target_format = layout::BlockFormat::universal});
+  EXPECT_THAT(refused.status().to_string(), HasSubstr("universal_needs_all_layers"));
+}
+
 TEST(TransferManagerTest, what_is_permuted_in_host_memory_is_right_by_definition) {
   TransferNode node("node");
   const auto hnd = node.build(kCacheKinds[1]);

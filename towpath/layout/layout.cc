@@ -72,6 +72,14 @@ TensorView Layout::view() const {
   return *view;
 }
 
+Result<TensorView> Layout::view_as(BlockFormat format) const {
+  if (format == config().format) return view();
+  LayoutDescriptor other = descriptor_;
+  other.config.format = format;
+  TOWPATH_TRY(const Layout layout, make(std::move(other)));
+  return layout.view();
+}
+
 bool share_address_space(const Layout& a, const Layout& b) noexcept {
   const bool both_here = a.agent().incarnation == 0 && b.agent().incarnation == 0;
   return a.location() == b.location() && (both_here || a.agent() == b.agent());

@@ -48,6 +48,10 @@ class Layout {
   /// The same as axes. Heads are an axis where config.num_heads is given; else they are one, with
   /// all elements of a token as its dims.
   TensorView view() const;
+  /// The same bytes, taken for blocks of another format: what was written there in that order reads
+  /// right by this view, and by no other. Errors: as LayoutConfig::validate() (formats but nhd need
+  /// num_heads), unsupported (no such format over this kind of layout).
+  Result<TensorView> view_as(BlockFormat format) const;
 
   /// One page. Errors: out_of_range, as Geometry::place(); unsupported (a universal block, whose
   /// pages do not lie together: use view()).
