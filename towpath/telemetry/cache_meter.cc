@@ -16,6 +16,13 @@ CacheMeter::CacheMeter(const CacheMeterParts& parts, const std::vector<std::stri
                                              {{"agent", parts.agent}, {"found_in", name}});
     if (flight_ != nullptr) place.flight_name = flight_->add_name(name);
   }
+  if (parts.metrics == nullptr) return;
+  const auto gauge = [&](const char* way) {
+    return &parts.metrics->gauge("towpath_cache_waiting_blocks",
+                                 {{"agent", parts.agent}, {"way", way}});
+  };
+  up_ = gauge("up");
+  down_ = gauge("down");
 }
 
 void CacheMeter::found(std::span<const std::uint64_t> counts) noexcept {
@@ -26,6 +33,12 @@ void CacheMeter::found(std::span<const std::uint64_t> counts) noexcept {
       (void)flight_->record(static_cast<std::uint32_t>(FlightEvent::blocks_found),
                             {counts[i], i, i + 1 == places_.size()}, places_[i].flight_name);
   }
+}
+
+void CacheMeter::waits(std::size_t up, std::size_t down) noexcept {
+  if (up_ == nullptr) return;
+  up_->set(static_cast<std::int64_t>(up));
+  down_->set(static_cast<std::int64_t>(down));
 }
 
 }  // namespace towpath::telemetry

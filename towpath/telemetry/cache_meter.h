@@ -1,6 +1,7 @@
-// CacheMeter: where a cache found the blocks that it was asked for.
+// CacheMeter: where a cache found the blocks that it was asked for, and how many wait in it.
 //
 //   towpath_cache_blocks_total{agent, found_in}    found_in: "host", "disk", ..., "nowhere"
+//   towpath_cache_waiting_blocks{agent, way}       way: "up", "down"
 //
 // With a flight recorder each question is told there, too: a record per place that had some. The
 // share of the places but "nowhere" is the hit ratio.
@@ -32,6 +33,8 @@ class CacheMeter {
   /// A question for blocks: how many each tier has, and in the end how many none has; as many
   /// numbers as tiers, and one more. Cost: per number that is not 0 an addition, and a record.
   void found(std::span<const std::uint64_t> counts) noexcept;
+  /// So many blocks wait now to be brought up, and to go down. Cost: two stores.
+  void waits(std::size_t up, std::size_t down) noexcept;
 
  private:
   struct Place {
@@ -40,6 +43,8 @@ class CacheMeter {
   };
   FlightRecorder* const flight_;
   std::vector<Place> places_;  // the last is "nowhere"
+  Gauge* up_ = nullptr;
+  Gauge* down_ = nullptr;
 };
 
 }  // namespace towpath::telemetry

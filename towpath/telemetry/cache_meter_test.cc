@@ -36,6 +36,22 @@ TEST(CacheMeterTest, each_place_is_counted_and_recorded_and_those_without_blocks
 TEST(CacheMeterTest, without_metrics_and_recorder_nothing_happens) {
   CacheMeter meter({}, {"host"});
   meter.found(std::vector<std::uint64_t>{1, 1});
+  meter.waits(1, 1);
+}
+
+TEST(CacheMeterTest, who_waits_now_is_told_by_way) {
+  Metrics metrics;
+  CacheMeter meter({.metrics = &metrics, .agent = "decode-0"}, {"host"});
+  const auto waiting = [&](const char* way) {
+    return metrics.gauge("towpath_cache_waiting_blocks", {{"agent", "decode-0"}, {"way", way}})
+        .value();
+  };
+  meter.waits(3, 70);
+  EXPECT_EQ(waiting("up"), 3);
+  EXPECT_EQ(waiting("down"), 70);
+  meter.waits(0, 2);
+  EXPECT_EQ(waiting("up"), 0);
+  EXPECT_EQ(waiting("down"), 2);
 }
 
 }  // namespace

@@ -124,6 +124,7 @@ class CacheFixture : public ::testing::Test {
   DiskTier* disk_ = nullptr;                        // the cache's
   std::vector<std::unique_ptr<BlockTier>> others_;  // for the next open(), below the disk
   std::uint64_t lives_ = 0;
+  telemetry::Metrics metrics_;
   telemetry::CacheMeterParts meter_;  // of the next open()
   std::unique_ptr<TieredCache> cache_;
 };

@@ -77,6 +77,7 @@ TieredCache::TieredCache(Parts parts, const TieredCacheOptions& options,
 TieredCache::~TieredCache() {
   const MutexLock work(work_);
   cancel_all();
+  meter_.waits(0, 0);
 }
 
 // What users ask ----------------------------------------------------------------------------------
@@ -186,7 +187,7 @@ bool TieredCache::progress() {
   const bool promoted = promote_some();
   const bool looked = look_some();
   const bool demoted = demote_some(false);
-  note_room();
+  note_state();
   return moved || promoted || looked || demoted;
 }
 
@@ -210,7 +211,7 @@ Status TieredCache::flush() {
     for (const auto& tier : below_)
       if (tier->under_way > 0) tier->tier->wait_for_work(kNap);
   }
-  note_room();
+  note_state();
   return last_failure_;
 }
 
@@ -228,7 +229,8 @@ void TieredCache::failed(Below& tier, const char* doing, const Status& status) {
   ++figures_.below[tier.number].failed[cat(doing, ": ", name_of(status.code()))];
 }
 
-void TieredCache::note_room() {
+void TieredCache::note_state() {
+  meter_.waits(promotions_.size(), demotions_.size());
   const MutexLock figures(figures_mutex_);
   for (const auto& tier : below_) figures_.below[tier->number].room = tier->tier->room();
 }

@@ -174,7 +174,7 @@ class TieredCache {
   bool has_landed(Fall& fall) TOWPATH_REQUIRES(work_);
   void land(Fall& fall, const Crossing& crossing) TOWPATH_REQUIRES(work_);
   void acknowledge_all() TOWPATH_REQUIRES(work_);
-  void note_room() TOWPATH_REQUIRES(work_);
+  void note_state() TOWPATH_REQUIRES(work_);
   bool takes(const Below& tier) const TOWPATH_REQUIRES(work_);
   bool someone_takes() const TOWPATH_REQUIRES(work_);
   bool is_falling(const Below& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);

@@ -60,20 +60,46 @@ TEST_F(TieredCacheTest, the_next_life_finds_what_was_acknowledged) {
 }
 
 TEST_F(TieredCacheTest, where_blocks_are_found_is_counted_by_tier) {
-  telemetry::Metrics metrics;
-  meter_ = {.metrics = &metrics, .agent = "node"};
+  meter_ = {.metrics = &metrics_, .agent = "node"};
   open();
   make_all(1, 6);
   ASSERT_TRUE(cache_->flush().ok());
   for (const BlockHash hash : {3, 4, 6}) (void)cache_->host().drop(hash);
   EXPECT_EQ(cache_->match(names(1, 10)).below, 4U) << "5 lies above, behind two that do not";
   const auto found = [&](const char* where) {
-    return metrics.counter("towpath_cache_blocks_total", {{"agent", "node"}, {"found_in", where}})
+    return metrics_.counter("towpath_cache_blocks_total", {{"agent", "node"}, {"found_in", where}})
         .value();
   };
   EXPECT_EQ(found("host"), 3U);
   EXPECT_EQ(found("disk"), 3U);
   EXPECT_EQ(found("nowhere"), 4U);
+}
+
+TEST_F(TieredCacheTest, who_waits_is_told_until_the_cache_ends) {
+  meter_ = {.metrics = &metrics_, .agent = "node"};
+  open({.batch_blocks = 2, .batch_at_least = 2});
+  const auto waiting = [&](const char* way) {
+    return metrics_.gauge("towpath_cache_waiting_blocks", {{"agent", "node"}, {"way", way}})
+        .value();
+  };
+  make_all(1, 8);
+  ASSERT_TRUE(cache_->flush().ok());
+  EXPECT_EQ(waiting("down"), 0);
+  evict_all();
+  std::vector<CachedBlock> wanted;
+  for (BlockHash hash = 1; hash <= 5; ++hash) wanted.push_back({hash, {}});
+  {
+    const auto promotion = cache_->promote(wanted);
+    ASSERT_TRUE(promotion.ok());
+    make_all(11, 13);
+    EXPECT_TRUE(cache_->progress());
+    EXPECT_EQ(waiting("up"), static_cast<std::int64_t>(cache_->figures().waiting_promotions));
+    EXPECT_EQ(waiting("down"), static_cast<std::int64_t>(cache_->figures().waiting_demotions));
+    EXPECT_GT(waiting("up"), 0);
+    EXPECT_GT(waiting("down"), 0);
+  }
+  cache_.reset();
+  EXPECT_EQ(waiting("up") + waiting("down"), 0);
 }
 
 TEST_F(TieredCacheTest, a_small_batch_waits_for_company_but_not_for_ever) {
