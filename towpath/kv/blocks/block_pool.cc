@@ -34,6 +34,7 @@ struct alignas(128) BlockPool::Shard {
   // Blocks that were let go, oldest first; and some that were taken again since.
   SlotId oldest TOWPATH_GUARDED_BY(mutex) = kNoSlot;
   SlotId newest TOWPATH_GUARDED_BY(mutex) = kNoSlot;
+  Attachments attachments TOWPATH_GUARDED_BY(mutex);
   std::uint64_t evictions TOWPATH_GUARDED_BY(mutex) = 0;
   std::uint64_t duplicates TOWPATH_GUARDED_BY(mutex) = 0;
   std::uint64_t asked TOWPATH_GUARDED_BY(mutex) = 0;
@@ -117,6 +118,7 @@ std::optional<SlotId> BlockPool::evict_one() {
 }
 
 std::optional<SlotId> BlockPool::evict_from(Shard& shard) {
+  Attachments::Values gone;  // before the lock, so that they go after it
   const MutexLock lock(shard.mutex);
   const std::optional<SlotId> slot = victim_in(shard);
   if (!slot) return std::nullopt;
@@ -124,6 +126,7 @@ std::optional<SlotId> BlockPool::evict_from(Shard& shard) {
   shard.table.erase(hash);
   ++slots_[*slot].generation;
   ++shard.evictions;
+  gone = shard.attachments.take_all(*slot);
   if (options_.presence != nullptr) options_.presence->remove(hash, options_.tier);
   return slot;
 }
@@ -246,6 +249,7 @@ void BlockPool::add_reference(SlotId slot) {
 void BlockPool::release(SlotId slot, bool used) {
   Slot& it = slots_[slot];
   Shard& shard = shard_of(it.identity.block.hash);
+  Attachments::Values gone;
   {
     const MutexLock lock(shard.mutex);
     if (!it.unlisted) {
@@ -258,6 +262,7 @@ void BlockPool::release(SlotId slot, bool used) {
     }
     if (--it.references > 0) return;
     ++it.generation;
+    gone = shard.attachments.take_all(slot);
   }
   free_slot(slot);
 }
@@ -278,6 +283,7 @@ bool BlockPool::look(const WeakBlock& weak, const Visit& visit) {
 bool BlockPool::drop(BlockHash hash) {
   Shard& shard = shard_of(hash);
   SlotId slot = kNoSlot;
+  Attachments::Values gone;
   {
     const MutexLock lock(shard.mutex);
     const BlockTable::Entry* const entry = shard.table.find(hash);
@@ -292,6 +298,7 @@ bool BlockPool::drop(BlockHash hash) {
     shard.table.erase(hash);
     if (options_.presence != nullptr) options_.presence->remove(hash, options_.tier);
     if (it.references > 0) return true;
+    gone = shard.attachments.take_all(slot);
   }
   free_slot(slot);
   return true;
@@ -319,6 +326,28 @@ BlockRef BlockPool::upgrade(const WeakBlock& weak) {
   if (entry == nullptr) return {};
   use(shard, *entry);
   return BlockRef(this, entry->slot);
+}
+
+bool BlockPool::attach_value(const BlockRef& block, std::type_index type,
+                             Attachments::Value value) {
+  if (block.pool_ != this || value == nullptr) return false;
+  Shard& shard = shard_of(block.hash());
+  const MutexLock lock(shard.mutex);
+  return shard.attachments.add(block.slot(), type, std::move(value));
+}
+
+Attachments::Value BlockPool::attached_value(const BlockRef& block, std::type_index type) const {
+  if (block.pool_ != this) return nullptr;
+  const Shard& shard = shard_of(block.hash());
+  const MutexLock lock(shard.mutex);
+  return shard.attachments.find(block.slot(), type);
+}
+
+Attachments::Value BlockPool::detach_value(const BlockRef& block, std::type_index type) {
+  if (block.pool_ != this) return nullptr;
+  Shard& shard = shard_of(block.hash());
+  const MutexLock lock(shard.mutex);
+  return shard.attachments.take(block.slot(), type);
 }
 
 BlockPool::Figures BlockPool::figures() const {

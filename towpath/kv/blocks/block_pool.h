@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <towpath/core/result.h>
+#include <towpath/kv/blocks/attachments.h>
 #include <towpath/kv/blocks/block_handles.h>
 #include <towpath/kv/blocks/block_table.h>
 #include <towpath/kv/blocks/presence.h>
@@ -82,6 +83,24 @@ class BlockPool {
   using Visit = std::function<void(const BlockIdentity&, SlotId)>;
   bool look(const WeakBlock& weak, const Visit& visit);
 
+  /// Ties a value of the user's to the block: one of each type, for as long as the block is here.
+  /// Evicted, or dropped and let go by all, the block lets its values go, under no lock of the pool.
+  /// False: it has one of this type already, or is no block of this pool.
+  template <class T>
+  bool attach(const BlockRef& block, std::shared_ptr<T> value) {
+    return attach_value(block, typeid(T), std::move(value));
+  }
+  /// Null: there is none of this type.
+  template <class T>
+  std::shared_ptr<T> attached(const BlockRef& block) const {
+    return std::static_pointer_cast<T>(attached_value(block, typeid(T)));
+  }
+  /// The same, which is no longer tied to the block.
+  template <class T>
+  std::shared_ptr<T> detach(const BlockRef& block) {
+    return std::static_pointer_cast<T>(detach_value(block, typeid(T)));
+  }
+
   /// The block is found no more; its slot is free when nobody holds it. Whether it was there.
   bool drop(BlockHash hash);
 
@@ -118,6 +137,9 @@ class BlockPool {
   explicit BlockPool(const BlockPoolOptions& options);
 
   Shard& shard_of(BlockHash hash) const;
+  bool attach_value(const BlockRef& block, std::type_index type, Attachments::Value value);
+  Attachments::Value attached_value(const BlockRef& block, std::type_index type) const;
+  Attachments::Value detach_value(const BlockRef& block, std::type_index type);
   void add_reference(SlotId slot);
   /// `used`: it goes to the end of the order; otherwise it keeps its place.
   void release(SlotId slot, bool used = true);

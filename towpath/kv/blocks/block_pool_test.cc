@@ -9,24 +9,15 @@
 
 #include <towpath/kv/blocks/block_pool.h>
 #include <towpath/kv/blocks/block_table.h>
+#include <towpath/kv/blocks/pool_fixture.h>
 #include <towpath/kv/blocks/sequence_hash.h>
 #include <towpath/kv/eviction/naive_policies_fixture.h>
 
 namespace towpath::kv {
 namespace {
 
-std::unique_ptr<BlockPool> make_pool(SlotId slots, Presence* presence = nullptr,
-                                     Duplicates duplicates = Duplicates::refuse) {
-  return *BlockPool::make({.slots = slots, .duplicates = duplicates, .presence = presence});
-}
-
-/// Empty when no slot is to be had.
-BlockRef put(BlockPool& pool, BlockHash hash) {
-  auto partial = pool.allocate(1);
-  if (!partial.ok()) return {};
-  return *pool.register_block(
-      CompleteBlock(std::move(partial->front()), {{hash, hash - 1}, {.value = hash}}));
-}
+using testing::make_pool;
+using testing::put;
 
 TEST(SequenceHashTest, a_name_depends_on_tokens_order_salt_name_space_and_all_before) {
   const std::vector<TokenId> tokens{1, 2, 3, 4, 5, 6, 7, 8, 9};
