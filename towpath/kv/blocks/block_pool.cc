@@ -39,6 +39,7 @@ struct alignas(128) BlockPool::Shard {
   std::uint64_t duplicates TOWPATH_GUARDED_BY(mutex) = 0;
   std::uint64_t asked TOWPATH_GUARDED_BY(mutex) = 0;
   std::uint64_t found TOWPATH_GUARDED_BY(mutex) = 0;
+  std::uint64_t impostors TOWPATH_GUARDED_BY(mutex) = 0;
 };
 
 Result<std::unique_ptr<BlockPool>> BlockPool::make(const BlockPoolOptions& options) {
@@ -216,6 +217,37 @@ std::vector<BlockRef> BlockPool::match(std::span<const BlockHash> hashes) {
   return found;
 }
 
+std::vector<BlockRef> BlockPool::match(std::span<const CachedBlock> blocks) {
+  std::vector<BlockHash> hashes(blocks.size());
+  std::ranges::transform(blocks, hashes.begin(), &CachedBlock::hash);
+  std::vector<BlockRef> found = match(hashes);
+  const auto is_it = [](const BlockRef& here, const CachedBlock& wanted) {
+    const std::optional<BlockHash>& parent = here.identity().block.parent;
+    return !parent || !wanted.parent || *parent == *wanted.parent;
+  };
+  const auto other = std::ranges::mismatch(found, blocks, is_it).in1;
+  if (other == found.end()) return found;
+  {
+    Shard& shard = shard_of(other->hash());
+    const MutexLock lock(shard.mutex);
+    ++shard.impostors;
+  }
+  found.erase(other, found.end());
+  return found;
+}
+
+std::vector<BlockRef> BlockPool::lineage(const BlockRef& block) {
+  std::vector<BlockRef> back;
+  // Of hashes that collide there could be a circle.
+  for (BlockRef next = block; next && back.size() < slots_.size();) {
+    const std::optional<BlockHash> parent = next.identity().block.parent;
+    back.push_back(std::move(next));
+    next = parent ? find(*parent) : BlockRef();
+  }
+  std::ranges::reverse(back);
+  return back;
+}
+
 std::vector<BlockRef> BlockPool::scan(std::span<const BlockHash> hashes) {
   std::vector<BlockRef> found;
   found.reserve(hashes.size());
@@ -361,6 +393,7 @@ BlockPool::Figures BlockPool::figures() const {
     all.duplicates += shard.duplicates;
     all.asked += shard.asked;
     all.found += shard.found;
+    all.impostors += shard.impostors;
   }
   const MutexLock lock(free_mutex_);
   all.free = static_cast<SlotId>(free_.size());

@@ -71,8 +71,15 @@ class BlockPool {
   BlockRef find(BlockHash hash);
   /// The blocks from the first on, up to the first that is not here.
   std::vector<BlockRef> match(std::span<const BlockHash> hashes);
+  /// The same by two names: a block of this hash that stands on another block is an impostor, and a
+  /// miss. Where one of the two does not say on what it stands, hashes decide alone.
+  std::vector<BlockRef> match(std::span<const CachedBlock> blocks);
   /// All that are here; those that are not are empty.
   std::vector<BlockRef> scan(std::span<const BlockHash> hashes);
+
+  /// The blocks before it in its prompt, as far back as they are here without a gap, the earliest
+  /// first; and the block, the last.
+  std::vector<BlockRef> lineage(const BlockRef& block);
 
   WeakBlock weak(const BlockRef& block) const;
   /// Empty when the block was evicted or dropped meanwhile, also if it came back since.
@@ -113,6 +120,7 @@ class BlockPool {
     std::uint64_t duplicates = 0;
     std::uint64_t asked = 0;  ///< hashes looked for by match() and scan()
     std::uint64_t found = 0;
+    std::uint64_t impostors = 0;  ///< found by match(), on another block than was asked for
   };
   /// Exact when nothing else goes on. Cost: a look at every slot.
   Figures figures() const;

@@ -97,6 +97,38 @@ TEST(BlockPoolTest, match_ends_at_the_first_miss_and_scan_goes_on) {
   EXPECT_EQ(pool->figures().held, 3U);
 }
 
+TEST(BlockPoolTest, a_block_on_another_than_was_asked_for_is_an_impostor) {
+  const auto pool = make_pool(4);
+  for (const BlockHash hash : {1U, 2U, 3U}) (void)put(*pool, hash);  // each on the one before
+  const std::vector<BlockHash> prompt{1, 2, 3};
+  EXPECT_EQ(pool->match(with_parents(prompt)).size(), 3U);
+  const std::vector<CachedBlock> collides{{1, {}}, {2, 1}, {3, 77}};
+  EXPECT_EQ(pool->match(collides).size(), 2U);
+  EXPECT_EQ(pool->figures().impostors, 1U);
+  const std::vector<CachedBlock> does_not_say{{2, {}}, {3, {}}};
+  EXPECT_EQ(pool->match(does_not_say).size(), 2U);
+  EXPECT_EQ(pool->figures().impostors, 1U);
+}
+
+TEST(BlockPoolTest, a_lineage_goes_back_to_the_first_or_to_a_gap) {
+  const auto pool = make_pool(8);
+  const auto hashes_of = [](const std::vector<BlockRef>& blocks) {
+    std::vector<BlockHash> hashes;
+    for (const BlockRef& block : blocks) hashes.push_back(block.hash());
+    return hashes;
+  };
+  using ::testing::ElementsAre;
+  for (const BlockHash hash : {3U, 5U, 6U, 7U}) (void)put(*pool, hash);
+  EXPECT_THAT(hashes_of(pool->lineage(pool->find(7))), ElementsAre(5, 6, 7));
+  EXPECT_THAT(hashes_of(pool->lineage(pool->find(3))), ElementsAre(3));
+  EXPECT_TRUE(pool->lineage(BlockRef()).empty());
+  const auto circle = make_pool(2);
+  for (const BlockHash hash : {1U, 2U})
+    (void)circle->register_block(
+        CompleteBlock(std::move(circle->allocate(1)->front()), {{hash, 3 - hash}, {}}));
+  EXPECT_EQ(circle->lineage(circle->find(1)).size(), 2U) << "hashes that collide: it ends";
+}
+
 TEST(BlockPoolTest, who_is_held_stays_and_of_the_others_the_one_let_go_longest_ago_goes) {
   const auto pool = make_pool(3);
   const BlockRef held = put(*pool, 1);

@@ -19,6 +19,14 @@ BlockHash extend(BlockHash parent, std::span<const TokenId> tokens) {
   return XXH3_64bits_withSeed(tokens.data(), tokens.size_bytes(), parent);
 }
 
+std::vector<CachedBlock> with_parents(std::span<const BlockHash> sequence) {
+  std::vector<CachedBlock> blocks;
+  blocks.reserve(sequence.size());
+  for (const BlockHash hash : sequence)
+    blocks.push_back({hash, blocks.empty() ? std::nullopt : std::optional(blocks.back().hash)});
+  return blocks;
+}
+
 Result<std::vector<BlockHash>> sequence_hashes(const SequenceRoot& root,
                                                std::span<const TokenId> tokens,
                                                std::uint64_t tokens_per_block) {

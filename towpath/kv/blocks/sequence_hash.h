@@ -16,6 +16,7 @@
 
 #include <towpath/core/result.h>
 #include <towpath/kv/block_id.h>
+#include <towpath/kv/eviction/policy.h>
 
 namespace towpath::kv {
 
@@ -29,6 +30,10 @@ struct SequenceRoot {
 BlockHash root_of(const SequenceRoot& root);
 /// The hash of the block that holds these tokens and stands on `parent` (a root, for the first).
 BlockHash extend(BlockHash parent, std::span<const TokenId> tokens);
+
+/// The blocks of a sequence, each with the one it stands on: both hashes together are a name of 128
+/// bits, for all but blocks that stand on the same one (BlockPool::match()).
+std::vector<CachedBlock> with_parents(std::span<const BlockHash> sequence);
 
 /// Of each whole block; what is left over at the end has no name yet.
 /// Errors: invalid_argument (blocks of no tokens).
