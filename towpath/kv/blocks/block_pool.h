@@ -91,8 +91,8 @@ class BlockPool {
   bool look(const WeakBlock& weak, const Visit& visit);
 
   /// Ties a value of the user's to the block: one of each type, for as long as the block is here.
-  /// Evicted, or dropped and let go by all, the block lets its values go, under no lock of the pool.
-  /// False: it has one of this type already, or is no block of this pool.
+  /// Evicted, or dropped and let go by all, the block lets its values go, under no lock of the
+  /// pool. False: it has one of this type already, or is no block of this pool.
   template <class T>
   bool attach(const BlockRef& block, std::shared_ptr<T> value) {
     return attach_value(block, typeid(T), std::move(value));
