@@ -7,7 +7,7 @@ from towpath_command import CommandTest, FOUND_WRONG, OK, USAGE, main
 VERDICTS = {"yes", "degraded", "no", "unknown"}
 FIELDS = {"question", "signal", "source", "verdict", "reason", "remedy"}
 ABOUT = ["kernel", "io_uring", "pinned", "shared memory", "huge pages", "near which processors",
-         "memory of another", "page cache"]
+         "memory of another", "page cache", "How many processors", "How much memory"]
 
 
 class DoctorTest(CommandTest):

@@ -4,12 +4,12 @@
 #include <cstdio>
 #include <memory>
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include <towpath/sys/direct_storage_parts.h>
 #include <towpath/sys/judged.h>
 #include <towpath/sys/nvidia_fs.h>
+#include <towpath/sys/nvidia_gpus.h>
 
 namespace towpath::sys::internal {
 namespace {
@@ -92,17 +92,6 @@ Finding probe_multipath(const MachineRoot& root) {
                   });
 }
 
-std::vector<std::string> names_in(const std::string& directory) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(directory.c_str()), &::closedir);
-  if (!open) return names;
-  while (const dirent* entry = ::readdir(open.get())) {
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
 Finding probe_iommu(const MachineRoot& root) {
   Finding question{.question = "Does the IOMMU let devices reach each other?",
                    .signal = "IOMMUs, and the types of their groups",
@@ -142,21 +131,14 @@ std::uint64_t bar1_of(const std::string& device) {
   return second == std::string::npos ? 0 : size_of_resource(std::string_view(*text).substr(second));
 }
 
-bool has_text(const std::string& path, std::string_view beginning) {
-  const auto text = read_text_file(path);
-  return text.ok() && text->starts_with(beginning);
-}
-
 Finding probe_bar1(const MachineRoot& root) {
   Finding question{.question = "How much of each GPU's memory can drives see (BAR1)?",
                    .signal = "PCI devices of NVIDIA that display or compute",
                    .source = root.sys + "/bus/pci/devices"};
   std::string seen;
-  for (const std::string& name : names_in(question.source)) {
-    const std::string device = cat(question.source, "/", name);
-    if (!has_text(device + "/vendor", "0x10de") || !has_text(device + "/class", "0x03")) continue;
-    seen += cat(seen.empty() ? "" : "; ", name, ": ", format_bytes(bar1_of(device)));
-  }
+  for (const std::string& device : nvidia_gpus(root.sys))
+    seen += cat(seen.empty() ? "" : "; ", device.substr(device.rfind('/') + 1), ": ",
+                format_bytes(bar1_of(device)));
   if (seen.empty())
     return judge(std::move(question),
                  {.verdict = Verdict::no, .reason = "no GPU of NVIDIA is on the PCI bus"});

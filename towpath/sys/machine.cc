@@ -8,6 +8,7 @@
 #include <towpath/sys/numa.h>
 #include <towpath/sys/numa_placement.h>
 #include <towpath/sys/process.h>
+#include <towpath/sys/processors.h>
 #include <towpath/sys/uring.h>
 
 namespace towpath::sys {
@@ -193,6 +194,9 @@ std::vector<Finding> probe_machine(FileSystem& files, const std::vector<std::str
   findings.push_back(probe_shared_memory(files, root));
   findings.push_back(probe_huge_pages(root));
   findings.push_back(probe_transparent_huge_pages(root));
+  findings.push_back(probe_memory_limit(root));
+  findings.push_back(probe_processors(root));
+  for (Finding& finding : probe_processors_near_gpus(root)) findings.push_back(std::move(finding));
   findings.push_back(probe_numa(root));
   findings.push_back(probe_numa_placement());
   for (const std::string& directory : directories)

@@ -7,6 +7,7 @@
 #include <towpath/sys/machine.h>
 #include <towpath/sys/memory_file_system.h>
 #include <towpath/sys/numa.h>
+#include <towpath/sys/nvidia_gpus.h>
 #include <towpath/sys/temporary_directory.h>
 #include <towpath/sys/testing/fake_machine.h>
 
@@ -103,7 +104,7 @@ TEST_F(MachineTest, direct_io_is_tried_and_its_refusal_told) {
 TEST_F(MachineTest, this_machine_answers_every_question) {
   SystemFileSystem files;
   const auto findings = probe_machine(files, {directory_->path(), "/dev/shm"});
-  EXPECT_EQ(findings.size(), 14u);
+  EXPECT_EQ(findings.size(), 16u + nvidia_gpus().size());
   for (const Finding& finding : findings) {
     EXPECT_FALSE(finding.question.empty());
     EXPECT_FALSE(finding.signal.empty()) << finding.question;

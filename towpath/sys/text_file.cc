@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <memory>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -25,6 +28,17 @@ Result<std::string> read_text_file(const std::string& path, std::size_t max_byte
       return error(Code::corrupt,
                    cat("'", printable(path, 256), "' is longer than ", max_bytes, " bytes"));
   }
+}
+
+std::vector<std::string> names_in(const std::string& directory) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(directory.c_str()), &::closedir);
+  if (!open) return names;
+  while (const dirent* entry = ::readdir(open.get())) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 std::string_view trimmed(std::string_view text) noexcept {

@@ -1,4 +1,4 @@
-// Small text files of the kernel (/proc, /sys), read whole and bounded.
+// What the kernel tells in small text files and directories (/proc, /sys): read whole and bounded.
 // Thread: any.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <towpath/core/result.h>
 
@@ -15,6 +16,9 @@ inline constexpr std::size_t kMaxTextFile = 65536;
 
 /// The content. Errors: not_found, denied, corrupt (longer than `max_bytes`), io_error.
 Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes = kMaxTextFile);
+
+/// The names in a directory, ascending, but those that begin with a dot; none where it is not.
+std::vector<std::string> names_in(const std::string& directory);
 
 /// Without the white space around it.
 std::string_view trimmed(std::string_view text) noexcept;

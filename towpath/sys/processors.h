@@ -1,0 +1,24 @@
+// Which processors this process may use, how much of their time, and which of them are near each
+// GPU: as findings. Thread: any.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <towpath/core/finding.h>
+#include <towpath/core/result.h>
+#include <towpath/sys/machine.h>
+
+namespace towpath::sys {
+
+/// The numbers of those that the scheduler may run this process on. Errors: not_found, corrupt.
+Result<std::vector<unsigned>> allowed_processors(const MachineRoot& root = {});
+
+/// How many processors, and whether a control group takes some of their time away.
+Finding probe_processors(const MachineRoot& root = {});
+/// How much memory the control groups leave.
+Finding probe_memory_limit(const MachineRoot& root = {});
+/// A finding for each GPU of NVIDIA on the PCI bus; none where there is none.
+std::vector<Finding> probe_processors_near_gpus(const MachineRoot& root = {});
+
+}  // namespace towpath::sys
