@@ -204,7 +204,7 @@ Bytes PeerProcess::ask(char verb, ConstByteSpan argument) const {
   Bytes answer(kMessageBytes);
   ssize_t size = ::send(channel_.get(), message.data(), message.size(), MSG_NOSIGNAL);
   if (size > 0) {
-    do {  // with a limit of time, a stop (SIGSTOP) of this process interrupts it: socket(7), signal(7)
+    do {  // with a limit of time, a stop (SIGSTOP) interrupts it: socket(7), signal(7)
       size = ::read(channel_.get(), answer.data(), answer.size());
     } while (size < 0 && errno == EINTR);
   }
