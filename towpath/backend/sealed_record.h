@@ -30,7 +30,9 @@ struct RecordForm {
 /// `write(wire::Encoder&)` puts the fields. Errors: those of Encoder::finish().
 template <typename Write>
 Result<Bytes> seal_record(const RecordForm& form, Write&& write) {
+  constexpr std::size_t kUsualBytes = 128;  // else its room grows six times on the way there
   wire::Encoder out(form.schema);
+  out.reserve(kUsualBytes);
   write(out);
   TOWPATH_TRY(const Bytes payload, std::move(out).finish());
   return wire::seal(form.kind, payload);

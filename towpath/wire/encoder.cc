@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <towpath/core/check.h>
@@ -11,6 +12,7 @@ namespace towpath::wire {
 namespace {
 
 constexpr std::uint64_t kMaxLength = UINT32_MAX;  // lengths are u32
+constexpr std::size_t kLongestNumber = 10;        // 7 bits in each byte
 
 }  // namespace
 
@@ -27,15 +29,20 @@ const FieldRule* Encoder::begin_field(Tag tag, Kind kind, std::uint64_t amount) 
       rule == nullptr ? tally_.unknown(tag, offset)
                       : tally_.add(*rule, {.kind = kind, .amount = amount, .offset = offset});
   if (!keep(allowed)) return nullptr;
-  append(out(), static_cast<std::uint16_t>(tag));
-  append(out(), static_cast<std::uint8_t>(kind));
+  std::array<std::byte, sizeof(std::uint16_t) + sizeof(std::uint8_t)> begin{};
+  store(ByteSpan(begin), static_cast<std::uint16_t>(tag));
+  begin.back() = static_cast<std::byte>(kind);
+  out().insert(out().end(), begin.begin(), begin.end());
   return rule;
 }
 
 void Encoder::put_number(Tag tag, std::uint64_t value) {
   if (begin_field(tag, Kind::number, value) == nullptr) return;
-  for (; value >= 0x80; value >>= 7U) out().push_back(static_cast<std::byte>(value | 0x80));
-  out().push_back(static_cast<std::byte>(value));
+  std::array<std::byte, kLongestNumber> written{};
+  auto* end = written.begin();
+  for (; value >= 0x80; value >>= 7U) *end++ = static_cast<std::byte>(value | 0x80);
+  *end++ = static_cast<std::byte>(value);
+  out().insert(out().end(), written.begin(), end);
 }
 
 void Encoder::put_bytes(Tag tag, ConstByteSpan value) {

@@ -1,6 +1,7 @@
 // The streaming state of XXH3 on the stack is part of xxHash's interface under this name.
 #define XXH_STATIC_LINKING_ONLY  // NOLINT(readability-identifier-naming): xxHash's name
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include <xxhash.h>
@@ -28,10 +29,20 @@ T at(ConstByteSpan bytes, std::size_t offset) {
   return load<T>(bytes.subspan(offset));
 }
 
+// Copied together, a message of this size is hashed at once: to set the streaming state up takes
+// longer than to hash it, and of a pool's regions each has keys.
+constexpr std::size_t kSmall = 256;
+
 /// Over every byte except the checksum's own.
 std::uint64_t checksum_of(ConstByteSpan envelope) {
   const ConstByteSpan before = envelope.first(kChecksumAt);
   const ConstByteSpan after = envelope.subspan(kHeaderBytes);
+  if (before.size() + after.size() <= kSmall) {
+    std::array<std::byte, kSmall> whole;  // what is hashed of it is written first
+    const auto* const end =
+        std::ranges::copy(after, std::ranges::copy(before, whole.begin()).out).out;
+    return XXH3_64bits(whole.data(), static_cast<std::size_t>(end - whole.data()));
+  }
   XXH3_state_t state;
   XXH3_INITSTATE(&state);
   XXH3_64bits_reset(&state);

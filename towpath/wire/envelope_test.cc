@@ -102,6 +102,17 @@ TEST(EnvelopeTest, refuses_a_wrong_checksum) {
   expect_refusal(with(std::uint8_t{'P'}, 32), Code::corrupt, "has checksum");
 }
 
+// Small ones are hashed at once, others in parts.
+TEST(EnvelopeTest, proves_messages_of_every_size) {
+  const OpenLimits limits{.type = MessageType::card, .max_version = 1, .max_payload_bytes = 512};
+  for (std::size_t size = 1; size <= 512; ++size) {
+    Bytes bytes = seal({MessageType::card, 1}, Bytes(size, std::byte{7}));
+    ASSERT_TRUE(open(bytes, limits).ok()) << size;
+    bytes.back() ^= std::byte{1};
+    ASSERT_EQ(open(bytes, limits).code(), Code::corrupt) << size;
+  }
+}
+
 // A later version may add to the header what this one need not know.
 TEST(EnvelopeTest, skips_what_a_longer_header_adds) {
   const Bytes plain = seal({MessageType::card, 1}, as_bytes("12345678lock"));

@@ -82,7 +82,9 @@ Bytes encode(const ConnectionInfo& info) {
 }
 
 Bytes encode(const MemoryKey& key) {
+  constexpr std::size_t kMostBytes = 64;
   Encoder out(kKeySchema);
+  out.reserve(kMostBytes);
   // A random number has not always as many bytes as one; keys of one length make a smaller card.
   std::array<std::byte, sizeof key.token> token{};
   store(token, key.token);
