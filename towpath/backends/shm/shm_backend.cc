@@ -167,7 +167,7 @@ Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context,
 
 Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescriptor& region) {
   TOWPATH_TRY(check_region("shm", capabilities_, region));
-  ShmKey key{.address = region.address, .length = region.length};
+  std::optional<FileStretch> shared;
   if (region.fd >= 0) {
     const auto end = checked_add(region.fd_offset, region.length);
     Status sealed = end ? sys::check_sealed(region.fd, *end)
@@ -178,22 +178,22 @@ Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescript
                    {{"region", to_string(region)}, {"why", sealed.to_string()}});
     if (sealed.ok()) {
       TOWPATH_TRY(const FileRef file, file_ref(region.fd));
-      key.shared = {.file = file, .offset = region.fd_offset};
+      shared = {.file = file, .offset = region.fd_offset};
     }
   }
+  std::unique_ptr<DeviceStretch> device;
   if (region.kind == MemoryKind::device) {
     auto offered = devices_.offer(region);
     // Not fatal either: whoever stages it here goes on doing so.
     if (!offered.ok())
       log_.warning("peers cannot reach it",
                    {{"region", to_string(region)}, {"why", offered.status().to_string()}});
-    if (offered.ok()) key.device = *std::move(offered);
+    if (offered.ok()) device = std::make_unique<DeviceStretch>(*std::move(offered));
   }
   TOWPATH_TRY(const Slot slot, ledger_.take());
-  key.slot = slot.index;
-  key.generation = slot.generation;
   auto memory = std::make_unique<OwnMemory>(region, slot, ledger_, own_);
-  memory->bytes_of_key = encode(key);
+  memory->shared = shared;
+  memory->device = std::move(device);
   return memory;
 }
 
@@ -231,7 +231,7 @@ Result<std::unique_ptr<Memory>> ShmBackend::import_by(ShmConnection& way,
     TOWPATH_TRY(reach_device(*memory, *way.reached, key));
   } else if (way.peer() == self_) {
     // A card is hostile even when it says that it is ours: only what is registered is touched.
-    TOWPATH_TRY(own_.find(slot.index, region));
+    TOWPATH_TRY(own_.check(region, slot));
   } else {
     TOWPATH_TRY(reach(*memory, *way.reached, key, readable));
   }

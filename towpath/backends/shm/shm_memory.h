@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <towpath/backend/backend.h>
 #include <towpath/backend/memory_table.h>
 #include <towpath/backends/shm/device_reach.h>
+#include <towpath/backends/shm/handshake.h>
 #include <towpath/backends/shm/ledger.h>
 #include <towpath/backends/shm/peer_file.h>
 #include <towpath/core/status.h>
@@ -34,23 +37,54 @@ class ShmMemory : public backend::Memory {
   const backend::Connection* way = nullptr;  ///< by which it was imported
 };
 
-/// What is registered in one backend, by the slot's number.
-using OwnMemories = backend::MemoryTable<backend::RegisteredRegion>;
+/// What is registered in one backend, by its slot: what the bearer of our own card may touch.
+class OwnMemories {
+ public:
+  /// `owner`: whose backend this is, for errors.
+  explicit OwnMemories(AgentIdentity owner) : owner_(std::move(owner)) {}
+
+  /// `region` stays where it is until it is removed.
+  void put(const RegionDescriptor& region, Slot slot) {
+    // The ledger gives the lowest numbers first, and again.
+    if (regions_.size() <= slot.index) regions_.resize(slot.index + std::size_t{1});
+    regions_[slot.index] = &region;
+  }
+  void remove(Slot slot) noexcept { regions_[slot.index] = nullptr; }
+  /// Errors: not_found (taken back, or never registered), corrupt (not inside of it).
+  Status check(const RegionDescriptor& region, Slot slot) const {
+    const bool is_known = slot.index < regions_.size() && regions_[slot.index] != nullptr;
+    if (!is_known) return backend::no_such_memory(slot.index, owner_);
+    return backend::check_inside(region, *regions_[slot.index]);
+  }
+
+ private:
+  const AgentIdentity owner_;
+  std::vector<const RegionDescriptor*> regions_;  // null: none
+};
 
 /// Memory registered here. The ledger and the table outlive it.
 class OwnMemory final : public ShmMemory {
  public:
-  OwnMemory(RegionDescriptor its_region, Slot its_slot, Ledger& ledger, OwnMemories& all)
-      : ShmMemory(std::move(its_region), its_slot), ledger_(ledger), all_(all) {
-    all_.put(std::make_shared<backend::RegisteredRegion>(region, slot.index));
+  OwnMemory(const RegionDescriptor& its_region, Slot its_slot, Ledger& ledger, OwnMemories& all)
+      : ShmMemory(its_region, its_slot), ledger_(ledger), all_(all) {
+    all_.put(region, slot);
   }
   ~OwnMemory() override {
-    all_.remove(slot.index);
+    all_.remove(slot);
     ledger_.give_back(slot);
   }
-  Bytes key() const override { return bytes_of_key; }
+  Bytes key() const override {
+    ShmKey key{.address = region.address,
+               .length = region.length,
+               .slot = slot.index,
+               .generation = slot.generation,
+               .shared = shared};
+    if (device) key.device = *device;
+    return encode(key);
+  }
 
-  Bytes bytes_of_key;
+  std::optional<FileStretch> shared;            ///< where peers map it
+  std::unique_ptr<const DeviceStretch> device;  ///< of a device's memory that peers can open
 
  private:
   Ledger& ledger_;

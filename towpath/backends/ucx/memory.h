@@ -11,6 +11,9 @@ namespace towpath::backends::ucx {
 struct UcxMemory : backend::Memory {
   UcxMemory(RegionDescriptor its_region, std::uint64_t its_token)
       : region(std::move(its_region)), token(its_token) {}
+  /// Of one of ours.
+  UcxMemory(const RegionDescriptor& its_region, Owner& owner, DeviceWindow* window)
+      : region(its_region), token(owner.add(region, window)) {}
 
   const RegionDescriptor region;
   const std::uint64_t token;
@@ -20,12 +23,11 @@ struct UcxMemory : backend::Memory {
 struct OwnMemory final : UcxMemory {
   /// `window`: of a device's memory (owner.h).
   OwnMemory(const RegionDescriptor& its_region, Owner& its_owner, DeviceWindow* window)
-      : UcxMemory(its_region, its_owner.add(its_region, window)), owner(its_owner) {}
+      : UcxMemory(its_region, its_owner, window), owner(its_owner) {}
   ~OwnMemory() override { owner.remove(token); }
-  Bytes key() const override { return bytes_of_key; }
+  Bytes key() const override { return encode(MemoryKey{token, region.address, region.length}); }
 
   Owner& owner;
-  const Bytes bytes_of_key = encode(MemoryKey{token, region.address, region.length});
 };
 
 /// Registered by a peer.

@@ -25,7 +25,8 @@ namespace towpath::backends::ucx {
 class Owner {
  public:
   /// Gives the token by which peers name it: random, so that only those who were told know it.
-  /// `window`: to the device whose memory it is, null for the host's; it outlives the registration.
+  /// `window`: to the device whose memory it is, null for the host's. Both stay where they are
+  /// until remove().
   std::uint64_t add(const RegionDescriptor& region, DeviceWindow* window = nullptr);
   void remove(std::uint64_t token) { regions_.erase(token); }
   /// Null when there is none (any more).
@@ -38,9 +39,7 @@ class Owner {
 
  private:
   struct Registered {
-    Registered(const RegionDescriptor& its_region, DeviceWindow* its_window)
-        : region(its_region), window(its_window) {}
-    RegionDescriptor region;
+    const RegionDescriptor* region;
     DeviceWindow* window;
   };
   /// Where the bytes of a piece come from, or why they do not.
