@@ -193,6 +193,9 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   Status attach(MemoryRecord& record, Slot& slot) TOWPATH_REQUIRES(control_);
   std::shared_ptr<const RegistrationCore::Told> told_of(SlotMask taken) TOWPATH_REQUIRES(control_);
   Status detach(const RecordPtr& record, Slot& slot) TOWPATH_REQUIRES(control_);
+  /// Drops the record's memory in the slot, once nothing moves its bytes. False: it never got
+  /// quiet.
+  bool let_go(MemoryRecord& record, Slot& slot) TOWPATH_REQUIRES(control_);
   bool make_quiet(Slot& slot, const std::function<bool(const TransferCore&)>& matches,
                   Outcome outcome, const Status& why);
 

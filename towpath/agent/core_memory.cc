@@ -29,6 +29,7 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
   if (is_new) {
     record = std::make_shared<MemoryRecord>();
     record->region = descriptor;
+    record->keys.reserve(slots().size());
   }
   const SlotMask offered_before = record->offered;
   const bool is_strict = named != 0 && !options.any_of_named;
@@ -123,22 +124,30 @@ Status AgentCore::detach(const RecordPtr& record, Slot& slot) {
   record->stale = true;
   rows_.remove(*record);
   memory_generation_.fetch_add(1, std::memory_order_release);  // pairs with is_current()
-  const bool quiet = make_quiet(
-      slot, [&](const TransferCore& transfer) { return transfer.touches(record.get()); },
-      Outcome::cancelled,
-      error(Code::cancelled, cat(to_string(record->region), " was deregistered")));
-  if (!quiet) {
+  if (!let_go(*record, slot)) {
     if (std::ranges::find(unquiet_, record) == unquiet_.end()) unquiet_.push_back(record);
     return error(Code::not_ready,
                  cat("backend ", slot.name, " cannot promise that ", to_string(record->region),
                      " is quiet; it stays registered and alive"));
   }
-  with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) { record->memory[slot.index].reset(); });
   if (options_.meter != nullptr)
     options_.meter->deregistered(
         {.backend = slot.name, .kind = record->region.kind, .bytes = record->region.length});
   std::erase(unquiet_, record);
   return {};
+}
+
+// Mostly nothing moves its bytes: then there is nothing to say, and nobody to wait for.
+bool AgentCore::let_go(MemoryRecord& record, Slot& slot) {
+  const auto touches = [&](const TransferCore& transfer) { return transfer.touches(&record); };
+  const auto drop_unless_moving = [&]() TOWPATH_REQUIRES(slot.mutex) {
+    if (slot.any_active(touches)) return false;
+    record.memory[slot.index].reset();
+    return true;
+  };
+  if (with_slot(slot, drop_unless_moving)) return true;
+  const Status why = error(Code::cancelled, cat(to_string(record.region), " was deregistered"));
+  return make_quiet(slot, touches, Outcome::cancelled, why) && with_slot(slot, drop_unless_moving);
 }
 
 bool AgentCore::make_quiet(Slot& slot, const std::function<bool(const TransferCore&)>& matches,

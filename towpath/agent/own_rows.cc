@@ -10,17 +10,24 @@ void OwnRows::tell_of(std::size_t slot) {
   numbers_[slot] = told_slots_++;
 }
 
-TableRow OwnRows::row_of(const MemoryRecord& record) const {
-  TableRow row{.region = &record.region, .keys = {}};
+void OwnRows::read(const MemoryRecord& record, TableRow& row) const {
+  row.region = &record.region;
+  row.keys.clear();
   for (const auto& [slot, key] : record.keys) {
     if (tells_of(slot)) row.keys.emplace_back(numbers_[slot], key);
   }
+}
+
+TableRow OwnRows::row_of(const MemoryRecord& record) const {
+  TableRow row;
+  read(record, row);
   return row;
 }
 
 void OwnRows::add(MemoryRecord& record) {
   if (!tells_of(record)) return;
-  if (check_row(row_of(record)).ok()) {
+  read(record, row_);
+  if (check_row(row_).ok()) {
     write(record);
   } else {
     unfit_.push_back(&record);
@@ -28,8 +35,14 @@ void OwnRows::add(MemoryRecord& record) {
 }
 
 void OwnRows::write(MemoryRecord& record) {
-  const TableRow before = rows_.empty() ? TableRow() : row_of(*rows_.back().record);
-  table_.add(row_of(record), before);
+  read(record, row_);
+  if (rows_.empty()) {
+    before_.region = nullptr;
+    before_.keys.clear();
+  } else {
+    read(*rows_.back().record, before_);
+  }
+  table_.add(row_, before_);
   record.row = rows_.size();
   rows_.push_back({&record, table_.bytes().size()});
 }

@@ -53,6 +53,7 @@ class OwnRows {
 
   static constexpr std::size_t kNone = SIZE_MAX;
 
+  void read(const MemoryRecord& record, TableRow& row) const;
   TableRow row_of(const MemoryRecord& record) const;
   std::size_t end_of_rows() const noexcept { return rows_.empty() ? 0 : rows_.back().end; }
   void write(MemoryRecord& record);
@@ -65,6 +66,7 @@ class OwnRows {
   std::vector<Row> rows_;
   std::size_t first_gap_ = kNone;
   TableWriter table_;
+  TableRow row_, before_;  // what is just written, against what: their room is used again
   std::vector<const MemoryRecord*> unfit_;  // over a bound of the format: no row tells of them
 };
 

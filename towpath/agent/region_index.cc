@@ -54,9 +54,12 @@ void RegionIndex::add(RegionEntry entry) {
   leaves_ = 0;
 }
 
+// A pool is taken back as a list: each time that they go, all others are looked at.
 void RegionIndex::note_gone() {
-  constexpr std::size_t kMostGone = 8;  // one of so many entries
-  if (++gone_ * kMostGone < entries_.size()) return;
+  if (++gone_ * 2 >= entries_.size()) drop_gone();
+}
+
+void RegionIndex::drop_gone() {
   sort();
   std::erase_if(entries_, [](const RegionEntry& entry) {
     return entry.is_stale() && entry.record->slots == 0;
@@ -157,12 +160,18 @@ RegionEntry* RegionIndex::find(MemoryKind kind, const Descriptor& what) {
 // others would move half of them each time.
 template <typename Region>
 RegionEntry* RegionIndex::find_equal(const Region& region) {
+  // One of so many entries: those of one place are walked over.
+  constexpr std::size_t kMostGone = 8;
+  if (gone_ * kMostGone > entries_.size()) drop_gone();
   while (sorted_ < entries_.size() &&
          (sorted_ == 0 || !comes_before(entries_[sorted_], entries_[sorted_ - 1]))) {
     ++sorted_;
     ++steps_;
   }
   if (entries_.size() - sorted_ > most_unsorted(entries_.size())) sort();
+  const bool is_last = sorted_ == entries_.size() && sorted_ > 0 &&
+                       comes_before(entries_.back(), region);  // as regions mostly come
+  if (is_last) return nullptr;
   const auto before = [&](const RegionEntry& entry, const Region& sought) {
     ++steps_;
     return comes_before(entry, sought);

@@ -37,8 +37,9 @@ class RegionIndex {
   void add(RecordPtr record);
   void add(RegionEntry entry);
   void reserve(std::size_t regions) { entries_.reserve(regions); }
-  /// One more record is stale and in no slot: its entry goes with others. Cost: constant, on
-  /// average.
+  /// One more record is stale and in no slot: its entry goes with others, when they are half of
+  /// all, or when regions are looked for as they are registered and these are in the way. Cost:
+  /// constant, on average.
   void note_gone();
   /// Of equal regions only the one that was added first stays.
   void drop_repeats();
@@ -63,6 +64,7 @@ class RegionIndex {
   };
 
   void sort();
+  void drop_gone();
   void note_ends();
   /// Those of the same kind and device that start at or before `what`.
   Range starting_before(MemoryKind kind, const Descriptor& what);
