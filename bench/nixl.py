@@ -216,6 +216,13 @@ def making():
         yield of_mover(method, f"{said} of {count}, each", "ns", 5, local, remote, PAGE)
 
 
+def registering():
+    """Blocks of a pool, a region each; registered and taken back."""
+    for regions, (said, shuffled) in itertools.product((64, 1024, 8192, 65536),
+                                                       (("in order", False), ("shuffled", True))):
+        yield of_mover("begin_register", f"a list of {regions} regions, {said}, each", "ns", 1, regions, shuffled)
+
+
 def metadata():
     for regions in (1, 1024, 8192, 100_000):
         yield from metadata_of(regions, "regions" if regions > 1 else "region")
@@ -257,7 +264,8 @@ def tables():
     """(title, our backend, UCX_TLS, cases)."""
     yield "bytes, both as they come", "UCX", None, list(moving(scattered_aim=5))
     yield "bytes, both over TCP", "UCX", "tcp", list(moving(scattered_aim=1))
-    yield "lists, transfers and metadata, CPU time of the thread that asks", "UCX", None, [*making(), *metadata()]
+    asked = [*making(), *registering(), *metadata()]
+    yield "lists, transfers and metadata, CPU time of the thread that asks", "UCX", None, asked
 
 
 # Measuring and telling ------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import ctypes
 import importlib
 import mmap
 import os
+import random
 import sys
 import time
 import traceback
@@ -158,6 +159,15 @@ class Side:
         agent = self._new_agent(f"owner of {regions}")
         blocks = [(*block, "") for block in self._blocks(self._pool.address, regions)]
         return agent, agent.register_memory(blocks, "DRAM")
+
+    def begin_register(self, regions, shuffled):
+        """A list, registered and taken back."""
+        agent = self._new_agent(f"owner of a list of {regions}")
+        blocks = [(*block, "") for block in self._blocks(self._pool.address, regions)]
+        if shuffled:
+            random.Random(1).shuffle(blocks)
+        descriptors = agent.get_reg_descs(blocks, "DRAM")
+        self._measure_cpu(lambda: agent.deregister_memory(agent.register_memory(descriptors)), regions)
 
     def begin_card(self, regions):
         """The card, whose making is then measured."""

@@ -1,5 +1,6 @@
 #include "bindings/python/src/registering.h"
 
+#include <algorithm>
 #include <climits>
 
 #include <pybind11/stl.h>
@@ -94,10 +95,23 @@ RegionDescriptor region_of(MemoryKind kind, const RegItem& item) {
   return region;
 }
 
-std::vector<Descriptor> places_of(const std::vector<RegItem>& items) {
+using ItemsByPlace = std::vector<const RegItem*>;
+
+/// Nobody sees in which order a list is registered, or taken back, since both are done as a whole.
+/// By place, what belongs to neighbours lies side by side in memory, and in the agent's tables.
+ItemsByPlace by_place(const std::vector<RegItem>& items) {
+  ItemsByPlace ordered;
+  ordered.reserve(items.size());
+  for (const RegItem& item : items) ordered.push_back(&item);
+  const auto place = [](const RegItem* item) { return item->where.address; };
+  if (!std::ranges::is_sorted(ordered, {}, place)) std::ranges::stable_sort(ordered, {}, place);
+  return ordered;
+}
+
+std::vector<Descriptor> places_of(const ItemsByPlace& items) {
   std::vector<Descriptor> places;
   places.reserve(items.size());
-  for (const RegItem& item : items) places.push_back(item.where);
+  for (const RegItem* const item : items) places.push_back(item->where);
   return places;
 }
 
@@ -117,17 +131,18 @@ Result<std::vector<memory::Registration>> register_all(Agent& agent,
 
 void register_nixl_list(const PyAgent& self, const RegList& list, const std::vector<Name>& backends,
                         bool any_of_named) {
-  const auto items = list.items.get();
+  const auto kept = list.items.get();
+  const ItemsByPlace items = by_place(*kept);
   std::vector<memory::SharedRegion> regions;
-  regions.reserve(items->size());
-  for (const RegItem& item : *items)
-    regions.push_back(held(region_of(list.kind, item), item.owner));
+  regions.reserve(items.size());
+  for (const RegItem* const item : items)
+    regions.push_back(held(region_of(list.kind, *item), item->owner));
   const memory::RegisterOptions options{.backends = to_strings(backends),
                                         .any_of_named = any_of_named};
   const auto home = self.home();
   self.tell([&](Agent& agent) -> Status {
     TOWPATH_TRY(auto made, register_all(agent, std::move(regions), options));
-    home->nixl_memory.add(list.kind, places_of(*items), std::move(made));
+    home->nixl_memory.add(list.kind, places_of(items), std::move(made));
     return {};
   });
 }
@@ -137,7 +152,9 @@ void deregister_nixl_list(const PyAgent& self, const RegList& list,
   const auto items = list.items.get();
   const std::vector<std::string> names = to_strings(backends);
   const auto home = self.home();
-  self.tell([&](Agent&) { return home->nixl_memory.remove(list.kind, places_of(*items), names); });
+  self.tell([&](Agent&) {
+    return home->nixl_memory.remove(list.kind, places_of(by_place(*items)), names);
+  });
 }
 
 /// `places`: tuples (kind, address, length, device, fd, key).
