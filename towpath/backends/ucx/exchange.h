@@ -27,7 +27,7 @@ namespace towpath::backends::ucx {
 class UcxOperation;
 
 /// Requests that one link may have unanswered, and bytes that they may move: half a mebibyte is
-/// 5 GB/s at a round trip of 100 us. A frame in flight stands in five buffers (bench/README.md);
+/// 5 GB/s at a round trip of 100 us. A frame in flight stands in several buffers (bench/README.md);
 /// with 2 MiB of them they no longer fit into the caches, and large transfers took half as long
 /// again.
 inline constexpr std::size_t kWindow = 16;

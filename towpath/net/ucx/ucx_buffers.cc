@@ -1,6 +1,12 @@
 #include <towpath/net/ucx/ucx_worker.h>
+#include <towpath/wire/little_endian.h>
 
 namespace towpath::net {
+
+ConstByteSpan UcxBuffer::with_length() noexcept {
+  wire::store<std::uint64_t>({bytes.get(), kUcxLengthBytes}, size);
+  return {bytes.get(), kUcxLengthBytes + size};
+}
 
 std::unique_ptr<UcxBuffer> UcxBuffers::take() {
   if (idle_.empty()) return std::make_unique<UcxBuffer>(message_bytes_);

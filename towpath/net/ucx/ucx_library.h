@@ -31,6 +31,8 @@ namespace towpath::net {
   X(ucp_worker_progress)         \
   X(ucp_ep_create)               \
   X(ucp_ep_close_nbx)            \
+  X(ucp_dt_create_generic)       \
+  X(ucp_dt_destroy)              \
   X(ucp_tag_send_nbx)            \
   X(ucp_tag_recv_nbx)            \
   X(ucp_tag_probe_nb)            \

@@ -1,3 +1,4 @@
+#include <towpath/core/text.h>
 #include <towpath/net/ucx/ucx_receives.h>
 
 namespace towpath::net {
@@ -7,27 +8,64 @@ constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
 /// Receives that wait for messages; those that come while all are taken are kept by UCX.
 constexpr std::size_t kReceives = 16;
 
-extern "C" void towpath_ucx_arrived(void* request, ucs_status_t status,
-                                    const ucp_tag_recv_info_t* info, void* user) {
-  auto& receive = *static_cast<UcxReceives::Receive*>(user);
-  receive.owner.on_arrived(receive, {request, status, info->length});
+UcxReceives::Receive& receive_of(void* state) { return *static_cast<UcxReceives::Receive*>(state); }
+
+extern "C" void* towpath_ucx_begin(void*, void* receive, std::size_t) { return receive; }
+
+extern "C" std::size_t towpath_ucx_most_bytes(void* state) {
+  return receive_of(state).owner.most_bytes();
 }
+
+extern "C" ucs_status_t towpath_ucx_part(void* state, std::size_t offset, const void* from,
+                                         std::size_t length) {
+  UcxReceives::Receive& receive = receive_of(state);
+  receive.owner.on_part(receive, offset, {static_cast<const std::byte*>(from), length});
+  return UCS_OK;
+}
+
+extern "C" void towpath_ucx_end(void*) {}
+
+// Also of what was too long, and is not from one of us, or was cancelled.
+extern "C" void towpath_ucx_done(void* request, ucs_status_t, const ucp_tag_recv_info_t*,
+                                 void* user) {
+  UcxReceives::Receive& receive = receive_of(user);
+  receive.owner.on_done(receive, request);
+}
+
+constexpr ucp_generic_dt_ops_t kShownInParts{.start_pack = nullptr,
+                                             .start_unpack = towpath_ucx_begin,
+                                             .packed_size = towpath_ucx_most_bytes,
+                                             .pack = nullptr,
+                                             .unpack = towpath_ucx_part,
+                                             .finish = towpath_ucx_end};
 
 }  // namespace
 
-void UcxReceives::on_arrived(Receive& receive, const Arrival& arrival) {
-  receive.request = nullptr;
-  // What is too long is not from one of us; what was cancelled is nothing.
-  if (arrival.status == UCS_OK)
-    listener_.on_message(receive.buffer.room().first(arrival.size_bytes));
-  idle_.push_back(&receive);
-  ucx_.ucp_request_free(arrival.request);
+// ---- Messages
+
+void UcxReceives::on_part(Receive& receive, std::size_t offset, ConstByteSpan part) {
+  if (const auto message = receive.parts.take(offset, part)) listener_.on_message(*message);
 }
 
-void UcxReceives::open(ucp_worker_h worker) {
+void UcxReceives::on_done(Receive& receive, void* request) {
+  receive.request = nullptr;
+  idle_.push_back(&receive);
+  ucx_.ucp_request_free(request);
+}
+
+// ---- Receives
+
+Status UcxReceives::open(ucp_worker_h worker) {
+  const ucs_status_t made = ucx_.ucp_dt_create_generic(&kShownInParts, nullptr, &shown_in_parts_);
+  if (made != UCS_OK) return error(Code::exhausted, cat("UCX makes no datatype: ", ucx_.say(made)));
   worker_ = worker;
   for (std::size_t i = 0; i < kReceives; ++i) add();
   post_idle();
+  return {};
+}
+
+UcxReceives::~UcxReceives() {
+  if (worker_ != nullptr) ucx_.ucp_dt_destroy(shown_in_parts_);
 }
 
 void UcxReceives::cancel() {
@@ -42,7 +80,7 @@ bool UcxReceives::renew() {
 }
 
 void UcxReceives::add() {
-  all_.push_back(std::make_unique<Receive>(Receive{*this, UcxBuffer(message_bytes_)}));
+  all_.push_back(std::make_unique<Receive>(Receive{*this, UcxParts(message_bytes_)}));
   idle_.push_back(all_.back().get());
 }
 
@@ -50,13 +88,12 @@ void UcxReceives::add() {
 bool UcxReceives::post(Receive& receive) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                       UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-  param.memory_type = UCS_MEMORY_TYPE_HOST;
-  param.cb.recv = towpath_ucx_arrived;
+                       UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  param.datatype = shown_in_parts_;
+  param.cb.recv = towpath_ucx_done;
   param.user_data = &receive;
   const std::size_t idle_before = idle_.size();
-  void* const request = ucx_.ucp_tag_recv_nbx(worker_, receive.buffer.bytes.get(),
-                                              receive.buffer.capacity, kUcxTag, kWholeTag, &param);
+  void* const request = ucx_.ucp_tag_recv_nbx(worker_, &receive, 1, kUcxTag, kWholeTag, &param);
   if (UCS_PTR_IS_ERR(request)) return false;
   // A message that had come already was taken inside of the call.
   if (idle_.size() == idle_before) receive.request = request;

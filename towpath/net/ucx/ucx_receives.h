@@ -1,5 +1,9 @@
 // UcxReceives: the receives of a worker, which wait for messages and hand them to its listener.
-// Only files of this folder include it. Thread: as its worker.
+// Only files of this folder include it.
+//
+// UCX copies a message out of its segment into the memory that a receive names. These name none:
+// they are of a datatype that unpacks by itself (ucp_dt_create_generic), whose callback is shown
+// the segment, part for part (ucx_parts.h). Thread: as its worker.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +11,7 @@
 #include <vector>
 
 #include <towpath/net/ucx/ucx_library.h>
+#include <towpath/net/ucx/ucx_parts.h>
 #include <towpath/net/ucx/ucx_worker.h>
 
 namespace towpath::net {
@@ -20,29 +25,28 @@ class UcxReceives {
  public:
   UcxReceives(const UcxLibrary& ucx, std::size_t message_bytes, UcxListener& listener)
       : ucx_(ucx), message_bytes_(message_bytes), listener_(listener) {}
+  ~UcxReceives();
   UcxReceives(const UcxReceives&) = delete;
   UcxReceives& operator=(const UcxReceives&) = delete;
 
-  /// From now on messages arrive.
-  void open(ucp_worker_h worker);
+  /// From now on messages arrive. Errors: exhausted.
+  Status open(ucp_worker_h worker);
   /// Lets all wait that do not. False: nothing came meanwhile, and there is nothing to try again.
   bool renew();
   /// None waits any more. Before the worker is destroyed.
   void cancel();
 
-  /// Room where UCX may place a message.
+  /// One that waits for a message, or has begun to take one.
   struct Receive {
     UcxReceives& owner;
-    UcxBuffer buffer;
+    UcxParts parts;
     void* request = nullptr;  ///< while it waits
   };
-  /// What UCX's callback is told.
-  struct Arrival {
-    void* request;
-    ucs_status_t status;
-    std::size_t size_bytes;
-  };
-  void on_arrived(Receive& receive, const Arrival& arrival);
+  /// What UCX's callbacks are told.
+  void on_part(Receive& receive, std::size_t offset, ConstByteSpan part);
+  void on_done(Receive& receive, void* request);
+  /// The longest that may arrive.
+  std::size_t most_bytes() const noexcept { return kUcxLengthBytes + message_bytes_; }
 
  private:
   void add();
@@ -54,6 +58,7 @@ class UcxReceives {
   const std::size_t message_bytes_;
   UcxListener& listener_;
   ucp_worker_h worker_ = nullptr;
+  ucp_datatype_t shown_in_parts_ = 0;
   std::vector<std::unique_ptr<Receive>> all_;
   std::vector<Receive*> idle_;  ///< those of them that do not wait
 };

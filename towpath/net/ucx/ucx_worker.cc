@@ -148,7 +148,7 @@ Status RealEndpoint::send(std::unique_ptr<UcxBuffer> buffer) {
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   param.cb.send = towpath_ucx_sent;
   param.user_data = sending.get();
-  const ConstByteSpan message = sending->buffer->filled();
+  const ConstByteSpan message = sending->buffer->with_length();
   void* const request =
       engine_.ucx.ucp_tag_send_nbx(endpoint_, message.data(), message.size(), kUcxTag, &param);
   if (UCS_PTR_IS_PTR(request)) {
@@ -246,8 +246,7 @@ Status RealWorker::open_worker() {
 Status RealWorker::open(const UcxOptions& options) {
   TOWPATH_TRY(open_context(options));
   TOWPATH_TRY(open_worker());
-  engine_.receives.open(engine_.worker);
-  return {};
+  return engine_.receives.open(engine_.worker);
 }
 
 Result<std::unique_ptr<UcxEndpoint>> RealWorker::connect(ConstByteSpan address, void* owner) {

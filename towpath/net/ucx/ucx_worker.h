@@ -1,8 +1,9 @@
 // UcxWorker: whole messages between processes and machines over UCX, the one door to libucp.
 //
 // A worker has an address that others connect() to, and endpoints to others. A message goes out of
-// a buffer that the worker lends, and comes in as a span that lives during on_message(). What the
-// messages say is others' business; memory of users is never given to UCX.
+// a buffer that the worker lends, and comes in as a span that lives during on_message(): UCX's own
+// segment, where the message came in one. What the messages say is others' business; memory of
+// users is never given to UCX.
 //
 //   UcxBuffers::take() -> fill -> UcxEndpoint::send() -> on_message() of the other worker
 //
@@ -28,17 +29,23 @@
 
 namespace towpath::net {
 
+/// What travels before each message: its own length, little-endian. UCX hands a message out in
+/// parts and does not tell of how many bytes.
+inline constexpr std::size_t kUcxLengthBytes = 8;
+
 /// Room for one message.
 struct UcxBuffer {
   explicit UcxBuffer(std::size_t capacity_bytes)
-      : bytes(std::make_unique_for_overwrite<std::byte[]>(capacity_bytes)),
+      : bytes(std::make_unique_for_overwrite<std::byte[]>(kUcxLengthBytes + capacity_bytes)),
         capacity(capacity_bytes) {}
-  ByteSpan room() noexcept { return {bytes.get(), capacity}; }
-  ConstByteSpan filled() const noexcept { return {bytes.get(), size}; }
+  ByteSpan room() noexcept { return {bytes.get() + kUcxLengthBytes, capacity}; }
+  ConstByteSpan filled() const noexcept { return {bytes.get() + kUcxLengthBytes, size}; }
+  /// The filled bytes behind their length.
+  ConstByteSpan with_length() noexcept;
 
   std::unique_ptr<std::byte[]> bytes;
   std::size_t capacity;
-  std::size_t size = 0;  ///< filled bytes, from the begin
+  std::size_t size = 0;  ///< filled bytes, from the begin of room()
 };
 
 /// Buffers that were used once are used again. Thread: as its worker.

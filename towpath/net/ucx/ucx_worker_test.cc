@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,9 @@ class UcxWorkerTest : public ::testing::Test {
     near_ = open(near_heard_);
     far_ = open(far_heard_);
   }
-  static std::unique_ptr<UcxWorker> open(UcxListener& listener) {
-    auto worker = open_ucx_worker({.transports = "tcp"}, listener);
+  static std::unique_ptr<UcxWorker> open(UcxListener& listener,
+                                         std::map<std::string, std::string> settings = {}) {
+    auto worker = open_ucx_worker({.transports = "tcp", .settings = std::move(settings)}, listener);
     EXPECT_TRUE(worker.ok()) << worker.status().to_string();
     return worker.ok() ? *std::move(worker) : nullptr;
   }
@@ -67,6 +69,31 @@ TEST_F(UcxWorkerTest, messages_of_every_size_arrive_whole) {
   ASSERT_TRUE(run_until([&] { return far_heard_.messages.size() == sent.size(); }));
   EXPECT_EQ(far_heard_.messages, sent);
   EXPECT_TRUE(run_until([&] { return (*way)->unsent() == 0; }));
+}
+
+TEST_F(UcxWorkerTest, messages_of_several_segments_arrive_whole) {
+  const std::map<std::string, std::string> small{{"TX_SEG_SIZE", "8k"}, {"RX_SEG_SIZE", "8k"}};
+  Recorder third_heard;
+  near_ = open(near_heard_, small);
+  far_ = open(far_heard_, small);
+  const auto third = open(third_heard, small);
+  auto way = near_->connect(far_->address(), nullptr);
+  auto way_of_third = third->connect(far_->address(), nullptr);
+  ASSERT_TRUE(way.ok() && way_of_third.ok());
+  std::vector<std::string> sent;
+  for (std::size_t size = 7000; size <= near_->buffers().message_bytes(); size += 9001) {
+    sent.emplace_back(size, 'a');
+    ASSERT_TRUE(send(**way, sent.back()).ok());
+    sent.emplace_back(size + 1, 'b');
+    ASSERT_TRUE(send(**way_of_third, sent.back()).ok());
+  }
+  ASSERT_TRUE(run_until([&] {
+    third->progress();
+    return far_heard_.messages.size() == sent.size();
+  }));
+  std::ranges::sort(sent);
+  std::ranges::sort(far_heard_.messages);
+  EXPECT_TRUE(far_heard_.messages == sent);
 }
 
 TEST_F(UcxWorkerTest, endpoint_learns_that_the_other_side_has_gone) {

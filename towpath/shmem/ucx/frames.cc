@@ -9,7 +9,7 @@ using wire::append;
 using wire::load;
 using wire::store;
 
-constexpr std::uint32_t kFrameMagic = 0x01535054;  // "TPS" and version 1
+constexpr std::uint32_t kFrameMagic = 0x02535054;  // "TPS" and version 2
 constexpr std::size_t kReleasedWords = kBlockSlots / 64;
 
 Status broken_frame(std::string_view what) {

@@ -2,7 +2,7 @@
 //
 //   offset 0     4    5  6    7 8   16   20  24       32     40     48      56       64
 //   +-----------+----+--+----+-+---+----+---+--------+------+------+-------+--------+---------
-//   | "TPS" | 1 |kind|op|word|0|key|from|aux|sequence|ticket|offset|operand|expected| payload
+//   | "TPS" | 2 |kind|op|word|0|key|from|aux|sequence|ticket|offset|operand|expected| payload
 //   +-----------+----+--+----+-+---+----+---+--------+------+------+-------+--------+---------
 //     4 bytes    u8  u8  u8     u64 u32  u32  u64      u64    u64    u64     u64
 //

@@ -55,7 +55,7 @@ Status Links::send(Link& link, FrameHeader header, ConstByteSpan payload) {
   auto buffer = worker_->buffers().take();
   encode_header(header, buffer->room());
   if (!payload.empty())
-    std::memcpy(buffer->bytes.get() + kFrameHeaderBytes, payload.data(), payload.size());
+    std::memcpy(buffer->room().data() + kFrameHeaderBytes, payload.data(), payload.size());
   buffer->size = kFrameHeaderBytes + payload.size();
   link.sent_at = clock_.now();
   if (header.kind == FrameKind::put || (header.kind == FrameKind::change && header.ticket == 0))
