@@ -24,7 +24,8 @@ struct Memory {
   static constexpr std::size_t kGuard = 64;
   static constexpr std::byte kMark{0xA5};
   Memory() : bytes(3 * kGuard, kMark) {
-    token = owner.add({.address = address_of(bytes.data()) + kGuard, .length = kGuard});
+    region = {.address = address_of(bytes.data()) + kGuard, .length = kGuard};
+    token = owner.add(region);
   }
   void check() const {
     const auto is_mark = [](std::byte byte) { return byte == kMark; };
@@ -32,6 +33,7 @@ struct Memory {
     must(std::all_of(bytes.end() - kGuard, bytes.end(), is_mark));
   }
   Bytes bytes;
+  RegionDescriptor region;  // stays where it is while `owner` knows it
   Owner owner;
   std::uint64_t token = 0;
 };
