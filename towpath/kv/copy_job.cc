@@ -202,6 +202,7 @@ void CopyJob::succeed(const CopyChunk& chunk) {
     const std::uint64_t layer = chunk.layers.first + i;
     if (--chunks_left_[layer - layers_.first] == 0 && parts_.on_layer) parts_.on_layer(layer);
   }
+  if (parts_.on_blocks) std::ranges::for_each(chunk.blocks, parts_.on_blocks);
 }
 
 void CopyJob::fail(const CopyChunk& chunk, Status status) {

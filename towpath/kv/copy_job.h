@@ -44,15 +44,19 @@ struct CopyJobParts {
   Route route;
   std::vector<CopyChunk> chunks;
   Instant deadline = Instant::never();
+  std::size_t most_chunks = SIZE_MAX;  ///< under way at once
   std::function<void(std::uint64_t layer)> on_layer;
+  std::function<void(const layout::BlockRange& blocks)> on_blocks;  ///< chunks are of whole blocks
 };
 
 class CopyJob {
  public:
   explicit CopyJob(CopyJobParts parts);
 
-  /// Whether it has a chunk to start, if it gets a slot where it needs one.
-  bool is_waiting() const { return outcome_ == Outcome::none && !waiting_.empty(); }
+  /// Whether it has a chunk to start now, if it gets a slot where it needs one.
+  bool is_waiting() const {
+    return outcome_ == Outcome::none && !waiting_.empty() && active_.size() < parts_.most_chunks;
+  }
   bool needs_slot() const { return parts_.route.has_two_hops(); }
   /// Starts the next chunk. `slot`: of the pool, where needs_slot().
   void start(const HopTools& tools, BouncePool& pool, std::optional<std::uint64_t> slot,

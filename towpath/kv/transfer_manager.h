@@ -79,9 +79,14 @@ struct CopyRequest {
   std::optional<layout::BlockFormat> target_format = std::nullopt;
   /// Layers end one by one, in order where nothing fails; else as it costs least.
   bool layer_by_layer = false;
-  std::optional<Duration> timeout;  ///< nothing: the manager's
+  std::optional<Duration> timeout;           ///< nothing: the manager's
+  std::optional<std::uint64_t> chunk_bytes;  ///< nothing: the manager's
+  std::size_t most_chunks = SIZE_MAX;        ///< of this copy, under way at once; 1 or more
   /// Called within progress() when all of a layer is in place. Must not call the manager.
   std::function<void(std::uint64_t layer)> on_layer;
+  /// The same when blocks are in place, all layers of them. Not with layer_by_layer; where it goes
+  /// by a bounce buffer, a block fits a slot.
+  std::function<void(const layout::BlockRange& blocks)> on_blocks;
 };
 
 /// A copy under way. Dropping it cancels; what is under way drains within the manager. Without a
@@ -173,11 +178,11 @@ class TransferManager {
   Status unload(const std::string& agent_name);
 
   // ---- copies ----
-  /// Errors: not_found (a handle), invalid_argument (shapes that differ, blocks twice, ...: as
-  /// layout::plan_boxes(); a format that the layout cannot have), out_of_range (blocks, layers),
-  /// exhausted (one layer of one block, or a block that becomes an object, does not fit a bounce
-  /// slot), unsupported (a part of a block, or layer by layer, to objects: a store takes them
-  /// whole).
+  /// Errors: not_found (a handle), invalid_argument (shapes that differ, blocks twice, no chunks,
+  /// ...: as layout::plan_boxes(); a format that the layout cannot have), out_of_range (blocks,
+  /// layers), exhausted (one layer of one block, or a block that becomes an object, does not fit a
+  /// bounce slot), unsupported (a part of a block, or layer by layer, to objects: a store takes
+  /// them whole).
   Result<TransferJob> copy(CopyRequest request);
 
   // ---- progress ----

@@ -70,6 +70,14 @@ Status check_objects(const CopySide& target, const layout::Layout& geometry, boo
                "place");
 }
 
+Status check_chunks(const CopyRequest& request) {
+  if (request.most_chunks > 0 && !(request.layer_by_layer && request.on_blocks)) return {};
+  return error(Code::invalid_argument,
+               request.most_chunks == 0 ? "a copy with no chunk under way"
+                                        : "a copy layer by layer that tells of whole blocks",
+               "let it have one chunk or more, and tell of layers or of blocks");
+}
+
 /// Whether the least that goes together fits a bounce slot.
 Status check_slot(const ChunkLimits& limits, std::uint64_t layers, const Route& route,
                   std::uint64_t slot_bytes) {
@@ -133,6 +141,7 @@ Result<Route> TransferManager::route_of(const CopySide& source, const CopySide& 
 }
 
 Result<TransferJob> TransferManager::copy(CopyRequest request) {
+  TOWPATH_TRY(check_chunks(request));
   TOWPATH_TRY(const Entry* from, find(request.source));
   TOWPATH_TRY(const Entry* to, find(request.target));
   TOWPATH_TRY(CopySide source, side_of(*from, request.source_format));
@@ -143,10 +152,11 @@ Result<TransferJob> TransferManager::copy(CopyRequest request) {
   TOWPATH_TRY(const std::vector<layout::BlockGroup> groups, group_blocks(request.blocks, bounds));
   TOWPATH_TRY(const layout::BoxPlan plan, plan_groups_of_blocks(source.view, target.view, groups));
   TOWPATH_TRY(const Route route, route_of(source, target, plan));
-  ChunkLimits limits{.bytes = options_.chunk_bytes,
-                     .layer_bytes = layer_bytes(source.view),
-                     .layer_by_layer = request.layer_by_layer,
-                     .whole_blocks = target.location.kind == MemoryKind::object};
+  ChunkLimits limits{
+      .bytes = request.chunk_bytes.value_or(options_.chunk_bytes),
+      .layer_bytes = layer_bytes(source.view),
+      .layer_by_layer = request.layer_by_layer,
+      .whole_blocks = target.location.kind == MemoryKind::object || request.on_blocks != nullptr};
   if (route.has_two_hops()) {
     limits.bytes = std::min(limits.bytes, pool_.slot_bytes());
     TOWPATH_TRY(check_slot(limits, source.view[Axis::layer].extent, route, pool_.slot_bytes()));
@@ -157,7 +167,9 @@ Result<TransferJob> TransferManager::copy(CopyRequest request) {
       .route = route,
       .chunks = {},
       .deadline = options_.clock->now() + request.timeout.value_or(options_.default_timeout),
-      .on_layer = std::move(request.on_layer)};
+      .most_chunks = request.most_chunks,
+      .on_layer = std::move(request.on_layer),
+      .on_blocks = std::move(request.on_blocks)};
   parts.chunks = cut_chunks(ranges_in(groups), parts.source.view.range(Axis::layer), limits);
   jobs_.push_back(std::make_shared<CopyJob>(std::move(parts)));
   return TransferJob(*this, jobs_.back());

@@ -148,6 +148,30 @@ TEST(TransferManagerTest, layers_end_one_by_one_and_are_told) {
   node.expect_block(device, 4, kNew, 4);
 }
 
+TEST(TransferManagerTest, blocks_are_told_as_they_come_whole_and_few_at_a_time) {
+  TransferNode node("node");
+  const LayoutHandle disk = node.add(kCacheKinds[5]);
+  node.copy(node.add_filled(kNew), disk, {{0, 0, kBlocks}});
+  const auto before = node.manager->figures();
+  ASSERT_EQ(before.most_chunks_under_way, 1u);
+  const auto target = node.build({"target"});
+  std::vector<std::uint64_t> told;
+  auto job = node.manager->copy({.source = disk,
+                                 .target = node.add(target),
+                                 .blocks = {{0, 0, kBlocks}},
+                                 .chunk_bytes = 1,
+                                 .most_chunks = 2,
+                                 .on_blocks = [&](const layout::BlockRange& blocks) {
+                                   ASSERT_EQ(blocks.count, 1u);
+                                   TransferNode::expect_numbers(target, blocks.target_first, kNew);
+                                   told.push_back(blocks.target_first);
+                                 }});
+  ASSERT_TRUE(job.ok()) << job.status().to_string();
+  EXPECT_EQ(job->wait(std::chrono::seconds(20)), Outcome::done) << job->status().to_string();
+  EXPECT_THAT(told, ::testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(node.manager->figures().most_chunks_under_way, 2u);
+}
+
 TEST(TransferManagerTest, a_range_of_layers_leaves_the_others) {
   TransferNode node("node");
   const auto target = node.build({"target"});
@@ -217,6 +241,13 @@ TEST(TransferManagerTest, what_makes_no_sense_is_refused_before_a_byte_moves) {
   EXPECT_THAT(refused({.source = {1, 2}, .target = target}), HasSubstr("no layout is known"));
   EXPECT_THAT(refused({.source = filled, .target = target, .blocks = {{0, 6, 1}}}),
               HasSubstr("Block ID 6 out of range"));
+  EXPECT_THAT(refused({.source = filled, .target = target, .most_chunks = 0}),
+              HasSubstr("no chunk"));
+  EXPECT_THAT(refused({.source = filled,
+                       .target = target,
+                       .layer_by_layer = true,
+                       .on_blocks = [](const layout::BlockRange&) {}}),
+              HasSubstr("whole blocks"));
   EXPECT_THAT(refused({.source = filled, .target = target, .blocks = {{0, 1, 1}, {2, 1, 1}}}),
               HasSubstr("target twice"));
   EXPECT_THAT(refused({.source = filled, .target = filled, .blocks = {{0, 1, 2}}}),
