@@ -11,6 +11,7 @@ Result<std::unique_ptr<PeerLoans>> PeerLoans::make(const PeerTierOptions& option
                                      cache.layout(), {.tier = "lent",
                                                       .first_layer = options.share.first_layer,
                                                       .first_head = options.share.first_head}));
+  tier.land_in(loans->lent_from_);
   return loans;
 }
 
@@ -24,7 +25,10 @@ PeerLoans::PeerLoans(const PeerTierOptions& options, Duration lease, PeerTier& t
                .lease = lease},
               cache) {}
 
-PeerLoans::~PeerLoans() { (void)options_.manager->unregister_layout(lent_from_); }
+PeerLoans::~PeerLoans() {
+  tier_.land_in({});
+  (void)options_.manager->unregister_layout(lent_from_);
+}
 
 void PeerLoans::join(std::unique_ptr<rendezvous::Rendezvous> place,
                      CatalogueExchangeOptions options) {
@@ -78,6 +82,7 @@ PeerFigures PeerLoans::figures() const {
   const PeerTier::Figures& tier = tier_.figures();
   PeerFigures all{.peers = tier_.known().size(),
                   .borrowed = tier.borrowed,
+                  .staged = tier.staged,
                   .not_proven = tier.not_proven,
                   .lent = lender_.lent_blocks(),
                   .failed_sessions = tier.failed_sessions,

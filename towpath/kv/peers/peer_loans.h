@@ -19,6 +19,7 @@ namespace towpath::kv {
 struct PeerFigures {
   std::uint64_t peers = 0;       ///< that are known now
   std::uint64_t borrowed = 0;    ///< blocks that came, and proved
+  std::uint64_t staged = 0;      ///< of these, by way of a staging
   std::uint64_t not_proven = 0;  ///< that came, and did not
   std::uint64_t lent = 0;
   std::uint64_t failed_sessions = 0;

@@ -12,6 +12,11 @@ namespace {
 
 constexpr Duration kAskAgain = std::chrono::milliseconds(100);  // and then twice as late each time
 
+// Blocks are proven while the caches have them, and the ones behind them are on their way: few, and
+// enough that the way is never empty.
+constexpr std::uint64_t kChunkBytes = 512 * kKiB;
+constexpr std::size_t kMostChunks = 3;
+
 /// What two shares of a block have in common. Rows in canonical order: [head, dim].
 void copy_heads(ConstByteSpan from, layout::IndexRange theirs, ByteSpan to, layout::IndexRange ours,
                 std::uint64_t head_bytes) {
@@ -43,7 +48,8 @@ PeerTier::PeerTier(PeerTierOptions options)
 PeerTier::~PeerTier() {
   for (auto& [name, link] : links_) {
     if (link.session) fail(name, link, error(Code::cancelled, "the tier is closed"));
-    while (!link.leaving.ended()) (void)link.leaving.wait();  // it writes to the staging
+    while (!link.leaving.copy.ended()) (void)link.leaving.copy.wait();
+    for (const auto& want : link.leaving.wants) end(*want, error(Code::cancelled, "closed"));
     drop_staging(link);
   }
 }
@@ -77,17 +83,23 @@ void PeerTier::end(Want& want, Status how) {
 
 /// A peer does not have it after all: another may.
 void PeerTier::miss(Want& want, const Status& why) {
+  if (want.is_unwanted) return end(want, error(Code::cancelled, "nobody wants it any more"));
   if (want.task != nullptr) place(*std::exchange(want.task, nullptr), why);
 }
 
+/// What is on its way ends when it has come, or cannot come any more.
 void PeerTier::cancel(TierTask& task) {
-  const auto give_up = [&](const Wants& wants) {
-    for (const auto& want : wants)
-      if (want->task == &task) end(*want, error(Code::cancelled, "nobody wants it any more"));
+  const auto give_up = [&](const Wants& wants, bool is_on_its_way) {
+    for (const auto& want : wants) {
+      if (want->task != &task) continue;
+      want->is_unwanted = true;
+      if (!is_on_its_way) miss(*want, {});
+    }
   };
   for (auto& [name, link] : links_) {
-    give_up(link.waiting);
-    if (link.session) give_up(link.session->wants);
+    give_up(link.waiting, false);
+    if (link.session) give_up(link.session->wants, link.session->copy.has_value());
+    give_up(link.leaving.wants, true);
   }
 }
 
@@ -114,7 +126,7 @@ bool PeerTier::progress() {
     const auto here = at++;
     Link& link = here->second;
     more = advance(here->first, link) || more;
-    const bool is_idle = !link.session && link.waiting.empty() && link.leaving.ended();
+    const bool is_idle = !link.session && link.waiting.empty() && link.leaving.wants.empty();
     if (!is_idle || known_.find(here->first) != nullptr) continue;
     drop_staging(link);
     links_.erase(here);
@@ -123,8 +135,11 @@ bool PeerTier::progress() {
 }
 
 void PeerTier::wait_for_work(Duration most) {
-  for (const auto& [name, link] : links_)
-    if (!link.waiting.empty() && !link.session && link.leaving.ended()) return;  // to be begun
+  for (const auto& [name, link] : links_) {
+    const bool is_to_end = !link.leaving.wants.empty();
+    const bool is_to_begin = !link.waiting.empty() && !link.session;
+    if ((is_to_end || is_to_begin) && link.leaving.copy.ended()) return;
+  }
   options_.manager->wait_for_work(most);
 }
 
@@ -135,8 +150,11 @@ bool PeerTier::advance(const std::string& name, Link& link) {
     if (!moved.ok()) fail(name, link, moved.status());
     if (link.session) return moved.ok() && *moved;
   }
+  if (!link.leaving.copy.ended()) return false;
+  const Leaving left = std::exchange(link.leaving, {});
+  for (const auto& want : left.wants) miss(*want, left.why);
   std::erase_if(link.waiting, [](const auto& want) { return want->task == nullptr; });
-  if (link.waiting.empty() || !link.leaving.ended()) return false;
+  if (link.waiting.empty()) return !left.wants.empty();
   const Status started = start(name, link);
   if (!started.ok()) fail(name, link, started);
   return !started.ok();
@@ -149,7 +167,10 @@ Status PeerTier::start(const std::string& name, Link& link) {
                                                   .ask_again = now() + kAskAgain,
                                                   .pause = kAskAgain,
                                                   .lent = {},
-                                                  .copy = {}});
+                                                  .is_staged = true,
+                                                  .parts = {},
+                                                  .copy = {},
+                                                  .arrived = {}});
   while (!link.waiting.empty() && session.wants.size() < options_.staged_blocks) {
     session.wants.push_back(std::move(link.waiting.front()));
     link.waiting.pop_front();
@@ -180,11 +201,14 @@ bool PeerTier::is_lost(const std::string& name) const {
 /// What can be done now. True: something was. Errors: why the session has failed.
 Result<bool> PeerTier::step(const std::string& name, Link& link) {
   Session& session = *link.session;
+  const bool took = take_arrived(name, link);
   if (session.copy && session.copy->ended()) {
     TOWPATH_TRY(session.copy->status());
-    take_parts(name, link);
+    release(name, session);
+    link.session.reset();
     return true;
   }
+  if (took) return true;
   if (session.lent && !session.copy) {
     TOWPATH_TRY(begin_copy(name, link));
     return true;
@@ -201,19 +225,56 @@ Result<bool> PeerTier::step(const std::string& name, Link& link) {
   return false;
 }
 
-/// Block i of what was lent to slot i of the staging.
+/// Who gets what of it. What the peer has not given is not looked for there again.
+std::vector<PeerTier::Part> PeerTier::sort_out(const std::string& name, const Session& session) {
+  std::map<BlockHash, LentBlock> lent;
+  for (const LentBlock& one : *session.lent) lent[one.hash] = one;
+  std::vector<Part> parts;
+  for (const auto& want : session.wants) {
+    if (want->task == nullptr) continue;
+    const BlockHash hash = want->task->hash;
+    if (const auto given = lent.find(hash); given != lent.end()) {
+      parts.push_back({want, given->second});
+      continue;
+    }
+    known_.lose(name, hash);
+    miss(*want, error(Code::not_found,
+                      cat("peer '", printable(name), "' has block ", hex(hash), " no more")));
+  }
+  return parts;
+}
+
+/// Whether all of them are blocks of ours, whole, and their tasks' bytes memory that can be named.
+bool PeerTier::may_land(const KnownPeers::Peer& peer, const std::vector<Part>& parts) const {
+  return memory_ && peer.share.heads() == options_.share.heads() &&
+         std::ranges::all_of(parts,
+                             [](const Part& part) { return part.want->task->slot.has_value(); });
+}
+
 Status PeerTier::begin_copy(const std::string& name, Link& link) {
   Session& session = *link.session;
   const KnownPeers::Peer* const peer = known_.find(name);
   if (peer == nullptr) return error(Code::peer_lost, cat("peer '", printable(name), "' has left"));
-  TOWPATH_TRY(make_staging(*peer, link));
-  if (session.lent->size() > options_.staged_blocks) session.lent->resize(options_.staged_blocks);
+  const std::vector<Part> parts = sort_out(name, session);
+  session.is_staged = !may_land(*peer, parts);
+  if (session.is_staged) TOWPATH_TRY(make_staging(*peer, link));
   std::vector<layout::BlockPair> pairs;
-  for (std::uint64_t i = 0; i < session.lent->size(); ++i)
-    pairs.push_back({(*session.lent)[i].slot, i});
-  TOWPATH_TRY(session.copy, options_.manager->copy({.source = peer->layout,
-                                                    .target = link.staged,
-                                                    .blocks = layout::ranges_of(pairs)}));
+  for (const Part& part : parts) {
+    const std::uint64_t slot = session.is_staged ? pairs.size() : *part.want->task->slot;
+    session.parts.emplace(slot, part);
+    pairs.push_back({part.lent.slot, slot});
+  }
+  session.arrived = std::make_shared<std::vector<layout::BlockRange>>();
+  TOWPATH_TRY(session.copy,
+              options_.manager->copy(
+                  {.source = peer->layout,
+                   .target = session.is_staged ? link.staged : *memory_,
+                   .blocks = layout::ranges_of(pairs),
+                   .chunk_bytes = kChunkBytes,
+                   .most_chunks = kMostChunks,
+                   .on_blocks = [arrived = session.arrived](const layout::BlockRange& blocks) {
+                     arrived->push_back(blocks);
+                   }}));
   session.ends = now() + options_.patience;
   return {};
 }
@@ -248,50 +309,52 @@ void PeerTier::drop_staging(Link& link) {
 
 // What comes -------------------------------------------------------------------------------------
 
-/// What the peer has not given, or given wrong, is not looked for there again.
-void PeerTier::take_parts(const std::string& name, Link& link) {
-  const Session session = *std::exchange(link.session, std::nullopt);
-  release(name, session);
-  std::map<BlockHash, std::uint64_t> slots;
-  for (std::uint64_t i = 0; i < session.lent->size(); ++i) slots[(*session.lent)[i].hash] = i;
-  for (const auto& want : session.wants) {
-    if (want->task == nullptr) continue;
-    const BlockHash hash = want->task->hash;
-    const auto slot = slots.find(hash);
-    Status good = slot == slots.end()
-                      ? error(Code::not_found,
-                              cat("peer '", printable(name), "' has block ", hex(hash), " no more"))
-                      : prove(link, slot->second, (*session.lent)[slot->second]);
-    if (good.ok()) {
-      take_part(*want, link, slot->second, (*session.lent)[slot->second].digest);
-      continue;
-    }
-    known_.lose(name, hash);
-    miss(*want, good);
-  }
+/// True: something has.
+bool PeerTier::take_arrived(const std::string& name, Link& link) {
+  if (!link.session->copy) return false;
+  const std::vector<layout::BlockRange> arrived = std::exchange(*link.session->arrived, {});
+  for (const layout::BlockRange& range : arrived)
+    for (std::uint64_t i = 0; i < range.count; ++i) take_part(name, link, range.target_first + i);
+  return !arrived.empty();
 }
 
-Status PeerTier::prove(const Link& link, std::uint64_t slot, const LentBlock& lent) {
+/// What the peer has given wrong is not looked for there again.
+void PeerTier::take_part(const std::string& name, Link& link, std::uint64_t slot) {
+  const Session& session = *link.session;
+  const Part& part = session.parts.at(slot);
+  if (part.want->task == nullptr) return;
+  const auto came = session.is_staged ? in_one_piece(*link.staging, slot) : part.want->task->bytes;
+  if (!came) return end(*part.want, error(Code::internal, "a staging in pieces"));
+  const Status good = prove(*came, part.lent);
+  if (good.ok() && session.is_staged) return cut(*part.want, link, *came, part.lent.digest);
+  if (good.ok()) return finish(*part.want, part.lent.digest);
+  known_.lose(name, part.want->task->hash);
+  miss(*part.want, good);
+}
+
+Status PeerTier::prove(ConstByteSpan came, const LentBlock& lent) {
   const Digest& wanted = lent.digest;
-  Digester digester(wanted.salt, wanted.algorithm);
-  TOWPATH_TRY(const Digest found, digest_block(digester, *link.staging, slot));
+  const Digest found = digest_of(came, wanted.salt, wanted.algorithm);
   if (found == wanted && wanted.salt == lent.hash) return {};
   ++figures_.not_proven;
   return error(Code::corrupt, cat("block ", hex(lent.hash), " came from a peer as ",
                                   to_string(found), ", and was lent as ", to_string(wanted)));
 }
 
-void PeerTier::take_part(Want& want, const Link& link, std::uint64_t slot, const Digest& digest) {
+/// Of parts that were proven, and then cut, the block is what they make.
+void PeerTier::cut(Want& want, const Link& link, ConstByteSpan came, const Digest& digest) {
   TierTask& task = *want.task;
-  const auto part = in_one_piece(*link.staging, slot);
-  if (!part) return end(want, error(Code::internal, "a staging in pieces"));
   const layout::IndexRange ours = options_.share.heads(), theirs = link.staged_share.heads();
   const layout::LayoutConfig& config = options_.share.config;
-  copy_heads(*part, theirs, task.bytes, ours,
+  copy_heads(came, theirs, task.bytes, ours,
              config.inner_dim / ours.count * config.dtype_width_bytes);
   if (--want.parts_missing > 0) return;
-  // Of parts that were proven, and then cut, the block is what they make.
-  task.digest = ours == theirs ? digest : digest_of(task.bytes, task.hash);
+  ++figures_.staged;
+  finish(want, ours == theirs ? digest : digest_of(task.bytes, task.hash));
+}
+
+void PeerTier::finish(Want& want, const Digest& digest) {
+  want.task->digest = digest;
   ++figures_.borrowed;
   end(want, {});
 }
@@ -312,15 +375,14 @@ void PeerTier::fail(const std::string& name, Link& link, const Status& cause) {
                                .because(cause)
                          : cause;
   if (session.lent) release(name, session);
-  if (session.copy) {
-    session.copy->cancel();
-    link.leaving = *std::move(session.copy);
-  }
   ++figures_.failed_sessions;
   figures_.last_failure = why;
   known_.lose_all(name);
-  for (const auto& want : session.wants) miss(*want, why);
   for (const auto& want : std::exchange(link.waiting, {})) miss(*want, why);
+  link.leaving = {.copy = {}, .wants = std::move(session.wants), .why = why};
+  if (!session.copy) return;
+  session.copy->cancel();
+  link.leaving.copy = *std::move(session.copy);
 }
 
 }  // namespace towpath::kv

@@ -1,12 +1,13 @@
 // PeerTier: blocks that peers have, as a tier that is only read from. What is asked for between two
 // calls of progress() is borrowed together: one session with each peer that has some of it.
 //
-//   begin(get) -> [ waits ] -> ask --answer--> copy to staging --> proven, cut --> the task's bytes
+//   begin(get) -> [ waits ] -> ask --answer--> copy to the task's bytes, or a staging --> proven
 //                    ^                    \         |
 //                    `--- another owner -- a peer that fails: its blocks are lost here
 //
-// A peer's blocks may be of another tensor-parallel degree: each part is copied whole, proven by
-// its owner's digest, and then what is kept here of it is taken from there. A peer that does not
+// Blocks are proven as they come, while the ones behind them are on their way. A peer's blocks may
+// be of another tensor-parallel degree: then each part is copied whole to a staging, proven by its
+// owner's digest, and what is kept here of it is taken from there. A peer that does not
 // answer, dies, or lends what does not prove costs misses: its blocks are not looked for again
 // until it tells a new catalogue. Nothing here waits: sessions go on in progress(), which drives
 // the manager, too.
@@ -55,6 +56,8 @@ class PeerTier final : public BlockTier {
   Status remove(BlockHash hash) override;
 
   // ---- with peers ----
+  /// The memory that tasks name slots of, as the manager knows it; nothing: all blocks are staged.
+  void land_in(std::optional<LayoutHandle> memory) { memory_ = memory; }
   Status learn(ConstByteSpan catalogue) { return known_.learn(catalogue); }
   void forget(const std::string& name);
   /// An answer that came from a peer.
@@ -63,6 +66,7 @@ class PeerTier final : public BlockTier {
 
   struct Figures {
     std::uint64_t borrowed = 0;    ///< blocks that came, and proved
+    std::uint64_t staged = 0;      ///< of these, by way of a staging
     std::uint64_t not_proven = 0;  ///< that came, and did not
     std::uint64_t failed_sessions = 0;
     Status last_failure;
@@ -74,8 +78,13 @@ class PeerTier final : public BlockTier {
   struct Want {
     TierTask* task;
     std::size_t parts_missing;
+    bool is_unwanted = false;  // and yet bytes may land
   };
   using Wants = std::deque<std::shared_ptr<Want>>;
+  struct Part {
+    std::shared_ptr<Want> want;
+    LentBlock lent;
+  };
   struct Session {
     std::uint64_t number = 0;
     Wants wants;
@@ -83,13 +92,22 @@ class PeerTier final : public BlockTier {
     Instant ask_again;
     Duration pause;
     std::optional<std::vector<LentBlock>> lent;
+    bool is_staged = true;
+    std::map<std::uint64_t, Part> parts;  // by the slot that it comes to, staged or not
     std::optional<TransferJob> copy;
+    std::shared_ptr<std::vector<layout::BlockRange>> arrived;  // since they were last taken
+  };
+  /// Of a session that failed: tasks end, and another begins, when no byte can land any more.
+  struct Leaving {
+    TransferJob copy;
+    Wants wants;
+    Status why;
   };
   /// All that is under way with a peer.
   struct Link {
     Wants waiting;
     std::optional<Session> session;
-    TransferJob leaving;  // of a session that failed; no other begins before it is quiet
+    Leaving leaving;
     CacheShare staged_share;
     std::optional<layout::PhysicalLayout> staging;
     LayoutHandle staged;
@@ -105,10 +123,14 @@ class PeerTier final : public BlockTier {
   Status start(const std::string& name, Link& link);
   Status ask(const std::string& name, Session& session);
   Result<bool> step(const std::string& name, Link& link);
+  std::vector<Part> sort_out(const std::string& name, const Session& session);
+  bool may_land(const KnownPeers::Peer& peer, const std::vector<Part>& parts) const;
   Status begin_copy(const std::string& name, Link& link);
-  void take_parts(const std::string& name, Link& link);
-  void take_part(Want& want, const Link& link, std::uint64_t slot, const Digest& digest);
-  Status prove(const Link& link, std::uint64_t slot, const LentBlock& lent);
+  bool take_arrived(const std::string& name, Link& link);
+  void take_part(const std::string& name, Link& link, std::uint64_t slot);
+  Status prove(ConstByteSpan came, const LentBlock& lent);
+  void cut(Want& want, const Link& link, ConstByteSpan came, const Digest& digest);
+  void finish(Want& want, const Digest& digest);
   Status make_staging(const KnownPeers::Peer& peer, Link& link);
   void drop_staging(Link& link);
   void fail(const std::string& name, Link& link, const Status& cause);
@@ -120,6 +142,7 @@ class PeerTier final : public BlockTier {
   const std::string name_ = "peers";
   const std::uint64_t block_bytes_;
   KnownPeers known_;
+  std::optional<LayoutHandle> memory_;
   std::map<std::string, Link> links_;
   std::uint64_t next_session_ = 1;
   Figures figures_;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <towpath/kv/peers/holder_fixture.h>
+#include <towpath/kv/tiers/block_bytes.h>
 #include <towpath/rendezvous/in_process.h>
+#include <towpath/run/eventually.h>
 
 namespace towpath::kv {
 namespace {
@@ -36,6 +38,7 @@ TEST(PeerTierTest, a_peers_blocks_are_held_as_ones_own) {
   EXPECT_EQ(near.lending().borrowed, 5U) << near.lending().last_failure.to_string();
   for (const BlockHash hash : wanted) EXPECT_TRUE(near.get(hash).ok()) << hash;
   EXPECT_EQ(near.lending().borrowed, 5U) << "what came is here";
+  EXPECT_EQ(near.lending().staged, 0U) << "blocks of equal shares land in their slots";
   EXPECT_EQ(near.get(10).code(), Code::not_found);
   EXPECT_TRUE(far.get(11).ok());
 }
@@ -57,6 +60,8 @@ TEST(PeerTierTest, parts_of_two_ranks_make_a_block_and_a_rank_takes_its_part) {
   Holder third("third", {.heads = 1, .first_head = 1});
   meet(third, whole);
   EXPECT_TRUE(third.get(23).ok()) << third.lending().last_failure.to_string();
+  EXPECT_EQ(whole.lending().staged, 1U);
+  EXPECT_EQ(third.lending().staged, 1U);
 }
 
 TEST(PeerTierTest, what_a_peer_has_in_files_is_staged_there) {
@@ -151,6 +156,70 @@ TEST(PeerTierTest, what_does_not_prove_is_a_miss) {
   EXPECT_EQ(near.get(12).code(), Code::corrupt);
   EXPECT_EQ(near.lending().not_proven, 2U);
   EXPECT_FALSE(near.keeper->has(12));
+}
+
+/// A tier without a cache, which asks `far` for blocks and hears what it says.
+struct Borrower {
+  explicit Borrower(Holder& of) : far(of), memory(node.build({"kept"})), handle(node.add(memory)) {
+    tier = PeerTier::make({.agent = node.agent.get(),
+                           .manager = node.manager.get(),
+                           .presence = &presence,
+                           .tier = 1,
+                           .share = {"model", memory.config()},
+                           .patience = std::chrono::seconds(20),
+                           .staged_blocks = 4})
+               .value();
+    tier->land_in(handle);
+    const Catalogue own{.name_space = "model",
+                        .package = node.manager->export_package().value(),
+                        .layout = handle.id,
+                        .hashes = {}};
+    EXPECT_TRUE(far.learn(encode(own).value()).ok());
+    EXPECT_TRUE(tier->learn(far.catalogue()).ok());
+  }
+  ~Borrower() { tier.reset(); }
+
+  /// True: an answer came.
+  bool progress() {
+    (void)tier->progress();
+    (void)far.keeper->progress();
+    const auto notes = node.agent->take_notifications();
+    for (const agent::Notification& note : notes)
+      tier->hear(note.from.name, decode_peer_message(note.message).value());
+    return !notes.empty();
+  }
+
+  Holder& far;
+  testing::TransferNode node{"near"};
+  Presence presence;
+  layout::PhysicalLayout memory;
+  LayoutHandle handle;
+  std::unique_ptr<PeerTier> tier;
+};
+
+TEST(PeerTierTest, a_task_does_not_end_while_bytes_may_land_in_its_slot) {
+  Holder far("far", {});
+  far.put(11);
+  for (const bool is_cancelled : {true, false}) {
+    SCOPED_TRACE(is_cancelled ? "cancelled" : "the peer is forgotten");
+    Borrower near(far);
+    TierTask task{.hash = 11, .bytes = in_one_piece(near.memory, 2).value(), .slot = 2};
+    near.tier->begin(task);
+    ASSERT_TRUE(run::eventually([&] { return near.progress(); }));
+    (void)near.tier->progress();
+    ASSERT_EQ(near.node.manager->figures().jobs, 1U) << "the copy has begun";
+    if (is_cancelled)
+      near.tier->cancel(task);
+    else
+      near.tier->forget("far");
+    EXPECT_FALSE(task.has_ended);
+    EXPECT_TRUE(run::eventually([&] {
+      (void)near.progress();
+      return task.has_ended;
+    }));
+    EXPECT_EQ(near.node.manager->figures().jobs, 0U) << "and now it is quiet";
+    EXPECT_EQ(task.status.ok(), is_cancelled) << task.status.to_string();
+  }
 }
 
 TEST(PeerTierTest, catalogues_of_other_caches_are_refused) {

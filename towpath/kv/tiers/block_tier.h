@@ -39,6 +39,8 @@ struct TierTask {
   BlockHash hash = 0;
   Digest digest;
   ByteSpan bytes;  ///< put: only read
+  /// Of a get: `bytes` are this slot of the cache's memory; nothing: they lie elsewhere.
+  std::optional<SlotId> slot{};
 
   bool has_ended = false;
   /// Errors: corrupt (put: the bytes do not match, nothing is kept; get: quarantined, it is there

@@ -175,11 +175,13 @@ Status TieredCache::begin_next(Rise& rise) {
   }
   ++rise.next;
   auto place = in_one_piece(layout_, rise.slot->slot());
-  if (!place) {
+  const bool is_slot = place.has_value();
+  if (!is_slot) {
     if (rise.aside.empty()) rise.aside = take_spare();
     place = rise.aside;
   }
   rise.crossing.emplace(from, TierTask{.kind = TierTask::Kind::get, .hash = hash, .bytes = *place});
+  if (is_slot) rise.crossing->task.slot = rise.slot->slot();
   begin(*rise.crossing);
   return {};
 }
