@@ -98,7 +98,7 @@ class ReplayTest(CommandTest):
         (self.folder / "t.jsonl").write_text(json.dumps(line) + "\n" + json.dumps(line))
         told = self.report("--trace", "t.jsonl")
         self.assertEqual((told["requests"], told["blocks"], told["block_bytes"]), (2, 6, 16 * 128))
-        self.assertEqual(told["hits"], {"host": 3, "disk": 0, "none": 3})
+        self.assertEqual(told["hits"], {"host": 3, "disk": 0, "object": 0, "none": 3})
 
     def test_the_page_has_all_plots_and_needs_nothing_else(self):
         told = self.report("--report", "run.html", "--capacities", "50,500")

@@ -91,7 +91,7 @@ Result<std::vector<kv::BlockRef>> Cache::gather(const std::vector<std::uint64_t>
   std::vector<Missing> loading, making;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if ((held[i] = host_.blocks().find(blocks[i]))) {
-      ++host_hits_;
+      ++found_[Place::host];
       continue;
     }
     const auto parent = i > 0 ? std::optional(blocks[i - 1]) : std::nullopt;
@@ -103,7 +103,7 @@ Result<std::vector<kv::BlockRef>> Cache::gather(const std::vector<std::uint64_t>
   TOWPATH_TRY(load(std::move(loading), held));
   made_.clear();
   for (Missing& missing : making) {
-    ++misses_;
+    ++found_[Place::nowhere];
     kv::BlockRef& block = held[missing.index];
     TOWPATH_TRY(produce(std::move(missing), block));
   }
@@ -221,13 +221,13 @@ Status Cache::settle_load(Missing move, const Status& read, kv::BlockRef& held) 
   if (was_torn && !fault.empty()) torn_.erase(there.slot());
   if (was_torn && fault.starts_with("short-file")) chance_.gone(Mistake::torn_write);
   if (fault.empty()) {
-    ++disk_hits_;
+    ++found_[Place::disk];
     TOWPATH_TRY(held, host_.blocks().register_block(kv::CompleteBlock(
                           std::move(move.host), {move.block, there.identity().digest})));
     return {};
   }
   ++bad_loads_;
-  ++misses_;
+  ++found_[Place::nowhere];
   faults_.add(fault);
   disk_.quarantine(hash, fault.substr(0, fault.find(':')));
   on_disk_.erase(there.slot());
@@ -285,11 +285,10 @@ std::string Cache::diagnose(kv::BlockHash hash, kv::SlotId slot) const {
 }
 
 TierCounts Cache::counts() const {
-  return {.host_blocks = host_.blocks().registered(),
-          .disk_blocks = disk_.blocks().registered(),
-          .host_hits = host_hits_,
-          .disk_hits = disk_hits_,
-          .misses = misses_};
+  TierCounts counts{.held = {}, .found = found_};
+  counts.held[Place::host] = host_.blocks().registered();
+  counts.held[Place::disk] = disk_.blocks().registered();
+  return counts;
 }
 
 void Cache::report(Message& summary) {
@@ -298,7 +297,7 @@ void Cache::report(Message& summary) {
   produced.put(summary, "produce");
   spilled_.put(summary, "spill");
   loaded_.put(summary, "load");
-  put_hits(summary, counts());
+  put_found(summary, found_);
   chance_.put(summary);
   summary.figures["bad_loads"] = bad_loads_;
   summary.figures["direct"] = file_->direct() ? 1 : 0;

@@ -108,7 +108,8 @@ class Cache final : public BlockSource {
   std::map<kv::SlotId, kv::BlockHash> torn_;     // of them, those that nobody has met
 
   Hop produced_, spilled_, loaded_;
-  std::uint64_t host_hits_ = 0, disk_hits_ = 0, misses_ = 0, bad_loads_ = 0;
+  ByPlace<std::uint64_t> found_;
+  std::uint64_t bad_loads_ = 0;
 };
 
 }  // namespace towpath::tools::replay

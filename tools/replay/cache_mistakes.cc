@@ -77,7 +77,7 @@ Status Cache::mend(std::uint64_t cut_at) {
 // Blocks that are torn on disk, and that nobody has asked for since, are read back.
 Status Cache::settle() {
   chance_.stop();
-  const TierCounts before = counts();
+  const ByPlace<std::uint64_t> before = found_;
   const auto no_room = [] { return error(Code::exhausted, "the host pool is held"); };
   while (!torn_.empty()) {
     const auto [slot, hash] = *torn_.begin();
@@ -89,9 +89,7 @@ Status Cache::settle() {
     if (torn_.contains(slot))
       return error(Code::internal, cat("block ", hex(hash), " is torn on disk, and not there"));
   }
-  host_hits_ = before.host_hits;
-  disk_hits_ = before.disk_hits;
-  misses_ = before.misses;
+  found_ = before;
   return {};
 }
 

@@ -78,21 +78,15 @@ void DecodeWorker::take_decode_summary(const Message& summary) {
 
 void DecodeWorker::take_summary(const Message& summary) {
   const auto figure = [&](const std::string& name) { return figure_of(summary, name); };
-  outcome_.produce.add(Hop::from(summary, "produce"));
-  outcome_.spill.add(Hop::from(summary, "spill"));
-  outcome_.load.add(Hop::from(summary, "load"));
-  outcome_.store.add(Hop::from(summary, "store"));
-  outcome_.fetch.add(Hop::from(summary, "fetch"));
+  for (const HopName& one : kHops)
+    if (one.hop != &ReplayOutcome::pull) (outcome_.*one.hop).add(Hop::from(summary, one.name));
   const History history = History::from(summary);
-  if (outcome_.history.host_blocks().empty()) {
+  if (outcome_.history.held(Place::host).empty()) {
     outcome_.history = history;
   } else {
-    outcome_.history.add_hits(history);
+    outcome_.history.add_found(history);
   }
-  outcome_.host_hits += figure("host_hits");
-  outcome_.disk_hits += figure("disk_hits");
-  outcome_.object_hits += figure("object_hits");
-  outcome_.misses += figure("misses");
+  add_found(summary, outcome_.found);
   outcome_.bad_loads += figure("bad_loads");
   outcome_.kernel_read += figure("kernel.read_bytes");
   outcome_.kernel_written += figure("kernel.written_bytes");

@@ -1,55 +1,48 @@
 #include "tools/replay/history.h"
 
+#include <towpath/core/text.h>
+
 namespace towpath::tools::replay {
+namespace {
+
+std::string held_in(Place tier) { return cat("history.held.", name_of(tier)); }
+std::string history_of(Place place) { return cat("history.found.", name_of(place)); }
+std::string found_in(Place place) { return cat("found.", name_of(place)); }
+
+}  // namespace
 
 void History::see(Instant at, const TierCounts& now) {
-  host_blocks_.add(at, now.host_blocks);
-  disk_blocks_.add(at, now.disk_blocks);
-  object_blocks_.add(at, now.object_blocks);
-  host_hits_.add(at, now.host_hits - last_.host_hits);
-  disk_hits_.add(at, now.disk_hits - last_.disk_hits);
-  object_hits_.add(at, now.object_hits - last_.object_hits);
-  misses_.add(at, now.misses - last_.misses);
+  for (const Place tier : kTiers) held_[tier].add(at, now.held[tier]);
+  for (const Place place : kPlaces) found_[place].add(at, now.found[place] - last_.found[place]);
   last_ = now;
 }
 
-void History::add_hits(const History& other) {
-  host_hits_.add(other.host_hits_);
-  disk_hits_.add(other.disk_hits_);
-  object_hits_.add(other.object_hits_);
-  misses_.add(other.misses_);
+void History::add_found(const History& other) {
+  for (const Place place : kPlaces) found_[place].add(other.found_[place]);
 }
 
 void History::put(Message& message) const {
-  message.series["history.host_blocks"] = host_blocks_.packed();
-  message.series["history.disk_blocks"] = disk_blocks_.packed();
-  message.series["history.object_blocks"] = object_blocks_.packed();
-  message.series["history.host_hits"] = host_hits_.packed();
-  message.series["history.disk_hits"] = disk_hits_.packed();
-  message.series["history.object_hits"] = object_hits_.packed();
-  message.series["history.misses"] = misses_.packed();
+  for (const Place tier : kTiers) message.series[held_in(tier)] = held_[tier].packed();
+  for (const Place place : kPlaces) message.series[history_of(place)] = found_[place].packed();
 }
 
 History History::from(const Message& message) {
-  const auto take = [&](const char* name, Timeline::Kind kind) {
-    return Timeline::unpacked(series_of(message, name), kind);
+  const auto take = [&](const std::string& name, Timeline& line, Timeline::Kind kind) {
+    line = Timeline::unpacked(series_of(message, name), kind);
   };
   History history;
-  history.host_blocks_ = take("history.host_blocks", Timeline::Kind::level);
-  history.disk_blocks_ = take("history.disk_blocks", Timeline::Kind::level);
-  history.object_blocks_ = take("history.object_blocks", Timeline::Kind::level);
-  history.host_hits_ = take("history.host_hits", Timeline::Kind::sum);
-  history.disk_hits_ = take("history.disk_hits", Timeline::Kind::sum);
-  history.object_hits_ = take("history.object_hits", Timeline::Kind::sum);
-  history.misses_ = take("history.misses", Timeline::Kind::sum);
+  for (const Place tier : kTiers) take(held_in(tier), history.held_[tier], Timeline::Kind::level);
+  for (const Place place : kPlaces)
+    take(history_of(place), history.found_[place], Timeline::Kind::sum);
   return history;
 }
 
-void put_hits(Message& message, const TierCounts& counts) {
-  message.figures["host_hits"] = counts.host_hits;
-  message.figures["disk_hits"] = counts.disk_hits;
-  message.figures["object_hits"] = counts.object_hits;
-  message.figures["misses"] = counts.misses;
+void put_found(Message& summary, const ByPlace<std::uint64_t>& found) {
+  for (const Place place : kPlaces) summary.figures[found_in(place)] = found[place];
+}
+
+void add_found(const Message& summary, ByPlace<std::uint64_t>& found) {
+  for (const Place place : kPlaces) found[place] += figure_of(summary, found_in(place));
 }
 
 }  // namespace towpath::tools::replay

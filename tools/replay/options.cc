@@ -86,8 +86,25 @@ Status read_tiers(const std::string& text, Options& options) {
   return {};
 }
 
-std::uint64_t object_blocks(const Options& options, std::uint64_t block_bytes) {
-  return options.objects ? options.objects->bound_bytes / kv::object_bytes_of(block_bytes) : 0;
+bool has(const Options& options, Place place) {
+  switch (place) {
+    case Place::disk: return options.disk_blocks > 0;
+    case Place::object: return options.objects.has_value();
+    case Place::host:
+    case Place::nowhere: break;
+  }
+  return true;
+}
+
+std::uint64_t blocks_of(const Options& options, Place tier, std::uint64_t block_bytes) {
+  switch (tier) {
+    case Place::host: return options.host_blocks;
+    case Place::disk: return options.disk_blocks;
+    case Place::object:
+      return options.objects ? options.objects->bound_bytes / kv::object_bytes_of(block_bytes) : 0;
+    case Place::nowhere: break;
+  }
+  return 0;
 }
 
 Result<layout::LayoutKind> layout_kind_named(const std::string& name) {

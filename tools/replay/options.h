@@ -18,6 +18,7 @@
 #include <towpath/standard/object_place.h>
 
 #include "tools/replay/mistake.h"
+#include "tools/replay/place.h"
 
 namespace towpath::tools::replay {
 
@@ -70,8 +71,10 @@ struct Options {
 /// invalid_argument (the scale, or a number that makes no sense).
 Result<layout::LayoutConfig> pool_config(const Options& options, std::uint64_t blocks);
 
-/// Blocks that the tier of objects has room for; 0: there is none.
-std::uint64_t object_blocks(const Options& options, std::uint64_t block_bytes);
+/// Whether prefill has this tier; it always finds some blocks nowhere.
+bool has(const Options& options, Place place);
+/// Blocks that a tier has room for; 0: there is none.
+std::uint64_t blocks_of(const Options& options, Place tier, std::uint64_t block_bytes);
 
 /// "host=BLOCKS,disk=PATH:SIZE,object=PLACE": tiers below the host's that survive, one or both;
 /// "kvbm": what DYN_KVBM_* say of them. The model and its scale are known. Errors:

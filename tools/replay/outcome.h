@@ -1,14 +1,17 @@
-// What a replay came to: figures of both processes, and what was found wrong.
-// Thread: immutable once filled.
+// What a replay came to: figures of both processes, and what was found wrong; and the rows that its
+// reports have in common. Thread: immutable once filled.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tools/replay/chance.h"
 #include "tools/replay/faults.h"
 #include "tools/replay/history.h"
 #include "tools/replay/hop.h"
+#include "tools/replay/options.h"
 
 namespace towpath::tools::replay {
 
@@ -20,11 +23,11 @@ struct ReplayOutcome {
   std::uint64_t block_bytes = 0;
   double seconds = 0;
 
-  std::uint64_t host_hits = 0, disk_hits = 0, object_hits = 0, misses = 0, bad_loads = 0;
-  std::uint64_t found() const { return host_hits + disk_hits + object_hits; }
-  Hop produce, pull, spill, load;
+  ByPlace<std::uint64_t> found;
+  std::uint64_t bad_loads = 0;  ///< of those found nowhere
+  Hop produce, pull;
+  Hop spill, load;   ///< to and from disk
   Hop store, fetch;  ///< to and from a tier of objects
-  bool has_objects() const { return store.times().count() + fetch.times().count() > 0; }
   History history;
   std::uint64_t verify_ns = 0;
 
@@ -39,5 +42,39 @@ struct ReplayOutcome {
   InjectedByName injected;  ///< mistakes that were made by chance
   Faults faults;            ///< all others
 };
+
+/// A way that bytes go, by the name that it has everywhere.
+struct HopName {
+  const char* name;
+  Hop ReplayOutcome::*hop;
+  Place tier;  ///< without which it is not gone
+};
+inline constexpr std::array kHops{
+    HopName{"produce", &ReplayOutcome::produce, Place::host},
+    HopName{"pull", &ReplayOutcome::pull, Place::host},
+    HopName{"spill", &ReplayOutcome::spill, Place::disk},
+    HopName{"load", &ReplayOutcome::load, Place::disk},
+    HopName{"store", &ReplayOutcome::store, Place::object},
+    HopName{"fetch", &ReplayOutcome::fetch, Place::object},
+};
+
+struct NamedHop {
+  const char* name;
+  const Hop& hop;
+};
+/// Those of the tiers that there are.
+std::vector<NamedHop> hops_of(const Options& options, const ReplayOutcome& outcome);
+
+/// A place where blocks were found, if there is such: how many, their share, and how large it is.
+struct FoundRow {
+  std::string_view place;
+  std::uint64_t blocks;
+  std::string share;
+  std::string size;
+};
+std::vector<FoundRow> found_rows(const Options& options, const ReplayOutcome& outcome);
+
+/// The share of the blocks that some tier had, from 0 to 1.
+double hit_ratio(const ReplayOutcome& outcome);
 
 }  // namespace towpath::tools::replay

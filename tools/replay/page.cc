@@ -68,7 +68,6 @@ std::string table_html(const std::vector<std::vector<PageCell>>& rows) {
 }
 
 std::string cards_part(const ReplayOutcome& outcome) {
-  const std::uint64_t found = outcome.found();
   const bool all = outcome.verified == outcome.blocks;
   const auto time = Duration(static_cast<std::int64_t>(outcome.seconds * 1e9));
   return cat(
@@ -84,7 +83,7 @@ std::string cards_part(const ReplayOutcome& outcome) {
                                              cat("prefill died; ", grouped(outcome.asked_again),
                                                  " requests were asked of another"),
                                              "bad"),
-      card_html(percent(ratio_of(found, found + outcome.misses)), "of the blocks found in a tier"),
+      card_html(percent(hit_ratio(outcome)), "of the blocks found in a tier"),
       card_html(size_text(outcome.pull.bytes()),
                 cat("pulled, at ", rate_text(outcome.pull.bytes(), outcome.pull.times().sum()))),
       card_html(duration_text(time), "from the first order to the last block"), "</div>\n");
@@ -100,26 +99,14 @@ std::string faults_part(const ReplayOutcome& outcome) {
 }
 
 std::string found_part(const Options& options, const ReplayOutcome& outcome) {
-  const std::uint64_t all = outcome.found() + outcome.misses;
   std::vector<std::vector<PageCell>> rows{{{"tier"}, {"blocks"}, {"share"}, {"size", "text"}}};
-  const auto add = [&](const char* name, std::uint64_t blocks, std::string size) {
+  for (const FoundRow& row : found_rows(options, outcome))
     rows.push_back(
-        {{name}, {grouped(blocks)}, {percent(ratio_of(blocks, all))}, {std::move(size), "text"}});
-  };
-  add("host", outcome.host_hits,
-      cat(grouped(options.host_blocks), " blocks, ", name_of(options.policy)));
-  if (options.disk_blocks > 0)
-    add("disk", outcome.disk_hits, cat(grouped(options.disk_blocks), " blocks"));
-  if (options.objects)
-    add("objects", outcome.object_hits,
-        cat(grouped(object_blocks(options, outcome.block_bytes)), " blocks in a store"));
-  add("nowhere", outcome.misses,
-      outcome.bad_loads == 0 ? std::string()
-                             : cat(grouped(outcome.bad_loads), " of them bad below"));
+        {{std::string(row.place)}, {grouped(row.blocks)}, {row.share}, {row.size, "text"}});
   return "<h2>Where blocks were found</h2>\n" + table_html(rows);
 }
 
-std::string hops_part(const ReplayOutcome& outcome) {
+std::string hops_part(const Options& options, const ReplayOutcome& outcome) {
   std::vector<std::vector<PageCell>> rows{{{"hop"},
                                            {"bytes"},
                                            {"rate"},
@@ -129,7 +116,7 @@ std::string hops_part(const ReplayOutcome& outcome) {
                                            {"p99"},
                                            {"p99.9"},
                                            {"by which way", "text"}}};
-  const auto add = [&](const char* name, const Hop& hop) {
+  for (const auto& [name, hop] : hops_of(options, outcome)) {
     const Spread& times = hop.times();
     rows.push_back({{name},
                     {size_text(hop.bytes())},
@@ -140,14 +127,6 @@ std::string hops_part(const ReplayOutcome& outcome) {
                     {duration_text(times.percentile(99))},
                     {duration_text(times.percentile(99.9))},
                     {hop.path(), "text"}});
-  };
-  add("produce", outcome.produce);
-  add("pull", outcome.pull);
-  add("spill", outcome.spill);
-  add("load", outcome.load);
-  if (outcome.has_objects()) {
-    add("store", outcome.store);
-    add("fetch", outcome.fetch);
   }
   return "<h2>What moving cost</h2>\n" + table_html(rows);
 }
@@ -172,9 +151,10 @@ std::string plots_part(const Options& options, const PageContent& content) {
   std::string out = "<div class=\"plots\">\n";
   if (!content.comparisons.empty()) out += panel_html(hit_ratio_plot(content.comparisons), "wide");
   if (content.outcome != nullptr) {
-    out += panel_html(bytes_plot(*content.outcome)) + panel_html(latency_plot(*content.outcome)) +
+    out += panel_html(bytes_plot(options, *content.outcome)) +
+           panel_html(latency_plot(options, *content.outcome)) +
            panel_html(occupancy_plot(options, *content.outcome)) +
-           panel_html(found_plot(*content.outcome));
+           panel_html(found_plot(options, *content.outcome));
   }
   return out + "</div>\n";
 }
@@ -204,7 +184,7 @@ std::string page_of(const Options& options, const PageContent& content) {
     body += cards_part(*content.outcome) + faults_part(*content.outcome);
   body += plots_part(options, content);
   if (content.outcome != nullptr)
-    body += found_part(options, *content.outcome) + hops_part(*content.outcome);
+    body += found_part(options, *content.outcome) + hops_part(options, *content.outcome);
   body += policies_part(content.comparisons);
   return cat(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"

@@ -22,26 +22,11 @@ std::string time_tick(double ns) {
   return fmt::format("{:.3g} {}", ns, kUnits[unit]);
 }
 
-struct Named {
-  const char* name;
-  const Hop& hop;
-};
-std::vector<Named> hops_of(const ReplayOutcome& outcome) {
-  std::vector<Named> hops{{"pull", outcome.pull},
-                          {"produce", outcome.produce},
-                          {"spill", outcome.spill},
-                          {"load", outcome.load}};
-  if (!outcome.has_objects()) return hops;
-  hops.push_back({"store", outcome.store});
-  hops.push_back({"fetch", outcome.fetch});
-  return hops;
-}
-
 /// The clocks of two machines differ: each process's time counts from the first that it tells of.
 Instant start_of_prefill(const ReplayOutcome& outcome) {
   Instant first = Instant::never();
   for (const Timeline* line : {&outcome.produce.bytes_over_time(), &outcome.spill.bytes_over_time(),
-                               &outcome.load.bytes_over_time(), &outcome.history.host_blocks()})
+                               &outcome.load.bytes_over_time(), &outcome.history.held(Place::host)})
     if (!line->empty()) first = std::min(first, line->start());
   return first;
 }
@@ -102,15 +87,15 @@ Plot hit_ratio_plot(std::span<const kv::Comparison> comparisons) {
   return plot;
 }
 
-Plot bytes_plot(const ReplayOutcome& outcome) {
+Plot bytes_plot(const Options& options, const ReplayOutcome& outcome) {
   Plot plot{.title = "Bytes per hop over time",
             .x = {.title = "time of the run", .text = seconds_text, .tight = true},
             .y = {.title = "", .text = rate_tick}};
   const Instant prefill = start_of_prefill(outcome);
   Duration width{0};  // the same for all: a hop of few moves would be all peaks in shorter ones
-  for (const auto& [name, hop] : hops_of(outcome))
+  for (const auto& [name, hop] : hops_of(options, outcome))
     width = std::max(width, hop.bytes_over_time().interval());
-  for (const auto& [name, hop] : hops_of(outcome)) {
+  for (const auto& [name, hop] : hops_of(options, outcome)) {
     const Timeline& line = hop.bytes_over_time();
     const Instant zero = &hop == &outcome.pull ? line.start() : prefill;
     plot.series.push_back({.name = name, .points = rates_of(line, zero, width)});
@@ -118,11 +103,11 @@ Plot bytes_plot(const ReplayOutcome& outcome) {
   return plot;
 }
 
-Plot latency_plot(const ReplayOutcome& outcome) {
+Plot latency_plot(const Options& options, const ReplayOutcome& outcome) {
   Plot plot{.title = "How long a move takes",
             .x = {.title = "at most so long", .scale = Scale::logarithmic, .text = time_tick},
             .y = {.title = "share of the moves", .text = percent_text}};
-  for (const auto& [name, hop] : hops_of(outcome)) {
+  for (const auto& [name, hop] : hops_of(options, outcome)) {
     Series series{.name = name};
     for (int percent = 0; percent <= 100 && hop.times().count() > 0; ++percent)
       series.points.push_back(
@@ -138,35 +123,30 @@ Plot occupancy_plot(const Options& options, const ReplayOutcome& outcome) {
             .x = {.title = "time of the run", .text = seconds_text, .tight = true},
             .y = {.title = "of the tier", .text = percent_text}};
   const Instant zero = start_of_prefill(outcome);
-  const auto add = [&](const char* name, const Timeline& line, std::uint64_t size) {
-    plot.series.push_back({.name = fmt::format("{}: {}", name, grouped(size)),
-                           .points = points_of(line, zero, [&](std::uint64_t blocks) {
-                             return 100 * ratio_of(blocks, size);
-                           })});
-  };
-  add("host", outcome.history.host_blocks(), options.host_blocks);
-  if (options.disk_blocks > 0) add("disk", outcome.history.disk_blocks(), options.disk_blocks);
-  if (options.objects)
-    add("objects", outcome.history.object_blocks(), object_blocks(options, outcome.block_bytes));
+  for (const Place tier : kTiers) {
+    const std::uint64_t size = blocks_of(options, tier, outcome.block_bytes);
+    if (size == 0) continue;
+    plot.series.push_back(
+        {.name = fmt::format("{}: {}", name_of(tier), grouped(size)),
+         .points = points_of(outcome.history.held(tier), zero,
+                             [&](std::uint64_t blocks) { return 100 * ratio_of(blocks, size); })});
+  }
   return plot;
 }
 
-Plot found_plot(const ReplayOutcome& outcome) {
-  const History& history = outcome.history;
+Plot found_plot(const Options& options, const ReplayOutcome& outcome) {
   Plot plot{.title = "Where blocks are found",
             .x = {.title = "time of the run", .text = seconds_text, .tight = true},
             .y = {.title = "of the blocks asked for", .text = percent_text},
             .stacked = true};
   std::vector<const Timeline*> lines;
-  const auto add = [&](const char* name, const Timeline& line,
-                       Series::Look look = Series::Look::line) {
-    plot.series.push_back({.name = name, .look = look});
-    lines.push_back(&line);
-  };
-  add("host", history.host_hits());
-  add("disk", history.disk_hits());
-  if (outcome.has_objects()) add("objects", history.object_hits());
-  add("nowhere", history.misses(), Series::Look::faint);
+  for (const Place place : kPlaces) {
+    if (!has(options, place)) continue;
+    const bool is_found = place != Place::nowhere;
+    plot.series.push_back({.name = std::string(name_of(place)),
+                           .look = is_found ? Series::Look::line : Series::Look::faint});
+    lines.push_back(&outcome.history.found(place));
+  }
   const Instant zero = start_of_prefill(outcome);
   const std::size_t count =
       std::ranges::min(lines, {}, [](const Timeline* line) { return line->values().size(); })

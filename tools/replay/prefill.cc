@@ -22,6 +22,12 @@
 namespace towpath::tools::replay {
 namespace {
 
+std::vector<std::string> tier_names() {
+  std::vector<std::string> names;
+  for (const Place tier : kTiers) names.emplace_back(name_of(tier));
+  return names;
+}
+
 class Prefill {
  public:
   Prefill(const Options& options, standard::Node& node, Meeting& meeting, BlockSource& cache)
@@ -30,7 +36,7 @@ class Prefill {
         meeting_(meeting),
         cache_(cache),
         meter_(node.telemetry() ? node.telemetry()->cache_meter() : telemetry::CacheMeterParts(),
-               {"host", "disk", "object"}) {}
+               tier_names()) {}
 
   Status run() {
     TOWPATH_TRY(hello());
@@ -97,8 +103,10 @@ class Prefill {
 
   void see(const TierCounts& now) {
     history_.see(sys::SystemClock().now(), now);
-    meter_.found(std::array{now.host_hits - seen_.host_hits, now.disk_hits - seen_.disk_hits,
-                            now.object_hits - seen_.object_hits, now.misses - seen_.misses});
+    std::array<std::uint64_t, kPlaces.size()> more{};
+    for (std::size_t i = 0; i < more.size(); ++i)
+      more[i] = now.found[kPlaces[i]] - seen_.found[kPlaces[i]];
+    meter_.found(more);
     seen_ = now;
   }
 

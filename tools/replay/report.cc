@@ -35,41 +35,31 @@ std::string totals(const Options& options, const ReplayOutcome& outcome, Colours
   return table.text(colours);
 }
 
-std::string hits(const Options& options, const ReplayOutcome& outcome, Colours colours) {
+std::string found_text(const Options& options, const ReplayOutcome& outcome, Colours colours) {
   Table table(
       {{"found in"}, {"blocks", Align::right}, {"share", Align::right}, {"size of the tier"}});
-  const std::uint64_t all = outcome.found() + outcome.misses;
-  const auto tier = [&](const char* name, std::uint64_t count, const std::string& size) {
-    table.add({name, grouped(count), percent(ratio_of(count, all)), size});
-  };
-  tier("host", outcome.host_hits,
-       cat(grouped(options.host_blocks), " blocks, ", name_of(options.policy)));
-  if (options.disk_blocks > 0)
-    tier("disk", outcome.disk_hits,
-         cat(grouped(options.disk_blocks), " blocks, ",
-             outcome.direct
-                 ? "past the page cache"
-                 : cat("through the page cache",
-                       outcome.direct_refusal.empty() ? "" : cat(": ", outcome.direct_refusal))));
-  if (options.objects)
-    tier("objects", outcome.object_hits,
-         cat(grouped(object_blocks(options, outcome.block_bytes)), " blocks in a store"));
-  tier("nowhere", outcome.misses,
-       outcome.bad_loads == 0 ? "" : cat(grouped(outcome.bad_loads), " of them bad below"));
+  for (const FoundRow& row : found_rows(options, outcome))
+    table.add({std::string(row.place), grouped(row.blocks), row.share, row.size});
   return table.text(colours);
 }
 
-std::string hops(const ReplayOutcome& outcome, Colours colours) {
+std::string hops_text(const Options& options, const ReplayOutcome& outcome, Colours colours) {
   Table table = moves_table("hop");
-  add_hop(table, "produce", outcome.produce);
-  add_hop(table, "pull", outcome.pull);
-  add_hop(table, "spill", outcome.spill);
-  add_hop(table, "load", outcome.load);
-  if (outcome.has_objects()) {
-    add_hop(table, "store", outcome.store);
-    add_hop(table, "fetch", outcome.fetch);
-  }
+  for (const auto& [name, hop] : hops_of(options, outcome)) add_hop(table, name, hop);
   return table.text(colours);
+}
+
+nlohmann::ordered_json found_json(const ReplayOutcome& outcome) {
+  nlohmann::ordered_json all;
+  for (const Place tier : kTiers) all[std::string(name_of(tier))] = outcome.found[tier];
+  all["none"] = outcome.found[Place::nowhere];
+  return all;
+}
+
+nlohmann::ordered_json hops_json(const Options& options, const ReplayOutcome& outcome) {
+  nlohmann::ordered_json all;
+  for (const auto& [name, hop] : hops_of(options, outcome)) all[name] = hop_json(hop);
+  return all;
 }
 
 std::string injected_text(const Options& options, const ReplayOutcome& outcome, Colours colours) {
@@ -160,8 +150,9 @@ nlohmann::ordered_json hop_json(const Hop& hop) {
 }
 
 std::string report_text(const Options& options, const ReplayOutcome& outcome, Colours colours) {
-  std::string text = cat("\n", totals(options, outcome, colours), "\n",
-                         hits(options, outcome, colours), "\n", hops(outcome, colours), "\n");
+  std::string text =
+      cat("\n", totals(options, outcome, colours), "\n", found_text(options, outcome, colours),
+          "\n", hops_text(options, outcome, colours), "\n");
   text.append(cat("  the kernel counted ", size_text(outcome.kernel_read), " read and ",
                   size_text(outcome.kernel_written), " written by prefill\n"));
   if (options.faults == 0)
@@ -173,7 +164,7 @@ std::string report_text(const Options& options, const ReplayOutcome& outcome, Co
 }
 
 nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& outcome) {
-  nlohmann::ordered_json told{
+  return {
       {"passed", outcome.faults.none()},
       {"requests", outcome.requests},
       {"blocks", outcome.blocks},
@@ -188,24 +179,14 @@ nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& 
       {"asked_again", outcome.asked_again},
       {"model", options.model},
       {"scale", options.scale},
-      {"hits",
-       {{"host", outcome.host_hits}, {"disk", outcome.disk_hits}, {"none", outcome.misses}}},
+      {"hits", found_json(outcome)},
       {"bad_loads", outcome.bad_loads},
-      {"hops",
-       {{"produce", hop_json(outcome.produce)},
-        {"pull", hop_json(outcome.pull)},
-        {"spill", hop_json(outcome.spill)},
-        {"load", hop_json(outcome.load)}}},
+      {"hops", hops_json(options, outcome)},
       {"disk", {{"direct", outcome.direct}, {"direct_refusal", outcome.direct_refusal}}},
       {"kernel", {{"read_bytes", outcome.kernel_read}, {"written_bytes", outcome.kernel_written}}},
       {"seed", options.generator.seed},
       {"injected", injected_json(outcome.injected)},
       {"faults", faults_json(outcome.faults)}};
-  if (!options.objects) return told;
-  told["hits"]["object"] = outcome.object_hits;
-  told["hops"]["store"] = hop_json(outcome.store);
-  told["hops"]["fetch"] = hop_json(outcome.fetch);
-  return told;
 }
 
 }  // namespace towpath::tools::replay

@@ -37,7 +37,7 @@ Status StoredCache::open_disk(Tiers& tiers) {
                                                       .tier = tier}));
   disk_ = disk.get();
   tiers.push_back(std::move(disk));
-  below_.push_back({.name = "disk",
+  below_.push_back({.place = Place::disk,
                     .down = "spill",
                     .up = "load",
                     .where = cat("segments in ", directory, ", proven by digest; syncs apart")});
@@ -55,7 +55,7 @@ Status StoredCache::open_objects(agent::Agent& agent, Tiers& tiers) {
                              .policy = options_.policy};
   TOWPATH_TRY(auto objects, standard::open_object_tier(place, tier, clock_));
   tiers.push_back(std::move(objects));
-  below_.push_back({.name = "object",
+  below_.push_back({.place = Place::object,
                     .down = "store",
                     .up = "fetch",
                     .where = cat("objects under ", printable(place.prefix),
@@ -91,12 +91,12 @@ Result<std::vector<kv::BlockRef>> StoredCache::gather(const std::vector<std::uin
         "make the pool larger with --tiers host=BLOCKS");
   look(blocks);
   std::vector<kv::BlockRef> held = cache_->match(blocks).here;
-  host_hits_ += held.size();
+  found_[Place::host] += held.size();
   Risen risen = promote(blocks, held.size());
   while (held.size() < blocks.size()) {
     const kv::CachedBlock block = block_at(blocks, held.size());
     kv::BlockRef found = std::move(risen[block.hash]);
-    if (!found && (found = cache_->host().find(block.hash))) ++host_hits_;
+    if (!found && (found = cache_->host().find(block.hash))) ++found_[Place::host];
     if (!found && presence_.tiers_of(block.hash) != 0) {
       TOWPATH_TRY(found, promote(block, make_room));
     }
@@ -149,9 +149,9 @@ std::vector<kv::Promoted> StoredCache::promote(const std::vector<kv::CachedBlock
         one.status.code() == Code::not_found)
       continue;
     ++bad_loads_;
-    faults_.add(cat(from.name, ": ", one.status.to_string()));
+    faults_.add(cat(name_of(from.place), ": ", one.status.to_string()));
   }
-  from.hits += came;
+  found_[from.place] += came;
   if (came > 0) from.up_hop.add(came * block_bytes_, clock_.now() - begin);
   return all;
 }
@@ -170,7 +170,7 @@ Result<kv::BlockRef> StoredCache::promote(const kv::CachedBlock& block, const Ma
 }
 
 Result<kv::BlockRef> StoredCache::produce(const kv::CachedBlock& block, const MakeRoom& make_room) {
-  ++misses_;
+  ++found_[Place::nowhere];
   auto slots = cache_->allocate(1);
   for (; slots.code() == Code::exhausted; slots = cache_->allocate(1)) TOWPATH_TRY(make_room());
   if (!slots.ok()) return slots.status();
@@ -203,16 +203,12 @@ void StoredCache::demote(bool all) {
 }
 
 TierCounts StoredCache::counts() const {
-  TierCounts counts{
-      .host_blocks = cache_->host().registered(), .host_hits = host_hits_, .misses = misses_};
-  if (disk_ != nullptr) {
-    counts.disk_blocks = disk_->store().figures().blocks;
-    counts.disk_hits = below_.front().hits;
-  }
+  TierCounts counts{.held = {}, .found = found_};
+  counts.held[Place::host] = cache_->host().registered();
+  if (disk_ != nullptr) counts.held[Place::disk] = disk_->store().figures().blocks;
   if (options_.objects) {
     const auto room = cache_->figures().below.back().room;
-    counts.object_blocks = room ? room->blocks : 0;
-    counts.object_hits = below_.back().hits;
+    counts.held[Place::object] = room ? room->blocks : 0;
   }
   return counts;
 }
@@ -230,9 +226,10 @@ void StoredCache::report(Message& summary) {
     below.up_hop.put(summary, below.up);
     for (const auto& [what, count] : figures.below[tier].failed)
       if (what != "get: corrupt" && what != "get: not_found")  // told by block; a miss
-        faults_.add(cat(below.name, " tier"), count, cat(below.name, " tier: ", what));
+        faults_.add(cat(name_of(below.place), " tier"), count,
+                    cat(name_of(below.place), " tier: ", what));
   }
-  put_hits(summary, counts());
+  put_found(summary, found_);
   summary.figures["bad_loads"] = bad_loads_;
 }
 

@@ -32,11 +32,10 @@ class StoredCache final : public BlockSource {
  private:
   /// A tier below the host's, and what went to and from it.
   struct Below {
-    const char* name;  ///< of the tier
+    Place place;
     const char* down;  ///< of its hops
     const char* up;
     std::string where;
-    std::uint64_t hits = 0;
     std::uint64_t put_bytes = 0;  // that down_hop has
     std::uint64_t put_ns = 0;
     Hop down_hop{}, up_hop{};
@@ -67,7 +66,8 @@ class StoredCache final : public BlockSource {
   kv::Digester digester_;
   Faults faults_;
   Hop produced_;
-  std::uint64_t host_hits_ = 0, misses_ = 0, bad_loads_ = 0;
+  ByPlace<std::uint64_t> found_;
+  std::uint64_t bad_loads_ = 0;
 };
 
 }  // namespace towpath::tools::replay

@@ -17,7 +17,8 @@ class Timeline {
   enum class Kind : std::uint8_t { sum, level };
   static constexpr std::size_t kIntervals = 96;
 
-  explicit Timeline(Kind kind = Kind::sum) : kind_(kind) {}
+  Timeline() : Timeline(Kind::sum) {}
+  explicit Timeline(Kind kind) : kind_(kind) {}
 
   /// `at` never lies before the one before.
   void add(Instant at, std::uint64_t value);
