@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <towpath/kv/blocks/block_handles.h>
+#include <towpath/kv/digest.h>
 #include <towpath/layout/physical_layout.h>
 
 #include "tools/replay/faults.h"
@@ -36,5 +37,8 @@ class BlockSource {
 /// Makes a block's bytes in its slot: those that its hash says (kv/pattern.h). How many.
 Result<std::uint64_t> fill_block(const layout::PhysicalLayout& layout, kv::BlockHash hash,
                                  kv::SlotId slot);
+/// Salted with the block's hash: no other block's bytes have it.
+Result<kv::Digest> digest_of_slot(const layout::PhysicalLayout& layout, kv::BlockHash hash,
+                                  kv::SlotId slot);
 
 }  // namespace towpath::tools::replay

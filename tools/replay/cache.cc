@@ -55,6 +55,12 @@ Result<std::uint64_t> fill_block(const layout::PhysicalLayout& layout, kv::Block
   return bytes;
 }
 
+Result<kv::Digest> digest_of_slot(const layout::PhysicalLayout& layout, kv::BlockHash hash,
+                                  kv::SlotId slot) {
+  kv::Digester digester(hash);
+  return kv::digest_block(digester, layout, slot);
+}
+
 Result<std::unique_ptr<Cache>> Cache::open(const Options& options, agent::Agent& agent) {
   TOWPATH_TRY(const layout::LayoutConfig host_config, pool_config(options, options.host_blocks));
   TOWPATH_TRY(layout::PhysicalLayout pool, open_host_pool(host_config, agent));
@@ -208,8 +214,7 @@ Status Cache::settle_load(Missing move, const Status& read, kv::BlockRef& held) 
     const bool is_short = size.ok() && *size < disk_.layout().layout().geometry().region_bytes;
     fault = cat(is_short ? "short-file: " : "unreadable: ", read.message());
   } else {
-    TOWPATH_TRY(const kv::Digest found,
-                kv::digest_block(digester_, host_.layout(), move.host.slot()));
+    TOWPATH_TRY(const kv::Digest found, digest_of_slot(host_.layout(), hash, move.host.slot()));
     if (found != there.identity().digest) {
       const std::string looks = diagnose(hash, move.host.slot());
       const bool is_torn = looks.starts_with("torn");
@@ -241,7 +246,7 @@ Status Cache::produce(Missing missing, kv::BlockRef& held) {
   const Instant begin = clock.now();
   TOWPATH_TRY(const std::uint64_t bytes, fill_block(host_.layout(), hash, slot));
   produced_.add(bytes, clock.now() - begin);
-  TOWPATH_TRY(const kv::Digest digest, kv::digest_block(digester_, host_.layout(), slot));
+  TOWPATH_TRY(const kv::Digest digest, digest_of_slot(host_.layout(), hash, slot));
   TOWPATH_TRY(held, host_.blocks().register_block(
                         kv::CompleteBlock(std::move(missing.host), {missing.block, digest})));
   made_.push_back({slot, hash});

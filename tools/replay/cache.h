@@ -53,7 +53,6 @@ class Cache final : public BlockSource {
         host_(std::move(host)),
         disk_(std::move(disk)),
         file_(std::move(file)),
-        digester_(options.salt),
         chance_(options.faults, options.generator.seed) {}
 
   struct Pair {  // slots of one block
@@ -92,7 +91,6 @@ class Cache final : public BlockSource {
   kv::Tier host_;
   kv::Tier disk_;
   std::shared_ptr<memory::DiskRegion> file_;
-  kv::Digester digester_;
   Faults faults_;
 
   std::vector<Spill> spilling_;

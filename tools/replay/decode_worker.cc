@@ -11,6 +11,7 @@
 #include <towpath/layout/plan.h>
 
 #include "tools/node_telemetry.h"
+#include "tools/replay/block_source.h"
 #include "tools/units.h"
 
 namespace towpath::tools::replay {
@@ -299,7 +300,7 @@ Status DecodeWorker::pull(const Order& order, const Message& ready) {
 Status DecodeWorker::verify(const Order& order, const Message& ready) {
   const Instant begin = node_->clock().now();
   for (std::size_t i = 0; i < order.blocks.size(); ++i) {
-    const kv::Digest told{.salt = options_.salt, .value = ready.digests[i]};
+    const kv::Digest told{.salt = order.blocks[i], .value = ready.digests[i]};
     const std::string fault = examine(order, i, told);
     if (fault.empty()) {
       ++outcome_.verified;
@@ -328,7 +329,7 @@ std::string DecodeWorker::examine(const Order& order, std::size_t index, const k
                                   *pool_->bytes({index, layer, outer}));
     }
   }
-  const auto found = kv::digest_block(digester_, *pool_, index);
+  const auto found = digest_of_slot(*pool_, order.blocks[index], index);
   const bool matches = found.ok() && *found == told;
   if (right && matches) return {};
   if (right) return cat("digest: every byte is right, but the digest is not ", to_string(told));

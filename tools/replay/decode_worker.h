@@ -41,7 +41,7 @@ class DecodeWorker {
                             const std::function<void()>& kill_one);
 
  private:
-  explicit DecodeWorker(const Options& options) : options_(options), digester_(options.salt) {}
+  explicit DecodeWorker(const Options& options) : options_(options) {}
 
   struct Prefill {
     std::string name;
@@ -85,7 +85,6 @@ class DecodeWorker {
   std::unique_ptr<Meeting> meeting_;
   std::vector<Prefill> prefills_;
   std::optional<layout::PhysicalLayout> pool_;
-  kv::Digester digester_;
 
   std::vector<Order> outstanding_;    // in order
   std::vector<Meeting::Said> early_;  // summaries of decode workers that ended before this one

@@ -53,7 +53,6 @@ struct Options {
   std::uint64_t in_flight = 4;            ///< requests at a time
   std::string directory = "/var/tmp";     ///< of the disk tier
   bool direct = true;                     ///< past the page cache, where the file system can
-  std::uint64_t salt = 0x746f7770;        ///< of digests
 
   Duration timeout =
       std::chrono::seconds(30);  ///< of each transfer, and of each wait for the other side

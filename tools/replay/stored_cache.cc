@@ -143,7 +143,8 @@ std::vector<kv::Promoted> StoredCache::promote(const std::vector<kv::CachedBlock
     if (!cache_->progress()) cache_->wait_for_work(kNap);
   std::vector<kv::Promoted> all = promotion->take();
   std::uint64_t came = 0;
-  for (const kv::Promoted& one : all) {
+  for (kv::Promoted& one : all) {
+    check_name(one);
     came += one.status.ok();
     if (one.status.ok() || one.status.code() == Code::exhausted ||
         one.status.code() == Code::not_found)
@@ -154,6 +155,14 @@ std::vector<kv::Promoted> StoredCache::promote(const std::vector<kv::CachedBlock
   found_[from.place] += came;
   if (came > 0) from.up_hop.add(came * block_bytes_, clock_.now() - begin);
   return all;
+}
+
+/// Older replays kept blocks whose digests are not salted with their names.
+void StoredCache::check_name(kv::Promoted& one) {
+  if (!one.status.ok() || one.block.identity().digest.salt == one.block.hash()) return;
+  const kv::BlockHash hash = one.block.hash();
+  one = {{}, error(Code::not_found, cat("what was kept as block ", hex(hash), " has no name"))};
+  cache_->drop(hash);
 }
 
 /// Empty: it is there no more, or is wrong.
@@ -178,7 +187,7 @@ Result<kv::BlockRef> StoredCache::produce(const kv::CachedBlock& block, const Ma
   const Instant begin = clock_.now();
   TOWPATH_TRY(const std::uint64_t bytes, fill_block(layout(), block.hash, slot));
   produced_.add(bytes, clock_.now() - begin);
-  TOWPATH_TRY(const kv::Digest digest, kv::digest_block(digester_, layout(), slot));
+  TOWPATH_TRY(const kv::Digest digest, digest_of_slot(layout(), block.hash, slot));
   return cache_->register_block(kv::CompleteBlock(std::move(slots->front()), {block, digest}));
 }
 

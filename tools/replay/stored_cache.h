@@ -42,7 +42,7 @@ class StoredCache final : public BlockSource {
   };
   using MakeRoom = std::function<Status()>;
 
-  explicit StoredCache(const Options& options) : options_(options), digester_(options.salt) {}
+  explicit StoredCache(const Options& options) : options_(options) {}
   using Tiers = std::vector<std::unique_ptr<kv::BlockTier>>;
   Status open_disk(Tiers& tiers);
   Status open_objects(agent::Agent& agent, Tiers& tiers);
@@ -54,6 +54,7 @@ class StoredCache final : public BlockSource {
   Risen promote(const std::vector<std::uint64_t>& blocks, std::size_t from);
   std::vector<kv::Promoted> promote(const std::vector<kv::CachedBlock>& blocks, Below& from);
   Result<kv::BlockRef> promote(const kv::CachedBlock& block, const MakeRoom& make_room);
+  void check_name(kv::Promoted& one);
   Result<kv::BlockRef> produce(const kv::CachedBlock& block, const MakeRoom& make_room);
 
   const Options options_;
@@ -63,7 +64,6 @@ class StoredCache final : public BlockSource {
   std::unique_ptr<kv::TieredCache> cache_;
   kv::DiskTier* disk_ = nullptr;  // the cache's; null: none
   std::uint64_t block_bytes_ = 0;
-  kv::Digester digester_;
   Faults faults_;
   Hop produced_;
   ByPlace<std::uint64_t> found_;
