@@ -1,5 +1,6 @@
 #include <utility>
 
+#include <towpath/core/text.h>
 #include <towpath/kv/peers/catalogue_exchange.h>
 #include <towpath/kv/peers/peer_loans.h>
 
@@ -28,8 +29,7 @@ void CatalogueExchange::tell() {
   told_edition_ = loans_.edition();
   told_at_ = clock_.now();
   const Result<Bytes> catalogue = loans_.catalogue();
-  note(catalogue.ok() ? place_->publish({loans_.name(), kCatalogueLabel}, *catalogue)
-                      : catalogue.status());
+  note(catalogue.ok() ? place_->publish(card_name(loans_.name()), *catalogue) : catalogue.status());
 }
 
 /// Who is not there is forgotten; who does not answer now is not.
@@ -38,25 +38,32 @@ void CatalogueExchange::ask(const std::string& name) {
   const auto answered = [this, name](Result<Bytes> card) {
     asked_.erase(name);
     if (card.ok())
-      heard_.push_back({{name, kCatalogueLabel}, *std::move(card)});
+      heard_.push_back({card_name(name), *std::move(card)});
     else if (card.code() == Code::not_found)
-      heard_.push_back({{name, kCatalogueLabel}, std::nullopt});
+      heard_.push_back({card_name(name), std::nullopt});
     else
       note(card.status());
   };
-  const auto fetch = place_->fetch({name, kCatalogueLabel},
-                                   run::Deadline::after(clock_, options_.tell_again), answered);
+  const auto fetch =
+      place_->fetch(card_name(name), run::Deadline::after(clock_, options_.tell_again), answered);
   if (fetch.ok()) return;
   asked_.erase(name);
   note(fetch.status());
 }
 
 void CatalogueExchange::learn(const rendezvous::Change& change) {
-  if (!rendezvous::covers(change.name, {change.name.agent, kCatalogueLabel}) ||
-      change.name.agent == loans_.name())
+  const std::string before = card_name("").agent;
+  const std::string& told = change.name.agent;
+  if (!rendezvous::covers(change.name, {told, kCatalogueLabel}) || !told.starts_with(before))
     return;
-  if (!change.card) return loans_.forget(change.name.agent);
+  const std::string name = told.substr(before.size());
+  if (name == loans_.name()) return;
+  if (!change.card) return loans_.forget(name);
   note(loans_.learn(*change.card));
+}
+
+rendezvous::CardName CatalogueExchange::card_name(const std::string& name) const {
+  return {options_.group.empty() ? name : cat(options_.group, "/", name), kCatalogueLabel};
 }
 
 void CatalogueExchange::note(const Status& status) {

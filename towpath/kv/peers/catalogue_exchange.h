@@ -23,6 +23,9 @@ inline constexpr const char* kCatalogueLabel = "kv-blocks";
 
 struct CatalogueExchangeOptions {
   std::vector<std::string> others;  ///< agents to ask for
+  /// Catalogues are published as those of GROUP/NAME, for places where others have such names, too;
+  /// empty: of NAME.
+  std::string group;
   /// Between two catalogues that are told, and two questions to one of the others.
   Duration pace = std::chrono::milliseconds(200);
   Duration tell_again = std::chrono::seconds(10);  ///< what has not changed
@@ -43,6 +46,7 @@ class CatalogueExchange {
   void ask(const std::string& name);
   void learn(const rendezvous::Change& change);
   void note(const Status& status);
+  rendezvous::CardName card_name(const std::string& name) const;
 
   const CatalogueExchangeOptions options_;
   PeerLoans& loans_;

@@ -48,23 +48,25 @@ Result<Bytes> PeerLoans::catalogue() const {
 }
 
 bool PeerLoans::progress() {
-  if (exchange_) exchange_->progress();
-  lender_.end_leases();
   const auto notes = options_.agent->take_notifications();
-  for (const agent::Notification& note : notes) hear(note);
-  answer_all();
+  for (const agent::Notification& note : notes)
+    if (Status heard = hear(note); !heard.ok()) last_failure_ = std::move(heard);
+  serve();
   return !notes.empty();
 }
 
-void PeerLoans::hear(const agent::Notification& note) {
-  const Result<PeerMessage> message = decode_peer_message(note.message);
-  if (!message.ok()) {
-    last_failure_ = message.status();
-    return;
-  }
-  if (message->word == PeerMessage::Word::ask) lender_.ask(note.from, *message);
-  if (message->word == PeerMessage::Word::release) lender_.release(note.from, message->session);
-  if (message->word == PeerMessage::Word::lend) tier_.hear(note.from.name, *message);
+void PeerLoans::serve() {
+  if (exchange_) exchange_->progress();
+  lender_.end_leases();
+  answer_all();
+}
+
+Status PeerLoans::hear(const agent::Notification& note) {
+  TOWPATH_TRY(const PeerMessage message, decode_peer_message(note.message));
+  if (message.word == PeerMessage::Word::ask) lender_.ask(note.from, message);
+  if (message.word == PeerMessage::Word::release) lender_.release(note.from, message.session);
+  if (message.word == PeerMessage::Word::lend) tier_.hear(note.from.name, message);
+  return {};
 }
 
 void PeerLoans::answer_all() {

@@ -4,7 +4,8 @@
 //   join(rendezvous), or catalogue() by any way  --->  learn() at the others
 //
 // Those who borrow must have learned of each other: an answer goes to whom the owner knows.
-// The agent's notifications are all for this. Thread: loop, that of the manager.
+// Whose agent's notifications are all for this calls progress(); who has others among them calls
+// serve(), and hands to hear() those of these peers. Thread: loop, that of the manager.
 #pragma once
 
 #include <memory>
@@ -48,13 +49,18 @@ class PeerLoans {
   Status learn(ConstByteSpan catalogue) { return tier_.learn(catalogue); }
   void forget(const std::string& peer) { tier_.forget(peer); }
 
-  /// True: there is more to do at once.
+  /// Takes all of the agent's notifications, and serves. True: there is more to do at once.
   bool progress();
+  /// What a peer says. Errors: those of reading it.
+  Status hear(const agent::Notification& note);
+  /// Tells what is here, answers what was asked, lets go of what is over.
+  void serve();
+  /// Whether blocks here are held for others.
+  bool is_lending() const { return lender_.sessions() > 0; }
   PeerFigures figures() const;
 
  private:
   PeerLoans(const PeerTierOptions& options, Duration lease, PeerTier& tier, TieredCache& cache);
-  void hear(const agent::Notification& note);
   void answer_all();
 
   const PeerTierOptions options_;

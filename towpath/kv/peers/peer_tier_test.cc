@@ -272,6 +272,42 @@ TEST(PeerTierTest, catalogues_are_found_at_a_rendezvous_and_leave_with_their_own
   EXPECT_TRUE(late.keeper->has(11)) << "it was borrowed, and whoever did tells so";
 }
 
+TEST(PeerTierTest, at_one_place_those_of_a_group_find_each_other_and_nobody_else) {
+  const auto directory = std::make_shared<rendezvous::Directory>();
+  const auto join = [&](Holder& holder, const std::string& group, const char* other) {
+    holder.keeper->peers()->join(rendezvous::InProcess::open(directory).value(),
+                                 {.others = {other}, .group = group, .pace = Duration::zero()});
+  };
+  Holder near("near", {}), far("far", {}), twin("far", {});  // as in another job
+  far.put(11);
+  twin.put(12);
+  join(near, "job 1", "far");
+  join(far, "job 1", "near");
+  join(twin, "job 2", "near");
+  for (int i = 0; i < 3; ++i)
+    for (Holder* each : {&twin, &far, &near}) (void)each->keeper->progress();
+  EXPECT_TRUE(near.keeper->has(11)) << near.lending().last_failure.to_string();
+  EXPECT_FALSE(near.keeper->has(12));
+  EXPECT_EQ(near.lending().peers, 1U);
+  EXPECT_EQ(twin.lending().peers, 0U);
+}
+
+TEST(PeerTierTest, who_has_other_notifications_hands_on_what_peers_say) {
+  Holder far("far", {}), near("near", {});
+  far.put(11);
+  meet(near, far);
+  PeerLoans& loans = *far.keeper->peers();
+  const auto say = [&](const Bytes& message) {
+    return loans.hear({.from = near.node.agent->identity(), .message = message}).ok();
+  };
+  EXPECT_FALSE(say(to_bytes("a word for the engine")));
+  EXPECT_FALSE(loans.is_lending());
+  EXPECT_TRUE(say(encode(PeerMessage{.session = 1, .hashes = {11}}).value()));
+  EXPECT_TRUE(loans.is_lending());
+  EXPECT_TRUE(say(encode(PeerMessage{.word = PeerMessage::Word::release, .session = 1}).value()));
+  EXPECT_FALSE(loans.is_lending());
+}
+
 TEST(PeerTierTest, the_same_catalogue_again_does_not_bring_back_a_peer_that_failed) {
   auto far = std::make_unique<Holder>("far", Holder::Options{});
   Holder near("near", {.patience = std::chrono::milliseconds(1)});
