@@ -39,10 +39,10 @@ Status Conversation::meet(const rendezvous::CardName& name, Duration timeout, co
 Result<Conversation::Heard> Conversation::hear_any(std::span<const std::string> others,
                                                    Duration timeout) {
   const run::Deadline deadline = run::Deadline::after(clock_, timeout);
-  while (taken_ == waiting_.size()) {
+  while (waiting_.empty()) {
     rendezvous_.progress();
-    taken_ = 0;
-    waiting_ = agent_.wait_notifications(std::min(kNap, deadline.remaining(clock_)));
+    const bool more = bystander_.progress && bystander_.progress();
+    take_notifications(more ? Duration(0) : std::min(kNap, deadline.remaining(clock_)));
     if (!waiting_.empty()) break;
     for (const std::string& other : others) TOWPATH_TRY(check_alive(agent_, other));
     if (deadline.expired(clock_)) {
@@ -52,8 +52,14 @@ Result<Conversation::Heard> Conversation::hear_any(std::span<const std::string> 
                    "look at the other process: it may be stopped or overloaded");
     }
   }
-  agent::Notification& next = waiting_[taken_++];
+  agent::Notification next = std::move(waiting_.front());
+  waiting_.pop_front();
   return Heard{next.from.name, std::move(next.message)};
+}
+
+void Conversation::take_notifications(Duration most) {
+  for (agent::Notification& note : agent_.wait_notifications(most))
+    if (!bystander_.takes || !bystander_.takes(note)) waiting_.push_back(std::move(note));
 }
 
 Result<Bytes> Conversation::hear(const std::string& other, Duration timeout) {

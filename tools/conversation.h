@@ -3,6 +3,7 @@
 // Thread: none of its own.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <span>
 #include <string>
@@ -18,6 +19,12 @@ using Alive = std::function<Status()>;
 
 /// ok while `other` lives. Errors: peer_lost, with the cause.
 Status check_alive(const agent::Agent& agent, const std::string& other);
+
+/// Who else lives of the agent's notifications and of this thread.
+struct Bystander {
+  std::function<bool(const agent::Notification&)> takes;  ///< true: it was for them
+  std::function<bool()> progress;                         ///< true: there is more to do at once
+};
 
 class Conversation {
  public:
@@ -39,12 +46,17 @@ class Conversation {
   Result<Heard> hear_any(std::span<const std::string> others, Duration timeout);
   Result<Bytes> hear(const std::string& other, Duration timeout);
 
+  /// Served while this one waits; outlives it, or is never waited for again.
+  void share_with(Bystander bystander) { bystander_ = std::move(bystander); }
+  /// Takes what comes within `most`, and gives the bystander its share.
+  void take_notifications(Duration most);
+
  private:
   rendezvous::Rendezvous& rendezvous_;
   agent::Agent& agent_;
   const Clock& clock_;
-  std::vector<agent::Notification> waiting_;
-  std::size_t taken_ = 0;
+  Bystander bystander_;
+  std::deque<agent::Notification> waiting_;
 };
 
 }  // namespace towpath::tools

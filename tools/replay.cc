@@ -44,8 +44,9 @@ Mistakes: swap-kv, swap-layer, swap-token, swap-block, flip-bit, short-file, tor
           drop-notification
 Policies: lru, fifo, s3-fifo, lfu, multi-lru, lineage, hit-density, adaptive; with `all` nothing is
           moved: what each would have hit is printed, beside the optimum, for each capacity
-Tiers:    host=BLOCKS,disk=PATH:SIZE,object=s3://BUCKET/PREFIX:SIZE; disk, object or both, and what
-          they hold stays (?endpoint_override=URL behind SIZE); kvbm: as DYN_KVBM_* say
+Tiers:    host=BLOCKS,disk=PATH:SIZE,object=s3://BUCKET/PREFIX:SIZE,peers; one or more below host;
+          what disk and object hold stays (?endpoint_override=URL behind SIZE), peers are the other
+          prefills; kvbm: as DYN_KVBM_* say
 Meeting:  scope:NAME, file:/directory, unix:/path, tcp://host:port, etcd://host:port/namespace
           (?token-file=, ?ca=&cert=&key=&password-file=)
 
@@ -62,6 +63,7 @@ Examples:
   towpath replay --trace stream.csv --speed 1     a recording of transfers, at its times
   towpath replay --report run.html                plots, in one file for a browser
   towpath replay --tiers host=512,disk=/var/tmp/kv:4GiB     and again: the second finds blocks there
+  towpath replay --prefill 2 --tiers host=400,peers         what a neighbour has is not made anew
   towpath replay --requests 200 --inject swap-kv  prove that a mistake is noticed
   towpath replay --faults 0.01 --seed 7           mistakes by chance: each must be found
   towpath replay --rendezvous etcd://10.0.0.1:2379/demo --role prefill   here, and there

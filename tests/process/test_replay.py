@@ -92,13 +92,38 @@ class ReplayTest(CommandTest):
         self.assertEqual(told["prefills_lost"], 1)
         self.assertIn("--prefill 2", self.run_command("replay", "--kill-after", 5, expect=USAGE).stderr)
 
+    def test_blocks_that_another_prefill_has_are_borrowed_of_it(self):
+        told = self.report("--prefill", 2, "--decode", 2, "--tiers", "host=400,peers")
+        self.assertTrue(told["passed"], told["faults"])
+        self.assertEqual(told["verified"], told["blocks"])
+        hits, hops = told["hits"], told["hops"]
+        self.assertEqual(sum(hits.values()), told["blocks"])
+        self.assertGreater(hits["peers"], 0)
+        self.assertEqual(hops["borrow"]["bytes"], hits["peers"] * told["block_bytes"])
+        self.assertEqual(set(hops), {"produce", "pull", "borrow"})
+        done = self.replay("--prefill", 3, "--limit", 60, "--report", "run.html", "--capacities", 50,
+                           "--tiers", f"host=400,disk={self.folder / 'kv'}:64MiB,peers")
+        self.assertRegex(done.stdout, r"peers +[\d,]+ +[\d.]+ %  of 2 other prefills")
+        page = (self.folder / "run.html").read_text()
+        self.assertIn("<td class=\"\">peers</td>", page)
+        self.assertIn("<td class=\"\">borrow</td>", page)
+
+    def test_a_neighbour_that_dies_costs_misses_and_no_wrong_byte(self):
+        told = self.report("--prefill", 3, "--decode", 2, "--kill-after", 60, "--tiers",
+                           "host=400,peers")
+        self.assertTrue(told["passed"], told["faults"])
+        self.assertEqual((told["requests"], told["mismatches"], told["bad_loads"]), (300, 0, 0))
+        self.assertEqual(told["verified"], told["blocks"])
+        self.assertEqual(told["prefills_lost"], 1)
+        self.assertGreater(told["hits"]["peers"], 0)
+
     def test_a_trace_of_another_format_has_blocks_of_its_size(self):
         line = {"chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5, "input_length": 40, "turn": 1,
                 "output_length": 5, "hash_ids": [7, 8, 9]}
         (self.folder / "t.jsonl").write_text(json.dumps(line) + "\n" + json.dumps(line))
         told = self.report("--trace", "t.jsonl")
         self.assertEqual((told["requests"], told["blocks"], told["block_bytes"]), (2, 6, 16 * 128))
-        self.assertEqual(told["hits"], {"host": 3, "disk": 0, "object": 0, "none": 3})
+        self.assertEqual(told["hits"], {"host": 3, "disk": 0, "object": 0, "peers": 0, "none": 3})
 
     def test_the_page_has_all_plots_and_needs_nothing_else(self):
         told = self.report("--report", "run.html", "--capacities", "50,500")
@@ -214,6 +239,7 @@ class ReplayTest(CommandTest):
                                    (["--decode-layout", "spiral"], USAGE, "fully_contiguous"),
                                    (["--trace", "none.jsonl"], COULD_NOT_RUN, "none.jsonl"),
                                    (["--tiers", "disk=kv"], USAGE, "disk=/var/tmp/kv:10GiB"),
+                                   (["--tiers", "host=400,peers"], USAGE, "add --prefill 2"),
                                    (["--host-blocks", 2], COULD_NOT_RUN, "--host-blocks")):
             with self.subTest(words):
                 done = self.run_command("replay", "--directory", self.folder, "--quiet", *words,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include <towpath/agent/agent.h>
 #include <towpath/kv/blocks/block_handles.h>
 #include <towpath/kv/digest.h>
 #include <towpath/layout/physical_layout.h>
@@ -15,6 +16,12 @@
 
 namespace towpath::tools::replay {
 
+/// What the rest of prefill does while a source waits.
+struct Meanwhile {
+  std::function<Status()> make_room;  ///< while all slots are held, until one is free
+  std::function<void()> listen{};     ///< hands what neighbours say to hear()
+};
+
 class BlockSource {
  public:
   virtual ~BlockSource() = default;
@@ -22,12 +29,19 @@ class BlockSource {
   /// Of the pool that decode pulls from.
   virtual const layout::PhysicalLayout& layout() const = 0;
   /// Brings all blocks into that pool; gives them, in order, held.
-  /// `make_room` is called while all slots are held, until one is free.
   /// Errors: exhausted (more blocks than slots), or what the moves fail with.
   virtual Result<std::vector<kv::BlockRef>> gather(const std::vector<std::uint64_t>& blocks,
-                                                   const std::function<Status()>& make_room) = 0;
+                                                   const Meanwhile& meanwhile) = 0;
   /// After the last gather(): mistakes at rest that nobody has met yet are looked for.
   virtual Status settle() { return {}; }
+
+  // ---- neighbours, where there are some ----
+  virtual void hear(const agent::Notification& /*note*/) {}
+  /// True: there is more to do at once.
+  virtual bool serve() { return false; }
+  /// Slots are held for them.
+  virtual bool is_lending() const { return false; }
+
   /// So far.
   virtual TierCounts counts() const = 0;
   virtual Faults& faults() = 0;

@@ -86,7 +86,7 @@ Result<std::unique_ptr<Cache>> Cache::open(const Options& options, agent::Agent&
 }
 
 Result<std::vector<kv::BlockRef>> Cache::gather(const std::vector<std::uint64_t>& blocks,
-                                                const std::function<Status()>& make_room) {
+                                                const Meanwhile& meanwhile) {
   if (blocks.size() > options_.host_blocks) {
     return error(
         Code::exhausted,
@@ -101,7 +101,7 @@ Result<std::vector<kv::BlockRef>> Cache::gather(const std::vector<std::uint64_t>
       continue;
     }
     const auto parent = i > 0 ? std::optional(blocks[i - 1]) : std::nullopt;
-    TOWPATH_TRY(kv::PartialBlock slot, reserve(make_room));
+    TOWPATH_TRY(kv::PartialBlock slot, reserve(meanwhile.make_room));
     Missing missing{i, {blocks[i], parent}, std::move(slot), disk_.blocks().find(blocks[i])};
     (missing.disk ? loading : making).push_back(std::move(missing));
   }

@@ -38,7 +38,7 @@ class Cache final : public BlockSource {
 
   const layout::PhysicalLayout& layout() const override { return host_.layout(); }
   Result<std::vector<kv::BlockRef>> gather(const std::vector<std::uint64_t>& blocks,
-                                           const std::function<Status()>& make_room) override;
+                                           const Meanwhile& meanwhile) override;
 
   Status settle() override;
   TierCounts counts() const override;

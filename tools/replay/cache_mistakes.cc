@@ -85,7 +85,7 @@ Status Cache::settle() {
       leave_disk(slot);
       continue;
     }
-    TOWPATH_TRY(gather({hash}, no_room));
+    TOWPATH_TRY(gather({hash}, {.make_room = no_room}));
     if (torn_.contains(slot))
       return error(Code::internal, cat("block ", hex(hash), " is torn on disk, and not there"));
   }

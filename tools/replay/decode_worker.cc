@@ -24,8 +24,8 @@ constexpr Duration kLogLineEvery = std::chrono::seconds(2);          // where no
 
 Result<std::unique_ptr<DecodeWorker>> DecodeWorker::open(const Options& options) {
   TOWPATH_TRY(layout_kind_named(options.decode_layout));
-  const std::uint64_t below = options.objects ? 1 : options.disk_blocks;
-  for (const std::uint64_t blocks : {options.host_blocks, below, options.decode_blocks})
+  const std::uint64_t on_disk = has(options, Place::disk) ? options.disk_blocks : 1;
+  for (const std::uint64_t blocks : {options.host_blocks, on_disk, options.decode_blocks})
     TOWPATH_TRY(pool_config(options, blocks));
   std::unique_ptr<DecodeWorker> worker(new DecodeWorker(options));
   TOWPATH_TRY(auto telemetry, telemetry_of_environment());

@@ -23,6 +23,11 @@ std::vector<std::string> prefill_names(const Options& options) {
 std::vector<std::string> decode_names(const Options& options) {
   return names_of(options.decodes, decode_name);
 }
+std::vector<std::string> neighbour_names(const Options& options) {
+  std::vector<std::string> names = prefill_names(options);
+  std::erase(names, prefill_name(options.worker));
+  return names;
+}
 
 Result<std::unique_ptr<Meeting>> Meeting::open(const Options& options, agent::Agent& agent,
                                                const Clock& clock) {

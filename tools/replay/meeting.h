@@ -21,6 +21,8 @@ std::string prefill_name(std::uint64_t worker);
 std::string decode_name(std::uint64_t worker);
 std::vector<std::string> prefill_names(const Options& options);
 std::vector<std::string> decode_names(const Options& options);
+/// The prefills but for this one.
+std::vector<std::string> neighbour_names(const Options& options);
 
 /// One side's end of it. Thread: none of its own.
 class Meeting {
@@ -37,6 +39,9 @@ class Meeting {
     Message message;
   };
   Result<Said> next_message(std::span<const std::string> others, Duration timeout);
+  /// As Conversation's.
+  void share_with(Bystander bystander) { conversation_.share_with(std::move(bystander)); }
+  void take_notifications() { conversation_.take_notifications(Duration(0)); }
   /// For who sent the last word, until `other` has read it and gone. Errors: timed_out.
   Status stay_until_gone(const std::string& other, Duration timeout);
 

@@ -14,8 +14,8 @@ namespace {
 constexpr std::uint64_t kBlockAlignment = 4096;
 
 constexpr const char* kWriteSo =
-    "write host=1024,disk=/var/tmp/kv:10GiB,object=s3://bucket/prefix:100GiB (disk, object or "
-    "both), or kvbm";
+    "write host=1024,disk=/var/tmp/kv:10GiB,object=s3://bucket/prefix:100GiB,peers (one or more of "
+    "those below host), or kvbm";
 
 Status take_part(const std::string& part, Options& options) {
   const std::size_t equals = part.find('=');
@@ -24,6 +24,10 @@ Status take_part(const std::string& part, Options& options) {
   const std::size_t colon = value.rfind(':');
   if (name == "object") {
     TOWPATH_TRY(options.objects, standard::ObjectPlace::parse(value));
+    return {};
+  }
+  if (part == "peers") {
+    options.peers = true;
     return {};
   }
   if (name == "host") {
@@ -78,10 +82,13 @@ Status read_tiers(const std::string& text, Options& options) {
   else
     TOWPATH_TRY(take_list(text, options));
   const bool has_disk = !options.store_directory.empty();
-  if ((!has_disk && !options.objects) || has_disk != (options.store_bytes > 0) ||
+  if ((!has_disk && !options.objects && !options.peers) || has_disk != (options.store_bytes > 0) ||
       options.host_blocks == 0)
     return error(Code::invalid_argument, cat("'", printable(text), "' leaves a tier without room"),
                  kWriteSo);
+  if (options.peers && options.prefills < 2)
+    return error(Code::invalid_argument, "--tiers peers needs another prefill, to borrow of",
+                 "add --prefill 2");
   options.disk_blocks = options.store_bytes / kv::room_of({.length = block_bytes});
   return {};
 }
@@ -90,6 +97,7 @@ bool has(const Options& options, Place place) {
   switch (place) {
     case Place::disk: return options.disk_blocks > 0;
     case Place::object: return options.objects.has_value();
+    case Place::peers: return options.peers;
     case Place::host:
     case Place::nowhere: break;
   }
@@ -102,6 +110,7 @@ std::uint64_t blocks_of(const Options& options, Place tier, std::uint64_t block_
     case Place::disk: return options.disk_blocks;
     case Place::object:
       return options.objects ? options.objects->bound_bytes / kv::object_bytes_of(block_bytes) : 0;
+    case Place::peers:
     case Place::nowhere: break;
   }
   return 0;

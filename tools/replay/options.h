@@ -49,6 +49,7 @@ struct Options {
   std::string store_directory;    ///< of a disk tier that survives; empty: a nameless file
   std::uint64_t store_bytes = 0;  ///< its size
   std::optional<standard::ObjectPlace> objects;  ///< of a tier in a store; none: there is no such
+  bool peers = false;                            ///< blocks are borrowed of other prefills
   std::vector<standard::Remark> remarks;  ///< on variables that the tiers were to be read from
   std::uint64_t in_flight = 4;            ///< requests at a time
   std::string directory = "/var/tmp";     ///< of the disk tier
@@ -75,9 +76,9 @@ bool has(const Options& options, Place place);
 /// Blocks that a tier has room for; 0: there is none.
 std::uint64_t blocks_of(const Options& options, Place tier, std::uint64_t block_bytes);
 
-/// "host=BLOCKS,disk=PATH:SIZE,object=PLACE": tiers below the host's that survive, one or both;
-/// "kvbm": what DYN_KVBM_* say of them. The model and its scale are known. Errors:
-/// invalid_argument.
+/// "host=BLOCKS,disk=PATH:SIZE,object=PLACE,peers": tiers below the host's, one or more; what disk
+/// and object hold survives. "kvbm": what DYN_KVBM_* say of them. The model and its scale are
+/// known. Errors: invalid_argument.
 Status read_tiers(const std::string& text, Options& options);
 
 /// Errors: invalid_argument, with the names that there are.

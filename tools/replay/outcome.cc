@@ -24,6 +24,12 @@ std::string size_text_of(Place place, const Options& options, const ReplayOutcom
       return cat(blocks, ", through the page cache", why.empty() ? "" : ": ", why);
     }
     case Place::object: return cat(blocks, " in a store");
+    case Place::peers: {
+      const std::uint64_t others = options.prefills - 1;
+      const std::string failed = cat("; ", grouped(outcome.failed_loans), " loans failed");
+      return cat("of ", others, " other prefill", others == 1 ? "" : "s",
+                 outcome.failed_loans == 0 ? "" : failed);
+    }
     case Place::nowhere: break;
   }
   return outcome.bad_loads == 0 ? "" : cat(grouped(outcome.bad_loads), " of them bad below");

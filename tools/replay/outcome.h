@@ -24,10 +24,12 @@ struct ReplayOutcome {
   double seconds = 0;
 
   ByPlace<std::uint64_t> found;
-  std::uint64_t bad_loads = 0;  ///< of those found nowhere
+  std::uint64_t bad_loads = 0;     ///< of those found nowhere
+  std::uint64_t failed_loans = 0;  ///< that a neighbour did not bring to their end
   Hop produce, pull;
   Hop spill, load;   ///< to and from disk
   Hop store, fetch;  ///< to and from a tier of objects
+  Hop borrow;        ///< from other prefills
   History history;
   std::uint64_t verify_ns = 0;
 
@@ -56,6 +58,7 @@ inline constexpr std::array kHops{
     HopName{"load", &ReplayOutcome::load, Place::disk},
     HopName{"store", &ReplayOutcome::store, Place::object},
     HopName{"fetch", &ReplayOutcome::fetch, Place::object},
+    HopName{"borrow", &ReplayOutcome::borrow, Place::peers},
 };
 
 struct NamedHop {

@@ -1,5 +1,5 @@
-// Place: where prefill finds a block: one of its tiers, or nowhere. Values for each place stand in
-// one order, so that whoever counts, sends, draws or prints them names no place.
+// Place: where prefill finds a block: one of its tiers, a neighbour, or nowhere. Values for each
+// place stand in one order, so that whoever counts, sends, draws or prints them names no place.
 // Thread: immutable.
 #pragma once
 
@@ -9,14 +9,15 @@
 
 namespace towpath::tools::replay {
 
-enum class Place : std::uint8_t { host, disk, object, nowhere };
+enum class Place : std::uint8_t { host, disk, object, peers, nowhere };
 
 /// The fastest first.
-inline constexpr std::array kTiers{Place::host, Place::disk, Place::object};
-inline constexpr std::array kPlaces{Place::host, Place::disk, Place::object, Place::nowhere};
+inline constexpr std::array kTiers{Place::host, Place::disk, Place::object, Place::peers};
+inline constexpr std::array kPlaces{Place::host, Place::disk, Place::object, Place::peers,
+                                    Place::nowhere};
 
 constexpr std::string_view name_of(Place place) noexcept {
-  constexpr std::array<std::string_view, kPlaces.size()> kNames{"host", "disk", "object",
+  constexpr std::array<std::string_view, kPlaces.size()> kNames{"host", "disk", "object", "peers",
                                                                 "nowhere"};
   return kNames[static_cast<std::size_t>(place)];
 }

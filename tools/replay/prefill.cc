@@ -39,11 +39,13 @@ class Prefill {
                tier_names()) {}
 
   Status run() {
+    meeting_.share_with({.takes = [this](const auto& note) { return is_of_neighbour(note); },
+                         .progress = [this] { return cache_.serve(); }});
     TOWPATH_TRY(hello());
     while (!finished() || !orders_.empty()) {
       while (orders_.empty() && !finished()) TOWPATH_TRY(hear());
       if (orders_.empty()) break;
-      if (options_.faults > 0) TOWPATH_TRY(hear_what_has_come());
+      if (options_.faults > 0 || options_.peers) TOWPATH_TRY(hear_what_has_come());
       const Meeting::Said order = std::move(orders_.front());
       orders_.erase(orders_.begin());
       TOWPATH_TRY(serve(order));
@@ -58,6 +60,12 @@ class Prefill {
     TOWPATH_TRY(message.layout, cache_.layout().serialize(agent_.identity().incarnation));
     for (const std::string& decode : decodes_) TOWPATH_TRY(send(agent_, decode, message));
     return {};
+  }
+
+  bool is_of_neighbour(const agent::Notification& note) {
+    if (std::ranges::find(neighbours_, note.from.name) == neighbours_.end()) return false;
+    cache_.hear(note);
+    return true;
   }
 
   bool finished() const { return farewells_ == decodes_.size(); }
@@ -110,16 +118,25 @@ class Prefill {
     seen_ = now;
   }
 
+  // Decode pulls what it was told of, a neighbour gives back what it has borrowed.
+  Status make_room(std::uint64_t ordinal) {
+    constexpr Duration kMoment = std::chrono::milliseconds(1);
+    if (cache_.is_lending()) {
+      const Status heard = hear(kMoment);
+      return heard.code() == Code::timed_out ? Status() : heard;
+    }
+    if (lent_.empty())
+      return error(Code::exhausted, cat("request ", ordinal, " does not fit the host pool"),
+                   "make it larger with --host-blocks");
+    return hear();
+  }
+
   Status serve(const Meeting::Said& said) {
     if (drops_by_chance(said)) return {};
     const Message& order = said.message;
-    const auto make_room = [&]() -> Status {
-      if (lent_.empty())
-        return error(Code::exhausted, cat("request ", order.ordinal, " does not fit the host pool"),
-                     "make it larger with --host-blocks");
-      return hear();
-    };
-    TOWPATH_TRY(std::vector<kv::BlockRef> blocks, cache_.gather(order.blocks, make_room));
+    const Meanwhile meanwhile{.make_room = [&] { return make_room(order.ordinal); },
+                              .listen = [&] { meeting_.take_notifications(); }};
+    TOWPATH_TRY(std::vector<kv::BlockRef> blocks, cache_.gather(order.blocks, meanwhile));
     see(cache_.counts());
     Message ready{.kind = MessageKind::ready, .ordinal = order.ordinal};
     for (const kv::BlockRef& block : blocks) {
@@ -156,6 +173,7 @@ class Prefill {
   Meeting& meeting_;
   BlockSource& cache_;
   const std::vector<std::string> decodes_ = decode_names(options_);
+  const std::vector<std::string> neighbours_ = neighbour_names(options_);
   std::vector<Meeting::Said> orders_;
   std::map<std::uint64_t, std::vector<kv::BlockRef>> lent_;  // by ordinal, until decode has pulled
   telemetry::CacheMeter meter_;
@@ -171,7 +189,7 @@ class Prefill {
 
 Result<std::unique_ptr<BlockSource>> open_blocks(const Options& options, agent::Agent& agent) {
   std::unique_ptr<BlockSource> blocks;
-  if (options.store_directory.empty() && !options.objects) {
+  if (options.store_directory.empty() && !options.objects && !options.peers) {
     TOWPATH_TRY(blocks, Cache::open(options, agent));
   } else {
     TOWPATH_TRY(blocks, StoredCache::open(options, agent));

@@ -1,5 +1,7 @@
 #include "tools/replay/stored_cache.h"
 
+#include <algorithm>
+
 #include <towpath/core/text.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/system_file.h>
@@ -17,6 +19,12 @@ sys::FileSystem& files() {
 // Each worker has a place of its own: a directory has one owner, and so has a bounded prefix.
 std::string of_worker(const Options& options, const std::string& place) {
   return options.worker == 0 ? place : cat(place, "/worker-", options.worker);
+}
+
+/// Nothing is wrong. A neighbour owes nobody a block, but one that it lends must prove.
+bool is_here_or_a_miss(const Status& status, Place place) {
+  if (place == Place::peers) return status.code() != Code::corrupt;
+  return status.ok() || status.code() == Code::exhausted || status.code() == Code::not_found;
 }
 
 kv::CachedBlock block_at(const std::vector<std::uint64_t>& blocks, std::size_t i) {
@@ -63,6 +71,16 @@ Status StoredCache::open_objects(agent::Agent& agent, Tiers& tiers) {
   return {};
 }
 
+Status StoredCache::open_peers(agent::Agent& agent, const layout::LayoutConfig& config,
+                               Tiers& tiers) {
+  const auto tier = static_cast<kv::TierIndex>(tiers.size() + 1);
+  TOWPATH_TRY(neighbours_, Neighbours::open(options_, {agent, clock_, presence_, tier}, config));
+  tiers.push_back(neighbours_->take_tier());
+  below_.push_back(
+      {.place = Place::peers, .down = nullptr, .up = "borrow", .where = neighbours_->where()});
+  return {};
+}
+
 Result<std::unique_ptr<StoredCache>> StoredCache::open(const Options& options,
                                                        agent::Agent& agent) {
   std::unique_ptr<StoredCache> made(new StoredCache(options));
@@ -72,36 +90,42 @@ Result<std::unique_ptr<StoredCache>> StoredCache::open(const Options& options,
   Tiers tiers;
   if (!options.store_directory.empty()) TOWPATH_TRY(made->open_disk(tiers));
   if (options.objects) TOWPATH_TRY(made->open_objects(agent, tiers));
+  if (options.peers) TOWPATH_TRY(made->open_peers(agent, config, tiers));
   kv::TieredCacheOptions cache = options.tiers;
   cache.policy = options.policy;
   TOWPATH_TRY(made->cache_,
               kv::TieredCache::make(
                   {made->clock_, made->presence_, std::move(layout), std::move(tiers)}, cache));
+  if (made->neighbours_) TOWPATH_TRY(made->neighbours_->join(*made->cache_));
   return made;
+}
+
+StoredCache::~StoredCache() {
+  if (neighbours_) neighbours_->leave();
 }
 
 // Finding ----------------------------------------------------------------------------------------
 
 Result<std::vector<kv::BlockRef>> StoredCache::gather(const std::vector<std::uint64_t>& blocks,
-                                                      const MakeRoom& make_room) {
+                                                      const Meanwhile& meanwhile) {
   if (blocks.size() > options_.host_blocks)
     return error(
         Code::exhausted,
         cat("a request of ", blocks.size(), " blocks; the host pool has ", options_.host_blocks),
         "make the pool larger with --tiers host=BLOCKS");
-  look(blocks);
+  look(blocks, meanwhile);
   std::vector<kv::BlockRef> held = cache_->match(blocks).here;
   found_[Place::host] += held.size();
-  Risen risen = promote(blocks, held.size());
+  Risen risen = promote(blocks, held.size(), meanwhile);
   while (held.size() < blocks.size()) {
     const kv::CachedBlock block = block_at(blocks, held.size());
     kv::BlockRef found = std::move(risen[block.hash]);
     if (!found && (found = cache_->host().find(block.hash))) ++found_[Place::host];
     if (!found && presence_.tiers_of(block.hash) != 0) {
-      TOWPATH_TRY(found, promote(block, make_room));
+      TOWPATH_TRY(found, promote(block, meanwhile));
     }
     if (!found) {
-      TOWPATH_TRY(found, produce(block, make_room));
+      TOWPATH_TRY(found, produce(block, meanwhile));
     }
     held.push_back(std::move(found));
   }
@@ -109,17 +133,31 @@ Result<std::vector<kv::BlockRef>> StoredCache::gather(const std::vector<std::uin
   return held;
 }
 
-/// Until all is known that a store would have to be asked for.
-void StoredCache::look(const std::vector<std::uint64_t>& blocks) {
+/// Lets the tiers and the neighbours go on; sleeps for a moment when they have nothing to do.
+void StoredCache::take_a_turn(const Meanwhile& meanwhile) {
   constexpr Duration kNap = std::chrono::milliseconds(1);
+  if (neighbours_) {
+    meanwhile.listen();
+    neighbours_->serve();
+  }
+  if (!cache_->progress()) cache_->wait_for_work(kNap);
+}
+
+bool StoredCache::serve() {
+  if (!neighbours_) return false;
+  neighbours_->serve();
+  return cache_->progress();
+}
+
+/// Until all is known that a store would have to be asked for.
+void StoredCache::look(const std::vector<std::uint64_t>& blocks, const Meanwhile& meanwhile) {
   cache_->look(blocks);
-  while (cache_->looking() > 0)
-    if (!cache_->progress()) cache_->wait_for_work(kNap);
+  while (cache_->looking() > 0) take_a_turn(meanwhile);
 }
 
 /// What lies below, those of a tier together, as far as there is room.
-StoredCache::Risen StoredCache::promote(const std::vector<std::uint64_t>& blocks,
-                                        std::size_t from) {
+StoredCache::Risen StoredCache::promote(const std::vector<std::uint64_t>& blocks, std::size_t from,
+                                        const Meanwhile& meanwhile) {
   std::vector<std::vector<kv::CachedBlock>> by_tier(below_.size());
   for (std::size_t i = from; i < blocks.size(); ++i) {
     const auto tier = presence_.fastest(blocks[i]);
@@ -127,28 +165,24 @@ StoredCache::Risen StoredCache::promote(const std::vector<std::uint64_t>& blocks
   }
   Risen risen;
   for (std::size_t tier = 0; tier < below_.size(); ++tier)
-    for (kv::Promoted& one : promote(by_tier[tier], below_[tier]))
+    for (kv::Promoted& one : promote(by_tier[tier], below_[tier], meanwhile))
       if (one.block) risen.emplace(one.block.hash(), one.block);
   return risen;
 }
 
 std::vector<kv::Promoted> StoredCache::promote(const std::vector<kv::CachedBlock>& blocks,
-                                               Below& from) {
-  constexpr Duration kNap = std::chrono::milliseconds(1);
+                                               Below& from, const Meanwhile& meanwhile) {
   if (blocks.empty()) return {};
   const Instant begin = clock_.now();
   auto promotion = cache_->promote(blocks);
   if (!promotion.ok()) return {};  // too many: one by one then
-  while (!promotion->ended())
-    if (!cache_->progress()) cache_->wait_for_work(kNap);
+  while (!promotion->ended()) take_a_turn(meanwhile);
   std::vector<kv::Promoted> all = promotion->take();
   std::uint64_t came = 0;
   for (kv::Promoted& one : all) {
     check_name(one);
     came += one.status.ok();
-    if (one.status.ok() || one.status.code() == Code::exhausted ||
-        one.status.code() == Code::not_found)
-      continue;
+    if (is_here_or_a_miss(one.status, from.place)) continue;
     ++bad_loads_;
     faults_.add(cat(name_of(from.place), ": ", one.status.to_string()));
   }
@@ -166,11 +200,16 @@ void StoredCache::check_name(kv::Promoted& one) {
 }
 
 /// Empty: it is there no more, or is wrong.
-Result<kv::BlockRef> StoredCache::promote(const kv::CachedBlock& block, const MakeRoom& make_room) {
+Result<kv::BlockRef> StoredCache::promote(const kv::CachedBlock& block,
+                                          const Meanwhile& meanwhile) {
   while (const auto tier = presence_.fastest(block.hash)) {
-    std::vector<kv::Promoted> came = promote({block}, below_[*tier - 1]);
+    if (*tier == 0) {  // it came up meanwhile, to be lent
+      ++found_[Place::host];
+      return cache_->host().find(block.hash);
+    }
+    std::vector<kv::Promoted> came = promote({block}, below_[*tier - 1], meanwhile);
     if (came.empty() || came.front().status.code() == Code::exhausted) {
-      TOWPATH_TRY(make_room());
+      TOWPATH_TRY(meanwhile.make_room());
       continue;
     }
     return std::move(came.front().block);
@@ -178,10 +217,12 @@ Result<kv::BlockRef> StoredCache::promote(const kv::CachedBlock& block, const Ma
   return kv::BlockRef();
 }
 
-Result<kv::BlockRef> StoredCache::produce(const kv::CachedBlock& block, const MakeRoom& make_room) {
+Result<kv::BlockRef> StoredCache::produce(const kv::CachedBlock& block,
+                                          const Meanwhile& meanwhile) {
   ++found_[Place::nowhere];
   auto slots = cache_->allocate(1);
-  for (; slots.code() == Code::exhausted; slots = cache_->allocate(1)) TOWPATH_TRY(make_room());
+  for (; slots.code() == Code::exhausted; slots = cache_->allocate(1))
+    TOWPATH_TRY(meanwhile.make_room());
   if (!slots.ok()) return slots.status();
   const kv::SlotId slot = slots->front().slot();
   const Instant begin = clock_.now();
@@ -216,7 +257,9 @@ TierCounts StoredCache::counts() const {
   counts.held[Place::host] = cache_->host().registered();
   if (disk_ != nullptr) counts.held[Place::disk] = disk_->store().figures().blocks;
   if (options_.objects) {
-    const auto room = cache_->figures().below.back().room;
+    const auto objects = std::ranges::find(below_, Place::object, &Below::place);
+    const auto room =
+        cache_->figures().below[static_cast<std::size_t>(objects - below_.begin())].room;
     counts.held[Place::object] = room ? room->blocks : 0;
   }
   return counts;
@@ -229,10 +272,11 @@ void StoredCache::report(Message& summary) {
   const kv::TieredCacheFigures figures = cache_->figures();
   for (std::size_t tier = 0; tier < below_.size(); ++tier) {
     Below& below = below_[tier];
-    below.down_hop.set_path(below.where);
     below.up_hop.set_path(below.where);
-    below.down_hop.put(summary, below.down);
     below.up_hop.put(summary, below.up);
+    if (below.down == nullptr) continue;  // what neighbours do not lend is a miss
+    below.down_hop.set_path(below.where);
+    below.down_hop.put(summary, below.down);
     for (const auto& [what, count] : figures.below[tier].failed)
       if (what != "get: corrupt" && what != "get: not_found")  // told by block; a miss
         faults_.add(cat(name_of(below.place), " tier"), count,
@@ -240,6 +284,7 @@ void StoredCache::report(Message& summary) {
   }
   put_found(summary, found_);
   summary.figures["bad_loads"] = bad_loads_;
+  if (neighbours_) summary.figures["failed_loans"] = neighbours_->failed_loans();
 }
 
 }  // namespace towpath::tools::replay

@@ -1,5 +1,6 @@
 // StoredCache: prefill's blocks in a TieredCache: a host pool, and below it what the next replay
-// finds again: a BlockStore on disk, objects in a store, or both. Thread: none of its own.
+// finds again (a BlockStore on disk, objects in a store), what other prefills have, or all of them.
+// Thread: none of its own.
 #pragma once
 
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "tools/replay/block_source.h"
 #include "tools/replay/hop.h"
+#include "tools/replay/neighbours.h"
 #include "tools/replay/options.h"
 
 namespace towpath::tools::replay {
@@ -21,10 +23,14 @@ namespace towpath::tools::replay {
 class StoredCache final : public BlockSource {
  public:
   static Result<std::unique_ptr<StoredCache>> open(const Options& options, agent::Agent& agent);
+  ~StoredCache() override;
 
   const layout::PhysicalLayout& layout() const override { return cache_->layout(); }
   Result<std::vector<kv::BlockRef>> gather(const std::vector<std::uint64_t>& blocks,
-                                           const std::function<Status()>& make_room) override;
+                                           const Meanwhile& meanwhile) override;
+  void hear(const agent::Notification& note) override { neighbours_->hear(note); }
+  bool serve() override;
+  bool is_lending() const override { return neighbours_ && neighbours_->is_lending(); }
   TierCounts counts() const override;
   Faults& faults() override { return faults_; }
   void report(Message& summary) override;
@@ -33,34 +39,37 @@ class StoredCache final : public BlockSource {
   /// A tier below the host's, and what went to and from it.
   struct Below {
     Place place;
-    const char* down;  ///< of its hops
+    const char* down;  ///< of its hops; null: it takes no blocks
     const char* up;
     std::string where;
     std::uint64_t put_bytes = 0;  // that down_hop has
     std::uint64_t put_ns = 0;
     Hop down_hop{}, up_hop{};
   };
-  using MakeRoom = std::function<Status()>;
-
   explicit StoredCache(const Options& options) : options_(options) {}
   using Tiers = std::vector<std::unique_ptr<kv::BlockTier>>;
   Status open_disk(Tiers& tiers);
   Status open_objects(agent::Agent& agent, Tiers& tiers);
+  Status open_peers(agent::Agent& agent, const layout::LayoutConfig& config, Tiers& tiers);
 
-  void look(const std::vector<std::uint64_t>& blocks);
+  void take_a_turn(const Meanwhile& meanwhile);
+  void look(const std::vector<std::uint64_t>& blocks, const Meanwhile& meanwhile);
   void demote(bool all);
   /// What was brought up, by its name.
   using Risen = std::unordered_map<kv::BlockHash, kv::BlockRef>;
-  Risen promote(const std::vector<std::uint64_t>& blocks, std::size_t from);
-  std::vector<kv::Promoted> promote(const std::vector<kv::CachedBlock>& blocks, Below& from);
-  Result<kv::BlockRef> promote(const kv::CachedBlock& block, const MakeRoom& make_room);
+  Risen promote(const std::vector<std::uint64_t>& blocks, std::size_t from,
+                const Meanwhile& meanwhile);
+  std::vector<kv::Promoted> promote(const std::vector<kv::CachedBlock>& blocks, Below& from,
+                                    const Meanwhile& meanwhile);
+  Result<kv::BlockRef> promote(const kv::CachedBlock& block, const Meanwhile& meanwhile);
   void check_name(kv::Promoted& one);
-  Result<kv::BlockRef> produce(const kv::CachedBlock& block, const MakeRoom& make_room);
+  Result<kv::BlockRef> produce(const kv::CachedBlock& block, const Meanwhile& meanwhile);
 
   const Options options_;
   sys::SystemClock clock_;
   kv::Presence presence_;
-  std::vector<Below> below_;  // tier i is below_[i - 1]
+  std::vector<Below> below_;                // tier i is below_[i - 1]
+  std::unique_ptr<Neighbours> neighbours_;  // null: there are none
   std::unique_ptr<kv::TieredCache> cache_;
   kv::DiskTier* disk_ = nullptr;  // the cache's; null: none
   std::uint64_t block_bytes_ = 0;

@@ -1,0 +1,62 @@
+#include "tools/replay/neighbours.h"
+
+#include <algorithm>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/rendezvous_url.h>
+
+#include "tools/replay/meeting.h"
+
+namespace towpath::tools::replay {
+namespace {
+
+// Long beside a request: one that stands still costs misses, one that is dead is noticed at once.
+constexpr Duration kPatience = std::chrono::seconds(2);
+constexpr Duration kLease = std::chrono::seconds(10);
+// Short beside a run: what was made is soon known.
+constexpr Duration kPace = std::chrono::milliseconds(20);
+
+}  // namespace
+
+Result<std::unique_ptr<Neighbours>> Neighbours::open(const Options& options, const Parts& parts,
+                                                     const layout::LayoutConfig& config) {
+  std::unique_ptr<Neighbours> made(new Neighbours(options));
+  TOWPATH_TRY(made->manager_, kv::TransferManager::create({.agent = &parts.agent,
+                                                           .clock = &parts.clock,
+                                                           .default_timeout = options.timeout}));
+  made->told_ = {.agent = &parts.agent,
+                 .manager = made->manager_.get(),
+                 .presence = &parts.presence,
+                 .tier = parts.tier,
+                 .share = {.name_space = cat(options.model, " at 1/", options.scale, " by ",
+                                             options.tokens_per_block),
+                           .config = config},
+                 .patience = kPatience};
+  TOWPATH_TRY(made->untaken_, kv::PeerTier::make(made->told_));
+  made->tier_ = made->untaken_.get();
+  return made;
+}
+
+Status Neighbours::join(kv::TieredCache& cache) {
+  TOWPATH_TRY(loans_, kv::PeerLoans::make(told_, kLease, *tier_, cache));
+  TOWPATH_TRY(auto place, standard::open_rendezvous(options_.rendezvous, manager_->clock()));
+  loans_->join(
+      std::move(place),
+      {.others = neighbour_names(options_), .group = cat(options_.run, "/blocks"), .pace = kPace});
+  return {};
+}
+
+void Neighbours::hear(const agent::Notification& note) { (void)loans_->hear(note); }
+
+void Neighbours::serve() {
+  const kv::Presence::Events news = told_.presence->take_events();
+  const auto is_here = [&](const kv::BlockEvent& event) { return event.tier != told_.tier; };
+  if (news.some_were_lost || std::ranges::any_of(news.events, is_here)) loans_->note_change();
+  loans_->serve();
+}
+
+std::string Neighbours::where() const {
+  return cat("lent by other prefills, over ", options_.backend, "; proven by digest");
+}
+
+}  // namespace towpath::tools::replay
