@@ -263,6 +263,8 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   void send_deferred();
   void bury_retired() TOWPATH_REQUIRES(control_);
   bool progress_all();
+  /// Of a wait for what has ended: makes progress now and then.
+  void glance();
   bool progress_slots();
   bool progress_free_slots(Slot*& busy);
   void tell_of_progress();
@@ -314,6 +316,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   std::unique_ptr<run::Poller> poller_;
   std::unique_ptr<run::Waker> waker_;  // in the poller: progress is wanted, whoever makes it
   std::unique_ptr<WaitingRoom> waiting_;
+  std::atomic<std::uint32_t> glances_{0};  // counted by whoever waits, roughly
   run::Mutex timer_mutex_;
   std::unique_ptr<run::TimerFd> timer_ TOWPATH_GUARDED_BY(timer_mutex_);
   std::atomic<std::int64_t> armed_at_{INT64_MAX};

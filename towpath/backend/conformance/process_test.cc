@@ -3,12 +3,14 @@
 
 #include <towpath/backend/conformance/matrix.h>
 #include <towpath/backend/conformance/survivor.h>
+#include <towpath/run/deadline.h>
 
 namespace towpath::backend::conformance {
 namespace {
 
 /// Points in flight at which a peer is killed or stopped, per direction.
 constexpr std::uint64_t kSeeds = 8;
+constexpr auto kPatience = std::chrono::seconds(60);
 
 class ProcessConformance : public PairingTest {
  protected:
@@ -52,7 +54,7 @@ TEST_P(ProcessConformance, messages_cross_in_order_and_after_their_bytes) {
       near.make(TransferOp::write, near.memory, peer, {.notification = to_bytes("the bytes")});
   ASSERT_TRUE(push.ok()) << push.status().to_string();
   ASSERT_TRUE(push->post().ok());
-  ASSERT_EQ(push->wait(std::chrono::seconds(60)), Outcome::done) << push->status().to_string();
+  ASSERT_EQ(push->wait(kPatience), Outcome::done) << push->status().to_string();
   EXPECT_EQ(peer.take(1), "the bytes\n");
   EXPECT_EQ(peer.digest(), digest_of(pattern(9, kSurvivorPool)));
   constexpr std::size_t kMessages = 2000;
@@ -63,6 +65,25 @@ TEST_P(ProcessConformance, messages_cross_in_order_and_after_their_bytes) {
     return all.size() >= kMessages;
   })) << all.size();
   for (std::size_t i = 0; i < kMessages; ++i) ASSERT_EQ(as_text(all[i].message), std::to_string(i));
+}
+
+TEST_P(ProcessConformance, who_only_posts_and_waits_hears_of_a_death) {
+  const PeerProcess peer(candidate(), options());
+  Survivor near(candidate(), pairing().near);
+  ASSERT_TRUE(near.ready);
+  ASSERT_NO_FATAL_FAILURE(near.meet(peer));
+  const auto little = strided({.length = 64, .stride = 64, .count = 1});
+  auto transfer = near.agent->create_transfer(TransferOp::read, list_of(little, near.memory),
+                                              peer.name(), list_of(little, peer.region()));
+  ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
+  ASSERT_TRUE(transfer->post().ok());
+  ASSERT_EQ(transfer->wait(kPatience), Outcome::done);
+  peer.kill_now();
+  const sys::SystemClock clock;
+  const auto deadline = run::Deadline::after(clock, kPatience);
+  while (!deadline.expired(clock) && transfer->post().ok())
+    ASSERT_NE(transfer->wait(kPatience), Outcome::none);
+  EXPECT_EQ(transfer->post().code(), Code::peer_lost);
 }
 
 void ProcessConformance::kill_in_flight(TransferOp op, std::uint64_t seed) {
