@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <vector>
@@ -27,10 +28,10 @@ bool names(std::string_view controllers, std::string_view wanted) {
 }
 
 /// From "/a/b" to the root: "MOUNT/a/b", "MOUNT/a", "MOUNT". A path above what this process sees
-/// ("/../..") is the root's.
+/// ("/../.."), and what is no path, is the root's.
 std::vector<std::string> upwards(const std::string& mount, std::string_view path) {
   std::vector<std::string> directories;
-  if (path.find("..") != std::string_view::npos) path = {};
+  if (!path.starts_with('/') || path.find("..") != std::string_view::npos) path = {};
   for (; path.size() > 1; path = path.substr(0, path.rfind('/')))
     directories.push_back(cat(mount, path));
   directories.push_back(mount);
@@ -69,23 +70,20 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   return text.ok() ? parse_number(*text) : std::nullopt;
 }
 
-/// "150000 100000": so much time in each period; "max 100000": no limit.
-std::optional<double> share_in(const std::string& path) {
-  const auto text = read_text_file(path);
-  if (!text.ok()) return std::nullopt;
-  const std::string_view both = trimmed(*text);
-  const std::size_t space = both.find(' ');
-  if (space == std::string_view::npos) return std::nullopt;
-  const auto quota = parse_number(both.substr(0, space));
-  const auto period = parse_number(both.substr(space));
-  if (!quota || !period || *period == 0) return std::nullopt;
-  return static_cast<double>(*quota) / static_cast<double>(*period);
-}
-
+/// Version 2 has "150000 100000" in one file, so much time in each period, or "max 100000": no
+/// limit.
 std::optional<double> share_of(const std::string& group, bool is_version_2) {
-  if (is_version_2) return share_in(group + "/cpu.max");
-  const auto quota = number_in(group + "/cpu.cfs_quota_us");
-  const auto period = number_in(group + "/cpu.cfs_period_us");
+  std::optional<std::uint64_t> quota, period;
+  if (is_version_2) {
+    const auto text = read_text_file(group + "/cpu.max");
+    const std::string_view both = text.ok() ? trimmed(*text) : std::string_view();
+    const std::size_t space = std::min(both.find(' '), both.size());
+    quota = parse_number(both.substr(0, space));
+    period = parse_number(both.substr(space));
+  } else {
+    quota = number_in(group + "/cpu.cfs_quota_us");
+    period = number_in(group + "/cpu.cfs_period_us");
+  }
   if (!quota || !period || *period == 0) return std::nullopt;
   return static_cast<double>(*quota) / static_cast<double>(*period);
 }

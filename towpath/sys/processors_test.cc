@@ -75,6 +75,8 @@ TEST_F(ProcessorsTest, a_container_sees_its_own_group_as_the_root) {
   put("proc/self/cgroup", "0::/../../kubepods/x\n");
   put_2("memory.max", "1048576\n");
   EXPECT_EQ((*memory_limit(root_))->bytes, 1048576U);
+  put("proc/self/cgroup", "0::no/path\n");
+  EXPECT_EQ((*memory_limit(root_))->bytes, 1048576U) << "and it ends";
   put("proc/self/cgroup", "0::/docker/of/the/host\n");
   EXPECT_EQ((*memory_limit(root_))->bytes, 1048576U);
 }
