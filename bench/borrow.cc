@@ -1,14 +1,9 @@
 // Blocks of a peer process, borrowed over UCX's TCP and proven, beside a transfer of the same
 // bytes.
-#include <csignal>
 #include <numeric>
 #include <string>
 
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <towpath/core/text.h>
 #include <towpath/kv/connector/tiered_keeper.h>
@@ -16,6 +11,7 @@
 #include <towpath/memory/system_region.h>
 #include <towpath/standard/standard.h>
 
+#include "bench/child.h"
 #include "bench/harness.h"
 
 namespace towpath::bench {
@@ -54,19 +50,8 @@ struct Side {
   std::unique_ptr<kv::TieredKeeper> keeper;
 };
 
-void send(int channel, ConstByteSpan bytes) {
-  if (::write(channel, bytes.data(), bytes.size()) < 0) std::exit(1);
-}
-Bytes receive(int channel) {
-  Bytes bytes(128 * kKiB);
-  const ssize_t size = ::read(channel, bytes.data(), bytes.size());
-  bytes.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  return bytes;
-}
-
 /// The other process: keeps two loads of blocks, 1 and up, and lends them.
-[[noreturn]] void lend(int channel, std::uint64_t block_bytes) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+[[noreturn]] void lend(const Channel& parent, std::uint64_t block_bytes) {
   const std::uint64_t blocks = 2 * kLoad / block_bytes;
   Side side(kOwner, block_bytes, blocks);
   const layout::PhysicalLayout& memory = side.keeper->memory();
@@ -77,9 +62,9 @@ Bytes receive(int channel) {
                         static_cast<std::byte>(hash));
     must(side.keeper->keep(std::move(slot.front()), hash));
   }
-  send(channel, must(side.keeper->peers()->catalogue()));
-  send(channel, as_bytes(std::to_string(memory.regions().front()->descriptor().address)));
-  must(side.keeper->peers()->learn(receive(channel)));
+  parent.send(must(side.keeper->peers()->catalogue()));
+  parent.send(as_bytes(std::to_string(memory.regions().front()->descriptor().address)));
+  must(side.keeper->peers()->learn(parent.receive()));
   for (;;)
     if (!side.keeper->progress()) side.manager->wait_for_work(std::chrono::milliseconds(1));
 }
@@ -87,28 +72,16 @@ Bytes receive(int channel) {
 class Borrower {
  public:
   /// Forks, so all are made before any is used.
-  explicit Borrower(std::uint64_t block_bytes) : block_(block_bytes) {
-    int ends[2] = {-1, -1};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0 || (child_ = ::fork()) < 0)
-      fail(error(Code::exhausted, "no second process"));
-    if (child_ == 0) lend(ends[1], block_);
-    channel_ = ends[0];
-  }
-  ~Borrower() {
-    transfer_.reset();
-    (void)known_.release();
-    side_.reset();  // it has left before its peer dies
-    ::kill(child_, SIGKILL);
-    ::waitpid(child_, nullptr, 0);
-  }
-  Borrower(const Borrower&) = delete;
-  Borrower& operator=(const Borrower&) = delete;
+  explicit Borrower(std::uint64_t block_bytes)
+      : block_(block_bytes),
+        child_([block_bytes](const Channel& parent) { lend(parent, block_bytes); }) {}
 
   void meet() {
+    const Channel& owner = child_.channel();
     side_ = std::make_unique<Side>("borrower", block_, count());
-    must(side_->keeper->peers()->learn(receive(channel_)));
-    const std::uint64_t theirs = std::stoull(std::string(as_text(receive(channel_))));
-    send(channel_, must(side_->keeper->peers()->catalogue()));
+    must(side_->keeper->peers()->learn(owner.receive()));
+    const std::uint64_t theirs = std::stoull(std::string(as_text(owner.receive())));
+    owner.send(must(side_->keeper->peers()->catalogue()));
     plain_ = must(memory::SystemRegion::allocate(kLoad));
     known_ = must(agent().register_region(plain_));
     DescriptorList here(MemoryKind::system);
@@ -145,8 +118,7 @@ class Borrower {
   agent::Agent& agent() { return side_->node->agent(); }
 
   const std::uint64_t block_;
-  pid_t child_ = -1;
-  int channel_ = -1;
+  Child child_;  // dies when all below has left it
   std::unique_ptr<Side> side_;
   std::shared_ptr<memory::SystemRegion> plain_;
   memory::Registration known_;

@@ -1,14 +1,8 @@
 #include "bench/peer_process.h"
 
-#include <csignal>
-#include <cstdlib>
 #include <cstring>
 
 #include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <towpath/core/text.h>
 #include <towpath/memory/system_region.h>
@@ -20,7 +14,6 @@
 namespace towpath::bench {
 namespace {
 
-constexpr std::size_t kMaxMessage = 64 * 1024;
 constexpr Duration kNap = std::chrono::seconds(1);
 
 /// What the peer tells, in front of its card.
@@ -29,19 +22,6 @@ struct Offer {
   std::uint64_t plain_address = 0;
   int memfd = -1;
 };
-
-void send(int channel, ConstByteSpan bytes) {
-  if (::write(channel, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
-    fail(sys::os_error(errno, "write to the other process"));
-}
-
-/// One message; empty when the other process is gone.
-Bytes receive(int channel) {
-  Bytes bytes(kMaxMessage);
-  const ssize_t size = ::read(channel, bytes.data(), bytes.size());
-  bytes.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  return bytes;
-}
 
 /// The bytes of both pools: no two neighbouring words alike.
 void fill(ByteSpan pool) {
@@ -55,7 +35,7 @@ void fill(ByteSpan pool) {
 /// What runs in the forked process.
 class Peer {
  public:
-  Peer(int channel, std::uint64_t pool_bytes) : channel_(channel) {
+  Peer(const Channel& parent, std::uint64_t pool_bytes) : channel_(parent) {
     node_ = must(
         standard::Node::open({.name = kPeerName, .backends = {"shm"}, .progress_thread = false}));
     shared_ =
@@ -67,11 +47,11 @@ class Peer {
     plain_known_ = must(node_->agent().register_region(plain_));
   }
 
-  int run() {
+  void run() {
     make_offer();
     while (true) {
-      const Bytes order = receive(channel_);
-      if (order.empty()) return 0;
+      const Bytes order = channel_.receive();
+      if (order.empty()) return;
       if (order.size() == 1)
         echo(static_cast<Waiting>(order.front()));
       else
@@ -87,12 +67,12 @@ class Peer {
     std::memcpy(message.data(), &offer, sizeof offer);
     const Bytes card = must(node_->agent().card());
     message.insert(message.end(), card.begin(), card.end());
-    send(channel_, message);
+    channel_.send(message);
   }
 
   void echo(Waiting how) {
     agent::Agent& agent = node_->agent();
-    send(channel_, as_bytes("ready"));
+    channel_.send(as_bytes("ready"));
     while (true) {
       if (how == Waiting::polling) agent.progress();
       const auto told =
@@ -104,7 +84,7 @@ class Peer {
     }
   }
 
-  int channel_;
+  const Channel& channel_;
   std::unique_ptr<standard::Node> node_;
   std::shared_ptr<memory::SharedMemoryRegion> shared_;
   std::shared_ptr<memory::SystemRegion> plain_;
@@ -116,26 +96,17 @@ class Peer {
 }  // namespace
 
 std::unique_ptr<PeerProcess> PeerProcess::start(std::uint64_t pool_bytes) {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    fail(sys::os_error(errno, "socketpair"));
-  std::unique_ptr<PeerProcess> peer(new PeerProcess());
-  peer->pool_bytes_ = pool_bytes;
-  peer->pid_ = ::fork();
-  if (peer->pid_ < 0) fail(sys::os_error(errno, "fork"));
-  if (peer->pid_ == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::close(ends[0]);
-    ::_exit(Peer(ends[1], pool_bytes).run());
-  }
-  ::close(ends[1]);
-  peer->channel_ = sys::Fd(ends[0]);
+  std::unique_ptr<PeerProcess> peer(new PeerProcess(pool_bytes));
   peer->take_offer();
   return peer;
 }
 
+PeerProcess::PeerProcess(std::uint64_t pool_bytes)
+    : child_([=](const Channel& parent) { Peer(parent, pool_bytes).run(); }),
+      pool_bytes_(pool_bytes) {}
+
 void PeerProcess::take_offer() {
-  const Bytes message = receive(channel_.get());
+  const Bytes message = child_.channel().receive();
   Offer offer;
   if (message.size() <= sizeof offer)
     fail(error(Code::peer_lost, "the peer process did not come up"));
@@ -143,7 +114,7 @@ void PeerProcess::take_offer() {
   card_.assign(message.begin() + sizeof offer, message.end());
   shared_address_ = offer.shared_address;
   plain_address_ = offer.plain_address;
-  const std::string file = cat("/proc/", pid_, "/fd/", offer.memfd);
+  const std::string file = cat("/proc/", child_.pid(), "/fd/", offer.memfd);
   sys::Fd memfd(::open(file.c_str(), O_RDWR | O_CLOEXEC));
   if (memfd.get() < 0) fail(sys::os_error(errno, cat("open ", file)));
   mapped_ = must(memory::SharedMemoryRegion::map(std::move(memfd), {.size_bytes = pool_bytes_}));
@@ -151,19 +122,13 @@ void PeerProcess::take_offer() {
 
 void PeerProcess::introduce(agent::Agent& agent) const {
   must(agent.load_card(card_));
-  send(channel_.get(), must(agent.card()));
+  child_.channel().send(must(agent.card()));
 }
 
 void PeerProcess::echo(Waiting how) const {
   const auto letter = static_cast<std::byte>(how);
-  send(channel_.get(), {&letter, 1});
-  if (receive(channel_.get()).empty()) fail(error(Code::peer_lost, "the peer process is gone"));
-}
-
-PeerProcess::~PeerProcess() {
-  channel_ = sys::Fd();  // it reads the end of it, and ends
-  int status = 0;
-  ::waitpid(pid_, &status, 0);
+  child_.channel().send({&letter, 1});
+  if (child_.channel().receive().empty()) fail(error(Code::peer_lost, "the peer process is gone"));
 }
 
 }  // namespace towpath::bench

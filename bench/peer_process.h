@@ -8,12 +8,11 @@
 #include <memory>
 #include <string>
 
-#include <sys/types.h>
-
 #include <towpath/agent/agent.h>
 #include <towpath/core/bytes.h>
 #include <towpath/memory/shared_region.h>
-#include <towpath/sys/fd.h>
+
+#include "bench/child.h"
 
 namespace towpath::bench {
 
@@ -29,9 +28,6 @@ class PeerProcess {
  public:
   /// Forks, so call it before there are threads or agents.
   static std::unique_ptr<PeerProcess> start(std::uint64_t pool_bytes);
-  PeerProcess(const PeerProcess&) = delete;
-  PeerProcess& operator=(const PeerProcess&) = delete;
-  ~PeerProcess();
 
   /// Makes the two agents known to each other.
   void introduce(agent::Agent& agent) const;
@@ -45,15 +41,14 @@ class PeerProcess {
   std::uint64_t plain_address() const noexcept { return plain_address_; }
 
  private:
-  PeerProcess() = default;
+  explicit PeerProcess(std::uint64_t pool_bytes);
   void take_offer();
 
-  pid_t pid_ = -1;
-  sys::Fd channel_;
+  Child child_;
   Bytes card_;
   std::uint64_t shared_address_ = 0;
   std::uint64_t plain_address_ = 0;
-  std::uint64_t pool_bytes_ = 0;
+  const std::uint64_t pool_bytes_;
   std::shared_ptr<memory::SharedMemoryRegion> mapped_;
 };
 

@@ -1,17 +1,12 @@
 // One agent and 1 to 64 peers, each a process of its own: what the others cost the one that is
 // spoken to.
 #include <algorithm>
-#include <csignal>
-
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <towpath/core/text.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/standard/standard.h>
 
+#include "bench/child.h"
 #include "bench/harness.h"
 
 namespace towpath::bench {
@@ -47,35 +42,22 @@ struct Side {
   memory::Registration known;
 };
 
-void send(int channel, ConstByteSpan bytes) {
-  if (::write(channel, bytes.data(), bytes.size()) < 0) ::_exit(1);
-}
-Bytes receive(int channel) {
-  Bytes bytes(64 * kKiB);
-  const ssize_t size = ::read(channel, bytes.data(), bytes.size());
-  bytes.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  return bytes;
-}
-
 std::string name_of_peer(std::size_t number) { return cat("peer-", number); }
 
-/// Meets whoever shows a card; ends when nobody holds the other end any more.
-[[noreturn]] void live(int channel, const std::string& name, const std::string& backend) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+/// Meets whoever shows a card.
+void live(const Channel& parent, const std::string& name, const std::string& backend) {
   Side side(name, backend);
-  send(channel, must(side.agent().card()));
-  send(channel, as_bytes(std::to_string(side.pool->descriptor().address)));
-  for (Bytes card = receive(channel); !card.empty(); card = receive(channel)) {
+  parent.send(must(side.agent().card()));
+  parent.send(as_bytes(std::to_string(side.pool->descriptor().address)));
+  for (Bytes card = parent.receive(); !card.empty(); card = parent.receive()) {
     must(side.agent().load_card(card));
-    send(channel, as_bytes("met"));
+    parent.send(as_bytes("met"));
   }
-  ::_exit(0);
 }
 
 struct Peer {
   std::string name;
-  pid_t process = -1;
-  int channel = -1;
+  std::unique_ptr<Child> process;
   Bytes card;
   std::uint64_t address = 0;
 };
@@ -84,33 +66,18 @@ struct Peer {
 class Peers {
  public:
   explicit Peers(const std::string& backend) {
-    for (std::size_t i = 0; i < kMostPeers; ++i) start(name_of_peer(i), backend);
+    for (std::size_t i = 0; i < kMostPeers; ++i) {
+      const std::string name = name_of_peer(i);
+      const auto life = [&](const Channel& parent) { live(parent, name, backend); };
+      all.push_back({.name = name, .process = std::make_unique<Child>(life), .card = {}});
+    }
     for (Peer& peer : all) {
-      peer.card = receive(peer.channel);
-      peer.address = std::stoull(std::string(as_text(receive(peer.channel))));
+      peer.card = peer.process->channel().receive();
+      peer.address = std::stoull(std::string(as_text(peer.process->channel().receive())));
     }
   }
-  ~Peers() {
-    for (const Peer& peer : all) ::kill(peer.process, SIGKILL);
-    for (const Peer& peer : all) ::waitpid(peer.process, nullptr, 0);
-  }
-  Peers(const Peers&) = delete;
-  Peers& operator=(const Peers&) = delete;
 
   std::vector<Peer> all;
-
- private:
-  void start(const std::string& name, const std::string& backend) {
-    int ends[2] = {-1, -1};
-    const pid_t child = ::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0 ? ::fork() : -1;
-    if (child < 0) fail(error(Code::exhausted, "no further process"));
-    if (child == 0) {
-      ::close(ends[0]);
-      live(ends[1], name, backend);
-    }
-    ::close(ends[1]);
-    all.push_back({.name = name, .process = child, .channel = ends[0], .card = {}, .address = 0});
-  }
 };
 
 /// An agent that knows the first `count` peers.
@@ -122,8 +89,9 @@ class Mover {
     for (std::size_t i = 0; i < count; ++i) {
       const Peer& peer = peers.all[i];
       must(side_.agent().load_card(peer.card));
-      send(peer.channel, card);
-      if (receive(peer.channel).empty()) fail(error(Code::peer_lost, cat(peer.name, " is gone")));
+      peer.process->channel().send(card);
+      if (peer.process->channel().receive().empty())
+        fail(error(Code::peer_lost, cat(peer.name, " is gone")));
     }
   }
   const Clock& clock() { return side_.node->clock(); }

@@ -1,14 +1,10 @@
 // Two processes over UCX on TCP, against ucx_perftest (package ucx-utils) in the same run.
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdio>
 #include <numeric>
 #include <random>
 
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <towpath/core/text.h>
@@ -16,6 +12,7 @@
 #include <towpath/memory/shared_region.h>
 #include <towpath/standard/standard.h>
 
+#include "bench/child.h"
 #include "bench/harness.h"
 
 namespace towpath::bench {
@@ -42,25 +39,14 @@ struct Side {
   memory::Registration known;
 };
 
-void send(int channel, ConstByteSpan bytes) {
-  if (::write(channel, bytes.data(), bytes.size()) < 0) std::exit(1);
-}
-Bytes receive(int channel) {
-  Bytes bytes(128 * kKiB);
-  const ssize_t size = ::read(channel, bytes.data(), bytes.size());
-  bytes.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  return bytes;
-}
-
 /// The other process: sends every notification back.
-[[noreturn]] void live(int channel) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+[[noreturn]] void live(const Channel& parent) {
   Side side("owner", true);
   agent::Agent& agent = side.node->agent();
-  send(channel, must(agent.card()));
-  send(channel, as_bytes(std::to_string(side.pool->descriptor().address)));
-  must(agent.load_card(receive(channel)));
-  send(channel, as_bytes("ready"));
+  parent.send(must(agent.card()));
+  parent.send(as_bytes(std::to_string(side.pool->descriptor().address)));
+  must(agent.load_card(parent.receive()));
+  parent.send(as_bytes("ready"));
   while (true) {
     for (const agent::Notification& told : agent.wait_notifications(std::chrono::seconds(1)))
       must(agent.notify(told.from.name, told.message));
@@ -70,22 +56,13 @@ Bytes receive(int channel) {
 class Mover {
  public:
   Mover() {
-    int ends[2] = {-1, -1};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0 || (child_ = ::fork()) < 0)
-      fail(error(Code::exhausted, "no second process"));
-    if (child_ == 0) live(ends[1]);
     side_ = std::make_unique<Side>("mover", true);  // it must be heard while the reference runs
-    must(agent().load_card(receive(ends[0])));
-    remote_ = std::stoull(std::string(as_text(receive(ends[0]))));
-    send(ends[0], must(agent().card()));
-    (void)receive(ends[0]);
+    const Channel& owner = child_.channel();
+    must(agent().load_card(owner.receive()));
+    remote_ = std::stoull(std::string(as_text(owner.receive())));
+    owner.send(must(agent().card()));
+    (void)owner.receive();
   }
-  ~Mover() {
-    ::kill(child_, SIGKILL);
-    ::waitpid(child_, nullptr, 0);
-  }
-  Mover(const Mover&) = delete;
-  Mover& operator=(const Mover&) = delete;
 
   agent::Agent& agent() { return side_->node->agent(); }
   const Clock& clock() { return side_->node->clock(); }
@@ -155,7 +132,7 @@ class Mover {
   }
 
  private:
-  pid_t child_ = -1;
+  Child child_{live};
   std::unique_ptr<Side> side_;
   std::uint64_t remote_ = 0;
 };
