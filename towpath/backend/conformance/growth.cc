@@ -51,7 +51,7 @@ Held held_now() {
 }
 
 int& rounds() {
-  static int count = kIsSanitized ? 200 : 1000;  // there a round takes ten times as long
+  static int count = kIsSanitized ? 100 : 300;  // there a round takes ten times as long
   return count;
 }
 

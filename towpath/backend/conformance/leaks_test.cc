@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kStretch = 8192;
 /// So many rounds between two peers that are killed: a process costs a hundred transfers.
-constexpr int kRoundsPerKill = 100;
+constexpr int kRoundsPerKill = 30;
 
 class LeaksConformance : public PairingTest {
  protected:
