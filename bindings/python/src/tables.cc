@@ -3,6 +3,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <towpath/core/text.h>
 
@@ -51,6 +52,8 @@ class Table {
     if (type() == 'i' && signs >> 63U != 0) return std::nullopt;
     return rows;
   }
+  /// Bytes from one row to the next.
+  Py_ssize_t step() const noexcept { return view_.strides[0]; }
   const char* at(Py_ssize_t row, Py_ssize_t column = 0) const noexcept {
     const auto* const data = static_cast<const char*>(view_.buf) + row * view_.strides[0];
     return view_.ndim > 1 ? data + column * view_.strides[1] : data;
@@ -103,13 +106,41 @@ std::uint32_t to_index(std::uint64_t number) {
   return static_cast<std::uint32_t>(number);
 }
 
+/// False: one is no index; which one, and why, says to_index().
+template <typename Number>
+bool take_indices(const Table& table, std::vector<std::uint32_t>& indices) {
+  bool fits = true;
+  const char* at = table.at(0);
+  for (std::uint32_t& index : indices) {
+    Number number = 0;
+    std::memcpy(&number, at, sizeof number);
+    fits = fits && std::in_range<std::uint32_t>(number);
+    index = static_cast<std::uint32_t>(number);
+    at += table.step();
+  }
+  return fits;
+}
+
+bool take_indices(const Table& table, std::vector<std::uint32_t>& indices) {
+  const bool is_signed = table.type() == 'i';
+  switch (table.item_bytes()) {
+    case 4:
+      return is_signed ? take_indices<std::int32_t>(table, indices)
+                       : take_indices<std::uint32_t>(table, indices);
+    case 8:
+      return is_signed ? take_indices<std::int64_t>(table, indices)
+                       : take_indices<std::uint64_t>(table, indices);
+    default: return false;  // short numbers, which nobody uses: one by one
+  }
+}
+
 std::vector<std::uint32_t> indices_of(const Table& table) {
   if (table.dimensions() != 1 || table.type() == 0)
     throw py::type_error("indices must be a table of one dimension, of integers");
-  std::vector<std::uint32_t> indices;
-  indices.reserve(static_cast<std::size_t>(table.extent(0)));
-  for (Py_ssize_t row = 0; row < table.extent(0); ++row)
-    indices.push_back(to_index(load(table, table.at(row))));
+  std::vector<std::uint32_t> indices(static_cast<std::size_t>(table.extent(0)));
+  if (take_indices(table, indices)) return indices;
+  for (std::size_t row = 0; row < indices.size(); ++row)
+    indices[row] = to_index(load(table, table.at(static_cast<Py_ssize_t>(row))));
   return indices;
 }
 
