@@ -151,7 +151,7 @@ Result<Bytes> encode(const Card& card) {
 }
 
 Result<Bytes> encode(const Card& card, ConstByteSpan table) {
-  Encoder out(kCardSchema);
+  Encoder out(kCardSchema, wire::kHeaderBytes);
   out.reserve(4096 + table.size());
   out.put_text(kName, card.identity.name);
   out.put_number(kIncarnation, card.identity.incarnation);
@@ -164,8 +164,9 @@ Result<Bytes> encode(const Card& card, ConstByteSpan table) {
     });
   }
   if (!table.empty()) out.put_bytes(kTable, table);
-  TOWPATH_TRY(const Bytes payload, std::move(out).finish());
-  return wire::seal({.type = wire::MessageType::card, .version = kCardVersion}, payload);
+  TOWPATH_TRY(Bytes message, std::move(out).finish());
+  wire::seal_in_place({.type = wire::MessageType::card, .version = kCardVersion}, message);
+  return message;
 }
 
 Result<OpenedCard> open_card(ConstByteSpan bytes) {

@@ -31,11 +31,12 @@ struct RecordForm {
 template <typename Write>
 Result<Bytes> seal_record(const RecordForm& form, Write&& write) {
   constexpr std::size_t kUsualBytes = 128;  // else its room grows six times on the way there
-  wire::Encoder out(form.schema);
+  wire::Encoder out(form.schema, wire::kHeaderBytes);
   out.reserve(kUsualBytes);
   write(out);
-  TOWPATH_TRY(const Bytes payload, std::move(out).finish());
-  return wire::seal(form.kind, payload);
+  TOWPATH_TRY(Bytes message, std::move(out).finish());
+  wire::seal_in_place(form.kind, message);
+  return message;
 }
 
 /// "these bytes are no `form`", with the cause: corrupt, but unsupported stays (a newer version).

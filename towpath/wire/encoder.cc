@@ -12,7 +12,6 @@ namespace towpath::wire {
 namespace {
 
 constexpr std::uint64_t kMaxLength = UINT32_MAX;  // lengths are u32
-constexpr std::size_t kLongestNumber = 10;        // 7 bits in each byte
 
 }  // namespace
 
@@ -21,28 +20,37 @@ bool Encoder::keep(const Status& status) {
   return root_->failure_.ok();
 }
 
-const FieldRule* Encoder::begin_field(Tag tag, Kind kind, std::uint64_t amount) {
+const FieldRule* Encoder::begin_field(Tag tag, const FieldValue& value, Begin& begin) {
   if (!root_->failure_.ok()) return nullptr;
-  const std::size_t offset = out().size();
   const FieldRule* rule = tally_.find(tag);
   const Status allowed =
-      rule == nullptr ? tally_.unknown(tag, offset)
-                      : tally_.add(*rule, {.kind = kind, .amount = amount, .offset = offset});
-  if (!keep(allowed)) return nullptr;
-  std::array<std::byte, sizeof(std::uint16_t) + sizeof(std::uint8_t)> begin{};
-  store(ByteSpan(begin), static_cast<std::uint16_t>(tag));
-  begin.back() = static_cast<std::byte>(kind);
-  out().insert(out().end(), begin.begin(), begin.end());
+      rule == nullptr ? tally_.unknown(tag, value.offset) : tally_.add(*rule, value);
+  if (!allowed.ok()) {
+    keep(allowed);
+    return nullptr;
+  }
+  store(ByteSpan(begin.bytes), static_cast<std::uint16_t>(tag));
+  begin.bytes[sizeof(std::uint16_t)] = static_cast<std::byte>(value.kind);
+  begin.size = sizeof(std::uint16_t) + sizeof(std::uint8_t);
   return rule;
 }
 
+void Encoder::Begin::put_length(std::uint64_t length) {
+  store(ByteSpan(bytes).subspan(size), static_cast<std::uint32_t>(length));
+  size += sizeof(std::uint32_t);
+}
+
+void Encoder::write(const Begin& begin) {
+  out().insert(out().end(), begin.bytes.begin(), begin.bytes.begin() + begin.size);
+}
+
 void Encoder::put_number(Tag tag, std::uint64_t value) {
-  if (begin_field(tag, Kind::number, value) == nullptr) return;
-  std::array<std::byte, kLongestNumber> written{};
-  auto* end = written.begin();
-  for (; value >= 0x80; value >>= 7U) *end++ = static_cast<std::byte>(value | 0x80);
-  *end++ = static_cast<std::byte>(value);
-  out().insert(out().end(), written.begin(), end);
+  Begin begin;
+  if (begin_field(tag, {Kind::number, value, out().size()}, begin) == nullptr) return;
+  for (; value >= 0x80; value >>= 7U)
+    begin.bytes[begin.size++] = static_cast<std::byte>(value | 0x80);
+  begin.bytes[begin.size++] = static_cast<std::byte>(value);
+  write(begin);
 }
 
 void Encoder::put_bytes(Tag tag, ConstByteSpan value) {
@@ -51,15 +59,19 @@ void Encoder::put_bytes(Tag tag, ConstByteSpan value) {
                                        " bytes; at most ", kMaxLength)));
     return;
   }
-  if (begin_field(tag, Kind::bytes, value.size()) == nullptr) return;
-  append(out(), static_cast<std::uint32_t>(value.size()));
+  Begin begin;
+  if (begin_field(tag, {Kind::bytes, value.size(), out().size()}, begin) == nullptr) return;
+  begin.put_length(value.size());
+  write(begin);
   out().insert(out().end(), value.begin(), value.end());
 }
 
 const FieldRule* Encoder::begin_nested(Tag tag) {
-  // How many bytes it will have, end_nested() knows.
-  const FieldRule* rule = begin_field(tag, Kind::nested, 0);
-  if (rule != nullptr) append(out(), std::uint32_t{0});
+  Begin begin;
+  const FieldRule* rule = begin_field(tag, {Kind::nested, 0, out().size()}, begin);
+  if (rule == nullptr) return nullptr;
+  begin.put_length(0);  // how many bytes it will have, end_nested() knows
+  write(begin);
   return rule;
 }
 

@@ -11,6 +11,7 @@
 // A field's bytes: docs/formats/fields.md. Thread: one at a time.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -23,9 +24,10 @@ namespace towpath::wire {
 
 class Encoder {
  public:
-  /// The schema must outlive the encoder (constants do).
-  explicit Encoder(const Schema& schema) noexcept
-      : root_(this), tally_(schema, Tally::Side::writing, 0) {}
+  /// The schema must outlive the encoder (constants do). `room_before`: so many bytes stay free
+  /// before the fields, for the header of an envelope (seal_in_place()).
+  explicit Encoder(const Schema& schema, std::size_t room_before = 0)
+      : root_(this), tally_(schema, Tally::Side::writing, 0), bytes_(room_before) {}
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
@@ -45,7 +47,8 @@ class Encoder {
     end_nested(*rule, inner);
   }
 
-  /// The payload, to be sealed (envelope.h). Only of the encoder that put_nested() did not make.
+  /// The payload, to be sealed (envelope.h), behind the room before it. Only of the encoder that
+  /// put_nested() did not make.
   /// Errors: the first of invalid_argument (unknown tag, another kind, a field too often or
   /// missing), out_of_range (over the rule's max).
   Result<Bytes> finish() &&;
@@ -57,8 +60,17 @@ class Encoder {
         begin_(outer.root_->bytes_.size()) {}
 
   Bytes& out() noexcept { return root_->bytes_; }
-  /// Writes a field's tag and kind. Null, and nothing written, when it may not stand there.
-  const FieldRule* begin_field(Tag tag, Kind kind, std::uint64_t amount);
+  /// What a field begins with: its tag and kind, and perhaps a number or a length.
+  struct Begin {
+    static constexpr std::size_t kMostBytes = 13;  // 2, 1, and 10 times 7 bits of a number
+    std::array<std::byte, kMostBytes> bytes;       // what is used of it is written first
+    std::size_t size = 0;
+
+    void put_length(std::uint64_t length);
+  };
+  /// Null: the field may not stand there.
+  const FieldRule* begin_field(Tag tag, const FieldValue& value, Begin& begin);
+  void write(const Begin& begin);
   const FieldRule* begin_nested(Tag tag);
   void end_nested(const FieldRule& rule, const Encoder& inner);
   /// Keeps the first failure; false when there is one.

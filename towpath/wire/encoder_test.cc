@@ -34,6 +34,20 @@ TEST(EncoderTest, refuses_a_text_over_its_bound) {
   expect_refusal(out, Code::out_of_range, "has bytes: 17; at most 16");
 }
 
+TEST(EncoderTest, fields_stand_behind_the_room_that_was_asked_for) {
+  const auto written = [](std::size_t room_before) {
+    Encoder out(kBoatSchema, room_before);
+    out.put_text(kName, "a");
+    out.put_nested(kPart, [](Encoder& part) { part.put_number(kLength, 300); });
+    return std::move(out).finish().value();
+  };
+  constexpr std::size_t kRoom = 5;
+  Bytes expected(kRoom);
+  const Bytes fields = written(0);
+  expected.insert(expected.end(), fields.begin(), fields.end());
+  EXPECT_EQ(written(kRoom), expected);
+}
+
 TEST(EncoderTest, refuses_a_second_name) {
   Encoder out(kBoatSchema);
   out.put_text(kName, "a");

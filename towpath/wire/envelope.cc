@@ -95,15 +95,19 @@ Bytes seal(MessageKind kind, ConstByteSpan payload) {
   sealed.reserve(kHeaderBytes + payload.size());
   sealed.resize(kHeaderBytes);
   sealed.insert(sealed.end(), payload.begin(), payload.end());
-  const ByteSpan out(sealed);
+  seal_in_place(kind, sealed);
+  return sealed;
+}
+
+void seal_in_place(MessageKind kind, ByteSpan out) {
+  std::ranges::fill(out.first(kHeaderBytes), std::byte{0});
   std::ranges::copy(as_bytes(kMagic), out.begin());
   store(out.subspan(kVersionAt), kEnvelopeVersion);
   store(out.subspan(kHeaderLengthAt), static_cast<std::uint16_t>(kHeaderBytes));
   store(out.subspan(kTypeAt), static_cast<std::uint16_t>(kind.type));
   store(out.subspan(kMessageVersionAt), kind.version);
-  store(out.subspan(kPayloadLengthAt), static_cast<std::uint64_t>(payload.size()));
-  store(out.subspan(kChecksumAt), checksum_of(sealed));
-  return sealed;
+  store(out.subspan(kPayloadLengthAt), static_cast<std::uint64_t>(out.size() - kHeaderBytes));
+  store(out.subspan(kChecksumAt), checksum_of(out));
 }
 
 Status check_beginning(ConstByteSpan bytes) {

@@ -58,6 +58,8 @@ struct Message {
 
 /// The payload in an envelope. Equal arguments give equal bytes, on every machine.
 Bytes seal(MessageKind kind, ConstByteSpan payload);
+/// The same of a payload that stands behind room for the header: kHeaderBytes, which it fills.
+void seal_in_place(MessageKind kind, ByteSpan message);
 
 /// Whether more bytes after these could make them an envelope: for the reader of a stream, which
 /// hears garbage before a whole header of it has come. Errors: corrupt.

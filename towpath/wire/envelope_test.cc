@@ -34,6 +34,14 @@ TEST(EnvelopeTest, opens_what_was_sealed_without_a_copy) {
   EXPECT_EQ(message.payload.data(), bytes.data() + kHeaderBytes);
 }
 
+TEST(EnvelopeTest, in_place_it_is_the_same_whatever_stood_in_the_header) {
+  Bytes message(kHeaderBytes, std::byte{0xff});
+  const ConstByteSpan payload = as_bytes("payload!");
+  message.insert(message.end(), payload.begin(), payload.end());
+  seal_in_place({.type = MessageType::card, .version = 2}, message);
+  EXPECT_EQ(message, sealed());
+}
+
 TEST(EnvelopeTest, an_empty_payload_is_a_message) {
   EXPECT_TRUE(open(seal({MessageType::card, 1}, {}), kLimits).value().payload.empty());
 }

@@ -26,14 +26,11 @@ std::string describe(const Schema& schema, const FieldRule& rule, std::size_t of
   return cat(schema.name, ": field ", rule.name, " (", text_of(rule.tag), ") at byte ", offset);
 }
 
-const FieldRule* Tally::find(Tag tag) noexcept {
+const FieldRule* Tally::search(Tag tag) noexcept {
   const auto rules = schema_->rules;
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const std::size_t at = (next_ + i) % rules.size();
-    if (rules[at].tag != tag) continue;
-    // A field that may stand again probably does; after any other comes its neighbour.
-    next_ = rules[at].count.max > 1 ? at : at + 1;
-    return &rules[at];
+    if (rules[at].tag == tag) return found(at);
   }
   return nullptr;
 }
@@ -49,23 +46,17 @@ Status Tally::unknown(Tag tag, std::size_t offset) const {
                "upgrade this side: the sender relies on this field");
 }
 
-Status Tally::add(const FieldRule& rule, const FieldValue& value) {
+Status Tally::refuse(const FieldRule& rule, const FieldValue& value) const {
+  const std::string which = describe(*schema_, rule, value.offset);
   if (value.kind != rule.kind)
-    return error(broken(), cat(describe(*schema_, rule, value.offset), " is ", name_of(value.kind),
-                               ", not ", name_of(rule.kind)));
+    return error(broken(), cat(which, " is ", name_of(value.kind), ", not ", name_of(rule.kind)));
   if (value.amount > rule.max)
-    return error(Code::out_of_range, cat(describe(*schema_, rule, value.offset),
-                                         rule.kind == Kind::number ? " is " : " has bytes: ",
+    return error(Code::out_of_range, cat(which, rule.kind == Kind::number ? " is " : " has bytes: ",
                                          value.amount, "; at most ", rule.max));
   if (rule.kind == Kind::nested && depth_ == kMaxDepth)
-    return error(Code::out_of_range,
-                 cat(describe(*schema_, rule, value.offset), " is nested deeper than ", kMaxDepth));
-  std::uint32_t& count = counts_[static_cast<std::size_t>(&rule - schema_->rules.data())];
-  if (count == rule.count.max)
-    return error(broken(), cat(describe(*schema_, rule, value.offset), " stands there more than ",
-                               rule.count.max, rule.count.max == 1 ? " time" : " times"));
-  ++count;
-  return {};
+    return error(Code::out_of_range, cat(which, " is nested deeper than ", kMaxDepth));
+  return error(broken(), cat(which, " stands there more than ", rule.count.max,
+                             rule.count.max == 1 ? " time" : " times"));
 }
 
 Status Tally::complete() const {

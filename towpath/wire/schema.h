@@ -130,12 +130,24 @@ class Tally {
   std::size_t depth() const noexcept { return depth_; }
 
   /// The rule of a known tag, else null. Cost: one comparison for fields in the schema's order.
-  const FieldRule* find(Tag tag) noexcept;
+  const FieldRule* find(Tag tag) noexcept {
+    const auto rules = schema_->rules;
+    const bool is_next = next_ < rules.size() && rules[next_].tag == tag;
+    return is_next ? found(next_) : search(tag);
+  }
   /// Whether a field of unknown tag can be left out; only a reader can. Errors: unsupported.
   Status unknown(Tag tag, std::size_t offset) const;
   /// Counts a known field. Errors: corrupt (another kind, once too often), out_of_range (over the
   /// rule's max, nested too deep); invalid_argument in place of corrupt for a writer.
-  Status add(const FieldRule& rule, const FieldValue& value);
+  Status add(const FieldRule& rule, const FieldValue& value) {
+    std::uint32_t& count = counts_[static_cast<std::size_t>(&rule - schema_->rules.data())];
+    const bool is_allowed = value.kind == rule.kind && value.amount <= rule.max &&
+                            count != rule.count.max &&
+                            (rule.kind != Kind::nested || depth_ != kMaxDepth);
+    if (!is_allowed) return refuse(rule, value);
+    ++count;
+    return {};
+  }
   /// At the message's end. Errors: corrupt, or invalid_argument, if a field is missing.
   Status complete() const;
 
@@ -143,6 +155,16 @@ class Tally {
   Code broken() const noexcept {
     return side_ == Side::reading ? Code::corrupt : Code::invalid_argument;
   }
+
+  /// The field that comes next has its rule here, or behind it.
+  const FieldRule* found(std::size_t at) noexcept {
+    const FieldRule& rule = schema_->rules[at];
+    // A field that may stand again probably does; after any other comes its neighbour.
+    next_ = rule.count.max > 1 ? at : at + 1;
+    return &rule;
+  }
+  const FieldRule* search(Tag tag) noexcept;
+  Status refuse(const FieldRule& rule, const FieldValue& value) const;
 
   const Schema* schema_;
   Side side_;
