@@ -2,20 +2,43 @@
 // what the connector's worker needs of tiers, and nothing more.
 //
 //   room() --> the worker fills the slots --> keep(): digested, and held from now on
-//   hold() --> a block in host memory, its bytes proven against its digest just before
+//   bring() --progress()--> blocks in host memory, each proven against its digest just before
 //
-// Invariants: a block that hold() gives has the bytes that keep() was given, or there is no block.
-// Its digest is salted with its hash, so that a block in another's place does not pass.
-// Thread: loop.
+// Nothing waits but hold(). Invariants: a block that comes has the bytes that keep() was given, or
+// there is no block. Its digest is salted with its hash, so that a block in another's place does
+// not pass. Thread: loop.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include <towpath/core/clock.h>
 #include <towpath/kv/blocks/block_handles.h>
 #include <towpath/layout/physical_layout.h>
 
 namespace towpath::kv {
+
+/// Blocks that were asked for together, on their way to memory while their keeper makes progress.
+/// When it goes, those that have not come are given up. The keeper outlives it.
+class ComingBlocks {
+ public:
+  virtual ~ComingBlocks() = default;
+
+  /// A block is there, and its bytes stay as they are while its handle lives; or `status` says why
+  /// not: not_found; corrupt (quarantined); exhausted (no slot to bring it to, or too many wait:
+  /// ask again when some have gone); what reading it failed with.
+  struct Came {
+    std::size_t index = 0;  ///< among those that were asked for
+    BlockRef block;
+    Status status;
+  };
+  /// What came since the last call, or cannot come: each is told once, in any order.
+  virtual std::vector<Came> take() = 0;
+  /// How many take() has not told.
+  virtual std::size_t left() const = 0;
+};
 
 class BlockKeeper {
  public:
@@ -30,20 +53,25 @@ class BlockKeeper {
   virtual Status keep(PartialBlock&& block, BlockHash hash) = 0;
 
   virtual bool has(BlockHash hash) const = 0;
-  /// As many answers, in order; what is not in memory is brought there together. The bytes of a
-  /// block stay as they are while its handle lives. Errors: not_found; corrupt (quarantined);
-  /// exhausted (no slot to bring it to); what reading it failed with.
-  virtual std::vector<Result<BlockRef>> hold(std::span<const BlockHash> hashes) = 0;
+  /// Those in memory are proven now; the others are brought there together, the more urgent first.
+  virtual std::unique_ptr<ComingBlocks> bring(std::span<const BlockHash> hashes,
+                                              std::uint8_t priority) = 0;
+  /// Brings, and waits for all: as many answers, in order. Called while it waits: what else this
+  /// thread has to drive.
+  std::vector<Result<BlockRef>> hold(std::span<const BlockHash> hashes,
+                                     const std::function<void()>& meanwhile = {});
 
-  /// Does a bounded amount of work: writing what is not yet on the lower tiers. True: there is
-  /// more.
+  /// Does a bounded amount of work: bringing, and writing what is not yet on the lower tiers. True:
+  /// there is more.
   virtual bool progress() = 0;
+  /// Sleeps until progress() may bring something, or so long; not at all where nothing is awaited.
+  virtual void wait_for_work(Duration most) = 0;
   /// What was kept so far, and is held yet, survives this process. Errors: of the lower tiers.
   virtual Status sync() = 0;
 
   struct News {
     bool is_anew = false;           ///< `stored` is all there is: forget what was told before
-    std::vector<BlockHash> stored;  ///< hold() may be asked for it; some twice
+    std::vector<BlockHash> stored;  ///< may be asked for; some twice
     std::vector<BlockHash> lost;    ///< in vain
   };
   /// Since the last call; the first says what was there from the start.

@@ -76,19 +76,63 @@ Status TieredKeeper::keep(PartialBlock&& block, BlockHash hash) {
       .status();
 }
 
-std::vector<Result<BlockRef>> TieredKeeper::hold(std::span<const BlockHash> hashes) {
-  std::vector<Result<BlockRef>> held;
-  std::vector<CachedBlock> missing;
-  for (const BlockHash hash : hashes) {
-    held.push_back(from_memory(hash));
-    if (!held.back().ok() && has(hash)) missing.push_back({hash, {}});
+// Bringing ---------------------------------------------------------------------------------------
+
+/// What was in memory, at once; what comes up from below, as it does.
+class TieredKeeper::Coming final : public ComingBlocks {
+ public:
+  Coming(TieredKeeper& keeper, std::span<const BlockHash> hashes, std::uint8_t priority)
+      : keeper_(keeper) {
+    std::vector<CachedBlock> missing;
+    for (std::size_t i = 0; i < hashes.size(); ++i) {
+      Result<BlockRef> here = keeper_.from_memory(hashes[i]);
+      if (here.ok()) {
+        known_.push_back({i, *std::move(here), {}});
+      } else if (!keeper_.has(hashes[i])) {
+        known_.push_back({i, {}, here.status()});
+      } else {
+        missing.push_back({hashes[i], {}});
+        below_.push_back({i, hashes[i]});
+      }
+    }
+    Result<Promotion> rising = keeper_.cache_->promote(missing, priority);
+    if (rising.ok()) {
+      rising_ = *std::move(rising);
+      return;
+    }
+    for (const Below& one : below_) known_.push_back({one.index, {}, rising.status()});
+    below_.clear();
   }
-  std::vector<Result<BlockRef>> came = fetch(missing);
-  auto next = came.begin();
-  for (std::size_t i = 0; i < held.size() && next != came.end(); ++i)
-    if (!held[i].ok() && hashes[i] == missing[static_cast<std::size_t>(next - came.begin())].hash)
-      held[i] = std::move(*next++);
-  return held;
+
+  std::vector<Came> take() override {
+    std::vector<Came> came = std::exchange(known_, {});
+    if (!rising_) return came;
+    for (Promoted& one : rising_->take()) {
+      const Below& wanted = below_[risen_++];
+      keeper_.check_name(one, wanted.hash);
+      came.push_back({wanted.index, std::move(one.block), std::move(one.status)});
+    }
+    return came;
+  }
+
+  std::size_t left() const override { return known_.size() + below_.size() - risen_; }
+
+ private:
+  struct Below {
+    std::size_t index;
+    BlockHash hash;
+  };
+
+  TieredKeeper& keeper_;
+  std::vector<Came> known_;
+  std::vector<Below> below_;
+  std::optional<Promotion> rising_;  // those below, in their order
+  std::size_t risen_ = 0;            // of them
+};
+
+std::unique_ptr<ComingBlocks> TieredKeeper::bring(std::span<const BlockHash> hashes,
+                                                  std::uint8_t priority) {
+  return std::make_unique<Coming>(*this, hashes, priority);
 }
 
 /// Proven.
@@ -108,37 +152,13 @@ Result<BlockRef> TieredKeeper::from_memory(BlockHash hash) {
                "make the block anew; test the memory if this comes again");
 }
 
-/// From below, proven; all at once, as far as the cache has room for those that wait.
-std::vector<Result<BlockRef>> TieredKeeper::fetch(std::span<const CachedBlock> blocks) {
-  constexpr Duration kNap = std::chrono::milliseconds(1);
-  constexpr std::size_t kAtOnce = 1024;
-  std::vector<Result<BlockRef>> came;
-  while (came.size() < blocks.size()) {
-    const auto next =
-        blocks.subspan(came.size()).first(std::min(kAtOnce, blocks.size() - came.size()));
-    Result<Promotion> promotion = cache_->promote(next);
-    while (promotion.ok() && !promotion->ended()) {
-      const bool more = progress();
-      if (meanwhile_) meanwhile_();
-      if (!more && !promotion->ended()) cache_->wait_for_work(kNap);
-    }
-    std::vector<Promoted> got;
-    if (promotion.ok()) got = promotion->take();
-    for (std::size_t i = 0; i < next.size(); ++i)
-      came.push_back(promotion.ok() ? check_name(std::move(got[i]), next[i].hash)
-                                    : Result<BlockRef>(promotion.status()));
-  }
-  return came;
-}
-
 /// Its digest is salted with its hash, or it is another's.
-Result<BlockRef> TieredKeeper::check_name(Promoted came, BlockHash hash) {
-  TOWPATH_TRY(came.status);
-  if (came.block.identity().digest.salt == hash) return std::move(came.block);
-  came.block = {};
+void TieredKeeper::check_name(Promoted& came, BlockHash hash) {
+  if (!came.status.ok() || came.block.identity().digest.salt == hash) return;
+  came = {{},
+          error(Code::not_found, cat("what was kept as block ", hex(hash), " is another's"),
+                "make the block anew")};
   cache_->drop(hash);
-  return error(Code::not_found, cat("what was kept as block ", hex(hash), " is another's"),
-               "make the block anew");
 }
 
 /// Peers are told of changes here soon after, the keeper's user when it asks.

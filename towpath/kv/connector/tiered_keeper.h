@@ -4,7 +4,6 @@
 // Thread: loop.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,9 +34,7 @@ struct TieredKeeperParts {
   std::vector<std::unique_ptr<BlockTier>> below{};  ///< that tell this presence; none: memory only
   DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64;
   std::optional<KeeperPeers> peers{};
-  /// Called while hold() waits for a tier: what else this thread has to drive. Not this keeper.
-  std::function<void()> meanwhile{};
-  telemetry::CacheMeterParts meter{};  ///< told where each block was that hold() was asked for
+  telemetry::CacheMeterParts meter{};  ///< told where each block was that was asked for
 };
 
 class TieredKeeper final : public BlockKeeper {
@@ -52,14 +49,16 @@ class TieredKeeper final : public BlockKeeper {
   Result<std::vector<PartialBlock>> room(SlotId count) override;
   Status keep(PartialBlock&& block, BlockHash hash) override;
   bool has(BlockHash hash) const override { return presence_->tiers_of(hash) != 0; }
-  std::vector<Result<BlockRef>> hold(std::span<const BlockHash> hashes) override;
+  std::unique_ptr<ComingBlocks> bring(std::span<const BlockHash> hashes,
+                                      std::uint8_t priority) override;
   /// And serves peers.
   bool progress() override;
+  void wait_for_work(Duration most) override { cache_->wait_for_work(most); }
   Status sync() override { return cache_->flush(); }
   News take_news() override;
 
   struct Figures {
-    std::uint64_t from_memory = 0;                     ///< blocks that hold() gave
+    std::uint64_t from_memory = 0;                     ///< blocks that were there
     std::map<std::string, std::uint64_t> from_below;   ///< by tier, but for peers'
     std::uint64_t written = 0;                         ///< to the tiers below
     std::uint64_t not_written = 0;                     ///< times that one of them did not take it
@@ -73,20 +72,17 @@ class TieredKeeper final : public BlockKeeper {
   PeerFigures lending() const { return loans_ ? loans_->figures() : PeerFigures(); }
 
  private:
+  class Coming;
   explicit TieredKeeper(TieredKeeperParts& parts)
-      : algorithm_(parts.algorithm),
-        meanwhile_(std::move(parts.meanwhile)),
-        presence_(std::move(parts.presence)) {}
+      : algorithm_(parts.algorithm), presence_(std::move(parts.presence)) {}
 
   Status open(TieredKeeperParts parts);
   Result<Digest> digest_of_slot(SlotId slot, const Digest& like) const;
   Result<BlockRef> from_memory(BlockHash hash);
-  std::vector<Result<BlockRef>> fetch(std::span<const CachedBlock> blocks);
-  Result<BlockRef> check_name(Promoted came, BlockHash hash);
+  void check_name(Promoted& came, BlockHash hash);
   void hear_news();
 
   const DigestAlgorithm algorithm_;
-  const std::function<void()> meanwhile_;
   std::unique_ptr<Presence> presence_;
   std::unique_ptr<TieredCache> cache_;  // tells presence_
   TierIndex peers_tier_ = 0;            // 0: there is none

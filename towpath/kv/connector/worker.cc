@@ -7,6 +7,10 @@
 namespace towpath::kv {
 namespace {
 
+constexpr Duration kNap = std::chrono::milliseconds(1);
+constexpr std::size_t kStepAtOnce = 1024;  // blocks that a load of the step asks for
+constexpr std::uint8_t kStepPriority = 60, kBackgroundPriority = 50;
+
 void wait_until_ended(TransferJob& job) {
   while (!job.ended()) (void)job.wait();
 }
@@ -32,7 +36,7 @@ Status no_layer(std::uint64_t layer, std::uint64_t layers) {
 
 Result<std::unique_ptr<ConnectorWorker>> ConnectorWorker::make(
     ConnectorWorkerOptions options, LayoutHandle cache, std::unique_ptr<BlockKeeper> keeper) {
-  if (options.manager == nullptr || keeper == nullptr || options.holds_per_call == 0)
+  if (options.manager == nullptr || keeper == nullptr || options.blocks_at_once == 0)
     return error(Code::invalid_argument, "a connector's worker needs a manager and a keeper",
                  "fill in ConnectorWorkerOptions");
   TOWPATH_TRY(const layout::PhysicalLayout engine, options.manager->local_layout(cache));
@@ -62,12 +66,12 @@ ConnectorWorker::ConnectorWorker(ConnectorWorkerOptions options, LayoutHandle ca
 }
 
 ConnectorWorker::~ConnectorWorker() {
-  const auto stop = [](Loading& load) {
-    load.job.cancel();
-    wait_until_ended(load.job);  // its slots may be others' only then
-  };
-  std::ranges::for_each(loads_, stop);
-  for (BackgroundLoad& load : background_loads_) std::ranges::for_each(load.copies, stop);
+  for (std::deque<Load>* const loads : {&step_loads_, &background_loads_})
+    for (Load& load : *loads)
+      for (Copying& copy : load.copies) {
+        copy.job.cancel();
+        wait_until_ended(copy.job);  // its slots may be others' only then
+      }
   if (save_) end_save(*save_);
   end_background_saves();
   (void)options_.manager->unregister_layout(memory_);
@@ -81,41 +85,51 @@ Status ConnectorWorker::start_step(const StepOrders& orders) {
                  "call wait_for_save() at the end of each step");
   if (!orders.settle.empty()) end_background_saves();
   ends_.insert(ends_.end(), orders.ends.begin(), orders.ends.end());
-  for (Loading& load : loads_) end_load(load);
-  loads_.clear();
-  for (const RequestOrder& load : orders.loads) {
-    if (load.in_background)
-      background_loads_.push_back({load.request, {load.blocks.begin(), load.blocks.end()}, {}});
-    else
-      load_now(load);
-  }
+  for (Load& load : step_loads_)
+    for (Copying& copy : load.copies) end(copy);
+  step_loads_.clear();
+  for (const RequestOrder& load : orders.loads)
+    (load.in_background ? background_loads_ : step_loads_)
+        .push_back({.request = load.request, .waiting = {load.blocks.begin(), load.blocks.end()}});
+  bring_step_loads();
   for (const RequestOrder& save : orders.saves) begin_save(save);
   return {};
 }
 
 Status ConnectorWorker::wait_for_layer_load(std::uint64_t layer) {
   if (layer >= config_.num_layers) return no_layer(layer, config_.num_layers);
-  for (Loading& load : loads_) {
-    const std::uint64_t named = first_layer_ + layer;
-    while (!load.job.ended() && !load.job.is_layer_done(named))
-      (void)load.job.wait_for_layer(named);
-    if (load.job.ended()) end_load(load);
+  const std::uint64_t named = first_layer_ + layer;
+  for (Load& load : step_loads_) {
+    for (Copying& copy : load.copies)
+      while (!copy.job.ended() && !copy.job.is_layer_done(named))
+        (void)copy.job.wait_for_layer(named);
+    (void)end_copies(load);
   }
-  std::erase_if(loads_, [](const Loading& load) { return load.held.empty(); });
   return {};
 }
 
 bool ConnectorWorker::progress() {
+  const bool more = drive();
+  note_ends();
+  return more;
+}
+
+/// What does not depend on where in a step the engine is.
+bool ConnectorWorker::drive() {
   bool more = options_.manager->progress();
-  for (BackgroundLoad& load : background_loads_) more = poll(load) || more;
-  std::erase_if(background_loads_, [](const BackgroundLoad& load) {
-    return load.waiting.empty() && load.copies.empty();
+  for (Load& load : step_loads_) more = advance(load, {kStepAtOnce, kStepPriority}) || more;
+  for (Load& load : background_loads_)
+    more = advance(load, {options_.blocks_at_once, kBackgroundPriority}) || more;
+  std::erase_if(background_loads_, [&](const Load& load) {
+    if (load.is_coming() || !load.copies.empty()) return false;
+    finished_.received.push_back(load.request);
+    report_.received.push_back(load.request);
+    return true;
   });
   while (!background_saves_.empty() && have_all_ended(background_saves_.front().copies)) {
     end_save(background_saves_.front());
     background_saves_.pop_front();
   }
-  note_ends();
   return keeper_->progress() || more;
 }
 
@@ -158,39 +172,89 @@ void ConnectorWorker::fail(std::uint64_t block, const Status& why) {
   figures_.last_failure = why;
 }
 
-/// Holds up to `most` of the blocks, and begins to copy them. Those that fail are done with; those
-/// for which there is no slot now stay. How many were taken.
-std::size_t ConnectorWorker::hold_some(std::deque<BlockOrder>& waiting, std::size_t most,
-                                       std::vector<Loading>& copies) {
-  const std::size_t count = std::min(most, waiting.size());
-  std::vector<BlockHash> hashes;
-  for (std::size_t i = 0; i < count; ++i) hashes.push_back(waiting[i].hash);
-  std::vector<Result<BlockRef>> blocks = keeper_->hold(hashes);
-  const bool may_wait =
-      !copies.empty() || std::ranges::any_of(blocks, [](const auto& one) { return one.ok(); });
-  std::vector<BlockOrder> orders, later;
-  std::vector<BlockRef> held;
-  for (std::size_t i = 0; i < count; ++i) {
-    const BlockOrder& order = waiting[i];
-    const Status usable = blocks[i].ok() ? check_block(order.block) : blocks[i].status();
-    if (usable.ok()) {
-      orders.push_back(order);
-      held.push_back(*std::move(blocks[i]));
-    } else if (usable.code() == Code::exhausted && may_wait) {
-      later.push_back(order);
-    } else {
-      fail(order.block, usable);
-      if (!keeper_->has(order.hash)) report_.lost.push_back(order.hash);
-    }
-  }
-  waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(count));
-  waiting.insert(waiting.begin(), later.begin(), later.end());
-  if (!held.empty()) copy_to_engine(std::move(orders), std::move(held), copies);
-  return count - later.size();
+void ConnectorWorker::lose(const BlockOrder& order, const Status& why) {
+  ++settled_;
+  fail(order.block, why);
+  if (!keeper_->has(order.hash)) report_.lost.push_back(order.hash);
 }
 
-void ConnectorWorker::copy_to_engine(std::vector<BlockOrder> orders, std::vector<BlockRef> held,
-                                     std::vector<Loading>& copies) {
+void ConnectorWorker::bring_step_loads() {
+  while (std::ranges::any_of(step_loads_, &Load::is_coming)) {
+    if (drive()) continue;
+    const bool awaits_keeper =
+        std::ranges::any_of(step_loads_, [](const Load& load) { return load.coming != nullptr; });
+    if (awaits_keeper)
+      keeper_->wait_for_work(kNap);
+    else
+      options_.manager->wait_for_work(kNap);
+  }
+}
+
+/// As far as it goes now. True: something has moved.
+bool ConnectorWorker::advance(Load& load, const Urgency& urgency) {
+  const bool ended = end_copies(load);
+  const bool came = take_came(load);
+  if (load.coming || !load.is_coming()) return ended || came;
+  if (load.refused.empty() || load.asked_at != settled_) {
+    ask(load, urgency);
+    return true;
+  }
+  if (may_make_room()) return ended || came;
+  for (const BlockOrder& order : std::exchange(load.refused, {})) lose(order, load.why_refused);
+  return true;
+}
+
+/// Whether something is under way that holds slots, or may, until it ends.
+bool ConnectorWorker::may_make_room() const {
+  const auto holds = [](const Load& load) { return load.coming || !load.copies.empty(); };
+  return save_ || !background_saves_.empty() || std::ranges::any_of(step_loads_, holds) ||
+         std::ranges::any_of(background_loads_, holds);
+}
+
+/// What was refused is asked for again, and then what has waited longest.
+void ConnectorWorker::ask(Load& load, const Urgency& urgency) {
+  load.asked = std::exchange(load.refused, {});
+  for (; load.asked.size() < urgency.blocks_at_once && !load.waiting.empty();
+       load.waiting.pop_front()) {
+    const BlockOrder& order = load.waiting.front();
+    if (const Status exists = check_block(order.block); exists.ok())
+      load.asked.push_back(order);
+    else
+      lose(order, exists);
+  }
+  std::vector<BlockHash> hashes;
+  for (const BlockOrder& order : load.asked) hashes.push_back(order.hash);
+  load.asked_at = settled_;
+  load.coming = keeper_->bring(hashes, urgency.priority);
+  (void)take_came(load);  // what is in memory
+}
+
+/// True: something did, or cannot.
+bool ConnectorWorker::take_came(Load& load) {
+  if (!load.coming) return false;
+  std::vector<BlockOrder> orders;
+  std::vector<BlockRef> held;
+  std::vector<ComingBlocks::Came> all = load.coming->take();
+  for (ComingBlocks::Came& came : all) {
+    const BlockOrder& order = load.asked[came.index];
+    if (came.status.ok()) {
+      ++settled_;
+      orders.push_back(order);
+      held.push_back(std::move(came.block));
+    } else if (came.status.code() == Code::exhausted) {
+      load.refused.push_back(order);
+      load.why_refused = std::move(came.status);
+    } else {
+      lose(order, came.status);
+    }
+  }
+  if (load.coming->left() == 0) load.coming.reset();
+  if (!held.empty()) copy_to_engine(load, orders, std::move(held));
+  return !all.empty();
+}
+
+void ConnectorWorker::copy_to_engine(Load& load, const std::vector<BlockOrder>& orders,
+                                     std::vector<BlockRef> held) {
   std::vector<layout::BlockPair> pairs;
   for (std::size_t i = 0; i < orders.size(); ++i)
     pairs.push_back({held[i].slot(), orders[i].block});
@@ -203,41 +267,27 @@ void ConnectorWorker::copy_to_engine(std::vector<BlockOrder> orders, std::vector
     return;
   }
   figures_.loaded_blocks += orders.size();
-  copies.push_back({*std::move(job), std::move(held)});
+  load.copies.push_back({*std::move(job), std::move(held)});
 }
 
-void ConnectorWorker::load_now(const RequestOrder& load) {
-  std::deque<BlockOrder> waiting(load.blocks.begin(), load.blocks.end());
-  while (!waiting.empty()) {
-    if (hold_some(waiting, waiting.size(), loads_) > 0) continue;
-    // All slots are held by what is being loaded: the first of it makes room.
-    wait_until_ended(loads_.front().job);
-    end_load(loads_.front());
-    loads_.erase(loads_.begin());
-  }
+/// True: some did.
+bool ConnectorWorker::end_copies(Load& load) {
+  return std::erase_if(load.copies, [&](Copying& copy) {
+           if (!copy.job.ended()) return false;
+           end(copy);
+           return true;
+         }) > 0;
 }
 
-void ConnectorWorker::end_load(Loading& load) {
-  wait_until_ended(load.job);
-  for (const layout::BlockRange& range : load.job.not_in_place())
+void ConnectorWorker::end(Copying& copy) {
+  wait_until_ended(copy.job);
+  for (const layout::BlockRange& range : copy.job.not_in_place())
     for (std::uint64_t i = 0; i < range.count; ++i) {
-      fail(range.target_first + i, load.job.status());
+      fail(range.target_first + i, copy.job.status());
       --figures_.loaded_blocks;
     }
-  load.held.clear();
-}
-
-/// True: there is more to do at once.
-bool ConnectorWorker::poll(BackgroundLoad& load) {
-  for (Loading& copy : load.copies)
-    if (copy.job.ended()) end_load(copy);
-  std::erase_if(load.copies, [](const Loading& copy) { return copy.held.empty(); });
-  const std::size_t taken = hold_some(load.waiting, options_.holds_per_call, load.copies);
-  if (load.waiting.empty() && load.copies.empty()) {
-    finished_.received.push_back(load.request);
-    report_.received.push_back(load.request);
-  }
-  return taken > 0;
+  copy.held.clear();
+  ++settled_;
 }
 
 // Saves ------------------------------------------------------------------------------------------
@@ -297,6 +347,7 @@ void ConnectorWorker::wait_for_save() {
 
 /// Waits, and keeps what is in place in all layers.
 void ConnectorWorker::end_save(SaveStep& step) {
+  ++settled_;
   std::set<SlotId> spoiled;
   Status why = step.refused;
   for (TransferJob& job : step.copies) {

@@ -11,6 +11,8 @@
 // Bytes go by a TransferManager, so the engine's cache may lie in the memory of any device that it
 // knows. No byte is copied to the engine before the whole block has been proven; a block that
 // cannot be proven, or read, is a failed block, and no other is.
+// Loads do not wait for each other: one whose blocks are slow to come, or do not, keeps only the
+// step that it belongs to. For a block without a slot a load waits while others may let go of one.
 // It has no thread: what is in the background moves while somebody calls in here.
 // Thread: loop, that of the manager.
 #pragma once
@@ -31,7 +33,7 @@ namespace towpath::kv {
 struct ConnectorWorkerOptions {
   TransferManager* manager = nullptr;  ///< outlives the worker
   std::uint32_t rank = 0;              ///< the number in reports
-  std::size_t holds_per_call = 16;     ///< blocks brought from the keeper per progress()
+  std::size_t blocks_at_once = 16;     ///< asked of the keeper by a load in the background
 };
 
 class ConnectorWorker {
@@ -46,9 +48,9 @@ class ConnectorWorker {
   ConnectorWorker(const ConnectorWorker&) = delete;
   ConnectorWorker& operator=(const ConnectorWorker&) = delete;
 
-  /// Reads what is to be loaded, proves it, and begins to copy. Blocks that fail are told by
-  /// take_failed_blocks(), not here. Errors: not_ready (the last step's wait_for_save() is
-  /// missing).
+  /// What the step loads is brought, proven, and begins to be copied when this returns; loads in
+  /// the background go on meanwhile. Blocks that fail are told by take_failed_blocks(), not here.
+  /// Errors: not_ready (the last step's wait_for_save() is missing).
   Status start_step(const StepOrders& orders);
   /// All of the layer is in place, but for failed blocks. Errors: out_of_range.
   Status wait_for_layer_load(std::uint64_t layer);
@@ -86,14 +88,26 @@ class ConnectorWorker {
   const Figures& figures() const { return figures_; }
 
  private:
-  struct Loading {
+  struct Copying {
     TransferJob job;
     std::vector<BlockRef> held;
   };
-  struct BackgroundLoad {
+  /// Blocks of one request: they wait, come to memory, and are copied to the engine.
+  struct Load {
     RequestId request;
     std::deque<BlockOrder> waiting;
-    std::vector<Loading> copies;
+    std::vector<BlockOrder> asked{};  // `coming` counts in them
+    std::unique_ptr<ComingBlocks> coming{};
+    std::vector<BlockOrder> refused{};  // there was no slot, or no room to wait
+    Status why_refused{};
+    std::uint64_t asked_at{0};  // what was settled_ then
+    std::vector<Copying> copies{};
+
+    bool is_coming() const { return coming || !waiting.empty() || !refused.empty(); }
+  };
+  struct Urgency {
+    std::size_t blocks_at_once;
+    std::uint8_t priority;
   };
   struct Saving {
     BlockOrder order;
@@ -111,13 +125,17 @@ class ConnectorWorker {
   ConnectorWorker(ConnectorWorkerOptions options, LayoutHandle cache, layout::LayoutConfig config,
                   std::unique_ptr<BlockKeeper> keeper);
 
-  std::size_t hold_some(std::deque<BlockOrder>& waiting, std::size_t most,
-                        std::vector<Loading>& copies);
-  void copy_to_engine(std::vector<BlockOrder> orders, std::vector<BlockRef> held,
-                      std::vector<Loading>& copies);
-  void load_now(const RequestOrder& load);
-  void end_load(Loading& load);
-  bool poll(BackgroundLoad& load);
+  bool drive();
+  bool advance(Load& load, const Urgency& urgency);
+  bool end_copies(Load& load);
+  bool take_came(Load& load);
+  void ask(Load& load, const Urgency& urgency);
+  void copy_to_engine(Load& load, const std::vector<BlockOrder>& orders,
+                      std::vector<BlockRef> held);
+  void bring_step_loads();
+  bool may_make_room() const;
+  void end(Copying& copy);
+  void lose(const BlockOrder& order, const Status& why);
   void fail(std::uint64_t block, const Status& why);
   Status check_block(std::uint64_t block) const;
 
@@ -134,8 +152,9 @@ class ConnectorWorker {
   std::unique_ptr<BlockKeeper> keeper_;
   LayoutHandle memory_;  // the keeper's
   std::uint64_t first_layer_ = 0;
-  std::vector<Loading> loads_;  // of this step
-  std::deque<BackgroundLoad> background_loads_;
+  std::deque<Load> step_loads_;
+  std::deque<Load> background_loads_;
+  std::uint64_t settled_ = 0;  // blocks that came or failed, copies and saves that ended
   std::optional<SaveStep> save_;
   std::deque<SaveStep> background_saves_;
   std::vector<RequestId> ends_;

@@ -36,9 +36,6 @@ struct Holder {
                    .first_head = options.first_head,
                    .patience = options.patience,
                    .staged_blocks = 4};
-    parts.meanwhile = [this] {
-      if (others) others();
-    };
     keeper = TieredKeeper::make(std::move(parts)).value();
     (void)keeper->take_news();
   }
@@ -64,14 +61,14 @@ struct Holder {
   }
   /// Ok only with exactly the block's numbers; what is wrong fails the test.
   Status get(BlockHash hash) {
-    TOWPATH_TRY(const BlockRef block, std::move(keeper->hold({&hash, 1}).front()));
+    TOWPATH_TRY(const BlockRef block, std::move(keeper->hold({&hash, 1}, others).front()));
     visit(block.slot(), hash, [&](std::uint32_t number, std::byte* place) {
       EXPECT_EQ(std::memcmp(place, &number, sizeof number), 0) << "a wrong block: " << hash;
     });
     return {};
   }
   /// Together; nobody looks at them.
-  void bring(std::span<const BlockHash> hashes) { (void)keeper->hold(hashes); }
+  void bring(std::span<const BlockHash> hashes) { (void)keeper->hold(hashes, others); }
   Bytes catalogue() { return keeper->peers()->catalogue().value(); }
   Status learn(ConstByteSpan catalogue) { return keeper->peers()->learn(catalogue); }
   PeerFigures lending() const { return keeper->lending(); }

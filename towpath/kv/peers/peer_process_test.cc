@@ -1,11 +1,13 @@
 // Keepers in processes of their own: they find each other, lend, stand still and die.
 #include <csignal>
 #include <deque>
+#include <set>
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <towpath/kv/connector/worker.h>
 #include <towpath/kv/peers/holder_fixture.h>
 #include <towpath/rendezvous/etcd_rendezvous.h>
 #include <towpath/rendezvous/peer_rendezvous.h>
@@ -134,7 +136,8 @@ TEST(PeerProcessTest, they_meet_at_etcd_and_a_dead_ones_catalogue_leaves_with_it
 
 /// Wants blocks of a process that something may happen to while it is waited for.
 struct Trial {
-  explicit Trial(Duration patience) : near("near", {.patience = patience}) {
+  explicit Trial(Duration patience, sys::MemoryFileSystem* disk = nullptr)
+      : near("near", {.disk = disk, .patience = patience}) {
     owner = start({"far", {}, some_blocks()}, place, {"near"});
     place.join(near, {"far"});
     find(near, some_blocks());
@@ -181,6 +184,37 @@ TEST(PeerProcessTest, an_owner_that_stands_still_costs_misses_when_patience_ends
     trial.near.node.manager->wait_for_work(std::chrono::milliseconds(1));
   }
   EXPECT_EQ(trial.ask([](int) {}), 0U);
+}
+
+TEST(PeerProcessTest, while_an_owner_stands_still_loads_from_memory_and_files_end) {
+  sys::MemoryFileSystem disk;
+  Trial trial(std::chrono::minutes(10), &disk);
+  for (BlockHash hash = 21; hash < 21 + 2 * testing::kBlocks; ++hash) trial.near.put(hash);
+  ASSERT_TRUE(trial.near.keeper->sync().ok());  // the first half gave way to the second
+  trial.owner->signal(SIGSTOP);
+  testing::TransferNode& node = trial.near.node;
+  const auto worker = ConnectorWorker::make({.manager = node.manager.get()}, node.add({"engine"}),
+                                            std::move(trial.near.keeper))
+                          .value();
+  ASSERT_TRUE(worker
+                  ->start_step({.loads = {{"peer", true, {{11, 0}, {12, 1}}},
+                                          {"disk", true, {{21, 2}}},
+                                          {"memory", true, {{32, 3}}},
+                                          {"of the step", false, {{31, 4}, {22, 5}}}}})
+                  .ok());
+  std::set<RequestId> received;
+  const auto receive = [&](std::size_t count) {
+    return run::eventually([&] {
+      for (const RequestId& request : worker->take_finished().received) received.insert(request);
+      return received.size() >= count;
+    });
+  };
+  EXPECT_TRUE(receive(2));
+  EXPECT_EQ(received, (std::set<RequestId>{"disk", "memory"}));
+  trial.owner->signal(SIGCONT);
+  EXPECT_TRUE(receive(3));
+  EXPECT_TRUE(worker->take_failed_blocks().empty());
+  EXPECT_EQ(worker->figures().loaded_blocks, 6U);
 }
 
 TEST(PeerProcessTest, what_came_before_an_owner_was_killed_stays) {

@@ -35,9 +35,11 @@ class MemoryTier final : public BlockTier {
     task.end(done(task));
   }
   void cancel(TierTask& task) override {
+    if (on_cancel) on_cancel();
     if (std::erase(under_way, &task) > 0) task.end(error(Code::cancelled, "a test's"));
   }
   bool progress() override {
+    if (on_progress) on_progress();
     while (!is_slow && !under_way.empty()) let_go(0);
     return false;
   }
@@ -59,6 +61,7 @@ class MemoryTier final : public BlockTier {
   std::vector<TierTask*> under_way;
   bool is_slow = false;
   std::function<void(const TierTask&)> on_begin;
+  std::function<void()> on_progress, on_cancel;
   Presence* presence = nullptr;
 
  private:

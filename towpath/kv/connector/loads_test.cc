@@ -1,0 +1,145 @@
+// Loads of a connector's worker that are under way together: some slow, some without a slot.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/kv/connector/tiered_keeper.h>
+#include <towpath/kv/connector/worker.h>
+#include <towpath/kv/testing/transfer_node.h>
+#include <towpath/kv/tiers/memory_tier_fixture.h>
+#include <towpath/run/eventually.h>
+
+namespace towpath::kv {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::kBlocks;
+using ::testing::UnorderedElementsAre;
+
+/// Blocks 1 to 6 are in a tier that gives them when a test says so, 7 to 12 in memory, too, which
+/// has no room for more.
+struct LoadsTest : ::testing::Test {
+  LoadsTest() : cache(node.build({"engine"})) {
+    TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"})};
+    auto slow = std::make_unique<testing::MemoryTier>(1, 64);
+    slow->presence = parts.presence.get();
+    tier = slow.get();
+    parts.below.push_back(std::move(slow));
+    auto made = TieredKeeper::make(std::move(parts)).value();
+    keeper = made.get();
+    worker =
+        ConnectorWorker::make({.manager = node.manager.get()}, node.add(cache), std::move(made))
+            .value();
+    for (BlockHash hash = 1; hash <= 2 * kBlocks; ++hash) keep(hash);
+    tier->is_slow = true;
+  }
+  void keep(BlockHash hash) {
+    auto slot = keeper->room(1).value();
+    for (std::uint64_t layer = 0; layer < testing::kLayers; ++layer)
+      std::ranges::fill(keeper->memory().bytes({slot.front().slot(), layer}).value(),
+                        static_cast<std::byte>(hash));
+    ASSERT_TRUE(keeper->keep(std::move(slot.front()), hash).ok());
+    ASSERT_TRUE(keeper->sync().ok());
+  }
+  bool has(std::uint64_t block, BlockHash hash) {
+    const ConstByteSpan bytes =
+        cache.bytes({.block = block, .layer = testing::kLayers - 1}).value();
+    return std::ranges::all_of(
+        bytes, [&](std::byte byte) { return byte == static_cast<std::byte>(hash); });
+  }
+  void start(std::vector<RequestOrder> loads) {
+    ASSERT_TRUE(worker->start_step({.loads = std::move(loads)}).ok());
+    worker->wait_for_save();
+  }
+  /// Until as many loads as that have been received.
+  std::vector<RequestId> receive(std::size_t count) {
+    std::vector<RequestId> received;
+    EXPECT_TRUE(run::eventually([&] {
+      for (const RequestId& request : worker->take_finished().received) received.push_back(request);
+      return received.size() >= count;
+    }));
+    return received;
+  }
+  void let_all_go() {
+    while (!tier->under_way.empty()) tier->let_go(0);
+  }
+
+  testing::TransferNode node{"engine"};
+  layout::PhysicalLayout cache;
+  TieredKeeper* keeper = nullptr;       // the worker's
+  testing::MemoryTier* tier = nullptr;  // the keeper's
+  std::unique_ptr<ConnectorWorker> worker;
+};
+
+TEST_F(LoadsTest, one_that_is_slow_keeps_no_other_waiting) {
+  start({{"slow", true, {{1, 0}, {12, 1}}}, {"fast", true, {{11, 2}}}});
+  EXPECT_THAT(receive(1), ElementsAre("fast"));
+  EXPECT_TRUE(has(2, 11));
+  EXPECT_TRUE(run::eventually([&] {
+    (void)worker->progress();
+    return has(1, 12);
+  })) << "what is in memory waits for nobody either";
+  let_all_go();
+  EXPECT_THAT(receive(1), ElementsAre("slow"));
+  EXPECT_TRUE(has(0, 1));
+  EXPECT_THAT(worker->take_failed_blocks(), IsEmpty());
+}
+
+TEST_F(LoadsTest, a_step_waits_for_its_own_while_those_in_the_background_go_on) {
+  bool is_there = false;
+  tier->on_progress = [&, looks = 0]() mutable {
+    is_there = is_there || has(2, 11);
+    if ((is_there || ++looks == 100'000) && !tier->under_way.empty()) tier->let_go(0);
+  };
+  start({{"step", false, {{1, 0}}}, {"background", true, {{11, 2}}}});
+  EXPECT_TRUE(is_there) << "before the step's block came";
+  for (std::uint64_t layer = 0; layer < testing::kLayers; ++layer)
+    EXPECT_TRUE(worker->wait_for_layer_load(layer).ok());
+  EXPECT_TRUE(has(0, 1));
+}
+
+TEST_F(LoadsTest, one_without_a_slot_waits_until_another_lets_go) {
+  const BlockHash one[] = {12};
+  const auto held = keeper->hold(one);
+  start({{"first", true, {{1, 0}, {2, 1}, {3, 2}, {4, 3}, {5, 4}}}, {"second", true, {{6, 5}}}});
+  ASSERT_TRUE(run::eventually([&] {
+    (void)worker->progress();
+    return tier->under_way.size() == 5;
+  }));
+  for (int i = 0; i < 20; ++i) (void)worker->progress();
+  EXPECT_EQ(tier->under_way.size(), 5U);
+  EXPECT_THAT(worker->take_failed_blocks(), IsEmpty());
+  let_all_go();
+  EXPECT_THAT(receive(1), ElementsAre("first"));
+  ASSERT_TRUE(run::eventually([&] {
+    (void)worker->progress();
+    return tier->under_way.size() == 1;
+  })) << "it is asked for again";
+  let_all_go();
+  EXPECT_THAT(receive(1), ElementsAre("second"));
+  EXPECT_THAT(worker->take_failed_blocks(), IsEmpty());
+  EXPECT_TRUE(has(5, 6));
+}
+
+TEST_F(LoadsTest, where_nobody_lets_go_those_without_a_slot_fail_and_the_others_do_not) {
+  const BlockHash all[] = {7, 8, 9, 10, 11, 12};
+  const auto held = keeper->hold(all);
+  start({{"a", true, {{1, 0}, {7, 1}}}, {"b", true, {{2, 2}}}, {"c", false, {{3, 3}, {8, 4}}}});
+  EXPECT_THAT(receive(2), UnorderedElementsAre("a", "b"));
+  EXPECT_THAT(worker->take_failed_blocks(), UnorderedElementsAre(0, 2, 3));
+  EXPECT_TRUE(has(1, 7));
+  EXPECT_EQ(worker->figures().last_failure.code(), Code::exhausted);
+}
+
+TEST_F(LoadsTest, a_worker_that_ends_leaves_no_task_behind) {
+  start({{"slow", true, {{1, 0}, {2, 1}}}});
+  (void)worker->progress();
+  EXPECT_EQ(tier->under_way.size(), 2U);
+  bool were_cancelled = false;
+  tier->on_cancel = [&] { were_cancelled = true; };
+  worker.reset();
+  EXPECT_TRUE(were_cancelled);
+}
+
+}  // namespace
+}  // namespace towpath::kv
