@@ -58,7 +58,8 @@ void BlockLender::end_leases() {
   const Instant now = options_.clock->now();
   std::erase_if(sessions_, [&](const auto& entry) {
     const Session& session = entry.second;
-    if (session.coming || (now < session.end && !session.held.empty())) return false;
+    const bool is_over = !session.coming && (now >= session.end || session.held.empty());
+    if (!is_over && !(options_.is_gone && options_.is_gone(session.borrower))) return false;
     wanted_ -= session.wanted;
     if (!session.held.empty()) ++ended_leases_;
     return true;

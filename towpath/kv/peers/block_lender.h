@@ -3,11 +3,13 @@
 //
 //   ask() -> [ comes up, as the cache makes progress ] -> take_answers() -> [ held ] -> release()
 //
+// What was lent to a borrower that is gone is let go at once.
 // It proves nothing: the borrower does, by the digest that it is told. A lease that ends under a
 // borrower's hands costs it a block that does not prove; nothing else.
 // Thread: loop, the cache's.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -25,6 +27,8 @@ struct LenderOptions {
   TierIndex not_from = 0;              ///< the tier of what is borrowed itself; 0: there is none
   Duration lease = std::chrono::seconds(10);
   std::size_t most_blocks = 1024;  ///< lent at once, of all sessions
+  /// A borrower that has died, or is known no more; empty: each lives.
+  std::function<bool(const AgentIdentity&)> is_gone{};
 };
 
 class BlockLender {

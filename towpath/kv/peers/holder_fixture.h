@@ -21,6 +21,7 @@ struct Holder {
     std::string name_space = "model";
     sys::MemoryFileSystem* disk = nullptr;
     Duration patience = std::chrono::seconds(20);
+    Duration lease = std::chrono::seconds(10);
   };
   explicit Holder(const std::string& name, const Options& told) : options(told), node(name) {
     TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"}, options.heads)};
@@ -34,6 +35,7 @@ struct Holder {
                    .manager = node.manager.get(),
                    .name_space = options.name_space,
                    .first_head = options.first_head,
+                   .lease = options.lease,
                    .patience = options.patience,
                    .staged_blocks = 4};
     keeper = TieredKeeper::make(std::move(parts)).value();

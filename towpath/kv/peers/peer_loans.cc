@@ -3,6 +3,15 @@
 #include <towpath/kv/peers/peer_loans.h>
 
 namespace towpath::kv {
+namespace {
+
+/// Lost, forgotten, or followed by another life.
+bool is_gone(const agent::Agent& agent, const AgentIdentity& peer) {
+  const auto known = agent.peer(peer.name);
+  return !known.ok() || known->lost || known->identity != peer;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<PeerLoans>> PeerLoans::make(const PeerTierOptions& options, Duration lease,
                                                    PeerTier& tier, TieredCache& cache) {
@@ -22,7 +31,9 @@ PeerLoans::PeerLoans(const PeerTierOptions& options, Duration lease, PeerTier& t
       lender_({.clock = &options.manager->clock(),
                .presence = options.presence,
                .not_from = options.tier,
-               .lease = lease},
+               .lease = lease,
+               .is_gone = [&agent = *options.agent](
+                              const AgentIdentity& borrower) { return is_gone(agent, borrower); }},
               cache) {}
 
 PeerLoans::~PeerLoans() {

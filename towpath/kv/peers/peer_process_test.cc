@@ -52,9 +52,10 @@ struct Owner {
   std::string name;
   Holder::Options options;
   Blocks blocks;
+  Blocks wants{};
 };
 
-/// Holds blocks, and lends them, until it is killed.
+/// Holds blocks, lends them, and borrows what it wants, until it is killed.
 [[noreturn]] void be(const Owner& owner, const Place& place, const Names& others) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   Holder holder(owner.name, owner.options);
@@ -63,6 +64,8 @@ struct Owner {
   place.join(holder, others);
   for (;;) {
     (void)holder.keeper->progress();
+    for (const BlockHash hash : owner.wants)
+      if (holder.keeper->has(hash)) (void)holder.get(hash);
     holder.node.manager->wait_for_work(std::chrono::milliseconds(1));
   }
 }
@@ -215,6 +218,27 @@ TEST(PeerProcessTest, while_an_owner_stands_still_loads_from_memory_and_files_en
   EXPECT_TRUE(receive(3));
   EXPECT_TRUE(worker->take_failed_blocks().empty());
   EXPECT_EQ(worker->figures().loaded_blocks, 6U);
+}
+
+TEST(PeerProcessTest, what_a_killed_borrower_was_lent_is_let_go_before_its_lease_ends) {
+  const Place place = a_scope();
+  auto borrower = start({"far", {}, {}, {11}}, place, {"near"});
+  Holder near("near", {.lease = std::chrono::minutes(10)});
+  near.put(11);
+  place.join(near, {"far"});
+  const auto progress_until = [&](const std::function<bool()>& is_so) {
+    return run::eventually([&] {
+      (void)near.keeper->progress();
+      return is_so();
+    });
+  };
+  ASSERT_TRUE(progress_until([&] { return near.keeper->peers()->is_lending(); }))
+      << near.lending().last_failure.to_string();
+  borrower->signal(SIGSTOP);  // it was not answered, so it cannot let go
+  ASSERT_TRUE(progress_until([&] { return near.lending().lent > 0; }));
+  EXPECT_TRUE(near.keeper->peers()->is_lending());
+  borrower->end(SIGKILL);
+  EXPECT_TRUE(progress_until([&] { return !near.keeper->peers()->is_lending(); }));
 }
 
 TEST(PeerProcessTest, what_came_before_an_owner_was_killed_stays) {

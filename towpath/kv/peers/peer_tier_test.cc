@@ -329,9 +329,13 @@ TEST(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
   auto cache = TieredCache::make({clock, presence, node.build({"kept"}), {}}, {}).value();
   auto slot = cache->allocate(1).value();
   (void)cache->register_block({std::move(slot.front()), {.block = {.hash = 11}, .digest = {}}});
-  BlockLender lender(
-      {.clock = &clock, .presence = &presence, .lease = std::chrono::seconds(3), .most_blocks = 3},
-      *cache);
+  bool is_gone = false;
+  BlockLender lender({.clock = &clock,
+                      .presence = &presence,
+                      .lease = std::chrono::seconds(3),
+                      .most_blocks = 3,
+                      .is_gone = [&](const AgentIdentity&) { return is_gone; }},
+                     *cache);
   const AgentIdentity borrower{"b", 5};
   const PeerMessage ask{.session = 1, .hashes = {11, 12}};
   const auto lent = [&](const PeerMessage& asked) {
@@ -354,6 +358,9 @@ TEST(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
   EXPECT_EQ(lent({.session = 3, .hashes = {11}}), 0U);
   lender.release(borrower, 2);
   EXPECT_EQ(lent({.session = 4, .hashes = {11}}), 1U);
+  is_gone = true;
+  lender.end_leases();
+  EXPECT_EQ(lender.sessions(), 0U) << "of who is gone";
 }
 
 TEST(PeerTierTest, messages_travel_and_what_is_cut_is_refused) {
