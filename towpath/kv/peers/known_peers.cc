@@ -58,9 +58,19 @@ Status KnownPeers::learn(ConstByteSpan bytes) {
   Peer& known = peers_[name];
   if (known.layout.owner != peer.layout.owner) ++met_;
   const Peer before = std::exchange(known, std::move(peer));
-  for (const BlockHash hash : before.hashes) tell(hash);
-  for (const BlockHash hash : known.hashes) tell(hash);
+  tell_changes(before, known);
   return {};
+}
+
+/// What one of them has and the other has not; of unlike shares, all that either has.
+void KnownPeers::tell_changes(const Peer& before, const Peer& now) {
+  const bool are_alike = before.share.heads() == now.share.heads();
+  const auto tell_those_of = [&](const Peer& has, const Peer& may_lack) {
+    for (const BlockHash hash : has.hashes)
+      if (!are_alike || !may_lack.hashes.contains(hash)) tell(hash);
+  };
+  tell_those_of(before, now);
+  tell_those_of(now, before);
 }
 
 void KnownPeers::forget(const std::string& name) {

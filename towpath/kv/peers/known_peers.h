@@ -65,6 +65,7 @@ class KnownPeers {
 
  private:
   Result<Peer> open(const Catalogue& all, const OpenPackage& package) const;
+  void tell_changes(const Peer& before, const Peer& now);
   void tell(BlockHash hash);
 
   const CacheShare ours_;

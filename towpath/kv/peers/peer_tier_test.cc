@@ -12,6 +12,7 @@ namespace towpath::kv {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using testing::Holder;
 using testing::kBlocks;
 
@@ -320,6 +321,19 @@ TEST(PeerTierTest, the_same_catalogue_again_does_not_bring_back_a_peer_that_fail
   far->put(12);
   ASSERT_TRUE(near.learn(far->catalogue()).ok());
   EXPECT_TRUE(near.keeper->has(11));
+}
+
+TEST(PeerTierTest, a_new_catalogue_takes_away_what_it_does_not_name_and_leaves_the_rest) {
+  Holder far("far", {}), near("near", {});
+  for (BlockHash hash = 1; hash <= kBlocks; ++hash) far.put(hash);
+  ASSERT_TRUE(near.learn(far.catalogue()).ok());
+  (void)near.keeper->take_news();
+  far.put(kBlocks + 1);  // in the place of the first
+  ASSERT_TRUE(near.learn(far.catalogue()).ok());
+  const BlockKeeper::News news = near.keeper->take_news();
+  EXPECT_THAT(news.stored, ElementsAre(kBlocks + 1));
+  EXPECT_THAT(news.lost, ElementsAre(1U));
+  EXPECT_TRUE(near.keeper->has(2));
 }
 
 TEST(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
