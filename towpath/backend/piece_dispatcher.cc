@@ -46,7 +46,7 @@ void PieceDispatcher::start(PieceOperation& operation, const Request& request) {
   if (busy_) return;
   busy_ = true;
   submit_some();
-  reap_some();
+  if (in_flight_ != 0) reap_some();
   busy_ = false;
 }
 
@@ -135,6 +135,8 @@ PieceDispatcher::Take PieceDispatcher::launch(PieceOperation& operation,
                                               std::uint64_t& copy_budget) {
   PieceFlight& flight = *free_.back();
   const Take taken = take(operation, flight);
+  if (taken == Take::copied || (taken == Take::ready && flight.copies))
+    copy_budget -= std::min(copy_budget, flight.length);
   if (taken != Take::ready) return taken;
   free_.pop_back();
   flight.operation = &operation;
@@ -145,7 +147,6 @@ PieceDispatcher::Take PieceDispatcher::launch(PieceOperation& operation,
   ++operation.in_flight_;
   ++in_flight_;
   submit(flight);
-  if (flight.copies) copy_budget -= std::min(copy_budget, flight.length);
   return taken;
 }
 

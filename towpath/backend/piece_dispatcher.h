@@ -45,6 +45,7 @@ class PieceDispatcher {
   enum class Take {
     ready,    ///< the flight carries it
     settled,  ///< it needs none: the ledger knows of it
+    copied,   ///< settled, by a copy that was made at once
     waits,    ///< not now: it is still the next one
   };
 

@@ -14,6 +14,7 @@ constexpr std::array<std::string_view, kPaths> kPathNames{
 Counters::Counters(telemetry::Metrics* metrics, std::string_view agent)
     : PieceCounters(metrics, {.backend = "posix", .agent = agent, .paths = kPathNames}),
       submissions(counter("ios_total")),
+      cached_reads(counter("cached_reads_total")),
       short_continuations(counter("short_continuations_total")),
       bounce_bytes(counter("bounce_bytes_total")),
       registered_ios(counter("registered_buffer_ios_total")),
@@ -29,9 +30,9 @@ telemetry::Gauge& Counters::files(bool direct) {
 
 std::string Counters::to_string() const {
   return cat(moved_to_string(), "; ", submissions.value(), " I/Os in ", batches.value(),
-             " batches, ", registered_ios.value(), " by registered buffers, ",
-             short_continuations.value(), " continued, ", retries.value(), " retried, ",
-             isolations.value(), " taken apart");
+             " batches, ", cached_reads.value(), " reads answered at once, ",
+             registered_ios.value(), " by registered buffers, ", short_continuations.value(),
+             " continued, ", retries.value(), " retried, ", isolations.value(), " taken apart");
 }
 
 }  // namespace towpath::backends::posix

@@ -57,7 +57,8 @@ class Counters : public backend::PieceCounters {
   /// As PieceCounters.
   explicit Counters(telemetry::Metrics* metrics = nullptr, std::string_view agent = {});
 
-  telemetry::Counter& submissions;          ///< I/Os handed to the engine, continuations included
+  telemetry::Counter& submissions;   ///< I/Os handed to the engine, continuations included
+  telemetry::Counter& cached_reads;  ///< answered by the page cache at once, not by the engine
   telemetry::Counter& short_continuations;  ///< I/Os that ended early and went on
   telemetry::Counter& bounce_bytes;         ///< read into bounce buffers, padding included
   telemetry::Counter& registered_ios;       ///< submissions that used a registered buffer

@@ -1,3 +1,5 @@
+#include <cerrno>
+
 #include <towpath/backends/posix/dispatcher.h>
 #include <towpath/core/text.h>
 
@@ -43,9 +45,31 @@ Dispatcher::Take Dispatcher::take(backend::PieceOperation& operation,
     operation.ledger().failed(piece.start, piece.length, ours.file().unaligned_refusal());
     return Take::settled;
   }
+  if (read_cached(static_cast<PosixOperation&>(operation), ours)) return Take::copied;
   if (admit(ours, operation.writes())) return Take::ready;
   splitter.rewind(piece);
   return Take::waits;
+}
+
+// A read that is all of its transfer needs no engine where the page cache has its bytes. Those of a
+// longer transfer go there, where they share a call. So does whatever is not answered in whole:
+// what it lacks is told there. True: its bytes are in place.
+bool Dispatcher::read_cached(PosixOperation& operation, Flight& flight) {
+  const Piece& piece = flight.piece;
+  OpenFile& file = flight.file();
+  if (operation.writes() || !operation.splitter().is_all(piece) || piece.path != Path::buffered ||
+      buffers_for_page_cache_ || !file.tells_what_is_cached())
+    return false;
+  const std::int32_t got =
+      engine_.read_cached({.file = file.engine_file(piece.path),
+                           .offset = piece.file_offset,
+                           .parts = std::span(flight.parts).first(piece.parts)});
+  if (got == -EOPNOTSUPP) file.cannot_tell_what_is_cached();
+  if (got < 0 || static_cast<std::uint64_t>(got) != piece.length) return false;
+  operation.ledger().moved(piece.length);
+  counters_.moved(false, piece.path).add(piece.length);
+  counters_.cached_reads.add();
+  return true;
 }
 
 // Whether the piece may go to the engine now; takes what it needs for that.

@@ -48,6 +48,7 @@ class Dispatcher final : public backend::PieceDispatcher {
   void let_go(backend::PieceFlight& flight) override;
 
   bool admit(Flight& flight, bool write);
+  bool read_cached(PosixOperation& operation, Flight& flight);
   void on_error(Flight& flight, int errno_value);
   void on_moved(Flight& flight, std::uint64_t bytes);
   void on_nothing(Flight& flight);

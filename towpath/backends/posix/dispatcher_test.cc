@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include <gmock/gmock.h>
@@ -76,6 +77,82 @@ TEST_F(DispatcherTest, nothing_is_done_before_the_engine_says_so) {
   EXPECT_TRUE(outcome().status.ok());
   EXPECT_EQ(outcome().bytes, 5000U);
   EXPECT_TRUE(is_in_place(0, 100, 5000));
+}
+
+TEST_F(DispatcherTest, a_read_of_what_the_page_cache_has_needs_no_engine) {
+  engine.cached_answer = INT32_MAX;
+  read({segment(0, 100, 5000)});
+  EXPECT_TRUE(outcome().status.ok());
+  EXPECT_EQ(outcome().bytes, 5000U);
+  EXPECT_TRUE(is_in_place(0, 100, 5000));
+  EXPECT_EQ(engine.flushes, 0U);
+  EXPECT_EQ(counters.cached_reads.value(), 1U);
+  EXPECT_EQ(counters.submissions.value(), 0U);
+  EXPECT_EQ(counters.moved(false, Path::buffered).value(), 5000U);
+}
+
+TEST_F(DispatcherTest, what_the_page_cache_has_only_in_part_comes_through_the_engine) {
+  engine.cached_answer = 700;
+  read({segment(0, 100, 5000)});
+  EXPECT_EQ(events.count(*operation), 0U);
+  engine.automatic = true;
+  run();
+  EXPECT_EQ(outcome().bytes, 5000U);
+  EXPECT_TRUE(is_in_place(0, 100, 5000));
+  EXPECT_EQ(counters.cached_reads.value(), 0U);
+  EXPECT_EQ(counters.moved(false, Path::buffered).value(), 5000U);
+}
+
+TEST_F(DispatcherTest, only_a_read_that_is_all_of_its_transfer_asks_the_page_cache) {
+  const auto run_once = [&] {
+    run();
+    events.completions.clear();
+    EXPECT_EQ(engine.cached_asked, 0U);
+  };
+  engine.automatic = true;
+  read({segment(0, 0, 100), segment(200, 300, 100)});
+  run_once();
+  write({segment(0, 0, 100)});
+  run_once();
+  make_dispatcher({.buffers_for_page_cache = true});
+  read({segment(0, 0, 100)});
+  run_once();
+  use_disk(4096);
+  read({segment(0, 0, 4096)});
+  run_once();
+}
+
+TEST_F(DispatcherTest, a_file_system_that_cannot_tell_what_is_cached_is_asked_once) {
+  engine.cached_answer = -EOPNOTSUPP;
+  engine.automatic = true;
+  read({segment(0, 0, 100)});
+  run();
+  events.completions.clear();
+  read({segment(0, 0, 100)});
+  run();
+  EXPECT_TRUE(outcome().status.ok());
+  EXPECT_EQ(engine.cached_asked, 1U);
+}
+
+// 1 MiB in one progress(), as through the engine; the next goes on.
+TEST_F(DispatcherTest, reads_of_the_page_cache_take_turns_with_their_caller) {
+  make_dispatcher({.depth = 1});
+  read({segment(0, 0, kSize)});  // takes the only place
+  engine.cached_answer = INT32_MAX;
+  std::vector<std::unique_ptr<PosixOperation>> others(20);
+  for (auto& other : others) {
+    other = dispatcher->make_operation();
+    other->post({TransferOp::read, &connection, segments});
+  }
+  const auto ended = [&] {
+    return std::ranges::count_if(others, [&](const auto& other) { return events.count(*other); });
+  };
+  EXPECT_EQ(ended(), 0);
+  engine.end(0);
+  EXPECT_TRUE(dispatcher->progress());
+  EXPECT_EQ(ended(), 16);
+  EXPECT_TRUE(dispatcher->progress());
+  EXPECT_EQ(ended(), 20);
 }
 
 TEST_F(DispatcherTest, an_empty_request_completes_in_post) {

@@ -50,6 +50,11 @@ class Engine : public backend::PieceEngine {
   virtual Result<int> add_buffer(ByteSpan memory) = 0;
   virtual void remove_buffer(int slot) = 0;
 
+  /// Reads what the page cache has of one read, in one system call and without waiting for a disk.
+  /// Bytes, or a negative errno: EAGAIN where it has nothing, EOPNOTSUPP where the file system
+  /// cannot tell.
+  virtual std::int32_t read_cached(const Io& io);
+
   /// Takes an I/O in; it need not start before flush(). No system call.
   virtual void submit(const Io& io) = 0;
 };

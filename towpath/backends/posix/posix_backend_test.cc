@@ -232,6 +232,16 @@ TEST_P(PosixWayTest, many_operations_at_once_each_end_once) {
   EXPECT_EQ(std::memcmp(posix->memory.data(), posix->memory.data() + (2U << 20U), 2U << 20U), 0);
 }
 
+// What the page cache has is the kernel's to know: the bytes come either way, counted once.
+TEST_P(PosixWayTest, a_read_is_answered_by_the_page_cache_or_by_the_engine) {
+  open();
+  posix->use_memory(1U << 20U);
+  make_file(1U << 20U);
+  round_trip({posix->segment(0, 0, 65'536)});
+  const Counters counters(&posix->metrics, posix->self.name);
+  EXPECT_EQ(counters.submissions.value() + counters.cached_reads.value(), 2U);
+}
+
 // The rule of registered_buffers: pinned pages spare O_DIRECT I/O a look-up, and cost a buffered
 // one.
 TEST_P(PosixWayTest, registered_buffers_are_used_as_the_parameter_says) {

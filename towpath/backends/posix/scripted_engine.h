@@ -25,6 +25,10 @@ class ScriptedEngine final : public Engine {
   void remove_file(int) override {}
   Result<int> add_buffer(ByteSpan) override { return error(Code::unsupported, "no table"); }
   void remove_buffer(int) override {}
+  std::int32_t read_cached(const Io& io) override {
+    ++cached_asked;
+    return cached_answer > 0 ? move(io, static_cast<std::uint64_t>(cached_answer)) : cached_answer;
+  }
   void submit(const Io& io) override {
     waiting.push_back(io);
     most_waiting = std::max(most_waiting, waiting.size());
@@ -47,16 +51,7 @@ class ScriptedEngine final : public Engine {
   /// Ends I/O `index` after `most` bytes, or with what the kernel would do before.
   void end(std::size_t index, std::uint64_t most = UINT64_MAX) {
     const Io io = take(index);
-    std::uint64_t moved = 0;
-    for (const sys::IoPart& part : io.parts) {
-      const std::uint64_t wanted = std::min<std::uint64_t>(part.size_bytes, most - moved);
-      const auto at = static_cast<off_t>(io.offset + moved);
-      const ssize_t got = io.write ? ::pwrite(io.file.fd, part.data, wanted, at)
-                                   : ::pread(io.file.fd, part.data, wanted, at);
-      if (got > 0) moved += static_cast<std::uint64_t>(got);
-      if (got < static_cast<ssize_t>(part.size_bytes)) break;
-    }
-    done.push_back({io.id, static_cast<std::int32_t>(moved)});
+    done.push_back({io.id, move(io, most)});
   }
   /// Ends it with an error, or any number that a kernel might give.
   void answer(std::size_t index, std::int32_t result) { done.push_back({take(index).id, result}); }
@@ -67,6 +62,8 @@ class ScriptedEngine final : public Engine {
   std::deque<Io> waiting;
   std::vector<Done> done;
   std::vector<std::uint64_t> cancelled;
+  std::int32_t cached_answer = -EAGAIN;  ///< of read_cached(); above 0: bytes at most
+  std::size_t cached_asked = 0;
   bool automatic = false;              ///< every reap ends all that waits
   std::uint64_t at_most = UINT64_MAX;  ///< bytes per I/O, when automatic
   /// I/Os that touch these bytes of a file fail.
@@ -79,6 +76,19 @@ class ScriptedEngine final : public Engine {
   std::size_t most_waiting = 0;
 
  private:
+  /// As the kernel does, but at most so many bytes.
+  static std::int32_t move(const Io& io, std::uint64_t most) {
+    std::uint64_t moved = 0;
+    for (const sys::IoPart& part : io.parts) {
+      const std::uint64_t wanted = std::min<std::uint64_t>(part.size_bytes, most - moved);
+      const auto at = static_cast<off_t>(io.offset + moved);
+      const ssize_t got = io.write ? ::pwrite(io.file.fd, part.data, wanted, at)
+                                   : ::pread(io.file.fd, part.data, wanted, at);
+      if (got > 0) moved += static_cast<std::uint64_t>(got);
+      if (got < static_cast<ssize_t>(part.size_bytes)) break;
+    }
+    return static_cast<std::int32_t>(moved);
+  }
   Io take(std::size_t index) {
     const Io io = waiting.at(index);
     waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(index));

@@ -23,7 +23,7 @@ void Splitter::start(Segments segments, bool write, const Limits& limits) noexce
   segments_ = segments;
   write_ = write;
   limits_ = limits;
-  at_ = first_byte(segments_, {});
+  at_ = first_ = first_byte(segments_, {});
 }
 
 Splitter::Rule Splitter::bounce_rule(const Extent& first, std::uint64_t alignment) const noexcept {

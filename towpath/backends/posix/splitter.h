@@ -56,6 +56,8 @@ class Splitter {
 
   /// The next I/O; not done(). Its parts go into `parts`, which has room for at least one.
   Piece next(std::span<sys::IoPart> parts) noexcept;
+  /// Whether the newest piece is the whole request.
+  bool is_all(const Piece& piece) const noexcept { return done() && piece.start == first_; }
   /// Gives the newest piece back: next() makes it anew, under the rules that hold then.
   void rewind(const Piece& piece) noexcept { at_ = piece.start; }
 
@@ -73,6 +75,7 @@ class Splitter {
 
   Segments segments_;
   Limits limits_;
+  Position first_;
   Position at_;
   bool write_ = false;
 };
