@@ -7,7 +7,7 @@ namespace towpath::backends::ucx {
 
 std::uint64_t Owner::add(const RegionDescriptor& region, DeviceWindow* window) {
   std::uint64_t token = next_token();
-  while (!regions_.try_emplace(token, Registered{&region, window}).second) token = next_token();
+  while (!regions_.add({token, &region, window})) token = next_token();
   return token;
 }
 
@@ -20,19 +20,19 @@ std::uint64_t Owner::next_token() {
 }
 
 const RegionDescriptor* Owner::find(std::uint64_t token) const {
-  const auto found = regions_.find(token);
-  return found == regions_.end() ? nullptr : found->second.region;
+  const Registered* const found = regions_.find(token);
+  return found == nullptr ? nullptr : found->region;
 }
 
 // decode_frame() has seen to it that nothing wraps here.
 Owner::Judged Owner::judge(const Piece& piece) const {
-  const auto found = regions_.find(piece.token);
-  if (found == regions_.end()) return {.verdict = Code::not_found};
-  const RegionDescriptor& region = *found->second.region;
+  const Registered* const found = regions_.find(piece.token);
+  if (found == nullptr) return {.verdict = Code::not_found};
+  const RegionDescriptor& region = *found->region;
   const std::uint64_t reach = piece.stride * (piece.count - 1) + piece.length;
   if (!region.covers({piece.address, reach, region.device_id}))
     return {.verdict = Code::out_of_range};
-  return {.in = &found->second};
+  return {.in = found};
 }
 
 Code Owner::place(const Piece& piece, const std::byte* from) const {

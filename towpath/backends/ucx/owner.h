@@ -12,11 +12,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include <towpath/backends/ucx/device_window.h>
 #include <towpath/backends/ucx/frames.h>
+#include <towpath/backends/ucx/token_table.h>
 #include <towpath/core/descriptor.h>
 #include <towpath/sys/random.h>
 
@@ -28,7 +28,7 @@ class Owner {
   /// `window`: to the device whose memory it is, null for the host's. Both stay where they are
   /// until remove().
   std::uint64_t add(const RegionDescriptor& region, DeviceWindow* window = nullptr);
-  void remove(std::uint64_t token) { regions_.erase(token); }
+  void remove(std::uint64_t token) noexcept { regions_.remove(token); }
   /// Null when there is none (any more).
   const RegionDescriptor* find(std::uint64_t token) const;
 
@@ -38,10 +38,6 @@ class Owner {
   void gather(const Frame& read, FrameWriter& answer);
 
  private:
-  struct Registered {
-    const RegionDescriptor* region;
-    DeviceWindow* window;
-  };
   /// Where the bytes of a piece come from, or why they do not.
   struct Gathered {
     Code verdict = Code::ok;
@@ -59,7 +55,7 @@ class Owner {
   Code place(const Piece& piece, const std::byte* from) const;
   Gathered fetch(const Piece& piece) const;
 
-  std::unordered_map<std::uint64_t, Registered> regions_;
+  TokenTable regions_;
   std::array<std::uint64_t, sys::kMostRandom>
       tokens_{};  // lists are registered, not single regions
   std::size_t tokens_left_ = 0;
