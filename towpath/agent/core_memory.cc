@@ -29,7 +29,6 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
   if (is_new) {
     record = std::make_shared<MemoryRecord>();
     record->region = descriptor;
-    record->keys.reserve(slots().size());
   }
   const SlotMask offered_before = record->offered;
   const bool is_strict = named != 0 && !options.any_of_named;
@@ -67,7 +66,6 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
     rows_.remove(*record);
     rows_.add(*record);
   }
-  record->owners.push_back(region);
   ++card_generation_;
   return memory::Registration(std::make_shared<RegistrationCore>(weak_from_this(), told_of(taken),
                                                                  record, taken, std::move(region)));
@@ -107,7 +105,7 @@ Status AgentCore::attach(MemoryRecord& record, Slot& slot) {
     record.memory[slot.index] = *std::move(made);
     record.slots |= slot_bit(slot.index);
     if (is_told) {
-      record.keys.emplace_back(static_cast<std::uint32_t>(slot.index), std::move(key));
+      record.keys.add(slot.index, key);
       record.offered |= slot_bit(slot.index);
     }
   }
@@ -187,14 +185,16 @@ Status AgentCore::release(RegistrationCore& registration) {
   ++card_generation_;
   MemoryRecord& record = *registration.record;
   if (record.slots == 0) regions_.note_gone();
-  if (!status.ok()) return status;  // the region is still held, here and by the record
-  // Of an agent that was shut down with transfers that never got quiet: the record, which stays for
-  // good, goes on holding the bytes.
+  // Of an agent that was shut down with transfers that never got quiet: the record stays for good.
   const bool is_stuck =
       closed_.load() &&
       std::ranges::any_of(record.memory, [](const auto& memory) { return memory != nullptr; });
+  const bool is_quiet = status.ok() && !is_stuck;
   const auto owner = std::ranges::find(record.owners, registration.region);
-  if (owner != record.owners.end() && !is_stuck) record.owners.erase(owner);
+  // The record, too, holds the bytes of what is not: the user may let go of the registration.
+  if (!is_quiet && owner == record.owners.end()) record.owners.push_back(registration.region);
+  if (is_quiet && owner != record.owners.end()) record.owners.erase(owner);
+  if (!status.ok()) return status;
   registration.region.reset();
   // Release: who sees it sees the region let go.
   registration.released.store(true, std::memory_order_release);

@@ -62,6 +62,16 @@ TEST(LettingGoTest, letting_go_of_memory_burns_no_time_when_it_never_gets_quiet)
   EXPECT_EQ(late.transfer.state(), TransferState::draining);
 }
 
+TEST(LettingGoTest, bytes_that_never_got_quiet_outlive_their_registration) {
+  sys::SystemClock clock;
+  Late late(clock, std::chrono::milliseconds(20));
+  const std::weak_ptr<const memory::Region> bytes = late.region;
+  EXPECT_EQ(late.pool.release().code(), Code::not_ready);
+  late.pool = memory::Registration();
+  late.region.reset();
+  EXPECT_FALSE(bytes.expired());
+}
+
 TEST(LettingGoTest, letting_go_of_memory_ends_though_the_clock_stands_still) {
   ManualClock clock;
   Late late(clock, std::chrono::milliseconds(100));

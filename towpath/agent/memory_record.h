@@ -8,10 +8,13 @@
 // who holds that and finds the record not stale may use it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -26,6 +29,49 @@ using SlotMask = std::uint32_t;
 
 constexpr SlotMask slot_bit(std::size_t slot) noexcept { return SlotMask{1} << slot; }
 
+/// What backends tell peers of one region, by slot: one piece of memory, since a pool is thousands
+/// of regions.
+class SlotKeys {
+ public:
+  void add(std::size_t slot, ConstByteSpan key);
+  /// Calls `visit(slot, key)` for each, in the order in which they were added.
+  template <typename Visit>
+  void each(Visit&& visit) const {
+    for (std::size_t at = 0; at < bytes_.size();) {
+      Head head;
+      std::memcpy(&head, &bytes_[at], sizeof head);
+      at += sizeof head;
+      visit(std::size_t{head.slot}, ConstByteSpan(bytes_.data() + at, head.size_bytes));
+      at += head.size_bytes;
+    }
+  }
+  /// Empty: it has none.
+  ConstByteSpan of(std::size_t slot) const noexcept {
+    ConstByteSpan found;
+    each([&](std::size_t whose, ConstByteSpan key) {
+      if (whose == slot) found = key;
+    });
+    return found;
+  }
+
+ private:
+  struct Head {
+    std::uint32_t slot = 0;
+    std::uint32_t size_bytes = 0;
+  };
+
+  Bytes bytes_;  // of each: a Head, and the key
+};
+
+inline void SlotKeys::add(std::size_t slot, ConstByteSpan key) {
+  constexpr std::size_t kUsualBytes = 128;  // two keys
+  const Head head{static_cast<std::uint32_t>(slot), static_cast<std::uint32_t>(key.size())};
+  const auto raw = std::as_bytes(std::span(&head, 1));
+  if (bytes_.empty()) bytes_.reserve(std::max(kUsualBytes, sizeof head + key.size()));
+  bytes_.insert(bytes_.end(), raw.begin(), raw.end());
+  bytes_.insert(bytes_.end(), key.begin(), key.end());
+}
+
 struct MemoryRecord {
   RegionDescriptor region;
   SlotMask slots = 0;  ///< backends in which `memory` stands
@@ -33,15 +79,15 @@ struct MemoryRecord {
   std::atomic<bool> stale{false};
   std::array<std::unique_ptr<backend::Memory>, kMaxSlots> memory;
 
-  // Ours: registrations per slot, and what keeps the bytes alive for each of them.
-  std::array<std::uint32_t, kMaxSlots> references{};
+  std::array<std::uint32_t, kMaxSlots> references{};  ///< ours: registrations per slot
+  /// Ours: of registrations that were let go of, but never got quiet. Else they hold the bytes.
   std::vector<memory::SharedRegion> owners;
   static constexpr std::size_t kNoRow = SIZE_MAX;
   std::size_t row = kNoRow;  ///< by which cards tell of it (own_rows.h)
 
-  SlotMask offered = 0;                               ///< slots that a card tells a key of
-  SlotMask asked = 0;                                 ///< a peer's: slots that were to import it
-  std::vector<std::pair<std::uint32_t, Bytes>> keys;  ///< ours: slot, key
+  SlotMask offered = 0;  ///< slots that a card tells a key of
+  SlotMask asked = 0;    ///< a peer's: slots that were to import it
+  SlotKeys keys;         ///< ours, of the slots in `offered`
   std::vector<std::pair<std::uint32_t, Status>> refusals;  ///< a peer's: slot, why not imported
   std::uint64_t last_list = 0;  ///< the list that found it last, by its number (resolved_list.cc)
   std::uint32_t place_in_list = 0;  ///< in that one's records
@@ -54,13 +100,6 @@ struct MemoryRecord {
       if (whose == slot) return &why;
     }
     return nullptr;
-  }
-  /// Ours, of a slot in `offered`.
-  ConstByteSpan key_for(std::size_t slot) const noexcept {
-    for (const auto& [whose, key] : keys) {
-      if (whose == slot) return key;
-    }
-    return {};
   }
 };
 

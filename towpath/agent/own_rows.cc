@@ -13,9 +13,9 @@ void OwnRows::tell_of(std::size_t slot) {
 void OwnRows::read(const MemoryRecord& record, TableRow& row) const {
   row.region = &record.region;
   row.keys.clear();
-  for (const auto& [slot, key] : record.keys) {
+  record.keys.each([&](std::size_t slot, ConstByteSpan key) {
     if (tells_of(slot)) row.keys.emplace_back(numbers_[slot], key);
-  }
+  });
 }
 
 TableRow OwnRows::row_of(const MemoryRecord& record) const {

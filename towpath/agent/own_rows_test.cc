@@ -15,8 +15,8 @@ constexpr std::size_t kUcx = 1;
 RecordPtr block(std::uint64_t number) {
   auto made = std::make_shared<MemoryRecord>();
   made->region = {.address = 0x7f0000000000 + 8192 * number, .length = 4096};
-  made->keys = {{kUcx, to_bytes(cat("ucx key ", 1'000'000 + number))},
-                {kShm, to_bytes(cat("shm key ", 2'000'000 + number))}};
+  made->keys.add(kUcx, as_bytes(cat("ucx key ", 1'000'000 + number)));
+  made->keys.add(kShm, as_bytes(cat("shm key ", 2'000'000 + number)));
   made->offered = slot_bit(kShm) | slot_bit(kUcx);
   return made;
 }
@@ -44,22 +44,23 @@ std::vector<std::string> read(ConstByteSpan table) {
 }
 
 std::string told(const MemoryRecord& record) {
-  return cat(record.region.address, " 1:", as_text(record.key_for(kUcx)),
-             " 0:", as_text(record.key_for(kShm)));
+  return cat(record.region.address, " 1:", as_text(record.keys.of(kUcx)),
+             " 0:", as_text(record.keys.of(kShm)));
 }
 
 TEST(OwnRowsTest, tells_of_a_region_with_the_keys_of_the_backends_that_are_told_of) {
   OwnRows rows = rows_of_both();
   const RecordPtr both = block(0);
   const RecordPtr one = block(1);
-  one->keys.pop_back();
-  one->keys.emplace_back(7, to_bytes("of a backend that reaches no peers"));
+  one->keys = {};
+  one->keys.add(kUcx, block(1)->keys.of(kUcx));
+  one->keys.add(7, as_bytes("of a backend that reaches no peers"));
   one->offered = slot_bit(kUcx) | slot_bit(7);
   const RecordPtr none = block(2);
   none->offered = 0;
   for (const RecordPtr& record : {both, one, none}) rows.add(*record);
   const std::vector<std::string> expected{
-      told(*both), cat(one->region.address, " 1:", as_text(one->key_for(kUcx)))};
+      told(*both), cat(one->region.address, " 1:", as_text(one->keys.of(kUcx)))};
   EXPECT_EQ(read(*rows.table()), expected);
   const MemoryRecord* const some[] = {one.get()};
   EXPECT_EQ(read(*rows.table_of(some)), std::vector{expected[1]});
