@@ -24,7 +24,7 @@ struct KeeperPeers {
   std::uint64_t first_head = 0;
   Duration lease = std::chrono::seconds(10);
   Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a session
-  std::uint64_t staged_blocks = 64;             ///< borrowed of a peer at once
+  std::uint64_t staged_blocks = 64;             ///< borrowed of a peer in a session
 };
 
 struct TieredKeeperParts {

@@ -47,8 +47,9 @@ PeerTier::PeerTier(PeerTierOptions options)
 
 PeerTier::~PeerTier() {
   for (auto& [name, link] : links_) {
-    if (link.session) fail(name, link, error(Code::cancelled, "the tier is closed"));
-    while (!link.leaving.copy.ended()) (void)link.leaving.copy.wait();
+    if (!link.sessions.empty()) fail(name, link, error(Code::cancelled, "the tier is closed"));
+    for (TransferJob& copy : link.leaving.copies)
+      while (!copy.ended()) (void)copy.wait();
     for (const auto& want : link.leaving.wants) end(*want, error(Code::cancelled, "closed"));
     drop_staging(link);
   }
@@ -98,7 +99,7 @@ void PeerTier::cancel(TierTask& task) {
   };
   for (auto& [name, link] : links_) {
     give_up(link.waiting, false);
-    if (link.session) give_up(link.session->wants, link.session->copy.has_value());
+    for (const Session& session : link.sessions) give_up(session.wants, session.copy.has_value());
     give_up(link.leaving.wants, true);
   }
 }
@@ -113,7 +114,7 @@ Status PeerTier::remove(BlockHash hash) {
 
 void PeerTier::forget(const std::string& name) {
   known_.lose_all(name);
-  if (const auto link = links_.find(name); link != links_.end() && link->second.session)
+  if (const auto link = links_.find(name); link != links_.end() && !link->second.sessions.empty())
     fail(name, link->second, error(Code::peer_lost, cat("peer '", printable(name), "' has left")));
   known_.forget(name);
 }
@@ -126,7 +127,8 @@ bool PeerTier::progress() {
     const auto here = at++;
     Link& link = here->second;
     more = advance(here->first, link) || more;
-    const bool is_idle = !link.session && link.waiting.empty() && link.leaving.wants.empty();
+    const bool is_idle =
+        link.sessions.empty() && link.waiting.empty() && link.leaving.wants.empty();
     if (!is_idle || known_.find(here->first) != nullptr) continue;
     drop_staging(link);
     links_.erase(here);
@@ -137,40 +139,42 @@ bool PeerTier::progress() {
 void PeerTier::wait_for_work(Duration most) {
   for (const auto& [name, link] : links_) {
     const bool is_to_end = !link.leaving.wants.empty();
-    const bool is_to_begin = !link.waiting.empty() && !link.session;
-    if ((is_to_end || is_to_begin) && link.leaving.copy.ended()) return;
+    const bool is_to_begin = !link.waiting.empty() && link.sessions.size() < kSessionsAtOnce;
+    if ((is_to_end || is_to_begin) && link.leaving.is_quiet()) return;
   }
   options_.manager->wait_for_work(most);
 }
 
 /// True: there is more to do at once.
 bool PeerTier::advance(const std::string& name, Link& link) {
-  if (link.session) {
-    const Result<bool> moved = step(name, link);
-    if (!moved.ok()) fail(name, link, moved.status());
-    if (link.session) return moved.ok() && *moved;
+  bool moved = false;
+  for (Session& session : link.sessions) {
+    const Result<bool> stepped = step(name, link, session);
+    moved = moved || (stepped.ok() && *stepped);
+    if (stepped.ok()) continue;
+    fail(name, link, stepped.status());
+    break;
   }
-  if (!link.leaving.copy.ended()) return false;
+  std::erase_if(link.sessions, [](const Session& session) { return session.is_over; });
+  if (!link.leaving.is_quiet()) return moved;
   const Leaving left = std::exchange(link.leaving, {});
   for (const auto& want : left.wants) miss(*want, left.why);
   std::erase_if(link.waiting, [](const auto& want) { return want->task == nullptr; });
-  if (link.waiting.empty()) return !left.wants.empty();
-  const Status started = start(name, link);
-  if (!started.ok()) fail(name, link, started);
-  return !started.ok();
+  while (!link.waiting.empty() && link.sessions.size() < kSessionsAtOnce) {
+    const Status started = start(name, link);
+    if (started.ok()) continue;
+    fail(name, link, started);
+    return true;
+  }
+  return moved || !left.wants.empty();
 }
 
 Status PeerTier::start(const std::string& name, Link& link) {
-  Session& session = link.session.emplace(Session{.number = next_session_++,
-                                                  .wants = {},
-                                                  .ends = now() + options_.patience,
-                                                  .ask_again = now() + kAskAgain,
-                                                  .pause = kAskAgain,
-                                                  .lent = {},
-                                                  .is_staged = true,
-                                                  .parts = {},
-                                                  .copy = {},
-                                                  .arrived = {}});
+  Session& session = link.sessions.emplace_back();
+  session.number = next_session_++;
+  session.ends = now() + options_.patience;
+  session.ask_again = now() + kAskAgain;
+  session.pause = kAskAgain;
   while (!link.waiting.empty() && session.wants.size() < options_.staged_blocks) {
     session.wants.push_back(std::move(link.waiting.front()));
     link.waiting.pop_front();
@@ -188,9 +192,9 @@ Status PeerTier::ask(const std::string& name, Session& session) {
 
 void PeerTier::hear(const std::string& name, const PeerMessage& answer) {
   const auto link = links_.find(name);
-  if (link == links_.end() || !link->second.session) return;
-  Session& session = *link->second.session;
-  if (session.number == answer.session && !session.lent) session.lent = answer.lent;
+  if (link == links_.end()) return;
+  for (Session& session : link->second.sessions)
+    if (session.number == answer.session && !session.lent) session.lent = answer.lent;
 }
 
 bool PeerTier::is_lost(const std::string& name) const {
@@ -199,18 +203,18 @@ bool PeerTier::is_lost(const std::string& name) const {
 }
 
 /// What can be done now. True: something was. Errors: why the session has failed.
-Result<bool> PeerTier::step(const std::string& name, Link& link) {
-  Session& session = *link.session;
-  const bool took = take_arrived(name, link);
+Result<bool> PeerTier::step(const std::string& name, Link& link, Session& session) {
+  const bool took = take_arrived(name, link, session);
   if (session.copy && session.copy->ended()) {
     TOWPATH_TRY(session.copy->status());
     release(name, session);
-    link.session.reset();
+    session.is_over = true;
     return true;
   }
   if (took) return true;
   if (session.lent && !session.copy) {
-    TOWPATH_TRY(begin_copy(name, link));
+    if (!may_begin_copy(name, link, session)) return false;
+    TOWPATH_TRY(begin_copy(name, link, session));
     return true;
   }
   if (now() >= session.ends || (!session.copy && is_lost(name)))
@@ -245,18 +249,29 @@ std::vector<PeerTier::Part> PeerTier::sort_out(const std::string& name, const Se
 }
 
 /// Whether all of them are blocks of ours, whole, and their tasks' bytes memory that can be named.
-bool PeerTier::may_land(const KnownPeers::Peer& peer, const std::vector<Part>& parts) const {
+bool PeerTier::may_land(const KnownPeers::Peer& peer, const Wants& wants) const {
   return memory_ && peer.share.heads() == options_.share.heads() &&
-         std::ranges::all_of(parts,
-                             [](const Part& part) { return part.want->task->slot.has_value(); });
+         std::ranges::all_of(wants, [](const auto& want) {
+           return want->task == nullptr || want->task->slot.has_value();
+         });
 }
 
-Status PeerTier::begin_copy(const std::string& name, Link& link) {
-  Session& session = *link.session;
+/// The first; and the next one when what is left of the first is on its way, where both land.
+bool PeerTier::may_begin_copy(const std::string& name, const Link& link,
+                              const Session& session) const {
+  const Session& first = link.sessions.front();
+  if (&first == &session) return true;
+  const KnownPeers::Peer* const peer = known_.find(name);
+  return first.copy && !first.is_staged &&
+         first.parts_left * block_bytes_ <= kMostChunks * kChunkBytes && peer != nullptr &&
+         may_land(*peer, session.wants);
+}
+
+Status PeerTier::begin_copy(const std::string& name, Link& link, Session& session) {
   const KnownPeers::Peer* const peer = known_.find(name);
   if (peer == nullptr) return error(Code::peer_lost, cat("peer '", printable(name), "' has left"));
+  session.is_staged = !may_land(*peer, session.wants);
   const std::vector<Part> parts = sort_out(name, session);
-  session.is_staged = !may_land(*peer, parts);
   if (session.is_staged) TOWPATH_TRY(make_staging(*peer, link));
   std::vector<layout::BlockPair> pairs;
   for (const Part& part : parts) {
@@ -264,6 +279,7 @@ Status PeerTier::begin_copy(const std::string& name, Link& link) {
     session.parts.emplace(slot, part);
     pairs.push_back({part.lent.slot, slot});
   }
+  session.parts_left = session.parts.size();
   session.arrived = std::make_shared<std::vector<layout::BlockRange>>();
   TOWPATH_TRY(session.copy,
               options_.manager->copy(
@@ -310,17 +326,19 @@ void PeerTier::drop_staging(Link& link) {
 // What comes -------------------------------------------------------------------------------------
 
 /// True: something has.
-bool PeerTier::take_arrived(const std::string& name, Link& link) {
-  if (!link.session->copy) return false;
-  const std::vector<layout::BlockRange> arrived = std::exchange(*link.session->arrived, {});
+bool PeerTier::take_arrived(const std::string& name, Link& link, Session& session) {
+  if (!session.copy) return false;
+  const std::vector<layout::BlockRange> arrived = std::exchange(*session.arrived, {});
   for (const layout::BlockRange& range : arrived)
-    for (std::uint64_t i = 0; i < range.count; ++i) take_part(name, link, range.target_first + i);
+    for (std::uint64_t i = 0; i < range.count; ++i)
+      take_part(name, link, session, range.target_first + i);
   return !arrived.empty();
 }
 
 /// What the peer has given wrong is not looked for there again.
-void PeerTier::take_part(const std::string& name, Link& link, std::uint64_t slot) {
-  const Session& session = *link.session;
+void PeerTier::take_part(const std::string& name, Link& link, Session& session,
+                         std::uint64_t slot) {
+  --session.parts_left;
   const Part& part = session.parts.at(slot);
   if (part.want->task == nullptr) return;
   const auto came = session.is_staged ? in_one_piece(*link.staging, slot) : part.want->task->bytes;
@@ -367,22 +385,25 @@ void PeerTier::release(const std::string& name, const Session& session) {
 
 /// What it was asked for, or would have been, is looked for elsewhere.
 void PeerTier::fail(const std::string& name, Link& link, const Status& cause) {
-  Session session = *std::exchange(link.session, std::nullopt);
+  std::deque<Session> sessions = std::exchange(link.sessions, {});
   // The agent may have let go of a peer that has died before we were told.
   const Status why = cause.code() == Code::not_found && is_lost(name)
                          ? error(Code::peer_lost, cat("peer '", printable(name), "' has left"),
                                  "nothing: others are asked, and it when it is back")
                                .because(cause)
                          : cause;
-  if (session.lent) release(name, session);
-  ++figures_.failed_sessions;
+  figures_.failed_sessions += sessions.size();
   figures_.last_failure = why;
   known_.lose_all(name);
   for (const auto& want : std::exchange(link.waiting, {})) miss(*want, why);
-  link.leaving = {.copy = {}, .wants = std::move(session.wants), .why = why};
-  if (!session.copy) return;
-  session.copy->cancel();
-  link.leaving.copy = *std::move(session.copy);
+  link.leaving = {.copies = {}, .wants = {}, .why = why};
+  for (Session& session : sessions) {
+    if (session.lent) release(name, session);
+    std::ranges::move(session.wants, std::back_inserter(link.leaving.wants));
+    if (!session.copy) continue;
+    session.copy->cancel();
+    link.leaving.copies.push_back(*std::move(session.copy));
+  }
 }
 
 }  // namespace towpath::kv

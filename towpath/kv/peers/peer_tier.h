@@ -5,7 +5,8 @@
 //                    ^                    \         |
 //                    `--- another owner -- a peer that fails: its blocks are lost here
 //
-// Blocks are proven as they come, while the ones behind them are on their way. A peer's blocks may
+// Blocks are proven as they come, while the ones behind them are on their way; what the next
+// session is about is asked for while the one before it is pulled. A peer's blocks may
 // be of another tensor-parallel degree: then each part is copied whole to a staging, proven by its
 // owner's digest, and what is kept here of it is taken from there. A peer that does not
 // answer, dies, or lends what does not prove costs misses: its blocks are not looked for again
@@ -14,6 +15,7 @@
 // Thread: loop, that of the manager; so is the cache's progress().
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -34,7 +36,7 @@ struct PeerTierOptions {
   TierIndex tier = 0;
   CacheShare share;                             ///< that is kept here
   Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a session
-  std::uint64_t staged_blocks = 64;             ///< borrowed of a peer at once
+  std::uint64_t staged_blocks = 64;             ///< borrowed of a peer in a session
 };
 
 class PeerTier final : public BlockTier {
@@ -46,7 +48,7 @@ class PeerTier final : public BlockTier {
   // ---- as a tier ----
   const std::string& name() const noexcept override { return name_; }
   TierIndex index() const noexcept override { return options_.tier; }
-  std::size_t depth() const noexcept override { return options_.staged_blocks; }
+  std::size_t depth() const noexcept override { return kSessionsAtOnce * options_.staged_blocks; }
   bool takes_blocks() const noexcept override { return false; }
   void begin(TierTask& task) override;
   void cancel(TierTask& task) override;
@@ -94,19 +96,24 @@ class PeerTier final : public BlockTier {
     std::optional<std::vector<LentBlock>> lent;
     bool is_staged = true;
     std::map<std::uint64_t, Part> parts;  // by the slot that it comes to, staged or not
+    std::size_t parts_left = 0;           // that were not proven yet
     std::optional<TransferJob> copy;
     std::shared_ptr<std::vector<layout::BlockRange>> arrived;  // since they were last taken
+    bool is_over = false;
   };
-  /// Of a session that failed: tasks end, and another begins, when no byte can land any more.
+  static constexpr std::size_t kSessionsAtOnce = 2;  // with a peer: one is pulled, one is asked for
+  /// Of sessions that failed: tasks end, and others begin, when no byte can land any more.
   struct Leaving {
-    TransferJob copy;
+    std::vector<TransferJob> copies;
     Wants wants;
     Status why;
+
+    bool is_quiet() const { return std::ranges::all_of(copies, &TransferJob::ended); }
   };
   /// All that is under way with a peer.
   struct Link {
     Wants waiting;
-    std::optional<Session> session;
+    std::deque<Session> sessions;
     Leaving leaving;
     CacheShare staged_share;
     std::optional<layout::PhysicalLayout> staging;
@@ -122,12 +129,13 @@ class PeerTier final : public BlockTier {
   bool advance(const std::string& name, Link& link);
   Status start(const std::string& name, Link& link);
   Status ask(const std::string& name, Session& session);
-  Result<bool> step(const std::string& name, Link& link);
+  Result<bool> step(const std::string& name, Link& link, Session& session);
   std::vector<Part> sort_out(const std::string& name, const Session& session);
-  bool may_land(const KnownPeers::Peer& peer, const std::vector<Part>& parts) const;
-  Status begin_copy(const std::string& name, Link& link);
-  bool take_arrived(const std::string& name, Link& link);
-  void take_part(const std::string& name, Link& link, std::uint64_t slot);
+  bool may_land(const KnownPeers::Peer& peer, const Wants& wants) const;
+  bool may_begin_copy(const std::string& name, const Link& link, const Session& session) const;
+  Status begin_copy(const std::string& name, Link& link, Session& session);
+  bool take_arrived(const std::string& name, Link& link, Session& session);
+  void take_part(const std::string& name, Link& link, Session& session, std::uint64_t slot);
   Status prove(ConstByteSpan came, const LentBlock& lent);
   void cut(Want& want, const Link& link, ConstByteSpan came, const Digest& digest);
   void finish(Want& want, const Digest& digest);

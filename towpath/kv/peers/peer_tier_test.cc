@@ -1,3 +1,4 @@
+#include <deque>
 #include <utility>
 
 #include <gmock/gmock.h>
@@ -220,6 +221,34 @@ TEST(PeerTierTest, a_task_does_not_end_while_bytes_may_land_in_its_slot) {
     }));
     EXPECT_EQ(near.node.manager->figures().jobs, 0U) << "and now it is quiet";
     EXPECT_EQ(task.status.ok(), is_cancelled) << task.status.to_string();
+  }
+}
+
+TEST(PeerTierTest, the_next_session_is_asked_for_before_the_first_is_pulled) {
+  for (const bool is_forgotten : {false, true}) {
+    SCOPED_TRACE(is_forgotten ? "and then the peer is forgotten" : "");
+    Holder far("far", {});
+    for (BlockHash hash = 1; hash <= kBlocks; ++hash) far.put(hash);
+    Borrower near(far);  // of four blocks in a session
+    std::deque<TierTask> tasks;
+    for (SlotId slot = 0; slot < kBlocks; ++slot) {
+      tasks.push_back(
+          {.hash = slot + 1, .bytes = in_one_piece(near.memory, slot).value(), .slot = slot});
+      near.tier->begin(tasks.back());
+    }
+    (void)near.tier->progress();
+    EXPECT_TRUE(run::eventually([&] {
+      (void)far.keeper->progress();
+      return far.lending().lent == kBlocks;
+    }));
+    EXPECT_EQ(near.tier->figures().borrowed, 0U);
+    if (is_forgotten) near.tier->forget("far");
+    EXPECT_TRUE(run::eventually([&] {
+      (void)near.progress();
+      return std::ranges::all_of(tasks, &TierTask::has_ended);
+    }));
+    for (const TierTask& task : tasks) EXPECT_EQ(task.status.ok(), !is_forgotten);
+    EXPECT_EQ(near.tier->figures().failed_sessions, is_forgotten ? 2U : 0U);
   }
 }
 
