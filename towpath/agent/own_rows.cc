@@ -55,9 +55,12 @@ void OwnRows::remove(MemoryRecord& record) {
   }
   rows_[row].record = nullptr;
   first_gap_ = std::min(first_gap_, row);
-  while (!rows_.empty() && rows_.back().record == nullptr) rows_.pop_back();
+  ++gaps_;
+  for (; !rows_.empty() && rows_.back().record == nullptr; --gaps_) rows_.pop_back();
   table_.cut(end_of_rows());
   if (first_gap_ >= rows_.size()) first_gap_ = kNone;
+  constexpr std::size_t kFewGaps = 64;
+  if (gaps_ > kFewGaps + rows_.size() / 2) close_gaps();
 }
 
 /// What was written against the row that is the last one now.
@@ -86,6 +89,7 @@ void OwnRows::close_gaps() {
     is_gap = record == nullptr;
   }
   first_gap_ = kNone;
+  gaps_ = 0;
 }
 
 Result<ConstByteSpan> OwnRows::table() {

@@ -7,8 +7,9 @@
 //   remove b         | a | (gap) | c - b |
 //   table()          | a | c - a |
 //
-// Invariant: every row was written against the one that stands before it in rows_, gap or not, and
-// the last is no gap.
+// Invariant: every row was written against the one that stands before it in rows_, gap or not; the
+// last is no gap; gaps are no more than rows, but for a few: who never asks for a card has no more
+// here than regions.
 // Thread: none of its own; guarded by the agent's control mutex.
 #pragma once
 
@@ -36,7 +37,8 @@ class OwnRows {
   /// The record and its keys stay as they are until remove(). Nothing, when no backend that is told
   /// of has it.
   void add(MemoryRecord& record);
-  /// Harmless when it has no row. Cost: constant; the next table() writes what comes behind anew.
+  /// Harmless when it has no row. Cost: constant, as a mean; the next table() writes what comes
+  /// behind anew.
   void remove(MemoryRecord& record);
 
   /// All rows; valid until the next call that changes something. Errors: out_of_range (over a bound
@@ -65,6 +67,7 @@ class OwnRows {
   std::uint32_t told_slots_ = 0;
   std::vector<Row> rows_;
   std::size_t first_gap_ = kNone;
+  std::size_t gaps_ = 0;
   TableWriter table_;
   TableRow row_, before_;  // what is just written, against what: their room is used again
   std::vector<const MemoryRecord*> unfit_;  // over a bound of the format: no row tells of them

@@ -1,4 +1,5 @@
 #include <random>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -96,6 +97,20 @@ TEST(OwnRowsTest, rows_behind_a_gap_are_no_longer_than_others) {
   const std::size_t before = rows.table()->size();
   for (std::size_t i = 0; i < 1000; i += 2) rows.remove(*records[i]);
   EXPECT_LT(rows.table()->size(), before * 6 / 10);
+}
+
+// Regions that come and go while nobody asks for a card: each newer than the one that goes.
+TEST(OwnRowsTest, gaps_do_not_pile_up) {
+  OwnRows rows = rows_of_both();
+  RecordPtr last = block(0);
+  rows.add(*last);
+  for (std::uint64_t i = 1; i < 10'000; ++i) {
+    const RecordPtr gone = std::exchange(last, block(i));
+    rows.add(*last);
+    rows.remove(*gone);
+    ASSERT_LT(last->row, 200U) << "after " << i;
+  }
+  EXPECT_EQ(read(*rows.table()), std::vector{told(*last)});
 }
 
 TEST(OwnRowsTest, stays_what_was_added_and_not_removed_whatever_the_order) {
