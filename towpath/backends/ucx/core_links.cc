@@ -237,12 +237,14 @@ void UcxBackend::answer(Link& link, const Frame& request) {
   const Instant now = clock_.now();
   FrameHeader header = link.header(is_write ? FrameKind::wrote : FrameKind::data, now);
   header.id = request.header.id;
-  const bool stale = is_write && !is_fresh(request.header.echo, now, timing_);
-  if (stale) header.flags |= kStale;
   auto buffer = worker_->buffers().take();
   FrameWriter frame(buffer->room(), header);
-  if (!is_write) owner_.gather(request, frame);
-  if (is_write && !stale) owner_.place(request, frame);
+  if (is_write) {
+    Grant grant([&] { return is_fresh(request.header.echo, clock_.now(), timing_); });
+    if (!owner_.place(request, frame, grant)) frame.flag(kStale);
+  } else {
+    owner_.gather(request, frame);
+  }
   buffer->size = frame.finish();
   send(link, std::move(buffer));
 }

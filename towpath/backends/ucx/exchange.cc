@@ -15,7 +15,7 @@ using namespace backend;
 Exchange* Window::find_free() {
   std::uint64_t under_way = 0;
   for (const Exchange& exchange : exchanges) under_way += exchange.bytes;
-  if (under_way >= kWindowBytes) return nullptr;
+  if (under_way > kWindowBytes) return nullptr;
   const auto found = std::ranges::find(exchanges, 0U, &Exchange::id);
   return found == exchanges.end() ? nullptr : &*found;
 }

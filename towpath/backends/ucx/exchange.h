@@ -1,7 +1,7 @@
 // Exchanges: an operation's bytes as requests, each answered by the owner, a window of them at
 // once.
 //
-//   post -> queue of the link -> [ exchange: a frame of up to 128 KiB ] x kWindow -> answers ->
+//   post -> queue of the link -> [ exchange: a frame of up to 512 KiB ] x kWindow -> answers ->
 //   done
 //
 // An exchange remembers where in the request its frame began. Its pieces are not stored: they
@@ -26,12 +26,12 @@ namespace towpath::backends::ucx {
 
 class UcxOperation;
 
-/// Requests that one link may have unanswered, and bytes that they may move: half a mebibyte is
-/// 5 GB/s at a round trip of 100 us. A frame in flight stands in several buffers (bench/README.md);
-/// with 2 MiB of them they no longer fit into the caches, and large transfers took half as long
-/// again.
+/// Requests that one link may have unanswered, and bytes with which one more may be asked: one long
+/// frame is filled while another is emptied. A frame in flight stands in several buffers
+/// (bench/README.md); with 2 MiB of them they no longer fit into the caches, and large transfers
+/// took half as long again.
 inline constexpr std::size_t kWindow = 16;
-inline constexpr std::uint64_t kWindowBytes = 4 * kPayloadBytes;
+inline constexpr std::uint64_t kWindowBytes = kPayloadBytes;
 
 struct Exchange {
   std::uint64_t id = 0;               ///< 0: free

@@ -12,7 +12,7 @@ namespace {
 using wire::load;
 using wire::store;
 
-constexpr std::uint32_t kMagic = 0x02555054;  // "TPU" and version 2
+constexpr std::uint32_t kMagic = 0x03555054;  // "TPU" and version 3
 
 Status broken(std::string_view what) {
   return error(Code::corrupt, cat("a frame of a ucx backend: ", what),

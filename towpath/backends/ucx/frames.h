@@ -40,7 +40,8 @@ enum class FrameKind : std::uint8_t {
 
 inline constexpr std::uint8_t kInUse = 1;     ///< the sender holds a connection
 inline constexpr std::uint8_t kAnswerMe = 2;  ///< alive: please send one too
-inline constexpr std::uint8_t kStale = 4;     ///< wrote: the grant was too old, nothing was placed
+inline constexpr std::uint8_t kStale =
+    4;  ///< wrote: the grant was too old for all of it to be placed
 
 struct FrameHeader {
   FrameKind kind = FrameKind::alive;
@@ -73,7 +74,7 @@ inline constexpr std::size_t kHeaderBytes = 40;
 inline constexpr std::size_t kPieceBytes = 32;
 inline constexpr std::size_t kRefusalBytes = 4;
 inline constexpr std::size_t kMaxPieces = 256;
-inline constexpr std::uint64_t kPayloadBytes = 128 * 1024;
+inline constexpr std::uint64_t kPayloadBytes = 512 * 1024;
 inline constexpr std::uint64_t kMaxNoteBytes = 64 * 1024;
 /// The longest frame.
 inline constexpr std::size_t kFrameBytes = kHeaderBytes + kMaxPieces * kPieceBytes + kPayloadBytes;
@@ -104,6 +105,7 @@ class FrameWriter {
   std::byte* payload_end() noexcept { return room_.data() + size_; }
   void added_payload(std::size_t size_bytes) noexcept { size_ += size_bytes; }
   void append(ConstByteSpan bytes) noexcept;
+  void flag(std::uint8_t flags) noexcept { header_.flags |= flags; }
   std::uint16_t count() const noexcept { return header_.count; }
   /// The whole frame's size in bytes.
   std::size_t finish() noexcept;

@@ -1,9 +1,52 @@
+#include <algorithm>
 #include <cstring>
 
 #include <towpath/backends/ucx/owner.h>
 #include <towpath/sys/random.h>
 
 namespace towpath::backends::ucx {
+namespace {
+
+/// A piece in steps of at most Grant::kStepBytes: several stretches, one, or a part of one.
+class Steps {
+ public:
+  explicit Steps(const Piece& piece)
+      : piece_(piece),
+        length_(std::min<std::uint64_t>(piece.length, Grant::kStepBytes)),
+        at_once_(std::max<std::uint64_t>(1, Grant::kStepBytes / piece.length)) {}
+
+  bool done() const { return stretch_ == piece_.count; }
+  Piece take() {
+    Piece step = piece_;
+    step.address += stretch_ * piece_.stride + offset_;
+    step.length = static_cast<std::uint32_t>(std::min(length_, piece_.length - offset_));
+    step.count = static_cast<std::uint32_t>(std::min(at_once_, piece_.count - stretch_));
+    offset_ += step.length;
+    if (offset_ == piece_.length) {
+      offset_ = 0;
+      stretch_ += step.count;
+    }
+    return step;
+  }
+
+ private:
+  const Piece piece_;
+  const std::uint64_t length_;
+  const std::uint64_t at_once_;  ///< stretches
+  std::uint64_t stretch_ = 0;    ///< the next, and where in it
+  std::uint64_t offset_ = 0;
+};
+
+bool land(const Piece& piece, ConstByteSpan bytes, DeviceWindow* window) {
+  if (window != nullptr) return window->store(piece, bytes).ok();
+  const std::byte* from = bytes.data();
+  for (std::uint32_t k = 0; k < piece.count; ++k, from += piece.length)
+    std::memcpy(bytes_at(piece.address + k * piece.stride, piece.length).data(), from,
+                piece.length);
+  return true;
+}
+
+}  // namespace
 
 std::uint64_t Owner::add(const RegionDescriptor& region, DeviceWindow* window) {
   std::uint64_t token = next_token();
@@ -35,25 +78,28 @@ Owner::Judged Owner::judge(const Piece& piece) const {
   return {.in = found};
 }
 
-Code Owner::place(const Piece& piece, const std::byte* from) const {
+std::optional<Code> Owner::place(const Piece& piece, const std::byte* from, Grant& grant) const {
   const Judged judged = judge(piece);
   if (judged.verdict != Code::ok) return judged.verdict;
-  if (DeviceWindow* const window = judged.in->window)
-    return window->store(piece, {from, piece.bytes()}).ok() ? Code::ok : Code::io_error;
-  for (std::uint32_t k = 0; k < piece.count; ++k, from += piece.length)
-    std::memcpy(bytes_at(piece.address + k * piece.stride, piece.length).data(), from,
-                piece.length);
+  for (Steps steps(piece); !steps.done();) {
+    const Piece step = steps.take();
+    if (!grant.holds_for(step.bytes())) return std::nullopt;
+    if (!land(step, {from, step.bytes()}, judged.in->window)) return Code::io_error;
+    from += step.bytes();
+  }
   return Code::ok;
 }
 
-void Owner::place(const Frame& write, FrameWriter& answer) const {
+bool Owner::place(const Frame& write, FrameWriter& answer, Grant& grant) const {
   const std::byte* from = write.payload.data();
   for (std::uint16_t i = 0; i < write.header.count; ++i) {
     const Piece piece = write.piece(i);
-    if (const Code verdict = place(piece, from); verdict != Code::ok)
-      answer.add(Refusal{i, verdict});
+    const auto verdict = place(piece, from, grant);
+    if (!verdict) return false;
+    if (*verdict != Code::ok) answer.add(Refusal{i, *verdict});
     from += piece.bytes();
   }
+  return true;
 }
 
 Owner::Gathered Owner::fetch(const Piece& piece) const {

@@ -6,12 +6,18 @@
 //
 // A device's memory goes through a window of pinned memory, and its copies are waited for.
 //
+// A side may be stopped by its machine in the midst of a frame, and go on when the writer has long
+// given up. So the grant of a write is looked at again before each step of its bytes.
+//
 // Invariant: between calls nobody reads or writes registered memory. Thread: loop.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <towpath/backends/ucx/device_window.h>
@@ -21,6 +27,29 @@
 #include <towpath/sys/random.h>
 
 namespace towpath::backends::ucx {
+
+/// The leave to place a write's bytes (link.h), which runs out. Thread: loop.
+class Grant {
+ public:
+  /// Bytes that land between two looks at it.
+  static constexpr std::uint64_t kStepBytes = 128 * 1024;
+
+  explicit Grant(std::function<bool()> is_fresh) : is_fresh_(std::move(is_fresh)) {}
+
+  /// Whether so many more, at most a step, may land now.
+  bool holds_for(std::uint64_t bytes) {
+    if (left_ < bytes) {
+      if (!is_fresh_()) return false;
+      left_ = kStepBytes;
+    }
+    left_ -= bytes;
+    return true;
+  }
+
+ private:
+  const std::function<bool()> is_fresh_;
+  std::uint64_t left_ = 0;
+};
 
 class Owner {
  public:
@@ -32,8 +61,9 @@ class Owner {
   /// Null when there is none (any more).
   const RegionDescriptor* find(std::uint64_t token) const;
 
-  /// Copies a write's payload to its pieces and tells `answer` which ones it refused.
-  void place(const Frame& write, FrameWriter& answer) const;
+  /// Copies a write's payload to its pieces and tells `answer` which ones it refused. False: the
+  /// grant ran out before all of it was in place.
+  bool place(const Frame& write, FrameWriter& answer, Grant& grant) const;
   /// Tells `answer` which pieces of a read are refused and appends the bytes of the others.
   void gather(const Frame& read, FrameWriter& answer);
 
@@ -52,7 +82,8 @@ class Owner {
 
   std::uint64_t next_token();
   Judged judge(const Piece& piece) const;
-  Code place(const Piece& piece, const std::byte* from) const;
+  /// None: the grant ran out.
+  std::optional<Code> place(const Piece& piece, const std::byte* from, Grant& grant) const;
   Gathered fetch(const Piece& piece) const;
 
   TokenTable regions_;

@@ -19,7 +19,7 @@ using namespace backend;
 using device::testing::FakeCuda;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kPool = 512 * 1024;
+constexpr std::size_t kPool = 4 * kPayloadBytes;
 
 /// A backend and memory.
 struct Side {
