@@ -54,14 +54,15 @@ using Worker = Guarded<std::unique_ptr<ConnectorNode>>;
 std::unique_ptr<Scheduler> make_scheduler(std::uint64_t tokens_per_block, std::uint32_t workers,
                                           std::uint64_t salt, const Name& name_space,
                                           std::optional<std::uint64_t> background_from_tokens,
-                                          bool saves_in_background) {
+                                          bool saves_in_background, bool events_with_tokens) {
   return std::make_unique<Scheduler>(unwrap(kv::ConnectorScheduler::make(
       {.tokens_per_block = tokens_per_block,
        .workers = workers,
        .salt = salt,
        .name_space = name_space.value,
        .background_from_tokens = background_from_tokens.value_or(UINT64_MAX),
-       .saves_in_background = saves_in_background})));
+       .saves_in_background = saves_in_background,
+       .events_with_tokens = events_with_tokens})));
 }
 
 py::tuple match(const Scheduler& self, const Name& request, const Tokens& tokens,
@@ -79,15 +80,6 @@ void advance(const Scheduler& self, const Name& request, std::uint64_t before, s
   }));
 }
 
-py::list take_events(const Scheduler& self) {
-  py::list events;
-  for (const kv::BlockEvent& event :
-       self.call([](kv::ConnectorScheduler& scheduler) { return scheduler.take_events(); }))
-    events.append(py::make_tuple(event.kind == kv::BlockEvent::Kind::stored ? "stored" : "removed",
-                                 event.hash));
-  return events;
-}
-
 py::dict scheduler_figures(const Scheduler& self) {
   const auto figures =
       self.call([](kv::ConnectorScheduler& scheduler) { return scheduler.figures(); });
@@ -98,11 +90,27 @@ py::dict scheduler_figures(const Scheduler& self) {
                   py::arg("requests") = figures.requests);
 }
 
+void bind_event(py::module_& module) {
+  using kv::HeldBlockEvent;
+  py::class_<HeldBlockEvent>(module, "HeldBlockEvent")
+      .def_property_readonly("kind",
+                             [](const HeldBlockEvent& event) {
+                               return event.kind == kv::BlockEvent::Kind::stored ? "stored"
+                                                                                 : "removed";
+                             })
+      .def_readonly("hash", &HeldBlockEvent::hash)
+      .def_readonly("parent", &HeldBlockEvent::parent)
+      .def_readonly("tokens", &HeldBlockEvent::tokens)
+      .def_property_readonly(
+          "room", [](const HeldBlockEvent& event) { return name_to_python(event.room); });
+}
+
 void bind_scheduler(py::module_& module) {
   py::class_<Scheduler>(module, "ConnectorScheduler")
       .def(py::init(&make_scheduler), py::arg("tokens_per_block") = 16, py::arg("workers") = 1,
            py::arg("salt") = 0, py::arg("name_space") = Name{},
-           py::arg("background_from_tokens") = py::none(), py::arg("saves_in_background") = false)
+           py::arg("background_from_tokens") = py::none(), py::arg("saves_in_background") = false,
+           py::arg("events_with_tokens") = false)
       .def("match", &match, py::arg("request"), py::arg("tokens"), py::arg("computed") = 0,
            py::arg("room") = Name{})
       .def(
@@ -135,7 +143,10 @@ void bind_scheduler(py::module_& module) {
              return unwrap(self.call([&](auto& it) { return it.finish(request.value); }))
                  .blocks_stay;
            })
-      .def("take_events", &take_events)
+      .def("take_events",
+           [](const Scheduler& self) {
+             return self.call([](auto& scheduler) { return scheduler.take_events(); });
+           })
       .def("figures", &scheduler_figures);
 }
 
@@ -347,6 +358,7 @@ void bind_blobs(py::module_& module) {
 }  // namespace
 
 void bind_connector(py::module_& module) {
+  bind_event(module);
   bind_scheduler(module);
   bind_worker(module);
   bind_blobs(module);

@@ -4,11 +4,13 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import numpy
 import pytest
 
 import towpath
+from towpath import kv_events
 from towpath.connector import Blobs, Peers, Scheduler, Worker
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -82,8 +84,48 @@ def test_blocks_of_any_arrangement_come_back(axes):
                 assert numpy.array_equal(part(cache, source), part(cache, target))
         assert scheduler.finish("a") is False
         assert scheduler.figures()["matched_tokens"] == 8
-        assert [kind for kind, _ in scheduler.take_events()] == ["stored"] * 3
+        assert [event.kind for event in scheduler.take_events()] == ["stored"] * 3
         assert worker.figures()["saved_blocks"] == 3
+
+
+def test_events_tell_routers_the_tokens():
+    layers = caches()
+    with Worker(layers, name_space="m") as worker:
+        scheduler = Scheduler(4, events_with_tokens=True)
+        serve(scheduler, worker, layers, "a", [0, 1, 2])
+        events = scheduler.take_events()
+        hashes = [event.hash for event in events]
+        assert [event.tokens for event in events] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+        assert [event.parent for event in events] == [None, *hashes[:2]]
+        stored, = kv_events.for_router(events, 4)
+        assert stored == kv_events.BlockStored(hashes, None, list(range(12)), 4, None, "CPU", None)
+
+
+def test_events_of_an_adapter_take_the_classes_of_the_engine():
+    class BlockStored:  # as vLLM 0.10 has it, without the adapter's name
+        block_hashes: list
+        parent_block_hash: int
+        token_ids: list
+        block_size: int
+        lora_id: int
+
+        def __init__(self, **fields):
+            self.fields = fields
+
+    def event(kind, number, parent=None, room=""):
+        return types.SimpleNamespace(kind=kind, hash=number, parent=parent, room=room,
+                                     tokens=[number] * 2 if kind == "stored" else [])
+
+    engine = types.SimpleNamespace(BlockStored=BlockStored, BlockRemoved=kv_events.BlockRemoved)
+    events = [event("stored", 1, room="lora"), event("stored", 2, 1, "lora"), event("stored", 3, 9),
+              event("removed", 2), event("removed", 1)]
+    first, second, removed = kv_events.for_router(events, 2, types=engine, lora_ids={"lora": 7})
+    assert first.fields == {"block_hashes": [1, 2], "parent_block_hash": None, "lora_id": 7,
+                            "token_ids": [1, 1, 2, 2], "block_size": 2}
+    assert second.fields["parent_block_hash"] == 9 and second.fields["lora_id"] is None
+    assert removed == kv_events.BlockRemoved([2, 1], "CPU")
+    with pytest.raises(ValueError, match="events_with_tokens"):
+        kv_events.for_router(events, 4)
 
 
 @pytest.mark.skipif(not swift_store.is_installed(), reason=swift_store.MISSING)

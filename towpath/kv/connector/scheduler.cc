@@ -23,18 +23,30 @@ ConnectorScheduler::Request ConnectorScheduler::begin(const Prompt& prompt) cons
   const BlockHash engine = root_of({options_.salt, options_.name_space});
   Request request;
   request.last = prompt.room.empty() ? engine : root_of({engine, prompt.room});
+  request.room = prompt.room;
   return request;
 }
 
 void ConnectorScheduler::extend_by(Request& request, std::span<const TokenId> tokens) const {
-  for (const TokenId token : tokens) {
-    request.tail.push_back(token);
-    if (request.tail.size() < options_.tokens_per_block) continue;
-    request.last = extend(request.last, request.tail);
+  request.tokens.insert(request.tokens.end(), tokens.begin(), tokens.end());
+  const std::uint64_t per_block = options_.tokens_per_block;
+  while (request.tokens.size() / per_block > request.hashes.size()) {
+    const std::span all(request.tokens);
+    request.last = extend(request.last, all.subspan(request.hashes.size() * per_block, per_block));
     request.hashes.push_back(request.last);
-    request.tail.clear();
   }
-  request.tokens += tokens.size();
+}
+
+void ConnectorScheduler::name_blocks(const Request& request, std::uint64_t first,
+                                     std::uint64_t end) {
+  if (!options_.events_with_tokens) return;
+  const std::uint64_t per_block = options_.tokens_per_block;
+  for (std::uint64_t i = first; i < end; ++i) {
+    const BlockHash hash = request.hashes[i];
+    if (!held_.has(hash) && !saving_.contains(hash)) continue;
+    news_.name({hash, i > 0 ? std::optional(request.hashes[i - 1]) : std::nullopt,
+                std::span(request.tokens).subspan(i * per_block, per_block), request.room});
+  }
 }
 
 Result<ConnectorScheduler::Request*> ConnectorScheduler::find(const RequestId& request) {
@@ -63,6 +75,7 @@ Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt
     while (block < most && held_.has(request.hashes[block])) ++block;
     request.matched = block * per_block - std::min(prompt.computed, block * per_block);
   }
+  name_blocks(request, 0, request.hashes.size());
   const Match match{request.matched, request.matched >= options_.background_from_tokens};
   const auto [known, is_new] = requests_.try_emplace(prompt.request);
   if (!is_new) {
@@ -85,7 +98,7 @@ Status ConnectorScheduler::allocate(const RequestId& id, std::span<const std::ui
         cat("request '", printable(id), "': ", loaded_tokens, " tokens to load behind ",
             request->computed, " into ", blocks.size(), " blocks; matched were ", request->matched),
         "load what was matched, or fewer whole blocks");
-  if (request->blocks.empty()) figures_.asked_tokens += request->tokens - request->computed;
+  if (request->blocks.empty()) figures_.asked_tokens += request->tokens.size() - request->computed;
   request->blocks.assign(blocks.begin(), blocks.end());
   if (count == 0) return {};
   RequestOrder load{.request = id,
@@ -107,10 +120,10 @@ Status ConnectorScheduler::advance(const RequestId& id, const Progress& progress
   const std::uint64_t per_block = options_.tokens_per_block;
   const std::uint64_t end = progress.computed_after / per_block;
   if (progress.computed_before > progress.computed_after ||
-      progress.computed_after > request->tokens || end > request->blocks.size())
+      progress.computed_after > request->tokens.size() || end > request->blocks.size())
     return error(Code::invalid_argument,
                  cat("request '", printable(id), "' goes from ", progress.computed_before, " to ",
-                     progress.computed_after, " tokens; known are ", request->tokens,
+                     progress.computed_after, " tokens; known are ", request->tokens.size(),
                      " tokens and ", request->blocks.size(), " blocks of ", per_block),
                  "tell new tokens and blocks not later than they are computed");
   RequestOrder save{.request = id, .in_background = options_.saves_in_background};
@@ -119,6 +132,7 @@ Status ConnectorScheduler::advance(const RequestId& id, const Progress& progress
     if (held_.has(hash) || !saving_.try_emplace(hash, options_.workers).second) continue;
     save.blocks.push_back({hash, request->blocks[i]});
   }
+  name_blocks(*request, progress.computed_before / per_block, end);
   if (save.blocks.empty()) return {};
   figures_.saved_blocks += save.blocks.size();
   request->saves = request->saves || save.in_background;
@@ -174,14 +188,25 @@ Status ConnectorScheduler::update(const WorkerReport& report) {
   for (const BlockHash hash : report.lost) {
     held_.remove(hash, report.worker);
     note_answer(hash, true);
+    news_.forget(hash);
   }
   for (const BlockHash hash : report.stored) {
     held_.add(hash, report.worker);
     note_answer(hash, false);
   }
+  if (report.is_first) news_.forget_unless([&](BlockHash hash) { return held_.has(hash); });
   for (const RequestId& id : report.received) note_received(id);
   figures_.failed_blocks += report.failed_blocks.size();
   return {};
+}
+
+std::vector<HeldBlockEvent> ConnectorScheduler::take_events() {
+  const std::vector<BlockEvent> events = held_.take_events();
+  if (options_.events_with_tokens) return news_.take(events, held_);
+  std::vector<HeldBlockEvent> all;
+  all.reserve(events.size());
+  for (const BlockEvent& event : events) all.push_back({.kind = event.kind, .hash = event.hash});
+  return all;
 }
 
 ConnectorScheduler::Figures ConnectorScheduler::figures() const {

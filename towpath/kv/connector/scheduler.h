@@ -24,6 +24,7 @@
 #include <towpath/kv/blocks/sequence_hash.h>
 #include <towpath/kv/connector/held_blocks.h>
 #include <towpath/kv/connector/orders.h>
+#include <towpath/kv/connector/token_news.h>
 
 namespace towpath::kv {
 
@@ -36,6 +37,9 @@ struct ConnectorSchedulerOptions {
   std::uint64_t background_from_tokens = UINT64_MAX;
   /// Saves may go on after their step: a request's blocks stay until it has been `sent`.
   bool saves_in_background = false;
+  /// Events say which tokens a block holds, as routers want it: 4 bytes are kept for each. A block
+  /// whose tokens no request has named yet is told when one does.
+  bool events_with_tokens = false;
 };
 
 class ConnectorScheduler {
@@ -90,7 +94,7 @@ class ConnectorScheduler {
   Result<Finish> finish(const RequestId& request);
 
   /// Blocks that all workers hold, or that they hold no more, since the last call.
-  std::vector<BlockEvent> take_events() { return held_.take_events(); }
+  std::vector<HeldBlockEvent> take_events();
   bool holds(BlockHash hash) const { return held_.has(hash); }
 
   struct Figures {
@@ -104,10 +108,10 @@ class ConnectorScheduler {
 
  private:
   struct Request {
-    std::vector<TokenId> tail;  // tokens behind the last whole block
-    BlockHash last = 0;         // its hash, or the root
-    std::vector<BlockHash> hashes;
-    std::uint64_t tokens = 0;
+    std::vector<TokenId> tokens;
+    BlockHash last = 0;             // of the last whole block, or the root
+    std::vector<BlockHash> hashes;  // of the whole blocks
+    std::string room;
     std::uint64_t computed = 0;  // when it was matched
     std::uint64_t matched = 0;
     std::vector<std::uint64_t> blocks;
@@ -121,11 +125,14 @@ class ConnectorScheduler {
   Result<Request*> find(const RequestId& request);
   Request begin(const Prompt& prompt) const;
   void extend_by(Request& request, std::span<const TokenId> tokens) const;
+  /// Blocks [first, end) of the request, those that are held or being saved.
+  void name_blocks(const Request& request, std::uint64_t first, std::uint64_t end);
   void note_received(const RequestId& request);
   void note_answer(BlockHash hash, bool is_last);
 
   const ConnectorSchedulerOptions options_;
   HeldBlocks held_;
+  TokenNews news_;
   std::map<RequestId, Request> requests_;
   std::unordered_map<BlockHash, std::uint32_t> saving_;  // answers that are still to come
   StepOrders next_;

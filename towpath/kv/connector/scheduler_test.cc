@@ -114,9 +114,51 @@ TEST_F(ConnectorSchedulerTest, a_block_counts_when_all_workers_hold_it) {
   ASSERT_TRUE(scheduler.update({.worker = 0, .lost = hashes}).ok());
   EXPECT_EQ(matched(scheduler, prompt_of(5)), 0U);
   EXPECT_THAT(scheduler.take_events(),
-              ElementsAre(BlockEvent{.kind = BlockEvent::Kind::stored, .hash = hashes[0]},
-                          BlockEvent{.kind = BlockEvent::Kind::removed, .hash = hashes[0]}));
+              ElementsAre(HeldBlockEvent{.kind = BlockEvent::Kind::stored, .hash = hashes[0]},
+                          HeldBlockEvent{.kind = BlockEvent::Kind::removed, .hash = hashes[0]}));
   EXPECT_EQ(scheduler.update({.worker = 2}).code(), Code::invalid_argument);
+}
+
+TEST_F(ConnectorSchedulerTest, events_say_the_tokens_of_what_a_request_saved) {
+  auto scheduler = make({.workers = 2, .events_with_tokens = true});
+  const auto tokens = prompt_of(10);
+  const auto hashes = hashes_of(tokens);
+  ASSERT_EQ(scheduler.match({.request = "r", .tokens = tokens})->tokens, 0U);
+  ASSERT_TRUE(scheduler.allocate("r", std::vector<std::uint64_t>{7, 8, 9}, 0).ok());
+  ASSERT_TRUE(scheduler.advance("r", {.computed_before = 0, .computed_after = 10}).ok());
+  ASSERT_TRUE(scheduler.finish("r").ok());
+  ASSERT_TRUE(scheduler.update({.worker = 0, .stored = hashes}).ok());
+  EXPECT_THAT(scheduler.take_events(), IsEmpty()) << "a worker does not hold them yet";
+  ASSERT_TRUE(scheduler.update({.worker = 1, .stored = hashes}).ok());
+  EXPECT_THAT(
+      scheduler.take_events(),
+      ElementsAre(HeldBlockEvent{.hash = hashes[0], .tokens = {1, 2, 3, 4}},
+                  HeldBlockEvent{.hash = hashes[1], .parent = hashes[0], .tokens = {5, 6, 7, 8}}));
+  ASSERT_TRUE(scheduler.update({.worker = 0, .lost = {hashes[1]}}).ok());
+  EXPECT_THAT(scheduler.take_events(),
+              ElementsAre(HeldBlockEvent{.kind = BlockEvent::Kind::removed, .hash = hashes[1]}));
+}
+
+TEST_F(ConnectorSchedulerTest, what_was_kept_before_is_told_when_a_prompt_names_its_tokens) {
+  auto scheduler = make({.events_with_tokens = true});
+  const auto tokens = prompt_of(9);
+  const auto root = root_of({root_of({}), "adapter"});
+  const std::vector<BlockHash> hashes = {extend(root, prompt_of(4)),
+                                         extend(extend(root, prompt_of(4)), prompt_of(4, 5))};
+  ASSERT_TRUE(scheduler.update({.is_first = true, .stored = hashes}).ok());
+  EXPECT_THAT(scheduler.take_events(), IsEmpty()) << "nobody knows their tokens";
+  ASSERT_TRUE(scheduler.update({.lost = {hashes[1]}}).ok());
+  EXPECT_THAT(scheduler.take_events(), IsEmpty()) << "it was never told";
+  EXPECT_EQ(scheduler.match({.request = "r", .tokens = tokens, .room = "adapter"})->tokens, 4U);
+  const HeldBlockEvent stored{.hash = hashes[0], .tokens = {1, 2, 3, 4}, .room = "adapter"};
+  EXPECT_THAT(scheduler.take_events(), ElementsAre(stored));
+  EXPECT_EQ(scheduler.match({.request = "r", .tokens = tokens, .room = "adapter"})->tokens, 4U);
+  EXPECT_THAT(scheduler.take_events(), IsEmpty()) << "told before";
+  // The worker begins anew, and has it still.
+  ASSERT_TRUE(scheduler.update({.is_first = true, .stored = {hashes[0]}}).ok());
+  EXPECT_THAT(
+      scheduler.take_events(),
+      ElementsAre(HeldBlockEvent{.kind = BlockEvent::Kind::removed, .hash = hashes[0]}, stored));
 }
 
 TEST_F(ConnectorSchedulerTest, a_worker_that_begins_anew_holds_only_what_it_says_then) {

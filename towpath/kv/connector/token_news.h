@@ -1,0 +1,70 @@
+// TokenNews: which blocks came and went, with the tokens that they hold. Routers that match prompts
+// by tokens need them; a worker's report has hashes only, so a block is told once a request of this
+// scheduler has named its tokens: when it is saved, or when a prompt meets what others have kept.
+//
+//   requests: name(hash, tokens) --+
+//                                  +--> take(): stored {hash, parent, tokens, room}, removed {hash}
+//   workers:  HeldBlocks ----------+
+//
+// Invariants: a block is told as stored before it is told as removed, once until then, and behind
+// the one it stands on, where that is held; tokens are kept only of blocks that are held, or on
+// their way to be. Thread: none of its own.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include <towpath/kv/blocks/sequence_hash.h>
+#include <towpath/kv/connector/held_blocks.h>
+
+namespace towpath::kv {
+
+struct HeldBlockEvent {
+  BlockEvent::Kind kind = BlockEvent::Kind::stored;
+  BlockHash hash = 0;
+  // Of a stored block, where tokens are told:
+  std::optional<BlockHash> parent{};  ///< none: it is the first of its prompt
+  std::vector<TokenId> tokens{};
+  std::string room{};  ///< adapter, tenant: as match() was told
+
+  friend bool operator==(const HeldBlockEvent&, const HeldBlockEvent&) = default;
+};
+
+class TokenNews {
+ public:
+  struct Name {
+    BlockHash hash = 0;
+    std::optional<BlockHash> parent;
+    std::span<const TokenId> tokens;
+    std::string_view room;
+  };
+  /// Of a block that is held, or about to be saved.
+  void name(const Name& block);
+  /// It is held no more, and not about to be.
+  void forget(BlockHash hash) { named_.erase(hash); }
+  void forget_unless(const auto& is_wanted) {
+    std::erase_if(named_, [&](const auto& block) { return !is_wanted(block.first); });
+  }
+
+  /// What there is to tell, `events` being what happened since the last call.
+  std::vector<HeldBlockEvent> take(const std::vector<BlockEvent>& events, const HeldBlocks& held);
+
+ private:
+  struct Content {
+    std::optional<BlockHash> parent;
+    std::vector<TokenId> tokens;
+    std::string room;
+  };
+  void tell(BlockHash hash, const HeldBlocks& held, std::vector<HeldBlockEvent>& into);
+
+  std::unordered_map<BlockHash, Content> named_;
+  std::unordered_set<BlockHash> told_;
+  std::vector<BlockHash> newly_named_;
+};
+
+}  // namespace towpath::kv
