@@ -41,7 +41,7 @@ Traces:   mooncake, bailian, azure, burstgpt; the last two name no blocks: nothi
 Layouts:  fully_contiguous, layer_separate_block_first, layer_separate_block_second,
           block_separate
 Mistakes: swap-kv, swap-layer, swap-token, swap-block, flip-bit, short-file, torn-write,
-          drop-notification
+          drop-notification; with --faults and --tiers also tier-fails
 Policies: lru, fifo, s3-fifo, lfu, multi-lru, lineage, hit-density, adaptive; with `all` nothing is
           moved: what each would have hit is printed, beside the optimum, for each capacity
 Tiers:    host=BLOCKS,disk=PATH:SIZE,object=s3://BUCKET/PREFIX:SIZE,peers; one or more below host;
@@ -66,6 +66,7 @@ Examples:
   towpath replay --prefill 2 --tiers host=400,peers         what a neighbour has is not made anew
   towpath replay --requests 200 --inject swap-kv  prove that a mistake is noticed
   towpath replay --faults 0.01 --seed 7           mistakes by chance: each must be found
+  towpath replay --faults 0.05 --tiers host=400,disk=/var/tmp/kv:1GiB   torn files, tiers that fail
   towpath replay --rendezvous etcd://10.0.0.1:2379/demo --role prefill   here, and there
                                                   the same with --role decode)";
 
@@ -170,10 +171,12 @@ Status settle_mistakes(Arguments& arguments) {
     return error(Code::invalid_argument,
                  "--faults counts what it made and what was found: it stands alone",
                  "leave --inject and --kill-after out");
-  if (!arguments.tiers.empty() && (injects || options.faults > 0))
-    return error(Code::invalid_argument,
-                 "--inject and --faults make their mistakes in a nameless disk tier",
-                 "leave --tiers out");
+  if (!arguments.tiers.empty() && injects)
+    return error(Code::invalid_argument, "--inject makes its mistake in a nameless disk tier",
+                 "leave --tiers out, or make mistakes by chance with --faults");
+  if (options.inject == replay::Mistake::tier_fails)
+    return error(Code::invalid_argument, "tier-fails is made by chance, in the tiers of --tiers",
+                 "add --tiers, and --faults in place of --inject");
   return {};
 }
 

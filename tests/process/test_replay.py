@@ -230,10 +230,28 @@ class ReplayTest(CommandTest):
                 self.assertGreater(told["mismatches"], 0)
                 self.assertEqual(told["verified"] + told["mismatches"], told["blocks"])
 
+    def test_each_mistake_of_a_tier_is_a_miss_and_is_found(self):
+        disk = f"disk={self.folder / 'kv'}:64MiB"
+        for seed, tiers, words in ((9, f"host=400,{disk}", []),
+                                   (10, f"host=400,{disk},peers", ["--prefill", 2])):
+            with self.subTest(tiers):
+                told = self.report("--limit", 120, "--faults", 0.05, "--seed", seed, "--tiers", tiers, *words)
+                self.assertTrue(told["passed"], told["faults"])
+                made = {one["name"]: one for one in told["injected"]}
+                for name, one in made.items():
+                    self.assertEqual(one["found"] + one["gone"], one["made"], name)
+                self.assertLessEqual({"flip-bit", "torn-write", "tier-fails"}, set(made))
+                self.assertGreater(made["tier-fails"]["found"], 5)
+                self.assertGreater(made["torn-write"]["found"], 0)
+                self.assertGreater(told["hits"]["disk"], 0)
+                self.assertEqual(told["verified"] + told["mismatches"], told["blocks"])
+
     def test_what_cannot_run_says_why(self):
         for words, status, why in ((["--inject", "gremlin"], USAGE, "swap-kv"),
                                    (["--faults", 2], USAGE, "--faults"),
                                    (["--faults", 0.1, "--inject", "swap-kv"], USAGE, "stands alone"),
+                                   (["--inject", "tier-fails"], USAGE, "--faults"),
+                                   (["--inject", "swap-kv", "--tiers", "kvbm"], USAGE, "--faults"),
                                    (["--model", "gpt-9"], COULD_NOT_RUN, "llama-3.1-8b"),
                                    (["--scale", 5000], USAGE, "1 to 1024"),
                                    (["--decode-layout", "spiral"], USAGE, "fully_contiguous"),

@@ -44,7 +44,7 @@ class Chance {
 
   double share_;
   std::uint64_t state_;
-  std::array<Tally, 9> tallies_{};  // by Mistake
+  std::array<Tally, 10> tallies_{};  // by Mistake
 };
 
 /// Of all processes, and what came of them.

@@ -8,9 +8,9 @@
 namespace towpath::tools::replay {
 namespace {
 
-constexpr std::array kAll = {Mistake::swap_kv,    Mistake::swap_layer,       Mistake::swap_token,
-                             Mistake::swap_block, Mistake::flip_bit,         Mistake::short_file,
-                             Mistake::torn_write, Mistake::drop_notification};
+constexpr std::array kAll = {Mistake::swap_kv,    Mistake::swap_layer,        Mistake::swap_token,
+                             Mistake::swap_block, Mistake::flip_bit,          Mistake::short_file,
+                             Mistake::torn_write, Mistake::drop_notification, Mistake::tier_fails};
 
 Status swap_pages(const layout::PhysicalLayout& layout, layout::PageIndex a, layout::PageIndex b) {
   TOWPATH_TRY(const ByteSpan first, layout.bytes(a));
@@ -47,6 +47,7 @@ std::string_view name_of(Mistake mistake) noexcept {
     case Mistake::short_file: return "short-file";
     case Mistake::torn_write: return "torn-write";
     case Mistake::drop_notification: return "drop-notification";
+    case Mistake::tier_fails: return "tier-fails";
   }
   return "unknown";
 }

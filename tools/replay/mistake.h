@@ -21,6 +21,7 @@ enum class Mistake : std::uint8_t {
   short_file,         ///< the file of the disk tier loses its end
   torn_write,         ///< only the first half of a block reaches the disk
   drop_notification,  ///< prefill does not tell decode that a request is ready
+  tier_fails,         ///< a tier below the host's fails to keep a block, or to give it back
 };
 
 std::string_view name_of(Mistake mistake) noexcept;

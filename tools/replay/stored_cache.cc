@@ -33,18 +33,26 @@ kv::CachedBlock block_at(const std::vector<std::uint64_t>& blocks, std::size_t i
 
 }  // namespace
 
+std::unique_ptr<kv::BlockTier> StoredCache::by_chance(std::unique_ptr<kv::BlockTier> tier,
+                                                      TornFiles* files) {
+  if (options_.faults <= 0) return tier;
+  return std::make_unique<FaultyTier>(std::move(tier), chance_, files);
+}
+
 // Opening ----------------------------------------------------------------------------------------
 
 Status StoredCache::open_disk(Tiers& tiers) {
   const std::string directory = of_worker(options_, options_.store_directory);
   const auto tier = static_cast<kv::TierIndex>(tiers.size() + 1);
-  TOWPATH_TRY(auto disk, kv::DiskTier::open(files(), {.directory = directory,
-                                                      .capacity_bytes = options_.store_bytes,
-                                                      .incarnation = sys::random_u64(),
-                                                      .presence = &presence_,
-                                                      .tier = tier}));
+  sys::FileSystem& all_files = options_.faults > 0 ? torn_files_ : files();
+  TOWPATH_TRY(auto disk, kv::DiskTier::open(all_files, {.directory = directory,
+                                                        .capacity_bytes = options_.store_bytes,
+                                                        .incarnation = sys::random_u64(),
+                                                        .presence = &presence_,
+                                                        .tier = tier}));
   disk_ = disk.get();
-  tiers.push_back(std::move(disk));
+  tiers.push_back(by_chance(std::move(disk), &torn_files_));
+  if (options_.faults > 0) faulty_disk_ = static_cast<FaultyTier*>(tiers.back().get());
   below_.push_back({.place = Place::disk,
                     .down = "spill",
                     .up = "load",
@@ -62,7 +70,7 @@ Status StoredCache::open_objects(agent::Agent& agent, Tiers& tiers) {
                              .tier = static_cast<kv::TierIndex>(tiers.size() + 1),
                              .policy = options_.policy};
   TOWPATH_TRY(auto objects, standard::open_object_tier(place, tier, clock_));
-  tiers.push_back(std::move(objects));
+  tiers.push_back(by_chance(std::move(objects), nullptr));
   below_.push_back({.place = Place::object,
                     .down = "store",
                     .up = "fetch",
@@ -75,7 +83,7 @@ Status StoredCache::open_peers(agent::Agent& agent, const layout::LayoutConfig& 
                                Tiers& tiers) {
   const auto tier = static_cast<kv::TierIndex>(tiers.size() + 1);
   TOWPATH_TRY(neighbours_, Neighbours::open(options_, {agent, clock_, presence_, tier}, config));
-  tiers.push_back(neighbours_->take_tier());
+  tiers.push_back(by_chance(neighbours_->take_tier(), nullptr));
   below_.push_back(
       {.place = Place::peers, .down = nullptr, .up = "borrow", .where = neighbours_->where()});
   return {};
@@ -93,6 +101,7 @@ Result<std::unique_ptr<StoredCache>> StoredCache::open(const Options& options,
   if (options.peers) TOWPATH_TRY(made->open_peers(agent, config, tiers));
   kv::TieredCacheOptions cache = options.tiers;
   cache.policy = options.policy;
+  if (options.faults > 0) cache.rest = Duration(0);  // the next task shall have its chance, too
   TOWPATH_TRY(made->cache_,
               kv::TieredCache::make(
                   {made->clock_, made->presence_, std::move(layout), std::move(tiers)}, cache));
@@ -184,6 +193,7 @@ std::vector<kv::Promoted> StoredCache::promote(const std::vector<kv::CachedBlock
     came += one.status.ok();
     if (is_here_or_a_miss(one.status, from.place)) continue;
     ++bad_loads_;
+    if (options_.faults > 0) continue;  // told by tier, in the end
     faults_.add(cat(name_of(from.place), ": ", one.status.to_string()));
   }
   found_[from.place] += came;
@@ -229,7 +239,20 @@ Result<kv::BlockRef> StoredCache::produce(const kv::CachedBlock& block,
   TOWPATH_TRY(const std::uint64_t bytes, fill_block(layout(), block.hash, slot));
   produced_.add(bytes, clock_.now() - begin);
   TOWPATH_TRY(const kv::Digest digest, digest_of_slot(layout(), block.hash, slot));
-  return cache_->register_block(kv::CompleteBlock(std::move(slots->front()), {block, digest}));
+  TOWPATH_TRY(kv::BlockRef made, cache_->register_block(kv::CompleteBlock(std::move(slots->front()),
+                                                                          {block, digest})));
+  TOWPATH_TRY(spoil_by_chance(made));
+  return made;
+}
+
+/// It is found no more, so that only this request's decode meets it.
+Status StoredCache::spoil_by_chance(const kv::BlockRef& block) {
+  if (!chance_.strikes()) return {};
+  const Mistake mistake = chance_.spoiling(layout().config(), false);
+  TOWPATH_TRY(spoil(mistake, layout(), block.slot(), block.slot()));
+  chance_.made(mistake);
+  cache_->drop(block.hash());
+  return {};
 }
 
 // Keeping ----------------------------------------------------------------------------------------
@@ -265,6 +288,29 @@ TierCounts StoredCache::counts() const {
   return counts;
 }
 
+/// Blocks that are torn on disk, and that nobody has asked for since, are read back.
+Status StoredCache::settle() {
+  chance_.stop();
+  if (faulty_disk_ == nullptr) return {};
+  for (const Status& what : faulty_disk_->meet_the_torn(block_bytes_))
+    faults_.add(cat(name_of(Mistake::torn_write), ": ", what.message()));
+  return {};
+}
+
+/// What failed in a tier, but for misses and what is told by block.
+void StoredCache::report_failures(Below& below, const kv::TierFigures& figures) {
+  const bool by_chance = options_.faults > 0;
+  for (const auto& [what, count] : figures.failed) {
+    const std::string told = cat(name_of(below.place), " tier: ", what);
+    if (by_chance && what.ends_with(": io_error"))
+      faults_.add(std::string(name_of(Mistake::tier_fails)), count, told);
+    else if (by_chance && below.place == Place::disk && what == "get: corrupt")
+      faults_.add(std::string(name_of(Mistake::torn_write)), count, told);
+    else if (below.place != Place::peers && what != "get: corrupt" && what != "get: not_found")
+      faults_.add(cat(name_of(below.place), " tier"), count, told);
+  }
+}
+
 void StoredCache::report(Message& summary) {
   demote(true);  // for the next replay
   produced_.set_path("stores into prefill's pool (a sealed memfd)");
@@ -274,15 +320,13 @@ void StoredCache::report(Message& summary) {
     Below& below = below_[tier];
     below.up_hop.set_path(below.where);
     below.up_hop.put(summary, below.up);
-    if (below.down == nullptr) continue;  // what neighbours do not lend is a miss
+    report_failures(below, figures.below[tier]);
+    if (below.down == nullptr) continue;
     below.down_hop.set_path(below.where);
     below.down_hop.put(summary, below.down);
-    for (const auto& [what, count] : figures.below[tier].failed)
-      if (what != "get: corrupt" && what != "get: not_found")  // told by block; a miss
-        faults_.add(cat(name_of(below.place), " tier"), count,
-                    cat(name_of(below.place), " tier: ", what));
   }
   put_found(summary, found_);
+  chance_.put(summary);
   summary.figures["bad_loads"] = bad_loads_;
   if (neighbours_) summary.figures["failed_loans"] = neighbours_->failed_loans();
 }

@@ -14,6 +14,8 @@
 #include <towpath/sys/clock.h>
 
 #include "tools/replay/block_source.h"
+#include "tools/replay/chance.h"
+#include "tools/replay/faulty_tier.h"
 #include "tools/replay/hop.h"
 #include "tools/replay/neighbours.h"
 #include "tools/replay/options.h"
@@ -30,6 +32,7 @@ class StoredCache final : public BlockSource {
                                            const Meanwhile& meanwhile) override;
   void hear(const agent::Notification& note) override { neighbours_->hear(note); }
   bool serve() override;
+  Status settle() override;
   bool is_lending() const override { return neighbours_ && neighbours_->is_lending(); }
   TierCounts counts() const override;
   Faults& faults() override { return faults_; }
@@ -46,7 +49,8 @@ class StoredCache final : public BlockSource {
     std::uint64_t put_ns = 0;
     Hop down_hop{}, up_hop{};
   };
-  explicit StoredCache(const Options& options) : options_(options) {}
+  explicit StoredCache(const Options& options)
+      : options_(options), chance_(options.faults, options.generator.seed + options.worker) {}
   using Tiers = std::vector<std::unique_ptr<kv::BlockTier>>;
   Status open_disk(Tiers& tiers);
   Status open_objects(agent::Agent& agent, Tiers& tiers);
@@ -64,14 +68,20 @@ class StoredCache final : public BlockSource {
   Result<kv::BlockRef> promote(const kv::CachedBlock& block, const Meanwhile& meanwhile);
   void check_name(kv::Promoted& one);
   Result<kv::BlockRef> produce(const kv::CachedBlock& block, const Meanwhile& meanwhile);
+  Status spoil_by_chance(const kv::BlockRef& block);
+  std::unique_ptr<kv::BlockTier> by_chance(std::unique_ptr<kv::BlockTier> tier, TornFiles* files);
+  void report_failures(Below& below, const kv::TierFigures& figures);
 
   const Options options_;
+  Chance chance_;
+  TornFiles torn_files_;
   sys::SystemClock clock_;
   kv::Presence presence_;
   std::vector<Below> below_;                // tier i is below_[i - 1]
   std::unique_ptr<Neighbours> neighbours_;  // null: there are none
   std::unique_ptr<kv::TieredCache> cache_;
-  kv::DiskTier* disk_ = nullptr;  // the cache's; null: none
+  kv::DiskTier* disk_ = nullptr;       // the cache's; null: none
+  FaultyTier* faulty_disk_ = nullptr;  // around it; null: no mistakes are made
   std::uint64_t block_bytes_ = 0;
   Faults faults_;
   Hop produced_;

@@ -1,0 +1,53 @@
+// FaultyTier: a tier that makes mistakes by chance: a task fails, or a block that it keeps is torn.
+// Who asks such a tier gets a miss, with the reason; what a mistake costs is that the block is made
+// anew.
+// Thread: that of BlockTier.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <towpath/kv/tiers/block_tier.h>
+
+#include "tools/replay/chance.h"
+#include "tools/replay/torn_files.h"
+
+namespace towpath::tools::replay {
+
+class FaultyTier final : public kv::BlockTier {
+ public:
+  /// `files`: those of a tier whose writes can be torn; null: they cannot. Both outlive it.
+  FaultyTier(std::unique_ptr<kv::BlockTier> tier, Chance& chance, TornFiles* files)
+      : tier_(std::move(tier)), chance_(chance), files_(files) {}
+
+  const std::string& name() const noexcept override { return tier_->name(); }
+  kv::TierIndex index() const noexcept override { return tier_->index(); }
+  std::size_t depth() const noexcept override { return tier_->depth(); }
+  bool must_be_asked() const noexcept override { return tier_->must_be_asked(); }
+  bool takes_blocks() const noexcept override { return tier_->takes_blocks(); }
+  std::optional<kv::TierRoom> room() const override { return tier_->room(); }
+  void begin(kv::TierTask& task) override;
+  void cancel(kv::TierTask& task) override { tier_->cancel(task); }
+  bool progress() override { return tier_->progress(); }
+  void wait_for_work(Duration most) override { tier_->wait_for_work(most); }
+  Status acknowledge() override { return tier_->acknowledge(); }
+  void checkpoint() override { tier_->checkpoint(); }
+  Status remove(kv::BlockHash hash) override { return tier_->remove(hash); }
+
+  /// Blocks that are torn, and that nobody has asked for, are read back: what is wrong, of each.
+  std::vector<Status> meet_the_torn(std::uint64_t block_bytes);
+
+ private:
+  void put(kv::TierTask& task);
+
+  const std::unique_ptr<kv::BlockTier> tier_;
+  Chance& chance_;
+  TornFiles* const files_;
+  std::unordered_set<kv::BlockHash> torn_;  // and nobody has met them
+};
+
+}  // namespace towpath::tools::replay
