@@ -46,7 +46,7 @@ Policies: lru, fifo, s3-fifo, lfu, multi-lru, lineage, hit-density, adaptive; wi
           moved: what each would have hit is printed, beside the optimum, for each capacity
 Tiers:    host=BLOCKS,disk=PATH:SIZE,object=s3://BUCKET/PREFIX:SIZE,peers; one or more below host;
           what disk and object hold stays (?endpoint_override=URL behind SIZE), peers are the other
-          prefills; kvbm: as DYN_KVBM_* say
+          prefills; kvbm: as DYN_KVBM_* and KVBM's files say
 Meeting:  scope:NAME, file:/directory, unix:/path, tcp://host:port, etcd://host:port/namespace
           (?token-file=, ?ca=&cert=&key=&password-file=)
 

@@ -52,7 +52,7 @@ Status take_list(const std::string& text, Options& options) {
 }
 
 Status take_kvbm(std::uint64_t block_bytes, Options& options) {
-  const auto told = standard::KvbmSettings::from(standard::read_environment());
+  TOWPATH_TRY(const auto told, standard::KvbmSettings::read(standard::read_environment(), {}));
   options.remarks = told.remarks;
   TOWPATH_TRY(const auto shape, told.shape(block_bytes, options.worker));
   options.host_blocks = shape.host_blocks;

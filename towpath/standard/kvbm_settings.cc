@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
+#include <towpath/standard/kvbm_file.h>
 #include <towpath/standard/kvbm_settings.h>
+#include <towpath/sys/text_file.h>
 
 namespace towpath::standard {
 namespace {
@@ -39,6 +42,16 @@ class KvbmReader {
     const std::optional<bool> disabled = parse_switch(text);
     if (disabled) out_.second_sight = !*disabled;
     return disabled.has_value();
+  }
+  /// `presence_lfu` counts how often a block was seen; no policy: the default.
+  bool policies(const std::string& text) {
+    if (!text.starts_with('[')) return false;
+    if (text != "[]") out_.second_sight = text.find("presence_lfu") != std::string::npos;
+    return true;
+  }
+  bool object_client(const std::string& text) {
+    out_.objects.enabled = text == "s3" || text == "nixl";
+    return out_.objects.enabled;
   }
   bool objects(const std::string& text) {
     const std::optional<bool> enabled = parse_switch(text);
@@ -89,27 +102,31 @@ class KvbmReader {
 };
 
 struct KnownKey {
-  std::string_view name;
+  std::string_view name;  ///< behind DYN_KVBM_; empty: it has none
+  std::string_view path;  ///< in files; empty: it has none
   bool (KvbmReader::*take)(const std::string&);
 };
 
 constexpr std::array kTaken{
-    KnownKey{"CPU_CACHE_GB", &KvbmReader::cpu_gb},
-    KnownKey{"CPU_CACHE_OVERRIDE_NUM_BLOCKS", &KvbmReader::cpu_blocks},
-    KnownKey{"DISK_CACHE_GB", &KvbmReader::disk_gb},
-    KnownKey{"DISK_CACHE_OVERRIDE_NUM_BLOCKS", &KvbmReader::disk_blocks},
-    KnownKey{"DISK_CACHE_DIR", &KvbmReader::disk_directory},
-    KnownKey{"DISABLE_DISK_OFFLOAD_FILTER", &KvbmReader::no_filter},
-    KnownKey{"TRANSFER_BATCH_SIZE", &KvbmReader::batch},
-    KnownKey{"MAX_TRANSFER_BATCH_SIZE", &KvbmReader::batch},
-    KnownKey{"HOST_OFFLOAD_PREFIX_MIN_PRIORITY", &KvbmReader::priority},
-    KnownKey{"OBJECT_ENABLED", &KvbmReader::objects},
-    KnownKey{"OBJECT_NUM_BLOCKS", &KvbmReader::object_blocks},
-    KnownKey{"OBJECT_BUCKET", &KvbmReader::bucket},
-    KnownKey{"OBJECT_ENDPOINT", &KvbmReader::endpoint},
-    KnownKey{"OBJECT_REGION", &KvbmReader::region},
-    KnownKey{"OBJECT_ACCESS_KEY", &KvbmReader::access_key},
-    KnownKey{"OBJECT_SECRET_KEY", &KvbmReader::secret_key},
+    KnownKey{"CPU_CACHE_GB", "cache.host.cache_size_gb", &KvbmReader::cpu_gb},
+    KnownKey{"CPU_CACHE_OVERRIDE_NUM_BLOCKS", "cache.host.num_blocks", &KvbmReader::cpu_blocks},
+    KnownKey{"DISK_CACHE_GB", "cache.disk.cache_size_gb", &KvbmReader::disk_gb},
+    KnownKey{"DISK_CACHE_OVERRIDE_NUM_BLOCKS", "cache.disk.num_blocks", &KvbmReader::disk_blocks},
+    KnownKey{"DISK_CACHE_DIR", "cache.disk.storage_path", &KvbmReader::disk_directory},
+    KnownKey{"DISABLE_DISK_OFFLOAD_FILTER", "", &KvbmReader::no_filter},
+    KnownKey{"", "offload.g2_to_g3.policies", &KvbmReader::policies},
+    KnownKey{"TRANSFER_BATCH_SIZE", "", &KvbmReader::batch},
+    KnownKey{"MAX_TRANSFER_BATCH_SIZE", "offload.g1_to_g2.max_batch_size", &KvbmReader::batch},
+    KnownKey{"HOST_OFFLOAD_PREFIX_MIN_PRIORITY", "offload.g1_to_g2.min_priority",
+             &KvbmReader::priority},
+    KnownKey{"OBJECT_ENABLED", "", &KvbmReader::objects},
+    KnownKey{"", "object.client.type", &KvbmReader::object_client},
+    KnownKey{"OBJECT_NUM_BLOCKS", "", &KvbmReader::object_blocks},
+    KnownKey{"OBJECT_BUCKET", "object.client.bucket", &KvbmReader::bucket},
+    KnownKey{"OBJECT_ENDPOINT", "object.client.endpoint_url", &KvbmReader::endpoint},
+    KnownKey{"OBJECT_REGION", "object.client.region", &KvbmReader::region},
+    KnownKey{"OBJECT_ACCESS_KEY", "", &KvbmReader::access_key},
+    KnownKey{"OBJECT_SECRET_KEY", "", &KvbmReader::secret_key},
 };
 
 /// What KVBM has and this has otherwise, by the beginning of the name.
@@ -128,6 +145,32 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kElsewhe
     {"OBJECT_WRITE_THROUGH", "blocks go down ahead of eviction, to all tiers at once"},
     {"TRTLLM_ZMQ_PORT", "there is no leader: agents meet at a rendezvous"},
 }};
+/// The same of paths.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kElsewhereByPath{{
+    {"cache.disk.use_gds", "backends are named where the agent is opened"},
+    {"cache.parallelism", "nothing is broadcast"},
+    {"control.", "there is no control server: `towpath top` reads what telemetry writes"},
+    {"debug.recording", "the flight recorder is switched by TOWPATH_TELEMETRY_DIR"},
+    {"disagg.", "there is no hub: agents meet at a rendezvous"},
+    {"events.", "a scheduler's take_events() gives them to the engine, who publishes them"},
+    {"hub.", "there is no hub: agents meet at a rendezvous"},
+    {"leader.", "there is no leader"},
+    {"messenger.", "agents meet at a rendezvous"},
+    {"metrics.", "telemetry is switched by TOWPATH_TELEMETRY_*"},
+    {"nixl.", "backends are named where the agent is opened"},
+    {"nova.", "agents meet at a rendezvous"},
+    {"object.client.",
+     "the backend `object` has options of its own (docs/guides/object_storage.md)"},
+    {"offload.g1_to_g2.", "what an engine computes is saved, layer by layer"},
+    {"offload.g2_to_g3.", "one admission holds for all tiers below the host's"},
+    {"onboard.mode", "loads are in the background from `background_from_tokens` on"},
+    {"profiling.", "the flight recorder is switched by TOWPATH_TELEMETRY_DIR"},
+    {"rayon.", "there are no threads but those that are asked for"},
+    {"tokio.", "there are no threads but those that are asked for"},
+    {"worker.", "tiers are as large as the leader's settings say"},
+}};
+constexpr std::string_view kNativePrefix = "KVBM_";
+constexpr std::string_view kFileVariable = "KVBM_CONFIG_PATH";
 constexpr std::string_view kBackend = "NIXL_BACKEND_";
 constexpr std::string_view kNoNuma = "DYN_MEMORY_DISABLE_NUMA";  // KVBM's later name
 
@@ -137,6 +180,92 @@ std::string why_not_taken(std::string_view key) {
   for (const auto& [name, instead] : kElsewhere)
     if (key.starts_with(name)) return cat("has no effect: ", instead);
   return "is not known";
+}
+
+std::string why_not_taken_path(std::string_view path) {
+  for (const auto& [name, instead] : kElsewhereByPath)
+    if (path.starts_with(name)) return cat("has no effect: ", instead);
+  return "is not known";
+}
+
+/// KVBM_CACHE_HOST_NUM_BLOCKS, of cache.host.num_blocks; of a beginning of it its beginning.
+std::string variable_of(std::string_view path) {
+  std::string name(kNativePrefix);
+  for (const char c : path)
+    name.push_back(c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c))));
+  return name;
+}
+
+std::string why_not_taken_variable(std::string_view name) {
+  for (const auto& [path, instead] : kElsewhereByPath)
+    if (name.starts_with(variable_of(path))) return cat("has no effect: ", instead);
+  return "is not known";
+}
+
+/// Takes what `key` says, or remarks on it under `name`.
+void take(const KnownKey& key, const std::string& name, const std::string& value,
+          KvbmSettings& into) {
+  if (!(KvbmReader(into).*key.take)(value))
+    into.remarks.push_back({name, cat("cannot be read: '", printable(value), "'")});
+}
+
+void take_variables(const Environment& environment, KvbmSettings& into) {
+  for (const auto& [name, text] : environment) {
+    if (name == kNoNuma) into.remarks.push_back({name, why_not_taken("ENABLE_NUMA")});
+    if (!name.starts_with(kKvbmPrefix) || text.empty()) continue;
+    const std::string_view key = std::string_view(name).substr(kKvbmPrefix.size());
+    const auto* const taken = std::ranges::find(kTaken, key, &KnownKey::name);
+    if (key.empty() || taken == kTaken.end())
+      into.remarks.push_back({name, why_not_taken(key)});
+    else
+      take(*taken, name, text, into);
+  }
+}
+
+void take_native_variables(const Environment& environment, KvbmSettings& into) {
+  for (const auto& [name, text] : environment) {
+    if (!name.starts_with(kNativePrefix) || name == kFileVariable || text.empty()) continue;
+    const auto* const taken = std::ranges::find_if(kTaken, [&](const KnownKey& key) {
+      return !key.path.empty() && variable_of(key.path) == name;
+    });
+    if (taken == kTaken.end())
+      into.remarks.push_back({name, why_not_taken_variable(name)});
+    else
+      take(*taken, name, text, into);
+  }
+}
+
+/// Those of one section: "" is what stands in none.
+void take_section(const std::vector<KvbmSetting>& settings, std::string_view section,
+                  KvbmSettings& into) {
+  constexpr std::array<std::string_view, 2> kSections{"default.", "leader."};
+  for (const KvbmSetting& setting : settings) {
+    std::string_view path = setting.path;
+    if (path.starts_with("profile.")) path.remove_prefix(std::string_view("profile.").size());
+    const auto* const named =
+        std::ranges::find_if(kSections, [&](auto one) { return path.starts_with(one); });
+    if ((named == kSections.end() ? "" : *named) != section) continue;
+    path.remove_prefix(section.size());
+    const std::string name = cat(setting.place, " ", setting.path);
+    const auto* const taken = std::ranges::find_if(
+        kTaken, [&](const KnownKey& key) { return !key.path.empty() && key.path == path; });
+    if (taken == kTaken.end())
+      into.remarks.push_back({name, why_not_taken_path(path)});
+    else
+      take(*taken, name, setting.value, into);
+  }
+}
+
+void take_settings(const std::vector<KvbmSetting>& settings, KvbmSettings& into) {
+  for (const std::string_view section : {"default.", "", "leader."})
+    take_section(settings, section, into);
+}
+
+Status take_file(const std::string& path, KvbmSettings& into) {
+  TOWPATH_TRY(const std::string text, sys::read_text_file(path));
+  TOWPATH_TRY(const auto settings, parse_kvbm_toml(text, path));
+  take_settings(settings, into);
+  return {};
 }
 
 }  // namespace
@@ -149,16 +278,30 @@ std::optional<std::uint64_t> KvbmSize::blocks_of(std::uint64_t block_bytes) cons
 
 KvbmSettings KvbmSettings::from(const Environment& environment) {
   KvbmSettings out;
-  KvbmReader reader(out);
-  for (const auto& [name, text] : environment) {
-    if (name == kNoNuma) out.remarks.push_back({name, why_not_taken("ENABLE_NUMA")});
-    if (!name.starts_with(kKvbmPrefix) || text.empty()) continue;
-    const std::string_view key = std::string_view(name).substr(kKvbmPrefix.size());
-    const auto taken = std::ranges::find(kTaken, key, &KnownKey::name);
-    if (taken == kTaken.end())
-      out.remarks.push_back({name, why_not_taken(key)});
-    else if (!(reader.*taken->take)(text))
-      out.remarks.push_back({name, cat("cannot be read: '", printable(text), "'")});
+  take_variables(environment, out);
+  take_native_variables(environment, out);
+  return out;
+}
+
+Result<KvbmSettings> KvbmSettings::read(const Environment& environment,
+                                        const KvbmSources& sources) {
+  KvbmSettings out;
+  take_variables(environment, out);
+  const Status system = take_file(sources.system_file, out);
+  if (!system.ok() && system.code() != Code::not_found) return system;
+  const auto named = environment.find(std::string(kFileVariable));
+  if (named != environment.end() && !named->second.empty()) {
+    Status read = take_file(named->second, out);
+    if (read.code() == Code::not_found)
+      return error(Code::not_found,
+                   cat(kFileVariable, "='", printable(named->second, 256), "' is not there"),
+                   "name a file, or unset it");
+    TOWPATH_TRY(std::move(read));
+  }
+  take_native_variables(environment, out);
+  if (!sources.json.empty()) {
+    TOWPATH_TRY(const auto settings, parse_kvbm_json(sources.json, "JSON"));
+    take_settings(settings, out);
   }
   return out;
 }

@@ -1,4 +1,5 @@
-// KvbmSettings: the DYN_KVBM_* variables of KVBM's users, as options of a TieredCache and its disk.
+// KvbmSettings: what KVBM's users say, in DYN_KVBM_* and KVBM_* variables, TOML and JSON, as
+// options of a TieredCache and its disk. By variable, and by path (KVBM_* is the path in capitals):
 //
 //   DYN_KVBM_CPU_CACHE_GB                          the host's pool, in 10^9 bytes; or in blocks:
 //   DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS         this wins
@@ -44,6 +45,13 @@ struct KvbmObjects {
   backend::Params params;  ///< of the backend `object`
 };
 
+inline constexpr const char* kKvbmSystemFile = "/opt/dynamo/etc/kvbm.toml";
+
+struct KvbmSources {
+  std::string system_file = kKvbmSystemFile;  ///< may not be there
+  std::string json;                           ///< vLLM's `kv_connector_extra_config`; empty: none
+};
+
 struct KvbmSettings {
   KvbmObjects objects;
   KvbmSize host;
@@ -53,10 +61,19 @@ struct KvbmSettings {
   std::optional<std::uint64_t> batch_blocks;
   std::uint8_t min_priority = 0;
 
-  std::vector<Remark> remarks;  ///< ordered by variable
+  std::vector<Remark> remarks;  ///< by variable, or by place and path
 
-  /// Of DYN_KVBM_* in it; the rest is others' business.
+  /// Of DYN_KVBM_* and KVBM_* in it, and no file; the rest is others' business.
   static KvbmSettings from(const Environment& environment);
+  /// These and the files, in KVBM's order: each of these wins over those before it.
+  ///
+  ///   DYN_KVBM_*   `system_file`   the file that KVBM_CONFIG_PATH names   KVBM_*   `json`
+  ///
+  /// In files and JSON "default" and "leader", where a section is named so, are for this process;
+  /// what is said for "worker" is not: the leader's say how large tiers are.
+  /// Errors: those of kvbm_file.h; not_found (the file that is named), denied, io_error, corrupt (a
+  /// file too long).
+  static Result<KvbmSettings> read(const Environment& environment, const KvbmSources& sources);
 
   /// All that a TieredCache of such blocks is made with. Errors: invalid_argument (no size of the
   /// host's pool, or none that holds a block; a disk without a directory; objects without a

@@ -1,3 +1,5 @@
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +10,7 @@ namespace towpath::standard {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 TEST(KvbmSettingsTest, silence_is_kvbm_s_defaults) {
   const KvbmSettings told = KvbmSettings::from({{"PATH", "/bin"}, {"DYN_KVBM_CPU_CACHE_GB", ""}});
@@ -136,6 +139,70 @@ TEST(KvbmSettingsTest, what_means_nothing_here_is_remarked_on_and_never_fatal) {
   EXPECT_THAT(told.remarks[3].why, HasSubstr("no leader"));
   EXPECT_THAT(told.remarks[4].why, HasSubstr("backends are named"));
   EXPECT_FALSE(told.host.bytes);
+}
+
+std::string file_of(const std::string& folder, const std::string& name, const std::string& text) {
+  std::string path = cat(folder, "/", name);
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(KvbmSettingsTest, each_source_wins_over_those_before_it) {
+  const std::string folder = ::testing::TempDir();
+  Environment said{{"DYN_KVBM_CPU_CACHE_GB", "1"},
+                   {"DYN_KVBM_DISK_CACHE_GB", "1"},
+                   {"DYN_KVBM_TRANSFER_BATCH_SIZE", "10"}};
+  KvbmSources sources{.system_file = cat(folder, "/no-such-kvbm.toml")};
+  const auto host_bytes = [&] {
+    const auto told = KvbmSettings::read(said, sources);
+    EXPECT_TRUE(told.ok()) << told.status().to_string();
+    EXPECT_EQ(told->disk.bytes, 1'000'000'000U) << "nobody else says it";
+    return told->host.bytes.value() / 1'000'000'000;
+  };
+  EXPECT_EQ(host_bytes(), 1U);
+  sources.system_file = file_of(folder, "kvbm_system.toml",
+                                "[cache.host]\ncache_size_gb = 2\n[tokio]\nworker_threads = 1\n");
+  EXPECT_EQ(host_bytes(), 2U);
+  said["KVBM_CONFIG_PATH"] = file_of(folder, "kvbm_user.toml",
+                                     "leader.cache.host.cache_size_gb = 3.0\n"
+                                     "cache.host.cache_size_gb = 30.0\n"
+                                     "default.cache.host.cache_size_gb = 300.0\n"
+                                     "worker.cache.host.cache_size_gb = 3000.0\n"
+                                     "[offload.g2_to_g3]\npolicies = [\"presence\"]\n");
+  EXPECT_EQ(host_bytes(), 3U);
+  said["KVBM_CACHE_HOST_CACHE_SIZE_GB"] = "4";
+  EXPECT_EQ(host_bytes(), 4U);
+  sources.json = R"({"leader": {"cache": {"host": {"cache_size_gb": 5}}}, "cashe": 1})";
+  EXPECT_EQ(host_bytes(), 5U);
+
+  const auto told = KvbmSettings::read(said, sources);
+  EXPECT_FALSE(told->second_sight);
+  EXPECT_EQ(told->batch_blocks, 10U);
+  EXPECT_THAT(told->remarks,
+              UnorderedElementsAre(
+                  Remark{cat(sources.system_file, ":4 tokio.worker_threads"),
+                         "has no effect: there are no threads but those that are asked for"},
+                  Remark{cat(said["KVBM_CONFIG_PATH"], ":4 worker.cache.host.cache_size_gb"),
+                         "has no effect: tiers are as large as the leader's settings say"},
+                  Remark{"JSON cashe", "is not known"}));
+  said["KVBM_CONFIG_PATH"] = cat(folder, "/no-such-kvbm.toml");
+  EXPECT_EQ(KvbmSettings::read(said, sources).code(), Code::not_found);
+}
+
+TEST(KvbmSettingsTest, native_variables_are_paths_in_capitals) {
+  const KvbmSettings told = KvbmSettings::from({{"KVBM_CACHE_DISK_NUM_BLOCKS", "7"},
+                                                {"KVBM_OFFLOAD_G1_TO_G2_MIN_PRIORITY", "35"},
+                                                {"KVBM_OFFLOAD_G1_TO_G2_MAX_BATCH_SIZE", "-1"},
+                                                {"KVBM_MESSENGER_BACKEND_TCP_PORT", "1"},
+                                                {"KVBM_CASHE", "1"}});
+  EXPECT_EQ(told.disk.blocks, 7U);
+  EXPECT_EQ(told.min_priority, 35);
+  EXPECT_THAT(
+      told.remarks,
+      UnorderedElementsAre(
+          Remark{"KVBM_OFFLOAD_G1_TO_G2_MAX_BATCH_SIZE", "cannot be read: '-1'"},
+          Remark{"KVBM_MESSENGER_BACKEND_TCP_PORT", "has no effect: agents meet at a rendezvous"},
+          Remark{"KVBM_CASHE", "is not known"}));
 }
 
 }  // namespace
