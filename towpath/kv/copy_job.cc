@@ -135,6 +135,7 @@ Result<std::unique_ptr<Hop>> CopyJob::begin(const Active& active, const HopTools
 
 void CopyJob::start(const HopTools& tools, BouncePool& pool, std::optional<std::uint64_t> slot,
                     Instant now) {
+  if (!begun_) begun_ = now;
   Active active{.chunk = std::move(waiting_.front()), .slot = slot, .hop = nullptr};
   waiting_.pop_front();
   auto hop = begin(active, tools, pool, now);
@@ -182,6 +183,7 @@ bool CopyJob::poll(const HopTools& tools, BouncePool& pool, Instant now) {
   }
   active_ = std::move(left);
   finish_if_quiet();
+  if (ended_ && begun_) took_ = now - *begun_;
   return moved;
 }
 

@@ -16,6 +16,7 @@
 
 #include <towpath/core/transfer_state.h>
 #include <towpath/kv/bounce_pool.h>
+#include <towpath/kv/copy_times.h>
 #include <towpath/kv/hop.h>
 #include <towpath/layout/selection.h>
 
@@ -47,6 +48,7 @@ struct CopyJobParts {
   std::size_t most_chunks = SIZE_MAX;  ///< under way at once
   std::function<void(std::uint64_t layer)> on_layer;
   std::function<void(const layout::BlockRange& blocks)> on_blocks;  ///< chunks are of whole blocks
+  std::optional<CopyTrial> trial{};  ///< it is one: its time is wanted
 };
 
 class CopyJob {
@@ -75,6 +77,9 @@ class CopyJob {
   Outcome outcome() const { return outcome_; }
   const Status& status() const { return status_; }
   const Route& route() const { return parts_.route; }
+  const std::optional<CopyTrial>& trial() const { return parts_.trial; }
+  /// From its first chunk's start to its end; nothing before, or where it had no chunk.
+  std::optional<Duration> took() const { return took_; }
   std::uint64_t chunks() const { return chunks_; }
   std::uint64_t bytes_in_place() const { return bytes_in_place_; }
   /// Whether all of a layer is in place; the numbers are those of the request.
@@ -111,6 +116,8 @@ class CopyJob {
   Outcome outcome_ = Outcome::none;
   Status status_;
   bool ended_ = false;
+  std::optional<Instant> begun_;
+  std::optional<Duration> took_;
 };
 
 }  // namespace towpath::kv

@@ -43,7 +43,8 @@ TransferManager::TransferManager(TransferManagerOptions options, BouncePool pool
     : options_(std::move(options)),
       registrar_(*options_.agent),
       pool_(std::move(pool)),
-      streams_(options_.devices) {}
+      streams_(options_.devices),
+      times_(options_.short_piece_bytes, options_.way_trials) {}
 
 TransferManager::~TransferManager() {
   for (const auto& job : jobs_)
@@ -130,9 +131,17 @@ bool TransferManager::progress() {
     moved = job->poll(tools(), pool_, now) || moved;
     under_way_ += job->under_way();
   }
+  for (const auto& job : jobs_) note_time(*job);
   moved = start_chunks() || moved;
   std::erase_if(jobs_, [](const auto& job) { return job->has_ended(); });
   return moved;
+}
+
+/// What was cancelled or had no more time tells nothing of its way.
+void TransferManager::note_time(const CopyJob& job) {
+  if (!job.trial() || !job.took()) return;
+  if (job.outcome() == Outcome::done) times_.note(*job.trial(), job.took());
+  if (job.outcome() == Outcome::failed) times_.note(*job.trial(), std::nullopt);
 }
 
 /// Jobs start chunks in turn, so that a large copy does not hold up a small one.

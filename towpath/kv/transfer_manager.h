@@ -133,6 +133,9 @@ struct TransferManagerOptions {
   /// Shorter pieces go by a kernel of the device where it reaches both ends; else those that change
   /// order by way of host memory.
   std::uint64_t short_piece_bytes = 4096;
+  /// Of pieces about that long so many copies are made by either, to see which is faster here, and
+  /// then the faster; 0: the bound decides.
+  unsigned way_trials = 3;
   Duration default_timeout = std::chrono::seconds(30);
 };
 
@@ -207,8 +210,14 @@ class TransferManager {
   Result<const Entry*> find(LayoutHandle handle) const;
   Result<CopySide> side_of(const Entry& entry,
                            const std::optional<layout::BlockFormat>& format) const;
-  Result<Route> route_of(const CopySide& source, const CopySide& target,
-                         const layout::BoxPlan& plan);
+  /// A trial where kernel and copy engines are both possible.
+  struct Way {
+    Route route;
+    std::optional<CopyTrial> trial{};
+  };
+  Result<Way> way_of(const CopySide& source, const CopySide& target, const layout::BoxPlan& plan);
+  Result<RouteFacts> facts_of(const CopySide& source, const CopySide& target,
+                              const layout::BoxPlan& plan);
   /// Whether the kernel of `device`, if it is one, may move the plan's pieces between it and
   /// `other`; null: a bounce buffer.
   bool kernel_reaches(const CopySide& device, const CopySide* other,
@@ -217,12 +226,14 @@ class TransferManager {
   Status check_new(const OpenPackage& package) const;
   Result<std::vector<LayoutHandle>> take(OpenPackage package);
   bool start_chunks();
+  void note_time(const CopyJob& job);
   HopTools tools() { return {*options_.agent, streams_}; }
 
   const TransferManagerOptions options_;
   DeviceRegistrar registrar_;
   BouncePool pool_;
   DeviceStreams streams_;
+  CopyTimes times_;
   std::uint64_t next_id_ = 1;
   std::map<LayoutHandle, Entry> layouts_;
   std::map<std::string, std::uint64_t> peers_;  // name, incarnation

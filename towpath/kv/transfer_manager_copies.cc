@@ -90,6 +90,10 @@ Status check_slot(const ChunkLimits& limits, std::uint64_t layers, const Route& 
       "raise BounceOptions::slot_bytes");
 }
 
+bool uses_kernel(const Route& route) {
+  return route.first == Mover::kernel || route.second == Mover::kernel;
+}
+
 }  // namespace
 
 bool TransferManager::kernel_reaches(const CopySide& device, const CopySide* other,
@@ -110,13 +114,13 @@ bool TransferManager::is_direct(TransferOp op, const CopySide& local, const Copy
   return mine.ok() && theirs.ok() && options_.agent->explain(op, *mine, *theirs).ok();
 }
 
-Result<Route> TransferManager::route_of(const CopySide& source, const CopySide& target,
-                                        const layout::BoxPlan& plan) {
+// As if pieces were short; way_of() asks whether they are.
+Result<RouteFacts> TransferManager::facts_of(const CopySide& source, const CopySide& target,
+                                             const layout::BoxPlan& plan) {
   RouteFacts facts{.is_same_device = source.location == target.location,
-                   .reorders_short_pieces = plan.form() == layout::CopyForm::permuted &&
-                                            plan.shortest_piece() < options_.short_piece_bytes};
-  facts.has_short_pieces = plan.pieces() > 1 && plan.shortest_piece() < options_.short_piece_bytes;
-  if (facts.has_short_pieces) {
+                   .reorders_short_pieces = plan.form() == layout::CopyForm::permuted,
+                   .has_short_pieces = plan.pieces() > 1};
+  if (facts.has_short_pieces && times_.may_be_short(plan.shortest_piece())) {
     const bool writes_device = target.end == RouteEnd::device;
     const CopySide& device = writes_device ? target : source;
     facts.kernel_reaches_both = kernel_reaches(device, writes_device ? &source : &target, plan);
@@ -137,7 +141,20 @@ Result<Route> TransferManager::route_of(const CopySide& source, const CopySide& 
     TOWPATH_TRY(facts.devices_reach_each_other, writes->can_reach(*reads));
     if (facts.devices_reach_each_other) TOWPATH_TRY(writes->enable_peer(*reads));
   }
-  return choose(source.end, target.end, facts);
+  return facts;
+}
+
+Result<TransferManager::Way> TransferManager::way_of(const CopySide& source, const CopySide& target,
+                                                     const layout::BoxPlan& plan) {
+  TOWPATH_TRY(RouteFacts facts, facts_of(source, target, plan));
+  const Route of_short = choose(source.end, target.end, facts);
+  facts.reorders_short_pieces = facts.has_short_pieces = false;
+  const Route of_long = choose(source.end, target.end, facts);
+  const bool is_short = plan.shortest_piece() < options_.short_piece_bytes;
+  if (!uses_kernel(of_short)) return Way{is_short ? of_short : of_long};
+  const CopyTrial trial =
+      times_.choose(source.end, target.end, plan.bytes(), plan.shortest_piece());
+  return Way{trial.mover == PieceMover::kernel ? of_short : of_long, trial};
 }
 
 Result<TransferJob> TransferManager::copy(CopyRequest request) {
@@ -151,7 +168,8 @@ Result<TransferJob> TransferManager::copy(CopyRequest request) {
   TOWPATH_TRY(const layout::BlockBounds bounds, bounds_of(from->geometry(), to->geometry()));
   TOWPATH_TRY(const std::vector<layout::BlockGroup> groups, group_blocks(request.blocks, bounds));
   TOWPATH_TRY(const layout::BoxPlan plan, plan_groups_of_blocks(source.view, target.view, groups));
-  TOWPATH_TRY(const Route route, route_of(source, target, plan));
+  TOWPATH_TRY(const Way way, way_of(source, target, plan));
+  const Route& route = way.route;
   ChunkLimits limits{
       .bytes = request.chunk_bytes.value_or(options_.chunk_bytes),
       .layer_bytes = layer_bytes(source.view),
@@ -169,7 +187,8 @@ Result<TransferJob> TransferManager::copy(CopyRequest request) {
       .deadline = options_.clock->now() + request.timeout.value_or(options_.default_timeout),
       .most_chunks = request.most_chunks,
       .on_layer = std::move(request.on_layer),
-      .on_blocks = std::move(request.on_blocks)};
+      .on_blocks = std::move(request.on_blocks),
+      .trial = way.trial};
   parts.chunks = cut_chunks(ranges_in(groups), parts.source.view.range(Axis::layer), limits);
   jobs_.push_back(std::make_shared<CopyJob>(std::move(parts)));
   return TransferJob(*this, jobs_.back());

@@ -83,6 +83,28 @@ TEST(TransferManagerTest, short_pieces_of_devices_are_moved_by_their_kernel) {
   check_pair(node, pinned, kCacheKinds[4]);
 }
 
+TEST(TransferManagerTest, kernel_and_copy_engines_are_tried_and_the_faster_is_taken) {
+  ManualClock clock;
+  // Pieces of these caches are 32 bytes and more: near this bound.
+  TransferNode node("node", {.clock = &clock, .short_piece_bytes = 64, .way_trials = 1});
+  const LayoutHandle source = node.add(kCacheKinds[3]);
+  const LayoutHandle target = node.add(kCacheKinds[4]);
+  const auto copy = [&](Duration by_kernel, Duration by_engine) {
+    auto job = node.manager->copy({.source = source, .target = target, .blocks = {{0, 0, 2}}});
+    EXPECT_TRUE(job.ok()) << job.status().to_string();
+    const Mover mover = job->route().first;
+    node.manager->progress();  // it begins
+    clock.advance(mover == Mover::kernel ? by_kernel : by_engine);
+    EXPECT_EQ(job->wait(), Outcome::done) << job->status().to_string();
+    return mover;
+  };
+  using std::chrono::milliseconds;
+  EXPECT_EQ(copy(milliseconds(2), milliseconds(1)), Mover::kernel);
+  EXPECT_EQ(copy(milliseconds(2), milliseconds(1)), Mover::engine);
+  EXPECT_EQ(copy(milliseconds(2), milliseconds(1)), Mover::engine);
+  EXPECT_EQ(copy(milliseconds(2), milliseconds(9)), Mover::engine) << "what was chosen stays";
+}
+
 TEST(TransferManagerTest, a_copy_may_take_blocks_for_another_format_than_their_layouts) {
   TransferNode node("node");
   const CacheKind hnd_kind{"hnd", MemoryKind::system, layout::LayoutKind::fully_contiguous,

@@ -102,7 +102,7 @@ struct TransferNode {
     device = *driver.open(0);
     pinned = *memory::PinnedAllocator::create(device, clock);
     options.agent = agent.get();
-    options.clock = &clock;
+    if (options.clock == nullptr) options.clock = &clock;
     options.devices = {device};
     auto made = TransferManager::create(std::move(options));
     EXPECT_TRUE(made.ok()) << made.status().to_string();
