@@ -9,6 +9,7 @@
 #include <towpath/sys/numa_placement.h>
 #include <towpath/sys/process.h>
 #include <towpath/sys/processors.h>
+#include <towpath/sys/rdma_ports.h>
 #include <towpath/sys/uring.h>
 
 namespace towpath::sys {
@@ -197,6 +198,7 @@ std::vector<Finding> probe_machine(FileSystem& files, const std::vector<std::str
   findings.push_back(probe_memory_limit(root));
   findings.push_back(probe_processors(root));
   for (Finding& finding : probe_processors_near_gpus(root)) findings.push_back(std::move(finding));
+  for (Finding& finding : probe_ports_near_gpus(root)) findings.push_back(std::move(finding));
   findings.push_back(probe_numa(root));
   findings.push_back(probe_numa_placement());
   for (const std::string& directory : directories)

@@ -51,7 +51,7 @@ Finding probe_numa_placement();
 Finding probe_direct_io(FileSystem& files, const std::string& directory);
 
 /// All of them, with io_uring (uring.h), process memory (process.h), and what groups and processors
-/// there are (processors.h), in the order that a person
+/// there are (processors.h), and ports near GPUs (rdma_ports.h), in the order that a person
 /// wants to read; direct I/O for each of `directories`.
 std::vector<Finding> probe_machine(FileSystem& files, const std::vector<std::string>& directories,
                                    const MachineRoot& root = {});

@@ -227,7 +227,10 @@ Status RealWorker::open_context(const UcxOptions& options) {
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
   status = ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &engine_.context);
   if (status == UCS_OK) return {};
-  return failure(ucx, status, "UCX does not start", "`ucx_info -d` lists devices and transports");
+  return failure(
+      ucx, status, "UCX does not start",
+      "`ucx_info -d` lists devices and transports; `towpath doctor` says which ports are "
+      "near a GPU, for UCX_NET_DEVICES");
 }
 
 Status RealWorker::open_worker() {
