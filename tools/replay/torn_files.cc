@@ -18,6 +18,7 @@ class TornFile final : public sys::File {
     return from.size();
   }
   Status sync() override { return file_->sync(); }
+  void start_sync() override { file_->start_sync(); }
   Status lock() override { return file_->lock(); }
   Result<std::uint64_t> size() override { return file_->size(); }
   Status resize(std::uint64_t size_bytes) override { return file_->resize(size_bytes); }

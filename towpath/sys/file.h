@@ -31,6 +31,9 @@ class File {
   /// Returns when the bytes and the size are on the disk. After a failure the unsynced bytes may be
   /// lost even if a later sync succeeds: write them again.
   virtual Status sync() = 0;
+  /// Lets the disk begin with what was written, so that the sync() that comes has less to wait for.
+  /// A hint: it promises nothing, and what goes wrong is told by sync().
+  virtual void start_sync() {}
   /// Keeps the file for this opening of it until it is closed, also by the process's end
   /// (flock(2)). Others who ask, in this process or another, are refused; who does not ask is kept
   /// from nothing. Errors: unavailable (another has it), unsupported.

@@ -53,6 +53,15 @@ class FileTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Both, FileTest, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "memory" : "kernel"; });
 
+TEST_P(FileTest, a_sync_that_was_started_changes_nothing_that_can_be_read) {
+  auto file = make("f", "0123456789");
+  file->start_sync();
+  EXPECT_TRUE(write_exactly(*file, as_bytes("abc"), 2).ok());
+  file->start_sync();
+  EXPECT_TRUE(file->sync().ok());
+  EXPECT_EQ(content("f"), "01abc56789");
+}
+
 TEST_P(FileTest, what_is_written_is_read_and_counts_are_exact) {
   auto file = make("f", "0123456789");
   Bytes into(8);

@@ -64,6 +64,11 @@ class MemoryFile final : public File {
     return {};
   }
 
+  void start_sync() override {
+    const std::lock_guard lock(parts_.disk->mutex);
+    (void)parts_.disk->strike(FileOp::start_sync, path());
+  }
+
   Status lock() override {
     const std::lock_guard lock(parts_.disk->mutex);
     TOWPATH_TRY(check_alive());

@@ -23,7 +23,18 @@ namespace internal {
 struct MemoryDisk;
 }
 
-enum class FileOp { open, read, write, sync, resize, preallocate, remove, rename, sync_directory };
+enum class FileOp {
+  open,
+  read,
+  write,
+  sync,
+  start_sync,  ///< only counted
+  resize,
+  preallocate,
+  remove,
+  rename,
+  sync_directory
+};
 
 enum class FileEffect {
   fail,      ///< nothing happens; the call fails with errno_value

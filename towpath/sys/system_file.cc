@@ -56,6 +56,10 @@ Status SystemFile::sync() {
   return {};
 }
 
+void SystemFile::start_sync() {
+  (void)::sync_file_range(fd(), 0, 0, SYNC_FILE_RANGE_WRITE);  // up to the end
+}
+
 Status SystemFile::lock() {
   if (retry_interrupted([&] { return ::flock(fd(), LOCK_EX | LOCK_NB); }) != 0)
     return failed("lock", errno);

@@ -24,6 +24,7 @@ class SystemFile final : public File {
   Result<std::size_t> read_at(ByteSpan into, std::uint64_t offset) override;
   Result<std::size_t> write_at(ConstByteSpan from, std::uint64_t offset) override;
   Status sync() override;
+  void start_sync() override;
   Status lock() override;
   Result<std::uint64_t> size() override;
   Status resize(std::uint64_t size_bytes) override;

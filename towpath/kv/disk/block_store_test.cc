@@ -58,6 +58,22 @@ TEST_F(BlockStoreTest, what_was_acknowledged_comes_back_after_a_crash_and_nothin
   EXPECT_FALSE(store->find(11));
 }
 
+TEST_F(BlockStoreTest, the_disk_begins_before_the_sync_when_there_is_much_to_write) {
+  const auto store = open_store(files_);
+  const Bytes block(kMiB);
+  const auto put = [&](BlockHash first, BlockHash last) {
+    for (BlockHash hash = first; hash <= last; ++hash)
+      ASSERT_TRUE(store->put(hash, digest_of(block, 5), block).ok());
+  };
+  put(1, 3);
+  EXPECT_EQ(files_.calls(FileOp::start_sync), 0U);
+  put(4, 10);
+  EXPECT_EQ(files_.calls(FileOp::start_sync), 2U);
+  ASSERT_TRUE(store->sync().ok());
+  put(11, 12);
+  EXPECT_EQ(files_.calls(FileOp::start_sync), 2U) << "what is synced is no more to be begun";
+}
+
 TEST_F(BlockStoreTest, a_checkpoint_saves_the_look_at_what_it_knows) {
   auto store = open_store(files_);
   put(*store, 1, 10);

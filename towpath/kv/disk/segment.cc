@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::string_view kSegmentPrefix = "segment-";
 constexpr std::size_t kDigits = 20;  // of the largest number, so that names sort as numbers do
+/// The disk writes so much while what comes next is copied: fewer bytes are not worth the asking.
+constexpr std::uint64_t kStride = std::uint64_t{4} << 20U;
 
 }  // namespace
 
@@ -52,7 +54,16 @@ Result<std::uint64_t> Segment::append(const Record& record, ConstByteSpan bytes)
   if (!bytes.empty()) TOWPATH_TRY(sys::write_exactly(*file_, bytes, offset + kSegmentPage));
   TOWPATH_TRY(sys::write_exactly(*file_, seal_record(record, {name_, offset}), offset));
   end_ += room_of(record);
+  if (end_ - begun_ >= kStride) {
+    file_->start_sync();
+    begun_ = end_;
+  }
   return offset;
+}
+
+Status Segment::sync() {
+  begun_ = end_;
+  return file_->sync();
 }
 
 Status Segment::scan(std::uint64_t from, const Found& found) {

@@ -33,7 +33,7 @@ class Segment {
 
   /// The record's offset. After a failure the segment is not to be written to any more.
   Result<std::uint64_t> append(const Record& record, ConstByteSpan bytes);
-  Status sync() { return file_->sync(); }
+  Status sync();
   /// The block's bytes, not yet proven. Errors: corrupt (the file ends first), io_error.
   Status read(std::uint64_t offset, ByteSpan into) {
     return sys::read_exactly(*file_, into, offset + kSegmentPage);
@@ -51,6 +51,7 @@ class Segment {
   std::unique_ptr<sys::File> file_;
   SegmentName name_;
   std::uint64_t end_;
+  std::uint64_t begun_ = 0;  // up to here the disk was told to begin, or has ended
 };
 
 }  // namespace towpath::kv
