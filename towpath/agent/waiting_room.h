@@ -44,7 +44,8 @@ class WaitingRoom {
   static Result<std::unique_ptr<WaitingRoom>> open(const run::Poller& poller, const Clock& clock,
                                                    Duration longest_sleep = kLongestSleep);
 
-  /// Returns when `ready`, or after the time. `progress` returns whether there is more to do.
+  /// Returns when `ready`, or after the time; without any time, after one `progress`, which returns
+  /// whether there is more to do.
   void wait(const Wait& wait, const Condition& ready, const std::function<bool()>& progress);
   /// Sleeps until there is something to make progress with, somebody calls wake(), or the time is
   /// up.

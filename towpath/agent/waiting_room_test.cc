@@ -114,6 +114,25 @@ TEST(WaitingRoomTest, wake_before_the_sleep_ends_it) {
   room.room->sleep_until_work(std::chrono::hours(1));
 }
 
+TEST(WaitingRoomTest, who_has_no_time_makes_progress_once) {
+  Room room;
+  for (int i = 1; i <= 3; ++i) {
+    room.room->wait(
+        {Duration(0)}, [&] { return room.done.load() >= 3; },
+        [&] {
+          room.done.fetch_add(1);
+          return true;
+        });
+    EXPECT_EQ(room.done.load(), i);
+  }
+  room.room->wait(
+      {Duration(0)}, [] { return true; },
+      []() -> bool {
+        ADD_FAILURE() << "what is there needs no progress";
+        return false;
+      });
+}
+
 TEST(WaitingRoomTest, wait_ends_with_its_time) {
   Room room;
   room.room->wait(
