@@ -40,8 +40,7 @@ enum class FrameKind : std::uint8_t {
 
 inline constexpr std::uint8_t kInUse = 1;     ///< the sender holds a connection
 inline constexpr std::uint8_t kAnswerMe = 2;  ///< alive: please send one too
-inline constexpr std::uint8_t kStale =
-    4;  ///< wrote: the grant was too old for all of it to be placed
+inline constexpr std::uint8_t kStale = 4;     ///< wrote: not all was placed, the grant was too old
 
 struct FrameHeader {
   FrameKind kind = FrameKind::alive;
