@@ -1,0 +1,85 @@
+"""`towpath replay`: whoever is killed leaves nothing behind, and the other one ends. Runs by itself: it looks at
+what is everybody's."""
+import ctypes
+import os
+import random
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import towpath_command
+from towpath_command import COULD_NOT_RUN, CommandTest, WATCHDOG_S, main
+
+PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+ENDLESS = 10**12
+
+
+def left_behind():
+    """What a process could leave: shared memory with a name, abstract sockets."""
+    sockets = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines()
+               if "replay-" in line]
+    return sorted(os.listdir("/dev/shm")), sockets
+
+
+class DeathTest(CommandTest):
+    """Either process is killed at some moment; the other ends, says so, and leaves nothing."""
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1), 0)
+        self.before = left_behind()
+
+    def start(self):
+        self.decode = subprocess.Popen(
+            [towpath_command.COMMAND, "replay", "--directory", str(self.folder), "--requests",
+             str(ENDLESS), "--host-blocks", "400", "--disk-blocks", "4000", "--timeout", "10"],
+            stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(self.decode.stderr.close)
+        self.addCleanup(self.decode.stdout.close)
+        children = Path(f"/proc/{self.decode.pid}/task/{self.decode.pid}/children")
+        while not (found := children.read_text().split()):
+            self.assertIsNone(self.decode.poll(), "ended before it began")
+        self.prefill = int(found[0])
+
+    def wait_for_requests(self, count):
+        """Until the live line tells of so many."""
+        said = b""
+        while count > 0:
+            more = os.read(self.decode.stderr.fileno(), 4096)
+            self.assertTrue(more, f"ended too early: {said}")
+            said = (said + more)[-8192:]
+            told = re.findall(rb"([\d,]+) requests", said)
+            if told and int(told[-1].replace(b",", b"")) >= count:
+                return
+
+    def check_nothing_is_left(self):
+        self.assertEqual(left_behind(), self.before)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_decode_ends_when_prefill_is_killed(self):
+        for moment in (0, 1, random.Random(1).randrange(100, 2000)):
+            with self.subTest(requests=moment):
+                self.start()
+                self.wait_for_requests(moment)
+                os.kill(self.prefill, signal.SIGKILL)
+                _, said = self.decode.communicate(timeout=WATCHDOG_S)
+                self.assertEqual(self.decode.returncode, COULD_NOT_RUN, said)
+                self.assertRegex(said.decode(), "prefill")
+                self.check_nothing_is_left()
+
+    def test_prefill_ends_when_decode_is_killed(self):
+        for moment in (0, 1, random.Random(2).randrange(100, 2000)):
+            with self.subTest(requests=moment):
+                self.start()
+                self.wait_for_requests(moment)
+                self.decode.kill()
+                _, said = self.decode.communicate(timeout=WATCHDOG_S)  # until prefill has closed it
+                _, status = os.waitpid(self.prefill, 0)  # it is ours now
+                self.assertEqual(os.waitstatus_to_exitcode(status), COULD_NOT_RUN, said)
+                self.assertRegex(said.decode(), "decode")
+                self.check_nothing_is_left()
+
+
+if __name__ == "__main__":
+    main()
