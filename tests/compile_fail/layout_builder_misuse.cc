@@ -19,6 +19,7 @@ struct Given {
   memory::PinnedAllocator& pinned;
   memory::SharedDevice device;
   LayoutConfig config;
+  Axes axes;
   std::vector<memory::SharedRegion> regions;
 };
 
@@ -26,6 +27,7 @@ struct Given {
 void kind_before_config(Given& g) {
   (void)std::move(g.start).fully_contiguous();                          // refused: fully_contiguous
   (void)std::move(g.start).layer_separate(BlockDimension::first);       // refused: layer_separate
+  (void)std::move(g.start).strided(g.axes);                             // refused: strided
 }
 void memory_before_config(Given& g) {
   (void)std::move(g.start).allocate_system();                           // refused: allocate_system
@@ -43,6 +45,7 @@ void twice(Given& g) {
   (void)std::move(g.config_only).with_config(g.config);                 // refused: with_config
   (void)std::move(g.no_memory).fully_contiguous();                      // refused: fully_contiguous
   (void)std::move(g.no_memory).layer_separate(BlockDimension::second);  // refused: layer_separate
+  (void)std::move(g.no_memory).strided(g.axes);                         // refused: strided
   (void)std::move(g.complete).allocate_system();                        // refused: allocate_system
   (void)std::move(g.complete).allocate_disk(g.files);                   // refused: allocate_disk
   (void)std::move(g.complete).with_registered_regions(g.regions);       // refused: with_registered
@@ -51,6 +54,9 @@ void build_too_early(Given& g) {
   (void)std::move(g.start).build();                                     // refused: build
   (void)std::move(g.config_only).build();                               // refused: build
   (void)std::move(g.no_memory).build();                                 // refused: build
+}
+void strides_without_axes(Given& g) {
+  (void)std::move(g.config_only).strided();                             // refused: strided
 }
 void begin_in_the_middle(Given& g) {
   PhysicalLayoutBuilder<HasConfig, HasLayout, HasMemory> late(g.agent); // refused: match

@@ -14,6 +14,7 @@ struct Given {
   memory::PinnedAllocator& pinned;
   memory::SharedDevice device;
   LayoutConfig config;
+  Axes axes;
   std::vector<memory::SharedRegion> regions;
 };
 
@@ -23,6 +24,7 @@ struct Given {
   };
   PhysicalLayoutBuilder start(given.agent);
   (void)std::move(start).with_config(given.config).layer_separate(BlockDimension::first);
+  (void)PhysicalLayoutBuilder(given.agent).with_config(given.config).strided(given.axes);
   (void)with_kind().allocate_system().build();
   (void)with_kind().allocate_pinned(given.pinned).build();
   (void)with_kind().allocate_device(given.device).build();

@@ -195,6 +195,7 @@ Status DecodeWorker::open_pool(const layout::LayoutConfig& like) {
       TOWPATH_TRY(pool_, build(std::move(with_config).block_separate()));
       break;
     }
+    case layout::LayoutKind::strided: break;  // has no name on the command line
   }
   TOWPATH_TRY(outcome_.block_bytes, config.block_bytes());
   return {};

@@ -68,6 +68,26 @@ TEST_F(TransferPeersTest, a_peers_blocks_come_to_every_kind_of_cache_and_go_back
   }
 }
 
+TEST_F(TransferPeersTest, caches_of_any_strides_are_pulled_into_every_kind_and_written_back) {
+  const LayoutHandle strided = far.add_filled(kSalt + 1, testing::strided_kind("strided"));
+  const auto all = near.manager->refresh(*far.manager->export_package());
+  ASSERT_TRUE(all.ok()) << all.status().to_string();
+  const LayoutHandle source = all->at(1);
+  std::vector<CacheKind> kinds(std::begin(kHere), std::end(kHere));
+  for (const MemoryKind memory : {MemoryKind::system, MemoryKind::device, MemoryKind::disk})
+    kinds.push_back(testing::strided_kind("strided", memory));
+  for (const CacheKind& kind : kinds) {
+    SCOPED_TRACE(cat(kind.name, " ", name_of(kind.memory)));
+    const LayoutHandle here = near.add(kind);
+    copy_with(far, near, {.source = source, .target = here, .blocks = {{1, 4, 2}, {0, 0, 1}}});
+    near.expect_block(here, 4, kSalt + 1, 1);
+    near.expect_block(here, 5, kSalt + 1, 2);
+    copy_with(far, near, {.source = here, .target = source, .blocks = {{4, 3, 1}}});
+    far.expect_block(strided, 3, kSalt + 1, 1);
+    far.copy(far.add_filled(kSalt + 1), strided, {{0, 0, kBlocks}});
+  }
+}
+
 TEST_F(TransferPeersTest, blocks_go_from_one_place_of_a_peer_to_another_by_way_of_this_one) {
   TransferNode third("third");
   ASSERT_TRUE(third.agent->load_card(*near.agent->card()).ok());

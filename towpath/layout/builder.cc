@@ -78,13 +78,22 @@ Result<std::vector<SharedRegion>> allocate_regions(const BuildRequest& request,
   return views_of(base, sizes, request.config.alignment);
 }
 
+std::string_view regions_wanted(RegionRule rule) {
+  switch (rule) {
+    case RegionRule::single: return "give one region for the whole cache";
+    case RegionRule::per_layer: return "give one region per layer";
+    case RegionRule::per_block: return "give one region per block";
+    case RegionRule::by_axes: break;
+  }
+  return "give a region for each that the region steps lead to";
+}
+
 Status check_count(std::size_t provided, const Geometry& geometry) {
-  if (provided == geometry.num_regions()) return {};
+  if (provided == geometry.num_regions) return {};
   return error(Code::invalid_argument,
                cat("provided memory count (", provided, ") does not match required allocations (",
-                   geometry.num_regions(), ")"),
-               geometry.regions == RegionRule::single ? "give one region for the whole cache"
-                                                      : "give one region per layer");
+                   geometry.num_regions, ")"),
+               std::string(regions_wanted(geometry.regions)));
 }
 
 }  // namespace
@@ -102,7 +111,7 @@ Result<SharedRegion> register_region(SharedRegion region, memory::Registrar& reg
 }
 
 Result<PhysicalLayout> build_layout(BuildRequest request) {
-  TOWPATH_TRY(const Geometry geometry, Geometry::make(request.config, request.kind));
+  TOWPATH_TRY(const Geometry geometry, Geometry::make(request.config, request.kind, request.axes));
   std::vector<SharedRegion> regions;
   if (const auto* what = std::get_if<memory::Allocation>(&request.memory)) {
     TOWPATH_TRY(regions, allocate_regions(request, *what, geometry));
@@ -112,6 +121,7 @@ Result<PhysicalLayout> build_layout(BuildRequest request) {
   }
   return PhysicalLayout::make({.config = request.config,
                                .kind = request.kind,
+                               .axes = request.axes,
                                .agent_name = request.registrar->name(),
                                .regions = std::move(regions)});
 }

@@ -10,6 +10,7 @@
 //   state                       method                                                 then
 //   NoConfig                    with_config                                            HasConfig
 //   HasConfig NoLayout          fully_contiguous  layer_separate  block_separate       HasLayout
+//                               strided
 //   HasConfig HasLayout         allocate_system  allocate_pinned  allocate_device      HasMemory
 //     NoMemory                  allocate_disk  allocate_objects
 //                               with_memory_regions?  with_registered_regions?
@@ -59,6 +60,7 @@ struct BuildRequest {
   memory::Registrar* registrar = nullptr;
   LayoutConfig config;
   LayoutKind kind = LayoutKind::fully_contiguous;
+  Axes axes;  ///< of a strided layout
   /// What to allocate (its size is up to the layout, and keys of objects are as allocate_objects()
   /// says), or regions registered with `registrar`.
   std::variant<memory::Allocation, std::vector<memory::SharedRegion>> memory;
@@ -108,6 +110,13 @@ class PhysicalLayoutBuilder {
 
   WithLayout layer_separate(BlockDimension dimension) && requires(kNeedsLayout) {
     return std::move(*this).with_kind(layout::layer_separate(dimension));
+  }
+
+  /// Any strides, over as many regions as `axes` name: extents_of(config) with strides in elements
+  /// and region steps, or axes_of() a framework's tensor. They are checked by build().
+  WithLayout strided(const Axes& axes) && requires(kNeedsLayout) {
+    request_.axes = axes;
+    return std::move(*this).with_kind(LayoutKind::strided);
   }
 
   /// Ordinary memory of this process, page-aligned and zeroed.

@@ -8,6 +8,13 @@
 namespace towpath::layout {
 namespace {
 
+/// An axis of one index takes no step, whatever a framework wrote: so equal places are equal axes.
+Axes without_idle_steps(Axes axes) {
+  for (AxisShape& shape : axes.shapes)
+    if (shape.extent == 1) shape.stride = shape.region_step = 0;
+  return axes;
+}
+
 /// How a page lies, or a universal block: its elements without padding.
 void order_tokens(Axes& axes, const LayoutConfig& config) {
   const std::uint64_t head_dim = axes[Axis::dim].extent;
@@ -30,22 +37,38 @@ void order_tokens(Axes& axes, const LayoutConfig& config) {
   }
 }
 
+Axes axes_of_pages(const Geometry& geometry, const LayoutConfig& config) {
+  const std::uint64_t width = config.dtype_width_bytes;
+  Axes axes = extents_of(config);
+  axes[Axis::block].stride = geometry.block_stride / width;
+  axes[Axis::layer].stride = geometry.layer_stride / width;
+  axes[Axis::outer].stride = geometry.outer_stride / width;
+  order_tokens(axes, config);
+  axes[Axis::layer].region_step = geometry.regions == RegionRule::per_layer ? 1 : 0;
+  axes[Axis::block].region_step = geometry.regions == RegionRule::per_block ? 1 : 0;
+  return axes;
+}
+
 }  // namespace
 
-Status check_pages(const LayoutConfig& config) {
-  if (config.format != BlockFormat::universal) return {};
+Status check_pages(const Layout& layout) {
+  if (layout.kind() == LayoutKind::strided)
+    return error(Code::unsupported, "the pages of a strided layout need not lie together",
+                 "plan with the layout's view(), or copy to another kind first");
+  if (layout.config().format != BlockFormat::universal) return {};
   return error(Code::unsupported, "the pages of a universal block do not lie together",
                "plan with the layout's view(), or copy to another format first");
 }
 
 Result<Layout> Layout::make(LayoutDescriptor descriptor) {
   TOWPATH_TRY(descriptor.validate());
-  TOWPATH_TRY(const Geometry geometry, Geometry::make(descriptor.config, descriptor.kind));
+  TOWPATH_TRY(const Geometry geometry,
+              Geometry::make(descriptor.config, descriptor.kind, descriptor.axes));
   return Layout(std::move(descriptor), geometry);
 }
 
 Result<Extent> Layout::memory_region(PageIndex page) const {
-  TOWPATH_TRY(check_pages(config()));
+  TOWPATH_TRY(check_pages(*this));
   TOWPATH_TRY(const PagePlace place, geometry_.place(page));
   return Extent{.region = place.region,
                 .address = descriptor_.regions[place.region].address + place.offset,
@@ -54,19 +77,10 @@ Result<Extent> Layout::memory_region(PageIndex page) const {
 
 TensorView Layout::view() const {
   const LayoutConfig& shape = config();
-  const std::uint64_t width = shape.dtype_width_bytes;
-  const std::uint64_t heads = shape.num_heads.value_or(1);
-  TensorView::Parts parts{.element_bits = static_cast<unsigned>(width * CHAR_BIT)};
-  Axes& axes = parts.axes;
-  axes[Axis::block] = {shape.num_blocks, geometry_.block_stride / width};
-  axes[Axis::layer] = {shape.num_layers, geometry_.layer_stride / width};
-  axes[Axis::outer] = {shape.outer_dim, geometry_.outer_stride / width};
-  axes[Axis::token] = {shape.page_size};
-  axes[Axis::head] = {heads};
-  axes[Axis::dim] = {shape.inner_dim / heads};
-  order_tokens(axes, shape);
-  axes[Axis::layer].region_step = geometry_.regions == RegionRule::per_layer ? 1 : 0;
-  axes[Axis::block].region_step = geometry_.regions == RegionRule::per_block ? 1 : 0;
+  TensorView::Parts parts{.element_bits = static_cast<unsigned>(shape.dtype_width_bytes * CHAR_BIT),
+                          .axes = kind() == LayoutKind::strided
+                                      ? without_idle_steps(descriptor_.axes)
+                                      : axes_of_pages(geometry_, shape)};
   const auto view = TensorView::make(parts, geometry_.required_sizes());
   TOWPATH_CHECK(view.ok(), "a layout's geometry lies within its regions");
   return *view;
@@ -74,6 +88,11 @@ TensorView Layout::view() const {
 
 Result<TensorView> Layout::view_as(BlockFormat format) const {
   if (format == config().format) return view();
+  if (kind() == LayoutKind::strided)
+    return error(Code::unsupported,
+                 cat("a strided layout taken for ", name_of(format),
+                     ": its strides say the order, and no format"),
+                 "describe what was written there with strides of its own");
   LayoutDescriptor other = descriptor_;
   other.config.format = format;
   TOWPATH_TRY(const Layout layout, make(std::move(other)));

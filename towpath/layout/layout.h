@@ -45,16 +45,14 @@ class Layout {
   /// padding between them (config.alignment).
   bool is_fully_contiguous() const noexcept { return kind() == LayoutKind::fully_contiguous; }
 
-  /// The same as axes. Heads are an axis where config.num_heads is given; else they are one, with
-  /// all elements of a token as its dims.
+  /// The same as axes: extents_of(config) with strides.
   TensorView view() const;
   /// The same bytes, taken for blocks of another format: what was written there in that order reads
   /// right by this view, and by no other. Errors: as LayoutConfig::validate() (formats but nhd need
   /// num_heads), unsupported (no such format over this kind of layout).
   Result<TensorView> view_as(BlockFormat format) const;
 
-  /// One page. Errors: out_of_range, as Geometry::place(); unsupported (a universal block, whose
-  /// pages do not lie together: use view()).
+  /// One page. Errors: out_of_range, as Geometry::place(); unsupported (as check_pages()).
   Result<Extent> memory_region(PageIndex page) const;
 
   friend bool operator==(const Layout&, const Layout&) = default;
@@ -67,8 +65,9 @@ class Layout {
   Geometry geometry_;
 };
 
-/// Whether pages lie together. Errors: unsupported (they do not: a universal block).
-Status check_pages(const LayoutConfig& config);
+/// Whether pages lie together. Errors: unsupported (they do not, in a universal block, or need not,
+/// in a strided layout: use view()).
+Status check_pages(const Layout& layout);
 
 /// Whether an address means the same byte to both: the same location of the same agent, or of this
 /// process.

@@ -1,5 +1,6 @@
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <towpath/core/text.h>
 #include <towpath/layout/layout_codec.h>
@@ -20,11 +21,19 @@ constexpr FieldRule kRegionRules[] = {
 };
 constexpr Schema kRegionSchema("layout region", kRegionRules);
 
+constexpr Tag kStride = required(1), kRegionStep = required(2);
+constexpr FieldRule kAxisRules[] = {
+    {kStride, "stride", Kind::number, kOne},
+    {kRegionStep, "region step", Kind::number, kAtMostOne},
+};
+constexpr Schema kAxisSchema("layout axis", kAxisRules);
+
 constexpr Tag kNumBlocks = required(1), kNumLayers = required(2), kOuterDim = required(3),
               kPageSize = required(4), kInnerDim = required(5), kAlignment = required(6),
               kDtypeWidth = required(7), kNumHeads = required(8), kLayoutKind = required(9),
               kMemoryKind = required(10), kDeviceId = required(11), kAgentName = required(12),
-              kIncarnation = required(13), kRegion = required(14), kFormat = required(15);
+              kIncarnation = required(13), kRegion = required(14), kFormat = required(15),
+              kAxis = required(16);
 constexpr FieldRule kLayoutRules[] = {
     {kNumBlocks, "num_blocks", Kind::number, kOne},
     {kNumLayers, "num_layers", Kind::number, kOne},
@@ -41,6 +50,7 @@ constexpr FieldRule kLayoutRules[] = {
     {kIncarnation, "incarnation", Kind::number, kOne},
     {kRegion, "region", Kind::nested, at_most(kMaxRegions), 64, &kRegionSchema},
     {kFormat, "block format", Kind::number, kAtMostOne, UINT8_MAX},
+    {kAxis, "axis", Kind::nested, at_most(kAxes.size()), 64, &kAxisSchema},
 };
 constexpr Schema kLayoutSchema("layout", kLayoutRules);
 
@@ -55,8 +65,16 @@ void put_config(Encoder& out, const LayoutConfig& config) {
   if (config.num_heads) out.put_number(kNumHeads, *config.num_heads);
 }
 
+void put_axes(Encoder& out, const Axes& axes) {
+  for (const AxisShape& shape : axes.shapes)
+    out.put_nested(kAxis, [&](Encoder& inner) {
+      inner.put_number(kStride, shape.stride);
+      if (shape.region_step != 0) inner.put_number(kRegionStep, shape.region_step);
+    });
+}
+
 std::optional<LayoutKind> layout_kind_from_number(std::uint64_t number) {
-  if (number > static_cast<std::uint64_t>(LayoutKind::block_separate)) return std::nullopt;
+  if (number > static_cast<std::uint64_t>(LayoutKind::strided)) return std::nullopt;
   return static_cast<LayoutKind>(number);
 }
 
@@ -94,7 +112,42 @@ Status take_region(const Field& field, LayoutDescriptor& into) {
   return {};
 }
 
-Status take(const Field& field, LayoutDescriptor& into) {
+/// What a message says, axes still without their extents.
+struct Told {
+  LayoutDescriptor layout;
+  std::vector<AxisShape> steps;
+};
+
+Status take_axis(const Field& field, Told& told) {
+  AxisShape& shape = told.steps.emplace_back();
+  return wire::decode(field.nested(), [&](const Field& inner) -> Status {
+    (inner.tag() == kStride ? shape.stride : shape.region_step) = inner.number();
+    return {};
+  });
+}
+
+/// Gives the layout the axes that were told, in the order of kAxes; extents are the config's.
+Status take_axes(Told& told) {
+  const bool is_strided = told.layout.kind == LayoutKind::strided;
+  const std::size_t expected = is_strided ? kAxes.size() : 0;
+  if (told.steps.size() != expected)
+    return error(Code::corrupt,
+                 cat("a ", name_of(told.layout.kind), " layout with ", told.steps.size(),
+                     " axes: it has ", expected),
+                 "write each axis of a strided layout once, and none of another");
+  if (!is_strided) return {};
+  TOWPATH_TRY(told.layout.config.validate());
+  told.layout.axes = extents_of(told.layout.config);
+  for (std::size_t i = 0; i < expected; ++i) {
+    AxisShape& shape = told.layout.axes.shapes[i];
+    shape.stride = told.steps[i].stride;
+    shape.region_step = told.steps[i].region_step;
+  }
+  return {};
+}
+
+Status take(const Field& field, Told& told) {
+  LayoutDescriptor& into = told.layout;
   LayoutConfig& config = into.config;
   switch (field.tag()) {
     case kNumBlocks: config.num_blocks = field.number(); break;
@@ -110,6 +163,7 @@ Status take(const Field& field, LayoutDescriptor& into) {
     case kIncarnation: into.agent.incarnation = field.number(); break;
     case kRegion: return take_region(field, into);
     case kFormat: return take_format(field, into);
+    case kAxis: return take_axis(field, told);
     default: return take_kinds(field, into);
   }
   return {};
@@ -144,6 +198,7 @@ Result<Bytes> encode(const LayoutDescriptor& descriptor) {
   // Where it is the usual one, readers that know no formats understand the layout.
   if (descriptor.config.format != BlockFormat::nhd)
     out.put_number(kFormat, static_cast<std::uint64_t>(descriptor.config.format));
+  if (descriptor.kind == LayoutKind::strided) put_axes(out, descriptor.axes);
   TOWPATH_TRY(const Bytes payload, std::move(out).finish());
   return wire::seal({.type = wire::MessageType::layout, .version = kLayoutVersion}, payload);
 }
@@ -153,12 +208,13 @@ Result<LayoutDescriptor> decode_layout(ConstByteSpan bytes) {
               wire::open(bytes, {.type = wire::MessageType::layout,
                                  .max_version = kLayoutVersion,
                                  .max_payload_bytes = kMaxLayoutBytes}));
-  LayoutDescriptor descriptor;
+  Told told;
   TOWPATH_TRY(wire::decode(Decoder(message.payload, kLayoutSchema),
-                           [&](const Field& field) { return take(field, descriptor); }));
-  TOWPATH_TRY(check_agent(descriptor.agent));
-  TOWPATH_TRY(descriptor.validate());
-  return descriptor;
+                           [&](const Field& field) { return take(field, told); }));
+  TOWPATH_TRY(check_agent(told.layout.agent));
+  TOWPATH_TRY(take_axes(told));
+  TOWPATH_TRY(told.layout.validate());
+  return std::move(told.layout);
 }
 
 }  // namespace towpath::layout

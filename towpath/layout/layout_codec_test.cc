@@ -60,6 +60,14 @@ class Payload {
     bytes_.insert(bytes_.end(), inner.bytes_.begin(), inner.bytes_.end());
     return *this;
   }
+  Payload& axis(std::uint64_t stride) {
+    Payload inner;
+    inner.number(kRequiredBit | 1, stride);
+    head(kRequiredBit | 16, 3);
+    put_length(inner.bytes_.size());
+    bytes_.insert(bytes_.end(), inner.bytes_.begin(), inner.bytes_.end());
+    return *this;
+  }
   Bytes seal(std::uint16_t version = 1) const {
     return wire::seal({.type = wire::MessageType::layout, .version = version}, bytes_);
   }
@@ -188,13 +196,33 @@ TEST(LayoutCodecTest, counts_of_regions_that_do_not_match_are_refused) {
 }
 
 TEST(LayoutCodecTest, values_that_are_none_are_refused_by_field) {
-  EXPECT_THAT(why(refusal(foreign({.layout_kind = 4}).seal())), HasSubstr("layout kind"));
+  EXPECT_THAT(why(refusal(foreign({.layout_kind = 5}).seal())), HasSubstr("layout kind"));
   EXPECT_THAT(why(refusal(foreign({.memory_kind = 6}).seal())), HasSubstr("memory kind"));
   EXPECT_EQ(refusal(foreign({.memory_kind = 256}).seal()).code(), Code::out_of_range);
   EXPECT_THAT(why(refusal(foreign({.outer_dim = 3}).seal())),
               HasSubstr("outer_dim_must_be_1_or_2"));
   EXPECT_EQ(refusal(foreign({.name = std::string(kMaxAgentName + 1, 'a')}).seal()).code(),
             Code::out_of_range);
+}
+
+TEST(LayoutCodecTest, a_strided_layout_has_six_axes_and_no_other_has_any) {
+  Payload strided = foreign({.layout_kind = 4, .regions = 1});
+  EXPECT_THAT(why(refusal(strided.seal())), HasSubstr("a strided layout with 0 axes"));
+  for (const std::uint64_t stride : {64, 0, 32, 8, 8}) strided.axis(stride);
+  EXPECT_THAT(why(refusal(strided.seal())), HasSubstr("a strided layout with 5 axes"));
+  strided.axis(1);
+  EXPECT_THAT(why(refusal(strided.seal())), HasSubstr("strides_must_keep_elements_apart"));
+  EXPECT_EQ(refusal(strided.axis(1).seal()).code(), Code::corrupt);
+  EXPECT_EQ(refusal(foreign({}).axis(1).seal()).code(), Code::corrupt);
+
+  // [outer, token, layer, block] of 8 elements: 2 * 4 * 3 * 2 * 8 elements of 2 bytes.
+  Payload right = foreign({.layout_kind = 4, .regions = 0});
+  right.region(0, 768);
+  for (const std::uint64_t stride : {8, 16, 192, 48, 0, 1}) right.axis(stride);
+  const auto read = decode_layout(right.seal());
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(encode(*read).value(), right.seal());
+  EXPECT_EQ(read->axes[Axis::outer], (AxisShape{.extent = 2, .stride = 192}));
 }
 
 TEST(LayoutCodecTest, an_agent_without_name_or_incarnation_is_refused_on_both_sides) {

@@ -10,15 +10,20 @@ namespace {
 
 Status check_count(const LayoutDescriptor& descriptor, const Geometry& geometry) {
   const std::uint64_t count = descriptor.regions.size();
-  if (count == geometry.num_regions()) return {};
+  if (count == geometry.num_regions) return {};
   if (geometry.regions == RegionRule::single)
     return error(Code::invalid_argument,
                  cat("a fully_contiguous layout takes exactly 1 memory region, got ", count),
                  "give one region for the whole cache");
+  if (geometry.regions == RegionRule::by_axes)
+    return error(Code::invalid_argument,
+                 cat("Memory region count (", count, ") must match that of the axes (",
+                     geometry.num_regions, ")"),
+                 "give a region for each that the region steps lead to");
   const bool per_layer = geometry.regions == RegionRule::per_layer;
   return error(Code::invalid_argument,
                cat("Memory region count (", count, ") must match ",
-                   per_layer ? "num_layers" : "num_blocks", " (", geometry.num_regions(), ")"),
+                   per_layer ? "num_layers" : "num_blocks", " (", geometry.num_regions, ")"),
                cat("give one region per ", per_layer ? "layer" : "block", ", in their order"));
 }
 
@@ -90,7 +95,7 @@ std::string to_string(const Location& location) {
 }
 
 Status LayoutDescriptor::validate() const {
-  TOWPATH_TRY(const Geometry geometry, Geometry::make(config, kind));
+  TOWPATH_TRY(const Geometry geometry, Geometry::make(config, kind, axes));
   TOWPATH_TRY(check_ids(*this));
   TOWPATH_TRY(check_count(*this, geometry));
   for (std::uint64_t i = 0; i < regions.size(); ++i)

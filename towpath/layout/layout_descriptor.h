@@ -48,12 +48,15 @@ constexpr std::uint64_t device_id_of(const Location& location,
 struct LayoutDescriptor {
   LayoutConfig config;
   LayoutKind kind = LayoutKind::fully_contiguous;
+  /// Of a strided layout: the extents of `config` with strides in elements, from the regions'
+  /// beginnings, and region steps. Of every other kind: nothing.
+  Axes axes;
   Location location;
   /// Whose memory. An incarnation of 0 means this process.
   AgentIdentity agent;
   std::vector<RegionExtent> regions;
 
-  /// Whether config, kind and regions fit each other.
+  /// Whether config, kind, axes and regions fit each other.
   /// Errors: as Geometry::make; invalid_argument (count of regions, a region too small, one that
   /// does not begin at a multiple of config.alignment, two that overlap, a device id where there
   /// can be none); out_of_range (a region wraps around the end of the address space); unsupported

@@ -67,6 +67,7 @@ Result<PhysicalLayout> PhysicalLayout::make(Parts parts) {
   TOWPATH_TRY(const Location location, common_location(parts.regions));
   LayoutDescriptor descriptor{.config = parts.config,
                               .kind = parts.kind,
+                              .axes = parts.axes,
                               .location = location,
                               .agent = {.name = std::move(parts.agent_name), .incarnation = 0},
                               .regions = {}};
@@ -83,7 +84,7 @@ LayoutMetadata PhysicalLayout::metadata() const {
 }
 
 Result<ByteSpan> PhysicalLayout::bytes(PageIndex page) const {
-  TOWPATH_TRY(check_pages(config()));
+  TOWPATH_TRY(check_pages(layout_));
   TOWPATH_TRY(const PagePlace place, layout_.geometry().place(page));
   return memory::slice(*regions_[place.region],
                        {.offset = place.offset, .size_bytes = layout_.geometry().page_bytes()});

@@ -35,8 +35,9 @@ class PhysicalLayout {
   struct Parts {
     LayoutConfig config;
     LayoutKind kind = LayoutKind::fully_contiguous;
+    Axes axes;  ///< of a strided layout
     std::string agent_name;
-    std::vector<memory::SharedRegion> regions;  ///< one, or one per layer in their order
+    std::vector<memory::SharedRegion> regions;  ///< as the kind wants them, in their order
   };
   /// Errors: as LayoutDescriptor::validate(); invalid_argument (no region, a null one, regions of
   /// different locations, one that is not registered with the agent).

@@ -73,13 +73,16 @@ bool share_bytes(const Layout& a, const Layout& b) {
   return false;
 }
 
+/// Where heads follow each other, how many there are moves no byte.
+bool same_axes(const TensorView& a, const TensorView& b) {
+  if (a == b) return true;
+  const auto ours = a.with_heads_joined();
+  const auto theirs = b.with_heads_joined();
+  return ours.ok() && theirs.ok() && *ours == *theirs;
+}
+
 bool same_places(const Layout& a, const Layout& b) {
-  const LayoutConfig& ours = a.config();
-  const LayoutConfig& theirs = b.config();
-  // Without formats that tell heads apart, how many there are moves no byte.
-  const bool same_order = ours.format == theirs.format &&
-                          (ours.format == BlockFormat::nhd || ours.num_heads == theirs.num_heads);
-  return same_order && a.geometry() == b.geometry() &&
+  return same_axes(a.view(), b.view()) &&
          std::equal(a.regions().begin(), a.regions().end(), b.regions().begin(), b.regions().end(),
                     [](const RegionExtent& x, const RegionExtent& y) {
                       return x.address == y.address && x.device_id == y.device_id;

@@ -52,6 +52,7 @@ struct Side {
         return {at.layer, (at.outer * c.num_blocks + at.block) * rounded(page) + byte};
       case LayoutKind::block_separate:
         return {at.block, (at.layer * c.outer_dim + at.outer) * page + byte};
+      case LayoutKind::strided: break;  // strided_layout_test.cc
     }
     return {};
   }

@@ -9,12 +9,18 @@
 //   layer_separate_block_first   layers  page               -             up(page * outer, A)
 //   layer_separate_block_second  layers  block * num_blocks -             up(page, A)
 //   block_separate              blocks  page               page * outer  -
+//   strided                     as the axes say, and all strides too
 //
 // Alignment moves exactly one stride, that of a block within its region, up to a multiple of A;
 // with A = 1 nothing moves. Blocks with a region each have no such stride. A region holds all its
 // strides whole, so that padding behind the last block belongs to it. Layout (layout.h) asks
 // regions to begin at a multiple of A, so every block of the first two kinds, and every page of the
 // third, begins at one.
+//
+// A strided layout is for what none of these says: padding between pages, tokens or heads, axes in
+// another order, regions by another axis than layers or blocks. Its Axes (tensor_view.h) say where
+// every element lies, alignment moves nothing, a region needs no more than its last element, and
+// its pages need not lie together.
 //
 // Invariants of a made Geometry: every page lies inside its region, no two overlap, and a region is
 // at most kMaxRegionBytes, so sums of two offsets never wrap.
@@ -28,6 +34,7 @@
 
 #include <towpath/core/result.h>
 #include <towpath/layout/layout_config.h>
+#include <towpath/layout/tensor_view.h>
 
 namespace towpath::layout {
 
@@ -40,6 +47,7 @@ enum class LayoutKind : std::uint8_t {
   layer_separate_block_first = 1,   ///< a region per layer [blocks, outer, page]
   layer_separate_block_second = 2,  ///< a region per layer [outer, blocks, page]
   block_separate = 3,               ///< a region per block [layers, outer, page]: an object each
+  strided = 4,                      ///< any strides, in as many regions as its axes name
 };
 
 constexpr LayoutKind layer_separate(BlockDimension dimension) noexcept {
@@ -67,7 +75,11 @@ struct PagePlace {
   friend bool operator==(const PagePlace&, const PagePlace&) = default;
 };
 
-enum class RegionRule : std::uint8_t { single, per_layer, per_block };
+enum class RegionRule : std::uint8_t { single, per_layer, per_block, by_axes };
+
+/// A config's axes with its extents and no strides yet. Heads are an axis where num_heads is given;
+/// else they are one, with all elements of a token as its dims. `config` must be valid.
+Axes extents_of(const LayoutConfig& config);
 
 struct Geometry {
   std::uint64_t num_blocks = 0;
@@ -75,7 +87,7 @@ struct Geometry {
   std::uint64_t outer_dim = 0;
   std::uint64_t page_size = 0;  ///< tokens
 
-  // Bytes from one start to the next.
+  // Bytes from one start to the next. Of a strided layout all are 0: its axes say.
   std::uint64_t block_stride = 0;  ///< 0 where every block has its own region
   std::uint64_t layer_stride = 0;  ///< 0 where every layer has its own region
   std::uint64_t outer_stride = 0;
@@ -83,19 +95,21 @@ struct Geometry {
   std::uint64_t token_bytes = 0;  ///< what lies together at a token
 
   RegionRule regions = RegionRule::single;
+  std::uint64_t num_regions = 1;
   std::uint64_t region_bytes = 0;  ///< what each region must hold at least
 
   /// Errors: invalid_argument (as LayoutConfig::validate), out_of_range (a region would be larger
-  /// than kMaxRegionBytes, or there would be more than kMaxRegions).
-  static Result<Geometry> make(const LayoutConfig& config, LayoutKind kind);
+  /// than kMaxRegionBytes, or there would be more than kMaxRegions). Of `axes`: invalid_argument
+  /// (some where the kind is not strided; other extents than the config's; a format but nhd;
+  /// elements that share bytes, or strides that interleave, which may), out_of_range (a sum that
+  /// wraps).
+  static Result<Geometry> make(const LayoutConfig& config, LayoutKind kind, const Axes& axes = {});
 
   std::uint64_t page_bytes() const noexcept { return page_size * token_bytes; }
-  std::uint64_t num_regions() const noexcept {
-    if (regions == RegionRule::single) return 1;
-    return regions == RegionRule::per_layer ? num_layers : num_blocks;
-  }
   /// Bytes of each region, in order: what an allocator must provide.
   std::vector<std::uint64_t> required_sizes() const;
+
+  // Of pages; not for a strided layout.
 
   /// Errors: out_of_range ("Block ID 7 out of range (count: 2)"; the same for Layer and Outer).
   Result<PagePlace> place(PageIndex page) const;

@@ -91,24 +91,35 @@ Result<Axes> axes_of(const NamedTensor& tensor) {
   return axes;
 }
 
-Result<TensorView> TensorView::make(const Parts& parts,
-                                    std::span<const std::uint64_t> region_bytes) {
+Result<Reach> TensorView::reach(const Parts& parts) {
   TOWPATH_TRY(check_axes(parts));
   const auto last_region = last_of(parts.axes, parts.region, &AxisShape::region_step);
-  if (!last_region || *last_region >= region_bytes.size())
-    return error(Code::out_of_range,
-                 cat("the view names region ", last_region ? cat(*last_region) : "2^64 and more",
-                     " of ", region_bytes.size()),
-                 "give all regions, or smaller region steps");
+  if (!last_region)
+    return error(Code::out_of_range, "the view names region 2^64 and more",
+                 "give smaller region steps");
   const auto last = last_of(parts.axes, parts.offset, &AxisShape::stride);
   const auto count = last ? checked_add(*last, 1) : std::nullopt;
   const auto needed = count ? bytes_up(*count, parts.element_bits) : std::nullopt;
-  const std::uint64_t smallest =
-      std::ranges::min(region_bytes.subspan(parts.region, *last_region - parts.region + 1));
-  if (!needed || *needed > std::min(smallest, kMaxRegionBytes))
+  if (!needed || *needed > kMaxRegionBytes)
     return error(Code::out_of_range,
                  cat("the view reaches byte ", needed ? cat(*needed) : "2^64 and more",
-                     " of a region of ", smallest),
+                     " of a region; at most ", kMaxRegionBytes, " are possible"),
+                 "check strides and extents");
+  return Reach{.last_region = *last_region, .region_bytes = *needed};
+}
+
+Result<TensorView> TensorView::make(const Parts& parts,
+                                    std::span<const std::uint64_t> region_bytes) {
+  TOWPATH_TRY(const Reach reach, TensorView::reach(parts));
+  if (reach.last_region >= region_bytes.size())
+    return error(Code::out_of_range,
+                 cat("the view names region ", reach.last_region, " of ", region_bytes.size()),
+                 "give all regions, or smaller region steps");
+  const std::uint64_t smallest =
+      std::ranges::min(region_bytes.subspan(parts.region, reach.last_region - parts.region + 1));
+  if (reach.region_bytes > smallest)
+    return error(Code::out_of_range,
+                 cat("the view reaches byte ", reach.region_bytes, " of a region of ", smallest),
                  "check strides and extents, or give larger regions");
   return TensorView(parts);
 }

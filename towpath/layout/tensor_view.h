@@ -70,6 +70,12 @@ struct NamedTensor {
 /// Errors: invalid_argument (lists of different lengths; a name twice).
 Result<Axes> axes_of(const NamedTensor& tensor);
 
+/// How far a view reaches into regions, whether they are there or not.
+struct Reach {
+  std::uint64_t last_region = 0;   ///< index
+  std::uint64_t region_bytes = 0;  ///< that each region must hold
+};
+
 class TensorView {
  public:
   struct Parts {
@@ -80,6 +86,9 @@ class TensorView {
 
     friend bool operator==(const Parts&, const Parts&) = default;
   };
+  /// Errors: invalid_argument (element_bits, an axis without indices), out_of_range (a sum that
+  /// wraps; more than kMaxRegionBytes of a region).
+  static Result<Reach> reach(const Parts& parts);
   /// `region_bytes`: the size of each region. Errors: invalid_argument (element_bits, an axis
   /// without indices), out_of_range (a region that is not there, or too small; a sum that wraps).
   static Result<TensorView> make(const Parts& parts, std::span<const std::uint64_t> region_bytes);

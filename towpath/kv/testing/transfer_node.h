@@ -32,6 +32,7 @@ struct CacheKind {
   MemoryKind memory = MemoryKind::system;
   LayoutKind kind = LayoutKind::fully_contiguous;
   BlockFormat format = BlockFormat::nhd;
+  layout::Axes axes = {};  ///< of a strided layout
 };
 
 inline constexpr std::uint64_t kBlocks = 6;
@@ -46,6 +47,21 @@ inline LayoutConfig small_config(BlockFormat format = BlockFormat::nhd, std::uin
           .dtype_width_bytes = 4,
           .num_heads = heads,
           .format = format};
+}
+
+/// A cache of small_config() that no other kind of layout can say: keys and values in a region
+/// each, there the tokens of all layers, with room behind every head and every block.
+inline CacheKind strided_kind(const char* name, MemoryKind memory = MemoryKind::system) {
+  CacheKind kind{name, memory, LayoutKind::strided};
+  using layout::Axis;
+  kind.axes = layout::extents_of(small_config());
+  kind.axes[Axis::outer].region_step = 1;
+  kind.axes[Axis::dim].stride = 1;
+  kind.axes[Axis::head].stride = 10;
+  kind.axes[Axis::layer].stride = 20;
+  kind.axes[Axis::token].stride = 20 * kLayers;
+  kind.axes[Axis::block].stride = 4 * 20 * kLayers + 16;
+  return kind;
 }
 
 /// Of an element of the whole model; `salt` tells caches apart.
@@ -113,6 +129,7 @@ struct TransferNode {
     layout::BuildRequest request{.registrar = &manager->registrar(),
                                  .config = small_config(kind.format, heads),
                                  .kind = kind.kind,
+                                 .axes = kind.axes,
                                  .memory = {}};
     memory::Allocation what{
         .kind = kind.memory, .device = device, .pinned = pinned.get(), .files = &files};
