@@ -332,7 +332,10 @@ kv::TieredCacheOptions KvbmSettings::cache_options() const {
   kv::TieredCacheOptions options;
   options.admission = {.sightings = static_cast<std::uint8_t>(second_sight ? 2 : 1),
                        .min_priority = min_priority};
-  if (batch_blocks) options.batch_blocks = *batch_blocks;
+  if (batch_blocks) {
+    options.batch_blocks = *batch_blocks;
+    options.batch_bytes = 0;  // theirs has blocks only
+  }
   options.batch_at_least = std::min(options.batch_at_least, options.batch_blocks);
   return options;
 }

@@ -46,7 +46,10 @@ struct TieredCacheOptions {
   std::size_t most_waiting_demotions = 4096;   ///< blocks; what is less urgent is not kept beyond
   std::size_t most_waiting_promotions = 4096;  ///< blocks; promote() refuses beyond, look() forgets
   std::size_t batch_blocks = 64;               ///< at most so many per call of progress(), each way
-  std::size_t batch_at_least = 8;              ///< fewer are demoted only after `linger`
+  /// Small blocks go down in larger batches, up to this: a batch ends with an acknowledgement,
+  /// which costs a disk the same for few bytes and for many.
+  std::uint64_t batch_bytes = std::uint64_t{16} << 20U;
+  std::size_t batch_at_least = 8;  ///< fewer are demoted only after `linger`
   Duration linger = std::chrono::milliseconds(10);
   Duration rest = std::chrono::seconds(1);  ///< of a tier that could not be written to
 };

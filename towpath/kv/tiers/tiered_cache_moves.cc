@@ -241,9 +241,11 @@ bool TieredCache::is_falling(const Below& tier, BlockHash hash) const {
 
 bool TieredCache::demote_some(bool at_once) {
   end_falls();
+  const std::size_t most =
+      std::max<std::size_t>(options_.batch_blocks, options_.batch_bytes / block_bytes_);
   std::size_t done = 0;
   if (at_once || is_time_to_demote())
-    for (; done < options_.batch_blocks && promotions_.waiting() == 0 && have_room(); ++done) {
+    for (; done < most && promotions_.waiting() == 0 && have_room(); ++done) {
       const auto waiting = demotions_.pop();
       if (!waiting) break;
       demote_one(*waiting);

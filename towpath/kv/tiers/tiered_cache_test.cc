@@ -115,6 +115,13 @@ TEST_F(TieredCacheTest, a_small_batch_waits_for_company_but_not_for_ever) {
   EXPECT_FALSE(cache_->progress());
 }
 
+TEST_F(TieredCacheTest, a_batch_of_small_blocks_ends_by_bytes) {
+  open({.batch_blocks = 2, .batch_at_least = 2});
+  make_all(1, 8);
+  EXPECT_TRUE(cache_->progress());
+  EXPECT_TRUE(is_on_disk(8));
+}
+
 TEST_F(TieredCacheTest, demotion_is_no_use_of_a_block) {
   open();
   make_all(1, 8);
@@ -140,6 +147,7 @@ TEST_F(TieredCacheTest, urgent_blocks_go_down_first_and_a_bound_holds) {
   open({.admission = {.min_priority = 10},
         .most_waiting_demotions = 3,
         .batch_blocks = 2,
+        .batch_bytes = 0,
         .batch_at_least = 1});
   (void)make(1, {.priority = 5});
   make_all(2, 5);  // one too many
