@@ -1,7 +1,5 @@
 #include "tools/replay/neighbours.h"
 
-#include <algorithm>
-
 #include <towpath/core/text.h>
 #include <towpath/standard/rendezvous_url.h>
 
@@ -49,9 +47,7 @@ Status Neighbours::join(kv::TieredCache& cache) {
 void Neighbours::hear(const agent::Notification& note) { (void)loans_->hear(note); }
 
 void Neighbours::serve() {
-  const kv::Presence::Events news = told_.presence->take_events();
-  const auto is_here = [&](const kv::BlockEvent& event) { return event.tier != told_.tier; };
-  if (news.some_were_lost || std::ranges::any_of(news.events, is_here)) loans_->note_change();
+  loans_->note_changes(told_.presence->take_events());
   loans_->serve();
 }
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include <towpath/core/text.h>
@@ -165,9 +164,7 @@ void TieredKeeper::check_name(Promoted& came, BlockHash hash) {
 void TieredKeeper::hear_news() {
   constexpr std::size_t kMostKept = std::size_t{1} << 16U;
   Presence::Events events = presence_->take_events();
-  const bool is_here = std::ranges::any_of(
-      events.events, [&](const BlockEvent& event) { return event.tier != peers_tier_; });
-  if (loans_ && (is_here || events.some_were_lost)) loans_->note_change();
+  if (loans_) loans_->note_changes(events);
   news_.some_were_lost = news_.some_were_lost || events.some_were_lost;
   news_.events.insert(news_.events.end(), events.events.begin(), events.events.end());
   if (news_.events.size() > kMostKept) news_ = {.events = {}, .some_were_lost = true};

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <towpath/core/text.h>
@@ -5,6 +6,13 @@
 #include <towpath/kv/peers/peer_loans.h>
 
 namespace towpath::kv {
+namespace {
+
+bool is_due(const std::optional<Instant>& before, Duration pause, Instant now) {
+  return !before || now - *before >= pause;
+}
+
+}  // namespace
 
 CatalogueExchange::CatalogueExchange(CatalogueExchangeOptions options,
                                      std::unique_ptr<rendezvous::Rendezvous> place,
@@ -17,19 +25,75 @@ void CatalogueExchange::progress() {
   (void)place_->progress();
   for (const rendezvous::Change& change : std::exchange(heard_, {})) learn(change);
   const Instant now = clock_.now();
-  const bool never = told_edition_ == UINT64_MAX;
-  const bool is_news = loans_.edition() != told_edition_ && now - told_at_ >= options_.pace;
-  if (never || is_news || now - told_at_ >= options_.tell_again) tell();
-  if (asked_at_ != Instant{0} && now - asked_at_ < options_.pace) return;
-  asked_at_ = now;
-  for (const std::string& name : options_.others) ask(name);
+  if (has_to_tell(now)) tell(now);
+  if (is_due(asked_at_, options_.pace, now)) ask_all(now);
 }
 
-void CatalogueExchange::tell() {
-  told_edition_ = loans_.edition();
-  told_at_ = clock_.now();
+// Telling ----------------------------------------------------------------------------------------
+
+bool CatalogueExchange::has_to_tell(Instant now) const {
+  const bool is_news = loans_.journal().edition() != told_edition_ ||
+                       loans_.known().met() != told_met_ || !behind_.empty();
+  return is_due(told_at_, is_news ? options_.pace : options_.tell_again, now);
+}
+
+/// Changes alone will not do.
+bool CatalogueExchange::has_to_tell_all(Instant now) const {
+  const CatalogueJournal& journal = loans_.journal();
+  const auto is_covered = [&](const auto& entry) { return journal.covers(entry.second); };
+  const auto hears_changes = [](const auto& entry) { return entry.second.edition.has_value(); };
+  return is_due(told_all_at_, options_.tell_again, now) || loans_.known().met() != told_met_ ||
+         !journal.covers(told_edition_) || !std::ranges::all_of(behind_, is_covered) ||
+         !std::ranges::all_of(loans_.known().all(), hears_changes);
+}
+
+void CatalogueExchange::tell(Instant now) {
+  told_at_ = now;
+  if (has_to_tell_all(now)) tell_all(now);
+  const auto behind = std::exchange(behind_, {});
+  for (const auto& [name, peer] : loans_.known().all()) {
+    const auto lacks = behind.find(name);
+    if (peer.edition && !loans_.is_lost(name))
+      tell_changes(name, lacks == behind.end() ? told_edition_ : lacks->second);
+  }
+  told_edition_ = loans_.journal().edition();
+}
+
+void CatalogueExchange::tell_all(Instant now) {
+  told_all_at_ = now;
+  told_met_ = loans_.known().met();
   const Result<Bytes> catalogue = loans_.catalogue();
   note(catalogue.ok() ? place_->publish(card_name(loans_.name()), *catalogue) : catalogue.status());
+}
+
+void CatalogueExchange::tell_changes(const std::string& peer, std::uint64_t from) {
+  for (CatalogueChanges& changes : loans_.journal().since(from)) {
+    changes.layout = loans_.layout();
+    note(loans_.tell(peer, {.word = PeerMessage::Word::changes, .changes = std::move(changes)}));
+  }
+}
+
+void CatalogueExchange::hear_behind(const std::string& peer, const CatalogueChanges& known) {
+  if (loans_.known().find(peer) == nullptr) return;
+  behind_[peer] = known.layout == loans_.layout() ? known.from : UINT64_MAX;
+}
+
+// Asking -----------------------------------------------------------------------------------------
+
+void CatalogueExchange::ask_all(Instant now) {
+  asked_at_ = now;
+  for (const auto& [name, peer] : loans_.known().all())
+    if (peer.is_behind())
+      note(loans_.tell(name, {.word = PeerMessage::Word::behind,
+                              .changes = {.layout = peer.layout.id, .from = *peer.edition}}));
+  const bool asks_for_all = is_due(asked_all_at_, options_.tell_again, now);
+  if (asks_for_all) asked_all_at_ = now;
+  for (const std::string& name : options_.others) {
+    const KnownPeers::Peer* const peer = loans_.known().find(name);
+    const bool is_wanted =
+        peer == nullptr || !peer->edition || peer->is_behind() || loans_.is_lost(name);
+    if (asks_for_all || is_wanted) ask(name);
+  }
 }
 
 /// Who is not there is forgotten; who does not answer now is not.

@@ -1,12 +1,16 @@
 // CatalogueExchange: tells at a rendezvous what is here, and learns what others tell there.
 //
-// Told is what is here when that has changed, when somebody was met who may not know it yet, and
-// now and then again, for those who were not listening. Where a place tells nobody of changes (a
-// scope; guests of a meeting point), others are asked for by their names, again and again.
+// The whole is told there when somebody was met who may not know it yet, and now and then again,
+// for those who were not listening. Who has been met is told what has changed, and now and then
+// that nothing has; who finds that some of it is missing says so, and is told that again, or the
+// whole where it is too much. Where a place tells nobody of changes (a scope; guests of a meeting
+// point), others whose catalogue is wanted are asked for by their names, again and again.
 // Thread: loop, the loans'.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,6 +21,7 @@
 namespace towpath::kv {
 
 class PeerLoans;
+struct CatalogueChanges;
 
 /// Under which a catalogue is published.
 inline constexpr const char* kCatalogueLabel = "kv-blocks";
@@ -26,9 +31,9 @@ struct CatalogueExchangeOptions {
   /// Catalogues are published as those of GROUP/NAME, for places where others have such names, too;
   /// empty: of NAME.
   std::string group;
-  /// Between two catalogues that are told, and two questions to one of the others.
+  /// Between two rounds in which something is told, and two questions to one of the others.
   Duration pace = std::chrono::milliseconds(200);
-  Duration tell_again = std::chrono::seconds(10);  ///< what has not changed
+  Duration tell_again = std::chrono::seconds(10);  ///< the whole; and asks for it
 };
 
 class CatalogueExchange {
@@ -38,11 +43,18 @@ class CatalogueExchange {
                     PeerLoans& loans, const Clock& clock);
 
   void progress();
+  /// A peer lacks what came after `known.from`; it is told in the next round.
+  void hear_behind(const std::string& peer, const CatalogueChanges& known);
   /// Why the last one that went wrong did: of telling, asking or learning.
   const Status& last_failure() const { return last_failure_; }
 
  private:
-  void tell();
+  bool has_to_tell(Instant now) const;
+  bool has_to_tell_all(Instant now) const;
+  void tell(Instant now);
+  void tell_all(Instant now);
+  void tell_changes(const std::string& peer, std::uint64_t from);
+  void ask_all(Instant now);
   void ask(const std::string& name);
   void learn(const rendezvous::Change& change);
   void note(const Status& status);
@@ -51,9 +63,13 @@ class CatalogueExchange {
   const CatalogueExchangeOptions options_;
   PeerLoans& loans_;
   const Clock& clock_;
-  std::uint64_t told_edition_ = UINT64_MAX;
-  Instant told_at_{0};
-  Instant asked_at_{0};
+  std::uint64_t told_edition_ = 0;               // to those who have been met
+  std::uint64_t told_met_ = 0;                   // how many had been, when all was told
+  std::map<std::string, std::uint64_t> behind_;  // who said so, and since when
+  std::optional<Instant> told_at_;
+  std::optional<Instant> told_all_at_;
+  std::optional<Instant> asked_at_;
+  std::optional<Instant> asked_all_at_;    // also whose catalogue is not wanted
   std::set<std::string> asked_;            // not answered yet
   std::vector<rendezvous::Change> heard_;  // and not learned yet
   Status last_failure_;

@@ -21,6 +21,13 @@ bool fit(const CacheShare& ours, const CacheShare& theirs) {
          head_dim(theirs) == head_dim(ours) && common(ours.heads(), theirs.heads()).count > 0;
 }
 
+/// Of one life; layouts' numbers grow in it.
+bool is_older(const KnownPeers::Peer& than, const KnownPeers::Peer& catalogue) {
+  if (catalogue.layout.owner != than.layout.owner) return false;
+  if (catalogue.layout.id != than.layout.id) return catalogue.layout.id < than.layout.id;
+  return catalogue.edition.value_or(0) < than.edition.value_or(0);
+}
+
 }  // namespace
 
 KnownPeers::~KnownPeers() {
@@ -41,6 +48,7 @@ Result<KnownPeers::Peer> KnownPeers::open(const Catalogue& all, const OpenPackag
         "borrow from those who serve the same model, in blocks of as many tokens");
   peer.layout = {package.agent.incarnation, all.layout};
   peer.hashes = {all.hashes.begin(), all.hashes.end()};
+  peer.edition = all.edition;
   return peer;
 }
 
@@ -50,10 +58,12 @@ Status KnownPeers::learn(ConstByteSpan bytes) {
   const std::string& name = package.agent.name;
   const Digest digest = digest_of(bytes, 0);
   const auto met = peers_.find(name);
-  if (met != peers_.end() && met->second.catalogue == digest) return {};
-  TOWPATH_TRY(Peer peer, open(all, package));
-  peer.catalogue = digest;
   const bool is_known = met != peers_.end();
+  if (is_known && met->second.catalogue == digest && !met->second.is_behind()) return {};
+  TOWPATH_TRY(Peer peer, open(all, package));
+  if (is_known && is_older(met->second, peer)) return {};
+  peer.catalogue = digest;
+  if (is_known && met->second.layout == peer.layout) peer.newest = met->second.newest;
   TOWPATH_TRY((is_known ? manager_.refresh(all.package) : manager_.import_package(all.package)));
   Peer& known = peers_[name];
   if (known.layout.owner != peer.layout.owner) ++met_;
@@ -73,6 +83,25 @@ void KnownPeers::tell_changes(const Peer& before, const Peer& now) {
   tell_those_of(now, before);
 }
 
+void KnownPeers::hear(const AgentIdentity& from, const CatalogueChanges& changes) {
+  const auto known = peers_.find(from.name);
+  if (known == peers_.end() || known->second.layout.owner != from.incarnation) return;
+  Peer& peer = known->second;
+  const bool is_same = changes.layout == peer.layout.id;
+  if (!peer.edition || changes.layout < peer.layout.id) return;
+  if (is_same && changes.to <= peer.failed_at) return;
+  peer.newest = std::max(peer.newest, is_same ? changes.to : UINT64_MAX);
+  if (is_same && changes.from <= *peer.edition && changes.to > *peer.edition) apply(peer, changes);
+}
+
+void KnownPeers::apply(Peer& peer, const CatalogueChanges& changes) {
+  for (const BlockHash hash : changes.lost)
+    if (peer.hashes.erase(hash) > 0) tell(hash);
+  for (const BlockHash hash : changes.stored)
+    if (peer.hashes.size() < kMaxHashesListed && peer.hashes.insert(hash).second) tell(hash);
+  peer.edition = changes.to;
+}
+
 void KnownPeers::forget(const std::string& name) {
   if (!peers_.contains(name)) return;
   lose_all(name);
@@ -88,7 +117,10 @@ void KnownPeers::lose(const std::string& name, BlockHash hash) {
 void KnownPeers::lose_all(const std::string& name) {
   const auto known = peers_.find(name);
   if (known == peers_.end()) return;
-  for (const BlockHash hash : std::exchange(known->second.hashes, {})) tell(hash);
+  Peer& peer = known->second;
+  peer.newest = 0;
+  if (peer.edition) peer.failed_at = std::max(peer.failed_at, std::exchange(*peer.edition, 0));
+  for (const BlockHash hash : std::exchange(peer.hashes, {})) tell(hash);
 }
 
 const KnownPeers::Peer* KnownPeers::find(const std::string& name) const {

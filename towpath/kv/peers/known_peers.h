@@ -2,11 +2,14 @@
 // tells Presence, as one tier: a block that peers have all of together, of the part that is kept
 // here.
 //
-// A peer that failed has lost its blocks here until it tells another catalogue.
+// What has changed in a catalogue may come late, twice or not at all: what goes before is missing
+// then, and the peer is one that we are behind, until a catalogue or the changes have come.
+// A peer that failed has lost its blocks here until it tells another catalogue, or changes.
 // Thread: loop, that of the manager.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -36,6 +39,11 @@ class KnownPeers {
     LayoutHandle layout;
     CacheShare share;
     std::unordered_set<BlockHash> hashes;
+    std::optional<std::uint64_t> edition;  ///< of the hashes; nothing: it tells no changes
+    std::uint64_t newest = 0;              ///< that was heard of
+    std::uint64_t failed_at = 0;           ///< what was known when it failed is no news
+
+    bool is_behind() const { return edition && *edition < newest; }
   };
 
   /// Manager and presence outlive it.
@@ -45,10 +53,13 @@ class KnownPeers {
   KnownPeers(const KnownPeers&) = delete;
   KnownPeers& operator=(const KnownPeers&) = delete;
 
-  /// A peer's catalogue, for the first time or again; a refused one, and the last one again, change
-  /// nothing. Errors: those of reading it; invalid_argument (another name space, or a cache that
-  /// has nothing of this one's); already_exists (another agent of this name).
+  /// A peer's catalogue, for the first time or again; a refused one, one older than what is known,
+  /// and the last one again change nothing. Errors: those of reading it; invalid_argument (another
+  /// name space, or a cache that has nothing of this one's); already_exists (another agent of this
+  /// name).
   Status learn(ConstByteSpan catalogue);
+  /// What one that is known has told of its catalogue. Nothing, of another life.
+  void hear(const AgentIdentity& from, const CatalogueChanges& changes);
   void forget(const std::string& name);
   /// It does not have the block; it has none.
   void lose(const std::string& name, BlockHash hash);
@@ -59,12 +70,14 @@ class KnownPeers {
   const Peer* find(const std::string& name) const;
   /// Which peers, by their heads, have all of ours of it together; none: they do not.
   std::vector<std::string> owners_of(BlockHash hash) const;
+  const std::map<std::string, Peer>& all() const { return peers_; }
   std::size_t size() const { return peers_.size(); }
   /// Grows when somebody is met for the first time, or in a new life.
   std::uint64_t met() const { return met_; }
 
  private:
   Result<Peer> open(const Catalogue& all, const OpenPackage& package) const;
+  void apply(Peer& peer, const CatalogueChanges& changes);
   void tell_changes(const Peer& before, const Peer& now);
   void tell(BlockHash hash);
 

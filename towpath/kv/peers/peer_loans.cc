@@ -21,6 +21,7 @@ Result<std::unique_ptr<PeerLoans>> PeerLoans::make(const PeerTierOptions& option
                                                       .first_layer = options.share.first_layer,
                                                       .first_head = options.share.first_head}));
   tier.land_in(loans->lent_from_);
+  loans->settle();
   return loans;
 }
 
@@ -47,15 +48,41 @@ void PeerLoans::join(std::unique_ptr<rendezvous::Rendezvous> place,
                                                   options_.manager->clock());
 }
 
-Result<Bytes> PeerLoans::catalogue() const {
-  Catalogue all{.name_space = options_.share.name_space, .layout = lent_from_.id};
+Result<Bytes> PeerLoans::catalogue() {
+  settle();
+  Catalogue all{.name_space = options_.share.name_space,
+                .layout = layout(),
+                .hashes = {journal_.here().begin(), journal_.here().end()},
+                .edition = journal_.edition()};
   TOWPATH_TRY(all.package, options_.manager->export_package());
-  BlockHash last = 0;  // a block of several tiers stands there as often, one behind the other
-  for (const BlockEvent& here : options_.presence->snapshot()) {
-    const bool is_told = !all.hashes.empty() && here.hash == last;
-    if (here.tier != options_.tier && !is_told) all.hashes.push_back(last = here.hash);
-  }
   return encode(all);
+}
+
+/// Whatever happened on the way.
+void PeerLoans::settle() {
+  std::unordered_set<BlockHash> all;
+  for (const BlockEvent& here : options_.presence->snapshot())
+    if (here.tier != options_.tier) all.insert(here.hash);
+  journal_.settle(all);
+}
+
+/// Noted is what is so now: of a block that came and went there are other news to come.
+void PeerLoans::note_changes(const Presence::Events& news) {
+  if (news.some_were_lost) return settle();
+  const unsigned borrowed = 1U << options_.tier;
+  for (const BlockEvent& event : news.events)
+    if (event.tier != options_.tier)
+      journal_.note(event.hash, (options_.presence->tiers_of(event.hash) & ~borrowed) != 0);
+}
+
+Status PeerLoans::tell(const std::string& peer, const PeerMessage& message) {
+  TOWPATH_TRY(const Bytes bytes, encode(message));
+  return options_.agent->notify(peer, bytes);
+}
+
+bool PeerLoans::is_lost(const std::string& peer) const {
+  const auto known = options_.agent->peer(peer);
+  return !known.ok() || known->lost;
 }
 
 bool PeerLoans::progress() {
@@ -77,14 +104,15 @@ Status PeerLoans::hear(const agent::Notification& note) {
   if (message.word == PeerMessage::Word::ask) lender_.ask(note.from, message);
   if (message.word == PeerMessage::Word::release) lender_.release(note.from, message.session);
   if (message.word == PeerMessage::Word::lend) tier_.hear(note.from.name, message);
+  if (message.word == PeerMessage::Word::changes) tier_.hear(note.from, message.changes);
+  if (message.word == PeerMessage::Word::behind && exchange_)
+    exchange_->hear_behind(note.from.name, message.changes);
   return {};
 }
 
 void PeerLoans::answer_all() {
   for (const BlockLender::Answer& answer : lender_.take_answers()) {
-    const Result<Bytes> bytes = encode(answer.message);
-    const Status told =
-        bytes.ok() ? options_.agent->notify(answer.to.name, *bytes) : bytes.status();
+    const Status told = tell(answer.to.name, answer.message);
     if (told.ok()) continue;
     lender_.release(answer.to, answer.message.session);
     last_failure_ = told;

@@ -13,6 +13,7 @@
 
 #include <towpath/kv/peers/block_lender.h>
 #include <towpath/kv/peers/catalogue_exchange.h>
+#include <towpath/kv/peers/catalogue_journal.h>
 #include <towpath/kv/peers/peer_tier.h>
 
 namespace towpath::kv {
@@ -38,16 +39,20 @@ class PeerLoans {
   /// Meets others at `place` from now on, as progress() is called.
   void join(std::unique_ptr<rendezvous::Rendezvous> place, CatalogueExchangeOptions options = {});
   /// What others need to borrow from here. Errors: those of exporting the layouts.
-  Result<Bytes> catalogue() const;
-  /// Blocks came or went here.
-  void note_change() { ++changes_; }
-  /// Grows when there is reason to tell the catalogue: a change here, or somebody was met who may
-  /// not know it.
-  std::uint64_t edition() const { return changes_ + tier_.known().met(); }
+  Result<Bytes> catalogue();
+  /// Of the tiers that the loans were made with: blocks came or went.
+  void note_changes(const Presence::Events& news);
+  const CatalogueJournal& journal() const { return journal_; }
+  /// What is lent, by its number, as peers know it.
+  std::uint64_t layout() const { return lent_from_.id; }
+  const KnownPeers& known() const { return tier_.known(); }
   const std::string& name() const { return options_.agent->name(); }
   /// As KnownPeers'.
   Status learn(ConstByteSpan catalogue) { return tier_.learn(catalogue); }
   void forget(const std::string& peer) { tier_.forget(peer); }
+  /// As the agent's.
+  Status tell(const std::string& peer, const PeerMessage& message);
+  bool is_lost(const std::string& peer) const;
 
   /// Takes all of the agent's notifications, and serves. True: there is more to do at once.
   bool progress();
@@ -61,13 +66,14 @@ class PeerLoans {
 
  private:
   PeerLoans(const PeerTierOptions& options, Duration lease, PeerTier& tier, TieredCache& cache);
+  void settle();
   void answer_all();
 
   const PeerTierOptions options_;
   PeerTier& tier_;
   BlockLender lender_;
   LayoutHandle lent_from_;
-  std::uint64_t changes_ = 0;
+  CatalogueJournal journal_;
   Status last_failure_;
   std::unique_ptr<CatalogueExchange> exchange_;  // dies first: it calls back
 };

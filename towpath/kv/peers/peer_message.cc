@@ -11,28 +11,38 @@ namespace {
 
 using wire::Kind;
 
-constexpr std::uint64_t kMaxCatalogue = 8 * kMiB, kMaxNameSpace = 1024;
+constexpr std::uint64_t kMaxPackage = 8 * kMiB, kMaxListed = 8 * kMaxHashesListed,
+                        kMaxNameSpace = 1024;
 constexpr std::size_t kLentNumbers = 5;  // hash, slot, algorithm, salt, value
 
 constexpr wire::Tag kWord = wire::required(1), kSession = wire::required(2),
                     kAsked = wire::required(3), kLent = wire::required(4),
-                    kLease = wire::required(5);
+                    kLease = wire::required(5), kChangesLayout = wire::optional(6),
+                    kFrom = wire::optional(7), kTo = wire::optional(8), kStored = wire::optional(9),
+                    kLost = wire::optional(10);
 constexpr wire::FieldRule kPeerRules[] = {
-    {kWord, "word", Kind::number, wire::kOne, 3},
+    {kWord, "word", Kind::number, wire::kOne, 5},
     {kSession, "session", Kind::number, wire::kOne},
     {kAsked, "hashes", Kind::bytes, wire::kOne, 8 * kMaxBlocksAsked},
     {kLent, "lent", Kind::bytes, wire::kOne, 8 * kLentNumbers* kMaxBlocksAsked},
     {kLease, "lease", Kind::number, wire::kOne, INT64_MAX},
+    {kChangesLayout, "layout", Kind::number, wire::kAtMostOne},
+    {kFrom, "from edition", Kind::number, wire::kAtMostOne},
+    {kTo, "to edition", Kind::number, wire::kAtMostOne},
+    {kStored, "stored", Kind::bytes, wire::kAtMostOne, 8 * kMaxChangesTold},
+    {kLost, "lost", Kind::bytes, wire::kAtMostOne, 8 * kMaxChangesTold},
 };
 constexpr wire::Schema kPeerSchema("peer message", kPeerRules);
 
 constexpr wire::Tag kNameSpace = wire::required(1), kPackage = wire::required(2),
-                    kLayoutId = wire::required(3), kListed = wire::required(4);
+                    kLayoutId = wire::required(3), kListed = wire::required(4),
+                    kEdition = wire::optional(5);
 constexpr wire::FieldRule kCatalogueRules[] = {
     {kNameSpace, "name space", Kind::bytes, wire::kOne, kMaxNameSpace},
-    {kPackage, "package", Kind::bytes, wire::kOne, kMaxCatalogue},
+    {kPackage, "package", Kind::bytes, wire::kOne, kMaxPackage},
     {kLayoutId, "layout", Kind::number, wire::kOne},
-    {kListed, "hashes", Kind::bytes, wire::kOne, kMaxCatalogue},
+    {kListed, "hashes", Kind::bytes, wire::kOne, kMaxListed},
+    {kEdition, "edition", Kind::number, wire::kAtMostOne},
 };
 constexpr wire::Schema kCatalogueSchema("block catalogue", kCatalogueRules);
 
@@ -67,6 +77,17 @@ Status take_word(const wire::Field& field, PeerMessage& message) {
       break;
     case kSession: message.session = field.number(); break;
     case kLease: message.lease = Duration(static_cast<std::int64_t>(field.number())); break;
+    case kChangesLayout: message.changes.layout = field.number(); break;
+    case kFrom: message.changes.from = field.number(); break;
+    case kTo: message.changes.to = field.number(); break;
+    case kStored: {
+      TOWPATH_TRY(message.changes.stored, unpack_numbers(field));
+      break;
+    }
+    case kLost: {
+      TOWPATH_TRY(message.changes.lost, unpack_numbers(field));
+      break;
+    }
     case kAsked: {
       TOWPATH_TRY(message.hashes, unpack_numbers(field));
       break;
@@ -79,6 +100,16 @@ Status take_word(const wire::Field& field, PeerMessage& message) {
   return {};
 }
 
+/// Old readers know no such fields, and skip them; what is not told is 0, or nothing.
+void put_changes(wire::Encoder& out, const CatalogueChanges& changes) {
+  if (changes == CatalogueChanges()) return;
+  out.put_number(kChangesLayout, changes.layout);
+  out.put_number(kFrom, changes.from);
+  out.put_number(kTo, changes.to);
+  out.put_bytes(kStored, pack_numbers(changes.stored));
+  out.put_bytes(kLost, pack_numbers(changes.lost));
+}
+
 }  // namespace
 
 Result<Bytes> encode(const PeerMessage& message) {
@@ -88,6 +119,7 @@ Result<Bytes> encode(const PeerMessage& message) {
   out.put_bytes(kAsked, pack_numbers(message.hashes));
   out.put_bytes(kLent, pack_numbers(numbers_of(message.lent)));
   out.put_number(kLease, static_cast<std::uint64_t>(message.lease.count()));
+  put_changes(out, message.changes);
   TOWPATH_TRY(const Bytes payload, std::move(out).finish());
   return wire::seal({.type = wire::MessageType::block_loan, .version = 1}, payload);
 }
@@ -108,6 +140,7 @@ Result<Bytes> encode(const Catalogue& catalogue) {
   out.put_bytes(kPackage, catalogue.package);
   out.put_number(kLayoutId, catalogue.layout);
   out.put_bytes(kListed, pack_numbers(catalogue.hashes));
+  if (catalogue.edition) out.put_number(kEdition, *catalogue.edition);
   TOWPATH_TRY(const Bytes payload, std::move(out).finish());
   return wire::seal({.type = wire::MessageType::block_catalogue, .version = 1}, payload);
 }
@@ -116,13 +149,14 @@ Result<Catalogue> decode_catalogue(ConstByteSpan bytes) {
   TOWPATH_TRY(const wire::Message opened,
               wire::open(bytes, {.type = wire::MessageType::block_catalogue,
                                  .max_version = 1,
-                                 .max_payload_bytes = 3 * kMaxCatalogue}));
+                                 .max_payload_bytes = 3 * kMaxPackage}));
   Catalogue catalogue;
   TOWPATH_TRY(wire::decode(
       wire::Decoder(opened.payload, kCatalogueSchema), [&](const wire::Field& field) -> Status {
         switch (field.tag()) {
           case kNameSpace: catalogue.name_space = field.text(); return {};
           case kLayoutId: catalogue.layout = field.number(); return {};
+          case kEdition: catalogue.edition = field.number(); return {};
           case kPackage:
             catalogue.package.assign(field.bytes().begin(), field.bytes().end());
             return {};

@@ -1,16 +1,21 @@
 // What holders of KV blocks tell each other: a catalogue, where everyone can find it, of what one
-// holds and may lend; and, between two of them, a session. The formats: docs/formats/kv_peers.md.
+// holds and may lend; and, between two of them, what has changed in it, and a session. The formats:
+// docs/formats/kv_peers.md.
 //
 //   borrower                                       owner
 //      | ask(session, hashes) ----------------------> | holds them, from below if need be
 //      | <--------- lend(session, lease, slots, digests)
 //      | reads the slots, and proves what it got      |
 //      | release(session) --------------------------> | lets go; or when the lease is over
+//      |                                              |
+//      | <--------- changes(from, to, stored, lost)   | tells all that it has met
+//      | behind(from) ------------------------------> | when some were lost on the way
 //
 // What comes in is hostile: bounded before anything is allocated. Thread: immutable.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +28,10 @@ namespace towpath::kv {
 inline constexpr std::size_t kMaxBlocksAsked =
     256;  ///< in a session; so that it fits a notification
 
+/// In one message, stored and lost together.
+inline constexpr std::size_t kMaxChangesTold = 1024;
+inline constexpr std::size_t kMaxHashesListed = std::size_t{1} << 20U;  ///< in a catalogue
+
 struct LentBlock {
   BlockHash hash = 0;
   std::uint64_t slot = 0;  ///< of the owner's layout
@@ -31,13 +40,26 @@ struct LentBlock {
   friend bool operator==(const LentBlock&, const LentBlock&) = default;
 };
 
+/// Makes edition `to` of a catalogue of edition `from`, and of any between them. Editions count in
+/// one life of an agent, and of the layout that is lent from.
+struct CatalogueChanges {
+  std::uint64_t layout = 0;  ///< the catalogue's
+  std::uint64_t from = 0;    ///< behind: what the sender knows
+  std::uint64_t to = 0;      ///< at least `from`; as `from`: that is what there is
+  std::vector<BlockHash> stored;
+  std::vector<BlockHash> lost;
+
+  friend bool operator==(const CatalogueChanges&, const CatalogueChanges&) = default;
+};
+
 struct PeerMessage {
-  enum class Word : std::uint8_t { ask = 1, lend = 2, release = 3 };
+  enum class Word : std::uint8_t { ask = 1, lend = 2, release = 3, changes = 4, behind = 5 };
   Word word = Word::ask;
   std::uint64_t session = 0;      ///< the borrower's number for it
   std::vector<BlockHash> hashes;  ///< ask: at most kMaxBlocksAsked
   std::vector<LentBlock> lent;    ///< lend: those of them that can be had
   Duration lease{0};              ///< lend: from when it was sent
+  CatalogueChanges changes;       ///< changes, behind
 
   friend bool operator==(const PeerMessage&, const PeerMessage&) = default;
 };
@@ -46,7 +68,9 @@ struct Catalogue {
   std::string name_space;         ///< equal names of equal tokens' blocks only within one
   Bytes package;                  ///< TransferManager::export_package() of the owner
   std::uint64_t layout = 0;       ///< the one of the package that blocks are lent from, by its id
-  std::vector<BlockHash> hashes;  ///< at most 2^20
+  std::vector<BlockHash> hashes;  ///< at most kMaxHashesListed
+  /// Nothing: the owner is of an older release, and tells no changes.
+  std::optional<std::uint64_t> edition;
 
   friend bool operator==(const Catalogue&, const Catalogue&) = default;
 };

@@ -10,7 +10,7 @@
 // be of another tensor-parallel degree: then each part is copied whole to a staging, proven by its
 // owner's digest, and what is kept here of it is taken from there. A peer that does not
 // answer, dies, or lends what does not prove costs misses: its blocks are not looked for again
-// until it tells a new catalogue. Nothing here waits: sessions go on in progress(), which drives
+// until it tells of itself anew. Nothing here waits: sessions go on in progress(), which drives
 // the manager, too.
 // Thread: loop, that of the manager; so is the cache's progress().
 #pragma once
@@ -54,13 +54,16 @@ class PeerTier final : public BlockTier {
   void cancel(TierTask& task) override;
   bool progress() override;
   void wait_for_work(Duration most) override;
-  /// No peer is asked for it until it tells a new catalogue.
+  /// No peer is asked for it until it tells of it anew.
   Status remove(BlockHash hash) override;
 
   // ---- with peers ----
   /// The memory that tasks name slots of, as the manager knows it; nothing: all blocks are staged.
   void land_in(std::optional<LayoutHandle> memory) { memory_ = memory; }
   Status learn(ConstByteSpan catalogue) { return known_.learn(catalogue); }
+  void hear(const AgentIdentity& from, const CatalogueChanges& changes) {
+    known_.hear(from, changes);
+  }
   void forget(const std::string& name);
   /// An answer that came from a peer.
   void hear(const std::string& name, const PeerMessage& answer);

@@ -291,9 +291,10 @@ TEST(PeerTierTest, catalogues_are_found_at_a_rendezvous_and_leave_with_their_own
   near.others = [&] { (void)far->keeper->progress(); };
   EXPECT_TRUE(near.get(11).ok());
   far->put(12);
-  drive();
-  drive();
-  EXPECT_TRUE(near.keeper->has(12)) << "what has changed is told";
+  EXPECT_TRUE(run::eventually([&] {
+    drive();
+    return near.keeper->has(12) && late.keeper->has(12);
+  })) << "what has changed is told";
   far.reset();
   drive();
   drive();

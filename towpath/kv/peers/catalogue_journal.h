@@ -1,0 +1,49 @@
+// CatalogueJournal: which blocks are here to be lent, and how that changed of late, so that peers
+// who know how it was are told only what has changed.
+//
+// An edition is a number: how many changes there were before it. Edition 0 has no block. What an
+// edition lacks is said by the changes from it on, the last of each block; who has some of them
+// already may take them again. At most kMostKept changes are kept.
+// Not a place where blocks are: Presence tells which are. Thread: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <unordered_set>
+#include <vector>
+
+#include <towpath/kv/peers/peer_message.h>
+
+namespace towpath::kv {
+
+class CatalogueJournal {
+ public:
+  static constexpr std::size_t kMostKept = 8 * kMaxChangesTold;
+
+  /// The block is here now, or is not. No change if that is how it was.
+  void note(BlockHash hash, bool is_here);
+  /// These are here now, and no others.
+  void settle(const std::unordered_set<BlockHash>& all);
+
+  const std::unordered_set<BlockHash>& here() const { return here_; }
+  std::uint64_t edition() const { return edition_; }
+  /// Whether since() says all that the edition lacks; else the whole has to be told: the changes
+  /// are not kept any more, or are more than the whole.
+  bool covers(std::uint64_t edition) const;
+  /// From the edition to this one, one behind the other. Of one that is not covered, and of this
+  /// one: that this one is what there is.
+  std::vector<CatalogueChanges> since(std::uint64_t edition) const;
+
+ private:
+  struct Change {
+    BlockHash hash;
+    bool is_here;
+  };
+  CatalogueChanges between(std::uint64_t from, std::uint64_t to) const;
+
+  std::unordered_set<BlockHash> here_;
+  std::deque<Change> changes_;  // the last ones, up to edition_
+  std::uint64_t edition_ = 0;
+};
+
+}  // namespace towpath::kv

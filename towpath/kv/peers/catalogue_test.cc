@@ -1,0 +1,254 @@
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/kv/peers/catalogue_journal.h>
+#include <towpath/kv/peers/holder_fixture.h>
+#include <towpath/rendezvous/in_process.h>
+#include <towpath/run/eventually.h>
+
+namespace towpath::kv {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::Holder;
+using ::testing::IsEmpty;
+using testing::kBlocks;
+using ::testing::SizeIs;
+
+using Hashes = std::unordered_set<BlockHash>;
+
+TEST(CatalogueJournalTest, changes_are_the_last_of_each_block_and_no_news_is_none) {
+  CatalogueJournal journal;
+  journal.note(1, true);
+  journal.note(1, true);
+  journal.note(2, false);
+  EXPECT_EQ(journal.edition(), 1U);
+  journal.note(2, true);
+  journal.note(1, false);
+  const auto told = journal.since(0);
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_THAT(told.front().stored, ElementsAre(2U));
+  EXPECT_THAT(told.front().lost, ElementsAre(1U));
+  EXPECT_EQ(told.front().to, 3U);
+  journal.settle({2, 3});
+  EXPECT_THAT(journal.since(3).front().stored, ElementsAre(3U));
+  EXPECT_THAT(journal.since(3).front().lost, IsEmpty());
+  EXPECT_EQ(journal.since(4).front(), (CatalogueChanges{.from = 4, .to = 4, .stored = {}}));
+}
+
+TEST(CatalogueJournalTest, what_is_not_kept_or_is_more_than_the_whole_is_not_covered) {
+  CatalogueJournal journal;
+  for (BlockHash hash = 1; hash <= CatalogueJournal::kMostKept + 1; ++hash)
+    journal.note(hash, true);
+  EXPECT_FALSE(journal.covers(0));
+  EXPECT_TRUE(journal.covers(1));
+  EXPECT_FALSE(journal.covers(journal.edition() + 1)) << "of another life";
+  EXPECT_THAT(journal.since(1), SizeIs(CatalogueJournal::kMostKept / kMaxChangesTold));
+  journal.settle({});
+  EXPECT_FALSE(journal.covers(journal.edition() - kMaxChangesTold - 1)) << "nothing is there";
+  EXPECT_TRUE(journal.covers(journal.edition() - kMaxChangesTold));
+}
+
+TEST(CatalogueJournalTest, a_hundred_changes_of_many_blocks_are_told_in_a_kilobyte) {
+  CatalogueJournal journal;
+  for (BlockHash hash = 0; hash < 100'000; ++hash) journal.note(hash, true);
+  const Catalogue whole{.hashes = {journal.here().begin(), journal.here().end()},
+                        .edition = journal.edition()};
+  for (BlockHash hash = 0; hash < 50; ++hash) {
+    journal.note(hash, false);
+    journal.note(100'000 + hash, true);
+  }
+  const auto changes = journal.since(*whole.edition);
+  ASSERT_THAT(changes, SizeIs(1));
+  const PeerMessage told{.word = PeerMessage::Word::changes, .changes = changes.front()};
+  EXPECT_LT(encode(told).value().size(), 1024U);
+  EXPECT_GT(encode(whole).value().size(), 800'000U);
+  RecordProperty("whole_bytes", std::to_string(encode(whole).value().size()));
+  RecordProperty("changes_bytes", std::to_string(encode(told).value().size()));
+}
+
+/// Two at one place, who hear what the other says when the test lets them.
+struct Pair {
+  explicit Pair(Duration tell_again = std::chrono::hours(1)) {
+    for (Holder* each : {&far, &near})
+      each->keeper->peers()->join(rendezvous::InProcess::open(directory).value(),
+                                  {.pace = Duration::zero(), .tell_again = tell_again});
+    EXPECT_TRUE(run::eventually([&] {
+      step();
+      return agree() && near.node.agent->peer("far").ok() && far.node.agent->peer("near").ok();
+    }));
+  }
+  void step() {
+    for (Holder* each : {&far, &near}) {
+      (void)each->node.manager->progress();
+      for (agent::Notification& note : each->node.agent->take_notifications()) pass(*each, note);
+      (void)each->keeper->take_news();
+      each->keeper->peers()->serve();
+    }
+  }
+  void pass(Holder& to, const agent::Notification& note) {
+    if (hinder && hinder(to, note)) return;
+    const Status heard = to.keeper->peers()->hear(note);
+    EXPECT_TRUE(heard.ok()) << heard.to_string();
+  }
+  const KnownPeers::Peer* known() { return near.keeper->peers()->known().find("far"); }
+  bool agree() { return known() != nullptr && known()->hashes == here(); }
+  Hashes here() { return far.keeper->peers()->journal().here(); }
+  bool come_to_agree() {
+    return run::eventually([&] {
+      step();
+      return agree();
+    });
+  }
+
+  std::shared_ptr<rendezvous::Directory> directory = std::make_shared<rendezvous::Directory>();
+  Holder far{"far", {}}, near{"near", {.patience = std::chrono::milliseconds(1)}};
+  std::function<bool(Holder&, const agent::Notification&)> hinder;  // true: it does not come, now
+};
+
+PeerMessage::Word word_of(const agent::Notification& note) {
+  return decode_peer_message(note.message).value().word;
+}
+
+bool has_news(const agent::Notification& note) {
+  return !decode_peer_message(note.message).value().changes.stored.empty();
+}
+
+TEST(CatalogueTest, who_has_been_met_is_told_changes_and_no_catalogue) {
+  Pair pair;
+  const Digest first = pair.known()->catalogue;
+  for (BlockHash hash = 1; hash <= kBlocks + 2; ++hash) pair.far.put(hash);
+  EXPECT_TRUE(pair.come_to_agree());
+  EXPECT_FALSE(pair.near.keeper->has(1)) << "it went for another";
+  EXPECT_TRUE(pair.near.keeper->has(kBlocks + 2));
+  EXPECT_EQ(pair.known()->catalogue, first);
+}
+
+TEST(CatalogueTest, a_lost_notification_is_asked_for_again) {
+  Pair pair;
+  std::size_t lost = 0, asked = 0;
+  pair.hinder = [&](Holder&, const agent::Notification& note) {
+    asked += word_of(note) == PeerMessage::Word::behind ? 1 : 0;
+    return has_news(note) && lost++ == 0;
+  };
+  pair.far.put(1);
+  EXPECT_TRUE(run::eventually([&] {
+    pair.step();
+    return lost > 0;
+  }));
+  EXPECT_FALSE(pair.agree());
+  EXPECT_EQ(asked, 0U) << "nothing tells that it was lost";
+  pair.far.put(2);
+  EXPECT_TRUE(pair.come_to_agree());
+  EXPECT_GT(asked, 0U);
+}
+
+TEST(CatalogueTest, where_the_last_was_lost_the_word_that_nothing_changed_tells_so) {
+  Pair pair{std::chrono::milliseconds(1)};
+  bool is_lost = false;
+  pair.hinder = [&](Holder&, const agent::Notification& note) {
+    return has_news(note) && !std::exchange(is_lost, true);
+  };
+  pair.far.put(1);
+  EXPECT_TRUE(pair.come_to_agree());
+}
+
+TEST(CatalogueTest, an_older_catalogue_is_ignored_and_so_is_one_of_another_life) {
+  Pair pair;
+  pair.far.put(1);
+  const Bytes older = pair.far.catalogue();
+  pair.far.put(2);
+  ASSERT_TRUE(pair.come_to_agree());
+  EXPECT_TRUE(pair.near.learn(older).ok());
+  EXPECT_TRUE(pair.agree());
+  PeerLoans& loans = *pair.near.keeper->peers();
+  const auto say = [&](AgentIdentity from, const CatalogueChanges& changes) {
+    const PeerMessage message{.word = PeerMessage::Word::changes, .changes = changes};
+    EXPECT_TRUE(loans.hear({.from = std::move(from), .message = encode(message).value()}).ok());
+  };
+  const AgentIdentity far = pair.far.node.agent->identity();
+  const CatalogueChanges wrong{
+      .layout = pair.known()->layout.id, .from = 0, .to = 99, .stored = {3}, .lost = {1, 2}};
+  say({"far", far.incarnation + 1}, wrong);
+  say({"other", far.incarnation}, wrong);
+  EXPECT_TRUE(pair.agree());
+  CatalogueChanges of_another_layout = wrong;
+  ++of_another_layout.layout;
+  say(far, of_another_layout);
+  EXPECT_TRUE(pair.agree());
+  EXPECT_TRUE(pair.known()->is_behind()) << "there is a catalogue that is not known";
+}
+
+TEST(CatalogueTest, who_failed_has_blocks_again_when_it_tells_of_itself) {
+  Pair pair;
+  pair.far.put(1);
+  ASSERT_TRUE(pair.come_to_agree());
+  EXPECT_FALSE(pair.near.get(1).ok()) << "nobody drives the owner";
+  EXPECT_FALSE(pair.near.keeper->has(1));
+  pair.far.put(2);
+  EXPECT_TRUE(pair.come_to_agree());
+  EXPECT_TRUE(pair.near.keeper->has(1));
+}
+
+/// A catalogue that says no edition, as those of older releases.
+TEST(CatalogueTest, who_tells_no_changes_is_told_catalogues) {
+  Pair pair;
+  Catalogue plain = decode_catalogue(pair.near.catalogue()).value();
+  plain.edition.reset();
+  ASSERT_TRUE(pair.far.learn(encode(plain).value()).ok());
+  const Digest first = pair.known()->catalogue;
+  std::size_t notes = 0;
+  pair.hinder = [&](Holder&, const agent::Notification& note) {
+    notes += has_news(note) ? 1 : 0;
+    return false;
+  };
+  pair.far.put(1);
+  EXPECT_TRUE(pair.come_to_agree());
+  EXPECT_EQ(notes, 0U);
+  EXPECT_NE(pair.known()->catalogue, first);
+}
+
+/// Notifications are lost, come twice, late and in another order, and old catalogues come again: in
+/// the end each knows what the other has.
+class CatalogueFaultsTest : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(CatalogueFaultsTest, what_is_known_becomes_what_is_there) {
+  SCOPED_TRACE("seed " + std::to_string(GetParam()));
+  std::mt19937 chance(GetParam());
+  Pair pair;
+  std::vector<std::pair<Holder*, agent::Notification>> late;
+  std::vector<Bytes> old;
+  const auto hinder = [&](Holder& to, const agent::Notification& note) {
+    const unsigned fate = chance() % 4;
+    if (fate == 1 || fate == 2) late.emplace_back(&to, note);  // later; or now, too
+    return fate < 2;                                           // 0: never
+  };
+  for (int i = 0; i < 150; ++i) {
+    pair.hinder = hinder;
+    if (chance() % 2 == 0) pair.far.put(1 + chance() % (3 * kBlocks));
+    if (chance() % 20 == 0) old.push_back(pair.far.catalogue());
+    pair.step();
+    pair.hinder = nullptr;
+    std::shuffle(late.begin(), late.end(), chance);
+    for (; !late.empty() && chance() % 2 == 0; late.pop_back())
+      pair.pass(*late.back().first, late.back().second);
+    if (!old.empty() && chance() % 4 == 0) {
+      EXPECT_TRUE(pair.near.learn(old[chance() % old.size()]).ok());
+    }
+  }
+  for (const auto& [to, note] : late) pair.pass(*to, note);
+  BlockHash next = 1000;
+  pair.far.put(next);  // the first that surely comes
+  EXPECT_TRUE(pair.come_to_agree());
+  for (BlockHash hash = 1; hash <= next; ++hash)
+    EXPECT_EQ(pair.near.keeper->has(hash), pair.far.keeper->has(hash)) << hash;
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, CatalogueFaultsTest, ::testing::Range(1U, 9U));
+
+}  // namespace
+}  // namespace towpath::kv
