@@ -95,6 +95,12 @@ struct Pair {
     const Status heard = to.keeper->peers()->hear(note);
     EXPECT_TRUE(heard.ok()) << heard.to_string();
   }
+  /// To near.
+  void say(AgentIdentity from, const CatalogueChanges& changes) {
+    const PeerMessage message{.word = PeerMessage::Word::changes, .changes = changes};
+    const agent::Notification note{.from = std::move(from), .message = encode(message).value()};
+    EXPECT_TRUE(near.keeper->peers()->hear(note).ok());
+  }
   const KnownPeers::Peer* known() { return near.keeper->peers()->known().find("far"); }
   bool agree() { return known() != nullptr && known()->hashes == here(); }
   Hashes here() { return far.keeper->peers()->journal().here(); }
@@ -165,20 +171,15 @@ TEST(CatalogueTest, an_older_catalogue_is_ignored_and_so_is_one_of_another_life)
   ASSERT_TRUE(pair.come_to_agree());
   EXPECT_TRUE(pair.near.learn(older).ok());
   EXPECT_TRUE(pair.agree());
-  PeerLoans& loans = *pair.near.keeper->peers();
-  const auto say = [&](AgentIdentity from, const CatalogueChanges& changes) {
-    const PeerMessage message{.word = PeerMessage::Word::changes, .changes = changes};
-    EXPECT_TRUE(loans.hear({.from = std::move(from), .message = encode(message).value()}).ok());
-  };
   const AgentIdentity far = pair.far.node.agent->identity();
   const CatalogueChanges wrong{
       .layout = pair.known()->layout.id, .from = 0, .to = 99, .stored = {3}, .lost = {1, 2}};
-  say({"far", far.incarnation + 1}, wrong);
-  say({"other", far.incarnation}, wrong);
+  pair.say({"far", far.incarnation + 1}, wrong);
+  pair.say({"other", far.incarnation}, wrong);
   EXPECT_TRUE(pair.agree());
   CatalogueChanges of_another_layout = wrong;
   ++of_another_layout.layout;
-  say(far, of_another_layout);
+  pair.say(far, of_another_layout);
   EXPECT_TRUE(pair.agree());
   EXPECT_TRUE(pair.known()->is_behind()) << "there is a catalogue that is not known";
 }
@@ -192,6 +193,21 @@ TEST(CatalogueTest, who_failed_has_blocks_again_when_it_tells_of_itself) {
   pair.far.put(2);
   EXPECT_TRUE(pair.come_to_agree());
   EXPECT_TRUE(pair.near.keeper->has(1));
+}
+
+TEST(CatalogueTest, what_was_known_of_a_peer_before_it_failed_is_no_news) {
+  Pair pair;
+  pair.far.put(1);
+  ASSERT_TRUE(pair.come_to_agree());
+  const CatalogueChanges told{
+      .layout = pair.known()->layout.id, .to = *pair.known()->edition, .stored = {1}};
+  EXPECT_FALSE(pair.near.get(1).ok()) << "nobody drives the owner";
+  CatalogueChanges nothing_new{.layout = told.layout, .from = told.to, .to = told.to};
+  for (const CatalogueChanges& late : {told, nothing_new}) {
+    pair.say(pair.far.node.agent->identity(), late);
+    EXPECT_FALSE(pair.near.keeper->has(1));
+    EXPECT_FALSE(pair.known()->is_behind()) << "it would be asked for them";
+  }
 }
 
 /// A catalogue that says no edition, as those of older releases.
