@@ -55,9 +55,6 @@ void build_too_early(Given& g) {
   (void)std::move(g.config_only).build();                               // refused: build
   (void)std::move(g.no_memory).build();                                 // refused: build
 }
-void strides_without_axes(Given& g) {
-  (void)std::move(g.config_only).strided();                             // refused: strided
-}
 void begin_in_the_middle(Given& g) {
   PhysicalLayoutBuilder<HasConfig, HasLayout, HasMemory> late(g.agent); // refused: match
 }
