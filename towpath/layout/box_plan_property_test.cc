@@ -13,7 +13,6 @@ namespace {
 
 using testing::between;
 using testing::CellMemory;
-using testing::Element;
 using testing::Random;
 
 constexpr std::uint64_t kFirstBoxSeed = 20270101;
@@ -42,17 +41,6 @@ std::vector<BlockRange> random_blocks(Random& random, std::uint64_t sources,
   return ranges;
 }
 
-void copy_by_elements(CellMemory& source, CellMemory& target,
-                      const std::vector<BlockRange>& blocks) {
-  for (const BlockRange& block : blocks)
-    testing::for_each_in_block(source.view, [&](Element at) {
-      Element to = at;
-      at.block = block.source_first;
-      to.block = block.target_first;
-      target.cell(to) = source.cell(at);
-    });
-}
-
 void check_boxes(std::uint64_t seed) {
   Random random(seed);
   constexpr unsigned kWidths[] = {4, 8, 16, 32};
@@ -74,7 +62,8 @@ void check_boxes(std::uint64_t seed) {
   const auto made = plan_boxes(source.view, target.view, blocks);
   ASSERT_TRUE(made.ok()) << made.status().to_string();
   CellMemory expected = target;
-  copy_by_elements(source, expected, blocks);
+  for (const BlockRange& block : blocks)
+    testing::copy_by_elements(source, expected, {block.source_first, block.target_first});
   CellMemory chained = target;
   testing::run_plan(to_runs(*made), bits, source, target);
   testing::run_plan(to_runs(merged(*made)), bits, source, chained);

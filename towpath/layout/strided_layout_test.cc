@@ -21,7 +21,6 @@ namespace {
 
 using testing::between;
 using testing::CellMemory;
-using testing::Element;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Random;
@@ -129,18 +128,6 @@ FarMemory random_side(Random& random, LayoutConfig config, std::uint64_t base) {
                            : strided_side(random, config, base);
 }
 
-void copy_by_elements(CellMemory source, CellMemory& target, const std::vector<BlockPair>& blocks,
-                      LayerRange layers) {
-  for (const BlockPair& block : blocks)
-    testing::for_each_in_block(source.view, [&](Element at) {
-      if (at.layer < layers.first || at.layer >= layers.first + layers.count) return;
-      Element to = at;
-      at.block = block.source;
-      to.block = block.target;
-      target.cell(to) = source.cell(at);
-    });
-}
-
 void check_copy(std::uint64_t seed) {
   Random random(seed);
   const std::uint64_t heads = between(random, 1, 3);
@@ -164,7 +151,8 @@ void check_copy(std::uint64_t seed) {
   const auto made = plan(source.layout, target.layout, std::span<const BlockPair>(blocks), layers);
   ASSERT_TRUE(made.ok()) << made.status().to_string();
   CellMemory expected = target.memory;
-  copy_by_elements(source.memory, expected, blocks, layers);
+  for (const BlockPair& block : blocks)
+    testing::copy_by_elements(source.memory, expected, block, layers);
   testing::run_plan(*made, source.memory.view.element_bits(), source.memory, target.memory);
   EXPECT_EQ(target.memory.regions, expected.regions) << to_string(source.layout.view()) << "\n"
                                                      << to_string(target.layout.view()) << "\n"

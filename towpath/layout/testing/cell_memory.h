@@ -55,6 +55,18 @@ void for_each_in_block(const TensorView& view, Visit visit) {
             visit(Element{0, l, o, t, h, d});
 }
 
+/// What a plan for this block and these layers has to do, written out.
+inline void copy_by_elements(CellMemory& source, CellMemory& target, BlockPair block,
+                             LayerRange layers = LayerRange::all()) {
+  for_each_in_block(source.view, [&](Element at) {
+    if (at.layer < layers.first || at.layer - layers.first >= layers.count) return;
+    Element to = at;
+    at.block = block.source;
+    to.block = block.target;
+    target.cell(to) = source.cell(at);
+  });
+}
+
 /// A view of these extents with its axes in random order, padding, and regions by axis or not.
 inline CellMemory random_memory(Random& random, Axes extents, unsigned bits) {
   std::vector<Axis> order = {Axis::block, Axis::layer, Axis::outer, Axis::token, Axis::head};
