@@ -168,7 +168,8 @@ Result<std::vector<KvbmSetting>> parse_kvbm_toml(std::string_view text, const st
       continue;
     }
     auto setting = setting_of(table, line);
-    if (!setting) return refuse(cat("cannot be read: '", printable(line, 120), "'"));
+    if (!setting)  // what stands behind the '=' may be a secret
+      return refuse(cat("cannot be read: '", printable(line.substr(0, line.find('=')), 120), "'"));
     if (!seen.insert(setting->path).second)
       return refuse(cat("says ", printable(setting->path, 120), " again"));
     setting->place = place;

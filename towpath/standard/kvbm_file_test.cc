@@ -47,6 +47,9 @@ TEST(KvbmFileTest, a_line_that_cannot_be_read_is_named) {
     EXPECT_EQ(read.status().code(), Code::invalid_argument) << line;
     EXPECT_THAT(read.status().to_string(), HasSubstr("f:2")) << line;
   }
+  const auto secret = parse_kvbm_toml("secret_key = \"hush", "f");
+  EXPECT_THAT(secret.status().to_string(),
+              testing::AllOf(HasSubstr("'secret_key '"), testing::Not(HasSubstr("hush"))));
   const auto twice = parse_kvbm_toml("a.b = 1\n[a]\nb = 2\n", "f");
   EXPECT_THAT(twice.status().to_string(), HasSubstr("f:3 says a.b again"));
 }
