@@ -161,6 +161,20 @@ TEST_F(ConnectorSchedulerTest, what_was_kept_before_is_told_when_a_prompt_names_
       ElementsAre(HeldBlockEvent{.kind = BlockEvent::Kind::removed, .hash = hashes[0]}, stored));
 }
 
+TEST_F(ConnectorSchedulerTest, a_block_is_told_behind_the_one_it_stands_on) {
+  auto scheduler = make({.events_with_tokens = true});
+  const auto hashes = hashes_of(prompt_of(12));
+  const WorkerReport backwards{.is_first = true, .stored = {hashes[2], hashes[0], hashes[1]}};
+  ASSERT_TRUE(scheduler.update(backwards).ok());
+  EXPECT_EQ(matched(scheduler, prompt_of(13)), 12U);  // names their tokens
+  (void)scheduler.take_events();
+  ASSERT_TRUE(scheduler.update(backwards).ok());
+  std::vector<BlockHash> stored;
+  for (const HeldBlockEvent& event : scheduler.take_events())
+    if (event.kind == BlockEvent::Kind::stored) stored.push_back(event.hash);
+  EXPECT_EQ(stored, hashes);
+}
+
 TEST_F(ConnectorSchedulerTest, a_worker_that_begins_anew_holds_only_what_it_says_then) {
   auto scheduler = make();
   hold(scheduler, prompt_of(8));
