@@ -42,11 +42,12 @@ class TlsTest : public testing::ObjectFixture {
     if (IsSkipped()) return;
     if (!front().made) GTEST_SKIP() << "no certificate: apt-get install openssl";
   }
-  /// Of the process, as Swift is.
+  /// Of the whole suite; its end takes the key away again.
   static const Front& front() {
-    static const Front* const kOne = new Front();
-    return *kOne;
+    if (!front_) front_.emplace();
+    return *front_;
   }
+  static void TearDownTestSuite() { front_.reset(); }
   static const std::string& certificate() { return front().certificate; }
 
   void open_with(backend::Params more, const std::string& host = "127.0.0.1") {
@@ -55,6 +56,9 @@ class TlsTest : public testing::ObjectFixture {
     open(more);
   }
   Status write_one() { return write({segment(object("o", 1000), 0, 1000)}).status; }
+
+ private:
+  inline static std::optional<Front> front_;
 };
 
 TEST_F(TlsTest, a_store_whose_authority_is_named_is_believed) {
