@@ -10,6 +10,7 @@
 #include <towpath/memory/disk_region.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>
+#include <towpath/sys/nvidia_fs.h>
 #include <towpath/sys/proc_io.h>
 #include <towpath/sys/system_file.h>
 
@@ -122,18 +123,24 @@ std::string counted(const Proof& proof) {
   std::string text =
       cat("the kernel fetched ",
           format_bytes(proof.after.fetched_bytes - proof.before.fetched_bytes), " from storage");
-  if (proof.after.straight_reads && proof.before.straight_reads)
+  if (proof.after.straight_reads && proof.before.straight_reads) {
     text += cat(", libcufile counted ", *proof.after.straight_reads - *proof.before.straight_reads,
                 " reads straight and ", proof.after.staged_reads - proof.before.staged_reads,
                 " through host memory");
+  } else if (proof.after.driver_reads && proof.before.driver_reads) {
+    text += cat(", nvidia-fs counted ", *proof.after.driver_reads - *proof.before.driver_reads,
+                " reads straight, of all processes");
+  }
   return text;
 }
 
 bool went_straight(const Proof& proof, bool to_device) {
   if (!to_device) return proof.after.fetched_bytes - proof.before.fetched_bytes >= kTruthBytes;
-  return proof.after.straight_reads && proof.before.straight_reads &&
-         *proof.after.straight_reads > *proof.before.straight_reads &&
-         proof.after.staged_reads == proof.before.staged_reads;
+  if (proof.after.straight_reads && proof.before.straight_reads)
+    return *proof.after.straight_reads > *proof.before.straight_reads &&
+           proof.after.staged_reads == proof.before.staged_reads;
+  return proof.after.driver_reads && proof.before.driver_reads &&
+         *proof.after.driver_reads > *proof.before.driver_reads;
 }
 
 }  // namespace
@@ -144,7 +151,10 @@ Counter real_counter() {
     Counts counts;
     if (const auto io = sys::read_proc_io(); io.ok()) counts.fetched_bytes = io->read_bytes;
     const auto gpu = library == nullptr ? std::nullopt : library->counters();
-    if (!gpu) return counts;
+    if (!gpu) {
+      counts.driver_reads = sys::read_nvidia_fs().reads();
+      return counts;
+    }
     counts.straight_reads = gpu->p2p_reads + gpu->nvfs_reads;
     counts.staged_reads = gpu->posix_reads;
     return counts;
@@ -157,8 +167,9 @@ Finding prove(const backend::Registry& registry, const Ends& ends, const Counter
                       ends.device == nullptr ? "host memory" : ends.device->info().name, " by ",
                       ends.backend, "?"),
       .signal = "64 KiB written and read, every byte looked at, and who counted them",
-      .source = cat(printable(ends.directory, 256), ", /proc/self/io",
-                    ends.device == nullptr ? "" : ", cuFileGetStatsL3")};
+      .source =
+          cat(printable(ends.directory, 256), ", /proc/self/io",
+              ends.device == nullptr ? "" : ", cuFileGetStatsL3 or /proc/driver/nvidia-fs/stats")};
   const auto proof = there_and_back(registry, ends, count);
   if (!proof.ok()) {
     finding.verdict = Verdict::no;

@@ -22,10 +22,12 @@ struct Counts {
   /// Reads into a GPU's memory, says libcufile: straight, and through host memory.
   std::optional<std::uint64_t> straight_reads;
   std::uint64_t staged_reads = 0;
+  /// Reads into GPUs' memory by any process, says nvidia-fs: where libcufile is too old to count.
+  std::optional<std::uint64_t> driver_reads;
 };
 using Counter = std::function<Counts()>;
 
-/// The kernel's (/proc/self/io), and libcufile's where there is one.
+/// The kernel's (/proc/self/io), and libcufile's where there is one that counts, else nvidia-fs'.
 Counter real_counter();
 
 struct Ends {

@@ -82,6 +82,18 @@ TEST_F(TruthTest, the_librarys_counters_tell_straight_from_staged) {
   EXPECT_THAT(staged.reason, HasSubstr("0 reads straight and 1 through host memory"));
 }
 
+TEST_F(TruthTest, a_library_that_does_not_count_has_nvidia_fs_count) {
+  const auto driver_counts = [](std::uint64_t each_time) -> Counter {
+    return [each_time, all = std::uint64_t{0}]() mutable {
+      return Counts{.driver_reads = all += each_time};
+    };
+  };
+  const Finding straight = ask("gds", true, driver_counts(1));
+  EXPECT_EQ(straight.verdict, Verdict::yes);
+  EXPECT_THAT(straight.reason, HasSubstr("nvidia-fs counted 1 reads straight"));
+  EXPECT_EQ(ask("gds", true, driver_counts(0)).verdict, Verdict::degraded);
+}
+
 TEST_F(TruthTest, staging_is_never_straight) {
   const Finding finding = ask("posix", true, counter_of(kTruthBytes));
   EXPECT_EQ(finding.verdict, Verdict::degraded);

@@ -46,6 +46,13 @@ std::string remedy_for(State state) {
   }
 }
 
+/// " 2.28", from "version: 2.28"; empty where it does not tell.
+std::string version_of(const MachineRoot& root) {
+  const auto text = read_text_file(root.proc + "/driver/nvidia-fs/version");
+  const auto version = text.ok() ? line_after(*text, "version:") : std::nullopt;
+  return version ? cat(" ", printable(trimmed(*version), 64)) : std::string();
+}
+
 /// "nvme: 1.2" in a line of its own.
 bool has_hooks_in_nvme(const MachineRoot& root) {
   const auto modules = read_text_file(root.proc + "/driver/nvidia-fs/modules");
@@ -53,6 +60,15 @@ bool has_hooks_in_nvme(const MachineRoot& root) {
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> NvidiaFs::reads() const {
+  // "Reads : n=12 ok=12 err=0 ...", tabs for spaces; a second line of that name has rates.
+  const auto line = line_after(stats, "Reads");
+  const std::size_t at = line ? line->find("n=") : std::string_view::npos;
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view number = line->substr(at + 2);
+  return parse_number(number.substr(0, number.find(' ')));
+}
 
 NvidiaFs read_nvidia_fs([[maybe_unused]] const MachineRoot& root) {
 #ifdef TOWPATH_WITHOUT_GDS
@@ -69,16 +85,18 @@ NvidiaFs read_nvidia_fs([[maybe_unused]] const MachineRoot& root) {
 
 Finding probe_nvidia_fs(const MachineRoot& root) {
   const NvidiaFs found = read_nvidia_fs(root);
-  Finding finding{.question = "Does nvidia-fs take drives to GPUs?",
-                  .signal = "its statistics, and nvme among the modules with its hooks",
-                  .source = root.proc + "/driver/nvidia-fs",
-                  .verdict = Verdict::no,
-                  .reason = found.reason,
-                  .remedy = remedy_for(found.state)};
+  Finding finding{
+      .question = "Does nvidia-fs take drives to GPUs?",
+      .signal = "its version, its statistics, and nvme among the modules with its hooks",
+      .source = root.proc + "/driver/nvidia-fs",
+      .verdict = Verdict::no,
+      .reason = found.reason,
+      .remedy = remedy_for(found.state)};
   if (!found.is_loaded()) return finding;
   const bool nvme = has_hooks_in_nvme(root);
   finding.verdict = nvme ? Verdict::yes : Verdict::no;
-  finding.reason = nvme ? "loaded, with hooks in nvme" : "loaded, but the nvme driver has no hooks";
+  finding.reason = cat("nvidia-fs", version_of(root), " is loaded, ",
+                       nvme ? "with hooks in nvme" : "but the nvme driver has no hooks");
   finding.remedy = nvme ? "" : "use the nvme driver of MOFED or DOCA, or P2PDMA";
   return finding;
 }

@@ -6,6 +6,8 @@
 // Thread: any.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +26,8 @@ struct NvidiaFs {
   std::string reason;  ///< why not loaded, with what was seen; else empty
 
   bool is_loaded() const noexcept { return state == State::loaded; }
+  /// Reads into GPUs' memory so far, by all processes; nothing where it does not count them.
+  std::optional<std::uint64_t> reads() const;
 };
 
 /// Reads at most 1 MiB of the statistics; no answer is an error.

@@ -67,6 +67,21 @@ TEST_F(NvidiaFsTest, who_may_not_read_it_is_told_so) {
   EXPECT_TRUE(testing::passes_in_child(body));
 }
 
+TEST_F(NvidiaFsTest, reads_are_counted_where_it_counts_them) {
+  const auto reads = [&](const char* stats) {
+    put(kStats, stats);
+    return read_nvidia_fs(root_).reads();
+  };
+  EXPECT_EQ(reads("IO stats: Enabled\nReads\t\t\t\t: n=12 ok=11 err=1 readMiB=3 io_state_err=0\n"
+                  "Reads\t\t\t\t: Bandwidth(MiB/s)=7 Avg-Latency(usec)=9\n"),
+            12U);
+  EXPECT_EQ(reads("Reads\t: n=0\n"), 0U);
+  EXPECT_EQ(reads("IO stats: Disabled\nReads\t\t\t\t: err=0 io_state_err=0\n"), std::nullopt);
+  EXPECT_EQ(reads("Reads: n=many\n"), std::nullopt);
+  EXPECT_EQ(reads("GDS Version: 1.0\n"), std::nullopt);
+  EXPECT_EQ(NvidiaFs().reads(), std::nullopt);
+}
+
 TEST_F(NvidiaFsTest, loaded_without_hooks_in_nvme_takes_no_local_drive) {
   put(kStats, "loaded");
   EXPECT_EQ(probe_nvidia_fs(root_).verdict, Verdict::no);
@@ -75,6 +90,11 @@ TEST_F(NvidiaFsTest, loaded_without_hooks_in_nvme_takes_no_local_drive) {
   EXPECT_THAT(probe_nvidia_fs(root_).reason, HasSubstr("no hooks"));
   put(kModules, "lnet: 2\nnvme: 1.2\n");
   EXPECT_EQ(probe_nvidia_fs(root_).verdict, Verdict::yes);
+  EXPECT_THAT(probe_nvidia_fs(root_).reason, HasSubstr("nvidia-fs is loaded"));
+  put("proc/driver/nvidia-fs/version", "version: 2.28\n");
+  EXPECT_THAT(probe_nvidia_fs(root_).reason, HasSubstr("nvidia-fs 2.28 is loaded"));
+  put("proc/driver/nvidia-fs/version", "2:7:49\n");  // as nothing that is known writes it
+  EXPECT_THAT(probe_nvidia_fs(root_).reason, HasSubstr("nvidia-fs is loaded"));
 }
 
 }  // namespace
