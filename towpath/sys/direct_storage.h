@@ -34,6 +34,8 @@ struct DirectStorageOptions {
   std::string boot = "/boot";
   /// Tried in this order.
   std::vector<std::string> libraries = {"libcufile.so.0", "libcufile.so"};
+  /// What libcufile loads for file systems over RDMA.
+  std::vector<std::string> rdma_libraries = {"libcufile_rdma.so.1", "libcufile_rdma.so"};
   /// CUFILE_ENV_PATH_JSON names another one.
   std::string configuration = "/etc/cufile.json";
   std::vector<std::string> directories;
@@ -53,7 +55,8 @@ DirectStorage probe_direct_storage(const DirectStorageOptions& options = {});
 /// All findings in the order above, and the way as the last one.
 std::vector<Finding> findings_of(const DirectStorage& storage);
 
-/// Of the file system that mountinfo shows for `device` ("259:1"), and the drive under it.
+/// Of the file system that mountinfo shows for `device` ("259:1"), the drive under it, and how far
+/// that is from each GPU.
 /// Source: proc(5), sysfs; ext4 counts when it writes data in order (GDS guide, file systems).
 std::vector<Finding> probe_storage_device(const std::string& directory, const std::string& device,
                                           const MachineRoot& root = {});

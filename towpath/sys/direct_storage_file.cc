@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <array>
 #include <optional>
-
-#include <unistd.h>
 
 #include <towpath/sys/direct_storage.h>
 #include <towpath/sys/judged.h>
+#include <towpath/sys/nvidia_gpus.h>
+#include <towpath/sys/pci.h>
 
 namespace towpath::sys {
 namespace {
@@ -44,30 +43,46 @@ Judged judge_mount(const std::optional<Mount>& mount) {
           .remedy = "use xfs, or ext4 with data=ordered, on an NVMe drive"};
 }
 
-std::string link_target(const std::string& path) {
-  std::array<char, 4096> target{};
-  const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
-  return length > 0 ? std::string(target.data(), static_cast<std::size_t>(length)) : std::string();
-}
-
 /// ".../nvme/nvme0/nvme0n1/nvme0n1p1" -> "nvme0n1p1".
 std::string_view last_part(std::string_view path) {
   return path.substr(std::min(path.rfind('/') + 1, path.size()));
 }
 
-Judged judge_drive(const std::string& sysfs_link) {
-  if (sysfs_link.empty())
+constexpr const char* kRightOnDrive =
+    "use a file system right on an NVMe drive (no RAID, LVM, encryption, multipath)";
+
+Judged judge_drive(const std::string& device) {
+  if (device.empty())
     return {.verdict = Verdict::no,
             .reason = "no block device carries it",
             .remedy = "use a directory on an NVMe drive"};
-  const std::string_view name = last_part(sysfs_link);
-  if (name.starts_with("nvme") && sysfs_link.find("/virtual/") == std::string::npos)
+  const std::string_view name = last_part(device);
+  const bool stands_for_others = device.find("/virtual/") != std::string::npos;
+  if (name.starts_with("nvme") && !stands_for_others)
     return {.verdict = Verdict::yes, .reason = cat(name, ", an NVMe drive on the PCI bus")};
-  const bool stacked = name.starts_with("md") || name.starts_with("dm-");
-  return {
-      .verdict = Verdict::no,
-      .reason = stacked ? cat(name, ": a device made of others") : cat(name, " is no NVMe drive"),
-      .remedy = "use a file system right on an NVMe drive (no RAID, LVM, encryption, multipath)"};
+  const char* what = " is no NVMe drive";
+  if (device.find("/nvme-fabrics/") != std::string::npos) {
+    what = ": an NVMe drive over a network";
+  } else if (name.starts_with("nvme")) {
+    what = ": an NVMe drive by several paths (multipath)";
+  } else if (name.starts_with("md") || name.starts_with("dm-")) {
+    what = ": a device made of others";
+  }
+  return {.verdict = Verdict::no, .reason = cat(name, what), .remedy = kRightOnDrive};
+}
+
+/// Bytes between the two pass what stands between them; P2PDMA takes a processor's own bridges only
+/// where the kernel trusts them (drivers/pci/p2pdma.c).
+Judged judge_distance(const std::string& gpu, const std::string& drive) {
+  if (share_switch(gpu, drive))
+    return {.verdict = Verdict::yes, .reason = "they are below one PCI switch"};
+  const bool root = share_root(gpu, drive);
+  return {.verdict = Verdict::degraded,
+          .reason = root ? "they meet at the processor's root"
+                         : "they are below different roots of the processor, or processors",
+          .remedy =
+              "use a drive below the GPU's switch; without, the kernel may refuse "
+              "(EREMOTEIO), or the processors' own bus carries the bytes"};
 }
 
 }  // namespace
@@ -84,8 +99,16 @@ std::vector<Finding> probe_storage_device(const std::string& directory, const st
   const auto mountinfo = read_text_file(system.source, std::size_t{1} << 20U);
   Judged judged = mountinfo.ok() ? judge_mount(mount_of(*mountinfo, device))
                                  : Judged{.reason = std::string(mountinfo.status().message())};
-  const std::string link = link_target(drive.source);
-  return {judge(std::move(system), std::move(judged)), judge(std::move(drive), judge_drive(link))};
+  const std::string under = real_path(drive.source);
+  std::vector<Finding> findings{judge(std::move(system), std::move(judged)),
+                                judge(std::move(drive), judge_drive(under))};
+  if (findings.back().verdict != Verdict::yes) return findings;
+  for (const std::string& gpu : nvidia_gpus(root.sys))
+    findings.push_back(judge({.question = cat("Is ", named, " near GPU ", last_part(gpu), "?"),
+                              .signal = "the PCI bridges above both",
+                              .source = under},
+                             judge_distance(real_path(gpu), under)));
+  return findings;
 }
 
 }  // namespace towpath::sys

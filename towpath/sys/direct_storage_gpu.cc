@@ -1,15 +1,15 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdio>
-#include <memory>
 
 #include <unistd.h>
 
 #include <towpath/sys/direct_storage_parts.h>
 #include <towpath/sys/judged.h>
+#include <towpath/sys/kernel_config.h>
 #include <towpath/sys/nvidia_fs.h>
 #include <towpath/sys/nvidia_gpus.h>
+#include <towpath/sys/pci.h>
 
 namespace towpath::sys::internal {
 namespace {
@@ -28,19 +28,6 @@ Finding probe_open_driver(const MachineRoot& root) {
                   });
 }
 
-/// Whether the kernel's table of symbols has `name`; it is long, and read piece by piece.
-std::optional<bool> kernel_has_symbol(const MachineRoot& root, std::string_view name) {
-  const std::string path = root.proc + "/kallsyms";
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
-                                                             &std::fclose);
-  if (!file) return std::nullopt;
-  std::array<char, 1024> line{};
-  bool found = false;
-  while (!found && std::fgets(line.data(), line.size(), file.get()) != nullptr)
-    found = std::string_view(line.data()).find(name) != std::string_view::npos;
-  return found;
-}
-
 Judged judge_p2pdma(const DirectStorageOptions& options, std::string_view text) {
   const auto release = parse_release(text);
   if (!release) return not_understood(text);
@@ -49,14 +36,16 @@ Judged judge_p2pdma(const DirectStorageOptions& options, std::string_view text) 
     return {.verdict = Verdict::no,
             .reason = cat("Linux ", printable(name), " is older than 6.2"),
             .remedy = "use Linux 6.2 or newer, built with CONFIG_PCI_P2PDMA"};
-  const auto config = read_text_file(cat(options.boot, "/config-", name), std::size_t{1} << 20U);
-  const bool built = config.ok()
-                         ? line_after(*config, "CONFIG_PCI_P2PDMA=y").has_value()
-                         : kernel_has_symbol(options.root, "p2pdma_pgmap_ops").value_or(false);
-  const char* const where = config.ok() ? "its configuration" : "its symbols";
-  return {.verdict = built ? Verdict::yes : Verdict::no,
-          .reason = cat(built ? "it is in " : "it is not in ", where),
-          .remedy = built ? "" : "use a kernel with CONFIG_PCI_P2PDMA=y (Debian's have it off)"};
+  const KernelAnswer answer =
+      built_with({"CONFIG_PCI_P2PDMA", "p2pdma_pgmap_ops"}, options.root, options.boot);
+  if (!answer.built_in)
+    return {.reason = cat("the kernel does not tell: ", answer.source),
+            .remedy = "run as root, who may look"};
+  return {.verdict = *answer.built_in ? Verdict::yes : Verdict::no,
+          .reason = cat(*answer.built_in ? "it is in " : "it is not in ", answer.source),
+          .remedy = *answer.built_in
+                        ? ""
+                        : "use a kernel with CONFIG_PCI_P2PDMA=y (Debian's have it off)"};
 }
 
 Finding probe_p2pdma(const DirectStorageOptions& options) {
@@ -92,22 +81,67 @@ Finding probe_multipath(const MachineRoot& root) {
                   });
 }
 
+/// "; started with intel_iommu=on": the words of the kernel's command line that are about IOMMUs.
+std::string iommu_words(const MachineRoot& root) {
+  const auto line = read_text_file(root.proc + "/cmdline");
+  std::string words;
+  std::string_view rest = line.ok() ? trimmed(*line) : std::string_view();
+  while (!rest.empty()) {
+    const std::string_view word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    if (word.substr(0, word.find('=')).ends_with("iommu") || word.starts_with("iommu."))
+      words += cat(words.empty() ? "; started with " : " ", printable(word));
+  }
+  return words;
+}
+
 Finding probe_iommu(const MachineRoot& root) {
   Finding question{.question = "Does the IOMMU let devices reach each other?",
-                   .signal = "IOMMUs, and the types of their groups",
+                   .signal = "IOMMUs, the types of their groups, and the kernel's command line",
                    .source = root.sys + "/class/iommu"};
+  const std::string words = iommu_words(root);
   if (names_in(question.source).empty())
-    return judge(std::move(question), {.verdict = Verdict::yes, .reason = "there is none"});
+    return judge(std::move(question),
+                 {.verdict = Verdict::yes, .reason = cat("there is none", words)});
   const std::string groups = root.sys + "/kernel/iommu_groups";
   for (const std::string& group : names_in(groups)) {
     const auto type = read_text_file(cat(groups, "/", group, "/type"));
     if (type.ok() && trimmed(*type) != "identity")
-      return judge(std::move(question),
-                   {.verdict = Verdict::degraded,
-                    .reason = cat("group ", group, " translates (", printable(trimmed(*type)), ")"),
-                    .remedy = "iommu=pt; nvidia-fs wants it off or passing through"});
+      return judge(std::move(question), {.verdict = Verdict::degraded,
+                                         .reason = cat("group ", group, " translates (",
+                                                       printable(trimmed(*type)), ")", words),
+                                         .remedy = "boot with iommu=pt; nvidia-fs wants it off or "
+                                                   "passing through"});
   }
-  return judge(std::move(question), {.verdict = Verdict::yes, .reason = "all groups pass through"});
+  return judge(std::move(question),
+               {.verdict = Verdict::yes, .reason = cat("all groups pass through", words)});
+}
+
+Finding probe_bridges(const MachineRoot& root) {
+  Finding question{.question = "Do the PCI bridges above GPUs let neighbours speak to each other?",
+                   .signal = "Access Control Services (ACS) of each bridge",
+                   .source = root.sys + "/bus/pci/devices"};
+  std::size_t bridges = 0;
+  for (const std::string& gpu : nvidia_gpus(root.sys)) {
+    for (const std::string& bridge : bridges_above(real_path(gpu))) {
+      const std::string name = bridge.substr(bridge.rfind('/') + 1);
+      const auto redirects = redirects_peers(bridge);
+      if (!redirects)
+        return judge(std::move(question),
+                     {.reason = cat("the configuration of ", name, " is not shown to this user"),
+                      .remedy = "run as root, who may look"});
+      if (*redirects)
+        return judge(std::move(question),
+                     {.verdict = Verdict::degraded,
+                      .reason = cat(name, " sends it up to the processor (ACS redirects)"),
+                      .remedy = cat("turn ACS off in the firmware, or boot with "
+                                    "pci=disable_acs_redir=",
+                                    name, "; not where virtual machines own devices")});
+      ++bridges;
+    }
+  }
+  return judge(std::move(question), {.verdict = Verdict::yes,
+                                     .reason = cat(bridges, " bridges, none of which redirects")});
 }
 
 /// "0x00000000e0000000 0x00000000efffffff 0x..." -> 256 MiB; 0 for what is no such line.
@@ -147,9 +181,13 @@ Finding probe_bar1(const MachineRoot& root) {
 
 Finding probe_rdma_peer(const MachineRoot& root) {
   Finding question{.question = "Can network cards reach the GPU's memory?",
-                   .signal = "the module nvidia_peermem",
+                   .signal = "the module nvidia_peermem, or the kernel's list of peers' memory",
                    .source = root.sys + "/module/nvidia_peermem"};
   const bool there = ::access(question.source.c_str(), F_OK) == 0;
+  const auto listed = read_text_file(root.sys + "/kernel/mm/memory_peers/nv_mem/version");
+  if (listed.ok())
+    return judge(std::move(question),
+                 {.verdict = Verdict::yes, .reason = cat("nv_mem ", printable(trimmed(*listed)))});
   return judge(std::move(question),
                {.verdict = there ? Verdict::yes : Verdict::unknown,
                 .reason = there ? "it is loaded" : "not loaded; dma-buf may serve in its place",
@@ -169,6 +207,7 @@ GpuAnswers ask_gpu(const DirectStorageOptions& options) {
   answers.p2pdma = std::ranges::all_of(wanted, yes);
   answers.findings.insert(answers.findings.end(), wanted.begin(), wanted.end());
   answers.findings.push_back(probe_iommu(root));
+  answers.findings.push_back(probe_bridges(root));
   answers.findings.push_back(probe_rdma_peer(root));
   return answers;
 }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <towpath/core/text.h>
 #include <towpath/sys/direct_storage.h>
 #include <towpath/sys/testing/fake_machine.h>
 
@@ -38,10 +39,18 @@ class DirectStorageTest : public testing::FakeMachineTest {
     return {.root = root_,
             .boot = path("boot"),
             .libraries = {"libc.so.6"},
+            .rdma_libraries = {"libtowpath-no-such.so.1"},
             .configuration = path("cufile.json"),
             .directories = {}};
   }
   DirectStorage probe() const { return probe_direct_storage(options()); }
+
+  /// What is said to the question that begins so.
+  static Finding answer(const std::vector<Finding>& findings, std::string_view question) {
+    const auto found = std::ranges::find_if(
+        findings, [&](const Finding& one) { return one.question.starts_with(question); });
+    return found == findings.end() ? Finding{.reason = "nobody asked"} : *found;
+  }
 
   /// With what stood in `name` replaced, and put back after.
   DirectStorage probe_with(const std::string& name, std::string_view text) {
@@ -127,41 +136,147 @@ TEST_F(DirectStorageTest, the_window_of_a_gpu_is_told_in_bytes) {
 }
 
 TEST_F(DirectStorageTest, a_translating_iommu_is_told_and_does_not_decide) {
+  const auto iommu = [&] { return answer(probe().gpu, "Does the IOMMU"); };
+  EXPECT_EQ(iommu().reason, "there is none");
+  put("proc/cmdline", "root=/dev/vda intel_iommu=on quiet iommu.strict=0 noiommutator=1\n");
   put("sys/class/iommu/dmar0/x", "");
+  put("sys/kernel/iommu_groups/7/type", "identity\n");
+  EXPECT_EQ(iommu().reason, "all groups pass through; started with intel_iommu=on iommu.strict=0");
   put("sys/kernel/iommu_groups/7/type", "DMA-FQ\n");
-  const DirectStorage storage = probe();
-  EXPECT_TRUE(std::ranges::any_of(storage.gpu, [](const Finding& finding) {
-    return finding.reason.find("group 7 translates") != std::string::npos;
-  }));
-  EXPECT_EQ(storage.way, DirectWay::p2pdma);
+  EXPECT_THAT(iommu().reason, HasSubstr("group 7 translates (DMA-FQ); started with intel_iommu"));
+  EXPECT_EQ(probe().way, DirectWay::p2pdma);
 }
 
-TEST_F(DirectStorageTest, a_file_system_must_be_one_that_can_and_lie_right_on_a_drive) {
-  const auto verdicts = [&](std::string_view mount, const char* drive) {
-    put("proc/self/mountinfo", mount);
+TEST_F(DirectStorageTest, a_bridge_that_redirects_is_told_and_does_not_decide) {
+  const auto bridges = [&] { return answer(probe().gpu, "Do the PCI bridges"); };
+  EXPECT_EQ(bridges().reason, "0 bridges, none of which redirects");
+  const std::string gpu = "sys/devices/pci0000:16/0000:16:01.0/0000:17:00.0";
+  std::filesystem::create_directories(path("sys/devices/pci0000:16/0000:16:01.0"));
+  std::filesystem::rename(path("sys/bus/pci/devices/0000:17:00.0"), path(gpu));
+  link("sys/bus/pci/devices/0000:17:00.0", path(gpu));
+  EXPECT_EQ(bridges().verdict, Verdict::unknown);
+  EXPECT_THAT(bridges().reason, HasSubstr("0000:16:01.0 is not shown"));
+  const auto with_control = [&](char control) {
+    std::string bytes(0x110, '\0');
+    bytes[0x100] = 0x0D;
+    bytes[0x106] = control;
+    put("sys/devices/pci0000:16/0000:16:01.0/config", bytes);
+    return bridges();
+  };
+  EXPECT_EQ(with_control(0).reason, "1 bridges, none of which redirects");
+  EXPECT_EQ(with_control(0x0C).verdict, Verdict::degraded);
+  EXPECT_THAT(bridges().remedy, HasSubstr("pci=disable_acs_redir=0000:16:01.0"));
+  EXPECT_EQ(probe().way, DirectWay::p2pdma);
+}
+
+TEST_F(DirectStorageTest, what_the_configuration_sets_is_told) {
+  const Finding set = answer(
+      probe_with("cufile.json",
+                 "{\"properties\": {\"max_direct_io_size_kb\" : 512, // less\n"
+                 "\"per_buffer_cache_size_kb\": 64}, \"posix_pool_slab_size_kb\": [4, 1024]}")
+          .library,
+      "Does libcufile's configuration");
+  EXPECT_THAT(set.reason, HasSubstr("; max_direct_io_size_kb 512; per_buffer_cache_size_kb 64; "
+                                    "posix_pool_slab_size_kb [4, 1024]"));
+  EXPECT_EQ(answer(probe().library, "Does libcufile's configuration").reason,
+            "p2pdma on, compat forbidden");
+  for (const char* junk : {"\"max_direct_io_size_kb\"",
+                           "\"max_direct_io_size_kb\":", "\"posix_pool_slab_count\": [1, 2"})
+    EXPECT_EQ(probe_with("cufile.json", junk).way, DirectWay::nvidia_fs) << junk;
+}
+
+TEST_F(DirectStorageTest, the_library_for_storage_over_rdma_is_looked_for_and_does_not_decide) {
+  EXPECT_EQ(answer(probe().library, "Can libcufile go to storage over RDMA").verdict,
+            Verdict::degraded);
+  EXPECT_EQ(probe().way, DirectWay::p2pdma);
+  auto with = options();
+  with.rdma_libraries.emplace_back("libc.so.6");
+  EXPECT_EQ(answer(probe_direct_storage(with).library, "Can libcufile go to storage").verdict,
+            Verdict::yes);
+}
+
+TEST_F(DirectStorageTest, network_cards_reach_a_gpu_by_either_module) {
+  const auto peers = [&] { return answer(probe().gpu, "Can network cards"); };
+  EXPECT_EQ(peers().verdict, Verdict::unknown);
+  put("sys/module/nvidia_peermem/refcnt", "0\n");
+  EXPECT_EQ(peers().verdict, Verdict::yes);
+  put("sys/kernel/mm/memory_peers/nv_mem/version", "1.3\n");
+  EXPECT_EQ(peers().reason, "nv_mem 1.3");
+}
+
+/// Where file systems are, and the drives under them.
+class StorageDeviceTest : public testing::FakeMachineTest {
+ protected:
+  void mount(const char* type, const char* options) {
+    put("proc/self/mountinfo",
+        cat("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n36 22 259:1 / /kv rw shared:1 - ", type,
+            " /dev/nvme0n1p1 ", options, "\n"));
+  }
+  /// `place` below sys/devices.
+  void put_drive(const std::string& place) {
     std::filesystem::remove_all(path("sys/dev"));
-    if (drive != nullptr) link("sys/dev/block/259:1", drive);
-    const auto findings = probe_storage_device("/kv", "259:1", root_);
-    return std::pair(findings[0].verdict, findings[1].verdict);
+    std::filesystem::create_directories(path("sys/devices/" + place));
+    link("sys/dev/block/259:1", path("sys/devices/" + place));
+  }
+  void put_gpu(const std::string& place) {
+    put("sys/devices/" + place + "/vendor", "0x10de\n");
+    put("sys/devices/" + place + "/class", "0x030200\n");
+    link("sys/bus/pci/devices/" + place.substr(place.rfind('/') + 1), path("sys/devices/" + place));
+  }
+  std::vector<Finding> probe() const { return probe_storage_device("/kv", "259:1", root_); }
+};
+
+constexpr const char* kDrive = "pci0000:00/0000:00:04.0/0000:01:00.0/nvme/nvme0/nvme0n1/nvme0n1p1";
+
+TEST_F(StorageDeviceTest, a_file_system_must_be_one_that_can) {
+  put_drive(kDrive);
+  const auto verdict = [&](const char* type, const char* options) {
+    mount(type, options);
+    return probe().at(0).verdict;
   };
-  const auto line = [](const char* type, const char* options) {
-    return std::string("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n36 22 259:1 / /kv rw shared:1 - ") +
-           type + " /dev/nvme0n1p1 " + options + "\n";
+  EXPECT_EQ(verdict("xfs", "rw"), Verdict::yes);
+  EXPECT_EQ(verdict("ext4", "rw,data=ordered"), Verdict::yes);
+  EXPECT_EQ(verdict("ext4", "rw,data=journal"), Verdict::no);
+  EXPECT_EQ(verdict("btrfs", "rw"), Verdict::no);
+  put("proc/self/mountinfo", "garbage\n - \n 259:1");
+  EXPECT_EQ(probe().at(0).verdict, Verdict::unknown);
+}
+
+TEST_F(StorageDeviceTest, it_must_lie_right_on_a_drive) {
+  mount("xfs", "rw");
+  const auto reason = [&](const char* place) {
+    put_drive(place);
+    const Finding drive = probe().at(1);
+    EXPECT_EQ(drive.verdict == Verdict::yes, drive.remedy.empty()) << drive.reason;
+    return drive.reason;
   };
-  constexpr const char* kDrive =
-      "../../devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1/nvme0n1p1";
-  using V = Verdict;
-  EXPECT_EQ(verdicts(line("xfs", "rw"), kDrive), std::pair(V::yes, V::yes));
-  EXPECT_EQ(verdicts(line("ext4", "rw,data=ordered"), kDrive), std::pair(V::yes, V::yes));
-  EXPECT_EQ(verdicts(line("ext4", "rw,data=journal"), kDrive), std::pair(V::no, V::yes));
-  EXPECT_EQ(verdicts(line("btrfs", "rw"), "../../devices/virtual/block/md0"),
-            std::pair(V::no, V::no));
-  EXPECT_EQ(verdicts(line("xfs", "rw"), "../../devices/virtual/block/dm-3"),
-            std::pair(V::yes, V::no));
-  // Multipath's node is virtual, whatever its name.
-  EXPECT_EQ(verdicts(line("xfs", "rw"), "../../devices/virtual/nvme-subsystem/s0/nvme0n1"),
-            std::pair(V::yes, V::no));
-  EXPECT_EQ(verdicts("garbage\n - \n 259:1", nullptr), std::pair(V::unknown, V::no));
+  EXPECT_EQ(probe().at(1).reason, "no block device carries it");
+  EXPECT_EQ(reason(kDrive), "nvme0n1p1, an NVMe drive on the PCI bus");
+  EXPECT_EQ(reason("virtual/block/md0"), "md0: a device made of others");
+  EXPECT_EQ(reason("virtual/block/dm-3"), "dm-3: a device made of others");
+  EXPECT_EQ(reason("pci0000:00/0000:00:05.0/virtio1/block/vda"), "vda is no NVMe drive");
+  EXPECT_EQ(reason("virtual/nvme-subsystem/s0/nvme0n1"),
+            "nvme0n1: an NVMe drive by several paths (multipath)");
+  EXPECT_EQ(reason("virtual/nvme-fabrics/ctl/nvme1/nvme1n1"),
+            "nvme1n1: an NVMe drive over a network");
+}
+
+TEST_F(StorageDeviceTest, how_far_it_is_from_each_gpu_is_told) {
+  mount("xfs", "rw");
+  put_drive(kDrive);
+  EXPECT_EQ(probe().size(), 2U) << "there is no GPU";
+  put_gpu("pci0000:00/0000:00:04.0/0000:02:00.0");
+  put_gpu("pci0000:00/0000:00:06.0/0000:03:00.0");
+  put_gpu("pci0000:80/0000:80:01.0/0000:81:00.0");
+  const auto findings = probe();
+  ASSERT_EQ(findings.size(), 5U);
+  EXPECT_EQ(findings[2].question, "Is /kv near GPU 0000:02:00.0?");
+  EXPECT_EQ(findings[2].verdict, Verdict::yes);
+  EXPECT_EQ(findings[3].reason, "they meet at the processor's root");
+  EXPECT_THAT(findings[4].reason, HasSubstr("different roots"));
+  EXPECT_EQ(findings[4].verdict, Verdict::degraded);
+  put_drive("virtual/block/md0");
+  EXPECT_EQ(probe().size(), 2U) << "what is no drive is nowhere";
 }
 
 TEST_F(DirectStorageTest, a_directory_that_cannot_go_direct_keeps_all_from_it) {

@@ -1,28 +1,12 @@
-#include <cstdlib>
-#include <memory>
-
 #include <towpath/core/text.h>
 #include <towpath/sys/judged.h>
 #include <towpath/sys/nvidia_gpus.h>
+#include <towpath/sys/pci.h>
 #include <towpath/sys/rdma_ports.h>
 #include <towpath/sys/text_file.h>
 
 namespace towpath::sys {
 namespace {
-
-/// Where links lead; empty: nowhere.
-std::string real_path(const std::string& path) {
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
-                                                         &std::free);
-  return real ? std::string(real.get()) : std::string();
-}
-
-/// "0000:17:00.0": a device on the bus, in place of "pci0000:16", which is a root of it.
-bool is_pci_address(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  return dot != std::string_view::npos && name.find(':') != name.rfind(':') &&
-         name.rfind(':') < dot;
-}
 
 std::string list_of(const std::vector<std::string>& names) {
   std::string list;
@@ -57,19 +41,6 @@ std::vector<RdmaPort> rdma_ports(const std::string& sys) {
       ports.push_back({cat(adapter, ":", port), device});
   }
   return ports;
-}
-
-bool share_switch(const std::string& device, const std::string& other) {
-  // Part by part from the root; of the parts of both, the last but the devices' own is a bridge.
-  std::size_t begin = 0;
-  bool shares = false;
-  while (begin < device.size()) {
-    const std::size_t end = device.find('/', begin);
-    if (end == std::string::npos || other.compare(0, end + 1, device, 0, end + 1) != 0) break;
-    shares = is_pci_address(std::string_view(device).substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return shares;
 }
 
 std::vector<Finding> probe_ports_near_gpus(const MachineRoot& root) {

@@ -18,10 +18,6 @@ struct RdmaPort {
 /// Ascending by adapter; of each its ports, ascending.
 std::vector<RdmaPort> rdma_ports(const std::string& sys = "/sys");
 
-/// Whether two devices below /sys/devices have a PCI bridge above them both. What meets only at the
-/// processor's own root has not.
-bool share_switch(const std::string& device, const std::string& other);
-
 /// A finding for each GPU of NVIDIA; none where there is no RDMA port.
 std::vector<Finding> probe_ports_near_gpus(const MachineRoot& root = {});
 

@@ -6,34 +6,21 @@
 
 #include <towpath/backends/nvme/probe.h>
 #include <towpath/core/text.h>
+#include <towpath/sys/kernel_config.h>
+#include <towpath/sys/machine.h>
 #include <towpath/sys/text_file.h>
 #include <towpath/sys/uring.h>
 
 namespace towpath::backends::nvme {
 namespace {
 
-constexpr std::size_t kMaxConfig = 4U << 20U;  // of a kernel; Debian's has 270 KiB
-constexpr unsigned kAdmin = 21;                // CAP_SYS_ADMIN
+constexpr unsigned kAdmin = 21;  // CAP_SYS_ADMIN
 
 Finding judged(Finding finding, Verdict verdict, std::string reason, std::string remedy = {}) {
   finding.verdict = verdict;
   finding.reason = std::move(reason);
   finding.remedy = std::move(remedy);
   return finding;
-}
-
-struct Release {
-  unsigned major = 0;
-  unsigned minor = 0;
-};
-/// 0.0 when it cannot be read.
-Release release_of(std::string_view text) noexcept {
-  Release release;
-  const char* const end = text.data() + text.size();
-  const auto dot = std::from_chars(text.data(), end, release.major);
-  if (dot.ec == std::errc() && dot.ptr != end && *dot.ptr == '.')
-    std::from_chars(dot.ptr + 1, end, release.minor);
-  return release;
 }
 
 /// Whether commands are let through whatever the file's mode says.
@@ -91,11 +78,11 @@ Finding probe_drives(const SystemRoot& root) {
   const auto text = sys::read_text_file(source);
   if (!text.ok())
     return judged(std::move(finding), Verdict::unknown, std::string(text.status().message()));
-  const Release release = release_of(*text);
+  const auto release = sys::parse_release(*text);
   const std::string linux = cat("Linux ", printable(sys::trimmed(*text)));
-  if (release.major == 0)
+  if (!release)
     return judged(std::move(finding), Verdict::unknown, cat(linux, " is not understood"));
-  if (release.major < 6)
+  if (release->major < 6)
     return judged(std::move(finding), Verdict::no, cat(linux, " is older than 6.0"),
                   "use Linux 6.0 or newer, or posix with a file");
   const std::size_t count = generic_names(root).size();
@@ -125,15 +112,13 @@ Finding probe_peer_memory(const SystemRoot& root) {
                             : "a device offers memory; whether a drive reaches it depends on the "
                               "PCIe bridges between (error EREMOTEIO: it does not)",
                   many_ways ? "nvme_core.multipath=N" : "");
-  const auto release = sys::read_text_file(cat(root.proc, "/sys/kernel/osrelease"));
-  const std::string config =
-      cat(root.boot, "/config-", release.ok() ? sys::trimmed(*release) : std::string_view("?"));
-  const auto options = sys::read_text_file(config, kMaxConfig);
-  finding.source = config;
-  if (!options.ok())
+  const sys::KernelAnswer built = sys::built_with({"CONFIG_PCI_P2PDMA", "p2pdma_pgmap_ops"},
+                                                  {.proc = root.proc, .sys = root.sys}, root.boot);
+  if (!built.built_in)
     return judged(std::move(finding), Verdict::unknown,
-                  cat("no device offers memory, and ", options.status().message()));
-  if (sys::line_after(*options, "CONFIG_PCI_P2PDMA=y"))
+                  cat("no device offers memory, and the kernel does not tell: ", built.source));
+  finding.source = built.source;
+  if (*built.built_in)
     return judged(std::move(finding), Verdict::no, "the kernel could, but no device offers memory",
                   "a drive with a controller memory buffer, or a GPU driver that maps its memory");
   return judged(std::move(finding), Verdict::no, "the kernel was built without CONFIG_PCI_P2PDMA",
