@@ -29,6 +29,7 @@ Examples:
   towpath bench                                                 two processes, shm, 4 KiB to 64 MiB
   towpath bench --backend shm --op_type READ --max_batch_size 64 --scatter
   towpath bench --backend POSIX --target_seg_type FILE --filepath /mnt/nvme0
+  towpath bench --initiator_seg_type VRAM --target_seg_type VRAM
   towpath bench --target_seg_type OBJ --max_block_size 8M       a store: AWS_ENDPOINT_URL and so on
   towpath bench --target_seg_type BLK --drive /dev/ng0n1 --overwrite_drive
   towpath bench --listen 0.0.0.0:7000 --token_file secret       on one host
@@ -63,11 +64,10 @@ Status take_kinds(Arguments& arguments) {
   const bool is_near = is_host_addressable(here) || here == MemoryKind::device;
   TOWPATH_TRY(arguments.options.remote, kind_named(arguments.target_kind, "--target_seg_type"));
   const MemoryKind there = arguments.options.remote;
-  if (!is_near || (there != MemoryKind::system && !bench::is_storage(there)))
+  if (!is_near)
     return error(Code::invalid_argument,
                  cat("cannot measure between ", name_of(here), " and ", name_of(there)),
-                 "the initiator's memory is DRAM, PINNED or VRAM, the target's DRAM, FILE, OBJ or "
-                 "BLK");
+                 "the initiator's memory is DRAM, PINNED or VRAM");
   return {};
 }
 
@@ -159,7 +159,8 @@ Status take(Arguments& arguments) {
 // ---- the two roles ----
 
 Result<Exit> run_target(const Options& options) {
-  TOWPATH_TRY(const auto target, bench::Target::open(options));
+  const bench::Machine machine(options);
+  TOWPATH_TRY(const auto target, bench::Target::open(options, machine));
   if (!options.listen.empty())
     TOWPATH_TRY(print(cat(options.all_backends ? "all backends" : options.backend, " at ",
                           target->door(), ", for one initiator\n")));
@@ -215,12 +216,12 @@ Result<std::unique_ptr<bench::Remote>> open_remote(const Options& options, stand
 
 Result<Exit> run_initiator(const Options& options) {
   TOWPATH_TRY(const std::uint64_t bytes, buffer_bytes(options));
-  const backend::Registry registry = standard::make_registry(bench::devices_of(options));
+  const bench::Machine machine(options);
   TOWPATH_TRY(const auto node,
-              bench::open_node(bench::kInitiator, options, {.registry = &registry}));
-  TOWPATH_TRY(const auto partner, bench::OpenPartner::open(options, *node, registry));
+              bench::open_node(bench::kInitiator, options, {.registry = &machine.registry}));
+  TOWPATH_TRY(const auto partner, bench::OpenPartner::open(options, machine, *node));
   TOWPATH_TRY(const auto remote, open_remote(options, *node, partner->meeting(), bytes));
-  TOWPATH_TRY(const auto runner, bench::Runner::open(options, *node, *remote, bytes));
+  TOWPATH_TRY(const auto runner, bench::Runner::open(options, {machine, *node, *remote}, bytes));
   bench::Setting setting{.partner = partner->what(), .remote = remote->what()};
   TOWPATH_TRY(Told told, Told::open(options));
   TOWPATH_TRY(told.say(head_text(options, setting) + bench::titles_text()));
@@ -256,12 +257,12 @@ void add_what(Command& command, Arguments& arguments) {
       .shows_default();
   command
       .option("--device", options.device,
-              "For PINNED and VRAM: gpu, or host: host memory that plays a GPU")
+              "For PINNED and VRAM: gpu, or host: host memory plays one")
       .shows_default()
       .one_of({"gpu", "host"});
   command
       .option("--target_seg_type", arguments.target_kind,
-              "DRAM, FILE, OBJ (a store's objects) or BLK (a drive)")
+              "The same, or FILE, OBJ (a store's objects), BLK (a drive)")
       .shows_default();
   command.option("--start_block_size", arguments.start_block).shows_default();
   command.option("--max_block_size", arguments.max_block, "Doubled up to here").shows_default();

@@ -9,7 +9,7 @@
 #include <towpath/core/text.h>
 #include <towpath/sys/random.h>
 
-#include "tools/bench/near_memory.h"
+#include "tools/bench/own_memory.h"
 #include "tools/bench/partner.h"
 #include "tools/bench/runner.h"
 #include "tools/command.h"
@@ -63,10 +63,12 @@ struct Told {
 
 // ---- finding out ----
 
-Result<Explanation> ask(const Options& options, agent::Agent& agent, const bench::Remote& remote,
+Result<Explanation> ask(const Options& options, const bench::Runner::Parts& parts,
                         const bench::Shape& shape) {
-  const std::uint64_t bytes = area_of(options, shape);
-  TOWPATH_TRY(const bench::NearMemory near, bench::NearMemory::make(options, bytes));
+  agent::Agent& agent = parts.node.agent();
+  const bench::Remote& remote = parts.remote;
+  TOWPATH_TRY(const bench::OwnMemory near,
+              bench::OwnMemory::make(options.local, parts.machine, area_of(options, shape)));
   const RegionDescriptor all = near.begin();
   TOWPATH_TRY(const memory::Registration registration, agent.register_region(near.region()));
   StridedDescriptor blocks{.address = all.address,
@@ -84,32 +86,33 @@ Result<Explanation> ask(const Options& options, agent::Agent& agent, const bench
   return agent.explain(options.op, local, far);
 }
 
-Result<bench::Row> measure(Options options, const std::string& backend, standard::Node& node,
-                           bench::Remote& remote, const bench::Shape& shape) {
+Result<bench::Row> measure(Options options, const std::string& backend,
+                           const bench::Runner::Parts& parts, const bench::Shape& shape) {
   options.backend = backend;
-  TOWPATH_TRY(const auto runner,
-              bench::Runner::open(options, node, remote, area_of(options, shape)));
+  TOWPATH_TRY(const auto runner, bench::Runner::open(options, parts, area_of(options, shape)));
   return runner->measure(shape);
 }
 
 Result<Told> find_out(const Arguments& arguments, const bench::Shape& shape) {
   const Options& options = arguments.options;
   std::vector<bench::RefusedBackend> refused;
-  const backend::Registry registry = standard::make_registry(bench::devices_of(options));
-  TOWPATH_TRY(const auto node, bench::open_node(bench::kInitiator, options,
-                                                {.registry = &registry, .refused = &refused}));
-  TOWPATH_TRY(const auto partner, bench::OpenPartner::open(options, *node, registry));
+  const bench::Machine machine(options);
+  TOWPATH_TRY(const auto node,
+              bench::open_node(bench::kInitiator, options,
+                               {.registry = &machine.registry, .refused = &refused}));
+  TOWPATH_TRY(const auto partner, bench::OpenPartner::open(options, machine, *node));
   const std::uint64_t bytes = area_of(options, shape);
   TOWPATH_TRY(const auto remote,
               partner->meeting() == nullptr
                   ? bench::open_file_remote(node->agent(), options, bytes)
                   : bench::open_peer_remote(*partner->meeting(), node->agent(), options, bytes));
-  TOWPATH_TRY(Explanation explanation, ask(options, node->agent(), *remote, shape));
+  const bench::Runner::Parts parts{machine, *node, *remote};
+  TOWPATH_TRY(Explanation explanation, ask(options, parts, shape));
   Told told{.what = std::move(explanation.what), .partner = partner->what()};
   for (Candidate& candidate : explanation.candidates) {
     Way way{.candidate = std::move(candidate)};
     if (way.candidate.possible && arguments.measure) {
-      auto row = measure(options, way.candidate.backend, *node, *remote, shape);
+      auto row = measure(options, way.candidate.backend, parts, shape);
       if (row.ok())
         way.row = *std::move(row);
       else
@@ -118,7 +121,7 @@ Result<Told> find_out(const Arguments& arguments, const bench::Shape& shape) {
     told.ways.push_back(std::move(way));
   }
   // What was measured decides where device memory is involved.
-  TOWPATH_TRY(Explanation after, ask(options, node->agent(), *remote, shape));
+  TOWPATH_TRY(Explanation after, ask(options, parts, shape));
   for (std::size_t i = 0; i < after.candidates.size(); ++i)
     told.ways[i].candidate = std::move(after.candidates[i]);
   for (const bench::RefusedBackend& other : refused)
@@ -239,10 +242,10 @@ nlohmann::ordered_json to_json(const Told& told) {
 Result<bench::Shape> take(Arguments& arguments) {
   Options& options = arguments.options;
   const auto kind = memory_kind_from_name(arguments.remote);
-  if (!kind || (*kind != MemoryKind::system && *kind != MemoryKind::disk))
+  if (!kind || *kind == MemoryKind::object || *kind == MemoryKind::block)
     return error(Code::invalid_argument,
                  cat("--remote ", printable(arguments.remote), " is not to be had here"),
-                 "use system or disk");
+                 "use system, pinned, device or disk");
   const auto local = memory_kind_from_name(arguments.local);
   if (!local || (!is_host_addressable(*local) && *local != MemoryKind::device))
     return error(Code::invalid_argument,
@@ -290,7 +293,9 @@ void add_explain(Command& towpath) {
   Options& options = arguments->options;
   options.op = TransferOp::read;
   command.op_type(options.op);
-  command.option("--remote", arguments->remote, "system: another agent's memory; disk: a file")
+  command
+      .option("--remote", arguments->remote,
+              "system, pinned, device: another agent's memory; disk: a file")
       .shows_default();
   command.option("--local", arguments->local, "This side: system, pinned, or device: a GPU's")
       .shows_default();

@@ -88,25 +88,39 @@ class BenchTest(CommandTest):
                     self.assertIn("host memory plays the device", told["path"])
                     self.assertEqual("staged through" in told["path"], kind == "VRAM")
 
+    def test_the_target_may_have_pinned_or_device_memory_too(self):
+        kinds = ("DRAM", "PINNED", "VRAM")
+        pairs = [(near, far) for near in kinds for far in kinds if far != "DRAM"]
+        for backend, pairs in (("shm", pairs), ("ucx", [("DRAM", "VRAM"), ("VRAM", "VRAM")])):
+            for near, far in pairs:
+                for op in ("READ", "WRITE"):
+                    with self.subTest([backend, near, far, op]):
+                        told, rows = self.rows("--backend", backend, "--op_type", op,
+                                               "--device", "host", "--initiator_seg_type", near,
+                                               "--target_seg_type", far)
+                        self.assertTrue(all(row["verified"] for row in rows))
+                        self.assertIn("host memory plays the device", told["remote"])
+
     def test_bytes_are_not_looked_at_when_nobody_wants_it(self):
         _, rows = self.rows("--no_check")
         self.assertFalse(any(row["verified"] for row in rows))
 
     def test_what_cannot_be_measured_says_why(self):
         (self.folder / "there").write_text("precious")
-        self.environment = {"AWS_DEFAULT_BUCKET": ""}
+        self.environment = {"AWS_DEFAULT_BUCKET": "", "CUDA_VISIBLE_DEVICES": ""}
         for words, status, why in (
                 (["--op_type", "SWAP"], USAGE, "neither READ nor WRITE"),
                 (["--backend", "carrier-pigeon"], USAGE, "shm"),
                 (["--backend", "all"], USAGE, "explain"),
                 (["--max_block_size", "512"], USAGE, "--max_block_size"),
                 (["--max_block_size", "1G"], USAGE, "--total_buffer_size"),
-                (["--target_seg_type", "VRAM"], USAGE, "DRAM"),
+                (["--initiator_seg_type", "FILE"], USAGE, "DRAM, PINNED or VRAM"),
                 (["--target_seg_type", "FILE", "--connect", "h:1"], USAGE, "--connect"),
                 (["--target_seg_type", "FILE", "--filename", "there"], COULD_NOT_RUN, "there"),
                 (["--target_seg_type", "BLK"], USAGE, "--overwrite_drive"),
                 (["--target_seg_type", "BLK", "--drive", "there"], USAGE, "--overwrite_drive"),
                 (["--target_seg_type", "OBJ"], USAGE, "bucket"),
+                (["--target_seg_type", "VRAM"], COULD_NOT_RUN, "remedy:"),
                 (["--connect", "127.0.0.1:1", "--backend", "shm", "--timeout", 0.3], COULD_NOT_RUN,
                  "127.0.0.1")):
             with self.subTest(words):
@@ -210,6 +224,12 @@ class ExplainTest(CommandTest):
                                   "--filepath", self.folder, "--no_measure")
         self.assertFalse(ways["posix"]["estimate_is_measured"])
         self.assertIn("tried", ways["posix"]["reason"])
+
+    def test_a_device_s_memory_of_the_other_agent_is_asked_about_too(self):
+        for kind in ("pinned", "device"):
+            told, ways = self.candidates("--remote", kind, "--device", "host")
+            self.assertIn(kind, told["what"])
+            self.assertTrue(ways[told["chosen"]]["verified"])
 
     def test_only_asking_measures_nothing(self):
         _, ways = self.candidates("--no_measure")

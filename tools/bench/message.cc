@@ -12,7 +12,7 @@ constexpr Tag kKind = required(1), kBytes = required(2), kAddress = required(3),
               kDevice = required(4), kCpu = required(5), kFill = required(6), kWrong = required(7),
               kWrongAt = required(8), kSeed = required(9), kBlockBytes = required(10),
               kStride = required(11), kCount = required(12), kCard = required(13),
-              kText = required(14);
+              kText = required(14), kMemory = required(15), kRemedy = required(16);
 constexpr FieldRule kRules[] = {
     {kKind, "kind", Kind::number, kOne, 8},
     {kBytes, "bytes", Kind::number, kOne},
@@ -28,6 +28,8 @@ constexpr FieldRule kRules[] = {
     {kCount, "count", Kind::number, kOne},
     {kCard, "card", Kind::bytes, kAtMostOne, 32 * 1024},
     {kText, "text", Kind::bytes, kAtMostOne, 4096},
+    {kMemory, "kind of memory", Kind::number, kOne, kMemoryKinds.size() - 1},
+    {kRemedy, "remedy", Kind::bytes, kAtMostOne, 4096},
 };
 constexpr Schema kSchema("bench message", kRules);
 
@@ -50,6 +52,8 @@ Status take(const Field& field, Message& message) {
     case kCount: message.blocks.count = field.number(); break;
     case kCard: message.card.assign(field.bytes().begin(), field.bytes().end()); break;
     case kText: message.text = field.text(); break;
+    case kMemory: message.memory = static_cast<MemoryKind>(field.number()); break;
+    case kRemedy: message.remedy = field.text(); break;
   }
   return {};
 }
@@ -72,6 +76,8 @@ Result<Bytes> encode(const Message& message) {
   out.put_number(kCount, message.blocks.count);
   if (!message.card.empty()) out.put_bytes(kCard, message.card);
   if (!message.text.empty()) out.put_text(kText, message.text.substr(0, 4096));
+  out.put_number(kMemory, static_cast<std::uint64_t>(message.memory));
+  if (!message.remedy.empty()) out.put_text(kRemedy, message.remedy.substr(0, 4096));
   return std::move(out).finish();
 }
 

@@ -1,8 +1,8 @@
 // What the two sides of a measurement say to one another, as notifications of their agents.
 //
 //   initiator                       target
-//     hello: bytes, kind     ->
-//                            <-     ready: card (with the region), address, device
+//     hello: bytes, memory   ->
+//                            <-     ready: card (with the region), address, device, a remark
 //     prepare: fill?, seed   ->                        for each row
 //                            <-     prepared: CPU time so far
 //     check: blocks          ->
@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include <towpath/core/bytes.h>
+#include <towpath/core/memory_kind.h>
 #include <towpath/core/result.h>
 
 #include "tools/bench/pattern.h"
@@ -37,6 +38,7 @@ struct Message {
   std::uint64_t bytes = 0;  ///< of the region; of the area to prepare
   std::uint64_t address = 0;
   std::uint64_t device_id = 0;
+  MemoryKind memory = MemoryKind::system;
   std::uint64_t cpu_ns = 0;  ///< of the target's process
   bool fill = false;         ///< with the pattern; otherwise poison
   bool wrong = false;
@@ -44,6 +46,7 @@ struct Message {
   Blocks blocks;
   Bytes card;
   std::string text;
+  std::string remedy;  ///< of a failure
 };
 
 /// Errors: out_of_range (the card is too long).

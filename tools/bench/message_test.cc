@@ -10,15 +10,18 @@ TEST(BenchMessageTest, comes_back_as_it_went) {
                         .bytes = 1,
                         .address = 2,
                         .device_id = 3,
+                        .memory = MemoryKind::device,
                         .cpu_ns = 4,
                         .fill = true,
                         .wrong = true,
                         .wrong_at = 5,
                         .blocks = {6, 7, 8, 9},
                         .card = Bytes(10),
-                        .text = "why"};
+                        .text = "why",
+                        .remedy = "do"};
   const Message back = decode(encode(message).value()).value();
   EXPECT_EQ(back.kind, message.kind);
+  EXPECT_EQ(back.memory, MemoryKind::device);
   EXPECT_EQ(back.bytes + back.address + back.device_id + back.cpu_ns, 10U);
   EXPECT_TRUE(back.fill && back.wrong);
   EXPECT_EQ(back.wrong_at, 5U);
@@ -26,6 +29,7 @@ TEST(BenchMessageTest, comes_back_as_it_went) {
   EXPECT_EQ(back.blocks.stride + back.blocks.count * 10, 98U);
   EXPECT_EQ(back.card, message.card);
   EXPECT_EQ(back.text, "why");
+  EXPECT_EQ(back.remedy, "do");
 }
 
 TEST(BenchMessageTest, what_is_no_message_is_refused) {

@@ -19,11 +19,12 @@ std::vector<std::string> child_arguments(const Options& options) {
   add("--scope", options.scope);
   add("--timeout", cat(options.timeout / std::chrono::milliseconds(1) / 1000.0));
   add("--total_buffer_size", cat(options.total_buffer_size));
+  add("--device", options.device);
   add("--backend", options.all_backends ? "all" : options.backend);
   return argv;
 }
 
-Status OpenPartner::start(const Options& options, const backend::Registry& registry) {
+Status OpenPartner::start(const Options& options, const Machine& machine) {
   switch (partner_of(options)) {
     case Partner::child: {
       TOWPATH_TRY(Child child, Child::start("target", child_arguments(options)));
@@ -32,7 +33,7 @@ Status OpenPartner::start(const Options& options, const backend::Registry& regis
       return {};
     }
     case Partner::thread: {
-      TOWPATH_TRY(target_, Target::open(options, &registry));
+      TOWPATH_TRY(target_, Target::open(options, machine));
       TOWPATH_TRY(run::Worker worker,
                   run::Worker::start("target", [this](const run::StopToken& stop) {
                     served_ = target_->serve([&stop]() -> Status {
@@ -50,12 +51,13 @@ Status OpenPartner::start(const Options& options, const backend::Registry& regis
   return {};
 }
 
-Result<std::unique_ptr<OpenPartner>> OpenPartner::open(const Options& options, standard::Node& node,
-                                                       const backend::Registry& registry) {
+Result<std::unique_ptr<OpenPartner>> OpenPartner::open(const Options& options,
+                                                       const Machine& machine,
+                                                       standard::Node& node) {
   std::unique_ptr<OpenPartner> made(new OpenPartner());
   if (partner_of(options) == Partner::oneself) return made;
   TOWPATH_TRY(made->meeting_, Meeting::open(options, node.agent(), node.clock()));
-  TOWPATH_TRY(made->start(options, registry));
+  TOWPATH_TRY(made->start(options, machine));
   TOWPATH_TRY(made->meeting_->meet(kTarget, options.timeout, [&made]() -> Status {
     return made->child_ ? made->child_->lives() : Status();
   }));

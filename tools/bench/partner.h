@@ -19,10 +19,10 @@ namespace towpath::tools::bench {
 
 class OpenPartner {
  public:
-  /// Meets the target, unless the partner is oneself. `node` must outlive it; so must `registry`,
-  /// the node's, which an agent of the same process shares.
-  static Result<std::unique_ptr<OpenPartner>> open(const Options& options, standard::Node& node,
-                                                   const backend::Registry& registry);
+  /// Meets the target, unless the partner is oneself. `node` must outlive it; so must `machine`,
+  /// which an agent of the same process shares.
+  static Result<std::unique_ptr<OpenPartner>> open(const Options& options, const Machine& machine,
+                                                   standard::Node& node);
   ~OpenPartner();
   OpenPartner(const OpenPartner&) = delete;
   OpenPartner& operator=(const OpenPartner&) = delete;
@@ -33,7 +33,7 @@ class OpenPartner {
 
  private:
   OpenPartner() = default;
-  Status start(const Options& options, const backend::Registry& registry);
+  Status start(const Options& options, const Machine& machine);
 
   std::string what_ = "no other process";
   std::unique_ptr<Meeting> meeting_;

@@ -8,14 +8,20 @@ namespace {
 class PeerRemote final : public Remote {
  public:
   PeerRemote(Meeting& meeting, Duration timeout, const Message& ready)
-      : meeting_(meeting), timeout_(timeout), begin_{ready.address, ready.bytes, ready.device_id} {}
+      : meeting_(meeting),
+        timeout_(timeout),
+        kind_(ready.memory),
+        remark_(ready.text),
+        begin_{ready.address, ready.bytes, ready.device_id} {}
 
   const std::string& peer() const override { return name_; }
-  MemoryKind kind() const override { return MemoryKind::system; }
+  MemoryKind kind() const override { return kind_; }
   Status add(DescriptorList& list, const StridedDescriptor& blocks) const override {
     return add_from(begin_, list, blocks);
   }
-  std::string what() const override { return "memory of the target"; }
+  std::string what() const override {
+    return cat(remark_, name_of(kind_), " memory of the target");
+  }
 
   Result<Duration> prepare(const Blocks& blocks, Before before) override {
     Message message{.kind = MessageKind::prepare,
@@ -42,6 +48,8 @@ class PeerRemote final : public Remote {
 
   Meeting& meeting_;
   const Duration timeout_;
+  const MemoryKind kind_;
+  const std::string remark_;
   const Descriptor begin_;
   const std::string name_ = kTarget;
 };
@@ -56,12 +64,14 @@ Status add_from(const Descriptor& begin, DescriptorList& list, StridedDescriptor
 
 Result<std::unique_ptr<Remote>> open_peer_remote(Meeting& meeting, agent::Agent& agent,
                                                  const Options& options, std::uint64_t bytes) {
-  TOWPATH_TRY(meeting.send(kTarget, {.kind = MessageKind::hello, .bytes = bytes}));
+  TOWPATH_TRY(meeting.send(kTarget,
+                           {.kind = MessageKind::hello, .bytes = bytes, .memory = options.remote}));
   TOWPATH_TRY(const Message ready, meeting.receive(kTarget, MessageKind::ready, options.timeout));
   TOWPATH_TRY(agent.load_card(ready.card));
-  if (ready.bytes < bytes)
+  if (ready.bytes < bytes || ready.memory != options.remote)
     return error(Code::corrupt,
-                 cat("the target offers ", ready.bytes, " bytes where ", bytes, " were asked for"),
+                 cat("the target offers ", ready.bytes, " bytes of ", name_of(ready.memory),
+                     " memory where ", bytes, " of ", name_of(options.remote), " were asked for"),
                  "use the same release of Towpath on both sides");
   return std::unique_ptr<Remote>(std::make_unique<PeerRemote>(meeting, options.timeout, ready));
 }

@@ -67,11 +67,11 @@ std::vector<Shape> shapes_of(const Options& options) {
   return shapes;
 }
 
-Result<std::unique_ptr<Runner>> Runner::open(const Options& options, standard::Node& node,
-                                             Remote& remote, std::uint64_t bytes) {
-  std::unique_ptr<Runner> made(new Runner(options, node, remote));
-  TOWPATH_TRY(made->near_, NearMemory::make(options, bytes));
-  TOWPATH_TRY(made->registration_, node.agent().register_region(made->near_.region()));
+Result<std::unique_ptr<Runner>> Runner::open(const Options& options, const Parts& parts,
+                                             std::uint64_t bytes) {
+  std::unique_ptr<Runner> made(new Runner(options, parts.node, parts.remote));
+  TOWPATH_TRY(made->near_, OwnMemory::make(options.local, parts.machine, bytes));
+  TOWPATH_TRY(made->registration_, parts.node.agent().register_region(made->near_.region()));
   return made;
 }
 

@@ -10,8 +10,8 @@
 #include <towpath/standard/standard.h>
 
 #include "tools/bench/lane.h"
-#include "tools/bench/near_memory.h"
 #include "tools/bench/options.h"
+#include "tools/bench/own_memory.h"
 #include "tools/bench/remote.h"
 
 namespace towpath::tools::bench {
@@ -53,9 +53,14 @@ struct Row {
 
 class Runner {
  public:
-  /// All three must outlive it. Errors: exhausted, and those of the registration.
-  static Result<std::unique_ptr<Runner>> open(const Options& options, standard::Node& node,
-                                              Remote& remote, std::uint64_t bytes);
+  struct Parts {
+    const Machine& machine;
+    standard::Node& node;
+    Remote& remote;
+  };
+  /// All of them must outlive it. Errors: those of OwnMemory and of the registration.
+  static Result<std::unique_ptr<Runner>> open(const Options& options, const Parts& parts,
+                                              std::uint64_t bytes);
   /// Errors: what a transfer or the other side failed with; wrong bytes are the row's news.
   Result<Row> measure(const Shape& shape);
   const std::string& path() const noexcept { return path_; }
@@ -73,7 +78,7 @@ class Runner {
   const Options& options_;
   standard::Node& node_;
   Remote& remote_;
-  NearMemory near_;
+  OwnMemory near_;
   memory::Registration registration_;
   std::uint64_t seed_ = 0;
   std::string path_;

@@ -3,20 +3,15 @@
 #include <sys/resource.h>
 
 #include <towpath/core/text.h>
-#include <towpath/memory/shared_region.h>
 
 #include "tools/bench/pattern.h"
+#include "tools/command.h"
 
 namespace towpath::tools::bench {
 namespace {
 
 // A target that listens waits for its initiator for as long as it takes, and looks up this often.
 constexpr Duration kPatience = std::chrono::hours(24);
-
-ByteSpan bytes_of(const memory::SharedRegion& region) {
-  const RegionDescriptor all = region->descriptor();
-  return {reinterpret_cast<std::byte*>(all.address), all.length};
-}
 
 }  // namespace
 
@@ -29,10 +24,9 @@ Duration cpu_time() {
   return of(used.ru_utime) + of(used.ru_stime);
 }
 
-Result<std::unique_ptr<Target>> Target::open(const Options& options,
-                                             const backend::Registry* registry) {
-  TOWPATH_TRY(auto node, open_node(kTarget, options, {.registry = registry}));
-  std::unique_ptr<Target> made(new Target(options, std::move(node)));
+Result<std::unique_ptr<Target>> Target::open(const Options& options, const Machine& machine) {
+  TOWPATH_TRY(auto node, open_node(kTarget, options, {.registry = &machine.registry}));
+  std::unique_ptr<Target> made(new Target(options, machine, std::move(node)));
   TOWPATH_TRY(made->meeting_, Meeting::open(options, made->node_->agent(), made->node_->clock()));
   return made;
 }
@@ -42,8 +36,9 @@ Status Target::serve(const Alive& lives) {
   TOWPATH_TRY(meeting_->meet(kInitiator, patience, lives));
   Status served = serve_messages();
   if (!served.ok() && served.code() != Code::peer_lost)
-    (void)meeting_->send(kInitiator,
-                         {.kind = MessageKind::failed, .text = std::string(served.message())});
+    (void)meeting_->send(
+        kInitiator,
+        {.kind = MessageKind::failed, .text = story_of(served), .remedy = remedy_of(served)});
   return served;
 }
 
@@ -58,20 +53,18 @@ Status Target::serve_messages() {
 
 Result<Message> Target::answer(const Message& message) {
   Message said{.cpu_ns = static_cast<std::uint64_t>(cpu_time().count())};
-  if (message.kind == MessageKind::hello) return offer(message.bytes);
-  const ByteSpan area = region_ ? bytes_of(region_) : ByteSpan();
-  if (message.kind == MessageKind::prepare && message.bytes <= area.size()) {
-    if (message.fill)
-      fill(area.first(message.bytes), message.blocks.seed);
-    else
-      poison(area.first(message.bytes));
+  if (message.kind == MessageKind::hello) return offer(message);
+  if (message.kind == MessageKind::prepare && memory_ && message.bytes <= memory_->size()) {
+    TOWPATH_TRY(message.fill ? memory_->fill(message.bytes, message.blocks.seed)
+                             : memory_->poison(message.bytes));
     said.kind = MessageKind::prepared;
     said.cpu_ns = static_cast<std::uint64_t>(cpu_time().count());
     return said;
   }
-  if (message.kind == MessageKind::check) {
-    const auto wrong = first_wrong(area, message.blocks);
+  if (message.kind == MessageKind::check && memory_) {
     said.kind = MessageKind::checked;
+    if (message.blocks.count == 0) return said;
+    TOWPATH_TRY(const auto wrong, memory_->first_wrong(message.blocks));
     said.wrong = wrong.has_value();
     said.wrong_at = wrong.value_or(0);
     return said;
@@ -81,20 +74,21 @@ Result<Message> Target::answer(const Message& message) {
                "use the same release of Towpath on both sides");
 }
 
-Result<Message> Target::offer(std::uint64_t bytes) {
-  if (bytes == 0 || bytes > options_.total_buffer_size)
+Result<Message> Target::offer(const Message& hello) {
+  if (hello.bytes == 0 || hello.bytes > options_.total_buffer_size)
     return error(Code::invalid_argument,
-                 cat("the initiator asks for ", bytes, " bytes; this side gives up to ",
+                 cat("the initiator asks for ", hello.bytes, " bytes; this side gives up to ",
                      options_.total_buffer_size),
                  "give both sides a larger --total_buffer_size, or measure smaller blocks");
-  TOWPATH_TRY(region_,
-              memory::SharedMemoryRegion::create({.name = "towpath-bench", .size_bytes = bytes}));
-  TOWPATH_TRY(registration_, node_->agent().register_region(region_));
-  const RegionDescriptor all = region_->descriptor();
+  TOWPATH_TRY(memory_, OwnMemory::make(hello.memory, machine_, hello.bytes));
+  TOWPATH_TRY(registration_, node_->agent().register_region(memory_->region()));
+  const RegionDescriptor all = memory_->begin();
   Message ready{.kind = MessageKind::ready,
                 .bytes = all.length,
                 .address = all.address,
-                .device_id = all.device_id};
+                .device_id = all.device_id,
+                .memory = all.kind,
+                .text = memory_->remark()};
   TOWPATH_TRY(ready.card, node_->agent().card());
   return ready;
 }

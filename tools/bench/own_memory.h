@@ -1,5 +1,5 @@
-// NearMemory: the initiator's side of a measurement: host memory, pinned memory, or a GPU's, which
-// this process fills and looks at over a window of host memory.
+// OwnMemory: what one side of a measurement has: host memory, pinned memory, or a GPU's, which this
+// process fills and looks at over a window of host memory.
 // Thread: one.
 #pragma once
 
@@ -8,24 +8,22 @@
 #include <string>
 
 #include <towpath/memory/region.h>
-#include <towpath/standard/gpus.h>
 
-#include "tools/bench/options.h"
+#include "tools/bench/machine.h"
 #include "tools/bench/pattern.h"
 
 namespace towpath::tools::bench {
 
-/// The GPUs that the options name: this machine's, or host memory that plays one.
-staging::Devices devices_of(const Options& options);
-
-class NearMemory {
+class OwnMemory {
  public:
-  /// Errors: unsupported (no GPU, and what is missing), exhausted.
-  static Result<NearMemory> make(const Options& options, std::uint64_t bytes);
+  /// Errors: unsupported (no GPU, and what is missing), exhausted, invalid_argument (of no such
+  /// kind).
+  static Result<OwnMemory> make(MemoryKind kind, const Machine& machine, std::uint64_t bytes);
 
   const memory::SharedRegion& region() const noexcept { return region_; }
   /// Of its first byte.
   RegionDescriptor begin() const { return region_->descriptor(); }
+  std::uint64_t size() const noexcept { return window_.size(); }
   /// What has to be said of it before any figure; empty: nothing.
   const std::string& remark() const noexcept { return remark_; }
 
