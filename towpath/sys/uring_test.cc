@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -371,6 +372,28 @@ TEST_F(UringTest, a_big_ring_carries_plain_operations_and_commands) {
     auto done = collect(*big, 2);
     EXPECT_EQ(done.at(2 * round).result, 0);
     EXPECT_EQ(done.at(2 * round + 1).result, -EOPNOTSUPP) << "a plain file takes no commands";
+  }
+}
+
+TEST_F(UringTest, rings_of_every_setup_move_bytes) {
+  for (unsigned setup = 0; setup < 16; ++setup) {
+    SCOPED_TRACE(setup);
+    auto ring = Ring::open({.entries = 8,
+                            .completion_entries = (setup & 1U) != 0 ? 64U : 0U,
+                            .sqe128 = (setup & 2U) != 0,
+                            .cqe32 = (setup & 4U) != 0,
+                            .kernel_polls = (setup & 8U) != 0});
+    ASSERT_TRUE(ring.ok()) << ring.status().to_string();
+    EXPECT_EQ(ring->depth(), (setup & 1U) != 0 ? 64U : 16U);
+    const Fd file = make_file("lock by lock");
+    std::array<Bytes, 20> into;  // so many that the queue comes round
+    for (std::uint64_t id = 0; id < into.size(); ++id) {
+      into[id].resize(4);
+      ASSERT_TRUE(ring->read(id, {.file = {file.get()}, .into = into[id], .offset = id % 8}).ok());
+      ASSERT_TRUE(ring->submit().ok());
+      EXPECT_EQ(collect(*ring, 1).at(id).result, 4);
+      EXPECT_EQ(as_text(into[id]), std::string_view("lock by lock").substr(id % 8, 4));
+    }
   }
 }
 
