@@ -35,8 +35,11 @@ Result<Bytes> fetch_until(Rendezvous& rendezvous, const CardName& name, run::Dea
     if (deadline.expired(clock)) break;
     (void)poller.wait(std::min(kPause, deadline.remaining(clock)));
   }
+  // Who gave the last answer knows what helps: an etcd that is away wants another remedy than an
+  // agent that is not there.
+  const std::string_view known = last.remedy();
   Status late = error(Code::timed_out, cat("no card of ", to_string(name), " by the deadline"),
-                      "start that agent, or wait longer");
+                      std::string(known.empty() ? "start that agent, or wait longer" : known));
   return last.ok() ? late : std::move(late).because(last);
 }
 

@@ -170,7 +170,8 @@ TEST_P(RendezvousTest, fetch_until_ends_at_its_deadline_with_the_last_reason) {
         EXPECT_EQ(card.code(), Code::timed_out);
         EXPECT_TRUE(deadline.expired(clock));
         EXPECT_EQ(fetch_until(*there, "", deadline, clock).code(), Code::invalid_argument);
-        return card.status().cause().code() == Code::not_found;
+        const Status why = card.status().cause();
+        return why.code() == Code::not_found && card.status().remedy() == why.remedy();
       },
       std::chrono::milliseconds(15)));
 }
