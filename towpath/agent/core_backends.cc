@@ -68,7 +68,8 @@ Status AgentCore::add_backend(std::string_view type, const backend::Params& para
   TOWPATH_TRY(const backend::BackendType* found, options_.registry->find(type));
   for (const auto& slot : slots()) {
     if (slot->name == found->name)
-      return error(Code::already_exists, cat("this agent has a backend ", found->name, " already"));
+      return error(Code::already_exists, cat("this agent has a backend ", found->name, " already"),
+                   "use that one: an agent has one of each type");
   }
   const std::size_t index = slot_count_.load(std::memory_order_relaxed);
   if (index == kMaxSlots)

@@ -60,7 +60,8 @@ Result<const NixlBackend*> NixlBackends::create(agent::Agent& agent, std::string
   run::MutexLock lock(mutex_);
   for (const NixlBackend& known : created_) {
     if (lower(known.name) == lower(name))
-      return error(Code::already_exists, cat("this agent has a backend ", known.name, " already"));
+      return error(Code::already_exists, cat("this agent has a backend ", known.name, " already"),
+                   "use that one: an agent has one of each type");
   }
   const TranslatedParams translated = translate_params(*type, params);
   for (const std::string& remark : translated.remarks) log_.info(remark);

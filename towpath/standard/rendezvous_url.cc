@@ -53,7 +53,7 @@ Status parse_options(std::string_view url, std::string_view text, RendezvousUrl&
     std::string_view pair = take_until(text, '&');
     const std::string_view name = take_until(pair, '=');
     if (std::ranges::find(known, name) == known.end())
-      return not_a_url(url, cat("a ", into.scheme, " has no option '", printable(name), "'"));
+      return not_a_url(url, cat(into.scheme, ": has no option '", printable(name), "'"));
     if (pair.empty()) return not_a_url(url, cat("option ", name, " has no value"));
     into.options[std::string(name)] = pair;
   }
