@@ -237,6 +237,7 @@ class ReplayTest(CommandTest):
                                    (["--inject", "swap-kv", "--tiers", "kvbm"], USAGE, "--faults"),
                                    (["--model", "gpt-9"], COULD_NOT_RUN, "llama-3.1-8b"),
                                    (["--scale", 5000], USAGE, "1 to 1024"),
+                                   (["--backend", "POSIX"], USAGE, "reaches no other process"),
                                    (["--decode-layout", "spiral"], USAGE, "fully_contiguous"),
                                    (["--trace", "none.jsonl"], COULD_NOT_RUN, "none.jsonl"),
                                    (["--tiers", "disk=kv"], USAGE, "disk=/var/tmp/kv:10GiB"),

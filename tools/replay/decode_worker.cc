@@ -20,6 +20,14 @@ namespace {
 constexpr Duration kLiveLineEvery = std::chrono::milliseconds(200);  // drawn over the last one
 constexpr Duration kLogLineEvery = std::chrono::seconds(2);          // where no terminal reads
 
+// Files, drives and objects are of this process alone; decode pulls from another one.
+Status check_reaches_others(const agent::Agent& agent, const std::string& backend) {
+  TOWPATH_TRY(const backend::Capabilities can, agent.capabilities(agent.backends().front()));
+  if (can.reaches_peers()) return {};
+  return error(Code::invalid_argument, cat("--backend ", backend, " reaches no other process"),
+               "use shm, or UCX");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DecodeWorker>> DecodeWorker::open(const Options& options) {
@@ -34,6 +42,7 @@ Result<std::unique_ptr<DecodeWorker>> DecodeWorker::open(const Options& options)
                                                    .progress_thread = false,
                                                    .default_timeout = options.timeout,
                                                    .telemetry = std::move(telemetry)}));
+  TOWPATH_TRY(check_reaches_others(worker->node_->agent(), options.backend));
   TOWPATH_TRY(worker->meeting_,
               Meeting::open(options, worker->node_->agent(), worker->node_->clock()));
   return worker;
