@@ -52,7 +52,7 @@ class BenchTest(CommandTest):
 
     def test_threads_depth_and_new_transfers_make_no_difference_to_the_bytes(self):
         for words in (["--num_threads", 3, "--pipeline_depth", 4], ["--recreate_xfer", "--scatter"],
-                      ["--enable_pt"], ["--one_process"], ["--backend", "loopback"]):
+                      ["--enable_pt"], ["--one_process"], ["--check_consistency"], ["--backend", "loopback"]):
             with self.subTest(words):
                 _, rows = self.rows(*words)
                 self.assertTrue(all(row["verified"] for row in rows))
