@@ -92,6 +92,11 @@ std::vector<std::string> DecodeWorker::living() const {
   return names;
 }
 
+bool DecodeWorker::is_lost(const std::string& name) const {
+  return std::ranges::any_of(
+      prefills_, [&](const Prefill& prefill) { return prefill.lost && prefill.name == name; });
+}
+
 // Nothing when the next request is due first.
 Result<std::optional<Meeting::Said>> DecodeWorker::hear() {
   const bool may_ask = next_ && outstanding_.size() < options_.in_flight;
@@ -272,6 +277,7 @@ Status DecodeWorker::take_ready(const Meeting::Said& said) {
     }
     return true;
   });
+  if (!order && is_lost(said.who)) return {};  // it said so and died; another one was asked since
   if (!order)
     return error(Code::internal,
                  cat(said.who, " answered request ", ready.ordinal, ", which was not asked"));

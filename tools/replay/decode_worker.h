@@ -58,6 +58,7 @@ class DecodeWorker {
   Status meet(const Alive& others_live);
   Status hear_hellos();
   std::vector<std::string> living() const;
+  bool is_lost(const std::string& name) const;
   Status lose_the_dead();
   Status ask_again(Order order);
   Status send_order(Order order);
