@@ -169,6 +169,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kElsewhe
     {"tokio.", "there are no threads but those that are asked for"},
     {"worker.", "tiers are as large as the leader's settings say"},
 }};
+constexpr std::string_view kNoEffect = "has no effect: ";
 constexpr std::string_view kNativePrefix = "KVBM_";
 constexpr std::string_view kFileVariable = "KVBM_CONFIG_PATH";
 constexpr std::string_view kBackend = "NIXL_BACKEND_";
@@ -176,15 +177,15 @@ constexpr std::string_view kNoNuma = "DYN_MEMORY_DISABLE_NUMA";  // KVBM's later
 
 std::string why_not_taken(std::string_view key) {
   if (key.starts_with(kBackend))
-    return "has no effect: backends are named where the agent is opened";
+    return cat(kNoEffect, "backends are named where the agent is opened");
   for (const auto& [name, instead] : kElsewhere)
-    if (key.starts_with(name)) return cat("has no effect: ", instead);
+    if (key.starts_with(name)) return cat(kNoEffect, instead);
   return "is not known";
 }
 
 std::string why_not_taken_path(std::string_view path) {
   for (const auto& [name, instead] : kElsewhereByPath)
-    if (path.starts_with(name)) return cat("has no effect: ", instead);
+    if (path.starts_with(name)) return cat(kNoEffect, instead);
   return "is not known";
 }
 
@@ -198,7 +199,7 @@ std::string variable_of(std::string_view path) {
 
 std::string why_not_taken_variable(std::string_view name) {
   for (const auto& [path, instead] : kElsewhereByPath)
-    if (name.starts_with(variable_of(path))) return cat("has no effect: ", instead);
+    if (name.starts_with(variable_of(path))) return cat(kNoEffect, instead);
   return "is not known";
 }
 
@@ -268,6 +269,15 @@ Status take_file(const std::string& path, KvbmSettings& into) {
   return {};
 }
 
+/// What may have been meant by it is the cause where something is missing. Ok: there is none.
+Status not_understood(const std::vector<Remark>& remarks) {
+  std::string all;
+  for (const Remark& remark : remarks)
+    if (!remark.why.starts_with(kNoEffect))
+      all += cat(all.empty() ? "" : "; ", printable(remark.variable), " ", remark.why);
+  return all.empty() ? Status() : error(Code::invalid_argument, std::move(all));
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> KvbmSize::blocks_of(std::uint64_t block_bytes) const {
@@ -310,21 +320,24 @@ Result<KvbmSettings::Shape> KvbmSettings::shape(std::uint64_t block_bytes,
                                                 std::uint64_t worker) const {
   const std::uint64_t blocks = host.blocks_of(block_bytes).value_or(0);
   if (blocks == 0)
-    return error(
-        Code::invalid_argument,
-        cat(kKvbmPrefix, "CPU_CACHE_GB leaves no room for a block of ", block_bytes, " bytes"),
-        cat("set it, or ", kKvbmPrefix, "CPU_CACHE_OVERRIDE_NUM_BLOCKS"));
+    return error(Code::invalid_argument,
+                 cat(kKvbmPrefix, "CPU_CACHE_GB leaves no room for a block of ", block_bytes,
+                     " bytes"),
+                 cat("set it, or ", kKvbmPrefix, "CPU_CACHE_OVERRIDE_NUM_BLOCKS"))
+        .because(not_understood(remarks));
   Shape shape{.host_blocks = blocks,
               .cache = cache_options(),
               .disk = disk_options(block_bytes),
               .objects = object_place(block_bytes, worker)};
   if (shape.disk && shape.disk->directory.empty())
     return error(Code::invalid_argument, cat("a disk tier without ", kKvbmPrefix, "DISK_CACHE_DIR"),
-                 "name a directory of its own: what lies there is found again");
+                 "name a directory of its own: what lies there is found again")
+        .because(not_understood(remarks));
   if (shape.objects && objects.blocks == 0)
     return error(Code::invalid_argument,
                  cat("a tier of objects without ", kKvbmPrefix, "OBJECT_NUM_BLOCKS"),
-                 "say how many blocks the store may have: who must go is deleted");
+                 "say how many blocks the store may have: who must go is deleted")
+        .because(not_understood(remarks));
   return shape;
 }
 

@@ -77,7 +77,7 @@ struct KvbmSettings {
 
   /// All that a TieredCache of such blocks is made with. Errors: invalid_argument (no size of the
   /// host's pool, or none that holds a block; a disk without a directory; objects without a
-  /// number), each by its variable.
+  /// number), each by its variable; what was not understood is the cause.
   struct Shape {
     std::uint64_t host_blocks = 0;
     kv::TieredCacheOptions cache;

@@ -10,6 +10,7 @@ namespace towpath::standard {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 TEST(KvbmSettingsTest, silence_is_kvbm_s_defaults) {
@@ -139,6 +140,10 @@ TEST(KvbmSettingsTest, what_means_nothing_here_is_remarked_on_and_never_fatal) {
   EXPECT_THAT(told.remarks[3].why, HasSubstr("no leader"));
   EXPECT_THAT(told.remarks[4].why, HasSubstr("backends are named"));
   EXPECT_FALSE(told.host.bytes);
+  const std::string missing = told.shape(1'000'000).status().cause().to_string();
+  EXPECT_THAT(missing, HasSubstr("DYN_KVBM_CPU_CACHE_GB cannot be read: 'lots'"));
+  EXPECT_THAT(missing, HasSubstr("DYN_KVBM_CPU_CASHE_GB is not known"));
+  EXPECT_THAT(missing, Not(HasSubstr("ZMQ")));
 }
 
 std::string file_of(const std::string& folder, const std::string& name, const std::string& text) {
