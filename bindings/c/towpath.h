@@ -174,6 +174,14 @@ typedef struct {
   /* "s3://BUCKET/PREFIX:SIZE", with "?endpoint_override=..." where the environment (AWS_*) does not
    * say it: blocks are kept as objects, too, below those in files. Null: none are. */
   const char* objects;
+  /* Who goes when memory is full: "lru", "s3-fifo", "adaptive", ... (docs/guides/kv_blocks.md).
+   * Null: "lru". */
+  const char* policy;
+  const char* digest; /* "xxh3_64", "crc32c"; null: the first */
+  /* KVBM's settings say how large these tiers are, and where: "" its variables and files, else this
+   * JSON over those, which vLLM has as kv_connector_extra_config. Null: they are not read. */
+  const char* kvbm;
+  uint32_t sightings; /* of a block, before it goes down to files and objects; 0: 1 */
 } towpath_worker_options_t;
 
 towpath_code_t towpath_worker_open(const towpath_worker_options_t* options,

@@ -1,5 +1,5 @@
 #include <towpath/memory/borrowed.h>
-#include <towpath/standard/connector_node.h>
+#include <towpath/standard/connector_words.h>
 
 #include "bindings/c/call.h"
 
@@ -34,6 +34,15 @@ Result<standard::ConnectorPeers> peers_of(const towpath_worker_options_t& told) 
   return peers;
 }
 
+Status take_words(const towpath_worker_options_t& told, standard::ConnectorNodeOptions& options) {
+  standard::ConnectorWords words{
+      .policy = text_or_none(told.policy),
+      .digest = text_or_none(told.digest),
+      .sightings = static_cast<std::uint8_t>(std::min<std::uint32_t>(told.sightings, UINT8_MAX))};
+  if (told.kvbm != nullptr) words.kvbm = told.kvbm;
+  return standard::apply(words, standard::read_environment(), options);
+}
+
 Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t& told) {
   if (!given_array(told.caches, told.cache_count) || !given_array(told.lengths, told.cache_count))
     return error(Code::invalid_argument, "a worker without caches", "point to them");
@@ -58,6 +67,7 @@ Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t
   TOWPATH_TRY(options.peers, peers_of(told));
   if (told.host_blocks != 0) options.host_blocks = told.host_blocks;
   if (told.disk_bytes != 0) options.disk_bytes = told.disk_bytes;
+  TOWPATH_TRY(take_words(told, options));
   const auto kind = told.memory == TOWPATH_DEVICE ? MemoryKind::device : MemoryKind::system;
   for (std::size_t i = 0; i < told.cache_count; ++i) {
     TOWPATH_TRY(options.caches.emplace_back(),

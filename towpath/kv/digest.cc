@@ -22,6 +22,13 @@ std::string_view name_of(DigestAlgorithm algorithm) noexcept {
   return "unknown";
 }
 
+Result<DigestAlgorithm> digest_named(std::string_view name) {
+  for (const auto algorithm : {DigestAlgorithm::xxh3_64, DigestAlgorithm::crc32c})
+    if (name == name_of(algorithm)) return algorithm;
+  return error(Code::invalid_argument, cat("no digest is called '", printable(name), "'"),
+               "use xxh3_64 or crc32c");
+}
+
 std::string to_string(const Digest& digest) {
   return cat(name_of(digest.algorithm), ":", hex(digest.value), " salt ", hex(digest.salt));
 }

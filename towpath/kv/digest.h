@@ -25,6 +25,8 @@ enum class DigestAlgorithm : std::uint8_t {
 
 /// "xxh3_64", "crc32c"; "unknown" for what this version does not know.
 std::string_view name_of(DigestAlgorithm algorithm) noexcept;
+/// Errors: invalid_argument, with the names that there are.
+Result<DigestAlgorithm> digest_named(std::string_view name);
 
 struct Digest {
   DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64;

@@ -14,15 +14,6 @@ namespace {
 
 constexpr Duration kNap = std::chrono::milliseconds(5);  // of the serving thread, at most
 
-/// How blocks are kept, whatever the engine's own arrangement.
-layout::LayoutConfig kept_config(const ConnectorNodeOptions& options) {
-  layout::LayoutConfig config = options.config;
-  config.num_blocks = options.host_blocks;
-  config.alignment = 1;
-  config.format = layout::BlockFormat::nhd;
-  return config;
-}
-
 /// Another for each model, share and shape.
 std::string name_of_cache(const ConnectorNodeOptions& options) {
   layout::LayoutConfig block = kept_config(options);
@@ -45,7 +36,21 @@ NodeOptions node_options(const ConnectorNodeOptions& options) {
   return node;
 }
 
+void warn_of(const std::vector<Remark>& remarks, const Clock& clock) {
+  StderrSink sink;
+  const telemetry::Log log(sink, clock, "connector");
+  for (const Remark& remark : remarks) log.warning(cat(remark.variable, " ", remark.why));
+}
+
 }  // namespace
+
+layout::LayoutConfig kept_config(const ConnectorNodeOptions& options) {
+  layout::LayoutConfig config = options.config;
+  config.num_blocks = options.host_blocks;
+  config.alignment = 1;
+  config.format = layout::BlockFormat::nhd;
+  return config;
+}
 
 Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOptions& options) {
   if (options.host_blocks == 0 || options.host_blocks >= kv::kNoSlot)
@@ -56,6 +61,7 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
   TOWPATH_TRY(const auto telemetry, telemetry_from(read_environment()));
   inner.telemetry = telemetry.decide(false);
   TOWPATH_TRY(node->node_, Node::open(inner));
+  warn_of(options.remarks, node->node_->clock());
   TOWPATH_TRY(node->manager_, kv::TransferManager::create({.agent = &node->node_->agent(),
                                                            .clock = &node->node_->clock()}));
   TOWPATH_TRY(const kv::LayoutHandle cache, node->register_caches(options));
@@ -126,7 +132,10 @@ Result<ConnectorNode::Tiers> ConnectorNode::tiers_below(const ConnectorNodeOptio
 Result<std::unique_ptr<kv::TieredKeeper>> ConnectorNode::make_keeper(
     const ConnectorNodeOptions& options) {
   TOWPATH_TRY(layout::PhysicalLayout memory, kept_memory(options));
-  kv::TieredKeeperParts parts{.clock = &node_->clock(), .memory = std::move(memory)};
+  kv::TieredKeeperParts parts{.clock = &node_->clock(),
+                              .memory = std::move(memory),
+                              .algorithm = options.digest,
+                              .cache = options.cache};
   if (node_->telemetry() != nullptr) parts.meter = node_->telemetry()->cache_meter();
   TOWPATH_TRY(parts.below, tiers_below(options, *parts.presence));
   if (has_peers(options))

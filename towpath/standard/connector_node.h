@@ -24,6 +24,7 @@
 #include <towpath/kv/connector/worker.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/worker.h>
+#include <towpath/standard/environment.h>
 #include <towpath/standard/object_place.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/file.h>
@@ -58,8 +59,15 @@ struct ConnectorNodeOptions {
   std::string directory;             ///< empty: no files
   std::uint64_t disk_bytes = 16 * kGiB;
   std::optional<ObjectPlace> objects{};  ///< none: no objects
+  /// Who goes when memory is full, and which blocks go down to files and objects.
+  kv::TieredCacheOptions cache{};
+  kv::DigestAlgorithm digest = kv::DigestAlgorithm::xxh3_64;
   ConnectorPeers peers;
+  std::vector<Remark> remarks{};  ///< on where these options come from: warned of at the start
 };
+
+/// How blocks are kept, whatever the engine's own arrangement.
+layout::LayoutConfig kept_config(const ConnectorNodeOptions& options);
 
 class ConnectorNode {
  public:

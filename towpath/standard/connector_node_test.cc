@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -8,6 +11,7 @@
 #include <towpath/memory/system_region.h>
 #include <towpath/run/eventually.h>
 #include <towpath/standard/connector_node.h>
+#include <towpath/sys/temporary_directory.h>
 
 namespace towpath::standard {
 namespace {
@@ -17,17 +21,18 @@ constexpr std::uint64_t kPrompt = 3 * kTokens;
 
 /// Both halves of a connector; every byte of what is computed for a prompt is `seed`.
 struct Engine {
-  explicit Engine(const ConnectorPeers& peers) {
-    ConnectorNodeOptions options{.name_space = "a model",
-                                 .config = {.num_blocks = 4,
-                                            .num_layers = 2,
-                                            .outer_dim = 2,
-                                            .page_size = kTokens,
-                                            .inner_dim = 16,
-                                            .dtype_width_bytes = 2,
-                                            .num_heads = 2},
-                                 .host_blocks = 16,
-                                 .peers = peers};
+  explicit Engine(const ConnectorPeers& peers) : Engine(ConnectorNodeOptions{.peers = peers}) {}
+  /// But for what every engine of these tests has.
+  explicit Engine(ConnectorNodeOptions options) {
+    options.name_space = "a model";
+    options.config = {.num_blocks = 4,
+                      .num_layers = 2,
+                      .outer_dim = 2,
+                      .page_size = kTokens,
+                      .inner_dim = 16,
+                      .dtype_width_bytes = 2,
+                      .num_heads = 2};
+    options.host_blocks = 16;
     const std::uint64_t layer_bytes = options.config.payload_bytes().value() / 2;
     for (int layer = 0; layer < 2; ++layer)
       options.caches.push_back(memory::SystemRegion::allocate(layer_bytes).value());
@@ -70,6 +75,20 @@ struct Engine {
   std::optional<kv::ConnectorScheduler> scheduler;
 };
 
+/// Another byte in the place of the last of each long run of `seed`, in all files there.
+void spoil(const std::string& folder, std::byte seed) {
+  const std::string run(64, static_cast<char>(seed));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    for (auto at = bytes.find(run); at != std::string::npos; at = bytes.find(run, at)) {
+      at = std::min(bytes.find_first_not_of(run[0], at), bytes.size());
+      file.seekp(static_cast<std::streamoff>(at - 1)).put('!');
+    }
+  }
+}
+
 ConnectorPeers peers(const char* name, const char* other) {
   return {.rendezvous = cat("scope:connector-node-", ::getpid()),
           .name = name,
@@ -109,6 +128,33 @@ TEST(ConnectorNodeTest, engines_that_work_and_serve_at_once_do_not_disturb_each_
   }));
   EXPECT_EQ(other.serve("second", std::byte{9}), 2 * kTokens);
   EXPECT_EQ(other.first_byte(), std::byte{7});
+}
+
+TEST(ConnectorNodeTest, what_must_be_seen_twice_goes_to_files_when_it_is_wanted) {
+  const auto files = sys::TemporaryDirectory::create().value();
+  ConnectorNodeOptions options{.directory = files.path()};
+  options.cache.admission.sightings = 2;
+  Engine engine(options);
+  const auto written = [&] {
+    EXPECT_TRUE(engine.node->call([](auto& worker) { return worker.sync(); }).ok());
+    return engine.node->kept().written;
+  };
+  EXPECT_EQ(engine.serve("first", std::byte{7}), 0U);
+  EXPECT_EQ(written(), 0U);
+  EXPECT_EQ(engine.serve("second", std::byte{9}), 2 * kTokens);
+  EXPECT_EQ(written(), 2U);
+}
+
+TEST(ConnectorNodeTest, the_digest_that_was_asked_for_is_what_proves_files) {
+  const auto files = sys::TemporaryDirectory::create().value();
+  const ConnectorNodeOptions options{.directory = files.path(),
+                                     .digest = kv::DigestAlgorithm::crc32c};
+  EXPECT_EQ(Engine(options).serve("first", std::byte{7}), 0U);
+  spoil(files.path(), std::byte{7});
+  Engine again(options);
+  EXPECT_EQ(again.serve("second", std::byte{9}), 2 * kTokens) << "matched, not loaded";
+  const auto why = again.node->call([](auto& worker) { return worker.figures().last_failure; });
+  EXPECT_NE(why.to_string().find("crc32c:"), std::string::npos) << why.to_string();
 }
 
 }  // namespace

@@ -96,6 +96,13 @@ static towpath_worker_t* open_worker(const char* directory, const char* meeting,
   options.objects = "s3://bucket/prefix"; /* of no size */
   IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
   options.objects = NULL;
+  options.policy = "lucky";
+  IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
+  options.policy = "s3-fifo";
+  options.kvbm = "{\"cache\": {\"host\": {\"num_blocks\": 0}}}"; /* and nothing else says how many */
+  IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
+  CHECK(strstr(failure.text, "CPU_CACHE_GB") != NULL);
+  options.kvbm = NULL;
   options.directory = NULL;
   options.rendezvous = "nowhere:";
   IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);

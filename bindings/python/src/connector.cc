@@ -6,7 +6,7 @@
 
 #include <towpath/kv/blobs/blob_store.h>
 #include <towpath/kv/connector/scheduler.h>
-#include <towpath/standard/connector_node.h>
+#include <towpath/standard/connector_words.h>
 
 #include "bindings/python/src/memory.h"
 
@@ -166,14 +166,29 @@ standard::ConnectorPeers to_peers(const py::object& told) {
   return peers;
 }
 
+std::uint64_t number(const py::dict& from, const char* name) {
+  return to_u64(py::object(from[name]).ptr());
+}
+
+/// How blocks are kept; the shape of the engine's cache is known by then.
+void to_keeping(const py::dict& told, standard::ConnectorNodeOptions& options) {
+  const auto text = [&](const char* name) { return py::cast<Name>(told[name]).value; };
+  options.host_blocks = number(told, "host_blocks");
+  options.directory = text("directory");
+  options.disk_bytes = number(told, "disk_bytes");
+  if (const std::string objects = text("objects"); !objects.empty())
+    options.objects = unwrap(standard::ObjectPlace::parse(objects));
+  standard::ConnectorWords words{.policy = text("policy"),
+                                 .digest = text("digest"),
+                                 .sightings = py::cast<std::uint8_t>(told["sightings"])};
+  if (!told["kvbm"].is_none()) words.kvbm = text("kvbm");
+  check(standard::apply(words, standard::read_environment(), options));
+}
+
 std::unique_ptr<Worker> make_worker(const py::list& caches, const std::string& kind,
                                     const py::dict& shape, bool heads_first, const py::dict& place,
-                                    const Name& name_space, std::uint64_t host_blocks,
-                                    const Name& directory, std::uint64_t disk_bytes,
-                                    const Name& objects, const py::object& peers) {
-  const auto number = [](const py::dict& from, const char* name) {
-    return to_u64(py::object(from[name]).ptr());
-  };
+                                    const Name& name_space, const py::dict& keeping,
+                                    const py::object& peers) {
   standard::ConnectorNodeOptions options{
       .name_space = name_space.value,
       .config = {.num_blocks = number(shape, "block"),
@@ -189,11 +204,8 @@ std::unique_ptr<Worker> make_worker(const py::list& caches, const std::string& k
       .rank = static_cast<std::uint32_t>(number(place, "rank")),
       .first_layer = number(place, "first_layer"),
       .first_head = number(place, "first_head"),
-      .host_blocks = host_blocks,
-      .directory = directory.value,
-      .disk_bytes = disk_bytes,
       .peers = to_peers(peers)};
-  if (!objects.value.empty()) options.objects = unwrap(standard::ObjectPlace::parse(objects.value));
+  to_keeping(keeping, options);
   for (const py::handle cache : caches)
     options.caches.push_back(to_region(py::reinterpret_borrow<py::object>(cache), ""));
   return std::make_unique<Worker>(unwrap(unlocked([&] { return ConnectorNode::open(options); })));
@@ -250,8 +262,8 @@ py::dict worker_figures(const Worker& self) {
 void bind_worker(py::module_& module) {
   py::class_<Worker>(module, "ConnectorWorker")
       .def(py::init(&make_worker), py::arg("caches"), py::arg("first_axis"), py::arg("shape"),
-           py::arg("heads_first"), py::arg("place"), py::arg("name_space"), py::arg("host_blocks"),
-           py::arg("directory"), py::arg("disk_bytes"), py::arg("objects"), py::arg("peers"))
+           py::arg("heads_first"), py::arg("place"), py::arg("name_space"), py::arg("keeping"),
+           py::arg("peers"))
       .def("start_step",
            [](const Worker& self, const Blob& orders) {
              tell(self, [&](kv::ConnectorWorker& worker) -> Status {

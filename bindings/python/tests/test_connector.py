@@ -155,6 +155,31 @@ def test_blocks_in_a_store_serve_the_next_worker(monkeypatch):
                     assert numpy.array_equal(cache[:, target], content(source, cache[:, target].shape))
 
 
+def test_kvbm_s_settings_are_the_worker_s(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS", "8")
+    monkeypatch.setenv("DYN_KVBM_DISK_CACHE_GB", "1")
+    monkeypatch.setenv("DYN_KVBM_DISK_CACHE_DIR", str(tmp_path / "of_the_environment"))
+    monkeypatch.setenv("DYN_KVBM_METRICS_PORT", "6880")
+    with Worker(caches(), name_space="m", kvbm=True) as worker:
+        assert worker.folder.startswith(str(tmp_path / "of_the_environment"))
+    assert "DYN_KVBM_METRICS_PORT has no effect" in capfd.readouterr().err
+    folder = str(tmp_path / "of_the_engine")
+    layers, scheduler = caches(), Scheduler(4)
+    with Worker(layers, name_space="m", kvbm={"cache": {"disk": {"storage_path": folder}}}) as worker:
+        assert worker.folder.startswith(folder)
+        assert serve(scheduler, worker, layers, "a", [0, 1, 2]) == 0
+        worker.sync()
+        assert worker.figures()["written"] == 0  # KVBM's filter: at second sight
+        assert serve(scheduler, worker, layers, "b", [3, 4, 5]) == 8
+        worker.sync()
+        assert worker.figures()["written"] == 2
+    with Worker(layers, name_space="m", kvbm=False) as worker:
+        assert worker.folder == ""
+    monkeypatch.setenv("DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS", "many")
+    with pytest.raises(towpath.InvalidArgument, match="cannot be read: 'many'"):
+        Worker(layers, name_space="m", kvbm=True)
+
+
 def test_other_threads_work_while_the_worker_does():
     layers = caches()
     with Worker(layers, name_space="m") as worker:
@@ -184,6 +209,14 @@ def test_what_is_wrong_is_raised():
         Worker(caches(), name_space="m", peers=Peers("scope:m", backends=["none"]))
     with pytest.raises(towpath.InvalidArgument, match="no place for objects"):
         Worker(caches(), name_space="m", objects="s3://bucket/prefix")
+    with pytest.raises(towpath.InvalidArgument, match="s3-fifo"):
+        Worker(caches(), name_space="m", policy="lucky")
+    with pytest.raises(towpath.InvalidArgument, match="crc32c"):
+        Worker(caches(), name_space="m", digest="md5")
+    with pytest.raises(towpath.InvalidArgument, match="count to 15"):
+        Worker(caches(), name_space="m", sightings=16)
+    with pytest.raises(towpath.InvalidArgument, match="JSON"):
+        Worker(caches(), name_space="m", kvbm="{")
     with pytest.raises(towpath.NotFound):
         Scheduler().finish("nobody")
     with pytest.raises(towpath.InvalidArgument):

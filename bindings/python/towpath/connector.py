@@ -8,6 +8,7 @@ The guide is docs/guides/connector.md; examples/vllm_connector.py drives them as
 gives up the interpreter's lock while it works, so another thread may call `worker.progress()`.
 """
 import dataclasses
+import json
 from typing import Sequence
 
 from towpath._towpath import Blobs, ConnectorScheduler, ConnectorWorker
@@ -28,6 +29,15 @@ _SHAPES = {
 
 def _element_bytes(cache):
     return cache.itemsize if hasattr(cache, "itemsize") else cache.element_size()
+
+
+def _kvbm_text(kvbm):
+    """None: KVBM's settings are not read; "": from where KVBM reads them; else JSON over those."""
+    if kvbm is None or kvbm is False:
+        return None
+    if kvbm is True:
+        return ""
+    return kvbm if isinstance(kvbm, str) else json.dumps(kvbm)
 
 
 @dataclasses.dataclass
@@ -55,11 +65,17 @@ class Worker:
     the type of its elements. Blocks are kept in memory; with a `directory` in files, too, and with
     `objects` ("s3://bucket/prefix:100GiB", and "?endpoint_override=http://host:port" where the
     environment does not say it) in a store. With `peers`, those of others can be loaded too.
+
+    `policy` chooses who goes when memory is full ("lru", "s3-fifo", "adaptive", ...), `digest` what proves
+    blocks ("xxh3_64", "crc32c"); with `sightings=2` a block goes down when it is wanted again. `kvbm=True`:
+    how large tiers are, and where, is as KVBM's variables and files say; a dict or its JSON, vLLM's
+    `kv_connector_extra_config`, goes over those.
     """
 
     def __init__(self, caches, *, name_space, axes="outer block token head dim", rank=0,
                  first_layer=0, first_head=0, host_blocks=1024, directory="",
-                 disk_bytes=16 << 30, objects="", peers=None):
+                 disk_bytes=16 << 30, objects="", policy="", digest="", sightings=0, kvbm=None,
+                 peers=None):
         if axes not in _SHAPES:
             raise ValueError(f"axes are one of: {', '.join(map(repr, _SHAPES))}")
         self._layers = {name: i for i, name in enumerate(caches)} if hasattr(caches, "keys") else {}
@@ -74,8 +90,11 @@ class Worker:
         shape.update(zip(names, layers[0].shape))
         first, heads_first = _SHAPES[axes]
         place = {"rank": rank, "first_layer": first_layer, "first_head": first_head}
-        self._worker = ConnectorWorker(layers, first, shape, heads_first, place, name_space,
-                                       host_blocks, directory, disk_bytes, objects, peers)
+        keeping = {"host_blocks": host_blocks, "directory": directory, "disk_bytes": disk_bytes,
+                   "objects": objects, "policy": policy, "digest": digest, "sightings": sightings,
+                   "kvbm": _kvbm_text(kvbm)}
+        self._worker = ConnectorWorker(layers, first, shape, heads_first, place, name_space, keeping,
+                                       peers)
 
     def wait_for_layer_load(self, layer):
         self._worker.wait_for_layer_load(self._layers.get(layer, layer))

@@ -32,9 +32,10 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
     parts.below.push_back(std::move(tier));
   }
   // At once: a block that waits can be lost with its slot, and nobody calls for its sake alone.
+  parts.cache.batch_at_least = 1;
   TOWPATH_TRY(cache_, TieredCache::make({*parts.clock, *presence_, std::move(parts.memory),
                                          std::move(parts.below), parts.meter},
-                                        {.batch_at_least = 1}));
+                                        parts.cache));
   if (!parts.peers) return {};
   TOWPATH_TRY(loans_, PeerLoans::make(told, parts.peers->lease, *borrowed, *cache_));
   return {};
@@ -134,13 +135,15 @@ std::unique_ptr<ComingBlocks> TieredKeeper::bring(std::span<const BlockHash> has
   return std::make_unique<Coming>(*this, hashes, priority);
 }
 
-/// Proven.
+/// Proven. Being wanted is to be seen: that may be what the block needs to go down.
 Result<BlockRef> TieredKeeper::from_memory(BlockHash hash) {
-  BlockRef here = cache_->find(hash);
-  if (!here) return error(Code::not_found, cat("no tier has block ", hex(hash)), "make it anew");
+  std::vector<BlockRef> found = cache_->match(std::span(&hash, 1)).here;
+  if (found.empty())
+    return error(Code::not_found, cat("no tier has block ", hex(hash)), "make it anew");
+  BlockRef here = std::move(found.front());
   const Digest& digest = here.identity().digest;
-  TOWPATH_TRY(const Digest found, digest_of_slot(here.slot(), digest));
-  if (found == digest) {
+  TOWPATH_TRY(const Digest of_bytes, digest_of_slot(here.slot(), digest));
+  if (of_bytes == digest) {
     ++from_memory_;
     return here;
   }

@@ -33,6 +33,7 @@ struct TieredKeeperParts {
   std::unique_ptr<Presence> presence = std::make_unique<Presence>();
   std::vector<std::unique_ptr<BlockTier>> below{};  ///< that tell this presence; none: memory only
   DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64;
+  TieredCacheOptions cache{};  ///< but for `batch_at_least`: blocks go down at once
   std::optional<KeeperPeers> peers{};
   telemetry::CacheMeterParts meter{};  ///< told where each block was that was asked for
 };
