@@ -67,6 +67,10 @@ namespace {
 
 /// The bytes of a str, or of a bytes object; nothing for others.
 std::optional<std::string> text_bytes(PyObject* source) {
+  if (PyUnicode_Check(source) && PyUnicode_IS_COMPACT_ASCII(source)) {
+    return std::string(reinterpret_cast<const char*>(PyUnicode_1BYTE_DATA(source)),
+                       static_cast<std::size_t>(PyUnicode_GET_LENGTH(source)));
+  }
   py::object bytes = py::reinterpret_borrow<py::object>(source);
   if (PyUnicode_Check(source)) {
     bytes = py::reinterpret_steal<py::object>(

@@ -12,6 +12,7 @@ namespace {
 
 /// One per process, as the interpreter is, and never freed: threads may end after the interpreter.
 struct PutAside {
+  std::atomic<bool> any{false};  // changes with the mutex; a stale false waits for the next call
   std::mutex mutex;
   std::vector<PyObject*> objects;
 };
@@ -43,6 +44,7 @@ void let_go(PyObject* object) noexcept {
     const std::lock_guard lock(put_aside().mutex);
     first = put_aside().objects.empty();
     put_aside().objects.push_back(object);
+    put_aside().any.store(true, std::memory_order_relaxed);
   }
   // So that they go even if nobody calls again; when the queue is full, the next call drops them.
   if (first && Py_IsInitialized() != 0) (void)Py_AddPendingCall(drop_when_called, nullptr);
@@ -64,10 +66,11 @@ void stay_if_python_ends() {
 }
 
 void drop_put_aside() noexcept {
+  if (!put_aside().any.load(std::memory_order_relaxed)) return;
   std::vector<PyObject*> objects;
   {
     const std::lock_guard lock(put_aside().mutex);
-    if (put_aside().objects.empty()) return;
+    put_aside().any.store(false, std::memory_order_relaxed);
     objects.swap(put_aside().objects);
   }
   const py::error_scope whatever_is_raised_now;

@@ -6,7 +6,9 @@
 #include "bindings/python/src/connector.h"
 #include "bindings/python/src/descriptors.h"
 #include "bindings/python/src/memory.h"
+#include "bindings/python/src/nixl_handles.h"
 #include "bindings/python/src/nixl_lists.h"
+#include "bindings/python/src/nixl_transfers.h"
 #include "bindings/python/src/transfer.h"
 
 PYBIND11_MODULE(_towpath, module) {
@@ -17,5 +19,7 @@ PYBIND11_MODULE(_towpath, module) {
   bind_nixl_lists(module);
   bind_transfers(module);
   bind_agent(module);
+  bind_nixl_handles(module);
+  bind_nixl_transfers(module);
   bind_connector(module);
 }

@@ -56,22 +56,18 @@ std::unique_ptr<PyTransfer> make_transfer(const PyAgent& self, const std::string
       self.ask([&](Agent& agent) { return agent.make_transfer(what, *here, *there, options); }));
 }
 
-std::unique_ptr<PyTransfer> create_transfer(const PyAgent& self, const std::string& op,
-                                            const py::object& local, const Name& peer,
-                                            const py::object& remote,
-                                            const std::optional<Blob>& notification,
-                                            const std::vector<Name>& backends) {
+std::unique_ptr<PyTransfer> create_from_lists(const PyAgent& self, const std::string& op,
+                                              const py::object& local, const Name& peer,
+                                              const py::object& remote,
+                                              const std::optional<Blob>& notification,
+                                              const std::vector<Name>& backends) {
   agent::TransferOptions options{.backends = to_strings(backends)};
   if (notification) options.notification = notification->value;
   const TransferOp what = to_op(op);
   const Side here(local);
   const Side there(remote);
-  return std::make_unique<PyTransfer>(self.ask([&](Agent& agent) -> Result<agent::Transfer> {
-    if (here.is_plain() && there.is_plain())
-      return agent.create_transfer(what, here.plain(), peer.value, there.plain(), options);
-    TOWPATH_TRY(const agent::PreparedList mine, here.prepare(agent));
-    TOWPATH_TRY(const agent::PreparedList theirs, there.prepare(agent, peer));
-    return agent.make_transfer(what, mine, theirs, options);
+  return std::make_unique<PyTransfer>(self.ask([&](Agent& agent) {
+    return create_transfer(agent, what, {here, there, peer}, options);
   }));
 }
 
@@ -100,13 +96,14 @@ void bind_moving(py::class_<PyAgent>& type) {
           py::arg("op"), py::arg("local"), py::arg("remote"), py::arg("local_indices") = py::none(),
           py::arg("remote_indices") = py::none(), py::arg("notification") = py::none(),
           py::arg("backends") = std::vector<Name>(), py::arg("merge") = true)
-      .def("create_transfer", &create_transfer, py::arg("op"), py::arg("local"), py::arg("peer"),
+      .def("create_transfer", &create_from_lists, py::arg("op"), py::arg("local"), py::arg("peer"),
            py::arg("remote"), py::arg("notification") = py::none(),
            py::arg("backends") = std::vector<Name>())
       .def(
           "post_and_look",
           [](const PyAgent& self, const PyTransfer& transfer, const Blob& notification) {
-            return transfer.post_and_look(self.home()->node->agent(), notification);
+            const auto kept = transfer.get();
+            return post_and_look(self.home()->node->agent(), *kept, notification);
           },
           "transfer.post(), progress() where that did not move all of it, and transfer.poll(), in "
           "one call.",
@@ -114,7 +111,8 @@ void bind_moving(py::class_<PyAgent>& type) {
       .def(
           "look",
           [](const PyAgent& self, const PyTransfer& transfer) {
-            return transfer.look(self.home()->node->agent());
+            const auto kept = transfer.get();
+            return look(self.home()->node->agent(), *kept);
           },
           "progress() and transfer.poll() in one call. None: it was never posted.",
           py::arg("transfer"))

@@ -7,6 +7,7 @@
 
 #include "bindings/python/src/convert.h"
 #include "bindings/python/src/memory.h"
+#include "bindings/python/src/nixl_calls.h"
 #include "bindings/python/src/tables.h"
 
 namespace towpath::python {
@@ -193,8 +194,7 @@ const XferList* as_xfer_list(const py::object& source) {
   static auto* const kType =
       reinterpret_cast<PyTypeObject*>(py::type::of<XferList>().release().ptr());
   if (PyObject_TypeCheck(source.ptr(), kType) == 0) return nullptr;
-  auto* const instance = reinterpret_cast<py::detail::instance*>(source.ptr());
-  return instance->get_value_and_holder().value_ptr<XferList>();
+  return value_of<XferList>(source.ptr());
 }
 
 void bind_nixl_lists(py::module_& module) {

@@ -42,4 +42,22 @@ class Side {
   std::shared_ptr<const DescriptorList> list_;
 };
 
+struct Between {
+  const Side& local;
+  const Side& remote;
+  const Name& peer;
+};
+
+/// A transfer of whole lists.
+inline Result<agent::Transfer> create_transfer(agent::Agent& agent, TransferOp op,
+                                               const Between& ends,
+                                               const agent::TransferOptions& options) {
+  const auto& [local, remote, peer] = ends;
+  if (local.is_plain() && remote.is_plain())
+    return agent.create_transfer(op, local.plain(), peer.value, remote.plain(), options);
+  TOWPATH_TRY(const agent::PreparedList here, local.prepare(agent));
+  TOWPATH_TRY(const agent::PreparedList there, remote.prepare(agent, peer));
+  return agent.make_transfer(op, here, there, options);
+}
+
 }  // namespace towpath::python

@@ -80,30 +80,27 @@ void PyTransfer::post(const std::optional<double>& timeout,
   check(unlocked([&, transfer = get()] { return transfer->post(options); }));
 }
 
-bool PyTransfer::poll() const {
-  const auto transfer = get();
-  if (!transfer->ended()) return false;
-  check(transfer->status());
+bool poll(const agent::Transfer& transfer) {
+  if (!transfer.ended()) return false;
+  check(transfer.status());
   return true;
 }
 
-bool PyTransfer::post_and_look(agent::Agent& agent, const Blob& notification) const {
+bool post_and_look(agent::Agent& agent, agent::Transfer& transfer, const Blob& notification) {
   agent::PostOptions options;
   if (!notification.value.empty()) options.notification = notification.value;
-  const auto transfer = get();
   check(unlocked([&] {
-    Status posted = transfer->post(options);
-    if (posted.ok() && !transfer->ended()) agent.progress();
+    Status posted = transfer.post(options);
+    if (posted.ok() && !transfer.ended()) agent.progress();
     return posted;
   }));
-  return poll();
+  return poll(transfer);
 }
 
-std::optional<bool> PyTransfer::look(agent::Agent& agent) const {
-  const auto transfer = get();
-  if (transfer->state() == TransferState::prepared) return std::nullopt;
-  if (!transfer->ended()) unlocked([&] { agent.progress(); });
-  return poll();
+std::optional<bool> look(agent::Agent& agent, const agent::Transfer& transfer) {
+  if (transfer.state() == TransferState::prepared) return std::nullopt;
+  if (!transfer.ended()) unlocked([&] { agent.progress(); });
+  return poll(transfer);
 }
 
 bool PyTransfer::wait(const std::optional<double>& timeout) const {
@@ -119,7 +116,7 @@ bool PyTransfer::wait(const std::optional<double>& timeout) const {
     unlocked([&] { transfer->wait(std::min(whole - passed, kLongestSleep)); });
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
-  return poll();
+  return poll(*transfer);
 }
 
 void bind_transfers(py::module_& module) {
@@ -137,7 +134,9 @@ void bind_transfers(py::module_& module) {
           },
           "Starts moving bytes; `timeout` in seconds, None: the agent's own. Returns itself.",
           py::arg("timeout") = py::none(), py::arg("notification") = py::none())
-      .def("poll", &PyTransfer::poll, "True when done, False while under way; raises if it failed.")
+      .def(
+          "poll", [](const PyTransfer& self) { return poll(*self.get()); },
+          "True when done, False while under way; raises if it failed.")
       .def("wait", &PyTransfer::wait,
            "Waits until it has ended and is quiet. False: not within `timeout` seconds. Raises if "
            "it failed.",

@@ -30,21 +30,23 @@ class PyPrepared {
   Handle<agent::PreparedList> handle_;
 };
 
+/// True: done. False: under way, or draining. Raises what it failed with.
+bool poll(const agent::Transfer& transfer);
+/// Posts, and helps where that did not move all of it: who asks again and again would keep the
+/// processor from the thread that moves the bytes. As poll() after that.
+bool post_and_look(agent::Agent& agent, agent::Transfer& transfer, const Blob& notification);
+/// Helps, then as poll(). None: it was never posted.
+std::optional<bool> look(agent::Agent& agent, const agent::Transfer& transfer);
+
 class PyTransfer {
  public:
   explicit PyTransfer(agent::Transfer transfer)
       : handle_(std::make_shared<agent::Transfer>(std::move(transfer))) {}
+  explicit PyTransfer(std::shared_ptr<agent::Transfer> transfer) : handle_(std::move(transfer)) {}
 
   /// The transfer. Raises NotReady after release().
   std::shared_ptr<agent::Transfer> get() const;
   void post(const std::optional<double>& timeout, const std::optional<Blob>& notification);
-  /// True: done. False: under way, or draining. Raises what it failed with.
-  bool poll() const;
-  /// Posts, and helps where that did not move all of it: who asks again and again would keep the
-  /// processor from the thread that moves the bytes. As poll() after that.
-  bool post_and_look(agent::Agent& agent, const Blob& notification) const;
-  /// Helps, then as poll(). None: it was never posted.
-  std::optional<bool> look(agent::Agent& agent) const;
   /// As poll(), after at most `timeout` seconds. Ctrl-C interrupts it.
   bool wait(const std::optional<double>& timeout) const;
   void release() { handle_.reset(); }

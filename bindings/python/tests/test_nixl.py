@@ -1,9 +1,13 @@
 """towpath.nixl as NIXL's users drive it: two agents in one process, files, errors, pickling."""
 import array
+import gc
 import itertools
+import operator
 import os
 import pickle
+import sys
 import time
+import weakref
 
 import numpy
 import pytest
@@ -170,6 +174,92 @@ def test_errors_are_nixls_and_say_more(two):
     handle.release()
     with pytest.raises(bind.nixlInvalidParamError):
         two.mine.transfer(handle)
+
+
+def test_handles_are_integers_that_are_released_once(two):
+    raw = two.mine.agent
+    local, remote = (two.mine.get_xfer_descs(rows(memory), "DRAM") for memory in (two.here, two.there))
+    handle = two.mine.initialize_xfer("READ", local, remote, two.peer)
+    number = handle.handle
+    assert isinstance(handle, nixl._api.nixl_xfer_handle)
+    assert int(handle) == operator.index(handle) == number
+    assert finish(two.mine, number) == finish(two.mine, handle) == "DONE", "either is good"
+    handle.release()
+    handle.release()
+    assert handle.handle is None
+    for gone in (handle, number, 0, number + (1 << 32)):
+        with pytest.raises(bind.nixlInvalidParamError, match="NIXL_ERR_INVALID_PARAM"):
+            raw.postXferReq(gone)
+    with pytest.raises(bind.nixlInvalidParamError):
+        raw.queryXferBackend(number)
+    another = two.mine.initialize_xfer("READ", local, remote, two.peer)
+    assert another.handle != number, "no two transfers have one number"
+    number, alive = another.handle, weakref.ref(another)
+    assert raw.transfer_of(number).bytes == two.here.nbytes
+    del another
+    assert alive() is None
+    with pytest.raises(bind.nixlInvalidParamError):
+        raw.transfer_of(number)
+    prepared = two.mine.prep_xfer_dlist("", local)
+    number = int(prepared)
+    two.mine.release_dlist_handle(prepared)
+    raw.releasedDlistH(number)
+    with pytest.raises(bind.nixlInvalidParamError):
+        two.mine.make_prepped_xfer("READ", prepared, [0], prepared, [0])
+
+
+def test_a_handle_that_nobody_can_reach_is_released(two):
+    class Holder:
+        pass
+
+    local, remote = (two.mine.get_xfer_descs(rows(memory), "DRAM") for memory in (two.here, two.there))
+    two.mine.agent.holder = Holder()
+    two.mine.agent.holder.handle = two.mine.initialize_xfer("READ", local, remote, two.peer)
+    alive = weakref.ref(two.mine.agent.holder)
+    two.mine = None
+    gc.collect()
+    assert alive() is None
+
+
+def test_what_releases_wrongly_at_the_end_is_told_and_stops_nobody():
+    class Agent:
+        def releaseXferReq(self, handle):
+            raise ValueError(f"no {handle}")
+
+    with pytest.raises(ValueError, match="no 7"):
+        nixl._api.nixl_xfer_handle(Agent(), 7).release()
+    told = []
+    sys.unraisablehook, usual = told.append, sys.unraisablehook
+    try:
+        nixl._api.nixl_xfer_handle(Agent(), 8)
+    finally:
+        sys.unraisablehook = usual
+    assert str(told[0].exc_value) == "no 8"
+
+
+def test_the_bindings_take_arguments_by_name(two):
+    raw = two.mine.agent
+    local = raw.prepXferDlist(agent_name="", descs=two.mine.get_xfer_descs(rows(two.here), "DRAM"))
+    remote = raw.prepXferDlist(two.peer, backends=[],
+                               descs=two.mine.get_xfer_descs(rows(two.there), "DRAM"))
+    handle = raw.makeXferReq(bind.NIXL_READ, local, [1], remote_side=remote, remote_indices=[2],
+                             skip_desc_merg=True)
+    assert isinstance(handle, int) and finish(two.mine, handle) == "DONE"
+    assert (two.here[BLOCK:2 * BLOCK] == 3).all() and not two.here[:BLOCK].any()
+    assert raw.releaseXferReq(handle=handle) is bind.NIXL_SUCCESS
+    for wrong in (lambda: raw.postXferReq(), lambda: raw.postXferReq(1, b"", 3),
+                  lambda: raw.postXferReq(1, handle=1), lambda: raw.postXferReq(1, message=b""),
+                  lambda: raw.getNotifs([1]), lambda: raw.postXferReq("one")):
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(ValueError, match="nixl_xfer_op_t"):
+        raw.makeXferReq(2, local, [1], remote, [1])
+    had = {two.theirs.name: [b"before"]}
+    two.theirs.send_notif(two.mine.name, b"after")
+    deadline = time.monotonic() + 60
+    while len(got := raw.getNotifs(had)[two.theirs.name]) < 2 and time.monotonic() < deadline:
+        pass
+    assert got == [b"before", b"after"] and had == {two.theirs.name: [b"before"]}
 
 
 def test_no_figures_unless_asked_for(monkeypatch):

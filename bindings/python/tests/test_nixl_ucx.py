@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 def way_of(handle, agent):
     """What moves the bytes, in the library's own word."""
-    return agent.agent._requests[int(handle)].backend
+    return agent.agent.transfer_of(int(handle)).backend
 
 
 @pytest.mark.parametrize("transports, way", [("", "shm"), ("tcp", "ucx")])

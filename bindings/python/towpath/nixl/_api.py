@@ -18,6 +18,8 @@ logger = get_logger(__name__)
 
 DEFAULT_COMM_PORT = nixlBind.DEFAULT_COMM_PORT
 nixl_backend_handle = int
+nixl_prepped_dlist_handle = _towpath.nixl_prepped_dlist_handle
+nixl_xfer_handle = _towpath.nixl_xfer_handle
 
 _SUCCESS = nixlBind.NIXL_SUCCESS
 _THREAD_PARAMS = {
@@ -67,60 +69,6 @@ class nixl_agent_config:
         config.captureTelemetry = self.capture_telemetry
         config.transferTimeout = self.transfer_timeout
         return config
-
-
-class _Handle:
-    """An integer of the binding that is released once: by hand, or at the end of its life."""
-
-    _handle = None  # until it is made, if making it fails
-
-    def __init__(self, agent, handle):
-        self._agent = agent
-        self._handle = handle
-
-    @property
-    def handle(self):
-        return self._handle
-
-    def __int__(self):
-        return self._number()
-
-    __index__ = __int__
-
-    def _number(self):
-        if self._handle is None:
-            raise nixlBind.nixlInvalidParamError(
-                f"NIXL_ERR_INVALID_PARAM: this {type(self).__name__} was released")
-        return self._handle
-
-    def __del__(self):
-        if self._handle is not None:
-            self.release()
-
-
-class nixl_prepped_dlist_handle(_Handle):
-    """One side of transfers, looked up once."""
-
-    def release(self):
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            self._agent.releasedDlistH(handle)
-
-
-class nixl_xfer_handle(_Handle):
-    """A transfer. Releasing one that is under way cancels it."""
-
-    def release(self):
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            self._agent.releaseXferReq(handle)
-
-
-def _number(handle):
-    if not isinstance(handle, _Handle):
-        return handle
-    number = handle._handle
-    return handle._number() if number is None else number  # which says that it was released
 
 
 class nixl_agent:
@@ -352,8 +300,8 @@ class nixl_agent:
 
     def make_prepped_xfer(self, operation, local_xfer_side, local_indices, remote_xfer_side,
                           remote_indices, notif_msg=b"", backends=(), skip_desc_merge=False):
-        handle = self.agent.makeXferReq(self.nixl_ops[operation], _number(local_xfer_side),
-                                        local_indices, _number(remote_xfer_side), remote_indices,
+        handle = self.agent.makeXferReq(self.nixl_ops[operation], local_xfer_side,
+                                        local_indices, remote_xfer_side, remote_indices,
                                         notif_msg, self._handles(backends) if backends else (),
                                         skip_desc_merge)
         return nixl_xfer_handle(self.agent, handle)
@@ -368,30 +316,33 @@ class nixl_agent:
     def transfer(self, handle, notif_msg=b""):
         """Posts it. "DONE" or "PROC"; failures are raised. A notification given here replaces the
         one that it was made with."""
-        done = self.agent.postXferReq(_number(handle), notif_msg) is _SUCCESS
+        done = self.agent.postXferReq(handle, notif_msg) is _SUCCESS
         return "DONE" if done else "PROC"
 
     def check_xfer_state(self, handle):
         """"DONE", or "PROC" while bytes may still move; failures are raised."""
-        return "DONE" if self.agent.getXferStatus(_number(handle)) is _SUCCESS else "PROC"
+        return "DONE" if self.agent.getXferStatus(handle) is _SUCCESS else "PROC"
 
     def estimate_xfer_cost(self, req_handle):
-        duration, margin, method = self.agent.estimateXferCost(_number(req_handle))
+        duration, margin, method = self.agent.estimateXferCost(req_handle)
         return duration, margin, int(method)
 
     def get_xfer_telemetry(self, handle):
-        return self.agent.getXferTelemetry(_number(handle))
+        return self.agent.getXferTelemetry(handle)
 
     def query_xfer_backend(self, handle):
         """The name of the backend that moves it, as it was created."""
-        chosen = self.agent.queryXferBackend(_number(handle))
+        chosen = self.agent.queryXferBackend(handle)
         return next(name for name, known in self.backends.items() if known == chosen)
 
     def release_xfer_handle(self, handle):
-        handle.release() if isinstance(handle, _Handle) else self.agent.releaseXferReq(handle)
+        handle.release() if type(handle) is nixl_xfer_handle else self.agent.releaseXferReq(handle)
 
     def release_dlist_handle(self, handle):
-        handle.release() if isinstance(handle, _Handle) else self.agent.releasedDlistH(handle)
+        if type(handle) is nixl_prepped_dlist_handle:
+            handle.release()
+        else:
+            self.agent.releasedDlistH(handle)
 
     def prep_mem_view(self, dlist):
         return self.agent.prepMemView(dlist)

@@ -19,8 +19,6 @@ from towpath.nixl._metadata import Metadata
 for _enum in (nixl_mem_t, nixl_xfer_op_t, nixl_cost_t, nixl_thread_sync_t, nixl_status_t):
     globals().update(_enum.__members__)
 
-_SUCCESS, _IN_PROG = nixl_status_t.NIXL_SUCCESS, nixl_status_t.NIXL_IN_PROG
-_READ, _WRITE = nixl_xfer_op_t.NIXL_READ, nixl_xfer_op_t.NIXL_WRITE
 NIXL_INIT_AGENT = ""
 DEFAULT_COMM_PORT = 8888
 HAVE_UCX_GPU_DEVICE_API = False
@@ -98,8 +96,8 @@ def _items(descs):
     return map(descs.__getitem__, range(len(descs)))
 
 
-class nixlAgent:
-    """One end of transfers, with NIXL's methods."""
+class nixlAgent(_towpath.NixlTransfers):
+    """One end of transfers, with NIXL's methods; those that are called for each transfer are the base's."""
 
     def __init__(self, name, config=None):
         config = config or nixlAgentConfig()
@@ -114,10 +112,8 @@ class nixlAgent:
             self._agent = _towpath.Agent(name, progress_thread=threaded, default_timeout=timeout,
                                          telemetry=bool(config.captureTelemetry))
             self._captures = self._agent.telemetry is not None
+        super().__init__(self._agent)
         self._backends = _Handles("backend")
-        self._lists = _Handles("prepared list")
-        self._requests = _Handles("transfer")
-        self._asked = {}  # the backends that were asked for, by handle of a transfer
         with translated:
             self._metadata = Metadata(self._agent, config)
 
@@ -244,74 +240,17 @@ class nixlAgent:
 
     # ---- transfers
 
-    def prepXferDlist(self, agent_name, descs, backends=()):
-        del backends  # which one moves the bytes is chosen for each transfer
-        try:
-            if agent_name == NIXL_INIT_AGENT:
-                return self._lists.add(self._agent.prepare(descs))
-            return self._lists.add(self._agent.prepare_remote(agent_name, descs))
-        except errors.Error as error:
-            raise translate(error) from error
-
-    def makeXferReq(self, operation, local_side, local_indices, remote_side, remote_indices,
-                    notif_msg=b"", backends=(), skip_desc_merg=False):
-        if len(local_indices) == 0 or len(local_indices) != len(remote_indices):
-            raise nixlInvalidParamError(
-                f"NIXL_ERR_INVALID_PARAM: {len(local_indices)} local and {len(remote_indices)} "
-                "remote indices; give as many of each, and at least one")
-        try:
-            made = self._agent.make_transfer(
-                _operation(operation), self._lists[local_side], self._lists[remote_side],
-                local_indices, remote_indices, notif_msg or None,
-                self._types(backends) if backends else (), not skip_desc_merg)
-        except errors.Error as error:
-            raise translate(error) from error
-        return self._add_request(made, backends)
-
-    def createXferReq(self, operation, local_descs, remote_descs, remote_agent, notif_msg=b"",
-                      backends=()):
-        try:
-            made = self._agent.create_transfer(
-                _operation(operation), local_descs, remote_agent, remote_descs, notif_msg or None,
-                self._types(backends) if backends else ())
-        except errors.Error as error:
-            raise translate(error) from error
-        return self._add_request(made, backends)
-
-    def _add_request(self, transfer, backends):
-        handle = self._requests.next()
-        self._requests[handle] = transfer
-        if backends:
-            self._asked[handle] = backends
-        return handle
-
     def estimateXferCost(self, handle):
         """(microseconds, margin, method). The margin is not known: 0."""
-        transfer = self._requests[handle]
+        transfer = self.transfer_of(handle)
         for candidate in transfer.explain().candidates:
             if candidate.chosen and candidate.estimate_seconds > 0:
                 return (int(candidate.estimate_seconds * 1e6), 0,
                         nixl_cost_t.NIXL_COST_ANALYTICAL_BACKEND)
         raise nixlNotSupportedError("NIXL_ERR_NOT_SUPPORTED: the cost of this transfer is not known")
 
-    def postXferReq(self, handle, notif_msg=b""):
-        try:
-            done = self._agent.post_and_look(self._requests[handle], notif_msg)
-        except errors.Error as error:
-            raise translate(error) from error
-        return _SUCCESS if done else _IN_PROG
-
-    def getXferStatus(self, handle):
-        try:
-            done = self._agent.look(self._requests[handle])
-        except errors.Error as error:
-            raise translate(error) from error
-        if done is None:
-            raise nixlNotPostedError("NIXL_ERR_NOT_POSTED: post the transfer first")
-        return _SUCCESS if done else _IN_PROG
-
     def getXferTelemetry(self, handle):
-        transfer = self._requests[handle]
+        transfer = self.transfer_of(handle)
         if not self._captures:
             raise nixlNoTelemetryError("NIXL_ERR_NO_TELEMETRY: figures were not asked for (remedy: "
                                        "capture_telemetry, or NIXL_TELEMETRY_ENABLE=y)")
@@ -323,8 +262,8 @@ class nixlAgent:
 
     def queryXferBackend(self, handle):
         """The handle of the backend that moves it: of those that were asked for, if any were."""
-        transfer = self._requests[handle]
-        asked = [self._backends[backend]["name"] for backend in self._asked.get(handle, ())]
+        transfer = self.transfer_of(handle)
+        asked = [self._backends[backend]["name"] for backend in self.asked_of(handle)]
         served = self._agent.nixl_backend_of(transfer.backend, asked)
         for backend, known in self._backends.items():
             if known["name"] == served:
@@ -332,56 +271,17 @@ class nixlAgent:
         raise nixlNotFoundError(f"NIXL_ERR_NOT_FOUND: {transfer.backend} serves no backend "
                                 "of this agent")
 
-    def releaseXferReq(self, handle):
-        """At any moment: what still runs is cancelled, and its memory kept until it is quiet."""
-        transfer = self._requests.pop(handle, None)
-        if self._asked:
-            self._asked.pop(handle, None)
-        if transfer is not None:
-            transfer.release()
-        return _SUCCESS
-
-    def releasedDlistH(self, handle):
-        prepared = self._lists.pop(handle, None)
-        if prepared is not None:
-            prepared.release()
-        return _SUCCESS
-
     def prepMemView(self, descs, backends=()):
         raise nixlNotSupportedError("NIXL_ERR_NOT_SUPPORTED: transfers that a GPU starts itself need "
                                     "a backend for its memory, and this build has none")
 
     releaseMemView = prepMemView
 
-    # ---- notifications
-
-    def getNotifs(self, notifs=None, backends=()):
-        """What came since the last call, behind what `notifs` has."""
-        del backends
-        self._agent.progress()  # who asks helps, as in post_and_look()
-        merged = {agent: list(messages) for agent, messages in (notifs or {}).items()}
-        with translated:
-            for sender, message in self._agent.notifications():
-                merged.setdefault(sender, []).append(message)
-        return merged
-
-    def genNotif(self, remote_agent, notif_msg, backends=()):
-        del backends
-        with translated:
-            self._agent.notify(remote_agent, notif_msg)
-        return nixl_status_t.NIXL_SUCCESS
-
     # ---- the end
 
     def close(self):
         """Ends all transfers and lets go of all memory. Happens by itself with the last reference."""
         self._agent.close()
-
-
-def _operation(operation):
-    if operation is _READ or operation is _WRITE:  # a look-up by value takes ten times as long
-        return "read" if operation is _READ else "write"
-    return "read" if nixl_xfer_op_t(operation) is _READ else "write"
 
 
 def _name_bytes(name):

@@ -123,6 +123,13 @@ def translate(error):
     return translated
 
 
+def caused_by(error):
+    """The same, with `error` as its cause."""
+    told = translate(error)
+    told.__cause__ = error
+    return told
+
+
 class translated:
     """`with translated:` failures of the library leave as NIXL's exceptions."""
 

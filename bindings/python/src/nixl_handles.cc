@@ -1,0 +1,161 @@
+#include "bindings/python/src/nixl_handles.h"
+
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+#include <structmember.h>
+
+#include <towpath/core/text.h>
+
+#include "bindings/python/src/convert.h"
+#include "bindings/python/src/nixl_calls.h"
+
+namespace towpath::python {
+namespace {
+
+struct HandleObject {
+  PyObject_HEAD PyObject* agent;  // whose number it is; null: released
+  PyObject* number;               // null: released
+  PyObject* release_method;
+  PyObject* weak_references;
+};
+
+HandleObject& of(PyObject* self) noexcept { return *reinterpret_cast<HandleObject*>(self); }
+
+void release(PyObject* self) {
+  HandleObject& handle = of(self);
+  const auto agent = py::reinterpret_steal<py::object>(std::exchange(handle.agent, nullptr));
+  const auto number = py::reinterpret_steal<py::object>(std::exchange(handle.number, nullptr));
+  if (!agent) return;
+  PyObject* const arguments[] = {agent.ptr(), number.ptr()};
+  const auto done = py::reinterpret_steal<py::object>(
+      PyObject_VectorcallMethod(handle.release_method, arguments, std::size(arguments), nullptr));
+  if (!done) throw py::error_already_set();
+}
+
+py::object number_of(PyObject* self) {
+  if (PyObject* const number = of(self).number) return py::reinterpret_borrow<py::object>(number);
+  raise(error(Code::invalid_argument, cat("this ", Py_TYPE(self)->tp_name, " was released"),
+              "make another one"));
+}
+
+// ---- what Python calls
+
+/// type(agent, handle), for a type whose objects are released by `Method`.
+template <const Signature& Named, const char* Method>
+PyObject* make(PyObject* type, PyObject* const* arguments, std::size_t count, PyObject* names) {
+  static PyObject* const kName = PyUnicode_InternFromString(Method);
+  return guarded([&] {
+    const Given given(Named, {type, arguments, PyVectorcall_NARGS(count), names});
+    auto* const kind = reinterpret_cast<PyTypeObject*>(type);
+    auto self = py::reinterpret_steal<py::object>(kind->tp_alloc(kind, 0));
+    if (!self) throw py::error_already_set();
+    HandleObject& made = of(self.ptr());
+    made.agent = given[0].inc_ref().ptr();
+    made.number = given[1].inc_ref().ptr();
+    made.release_method = kName;
+    return self;
+  });
+}
+
+PyObject* release_now(PyObject* self, PyObject*) {
+  return guarded([&]() -> py::object {
+    release(self);
+    return py::none();
+  });
+}
+
+PyObject* as_int(PyObject* self) {
+  return guarded([&] { return number_of(self); });
+}
+
+PyObject* handle(PyObject* self, void*) {
+  PyObject* const number = of(self).number;
+  return py::handle(number == nullptr ? Py_None : number).inc_ref().ptr();
+}
+
+int visit(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(of(self).agent);
+  Py_VISIT(Py_TYPE(self));
+  return 0;
+}
+
+// As at the end of any other object's life: what goes wrong is told, and stops nobody.
+void end(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  if (of(self).weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  {
+    const py::error_scope whatever_is_raised_now;
+    if (const auto done = py::reinterpret_steal<py::object>(release_now(self, nullptr)); !done)
+      PyErr_WriteUnraisable(reinterpret_cast<PyObject*>(Py_TYPE(self)));
+  }
+  PyTypeObject* const type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+int break_cycle(PyObject* self) {
+  const auto done = py::reinterpret_steal<py::object>(release_now(self, nullptr));
+  if (!done) PyErr_WriteUnraisable(self);
+  return 0;
+}
+
+// ---- the types
+
+PyMethodDef methods[] = {
+    {"release", &release_now, METH_NOARGS, "Now; again is harmless."},
+    {nullptr, nullptr, 0, nullptr},
+};
+PyGetSetDef properties[] = {
+    {"handle", &handle, nullptr, "The integer; None once it is released.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(HandleObject, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+constexpr Signature kTransferHandle{"nixl_xfer_handle", {"agent", "handle"}, 2};
+constexpr char kTransferRelease[] = "releaseXferReq";
+constexpr Signature kListHandle{"nixl_prepped_dlist_handle", {"agent", "handle"}, 2};
+constexpr char kListRelease[] = "releasedDlistH";
+
+template <typename Function>
+void* slot(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+template <const Signature& Named, const char* Method>
+void bind(py::module_& module, const char* says) {
+  PyType_Slot slots[] = {
+      {Py_tp_doc, const_cast<char*>(says)}, {Py_tp_methods, methods},
+      {Py_tp_getset, properties},           {Py_tp_members, members},
+      {Py_tp_dealloc, slot(&end)},          {Py_tp_traverse, slot(&visit)},
+      {Py_tp_clear, slot(&break_cycle)},    {Py_nb_int, slot(&as_int)},
+      {Py_nb_index, slot(&as_int)},         {0, nullptr},
+  };
+  const std::string name = cat("towpath._towpath.", Named.name);
+  PyType_Spec spec{name.c_str(), sizeof(HandleObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                   slots};
+  const auto type = py::reinterpret_steal<py::object>(PyType_FromSpec(&spec));
+  if (!type) throw py::error_already_set();
+  reinterpret_cast<PyTypeObject*>(type.ptr())->tp_vectorcall = &make<Named, Method>;
+  module.attr(Named.name) = type;
+}
+
+}  // namespace
+
+std::uint64_t handle_number(py::handle handle) {
+  // Both types, which nothing can be derived from, and no others end by end().
+  if (Py_TYPE(handle.ptr())->tp_dealloc == &end) return to_u64(number_of(handle.ptr()).ptr());
+  return to_u64(handle.ptr());
+}
+
+void bind_nixl_handles(py::module_& module) {
+  bind<kTransferHandle, kTransferRelease>(
+      module, "A transfer. Releasing one that is under way cancels it.");
+  bind<kListHandle, kListRelease>(module, "One side of transfers, looked up once.");
+}
+
+}  // namespace towpath::python

@@ -1,0 +1,226 @@
+#include "bindings/python/src/nixl_transfers.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <pybind11/stl.h>
+
+#include <towpath/core/text.h>
+
+#include "bindings/python/src/nixl_handles.h"
+#include "bindings/python/src/side.h"
+#include "bindings/python/src/tables.h"
+
+namespace towpath::python {
+namespace {
+
+using agent::Agent;
+
+py::module_ names() { return py::module_::import("towpath.nixl._status"); }
+
+TransferOp to_op(py::handle number) {
+  const std::uint64_t op = to_u64(number.ptr());
+  if (op > 1) throw py::value_error(cat(op, " is not a valid nixl_xfer_op_t"));
+  return op == 0 ? TransferOp::read : TransferOp::write;
+}
+
+[[noreturn]] void no_such(const char* what, std::uint64_t handle) {
+  raise(error(Code::invalid_argument, cat("no ", what, " has the handle ", handle),
+              "use one that was given, and not released"));
+}
+
+/// What is asked for with a transfer, but for the indices.
+agent::TransferOptions options_of(const Given& given, std::size_t message, std::size_t backends) {
+  agent::TransferOptions options;
+  if (given.has(message)) options.notification = py::cast<Blob>(given[message]).value;
+  if (given.has(backends))
+    options.backends =
+        py::cast<std::vector<std::string>>(given.self().attr("_types")(given[backends]));
+  return options;
+}
+
+std::size_t count_of(py::handle indices) {
+  const Py_ssize_t count = PyObject_Size(indices.ptr());
+  if (count < 0) throw py::error_already_set();
+  return static_cast<std::size_t>(count);
+}
+
+}  // namespace
+
+NixlTransfers::NixlTransfers(py::object agent)
+    : owner_(std::move(agent)),
+      agent_(py::cast<PyAgent&>(owner_)),
+      success_(names().attr("nixl_status_t").attr("NIXL_SUCCESS")),
+      in_progress_(names().attr("nixl_status_t").attr("NIXL_IN_PROG")) {}
+
+// ---- prepared lists
+
+constexpr Signature kPrepare{"prepXferDlist", {"agent_name", "descs", "backends"}, 2};
+py::object NixlTransfers::prepare(const Given& given) {
+  const auto peer = py::cast<Name>(given[0]);
+  const Side side(given.object(1));
+  agent::PreparedList list = agent_.ask([&](Agent& agent) {
+    return peer.value.empty() ? side.prepare(agent) : side.prepare(agent, peer);
+  });
+  return py::int_(lists_.add(PyPrepared(std::move(list))));
+}
+
+constexpr Signature kReleaseList{"releasedDlistH", {"handle"}, 1};
+py::object NixlTransfers::release_list(const Given& given) {
+  if (auto list = lists_.take(handle_number(given[0]))) list->release();
+  return success_;
+}
+
+std::shared_ptr<agent::PreparedList> NixlTransfers::list(py::handle handle) const {
+  const std::uint64_t number = handle_number(handle);
+  const PyPrepared* const found = lists_.find(number);
+  if (found == nullptr) no_such("prepared list", number);
+  return found->get();
+}
+
+// ---- making transfers
+
+py::object NixlTransfers::add(agent::Transfer made, const Given& given, std::size_t backends) {
+  py::object asked;
+  if (given.has(backends)) asked = given.object(backends);
+  return py::int_(requests_.add({PyTransfer(std::move(made)), std::move(asked)}));
+}
+
+constexpr Signature kMake{"makeXferReq",
+                          {"operation", "local_side", "local_indices", "remote_side",
+                           "remote_indices", "notif_msg", "backends", "skip_desc_merg"},
+                          5};
+py::object NixlTransfers::make(const Given& given) {
+  const TransferOp op = to_op(given[0]);
+  const std::size_t here = count_of(given[2]);
+  const std::size_t there = count_of(given[4]);
+  if (here == 0 || here != there)
+    raise(error(Code::invalid_argument, cat(here, " local and ", there, " remote indices"),
+                "give as many of each, and at least one"));
+  const Indices local_indices(given[2]);
+  const Indices remote_indices(given[4]);
+  agent::TransferOptions options = options_of(given, 5, 6);
+  options.local = local_indices.selection();
+  options.remote = remote_indices.selection();
+  options.merge = !given.has(7);
+  const auto local = list(given[1]);
+  const auto remote = list(given[3]);
+  return add(
+      agent_.ask([&](Agent& agent) { return agent.make_transfer(op, *local, *remote, options); }),
+      given, 6);
+}
+
+constexpr Signature kCreate{
+    "createXferReq",
+    {"operation", "local_descs", "remote_descs", "remote_agent", "notif_msg", "backends"},
+    4};
+py::object NixlTransfers::create(const Given& given) {
+  const TransferOp op = to_op(given[0]);
+  const Side local(given.object(1));
+  const Side remote(given.object(2));
+  const auto peer = py::cast<Name>(given[3]);
+  const agent::TransferOptions options = options_of(given, 4, 5);
+  return add(agent_.ask([&](Agent& agent) {
+    return create_transfer(agent, op, {local, remote, peer}, options);
+  }),
+             given, 5);
+}
+
+// ---- what becomes of them
+
+std::shared_ptr<agent::Transfer> NixlTransfers::transfer(py::handle handle) const {
+  const std::uint64_t number = handle_number(handle);
+  const Request* const found = requests_.find(number);
+  if (found == nullptr) no_such("transfer", number);
+  return found->transfer.get();
+}
+
+constexpr Signature kPost{"postXferReq", {"handle", "notif_msg"}, 1};
+py::object NixlTransfers::post(const Given& given) {
+  const auto home = agent_.home();
+  Blob message;
+  if (given.has(1)) message = py::cast<Blob>(given[1]);
+  const auto kept = transfer(given[0]);
+  return state(post_and_look(home->node->agent(), *kept, message));
+}
+
+constexpr Signature kStatus{"getXferStatus", {"handle"}, 1};
+py::object NixlTransfers::status(const Given& given) {
+  const auto home = agent_.home();
+  const auto kept = transfer(given[0]);
+  const std::optional<bool> done = look(home->node->agent(), *kept);
+  if (done) return state(*done);
+  PyErr_SetString(names().attr("nixlNotPostedError").ptr(),
+                  "NIXL_ERR_NOT_POSTED: post the transfer first");
+  throw py::error_already_set();
+}
+
+constexpr Signature kRelease{"releaseXferReq", {"handle"}, 1};
+py::object NixlTransfers::release(const Given& given) {
+  if (auto taken = requests_.take(handle_number(given[0]))) taken->transfer.release();
+  return success_;
+}
+
+constexpr Signature kTransferOf{"transfer_of", {"handle"}, 1};
+py::object NixlTransfers::transfer_of(const Given& given) {
+  return py::cast(std::make_unique<PyTransfer>(transfer(given[0])));
+}
+
+constexpr Signature kAskedOf{"asked_of", {"handle"}, 1};
+py::object NixlTransfers::asked_of(const Given& given) {
+  const Request* const found = requests_.find(handle_number(given[0]));
+  return found != nullptr && found->backends ? found->backends : py::tuple();
+}
+
+// ---- notifications
+
+constexpr Signature kNotifications{"getNotifs", {"notifs", "backends"}, 0};
+py::object NixlTransfers::notifications(const Given& given) {
+  // Who asks helps, as in post().
+  const auto come = agent_.call([](Agent& agent) {
+    agent.progress();
+    return agent.take_notifications();
+  });
+  py::dict merged;
+  if (given.has(0)) {
+    for (const auto& [sender, messages] : py::dict(given.object(0)))
+      merged[sender] = py::list(py::reinterpret_borrow<py::object>(messages)).attr("copy")();
+  }
+  for (const agent::Notification& one : come) {
+    const py::str sender = name_to_python(one.from.name);
+    if (!merged.contains(sender)) merged[sender] = py::list();
+    merged[sender].cast<py::list>().append(to_python(one.message));
+  }
+  return merged;
+}
+
+constexpr Signature kNotify{"genNotif", {"remote_agent", "notif_msg", "backends"}, 2};
+py::object NixlTransfers::notify(const Given& given) {
+  const auto peer = py::cast<Name>(given[0]);
+  const auto message = py::cast<Blob>(given[1]);
+  agent_.tell([&](Agent& agent) { return agent.notify(peer.value, message.value); });
+  return success_;
+}
+
+void bind_nixl_transfers(py::module_& module) {
+  using Self = NixlTransfers;
+  py::class_<Self> type(module, "NixlTransfers",
+                        "Transfers and notifications of an agent, as nixlAgent has them.");
+  type.def(py::init<py::object>(), py::arg("agent"));
+  add_method<Self, kPrepare, &Self::prepare>(type, "One side of transfers, looked up.");
+  add_method<Self, kReleaseList, &Self::release_list>(type, "Again is harmless.");
+  add_method<Self, kMake, &Self::make>(type, "A transfer between indices of prepared lists.");
+  add_method<Self, kCreate, &Self::create>(type, "A transfer between two lists.");
+  add_method<Self, kPost, &Self::post>(type, "Starts moving bytes.");
+  add_method<Self, kStatus, &Self::status>(type, "Success, or in progress.");
+  add_method<Self, kRelease, &Self::release>(
+      type, "At any moment: what still runs is cancelled, and its memory kept until it is quiet.");
+  add_method<Self, kTransferOf, &Self::transfer_of>(type, "The towpath.Transfer.");
+  add_method<Self, kAskedOf, &Self::asked_of>(type, "The backends that it was asked for with.");
+  add_method<Self, kNotifications, &Self::notifications>(
+      type, "What came since the last call, behind what `notifs` has.");
+  add_method<Self, kNotify, &Self::notify>(type, "Tells a peer.");
+}
+
+}  // namespace towpath::python

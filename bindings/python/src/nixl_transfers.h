@@ -1,0 +1,59 @@
+// What nixlAgent (towpath/nixl/_bindings.py) is derived from: transfers and notifications, by
+// integers.
+// Thread: with the interpreter's lock, which every call into the library gives up.
+#pragma once
+
+#include <memory>
+
+#include <pybind11/pybind11.h>
+
+#include "bindings/python/src/agent.h"
+#include "bindings/python/src/handle_table.h"
+#include "bindings/python/src/nixl_calls.h"
+#include "bindings/python/src/transfer.h"
+
+namespace towpath::python {
+
+class NixlTransfers {
+ public:
+  /// `agent`: a towpath.Agent.
+  explicit NixlTransfers(py::object agent);
+
+  // NIXL's methods; their parameters stand with their names.
+  py::object prepare(const Given& given);
+  py::object make(const Given& given);
+  py::object create(const Given& given);
+  py::object post(const Given& given);
+  py::object status(const Given& given);
+  py::object release(const Given& given);
+  py::object release_list(const Given& given);
+  py::object notifications(const Given& given);
+  py::object notify(const Given& given);
+
+  // Not NIXL's: for the methods that are written in Python.
+  py::object transfer_of(const Given& given);
+  py::object asked_of(const Given& given);
+
+ private:
+  struct Request {
+    PyTransfer transfer;
+    py::object backends;  ///< null: any
+  };
+
+  /// Owners for the time of a call: another thread may release it meanwhile. Raise InvalidArgument.
+  std::shared_ptr<agent::PreparedList> list(py::handle handle) const;
+  std::shared_ptr<agent::Transfer> transfer(py::handle handle) const;
+  py::object add(agent::Transfer made, const Given& given, std::size_t backends);
+  py::object state(bool done) const { return done ? success_ : in_progress_; }
+
+  py::object owner_;
+  PyAgent& agent_;
+  py::object success_;
+  py::object in_progress_;
+  HandleTable<PyPrepared> lists_;
+  HandleTable<Request> requests_;
+};
+
+void bind_nixl_transfers(py::module_& module);
+
+}  // namespace towpath::python
