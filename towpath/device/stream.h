@@ -49,6 +49,8 @@ class Stream {
 
   /// Errors: the first of the work's.
   virtual Result<bool> is_idle() const = 0;
+  /// Whatever it returns, no byte of what was given moves afterwards. Errors: as above; the
+  /// driver's.
   virtual Status synchronize() = 0;
 
   /// What other libraries of the driver's know it by: a CUstream. Of the host device: this Stream.

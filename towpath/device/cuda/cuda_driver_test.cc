@@ -1,3 +1,7 @@
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,6 +75,21 @@ TEST(CudaDriverTest, a_device_that_writes_no_words_says_so) {
   const Status status = device->create_stream().value()->write_word({memory.address(), 7});
   EXPECT_EQ(status.code(), Code::unsupported);
   EXPECT_THAT(status.to_string(), HasSubstr("cannot write 7 at"));
+}
+
+TEST(CudaDriverTest, a_wait_that_fails_does_not_return_before_the_work_is_over) {
+  const auto stream = fake_device()->create_stream().value();
+  std::atomic<bool> is_over = false;
+  ASSERT_TRUE(stream
+                  ->run([&] {
+                    std::this_thread::sleep_for(
+                        std::chrono::milliseconds(50));  // else the work would win by chance
+                    is_over = true;
+                  })
+                  .ok());
+  testing::FakeCuda().fail_next("cuStreamSynchronize", cuda::kOperatingSystem);
+  EXPECT_FALSE(stream->synchronize().ok());
+  EXPECT_TRUE(is_over);
 }
 
 TEST(CudaDriverTest, a_context_that_cannot_be_made_current_fails_the_call) {

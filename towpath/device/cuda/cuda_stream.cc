@@ -1,3 +1,4 @@
+#include <thread>
 #include <vector>
 
 #include <towpath/device/cuda/cuda_stream.h>
@@ -184,8 +185,11 @@ Result<bool> CudaStream::is_idle() const {
 Status CudaStream::synchronize() {
   const CurrentScope scope(device_->context());
   TOWPATH_TRY(scope.status());
-  return device_->cuda().check(device_->cuda().call().stream_synchronize(stream_),
-                               "work of a stream failed");
+  const CuResult waited = device_->cuda().call().stream_synchronize(stream_);
+  // A wait that could not wait leaves work under way, and its bytes would land after the error.
+  while (waited != kSuccess && device_->cuda().call().stream_query(stream_) == kNotReady)
+    std::this_thread::yield();
+  return device_->cuda().check(waited, "work of a stream failed");
 }
 
 }  // namespace towpath::device::cuda
