@@ -74,14 +74,16 @@ Status Cache::mend(std::uint64_t cut_at) {
   return {};
 }
 
-// Blocks that are torn on disk, and that nobody has asked for since, are read back.
+// Blocks that are torn on disk, and that nobody has asked for since, are read back. But for those
+// that the host has, too: a block that is evicted and asked for in one go is made anew before its
+// spill is on disk.
 Status Cache::settle() {
   chance_.stop();
   const ByPlace<std::uint64_t> before = found_;
   const auto no_room = [] { return error(Code::exhausted, "the host pool is held"); };
   while (!torn_.empty()) {
     const auto [slot, hash] = *torn_.begin();
-    if (!disk_.blocks().find(hash)) {
+    if (host_.blocks().find(hash) || !disk_.blocks().find(hash)) {
       leave_disk(slot);
       continue;
     }
