@@ -181,7 +181,7 @@ Status CudaDevice::copy(const Copy& what) {
   const CurrentScope scope(context_);
   TOWPATH_TRY(scope.status());
   CuResult result = cuda().call().copy(what.target, what.source, what.length, copies_);
-  if (result == kSuccess) result = cuda().call().stream_synchronize(copies_);
+  if (result == kSuccess) result = cuda().wait_for(copies_);
   return cuda().check(result, "cannot copy ", what.length, " bytes from ", hex(what.source), " to ",
                       hex(what.target));
 }

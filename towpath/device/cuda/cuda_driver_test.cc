@@ -77,12 +77,12 @@ TEST(CudaDriverTest, a_device_that_writes_no_words_says_so) {
 }
 
 TEST(CudaDriverTest, a_wait_that_fails_does_not_return_before_the_work_is_over) {
-  const auto stream = fake_device()->create_stream().value();
   std::atomic<bool> is_over = false;
   const auto long_work = [&] {
     for (int i = 0; i < 100'000; ++i) sched_yield();
     is_over = true;
   };
+  const auto stream = fake_device()->create_stream().value();
   ASSERT_TRUE(stream->run(long_work).ok());
   testing::FakeCuda().fail_next("cuStreamSynchronize", cuda::kOperatingSystem);
   EXPECT_FALSE(stream->synchronize().ok());

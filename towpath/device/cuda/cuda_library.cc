@@ -1,3 +1,5 @@
+#include <thread>
+
 #include <towpath/device/cuda/cuda_library.h>
 
 namespace towpath::device::cuda {
@@ -97,6 +99,14 @@ Result<std::string> CudaLibrary::version() const {
   int version = 0;
   TOWPATH_TRY(check(functions_.driver_version(&version), "cannot ask for the driver's version"));
   return cat(version / 1000, '.', version % 1000 / 10);
+}
+
+CuResult CudaLibrary::wait_for(CuStream stream) const {
+  const CuResult waited = functions_.stream_synchronize(stream);
+  // A wait that could not wait leaves work under way, and its bytes would land after the error.
+  while (waited != kSuccess && functions_.stream_query(stream) == kNotReady)
+    std::this_thread::yield();
+  return waited;
 }
 
 Status CudaLibrary::failure(CuResult result, const std::string& what) const {

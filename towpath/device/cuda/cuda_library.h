@@ -25,6 +25,9 @@ class CudaLibrary {
   /// "12.9": of the interface.
   Result<std::string> version() const;
 
+  /// Waits for a stream. Whatever it returns, no byte of what was given to it moves afterwards.
+  CuResult wait_for(CuStream stream) const;
+
   /// ok, or "`what`: out of memory (CUDA_ERROR_OUT_OF_MEMORY, 2)". The parts are joined on failure
   /// only.
   template <typename... Parts>

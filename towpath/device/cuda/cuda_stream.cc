@@ -1,4 +1,3 @@
-#include <thread>
 #include <vector>
 
 #include <towpath/device/cuda/cuda_stream.h>
@@ -46,7 +45,7 @@ Result<std::shared_ptr<Stream>> CudaStream::create(std::shared_ptr<CudaDevice> d
 
 CudaStream::~CudaStream() {
   const CurrentScope scope(device_->context());
-  (void)device_->cuda().call().stream_synchronize(stream_);
+  (void)device_->cuda().wait_for(stream_);
   (void)device_->cuda().call().stream_destroy(stream_);
 }
 
@@ -184,12 +183,8 @@ Result<bool> CudaStream::is_idle() const {
 
 Status CudaStream::synchronize() {
   const CurrentScope scope(device_->context());
-  TOWPATH_TRY(scope.status());
-  const CuResult waited = device_->cuda().call().stream_synchronize(stream_);
-  // A wait that could not wait leaves work under way, and its bytes would land after the error.
-  while (waited != kSuccess && device_->cuda().call().stream_query(stream_) == kNotReady)
-    std::this_thread::yield();
-  return device_->cuda().check(waited, "work of a stream failed");
+  TOWPATH_TRY(scope.status());  // a context that cannot be entered is gone, and its work with it
+  return device_->cuda().check(device_->cuda().wait_for(stream_), "work of a stream failed");
 }
 
 }  // namespace towpath::device::cuda
