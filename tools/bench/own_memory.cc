@@ -6,6 +6,7 @@
 #include <towpath/memory/shared_region.h>
 
 namespace towpath::tools::bench {
+
 Result<OwnMemory> OwnMemory::make(MemoryKind kind, const Machine& machine, std::uint64_t bytes) {
   OwnMemory made;
   if (kind == MemoryKind::system) {
