@@ -35,10 +35,9 @@ Result<standard::ConnectorPeers> peers_of(const towpath_worker_options_t& told) 
 }
 
 Status take_words(const towpath_worker_options_t& told, standard::ConnectorNodeOptions& options) {
-  standard::ConnectorWords words{
-      .policy = text_or_none(told.policy),
-      .digest = text_or_none(told.digest),
-      .sightings = static_cast<std::uint8_t>(std::min<std::uint32_t>(told.sightings, UINT8_MAX))};
+  standard::ConnectorWords words{.policy = text_or_none(told.policy),
+                                 .digest = text_or_none(told.digest),
+                                 .sightings = told.sightings};
   if (told.kvbm != nullptr) words.kvbm = told.kvbm;
   return standard::apply(words, standard::read_environment(), options);
 }

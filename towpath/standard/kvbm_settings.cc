@@ -343,8 +343,7 @@ Result<KvbmSettings::Shape> KvbmSettings::shape(std::uint64_t block_bytes,
 
 kv::TieredCacheOptions KvbmSettings::cache_options() const {
   kv::TieredCacheOptions options;
-  options.admission = {.sightings = static_cast<std::uint8_t>(second_sight ? 2 : 1),
-                       .min_priority = min_priority};
+  options.admission = {.sightings = second_sight ? 2U : 1U, .min_priority = min_priority};
   if (batch_blocks) {
     options.batch_blocks = *batch_blocks;
     options.batch_bytes = 0;  // theirs has blocks only

@@ -17,7 +17,7 @@ TEST(KvbmSettingsTest, silence_is_kvbm_s_defaults) {
   const KvbmSettings told = KvbmSettings::from({{"PATH", "/bin"}, {"DYN_KVBM_CPU_CACHE_GB", ""}});
   EXPECT_FALSE(told.host.blocks_of(1000));
   EXPECT_FALSE(told.disk_options(1000));
-  EXPECT_EQ(told.cache_options().admission.sightings, 2);
+  EXPECT_EQ(told.cache_options().admission.sightings, 2U);
   EXPECT_TRUE(told.remarks.empty());
 }
 
@@ -42,7 +42,7 @@ TEST(KvbmSettingsTest, the_filter_the_batch_and_the_priority_arrive) {
                                            {"DYN_KVBM_MAX_TRANSFER_BATCH_SIZE", "4"},
                                            {"DYN_KVBM_HOST_OFFLOAD_PREFIX_MIN_PRIORITY", "35"}})
                            .cache_options();
-  EXPECT_EQ(options.admission.sightings, 1);
+  EXPECT_EQ(options.admission.sightings, 1U);
   EXPECT_EQ(options.admission.min_priority, 35);
   EXPECT_EQ(options.batch_blocks, 4U);
   EXPECT_LE(options.batch_at_least, 4U);
@@ -58,7 +58,7 @@ TEST(KvbmSettingsTest, a_cache_s_shape_is_all_or_a_reason_by_variable) {
   const auto shape = KvbmSettings::from(said).shape(1'000'000);
   ASSERT_TRUE(shape.ok());
   EXPECT_EQ(shape->host_blocks, 500U);
-  EXPECT_EQ(shape->cache.admission.sightings, 2);
+  EXPECT_EQ(shape->cache.admission.sightings, 2U);
   EXPECT_EQ(shape->disk->capacity_bytes, 1'000'000'000U);
   said.erase("DYN_KVBM_DISK_CACHE_GB");
   EXPECT_FALSE(KvbmSettings::from(said).shape(1'000'000)->disk);

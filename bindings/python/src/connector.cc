@@ -178,9 +178,8 @@ void to_keeping(const py::dict& told, standard::ConnectorNodeOptions& options) {
   options.disk_bytes = number(told, "disk_bytes");
   if (const std::string objects = text("objects"); !objects.empty())
     options.objects = unwrap(standard::ObjectPlace::parse(objects));
-  standard::ConnectorWords words{.policy = text("policy"),
-                                 .digest = text("digest"),
-                                 .sightings = py::cast<std::uint8_t>(told["sightings"])};
+  standard::ConnectorWords words{
+      .policy = text("policy"), .digest = text("digest"), .sightings = number(told, "sightings")};
   if (!told["kvbm"].is_none()) words.kvbm = text("kvbm");
   check(standard::apply(words, standard::read_environment(), options));
 }

@@ -12,7 +12,7 @@
 namespace towpath::kv {
 
 struct AdmissionOptions {
-  std::uint8_t sightings = 1;     ///< 1: all blocks; at most FrequencySketch::kMost
+  std::uint64_t sightings = 1;    ///< 1: all blocks; at most FrequencySketch::kMost
   std::uint8_t min_priority = 0;  ///< what is less urgent never goes down
 };
 

@@ -28,7 +28,7 @@ Status check(const TieredCache::Parts& parts, const TieredCacheOptions& options)
         "let the most be 1 or more, and not less than the least");
   if (options.admission.sightings > FrequencySketch::kMost)
     return error(Code::invalid_argument,
-                 cat("blocks go down when seen ", int{options.admission.sightings}, " times"),
+                 cat("blocks go down when seen ", options.admission.sightings, " times"),
                  cat("count to ", int{FrequencySketch::kMost}, " at most"));
   if (parts.layout.config().format != layout::BlockFormat::nhd)
     return error(Code::unsupported,
