@@ -10,8 +10,13 @@
 
 namespace towpath::device {
 
+struct ProbeOptions {
+  CudaDriverOptions driver;
+  std::string management = "libnvidia-ml.so.1";  ///< tells what the driver does not
+};
+
 /// CUDA's driver, each GPU, and pinned memory for the first, by trying. Nothing stays of it, but
-/// the driver loaded in this process.
-std::vector<Finding> probe_devices(const CudaDriverOptions& options = {});
+/// the libraries loaded in this process.
+std::vector<Finding> probe_devices(const ProbeOptions& options = {});
 
 }  // namespace towpath::device

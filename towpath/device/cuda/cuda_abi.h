@@ -67,6 +67,7 @@ enum class DeviceAttribute : int {
   compute_major = 75,
   compute_minor = 76,
   memory_pools = 115,
+  dma_buf = 124,
   host_numa_id = 134,
 };
 

@@ -13,7 +13,7 @@ using cuda::DeviceAttribute;
 
 namespace {
 
-/// Attributes that an older driver does not know are 0.
+/// `unknown` for attributes that an older driver does not know.
 int attribute_of(const CudaLibrary& cuda, CuDevice device, DeviceAttribute attribute, int unknown) {
   int value = unknown;
   return cuda.call().device_attribute(&value, attribute, device) == cuda::kSuccess ? value
@@ -74,6 +74,16 @@ Result<DeviceInfo> CudaDriver::describe(unsigned ordinal) const {
                   .has_pools = attribute_of(*cuda_, device, DeviceAttribute::memory_pools, 0) != 0};
   info.numa_node = node_of(*cuda_, device, info, sys_);
   return info;
+}
+
+Result<bool> CudaDriver::exports_dma_buf(unsigned ordinal) const {
+  CuDevice device = 0;
+  TOWPATH_TRY(
+      cuda_->check(cuda_->call().device_get(&device, static_cast<int>(ordinal)), "GPU ", ordinal));
+  const int told = attribute_of(*cuda_, device, DeviceAttribute::dma_buf, -1);
+  if (told >= 0) return told != 0;
+  return error(Code::unsupported, "the driver does not know the attribute",
+               "use a driver of CUDA 11.7 or newer, or modprobe nvidia_peermem");
 }
 
 Result<std::shared_ptr<Device>> CudaDriver::open(unsigned ordinal) {

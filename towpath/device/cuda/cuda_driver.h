@@ -37,6 +37,9 @@ class CudaDriver final : public Driver {
   Result<DeviceInfo> describe(unsigned ordinal) const override;
   Result<std::shared_ptr<Device>> open(unsigned ordinal) override;
   Result<PointerFacts> facts_of(std::uint64_t address) const override;
+  /// Whether the memory of a GPU can be given to other drivers, such as a network card's, as
+  /// dma-buf. Errors: unsupported (the driver is too old to tell), the driver's.
+  Result<bool> exports_dma_buf(unsigned ordinal) const;
 
  private:
   CudaDriver(std::shared_ptr<const cuda::CudaLibrary> cuda, DriverInfo info, std::string sys);

@@ -9,6 +9,7 @@
 #include <towpath/device/kernels/box_kernel_ptx.h>
 #include <towpath/device/probe.h>
 #include <towpath/device/testing/fake_cuda.h>
+#include <towpath/device/testing/fake_nvml.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/mapping.h>
 #include <towpath/sys/system_file.h>
@@ -192,26 +193,80 @@ TEST(CudaDriverTest, the_numa_node_is_that_of_the_pci_address_and_never_a_guess)
   EXPECT_EQ(driver->describe(0)->compute_major, 9);
 }
 
+ProbeOptions fakes() { return {.driver = fake(), .management = testing::FakeNvml::path()}; }
+
+/// The only one whose question contains `words`.
+Finding about(const std::string& words, const ProbeOptions& options = fakes()) {
+  std::vector<Finding> found;
+  for (Finding& finding : probe_devices(options))
+    if (finding.question.find(words) != std::string::npos) found.push_back(std::move(finding));
+  EXPECT_EQ(found.size(), 1U) << words;
+  return found.empty() ? Finding() : found.front();
+}
+
 TEST(ProbeDevicesTest, findings_tell_what_is_there) {
-  const auto findings = probe_devices(fake());
-  ASSERT_EQ(findings.size(), 5u);
+  const auto findings = probe_devices(fakes());
+  ASSERT_EQ(findings.size(), 9U) << "the driver, three of each GPU, two of the first one's memory";
   EXPECT_EQ(findings[0].verdict, Verdict::yes);
   EXPECT_THAT(findings[0].reason, HasSubstr("CUDA 12.9, 2 GPUs"));
-  EXPECT_THAT(findings[1].reason, HasSubstr("fake CUDA (no GPU)"));
-  EXPECT_EQ(findings[3].verdict, Verdict::yes);
-  EXPECT_EQ(findings[4].verdict, *kernel::box_kernel_ptx() != '\0' ? Verdict::yes : Verdict::no);
+  EXPECT_THAT(about("What is GPU 0").reason, HasSubstr("fake CUDA (no GPU)"));
+  EXPECT_EQ(about("pinned").verdict, Verdict::yes);
+  EXPECT_EQ(about("kernels").verdict,
+            *kernel::box_kernel_ptx() != '\0' ? Verdict::yes : Verdict::no);
 }
 
 TEST(ProbeDevicesTest, and_what_is_not) {
-  const auto none = probe_devices({.library = "libcuda-not-here.so.1"});
+  const auto none = probe_devices({.driver = {.library = "libcuda-not-here.so.1"}});
   ASSERT_EQ(none.size(), 1u);
   EXPECT_EQ(none[0].verdict, Verdict::no);
   EXPECT_THAT(none[0].reason, HasSubstr("libcuda-not-here.so.1"));
   EXPECT_THAT(none[0].remedy, HasSubstr("install NVIDIA's driver"));
   testing::FakeCuda().fail_next("cuMemHostAlloc", cuda::kOperatingSystem);
-  const auto findings = probe_devices(fake());
-  EXPECT_EQ(findings[3].verdict, Verdict::no);
-  EXPECT_THAT(findings[3].remedy, HasSubstr("ulimit -l"));
+  const Finding pinned = about("pinned");
+  EXPECT_EQ(pinned.verdict, Verdict::no);
+  EXPECT_THAT(pinned.remedy, HasSubstr("ulimit -l"));
+}
+
+TEST(ProbeDevicesTest, dma_buf_is_there_or_not_or_the_driver_is_too_old_to_tell) {
+  const Finding there = about("GPU 0 as dma-buf");
+  EXPECT_EQ(there.verdict, Verdict::yes);
+  EXPECT_TRUE(there.remedy.empty());
+  const Finding missing = about("GPU 1 as dma-buf");
+  EXPECT_EQ(missing.verdict, Verdict::no);
+  EXPECT_THAT(missing.remedy, HasSubstr("nvidia_peermem"));
+  testing::FakeCuda().fail_next("dma_buf", cuda::kInvalidValue);
+  const Finding untold = about("GPU 0 as dma-buf");
+  EXPECT_EQ(untold.verdict, Verdict::unknown);
+  EXPECT_THAT(untold.remedy, HasSubstr("CUDA 11.7"));
+}
+
+TEST(ProbeDevicesTest, persistence_mode_is_on_or_off) {
+  const Finding on = about("GPU 0 stay ready");
+  EXPECT_EQ(on.verdict, Verdict::yes);
+  EXPECT_TRUE(on.remedy.empty());
+  const Finding off = about("GPU 1 stay ready");
+  EXPECT_EQ(off.verdict, Verdict::degraded);
+  EXPECT_THAT(off.remedy, HasSubstr("nvidia-persistenced"));
+}
+
+TEST(ProbeDevicesTest, persistence_mode_is_not_known_where_nobody_tells_it) {
+  const testing::FakeNvml nvml;
+  const auto expect_unknown = [](const std::string& why, const ProbeOptions& options = fakes()) {
+    const Finding finding = about("GPU 0 stay ready", options);
+    EXPECT_EQ(finding.verdict, Verdict::unknown) << why;
+    EXPECT_THAT(finding.reason, HasSubstr(why));
+  };
+  expect_unknown("libnvidia-ml-not-here",
+                 {.driver = fake(), .management = "libnvidia-ml-not-here.so"});
+  expect_unknown("has no nvmlInit_v2", {.driver = fake(), .management = testing::FakeCuda::path()});
+  nvml.fail_next("nvmlInit_v2", 9);
+  expect_unknown("an error of the fake (9)");
+  nvml.fail_next("nvmlDeviceGetHandleByPciBusId_v2", 6);
+  expect_unknown("cannot find the GPU at 00000000:3B:00.0");
+  nvml.fail_next("nvmlDeviceGetPersistenceMode", 3);
+  expect_unknown("Not Supported (3)");
+  nvml.fail_next("nvmlDeviceGetPersistenceMode", 12345);
+  expect_unknown("no word for it (12345)");
 }
 
 }  // namespace

@@ -65,12 +65,17 @@ CuResult cuDeviceTotalMem_v2(std::size_t* bytes, CuDevice ordinal) {
   *bytes = fake().driver.describe(static_cast<unsigned>(ordinal))->memory_bytes;
   return kSuccess;
 }
-CuResult cuDeviceGetAttribute(int* value, DeviceAttribute attribute, CuDevice) {
+CuResult cuDeviceGetAttribute(int* value, DeviceAttribute attribute, CuDevice ordinal) {
   switch (attribute) {
     case DeviceAttribute::multiprocessors: *value = 2; return kSuccess;
     case DeviceAttribute::compute_major: *value = 9; return kSuccess;
     case DeviceAttribute::compute_minor: *value = 0; return kSuccess;
     case DeviceAttribute::memory_pools: *value = 1; return kSuccess;
+    case DeviceAttribute::dma_buf: {
+      TOWPATH_FAKE("dma_buf", false);
+      *value = ordinal == 0 ? 1 : 0;
+      return kSuccess;
+    }
     case DeviceAttribute::host_numa_id: return kInvalidValue;  // as an older driver
   }
   return complain("cuDeviceGetAttribute", "an unknown attribute");
