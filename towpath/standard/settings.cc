@@ -98,9 +98,13 @@ constexpr std::array<Known, 10> kWithoutEffect = {{
     {"NO_STUBS_FALLBACK", ""},  // the same
     {"TEST_", ""},              // its tests
     {"UCX_", "the UCX backend is configured by its parameters and by UCX_*"},
-    {"LIBFABRIC_", "there is no libfabric backend"},
-    {"MOONCAKE_", "there is no Mooncake backend"},
-    {"TCPSTORE_", "there is no TCPStore client; use NIXL_ETCD_ENDPOINTS or an address"},
+    {"LIBFABRIC_",
+     "there is no libfabric backend; use UCX, whose cards and rails are chosen by UCX_NET_DEVICES "
+     "and UCX_MAX_RNDV_RAILS"},
+    {"MOONCAKE_", "there is no Mooncake backend; use UCX"},
+    {"TCPSTORE_",
+     "there is no TCPStore client, so metadata does not go there; use NIXL_ETCD_ENDPOINTS, send it "
+     "to an address, or put what get_agent_metadata() gives into that store yourself"},
     {"CONFIG_FILE", ""},  // config_file.h
     {"TRACE_BACKENDS", "there are no trace plug-ins; see the flight recorder"},
     {"TELEMETRY_", ""},  // telemetry_environment.h

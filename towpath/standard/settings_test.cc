@@ -60,5 +60,23 @@ TEST(SettingsTest, what_cannot_be_read_or_means_nothing_is_remarked_on) {
                   "NIXL_TRANSFER_TIMEOUT_MS cannot be read: '0'", "TOWPATH_SPEED is not known"));
 }
 
+TEST(SettingsTest, what_of_nixl_has_no_effect_is_told_with_what_to_use_instead) {
+  const std::map<std::string, std::vector<std::string>> instead = {
+      {"NIXL_TCPSTORE_ENDPOINTS", {"NIXL_ETCD_ENDPOINTS", "get_agent_metadata"}},
+      {"NIXL_TCPSTORE_NAMESPACE", {"NIXL_ETCD_ENDPOINTS"}},
+      {"NIXL_LIBFABRIC_MAX_BW_PER_DRAM_SEG", {"use UCX", "UCX_NET_DEVICES"}},
+      {"NIXL_LIBFABRIC_MAX_RAILS", {"UCX_MAX_RNDV_RAILS"}},
+      {"NIXL_MOONCAKE_CONFIG", {"use UCX"}},
+      {"NIXL_UCX_RAILS", {"UCX_*"}},
+      {"NIXL_TRACE_BACKENDS", {"flight recorder"}}};
+  for (const auto& [variable, words] : instead) {
+    const Settings read = Settings::from({{variable, "8"}});
+    ASSERT_EQ(read.remarks.size(), 1U) << variable;
+    EXPECT_THAT(read.remarks[0].why, HasSubstr("has no effect: ")) << variable;
+    for (const std::string& word : words)
+      EXPECT_THAT(read.remarks[0].why, HasSubstr(word)) << variable;
+  }
+}
+
 }  // namespace
 }  // namespace towpath::standard
