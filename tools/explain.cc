@@ -248,6 +248,7 @@ Result<bench::Shape> take(Arguments& arguments) {
                  "use system, pinned, device or disk");
   const auto local = memory_kind_from_name(arguments.local);
   if (!local || (!is_host_addressable(*local) && *local != MemoryKind::device))
+                             {"margin_ns", candidate.margin.count()},
     return error(Code::invalid_argument,
                  cat("--local ", printable(arguments.local), " is not to be had here"),
                  "use system, pinned or device");

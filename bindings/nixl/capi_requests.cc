@@ -77,7 +77,6 @@ nixl_capi_status_t nixl_capi_get_xfer_status(nixl_capi_agent_t agent,
   return call(given(agent) && stands(req_hndl), [&] { return status_of(*agent->nixl, *req_hndl); });
 }
 
-// What a backend declares may be off by as much again; what it measured, by half.
 nixl_capi_status_t nixl_capi_estimate_xfer_cost(nixl_capi_agent_t agent,
                                                 nixl_capi_xfer_req_t req_hndl, nixl_capi_opt_args_t,
                                                 int64_t* duration_us, int64_t* err_margin_us,
@@ -87,7 +86,7 @@ nixl_capi_status_t nixl_capi_estimate_xfer_cost(nixl_capi_agent_t agent,
     const towpath::agent::Candidate* chosen = told.chosen();
     if (chosen == nullptr || chosen->estimate <= Duration(0)) return NIXL_CAPI_ERROR_BACKEND;
     *duration_us = microseconds(chosen->estimate);
-    *err_margin_us = microseconds(chosen->measured ? chosen->estimate / 2 : chosen->estimate);
+    *err_margin_us = microseconds(chosen->margin);
     *method = NIXL_CAPI_COST_ANALYTICAL_BACKEND;
     return NIXL_CAPI_SUCCESS;
   });

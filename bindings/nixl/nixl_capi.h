@@ -347,7 +347,9 @@ nixl_capi_status_t nixl_capi_create_xfer_req(nixl_capi_agent_t agent, nixl_capi_
                                              const char* remote_agent,
                                              nixl_capi_xfer_req_t* req_hndl,
                                              nixl_capi_opt_args_t opt_args);
-/* BACKEND: nothing is known of what this path costs. */
+/* The margin is how much longer than the duration the slowest of the timed transfers of this kind
+   and size took; 0: it is not known, since none or one was timed. BACKEND: nothing is known of what
+   this path costs. */
 nixl_capi_status_t nixl_capi_estimate_xfer_cost(nixl_capi_agent_t agent,
                                                 nixl_capi_xfer_req_t req_hndl,
                                                 nixl_capi_opt_args_t opt_args, int64_t* duration_us,

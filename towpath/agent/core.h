@@ -161,6 +161,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
     std::size_t slot = 0;
     Duration cost{0};
     bool is_measured = false;  // else declared
+    Duration margin{0};        // 0: not known
     bool wants_trial = false;
     bool has_failed = false;  // whenever it was tried
   };

@@ -58,6 +58,7 @@ AgentCore::Offer AgentCore::offer_of(const Choice& choice, Slot& slot) {
   offer.wants_trial = known.wants_trial;
   offer.has_failed = known.has_failed;
   if (known.time) offer.cost = *known.time;
+  offer.margin = known.spread;
   offer.is_measured |= known.time.has_value();
   return offer;
 }
@@ -166,6 +167,7 @@ Result<Explanation> AgentCore::explain(TransferOp op, const PreparedList& local,
     if (candidate.possible) {
       const Offer offer = offer_of(choice, slot);
       candidate.estimate = offer.cost;
+      candidate.margin = offer.margin;
       candidate.measured = offer.is_measured;
       candidate.chosen = best.ok() && best->slot == index;
       candidate.reason = !order.asked       ? reason_of(offer, best.ok() ? *best : offer)

@@ -14,9 +14,12 @@ struct Candidate {
   std::string backend;
   bool possible = false;
   bool chosen = false;
-  std::string reason;     ///< why chosen, why only possible, or why refused
-  std::string path;       ///< the way that bytes would take, where it is known
-  Duration estimate{0};   ///< what it should cost; 0: unknown
+  std::string reason;    ///< why chosen, why only possible, or why refused
+  std::string path;      ///< the way that bytes would take, where it is known
+  Duration estimate{0};  ///< what it should cost; 0: unknown
+  /// How much longer than the estimate the slowest trial of such transfers took; 0: nobody knows,
+  /// since fewer than two were timed: what a backend declares, or measured itself, has no spread.
+  Duration margin{0};
   bool measured = false;  ///< the estimate rests on measurement, else on what the backend declares
 };
 

@@ -47,6 +47,7 @@ WayTimes::Known WayTimes::known(const TransferClass& alike, std::size_t slot, st
   const MeasuredChoice& choice = found->second;
   Known known{.wants_trial = choice.wants_trial(slot), .has_failed = choice.has_failed(slot)};
   if (const auto best = choice.best(slot)) known.time = scaled(*best, alike.least_bytes, bytes);
+  known.spread = scaled(choice.spread(slot), alike.least_bytes, bytes);
   return known;
 }
 

@@ -46,6 +46,7 @@ class WayTimes {
     bool wants_trial = false;
     bool has_failed = false;
     std::optional<Duration> time = std::nullopt;  ///< what `bytes` should take
+    Duration spread{0};  ///< how much longer the slowest trial would have; 0: nobody knows
   };
   /// Of the backend in `slot`; `trials`: as often is each way tried.
   Known known(const TransferClass& alike, std::size_t slot, std::uint64_t bytes,

@@ -40,7 +40,11 @@ TEST(WayTimesTest, times_are_told_for_the_size_that_is_asked_for) {
   EXPECT_FALSE(times.note(reads_of(kBlock), trial, 2));
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 6144, 2).time, microseconds(60));
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 4096, 2).time, microseconds(40));
-  EXPECT_TRUE(times.note(reads_of(kBlock), trial, 2)) << "the last one";
+  EXPECT_EQ(times.known(reads_of(kBlock), 1, 6144, 2).spread, microseconds(0)) << "of one trial";
+  EXPECT_TRUE(times.note(reads_of(kBlock), {.slot = 1, .bytes = 6144, .took = microseconds(66)}, 2))
+      << "the last one";
+  EXPECT_EQ(times.known(reads_of(kBlock), 1, 6144, 2).spread, microseconds(6));
+  EXPECT_EQ(times.known(reads_of(kBlock), 1, 4096, 2).spread, microseconds(4));
   EXPECT_FALSE(times.known(reads_of(kBlock), 1, kBlock, 2).wants_trial);
   EXPECT_TRUE(times.known(reads_of(kBlock), 0, kBlock, 2).wants_trial) << "another way";
   EXPECT_FALSE(times.known(reads_of(kBlock), 0, kBlock, 2).time);
@@ -134,6 +138,21 @@ TEST_F(MeasuredWaysTest, each_way_is_tried_and_then_the_fastest_is_taken) {
   staged_takes_ = microseconds(500);
   EXPECT_EQ(moves(3), std::vector<std::string>(3, "staged")) << "what was chosen stays";
   EXPECT_EQ(log_.count_of("a way to device memory was measured"), 2u) << "once for each";
+}
+
+TEST_F(MeasuredWaysTest, the_margin_of_an_estimate_is_the_spread_of_the_trials) {
+  open();
+  EXPECT_EQ(explain().chosen()->margin, Duration(0)) << "nothing was tried";
+  std::vector<Duration> took;
+  for (int i = 0; i < 6; ++i) {
+    staged_takes_ = microseconds(20 + i);
+    if (move() == "staged") took.push_back(staged_takes_);
+  }
+  ASSERT_EQ(took.size(), 3U);
+  const Explanation told = explain();
+  EXPECT_EQ(told.chosen()->backend, "staged");
+  EXPECT_EQ(told.chosen()->estimate, took.front());
+  EXPECT_EQ(told.chosen()->margin, took.back() - took.front());
 }
 
 TEST_F(MeasuredWaysTest, each_size_has_its_own_choice) {

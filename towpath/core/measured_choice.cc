@@ -6,7 +6,13 @@ bool MeasuredChoice::note(std::size_t way, std::optional<Duration> took) {
   if (!wants_trial(way)) return false;
   Way& tried = ways_[way];
   if (took && (!tried.best || *took < *tried.best)) tried.best = took;
+  if (took && (!tried.worst || *took > *tried.worst)) tried.worst = took;
   return ++tried.tried == trials_;
+}
+
+Duration MeasuredChoice::spread(std::size_t way) const {
+  const Way& tried = ways_[way];
+  return tried.best ? *tried.worst - *tried.best : Duration(0);
 }
 
 std::optional<std::size_t> MeasuredChoice::fastest() const {

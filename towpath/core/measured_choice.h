@@ -25,13 +25,15 @@ class MeasuredChoice {
   bool note(std::size_t way, std::optional<Duration> took);
   /// Of its trials so far; nothing: none got through.
   std::optional<Duration> best(std::size_t way) const { return ways_[way].best; }
+  /// How much longer the slowest of them took than the best; 0: none did, or only one got through.
+  Duration spread(std::size_t way) const;
   /// Of those that got through, the first of the fastest; nothing: none did.
   std::optional<std::size_t> fastest() const;
 
  private:
   struct Way {
     unsigned tried = 0;
-    std::optional<Duration> best;
+    std::optional<Duration> best, worst;
   };
 
   std::vector<Way> ways_;

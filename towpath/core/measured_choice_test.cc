@@ -21,6 +21,19 @@ TEST(MeasuredChoiceTest, the_best_of_a_way_s_trials_counts) {
   EXPECT_EQ(choice.best(1), microseconds(5));
 }
 
+TEST(MeasuredChoiceTest, the_spread_is_that_of_the_trials_that_got_through) {
+  MeasuredChoice choice(2, 4);
+  EXPECT_EQ(choice.spread(0), microseconds(0)) << "none yet";
+  choice.note(0, microseconds(5));
+  EXPECT_EQ(choice.spread(0), microseconds(0)) << "one";
+  choice.note(0, microseconds(12));
+  choice.note(0, std::nullopt);
+  choice.note(0, microseconds(4));
+  choice.note(0, microseconds(90));  // no trial any more
+  EXPECT_EQ(choice.spread(0), microseconds(8));
+  EXPECT_EQ(choice.spread(1), microseconds(0));
+}
+
 TEST(MeasuredChoiceTest, what_comes_after_the_trials_changes_nothing) {
   MeasuredChoice choice(2);
   EXPECT_TRUE(choice.note(0, microseconds(5)));

@@ -278,7 +278,8 @@ static void a_request_tells_its_backend_and_its_cost(void) {
   OK(nixl_capi_create_opt_args(&args));
   OK(nixl_capi_opt_args_add_backend(args, backend)); /* it is one that can be used */
   OK(nixl_capi_estimate_xfer_cost(pair.here.agent, made, NULL, &time, &margin, &method));
-  CHECK(time > 0 && margin > 0 && method == NIXL_CAPI_COST_ANALYTICAL_BACKEND);
+  CHECK(time > 0 && margin == 0 &&
+        /* memory of the host is not timed */ method == NIXL_CAPI_COST_ANALYTICAL_BACKEND);
   OK(nixl_capi_destroy_opt_args(args));
   OK(nixl_capi_destroy_backend(backend));
   drop(pair.here.agent, made);

@@ -52,7 +52,10 @@ void bind_reports(py::module_& module) {
       .def_readonly("path", &Candidate::path)
       .def_readonly("measured", &Candidate::measured)
       .def_property_readonly("estimate_seconds",
-                             [](const Candidate& self) { return to_seconds(self.estimate); });
+                             [](const Candidate& self) { return to_seconds(self.estimate); })
+      .def_property_readonly(
+          "margin_seconds", [](const Candidate& self) { return to_seconds(self.margin); },
+          "How much longer than the estimate the slowest trial took; 0: nobody knows.");
   using agent::Explanation;
   py::class_<Explanation>(module, "Explanation", "Which backend moves the bytes, and why.")
       .def_readonly("what", &Explanation::what)

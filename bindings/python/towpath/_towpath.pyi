@@ -99,6 +99,8 @@ class Candidate:
     measured: bool
     @property
     def estimate_seconds(self) -> float: ...
+    @property
+    def margin_seconds(self) -> float: ...
 
 class Explanation:
     what: str

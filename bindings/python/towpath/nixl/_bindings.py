@@ -241,11 +241,13 @@ class nixlAgent(_towpath.NixlTransfers):
     # ---- transfers
 
     def estimateXferCost(self, handle):
-        """(microseconds, margin, method). The margin is not known: 0."""
+        """(microseconds, margin, method). Where ways are measured (those of device memory, by their
+        first transfers) the margin is how much longer than that the slowest trial took. Else it is 0:
+        what a backend declares, or measures of itself, is one number without a spread."""
         transfer = self.transfer_of(handle)
         for candidate in transfer.explain().candidates:
             if candidate.chosen and candidate.estimate_seconds > 0:
-                return (int(candidate.estimate_seconds * 1e6), 0,
+                return (int(candidate.estimate_seconds * 1e6), int(candidate.margin_seconds * 1e6),
                         nixl_cost_t.NIXL_COST_ANALYTICAL_BACKEND)
         raise nixlNotSupportedError("NIXL_ERR_NOT_SUPPORTED: the cost of this transfer is not known")
 
