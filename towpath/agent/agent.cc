@@ -41,6 +41,7 @@ Result<std::vector<std::optional<backend::Params>>> Agent::query(
 
 Result<Bytes> Agent::card(const CardOptions& options) const { return core_->card(options); }
 Result<AgentIdentity> Agent::load_card(ConstByteSpan card) { return core_->load_card(card); }
+Status Agent::excuse_peer(std::string_view name) { return core_->excuse_peer(name); }
 Status Agent::forget_peer(std::string_view name) { return core_->forget_peer(name); }
 Result<PeerInfo> Agent::peer(std::string_view name) const { return core_->peer(name); }
 std::vector<PeerInfo> Agent::peers() const { return core_->peers(); }

@@ -161,6 +161,10 @@ class Agent final : public memory::Registrar {
   /// connection info of an unknown peer), unavailable (no backend in common; the message says why
   /// each was refused).
   Result<AgentIdentity> load_card(ConstByteSpan card);
+  /// All that was wanted of a peer is done: where nothing moves any more its loss is no news. It is
+  /// told as information, not as a warning, and not counted. Until a card of another incarnation
+  /// comes. Errors: not_found.
+  Status excuse_peer(std::string_view name);
   /// Forgets a peer; its transfers end as cancelled. Errors: not_found.
   Status forget_peer(std::string_view name);
   Result<PeerInfo> peer(std::string_view name) const;

@@ -90,6 +90,7 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   // ---- core_peers.cc ----
   Result<Bytes> card(const CardOptions& options);
   Result<AgentIdentity> load_card(ConstByteSpan bytes);
+  Status excuse_peer(std::string_view name);
   Status forget_peer(std::string_view name);
   Result<PeerInfo> peer(std::string_view name);
   std::vector<PeerInfo> peers();
@@ -160,8 +161,8 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   struct Offer {
     std::size_t slot = 0;
     Duration cost{0};
-    bool is_measured = false;  // else declared
     Duration margin{0};        // 0: not known
+    bool is_measured = false;  // else declared
     bool wants_trial = false;
     bool has_failed = false;  // whenever it was tried
   };

@@ -167,6 +167,13 @@ Result<PeerPtr> AgentCore::find_peer(std::string_view name) const {
                "load its card first");
 }
 
+Status AgentCore::excuse_peer(std::string_view name) {
+  run::MutexLock lock(control_);
+  TOWPATH_TRY(const PeerPtr peer, find_peer(name));
+  peer->excused.store(true, std::memory_order_relaxed);
+  return {};
+}
+
 Status AgentCore::forget_peer(std::string_view name) {
   run::MutexLock lock(control_);
   const auto found = peers_.find(name);

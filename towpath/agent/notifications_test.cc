@@ -10,6 +10,7 @@
 #include <towpath/agent/testing/scripted_backend.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>
+#include <towpath/telemetry/event_sink.h>
 
 namespace towpath::agent {
 namespace {
@@ -32,7 +33,7 @@ struct Talk {
   }
 
   std::unique_ptr<Agent> make(const std::string& name) {
-    auto agent = Agent::create({.name = name, .registry = &registry, .clock = &clock});
+    auto agent = Agent::create({.name = name, .registry = &registry, .clock = &clock, .log = &log});
     EXPECT_TRUE(agent.ok()) << agent.status().to_string();
     EXPECT_TRUE((*agent)->add_backend("talk").ok());
     EXPECT_TRUE((*agent)->add_backend("move").ok());
@@ -65,6 +66,7 @@ struct Talk {
   static Status full(ScriptedConnection&, ConstByteSpan) { return error(Code::exhausted, "full"); }
 
   sys::SystemClock clock;
+  telemetry::CollectingSink log;
   Script talk, move;
   backend::Registry registry;
   memory::SharedRegion near_memory, far_memory;
@@ -187,6 +189,43 @@ TEST(NotificationsTest, a_message_stays_whole_while_it_is_handed_over_though_the
   EXPECT_EQ(transfer.outcome(), Outcome::peer_lost);
   EXPECT_TRUE(transfer.ended()) << "what follows from the loss is done before the call returns";
   EXPECT_EQ(t.near->notify("far", as_bytes("more")).code(), Code::peer_lost);
+}
+
+/// The far side hangs up on the next message.
+void hang_up(Talk& t) {
+  t.talk.on_notify = [](ScriptedConnection& connection, ConstByteSpan) {
+    connection.events.on_peer_lost(connection, error(Code::peer_lost, "it hung up"));
+    return error(Code::peer_lost, "it hung up");
+  };
+  (void)t.near->notify("far", as_bytes("goodbye"));
+}
+
+TEST(NotificationsTest, that_a_peer_is_lost_is_a_warning) {
+  Talk t;
+  hang_up(t);
+  EXPECT_TRUE(t.near->peer("far")->lost);
+  EXPECT_EQ(t.log.count_of("peer lost"), 1U);
+}
+
+TEST(NotificationsTest, that_an_excused_peer_goes_is_no_warning) {
+  Talk t;
+  ASSERT_TRUE(t.near->excuse_peer("far").ok());
+  hang_up(t);
+  EXPECT_TRUE(t.near->peer("far")->lost);
+  EXPECT_EQ(t.log.count_of("peer lost"), 0U);
+  EXPECT_EQ(t.log.count_of("peer gone"), 1U);
+  EXPECT_EQ(t.near->excuse_peer("nobody").code(), Code::not_found);
+}
+
+TEST(NotificationsTest, that_an_excused_peer_goes_in_the_middle_of_a_transfer_is_a_warning) {
+  Talk t;
+  t.talk.is_eager = false;
+  Transfer transfer = t.make_transfer("of a transfer", "talk");
+  ASSERT_TRUE(transfer.post().ok());
+  ASSERT_TRUE(t.near->excuse_peer("far").ok());
+  hang_up(t);
+  EXPECT_EQ(transfer.outcome(), Outcome::peer_lost);
+  EXPECT_EQ(t.log.count_of("peer lost"), 1U);
 }
 
 TEST(NotificationsTest, travel_over_the_backend_with_the_lowest_latency) {

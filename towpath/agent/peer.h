@@ -52,6 +52,8 @@ struct Peer {
   /// Some way was lost, and will not come back: never that to oneself. Set under a slot's mutex;
   /// release pairs with the acquire of readers, who then find the reason in `ways`.
   std::atomic<bool> lost{false};
+  /// Its loss is no news. Relaxed: who says so and then says farewell does both before it can go.
+  std::atomic<bool> excused{false};
 };
 
 using PeerPtr = std::shared_ptr<Peer>;

@@ -119,6 +119,7 @@ class Slot final : public backend::Events {
       TOWPATH_REQUIRES(mutex);
 
  private:
+  bool is_news(const Peer& peer) const TOWPATH_REQUIRES(mutex);
   void link(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
   void unlink(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
   void end(TransferCore& transfer) TOWPATH_REQUIRES(mutex);

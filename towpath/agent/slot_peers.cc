@@ -59,6 +59,12 @@ PeerPtr Slot::peer_of(const AgentIdentity& identity) const {
   return found == peers_.end() ? nullptr : found->second.lock();
 }
 
+/// Of an excused peer it is only where something was still moving.
+bool Slot::is_news(const Peer& peer) const {
+  return !peer.excused.load(std::memory_order_relaxed) ||
+         any_active([&](const TransferCore& transfer) { return &transfer.peer() == &peer; });
+}
+
 void Slot::on_peer_lost(backend::Connection& connection, const Status& why) {
   for (const auto& [identity, known] : peers_) {
     const PeerPtr peer = known.lock();
@@ -73,8 +79,10 @@ void Slot::on_peer_lost(backend::Connection& connection, const Status& why) {
       lost_.push_back(peer);  // its outbox may be in use by the caller: settle() lets go of it
       peer->lost.store(true, std::memory_order_release);
     }
-    log_.warning("peer lost",
-                 {{"peer", to_string(identity)}, {"backend", name}, {"why", why.to_string()}});
+    const bool news = is_news(*peer);
+    log_.say(news ? telemetry::Level::warning : telemetry::Level::info,
+             news ? "peer lost" : "peer gone",
+             {{"peer", to_string(identity)}, {"backend", name}, {"why", why.to_string()}});
     for (TransferCore* transfer = active_; transfer != nullptr; transfer = transfer->next) {
       if (&transfer->peer() == peer.get()) {
         stop(*transfer, Outcome::peer_lost,
@@ -84,7 +92,7 @@ void Slot::on_peer_lost(backend::Connection& connection, const Status& why) {
                  .because(why));
       }
     }
-    if (telemetry::AgentMeter* meter = owner_.meter())
+    if (telemetry::AgentMeter* meter = news ? owner_.meter() : nullptr)
       meter->peer_lost(identity.name, identity.incarnation, why.code());
     owner_.note_ended();  // those who wait for this peer look again
     return;
