@@ -1,4 +1,5 @@
 #include <towpath/core/text.h>
+#include <towpath/core/utf8.h>
 #include <towpath/sys/nvidia_fs.h>
 #include <towpath/sys/text_file.h>
 
@@ -18,21 +19,6 @@ NvidiaFs explain(const std::string& path, const Status& why) {
     case Code::corrupt: return not_loaded(State::too_long, std::string(why.message()));
     default: return not_loaded(State::unreadable, std::string(why.message()));
   }
-}
-
-// The kernel writes ASCII there. Bytes above it must at least be UTF-8, whole (RFC 3629).
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    if (lead < 0x80) continue;
-    const std::size_t more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
-    if (lead < 0xC2 || lead > 0xF4 || text.size() - i <= more) return false;
-    for (std::size_t k = 1; k <= more; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xC0U) != 0x80) return false;
-    }
-    i += more;
-  }
-  return true;
 }
 
 std::string remedy_for(State state) {
@@ -77,6 +63,7 @@ NvidiaFs read_nvidia_fs([[maybe_unused]] const MachineRoot& root) {
   const std::string path = root.proc + "/driver/nvidia-fs/stats";
   auto text = read_text_file(path, kMaxNvidiaFsStats);
   if (!text.ok()) return explain(path, text.status());
+  // The kernel writes ASCII there.
   if (!is_utf8(*text)) return not_loaded(State::not_text, cat(path, " holds no text"));
   if (trimmed(*text).empty()) return not_loaded(State::empty, cat(path, " is empty"));
   return {.state = State::loaded, .stats = *std::move(text), .reason = {}};
