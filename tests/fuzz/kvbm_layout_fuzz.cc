@@ -1,0 +1,68 @@
+// A layout as KVBM tells it: as JSON, as its packed metadata, and as what stands behind the card of
+// an agent there, so that the card's checksum does not keep the fuzzer out. What is accepted makes
+// sense as a layout of ours, and written back it reads as the same.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include <towpath/agent/card.h>
+#include <towpath/core/bytes.h>
+#include <towpath/kv/layout_package.h>
+#include <towpath/standard/bincode.h>
+#include <towpath/standard/kvbm_layout.h>
+#include <towpath/standard/kvbm_package.h>
+
+namespace {
+
+using namespace towpath;            // NOLINT: the words of this file
+using namespace towpath::standard;  // NOLINT: as above
+
+constexpr std::uint64_t kWorker = 300;
+const AgentIdentity kAgent{"prefill-0", 77};  // as the seeds say
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+void read_json(std::string_view json) {
+  const KvbmTerms terms{.agent = kAgent, .unknown_order = layout::BlockFormat::nhd};
+  const auto descriptor = parse_kvbm_layout(json, terms);
+  if (!descriptor.ok()) return;
+  require(descriptor->validate().ok());
+  const auto again = to_kvbm_json(*descriptor);
+  require(again.ok());
+  require(parse_kvbm_layout(*again, {.agent = kAgent}).value() == *descriptor);
+}
+
+void read_packed(ConstByteSpan packed) {
+  const auto package = package_from_kvbm(packed, layout::BlockFormat::nhd);
+  if (!package.ok()) return;
+  require(kv::open_package(*package).ok());
+  const auto again = package_to_kvbm(*package, kWorker);
+  require(again.ok());
+  require(package_from_kvbm(*again).value() == *package);
+}
+
+/// Of this worker, with the card of its agent, and the input for layouts.
+Bytes behind_a_card(ConstByteSpan layouts) {
+  agent::Card card;
+  card.identity = kAgent;
+  card.generation = 1;
+  BincodeWriter out;
+  out.number(kWorker);
+  out.text(kAgent.name);
+  out.bytes(*agent::encode(card));
+  Bytes packed = std::move(out).finish();
+  packed.insert(packed.end(), layouts.begin(), layouts.end());
+  return packed;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const ConstByteSpan bytes(reinterpret_cast<const std::byte*>(data), size);
+  read_json(as_text(bytes));
+  read_packed(bytes);
+  read_packed(behind_a_card(bytes));
+  return 0;
+}
