@@ -211,6 +211,7 @@ nlohmann::ordered_json to_json(const Way& way) {
                              {"reason", candidate.reason},
                              {"path", candidate.path},
                              {"estimate_ns", candidate.estimate.count()},
+                             {"margin_ns", candidate.margin.count()},
                              {"estimate_is_measured", candidate.measured}};
   if (way.row) {
     out["measured_ns"] = {{"p50", way.row->latency.p50},
@@ -248,7 +249,6 @@ Result<bench::Shape> take(Arguments& arguments) {
                  "use system, pinned, device or disk");
   const auto local = memory_kind_from_name(arguments.local);
   if (!local || (!is_host_addressable(*local) && *local != MemoryKind::device))
-                             {"margin_ns", candidate.margin.count()},
     return error(Code::invalid_argument,
                  cat("--local ", printable(arguments.local), " is not to be had here"),
                  "use system, pinned or device");
