@@ -95,7 +95,8 @@ nlohmann::ordered_json figures_of(const FlightLog& log, const FlightRecord& reco
     case FlightEvent::notification_sent:
     case FlightEvent::notification_received:
     case FlightEvent::notification_refused: return {{"bytes", args[0]}};
-    case FlightEvent::blocks_found: return {{"blocks", args[0]}, {"tier", args[1]}};
+    case FlightEvent::blocks_found:
+      return {{"blocks", args[0]}, {"tier", args[1]}, {"bytes", args[3]}};
   }
   return {{"what", record.what}, {"args", record.args}};
 }

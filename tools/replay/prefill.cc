@@ -30,13 +30,14 @@ std::vector<std::string> tier_names() {
 
 class Prefill {
  public:
-  Prefill(const Options& options, standard::Node& node, Meeting& meeting, BlockSource& cache)
+  Prefill(const Options& options, standard::Node& node, Meeting& meeting, BlockSource& cache,
+          std::uint64_t block_bytes)
       : options_(options),
         agent_(node.agent()),
         meeting_(meeting),
         cache_(cache),
         meter_(node.telemetry() ? node.telemetry()->cache_meter() : telemetry::CacheMeterParts(),
-               tier_names()) {}
+               tier_names(), block_bytes) {}
 
   Status run() {
     meeting_.share_with({.takes = [this](const auto& note) { return is_of_neighbour(note); },
@@ -214,7 +215,8 @@ Status run_prefill(const Options& options) {
   };
   for (const std::string& decode_worker : decode_names(options))
     TOWPATH_TRY(meeting->meet(decode_worker, options.timeout, lives));
-  return Prefill(options, *node, *meeting, *cache).run();
+  TOWPATH_TRY(const std::uint64_t block_bytes, cache->layout().config().block_bytes());
+  return Prefill(options, *node, *meeting, *cache, block_bytes).run();
 }
 
 }  // namespace towpath::tools::replay

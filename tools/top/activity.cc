@@ -36,9 +36,7 @@ class Observer {
       case FlightEvent::notification_received: out_.talks[who].received += counts; break;
       case FlightEvent::notification_refused: out_.talks[who].refused += counts; break;
       case FlightEvent::blocks_found:
-        if (!counts) break;
-        out_.found[{record.args[1], who}] += record.args[0];
-        if (record.args[2] != 0) out_.missed += record.args[0];
+        if (counts) find(record, who);
         break;
       default: break;
     }
@@ -64,6 +62,13 @@ class Observer {
     figures.bytes += record.args[1];
     figures.times.emplace_back(static_cast<std::int64_t>(record.args[2] & INT64_MAX));
     if (FlightFlow::unpacked(record.args[3]).outcome != Outcome::done) ++figures.failed;
+  }
+
+  void find(const FlightRecord& record, const std::string& where) {
+    Activity::Found& found = out_.found[{record.args[1], where}];
+    found.blocks += record.args[0];
+    found.bytes += record.args[3];
+    if (record.args[2] != 0) out_.missed += record.args[0];
   }
 
   Activity::Figures& figures_of(const FlightRecord& record, std::uint64_t packed) {

@@ -35,16 +35,20 @@ struct Activity {
     std::string name;
     friend auto operator<=>(const Place&, const Place&) = default;
   };
+  struct Found {
+    std::uint64_t blocks = 0;
+    std::uint64_t bytes = 0;  ///< 0: the recorder is of an older release
+  };
   struct Talk {
     std::uint64_t sent = 0, received = 0, refused = 0;  ///< notifications
   };
 
   Instant from, to;  ///< the stretch; what lies outside is not counted
   std::map<Way, Figures> ways;
-  std::map<std::string, Talk> talks;     ///< by peer
-  std::map<Place, std::uint64_t> found;  ///< blocks that the node's cache was asked for
-  std::uint64_t missed = 0;              ///< of them, those that it had nowhere
-  std::vector<std::string> lost;         ///< peers
+  std::map<std::string, Talk> talks;  ///< by peer
+  std::map<Place, Found> found;       ///< what the node's cache was asked for
+  std::uint64_t missed = 0;           ///< of those blocks, the ones that it had nowhere
+  std::vector<std::string> lost;      ///< peers
   std::uint64_t records = 0;
   bool closed = false;     ///< the agent said farewell
   bool overtaken = false;  ///< the ring held less than was asked for: `from` is its oldest record

@@ -74,14 +74,18 @@ TEST(ActivityTest, what_a_cache_found_is_told_by_tier) {
   Story story;
   story.log().names = {"nowhere", "host"};
   story.add(at(8), FlightEvent::blocks_found, {99, 0, 0});  // too early to count
-  story.add(at(11), FlightEvent::blocks_found, {30, 0, 0});
+  story.add(at(11), FlightEvent::blocks_found, {30, 0, 0, 8'000'000'000});
   story.log().records.push_back({.at = at(12), .what = 12, .who = 1, .args = {10, 2, 1}});
   const Activity seen = activity_of(story.log(), at(10), at(14));
-  EXPECT_THAT(seen.found, ElementsAre(std::pair(Activity::Place{0, "host"}, 30U),
-                                      std::pair(Activity::Place{2, "nowhere"}, 10U)));
+  ASSERT_EQ(seen.found.size(), 2U);
+  EXPECT_EQ(seen.found.at({0, "host"}).blocks, 30U);
+  EXPECT_EQ(seen.found.at({0, "host"}).bytes, 8'000'000'000U);
+  EXPECT_EQ(seen.found.at({2, "nowhere"}).blocks, 10U);
   EXPECT_EQ(seen.missed, 10U);
   const std::string screen = screen_text({.name = "decode-0", .activity = seen}, Colours::no);
-  EXPECT_THAT(screen, HasSubstr("host                    8  75.0 %"));
+  EXPECT_THAT(screen, HasSubstr("host                    8  2.00 GB/s  75.0 %"));
+  EXPECT_THAT(screen, HasSubstr("nowhere                 3          -  25.0 %"))
+      << "an older release did not tell bytes";
   EXPECT_THAT(screen, HasSubstr("hit ratio 75.0 %"));
 }
 

@@ -82,19 +82,22 @@ std::string talks_text(const Activity& seen, Colours colours) {
 
 std::uint64_t blocks_asked(const Activity& seen) {
   std::uint64_t asked = 0;
-  for (const auto& [place, blocks] : seen.found) asked += blocks;
+  for (const auto& [place, found] : seen.found) asked += found.blocks;
   return asked;
 }
 
 std::string found_text(const Activity& seen, Colours colours) {
   const std::uint64_t asked = blocks_asked(seen);
   if (asked == 0) return {};
-  Table table({{"blocks found in"}, {"blocks/s", Align::right}, {"share", Align::right}});
-  const auto add = [&](const std::string& where, std::uint64_t blocks) {
-    table.add({where, grouped(static_cast<std::uint64_t>(per_second(blocks, seen.covered()) + 0.5)),
-               percent(ratio_of(blocks, asked))});
-  };
-  for (const auto& [place, blocks] : seen.found) add(place.name, blocks);
+  Table table({{"blocks found in"},
+               {"blocks/s", Align::right},
+               {"rate", Align::right},
+               {"share", Align::right}});
+  for (const auto& [place, found] : seen.found)
+    table.add({place.name,
+               grouped(static_cast<std::uint64_t>(per_second(found.blocks, seen.covered()) + 0.5)),
+               found.bytes > 0 ? rate_text(found.bytes, seen.covered()) : "-",
+               percent(ratio_of(found.blocks, asked))});
   table.note(cat("hit ratio ", percent(ratio_of(asked - seen.missed, asked))));
   return "\n" + table.text(colours);
 }
@@ -102,9 +105,12 @@ std::string found_text(const Activity& seen, Colours colours) {
 nlohmann::ordered_json found_json(const Activity& seen) {
   const std::uint64_t asked = blocks_asked(seen);
   nlohmann::ordered_json places = nlohmann::ordered_json::array();
-  for (const auto& [place, blocks] : seen.found)
-    places.push_back(
-        {{"place", place.name}, {"blocks", blocks}, {"share", ratio_of(blocks, asked)}});
+  for (const auto& [place, found] : seen.found)
+    places.push_back({{"place", place.name},
+                      {"blocks", found.blocks},
+                      {"bytes", found.bytes},
+                      {"bytes_per_second", per_second(found.bytes, seen.covered())},
+                      {"share", ratio_of(found.blocks, asked)}});
   return {{"asked", asked},
           {"hit_ratio", ratio_of(asked - seen.missed, asked)},
           {"found_in", std::move(places)}};

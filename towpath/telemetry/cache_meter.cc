@@ -5,8 +5,9 @@
 
 namespace towpath::telemetry {
 
-CacheMeter::CacheMeter(const CacheMeterParts& parts, const std::vector<std::string>& tiers)
-    : flight_(parts.flight) {
+CacheMeter::CacheMeter(const CacheMeterParts& parts, const std::vector<std::string>& tiers,
+                       std::uint64_t block_bytes)
+    : flight_(parts.flight), block_bytes_(block_bytes) {
   std::vector<std::string> names = tiers;
   names.emplace_back("nowhere");
   for (const std::string& name : names) {
@@ -31,7 +32,8 @@ void CacheMeter::found(std::span<const std::uint64_t> counts) noexcept {
     if (places_[i].blocks != nullptr) places_[i].blocks->add(counts[i]);
     if (flight_ != nullptr)
       (void)flight_->record(static_cast<std::uint32_t>(FlightEvent::blocks_found),
-                            {counts[i], i, i + 1 == places_.size()}, places_[i].flight_name);
+                            {counts[i], i, i + 1 == places_.size(), counts[i] * block_bytes_},
+                            places_[i].flight_name);
   }
 }
 

@@ -27,8 +27,9 @@ struct CacheMeterParts {
 
 class CacheMeter {
  public:
-  /// `tiers`: the names of the places, the fastest first.
-  CacheMeter(const CacheMeterParts& parts, const std::vector<std::string>& tiers);
+  /// `tiers`: the names of the places, the fastest first. Blocks are of `block_bytes` each.
+  CacheMeter(const CacheMeterParts& parts, const std::vector<std::string>& tiers,
+             std::uint64_t block_bytes);
 
   /// A question for blocks: how many each tier has, and in the end how many none has; as many
   /// numbers as tiers, and one more. Cost: per number that is not 0 an addition, and a record.
@@ -42,6 +43,7 @@ class CacheMeter {
     std::uint32_t flight_name = 0;
   };
   FlightRecorder* const flight_;
+  const std::uint64_t block_bytes_;
   std::vector<Place> places_;  // the last is "nowhere"
   Gauge* up_ = nullptr;
   Gauge* down_ = nullptr;

@@ -13,7 +13,8 @@ TEST(CacheMeterTest, each_place_is_counted_and_recorded_and_those_without_blocks
   ManualClock clock;
   alignas(64) std::array<std::byte, FlightRecorder::bytes_for(16)> memory{};
   FlightRecorder flight = *FlightRecorder::format(memory, clock);
-  CacheMeter meter({.metrics = &metrics, .agent = "decode-0", .flight = &flight}, {"host", "disk"});
+  CacheMeter meter({.metrics = &metrics, .agent = "decode-0", .flight = &flight}, {"host", "disk"},
+                   4096);
   meter.found(std::vector<std::uint64_t>{3, 0, 2});
   meter.found(std::vector<std::uint64_t>{0, 4, 0});
   const auto blocks = [&](const char* place) {
@@ -27,21 +28,21 @@ TEST(CacheMeterTest, each_place_is_counted_and_recorded_and_those_without_blocks
   const auto records = flight.dump();
   ASSERT_EQ(records.size(), 3U);
   EXPECT_EQ(records[0].what, static_cast<std::uint32_t>(FlightEvent::blocks_found));
-  EXPECT_EQ(records[0].args, (FlightRecord::Args{3, 0, 0, 0}));
-  EXPECT_EQ(records[1].args, (FlightRecord::Args{2, 2, 1, 0}));
-  EXPECT_EQ(records[2].args, (FlightRecord::Args{4, 1, 0, 0}));
+  EXPECT_EQ(records[0].args, (FlightRecord::Args{3, 0, 0, 3 * 4096}));
+  EXPECT_EQ(records[1].args, (FlightRecord::Args{2, 2, 1, 2 * 4096}));
+  EXPECT_EQ(records[2].args, (FlightRecord::Args{4, 1, 0, 4 * 4096}));
   EXPECT_NE(records[0].who, records[2].who);
 }
 
 TEST(CacheMeterTest, without_metrics_and_recorder_nothing_happens) {
-  CacheMeter meter({}, {"host"});
+  CacheMeter meter({}, {"host"}, 4096);
   meter.found(std::vector<std::uint64_t>{1, 1});
   meter.waits(1, 1);
 }
 
 TEST(CacheMeterTest, who_waits_now_is_told_by_way) {
   Metrics metrics;
-  CacheMeter meter({.metrics = &metrics, .agent = "decode-0"}, {"host"});
+  CacheMeter meter({.metrics = &metrics, .agent = "decode-0"}, {"host"}, 4096);
   const auto waiting = [&](const char* way) {
     return metrics.gauge("towpath_cache_waiting_blocks", {{"agent", "decode-0"}, {"way", way}})
         .value();

@@ -53,19 +53,20 @@ Result<std::unique_ptr<TieredCache>> TieredCache::make(Parts parts,
                                           .duplicates = options.duplicates,
                                           .policy = options.policy,
                                           .presence = &parts.presence}));
-  std::unique_ptr<TieredCache> made(new TieredCache(std::move(parts), options, std::move(host)));
-  TOWPATH_TRY(made->block_bytes_, made->layout_.config().block_bytes());
-  return made;
+  TOWPATH_TRY(const std::uint64_t block_bytes, parts.layout.config().block_bytes());
+  return std::unique_ptr<TieredCache>(
+      new TieredCache(std::move(parts), options, std::move(host), block_bytes));
 }
 
 TieredCache::TieredCache(Parts parts, const TieredCacheOptions& options,
-                         std::unique_ptr<BlockPool> host)
+                         std::unique_ptr<BlockPool> host, std::uint64_t block_bytes)
     : clock_(parts.clock),
       presence_(parts.presence),
       layout_(std::move(parts.layout)),
       options_(options),
+      block_bytes_(block_bytes),
       host_(std::move(host)),
-      meter_(parts.meter, names_of(parts.below)),
+      meter_(parts.meter, names_of(parts.below), block_bytes_),
       admission_(options.admission, host_->figures().slots),
       demotions_(options.most_waiting_demotions),
       promotions_(options.most_waiting_promotions) {

@@ -147,7 +147,8 @@ class TieredCache {
     Below* tier;
     BlockHash hash;
   };
-  TieredCache(Parts parts, const TieredCacheOptions& options, std::unique_ptr<BlockPool> host);
+  TieredCache(Parts parts, const TieredCacheOptions& options, std::unique_ptr<BlockPool> host,
+              std::uint64_t block_bytes);
 
   std::size_t tell_found(std::size_t here, std::span<const BlockHash> others);
   void offer(const BlockRef& block, const Demotion& how);
@@ -190,7 +191,7 @@ class TieredCache {
   Presence& presence_;
   const layout::PhysicalLayout layout_;
   const TieredCacheOptions options_;
-  std::uint64_t block_bytes_ = 0;
+  const std::uint64_t block_bytes_;
   std::unique_ptr<BlockPool> host_;
   telemetry::CacheMeter meter_;
   Admission admission_;
