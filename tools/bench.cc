@@ -317,7 +317,7 @@ void add_where(Command& command, Arguments& arguments) {
   command.option("--timeout", arguments.timeout_s, "Seconds, for a transfer or a next word")
       .shows_default()
       .positive();
-  command.option("--json", options.json, "Write the rows here; -: standard output").takes("FILE");
+  command.output("--json", options.json, "Write the rows here; -: standard output");
   command.option("--role", arguments.role).hidden();
   command.option("--scope", options.scope).hidden();
 }

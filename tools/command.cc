@@ -9,6 +9,8 @@
 
 #include <towpath/core/text.h>
 
+#include "tools/output.h"
+
 namespace towpath::tools {
 
 Exit exit_of(const Status& status) {
@@ -95,6 +97,11 @@ Option Command::option(const std::string& flags, T& value, const std::string& ab
   return Option(app_->add_option(flags, value, about));
 }
 
+Option Command::output(const std::string& flags, std::string& path, const std::string& about) {
+  outputs_->push_back(&path);
+  return option(flags, path, about).takes("FILE");
+}
+
 void Command::flag(const std::string& flags, bool& value, const std::string& about) {
   app_->add_flag(flags, value, about);
 }
@@ -118,8 +125,12 @@ void Command::takes_the_last() {
 }
 
 void Command::when_chosen(std::function<Result<Exit>()> work) {
-  app_->final_callback([app = app_, exit = exit_, work = std::move(work)] {
-    const Result<Exit> done = work();
+  const auto begin = [outputs = outputs_, work = std::move(work)]() -> Result<Exit> {
+    for (const std::string* path : *outputs) TOWPATH_TRY(Output::check(*path));
+    return work();
+  };
+  app_->final_callback([app = app_, exit = exit_, begin] {
+    const Result<Exit> done = begin();
     if (!done.ok()) print_failure(whole_name(*app), done.status());
     *exit = done.ok() ? done.value() : exit_of(done.status());
   });

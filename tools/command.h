@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <towpath/core/result.h>
 #include <towpath/core/transfer_state.h>
@@ -74,6 +75,9 @@ class Command {
   /// the end of command.cc.
   template <typename T>
   Option option(const std::string& flags, T& value, const std::string& about = "");
+  /// A file that the command writes; "-" is standard output, and nothing none. One that cannot be
+  /// written fails the command before its work begins.
+  Option output(const std::string& flags, std::string& path, const std::string& about);
   /// "!--quiet" sets `value` to false.
   void flag(const std::string& flags, bool& value, const std::string& about);
   /// `--op_type READ` or `WRITE`, small letters too; without it `op` stays what it is.
@@ -92,6 +96,8 @@ class Command {
   Command(CLI::App* app, Exit* exit) : app_(app), exit_(exit) {}
   CLI::App* app_;
   Exit* exit_;
+  std::shared_ptr<std::vector<const std::string*>> outputs_ =
+      std::make_shared<std::vector<const std::string*>>();  // filled in by parsing
 };
 
 /// All of `towpath`'s words.

@@ -1,6 +1,8 @@
 #include "tools/command.h"
 
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -58,6 +60,43 @@ TEST(CommandTest, a_failure_is_printed_with_the_whole_name_of_its_command) {
             "test outer inner: cannot open the pool\n"
             "  because: no permission\n"
             "  remedy:  ask for it\n");
+}
+
+/// Whether the work of a command that writes `path` begins.
+bool begins_to_write(const std::string& path) {
+  CommandLine line("test", "");
+  Command command = line.command().add("tell", "");
+  std::string to;
+  bool began = false;
+  command.output("--json", to, "");
+  command.when_chosen([&began] {
+    began = true;
+    return Result<Exit>(Exit::ok);
+  });
+  ::testing::internal::CaptureStderr();
+  const Exit exit = run(line, {"tell", "--json", path.c_str()});
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(exit, began ? Exit::ok : Exit::could_not_run);
+  EXPECT_EQ(said.find(path) == std::string::npos, began) << said;
+  EXPECT_EQ(said.find("remedy:") == std::string::npos, began) << said;
+  return began;
+}
+
+TEST(CommandTest, what_cannot_be_written_is_told_before_the_work_begins) {
+  const std::string folder = ::testing::TempDir() + "command_test_outputs";
+  std::filesystem::create_directories(folder);
+  const std::string there = folder + "/there", fresh = folder + "/fresh";
+  std::ofstream(there) << "precious";
+  EXPECT_TRUE(begins_to_write("-"));
+  EXPECT_TRUE(begins_to_write("/dev/null"));
+  EXPECT_TRUE(begins_to_write(there));
+  EXPECT_EQ(std::filesystem::file_size(there), 8U) << "it is not cut before there is something";
+  EXPECT_TRUE(begins_to_write(fresh));
+  EXPECT_FALSE(std::filesystem::exists(fresh)) << "nothing stays of the trial";
+  EXPECT_FALSE(begins_to_write(folder));
+  EXPECT_FALSE(begins_to_write(folder + "/no/such"));
+  EXPECT_FALSE(begins_to_write(there + "/below"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(CommandTest, whole_numbers_are_whole_and_fit) {

@@ -263,8 +263,7 @@ void add_doctor(Command& towpath) {
   command.option("--require", options->required, "Fail unless this backend opens; repeatable")
       .takes("BACKEND")
       .one_each();
-  command.option("--json", options->json, "The same for programs; - is standard output")
-      .takes("FILE");
+  command.output("--json", options->json, "The same for programs; - is standard output");
   command.footer(kFooter);
   command.when_chosen([options] { return examine_and_tell(*options); });
 }

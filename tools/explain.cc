@@ -314,8 +314,7 @@ void add_explain(Command& towpath) {
       .takes("FILE");
   command.option("--filepath", options.directory, "Directory of the nameless file").shows_default();
   command.option("--timeout", arguments->timeout_s, "Seconds").shows_default().positive();
-  command.option("--json", options.json, "The same for programs; - is standard output")
-      .takes("FILE");
+  command.output("--json", options.json, "The same for programs; - is standard output");
   command.footer(kFooter);
   command.when_chosen([arguments] { return explain(*arguments); });
 }

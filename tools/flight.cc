@@ -229,8 +229,7 @@ void add_flight(Command& towpath) {
   const auto options = std::make_shared<FlightOptions>();
   command.option("file", options->file, "The flight recorder").required().takes(" ");
   command.option("--last", options->last, "Print so many records at most; 0: all").whole();
-  command.option("--json", options->json, "The same for programs; - is standard output")
-      .takes("FILE");
+  command.output("--json", options->json, "The same for programs; - is standard output");
   command.footer(kFooter);
   command.when_chosen([options] { return read_and_tell(*options); });
 }
@@ -250,8 +249,8 @@ void add_top(Command& towpath) {
       .between(0.05, 3600.0)
       .takes("S [1]");
   command.flag("--once", options.once, "Look once, and end");
-  command.option("--json", options.json, "With --once: the same for programs; - is standard output")
-      .takes("FILE");
+  command.output("--json", options.json,
+                 "With --once: the same for programs; - is standard output");
   command.footer(kTopFooter);
   command.when_chosen([arguments]() -> Result<Exit> {
     TopOptions& chosen = arguments->options;

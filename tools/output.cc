@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <system_error>
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <towpath/core/text.h>
@@ -14,33 +16,66 @@ void Output::Closer::operator()(std::FILE* file) const {
   if (file != stdout) std::fclose(file);
 }
 
-Status Output::failure(const char* what) const {
-  const std::string place = path_ == "-" ? "standard output" : printable(path_, 256);
+namespace {
+
+/// By errno.
+Status cannot(const char* what, const std::string& path, const char* remedy = "") {
+  const std::string place = path == "-" ? "standard output" : printable(path, 256);
   return error(Code::io_error,
-               cat("cannot ", what, " ", place, ": ", std::generic_category().message(errno)));
+               cat("cannot ", what, " ", place, ": ", std::generic_category().message(errno)),
+               remedy);
 }
+
+constexpr const char* kElsewhere = "name a file that may be written, in a directory that is there";
+
+/// Makes an empty file, and removes it. One that has come meanwhile is as good.
+bool can_be_made(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return errno == EEXIST;
+  ::close(fd);
+  ::unlink(path.c_str());
+  return true;
+}
+
+bool can_be_written(const std::string& path) {
+  struct stat there {};
+  if (::stat(path.c_str(), &there) != 0) return errno == ENOENT && can_be_made(path);
+  // A pipe is not opened only to look: its reader would take that for the end.
+  if (!S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
+    return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd >= 0) ::close(fd);
+  return fd >= 0;
+}
+
+}  // namespace
 
 Result<Output> Output::open(const std::string& path) {
   Output out(path == "-" ? stdout : std::fopen(path.c_str(), "wbe"), path);
-  if (!out.file_) return out.failure("open");
+  if (!out.file_) return cannot("open", path, kElsewhere);
   return out;
+}
+
+Status Output::check(const std::string& path) {
+  if (path.empty() || path == "-" || can_be_written(path)) return {};
+  return cannot("write to", path, kElsewhere);
 }
 
 Status Output::write(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size())
-    return failure("write to");
+    return cannot("write to", path_);
   return {};
 }
 
 Status Output::flush() {
-  if (std::fflush(file_.get()) != 0) return failure("write to");
+  if (std::fflush(file_.get()) != 0) return cannot("write to", path_);
   return {};
 }
 
 Status Output::close() {
-  if (std::fflush(file_.get()) != 0) return failure("write to");
+  if (std::fflush(file_.get()) != 0) return cannot("write to", path_);
   std::FILE* const file = file_.release();
-  if (file != stdout && std::fclose(file) != 0) return failure("write to");
+  if (file != stdout && std::fclose(file) != 0) return cannot("write to", path_);
   return {};
 }
 

@@ -18,6 +18,9 @@ class Output {
  public:
   /// "-" is standard output. A file is cut. Errors: io_error.
   static Result<Output> open(const std::string& path);
+  /// Whether open() will do, as far as that can be known before: nothing is cut, and nothing stays.
+  /// No path is none to write. Errors: io_error.
+  static Status check(const std::string& path);
 
   Status write(std::string_view text);
   /// What was written is where a reader sees it.
@@ -32,7 +35,6 @@ class Output {
     void operator()(std::FILE* file) const;
   };
   Output(std::FILE* file, std::string path) : file_(file), path_(std::move(path)) {}
-  Status failure(const char* what) const;
 
   std::unique_ptr<std::FILE, Closer> file_;
   std::string path_;

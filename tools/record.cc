@@ -141,7 +141,7 @@ void add_record(Command& towpath) {
   command.option("place", options->places, "Flight recorders, or directories of them")
       .required()
       .takes(" ");
-  command.option("-o,--output", options->output, "File to write; - is standard output")
+  command.output("-o,--output", options->output, "File to write; - is standard output")
       .takes("FILE [-]");
   command.option("--seconds", options->seconds, "Stop then; 0: when no node runs any more")
       .not_negative()

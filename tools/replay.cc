@@ -294,8 +294,8 @@ void add_how(Command& command, Arguments& arguments) {
       .option("--kill-after", options.kill_after,
               "Kill the last prefill when so many requests were served here")
       .whole(1);
-  command.option("--json", options.json, "Write the report here; -: standard output");
-  command.option("--report", options.report, "Write a page with plots here (HTML)");
+  command.output("--json", options.json, "Write the report here; -: standard output");
+  command.output("--report", options.report, "Write a page with plots here (HTML)");
   command.flag("!--quiet", options.progress, "No live line");
 }
 

@@ -63,7 +63,7 @@ void add_generate(Command& trace) {
   command.option("--follow-up", made.follow_up, "Share that goes on with an earlier session")
       .between(0.0, 1.0)
       .takes(cat("SHARE [", made.follow_up, "]"));
-  command.option("-o,--output", options->output, "File to write; - is standard output")
+  command.output("-o,--output", options->output, "File to write; - is standard output")
       .takes("FILE [-]");
   command.footer(kGenerateFooter);
   command.when_chosen([options] { return generate(*options); });
@@ -235,8 +235,7 @@ void add_info(Command& trace) {
   command.option("file", options->trace, "The trace").required().takes(" ");
   command.option("--format", options->format, "Of the trace; its first line tells it")
       .takes("NAME");
-  command.option("--json", options->json, "The same for programs; - is standard output")
-      .takes("FILE");
+  command.output("--json", options->json, "The same for programs; - is standard output");
   command.footer(kInfoFooter);
   command.when_chosen([options] { return tell_info(*options); });
 }
