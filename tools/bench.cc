@@ -91,9 +91,9 @@ Status take_sizes(Arguments& arguments) {
   return {};
 }
 
-/// Room for the largest row. Errors: invalid_argument.
-Result<std::uint64_t> buffer_bytes(const Options& options) {
-  std::uint64_t most = 0;
+/// For the largest row. Errors: invalid_argument.
+Result<bench::Room> room_for(const Options& options) {
+  bench::Room room;
   for (const bench::Shape& shape : bench::shapes_of(options)) {
     if (area_of(options, shape) / options.threads / options.pipeline_depth / shape.batch <
             shape.block_bytes ||
@@ -103,9 +103,10 @@ Result<std::uint64_t> buffer_bytes(const Options& options) {
                        options.pipeline_depth, " in flight x ", options.threads,
                        " threads do not fit into ", format_bytes(options.total_buffer_size)),
                    "give it a larger --total_buffer_size, or measure smaller blocks");
-    most = std::max(most, area_of(options, shape));
+    room.bytes = std::max(room.bytes, area_of(options, shape));
+    room.blocks = std::max(room.blocks, blocks_of(options, shape));
   }
-  return most;
+  return room;
 }
 
 const char* usual_backend(MemoryKind remote, bool far) {
@@ -117,26 +118,14 @@ const char* usual_backend(MemoryKind remote, bool far) {
   }
 }
 
-Status check_storage(const Options& options, bool far) {
-  if (bench::is_storage(options.remote) && far)
-    return error(Code::invalid_argument, "storage is this process' own: it needs no other host",
-                 "leave out --connect and --listen, or use --target_seg_type DRAM");
-  const bool is_drive = options.remote == MemoryKind::block;
-  if (is_drive && (options.drive.empty() || !options.overwrite_drive))
-    return error(
-        Code::invalid_argument,
-        "BLK overwrites the begin of a drive, also to measure reads: it must be told which",
-        "name an unused drive: --drive /dev/ng0n1 --overwrite_drive");
-  return {};
-}
-
 Status take(Arguments& arguments) {
   Options& options = arguments.options;
   options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
   TOWPATH_TRY(take_kinds(arguments));
   TOWPATH_TRY(take_sizes(arguments));
   const bool far = !options.connect.empty() || !options.listen.empty();
-  TOWPATH_TRY(check_storage(options, far));
+  TOWPATH_TRY(bench::check_storage(options));
+  TOWPATH_TRY(bench::check_overwriting(options));
   if (options.scope.empty()) options.scope = cat("bench-", hex(sys::random_u64()));
   const bool is_target = arguments.role == "target" || !options.listen.empty();
   if (options.backend == "all") {
@@ -195,33 +184,15 @@ class Told {
   std::optional<Output> out_;
 };
 
-std::uint64_t most_blocks(const Options& options) {
-  std::uint64_t most = 0;
-  for (const bench::Shape& shape : bench::shapes_of(options))
-    most = std::max(most, blocks_of(options, shape));
-  return most;
-}
-
-Result<std::unique_ptr<bench::Remote>> open_remote(const Options& options, standard::Node& node,
-                                                   bench::Meeting* meeting, std::uint64_t bytes) {
-  agent::Agent& agent = node.agent();
-  switch (options.remote) {
-    case MemoryKind::disk: return bench::open_file_remote(agent, options, bytes);
-    case MemoryKind::block: return bench::open_block_remote(agent, options, bytes);
-    case MemoryKind::object:
-      return bench::open_object_remote(agent, options, most_blocks(options), node.clock());
-    default: return bench::open_peer_remote(*meeting, agent, options, bytes);
-  }
-}
-
 Result<Exit> run_initiator(const Options& options) {
-  TOWPATH_TRY(const std::uint64_t bytes, buffer_bytes(options));
+  TOWPATH_TRY(const bench::Room room, room_for(options));
   const bench::Machine machine(options);
   TOWPATH_TRY(const auto node,
               bench::open_node(bench::kInitiator, options, {.registry = &machine.registry}));
   TOWPATH_TRY(const auto partner, bench::OpenPartner::open(options, machine, *node));
-  TOWPATH_TRY(const auto remote, open_remote(options, *node, partner->meeting(), bytes));
-  TOWPATH_TRY(const auto runner, bench::Runner::open(options, {machine, *node, *remote}, bytes));
+  TOWPATH_TRY(const auto remote, bench::open_remote(options, *node, partner->meeting(), room));
+  TOWPATH_TRY(const auto runner,
+              bench::Runner::open(options, {machine, *node, *remote}, room.bytes));
   bench::Setting setting{.partner = partner->what(), .remote = remote->what()};
   TOWPATH_TRY(Told told, Told::open(options));
   TOWPATH_TRY(told.say(head_text(options, setting) + bench::titles_text()));

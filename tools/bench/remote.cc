@@ -56,6 +56,37 @@ class PeerRemote final : public Remote {
 
 }  // namespace
 
+Status check_storage(const Options& options) {
+  const bool is_drive = options.remote == MemoryKind::block || options.local == MemoryKind::block;
+  if (is_drive && options.drive.empty())
+    return error(Code::invalid_argument, "which drive it is must be told",
+                 "name an unused drive: --drive /dev/ng0n1 --overwrite_drive");
+  if (!is_storage(options.remote)) return {};
+  if (!options.connect.empty() || !options.listen.empty())
+    return error(Code::invalid_argument, "storage is this process' own: it needs no other host",
+                 "leave out --connect and --listen, or name memory of the other host");
+  return {};
+}
+
+Status check_overwriting(const Options& options) {
+  if (options.remote != MemoryKind::block || options.overwrite_drive) return {};
+  return error(
+      Code::invalid_argument,
+      cat("measuring overwrites the begin of ", printable(options.drive, 256), ", also for reads"),
+      "name an unused drive: --drive /dev/ng0n1 --overwrite_drive");
+}
+
+Result<std::unique_ptr<Remote>> open_remote(const Options& options, standard::Node& node,
+                                            Meeting* meeting, const Room& room) {
+  agent::Agent& agent = node.agent();
+  switch (options.remote) {
+    case MemoryKind::disk: return open_file_remote(agent, options, room.bytes);
+    case MemoryKind::block: return open_block_remote(agent, options, room.bytes);
+    case MemoryKind::object: return open_object_remote(agent, options, room.blocks, node.clock());
+    default: return open_peer_remote(*meeting, agent, options, room.bytes);
+  }
+}
+
 Status add_from(const Descriptor& begin, DescriptorList& list, StridedDescriptor blocks) {
   blocks.address += begin.address;
   blocks.device_id = begin.device_id;

@@ -41,6 +41,22 @@ class Remote {
   virtual Result<Looked> look(const Blocks& blocks) = 0;
 };
 
+/// What the other side has to hold.
+struct Room {
+  std::uint64_t bytes = 0;   ///< of the area
+  std::uint64_t blocks = 0;  ///< as many lie in it at most
+};
+/// Whether storage that the options name can be asked about: it is of this process, and a drive is
+/// named. Errors: invalid_argument.
+Status check_storage(const Options& options);
+/// Whether the options allow what a measurement does to a drive. Errors: invalid_argument.
+Status check_overwriting(const Options& options);
+
+/// The other side that the options name. `meeting` is null where that is storage. Both, and the
+/// node, must outlive it. Errors: those of the ones below.
+Result<std::unique_ptr<Remote>> open_remote(const Options& options, standard::Node& node,
+                                            Meeting* meeting, const Room& room);
+
 /// Memory of the target that was met: asks it for a region. Both must outlive it.
 Result<std::unique_ptr<Remote>> open_peer_remote(Meeting& meeting, agent::Agent& agent,
                                                  const Options& options, std::uint64_t bytes);
@@ -52,8 +68,8 @@ Result<std::unique_ptr<Remote>> open_file_remote(agent::Agent& agent, const Opti
 /// of the registration.
 Result<std::unique_ptr<Remote>> open_object_remote(agent::Agent& agent, const Options& options,
                                                    std::uint64_t blocks, const Clock& clock);
-/// The first bytes of a drive, which are lost. Errors: those of BlockRegion and of the
-/// registration.
+/// The first bytes of a drive, which a measurement overwrites. Errors: those of BlockRegion and of
+/// the registration.
 Result<std::unique_ptr<Remote>> open_block_remote(agent::Agent& agent, const Options& options,
                                                   std::uint64_t bytes);
 
