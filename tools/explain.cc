@@ -35,6 +35,8 @@ Examples:
   towpath explain                                 between two processes of this host
   towpath explain --one_process --size 64K --count 1024
   towpath explain --remote disk --filepath /mnt/nvme0 --op_type WRITE
+  towpath explain --remote object --count 8       a store: AWS_ENDPOINT_URL and so on
+  towpath explain --remote block --drive /dev/ng0n1 --overwrite_drive
   towpath explain --local device                  from and to a GPU's memory
   towpath explain --connect prefill-0:7000        `towpath bench --listen ... --backend all` there)";
 
@@ -58,30 +60,60 @@ struct Way {
 struct Told {
   std::string what;
   std::string partner;
+  bool storage_here = false;  ///< which no backend takes there
   std::vector<Way> ways;
 };
 
 // ---- finding out ----
 
+StridedDescriptor stretches_of(const Options& options, const bench::Shape& shape) {
+  return {.length = shape.block_bytes, .stride = stride_of(options, shape), .count = shape.batch};
+}
+
+bench::Room room_of(const Options& options, const bench::Shape& shape) {
+  return {.bytes = area_of(options, shape), .blocks = shape.batch};
+}
+
+/// The blocks of this side, and what holds them.
+struct Here {
+  DescriptorList blocks;
+  memory::Registration memory;
+  std::unique_ptr<bench::Remote> storage = nullptr;  ///< in place of memory
+};
+
+/// Storage on this side: opened as that of the other side is, and never measured.
+Result<Here> open_storage_here(Options options, const bench::Runner::Parts& parts,
+                               const bench::Shape& shape) {
+  options.remote = options.local;
+  options.scope += "-here";
+  TOWPATH_TRY(auto storage,
+              bench::open_remote(options, parts.node, nullptr, room_of(options, shape)));
+  Here here{.blocks = DescriptorList(options.local), .memory = {}, .storage = std::move(storage)};
+  TOWPATH_TRY(here.storage->add(here.blocks, stretches_of(options, shape)));
+  return here;
+}
+
+Result<Here> open_here(const Options& options, const bench::Runner::Parts& parts,
+                       const bench::Shape& shape) {
+  if (bench::is_storage(options.local)) return open_storage_here(options, parts, shape);
+  TOWPATH_TRY(const bench::OwnMemory near,
+              bench::OwnMemory::make(options.local, parts.machine, area_of(options, shape)));
+  const RegionDescriptor all = near.begin();
+  TOWPATH_TRY(auto memory, parts.node.agent().register_region(near.region()));
+  Here here{.blocks = DescriptorList(all.kind), .memory = std::move(memory)};
+  TOWPATH_TRY(bench::add_from({all.address, all.length, all.device_id}, here.blocks,
+                              stretches_of(options, shape)));
+  return here;
+}
+
 Result<Explanation> ask(const Options& options, const bench::Runner::Parts& parts,
                         const bench::Shape& shape) {
   agent::Agent& agent = parts.node.agent();
   const bench::Remote& remote = parts.remote;
-  TOWPATH_TRY(const bench::OwnMemory near,
-              bench::OwnMemory::make(options.local, parts.machine, area_of(options, shape)));
-  const RegionDescriptor all = near.begin();
-  TOWPATH_TRY(const memory::Registration registration, agent.register_region(near.region()));
-  StridedDescriptor blocks{.address = all.address,
-                           .length = shape.block_bytes,
-                           .stride = stride_of(options, shape),
-                           .count = shape.batch,
-                           .device_id = all.device_id};
-  DescriptorList here(all.kind);
-  TOWPATH_TRY(here.add(blocks));
-  blocks.address = 0;
+  TOWPATH_TRY(const Here here, open_here(options, parts, shape));
   DescriptorList there(remote.kind());
-  TOWPATH_TRY(remote.add(there, blocks));
-  TOWPATH_TRY(const agent::PreparedList local, agent.prepare(here));
+  TOWPATH_TRY(remote.add(there, stretches_of(options, shape)));
+  TOWPATH_TRY(const agent::PreparedList local, agent.prepare(here.blocks));
   TOWPATH_TRY(const agent::PreparedList far, agent.prepare_remote(remote.peer(), there));
   return agent.explain(options.op, local, far);
 }
@@ -101,14 +133,13 @@ Result<Told> find_out(const Arguments& arguments, const bench::Shape& shape) {
               bench::open_node(bench::kInitiator, options,
                                {.registry = &machine.registry, .refused = &refused}));
   TOWPATH_TRY(const auto partner, bench::OpenPartner::open(options, machine, *node));
-  const std::uint64_t bytes = area_of(options, shape);
   TOWPATH_TRY(const auto remote,
-              partner->meeting() == nullptr
-                  ? bench::open_file_remote(node->agent(), options, bytes)
-                  : bench::open_peer_remote(*partner->meeting(), node->agent(), options, bytes));
+              bench::open_remote(options, *node, partner->meeting(), room_of(options, shape)));
   const bench::Runner::Parts parts{machine, *node, *remote};
   TOWPATH_TRY(Explanation explanation, ask(options, parts, shape));
-  Told told{.what = std::move(explanation.what), .partner = partner->what()};
+  Told told{.what = std::move(explanation.what),
+            .partner = partner->what(),
+            .storage_here = bench::is_storage(options.local)};
   for (Candidate& candidate : explanation.candidates) {
     Way way{.candidate = std::move(candidate)};
     if (way.candidate.possible && arguments.measure) {
@@ -181,10 +212,16 @@ void add_way(Table& table, const Way& way) {
   if (!way.failure.ok()) table.note("not measured: " + story_of(way.failure));
 }
 
+constexpr const char* kStorageIsRemote =
+    R"(Storage is the remote side of a transfer, and memory of this agent the local one: ask that way
+about. From there to another agent or to other storage is a transfer of its own.
+)";
+
 std::string verdict_text(const Told& told) {
   const Way* const taken = taken_of(told);
   const Way* const fastest = fastest_of(told);
-  if (taken == nullptr) return "No backend can move these bytes.\n";
+  if (taken == nullptr)
+    return cat("No backend can move these bytes.\n", told.storage_here ? kStorageIsRemote : "");
   if (fastest == nullptr || fastest == taken) return "";
   return fmt::format("{} was faster here than {}, which is taken: {} against {}.\n",
                      fastest->candidate.backend, taken->candidate.backend,
@@ -240,20 +277,26 @@ nlohmann::ordered_json to_json(const Told& told) {
 
 // ---- the command line ----
 
+/// `value` of `flag`. Errors: invalid_argument.
+Result<MemoryKind> kind_named(const char* flag, const std::string& value) {
+  if (const auto kind = memory_kind_from_name(value)) return *kind;
+  return error(Code::invalid_argument, cat(flag, " ", printable(value), " is no kind of memory"),
+               "use system, pinned, device, disk, object or block");
+}
+
+Status take_kinds(Arguments& arguments) {
+  Options& options = arguments.options;
+  TOWPATH_TRY(options.local, kind_named("--local", arguments.local));
+  TOWPATH_TRY(options.remote, kind_named("--remote", arguments.remote));
+  TOWPATH_TRY(bench::check_storage(options));
+  // Only what is possible is measured, and with storage on this side nothing is.
+  const bool measures = arguments.measure && !bench::is_storage(options.local);
+  return measures ? bench::check_overwriting(options) : Status();
+}
+
 Result<bench::Shape> take(Arguments& arguments) {
   Options& options = arguments.options;
-  const auto kind = memory_kind_from_name(arguments.remote);
-  if (!kind || *kind == MemoryKind::object || *kind == MemoryKind::block)
-    return error(Code::invalid_argument,
-                 cat("--remote ", printable(arguments.remote), " is not to be had here"),
-                 "use system, pinned, device or disk");
-  const auto local = memory_kind_from_name(arguments.local);
-  if (!local || (!is_host_addressable(*local) && *local != MemoryKind::device))
-    return error(Code::invalid_argument,
-                 cat("--local ", printable(arguments.local), " is not to be had here"),
-                 "use system, pinned or device");
-  options.local = *local;
-  options.remote = *kind;
+  TOWPATH_TRY(take_kinds(arguments));
   options.all_backends = true;
   options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
   options.scope = cat("explain-", hex(sys::random_u64()));
@@ -296,10 +339,9 @@ void add_explain(Command& towpath) {
   command.op_type(options.op);
   command
       .option("--remote", arguments->remote,
-              "system, pinned, device: another agent's memory; disk: a file")
+              "Another agent's system, pinned or device memory; disk, object, block: storage")
       .shows_default();
-  command.option("--local", arguments->local, "This side: system, pinned, or device: a GPU's")
-      .shows_default();
+  command.option("--local", arguments->local, "This side, of the same kinds").shows_default();
   command.option("--device", options.device, "gpu, or host: host memory that plays a GPU")
       .shows_default()
       .one_of({"gpu", "host"});
@@ -313,6 +355,9 @@ void add_explain(Command& towpath) {
   command.option("--token_file", options.token_file, "Holds the secret that both sides share")
       .takes("FILE");
   command.option("--filepath", options.directory, "Directory of the nameless file").shows_default();
+  command.option("--drive", options.drive, "For block: an NVMe namespace's /dev/ngXnY");
+  command.flag("--overwrite_drive", options.overwrite_drive,
+               "The bytes at the drive's begin may be lost: it is measured");
   command.option("--timeout", arguments->timeout_s, "Seconds").shows_default().positive();
   command.output("--json", options.json, "The same for programs; - is standard output");
   command.footer(kFooter);

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import swift_store
 import towpath_command
-from towpath_command import COULD_NOT_RUN, CommandTest, USAGE, WATCHDOG_S, main
+from towpath_command import COULD_NOT_RUN, CommandTest, FOUND_WRONG, USAGE, WATCHDOG_S, main
 
 # nixlbench's, which people and their scripts know.
 COLUMNS = ["Block Size (B)", "Batch Size", "B/W (GB/Sec)", "Avg Lat. (us)", "Avg Prep", "P99 Prep",
@@ -185,12 +185,12 @@ class HostsTest(CommandTest):
 
 
 class ExplainTest(CommandTest):
-    def explain(self, *words):
+    def explain(self, *words, **more):
         return json.loads(self.run_command("explain", "--size", "4K", "--count", 4, *words,
-                                           "--json", "-").stdout)
+                                           "--json", "-", **more).stdout)
 
-    def candidates(self, *words):
-        told = self.explain(*words)
+    def candidates(self, *words, **more):
+        told = self.explain(*words, **more)
         return told, {way["backend"]: way for way in told["candidates"]}
 
     def test_between_processes_one_way_is_taken_and_the_others_refused_with_a_reason(self):
@@ -232,6 +232,32 @@ class ExplainTest(CommandTest):
             self.assertIn(kind, told["what"])
             self.assertTrue(ways[told["chosen"]]["verified"])
 
+    def test_a_store_is_asked_about_and_measured_and_nothing_of_it_is_left(self):
+        if not swift_store.is_installed():
+            self.skipTest(swift_store.MISSING)
+        with swift_store.running_swift() as port:
+            bucket = swift_store.Bucket(port, "towpath-explain")
+            self.environment = {**swift_store.environment(port), "AWS_DEFAULT_BUCKET": bucket.name}
+            told, ways = self.candidates("--remote", "object")
+            self.assertEqual(told["chosen"], "object")
+            self.assertGreater(ways["object"]["estimate_ns"], 0)
+            self.assertTrue(ways["object"]["verified"])
+            self.assertIn("system and object", ways["posix"]["reason"])
+            self.assertEqual(bucket.names(), [])
+
+    def test_storage_on_this_side_has_no_way_and_each_backend_says_why(self):
+        for remote in ("system", "disk"):
+            with self.subTest(remote):
+                words = ["--local", "disk", "--remote", remote, "--filepath", self.folder]
+                told, ways = self.candidates(*words, expect=FOUND_WRONG)
+                self.assertIsNone(told["chosen"])
+                self.assertIn(f"disk <- {remote}", told["what"])
+                for backend in ("posix", "shm"):
+                    self.assertFalse(ways[backend]["possible"])
+                    self.assertIn(f"between disk and {remote}", ways[backend]["reason"])
+        told = self.run_command("explain", "--local", "disk", expect=FOUND_WRONG).stdout
+        self.assertIn("Storage is the remote side of a transfer", told)
+
     def test_only_asking_measures_nothing(self):
         _, ways = self.candidates("--no_measure")
         self.assertNotIn("measured_ns", ways["shm"])
@@ -245,7 +271,10 @@ class ExplainTest(CommandTest):
 
     def test_what_makes_no_sense_says_why(self):
         for words, why in ((["--remote", "moon"], "system"), (["--op_type", "x"], "READ"),
-                           (["--local", "disk"], "pinned"), (["--device", "cpu"], "gpu"),
+                           (["--local", "moon"], "object"), (["--device", "cpu"], "gpu"),
+                           (["--remote", "block"], "--drive"), (["--local", "block"], "--drive"),
+                           (["--remote", "block", "--drive", "/dev/null"], "--overwrite_drive"),
+                           (["--remote", "disk", "--connect", "h:1"], "--connect"),
                            (["--size", "2G"], "bounds")):
             done = self.run_command("explain", *words, expect=USAGE)
             self.assertIn(why, done.stderr)

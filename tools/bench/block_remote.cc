@@ -23,7 +23,7 @@ class BlockRemote final : public Remote {
     TOWPATH_TRY(copy_, memory::SystemRegion::allocate(bytes));
     TOWPATH_TRY(registered_copy_, agent_.register_region(copy_));
     path_ = options.drive;
-    backend_ = options.backend;
+    if (!options.backend.empty()) backends_ = {options.backend};
     return {};
   }
 
@@ -59,13 +59,14 @@ class BlockRemote final : public Remote {
     TOWPATH_TRY(here.add(Descriptor{address_of(area.data()), area.size(), 0}));
     TOWPATH_TRY(add(there, {.length = area.size(), .stride = area.size(), .count = 1}));
     TOWPATH_TRY(auto transfer,
-                agent_.create_transfer(op, here, peer(), there, {.backends = {backend_}}));
+                agent_.create_transfer(op, here, peer(), there, {.backends = backends_}));
     TOWPATH_TRY(transfer.post({}));
     return transfer.wait() == Outcome::done ? Status() : transfer.status();
   }
 
   agent::Agent& agent_;
-  std::string path_, backend_;
+  std::string path_;
+  std::vector<std::string> backends_;  // empty: whichever can
   std::shared_ptr<memory::SystemRegion> copy_;
   memory::Registration registered_copy_;
   memory::Registration drive_;
