@@ -101,7 +101,6 @@ class UcxBackend final : public backend::Backend,
   void beat(Instant now);
   void beat(Link& link, Instant now);
   Instant expire(Instant now);
-  void warn(std::string_view what, const Link& link, const Status& why);
 
   const AgentIdentity self_;
   backend::Events& events_;

@@ -118,7 +118,6 @@ void UcxBackend::tell_losses() {
       links_.erase(found);
       continue;
     }
-    warn("connection lost", link, link.why);
     const Status told =
         link.why;  // the events may drop connections, and with the last one the link
     courier_->stop_all(link, told);

@@ -94,10 +94,6 @@ UcxBackend::~UcxBackend() {
   links_.clear();
 }
 
-void UcxBackend::warn(std::string_view what, const Link& link, const Status& why) {
-  log_.warning(what, {{"peer", to_string(link.peer)}, {"why", why.to_string()}});
-}
-
 // ---- Memory
 
 Result<std::unique_ptr<Memory>> UcxBackend::register_memory(const RegionDescriptor& region) {
