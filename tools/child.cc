@@ -2,12 +2,14 @@
 
 #include <csignal>
 
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <towpath/core/text.h>
 #include <towpath/sys/os_error.h>
+#include <towpath/sys/process.h>
 
 namespace towpath::tools {
 
@@ -28,6 +30,16 @@ Child::~Child() {
   if (pid_ < 0) return;
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
+}
+
+bool Child::ends_within(Duration most) {
+  if (pid_ < 0) return true;
+  const auto process = sys::open_process(pid_);
+  if (process.ok()) {
+    pollfd ended{.fd = process->get(), .events = POLLIN, .revents = 0};
+    (void)poll(&ended, 1, static_cast<int>(most / std::chrono::milliseconds(1)));
+  }
+  return !lives().ok();
 }
 
 Status Child::lives() {

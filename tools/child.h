@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <towpath/core/clock.h>
 #include <towpath/core/result.h>
 
 namespace towpath::tools {
@@ -23,6 +24,8 @@ class Child {
 
   /// ok while it runs. Errors: peer_lost, with how it ended.
   Status lives();
+  /// Waits until it has ended by itself, `most` at the longest. Whether it has.
+  bool ends_within(Duration most);
   pid_t pid() const noexcept { return pid_; }
 
  private:

@@ -22,6 +22,10 @@ Status check_alive(const agent::Agent& agent, const std::string& other) {
       .because(peer.lost_why);
 }
 
+void excuse_all(agent::Agent& agent) {
+  for (const agent::PeerInfo& peer : agent.peers()) (void)agent.excuse_peer(peer.identity.name);
+}
+
 Status Conversation::meet(const rendezvous::CardName& name, Duration timeout, const Alive& lives) {
   const run::Deadline deadline = run::Deadline::after(clock_, timeout);
   while (true) {

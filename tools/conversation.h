@@ -20,6 +20,12 @@ using Alive = std::function<Status()>;
 /// ok while `other` lives. Errors: peer_lost, with the cause.
 Status check_alive(const agent::Agent& agent, const std::string& other);
 
+/// How long another process may take to go once all is done.
+inline constexpr Duration kFarewell = std::chrono::seconds(5);
+
+/// All that the command wanted is done: who goes now does as it should.
+void excuse_all(agent::Agent& agent);
+
 /// Who else lives of the agent's notifications and of this thread.
 struct Bystander {
   std::function<bool(const agent::Notification&)> takes;  ///< true: it was for them

@@ -115,7 +115,7 @@ Result<replay::ReplayOutcome> play(Arguments& arguments) {
   Options& options = arguments.options;
   settle_meeting(arguments);
   TOWPATH_TRY(const auto source, open_source(options));
-  TOWPATH_TRY(const auto worker, replay::DecodeWorker::open(options));
+  TOWPATH_TRY(auto worker, replay::DecodeWorker::open(options));
   std::vector<Child> others;
   if (arguments.role == "both") {
     TOWPATH_TRY(others, replay::start_others(arguments));
@@ -125,8 +125,9 @@ Result<replay::ReplayOutcome> play(Arguments& arguments) {
     return {};
   };
   auto outcome = worker->run(*source, others_live, [&] { replay::end(others.back()); });
+  if (outcome.ok()) worker.reset();  // for which the others stay
   for (Child& other : others)
-    replay::end(other);  // at once: none is left to wonder where another went
+    if (!outcome.ok() || !other.ends_within(kFarewell)) replay::end(other);
   return outcome;
 }
 

@@ -42,6 +42,11 @@ class BenchTest(CommandTest):
                     self.assertLessEqual(latency["p90"], latency["p99"])
                     self.assertLessEqual(latency["p99"], latency["max"])
 
+    def test_a_normal_end_is_no_loss_to_either_side(self):
+        for words in ([], ["--enable_pt"], ["--one_process"], ["--backend", "ucx"]):
+            with self.subTest(words):
+                self.assertNotIn("peer", self.bench("--num_iter", 1, *words).stderr)
+
     def test_people_see_the_columns_of_nixlbench_and_the_path(self):
         told = self.bench().stdout
         titles = next(line for line in told.splitlines() if "Block Size" in line)
@@ -147,7 +152,9 @@ class HostsTest(CommandTest):
         target, where = self.listen("--backend", "shm")
         done = self.run_command("bench", *SMALL, "--backend", "shm", "--connect", where)
         self.assertEqual(done.stdout.count(" ok\n"), 6)
-        self.assertEqual(target.wait(WATCHDOG_S), 0)
+        _, said = target.communicate(timeout=WATCHDOG_S)
+        self.assertEqual(target.returncode, 0)
+        self.assertNotIn("peer lost", done.stderr + said)
 
     def test_explain_asks_who_listens_with_all_backends(self):
         _, where = self.listen("--backend", "all")
@@ -182,6 +189,7 @@ class HostsTest(CommandTest):
         _, said = initiator.communicate(timeout=WATCHDOG_S)
         self.assertEqual(initiator.returncode, COULD_NOT_RUN, said)
         self.assertIn(b"target", said)
+        self.assertIn(b"peer lost", said)
 
 
 class ExplainTest(CommandTest):
@@ -257,6 +265,11 @@ class ExplainTest(CommandTest):
                     self.assertIn(f"between disk and {remote}", ways[backend]["reason"])
         told = self.run_command("explain", "--local", "disk", expect=FOUND_WRONG).stdout
         self.assertIn("Storage is the remote side of a transfer", told)
+
+    def test_the_end_of_asking_is_no_loss(self):
+        for words in ([], ["--one_process"], ["--no_measure"]):
+            with self.subTest(words):
+                self.assertNotIn("peer lost", self.run_command("explain", *words).stderr)
 
     def test_only_asking_measures_nothing(self):
         _, ways = self.candidates("--no_measure")

@@ -181,7 +181,30 @@ class FlightTest(CommandTest):
                          {"nowhere": hits["none"],
                           **{tier: hits[tier] for tier in ("host", "disk") if hits[tier]}})
         self.assertAlmostEqual(seen["hit_ratio"], 1 - hits["none"] / seen["asked"])
-        self.assertRegex(self.run_command("top", self.flights).stdout, r"hit ratio \d+\.\d %")
+        sizes = {place["bytes"] / place["blocks"] for place in seen["found_in"]}
+        self.assertEqual(len(sizes), 1, "all blocks are of one size")
+        self.assertTrue(all(place["bytes_per_second"] > 0 for place in seen["found_in"]))
+        told = self.run_command("top", self.flights).stdout
+        self.assertRegex(told, r"hit ratio \d+\.\d %")
+        self.assertRegex(told, r"host +[\d,]+ +[\d.]+ [KMG]?B/s")
+
+    def test_every_process_of_a_replay_says_farewell_and_nobody_is_lost(self):
+        done = self.run_command("replay", "--directory", self.folder, "--requests", 20, "--quiet",
+                                "--prefill", 2, "--decode", 2)
+        self.assertNotIn("peer lost", done.stderr)
+        nodes = self.top(self.flights)
+        self.assertEqual({node["node"]: (node["closed"], node["lost"]) for node in nodes},
+                         {name: (True, []) for name in ("prefill-0", "prefill-1", "decode-0",
+                                                        "decode-1")})
+
+    def test_a_prefill_that_is_killed_says_none_and_is_lost(self):
+        done = self.run_command("replay", "--directory", self.folder, "--requests", 20, "--quiet",
+                                "--prefill", 2, "--kill-after", 5)
+        self.assertIn("peer lost", done.stderr)
+        nodes = {node["node"]: node for node in self.top(self.flights)}
+        self.assertEqual({name: node["closed"] for name, node in nodes.items()},
+                         {"prefill-0": True, "prefill-1": False, "decode-0": True})
+        self.assertEqual(nodes["decode-0"]["lost"], ["prefill-1"])
 
     def test_top_of_nodes_that_ended_tells_all_they_left_and_ends(self):
         path = self.file_of("initiator", self.run_bench(*SMALL))

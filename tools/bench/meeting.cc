@@ -154,11 +154,13 @@ Result<Message> Meeting::receive(const std::string& other, MessageKind kind, Dur
   return message;
 }
 
-void Meeting::end(const std::string& other) {
-  (void)send(other, {.kind = MessageKind::finish});
-  while (agent_.progress()) {
-  }
-  (void)agent_.forget_peer(other);  // it goes now, and that is no news
+void Meeting::end(const std::string& other, const Alive& lives) {
+  excuse_all(agent_);
+  const run::Deadline deadline = run::Deadline::after(clock_, kFarewell);
+  const Status told = send(other, {.kind = MessageKind::finish});
+  while (told.ok() && lives().ok() && check_alive(agent_, other).ok() && !deadline.expired(clock_))
+    conversation_.take_notifications(kNap);
+  (void)agent_.forget_peer(other);
 }
 
 }  // namespace towpath::tools::bench

@@ -40,6 +40,7 @@ Status OpenPartner::start(const Options& options, const Machine& machine) {
                       if (!stop.stop_requested()) return {};
                       return error(Code::cancelled, "the initiator does not come");
                     });
+                    serves_ = false;
                   }));
       worker_.emplace(std::move(worker));
       what_ = "another agent of this process";
@@ -58,14 +59,18 @@ Result<std::unique_ptr<OpenPartner>> OpenPartner::open(const Options& options,
   if (partner_of(options) == Partner::oneself) return made;
   TOWPATH_TRY(made->meeting_, Meeting::open(options, node.agent(), node.clock()));
   TOWPATH_TRY(made->start(options, machine));
-  TOWPATH_TRY(made->meeting_->meet(kTarget, options.timeout, [&made]() -> Status {
-    return made->child_ ? made->child_->lives() : Status();
-  }));
+  TOWPATH_TRY(made->meeting_->meet(kTarget, options.timeout,
+                                   [&made]() -> Status { return made->lives(); }));
   return made;
 }
 
+Status OpenPartner::lives() {
+  if (child_) return child_->lives();
+  return serves_ ? Status() : error(Code::peer_lost, "the target has ended");
+}
+
 OpenPartner::~OpenPartner() {
-  if (meeting_) meeting_->end(kTarget);
+  if (meeting_) meeting_->end(kTarget, [this] { return lives(); });
 }
 
 }  // namespace towpath::tools::bench

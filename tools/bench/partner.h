@@ -3,6 +3,7 @@
 // Thread: the one that opened it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,11 +35,13 @@ class OpenPartner {
  private:
   OpenPartner() = default;
   Status start(const Options& options, const Machine& machine);
+  Status lives();
 
   std::string what_ = "no other process";
   std::unique_ptr<Meeting> meeting_;
   std::unique_ptr<Target> target_;
   Status served_;
+  std::atomic<bool> serves_{true};  // false: the target's thread is done
   std::optional<Child> child_;
   std::optional<run::Worker> worker_;  // dies first: it serves the target
 };

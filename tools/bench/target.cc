@@ -45,7 +45,10 @@ Status Target::serve(const Alive& lives) {
 Status Target::serve_messages() {
   while (true) {
     TOWPATH_TRY(const Message message, meeting_->receive(kInitiator, kPatience));
-    if (message.kind == MessageKind::finish) return {};
+    if (message.kind == MessageKind::finish) {
+      excuse_all(node_->agent());
+      return {};
+    }
     TOWPATH_TRY(const Message said, answer(message));
     TOWPATH_TRY(meeting_->send(kInitiator, said));
   }

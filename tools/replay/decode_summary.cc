@@ -15,6 +15,7 @@ Status DecodeWorker::finish() {
   outcome_.pull = pulled_;
   const std::vector<std::string> decodes = decode_names(options_);
   if (options_.worker > 0) {
+    excuse_all(node_->agent());
     TOWPATH_TRY(send(node_->agent(), decodes.front(), summary()));
     return meeting_->stay_until_gone(decodes.front(), options_.timeout);
   }
@@ -28,6 +29,7 @@ Status DecodeWorker::finish() {
       take_decode_summary(said.message);
     }
   }
+  excuse_all(node_->agent());
   check_against_kernel();
   settle_injected(outcome_.injected, outcome_.faults);
   if (options_.inject != Mistake::none && outcome_.faults.none()) {

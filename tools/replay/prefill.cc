@@ -163,6 +163,7 @@ class Prefill {
     summary.figures["kernel.written_bytes"] = after.written_bytes - io_before_.written_bytes;
     if (dropped_) summary.figures["mistake_made"] = 1;
     put(summary, cache_.faults());
+    excuse_all(agent_);
     TOWPATH_TRY(send(agent_, decodes_.front(), summary));
     return meeting_.stay_until_gone(decodes_.front(), options_.timeout);
   }

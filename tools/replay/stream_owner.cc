@@ -34,6 +34,7 @@ class Owner {
       if (said->message.kind == MessageKind::finish) break;
       TOWPATH_TRY(look_at(said->message));
     }
+    excuse_all(agent_);
     TOWPATH_TRY(send(agent_, player_, {.kind = MessageKind::summary}));
     return meeting_.stay_until_gone(player_, options_.timeout);
   }

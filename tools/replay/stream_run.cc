@@ -38,13 +38,16 @@ Result<Child> start_owner(const Options& options) {
 }
 
 Result<StreamOutcome> play(const Options& options, const Stream& stream, bool alone) {
-  TOWPATH_TRY(const auto player, StreamPlayer::open(options, stream));
+  TOWPATH_TRY(auto player, StreamPlayer::open(options, stream));
   std::optional<Child> owner;
   if (!alone) {
     TOWPATH_TRY(Child started, start_owner(options));
     owner.emplace(std::move(started));
   }
-  return player->run([&]() -> Status { return owner ? owner->lives() : Status(); });
+  auto outcome = player->run([&]() -> Status { return owner ? owner->lives() : Status(); });
+  player.reset();  // for which the owner stays
+  if (owner && outcome.ok()) (void)owner->ends_within(kFarewell);
+  return outcome;
 }
 
 }  // namespace
