@@ -168,10 +168,10 @@ Status settle_mistakes(Arguments& arguments) {
   if (options.kill_after != 0 && (options.prefills < 2 || arguments.role != "both"))
     return error(Code::invalid_argument, "--kill-after needs another prefill, who goes on",
                  "add --prefill 2");
-  if (options.faults > 0 && (injects || options.kill_after != 0))
+  if (options.faults > 0 && injects)
     return error(Code::invalid_argument,
-                 "--faults counts what it made and what was found: it stands alone",
-                 "leave --inject and --kill-after out");
+                 "--faults counts what it made and what was found: no other mistake goes with it",
+                 "leave --inject out");
   if (!arguments.tiers.empty() && injects)
     return error(Code::invalid_argument, "--inject makes its mistake in a nameless disk tier",
                  "leave --tiers out, or make mistakes by chance with --faults");

@@ -213,6 +213,23 @@ class ReplayTest(CommandTest):
                 self.assertGreater(told["mismatches"], 0)
                 self.assertEqual(told["verified"] + told["mismatches"], told["blocks"])
 
+    def test_mistakes_of_a_prefill_that_dies_are_accounted_for_as_it_told_of_them(self):
+        disk = f"disk={self.folder / 'kv'}:64MiB"
+        for seed, words in ((11, ["--prefill", 2, "--kill-after", 40]),
+                            (12, ["--prefill", 3, "--decode", 3, "--kill-after", 15]),
+                            (13, ["--prefill", 2, "--kill-after", 40, "--tiers", f"host=400,{disk},peers"]),
+                            (14, ["--prefill", 2, "--kill-after", 115])):  # of 120, less what is dropped
+            with self.subTest(seed):
+                told = self.report("--limit", 120, "--faults", 0.05, "--seed", seed, *words)
+                self.assertTrue(told["passed"], told["faults"])
+                self.assertLessEqual(told["prefills_lost"], 1)
+                for one in told["injected"]:
+                    self.assertEqual(one["found"] + one["gone"], one["made"], one["name"])
+                wrong = sum(one["found"] for one in told["injected"]
+                            if one["name"] in MISTAKES[:5])  # those that decode is served
+                self.assertEqual(told["mismatches"], wrong)
+                self.assertEqual(told["verified"] + told["mismatches"], told["blocks"])
+
     def test_each_mistake_of_a_tier_is_a_miss_and_is_found(self):
         disk = f"disk={self.folder / 'kv'}:64MiB"
         for seed, tiers, words in ((9, f"host=400,{disk}", []),
@@ -232,7 +249,7 @@ class ReplayTest(CommandTest):
     def test_what_cannot_run_says_why(self):
         for words, status, why in ((["--inject", "gremlin"], USAGE, "swap-kv"),
                                    (["--faults", 2], USAGE, "--faults"),
-                                   (["--faults", 0.1, "--inject", "swap-kv"], USAGE, "stands alone"),
+                                   (["--faults", 0.1, "--inject", "swap-kv"], USAGE, "leave --inject out"),
                                    (["--inject", "tier-fails"], USAGE, "--faults"),
                                    (["--inject", "swap-kv", "--tiers", "kvbm"], USAGE, "--faults"),
                                    (["--model", "gpt-9"], COULD_NOT_RUN, "llama-3.1-8b"),

@@ -10,6 +10,7 @@
 #include <towpath/kv/digest.h>
 #include <towpath/layout/physical_layout.h>
 
+#include "tools/replay/account.h"
 #include "tools/replay/faults.h"
 #include "tools/replay/history.h"
 #include "tools/replay/message.h"
@@ -34,6 +35,8 @@ class BlockSource {
                                                    const Meanwhile& meanwhile) = 0;
   /// After the last gather(): mistakes at rest that nobody has met yet are looked for.
   virtual Status settle() { return {}; }
+  /// By chance, so far; what it found of them itself is among the faults of the report, too.
+  virtual Account mistakes() const = 0;
 
   // ---- neighbours, where there are some ----
   virtual void hear(const agent::Notification& /*note*/) {}

@@ -303,7 +303,6 @@ void Cache::report(Message& summary) {
   spilled_.put(summary, "spill");
   loaded_.put(summary, "load");
   put_found(summary, found_);
-  chance_.put(summary);
   summary.figures["bad_loads"] = bad_loads_;
   summary.figures["direct"] = file_->direct() ? 1 : 0;
   summary.figures["mistake_made"] = mistake_made_ ? 1 : 0;

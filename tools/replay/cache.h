@@ -41,6 +41,7 @@ class Cache final : public BlockSource {
                                            const Meanwhile& meanwhile) override;
 
   Status settle() override;
+  Account mistakes() const override;
   TierCounts counts() const override;
   Faults& faults() override { return faults_; }
   void report(Message& summary) override;

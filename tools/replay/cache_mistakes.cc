@@ -74,6 +74,13 @@ Status Cache::mend(std::uint64_t cut_at) {
   return {};
 }
 
+Account Cache::mistakes() const {
+  Account account = chance_.account();
+  for (const Mistake mistake : {Mistake::torn_write, Mistake::short_file})
+    account.of(mistake).found = faults_.count_of(std::string(name_of(mistake)));
+  return account;
+}
+
 // Blocks that are torn on disk, and that nobody has asked for since, are read back. But for those
 // that the host has, too: a block that is evicted and asked for in one go is made anew before its
 // spill is on disk.

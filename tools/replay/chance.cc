@@ -2,17 +2,7 @@
 
 #include <vector>
 
-#include <towpath/core/text.h>
-
 namespace towpath::tools::replay {
-namespace {
-
-// In names of figures: "made.swap-kv".
-constexpr std::string_view kMade = "made.";
-constexpr std::string_view kGone = "gone.";
-
-}  // namespace
-
 // A Weyl sequence, mixed (as Vigna's splitmix64 does it): any seed will do, 0 too.
 std::uint64_t Chance::next() {
   state_ += 0x9e3779b97f4a7c15;
@@ -34,30 +24,6 @@ Mistake Chance::spoiling(const layout::LayoutConfig& config, bool neighbour) {
   if (config.page_size > 1) possible.push_back(Mistake::swap_token);
   if (neighbour) possible.push_back(Mistake::swap_block);
   return possible[next() % possible.size()];
-}
-
-void Chance::put(Message& message) const {
-  for (const Mistake mistake : all_mistakes()) {
-    const Tally& tally = tallies_[static_cast<std::size_t>(mistake)];
-    if (tally.made > 0) message.figures[cat(kMade, name_of(mistake))] += tally.made;
-    if (tally.gone > 0) message.figures[cat(kGone, name_of(mistake))] += tally.gone;
-  }
-}
-
-void take_injected(const Message& summary, InjectedByName& into) {
-  for (const auto& [name, count] : summary.figures) {
-    if (name.starts_with(kMade)) into[name.substr(kMade.size())].made += count;
-    if (name.starts_with(kGone)) into[name.substr(kGone.size())].gone += count;
-  }
-}
-
-void settle_injected(InjectedByName& injected, Faults& faults) {
-  for (auto& [name, one] : injected) {
-    one.found = faults.take(name);
-    if (one.found == one.made - one.gone) continue;
-    faults.add(cat("unnoticed: ", name, " was made ", one.made, " times, ", one.gone,
-                   " went before anybody met them, and ", one.found, " were found"));
-  }
 }
 
 }  // namespace towpath::tools::replay

@@ -4,15 +4,11 @@
 // Thread: none of its own.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
-#include <string>
 
 #include <towpath/layout/layout_config.h>
 
-#include "tools/replay/faults.h"
-#include "tools/replay/message.h"
+#include "tools/replay/account.h"
 #include "tools/replay/mistake.h"
 
 namespace towpath::tools::replay {
@@ -28,33 +24,18 @@ class Chance {
   /// One that a block of this geometry can be made with; swap_block needs `neighbour`.
   Mistake spoiling(const layout::LayoutConfig& config, bool neighbour);
 
-  void made(Mistake mistake, std::uint64_t blocks = 1) { tally_of(mistake).made += blocks; }
+  void made(Mistake mistake, std::uint64_t count = 1) { account_.of(mistake).made += count; }
   /// It went before anybody could meet it.
-  void gone(Mistake mistake) { ++tally_of(mistake).gone; }
-
-  struct Tally {
-    std::uint64_t made = 0;  ///< blocks that are wrong, or requests that are not told
-    std::uint64_t gone = 0;
-  };
-  void put(Message& message) const;
+  void gone(Mistake mistake) { ++account_.of(mistake).gone; }
+  /// Of what was made, and went; what was found nobody tells this one.
+  const Account& account() const { return account_; }
 
  private:
-  Tally& tally_of(Mistake mistake) { return tallies_[static_cast<std::size_t>(mistake)]; }
   std::uint64_t next();
 
   double share_;
   std::uint64_t state_;
-  std::array<Tally, 10> tallies_{};  // by Mistake
+  Account account_;
 };
-
-/// Of all processes, and what came of them.
-struct Injected {
-  std::uint64_t made = 0, gone = 0, found = 0;
-};
-using InjectedByName = std::map<std::string, Injected>;
-void take_injected(const Message& summary, InjectedByName& into);
-/// Takes what was made on purpose out of the faults; what was not found, or found more often than
-/// it was made, is a fault of its own.
-void settle_injected(InjectedByName& injected, Faults& faults);
 
 }  // namespace towpath::tools::replay

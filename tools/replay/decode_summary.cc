@@ -7,11 +7,15 @@
 #include "tools/replay/decode_worker.h"
 
 namespace towpath::tools::replay {
+namespace {
+
+// In the summary of a decode worker: what it was told by this prefill.
+std::string mistakes_of(const std::string& prefill) { return cat(kMistakes, " of ", prefill); }
+
+}  // namespace
 
 Status DecodeWorker::finish() {
-  std::vector<std::string> others = living();
-  for (const std::string& name : others)
-    TOWPATH_TRY(send(node_->agent(), name, {.kind = MessageKind::finish}));
+  TOWPATH_TRY(dismiss_prefills());
   outcome_.pull = pulled_;
   const std::vector<std::string> decodes = decode_names(options_);
   if (options_.worker > 0) {
@@ -19,19 +23,23 @@ Status DecodeWorker::finish() {
     TOWPATH_TRY(send(node_->agent(), decodes.front(), summary()));
     return meeting_->stay_until_gone(decodes.front(), options_.timeout);
   }
+  std::vector<std::string> others = living();
   others.insert(others.end(), decodes.begin() + 1, decodes.end());
   while (!others.empty()) {
-    TOWPATH_TRY(const Meeting::Said said, hear_summary(others));
-    std::erase(others, said.who);
-    if (std::ranges::find(decodes, said.who) == decodes.end()) {
-      take_summary(said.message);
+    TOWPATH_TRY(const std::optional<Meeting::Said> said, hear_summary(others));
+    if (!said) continue;
+    std::erase(others, said->who);
+    if (Prefill* const prefill = prefill_named(said->who)) {
+      prefill->summed_up = true;
+      take_summary(said->message);
     } else {
-      take_decode_summary(said.message);
+      take_decode_summary(said->message);
     }
   }
   excuse_all(node_->agent());
   check_against_kernel();
-  settle_injected(outcome_.injected, outcome_.faults);
+  bury_the_dead();
+  settle(outcome_.injected, outcome_.faults);
   if (options_.inject != Mistake::none && outcome_.faults.none()) {
     outcome_.faults.add(
         cat("inject: ", name_of(options_.inject), " was asked for, and ",
@@ -40,20 +48,36 @@ Status DecodeWorker::finish() {
   return {};
 }
 
-// Others may still be at work: as long as they live they are waited for.
-Result<Meeting::Said> DecodeWorker::hear_summary(std::vector<std::string> from) {
+// A prefill may die even now, when another lives.
+Status DecodeWorker::dismiss_prefills() {
+  for (const std::string& name : living()) {
+    const Status told = send(node_->agent(), name, {.kind = MessageKind::finish});
+    if (!told.ok() && told.code() != Code::peer_lost) return told;
+  }
+  return lose_the_dead();
+}
+
+// Others may still be at work: as long as they live they are waited for. Nothing: it is to be
+// called again, for one of them may have died.
+Result<std::optional<Meeting::Said>> DecodeWorker::hear_summary(std::vector<std::string>& from) {
   if (!early_.empty()) {
     Meeting::Said said = std::move(early_.back());
     early_.pop_back();
-    return said;
+    return std::optional(std::move(said));
   }
-  while (true) {
-    auto said = meeting_->next_message(from, options_.timeout);
-    if (said.code() == Code::timed_out && options_.decodes > 1) continue;
-    if (!said.ok()) return said.status();
-    if (said->message.kind == MessageKind::summary) return said;
-    return error(Code::internal, cat(said->who, " sent no summary"));
+  auto said = meeting_->next_message(from, options_.timeout);
+  if (said.code() == Code::timed_out && options_.decodes > 1) return std::optional<Meeting::Said>();
+  if (said.code() == Code::peer_lost) {
+    TOWPATH_TRY(lose_the_dead());
+    const auto is_lost = [&](const std::string& name) {
+      const Prefill* const prefill = prefill_named(name);
+      return prefill != nullptr && prefill->lost;
+    };
+    if (std::erase_if(from, is_lost) > 0) return std::optional<Meeting::Said>();
   }
+  if (!said.ok()) return said.status();
+  if (said->message.kind == MessageKind::summary) return std::optional(*std::move(said));
+  return error(Code::internal, cat(said->who, " sent no summary"));
 }
 
 Message DecodeWorker::summary() const {
@@ -63,6 +87,7 @@ Message DecodeWorker::summary() const {
                      {"verify_ns", outcome_.verify_ns}, {"asked_again", outcome_.asked_again}};
   outcome_.pull.put(message, "pull");
   put(message, outcome_.faults);
+  for (const Prefill& prefill : prefills_) prefill.told.put(message, mistakes_of(prefill.name));
   return message;
 }
 
@@ -76,6 +101,17 @@ void DecodeWorker::take_decode_summary(const Message& summary) {
   outcome_.asked_again += figure("asked_again");
   outcome_.pull.add(Hop::from(summary, "pull"));
   take_faults(summary, outcome_.faults);
+  for (Prefill& prefill : prefills_)
+    prefill.told.hear(Account::from(summary, mistakes_of(prefill.name)));
+}
+
+// What they had told until they died.
+void DecodeWorker::bury_the_dead() {
+  for (Prefill& prefill : prefills_) {
+    if (prefill.summed_up) continue;
+    prefill.told.bury(prefill.name, outcome_.faults);
+    outcome_.injected.add(prefill.told);
+  }
 }
 
 void DecodeWorker::take_summary(const Message& summary) {
@@ -97,7 +133,7 @@ void DecodeWorker::take_summary(const Message& summary) {
   outcome_.mistake_made = outcome_.mistake_made || figure("mistake_made") != 0;
   if (outcome_.direct_refusal.empty()) outcome_.direct_refusal = text_of(summary, "direct_refusal");
   take_faults(summary, outcome_.faults);
-  take_injected(summary, outcome_.injected);
+  outcome_.injected.add(Account::from(summary, kMistakes));
 }
 
 // Past the page cache the kernel counts every byte that the backend says it

@@ -92,9 +92,10 @@ std::vector<std::string> DecodeWorker::living() const {
   return names;
 }
 
-bool DecodeWorker::is_lost(const std::string& name) const {
-  return std::ranges::any_of(
-      prefills_, [&](const Prefill& prefill) { return prefill.lost && prefill.name == name; });
+// Null: it is none.
+DecodeWorker::Prefill* DecodeWorker::prefill_named(const std::string& name) {
+  const auto found = std::ranges::find(prefills_, name, &Prefill::name);
+  return found == prefills_.end() ? nullptr : &*found;
 }
 
 // Nothing when the next request is due first.
@@ -175,8 +176,8 @@ Status DecodeWorker::send_order(Order order) {
 Status DecodeWorker::hear_hellos() {
   for (std::size_t heard = 0; heard < prefills_.size(); ++heard) {
     TOWPATH_TRY(const Meeting::Said said, meeting_->next_message(living(), options_.timeout));
-    const auto who = std::ranges::find(prefills_, said.who, &Prefill::name);
-    if (said.message.kind != MessageKind::hello || who == prefills_.end() || who->pool)
+    Prefill* const who = prefill_named(said.who);
+    if (said.message.kind != MessageKind::hello || who == nullptr || who->pool)
       return error(Code::internal, cat(said.who, " did not say hello, or not for the first time"));
     TOWPATH_TRY(who->pool, layout::RemoteLayout::decode(said.message.layout));
   }
@@ -263,21 +264,38 @@ Status DecodeWorker::ask(const kv::Request& request, std::uint64_t ordinal) {
   return send_order(std::move(order));
 }
 
-// A prefill serves in order and notifications keep theirs, so a gap is a loss.
-Status DecodeWorker::take_ready(const Meeting::Said& said) {
-  const Message& ready = said.message;
+// The order that this answers; nothing when there is none. A prefill serves in the order in which
+// it was asked and notifications keep theirs, so a gap is a loss.
+std::optional<DecodeWorker::Order> DecodeWorker::take_order(const Meeting::Said& said) {
+  const std::uint64_t ordinal = said.message.ordinal;
+  const auto is_answered = [&](const Order& one) {
+    return one.prefill->name == said.who && one.ordinal == ordinal;
+  };
+  if (std::ranges::none_of(outstanding_, is_answered)) return std::nullopt;
   std::optional<Order> order;
   std::erase_if(outstanding_, [&](Order& one) {
-    if (one.prefill->name != said.who || order || one.ordinal > ready.ordinal) return false;
-    if (one.ordinal == ready.ordinal) {
+    if (order || one.prefill->name != said.who) return false;
+    if (is_answered(one)) {
       order = std::move(one);
     } else {
       outcome_.faults.add(cat("drop-notification: request ", one.ordinal,
-                              " was never said to be ready, request ", ready.ordinal, " was"));
+                              " was never said to be ready, request ", ordinal, " was"));
     }
     return true;
   });
-  if (!order && is_lost(said.who)) return {};  // it said so and died; another one was asked since
+  return order;
+}
+
+Status DecodeWorker::take_ready(const Meeting::Said& said) {
+  const Message& ready = said.message;
+  std::optional<Order> order = take_order(said);
+  Prefill* const prefill = prefill_named(said.who);
+  Account mistakes = Account::from(ready, kMistakes);
+  if (prefill != nullptr) prefill->told.hear(mistakes);
+  if (!order && prefill != nullptr && prefill->lost) {  // it said so and died
+    prefill->told.miss(mistakes);                       // another one was asked since
+    return {};
+  }
   if (!order)
     return error(Code::internal,
                  cat(said.who, " answered request ", ready.ordinal, ", which was not asked"));
@@ -285,6 +303,8 @@ Status DecodeWorker::take_ready(const Meeting::Said& said) {
     return error(Code::internal, cat(said.who, " answered with another number of blocks"));
   const Status pulled = pull(*order, ready);
   if (pulled.code() == Code::peer_lost && prefills_.size() > 1) {  // it died under the transfer
+    mistakes.of(Mistake::drop_notification) = {};                  // the gap was seen
+    prefill->told.miss(mistakes);
     TOWPATH_TRY(lose_the_dead());
     return ask_again(*std::move(order));
   }

@@ -46,6 +46,8 @@ class DecodeWorker {
   struct Prefill {
     std::string name;
     std::optional<layout::RemoteLayout> pool;
+    Account told{};          // of its mistakes, with each "ready"
+    bool summed_up = false;  // by itself
     bool lost = false;
   };
   struct Order {
@@ -58,7 +60,7 @@ class DecodeWorker {
   Status meet(const Alive& others_live);
   Status hear_hellos();
   std::vector<std::string> living() const;
-  bool is_lost(const std::string& name) const;
+  Prefill* prefill_named(const std::string& name);
   Status lose_the_dead();
   Status ask_again(Order order);
   Status send_order(Order order);
@@ -70,14 +72,17 @@ class DecodeWorker {
   Instant due() const;
   Result<std::optional<Meeting::Said>> hear();
   Status take_ready(const Meeting::Said& said);
+  std::optional<Order> take_order(const Meeting::Said& said);
   Status pull(const Order& order, const Message& ready);
   Status verify(const Order& order, const Message& ready);
   std::string examine(const Order& order, std::size_t index, const kv::Digest& told);
   Status finish();
-  Result<Meeting::Said> hear_summary(std::vector<std::string> from);
+  Status dismiss_prefills();
+  Result<std::optional<Meeting::Said>> hear_summary(std::vector<std::string>& from);
   Message summary() const;
   void take_decode_summary(const Message& summary);
   void take_summary(const Message& summary);
+  void bury_the_dead();
   void check_against_kernel();
   void show_progress(bool last);
 

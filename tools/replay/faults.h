@@ -36,6 +36,10 @@ class Faults {
     std::uint64_t count = 0;
     std::string first;
   };
+  std::uint64_t count_of(const std::string& name) const {
+    const auto entry = by_name_.find(name);
+    return entry == by_name_.end() ? 0 : entry->second.count;
+  }
   bool none() const { return by_name_.empty(); }
   std::uint64_t count() const {
     std::uint64_t sum = 0;

@@ -2,7 +2,7 @@
 //
 //   prefill -> decode   hello    the layout of prefill's pool
 //   decode  -> prefill  order    request n, please: these blocks
-//   prefill -> decode   ready    request n lies in these slots, with these digests
+//   prefill -> decode   ready    request n lies in these slots, with these digests; mistakes so far
 //   decode  -> prefill  pulled   request n is here: its slots may be used again (the pull sends it)
 //   decode  -> prefill  finish   that was all
 //   prefill -> decode   summary  figures and faults of prefill's side
@@ -29,7 +29,7 @@ struct Message {
   std::vector<std::uint64_t> blocks;   ///< order: hashes. ready: slots, in the order of the order
   std::vector<std::uint64_t> digests;  ///< ready: values, one per slot
   Bytes layout;                        ///< hello
-  // summary:
+  // summary, and what goes along with others:
   std::map<std::string, std::uint64_t> figures;
   std::map<std::string, std::string> texts;
   std::map<std::string, std::vector<std::uint64_t>> series;

@@ -68,6 +68,10 @@ bool spoils_production(Mistake mistake) noexcept {
   return mistake >= Mistake::swap_kv && mistake <= Mistake::flip_bit;
 }
 
+bool is_met_by_decode(Mistake mistake) noexcept {
+  return spoils_production(mistake) || mistake == Mistake::drop_notification;
+}
+
 Status spoil(Mistake mistake, const layout::PhysicalLayout& layout, std::uint64_t block,
              std::uint64_t other) {
   switch (mistake) {

@@ -2,6 +2,7 @@
 // Thread: immutable.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -24,6 +25,8 @@ enum class Mistake : std::uint8_t {
   tier_fails,         ///< a tier below the host's fails to keep a block, or to give it back
 };
 
+inline constexpr std::size_t kMistakeKinds = static_cast<std::size_t>(Mistake::tier_fails) + 1;
+
 std::string_view name_of(Mistake mistake) noexcept;
 /// Errors: invalid_argument, with the names that there are.
 Result<Mistake> mistake_named(std::string_view name);
@@ -31,6 +34,8 @@ std::span<const Mistake> all_mistakes() noexcept;
 
 /// Whether it is made in the blocks that prefill has just produced.
 bool spoils_production(Mistake mistake) noexcept;
+/// Whether decode meets it; prefill meets all others itself.
+bool is_met_by_decode(Mistake mistake) noexcept;
 
 /// Makes one of those mistakes in `block`; swap_block also needs `other`.
 Status spoil(Mistake mistake, const layout::PhysicalLayout& layout, std::uint64_t block,

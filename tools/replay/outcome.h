@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/replay/chance.h"
+#include "tools/replay/account.h"
 #include "tools/replay/faults.h"
 #include "tools/replay/history.h"
 #include "tools/replay/hop.h"
@@ -41,8 +41,8 @@ struct ReplayOutcome {
   std::uint64_t prefills_lost = 0;  ///< that died while others lived
   std::uint64_t asked_again = 0;    ///< requests, of another prefill than the first
 
-  InjectedByName injected;  ///< mistakes that were made by chance
-  Faults faults;            ///< all others
+  Account injected;  ///< mistakes that were made by chance
+  Faults faults;     ///< all others
 };
 
 /// A way that bytes go, by the name that it has everywhere.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <utility>
 
 #include <unistd.h>
 
@@ -106,7 +107,10 @@ class Prefill {
     const bool follows = waits || figure_of(order.message, "more") != 0;
     const bool drops = follows && dropped_last_ != order.who && chance_.strikes();
     dropped_last_ = drops ? order.who : "";
-    if (drops) chance_.made(Mistake::drop_notification);
+    if (drops) {
+      chance_.made(Mistake::drop_notification);
+      ++dropped_for_[order.who];
+    }
     return drops;
   }
 
@@ -144,6 +148,7 @@ class Prefill {
       ready.blocks.push_back(block.slot());
       ready.digests.push_back(block.identity().digest.value);
     }
+    if (options_.faults > 0) news_for(said.who).put(ready, kMistakes);
     lent_.emplace(order.ordinal, std::move(blocks));
     if (options_.inject == Mistake::drop_notification && served_++ == kDropped) {
       dropped_ = true;
@@ -152,11 +157,27 @@ class Prefill {
     return send(agent_, said.who, ready);
   }
 
+  // Of mistakes that decode meets those of this answer, and of what was dropped before it; of all
+  // others what came of them so far.
+  Account news_for(const std::string& decode) {
+    const Account now = cache_.mistakes();
+    Account news = now;
+    for (const Mistake mistake : all_mistakes())
+      if (is_met_by_decode(mistake)) news.of(mistake).made -= told_.of(mistake).made;
+    news.of(Mistake::drop_notification).made = std::exchange(dropped_for_[decode], 0);
+    told_ = now;
+    return news;
+  }
+
   Status summarise() {
     TOWPATH_TRY(cache_.settle());
     Message summary{.kind = MessageKind::summary};
     cache_.report(summary);
-    chance_.put(summary);
+    if (options_.faults > 0) {
+      Account mistakes = cache_.mistakes();
+      mistakes.add(chance_.account());
+      mistakes.put(summary, kMistakes);
+    }
     history_.put(summary);
     TOWPATH_TRY(const sys::ProcIo after, sys::read_proc_io());
     summary.figures["kernel.read_bytes"] = after.read_bytes - io_before_.read_bytes;
@@ -183,6 +204,8 @@ class Prefill {
   History history_;
   Chance chance_{options_.faults, ~options_.generator.seed};  // not that of the tiers
   std::string dropped_last_;                                  // whose order
+  std::map<std::string, std::uint64_t> dropped_for_;          // by decode, which was not told yet
+  Account told_;                                              // of the cache's mistakes
   std::size_t farewells_ = 0;
   std::uint64_t served_ = 0;
   bool dropped_ = false;

@@ -65,19 +65,26 @@ nlohmann::ordered_json hops_json(const Options& options, const ReplayOutcome& ou
 std::string injected_text(const Options& options, const ReplayOutcome& outcome, Colours colours) {
   Table table(
       {{"mistake"}, {"made", Align::right}, {"found", Align::right}, {"gone unmet", Align::right}});
-  for (const auto& [name, one] : outcome.injected)
-    table.add({name,
+  for (const Mistake mistake : all_mistakes()) {
+    const Tally& one = outcome.injected.of(mistake);
+    if (one == Tally()) continue;
+    table.add({std::string(name_of(mistake)),
                grouped(one.made),
                {grouped(one.found), one.found + one.gone == one.made ? Tone::good : Tone::bad},
                grouped(one.gone)});
+  }
   return cat("  mistakes by chance, on ", percent(options.faults), " of the occasions, --seed ",
              options.generator.seed, "\n", table.text(colours));
 }
 
-nlohmann::ordered_json injected_json(const InjectedByName& injected) {
+nlohmann::ordered_json injected_json(const Account& injected) {
   nlohmann::ordered_json all = nlohmann::json::array();
-  for (const auto& [name, one] : injected)
-    all.push_back({{"name", name}, {"made", one.made}, {"gone", one.gone}, {"found", one.found}});
+  for (const Mistake mistake : all_mistakes()) {
+    const Tally& one = injected.of(mistake);
+    if (one == Tally()) continue;
+    all.push_back(
+        {{"name", name_of(mistake)}, {"made", one.made}, {"gone", one.gone}, {"found", one.found}});
+  }
   return all;
 }
 

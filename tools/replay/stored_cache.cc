@@ -297,15 +297,31 @@ Status StoredCache::settle() {
   return {};
 }
 
+/// Whether a task of this tier that failed so was told to.
+std::optional<Mistake> mistake_behind(Place place, std::string_view what) {
+  if (what.ends_with(": io_error")) return Mistake::tier_fails;
+  if (place == Place::disk && what == "get: corrupt") return Mistake::torn_write;
+  return std::nullopt;
+}
+
+Account StoredCache::mistakes() const {
+  Account account = chance_.account();
+  const kv::TieredCacheFigures figures = cache_->figures();
+  for (std::size_t tier = 0; tier < below_.size(); ++tier) {
+    for (const auto& [what, count] : figures.below[tier].failed)
+      if (const auto mistake = mistake_behind(below_[tier].place, what))
+        account.of(*mistake).found += count;
+  }
+  return account;
+}
+
 /// What failed in a tier, but for misses and what is told by block.
 void StoredCache::report_failures(Below& below, const kv::TierFigures& figures) {
-  const bool by_chance = options_.faults > 0;
   for (const auto& [what, count] : figures.failed) {
     const std::string told = cat(name_of(below.place), " tier: ", what);
-    if (by_chance && what.ends_with(": io_error"))
-      faults_.add(std::string(name_of(Mistake::tier_fails)), count, told);
-    else if (by_chance && below.place == Place::disk && what == "get: corrupt")
-      faults_.add(std::string(name_of(Mistake::torn_write)), count, told);
+    const auto mistake = mistake_behind(below.place, what);
+    if (options_.faults > 0 && mistake)
+      faults_.add(std::string(name_of(*mistake)), count, told);
     else if (below.place != Place::peers && what != "get: corrupt" && what != "get: not_found")
       faults_.add(cat(name_of(below.place), " tier"), count, told);
   }
@@ -326,7 +342,6 @@ void StoredCache::report(Message& summary) {
     below.down_hop.put(summary, below.down);
   }
   put_found(summary, found_);
-  chance_.put(summary);
   summary.figures["bad_loads"] = bad_loads_;
   if (neighbours_) summary.figures["failed_loans"] = neighbours_->failed_loans();
 }

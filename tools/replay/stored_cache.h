@@ -33,6 +33,7 @@ class StoredCache final : public BlockSource {
   void hear(const agent::Notification& note) override { neighbours_->hear(note); }
   bool serve() override;
   Status settle() override;
+  Account mistakes() const override;
   bool is_lending() const override { return neighbours_ && neighbours_->is_lending(); }
   TierCounts counts() const override;
   Faults& faults() override { return faults_; }
