@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <functional>
 #include <initializer_list>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -34,26 +34,47 @@ Status wrong(std::string_view path, const Json& value, std::string_view wanted) 
 
 // ---- text to JSON ----
 
-/// Watches while it is parsed: who keeps a tree has forgotten what stood twice.
-class Watch {
+/// Reads it once before a tree is made of it: who keeps a tree has forgotten what stood twice.
+class Watch final : public nlohmann::json_sax<Json> {
  public:
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    const bool opens =
-        event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-    if (opens && static_cast<std::size_t>(depth) >= kDeepest) is_too_deep = true;
-    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
-    if (event == Json::parse_event_t::object_end && !keys_.empty()) keys_.pop_back();
-    if (event == Json::parse_event_t::key && !keys_.empty() && repeated.empty() &&
-        !keys_.back().insert(parsed.get<std::string>()).second)
-      repeated = printable(parsed.get<std::string>());
-    return !is_too_deep;
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    if (open_.back().insert(name).second) return true;
+    refused = refuse(Code::corrupt, printable(name), "stands twice in one object");
+    return false;
   }
 
-  bool is_too_deep = false;
-  std::string repeated;
+  bool parse_error(std::size_t, const std::string&, const Json::exception& e) override {
+    refused = refuse(Code::corrupt, "it", cat("is no JSON: ", printable(e.what(), 160)));
+    return false;
+  }
+
+  Status refused;
 
  private:
-  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  bool open() {
+    open_.emplace_back();
+    if (open_.size() <= kDeepest) return true;
+    refused = refuse(Code::corrupt, "it", cat("is nested deeper than ", kDeepest));
+    return false;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::vector<std::set<std::string>> open_;  // keys of what is open; of a list none
 };
 
 Result<Json> parse(std::string_view text) {
@@ -61,17 +82,8 @@ Result<Json> parse(std::string_view text) {
     return refuse(Code::out_of_range, "it",
                   cat("is ", text.size(), " bytes long, at most ", kMaxKvbmJsonBytes, " are read"));
   Watch watch;
-  Json json;
-  try {
-    json = Json::parse(text, std::ref(watch));
-  } catch (const Json::exception& e) {
-    return refuse(Code::corrupt, "it", cat("is no JSON: ", printable(e.what(), 160)));
-  }
-  if (watch.is_too_deep)
-    return refuse(Code::corrupt, "it", cat("is nested deeper than ", kDeepest));
-  if (!watch.repeated.empty())
-    return refuse(Code::corrupt, watch.repeated, "stands twice in one object");
-  return json;
+  if (!Json::sax_parse(text, &watch)) return watch.refused;
+  return Json::parse(text);  // it is JSON
 }
 
 // ---- JSON to words ----
