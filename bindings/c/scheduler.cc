@@ -9,13 +9,47 @@ struct towpath_scheduler {
   kv::ConnectorScheduler value;
 };
 
+namespace {
+
+/// One piece of memory, which the caller gives back: the events, their tokens, their rooms.
+towpath_block_event_t* give_events(const std::vector<kv::HeldBlockEvent>& events) {
+  const std::size_t heads = std::max<std::size_t>(events.size(), 1) * sizeof(towpath_block_event_t);
+  std::size_t tokens = 0, letters = 0;
+  for (const kv::HeldBlockEvent& event : events) {
+    tokens += event.tokens.size() * sizeof(kv::TokenId);
+    letters += event.room.size() + 1;
+  }
+  auto* const whole = static_cast<char*>(std::malloc(heads + tokens + letters));
+  if (whole == nullptr) throw std::bad_alloc();
+  auto* const list = reinterpret_cast<towpath_block_event_t*>(whole);
+  auto* token = reinterpret_cast<kv::TokenId*>(whole + heads);
+  char* letter = whole + heads + tokens;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const kv::HeldBlockEvent& event = events[i];
+    list[i] = {.hash = event.hash,
+               .is_stored = event.kind == kv::BlockEvent::Kind::stored ? 1U : 0U,
+               .has_parent = event.parent ? 1U : 0U,
+               .parent = event.parent.value_or(0),
+               .tokens = token,
+               .token_count = event.tokens.size(),
+               .room = letter};
+    token = std::ranges::copy(event.tokens, token).out;
+    std::memcpy(letter, event.room.c_str(), event.room.size() + 1);
+    letter += event.room.size() + 1;
+  }
+  return list;
+}
+
+}  // namespace
+
 towpath_code_t towpath_scheduler_open(const towpath_scheduler_options_t* options,
                                       towpath_scheduler_t** scheduler, towpath_error_t* error) {
   return call(error, given(options, scheduler), [&]() -> Status {
     const auto told = sized(options);
     kv::ConnectorSchedulerOptions wanted{.salt = told.salt,
                                          .name_space = text_or_none(told.name_space),
-                                         .saves_in_background = told.saves_in_background != 0};
+                                         .saves_in_background = told.saves_in_background != 0,
+                                         .events_with_tokens = told.events_with_tokens != 0};
     if (told.tokens_per_block != 0) wanted.tokens_per_block = told.tokens_per_block;
     if (told.workers != 0) wanted.workers = told.workers;
     if (told.background_from_tokens != 0)
@@ -100,5 +134,16 @@ towpath_code_t towpath_scheduler_update(towpath_scheduler_t* scheduler, const vo
     const ConstByteSpan bytes(static_cast<const std::byte*>(report), report_size);
     TOWPATH_TRY(const kv::WorkerReport said, kv::decode_worker_report(bytes));
     return scheduler->value.update(said);
+  });
+}
+
+towpath_code_t towpath_scheduler_take_events(towpath_scheduler_t* scheduler,
+                                             towpath_block_event_t** events, size_t* event_count,
+                                             towpath_error_t* error) {
+  return call(error, given(scheduler, events, event_count), [&]() -> Status {
+    const std::vector<kv::HeldBlockEvent> taken = scheduler->value.take_events();
+    *events = give_events(taken);
+    *event_count = taken.size();
+    return {};
   });
 }

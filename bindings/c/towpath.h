@@ -75,6 +75,7 @@ typedef struct {
   uint64_t salt;                   /* of hashes; secret where tenants do not trust each other */
   const char* name_space;          /* null: "" */
   uint64_t background_from_tokens; /* loads of so many go on while the request waits; 0: none do */
+  uint32_t events_with_tokens;     /* 1: events say tokens, parent and room, as routers want them */
 } towpath_scheduler_options_t;
 
 typedef struct {
@@ -121,6 +122,22 @@ towpath_code_t towpath_scheduler_build(towpath_scheduler_t* scheduler, void** or
 /* A worker's report. */
 towpath_code_t towpath_scheduler_update(towpath_scheduler_t* scheduler, const void* report,
                                         size_t report_size, towpath_error_t* error);
+
+/* A block that all workers came to hold, or hold no more. */
+typedef struct {
+  uint64_t hash;
+  uint32_t is_stored;     /* 1: they hold it; 0: no more */
+  uint32_t has_parent;    /* 0: the first of its prompt, or nothing was asked for */
+  uint64_t parent;        /* the hash of the block before it */
+  const uint32_t* tokens; /* of the block; none unless events_with_tokens */
+  size_t token_count;
+  const char* room; /* adapter, tenant, as it was matched with; "" for none */
+} towpath_block_event_t;
+
+/* Since the last call. The array, with all that it points to, is one towpath_free(). */
+towpath_code_t towpath_scheduler_take_events(towpath_scheduler_t* scheduler,
+                                             towpath_block_event_t** events, size_t* event_count,
+                                             towpath_error_t* error);
 
 /* ---- A connector's worker: one rank of the model ---- */
 

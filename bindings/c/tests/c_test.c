@@ -99,7 +99,8 @@ static towpath_worker_t* open_worker(const char* directory, const char* meeting,
   options.policy = "lucky";
   IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
   options.policy = "s3-fifo";
-  options.kvbm = "{\"cache\": {\"host\": {\"num_blocks\": 0}}}"; /* and nothing else says how many */
+  options.kvbm =
+      "{\"cache\": {\"host\": {\"num_blocks\": 0}}}"; /* and nothing else says how many */
   IS(towpath_worker_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
   CHECK(strstr(failure.text, "CPU_CACHE_GB") != NULL);
   options.kvbm = NULL;
@@ -162,6 +163,21 @@ static uint64_t serve(towpath_scheduler_t* scheduler, towpath_worker_t* worker, 
   return matched;
 }
 
+/* Blocks of the prompt that the scheduler tells of, whole and in their order. */
+static void expect_events(towpath_scheduler_t* scheduler, size_t expected) {
+  towpath_block_event_t* events = NULL;
+  size_t count = 99;
+  OK(towpath_scheduler_take_events(scheduler, &events, &count, &failure));
+  CHECK(count == expected);
+  for (size_t i = 0; i < count; ++i) {
+    const towpath_block_event_t* event = &events[i];
+    CHECK(event->is_stored == 1 && event->token_count == kTokens && strcmp(event->room, "") == 0);
+    CHECK(event->tokens[0] == 1000 + kTokens * i && event->tokens[3] == 1003 + kTokens * i);
+    CHECK(event->has_parent == (i > 0) && event->parent == (i > 0 ? events[i - 1].hash : 0));
+  }
+  towpath_free(events);
+}
+
 static void take_what_is_left(towpath_worker_t* worker) {
   int more = 1;
   while (more) OK(towpath_worker_progress(worker, &more, &failure));
@@ -187,6 +203,7 @@ static void connector(const char* directory) {
   towpath_scheduler_t* scheduler = NULL;
   IS(towpath_scheduler_open(&options, &scheduler, &failure), TOWPATH_INVALID_ARGUMENT);
   options.workers = 1;
+  options.events_with_tokens = 1;
   for (int life = 0; life < 2; ++life) {
     OK(towpath_scheduler_open(&options, &scheduler, &failure));
     towpath_worker_t* worker = open_worker(directory, NULL, NULL, NULL);
@@ -194,8 +211,10 @@ static void connector(const char* directory) {
     for (int layer = 0; layer < kLayers; ++layer) memset(caches[layer], 0, kCache);
     CHECK(serve(scheduler, worker, "first", 0) == (life == 0 ? 0 : 2 * kTokens));
     CHECK(holds(0, 0) && holds(1, 1) && holds(2, 2));
+    expect_events(scheduler, 3);
     CHECK(serve(scheduler, worker, "second", 4) == 2 * kTokens);
     CHECK(holds(4, 0) && holds(5, 1));
+    expect_events(scheduler, 0);
     take_what_is_left(worker);
     towpath_worker_close(worker);
     towpath_scheduler_close(scheduler);
