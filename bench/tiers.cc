@@ -64,7 +64,7 @@ class Tiers {
   /// The same until all of the last generation are back, proven.
   double onboard() {
     if (names_.empty()) (void)offload();
-    for (const kv::CachedBlock& block : names_) (void)cache_->host().drop(block.hash);
+    for (const kv::CachedBlock& block : names_) (void)cache_->pool().drop(block.hash);
     const Instant begin = node_->clock().now();
     kv::Promotion promotion = must(cache_->promote(names_));
     while (!promotion.ended()) (void)cache_->progress();

@@ -129,7 +129,7 @@ Result<std::vector<kv::BlockRef>> StoredCache::gather(const std::vector<std::uin
   while (held.size() < blocks.size()) {
     const kv::CachedBlock block = block_at(blocks, held.size());
     kv::BlockRef found = std::move(risen[block.hash]);
-    if (!found && (found = cache_->host().find(block.hash))) ++found_[Place::host];
+    if (!found && (found = cache_->pool().find(block.hash))) ++found_[Place::host];
     if (!found && presence_.tiers_of(block.hash) != 0) {
       TOWPATH_TRY(found, promote(block, meanwhile));
     }
@@ -215,7 +215,7 @@ Result<kv::BlockRef> StoredCache::promote(const kv::CachedBlock& block,
   while (const auto tier = presence_.fastest(block.hash)) {
     if (*tier == 0) {  // it came up meanwhile, to be lent
       ++found_[Place::host];
-      return cache_->host().find(block.hash);
+      return cache_->pool().find(block.hash);
     }
     std::vector<kv::Promoted> came = promote({block}, below_[*tier - 1], meanwhile);
     if (came.empty() || came.front().status.code() == Code::exhausted) {
@@ -277,7 +277,7 @@ void StoredCache::demote(bool all) {
 
 TierCounts StoredCache::counts() const {
   TierCounts counts{.held = {}, .found = found_};
-  counts.held[Place::host] = cache_->host().registered();
+  counts.held[Place::host] = cache_->pool().registered();
   if (disk_ != nullptr) counts.held[Place::disk] = disk_->store().figures().blocks;
   if (options_.objects) {
     const auto objects = std::ranges::find(below_, Place::object, &Below::place);

@@ -148,7 +148,7 @@ Result<BlockRef> TieredKeeper::from_memory(BlockHash hash) {
     return here;
   }
   here = {};
-  cache_->host().drop(hash);
+  cache_->pool().drop(hash);
   ++damaged_in_memory_;
   return error(Code::corrupt, cat("block ", hex(hash), " is not what was kept in memory"),
                "make the block anew; test the memory if this comes again");

@@ -84,10 +84,10 @@ class CacheFixture : public ::testing::Test {
   void make_all(BlockHash from, BlockHash to, const Demotion& how = {}) {
     for (BlockHash hash = from; hash <= to; ++hash) (void)make(hash, how);
   }
-  /// Others take every slot: what was in the host's pool is there no more.
+  /// Others take every slot: what was in the pool is there no more.
   void evict_all() {
     for (const BlockEvent& event : presence_->snapshot())
-      if (event.tier == 0) (void)cache_->host().drop(event.hash);
+      if (event.tier == 0) (void)cache_->pool().drop(event.hash);
   }
 
   /// As before the first life.

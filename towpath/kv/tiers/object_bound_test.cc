@@ -102,7 +102,7 @@ TEST_F(ObjectBoundTest, a_store_that_removes_nothing_takes_nothing_more_and_heal
   EXPECT_EQ(life_->cache->figures().below[0].failed.at("put: denied"), 1U);
   shelf_->removal_fails = {};
   life_->drive_until([&] {  // it rests for a moment
-    if (!life_->cache->host().find(6)) life_->make(6);
+    if (!life_->cache->pool().find(6)) life_->make(6);
     return life_->cache->flush().ok() && is_below(6);
   });
   EXPECT_EQ(objects_in_store(), kBound);

@@ -72,7 +72,7 @@ TEST_F(SlowTiersTest, blocks_come_up_in_any_order_and_are_told_in_theirs) {
   slow_->let_go(2);
   (void)cache_->progress();
   EXPECT_THAT(under_way(), ElementsAre(1, 2, 4)) << "its place is the next one's";
-  EXPECT_TRUE(cache_->host().find(3)) << "it is here";
+  EXPECT_TRUE(cache_->pool().find(3)) << "it is here";
   EXPECT_EQ(promotion.settled(), 0U) << "and told when those before it are";
   slow_->is_slow = false;
   while (!promotion.ended()) (void)cache_->progress();
@@ -104,7 +104,7 @@ TEST_F(SlowTiersTest, what_is_under_way_is_cancelled_with_its_promotion) {
   (void)cache_->progress();
   EXPECT_THAT(under_way(), ElementsAre(3));
   EXPECT_EQ(cache_->figures().cancelled, 2U);
-  EXPECT_EQ(cache_->host().figures().free, 7U) << "their slots are others'";
+  EXPECT_EQ(cache_->pool().figures().free, 7U) << "their slots are others'";
   slow_->let_go(0);
   (void)cache_->progress();
   EXPECT_TRUE(kept.take().front().status.ok());

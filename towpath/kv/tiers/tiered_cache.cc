@@ -33,7 +33,7 @@ Status check(const TieredCache::Parts& parts, const TieredCacheOptions& options)
   if (parts.layout.config().format != layout::BlockFormat::nhd)
     return error(Code::unsupported,
                  cat("blocks in the format ", name_of(parts.layout.config().format)),
-                 "keep the host's pool in nhd: digests and tiers have blocks in that order");
+                 "keep the pool in nhd: digests and tiers have blocks in that order");
   return parts.layout.bytes({0, 0, 0}).status();
 }
 
@@ -49,25 +49,25 @@ Result<std::unique_ptr<TieredCache>> TieredCache::make(Parts parts,
                                                        const TieredCacheOptions& options) {
   TOWPATH_TRY(check(parts, options));
   const std::uint64_t slots = std::min<std::uint64_t>(parts.layout.config().num_blocks, kNoSlot);
-  TOWPATH_TRY(auto host, BlockPool::make({.slots = static_cast<SlotId>(slots),
+  TOWPATH_TRY(auto pool, BlockPool::make({.slots = static_cast<SlotId>(slots),
                                           .duplicates = options.duplicates,
                                           .policy = options.policy,
                                           .presence = &parts.presence}));
   TOWPATH_TRY(const std::uint64_t block_bytes, parts.layout.config().block_bytes());
   return std::unique_ptr<TieredCache>(
-      new TieredCache(std::move(parts), options, std::move(host), block_bytes));
+      new TieredCache(std::move(parts), options, std::move(pool), block_bytes));
 }
 
 TieredCache::TieredCache(Parts parts, const TieredCacheOptions& options,
-                         std::unique_ptr<BlockPool> host, std::uint64_t block_bytes)
+                         std::unique_ptr<BlockPool> pool, std::uint64_t block_bytes)
     : clock_(parts.clock),
       presence_(parts.presence),
       layout_(std::move(parts.layout)),
       options_(options),
       block_bytes_(block_bytes),
-      host_(std::move(host)),
+      pool_(std::move(pool)),
       meter_(parts.meter, names_of(parts.below), block_bytes_),
-      admission_(options.admission, host_->figures().slots),
+      admission_(options.admission, pool_->figures().slots),
       demotions_(options.most_waiting_demotions),
       promotions_(options.most_waiting_promotions) {
   const MutexLock figures(figures_mutex_);
@@ -88,21 +88,21 @@ TieredCache::~TieredCache() {
 // What users ask ----------------------------------------------------------------------------------
 
 Result<std::vector<PartialBlock>> TieredCache::allocate(SlotId count) {
-  auto slots = host_->allocate(count);
+  auto slots = pool_->allocate(count);
   if (slots.code() != Code::exhausted) return slots;
   const MutexLock nobody_copies(copying_);
-  return host_->allocate(count);
+  return pool_->allocate(count);
 }
 
 Result<BlockRef> TieredCache::register_block(CompleteBlock&& block, const Demotion& how) {
-  TOWPATH_TRY(BlockRef registered, host_->register_block(std::move(block)));
+  TOWPATH_TRY(BlockRef registered, pool_->register_block(std::move(block)));
   admission_.see(registered.hash());
   offer(registered, how);
   return registered;
 }
 
 TieredCache::Prefix TieredCache::match(std::span<const BlockHash> hashes, const Demotion& how) {
-  Prefix prefix{host_->match(hashes)};
+  Prefix prefix{pool_->match(hashes)};
   for (const BlockRef& block : prefix.here) {
     if (below_.empty()) break;
     admission_.see(block.hash());
@@ -113,7 +113,7 @@ TieredCache::Prefix TieredCache::match(std::span<const BlockHash> hashes, const 
 }
 
 BlockRef TieredCache::find(BlockHash hash) {
-  BlockRef here = host_->find(hash);
+  BlockRef here = pool_->find(hash);
   (void)tell_found(here ? 1 : 0, std::span(&hash, here ? 0 : 1));
   return here;
 }
@@ -149,7 +149,7 @@ void TieredCache::offer(const BlockRef& block, const Demotion& how) {
   };
   if (std::ranges::none_of(below_, may_take)) return;
   if (!admission_.admits(hash, how.priority)) return count(&TieredCacheFigures::not_admitted);
-  const auto offered = demotions_.offer({host_->weak(block), how, clock_.now()});
+  const auto offered = demotions_.offer({pool_->weak(block), how, clock_.now()});
   if (offered == DemotionQueue::Offered::refused || offered == DemotionQueue::Offered::in_place)
     count(&TieredCacheFigures::given_up);
 }
@@ -177,7 +177,7 @@ std::size_t TieredCache::cancel_demotions(std::uint64_t owner) {
 
 void TieredCache::drop(BlockHash hash) {
   const MutexLock work(work_);
-  (void)host_->drop(hash);
+  (void)pool_->drop(hash);
   for (Fall& fall : falls_) fall.is_unwanted = fall.is_unwanted || fall.hash == hash;
   for (const auto& tier : below_) {
     if (lacks(*tier, hash)) continue;
@@ -260,7 +260,7 @@ TieredCacheFigures TieredCache::figures() const {
     all.below[tier->number].put_ns = tier->put_ns.summary();
     all.below[tier->number].get_ns = tier->get_ns.summary();
   }
-  all.host = host_->figures();
+  all.pool = pool_->figures();
   all.waiting_demotions = demotions_.size();
   all.waiting_promotions = promotions_.size();
   all.cancelled += promotions_.cancelled();

@@ -2,7 +2,7 @@
 // waits for it, and brought back up when somebody does.
 //
 //                      register_block()
-//   bytes, made here -----------------> [ host's pool ]  found, held, evicted (BlockPool)
+//   bytes, made here -----------------> [    pool     ]  found, held, evicted (BlockPool)
 //                                        |          ^
 //      demotion: admitted, queued weakly,|          | promotion: proven against the digest,
 //      copied aside, proven, put, synced v          | then registered: visible only now
@@ -40,7 +40,7 @@
 namespace towpath::kv {
 
 struct TieredCacheOptions {
-  PolicyKind policy = PolicyKind::lru;  ///< of the host's pool
+  PolicyKind policy = PolicyKind::lru;  ///< of the pool
   Duplicates duplicates = Duplicates::refuse;
   AdmissionOptions admission;
   std::size_t most_waiting_demotions = 4096;   ///< blocks; what is less urgent is not kept beyond
@@ -64,7 +64,7 @@ struct TierFigures {
 };
 
 struct TieredCacheFigures {
-  BlockPool::Figures host;
+  BlockPool::Figures pool;
   std::vector<TierFigures> below;
   std::size_t waiting_demotions = 0, waiting_promotions = 0;  ///< these also under way
   std::uint64_t not_admitted = 0;
@@ -84,7 +84,7 @@ class TieredCache {
   struct Parts {
     const Clock& clock;
     Presence& presence;
-    layout::PhysicalLayout layout;  ///< of the host's pool
+    layout::PhysicalLayout layout;  ///< of the pool
     std::vector<std::unique_ptr<BlockTier>> below;
     telemetry::CacheMeterParts meter{};  ///< told by match() and find() where blocks were
   };
@@ -93,13 +93,14 @@ class TieredCache {
   ~TieredCache();
 
   const layout::PhysicalLayout& layout() const noexcept { return layout_; }
-  BlockPool& host() noexcept { return *host_; }
+  /// Of the host's memory.
+  BlockPool& pool() noexcept { return *pool_; }
 
   /// As BlockPool's. Waits at most for the copy of one block.
   Result<std::vector<PartialBlock>> allocate(SlotId count);
   /// As BlockPool's; and the block goes down in its time.
   Result<BlockRef> register_block(CompleteBlock&& block, const Demotion& how = {});
-  /// The prefix that is in the host's pool, held, and how many blocks behind it are in some tier.
+  /// The prefix that is in the pool, held, and how many blocks behind it are in some tier.
   /// What was seen often enough now goes down in its time.
   struct Prefix {
     std::vector<BlockRef> here;
@@ -107,7 +108,7 @@ class TieredCache {
   };
   Prefix match(std::span<const BlockHash> hashes, const Demotion& how = {});
 
-  /// The block in the host's pool; nothing about who goes down changes.
+  /// The block in the pool; nothing about who goes down changes.
   BlockRef find(BlockHash hash);
 
   /// Asks the tiers that know only when they look whether they have these; match() tells from then
@@ -147,7 +148,7 @@ class TieredCache {
     Below* tier;
     BlockHash hash;
   };
-  TieredCache(Parts parts, const TieredCacheOptions& options, std::unique_ptr<BlockPool> host,
+  TieredCache(Parts parts, const TieredCacheOptions& options, std::unique_ptr<BlockPool> pool,
               std::uint64_t block_bytes);
 
   std::size_t tell_found(std::size_t here, std::span<const BlockHash> others);
@@ -192,7 +193,7 @@ class TieredCache {
   const layout::PhysicalLayout layout_;
   const TieredCacheOptions options_;
   const std::uint64_t block_bytes_;
-  std::unique_ptr<BlockPool> host_;
+  std::unique_ptr<BlockPool> pool_;
   telemetry::CacheMeter meter_;
   Admission admission_;
   DemotionQueue demotions_;

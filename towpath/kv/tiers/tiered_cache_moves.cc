@@ -149,7 +149,7 @@ std::optional<Promoted> TieredCache::advance(Rise& rise) {
       rise.why = here.status();
       rise.crossing.reset();
     }
-    if (BlockRef here = host_->find(rise.wanted.block.hash)) return Promoted{std::move(here), {}};
+    if (BlockRef here = pool_->find(rise.wanted.block.hash)) return Promoted{std::move(here), {}};
     if (rise.wanted.is_cancelled())
       return Promoted{{}, error(Code::cancelled, "nobody wants the block any more")};
     if (Status begun = begin_next(rise); !begun.ok()) return Promoted{{}, std::move(begun)};
@@ -170,7 +170,7 @@ Status TieredCache::begin_next(Rise& rise) {
   Below& from = *below_[rise.next];
   if (!from.has_place_for(TierTask::Kind::get)) return {};
   if (!rise.slot) {
-    TOWPATH_TRY(auto slots, host_->allocate(1));
+    TOWPATH_TRY(auto slots, pool_->allocate(1));
     rise.slot = std::move(slots.front());
   }
   ++rise.next;
@@ -202,7 +202,7 @@ Result<BlockRef> TieredCache::arrive(Rise& rise) {
   }
   CompleteBlock whole(*std::exchange(rise.slot, std::nullopt),
                       {rise.wanted.block, crossing.task.digest});
-  TOWPATH_TRY(BlockRef here, host_->register_block(std::move(whole)));
+  TOWPATH_TRY(BlockRef here, pool_->register_block(std::move(whole)));
   if (!crossing.tier.tier->takes_blocks()) offer(here, {});  // others may lose it
   return here;
 }
@@ -284,7 +284,7 @@ bool TieredCache::copy_aside(const WeakBlock& block, Fall& fall) {
   fall.bytes = take_spare();
   const MutexLock copying(copying_);
   bool copied = false;
-  host_->look(block, [&](const BlockIdentity& identity, SlotId slot) {
+  pool_->look(block, [&](const BlockIdentity& identity, SlotId slot) {
     fall.digest = identity.digest;
     copied = gather(layout_, slot, fall.bytes).ok();
   });
@@ -318,7 +318,7 @@ void TieredCache::land(Fall& fall, const Crossing& crossing) {
       ++into.unacknowledged;
   } else if (kept.code() == Code::corrupt) {
     if (!std::exchange(fall.is_wrong, true)) count_quarantined("host, going down");
-    (void)host_->drop(fall.hash);
+    (void)pool_->drop(fall.hash);
   } else {
     failed(into, "put", kept);
     into.rests_until = clock_.now() + options_.rest;

@@ -64,7 +64,7 @@ TEST_F(TieredCacheTest, where_blocks_are_found_is_counted_by_tier) {
   open();
   make_all(1, 6);
   ASSERT_TRUE(cache_->flush().ok());
-  for (const BlockHash hash : {3, 4, 6}) (void)cache_->host().drop(hash);
+  for (const BlockHash hash : {3, 4, 6}) (void)cache_->pool().drop(hash);
   EXPECT_EQ(cache_->match(names(1, 10)).below, 4U) << "5 lies above, behind two that do not";
   const auto found = [&](const char* where) {
     return metrics_.counter("towpath_cache_blocks_total", {{"agent", "node"}, {"found_in", where}})
@@ -128,8 +128,8 @@ TEST_F(TieredCacheTest, demotion_is_no_use_of_a_block) {
   (void)cache_->match(names(1, 1));  // 2 is now the oldest
   ASSERT_TRUE(cache_->flush().ok());
   (void)make(9);
-  EXPECT_FALSE(cache_->host().find(2));
-  EXPECT_TRUE(cache_->host().find(1) && cache_->host().find(3));
+  EXPECT_FALSE(cache_->pool().find(2));
+  EXPECT_TRUE(cache_->pool().find(1) && cache_->pool().find(3));
 }
 
 TEST_F(TieredCacheTest, with_second_sight_only_what_is_asked_for_again_goes_down) {
@@ -307,7 +307,7 @@ TEST_F(TieredCacheTest, allocation_is_never_refused_for_demotion_s_sake) {
   ClosedPage page(first.data());
   std::jthread demoter([&] { EXPECT_TRUE(cache_->progress()); });
   ASSERT_TRUE(run::eventually([] { return ClosedPage::is_reached(); }));
-  EXPECT_EQ(cache_->host().allocate(2).code(), Code::exhausted) << "the pool does not wait";
+  EXPECT_EQ(cache_->pool().allocate(2).code(), Code::exhausted) << "the pool does not wait";
   std::atomic<bool> is_refused{false};
   std::jthread user([&] { is_refused = !cache_->allocate(2).ok(); });
   for (int i = 0; i < 2000; ++i) sched_yield();  // it has asked, or is asking soon: both are well
