@@ -1,5 +1,6 @@
-// BlockTier: a level of memory below the host's that keeps whole blocks by name, as bytes in
-// canonical order (digest.h). How it keeps them is its own affair: files, an object store.
+// BlockTier: a level of memory below a cache's pool that keeps whole blocks by name, as bytes in
+// canonical order (digest.h). How it keeps them is its own affair: the host's memory, files, a
+// store.
 //
 //   begin(task) --> [ under way ] --progress()--> task.has_ended, task.status
 //                         |  cancel(task): soon
@@ -67,7 +68,7 @@ class BlockTier {
   virtual ~BlockTier() = default;
 
   virtual const std::string& name() const noexcept = 0;
-  /// 1 or more: 0 is the host's.
+  /// 1 or more: 0 is the pool's.
   virtual TierIndex index() const noexcept = 0;
   /// Tasks that may be under way at once; 1 or more.
   virtual std::size_t depth() const noexcept { return 1; }

@@ -41,19 +41,24 @@ struct TieredCache::Crossing {
 struct TieredCache::Rise {
   PromotionQueue::Next wanted;
   std::optional<PartialBlock> slot{};
-  Bytes aside{};         // where the slot is not in one piece
+  ByteSpan aside{};      // where the slot is not in one piece, or a device's
+  ByteSpan back{};       // what is read back from there
   std::size_t next = 0;  // of below_, to be asked
   std::optional<Crossing> crossing{};
-  Status why{};  // the last one failed
+  std::optional<SlotCopy> copy{};  // from aside, once that has come
+  Status why{};                    // the last one failed
 };
 
 /// A block that goes down, to one tier or more.
 struct TieredCache::Fall {
-  BlockHash hash = 0;
-  Digest digest;
-  Bytes bytes;
+  WeakBlock block{};
+  Digest digest{};
+  SlotCopy copy{};               // aside
+  bool was_held = false;         // while it was copied
+  bool is_aside = false;         // the copy has ended, and was looked at
+  std::vector<Below*> takers{};  // that have no place for it yet
   std::list<Crossing> crossings{};
-  bool is_wrong = false;     // and gone from the host
+  bool is_wrong = false;     // and gone from the pool
   bool is_unwanted = false;  // dropped meanwhile
 };
 

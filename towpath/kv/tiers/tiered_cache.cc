@@ -34,11 +34,16 @@ Status check(const TieredCache::Parts& parts, const TieredCacheOptions& options)
     return error(Code::unsupported,
                  cat("blocks in the format ", name_of(parts.layout.config().format)),
                  "keep the pool in nhd: digests and tiers have blocks in that order");
-  return parts.layout.bytes({0, 0, 0}).status();
+  return {};
 }
 
-std::vector<std::string> names_of(const std::vector<std::unique_ptr<BlockTier>>& below) {
-  std::vector<std::string> names{"host"};
+std::string name_of_pool(const layout::PhysicalLayout& layout) {
+  return layout.location().kind == MemoryKind::device ? "device" : "host";
+}
+
+std::vector<std::string> names_of(const std::string& pool,
+                                  const std::vector<std::unique_ptr<BlockTier>>& below) {
+  std::vector<std::string> names{pool};
   for (const auto& tier : below) names.push_back(tier->name());
   return names;
 }
@@ -48,6 +53,7 @@ std::vector<std::string> names_of(const std::vector<std::unique_ptr<BlockTier>>&
 Result<std::unique_ptr<TieredCache>> TieredCache::make(Parts parts,
                                                        const TieredCacheOptions& options) {
   TOWPATH_TRY(check(parts, options));
+  TOWPATH_TRY(auto copier, SlotCopier::make(parts.layout, parts.device, options.copies_at_once));
   const std::uint64_t slots = std::min<std::uint64_t>(parts.layout.config().num_blocks, kNoSlot);
   TOWPATH_TRY(auto pool, BlockPool::make({.slots = static_cast<SlotId>(slots),
                                           .duplicates = options.duplicates,
@@ -55,21 +61,24 @@ Result<std::unique_ptr<TieredCache>> TieredCache::make(Parts parts,
                                           .presence = &parts.presence}));
   TOWPATH_TRY(const std::uint64_t block_bytes, parts.layout.config().block_bytes());
   return std::unique_ptr<TieredCache>(
-      new TieredCache(std::move(parts), options, std::move(pool), block_bytes));
+      new TieredCache(std::move(parts), options, std::move(pool), std::move(copier), block_bytes));
 }
 
 TieredCache::TieredCache(Parts parts, const TieredCacheOptions& options,
-                         std::unique_ptr<BlockPool> pool, std::uint64_t block_bytes)
+                         std::unique_ptr<BlockPool> pool, std::unique_ptr<SlotCopier> copier,
+                         std::uint64_t block_bytes)
     : clock_(parts.clock),
       presence_(parts.presence),
       layout_(std::move(parts.layout)),
       options_(options),
       block_bytes_(block_bytes),
       pool_(std::move(pool)),
-      meter_(parts.meter, names_of(parts.below), block_bytes_),
+      pool_name_(name_of_pool(layout_)),
+      meter_(parts.meter, names_of(pool_name_, parts.below), block_bytes_),
       admission_(options.admission, pool_->figures().slots),
       demotions_(options.most_waiting_demotions),
-      promotions_(options.most_waiting_promotions) {
+      promotions_(options.most_waiting_promotions),
+      copier_(std::move(copier)) {
   const MutexLock figures(figures_mutex_);
   for (auto& tier : parts.below) {
     figures_.below.push_back({.name = tier->name()});
@@ -178,7 +187,7 @@ std::size_t TieredCache::cancel_demotions(std::uint64_t owner) {
 void TieredCache::drop(BlockHash hash) {
   const MutexLock work(work_);
   (void)pool_->drop(hash);
-  for (Fall& fall : falls_) fall.is_unwanted = fall.is_unwanted || fall.hash == hash;
+  for (Fall& fall : falls_) fall.is_unwanted = fall.is_unwanted || fall.block.hash == hash;
   for (const auto& tier : below_) {
     if (lacks(*tier, hash)) continue;
     const Status removed = tier->tier->remove(hash);
@@ -192,12 +201,18 @@ bool TieredCache::progress() {
   const bool promoted = promote_some();
   const bool looked = look_some();
   const bool demoted = demote_some(false);
+  const bool copied = copier_->progress();
   note_state();
-  return moved || promoted || looked || demoted;
+  return moved || promoted || looked || demoted || copied;
 }
 
 void TieredCache::wait_for_work(Duration most) {
   const MutexLock work(work_);
+  wait_for_any(most);
+}
+
+void TieredCache::wait_for_any(Duration most) {
+  if (copier_->wait()) return;
   for (const auto& tier : below_)
     if (tier->under_way > 0) return tier->tier->wait_for_work(most);
 }
@@ -205,16 +220,16 @@ void TieredCache::wait_for_work(Duration most) {
 Status TieredCache::flush() {
   constexpr Duration kNap = std::chrono::milliseconds(10);
   const MutexLock work(work_);
-  bool someone_rests = false;
+  bool someone_rests = copies_rest();
   for (const auto& tier : below_)
     someone_rests = someone_rests || (tier->tier->takes_blocks() && !takes(*tier));
   if (!someone_rests) last_failure_ = {};
   while ((demotions_.size() > 0 && someone_takes()) || !falls_.empty()) {
     const bool moved = progress_tiers();
     const bool promoted = promote_some();
-    if (demote_some(true) || moved || promoted) continue;
-    for (const auto& tier : below_)
-      if (tier->under_way > 0) tier->tier->wait_for_work(kNap);
+    const bool demoted = demote_some(true);
+    if (copier_->progress() || demoted || moved || promoted) continue;
+    wait_for_any(kNap);
   }
   note_state();
   return last_failure_;
@@ -232,6 +247,13 @@ void TieredCache::failed(Below& tier, const char* doing, const Status& status) {
   const MutexLock figures(figures_mutex_);
   figures_.last_failure = status;
   ++figures_.below[tier.number].failed[cat(doing, ": ", name_of(status.code()))];
+}
+
+void TieredCache::copy_failed(const char* way, const Status& status) {
+  last_failure_ = status;
+  const MutexLock figures(figures_mutex_);
+  figures_.last_failure = status;
+  ++figures_.failed_copies[cat(way, ": ", name_of(status.code()))];
 }
 
 void TieredCache::note_state() {
@@ -260,6 +282,8 @@ TieredCacheFigures TieredCache::figures() const {
     all.below[tier->number].put_ns = tier->put_ns.summary();
     all.below[tier->number].get_ns = tier->get_ns.summary();
   }
+  all.copy_out_ns = copy_out_ns_.summary();
+  all.copy_in_ns = copy_in_ns_.summary();
   all.pool = pool_->figures();
   all.waiting_demotions = demotions_.size();
   all.waiting_promotions = promotions_.size();

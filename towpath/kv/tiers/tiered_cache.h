@@ -1,5 +1,6 @@
-// TieredCache: KV blocks in the host's memory, and in the tiers below it: copied down while nobody
-// waits for it, and brought back up when somebody does.
+// TieredCache: KV blocks in a pool, and in the tiers below it: copied down while nobody waits for
+// it, and brought back up when somebody does. The pool is host memory, or a device's; then the
+// host's is the first tier below (HostTier).
 //
 //                      register_block()
 //   bytes, made here -----------------> [    pool     ]  found, held, evicted (BlockPool)
@@ -8,11 +9,13 @@
 //      copied aside, proven, put, synced v          | then registered: visible only now
 //                                       [ tiers below ]  (BlockTier: disk, ...)
 //
-// Demotion copies blocks long before their slots are wanted, so that eviction waits for nothing. It
-// holds a block only while it copies it aside, one at a time, and allocate() waits for that rather
-// than fail. Between two blocks it gives way to promotions. What does not match its digest, going
-// down or up, is dropped where it was found, counted by reason, and a miss. Of each tier as many
-// tasks are under way as it takes at once; what is more urgent is begun first.
+// Demotion copies blocks long before their slots are wanted, so that eviction waits for nothing. In
+// host memory it holds a block while it copies it aside, one at a time, and allocate() waits for
+// that rather than fail. Out of a device it copies in batches on a stream and holds nothing: what
+// was evicted meanwhile is thrown away. Between two blocks it gives way to promotions. What goes to
+// a device is copied back and proven before it is found there. What does not match its digest,
+// going down or up, is dropped where it was found, counted by reason, and a miss. Of each tier as
+// many tasks are under way as it takes at once; what is more urgent is begun first.
 // It has no threads: all copying is done by whoever calls progress(). Thread: any; one at a time is
 // in progress(). It outlives the handles and promotions that it gave out.
 #pragma once
@@ -33,6 +36,7 @@
 #include <towpath/kv/tiers/block_tier.h>
 #include <towpath/kv/tiers/demotion_queue.h>
 #include <towpath/kv/tiers/promotion.h>
+#include <towpath/kv/tiers/slot_copier.h>
 #include <towpath/layout/physical_layout.h>
 #include <towpath/telemetry/cache_meter.h>
 #include <towpath/telemetry/histogram.h>
@@ -52,6 +56,9 @@ struct TieredCacheOptions {
   std::size_t batch_at_least = 8;  ///< fewer are demoted only after `linger`
   Duration linger = std::chrono::milliseconds(10);
   Duration rest = std::chrono::seconds(1);  ///< of a tier that could not be written to
+  /// Blocks between the host and the device that has the pool, each way. Three of them are pinned
+  /// in host memory for each.
+  std::size_t copies_at_once = 32;
 };
 
 struct TierFigures {
@@ -73,32 +80,37 @@ struct TieredCacheFigures {
   std::uint64_t cancelled = 0;                       ///< blocks, of demotions and promotions
   std::uint64_t not_found = 0;                       ///< promotions of what no tier had
   std::map<std::string, std::uint64_t> quarantined;  ///< by where, going which way
-  Status last_failure;                               ///< of a tier
+  /// Between a device's pool and the host, by way and code.
+  std::map<std::string, std::uint64_t> failed_copies;
+  telemetry::HistogramSummary copy_out_ns, copy_in_ns;  ///< of a device's; in: and back
+  Status last_failure;                                  ///< of a tier, or of such a copy
 };
 
 class TieredCache {
  public:
   /// `clock` and `presence` outlive it; the tiers tell the same Presence. Tiers in order, the
   /// fastest first. Errors: invalid_argument (options, tiers out of order), unsupported (a layout
-  /// that this process cannot read block by block).
+  /// that this process cannot read block by block); those of SlotCopier::make().
   struct Parts {
     const Clock& clock;
     Presence& presence;
     layout::PhysicalLayout layout;  ///< of the pool
     std::vector<std::unique_ptr<BlockTier>> below;
     telemetry::CacheMeterParts meter{};  ///< told by match() and find() where blocks were
+    memory::SharedDevice device{};       ///< that the layout was allocated on; null: the host's
   };
   static Result<std::unique_ptr<TieredCache>> make(Parts parts, const TieredCacheOptions& options);
   /// Cancels what is under way, and waits until it has ended.
   ~TieredCache();
 
   const layout::PhysicalLayout& layout() const noexcept { return layout_; }
-  /// Of the host's memory.
   BlockPool& pool() noexcept { return *pool_; }
 
-  /// As BlockPool's. Waits at most for the copy of one block.
+  /// As BlockPool's. Waits at most for the copy of one block within host memory, for none from a
+  /// device.
   Result<std::vector<PartialBlock>> allocate(SlotId count);
-  /// As BlockPool's; and the block goes down in its time.
+  /// As BlockPool's; and the block goes down in its time. Of a device's memory: who wrote the bytes
+  /// has ended.
   Result<BlockRef> register_block(CompleteBlock&& block, const Demotion& how = {});
   /// The prefix that is in the pool, held, and how many blocks behind it are in some tier.
   /// What was seen often enough now goes down in its time.
@@ -128,7 +140,8 @@ class TieredCache {
   /// be done now. Cost: reads, writes and a sync of the tiers below.
   bool progress();
   /// Sleeps until a tier below has something to tell, or so long; not at all where none is awaited.
-  /// Nobody else makes progress meanwhile.
+  /// For blocks between a device and the host: until they are there. Nobody else makes progress
+  /// meanwhile.
   void wait_for_work(Duration most);
   /// Demotes all that waits now, without lingering. Errors: what a tier failed with last, also
   /// before, where it rests still.
@@ -149,7 +162,7 @@ class TieredCache {
     BlockHash hash;
   };
   TieredCache(Parts parts, const TieredCacheOptions& options, std::unique_ptr<BlockPool> pool,
-              std::uint64_t block_bytes);
+              std::unique_ptr<SlotCopier> copier, std::uint64_t block_bytes);
 
   std::size_t tell_found(std::size_t here, std::span<const BlockHash> others);
   void offer(const BlockRef& block, const Demotion& how);
@@ -157,8 +170,8 @@ class TieredCache {
 
   void begin(Crossing& crossing) TOWPATH_REQUIRES(work_);
   bool is_over(Crossing& crossing) TOWPATH_REQUIRES(work_);
-  Bytes take_spare() TOWPATH_REQUIRES(work_);
   bool progress_tiers() TOWPATH_REQUIRES(work_);
+  void wait_for_any(Duration most) TOWPATH_REQUIRES(work_);
   void cancel_all() TOWPATH_REQUIRES(work_);
 
   bool look_some() TOWPATH_REQUIRES(work_);
@@ -169,22 +182,28 @@ class TieredCache {
   bool settle(Rise& rise) TOWPATH_REQUIRES(work_);
   std::optional<Promoted> advance(Rise& rise) TOWPATH_REQUIRES(work_);
   Status begin_next(Rise& rise) TOWPATH_REQUIRES(work_);
+  void copy_in(Rise& rise) TOWPATH_REQUIRES(work_);
+  Status prove_arrival(const Rise& rise) TOWPATH_REQUIRES(work_);
   Result<BlockRef> arrive(Rise& rise) TOWPATH_REQUIRES(work_);
 
   bool demote_some(bool at_once) TOWPATH_REQUIRES(work_);
   bool is_time_to_demote() const;
   void demote_one(const DemotionQueue::Waiting& waiting) TOWPATH_REQUIRES(work_);
-  bool copy_aside(const WeakBlock& block, Fall& fall) TOWPATH_REQUIRES(work_);
+  void copy_aside(Fall& fall) TOWPATH_REQUIRES(work_);
   void end_falls() TOWPATH_REQUIRES(work_);
-  bool has_landed(Fall& fall) TOWPATH_REQUIRES(work_);
+  bool advance(Fall& fall) TOWPATH_REQUIRES(work_);
+  bool came_aside(const Fall& fall) TOWPATH_REQUIRES(work_);
+  void begin_puts(Fall& fall) TOWPATH_REQUIRES(work_);
   void land(Fall& fall, const Crossing& crossing) TOWPATH_REQUIRES(work_);
   void acknowledge_all() TOWPATH_REQUIRES(work_);
   void note_state() TOWPATH_REQUIRES(work_);
   bool takes(const Below& tier) const TOWPATH_REQUIRES(work_);
+  bool copies_rest() const TOWPATH_REQUIRES(work_);
   bool someone_takes() const TOWPATH_REQUIRES(work_);
   bool is_falling(const Below& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);
   bool have_room() const TOWPATH_REQUIRES(work_);
   void failed(Below& tier, const char* doing, const Status& status) TOWPATH_REQUIRES(work_);
+  void copy_failed(const char* way, const Status& status) TOWPATH_REQUIRES(work_);
   void count(std::uint64_t TieredCacheFigures::*figure, std::uint64_t by = 1);
   void count_quarantined(const std::string& where);
 
@@ -194,6 +213,7 @@ class TieredCache {
   const TieredCacheOptions options_;
   const std::uint64_t block_bytes_;
   std::unique_ptr<BlockPool> pool_;
+  const std::string pool_name_;
   telemetry::CacheMeter meter_;
   Admission admission_;
   DemotionQueue demotions_;
@@ -208,7 +228,9 @@ class TieredCache {
   std::list<Crossing> looks_under_way_ TOWPATH_GUARDED_BY(work_);
   std::list<Rise> rises_ TOWPATH_GUARDED_BY(work_);
   std::list<Fall> falls_ TOWPATH_GUARDED_BY(work_);
-  std::vector<Bytes> spare_ TOWPATH_GUARDED_BY(work_);  // a block each
+  const std::unique_ptr<SlotCopier> copier_ TOWPATH_PT_GUARDED_BY(work_);
+  Instant copies_rest_until_ TOWPATH_GUARDED_BY(work_){0};
+  telemetry::Histogram copy_out_ns_, copy_in_ns_;
   Status last_failure_ TOWPATH_GUARDED_BY(work_);
 
   mutable run::Mutex figures_mutex_;  // the last of all

@@ -1,12 +1,15 @@
 // What disks, memory and the ends of processes do to a TieredCache: it never serves a wrong block.
 #include <cerrno>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
 
 #include <gmock/gmock.h>
 
+#include <towpath/device/host/host_driver.h>
 #include <towpath/kv/tiers/cache_fixture.h>
+#include <towpath/kv/tiers/watched_device_fixture.h>
 
 namespace towpath::kv {
 namespace {
@@ -17,7 +20,11 @@ using testing::CacheFixture;
 
 constexpr std::uint64_t kAlways = UINT64_MAX / 2;
 
-class TieredCacheFaultsTest : public CacheFixture {};
+class TieredCacheFaultsTest : public CacheFixture {
+ protected:
+  using Strike = std::function<void(std::mt19937_64&)>;
+  void play(const Strike& strike);
+};
 
 TEST_F(TieredCacheFaultsTest, a_flipped_bit_on_disk_costs_exactly_that_block) {
   open();
@@ -138,7 +145,7 @@ struct World {
   std::vector<BlockRef> held;
 };
 
-void strike(sys::MemoryFileSystem& files, std::mt19937_64& random) {
+void strike_files(sys::MemoryFileSystem& files, std::mt19937_64& random) {
   switch (random() % 5) {
     case 0:
       files.inject({.on = FileOp::read, .effect = FileEffect::flip_bit, .bit = random() % 5000});
@@ -152,9 +159,17 @@ void strike(sys::MemoryFileSystem& files, std::mt19937_64& random) {
   }
 }
 
+void strike_device(testing::DeviceHands& hands, std::mt19937_64& random) {
+  switch (random() % 3) {
+    case 0: hands.fail_batches = 1; break;
+    case 1: hands.fail_events = 1; break;
+    default: hands.spoil_arrivals = 1; break;
+  }
+}
+
 // Against what must hold whatever happens: a block that is served is right, and what was never made
 // is not there.
-TEST_F(TieredCacheFaultsTest, serves_only_what_was_made_over_thousands_of_seeded_steps) {
+void TieredCacheFaultsTest::play(const Strike& strike) {
   const testing::CacheShape shape{.slots = 12, .segment_bytes = 40'000, .capacity_bytes = 200'000};
   const TieredCacheOptions options{.batch_blocks = 5, .batch_at_least = 2};
   std::mt19937_64 random(21);
@@ -190,7 +205,7 @@ TEST_F(TieredCacheFaultsTest, serves_only_what_was_made_over_thousands_of_seeded
         if (!world.held.empty()) world.held.pop_back();
         break;
       case 7:
-        if (random() % 20 == 0) strike(files_, random);
+        if (random() % 20 == 0) strike(random);
         break;
       case 8:
         clock_.advance(std::chrono::milliseconds(300));
@@ -208,6 +223,21 @@ TEST_F(TieredCacheFaultsTest, serves_only_what_was_made_over_thousands_of_seeded
   EXPECT_GT(lives_, 2U);
   EXPECT_GT(came_up, 10 * failed) << "few are harmed, and all others come";
   EXPECT_GT(failed, 0) << "the faults strike";
+}
+
+TEST_F(TieredCacheFaultsTest, serves_only_what_was_made_over_thousands_of_seeded_steps) {
+  play([&](std::mt19937_64& random) { strike_files(files_, random); });
+}
+
+TEST_F(TieredCacheFaultsTest, serves_only_what_was_made_from_a_device_whose_copies_fail) {
+  ManualClock device_clock;
+  const auto hands = std::make_shared<testing::DeviceHands>();
+  device_ = std::make_shared<testing::WatchedDevice>(
+      device::HostDriver(device_clock).open(0).value(), hands);
+  play([&](std::mt19937_64& random) {
+    random() % 2 == 0 ? strike_files(files_, random) : strike_device(*hands, random);
+  });
+  cache_.reset();  // before the clock
 }
 
 }  // namespace

@@ -32,18 +32,8 @@ bool TieredCache::is_over(Crossing& crossing) {
   return true;
 }
 
-Bytes TieredCache::take_spare() {
-  Bytes bytes;
-  if (!spare_.empty()) {
-    bytes = std::move(spare_.back());
-    spare_.pop_back();
-  }
-  bytes.resize(block_bytes_);
-  return bytes;
-}
-
 bool TieredCache::progress_tiers() {
-  bool more = false;
+  bool more = copier_->progress();
   for (const auto& tier : below_) more = tier->tier->progress() || more;
   return more;
 }
@@ -107,7 +97,7 @@ bool TieredCache::promote_some() {
       ++done;
     }
   }
-  while (done < options_.batch_blocks) {
+  while (done < options_.batch_blocks && rises_.size() < copier_->at_once()) {
     const auto next =
         promotions_.next([&](const CachedBlock& block) { return may_begin(block.hash); });
     if (!next) break;
@@ -131,7 +121,8 @@ bool TieredCache::may_begin(BlockHash hash) const {
 bool TieredCache::settle(Rise& rise) {
   std::optional<Promoted> came = advance(rise);
   if (!came) return false;
-  if (!rise.aside.empty()) spare_.push_back(std::move(rise.aside));
+  for (const ByteSpan aside : {rise.aside, rise.back})
+    if (!aside.empty()) copier_->give_back(aside);
   promotions_.settle(rise.wanted, *std::move(came));
   return true;
 }
@@ -144,9 +135,12 @@ std::optional<Promoted> TieredCache::advance(Rise& rise) {
       if (!crossing.task.has_ended && rise.wanted.is_cancelled())
         crossing.tier.tier->cancel(crossing.task);
       if (!is_over(crossing)) return std::nullopt;
+      if (!rise.copy && crossing.task.status.ok() && !rise.aside.empty()) copy_in(rise);
+      if (rise.copy && !rise.copy->has_ended) return std::nullopt;
       Result<BlockRef> here = arrive(rise);
       if (here.ok()) return Promoted{*std::move(here), {}};
       rise.why = here.status();
+      rise.copy.reset();
       rise.crossing.reset();
     }
     if (BlockRef here = pool_->find(rise.wanted.block.hash)) return Promoted{std::move(here), {}};
@@ -177,13 +171,39 @@ Status TieredCache::begin_next(Rise& rise) {
   auto place = in_one_piece(layout_, rise.slot->slot());
   const bool is_slot = place.has_value();
   if (!is_slot) {
-    if (rise.aside.empty()) rise.aside = take_spare();
+    if (rise.aside.empty()) rise.aside = copier_->take_aside();
     place = rise.aside;
   }
   rise.crossing.emplace(from, TierTask{.kind = TierTask::Kind::get, .hash = hash, .bytes = *place});
   if (is_slot) rise.crossing->task.slot = rise.slot->slot();
   begin(*rise.crossing);
   return {};
+}
+
+/// What a tier gave goes where it belongs, and back again, if only that can prove it.
+void TieredCache::copy_in(Rise& rise) {
+  if (copier_->must_read_back() && rise.back.empty()) rise.back = copier_->take_aside();
+  rise.copy.emplace(SlotCopy{.slot = rise.slot->slot(), .in = rise.aside, .out = rise.back});
+  rise.copy->since = clock_.now();
+  copier_->begin(*rise.copy);
+}
+
+/// Errors: corrupt (what is in the slot is not what the tier gave), and those of the copy.
+Status TieredCache::prove_arrival(const Rise& rise) {
+  if (!rise.copy->status.ok()) {
+    copy_failed("in", rise.copy->status);
+    return rise.copy->status;
+  }
+  if (!copier_->must_read_back()) return {};
+  copy_in_ns_.record(clock_.now() - rise.copy->since);
+  const Digest& proven = rise.crossing->task.digest;
+  const Digest found = digest_of(rise.back, proven.salt, proven.algorithm);
+  if (found == proven) return {};
+  count_quarantined(cat(pool_name_, ", arrived"));
+  return error(Code::corrupt,
+               cat("block ", hex(rise.wanted.block.hash), " arrived as ", to_string(found),
+                   " in the ", pool_name_, "'s memory, where it should be ", to_string(proven)),
+               "see who else writes to the pool's free slots; test the memory if nobody does");
 }
 
 Result<BlockRef> TieredCache::arrive(Rise& rise) {
@@ -194,7 +214,7 @@ Result<BlockRef> TieredCache::arrive(Rise& rise) {
       count_quarantined(cat(crossing.tier.tier->name(), ", coming up"));
     return came;
   }
-  if (!rise.aside.empty()) TOWPATH_TRY(scatter(rise.aside, layout_, rise.slot->slot()));
+  if (rise.copy) TOWPATH_TRY(prove_arrival(rise));
   {
     const MutexLock figures(figures_mutex_);
     ++figures_.below[crossing.tier.number].promoted;
@@ -219,7 +239,10 @@ bool TieredCache::takes(const Below& tier) const {
   return tier.tier->takes_blocks() && clock_.now() >= tier.rests_until;
 }
 
+bool TieredCache::copies_rest() const { return clock_.now() < copies_rest_until_; }
+
 bool TieredCache::someone_takes() const {
+  if (copies_rest()) return false;
   for (const auto& tier : below_)
     if (takes(*tier)) return true;
   return false;
@@ -227,6 +250,7 @@ bool TieredCache::someone_takes() const {
 
 /// In all tiers that take blocks now: a block is copied aside once, for all of them.
 bool TieredCache::have_room() const {
+  if (falls_.size() >= copier_->at_once()) return false;
   for (const auto& tier : below_)
     if (takes(*tier) && !tier->has_place_for(TierTask::Kind::put)) return false;
   return someone_takes();
@@ -235,7 +259,8 @@ bool TieredCache::have_room() const {
 bool TieredCache::is_falling(const Below& tier, BlockHash hash) const {
   const auto here = [&](const Crossing& put) { return &put.tier == &tier && !put.is_over; };
   return std::ranges::any_of(falls_, [&](const Fall& fall) {
-    return fall.hash == hash && std::ranges::any_of(fall.crossings, here);
+    return fall.block.hash == hash && (std::ranges::count(fall.takers, &tier) > 0 ||
+                                       std::ranges::any_of(fall.crossings, here));
   });
 }
 
@@ -256,56 +281,82 @@ bool TieredCache::demote_some(bool at_once) {
 
 void TieredCache::demote_one(const DemotionQueue::Waiting& waiting) {
   const BlockHash hash = waiting.block.hash;
-  std::vector<Below*> takers;
+  Fall fall{.block = waiting.block};
   for (const auto& tier : below_)
     if (takes(*tier) && lacks(*tier, hash) && !is_falling(*tier, hash))
-      takers.push_back(tier.get());
-  if (takers.empty()) return;
-  Fall& fall = falls_.emplace_back();
-  fall.hash = hash;
-  if (!copy_aside(waiting.block, fall)) {
-    falls_.pop_back();
-    return count(&TieredCacheFigures::gone);
-  }
-  for (Below* const into : takers) {
-    if (fall.is_wrong) break;
-    Crossing& put = fall.crossings.emplace_back(
-        *into,
-        TierTask{
-            .kind = TierTask::Kind::put, .hash = hash, .digest = fall.digest, .bytes = fall.bytes});
-    begin(put);
-    if (is_over(put)) land(fall, put);
-  }
-  if (has_landed(fall)) falls_.pop_back();
+      fall.takers.push_back(tier.get());
+  if (fall.takers.empty()) return;
+  falls_.push_back(std::move(fall));
+  copy_aside(falls_.back());
+  if (advance(falls_.back())) falls_.pop_back();
 }
 
-/// False: it is gone.
-bool TieredCache::copy_aside(const WeakBlock& block, Fall& fall) {
-  fall.bytes = take_spare();
+void TieredCache::copy_aside(Fall& fall) {
+  fall.copy.out = copier_->take_aside();
+  fall.copy.since = clock_.now();
+  SlotCopier& copier = *copier_;
   const MutexLock copying(copying_);
-  bool copied = false;
-  pool_->look(block, [&](const BlockIdentity& identity, SlotId slot) {
+  const bool is_there = pool_->look(fall.block, [&](const BlockIdentity& identity, SlotId slot) {
     fall.digest = identity.digest;
-    copied = gather(layout_, slot, fall.bytes).ok();
+    fall.copy.slot = slot;
+    copier.begin(fall.copy);
+    fall.was_held = fall.copy.has_ended;
   });
-  return copied;
+  if (!is_there) fall.copy.end({});  // of nothing
 }
 
 void TieredCache::end_falls() {
   for (auto fall = falls_.begin(); fall != falls_.end();) {
     const auto here = fall++;
-    for (Crossing& put : here->crossings)
-      if (!put.is_over && is_over(put)) land(*here, put);
-    if (has_landed(*here)) falls_.erase(here);
+    if (advance(*here)) falls_.erase(here);
   }
 }
 
-/// Everywhere; its bytes are free for another.
-bool TieredCache::has_landed(Fall& fall) {
-  for (const Crossing& put : fall.crossings)
-    if (!put.is_over) return false;
-  spare_.push_back(std::move(fall.bytes));
+/// As far as it goes now. True: all tiers that take it have it, and its bytes are free for another.
+bool TieredCache::advance(Fall& fall) {
+  if (!fall.copy.has_ended) return false;
+  if (!std::exchange(fall.is_aside, true) && !came_aside(fall)) fall.takers.clear();
+  for (Crossing& put : fall.crossings)
+    if (!put.is_over && is_over(put)) land(fall, put);
+  begin_puts(fall);
+  const auto is_over_already = [](const Crossing& put) { return put.is_over; };
+  if (!fall.takers.empty() || !std::ranges::all_of(fall.crossings, is_over_already)) return false;
+  copier_->give_back(fall.copy.out);
   return true;
+}
+
+/// What was copied is the block, if nobody can have written to its slot meanwhile: it was held, or
+/// lies there still. Who would write there must have evicted it first.
+bool TieredCache::came_aside(const Fall& fall) {
+  if (const Status& copied = fall.copy.status; !copied.ok()) {
+    copy_failed("out", copied);
+    copies_rest_until_ = clock_.now() + options_.rest;
+    return false;
+  }
+  if (fall.was_held) return true;
+  if (!pool_->look(fall.block, [](const BlockIdentity&, SlotId) {})) {
+    count(&TieredCacheFigures::gone);
+    return false;
+  }
+  copy_out_ns_.record(clock_.now() - fall.copy.since);
+  return true;
+}
+
+/// To the tiers that have a place.
+void TieredCache::begin_puts(Fall& fall) {
+  for (Below* const into : std::exchange(fall.takers, {})) {
+    if (fall.is_wrong || fall.is_unwanted) continue;
+    if (!into->has_place_for(TierTask::Kind::put)) {
+      fall.takers.push_back(into);
+      continue;
+    }
+    Crossing& put = fall.crossings.emplace_back(*into, TierTask{.kind = TierTask::Kind::put,
+                                                                .hash = fall.block.hash,
+                                                                .digest = fall.digest,
+                                                                .bytes = fall.copy.out});
+    begin(put);
+    if (is_over(put)) land(fall, put);
+  }
 }
 
 void TieredCache::land(Fall& fall, const Crossing& crossing) {
@@ -313,12 +364,12 @@ void TieredCache::land(Fall& fall, const Crossing& crossing) {
   const Status& kept = crossing.task.status;
   if (kept.ok()) {
     if (fall.is_unwanted)
-      (void)into.tier->remove(fall.hash);
+      (void)into.tier->remove(fall.block.hash);
     else
       ++into.unacknowledged;
   } else if (kept.code() == Code::corrupt) {
-    if (!std::exchange(fall.is_wrong, true)) count_quarantined("host, going down");
-    (void)pool_->drop(fall.hash);
+    if (!std::exchange(fall.is_wrong, true)) count_quarantined(cat(pool_name_, ", going down"));
+    (void)pool_->drop(fall.block.hash);
   } else {
     failed(into, "put", kept);
     into.rests_until = clock_.now() + options_.rest;

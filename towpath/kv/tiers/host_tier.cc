@@ -1,0 +1,82 @@
+#include <algorithm>
+
+#include <towpath/core/text.h>
+#include <towpath/kv/tiers/block_bytes.h>
+#include <towpath/kv/tiers/host_tier.h>
+
+namespace towpath::kv {
+namespace {
+
+Status no_block(BlockHash hash) { return error(Code::not_found, cat("no block ", hex(hash))); }
+
+bool are(ConstByteSpan bytes, const Digest& digest) {
+  return digest_of(bytes, digest.salt, digest.algorithm) == digest;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<HostTier>> HostTier::make(layout::PhysicalLayout memory,
+                                                 const HostTierOptions& options) {
+  if (options.presence == nullptr || options.tier == 0)
+    return error(Code::invalid_argument,
+                 cat("a host tier as tier ", options.tier,
+                     options.presence == nullptr ? " that tells nobody what it has" : ""),
+                 "name a Presence, and a tier of 1 or more: 0 is the pool's");
+  if (memory.config().format != layout::BlockFormat::nhd)
+    return error(Code::invalid_argument,
+                 cat("a host tier in the format ", name_of(memory.config().format)),
+                 "keep it in nhd: digests have blocks in that order");
+  TOWPATH_TRY(memory.bytes({0, 0, 0}).status());
+  const std::uint64_t slots = std::min<std::uint64_t>(memory.config().num_blocks, kNoSlot);
+  TOWPATH_TRY(auto pool, BlockPool::make({.slots = static_cast<SlotId>(slots),
+                                          .policy = options.policy,
+                                          .presence = options.presence,
+                                          .tier = options.tier}));
+  return std::unique_ptr<HostTier>(new HostTier(std::move(memory), std::move(pool), options.tier));
+}
+
+std::optional<TierRoom> HostTier::room() const {
+  const BlockPool::Figures pool = pool_->figures();
+  return TierRoom{.blocks = pool.registered, .most_blocks = pool.slots, .evicted = pool.evictions};
+}
+
+void HostTier::begin(TierTask& task) { task.end(done(task)); }
+
+Status HostTier::done(TierTask& task) {
+  if (task.kind != TierTask::Kind::look) {
+    TOWPATH_TRY(const std::uint64_t block_bytes, memory_.config().block_bytes());
+    if (task.bytes.size() != block_bytes)
+      return error(
+          Code::invalid_argument,
+          cat("a block of ", task.bytes.size(), " bytes; the host tier's have ", block_bytes),
+          "give the tier a layout with blocks like the pool's");
+  }
+  return task.kind == TierTask::Kind::put ? put(task) : get(task);
+}
+
+Status HostTier::put(const TierTask& task) {
+  if (!are(task.bytes, task.digest))
+    return error(Code::corrupt, cat("block ", hex(task.hash), " is not ", to_string(task.digest)),
+                 "make the block anew");
+  TOWPATH_TRY(auto slots, pool_->allocate(1));
+  TOWPATH_TRY(scatter(task.bytes, memory_, slots.front().slot()));
+  return pool_
+      ->register_block(CompleteBlock(std::move(slots.front()), {{task.hash, {}}, task.digest}))
+      .status();
+}
+
+Status HostTier::get(TierTask& task) {
+  const BlockRef here = pool_->find(task.hash);
+  if (!here) return no_block(task.hash);
+  task.digest = here.identity().digest;
+  if (task.kind == TierTask::Kind::look) return {};
+  TOWPATH_TRY(gather(memory_, here.slot(), task.bytes));
+  if (are(task.bytes, task.digest)) return {};
+  (void)pool_->drop(task.hash);
+  return error(Code::corrupt, cat("block ", hex(task.hash), " is not what was kept in memory"),
+               "make the block anew; test the memory if this comes again");
+}
+
+Status HostTier::remove(BlockHash hash) { return pool_->drop(hash) ? Status() : no_block(hash); }
+
+}  // namespace towpath::kv

@@ -1,0 +1,215 @@
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/kv/tiers/block_bytes.h>
+#include <towpath/kv/tiers/slot_copier.h>
+
+namespace towpath::kv {
+namespace {
+
+// Host memory ------------------------------------------------------------------------------------
+
+class HostCopier final : public SlotCopier {
+ public:
+  HostCopier(layout::PhysicalLayout layout, std::uint64_t block_bytes)
+      : layout_(std::move(layout)), block_bytes_(block_bytes) {}
+
+  std::size_t at_once() const noexcept override { return SIZE_MAX; }
+  bool must_read_back() const noexcept override { return false; }
+
+  ByteSpan take_aside() override {
+    if (free_.empty()) return asides_.emplace_back(block_bytes_);
+    const ByteSpan aside = free_.back();
+    free_.pop_back();
+    return aside;
+  }
+  void give_back(ByteSpan aside) override { free_.push_back(aside); }
+
+  void begin(SlotCopy& copy) override { copy.end(move(copy)); }
+
+ private:
+  Status move(const SlotCopy& copy) const {
+    if (!copy.in.empty()) TOWPATH_TRY(scatter(copy.in, layout_, copy.slot));
+    return copy.out.empty() ? Status() : gather(layout_, copy.slot, copy.out);
+  }
+
+  const layout::PhysicalLayout layout_;
+  const std::uint64_t block_bytes_;
+  std::deque<Bytes> asides_;
+  std::vector<ByteSpan> free_;
+};
+
+// A device's memory ------------------------------------------------------------------------------
+
+class DeviceCopier final : public SlotCopier {
+ public:
+  DeviceCopier(layout::PhysicalLayout layout, memory::SharedDevice device, device::Memory pinned,
+               std::size_t at_once)
+      : layout_(std::move(layout)),
+        device_(std::move(device)),
+        pinned_(std::move(pinned)),
+        at_once_(at_once) {
+    const std::uint64_t block_bytes = layout_.config().block_bytes().value();
+    for (std::uint64_t i = 0; i < asides_for(at_once); ++i)
+      free_.push_back(bytes_at(pinned_.address() + i * block_bytes, block_bytes));
+  }
+  ~DeviceCopier() override {
+    break_off(error(Code::cancelled, "the cache ends"));  // which waits
+  }
+
+  /// One for a block on its way out; two for one on its way in, which is read back.
+  static constexpr std::uint64_t asides_for(std::uint64_t at_once) { return 3 * at_once; }
+
+  std::size_t at_once() const noexcept override { return at_once_; }
+  bool must_read_back() const noexcept override { return true; }
+
+  ByteSpan take_aside() override {
+    const ByteSpan aside = free_.back();
+    free_.pop_back();
+    return aside;
+  }
+  void give_back(ByteSpan aside) override { free_.push_back(aside); }
+
+  void begin(SlotCopy& copy) override { begun_.push_back(&copy); }
+
+  bool progress() override {
+    const bool ended = end_batches();
+    if (begun_.empty()) return ended;
+    if (const Status given = submit(); !given.ok()) break_off(given);
+    return true;
+  }
+
+  bool wait() override {
+    if (batches_.empty()) return false;
+    (void)batches_.front().event->wait();
+    return true;
+  }
+
+ private:
+  struct Batch {
+    std::shared_ptr<device::Event> event;
+    std::vector<SlotCopy*> copies;
+  };
+
+  bool end_batches() {
+    bool some = false;
+    for (; !batches_.empty(); some = true) {
+      const auto is_done = batches_.front().event->is_done();
+      if (!is_done.ok()) {
+        break_off(is_done.status());
+        return true;
+      }
+      if (!*is_done) break;
+      for (SlotCopy* const copy : batches_.front().copies) copy->end({});
+      batches_.pop_front();
+    }
+    return some;
+  }
+
+  /// All that began, in the order of the stream: what comes back is what has arrived.
+  Status submit() {
+    if (!stream_) {
+      TOWPATH_TRY(stream_, device_->create_stream());
+    }
+    TOWPATH_TRY(auto event, device_->create_event());
+    std::vector<device::Copy> in, out;
+    for (const SlotCopy* const copy : begun_) TOWPATH_TRY(add_pages(*copy, in, out));
+    if (!in.empty()) TOWPATH_TRY(stream_->copy_batch(in));
+    if (!out.empty()) TOWPATH_TRY(stream_->copy_batch(out));
+    TOWPATH_TRY(stream_->record(*event));
+    batches_.push_back({std::move(event), std::exchange(begun_, {})});
+    return {};
+  }
+
+  Status add_pages(const SlotCopy& copy, std::vector<device::Copy>& in,
+                   std::vector<device::Copy>& out) const {
+    std::uint64_t offset = 0;
+    for (std::uint64_t layer = 0; layer < layout_.config().num_layers; ++layer) {
+      for (std::uint64_t outer = 0; outer < layout_.config().outer_dim; ++outer) {
+        TOWPATH_TRY(const layout::Extent page, layout_.memory_region({copy.slot, layer, outer}));
+        if (!copy.in.empty())
+          append(in, {page.address, address_of(copy.in.data()) + offset, page.size});
+        if (!copy.out.empty())
+          append(out, {address_of(copy.out.data()) + offset, page.address, page.size});
+        offset += page.size;
+      }
+    }
+    return {};
+  }
+
+  /// Pages that adjoin are one copy.
+  static void append(std::vector<device::Copy>& copies, const device::Copy& next) {
+    if (!copies.empty()) {
+      device::Copy& last = copies.back();
+      if (next.source == last.source + last.length && next.target == last.target + last.length) {
+        last.length += next.length;
+        return;
+      }
+    }
+    copies.push_back(next);
+  }
+
+  /// All that are under way, once nothing moves.
+  void break_off(const Status& why) {
+    if (stream_) (void)stream_->synchronize();
+    stream_.reset();
+    for (const Batch& batch : batches_)
+      for (SlotCopy* const copy : batch.copies) copy->end(why);
+    batches_.clear();
+    for (SlotCopy* const copy : std::exchange(begun_, {})) copy->end(why);
+  }
+
+  const layout::PhysicalLayout layout_;
+  const memory::SharedDevice device_;
+  const device::Memory pinned_;
+  const std::size_t at_once_;
+  std::vector<ByteSpan> free_;
+  std::shared_ptr<device::Stream> stream_;  // null: none yet, or the last one failed
+  std::deque<Batch> batches_;               // in the stream, the oldest first
+  std::vector<SlotCopy*> begun_;            // for the next batch
+};
+
+Result<std::unique_ptr<SlotCopier>> for_device(const layout::PhysicalLayout& layout,
+                                               memory::SharedDevice device, std::size_t at_once,
+                                               std::uint64_t block_bytes) {
+  const layout::Location& at = layout.location();
+  if (at.kind == MemoryKind::device && at.device_id != device->info().ordinal)
+    return error(Code::invalid_argument,
+                 cat("the pool lies on device ", at.device_id, ", and device ",
+                     device->info().ordinal, " was given to copy it"),
+                 "give the device that the layout was allocated on");
+  const auto bytes = checked_multiply(DeviceCopier::asides_for(at_once), block_bytes);
+  if (at_once == 0 || !bytes)
+    return error(Code::invalid_argument,
+                 cat(at_once, " copies of ", block_bytes, " bytes at once, each way"),
+                 "let copies_at_once be 1 or more, and small");
+  Result<device::Memory> pinned = device->allocate_pinned(*bytes);
+  if (!pinned.ok())
+    return error(pinned.code(),
+                 cat("no ", *bytes, " bytes of pinned memory, for ", at_once, " copies at once"),
+                 "lower copies_at_once, or free some memory")
+        .because(pinned.status());
+  return std::make_unique<DeviceCopier>(layout, std::move(device), *std::move(pinned), at_once);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SlotCopier>> SlotCopier::make(const layout::PhysicalLayout& layout,
+                                                     memory::SharedDevice device,
+                                                     std::size_t at_once) {
+  TOWPATH_TRY(const std::uint64_t block_bytes, layout.config().block_bytes());
+  const MemoryKind kind = layout.location().kind;
+  if (kind == MemoryKind::device && device == nullptr)
+    return error(Code::invalid_argument, "a pool in a device's memory, and no device to copy it",
+                 "give the device that the layout was allocated on");
+  if (kind == MemoryKind::device)
+    return for_device(layout, std::move(device), at_once, block_bytes);
+  TOWPATH_TRY(layout.bytes({0, 0, 0}).status());
+  return std::make_unique<HostCopier>(layout, block_bytes);
+}
+
+}  // namespace towpath::kv
