@@ -2,7 +2,7 @@
 """Fetches the Linux kernel that tests/qemu boots: fetch_guest_kernel.py PATTERN
 
 The newest package of Debian whose name matches PATTERN (a regular expression) is downloaded and
-unpacked, not installed; only its kernel and its configuration are kept, in
+unpacked, not installed; only its kernel, its configuration and a few modules are kept, in
 ~/.cache/towpath/kernels/debian (XDG_CACHE_HOME is honoured). Does nothing when that one is there.
 """
 import os
@@ -12,6 +12,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+
+# NVMe over a network, both ends, and what they need.
+MODULES = ["configfs", "nvme-fabrics", "nvmet", "nvme-loop", "nvmet-tcp", "nvme-tcp"]
 
 
 def capture(*command):
@@ -34,6 +38,10 @@ def fetch(name, into):
         kernel, = Path(work, "unpacked/boot").glob("vmlinuz-*")
         config, = Path(work, "unpacked/boot").glob("config-*")
         shutil.copy(config, into / "config")
+        (into / "modules").mkdir(exist_ok=True)
+        for module in MODULES:
+            found, = Path(work, "unpacked/lib/modules").rglob(f"{module}.ko.xz")
+            shutil.copy(found, into / "modules")
         shutil.copy(kernel, into / "vmlinuz.new")
         (into / "package").write_text(name + "\n")
         (into / "vmlinuz.new").rename(into / "vmlinuz")
@@ -45,7 +53,7 @@ def main(pattern):
     if name is None:
         return f"no package of Debian is called {pattern}"
     mark = into / "package"
-    if (into / "vmlinuz").is_file() and mark.is_file() and mark.read_text().strip() == name:
+    if (into / "vmlinuz").is_file() and (into / "modules").is_dir() and mark.is_file() and mark.read_text().strip() == name:
         return 0
     fetch(name, into)
     print(f"{name}: {into / 'vmlinuz'}")

@@ -19,10 +19,10 @@ def _libraries(program):
     return sorted(set(re.findall(r"(/\S+) \(0x", said)))
 
 
-def initramfs(programs):
-    """The bytes of one with these executables, by the names they get in its root; `init` is one."""
+def initramfs(programs, others=None):
+    """The bytes of one with these executables and other files, by the names they get in its root; `init` is one."""
     files = {path[1:]: Path(path) for program in programs.values() for path in _libraries(program)}
-    files |= programs
+    files |= programs | (others or {})
     folders = sorted({str(parent) for name in files for parent in Path(name).parents} - {"."})
     return b"".join([
         *(_entry(folder, 0o040755) for folder in [*folders, "dev"]),

@@ -34,10 +34,10 @@ class Drive:
     """A drive with one namespace. `fails_at`: the 512-byte sector whose reads and writes fail."""
 
     def __init__(self, serial, block=512, mdts=7, mib=64, fails_at=None, metadata=0, cmb_mib=0,
-                 partitioned=False, bus=None):
+                 partitioned=False, bus=None, zone_mib=0):
         self.serial, self.block, self.mdts, self.mib = serial, block, mdts, mib
         self.fails_at, self.metadata, self.cmb_mib = fails_at, metadata, cmb_mib
-        self.partitioned, self.bus = partitioned, bus
+        self.partitioned, self.bus, self.zone_mib = partitioned, bus, zone_mib
 
     def make(self, folder):
         self.path = folder / f"{self.serial}.img"
@@ -67,6 +67,7 @@ class Drive:
         space = {"drive": name, "bus": f"{name}-drive", "nsid": 1,
                  "logical_block_size": self.block, "physical_block_size": self.block}
         space |= {"ms": self.metadata} if self.metadata else {}
+        space |= {"zoned": "true", "zoned.zone_size": f"{self.zone_mib}M"} if self.zone_mib else {}
         return ["-blockdev", listed(node), "-device", "nvme," + listed(device),
                 "-device", "nvme-ns," + listed(space)]
 
@@ -86,6 +87,8 @@ ORDINARY = [
     Drive("BADBLOCK", fails_at=2048),
     Drive("METADATA", metadata=8),
     Drive("PULLED"),
+    Drive("ZONED", zone_mib=1, mib=16),
+    Drive("BEHIND"),  # what the guest shows itself over a network
 ]
 # Behind one switch, peers reach each other whatever the host bridge is.
 SWITCH = ["-device", "pcie-root-port,id=root,slot=1,chassis=1",
@@ -170,7 +173,8 @@ def main():
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
     programs = {"init": args.guest} | {path.name: path for path in args.carry}
-    (args.work / "initramfs").write_bytes(initramfs(programs))
+    modules = {f"modules/{path.name}": path for path in (kernel.parent / "modules").glob("*")}
+    (args.work / "initramfs").write_bytes(initramfs(programs, modules))
     command = command_of(args.machine, kernel, args.work)
     start = time.monotonic()
     for attempt in (1, 2):

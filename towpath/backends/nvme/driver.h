@@ -28,6 +28,8 @@ struct NamespaceInfo {
   /// Of one command: the least of what drive and kernel take. A multiple of block_bytes, at
   /// least 1.
   std::uint64_t max_transfer_bytes = 0;
+  /// A command that crosses a multiple of it is refused, and so are writes; 0: it is not zoned.
+  std::uint64_t zone_bytes = 0;
   bool has_write_cache = false;  ///< flush() is needed for what must survive a power failure
   bool deallocates = false;
 
@@ -82,7 +84,7 @@ class Driver {
   virtual ~Driver() = default;
   /// Opens a namespace, or gives the one that is open already.
   /// Errors: not_found, invalid_argument (no namespace of NVMe), denied (not permitted, or the
-  /// device is in use: the message says by what), unsupported (its format).
+  /// device is in use: the message says by what), unsupported (its format; zoned, and for writing).
   virtual Result<std::shared_ptr<Namespace>> open(const std::string& path, Access access) = 0;
   /// Errors: as sys::Ring::open.
   virtual Result<std::unique_ptr<Engine>> make_engine(std::uint32_t depth) = 0;

@@ -153,6 +153,14 @@ Status check_unused(const SystemRoot& root, const std::string& block_name) {
       .because(std::move(found));
 }
 
+std::uint64_t kernel_zone_bytes(const SystemRoot& root, const std::string& block_name) {
+  constexpr std::uint64_t kSector = 512;
+  const auto zoned = sys::read_text_file(cat(root.sys, "/block/", block_name, "/queue/zoned"));
+  if (!zoned.ok() || sys::trimmed(*zoned) != "host-managed") return 0;
+  const std::uint64_t sectors = queue_number(root, block_name, "chunk_sectors");
+  return checked_multiply(sectors, kSector).value_or(std::numeric_limits<std::uint64_t>::max());
+}
+
 std::uint64_t kernel_transfer_limit(const SystemRoot& root, const std::string& block_name) {
   constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t kibibytes = queue_number(root, block_name, "max_hw_sectors_kb");

@@ -32,6 +32,9 @@ std::string block_name_of(const std::string& generic_name);
 /// the device besides (O_EXCL).
 Status check_unused(const SystemRoot& root, const std::string& block_name);
 
+/// Bytes of a zone of a namespace whose writes have to keep the order of zones; 0: it has none.
+std::uint64_t kernel_zone_bytes(const SystemRoot& root, const std::string& block_name);
+
 /// Bytes of one command that the kernel maps, whatever pages they lie in; UINT64_MAX where it does
 /// not say.
 std::uint64_t kernel_transfer_limit(const SystemRoot& root, const std::string& block_name);

@@ -83,5 +83,16 @@ TEST_F(InUseTest, kernels_limit_is_the_lesser_of_bytes_and_scattered_pages) {
   EXPECT_EQ(kernel_transfer_limit(system.root(), "nvme9n9"), UINT64_MAX);
 }
 
+TEST_F(InUseTest, zones_are_those_of_a_queue_that_is_host_managed) {
+  EXPECT_EQ(kernel_zone_bytes(system.root(), "nvme0n1"), 0U) << "a kernel that knows no zones";
+  system.put("sys/block/nvme0n1/queue/chunk_sectors", "2048\n");
+  system.put("sys/block/nvme0n1/queue/zoned", "none\n");
+  EXPECT_EQ(kernel_zone_bytes(system.root(), "nvme0n1"), 0U);
+  system.put("sys/block/nvme0n1/queue/zoned", "host-managed\n");
+  EXPECT_EQ(kernel_zone_bytes(system.root(), "nvme0n1"), 1U << 20U);
+  system.put("sys/block/nvme0n1/queue/chunk_sectors", "garbage\n");
+  EXPECT_EQ(kernel_zone_bytes(system.root(), "nvme0n1"), UINT64_MAX) << "zoned, all the same";
+}
+
 }  // namespace
 }  // namespace towpath::backends::nvme

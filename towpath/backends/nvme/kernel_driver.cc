@@ -20,7 +20,9 @@
 namespace towpath::backends::nvme {
 namespace {
 
-constexpr std::uint64_t kMaxCommandBytes = 1ULL << 30U;  // its length is a 32-bit number
+// As many scattered pages as one bio of Linux holds (256), with bytes that touch one more. Over TCP
+// no limit is told, and 6.12 refuses 4 MiB in scattered pages (EINVAL).
+constexpr std::uint64_t kMaxCommandBytes = 255U * 4096U;
 
 std::string quoted(const std::string& path) { return cat("'", printable(path, 256), "'"); }
 
@@ -115,6 +117,14 @@ Result<NamespaceInfo> describe(int fd, const std::string& path, std::uint64_t ke
   return info;
 }
 
+Status check_takes_writes(const NamespaceInfo& info) {
+  if (info.zone_bytes == 0) return {};
+  return error(Code::unsupported,
+               cat(quoted(info.path), " is a zoned namespace: each of its zones of ",
+                   format_bytes(info.zone_bytes), " takes writes in order only"),
+               "open it for reading (ro: before the path), or write to an ordinary namespace");
+}
+
 class KernelDriver final : public Driver {
  public:
   explicit KernelDriver(SystemRoot root) : root_(std::move(root)) {}
@@ -149,6 +159,8 @@ class KernelDriver final : public Driver {
     }
     TOWPATH_TRY(NamespaceInfo info,
                 describe(device.get(), path, kernel_transfer_limit(root_, block)));
+    info.zone_bytes = kernel_zone_bytes(root_, block);
+    if (access == Access::read_write) TOWPATH_TRY(check_takes_writes(info));
     return std::make_shared<KernelNamespace>(std::move(info), access, std::move(device),
                                              std::move(claim));
   }

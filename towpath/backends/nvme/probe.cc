@@ -60,6 +60,10 @@ Finding probe_namespace(const SystemRoot& root, const std::string& name) {
   if (!writable)
     return judged(std::move(finding), Verdict::degraded, "it can be read only: so says its mode",
                   "give this user the right to write to the device's file");
+  if (kernel_zone_bytes(root, block_name_of(name)) != 0)
+    return judged(std::move(finding), Verdict::degraded,
+                  "it can be read only: it is zoned, and takes writes in the order of its zones",
+                  "write to an ordinary namespace");
   if (!is_admin(root))
     return judged(std::move(finding), Verdict::degraded,
                   "without CAP_SYS_ADMIN the kernel lets through what the drive calls harmless",

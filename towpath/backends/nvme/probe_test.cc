@@ -41,6 +41,8 @@ TEST(NvmeProbeTest, each_namespace_is_judged_by_itself) {
   expect_verdict(only(), Verdict::yes, "it is free");
   system.put("proc/self/status", "CapEff:\t0000000000000000\n");
   expect_verdict(only(), Verdict::degraded, "CAP_SYS_ADMIN");
+  system.put("sys/block/nvme0n1/queue/zoned", "host-managed\n");
+  expect_verdict(only(), Verdict::degraded, "zoned");
   system.put("sys/block/nvme0n1/nvme0n1p1/partition", "1\n");
   expect_verdict(only(), Verdict::no, "nvme0n1p1");
 }

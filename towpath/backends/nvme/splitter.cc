@@ -31,9 +31,11 @@ Piece Splitter::next() noexcept {
   const NamespaceInfo& info = piece.device->info();
   block_ = info.block_bytes;
   window_ = std::max(block_, std::min(kWindowBytes, info.max_transfer_bytes));
+  zone_ = info.zone_bytes;
   const Extent extent = extent_at(segments_, at_);
   if (goes_straight(extent)) {
-    take(piece, std::min(extent.length - extent.length % block_, info.max_transfer_bytes));
+    take(piece, std::min({extent.length - extent.length % block_, info.max_transfer_bytes,
+                          zone_end(extent.remote_address) - extent.remote_address}));
     return piece;
   }
   if (!write_) {
@@ -49,17 +51,23 @@ Piece Splitter::next() noexcept {
   return piece;
 }
 
+/// Of the zone that this byte lies in.
+std::uint64_t Splitter::zone_end(std::uint64_t address) const noexcept {
+  return zone_ == 0 ? UINT64_MAX : address - address % zone_ + zone_;
+}
+
 // Of a read: all that follows as long as it touches the blocks of the window, or the next one.
 void Splitter::take_window(Piece& piece) noexcept {
   const std::uint64_t address = extent_at(segments_, at_).remote_address;
   const std::uint64_t begin = address - address % block_;
+  const std::uint64_t most = std::min(begin + window_, zone_end(begin));
   std::uint64_t end = begin + block_;
   while (!done() && &device() == piece.device) {
     const Extent extent = extent_at(segments_, at_);
     const bool touches = extent.remote_address >= begin && extent.remote_address < end + block_ &&
-                         extent.remote_address < begin + window_;
+                         extent.remote_address < most;
     if (!touches || (piece.length != 0 && goes_straight(extent))) return;
-    std::uint64_t bytes = std::min(extent.length, begin + window_ - extent.remote_address);
+    std::uint64_t bytes = std::min(extent.length, most - extent.remote_address);
     // At the next border of a block the way may be straight.
     const std::uint64_t head = round_up(extent.remote_address, block_) - extent.remote_address;
     const bool straight_behind =

@@ -8,8 +8,9 @@
 //   bounce   blocks <-> a window, copied by us       reads of parts of blocks; memory at odd
 //   addresses modify   one block read, changed, written back   writes of a part of a block
 //
-// A window takes several stretches where they lie in it. A piece of `modify` is one block, so that
-// a power failure leaves it old or new: drives write single blocks whole (AWUPF). Thread: loop.
+// Where a namespace has zones no piece crosses the end of one. A window takes several stretches
+// where they lie in it. A piece of `modify` is one block, so that a power failure leaves it old or
+// new: drives write single blocks whole (AWUPF). Thread: loop.
 #pragma once
 
 #include <algorithm>
@@ -64,6 +65,7 @@ class Splitter {
  private:
   bool goes_straight(const Extent& extent) const noexcept;
   void take_window(Piece& piece) noexcept;
+  std::uint64_t zone_end(std::uint64_t address) const noexcept;
   std::uint64_t whole_blocks() const noexcept;
   void take_block(Piece& piece) noexcept;
   void take(Piece& piece, std::uint64_t bytes) noexcept;
@@ -75,6 +77,7 @@ class Splitter {
   Position at_;
   std::uint64_t block_ = 0;   // bytes of one, of the device of the piece that is made
   std::uint64_t window_ = 0;  // likewise
+  std::uint64_t zone_ = 0;    // likewise; 0: it has none
   bool write_ = false;
 };
 

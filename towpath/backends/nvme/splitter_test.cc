@@ -14,12 +14,14 @@ constexpr std::uint64_t kBase = 0x10000;  // of memory; nothing is loaded or sto
 
 class SplitterTest : public ::testing::Test {
  protected:
-  void use(std::uint32_t block_bytes, std::uint64_t max_transfer_bytes) {
+  void use(std::uint32_t block_bytes, std::uint64_t max_transfer_bytes,
+           std::uint64_t zone_bytes = 0) {
     auto record = std::make_shared<BlockRecord>(RegionDescriptor{}, 1);
     record->target = std::make_shared<testing::FakeNamespace>(
         NamespaceInfo{.block_bytes = block_bytes,
                       .blocks = 1U << 20U,
-                      .max_transfer_bytes = max_transfer_bytes},
+                      .max_transfer_bytes = max_transfer_bytes,
+                      .zone_bytes = zone_bytes},
         Access::read_write, sys::Fd());
     device = std::make_unique<BlockMemory>(nullptr, record);
   }
@@ -58,6 +60,18 @@ TEST_F(SplitterTest, whole_blocks_go_straight_up_to_the_largest_transfer) {
       {Path::direct, 0, 16, 8192}, {Path::direct, 16, 16, 8192}, {Path::direct, 32, 1, 512}};
   for (const bool write : {false, true})
     EXPECT_EQ(cut({segment(0, 0, 2 * 8192 + 512)}, write), expected);
+}
+
+TEST_F(SplitterTest, no_command_crosses_the_end_of_a_zone) {
+  use(512, 1U << 20U, 8192);
+  EXPECT_EQ(cut({segment(0, 4096, 16384)}, false), (std::vector<Cut>{{Path::direct, 8, 8, 4096},
+                                                                     {Path::direct, 16, 16, 8192},
+                                                                     {Path::direct, 32, 8, 4096}}));
+  EXPECT_EQ(cut({segment(1, 8192 - 512, 1024)}, false),
+            (std::vector<Cut>{{Path::bounce, 15, 1, 512}, {Path::bounce, 16, 1, 512}}));
+  // Two stretches that one window would have taken.
+  EXPECT_EQ(cut({segment(1, 8192 - 10, 10), segment(100, 8192 + 7, 10)}, false),
+            (std::vector<Cut>{{Path::bounce, 15, 1, 10}, {Path::bounce, 16, 1, 10}}));
 }
 
 TEST_F(SplitterTest, neighbours_in_memory_and_on_the_device_are_one_command) {
