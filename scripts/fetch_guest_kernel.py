@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Fetches the Linux kernel that tests/qemu boots: fetch_guest_kernel.py PATTERN
+"""Fetches a Linux kernel that tests/qemu boots: fetch_guest_kernel.py PATTERN NAME [MODULE ...]
 
 The newest package of Debian whose name matches PATTERN (a regular expression) is downloaded and
-unpacked, not installed; only its kernel, its configuration and a few modules are kept, in
-~/.cache/towpath/kernels/debian (XDG_CACHE_HOME is honoured). Does nothing when that one is there.
+unpacked, not installed. Kept of it, in ~/.cache/towpath/kernels/NAME (XDG_CACHE_HOME is honoured), are
+its kernel, its configuration, and of the modules these and what they need: NN-name.ko, in the order in
+which they can be loaded. Does nothing when all that is there.
 """
+import lzma
 import os
 import re
 import shutil
@@ -12,10 +14,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-
-
-# NVMe over a network, both ends, and what they need.
-MODULES = ["configfs", "nvme-fabrics", "nvmet", "nvme-loop", "nvmet-tcp", "nvme-tcp"]
 
 
 def capture(*command):
@@ -28,37 +26,57 @@ def newest(pattern):
     return max(names, key=lambda name: [int(part) for part in re.findall(r"\d+", name)], default=None)
 
 
-def fetch(name, into):
+def in_order(wanted, files, done):
+    """Adds to `done`, by name, what is wanted, each behind those that it needs. What is no file is
+    built into the kernel."""
+    for name in wanted:
+        if name in done or name not in files:
+            continue
+        content = lzma.decompress(files[name].read_bytes())
+        needs = re.search(rb"\0depends=([^\0]*)\0", content)  # as modinfo prints it
+        in_order(needs[1].decode().replace("-", "_").split(",") if needs else [], files, done)
+        done[name] = content
+    return done
+
+
+def keep_modules(wanted, unpacked, into):
+    files = {path.name.removesuffix(".ko.xz").replace("-", "_"): path for path in unpacked.rglob("*.ko.xz")}
+    if absent := [name for name in wanted if name not in files]:
+        raise SystemExit(f"this kernel has no module {', '.join(absent)}")
+    into.mkdir()
+    for number, (name, content) in enumerate(in_order(wanted, files, {}).items()):
+        (into / f"{number:02}-{name}.ko").write_bytes(content)
+
+
+def fetch(name, modules, into):
     with tempfile.TemporaryDirectory() as work:
         subprocess.run(["apt-get", "-qq", "-o=APT::Sandbox::User=root", "download", name],
                        cwd=work, check=True)
         package, = Path(work).glob("*.deb")
         subprocess.run(["dpkg-deb", "-x", str(package), f"{work}/unpacked"], check=True)
-        into.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(into, ignore_errors=True)
+        into.mkdir(parents=True)
         kernel, = Path(work, "unpacked/boot").glob("vmlinuz-*")
         config, = Path(work, "unpacked/boot").glob("config-*")
+        keep_modules(modules, Path(work, "unpacked/lib/modules"), into / "modules")
         shutil.copy(config, into / "config")
-        (into / "modules").mkdir(exist_ok=True)
-        for module in MODULES:
-            found, = Path(work, "unpacked/lib/modules").rglob(f"{module}.ko.xz")
-            shutil.copy(found, into / "modules")
-        shutil.copy(kernel, into / "vmlinuz.new")
-        (into / "package").write_text(name + "\n")
-        (into / "vmlinuz.new").rename(into / "vmlinuz")
+        shutil.copy(kernel, into / "vmlinuz")
 
 
-def main(pattern):
-    into = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "towpath/kernels/debian"
-    name = newest(pattern)
-    if name is None:
+def main(pattern, name, *modules):
+    into = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "towpath/kernels" / name
+    package = newest(pattern)
+    if package is None:
         return f"no package of Debian is called {pattern}"
-    mark = into / "package"
-    if (into / "vmlinuz").is_file() and (into / "modules").is_dir() and mark.is_file() and mark.read_text().strip() == name:
+    made_of = " ".join([package, *modules]) + "\n"
+    mark = into / "package"  # written last
+    if mark.is_file() and mark.read_text() == made_of:
         return 0
-    fetch(name, into)
-    print(f"{name}: {into / 'vmlinuz'}")
+    fetch(package, modules, into)
+    mark.write_text(made_of)
+    print(f"{package}: {into / 'vmlinuz'}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -10,7 +10,6 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <towpath/core/text.h>
@@ -20,7 +19,6 @@ namespace towpath::guest {
 namespace {
 
 constexpr const char* kTarget = "/sys/kernel/config/nvmet";
-constexpr int kCompressed = 4;  // MODULE_INIT_COMPRESSED_FILE (linux/module.h)
 
 void write_text(const std::string& path, const std::string& text) {
   const sys::Fd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
@@ -29,16 +27,7 @@ void write_text(const std::string& path, const std::string& text) {
       << text << " to " << path << ": " << std::strerror(errno);
 }
 
-/// In the order of what needs what. run_guest.py carries them.
-void load_modules() {
-  for (const char* name :
-       {"configfs", "nvme-fabrics", "nvmet", "nvme-loop", "nvmet-tcp", "nvme-tcp"}) {
-    const sys::Fd file(::open(cat("/modules/", name, ".ko.xz").c_str(), O_RDONLY | O_CLOEXEC));
-    ASSERT_TRUE(file) << name;
-    const bool loaded =
-        ::syscall(SYS_finit_module, file.get(), "", kCompressed) == 0 || errno == EEXIST;
-    ASSERT_TRUE(loaded) << name << ": " << std::strerror(errno);
-  }
+void mount_configuration() {
   const bool mounted =
       ::mount("config", "/sys/kernel/config", "configfs", 0, nullptr) == 0 || errno == EBUSY;
   ASSERT_TRUE(mounted) << std::strerror(errno);
@@ -80,13 +69,13 @@ void listen(const std::string& serial) {
 
 }  // namespace
 
-bool has_fabrics() { return std::filesystem::exists("/modules/nvmet.ko.xz"); }
+bool has_fabrics() { return std::filesystem::exists("/sys/module/nvmet"); }
 
 bool is_over_fabrics(const std::string& serial) { return serial == "LOOP" || serial == "TCP"; }
 
 void connect_fabrics(const std::string& serial) {
   if (std::filesystem::exists(cat(kTarget, "/subsystems/towpath-", serial))) return;
-  ASSERT_NO_FATAL_FAILURE(load_modules());
+  ASSERT_NO_FATAL_FAILURE(mount_configuration());
   ASSERT_NO_FATAL_FAILURE(bring_up_loopback());
   ASSERT_NO_FATAL_FAILURE(show(serial, drive_called("BEHIND").block));
   ASSERT_NO_FATAL_FAILURE(listen(serial));

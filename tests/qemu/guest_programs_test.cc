@@ -1,49 +1,11 @@
 // Whole programs on drives: the command, and one in C over libnixl_capi.so. run_guest.py carries
 // them into the guest's root.
-#include <iterator>
-#include <sstream>
-
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <towpath/sys/text_file.h>
+#include "guest_programs.h"
 
 #include "guest_drives.h"
 
 namespace towpath::guest {
 namespace {
-
-constexpr const char* kSaid = "/tmp/said";
-
-struct Ended {
-  int status = -1;
-  std::string said;  ///< on standard output
-};
-
-/// Words between spaces.
-Ended run(const std::string& line) {
-  std::istringstream text(line);
-  std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, kSaid, O_WRONLY | O_CREAT | O_TRUNC,
-                                   0600);
-  pid_t child = 0;
-  int status = 0;
-  const int failure =
-      ::posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  EXPECT_EQ(failure, 0) << words[0];
-  if (failure != 0 || ::waitpid(child, &status, 0) != child) return {};
-  Ended ended{.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
-  if (auto said = sys::read_text_file(kSaid); said.ok()) ended.said = *std::move(said);
-  return ended;
-}
 
 class GuestPrograms : public ::testing::TestWithParam<const char*> {
  protected:
@@ -55,7 +17,7 @@ class GuestPrograms : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(GuestPrograms, bench_measures_the_drive_and_every_byte_is_right) {
-  if (::access("/towpath", X_OK) != 0) GTEST_SKIP() << "the command was not built";
+  if (!has_program("/towpath")) GTEST_SKIP() << "the command was not built";
   for (const char* op : {"WRITE", "READ"}) {
     const Ended ended =
         run(cat("/towpath bench --backend nvme --target_seg_type BLK --overwrite_drive --drive ",

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Boots a Linux kernel in QEMU with NVMe drives, and our test program as its first process. What it
-carries besides lies in the guest's root under its own name, for the tests to start.
+"""Boots a Linux kernel in QEMU with NVMe drives or soft RoCE, and our test program as its first process.
+What it carries besides lies in the guest's root under its own name, for the tests to start.
 
-    run_guest.py --guest PROGRAM [--carry PROGRAM ...] --work FOLDER drives | peer-memory | out-of-reach
+    run_guest.py --guest PROGRAM [--carry PROGRAM ...] --work FOLDER drives | peer-memory | out-of-reach | rdma
 
 The processor is emulated (no /dev/kvm is needed). Kernels are looked for in ~/.cache/towpath/kernels
-(XDG_CACHE_HOME is honoured): debian/vmlinuz, which `./dev setup` fetches, and p2p/vmlinuz, which
-`./dev p2p-kernel` builds. Exit status: 0 all tests passed, 1 not, 77 skipped: says why.
+(XDG_CACHE_HOME is honoured): debian and rdma, which `./dev setup` fetches, with the modules that the
+guest loads, and p2p, which `./dev p2p-kernel` builds. Exit status: 0 all tests passed, 1 not, 77 skipped: says why.
 """
 import argparse
 import os
@@ -15,6 +15,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 
@@ -104,7 +105,11 @@ MACHINES = {
                              "-device", "pcie-root-port,id=right,slot=2,chassis=2"],
                      [Drive("PROVIDER", cmb_mib=64, bus="left"), Drive("INITIATOR", bus="right")],
                      ["APART"]),
+    "rdma": ("rdma", [], [], []),
 }
+# What is opened at run time: UCX, its transports over RDMA, and the driver by which verbs know soft RoCE.
+RDMA_LIBRARIES = ["libucp.so.0", "ucx/libuct_ib.so.0", "libibverbs/librxe-rdmav34.so"]
+RDMA_FILES = [Path("/etc/libibverbs.d/rxe.driver")]
 
 
 def skip(why):
@@ -120,9 +125,20 @@ def kernel_of(name):
     found = cache() / name / "vmlinuz"
     if found.is_file():
         return found
-    remedy = {"debian": "`./dev setup` fetches it",
+    remedy = {"debian": "`./dev setup` fetches it", "rdma": "`./dev setup` fetches it",
               "p2p": "`./dev p2p-kernel` builds it, once, in about 10 minutes"}[name]
     return skip(f"no kernel at {found}: {remedy}")
+
+
+def rdma_parts():
+    """Programs and libraries, then plain files, by their names in the guest's root."""
+    programs = {name: Path(shutil.which(name) or name) for name in ("ip", "rdma")}
+    folder = Path("/usr/lib", sysconfig.get_config_var("MULTIARCH"))
+    programs |= {str(folder / name)[1:]: folder / name for name in RDMA_LIBRARIES}
+    files = {str(path)[1:]: path for path in RDMA_FILES}
+    if absent := [str(path) for path in [*programs.values(), *files.values()] if not path.is_file()]:
+        skip(f"not installed: {', '.join(absent)}; `./dev setup` installs them")
+    return programs, files
 
 
 def command_of(machine, kernel, work):
@@ -173,8 +189,12 @@ def main():
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
     programs = {"init": args.guest} | {path.name: path for path in args.carry}
-    modules = {f"modules/{path.name}": path for path in (kernel.parent / "modules").glob("*")}
-    (args.work / "initramfs").write_bytes(initramfs(programs, modules))
+    others = {f"modules/{path.name}": path for path in (kernel.parent / "modules").glob("*")}
+    if args.machine == "rdma":
+        parts, files = rdma_parts()
+        programs |= parts
+        others |= files
+    (args.work / "initramfs").write_bytes(initramfs(programs, others))
     command = command_of(args.machine, kernel, args.work)
     start = time.monotonic()
     for attempt in (1, 2):

@@ -1,0 +1,71 @@
+// The backend ucx over RDMA: soft RoCE, which the kernel plays over a pair of virtual Ethernet
+// devices. run_guest.py carries its modules, and what UCX opens at run time.
+#include <cstdlib>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <towpath/core/text.h>
+#include <towpath/sys/text_file.h>
+
+#include "guest_programs.h"
+
+namespace towpath::guest {
+namespace {
+
+constexpr const char* kDevice = "/sys/class/infiniband/rxe0";
+constexpr std::uint64_t kPacket = 4096;  // at most, by the device's MTU
+
+std::uint64_t packets_sent() {
+  const auto said = sys::read_text_file(cat(kDevice, "/ports/1/hw_counters/sent_pkts"));
+  EXPECT_TRUE(said.ok()) << said.status().to_string();
+  return said.ok() ? std::stoull(*said) : 0;
+}
+
+class GuestRdma : public ::testing::TestWithParam<const char*> {
+ protected:
+  static void SetUpTestSuite() {
+    if (!has_program("/rdma")) return;
+    for (const char* line :
+         {"/ip link set lo up", "/ip link add left type veth peer name right",
+          "/ip addr add 10.7.0.1/24 dev left", "/ip link set left mtu 4200 up",
+          "/ip link set right mtu 4200 up", "/rdma link add rxe0 type rxe netdev left"})
+      EXPECT_EQ(run(line).status, 0) << line;
+  }
+
+  void SetUp() override {
+    if (!has_program("/rdma")) GTEST_SKIP() << "this machine has no RDMA";
+    if (!has_program("/towpath")) GTEST_SKIP() << "the command was not built";
+    // docs/gotchas/ucx.md says what the last two are for.
+    for (const auto& [name, value] : {std::pair("UCX_TLS", GetParam()),
+                                      {"UCX_NET_DEVICES", "rxe0:1"},
+                                      {"UCX_UD_VERBS_ETH_DGID_CHECK", "n"},
+                                      {"UCX_IB_ASYNC_EVENTS", "n"}})
+      ::setenv(name, value, 1);
+  }
+};
+
+TEST_P(GuestRdma, bench_moves_every_byte_right_and_the_device_counts_them) {
+  constexpr std::uint64_t kBlock = 256 * 1024, kBlocks = 2 + 1;  // and one to warm up
+  for (const char* op : {"WRITE", "READ"}) {
+    const std::uint64_t before = packets_sent();
+    const Ended ended =
+        run(cat("/towpath bench --backend ucx --op_type ", op, " --start_block_size ", kBlock,
+                " --max_block_size ", kBlock,
+                " --total_buffer_size 4M --num_iter 2 --warmup_iter 1", " --timeout 60 --json -"));
+    EXPECT_EQ(ended.status, 0) << op;
+    EXPECT_NE(ended.said.find("\"passed\": true"), std::string::npos) << ended.said;
+    EXPECT_EQ(ended.said.find("\"verified\": false"), std::string::npos) << ended.said;
+    EXPECT_GE(packets_sent() - before, kBlock * kBlocks / kPacket) << op;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, GuestRdma,
+                         ::testing::Values("rc_verbs,ud_verbs,self", "ud_verbs,self"),
+                         [](const auto& shape) {
+                           return std::string(shape.index == 0 ? "reliable_connections"
+                                                               : "datagrams");
+                         });
+
+}  // namespace
+}  // namespace towpath::guest
