@@ -1,11 +1,7 @@
 // Two processes over UCX on TCP, against ucx_perftest (package ucx-utils) in the same run.
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <numeric>
 #include <random>
-
-#include <unistd.h>
 
 #include <towpath/core/text.h>
 #include <towpath/kv/digest.h>
@@ -14,6 +10,7 @@
 
 #include "bench/child.h"
 #include "bench/harness.h"
+#include "bench/perftest.h"
 
 namespace towpath::bench {
 namespace {
@@ -137,58 +134,12 @@ class Mover {
   std::uint64_t remote_ = 0;
 };
 
-/// What ucx_perftest calls its overall figure: a column of its last line.
-struct Perftest {
-  std::string test;
-  std::uint64_t size = 0;
-  std::uint64_t iterations = 1;
-  int column = 0;      ///< counted from 0 behind "Final:"
-  std::string before;  ///< settings
-
-  std::string command() const {
-    return cat(before, "UCX_TLS=tcp ucx_perftest -t ", test, " -s ", size, " -n ", iterations,
-               " -w ", std::max<std::uint64_t>(1, iterations / 10), " -E sleep");
-  }
-  double run() const {
-    static int port = 20000 + ::getpid() % 20000;
-    const std::string on_port = cat(" -p ", ++port);
-    const std::string both =
-        cat("(", before, "UCX_TLS=tcp ucx_perftest -E sleep", on_port, " >/dev/null 2>&1 &) ; ",
-            "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2; ", command(), on_port,
-            " 127.0.0.1 2>/dev/null | grep Final && break; done");
-    std::FILE* const output = ::popen(both.c_str(), "r");
-    std::array<char, 512> line{};
-    const bool told = output != nullptr && std::fgets(line.data(), line.size(), output) != nullptr;
-    if (output != nullptr) ::pclose(output);
-    std::array<double, 7> columns{};
-    if (!told ||
-        std::sscanf(line.data(), "Final: %lf %lf %lf %lf %lf %lf %lf", &columns[0], &columns[1],
-                    &columns[2], &columns[3], &columns[4], &columns[5], &columns[6]) < 6)
-      fail(error(Code::unavailable, cat("no figure from: ", command()),
-                 "apt-get install ucx-utils"));
-    return columns[static_cast<std::size_t>(column)];
-  }
-};
-
-constexpr int kOverallMicroseconds = 3;
-constexpr int kOverallMegabytes = 5;
-
-/// Nanoseconds per byte; ucx_perftest counts in MiB.
-Sample bandwidth_of(Perftest test) {
-  test.column = kOverallMegabytes;
-  return [test] { return 1e9 / (test.run() * static_cast<double>(kMiB)); };
-}
-/// There and back: ucx_perftest tells half of it.
-Sample round_trip_of(Perftest test) {
-  test.column = kOverallMicroseconds;
-  return [test] { return 2e3 * test.run(); };
-}
-
 void measure_bandwidth(Bench& bench, Mover& mover) {
   std::vector<Case> cases;
   for (const std::uint64_t size : {64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB}) {
     const std::uint64_t depth = std::clamp<std::uint64_t>(32 * kMiB / size, 1, 16);
-    const Perftest test{.test = "tag_bw",
+    const Perftest test{.transports = kTransports,
+                        .test = "tag_bw",
                         .size = size,
                         .iterations = std::clamp<std::uint64_t>(256 * kMiB / size, 4, 2000)};
     for (const TransferOp op : {TransferOp::write, TransferOp::read}) {
@@ -210,7 +161,8 @@ void measure_bandwidth(Bench& bench, Mover& mover) {
 void measure_scattered(Bench& bench, Mover& mover) {
   std::vector<Case> cases;
   for (const std::uint64_t count : {1024, 16384}) {
-    const Perftest test{.test = "tag_bw", .size = kBlock, .iterations = count};
+    const Perftest test{
+        .transports = kTransports, .test = "tag_bw", .size = kBlock, .iterations = count};
     cases.push_back({.name = cat("write ", count, " x 16 KiB"),
                      .shown = Shown::gigabytes_per_second,
                      .ours = mover.move(TransferOp::write, kBlock, count),
@@ -242,7 +194,8 @@ void measure_proof(Bench& bench, Mover& mover) {
 void measure_small(Bench& bench, Mover& mover) {
   std::vector<Case> cases;
   for (const std::uint64_t size : {std::uint64_t{8}, 4 * kKiB}) {
-    const Perftest test{.test = "tag_lat", .size = size, .iterations = 2000};
+    const Perftest test{
+        .transports = kTransports, .test = "tag_lat", .size = size, .iterations = 2000};
     cases.push_back({.name = cat("write ", format_bytes(size)),
                      .ours = mover.move(TransferOp::write, size, 1),
                      .reference = round_trip_of(test),
