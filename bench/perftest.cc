@@ -1,6 +1,5 @@
 #include "bench/perftest.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -12,6 +11,7 @@ namespace towpath::bench {
 namespace {
 
 // Columns of its last line, counted from 0 behind "Final:".
+constexpr std::size_t kMedianMicroseconds = 1;
 constexpr std::size_t kOverallMicroseconds = 3;
 constexpr std::size_t kOverallMebibytesPerSecond = 5;
 
@@ -41,12 +41,15 @@ double run(const Perftest& test, std::size_t column) {
 }  // namespace
 
 std::string Perftest::command() const {
-  return cat(program(*this), " -t ", test, " -s ", size, " -n ", iterations, " -w ",
-             std::max<std::uint64_t>(1, iterations / 10));
+  return cat(program(*this), " -t ", test, " -s ", size, " -n ", iterations, " -w ", warm_up());
 }
 
 Sample bandwidth_of(const Perftest& test) {
   return [test] { return 1e9 / (run(test, kOverallMebibytesPerSecond) * 1024 * 1024); };
+}
+
+Sample median_bandwidth_of(const Perftest& test) {
+  return [test] { return 1e3 * run(test, kMedianMicroseconds) / static_cast<double>(test.size); };
 }
 
 Sample round_trip_of(const Perftest& test) {

@@ -6,6 +6,7 @@
 // Each sample is two new processes. One that gives no figure ends the measurement. Thread: one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -20,12 +21,17 @@ struct Perftest {
   std::uint64_t iterations = 1;
   std::string how = "-E sleep";  ///< how its two sides wait
 
+  /// Iterations before those that count.
+  std::uint64_t warm_up() const { return std::max<std::uint64_t>(1, iterations / 10); }
   /// What the side that measures is called as.
   std::string command() const;
 };
 
-/// Nanoseconds per byte.
+/// Nanoseconds per byte, of all iterations together.
 Sample bandwidth_of(const Perftest& test);
+/// Nanoseconds per byte of the median iteration, for tests whose iterations are over when they
+/// return (puts and gets by mapped memory). It knows nothing of the processor's other users.
+Sample median_bandwidth_of(const Perftest& test);
 /// Nanoseconds there and back.
 Sample round_trip_of(const Perftest& test);
 

@@ -1,4 +1,5 @@
-// Two processes over UCX on TCP, against ucx_perftest (package ucx-utils) in the same run.
+// Two processes over UCX on TCP, and over shm on one host, against ucx_perftest (package ucx-utils)
+// in the same run.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -10,6 +11,7 @@
 
 #include "bench/child.h"
 #include "bench/harness.h"
+#include "bench/one_host.h"
 #include "bench/perftest.h"
 
 namespace towpath::bench {
@@ -209,8 +211,9 @@ void measure_small(Bench& bench, Mover& mover) {
 }
 
 int run(Options options) {
-  Mover mover;
   Bench bench(std::move(options));
+  OneHost().measure(bench);  // it is gone, with its threads, before the next one forks
+  Mover mover;
   measure_bandwidth(bench, mover);
   measure_scattered(bench, mover);
   measure_proof(bench, mover);
@@ -223,7 +226,7 @@ int run(Options options) {
 
 int main(int argc, char** argv) {
   int status = 0;
-  auto options =
-      towpath::bench::parse("Two processes over UCX, against ucx_perftest.", {argc, argv}, status);
+  auto options = towpath::bench::parse("Two processes over UCX and shm, against ucx_perftest.",
+                                       {argc, argv}, status);
   return options ? towpath::bench::run(*std::move(options)) : status;
 }
