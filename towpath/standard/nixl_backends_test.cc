@@ -18,7 +18,8 @@ using testing::SizeIs;
 backend::BackendType called(std::string name) {
   backend::BackendType type = backends::loopback::loopback_type();
   type.name = std::move(name);
-  type.params = {{.name = "paths", .default_value = "auto"}, {.name = "transports"}};
+  type.params = {
+      {.name = "paths", .default_value = "auto"}, {.name = "transports"}, {.name = "devices"}};
   type.probe = nullptr;
   const auto open = type.open;
   type.open = [open](backend::BackendContext context) {
@@ -173,6 +174,23 @@ TEST_F(NixlBackendsTest, transports_without_shared_memory_keep_shm_out) {
 TEST_F(NixlBackendsTest, the_parameter_wins_over_the_variable) {
   have({called("shm"), called("ucx")}, {{"UCX_TLS", "tcp"}});
   EXPECT_THAT((*create("UCX", {{"transports", "tcp,sm"}}))->types, ElementsAre("shm", "ucx"));
+}
+
+TEST_F(NixlBackendsTest, device_list_names_the_devices_of_ucx) {
+  have({called("shm"), called("ucx")});
+  const auto ucx = create("UCX", {{"device_list", "mlx5_0, mlx5_1"}});
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_EQ((*ucx)->params.at("devices"), "mlx5_0, mlx5_1");
+  EXPECT_FALSE((*ucx)->params.contains("device_list"));
+  EXPECT_EQ(told().find("device_list"), std::string::npos) << told();
+}
+
+TEST_F(NixlBackendsTest, device_list_beside_devices_has_no_effect_and_it_is_told) {
+  have({called("shm"), called("ucx")});
+  const auto ucx = create("UCX", {{"device_list", "mlx5_0"}, {"devices", "lo"}});
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_EQ((*ucx)->params.at("devices"), "lo");
+  EXPECT_THAT(told(), HasSubstr("device_list=mlx5_0 has no effect"));
 }
 
 TEST_F(NixlBackendsTest, a_request_is_served_by_what_was_asked_for) {

@@ -14,12 +14,21 @@ struct OnlyNixls {
   std::string_view why;
 };
 
+/// What ours calls by another name.
+struct Renamed {
+  std::string_view backend;
+  std::string_view nixls;
+  std::string_view ours;
+};
+
+constexpr std::array<Renamed, 1> kRenamed = {{{"ucx", "device_list", "devices"}}};
+
 constexpr std::string_view kUcxConfigures = "set UCX_* variables or the backend's own parameters";
 constexpr std::string_view kOneEngine = "the backend chooses between io_uring and threads: engine";
 
 // shm stands in where there is no UCX, so it hears the same.
 constexpr std::array<OnlyNixls, 16> kOnlyNixls = {{
-    {"ucx", "device_list", kUcxConfigures},
+    {"ucx", "device_list", "it leaves no host"},
     {"ucx", "ucx_devices", kUcxConfigures},
     {"ucx", "num_workers", "one worker serves an agent"},
     {"ucx", "num_threads", "the agent's progress thread serves all backends"},
@@ -49,14 +58,27 @@ const OnlyNixls* find_nixls(std::string_view type, std::string_view name) {
   return nullptr;
 }
 
+std::string_view our_name(const backend::BackendType& type, std::string_view name) {
+  for (const Renamed& known : kRenamed) {
+    if (known.backend == type.name && known.nixls == name && reads(type, known.ours))
+      return known.ours;
+  }
+  return name;
+}
+
 }  // namespace
 
 TranslatedParams translate_params(const backend::BackendType& type, const backend::Params& given) {
   TranslatedParams translated;
-  for (const auto& [name, value] : given) {
+  for (const auto& [told, value] : given) {
+    const std::string_view name = our_name(type, told);
     const OnlyNixls* nixls = reads(type, name) ? nullptr : find_nixls(type.name, name);
     if (nixls == nullptr) {
-      translated.params.emplace(name, value);
+      if (name == told || !given.contains(std::string(name)))
+        translated.params.emplace(name, value);
+      else
+        translated.remarks.push_back(
+            cat(told, "=", printable(value), " has no effect: ", name, " is given, too"));
     } else {
       translated.remarks.push_back(
           cat(name, "=", printable(value), " has no effect on ", type.name, ": ", nixls->why));

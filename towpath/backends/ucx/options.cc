@@ -34,7 +34,9 @@ std::string text_of(const Params& params, const std::string& name) {
 std::vector<ParamInfo> known_params() {
   return {
       {.name = "transports", .default_value = "", .meaning = "as UCX_TLS; empty: UCX chooses"},
-      {.name = "devices", .default_value = "", .meaning = "as UCX_NET_DEVICES; empty: all"},
+      {.name = "devices",
+       .default_value = "",
+       .meaning = "as UCX_NET_DEVICES; empty: as that says"},
       {.name = "heartbeat_ms", .default_value = "250", .meaning = "a silent side speaks up then"},
       {.name = "timeout_ms", .default_value = "5000", .meaning = "a peer so long silent is lost"},
       {.name = "settings", .default_value = "", .meaning = "more for UCX: NAME=VALUE;NAME=VALUE"}};

@@ -1,6 +1,9 @@
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include <towpath/core/text.h>
+#include <towpath/net/ucx/ucx_devices.h>
 #include <towpath/net/ucx/ucx_library.h>
 #include <towpath/net/ucx/ucx_receives.h>
 #include <towpath/net/ucx/ucx_worker.h>
@@ -185,9 +188,11 @@ class RealWorker final : public UcxWorker {
   Engine engine_;
 };
 
+using Settings = std::map<std::string, std::string>;
+
 /// What we ask of UCX where the user's settings say nothing else.
-std::map<std::string, std::string> settings_of(const UcxOptions& options) {
-  std::map<std::string, std::string> all = options.settings;
+Settings settings_of(const UcxOptions& options) {
+  Settings all = options.settings;
   // Settings of a transport are named without it here (UCX 1.13); with "TCP_" nothing changes, and
   // UCX cuts every message into 8 KiB. Where there is no TCP it would warn of them.
   if (options.transports.empty() || options.transports.find("tcp") != std::string::npos) {
@@ -206,14 +211,13 @@ std::map<std::string, std::string> settings_of(const UcxOptions& options) {
   return all;
 }
 
-Status RealWorker::open_context(const UcxOptions& options) {
-  const UcxLibrary& ucx = engine_.ucx;
+Result<ucp_context_h> make_context(const UcxLibrary& ucx, const Settings& settings) {
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucx.ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return failure(ucx, status, "UCX cannot read its configuration");
   const std::unique_ptr<ucp_config_t, decltype(ucx.ucp_config_release)> guard(
       config, ucx.ucp_config_release);
-  for (const auto& [name, value] : settings_of(options)) {
+  for (const auto& [name, value] : settings) {
     status = ucx.ucp_config_modify(config, name.c_str(), value.c_str());
     if (status != UCS_OK) {
       return error(
@@ -225,12 +229,45 @@ Status RealWorker::open_context(const UcxOptions& options) {
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
-  status = ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &engine_.context);
-  if (status == UCS_OK) return {};
+  ucp_context_h context = nullptr;
+  status = ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context);
+  if (status == UCS_OK) return context;
   return failure(
       ucx, status, "UCX does not start",
       "`ucx_info -d` lists devices and transports; `towpath doctor` says which ports are "
       "near a GPU, for UCX_NET_DEVICES");
+}
+
+/// All that UCX has for these transports; empty: it does not tell.
+std::vector<std::string> network_devices(const UcxLibrary& ucx, Settings settings) {
+  settings["NET_DEVICES"] = "all";
+  for (const char* const others : {"SELF_DEVICES", "SHM_DEVICES", "ACC_DEVICES"})
+    settings[others] = "";
+  const auto context = make_context(ucx, settings);
+  if (!context.ok()) return {};
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* const stream = ::open_memstream(&text, &size);
+  if (stream != nullptr) {
+    ucx.ucp_context_print_info(*context, stream);
+    std::fclose(stream);
+  }
+  ucx.ucp_cleanup(*context);
+  const std::unique_ptr<char, decltype(&std::free)> guard(text, &std::free);
+  return devices_in({text, size});
+}
+
+Status RealWorker::open_context(const UcxOptions& options) {
+  Settings settings = settings_of(options);
+  if (!options.devices.empty()) {
+    // UCX would warn of a name that it does not know, and go on with the others.
+    const std::vector<std::string> known = network_devices(engine_.ucx, settings);
+    if (!known.empty()) {
+      TOWPATH_TRY(settings["NET_DEVICES"], choose_devices(options.devices, known));
+    }
+  }
+  TOWPATH_TRY(engine_.context, make_context(engine_.ucx, settings));
+  return {};
 }
 
 Status RealWorker::open_worker() {

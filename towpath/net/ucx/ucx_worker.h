@@ -66,7 +66,8 @@ class UcxBuffers {
 
 struct UcxOptions {
   std::string transports;  ///< as UCX_TLS: "tcp,cma"; empty: what UCX chooses
-  std::string devices;     ///< as UCX_NET_DEVICES: "eth0"; empty: all
+  /// As UCX_NET_DEVICES, which it takes the place of: "eth0"; empty: as that says (ucx_devices.h).
+  std::string devices;
   /// The longest message. Each is one segment of a transport where that can be configured (TCP).
   std::size_t message_bytes = 136 * 1024;
   /// Further settings of UCX, named without "UCX_", those of a transport also without its name:
@@ -109,7 +110,7 @@ class UcxWorker {
 
 /// `listener` must outlive the worker.
 /// Errors: unsupported (built without UCX, libucp not found, no such transport), invalid_argument
-/// (a value that UCX does not take), exhausted.
+/// (a value that UCX does not take, a device that it does not know), exhausted.
 Result<std::unique_ptr<UcxWorker>> open_ucx_worker(const UcxOptions& options,
                                                    UcxListener& listener);
 

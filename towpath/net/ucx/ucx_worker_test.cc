@@ -146,6 +146,15 @@ TEST_F(UcxWorkerTest, transport_that_does_not_exist_is_refused) {
   EXPECT_EQ(worker.code(), Code::unsupported);
 }
 
+TEST_F(UcxWorkerTest, device_that_does_not_exist_is_refused_with_those_that_do) {
+  for (const char* const devices : {"nosuch0", "lo,nosuch0"}) {
+    const auto worker = open_ucx_worker({.transports = "tcp", .devices = devices}, near_heard_);
+    EXPECT_EQ(worker.code(), Code::invalid_argument);
+    EXPECT_NE(worker.status().message().find("nosuch0; it knows "), std::string_view::npos);
+    EXPECT_NE(worker.status().message().find("lo"), std::string_view::npos);
+  }
+}
+
 /// Where this process listens over TCP: nobody but UCX does here.
 std::vector<sockaddr_storage> listening_addresses() {
   std::vector<sockaddr_storage> all;
@@ -159,6 +168,24 @@ std::vector<sockaddr_storage> listening_addresses() {
       all.push_back(address);
   }
   return all;
+}
+
+std::size_t count_outside_of_loopback() {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(listening_addresses(), [](const sockaddr_storage& address) {
+        return address.ss_family != AF_INET ||
+               reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr !=
+                   htonl(INADDR_LOOPBACK);
+      }));
+}
+
+TEST_F(UcxWorkerTest, worker_listens_on_the_devices_that_it_was_given) {
+  const std::size_t all = listening_addresses().size();
+  const std::size_t outside = count_outside_of_loopback();
+  const auto worker = open_ucx_worker({.transports = "tcp", .devices = " lo"}, near_heard_);
+  ASSERT_TRUE(worker.ok()) << worker.status().to_string();
+  EXPECT_GT(listening_addresses().size(), all);
+  EXPECT_EQ(count_outside_of_loopback(), outside);
 }
 
 /// Says this to whoever listens there, and goes, or stays on the line.
