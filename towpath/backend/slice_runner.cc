@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include <towpath/backend/far_copy.h>
 #include <towpath/backend/slice_runner.h>
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
@@ -18,6 +19,15 @@ void prefetch(ConstByteSpan next) {
     __builtin_prefetch(next.data() + i);
 }
 
+bool is_far(std::span<const Segment> segments) noexcept {
+  std::uint64_t bytes = 0;  // a product that wraps makes a copy slower, no more
+  for (const Segment& segment : segments) {
+    bytes += segment.length * segment.count;
+    if (bytes >= kFarBytes) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 // ---- SliceTask
@@ -25,6 +35,7 @@ void prefetch(ConstByteSpan next) {
 void SliceTask::start(const Request& request) noexcept {
   request_ = request;
   cursor_.start(request.segments);
+  is_far_ = is_far(request.segments);
   bytes_ = failed_ = 0;
   failures_.clear();
   status_ = {};
@@ -51,6 +62,7 @@ void SliceTask::copy(std::uint64_t remote_shift, std::uint64_t& budget) {
   const bool pulls = request_.op == TransferOp::read;
   // Copies of our own: the compiler must take it that the bytes moved may be the members.
   SegmentCursor at = cursor_;
+  const bool far = is_far_;
   std::uint64_t left = budget;
   std::uint64_t bytes = 0;
   do {
@@ -62,8 +74,13 @@ void SliceTask::copy(std::uint64_t remote_shift, std::uint64_t& budget) {
       prefetch(bytes_at(at.local_address(), at.left()));
       prefetch(bytes_at(at.remote_address() + remote_shift, at.left()));
     }
+    std::byte* const target = pulls ? here : there;
+    const std::byte* const source = pulls ? there : here;
     // memmove: a transfer to oneself may overlap, which must not be undefined behaviour.
-    std::memmove(pulls ? here : there, pulls ? there : here, length);
+    if (far)
+      far_copy(target, source, length);
+    else
+      std::memmove(target, source, length);
     bytes += length;
     left -= std::min(left, std::max(length, kPieceCost));
   } while (left > 0 && !at.done() && at.segment().remote == remote);

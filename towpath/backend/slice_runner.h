@@ -57,6 +57,7 @@ class SliceTask {
 
   Request request_;
   SegmentCursor cursor_;
+  bool is_far_ = false;  ///< more bytes than caches hold: see far_copy.h
   std::uint64_t bytes_ = 0;
   std::uint64_t failed_ = 0;
   std::vector<SegmentFailure> failures_;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <towpath/backend/far_copy.h>
 #include <towpath/backend/slice_runner.h>
 #include <towpath/backend/testing/recording_events.h>
 
@@ -95,6 +96,23 @@ TEST_F(SliceRunnerTest, large_transfers_take_turns_slice_by_slice) {
   EXPECT_FALSE(runner_.progress());
   EXPECT_EQ(events_.count(*first), 1u);
   EXPECT_TRUE(same(0, 5 * kSliceBytes));
+}
+
+TEST_F(SliceRunnerTest, transfer_that_no_cache_holds_lands_as_others_do) {
+  source_.resize(kFarBytes + 100);
+  target_.resize(source_.size());
+  std::iota(reinterpret_cast<std::uint8_t*>(source_.data()),
+            reinterpret_cast<std::uint8_t*>(source_.data() + source_.size()), std::uint8_t{1});
+  const auto operation = runner_.make_operation();
+  const std::vector segments{segment(1, 70), segment(99, kFarBytes)};
+  operation->post(request(segments));
+  while (runner_.progress()) {
+  }
+  ASSERT_EQ(events_.count(*operation), 1u);
+  EXPECT_TRUE(same(1, 70));
+  EXPECT_TRUE(same(99, kFarBytes));
+  EXPECT_EQ(std::to_integer<int>(target_[71]), 0);
+  EXPECT_EQ(std::to_integer<int>(target_[kFarBytes + 99]), 0);
 }
 
 TEST_F(SliceRunnerTest, strided_stretches_land_one_by_one) {
