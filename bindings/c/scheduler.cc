@@ -1,3 +1,4 @@
+#include <towpath/core/text.h>
 #include <towpath/kv/connector/scheduler.h>
 
 #include "bindings/c/call.h"
@@ -10,6 +11,13 @@ struct towpath_scheduler {
 };
 
 namespace {
+
+Result<std::uint8_t> priority_of(std::uint32_t told) {
+  if (told == 0) return kv::kUsualPriority;
+  if (told <= UINT8_MAX) return static_cast<std::uint8_t>(told);
+  return error(Code::invalid_argument, cat("a priority of ", told),
+               "use 1 to 255, or 0 for the usual one");
+}
 
 /// One piece of memory, which the caller gives back: the events, their tokens, their rooms.
 towpath_block_event_t* give_events(const std::vector<kv::HeldBlockEvent>& events) {
@@ -96,11 +104,12 @@ towpath_code_t towpath_scheduler_advance(towpath_scheduler_t* scheduler, const c
     if (!given_array(told.new_tokens, told.new_token_count) ||
         !given_array(told.new_blocks, told.new_block_count))
       return towpath::error(Code::invalid_argument, "progress without its arrays", "point to them");
-    return scheduler->value.advance(request,
-                                    {.computed_before = told.computed_before,
-                                     .computed_after = told.computed_after,
-                                     .new_tokens = {told.new_tokens, told.new_token_count},
-                                     .new_blocks = {told.new_blocks, told.new_block_count}});
+    TOWPATH_TRY(const std::uint8_t priority, priority_of(told.priority));
+    return scheduler->value.advance(request, {.computed_before = told.computed_before,
+                                              .computed_after = told.computed_after,
+                                              .new_tokens = {told.new_tokens, told.new_token_count},
+                                              .new_blocks = {told.new_blocks, told.new_block_count},
+                                              .priority = priority});
   });
 }
 

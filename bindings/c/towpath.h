@@ -86,6 +86,9 @@ typedef struct {
   size_t new_token_count;
   const uint64_t* new_blocks; /* behind those it has */
   size_t new_block_count;
+  /* Of what is saved: how soon it goes on to files and objects, 1 to 255. 0: 50. What is below
+   * KVBM's min_priority stays in memory. */
+  uint32_t priority;
 } towpath_progress_t;
 
 towpath_code_t towpath_scheduler_open(const towpath_scheduler_options_t* options,

@@ -10,4 +10,7 @@ using SlotId = std::uint32_t;     ///< a place in a pool
 
 inline constexpr SlotId kNoSlot = UINT32_MAX;
 
+/// Of a block on its way up or down, where nobody says another: the higher, the sooner.
+inline constexpr std::uint8_t kUsualPriority = 50;
+
 }  // namespace towpath::kv

@@ -11,9 +11,6 @@ Status apply(const KvbmSettings& settings, ConnectorNodeOptions& options) {
   options.host_blocks = shape.host_blocks;
   options.cache = shape.cache;
   options.remarks = settings.remarks;
-  if (std::exchange(options.cache.admission.min_priority, 0) != 0)
-    options.remarks.push_back({cat(kKvbmPrefix, "HOST_OFFLOAD_PREFIX_MIN_PRIORITY"),
-                               "has no effect: what a connector saves has no priority"});
   if (shape.disk) {
     options.directory = shape.disk->directory;
     options.disk_bytes = shape.disk->capacity_bytes;

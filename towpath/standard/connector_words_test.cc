@@ -57,10 +57,8 @@ TEST(ConnectorWordsTest, the_engine_s_json_wins_and_what_has_no_effect_is_remark
   EXPECT_EQ(options.cache.policy, kv::PolicyKind::s3_fifo);
   EXPECT_EQ(options.digest, kv::DigestAlgorithm::crc32c);
   EXPECT_EQ(options.cache.admission.sightings, 1) << "the program said so";
-  EXPECT_EQ(options.cache.admission.min_priority, 0);
-  EXPECT_THAT(options.remarks, SizeIs(2));
-  EXPECT_THAT(options.remarks,
-              Contains(Field(&Remark::variable, "DYN_KVBM_HOST_OFFLOAD_PREFIX_MIN_PRIORITY")));
+  EXPECT_EQ(options.cache.admission.min_priority, 80);
+  EXPECT_THAT(options.remarks, ElementsAre(Field(&Remark::variable, "DYN_KVBM_METRICS")));
 }
 
 TEST(ConnectorWordsTest, words_that_are_none_are_refused) {

@@ -152,6 +152,9 @@ static uint64_t serve(towpath_scheduler_t* scheduler, towpath_worker_t* worker, 
   towpath_progress_t progress = TOWPATH_INIT(towpath_progress_t);
   progress.computed_before = matched;
   progress.computed_after = kPrompt;
+  progress.priority = 256;
+  IS(towpath_scheduler_advance(scheduler, request, &progress, &failure), TOWPATH_INVALID_ARGUMENT);
+  progress.priority = 90;
   OK(towpath_scheduler_advance(scheduler, request, &progress, &failure));
   step(scheduler, worker);
   OK(towpath_scheduler_preempt(scheduler, request, &failure));

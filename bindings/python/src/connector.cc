@@ -74,9 +74,9 @@ py::tuple match(const Scheduler& self, const Name& request, const Tokens& tokens
 }
 
 void advance(const Scheduler& self, const Name& request, std::uint64_t before, std::uint64_t after,
-             const Tokens& new_tokens, const Numbers& new_blocks) {
+             const Tokens& new_tokens, const Numbers& new_blocks, std::uint8_t priority) {
   check(self.call([&](kv::ConnectorScheduler& scheduler) {
-    return scheduler.advance(request.value, {before, after, new_tokens, new_blocks});
+    return scheduler.advance(request.value, {before, after, new_tokens, new_blocks, priority});
   }));
 }
 
@@ -122,7 +122,7 @@ void bind_scheduler(py::module_& module) {
           py::arg("request"), py::arg("blocks"), py::arg("loaded_tokens"))
       .def("advance", &advance, py::arg("request"), py::arg("computed_before"),
            py::arg("computed_after"), py::arg("new_tokens") = Tokens{},
-           py::arg("new_blocks") = Numbers{})
+           py::arg("new_blocks") = Numbers{}, py::arg("priority") = kv::kUsualPriority)
       .def("build",
            [](const Scheduler& self) {
              return to_python(unwrap(self.call([](auto& it) { return kv::encode(it.build()); })));

@@ -52,12 +52,13 @@ def content(block, shape):
     return numpy.random.default_rng(block).random(shape).astype(numpy.float16)
 
 
-def serve(scheduler, worker, layers, request, blocks, part=AXES["outer block token head dim"][1]):
+def serve(scheduler, worker, layers, request, blocks, part=AXES["outer block token head dim"][1],
+          priority=50):
     """A step for a prompt of three blocks; how many of its tokens were loaded."""
     loaded, waits = scheduler.match(request, range(12))
     assert not waits
     scheduler.allocate(request, blocks, loaded)
-    scheduler.advance(request, loaded, 12)
+    scheduler.advance(request, loaded, 12, priority=priority)
     for i in range(loaded // 4, 3):
         for cache in layers:
             part(cache, blocks[i])[...] = content(i, part(cache, blocks[i]).shape)
@@ -178,6 +179,19 @@ def test_kvbm_s_settings_are_the_worker_s(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS", "many")
     with pytest.raises(towpath.InvalidArgument, match="cannot be read: 'many'"):
         Worker(layers, name_space="m", kvbm=True)
+
+
+def test_what_has_too_little_priority_stays_in_memory(tmp_path):
+    settings = {"cache": {"host": {"num_blocks": 8}, "disk": {"num_blocks": 8, "storage_path": str(tmp_path)}},
+                "offload": {"g1_to_g2": {"min_priority": 60}}}
+    layers = caches()
+    for priority, written in ((59, 0), (60, 3)):
+        with Worker(layers, name_space="m", kvbm=settings, sightings=1) as worker:
+            serve(Scheduler(4), worker, layers, "a", [0, 1, 2], priority=priority)
+            worker.sync()
+            assert worker.figures()["written"] == written
+    with pytest.raises(TypeError):
+        Scheduler(4).advance("b", 0, 0, priority=256)
 
 
 def test_other_threads_work_while_the_worker_does():

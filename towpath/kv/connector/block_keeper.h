@@ -49,8 +49,9 @@ class BlockKeeper {
 
   /// All of them or none. Errors: exhausted (the rest is held).
   virtual Result<std::vector<PartialBlock>> room(SlotId count) = 0;
+  /// It goes on to the lower tiers in its time, the more urgent first.
   /// Errors: those of digesting and registering; the block is then given back.
-  virtual Status keep(PartialBlock&& block, BlockHash hash) = 0;
+  virtual Status keep(PartialBlock&& block, BlockHash hash, std::uint8_t priority) = 0;
 
   virtual bool has(BlockHash hash) const = 0;
   /// Those in memory are proven now; the others are brought there together, the more urgent first.

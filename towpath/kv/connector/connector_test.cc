@@ -39,12 +39,13 @@ std::vector<TokenId> tokens_of(std::size_t count, TokenId first = 100) {
 /// Both halves of a connector and an engine's cache of six blocks between them.
 struct Engine {
   explicit Engine(sys::MemoryFileSystem* disk, ConnectorSchedulerOptions options = {},
-                  const CacheKind& kind = kEngineCache)
+                  const CacheKind& kind = kEngineCache, const TieredCacheOptions& tiers = {})
       : cache(node.build(kind)), handle(node.add(cache)) {
     options.tokens_per_block = kTokens;
     scheduler.emplace(ConnectorScheduler::make(options).value());
     static std::uint64_t incarnation = 1000;
-    TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"})};
+    TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"}), .cache = tiers};
+    presence = parts.presence.get();
     if (disk != nullptr)
       parts.below.push_back(DiskTier::open(*disk, {.directory = "/kv",
                                                    .incarnation = ++incarnation,
@@ -95,19 +96,33 @@ struct Engine {
     report = decode_worker_report(encode(worker->take_report()).value()).value();
     ASSERT_TRUE(scheduler->update(report).ok());
   }
-  /// A prompt whose blocks are computed into `blocks`, all but what is loaded; how much was.
-  std::uint64_t serve(const RequestId& id, std::uint32_t seed,
-                      const std::vector<std::uint64_t>& blocks) {
+  /// A prompt whose blocks are computed into `blocks`, all but what is loaded; how much is.
+  std::uint64_t begin(const RequestId& id, std::uint32_t seed,
+                      const std::vector<std::uint64_t>& blocks,
+                      std::uint8_t priority = kUsualPriority) {
     const auto tokens = tokens_of(blocks.size() * kTokens, seed);
     const auto match = scheduler->match({.request = id, .tokens = tokens}).value();
     EXPECT_TRUE(scheduler->allocate(id, blocks, match.tokens).ok());
     for (std::uint64_t i = match.tokens / kTokens; i < blocks.size(); ++i)
       compute(blocks[i], seed, i);
-    EXPECT_TRUE(
-        scheduler->advance(id, {.computed_before = match.tokens, .computed_after = tokens.size()})
-            .ok());
-    step();
+    EXPECT_TRUE(scheduler
+                    ->advance(id, {.computed_before = match.tokens,
+                                   .computed_after = tokens.size(),
+                                   .priority = priority})
+                    .ok());
     return match.tokens;
+  }
+  std::uint64_t serve(const RequestId& id, std::uint32_t seed,
+                      const std::vector<std::uint64_t>& blocks) {
+    const std::uint64_t loaded = begin(id, seed, blocks);
+    step();
+    return loaded;
+  }
+  static BlockHash first_hash(std::uint32_t seed) {
+    return extend(root_of({0, ""}), tokens_of(kTokens, seed));
+  }
+  bool is_on_disk(std::uint32_t seed) const {
+    return (presence->tiers_of(first_hash(seed)) & 2U) != 0;
   }
 
   testing::TransferNode node{"engine"};
@@ -115,6 +130,7 @@ struct Engine {
   LayoutHandle handle;
   std::optional<ConnectorScheduler> scheduler;
   TieredKeeper* keeper = nullptr;  // the worker's
+  Presence* presence = nullptr;    // the keeper's
   std::unique_ptr<ConnectorWorker> worker;
   WorkerReport report;
 };
@@ -142,6 +158,34 @@ TEST(ConnectorTest, what_was_computed_comes_back_into_other_blocks) {
   EXPECT_THAT(engine.worker->take_failed_blocks(), IsEmpty());
   EXPECT_EQ(engine.worker->figures().loaded_blocks, 2U);
   EXPECT_EQ(engine.worker->figures().saved_blocks, 3U) << "what is held is not saved again";
+}
+
+TEST(ConnectorTest, what_is_saved_with_more_priority_goes_to_disk_first) {
+  sys::MemoryFileSystem disk;
+  Engine engine(&disk, {}, kEngineCache, {.batch_blocks = 1});
+  engine.begin("late", 7, {0}, 10);
+  engine.begin("soon", 8, {1}, 90);
+  const Bytes orders = encode(engine.scheduler->build()).value();
+  ASSERT_TRUE(engine.worker->start_step(decode_step_orders(orders).value()).ok());
+  engine.worker->wait_for_save();
+  (void)engine.presence->take_events();
+  ASSERT_TRUE(engine.worker->sync().ok());
+  std::vector<BlockHash> to_disk;
+  for (const BlockEvent& event : engine.presence->take_events().events)
+    if (event.tier == 1) to_disk.push_back(event.hash);
+  EXPECT_THAT(to_disk, ElementsAre(Engine::first_hash(8), Engine::first_hash(7)));
+}
+
+TEST(ConnectorTest, what_is_saved_with_too_little_priority_stays_in_memory) {
+  sys::MemoryFileSystem disk;
+  Engine engine(&disk, {}, kEngineCache, {.admission = {.min_priority = 60}});
+  engine.begin("usual", 7, {0});
+  engine.begin("dear", 8, {1}, 60);
+  engine.step();
+  ASSERT_TRUE(engine.worker->sync().ok());
+  EXPECT_TRUE(engine.is_on_disk(8));
+  EXPECT_FALSE(engine.is_on_disk(7));
+  EXPECT_THAT(engine.report.stored, SizeIs(2)) << "both can be loaded";
 }
 
 TEST(ConnectorTest, the_engines_cache_may_lie_in_a_device) {

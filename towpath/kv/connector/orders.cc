@@ -15,12 +15,14 @@ constexpr std::uint64_t kMaxNumbersBytes = 8 * (std::uint64_t{1} << 22U);
 constexpr std::uint64_t kMaxConnectorMessage = 256 * kMiB;
 
 constexpr wire::Tag kRequest = wire::required(1), kInBackground = wire::required(2),
-                    kHashes = wire::required(3), kBlockIds = wire::required(4);
+                    kHashes = wire::required(3), kBlockIds = wire::required(4),
+                    kPriority = wire::optional(5);
 constexpr wire::FieldRule kRequestOrderRules[] = {
     {kRequest, "request", Kind::bytes, wire::kOne, kMaxRequestId},
     {kInBackground, "in background", Kind::number, wire::kOne, 1},
     {kHashes, "hashes", Kind::bytes, wire::kOne, kMaxNumbersBytes},
     {kBlockIds, "blocks", Kind::bytes, wire::kOne, kMaxNumbersBytes},
+    {kPriority, "priority", Kind::number, wire::kAtMostOne, UINT8_MAX},
 };
 constexpr wire::Schema kRequestOrderSchema("request order", kRequestOrderRules);
 
@@ -62,6 +64,7 @@ void put_order(wire::Encoder& out, const RequestOrder& order) {
   out.put_number(kInBackground, order.in_background ? 1 : 0);
   out.put_bytes(kHashes, pack_numbers(hashes));
   out.put_bytes(kBlockIds, pack_numbers(blocks));
+  if (order.priority != kUsualPriority) out.put_number(kPriority, order.priority);
 }
 
 Result<RequestOrder> take_order(const wire::Field& outer) {
@@ -71,6 +74,7 @@ Result<RequestOrder> take_order(const wire::Field& outer) {
     switch (field.tag()) {
       case kRequest: order.request = field.text(); return {};
       case kInBackground: order.in_background = field.number() == 1; return {};
+      case kPriority: order.priority = static_cast<std::uint8_t>(field.number()); return {};
       default: {
         TOWPATH_TRY((field.tag() == kHashes ? hashes : blocks), unpack_numbers(field));
         return {};

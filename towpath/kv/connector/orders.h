@@ -34,6 +34,8 @@ struct RequestOrder {
   /// it may go on after the step.
   bool in_background = false;
   std::vector<BlockOrder> blocks;
+  /// Of a save: how soon its blocks go on to files and objects.
+  std::uint8_t priority = kUsualPriority;
 
   friend bool operator==(const RequestOrder&, const RequestOrder&) = default;
 };

@@ -126,7 +126,8 @@ Status ConnectorScheduler::advance(const RequestId& id, const Progress& progress
                      progress.computed_after, " tokens; known are ", request->tokens.size(),
                      " tokens and ", request->blocks.size(), " blocks of ", per_block),
                  "tell new tokens and blocks not later than they are computed");
-  RequestOrder save{.request = id, .in_background = options_.saves_in_background};
+  RequestOrder save{
+      .request = id, .in_background = options_.saves_in_background, .priority = progress.priority};
   for (std::uint64_t i = progress.computed_before / per_block; i < end; ++i) {
     const BlockHash hash = request->hashes[i];
     if (held_.has(hash) || !saving_.try_emplace(hash, options_.workers).second) continue;

@@ -75,6 +75,9 @@ class ConnectorScheduler {
     std::uint64_t computed_after = 0;
     std::span<const TokenId> new_tokens{};        ///< behind those known: what was generated
     std::span<const std::uint64_t> new_blocks{};  ///< behind those it has
+    /// Of what is saved: how soon it goes on to files and objects, or not at all
+    /// (AdmissionOptions::min_priority).
+    std::uint8_t priority = kUsualPriority;
   };
   /// Blocks that are complete after this step, and not held, are to be saved.
   /// Errors: not_found, invalid_argument (more computed than tokens or blocks are known).

@@ -226,6 +226,10 @@ TEST_F(ConnectorSchedulerTest, orders_and_reports_travel_and_what_is_cut_is_refu
                           .ends = {"e", "f"}};
   const Bytes told = encode(orders).value();
   EXPECT_EQ(decode_step_orders(told).value(), orders);
+  StepOrders urgent = orders;
+  urgent.saves[1].priority = 255;
+  EXPECT_EQ(decode_step_orders(encode(urgent).value()).value(), urgent);
+  EXPECT_EQ(orders.saves[0].priority, kUsualPriority) << "is what nobody has to say";
   const WorkerReport report{.worker = 63,
                             .is_first = true,
                             .stored = {1, 2},

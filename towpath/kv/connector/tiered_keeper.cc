@@ -68,11 +68,12 @@ Result<Digest> TieredKeeper::digest_of_slot(SlotId slot, const Digest& like) con
   return digest_block(digester, memory(), slot);
 }
 
-Status TieredKeeper::keep(PartialBlock&& block, BlockHash hash) {
+Status TieredKeeper::keep(PartialBlock&& block, BlockHash hash, std::uint8_t priority) {
   TOWPATH_TRY(const Digest digest,
               digest_of_slot(block.slot(), {.algorithm = algorithm_, .salt = hash}));
   return cache_
-      ->register_block(CompleteBlock(std::move(block), {.block = {.hash = hash}, .digest = digest}))
+      ->register_block(CompleteBlock(std::move(block), {.block = {.hash = hash}, .digest = digest}),
+                       {.priority = priority})
       .status();
 }
 

@@ -48,7 +48,7 @@ class TieredKeeper final : public BlockKeeper {
 
   const layout::PhysicalLayout& memory() const override { return cache_->layout(); }
   Result<std::vector<PartialBlock>> room(SlotId count) override;
-  Status keep(PartialBlock&& block, BlockHash hash) override;
+  Status keep(PartialBlock&& block, BlockHash hash, std::uint8_t priority) override;
   bool has(BlockHash hash) const override { return presence_->tiers_of(hash) != 0; }
   std::unique_ptr<ComingBlocks> bring(std::span<const BlockHash> hashes,
                                       std::uint8_t priority) override;

@@ -112,6 +112,7 @@ class ConnectorWorker {
   struct Saving {
     BlockOrder order;
     PartialBlock slot;
+    std::uint8_t priority;
   };
   struct SaveStep {
     bool in_background = false;

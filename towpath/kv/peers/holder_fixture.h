@@ -58,7 +58,7 @@ struct Holder {
     visit(slot.front().slot(), hash, [](std::uint32_t number, std::byte* place) {
       std::memcpy(place, &number, sizeof number);
     });
-    ASSERT_TRUE(keeper->keep(std::move(slot.front()), hash).ok());
+    ASSERT_TRUE(keeper->keep(std::move(slot.front()), hash, kUsualPriority).ok());
     (void)keeper->take_news();
   }
   /// Ok only with exactly the block's numbers; what is wrong fails the test.

@@ -16,8 +16,8 @@ namespace towpath::kv {
 
 /// What the user says of a block that may go down.
 struct Demotion {
-  std::uint8_t priority = 50;  ///< the higher, the sooner
-  std::uint64_t owner = 0;     ///< a request, say: cancelled together; 0: nobody's
+  std::uint8_t priority = kUsualPriority;  ///< the higher, the sooner
+  std::uint64_t owner = 0;                 ///< a request, say: cancelled together; 0: nobody's
 };
 
 class DemotionQueue {

@@ -130,7 +130,8 @@ class TieredCache {
   std::size_t looking() const noexcept { return looking_.load(std::memory_order_relaxed); }
 
   /// Brings blocks up. Errors: exhausted (too many wait: ask again later, or make them anew).
-  Result<Promotion> promote(std::span<const CachedBlock> blocks, std::uint8_t priority = 50);
+  Result<Promotion> promote(std::span<const CachedBlock> blocks,
+                            std::uint8_t priority = kUsualPriority);
   /// Demotions of this owner that were not begun are not. How many.
   std::size_t cancel_demotions(std::uint64_t owner);
   /// The block is no more, in any tier. Waits for a progress() under way.
