@@ -1,4 +1,5 @@
 // What every driver keeps of memory and pointers.
+#include <algorithm>
 #include <cstring>
 
 #include <towpath/device/conformance/candidate.h>
@@ -61,6 +62,27 @@ TEST_P(DeviceConformance, device_memory_holds_what_was_copied_to_it) {
   copy(other.address(), one.address());
   copy(address_of(back.data()), other.address());
   EXPECT_EQ(back, there);
+}
+
+TEST_P(DeviceConformance, a_copy_moves_its_bytes_and_no_others_at_any_alignment) {
+  constexpr std::uint64_t kRoom = 64;
+  const auto here = pattern(kRoom, 1);
+  auto there = device_->allocate(kRoom).value();
+  for (std::uint64_t length : {1, 7, 8, 9, 23, 40}) {
+    for (std::uint64_t offset = 0; offset < 64; ++offset) {
+      const std::uint64_t to = offset % 8;
+      const std::uint64_t from = offset / 8;
+      auto expected = pattern(kRoom, 2);
+      ASSERT_TRUE(device_->copy({there.address(), address_of(expected.data()), kRoom}).ok());
+      ASSERT_TRUE(
+          device_->copy({there.address() + to, address_of(here.data()) + from, length}).ok());
+      std::copy_n(here.begin() + static_cast<std::ptrdiff_t>(from), length,
+                  expected.begin() + static_cast<std::ptrdiff_t>(to));
+      std::vector<std::byte> back(kRoom);
+      ASSERT_TRUE(device_->copy({address_of(back.data()), there.address(), kRoom}).ok());
+      ASSERT_EQ(back, expected) << length << " bytes from " << from << " to " << to;
+    }
+  }
 }
 
 TEST_P(DeviceConformance, no_bytes_and_too_many_are_refused) {

@@ -1,8 +1,8 @@
-#include <cstring>
 #include <utility>
 
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
+#include <towpath/device/host/host_copy.h>
 #include <towpath/device/host/host_device.h>
 #include <towpath/device/host/host_event.h>
 #include <towpath/device/host/host_ipc.h>
@@ -134,9 +134,7 @@ Result<std::shared_ptr<Pool>> HostDevice::create_pool(const PoolOptions&) {
 
 Status HostDevice::copy(const Copy& what) {
   TOWPATH_TRY(check(what));
-  if (what.length > 0)
-    std::memcpy(bytes_at(what.target, what.length).data(),
-                bytes_at(what.source, what.length).data(), what.length);
+  copy_bytes(what);
   return {};
 }
 

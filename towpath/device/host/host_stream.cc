@@ -4,18 +4,13 @@
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/text.h>
+#include <towpath/device/host/host_copy.h>
 #include <towpath/device/host/host_event.h>
 #include <towpath/device/host/host_stream.h>
 #include <towpath/device/kernels/box_launch.h>
 
 namespace towpath::device {
 namespace {
-
-void move_bytes(const Copy& what) {
-  if (what.length == 0) return;
-  std::memcpy(bytes_at(what.target, what.length).data(), bytes_at(what.source, what.length).data(),
-              what.length);
-}
 
 Status not_ours() {
   return error(Code::invalid_argument, "the event is of another driver",
@@ -98,14 +93,14 @@ void HostStream::give(Work work) {
 
 Status HostStream::copy(const Copy& what) {
   TOWPATH_TRY(check(what));
-  give([what] { move_bytes(what); });
+  give([what] { copy_bytes(what); });
   return {};
 }
 
 Status HostStream::copy_batch(std::span<const Copy> copies) {
   for (const Copy& one : copies) TOWPATH_TRY(check(one));
   give([all = std::vector<Copy>(copies.begin(), copies.end())] {
-    for (const Copy& one : all) move_bytes(one);
+    for (const Copy& one : all) copy_bytes(one);
   });
   return {};
 }
@@ -114,7 +109,7 @@ Status HostStream::copy_2d(const Copy2d& what) {
   TOWPATH_TRY(check(what));
   give([what] {
     for (std::uint64_t row = 0; row < what.rows; ++row)
-      move_bytes({.target = what.target + row * what.target_pitch,
+      copy_bytes({.target = what.target + row * what.target_pitch,
                   .source = what.source + row * what.source_pitch,
                   .length = what.width});
   });
