@@ -87,20 +87,22 @@ std::string OneHost::path(const Pools& pools) {
   return transfer(TransferOp::read, pools, kMiB).explain().chosen()->path;
 }
 
+/// Ours beside a reference that is told as ours is.
+Case OneHost::beside(TransferOp op, const Pools& pools, const Perftest& like, Told told) {
+  return {.name = cat(name_of(op), " ", format_bytes(like.size)),
+          .shown = Shown::gigabytes_per_second,
+          .ours = move(op, pools, like, told),
+          .reference = told == Told::median ? median_bandwidth_of(like) : bandwidth_of(like),
+          .aim = {.ratio_at_least = kHostAim},
+          .command = like.command()};
+}
+
 void OneHost::measure_mapped(Bench& bench) {
   const Pools pools{*shared_, peer_->shared_address()};
   std::vector<Case> cases;
-  for (const std::uint64_t size : kSizes) {
-    for (const TransferOp op : {TransferOp::write, TransferOp::read}) {
-      const Perftest test = one_sided(op, size);
-      cases.push_back({.name = cat(name_of(op), " ", format_bytes(size)),
-                       .shown = Shown::gigabytes_per_second,
-                       .ours = move(op, pools, test, Told::median),
-                       .reference = median_bandwidth_of(test),
-                       .aim = {.ratio_at_least = kHostAim},
-                       .command = test.command()});
-    }
-  }
+  for (const std::uint64_t size : kSizes)
+    for (const TransferOp op : {TransferOp::write, TransferOp::read})
+      cases.push_back(beside(op, pools, one_sided(op, size), Told::median));
   bench.measure({.title = "bandwidth over shared memory",
                  .ours = cat("post() and wait() over shm: ", path(pools)),
                  .reference = "ucx_perftest, puts and gets by mapped memory"},
@@ -110,17 +112,9 @@ void OneHost::measure_mapped(Bench& bench) {
 void OneHost::measure_process_vm(Bench& bench) {
   const Pools pools{*plain_, peer_->plain_address()};
   std::vector<Case> cases;
-  for (const std::uint64_t size : kSizes) {
-    const Perftest test = reference("posix,cma", "tag_bw", size);
-    for (const TransferOp op : {TransferOp::write, TransferOp::read}) {
-      cases.push_back({.name = cat(name_of(op), " ", format_bytes(size)),
-                       .shown = Shown::gigabytes_per_second,
-                       .ours = move(op, pools, test, Told::mean),
-                       .reference = bandwidth_of(test),
-                       .aim = {.ratio_at_least = kHostAim},
-                       .command = test.command()});
-    }
-  }
+  for (const std::uint64_t size : kSizes)
+    for (const TransferOp op : {TransferOp::write, TransferOp::read})
+      cases.push_back(beside(op, pools, reference("posix,cma", "tag_bw", size), Told::mean));
   bench.measure({.title = "bandwidth over CMA",
                  .ours = cat("post() and wait() over shm: ", path(pools)),
                  .reference = "ucx_perftest tag_bw: its receiver's process_vm_readv, both sides "

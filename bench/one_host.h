@@ -35,6 +35,7 @@ class OneHost {
 
   agent::Transfer transfer(TransferOp op, const Pools& pools, std::uint64_t size);
   Sample move(TransferOp op, const Pools& pools, const Perftest& like, Told told);
+  Case beside(TransferOp op, const Pools& pools, const Perftest& like, Told told);
   std::string path(const Pools& pools);
   void measure_mapped(Bench& bench);
   void measure_process_vm(Bench& bench);
