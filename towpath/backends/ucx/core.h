@@ -44,7 +44,7 @@ class SelfEvents final : public backend::Events {
 };
 
 class UcxBackend final : public backend::Backend,
-                         private net::UcxListener,
+                         private net::MessageListener,
                          private backend::SliceMover,
                          private OperationOwner {
  public:
@@ -80,14 +80,14 @@ class UcxBackend final : public backend::Backend,
   // backend::SliceMover: copies to oneself
   Status admit(const backend::Request&) override { return {}; }
   Status move(backend::SliceTask& task) override;
-  // net::UcxListener
+  // net::MessageListener
   void on_message(ConstByteSpan message) override;
   void on_broken(void* owner, const Status& why) override;
 
   Result<Link*> make_link(ConnectionInfo info, const AgentIdentity& peer);
   Link* find_instance(std::uint64_t instance);
   void erase(Link& link);
-  void send(Link& link, std::unique_ptr<net::UcxBuffer> buffer);
+  void send(Link& link, std::unique_ptr<net::MessageBuffer> buffer);
   void send_plain(Link& link, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
   void say_hello(Link& link, std::uint64_t your_session);
   void take_hello(const Frame& frame);
@@ -114,7 +114,7 @@ class UcxBackend final : public backend::Backend,
   SelfEvents self_events_{events_};
   backend::SliceRunner self_runner_{self_events_, *this};
 
-  std::unique_ptr<net::UcxWorker> worker_;
+  std::unique_ptr<net::MessageWorker> worker_;
   std::unique_ptr<run::Poller> poller_;
   std::unique_ptr<run::TimerFd> timer_;
   std::unique_ptr<Courier> courier_;

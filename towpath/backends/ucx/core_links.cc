@@ -128,7 +128,7 @@ void UcxBackend::tell_losses() {
 
 // ---- Frames out
 
-void UcxBackend::send(Link& link, std::unique_ptr<net::UcxBuffer> buffer) {
+void UcxBackend::send(Link& link, std::unique_ptr<net::MessageBuffer> buffer) {
   if (link.lost || link.endpoint == nullptr) return worker_->buffers().give_back(std::move(buffer));
   link.sent_at = clock_.now();
   Status sent = link.endpoint->send(std::move(buffer));

@@ -18,12 +18,12 @@ class Courier final : public OperationOwner {
  public:
   struct Outward {
     /// Sends a frame that was written into a buffer. A link that breaks meanwhile is told later.
-    std::function<void(Link&, std::unique_ptr<net::UcxBuffer>)> send;
+    std::function<void(Link&, std::unique_ptr<net::MessageBuffer>)> send;
     /// The link of a connection.
     std::function<Link&(backend::Connection&)> link_of;
   };
   Courier(backend::Events& events, const Clock& clock, const Timing& timing,
-          net::UcxBuffers& buffers, Outward outward)
+          net::MessageBuffers& buffers, Outward outward)
       : events_(events),
         clock_(clock),
         timing_(timing),
@@ -52,7 +52,7 @@ class Courier final : public OperationOwner {
   backend::Events& events_;
   const Clock& clock_;
   const Timing& timing_;
-  net::UcxBuffers& buffers_;
+  net::MessageBuffers& buffers_;
   const Outward out_;
   std::uint64_t last_id_ = 0;
   std::vector<UcxOperation*> finished_;

@@ -60,7 +60,7 @@ class Link {
   const ConnectionInfo info;    ///< the peer's
   AgentIdentity peer;
   std::uint64_t peer_session = 0;
-  std::unique_ptr<net::UcxEndpoint> endpoint;
+  std::unique_ptr<net::MessageEndpoint> endpoint;
   std::vector<backend::Connection*> connections;  ///< none: only the peer uses this link
   bool up = false;
   bool lost = false;

@@ -16,8 +16,8 @@ namespace towpath::backends::ucx {
 backend::BackendType ucx_type(device::DriverSource devices = {});
 
 /// Makes a worker; in tests one that is no UCX.
-using WorkerMaker = std::function<Result<std::unique_ptr<net::UcxWorker>>(
-    const net::UcxOptions& options, net::UcxListener& listener)>;
+using WorkerMaker = std::function<Result<std::unique_ptr<net::MessageWorker>>(
+    const net::UcxOptions& options, net::MessageListener& listener)>;
 backend::BackendType ucx_type(WorkerMaker make_worker, device::DriverSource devices = {});
 
 }  // namespace towpath::backends::ucx

@@ -8,7 +8,7 @@ constexpr const char* kRemedy = "apt-get install libucx-dev, then configure and 
 
 }  // namespace
 
-Result<std::unique_ptr<UcxWorker>> open_ucx_worker(const UcxOptions&, UcxListener&) {
+Result<std::unique_ptr<MessageWorker>> open_ucx_worker(const UcxOptions&, MessageListener&) {
   return error(Code::unsupported, "this build has no UCX: its headers were not found", kRemedy);
 }
 

@@ -29,8 +29,8 @@ class UcxParts {
   std::optional<ConstByteSpan> gather(std::size_t offset, ConstByteSpan part);
 
   const std::size_t message_bytes_;
-  std::unique_ptr<UcxBuffer> whole_;  ///< made for the first message that comes in parts
-  std::size_t missing_ = 0;           ///< bytes of it that have not come, its length with them
+  std::unique_ptr<MessageBuffer> whole_;  ///< made for the first message that comes in parts
+  std::size_t missing_ = 0;               ///< bytes of it that have not come, its length with them
 };
 
 }  // namespace towpath::net

@@ -15,7 +15,7 @@ class UcxPartsTest : public ::testing::Test {
  protected:
   /// What travels of this message.
   static Bytes sealed(std::string_view message) {
-    UcxBuffer buffer(message.size());
+    MessageBuffer buffer(message.size());
     std::ranges::copy(as_bytes(message), buffer.room().begin());
     buffer.size = message.size();
     const ConstByteSpan all = buffer.with_length();
@@ -35,7 +35,7 @@ TEST_F(UcxPartsTest, message_in_one_part_stays_where_it_is) {
   const auto message = parts_.take(0, all);
   ASSERT_TRUE(message.has_value());
   EXPECT_EQ(as_text(*message), "hello");
-  EXPECT_EQ(message->data(), all.data() + kUcxLengthBytes);
+  EXPECT_EQ(message->data(), all.data() + kMessageLengthBytes);
 }
 
 TEST_F(UcxPartsTest, longest_and_shortest_are_messages) {

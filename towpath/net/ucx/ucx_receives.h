@@ -23,7 +23,7 @@ inline constexpr ucp_tag_t kUcxTag = 0x7470;  // "tp"
 
 class UcxReceives {
  public:
-  UcxReceives(const UcxLibrary& ucx, std::size_t message_bytes, UcxListener& listener)
+  UcxReceives(const UcxLibrary& ucx, std::size_t message_bytes, MessageListener& listener)
       : ucx_(ucx), message_bytes_(message_bytes), listener_(listener) {}
   ~UcxReceives();
   UcxReceives(const UcxReceives&) = delete;
@@ -46,7 +46,7 @@ class UcxReceives {
   void on_part(Receive& receive, std::size_t offset, ConstByteSpan part);
   void on_done(Receive& receive, void* request);
   /// The longest that may arrive.
-  std::size_t most_bytes() const noexcept { return kUcxLengthBytes + message_bytes_; }
+  std::size_t most_bytes() const noexcept { return kMessageLengthBytes + message_bytes_; }
 
  private:
   void add();
@@ -56,7 +56,7 @@ class UcxReceives {
 
   const UcxLibrary& ucx_;
   const std::size_t message_bytes_;
-  UcxListener& listener_;
+  MessageListener& listener_;
   ucp_worker_h worker_ = nullptr;
   ucp_datatype_t shown_in_parts_ = 0;
   std::vector<std::unique_ptr<Receive>> all_;

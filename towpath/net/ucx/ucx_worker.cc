@@ -18,7 +18,7 @@ constexpr int kClosingRounds = 1000;
 
 /// A worker of UCX and all that it hangs on, torn down in the right order.
 struct Engine {
-  Engine(const UcxLibrary& its_ucx, std::size_t message_bytes, UcxListener& its_listener)
+  Engine(const UcxLibrary& its_ucx, std::size_t message_bytes, MessageListener& its_listener)
       : ucx(its_ucx),
         buffers(message_bytes),
         listener(its_listener),
@@ -28,8 +28,8 @@ struct Engine {
   ~Engine();
 
   const UcxLibrary ucx;
-  UcxBuffers buffers;
-  UcxListener& listener;
+  MessageBuffers buffers;
+  MessageListener& listener;
   ucp_context_h context = nullptr;
   ucp_worker_h worker = nullptr;
   ucp_address_t* address = nullptr;
@@ -85,7 +85,7 @@ Status failure(const UcxLibrary& ucx, ucs_status_t status, std::string_view what
 struct Sending {
   Engine& engine;
   std::shared_ptr<std::size_t> unsent;  // outlives the endpoint: the callback may come later
-  std::unique_ptr<UcxBuffer> buffer;
+  std::unique_ptr<MessageBuffer> buffer;
 };
 
 extern "C" void towpath_ucx_sent(void* request, ucs_status_t, void* user) {
@@ -95,14 +95,14 @@ extern "C" void towpath_ucx_sent(void* request, ucs_status_t, void* user) {
   sending->engine.ucx.ucp_request_free(request);
 }
 
-class RealEndpoint final : public UcxEndpoint {
+class RealEndpoint final : public MessageEndpoint {
  public:
   RealEndpoint(Engine& engine, void* owner) : engine_(engine), owner_(owner) {}
   ~RealEndpoint() override;
 
   Status connect(ConstByteSpan address);
   std::size_t unsent() const noexcept override { return *unsent_; }
-  Status send(std::unique_ptr<UcxBuffer> buffer) override;
+  Status send(std::unique_ptr<MessageBuffer> buffer) override;
   void broke(ucs_status_t status);
 
  private:
@@ -143,7 +143,7 @@ RealEndpoint::~RealEndpoint() {
   if (UCS_PTR_IS_PTR(request)) engine_.closing.push_back(request);
 }
 
-Status RealEndpoint::send(std::unique_ptr<UcxBuffer> buffer) {
+Status RealEndpoint::send(std::unique_ptr<MessageBuffer> buffer) {
   auto sending = std::make_unique<Sending>(Sending{engine_, unsent_, std::move(buffer)});
   ucp_request_param_t param{};
   param.op_attr_mask =
@@ -166,17 +166,17 @@ Status RealEndpoint::send(std::unique_ptr<UcxBuffer> buffer) {
 
 // ---- Worker
 
-class RealWorker final : public UcxWorker {
+class RealWorker final : public MessageWorker {
  public:
-  RealWorker(const UcxLibrary& ucx, const UcxOptions& options, UcxListener& listener)
+  RealWorker(const UcxLibrary& ucx, const UcxOptions& options, MessageListener& listener)
       : engine_(ucx, options.message_bytes, listener) {}
 
   Status open(const UcxOptions& options);
   ConstByteSpan address() const noexcept override {
     return {reinterpret_cast<const std::byte*>(engine_.address), engine_.address_bytes};
   }
-  UcxBuffers& buffers() noexcept override { return engine_.buffers; }
-  Result<std::unique_ptr<UcxEndpoint>> connect(ConstByteSpan address, void* owner) override;
+  MessageBuffers& buffers() noexcept override { return engine_.buffers; }
+  Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address, void* owner) override;
   bool progress() override;
   bool arm() override { return engine_.ucx.ucp_worker_arm(engine_.worker) != UCS_ERR_BUSY; }
   int fd() const noexcept override { return engine_.fd; }
@@ -289,7 +289,7 @@ Status RealWorker::open(const UcxOptions& options) {
   return engine_.receives.open(engine_.worker);
 }
 
-Result<std::unique_ptr<UcxEndpoint>> RealWorker::connect(ConstByteSpan address, void* owner) {
+Result<std::unique_ptr<MessageEndpoint>> RealWorker::connect(ConstByteSpan address, void* owner) {
   auto endpoint = std::make_unique<RealEndpoint>(engine_, owner);
   TOWPATH_TRY(endpoint->connect(address));
   return endpoint;
@@ -303,7 +303,7 @@ bool RealWorker::progress() {
 }
 
 /// For the probe, which talks to nobody.
-class Deaf final : public UcxListener {
+class Deaf final : public MessageListener {
  public:
   void on_message(ConstByteSpan) override {}
   void on_broken(void*, const Status&) override {}
@@ -311,8 +311,8 @@ class Deaf final : public UcxListener {
 
 }  // namespace
 
-Result<std::unique_ptr<UcxWorker>> open_ucx_worker(const UcxOptions& options,
-                                                   UcxListener& listener) {
+Result<std::unique_ptr<MessageWorker>> open_ucx_worker(const UcxOptions& options,
+                                                       MessageListener& listener) {
   TOWPATH_TRY(const UcxLibrary ucx, UcxLibrary::open());
   auto worker = std::make_unique<RealWorker>(ucx, options, listener);
   TOWPATH_TRY(worker->open(options));

@@ -17,7 +17,7 @@
 namespace towpath::net {
 namespace {
 
-struct Recorder final : UcxListener {
+struct Recorder final : MessageListener {
   void on_message(ConstByteSpan message) override { messages.emplace_back(as_text(message)); }
   void on_broken(void* owner, const Status& why) override { broken.emplace_back(owner, why); }
   std::vector<std::string> messages;
@@ -33,13 +33,13 @@ class UcxWorkerTest : public ::testing::Test {
     near_ = open(near_heard_);
     far_ = open(far_heard_);
   }
-  static std::unique_ptr<UcxWorker> open(UcxListener& listener,
-                                         std::map<std::string, std::string> settings = {}) {
+  static std::unique_ptr<MessageWorker> open(MessageListener& listener,
+                                             std::map<std::string, std::string> settings = {}) {
     auto worker = open_ucx_worker({.transports = "tcp", .settings = std::move(settings)}, listener);
     EXPECT_TRUE(worker.ok()) << worker.status().to_string();
     return worker.ok() ? *std::move(worker) : nullptr;
   }
-  Status send(UcxEndpoint& endpoint, std::string_view text) {
+  Status send(MessageEndpoint& endpoint, std::string_view text) {
     auto buffer = near_->buffers().take();
     std::ranges::copy(as_bytes(text), buffer->room().begin());
     buffer->size = text.size();
@@ -55,7 +55,7 @@ class UcxWorkerTest : public ::testing::Test {
   }
 
   Recorder near_heard_, far_heard_;
-  std::unique_ptr<UcxWorker> near_, far_;
+  std::unique_ptr<MessageWorker> near_, far_;
 };
 
 TEST_F(UcxWorkerTest, messages_of_every_size_arrive_whole) {
@@ -121,7 +121,7 @@ TEST_F(UcxWorkerTest, descriptor_wakes_for_a_message) {
   ASSERT_TRUE(way.ok());
   ASSERT_TRUE(send(**way, "first").ok());
   ASSERT_TRUE(run_until([&] { return !far_heard_.messages.empty(); }));
-  const auto settle = [](UcxWorker& worker) {
+  const auto settle = [](MessageWorker& worker) {
     while (worker.progress() || !worker.arm()) {
     }
   };
@@ -237,8 +237,8 @@ class UcxMeetingTest : public UcxWorkerTest {
  protected:
   struct Side {
     Recorder heard;
-    std::unique_ptr<UcxWorker> worker;
-    std::unique_ptr<UcxEndpoint> way;
+    std::unique_ptr<MessageWorker> worker;
+    std::unique_ptr<MessageEndpoint> way;
   };
   static void greet(Side& from, Side& to) {
     auto way = from.worker->connect(to.worker->address(), nullptr);

@@ -39,7 +39,7 @@ struct Question {
 
 struct Link {
   std::uint32_t pe = 0;
-  std::unique_ptr<net::UcxEndpoint> endpoint;
+  std::unique_ptr<net::MessageEndpoint> endpoint;
   std::uint64_t last_out = 0;  ///< sequence
   std::uint64_t last_in = 0;
   std::map<std::uint64_t, Bytes> early;
@@ -60,15 +60,15 @@ struct Link {
   bool is_quiet() const noexcept { return !is_up() || applied >= posted; }
 };
 
-class Links final : private net::UcxListener {
+class Links final : private net::MessageListener {
  public:
-  using WorkerMaker = std::function<Result<std::unique_ptr<net::UcxWorker>>(
-      const net::UcxOptions& options, net::UcxListener& listener)>;
+  using WorkerMaker = std::function<Result<std::unique_ptr<net::MessageWorker>>(
+      const net::UcxOptions& options, net::MessageListener& listener)>;
 
   Links(const Clock& clock, const Heartbeat& heartbeat) : clock_(clock), heartbeat_(heartbeat) {}
 
   Status open(const net::UcxOptions& options, const WorkerMaker& make_worker);
-  net::UcxWorker& worker() noexcept { return *worker_; }
+  net::MessageWorker& worker() noexcept { return *worker_; }
   /// Greets all others. Errors: unsupported (no way to one of them), exhausted.
   Status greet(const Remote::Here& here, Party party);
 
@@ -115,8 +115,8 @@ class Links final : private net::UcxListener {
   const Heartbeat heartbeat_;
   Remote::Here here_;
   std::uint64_t key_ = 0;
-  std::unique_ptr<net::UcxWorker> worker_;  // outlives the endpoints
-  std::map<std::uint32_t, Link> links_;     // by PE
+  std::unique_ptr<net::MessageWorker> worker_;  // outlives the endpoints
+  std::map<std::uint32_t, Link> links_;         // by PE
   std::optional<Arrivals> arrivals_;
   bool arrivals_wait_ = false;
   std::map<std::uint64_t, Question*> questions_;  // by ticket

@@ -17,7 +17,7 @@ namespace towpath::backends::ucx::testing {
 class FakeNetwork {
  public:
   struct Port {
-    net::UcxListener* listener = nullptr;
+    net::MessageListener* listener = nullptr;
     std::deque<Bytes> arrived;
     bool stopped = false;  ///< like a process under SIGSTOP: messages pile up
     std::map<std::uint64_t, std::vector<void*>> owners;  ///< of endpoints here, by the other side
@@ -44,12 +44,12 @@ class FakeNetwork {
   std::map<std::uint64_t, Port> ports_;
 };
 
-class FakeEndpoint final : public net::UcxEndpoint {
+class FakeEndpoint final : public net::MessageEndpoint {
  public:
-  FakeEndpoint(FakeNetwork& network, net::UcxBuffers& buffers, std::uint64_t to)
+  FakeEndpoint(FakeNetwork& network, net::MessageBuffers& buffers, std::uint64_t to)
       : network_(network), buffers_(buffers), to_(to) {}
   std::size_t unsent() const noexcept override { return 0; }
-  Status send(std::unique_ptr<net::UcxBuffer> buffer) override {
+  Status send(std::unique_ptr<net::MessageBuffer> buffer) override {
     network_.send(to_, buffer->filled());
     buffers_.give_back(std::move(buffer));
     return {};
@@ -57,13 +57,13 @@ class FakeEndpoint final : public net::UcxEndpoint {
 
  private:
   FakeNetwork& network_;
-  net::UcxBuffers& buffers_;
+  net::MessageBuffers& buffers_;
   const std::uint64_t to_;
 };
 
-class FakeWorker final : public net::UcxWorker {
+class FakeWorker final : public net::MessageWorker {
  public:
-  FakeWorker(FakeNetwork& network, const net::UcxOptions& options, net::UcxListener& listener)
+  FakeWorker(FakeNetwork& network, const net::UcxOptions& options, net::MessageListener& listener)
       : network_(network), number_(network.next_++), buffers_(options.message_bytes) {
     network_.ports_[number_].listener = &listener;
     address_.resize(sizeof number_);
@@ -72,8 +72,9 @@ class FakeWorker final : public net::UcxWorker {
   ~FakeWorker() override { network_.ports_.erase(number_); }
 
   ConstByteSpan address() const noexcept override { return address_; }
-  net::UcxBuffers& buffers() noexcept override { return buffers_; }
-  Result<std::unique_ptr<net::UcxEndpoint>> connect(ConstByteSpan address, void* owner) override {
+  net::MessageBuffers& buffers() noexcept override { return buffers_; }
+  Result<std::unique_ptr<net::MessageEndpoint>> connect(ConstByteSpan address,
+                                                        void* owner) override {
     std::uint64_t to = 0;
     if (address.size() != sizeof to) return error(Code::unsupported, "no address of this network");
     std::memcpy(&to, address.data(), sizeof to);
@@ -94,13 +95,13 @@ class FakeWorker final : public net::UcxWorker {
  private:
   FakeNetwork& network_;
   const std::uint64_t number_;
-  net::UcxBuffers buffers_;
+  net::MessageBuffers buffers_;
   Bytes address_;
 };
 
 inline WorkerMaker FakeNetwork::maker() {
   return [this](const net::UcxOptions& options,
-                net::UcxListener& listener) -> Result<std::unique_ptr<net::UcxWorker>> {
+                net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
     return std::make_unique<FakeWorker>(*this, options, listener);
   };
 }
