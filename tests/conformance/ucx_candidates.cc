@@ -1,7 +1,7 @@
 // ucx, held to the contract: over TCP, as between machines; and with device memory on both sides,
 // staged here and moved by its owner there. The device is host memory that plays one.
 #include <towpath/backend/conformance/candidate.h>
-#include <towpath/backends/ucx/ucx_backend.h>
+#include <towpath/backends/messages/message_backend.h>
 #include <towpath/core/check.h>
 #include <towpath/device/host/host_driver.h>
 #include <towpath/staging/staged_backend.h>
@@ -12,7 +12,8 @@ namespace {
 
 Registry registry_with_ucx() {
   Registry registry;
-  TOWPATH_CHECK(registry.add(backends::ucx::ucx_type()).ok(), "an empty registry refuses nothing");
+  TOWPATH_CHECK(registry.add(backends::messages::ucx_type()).ok(),
+                "an empty registry refuses nothing");
   return registry;
 }
 
@@ -28,13 +29,14 @@ Registry registry_with_devices() {
       .open = [machine]() -> Result<std::shared_ptr<device::Driver>> {
         return std::shared_ptr<device::Driver>(machine, &machine->driver);
       }};
-  const Status added = registry.add(staging::staged(backends::ucx::ucx_type(devices), devices));
+  const Status added =
+      registry.add(staging::staged(backends::messages::ucx_type(devices), devices));
   TOWPATH_CHECK(added.ok(), "an empty registry refuses nothing");
   return registry;
 }
 
 std::string why_unavailable() {
-  const Finding found = backends::ucx::ucx_type().probe({}).front();
+  const Finding found = backends::messages::ucx_type().probe({}).front();
   return found.verdict == Verdict::yes ? "" : found.reason + "; " + found.remedy;
 }
 

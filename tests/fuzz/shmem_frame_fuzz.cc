@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include <towpath/backends/ucx/testing/fake_network.h>
+#include <towpath/net/messages/testing/fake_network.h>
 #include <towpath/shmem/meeting_words.h>
 #include <towpath/shmem/ucx/links.h>
 #include <towpath/wire/little_endian.h>
@@ -50,7 +50,12 @@ class Numbers {
 class Listener {
  public:
   Listener() {
-    must(links_.open({.message_bytes = 2 * kMaxFramePayload}, network_.maker()).ok());
+    const auto make_worker =
+        [this](const net::UcxOptions&,
+               net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
+      return network_.open(2 * kMaxFramePayload, listener);
+    };
+    must(links_.open({}, make_worker).ok());
     const ByteSpan heap = ByteSpan(memory_).subspan(kGuard, kHeap);
     must(links_
              .greet({.job = &job_, .my_pe = 0, .heap = heap},
@@ -70,7 +75,7 @@ class Listener {
 
  private:
   ManualClock clock_;
-  backends::ucx::testing::FakeNetwork network_;
+  net::testing::FakeNetwork network_;
   JobFiles files_ = *create_job({.pes = 2, .heap_bytes = 4096, .heaps = 1});
   JobView job_ = *JobView::map(files_.control.get());
   Bytes memory_ = Bytes(kHeap + 2 * kGuard, kMark);

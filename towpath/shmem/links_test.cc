@@ -3,14 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/backends/ucx/testing/fake_network.h>
 #include <towpath/core/clock.h>
+#include <towpath/net/messages/testing/fake_network.h>
 #include <towpath/shmem/ucx/links.h>
 
 namespace towpath::shmem {
 namespace {
 
-using backends::ucx::testing::FakeNetwork;
+using net::testing::FakeNetwork;
 
 constexpr std::uint64_t kKeyOfJob = 7;
 constexpr std::uint64_t kHeap = 4096;
@@ -21,11 +21,22 @@ class LinksTest : public ::testing::Test {
   void SetUp() override {
     files_ = *create_job({.pes = 2, .heap_bytes = kHeap, .heaps = 1});
     job_.emplace(*JobView::map(files_.control.get()));
-    ASSERT_TRUE(links_.open({.message_bytes = 256 * 1024}, network_.maker()).ok());
+    const auto make_worker =
+        [this](const net::UcxOptions&,
+               net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
+      return network_.open(256 * 1024, listener);
+    };
+    ASSERT_TRUE(links_.open({}, make_worker).ok());
     Party party{.key = kKeyOfJob, .addresses = {{}, Bytes(sizeof(std::uint64_t))}};
     ASSERT_TRUE(links_.greet({.job = &*job_, .my_pe = 0, .heap = heap_}, std::move(party)).ok());
   }
 
+  Links::WorkerMaker make_worker() {
+    return [this](const net::UcxOptions&,
+                  net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
+      return network_.open(256 * 1024, listener);
+    };
+  }
   void say(FrameHeader header, ConstByteSpan payload = {}) {
     header.from = 1;
     if (header.key == 0) header.key = kKeyOfJob;
@@ -123,7 +134,7 @@ TEST_F(LinksTest, who_reaches_outside_the_heap_is_lost) {
   };
   for (const FrameHeader& header : wrong) {
     Links fresh(clock_, {});
-    ASSERT_TRUE(fresh.open({.message_bytes = 256 * 1024}, network_.maker()).ok());
+    ASSERT_TRUE(fresh.open({}, make_worker()).ok());
     ASSERT_TRUE(fresh
                     .greet({.job = &*job_, .my_pe = 0, .heap = heap_},
                            {.key = kKeyOfJob, .addresses = {{}, Bytes(sizeof(std::uint64_t))}})

@@ -3,11 +3,11 @@
 
 #include <towpath/backends/gds/gds_backend.h>
 #include <towpath/backends/loopback/loopback_backend.h>
+#include <towpath/backends/messages/message_backend.h>
 #include <towpath/backends/nvme/nvme_backend.h>
 #include <towpath/backends/object/object_backend.h>
 #include <towpath/backends/posix/posix_backend.h>
 #include <towpath/backends/shm/shm_backend.h>
-#include <towpath/backends/ucx/ucx_backend.h>
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
 #include <towpath/standard/environment.h>
@@ -38,7 +38,7 @@ backend::Registry make_registry(const staging::Devices& devices) {
   add_staged(backends::posix::posix_type());
   add(backends::gds::gds_type(devices.open));
   add_staged(backends::nvme::nvme_type());
-  add_staged(backends::ucx::ucx_type(devices));
+  add_staged(backends::messages::ucx_type(devices));
   add_staged(backends::object::object_type([] { return object_params(read_environment()); }));
   add_nixl_aliases(registry);
   return registry;

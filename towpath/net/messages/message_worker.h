@@ -1,21 +1,27 @@
-// MessageWorker: whole messages between processes and machines, as a seam: over UCX (net/ucx), or a
-// network of a test's own.
+// MessageWorker: whole messages between processes and machines, as a seam: over UCX (net/ucx), over
+// TCP (net/tcp), or over a network of a test's own.
 //
-// A worker has an address that others connect() to, and endpoints to others. A message goes out of
-// a buffer that the worker lends, and comes in as a span that lives during on_message(). What the
-// messages say is others' business.
+// A worker has an address that others connect() to, and endpoints to others. What the messages say
+// is others' business: to a worker each is a head, which is shown whole, and a body, which may be
+// long and need not be copied:
 //
-//   MessageBuffers::take() -> fill -> MessageEndpoint::send() -> on_message() of the other worker
+//   MessageBuffers::take() -> fill -> MessageEndpoint::send() ---> on_message(): head
+//   BodySource: bytes that leave from where they lie ------------> BodySink: where they are to lie
 //
-// Invariants: on_message() and on_broken() come only from inside progress(). Messages over one
-// endpoint usually arrive in order, but it is not promised. An endpoint's destruction is abrupt:
-// what was not sent is dropped, and the other side is told by on_broken().
+// A carrier that moves whole messages (UCX) copies the body together before it is sent, and out of
+// the message afterwards. One that moves streams (TCP) does neither.
+//
+// Invariants: all that a listener, a source and a sink are told comes from inside progress(),
+// send(), copy() and the destructor of an endpoint. Messages over one endpoint usually arrive in
+// order, but it is not promised. An endpoint's destruction is abrupt: what was not sent is dropped,
+// and the other side is told by on_broken() or on_ended().
 // Thread: one at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <towpath/core/bytes.h>
@@ -23,23 +29,34 @@
 
 namespace towpath::net {
 
-/// What travels before each message: its own length, little-endian. UCX hands a message out in
-/// parts and does not tell of how many bytes.
-inline constexpr std::size_t kMessageLengthBytes = 8;
+/// What travels before each message: the sizes of its head and of its body, two numbers of 32 bits,
+/// little-endian.
+struct MessagePrefix {
+  static constexpr std::size_t kBytes = 8;
 
-/// Room for one message.
+  std::uint32_t head_bytes = 0;
+  std::uint32_t body_bytes = 0;
+
+  std::uint64_t message_bytes() const noexcept { return std::uint64_t{head_bytes} + body_bytes; }
+};
+
+/// `from` holds at least MessagePrefix::kBytes, and comes from outside: nothing is believed of it.
+MessagePrefix load_prefix(ConstByteSpan from) noexcept;
+
+/// Room for one message, or for what of it does not leave from elsewhere.
 struct MessageBuffer {
   explicit MessageBuffer(std::size_t capacity_bytes)
-      : bytes(std::make_unique_for_overwrite<std::byte[]>(kMessageLengthBytes + capacity_bytes)),
+      : bytes(std::make_unique_for_overwrite<std::byte[]>(MessagePrefix::kBytes + capacity_bytes)),
         capacity(capacity_bytes) {}
-  ByteSpan room() noexcept { return {bytes.get() + kMessageLengthBytes, capacity}; }
-  ConstByteSpan filled() const noexcept { return {bytes.get() + kMessageLengthBytes, size}; }
-  /// The filled bytes behind their length.
-  ConstByteSpan with_length() noexcept;
+  ByteSpan room() noexcept { return {bytes.get() + MessagePrefix::kBytes, capacity}; }
+  ConstByteSpan filled() const noexcept { return {bytes.get() + MessagePrefix::kBytes, size}; }
+  /// The filled bytes behind their prefix; `rest_bytes` more of the body come behind them.
+  ConstByteSpan with_prefix(std::uint64_t rest_bytes = 0) noexcept;
 
   std::unique_ptr<std::byte[]> bytes;
   std::size_t capacity;
-  std::size_t size = 0;  ///< filled bytes, from the begin of room()
+  std::size_t size = 0;        ///< filled bytes, from the begin of room()
+  std::size_t body_bytes = 0;  ///< the last of them, which are body
 };
 
 /// Buffers that were used once are used again. Thread: as its worker.
@@ -58,13 +75,54 @@ class MessageBuffers {
   std::vector<std::unique_ptr<MessageBuffer>> idle_;
 };
 
+/// Parts of a body that are asked for at once, at most.
+inline constexpr std::size_t kMostParts = 64;
+
+/// The rest of a body, behind what a buffer has of it: it leaves from where it lies.
+class BodySource {
+ public:
+  virtual ~BodySource() = default;
+  /// The next bytes that have not left, from the front, each part not empty: how many parts.
+  virtual std::size_t parts(std::span<ConstByteSpan> into) = 0;
+  /// So many of them have left.
+  virtual void left(std::uint64_t bytes) = 0;
+  /// The last call: all has left, or was copied, or never will.
+  virtual void done() = 0;
+};
+
+/// Where a body is to lie.
+class BodySink {
+ public:
+  virtual ~BodySink() = default;
+  /// Room for the next bytes, each part not empty, at most what is missing: how many parts. Asked
+  /// anew before any bytes are put there. 0: the rest of the body is dropped.
+  virtual std::size_t room(std::span<ByteSpan> into) = 0;
+  /// So many bytes are there, from the front of what room() gave last.
+  virtual void came(std::uint64_t bytes) = 0;
+  /// The last call: the whole body has come (what was dropped is counted), or it never will.
+  virtual void done(bool whole) = 0;
+};
+
+struct Message {
+  ConstByteSpan head;  ///< lives until on_message() returns or, if that gave a sink, its done()
+  std::size_t body_bytes = 0;
+  /// The connection over which it came, by which on_ended() names it; 0: the carrier has none.
+  std::uint64_t from = 0;
+};
+
 class MessageListener {
  public:
   virtual ~MessageListener() = default;
-  virtual void on_message(ConstByteSpan message) = 0;
+  /// Null: the body, if there is one, is dropped. A sink lives until its done().
+  virtual BodySink* on_message(const Message& message) = 0;
   /// The endpoint made with this `owner` is of no use any more. Told once; destroy it later, not
   /// from inside.
   virtual void on_broken(void* owner, const Status& why) = 0;
+  /// Nothing more comes over this connection: the other side has closed it, or broken its rules.
+  virtual void on_ended(std::uint64_t from, const Status& why) {
+    (void)from;
+    (void)why;
+  }
 };
 
 class MessageEndpoint {
@@ -72,8 +130,14 @@ class MessageEndpoint {
   virtual ~MessageEndpoint() = default;
   /// Messages that were handed over and have not left yet.
   virtual std::size_t unsent() const noexcept = 0;
-  /// Takes the buffer in any case. Errors: peer_lost, exhausted (out of memory).
-  virtual Status send(std::unique_ptr<MessageBuffer> buffer) = 0;
+  /// Takes the buffer in any case. `rest`: the last `rest_bytes` of the body, which must stay as
+  /// they are until rest->done(); together with the buffer at most the carrier's longest message.
+  /// Errors: peer_lost, exhausted (out of memory); after an error rest->done() was called too.
+  virtual Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest = nullptr,
+                      std::uint64_t rest_bytes = 0) = 0;
+  /// Copies what has not left of `rest`, so that nobody looks at it any more; harmless after its
+  /// done().
+  virtual void copy(BodySource& rest) = 0;
 };
 
 class MessageWorker {
@@ -82,7 +146,7 @@ class MessageWorker {
   virtual ConstByteSpan address() const noexcept = 0;
   virtual MessageBuffers& buffers() noexcept = 0;
   /// Does not block and need not reach the other yet. `address` should come from a worker: UCX
-  /// itself trusts it. Errors: unsupported (no common transport), exhausted.
+  /// itself trusts it. Errors: unsupported (no common transport), exhausted, corrupt (no address).
   virtual Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address, void* owner) = 0;
   /// Some of what there is to do; false when there was nothing.
   virtual bool progress() = 0;
@@ -90,5 +154,14 @@ class MessageWorker {
   virtual bool arm() = 0;
   virtual int fd() const noexcept = 0;
 };
+
+// For carriers that move whole messages:
+
+/// Appends what `rest` has to the body in `buffer`, and calls its done().
+void append_rest(MessageBuffer& buffer, BodySource& rest);
+/// Puts the next bytes of a body where `sink` wants them; false: it wants no more of this body.
+bool pour(ConstByteSpan bytes, BodySink& sink);
+/// Tells `listener` of a message that came in one.
+void deliver(const Message& message, ConstByteSpan body, MessageListener& listener);
 
 }  // namespace towpath::net

@@ -18,13 +18,14 @@ class UcxPartsTest : public ::testing::Test {
     MessageBuffer buffer(message.size());
     std::ranges::copy(as_bytes(message), buffer.room().begin());
     buffer.size = message.size();
-    const ConstByteSpan all = buffer.with_length();
+    const ConstByteSpan all = buffer.with_prefix();
     return {all.begin(), all.end()};
   }
   /// As text, or "-" when there is no message yet.
   std::string take(const Bytes& all, std::size_t offset, std::size_t length) {
     const auto message = parts_.take(offset, ConstByteSpan(all).subspan(offset, length));
-    return message ? std::string(as_text(*message)) : "-";
+    return message ? std::string(as_text(message->head)) + std::string(as_text(message->body))
+                   : "-";
   }
 
   UcxParts parts_{kMost};
@@ -34,8 +35,8 @@ TEST_F(UcxPartsTest, message_in_one_part_stays_where_it_is) {
   const Bytes all = sealed("hello");
   const auto message = parts_.take(0, all);
   ASSERT_TRUE(message.has_value());
-  EXPECT_EQ(as_text(*message), "hello");
-  EXPECT_EQ(message->data(), all.data() + kMessageLengthBytes);
+  EXPECT_EQ(as_text(message->head), "hello");
+  EXPECT_EQ(message->head.data(), all.data() + MessagePrefix::kBytes);
 }
 
 TEST_F(UcxPartsTest, longest_and_shortest_are_messages) {

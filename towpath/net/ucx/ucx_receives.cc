@@ -44,7 +44,8 @@ constexpr ucp_generic_dt_ops_t kShownInParts{.start_pack = nullptr,
 // ---- Messages
 
 void UcxReceives::on_part(Receive& receive, std::size_t offset, ConstByteSpan part) {
-  if (const auto message = receive.parts.take(offset, part)) listener_.on_message(*message);
+  if (const auto whole = receive.parts.take(offset, part))
+    deliver({.head = whole->head, .body_bytes = whole->body.size()}, whole->body, listener_);
 }
 
 void UcxReceives::on_done(Receive& receive, void* request) {

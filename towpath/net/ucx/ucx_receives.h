@@ -46,7 +46,7 @@ class UcxReceives {
   void on_part(Receive& receive, std::size_t offset, ConstByteSpan part);
   void on_done(Receive& receive, void* request);
   /// The longest that may arrive.
-  std::size_t most_bytes() const noexcept { return kMessageLengthBytes + message_bytes_; }
+  std::size_t most_bytes() const noexcept { return MessagePrefix::kBytes + message_bytes_; }
 
  private:
   void add();

@@ -102,7 +102,9 @@ class RealEndpoint final : public MessageEndpoint {
 
   Status connect(ConstByteSpan address);
   std::size_t unsent() const noexcept override { return *unsent_; }
-  Status send(std::unique_ptr<MessageBuffer> buffer) override;
+  Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
+              std::uint64_t rest_bytes) override;
+  void copy(BodySource&) override {}  // done with before send() returned
   void broke(ucs_status_t status);
 
  private:
@@ -143,7 +145,8 @@ RealEndpoint::~RealEndpoint() {
   if (UCS_PTR_IS_PTR(request)) engine_.closing.push_back(request);
 }
 
-Status RealEndpoint::send(std::unique_ptr<MessageBuffer> buffer) {
+Status RealEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t) {
+  if (rest != nullptr) append_rest(*buffer, *rest);
   auto sending = std::make_unique<Sending>(Sending{engine_, unsent_, std::move(buffer)});
   ucp_request_param_t param{};
   param.op_attr_mask =
@@ -151,7 +154,7 @@ Status RealEndpoint::send(std::unique_ptr<MessageBuffer> buffer) {
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   param.cb.send = towpath_ucx_sent;
   param.user_data = sending.get();
-  const ConstByteSpan message = sending->buffer->with_length();
+  const ConstByteSpan message = sending->buffer->with_prefix();
   void* const request =
       engine_.ucx.ucp_tag_send_nbx(endpoint_, message.data(), message.size(), kUcxTag, &param);
   if (UCS_PTR_IS_PTR(request)) {
@@ -305,7 +308,7 @@ bool RealWorker::progress() {
 /// For the probe, which talks to nobody.
 class Deaf final : public MessageListener {
  public:
-  void on_message(ConstByteSpan) override {}
+  BodySink* on_message(const Message&) override { return nullptr; }
   void on_broken(void*, const Status&) override {}
 };
 

@@ -18,7 +18,10 @@ namespace towpath::net {
 namespace {
 
 struct Recorder final : MessageListener {
-  void on_message(ConstByteSpan message) override { messages.emplace_back(as_text(message)); }
+  BodySink* on_message(const Message& message) override {
+    messages.emplace_back(as_text(message.head));
+    return nullptr;
+  }
   void on_broken(void* owner, const Status& why) override { broken.emplace_back(owner, why); }
   std::vector<std::string> messages;
   std::vector<std::pair<void*, Status>> broken;

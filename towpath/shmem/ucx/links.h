@@ -93,8 +93,9 @@ class Links final : private net::MessageListener {
   void close();
 
  private:
-  void on_message(ConstByteSpan message) override;
+  net::BodySink* on_message(const net::Message& message) override;
   void on_broken(void* owner, const Status& why) override;
+  void hear(ConstByteSpan message);
 
   void take_in_order(Link& link, const Frame& frame);
   void take(Link& link, const Frame& frame);

@@ -25,7 +25,13 @@ void Links::on_broken(void* owner, const Status&) {
   static_cast<Link*>(owner)->has_broken = true;  // acted on at the end of the turn
 }
 
-void Links::on_message(ConstByteSpan message) {
+// All of a frame is the head of its message: there is no body.
+net::BodySink* Links::on_message(const net::Message& message) {
+  hear(message.head);
+  return nullptr;
+}
+
+void Links::hear(ConstByteSpan message) {
   thread_fence(std::memory_order_acquire);  // pairs with the one in send()
   const auto frame = decode_frame(message);
   // What is not of this job is not heard; it cannot be answered either.

@@ -1,0 +1,124 @@
+// Arrivals: frames of peers whose payload is still coming, each in the hands of a carrier until it
+// is done. What was said when its head came holds for the head; whether its bytes may land is asked
+// until the last of them.
+//
+//   write  ->  registered memory, while its grant is fresh (link.h)
+//   data   ->  the memory of the operation that asked, while it waits
+//   note, hello  ->  a buffer
+//
+// Invariant: a frame's records live as long as its arrival is under way (net::Message::head).
+// Thread: loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <towpath/backends/messages/exchange.h>
+#include <towpath/backends/messages/landing.h>
+#include <towpath/backends/messages/owner.h>
+
+namespace towpath::backends::messages {
+
+/// Told once of each arrival, whole or not; the arrival may be used again from then on.
+template <typename Arrival>
+using Arrived = std::function<void(Arrival&, bool whole)>;
+
+/// Arrivals of one kind; those that are done are used again.
+template <typename Arrival>
+class ArrivalPool {
+ public:
+  explicit ArrivalPool(Arrived<Arrival> arrived) : arrived_(std::move(arrived)) {}
+
+  /// One that is under way until its done().
+  Arrival& take() {
+    if (idle_.empty()) {
+      all_.push_back(std::make_unique<Arrival>([this](Arrival& arrival, bool whole) {
+        arrived_(arrival, whole);
+        idle_.push_back(&arrival);
+      }));
+      return *all_.back();
+    }
+    Arrival& arrival = *idle_.back();
+    idle_.pop_back();
+    return arrival;
+  }
+
+ private:
+  const Arrived<Arrival> arrived_;
+  std::vector<std::unique_ptr<Arrival>> all_;
+  std::vector<Arrival*> idle_;
+};
+
+class WriteArrival final : public Landing<FrameWalk> {
+ public:
+  using Done = Arrived<WriteArrival>;
+  explicit WriteArrival(Done arrived) : arrived_(std::move(arrived)) {}
+
+  /// `may_land`: whether the grant that the frame came under still holds; as `owner`, it outlives
+  /// the arrival.
+  void begin(const Frame& its_frame, const Owner& owner, std::function<bool()> may_land);
+  /// What the answer says.
+  const std::vector<Refusal>& refusals() const noexcept { return refusals_; }
+  bool is_stale() const noexcept { return is_barred(); }
+
+  void done(bool whole) override { arrived_(*this, whole); }
+
+  Frame frame;
+
+ private:
+  bool is_wanted() const override { return true; }
+  Ground ground(const FrameWalk& at) const override;
+  bool may_land() override { return may_land_(); }
+  void refuse(const FrameWalk& at, Code why) override;
+
+  const Done arrived_;
+  const Owner* owner_ = nullptr;
+  std::function<bool()> may_land_;
+  std::vector<Refusal> refusals_;
+};
+
+class DataArrival final : public Landing<RequestWalk> {
+ public:
+  using Done = Arrived<DataArrival>;
+  explicit DataArrival(Done arrived) : arrived_(std::move(arrived)) {}
+
+  /// `exchange`: null: nobody knows it, so nothing will land. `is_wanted`: whether its operation
+  /// still waits.
+  void begin(const Frame& its_frame, const Exchange* exchange, std::function<bool()> is_wanted);
+  void done(bool whole) override { arrived_(*this, whole); }
+
+  Frame frame;
+
+ private:
+  bool is_wanted() const override { return is_wanted_(); }
+  Ground ground(const RequestWalk&) const override { return {}; }
+  bool may_land() override { return is_wanted_(); }
+  void refuse(const RequestWalk&, Code) override {}  // this side's host memory refuses nothing
+
+  const Done arrived_;
+  std::function<bool()> is_wanted_;
+};
+
+/// Of a payload that is read as a whole.
+class TextArrival final : public net::BodySink {
+ public:
+  using Done = Arrived<TextArrival>;
+  explicit TextArrival(Done arrived) : arrived_(std::move(arrived)) {}
+
+  void begin(const Frame& its_frame, std::uint64_t its_from);
+  std::size_t room(std::span<ByteSpan> into) override;
+  void came(std::uint64_t bytes) override { filled_ += bytes; }
+  void done(bool whole) override { arrived_(*this, whole); }
+
+  Frame frame;
+  std::uint64_t from = 0;  ///< the connection over which it comes
+  Bytes text;
+
+ private:
+  const Done arrived_;
+  std::size_t filled_ = 0;
+};
+
+}  // namespace towpath::backends::messages

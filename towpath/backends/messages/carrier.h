@@ -1,0 +1,31 @@
+// Carrier: what brings the messages of a backend: its name, what it costs, how to get a worker.
+// Thread: immutable.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <towpath/backend/capabilities.h>
+#include <towpath/backend/registry.h>
+#include <towpath/net/messages/message_worker.h>
+
+namespace towpath::backends::messages {
+
+struct Carrier {
+  std::string name;     ///< of the backend
+  std::string summary;  ///< of the backend, in a line
+  std::string path;     ///< as reports tell of it: "messages over UCX"
+  backend::Cost cost;
+  std::vector<backend::ParamInfo> params;  ///< of the carrier itself
+  /// Its messages may have kFrameBytes (frames.h).
+  std::function<Result<std::unique_ptr<net::MessageWorker>>(const backend::Params& params,
+                                                            net::MessageListener& listener)>
+      make_worker;
+  std::function<Finding()> probe;
+};
+
+Carrier ucx_carrier();
+
+}  // namespace towpath::backends::messages

@@ -1,0 +1,153 @@
+// MessageBackend: the backend itself, told in several files. core_links.cc: links and their frames;
+// core_notes.cc: notifications; message_backend.cc: memory, operations, the loop.
+// Thread: loop.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <towpath/backends/messages/arrivals.h>
+#include <towpath/backends/messages/courier.h>
+#include <towpath/backends/messages/memory.h>
+#include <towpath/backends/messages/message_backend.h>
+#include <towpath/run/poller.h>
+#include <towpath/run/timer_fd.h>
+#include <towpath/telemetry/log.h>
+
+namespace towpath::backends::messages {
+
+class MessageBackend;
+
+struct MessageConnection final : backend::Connection {
+  MessageConnection(MessageBackend& its_backend, Link* its_link)
+      : backend(its_backend), link(its_link) {}
+  ~MessageConnection() override;
+
+  MessageBackend& backend;
+  Link* const link;  ///< null: the way to oneself
+};
+
+/// Completions of copies within the process are those of the operation around them.
+class SelfEvents final : public backend::Events {
+ public:
+  explicit SelfEvents(backend::Events& outer) : outer_(outer) {}
+  void on_complete(backend::Operation& inner, const backend::Completion& completion) override {
+    auto& operation = *static_cast<MessageOperation*>(inner.owner);
+    operation.active = false;
+    outer_.on_complete(operation, completion);
+  }
+  bool on_notification(const AgentIdentity&, ConstByteSpan) override { return true; }
+  void on_peer_lost(backend::Connection&, const Status&) override {}
+
+ private:
+  backend::Events& outer_;
+};
+
+class MessageBackend final : public backend::Backend,
+                             private net::MessageListener,
+                             private backend::SliceMover,
+                             private OperationOwner {
+ public:
+  MessageBackend(const backend::BackendContext& context, Carrier carrier, const Timing& timing,
+                 device::DriverSource devices);
+  ~MessageBackend() override;
+  Status open(const backend::Params& params);
+
+  const backend::Capabilities& capabilities() const override { return capabilities_; }
+  Result<std::unique_ptr<backend::Memory>> register_memory(const RegionDescriptor& region) override;
+  Bytes connection_info() const override { return encode(info_); }
+  Result<std::unique_ptr<backend::Connection>> connect(const AgentIdentity& peer,
+                                                       ConstByteSpan info) override;
+  Result<std::unique_ptr<backend::Memory>> import_memory(backend::Connection& connection,
+                                                         const RegionDescriptor& region,
+                                                         ConstByteSpan key) override;
+  std::unique_ptr<backend::Operation> make_operation() override {
+    return std::make_unique<MessageOperation>(static_cast<OperationOwner&>(*this));
+  }
+  Status notify(backend::Connection& connection, ConstByteSpan message) override;
+  void teardown(backend::Connection& connection) override;
+  bool progress() override;
+  int wait_fd() const override { return poller_ ? poller_->fd() : -1; }
+  std::string describe_path(const backend::Memory& local,
+                            const backend::Memory& remote) const override;
+
+  void drop_connection(MessageConnection& connection);
+
+ private:
+  // OperationOwner
+  void post(MessageOperation& operation) override;
+  void cancel(MessageOperation& operation) override;
+  // backend::SliceMover: copies to oneself
+  Status admit(const backend::Request&) override { return {}; }
+  Status move(backend::SliceTask& task) override;
+  // net::MessageListener
+  net::BodySink* on_message(const net::Message& message) override;
+  void on_broken(void* owner, const Status& why) override;
+  void on_ended(std::uint64_t from, const Status& why) override;
+
+  Result<Link*> make_link(ConnectionInfo info, const AgentIdentity& peer);
+  Link* find_instance(std::uint64_t instance);
+  void erase(Link& link);
+  Link* find_link(const Frame& frame);
+  net::BodySink* begin_write(const Frame& frame);
+  net::BodySink* begin_data(Link& link, const Frame& frame);
+  net::BodySink* begin_text(const Frame& frame, std::uint64_t from);
+  void send(Link& link, std::unique_ptr<net::MessageBuffer> buffer, net::BodySource* rest = nullptr,
+            std::uint64_t rest_bytes = 0);
+  void send_plain(Link& link, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
+  void say_hello(Link& link, std::uint64_t your_session);
+  void take(Link& link, const Frame& frame);
+  void take_text(TextArrival& arrival);
+  void take_hello(const TextArrival& arrival);
+  void take_note(Link& link, TextArrival& arrival);
+  bool may_answer(Link& link);
+  void answer_read(Link& link, const Frame& read);
+  void answer_write(const WriteArrival& arrival);
+  void take_noted(Link& link, std::uint64_t number);
+  void offer_notes(Link& link);
+  void break_off(Link& link, Status why);
+  void tell_losses();
+  void beat(Instant now);
+  void beat(Link& link, Instant now);
+  Instant expire(Instant now);
+
+  const Carrier carrier_;
+  const AgentIdentity self_;
+  backend::Events& events_;
+  const Clock& clock_;
+  const Timing timing_;
+  telemetry::Log log_;
+  backend::Capabilities capabilities_;
+  ConnectionInfo info_;
+  DeviceWindows windows_;
+  Owner owner_;
+  SelfEvents self_events_{events_};
+  backend::SliceRunner self_runner_{self_events_, *this};
+
+  ArrivalPool<WriteArrival> writes_{[this](WriteArrival& arrival, bool whole) {
+    if (whole) answer_write(arrival);
+  }};
+  ArrivalPool<DataArrival> data_{[this](DataArrival& arrival, bool whole) {
+    Link* const link = whole ? find_link(arrival.frame) : nullptr;
+    if (link != nullptr) courier_->take(*link, arrival.frame);
+  }};
+  ArrivalPool<TextArrival> texts_{[this](TextArrival& arrival, bool whole) {
+    if (whole) take_text(arrival);
+  }};
+
+  std::unique_ptr<net::MessageWorker> worker_;  // its last words are told to what stands above
+  std::unique_ptr<run::Poller> poller_;
+  std::unique_ptr<run::TimerFd> timer_;
+  std::unique_ptr<Courier> courier_;
+
+  std::unordered_map<std::uint64_t, std::unique_ptr<Link>> links_;  // by our session
+  std::unordered_map<std::uint64_t, Link*> by_peer_session_;
+  std::vector<std::pair<std::uint64_t, Status>> broken_;  // sessions to be told
+  Instant next_beat_;
+  Instant last_progress_;
+  bool closing_ = false;
+};
+
+}  // namespace towpath::backends::messages

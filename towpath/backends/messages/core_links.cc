@@ -1,0 +1,322 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/backends/messages/core.h>
+#include <towpath/core/text.h>
+#include <towpath/sys/random.h>
+
+namespace towpath::backends::messages {
+
+using namespace backend;
+
+namespace {
+
+constexpr std::size_t kMaxLinks = 4096;
+/// Answers that wait for a peer who does not read them. He asked for no more than a window.
+constexpr std::size_t kMaxUnsent = 16 * kWindow;
+
+}  // namespace
+
+// ---- Links
+
+Link* MessageBackend::find_instance(std::uint64_t instance) {
+  const auto found = std::ranges::find_if(links_, [&](const auto& entry) {
+    return entry.second->info.instance == instance && !entry.second->lost;
+  });
+  return found == links_.end() ? nullptr : found->second.get();
+}
+
+Result<Link*> MessageBackend::make_link(ConnectionInfo info, const AgentIdentity& peer) {
+  if (links_.size() >= kMaxLinks)
+    return error(Code::exhausted, cat("there are ", links_.size(), " peers already"));
+  auto link = std::make_unique<Link>(sys::random_u64(), std::move(info));
+  Link& made = *link;
+  made.peer = peer;
+  made.heard_at = clock_.now();
+  TOWPATH_TRY(made.endpoint, worker_->connect(made.info.address, &made));
+  links_.emplace(made.session, std::move(link));
+  return &made;
+}
+
+void MessageBackend::erase(Link& link) {
+  by_peer_session_.erase(link.peer_session);
+  links_.erase(link.session);
+}
+
+Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity& peer,
+                                                            ConstByteSpan bytes) {
+  TOWPATH_TRY(ConnectionInfo info, decode_connection_info(bytes));
+  if (info.instance == info_.instance || peer == self_) {
+    if (peer == self_ && info.instance == info_.instance)
+      return std::make_unique<MessageConnection>(*this, nullptr);
+    return error(Code::corrupt, cat("the info given for ", to_string(peer), " is that of ",
+                                    info.instance == info_.instance ? "this agent" : "another"));
+  }
+  Link* link = find_instance(info.instance);
+  if (link != nullptr && link->peer != peer) {
+    return error(Code::corrupt, cat("the info given for ", to_string(peer), " is that of ",
+                                    to_string(link->peer)));
+  }
+  if (link == nullptr) {
+    TOWPATH_TRY(link, make_link(std::move(info), peer));
+    say_hello(*link, 0);
+  } else if (link->up) {
+    link->heard_at = clock_.now();  // nobody used it: silence meant nothing
+    send_plain(*link, FrameKind::alive, kInUse | kAnswerMe);
+  }
+  auto connection = std::make_unique<MessageConnection>(*this, link);
+  link->connections.push_back(connection.get());
+  return connection;
+}
+
+void MessageBackend::drop_connection(MessageConnection& connection) {
+  if (connection.link == nullptr) return;
+  Link& link = *connection.link;
+  std::erase(link.connections, &connection);
+  if (link.lost && link.connections.empty()) erase(link);
+}
+
+void MessageBackend::teardown(Connection& connection) {
+  Link* link = static_cast<MessageConnection&>(connection).link;
+  if (link == nullptr || link->lost) return;
+  break_off(*link, error(Code::peer_lost,
+                         cat("the connection to ", to_string(link->peer), " was torn down")));
+  tell_losses();
+  courier_->deliver();
+}
+
+void MessageBackend::on_broken(void* owner, const Status& why) {
+  if (closing_) return;
+  Link& link = *static_cast<Link*>(owner);
+  broken_.emplace_back(link.session, error(Code::peer_lost, cat("the connection to ",
+                                                                to_string(link.peer), " broke"))
+                                         .because(why));
+}
+
+// The other side has given up its way to us, and so will we.
+void MessageBackend::on_ended(std::uint64_t from, const Status& why) {
+  if (closing_) return;
+  for (auto& [session, link] : links_) {
+    if (link->heard_over == from) on_broken(link.get(), why);
+  }
+}
+
+// From now on nothing is sent or heard over it. The rest is done by tell_losses(), outside of UCX.
+void MessageBackend::break_off(Link& link, Status why) {
+  if (link.lost) return;
+  link.lost = true;
+  link.up = false;
+  link.why = std::move(why);
+  broken_.emplace_back(link.session, link.why);
+}
+
+void MessageBackend::tell_losses() {
+  while (!broken_.empty()) {
+    auto [session, why] = std::move(broken_.back());
+    broken_.pop_back();
+    const auto found = links_.find(session);
+    if (found == links_.end() || found->second->endpoint == nullptr) continue;
+    Link& link = *found->second;
+    link.lost = true;
+    link.up = false;
+    if (link.why.ok()) link.why = why;
+    link.endpoint.reset();
+    by_peer_session_.erase(link.peer_session);
+    if (link.connections.empty()) {
+      links_.erase(found);
+      continue;
+    }
+    const Status told =
+        link.why;  // the events may drop connections, and with the last one the link
+    courier_->stop_all(link, told);
+    for (Connection* connection : std::vector(link.connections))
+      events_.on_peer_lost(*connection, told);
+  }
+}
+
+// ---- Frames out
+
+void MessageBackend::send(Link& link, std::unique_ptr<net::MessageBuffer> buffer,
+                          net::BodySource* rest, std::uint64_t rest_bytes) {
+  if (link.lost || link.endpoint == nullptr) {
+    if (rest != nullptr) rest->done();
+    return worker_->buffers().give_back(std::move(buffer));
+  }
+  link.sent_at = clock_.now();
+  Status sent = link.endpoint->send(std::move(buffer), rest, rest_bytes);
+  if (!sent.ok()) break_off(link, std::move(sent));
+}
+
+void MessageBackend::send_plain(Link& link, FrameKind kind, std::uint8_t flags, std::uint64_t id) {
+  auto buffer = worker_->buffers().take();
+  FrameHeader header = link.header(kind, clock_.now());
+  header.flags |= flags;
+  header.id = id;
+  FrameWriter(*buffer, header).finish();
+  send(link, std::move(buffer));
+}
+
+void MessageBackend::say_hello(Link& link, std::uint64_t your_session) {
+  auto buffer = worker_->buffers().take();
+  FrameWriter frame(*buffer, link.header(FrameKind::hello, clock_.now()));
+  frame.append(encode(Hello{info_, self_, your_session}));
+  frame.finish();
+  send(link, std::move(buffer));
+}
+
+// ---- Frames in
+
+net::BodySink* MessageBackend::on_message(const net::Message& message) {
+  if (closing_) return nullptr;
+  const auto frame = decode_frame(message.head, message.body_bytes);
+  if (!frame.ok()) {
+    log_.warning("message dropped", {{"why", frame.status().to_string()}});
+    return nullptr;
+  }
+  if (frame->header.kind == FrameKind::hello) return begin_text(*frame, message.from);
+  Link* const link = find_link(*frame);
+  if (link == nullptr) return nullptr;
+  link->heard(frame->header, clock_.now());
+  switch (frame->header.kind) {
+    case FrameKind::write: return begin_write(*frame);
+    case FrameKind::wrote:
+    case FrameKind::data: return begin_data(*link, *frame);
+    case FrameKind::note: return begin_text(*frame, message.from);
+    default: take(*link, *frame); return nullptr;
+  }
+}
+
+// Null: of a life that is over.
+Link* MessageBackend::find_link(const Frame& frame) {
+  const auto found = by_peer_session_.find(frame.header.session);
+  return found == by_peer_session_.end() || found->second->lost ? nullptr : found->second;
+}
+
+net::BodySink* MessageBackend::begin_write(const Frame& frame) {
+  WriteArrival& arrival = writes_.take();
+  arrival.begin(frame, owner_, [this, &arrival] {
+    return is_fresh(arrival.frame.header.echo, clock_.now(), timing_);
+  });
+  return &arrival;
+}
+
+net::BodySink* MessageBackend::begin_data(Link& link, const Frame& frame) {
+  if (Status fits = courier_->expect(link, frame); !fits.ok()) {
+    break_off(link, std::move(fits));
+    return nullptr;
+  }
+  if (frame.payload_bytes == 0) {
+    courier_->take(link, frame);
+    return nullptr;
+  }
+  const Exchange* const exchange = link.window.find(frame.header.id);
+  DataArrival& arrival = data_.take();
+  arrival.begin(frame, exchange, [this, &arrival] {
+    const Link* const its_link = find_link(arrival.frame);
+    return its_link != nullptr && Courier::waits_for(*its_link, arrival.frame.header.id);
+  });
+  return &arrival;
+}
+
+net::BodySink* MessageBackend::begin_text(const Frame& frame, std::uint64_t from) {
+  TextArrival& arrival = texts_.take();
+  arrival.begin(frame, from);
+  if (frame.payload_bytes > 0) return &arrival;
+  arrival.done(true);
+  return nullptr;
+}
+
+void MessageBackend::take_text(TextArrival& arrival) {
+  if (closing_) return;
+  if (arrival.frame.header.kind == FrameKind::hello) return take_hello(arrival);
+  if (Link* const link = find_link(arrival.frame)) take_note(*link, arrival);
+}
+
+void MessageBackend::take_hello(const TextArrival& arrival) {
+  auto hello = decode_hello(arrival.text);
+  const FrameHeader& header = arrival.frame.header;
+  const std::uint64_t session = header.session;
+  if (!hello.ok() || session == 0 || hello->info.instance == info_.instance) {
+    log_.warning("hello dropped", {{"why", hello.status().to_string()}});
+    return;
+  }
+  const auto known = links_.find(hello->your_session);
+  Link* link = hello->your_session == 0 ? find_instance(hello->info.instance)
+               : known != links_.end()  ? known->second.get()
+                                        : nullptr;
+  if (link != nullptr && link->peer_session != 0 && link->peer_session != session) {
+    break_off(*link, error(Code::peer_lost, cat(to_string(link->peer), " connected anew")));
+    link = nullptr;
+  }
+  if (link == nullptr) {
+    if (hello->your_session != 0) return;  // an answer to a life that is over
+    auto made = make_link(std::move(hello->info), hello->from);
+    if (!made.ok()) {
+      log_.warning("a peer was refused", {{"why", made.status().to_string()}});
+      return;
+    }
+    link = *made;
+  }
+  if (link->lost) return;
+  if (hello->from != link->peer) {
+    return break_off(*link, error(Code::peer_lost, cat("in place of ", to_string(link->peer), " ",
+                                                       to_string(hello->from), " answers")));
+  }
+  link->peer_session = session;
+  by_peer_session_[session] = link;
+  link->up = true;
+  link->heard_over = arrival.from;
+  link->heard(header, clock_.now());
+  if (hello->your_session == 0) say_hello(*link, session);
+}
+
+void MessageBackend::take(Link& link, const Frame& frame) {
+  switch (frame.header.kind) {
+    case FrameKind::read: return answer_read(link, frame);
+    case FrameKind::noted: return take_noted(link, frame.header.id);
+    case FrameKind::alive:
+      if ((frame.header.flags & kAnswerMe) != 0) send_plain(link, FrameKind::alive);
+      return;
+    case FrameKind::bye:
+      return break_off(
+          link, error(Code::peer_lost, cat(to_string(link.peer), " has closed its backend")));
+    default: return;  // on_message() has seen to it
+  }
+}
+
+bool MessageBackend::may_answer(Link& link) {
+  const std::size_t waiting = link.endpoint->unsent();
+  if (waiting <= kMaxUnsent) return true;
+  break_off(link, error(Code::peer_lost, cat(to_string(link.peer), " asks for more than it takes: ",
+                                             waiting, " answers wait")));
+  return false;
+}
+
+// The one place where bytes leave this side's registered memory for a peer.
+void MessageBackend::answer_read(Link& link, const Frame& read) {
+  if (!may_answer(link)) return;
+  FrameHeader header = link.header(FrameKind::data, clock_.now());
+  header.id = read.header.id;
+  auto buffer = worker_->buffers().take();
+  FrameWriter frame(*buffer, header);
+  Answering* const rest = owner_.gather(read, frame);
+  frame.finish();
+  if (rest == nullptr) return send(link, std::move(buffer));
+  rest->way = link.endpoint.get();
+  send(link, std::move(buffer), rest, rest->bytes());
+}
+
+void MessageBackend::answer_write(const WriteArrival& arrival) {
+  Link* const link = closing_ ? nullptr : find_link(arrival.frame);
+  if (link == nullptr || !may_answer(*link)) return;
+  FrameHeader header = link->header(FrameKind::wrote, clock_.now());
+  header.id = arrival.frame.header.id;
+  auto buffer = worker_->buffers().take();
+  FrameWriter frame(*buffer, header);
+  for (const Refusal& refusal : arrival.refusals()) frame.add(refusal);
+  if (arrival.is_stale()) frame.flag(kStale);
+  frame.finish();
+  send(*link, std::move(buffer));
+}
+
+}  // namespace towpath::backends::messages

@@ -1,0 +1,83 @@
+#include <towpath/backends/messages/core.h>
+#include <towpath/core/text.h>
+
+namespace towpath::backends::messages {
+
+using namespace backend;
+
+namespace {
+
+constexpr std::size_t kMaxUnansweredNotes = 1024;
+constexpr std::size_t kMaxUnansweredNoteBytes = 1024 * 1024;
+
+}  // namespace
+
+// ---- Notifications
+
+Status MessageBackend::notify(Connection& connection, ConstByteSpan message) {
+  if (message.size() > kMaxNoteBytes) {
+    return error(Code::invalid_argument,
+                 cat("a notification of ", message.size(), " bytes; at most ", kMaxNoteBytes),
+                 "send the bytes by a transfer");
+  }
+  Link* link = static_cast<MessageConnection&>(connection).link;
+  if (link == nullptr) {
+    if (events_.on_notification(self_, message)) return {};
+    return error(Code::exhausted, "there is no room for a notification to oneself");
+  }
+  if (link->lost) return link->why;
+  Notes& notes = link->notes;
+  if (!link->up || notes.unanswered.size() >= kMaxUnansweredNotes ||
+      notes.unanswered_bytes + message.size() > kMaxUnansweredNoteBytes) {
+    return error(Code::exhausted,
+                 cat(notes.unanswered.size(), " notifications wait for ", to_string(link->peer)),
+                 "make progress and send again");
+  }
+  auto buffer = worker_->buffers().take();
+  FrameHeader header = link->header(FrameKind::note, clock_.now());
+  header.id = ++notes.sent;
+  FrameWriter frame(*buffer, header);
+  frame.append(message);
+  frame.finish();
+  notes.unanswered.push_back(message.size());
+  notes.unanswered_bytes += message.size();
+  send(*link, std::move(buffer));
+  return {};
+}
+
+void MessageBackend::take_noted(Link& link, std::uint64_t number) {
+  Notes& notes = link.notes;
+  while (!notes.unanswered.empty() && notes.sent - notes.unanswered.size() < number) {
+    notes.unanswered_bytes -= notes.unanswered.front();
+    notes.unanswered.pop_front();
+  }
+}
+
+void MessageBackend::take_note(Link& link, TextArrival& arrival) {
+  Notes& notes = link.notes;
+  const std::uint64_t number = arrival.frame.header.id;
+  if (number <= notes.arrived || number > notes.taken + kMaxUnansweredNotes) {
+    return break_off(link, error(Code::peer_lost, cat(to_string(link.peer), " sent notification ",
+                                                      number, " after ", notes.arrived)));
+  }
+  notes.too_early.emplace(number, std::move(arrival.text));
+  for (auto next = notes.too_early.begin();
+       next != notes.too_early.end() && next->first == notes.arrived + 1;
+       next = notes.too_early.erase(next)) {
+    ++notes.arrived;
+    notes.waiting.push_back(std::move(next->second));
+  }
+}
+
+void MessageBackend::offer_notes(Link& link) {
+  Notes& notes = link.notes;
+  while (!notes.waiting.empty() && events_.on_notification(link.peer, notes.waiting.front())) {
+    notes.waiting.pop_front();
+    ++notes.taken;
+  }
+  if (notes.taken == notes.told_taken) return;
+  notes.told_taken = notes.taken;
+  if (link.up) send_plain(link, FrameKind::noted, 0, notes.taken);
+}
+
+}  // namespace towpath::backends::messages

@@ -1,0 +1,159 @@
+#include <algorithm>
+
+#include <towpath/backends/messages/courier.h>
+#include <towpath/core/text.h>
+
+namespace towpath::backends::messages {
+
+using namespace backend;
+
+void Courier::post(MessageOperation& operation) {
+  Link& link = out_.link_of(*operation.request.connection);
+  if (link.lost) {
+    operation.stopped = true;
+    operation.status = link.why;
+  } else if (!operation.cursor.done()) {
+    operation.insert_before(link.window.queue);
+    pump(link);
+  }
+  settle(operation);
+  deliver();
+}
+
+void Courier::cancel(MessageOperation& operation) {
+  if (!operation.active || operation.stopped) return;
+  stop(out_.link_of(*operation.request.connection), operation, error(Code::cancelled, "cancelled"));
+  deliver();
+}
+
+void Courier::stop(Link& link, MessageOperation& operation, const Status& why) {
+  operation.stopped = true;
+  operation.status = why;
+  operation.unlink();
+  for (Exchange& exchange : link.window.exchanges) {
+    if (exchange.operation != &operation) continue;
+    if (operation.is_write()) {
+      keep_rest(link, exchange);
+      continue;
+    }
+    exchange.operation = nullptr;  // its place stays taken until the answer came
+    --operation.outstanding;
+  }
+  settle(operation);
+}
+
+void Courier::stop_all(Link& link, const Status& why) {
+  while (link.window.queue.is_linked())
+    stop(link, static_cast<MessageOperation&>(*link.window.queue.next), why);
+  for (Exchange& exchange : link.window.exchanges) {
+    if (exchange.operation != nullptr && !exchange.operation->stopped)
+      stop(link, *exchange.operation, why);
+  }
+}
+
+void Courier::settle(MessageOperation& operation) {
+  if (!operation.is_finished() || std::ranges::count(finished_, &operation) > 0) return;
+  finished_.push_back(&operation);
+}
+
+void Courier::deliver() {
+  if (delivering_) return;  // an event posts or cancels: its own completion comes in turn
+  delivering_ = true;
+  while (!finished_.empty()) {
+    MessageOperation& operation = *finished_.front();
+    finished_.erase(finished_.begin());
+    operation.unlink();
+    operation.active = false;
+    events_.on_complete(operation, operation.completion());
+  }
+  delivering_ = false;
+}
+
+void Courier::pump(Link& link) {
+  SliceLink& queue = link.window.queue;
+  const Instant now = clock_.now();
+  while (link.up && !link.lost && queue.is_linked()) {
+    Exchange* exchange = link.window.find_free();
+    if (exchange == nullptr) return;
+    auto& operation = static_cast<MessageOperation&>(*queue.next);
+    if (operation.is_write() && !link.may_write(now, timing_)) {
+      if (std::exchange(link.asked, true)) return;
+      auto buffer = buffers_.take();
+      FrameHeader header = link.header(FrameKind::alive, now);
+      header.flags |= kAnswerMe;
+      FrameWriter(*buffer, header).finish();
+      return out_.send(link, std::move(buffer), nullptr, 0);
+    }
+    exchange->start(operation);
+    ask(link, *exchange);
+    operation.unlink();
+    if (!operation.cursor.done()) operation.insert_before(queue);
+  }
+}
+
+// Sends the frame of an exchange, for the first time or again.
+void Courier::ask(Link& link, Exchange& exchange) {
+  MessageOperation& operation = *exchange.operation;
+  exchange.id = ++last_id_;
+  exchange.dead_after = timing_.dead_after(link.stamp_heard_at);
+  FrameHeader header =
+      link.header(operation.is_write() ? FrameKind::write : FrameKind::read, clock_.now());
+  header.id = exchange.id;
+  auto buffer = buffers_.take();
+  FrameWriter frame(*buffer, header);
+  SegmentCursor at = exchange.begin;
+  const bool again = exchange.bytes != 0;
+  exchange.bytes = write_request(at, exchange, frame);
+  if (!again) operation.cursor = at;
+  frame.finish();
+  Leaving<RequestWalk>* const rest = exchange.leaving.is_leaving() ? &exchange.leaving : nullptr;
+  out_.send(link, std::move(buffer), rest, rest != nullptr ? exchange.bytes : 0);
+}
+
+void Courier::keep_rest(Link& link, Exchange& exchange) {
+  if (exchange.leaving.is_leaving()) link.endpoint->copy(exchange.leaving);
+}
+
+Status Courier::expect(Link& link, const Frame& answer) {
+  const Exchange* const exchange = link.window.find(answer.header.id);
+  if (exchange == nullptr || exchange->operation == nullptr) return {};
+  return check_answer(answer, *exchange);
+}
+
+void Courier::take(Link& link, const Frame& answer) {
+  Exchange* exchange = link.window.find(answer.header.id);
+  if (exchange == nullptr) return;
+  keep_rest(link, *exchange);  // whoever answers what he has not heard yet
+  MessageOperation* const operation = exchange->operation;
+  const bool is_stale = (answer.header.flags & kStale) != 0;
+  if (operation != nullptr && is_stale && operation->is_write() && !operation->stopped)
+    return ask(link, *exchange);  // this very answer brought a fresh grant
+  if (operation != nullptr && !is_stale) count_answer(answer, *exchange);
+  exchange->free();
+  if (operation == nullptr) return;
+  --operation->outstanding;
+  settle(*operation);
+}
+
+bool Courier::waits_for(const Link& link, std::uint64_t id) {
+  const Exchange* const exchange = link.window.find(id);
+  return exchange != nullptr && exchange->operation != nullptr;
+}
+
+Instant Courier::expire(Link& link, Instant now) {
+  Instant next = Instant::never();
+  for (Exchange& exchange : link.window.exchanges) {
+    MessageOperation* operation = exchange.operation;
+    if (operation == nullptr || !operation->stopped) continue;
+    if (exchange.dead_after > now) {
+      next = std::min(next, exchange.dead_after);
+      continue;
+    }
+    exchange.operation = nullptr;
+    --operation->outstanding;
+    settle(*operation);
+  }
+  return next;
+}
+
+}  // namespace towpath::backends::messages

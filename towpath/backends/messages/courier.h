@@ -1,0 +1,71 @@
+// Courier: moves the bytes of operations over links. It fills their windows, takes answers, and
+// knows when what was stopped is quiet.
+//
+// Reads are quiet at once: data for an operation that gave up is dropped. Writes are quiet when
+// their frames are answered, or when the owner cannot place them any more (link.h, grants); what of
+// them has not left by then is copied when they are stopped, so that nobody looks at it again.
+// Completions are told by deliver(), never from inside a message.
+// Thread: loop.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include <towpath/backends/messages/link.h>
+
+namespace towpath::backends::messages {
+
+class Courier final : public OperationOwner {
+ public:
+  struct Outward {
+    /// Sends a frame that was written into a buffer. A link that breaks meanwhile is told later.
+    std::function<void(Link&, std::unique_ptr<net::MessageBuffer>, net::BodySource* rest,
+                       std::uint64_t rest_bytes)>
+        send;
+    /// The link of a connection.
+    std::function<Link&(backend::Connection&)> link_of;
+  };
+  Courier(backend::Events& events, const Clock& clock, const Timing& timing,
+          net::MessageBuffers& buffers, Outward outward)
+      : events_(events),
+        clock_(clock),
+        timing_(timing),
+        buffers_(buffers),
+        out_(std::move(outward)) {}
+
+  void post(MessageOperation& operation) override;
+  void cancel(MessageOperation& operation) override;
+
+  /// Sends what the window allows.
+  void pump(Link& link);
+  /// The head of an answer to a request of ours: whether its body fits. Errors: corrupt (the link
+  /// should be given up).
+  Status expect(Link& link, const Frame& answer);
+  /// An answer that was expected and has come, its body too.
+  void take(Link& link, const Frame& answer);
+  /// Whether the bytes that answer this request are to land.
+  static bool waits_for(const Link& link, std::uint64_t id);
+  /// Stops all operations of a link.
+  void stop_all(Link& link, const Status& why);
+  /// Lets go of writes that cannot land any more. The moment of the next such, or never.
+  Instant expire(Link& link, Instant now);
+  /// Tells completions. Only from the end of post(), cancel(), teardown() and progress().
+  void deliver();
+
+ private:
+  void ask(Link& link, Exchange& exchange);
+  void stop(Link& link, MessageOperation& operation, const Status& why);
+  static void keep_rest(Link& link, Exchange& exchange);
+  void settle(MessageOperation& operation);
+
+  backend::Events& events_;
+  const Clock& clock_;
+  const Timing& timing_;
+  net::MessageBuffers& buffers_;
+  const Outward out_;
+  std::uint64_t last_id_ = 0;
+  std::vector<MessageOperation*> finished_;
+  bool delivering_ = false;
+};
+
+}  // namespace towpath::backends::messages

@@ -1,0 +1,60 @@
+#include <algorithm>
+
+#include <towpath/backends/messages/device_window.h>
+
+namespace towpath::backends::messages {
+
+Result<std::unique_ptr<DeviceWindow>> DeviceWindow::open(
+    const std::shared_ptr<device::Device>& device) {
+  TOWPATH_TRY(auto stream, device->create_stream());
+  std::unique_ptr<DeviceWindow> window(new DeviceWindow(std::move(stream)));
+  if (auto pinned = device->allocate_pinned(kPayloadBytes); pinned.ok())
+    window->pinned_ = *std::move(pinned);
+  else
+    window->plain_.resize(kPayloadBytes);
+  window->address_ =
+      window->pinned_ ? window->pinned_.address() : address_of(window->plain_.data());
+  return window;
+}
+
+Result<ConstByteSpan> DeviceWindow::fetch(const Piece& piece) {
+  const std::uint64_t begin = address_ + used_;
+  TOWPATH_TRY(copy(piece, begin, false));
+  used_ += piece.bytes();
+  return ConstByteSpan(bytes_at(begin, piece.bytes()));
+}
+
+Status DeviceWindow::store(const Piece& piece, ConstByteSpan from) {
+  std::ranges::copy(from, bytes_at(address_, from.size()).begin());
+  return copy(piece, address_, true);
+}
+
+Status DeviceWindow::copy(const Piece& piece, std::uint64_t in_window, bool to_device) {
+  copies_.clear();
+  const bool is_dense = piece.stride == piece.length || piece.count == 1;
+  const std::uint64_t length = is_dense ? piece.bytes() : piece.length;
+  for (std::uint32_t k = 0; k < (is_dense ? 1 : piece.count); ++k) {
+    const std::uint64_t there = piece.address + k * piece.stride;
+    const std::uint64_t here = in_window + k * length;
+    copies_.push_back({to_device ? there : here, to_device ? here : there, length});
+  }
+  const Status given = stream_->copy_batch(copies_);
+  const Status done = stream_->synchronize();  // also what was given of a batch that failed
+  return given.ok() ? done : given;
+}
+
+Result<DeviceWindow*> DeviceWindows::of(unsigned ordinal) {
+  if (const auto known = windows_.find(ordinal); known != windows_.end())
+    return known->second.get();
+  if (!source_.open)
+    return error(Code::unsupported, "this backend was given no driver for device memory",
+                 "open it with one (standard::Node does)");
+  if (driver_ == nullptr) {
+    TOWPATH_TRY(driver_, source_.open());
+  }
+  TOWPATH_TRY(const auto device, driver_->open(ordinal));
+  TOWPATH_TRY(auto window, DeviceWindow::open(device));
+  return windows_.emplace(ordinal, std::move(window)).first->second.get();
+}
+
+}  // namespace towpath::backends::messages

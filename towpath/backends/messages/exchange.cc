@@ -1,0 +1,175 @@
+#include <algorithm>
+#include <optional>
+
+#include <towpath/backends/messages/exchange.h>
+#include <towpath/backends/messages/memory.h>
+#include <towpath/core/check.h>
+#include <towpath/core/text.h>
+
+namespace towpath::backends::messages {
+
+using namespace backend;
+
+// ---- Window
+
+Exchange* Window::find_free() {
+  std::uint64_t under_way = 0;
+  for (const Exchange& exchange : exchanges) under_way += exchange.bytes;
+  if (under_way > kWindowBytes) return nullptr;
+  const auto found = std::ranges::find(exchanges, 0U, &Exchange::id);
+  return found == exchanges.end() ? nullptr : &*found;
+}
+
+Exchange* Window::find(std::uint64_t id) {
+  const auto found = std::ranges::find(exchanges, id, &Exchange::id);
+  return id == 0 || found == exchanges.end() ? nullptr : &*found;
+}
+
+void Exchange::start(MessageOperation& its_operation) {
+  operation = &its_operation;
+  begin = its_operation.cursor;
+  bytes = 0;
+  ++its_operation.outstanding;
+}
+
+void Exchange::free() {
+  id = bytes = 0;
+  operation = nullptr;
+}
+
+// ---- MessageOperation
+
+MessageOperation::~MessageOperation() {
+  TOWPATH_CHECK(!active, "an active operation was destroyed");
+}
+
+void MessageOperation::post(const Request& its_request) {
+  TOWPATH_CHECK(!active, "an active operation was posted");
+  request = its_request;
+  cursor.start(request.segments);
+  bytes = failed = 0;
+  failures.clear();
+  status = {};
+  outstanding = 0;
+  active = true;
+  stopped = false;
+  owner_.post(*this);
+}
+
+void MessageOperation::count_failure(const SegmentFailure& failure, std::uint64_t stretches) {
+  SegmentFailure one = failure;
+  // A long stretch goes in several frames, and fails once.
+  const auto known = std::ranges::find_if(failures, [&](const SegmentFailure& other) {
+    return other.segment == one.segment && other.stretch == one.stretch;
+  });
+  if (known != failures.end()) {
+    known->bytes = std::min(known->bytes, one.bytes);
+    return;
+  }
+  failed += stretches;
+  for (; stretches > 0 && failures.size() < kMaxFailures; --stretches, ++one.stretch)
+    failures.push_back(one);
+}
+
+Completion MessageOperation::completion() {
+  if (failed > 0 && status.ok()) {
+    // Answers come in any order; failures are told in that of the request.
+    std::ranges::sort(failures, [](const SegmentFailure& a, const SegmentFailure& b) {
+      return std::pair(a.segment, a.stretch) < std::pair(b.segment, b.stretch);
+    });
+    const Status& first = failures.front().status;
+    status = error(first.code(), cat(failed, failed == 1 ? " stretch is" : " stretches are",
+                                     " not in place; the others are"))
+                 .because(first);
+  }
+  return {status, bytes, failures};
+}
+
+// ---- Pieces
+
+namespace {
+
+Status why_refused(Code code, const LocalPiece& piece) {
+  if (code == Code::not_found) {
+    return error(code, cat("the peer took the memory at ", hex(piece.piece.address), " back"),
+                 "load the peer's newest card");
+  }
+  if (code == Code::io_error) {
+    return error(code, cat("the peer's device did not copy what is at ", hex(piece.piece.address)),
+                 "look at the device there: its driver's log says more");
+  }
+  return error(code, cat("the peer's registration does not hold ", hex(piece.piece.address), " +",
+                         piece.piece.length));
+}
+
+Status unfit(const Frame& answer) {
+  return error(Code::corrupt, cat("an answer of ", answer.payload_bytes, " bytes and ",
+                                  answer.header.count, " refusals does not fit its request"));
+}
+
+/// Tells `refused` of each piece that an answer refuses. Returns their bytes, none: it refuses a
+/// piece that there is not.
+template <typename Refused>
+std::optional<std::uint64_t> refused_bytes(const Frame& answer, const Exchange& exchange,
+                                           Refused refused) {
+  SegmentCursor at = exchange.begin;
+  std::uint64_t bytes = 0;
+  std::size_t refusal = 0;
+  std::uint64_t left = exchange.bytes;
+  for (std::size_t i = 0; left > 0 && refusal < answer.header.count; ++i) {
+    const LocalPiece next = take_piece(at, left);
+    left -= next.piece.bytes();
+    if (answer.refusal(refusal).piece != i) continue;
+    bytes += next.piece.bytes();
+    refused(next, answer.refusal(refusal++).code);
+  }
+  if (refusal != answer.header.count) return std::nullopt;
+  return bytes;
+}
+
+}  // namespace
+
+std::uint64_t write_request(SegmentCursor& at, Exchange& exchange, FrameWriter& frame) {
+  const SegmentCursor begin = at;
+  std::uint64_t bytes = 0;
+  std::uint64_t stretches = 0;
+  while (!at.done() && bytes < kPayloadBytes && frame.count() < kMaxPieces) {
+    const LocalPiece next = take_piece(at, kPayloadBytes - bytes);
+    frame.add(next.piece);
+    bytes += next.piece.bytes();
+    stretches += next.piece.count;
+  }
+  if (!exchange.operation->is_write()) return bytes;
+  RequestWalk walk(begin, bytes);
+  if (is_worth_parts(bytes, stretches)) {
+    exchange.leaving.begin(walk);
+    return bytes;
+  }
+  while (!walk.done()) {
+    const Piece rest = walk.rest();
+    for (std::uint32_t k = 0; k < rest.count; ++k)
+      frame.append(bytes_at(rest.address + k * rest.stride, rest.length));
+    walk.advance(rest.bytes());
+  }
+  return bytes;
+}
+
+Status check_answer(const Frame& answer, const Exchange& exchange) {
+  const bool brings = answer.header.kind == FrameKind::data;
+  const bool is_stale = (answer.header.flags & kStale) != 0;
+  if (brings == exchange.operation->is_write() || (brings && is_stale)) return unfit(answer);
+  const auto refused = refused_bytes(answer, exchange, [](const LocalPiece&, Code) {});
+  const std::uint64_t expected = brings && refused ? exchange.bytes - *refused : 0;
+  return refused && answer.payload_bytes == expected ? Status() : unfit(answer);
+}
+
+void count_answer(const Frame& answer, const Exchange& exchange) {
+  MessageOperation& operation = *exchange.operation;
+  const auto refused = refused_bytes(answer, exchange, [&](const LocalPiece& piece, Code code) {
+    operation.count_failure({piece.segment, piece.stretch, piece.offset, why_refused(code, piece)},
+                            piece.piece.count);
+  });
+  operation.bytes += exchange.bytes - refused.value_or(0);
+}
+
+}  // namespace towpath::backends::messages

@@ -1,0 +1,105 @@
+// Exchanges: an operation's bytes as requests, each answered by the owner, a window of them at
+// once.
+//
+//   post -> queue of the link -> [ exchange: a frame of up to 512 KiB ] x kWindow -> answers ->
+//   done
+//
+// An exchange remembers where in the request its frame began. Its pieces are not stored: they
+// follow from that place and the frame's limits, so they are walked again when the answer comes (or
+// when the owner found the grant stale and the frame must go once more). Nothing is allocated per
+// piece, and a strided segment of any count stays one value.
+//
+// User memory is touched only inside of calls: a write's bytes leave, and data lands, while a
+// carrier is asked to make progress (leaving.h, landing.h). Thread: loop.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <towpath/backend/segment_cursor.h>
+#include <towpath/backend/slice_runner.h>
+#include <towpath/backends/messages/leaving.h>
+
+namespace towpath::backends::messages {
+
+class MessageOperation;
+
+/// Requests that one link may have unanswered, and bytes with which one more may be asked: one long
+/// frame is filled while another is emptied. A frame in flight stands in several buffers
+/// (bench/README.md); with 2 MiB of them they no longer fit into the caches, and large transfers
+/// took half as long again.
+inline constexpr std::size_t kWindow = 16;
+inline constexpr std::uint64_t kWindowBytes = kPayloadBytes;
+
+struct Exchange {
+  std::uint64_t id = 0;                   ///< 0: free
+  MessageOperation* operation = nullptr;  ///< null: nobody waits for the answer any more
+  backend::SegmentCursor begin;
+  std::uint64_t bytes = 0;       ///< 0 when it is free
+  Instant dead_after;            ///< of a write: until when the owner may place it
+  Leaving<RequestWalk> leaving;  ///< of a write: its bytes that have not left
+
+  void start(MessageOperation& its_operation);
+  void free();
+};
+
+struct Window {
+  std::array<Exchange, kWindow> exchanges;
+  backend::SliceLink queue;  ///< operations with more to send, in turn
+
+  /// Null: so much is under way that no more should be.
+  Exchange* find_free();
+  /// Null: no such request, or it was given up long ago.
+  Exchange* find(std::uint64_t id);
+  const Exchange* find(std::uint64_t id) const { return const_cast<Window*>(this)->find(id); }
+};
+
+/// Who completes operations.
+class OperationOwner {
+ public:
+  virtual ~OperationOwner() = default;
+  virtual void post(MessageOperation& operation) = 0;
+  virtual void cancel(MessageOperation& operation) = 0;
+};
+
+class MessageOperation final : public backend::Operation, public backend::SliceLink {
+ public:
+  explicit MessageOperation(OperationOwner& its_owner) : owner_(its_owner) {}
+  ~MessageOperation() override;
+
+  void post(const backend::Request& its_request) override;
+  void cancel() override { owner_.cancel(*this); }
+
+  bool is_write() const { return request.op == TransferOp::write; }
+  /// Everything was asked for (or it was stopped), and everything is answered.
+  bool is_finished() const { return active && outstanding == 0 && (stopped || cursor.done()); }
+  void count_failure(const backend::SegmentFailure& failure, std::uint64_t stretches);
+  backend::Completion completion();
+
+  backend::Request request;
+  backend::SegmentCursor cursor;
+  std::uint64_t bytes = 0;
+  std::uint64_t failed = 0;
+  std::vector<backend::SegmentFailure> failures;
+  Status status;
+  std::uint32_t outstanding = 0;
+  bool active = false;
+  bool stopped = false;
+  std::unique_ptr<backend::Operation> to_self;  ///< made when it is first posted to oneself
+
+ private:
+  OperationOwner& owner_;
+};
+
+/// Names pieces from `at` on until the frame is full or the request ends; returns their bytes.
+/// Those of a write are appended, or left to leave from where they lie: `exchange.leaving`.
+std::uint64_t write_request(backend::SegmentCursor& at, Exchange& exchange, FrameWriter& frame);
+
+/// Whether an answer fits its request, before any of its bytes land. Errors: corrupt.
+Status check_answer(const Frame& answer, const Exchange& exchange);
+/// Counts what was moved and refused, by an answer that fits.
+void count_answer(const Frame& answer, const Exchange& exchange);
+
+}  // namespace towpath::backends::messages

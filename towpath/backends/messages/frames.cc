@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <cstring>
+
+#include <towpath/backends/messages/frames.h>
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/wire/little_endian.h>
+
+namespace towpath::backends::messages {
+namespace {
+
+using wire::load;
+using wire::store;
+
+constexpr std::uint32_t kMagic = 0x04555054;  // "TPU" and version 4
+
+Status broken(std::string_view what) {
+  return error(Code::corrupt, cat("a frame of a peer: ", what),
+               "use the same release on both sides");
+}
+
+bool has_pieces(FrameKind kind) { return kind == FrameKind::write || kind == FrameKind::read; }
+bool has_refusals(FrameKind kind) { return kind == FrameKind::wrote || kind == FrameKind::data; }
+
+std::uint64_t max_payload(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::write:
+    case FrameKind::data: return kPayloadBytes;
+    case FrameKind::hello:
+    case FrameKind::note: return kMaxNoteBytes;
+    default: return 0;
+  }
+}
+
+FrameHeader load_header(ConstByteSpan bytes) {
+  return {.kind = static_cast<FrameKind>(bytes[4]),
+          .flags = load<std::uint8_t>(bytes.subspan(5)),
+          .count = load<std::uint16_t>(bytes.subspan(6)),
+          .session = load<std::uint64_t>(bytes.subspan(8)),
+          .stamp = load<std::uint64_t>(bytes.subspan(16)),
+          .echo = load<std::uint64_t>(bytes.subspan(24)),
+          .id = load<std::uint64_t>(bytes.subspan(32))};
+}
+
+bool makes_sense(const Piece& piece) {
+  if (piece.length == 0 || piece.count == 0) return false;
+  const auto reach = checked_multiply(piece.stride, piece.count - 1);
+  const auto last = reach ? checked_add(piece.address, *reach) : std::nullopt;
+  return last && checked_add(*last, piece.length);
+}
+
+Status check_pieces(const Frame& frame) {
+  if (frame.header.count == 0) return broken("no pieces");
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < frame.header.count; ++i) {
+    const Piece piece = frame.piece(i);
+    if (!makes_sense(piece)) return broken(cat("piece ", i, " is none"));
+    bytes += piece.bytes();  // each below 2^64 / 2 and refused at the first above the limit
+    if (piece.bytes() > kPayloadBytes || bytes > kPayloadBytes)
+      return broken(cat("its pieces come to more than ", kPayloadBytes, " bytes"));
+  }
+  const bool carries = frame.header.kind == FrameKind::write;
+  if (frame.payload_bytes == (carries ? bytes : 0)) return {};
+  return broken(cat(frame.payload_bytes, " bytes for pieces of ", bytes));
+}
+
+bool may_refuse(Code code) {
+  return code == Code::not_found || code == Code::out_of_range || code == Code::io_error;
+}
+
+Status check_refusals(const Frame& frame) {
+  for (std::size_t i = 0; i < frame.header.count; ++i) {
+    const Refusal refusal = frame.refusal(i);
+    if (!may_refuse(refusal.code)) return broken(cat("refusal ", i, " has no reason"));
+    if (refusal.piece >= kMaxPieces || (i > 0 && refusal.piece <= frame.refusal(i - 1).piece))
+      return broken(cat("refusal ", i, " names piece ", refusal.piece));
+  }
+  return {};
+}
+
+}  // namespace
+
+Piece Frame::piece(std::size_t i) const noexcept {
+  const ConstByteSpan at = records.subspan(i * kPieceBytes);
+  return {.token = load<std::uint64_t>(at),
+          .address = load<std::uint64_t>(at.subspan(8)),
+          .stride = load<std::uint64_t>(at.subspan(16)),
+          .length = load<std::uint32_t>(at.subspan(24)),
+          .count = load<std::uint32_t>(at.subspan(28))};
+}
+
+Refusal Frame::refusal(std::size_t i) const noexcept {
+  const ConstByteSpan at = records.subspan(i * kRefusalBytes);
+  return {.piece = load<std::uint16_t>(at),
+          .code = static_cast<Code>(load<std::uint8_t>(at.subspan(2)))};
+}
+
+Result<Frame> decode_frame(ConstByteSpan head, std::uint64_t payload_bytes) {
+  if (head.size() < kHeaderBytes) return broken(cat("only ", head.size(), " bytes"));
+  if (load<std::uint32_t>(head) != kMagic) return broken("another magic or version");
+  Frame frame{.header = load_header(head), .records = {}, .payload_bytes = payload_bytes};
+  const FrameKind kind = frame.header.kind;
+  if (kind < FrameKind::hello || kind > FrameKind::noted)
+    return broken(cat("kind ", static_cast<unsigned>(kind)));
+  const std::size_t each = has_pieces(kind) ? kPieceBytes : has_refusals(kind) ? kRefusalBytes : 0;
+  if (frame.header.count > (each == 0 ? 0 : kMaxPieces))
+    return broken(cat(frame.header.count, " records"));
+  frame.records = head.subspan(kHeaderBytes);
+  if (frame.records.size() != each * frame.header.count || payload_bytes > max_payload(kind)) {
+    return broken(
+        cat(head.size(), " and ", payload_bytes, " bytes with ", frame.header.count, " records"));
+  }
+  if (has_pieces(kind)) TOWPATH_TRY(check_pieces(frame));
+  if (has_refusals(kind)) TOWPATH_TRY(check_refusals(frame));
+  return frame;
+}
+
+// ---- FrameWriter
+
+void FrameWriter::add(const Piece& piece) noexcept {
+  const ByteSpan at = room_.subspan(size_, kPieceBytes);
+  store(at, piece.token);
+  store(at.subspan(8), piece.address);
+  store(at.subspan(16), piece.stride);
+  store(at.subspan(24), piece.length);
+  store(at.subspan(28), piece.count);
+  size_ += kPieceBytes;
+  ++header_.count;
+}
+
+void FrameWriter::add(const Refusal& refusal) noexcept {
+  const ByteSpan at = room_.subspan(size_, kRefusalBytes);
+  store(at, refusal.piece);
+  store(at.subspan(2), static_cast<std::uint16_t>(refusal.code));
+  size_ += kRefusalBytes;
+  ++header_.count;
+}
+
+void FrameWriter::append(ConstByteSpan bytes) noexcept {
+  if (!bytes.empty()) std::memcpy(room_.data() + size_, bytes.data(), bytes.size());
+  size_ += bytes.size();
+  payload_bytes_ += bytes.size();
+}
+
+void FrameWriter::finish() noexcept {
+  store(room_, kMagic);
+  room_[4] = static_cast<std::byte>(header_.kind);
+  store(room_.subspan(5), header_.flags);
+  store(room_.subspan(6), header_.count);
+  store(room_.subspan(8), header_.session);
+  store(room_.subspan(16), header_.stamp);
+  store(room_.subspan(24), header_.echo);
+  store(room_.subspan(32), header_.id);
+  buffer_.size = size_;
+  buffer_.body_bytes = payload_bytes_;
+}
+
+}  // namespace towpath::backends::messages

@@ -1,0 +1,121 @@
+// What two backends that speak in messages say to each other: frames, one per message.
+//
+//   offset 0          4      5       6       8         16       24       32       40
+//   +-----------------+------+-------+-------+---------+--------+--------+--------+-----------------+
+//   | "TPU" | version | kind | flags | count | session | stamp  | echo   | id     | records payload
+//   |
+//   +-----------------+------+-------+-------+---------+--------+--------+--------+-----------------+
+//     4 bytes           u8     u8      u16     u64       u64      u64      u64
+//
+//   session  the sender's, random: the receiver knows by it who speaks
+//   stamp    the sender's clock when it wrote this; means something to the sender only
+//   echo     the newest stamp that the sender has heard from the receiver: a grant (link.h)
+//   id       of a request, repeated in its answer; of a note, its number
+//   count    records: pieces (write, read) or refusals (wrote, data)
+//
+// Header and records are the head of a message, the payload is its body (net/messages).
+// Little-endian. docs/formats/message_frame.md says more. decode_frame() proves all that can be
+// proven without knowing the receiver: after it, sizes and counts agree and no range wraps. Thread:
+// immutable.
+#pragma once
+
+#include <cstdint>
+
+#include <towpath/core/bytes.h>
+#include <towpath/core/code.h>
+#include <towpath/core/result.h>
+#include <towpath/net/messages/message_worker.h>
+
+namespace towpath::backends::messages {
+
+enum class FrameKind : std::uint8_t {
+  hello = 1,  ///< payload: Hello (handshake.h)
+  alive = 2,  ///< a heartbeat
+  bye = 3,    ///< the sender closes
+  write = 4,  ///< pieces, and their bytes one after the other
+  wrote = 5,  ///< the answer to a write: which pieces were refused
+  read = 6,   ///< pieces
+  data = 7,   ///< the answer to a read: refusals, and the bytes of the other pieces
+  note = 8,   ///< payload: a notification
+  noted = 9,  ///< id: the number of the last note that was taken
+};
+
+inline constexpr std::uint8_t kInUse = 1;     ///< the sender holds a connection
+inline constexpr std::uint8_t kAnswerMe = 2;  ///< alive: please send one too
+inline constexpr std::uint8_t kStale = 4;     ///< wrote: not all was placed, the grant was too old
+
+struct FrameHeader {
+  FrameKind kind = FrameKind::alive;
+  std::uint8_t flags = 0;
+  std::uint16_t count = 0;
+  std::uint64_t session = 0;
+  std::uint64_t stamp = 0;
+  std::uint64_t echo = 0;
+  std::uint64_t id = 0;
+};
+
+/// Equal stretches of one registration of the receiver.
+struct Piece {
+  std::uint64_t token = 0;  ///< which registration
+  std::uint64_t address = 0;
+  std::uint64_t stride = 0;  ///< not looked at when count is 1
+  std::uint32_t length = 0;  ///< at least 1
+  std::uint32_t count = 1;   ///< at least 1
+
+  std::uint64_t bytes() const noexcept { return std::uint64_t{length} * count; }
+};
+
+/// A piece that was not moved, and why.
+struct Refusal {
+  std::uint16_t piece = 0;
+  Code code = Code::not_found;
+};
+
+inline constexpr std::size_t kHeaderBytes = 40;
+inline constexpr std::size_t kPieceBytes = 32;
+inline constexpr std::size_t kRefusalBytes = 4;
+inline constexpr std::size_t kMaxPieces = 256;
+inline constexpr std::uint64_t kPayloadBytes = 512 * 1024;
+inline constexpr std::uint64_t kMaxNoteBytes = 64 * 1024;
+/// The longest frame.
+inline constexpr std::size_t kFrameBytes = kHeaderBytes + kMaxPieces * kPieceBytes + kPayloadBytes;
+
+/// A frame that was received; borrows its head.
+struct Frame {
+  FrameHeader header;
+  ConstByteSpan records;
+  std::uint64_t payload_bytes = 0;
+
+  /// i < header.count, of a write or read.
+  Piece piece(std::size_t i) const noexcept;
+  /// i < header.count, of a wrote or data.
+  Refusal refusal(std::size_t i) const noexcept;
+};
+
+/// Of a message's head, and how long its body is. Errors: corrupt.
+Result<Frame> decode_frame(ConstByteSpan head, std::uint64_t payload_bytes);
+
+/// Writes one frame into a buffer that holds kFrameBytes: records first, then what of the payload
+/// does not leave from elsewhere.
+class FrameWriter {
+ public:
+  FrameWriter(net::MessageBuffer& buffer, const FrameHeader& header) noexcept
+      : buffer_(buffer), room_(buffer.room()), header_(header) {}
+
+  void add(const Piece& piece) noexcept;
+  void add(const Refusal& refusal) noexcept;
+  void append(ConstByteSpan bytes) noexcept;
+  void flag(std::uint8_t flags) noexcept { header_.flags |= flags; }
+  std::uint16_t count() const noexcept { return header_.count; }
+  /// The last call: the buffer is filled.
+  void finish() noexcept;
+
+ private:
+  net::MessageBuffer& buffer_;
+  const ByteSpan room_;
+  FrameHeader header_;
+  std::size_t size_ = kHeaderBytes;
+  std::size_t payload_bytes_ = 0;
+};
+
+}  // namespace towpath::backends::messages

@@ -1,0 +1,156 @@
+// Landing: the bytes of a frame on their way in, straight to where they belong.
+//
+//   long stretches:   room() is the memory itself, some of it at a time
+//   all others:       room() is a buffer; what came is put in place when the buffer is full
+//                     (short stretches, a device's memory, what was refused)
+//
+// Before anything can land, whoever derives from it is asked whether it still may (may_land): for
+// the next kStepBytes at most, and each time that room is asked for. So no memory of a user is ever
+// in the hands of a carrier between two calls.
+// Thread: loop.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include <towpath/backends/messages/device_window.h>
+#include <towpath/backends/messages/walks.h>
+#include <towpath/net/messages/message_worker.h>
+
+namespace towpath::backends::messages {
+
+/// What a piece of a frame is, at this moment.
+struct Ground {
+  Code verdict = Code::ok;         ///< else nothing lands there, and the reason
+  DeviceWindow* window = nullptr;  ///< to the device whose memory it is, null for the host's
+};
+
+template <typename Walk>
+class Landing : public net::BodySink {
+ public:
+  /// Bytes that land between two looks at whether they may.
+  static constexpr std::uint64_t kStepBytes = 128 * 1024;
+
+  std::size_t room(std::span<ByteSpan> into) final {
+    is_barred_ = is_barred_ || !is_wanted();
+    if (is_barred_ || walk_.done()) return 0;
+    if (gathered_ == 0) {
+      unit_ = 0;
+      if (const std::size_t parts = straight_room(into)) return bar_unless_fresh(parts);
+      unit_ = indirect_bytes();
+    }
+    if (!buffer_) buffer_ = std::make_unique_for_overwrite<std::byte[]>(kStepBytes);
+    into.front() = {buffer_.get() + gathered_, unit_ - gathered_};
+    return 1;
+  }
+
+  void came(std::uint64_t bytes) final {
+    if (unit_ == 0) return walk_.advance(bytes);
+    gathered_ += bytes;
+    if (gathered_ == unit_) put_in_place();
+  }
+
+ protected:
+  void begin(const Walk& walk) noexcept {
+    walk_ = walk;
+    unit_ = gathered_ = 0;
+    is_barred_ = false;
+  }
+  /// Whether bytes were dropped because they may not land any more.
+  bool is_barred() const noexcept { return is_barred_; }
+
+  /// False: nobody waits for the bytes any more, and the walk leads nowhere.
+  virtual bool is_wanted() const = 0;
+  virtual Ground ground(const Walk& at) const = 0;
+  /// Whether a step's bytes may land now.
+  virtual bool may_land() = 0;
+  /// The piece at `at` takes no bytes, or not all.
+  virtual void refuse(const Walk& at, Code why) = 0;
+
+ private:
+  static constexpr std::uint64_t kStraightBytes = 2048;  ///< of a stretch, at least
+
+  bool is_straight(const Walk& at) const {
+    if (at.rest().length < kStraightBytes) return false;
+    const Ground here = ground(at);
+    return here.verdict == Code::ok && here.window == nullptr;
+  }
+
+  std::size_t straight_room(std::span<ByteSpan> into) const {
+    std::size_t parts = 0;
+    std::uint64_t left = kStepBytes;
+    for (Walk at = walk_; !at.done() && parts < into.size() && left > 0 && is_straight(at);) {
+      const Piece rest = at.rest();
+      std::uint64_t given = 0;
+      for (std::uint32_t k = 0; k < rest.count && parts < into.size() && left > 0; ++k) {
+        const std::uint64_t size = std::min<std::uint64_t>(rest.length, left);
+        into[parts++] = bytes_at(rest.address + k * rest.stride, size);
+        given += size;
+        left -= size;
+      }
+      at.advance(given);
+    }
+    return parts;
+  }
+
+  std::size_t bar_unless_fresh(std::size_t parts) {
+    is_barred_ = !may_land();
+    return is_barred_ ? 0 : parts;
+  }
+
+  /// Of the pieces from here on, up to a step, whose bytes do not go straight.
+  std::uint64_t indirect_bytes() const {
+    std::uint64_t bytes = 0;
+    for (Walk at = walk_; !at.done() && bytes < kStepBytes && !is_straight(at);) {
+      const std::uint64_t more = std::min(at.rest().bytes(), kStepBytes - bytes);
+      bytes += more;
+      at.advance(more);
+    }
+    return bytes;
+  }
+
+  void put_in_place() {
+    bool is_allowed = false;  // one look for all of the unit
+    const std::byte* from = buffer_.get();
+    for (std::uint64_t left = unit_; left > 0 && !is_barred_;) {
+      Piece next = walk_.rest();
+      next.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(next.length, left));
+      next.count =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(next.count, left / next.length));
+      const Ground here = ground(walk_);
+      Code verdict = here.verdict;
+      if (verdict == Code::ok) {
+        if (!is_allowed && !(is_allowed = may_land())) {
+          is_barred_ = true;
+          break;
+        }
+        verdict = store(next, {from, next.bytes()}, here.window);
+      }
+      if (verdict != Code::ok) refuse(walk_, verdict);
+      from += next.bytes();
+      left -= next.bytes();
+      walk_.advance(next.bytes());
+    }
+    gathered_ = unit_ = 0;
+  }
+
+  static Code store(const Piece& piece, ConstByteSpan bytes, DeviceWindow* window) {
+    if (window != nullptr) return window->store(piece, bytes).ok() ? Code::ok : Code::io_error;
+    const std::byte* from = bytes.data();
+    for (std::uint32_t k = 0; k < piece.count; ++k, from += piece.length)
+      std::memcpy(bytes_at(piece.address + k * piece.stride, piece.length).data(), from,
+                  piece.length);
+    return Code::ok;
+  }
+
+  Walk walk_;
+  std::uint64_t unit_ = 0;      ///< bytes that are gathered next; 0: room() is memory
+  std::uint64_t gathered_ = 0;  ///< of them
+  bool is_barred_ = false;
+  std::unique_ptr<std::byte[]> buffer_;  ///< made when first needed
+};
+
+}  // namespace towpath::backends::messages

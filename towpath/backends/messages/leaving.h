@@ -1,0 +1,50 @@
+// Leaving: the bytes of a frame on their way out, straight from where they lie.
+// Thread: loop.
+#pragma once
+
+#include <span>
+#include <utility>
+
+#include <towpath/backends/messages/walks.h>
+#include <towpath/net/messages/message_worker.h>
+
+namespace towpath::backends::messages {
+
+/// Whether bytes should leave from where they lie, and land where they belong, rather than be
+/// copied together: a part of a message costs a carrier some 30 ns, as much as copying 2 KiB; and
+/// what is copied needs nobody to wait for it.
+inline bool is_worth_parts(std::uint64_t bytes, std::uint64_t stretches) noexcept {
+  constexpr std::uint64_t kLeastBytes = 16 * 1024;
+  constexpr std::uint64_t kLeastStretch = 2048;
+  return bytes >= kLeastBytes && bytes >= stretches * kLeastStretch;
+}
+
+template <typename Walk>
+class Leaving : public net::BodySource {
+ public:
+  void begin(const Walk& walk) noexcept {
+    walk_ = walk;
+    is_leaving_ = true;
+  }
+  bool is_leaving() const noexcept { return is_leaving_; }
+
+  std::size_t parts(std::span<ConstByteSpan> into) override {
+    std::size_t count = 0;
+    for (Walk at = walk_; !at.done() && count < into.size();) {
+      const Piece rest = at.rest();
+      std::uint32_t k = 0;
+      for (; k < rest.count && count < into.size(); ++k)
+        into[count++] = bytes_at(rest.address + k * rest.stride, rest.length);
+      at.advance(std::uint64_t{k} * rest.length);
+    }
+    return count;
+  }
+  void left(std::uint64_t bytes) override { walk_.advance(bytes); }
+  void done() override { is_leaving_ = false; }
+
+ private:
+  Walk walk_;
+  bool is_leaving_ = false;
+};
+
+}  // namespace towpath::backends::messages

@@ -1,0 +1,108 @@
+// Link: what two backends know of each other, and the promise that no byte lands late.
+//
+//   connect() or a hello that came in
+//        |
+//   [ greeting ] --hello that knows our session--> [ up ] --silence, breakage, bye--> [ lost ]
+//
+// Grants. Every frame carries its sender's clock, and the newest clock that the sender has heard of
+// the receiver. Before an owner places a write it looks at that echo: its own clock, given back.
+// Older than `lease`: refused (and asked for again). So a writer that stops caring knows when the
+// last of its bytes is dead, even if the owner is stopped, cut off or never heard of again: `lease`
+// after it heard the stamp that it used. Only the owner's clock is compared with itself.
+//
+// Invariant: lost is final; whoever connects again gets a new link with a new session.
+// Thread: loop.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <towpath/backend/backend.h>
+#include <towpath/backends/messages/exchange.h>
+#include <towpath/backends/messages/frames.h>
+#include <towpath/backends/messages/handshake.h>
+#include <towpath/net/messages/message_worker.h>
+
+namespace towpath::backends::messages {
+
+struct Timing {
+  Duration heartbeat;  ///< a silent side speaks up after this long
+  Duration timeout;    ///< a side that is silent for so long is lost
+  Duration lease;      ///< how old a grant may be when bytes are placed under it
+  /// Until when bytes sent under a grant heard at `at` may land. Clocks of two machines may run
+  /// unevenly: by less than one part in 64, and a millisecond.
+  Instant dead_after(Instant at) const {
+    return at + lease + lease / 64 + std::chrono::milliseconds(1);
+  }
+};
+
+/// Notifications on their way out, and those that came in and wait for room.
+struct Notes {
+  std::uint64_t sent = 0;              ///< number of the last one
+  std::deque<std::size_t> unanswered;  ///< sizes, the oldest first
+  std::size_t unanswered_bytes = 0;
+  std::uint64_t arrived = 0;  ///< number of the last one that came in order
+  std::uint64_t taken = 0;
+  std::uint64_t told_taken = 0;
+  std::deque<Bytes> waiting;                 ///< arrived, not taken
+  std::map<std::uint64_t, Bytes> too_early;  ///< UCX does not promise order
+};
+
+class Link {
+ public:
+  Link(std::uint64_t its_session, ConnectionInfo its_info)
+      : session(its_session), info(std::move(its_info)) {}
+
+  const std::uint64_t session;  ///< ours
+  const ConnectionInfo info;    ///< the peer's
+  AgentIdentity peer;
+  std::uint64_t peer_session = 0;
+  std::unique_ptr<net::MessageEndpoint> endpoint;
+  std::vector<backend::Connection*> connections;  ///< none: only the peer uses this link
+  bool up = false;
+  bool lost = false;
+  bool peer_uses = false;
+  std::uint64_t heard_over = 0;  ///< the connection, if the carrier tells
+  Status why;                    ///< when lost
+
+  Instant heard_at;              ///< anything
+  Instant sent_at;               ///< anything
+  std::uint64_t peer_stamp = 0;  ///< the newest; 0: none
+  Instant stamp_heard_at;
+  bool asked = false;  ///< for a fresh stamp
+
+  Notes notes;
+  Window window;
+
+  /// A frame of this session; `now` is its stamp.
+  FrameHeader header(FrameKind kind, Instant now) const {
+    return {.kind = kind,
+            .flags = connections.empty() ? std::uint8_t{0} : kInUse,
+            .session = session,
+            .stamp = static_cast<std::uint64_t>(now.nanoseconds),
+            .echo = peer_stamp};
+  }
+  void heard(const FrameHeader& header, Instant now) {
+    heard_at = now;
+    peer_uses = (header.flags & kInUse) != 0;
+    if (header.stamp <= peer_stamp) return;
+    peer_stamp = header.stamp;
+    stamp_heard_at = now;
+    asked = false;
+  }
+  /// Whether what is written now can be expected to be placed.
+  bool may_write(Instant now, const Timing& timing) const {
+    return peer_stamp != 0 && now - stamp_heard_at < timing.lease / 2;
+  }
+};
+
+/// Whether an owner whose clock says `now` may place bytes under this grant.
+inline bool is_fresh(std::uint64_t echo, Instant now, const Timing& timing) {
+  const auto age = static_cast<std::uint64_t>(now.nanoseconds) - echo;
+  return echo != 0 && age <= static_cast<std::uint64_t>(timing.lease.count());
+}
+
+}  // namespace towpath::backends::messages

@@ -1,0 +1,38 @@
+// The memories and connections of a backend of messages.
+// Thread: loop.
+#pragma once
+
+#include <towpath/backend/backend.h>
+#include <towpath/backends/messages/handshake.h>
+#include <towpath/backends/messages/owner.h>
+
+namespace towpath::backends::messages {
+
+struct MessageMemory : backend::Memory {
+  MessageMemory(RegionDescriptor its_region, std::uint64_t its_token)
+      : region(std::move(its_region)), token(its_token) {}
+  /// Of one of ours.
+  MessageMemory(const RegionDescriptor& its_region, Owner& owner, DeviceWindow* window)
+      : region(its_region), token(owner.add(region, window)) {}
+
+  const RegionDescriptor region;
+  const std::uint64_t token;
+};
+
+/// Registered here.
+struct OwnMemory final : MessageMemory {
+  /// `window`: of a device's memory (owner.h).
+  OwnMemory(const RegionDescriptor& its_region, Owner& its_owner, DeviceWindow* window)
+      : MessageMemory(its_region, its_owner, window), owner(its_owner) {}
+  ~OwnMemory() override { owner.remove(token); }
+  Bytes key() const override { return encode(MemoryKey{token, region.address, region.length}); }
+
+  Owner& owner;
+};
+
+/// Registered by a peer.
+struct ImportedMemory final : MessageMemory {
+  using MessageMemory::MessageMemory;
+};
+
+}  // namespace towpath::backends::messages

@@ -1,0 +1,252 @@
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <towpath/backends/messages/core.h>
+#include <towpath/backends/messages/timing_params.h>
+#include <towpath/core/checked.h>
+#include <towpath/core/text.h>
+#include <towpath/sys/random.h>
+
+namespace towpath::backends::messages {
+
+using namespace backend;
+
+namespace {
+
+/// Rounds of UCX's progress in one call of ours, and in the last one of all.
+constexpr int kRoundsPerCall = 8;
+constexpr int kFarewellRounds = 200;
+
+Capabilities capabilities_of(const Timing& timing, const Cost& cost) {
+  Capabilities can;
+  can.routes = host_routes();
+  for (const MemoryKind local : kHostKinds)
+    can.routes.push_back({.local = local, .remote = MemoryKind::device, .to_peer = true});
+  can.notifications = Notifications::reliable;
+  can.max_notification_bytes = kMaxNoteBytes;
+  can.quiet = Quiet::bounded;
+  can.quiet_bound = timing.dead_after({}) - Instant{};
+  can.cost = cost;
+  return can;
+}
+
+}  // namespace
+
+MessageConnection::~MessageConnection() { backend.drop_connection(*this); }
+
+MessageBackend::MessageBackend(const BackendContext& context, Carrier carrier, const Timing& timing,
+                               device::DriverSource devices)
+    : carrier_(std::move(carrier)),
+      self_(context.self),
+      events_(*context.events),
+      clock_(*context.clock),
+      timing_(timing),
+      capabilities_(capabilities_of(timing, carrier_.cost)),
+      windows_(std::move(devices)) {
+  log_ = context.log_as(carrier_.name);
+}
+
+Status MessageBackend::open(const Params& params) {
+  TOWPATH_TRY(worker_, carrier_.make_worker(params, *this));
+  const ConstByteSpan address = worker_->address();
+  if (address.size() > kMaxAddressBytes) {
+    return error(Code::unsupported,
+                 cat("the address of this ", carrier_.name, " worker has ", address.size(),
+                     " bytes; a card takes ", kMaxAddressBytes),
+                 "choose fewer devices with the parameter devices");
+  }
+  info_ = {.instance = sys::random_u64(), .address = {address.begin(), address.end()}};
+  TOWPATH_TRY(run::Poller poller, run::Poller::open());
+  poller_ = std::make_unique<run::Poller>(std::move(poller));
+  TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
+  timer_ = std::make_unique<run::TimerFd>(std::move(timer));
+  if (worker_->fd() >= 0) TOWPATH_TRY(poller_->add(worker_->fd(), 0));
+  TOWPATH_TRY(poller_->add(timer_->fd(), 1));
+  courier_ = std::make_unique<Courier>(
+      events_, clock_, timing_, worker_->buffers(),
+      Courier::Outward{.send =
+                           [this](Link& link, auto buffer, auto* rest, std::uint64_t rest_bytes) {
+                             send(link, std::move(buffer), rest, rest_bytes);
+                           },
+                       .link_of = [](Connection& way) -> Link& {
+                         return *static_cast<MessageConnection&>(way).link;
+                       }});
+  next_beat_ = last_progress_ = clock_.now();
+  return {};
+}
+
+// A transfer's handle keeps its backend, and may outlive the agent and what it was given: no clock,
+// no log and no events from here on.
+MessageBackend::~MessageBackend() {
+  if (!worker_) return;
+  closing_ = true;
+  for (auto& [session, link] : links_) {
+    if (link->lost || !link->up || !link->endpoint) continue;
+    auto buffer = worker_->buffers().take();
+    FrameWriter(*buffer, link->header(FrameKind::bye, last_progress_)).finish();
+    (void)link->endpoint->send(std::move(buffer));
+  }
+  const auto unsent = [](const auto& entry) {
+    return entry.second->endpoint && entry.second->up && entry.second->endpoint->unsent() > 0;
+  };
+  // Peers learn it from the broken connection too, only less precisely: no need to wait long.
+  for (int i = 0; i < kFarewellRounds && std::ranges::any_of(links_, unsent); ++i)
+    worker_->progress();
+  links_.clear();
+  worker_.reset();
+}
+
+// ---- Memory
+
+Result<std::unique_ptr<Memory>> MessageBackend::register_memory(const RegionDescriptor& region) {
+  TOWPATH_TRY(check_region(carrier_.name, capabilities_, region));
+  DeviceWindow* window = nullptr;
+  if (region.kind == MemoryKind::device) {
+    TOWPATH_TRY(window, windows_.of(static_cast<unsigned>(region.device_id)));
+  }
+  return std::make_unique<OwnMemory>(region, owner_, window);
+}
+
+Result<std::unique_ptr<Memory>> MessageBackend::import_memory(Connection& connection,
+                                                              const RegionDescriptor& region,
+                                                              ConstByteSpan bytes) {
+  TOWPATH_TRY(const MemoryKey key, decode_key(bytes));
+  const bool is_ours = static_cast<MessageConnection&>(connection).link == nullptr;
+  const bool moves = region.kind == MemoryKind::device && !is_ours;
+  if (!is_host_addressable(region.kind) && !moves)
+    return error(Code::unsupported, cat(carrier_.name, " cannot move ", name_of(region.kind),
+                                        " memory", is_ours ? " to and from oneself" : ""));
+  if (region.address < key.address || region.length == 0 ||
+      !range_fits(region.address - key.address, region.length, key.length)) {
+    return error(Code::corrupt, cat(to_string(region), " is not inside of what was registered: ",
+                                    hex(key.address), " +", key.length));
+  }
+  if (is_ours) {
+    const RegionDescriptor* own = owner_.find(key.token);
+    if (own == nullptr || !own->covers({region.address, region.length, region.device_id}))
+      return error(Code::corrupt, cat("the key is not that of ", to_string(region)));
+  }
+  return std::make_unique<ImportedMemory>(region, key.token);
+}
+
+std::string MessageBackend::describe_path(const Memory& local, const Memory& remote) const {
+  (void)local;
+  if (dynamic_cast<const OwnMemory*>(&remote) != nullptr ||
+      owner_.find(static_cast<const MessageMemory&>(remote).token) != nullptr)
+    return "loads and stores within the process";
+  const bool device = static_cast<const MessageMemory&>(remote).region.kind == MemoryKind::device;
+  return cat(carrier_.path, "; the owner of the memory moves the bytes",
+             device ? ", by copies of its device that it waits for" : "");
+}
+
+// ---- Operations
+
+void MessageBackend::post(MessageOperation& operation) {
+  if (static_cast<MessageConnection&>(*operation.request.connection).link != nullptr)
+    return courier_->post(operation);
+  if (operation.to_self == nullptr) {
+    operation.to_self = self_runner_.make_operation();
+    operation.to_self->owner = &operation;
+  }
+  operation.to_self->post(operation.request);
+}
+
+void MessageBackend::cancel(MessageOperation& operation) {
+  if (!operation.active) return;
+  if (static_cast<MessageConnection&>(*operation.request.connection).link != nullptr)
+    return courier_->cancel(operation);
+  operation.to_self->cancel();
+}
+
+Status MessageBackend::move(SliceTask& task) {
+  std::uint64_t budget = kSliceBytes;
+  while (budget > 0 && !task.at().done()) {
+    const auto& remote = static_cast<const MessageMemory&>(*task.at().segment().remote);
+    if (owner_.find(remote.token) != nullptr) {
+      task.copy(0, budget);
+      continue;
+    }
+    task.fail_segment(error(Code::not_found, cat(to_string(remote.region), " was taken back")));
+    budget -= std::min(budget, kPieceCost);
+  }
+  return {};
+}
+
+// ---- The loop
+
+void MessageBackend::beat(Link& link, Instant now) {
+  if (now - link.heard_at >= timing_.timeout) {
+    const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - link.heard_at);
+    return break_off(
+        link,
+        error(Code::peer_lost, cat(to_string(link.peer), " was silent for ", silent.count(), " ms"),
+              "look whether it runs, and at the network between"));
+  }
+  const bool idle = link.connections.empty() && !link.peer_uses;
+  if (idle && link.up && now - link.heard_at >= timing_.heartbeat * 2) return;  // it will fade
+  if (link.up && now - link.sent_at >= timing_.heartbeat && link.endpoint->unsent() == 0)
+    send_plain(link, FrameKind::alive);
+}
+
+void MessageBackend::beat(Instant now) {
+  if (now < next_beat_) return;
+  next_beat_ = now + timing_.heartbeat;
+  // We were stopped ourselves: what peers said meanwhile is still on its way to us.
+  const bool was_away = now - last_progress_ >= timing_.timeout / 2;
+  for (auto& [session, link] : links_) {
+    if (link->lost) continue;
+    if (was_away) link->heard_at = now;
+    beat(*link, now);
+  }
+}
+
+Instant MessageBackend::expire(Instant now) {
+  Instant next = Instant::never();
+  for (auto& [session, link] : links_) next = std::min(next, courier_->expire(*link, now));
+  return next;
+}
+
+bool MessageBackend::progress() {
+  bool some = false;
+  for (int i = 0; i < kRoundsPerCall && worker_->progress(); ++i) some = true;
+  const Instant now = clock_.now();
+  beat(now);
+  last_progress_ = now;
+  tell_losses();
+  for (auto& [session, link] : links_) {
+    courier_->pump(*link);
+    offer_notes(*link);
+  }
+  const Instant due = std::min(next_beat_, expire(now));
+  tell_losses();
+  courier_->deliver();
+  some |= self_runner_.progress();
+  if (some) return true;
+  if (timer_->armed_at() <= now) timer_->clear();
+  timer_->arm(due);
+  return !worker_->arm();
+}
+
+// ---- Opening
+
+BackendType message_type(Carrier carrier, device::DriverSource devices) {
+  BackendType type;
+  type.name = carrier.name;
+  type.summary = carrier.summary;
+  type.kinds = {kHostKinds.begin(), kHostKinds.end()};
+  type.params = carrier.params;
+  std::ranges::copy(timing_params(), std::back_inserter(type.params));
+  if (carrier.probe)
+    type.probe = [probe = carrier.probe](const Params&) { return std::vector{probe()}; };
+  type.open = [carrier = std::move(carrier), devices = std::move(devices)](
+                  const BackendContext& context) -> Result<std::unique_ptr<Backend>> {
+    TOWPATH_TRY(const Timing timing, timing_of(carrier.name, context.params));
+    auto backend = std::make_unique<MessageBackend>(context, carrier, timing, devices);
+    TOWPATH_TRY(backend->open(context.params));
+    return backend;
+  };
+  return type;
+}
+
+}  // namespace towpath::backends::messages

@@ -1,0 +1,125 @@
+#include <algorithm>
+
+#include <towpath/backends/messages/owner.h>
+#include <towpath/sys/random.h>
+
+namespace towpath::backends::messages {
+
+// ---- Answering
+
+void Answering::begin(const Frame& read, const PieceSet& refused) {
+  std::ranges::copy(read.records, records_.begin());
+  read_ = read;
+  read_.records = ConstByteSpan(records_).first(read.records.size());
+  refused_ = refused;
+  bytes_ = 0;
+  for (std::uint16_t i = 0; i < read_.header.count; ++i)
+    if (!refused_.test(i)) bytes_ += read_.piece(i).bytes();
+  Leaving::begin(FrameWalk(read_, &refused_));
+}
+
+bool Answering::touches(std::uint64_t token) const {
+  for (std::uint16_t i = 0; i < read_.header.count; ++i)
+    if (!refused_.test(i) && read_.piece(i).token == token) return true;
+  return false;
+}
+
+void Answering::left(std::uint64_t bytes) {
+  bytes_ -= bytes;
+  Leaving::left(bytes);
+}
+
+// ---- Owner
+
+std::uint64_t Owner::add(const RegionDescriptor& region, DeviceWindow* window) {
+  std::uint64_t token = next_token();
+  while (!regions_.add({token, &region, window})) token = next_token();
+  return token;
+}
+
+std::uint64_t Owner::next_token() {
+  if (tokens_left_ == 0) {
+    sys::random_u64s(tokens_);
+    tokens_left_ = tokens_.size();
+  }
+  return tokens_[--tokens_left_];
+}
+
+void Owner::remove(std::uint64_t token) {
+  for (const auto& answering : answerings_) {
+    if (answering->is_leaving() && answering->touches(token)) answering->way->copy(*answering);
+  }
+  regions_.remove(token);
+}
+
+const RegionDescriptor* Owner::find(std::uint64_t token) const {
+  const Registered* const found = regions_.find(token);
+  return found == nullptr ? nullptr : found->region;
+}
+
+// decode_frame() has seen to it that nothing wraps here.
+Ground Owner::judge(const Piece& piece) const {
+  const Registered* const found = regions_.find(piece.token);
+  if (found == nullptr) return {.verdict = Code::not_found};
+  const RegionDescriptor& region = *found->region;
+  const std::uint64_t reach = piece.stride * (piece.count - 1) + piece.length;
+  if (!region.covers({piece.address, reach, region.device_id}))
+    return {.verdict = Code::out_of_range};
+  return {.window = found->window};
+}
+
+Owner::Gathered Owner::fetch(const Piece& piece) const {
+  const Ground here = judge(piece);
+  if (here.verdict != Code::ok) return {.verdict = here.verdict};
+  if (here.window == nullptr) return {};
+  const auto fetched = here.window->fetch(piece);
+  if (!fetched.ok()) return {.verdict = Code::io_error};
+  return {.window = here.window, .fetched = *fetched};
+}
+
+Answering& Owner::begin_answer(const Frame& read, const PieceSet& refused) {
+  const auto idle = std::ranges::find_if(
+      answerings_, [](const auto& answering) { return !answering->is_leaving(); });
+  Answering& answering =
+      idle != answerings_.end()
+          ? **idle
+          : *answerings_.emplace_back(std::make_unique_for_overwrite<Answering>());
+  answering.begin(read, refused);
+  return answering;
+}
+
+// Refusals come before the bytes, so what a device may fail to give is fetched first.
+Answering* Owner::gather(const Frame& read, FrameWriter& answer) {
+  PieceSet refused;
+  std::uint64_t bytes = 0;
+  std::uint64_t stretches = 0;
+  bool is_straight = true;
+  gathered_.clear();
+  for (std::uint16_t i = 0; i < read.header.count; ++i) {
+    const Piece piece = read.piece(i);
+    const Gathered& gathered = gathered_.emplace_back(fetch(piece));
+    refused.set(i, gathered.verdict != Code::ok);
+    if (refused.test(i)) {
+      answer.add(Refusal{i, gathered.verdict});
+      continue;
+    }
+    bytes += piece.bytes();
+    stretches += piece.count;
+    is_straight = is_straight && gathered.window == nullptr;
+  }
+  if (is_straight && is_worth_parts(bytes, stretches)) return &begin_answer(read, refused);
+  for (std::uint16_t i = 0; i < read.header.count; ++i) {
+    if (refused.test(i)) continue;
+    const Piece piece = read.piece(i);
+    if (DeviceWindow* const window = gathered_[i].window) {
+      answer.append(gathered_[i].fetched);
+      window->clear();
+      continue;
+    }
+    for (std::uint32_t k = 0; k < piece.count; ++k)
+      answer.append(bytes_at(piece.address + k * piece.stride, piece.length));
+  }
+  return nullptr;
+}
+
+}  // namespace towpath::backends::messages

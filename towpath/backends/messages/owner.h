@@ -1,0 +1,81 @@
+// Owner: the registrations of this side, and what peers may do to them.
+//
+// Peers do not touch memory: they ask, and the owner moves the bytes inside of its own calls, after
+// it has held every range against what is registered at that moment. So a registration that was
+// taken back is out of reach at once: what was on its way out is copied first, and no byte lands
+// behind the owner's back.
+//
+// A device's memory goes through a window of pinned memory, and its copies are waited for.
+//
+// Invariant: between calls nobody reads or writes registered memory. Thread: loop.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <towpath/backends/messages/landing.h>
+#include <towpath/backends/messages/leaving.h>
+#include <towpath/backends/messages/token_table.h>
+#include <towpath/core/descriptor.h>
+#include <towpath/sys/random.h>
+
+namespace towpath::backends::messages {
+
+/// An answer to a read whose bytes leave from where they lie. It keeps the records of what was
+/// read.
+class Answering final : public Leaving<FrameWalk> {
+ public:
+  void begin(const Frame& read, const PieceSet& refused);
+  bool touches(std::uint64_t token) const;
+  std::uint64_t bytes() const noexcept { return bytes_; }
+  void left(std::uint64_t bytes) override;
+
+  net::MessageEndpoint* way = nullptr;  ///< over which it leaves
+
+ private:
+  std::array<std::byte, kMaxPieces * kPieceBytes> records_;
+  Frame read_;
+  PieceSet refused_;
+  std::uint64_t bytes_ = 0;  ///< that have not left
+};
+
+class Owner {
+ public:
+  /// Gives the token by which peers name it: random, so that only those who were told know it.
+  /// `window`: to the device whose memory it is, null for the host's. Both stay where they are
+  /// until remove().
+  std::uint64_t add(const RegionDescriptor& region, DeviceWindow* window = nullptr);
+  void remove(std::uint64_t token);
+  /// Null when there is none (any more).
+  const RegionDescriptor* find(std::uint64_t token) const;
+
+  /// Whether a peer's piece may be touched, now.
+  Ground judge(const Piece& piece) const;
+  /// Tells `answer` which pieces of a read are refused and appends the bytes of the others. Or they
+  /// leave from where they lie: then they are what is returned, and the caller sends it at once.
+  Answering* gather(const Frame& read, FrameWriter& answer);
+
+ private:
+  /// Where the bytes of a piece come from, or why they do not.
+  struct Gathered {
+    Code verdict = Code::ok;
+    DeviceWindow* window = nullptr;  ///< into which they were fetched, if a device has them
+    ConstByteSpan fetched;
+  };
+
+  std::uint64_t next_token();
+  Gathered fetch(const Piece& piece) const;
+  Answering& begin_answer(const Frame& read, const PieceSet& refused);
+
+  TokenTable regions_;
+  std::array<std::uint64_t, sys::kMostRandom>
+      tokens_{};  // lists are registered, not single regions
+  std::size_t tokens_left_ = 0;
+  std::vector<Gathered> gathered_;                      // of one frame
+  std::vector<std::unique_ptr<Answering>> answerings_;  // used again when they have left
+};
+
+}  // namespace towpath::backends::messages

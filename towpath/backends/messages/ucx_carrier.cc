@@ -1,0 +1,61 @@
+#include <towpath/backends/messages/carrier.h>
+#include <towpath/backends/messages/frames.h>
+#include <towpath/core/text.h>
+#include <towpath/net/ucx/ucx_worker.h>
+
+namespace towpath::backends::messages {
+
+using namespace backend;
+
+namespace {
+
+std::string text_of(const Params& params, const std::string& name) {
+  const auto found = params.find(name);
+  return found == params.end() ? std::string() : found->second;
+}
+
+Result<net::UcxOptions> options_of(const Params& params) {
+  net::UcxOptions options{.transports = text_of(params, "transports"),
+                          .devices = text_of(params, "devices"),
+                          .message_bytes = kFrameBytes};
+  // "NAME=VALUE;NAME=VALUE": values may hold commas.
+  std::string_view rest = params.contains("settings") ? params.at("settings") : std::string_view();
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find(';'));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    const std::size_t sign = one.find('=');
+    if (sign == 0 || sign == std::string_view::npos)
+      return error(Code::invalid_argument,
+                   cat("ucx: settings: '", printable(one), "' is no NAME=VALUE"));
+    options.settings.emplace(one.substr(0, sign), one.substr(sign + 1));
+  }
+  return options;
+}
+
+}  // namespace
+
+Carrier ucx_carrier() {
+  Carrier ucx;
+  ucx.name = "ucx";
+  ucx.summary = "agents of other processes and machines, over UCX (RDMA, TCP, shared memory)";
+  ucx.path = "messages over UCX";
+  ucx.cost = {.latency = std::chrono::microseconds(30),
+              .per_segment = Duration(40),
+              .bytes_per_second = 2e9};
+  ucx.params = {
+      {.name = "transports", .default_value = "", .meaning = "as UCX_TLS; empty: UCX chooses"},
+      {.name = "devices",
+       .default_value = "",
+       .meaning = "as UCX_NET_DEVICES; empty: as that says"},
+      {.name = "settings", .default_value = "", .meaning = "more for UCX: NAME=VALUE;NAME=VALUE"}};
+  ucx.make_worker =
+      [](const Params& params,
+         net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
+    TOWPATH_TRY(const net::UcxOptions options, options_of(params));
+    return net::open_ucx_worker(options, listener);
+  };
+  ucx.probe = net::probe_ucx;
+  return ucx;
+}
+
+}  // namespace towpath::backends::messages

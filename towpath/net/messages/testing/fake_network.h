@@ -1,0 +1,205 @@
+// FakeNetwork: workers of no network, for tests: messages wait until the receiver makes progress,
+// and a test may hold them back, drop them, cut a way, or let bodies leave and come a little at a
+// time. Thread: loop.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <towpath/net/messages/message_worker.h>
+
+namespace towpath::net::testing {
+
+class FakeNetwork {
+ public:
+  struct Arrived {
+    Bytes head;
+    Bytes body;
+    BodySource* rest = nullptr;  ///< of the body; it has not left yet
+    std::uint64_t rest_bytes = 0;
+  };
+  struct Port {
+    MessageListener* listener = nullptr;
+    std::list<Arrived> arrived;
+    bool stopped = false;  ///< like a process under SIGSTOP: messages pile up
+    std::map<std::uint64_t, std::vector<void*>> owners;  ///< of endpoints here, by the other side
+    BodySink* sink = nullptr;                            ///< of the first message, whose body comes
+    std::size_t came = 0;                                ///< bytes of it
+  };
+
+  std::unique_ptr<MessageWorker> open(std::size_t message_bytes, MessageListener& listener);
+  Port& port(std::uint64_t number) { return ports_.at(number); }
+  /// The newest port.
+  std::uint64_t last() const { return next_ - 1; }
+  /// Tells both sides that the way between them broke.
+  void cut(std::uint64_t a, std::uint64_t b);
+  void send(std::uint64_t to, ConstByteSpan head, ConstByteSpan body = {}) {
+    arrive(to, {.head = {head.begin(), head.end()}, .body = {body.begin(), body.end()}});
+  }
+
+  bool deaf = false;  ///< nothing arrives any more, and nobody is told
+  /// Bodies leave when the receiver takes them, not when they are sent.
+  bool holds_bodies = false;
+  std::size_t body_step = SIZE_MAX;  ///< bytes of a body that come in one progress()
+
+ private:
+  friend class FakeWorker;
+  friend class FakeEndpoint;
+  void arrive(std::uint64_t to, Arrived message) {
+    const auto found = ports_.find(to);
+    if (!deaf && found != ports_.end()) {
+      found->second.arrived.push_back(std::move(message));
+    } else if (message.rest != nullptr) {
+      message.rest->done();
+    }
+  }
+  /// What has not left of this body, or of all.
+  void copy(BodySource* rest);
+  static void leave(Arrived& message, std::uint64_t bytes);
+  bool take_some(Port& port);
+
+  std::uint64_t next_ = 1;
+  std::map<std::uint64_t, Port> ports_;
+};
+
+class FakeEndpoint final : public MessageEndpoint {
+ public:
+  FakeEndpoint(FakeNetwork& network, MessageBuffers& buffers, std::uint64_t to)
+      : network_(network), buffers_(buffers), to_(to) {}
+  ~FakeEndpoint() override {
+    for (BodySource* const rest : given_) network_.copy(rest);
+  }
+  std::size_t unsent() const noexcept override { return 0; }
+  Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
+              std::uint64_t rest_bytes) override {
+    if (rest != nullptr && !network_.holds_bodies) {
+      append_rest(*buffer, *rest);
+      rest = nullptr;
+    }
+    if (rest != nullptr) given_.push_back(rest);
+    const ConstByteSpan filled = buffer->filled();
+    const std::size_t head = buffer->size - buffer->body_bytes;
+    network_.arrive(to_, {.head = {filled.begin(), filled.begin() + std::ptrdiff_t(head)},
+                          .body = {filled.begin() + std::ptrdiff_t(head), filled.end()},
+                          .rest = rest,
+                          .rest_bytes = rest != nullptr ? rest_bytes : 0});
+    buffers_.give_back(std::move(buffer));
+    return {};
+  }
+  void copy(BodySource& rest) override { network_.copy(&rest); }
+
+ private:
+  FakeNetwork& network_;
+  MessageBuffers& buffers_;
+  const std::uint64_t to_;
+  std::vector<BodySource*> given_;
+};
+
+class FakeWorker final : public MessageWorker {
+ public:
+  FakeWorker(FakeNetwork& network, std::size_t message_bytes, MessageListener& listener)
+      : network_(network), number_(network.next_++), buffers_(message_bytes) {
+    network_.ports_[number_].listener = &listener;
+    address_.resize(sizeof number_);
+    std::memcpy(address_.data(), &number_, sizeof number_);
+  }
+  ~FakeWorker() override {
+    const FakeNetwork::Port& port = network_.ports_.at(number_);
+    for (const auto& message : port.arrived) network_.copy(message.rest);
+    if (port.sink != nullptr) port.sink->done(false);
+    network_.ports_.erase(number_);
+  }
+
+  ConstByteSpan address() const noexcept override { return address_; }
+  MessageBuffers& buffers() noexcept override { return buffers_; }
+  Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address, void* owner) override {
+    std::uint64_t to = 0;
+    if (address.size() != sizeof to) return error(Code::unsupported, "no address of this network");
+    std::memcpy(&to, address.data(), sizeof to);
+    network_.ports_[number_].owners[to].push_back(owner);
+    return std::make_unique<FakeEndpoint>(network_, buffers_, to);
+  }
+  bool progress() override {
+    FakeNetwork::Port& port = network_.ports_.at(number_);
+    return !port.stopped && !port.arrived.empty() && network_.take_some(port);
+  }
+  bool arm() override { return true; }
+  int fd() const noexcept override { return -1; }
+
+ private:
+  FakeNetwork& network_;
+  const std::uint64_t number_;
+  MessageBuffers buffers_;
+  Bytes address_;
+};
+
+inline std::unique_ptr<MessageWorker> FakeNetwork::open(std::size_t message_bytes,
+                                                        MessageListener& listener) {
+  return std::make_unique<FakeWorker>(*this, message_bytes, listener);
+}
+
+inline void FakeNetwork::leave(Arrived& message, std::uint64_t bytes) {
+  std::array<ConstByteSpan, kMostParts> parts;
+  bytes = std::min(bytes, message.rest_bytes);
+  while (bytes > 0) {
+    const std::size_t count = message.rest->parts(parts);
+    std::uint64_t some = 0;
+    for (std::size_t i = 0; i < count && some < bytes; ++i) {
+      const ConstByteSpan part =
+          parts[i].first(std::min<std::size_t>(parts[i].size(), bytes - some));
+      message.body.insert(message.body.end(), part.begin(), part.end());
+      some += part.size();
+    }
+    message.rest->left(some);
+    bytes -= some;
+    message.rest_bytes -= some;
+  }
+  if (message.rest != nullptr && message.rest_bytes == 0)
+    std::exchange(message.rest, nullptr)->done();
+}
+
+inline void FakeNetwork::copy(BodySource* rest) {
+  if (rest == nullptr) return;
+  for (auto& [number, port] : ports_) {
+    for (Arrived& message : port.arrived)
+      if (message.rest == rest) leave(message, message.rest_bytes);
+  }
+}
+
+inline bool FakeNetwork::take_some(Port& port) {
+  Arrived& message = port.arrived.front();
+  const std::size_t whole = message.body.size() + message.rest_bytes;
+  if (port.came == 0) {
+    port.sink = port.listener->on_message({.head = message.head, .body_bytes = whole});
+  }
+  const std::size_t step = std::min(body_step, whole - port.came);
+  if (message.body.size() < port.came + step)
+    leave(message, port.came + step - message.body.size());
+  if (port.sink != nullptr)
+    (void)pour(ConstByteSpan(message.body).subspan(port.came, step), *port.sink);
+  port.came += step;
+  if (port.came < whole) return true;
+  port.came = 0;
+  const Arrived last = std::move(message);  // its head lives until the sink is done
+  port.arrived.pop_front();
+  if (BodySink* const sink = std::exchange(port.sink, nullptr); sink != nullptr && whole > 0)
+    sink->done(true);
+  return true;
+}
+
+inline void FakeNetwork::cut(std::uint64_t a, std::uint64_t b) {
+  const Status why = error(Code::peer_lost, "cut");
+  for (const auto& [here, there] : {std::pair(a, b), std::pair(b, a)}) {
+    for (void* owner : ports_.at(here).owners[there])
+      ports_.at(here).listener->on_broken(owner, why);
+    ports_.at(here).owners[there].clear();
+  }
+}
+
+}  // namespace towpath::net::testing
