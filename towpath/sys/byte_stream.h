@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <towpath/core/bytes.h>
@@ -29,8 +30,15 @@ class ByteStream {
   virtual Result<Read> read_some(ByteSpan into) = 0;
   /// Takes a prefix of `from`; 0: full now, try again when writable. Errors: peer_lost.
   virtual Result<std::size_t> write_some(ConstByteSpan from) = 0;
+  /// The same for several parts, each not empty, in their order: as one call where that is
+  /// possible. An error is told when nothing was moved before it; else the next call tells it.
+  virtual Result<Read> read_parts(std::span<const ByteSpan> parts);
+  virtual Result<std::size_t> write_parts(std::span<const ConstByteSpan> parts);
   /// To wait on; -1 when there is none. Borrowed.
   virtual int fd() const noexcept = 0;
+
+  /// Parts beyond these are left for the next call.
+  static constexpr std::size_t kMostParts = 128;
 };
 
 /// Around a connected, non-blocking SOCK_STREAM socket.

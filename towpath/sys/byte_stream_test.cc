@@ -1,3 +1,6 @@
+#include <array>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -51,6 +54,35 @@ TEST_P(ByteStreamTest, what_was_sent_is_read_before_the_end) {
   EXPECT_FALSE(read->ended);
   EXPECT_TRUE(pair_.second->read_some(buffer_)->ended);
   EXPECT_EQ(pair_.second->write_some(as_bytes("x")).code(), Code::peer_lost);
+}
+
+TEST_P(ByteStreamTest, parts_go_and_come_in_order) {
+  auto& [a, b] = pair_;
+  const std::array<ConstByteSpan, 3> parts = {as_bytes("one "), as_bytes("two "),
+                                              as_bytes("three")};
+  EXPECT_EQ(*a->write_parts(parts), 13u);
+  Bytes first(3), second(20);
+  const auto read = b->read_parts(std::array<ByteSpan, 2>{first, second});
+  EXPECT_EQ(read->size_bytes, 13u);
+  EXPECT_EQ(as_text(first), "one");
+  EXPECT_EQ(as_text(second).substr(0, 10), " two three");
+  a.reset();
+  EXPECT_TRUE(b->read_parts(std::array<ByteSpan, 2>{first, second})->ended);
+  EXPECT_EQ(b->write_parts(parts).code(), Code::peer_lost);
+}
+
+TEST_P(ByteStreamTest, more_parts_than_the_kernel_takes_at_once_go_in_turn) {
+  auto& [a, b] = pair_;
+  const Bytes one(1, std::byte{7});
+  const std::vector<ConstByteSpan> parts(3 * ByteStream::kMostParts, one);
+  std::size_t sent = 0;
+  while (sent < parts.size()) {
+    const auto some = a->write_parts(std::span(parts).subspan(sent));
+    ASSERT_TRUE(some.ok() && *some > 0);
+    sent += *some;
+  }
+  Bytes all(parts.size());
+  EXPECT_EQ(b->read_some(all)->size_bytes, parts.size());
 }
 
 TEST_P(ByteStreamTest, a_full_stream_takes_no_more_until_read) {
