@@ -38,6 +38,7 @@ backend::Registry make_registry(const staging::Devices& devices) {
   add_staged(backends::posix::posix_type());
   add(backends::gds::gds_type(devices.open));
   add_staged(backends::nvme::nvme_type());
+  add_staged(backends::messages::tcp_type(devices));
   add_staged(backends::messages::ucx_type(devices));
   add_staged(backends::object::object_type([] { return object_params(read_environment()); }));
   add_nixl_aliases(registry);

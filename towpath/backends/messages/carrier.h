@@ -26,6 +26,7 @@ struct Carrier {
   std::function<Finding()> probe;
 };
 
+Carrier tcp_carrier();
 Carrier ucx_carrier();
 
 }  // namespace towpath::backends::messages

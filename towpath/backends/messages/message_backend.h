@@ -12,6 +12,11 @@ namespace towpath::backends::messages {
 /// none.
 backend::BackendType message_type(Carrier carrier, device::DriverSource devices = {});
 
+/// The backend `tcp`.
+inline backend::BackendType tcp_type(device::DriverSource devices = {}) {
+  return message_type(tcp_carrier(), std::move(devices));
+}
+
 /// The backend `ucx`.
 inline backend::BackendType ucx_type(device::DriverSource devices = {}) {
   return message_type(ucx_carrier(), std::move(devices));

@@ -1,4 +1,4 @@
-// Bytes cross between machines over UCX, and a pulled cable costs those behind it and nobody else.
+// Bytes cross between machines, and a pulled cable costs those behind it and nobody else.
 #include <gtest/gtest.h>
 
 #include <towpath/backend/conformance/survivor.h>
@@ -8,7 +8,7 @@
 namespace towpath::backend::conformance {
 namespace {
 
-class UcxMachinesTest : public testing::TestWithParam<AddressFamily> {
+class MessageMachinesTest : public testing::TestWithParam<AddressFamily> {
  protected:
   void SetUp() override {
     if (!candidate_.unavailable.empty()) GTEST_SKIP() << candidate_.unavailable;
@@ -26,7 +26,7 @@ class UcxMachinesTest : public testing::TestWithParam<AddressFamily> {
   const Candidate candidate_ = candidates().front();
 };
 
-TEST_P(UcxMachinesTest, pulled_cable_loses_the_peer_behind_it_and_no_other) {
+TEST_P(MessageMachinesTest, pulled_cable_loses_the_peer_behind_it_and_no_other) {
   const Machines machines({"near", "far", "other"}, GetParam());
   ASSERT_TRUE(machines.ready());
   auto far = start(machines, "far");
@@ -83,7 +83,7 @@ TEST_P(UcxMachinesTest, pulled_cable_loses_the_peer_behind_it_and_no_other) {
   ASSERT_NO_FATAL_FAILURE(near.expect_traffic(*other));
 }
 
-TEST_P(UcxMachinesTest, peer_that_cannot_be_reached_holds_nobody_up) {
+TEST_P(MessageMachinesTest, peer_that_cannot_be_reached_holds_nobody_up) {
   const Machines machines({"near", "far", "other"}, GetParam());
   ASSERT_TRUE(machines.ready());
   const auto far = start(machines, "far");
@@ -93,7 +93,7 @@ TEST_P(UcxMachinesTest, peer_that_cannot_be_reached_holds_nobody_up) {
   ASSERT_TRUE(near.ready);
   ASSERT_NO_FATAL_FAILURE(near.meet(*other));
   machines.pull_cable("far");
-  // connect() inside of UCX must not wait: then this would fail, minutes later.
+  // connect() inside of the carrier must not wait: then this would fail, minutes later.
   const auto loaded = near.agent->load_card(far->card());
   ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
   EXPECT_FALSE(near.agent->peer("far")->lost);
@@ -107,7 +107,7 @@ TEST_P(UcxMachinesTest, peer_that_cannot_be_reached_holds_nobody_up) {
   ASSERT_NO_FATAL_FAILURE(near.expect_traffic(*far));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, UcxMachinesTest,
+INSTANTIATE_TEST_SUITE_P(Families, MessageMachinesTest,
                          testing::Values(AddressFamily::ipv4, AddressFamily::ipv6),
                          [](const auto& one) {
                            return one.param == AddressFamily::ipv4 ? "ipv4" : "ipv6";

@@ -22,19 +22,19 @@ class WatchedClock final : public Clock {
   sys::SystemClock system_;
 };
 
-TEST(UcxLifetimeTest, handle_may_outlive_agent_and_clock) {
-  const Candidate ucx = candidates().front();
-  if (!ucx.unavailable.empty()) GTEST_SKIP() << ucx.unavailable;
+TEST(MessageLifetimeTest, handle_may_outlive_agent_and_clock) {
+  const Candidate carried = candidates().front();
+  if (!carried.unavailable.empty()) GTEST_SKIP() << carried.unavailable;
   constexpr std::uint64_t kPool = 64 * 1024;
-  const Registry registry = ucx.make_registry();
+  const Registry registry = carried.make_registry();
   WatchedClock clock;
   agent::Transfer transfer;
   {
     const auto near_memory = TestMemory::make(Store::system, kPool);
     const auto far_memory = TestMemory::make(Store::system, kPool);
     ASSERT_TRUE(near_memory.ok() && far_memory.ok());
-    const auto far = make_agent(ucx, registry, clock, {.name = "far"}).value();
-    const auto near = make_agent(ucx, registry, clock, {.name = "near"}).value();
+    const auto far = make_agent(carried, registry, clock, {.name = "far"}).value();
+    const auto near = make_agent(carried, registry, clock, {.name = "near"}).value();
     const auto far_pool = far->register_region(far_memory->region()).value();
     const auto near_pool = near->register_region(near_memory->region()).value();
     ASSERT_TRUE(near->load_card(far->card().value()).ok());

@@ -1,0 +1,49 @@
+#include <algorithm>
+
+#include <towpath/backends/messages/carrier.h>
+#include <towpath/backends/messages/frames.h>
+#include <towpath/net/tcp/tcp_worker.h>
+
+namespace towpath::backends::messages {
+
+using namespace backend;
+
+namespace {
+
+/// "eth0,eth1"
+std::vector<std::string> devices_of(const Params& params) {
+  std::vector<std::string> devices;
+  const auto found = params.find("devices");
+  std::string_view rest = found == params.end() ? std::string_view() : found->second;
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    if (!one.empty()) devices.emplace_back(one);
+  }
+  return devices;
+}
+
+}  // namespace
+
+Carrier tcp_carrier() {
+  Carrier tcp;
+  tcp.name = "tcp";
+  tcp.summary = "agents of other processes and machines, over TCP";
+  tcp.path = "messages over TCP";
+  tcp.cost = {.latency = std::chrono::microseconds(20),
+              .per_segment = Duration(30),
+              .bytes_per_second = 4e9};
+  tcp.params = {{.name = "devices",
+                 .default_value = "",
+                 .meaning = "network interfaces by which others may come: eth0,eth1; empty: all"}};
+  tcp.make_worker = [](const Params& params, net::MessageListener& listener) {
+    return net::open_tcp_worker({.devices = devices_of(params),
+                                 .head_bytes = kHeaderBytes + kMaxPieces * kPieceBytes,
+                                 .body_bytes = kPayloadBytes},
+                                listener);
+  };
+  tcp.probe = net::probe_tcp;
+  return tcp;
+}
+
+}  // namespace towpath::backends::messages

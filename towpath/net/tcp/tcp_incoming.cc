@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/net/tcp/tcp_address.h>
+#include <towpath/net/tcp/tcp_incoming.h>
+
+namespace towpath::net {
+namespace {
+
+/// Of one connection in one call: others have a turn, too.
+constexpr std::uint64_t kBytesPerCall = 1024 * 1024;
+/// Behind a head: short bodies come with it.
+constexpr std::size_t kStagedBodyBytes = 8 * 1024;
+
+}  // namespace
+
+TcpIncoming::TcpIncoming(std::unique_ptr<sys::ByteStream> stream, std::uint64_t id,
+                         const Token& secret, const Limits& limits, MessageListener& listener)
+    : stream_(std::move(stream)),
+      id_(id),
+      secret_(secret),
+      limits_(limits),
+      listener_(listener),
+      stage_bytes_(MessagePrefix::kBytes + limits.head_bytes + kStagedBodyBytes),
+      stage_(std::make_unique_for_overwrite<std::byte[]>(stage_bytes_)) {}
+
+TcpIncoming::~TcpIncoming() {
+  if (sink_ != nullptr) sink_->done(false);
+}
+
+Status TcpIncoming::greet(std::uint64_t instance) {
+  const auto greeting = greeting_of(instance);
+  TOWPATH_TRY(const std::size_t put, stream_->write_some(greeting));
+  // A new connection has room for so few bytes.
+  return put == greeting.size() ? Status() : error(Code::exhausted, "no room for a greeting");
+}
+
+Status TcpIncoming::take() {
+  for (std::uint64_t taken = 0; taken < kBytesPerCall;) {
+    std::uint64_t asked = 0;
+    TOWPATH_TRY(const std::uint64_t came, read(asked));
+    TOWPATH_TRY(take_staged());
+    taken += came;
+    if (came < asked) return {};  // there was no more
+  }
+  return {};
+}
+
+// Straight into the memory of the body that comes, as far as it is wanted; what is behind it, or
+// all else, into the stage.
+Result<std::uint64_t> TcpIncoming::read(std::uint64_t& asked) {
+  std::array<ByteSpan, kMostParts + 1> parts;
+  std::size_t count = 0;
+  std::uint64_t straight = 0;
+  if (missing_ > 0 && sink_ != nullptr && !is_dropped_) {
+    const std::size_t given = sink_->room(std::span(parts).first(kMostParts));
+    is_dropped_ = given == 0;
+    for (; count < given && straight < missing_; ++count) {
+      parts[count] =
+          parts[count].first(std::min<std::uint64_t>(parts[count].size(), missing_ - straight));
+      straight += parts[count].size();
+    }
+  }
+  asked = straight;
+  if (straight == missing_ || is_dropped_ || sink_ == nullptr) {
+    parts[count++] = {stage_.get() + end_, stage_bytes_ - end_};
+    asked += stage_bytes_ - end_;
+  }
+  TOWPATH_TRY(const auto got, stream_->read_parts(std::span(parts).first(count)));
+  if (got.ended) return error(Code::peer_lost, "the other side has closed the connection");
+  const std::uint64_t placed = std::min<std::uint64_t>(got.size_bytes, straight);
+  if (placed > 0) {
+    sink_->came(placed);
+    missing_ -= placed;
+    if (missing_ == 0) put_down();
+  }
+  end_ += got.size_bytes - placed;
+  return got.size_bytes;
+}
+
+void TcpIncoming::consume(std::size_t bytes) noexcept {
+  begin_ += bytes;
+  if (begin_ == end_) begin_ = end_ = 0;
+}
+
+Status TcpIncoming::take_staged() {
+  if (!is_known_) {
+    if (staged().size() < TcpPlace::kSecretBytes) return {};
+    if (!take_secret()) return error(Code::denied, "whoever connected does not know the secret");
+  }
+  for (;;) {
+    if (missing_ > 0) {
+      if (begin_ == end_) return {};
+      take_body();
+      continue;
+    }
+    TOWPATH_TRY(const bool is_whole, take_head());
+    if (is_whole) continue;
+    // What is there of a head goes to the begin: the rest fits behind it.
+    std::memmove(stage_.get(), stage_.get() + begin_, end_ - begin_);
+    end_ -= std::exchange(begin_, 0);
+    return {};
+  }
+}
+
+bool TcpIncoming::take_secret() {
+  is_known_ = secret_.matches(as_text(staged().first(TcpPlace::kSecretBytes)));
+  consume(TcpPlace::kSecretBytes);
+  return is_known_;
+}
+
+/// False: it has not come as a whole.
+Result<bool> TcpIncoming::take_head() {
+  const ConstByteSpan come = staged();
+  if (come.size() < MessagePrefix::kBytes) return false;
+  const MessagePrefix prefix = load_prefix(come);
+  if (prefix.head_bytes > limits_.head_bytes || prefix.body_bytes > limits_.body_bytes) {
+    return error(Code::corrupt, cat("a message of ", prefix.head_bytes, " and ", prefix.body_bytes,
+                                    " bytes; at most ", limits_.head_bytes, " and ",
+                                    limits_.body_bytes, " were agreed on"));
+  }
+  const ConstByteSpan behind = come.subspan(MessagePrefix::kBytes);
+  if (behind.size() < prefix.head_bytes) return false;
+  ConstByteSpan head = behind.first(prefix.head_bytes);
+  // It must last until the body has come, and the stage is written over before.
+  if (behind.size() - head.size() < prefix.body_bytes) {
+    head_.assign(head.begin(), head.end());
+    head = head_;
+  }
+  sink_ = listener_.on_message({.head = head, .body_bytes = prefix.body_bytes, .from = id_});
+  if (prefix.body_bytes == 0) sink_ = nullptr;
+  missing_ = prefix.body_bytes;
+  is_dropped_ = false;
+  consume(MessagePrefix::kBytes + prefix.head_bytes);
+  return true;
+}
+
+void TcpIncoming::take_body() {
+  const ConstByteSpan come = staged().first(std::min<std::uint64_t>(staged().size(), missing_));
+  if (sink_ != nullptr && !is_dropped_) is_dropped_ = !pour(come, *sink_);
+  missing_ -= come.size();
+  if (missing_ == 0) put_down();
+  consume(come.size());
+}
+
+void TcpIncoming::put_down() {
+  if (BodySink* const sink = std::exchange(sink_, nullptr)) sink->done(true);
+}
+
+}  // namespace towpath::net

@@ -1,0 +1,160 @@
+// What TcpIncoming makes of a stream, whoever writes it, and however it comes.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <towpath/core/text.h>
+#include <towpath/net/tcp/tcp_address.h>
+#include <towpath/net/tcp/tcp_incoming.h>
+
+namespace towpath::net {
+namespace {
+
+constexpr std::string_view kSecret = "sixteen bytes!!!";
+constexpr TcpIncoming::Limits kLimits{.head_bytes = 1000, .body_bytes = 300'000};
+
+/// Takes bodies in two parts with a gap between, until it wants no more.
+struct Halves final : MessageListener, BodySink {
+  BodySink* on_message(const Message& message) override {
+    heads.emplace_back(as_text(message.head));
+    body.clear();
+    left = message.body_bytes;
+    return wants_bodies ? this : nullptr;
+  }
+  void on_broken(void*, const Status&) override {}
+  std::size_t room(std::span<ByteSpan> into) override {
+    if (body.size() >= most) return 0;
+    next.assign(std::min<std::size_t>(left, 50'000), std::byte{0});
+    const std::size_t half = next.size() / 2;
+    into[0] = ByteSpan(next).first(half);
+    into[1] = ByteSpan(next).subspan(half);
+    return half == 0 ? (into[0] = into[1], 1) : 2;
+  }
+  void came(std::uint64_t bytes) override {
+    body += as_text(next).substr(0, bytes);
+    left -= bytes;
+  }
+  void done(bool whole) override {
+    if (whole) bodies.push_back(body);
+    ++ended;
+    wholes += whole ? 1 : 0;
+  }
+
+  bool wants_bodies = true;
+  std::size_t most = SIZE_MAX;
+  std::vector<std::string> heads, bodies;
+  int ended = 0;
+  int wholes = 0;
+  std::string body;
+  std::size_t left = 0;
+  Bytes next;
+};
+
+class TcpIncomingTest : public ::testing::Test {
+ protected:
+  void open(const sys::MemoryStreamOptions& options = {.capacity_bytes = 4'000'000}) {
+    auto [ours, theirs] = sys::make_memory_streams(options);
+    theirs_ = std::move(theirs);
+    incoming_.emplace(std::move(ours), 5, secret_, kLimits, heard_);
+  }
+  static std::string message(std::string_view head, std::string_view body) {
+    MessageBuffer buffer(head.size() + body.size());
+    std::ranges::copy(as_bytes(head), buffer.room().begin());
+    std::ranges::copy(as_bytes(body), buffer.room().begin() + std::ptrdiff_t(head.size()));
+    buffer.size = head.size() + body.size();
+    buffer.body_bytes = body.size();
+    return std::string(as_text(buffer.with_prefix()));
+  }
+  /// Says it, and lets it be heard; the first error.
+  Status say(std::string_view what) {
+    while (!what.empty()) {
+      TOWPATH_TRY(const std::size_t put, theirs_->write_some(as_bytes(what)));
+      what.remove_prefix(put);
+      for (int i = 0; i < 4; ++i) TOWPATH_TRY(incoming_->take());
+    }
+    for (int i = 0; i < 50; ++i) TOWPATH_TRY(incoming_->take());
+    return {};
+  }
+
+  const Token secret_ = Token::make(kSecret).value();
+  Halves heard_;
+  std::unique_ptr<sys::ByteStream> theirs_;
+  std::optional<TcpIncoming> incoming_;
+};
+
+TEST_F(TcpIncomingTest, messages_arrive_whole_however_they_come) {
+  std::vector<std::string> heads, bodies;
+  std::string all(kSecret);
+  for (const std::size_t size : {0UL, 1UL, 7000UL, 9000UL, 16'384UL, 100'000UL, 300'000UL}) {
+    heads.push_back(cat("head of ", size));
+    all += message(heads.back(), std::string(size, static_cast<char>('a' + size % 26)));
+    if (size > 0) bodies.emplace_back(size, static_cast<char>('a' + size % 26));
+  }
+  heads.emplace_back(1000, 'h');
+  all += message(heads.back(), "");
+  for (const sys::MemoryStreamOptions& how :
+       {sys::MemoryStreamOptions{.capacity_bytes = 4'000'000},
+        sys::MemoryStreamOptions{.capacity_bytes = 777},
+        sys::MemoryStreamOptions{.capacity_bytes = 100'000, .most_per_read = 4099},
+        sys::MemoryStreamOptions{.capacity_bytes = 5000, .every_other_call_stalls = true}}) {
+    heard_ = {};
+    open(how);
+    const Status said = say(all);
+    ASSERT_TRUE(said.ok()) << said.to_string();
+    EXPECT_EQ(heard_.heads, heads);
+    EXPECT_TRUE(heard_.bodies == bodies);
+  }
+}
+
+TEST_F(TcpIncomingTest, stranger_is_not_heard) {
+  open();
+  EXPECT_TRUE(say("GET / HTTP/1.1").ok()) << "not as long as a secret";
+  EXPECT_FALSE(incoming_->is_known());
+  EXPECT_EQ(say("\r\n\r\n").code(), Code::denied);
+  EXPECT_FALSE(incoming_->is_known());
+  EXPECT_TRUE(heard_.heads.empty());
+}
+
+TEST_F(TcpIncomingTest, sizes_that_were_not_agreed_on_end_it) {
+  for (const auto& [head, body] : {std::pair(1001UL, 0UL), std::pair(10UL, 300'001UL)}) {
+    open();
+    EXPECT_TRUE(say(kSecret).ok());
+    EXPECT_TRUE(incoming_->is_known());
+    const std::string told = message(std::string(head, 'h'), std::string(body, 'b'));
+    EXPECT_EQ(say(told).code(), Code::corrupt);
+    EXPECT_TRUE(heard_.heads.empty());
+  }
+}
+
+TEST_F(TcpIncomingTest, bodies_that_nobody_wants_are_passed_over) {
+  open();
+  heard_.wants_bodies = false;
+  ASSERT_TRUE(say(cat(kSecret, message("dropped", std::string(200'000, 'x')))).ok());
+  heard_.wants_bodies = true;
+  heard_.most = 60'000;
+  ASSERT_TRUE(say(message("in part", std::string(200'000, 'y'))).ok());
+  heard_.most = SIZE_MAX;
+  ASSERT_TRUE(say(message("whole", std::string(200'000, 'z'))).ok());
+  EXPECT_EQ(heard_.heads, (std::vector<std::string>{"dropped", "in part", "whole"}));
+  ASSERT_EQ(heard_.bodies.size(), 2U) << "what was dropped counts as come";
+  EXPECT_LT(heard_.bodies[0].size(), 200'000U);
+  EXPECT_EQ(heard_.bodies[1], std::string(200'000, 'z'));
+}
+
+TEST_F(TcpIncomingTest, body_that_will_never_be_whole_is_told) {
+  open();
+  const std::string half = message("half", std::string(200'000, 'x')).substr(0, 100'000);
+  ASSERT_TRUE(say(cat(kSecret, half)).ok());
+  theirs_.reset();
+  EXPECT_EQ(say("").code(), Code::peer_lost);
+  EXPECT_EQ(heard_.ended, 0);
+  incoming_.reset();
+  EXPECT_EQ(heard_.ended, 1);
+  EXPECT_EQ(heard_.wholes, 0);
+}
+
+}  // namespace
+}  // namespace towpath::net
