@@ -24,13 +24,15 @@ constexpr std::uint64_t kBlock = 16 * kKiB;
 constexpr double kAim = 0.97;
 constexpr double kProvenAim = 0.97;  // the digest takes at most 3 percent
 constexpr const char* kTransports = "tcp";
+constexpr const char* kBackend = "tcp";
+const backend::Params kParams = {};
 
 /// An agent over UCX with a pool.
 struct Side {
   Side(const std::string& name, bool progress_thread)
       : node(must(standard::Node::open({.name = name, .progress_thread = progress_thread}))),
         pool(must(memory::SharedMemoryRegion::create({.name = name, .size_bytes = kPool}))) {
-    must(node->agent().add_backend("ucx", {{"transports", kTransports}}));
+    must(node->agent().add_backend(kBackend, kParams));
     known = must(node->agent().register_region(pool));
   }
   std::unique_ptr<standard::Node> node;

@@ -18,7 +18,8 @@ std::vector<std::string> devices_of(const Params& params) {
   while (!rest.empty()) {
     const std::string_view one = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-    if (!one.empty()) devices.emplace_back(one);
+    const std::size_t begin = std::min(one.find_first_not_of(' '), one.size());
+    if (begin < one.size()) devices.emplace_back(one.substr(begin));
   }
   return devices;
 }
