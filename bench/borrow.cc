@@ -1,4 +1,4 @@
-// Blocks of a peer process, borrowed over UCX's TCP and proven, beside a transfer of the same
+// Blocks of a peer process, borrowed over TCP and proven, beside a transfer of the same
 // bytes.
 #include <numeric>
 #include <string>
@@ -21,11 +21,11 @@ constexpr std::uint64_t kLoad = 32 * kMiB;  // bytes that are borrowed together
 constexpr double kProvenAim = 0.97;         // the digests take at most 3 percent
 constexpr const char* kOwner = "owner";
 
-/// A keeper of blocks on an agent over UCX, which is heard by its peers while others are measured.
+/// A keeper of blocks on an agent over TCP, which is heard by its peers while others are measured.
 struct Side {
   Side(const std::string& name, std::uint64_t block_bytes, std::uint64_t blocks)
       : node(must(standard::Node::open({.name = name, .backends = {"loopback"}}))) {
-    must(node->agent().add_backend("ucx", {{"transports", "tcp"}}));
+    must(node->agent().add_backend("tcp"));
     manager = must(kv::TransferManager::create({.agent = &node->agent(), .clock = &node->clock()}));
     const layout::LayoutConfig config{.num_blocks = blocks,
                                       .num_layers = 8,
@@ -183,7 +183,7 @@ int run(Options options) {
 
 int main(int argc, char** argv) {
   int status = 0;
-  auto options = towpath::bench::parse("Blocks of a peer, borrowed over UCX and proven.",
+  auto options = towpath::bench::parse("Blocks of a peer, borrowed over TCP and proven.",
                                        {argc, argv}, status);
   return options ? towpath::bench::run(*std::move(options)) : status;
 }

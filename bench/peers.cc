@@ -21,18 +21,14 @@ constexpr std::uint64_t kInFlight = 16;     // blocks, over all peers
 constexpr std::uint64_t kPeerPool = kInFlight * kBlock;
 constexpr std::size_t kSmallOnes = 500;  // of which the 50th and 99th percentile are told
 
-const std::vector<std::string> kBackends = {"shm", "ucx"};
-
-backend::Params params_of(const std::string& backend) {
-  return backend == "ucx" ? backend::Params{{"transports", "tcp"}} : backend::Params{};
-}
+const std::vector<std::string> kBackends = {"shm", "tcp"};
 
 /// An agent with a pool, driven by a thread of its own.
 struct Side {
   explicit Side(const std::string& name, const std::string& backend)
       : node(must(standard::Node::open({.name = name, .progress_thread = true}))),
         pool(must(memory::SharedMemoryRegion::create({.name = name, .size_bytes = kPeerPool}))) {
-    must(node->agent().add_backend(backend, params_of(backend)));
+    must(node->agent().add_backend(backend));
     known = must(node->agent().register_region(pool));
   }
   agent::Agent& agent() { return node->agent(); }
@@ -62,7 +58,7 @@ struct Peer {
   std::uint64_t address = 0;
 };
 
-/// Processes, which must be forked before this one has agents or UCX.
+/// Processes, which must be forked before this one has agents.
 class Peers {
  public:
   explicit Peers(const std::string& backend) {
@@ -170,7 +166,7 @@ void measure(Bench& bench, const std::string& backend, const Peers& peers) {
 }
 
 int run(Options options) {
-  // All processes come first: UCX does not survive a fork.
+  // All processes come first: an agent does not survive a fork.
   std::vector<std::unique_ptr<Peers>> peers;
   for (const std::string& backend : kBackends) peers.push_back(std::make_unique<Peers>(backend));
   Bench bench(std::move(options));
@@ -183,7 +179,7 @@ int run(Options options) {
 
 int main(int argc, char** argv) {
   int status = 0;
-  auto options = towpath::bench::parse("One agent and up to 64 peers, over shm and UCX.",
+  auto options = towpath::bench::parse("One agent and up to 64 peers, over shm and TCP.",
                                        {argc, argv}, status);
   return options ? towpath::bench::run(*std::move(options)) : status;
 }

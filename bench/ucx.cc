@@ -1,5 +1,5 @@
-// Two processes over UCX on TCP, and over shm on one host, against ucx_perftest (package ucx-utils)
-// in the same run.
+// Two processes over TCP (the backend tcp), and over shm on one host, against ucx_perftest (package
+// ucx-utils) in the same run.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -22,17 +22,15 @@ constexpr std::uint64_t kMiB = 1024 * kKiB;
 constexpr std::uint64_t kPool = 256 * kMiB;
 constexpr std::uint64_t kBlock = 16 * kKiB;
 constexpr double kAim = 0.97;
-constexpr double kProvenAim = 0.97;  // the digest takes at most 3 percent
-constexpr const char* kTransports = "tcp";
-constexpr const char* kBackend = "tcp";
-const backend::Params kParams = {};
+constexpr double kProvenAim = 0.97;         // the digest takes at most 3 percent
+constexpr const char* kTransports = "tcp";  // of the reference
 
-/// An agent over UCX with a pool.
+/// An agent over TCP with a pool.
 struct Side {
   Side(const std::string& name, bool progress_thread)
       : node(must(standard::Node::open({.name = name, .progress_thread = progress_thread}))),
         pool(must(memory::SharedMemoryRegion::create({.name = name, .size_bytes = kPool}))) {
-    must(node->agent().add_backend(kBackend, kParams));
+    must(node->agent().add_backend("tcp"));
     known = must(node->agent().register_region(pool));
   }
   std::unique_ptr<standard::Node> node;

@@ -96,7 +96,8 @@ class BenchTest(CommandTest):
     def test_the_target_may_have_pinned_or_device_memory_too(self):
         kinds = ("DRAM", "PINNED", "VRAM")
         pairs = [(near, far) for near in kinds for far in kinds if far != "DRAM"]
-        for backend, pairs in (("shm", pairs), ("ucx", [("DRAM", "VRAM"), ("VRAM", "VRAM")])):
+        for backend, pairs in (("shm", pairs), ("tcp", [("DRAM", "VRAM"), ("VRAM", "VRAM")]),
+                               ("ucx", [("DRAM", "VRAM"), ("VRAM", "VRAM")])):
             for near, far in pairs:
                 for op in ("READ", "WRITE"):
                     with self.subTest([backend, near, far, op]):

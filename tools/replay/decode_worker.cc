@@ -25,7 +25,7 @@ Status check_reaches_others(const agent::Agent& agent, const std::string& backen
   TOWPATH_TRY(const backend::Capabilities can, agent.capabilities(agent.backends().front()));
   if (can.reaches_peers()) return {};
   return error(Code::invalid_argument, cat("--backend ", backend, " reaches no other process"),
-               "use shm, or UCX");
+               "use shm, tcp or UCX");
 }
 
 }  // namespace

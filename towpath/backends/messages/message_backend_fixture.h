@@ -1,0 +1,126 @@
+// Two backends on a network of the test's own, under a clock that only the test moves.
+// Thread: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <towpath/backend/testing/recording_events.h>
+#include <towpath/backends/messages/frames.h>
+#include <towpath/backends/messages/message_backend.h>
+#include <towpath/device/cuda/cuda_driver.h>
+#include <towpath/device/testing/fake_cuda.h>
+#include <towpath/net/messages/testing/fake_network.h>
+
+namespace towpath::backends::messages {
+
+constexpr std::size_t kPool = 4 * kPayloadBytes;
+
+inline Carrier carrier_of(net::testing::FakeNetwork& network) {
+  Carrier carrier;
+  carrier.name = "ucx";
+  carrier.path = "messages over a network of the test's";
+  carrier.make_worker =
+      [&network](const backend::Params&,
+                 net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
+    return network.open(kFrameBytes, listener);
+  };
+  return carrier;
+}
+
+/// A backend and memory.
+struct Side {
+  Side(net::testing::FakeNetwork& network, const Clock& clock, const std::string& name)
+      : self{name, 7}, pool(kPool) {
+    const auto open_cuda = []() -> Result<std::shared_ptr<device::Driver>> {
+      TOWPATH_TRY(auto driver,
+                  device::CudaDriver::open({.library = device::testing::FakeCuda::path()}));
+      return std::shared_ptr<device::Driver>(std::move(driver));
+    };
+    backend::Registry registry;
+    EXPECT_TRUE(registry.add(message_type(carrier_of(network), {.open = open_cuda})).ok());
+    auto opened = registry.open("UCX", {.self = self, .clock = &clock, .events = &events});
+    EXPECT_TRUE(opened.ok()) << opened.status().to_string();
+    backend = *std::move(opened);
+    port = network.last();
+    memory = *backend->register_memory(region());
+    operation = backend->make_operation();
+  }
+  RegionDescriptor region() const { return {.address = address_of(pool.data()), .length = kPool}; }
+  void fill(int seed) {
+    std::uint64_t value = static_cast<std::uint64_t>(seed);
+    for (std::byte& byte : pool)
+      byte = static_cast<std::byte>((value = value * 6364136223846793005U + 1) >> 56U);
+  }
+
+  AgentIdentity self;
+  ::towpath::backend::testing::RecordingEvents events;
+  std::vector<std::byte> pool;
+  std::uint64_t port = 0;
+  std::unique_ptr<backend::Backend> backend;
+  std::unique_ptr<backend::Memory> memory;
+  std::unique_ptr<backend::Operation> operation;
+};
+
+/// How the network carries bodies: whole, or from where they lie to where they belong, a little at
+/// a time, as a stream does.
+enum class Bodies { whole, streamed };
+
+class MessageBackendTest : public ::testing::TestWithParam<Bodies> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Bodies::streamed) {
+      network_.holds_bodies = true;
+      network_.body_step = 100'001;
+    }
+    auto way = near_.backend->connect(far_.self, far_.backend->connection_info());
+    ASSERT_TRUE(way.ok()) << way.status().to_string();
+    way_ = *std::move(way);
+    auto imported = near_.backend->import_memory(*way_, far_.region(), far_.memory->key());
+    ASSERT_TRUE(imported.ok()) << imported.status().to_string();
+    remote_ = *std::move(imported);
+    near_.fill(1);
+    far_.fill(2);
+  }
+  void TearDown() override {
+    remote_.reset();
+    near_.operation.reset();
+    way_.reset();
+  }
+  void turn() {
+    near_.backend->progress();
+    far_.backend->progress();
+  }
+  void settle() {
+    for (int i = 0; i < 100; ++i) turn();
+  }
+  /// One stretch of all bytes.
+  void post(TransferOp op) {
+    segments_ = {{.local = near_.memory.get(),
+                  .remote = remote_.get(),
+                  .local_address = near_.region().address,
+                  .remote_address = far_.region().address,
+                  .length = kPool}};
+    near_.operation->post({.op = op, .connection = way_.get(), .segments = segments_});
+  }
+  std::size_t done() const { return near_.events.count(*near_.operation); }
+  const Status& outcome() const { return near_.events.last(*near_.operation).status; }
+
+  ManualClock clock_;
+  net::testing::FakeNetwork network_;
+  Side near_{network_, clock_, "near"};
+  Side far_{network_, clock_, "far"};
+  std::unique_ptr<backend::Connection> way_;
+  std::unique_ptr<backend::Memory> remote_;
+  std::vector<backend::Segment> segments_;
+};
+
+inline constexpr auto kBothWays = [](const auto& bodies) {
+  return bodies.param == Bodies::whole ? "whole" : "streamed";
+};
+
+}  // namespace towpath::backends::messages
