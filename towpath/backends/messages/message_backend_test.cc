@@ -96,6 +96,52 @@ TEST_P(MessageBackendTest, cancelled_read_is_quiet_at_once) {
   EXPECT_EQ(done(), 1U);
 }
 
+// In the midst of a frame, and what it would go on to is gone: AddressSanitizer watches.
+TEST_P(MessageBackendTest, read_that_is_cancelled_while_its_bytes_come_looks_at_nothing_any_more) {
+  settle();
+  constexpr std::uint64_t kStretch = 48 * 1024;
+  segments_ = {{.local = near_.memory.get(),
+                .remote = remote_.get(),
+                .local_address = near_.region().address,
+                .remote_address = far_.region().address,
+                .length = kStretch,
+                .count = 8,
+                .local_stride = 2 * kStretch,
+                .remote_stride = kStretch}};
+  near_.operation->post({.op = TransferOp::read, .connection = way_.get(), .segments = segments_});
+  far_.backend->progress();
+  network_.body_step = std::min<std::size_t>(network_.body_step, 20'000);
+  near_.backend->progress();
+  near_.operation->cancel();
+  ASSERT_EQ(done(), 1U);
+  near_.operation.reset();
+  segments_ = {};
+  std::ranges::fill(near_.pool, std::byte{9});
+  settle();
+  EXPECT_EQ(std::ranges::count(near_.pool, std::byte{9}), std::ptrdiff_t{kPool});
+  near_.operation = near_.backend->make_operation();
+}
+
+TEST_P(MessageBackendTest, what_of_a_write_has_not_left_is_copied_when_it_is_stopped) {
+  settle();
+  post(TransferOp::write);
+  near_.operation->cancel();
+  const auto before = near_.pool;
+  std::ranges::fill(near_.pool, std::byte{9});
+  std::size_t at = 0;
+  for (const auto& message : network_.port(far_.port).arrived) {
+    ASSERT_EQ(message.rest, nullptr) << "somebody still looks at the memory";
+    ASSERT_EQ(message.body.size(), kPayloadBytes);
+    EXPECT_TRUE(std::equal(message.body.begin(), message.body.end(),
+                           before.begin() + static_cast<std::ptrdiff_t>(at)));
+    at += message.body.size();
+  }
+  EXPECT_GT(at, 0U);
+  clock_.advance(near_.backend->capabilities().quiet_bound + milliseconds(1));
+  settle();
+  EXPECT_EQ(done(), 1U);
+}
+
 TEST_P(MessageBackendTest, memory_that_was_taken_back_fails_and_the_peer_stays) {
   far_.memory.reset();
   const auto before = far_.pool;

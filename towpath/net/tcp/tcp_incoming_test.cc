@@ -20,6 +20,7 @@ constexpr TcpIncoming::Limits kLimits{.head_bytes = 1000, .body_bytes = 300'000}
 struct Halves final : MessageListener, BodySink {
   BodySink* on_message(const Message& message) override {
     heads.emplace_back(as_text(message.head));
+    head = message.head;
     body.clear();
     left = message.body_bytes;
     return wants_bodies ? this : nullptr;
@@ -38,6 +39,7 @@ struct Halves final : MessageListener, BodySink {
     left -= bytes;
   }
   void done(bool whole) override {
+    EXPECT_EQ(as_text(head), heads.back()) << "it must last as long as its body comes";
     if (whole) bodies.push_back(body);
     ++ended;
     wholes += whole ? 1 : 0;
@@ -48,6 +50,7 @@ struct Halves final : MessageListener, BodySink {
   std::vector<std::string> heads, bodies;
   int ended = 0;
   int wholes = 0;
+  ConstByteSpan head;
   std::string body;
   std::size_t left = 0;
   Bytes next;

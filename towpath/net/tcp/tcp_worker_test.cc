@@ -238,6 +238,10 @@ TEST_F(TcpWorkerTest, strangers_at_its_port_harm_nobody) {
     std::ranges::move(some, std::back_inserter(on_the_line));
     for (int i = 0; i < 100; ++i) far_->progress();
   }
+  // The first of them had to go: no more of them are kept than may wait.
+  Bytes greeting(kGreetingBytes + 1);
+  EXPECT_EQ(::recv(on_the_line.front().get(), greeting.data(), greeting.size(), MSG_WAITALL),
+            std::ptrdiff_t{kGreetingBytes});
   Recorder third_heard;
   const auto third = open(third_heard);
   auto newcomer = third->connect(far_->address(), nullptr);
