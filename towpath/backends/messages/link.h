@@ -48,7 +48,7 @@ struct Notes {
   std::uint64_t taken = 0;
   std::uint64_t told_taken = 0;
   std::deque<Bytes> waiting;                 ///< arrived, not taken
-  std::map<std::uint64_t, Bytes> too_early;  ///< UCX does not promise order
+  std::map<std::uint64_t, Bytes> too_early;  ///< order is not promised
 };
 
 class Link {

@@ -14,7 +14,7 @@ using namespace backend;
 
 namespace {
 
-/// Rounds of UCX's progress in one call of ours, and in the last one of all.
+/// Rounds of the carrier's progress in one call of ours, and in the last one of all.
 constexpr int kRoundsPerCall = 8;
 constexpr int kFarewellRounds = 200;
 
