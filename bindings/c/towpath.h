@@ -187,7 +187,7 @@ typedef struct {
   const char* peer_name;    /* of this worker there; null: one of chance */
   const char* const* peers; /* names of others, where a rendezvous tells nobody of changes: */
   size_t peer_count;        /* all but etcd */
-  const char* const* peer_backends; /* none: "shm"; "ucx" too for other machines */
+  const char* const* peer_backends; /* none: "shm"; "tcp" too for other machines */
   size_t peer_backend_count;
   uint64_t peer_patience_ms;    /* for each step of a loan; 0: 2000 */
   uint32_t peer_serving_thread; /* 1: others are served while the engine computes; 0: no thread */

@@ -37,7 +37,7 @@ struct ConnectorPeers {
   std::string name;        ///< of this worker there, not any other's; empty: one of chance
   /// To ask for, where the rendezvous tells nobody of changes: all but etcd.
   std::vector<std::string> others;
-  std::vector<std::string> backends = {"shm"};  ///< "ucx" too for other machines
+  std::vector<std::string> backends = {"shm"};  ///< "tcp" too for other machines
   Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a loan
   /// A thread serves them while the engine computes. Without it, an engine that is busy elsewhere
   /// for longer than their patience calls the worker's progress() in between.

@@ -46,7 +46,7 @@ class Peers:
     library's if `serving_thread` says so, else while somebody calls in here, `worker.progress()` at least.
 
     They meet at `rendezvous` ("etcd://host:2379/namespace", "scope:job"); but for etcd each names the
-    `others`. With `backends=["shm", "ucx"]` they may be on other machines. `patience`: seconds with a
+    `others`. With `backends=["shm", "tcp"]` they may be on other machines. `patience`: seconds with a
     peer, for each step of a loan.
     """
     rendezvous: str
