@@ -21,6 +21,7 @@ function(towpath_module name)
   target_link_libraries(${library} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_LIBRARIES})
   if(NOT name MATCHES "testing|conformance")  # what users never link
     set_property(GLOBAL APPEND PROPERTY TOWPATH_MODULES ${library})
+    towpath_seen_by_fuzzer(${library})
   endif()
   if(BUILD_TESTING AND arg_TESTS)
     towpath_test(${target}_test SOURCES ${arg_TESTS} DEPENDS ${library} ${arg_TEST_DEPENDS} LABELS ${arg_LABELS})
@@ -78,22 +79,36 @@ function(towpath_bench name)
 endfunction()
 
 # A fuzz target: sources with LLVMFuzzerTestOneInput(), seeds in tests/fuzz/corpus/<name>. The name
-# ends in _fuzz. In the fuzz preset it becomes a libFuzzer executable, run by `./dev fuzz`; in all
-# others a test that feeds it the seeds, so that what a fuzzer once found stays found.
+# ends in _fuzz. Everywhere it becomes a test that feeds it the seeds, so that what a fuzzer once found
+# stays found; in the asan preset, of the same objects, also a libFuzzer executable, run by `./dev fuzz`.
 add_custom_target(fuzz_all)
 function(towpath_fuzz name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
-  if(TOWPATH_FUZZ)
-    add_executable(${name} ${arg_SOURCES})
-    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${towpath_BINARY_DIR}/fuzz)
-    add_dependencies(fuzz_all ${name})
-  elseif(BUILD_TESTING)
-    add_executable(${name} ${arg_SOURCES} ${towpath_SOURCE_DIR}/tests/fuzz/seeds_main.cc)
-    add_test(NAME ${name}.seeds COMMAND ${name} ${towpath_SOURCE_DIR}/tests/fuzz/corpus/${name})
-    set_tests_properties(${name}.seeds PROPERTIES LABELS fuzz TIMEOUT 120)
-  else()
+  if(NOT BUILD_TESTING)
     return()
   endif()
-  target_link_libraries(${name} PRIVATE ${arg_DEPENDS})
+  set(tried ${name}_tried)
+  add_library(${tried} OBJECT ${arg_SOURCES})
+  target_link_libraries(${tried} PUBLIC ${arg_DEPENDS})
+  towpath_seen_by_fuzzer(${tried})
+  add_executable(${name}_seeds)
+  target_link_libraries(${name}_seeds PRIVATE ${tried} fuzz_seeds_main)
+  add_test(NAME ${name}.seeds COMMAND ${name}_seeds ${towpath_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  set_tests_properties(${name}.seeds PROPERTIES LABELS fuzz TIMEOUT 120)
+  if(TOWPATH_FUZZ)
+    add_executable(${name} EXCLUDE_FROM_ALL)
+    target_link_libraries(${name} PRIVATE ${tried})
+    # clang puts libFuzzer's C++ library before the shared runtime of AddressSanitizer, which insists on
+    # being the first; inside of the program it is.
+    target_link_options(${name} PRIVATE -static-libsan -fsanitize=fuzzer)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${towpath_BINARY_DIR}/fuzz)
+    add_dependencies(fuzz_all ${name})
+  endif()
+endfunction()
+
+# Marks what a fuzzer sees the ways through: the library, and what the targets have of their own.
+function(towpath_seen_by_fuzzer target)
+  if(TOWPATH_FUZZ)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
 endfunction()

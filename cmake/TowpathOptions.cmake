@@ -62,7 +62,7 @@ endif()
 # Programs that are not built here, Python for one, load the runtime of AddressSanitizer before our
 # libraries; so it must be a library of its own, which is not what clang does by default.
 set(TOWPATH_ASAN_RUNTIME)
-if(TOWPATH_SANITIZE MATCHES "address" AND NOT TOWPATH_FUZZ)
+if(TOWPATH_SANITIZE MATCHES "address")
   add_compile_definitions(TOWPATH_ASAN)  # g++ says __SANITIZE_ADDRESS__, clang something else
   set(runtime libasan.so)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")

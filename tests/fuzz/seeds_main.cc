@@ -1,4 +1,4 @@
-// The main function of a fuzz target outside the fuzz preset: gives it every file of the folders
+// The main function of a fuzz target without a fuzzer: gives it every file of the folders
 // named on the command line, the empty input, and each file cut short and with bits turned, so that
 // a short look for trouble runs with every suite. A folder that does not exist holds no seeds.
 #include <cstddef>
