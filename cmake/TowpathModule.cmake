@@ -28,7 +28,9 @@ function(towpath_module name)
   endif()
 endfunction()
 
-# A GoogleTest executable; every case is a ctest entry of its own, with the labels given.
+# A GoogleTest executable, with the labels given. Each case is a ctest entry of its own (labelled `unit case`),
+# for whoever chooses or repeats tests; all of them in one process are another (`unit whole`), for whoever runs
+# everything: 2,300 times a program, and a store for each case that speaks to one, cost more than the cases do.
 function(towpath_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT BUILD_TESTING)
@@ -44,7 +46,10 @@ function(towpath_test name)
   target_compile_options(${name} PRIVATE -O0)  # half the time to compile; the library that is tested stays as it is
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+                       PROPERTIES LABELS "${arg_LABELS} case" TIMEOUT ${arg_TIMEOUT})
+  math(EXPR timeout "4 * ${arg_TIMEOUT}")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS} whole" TIMEOUT ${timeout})
 endfunction()
 
 # What pkg-config says of an installed library, from NAME.pc.in; the folder of it all may be moved.
