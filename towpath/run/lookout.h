@@ -3,10 +3,12 @@
 // Being woken is dear on an idle core (tens of microseconds on a virtual machine), and looking is
 // in vain where nothing comes soon: so it looks longer while waits are short, and not at all after
 // a long one. On a crowded core it does harm: who gives way to others comes back when they are
-// done, who sleeps is woken before that. So a look that took long ends it, for many waits. Thread:
-// any.
+// done, who sleeps is woken before that. So a look that took long ends it, for many waits; but not
+// where those others were about the very thing, a thread of the kernel for one, and it is there
+// when the core comes back. Thread: any.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -28,15 +30,16 @@ class Lookout {
 
   std::uint32_t looks() const noexcept { return looks_.load(std::memory_order_relaxed); }
 
-  /// Whether `ready()` came true while it was looked at.
+  /// Whether `ready()` came true while it was looked at, `most` times at most.
   template <typename Ready>
-  bool look(const Clock& clock, Ready&& ready) noexcept {
-    std::uint32_t left = looks();
+  bool look(const Clock& clock, Ready&& ready, std::uint32_t most = kMostLooks) noexcept {
+    std::uint32_t left = std::min(looks(), most);
     for (Instant before = clock.now(); left > 0; --left) {
       if (ready()) return true;
       sched_yield();
       const Instant now = clock.now();
       if (now - before >= kCrowded) {
+        if (now - before < kSoon && ready()) return true;
         looks_.store(0, std::memory_order_relaxed);
         distrust_.store(kDistrust, std::memory_order_relaxed);
         return false;

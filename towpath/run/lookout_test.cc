@@ -44,11 +44,39 @@ TEST(LookoutTest, ends_when_it_comes) {
 TEST(LookoutTest, does_not_look_for_long_where_others_want_the_core) {
   Lookout lookout;
   lookout.learn(microseconds(1));
-  EXPECT_EQ(count_looks(lookout, Lookout::kCrowded), 1U);
+  EXPECT_EQ(count_looks(lookout, Lookout::kCrowded), 2U) << "one, and whether it came meanwhile";
   for (std::uint32_t i = 0; i < Lookout::kDistrust; ++i) lookout.learn(microseconds(1));
   EXPECT_EQ(count_looks(lookout), 0U);
   lookout.learn(microseconds(1));
   EXPECT_GT(count_looks(lookout), 0U);
+}
+
+TEST(LookoutTest, a_core_that_was_given_to_who_brought_it_about_was_well_given) {
+  Lookout lookout;
+  lookout.learn(microseconds(1));
+  ManualClock clock;
+  int looks = 0;
+  const auto comes_after = [&](Duration time) {
+    return lookout.look(clock, [&, time] {
+      if (looks++ % 2 == 1) return true;
+      clock.advance(time);
+      return false;
+    });
+  };
+  EXPECT_TRUE(comes_after(Lookout::kCrowded));
+  EXPECT_GT(lookout.looks(), 0U);
+  EXPECT_FALSE(comes_after(Lookout::kSoon)) << "who sleeps is woken before that";
+  EXPECT_EQ(lookout.looks(), 0U);
+}
+
+TEST(LookoutTest, looks_no_more_often_than_it_is_told) {
+  Lookout lookout;
+  for (int i = 0; i < 20; ++i) lookout.learn(microseconds(1));
+  ManualClock clock;
+  int looks = 0;
+  EXPECT_FALSE(lookout.look(
+      clock, [&] { return ++looks > 3; }, 3));
+  EXPECT_EQ(looks, 3);
 }
 
 }  // namespace
