@@ -272,6 +272,8 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   void tell_of_progress();
   void bury_if_free();
   void rearm_if_fired();
+  /// Of what is under way: whether looking for its end pays, rather than sleeping at once.
+  bool looks_pay() const;
 
   const AgentOptions options_;
   const AgentIdentity self_;

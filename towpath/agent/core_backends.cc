@@ -34,7 +34,10 @@ Result<std::shared_ptr<AgentCore>> AgentCore::create(const AgentOptions& options
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   core->poller_ = std::make_unique<run::Poller>(std::move(poller));
   TOWPATH_TRY(core->waker_, run::Waker::open());
-  TOWPATH_TRY(core->waiting_, WaitingRoom::open(*core->poller_, core->clock_));
+  TOWPATH_TRY(core->waiting_,
+              WaitingRoom::open({.poller = *core->poller_,
+                                 .clock = core->clock_,
+                                 .looks_pay = [&self = *core] { return self.looks_pay(); }}));
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
   TOWPATH_TRY(core->poller_->add(core->waker_->fd(), kWakerTag));
   TOWPATH_TRY(core->poller_->add(timer.fd(), kTimerTag));

@@ -168,6 +168,17 @@ void AgentCore::rearm_if_fired() {
 
 // ---- waiting ----
 
+// Where nothing is under way, a message may come.
+bool AgentCore::looks_pay() const {
+  bool pay = true;
+  for (const auto& slot : slots()) {
+    if (!slot->is_moving()) continue;
+    if (slot->backend->capabilities().looks_pay) return true;
+    pay = false;
+  }
+  return pay;
+}
+
 void AgentCore::note_ended() { waiting_->note_change(); }
 
 // Small transfers over mapped memory end in post(), so who only posts them and waits would never

@@ -44,11 +44,13 @@ void Slot::link(TransferCore& transfer) {
   transfer.next = active_;
   if (active_ != nullptr) active_->previous = &transfer;
   active_ = &transfer;
+  is_moving_.store(true, std::memory_order_relaxed);
 }
 
 void Slot::unlink(TransferCore& transfer) {
   (transfer.previous != nullptr ? transfer.previous->next : active_) = transfer.next;
   if (transfer.next != nullptr) transfer.next->previous = transfer.previous;
+  is_moving_.store(active_ != nullptr, std::memory_order_relaxed);
 }
 
 void Slot::stop(TransferCore& transfer, Outcome outcome, Status why) {

@@ -81,6 +81,8 @@ class Slot final : public backend::Events {
       TOWPATH_REQUIRES(mutex);
   bool any_active(const std::function<bool(const TransferCore&)>& matches) const
       TOWPATH_REQUIRES(mutex);
+  /// Whether any is, or was a moment ago. Thread: any, without `mutex`.
+  bool is_moving() const noexcept { return is_moving_.load(std::memory_order_relaxed); }
 
   // ---- peers ----
   void open_way(const PeerPtr& peer, ConstByteSpan info) TOWPATH_REQUIRES(mutex);
@@ -149,6 +151,7 @@ class Slot final : public backend::Events {
   std::atomic<bool> any_deferred_{false};
 
   TransferCore* active_ = nullptr;
+  std::atomic<bool> is_moving_{false};  // active_ has some; relaxed: only a hint
   Instant next_deadline_ = Instant::never();
   std::vector<std::shared_ptr<TransferCore>> to_cancel_;
   std::vector<PeerPtr> lost_;  // since the last settle()

@@ -14,9 +14,8 @@ constexpr Duration kNap = std::chrono::microseconds(200);
 
 }  // namespace
 
-Result<std::unique_ptr<WaitingRoom>> WaitingRoom::open(const run::Poller& poller,
-                                                       const Clock& clock, Duration longest_sleep) {
-  std::unique_ptr<WaitingRoom> room(new WaitingRoom(poller, clock, longest_sleep));
+Result<std::unique_ptr<WaitingRoom>> WaitingRoom::open(Options options) {
+  std::unique_ptr<WaitingRoom> room(new WaitingRoom(std::move(options)));
   TOWPATH_TRY(room->leader_.waker, run::Waker::open());
   TOWPATH_TRY(room->background_.waker, run::Waker::open());
   return room;
@@ -59,7 +58,7 @@ void WaitingRoom::give_up_lead() {
 }
 
 Duration WaitingRoom::time_until(Instant until) const {
-  return std::min(run::Deadline(until).remaining(clock_), longest_sleep_);
+  return std::min(run::Deadline(until).remaining(options_.clock), options_.longest_sleep);
 }
 
 Duration WaitingRoom::follow(Instant until, const Condition& ready) {
@@ -83,11 +82,13 @@ Duration WaitingRoom::sleep_leading(Instant until, const Condition& ready) {
 
 // Looking takes no lock of a backend: nobody is kept from posting meanwhile.
 bool WaitingRoom::doze(Sleeper& sleeper, Duration time) {
-  const Instant begin = clock_.now();
-  const auto is_called = [&] { return poller_.wait_beside(*sleeper.waker, Duration(0)); };
-  const bool woken =
-      sleeper.lookout.look(clock_, is_called) || poller_.wait_beside(*sleeper.waker, time);
-  sleeper.lookout.learn(clock_.now() - begin);
+  const Instant begin = options_.clock.now();
+  const std::uint32_t looks =
+      !options_.looks_pay || options_.looks_pay() ? run::Lookout::kMostLooks : 1;
+  const auto is_called = [&] { return options_.poller.wait_beside(*sleeper.waker, Duration(0)); };
+  const bool woken = sleeper.lookout.look(options_.clock, is_called, looks) ||
+                     options_.poller.wait_beside(*sleeper.waker, time);
+  sleeper.lookout.learn(options_.clock.now() - begin);
   sleeper.waker->clear();  // here, not before: one that came before the sleep ends it at once
   return woken;
 }
@@ -100,12 +101,12 @@ void WaitingRoom::wait(const Wait& wait, const Condition& ready,
     (void)progress();
     return give_up_lead();
   }
-  const Instant until = clock_.now() + wait.timeout;
+  const Instant until = options_.clock.now() + wait.timeout;
   Duration slept{0};
   const auto has_time = [&] {
     if (wait.counts_sleep && slept >= wait.timeout) return false;
     // Reading a clock right after many stores waits for them: not where it decides nothing.
-    return until == Instant::never() || clock_.now() < until;
+    return until == Instant::never() || options_.clock.now() < until;
   };
   while (!ready() && has_time()) {
     if (!take_lead()) {
@@ -121,7 +122,7 @@ void WaitingRoom::wait(const Wait& wait, const Condition& ready,
 
 // Leads without leader_sleeps_: what has come about is nothing to make progress with.
 void WaitingRoom::sleep_until_work(Duration timeout) {
-  const Instant until = clock_.now() + timeout;
+  const Instant until = options_.clock.now() + timeout;
   const auto never = [] { return false; };
   if (!take_lead()) return (void)follow(until, never);
   (void)doze(leader_, time_until(until));
@@ -131,7 +132,7 @@ void WaitingRoom::sleep_until_work(Duration timeout) {
 // ---- in the background
 
 void WaitingRoom::note_progress() noexcept {
-  progress_at_.store(clock_.now().nanoseconds, std::memory_order_relaxed);
+  progress_at_.store(options_.clock.now().nanoseconds, std::memory_order_relaxed);
 }
 
 // A lead that was there before is slept through to its end; one that is new may end soon, and
@@ -140,10 +141,10 @@ bool WaitingRoom::stand_back(Duration timeout) {
   {
     run::MutexLock lock(mutex_);
     if (led_ && std::exchange(known_lead_, leads_) == leads_) {
-      (void)changed_.wait_for(mutex_, std::min(timeout, longest_sleep_));
+      (void)changed_.wait_for(mutex_, std::min(timeout, options_.longest_sleep));
       return true;
     }
-    const Instant recent = clock_.now() + -kRecently;
+    const Instant recent = options_.clock.now() + -kRecently;
     if (!led_ && progress_at_.load(std::memory_order_relaxed) < recent.nanoseconds) return false;
   }
   nap();
@@ -159,7 +160,7 @@ void WaitingRoom::serve(Duration timeout, const std::function<Turn()>& progress)
   if (stand_back(timeout)) return;
   const Turn turn = progress();
   if (turn == Turn::others_are_at_it) nap();
-  if (turn == Turn::idle) (void)doze(background_, time_until(clock_.now() + timeout));
+  if (turn == Turn::idle) (void)doze(background_, time_until(options_.clock.now() + timeout));
 }
 
 }  // namespace towpath::agent

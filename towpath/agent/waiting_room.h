@@ -40,9 +40,16 @@ class WaitingRoom {
   /// However long a timeout: look at the clock again, which a test may have advanced meanwhile.
   static constexpr Duration kLongestSleep = std::chrono::milliseconds(50);
 
+  struct Options {
+    const run::Poller& poller;  ///< this and the clock outlive the room
+    const Clock& clock;
+    Duration longest_sleep = kLongestSleep;
+    /// Whether to look for work for long before a sleep, or to give the processor away once; asked
+    /// before each. None: it is.
+    std::function<bool()> looks_pay = nullptr;
+  };
   /// Errors: exhausted (no descriptor is free).
-  static Result<std::unique_ptr<WaitingRoom>> open(const run::Poller& poller, const Clock& clock,
-                                                   Duration longest_sleep = kLongestSleep);
+  static Result<std::unique_ptr<WaitingRoom>> open(Options options);
 
   /// Returns when `ready`, or after the time; without any time, after one `progress`, which returns
   /// whether there is more to do.
@@ -71,8 +78,7 @@ class WaitingRoom {
     run::Lookout lookout;
   };
 
-  WaitingRoom(const run::Poller& poller, const Clock& clock, Duration longest_sleep)
-      : poller_(poller), clock_(clock), longest_sleep_(longest_sleep) {}
+  explicit WaitingRoom(Options options) : options_(std::move(options)) {}
 
   bool take_lead();
   void give_up_lead();
@@ -86,9 +92,7 @@ class WaitingRoom {
   bool stand_back(Duration timeout);
   void nap();
 
-  const run::Poller& poller_;
-  const Clock& clock_;
-  const Duration longest_sleep_;
+  const Options options_;
   Sleeper leader_;
   Sleeper background_;
   run::Mutex mutex_;

@@ -22,7 +22,8 @@ struct Room {
   run::Poller poller = run::Poller::open().value();
   std::unique_ptr<run::Waker> work = run::Waker::open().value();
   std::unique_ptr<WaitingRoom> room =
-      WaitingRoom::open(poller, clock, std::chrono::hours(1)).value();
+      WaitingRoom::open({.poller = poller, .clock = clock, .longest_sleep = std::chrono::hours(1)})
+          .value();
   std::atomic<int> done{0};
 
   /// Waits until `done` is so high. Its progress clears the poller, and does nothing else.
@@ -209,7 +210,9 @@ TEST(WaitingRoomTest, who_serves_stands_back_while_somebody_leads) {
 TEST(WaitingRoomTest, who_serves_stands_back_while_others_ask) {
   Room room;
   ManualClock clock;
-  room.room = WaitingRoom::open(room.poller, clock, std::chrono::hours(1)).value();
+  room.room = WaitingRoom::open(
+                  {.poller = room.poller, .clock = clock, .longest_sleep = std::chrono::hours(1)})
+                  .value();
   room.room->note_progress();
   Server server(room);
   EXPECT_TRUE(eventually([&] { return server.turns.load() >= 3; }));

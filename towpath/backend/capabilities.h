@@ -59,6 +59,9 @@ struct Capabilities {
   std::uint64_t max_notification_bytes = 0;
   Quiet quiet = Quiet::immediate;
   Duration quiet_bound{0};  ///< for `bounded`
+  /// Who waits does well to look for an end before he sleeps. Not where threads of the kernel move
+  /// the bytes: they want the processor.
+  bool looks_pay = true;
   Cost cost;
 
   /// The route for this pair and operation, or null.

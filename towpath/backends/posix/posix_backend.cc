@@ -35,6 +35,7 @@ Capabilities posix_capabilities() {
   can.alignment = 4096;
   can.quiet = Quiet::bounded;
   can.quiet_bound = kQuietBound;
+  can.looks_pay = false;
   can.cost = {.latency = std::chrono::microseconds(10),
               .per_segment = Duration(500),
               .bytes_per_second = 2e9};
