@@ -15,6 +15,9 @@ constexpr std::uint64_t kCopiedBatchBytes = 1U << 20U;
 // A late wake-up may find nothing; then wait_fd() is cleared at every so many calls.
 constexpr std::uint32_t kClearEvery = 16;
 
+// As long is worth a flush of its own.
+constexpr std::uint64_t kLingeringBytes = 256U << 10U;
+
 constexpr unsigned kIndexBits = 16;  // of an id: the flight; above: how often it was used
 constexpr std::uint64_t kIndexMask = (1ULL << kIndexBits) - 1;
 
@@ -45,8 +48,9 @@ void PieceDispatcher::start(PieceOperation& operation, const Request& request) {
   queue_.push_back(operation);
   if (busy_) return;
   busy_ = true;
-  submit_some();
-  if (in_flight_ != 0) reap_some();
+  launch_some();
+  flush_or_linger();
+  if (in_flight_ != 0 && reap_some() != 0 && !lingers_) flush();  // what goes on
   busy_ = false;
 }
 
@@ -92,11 +96,14 @@ bool PieceDispatcher::touches(const Memory& memory) const noexcept {
 bool PieceDispatcher::progress() {
   if (busy_) return true;  // from inside an event
   busy_ = true;
+  has_started_ = false;
+  const bool lingered = lingers_;
+  if (lingered) engine_.clear_wait_fd();  // before reap_some(): what ends from here on wakes again
   bool worked = reap_some() != 0;
   worked = submit_some() || worked;
   if (worked) {
     idle_calls_ = 0;
-  } else if (idle_calls_++ % kClearEvery == 0) {
+  } else if (!lingered && idle_calls_++ % kClearEvery == 0) {
     // Cleared first, then looked at: what ends in between is seen here or wakes again.
     engine_.clear_wait_fd();
     worked = reap_some() != 0;
@@ -108,6 +115,23 @@ bool PieceDispatcher::progress() {
 
 // True: it started something, or more could be started at once.
 bool PieceDispatcher::submit_some() {
+  const bool started = launch_some();
+  flush();
+  return started;
+}
+
+void PieceDispatcher::flush_or_linger() {
+  const bool may_linger = has_started_ && !is_urgent_ && unflushed_bytes_ < kLingeringBytes;
+  if (unflushed_ && may_linger && (lingers_ || engine_.raise_wait_fd())) {
+    lingers_ = true;
+    return;
+  }
+  has_started_ = has_started_ || unflushed_;
+  flush();
+}
+
+// As submit_some(), but for the flush.
+bool PieceDispatcher::launch_some() {
   std::uint64_t copy_budget = kCopiedBatchBytes;
   std::size_t waiting = 0;
   bool started = false;
@@ -127,7 +151,6 @@ bool PieceDispatcher::submit_some() {
     queue_.remove(operation);
     complete_if_quiet(operation);
   }
-  flush();
   return started;
 }
 
@@ -154,12 +177,18 @@ void PieceDispatcher::submit(PieceFlight& flight) {
   flight.id += 1ULL << kIndexBits;
   if (const Status bad = hand_in(flight); !bad.ok()) return fail_part(flight, bad);
   unflushed_ = true;
+  is_urgent_ = is_urgent_ || !flight.can_linger;
+  unflushed_bytes_ += flight.remaining();
 }
 
 void PieceDispatcher::flush() {
   if (!unflushed_) return;
   counters_.batches.add();
   unflushed_ = !engine_.flush();
+  lingers_ = false;
+  if (unflushed_) return;
+  is_urgent_ = false;
+  unflushed_bytes_ = 0;
 }
 
 std::size_t PieceDispatcher::reap_some() {

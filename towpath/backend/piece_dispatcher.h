@@ -8,9 +8,15 @@
 //                                      ^                               +-> retry(), isolate()
 //                                      +-------------------------------+-> fail_part(), stop()
 //
+// What is posted starts at once. Only where each start wakes a thread of the kernel, which then
+// takes the processor to do that one piece (can_linger), pieces are better started together: the
+// first to be posted after a progress() starts at once, those that follow with the next one, which
+// wait_fd() asks for.
+//
 // Invariants:
 //   - Bytes count as in place only when the engine said so.
 //   - An operation completes when nothing of it is in the engine any more.
+//   - While pieces linger, wait_fd() is readable.
 // Thread: loop. Cost: no allocation, lock or system call per piece; one flush per batch.
 #pragma once
 
@@ -92,6 +98,8 @@ class PieceDispatcher {
   void cancel(PieceOperation& operation);
 
   bool submit_some();
+  bool launch_some();
+  void flush_or_linger();
   Take launch(PieceOperation& operation, std::uint64_t& copy_budget);
   void flush();
   std::size_t reap_some();
@@ -109,6 +117,10 @@ class PieceDispatcher {
   std::uint32_t in_flight_ = 0;
   std::uint32_t idle_calls_ = 0;
   bool unflushed_ = false;
+  bool is_urgent_ = false;    // something unflushed cannot linger
+  bool lingers_ = false;      // what is unflushed waits for progress()
+  bool has_started_ = false;  // a post flushed since the last progress()
+  std::uint64_t unflushed_bytes_ = 0;
   bool busy_ = false;  // events are being told: what they start is picked up afterwards
 };
 

@@ -204,6 +204,104 @@ TEST_F(PieceDispatcherTest, what_is_refused_beforehand_names_its_segment) {
   EXPECT_TRUE(engine.waiting.empty());
 }
 
+TEST_F(PieceDispatcherTest, what_is_tried_again_inside_of_a_post_is_started_there) {
+  const auto second = dispatcher->make_operation();
+  read({segment(0, kPiece)});
+  engine.answer(0, ToyDispatcher::kAgain);
+  read(*second, {segment(kPiece, kPiece)});
+  EXPECT_EQ(engine.flushes, 3U);
+  engine.automatic = true;
+  progress();
+}
+
+// ---- Lingering
+
+class LingeringPiecesTest : public PieceDispatcherTest {
+ protected:
+  LingeringPiecesTest() {
+    make(8);
+    dispatcher->can_linger = true;
+    for (auto& one : several) one = dispatcher->make_operation();
+  }
+  /// Each posts one piece.
+  void read_each(std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) read(*several[i], {segment(i * kPiece, kPiece)});
+  }
+  void end_all() {
+    engine.automatic = true;
+    progress();
+    engine.automatic = false;
+  }
+  std::array<std::unique_ptr<ToyOperation>, 4> several;
+};
+
+TEST_F(LingeringPiecesTest, the_first_starts_at_once_and_those_after_it_share_a_flush) {
+  read_each(0, 1);
+  EXPECT_EQ(engine.flushes, 1U);
+  EXPECT_FALSE(engine.raised);
+  read_each(1, 4);
+  EXPECT_EQ(engine.flushes, 1U);
+  EXPECT_TRUE(engine.raised) << "nobody would know that there is something to do";
+  const std::size_t clears = engine.clears;
+  EXPECT_FALSE(dispatcher->progress()) << "nothing but to wait for them";
+  EXPECT_EQ(engine.flushes, 2U);
+  EXPECT_FALSE(engine.raised);
+  EXPECT_EQ(engine.clears, clears + 1);
+  end_all();
+  EXPECT_TRUE(in_place(0, 4 * kPiece));
+  for (const auto& one : several) EXPECT_EQ(events.count(*one), 1U);
+  read_each(0, 1);
+  EXPECT_EQ(engine.flushes, 3U) << "the next progress() begins anew";
+  end_all();
+}
+
+TEST_F(LingeringPiecesTest, what_cannot_linger_takes_along_what_does) {
+  read_each(0, 2);
+  EXPECT_EQ(engine.flushes, 1U);
+  dispatcher->can_linger = false;
+  read_each(2, 4);
+  EXPECT_EQ(engine.flushes, 3U);
+  end_all();
+  dispatcher->can_linger = true;
+  read_each(0, 2);
+  EXPECT_EQ(engine.flushes, 4U) << "that is over with them";
+  end_all();
+}
+
+TEST_F(LingeringPiecesTest, many_bytes_do_not_linger) {
+  make(128);
+  dispatcher->can_linger = true;
+  for (auto& one : several) one = dispatcher->make_operation();
+  there.resize(64 * kPiece);
+  here.resize(64 * kPiece);
+  read_each(0, 2);
+  ASSERT_EQ(engine.flushes, 1U);
+  read(*several[2], {segment(0, 64 * kPiece)});
+  EXPECT_EQ(engine.flushes, 2U);
+  end_all();
+  read_each(0, 2);
+  EXPECT_EQ(engine.flushes, 3U) << "they are counted anew";
+  end_all();
+}
+
+TEST_F(LingeringPiecesTest, nothing_lingers_that_nobody_would_be_told_of) {
+  engine.can_raise = false;
+  read_each(0, 4);
+  EXPECT_EQ(engine.flushes, 4U);
+  end_all();
+}
+
+TEST_F(LingeringPiecesTest, what_lingers_can_be_cancelled) {
+  read_each(0, 2);
+  several[1]->cancel();
+  EXPECT_EQ(engine.cancelled.size(), 1U);
+  EXPECT_EQ(events.count(*several[1]), 0U) << "it is in the engine";
+  engine.answer(1, kBadAnswer);
+  progress();
+  EXPECT_EQ(events.last(*several[1]).status.code(), Code::cancelled);
+  end_all();
+}
+
 // ---- Cancelling
 
 TEST_F(PieceDispatcherTest, a_cancelled_operation_ends_when_the_engine_has_let_go) {

@@ -34,6 +34,8 @@ class PieceEngine {
   /// -1: ask again at once.
   virtual int wait_fd() const = 0;
   virtual void clear_wait_fd() = 0;
+  /// Makes wait_fd() readable, as if something had ended. False: it cannot.
+  virtual bool raise_wait_fd() { return false; }
 };
 
 }  // namespace towpath::backend

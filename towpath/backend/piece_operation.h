@@ -68,6 +68,7 @@ struct PieceFlight {
   Position start;
   std::uint64_t length = 0;
   bool copies = false;        ///< handing it in may copy its bytes there and then
+  bool can_linger = false;    ///< handed in it may wait for the next progress(), to share a flush
   std::uint64_t id = 0;       ///< of the submission in the engine; another one each time
   std::uint64_t done = 0;     ///< bytes settled
   std::uint64_t limit = 0;    ///< end of what is in the engine

@@ -25,4 +25,9 @@ void clear_event(int event_fd) noexcept {
   (void)!::read(event_fd, &count, sizeof count);
 }
 
+bool raise_event(int event_fd) noexcept {
+  const std::uint64_t one = 1;
+  return ::write(event_fd, &one, sizeof one) == sizeof one;
+}
+
 }  // namespace towpath::sys::internal

@@ -22,6 +22,7 @@ namespace internal {
 /// With room for a few cancellations of each I/O. Errors: as Ring::open.
 Result<Ring> open_for_depth(std::uint32_t depth, RingOptions options);
 void clear_event(int event_fd) noexcept;
+bool raise_event(int event_fd) noexcept;
 }  // namespace internal
 
 template <typename Io>
@@ -72,6 +73,9 @@ class IoRing {
   /// Readable when reap() finds something, until clear_wait_fd(). Lives with the ring.
   int wait_fd() const noexcept { return event_fd_; }
   void clear_wait_fd() noexcept { internal::clear_event(event_fd_); }
+  /// Readable until clear_wait_fd(), whatever has ended. False: refused, which only a full count
+  /// is.
+  bool raise_wait_fd() noexcept { return internal::raise_event(event_fd_); }
 
  private:
   IoRing(Ring ring, int event_fd, std::uint32_t depth, Prepare prepare)

@@ -96,5 +96,15 @@ TEST_F(IoRingTest, an_event_that_is_cleared_twice_blocks_nobody) {
   EXPECT_EQ(::poll(&ready, 1, 0), 0);
 }
 
+TEST_F(IoRingTest, its_descriptor_can_be_made_readable_for_nothing) {
+  auto ring = open_nops(1);
+  ASSERT_TRUE(ring.ok()) << ring.status().to_string();
+  pollfd ready{ring->wait_fd(), POLLIN, 0};
+  EXPECT_TRUE(ring->raise_wait_fd());
+  EXPECT_EQ(::poll(&ready, 1, 0), 1);
+  ring->clear_wait_fd();
+  EXPECT_EQ(::poll(&ready, 1, 0), 0);
+}
+
 }  // namespace
 }  // namespace towpath::sys

@@ -35,7 +35,11 @@ class ToyEngine final : public PieceEngine {
     return count;
   }
   int wait_fd() const override { return -1; }
-  void clear_wait_fd() override { ++clears; }
+  void clear_wait_fd() override {
+    ++clears;
+    raised = false;
+  }
+  bool raise_wait_fd() override { return raised = can_raise; }
 
   /// Copies a piece, or gives this answer instead.
   void end(std::size_t index) {
@@ -55,6 +59,8 @@ class ToyEngine final : public PieceEngine {
   bool flush_fails = false;
   std::size_t flushes = 0;
   std::size_t clears = 0;
+  bool can_raise = true;
+  bool raised = false;  ///< since the last clear_wait_fd()
 };
 
 /// Cut at the ends of stretches' rows, and at `piece_bytes`.
@@ -92,6 +98,7 @@ class ToyDispatcher final : public PieceDispatcher {
   }
 
   Status refusal;  ///< of hand_in()
+  bool can_linger = false;
   std::uint64_t unit = 1;
 
  private:
@@ -100,6 +107,7 @@ class ToyDispatcher final : public PieceDispatcher {
   }
   Take take(PieceOperation& operation, PieceFlight& flight) override {
     static_cast<ToyOperation&>(operation).next(flight);
+    flight.can_linger = can_linger;
     return Take::ready;
   }
   Status hand_in(PieceFlight& flight) override {

@@ -41,6 +41,8 @@ Dispatcher::Take Dispatcher::take(backend::PieceOperation& operation,
   auto& ours = static_cast<Flight&>(flight);
   ours.carry(splitter.next(ours.parts));
   const Piece& piece = ours.piece;
+  // ext4's page cache is written by a thread of the kernel, one I/O of a file after the other.
+  ours.can_linger = operation.writes() && piece.path == Path::buffered;
   if (operation.writes() && piece.path == Path::buffered && ours.file().refuses_unaligned()) {
     operation.ledger().failed(piece.start, piece.length, ours.file().unaligned_refusal());
     return Take::settled;

@@ -79,6 +79,26 @@ TEST_F(DispatcherTest, nothing_is_done_before_the_engine_says_so) {
   EXPECT_TRUE(is_in_place(0, 100, 5000));
 }
 
+TEST_F(DispatcherTest, writes_through_the_page_cache_share_a_flush_and_nothing_else_does) {
+  const auto flushes_of_two = [&](TransferOp op) {
+    const auto second = dispatcher->make_operation();
+    const std::vector<Segment> list{segment(4096, 4096, 4096)};
+    engine.flushes = 0;
+    post(op, {segment(0, 0, 4096)});
+    second->post({op, &connection, list});
+    const std::size_t flushes = engine.flushes;
+    engine.automatic = true;
+    run();
+    engine.automatic = false;
+    events.completions.clear();
+    return flushes;
+  };
+  EXPECT_EQ(flushes_of_two(TransferOp::write), 1U);
+  EXPECT_EQ(flushes_of_two(TransferOp::read), 2U);
+  use_disk(4096);
+  EXPECT_EQ(flushes_of_two(TransferOp::write), 2U);
+}
+
 TEST_F(DispatcherTest, a_read_of_what_the_page_cache_has_needs_no_engine) {
   engine.cached_answer = INT32_MAX;
   read({segment(0, 100, 5000)});

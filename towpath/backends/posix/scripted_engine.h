@@ -47,6 +47,7 @@ class ScriptedEngine final : public Engine {
   }
   int wait_fd() const override { return -1; }
   void clear_wait_fd() override { ++clears; }
+  bool raise_wait_fd() override { return true; }
 
   /// Ends I/O `index` after `most` bytes, or with what the kernel would do before.
   void end(std::size_t index, std::uint64_t most = UINT64_MAX) {

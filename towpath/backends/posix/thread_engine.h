@@ -36,6 +36,10 @@ class ThreadEngine final : public Engine {
   std::size_t reap(std::span<Done> into) override;
   int wait_fd() const override { return waker_->fd(); }
   void clear_wait_fd() override { waker_->clear(); }
+  bool raise_wait_fd() override {
+    waker_->wake();
+    return true;
+  }
 
  private:
   ThreadEngine(std::unique_ptr<run::Waker> waker, std::uint32_t depth);

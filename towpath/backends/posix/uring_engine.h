@@ -31,6 +31,7 @@ class UringEngine final : public Engine {
   std::size_t reap(std::span<Done> into) override { return ring_.reap(into); }
   int wait_fd() const override { return ring_.wait_fd(); }
   void clear_wait_fd() override { ring_.clear_wait_fd(); }
+  bool raise_wait_fd() override { return ring_.raise_wait_fd(); }
 
  private:
   explicit UringEngine(sys::IoRing<Io> ring);
