@@ -83,11 +83,11 @@ Duration WaitingRoom::sleep_leading(Instant until, const Condition& ready) {
 // Looking takes no lock of a backend: nobody is kept from posting meanwhile.
 bool WaitingRoom::doze(Sleeper& sleeper, Duration time) {
   const Instant begin = options_.clock.now();
-  const std::uint32_t looks =
-      !options_.looks_pay || options_.looks_pay() ? run::Lookout::kMostLooks : 1;
+  const bool looks_pay = !options_.looks_pay || options_.looks_pay();
   const auto is_called = [&] { return options_.poller.wait_beside(*sleeper.waker, Duration(0)); };
-  const bool woken = sleeper.lookout.look(options_.clock, is_called, looks) ||
-                     options_.poller.wait_beside(*sleeper.waker, time);
+  const bool was_called = looks_pay ? sleeper.lookout.look(options_.clock, is_called)
+                                    : sleeper.giving_way.give_way(options_.clock, is_called);
+  const bool woken = was_called || options_.poller.wait_beside(*sleeper.waker, time);
   sleeper.lookout.learn(options_.clock.now() - begin);
   sleeper.waker->clear();  // here, not before: one that came before the sleep ends it at once
   return woken;

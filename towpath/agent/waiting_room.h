@@ -19,6 +19,7 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
+#include <towpath/run/giving_way.h>
 #include <towpath/run/lookout.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/poller.h>
@@ -44,8 +45,8 @@ class WaitingRoom {
     const run::Poller& poller;  ///< this and the clock outlive the room
     const Clock& clock;
     Duration longest_sleep = kLongestSleep;
-    /// Whether to look for work for long before a sleep, or to give the processor away once; asked
-    /// before each. None: it is.
+    /// Whether to look for work before a sleep, or to give the processor away once; asked before
+    /// each. None: to look.
     std::function<bool()> looks_pay = nullptr;
   };
   /// Errors: exhausted (no descriptor is free).
@@ -76,6 +77,7 @@ class WaitingRoom {
   struct Sleeper {
     std::unique_ptr<run::Waker> waker;
     run::Lookout lookout;
+    run::GivingWay giving_way;
   };
 
   explicit WaitingRoom(Options options) : options_(std::move(options)) {}

@@ -8,7 +8,6 @@
 // when the core comes back. Thread: any.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -30,10 +29,10 @@ class Lookout {
 
   std::uint32_t looks() const noexcept { return looks_.load(std::memory_order_relaxed); }
 
-  /// Whether `ready()` came true while it was looked at, `most` times at most.
+  /// Whether `ready()` came true while it was looked at.
   template <typename Ready>
-  bool look(const Clock& clock, Ready&& ready, std::uint32_t most = kMostLooks) noexcept {
-    std::uint32_t left = std::min(looks(), most);
+  bool look(const Clock& clock, Ready&& ready) noexcept {
+    std::uint32_t left = looks();
     for (Instant before = clock.now(); left > 0; --left) {
       if (ready()) return true;
       sched_yield();

@@ -69,15 +69,5 @@ TEST(LookoutTest, a_core_that_was_given_to_who_brought_it_about_was_well_given) 
   EXPECT_EQ(lookout.looks(), 0U);
 }
 
-TEST(LookoutTest, looks_no_more_often_than_it_is_told) {
-  Lookout lookout;
-  for (int i = 0; i < 20; ++i) lookout.learn(microseconds(1));
-  ManualClock clock;
-  int looks = 0;
-  EXPECT_FALSE(lookout.look(
-      clock, [&] { return ++looks > 3; }, 3));
-  EXPECT_EQ(looks, 3);
-}
-
 }  // namespace
 }  // namespace towpath::run

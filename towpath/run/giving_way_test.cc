@@ -1,0 +1,62 @@
+#include <gtest/gtest.h>
+
+#include <towpath/run/giving_way.h>
+
+namespace towpath::run {
+namespace {
+
+/// What is waited for is there after `time`, whether one gave way or not.
+struct Wait {
+  bool operator()(Duration time, bool comes = true) {
+    gave = false;
+    return way.give_way(clock, [&] {
+      gave = true;
+      clock.advance(time);
+      return comes;
+    });
+  }
+  /// Waits without, before one that takes `time`.
+  std::uint32_t passed(Duration time) {
+    std::uint32_t waits = 0;
+    while (!(*this)(time)) ++waits;
+    return waits;
+  }
+
+  ManualClock clock;
+  GivingWay way;
+  bool gave = false;
+};
+
+constexpr Duration kShort = GivingWay::kLong - Duration(1);
+
+TEST(GivingWayTest, tells_whether_it_came) {
+  Wait wait;
+  EXPECT_TRUE(wait(kShort));
+  EXPECT_FALSE(wait(kShort, false));
+  EXPECT_TRUE(wait(kShort)) << "in vain is no harm";
+  EXPECT_FALSE(wait(2 * GivingWay::kLong, false));
+  EXPECT_TRUE(wait(kShort)) << "nor is a long one that missed nothing";
+}
+
+TEST(GivingWayTest, does_not_for_some_waits_where_a_third_takes_the_processor) {
+  Wait wait;
+  EXPECT_TRUE(wait(GivingWay::kLong)) << "it is there all the same";
+  EXPECT_FALSE(wait(kShort));
+  EXPECT_FALSE(wait.gave);
+  EXPECT_EQ(wait.passed(kShort), GivingWay::kLeastDistrust - 1);
+}
+
+TEST(GivingWayTest, distrust_grows_with_each_and_shrinks_when_it_pays) {
+  Wait wait;
+  (void)wait.passed(GivingWay::kLong);
+  EXPECT_EQ(wait.passed(GivingWay::kLong), GivingWay::kLeastDistrust);
+  EXPECT_EQ(wait.passed(GivingWay::kLong), 2 * GivingWay::kLeastDistrust);
+  for (int i = 0; i < 10; ++i) (void)wait.passed(GivingWay::kLong);
+  EXPECT_EQ(wait.passed(GivingWay::kLong), GivingWay::kMostDistrust);
+  for (int i = 0; i < 10; ++i) (void)wait.passed(kShort);
+  (void)wait.passed(GivingWay::kLong);
+  EXPECT_EQ(wait.passed(kShort), GivingWay::kLeastDistrust);
+}
+
+}  // namespace
+}  // namespace towpath::run
