@@ -37,14 +37,14 @@ struct Status::Rep {
   std::source_location where;
 };
 
-Status::Status(const Status& other) noexcept : rep_(other.rep_) {
+void Status::hold() const noexcept {
   // Relaxed: a new reference is only made from one that is held already.
-  if (rep_ != nullptr) rep_->references.fetch_add(1, std::memory_order_relaxed);
+  rep_->references.fetch_add(1, std::memory_order_relaxed);
 }
 
-Status::~Status() {
+void Status::let_go() noexcept {
   // acq_rel: pairs with the other owners' decrements, so the last one sees all their reads done.
-  if (rep_ != nullptr && rep_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete rep_;
+  if (rep_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete rep_;
 }
 
 Code Status::code() const noexcept { return rep_ == nullptr ? Code::ok : rep_->code; }

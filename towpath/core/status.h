@@ -17,13 +17,17 @@ namespace towpath {
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;  ///< ok
-  Status(const Status& other) noexcept;
+  Status(const Status& other) noexcept : rep_(other.rep_) {
+    if (rep_ != nullptr) hold();
+  }
   Status(Status&& other) noexcept : rep_(std::exchange(other.rep_, nullptr)) {}
   Status& operator=(Status other) noexcept {
     std::swap(rep_, other.rep_);
     return *this;
   }
-  ~Status();
+  ~Status() {
+    if (rep_ != nullptr) let_go();
+  }
 
   bool ok() const noexcept { return rep_ == nullptr; }
   Code code() const noexcept;
@@ -46,6 +50,9 @@ class [[nodiscard]] Status {
 
  private:
   struct Rep;
+  // Only of a failure: what went well costs a comparison.
+  void hold() const noexcept;
+  void let_go() noexcept;
   explicit Status(Rep* rep) noexcept : rep_(rep) {}
   friend Status error(Code, std::string, std::string, std::source_location);
 
