@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <towpath/core/text.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/little_endian.h>
@@ -11,78 +13,98 @@ Status Field::refuse(std::string_view why) const {
   return error(Code::corrupt, cat(where, ": ", why));
 }
 
-Status Decoder::broken(std::string_view what) const {
-  return error(Code::corrupt, cat(tally_.schema().name, ": at byte ", offset(), ": ", what));
+bool Decoder::fail(Status why) {
+  failure_ = std::move(why);
+  return false;
 }
 
-Result<ConstByteSpan> Decoder::take(std::size_t size_bytes, std::string_view what) {
+bool Decoder::broken(std::string_view what) {
+  return fail(error(Code::corrupt, cat(tally_.schema().name, ": at byte ", offset(), ": ", what)));
+}
+
+bool Decoder::take(std::size_t size_bytes, std::string_view what, ConstByteSpan& taken) {
   const std::size_t left = bytes_.size() - at_;
   if (size_bytes > left)
     return broken(cat(what, " of ", size_bytes, " bytes, but only ", left, " are left"));
-  const ConstByteSpan taken = bytes_.subspan(at_, size_bytes);
+  taken = bytes_.subspan(at_, size_bytes);
   at_ += size_bytes;
-  return taken;
+  return true;
 }
 
 // Seven bits in each byte, the lowest first; the top bit says that another byte follows. A number
 // has one form only, the shortest, so that equal messages have equal bytes.
-Result<std::uint64_t> Decoder::take_number() {
-  std::uint64_t number = 0;
-  for (unsigned shift = 0; shift < 64; shift += 7) {
-    if (at_ == bytes_.size()) return broken("a number cut short");
-    const auto byte = static_cast<std::uint64_t>(bytes_[at_++]);
+bool Decoder::take_number(std::uint64_t& number) {
+  std::uint64_t value = 0;
+  std::size_t at = at_;  // and not the member, which each byte would store
+  for (unsigned shift = 0; at != bytes_.size(); shift += 7) {
+    const auto byte = static_cast<std::uint64_t>(bytes_[at++]);
     const std::uint64_t bits = byte & 0x7fU;
-    if (shift == 63 && bits > 1) return broken("a number of more than 64 bits");
-    number |= bits << shift;
-    if ((byte & 0x80U) != 0) continue;
+    value |= bits << shift;
+    const bool is_last = byte < 0x80U;
+    if (!is_last && shift < 63) continue;
+    at_ = at;
+    if (!is_last || (shift == 63 && bits > 1)) return broken("a number of more than 64 bits");
     if (bits == 0 && shift != 0) return broken("a number longer than it needs to be");
-    return number;
+    number = value;
+    return true;
   }
-  return broken("a number of more than 64 bits");
+  at_ = at;
+  return broken("a number cut short");
 }
 
-Result<Decoder::Value> Decoder::take_value(Kind kind) {
-  if (kind == Kind::number) {
-    TOWPATH_TRY(const std::uint64_t number, take_number());
-    return Value{.number = number, .bytes = {}};
-  }
+// As it stands there, before anyone asked whether it may.
+bool Decoder::take_value(Kind kind, Field& field) {
+  field.bytes_ = {};
+  if (kind == Kind::number) return take_number(field.number_);
   if (kind != Kind::bytes && kind != Kind::nested)
     return broken(cat("a field of unknown kind ", static_cast<unsigned>(kind)));
-  TOWPATH_TRY(const ConstByteSpan length, take(sizeof(std::uint32_t), "a length"));
-  TOWPATH_TRY(const ConstByteSpan bytes, take(load<std::uint32_t>(length), "a field"));
-  return Value{.number = bytes.size(), .bytes = bytes};
+  ConstByteSpan length;
+  if (!take(sizeof(std::uint32_t), "a length", length)) return false;
+  if (!take(load<std::uint32_t>(length), "a field", field.bytes_)) return false;
+  field.number_ = field.bytes_.size();
+  return true;
 }
 
-Result<std::optional<Field>> Decoder::find_next() {
+Decoder::Step Decoder::step(Field& field) {
+  constexpr std::size_t kHeadBytes = 3;
+  if (!failure_.ok()) return Step::failed;
   while (at_ < bytes_.size()) {
     const std::size_t begin = offset();
-    TOWPATH_TRY(const ConstByteSpan head, take(3, "a field's head"));
+    ConstByteSpan head = bytes_.subspan(at_);
+    if (head.size() < kHeadBytes && !take(kHeadBytes, "a field's head", head)) return Step::failed;
+    at_ += kHeadBytes;
     const Tag tag{load<std::uint16_t>(head)};
     const Kind kind{load<std::uint8_t>(head.subspan(2))};
     const FieldRule* rule = tally_.find(tag);
-    if (rule == nullptr) TOWPATH_TRY(tally_.unknown(tag, begin));
-    TOWPATH_TRY(const Value value, take_value(kind));
+    if (rule == nullptr) {
+      failure_ = tally_.unknown(tag, begin);
+      if (!failure_.ok()) return Step::failed;
+    }
+    if (!take_value(kind, field)) return Step::failed;
     if (rule == nullptr) continue;
-    TOWPATH_TRY(tally_.add(*rule, {.kind = kind, .amount = value.number, .offset = begin}));
-    Field field;
+    Status allowed = tally_.add(*rule, {.kind = kind, .amount = field.number_, .offset = begin});
+    if (!allowed.ok()) {
+      failure_ = std::move(allowed);
+      return Step::failed;
+    }
     field.schema_ = &tally_.schema();
     field.rule_ = rule;
-    field.number_ = value.number;
-    field.bytes_ = value.bytes;
     field.offset_ = begin;
-    field.value_offset_ = offset() - value.bytes.size();
+    field.value_offset_ = offset() - field.bytes_.size();
     field.depth_ = tally_.depth();
-    return std::optional<Field>(field);
+    return Step::field;
   }
-  TOWPATH_TRY(tally_.complete());
-  return std::optional<Field>();
+  failure_ = tally_.complete();
+  return failure_.ok() ? Step::end : Step::failed;
 }
 
 Result<std::optional<Field>> Decoder::next() {
-  TOWPATH_TRY(failure_);
-  auto found = find_next();
-  failure_ = found.status();
-  return found;
+  Field field;
+  switch (step(field)) {
+    case Step::field: return std::optional<Field>(field);
+    case Step::end: return std::optional<Field>();
+    default: return failure_;
+  }
 }
 
 }  // namespace towpath::wire

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/check.h>
@@ -81,18 +82,19 @@ class Decoder {
         tally_(*outer.rule_->nested, Tally::Side::reading, outer.depth_ + 1),
         base_(outer.value_offset_) {}
 
-  /// A value as it stands there, before anyone asked whether it may.
-  struct Value {
-    std::uint64_t number = 0;
-    ConstByteSpan bytes;
-  };
+  template <typename Visit>
+  friend Status decode(Decoder decoder, Visit&& visit);
 
-  Result<std::optional<Field>> find_next();
-  Result<Value> take_value(Kind kind);
-  Result<std::uint64_t> take_number();
-  /// Errors: corrupt when fewer are left.
-  Result<ConstByteSpan> take(std::size_t size_bytes, std::string_view what);
-  Status broken(std::string_view what) const;
+  enum class Step : std::uint8_t { field, end, failed };
+  /// What next() does, into a field that is there: a key of a region is read in less than it takes
+  /// to carry results with failures around. After `failed`, failure_ says why.
+  Step step(Field& field);
+  // False: failure_ says why.
+  bool take_value(Kind kind, Field& field);
+  bool take_number(std::uint64_t& number);
+  bool take(std::size_t size_bytes, std::string_view what, ConstByteSpan& taken);
+  bool fail(Status why);
+  bool broken(std::string_view what);
   std::size_t offset() const noexcept { return base_ + at_; }
 
   ConstByteSpan bytes_;
@@ -108,10 +110,11 @@ inline Decoder Field::nested() const { return need(Kind::nested), Decoder(*this)
 /// What a visitor has kept of a message that fails is of no worth.
 template <typename Visit>
 Status decode(Decoder decoder, Visit&& visit) {
+  Field field;
   for (;;) {
-    TOWPATH_TRY(const std::optional<Field> field, decoder.next());
-    if (!field) return {};
-    TOWPATH_TRY(visit(*field));
+    const Decoder::Step step = decoder.step(field);
+    if (step != Decoder::Step::field) return std::move(decoder.failure_);
+    if (Status visited = visit(std::as_const(field)); !visited.ok()) return visited;
   }
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <towpath/core/check.h>
@@ -11,7 +10,8 @@ namespace towpath::wire {
 
 namespace {
 
-constexpr std::uint64_t kMaxLength = UINT32_MAX;  // lengths are u32
+constexpr std::uint64_t kMaxLength = UINT32_MAX;
+constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 
 }  // namespace
 
@@ -20,37 +20,39 @@ bool Encoder::keep(const Status& status) {
   return root_->failure_.ok();
 }
 
-const FieldRule* Encoder::begin_field(Tag tag, const FieldValue& value, Begin& begin) {
+void Encoder::grow_to(std::size_t size_bytes) {
+  if (bytes_.size() < size_bytes) bytes_.resize(size_bytes);
+}
+
+const FieldRule* Encoder::begin_field(Tag tag, const FieldValue& value) {
   if (!root_->failure_.ok()) return nullptr;
   const FieldRule* rule = tally_.find(tag);
   const Status allowed =
       rule == nullptr ? tally_.unknown(tag, value.offset) : tally_.add(*rule, value);
-  if (!allowed.ok()) {
-    keep(allowed);
-    return nullptr;
-  }
-  store(ByteSpan(begin.bytes), static_cast<std::uint16_t>(tag));
-  begin.bytes[sizeof(std::uint16_t)] = static_cast<std::byte>(value.kind);
-  begin.size = sizeof(std::uint16_t) + sizeof(std::uint8_t);
-  return rule;
+  if (allowed.ok()) return rule;
+  keep(allowed);
+  return nullptr;
 }
 
-void Encoder::Begin::put_length(std::uint64_t length) {
-  store(ByteSpan(bytes).subspan(size), static_cast<std::uint32_t>(length));
-  size += sizeof(std::uint32_t);
-}
-
-void Encoder::write(const Begin& begin) {
-  out().insert(out().end(), begin.bytes.begin(), begin.bytes.begin() + begin.size);
+std::byte* Encoder::put_head(Tag tag, Kind kind, std::size_t room) {
+  constexpr std::size_t kFirst = 64;
+  constexpr std::size_t kHeadBytes = sizeof(std::uint16_t) + sizeof(std::uint8_t);
+  Bytes& bytes = root_->bytes_;
+  const std::size_t needed = root_->size_ + kHeadBytes + room;
+  if (needed > bytes.size()) root_->grow_to(std::max({kFirst, 2 * bytes.size(), needed}));
+  const ByteSpan head(bytes.data() + root_->size_, kHeadBytes);
+  store(head, static_cast<std::uint16_t>(tag));
+  head[sizeof(std::uint16_t)] = static_cast<std::byte>(kind);
+  return head.data() + kHeadBytes;
 }
 
 void Encoder::put_number(Tag tag, std::uint64_t value) {
-  Begin begin;
-  if (begin_field(tag, {Kind::number, value, out().size()}, begin) == nullptr) return;
-  for (; value >= 0x80; value >>= 7U)
-    begin.bytes[begin.size++] = static_cast<std::byte>(value | 0x80);
-  begin.bytes[begin.size++] = static_cast<std::byte>(value);
-  write(begin);
+  constexpr std::size_t kMostBytes = 10;  // of 7 bits each
+  if (begin_field(tag, {Kind::number, value, root_->size_}) == nullptr) return;
+  std::byte* out = put_head(tag, Kind::number, kMostBytes);
+  for (; value >= 0x80; value >>= 7U) *out++ = static_cast<std::byte>(value | 0x80);
+  *out++ = static_cast<std::byte>(value);
+  written(out);
 }
 
 void Encoder::put_bytes(Tag tag, ConstByteSpan value) {
@@ -59,31 +61,28 @@ void Encoder::put_bytes(Tag tag, ConstByteSpan value) {
                                        " bytes; at most ", kMaxLength)));
     return;
   }
-  Begin begin;
-  if (begin_field(tag, {Kind::bytes, value.size(), out().size()}, begin) == nullptr) return;
-  begin.put_length(value.size());
-  write(begin);
-  out().insert(out().end(), value.begin(), value.end());
+  if (begin_field(tag, {Kind::bytes, value.size(), root_->size_}) == nullptr) return;
+  std::byte* const out = put_head(tag, Kind::bytes, kLengthBytes + value.size());
+  store(ByteSpan(out, kLengthBytes), static_cast<std::uint32_t>(value.size()));
+  written(std::ranges::copy(value, out + kLengthBytes).out);
 }
 
 const FieldRule* Encoder::begin_nested(Tag tag) {
-  Begin begin;
-  const FieldRule* rule = begin_field(tag, {Kind::nested, 0, out().size()}, begin);
-  if (rule == nullptr) return nullptr;
-  begin.put_length(0);  // how many bytes it will have, end_nested() knows
-  write(begin);
+  const FieldRule* rule = begin_field(tag, {Kind::nested, 0, root_->size_});
+  // How many bytes it will have, end_nested() knows.
+  if (rule != nullptr) written(put_head(tag, Kind::nested, kLengthBytes) + kLengthBytes);
   return rule;
 }
 
 void Encoder::end_nested(const FieldRule& rule, const Encoder& inner) {
   if (!keep(inner.tally_.complete())) return;
-  const std::uint64_t size = out().size() - inner.begin_;
+  const std::uint64_t size = root_->size_ - inner.begin_;
   if (const std::uint64_t most = std::min(rule.max, kMaxLength); size > most) {
     keep(error(Code::out_of_range, cat(describe(tally_.schema(), rule, inner.begin_),
                                        " has bytes: ", size, "; at most ", most)));
     return;
   }
-  store(ByteSpan(out()).subspan(inner.begin_ - sizeof(std::uint32_t)),
+  store(ByteSpan(root_->bytes_).subspan(inner.begin_ - kLengthBytes),
         static_cast<std::uint32_t>(size));
 }
 
@@ -91,6 +90,7 @@ Result<Bytes> Encoder::finish() && {
   TOWPATH_CHECK(root_ == this, "finish() of a nested encoder");
   TOWPATH_TRY(failure_);
   TOWPATH_TRY(tally_.complete());
+  bytes_.resize(size_);
   return std::move(bytes_);
 }
 

@@ -11,7 +11,6 @@
 // A field's bytes: docs/formats/fields.md. Thread: one at a time.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -27,11 +26,12 @@ class Encoder {
   /// The schema must outlive the encoder (constants do). `room_before`: so many bytes stay free
   /// before the fields, for the header of an envelope (seal_in_place()).
   explicit Encoder(const Schema& schema, std::size_t room_before = 0)
-      : root_(this), tally_(schema, Tally::Side::writing, 0), bytes_(room_before) {}
+      : root_(this), tally_(schema, Tally::Side::writing, 0), size_(room_before) {}
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
-  void reserve(std::size_t size_bytes) { root_->bytes_.reserve(size_bytes); }
+  /// The room before included.
+  void reserve(std::size_t size_bytes) { root_->grow_to(size_bytes); }
 
   void put_number(Tag tag, std::uint64_t value);
   void put_bytes(Tag tag, ConstByteSpan value);
@@ -57,20 +57,16 @@ class Encoder {
   Encoder(const Schema& schema, const Encoder& outer) noexcept
       : root_(outer.root_),
         tally_(schema, Tally::Side::writing, outer.tally_.depth() + 1),
-        begin_(outer.root_->bytes_.size()) {}
+        begin_(outer.root_->size_) {}
 
-  Bytes& out() noexcept { return root_->bytes_; }
-  /// What a field begins with: its tag and kind, and perhaps a number or a length.
-  struct Begin {
-    static constexpr std::size_t kMostBytes = 13;  // 2, 1, and 10 times 7 bits of a number
-    std::array<std::byte, kMostBytes> bytes;       // what is used of it is written first
-    std::size_t size = 0;
-
-    void put_length(std::uint64_t length);
-  };
+  void grow_to(std::size_t size_bytes);
   /// Null: the field may not stand there.
-  const FieldRule* begin_field(Tag tag, const FieldValue& value, Begin& begin);
-  void write(const Begin& begin);
+  const FieldRule* begin_field(Tag tag, const FieldValue& value);
+  /// Writes tag and kind; behind them is room for so many bytes, which are to be written().
+  std::byte* put_head(Tag tag, Kind kind, std::size_t room);
+  void written(const std::byte* end) noexcept {
+    root_->size_ = static_cast<std::size_t>(end - root_->bytes_.data());
+  }
   const FieldRule* begin_nested(Tag tag);
   void end_nested(const FieldRule& rule, const Encoder& inner);
   /// Keeps the first failure; false when there is one.
@@ -79,7 +75,9 @@ class Encoder {
   Encoder* root_;  ///< holds the bytes and the failure; itself unless nested
   Tally tally_;
   std::size_t begin_ = 0;  ///< where its fields begin in the root's bytes
+  // Of the root. To insert into a vector field by field takes longer than to write the fields.
   Bytes bytes_;
+  std::size_t size_ = 0;  ///< of bytes_, what is written or the room before
   Status failure_;
 };
 
