@@ -47,16 +47,6 @@ std::byte* put_sized(std::byte* out, ConstByteSpan bytes) {
   return std::ranges::copy(bytes, put_number(out, bytes.size())).out;
 }
 
-/// Eight bytes, fewer at the end.
-std::uint64_t word_at(ConstByteSpan bytes, std::size_t begin) noexcept {
-  std::uint64_t word = 0;
-  if (begin + sizeof word <= bytes.size())
-    std::memcpy(&word, &bytes[begin], sizeof word);
-  else
-    std::memcpy(&word, &bytes[begin], bytes.size() - begin);
-  return word;
-}
-
 /// A bit for each byte that is not 0, lowest first.
 unsigned bytes_set(std::uint64_t word) noexcept {
   constexpr std::uint64_t kLow = 0x7f7f'7f7f'7f7f'7f7f;
@@ -67,23 +57,39 @@ unsigned bytes_set(std::uint64_t word) noexcept {
 
 constexpr unsigned kWholeWord = 0xFF;  // all differ, as those of checksums mostly do
 
-/// A bit for each byte that differs, lowest first; then those bytes. Eight at once: most are equal.
-std::byte* put_difference(std::byte* out, ConstByteSpan now, ConstByteSpan before) {
+/// Up to eight bytes; what is not there is 0.
+std::uint64_t word_of(const std::byte* bytes, std::size_t size) noexcept {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes, size);
+  return word;
+}
+
+/// A bit for each byte of a word that differs, lowest first, to `map`; then those bytes.
+std::byte* put_word(std::byte* out, std::byte& map, std::uint64_t now, std::uint64_t before) {
   static_assert(std::endian::native == std::endian::little, "the first byte is the lowest");
-  std::byte* map = out;
-  out += (now.size() + 7) / 8;
-  for (std::size_t begin = 0; begin < now.size(); begin += 8) {
-    unsigned bits = bytes_set(word_at(now, begin) ^ word_at(before, begin));
-    *map++ = static_cast<std::byte>(bits);
-    if (bits == kWholeWord) {
-      std::memcpy(out, &now[begin], 8);
-      out += 8;
-      continue;
-    }
-    for (; bits != 0; bits &= bits - 1)
-      *out++ = now[begin + static_cast<unsigned>(std::countr_zero(bits))];
+  unsigned bits = now == before ? 0 : bytes_set(now ^ before);
+  map = static_cast<std::byte>(bits);
+  if (bits == kWholeWord) {
+    std::memcpy(out, &now, sizeof now);
+    return out + sizeof now;
   }
+  for (; bits != 0; bits &= bits - 1)
+    *out++ = static_cast<std::byte>(now >> 8U * static_cast<unsigned>(std::countr_zero(bits)));
   return out;
+}
+
+/// The maps of all words, then the bytes that differ. Eight at once: most are equal.
+std::byte* put_difference(std::byte* out, ConstByteSpan now, ConstByteSpan before) {
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  std::byte* map = out;
+  out += (now.size() + kWord - 1) / kWord;
+  const std::byte* at = now.data();
+  const std::byte* was = before.data();
+  const std::byte* const last = at + now.size() / kWord * kWord;
+  for (; at != last; at += kWord, was += kWord)
+    out = put_word(out, *map++, word_of(at, kWord), word_of(was, kWord));
+  const std::size_t rest = now.size() % kWord;
+  return rest == 0 ? out : put_word(out, *map, word_of(at, rest), word_of(was, rest));
 }
 
 std::byte* put_place(std::byte* out, const RegionDescriptor& now, const RegionDescriptor& before,

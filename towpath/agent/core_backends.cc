@@ -128,7 +128,11 @@ std::vector<std::string> AgentCore::slot_names(SlotMask mask) const {
   return names;
 }
 
+// For each region that is registered with backends by their names: those are asked for first.
 Result<Slot*> AgentCore::slot_named(std::string_view type) const {
+  for (const auto& slot : slots()) {
+    if (slot->name == type) return slot.get();
+  }
   TOWPATH_TRY(const backend::BackendType* found, options_.registry->find(type));
   for (const auto& slot : slots()) {
     if (slot->name == found->name) return slot.get();

@@ -28,26 +28,35 @@ void OwnRows::add(MemoryRecord& record) {
   if (!tells_of(record)) return;
   read(record, row_);
   if (check_row(row_).ok()) {
-    write(record);
+    write_row_of(record);
   } else {
     unfit_.push_back(&record);
   }
 }
 
-void OwnRows::write(MemoryRecord& record) {
-  read(record, row_);
-  if (rows_.empty()) {
-    before_.region = nullptr;
-    before_.keys.clear();
-  } else {
-    read(*rows_.back().record, before_);
+// Regions mostly come one after the other: what was read of the last one is what the next one is
+// written against.
+void OwnRows::write_row_of(MemoryRecord& record) {
+  const MemoryRecord* const last = rows_.empty() ? nullptr : rows_.back().record;
+  if (last == nullptr) {
+    before_ = {};
+  } else if (last != before_of_) {
+    read(*last, before_);
   }
   table_.add(row_, before_);
   record.row = rows_.size();
   rows_.push_back({&record, table_.bytes().size()});
+  std::swap(row_, before_);
+  before_of_ = &record;
+}
+
+void OwnRows::write(MemoryRecord& record) {
+  read(record, row_);
+  write_row_of(record);
 }
 
 void OwnRows::remove(MemoryRecord& record) {
+  if (before_of_ == &record) before_of_ = nullptr;
   const std::size_t row = std::exchange(record.row, MemoryRecord::kNoRow);
   if (row == MemoryRecord::kNoRow) {
     std::erase(unfit_, &record);
@@ -63,11 +72,17 @@ void OwnRows::remove(MemoryRecord& record) {
   if (gaps_ > kFewGaps + rows_.size() / 2) close_gaps();
 }
 
-/// What was written against the row that is the last one now.
-void OwnRows::copy_behind(ConstByteSpan row, MemoryRecord& record) {
-  table_.add_written(row);
-  record.row = rows_.size();
-  rows_.push_back({&record, table_.bytes().size()});
+/// Rows that were written one against the other, the first of them against what is the last one
+/// now.
+void OwnRows::copy_behind(std::span<const Row> rows, const Written& before) {
+  if (rows.empty()) return;
+  const std::size_t begin = end_of_rows();
+  const auto size = static_cast<std::size_t>(rows.back().end - before.begin);
+  table_.add_written({before.bytes, size});
+  for (const Row& row : rows) {
+    row.record->row = rows_.size();
+    rows_.push_back({row.record, begin + (row.end - before.begin)});
+  }
 }
 
 void OwnRows::close_gaps() {
@@ -79,14 +94,15 @@ void OwnRows::close_gaps() {
   const ConstByteSpan bytes = table_.bytes().subspan(begin);
   const Bytes written(bytes.begin(), bytes.end());
   table_.cut(begin);
-  std::size_t at = 0;
-  bool is_gap = false;
-  for (const auto& [record, end] : behind) {
-    const auto row = ConstByteSpan(written).subspan(at, end - begin - at);
-    at += row.size();
-    if (record != nullptr && is_gap) write(*record);
-    if (record != nullptr && !is_gap) copy_behind(row, *record);
-    is_gap = record == nullptr;
+  const auto is_gap = [](const Row& row) { return row.record == nullptr; };
+  for (auto next = behind.begin(); next != behind.end();) {
+    next = std::find_if_not(next, behind.end(), is_gap);
+    if (next == behind.end()) break;
+    write(*next->record);  // against another one than before
+    const auto first = next + 1;
+    next = std::find_if(first, behind.end(), is_gap);
+    const std::size_t end = std::prev(first)->end;
+    copy_behind({first, next}, {.bytes = written.data() + (end - begin), .begin = end});
   }
   first_gap_ = kNone;
   gaps_ = 0;

@@ -59,7 +59,14 @@ class OwnRows {
   TableRow row_of(const MemoryRecord& record) const;
   std::size_t end_of_rows() const noexcept { return rows_.empty() ? 0 : rows_.back().end; }
   void write(MemoryRecord& record);
-  void copy_behind(ConstByteSpan row, MemoryRecord& record);
+  /// The record that was read into row_.
+  void write_row_of(MemoryRecord& record);
+  /// The bytes of rows that were counted from `begin` on.
+  struct Written {
+    const std::byte* bytes = nullptr;
+    std::size_t begin = 0;
+  };
+  void copy_behind(std::span<const Row> rows, const Written& before);
   void close_gaps();
 
   SlotMask slots_ = 0;
@@ -70,7 +77,8 @@ class OwnRows {
   std::size_t gaps_ = 0;
   TableWriter table_;
   TableRow row_, before_;  // what is just written, against what: their room is used again
-  std::vector<const MemoryRecord*> unfit_;  // over a bound of the format: no row tells of them
+  const MemoryRecord* before_of_ = nullptr;  // which record was read into before_, if any
+  std::vector<const MemoryRecord*> unfit_;   // over a bound of the format: no row tells of them
 };
 
 }  // namespace towpath::agent
