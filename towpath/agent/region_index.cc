@@ -142,15 +142,35 @@ std::optional<std::size_t> RegionIndex::last_reaching(Range range, std::uint64_t
   return std::nullopt;
 }
 
+RegionEntry* RegionIndex::find_neighbour(MemoryKind kind, const Descriptor& what) {
+  if (neighbour_ >= entries_.size()) return nullptr;
+  ++steps_;
+  RegionEntry& entry = entries_[neighbour_];
+  const bool covers =
+      entry.kind == kind && entry.device_id == what.device_id && entry.address <= what.address &&
+      what.length <= entry.length - std::min(entry.length, what.address - entry.address);
+  if (!covers || entry.is_stale()) return nullptr;
+  const bool next_starts_too =
+      neighbour_ + 1 < entries_.size() &&
+      start_of(entries_[neighbour_ + 1]) <= std::tuple(kind, what.device_id, what.address);
+  if (next_starts_too) return nullptr;
+  ++neighbour_;
+  return &entry;
+}
+
 RegionEntry* RegionIndex::find(MemoryKind kind, const Descriptor& what) {
   sort();
+  if (RegionEntry* const neighbour = find_neighbour(kind, what)) return neighbour;
   note_ends();
   const std::uint64_t end = what.address + what.length;
   if (end < what.address) return nullptr;
   Range range = starting_before(kind, what);
   while (const auto found = last_reaching(range, end)) {
     RegionEntry& entry = entries_[*found];
-    if (!entry.is_stale()) return &entry;
+    if (!entry.is_stale()) {
+      neighbour_ = *found + 1;
+      return &entry;
+    }
     range.end = *found;
   }
   return nullptr;

@@ -68,6 +68,9 @@ class RegionIndex {
   void note_ends();
   /// Those of the same kind and device that start at or before `what`.
   Range starting_before(MemoryKind kind, const Descriptor& what);
+  /// The one behind what was found last, if it is the answer; lists mostly name neighbours. Else
+  /// null.
+  RegionEntry* find_neighbour(MemoryKind kind, const Descriptor& what);
   /// The last one in `range` that ends at `end` or behind it.
   std::optional<std::size_t> last_reaching(Range range, std::uint64_t end);
   template <typename Region>
@@ -78,7 +81,8 @@ class RegionIndex {
   std::size_t gone_ = 0;    // this many are told as gone and still stand
   // A binary tree: the ends of entries_ from leaves_ on, and at i the further one of 2i and 2i + 1.
   std::vector<std::uint64_t> ends_;
-  std::size_t leaves_ = 0;  // 0: not known
+  std::size_t leaves_ = 0;     // 0: not known
+  std::size_t neighbour_ = 0;  // the place behind what was found last
   std::uint64_t steps_ = 0;
 };
 
