@@ -212,7 +212,13 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   void drop_import(const RecordPtr& record) TOWPATH_REQUIRES(control_);
   void retire(const PeerPtr& peer, Outcome outcome, const Status& why) TOWPATH_REQUIRES(control_);
   PeerInfo info_of(const Peer& peer) TOWPATH_REQUIRES(control_);
-  void import(Peer& peer, std::span<const RegionEntry* const> entries) TOWPATH_REQUIRES(control_);
+  /// By the first backend that does. Returns one that none could import; null: all were.
+  const MemoryRecord* import_by_some(Peer& peer, std::span<const RegionEntry* const> entries)
+      TOWPATH_REQUIRES(control_);
+  std::vector<Slot*> slots_soonest_first() const TOWPATH_REQUIRES(control_);
+  /// What one of the list's open_slots() has not imported yet. False: part of the list does not
+  /// stand any more, or the agent, and nothing was done.
+  bool import_rest(const PreparedSide& side, Slot& slot);
   void import(Peer& peer, Slot& slot, std::span<const RegionEntry* const> entries)
       TOWPATH_REQUIRES(control_);
   void tell_refusal(Peer& peer, const Slot& slot, const MemoryRecord& record)
@@ -235,6 +241,10 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   void put_back(std::shared_ptr<PreparedSide> side);
   Result<Transfer> make_between(TransferOp op, const Sides& sides, const TransferOptions& options);
   static bool is_possible(const Choice& choice, const Slot& slot);
+  /// The same, or it has yet to be asked for the peer's memory.
+  static bool may_be_possible(const Choice& choice, const Slot& slot);
+  void find_out(const Choice& choice, const SlotOrder& order);
+  std::optional<Offer> best_offer(const Choice& choice, const SlotOrder& order);
   Offer offer_of(const Choice& choice, Slot& slot);
   WayTimes::Known known_of(const Choice& choice, const Slot& slot) const;
   static bool is_better(const Offer& offer, const Offer& than);

@@ -171,13 +171,14 @@ void AgentCore::shut_down() {
       immortal_ = shared_from_this();
       continue;
     }
-    for (const RegionEntry& own : regions_.entries()) own.record->memory[slot->index].reset();
+    const auto let_go = [&](MemoryRecord& record) { record.memory[slot->index].reset(); };
+    for (const RegionEntry& own : regions_.entries()) let_go(*own.record);
     for (const auto& [name, peer] : peers_) {
-      for (const RecordPtr& record : peer->regions.records()) record->memory[slot->index].reset();
+      peer->regions.each_record(let_go);
       slot->close_way(*peer);
     }
     for (const PeerPtr& peer : retired_) {
-      for (const RecordPtr& record : peer->regions.records()) record->memory[slot->index].reset();
+      peer->regions.each_record(let_go);
       slot->close_way(*peer);
     }
     slot->close_way(*self_peer_);

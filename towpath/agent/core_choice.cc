@@ -6,14 +6,28 @@
 
 namespace towpath::agent {
 
-// Cheap, and without a lock: all that it looks at is fixed once the lists are prepared.
-bool AgentCore::is_possible(const Choice& choice, const Slot& slot) {
+// Cheap, and without a lock: of what it looks at, only what backends have imported may change.
+bool AgentCore::may_be_possible(const Choice& choice, const Slot& slot) {
   const SlotMask bit = slot_bit(slot.index);
   const Peer& peer = *choice.remote->peer;
-  const SlotMask know_all = choice.local->list.slots() & choice.remote->list.slots();
+  const SlotMask open = choice.remote->list.open_slots();
+  const SlotMask know_all = choice.local->list.slots() & (open | choice.remote->list.slots());
   return (know_all & peer.reachable.load(std::memory_order_relaxed) & bit) != 0 &&
          slot.backend->capabilities().route(choice.local->list.kind(), choice.remote->list.kind(),
                                             choice.op, peer.is_self) != nullptr;
+}
+
+bool AgentCore::is_possible(const Choice& choice, const Slot& slot) {
+  return (choice.remote->list.slots() & slot_bit(slot.index)) != 0 && may_be_possible(choice, slot);
+}
+
+/// Who is asked why not must have been asked.
+void AgentCore::find_out(const Choice& choice, const SlotOrder& order) {
+  for (const std::size_t index : order.all()) {
+    Slot& slot = *slots()[index];
+    if (may_be_possible(choice, slot) && !is_possible(choice, slot))
+      (void)import_rest(*choice.remote, slot);
+  }
 }
 
 /// Why a slot that is not possible is not.
@@ -36,6 +50,8 @@ Status AgentCore::refusal(const Choice& choice, Slot& slot) {
   }
   if ((choice.local->list.slots() & bit) == 0)
     return error(Code::not_found, "not all local memory is registered with it");
+  if ((choice.remote->list.open_slots() & bit) != 0)
+    return error(Code::not_found, "a region is no longer in the peer's card");
   for (const RecordPtr& record : choice.remote->list.records()) {
     if (const Status* const why = record->refusal_of(slot.index))
       return error(Code::unavailable, std::string(why->message())).because(*why);
@@ -120,17 +136,28 @@ Result<AgentCore::SlotOrder> AgentCore::order_of(const Choice& choice) const {
 
 // What the user asked for comes first, in that order; then what is still to be tried; then the
 // lowest cost; then order of creation.
-Result<AgentCore::Offer> AgentCore::choose(const Choice& choice) {
-  TOWPATH_TRY(const SlotOrder order, order_of(choice));
+std::optional<AgentCore::Offer> AgentCore::best_offer(const Choice& choice,
+                                                      const SlotOrder& order) {
   std::optional<Offer> best;
   for (const std::size_t index : order.all()) {
     Slot& slot = *slots()[index];
-    if (!is_possible(choice, slot)) continue;
+    if (!may_be_possible(choice, slot)) continue;
     if (order.asked) return Offer{.slot = index, .wants_trial = known_of(choice, slot).wants_trial};
     const Offer offer = offer_of(choice, slot);
     if (!best || is_better(offer, *best)) best = offer;
   }
-  if (best) return *best;
+  return best;
+}
+
+// The best one may have yet to import the peer's memory. Then it is asked to, once, and if it
+// cannot, the best of the others is taken: the same as if all had been asked before. Of a list that
+// does not stand any more nobody is asked; whoever makes the transfer finds out.
+Result<AgentCore::Offer> AgentCore::choose(const Choice& choice) {
+  TOWPATH_TRY(const SlotOrder order, order_of(choice));
+  while (const std::optional<Offer> best = best_offer(choice, order)) {
+    Slot& slot = *slots()[best->slot];
+    if (is_possible(choice, slot) || !import_rest(*choice.remote, slot)) return *best;
+  }
   return no_backend(choice, order);
 }
 
@@ -159,6 +186,7 @@ Result<Explanation> AgentCore::explain(TransferOp op, const PreparedList& local,
                   op == TransferOp::read ? " <- " : " -> ", name_of(choice.remote->list.kind()),
                   " of ", printable(choice.remote->peer->identity.name));
   TOWPATH_TRY(const SlotOrder order, order_of(choice));
+  find_out(choice, order);
   const auto best = choose(choice);
   run::MutexLock lock(control_);
   for (const std::size_t index : order.all()) {

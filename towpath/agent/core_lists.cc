@@ -4,7 +4,9 @@
 
 namespace towpath::agent {
 
-/// Finds records in one side's regions; a peer's are imported on first use, all of a list at once.
+/// Finds records in one side's regions; a peer's are imported on first use, all of a list at once,
+/// by the backend that would be taken if nothing speaks against it: the others are asked when they
+/// are chosen (AgentCore::import_rest()).
 /// Lives while its maker holds the agent's control mutex, which clang cannot follow through
 /// Resolver.
 class PeerResolver final : public ResolvedList::Resolver {
@@ -23,22 +25,18 @@ class PeerResolver final : public ResolvedList::Resolver {
           Code::not_found, cat(to_string(kind, what), " lies in no registered region ", whose),
           peer_ != nullptr ? "load a newer card of the peer" : "register the region first");
     }
-    if (peer_ != nullptr && found->record->is_to_be_imported()) {
+    if (peer_ != nullptr && found->record->slots == 0) {
+      if (found->record->unasked == 0) return out_of_reach(*found->record);
       wanted_.push_back(found);
-    } else if (peer_ != nullptr && found->record->slots == 0) {
-      return out_of_reach(*found->record);
     }
     return found->record;
   }
 
   std::optional<Useless> settle() override TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
     if (wanted_.empty()) return std::nullopt;
-    core_.import(*peer_, wanted_);
-    for (const RegionEntry* const entry : wanted_) {
-      if (entry->record->slots == 0)
-        return Useless{entry->record.get(), out_of_reach(*entry->record)};
-    }
-    return std::nullopt;
+    const MemoryRecord* const useless = core_.import_by_some(*peer_, wanted_);
+    if (useless == nullptr) return std::nullopt;
+    return Useless{useless, out_of_reach(*useless)};
   }
 
  private:

@@ -1,7 +1,9 @@
 // AgentCore: the regions of peers, as their cards tell them and as backends reach them.
 #include <algorithm>
+#include <iterator>
 
 #include <towpath/agent/core.h>
+#include <towpath/core/check.h>
 #include <towpath/core/text.h>
 
 namespace towpath::agent {
@@ -40,13 +42,66 @@ void AgentCore::drop_import(const RecordPtr& record) {
   }
 }
 
-// On first use: most regions of a card are never asked for.
-void AgentCore::import(Peer& peer, std::span<const RegionEntry* const> entries) {
-  constexpr std::size_t kAtOnce = 4096;  // for so many others wait, who want the same backend
-  for (; !entries.empty(); entries = entries.subspan(std::min(entries.size(), kAtOnce))) {
-    for (const auto& slot : slots())
-      import(peer, *slot, entries.first(std::min(entries.size(), kAtOnce)));
+namespace {
+
+constexpr std::size_t kAtOnce = 4096;  // for so many others wait, who want the same backend
+
+/// Calls `work(part)` for up to kAtOnce entries at once.
+template <typename Work>
+void in_parts(std::span<const RegionEntry* const> entries,
+              Work&& work) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+  while (!entries.empty()) {
+    const std::size_t size = std::min(entries.size(), kAtOnce);
+    work(entries.first(size));
+    entries = entries.subspan(size);
   }
+}
+
+}  // namespace
+
+// On first use: most regions of a card are never asked for, and most of those by one backend only.
+const MemoryRecord* AgentCore::import_by_some(Peer& peer,
+                                              std::span<const RegionEntry* const> entries) {
+  const MemoryRecord* useless = nullptr;
+  const std::vector<Slot*> soonest_first = slots_soonest_first();
+  in_parts(entries, [&](std::span<const RegionEntry* const> part) TOWPATH_REQUIRES(control_) {
+    std::vector<const RegionEntry*> left;
+    for (Slot* const slot : soonest_first) {
+      import(peer, *slot, part);
+      const auto is_left = [](const RegionEntry* entry) { return entry->record->slots == 0; };
+      if (std::ranges::none_of(part, is_left)) return;
+      std::vector<const RegionEntry*> refused;
+      std::ranges::copy_if(part, std::back_inserter(refused), is_left);
+      left = std::move(refused);
+      part = left;
+    }
+    if (useless == nullptr) useless = part.front()->record.get();
+  });
+  return useless;
+}
+
+std::vector<Slot*> AgentCore::slots_soonest_first() const {
+  std::vector<Slot*> order;
+  for (const auto& slot : slots()) order.push_back(slot.get());
+  std::ranges::sort(order,
+                    [&](const Slot* a, const Slot* b) { return tells_sooner(*a, b->index); });
+  return order;
+}
+
+bool AgentCore::import_rest(const PreparedSide& side, Slot& slot) {
+  run::MutexLock lock(control_);
+  if (closed_.load()) return false;
+  std::vector<const RegionEntry*> entries;
+  for (const RecordPtr& record : side.list.records()) {
+    if (record->stale) return false;
+    if ((record->unasked & slot_bit(slot.index)) == 0) continue;
+    entries.push_back(side.peer->regions.entry_of(*record));
+    TOWPATH_CHECK(entries.back() != nullptr, "a peer's record that stands, and not in its regions");
+  }
+  in_parts(entries, [&](std::span<const RegionEntry* const> part)
+                        TOWPATH_REQUIRES(control_) { import(*side.peer, slot, part); });
+  side.list.look_again();
+  return true;
 }
 
 void AgentCore::import(Peer& peer, Slot& slot, std::span<const RegionEntry* const> entries) {
@@ -57,8 +112,8 @@ void AgentCore::import(Peer& peer, Slot& slot, std::span<const RegionEntry* cons
   records.reserve(entries.size());
   for (const RegionEntry* const entry : entries) {
     MemoryRecord& record = *entry->record;
-    if ((record.offered & ~record.asked & bit) == 0) continue;
-    record.asked |= bit;
+    if ((record.unasked & bit) == 0) continue;
+    record.unasked &= ~bit;
     list.push_back({.region = &record.region, .key = peer.regions.key_of(*entry, slot.index)});
     records.push_back(&record);
   }

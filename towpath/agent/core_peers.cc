@@ -189,7 +189,7 @@ Status AgentCore::forget_peer(std::string_view name) {
 // Ends what moves to or from the peer; its connections go when that is quiet.
 void AgentCore::retire(const PeerPtr& peer, Outcome outcome, const Status& why) {
   peer->lost.store(true, std::memory_order_release);
-  for (const RecordPtr& record : peer->regions.records()) record->stale = true;
+  peer->regions.each_record([](MemoryRecord& record) { record.stale = true; });
   memory_generation_.fetch_add(1, std::memory_order_release);
   for (const auto& slot : slots()) {
     with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
@@ -207,7 +207,6 @@ void AgentCore::retire(const PeerPtr& peer, Outcome outcome, const Status& why) 
 void AgentCore::bury_retired() {
   std::erase_if(retired_, [&](const PeerPtr& peer) {
     bool quiet = true;
-    const std::vector<RecordPtr> records = peer->regions.records();
     for (const auto& slot : slots()) {
       with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
         const auto uses = [&](const TransferCore& transfer) {
@@ -217,7 +216,8 @@ void AgentCore::bury_retired() {
           quiet = false;
           return;
         }
-        for (const RecordPtr& record : records) record->memory[slot->index].reset();
+        peer->regions.each_record(
+            [&](MemoryRecord& record) { record.memory[slot->index].reset(); });
         slot->close_way(*peer);
       });
     }

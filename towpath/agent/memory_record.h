@@ -86,14 +86,12 @@ struct MemoryRecord {
   std::size_t row = kNoRow;  ///< by which cards tell of it (own_rows.h)
 
   SlotMask offered = 0;  ///< slots that a card tells a key of
-  SlotMask asked = 0;    ///< a peer's: slots that were to import it
+  SlotMask unasked = 0;  ///< a peer's: of those, the slots that have yet to import it, if need be
   SlotKeys keys;         ///< ours, of the slots in `offered`
   std::vector<std::pair<std::uint32_t, Status>> refusals;  ///< a peer's: slot, why not imported
   std::uint64_t last_list = 0;  ///< the list that found it last, by its number (resolved_list.cc)
   std::uint32_t place_in_list = 0;  ///< in that one's records
 
-  /// A peer's: some slot has yet to be asked to import it.
-  bool is_to_be_imported() const noexcept { return (offered & ~asked) != 0; }
   /// Of a peer's, why the slot could not import it; null: it was not asked, or did.
   const Status* refusal_of(std::size_t slot) const noexcept {
     for (const auto& [whose, why] : refusals) {

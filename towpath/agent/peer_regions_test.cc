@@ -97,6 +97,95 @@ TEST_F(PeerRegionsTest, a_list_names_the_first_stretch_that_is_out_of_reach) {
   EXPECT_TRUE(prepare(0).ok()) << "the other is as good as before";
 }
 
+/// Nobody refuses anything, unless a test says so: which of the two imports the peer's memory?
+class PeerImportsTest : public PeerRegionsTest {
+ protected:
+  PeerImportsTest() {
+    fast.on_import = nullptr;
+    pool = Pair::pool_of(*left, memory);
+    here = *left->prepare(Pair::blocks(memory, 0, 2));
+    const std::array<Descriptor, 2> list = {at(0), at(1)};
+    there = *left->prepare_remote("right", {.kind = MemoryKind::system, .stretches = list});
+  }
+  Descriptor at(std::size_t region) const {
+    return {regions[region]->descriptor().address, Pair::kBlock, 0};
+  }
+  Result<Transfer> transfer(const std::vector<std::string>& asked) {
+    return left->make_transfer(TransferOp::read, here, there, {.backends = asked});
+  }
+  std::string chosen(const std::vector<std::string>& asked) {
+    const auto made = transfer(asked);
+    return made.ok() ? std::string(made->backend()) : made.status().to_string();
+  }
+
+  const std::vector<std::size_t> once = {2};  // both regions together
+  memory::SharedRegion memory;
+  memory::Registration pool;
+  PreparedList here, there;
+};
+
+TEST_F(PeerImportsTest, who_is_not_chosen_imports_nothing) {
+  EXPECT_EQ(chosen({}), "fast");
+  EXPECT_EQ(fast.imports, once);
+  EXPECT_TRUE(slow.imports.empty());
+}
+
+TEST_F(PeerImportsTest, who_is_asked_for_imports_the_list_then_and_once) {
+  EXPECT_EQ(chosen({"slow"}), "slow");
+  EXPECT_EQ(chosen({"slow", "fast"}), "slow");
+  EXPECT_EQ(slow.imports, once);
+  EXPECT_EQ(fast.imports, once);
+}
+
+TEST_F(PeerImportsTest, who_costs_less_by_then_imports_it_and_is_taken) {
+  fast.can.cost.latency = std::chrono::seconds(1);
+  EXPECT_EQ(chosen({}), "slow");
+  EXPECT_EQ(slow.imports, once);
+}
+
+TEST_F(PeerImportsTest, who_refuses_when_it_is_chosen_is_told_and_the_next_is_taken) {
+  slow.on_import = [](const RegionDescriptor&) { return error(Code::corrupt, "no such key"); };
+  EXPECT_EQ(chosen({"slow", "fast"}), "fast");
+  EXPECT_EQ(log.count_of(kRefused), 1U);
+  const Status why = transfer({"slow"}).status();
+  EXPECT_EQ(why.code(), Code::unsupported);
+  EXPECT_THAT(why.to_string(), HasSubstr("slow: no such key"));
+  EXPECT_EQ(slow.imports, once) << "refused, and not asked again";
+}
+
+TEST_F(PeerImportsTest, an_explanation_asks_who_was_not_asked_yet) {
+  slow.on_import = [](const RegionDescriptor&) { return error(Code::corrupt, "no such key"); };
+  const auto told = left->explain(TransferOp::read, here, there);
+  ASSERT_EQ(told->candidates.size(), 2U);
+  EXPECT_TRUE(told->candidates[0].chosen);
+  EXPECT_FALSE(told->candidates[1].possible);
+  EXPECT_EQ(told->candidates[1].reason, "no such key");
+}
+
+TEST_F(PeerImportsTest, regions_that_one_refuses_are_imported_by_the_other_alone) {
+  const std::uint64_t second = regions[1]->descriptor().address;
+  EXPECT_TRUE(left->forget_peer("right").ok());
+  EXPECT_TRUE(left->load_card(*right->card()).ok());
+  fast.on_import = [&](const RegionDescriptor& region) {
+    return region.address == second ? error(Code::denied, "not that one") : Status();
+  };
+  const std::array<Descriptor, 2> list = {at(0), at(1)};
+  there = *left->prepare_remote("right", {.kind = MemoryKind::system, .stretches = list});
+  EXPECT_EQ(slow.imports, std::vector<std::size_t>{1});
+  EXPECT_EQ(chosen({}), "slow");
+  EXPECT_EQ(slow.imports, (std::vector<std::size_t>{1, 1})) << "the other one, for the transfer";
+}
+
+TEST_F(PeerImportsTest, nobody_is_asked_for_what_left_the_peers_card) {
+  EXPECT_TRUE(pools[1].release().ok());
+  EXPECT_TRUE(left->load_card(*right->card()).ok());
+  EXPECT_THAT(transfer({"slow"}).status().to_string(), HasSubstr("prepare the lists again"));
+  EXPECT_THAT(transfer({}).status().to_string(), HasSubstr("prepare the lists again"));
+  EXPECT_TRUE(slow.imports.empty());
+  const auto told = left->explain(TransferOp::read, here, there);
+  EXPECT_THAT(told->candidates.at(1).reason, HasSubstr("no longer in the peer's card"));
+}
+
 TEST_F(PeerRegionsTest, another_incarnation_is_another_peer) {
   EXPECT_TRUE(prepare(0).ok());
   for (auto& pool : pools) EXPECT_TRUE(pool.release().ok());

@@ -76,21 +76,23 @@ class ResolvedList::Finder {
   Finder(ResolvedList& list, Resolver& resolver) : list_(list), resolver_(resolver) {}
 
   Result<MemoryRecord*> find(const Descriptor& what) {
-    if (fits(what)) return last_.get();
-    TOWPATH_TRY(last_, resolver_.resolve(list_.kind_, what));
+    if (fits(what)) return last_;
+    last_ = nullptr;
+    TOWPATH_TRY(RecordPtr found, resolver_.resolve(list_.kind_, what));
+    last_ = found.get();
     const RegionDescriptor& region = last_->region;
     device_ = region.device_id;
     begin_ = region.address;
     end_ = region.address + region.length;
-    if (is_new(last_.get())) {
+    if (is_new(last_)) {
       last_->place_in_list = static_cast<std::uint32_t>(list_.records_.size());
-      list_.records_.push_back(last_);
+      list_.records_.push_back(std::move(found));
     }
-    return last_.get();
+    return last_;
   }
   bool fits(const Descriptor& what) const noexcept {
     return what.device_id == device_ && what.address >= begin_ && what.address <= end_ &&
-           what.length <= end_ - what.address && last_;
+           what.length <= end_ - what.address && last_ != nullptr;
   }
 
  private:
@@ -103,7 +105,7 @@ class ResolvedList::Finder {
   const std::uint64_t number_ = next_number();
   ResolvedList& list_;
   Resolver& resolver_;
-  RecordPtr last_;
+  MemoryRecord* last_ = nullptr;  // the list holds it
   std::uint64_t device_ = 0;
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
@@ -315,8 +317,7 @@ void ResolvedList::unfold() {
 }
 
 void ResolvedList::finish() {
-  slots_ = records_.empty() ? 0 : ~SlotMask{0};
-  for (const RecordPtr& record : records_) slots_ &= record->slots;
+  look_again();
   uniform_count_ = 0;
   size_ = flat_.size();
   bool uniform = !entries_.empty();
@@ -335,17 +336,27 @@ void ResolvedList::finish() {
   }
 }
 
+void ResolvedList::look_again() const {
+  SlotMask know_all = records_.empty() ? 0 : ~SlotMask{0};
+  SlotMask may_know_all = know_all;
+  for (const RecordPtr& record : records_) {
+    know_all &= record->slots;
+    may_know_all &= record->slots | record->unasked;
+  }
+  slots_.value.store(know_all, std::memory_order_release);
+  open_.value.store(may_know_all & ~know_all, std::memory_order_release);
+}
+
 std::size_t ResolvedList::search(std::uint64_t index) const noexcept {
   const auto after = std::ranges::upper_bound(first_, index);
   return static_cast<std::size_t>(after - first_.begin()) - 1;
 }
 
 bool ResolvedList::is_disjoint() const {
-  using Answer = Proof::Answer;
-  Answer answer = disjoint_.known.load(std::memory_order_relaxed);
+  Answer answer = disjoint_.value.load(std::memory_order_relaxed);
   if (answer == Answer::none) {
     answer = prove_disjoint() ? Answer::yes : Answer::no;
-    disjoint_.known.store(answer, std::memory_order_relaxed);
+    disjoint_.value.store(answer, std::memory_order_relaxed);
   }
   return answer == Answer::yes;
 }

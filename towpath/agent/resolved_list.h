@@ -77,8 +77,13 @@ class ResolvedList {
   }
   /// The distinct records behind the entries, kept alive.
   std::span<const RecordPtr> records() const noexcept { return records_; }
-  /// The backends that know all of them.
-  SlotMask slots() const noexcept { return slots_; }
+  /// The backends that know all of them. Acquire pairs with the release in look_again().
+  SlotMask slots() const noexcept { return slots_.value.load(std::memory_order_acquire); }
+  /// Of a peer's, the backends that may come to, when they are asked to import the rest. Asked
+  /// before slots(): what is gone from here stands there, or was refused.
+  SlotMask open_slots() const noexcept { return open_.value.load(std::memory_order_acquire); }
+  /// Some records were imported, or not. Under the agent's control mutex.
+  void look_again() const;
   /// Whether no two stretches overlap, as far as is cheap to prove. Proven when it is first asked:
   /// a list that is only read from never pays for it.
   bool is_disjoint() const;
@@ -91,18 +96,18 @@ class ResolvedList {
 
  private:
   class Finder;
-  /// Of immutable facts, so that threads which ask at once find the same. Relaxed: it guards
-  /// nothing.
-  struct Proof {
-    Proof() = default;
-    Proof(Proof&& other) noexcept : known(other.known.load(std::memory_order_relaxed)) {}
-    Proof& operator=(Proof&& other) noexcept {
-      known.store(other.known.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  /// What is found out later of a list that does not change. It moves while nobody else has it.
+  template <typename T>
+  struct FoundOut {
+    FoundOut() = default;
+    FoundOut(FoundOut&& other) noexcept : value(other.value.load(std::memory_order_relaxed)) {}
+    FoundOut& operator=(FoundOut&& other) noexcept {
+      value.store(other.value.load(std::memory_order_relaxed), std::memory_order_relaxed);
       return *this;
     }
-    enum class Answer : signed char { none, yes, no };
-    std::atomic<Answer> known{Answer::none};
+    std::atomic<T> value{};
   };
+  enum class Answer : signed char { none, yes, no };
 
   bool is_flat() const noexcept { return !flat_.empty(); }
   void append(ResolvedEntry entry);
@@ -120,8 +125,10 @@ class ResolvedList {
   std::uint64_t total_bytes_ = 0;
   std::uint64_t size_ = 0;
   std::uint64_t uniform_count_ = 0;  // stretches per entry where all have as many, else 0
-  SlotMask slots_ = 0;
-  mutable Proof disjoint_;
+  mutable FoundOut<SlotMask> slots_;
+  mutable FoundOut<SlotMask> open_;
+  /// Threads which ask at once find the same. Relaxed: it guards nothing.
+  mutable FoundOut<Answer> disjoint_;
   std::vector<FlatStretch> flat_;  // or, when it is empty:
   std::vector<ResolvedEntry> entries_;
   std::vector<std::uint64_t> first_;  // of each entry, and size() at the end; none if uniform

@@ -72,8 +72,12 @@ std::uint64_t ToldRegions::add_row(const KeyList& keys) {
     }
     shapes_.push_back(std::move(shape));
   }
-  for (const auto& [number, key] : keys)
-    key_bytes_.insert(key_bytes_.end(), key.begin(), key.end());
+  std::size_t at = key_bytes_.size();
+  key_bytes_.resize(at + shapes_.back().row_bytes);
+  for (const auto& [number, key] : keys) {
+    std::ranges::copy(key, key_bytes_.begin() + static_cast<std::ptrdiff_t>(at));
+    at += key.size();
+  }
   return rows_++;
 }
 
@@ -107,6 +111,7 @@ void ToldRegions::offer(const RegionEntry& entry) const {
   for (const auto& [slot, size] : shape_of(entry.row).keys) {
     if (slot != kNowhere) entry.record->offered |= slot_bit(slot) & reachable_;
   }
+  entry.record->unasked = entry.record->offered;
 }
 
 std::vector<RecordPtr> ToldRegions::update(ToldRegions newer, bool partial) {
@@ -152,6 +157,11 @@ RegionEntry* ToldRegions::find(MemoryKind kind, const Descriptor& what) {
   return found;
 }
 
+const RegionEntry* ToldRegions::entry_of(const MemoryRecord& record) {
+  const RegionEntry* const found = index_.find_exactly(record.region);
+  return found != nullptr && found->record.get() == &record ? found : nullptr;
+}
+
 ConstByteSpan ToldRegions::key_of(const RegionEntry& entry, std::size_t slot) const {
   const Shape& shape = shape_of(entry.row);
   ConstByteSpan rest = bytes_of(shape, entry.row);
@@ -160,14 +170,6 @@ ConstByteSpan ToldRegions::key_of(const RegionEntry& entry, std::size_t slot) co
     rest = rest.subspan(size);
   }
   return {};
-}
-
-std::vector<RecordPtr> ToldRegions::records() const {
-  std::vector<RecordPtr> made;
-  for (const RegionEntry& entry : index_.entries()) {
-    if (entry.record) made.push_back(entry.record);
-  }
-  return made;
 }
 
 }  // namespace towpath::agent

@@ -34,14 +34,21 @@ class ToldRegions {
   /// What covers `what`, with its record, made if need be; null: nothing does. Valid until the next
   /// update().
   RegionEntry* find(MemoryKind kind, const Descriptor& what);
+  /// Of a record that find() gave; null: it does not stand any more.
+  const RegionEntry* entry_of(const MemoryRecord& record);
   /// Of a slot that the entry's record is offered by.
   ConstByteSpan key_of(const RegionEntry& entry, std::size_t slot) const;
   bool covers(MemoryKind kind, const Descriptor& what) {
     return index_.find(kind, what) != nullptr;
   }
   std::size_t size() const noexcept { return index_.entries().size(); }
-  /// Those that were made.
-  std::vector<RecordPtr> records() const;
+  /// Calls `visit(MemoryRecord&)` for those that were made.
+  template <typename Visit>
+  void each_record(Visit&& visit) const {
+    for (const RegionEntry& entry : index_.entries()) {
+      if (entry.record) visit(*entry.record);
+    }
+  }
 
  private:
   /// The keys of neighbouring rows, of the same backends and lengths: a pool needs one of these.
