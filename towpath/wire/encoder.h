@@ -11,6 +11,8 @@
 // A field's bytes: docs/formats/fields.md. Thread: one at a time.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -26,12 +28,18 @@ class Encoder {
   /// The schema must outlive the encoder (constants do). `room_before`: so many bytes stay free
   /// before the fields, for the header of an envelope (seal_in_place()).
   explicit Encoder(const Schema& schema, std::size_t room_before = 0)
-      : root_(this), tally_(schema, Tally::Side::writing, 0), size_(room_before) {}
+      : root_(this), tally_(schema, Tally::Side::writing, 0) {
+    large_.resize(room_before > kSmall ? room_before : 0);
+    used_ = large_.empty() ? room_before : 0;
+    std::fill_n(small_.begin(), used_, std::byte{0});
+  }
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
-  /// The room before included.
-  void reserve(std::size_t size_bytes) { root_->grow_to(size_bytes); }
+  /// For so many bytes in all, the room before included. Of a few there is no need.
+  void reserve(std::size_t size_bytes) {
+    if (size_bytes > kSmall) root_->large_.reserve(size_bytes);
+  }
 
   void put_number(Tag tag, std::uint64_t value);
   void put_bytes(Tag tag, ConstByteSpan value);
@@ -57,15 +65,17 @@ class Encoder {
   Encoder(const Schema& schema, const Encoder& outer) noexcept
       : root_(outer.root_),
         tally_(schema, Tally::Side::writing, outer.tally_.depth() + 1),
-        begin_(outer.root_->size_) {}
+        begin_(outer.root_->size()) {}
 
-  void grow_to(std::size_t size_bytes);
+  // Of the root: what is written.
+  std::size_t size() const noexcept { return large_.size() + used_; }
+  void flush();
   /// Null: the field may not stand there.
   const FieldRule* begin_field(Tag tag, const FieldValue& value);
-  /// Writes tag and kind; behind them is room for so many bytes, which are to be written().
+  /// Writes tag and kind; behind them is room for so many bytes, a few, which are to be written().
   std::byte* put_head(Tag tag, Kind kind, std::size_t room);
   void written(const std::byte* end) noexcept {
-    root_->size_ = static_cast<std::size_t>(end - root_->bytes_.data());
+    root_->used_ = static_cast<std::size_t>(end - root_->small_.data());
   }
   const FieldRule* begin_nested(Tag tag);
   void end_nested(const FieldRule& rule, const Encoder& inner);
@@ -75,9 +85,12 @@ class Encoder {
   Encoder* root_;  ///< holds the bytes and the failure; itself unless nested
   Tally tally_;
   std::size_t begin_ = 0;  ///< where its fields begin in the root's bytes
-  // Of the root. To insert into a vector field by field takes longer than to write the fields.
-  Bytes bytes_;
-  std::size_t size_ = 0;  ///< of bytes_, what is written or the room before
+  // Of the root. Most messages are small: to grow a vector field by field takes longer than to
+  // write the fields. The message is large_, and behind it what is used of small_.
+  static constexpr std::size_t kSmall = 256;
+  std::array<std::byte, kSmall> small_;
+  std::size_t used_ = 0;
+  Bytes large_;
   Status failure_;
 };
 
