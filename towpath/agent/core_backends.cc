@@ -171,7 +171,7 @@ void AgentCore::shut_down() {
       immortal_ = shared_from_this();
       continue;
     }
-    const auto let_go = [&](MemoryRecord& record) { record.memory[slot->index].reset(); };
+    const auto let_go = [&](MemoryRecord& record) { record.memory.drop(slot->index); };
     for (const RegionEntry& own : regions_.entries()) let_go(*own.record);
     for (const auto& [name, peer] : peers_) {
       peer->regions.each_record(let_go);

@@ -27,7 +27,7 @@ Result<memory::Registration> AgentCore::register_region(memory::SharedRegion reg
   RecordPtr record = record_of(regions_.find_exactly(descriptor));
   const bool is_new = record == nullptr;
   if (is_new) {
-    record = std::make_shared<MemoryRecord>();
+    record = make_own_record();
     record->region = descriptor;
   }
   const SlotMask offered_before = record->offered;
@@ -89,7 +89,7 @@ void AgentCore::tell_refusal(const Slot& slot, MemoryKind kind, const Status& wh
 }
 
 Status AgentCore::attach(MemoryRecord& record, Slot& slot) {
-  if (record.references[slot.index] == 0) {
+  if (record.own->references[slot.index] == 0) {
     const bool is_told = rows_.tells_of(slot.index);
     Bytes key;
     auto made = with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
@@ -105,17 +105,17 @@ Status AgentCore::attach(MemoryRecord& record, Slot& slot) {
     record.memory[slot.index] = *std::move(made);
     record.slots |= slot_bit(slot.index);
     if (is_told) {
-      record.keys.add(slot.index, key);
+      record.own->keys.add(slot.index, key);
       record.offered |= slot_bit(slot.index);
     }
   }
-  ++record.references[slot.index];
+  ++record.own->references[slot.index];
   return {};
 }
 
 // The last registration of a region in a backend goes: what still moves its bytes is stopped first.
 Status AgentCore::detach(const RecordPtr& record, Slot& slot) {
-  std::uint32_t& references = record->references[slot.index];
+  std::uint32_t& references = record->own->references[slot.index];
   if (references > 0) --references;  // else an earlier try found it not quiet
   if (references > 0) return {};
   record->slots &= ~slot_bit(slot.index);
@@ -140,7 +140,7 @@ bool AgentCore::let_go(MemoryRecord& record, Slot& slot) {
   const auto touches = [&](const TransferCore& transfer) { return transfer.touches(&record); };
   const auto drop_unless_moving = [&]() TOWPATH_REQUIRES(slot.mutex) {
     if (slot.any_active(touches)) return false;
-    record.memory[slot.index].reset();
+    record.memory.drop(slot.index);
     return true;
   };
   if (with_slot(slot, drop_unless_moving)) return true;
@@ -186,14 +186,13 @@ Status AgentCore::release(RegistrationCore& registration) {
   MemoryRecord& record = *registration.record;
   if (record.slots == 0) regions_.note_gone();
   // Of an agent that was shut down with transfers that never got quiet: the record stays for good.
-  const bool is_stuck =
-      closed_.load() &&
-      std::ranges::any_of(record.memory, [](const auto& memory) { return memory != nullptr; });
+  const bool is_stuck = closed_.load() && record.memory.any();
   const bool is_quiet = status.ok() && !is_stuck;
-  const auto owner = std::ranges::find(record.owners, registration.region);
+  std::vector<memory::SharedRegion>& owners = record.own->owners;
+  const auto owner = std::ranges::find(owners, registration.region);
   // The record, too, holds the bytes of what is not: the user may let go of the registration.
-  if (!is_quiet && owner == record.owners.end()) record.owners.push_back(registration.region);
-  if (is_quiet && owner != record.owners.end()) record.owners.erase(owner);
+  if (!is_quiet && owner == owners.end()) owners.push_back(registration.region);
+  if (is_quiet && owner != owners.end()) owners.erase(owner);
   if (!status.ok()) return status;
   registration.region.reset();
   // Release: who sees it sees the region let go.

@@ -38,7 +38,7 @@ void AgentCore::drop_import(const RecordPtr& record) {
       unquiet_.push_back(record);
       continue;
     }
-    with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) { record->memory[slot->index].reset(); });
+    with_slot(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) { record->memory.drop(slot->index); });
   }
 }
 

@@ -216,8 +216,7 @@ void AgentCore::bury_retired() {
           quiet = false;
           return;
         }
-        peer->regions.each_record(
-            [&](MemoryRecord& record) { record.memory[slot->index].reset(); });
+        peer->regions.each_record([&](MemoryRecord& record) { record.memory.drop(slot->index); });
         slot->close_way(*peer);
       });
     }

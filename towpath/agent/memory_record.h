@@ -29,19 +29,21 @@ using SlotMask = std::uint32_t;
 
 constexpr SlotMask slot_bit(std::size_t slot) noexcept { return SlotMask{1} << slot; }
 
-/// What backends tell peers of one region, by slot: one piece of memory, since a pool is thousands
-/// of regions.
+/// What backends tell peers of one region, by slot: in place, since a pool is thousands of regions,
+/// unless there are more of them than usual.
 class SlotKeys {
  public:
   void add(std::size_t slot, ConstByteSpan key);
   /// Calls `visit(slot, key)` for each, in the order in which they were added.
   template <typename Visit>
   void each(Visit&& visit) const {
-    for (std::size_t at = 0; at < bytes_.size();) {
+    const ConstByteSpan all =
+        more_.empty() ? ConstByteSpan(few_).first(size_) : ConstByteSpan(more_);
+    for (std::size_t at = 0; at < all.size();) {
       Head head;
-      std::memcpy(&head, &bytes_[at], sizeof head);
+      std::memcpy(&head, &all[at], sizeof head);
       at += sizeof head;
-      visit(std::size_t{head.slot}, ConstByteSpan(bytes_.data() + at, head.size_bytes));
+      visit(std::size_t{head.slot}, all.subspan(at, head.size_bytes));
       at += head.size_bytes;
     }
   }
@@ -60,37 +62,77 @@ class SlotKeys {
     std::uint32_t size_bytes = 0;
   };
 
-  Bytes bytes_;  // of each: a Head, and the key
+  // Of each: a Head, and the key.
+  static constexpr std::size_t kUsualBytes = 128;  // two keys
+  Bytes more_;  // all of them, or else they are the first size_ of few_:
+  std::uint32_t size_ = 0;
+  std::array<std::byte, kUsualBytes> few_;
 };
 
 inline void SlotKeys::add(std::size_t slot, ConstByteSpan key) {
-  constexpr std::size_t kUsualBytes = 128;  // two keys
   const Head head{static_cast<std::uint32_t>(slot), static_cast<std::uint32_t>(key.size())};
   const auto raw = std::as_bytes(std::span(&head, 1));
-  if (bytes_.empty()) bytes_.reserve(std::max(kUsualBytes, sizeof head + key.size()));
-  bytes_.insert(bytes_.end(), raw.begin(), raw.end());
-  bytes_.insert(bytes_.end(), key.begin(), key.end());
+  if (more_.empty() && size_ + raw.size() + key.size() <= kUsualBytes) {
+    std::memcpy(&few_[size_], raw.data(), raw.size());
+    if (!key.empty()) std::memcpy(&few_[size_] + raw.size(), key.data(), key.size());
+    size_ += static_cast<std::uint32_t>(raw.size() + key.size());
+    return;
+  }
+  if (more_.empty()) more_.assign(few_.begin(), few_.begin() + size_);
+  more_.insert(more_.end(), raw.begin(), raw.end());
+  more_.insert(more_.end(), key.begin(), key.end());
 }
 
-struct MemoryRecord {
-  RegionDescriptor region;
-  SlotMask slots = 0;  ///< backends in which `memory` stands
-  /// Some backend let go of it: prepare again. Set under the control mutex, read under a slot's.
-  std::atomic<bool> stale{false};
-  std::array<std::unique_ptr<backend::Memory>, kMaxSlots> memory;
+/// What backends made of one region, by slot. Agents have few backends, mostly.
+class SlotMemories {
+ public:
+  std::unique_ptr<backend::Memory>& operator[](std::size_t slot) {
+    if (slot < kFew) return few_[slot];
+    if (more_ == nullptr) more_ = std::make_unique<More>();
+    return (*more_)[slot - kFew];
+  }
+  void drop(std::size_t slot) noexcept {
+    if (slot < kFew)
+      few_[slot].reset();
+    else if (more_ != nullptr)
+      (*more_)[slot - kFew].reset();
+  }
+  bool any() const noexcept {
+    const auto is_there = [](const auto& memory) { return memory != nullptr; };
+    return std::ranges::any_of(few_, is_there) ||
+           (more_ != nullptr && std::ranges::any_of(*more_, is_there));
+  }
 
-  std::array<std::uint32_t, kMaxSlots> references{};  ///< ours: registrations per slot
-  /// Ours: of registrations that were let go of, but never got quiet. Else they hold the bytes.
+ private:
+  static constexpr std::size_t kFew = 4;
+  using More = std::array<std::unique_ptr<backend::Memory>, kMaxSlots - kFew>;
+  std::array<std::unique_ptr<backend::Memory>, kFew> few_;
+  std::unique_ptr<More> more_;
+};
+
+/// What is told of a region of our own only.
+struct OwnPart {
+  std::array<std::uint32_t, kMaxSlots> references{};  ///< registrations per slot
+  /// Of registrations that were let go of, but never got quiet. Else they hold the bytes.
   std::vector<memory::SharedRegion> owners;
   static constexpr std::size_t kNoRow = SIZE_MAX;
   std::size_t row = kNoRow;  ///< by which cards tell of it (own_rows.h)
+  SlotKeys keys;             ///< of the slots in `offered`
+};
 
+/// What is looked at for each record of a list comes first, side by side.
+struct MemoryRecord {
+  /// Some backend let go of it: prepare again. Set under the control mutex, read under a slot's.
+  std::atomic<bool> stale{false};
+  SlotMask slots = 0;    ///< backends in which `memory` stands
   SlotMask offered = 0;  ///< slots that a card tells a key of
   SlotMask unasked = 0;  ///< a peer's: of those, the slots that have yet to import it, if need be
-  SlotKeys keys;         ///< ours, of the slots in `offered`
-  std::vector<std::pair<std::uint32_t, Status>> refusals;  ///< a peer's: slot, why not imported
   std::uint64_t last_list = 0;  ///< the list that found it last, by its number (resolved_list.cc)
   std::uint32_t place_in_list = 0;  ///< in that one's records
+  SlotMemories memory;
+  RegionDescriptor region;
+  OwnPart* own = nullptr;  ///< ours: it lies behind the record (make_own_record()); null: a peer's
+  std::vector<std::pair<std::uint32_t, Status>> refusals;  ///< a peer's: slot, why not imported
 
   /// Of a peer's, why the slot could not import it; null: it was not asked, or did.
   const Status* refusal_of(std::size_t slot) const noexcept {
@@ -102,5 +144,16 @@ struct MemoryRecord {
 };
 
 using RecordPtr = std::shared_ptr<MemoryRecord>;
+
+/// Of a region of our own.
+inline RecordPtr make_own_record() {
+  struct OwnRecord {
+    MemoryRecord record;
+    OwnPart part;
+  };
+  const auto made = std::make_shared<OwnRecord>();
+  made->record.own = &made->part;
+  return {made, &made->record};
+}
 
 }  // namespace towpath::agent

@@ -13,7 +13,7 @@ void OwnRows::tell_of(std::size_t slot) {
 void OwnRows::read(const MemoryRecord& record, TableRow& row) const {
   row.region = &record.region;
   row.keys.clear();
-  record.keys.each([&](std::size_t slot, ConstByteSpan key) {
+  record.own->keys.each([&](std::size_t slot, ConstByteSpan key) {
     if (tells_of(slot)) row.keys.emplace_back(numbers_[slot], key);
   });
 }
@@ -44,7 +44,7 @@ void OwnRows::write_row_of(MemoryRecord& record) {
     read(*last, before_);
   }
   table_.add(row_, before_);
-  record.row = rows_.size();
+  record.own->row = rows_.size();
   rows_.push_back({&record, table_.bytes().size()});
   std::swap(row_, before_);
   before_of_ = &record;
@@ -57,8 +57,8 @@ void OwnRows::write(MemoryRecord& record) {
 
 void OwnRows::remove(MemoryRecord& record) {
   if (before_of_ == &record) before_of_ = nullptr;
-  const std::size_t row = std::exchange(record.row, MemoryRecord::kNoRow);
-  if (row == MemoryRecord::kNoRow) {
+  const std::size_t row = std::exchange(record.own->row, OwnPart::kNoRow);
+  if (row == OwnPart::kNoRow) {
     std::erase(unfit_, &record);
     return;
   }
@@ -80,7 +80,7 @@ void OwnRows::copy_behind(std::span<const Row> rows, const Written& before) {
   const auto size = static_cast<std::size_t>(rows.back().end - before.begin);
   table_.add_written({before.bytes, size});
   for (const Row& row : rows) {
-    row.record->row = rows_.size();
+    row.record->own->row = rows_.size();
     rows_.push_back({row.record, begin + (row.end - before.begin)});
   }
 }

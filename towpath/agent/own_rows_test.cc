@@ -14,10 +14,10 @@ constexpr std::size_t kUcx = 1;
 
 /// A block of a pool with keys of both backends.
 RecordPtr block(std::uint64_t number) {
-  auto made = std::make_shared<MemoryRecord>();
+  auto made = make_own_record();
   made->region = {.address = 0x7f0000000000 + 8192 * number, .length = 4096};
-  made->keys.add(kUcx, as_bytes(cat("ucx key ", 1'000'000 + number)));
-  made->keys.add(kShm, as_bytes(cat("shm key ", 2'000'000 + number)));
+  made->own->keys.add(kUcx, as_bytes(cat("ucx key ", 1'000'000 + number)));
+  made->own->keys.add(kShm, as_bytes(cat("shm key ", 2'000'000 + number)));
   made->offered = slot_bit(kShm) | slot_bit(kUcx);
   return made;
 }
@@ -45,23 +45,23 @@ std::vector<std::string> read(ConstByteSpan table) {
 }
 
 std::string told(const MemoryRecord& record) {
-  return cat(record.region.address, " 1:", as_text(record.keys.of(kUcx)),
-             " 0:", as_text(record.keys.of(kShm)));
+  return cat(record.region.address, " 1:", as_text(record.own->keys.of(kUcx)),
+             " 0:", as_text(record.own->keys.of(kShm)));
 }
 
 TEST(OwnRowsTest, tells_of_a_region_with_the_keys_of_the_backends_that_are_told_of) {
   OwnRows rows = rows_of_both();
   const RecordPtr both = block(0);
   const RecordPtr one = block(1);
-  one->keys = {};
-  one->keys.add(kUcx, block(1)->keys.of(kUcx));
-  one->keys.add(7, as_bytes("of a backend that reaches no peers"));
+  one->own->keys = {};
+  one->own->keys.add(kUcx, block(1)->own->keys.of(kUcx));
+  one->own->keys.add(7, as_bytes("of a backend that reaches no peers"));
   one->offered = slot_bit(kUcx) | slot_bit(7);
   const RecordPtr none = block(2);
   none->offered = 0;
   for (const RecordPtr& record : {both, one, none}) rows.add(*record);
   const std::vector<std::string> expected{
-      told(*both), cat(one->region.address, " 1:", as_text(one->keys.of(kUcx)))};
+      told(*both), cat(one->region.address, " 1:", as_text(one->own->keys.of(kUcx)))};
   EXPECT_EQ(read(*rows.table()), expected);
   const MemoryRecord* const some[] = {one.get()};
   EXPECT_EQ(read(*rows.table_of(some)), std::vector{expected[1]});
@@ -108,7 +108,7 @@ TEST(OwnRowsTest, gaps_do_not_pile_up) {
     const RecordPtr gone = std::exchange(last, block(i));
     rows.add(*last);
     rows.remove(*gone);
-    ASSERT_LT(last->row, 200U) << "after " << i;
+    ASSERT_LT(last->own->row, 200U) << "after " << i;
   }
   EXPECT_EQ(read(*rows.table()), std::vector{told(*last)});
 }

@@ -10,16 +10,6 @@ constexpr std::uint32_t kNowhere = kMaxSlots;
 /// What an entry cannot say of a region.
 bool needs_record(const RegionDescriptor& region) { return !region.key.empty(); }
 
-RecordPtr record_like(const RegionEntry& entry) {
-  auto record = std::make_shared<MemoryRecord>();
-  record->region = {.kind = entry.kind,
-                    .address = entry.address,
-                    .length = entry.length,
-                    .device_id = entry.device_id,
-                    .key = {}};
-  return record;
-}
-
 }  // namespace
 
 // ---- Keys
@@ -72,12 +62,8 @@ std::uint64_t ToldRegions::add_row(const KeyList& keys) {
     }
     shapes_.push_back(std::move(shape));
   }
-  std::size_t at = key_bytes_.size();
-  key_bytes_.resize(at + shapes_.back().row_bytes);
-  for (const auto& [number, key] : keys) {
-    std::ranges::copy(key, key_bytes_.begin() + static_cast<std::ptrdiff_t>(at));
-    at += key.size();
-  }
+  for (const auto& [number, key] : keys)
+    key_bytes_.insert(key_bytes_.end(), key.begin(), key.end());
   return rows_++;
 }
 
@@ -148,10 +134,26 @@ std::vector<RecordPtr> ToldRegions::update(ToldRegions newer, bool partial) {
   return gone;
 }
 
+// Many at once, and more each time: a list asks for many.
+RecordPtr ToldRegions::make_record(const RegionEntry& entry) {
+  constexpr std::size_t kMost = 64;
+  if (spare_ == 0) {
+    slab_size_ = std::clamp(2 * slab_size_, std::size_t{1}, kMost);
+    slab_ = std::make_unique<MemoryRecord[]>(slab_size_);
+    spare_ = slab_size_;
+  }
+  MemoryRecord& record = slab_[static_cast<std::ptrdiff_t>(slab_size_ - spare_--)];
+  record.region.kind = entry.kind;
+  record.region.address = entry.address;
+  record.region.length = entry.length;
+  record.region.device_id = entry.device_id;
+  return {slab_, &record};
+}
+
 RegionEntry* ToldRegions::find(MemoryKind kind, const Descriptor& what) {
   RegionEntry* const found = index_.find(kind, what);
   if (found != nullptr && !found->record) {
-    found->record = record_like(*found);
+    found->record = make_record(*found);
     offer(*found);
   }
   return found;

@@ -70,12 +70,17 @@ class ToldRegions {
   template <typename KeyList>
   std::uint64_t add_row(const KeyList& keys);
   void offer(const RegionEntry& entry) const;
+  RecordPtr make_record(const RegionEntry& entry);
 
   RegionIndex index_;
   Bytes key_bytes_;
   std::vector<Shape> shapes_;
   std::uint64_t rows_ = 0;
   SlotMask reachable_ = 0;
+  /// Records lie side by side, some of them yet to be used; they go with the last one in use.
+  std::shared_ptr<MemoryRecord[]> slab_;
+  std::size_t slab_size_ = 0;
+  std::size_t spare_ = 0;
 };
 
 }  // namespace towpath::agent

@@ -27,8 +27,8 @@ enum class Path : std::uint8_t {
 
 class ShmMemory : public backend::Memory {
  public:
-  ShmMemory(RegionDescriptor its_region, Slot its_slot)
-      : region(std::move(its_region)), slot(its_slot) {}
+  ShmMemory(const RegionDescriptor& its_region, Slot its_slot)
+      : region(its_region), slot(its_slot) {}
 
   const RegionDescriptor region;
   const Slot slot;
@@ -94,8 +94,9 @@ class OwnMemory final : public ShmMemory {
 /// Memory of a peer, or of this backend by way of its own card.
 class ImportedMemory final : public ShmMemory {
  public:
-  ImportedMemory(RegionDescriptor its_region, Slot its_slot, const backend::Connection& its_way)
-      : ShmMemory(std::move(its_region), its_slot) {
+  ImportedMemory(const RegionDescriptor& its_region, Slot its_slot,
+                 const backend::Connection& its_way)
+      : ShmMemory(its_region, its_slot) {
     way = &its_way;
   }
 
