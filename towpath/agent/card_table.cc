@@ -177,6 +177,13 @@ Status too_much(std::string_view what, std::uint64_t amount) {
 
 }  // namespace
 
+std::size_t TableReader::rows_to_expect() const noexcept {
+  const auto read = static_cast<std::size_t>(at_ - begin_);
+  if (read == 0) return 0;
+  const std::size_t rows = (read + left()) / (read / rows_ + 1) + 1;
+  return std::min<std::size_t>(rows + rows / 8, kMaxCardRegions);
+}
+
 Status TableReader::broken(std::string_view what) const {
   return error(Code::corrupt,
                cat("card: the regions are broken at byte ", at_ - begin_, ": ", what));

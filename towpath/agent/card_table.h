@@ -59,6 +59,8 @@ class TableReader {
   TableReader(ConstByteSpan table, std::size_t backends)
       : at_(table.data()), begin_(at_), end_(at_ + table.size()), backends_(backends) {}
   bool at_end() const noexcept { return at_ == end_; }
+  /// How many rows the whole table has, if all are as long as those before: a few more.
+  std::size_t rows_to_expect() const noexcept;
 
   /// The next row; valid until the one after it. Errors: corrupt, out_of_range; then there is no
   /// further row.

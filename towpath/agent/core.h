@@ -219,7 +219,12 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   /// What one of the list's open_slots() has not imported yet. False: part of the list does not
   /// stand any more, or the agent, and nothing was done.
   bool import_rest(const PreparedSide& side, Slot& slot);
-  void import(Peer& peer, Slot& slot, std::span<const RegionEntry* const> entries)
+  /// What import() works on, used again for each part of a list.
+  struct ImportRoom {
+    std::vector<backend::Import> list;
+    std::vector<MemoryRecord*> records;
+  };
+  void import(Peer& peer, Slot& slot, std::span<const RegionEntry* const> entries, ImportRoom& room)
       TOWPATH_REQUIRES(control_);
   void tell_refusal(Peer& peer, const Slot& slot, const MemoryRecord& record)
       TOWPATH_REQUIRES(control_);

@@ -64,10 +64,11 @@ const MemoryRecord* AgentCore::import_by_some(Peer& peer,
                                               std::span<const RegionEntry* const> entries) {
   const MemoryRecord* useless = nullptr;
   const std::vector<Slot*> soonest_first = slots_soonest_first();
+  ImportRoom room;
   in_parts(entries, [&](std::span<const RegionEntry* const> part) TOWPATH_REQUIRES(control_) {
     std::vector<const RegionEntry*> left;
     for (Slot* const slot : soonest_first) {
-      import(peer, *slot, part);
+      import(peer, *slot, part, room);
       const auto is_left = [](const RegionEntry* entry) { return entry->record->slots == 0; };
       if (std::ranges::none_of(part, is_left)) return;
       std::vector<const RegionEntry*> refused;
@@ -98,16 +99,19 @@ bool AgentCore::import_rest(const PreparedSide& side, Slot& slot) {
     entries.push_back(side.peer->regions.entry_of(*record));
     TOWPATH_CHECK(entries.back() != nullptr, "a peer's record that stands, and not in its regions");
   }
+  ImportRoom room;
   in_parts(entries, [&](std::span<const RegionEntry* const> part)
-                        TOWPATH_REQUIRES(control_) { import(*side.peer, slot, part); });
+                        TOWPATH_REQUIRES(control_) { import(*side.peer, slot, part, room); });
   side.list.look_again();
   return true;
 }
 
-void AgentCore::import(Peer& peer, Slot& slot, std::span<const RegionEntry* const> entries) {
+void AgentCore::import(Peer& peer, Slot& slot, std::span<const RegionEntry* const> entries,
+                       ImportRoom& room) {
   const SlotMask bit = slot_bit(slot.index);
-  std::vector<backend::Import> list;
-  std::vector<MemoryRecord*> records;
+  auto& [list, records] = room;
+  list.clear();
+  records.clear();
   list.reserve(entries.size());
   records.reserve(entries.size());
   for (const RegionEntry* const entry : entries) {

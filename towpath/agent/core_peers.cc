@@ -64,7 +64,10 @@ Result<ToldRegions> regions_of(const OpenedCard& opened) {
   ToldRegions told;
   for (const Card::Region& region : opened.card.regions) told.add(region);
   TableReader table(opened.table, opened.card.backends.size());
-  while (!table.at_end()) {
+  constexpr std::size_t kToJudgeBy = 64;
+  for (std::size_t rows = 0; !table.at_end(); ++rows) {
+    // Else it grows ten times on the way, and each time into memory that the kernel has to give.
+    if (rows == kToJudgeBy) told.reserve(table.rows_to_expect());
     TOWPATH_TRY(const Card::Region* const row, table.next());
     told.add(*row);
   }

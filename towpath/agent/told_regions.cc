@@ -69,6 +69,12 @@ std::uint64_t ToldRegions::add_row(const KeyList& keys) {
 
 // ---- Regions
 
+void ToldRegions::reserve(std::size_t regions) {
+  const std::size_t row_bytes = shapes_.empty() ? 0 : shapes_.back().row_bytes;
+  index_.reserve(regions);
+  key_bytes_.reserve(std::min<std::size_t>(regions * row_bytes, kMaxCardBytes));
+}
+
 void ToldRegions::add(const Card::Region& told) {
   RegionEntry entry = RegionEntry::of(told.region);
   if (needs_record(told.region)) {

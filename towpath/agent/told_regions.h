@@ -20,6 +20,8 @@ namespace towpath::agent {
 
 class ToldRegions {
  public:
+  /// For so many regions in all, with keys as those before.
+  void reserve(std::size_t regions);
   /// What a card says of a region.
   void add(const Card::Region& told);
   /// After the last add(): of what was told twice the first counts; `slots` says which slot each
