@@ -44,7 +44,7 @@ void AgentCore::drop_import(const RecordPtr& record) {
 
 namespace {
 
-constexpr std::size_t kAtOnce = 4096;  // for so many others wait, who want the same backend
+constexpr std::size_t kAtOnce = 8192;  // for so many others wait, who want the same backend
 
 /// Calls `work(part)` for up to kAtOnce entries at once.
 template <typename Work>

@@ -242,13 +242,14 @@ Status ShmBackend::reach_device(ImportedMemory& memory, const Peer& peer, const 
   if (peer.identity() == self_)
     return error(Code::unsupported, "shm cannot move device memory to and from oneself");
   if (!key.device)
-    return error(Code::unsupported,
-                 cat("the peer could not export ", to_string(memory.region), "; its log says why"),
-                 "use ucx, whose peers move it themselves");
+    return error(
+        Code::unsupported,
+        cat("the peer could not export ", to_string(memory.region()), "; its log says why"),
+        "use ucx, whose peers move it themselves");
   const Where where = peer.pid() == ::getpid() ? Where::here : Where::there;
-  TOWPATH_TRY(memory.on_device, devices_.open(key, memory.region, where));
+  TOWPATH_TRY(memory.through, devices_.open(key, memory.region(), where));
   memory.path = Path::device;
-  memory.shift = memory.on_device->begin + key.device->memory.offset - key.address;
+  memory.shift = memory.device().begin + key.device->memory.offset - key.address;
   return {};
 }
 
@@ -259,13 +260,13 @@ Status ShmBackend::reach(ImportedMemory& memory, Peer& peer, const ShmKey& key,
   memory.path = Path::process;
   memory.why = mapped;
   Status process = paths_.process
-                       ? readable.check(memory.region.address, memory.region.length)
+                       ? readable.check(memory.where.address, memory.where.length)
                        : error(Code::denied, "process_vm is switched off by paths=mapped",
                                "open the backend with paths=auto");
   if (process.ok() || process.code() == Code::peer_lost) return process;
   const Code code = process.code() == Code::denied ? Code::denied : Code::unsupported;
   return error(code,
-               cat("no path to ", to_string(memory.region), " of ", to_string(peer.identity()),
+               cat("no path to ", to_string(memory.region()), " of ", to_string(peer.identity()),
                    ": mapping: ", mapped.message(), "; process_vm: ", process.message()),
                either(process.remedy(), mapped.remedy()))
       .because(std::move(process));
@@ -283,15 +284,16 @@ Status ShmBackend::map_peer_memory(ImportedMemory& memory, Peer& peer, const Shm
     return kNotSealed;
   }
   const FileStretch& shared = *key.shared;
-  TOWPATH_TRY(memory.mapping, peer.mappings().find_or_open(
-                                  {.pid = peer.pid(), .file = shared.file, .writable = true}));
-  if (!range_fits(shared.offset, key.length, memory.mapping->size())) {
-    const std::uint64_t size = std::exchange(memory.mapping, nullptr)->size();
-    return error(Code::out_of_range, cat("the memfd has ", size, " bytes, the key says ",
+  TOWPATH_TRY(
+      const std::shared_ptr<PeerMapping> mapping,
+      peer.mappings().find_or_open({.pid = peer.pid(), .file = shared.file, .writable = true}));
+  if (!range_fits(shared.offset, key.length, mapping->size())) {
+    return error(Code::out_of_range, cat("the memfd has ", mapping->size(), " bytes, the key says ",
                                          shared.offset, " +", key.length));
   }
+  memory.through = mapping;
   memory.path = Path::mapped;
-  memory.shift = memory.mapping->address() + shared.offset - key.address;
+  memory.shift = mapping->address() + shared.offset - key.address;
   return {};
 }
 
@@ -350,12 +352,12 @@ Status ShmBackend::move(SliceTask& task) {
     TOWPATH_TRY(way.check());
     if (!way.reached->stands(remote.slot)) {
       task.fail_segment(error(Code::not_found,
-                              cat("the peer took ", to_string(remote.region), " back"),
+                              cat("the peer took ", to_string(remote.region()), " back"),
                               "load the peer's newest card"));
       budget -= std::min(budget, kPieceCost);
     } else if (remote.path == Path::device) {
       const auto& imported = static_cast<const ImportedMemory&>(remote);
-      devices_.move(task, *imported.on_device, imported.shift);
+      devices_.move(task, imported.device(), imported.shift);
       budget = 0;  // one batch per call
     } else if (remote.path == Path::process) {
       TOWPATH_TRY(move_by_process(task, way, budget));

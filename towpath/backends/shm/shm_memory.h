@@ -25,13 +25,21 @@ enum class Path : std::uint8_t {
   device,   ///< the peer's device memory, mapped by the driver: copies of the device
 };
 
+/// Of a region only what is asked for later: a peer's pool is thousands of them.
 class ShmMemory : public backend::Memory {
  public:
-  ShmMemory(const RegionDescriptor& its_region, Slot its_slot)
-      : region(its_region), slot(its_slot) {}
+  ShmMemory(const RegionDescriptor& region, Slot its_slot)
+      : where{region.address, region.length, region.device_id}, slot(its_slot), kind(region.kind) {}
+  RegionDescriptor region() const {
+    return {.kind = kind,
+            .address = where.address,
+            .length = where.length,
+            .device_id = where.device_id};
+  }
 
-  const RegionDescriptor region;
+  const Descriptor where;
   const Slot slot;
+  const MemoryKind kind;
   Path path = Path::own;
   std::uint64_t shift = 0;  ///< from the owner's addresses to ours; added, may wrap
   const backend::Connection* way = nullptr;  ///< by which it was imported
@@ -43,23 +51,24 @@ class OwnMemories {
   /// `owner`: whose backend this is, for errors.
   explicit OwnMemories(AgentIdentity owner) : owner_(std::move(owner)) {}
 
-  /// `region` stays where it is until it is removed.
-  void put(const RegionDescriptor& region, Slot slot) {
+  /// `memory` stays where it is until it is removed.
+  void put(const ShmMemory& memory) {
+    const std::size_t index = memory.slot.index;
     // The ledger gives the lowest numbers first, and again.
-    if (regions_.size() <= slot.index) regions_.resize(slot.index + std::size_t{1});
-    regions_[slot.index] = &region;
+    if (all_.size() <= index) all_.resize(index + 1);
+    all_[index] = &memory;
   }
-  void remove(Slot slot) noexcept { regions_[slot.index] = nullptr; }
+  void remove(Slot slot) noexcept { all_[slot.index] = nullptr; }
   /// Errors: not_found (taken back, or never registered), corrupt (not inside of it).
   Status check(const RegionDescriptor& region, Slot slot) const {
-    const bool is_known = slot.index < regions_.size() && regions_[slot.index] != nullptr;
+    const bool is_known = slot.index < all_.size() && all_[slot.index] != nullptr;
     if (!is_known) return backend::no_such_memory(slot.index, owner_);
-    return backend::check_inside(region, *regions_[slot.index]);
+    return backend::check_inside(region, all_[slot.index]->region());
   }
 
  private:
   const AgentIdentity owner_;
-  std::vector<const RegionDescriptor*> regions_;  // null: none
+  std::vector<const ShmMemory*> all_;  // null: none
 };
 
 /// Memory registered here. The ledger and the table outlive it.
@@ -67,15 +76,15 @@ class OwnMemory final : public ShmMemory {
  public:
   OwnMemory(const RegionDescriptor& its_region, Slot its_slot, Ledger& ledger, OwnMemories& all)
       : ShmMemory(its_region, its_slot), ledger_(ledger), all_(all) {
-    all_.put(region, slot);
+    all_.put(*this);
   }
   ~OwnMemory() override {
     all_.remove(slot);
     ledger_.give_back(slot);
   }
   Bytes key() const override {
-    ShmKey key{.address = region.address,
-               .length = region.length,
+    ShmKey key{.address = where.address,
+               .length = where.length,
                .slot = slot.index,
                .generation = slot.generation,
                .shared = shared};
@@ -100,8 +109,11 @@ class ImportedMemory final : public ShmMemory {
     way = &its_way;
   }
 
-  std::shared_ptr<PeerMapping> mapping;      ///< for Path::mapped
-  std::shared_ptr<ReachedDevice> on_device;  ///< for Path::device
+  /// Of Path::device.
+  const ReachedDevice& device() const { return *static_cast<const ReachedDevice*>(through.get()); }
+
+  /// A PeerMapping of Path::mapped, a ReachedDevice of Path::device.
+  std::shared_ptr<const void> through;
   Status why;  ///< why a better path was not taken; ok: it is the best
 };
 
