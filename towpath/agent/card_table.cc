@@ -83,13 +83,14 @@ std::byte* put_difference(std::byte* out, ConstByteSpan now, ConstByteSpan befor
   constexpr std::size_t kWord = sizeof(std::uint64_t);
   std::byte* map = out;
   out += (now.size() + kWord - 1) / kWord;
-  const std::byte* at = now.data();
-  const std::byte* was = before.data();
-  const std::byte* const last = at + now.size() / kWord * kWord;
-  for (; at != last; at += kWord, was += kWord)
-    out = put_word(out, *map++, word_of(at, kWord), word_of(was, kWord));
-  const std::size_t rest = now.size() % kWord;
-  return rest == 0 ? out : put_word(out, *map, word_of(at, rest), word_of(was, rest));
+  for (std::size_t at = 0; at < now.size(); at += kWord) {
+    const std::size_t left = now.size() - at;
+    const bool is_whole = left >= kWord;  // and then a move each, not a call
+    const std::uint64_t word = is_whole ? word_of(&now[at], kWord) : word_of(&now[at], left);
+    const std::uint64_t was = is_whole ? word_of(&before[at], kWord) : word_of(&before[at], left);
+    out = put_word(out, *map++, word, was);
+  }
+  return out;
 }
 
 std::byte* put_place(std::byte* out, const RegionDescriptor& now, const RegionDescriptor& before,

@@ -26,7 +26,8 @@ void Encoder::flush() {
   used_ = 0;
 }
 
-const FieldRule* Encoder::begin_field(Tag tag, const FieldValue& value) {
+// Inline, these two: they are most of what a small field costs.
+inline const FieldRule* Encoder::begin_field(Tag tag, const FieldValue& value) {
   if (!root_->failure_.ok()) return nullptr;
   const FieldRule* rule = tally_.find(tag);
   const Status allowed =
@@ -36,7 +37,7 @@ const FieldRule* Encoder::begin_field(Tag tag, const FieldValue& value) {
   return nullptr;
 }
 
-std::byte* Encoder::put_head(Tag tag, Kind kind, std::size_t room) {
+inline std::byte* Encoder::put_head(Tag tag, Kind kind, std::size_t room) {
   constexpr std::size_t kHeadBytes = sizeof(std::uint16_t) + sizeof(std::uint8_t);
   if (root_->used_ + kHeadBytes + room > kSmall) root_->flush();
   const ByteSpan head = ByteSpan(root_->small_).subspan(root_->used_);
