@@ -48,6 +48,41 @@ TEST(EncoderTest, fields_stand_behind_the_room_that_was_asked_for) {
   EXPECT_EQ(written(kRoom), expected);
 }
 
+// An encoder has an array for what is small: wherever a field meets its end, nothing is seen of it.
+TEST(EncoderTest, messages_of_every_length_are_read_as_they_were_written) {
+  static constexpr FieldRule kHoldRules[] = {
+      {kLength, "length", Kind::number, kOne},
+      {kLabel, "label", Kind::bytes, kOne},
+  };
+  static constexpr Schema kHoldSchema("hold", kHoldRules);
+  static constexpr FieldRule kRules[] = {
+      {kPart, "part", Kind::nested, at_most(2), 1000, &kHoldSchema}};
+  static constexpr Schema kShip("ship", kRules);
+  for (std::size_t room : {0, 32, 300}) {
+    for (std::size_t size = 0; size < 300; ++size) {
+      const std::string label(size, 'x');
+      Encoder out(kShip, room);
+      for (int i = 0; i < 2; ++i)
+        out.put_nested(kPart, [&](Encoder& inner) {
+          inner.put_number(kLength, 1'000'000);
+          inner.put_text(kLabel, label);
+        });
+      const Bytes message = std::move(out).finish().value();
+      int parts = 0;
+      const ConstByteSpan fields = ConstByteSpan(message).subspan(room);
+      const Status read = decode(Decoder(fields, kShip), [&](const Field& part) {
+        ++parts;
+        return decode(part.nested(), [&](const Field& field) -> Status {
+          EXPECT_TRUE(field.tag() == kLength ? field.number() == 1'000'000 : field.text() == label);
+          return {};
+        });
+      });
+      ASSERT_TRUE(read.ok()) << size << " behind " << room << ": " << read.to_string();
+      ASSERT_EQ(parts, 2);
+    }
+  }
+}
+
 TEST(EncoderTest, refuses_a_second_name) {
   Encoder out(kBoatSchema);
   out.put_text(kName, "a");
