@@ -52,6 +52,11 @@ struct ProcessMapping {
 
 /// The mappings of a process, lowest first. Errors: those of reading the file.
 Result<std::vector<ProcessMapping>> process_mappings(pid_t pid, const std::string& proc = "/proc");
+/// To ask for single mappings, which is cheap however many there are (PROCMAP_QUERY, Linux 6.11).
+/// Errors: unsupported (an older kernel), and those of opening the file.
+Result<Fd> open_process_mappings(pid_t pid, const std::string& proc = "/proc");
+/// The one that holds this address. Errors: not_found (nothing is mapped there).
+Result<ProcessMapping> process_mapping_at(const Fd& mappings, std::uint64_t address);
 
 /// Whether this process can read the memory of another one of the same user: looks at Yama's
 /// ptrace_scope below `proc`, and reads a byte of its own.

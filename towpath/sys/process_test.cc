@@ -7,11 +7,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <towpath/sys/mapping.h>
+#include <towpath/sys/memfd.h>
 #include <towpath/sys/process.h>
 #include <towpath/sys/temporary_directory.h>
 
@@ -107,6 +109,30 @@ TEST(ProcessMappingsTest, only_readable_memory_of_its_own_is_plain) {
   const auto* const of_program = reinterpret_cast<const std::byte*>("in the program's file");
   EXPECT_LT(mapping_at(of_program).begin, mapping_at(of_program).end);
   EXPECT_FALSE(mapping_at(of_program).is_plain);
+}
+
+TEST(ProcessMappingsTest, one_that_is_asked_for_is_as_it_stands_in_the_list) {
+  const auto single = open_process_mappings(::getpid());
+  if (!single.ok()) GTEST_SKIP() << single.status().to_string();
+  const auto file = create_sealed_memfd("test", page_size());
+  const auto shared =
+      Mapping::of_file({.fd = file->get(), .size_bytes = page_size(), .writable = true});
+  const auto pages = Mapping::anonymous(2 * page_size());
+  ASSERT_EQ(::mprotect(pages->data() + page_size(), page_size(), PROT_NONE), 0);
+  const auto* const of_program = reinterpret_cast<const std::byte*>("in the program's file");
+  const auto* const of_kernel = reinterpret_cast<const std::byte*>(::getauxval(AT_SYSINFO_EHDR));
+  const std::byte here{};
+  const std::byte* const places[] = {
+      pages->data(), pages->data() + page_size(), shared->data(), of_program, of_kernel, &here};
+  for (const std::byte* const place : places) {
+    const auto one = process_mapping_at(*single, address_of(place));
+    ASSERT_TRUE(one.ok()) << one.status().to_string();
+    const ProcessMapping listed = mapping_at(place);
+    EXPECT_EQ(one->begin, listed.begin);
+    EXPECT_EQ(one->end, listed.end);
+    EXPECT_EQ(one->is_plain, listed.is_plain);
+  }
+  EXPECT_EQ(process_mapping_at(*single, page_size()).code(), Code::not_found);
 }
 
 TEST(ProcessMappingsTest, names_and_lines_out_of_shape_are_told_apart) {

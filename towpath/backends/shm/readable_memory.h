@@ -10,11 +10,13 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <map>
+#include <string>
 
 #include <sys/types.h>
 
-#include <towpath/core/status.h>
+#include <towpath/core/result.h>
+#include <towpath/sys/fd.h>
 #include <towpath/sys/process.h>
 
 namespace towpath::backends::shm {
@@ -22,20 +24,30 @@ namespace towpath::backends::shm {
 class ReadableMemory {
  public:
   /// `regions`: how many will be asked for; for few, the mappings are not looked at.
-  ReadableMemory(pid_t pid, std::size_t regions);
+  ReadableMemory(pid_t pid, std::size_t regions)
+      : ReadableMemory(pid, regions, sys::open_process_mappings) {}
+  /// `open`: what single mappings are asked of; where it fails, all are read before.
+  using Open = Result<sys::Fd>(pid_t pid, const std::string& proc);
+  ReadableMemory(pid_t pid, std::size_t regions, Open* open);
 
   /// `length` is at least 1. Errors: denied, unsupported, out_of_range (not mapped there),
   /// peer_lost.
   Status check(std::uint64_t address, std::uint64_t length);
 
  private:
+  struct Known {
+    sys::ProcessMapping mapping;
+    bool is_proven = false;
+  };
+
   /// Null: none that is known to be alike all over.
-  const sys::ProcessMapping* mapping_of(std::uint64_t address, std::uint64_t length);
+  Known* mapping_of(std::uint64_t address, std::uint64_t length);
+  Known* find(std::uint64_t address);
 
   const pid_t pid_;
-  std::vector<sys::ProcessMapping> mappings_;
-  const sys::ProcessMapping* last_ = nullptr;
-  std::vector<bool> proven_;  // of each mapping
+  sys::Fd single_;                        // to ask for a mapping
+  std::map<std::uint64_t, Known> known_;  // by their begin
+  Known* last_ = nullptr;
 };
 
 }  // namespace towpath::backends::shm
