@@ -101,7 +101,8 @@ void MessageBackend::on_ended(std::uint64_t from, const Status& why) {
   }
 }
 
-// From now on nothing is sent or heard over it. The rest is done by tell_losses(), outside of the carrier.
+// From now on nothing is sent or heard over it. The rest is done by tell_losses(), outside of the
+// carrier.
 void MessageBackend::break_off(Link& link, Status why) {
   if (link.lost) return;
   link.lost = true;
