@@ -3,6 +3,7 @@
 
 #include <net/if.h>
 
+#include <towpath/core/words.h>
 #include <towpath/standard/nixl_network.h>
 #include <towpath/sys/rdma_ports.h>
 
@@ -19,12 +20,8 @@ class UcxList {
  public:
   explicit UcxList(std::string_view text) : is_without_(text.starts_with('^')) {
     if (is_without_) text.remove_prefix(1);
-    while (!text.empty()) {
-      const std::string_view item = text.substr(0, text.find(','));
-      text.remove_prefix(std::min(item.size() + 1, text.size()));
-      const auto begin = std::min(item.find_first_not_of(' '), item.size());
-      words_.push_back(item.substr(begin, item.find(':') - begin));
-    }
+    for (std::string_view word; !(word = next_word(text, ", ")).empty();)
+      words_.push_back(word.substr(0, word.find(':')));
   }
 
   bool is_empty() const { return words_.empty(); }

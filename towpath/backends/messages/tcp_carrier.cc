@@ -1,7 +1,6 @@
-#include <algorithm>
-
 #include <towpath/backends/messages/carrier.h>
 #include <towpath/backends/messages/frames.h>
+#include <towpath/core/words.h>
 #include <towpath/net/tcp/tcp_worker.h>
 
 namespace towpath::backends::messages {
@@ -15,12 +14,7 @@ std::vector<std::string> devices_of(const Params& params) {
   std::vector<std::string> devices;
   const auto found = params.find("devices");
   std::string_view rest = found == params.end() ? std::string_view() : found->second;
-  while (!rest.empty()) {
-    const std::string_view one = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-    const std::size_t begin = std::min(one.find_first_not_of(' '), one.size());
-    if (begin < one.size()) devices.emplace_back(one.substr(begin));
-  }
+  for (std::string_view one; !(one = next_word(rest, ", ")).empty();) devices.emplace_back(one);
   return devices;
 }
 

@@ -1,6 +1,7 @@
 #include <towpath/backends/messages/carrier.h>
 #include <towpath/backends/messages/frames.h>
 #include <towpath/core/text.h>
+#include <towpath/core/words.h>
 #include <towpath/net/ucx/ucx_worker.h>
 
 namespace towpath::backends::messages {
@@ -20,9 +21,7 @@ Result<net::UcxOptions> options_of(const Params& params) {
                           .message_bytes = kFrameBytes};
   // "NAME=VALUE;NAME=VALUE": values may hold commas.
   std::string_view rest = params.contains("settings") ? params.at("settings") : std::string_view();
-  while (!rest.empty()) {
-    const std::string_view one = rest.substr(0, rest.find(';'));
-    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+  for (std::string_view one; !(one = next_word(rest, ";")).empty();) {
     const std::size_t sign = one.find('=');
     if (sign == 0 || sign == std::string_view::npos)
       return error(Code::invalid_argument,

@@ -1,20 +1,13 @@
 #include <algorithm>
 
 #include <towpath/core/text.h>
+#include <towpath/core/words.h>
 #include <towpath/net/ucx/ucx_devices.h>
 
 namespace towpath::net {
 namespace {
 
 constexpr std::string_view kSeparators = ", ";
-
-/// Takes the first word off `rest`; empty: there is none.
-std::string_view next_word(std::string_view& rest, std::string_view separators) {
-  rest.remove_prefix(std::min(rest.size(), rest.find_first_not_of(separators)));
-  const std::string_view word = rest.substr(0, rest.find_first_of(separators));
-  rest.remove_prefix(word.size());
-  return word;
-}
 
 std::string joined(std::span<const std::string> names) {
   std::string all;
