@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -60,6 +61,11 @@ class SocketStream final : public ByteStream {
   Result<std::size_t> write_parts(std::span<const ConstByteSpan> parts) override {
     Parts from(parts);
     return written(repeated([&] { return ::sendmsg(fd(), from.get(), kQuietly); }));
+  }
+
+  void wake_at(std::size_t bytes) noexcept override {
+    const int least = static_cast<int>(std::clamp<std::size_t>(bytes, 1, INT_MAX));
+    (void)::setsockopt(fd(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
   }
 
   int fd() const noexcept override { return socket_.get(); }

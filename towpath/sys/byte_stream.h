@@ -34,6 +34,9 @@ class ByteStream {
   /// possible. An error is told when nothing was moved before it; else the next call tells it.
   virtual Result<Read> read_parts(std::span<const ByteSpan> parts);
   virtual Result<std::size_t> write_parts(std::span<const ConstByteSpan> parts);
+  /// Nobody need be woken before so many bytes can be read, or the stream has ended: a wish, which
+  /// a stream may pass over. Source: SO_RCVLOWAT, socket(7).
+  virtual void wake_at(std::size_t bytes) noexcept { (void)bytes; }
   /// To wait on; -1 when there is none. Borrowed.
   virtual int fd() const noexcept = 0;
 

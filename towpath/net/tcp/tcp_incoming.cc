@@ -11,6 +11,8 @@ namespace {
 
 /// Of one connection in one call: others have a turn, too.
 constexpr std::uint64_t kBytesPerCall = 1024 * 1024;
+/// Of a body that are waited for together.
+constexpr std::uint64_t kBytesPerWake = 128 * 1024;
 /// Behind a head: short bodies come with it.
 constexpr std::size_t kStagedBodyBytes = 8 * 1024;
 
@@ -43,9 +45,18 @@ Status TcpIncoming::take() {
     TOWPATH_TRY(const std::uint64_t came, read(asked));
     TOWPATH_TRY(take_staged());
     taken += came;
-    if (came < asked) return {};  // there was no more
+    if (came < asked) break;  // there was no more
   }
+  wait_for_more();
   return {};
+}
+
+// A body comes in many segments: to be woken for each costs more than to copy it.
+void TcpIncoming::wait_for_more() {
+  const std::uint64_t wanted = std::clamp<std::uint64_t>(missing_, 1, kBytesPerWake);
+  if (wanted == wakes_at_) return;
+  wakes_at_ = wanted;
+  stream_->wake_at(wanted);
 }
 
 // Straight into the memory of the body that comes, as far as it is wanted; what is behind it, or

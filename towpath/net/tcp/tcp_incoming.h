@@ -50,6 +50,7 @@ class TcpIncoming {
   void take_body();
   Result<bool> take_head();
   void put_down();
+  void wait_for_more();
 
   const std::unique_ptr<sys::ByteStream> stream_;
   const std::uint64_t id_;
@@ -62,10 +63,11 @@ class TcpIncoming {
   const std::unique_ptr<std::byte[]> stage_;
   std::size_t begin_ = 0;  ///< of what has come and was not taken
   std::size_t end_ = 0;
-  Bytes head_;                 ///< of the message whose body comes
-  std::uint64_t missing_ = 0;  ///< bytes of that body
-  BodySink* sink_ = nullptr;   ///< null: nobody is told of it
-  bool is_dropped_ = false;    ///< nobody wants what is missing
+  Bytes head_;                  ///< of the message whose body comes
+  std::uint64_t missing_ = 0;   ///< bytes of that body
+  BodySink* sink_ = nullptr;    ///< null: nobody is told of it
+  bool is_dropped_ = false;     ///< nobody wants what is missing
+  std::uint64_t wakes_at_ = 1;  ///< bytes
 };
 
 }  // namespace towpath::net

@@ -56,6 +56,21 @@ struct Halves final : MessageListener, BodySink {
   Bytes next;
 };
 
+/// Remembers when somebody wishes to be woken.
+class Watched final : public sys::ByteStream {
+ public:
+  Watched(std::unique_ptr<sys::ByteStream> stream, std::vector<std::size_t>& wishes)
+      : stream_(std::move(stream)), wishes_(wishes) {}
+  Result<Read> read_some(ByteSpan into) override { return stream_->read_some(into); }
+  Result<std::size_t> write_some(ConstByteSpan from) override { return stream_->write_some(from); }
+  void wake_at(std::size_t bytes) noexcept override { wishes_.push_back(bytes); }
+  int fd() const noexcept override { return -1; }
+
+ private:
+  const std::unique_ptr<sys::ByteStream> stream_;
+  std::vector<std::size_t>& wishes_;
+};
+
 class TcpIncomingTest : public ::testing::Test {
  protected:
   void open(const sys::MemoryStreamOptions& options = {.capacity_bytes = 4'000'000}) {
@@ -145,6 +160,23 @@ TEST_F(TcpIncomingTest, bodies_that_nobody_wants_are_passed_over) {
   ASSERT_EQ(heard_.bodies.size(), 2U) << "what was dropped counts as come";
   EXPECT_LT(heard_.bodies[0].size(), 200'000U);
   EXPECT_EQ(heard_.bodies[1], std::string(200'000, 'z'));
+}
+
+// Never for more than is to come: then nobody would be woken.
+TEST_F(TcpIncomingTest, long_body_is_waited_for_in_portions_and_a_head_at_once) {
+  auto [ours, theirs] = sys::make_memory_streams({.capacity_bytes = 1'000'000});
+  std::vector<std::size_t> wishes;
+  theirs_ = std::move(theirs);
+  incoming_.emplace(std::make_unique<Watched>(std::move(ours), wishes), 5, secret_, kLimits,
+                    heard_);
+  const std::string whole = message("head", std::string(300'000, 'x'));
+  ASSERT_TRUE(say(cat(kSecret, whole.substr(0, 50'000))).ok());
+  EXPECT_EQ(wishes, (std::vector<std::size_t>{128 * 1024}));
+  ASSERT_TRUE(say(whole.substr(50'000, whole.size() - 50'010)).ok());
+  EXPECT_EQ(wishes.back(), 10U);
+  ASSERT_TRUE(say(whole.substr(whole.size() - 10)).ok());
+  EXPECT_EQ(wishes.back(), 1U);
+  EXPECT_EQ(heard_.bodies.size(), 1U);
 }
 
 TEST_F(TcpIncomingTest, body_that_will_never_be_whole_is_told) {
