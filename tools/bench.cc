@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <towpath/core/text.h>
-#include <towpath/standard/nixl_network.h>
 #include <towpath/sys/random.h>
 
 #include "tools/bench/partner.h"
@@ -110,13 +109,12 @@ Result<bench::Room> room_for(const Options& options) {
   return room;
 }
 
-std::string usual_backend(MemoryKind remote, bool far) {
+const char* usual_backend(MemoryKind remote, bool far) {
   switch (remote) {
     case MemoryKind::disk: return "posix";
     case MemoryKind::object: return "object";
     case MemoryKind::block: return "nvme";
-    default:
-      return far ? standard::network_types({}, standard::NetworkHere::look()).front() : "shm";
+    default: return far ? "tcp" : "shm";
   }
 }
 
@@ -223,9 +221,8 @@ Result<Exit> run_bench(Arguments& arguments) {
 
 void add_what(Command& command, Arguments& arguments) {
   Options& options = arguments.options;
-  command.option(
-      "--backend", options.backend,
-      "Default: shm; posix for a file; tcp to a host, or ucx where there is RDMA; `all` to listen");
+  command.option("--backend", options.backend,
+                 "Default: shm; posix for a file; tcp to a host; `all` to listen");
   command.op_type(options.op);
   command.option("--initiator_seg_type", arguments.initiator_kind, "DRAM, PINNED or VRAM (a GPU's)")
       .shows_default();

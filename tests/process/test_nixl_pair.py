@@ -1,5 +1,5 @@
 """Two programs that know NIXL's C interface and ask for UCX alone: on one host their bytes go through
-shared memory, across machines over TCP, and the flight recorders tell which. Needs, across, root and
+shared memory, across machines over UCX, and the flight recorders tell which. Needs, across, root and
 iproute2."""
 import json
 import os
@@ -42,14 +42,14 @@ class NixlPairTest(CommandTest):
     def test_transports_without_shared_memory_are_heeded(self):
         without = {"UCX_TLS": "tcp"}
         self.assertEqual(
-            self.moved_by(self.start("owner", **without), self.start("reader", **without)), "tcp")
+            self.moved_by(self.start("owner", **without), self.start("reader", **without)), "ucx")
 
     @unittest.skipIf(why_not(), why_not() or "")
-    def test_across_machines_the_same_programs_use_tcp(self):
+    def test_across_machines_the_same_programs_use_ucx(self):
         join(self)
         owner = self.start("owner", "ip", "netns", "exec", HERE)
         reader = self.start("reader", "ip", "netns", "exec", THERE)
-        self.assertEqual(self.moved_by(owner, reader), "tcp")
+        self.assertEqual(self.moved_by(owner, reader), "ucx")
 
 
 if __name__ == "__main__":

@@ -17,13 +17,6 @@ constexpr std::string_view kShmType = "shm";
 constexpr std::string_view kGdsType = "gds";
 constexpr std::string_view kPosixType = "posix";
 
-/// The parameter, or what else says it.
-std::string said(const backend::Params& params, const std::string& name,
-                 const std::string& otherwise) {
-  const auto found = params.find(name);
-  return found == params.end() || found->second.empty() ? otherwise : found->second;
-}
-
 std::string variable(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
   return found == environment.end() ? std::string() : found->second;
@@ -42,12 +35,8 @@ Status check_probe(const backend::BackendType& type) {
 }  // namespace
 
 NixlBackends::NixlBackends(const backend::Registry& registry, const Environment& environment,
-                           telemetry::Log log, NetworkHere network)
-    : registry_(registry),
-      transports_(variable(environment, "UCX_TLS")),
-      devices_(variable(environment, "UCX_NET_DEVICES")),
-      network_(std::move(network)),
-      log_(std::move(log)) {}
+                           telemetry::Log log)
+    : registry_(registry), transports_(variable(environment, "UCX_TLS")), log_(std::move(log)) {}
 
 // ---- plug-ins
 
@@ -81,55 +70,33 @@ Result<const NixlBackend*> NixlBackends::create(agent::Agent& agent, std::string
                    .type = type->name,
                    .types = {type->name},
                    .params = with_defaults(*type, translated.params)};
+  Status started = start(agent, *type, translated.params);
   if (type->name == kUcxType) {
-    TOWPATH_TRY(start_network(agent, made, translated.params));
+    if (started.code() == Code::unsupported) started = stand_in(agent, made, started);
+    TOWPATH_TRY(add_shm(agent, made, started));
   } else if (type->name == kGdsType) {
-    TOWPATH_TRY(add_posix(agent, made, start(agent, *type, translated.params)));
+    TOWPATH_TRY(add_posix(agent, made, started));
   } else {
-    TOWPATH_TRY(start(agent, *type, translated.params));
+    TOWPATH_TRY(std::move(started));
     if (lower(name) == lower(kUcx))
       log_.info("this build has no UCX: shared memory stands in, for agents of this host");
   }
   return &created_.emplace_back(std::move(made));
 }
 
-// Other machines by TCP or by UCX, this host by shared memory.
-Status NixlBackends::start_network(agent::Agent& agent, NixlBackend& made,
-                                   const backend::Params& params) {
-  const UcxWords words{.transports = said(params, "transports", transports_),
-                       .devices = said(params, "devices", devices_),
-                       .has_settings = !said(params, "settings", {}).empty()};
-  std::vector<std::string> types = network_types(words, network_);
-  std::erase_if(types, [&](const std::string& type) { return !registry_.find(type).ok(); });
-  if (types.empty()) types.emplace_back(kUcxType);
-  TOWPATH_TRY(const backend::BackendType* first, registry_.find(types.front()));
-  backend::Params wanted = params;
-  if (first->name == kTcpType) {
-    // What only UCX reads has been heeded in choosing.
-    for (const char* const ucxs : {"transports", "settings"}) wanted.erase(ucxs);
-    wanted["devices"] = lower(words.devices) == "all" ? std::string() : words.devices;
-    log_.info("no RDMA is asked for, or here: TCP without UCX serves peers of other machines");
-  }
-  made.type = first->name;
-  made.types = {made.type};
-  made.params = with_defaults(*first, wanted);
-  Status started = start(agent, *first, wanted);
-  if (types.size() > 1 && (started.ok() || started.code() == Code::unsupported)) {
-    started = add(
-        agent, made, started,
-        {.type = kTcpType,
-         .is_preferred = false,
-         .without = "UCX goes without TCP by sockets; peers without RDMA are reached by its own",
-         .alone = "there is no UCX here: TCP by sockets stands in"});
-  }
-  return add_shm(agent, made, started, shares_memory(words.transports));
+// Where libucp is missing `tcp` reaches other machines, by the same messages.
+Status NixlBackends::stand_in(agent::Agent& agent, NixlBackend& ucx, const Status& started) {
+  const Companion tcp{.type = kTcpType,
+                      .is_preferred = false,
+                      .without = "nothing stands in for UCX",
+                      .alone = "there is no UCX here: TCP by sockets stands in"};
+  return registry_.find(kTcpType).ok() ? add(agent, ucx, started, tcp) : started;
 }
 
 // On one host either does what NIXL's UCX does; where both run, each does what it is better at.
-Status NixlBackends::add_shm(agent::Agent& agent, NixlBackend& ucx, const Status& started,
-                             bool may_share_memory) {
+Status NixlBackends::add_shm(agent::Agent& agent, NixlBackend& ucx, const Status& started) {
   if (!started.ok() && started.code() != Code::unsupported) return started;
-  if (!may_share_memory) return started;
+  if (!may_share_memory(ucx)) return started;
   const Companion shm{
       .type = kShmType,
       .is_preferred = true,
@@ -191,6 +158,12 @@ Status NixlBackends::bring(agent::Agent& agent, std::string_view name) {
   return start(agent, *type, {});
 }
 
+bool NixlBackends::may_share_memory(const NixlBackend& ucx) const {
+  const auto given = ucx.params.find("transports");
+  const bool is_given = given != ucx.params.end() && !given->second.empty();
+  return shares_memory(is_given ? given->second : transports_);
+}
+
 // ---- asking
 
 std::vector<NixlBackend> NixlBackends::created() const {
@@ -233,6 +206,26 @@ Result<std::vector<MemoryKind>> kinds_of(const agent::Agent& agent, const NixlBa
       kinds.push_back(kind);
   }
   return kinds;
+}
+
+// As UCX reads it: names with commas, an auxiliary one with ":aux" behind, "^" in front for all but
+// these.
+bool shares_memory(std::string_view transports) {
+  constexpr std::array<std::string_view, 9> kThroughMemory = {
+      "all", "shm", "sm", "mm", "posix", "sysv", "cma", "knem", "xpmem"};
+  constexpr std::size_t kWhole = 3;  // the first ones: all of it, when they are taken away
+  if (transports.empty()) return true;
+  const bool is_without = transports.starts_with('^');
+  if (is_without) transports.remove_prefix(1);
+  const auto* const end = is_without ? kThroughMemory.begin() + kWhole : kThroughMemory.end();
+  bool named = false;
+  while (!transports.empty()) {
+    const std::string_view item = transports.substr(0, transports.find(','));
+    transports.remove_prefix(std::min(item.size() + 1, transports.size()));
+    const std::string_view word = item.substr(0, item.find(':'));
+    named = named || std::find(kThroughMemory.begin(), end, word) != end;
+  }
+  return named != is_without;
 }
 
 }  // namespace towpath::standard

@@ -1,9 +1,8 @@
 // What NIXL's users create under one name, and the backends of ours that serve it.
 //
-// Mostly one. "UCX" is two or three: NIXL's finds shared memory by itself where the peer is on this
-// host, so `shm` comes along and is preferred where it reaches the peer
-// (docs/decisions/0011-ucx-brings-shm.md); to other machines it is `tcp`, or `ucx` where there is
-// RDMA (nixl_network.h). What took the bytes is told as what it is.
+// Mostly one. "UCX" is two: NIXL's finds shared memory by itself where the peer is on this host, so
+// `shm` comes along with `ucx` and is preferred where it reaches the peer
+// (docs/decisions/0011-ucx-brings-shm.md). What took the bytes is told as what it is: `shm`.
 //
 // Both doors for NIXL's users, C and Python, ask here, so that they agree.
 // Invariants: a name is created at most once; its types are backends of the agent from then on.
@@ -20,7 +19,6 @@
 #include <towpath/backend/registry.h>
 #include <towpath/run/mutex.h>
 #include <towpath/standard/environment.h>
-#include <towpath/standard/nixl_network.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
@@ -35,10 +33,10 @@ struct NixlBackend {
 
 class NixlBackends {
  public:
-  /// `registry` must outlive this. Of `environment` UCX_TLS and UCX_NET_DEVICES count: what they
-  /// leave out is not brought.
+  /// `registry` must outlive this. Of `environment` UCX_TLS counts: transports without shared
+  /// memory keep `shm` out.
   NixlBackends(const backend::Registry& registry, const Environment& environment,
-               telemetry::Log log, NetworkHere network = NetworkHere::look());
+               telemetry::Log log);
 
   /// As NIXL's users call them; "UCX" always among them.
   std::vector<std::string> plugins() const;
@@ -73,18 +71,17 @@ class NixlBackends {
   };
   Status add(agent::Agent& agent, NixlBackend& made, const Status& started,
              const Companion& companion) TOWPATH_REQUIRES(mutex_);
-  Status start_network(agent::Agent& agent, NixlBackend& made, const backend::Params& params)
+  Status stand_in(agent::Agent& agent, NixlBackend& ucx, const Status& started)
       TOWPATH_REQUIRES(mutex_);
-  Status add_shm(agent::Agent& agent, NixlBackend& ucx, const Status& started,
-                 bool may_share_memory) TOWPATH_REQUIRES(mutex_);
+  Status add_shm(agent::Agent& agent, NixlBackend& ucx, const Status& started)
+      TOWPATH_REQUIRES(mutex_);
   Status add_posix(agent::Agent& agent, NixlBackend& gds, const Status& started)
       TOWPATH_REQUIRES(mutex_);
   Status bring(agent::Agent& agent, std::string_view name) TOWPATH_REQUIRES(mutex_);
+  bool may_share_memory(const NixlBackend& ucx) const;
 
   const backend::Registry& registry_;
   const std::string transports_;  // UCX_TLS
-  const std::string devices_;     // UCX_NET_DEVICES
-  const NetworkHere network_;
   const telemetry::Log log_;
 
   mutable run::Mutex mutex_;
@@ -97,5 +94,8 @@ std::vector<std::string> types_of(std::span<const NixlBackend> backends);
 /// The memory that any of those takes which serve `backend`. Errors: not_found (it is none of
 /// `agent`).
 Result<std::vector<MemoryKind>> kinds_of(const agent::Agent& agent, const NixlBackend& backend);
+
+/// Whether UCX_TLS, or a list like it, leaves UCX a way through the memory of the host.
+bool shares_memory(std::string_view transports);
 
 }  // namespace towpath::standard

@@ -44,10 +44,7 @@ class NixlBackendsTest : public testing::Test {
     auto made = agent::Agent::create({.name = "a", .registry = &registry_, .clock = &clock_});
     ASSERT_TRUE(made.ok()) << made.status().to_string();
     agent_ = *std::move(made);
-    backends_.emplace(
-        registry_, environment, telemetry::Log(sink_, clock_, "test"),
-        NetworkHere{.has_rdma = has_rdma_,
-                    .is_interface = [](const std::string& name) { return name == "eth0"; }});
+    backends_.emplace(registry_, environment, telemetry::Log(sink_, clock_, "test"));
   }
   Result<const NixlBackend*> create(std::string_view name, const backend::Params& params = {}) {
     return backends_->create(*agent_, name, params);
@@ -58,7 +55,6 @@ class NixlBackendsTest : public testing::Test {
     return all;
   }
 
-  bool has_rdma_ = false;
   sys::SystemClock clock_;
   telemetry::CollectingSink sink_;
   backend::Registry registry_;
@@ -156,6 +152,20 @@ TEST_F(NixlBackendsTest, where_ucx_is_missing_shm_stands_in_and_tells) {
   EXPECT_TRUE(backends_->plugin("UCX").ok());
 }
 
+TEST_F(NixlBackendsTest, where_ucx_is_missing_tcp_reaches_other_machines_and_it_is_told) {
+  have({called("shm"), failing("ucx", Code::unsupported), called("tcp")});
+  const auto ucx = create("UCX");
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_EQ((*ucx)->type, "tcp");
+  EXPECT_THAT((*ucx)->types, ElementsAre("shm", "tcp"));
+  EXPECT_THAT(told(), HasSubstr("TCP by sockets stands in"));
+}
+
+TEST_F(NixlBackendsTest, where_ucx_runs_tcp_is_not_brought) {
+  have({called("shm"), called("ucx"), called("tcp")});
+  EXPECT_THAT((*create("UCX"))->types, ElementsAre("shm", "ucx"));
+}
+
 TEST_F(NixlBackendsTest, a_build_without_ucx_knows_the_name_all_the_same) {
   have({called("shm")});
   EXPECT_THAT(backends_->plugins(), ElementsAre("UCX", "shm"));
@@ -197,43 +207,6 @@ TEST_F(NixlBackendsTest, device_list_beside_devices_has_no_effect_and_it_is_told
   EXPECT_THAT(told(), HasSubstr("device_list=mlx5_0 has no effect"));
 }
 
-TEST_F(NixlBackendsTest, without_rdma_tcp_serves_the_network_and_ucx_is_not_opened) {
-  have({called("shm"), called("ucx"), called("tcp")});
-  const auto ucx = create("UCX", {{"transports", ""}, {"settings", ""}});
-  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
-  EXPECT_EQ((*ucx)->type, "tcp");
-  EXPECT_THAT((*ucx)->types, ElementsAre("shm", "tcp"));
-  EXPECT_FALSE(agent_->has_backend("ucx"));
-  EXPECT_THAT(told(), HasSubstr("TCP without UCX"));
-}
-
-TEST_F(NixlBackendsTest, with_rdma_it_is_ucx_and_tcp_reaches_those_without) {
-  has_rdma_ = true;
-  have({called("shm"), called("ucx"), called("tcp")});
-  const auto ucx = create("UCX");
-  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
-  EXPECT_EQ((*ucx)->type, "ucx");
-  EXPECT_THAT((*ucx)->types, ElementsAre("shm", "ucx", "tcp"));
-}
-
-TEST_F(NixlBackendsTest, rdma_that_ucx_does_not_find_leaves_tcp) {
-  has_rdma_ = true;
-  have({called("shm"), failing("ucx", Code::unsupported), called("tcp")});
-  const auto ucx = create("UCX");
-  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
-  EXPECT_THAT((*ucx)->types, ElementsAre("shm", "tcp"));
-  EXPECT_THAT(told(), HasSubstr("TCP by sockets stands in"));
-}
-
-TEST_F(NixlBackendsTest, devices_that_ucx_is_told_of_are_those_of_tcp) {
-  have({called("shm"), called("ucx"), called("tcp")},
-       {{"UCX_TLS", "tcp"}, {"UCX_NET_DEVICES", "eth0"}});
-  const auto ucx = create("UCX");
-  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
-  EXPECT_THAT((*ucx)->types, ElementsAre("tcp"));
-  EXPECT_EQ((*ucx)->params.at("devices"), "eth0");
-}
-
 TEST_F(NixlBackendsTest, a_request_is_served_by_what_was_asked_for) {
   have({called("shm"), called("ucx")});
   ASSERT_TRUE(create("UCX").ok());
@@ -243,6 +216,14 @@ TEST_F(NixlBackendsTest, a_request_is_served_by_what_was_asked_for) {
   EXPECT_EQ(backends_->served_by("shm", asked)->name, "UCX");
   EXPECT_EQ(backends_->served_by("shm", {})->name, "SHM");
   EXPECT_EQ(backends_->served_by("posix", {}), nullptr);
+}
+
+TEST(SharesMemoryTest, lists_are_read_as_ucx_reads_them) {
+  for (const char* with :
+       {"", "all", "sm", "tcp,cma", "rc,shm,self", "^tcp", "^rc,dc", "posix:aux"})
+    EXPECT_TRUE(shares_memory(with)) << with;
+  for (const char* without : {"tcp", "tcp,self", "rc_x,ud:aux", "^sm", "^shm,tcp", "self"})
+    EXPECT_FALSE(shares_memory(without)) << without;
 }
 
 }  // namespace

@@ -1,11 +1,24 @@
-"""What NIXL's users get by default, under the name UCX."""
+"""What NIXL's users get by default: two agents over UCX."""
 import time
 
 import numpy
 import pytest
 
+import towpath
 from towpath.nixl import _bindings as nixlBind
 from towpath.nixl import nixl_agent, nixl_agent_config
+
+
+def why_not():
+    """What this build or machine lacks, with the remedy."""
+    try:
+        with towpath.Agent("probe", ["ucx"]):
+            return ""
+    except towpath.Unsupported as refusal:
+        return str(refusal)
+
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 
 def way_of(handle, agent):
@@ -13,7 +26,7 @@ def way_of(handle, agent):
     return agent.agent.transfer_of(int(handle)).backend
 
 
-@pytest.mark.parametrize("transports, way", [("", "shm"), ("tcp", "tcp")])
+@pytest.mark.parametrize("transports, way", [("", "shm"), ("tcp", "ucx")])
 def test_agents_with_the_default_configuration_move_bytes_and_tell(monkeypatch, transports, way):
     if transports:
         monkeypatch.setenv("UCX_TLS", transports)
