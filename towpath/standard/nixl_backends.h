@@ -2,7 +2,8 @@
 //
 // Mostly one. "UCX" is two: NIXL's finds shared memory by itself where the peer is on this host, so
 // `shm` comes along with `ucx` and is preferred where it reaches the peer
-// (docs/decisions/0011-ucx-brings-shm.md). What took the bytes is told as what it is: `shm`.
+// (docs/decisions/0011-ucx-brings-shm.md), and `tcp` stands in for `ucx` where libucp is missing.
+// What took the bytes is told as what it is.
 //
 // Both doors for NIXL's users, C and Python, ask here, so that they agree.
 // Invariants: a name is created at most once; its types are backends of the agent from then on.
