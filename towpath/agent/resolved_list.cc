@@ -39,17 +39,27 @@ std::optional<bool> any_overlap_on_grid(std::size_t count, StretchAt stretch_at)
     highest = std::max(highest, stretch.begin);
   }
   if (length == 0 || (highest - lowest) / length / kCellsPerStretch >= count) return std::nullopt;
-  std::vector<bool> taken((highest - lowest) / length + 1);
+  std::vector<std::uint64_t> taken((highest - lowest) / length / 64 + 1);
+  std::uint64_t twice = 0;
+  std::uint64_t beside_the_grid = 0;
+  const auto mark = [&](auto cell_of) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t distance = stretch_at(i).begin - lowest;
+      const std::uint64_t cell = cell_of(distance);
+      std::uint64_t& word = taken[cell / 64];
+      const std::uint64_t bit = std::uint64_t{1} << (cell % 64);
+      twice |= word & bit;
+      word |= bit;
+      beside_the_grid |= distance - cell * length;
+    }
+  };
   // A division takes longer than all the rest, and most blocks are a power of two.
-  const bool shifts = std::has_single_bit(length);
-  const int shift = std::countr_zero(length);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t distance = stretch_at(i).begin - lowest;
-    const std::uint64_t cell = shifts ? distance >> shift : distance / length;
-    if (cell * length != distance) return std::nullopt;
-    if (taken[cell]) return true;
-    taken[cell] = true;
-  }
+  if (std::has_single_bit(length))
+    mark([shift = std::countr_zero(length)](std::uint64_t distance) { return distance >> shift; });
+  else
+    mark([length](std::uint64_t distance) { return distance / length; });
+  if (twice != 0) return true;  // in one cell, on the grid or not: less than a length apart
+  if (beside_the_grid != 0) return std::nullopt;
   return false;
 }
 
@@ -182,22 +192,24 @@ void ResolvedList::clear() {
 }
 
 Status ResolvedList::resolve_flat(std::span<const Descriptor> list, Finder& finder) {
-  flat_.reserve(list.size());
+  flat_.resize(list.size());
+  std::uint64_t total = 0;
   std::uint64_t all_lengths = 0;
   std::uint32_t record = 0;
-  for (const Descriptor& what : list) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Descriptor& what = list[i];
     if (!finder.fits(what)) {
-      if (!checked_add(what.address, what.length))
-        return failed_at(flat_.size(), past_the_end(what));
+      if (!checked_add(what.address, what.length)) return failed_at(i, past_the_end(what));
       auto found = finder.find(what);
-      if (!found.ok()) return failed_at(flat_.size(), found.status());
+      if (!found.ok()) return failed_at(i, found.status());
       record = (*found)->place_in_list;
     }
-    total_bytes_ += what.length;
-    if (total_bytes_ < what.length) return failed_at(flat_.size(), past_the_end(what));
+    total += what.length;
+    if (total < what.length) return failed_at(i, past_the_end(what));
     all_lengths |= what.length;
-    flat_.push_back({what.address, static_cast<std::uint32_t>(what.length), record});
+    flat_[i] = {what.address, static_cast<std::uint32_t>(what.length), record};
   }
+  total_bytes_ = total;
   if (all_lengths > UINT32_MAX) widen(list);
   return {};
 }

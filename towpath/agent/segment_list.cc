@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <towpath/agent/flat_pairs.h>
 #include <towpath/agent/segment_list.h>
 #include <towpath/core/text.h>
 
@@ -99,30 +100,6 @@ bool extend(backend::Segment& last, const backend::Segment& next, std::uint64_t 
   return false;
 }
 
-/// What a backend made of the records of a list; that of the last one asked for is remembered.
-class Memories {
- public:
-  Memories(const ResolvedList& list, std::size_t slot) : records_(list.records()), slot_(slot) {}
-
-  backend::Memory* of(std::uint32_t record) {
-    if (record != last_) {
-      memory_ = records_[record]->memory[slot_].get();
-      last_ = record;
-    }
-    return memory_;
-  }
-
- private:
-  const std::span<const RecordPtr> records_;
-  const std::size_t slot_;
-  std::uint32_t last_ = UINT32_MAX;
-  backend::Memory* memory_ = nullptr;
-};
-
-std::uint64_t index_at(const Selection& selection, std::uint64_t position) {
-  return selection.by_index() ? selection.indices()[position] : selection.first() + position;
-}
-
 Status unequal(std::uint64_t position, std::uint64_t local, std::uint64_t remote) {
   return error(
       Code::invalid_argument,
@@ -148,6 +125,26 @@ Status check_range(const char* side, const SegmentList::Side& which) {
 }
 
 }  // namespace
+
+/// What a backend made of the records of a list; that of the last one asked for is remembered.
+class SegmentList::Memories {
+ public:
+  Memories(const ResolvedList& list, std::size_t slot) : records_(list.records()), slot_(slot) {}
+
+  backend::Memory* of(std::uint32_t record) {
+    if (record != last_) {
+      memory_ = records_[record]->memory[slot_].get();
+      last_ = record;
+    }
+    return memory_;
+  }
+
+ private:
+  const std::span<const RecordPtr> records_;
+  const std::size_t slot_;
+  std::uint32_t last_ = UINT32_MAX;
+  backend::Memory* memory_ = nullptr;
+};
 
 Status SegmentList::check_sides(const Side& local, const Side& remote) const {
   TOWPATH_TRY(check_range("local", local));
@@ -189,31 +186,57 @@ inline void SegmentList::join_last(std::uint64_t descriptor, const Options& opti
   if (options.merge && segments_.size() > 1 &&
       extend(*(&next - 1), next, options.max_segment_bytes))
     return segments_.pop_back();
-  if (next.length > options.max_segment_bytes)
-    return cut_last(descriptor, options.max_segment_bytes);
+  cut_or_keep_last(descriptor, options.max_segment_bytes);
+}
+
+inline void SegmentList::cut_or_keep_last(std::uint64_t descriptor,
+                                          std::uint64_t max_segment_bytes) {
+  if (segments_.back().length > max_segment_bytes) return cut_last(descriptor, max_segment_bytes);
   origins_.push_back({descriptor, 0});
 }
 
-// Blocks in any order, on both sides: what a long list spends its time with, so without a cursor.
 Status SegmentList::pair_flat(const Side& local, const Side& remote, const Options& options) {
-  const std::span<const FlatStretch> all_here = local.list->flat();
-  const std::span<const FlatStretch> all_there = remote.list->flat();
-  Memories mine(*local.list, options.slot);
-  Memories theirs(*remote.list, options.slot);
+  const auto as_listed = [](const Side& side) {
+    return [at = side.list->flat().data() + side.selection.first()](
+               std::uint64_t position) -> const FlatStretch& { return at[position]; };
+  };
+  const auto by_index = [](const Side& side) {
+    return [all = side.list->flat(),
+            selection = side.selection](std::uint64_t position) -> const FlatStretch& {
+      return all[selection.at(position)];
+    };
+  };
+  const auto memories = [&](const Side& side) { return Memories(*side.list, options.slot); };
+  if (local.selection.by_index() || remote.selection.by_index())
+    return pair_each(FlatPairs(by_index(local), by_index(remote), descriptors_), memories(local),
+                     memories(remote), options);
+  return pair_each(FlatPairs(as_listed(local), as_listed(remote), descriptors_), memories(local),
+                   memories(remote), options);
+}
+
+// Blocks in any order, on both sides: what a long list spends its time with, so without a cursor,
+// and no segment is written and then taken back.
+template <typename Pairs>
+Status SegmentList::pair_each(const Pairs& pairs, Memories mine, Memories theirs,
+                              const Options& options) {
   segments_.reserve(descriptors_);
   origins_.reserve(descriptors_);
-  for (std::uint64_t done = 0; done < descriptors_; ++done) {
-    const FlatStretch& here = all_here[index_at(local.selection, done)];
-    const FlatStretch& there = all_there[index_at(remote.selection, done)];
-    if (here.length != there.length) return unequal(done, here.length, there.length);
-    backend::Segment& next = segments_.emplace_back();
-    next.local = mine.of(here.record);
-    next.remote = theirs.of(there.record);
-    next.local_address = here.address;
-    next.remote_address = there.address;
-    next.length = here.length;
-    bytes_ += next.length;
-    join_last(done, options);
+  FlatRun run;
+  for (std::uint64_t done = 0; done < descriptors_; done += run.pairs) {
+    const FlatPair one = pairs.at(done);
+    if (!one.is_even()) return unequal(done, one.here.length, one.there.length);
+    run = {.length = one.here.length};
+    if (options.merge && pairs.may_run(done)) run = pairs.run_from(done, options.max_segment_bytes);
+    segments_.push_back({.local = mine.of(one.here.record),
+                         .remote = theirs.of(one.there.record),
+                         .local_address = one.here.address,
+                         .remote_address = one.there.address,
+                         .length = run.length,
+                         .count = run.count,
+                         .local_stride = run.stride_here,
+                         .remote_stride = run.stride_there});
+    bytes_ += run.length * run.count;
+    cut_or_keep_last(done, options.max_segment_bytes);
   }
   return {};
 }
@@ -222,8 +245,8 @@ Status SegmentList::pair_by_index(const Side& local, const Side& remote, const O
   Cursor here(local);
   Cursor there(remote);
   for (std::uint64_t done = 0; done < descriptors_;) {
-    const std::uint64_t first_here = index_at(local.selection, done);
-    const std::uint64_t first_there = index_at(remote.selection, done);
+    const std::uint64_t first_here = local.selection.at(done);
+    const std::uint64_t first_there = remote.selection.at(done);
     here.place(first_here);
     there.place(first_there);
     if (here.entry().length != there.entry().length)
@@ -232,8 +255,8 @@ Status SegmentList::pair_by_index(const Side& local, const Side& remote, const O
     const std::uint64_t limit =
         options.merge ? std::min({here.run(), there.run(), descriptors_ - done}) : 1;
     std::uint64_t run = 1;
-    while (run < limit && index_at(local.selection, done + run) == first_here + run &&
-           index_at(remote.selection, done + run) == first_there + run)
+    while (run < limit && local.selection.at(done + run) == first_here + run &&
+           remote.selection.at(done + run) == first_there + run)
       ++run;
     fill(segments_.emplace_back(), here, there, {run, options.slot});
     settle_last(done, options);
@@ -352,7 +375,7 @@ std::uint64_t SegmentList::descriptor_at(const backend::SegmentFailure& where,
       origin.byte + where.stretch * segments_[where.segment].length + where.bytes;
   std::uint64_t position = origin.descriptor;
   for (; position + 1 < descriptors_; ++position) {
-    const std::size_t entry = local.list->entry_of(index_at(local.selection, position));
+    const std::size_t entry = local.list->entry_of(local.selection.at(position));
     const std::uint64_t length = local.list->entry(entry).length;
     if (offset < length) break;
     offset -= length;

@@ -52,15 +52,20 @@ class SegmentList {
     std::uint64_t byte = 0;
   };
 
+  class Memories;
+
   Status check_sides(const Side& local, const Side& remote) const;
   Status pair(const Side& local, const Side& remote, const Options& options);
   Status pair_flat(const Side& local, const Side& remote, const Options& options);
+  template <typename Pairs>
+  Status pair_each(const Pairs& pairs, Memories mine, Memories theirs, const Options& options);
   Status pair_by_index(const Side& local, const Side& remote, const Options& options);
   Status pair_by_run(const Side& local, const Side& remote, const Options& options);
   /// Makes one stretch of the segment just added where it has no gaps, then as below.
   void settle_last(std::uint64_t descriptor, const Options& options);
-  /// Joins the segment just added, which begins with `descriptor`, to the one before, or cuts it.
+  /// Joins the segment just added, which begins with `descriptor`, to the one before, or as below.
   void join_last(std::uint64_t descriptor, const Options& options);
+  void cut_or_keep_last(std::uint64_t descriptor, std::uint64_t max_segment_bytes);
   void cut_last(std::uint64_t descriptor, std::uint64_t max_segment_bytes);
   Status check_targets(const Side& target, bool target_is_local);
   Status check_targets_by_sorting(const Side& target, bool target_is_local) const;

@@ -225,6 +225,37 @@ TEST(SegmentListTest, whole_strided_lists_become_one_segment) {
   EXPECT_EQ(f.list.runs(), 1U);
 }
 
+TEST(SegmentListTest, runs_among_blocks_in_any_order_become_segments) {
+  FakeRegions regions(2);
+  DescriptorList here(MemoryKind::system);
+  DescriptorList there(MemoryKind::system);
+  const auto add = [&](std::uint64_t local, std::uint64_t remote) {
+    ASSERT_TRUE(here.add(Descriptor{FakeRegions::base(0) + local, 16, 0}).ok());
+    ASSERT_TRUE(there.add(Descriptor{FakeRegions::base(1) + remote, 16, 0}).ok());
+  };
+  for (const std::uint64_t i : {0, 1, 2}) add(900 + 16 * i, 500 + 16 * i);     // without a gap
+  for (const std::uint64_t i : {0, 1, 2, 3}) add(100 + 32 * i, 100 + 20 * i);  // with equal ones
+  add(20, 40), add(40, 800);  // the second lies behind the first, and no third as far away
+  add(0, 20), add(60, 0);     // in no order
+  for (const std::uint64_t i : {2, 1, 0}) add(300 + 32 * i, 300 + 32 * i);  // downwards
+  const auto local = resolve(here, regions);
+  const auto remote = resolve(there, regions);
+  ASSERT_FALSE(local.flat().empty() || remote.flat().empty());
+  SegmentList list;
+  ASSERT_TRUE(list.build({&local, {}}, {&remote, {}}, {}).ok());
+  const auto segments = list.segments();
+  ASSERT_EQ(segments.size(), 9U);
+  EXPECT_EQ(segments[0].length, 48U);
+  EXPECT_EQ(segments[1].count, 4U);
+  EXPECT_EQ(segments[1].local_stride, 32U);
+  EXPECT_EQ(segments[1].remote_stride, 20U);
+  for (const auto& single : segments.subspan(2)) EXPECT_EQ(single.length * single.count, 16U);
+  ASSERT_TRUE(list.build({&local, {}}, {&remote, {}}, {.max_segment_bytes = 40}).ok());
+  EXPECT_EQ(list.segments()[0].length, 32U) << "two of them, and no part of the third";
+  ASSERT_TRUE(list.build({&local, {}}, {&remote, {}}, {.merge = false}).ok());
+  EXPECT_EQ(list.segments().size(), local.size());
+}
+
 TEST(SegmentListTest, every_wrong_selection_is_refused_with_its_values) {
   Fixture f;
   const std::vector<std::uint32_t> past{3, 100};

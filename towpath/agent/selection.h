@@ -32,6 +32,10 @@ class Selection {
   bool by_index() const noexcept { return by_index_; }
   std::span<const std::uint32_t> indices() const noexcept { return indices_; }
   std::uint64_t first() const noexcept { return first_; }
+  /// The index at a position, which is below count_in().
+  std::uint64_t at(std::uint64_t position) const noexcept {
+    return by_index_ ? indices_[position] : first_ + position;
+  }
   std::uint64_t count_in(std::uint64_t list_size) const noexcept {
     return all_ ? list_size : count_;
   }
