@@ -11,14 +11,16 @@ namespace towpath::backends::shm {
 using backend::SegmentCursor;
 using backend::SliceTask;
 
-Status ProcessCopy::move(pid_t pid, SliceTask& task, std::uint64_t& budget) {
+Result<bool> ProcessCopy::move(pid_t pid, SliceTask& task, std::uint64_t& budget) {
   const backend::Memory* const remote = task.at().segment().remote;
   std::size_t count = 0;
+  std::uint64_t asked = 0;
   for (SegmentCursor ahead = task.at();
        budget > 0 && count < IOV_MAX && !ahead.done() && ahead.segment().remote == remote;
        ++count) {
     const std::uint64_t length = std::min(ahead.left(), budget);
     here_[count] = {bytes_at(ahead.local_address(), 0).data(), length};
+    asked += length;
     there_[count] = {bytes_at(ahead.remote_address(), 0).data(), length};
     budget -= std::min(budget, std::max(length, backend::kPieceCost));
     ahead.advance(length);
@@ -33,17 +35,18 @@ Status ProcessCopy::move(pid_t pid, SliceTask& task, std::uint64_t& budget) {
       task.moved(part);
       left -= part;
     }
-    if (moved > 0) return {};  // what stopped the kernel is the first byte of the next call
+    const bool all = static_cast<std::uint64_t>(moved) == asked;
+    if (moved > 0) return all;  // what stopped the kernel is the first byte of the next call
   }
   const int reason = moved < 0 ? errno : EIO;
-  if (reason == EINTR || reason == EAGAIN) return {};
+  if (reason == EINTR || reason == EAGAIN) return false;
   const std::string what = cat("process_vm_", pulls ? "readv" : "writev", " of process ", pid);
   if (reason == ESRCH) return error(Code::peer_lost, cat(what, ": it does not exist any more"));
   if (reason != EFAULT && reason != EIO) return sys::os_error(reason, what);
   task.fail_stretch(
       error(Code::out_of_range, cat(what, ": not mapped at ", hex(task.at().remote_address()),
                                     " there or ", hex(task.at().local_address()), " here")));
-  return {};
+  return false;
 }
 
 Status try_process_memory(pid_t pid, std::uint64_t address, std::uint64_t length) {

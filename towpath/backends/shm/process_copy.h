@@ -22,8 +22,9 @@ namespace towpath::backends::shm {
 class ProcessCopy {
  public:
   /// Moves or fails some stretches with the remote memory at the cursor. `budget` as in
-  /// SliceTask::copy. A failure is one of the whole operation: peer_lost, denied.
-  Status move(pid_t pid, backend::SliceTask& task, std::uint64_t& budget);
+  /// SliceTask::copy. False: the kernel did not take all that it was asked for. A failure is one of
+  /// the whole operation: peer_lost, denied.
+  Result<bool> move(pid_t pid, backend::SliceTask& task, std::uint64_t& budget);
 
  private:
   std::array<iovec, IOV_MAX> here_;

@@ -74,9 +74,19 @@ class ShmConnection final : public TrackedConnection {
   Status check() const { return is_lost() ? state() : reached->check(); }
   /// The same after asking the kernel whether its process still lives.
   Status check_process() const { return is_lost() ? state() : reached->check_process(); }
+  /// Whether the pid is that of its process still: asks the kernel, unless it said so just now.
+  Status check_pid(const Clock& clock) {
+    const Instant now = clock.now();  // before the question: the answer is true of that
+    if (seen_alive_ && now - *seen_alive_ <= kSurelyAlive) return {};
+    TOWPATH_TRY(check_process());
+    seen_alive_ = now;
+    return {};
+  }
 
   std::unique_ptr<Peer> reached;  ///< from connect() on
-  Instant seen_alive;             ///< when the kernel last said that its process lives
+
+ private:
+  std::optional<Instant> seen_alive_;  // when the kernel last said that its process lives
 };
 
 class ShmBackend final : public Backend, private SliceMover {
@@ -371,13 +381,11 @@ Status ShmBackend::move(SliceTask& task) {
 Status ShmBackend::move_by_process(SliceTask& task, ShmConnection& way, std::uint64_t& budget) {
   // A pid is only as good as its process, and another one may have got it meanwhile. Who lives
   // after the copy was there all along: that proves it. A write shall not even land in another
-  // process, so it wants to be asked before too; but no pid goes round in so short a time.
-  const bool writes = task.request().op == TransferOp::write;
-  if (writes && clock_.now() - way.seen_alive > kSurelyAlive) TOWPATH_TRY(way.check_process());
-  TOWPATH_TRY(process_copy_.move(way.reached->pid(), task, budget));
-  TOWPATH_TRY(way.check_process());
-  way.seen_alive = clock_.now();
-  return {};
+  // process, so it wants to be asked before too. But no pid goes round in so short a time as
+  // check_pid() takes an answer for good; only who did not take all is asked anew, why.
+  if (task.request().op == TransferOp::write) TOWPATH_TRY(way.check_pid(clock_));
+  TOWPATH_TRY(const bool took_all, process_copy_.move(way.reached->pid(), task, budget));
+  return took_all ? way.check_pid(clock_) : way.check_process();
 }
 
 // ---- Notifications and the loop

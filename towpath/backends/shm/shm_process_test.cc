@@ -6,9 +6,12 @@
 #include <functional>
 
 #include <gtest/gtest.h>
+#include <linux/sched.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -176,9 +179,53 @@ class Peer {
   Offer offer{};
 };
 
-class ShmProcessTest : public ::testing::TestWithParam<Way> {
+/// Another process that has got the pid of one that was buried, and memory where that one had some.
+class Impostor {
+ public:
+  Impostor(pid_t pid_before, std::uint64_t address)
+      : memfd_(*sys::create_sealed_memfd("impostor", kPoolBytes)),
+        bytes_(*sys::Mapping::of_file({.fd = memfd_.get(), .size_bytes = kPoolBytes})) {
+    int ready[2];
+    if (::pipe(ready) != 0) std::abort();
+    clone_args how{};
+    how.exit_signal = SIGCHLD;
+    how.set_tid = address_of(&pid_before);
+    how.set_tid_size = 1;
+    pid_ = static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      void* const there = ::mmap(reinterpret_cast<void*>(address), kPoolBytes,
+                                 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memfd_.get(), 0);
+      (void)!::write(ready[1], &there, sizeof there);
+      while (true) ::pause();
+    }
+    ::close(ready[1]);
+    void* there = nullptr;
+    if (pid_ > 0) has_pool_ = ::read(ready[0], &there, sizeof there) > 0 && there != MAP_FAILED;
+    ::close(ready[0]);
+  }
+  ~Impostor() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  /// False: this user may not choose pids, or the pid was taken meanwhile.
+  bool lives() const { return has_pool_; }
+  bool is_untouched() const {
+    return std::all_of(bytes_.data(), bytes_.data() + kPoolBytes,
+                       [](std::byte byte) { return byte == std::byte{0}; });
+  }
+
+ private:
+  sys::Fd memfd_;
+  sys::Mapping bytes_;
+  pid_t pid_ = -1;
+  bool has_pool_ = false;
+};
+
+class TwoProcessesTest : public ::testing::Test {
  protected:
-  ShmProcessTest() {
+  TwoProcessesTest() {
     EXPECT_EQ(::signal(SIGALRM, SIG_DFL) == SIG_ERR, false);
     ::alarm(kWatchdogSeconds);
     const auto driver = [this] {
@@ -190,7 +237,7 @@ class ShmProcessTest : public ::testing::TestWithParam<Way> {
     memory_ =
         *backend_->register_memory({.address = address_of(bytes_.data()), .length = kPoolBytes});
   }
-  ~ShmProcessTest() override { ::alarm(0); }
+  ~TwoProcessesTest() override { ::alarm(0); }
 
   void attach(Peer& peer, Way by) {
     auto connection = backend_->connect(peer.identity, peer.info());
@@ -253,6 +300,8 @@ class ShmProcessTest : public ::testing::TestWithParam<Way> {
   std::uint64_t remote_address_ = 0;
 };
 
+class ShmProcessTest : public TwoProcessesTest, public ::testing::WithParamInterface<Way> {};
+
 TEST_P(ShmProcessTest, bytes_move_both_ways) {
   Peer peer({"c", 5});
   attach(peer, GetParam());
@@ -301,6 +350,23 @@ TEST_P(ShmProcessTest, killed_peer_is_seen_without_a_progress_in_between) {
   attach(peer, GetParam());
   peer.end(SIGKILL);
   EXPECT_EQ(transfer(TransferOp::read, 8 * kSliceBytes).code(), Code::peer_lost);
+}
+
+// By the way that names the peer by its pid.
+TEST_F(TwoProcessesTest, whoever_has_got_the_pid_of_a_killed_peer_is_left_alone) {
+  for (const TransferOp op : {TransferOp::read, TransferOp::write}) {
+    remote_.reset();
+    way_.reset();
+    Peer peer({"c", 5});
+    attach(peer, Way::process_vm);
+    const pid_t pid = peer.pid;
+    peer.end(SIGKILL);
+    const Impostor impostor(pid, remote_address_);
+    if (!impostor.lives()) GTEST_SKIP() << "needs CAP_CHECKPOINT_RESTORE, to choose a pid";
+    std::memset(bytes_.data(), 3, kPoolBytes);
+    EXPECT_EQ(transfer(op, 4096).code(), Code::peer_lost);  // in one call to the kernel
+    EXPECT_TRUE(impostor.is_untouched());
+  }
 }
 
 TEST_P(ShmProcessTest, restarted_peer_is_another_one) {
