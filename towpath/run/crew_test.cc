@@ -1,0 +1,65 @@
+#include <atomic>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <towpath/run/crew.h>
+#include <towpath/run/eventually.h>
+
+namespace towpath::run {
+namespace {
+
+TEST(CrewTest, each_part_is_done_once_before_share_returns) {
+  Crew crew("crew", 3);
+  ASSERT_TRUE(crew.start().ok());
+  EXPECT_EQ(crew.hands(), 3U);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<int> done(1 + static_cast<std::size_t>(round) % 6);  // more parts than threads, too
+    if (round % 500 == 499) eventually([&] { return crew.asleep() == crew.hands(); });
+    crew.share(done.size(), [&](std::size_t part) { ++done[part]; });
+    ASSERT_EQ(done, std::vector<int>(done.size(), 1)) << "round " << round;
+  }
+}
+
+TEST(CrewTest, a_hand_that_sleeps_is_woken_and_works_at_the_same_time) {
+  Crew crew("crew", 1);
+  ASSERT_TRUE(crew.start().ok());
+  ASSERT_TRUE(eventually([&] { return crew.asleep() == 1; }));
+  std::atomic<int> begun{0};
+  // The caller waits for its hand: it would wait for ever if it had to do both.
+  crew.share(2, [&](std::size_t) {
+    ++begun;
+    while (begun < 2) ::sched_yield();
+  });
+}
+
+TEST(CrewTest, what_a_hand_is_in_the_middle_of_is_waited_for) {
+  Crew crew("crew", 1);
+  ASSERT_TRUE(crew.start().ok());
+  std::atomic<bool> begun{false};
+  std::atomic<bool> caller_waits{false};
+  bool done = false;
+  crew.share(2, [&](std::size_t part) {
+    if (part == 0) {
+      while (!begun) ::sched_yield();
+      caller_waits = true;
+      return;
+    }
+    begun = true;
+    while (!caller_waits) ::sched_yield();
+    for (int i = 0; i < 10'000; ++i) ::sched_yield();
+    done = true;
+  });
+  EXPECT_TRUE(done);
+}
+
+TEST(CrewTest, without_hands_the_caller_does_all) {
+  Crew crew("crew", 2);  // not started
+  std::vector<int> done(3);
+  crew.share(3, [&](std::size_t part) { ++done[part]; });
+  EXPECT_EQ(done, std::vector<int>(3, 1));
+}
+
+}  // namespace
+}  // namespace towpath::run
