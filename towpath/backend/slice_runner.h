@@ -34,6 +34,7 @@ class SliceTask {
  public:
   const Request& request() const noexcept { return request_; }
   SegmentCursor& at() noexcept { return cursor_; }
+  const SegmentCursor& at() const noexcept { return cursor_; }
 
   /// `bytes` from the cursor on are in place.
   void moved(std::uint64_t bytes) noexcept {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include <towpath/backends/shm/process_copy.h>
@@ -11,42 +12,114 @@ namespace towpath::backends::shm {
 using backend::SegmentCursor;
 using backend::SliceTask;
 
-Result<bool> ProcessCopy::move(pid_t pid, SliceTask& task, std::uint64_t& budget) {
-  const backend::Memory* const remote = task.at().segment().remote;
+namespace {
+
+// So many make a slice. With more threads more of them are copied in no more than that takes.
+constexpr std::size_t kPartsOfSlice = 2;
+constexpr std::uint64_t kPartBytes = backend::kSliceBytes / kPartsOfSlice;
+
+}  // namespace
+
+/// What one thread copies in one call.
+struct ProcessCopy::Part {
+  /// From `ahead` on, which it moves on, as long as it lies in `remote`.
+  void gather(SegmentCursor& ahead, const backend::Memory* remote, std::uint64_t budget) {
+    count = 0;
+    asked = 0;
+    for (; budget > 0 && count < IOV_MAX && !ahead.done() && ahead.segment().remote == remote;
+         ++count) {
+      const std::uint64_t length = std::min(ahead.left(), budget);
+      here[count] = {bytes_at(ahead.local_address(), 0).data(), length};
+      there[count] = {bytes_at(ahead.remote_address(), 0).data(), length};
+      asked += length;
+      budget -= std::min(budget, std::max(length, backend::kPieceCost));
+      ahead.advance(length);
+    }
+  }
+  bool is_full() const noexcept { return asked >= kPartBytes || count == IOV_MAX; }
+  void copy(pid_t of, bool pulls) {
+    pid = of;
+    what = pulls ? "process_vm_readv" : "process_vm_writev";
+    const auto call = pulls ? ::process_vm_readv : ::process_vm_writev;
+    const ssize_t took = call(pid, here.data(), count, there.data(), count, 0);
+    moved = took < 0 ? 0 : static_cast<std::uint64_t>(took);
+    // What stops the kernel after some bytes is the first byte of the next call.
+    reason = took < 0 ? errno : moved == 0 ? EIO : 0;
+  }
+
+  std::array<iovec, IOV_MAX> here;
+  std::array<iovec, IOV_MAX> there;
   std::size_t count = 0;
   std::uint64_t asked = 0;
-  for (SegmentCursor ahead = task.at();
-       budget > 0 && count < IOV_MAX && !ahead.done() && ahead.segment().remote == remote;
-       ++count) {
-    const std::uint64_t length = std::min(ahead.left(), budget);
-    here_[count] = {bytes_at(ahead.local_address(), 0).data(), length};
-    asked += length;
-    there_[count] = {bytes_at(ahead.remote_address(), 0).data(), length};
-    budget -= std::min(budget, std::max(length, backend::kPieceCost));
-    ahead.advance(length);
+  std::uint64_t moved = 0;
+  int reason = 0;
+  pid_t pid = 0;
+  const char* what = "";
+};
+
+ProcessCopy::ProcessCopy(const Clock& clock, std::size_t threads)
+    : clock_(clock), crew_("towpath-copy", threads - 1) {
+  for (std::size_t i = 0; i < threads; ++i) parts_.push_back(std::make_unique<Part>());
+}
+ProcessCopy::~ProcessCopy() = default;
+
+std::size_t ProcessCopy::gather(const SliceTask& task) {
+  const std::uint64_t budget = parts_.size() == 1 ? backend::kSliceBytes : kPartBytes;
+  SegmentCursor ahead = task.at();
+  const backend::Memory* const remote = ahead.segment().remote;
+  std::size_t parts = 0;
+  while (parts < parts_.size() && !ahead.done() && ahead.segment().remote == remote)
+    parts_[parts++]->gather(ahead, remote, budget);
+  return parts;
+}
+
+std::size_t ProcessCopy::copy(std::size_t parts, pid_t pid, bool pulls) {
+  const auto one = [&](std::size_t part) { parts_[part]->copy(pid, pulls); };
+  if (parts < 2 || !parts_[1]->is_full()) {  // not worth to wake anybody
+    for (std::size_t part = 0; part < parts; ++part) one(part);
+    return parts;
   }
+  const std::size_t way = way_.next();
+  if (way == alone) parts = kPartsOfSlice;
+  if (way == together && shortage_.ok()) shortage_ = crew_.start();
+  const Instant begin = clock_.now();
+  if (way == together)
+    crew_.share(parts, one);
+  else
+    for (std::size_t part = 0; part < parts; ++part) one(part);
+  std::uint64_t bytes = 0;
+  for (std::size_t part = 0; part < parts; ++part) bytes += parts_[part]->moved;
+  way_.note(way, clock_.now() - begin, bytes);
+  return parts;
+}
+
+Result<bool> ProcessCopy::move(pid_t pid, SliceTask& task, std::uint64_t& budget) {
+  const std::size_t parts = copy(gather(task), pid, task.request().op == TransferOp::read);
   budget = 0;  // one batch per call
-  const bool pulls = task.request().op == TransferOp::read;
-  const auto call = pulls ? ::process_vm_readv : ::process_vm_writev;
-  const ssize_t moved = call(pid, here_.data(), count, there_.data(), count, 0);
-  if (moved >= 0) {
-    for (auto left = static_cast<std::uint64_t>(moved); left > 0;) {
-      const std::uint64_t part = std::min(left, task.at().left());
-      task.moved(part);
-      left -= part;
-    }
-    const bool all = static_cast<std::uint64_t>(moved) == asked;
-    if (moved > 0) return all;  // what stopped the kernel is the first byte of the next call
+  for (std::size_t i = 0; i < parts; ++i) {
+    const Part& part = *parts_[i];
+    TOWPATH_TRY(account(part, task));
+    // The parts behind it were copied, too; they are copied again, from where it stopped on.
+    if (part.moved < part.asked) return false;
   }
-  const int reason = moved < 0 ? errno : EIO;
-  if (reason == EINTR || reason == EAGAIN) return false;
-  const std::string what = cat("process_vm_", pulls ? "readv" : "writev", " of process ", pid);
-  if (reason == ESRCH) return error(Code::peer_lost, cat(what, ": it does not exist any more"));
-  if (reason != EFAULT && reason != EIO) return sys::os_error(reason, what);
+  return true;
+}
+
+Status ProcessCopy::account(const Part& part, SliceTask& task) const {
+  for (std::uint64_t left = part.moved; left > 0;) {
+    const std::uint64_t bytes = std::min(left, task.at().left());
+    task.moved(bytes);
+    left -= bytes;
+  }
+  if (part.reason == 0 || part.reason == EINTR || part.reason == EAGAIN) return {};
+  const std::string what = cat(part.what, " of process ", part.pid);
+  if (part.reason == ESRCH)
+    return error(Code::peer_lost, cat(what, ": it does not exist any more"));
+  if (part.reason != EFAULT && part.reason != EIO) return sys::os_error(part.reason, what);
   task.fail_stretch(
       error(Code::out_of_range, cat(what, ": not mapped at ", hex(task.at().remote_address()),
                                     " there or ", hex(task.at().local_address()), " here")));
-  return false;
+  return {};
 }
 
 Status try_process_memory(pid_t pid, std::uint64_t address, std::uint64_t length) {

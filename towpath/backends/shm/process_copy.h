@@ -1,34 +1,66 @@
 // ProcessCopy: one slice by process_vm_readv/writev, for memory that cannot be mapped.
 //
-// It gathers stretches from the cursor on into one system call and accounts exactly for what the
-// kernel says it moved: a stretch that the kernel stops at is named with the bytes that arrived.
+// It gathers stretches from the cursor on into system calls, of which several threads make one each
+// at the same time, and accounts exactly for what the kernel says it moved: a stretch that the
+// kernel stops at is named with the bytes that arrived, and what lies behind it is asked for again.
+//
+//   cursor -> | part 0: this thread | part 1: a hand of the crew | ...
+//
+// Whether the crew helps depends on who else wants the processors: it is measured all the time.
 // Source: process_vm_readv(2). The addresses are the peer's; the kernel checks them, so a peer's
-// lie is an EFAULT and not a fault of ours. Thread: loop. Cost: one system call per slice, no
-// allocation.
+// lie is an EFAULT and not a fault of ours. The kernel pins and copies page by page, at a quarter
+// of what loads and stores have: hence the threads. Thread: loop. Cost: one system call per part,
+// no allocation.
 #pragma once
 
-#include <array>
 #include <climits>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include <sys/types.h>
 #include <sys/uio.h>
 
 #include <towpath/backend/slice_runner.h>
+#include <towpath/core/clock.h>
+#include <towpath/core/current_choice.h>
 #include <towpath/core/result.h>
+#include <towpath/run/crew.h>
 
 namespace towpath::backends::shm {
 
 class ProcessCopy {
  public:
+  /// `threads` that copy at most, the one that calls among them. The others begin with the first
+  /// copy that is long enough. `clock` outlives it.
+  ProcessCopy(const Clock& clock, std::size_t threads);
+  ~ProcessCopy();
+
   /// Moves or fails some stretches with the remote memory at the cursor. `budget` as in
   /// SliceTask::copy. False: the kernel did not take all that it was asked for. A failure is one of
   /// the whole operation: peer_lost, denied.
   Result<bool> move(pid_t pid, backend::SliceTask& task, std::uint64_t& budget);
 
+  /// Why fewer threads copy than were asked for, once it is known.
+  const Status& shortage() const noexcept { return shortage_; }
+  std::size_t threads() const noexcept { return parts_.size(); }
+
  private:
-  std::array<iovec, IOV_MAX> here_;
-  std::array<iovec, IOV_MAX> there_;
+  struct Part;
+
+  /// Fills parts from the cursor on; how many.
+  std::size_t gather(const backend::SliceTask& task);
+  /// Copies that many parts; how many it did.
+  std::size_t copy(std::size_t parts, pid_t pid, bool pulls);
+  Status account(const Part& part, backend::SliceTask& task) const;
+
+  enum Way : std::size_t { alone, together };
+
+  const Clock& clock_;
+  std::vector<std::unique_ptr<Part>> parts_;  // one for each thread
+  run::Crew crew_;
+  CurrentChoice way_;
+  Status shortage_;
 };
 
 /// Reads the first and the last byte of [address, +length) of a process, to see whether it can be

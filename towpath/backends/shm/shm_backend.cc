@@ -6,6 +6,7 @@
 #include <towpath/backend/connection_table.h>
 #include <towpath/backend/slice_runner.h>
 #include <towpath/backends/shm/mailbox.h>
+#include <towpath/backends/shm/options.h>
 #include <towpath/backends/shm/peer.h>
 #include <towpath/backends/shm/probe.h>
 #include <towpath/backends/shm/process_copy.h>
@@ -31,21 +32,6 @@ constexpr std::uint32_t kSlicesPerEvents = 4;
 // Kernels give pids in turn: until one is given again, 32,768 processes begin, where fewest are
 // allowed.
 constexpr Duration kSurelyAlive = std::chrono::microseconds(100);
-
-/// Which paths the user allows.
-struct Paths {
-  bool mapped = true;
-  bool process = true;
-};
-
-Result<Paths> parse_paths(const Params& params) {
-  const auto found = params.find("paths");
-  if (found == params.end() || found->second == "auto") return Paths{};
-  if (found->second == "mapped") return Paths{.mapped = true, .process = false};
-  if (found->second == "process_vm") return Paths{.mapped = false, .process = true};
-  return error(Code::invalid_argument, cat("paths '", printable(found->second), "'"),
-               "use auto, mapped or process_vm");
-}
 
 /// Of two remedies, of which each may be none.
 std::string either(std::string_view one, std::string_view other) {
@@ -110,19 +96,20 @@ class ShmBackend final : public Backend, private SliceMover {
   std::string describe_path(const Memory& local, const Memory& remote) const override;
 
  private:
-  ShmBackend(const BackendContext& context, Paths paths, const device::DriverSource& devices,
-             run::Poller poller, Ledger ledger)
+  ShmBackend(const BackendContext& context, const BackendOptions& options,
+             const device::DriverSource& devices, run::Poller poller, Ledger ledger)
       : self_(context.self),
         clock_(*context.clock),
         connections_(*context.events),
         runner_(*context.events, *this),
         log_(context.log_as("shm")),
-        paths_(paths),
+        options_(options),
         devices_(devices),
         capabilities_(shm_capabilities(devices_.may_be_there())),
         poller_(std::move(poller)),
         ledger_(std::move(ledger)),
-        own_(context.self) {}
+        own_(context.self),
+        process_copy_(*context.clock, options.copy_threads) {}
 
   Status admit(const Request& request) override;
   Status move(SliceTask& task) override;
@@ -144,7 +131,7 @@ class ShmBackend final : public Backend, private SliceMover {
   ConnectionTable connections_;
   SliceRunner runner_;
   telemetry::Log log_;
-  const Paths paths_;
+  const BackendOptions options_;
   DeviceReach devices_;
   const Capabilities capabilities_;
   ShmInfo info_;
@@ -158,11 +145,11 @@ class ShmBackend final : public Backend, private SliceMover {
 
 Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context,
                                                   const device::DriverSource& devices) {
-  TOWPATH_TRY(const Paths paths, parse_paths(context.params));
+  TOWPATH_TRY(const BackendOptions options, BackendOptions::parse(context.params));
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(Ledger ledger, Ledger::create());
   std::unique_ptr<ShmBackend> backend(
-      new ShmBackend(context, paths, devices, std::move(poller), std::move(ledger)));
+      new ShmBackend(context, options, devices, std::move(poller), std::move(ledger)));
   ShmInfo& info = backend->info_;
   TOWPATH_TRY(info.host, read_host_facts());
   info.socket_token = {sys::random_u64(), sys::random_u64()};
@@ -269,7 +256,7 @@ Status ShmBackend::reach(ImportedMemory& memory, Peer& peer, const ShmKey& key,
   if (mapped.ok()) return {};
   memory.path = Path::process;
   memory.why = mapped;
-  Status process = paths_.process
+  Status process = options_.process
                        ? readable.check(memory.where.address, memory.where.length)
                        : error(Code::denied, "process_vm is switched off by paths=mapped",
                                "open the backend with paths=auto");
@@ -283,7 +270,7 @@ Status ShmBackend::reach(ImportedMemory& memory, Peer& peer, const ShmKey& key,
 }
 
 Status ShmBackend::map_peer_memory(ImportedMemory& memory, Peer& peer, const ShmKey& key) {
-  if (!paths_.mapped) {
+  if (!options_.mapped) {
     return error(Code::denied, "mapping is switched off by paths=process_vm",
                  "open the backend with paths=auto");
   }
@@ -316,7 +303,9 @@ std::string ShmBackend::describe_path(const Memory& local, const Memory& remote)
     return "loads and stores through a mapping of the peer's memfd";
   if (imported->path == Path::device)
     return "copies of the device, which has mapped the peer's memory, waited for";
-  return cat("process_vm_readv/writev, because ", imported->why.message());
+  const std::size_t threads = process_copy_.threads();
+  return cat("process_vm_readv/writev", threads > 1 ? cat(" by up to ", threads, " threads") : "",
+             ", because ", imported->why.message());
 }
 
 // ---- Peers
@@ -384,7 +373,11 @@ Status ShmBackend::move_by_process(SliceTask& task, ShmConnection& way, std::uin
   // process, so it wants to be asked before too. But no pid goes round in so short a time as
   // check_pid() takes an answer for good; only who did not take all is asked anew, why.
   if (task.request().op == TransferOp::write) TOWPATH_TRY(way.check_pid(clock_));
+  const bool was_short = !process_copy_.shortage().ok();
   TOWPATH_TRY(const bool took_all, process_copy_.move(way.reached->pid(), task, budget));
+  if (!was_short && !process_copy_.shortage().ok())
+    log_.warning("fewer threads copy than asked for",
+                 {{"why", process_copy_.shortage().to_string()}});
   return took_all ? way.check_pid(clock_) : way.check_process();
 }
 
@@ -437,9 +430,7 @@ BackendType shm_type(device::DriverSource devices) {
   type.name = "shm";
   type.summary = "agents of one host, by shared memory or process_vm_readv/writev";
   type.kinds = {kHostKinds.begin(), kHostKinds.end()};
-  type.params = {{.name = "paths",
-                  .default_value = "auto",
-                  .meaning = "how bytes may go: auto, mapped (shared memory only), process_vm"}};
+  type.params = BackendOptions::describe();
   type.probe = [](const Params&) { return probe_shm(); };
   type.open = [devices = std::move(devices)](const BackendContext& context) {
     return ShmBackend::open(context, devices);
