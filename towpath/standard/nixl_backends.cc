@@ -155,7 +155,7 @@ Status NixlBackends::bring(agent::Agent& agent, std::string_view name) {
   TOWPATH_TRY(const backend::BackendType* type, registry_.find(name));
   if (std::ranges::find(running_, name, &Running::type) != running_.end()) return {};
   TOWPATH_TRY(check_probe(*type));
-  return start(agent, *type, {});
+  return start(agent, *type, translate_params(*type, {}).params);
 }
 
 bool NixlBackends::may_share_memory(const NixlBackend& ucx) const {

@@ -20,6 +20,7 @@ backend::BackendType called(std::string name) {
   type.name = std::move(name);
   type.params = {
       {.name = "paths", .default_value = "auto"}, {.name = "transports"}, {.name = "devices"}};
+  if (type.name == "shm") type.params.push_back({.name = "copy_threads", .default_value = "1"});
   type.probe = nullptr;
   const auto open = type.open;
   type.open = [open](backend::BackendContext context) {
@@ -72,6 +73,14 @@ TEST_F(NixlBackendsTest, ucx_brings_shm_which_is_preferred) {
   EXPECT_TRUE(agent_->has_backend("shm") && agent_->has_backend("ucx"));
 }
 
+TEST_F(NixlBackendsTest, shm_copies_by_several_threads_unless_told_otherwise) {
+  have({called("shm"), called("ucx")});
+  ASSERT_TRUE(create("UCX").ok());
+  const auto shm = create("SHM");
+  ASSERT_TRUE(shm.ok()) << shm.status().to_string();
+  EXPECT_EQ((*shm)->params.at("copy_threads"), "auto");
+}
+
 TEST_F(NixlBackendsTest, shm_may_be_created_besides_before_and_after) {
   have({called("shm"), called("ucx")});
   ASSERT_TRUE(create("UCX").ok());
@@ -93,6 +102,7 @@ TEST_F(NixlBackendsTest, shm_that_was_created_before_serves_ucx_too) {
 TEST_F(NixlBackendsTest, parameters_that_would_have_no_effect_are_refused) {
   have({called("shm"), called("ucx")});
   ASSERT_TRUE(create("UCX").ok());
+  EXPECT_EQ(create("SHM", {{"copy_threads", "1"}}).code(), Code::already_exists);
   const auto shm = create("SHM", {{"paths", "mapped"}});
   EXPECT_EQ(shm.code(), Code::already_exists);
   EXPECT_THAT(std::string(shm.status().remedy()), HasSubstr("before"));

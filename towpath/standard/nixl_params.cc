@@ -24,6 +24,7 @@ struct Renamed {
 constexpr std::array<Renamed, 1> kRenamed = {{{"ucx", "device_list", "devices"}}};
 
 constexpr std::string_view kUcxConfigures = "set UCX_* variables or the backend's own parameters";
+constexpr std::string_view kCopyThreads = "copy_threads";
 constexpr std::string_view kOneEngine = "the backend chooses between io_uring and threads: engine";
 
 // shm stands in where there is no UCX, so it hears the same.
@@ -84,6 +85,9 @@ TranslatedParams translate_params(const backend::BackendType& type, const backen
           cat(name, "=", printable(value), " has no effect on ", type.name, ": ", nixls->why));
     }
   }
+  // Elsewhere the library starts no thread unless asked; NIXL's users have some for their
+  // transfers.
+  if (reads(type, kCopyThreads)) translated.params.try_emplace(std::string(kCopyThreads), "auto");
   return translated;
 }
 
@@ -92,6 +96,10 @@ backend::Params with_defaults(const backend::BackendType& type, const backend::P
   for (const backend::ParamInfo& known : type.params)
     all.try_emplace(known.name, known.default_value);
   return all;
+}
+
+backend::Params nixl_defaults(const backend::BackendType& type) {
+  return with_defaults(type, translate_params(type, {}).params);
 }
 
 }  // namespace towpath::standard

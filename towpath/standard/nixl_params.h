@@ -22,4 +22,7 @@ TranslatedParams translate_params(const backend::BackendType& type, const backen
 /// Every parameter of the type with its default, those that are in `set` as they are there.
 backend::Params with_defaults(const backend::BackendType& type, const backend::Params& set);
 
+/// What NIXL's users get of this backend when they say nothing.
+backend::Params nixl_defaults(const backend::BackendType& type);
+
 }  // namespace towpath::standard

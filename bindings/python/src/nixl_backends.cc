@@ -25,7 +25,7 @@ py::dict describe(const standard::NixlBackend& backend, const std::vector<Memory
 py::dict plugin(const PyAgent& self, const Name& name) {
   const auto home = self.home();
   const backend::BackendType* const type = unwrap(home->nixl->plugin(name.value));
-  return py::dict(py::arg("params") = standard::with_defaults(*type, {}),
+  return py::dict(py::arg("params") = standard::nixl_defaults(*type),
                   py::arg("kinds") = names_of(type->kinds));
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include <towpath/backends/shm/options.h>
 #include <towpath/core/text.h>
@@ -17,9 +18,9 @@ Status refuse(const std::string& name, const std::string& value, std::string rem
 }
 
 /// As many as may run at the same time, but no more than a copy is worth.
-std::size_t usual_threads() {
+std::optional<std::uint64_t> usual_threads() {
   const auto processors = sys::allowed_processors();
-  return processors.ok() ? std::clamp<std::size_t>(processors->size(), 1, kUsualThreads) : 1;
+  return processors.ok() ? std::clamp<std::uint64_t>(processors->size(), 1, kUsualThreads) : 1;
 }
 
 }  // namespace
@@ -32,15 +33,13 @@ Result<BackendOptions> BackendOptions::parse(const backend::Params& params) {
     if (!options.mapped && !options.process)
       return refuse("paths", paths->second, "use auto, mapped or process_vm");
   }
-  const auto threads = params.find("copy_threads");
-  if (threads == params.end() || threads->second == "auto") {
-    options.copy_threads = usual_threads();
-    return options;
+  if (const auto threads = params.find("copy_threads"); threads != params.end()) {
+    const auto number =
+        threads->second == "auto" ? usual_threads() : sys::parse_number(threads->second);
+    if (!number || *number < 1 || *number > kMostThreads)
+      return refuse("copy_threads", threads->second, cat("use auto, or 1 to ", kMostThreads));
+    options.copy_threads = *number;
   }
-  const auto number = sys::parse_number(threads->second);
-  if (!number || *number < 1 || *number > kMostThreads)
-    return refuse("copy_threads", threads->second, cat("use auto, or 1 to ", kMostThreads));
-  options.copy_threads = *number;
   return options;
 }
 
