@@ -33,8 +33,9 @@ Perftest one_sided(TransferOp op, std::uint64_t size) {
 }  // namespace
 
 OneHost::OneHost() : peer_(PeerProcess::start(kHostPool)) {
-  node_ = must(
-      standard::Node::open({.name = "neighbour", .backends = {"shm"}, .progress_thread = false}));
+  node_ = must(standard::Node::open({.name = "neighbour", .progress_thread = false}));
+  // As it comes along with NIXL's UCX.
+  must(node_->agent().add_backend("shm", {{"copy_threads", "auto"}}));
   shared_ =
       must(memory::SharedMemoryRegion::create({.name = "bench-here", .size_bytes = kHostPool}));
   plain_ = must(memory::SystemRegion::allocate(kHostPool));
