@@ -199,6 +199,7 @@ Result<Ring> Ring::open(const RingOptions& options) {
   if (options.sqe128) parameters.flags |= IORING_SETUP_SQE128;
   if (options.cqe32) parameters.flags |= IORING_SETUP_CQE32;
   if (options.kernel_polls) parameters.flags |= IORING_SETUP_SQPOLL;
+  if (!options.interrupts && !options.kernel_polls) parameters.flags |= IORING_SETUP_COOP_TASKRUN;
   const int rc = io_uring_queue_init_params(options.entries, &state->ring, &parameters);
   if (rc < 0) return setup_error(-rc);
   state->set_up = true;
@@ -240,13 +241,16 @@ Status Ring::drain(std::vector<Completion>& into) {
 }
 
 Result<int> Ring::event_fd() {
-  if (state_->event) return state_->event.get();
-  Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!event) return os_error(errno, "cannot make an eventfd");
-  const int rc = io_uring_register_eventfd(&state_->ring, event.get());
+  if (state_->event_fd >= 0) return state_->event_fd;
+  int event_fd = state_->options.event_fd;
+  if (event_fd < 0) {
+    state_->own_event.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!state_->own_event) return os_error(errno, "cannot make an eventfd");
+    event_fd = state_->own_event.get();
+  }
+  const int rc = io_uring_register_eventfd(&state_->ring, event_fd);
   if (rc < 0) return os_error(-rc, "cannot register an eventfd with an io_uring", kAllow);
-  state_->event = std::move(event);
-  return state_->event.get();
+  return state_->event_fd = event_fd;
 }
 
 }  // namespace towpath::sys

@@ -42,6 +42,12 @@ struct RingOptions {
   bool sqe128 = false;              ///< 128-byte submissions: NVMe commands need them
   bool cqe32 = false;               ///< 32-byte completions: Completion::extra is filled
   bool kernel_polls = false;        ///< SQPOLL
+  /// False (COOP_TASKRUN): who submits is not interrupted for what the kernel has left to do on his
+  /// behalf; it waits for his next system call or the clock's next tick. That is tidying up where
+  /// threads of the kernel do the work, but the completion itself where a device does it.
+  bool interrupts = true;
+  /// Signalled in place of one of its own; another ring's, for one. Outlives the ring. -1: none.
+  int event_fd = -1;
 };
 
 struct Completion {
@@ -141,7 +147,7 @@ class Ring {
   Status drain(std::vector<Completion>& into);
 
   /// Becomes readable when completions arrive (eventfd); lives with the ring. Made at the first
-  /// call.
+  /// call, where the options name none.
   Result<int> event_fd();
 
   /// Pins buffers, so that reads and writes by index skip the page look-up. One set at a time.

@@ -19,7 +19,8 @@ struct RingState {
   unsigned depth = 0;
   unsigned in_flight = 0;      ///< the caller's operations accepted and not yet polled
   unsigned own_in_flight = 0;  ///< the same for kOwnId
-  Fd event;
+  Fd own_event;
+  int event_fd = -1;  ///< registered
 
   RingState() = default;
   RingState(const RingState&) = delete;

@@ -282,6 +282,23 @@ TEST_F(UringTest, the_event_descriptor_tells_of_completions) {
   EXPECT_EQ(::poll(&poll, 1, 30000), 1);
 }
 
+TEST_F(UringTest, two_rings_tell_of_completions_by_one_descriptor) {
+  const auto event = ring_->event_fd();
+  ASSERT_TRUE(event.ok()) << event.status().to_string();
+  auto other = Ring::open({.entries = 8, .event_fd = *event});
+  ASSERT_TRUE(other.ok()) << other.status().to_string();
+  ASSERT_TRUE(other->event_fd().ok());
+  EXPECT_EQ(*other->event_fd(), *event);
+  for (Ring* ring : {ring_.get(), &*other}) {
+    ASSERT_TRUE(ring->nop(1).ok());
+    ASSERT_TRUE(ring->submit().ok());
+    pollfd poll{.fd = *event, .events = POLLIN};
+    EXPECT_EQ(::poll(&poll, 1, 30000), 1);
+    std::uint64_t count = 0;
+    EXPECT_EQ(::read(*event, &count, sizeof count), static_cast<ssize_t>(sizeof count));
+  }
+}
+
 TEST_F(UringTest, registered_buffers_are_read_into_and_written_from) {
   const Fd file = make_file("0123456789");
   auto memory = Mapping::anonymous(8192);
@@ -376,13 +393,14 @@ TEST_F(UringTest, a_big_ring_carries_plain_operations_and_commands) {
 }
 
 TEST_F(UringTest, rings_of_every_setup_move_bytes) {
-  for (unsigned setup = 0; setup < 16; ++setup) {
+  for (unsigned setup = 0; setup < 32; ++setup) {
     SCOPED_TRACE(setup);
     auto ring = Ring::open({.entries = 8,
                             .completion_entries = (setup & 1U) != 0 ? 64U : 0U,
                             .sqe128 = (setup & 2U) != 0,
                             .cqe32 = (setup & 4U) != 0,
-                            .kernel_polls = (setup & 8U) != 0});
+                            .kernel_polls = (setup & 8U) != 0,
+                            .interrupts = (setup & 16U) == 0});
     ASSERT_TRUE(ring.ok()) << ring.status().to_string();
     EXPECT_EQ(ring->depth(), (setup & 1U) != 0 ? 64U : 16U);
     const Fd file = make_file("lock by lock");

@@ -103,6 +103,7 @@ Status Dispatcher::hand_in(backend::PieceFlight& carrier) {
   const int slot = registered ? flight.piece.local->slot_of(flight.active[0]) : kNoSlot;
   engine_.submit({.id = flight.id,
                   .write = flight.operation->writes(),
+                  .buffered = flight.piece.path == Path::buffered,
                   .file = flight.file().engine_file(flight.piece.path),
                   .offset = flight.bounce ? bounce_window(flight).offset : flight.file_offset(),
                   .parts = std::span(flight.active).first(count),

@@ -27,6 +27,7 @@ struct EngineFile {
 struct Io {
   std::uint64_t id = 0;
   bool write = false;
+  bool buffered = false;  ///< through the page cache
   EngineFile file;
   std::uint64_t offset = 0;
   std::span<const sys::IoPart> parts;  ///< at least one; unchanged until the id comes back

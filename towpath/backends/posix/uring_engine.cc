@@ -40,14 +40,39 @@ Status prepare(sys::Ring& ring, const Io& io) {
 
 Result<std::unique_ptr<UringEngine>> UringEngine::open(std::uint32_t depth) {
   TOWPATH_TRY(auto ring, sys::IoRing<Io>::open(depth, prepare));
-  return std::unique_ptr<UringEngine>(new UringEngine(std::move(ring)));
+  TOWPATH_TRY(auto writes, sys::IoRing<Io>::open(
+                               depth, prepare, {.interrupts = false, .event_fd = ring.wait_fd()}));
+  return std::unique_ptr<UringEngine>(new UringEngine(std::move(ring), std::move(writes)));
 }
 
-UringEngine::UringEngine(sys::IoRing<Io> ring) : ring_(std::move(ring)) {
+UringEngine::UringEngine(sys::IoRing<Io> ring, sys::IoRing<Io> writes)
+    : ring_(std::move(ring)), writes_(std::move(writes)) {
   files_.refusal = ring_.ring().reserve_files(kFiles);
+  if (files_.refusal.ok()) files_.refusal = writes_.ring().reserve_files(kFiles);
   if (files_.refusal.ok()) files_.free = all_places(kFiles);
   buffers_.refusal = ring_.ring().reserve_buffers(kBuffers);
   if (buffers_.refusal.ok()) buffers_.free = all_places(kBuffers);
+}
+
+// Buffers are known to the one ring only: what uses them goes there.
+void UringEngine::submit(const Io& io) {
+  (io.write && io.buffered && io.buffer_slot == kNoSlot ? writes_ : ring_).submit(io);
+}
+
+bool UringEngine::flush() {
+  const bool flushed = ring_.flush();
+  return writes_.flush() && flushed;
+}
+
+void UringEngine::cancel(std::uint64_t id) {
+  for (sys::IoRing<Io>* ring : {&ring_, &writes_}) {
+    if (ring->ring().in_flight() > 0) ring->cancel(id);
+  }
+}
+
+std::size_t UringEngine::reap(std::span<Done> into) {
+  const std::size_t count = writes_.reap(into);
+  return count + ring_.reap(into.subspan(count));
 }
 
 Result<int> UringEngine::Table::take(const char* what) {
@@ -61,8 +86,8 @@ Result<int> UringEngine::Table::take(const char* what) {
 
 Result<int> UringEngine::add_file(int fd) {
   TOWPATH_TRY(const int slot, files_.take("files"));
-  if (Status set = ring_.ring().set_file(static_cast<unsigned>(slot), fd); !set.ok()) {
-    files_.free.push_back(slot);
+  if (Status set = set_file(slot, fd); !set.ok()) {
+    remove_file(slot);
     return set;
   }
   return slot;
@@ -70,7 +95,13 @@ Result<int> UringEngine::add_file(int fd) {
 
 void UringEngine::remove_file(int slot) {
   // A place that cannot be cleared is not used again.
-  if (ring_.ring().set_file(static_cast<unsigned>(slot), -1).ok()) files_.free.push_back(slot);
+  if (set_file(slot, -1).ok()) files_.free.push_back(slot);
+}
+
+Status UringEngine::set_file(int slot, int fd) {
+  Status set = ring_.ring().set_file(static_cast<unsigned>(slot), fd);
+  Status other = writes_.ring().set_file(static_cast<unsigned>(slot), fd);
+  return set.ok() ? other : set;
 }
 
 Result<int> UringEngine::add_buffer(ByteSpan memory) {
