@@ -2,10 +2,10 @@
 // is waited for.
 //
 // That costs one switch where sleeping and being woken cost two and more, and one for all that the
-// other gets done meanwhile. It is in vain, and cheap, where the other has a processor of its own.
-// It does harm where a third takes the processor for long while what is waited for is there: who
-// sleeps is woken before that. So a long one is followed by waits without: more of them each time,
-// fewer again when it pays. Thread: any.
+// other gets done meanwhile. It is in vain where the other has a processor of its own: nobody takes
+// this one. It does harm where a third takes it for long while what is waited for is there: who
+// sleeps is woken before that. So one that was in vain, or long, is followed by waits without: more
+// of them each time, fewer again when it pays. Thread: any.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +21,8 @@ namespace towpath::run {
 
 class GivingWay {
  public:
+  /// Less than two switches and anything in between take.
+  static constexpr Duration kInVain = std::chrono::microseconds(2);
   /// More than what is waited for should take.
   static constexpr Duration kLong = std::chrono::microseconds(250);
   static constexpr std::uint32_t kLeastDistrust = 16;
@@ -36,13 +38,16 @@ class GivingWay {
     }
     const Instant before = clock.now();
     sched_yield();
-    if (!ready()) return false;
+    const bool is_ready = ready();
+    const Duration took = clock.now() - before;
+    const bool was_in_vain = took > Duration(0) && took < kInVain;  // 0: a clock that stands still
+    if (!is_ready && !was_in_vain) return false;
+    const bool was_wrong = was_in_vain || took >= kLong;
     const std::uint32_t next = next_distrust_.load(std::memory_order_relaxed);
-    const bool was_long = clock.now() - before >= kLong;
-    if (was_long) distrust_.store(next, std::memory_order_relaxed);
-    next_distrust_.store(std::clamp(was_long ? 2 * next : next / 2, kLeastDistrust, kMostDistrust),
+    if (was_wrong) distrust_.store(next, std::memory_order_relaxed);
+    next_distrust_.store(std::clamp(was_wrong ? 2 * next : next / 2, kLeastDistrust, kMostDistrust),
                          std::memory_order_relaxed);
-    return true;
+    return is_ready;
   }
 
  private:

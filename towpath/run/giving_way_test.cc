@@ -33,7 +33,7 @@ TEST(GivingWayTest, tells_whether_it_came) {
   Wait wait;
   EXPECT_TRUE(wait(kShort));
   EXPECT_FALSE(wait(kShort, false));
-  EXPECT_TRUE(wait(kShort)) << "in vain is no harm";
+  EXPECT_TRUE(wait(kShort)) << "too early is no harm";
   EXPECT_FALSE(wait(2 * GivingWay::kLong, false));
   EXPECT_TRUE(wait(kShort)) << "nor is a long one that missed nothing";
 }
@@ -44,6 +44,18 @@ TEST(GivingWayTest, does_not_for_some_waits_where_a_third_takes_the_processor) {
   EXPECT_FALSE(wait(kShort));
   EXPECT_FALSE(wait.gave);
   EXPECT_EQ(wait.passed(kShort), GivingWay::kLeastDistrust - 1);
+}
+
+TEST(GivingWayTest, does_not_for_some_waits_where_nobody_takes_the_processor) {
+  constexpr Duration kAlone = GivingWay::kInVain - Duration(1);
+  for (const bool comes : {false, true}) {
+    Wait wait;
+    EXPECT_EQ(wait(kAlone, comes), comes);
+    EXPECT_EQ(wait.passed(kShort), GivingWay::kLeastDistrust);
+  }
+  Wait at_once;
+  EXPECT_TRUE(at_once(Duration(0))) << "a clock that stands still says nothing";
+  EXPECT_TRUE(at_once(GivingWay::kInVain));
 }
 
 TEST(GivingWayTest, distrust_grows_with_each_and_shrinks_when_it_pays) {
