@@ -66,7 +66,7 @@ nixl_capi_status_t nixl_capi_deregister_mem(nixl_capi_agent_t agent, nixl_capi_r
                                             nixl_capi_opt_args_t opt_args) {
   return call(given(agent, dlist), [&] {
     NixlAgent& nixl = *agent->nixl;
-    return nixl.tell(nixl.registrations().remove(*dlist, backends_of(opt_args)),
+    return nixl.tell(nixl.registrations().remove(nixl.agent(), *dlist, backends_of(opt_args)),
                      "deregister memory");
   });
 }

@@ -30,20 +30,6 @@ Result<Regions> make_regions(MemoryKind kind, const nixl_capi_reg_dlist_s& list)
   return regions;
 }
 
-// All of them, or none.
-Result<std::vector<memory::Registration>> register_with(agent::Agent& agent,
-                                                        const NixlBackend& backend,
-                                                        const Regions& regions) {
-  const memory::RegisterOptions options{.backends = backend.types, .any_of_named = true};
-  std::vector<memory::Registration> made;
-  made.reserve(regions.size());
-  for (const memory::SharedRegion& region : regions) {
-    TOWPATH_TRY(auto registration, agent.register_region(region, options));
-    made.push_back(std::move(registration));
-  }
-  return made;
-}
-
 Registrations::Backends takers_of(const Registrations::Where& where, MemoryKind kind) {
   Registrations::Backends takers;
   for (const NixlBackend& backend : where.all) {
@@ -66,7 +52,8 @@ Status Registrations::add(const Where& where, const nixl_capi_reg_dlist_s& list,
             "create one before registering");
   std::vector<std::pair<std::string, std::vector<memory::Registration>>> made;
   for (const NixlBackend& backend : takers) {
-    auto registered = register_with(where.agent, backend, regions);
+    auto registered =
+        where.agent.register_regions(regions, {.backends = backend.types, .any_of_named = true});
     if (registered.ok()) {
       made.emplace_back(backend.name, *std::move(registered));
       continue;
@@ -117,7 +104,8 @@ std::vector<std::string> Registrations::known_backends() const {
   return known;
 }
 
-Status Registrations::remove(const nixl_capi_reg_dlist_s& list, const Backends& backends) {
+Status Registrations::remove(agent::Agent& agent, const nixl_capi_reg_dlist_s& list,
+                             const Backends& backends) {
   TOWPATH_TRY(const MemoryKind kind, list.kind());
   std::vector<memory::Registration> going;
   bool missing = false;
@@ -129,15 +117,12 @@ Status Registrations::remove(const nixl_capi_reg_dlist_s& list, const Backends& 
       for (memory::Registration& registration : taken) going.push_back(std::move(registration));
     }
   }
-  Status status;
+  TOWPATH_TRY(agent.release(going));
   const bool nothing = going.empty() && !list.entries.empty();
   if (nothing || (missing && !backends.empty()))
-    status = error(Code::not_found, "not all of these descriptors are registered",
-                   "name them as they were registered: address, length and dev_id");
-  for (memory::Registration& registration : going) {
-    if (Status released = registration.release(); !released.ok()) status = released;
-  }
-  return status;
+    return error(Code::not_found, "not all of these descriptors are registered",
+                 "name them as they were registered: address, length and dev_id");
+  return {};
 }
 
 }  // namespace towpath::nixl

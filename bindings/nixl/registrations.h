@@ -34,7 +34,7 @@ class Registrations {
   Status add(const Where& where, const nixl_capi_reg_dlist_s& list, const telemetry::Log& log);
   /// From each of `backends`; with none named, from every backend that holds all of the list.
   /// Errors: not_found, not_ready (bytes may still move; taken back as far as possible).
-  Status remove(const nixl_capi_reg_dlist_s& list, const Backends& backends);
+  Status remove(agent::Agent& agent, const nixl_capi_reg_dlist_s& list, const Backends& backends);
 
  private:
   // Backend, kind, address, length, device.

@@ -31,7 +31,17 @@ Result<backend::Capabilities> Agent::capabilities(std::string_view type) const {
 
 Result<memory::Registration> Agent::register_region(memory::SharedRegion region,
                                                     const memory::RegisterOptions& options) {
-  return core_->register_region(std::move(region), options);
+  TOWPATH_TRY(auto made, core_->register_regions(std::span(&region, 1), options));
+  return std::move(made.front());
+}
+
+Result<std::vector<memory::Registration>> Agent::register_regions(
+    std::vector<memory::SharedRegion> regions, const memory::RegisterOptions& options) {
+  return core_->register_regions(regions, options);
+}
+
+Status Agent::release(std::span<memory::Registration> registrations) {
+  return core_->release(registrations);
 }
 
 Result<std::vector<std::optional<backend::Params>>> Agent::query(

@@ -30,37 +30,32 @@ namespace towpath::agent {
 
 class AgentCore;
 
-/// What stands behind a memory::Registration.
+/// What stands behind a memory::Registration. Those of one list lie side by side, and go when none
+/// of them is used any more.
 class RegistrationCore final : public memory::RegistrationState {
  public:
   /// What its registrations tell of an agent: one for all that the same backends took.
   struct Told {
+    std::weak_ptr<AgentCore> agent;
     std::string agent_name;
     std::vector<std::string> backends;
     SlotMask slots = 0;
   };
-  RegistrationCore(std::weak_ptr<AgentCore> agent, std::shared_ptr<const Told> told, RecordPtr of,
-                   SlotMask in, memory::SharedRegion bytes)
-      : agent_(std::move(agent)),
-        told_(std::move(told)),
-        record(std::move(of)),
-        held(in),
-        region(std::move(bytes)) {}
 
-  const std::string& agent_name() const override { return told_->agent_name; }
+  const std::string& agent_name() const override { return told->agent_name; }
   const RegionDescriptor& descriptor() const override { return record->region; }
-  std::vector<std::string> backends() const override { return told_->backends; }
+  std::vector<std::string> backends() const override { return told->backends; }
   bool is_registered() const override;
   Status release() override;
+  bool is_of(const std::shared_ptr<AgentCore>& agent) const noexcept {
+    return !agent.owner_before(told->agent) && !told->agent.owner_before(agent);
+  }
 
- private:
-  const std::weak_ptr<AgentCore> agent_;
-  const std::shared_ptr<const Told> told_;
-
- public:
-  const RecordPtr record;
+  // Set once, before anybody sees it.
+  std::shared_ptr<const Told> told;
+  RecordPtr record;
   // Guarded by the agent's control mutex; let go of by AgentCore::release.
-  SlotMask held;
+  SlotMask held = 0;
   memory::SharedRegion region;
   std::atomic<bool> released{false};
 };
@@ -82,9 +77,11 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
       std::string_view backend, std::span<const RegionDescriptor> descriptors);
 
   // ---- core_memory.cc ----
-  Result<memory::Registration> register_region(memory::SharedRegion region,
-                                               const memory::RegisterOptions& options);
-  Status release(RegistrationCore& registration);
+  /// The regions are moved from.
+  Result<std::vector<memory::Registration>> register_regions(
+      std::span<memory::SharedRegion> regions, const memory::RegisterOptions& options);
+  Status release(std::span<memory::Registration> registrations);
+  Status release(std::span<RegistrationCore* const> registrations);
   std::vector<std::string> slot_names(SlotMask slots) const;
 
   // ---- core_peers.cc ----
@@ -188,16 +185,48 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   }
 
   Status open_self(std::size_t slot) TOWPATH_REQUIRES(control_);
-  Result<SlotMask> wanted_slots(const std::vector<std::string>& names) const
+  /// A region that is about to be registered.
+  struct Joining {
+    RecordPtr record;
+    SlotMask offered_before = 0;
+    SlotMask taken = 0;  ///< slots whose backends have it for this registration
+    Status refusal;      ///< of the backend that was asked last
+    Status failure;      ///< why a backend before did not take it
+  };
+  /// By which backends, and whether all of them must take them.
+  struct Takers {
+    SlotMask named = 0;  ///< 0: whoever takes the kind
+    bool must = false;
+  };
+  /// Puts what was made into `made`, on failure too: then it has to go when control_ is free again.
+  Status register_some(std::span<memory::SharedRegion> regions,
+                       const memory::RegisterOptions& options,
+                       std::vector<memory::Registration>& made);
+  Result<Takers> takers(const memory::RegisterOptions& options) const TOWPATH_REQUIRES(control_);
+  Status find_records(std::span<const memory::SharedRegion> regions, std::span<Joining> all)
       TOWPATH_REQUIRES(control_);
+  Status join(std::span<Joining> all, const Takers& by) TOWPATH_REQUIRES(control_);
+  Status join(std::span<Joining> all, Slot& slot, bool must) TOWPATH_REQUIRES(control_);
+  Status no_taker(MemoryKind kind) const TOWPATH_REQUIRES(control_);
   void tell_refusal(const Slot& slot, MemoryKind kind, const Status& why)
       TOWPATH_REQUIRES(control_);
-  Status attach(MemoryRecord& record, Slot& slot) TOWPATH_REQUIRES(control_);
+  /// `is_told`: cards tell of this slot.
+  Status attach(MemoryRecord& record, Slot& slot, bool is_told) TOWPATH_REQUIRES(slot.mutex);
   std::shared_ptr<const RegistrationCore::Told> told_of(SlotMask taken) TOWPATH_REQUIRES(control_);
-  Status detach(const RecordPtr& record, Slot& slot) TOWPATH_REQUIRES(control_);
-  /// Drops the record's memory in the slot, once nothing moves its bytes. False: it never got
-  /// quiet.
-  bool let_go(MemoryRecord& record, Slot& slot) TOWPATH_REQUIRES(control_);
+  /// A registration that is about to go.
+  struct Leaving {
+    RegistrationCore* registration = nullptr;
+    // In the slot that is looked at:
+    bool is_last = false;    ///< of its record
+    bool is_moving = false;  ///< somebody moves its bytes
+    Status status;
+  };
+  void detach(std::span<Leaving> all, Slot& slot) TOWPATH_REQUIRES(control_);
+  Status finish_release(Leaving& one) TOWPATH_REQUIRES(control_);
+  /// Drops the record's memory in the slot, unless something moves its bytes: then false.
+  static bool drop_unless_moving(MemoryRecord& record, Slot& slot) TOWPATH_REQUIRES(slot.mutex);
+  /// The same, once nothing does. False: it never got quiet.
+  bool stop_and_drop(MemoryRecord& record, Slot& slot) TOWPATH_REQUIRES(control_);
   bool make_quiet(Slot& slot, const std::function<bool(const TransferCore&)>& matches,
                   Outcome outcome, const Status& why);
 

@@ -1,81 +1,174 @@
 // AgentCore: registrations.
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include <towpath/agent/core.h>
 #include <towpath/core/text.h>
 
 namespace towpath::agent {
 
-Result<SlotMask> AgentCore::wanted_slots(const std::vector<std::string>& names) const {
-  SlotMask wanted = 0;
-  for (const std::string& name : names) {
-    TOWPATH_TRY(Slot * slot, slot_named(name));
-    wanted |= slot_bit(slot->index);
+namespace {
+
+/// So many regions are registered, and taken back, under one lock: who needs it waits no longer.
+constexpr std::size_t kTogether = 32;
+
+}  // namespace
+
+// ---- Registering
+
+Result<std::vector<memory::Registration>> AgentCore::register_regions(
+    std::span<memory::SharedRegion> regions, const memory::RegisterOptions& options) {
+  std::vector<memory::Registration> made;  // and what is in it when one fails goes with it
+  made.reserve(regions.size());
+  while (!regions.empty()) {
+    const std::size_t count = std::min(regions.size(), kTogether);
+    TOWPATH_TRY(register_some(regions.first(count), options, made));
+    regions = regions.subspan(count);
   }
-  return wanted;
+  return made;
 }
 
-Result<memory::Registration> AgentCore::register_region(memory::SharedRegion region,
-                                                        const memory::RegisterOptions& options) {
-  const RegionDescriptor descriptor = region->descriptor();
-  if (descriptor.length == 0)
-    return error(Code::invalid_argument, cat("an empty region: ", to_string(descriptor)),
-                 "register at least one byte");
+Status AgentCore::register_some(std::span<memory::SharedRegion> regions,
+                                const memory::RegisterOptions& options,
+                                std::vector<memory::Registration>& made) {
   run::MutexLock lock(control_);
   if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
-  TOWPATH_TRY(const SlotMask named, wanted_slots(options.backends));
-  RecordPtr record = record_of(regions_.find_exactly(descriptor));
-  const bool is_new = record == nullptr;
-  if (is_new) {
-    record = make_own_record();
-    record->region = descriptor;
-  }
-  const SlotMask offered_before = record->offered;
-  const bool is_strict = named != 0 && !options.any_of_named;
-  SlotMask taken = 0;
-  Status failure;
-  for (const auto& slot : slots()) {
-    if (named != 0 && (named & slot_bit(slot->index)) == 0) continue;
-    if (!is_strict && !slot->backend->capabilities().takes(descriptor.kind)) continue;
-    Status attached = attach(*record, *slot);
-    if (attached.ok()) {
-      taken |= slot_bit(slot->index);
-    } else {
-      failure =
-          error(attached.code(), cat("backend ", slot->name, " refused ", to_string(descriptor)),
-                std::string(attached.remedy()))
-              .because(attached);
-      if (is_strict) break;
-      tell_refusal(*slot, descriptor.kind, failure);
+  TOWPATH_TRY(const Takers by, takers(options));
+  std::array<Joining, kTogether> room;
+  const std::span<Joining> all = std::span(room).first(regions.size());
+  Status status = find_records(regions, all);
+  if (status.ok()) status = join(all, by);
+  const auto cores = std::make_shared_for_overwrite<RegistrationCore[]>(all.size());
+  for (std::size_t i = 0; i < all.size() && all[i].record; ++i) {
+    MemoryRecord& record = *all[i].record;
+    if (status.ok() && record.offered != all[i].offered_before) {
+      rows_.remove(record);
+      rows_.add(record);
     }
-  }
-  if (taken == 0 || (is_strict && !failure.ok())) {
-    for (const auto& slot : slots()) {
-      if ((taken & slot_bit(slot->index)) != 0) (void)detach(record, *slot);
+    if (record.slots == 0) {  // nobody will ever have it
+      record.stale = true;
+      regions_.note_gone();
     }
-    if (!failure.ok()) return failure;
-    std::string have;
-    for (const auto& slot : slots()) have.append(have.empty() ? "" : ", ").append(slot->name);
-    return error(Code::unsupported,
-                 cat("no backend of this agent takes ", name_of(descriptor.kind),
-                     " memory; it has: ", have.empty() ? "none" : have),
-                 "add a backend that does before registering");
-  }
-  if (is_new) regions_.add(record);
-  if (record->offered != offered_before) {
-    rows_.remove(*record);
-    rows_.add(*record);
+    if (all[i].taken == 0) continue;
+    RegistrationCore& core = cores[i];
+    core.told = told_of(all[i].taken);
+    core.record = std::move(all[i].record);
+    core.held = all[i].taken;
+    core.region = std::move(regions[i]);
+    made.emplace_back(std::shared_ptr<RegistrationCore>(cores, &core));
   }
   ++card_generation_;
-  return memory::Registration(std::make_shared<RegistrationCore>(weak_from_this(), told_of(taken),
-                                                                 record, taken, std::move(region)));
+  return status;
+}
+
+Result<AgentCore::Takers> AgentCore::takers(const memory::RegisterOptions& options) const {
+  Takers by;
+  for (const std::string& name : options.backends) {
+    TOWPATH_TRY(Slot * slot, slot_named(name));
+    by.named |= slot_bit(slot->index);
+  }
+  by.must = by.named != 0 && !options.any_of_named;
+  return by;
+}
+
+// One that is not known yet is at once: the same may come twice in a list.
+Status AgentCore::find_records(std::span<const memory::SharedRegion> regions,
+                               std::span<Joining> all) {
+  const OwnRecords fresh(regions.size());
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    RecordPtr record = fresh.at(used);
+    record->region = regions[i]->descriptor();
+    if (record->region.length == 0)
+      return error(Code::invalid_argument, cat("an empty region: ", to_string(record->region)),
+                   "register at least one byte");
+    if (const RegionEntry* const known = regions_.find_exactly(record->region)) {
+      record = known->record;
+    } else {
+      regions_.add(record);
+      ++used;
+    }
+    all[i].offered_before = record->offered;
+    all[i].record = std::move(record);
+  }
+  return {};
+}
+
+Status AgentCore::join(std::span<Joining> all, const Takers& by) {
+  for (const auto& slot : slots()) {
+    if (by.named != 0 && (by.named & slot_bit(slot->index)) == 0) continue;
+    TOWPATH_TRY(join(all, *slot, by.must));
+  }
+  const auto without = std::ranges::find(all, SlotMask{0}, &Joining::taken);
+  if (without == all.end()) return {};
+  return without->failure.ok() ? no_taker(without->record->region.kind) : without->failure;
+}
+
+Status AgentCore::join(std::span<Joining> all, Slot& slot, bool must) {
+  const bool is_told = rows_.tells_of(slot.index);
+  const backend::Capabilities& can = slot.backend->capabilities();
+  bool any_refused = false;
+  with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+    for (Joining& one : all) {
+      if (!must && !can.takes(one.record->region.kind)) continue;
+      one.refusal = attach(*one.record, slot, is_told);
+      if (one.refusal.ok()) {
+        one.taken |= slot_bit(slot.index);
+        continue;
+      }
+      any_refused = true;
+      if (must) break;
+    }
+  });
+  if (!any_refused) return {};
+  for (Joining& one : all) {
+    if (one.refusal.ok()) continue;
+    const Status why = std::exchange(one.refusal, {});
+    const RegionDescriptor& region = one.record->region;
+    one.failure = error(why.code(), cat("backend ", slot.name, " refused ", to_string(region)),
+                        std::string(why.remedy()))
+                      .because(why);
+    if (must) return one.failure;
+    tell_refusal(slot, region.kind, one.failure);
+  }
+  return {};
+}
+
+Status AgentCore::attach(MemoryRecord& record, Slot& slot, bool is_told) {
+  std::uint32_t& references = record.own->references[slot.index];
+  if (references == 0) {
+    auto made = slot.backend->register_memory(record.region);
+    if (options_.meter != nullptr)
+      options_.meter->registered(
+          {.backend = slot.name, .kind = record.region.kind, .bytes = record.region.length},
+          made.status().code());
+    if (!made.ok()) return made.status();
+    if (is_told) {
+      record.own->keys.add(slot.index, (*made)->key());
+      record.offered |= slot_bit(slot.index);
+    }
+    record.memory[slot.index] = *std::move(made);
+    record.slots |= slot_bit(slot.index);
+  }
+  ++references;
+  return {};
+}
+
+Status AgentCore::no_taker(MemoryKind kind) const {
+  std::string have;
+  for (const auto& slot : slots()) have.append(have.empty() ? "" : ", ").append(slot->name);
+  return error(Code::unsupported,
+               cat("no backend of this agent takes ", name_of(kind),
+                   " memory; it has: ", have.empty() ? "none" : have),
+               "add a backend that does before registering");
 }
 
 // A pool is thousands of regions that the same backends take.
 std::shared_ptr<const RegistrationCore::Told> AgentCore::told_of(SlotMask taken) {
   if (!last_told_ || last_told_->slots != taken)
     last_told_ = std::make_shared<const RegistrationCore::Told>(
-        RegistrationCore::Told{self_.name, slot_names(taken), taken});
+        RegistrationCore::Told{weak_from_this(), self_.name, slot_names(taken), taken});
   return last_told_;
 }
 
@@ -88,64 +181,107 @@ void AgentCore::tell_refusal(const Slot& slot, MemoryKind kind, const Status& wh
   told |= bit;
 }
 
-Status AgentCore::attach(MemoryRecord& record, Slot& slot) {
-  if (record.own->references[slot.index] == 0) {
-    const bool is_told = rows_.tells_of(slot.index);
-    Bytes key;
-    auto made = with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
-      auto memory = slot.backend->register_memory(record.region);
-      if (is_told && memory.ok()) key = (*memory)->key();
-      return memory;
-    });
-    if (options_.meter != nullptr)
-      options_.meter->registered(
-          {.backend = slot.name, .kind = record.region.kind, .bytes = record.region.length},
-          made.status().code());
-    if (!made.ok()) return made.status();
-    record.memory[slot.index] = *std::move(made);
-    record.slots |= slot_bit(slot.index);
-    if (is_told) {
-      record.own->keys.add(slot.index, key);
-      record.offered |= slot_bit(slot.index);
+// ---- Taking back
+
+Status AgentCore::release(std::span<memory::Registration> registrations) {
+  const std::shared_ptr<AgentCore> self = shared_from_this();
+  Status status;
+  // From the last on: that one's row ends the card, and is cut off.
+  while (!registrations.empty()) {
+    const std::size_t count = std::min(registrations.size(), kTogether);
+    const auto some = registrations.last(count);
+    registrations = registrations.first(registrations.size() - count);
+    std::array<RegistrationCore*, kTogether> ours;
+    std::size_t found = 0;
+    for (std::size_t i = count; i-- > 0;) {
+      auto* const core = dynamic_cast<RegistrationCore*>(some[i].state());
+      if (core != nullptr && core->is_of(self))
+        ours[found++] = core;
+      else if (Status released = some[i].release(); !released.ok())
+        status = std::move(released);
     }
+    if (Status released = release(std::span(ours).first(found)); !released.ok())
+      status = std::move(released);
+    // Where nothing is left to do; others still stand for their registrations.
+    for (memory::Registration& one : some)
+      if (!one.is_registered()) (void)one.release();
   }
-  ++record.own->references[slot.index];
-  return {};
+  return status;
+}
+
+Status AgentCore::release(std::span<RegistrationCore* const> registrations) {
+  std::array<Leaving, kTogether> room;
+  std::size_t count = 0;
+  run::MutexLock lock(control_);
+  for (RegistrationCore* const one : registrations)
+    if (!one->released.load(std::memory_order_acquire)) room[count++].registration = one;
+  const std::span<Leaving> all = std::span(room).first(count);
+  for (const auto& slot : slots())
+    if (!closed_.load()) detach(all, *slot);
+  Status status;
+  for (Leaving& one : all)
+    if (Status finished = finish_release(one); !finished.ok()) status = std::move(finished);
+  ++card_generation_;
+  return status;
 }
 
 // The last registration of a region in a backend goes: what still moves its bytes is stopped first.
-Status AgentCore::detach(const RecordPtr& record, Slot& slot) {
-  std::uint32_t& references = record->own->references[slot.index];
-  if (references > 0) --references;  // else an earlier try found it not quiet
-  if (references > 0) return {};
-  record->slots &= ~slot_bit(slot.index);
-  record->stale = true;
-  rows_.remove(*record);
-  memory_generation_.fetch_add(1, std::memory_order_release);  // pairs with is_current()
-  if (!let_go(*record, slot)) {
-    if (std::ranges::find(unquiet_, record) == unquiet_.end()) unquiet_.push_back(record);
-    return error(Code::not_ready,
-                 cat("backend ", slot.name, " cannot promise that ", to_string(record->region),
-                     " is quiet; it stays registered and alive"));
+void AgentCore::detach(std::span<Leaving> all, Slot& slot) {
+  const SlotMask bit = slot_bit(slot.index);
+  bool any_last = false;
+  for (Leaving& one : all) {
+    one.is_last = false;
+    if ((one.registration->held & bit) == 0) continue;
+    MemoryRecord& record = *one.registration->record;
+    std::uint32_t& references = record.own->references[slot.index];
+    if (references > 0) --references;  // else an earlier try found it not quiet
+    one.is_last = references == 0;
+    if (!one.is_last) {
+      one.registration->held &= ~bit;
+      continue;
+    }
+    any_last = true;
+    record.slots &= ~bit;
+    record.stale = true;
+    rows_.remove(record);
   }
-  if (options_.meter != nullptr)
-    options_.meter->deregistered(
-        {.backend = slot.name, .kind = record->region.kind, .bytes = record->region.length});
-  std::erase(unquiet_, record);
-  return {};
+  if (!any_last) return;
+  memory_generation_.fetch_add(1, std::memory_order_release);  // pairs with is_current()
+  with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+    for (Leaving& one : all)
+      one.is_moving = one.is_last && !drop_unless_moving(*one.registration->record, slot);
+  });
+  for (Leaving& one : all) {
+    if (!one.is_last) continue;
+    const RecordPtr& record = one.registration->record;
+    if (one.is_moving && !stop_and_drop(*record, slot)) {
+      if (std::ranges::find(unquiet_, record) == unquiet_.end()) unquiet_.push_back(record);
+      one.status = error(Code::not_ready, cat("backend ", slot.name, " cannot promise that ",
+                                              to_string(record->region),
+                                              " is quiet; it stays registered and alive"));
+      continue;
+    }
+    one.registration->held &= ~bit;
+    std::erase(unquiet_, record);
+    if (options_.meter != nullptr)
+      options_.meter->deregistered(
+          {.backend = slot.name, .kind = record->region.kind, .bytes = record->region.length});
+  }
 }
 
-// Mostly nothing moves its bytes: then there is nothing to say, and nobody to wait for.
-bool AgentCore::let_go(MemoryRecord& record, Slot& slot) {
+bool AgentCore::drop_unless_moving(MemoryRecord& record, Slot& slot) {
+  if (slot.any_active([&](const TransferCore& transfer) { return transfer.touches(&record); }))
+    return false;
+  record.memory.drop(slot.index);
+  return true;
+}
+
+bool AgentCore::stop_and_drop(MemoryRecord& record, Slot& slot) {
   const auto touches = [&](const TransferCore& transfer) { return transfer.touches(&record); };
-  const auto drop_unless_moving = [&]() TOWPATH_REQUIRES(slot.mutex) {
-    if (slot.any_active(touches)) return false;
-    record.memory.drop(slot.index);
-    return true;
-  };
-  if (with_slot(slot, drop_unless_moving)) return true;
   const Status why = error(Code::cancelled, cat(to_string(record.region), " was deregistered"));
-  return make_quiet(slot, touches, Outcome::cancelled, why) && with_slot(slot, drop_unless_moving);
+  return make_quiet(slot, touches, Outcome::cancelled, why) &&
+         with_slot(slot,
+                   [&]() TOWPATH_REQUIRES(slot.mutex) { return drop_unless_moving(record, slot); });
 }
 
 bool AgentCore::make_quiet(Slot& slot, const std::function<bool(const TransferCore&)>& matches,
@@ -168,32 +304,19 @@ bool AgentCore::make_quiet(Slot& slot, const std::function<bool(const TransferCo
   return have_ended();
 }
 
-Status AgentCore::release(RegistrationCore& registration) {
-  run::MutexLock lock(control_);
-  if (registration.released.load(std::memory_order_acquire)) return {};
-  Status status;
-  for (const auto& slot : slots()) {
-    const SlotMask bit = slot_bit(slot->index);
-    if ((registration.held & bit) == 0 || closed_.load()) continue;
-    Status detached = detach(registration.record, *slot);
-    if (detached.ok()) {
-      registration.held &= ~bit;
-    } else {
-      status = detached;
-    }
-  }
-  ++card_generation_;
+Status AgentCore::finish_release(Leaving& one) {
+  RegistrationCore& registration = *one.registration;
   MemoryRecord& record = *registration.record;
   if (record.slots == 0) regions_.note_gone();
   // Of an agent that was shut down with transfers that never got quiet: the record stays for good.
   const bool is_stuck = closed_.load() && record.memory.any();
-  const bool is_quiet = status.ok() && !is_stuck;
+  const bool is_quiet = one.status.ok() && !is_stuck;
   std::vector<memory::SharedRegion>& owners = record.own->owners;
   const auto owner = std::ranges::find(owners, registration.region);
   // The record, too, holds the bytes of what is not: the user may let go of the registration.
   if (!is_quiet && owner == owners.end()) owners.push_back(registration.region);
   if (is_quiet && owner != owners.end()) owners.erase(owner);
-  if (!status.ok()) return status;
+  if (!one.status.ok()) return std::move(one.status);
   registration.region.reset();
   // Release: who sees it sees the region let go.
   registration.released.store(true, std::memory_order_release);
@@ -203,12 +326,16 @@ Status AgentCore::release(RegistrationCore& registration) {
 // A transfer's handle may keep the core of an agent that is gone.
 bool RegistrationCore::is_registered() const {
   if (released.load(std::memory_order_acquire)) return false;
-  const std::shared_ptr<AgentCore> agent = agent_.lock();
+  const std::shared_ptr<AgentCore> agent = told->agent.lock();
   return agent && !agent->is_shut_down();
 }
 
 Status RegistrationCore::release() {
-  if (const std::shared_ptr<AgentCore> agent = agent_.lock()) return agent->release(*this);
+  if (released.load(std::memory_order_acquire)) return {};
+  if (const std::shared_ptr<AgentCore> agent = told->agent.lock()) {
+    RegistrationCore* const self = this;
+    return agent->release(std::span(&self, 1));
+  }
   if (!released.exchange(true, std::memory_order_acq_rel)) region.reset();
   return {};
 }

@@ -72,6 +72,19 @@ TEST(LettingGoTest, bytes_that_never_got_quiet_outlive_their_registration) {
   EXPECT_FALSE(bytes.expired());
 }
 
+TEST(LettingGoTest, what_never_gets_quiet_does_not_hold_the_rest_of_a_list) {
+  sys::SystemClock clock;
+  Late late(clock, std::chrono::milliseconds(20));
+  memory::SharedRegion other;
+  std::vector<memory::Registration> list;
+  list.push_back(std::move(late.pool));
+  list.push_back(Pair::pool_of(*late.agent, other));
+  EXPECT_EQ(late.agent->release(list).code(), Code::not_ready);
+  EXPECT_TRUE(list[0].is_registered());
+  EXPECT_FALSE(list[1].is_registered());
+  EXPECT_EQ(other.use_count(), 1);
+}
+
 TEST(LettingGoTest, letting_go_of_memory_ends_though_the_clock_stands_still) {
   ManualClock clock;
   Late late(clock, std::chrono::milliseconds(100));

@@ -131,7 +131,7 @@ struct MemoryRecord {
   std::uint32_t place_in_list = 0;  ///< in that one's records
   SlotMemories memory;
   RegionDescriptor region;
-  OwnPart* own = nullptr;  ///< ours: it lies behind the record (make_own_record()); null: a peer's
+  OwnPart* own = nullptr;  ///< ours: it lies behind the record (OwnRecords); null: a peer's
   std::vector<std::pair<std::uint32_t, Status>> refusals;  ///< a peer's: slot, why not imported
 
   /// Of a peer's, why the slot could not import it; null: it was not asked, or did.
@@ -145,15 +145,21 @@ struct MemoryRecord {
 
 using RecordPtr = std::shared_ptr<MemoryRecord>;
 
-/// Of a region of our own.
-inline RecordPtr make_own_record() {
-  struct OwnRecord {
+/// Records of regions of our own that are registered together. They lie side by side, and go when
+/// none of them is used any more.
+class OwnRecords {
+ public:
+  explicit OwnRecords(std::size_t count) : all_(std::make_shared_for_overwrite<One[]>(count)) {
+    for (std::size_t i = 0; i < count; ++i) all_[i].record.own = &all_[i].part;
+  }
+  RecordPtr at(std::size_t index) const { return {all_, &all_[index].record}; }
+
+ private:
+  struct One {
     MemoryRecord record;
     OwnPart part;
   };
-  const auto made = std::make_shared<OwnRecord>();
-  made->record.own = &made->part;
-  return {made, &made->record};
-}
+  std::shared_ptr<One[]> all_;
+};
 
 }  // namespace towpath::agent

@@ -14,7 +14,7 @@ constexpr std::size_t kUcx = 1;
 
 /// A block of a pool with keys of both backends.
 RecordPtr block(std::uint64_t number) {
-  auto made = make_own_record();
+  RecordPtr made = OwnRecords(1).at(0);
   made->region = {.address = 0x7f0000000000 + 8192 * number, .length = 4096};
   made->own->keys.add(kUcx, as_bytes(cat("ucx key ", 1'000'000 + number)));
   made->own->keys.add(kShm, as_bytes(cat("shm key ", 2'000'000 + number)));

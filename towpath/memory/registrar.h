@@ -63,6 +63,9 @@ class Registration {
     return state_ ? state_->backends() : std::vector<std::string>();
   }
 
+  /// For the registrar that made it; null: nothing stands behind it (any more).
+  RegistrationState* state() const noexcept { return state_.get(); }
+
   /// Deregisters now. Idempotent; ok when there is nothing to release. After a failure the handle
   /// still stands for the registration: call again, or let go of it and leave the rest to the
   /// agent. Errors: not_ready (a transfer over a backend that cannot promise quiet still touches

@@ -6,8 +6,8 @@
 // Thread: any, without the interpreter's lock.
 #pragma once
 
+#include <cstddef>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <towpath/agent/agent.h>
@@ -23,27 +23,38 @@ class NixlMemory {
 
   /// `made` stands for `places`, one each.
   void add(MemoryKind kind, const std::vector<Descriptor>& places, Registrations made);
-  /// Of each place the one registration that is in none but these backends; empty: any.
-  /// Errors: not_found (nothing was taken back then), not_ready (bytes may still move).
-  Status remove(MemoryKind kind, const std::vector<Descriptor>& places,
-                const std::vector<std::string>& backends);
+  /// Of each place one registration that is in none but these backends; empty: any. They are the
+  /// caller's from then on. Errors: not_found (then all stay here).
+  Result<Registrations> take(MemoryKind kind, const std::vector<Descriptor>& places,
+                             const std::vector<std::string>& backends);
 
  private:
-  struct Key {
+  /// Free while nothing stands behind its registration.
+  struct Place {
     MemoryKind kind = MemoryKind::system;
     Descriptor where;
-    friend bool operator==(const Key&, const Key&) = default;
-  };
-  struct Hash {
-    std::size_t operator()(const Key& key) const noexcept;
-  };
-  using Held = std::unordered_multimap<Key, memory::Registration, Hash>;
+    memory::Registration registration;
 
-  Held::node_type take(const Key& key, const std::vector<std::string>& backends)
+    bool is_free() const noexcept { return registration.state() == nullptr; }
+  };
+
+  std::size_t home_of(MemoryKind kind, const Descriptor& where) const noexcept
       TOWPATH_REQUIRES(mutex_);
+  std::size_t next(std::size_t at) const noexcept TOWPATH_REQUIRES(mutex_) {
+    return (at + 1) & (places_.size() - 1);
+  }
+  void make_room(std::size_t more) TOWPATH_REQUIRES(mutex_);
+  void put(Place&& place) TOWPATH_REQUIRES(mutex_);
+  /// Null: there is none.
+  Place* find(MemoryKind kind, const Descriptor& where, const std::vector<std::string>& backends)
+      TOWPATH_REQUIRES(mutex_);
+  memory::Registration take_out(Place& place) TOWPATH_REQUIRES(mutex_);
 
   run::Mutex mutex_;
-  Held held_ TOWPATH_GUARDED_BY(mutex_);
+  // Linear probing: at least half of the places are free, and none between a registration and where
+  // it would be. The same memory may stand there again and again. A power of two, or none.
+  std::vector<Place> places_ TOWPATH_GUARDED_BY(mutex_);
+  std::size_t size_ TOWPATH_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace towpath::python

@@ -61,17 +61,16 @@ RegionDescriptor region_of(const Place& place) {
 }
 
 /// Raises what makes no region of it.
-memory::SharedRegion held(RegionDescriptor region, const py::object& owner) {
+HeldRegion held(RegionDescriptor region, const py::object& owner) {
   if (region.length == 0)
     raise(error(Code::invalid_argument, "no bytes to register", "register what is not empty"));
-  return std::make_shared<HeldRegion>(std::move(region),
-                                      owner.is_none() ? nullptr : keep_alive(owner));
+  return {std::move(region), owner.is_none() ? nullptr : keep_alive(owner)};
 }
 
 std::unique_ptr<PyRegistration> register_address(const PyAgent& self, const Place& place,
                                                  const memory::RegisterOptions& options,
                                                  py::object owner) {
-  memory::SharedRegion region = held(region_of(place), owner);
+  memory::SharedRegion region = std::make_shared<HeldRegion>(held(region_of(place), owner));
   return register_region(self, std::move(region), std::move(owner), options);
 }
 
@@ -115,33 +114,34 @@ std::vector<Descriptor> places_of(const ItemsByPlace& items) {
   return places;
 }
 
-/// All or, since a registration that dies takes itself back, nothing.
-Result<std::vector<memory::Registration>> register_all(Agent& agent,
-                                                       std::vector<memory::SharedRegion> regions,
-                                                       const memory::RegisterOptions& options) {
-  std::vector<memory::Registration> made;
-  made.reserve(regions.size());
-  for (memory::SharedRegion& region : regions) {
-    TOWPATH_TRY(memory::Registration registration,
-                agent.register_region(std::move(region), options));
-    made.push_back(std::move(registration));
+/// Some of them share a piece of memory, for which what is left over of a list is held.
+std::vector<memory::SharedRegion> regions_of(MemoryKind kind, const ItemsByPlace& items) {
+  constexpr std::size_t kTogether = 32;
+  std::vector<memory::SharedRegion> regions;
+  regions.reserve(items.size());
+  std::shared_ptr<std::vector<HeldRegion>> some;
+  for (const RegItem* const item : items) {
+    const std::size_t at = regions.size() % kTogether;
+    if (at == 0) {
+      some = std::make_shared<std::vector<HeldRegion>>();
+      some->reserve(std::min(kTogether, items.size() - regions.size()));
+    }
+    some->push_back(held(region_of(kind, *item), item->owner));
+    regions.emplace_back(some, &some->back());
   }
-  return made;
+  return regions;
 }
 
 void register_nixl_list(const PyAgent& self, const RegList& list, const std::vector<Name>& backends,
                         bool any_of_named) {
   const auto kept = list.items.get();
   const ItemsByPlace items = by_place(*kept);
-  std::vector<memory::SharedRegion> regions;
-  regions.reserve(items.size());
-  for (const RegItem* const item : items)
-    regions.push_back(held(region_of(list.kind, *item), item->owner));
+  std::vector<memory::SharedRegion> regions = regions_of(list.kind, items);
   const memory::RegisterOptions options{.backends = to_strings(backends),
                                         .any_of_named = any_of_named};
   const auto home = self.home();
   self.tell([&](Agent& agent) -> Status {
-    TOWPATH_TRY(auto made, register_all(agent, std::move(regions), options));
+    TOWPATH_TRY(auto made, agent.register_regions(std::move(regions), options));
     home->nixl_memory.add(list.kind, places_of(items), std::move(made));
     return {};
   });
@@ -152,8 +152,9 @@ void deregister_nixl_list(const PyAgent& self, const RegList& list,
   const auto items = list.items.get();
   const std::vector<std::string> names = to_strings(backends);
   const auto home = self.home();
-  self.tell([&](Agent&) {
-    return home->nixl_memory.remove(list.kind, places_of(by_place(*items)), names);
+  self.tell([&](Agent& agent) {
+    TOWPATH_TRY(auto taken, home->nixl_memory.take(list.kind, places_of(by_place(*items)), names));
+    return agent.release(taken);
   });
 }
 
