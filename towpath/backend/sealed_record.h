@@ -9,6 +9,8 @@
 // Thread: immutable.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <utility>
 
 #include <towpath/core/bytes.h>
@@ -16,6 +18,7 @@
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>
 #include <towpath/wire/envelope.h>
+#include <towpath/wire/fixed_fields.h>
 
 namespace towpath::backend {
 
@@ -37,6 +40,17 @@ Result<Bytes> seal_record(const RecordForm& form, Write&& write) {
   TOWPATH_TRY(Bytes message, std::move(out).finish());
   wire::seal_in_place(form.kind, message);
   return message;
+}
+
+/// The same of fields that are known when it is compiled.
+template <const RecordForm& Form, typename... Fields>
+Bytes seal_fields(const Fields&... fields) {
+  std::array<std::byte, wire::kHeaderBytes + wire::kMostBytes<Fields...>> room;
+  const std::byte* const end =
+      wire::put_fields<Form.schema>(room.data() + wire::kHeaderBytes, fields...);
+  const ByteSpan message(room.data(), static_cast<std::size_t>(end - room.data()));
+  wire::seal_in_place(Form.kind, message);
+  return {message.begin(), message.end()};
 }
 
 /// "these bytes are no `form`", with the cause: corrupt, but unsupported stays (a newer version).

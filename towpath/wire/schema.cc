@@ -30,7 +30,7 @@ const FieldRule* Tally::search(Tag tag) noexcept {
   const auto rules = schema_->rules;
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const std::size_t at = (next_ + i) % rules.size();
-    if (rules[at].tag == tag) return found(at);
+    if (rules[at].tag == tag) return rule_at(at);
   }
   return nullptr;
 }
@@ -59,7 +59,7 @@ Status Tally::refuse(const FieldRule& rule, const FieldValue& value) const {
                              rule.count.max == 1 ? " time" : " times"));
 }
 
-Status Tally::complete() const {
+Status Tally::missing() const {
   for (std::size_t i = 0; i < schema_->rules.size(); ++i) {
     const FieldRule& rule = schema_->rules[i];
     if (counts_[i] < rule.count.min)

@@ -93,6 +93,7 @@ struct Schema {
       if (kCanAskForNull && (rule.kind == Kind::nested) != (rule.nested != nullptr))
         nested_needs_a_schema();
       if (rule.count.max == 0 || rule.count.min > rule.count.max) count_allows_nothing();
+      if (rule.count.min > 0) ++wanted;
       for (std::size_t j = 0; j < i; ++j)
         if (number_of(schema_rules[j].tag) == number_of(rule.tag)) field_number_used_twice();
     }
@@ -100,6 +101,7 @@ struct Schema {
 
   std::string_view name;
   std::span<const FieldRule> rules;
+  std::size_t wanted = 0;  ///< rules whose field may not be missing
 
  private:
   // Not constexpr: a schema that reaches one does not compile, and the compiler names it.
@@ -133,7 +135,7 @@ class Tally {
   const FieldRule* find(Tag tag) noexcept {
     const auto rules = schema_->rules;
     const bool is_next = next_ < rules.size() && rules[next_].tag == tag;
-    return is_next ? found(next_) : search(tag);
+    return is_next ? rule_at(next_) : search(tag);
   }
   /// Whether a field of unknown tag can be left out; only a reader can. Errors: unsupported.
   Status unknown(Tag tag, std::size_t offset) const;
@@ -145,11 +147,11 @@ class Tally {
                             count != rule.count.max &&
                             (rule.kind != Kind::nested || depth_ != kMaxDepth);
     if (!is_allowed) return refuse(rule, value);
-    ++count;
+    if (++count == rule.count.min) ++found_;
     return {};
   }
   /// At the message's end. Errors: corrupt, or invalid_argument, if a field is missing.
-  Status complete() const;
+  Status complete() const { return found_ == schema_->wanted ? Status() : missing(); }
 
  private:
   Code broken() const noexcept {
@@ -157,7 +159,7 @@ class Tally {
   }
 
   /// The field that comes next has its rule here, or behind it.
-  const FieldRule* found(std::size_t at) noexcept {
+  const FieldRule* rule_at(std::size_t at) noexcept {
     const FieldRule& rule = schema_->rules[at];
     // A field that may stand again probably does; after any other comes its neighbour.
     next_ = rule.count.max > 1 ? at : at + 1;
@@ -165,11 +167,13 @@ class Tally {
   }
   const FieldRule* search(Tag tag) noexcept;
   Status refuse(const FieldRule& rule, const FieldValue& value) const;
+  Status missing() const;
 
   const Schema* schema_;
   Side side_;
   std::size_t depth_;
-  std::size_t next_ = 0;  ///< where find() looks first
+  std::size_t next_ = 0;   ///< where find() looks first
+  std::size_t found_ = 0;  ///< rules of those wanted whose field stands there often enough
   std::array<std::uint32_t, kMaxRules> counts_{};
 };
 

@@ -7,6 +7,7 @@
 #include <towpath/core/text.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>
+#include <towpath/wire/fixed_fields.h>
 #include <towpath/wire/little_endian.h>
 
 namespace towpath::backends::messages {
@@ -82,16 +83,13 @@ Bytes encode(const ConnectionInfo& info) {
 }
 
 Bytes encode(const MemoryKey& key) {
-  constexpr std::size_t kMostBytes = 64;
-  Encoder out(kKeySchema);
-  out.reserve(kMostBytes);
   // A random number has not always as many bytes as one; keys of one length make a smaller card.
-  std::array<std::byte, sizeof key.token> token{};
-  store(token, key.token);
-  out.put_bytes(kToken, token);
-  out.put_number(kBase, key.address);
-  out.put_number(kLength, key.length);
-  return finished(std::move(out));
+  BytesField<kToken, sizeof key.token> token;
+  store(token.value, key.token);
+  const NumberField<kBase> base{key.address};
+  const NumberField<kLength> length{key.length};
+  std::array<std::byte, kMostBytes<decltype(token), decltype(base), decltype(length)>> room;
+  return {room.data(), put_fields<kKeySchema>(room.data(), token, base, length)};
 }
 
 Bytes encode(const Hello& hello) {

@@ -196,6 +196,11 @@ Result<ShmInfo> decode_info(ConstByteSpan bytes) {
 // ---- Keys
 
 Bytes encode(const ShmKey& key) {
+  if (!key.shared && !key.device)  // as most of a pool's
+    return seal_fields<kKeyForm>(NumberField<kAddress>{key.address},
+                                 NumberField<kLength>{key.length},
+                                 NumberField<kSlot, std::uint32_t>{key.slot},
+                                 NumberField<kGeneration, std::uint32_t>{key.generation});
   return *seal_record(kKeyForm, [&](Encoder& out) {
     out.put_number(kAddress, key.address);
     out.put_number(kLength, key.length);
