@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cerrno>
 
 #include <sys/random.h>
@@ -9,15 +8,15 @@
 namespace towpath::sys {
 
 void random_u64s(std::span<std::uint64_t> into) {
-  TOWPATH_CHECK(into.size() <= kMostRandom, "more would come in parts");
-  bool complete = false;
-  while (!complete) {
-    const ssize_t got = ::getrandom(into.data(), into.size_bytes(), 0);
-    // 256 bytes come whole or not at all (getrandom(2)); only a signal may interrupt the wait.
+  auto left = std::as_writable_bytes(into);
+  while (!left.empty()) {
+    // More than 256 bytes may come in parts (getrandom(2)), where a signal comes between.
+    const ssize_t got = ::getrandom(left.data(), left.size(), 0);
     if (got < 0) TOWPATH_CHECK(errno == EINTR, "getrandom has been there since Linux 3.17");
-    complete = got == static_cast<ssize_t>(into.size_bytes()) &&
-               std::ranges::find(into, std::uint64_t{0}) == into.end();
+    left = left.subspan(got < 0 ? 0 : static_cast<std::size_t>(got));
   }
+  for (std::uint64_t& value : into)
+    if (value == 0) value = random_u64();
 }
 
 std::uint64_t random_u64() {

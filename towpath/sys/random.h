@@ -13,9 +13,7 @@ namespace towpath::sys {
 /// 64 random bits, never 0. Cost: a system call.
 std::uint64_t random_u64();
 
-/// As many come by one system call.
-inline constexpr std::size_t kMostRandom = 32;
-/// As many such numbers, at most kMostRandom.
+/// As many such numbers. Cost: a system call.
 void random_u64s(std::span<std::uint64_t> into);
 
 }  // namespace towpath::sys

@@ -20,7 +20,6 @@
 #include <towpath/backends/messages/leaving.h>
 #include <towpath/backends/messages/token_table.h>
 #include <towpath/core/descriptor.h>
-#include <towpath/sys/random.h>
 
 namespace towpath::backends::messages {
 
@@ -71,8 +70,7 @@ class Owner {
   Answering& begin_answer(const Frame& read, const PieceSet& refused);
 
   TokenTable regions_;
-  std::array<std::uint64_t, sys::kMostRandom>
-      tokens_{};  // lists are registered, not single regions
+  std::array<std::uint64_t, 128> tokens_{};  // lists are registered, not single regions
   std::size_t tokens_left_ = 0;
   std::vector<Gathered> gathered_;                      // of one frame
   std::vector<std::unique_ptr<Answering>> answerings_;  // used again when they have left
