@@ -1,6 +1,7 @@
 // AgentCore: registrations.
 #include <algorithm>
 #include <array>
+#include <typeinfo>
 #include <utility>
 
 #include <towpath/agent/core.h>
@@ -183,6 +184,19 @@ void AgentCore::tell_refusal(const Slot& slot, MemoryKind kind, const Status& wh
 
 // ---- Taking back
 
+namespace {
+
+/// Null: it is another agent's, or nothing.
+RegistrationCore* core_of(const memory::Registration& registration,
+                          const std::shared_ptr<AgentCore>& agent) {
+  memory::RegistrationState* const state = registration.state();
+  if (state == nullptr || typeid(*state) != typeid(RegistrationCore)) return nullptr;
+  auto* const core = static_cast<RegistrationCore*>(state);
+  return core->is_of(agent) ? core : nullptr;
+}
+
+}  // namespace
+
 Status AgentCore::release(std::span<memory::Registration> registrations) {
   const std::shared_ptr<AgentCore> self = shared_from_this();
   Status status;
@@ -194,8 +208,7 @@ Status AgentCore::release(std::span<memory::Registration> registrations) {
     std::array<RegistrationCore*, kTogether> ours;
     std::size_t found = 0;
     for (std::size_t i = count; i-- > 0;) {
-      auto* const core = dynamic_cast<RegistrationCore*>(some[i].state());
-      if (core != nullptr && core->is_of(self))
+      if (RegistrationCore* const core = core_of(some[i], self))
         ours[found++] = core;
       else if (Status released = some[i].release(); !released.ok())
         status = std::move(released);
@@ -230,7 +243,7 @@ void AgentCore::detach(std::span<Leaving> all, Slot& slot) {
   const SlotMask bit = slot_bit(slot.index);
   bool any_last = false;
   for (Leaving& one : all) {
-    one.is_last = false;
+    one.is_last = one.is_moving = false;
     if ((one.registration->held & bit) == 0) continue;
     MemoryRecord& record = *one.registration->record;
     std::uint32_t& references = record.own->references[slot.index];
@@ -248,8 +261,15 @@ void AgentCore::detach(std::span<Leaving> all, Slot& slot) {
   if (!any_last) return;
   memory_generation_.fetch_add(1, std::memory_order_release);  // pairs with is_current()
   with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
-    for (Leaving& one : all)
-      one.is_moving = one.is_last && !drop_unless_moving(*one.registration->record, slot);
+    const bool is_idle = !slot.any_active([](const TransferCore&) { return true; });
+    for (Leaving& one : all) {
+      if (!one.is_last) continue;
+      MemoryRecord& record = *one.registration->record;
+      if (is_idle)
+        record.memory.drop(slot.index);
+      else
+        one.is_moving = !drop_unless_moving(record, slot);
+    }
   });
   for (Leaving& one : all) {
     if (!one.is_last) continue;
