@@ -1,9 +1,9 @@
 // Fixed fields: a small message whose fields are known when it is compiled, such as the key of a
 // region, of which a pool has thousands.
 //
-//   std::array<std::byte, kMostBytes<NumberField<kLength>, NumberField<kSlot, std::uint32_t>>>
-//   room; std::byte* end = put_fields<kKeySchema>(room.data(), NumberField<kLength>{length},
-//                                           NumberField<kSlot, std::uint32_t>{slot});
+//   using Length = NumberField<kLength>;
+//   std::array<std::byte, kMostBytes<Length>> room;
+//   const std::byte* end = put_fields<kKeySchema>(room.data(), Length{length});
 //
 // The bytes are those of an Encoder (encoder.h), in a quarter of its instructions: what that one
 // finds out, the compiler does here, and nothing can fail. Thread: any.

@@ -123,6 +123,7 @@ class MessageBackend final : public backend::Backend,
   ConnectionInfo info_;
   DeviceWindows windows_;
   Owner owner_;
+  backend::Rooms<OwnMemory> rooms_;
   SelfEvents self_events_{events_};
   backend::SliceRunner self_runner_{self_events_, *this};
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <towpath/backend/backend.h>
+#include <towpath/backend/rooms.h>
 #include <towpath/backends/messages/handshake.h>
 #include <towpath/backends/messages/owner.h>
 
@@ -20,10 +21,11 @@ struct MessageMemory : backend::Memory {
 };
 
 /// Registered here.
-struct OwnMemory final : MessageMemory {
-  /// `window`: of a device's memory (owner.h).
-  OwnMemory(const RegionDescriptor& its_region, Owner& its_owner, DeviceWindow* window)
-      : MessageMemory(its_region, its_owner, window), owner(its_owner) {}
+struct OwnMemory final : backend::InRoom<OwnMemory, MessageMemory> {
+  /// `window`: of a device's memory (owner.h). The rooms and the owner outlive it.
+  OwnMemory(backend::Rooms<OwnMemory>& rooms, const RegionDescriptor& its_region, Owner& its_owner,
+            DeviceWindow* window)
+      : InRoom(rooms, its_region, its_owner, window), owner(its_owner) {}
   ~OwnMemory() override { owner.remove(token); }
   Bytes key() const override { return encode(MemoryKey{token, region.address, region.length}); }
 

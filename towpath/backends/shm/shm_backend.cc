@@ -138,6 +138,7 @@ class ShmBackend final : public Backend, private SliceMover {
   run::Poller poller_;
   Ledger ledger_;
   OwnMemories own_;
+  Rooms<OwnMemory> rooms_;
   std::unique_ptr<Mailbox> mailbox_;
   std::uint32_t slices_since_events_ = 0;
   ProcessCopy process_copy_;
@@ -188,7 +189,7 @@ Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescript
     if (offered.ok()) device = std::make_unique<DeviceStretch>(*std::move(offered));
   }
   TOWPATH_TRY(const Slot slot, ledger_.take());
-  auto memory = std::make_unique<OwnMemory>(region, slot, ledger_, own_);
+  std::unique_ptr<OwnMemory> memory(new (rooms_) OwnMemory(rooms_, region, slot, ledger_, own_));
   memory->shared = shared;
   memory->device = std::move(device);
   return memory;

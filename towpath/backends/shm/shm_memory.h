@@ -10,6 +10,7 @@
 
 #include <towpath/backend/backend.h>
 #include <towpath/backend/memory_table.h>
+#include <towpath/backend/rooms.h>
 #include <towpath/backends/shm/device_reach.h>
 #include <towpath/backends/shm/handshake.h>
 #include <towpath/backends/shm/ledger.h>
@@ -71,11 +72,12 @@ class OwnMemories {
   std::vector<const ShmMemory*> all_;  // null: none
 };
 
-/// Memory registered here. The ledger and the table outlive it.
-class OwnMemory final : public ShmMemory {
+/// Memory registered here. The rooms, the ledger and the table outlive it.
+class OwnMemory final : public backend::InRoom<OwnMemory, ShmMemory> {
  public:
-  OwnMemory(const RegionDescriptor& its_region, Slot its_slot, Ledger& ledger, OwnMemories& all)
-      : ShmMemory(its_region, its_slot), ledger_(ledger), all_(all) {
+  OwnMemory(backend::Rooms<OwnMemory>& rooms, const RegionDescriptor& its_region, Slot its_slot,
+            Ledger& ledger, OwnMemories& all)
+      : InRoom(rooms, its_region, its_slot), ledger_(ledger), all_(all) {
     all_.put(*this);
   }
   ~OwnMemory() override {

@@ -1,0 +1,76 @@
+// Rooms: where a backend's memories of one type lie, each in a room that the next one takes over.
+//
+// A pool is thousands of registrations, which come and go together: asked for one by one, and given
+// back, their memory took a fifth of what registering them did. Rooms grow with the most that stood
+// at once, as ledgers and tables of them do, and go with the backend.
+//
+//   struct OwnMemory final : InRoom<OwnMemory, Memory> { ... };
+//   std::unique_ptr<Memory> memory(new (rooms) OwnMemory(rooms, ...));   // deleted as ever
+//
+// Thread: as its backend.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace towpath::backend {
+
+/// Must outlive what lies in it.
+template <typename T>
+class Rooms {
+ public:
+  void* take() {
+    if (free_ == nullptr) grow();
+    Room* const taken = free_;
+    free_ = taken->next;
+    return taken;
+  }
+  void give_back(void* place) noexcept {
+    auto* const room = static_cast<Room*>(place);
+    room->next = free_;
+    free_ = room;
+  }
+
+ private:
+  union Room {
+    Room* next;
+    alignas(T) std::byte bytes[sizeof(T)];
+  };
+
+  void grow() {
+    constexpr std::size_t kAtOnce = 32;
+    Room* const fresh = all_.emplace_back(std::make_unique_for_overwrite<Room[]>(kAtOnce)).get();
+    for (std::size_t i = kAtOnce; i-- > 0;) give_back(&fresh[i]);
+  }
+
+  std::vector<std::unique_ptr<Room[]>> all_;
+  Room* free_ = nullptr;
+};
+
+/// A Base that lies in a room: T is made by `new (rooms) T`, and whoever deletes it, even as a
+/// Memory, gives its room back.
+template <typename T, typename Base>
+class InRoom : public Base {
+ public:
+  static void* operator new(std::size_t, Rooms<T>& rooms) { return rooms.take(); }
+  static void operator delete(void* room, Rooms<T>& rooms) noexcept { rooms.give_back(room); }
+  static void operator delete(InRoom* self, std::destroying_delete_t) noexcept {
+    Rooms<T>& rooms = self->rooms_;
+    T* const whole = static_cast<T*>(self);
+    whole->~T();
+    rooms.give_back(whole);
+  }
+
+ protected:
+  template <typename... Args>
+  explicit InRoom(Rooms<T>& rooms, Args&&... args)
+      : Base(std::forward<Args>(args)...), rooms_(rooms) {}
+
+ private:
+  Rooms<T>& rooms_;
+};
+
+}  // namespace towpath::backend
