@@ -25,7 +25,11 @@ TEST(RoomsTest, what_goes_leaves_its_room_to_the_next_one) {
   all[40].reset();
   EXPECT_EQ(count, 99);
   std::unique_ptr<Memory> next(new (rooms) Counted(rooms, count));
+#if !defined(TOWPATH_ASAN)  // there each has a room of its own
   EXPECT_EQ(next.get(), gone);
+#else
+  (void)gone;
+#endif
   all.clear();
   next.reset();
   EXPECT_EQ(count, 0);
