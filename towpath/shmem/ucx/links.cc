@@ -63,7 +63,10 @@ Status Links::send(Link& link, FrameHeader header, ConstByteSpan payload) {
   // Release: whoever hears of this sees what took place here before, also where PEs of one host
   // hear of it by others. Pairs with on_message(), over whatever carries the message.
   thread_fence(std::memory_order_release);
-  return link.endpoint->send(std::move(buffer));
+  const Status sent = link.endpoint->send(std::move(buffer));
+  if (sent.ok()) return {};
+  return error(sent.code(), cat("PE ", link.pe, ": ", sent.message()), std::string(sent.remedy()))
+      .because(sent);
 }
 
 std::uint64_t Links::ask(Question& question) {

@@ -44,6 +44,7 @@ class FakeNetwork {
   }
 
   bool deaf = false;  ///< nothing arrives any more, and nobody is told
+  Status refusal;     ///< what send() answers, with what was sent gone
   /// Bodies leave when the receiver takes them, not when they are sent.
   bool holds_bodies = false;
   std::size_t body_step = SIZE_MAX;  ///< bytes of a body that come in one progress()
@@ -78,6 +79,11 @@ class FakeEndpoint final : public MessageEndpoint {
   std::size_t unsent() const noexcept override { return 0; }
   Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
               std::uint64_t rest_bytes) override {
+    if (!network_.refusal.ok()) {
+      if (rest != nullptr) rest->done();
+      buffers_.give_back(std::move(buffer));
+      return network_.refusal;
+    }
     if (rest != nullptr && !network_.holds_bodies) {
       append_rest(*buffer, *rest);
       rest = nullptr;
