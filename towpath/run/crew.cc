@@ -8,6 +8,7 @@
 #include <towpath/run/futex.h>
 #include <towpath/run/spin_then_wait.h>
 #include <towpath/run/worker.h>
+#include <towpath/sys/processors.h>
 
 namespace towpath::run {
 
@@ -27,6 +28,9 @@ struct alignas(64) Crew::Hand {
       if (!look_for(has_word, {.spins = kLooks})) doze();
       std::uint32_t seen = offered;
       if (state.compare_exchange_strong(seen, busy, std::memory_order_acquire)) {
+        // Who is woken mostly finds himself where the caller works, and stays there for
+        // milliseconds.
+        if (sys::current_processor() == piece.processor) sys::keep_off(piece.processor);
         piece.call(piece.what, part);
         state.store(free, std::memory_order_release);
       } else if (seen == over) {
@@ -94,18 +98,25 @@ const Status& Crew::start() {
   return started_;
 }
 
-void Crew::share_piece(std::size_t parts, const Piece& piece) {
+std::size_t Crew::share_piece(std::size_t parts, const Piece& piece) {
   const std::size_t shared = std::min(parts - 1, hands_.size());
+  const int processor = sys::current_processor();
   for (std::size_t i = 0; i < shared; ++i) {
     hands_[i]->piece = piece;
+    hands_[i]->piece.processor = processor;
     hands_[i]->part = i + 1;
     hands_[i]->tell(Hand::offered);
   }
   piece.call(piece.what, 0);
   for (std::size_t part = shared + 1; part < parts; ++part) piece.call(piece.what, part);
-  for (std::size_t i = shared; i > 0; --i)
-    if (hands_[i - 1]->take_back()) piece.call(piece.what, i);
+  std::size_t helped = shared;
+  for (std::size_t i = shared; i > 0; --i) {
+    if (!hands_[i - 1]->take_back()) continue;
+    piece.call(piece.what, i);
+    --helped;
+  }
   for (std::size_t i = 0; i < shared; ++i) hands_[i]->wait_until_done();
+  return helped;
 }
 
 }  // namespace towpath::run

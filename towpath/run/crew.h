@@ -7,7 +7,8 @@
 //
 // The caller takes back what no hand has begun when it has done its own part, so that it waits for
 // no more than what a hand is in the middle of: on a busy machine it does all of it, as if it were
-// alone. A hand that has nothing to do looks for more for some 20 us, then sleeps.
+// alone. Hands keep off the processor that the caller runs on; one that has nothing to do looks for
+// more for some 20 us, then sleeps.
 // Thread: one caller at a time; parts of a piece run at the same time.
 #pragma once
 
@@ -37,22 +38,24 @@ class Crew {
   std::size_t asleep() const noexcept;
 
   /// Calls work(0) to work(parts - 1), each once; at least one. What they did is seen by the
-  /// caller. Cost: below a microsecond, and a system call for each hand that sleeps.
+  /// caller. How many of them hands did: one that sleeps may take long to wake up. Cost: below a
+  /// microsecond, and a system call for each hand that sleeps.
   template <typename Work>
-  void share(std::size_t parts, const Work& work) {
-    share_piece(parts, {&work, [](const void* what, std::size_t part) {
-                          (*static_cast<const Work*>(what))(part);
-                        }});
+  std::size_t share(std::size_t parts, const Work& work) {
+    return share_piece(parts, {&work, [](const void* what, std::size_t part) {
+                                 (*static_cast<const Work*>(what))(part);
+                               }});
   }
 
  private:
   struct Piece {
     const void* what = nullptr;
     void (*call)(const void* what, std::size_t part) = nullptr;
+    int processor = -1;  // the caller's
   };
   struct Hand;
 
-  void share_piece(std::size_t parts, const Piece& piece);
+  std::size_t share_piece(std::size_t parts, const Piece& piece);
 
   const std::string name_;
   const std::size_t wanted_;

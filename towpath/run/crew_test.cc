@@ -28,10 +28,11 @@ TEST(CrewTest, a_hand_that_sleeps_is_woken_and_works_at_the_same_time) {
   ASSERT_TRUE(eventually([&] { return crew.asleep() == 1; }));
   std::atomic<int> begun{0};
   // The caller waits for its hand: it would wait for ever if it had to do both.
-  crew.share(2, [&](std::size_t) {
+  const std::size_t helped = crew.share(2, [&](std::size_t) {
     ++begun;
     while (begun < 2) ::sched_yield();
   });
+  EXPECT_EQ(helped, 1U);
 }
 
 TEST(CrewTest, what_a_hand_is_in_the_middle_of_is_waited_for) {
@@ -57,7 +58,7 @@ TEST(CrewTest, what_a_hand_is_in_the_middle_of_is_waited_for) {
 TEST(CrewTest, without_hands_the_caller_does_all) {
   Crew crew("crew", 2);  // not started
   std::vector<int> done(3);
-  crew.share(3, [&](std::size_t part) { ++done[part]; });
+  EXPECT_EQ(crew.share(3, [&](std::size_t part) { ++done[part]; }), 0U);
   EXPECT_EQ(done, std::vector<int>(3, 1));
 }
 

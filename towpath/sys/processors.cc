@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <towpath/core/text.h>
 #include <towpath/sys/control_groups.h>
 #include <towpath/sys/judged.h>
@@ -55,6 +58,15 @@ Result<std::vector<unsigned>> allowed_processors(const MachineRoot& root) {
   const auto list = line_after(status, "Cpus_allowed_list:");
   if (!list) return error(Code::corrupt, "the status of this process names no processors");
   return parse_cpu_list(*list);
+}
+
+int current_processor() noexcept { return ::sched_getcpu(); }
+
+void keep_off(int processor) noexcept {
+  cpu_set_t allowed;
+  if (processor < 0 || ::sched_getaffinity(::getpid(), sizeof allowed, &allowed) != 0) return;
+  CPU_CLR(static_cast<unsigned>(processor), &allowed);
+  if (CPU_COUNT(&allowed) > 0) (void)::sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
 Finding probe_processors(const MachineRoot& root) {

@@ -14,6 +14,12 @@ namespace towpath::sys {
 /// The numbers of those that the scheduler may run this process on. Errors: not_found, corrupt.
 Result<std::vector<unsigned>> allowed_processors(const MachineRoot& root = {});
 
+/// The one that this thread runs on just now.
+int current_processor() noexcept;
+/// This thread runs on any other of those that the process's first thread may use from now on,
+/// where there is one. Cost: two system calls, and it moves.
+void keep_off(int processor) noexcept;
+
 /// How many processors, and whether a control group takes some of their time away.
 Finding probe_processors(const MachineRoot& root = {});
 /// How much memory the control groups leave.

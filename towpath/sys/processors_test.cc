@@ -1,3 +1,5 @@
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,6 +28,20 @@ class ProcessorsTest : public testing::FakeMachineTest {
     put("sys/fs/cgroup/" + controller + "/" + file, text);
   }
 };
+
+TEST(ProcessorTest, a_thread_keeps_off_the_one_it_was_told) {
+  const auto allowed = allowed_processors();
+  ASSERT_TRUE(allowed.ok());
+  if (allowed->size() < 2) GTEST_SKIP() << "needs two processors";
+  std::thread([&] {
+    for (const unsigned processor : *allowed) {
+      keep_off(static_cast<int>(processor));
+      for (int look = 0; look < 1000; ++look)
+        ASSERT_NE(current_processor(), static_cast<int>(processor));
+    }
+    keep_off(-1);
+  }).join();
+}
 
 TEST_F(ProcessorsTest, without_groups_nothing_limits_and_nothing_is_made_up) {
   EXPECT_EQ(probe_processors(root_).verdict, Verdict::unknown);

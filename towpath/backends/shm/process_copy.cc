@@ -75,21 +75,20 @@ std::size_t ProcessCopy::gather(const SliceTask& task) {
 
 std::size_t ProcessCopy::copy(std::size_t parts, pid_t pid, bool pulls) {
   const auto one = [&](std::size_t part) { parts_[part]->copy(pid, pulls); };
-  if (parts < 2 || !parts_[1]->is_full()) {  // not worth to wake anybody
+  const auto all = [&] {
     for (std::size_t part = 0; part < parts; ++part) one(part);
     return parts;
-  }
-  const std::size_t way = way_.next();
+  };
+  if (parts < 2 || !parts_[1]->is_full()) return all();  // not worth to wake anybody
+  if (shortage_.ok()) shortage_ = crew_.start();
+  const std::size_t way = crew_.hands() == 0 ? alone : way_.next();
   if (way == alone) parts = kPartsOfSlice;
-  if (way == together && shortage_.ok()) shortage_ = crew_.start();
   const Instant begin = clock_.now();
-  if (way == together)
-    crew_.share(parts, one);
-  else
-    for (std::size_t part = 0; part < parts; ++part) one(part);
+  // Where no other had woken up yet it says nothing of what help is worth.
+  const std::size_t telling = way == alone ? all() : crew_.share(parts, one);
   std::uint64_t bytes = 0;
   for (std::size_t part = 0; part < parts; ++part) bytes += parts_[part]->moved;
-  way_.note(way, clock_.now() - begin, bytes);
+  if (telling > 0) way_.note(way, clock_.now() - begin, bytes);
   return parts;
 }
 
