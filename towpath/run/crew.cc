@@ -21,6 +21,7 @@ struct alignas(64) Crew::Hand {
   };
 
   void serve() {
+    const sys::ThreadProcessors own;  // as the thread that started the crew: pinned where it is
     while (true) {
       // Acquire, here and below: pairs with the stores of the other side, so that the part is seen,
       // or what was done of it.
@@ -30,7 +31,7 @@ struct alignas(64) Crew::Hand {
       if (state.compare_exchange_strong(seen, busy, std::memory_order_acquire)) {
         // Who is woken mostly finds himself where the caller works, and stays there for
         // milliseconds.
-        if (sys::current_processor() == piece.processor) sys::keep_off(piece.processor);
+        if (sys::current_processor() == piece.processor) own.keep_off(piece.processor);
         piece.call(piece.what, part);
         state.store(free, std::memory_order_release);
       } else if (seen == over) {

@@ -1,9 +1,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <towpath/core/text.h>
 #include <towpath/sys/control_groups.h>
 #include <towpath/sys/judged.h>
@@ -62,11 +59,15 @@ Result<std::vector<unsigned>> allowed_processors(const MachineRoot& root) {
 
 int current_processor() noexcept { return ::sched_getcpu(); }
 
-void keep_off(int processor) noexcept {
-  cpu_set_t allowed;
-  if (processor < 0 || ::sched_getaffinity(::getpid(), sizeof allowed, &allowed) != 0) return;
-  CPU_CLR(static_cast<unsigned>(processor), &allowed);
-  if (CPU_COUNT(&allowed) > 0) (void)::sched_setaffinity(0, sizeof allowed, &allowed);
+ThreadProcessors::ThreadProcessors() noexcept {
+  if (::sched_getaffinity(0, sizeof all_, &all_) != 0) CPU_ZERO(&all_);
+}
+
+void ThreadProcessors::keep_off(int processor) const noexcept {
+  cpu_set_t others = all_;
+  if (processor < 0) return;
+  CPU_CLR(static_cast<unsigned>(processor), &others);
+  if (CPU_COUNT(&others) > 0) (void)::sched_setaffinity(0, sizeof others, &others);
 }
 
 Finding probe_processors(const MachineRoot& root) {

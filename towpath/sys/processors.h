@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <sched.h>
+
 #include <towpath/core/finding.h>
 #include <towpath/core/result.h>
 #include <towpath/sys/machine.h>
@@ -16,9 +18,17 @@ Result<std::vector<unsigned>> allowed_processors(const MachineRoot& root = {});
 
 /// The one that this thread runs on just now.
 int current_processor() noexcept;
-/// This thread runs on any other of those that the process's first thread may use from now on,
-/// where there is one. Cost: two system calls, and it moves.
-void keep_off(int processor) noexcept;
+/// Those that the thread which makes this may run on at that time.
+class ThreadProcessors {
+ public:
+  ThreadProcessors() noexcept;
+  /// The calling thread runs on any other of them from now on, where there is one. Cost: a system
+  /// call, and it moves.
+  void keep_off(int processor) const noexcept;
+
+ private:
+  cpu_set_t all_;
+};
 
 /// How many processors, and whether a control group takes some of their time away.
 Finding probe_processors(const MachineRoot& root = {});

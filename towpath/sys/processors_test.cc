@@ -34,12 +34,13 @@ TEST(ProcessorTest, a_thread_keeps_off_the_one_it_was_told) {
   ASSERT_TRUE(allowed.ok());
   if (allowed->size() < 2) GTEST_SKIP() << "needs two processors";
   std::thread([&] {
+    const ThreadProcessors own;
     for (const unsigned processor : *allowed) {
-      keep_off(static_cast<int>(processor));
+      own.keep_off(static_cast<int>(processor));
       for (int look = 0; look < 1000; ++look)
         ASSERT_NE(current_processor(), static_cast<int>(processor));
     }
-    keep_off(-1);
+    own.keep_off(-1);
   }).join();
 }
 
