@@ -1,5 +1,5 @@
 // shm, held to the contract: with both paths and their choice left to it, and with
-// process_vm_readv/writev for all memory.
+// process_vm_readv/writev for all memory, long copies by two threads.
 #include <towpath/backend/conformance/candidate.h>
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/core/check.h>
@@ -29,7 +29,7 @@ std::vector<Candidate> candidates() {
                 .no_messages = {}};
   Candidate process_vm = shm;
   process_vm.name = "shm-process_vm";
-  process_vm.backends = {{"shm", {{"paths", "process_vm"}}}};
+  process_vm.backends = {{"shm", {{"paths", "process_vm"}, {"copy_threads", "2"}}}};
   process_vm.pairings = {{Store::shared, Store::shared, false}};
   return {std::move(shm), std::move(process_vm)};
 }
