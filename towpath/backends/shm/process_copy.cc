@@ -37,9 +37,7 @@ struct ProcessCopy::Part {
     }
   }
   bool is_full() const noexcept { return asked >= kPartBytes || count == IOV_MAX; }
-  void copy(pid_t of, bool pulls) {
-    pid = of;
-    what = pulls ? "process_vm_readv" : "process_vm_writev";
+  void copy(pid_t pid, bool pulls) {
     const auto call = pulls ? ::process_vm_readv : ::process_vm_writev;
     const ssize_t took = call(pid, here.data(), count, there.data(), count, 0);
     moved = took < 0 ? 0 : static_cast<std::uint64_t>(took);
@@ -52,9 +50,7 @@ struct ProcessCopy::Part {
   std::size_t count = 0;
   std::uint64_t asked = 0;
   std::uint64_t moved = 0;
-  int reason = 0;
-  pid_t pid = 0;
-  const char* what = "";
+  int reason = 0;  ///< why nothing moved; 0: something did
 };
 
 ProcessCopy::ProcessCopy(const Clock& clock, std::size_t threads)
@@ -97,21 +93,22 @@ Result<bool> ProcessCopy::move(pid_t pid, SliceTask& task, std::uint64_t& budget
   budget = 0;  // one batch per call
   for (std::size_t i = 0; i < parts; ++i) {
     const Part& part = *parts_[i];
-    TOWPATH_TRY(account(part, task));
+    TOWPATH_TRY(account(part, pid, task));
     // The parts behind it were copied, too; they are copied again, from where it stopped on.
     if (part.moved < part.asked) return false;
   }
   return true;
 }
 
-Status ProcessCopy::account(const Part& part, SliceTask& task) const {
+Status ProcessCopy::account(const Part& part, pid_t pid, SliceTask& task) {
   for (std::uint64_t left = part.moved; left > 0;) {
     const std::uint64_t bytes = std::min(left, task.at().left());
     task.moved(bytes);
     left -= bytes;
   }
   if (part.reason == 0 || part.reason == EINTR || part.reason == EAGAIN) return {};
-  const std::string what = cat(part.what, " of process ", part.pid);
+  const bool pulls = task.request().op == TransferOp::read;
+  const std::string what = cat("process_vm_", pulls ? "readv" : "writev", " of process ", pid);
   if (part.reason == ESRCH)
     return error(Code::peer_lost, cat(what, ": it does not exist any more"));
   if (part.reason != EFAULT && part.reason != EIO) return sys::os_error(part.reason, what);

@@ -52,7 +52,7 @@ class ProcessCopy {
   std::size_t gather(const backend::SliceTask& task);
   /// Copies that many parts; how many it did.
   std::size_t copy(std::size_t parts, pid_t pid, bool pulls);
-  Status account(const Part& part, backend::SliceTask& task) const;
+  static Status account(const Part& part, pid_t pid, backend::SliceTask& task);
 
   enum Way : std::size_t { alone, together };
 
