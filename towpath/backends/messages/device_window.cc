@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include <towpath/backends/messages/device_window.h>
 
 namespace towpath::backends::messages {
@@ -17,28 +15,19 @@ Result<std::unique_ptr<DeviceWindow>> DeviceWindow::open(
   return window;
 }
 
-Result<ConstByteSpan> DeviceWindow::fetch(const Piece& piece) {
-  const std::uint64_t begin = address_ + used_;
-  TOWPATH_TRY(copy(piece, begin, false));
-  used_ += piece.bytes();
-  return ConstByteSpan(bytes_at(begin, piece.bytes()));
-}
-
-Status DeviceWindow::store(const Piece& piece, ConstByteSpan from) {
-  std::ranges::copy(from, bytes_at(address_, from.size()).begin());
-  return copy(piece, address_, true);
-}
-
-Status DeviceWindow::copy(const Piece& piece, std::uint64_t in_window, bool to_device) {
-  copies_.clear();
+void DeviceWindow::add(const Piece& piece, std::uint64_t other_end, bool to_piece) {
   const bool is_dense = piece.stride == piece.length || piece.count == 1;
   const std::uint64_t length = is_dense ? piece.bytes() : piece.length;
-  for (std::uint32_t k = 0; k < (is_dense ? 1 : piece.count); ++k) {
+  for (std::uint32_t k = 0; k < (is_dense ? 1 : piece.count); ++k, other_end += length) {
     const std::uint64_t there = piece.address + k * piece.stride;
-    const std::uint64_t here = in_window + k * length;
-    copies_.push_back({to_device ? there : here, to_device ? here : there, length});
+    copies_.push_back({to_piece ? there : other_end, to_piece ? other_end : there, length});
   }
+}
+
+Status DeviceWindow::finish() {
+  if (copies_.empty()) return {};
   const Status given = stream_->copy_batch(copies_);
+  copies_.clear();
   const Status done = stream_->synchronize();  // also what was given of a batch that failed
   return given.ok() ? done : given;
 }

@@ -1,6 +1,6 @@
 // DeviceWindow: the way between frames and the memory of one device: a frame's worth of pinned
-// memory (plain, where the driver gives none: slower), and a stream whose copies are waited for, so
-// that between calls none is under way. Thread: loop.
+// memory (plain, where the driver gives none: slower), and a stream. Copies are collected and made
+// together, and waited for, so that between calls none is under way. Thread: loop.
 #pragma once
 
 #include <map>
@@ -17,22 +17,23 @@ class DeviceWindow {
   /// Errors: the driver's.
   static Result<std::unique_ptr<DeviceWindow>> open(const std::shared_ptr<device::Device>& device);
 
-  /// What was fetched is of no use any more once something else is.
-  void clear() noexcept { used_ = 0; }
-  /// The bytes of a piece, one stretch behind the other. All that is fetched between two clear()
-  /// fits into one frame. Errors: the driver's.
-  Result<ConstByteSpan> fetch(const Piece& piece);
-  /// Errors: the driver's; some of the bytes may have landed.
-  Status store(const Piece& piece, ConstByteSpan from);
+  /// The pinned memory, kPayloadBytes: between the calls of one frame it is whose turn it is.
+  ByteSpan room() const noexcept { return bytes_at(address_, kPayloadBytes); }
+
+  /// To be copied: the bytes of a piece, one stretch behind the other, to `target`; or from
+  /// `source`. The piece may be any device's or the host's, and so may the other end.
+  void fetch(const Piece& piece, std::uint64_t target) { add(piece, target, false); }
+  void store(const Piece& piece, std::uint64_t source) { add(piece, source, true); }
+  /// Copies what was collected, and waits. Errors: the driver's; some of it may have been copied.
+  Status finish();
 
  private:
   explicit DeviceWindow(std::shared_ptr<device::Stream> stream) : stream_(std::move(stream)) {}
-  Status copy(const Piece& piece, std::uint64_t in_window, bool to_device);
+  void add(const Piece& piece, std::uint64_t other_end, bool to_piece);
 
   device::Memory pinned_;
   Bytes plain_;  // empty: pinned_ is there
   std::uint64_t address_ = 0;
-  std::uint64_t used_ = 0;
   std::vector<device::Copy> copies_;
   std::shared_ptr<device::Stream> stream_;  // last: it uses the memory
 };

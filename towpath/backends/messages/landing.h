@@ -15,6 +15,8 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include <towpath/backends/messages/device_window.h>
 #include <towpath/backends/messages/walks.h>
@@ -114,6 +116,8 @@ class Landing : public net::BodySink {
 
   void put_in_place() {
     bool is_allowed = false;  // one look for all of the unit
+    DeviceWindow* window = nullptr;
+    std::uint64_t pinned = 0;  // bytes in its room
     const std::byte* from = buffer_.get();
     for (std::uint64_t left = unit_; left > 0 && !is_barred_;) {
       Piece next = walk_.rest();
@@ -121,36 +125,52 @@ class Landing : public net::BodySink {
       next.count =
           static_cast<std::uint32_t>(std::min<std::uint64_t>(next.count, left / next.length));
       const Ground here = ground(walk_);
-      Code verdict = here.verdict;
-      if (verdict == Code::ok) {
-        if (!is_allowed && !(is_allowed = may_land())) {
-          is_barred_ = true;
-          break;
-        }
-        verdict = store(next, {from, next.bytes()}, here.window);
+      if (here.verdict == Code::ok && !is_allowed && !(is_allowed = may_land())) {
+        is_barred_ = true;
+        break;
       }
-      if (verdict != Code::ok) refuse(walk_, verdict);
+      if (here.verdict != Code::ok || here.window != nullptr) unsure_.push_back({walk_, here});
+      if (here.verdict == Code::ok && here.window == nullptr) {
+        store(next, from);
+      } else if (here.verdict == Code::ok) {
+        if (window == nullptr) window = here.window;
+        const ByteSpan room = window->room().subspan(pinned, next.bytes());
+        std::memcpy(room.data(), from, room.size());
+        window->store(next, address_of(room.data()));
+        pinned += next.bytes();
+      }
       from += next.bytes();
       left -= next.bytes();
       walk_.advance(next.bytes());
     }
+    settle(window);
     gathered_ = unit_ = 0;
   }
 
-  static Code store(const Piece& piece, ConstByteSpan bytes, DeviceWindow* window) {
-    if (window != nullptr) return window->store(piece, bytes).ok() ? Code::ok : Code::io_error;
-    const std::byte* from = bytes.data();
+  /// Copies what is a device's, and refuses what did not land: in the order of the pieces.
+  void settle(DeviceWindow* window) {
+    const bool is_copied = window == nullptr || window->finish().ok();
+    for (const auto& [at, ground] : unsure_) {
+      if (ground.verdict != Code::ok)
+        refuse(at, ground.verdict);
+      else if (!is_copied)
+        refuse(at, Code::io_error);
+    }
+    unsure_.clear();
+  }
+
+  static void store(const Piece& piece, const std::byte* from) {
     for (std::uint32_t k = 0; k < piece.count; ++k, from += piece.length)
       std::memcpy(bytes_at(piece.address + k * piece.stride, piece.length).data(), from,
                   piece.length);
-    return Code::ok;
   }
 
   Walk walk_;
   std::uint64_t unit_ = 0;      ///< bytes that are gathered next; 0: room() is memory
   std::uint64_t gathered_ = 0;  ///< of them
   bool is_barred_ = false;
-  std::unique_ptr<std::byte[]> buffer_;  ///< made when first needed
+  std::unique_ptr<std::byte[]> buffer_;          ///< made when first needed
+  std::vector<std::pair<Walk, Ground>> unsure_;  ///< pieces that are refused, or may still be
 };
 
 }  // namespace towpath::backends::messages

@@ -106,6 +106,34 @@ TEST_P(DeviceTest, device_that_does_not_copy_is_an_error_of_the_piece) {
   EXPECT_TRUE(move(TransferOp::read, stretches(kPool, 1)).status.ok());
 }
 
+TEST_P(DeviceTest, device_that_does_not_copy_refuses_its_own_pieces_alone_and_in_their_order) {
+  auto second = far_.backend->register_memory(far_.region()).value();
+  const auto gone = near_.backend->import_memory(*way_, far_.region(), second->key()).value();
+  second.reset();
+  const auto piece = [&](Memory& remote, std::uint64_t address, std::uint64_t at) {
+    return Segment{.local = near_.memory.get(),
+                   .remote = &remote,
+                   .local_address = near_.region().address + at,
+                   .remote_address = address + at,
+                   .length = 4096};
+  };
+  for (const TransferOp op : {TransferOp::read, TransferOp::write}) {
+    segments_ = {
+        piece(*remote_, far_.region().address, 0), piece(*on_device_, memory_.address(), 0),
+        piece(*gone, far_.region().address, 4096), piece(*remote_, far_.region().address, 8192)};
+    cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem);
+    near_.operation->post({.op = op, .connection = way_.get(), .segments = segments_});
+    settle();
+    const auto& last = near_.events.last(*near_.operation);
+    EXPECT_EQ(last.bytes, 2 * 4096U);
+    ASSERT_EQ(last.failures.size(), 2U);
+    EXPECT_EQ(last.failures[0].segment, 1U);
+    EXPECT_EQ(last.failures[0].status.code(), Code::io_error);
+    EXPECT_EQ(last.failures[1].segment, 2U);
+    EXPECT_EQ(last.failures[1].status.code(), Code::not_found);
+  }
+}
+
 TEST_P(DeviceTest, device_memory_that_was_taken_back_or_is_ones_own_is_out_of_reach) {
   registered_.reset();
   EXPECT_EQ(move(TransferOp::write, stretches(kPool, 1)).status.code(), Code::not_found);

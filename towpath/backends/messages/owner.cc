@@ -68,13 +68,20 @@ Ground Owner::judge(const Piece& piece) const {
   return {.window = found->window};
 }
 
-Owner::Gathered Owner::fetch(const Piece& piece) const {
-  const Ground here = judge(piece);
-  if (here.verdict != Code::ok) return {.verdict = here.verdict};
-  if (here.window == nullptr) return {};
-  const auto fetched = here.window->fetch(piece);
-  if (!fetched.ok()) return {.verdict = Code::io_error};
-  return {.window = here.window, .fetched = *fetched};
+// The pieces that are a device's, one behind the other, into the window. One window's stream does
+// for all devices.
+void Owner::fetch(const Frame& read, DeviceWindow& window) {
+  std::uint64_t target = address_of(window.room().data());
+  for (std::uint16_t i = 0; i < read.header.count; ++i) {
+    if (grounds_[i].window == nullptr) continue;
+    const Piece piece = read.piece(i);
+    window.fetch(piece, target);
+    target += piece.bytes();
+  }
+  if (window.finish().ok()) return;
+  for (Ground& ground : grounds_) {
+    if (ground.window != nullptr) ground.verdict = Code::io_error;
+  }
 }
 
 Answering& Owner::begin_answer(const Frame& read, const PieceSet& refused) {
@@ -90,34 +97,38 @@ Answering& Owner::begin_answer(const Frame& read, const PieceSet& refused) {
 
 // Refusals come before the bytes, so what a device may fail to give is fetched first.
 Answering* Owner::gather(const Frame& read, FrameWriter& answer) {
+  DeviceWindow* window = nullptr;
+  grounds_.clear();
+  for (std::uint16_t i = 0; i < read.header.count; ++i) {
+    grounds_.push_back(judge(read.piece(i)));
+    if (window == nullptr) window = grounds_.back().window;
+  }
+  if (window != nullptr) fetch(read, *window);
+
   PieceSet refused;
   std::uint64_t bytes = 0;
   std::uint64_t stretches = 0;
-  bool is_straight = true;
-  gathered_.clear();
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
     const Piece piece = read.piece(i);
-    const Gathered& gathered = gathered_.emplace_back(fetch(piece));
-    refused.set(i, gathered.verdict != Code::ok);
+    refused.set(i, grounds_[i].verdict != Code::ok);
     if (refused.test(i)) {
-      answer.add(Refusal{i, gathered.verdict});
-      continue;
+      answer.add(Refusal{i, grounds_[i].verdict});
+    } else {
+      bytes += piece.bytes();
+      stretches += piece.count;
     }
-    bytes += piece.bytes();
-    stretches += piece.count;
-    is_straight = is_straight && gathered.window == nullptr;
   }
-  if (is_straight && is_worth_parts(bytes, stretches)) return &begin_answer(read, refused);
+  if (window == nullptr && is_worth_parts(bytes, stretches)) return &begin_answer(read, refused);
+  std::uint64_t fetched = 0;
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
-    if (refused.test(i)) continue;
     const Piece piece = read.piece(i);
-    if (DeviceWindow* const window = gathered_[i].window) {
-      answer.append(gathered_[i].fetched);
-      window->clear();
-      continue;
+    if (grounds_[i].window != nullptr) {
+      if (!refused.test(i)) answer.append(window->room().subspan(fetched, piece.bytes()));
+      fetched += piece.bytes();
+    } else if (!refused.test(i)) {
+      for (std::uint32_t k = 0; k < piece.count; ++k)
+        answer.append(bytes_at(piece.address + k * piece.stride, piece.length));
     }
-    for (std::uint32_t k = 0; k < piece.count; ++k)
-      answer.append(bytes_at(piece.address + k * piece.stride, piece.length));
   }
   return nullptr;
 }

@@ -58,21 +58,14 @@ class Owner {
   Answering* gather(const Frame& read, FrameWriter& answer);
 
  private:
-  /// Where the bytes of a piece come from, or why they do not.
-  struct Gathered {
-    Code verdict = Code::ok;
-    DeviceWindow* window = nullptr;  ///< into which they were fetched, if a device has them
-    ConstByteSpan fetched;
-  };
-
   std::uint64_t next_token();
-  Gathered fetch(const Piece& piece) const;
+  void fetch(const Frame& read, DeviceWindow& window);
   Answering& begin_answer(const Frame& read, const PieceSet& refused);
 
   TokenTable regions_;
   std::array<std::uint64_t, 128> tokens_{};  // lists are registered, not single regions
   std::size_t tokens_left_ = 0;
-  std::vector<Gathered> gathered_;                      // of one frame
+  std::vector<Ground> grounds_;                         // of the pieces of one frame
   std::vector<std::unique_ptr<Answering>> answerings_;  // used again when they have left
 };
 
