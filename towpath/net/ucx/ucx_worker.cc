@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -11,6 +13,9 @@
 namespace towpath::net {
 namespace {
 
+constexpr const char* kTcp = "TCP_";
+constexpr std::array<std::string_view, 4> kOfTransport = {"TX_SEG_SIZE", "RX_SEG_SIZE", "MAX_POLL",
+                                                          "CONN_NB"};
 /// What UCX puts before a message in a segment, and to spare.
 constexpr std::size_t kSegmentExtra = 1024;
 /// Rounds of progress that a closing worker gives its endpoints to leave.
@@ -196,22 +201,31 @@ using Settings = std::map<std::string, std::string>;
 /// What we ask of UCX where the user's settings say nothing else.
 Settings settings_of(const UcxOptions& options) {
   Settings all = options.settings;
-  // Settings of a transport are named without it here (UCX 1.13); with "TCP_" nothing changes, and
-  // UCX cuts every message into 8 KiB. Where there is no TCP it would warn of them.
+  // Where there is no TCP, UCX would warn of them.
   if (options.transports.empty() || options.transports.find("tcp") != std::string::npos) {
     const std::string segment = cat(options.message_bytes + kSegmentExtra);
-    all.emplace("TX_SEG_SIZE", segment);
-    all.emplace("RX_SEG_SIZE", segment);
-    // Of several events at once, a later one may be of a connection that an earlier one has freed.
-    all.emplace("MAX_POLL", "1");
-    // Else connect() holds everybody up for two minutes when the network does not answer.
-    all.emplace("CONN_NB", "y");
+    const std::array<std::string, kOfTransport.size()> values = {
+        segment, segment,
+        "1",   // of several events at once, a later one may be of a connection that was just freed
+        "y"};  // else connect() holds everybody up for two minutes when the network does not answer
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!all.contains(cat(kTcp, kOfTransport[i]))) all.emplace(kOfTransport[i], values[i]);
+    }
   }
   all.emplace("RNDV_THRESH", "inf");         // nothing that needs an answer: see kUcxTag
   all.emplace("KEEPALIVE_INTERVAL", "inf");  // it does not notice a cut link; our heartbeat does
   if (!options.transports.empty()) all.emplace("TLS", options.transports);
   if (!options.devices.empty()) all.emplace("NET_DEVICES", options.devices);
   return all;
+}
+
+// Ours of a transport are named without it in UCX 1.13: it takes any name with "TCP_" in front, but
+// such a one changes nothing (it cuts every message into 8 KiB). Later ones take only such.
+ucs_status_t modify(const UcxLibrary& ucx, ucp_config_t* config, const std::string& name,
+                    const std::string& value) {
+  const ucs_status_t plain = ucx.ucp_config_modify(config, name.c_str(), value.c_str());
+  if (plain == UCS_OK || std::ranges::find(kOfTransport, name) == kOfTransport.end()) return plain;
+  return ucx.ucp_config_modify(config, cat(kTcp, name).c_str(), value.c_str());
 }
 
 Result<ucp_context_h> make_context(const UcxLibrary& ucx, const Settings& settings) {
@@ -221,7 +235,7 @@ Result<ucp_context_h> make_context(const UcxLibrary& ucx, const Settings& settin
   const std::unique_ptr<ucp_config_t, decltype(ucx.ucp_config_release)> guard(
       config, ucx.ucp_config_release);
   for (const auto& [name, value] : settings) {
-    status = ucx.ucp_config_modify(config, name.c_str(), value.c_str());
+    status = modify(ucx, config, name, value);
     if (status != UCS_OK) {
       return error(
           Code::invalid_argument,
