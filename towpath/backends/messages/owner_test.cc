@@ -139,7 +139,8 @@ TEST_F(OwnerTest, registration_that_is_taken_back_in_between_gets_nothing_more) 
 /// Whoever is asked to copy what has not left.
 struct Way final : net::MessageEndpoint {
   std::size_t unsent() const noexcept override { return 0; }
-  Status send(std::unique_ptr<net::MessageBuffer>, net::BodySource*, std::uint64_t) override {
+  Status send(std::unique_ptr<net::MessageBuffer>, net::BodySource*, std::uint64_t,
+              std::optional<unsigned>) override {
     return {};
   }
   void copy(net::BodySource& rest) override {

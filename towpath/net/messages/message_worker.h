@@ -11,8 +11,11 @@
 // A carrier that moves whole messages (UCX) copies the body together before it is sent, and out of
 // the message afterwards. One that moves streams (TCP) does neither.
 //
+// A carrier may also take messages that stand whole in the memory of a device, in rooms that are
+// given to it and come back (DeviceRoom). They need no buffer, and no sink.
+//
 // Invariants: all that a listener, a source and a sink are told comes from inside progress(),
-// send(), copy() and the destructor of an endpoint. Messages over one endpoint usually arrive in
+// send(), copy() and the destructors. Messages over one endpoint usually arrive in
 // order, but it is not promised. An endpoint's destruction is abrupt: what was not sent is dropped,
 // and the other side is told by on_broken() or on_ended().
 // Thread: one at a time.
@@ -21,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -103,6 +107,13 @@ class BodySink {
   virtual void done(bool whole) = 0;
 };
 
+/// Room for one message in the memory of a device. While a carrier has it nobody else touches it.
+struct DeviceRoom {
+  unsigned device = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+};
+
 struct Message {
   ConstByteSpan head;  ///< lives until on_message() returns or, if that gave a sink, its done()
   std::size_t body_bytes = 0;
@@ -123,18 +134,34 @@ class MessageListener {
     (void)from;
     (void)why;
   }
+  // Of carriers that take devices:
+  /// A message has come, prefix and all: the first `bytes` of a room that was given to
+  /// receive_into(), and that is nobody's now. 0: none has, and none will.
+  virtual void on_room_filled(DeviceRoom& room, std::uint64_t bytes) {
+    (void)room;
+    (void)bytes;
+  }
+  /// What send_room() took has left, or never will.
+  virtual void on_room_left(DeviceRoom& room) { (void)room; }
 };
 
 class MessageEndpoint {
  public:
   virtual ~MessageEndpoint() = default;
-  /// Messages that were handed over and have not left yet.
+  /// Messages that were handed over and have not left yet; without those in rooms.
   virtual std::size_t unsent() const noexcept = 0;
   /// Takes the buffer in any case. `rest`: the last `rest_bytes` of the body, which must stay as
   /// they are until rest->done(); together with the buffer at most the carrier's longest message.
-  /// Errors: peer_lost, exhausted (out of memory); after an error rest->done() was called too.
+  /// `into`: a device of the receiver's, in a room of which it is to arrive: only where the
+  /// carriers of both sides take devices, and the receiver has given it some. Errors: peer_lost,
+  /// exhausted (out of memory); after an error rest->done() was called too.
   virtual Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest = nullptr,
-                      std::uint64_t rest_bytes = 0) = 0;
+                      std::uint64_t rest_bytes = 0, std::optional<unsigned> into = {}) = 0;
+  /// The same for a message that stands in a room, prefix and all: `bytes` of it from `offset` on.
+  /// The room is the carrier's until on_room_left(), which may come from inside of this call.
+  /// Errors: unsupported (it takes no devices), and as above; after an error it is the caller's.
+  virtual Status send_room(DeviceRoom& room, std::uint64_t offset, std::uint64_t bytes,
+                           std::optional<unsigned> into);
   /// Copies what has not left of `rest`, so that nobody looks at it any more; harmless after its
   /// done().
   virtual void copy(BodySource& rest) = 0;
@@ -148,6 +175,9 @@ class MessageWorker {
   /// Does not block and need not reach the other yet. `address` should come from a worker: UCX
   /// itself trusts it. Errors: unsupported (no common transport), exhausted, corrupt (no address).
   virtual Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address, void* owner) = 0;
+  /// A room for messages that are sent into its device: the carrier's until on_room_filled().
+  /// Errors: unsupported (it takes no devices), exhausted.
+  virtual Status receive_into(DeviceRoom& room);
   /// Some of what there is to do; false when there was nothing.
   virtual bool progress() = 0;
   /// Asks that fd() becomes readable when progress() has something to do. False: there is already.

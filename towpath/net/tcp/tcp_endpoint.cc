@@ -160,7 +160,7 @@ void TcpEndpoint::watch_room() {
 }
 
 Status TcpEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
-                         std::uint64_t rest_bytes) {
+                         std::uint64_t rest_bytes, std::optional<unsigned>) {
   Unsent message{.left = buffer->with_prefix(rest_bytes), .rest = rest, .rest_left = rest_bytes};
   message.buffer = std::move(buffer);
   Status left = is_broken_ ? error(Code::peer_lost, "the connection is broken") : Status();

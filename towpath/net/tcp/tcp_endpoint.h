@@ -30,8 +30,8 @@ class TcpEndpoint final : public MessageEndpoint, private TcpSocketOwner {
   Status dial(TcpPlace place);
 
   std::size_t unsent() const noexcept override { return unsent_.size(); }
-  Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
-              std::uint64_t rest_bytes) override;
+  Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t rest_bytes,
+              std::optional<unsigned> into) override;
   void copy(BodySource& rest) override;
 
  private:

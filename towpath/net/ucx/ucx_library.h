@@ -22,6 +22,7 @@ namespace towpath::net {
   X(ucp_config_release)          \
   X(ucp_init_version)            \
   X(ucp_cleanup)                 \
+  X(ucp_context_query)           \
   X(ucp_context_print_info)      \
   X(ucp_worker_create)           \
   X(ucp_worker_destroy)          \

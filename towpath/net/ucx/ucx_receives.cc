@@ -4,7 +4,6 @@
 namespace towpath::net {
 namespace {
 
-constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
 /// Receives that wait for messages; those that come while all are taken are kept by UCX.
 constexpr std::size_t kReceives = 16;
 
@@ -94,7 +93,7 @@ bool UcxReceives::post(Receive& receive) {
   param.cb.recv = towpath_ucx_done;
   param.user_data = &receive;
   const std::size_t idle_before = idle_.size();
-  void* const request = ucx_.ucp_tag_recv_nbx(worker_, &receive, 1, kUcxTag, kWholeTag, &param);
+  void* const request = ucx_.ucp_tag_recv_nbx(worker_, &receive, 1, kUcxTag, kUcxWholeTag, &param);
   if (UCS_PTR_IS_ERR(request)) return false;
   // A message that had come already was taken inside of the call.
   if (idle_.size() == idle_before) receive.request = request;
@@ -119,7 +118,7 @@ bool UcxReceives::post_idle() {
 // are gone this way, messages would wait for ever: then there is one more.
 bool UcxReceives::grow_if_starved() {
   ucp_tag_recv_info_t info{};
-  if (!idle_.empty() || ucx_.ucp_tag_probe_nb(worker_, kUcxTag, kWholeTag, 0, &info) == nullptr)
+  if (!idle_.empty() || ucx_.ucp_tag_probe_nb(worker_, kUcxTag, kUcxWholeTag, 0, &info) == nullptr)
     return false;
   add();
   return post_idle();

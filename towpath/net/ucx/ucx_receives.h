@@ -20,6 +20,8 @@ namespace towpath::net {
 /// active message that does not fit in a header it asks for the other's endpoint and waits for the
 /// reply, and UCX 1.13 aborts the process when either goes away in between.
 inline constexpr ucp_tag_t kUcxTag = 0x7470;  // "tp"
+/// All of a tag is looked at.
+inline constexpr ucp_tag_t kUcxWholeTag = ~ucp_tag_t{0};
 
 class UcxReceives {
  public:

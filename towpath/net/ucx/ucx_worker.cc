@@ -8,6 +8,7 @@
 #include <towpath/net/ucx/ucx_devices.h>
 #include <towpath/net/ucx/ucx_library.h>
 #include <towpath/net/ucx/ucx_receives.h>
+#include <towpath/net/ucx/ucx_rooms.h>
 #include <towpath/net/ucx/ucx_worker.h>
 
 namespace towpath::net {
@@ -27,7 +28,8 @@ struct Engine {
       : ucx(its_ucx),
         buffers(message_bytes),
         listener(its_listener),
-        receives(ucx, message_bytes, its_listener) {}
+        receives(ucx, message_bytes, its_listener),
+        rooms(ucx, its_listener) {}
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
@@ -42,6 +44,7 @@ struct Engine {
   int fd = -1;
   std::vector<void*> closing;  // requests of endpoints on their way out
   UcxReceives receives;
+  UcxRooms rooms;
 };
 
 void sweep(Engine& engine) {
@@ -54,6 +57,7 @@ void sweep(Engine& engine) {
 
 Engine::~Engine() {
   receives.cancel();
+  rooms.cancel();
   for (int round = 0; !closing.empty() && round < kClosingRounds; ++round) {
     ucx.ucp_worker_progress(worker);
     sweep(*this);
@@ -86,18 +90,27 @@ Status failure(const UcxLibrary& ucx, ucs_status_t status, std::string_view what
 
 // ---- Endpoint
 
-/// A buffer on its way, and where it goes back to.
+/// A message on its way.
 struct Sending {
   Engine& engine;
   std::shared_ptr<std::size_t> unsent;  // outlives the endpoint: the callback may come later
   std::unique_ptr<MessageBuffer> buffer;
+  DeviceRoom* room = nullptr;  // null: it stands in the buffer
+
+  /// Gives back where it stood.
+  void finish() {
+    if (room != nullptr)
+      engine.listener.on_room_left(*room);
+    else
+      engine.buffers.give_back(std::move(buffer));
+  }
 };
 
 extern "C" void towpath_ucx_sent(void* request, ucs_status_t, void* user) {
   const std::unique_ptr<Sending> sending(static_cast<Sending*>(user));
-  --*sending->unsent;
-  sending->engine.buffers.give_back(std::move(sending->buffer));
+  if (sending->room == nullptr) --*sending->unsent;
   sending->engine.ucx.ucp_request_free(request);
+  sending->finish();
 }
 
 class RealEndpoint final : public MessageEndpoint {
@@ -107,12 +120,17 @@ class RealEndpoint final : public MessageEndpoint {
 
   Status connect(ConstByteSpan address);
   std::size_t unsent() const noexcept override { return *unsent_; }
-  Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
-              std::uint64_t rest_bytes) override;
+  Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t rest_bytes,
+              std::optional<unsigned> into) override;
+  Status send_room(DeviceRoom& room, std::uint64_t offset, std::uint64_t bytes,
+                   std::optional<unsigned> into) override;
   void copy(BodySource&) override {}  // done with before send() returned
   void broke(ucs_status_t status);
 
  private:
+  Status send(std::unique_ptr<Sending>& sending, ConstByteSpan message, ucs_memory_type_t memory,
+              std::optional<unsigned> into);
+
   Engine& engine_;
   void* const owner_;
   ucp_ep_h endpoint_ = nullptr;
@@ -150,26 +168,41 @@ RealEndpoint::~RealEndpoint() {
   if (UCS_PTR_IS_PTR(request)) engine_.closing.push_back(request);
 }
 
-Status RealEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t) {
-  if (rest != nullptr) append_rest(*buffer, *rest);
-  auto sending = std::make_unique<Sending>(Sending{engine_, unsent_, std::move(buffer)});
+// After an error `sending` still has the message.
+Status RealEndpoint::send(std::unique_ptr<Sending>& sending, ConstByteSpan message,
+                          ucs_memory_type_t memory, std::optional<unsigned> into) {
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-  param.memory_type = UCS_MEMORY_TYPE_HOST;
+  param.memory_type = memory;
   param.cb.send = towpath_ucx_sent;
   param.user_data = sending.get();
-  const ConstByteSpan message = sending->buffer->with_prefix();
-  void* const request =
-      engine_.ucx.ucp_tag_send_nbx(endpoint_, message.data(), message.size(), kUcxTag, &param);
+  void* const request = engine_.ucx.ucp_tag_send_nbx(endpoint_, message.data(), message.size(),
+                                                     ucx_tag(into), &param);
+  if (UCS_PTR_IS_ERR(request))
+    return failure(engine_.ucx, UCS_PTR_STATUS(request), "UCX does not send");
   if (UCS_PTR_IS_PTR(request)) {
-    ++*unsent_;
+    if (sending->room == nullptr) ++*unsent_;
     (void)sending.release();  // towpath_ucx_sent() has it now
-    return {};
+  } else {
+    sending->finish();
   }
-  engine_.buffers.give_back(std::move(sending->buffer));
-  if (!UCS_PTR_IS_ERR(request)) return {};
-  return failure(engine_.ucx, UCS_PTR_STATUS(request), "UCX does not send");
+  return {};
+}
+
+Status RealEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t,
+                          std::optional<unsigned> into) {
+  if (rest != nullptr) append_rest(*buffer, *rest);
+  auto sending = std::make_unique<Sending>(Sending{engine_, unsent_, std::move(buffer)});
+  Status sent = send(sending, sending->buffer->with_prefix(), UCS_MEMORY_TYPE_HOST, into);
+  if (!sent.ok()) sending->finish();
+  return sent;
+}
+
+Status RealEndpoint::send_room(DeviceRoom& room, std::uint64_t offset, std::uint64_t bytes,
+                               std::optional<unsigned> into) {
+  auto sending = std::make_unique<Sending>(Sending{engine_, unsent_, nullptr, &room});
+  return send(sending, bytes_at(room.address + offset, bytes), UCS_MEMORY_TYPE_CUDA, into);
 }
 
 // ---- Worker
@@ -185,8 +218,12 @@ class RealWorker final : public MessageWorker {
   }
   MessageBuffers& buffers() noexcept override { return engine_.buffers; }
   Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address, void* owner) override;
+  Status receive_into(DeviceRoom& room) override { return engine_.rooms.add(room); }
   bool progress() override;
-  bool arm() override { return engine_.ucx.ucp_worker_arm(engine_.worker) != UCS_ERR_BUSY; }
+  bool arm() override {
+    return !engine_.rooms.has_filled() &&
+           engine_.ucx.ucp_worker_arm(engine_.worker) != UCS_ERR_BUSY;
+  }
   int fd() const noexcept override { return engine_.fd; }
 
  private:
@@ -212,7 +249,8 @@ Settings settings_of(const UcxOptions& options) {
       if (!all.contains(cat(kTcp, kOfTransport[i]))) all.emplace(kOfTransport[i], values[i]);
     }
   }
-  all.emplace("RNDV_THRESH", "inf");         // nothing that needs an answer: see kUcxTag
+  // Nothing that needs an answer (see kUcxTag), but for what only goes fast that way.
+  if (!options.devices_too) all.emplace("RNDV_THRESH", "inf");
   all.emplace("KEEPALIVE_INTERVAL", "inf");  // it does not notice a cut link; our heartbeat does
   if (!options.transports.empty()) all.emplace("TLS", options.transports);
   if (!options.devices.empty()) all.emplace("NET_DEVICES", options.devices);
@@ -255,6 +293,19 @@ Result<ucp_context_h> make_context(const UcxLibrary& ucx, const Settings& settin
       "near a GPU, for UCX_NET_DEVICES");
 }
 
+/// Errors: unsupported (it takes no GPU's memory).
+Status check_devices(const UcxLibrary& ucx, ucp_context_h context) {
+  ucp_context_attr_t facts{};
+  facts.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  const ucs_status_t asked = ucx.ucp_context_query(context, &facts);
+  if (asked == UCS_OK && (facts.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0) return {};
+  return error(Code::unsupported,
+               cat("UCX ", ucx.ucp_get_version_string(), " takes no memory of a GPU: it was built ",
+                   "without CUDA, finds no driver, or UCX_TLS leaves cuda_copy out"),
+               "install a UCX that was built with CUDA (the package libucx-cu12 or libucx-cu13 of "
+               "PyPI is one), where the loader finds it before others");
+}
+
 /// All that UCX has for these transports; empty: it does not tell.
 std::vector<std::string> network_devices(const UcxLibrary& ucx, Settings settings) {
   settings["NET_DEVICES"] = "all";
@@ -284,7 +335,7 @@ Status RealWorker::open_context(const UcxOptions& options) {
     }
   }
   TOWPATH_TRY(engine_.context, make_context(engine_.ucx, settings));
-  return {};
+  return options.devices_too ? check_devices(engine_.ucx, engine_.context) : Status();
 }
 
 Status RealWorker::open_worker() {
@@ -294,6 +345,7 @@ Status RealWorker::open_worker() {
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   params.flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK;
   ucs_status_t status = ucx.ucp_worker_create(engine_.context, &params, &engine_.worker);
+  if (status == UCS_OK) engine_.rooms.open(engine_.worker);
   if (status == UCS_OK) status = ucx.ucp_worker_get_efd(engine_.worker, &engine_.fd);
   if (status == UCS_OK)
     status = ucx.ucp_worker_get_address(engine_.worker, &engine_.address, &engine_.address_bytes);
@@ -315,6 +367,7 @@ Result<std::unique_ptr<MessageEndpoint>> RealWorker::connect(ConstByteSpan addre
 bool RealWorker::progress() {
   bool some = engine_.ucx.ucp_worker_progress(engine_.worker) != 0;
   some |= engine_.receives.renew();
+  some |= engine_.rooms.deliver();
   if (!engine_.closing.empty()) sweep(engine_);
   return some;
 }
@@ -336,18 +389,29 @@ Result<std::unique_ptr<MessageWorker>> open_ucx_worker(const UcxOptions& options
   return worker;
 }
 
-Finding probe_ucx() {
-  Finding finding{.question = "Can agents reach other machines over UCX?",
+namespace {
+
+/// Whether a worker can be made, which `works` says in words.
+Finding probe(const UcxOptions& options, std::string question, std::string_view works) {
+  Finding finding{.question = std::move(question),
                   .signal = "libucp.so.0, a context and a worker",
                   .source = "the dynamic linker's search path"};
   Deaf deaf;
   const auto ucx = UcxLibrary::open();
-  const Status status = ucx.ok() ? open_ucx_worker({}, deaf).status() : ucx.status();
+  const Status status = ucx.ok() ? open_ucx_worker(options, deaf).status() : ucx.status();
   finding.verdict = status.ok() ? Verdict::yes : Verdict::no;
-  finding.reason = status.ok() ? cat("UCX ", ucx->ucp_get_version_string(), " works")
+  finding.reason = status.ok() ? cat("UCX ", ucx->ucp_get_version_string(), works)
                                : std::string(status.message());
   finding.remedy = status.remedy();
   return finding;
+}
+
+}  // namespace
+
+Finding probe_ucx() { return probe({}, "Can agents reach other machines over UCX?", " works"); }
+
+Finding probe_ucx_devices() {
+  return probe({.devices_too = true}, "Does UCX take a GPU's memory itself?", " does");
 }
 
 }  // namespace towpath::net

@@ -1,5 +1,6 @@
 // Messages over UCX, the one door to libucp. Memory of users is never given to it: a message leaves
-// from its buffer, and is shown where it came, in UCX's own segment, if it came in one.
+// from its buffer, and is shown where it came, in UCX's own segment, if it came in one; or it
+// leaves from a room of a GPU's, and arrives in one, where UCX was built with CUDA.
 //
 // libucp is opened at run time by its soname, with symbols of its own (RTLD_LOCAL), and stays open;
 // a copy that the process has loaded already is the one that is used.
@@ -22,18 +23,24 @@ struct UcxOptions {
   std::string devices;
   /// The longest message. Each is one segment of a transport where that can be configured (TCP).
   std::size_t message_bytes = 136 * 1024;
+  /// It takes devices: GPUs of CUDA. Long messages then begin when the receiver says so
+  /// (rendezvous), since a network adapter may bring them from GPU to GPU.
+  bool devices_too = false;
   /// Further settings of UCX, named without "UCX_", those of a transport also without its name:
   /// "KEEPALIVE_INTERVAL", "TX_SEG_SIZE". UCX prints a warning about those that it does not know.
   std::map<std::string, std::string> settings;
 };
 
 /// `listener` must outlive the worker.
-/// Errors: unsupported (built without UCX, libucp not found, no such transport), invalid_argument
+/// Errors: unsupported (built without UCX, libucp not found, no such transport, it takes no GPU's
+/// memory), invalid_argument
 /// (a value that UCX does not take, a device that it does not know), exhausted.
 Result<std::unique_ptr<MessageWorker>> open_ucx_worker(const UcxOptions& options,
                                                        MessageListener& listener);
 
 /// Whether UCX can be used here, and which.
 Finding probe_ucx();
+/// Whether it takes the memory of a GPU.
+Finding probe_ucx_devices();
 
 }  // namespace towpath::net

@@ -23,6 +23,7 @@ class FakeNetwork {
     Bytes body;
     BodySource* rest = nullptr;  ///< of the body; it has not left yet
     std::uint64_t rest_bytes = 0;
+    std::optional<unsigned> into = std::nullopt;
   };
   struct Port {
     MessageListener* listener = nullptr;
@@ -31,6 +32,7 @@ class FakeNetwork {
     std::map<std::uint64_t, std::vector<void*>> owners;  ///< of endpoints here, by the other side
     BodySink* sink = nullptr;                            ///< of the first message, whose body comes
     std::size_t came = 0;                                ///< bytes of it
+    std::list<DeviceRoom*> rooms;                        ///< that wait for messages
   };
 
   std::unique_ptr<MessageWorker> open(std::size_t message_bytes, MessageListener& listener);
@@ -43,11 +45,18 @@ class FakeNetwork {
     arrive(to, {.head = {head.begin(), head.end()}, .body = {body.begin(), body.end()}});
   }
 
+  /// Bytes of a stranger's come into a room, if one is free.
+  void fill_room(std::uint64_t port, unsigned device, ConstByteSpan bytes);
+
   bool deaf = false;  ///< nothing arrives any more, and nobody is told
   Status refusal;     ///< what send() answers, with what was sent gone
   /// Bodies leave when the receiver takes them, not when they are sent.
   bool holds_bodies = false;
   std::size_t body_step = SIZE_MAX;  ///< bytes of a body that come in one progress()
+  std::uint64_t into_rooms = 0;      ///< messages that have come into one, and
+  std::uint64_t out_of_rooms = 0;    ///< that left one
+  bool keeps_rooms = false;          ///< nobody is told that one is free again
+  std::size_t room_loss = 0;         ///< bytes that what comes into one lacks at its end
 
  private:
   friend class FakeWorker;
@@ -64,6 +73,8 @@ class FakeNetwork {
   void copy(BodySource* rest);
   static void leave(Arrived& message, std::uint64_t bytes);
   bool take_some(Port& port);
+  bool take_whole(Port& port);
+  static bool take_into_room(Port& port, unsigned device, ConstByteSpan bytes);
 
   std::uint64_t next_ = 1;
   std::map<std::uint64_t, Port> ports_;
@@ -71,20 +82,21 @@ class FakeNetwork {
 
 class FakeEndpoint final : public MessageEndpoint {
  public:
-  FakeEndpoint(FakeNetwork& network, MessageBuffers& buffers, std::uint64_t to)
-      : network_(network), buffers_(buffers), to_(to) {}
+  FakeEndpoint(FakeNetwork& network, MessageBuffers& buffers, MessageListener& listener,
+               std::uint64_t to)
+      : network_(network), buffers_(buffers), listener_(listener), to_(to) {}
   ~FakeEndpoint() override {
     for (BodySource* const rest : given_) network_.copy(rest);
   }
   std::size_t unsent() const noexcept override { return 0; }
-  Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
-              std::uint64_t rest_bytes) override {
+  Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t rest_bytes,
+              std::optional<unsigned> into) override {
     if (!network_.refusal.ok()) {
       if (rest != nullptr) rest->done();
       buffers_.give_back(std::move(buffer));
       return network_.refusal;
     }
-    if (rest != nullptr && !network_.holds_bodies) {
+    if (rest != nullptr && (into || !network_.holds_bodies)) {
       append_rest(*buffer, *rest);
       rest = nullptr;
     }
@@ -94,8 +106,24 @@ class FakeEndpoint final : public MessageEndpoint {
     network_.arrive(to_, {.head = {filled.begin(), filled.begin() + std::ptrdiff_t(head)},
                           .body = {filled.begin() + std::ptrdiff_t(head), filled.end()},
                           .rest = rest,
-                          .rest_bytes = rest != nullptr ? rest_bytes : 0});
+                          .rest_bytes = rest != nullptr ? rest_bytes : 0,
+                          .into = into});
     buffers_.give_back(std::move(buffer));
+    return {};
+  }
+  Status send_room(DeviceRoom& room, std::uint64_t offset, std::uint64_t bytes,
+                   std::optional<unsigned> into) override {
+    if (!network_.refusal.ok()) return network_.refusal;
+    const ConstByteSpan whole = bytes_at(room.address + offset, bytes);
+    const ConstByteSpan rest = whole.subspan(MessagePrefix::kBytes);
+    const MessagePrefix prefix = load_prefix(whole);
+    const ConstByteSpan head = rest.first(prefix.head_bytes);
+    const ConstByteSpan body = rest.subspan(prefix.head_bytes);
+    network_.arrive(
+        to_,
+        {.head = {head.begin(), head.end()}, .body = {body.begin(), body.end()}, .into = into});
+    ++network_.out_of_rooms;
+    if (!network_.keeps_rooms) listener_.on_room_left(room);
     return {};
   }
   void copy(BodySource& rest) override { network_.copy(&rest); }
@@ -103,6 +131,7 @@ class FakeEndpoint final : public MessageEndpoint {
  private:
   FakeNetwork& network_;
   MessageBuffers& buffers_;
+  MessageListener& listener_;
   const std::uint64_t to_;
   std::vector<BodySource*> given_;
 };
@@ -129,7 +158,12 @@ class FakeWorker final : public MessageWorker {
     if (address.size() != sizeof to) return error(Code::unsupported, "no address of this network");
     std::memcpy(&to, address.data(), sizeof to);
     network_.ports_[number_].owners[to].push_back(owner);
-    return std::make_unique<FakeEndpoint>(network_, buffers_, to);
+    return std::make_unique<FakeEndpoint>(network_, buffers_, *network_.ports_.at(number_).listener,
+                                          to);
+  }
+  Status receive_into(DeviceRoom& room) override {
+    network_.ports_.at(number_).rooms.push_back(&room);
+    return {};
   }
   bool progress() override {
     FakeNetwork::Port& port = network_.ports_.at(number_);
@@ -178,8 +212,38 @@ inline void FakeNetwork::copy(BodySource* rest) {
   }
 }
 
+inline bool FakeNetwork::take_into_room(Port& port, unsigned device, ConstByteSpan bytes) {
+  const auto room = std::ranges::find(port.rooms, device, &DeviceRoom::device);
+  if (room == port.rooms.end()) return false;
+  DeviceRoom& taken = **room;
+  port.rooms.erase(room);
+  std::ranges::copy(bytes, bytes_at(taken.address, bytes.size()).begin());
+  port.listener->on_room_filled(taken, bytes.size());
+  return true;
+}
+
+inline void FakeNetwork::fill_room(std::uint64_t port, unsigned device, ConstByteSpan bytes) {
+  (void)take_into_room(ports_.at(port), device, bytes);
+}
+
+// It waits until there is a room.
+inline bool FakeNetwork::take_whole(Port& port) {
+  const Arrived& message = port.arrived.front();
+  MessageBuffer whole(message.head.size() + message.body.size());
+  std::ranges::copy(message.body, std::ranges::copy(message.head, whole.room().begin()).out);
+  whole.size = message.head.size() + message.body.size();
+  whole.body_bytes = message.body.size();
+  const unsigned device = *message.into;
+  if (std::ranges::find(port.rooms, device, &DeviceRoom::device) == port.rooms.end()) return false;
+  port.arrived.pop_front();
+  ++into_rooms;
+  const ConstByteSpan bytes = whole.with_prefix();
+  return take_into_room(port, device, bytes.first(bytes.size() - room_loss));
+}
+
 inline bool FakeNetwork::take_some(Port& port) {
   Arrived& message = port.arrived.front();
+  if (message.into) return take_whole(port);
   const std::size_t whole = message.body.size() + message.rest_bytes;
   if (port.came == 0) {
     port.sink = port.listener->on_message({.head = message.head, .body_bytes = whole});

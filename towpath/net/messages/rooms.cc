@@ -1,0 +1,19 @@
+#include <towpath/net/messages/message_worker.h>
+
+namespace towpath::net {
+namespace {
+
+Status no_devices() {
+  return error(Code::unsupported, "this carrier takes no messages in the memory of a device");
+}
+
+}  // namespace
+
+Status MessageEndpoint::send_room(DeviceRoom&, std::uint64_t, std::uint64_t,
+                                  std::optional<unsigned>) {
+  return no_devices();
+}
+
+Status MessageWorker::receive_into(DeviceRoom&) { return no_devices(); }
+
+}  // namespace towpath::net
