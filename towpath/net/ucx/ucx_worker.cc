@@ -24,17 +24,19 @@ constexpr int kClosingRounds = 1000;
 
 /// A worker of UCX and all that it hangs on, torn down in the right order.
 struct Engine {
-  Engine(const UcxLibrary& its_ucx, std::size_t message_bytes, MessageListener& its_listener)
+  Engine(const UcxLibrary& its_ucx, const UcxOptions& options, MessageListener& its_listener)
       : ucx(its_ucx),
-        buffers(message_bytes),
+        takes_devices(options.devices_too),
+        buffers(options.message_bytes),
         listener(its_listener),
-        receives(ucx, message_bytes, its_listener),
+        receives(ucx, options.message_bytes, its_listener),
         rooms(ucx, its_listener) {}
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
 
   const UcxLibrary ucx;
+  const bool takes_devices;
   MessageBuffers buffers;
   MessageListener& listener;
   ucp_context_h context = nullptr;
@@ -201,6 +203,7 @@ Status RealEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* res
 
 Status RealEndpoint::send_room(DeviceRoom& room, std::uint64_t offset, std::uint64_t bytes,
                                std::optional<unsigned> into) {
+  if (!engine_.takes_devices) return MessageEndpoint::send_room(room, offset, bytes, into);
   auto sending = std::make_unique<Sending>(Sending{engine_, unsent_, nullptr, &room});
   return send(sending, bytes_at(room.address + offset, bytes), UCS_MEMORY_TYPE_CUDA, into);
 }
@@ -210,7 +213,7 @@ Status RealEndpoint::send_room(DeviceRoom& room, std::uint64_t offset, std::uint
 class RealWorker final : public MessageWorker {
  public:
   RealWorker(const UcxLibrary& ucx, const UcxOptions& options, MessageListener& listener)
-      : engine_(ucx, options.message_bytes, listener) {}
+      : engine_(ucx, options, listener) {}
 
   Status open(const UcxOptions& options);
   ConstByteSpan address() const noexcept override {
@@ -218,7 +221,9 @@ class RealWorker final : public MessageWorker {
   }
   MessageBuffers& buffers() noexcept override { return engine_.buffers; }
   Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address, void* owner) override;
-  Status receive_into(DeviceRoom& room) override { return engine_.rooms.add(room); }
+  Status receive_into(DeviceRoom& room) override {
+    return engine_.takes_devices ? engine_.rooms.add(room) : MessageWorker::receive_into(room);
+  }
   bool progress() override;
   bool arm() override {
     return !engine_.rooms.has_filled() &&

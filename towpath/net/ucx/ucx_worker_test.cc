@@ -138,6 +138,18 @@ TEST_F(UcxWorkerTest, descriptor_wakes_for_a_message) {
   EXPECT_TRUE(run_until([&] { return far_heard_.messages.size() == 2; }));
 }
 
+TEST_F(UcxWorkerTest, ucx_that_takes_no_gpu_is_refused_for_them_and_says_what_to_install) {
+  const Finding found = probe_ucx_devices();
+  const auto worker = open_ucx_worker({.devices_too = true}, near_heard_);
+  EXPECT_EQ(worker.ok(), found.verdict == Verdict::yes) << found.reason;
+  if (worker.ok()) return;  // this one was built with CUDA, and there is a driver
+  EXPECT_EQ(worker.code(), Code::unsupported);
+  EXPECT_NE(found.reason.find("takes no memory of a GPU"), std::string::npos) << found.reason;
+  EXPECT_NE(found.remedy.find("CUDA"), std::string::npos) << found.remedy;
+  DeviceRoom room{.device = 0, .address = 4096, .bytes = 4096};
+  EXPECT_EQ(near_->receive_into(room).code(), Code::unsupported) << "of a worker without devices";
+}
+
 TEST_F(UcxWorkerTest, settings_without_sense_are_refused_by_name) {
   const auto worker = open_ucx_worker({.settings = {{"KEEPALIVE_INTERVAL", "soon"}}}, near_heard_);
   EXPECT_EQ(worker.code(), Code::invalid_argument);
