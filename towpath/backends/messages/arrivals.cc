@@ -32,6 +32,8 @@ void DataArrival::begin(const Frame& its_frame, const Exchange* exchange,
   frame = its_frame;
   is_wanted_ = std::move(is_wanted);
   const bool lands = exchange != nullptr && exchange->operation != nullptr;
+  window_ = lands ? exchange->operation->window() : nullptr;
+  is_refused_ = false;
   Landing::begin(lands ? RequestWalk(exchange->begin, exchange->bytes, &frame) : RequestWalk());
 }
 

@@ -88,16 +88,20 @@ class DataArrival final : public Landing<RequestWalk> {
   /// still waits.
   void begin(const Frame& its_frame, const Exchange* exchange, std::function<bool()> is_wanted);
   void done(bool whole) override { arrived_(*this, whole); }
+  /// Whether a device of this side did not take its bytes; host memory takes all.
+  bool is_refused() const noexcept { return is_refused_; }
 
   Frame frame;
 
  private:
   bool is_wanted() const override { return is_wanted_(); }
-  Ground ground(const RequestWalk&) const override { return {}; }
+  Ground ground(const RequestWalk&) const override { return {.window = window_}; }
   bool may_land() override { return is_wanted_(); }
-  void refuse(const RequestWalk&, Code) override {}  // this side's host memory refuses nothing
+  void refuse(const RequestWalk&, Code) override { is_refused_ = true; }
 
   const Done arrived_;
+  DeviceWindow* window_ = nullptr;
+  bool is_refused_ = false;
   std::function<bool()> is_wanted_;
 };
 

@@ -14,9 +14,10 @@
 namespace towpath::backends::messages {
 
 struct Carrier {
-  std::string name;     ///< of the backend
-  std::string summary;  ///< of the backend, in a line
-  std::string path;     ///< as reports tell of it: "messages over UCX"
+  std::string name;            ///< of the backend
+  std::string summary;         ///< of the backend, in a line
+  std::string path;            ///< as reports tell of it: "messages over UCX"
+  bool takes_devices = false;  ///< only then this side's memory may be one's (net::DeviceRoom)
   backend::Cost cost;
   std::vector<backend::ParamInfo> params;  ///< of the carrier itself
   /// Its messages may have kFrameBytes (frames.h).
@@ -28,5 +29,7 @@ struct Carrier {
 
 Carrier tcp_carrier();
 Carrier ucx_carrier();
+/// A UCX that was built with CUDA.
+Carrier ucx_device_carrier();
 
 }  // namespace towpath::backends::messages

@@ -86,24 +86,28 @@ class MessageBackend final : public backend::Backend,
   net::BodySink* on_message(const net::Message& message) override;
   void on_broken(void* owner, const Status& why) override;
   void on_ended(std::uint64_t from, const Status& why) override;
+  void on_room_filled(net::DeviceRoom& room, std::uint64_t bytes) override;
+  void on_room_left(net::DeviceRoom& room) override;
 
   Result<Link*> make_link(ConnectionInfo info, const AgentIdentity& peer);
   Link* find_instance(std::uint64_t instance);
   void erase(Link& link);
   Link* find_link(const Frame& frame);
-  net::BodySink* begin_write(const Frame& frame);
-  net::BodySink* begin_data(Link& link, const Frame& frame);
+  WriteArrival* begin_write(const Frame& frame);
+  DataArrival* begin_data(Link& link, const Frame& frame);
   net::BodySink* begin_text(const Frame& frame, std::uint64_t from);
-  void send(Link& link, std::unique_ptr<net::MessageBuffer> buffer, net::BodySource* rest = nullptr,
-            std::uint64_t rest_bytes = 0);
+  void take_room(const net::DeviceRoom& room, std::uint64_t bytes);
+  void send(Link& link, Outgoing out);
   void send_plain(Link& link, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
   void say_hello(Link& link, std::uint64_t your_session);
   void take(Link& link, const Frame& frame);
   void take_text(TextArrival& arrival);
   void take_hello(const TextArrival& arrival);
   void take_note(Link& link, TextArrival& arrival);
+  void take_data(Link& link, const DataArrival& arrival);
   bool may_answer(Link& link);
   void answer_read(Link& link, const Frame& read);
+  Outgoing gather(Link& link, const Frame& read, bool in_room);
   void answer_write(const WriteArrival& arrival);
   void take_noted(Link& link, std::uint64_t number);
   void offer_notes(Link& link);
@@ -132,7 +136,7 @@ class MessageBackend final : public backend::Backend,
   }};
   ArrivalPool<DataArrival> data_{[this](DataArrival& arrival, bool whole) {
     Link* const link = whole ? find_link(arrival.frame) : nullptr;
-    if (link != nullptr) courier_->take(*link, arrival.frame);
+    if (link != nullptr) take_data(*link, arrival);
   }};
   ArrivalPool<TextArrival> texts_{[this](TextArrival& arrival, bool whole) {
     if (whole) take_text(arrival);

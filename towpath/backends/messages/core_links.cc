@@ -137,15 +137,25 @@ void MessageBackend::tell_losses() {
 
 // ---- Frames out
 
-void MessageBackend::send(Link& link, std::unique_ptr<net::MessageBuffer> buffer,
-                          net::BodySource* rest, std::uint64_t rest_bytes) {
+void MessageBackend::send(Link& link, Outgoing out) {
+  Status sent;
   if (link.lost || link.endpoint == nullptr) {
-    if (rest != nullptr) rest->done();
-    return worker_->buffers().give_back(std::move(buffer));
+    if (out.rest != nullptr) out.rest->done();
+    out.drop_room();
+  } else if (out.room != nullptr) {
+    link.sent_at = clock_.now();
+    sent = link.endpoint->send_room(*out.room, out.begin, out.bytes_in_room(), out.into);
+    if (!sent.ok()) out.drop_room();
+  } else {
+    link.sent_at = clock_.now();
+    sent = link.endpoint->send(std::move(out.buffer), out.rest, out.payload_bytes, out.into);
   }
-  link.sent_at = clock_.now();
-  Status sent = link.endpoint->send(std::move(buffer), rest, rest_bytes);
+  if (out.buffer != nullptr) worker_->buffers().give_back(std::move(out.buffer));
   if (!sent.ok()) break_off(link, std::move(sent));
+}
+
+void MessageBackend::on_room_left(net::DeviceRoom& room) {
+  windows_.known(room.device).frames()->give_back(room);
 }
 
 void MessageBackend::send_plain(Link& link, FrameKind kind, std::uint8_t flags, std::uint64_t id) {
@@ -154,7 +164,7 @@ void MessageBackend::send_plain(Link& link, FrameKind kind, std::uint8_t flags, 
   header.flags |= flags;
   header.id = id;
   FrameWriter(*buffer, header).finish();
-  send(link, std::move(buffer));
+  send(link, {.buffer = std::move(buffer)});
 }
 
 void MessageBackend::say_hello(Link& link, std::uint64_t your_session) {
@@ -162,7 +172,7 @@ void MessageBackend::say_hello(Link& link, std::uint64_t your_session) {
   FrameWriter frame(*buffer, link.header(FrameKind::hello, clock_.now()));
   frame.append(encode(Hello{info_, self_, your_session}));
   frame.finish();
-  send(link, std::move(buffer));
+  send(link, {.buffer = std::move(buffer)});
 }
 
 // ---- Frames in
@@ -187,13 +197,46 @@ net::BodySink* MessageBackend::on_message(const net::Message& message) {
   }
 }
 
+void MessageBackend::on_room_filled(net::DeviceRoom& room, std::uint64_t bytes) {
+  if (closing_) return;
+  if (bytes > 0) take_room(room, bytes);
+  if (const Status again = worker_->receive_into(room); !again.ok())
+    log_.warning("fewer messages come straight to a device", {{"why", again.to_string()}});
+}
+
+// Only what brings bytes comes this way.
+void MessageBackend::take_room(const net::DeviceRoom& room, std::uint64_t bytes) {
+  DeviceWindow& window = windows_.known(room.device);
+  const auto opened = window.frames()->open(room, bytes);
+  const auto frame =
+      opened.ok() ? decode_frame(opened->head, opened->body_bytes) : Result<Frame>(opened.status());
+  const bool brings = frame.ok() && (frame->header.kind == FrameKind::write ||
+                                     frame->header.kind == FrameKind::data);
+  if (!brings) {
+    log_.warning("message to a device dropped", {{"why", frame.status().to_string()}});
+    return;
+  }
+  Link* const link = find_link(*frame);
+  if (link == nullptr) return;
+  link->heard(frame->header, clock_.now());
+  const auto land = [&](auto* arrival) {
+    if (arrival == nullptr) return;
+    arrival->land_from(opened->body_address, opened->body_bytes, window);
+    arrival->done(true);
+  };
+  if (frame->header.kind == FrameKind::write)
+    land(begin_write(*frame));
+  else
+    land(begin_data(*link, *frame));
+}
+
 // Null: of a life that is over.
 Link* MessageBackend::find_link(const Frame& frame) {
   const auto found = by_peer_session_.find(frame.header.session);
   return found == by_peer_session_.end() || found->second->lost ? nullptr : found->second;
 }
 
-net::BodySink* MessageBackend::begin_write(const Frame& frame) {
+WriteArrival* MessageBackend::begin_write(const Frame& frame) {
   WriteArrival& arrival = writes_.take();
   arrival.begin(frame, owner_, [this, &arrival] {
     return is_fresh(arrival.frame.header.echo, clock_.now(), timing_);
@@ -201,7 +244,7 @@ net::BodySink* MessageBackend::begin_write(const Frame& frame) {
   return &arrival;
 }
 
-net::BodySink* MessageBackend::begin_data(Link& link, const Frame& frame) {
+DataArrival* MessageBackend::begin_data(Link& link, const Frame& frame) {
   if (Status fits = courier_->expect(link, frame); !fits.ok()) {
     break_off(link, std::move(fits));
     return nullptr;
@@ -294,17 +337,36 @@ bool MessageBackend::may_answer(Link& link) {
 }
 
 // The one place where bytes leave this side's registered memory for a peer.
-void MessageBackend::answer_read(Link& link, const Frame& read) {
-  if (!may_answer(link)) return;
+Outgoing MessageBackend::gather(Link& link, const Frame& read, bool in_room) {
   FrameHeader header = link.header(FrameKind::data, clock_.now());
   header.id = read.header.id;
-  auto buffer = worker_->buffers().take();
-  FrameWriter frame(*buffer, header);
-  Answering* const rest = owner_.gather(read, frame);
+  Outgoing out{.buffer = worker_->buffers().take()};
+  if (carrier_.takes_devices) out.into = into_of(read.header.flags);
+  FrameWriter frame(*out.buffer, header);
+  Answering* const rest = owner_.gather(read, frame, in_room ? &out : nullptr);
   frame.finish();
-  if (rest == nullptr) return send(link, std::move(buffer));
+  if (rest == nullptr) return out;
   rest->way = link.endpoint.get();
-  send(link, std::move(buffer), rest, rest->bytes());
+  out.rest = rest;
+  out.payload_bytes = rest->bytes();
+  return out;
+}
+
+void MessageBackend::answer_read(Link& link, const Frame& read) {
+  if (!may_answer(link)) return;
+  Outgoing out = gather(link, read, true);
+  if (!out.seal().ok()) {
+    worker_->buffers().give_back(std::move(out.buffer));
+    out = gather(link, read, false);  // which refuses what the device does not give
+  }
+  send(link, std::move(out));
+}
+
+void MessageBackend::take_data(Link& link, const DataArrival& arrival) {
+  if (!arrival.is_refused()) return courier_->take(link, arrival.frame);
+  courier_->fail(link, arrival.frame,
+                 error(Code::io_error, "the device of this side did not take all of its bytes",
+                       "its driver's log says more"));
 }
 
 void MessageBackend::answer_write(const WriteArrival& arrival) {
@@ -317,7 +379,7 @@ void MessageBackend::answer_write(const WriteArrival& arrival) {
   for (const Refusal& refusal : arrival.refusals()) frame.add(refusal);
   if (arrival.is_stale()) frame.flag(kStale);
   frame.finish();
-  send(*link, std::move(buffer));
+  send(*link, {.buffer = std::move(buffer)});
 }
 
 }  // namespace towpath::backends::messages

@@ -41,7 +41,7 @@ Status MessageBackend::notify(Connection& connection, ConstByteSpan message) {
   frame.finish();
   notes.unanswered.push_back(message.size());
   notes.unanswered_bytes += message.size();
-  send(*link, std::move(buffer));
+  send(*link, {.buffer = std::move(buffer)});
   return {};
 }
 

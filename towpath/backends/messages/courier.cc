@@ -82,12 +82,12 @@ void Courier::pump(Link& link) {
       FrameHeader header = link.header(FrameKind::alive, now);
       header.flags |= kAnswerMe;
       FrameWriter(*buffer, header).finish();
-      return out_.send(link, std::move(buffer), nullptr, 0);
+      return out_.send(link, {.buffer = std::move(buffer)});
     }
     exchange->start(operation);
     ask(link, *exchange);
     operation.unlink();
-    if (!operation.cursor.done()) operation.insert_before(queue);
+    if (!operation.stopped && !operation.cursor.done()) operation.insert_before(queue);
   }
 }
 
@@ -99,15 +99,39 @@ void Courier::ask(Link& link, Exchange& exchange) {
   FrameHeader header =
       link.header(operation.is_write() ? FrameKind::write : FrameKind::read, clock_.now());
   header.id = exchange.id;
-  auto buffer = buffers_.take();
-  FrameWriter frame(*buffer, header);
+  Outgoing out{.buffer = buffers_.take()};
+  if (const DeviceWindow* const window = operation.window(); window != nullptr) {
+    if (operation.is_write())
+      out.take_room(*window);
+    else if (window->frames() != nullptr)
+      header.flags |= into_flags(window->frames()->device());
+  }
+  if (operation.is_write() && out_.takes_devices) out.into = device_there(exchange);
+  FrameWriter frame(*out.buffer, header);
   SegmentCursor at = exchange.begin;
   const bool again = exchange.bytes != 0;
-  exchange.bytes = write_request(at, exchange, frame);
-  if (!again) operation.cursor = at;
+  const auto asked = write_request(at, exchange, frame, out.room);
   frame.finish();
-  Leaving<RequestWalk>* const rest = exchange.leaving.is_leaving() ? &exchange.leaving : nullptr;
-  out_.send(link, std::move(buffer), rest, rest != nullptr ? exchange.bytes : 0);
+  exchange.bytes = asked.ok() ? *asked : 0;
+  if (!again) operation.cursor = at;
+  if (exchange.leaving.is_leaving()) out.rest = &exchange.leaving;
+  if (out.rest != nullptr || out.room != nullptr) out.payload_bytes = exchange.bytes;
+  const Status sealed = asked.ok() ? out.seal() : asked.status();
+  if (sealed.ok()) return out_.send(link, std::move(out));
+  out.drop_room();
+  buffers_.give_back(std::move(out.buffer));
+  give_up(link, exchange,
+          error(Code::io_error, "the device of this side did not give its bytes").because(sealed));
+}
+
+// Its operation ends when all else that was asked for it is quiet.
+void Courier::give_up(Link& link, Exchange& exchange, const Status& why) {
+  MessageOperation* const operation = exchange.operation;
+  exchange.free();
+  if (operation == nullptr) return;
+  --operation->outstanding;
+  if (!operation->stopped) return stop(link, *operation, why);
+  settle(*operation);
 }
 
 void Courier::keep_rest(Link& link, Exchange& exchange) {
@@ -133,6 +157,11 @@ void Courier::take(Link& link, const Frame& answer) {
   if (operation == nullptr) return;
   --operation->outstanding;
   settle(*operation);
+}
+
+void Courier::fail(Link& link, const Frame& answer, const Status& why) {
+  Exchange* const exchange = link.window.find(answer.header.id);
+  if (exchange != nullptr) give_up(link, *exchange, why);
 }
 
 bool Courier::waits_for(const Link& link, std::uint64_t id) {

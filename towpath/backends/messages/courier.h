@@ -18,12 +18,12 @@ namespace towpath::backends::messages {
 class Courier final : public OperationOwner {
  public:
   struct Outward {
-    /// Sends a frame that was written into a buffer. A link that breaks meanwhile is told later.
-    std::function<void(Link&, std::unique_ptr<net::MessageBuffer>, net::BodySource* rest,
-                       std::uint64_t rest_bytes)>
-        send;
+    /// Sends a frame that was written and sealed. A link that breaks meanwhile is told later.
+    std::function<void(Link&, Outgoing)> send;
     /// The link of a connection.
     std::function<Link&(backend::Connection&)> link_of;
+    /// Both sides' carriers do.
+    bool takes_devices = false;
   };
   Courier(backend::Events& events, const Clock& clock, const Timing& timing,
           net::MessageBuffers& buffers, Outward outward)
@@ -43,6 +43,8 @@ class Courier final : public OperationOwner {
   Status expect(Link& link, const Frame& answer);
   /// An answer that was expected and has come, its body too.
   void take(Link& link, const Frame& answer);
+  /// The same, of an answer whose bytes did not all land, by a fault of this side.
+  void fail(Link& link, const Frame& answer, const Status& why);
   /// Whether the bytes that answer this request are to land.
   static bool waits_for(const Link& link, std::uint64_t id);
   /// Stops all operations of a link.
@@ -55,6 +57,7 @@ class Courier final : public OperationOwner {
  private:
   void ask(Link& link, Exchange& exchange);
   void stop(Link& link, MessageOperation& operation, const Status& why);
+  void give_up(Link& link, Exchange& exchange, const Status& why);
   static void keep_rest(Link& link, Exchange& exchange);
   void settle(MessageOperation& operation);
 

@@ -1,9 +1,13 @@
+#include <towpath/backends/messages/device_frames.h>
 #include <towpath/backends/messages/device_window.h>
 
 namespace towpath::backends::messages {
 
+DeviceWindow::DeviceWindow(std::shared_ptr<device::Stream> stream) : stream_(std::move(stream)) {}
+DeviceWindow::~DeviceWindow() = default;
+
 Result<std::unique_ptr<DeviceWindow>> DeviceWindow::open(
-    const std::shared_ptr<device::Device>& device) {
+    const std::shared_ptr<device::Device>& device, unsigned ordinal, net::MessageWorker* worker) {
   TOWPATH_TRY(auto stream, device->create_stream());
   std::unique_ptr<DeviceWindow> window(new DeviceWindow(std::move(stream)));
   if (auto pinned = device->allocate_pinned(kPayloadBytes); pinned.ok())
@@ -12,6 +16,9 @@ Result<std::unique_ptr<DeviceWindow>> DeviceWindow::open(
     window->plain_.resize(kPayloadBytes);
   window->address_ =
       window->pinned_ ? window->pinned_.address() : address_of(window->plain_.data());
+  if (worker != nullptr) {
+    TOWPATH_TRY(window->frames_, DeviceFrames::open(device, ordinal, *window, *worker));
+  }
   return window;
 }
 
@@ -42,7 +49,7 @@ Result<DeviceWindow*> DeviceWindows::of(unsigned ordinal) {
     TOWPATH_TRY(driver_, source_.open());
   }
   TOWPATH_TRY(const auto device, driver_->open(ordinal));
-  TOWPATH_TRY(auto window, DeviceWindow::open(device));
+  TOWPATH_TRY(auto window, DeviceWindow::open(device, ordinal, worker_));
   return windows_.emplace(ordinal, std::move(window)).first->second.get();
 }
 

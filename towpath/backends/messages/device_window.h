@@ -9,13 +9,18 @@
 
 #include <towpath/backends/messages/frames.h>
 #include <towpath/device/driver.h>
+#include <towpath/net/messages/message_worker.h>
 
 namespace towpath::backends::messages {
 
+class DeviceFrames;
+
 class DeviceWindow {
  public:
-  /// Errors: the driver's.
-  static Result<std::unique_ptr<DeviceWindow>> open(const std::shared_ptr<device::Device>& device);
+  /// `worker`: null: the carrier takes no devices. Errors: the driver's, the carrier's.
+  static Result<std::unique_ptr<DeviceWindow>> open(const std::shared_ptr<device::Device>& device,
+                                                    unsigned ordinal, net::MessageWorker* worker);
+  ~DeviceWindow();
 
   /// The pinned memory, kPayloadBytes: between the calls of one frame it is whose turn it is.
   ByteSpan room() const noexcept { return bytes_at(address_, kPayloadBytes); }
@@ -27,14 +32,18 @@ class DeviceWindow {
   /// Copies what was collected, and waits. Errors: the driver's; some of it may have been copied.
   Status finish();
 
+  /// Frames that stand in the device's memory; null: the carrier takes none.
+  DeviceFrames* frames() const noexcept { return frames_.get(); }
+
  private:
-  explicit DeviceWindow(std::shared_ptr<device::Stream> stream) : stream_(std::move(stream)) {}
+  explicit DeviceWindow(std::shared_ptr<device::Stream> stream);
   void add(const Piece& piece, std::uint64_t other_end, bool to_piece);
 
   device::Memory pinned_;
   Bytes plain_;  // empty: pinned_ is there
   std::uint64_t address_ = 0;
   std::vector<device::Copy> copies_;
+  std::unique_ptr<DeviceFrames> frames_;
   std::shared_ptr<device::Stream> stream_;  // last: it uses the memory
 };
 
@@ -43,11 +52,16 @@ class DeviceWindows {
  public:
   explicit DeviceWindows(device::DriverSource source) : source_(std::move(source)) {}
 
-  /// Errors: unsupported (no driver was given), the driver's.
+  /// From now on windows have frames, which this carrier takes. It must die before them.
+  void use(net::MessageWorker& worker) noexcept { worker_ = &worker; }
+  /// Errors: unsupported (no driver was given), the driver's, the carrier's.
   Result<DeviceWindow*> of(unsigned ordinal);
+  /// One that of() gave.
+  DeviceWindow& known(unsigned ordinal) const { return *windows_.at(ordinal); }
 
  private:
   const device::DriverSource source_;
+  net::MessageWorker* worker_ = nullptr;
   std::shared_ptr<device::Driver> driver_;
   std::map<unsigned, std::unique_ptr<DeviceWindow>> windows_;
 };

@@ -56,6 +56,12 @@ void MessageOperation::post(const Request& its_request) {
   owner_.post(*this);
 }
 
+DeviceWindow* MessageOperation::window() const {
+  return request.segments.empty()
+             ? nullptr
+             : static_cast<const OwnMemory&>(*request.segments.front().local).window;
+}
+
 void MessageOperation::count_failure(const SegmentFailure& failure, std::uint64_t stretches) {
   SegmentFailure one = failure;
   // A long stretch goes in several frames, and fails once.
@@ -127,9 +133,33 @@ std::optional<std::uint64_t> refused_bytes(const Frame& answer, const Exchange& 
   return bytes;
 }
 
+/// What a device has of a write.
+Status fetch(RequestWalk walk, std::uint64_t bytes, DeviceWindow& window,
+             const net::DeviceRoom* room, FrameWriter& frame) {
+  std::uint64_t target =
+      room != nullptr ? DeviceFrames::payload_of(*room) : address_of(window.room().data());
+  while (!walk.done()) {
+    const Piece rest = walk.rest();
+    window.fetch(rest, target);
+    target += rest.bytes();
+    walk.advance(rest.bytes());
+  }
+  if (room != nullptr) return {};
+  TOWPATH_TRY(window.finish());
+  frame.append(window.room().first(bytes));
+  return {};
+}
+
 }  // namespace
 
-std::uint64_t write_request(SegmentCursor& at, Exchange& exchange, FrameWriter& frame) {
+std::optional<unsigned> device_there(const Exchange& exchange) {
+  const auto& remote = static_cast<const MessageMemory&>(*exchange.begin.segment().remote);
+  if (remote.region.kind != MemoryKind::device) return std::nullopt;
+  return static_cast<unsigned>(remote.region.device_id);
+}
+
+Result<std::uint64_t> write_request(SegmentCursor& at, Exchange& exchange, FrameWriter& frame,
+                                    const net::DeviceRoom* room) {
   const SegmentCursor begin = at;
   std::uint64_t bytes = 0;
   std::uint64_t stretches = 0;
@@ -141,6 +171,10 @@ std::uint64_t write_request(SegmentCursor& at, Exchange& exchange, FrameWriter& 
   }
   if (!exchange.operation->is_write()) return bytes;
   RequestWalk walk(begin, bytes);
+  if (DeviceWindow* const window = exchange.operation->window(); window != nullptr) {
+    TOWPATH_TRY(fetch(walk, bytes, *window, room, frame));
+    return bytes;
+  }
   if (is_worth_parts(bytes, stretches)) {
     exchange.leaving.begin(walk);
     return bytes;

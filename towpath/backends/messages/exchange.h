@@ -21,6 +21,7 @@
 #include <towpath/backend/segment_cursor.h>
 #include <towpath/backend/slice_runner.h>
 #include <towpath/backends/messages/leaving.h>
+#include <towpath/backends/messages/outgoing.h>
 
 namespace towpath::backends::messages {
 
@@ -73,6 +74,8 @@ class MessageOperation final : public backend::Operation, public backend::SliceL
   void cancel() override { owner_.cancel(*this); }
 
   bool is_write() const { return request.op == TransferOp::write; }
+  /// To the device whose memory this side's is, null for the host's.
+  DeviceWindow* window() const;
   /// Everything was asked for (or it was stopped), and everything is answered.
   bool is_finished() const { return active && outstanding == 0 && (stopped || cursor.done()); }
   void count_failure(const backend::SegmentFailure& failure, std::uint64_t stretches);
@@ -94,8 +97,12 @@ class MessageOperation final : public backend::Operation, public backend::SliceL
 };
 
 /// Names pieces from `at` on until the frame is full or the request ends; returns their bytes.
-/// Those of a write are appended, or left to leave from where they lie: `exchange.leaving`.
-std::uint64_t write_request(backend::SegmentCursor& at, Exchange& exchange, FrameWriter& frame);
+/// Those of a write are appended, or left to leave from where they lie (`exchange.leaving`), or
+/// collected into `room`, to be copied when it is sealed. Errors: of the device that has them.
+Result<std::uint64_t> write_request(backend::SegmentCursor& at, Exchange& exchange,
+                                    FrameWriter& frame, const net::DeviceRoom* room = nullptr);
+/// The peer's device whose memory it is about, if it is one's.
+std::optional<unsigned> device_there(const Exchange& exchange);
 
 /// Whether an answer fits its request, before any of its bytes land. Errors: corrupt.
 Status check_answer(const Frame& answer, const Exchange& exchange);

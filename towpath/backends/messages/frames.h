@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/code.h>
@@ -43,6 +44,17 @@ enum class FrameKind : std::uint8_t {
 inline constexpr std::uint8_t kInUse = 1;     ///< the sender holds a connection
 inline constexpr std::uint8_t kAnswerMe = 2;  ///< alive: please send one too
 inline constexpr std::uint8_t kStale = 4;     ///< wrote: not all was placed, the grant was too old
+
+// read: the device of the asker's in a room of which the answer may arrive, and one; 0: in none.
+inline constexpr unsigned kIntoShift = 3;
+inline constexpr unsigned kMostInto = 0xff >> kIntoShift;
+constexpr std::uint8_t into_flags(unsigned device) noexcept {
+  return device < kMostInto ? static_cast<std::uint8_t>((device + 1) << kIntoShift) : 0;
+}
+constexpr std::optional<unsigned> into_of(std::uint8_t flags) noexcept {
+  const unsigned device = flags >> kIntoShift;
+  return device == 0 ? std::nullopt : std::optional(device - 1);
+}
 
 struct FrameHeader {
   FrameKind kind = FrameKind::alive;

@@ -3,11 +3,11 @@
 //   long stretches:   room() is the memory itself, some of it at a time
 //   all others:       room() is a buffer; what came is put in place when the buffer is full
 //                     (short stretches, a device's memory, what was refused)
+//   from a device:    the whole body stands there when it comes, and is copied by it
 //
 // Before anything can land, whoever derives from it is asked whether it still may (may_land): for
-// the next kStepBytes at most, and each time that room is asked for. So no memory of a user is ever
-// in the hands of a carrier between two calls.
-// Thread: loop.
+// the next kStepBytes at most (for all that a device has), and each time that room is asked for. So
+// no memory of a user is ever in the hands of a carrier between two calls. Thread: loop.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,16 @@ class Landing : public net::BodySink {
   void came(std::uint64_t bytes) final {
     if (unit_ == 0) return walk_.advance(bytes);
     gathered_ += bytes;
-    if (gathered_ == unit_) put_in_place();
+    if (gathered_ != unit_) return;
+    put_in_place(address_of(buffer_.get()), nullptr);
+  }
+
+  /// In place of room() and came(): all `bytes` stand from `source` on, in the memory of a device,
+  /// and `via` copies.
+  void land_from(std::uint64_t source, std::uint64_t bytes, DeviceWindow& via) {
+    if (walk_.done()) return;  // nobody waits for them
+    unit_ = bytes;
+    put_in_place(source, &via);
   }
 
  protected:
@@ -114,11 +123,11 @@ class Landing : public net::BodySink {
     return bytes;
   }
 
-  void put_in_place() {
+  /// The unit, which stands from `from` on: in the buffer, or in the memory of `via`'s device.
+  void put_in_place(std::uint64_t from, DeviceWindow* via) {
     bool is_allowed = false;  // one look for all of the unit
-    DeviceWindow* window = nullptr;
+    DeviceWindow* window = via;
     std::uint64_t pinned = 0;  // bytes in its room
-    const std::byte* from = buffer_.get();
     for (std::uint64_t left = unit_; left > 0 && !is_barred_;) {
       Piece next = walk_.rest();
       next.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(next.length, left));
@@ -129,13 +138,16 @@ class Landing : public net::BodySink {
         is_barred_ = true;
         break;
       }
-      if (here.verdict != Code::ok || here.window != nullptr) unsure_.push_back({walk_, here});
-      if (here.verdict == Code::ok && here.window == nullptr) {
-        store(next, from);
+      const bool is_copied = via != nullptr || here.window != nullptr;  // by a device
+      if (here.verdict != Code::ok || is_copied) unsure_.push_back({walk_, here.verdict});
+      if (here.verdict == Code::ok && !is_copied) {
+        store(next, bytes_at(from, next.bytes()).data());
+      } else if (here.verdict == Code::ok && via != nullptr) {
+        via->store(next, from);
       } else if (here.verdict == Code::ok) {
         if (window == nullptr) window = here.window;
         const ByteSpan room = window->room().subspan(pinned, next.bytes());
-        std::memcpy(room.data(), from, room.size());
+        std::ranges::copy(bytes_at(from, next.bytes()), room.begin());
         window->store(next, address_of(room.data()));
         pinned += next.bytes();
       }
@@ -150,11 +162,9 @@ class Landing : public net::BodySink {
   /// Copies what is a device's, and refuses what did not land: in the order of the pieces.
   void settle(DeviceWindow* window) {
     const bool is_copied = window == nullptr || window->finish().ok();
-    for (const auto& [at, ground] : unsure_) {
-      if (ground.verdict != Code::ok)
-        refuse(at, ground.verdict);
-      else if (!is_copied)
-        refuse(at, Code::io_error);
+    for (const auto& [at, verdict] : unsure_) {
+      const Code outcome = verdict == Code::ok && !is_copied ? Code::io_error : verdict;
+      if (outcome != Code::ok) refuse(at, outcome);
     }
     unsure_.clear();
   }
@@ -169,8 +179,8 @@ class Landing : public net::BodySink {
   std::uint64_t unit_ = 0;      ///< bytes that are gathered next; 0: room() is memory
   std::uint64_t gathered_ = 0;  ///< of them
   bool is_barred_ = false;
-  std::unique_ptr<std::byte[]> buffer_;          ///< made when first needed
-  std::vector<std::pair<Walk, Ground>> unsure_;  ///< pieces that are refused, or may still be
+  std::unique_ptr<std::byte[]> buffer_;        ///< made when first needed
+  std::vector<std::pair<Walk, Code>> unsure_;  ///< pieces that are refused, or may still be
 };
 
 }  // namespace towpath::backends::messages

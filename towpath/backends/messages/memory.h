@@ -22,14 +22,15 @@ struct MessageMemory : backend::Memory {
 
 /// Registered here.
 struct OwnMemory final : backend::InRoom<OwnMemory, MessageMemory> {
-  /// `window`: of a device's memory (owner.h). The rooms and the owner outlive it.
+  /// `its_window`: of a device's memory (owner.h). The rooms and the owner outlive it.
   OwnMemory(backend::Rooms<OwnMemory>& rooms, const RegionDescriptor& its_region, Owner& its_owner,
-            DeviceWindow* window)
-      : InRoom(rooms, its_region, its_owner, window), owner(its_owner) {}
+            DeviceWindow* its_window)
+      : InRoom(rooms, its_region, its_owner, its_window), owner(its_owner), window(its_window) {}
   ~OwnMemory() override { owner.remove(token); }
   Bytes key() const override { return encode(MemoryKey{token, region.address, region.length}); }
 
   Owner& owner;
+  DeviceWindow* const window;
 };
 
 /// Registered by a peer.

@@ -18,16 +18,29 @@ namespace {
 constexpr int kRoundsPerCall = 8;
 constexpr int kFarewellRounds = 200;
 
-Capabilities capabilities_of(const Timing& timing, const Cost& cost) {
+/// What a carrier that takes no devices moves between devices is staged before it.
+std::vector<Route> routes_of(const Carrier& carrier) {
+  std::vector<Route> routes;
+  if (!carrier.takes_devices) routes = host_routes();
+  const auto add = [&](MemoryKind local, MemoryKind remote) {
+    routes.push_back({.local = local, .remote = remote, .to_peer = true});
+  };
+  for (const MemoryKind host : kHostKinds) {
+    add(host, MemoryKind::device);
+    if (carrier.takes_devices) add(MemoryKind::device, host);
+  }
+  if (carrier.takes_devices) add(MemoryKind::device, MemoryKind::device);
+  return routes;
+}
+
+Capabilities capabilities_of(const Timing& timing, const Carrier& carrier) {
   Capabilities can;
-  can.routes = host_routes();
-  for (const MemoryKind local : kHostKinds)
-    can.routes.push_back({.local = local, .remote = MemoryKind::device, .to_peer = true});
+  can.routes = routes_of(carrier);
   can.notifications = Notifications::reliable;
   can.max_notification_bytes = kMaxNoteBytes;
   can.quiet = Quiet::bounded;
   can.quiet_bound = timing.dead_after({}) - Instant{};
-  can.cost = cost;
+  can.cost = carrier.cost;
   return can;
 }
 
@@ -42,13 +55,14 @@ MessageBackend::MessageBackend(const BackendContext& context, Carrier carrier, c
       events_(*context.events),
       clock_(*context.clock),
       timing_(timing),
-      capabilities_(capabilities_of(timing, carrier_.cost)),
+      capabilities_(capabilities_of(timing, carrier_)),
       windows_(std::move(devices)) {
   log_ = context.log_as(carrier_.name);
 }
 
 Status MessageBackend::open(const Params& params) {
   TOWPATH_TRY(worker_, carrier_.make_worker(params, *this));
+  if (carrier_.takes_devices) windows_.use(*worker_);
   const ConstByteSpan address = worker_->address();
   if (address.size() > kMaxAddressBytes) {
     return error(Code::unsupported,
@@ -65,13 +79,11 @@ Status MessageBackend::open(const Params& params) {
   TOWPATH_TRY(poller_->add(timer_->fd(), 1));
   courier_ = std::make_unique<Courier>(
       events_, clock_, timing_, worker_->buffers(),
-      Courier::Outward{.send =
-                           [this](Link& link, auto buffer, auto* rest, std::uint64_t rest_bytes) {
-                             send(link, std::move(buffer), rest, rest_bytes);
-                           },
+      Courier::Outward{.send = [this](Link& link, Outgoing out) { send(link, std::move(out)); },
                        .link_of = [](Connection& way) -> Link& {
                          return *static_cast<MessageConnection&>(way).link;
-                       }});
+                       },
+                       .takes_devices = carrier_.takes_devices});
   next_beat_ = last_progress_ = clock_.now();
   return {};
 }
@@ -131,12 +143,13 @@ Result<std::unique_ptr<Memory>> MessageBackend::import_memory(Connection& connec
 }
 
 std::string MessageBackend::describe_path(const Memory& local, const Memory& remote) const {
-  (void)local;
   if (dynamic_cast<const OwnMemory*>(&remote) != nullptr ||
       owner_.find(static_cast<const MessageMemory&>(remote).token) != nullptr)
     return "loads and stores within the process";
   const bool device = static_cast<const MessageMemory&>(remote).region.kind == MemoryKind::device;
-  return cat(carrier_.path, "; the owner of the memory moves the bytes",
+  const bool from_device = static_cast<const OwnMemory&>(local).window != nullptr;
+  return cat(carrier_.path, from_device ? ", from and to a room of the device" : "",
+             "; the owner of the memory moves the bytes",
              device ? ", by copies of its device that it waits for" : "");
 }
 
@@ -235,12 +248,16 @@ BackendType message_type(Carrier carrier, device::DriverSource devices) {
   type.name = carrier.name;
   type.summary = carrier.summary;
   type.kinds = {kHostKinds.begin(), kHostKinds.end()};
+  if (carrier.takes_devices) type.kinds.push_back(MemoryKind::device);
   type.params = carrier.params;
   std::ranges::copy(timing_params(), std::back_inserter(type.params));
   if (carrier.probe)
     type.probe = [probe = carrier.probe](const Params&) { return std::vector{probe()}; };
   type.open = [carrier = std::move(carrier), devices = std::move(devices)](
                   const BackendContext& context) -> Result<std::unique_ptr<Backend>> {
+    if (carrier.takes_devices && !devices.may_exist())
+      return error(Code::unsupported, cat(carrier.name, ": there is no driver of a GPU here"),
+                   "install NVIDIA's; host memory needs only ucx or tcp");
     TOWPATH_TRY(const Timing timing, timing_of(carrier.name, context.params));
     auto backend = std::make_unique<MessageBackend>(context, carrier, timing, devices);
     TOWPATH_TRY(backend->open(context.params));

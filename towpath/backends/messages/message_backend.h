@@ -22,4 +22,9 @@ inline backend::BackendType ucx_type(device::DriverSource devices = {}) {
   return message_type(ucx_carrier(), std::move(devices));
 }
 
+/// The backend `ucx_device`.
+inline backend::BackendType ucx_device_type(device::DriverSource devices) {
+  return message_type(ucx_device_carrier(), std::move(devices));
+}
+
 }  // namespace towpath::backends::messages

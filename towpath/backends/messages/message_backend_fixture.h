@@ -20,8 +20,9 @@ namespace towpath::backends::messages {
 
 constexpr std::size_t kPool = 4 * kPayloadBytes;
 
-inline Carrier carrier_of(net::testing::FakeNetwork& network) {
+inline Carrier carrier_of(net::testing::FakeNetwork& network, bool takes_devices = false) {
   Carrier carrier;
+  carrier.takes_devices = takes_devices;
   carrier.name = "ucx";
   carrier.path = "messages over a network of the test's";
   carrier.make_worker =
@@ -34,7 +35,8 @@ inline Carrier carrier_of(net::testing::FakeNetwork& network) {
 
 /// A backend and memory.
 struct Side {
-  Side(net::testing::FakeNetwork& network, const Clock& clock, const std::string& name)
+  Side(net::testing::FakeNetwork& network, const Clock& clock, const std::string& name,
+       bool takes_devices = false)
       : self{name, 7}, pool(kPool) {
     const auto open_cuda = []() -> Result<std::shared_ptr<device::Driver>> {
       TOWPATH_TRY(auto driver,
@@ -42,7 +44,8 @@ struct Side {
       return std::shared_ptr<device::Driver>(std::move(driver));
     };
     backend::Registry registry;
-    EXPECT_TRUE(registry.add(message_type(carrier_of(network), {.open = open_cuda})).ok());
+    EXPECT_TRUE(
+        registry.add(message_type(carrier_of(network, takes_devices), {.open = open_cuda})).ok());
     auto opened = registry.open("UCX", {.self = self, .clock = &clock, .events = &events});
     EXPECT_TRUE(opened.ok()) << opened.status().to_string();
     backend = *std::move(opened);

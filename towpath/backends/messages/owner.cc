@@ -68,17 +68,18 @@ Ground Owner::judge(const Piece& piece) const {
   return {.window = found->window};
 }
 
-// The pieces that are a device's, one behind the other, into the window. One window's stream does
-// for all devices.
-void Owner::fetch(const Frame& read, DeviceWindow& window) {
-  std::uint64_t target = address_of(window.room().data());
+// The pieces that are a device's, one behind the other, into the room when it is sealed, or into
+// the window. One window's stream does for all devices.
+void Owner::fetch(const Frame& read, DeviceWindow& window, const net::DeviceRoom* room) {
+  std::uint64_t target =
+      room != nullptr ? DeviceFrames::payload_of(*room) : address_of(window.room().data());
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
     if (grounds_[i].window == nullptr) continue;
     const Piece piece = read.piece(i);
     window.fetch(piece, target);
     target += piece.bytes();
   }
-  if (window.finish().ok()) return;
+  if (room != nullptr || window.finish().ok()) return;
   for (Ground& ground : grounds_) {
     if (ground.window != nullptr) ground.verdict = Code::io_error;
   }
@@ -96,14 +97,18 @@ Answering& Owner::begin_answer(const Frame& read, const PieceSet& refused) {
 }
 
 // Refusals come before the bytes, so what a device may fail to give is fetched first.
-Answering* Owner::gather(const Frame& read, FrameWriter& answer) {
+Answering* Owner::gather(const Frame& read, FrameWriter& answer, Outgoing* out) {
   DeviceWindow* window = nullptr;
+  bool has_host = false;
   grounds_.clear();
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
-    grounds_.push_back(judge(read.piece(i)));
-    if (window == nullptr) window = grounds_.back().window;
+    const Ground& ground = grounds_.emplace_back(judge(read.piece(i)));
+    if (window == nullptr) window = ground.window;
+    has_host = has_host || (ground.verdict == Code::ok && ground.window == nullptr);
   }
-  if (window != nullptr) fetch(read, *window);
+  if (window != nullptr && !has_host && out != nullptr) out->take_room(*window);
+  const net::DeviceRoom* const room = out != nullptr ? out->room : nullptr;
+  if (window != nullptr) fetch(read, *window, room);
 
   PieceSet refused;
   std::uint64_t bytes = 0;
@@ -117,6 +122,10 @@ Answering* Owner::gather(const Frame& read, FrameWriter& answer) {
       bytes += piece.bytes();
       stretches += piece.count;
     }
+  }
+  if (room != nullptr) {
+    out->payload_bytes = bytes;
+    return nullptr;
   }
   if (window == nullptr && is_worth_parts(bytes, stretches)) return &begin_answer(read, refused);
   std::uint64_t fetched = 0;

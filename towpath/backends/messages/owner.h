@@ -18,6 +18,7 @@
 
 #include <towpath/backends/messages/landing.h>
 #include <towpath/backends/messages/leaving.h>
+#include <towpath/backends/messages/outgoing.h>
 #include <towpath/backends/messages/token_table.h>
 #include <towpath/core/descriptor.h>
 
@@ -55,11 +56,13 @@ class Owner {
   Ground judge(const Piece& piece) const;
   /// Tells `answer` which pieces of a read are refused and appends the bytes of the others. Or they
   /// leave from where they lie: then they are what is returned, and the caller sends it at once.
-  Answering* gather(const Frame& read, FrameWriter& answer);
+  /// Or, all a device's and with a room free, they are collected for one: `out.room`, to be sealed.
+  /// Null `out`: not that.
+  Answering* gather(const Frame& read, FrameWriter& answer, Outgoing* out = nullptr);
 
  private:
   std::uint64_t next_token();
-  void fetch(const Frame& read, DeviceWindow& window);
+  void fetch(const Frame& read, DeviceWindow& window, const net::DeviceRoom* room);
   Answering& begin_answer(const Frame& read, const PieceSet& refused);
 
   TokenTable regions_;

@@ -31,13 +31,10 @@ Result<net::UcxOptions> options_of(const Params& params) {
   return options;
 }
 
-}  // namespace
-
-Carrier ucx_carrier() {
+/// What both have in common.
+Carrier ucx_with(bool devices_too) {
   Carrier ucx;
-  ucx.name = "ucx";
-  ucx.summary = "agents of other processes and machines, over UCX (RDMA, TCP, shared memory)";
-  ucx.path = "messages over UCX";
+  ucx.takes_devices = devices_too;
   ucx.cost = {.latency = std::chrono::microseconds(30),
               .per_segment = Duration(40),
               .bytes_per_second = 2e9};
@@ -48,12 +45,32 @@ Carrier ucx_carrier() {
        .meaning = "as UCX_NET_DEVICES; empty: as that says"},
       {.name = "settings", .default_value = "", .meaning = "more for UCX: NAME=VALUE;NAME=VALUE"}};
   ucx.make_worker =
-      [](const Params& params,
-         net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
-    TOWPATH_TRY(const net::UcxOptions options, options_of(params));
+      [devices_too](const Params& params,
+                    net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
+    TOWPATH_TRY(net::UcxOptions options, options_of(params));
+    options.devices_too = devices_too;
     return net::open_ucx_worker(options, listener);
   };
+  return ucx;
+}
+
+}  // namespace
+
+Carrier ucx_carrier() {
+  Carrier ucx = ucx_with(false);
+  ucx.name = "ucx";
+  ucx.summary = "agents of other processes and machines, over UCX (RDMA, TCP, shared memory)";
+  ucx.path = "messages over UCX";
   ucx.probe = net::probe_ucx;
+  return ucx;
+}
+
+Carrier ucx_device_carrier() {
+  Carrier ucx = ucx_with(true);
+  ucx.name = "ucx_device";
+  ucx.summary = "GPUs' memory, of agents of other processes and machines, by a UCX that takes it";
+  ucx.path = "messages over UCX that stand in the devices' memory";
+  ucx.probe = net::probe_ucx_devices;
   return ucx;
 }
 
