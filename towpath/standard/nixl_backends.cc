@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kUcx = "UCX";
 constexpr std::string_view kUcxType = "ucx";
+constexpr std::string_view kUcxDeviceType = "ucx_device";
 constexpr std::string_view kTcpType = "tcp";
 constexpr std::string_view kShmType = "shm";
 constexpr std::string_view kGdsType = "gds";
@@ -35,8 +36,11 @@ Status check_probe(const backend::BackendType& type) {
 }  // namespace
 
 NixlBackends::NixlBackends(const backend::Registry& registry, const Environment& environment,
-                           telemetry::Log log)
-    : registry_(registry), transports_(variable(environment, "UCX_TLS")), log_(std::move(log)) {}
+                           telemetry::Log log, staging::Devices devices)
+    : registry_(registry),
+      transports_(variable(environment, "UCX_TLS")),
+      log_(std::move(log)),
+      devices_(std::move(devices)) {}
 
 // ---- plug-ins
 
@@ -73,6 +77,7 @@ Result<const NixlBackend*> NixlBackends::create(agent::Agent& agent, std::string
   Status started = start(agent, *type, translated.params);
   if (type->name == kUcxType) {
     if (started.code() == Code::unsupported) started = stand_in(agent, made, started);
+    started = add_ucx_device(agent, made, started);
     TOWPATH_TRY(add_shm(agent, made, started));
   } else if (type->name == kGdsType) {
     TOWPATH_TRY(add_posix(agent, made, started));
@@ -89,7 +94,8 @@ Status NixlBackends::stand_in(agent::Agent& agent, NixlBackend& ucx, const Statu
   const Companion tcp{.type = kTcpType,
                       .is_preferred = false,
                       .without = "nothing stands in for UCX",
-                      .alone = "there is no UCX here: TCP by sockets stands in"};
+                      .alone = "there is no UCX here: TCP by sockets stands in",
+                      .params = {}};
   return registry_.find(kTcpType).ok() ? add(agent, ucx, started, tcp) : started;
 }
 
@@ -101,8 +107,21 @@ Status NixlBackends::add_shm(agent::Agent& agent, NixlBackend& ucx, const Status
       .type = kShmType,
       .is_preferred = true,
       .without = "UCX goes without shared memory; peers of this host are reached as others are",
-      .alone = "there is no UCX here: shared memory stands in, for agents of this host"};
+      .alone = "there is no UCX here: shared memory stands in, for agents of this host",
+      .params = {}};
   return add(agent, ucx, started, shm);
+}
+
+// By pinned memory of the host or straight: which way is faster is shown by the first transfers.
+Status NixlBackends::add_ucx_device(agent::Agent& agent, NixlBackend& ucx, const Status& started) {
+  if (!started.ok() || ucx.type != kUcxType || !registry_.find(kUcxDeviceType).ok()) return started;
+  if (!devices_.may_exist()) return started;
+  const Companion straight{.type = kUcxDeviceType,
+                           .is_preferred = false,
+                           .without = "UCX goes without GPUs; their memory goes by way of the host",
+                           .alone = "",
+                           .params = ucx.params};
+  return add(agent, ucx, started, straight);
 }
 
 // NIXL's GDS copies through host memory where it cannot go straight; here posix does that, and host
@@ -114,13 +133,14 @@ Status NixlBackends::add_posix(agent::Agent& agent, NixlBackend& gds, const Stat
       .type = kPosixType,
       .is_preferred = false,
       .without = "GDS goes without posix; files that do not go straight cannot be reached",
-      .alone = "there is no GPUDirect Storage here: posix stands in, and stages a GPU's memory"};
+      .alone = "there is no GPUDirect Storage here: posix stands in, and stages a GPU's memory",
+      .params = {}};
   return add(agent, gds, started, posix);
 }
 
 Status NixlBackends::add(agent::Agent& agent, NixlBackend& made, const Status& started,
                          const Companion& companion) {
-  const Status brought = bring(agent, companion.type);
+  const Status brought = bring(agent, companion);
   if (brought.ok()) {
     made.types.emplace(companion.is_preferred ? made.types.begin() : made.types.end(),
                        companion.type);
@@ -151,11 +171,16 @@ Status NixlBackends::start(agent::Agent& agent, const backend::BackendType& type
                cat("create ", type.name, " before the one that brought it"));
 }
 
-Status NixlBackends::bring(agent::Agent& agent, std::string_view name) {
-  TOWPATH_TRY(const backend::BackendType* type, registry_.find(name));
-  if (std::ranges::find(running_, name, &Running::type) != running_.end()) return {};
+Status NixlBackends::bring(agent::Agent& agent, const Companion& companion) {
+  TOWPATH_TRY(const backend::BackendType* type, registry_.find(companion.type));
+  if (std::ranges::find(running_, companion.type, &Running::type) != running_.end()) return {};
   TOWPATH_TRY(check_probe(*type));
-  return start(agent, *type, translate_params(*type, {}).params);
+  backend::Params params;
+  for (const backend::ParamInfo& known : type->params) {
+    const auto given = companion.params.find(known.name);
+    if (given != companion.params.end()) params.insert(*given);
+  }
+  return start(agent, *type, translate_params(*type, params).params);
 }
 
 bool NixlBackends::may_share_memory(const NixlBackend& ucx) const {

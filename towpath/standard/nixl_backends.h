@@ -20,6 +20,7 @@
 #include <towpath/backend/registry.h>
 #include <towpath/run/mutex.h>
 #include <towpath/standard/environment.h>
+#include <towpath/standard/gpus.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
@@ -37,7 +38,7 @@ class NixlBackends {
   /// `registry` must outlive this. Of `environment` UCX_TLS counts: transports without shared
   /// memory keep `shm` out.
   NixlBackends(const backend::Registry& registry, const Environment& environment,
-               telemetry::Log log);
+               telemetry::Log log, staging::Devices devices = gpus());
 
   /// As NIXL's users call them; "UCX" always among them.
   std::vector<std::string> plugins() const;
@@ -69,6 +70,7 @@ class NixlBackends {
     bool is_preferred = false;
     std::string_view without;  ///< what is told when it cannot be had
     std::string_view alone;    ///< what is told when it stands in
+    backend::Params params;    ///< those that it has none of are left out
   };
   Status add(agent::Agent& agent, NixlBackend& made, const Status& started,
              const Companion& companion) TOWPATH_REQUIRES(mutex_);
@@ -76,14 +78,17 @@ class NixlBackends {
       TOWPATH_REQUIRES(mutex_);
   Status add_shm(agent::Agent& agent, NixlBackend& ucx, const Status& started)
       TOWPATH_REQUIRES(mutex_);
+  Status add_ucx_device(agent::Agent& agent, NixlBackend& ucx, const Status& started)
+      TOWPATH_REQUIRES(mutex_);
   Status add_posix(agent::Agent& agent, NixlBackend& gds, const Status& started)
       TOWPATH_REQUIRES(mutex_);
-  Status bring(agent::Agent& agent, std::string_view name) TOWPATH_REQUIRES(mutex_);
+  Status bring(agent::Agent& agent, const Companion& companion) TOWPATH_REQUIRES(mutex_);
   bool may_share_memory(const NixlBackend& ucx) const;
 
   const backend::Registry& registry_;
   const std::string transports_;  // UCX_TLS
   const telemetry::Log log_;
+  const staging::Devices devices_;
 
   mutable run::Mutex mutex_;
   std::vector<Running> running_ TOWPATH_GUARDED_BY(mutex_);

@@ -45,7 +45,8 @@ class NixlBackendsTest : public testing::Test {
     auto made = agent::Agent::create({.name = "a", .registry = &registry_, .clock = &clock_});
     ASSERT_TRUE(made.ok()) << made.status().to_string();
     agent_ = *std::move(made);
-    backends_.emplace(registry_, environment, telemetry::Log(sink_, clock_, "test"));
+    backends_.emplace(registry_, environment, telemetry::Log(sink_, clock_, "test"),
+                      staging::Devices{.may_exist = [this] { return has_gpus_; }, .open = nullptr});
   }
   Result<const NixlBackend*> create(std::string_view name, const backend::Params& params = {}) {
     return backends_->create(*agent_, name, params);
@@ -56,6 +57,7 @@ class NixlBackendsTest : public testing::Test {
     return all;
   }
 
+  bool has_gpus_ = false;
   sys::SystemClock clock_;
   telemetry::CollectingSink sink_;
   backend::Registry registry_;
@@ -71,6 +73,33 @@ TEST_F(NixlBackendsTest, ucx_brings_shm_which_is_preferred) {
   EXPECT_EQ((*ucx)->type, "ucx");
   EXPECT_THAT((*ucx)->types, ElementsAre("shm", "ucx"));
   EXPECT_TRUE(agent_->has_backend("shm") && agent_->has_backend("ucx"));
+}
+
+TEST_F(NixlBackendsTest, ucx_brings_the_one_that_takes_gpus_where_there_may_be_one) {
+  have({called("shm"), called("ucx"), called("ucx_device")});
+  has_gpus_ = true;
+  const auto ucx = create("UCX", {{"transports", "tcp,cuda_copy"}});
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_THAT((*ucx)->types, ElementsAre("ucx", "ucx_device"));
+  EXPECT_EQ(create("ucx_device", {{"transports", ""}}).code(), Code::already_exists)
+      << "it has those of the one that brought it";
+}
+
+TEST_F(NixlBackendsTest, ucx_goes_without_gpus_where_there_are_none_or_it_takes_none) {
+  have({called("shm"), called("ucx"), failing("ucx_device", Code::unsupported)});
+  const auto alone = create("UCX");
+  ASSERT_TRUE(alone.ok()) << alone.status().to_string();
+  EXPECT_THAT((*alone)->types, ElementsAre("shm", "ucx"));
+  EXPECT_EQ(told(), "") << "nobody asked for GPUs";
+}
+
+TEST_F(NixlBackendsTest, ucx_that_takes_no_gpu_is_told_of) {
+  have({called("ucx"), failing("ucx_device", Code::unsupported)});
+  has_gpus_ = true;
+  const auto ucx = create("UCX", {{"transports", "tcp"}});
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_THAT((*ucx)->types, ElementsAre("ucx"));
+  EXPECT_THAT(told(), HasSubstr("by way of the host"));
 }
 
 TEST_F(NixlBackendsTest, shm_copies_by_several_threads_unless_told_otherwise) {

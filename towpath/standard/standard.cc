@@ -40,6 +40,7 @@ backend::Registry make_registry(const staging::Devices& devices) {
   add_staged(backends::nvme::nvme_type());
   add_staged(backends::messages::tcp_type(devices));
   add_staged(backends::messages::ucx_type(devices));
+  add(backends::messages::ucx_device_type(devices));
   add_staged(backends::object::object_type([] { return object_params(read_environment()); }));
   add_nixl_aliases(registry);
   return registry;

@@ -17,7 +17,7 @@ namespace {
 TEST(StandardTest, knows_the_built_in_backends_under_their_usual_names) {
   const auto registry = make_registry();
   EXPECT_THAT(registry.names(), testing::ElementsAre("loopback", "shm", "posix", "gds", "nvme",
-                                                     "tcp", "ucx", "object"));
+                                                     "tcp", "ucx", "ucx_device", "object"));
   EXPECT_TRUE(registry.find("POSIX").ok());
 }
 
