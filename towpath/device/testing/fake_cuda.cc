@@ -78,6 +78,7 @@ CuResult cuDeviceGetAttribute(int* value, DeviceAttribute attribute, CuDevice or
     }
     case DeviceAttribute::host_numa_id: return kInvalidValue;  // as an older driver
   }
+  if (fake().others_ask) return kInvalidValue;
   return complain("cuDeviceGetAttribute", "an unknown attribute");
 }
 CuResult cuDeviceGetPCIBusId(char* address, int size, CuDevice ordinal) {
@@ -105,7 +106,7 @@ CuResult cuCtxPushCurrent_v2(CuContext context) {
 }
 CuResult cuCtxPopCurrent_v2(CuContext* context) {
   if (current.empty()) return complain("cuCtxPopCurrent_v2", "none is current");
-  *context = current.back();
+  if (context != nullptr) *context = current.back();
   current.pop_back();
   return kSuccess;
 }

@@ -49,6 +49,7 @@ struct Fake {
   cuda::CuContextTag contexts[2] = {{0}, {1}};
   int retained[2] = {0, 0};
   std::string complaints;
+  bool others_ask = false;  ///< not only we, who know what we should ask
 };
 
 inline Fake& fake() {
