@@ -14,12 +14,27 @@ namespace {
 
 constexpr const char* kSoname = "libucp.so.0";
 
+constexpr std::array<int, 4> kSignals = {SIGILL, SIGSEGV, SIGBUS, SIGFPE};
+using Handlers = std::array<void (*)(int), kSignals.size()>;
+
+Handlers handlers() {
+  Handlers all{};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    struct sigaction now {};
+    if (::sigaction(kSignals[i], nullptr, &now) == 0) all[i] = now.sa_handler;
+  }
+  return all;
+}
+
 // libucs catches SIGSEGV and others from the moment it is loaded, to print a backtrace. A library
-// inside somebody else's program has no business there; whoever loaded UCX before us decides.
-void let_go_of_signals(const sys::DynamicLibrary& ucp) {
+// inside somebody else's program has no business there; whoever loaded UCX before us decides. Later
+// ones (1.22) catch none, and complain when told to let go.
+void let_go_of_signals(const sys::DynamicLibrary& ucp, const Handlers& before) {
   const auto disable = reinterpret_cast<void (*)(int)>(ucp.find("ucs_debug_disable_signal"));
   if (disable == nullptr) return;
-  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) disable(signal);
+  const Handlers now = handlers();
+  for (std::size_t i = 0; i < now.size(); ++i)
+    if (now[i] != before[i]) disable(kSignals[i]);
 }
 
 extern "C" ucs_log_func_rc_t towpath_ucx_says(const char*, unsigned, const char*,
@@ -46,13 +61,14 @@ void say_to_stderr(const sys::DynamicLibrary& ucp) {
 }  // namespace
 
 Result<UcxLibrary> UcxLibrary::open() {
+  const Handlers before = handlers();
   const auto ucp = sys::DynamicLibrary::open(kSoname);
   if (!ucp.ok())
     return error(ucp.code(), cat("UCX is not here: ", ucp.status().message()),
                  "apt-get install libucx0");
   if (!ucp->was_loaded()) {
-    let_go_of_signals(*ucp);
     say_to_stderr(*ucp);
+    let_go_of_signals(*ucp, before);
   }
   UcxLibrary library;
   const char* missing = nullptr;
