@@ -97,20 +97,30 @@ bool PieceDispatcher::progress() {
   if (busy_) return true;  // from inside an event
   busy_ = true;
   has_started_ = false;
-  const bool lingered = lingers_;
-  if (lingered) engine_.clear_wait_fd();  // before reap_some(): what ends from here on wakes again
+  if (lingers_) idle_calls_ = 0;  // wait_fd() was readable for this call, which answers it
   bool worked = reap_some() != 0;
   worked = submit_some() || worked;
-  if (worked) {
-    idle_calls_ = 0;
-  } else if (!lingered && idle_calls_++ % kClearEvery == 0) {
-    // Cleared first, then looked at: what ends in between is seen here or wakes again.
-    engine_.clear_wait_fd();
-    worked = reap_some() != 0;
-    worked = submit_some() || worked;
-  }
+  if (!worked && idle_calls_++ % kClearEvery == 0) worked = look_once_more();
+  if (worked) idle_calls_ = 0;
   busy_ = false;
   return worked || unflushed_;
+}
+
+// What was started just now may have ended already: then nobody sleeps, and nothing need be
+// cleared.
+bool PieceDispatcher::look_once_more() {
+  const bool found = reap_some() != 0 || clear_and_reap();
+  return submit_some() || found;
+}
+
+// Cleared first, then looked at: what ends in between is seen here or wakes again. What is seen
+// here may have made wait_fd() readable before the clear or after it.
+bool PieceDispatcher::clear_and_reap() {
+  engine_.clear_wait_fd();
+  signal_ = Signal::unknown;
+  if (reap_some() != 0) return true;
+  signal_ = Signal::silent;
+  return false;
 }
 
 // True: it started something, or more could be started at once.
@@ -122,12 +132,20 @@ bool PieceDispatcher::submit_some() {
 
 void PieceDispatcher::flush_or_linger() {
   const bool may_linger = has_started_ && !is_urgent_ && unflushed_bytes_ < kLingeringBytes;
-  if (unflushed_ && may_linger && (lingers_ || engine_.raise_wait_fd())) {
+  if (unflushed_ && may_linger && raise_wait_fd()) {
     lingers_ = true;
     return;
   }
   has_started_ = has_started_ || unflushed_;
   flush();
+}
+
+// It is readable already in a row of transfers, where those that are posted follow what has ended.
+bool PieceDispatcher::raise_wait_fd() {
+  if (signal_ == Signal::readable) return true;
+  if (!engine_.raise_wait_fd()) return false;
+  signal_ = Signal::readable;
+  return true;
 }
 
 // As submit_some(), but for the flush.
@@ -194,6 +212,7 @@ void PieceDispatcher::flush() {
 std::size_t PieceDispatcher::reap_some() {
   std::array<PieceDone, kReapBatch> batch;
   const std::size_t count = engine_.reap(batch);
+  if (count != 0 && signal_ == Signal::silent) signal_ = Signal::readable;
   for (const PieceDone& done : std::span(batch).first(count)) {
     const std::uint64_t index = done.id & kIndexMask;
     const bool known = index < flights_.size() && flights_[index]->operation != nullptr &&

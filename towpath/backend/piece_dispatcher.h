@@ -97,9 +97,12 @@ class PieceDispatcher {
   void start(PieceOperation& operation, const Request& request);
   void cancel(PieceOperation& operation);
 
+  bool look_once_more();
+  bool clear_and_reap();
   bool submit_some();
   bool launch_some();
   void flush_or_linger();
+  bool raise_wait_fd();
   Take launch(PieceOperation& operation, std::uint64_t& copy_budget);
   void flush();
   std::size_t reap_some();
@@ -115,6 +118,13 @@ class PieceDispatcher {
   std::vector<PieceFlight*> free_;
   TurnQueue<PieceOperation> queue_;
   std::uint32_t in_flight_ = 0;
+  // The engine's wait_fd(), as far as it is known.
+  enum class Signal {
+    unknown,
+    silent,  // cleared, and nothing was found after that: what ends from here on makes it readable
+    readable,  // until it is cleared
+  };
+  Signal signal_ = Signal::unknown;
   std::uint32_t idle_calls_ = 0;
   bool unflushed_ = false;
   bool is_urgent_ = false;    // something unflushed cannot linger

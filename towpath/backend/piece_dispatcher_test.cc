@@ -236,12 +236,14 @@ class LingeringPiecesTest : public PieceDispatcherTest {
 };
 
 TEST_F(LingeringPiecesTest, the_first_starts_at_once_and_those_after_it_share_a_flush) {
+  progress(3);
   read_each(0, 1);
   EXPECT_EQ(engine.flushes, 1U);
   EXPECT_FALSE(engine.raised);
   read_each(1, 4);
   EXPECT_EQ(engine.flushes, 1U);
   EXPECT_TRUE(engine.raised) << "nobody would know that there is something to do";
+  EXPECT_EQ(engine.raises, 1U);
   const std::size_t clears = engine.clears;
   EXPECT_FALSE(dispatcher->progress()) << "nothing but to wait for them";
   EXPECT_EQ(engine.flushes, 2U);
@@ -252,6 +254,46 @@ TEST_F(LingeringPiecesTest, the_first_starts_at_once_and_those_after_it_share_a_
   for (const auto& one : several) EXPECT_EQ(events.count(*one), 1U);
   read_each(0, 1);
   EXPECT_EQ(engine.flushes, 3U) << "the next progress() begins anew";
+  end_all();
+}
+
+TEST_F(LingeringPiecesTest, what_has_ended_has_raised_for_those_that_linger_after_it) {
+  progress(1);
+  read_each(0, 1);
+  engine.end(0);
+  EXPECT_TRUE(dispatcher->progress());
+  read_each(1, 3);
+  EXPECT_EQ(engine.flushes, 2U) << "of the two one lingers";
+  EXPECT_FALSE(engine.raised) << "it is readable until it is cleared";
+  const std::size_t clears = engine.clears;
+  EXPECT_FALSE(dispatcher->progress());
+  EXPECT_EQ(engine.clears, clears + 1);
+  EXPECT_FALSE(dispatcher->progress());
+  EXPECT_EQ(engine.clears, clears + 1) << "that it is silent is known";
+  read_each(0, 1);
+  read_each(3, 4);
+  EXPECT_TRUE(engine.raised) << "nothing has ended since it was cleared";
+  end_all();
+}
+
+TEST_F(LingeringPiecesTest, what_ends_around_a_clear_has_raised_for_nobody) {
+  read_each(0, 1);
+  engine.on_clear = [&] { engine.end(0); };
+  EXPECT_TRUE(dispatcher->progress());
+  engine.on_clear = nullptr;
+  read_each(1, 3);
+  EXPECT_TRUE(engine.raised) << "it may have been told of before the clear";
+  end_all();
+}
+
+TEST_F(LingeringPiecesTest, what_ends_as_it_is_started_is_found_without_a_clear) {
+  read_each(0, 2);
+  const std::size_t clears = engine.clears;
+  engine.on_flush = [&] { engine.end(1); };
+  EXPECT_TRUE(dispatcher->progress());
+  engine.on_flush = nullptr;
+  EXPECT_EQ(events.count(*several[1]), 1U);
+  EXPECT_EQ(engine.clears, clears);
   end_all();
 }
 
@@ -373,6 +415,15 @@ TEST_F(PieceDispatcherTest, an_idle_one_clears_its_wake_up_and_says_so) {
   EXPECT_EQ(engine.clears, 1U);
   for (int i = 0; i < 32; ++i) EXPECT_FALSE(dispatcher->progress());
   EXPECT_EQ(engine.clears, 3U);
+}
+
+TEST_F(PieceDispatcherTest, what_is_found_behind_a_clear_is_cleared_next) {
+  read({segment(0, kPiece)});
+  engine.on_clear = [&] { engine.end(0); };
+  EXPECT_TRUE(dispatcher->progress());
+  engine.on_clear = nullptr;
+  EXPECT_FALSE(dispatcher->progress());
+  EXPECT_EQ(engine.clears, 2U) << "who sleeps would be woken for nothing";
 }
 
 TEST_F(PieceDispatcherTest, memory_is_touched_while_a_piece_of_it_is_under_way) {

@@ -30,8 +30,8 @@ class PieceEngine {
   /// Fills a prefix of `into` with what has ended and says how much. Never blocks.
   virtual std::size_t reap(std::span<PieceDone> into) = 0;
 
-  /// Readable when reap() finds something, until clear_wait_fd(); perhaps once more for nothing.
-  /// -1: ask again at once.
+  /// Readable when reap() finds something, until clear_wait_fd(), not only until it is reaped;
+  /// perhaps once more for nothing. -1: ask again at once.
   virtual int wait_fd() const = 0;
   virtual void clear_wait_fd() = 0;
   /// Makes wait_fd() readable, as if something had ended. False: it cannot.

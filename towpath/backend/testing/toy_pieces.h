@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,6 +25,7 @@ class ToyEngine final : public PieceEngine {
  public:
   bool flush() override {
     ++flushes;
+    if (on_flush) on_flush();
     return !flush_fails;
   }
   void cancel(std::uint64_t id) override { cancelled.push_back(id); }
@@ -38,8 +40,12 @@ class ToyEngine final : public PieceEngine {
   void clear_wait_fd() override {
     ++clears;
     raised = false;
+    if (on_clear) on_clear();
   }
-  bool raise_wait_fd() override { return raised = can_raise; }
+  bool raise_wait_fd() override {
+    ++raises;
+    return raised = can_raise;
+  }
 
   /// Copies a piece, or gives this answer instead.
   void end(std::size_t index) {
@@ -56,9 +62,12 @@ class ToyEngine final : public PieceEngine {
   std::vector<PieceDone> done;
   std::vector<std::uint64_t> cancelled;
   bool automatic = false;  ///< every reap ends all that waits
+  std::function<void()> on_flush;
+  std::function<void()> on_clear;
   bool flush_fails = false;
   std::size_t flushes = 0;
   std::size_t clears = 0;
+  std::size_t raises = 0;
   bool can_raise = true;
   bool raised = false;  ///< since the last clear_wait_fd()
 };
