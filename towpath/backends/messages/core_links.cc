@@ -213,7 +213,8 @@ void MessageBackend::take_room(const net::DeviceRoom& room, std::uint64_t bytes)
   const bool brings = frame.ok() && (frame->header.kind == FrameKind::write ||
                                      frame->header.kind == FrameKind::data);
   if (!brings) {
-    log_.warning("message to a device dropped", {{"why", frame.status().to_string()}});
+    log_.warning("message to a device dropped",
+                 {{"why", frame.ok() ? "it brings no bytes" : frame.status().to_string()}});
     return;
   }
   Link* const link = find_link(*frame);

@@ -140,16 +140,11 @@ class Landing : public net::BodySink {
       }
       const bool is_copied = via != nullptr || here.window != nullptr;  // by a device
       if (here.verdict != Code::ok || is_copied) unsure_.push_back({walk_, here.verdict});
-      if (here.verdict == Code::ok && !is_copied) {
-        store(next, bytes_at(from, next.bytes()).data());
-      } else if (here.verdict == Code::ok && via != nullptr) {
-        via->store(next, from);
-      } else if (here.verdict == Code::ok) {
+      if (here.verdict == Code::ok && is_copied) {
         if (window == nullptr) window = here.window;
-        const ByteSpan room = window->room().subspan(pinned, next.bytes());
-        std::ranges::copy(bytes_at(from, next.bytes()), room.begin());
-        window->store(next, address_of(room.data()));
-        pinned += next.bytes();
+        window->store(next, via != nullptr ? from : pin(from, next.bytes(), *window, pinned));
+      } else if (here.verdict == Code::ok) {
+        store(next, bytes_at(from, next.bytes()).data());
       }
       from += next.bytes();
       left -= next.bytes();
@@ -157,6 +152,15 @@ class Landing : public net::BodySink {
     }
     settle(window);
     gathered_ = unit_ = 0;
+  }
+
+  /// Where the bytes are in the window's room, in which `used` bytes are taken.
+  static std::uint64_t pin(std::uint64_t from, std::uint64_t bytes, const DeviceWindow& window,
+                           std::uint64_t& used) {
+    const ByteSpan room = window.room().subspan(used, bytes);
+    std::ranges::copy(bytes_at(from, bytes), room.begin());
+    used += bytes;
+    return address_of(room.data());
   }
 
   /// Copies what is a device's, and refuses what did not land: in the order of the pieces.
