@@ -254,9 +254,12 @@ Settings settings_of(const UcxOptions& options) {
       if (!all.contains(cat(kTcp, kOfTransport[i]))) all.emplace(kOfTransport[i], values[i]);
     }
   }
-  // Nothing that needs an answer (see kUcxTag), but for what only goes fast that way.
-  if (!options.devices_too) all.emplace("RNDV_THRESH", "inf");
-  all.emplace("KEEPALIVE_INTERVAL", "inf");  // it does not notice a cut link; our heartbeat does
+  // Nothing that needs an answer (see kUcxTag), but for what only goes fast that way; and then it
+  // is UCX that has to notice that the rest of a message will not come.
+  if (!options.devices_too) {
+    all.emplace("RNDV_THRESH", "inf");
+    all.emplace("KEEPALIVE_INTERVAL", "inf");  // it does not notice a cut link; our heartbeat does
+  }
   if (!options.transports.empty()) all.emplace("TLS", options.transports);
   if (!options.devices.empty()) all.emplace("NET_DEVICES", options.devices);
   return all;
