@@ -44,8 +44,9 @@ net::DeviceRoom* DeviceFrames::take() {
   return room;
 }
 
-std::uint64_t DeviceFrames::payload_of(const net::DeviceRoom& room) noexcept {
-  return room.address + kPayloadOffset;
+std::uint64_t DeviceFrames::payload_place(const net::DeviceRoom* room,
+                                          const DeviceWindow& window) noexcept {
+  return room != nullptr ? room->address + kPayloadOffset : address_of(window.room().data());
 }
 
 Result<std::uint64_t> DeviceFrames::seal(const net::DeviceRoom& room,

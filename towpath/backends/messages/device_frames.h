@@ -30,8 +30,9 @@ class DeviceFrames {
   /// Null: all are the carrier's.
   net::DeviceRoom* take();
   void give_back(net::DeviceRoom& room) { free_.push_back(&room); }
-  /// Where the payload begins.
-  static std::uint64_t payload_of(const net::DeviceRoom& room) noexcept;
+  /// Where a payload is put: into this room or, without one, into that of the window.
+  static std::uint64_t payload_place(const net::DeviceRoom* room,
+                                     const DeviceWindow& window) noexcept;
   /// Puts the head before the payload, by the copies that the window has collected and one more.
   /// Returns where in the room the message begins. Errors: the driver's.
   Result<std::uint64_t> seal(const net::DeviceRoom& room, ConstByteSpan prefix_and_head);

@@ -134,16 +134,9 @@ std::optional<std::uint64_t> refused_bytes(const Frame& answer, const Exchange& 
 }
 
 /// What a device has of a write.
-Status fetch(RequestWalk walk, std::uint64_t bytes, DeviceWindow& window,
+Status fetch(const RequestWalk& walk, std::uint64_t bytes, DeviceWindow& window,
              const net::DeviceRoom* room, FrameWriter& frame) {
-  std::uint64_t target =
-      room != nullptr ? DeviceFrames::payload_of(*room) : address_of(window.room().data());
-  while (!walk.done()) {
-    const Piece rest = walk.rest();
-    window.fetch(rest, target);
-    target += rest.bytes();
-    walk.advance(rest.bytes());
-  }
+  window.fetch_all(walk, DeviceFrames::payload_place(room, window));
   if (room != nullptr) return {};
   TOWPATH_TRY(window.finish());
   frame.append(window.room().first(bytes));

@@ -71,14 +71,10 @@ Ground Owner::judge(const Piece& piece) const {
 // The pieces that are a device's, one behind the other, into the room when it is sealed, or into
 // the window. One window's stream does for all devices.
 void Owner::fetch(const Frame& read, DeviceWindow& window, const net::DeviceRoom* room) {
-  std::uint64_t target =
-      room != nullptr ? DeviceFrames::payload_of(*room) : address_of(window.room().data());
-  for (std::uint16_t i = 0; i < read.header.count; ++i) {
-    if (grounds_[i].window == nullptr) continue;
-    const Piece piece = read.piece(i);
-    window.fetch(piece, target);
-    target += piece.bytes();
-  }
+  PieceSet others;
+  for (std::uint16_t i = 0; i < read.header.count; ++i)
+    others.set(i, grounds_[i].window == nullptr);
+  window.fetch_all(FrameWalk(read, &others), DeviceFrames::payload_place(room, window));
   if (room != nullptr || window.finish().ok()) return;
   for (Ground& ground : grounds_) {
     if (ground.window != nullptr) ground.verdict = Code::io_error;
