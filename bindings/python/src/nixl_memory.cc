@@ -1,7 +1,6 @@
 #include "bindings/python/src/nixl_memory.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <utility>
 
@@ -31,57 +30,17 @@ Status not_registered(MemoryKind kind, const Descriptor& where,
 }  // namespace
 
 // Addresses are multiples of blocks: what differs has to reach the low bits.
-std::size_t NixlMemory::home_of(MemoryKind kind, const Descriptor& where) const noexcept {
+std::size_t NixlMemory::home_of(MemoryKind kind, const Descriptor& where) noexcept {
   constexpr std::uint64_t kOdd = 0x9e37'79b9'7f4a'7c15;
   std::uint64_t mixed = (where.address ^ (where.device_id << 48U)) * kOdd;
   mixed = (mixed ^ (mixed >> 32U) ^ where.length) * kOdd;
-  return (mixed ^ (mixed >> 29U) ^ static_cast<std::uint64_t>(kind)) & (places_.size() - 1);
-}
-
-void NixlMemory::make_room(std::size_t more) {
-  const std::size_t size = std::bit_ceil(2 * (size_ + more));
-  if (size <= places_.size()) return;
-  for (Place& place : std::exchange(places_, std::vector<Place>(size)))
-    if (!place.is_free()) put(std::move(place));
-}
-
-void NixlMemory::put(Place&& place) {
-  std::size_t at = home_of(place.kind, place.where);
-  while (!places_[at].is_free()) at = next(at);
-  places_[at] = std::move(place);
-}
-
-NixlMemory::Place* NixlMemory::find(MemoryKind kind, const Descriptor& where,
-                                    const std::vector<std::string>& backends) {
-  if (places_.empty()) return nullptr;
-  for (std::size_t at = home_of(kind, where); !places_[at].is_free(); at = next(at)) {
-    Place& place = places_[at];
-    if (place.where == where && place.kind == kind && is_in_none_but(place.registration, backends))
-      return &place;
-  }
-  return nullptr;
-}
-
-memory::Registration NixlMemory::take_out(Place& place) {
-  memory::Registration taken = std::move(place.registration);
-  auto gap = static_cast<std::size_t>(&place - places_.data());
-  --size_;
-  // What stands behind, and would rather stand in the gap or before it, moves up.
-  for (std::size_t at = next(gap); !places_[at].is_free(); at = next(at)) {
-    const std::size_t mask = places_.size() - 1;
-    const std::size_t from_home = (at - home_of(places_[at].kind, places_[at].where)) & mask;
-    if (from_home < ((at - gap) & mask)) continue;
-    places_[gap] = std::move(places_[at]);
-    gap = at;
-  }
-  return taken;
+  return mixed ^ (mixed >> 29U) ^ static_cast<std::uint64_t>(kind);
 }
 
 void NixlMemory::add(MemoryKind kind, const std::vector<Descriptor>& places, Registrations made) {
   run::MutexLock lock(mutex_);
-  make_room(made.size());
-  for (std::size_t i = 0; i < made.size(); ++i) put({kind, places[i], std::move(made[i])});
-  size_ += made.size();
+  table_.make_room(made.size());
+  for (std::size_t i = 0; i < made.size(); ++i) table_.put({kind, places[i], std::move(made[i])});
 }
 
 Result<NixlMemory::Registrations> NixlMemory::take(MemoryKind kind,
@@ -91,12 +50,15 @@ Result<NixlMemory::Registrations> NixlMemory::take(MemoryKind kind,
   taken.reserve(places.size());
   run::MutexLock lock(mutex_);
   for (const Descriptor& where : places) {
-    if (Place* const place = find(kind, where, backends)) {
-      taken.push_back(take_out(*place));
+    Entry* const found = table_.find(home_of(kind, where), [&](const Entry& one) {
+      return one.where == where && one.kind == kind && is_in_none_but(one.registration, backends);
+    });
+    if (found != nullptr) {
+      taken.push_back(table_.take_out(*found).registration);
       continue;
     }
-    size_ += taken.size();  // all of them back
-    for (std::size_t i = 0; i < taken.size(); ++i) put({kind, places[i], std::move(taken[i])});
+    for (std::size_t i = 0; i < taken.size(); ++i)  // all of them back
+      table_.put({kind, places[i], std::move(taken[i])});
     return not_registered(kind, where, backends);
   }
   return taken;

@@ -12,6 +12,7 @@
 
 #include <towpath/agent/agent.h>
 #include <towpath/core/descriptor.h>
+#include <towpath/core/probing_table.h>
 #include <towpath/memory/registrar.h>
 #include <towpath/run/mutex.h>
 
@@ -29,32 +30,19 @@ class NixlMemory {
                              const std::vector<std::string>& backends);
 
  private:
-  /// Free while nothing stands behind its registration.
-  struct Place {
+  struct Entry {
     MemoryKind kind = MemoryKind::system;
     Descriptor where;
     memory::Registration registration;
 
     bool is_free() const noexcept { return registration.state() == nullptr; }
+    std::size_t home() const noexcept { return home_of(kind, where); }
   };
 
-  std::size_t home_of(MemoryKind kind, const Descriptor& where) const noexcept
-      TOWPATH_REQUIRES(mutex_);
-  std::size_t next(std::size_t at) const noexcept TOWPATH_REQUIRES(mutex_) {
-    return (at + 1) & (places_.size() - 1);
-  }
-  void make_room(std::size_t more) TOWPATH_REQUIRES(mutex_);
-  void put(Place&& place) TOWPATH_REQUIRES(mutex_);
-  /// Null: there is none.
-  Place* find(MemoryKind kind, const Descriptor& where, const std::vector<std::string>& backends)
-      TOWPATH_REQUIRES(mutex_);
-  memory::Registration take_out(Place& place) TOWPATH_REQUIRES(mutex_);
+  static std::size_t home_of(MemoryKind kind, const Descriptor& where) noexcept;
 
   run::Mutex mutex_;
-  // Linear probing: at least half of the places are free, and none between a registration and where
-  // it would be. The same memory may stand there again and again. A power of two, or none.
-  std::vector<Place> places_ TOWPATH_GUARDED_BY(mutex_);
-  std::size_t size_ TOWPATH_GUARDED_BY(mutex_) = 0;
+  ProbingTable<Entry> table_ TOWPATH_GUARDED_BY(mutex_);
 };
 
 }  // namespace towpath::python
