@@ -97,6 +97,7 @@ class MessageBackend final : public backend::Backend,
   DataArrival* begin_data(Link& link, const Frame& frame);
   net::BodySink* begin_text(const Frame& frame, std::uint64_t from);
   void take_room(const net::DeviceRoom& room, std::uint64_t bytes);
+  void give_up_device(unsigned device, const Status& why);
   void send(Link& link, Outgoing out);
   void send_plain(Link& link, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
   void say_hello(Link& link, std::uint64_t your_session);

@@ -204,10 +204,25 @@ void MessageBackend::on_room_filled(net::DeviceRoom& room, std::uint64_t bytes) 
     log_.warning("fewer messages come straight to a device", {{"why", again.to_string()}});
 }
 
+// Somebody's request or answer is lost, and nobody can say whose: rather than let him wait, all are
+// told.
+void MessageBackend::give_up_device(unsigned device, const Status& why) {
+  for (auto& [session, link] : links_)
+    break_off(*link, error(Code::peer_lost,
+                           cat("device ", device,
+                               " does not give what has come for it, so the "
+                               "connection to ",
+                               to_string(link->peer), " is given up"),
+                           "look at the device: its driver's log says more")
+                         .because(why));
+}
+
 // Only what brings bytes comes this way.
 void MessageBackend::take_room(const net::DeviceRoom& room, std::uint64_t bytes) {
   DeviceWindow& window = windows_.known(room.device);
   const auto opened = window.frames()->open(room, bytes);
+  if (!opened.ok() && opened.code() != Code::corrupt)
+    return give_up_device(room.device, opened.status());
   const auto frame =
       opened.ok() ? decode_frame(opened->head, opened->body_bytes) : Result<Frame>(opened.status());
   const bool brings = frame.ok() && (frame->header.kind == FrameKind::write ||

@@ -188,6 +188,34 @@ TEST_F(RoomsTest, device_that_does_not_copy_is_an_error_and_no_bytes) {
   EXPECT_EQ(move(TransferOp::read, stretches(true, true)).bytes, kPool) << "nothing is left behind";
 }
 
+// The second wait of a transfer, after the one that sealed: what has come is opened.
+TEST_F(RoomsTest, nobody_waits_for_an_answer_that_the_device_does_not_give) {
+  const auto mine = near_device_.read();
+  cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem, 1);
+  post(TransferOp::read, stretches(true, true, 4096));
+  settle();
+  ASSERT_EQ(near_.events.count(*near_.operation), 1U);
+  EXPECT_EQ(outcome().status.code(), Code::peer_lost);
+  EXPECT_NE(near_.events.last(*near_.operation).status.to_string().find("device 0 does not give"),
+            std::string::npos);
+  EXPECT_TRUE(near_device_.read() == mine);
+}
+
+TEST_F(RoomsTest, nobody_waits_for_the_answer_to_a_write_that_the_device_does_not_give) {
+  const auto theirs = far_device_.read();
+  cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem, 1);
+  post(TransferOp::write, stretches(true, true, 4096));
+  settle();
+  for (int i = 0; i < 400 && near_.events.count(*near_.operation) == 0; ++i) {
+    clock_.advance(std::chrono::milliseconds(50));
+    near_.backend->progress();
+    far_.backend->progress();
+  }
+  ASSERT_EQ(near_.events.count(*near_.operation), 1U);
+  EXPECT_EQ(outcome().status.code(), Code::peer_lost) << "nobody speaks there any more";
+  EXPECT_TRUE(far_device_.read() == theirs);
+}
+
 TEST_F(RoomsTest, write_whose_device_fails_sends_no_more_of_it) {
   const auto theirs = far_device_.read();
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem);
