@@ -58,7 +58,6 @@ PeerListener::PeerListener(PeerListenerOptions options, const Clock& clock, net:
       listener_(std::move(listener)),
       poller_(std::move(poller)),
       timer_(std::move(timer)),
-      limiter_(clock),
       next_client_(kFirstClientTag) {}
 
 PeerListener::~PeerListener() = default;
@@ -107,8 +106,7 @@ void PeerListener::accept_newcomers() {
   for (int count = 0; count < kAcceptsPerProgress; ++count) {
     auto socket = listener_->accept();
     if (!socket.ok()) {
-      options_.log.say_limited(limiter_, telemetry::Level::warning, "cannot accept a client",
-                               {{"why", socket.status().to_string()}});
+      options_.log.warning("cannot accept a client", {{"why", socket.status().to_string()}});
       crowd_out("no descriptor is free");
       return pause_accepting();
     }
@@ -123,15 +121,13 @@ void PeerListener::admit(sys::Fd socket) {
   if (Status status = is_local ? check_peer_user(socket.get(), options_.trusted_user) : Status();
       !status.ok()) {
     counts_.denied.add();
-    options_.log.say_limited(limiter_, telemetry::Level::warning, "client refused",
-                             {{"why", status.to_string()}});
+    options_.log.warning("client refused", {{"why", status.to_string()}});
     return;
   }
   if (clients_.size() >= options_.max_clients) crowd_out("a newcomer needs its place");
   const std::uint64_t id = next_client_++;
   if (Status status = poller_.add(socket.get(), id); !status.ok()) {
-    options_.log.say_limited(limiter_, telemetry::Level::warning, "cannot watch a client",
-                             {{"why", status.to_string()}});
+    options_.log.warning("cannot watch a client", {{"why", status.to_string()}});
     return;
   }
   clients_.emplace(id, Client{net::FramedConnection(sys::make_socket_stream(std::move(socket)),
@@ -212,8 +208,7 @@ Status PeerListener::hear(Client& client, const net::Frame& received) {
   }
   if (verdict.code() != Code::denied) return verdict;
   counts_.denied.add();
-  options_.log.say_limited(limiter_, telemetry::Level::warning, "client refused",
-                           {{"why", verdict.to_string()}});
+  options_.log.warning("client refused", {{"why", verdict.to_string()}});
   client.stage = Client::Stage::refused;
   client.connection.send(encode({.kind = FrameKind::refused, .why = verdict}));
   return {};
@@ -261,9 +256,8 @@ Status PeerListener::answer_change(Client& client, Change change) {
 void PeerListener::drop(Clients::iterator client, std::string_view why, telemetry::Counter& count) {
   count.add();
   const net::FramedConnection& connection = client->second.connection;
-  options_.log.say_limited(
-      limiter_, telemetry::Level::warning, "client dropped",
-      {{"why", std::string(why)}, {"received_bytes", cat(connection.received_bytes())}});
+  options_.log.warning("client dropped", {{"why", std::string(why)},
+                                          {"received_bytes", cat(connection.received_bytes())}});
   forget(client);
 }
 

@@ -126,7 +126,6 @@ class PeerListener {
   std::optional<net::Listener> listener_;
   run::Poller poller_;
   run::TimerFd timer_;
-  telemetry::RateLimiter limiter_;
   PeerListenerCounts counts_;
   Accept accept_;
   Provide provide_;

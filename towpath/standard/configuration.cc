@@ -47,7 +47,7 @@ Result<Configuration> configure(const Environment& environment, const std::strin
 }
 
 void Configuration::warn(const telemetry::Log& log) const {
-  for (const std::string& warning : warnings) log.warning(warning);
+  for (const std::string& warning : warnings) log.say_unlimited(telemetry::Level::warning, warning);
 }
 
 }  // namespace towpath::standard

@@ -39,7 +39,8 @@ NodeOptions node_options(const ConnectorNodeOptions& options) {
 void warn_of(const std::vector<Remark>& remarks, const Clock& clock) {
   StderrSink sink;
   const telemetry::Log log(sink, clock, "connector");
-  for (const Remark& remark : remarks) log.warning(cat(remark.variable, " ", remark.why));
+  for (const Remark& remark : remarks)
+    log.say_unlimited(telemetry::Level::warning, cat(remark.variable, " ", remark.why));
 }
 
 }  // namespace

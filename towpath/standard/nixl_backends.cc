@@ -69,7 +69,8 @@ Result<const NixlBackend*> NixlBackends::create(agent::Agent& agent, std::string
                    "use that one: an agent has one of each type");
   }
   const TranslatedParams translated = translate_params(*type, params);
-  for (const std::string& remark : translated.remarks) log_.info(remark);
+  for (const std::string& remark : translated.remarks)
+    log_.say_unlimited(telemetry::Level::info, remark);
   NixlBackend made{.name = std::string(name),
                    .type = type->name,
                    .types = {type->name},

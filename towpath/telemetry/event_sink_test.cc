@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <towpath/core/text.h>
 #include <towpath/telemetry/event_sink.h>
 #include <towpath/telemetry/log.h>
 
@@ -44,7 +45,7 @@ TEST(CollectingSinkTest, takes_events_from_many_threads) {
     std::vector<std::jthread> threads;
     for (int thread = 0; thread < 4; ++thread)
       threads.emplace_back([&log] {
-        for (int i = 0; i < 100; ++i) log.debug("tick");
+        for (int i = 0; i < 100; ++i) log.say_unlimited(Level::debug, "tick");
       });
   }
   EXPECT_EQ(sink.count_of("tick"), 400U);
@@ -75,19 +76,45 @@ TEST(LogTest, default_made_one_and_one_on_a_null_sink_are_silent) {
   to_null.error("nobody hears");
 }
 
-TEST(LogTest, limited_messages_say_how_many_were_held_back) {
+// As a peer makes a listener log.
+void report_bad_frame(const Log& log) { log.warning("bad frame", {{"from", "7"}}); }
+
+TEST(LogTest, flood_of_one_place_is_cut_and_counted_and_others_are_heard) {
   CollectingSink sink;
   ManualClock clock;
   const Log log(sink, clock, "listener");
-  RateLimiter limiter(clock, {.burst = 1, .every = std::chrono::seconds(1)});
-  for (int i = 0; i < 5; ++i)
-    log.say_limited(limiter, Level::warning, "bad frame", {{"from", "7"}});
-  clock.advance(std::chrono::seconds(1));
-  log.say_limited(limiter, Level::warning, "bad frame", {{"from", "7"}});
+  for (int i = 0; i < 100'000; ++i) report_bad_frame(log.named("copies share the limit"));
+  EXPECT_EQ(sink.count_of("bad frame"), Log::kLimit.burst);
+  log.warning("peer lost");
+  EXPECT_EQ(sink.count_of("peer lost"), 1U);
+  sink.clear();
+  clock.advance(Log::kLimit.every);
+  report_bad_frame(log);
   const auto events = sink.events();
-  ASSERT_EQ(events.size(), 2U);
-  EXPECT_THAT(events[0].fields, testing::ElementsAre(Field{"from", "7"}));
-  EXPECT_THAT(events[1].fields, testing::ElementsAre(Field{"from", "7"}, Field{"suppressed", "4"}));
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_THAT(events[0].fields,
+              testing::ElementsAre(Field{"from", "7"}, Field{"suppressed", "99990"}));
+}
+
+TEST(LogTest, what_was_suppressed_last_is_counted_when_the_log_ends) {
+  CollectingSink sink;
+  ManualClock clock;
+  {
+    const Log log(sink, clock, "listener");
+    for (int i = 0; i < 15; ++i) report_bad_frame(log);
+  }
+  const auto events = sink.events();
+  ASSERT_EQ(events.size(), Log::kLimit.burst + 1);
+  EXPECT_EQ(events.back().message, "bad frame");
+  EXPECT_THAT(events.back().fields, testing::ElementsAre(Field{"suppressed", "5"}));
+}
+
+TEST(LogTest, list_of_ones_own_is_written_whole) {
+  CollectingSink sink;
+  ManualClock clock;
+  const Log log(sink, clock, "configuration");
+  for (int i = 0; i < 50; ++i) log.say_unlimited(Level::warning, cat("setting ", i));
+  EXPECT_EQ(sink.events().size(), 50U);
 }
 
 }  // namespace
