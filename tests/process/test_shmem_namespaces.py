@@ -43,7 +43,7 @@ class ShmemNamespacesTest(CommandTest):
             self.assertEqual(done.stdout, f"{pes} PEs, 3 rounds: the token is {3 * pes}\n", done.stderr)
 
     def test_openshmem_programs_put_into_variables_of_other_hosts(self):
-        done = self.run_command("run", "-n", 3, "--heap", "16M", *self.options, "--", OPENSHMEM)
+        done = self.run_command("run", "-n", 4, "--heap", "16M", *self.options, "--", OPENSHMEM)
         self.assertIn("good   memory.addresses", done.stdout, done.stderr)
         self.assertNotIn("FAILED", done.stdout + done.stderr)
 

@@ -153,6 +153,26 @@ TEST_P(LockTest, excludes_everybody_else) {
   });
 }
 
+/// The next holder may be on another host than the word is: the put must be in place before.
+TEST_P(LockTest, next_holder_sees_what_was_put_to_any_pe) {
+  constexpr int kPes = 4, kRounds = 50;
+  as_threads({.pes = kPes}, [](Context& context) {
+    std::vector<Lock> locks;
+    for (int pe = 0; pe < kPes; ++pe) locks.push_back(*context.allocate_lock());
+    auto guarded = context.allocate_zeroed<int>(1);
+    for (int step = 0; step < kPes * kRounds; ++step) {
+      const int pe = step % kPes;
+      ASSERT_TRUE(locks[static_cast<std::size_t>(pe)].acquire().ok());
+      const int seen = *guarded->g({.pe = pe});
+      ASSERT_TRUE(guarded->p({.pe = pe}, seen + 1).ok());
+      ASSERT_TRUE(locks[static_cast<std::size_t>(pe)].release().ok());
+    }
+    ASSERT_TRUE(context.barrier().ok());
+    EXPECT_EQ(guarded->local()[0], kPes * kRounds);
+    (void)context.barrier();
+  });
+}
+
 TEST_P(LockTest, try_does_not_wait) {
   as_threads({.pes = 2}, [](Context& context) {
     auto lock = context.allocate_lock();

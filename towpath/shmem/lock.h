@@ -22,7 +22,8 @@ class Lock {
   Status acquire();
   /// True when it was free and is now ours. Errors: not_ready.
   Result<bool> try_acquire();
-  /// By the holder. Errors: as acquire().
+  /// By the holder: completes its puts and atomic operations first, as quiet() does. Errors: as
+  /// acquire().
   Status release();
 
  private:

@@ -56,19 +56,25 @@ static void negative_numbers_are_smaller(void) {
   CHECK(shmem_ulong_test(&large, SHMEM_CMP_GT, 0));
 }
 
-/* Only one PE at a time is between set and clear, and none is forgotten. */
+/* Only one PE at a time is between set and clear, none is forgotten, and what it put to any PE, by
+ * any context, is in place for the next. */
 static void locks_exclude(void) {
-  static long lock;
-  static int count;
-  for (int i = 0; i < 20; ++i) {
-    shmem_set_lock(&lock);
-    const int seen = shmem_int_g(&count, 0);
-    shmem_int_p(&count, seen + 1, 0);
-    shmem_quiet();
-    shmem_clear_lock(&lock);
+  static long locks[8];
+  static int counts[2];
+  shmem_ctx_t own = SHMEM_CTX_INVALID;
+  CHECK(shmem_ctx_create(0, &own) == 0);
+  const int pes = shmem_n_pes() < 8 ? shmem_n_pes() : 8;
+  for (int i = 0; i < 20 * pes; ++i) {
+    const int pe = i % pes;
+    shmem_set_lock(&locks[pe]);
+    shmem_int_p(&counts[0], shmem_int_g(&counts[0], pe) + 1, pe);
+    shmem_ctx_int_p(own, &counts[1], shmem_int_g(&counts[1], pe) + 1, pe);
+    shmem_clear_lock(&locks[pe]);
   }
   shmem_barrier_all();
-  CHECK(shmem_int_g(&count, 0) == 20 * shmem_n_pes());
+  for (int which = 0; which < 2; ++which)
+    CHECK(shmem_my_pe() >= pes || counts[which] == 20 * shmem_n_pes());
+  shmem_ctx_destroy(own);
 }
 
 static void locks_can_be_tried(void) {
