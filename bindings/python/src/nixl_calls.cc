@@ -19,6 +19,14 @@ void raise_as_nixl(py::error_already_set& raised) {
 
 }  // namespace
 
+bool Call::has_name(const char* parameter) const {
+  const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), parameter) == 0) return true;
+  }
+  return false;
+}
+
 Given::Given(const Signature& signature, const Call& call) : self_(call.self) {
   const auto end = std::ranges::find(signature.parameters, nullptr);
   const auto count = static_cast<Py_ssize_t>(end - signature.parameters.begin());

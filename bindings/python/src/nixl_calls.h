@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <exception>
+#include <type_traits>
 #include <utility>
 
 #include <pybind11/pybind11.h>
@@ -35,6 +36,8 @@ struct Call {
   PyObject* const* arguments;
   Py_ssize_t count;  ///< by position
   PyObject* names;   ///< a tuple, of those that follow; null: none
+
+  bool has_name(const char* parameter) const;
 };
 
 /// Each argument at the place of its parameter. Borrowed for the call.
@@ -80,7 +83,8 @@ PyObject* guarded(Work&& work) {
   }
 }
 
-/// `method`: py::object (T::*)(const Given&).
+/// `Method`: py::object (T::*)(const Given&); or (const Call&), of one that has several signatures
+/// and reads its arguments by the one that they fit.
 template <typename T, const Signature& Named, auto Method>
 void add_method(py::class_<T>& type, const char* says) {
   constexpr auto kCall = [](PyObject* self, PyObject* const* arguments, Py_ssize_t count,
@@ -88,7 +92,11 @@ void add_method(py::class_<T>& type, const char* says) {
     return guarded([&]() -> py::object {
       T* const value = value_of<T>(self);
       if (value == nullptr) throw py::type_error("its constructor was not called");
-      return (value->*Method)(Given(Named, {self, arguments, count, names}));
+      const Call call{self, arguments, count, names};
+      if constexpr (std::is_invocable_v<decltype(Method), T*, const Call&>)
+        return (value->*Method)(call);
+      else
+        return (value->*Method)(Given(Named, call));
     });
   };
   constexpr _PyCFunctionFastWithKeywords kFunction = kCall;

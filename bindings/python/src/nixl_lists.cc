@@ -17,12 +17,6 @@ namespace {
 constexpr MemoryKind kSegments[] = {MemoryKind::system, MemoryKind::device, MemoryKind::block,
                                     MemoryKind::object, MemoryKind::disk};
 
-MemoryKind kind_of_segment(const py::object& segment) {
-  const std::uint64_t number = to_u64(segment.ptr());
-  if (number >= std::size(kSegments)) throw py::value_error(cat("no memory type ", number));
-  return kSegments[number];
-}
-
 int segment_of_kind(MemoryKind kind) {
   const auto* const found = std::ranges::find(kSegments, kind);
   return found == std::end(kSegments) ? 0 : static_cast<int>(found - std::begin(kSegments));
@@ -188,9 +182,15 @@ py::tuple memory_facts(const py::object& object) {
 
 }  // namespace
 
+MemoryKind kind_of_segment(py::handle segment) {
+  const std::uint64_t number = to_u64(segment.ptr());
+  if (number >= std::size(kSegments)) throw py::value_error(cat("no memory type ", number));
+  return kSegments[number];
+}
+
 // By the type itself: pybind11 looks its types up by their names, twice for each question, and that
 // is a tenth of what a short transfer takes to make.
-const XferList* as_xfer_list(const py::object& source) {
+const XferList* as_xfer_list(py::handle source) {
   static auto* const kType =
       reinterpret_cast<PyTypeObject*>(py::type::of<XferList>().release().ptr());
   if (PyObject_TypeCheck(source.ptr(), kType) == 0) return nullptr;

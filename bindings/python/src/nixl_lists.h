@@ -68,7 +68,10 @@ struct RemoteList {
 };
 
 /// Null: `source` is no such list, or one that was never made.
-const XferList* as_xfer_list(const py::object& source);
+const XferList* as_xfer_list(py::handle source);
+
+/// Of a nixl_mem_t, or its number. Raises TypeError, ValueError, OverflowError.
+MemoryKind kind_of_segment(py::handle segment);
 
 void bind_nixl_lists(py::module_& module);
 

@@ -9,7 +9,7 @@
 #include <towpath/core/text.h>
 
 #include "bindings/python/src/nixl_handles.h"
-#include "bindings/python/src/side.h"
+#include "bindings/python/src/nixl_lists.h"
 #include "bindings/python/src/tables.h"
 
 namespace towpath::python {
@@ -56,10 +56,27 @@ NixlTransfers::NixlTransfers(py::object agent)
 
 // ---- prepared lists
 
-constexpr Signature kPrepare{"prepXferDlist", {"agent_name", "descs", "backends"}, 2};
-py::object NixlTransfers::prepare(const Given& given) {
-  const auto peer = py::cast<Name>(given[0]);
-  const Side side(given.object(1));
+// Three ways to say it: a list for either side, a list for the own side, and a table of strided
+// descriptors, which has no memory type of its own.
+constexpr Signature kPrepare{"prepXferDlist", {"agent_name", "descs", "backend"}, 2};
+constexpr Signature kPrepareOwn{"prepXferDlist", {"descs", "backend"}, 1};
+constexpr Signature kPrepareTable{
+    "prepXferDlist", {"agent_name", "mem_type", "descs", "backend"}, 3};
+py::object NixlTransfers::prepare(const Call& call) {
+  if (call.count > 1 ? PyLong_Check(call.arguments[1]) : call.has_name("mem_type")) {
+    const Given given(kPrepareTable, call);
+    const MemoryKind kind = kind_of_segment(given[1]);
+    return add(py::cast<Name>(given[0]), Side(strided_descriptors(kind, given[2])));
+  }
+  if (call.count > 0 && as_xfer_list(call.arguments[0]) != nullptr) {
+    const Given given(kPrepareOwn, call);
+    return add(Name{}, Side(given.object(0)));
+  }
+  const Given given(kPrepare, call);
+  return add(py::cast<Name>(given[0]), Side(given.object(1)));
+}
+
+py::object NixlTransfers::add(const Name& peer, const Side& side) {
   agent::PreparedList list = agent_.ask([&](Agent& agent) {
     return peer.value.empty() ? side.prepare(agent) : side.prepare(agent, peer);
   });
@@ -89,7 +106,7 @@ py::object NixlTransfers::add(agent::Transfer made, const Given& given, std::siz
 
 constexpr Signature kMake{"makeXferReq",
                           {"operation", "local_side", "local_indices", "remote_side",
-                           "remote_indices", "notif_msg", "backends", "skip_desc_merg"},
+                           "remote_indices", "notif_msg", "backend", "skip_desc_merg"},
                           5};
 py::object NixlTransfers::make(const Given& given) {
   const TransferOp op = to_op(given[0]);
@@ -113,7 +130,7 @@ py::object NixlTransfers::make(const Given& given) {
 
 constexpr Signature kCreate{
     "createXferReq",
-    {"operation", "local_descs", "remote_descs", "remote_agent", "notif_msg", "backends"},
+    {"operation", "local_descs", "remote_descs", "remote_agent", "notif_msg", "backend"},
     4};
 py::object NixlTransfers::create(const Given& given) {
   const TransferOp op = to_op(given[0]);
@@ -136,7 +153,7 @@ std::shared_ptr<agent::Transfer> NixlTransfers::transfer(py::handle handle) cons
   return found->transfer.get();
 }
 
-constexpr Signature kPost{"postXferReq", {"handle", "notif_msg"}, 1};
+constexpr Signature kPost{"postXferReq", {"reqh", "notif_msg"}, 1};
 py::object NixlTransfers::post(const Given& given) {
   const auto home = agent_.home();
   Blob message;
@@ -175,7 +192,7 @@ py::object NixlTransfers::asked_of(const Given& given) {
 
 // ---- notifications
 
-constexpr Signature kNotifications{"getNotifs", {"notifs", "backends"}, 0};
+constexpr Signature kNotifications{"getNotifs", {"notif_map", "backends"}, 0};
 py::object NixlTransfers::notifications(const Given& given) {
   // Who asks helps, as in post().
   const auto come = agent_.call([](Agent& agent) {
@@ -195,7 +212,7 @@ py::object NixlTransfers::notifications(const Given& given) {
   return merged;
 }
 
-constexpr Signature kNotify{"genNotif", {"remote_agent", "notif_msg", "backends"}, 2};
+constexpr Signature kNotify{"genNotif", {"remote_agent", "msg", "backends"}, 2};
 py::object NixlTransfers::notify(const Given& given) {
   const auto peer = py::cast<Name>(given[0]);
   const auto message = py::cast<Blob>(given[1]);
@@ -219,7 +236,7 @@ void bind_nixl_transfers(py::module_& module) {
   add_method<Self, kTransferOf, &Self::transfer_of>(type, "The towpath.Transfer.");
   add_method<Self, kAskedOf, &Self::asked_of>(type, "The backends that it was asked for with.");
   add_method<Self, kNotifications, &Self::notifications>(
-      type, "What came since the last call, behind what `notifs` has.");
+      type, "What came since the last call, behind what `notif_map` has.");
   add_method<Self, kNotify, &Self::notify>(type, "Tells a peer.");
 }
 

@@ -8,8 +8,10 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/python/src/agent.h"
+#include "bindings/python/src/convert.h"
 #include "bindings/python/src/handle_table.h"
 #include "bindings/python/src/nixl_calls.h"
+#include "bindings/python/src/side.h"
 #include "bindings/python/src/transfer.h"
 
 namespace towpath::python {
@@ -20,7 +22,7 @@ class NixlTransfers {
   explicit NixlTransfers(py::object agent);
 
   // NIXL's methods; their parameters stand with their names.
-  py::object prepare(const Given& given);
+  py::object prepare(const Call& call);
   py::object make(const Given& given);
   py::object create(const Given& given);
   py::object post(const Given& given);
@@ -40,6 +42,7 @@ class NixlTransfers {
     py::object backends;  ///< null: any
   };
 
+  py::object add(const Name& peer, const Side& side);
   /// Owners for the time of a call: another thread may release it meanwhile. Raise InvalidArgument.
   std::shared_ptr<agent::PreparedList> list(py::handle handle) const;
   std::shared_ptr<agent::Transfer> transfer(py::handle handle) const;

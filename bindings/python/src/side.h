@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <pybind11/pybind11.h>
@@ -26,6 +27,8 @@ class Side {
       list_ = to_list(source);
     }
   }
+  explicit Side(DescriptorList list)
+      : list_(std::make_shared<const DescriptorList>(std::move(list))) {}
   Result<agent::PreparedList> prepare(agent::Agent& agent) const {
     return plain_ ? agent.prepare(plain()) : agent.prepare(*list_);
   }

@@ -154,6 +154,29 @@ py::object fast_sequence(py::handle source, const char* otherwise) {
   return py::reinterpret_steal<py::object>(sequence);
 }
 
+constexpr Py_ssize_t kStridedColumns = 5;
+
+StridedDescriptor strided_row(const Table& table, Py_ssize_t row) {
+  const auto number = [&](Py_ssize_t column) { return load(table, table.at(row, column)); };
+  return {.address = number(0),
+          .length = number(1),
+          .stride = number(3),
+          .count = number(4),
+          .device_id = number(2)};
+}
+
+/// As NIXL takes them: something in each, and nothing twice.
+Status check_strided_row(const StridedDescriptor& row) {
+  if (row.count == 0 || row.length == 0)
+    return error(Code::invalid_argument, cat(row.count, " blocks of ", row.length, " bytes"),
+                 "leave out a row that names no bytes");
+  if (row.stride < row.length)
+    return error(Code::invalid_argument,
+                 cat("blocks of ", row.length, " bytes are ", row.stride, " bytes apart"),
+                 "give a stride of at least the length, also where the count is 1");
+  return {};
+}
+
 /// Whether `next` goes on what `run` is: one more stretch, one more step away.
 bool continues(const StridedDescriptor& run, const Descriptor& next) {
   if (next.length != run.length || next.device_id != run.device_id) return false;
@@ -184,6 +207,26 @@ std::optional<std::vector<Descriptor>> descriptors_of_buffer(py::handle source) 
     descriptors.push_back({load(*table, table->at(row, 0)), load(*table, table->at(row, 1)),
                            load(*table, table->at(row, 2))});
   return descriptors;
+}
+
+DescriptorList strided_descriptors(MemoryKind kind, py::handle source) {
+  const auto table = Table::of(source);
+  if (!table || table->dimensions() != 2 || table->extent(1) != kStridedColumns ||
+      table->item_bytes() != 8 || table->type() == 0)
+    throw py::type_error(
+        "a table of strided descriptors has rows of 5 integers of 64 bits: address, length, "
+        "device, stride, count");
+  DescriptorList list(kind);
+  list.reserve(static_cast<std::size_t>(table->extent(0)));
+  for (Py_ssize_t i = 0; i < table->extent(0); ++i) {
+    const StridedDescriptor row = strided_row(*table, i);
+    Status status = check_strided_row(row);
+    if (status.ok()) status = list.add(row);
+    if (!status.ok())
+      raise(error(status.code(), cat("row ", i, ": ", status.message()),
+                  std::string(status.remedy())));
+  }
+  return list;
 }
 
 std::vector<Descriptor> to_descriptors(py::handle source) {

@@ -26,6 +26,11 @@ std::optional<std::vector<Descriptor>> descriptors_of_buffer(py::handle source);
 /// A tuple (address, length, device).
 Descriptor to_descriptor(py::handle source);
 
+/// A table of N rows of 5 integers of 64 bits: address, length, device, stride, count. Each row
+/// becomes one strided descriptor. Raises TypeError, ValueError; InvalidArgument for a row without
+/// bytes, or whose stretches overlap; OutOfRange.
+DescriptorList strided_descriptors(MemoryKind kind, py::handle source);
+
 /// The same list with runs of equal stretches at equal distances as one entry each: the way that
 /// the library likes them. Errors: out_of_range.
 Result<DescriptorList> with_runs(MemoryKind kind, const std::vector<Descriptor>& descriptors);

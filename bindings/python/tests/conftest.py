@@ -1,6 +1,7 @@
 """What the tests share: pairs of agents that know each other."""
 import faulthandler
 import itertools
+import logging
 
 import pytest
 
@@ -36,3 +37,18 @@ def pair():
 def alone():
     with towpath.Agent(f"alone-{next(_numbers)}", ["shm", "posix"]) as agent:
         yield agent
+
+
+@pytest.fixture
+def log_lines():
+    """What is logged below "nixl", as it comes."""
+    lines = []
+
+    class Collector(logging.Handler):
+        def emit(self, record):
+            lines.append(record.getMessage())
+
+    logger, collector = logging.getLogger("nixl"), Collector()
+    logger.addHandler(collector)
+    yield lines
+    logger.removeHandler(collector)

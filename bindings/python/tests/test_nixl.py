@@ -8,6 +8,7 @@ import pickle
 import sys
 import time
 import weakref
+from importlib import metadata
 
 import numpy
 import pytest
@@ -241,7 +242,7 @@ def test_what_releases_wrongly_at_the_end_is_told_and_stops_nobody():
 def test_the_bindings_take_arguments_by_name(two):
     raw = two.mine.agent
     local = raw.prepXferDlist(agent_name="", descs=two.mine.get_xfer_descs(rows(two.here), "DRAM"))
-    remote = raw.prepXferDlist(two.peer, backends=[],
+    remote = raw.prepXferDlist(two.peer, backend=[],
                                descs=two.mine.get_xfer_descs(rows(two.there), "DRAM"))
     handle = raw.makeXferReq(bind.NIXL_READ, local, [1], remote_side=remote, remote_indices=[2],
                              skip_desc_merg=True)
@@ -249,7 +250,7 @@ def test_the_bindings_take_arguments_by_name(two):
     assert (two.here[BLOCK:2 * BLOCK] == 3).all() and not two.here[:BLOCK].any()
     assert raw.releaseXferReq(handle=handle) is bind.NIXL_SUCCESS
     for wrong in (lambda: raw.postXferReq(), lambda: raw.postXferReq(1, b"", 3),
-                  lambda: raw.postXferReq(1, handle=1), lambda: raw.postXferReq(1, message=b""),
+                  lambda: raw.postXferReq(1, reqh=1), lambda: raw.postXferReq(1, message=b""),
                   lambda: raw.getNotifs([1]), lambda: raw.postXferReq("one")):
         with pytest.raises(TypeError):
             wrong()
@@ -453,6 +454,13 @@ def test_a_view_of_memory_is_memory(view):
 def test_a_view_that_no_peer_may_write_is_refused_by_name(view, why):
     with pytest.raises(bind.nixlInvalidParamError, match=why):
         make_agent().register_memory(view)
+
+
+def test_the_version_is_one_that_consumers_accept():
+    """vLLM 0.33 asks the distributions that bring a module `nixl`, if there are any."""
+    assert tuple(map(int, nixl.__version__.split("."))) >= (1, 5, 0)
+    for name in metadata.packages_distributions().get("nixl", ()):
+        assert metadata.version(name) == nixl.__version__
 
 
 def test_the_names_that_consumers_import():

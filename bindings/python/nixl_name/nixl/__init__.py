@@ -5,6 +5,10 @@ install it beside NIXL itself.
 """
 import sys
 
+# The NIXL that this is, for programs that ask the installed package (vLLM wants 1.5.0 and newer). The
+# one place: the package's version is read from here.
+__version__ = "1.5.2"
+
 from towpath.nixl import *  # noqa: F401,F403
 from towpath.nixl import __all__  # noqa: F401
 from towpath.nixl import _api, _bindings, _utils, logging

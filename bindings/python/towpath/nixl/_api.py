@@ -165,7 +165,8 @@ class nixl_agent:
 
     def get_xfer_descs(self, descs, mem_type=None):
         """Tuples (address, length, device), an Nx3 table of 64-bit integers, or memory: an array,
-        tensor, bytearray, or a list of them. None for what is none of these, and a logged error."""
+        tensor, bytearray, or a list of them. None for what is none of these, and a logged error.
+        An array of integers with two dimensions is always a table, never memory."""
         if isinstance(descs, nixlBind.nixlXferDList):
             return descs
         if isinstance(descs, nixlBind.nixlRegDList):
@@ -188,6 +189,10 @@ class nixl_agent:
         return nixlBind.nixlRemoteDList(self._segment(mem_type), descs)
 
     def _make(self, kind, descs, mem_type, columns):
+        if self._is_table(descs) and descs.shape[1] != 3:
+            logger.error("a table of %d columns; one of descriptors has 3: address, length, device",
+                         descs.shape[1])
+            return None
         if self._are_tuples(descs, columns) or self._is_table(descs):
             return kind(self._segment(mem_type), descs)
         memories = descs if isinstance(descs, (list, tuple)) else [descs]
@@ -223,11 +228,9 @@ class nixl_agent:
 
     @staticmethod
     def _is_table(descs):
-        """An Nx3 table of 64-bit integers, as NIXL takes it from numpy."""
+        """A numpy array of integers with two dimensions."""
         shape = getattr(descs, "shape", ())
-        dtype = getattr(descs, "dtype", None)
-        return (len(shape) == 2 and shape[1] == 3 and
-                getattr(dtype, "kind", "") in "ui" and dtype.itemsize == 8)
+        return len(shape) == 2 and getattr(getattr(descs, "dtype", None), "kind", "f") in "ui"
 
     def get_serialized_descs(self, descs):
         return pickle.dumps(descs)
@@ -240,8 +243,7 @@ class nixl_agent:
 
     def register_memory(self, reg_list, mem_type=None, backends=()):
         descs = self.get_reg_descs(reg_list, mem_type)
-        if descs is not None:
-            self.agent.registerMem(descs, self._handles(backends))
+        self.agent.registerMem(descs, self._handles(backends))
         return descs
 
     def deregister_memory(self, dereg_list, backends=()):
@@ -291,11 +293,19 @@ class nixl_agent:
     # ---- transfers
 
     def prep_xfer_dlist(self, agent_name, xfer_list, mem_type=None, backends=()):
-        """`agent_name` "" or "NIXL_INIT_AGENT": this agent's side."""
-        descs = self.get_xfer_descs(xfer_list, mem_type)
+        """`agent_name` "" or "NIXL_INIT_AGENT": this agent's side.
+
+        `xfer_list`: what get_xfer_descs() takes, or an Nx5 table of 64-bit integers (address, length,
+        device, stride, count), of which `mem_type` must be given. Each row is `count` blocks of
+        `length` bytes, `stride` bytes apart; it is kept as it is. Indices count blocks, across rows.
+        """
         if agent_name == "NIXL_INIT_AGENT":
             agent_name = nixlBind.NIXL_INIT_AGENT
-        handle = self.agent.prepXferDlist(agent_name, descs, self._handles(backends))
+        if self._is_table(xfer_list) and xfer_list.shape[1] == 5:
+            descs = (self._segment(mem_type), xfer_list)
+        else:
+            descs = (self.get_xfer_descs(xfer_list, mem_type),)
+        handle = self.agent.prepXferDlist(agent_name, *descs, self._handles(backends))
         return nixl_prepped_dlist_handle(self.agent, handle)
 
     def make_prepped_xfer(self, operation, local_xfer_side, local_indices, remote_xfer_side,
