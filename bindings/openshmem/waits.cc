@@ -55,9 +55,13 @@ int door_test_all(door_wanted wanted) {
 }
 
 size_t door_test_any(door_wanted wanted) {
-  for (std::size_t i = 0; i < wanted.nelems; ++i)
-    if (counts(wanted, i) && holds(wanted, i)) return i;
-  return SIZE_MAX;
+  const std::uint64_t list = address_of(wanted.ivars) + (wanted.nelems << 40U);
+  return process()
+      .world()
+      .fair_start()
+      .find(list, wanted.nelems,
+            [&](std::size_t i) { return counts(wanted, i) && holds(wanted, i); })
+      .value_or(SIZE_MAX);
 }
 
 size_t door_test_some(door_wanted wanted, size_t* indices) {

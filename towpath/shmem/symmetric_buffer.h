@@ -249,13 +249,14 @@ class SymmetricBuffer {
     return world_->wait_for_write(CallKind::wait,
                                   [&] { return count(indexes, wanted) == indexes.size(); });
   }
-  /// One that is as wanted: a place in `indexes`. Nothing when there are none.
+  /// One that is as wanted: a place in `indexes`. Nothing when there are none. Calls again and
+  /// again answer each that is as wanted, by turns.
   Result<std::optional<std::size_t>> wait_until_any(std::span<const std::uint64_t> indexes,
                                                     Wanted<T> wanted) const requires kHasAtomics {
     TOWPATH_TRY(check_indexes(indexes));
     std::optional<std::size_t> found;
     TOWPATH_TRY(world_->wait_for_write(CallKind::wait, [&] {
-      found = first(indexes, wanted);
+      found = any(indexes, wanted);
       return found.has_value() || indexes.empty();
     }));
     return found;
@@ -279,7 +280,7 @@ class SymmetricBuffer {
   Result<std::optional<std::size_t>> test_any(std::span<const std::uint64_t> indexes,
                                               Wanted<T> wanted) const requires kHasAtomics {
     TOWPATH_TRY(check_indexes(indexes));
-    return first(indexes, wanted);
+    return any(indexes, wanted);
   }
   Result<std::vector<std::size_t>> test_some(std::span<const std::uint64_t> indexes,
                                              Wanted<T> wanted) const requires kHasAtomics {
@@ -380,10 +381,12 @@ class SymmetricBuffer {
       found += holds(load(index), wanted.compare, wanted.value) ? 1 : 0;
     return found;
   }
-  std::optional<std::size_t> first(std::span<const std::uint64_t> indexes, Wanted<T> wanted) const {
-    for (std::size_t place = 0; place < indexes.size(); ++place)
-      if (holds(load(indexes[place]), wanted.compare, wanted.value)) return place;
-    return std::nullopt;
+  std::optional<std::size_t> any(std::span<const std::uint64_t> indexes, Wanted<T> wanted) const {
+    if (indexes.empty()) return std::nullopt;
+    const std::uint64_t list = address_of(local_ + indexes.front()) + (indexes.size() << 40U);
+    return world_->fair_start().find(list, indexes.size(), [&](std::size_t place) {
+      return holds(load(indexes[place]), wanted.compare, wanted.value);
+    });
   }
   static std::uint64_t extent(std::uint64_t stride, std::uint64_t count) noexcept {
     return count == 0 ? 0 : (count - 1) * stride + 1;

@@ -1,5 +1,6 @@
 // What is done to the elements of other PEs.
 #include <numeric>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -192,6 +193,10 @@ TEST_P(SymmetricBufferTest, waits_for_all_any_and_some) {
       EXPECT_TRUE(flags->wait_until_all(all, {Compare::equal, 9}).ok());
       EXPECT_TRUE(*flags->test_all(all, {Compare::equal, 9}));
       EXPECT_EQ(flags->test_some(all, {Compare::less, 10})->size(), 4u);
+      std::set<std::size_t> found;
+      for (int call = 0; call < 4; ++call)
+        found.insert(**flags->test_any(all, {Compare::equal, 9}));
+      EXPECT_EQ(found.size(), 4u) << "each by turns";
     }
     EXPECT_EQ(*flags->wait_until_any({}, {}), std::nullopt) << "nothing to wait for";
   });

@@ -20,6 +20,7 @@
 #include <towpath/core/result.h>
 #include <towpath/run/spin_then_wait.h>
 #include <towpath/shmem/bootstrap.h>
+#include <towpath/shmem/fair_start.h>
 #include <towpath/shmem/heap.h>
 #include <towpath/shmem/job.h>
 #include <towpath/shmem/remote.h>
@@ -109,6 +110,8 @@ class World {
          .holds = [](const void* what) { return (*static_cast<const Ready*>(what))(); }},
         awaited);
   }
+  /// Of searches for one of several elements in the own heap.
+  FairStart& fair_start() noexcept { return fair_start_; }
   /// For something in the own heap that any PE may write.
   template <typename Ready>
   Status wait_for_write(CallKind kind, const Ready& ready) {
@@ -184,6 +187,7 @@ class World {
   std::vector<std::uint64_t> shifts_;
   std::vector<sys::Fd> processes_;     // of the others; none where they cannot be watched
   std::vector<std::int32_t> awaited_;  // PEs whose death ends waits for writes
+  FairStart fair_start_;
   std::vector<TeamView> teams_;
   std::unique_ptr<Heap> heap_;
   std::vector<std::atomic<std::uint64_t>> released_;  // bits of slots

@@ -34,7 +34,13 @@
     CHECK(shmem_##NAME##_test_all_vector(words, 4, skip, SHMEM_CMP_EQ, wanted));                 \
     CHECK(!shmem_##NAME##_test_all_vector(words, 4, NULL, SHMEM_CMP_EQ, wanted));                \
     CHECK(shmem_##NAME##_test_any(words, 4, NULL, SHMEM_CMP_GT, 3) == 3);                        \
-    CHECK(shmem_##NAME##_test_any_vector(words, 4, skip, SHMEM_CMP_EQ, wanted) == 0);            \
+    for (int seen[4] = {0}, i = 0; i < 8; ++i) {                                                 \
+      ++seen[shmem_##NAME##_test_any(words, 4, skip, SHMEM_CMP_GT, 0)];                          \
+      ++seen[shmem_##NAME##_wait_until_any(words, 4, skip, SHMEM_CMP_GT, 0)];                    \
+      ++seen[shmem_##NAME##_test_any_vector(words, 4, skip, SHMEM_CMP_EQ, wanted)];              \
+      ++seen[shmem_##NAME##_wait_until_any_vector(words, 4, skip, SHMEM_CMP_EQ, wanted)];        \
+      CHECK(i < 7 || (seen[0] > 9 && seen[1] == 0 && seen[2] > 9 && seen[3] > 9));               \
+    }                                                                                            \
     CHECK(shmem_##NAME##_test_some(words, 4, places, skip, SHMEM_CMP_GT, 1) == 2);               \
     CHECK(places[0] == 2 && places[1] == 3);                                                     \
     CHECK(shmem_##NAME##_test_some_vector(words, 4, places, skip, SHMEM_CMP_EQ, wanted) == 3);   \
