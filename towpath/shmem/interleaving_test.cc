@@ -301,7 +301,7 @@ class SteppedNodes {
     tail_.begin_with(pe + 1);
     dead_ = pe;
   }
-  static Status broken() { return error(Code::peer_lost, "broken"); }
+  static Status broken(std::uint32_t) { return error(Code::peer_lost, "broken"); }
 
   /// The lock's view of one PE: waits are on its own bell.
   struct Of {
@@ -311,13 +311,13 @@ class SteppedNodes {
     auto& node(std::uint32_t pe) { return all.node(pe); }
     void nudge(std::uint32_t pe) { all.nudge(pe); }
     std::uint32_t pes() const { return static_cast<std::uint32_t>(all.nodes_.size()); }
-    Status broken() { return SteppedNodes::broken(); }
+    Status broken(std::uint32_t pe) { return SteppedNodes::broken(pe); }
     template <typename Ready>
     Status wait(const Ready& ready, std::uint32_t pe) {
       const auto is_dead = [&] { return pe == all.dead_; };
       while (!all.bells_[me].doze([&] { return ready() || is_dead(); }, run::Deadline::never())) {
       }
-      return ready() ? Status() : broken();
+      return ready() ? Status() : broken(pe);
     }
   };
 

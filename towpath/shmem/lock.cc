@@ -1,6 +1,7 @@
 #include <array>
 #include <utility>
 
+#include <towpath/core/text.h>
 #include <towpath/shmem/fence.h>
 #include <towpath/shmem/lock.h>
 #include <towpath/shmem/queue_lock.h>
@@ -45,9 +46,14 @@ class HeapNodes {
   void nudge(std::uint32_t pe) const noexcept { world_.nudge(pe); }
 
   std::uint32_t pes() const noexcept { return world_.pes(); }
-  Status broken() const {
-    return error(Code::peer_lost, "a PE ended while it held the lock, or waited for it",
-                 "Context::losses() names those that ended; use a new lock");
+  Status broken(std::uint32_t pe) const {
+    std::string which = pe == kAnyPe ? "" : cat("PE ", pe);
+    if (which.empty())
+      for (const int lost : world_.losses()) which += cat(which.empty() ? "PE " : " or PE ", lost);
+    return error(Code::peer_lost,
+                 cat(which.empty() ? "a PE" : which, " ended, or did not answer in time, while it ",
+                     "held the lock or waited for it"),
+                 "use a new lock");
   }
 
   template <typename Ready>

@@ -4,7 +4,8 @@
 // before it that it waits, and sleeps on its own word until that one hands the lock over: one store
 // to one PE, however many wait (after Mellor-Crummey and Scott).
 //
-//   word of a PE:   tail (32 bits, PE 0's counts): last in the queue + 1, or 0; bit 31: broken
+//   word of a PE:   tail (32 bits, PE 0's counts): last in the queue + 1, or 0; bit 31: broken, by
+//                   the PE of this number + 1, or 0 where that is not known
 //                   node (32 bits): bit 0: waits; above: next in the queue + 1, or 0; bit 31:
 //                   broken
 //
@@ -27,8 +28,9 @@ inline constexpr std::uint32_t kAnyPe = ~std::uint32_t{0};
 /// In the tail, and in every node.
 inline constexpr std::uint32_t kLockBroken = 1U << 31U;
 
-/// Nodes must have: pes(), and words tail() and node(pe), nudge(pe), Status broken(), which says
-/// why, and Status wait(ready, pe), which waits for what `pe` (or kAnyPe) has to do.
+/// Nodes must have: pes(), and words tail() and node(pe), nudge(pe), Status broken(pe), which says
+/// that `pe` (or kAnyPe) broke it, and Status wait(ready, pe), which waits for what `pe` (or
+/// kAnyPe) has to do.
 template <class Nodes>
 class QueueLock {
  public:
@@ -39,7 +41,7 @@ class QueueLock {
     nodes_.node(me_).store(kWaits);
     const std::uint32_t before = nodes_.tail().exchange(me_ + 1);
     if (before == 0) return {};
-    if ((before & kLockBroken) != 0) return break_it(nodes_.broken());
+    if ((before & kLockBroken) != 0) return break_it(nodes_.broken(culprit(before)), before);
     nodes_.node(before - 1).fetch_or((me_ + 1) << 1U);
     nodes_.nudge(before - 1);
     return settle([&] { return (nodes_.node(me_).load() & kWaits) == 0; }, before - 1);
@@ -75,11 +77,15 @@ class QueueLock {
   Status settle(const Ready& ready, std::uint32_t pe) {
     const auto is_broken = [&] { return (nodes_.node(me_).load() & kLockBroken) != 0; };
     Status waited = nodes_.wait([&] { return ready() || is_broken(); }, pe);
-    if (!waited.ok()) return break_it(waited);
-    return ready() ? Status() : nodes_.broken();
+    if (!waited.ok()) return break_it(waited, pe == kAnyPe ? 0 : pe + 1);
+    return ready() ? Status() : nodes_.broken(culprit(nodes_.tail().load()));
   }
-  Status break_it(Status why) {
-    nodes_.tail().store(kLockBroken);
+  static std::uint32_t culprit(std::uint32_t tail) {
+    return tail > kLockBroken ? tail - kLockBroken - 1 : kAnyPe;
+  }
+  /// `mark`: who did, for the tail.
+  Status break_it(Status why, std::uint32_t mark) {
+    nodes_.tail().store(mark | kLockBroken);
     for (std::uint32_t pe = 0; pe < nodes_.pes(); ++pe) {
       nodes_.node(pe).fetch_or(kLockBroken);
       nodes_.nudge(pe);
