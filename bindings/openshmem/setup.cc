@@ -66,9 +66,7 @@ void shmem_info_get_version(int* major, int* minor) {
 }
 
 void shmem_info_get_name(char* name) {
-  const shmem::Version version = shmem::version();
-  (void)std::snprintf(name, SHMEM_MAX_NAME_LEN, "%s v%d.%d", SHMEM_VENDOR_STRING, version.major,
-                      version.minor);
+  (void)std::snprintf(name, SHMEM_MAX_NAME_LEN, "%s", SHMEM_VENDOR_STRING);
 }
 
 void shmem_pcontrol(int, ...) {}

@@ -71,7 +71,7 @@ void shmem_pcontrol(int level, ...);
 #define SHMEM_MALLOC_SIGNAL_REMOTE 2L
 
 /* Null, with a reason on standard error, when the heap has no room or the PEs differ; null for 0
- * bytes, without waiting for others. An alignment is a power of two up to 4096. */
+ * bytes, without waiting for others. An alignment is a power of two. */
 void* shmem_malloc(size_t size);
 void* shmem_calloc(size_t count, size_t size);
 void* shmem_align(size_t alignment, size_t size);

@@ -61,7 +61,7 @@ Result<Statics> Statics::share(shmem::Context& context) {
                  "the program's variables cannot lie in a heap of reserved huge pages",
                  "start it with `towpath run --huge-pages best_effort`, for transparent ones");
   TOWPATH_TRY(shmem::SharedBlock block,
-              shmem::allocate_block(world, size, {.alignment = shmem::Heap::kMaxAlignment}));
+              shmem::allocate_block(world, size, {.alignment = sys::page_size()}));
   if (size != 0) {
     auto* const at = reinterpret_cast<std::byte*>(variables.begin);
     TOWPATH_TRY(copy_to_file({at, size}, world->heap_fd(), block->place().offset));

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include <towpath/core/checked.h>
 #include <towpath/core/text.h>
 #include <towpath/shmem/block.h>
 #include <towpath/shmem/gather.h>
@@ -54,11 +55,23 @@ void reclaim(World& world, std::uint32_t parity) {
   }
 }
 
+/// A place in a heap is aligned as its offset is, as far as every PE's heap is; each notes where
+/// its own lies.
+Status check_alignment(const World& world, const TeamView& everyone, std::uint64_t alignment) {
+  for (std::uint32_t pe = 0; pe < world.pes(); ++pe)
+    if (const std::uint64_t base = note_of(world, everyone, pe); base % alignment != 0)
+      return error(
+          Code::invalid_argument,
+          cat("an alignment of ", alignment, ", and the heap of PE ", pe, " lies at ", hex(base)),
+          "use a smaller one");
+  return {};
+}
+
 Status gather_and_reclaim(World& world, const Call& call) {
   TeamView& everyone = world.team(0);
   const std::uint32_t parity = everyone.rounds % 2;
   publish_released(world, parity);
-  TOWPATH_TRY(gather(world, everyone, {.call = call}));
+  TOWPATH_TRY(gather(world, everyone, {.call = call, .note = address_of(world.heap_base())}));
   reclaim(world, parity);
   return {};
 }
@@ -77,6 +90,8 @@ Result<SharedBlock> allocate_block(const std::shared_ptr<World>& world, std::uin
   const Call call{.kind = CallKind::allocate,
                   .arguments = {size_bytes, options.alignment, options.zeroed ? 1ULL : 0ULL}};
   TOWPATH_TRY(gather_and_reclaim(*world, call));
+  if (is_power_of_two(options.alignment))  // or else the heap says so
+    TOWPATH_TRY(check_alignment(*world, world->team(0), options.alignment));
   if (size_bytes == 0) return std::make_shared<const Block>(world, BlockPlace{});
   TOWPATH_TRY(const BlockPlace place,
               world->heap().allocate({.size_bytes = size_bytes, .alignment = options.alignment}));

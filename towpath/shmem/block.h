@@ -15,7 +15,7 @@
 namespace towpath::shmem {
 
 struct AllocateOptions {
-  std::uint64_t alignment = 64;  ///< bytes; a power of two, up to 4096
+  std::uint64_t alignment = 64;  ///< bytes; a power of two
   bool zeroed = false;           ///< on every PE, before the call returns on any
 };
 

@@ -167,12 +167,23 @@ TEST(ContextTest, zeroed_memory_is_zero_when_it_was_used_before) {
 TEST(ContextTest, alignment_is_kept) {
   auto context = Context::open();
   auto odd = context->allocate<char>(1);
-  for (const std::uint64_t alignment : {64, 256, 4096}) {
+  for (const std::uint64_t alignment : {64, 256, 4096, 8192, 2 << 20}) {
     auto buffer = context->allocate<char>(1, {.alignment = alignment});
+    ASSERT_TRUE(buffer.ok()) << buffer.status().to_string();
     EXPECT_EQ(address_of(buffer->local().data()) % alignment, 0u);
   }
   EXPECT_EQ(context->allocate<char>(1, {.alignment = 48}).code(), Code::invalid_argument);
-  EXPECT_EQ(context->allocate<char>(1, {.alignment = 8192}).code(), Code::invalid_argument);
+}
+
+/// PEs in threads have their heaps wherever there was room.
+TEST(ContextTest, alignment_that_one_heap_does_not_have_is_refused_on_all) {
+  as_threads({.pes = 3}, [](Context& context) {
+    constexpr std::uint64_t kMore = std::uint64_t{1} << 46U;
+    const auto refused = context.allocate<char>(1, {.alignment = kMore});
+    EXPECT_EQ(refused.code(), Code::invalid_argument) << refused.status().to_string();
+    EXPECT_NE(refused.status().to_string().find("the heap of PE 0 lies at 0x"), std::string::npos);
+    EXPECT_TRUE(context.allocate<char>(1, {.alignment = 4096}).ok()) << "the next one is in step";
+  });
 }
 
 TEST(ContextTest, pe_that_leaves_ends_the_waits_of_others) {

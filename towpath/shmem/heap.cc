@@ -9,9 +9,9 @@ Heap::Heap(std::uint64_t size_bytes, std::uint32_t max_blocks)
     : size_bytes_(size_bytes), max_blocks_(max_blocks), free_(size_bytes / kUnit) {}
 
 Result<BlockPlace> Heap::allocate(const BlockShape& shape) {
-  if (!is_power_of_two(shape.alignment) || shape.alignment > kMaxAlignment)
+  if (!is_power_of_two(shape.alignment))
     return error(Code::invalid_argument, cat("an alignment of ", shape.alignment),
-                 cat("use a power of two up to ", kMaxAlignment));
+                 "use a power of two");
   const auto rounded = align_up(shape.size_bytes, kUnit);
   const std::uint64_t slack = shape.alignment > kUnit ? shape.alignment / kUnit - 1 : 0;
   const auto taken = rounded ? free_.take(*rounded / kUnit + slack) : std::nullopt;

@@ -22,13 +22,12 @@ struct BlockPlace {
 
 struct BlockShape {
   std::uint64_t size_bytes = 0;  ///< at least 1
-  std::uint64_t alignment = 64;  ///< a power of two, up to kMaxAlignment
+  std::uint64_t alignment = 64;  ///< of the offset; a power of two
 };
 
 class Heap {
  public:
   static constexpr std::uint64_t kUnit = 64;
-  static constexpr std::uint64_t kMaxAlignment = 4096;  ///< what every mapping has
 
   Heap(std::uint64_t size_bytes, std::uint32_t max_blocks);
 

@@ -28,6 +28,11 @@ static void allocation(void) {
   char* page = shmem_align(4096, 10);
   CHECK((uintptr_t)page % 4096 == 0);
   CHECK(shmem_align(3, 10) == NULL);
+  for (size_t alignment = 8; alignment <= (size_t)2 << 20; alignment *= 2) {
+    char* aligned = shmem_align(alignment, 10);
+    CHECK(aligned != NULL && (uintptr_t)aligned % alignment == 0);
+    shmem_free(aligned);
+  }
   long* counted = shmem_malloc_with_hints(sizeof(long), SHMEM_MALLOC_ATOMICS_REMOTE | SHMEM_MALLOC_SIGNAL_REMOTE);
   CHECK(counted != NULL);
   shmem_free(counted);
@@ -81,7 +86,7 @@ static void what_a_pe_can_ask(void) {
   shmem_info_get_version(&major, &minor);
   CHECK(major == 1 && minor == 5);
   shmem_info_get_name(name);
-  CHECK(strncmp(name, SHMEM_VENDOR_STRING, strlen(SHMEM_VENDOR_STRING)) == 0);
+  CHECK(strcmp(name, SHMEM_VENDOR_STRING) == 0);
   shmem_query_thread(&level);
   CHECK(level == SHMEM_THREAD_MULTIPLE);
   CHECK(shmem_my_pe() >= 0 && shmem_my_pe() < shmem_n_pes());
