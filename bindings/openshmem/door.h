@@ -114,7 +114,8 @@ int door_barrier(shmem_team_t team);
 struct door_set {
   int start, log_stride, size;
 };
-/* The team of an active set; collective over the set when it is used for the first time. */
+/* The team of an active set, or none on a PE that is no member; collective over the set when it is
+ * used for the first time. */
 shmem_team_t door_team_of(struct door_set set, long* sync);
 
 #ifdef __cplusplus

@@ -3,6 +3,12 @@
 
 #undef shmem_sync /* here it is the function */
 
+/* Of longs, where C11 does not choose by type. */
+void (shmem_wait)(long* ivar, long cmp_value) { shmem_long_wait(ivar, cmp_value); }
+void (shmem_wait_until)(long* ivar, int cmp, long cmp_value) {
+  shmem_long_wait_until(ivar, cmp, cmp_value);
+}
+
 void start_pes(int npes) {
   (void)npes;
   shmem_init();
@@ -17,32 +23,38 @@ void* shmemalign(size_t alignment, size_t size) { return shmem_align(alignment, 
 /* Active sets -----------------------------------------------------------------------------------*/
 
 #define SET_PARAMETERS int PE_start, int logPE_stride, int PE_size
-#define SET_TEAM door_team_of((struct door_set){PE_start, logPE_stride, PE_size}, pSync)
+/* What the members of the set do; nothing on others. */
+#define ON_SET(CALL)                                                                           \
+  do {                                                                                         \
+    const shmem_team_t team =                                                                  \
+        door_team_of((struct door_set){PE_start, logPE_stride, PE_size}, pSync);               \
+    if (team != SHMEM_TEAM_INVALID) (void)CALL;                                                \
+  } while (0)
 
-void shmem_barrier(SET_PARAMETERS, long* pSync) { (void)door_barrier(SET_TEAM); }
-void shmem_sync(SET_PARAMETERS, long* pSync) { (void)door_barrier(SET_TEAM); }
+void shmem_barrier(SET_PARAMETERS, long* pSync) { ON_SET(door_barrier(team)); }
+void shmem_sync(SET_PARAMETERS, long* pSync) { ON_SET(door_barrier(team)); }
 
 #define COLLECTIVES(BITS, WIDTH)                                                               \
   void shmem_broadcast##BITS(void* dest, const void* source, size_t nelems, int PE_root,       \
                              SET_PARAMETERS, long* pSync) {                                    \
-    (void)door_broadcast_to_others(SET_TEAM, dest, source, nelems * (WIDTH), PE_root);         \
+    ON_SET(door_broadcast_to_others(team, dest, source, nelems * (WIDTH), PE_root));           \
   }                                                                                            \
   void shmem_collect##BITS(void* dest, const void* source, size_t nelems, SET_PARAMETERS,      \
                            long* pSync) {                                                      \
-    (void)door_collect(SET_TEAM, dest, source, nelems, WIDTH);                                 \
+    ON_SET(door_collect(team, dest, source, nelems, WIDTH));                                   \
   }                                                                                            \
   void shmem_fcollect##BITS(void* dest, const void* source, size_t nelems, SET_PARAMETERS,     \
                             long* pSync) {                                                     \
-    (void)door_collect(SET_TEAM, dest, source, nelems, WIDTH);                                 \
+    ON_SET(door_collect(team, dest, source, nelems, WIDTH));                                   \
   }                                                                                            \
   void shmem_alltoall##BITS(void* dest, const void* source, size_t nelems, SET_PARAMETERS,     \
                             long* pSync) {                                                     \
-    (void)door_alltoall(SET_TEAM, dest, source, nelems * (WIDTH));                             \
+    ON_SET(door_alltoall(team, dest, source, nelems * (WIDTH)));                               \
   }                                                                                            \
   void shmem_alltoalls##BITS(void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst,     \
                              size_t nelems, SET_PARAMETERS, long* pSync) {                     \
-    (void)door_alltoalls(SET_TEAM, dest, source, (struct door_strides){dst, sst, WIDTH},       \
-                         nelems);                                                              \
+    ON_SET(door_alltoalls(team, dest, source, (struct door_strides){dst, sst, WIDTH},          \
+                         nelems));                                                             \
   }
 COLLECTIVES(32, 4)
 COLLECTIVES(64, 8)
@@ -52,7 +64,7 @@ COLLECTIVES(64, 8)
   void shmem_##NAME##_##OP##_to_all(T* dest, const T* source, int nreduce, SET_PARAMETERS, \
                                     T* pWrk, long* pSync) {                              \
     (void)pWrk;                                                                          \
-    (void)REDUCE(SET_TEAM, dest, source, (size_t)nreduce);                               \
+    ON_SET(REDUCE(team, dest, source, (size_t)nreduce));                                 \
   }
 #define TO_ALL_BY_NAME(OP, NAME, T) TO_ALL(OP, shmem_##NAME##_##OP##_reduce, NAME, T)
 TOWPATH_SHMEM_OLD_ORDERED_TYPES(TO_ALL_BY_NAME, max)
@@ -64,8 +76,8 @@ TOWPATH_SHMEM_OLD_SUM_TYPES(TO_ALL_BY_NAME, prod)
   void shmem_##NAME##_##OP##_to_all(T* dest, const T* source, int nreduce, SET_PARAMETERS, \
                                     T* pWrk, long* pSync) {                              \
     (void)pWrk;                                                                          \
-    (void)door_reduce(SET_TEAM, dest, source,                                            \
-                      (struct door_reduction){KIND, TYPE, (size_t)nreduce});             \
+    ON_SET(door_reduce(team, dest, source,                                               \
+                      (struct door_reduction){KIND, TYPE, (size_t)nreduce}));            \
   }
 #define BITS_TYPE(T) (sizeof(T) == 2 ? door_uint16 : sizeof(T) == 4 ? door_uint32 : door_uint64)
 #define AND_TO_ALL(how, NAME, T) BITS_TO_ALL(and, door_bits_and, NAME, T, BITS_TYPE(T))

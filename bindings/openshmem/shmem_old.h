@@ -2,7 +2,8 @@
  * operations, caches.
  *
  * An active set is a team: it is made when a set is first used, with the first word of `pSync`, and
- * kept. Other words of pSync, and pWrk, are not used.
+ * kept. Other words of pSync, and pWrk, are not used. A PE that is no member of the set returns at
+ * once: nothing is done there.
  */
 #pragma once
 
@@ -100,6 +101,9 @@ TOWPATH_SHMEM_OLD_WORD_TYPES(TOWPATH_SHMEM_OLD_AMO, )
 #define TOWPATH_SHMEM_OLD_WAIT(how, NAME, T) void shmem_##NAME##_wait(T* ivar, T cmp_value);
 TOWPATH_SHMEM_OLD_INTEGER_TYPES(TOWPATH_SHMEM_OLD_WAIT, )
 #undef TOWPATH_SHMEM_OLD_WAIT
+/* Of longs; in C11 the type of `ivar` chooses instead. */
+void shmem_wait(long* ivar, long cmp_value);
+void shmem_wait_until(long* ivar, int cmp, long cmp_value);
 
 /* Caches are coherent: these do nothing. */
 void shmem_set_cache_inv(void);

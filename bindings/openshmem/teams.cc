@@ -1,4 +1,6 @@
 // Teams, contexts, active sets.
+#include <algorithm>
+
 #include "bindings/openshmem/process.h"
 
 using namespace towpath;
@@ -100,7 +102,9 @@ int shmem_team_split_2d(shmem_team_t parent, int xrange, const shmem_team_config
 }
 
 void shmem_team_destroy(shmem_team_t team) {
-  if (team != SHMEM_TEAM_INVALID) must(process().team(team).destroy());
+  if (team == SHMEM_TEAM_INVALID) return;
+  shmem_quiet();  // contexts of the team end with it, and what they put is in place
+  must(process().team(team).destroy());
 }
 
 int shmem_team_sync(shmem_team_t team) { return answer(process().team(team).sync()); }
@@ -121,7 +125,9 @@ int shmem_team_create_ctx(shmem_team_t team, long, shmem_ctx_t* ctx) {
 void shmem_ctx_destroy(shmem_ctx_t ctx) {
   if (ctx == SHMEM_CTX_DEFAULT)
     die(error(Code::invalid_argument, "SHMEM_CTX_DEFAULT cannot be destroyed"));
-  if (ctx != SHMEM_CTX_INVALID) process().remove_context(ctx);
+  if (ctx == SHMEM_CTX_INVALID) return;
+  shmem_ctx_quiet(ctx);
+  process().remove_context(ctx);
 }
 
 int shmem_ctx_get_team(shmem_ctx_t ctx, shmem_team_t* team) {
@@ -137,6 +143,7 @@ shmem_team_t door_team_of(door_set set, long* sync) {
   if (set.size == self.context().n_pes()) return SHMEM_TEAM_WORLD;
   if (const shmem::Team* known = self.find_set(set)) return self.handle_of(*known);
   const std::vector<std::int32_t> pes = members_of(set);
+  if (std::ranges::find(pes, self.my_pe()) == pes.end()) return SHMEM_TEAM_INVALID;
   const std::uint32_t slot = agree_on_slot(self, pes, sync);
   const shmem::Team team = shmem::Team::agreed(self.context().underneath(), slot, pes);
   self.keep_set(set, team);

@@ -4,6 +4,7 @@ compile programs, and how jobs of such programs end."""
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -75,12 +76,12 @@ class OpenshmemTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
-    def build(self, text, *options, wrapper="towpath-shmcc", ending="c"):
+    def build(self, text, *options, wrapper="towpath-shmcc", ending="c", compilers=()):
         source, program = self.folder / f"program.{ending}", self.folder / "program"
         source.write_text(text)
         options = [*options, *filter(None, ARGS.sanitize.split(";"))]
         done = subprocess.run([f"{ARGS.wrappers}/{wrapper}", *options, "-Wall", "-Wextra", "-Werror", source, "-o", program],
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, env={**os.environ, **dict(compilers)})
         self.assertEqual(done.returncode, 0, done.stderr)
         return program
 
@@ -138,6 +139,19 @@ class OpenshmemTest(unittest.TestCase):
                 program = self.build(self.ring(), *options)
                 self.assertEqual(set(self.run_pes(3, program).stdout.splitlines()), wanted)
         self.run_pes(2, self.build(SUM, wrapper="towpath-shmc++", ending="cc"))
+
+    def test_every_compiler_takes_every_header_by_every_name(self):
+        text = "".join(f"#include <{name}>\n" for name in ("shmem.h", "shmemx.h", "mpp/shmem.h", "mpp/shmemx.h")) + SUM
+        for variable, wrapper, ending, compilers, standards in (
+                ("SHMEM_CC", "towpath-shmcc", "c", ("gcc", "clang"), ("c99", "c11", "gnu17")),
+                ("SHMEM_CXX", "towpath-shmc++", "cc", ("g++", "clang++", "clang++-14"), ("c++11", "c++17", "gnu++20"))):
+            for compiler in filter(shutil.which, compilers):
+                if ARGS.sanitize and compiler.startswith("clang"):
+                    continue  # the sanitizers' libraries are of the compiler that built ours
+                for standard in standards:
+                    with self.subTest(compiler=compiler, standard=standard):
+                        self.run_pes(1, self.build(text, f"-std={standard}", wrapper=wrapper, ending=ending,
+                                                   compilers={variable: compiler}))
 
     def test_the_wrapper_shows_what_it_does(self):
         shown = output(f"{ARGS.wrappers}/towpath-shmcc", "--show")

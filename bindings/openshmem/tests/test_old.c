@@ -123,6 +123,36 @@ TOWPATH_SHMEM_OLD_WORD_TYPES(WORD_TEST, )
   }
 TOWPATH_SHMEM_OLD_INTEGER_TYPES(WAIT_TEST, )
 
+/* Not by the macros of C11: as C++ and C99 call them. */
+static void waits_of_longs(void) {
+  static long word;
+  shmem_barrier_all();
+  shmem_long_p(&word, 5, next_pe());
+  (shmem_wait)(&word, 0);
+  (shmem_wait_until)(&word, SHMEM_CMP_EQ, 5);
+  CHECK(word == 5);
+}
+
+/* PE 0 is no member: it returns at once, though the others have not come and never do. */
+static void who_is_no_member_returns(void) {
+  static int from, to, work[SHMEM_REDUCE_MIN_WRKDATA_SIZE];
+  static long counts[4];
+  const int pes = shmem_n_pes();
+  from = 7;
+  to = 1;
+  shmem_barrier_all();
+  if (shmem_my_pe() == 0 && pes > 1) {
+    shmem_barrier(1, 0, pes - 1, sync_words);
+    shmem_sync(1, 0, pes - 1, sync_words);
+    shmem_broadcast32(&to, &from, 1, 0, 1, 0, pes - 1, sync_words);
+    shmem_collect32(&to, &from, 1, 1, 0, pes - 1, sync_words);
+    shmem_alltoalls64(counts, counts, 1, 1, 1, 1, 0, pes - 1, sync_words);
+    shmem_int_sum_to_all(&to, &from, 1, 1, 0, pes - 1, work, sync_words);
+    CHECK(to == 1);
+  }
+  shmem_barrier_all();
+}
+
 static void names_of_before(void) {
   start_pes(0);
   CHECK(_my_pe() == shmem_my_pe() && _num_pes() == shmem_n_pes());
@@ -154,4 +184,6 @@ const struct test_case old_cases[] = {
     TOWPATH_SHMEM_OLD_INTEGER_TYPES(BITS_CASE, ) TOWPATH_SHMEM_OLD_ORDERED_TYPES(ORDER_CASE, )
         TOWPATH_SHMEM_OLD_SUM_TYPES(SUM_CASE, ) TOWPATH_SHMEM_OLD_AMO_TYPES(AMO_CASE, )
             TOWPATH_SHMEM_OLD_WORD_TYPES(WORD_CASE, ){"old.names_of_before", names_of_before},
+    {"old.waits_of_longs", waits_of_longs},
+    {"old.who_is_no_member_returns", who_is_no_member_returns},
     {NULL, NULL}};

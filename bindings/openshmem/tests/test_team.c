@@ -79,6 +79,26 @@ static void contexts_of_teams(void) {
   shmem_ctx_destroy(SHMEM_CTX_INVALID);
 }
 
+/* What was put by a context is in place when it is destroyed: a third PE that hears of it sees it. */
+static void contexts_end_complete(void) {
+  static long put, heard;
+  const int me = shmem_my_pe(), last = shmem_n_pes() - 1, reader = last > 0 ? 1 : 0;
+  for (long round = 1; round <= 50; ++round) {
+    shmem_ctx_t ctx = SHMEM_CTX_INVALID;
+    if (me == 0) {
+      CHECK(shmem_ctx_create(0, &ctx) == 0);
+      shmem_ctx_long_p(ctx, &put, round, last);
+      shmem_ctx_destroy(ctx);
+      shmem_long_atomic_set(&heard, round, reader);
+    }
+    if (me == reader) {
+      shmem_long_wait_until(&heard, SHMEM_CMP_GE, round);
+      CHECK(shmem_long_g(&put, last) == round);
+    }
+    shmem_barrier_all();
+  }
+}
+
 /* Two elements of each PE, and room for those of all. */
 #define COLLECTIVE_TEST(how, NAME, T)                                                          \
   static void collective_##NAME(void) {                                                        \
@@ -201,6 +221,7 @@ const struct test_case team_cases[] = {
     {"team.strided_splits", strided_splits},
     {"team.two_dimensions", two_dimensions},
     {"team.contexts_of_teams", contexts_of_teams},
+    {"team.contexts_end_complete", contexts_end_complete},
     TOWPATH_SHMEM_RMA_TYPES(COLLECTIVE_CASE, ) TOWPATH_SHMEM_BITS_REDUCE_TYPES(BITS_CASE, )
         TOWPATH_SHMEM_SUM_TYPES(SUM_CASE, ){"team.collective_mem", collective_mem},
     {"team.reductions_of_a_team", reductions_of_a_team},
