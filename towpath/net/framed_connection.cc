@@ -13,19 +13,20 @@ constexpr std::size_t kChunkBytes = 16 * 1024;  // on the stack
 
 // What came, 0 when there is nothing now.
 Result<std::size_t> FramedConnection::read_some(ByteSpan into, std::size_t& budget_bytes) {
-  TOWPATH_TRY(const auto read, stream_->read_some(into.first(std::min(into.size(), budget_bytes))));
+  const std::size_t most = std::max(budget_bytes, stream_->buffered_bytes());
+  TOWPATH_TRY(const auto read, stream_->read_some(into.first(std::min(into.size(), most))));
   if (read.ended)
     return error(Code::peer_lost, reader_.is_inside_frame()
                                       ? "the peer closed in the middle of a frame"
                                       : "the peer closed");
-  budget_bytes -= read.size_bytes;
+  budget_bytes -= std::min(budget_bytes, read.size_bytes);
   received_bytes_ += read.size_bytes;
   return read.size_bytes;
 }
 
 Result<std::optional<Frame>> FramedConnection::receive(std::size_t& budget_bytes) {
   std::array<std::byte, kChunkBytes> chunk;
-  while (budget_bytes > 0) {
+  while (may_read(budget_bytes)) {
     const std::size_t wanted = std::min(reader_.wanted_bytes(), chunk.size());
     TOWPATH_TRY(const std::size_t got, read_some(ByteSpan(chunk).first(wanted), budget_bytes));
     if (got == 0) break;
@@ -37,7 +38,7 @@ Result<std::optional<Frame>> FramedConnection::receive(std::size_t& budget_bytes
 
 Status FramedConnection::discard(std::size_t& budget_bytes) {
   std::array<std::byte, kChunkBytes> chunk;
-  while (budget_bytes > 0) {
+  while (may_read(budget_bytes)) {
     TOWPATH_TRY(const std::size_t got, read_some(chunk, budget_bytes));
     if (got == 0) break;
   }

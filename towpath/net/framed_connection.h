@@ -27,8 +27,9 @@ class FramedConnection {
   void expect(const wire::OpenLimits& limits) { reader_.expect(limits); }
 
   /// The next frame, when it is whole after reading at most `budget_bytes` more, which are taken
-  /// off. Errors: peer_lost (closed or reset, at the end of a frame or in it), unavailable (it was
-  /// never connected), and FrameReader's.
+  /// off; what the stream has read already is taken beyond them. Errors: peer_lost (closed or
+  /// reset, at the end of a frame or in it), unavailable (it was never connected), and
+  /// FrameReader's.
   Result<std::optional<Frame>> receive(std::size_t& budget_bytes);
   /// Reads and forgets. Errors: as receive(), at the end too.
   Status discard(std::size_t& budget_bytes);
@@ -45,11 +46,16 @@ class FramedConnection {
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
   /// For a server: nothing more is read while something is unsent.
   run::Interest interest() const noexcept {
-    return {.readable = !has_unsent(), .writable = has_unsent()};
+    const bool writes = has_unsent() && !stream_->waits_for_input();
+    return {.readable = !writes, .writable = writes};
   }
   int fd() const noexcept { return stream_->fd(); }
 
  private:
+  // Nobody would be woken again for what the stream has read already.
+  bool may_read(std::size_t budget_bytes) const noexcept {
+    return budget_bytes > 0 || stream_->buffered_bytes() > 0;
+  }
   Result<std::size_t> read_some(ByteSpan into, std::size_t& budget_bytes);
 
   std::unique_ptr<sys::ByteStream> stream_;

@@ -31,6 +31,11 @@ TEST(TokenTest, only_the_whole_secret_matches) {
 TEST(TokenTest, what_is_no_secret_is_refused_and_not_told) {
   EXPECT_EQ(Token::make("short").code(), Code::invalid_argument);
   EXPECT_EQ(Token::make(std::string(257, 'x')).code(), Code::invalid_argument);
+  EXPECT_EQ(Token::from_text("0123456789abcdef").code(), Code::invalid_argument) << "64 bits";
+  EXPECT_EQ(Token::from_text("1234567890123456789012345678901234567890").code(),
+            Code::invalid_argument);
+  EXPECT_TRUE(Token::from_text("00112233445566778899aabbccddeeff").ok());
+  EXPECT_TRUE(Token::from_text("bW9yZSB0aGFuIGl0IG5lZWQ").ok());
   EXPECT_EQ(Token::make("hunter2").status().to_string().find("hunter2"), std::string::npos);
 }
 

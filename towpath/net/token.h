@@ -1,8 +1,7 @@
-// Token: a secret that two ends share, so that a listener which others can reach knows its own.
+// Token: a secret that two ends share, by which a listener knows its own.
 //
-// It is no encryption: it crosses the network as it is, in the first frame of a connection, and
-// whoever can read the traffic has it. It keeps strangers and mistakes out of a network that is
-// trusted to keep its traffic to itself; anything more is the business of a tunnel around it.
+// It has at least 128 bits. Of what people write into files, that is judged by the letters: digits
+// are counted as 3 bits each, hexadecimal ones as 4, letters and digits as 6, other text as 6.5.
 // Invariants: it is never printed; comparing takes equally long wherever two tokens differ.
 // Thread: immutable.
 #pragma once
@@ -20,8 +19,10 @@ class Token {
   static constexpr std::size_t kMinBytes = 16;
   static constexpr std::size_t kMaxBytes = 256;
 
-  /// Any bytes. Errors: invalid_argument (too short to be a secret, or too long; not its text).
+  /// Random bytes. Errors: invalid_argument (too short to be a secret, or too long).
   static Result<Token> make(std::string_view secret);
+  /// As a person or a program wrote it. Errors: as make(), and for less than 128 bits.
+  static Result<Token> from_text(std::string_view text);
 
   /// Whether `told` is this secret. Time: the same for every `told` of up to kMaxBytes.
   bool matches(std::string_view told) const noexcept;

@@ -37,6 +37,10 @@ class ByteStream {
   /// Nobody need be woken before so many bytes can be read, or the stream has ended: a wish, which
   /// a stream may pass over. Source: SO_RCVLOWAT, socket(7).
   virtual void wake_at(std::size_t bytes) noexcept { (void)bytes; }
+  /// Bytes that read_some() gives although fd() is not readable: a stream that decrypts has them.
+  virtual std::size_t buffered_bytes() const noexcept { return 0; }
+  /// Whether write_some() takes nothing until more was read: a handshake is under way.
+  virtual bool waits_for_input() const noexcept { return false; }
   /// To wait on; -1 when there is none. Borrowed.
   virtual int fd() const noexcept = 0;
 

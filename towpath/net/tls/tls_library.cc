@@ -1,0 +1,97 @@
+#include <openssl/err.h>
+
+#include <towpath/core/check.h>
+#include <towpath/net/tls/tls_library.h>
+
+namespace towpath::net {
+
+namespace {
+
+// The identity says nothing of the token: one that is guessed is found out by the binder alone.
+constexpr std::string_view kIdentity = "towpath token 1";
+constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};  // RFC 8446, B.4
+constexpr unsigned char kContext[] = {'t', 'o', 'w', 'p', 'a', 't', 'h'};
+
+SSL_CTX* make_context(const SSL_METHOD* method) {
+  SSL_CTX* const made = SSL_CTX_new(method);
+  TOWPATH_CHECK(made != nullptr, "libssl makes no context");
+  TOWPATH_CHECK(SSL_CTX_set_min_proto_version(made, TLS1_3_VERSION) == 1, "libssl has no TLS 1.3");
+  SSL_CTX_set_options(made, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
+                                SSL_OP_IGNORE_UNEXPECTED_EOF);  // frames say where they end
+  SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(made, 0);
+  SSL_CTX_set_mode(made, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  // The other side is asked for a certificate, and believed without one only where both know a key.
+  SSL_CTX_set_verify(made, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  return made;
+}
+
+// OpenSSL's form of a pre-shared key: a session that was never held.
+SSL_SESSION* make_session(SSL* ssl) {
+  const auto* library =
+      static_cast<const TlsContext::Library*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+  const ConstByteSpan key = library->key->bytes();
+  SSL_SESSION* const made = SSL_SESSION_new();
+  if (made != nullptr &&
+      SSL_SESSION_set1_master_key(made, reinterpret_cast<const unsigned char*>(key.data()),
+                                  key.size()) == 1 &&
+      SSL_SESSION_set_cipher(made, SSL_CIPHER_find(ssl, kAes128GcmSha256)) == 1 &&
+      SSL_SESSION_set_protocol_version(made, TLS1_3_VERSION) == 1)
+    return made;
+  SSL_SESSION_free(made);
+  return nullptr;
+}
+
+int offer_key(SSL* ssl, const EVP_MD* digest, const unsigned char** identity,
+              std::size_t* identity_size, SSL_SESSION** session) {
+  *session = nullptr;
+  if (digest != nullptr && EVP_MD_is_a(digest, "SHA256") != 1) return 1;  // without one: refused
+  *identity = reinterpret_cast<const unsigned char*>(kIdentity.data());
+  *identity_size = kIdentity.size();
+  *session = make_session(ssl);
+  return *session != nullptr ? 1 : 0;
+}
+
+int find_key(SSL* ssl, const unsigned char* identity, std::size_t identity_size,
+             SSL_SESSION** session) {
+  const std::string_view offered(reinterpret_cast<const char*>(identity), identity_size);
+  *session = offered == kIdentity ? make_session(ssl) : nullptr;
+  return 1;
+}
+
+}  // namespace
+
+TlsContext::Library::Library()
+    : client(make_context(TLS_client_method())), server(make_context(TLS_server_method())) {
+  SSL_CTX_set_app_data(client, this);
+  SSL_CTX_set_app_data(server, this);
+  TOWPATH_CHECK(SSL_CTX_set_session_id_context(server, kContext, sizeof kContext) == 1,
+                "a server that verifies its clients needs one, also for a key");
+}
+
+TlsContext::Library::~Library() {
+  SSL_CTX_free(client);
+  SSL_CTX_free(server);
+}
+
+void use_pre_shared_key(TlsContext::Library& library, const SymmetricKey& key) {
+  library.key = key;
+  for (SSL_CTX* const context : {library.client, library.server})
+    TOWPATH_CHECK(SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1,
+                  "libssl has no AES-128-GCM");
+  SSL_CTX_set_psk_use_session_callback(library.client, offer_key);
+  SSL_CTX_set_psk_find_session_callback(library.server, find_key);
+}
+
+unsigned long take_error() noexcept {
+  const unsigned long first = ERR_get_error();
+  ERR_clear_error();
+  return first;
+}
+
+std::string to_text(unsigned long openssl_error) {
+  const char* const reason = ERR_reason_error_string(openssl_error);
+  return reason != nullptr ? reason : "no reason given";
+}
+
+}  // namespace towpath::net

@@ -1,0 +1,178 @@
+#include <climits>
+#include <utility>
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
+#include <towpath/core/check.h>
+#include <towpath/core/text.h>
+#include <towpath/net/tls/tls_stream.h>
+
+namespace towpath::net {
+
+namespace {
+
+class TlsStream final : public sys::ByteStream {
+ public:
+  explicit TlsStream(TlsStreamParts parts);
+  ~TlsStream() override { SSL_free(ssl_); }
+
+  Result<Read> read_some(ByteSpan into) override;
+  Result<std::size_t> write_some(ConstByteSpan from) override;
+  std::size_t buffered_bytes() const noexcept override {
+    return static_cast<std::size_t>(SSL_pending(ssl_));
+  }
+  bool waits_for_input() const noexcept override {
+    return waits_for_input_ && SSL_is_init_finished(ssl_) == 0;
+  }
+  int fd() const noexcept override { return parts_.inner->fd(); }
+
+ private:
+  static const BIO_METHOD* method();
+  static TlsStream& self(BIO* bio) { return *static_cast<TlsStream*>(BIO_get_data(bio)); }
+  static int pull(BIO* bio, char* into, int size);
+  static int push(BIO* bio, const char* from, int size);
+  static long control(BIO* bio, int command, long, void*);
+
+  bool is_proven() const;
+  Status after(int returned);
+  Status failed() const;
+
+  TlsStreamParts parts_;
+  SSL* const ssl_;
+  Status broken_;  // what the stream below has said, and from then on every call says
+  bool ended_ = false;
+  bool waits_for_input_ = false;
+};
+
+// OpenSSL reads and writes through these, so the stream below may be any, also a test's.
+int TlsStream::pull(BIO* bio, char* into, int size) {
+  TlsStream& stream = self(bio);
+  BIO_clear_retry_flags(bio);
+  const auto read = stream.parts_.inner->read_some(
+      ByteSpan(reinterpret_cast<std::byte*>(into), static_cast<std::size_t>(size)));
+  if (!read.ok()) stream.broken_ = read.status();
+  if (!read.ok() || read->ended) {
+    stream.ended_ = true;
+    return 0;
+  }
+  if (read->size_bytes > 0) return static_cast<int>(read->size_bytes);
+  BIO_set_retry_read(bio);
+  return -1;
+}
+
+int TlsStream::push(BIO* bio, const char* from, int size) {
+  TlsStream& stream = self(bio);
+  BIO_clear_retry_flags(bio);
+  const auto sent = stream.parts_.inner->write_some(
+      ConstByteSpan(reinterpret_cast<const std::byte*>(from), static_cast<std::size_t>(size)));
+  if (!sent.ok()) {
+    stream.broken_ = sent.status();
+    return -1;
+  }
+  if (*sent > 0) return static_cast<int>(*sent);
+  BIO_set_retry_write(bio);
+  return -1;
+}
+
+long TlsStream::control(BIO* bio, int command, long, void*) {
+  if (command == BIO_CTRL_FLUSH) return 1;
+  return command == BIO_CTRL_EOF && self(bio).ended_ ? 1 : 0;
+}
+
+const BIO_METHOD* TlsStream::method() {
+  static const BIO_METHOD* const kMethod = [] {
+    BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "towpath");
+    TOWPATH_CHECK(made != nullptr, "libcrypto has no memory");
+    BIO_meth_set_read(made, pull);
+    BIO_meth_set_write(made, push);
+    BIO_meth_set_ctrl(made, control);
+    return made;
+  }();
+  return kMethod;
+}
+
+TlsStream::TlsStream(TlsStreamParts parts)
+    : parts_(std::move(parts)),
+      ssl_(SSL_new(parts_.role == TlsRole::client ? parts_.library->client
+                                                  : parts_.library->server)) {
+  BIO* const bio = BIO_new(method());
+  TOWPATH_CHECK(ssl_ != nullptr && bio != nullptr, "libssl has no memory");
+  BIO_set_data(bio, this);
+  BIO_set_init(bio, 1);
+  SSL_set_bio(ssl_, bio, bio);  // which now owns it
+  if (parts_.role == TlsRole::server) {
+    SSL_set_accept_state(ssl_);
+    return;
+  }
+  SSL_set_connect_state(ssl_);
+  X509_VERIFY_PARAM* const wanted = SSL_get0_param(ssl_);
+  if (X509_VERIFY_PARAM_set1_ip_asc(wanted, parts_.host.c_str()) != 1)
+    X509_VERIFY_PARAM_set1_host(wanted, parts_.host.c_str(), 0);
+  ERR_clear_error();
+}
+
+Result<sys::ByteStream::Read> TlsStream::read_some(ByteSpan into) {
+  std::size_t size = 0;
+  TOWPATH_TRY(broken_);
+  ERR_clear_error();
+  TOWPATH_TRY(after(SSL_read_ex(ssl_, into.data(), into.size(), &size)));
+  return Read{.size_bytes = size, .ended = ended_ && size == 0};
+}
+
+Result<std::size_t> TlsStream::write_some(ConstByteSpan from) {
+  std::size_t size = 0;
+  TOWPATH_TRY(broken_);
+  ERR_clear_error();
+  TOWPATH_TRY(after(SSL_write_ex(ssl_, from.data(), from.size(), &size)));
+  if (size == 0 && ended_)
+    return error(Code::peer_lost, "the peer closed during the TLS handshake");
+  return size;
+}
+
+// ok: bytes were moved, or none can be now, or the other side has ended.
+Status TlsStream::after(int returned) {
+  waits_for_input_ = false;
+  if (returned == 1) return is_proven() ? Status() : broken_;
+  switch (SSL_get_error(ssl_, returned)) {
+    case SSL_ERROR_WANT_READ: waits_for_input_ = true; return {};
+    case SSL_ERROR_WANT_WRITE: return {};
+    case SSL_ERROR_ZERO_RETURN: ended_ = true; return {};
+    default: break;
+  }
+  if (broken_.ok() && !ended_) broken_ = failed();
+  if (broken_.ok() && !SSL_is_init_finished(ssl_)) return {};
+  ERR_clear_error();
+  return broken_;
+}
+
+// OpenSSL lets nobody in without the key or a certificate; this is asked in case a change of its
+// defaults, or of ours, ever would.
+bool TlsStream::is_proven() const {
+  return parts_.library->key ? SSL_session_reused(ssl_) == 1
+                             : SSL_get_verify_result(ssl_) == X509_V_OK;
+}
+
+Status TlsStream::failed() const {
+  const unsigned long first = take_error();
+  const int reason = ERR_GET_REASON(first);
+  if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
+      reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_HTTPS_PROXY_REQUEST)
+    return error(Code::corrupt, cat("the other side does not speak TLS 1.3: ", to_text(first)),
+                 "use the same release on both sides, and see which program listens there");
+  if (SSL_is_init_finished(ssl_))
+    return error(Code::corrupt, cat("TLS was broken off: ", to_text(first)),
+                 "bytes were altered on their path, or one side is faulty");
+  return error(Code::denied, cat("the TLS handshake failed: ", to_text(first)),
+               parts_.library->key
+                   ? "give both sides the same token"
+                   : "use certificates that name the host and come from the authority of both");
+}
+
+}  // namespace
+
+std::unique_ptr<sys::ByteStream> make_tls_stream(TlsStreamParts parts) {
+  return std::make_unique<TlsStream>(std::move(parts));
+}
+
+}  // namespace towpath::net

@@ -1,0 +1,240 @@
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/core/text.h>
+#include <towpath/net/tls/tls_context.h>
+#include <towpath/sys/temporary_directory.h>
+
+namespace towpath::net {
+namespace {
+
+using Stream = std::unique_ptr<sys::ByteStream>;
+
+Token token(std::string_view secret = "00112233445566778899aabbccddeeff") {
+  return Token::make(secret).value();
+}
+
+// Keeps what crosses it, and changes one byte if asked.
+class Wire final : public sys::ByteStream {
+ public:
+  Wire(Stream inner, std::string& seen, std::size_t flip = SIZE_MAX)
+      : inner_(std::move(inner)), seen_(&seen), flip_(flip) {}
+  Result<Read> read_some(ByteSpan into) override { return inner_->read_some(into); }
+  Result<std::size_t> write_some(ConstByteSpan from) override {
+    Bytes bytes(from.begin(), from.end());
+    const std::size_t at = flip_ - seen_->size();
+    if (flip_ >= seen_->size() && at < bytes.size()) bytes[at] ^= std::byte{1};
+    TOWPATH_TRY(const std::size_t sent, inner_->write_some(bytes));
+    seen_->append(as_text(ConstByteSpan(bytes).first(sent)));
+    return sent;
+  }
+  int fd() const noexcept override { return inner_->fd(); }
+
+ private:
+  Stream inner_;
+  std::string* seen_;
+  std::size_t flip_;
+};
+
+struct Heard {
+  std::string text;
+  Status status;  // of the first call that failed
+};
+
+// Sends `text` from one side and hears it at the other, until it has come or one side fails.
+struct Talk {
+  Talk(Stream from_side, Stream to_side) : from(std::move(from_side)), to(std::move(to_side)) {}
+
+  void send(std::string_view text) {
+    std::size_t before = SIZE_MAX;
+    for (int idle = 0; idle < 3000 && heard.text.size() < text.size(); ++idle) {
+      if (std::exchange(before, sent + heard.text.size()) != sent + heard.text.size()) idle = 0;
+      if (sent < text.size()) note(sender, from->write_some(as_bytes(text.substr(sent))), sent);
+      std::size_t size = 0;
+      Bytes into(4096);
+      auto read = to->read_some(into);
+      note(heard.status, read.ok() ? Result<std::size_t>(read->size_bytes) : read.status(), size);
+      heard.text.append(as_text(ConstByteSpan(into).first(size)));
+      if (!sender.ok() && !heard.status.ok()) return;
+    }
+  }
+  static void note(Status& first, const Result<std::size_t>& moved, std::size_t& total) {
+    if (moved.ok()) total += *moved;
+    if (!moved.ok() && first.ok()) first = moved.status();
+  }
+
+  Stream from;
+  Stream to;
+  std::size_t sent = 0;
+  Status sender;
+  Heard heard;
+};
+
+Talk talk_between(const Token& client, const Token& server,
+                  const sys::MemoryStreamOptions& options = {}) {
+  auto [near, far] = sys::make_memory_streams(options);
+  return {TlsContext::from_token(client)->client(std::move(near), "host"),
+          TlsContext::from_token(server)->server(std::move(far))};
+}
+
+TEST(TlsTest, who_share_a_token_hear_each_other_over_any_stream) {
+  const std::string text(100'000, 'x');
+  for (const sys::MemoryStreamOptions& options :
+       {sys::MemoryStreamOptions{}, sys::MemoryStreamOptions{.capacity_bytes = 100},
+        sys::MemoryStreamOptions{.most_per_read = 1, .most_per_write = 1},
+        sys::MemoryStreamOptions{.every_other_call_stalls = true}}) {
+    Talk talk = talk_between(token(), token(), options);
+    talk.send(text);
+    EXPECT_EQ(talk.heard.text, text) << talk.heard.status.to_string() << talk.sender.to_string();
+    Talk back(std::move(talk.to), std::move(talk.from));
+    back.send("and back");
+    EXPECT_EQ(back.heard.text, "and back");
+  }
+}
+
+TEST(TlsTest, neither_token_nor_text_crosses_the_wire) {
+  std::string seen;
+  auto [near, far] = sys::make_memory_streams();
+  Talk talk(TlsContext::from_token(token())->client(std::make_unique<Wire>(std::move(near), seen),
+                                                    "host"),
+            TlsContext::from_token(token())->server(std::make_unique<Wire>(std::move(far), seen)));
+  talk.send("the metadata of an agent");
+  EXPECT_EQ(talk.heard.text, "the metadata of an agent");
+  EXPECT_EQ(seen.find(token().secret()), std::string::npos);
+  EXPECT_EQ(seen.find("metadata"), std::string::npos);
+}
+
+TEST(TlsTest, another_token_is_denied_at_both_sides) {
+  Talk talk = talk_between(token(), token("ffeeddccbbaa99887766554433221100"));
+  talk.send("hello");
+  EXPECT_EQ(talk.sender.code(), Code::denied) << talk.sender.to_string();
+  EXPECT_EQ(talk.heard.status.code(), Code::denied) << talk.heard.status.to_string();
+  EXPECT_THAT(talk.sender.to_string(), testing::HasSubstr("the same token"));
+  EXPECT_EQ(talk.heard.text, "");
+}
+
+TEST(TlsTest, what_speaks_no_tls_is_named) {
+  auto [near, far] = sys::make_memory_streams();
+  Talk talk(std::move(near), TlsContext::from_token(token())->server(std::move(far)));
+  talk.send("GET / HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(talk.heard.status.code(), Code::corrupt);
+  EXPECT_THAT(talk.heard.status.to_string(), testing::HasSubstr("does not speak TLS 1.3"));
+}
+
+TEST(TlsTest, every_byte_on_the_wire_that_is_altered_ends_the_connection) {
+  std::string whole;
+  for (std::size_t flip = 0; flip < 700; flip += 7) {
+    std::string seen;
+    auto [near, far] = sys::make_memory_streams();
+    Talk talk(TlsContext::from_token(token())->client(
+                  std::make_unique<Wire>(std::move(near), seen, flip), "host"),
+              TlsContext::from_token(token())->server(std::move(far)));
+    talk.send(std::string(200, 'y'));
+    if (seen.size() <= flip) break;
+    EXPECT_EQ(talk.heard.text, "") << "byte " << flip << " of " << seen.size();
+    EXPECT_FALSE(talk.heard.status.ok() && talk.sender.ok()) << flip;
+  }
+}
+
+TEST(TlsTest, peer_that_closes_in_the_handshake_is_lost) {
+  auto [near, far] = sys::make_memory_streams();
+  const Stream client = TlsContext::from_token(token())->client(std::move(near), "host");
+  EXPECT_EQ(client->write_some(as_bytes("hello")).value(), 0U);
+  EXPECT_TRUE(client->waits_for_input()) << "not writable: it would spin";
+  far.reset();
+  Bytes into(100);
+  const auto read = client->read_some(into);
+  EXPECT_TRUE(read.ok() && read->ended);
+  EXPECT_EQ(client->write_some(as_bytes("hello")).code(), Code::peer_lost);
+}
+
+TEST(TlsTest, decrypted_bytes_that_wait_are_counted) {
+  Talk talk = talk_between(token(), token());
+  talk.send("x");
+  ASSERT_EQ(talk.from->write_some(as_bytes("0123456789")).value(), 10U);
+  Bytes into(4);
+  ASSERT_EQ(talk.to->read_some(into)->size_bytes, 4U);
+  EXPECT_EQ(talk.to->buffered_bytes(), 6U);
+}
+
+// An authority, and certificates that it gave, made by the command that an administrator uses.
+class TlsCertificatesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::system("openssl version > /dev/null 2>&1") != 0)
+      GTEST_SKIP() << "no openssl command: apt-get install openssl";
+    authority("ca");
+    authority("other");
+  }
+  void run(const std::string& arguments) const {
+    ASSERT_EQ(
+        std::system(
+            cat("cd ", directory.path(), " && openssl ", arguments, " > /dev/null 2>&1").c_str()),
+        0)
+        << arguments;
+  }
+  void authority(const std::string& name) const {
+    run(cat("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=", name,
+            " -keyout ", name, ".key -out ", name, ".pem"));
+  }
+  TlsCertificates issue(const std::string& name, const std::string& by, const std::string& host) {
+    std::ofstream(directory.file(name + ".ext")) << "subjectAltName=" << host << "\n";
+    run(cat("req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=", name, " -keyout ",
+            name, ".key -out ", name, ".csr"));
+    run(cat("x509 -req -in ", name, ".csr -CA ", by, ".pem -CAkey ", by,
+            ".key -CAcreateserial -days 2 -extfile ", name, ".ext -out ", name, ".pem"));
+    return {directory.file(name + ".pem"), directory.file(name + ".key"), directory.file("ca.pem")};
+  }
+  static Talk talk_between(const TlsCertificates& client, const TlsCertificates& server) {
+    auto [near, far] = sys::make_memory_streams();
+    return {TlsContext::from_certificates(client).value()->client(std::move(near), "10.0.0.7"),
+            TlsContext::from_certificates(server).value()->server(std::move(far))};
+  }
+  const sys::TemporaryDirectory directory = sys::TemporaryDirectory::create().value();
+};
+
+TEST_F(TlsCertificatesTest, certificates_of_one_authority_open_and_others_do_not) {
+  const TlsCertificates client = issue("client", "ca", "DNS:client");
+  const TlsCertificates server = issue("server", "ca", "IP:10.0.0.7");
+  Talk good = talk_between(client, server);
+  good.send("hello");
+  EXPECT_EQ(good.heard.text, "hello") << good.heard.status.to_string() << good.sender.to_string();
+  Talk unknown_client = talk_between(issue("thief", "other", "DNS:client"), server);
+  unknown_client.send("hello");
+  EXPECT_EQ(unknown_client.heard.text, "");
+  EXPECT_EQ(unknown_client.heard.status.code(), Code::denied)
+      << unknown_client.heard.status.to_string();
+  Talk wrong_host = talk_between(client, issue("moved", "ca", "IP:10.0.0.8"));
+  wrong_host.send("hello");
+  EXPECT_EQ(wrong_host.sender.code(), Code::denied) << wrong_host.sender.to_string();
+  EXPECT_EQ(wrong_host.heard.text, "");
+}
+
+TEST_F(TlsCertificatesTest, token_and_certificate_do_not_meet) {
+  auto [near, far] = sys::make_memory_streams();
+  Talk talk(TlsContext::from_token(token())->client(std::move(near), "10.0.0.7"),
+            TlsContext::from_certificates(issue("server", "ca", "IP:10.0.0.7"))
+                .value()
+                ->server(std::move(far)));
+  talk.send("hello");
+  EXPECT_EQ(talk.sender.code(), Code::denied) << talk.sender.to_string();
+  EXPECT_EQ(talk.heard.text, "");
+}
+
+TEST_F(TlsCertificatesTest, files_that_are_none_are_refused_by_name) {
+  const TlsCertificates good = issue("server", "ca", "IP:10.0.0.7");
+  TlsCertificates bad = good;
+  bad.key_file = directory.file("none.key");
+  const Status refused = TlsContext::from_certificates(bad).status();
+  EXPECT_EQ(refused.code(), Code::invalid_argument);
+  EXPECT_THAT(refused.to_string(), testing::HasSubstr("none.key"));
+  bad.key_file.clear();
+  EXPECT_EQ(TlsContext::from_certificates(bad).code(), Code::invalid_argument);
+}
+
+}  // namespace
+}  // namespace towpath::net
