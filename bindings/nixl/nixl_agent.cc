@@ -83,9 +83,11 @@ Status NixlAgent::open_exchange(std::optional<net::Address> listen) {
   options.log = log_.named("metadata exchange");
   if (standard::Telemetry* const telemetry = node_->telemetry())
     options.metrics = &telemetry->metrics();
+  options.security.certificates = {.certificate_file = settings_.tls_cert_file,
+                                   .key_file = settings_.tls_key_file,
+                                   .authority_file = settings_.tls_ca_file};
   if (settings_.token_file) {
-    TOWPATH_TRY(const std::string secret, read_secret(*settings_.token_file));
-    TOWPATH_TRY(options.token, net::Token::make(secret));
+    TOWPATH_TRY(options.security.token, standard::read_token(*settings_.token_file));
   }
   if (has_store()) {
     TOWPATH_TRY(options.store, open_store(settings_, clock_, options.log));

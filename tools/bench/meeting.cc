@@ -1,11 +1,9 @@
 #include "tools/bench/meeting.h"
 
-#include <array>
-
 #include <poll.h>
 
 #include <towpath/core/text.h>
-#include <towpath/sys/file.h>
+#include <towpath/standard/metadata_security.h>
 
 #include "tools/node_telemetry.h"
 
@@ -15,23 +13,16 @@ namespace {
 // How long to look away from whether the other side lives.
 constexpr Duration kNap = std::chrono::milliseconds(20);
 
-Result<std::optional<net::Token>> token_of(const Options& options) {
-  if (options.token_file.empty()) return std::optional<net::Token>();
-  sys::SystemFileSystem files;
-  TOWPATH_TRY(const auto file, files.open(options.token_file, {}));
-  std::array<std::byte, net::Token::kMaxBytes + 2> bytes{};
-  TOWPATH_TRY(const std::size_t size, file->read_at(bytes, 0));
-  std::string_view secret(reinterpret_cast<const char*>(bytes.data()), size);
-  while (secret.ends_with('\n') || secret.ends_with('\r')) secret.remove_suffix(1);
-  TOWPATH_TRY(net::Token token, net::Token::make(secret));
-  return std::optional(std::move(token));
-}
-
 Result<std::unique_ptr<rendezvous::PeerRendezvous>> open_rendezvous(const Options& options,
                                                                     const Clock& clock) {
   rendezvous::PeerRendezvousOptions how;
   how.scope = options.scope;
-  TOWPATH_TRY(how.token, token_of(options));
+  standard::MetadataSecurity security;
+  if (!options.token_file.empty()) {
+    TOWPATH_TRY(security.token, standard::read_token(options.token_file));
+  }
+  how.listener.loopback_only = security.is_of_this_host();
+  how.tls = standard::tls_provider(std::move(security));
   if (!options.listen.empty()) {
     TOWPATH_TRY(how.door, net::parse_address(options.listen));
   }

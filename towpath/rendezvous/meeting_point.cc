@@ -16,7 +16,7 @@ constexpr Duration kBringTimeout = std::chrono::seconds(5);
 
 Result<std::unique_ptr<MeetingPoint>> MeetingPoint::open(MeetingPointOptions options,
                                                          const Clock& clock) {
-  options.client.token = options.token;
+  options.client.tls = options.tls;
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
   TOWPATH_TRY(auto client, PeerClient::open(options.client, clock));
@@ -41,7 +41,9 @@ MeetingPoint::MeetingPoint(MeetingPointOptions options, const Clock& clock, run:
 Status MeetingPoint::host() {
   PeerListenerOptions options = options_.listener;
   options.address = options_.address;
-  options.token = options_.token;
+  if (!net::is_local(options.address)) {
+    TOWPATH_TRY(options.tls, net::context_from(options_.tls));
+  }
   TOWPATH_TRY(listener_, PeerListener::open(std::move(options), *clock_));
   options_.address = listener_->address();
   listener_->on_change([this](const Change& change) {

@@ -22,12 +22,12 @@ namespace towpath::rendezvous {
 
 struct MeetingPointOptions {
   net::Address address;
-  std::optional<net::Token> token;  ///< needed where other machines can reach the address
+  net::TlsProvider tls;  ///< of a TCP address
   std::size_t max_cards = 4096;
   std::size_t max_bytes = std::size_t{256} << 20U;  ///< of all cards together
   Duration farewell_timeout = std::chrono::milliseconds(500);
-  PeerListenerOptions listener;  ///< its address and token are not used
-  PeerClientOptions client;      ///< its token is not used
+  PeerListenerOptions listener;  ///< its address and TLS are not used
+  PeerClientOptions client;      ///< its TLS is not used
 };
 
 class MeetingPoint final : public Rendezvous {

@@ -45,7 +45,8 @@ Status explain(const net::Address& address, const Status& failed) {
                    "start that agent, or check its name, scope or address")
           .because(failed);
     case Code::peer_lost:
-      return error(Code::unavailable, cat(where, " closed without an answer"), "try again")
+      return error(Code::unavailable, cat(where, " closed without an answer"),
+                   "try again, and see that both sides are of the same release")
           .because(failed);
     default: return failed;
   }
@@ -58,9 +59,11 @@ struct PeerClient::Request {
   Frame frame;
   run::Deadline deadline;
   FetchDone done;
-  std::vector<net::Endpoint> endpoints;  // of a TCP address; tried one after the other
+  std::vector<net::Endpoint> endpoints;        // of a TCP address; tried one after the other
+  std::shared_ptr<const net::TlsContext> tls;  // the same
   std::size_t endpoint = 0;
   std::optional<net::FramedConnection> connection;
+  bool watches_writable = false;
   Instant connect_at{0};  // not before
 };
 
@@ -112,6 +115,7 @@ Result<FetchId> PeerClient::begin(Request request) {
     return error(Code::exhausted, cat(requests_.size(), " requests are under way"),
                  "wait for some to end, or raise max_requests");
   if (const auto* tcp = std::get_if<net::TcpAddress>(&request.address)) {
+    TOWPATH_TRY(request.tls, net::context_from(options_.tls));
     TOWPATH_TRY(request.endpoints, net::resolve(*tcp));
   }
   const FetchId id = next_request_++;
@@ -170,7 +174,10 @@ Result<std::optional<Bytes>> PeerClient::step(FetchId id, Request& request) {
 }
 
 Result<std::unique_ptr<sys::ByteStream>> PeerClient::reach(const Request& request) const {
-  if (!request.endpoints.empty()) return net::connect(request.endpoints[request.endpoint]);
+  if (request.tls) {
+    TOWPATH_TRY(auto plain, net::connect(request.endpoints[request.endpoint]));
+    return request.tls->client(std::move(plain), std::get<net::TcpAddress>(request.address).host);
+  }
   TOWPATH_TRY(auto stream, sys::connect_stream(std::get<sys::LocalAddress>(request.address)));
   TOWPATH_TRY(check_peer_user(stream->fd(), options_.trusted_user));
   return stream;
@@ -187,7 +194,8 @@ Status PeerClient::connect(FetchId id, Request& request) {
                                                        : explain(request.address, stream.status());
   TOWPATH_TRY(poller_.add((*stream)->fd(), id, {.readable = true, .writable = true}));
   request.connection.emplace(*std::move(stream), frame_limits(options_.max_card_bytes));
-  request.connection->send(net::make_hello(kCardService, options_.token));
+  request.watches_writable = true;
+  request.connection->send(net::make_hello(kCardService, std::nullopt));
   request.connection->send(encode(request.frame));
   return {};
 }
@@ -205,7 +213,6 @@ bool PeerClient::try_next_endpoint(Request& request, const Status& failed) const
 
 Result<std::optional<Bytes>> PeerClient::talk(FetchId id, Request& request) {
   net::FramedConnection& connection = *request.connection;
-  const bool was_sending = connection.has_unsent();
   const Status sent = connection.flush();
   std::size_t budget = kBytesPerStep;
   // Read even if writing failed: a listener that refuses says why before it closes.
@@ -219,8 +226,10 @@ Result<std::optional<Bytes>> PeerClient::talk(FetchId id, Request& request) {
     if (try_next_endpoint(request, failed)) return std::optional<Bytes>();
     return explain(request.address, failed);
   }
-  if (was_sending && !connection.has_unsent())
-    TOWPATH_TRY(poller_.modify(connection.fd(), id, {.readable = true}));
+  // During a handshake it is the other side's turn: a socket that can be written would spin us.
+  if (const bool writes = connection.interest().writable;
+      writes != std::exchange(request.watches_writable, writes))
+    TOWPATH_TRY(poller_.modify(connection.fd(), id, {.readable = true, .writable = writes}));
   return std::optional<Bytes>();
 }
 

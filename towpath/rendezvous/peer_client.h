@@ -1,9 +1,8 @@
 // PeerClient: asks the listeners of other agents for cards, and brings them cards.
 //
-// Each request is a connection of its own, with a deadline; nothing blocks. On this machine the
+// Each request is a connection of its own, with a deadline; nothing blocks. At a Unix socket the
 // process at the other end must run as the same user or as root, since anybody may take an abstract
-// address first; over TCP nothing is known of it, and a token (net/token.h) is told to whoever
-// listens there.
+// address first; over TCP it proves itself by TLS, as we do, before anything is asked or given.
 // Invariants: each request is answered exactly once unless cancelled, by its deadline at the
 // latest. Thread: one at a time. Callbacks run inside progress(), and may call everything but
 // progress().
@@ -18,7 +17,7 @@
 #include <sys/types.h>
 
 #include <towpath/net/address.h>
-#include <towpath/net/token.h>
+#include <towpath/net/tls/tls_context.h>
 #include <towpath/rendezvous/frame.h>
 #include <towpath/rendezvous/rendezvous.h>
 #include <towpath/run/poller.h>
@@ -31,7 +30,7 @@ struct PeerClientOptions {
   std::size_t max_requests = 256;               ///< at a time
   std::size_t max_card_bytes = kMaxCardBytes;   ///< of a card that is fetched
   uid_t trusted_user = static_cast<uid_t>(-1);  ///< beside root; -1: the user of this process
-  std::optional<net::Token> token;              ///< for listeners that ask for one
+  net::TlsProvider tls;                         ///< asked at the first TCP address
 };
 
 class PeerClient {
@@ -45,10 +44,11 @@ class PeerClient {
   PeerClient& operator=(const PeerClient&) = delete;
 
   /// Asks who listens at `from` for a card. A host that is a name is looked up at once (see
-  /// net::resolve). Errors now: invalid_argument, exhausted (too many requests), and resolve()'s.
+  /// net::resolve). Errors now: invalid_argument, exhausted (too many requests), denied (TCP
+  /// without TLS), and those of resolve() and options.tls.
   /// Errors heard: not_found (nobody listens at this local address, or not under this name),
   /// unavailable (nobody listens at this TCP address, or it closed without an answer), timed_out,
-  /// denied (another user listens, or the token is wrong), corrupt.
+  /// denied (another user listens, or one of us has not proven itself), corrupt.
   Result<FetchId> fetch(const net::Address& from, const CardName& name, run::Deadline deadline,
                         FetchDone done);
   /// Brings a card, or the word that it is withdrawn, to who listens at `to`. Errors as above, and

@@ -38,7 +38,9 @@ class PeerClientTest : public testing::Test {
       socket = listener->accept().value();
       return static_cast<bool>(socket);
     }));
-    return RawClient(std::move(socket));
+    auto stream = sys::make_socket_stream(std::move(socket));
+    return RawClient(net::is_local(listener->address()) ? std::move(stream)
+                                                        : tls->server(std::move(stream)));
   }
   Code answer() {
     EXPECT_TRUE(eventually([&] {
@@ -49,10 +51,20 @@ class PeerClientTest : public testing::Test {
     return answers.back().code();
   }
 
+  // Also when a handshake has to come first.
+  void answer_with(RawClient& peer, const Bytes& frame) {
+    EXPECT_TRUE(eventually([&] {
+      client->progress();
+      (void)peer.is_closed();
+      return peer.write(frame) == frame.size();
+    }));
+  }
+
+  const std::shared_ptr<const net::TlsContext> tls = test_tls("0123456789abcdef");
   ManualClock clock;
   const net::Address address = test_address();
   std::optional<net::Listener> listener = net::Listener::listen(address).value();
-  std::unique_ptr<PeerClient> client = PeerClient::open({}, clock).value();
+  std::unique_ptr<PeerClient> client = PeerClient::open({.tls = provider_of(tls)}, clock).value();
   std::vector<Result<Bytes>> answers;
 };
 
@@ -187,6 +199,38 @@ TEST_F(PeerClientTest, over_tcp_nobody_listening_is_told_too) {
   EXPECT_THAT(answers[1].status().to_string(), testing::HasSubstr("nobody listens at tcp://127"));
 }
 
+TEST_F(PeerClientTest, whoever_listens_without_the_token_learns_nothing) {
+  listener = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
+  (void)client->push(listener->address(), {"a", to_bytes("our card")}, Deadline::never(),
+                     [&](const Status& status) { answers.emplace_back(status); });
+  sys::Fd socket;
+  EXPECT_TRUE(eventually([&] {
+    client->progress();
+    socket = listener->accept().value();
+    return static_cast<bool>(socket);
+  }));
+  RawClient thief(test_tls("0123456789abcdeg")->server(sys::make_socket_stream(std::move(socket))));
+  EXPECT_TRUE(eventually([&] {
+    client->progress();
+    return thief.is_closed();
+  }));
+  EXPECT_EQ(thief.received(), "");
+  EXPECT_EQ(answer(), Code::denied);
+}
+
+TEST_F(PeerClientTest, waiting_for_a_handshake_does_not_spin) {
+  listener = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
+  (void)client->fetch(listener->address(), "a", Deadline::never(),
+                      [&](auto card) { answers.push_back(card); });
+  const auto peer = accept();
+  auto poller = run::Poller::open().value();
+  ASSERT_TRUE(poller.add(client->wait_fd(), 0).ok());
+  EXPECT_TRUE(eventually([&] {
+    client->progress();
+    return poller.wait(Duration::zero()).empty();
+  })) << "the socket can be written, and there is nothing to write";
+}
+
 TEST_F(PeerClientTest, each_address_of_a_name_is_tried) {
   const auto directory = sys::TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());
@@ -201,7 +245,7 @@ TEST_F(PeerClientTest, each_address_of_a_name_is_tried) {
     (void)client->fetch(net::TcpAddress{"two.test", port}, "a", Deadline::never(),
                         [&](auto card) { answers.push_back(card); });
     auto peer = accept();
-    peer.write(encode({FrameKind::card, "a"}));
+    answer_with(peer, encode({FrameKind::card, "a"}));
     EXPECT_EQ(answer(), Code::ok);
   };
   EXPECT_TRUE(sys::testing::passes_in_child(body));

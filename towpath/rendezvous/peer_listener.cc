@@ -22,12 +22,26 @@ constexpr int kAcceptsPerProgress = 64;
 constexpr std::size_t kBytesPerServe = std::size_t{256} << 10U;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
+Status check_proof(const PeerListenerOptions& options, const net::Listener& listener) {
+  if (net::is_local(options.address)) return {};
+  if (!options.tls)
+    return error(Code::denied,
+                 cat(net::to_string(options.address),
+                     " needs a token: all processes that reach it could ask for cards"),
+                 "give all agents the same token, or listen at a Unix socket");
+  if (!options.loopback_only || !listener.is_reachable_from_outside()) return {};
+  return error(Code::denied,
+               cat(net::to_string(options.address),
+                   " can be reached by other machines, which needs a token that they know"),
+               "give all agents the same token file, or listen at 127.0.0.1 or [::1]");
+}
+
 }  // namespace
 
 struct PeerListener::Client {
   net::FramedConnection connection;
   Instant ends_at;  // dropped then, unless an exchange ends before
-  enum class Stage { stranger, known, refused } stage = Stage::stranger;
+  bool has_greeted = false;
 };
 
 Result<std::unique_ptr<PeerListener>> PeerListener::open(PeerListenerOptions options,
@@ -38,12 +52,7 @@ Result<std::unique_ptr<PeerListener>> PeerListener::open(PeerListenerOptions opt
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
   TOWPATH_TRY(net::Listener listener, net::Listener::listen(options.address));
-  if (listener.is_reachable_from_outside() && !options.token)
-    return error(Code::denied,
-                 cat(net::to_string(options.address),
-                     " can be reached by other machines, which "
-                     "needs a token"),
-                 "give all agents the same token, or listen at 127.0.0.1 or [::1]");
+  TOWPATH_TRY(check_proof(options, listener));
   options.address = listener.address();
   TOWPATH_TRY(poller.add(listener.fd(), kListenerTag));
   TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));
@@ -119,20 +128,22 @@ void PeerListener::admit(sys::Fd socket) {
   counts_.accepted.add();
   const bool is_local = net::is_local(options_.address);
   if (Status status = is_local ? check_peer_user(socket.get(), options_.trusted_user) : Status();
-      !status.ok()) {
-    counts_.denied.add();
-    options_.log.warning("client refused", {{"why", status.to_string()}});
-    return;
-  }
+      !status.ok())
+    return refuse(status);
   if (clients_.size() >= options_.max_clients) crowd_out("a newcomer needs its place");
   const std::uint64_t id = next_client_++;
   if (Status status = poller_.add(socket.get(), id); !status.ok()) {
     options_.log.warning("cannot watch a client", {{"why", status.to_string()}});
     return;
   }
-  clients_.emplace(id, Client{net::FramedConnection(sys::make_socket_stream(std::move(socket)),
-                                                    net::kHelloLimits),
+  clients_.emplace(id, Client{net::FramedConnection(wrap(std::move(socket)), net::kHelloLimits),
                               clock_->now() + options_.exchange_timeout});
+}
+
+std::unique_ptr<sys::ByteStream> PeerListener::wrap(sys::Fd socket) const {
+  auto stream = sys::make_socket_stream(std::move(socket));
+  return net::is_local(options_.address) ? std::move(stream)
+                                         : options_.tls->server(std::move(stream));
 }
 
 // A listener that stays readable while nothing can be accepted would keep its caller spinning.
@@ -157,6 +168,10 @@ void PeerListener::serve(std::uint64_t id) {
   buffered_bytes_ += client.connection.buffered_bytes();
   buffered_bytes_ -= buffered_before;
   if (status.code() == Code::peer_lost) return forget(found);
+  if (status.code() == Code::denied) {
+    refuse(status);
+    return forget(found);
+  }
   if (!status.ok()) return drop(found, status.to_string(), counts_.malformed);
   if (client.connection.received_bytes() > options_.max_bytes_per_client)
     return drop(found, "it has sent more than one client may", counts_.crowded_out);
@@ -166,9 +181,9 @@ void PeerListener::serve(std::uint64_t id) {
   (void)poller_.modify(client.connection.fd(), id, client.connection.interest());
 }
 
-// A stranger gets no more time before its hello is whole, and one that was refused none at all.
+// An unauthenticated connection gets no more time before its hello is whole.
 void PeerListener::extend_patience(Client& client, bool exchange_began) {
-  if (client.stage != Client::Stage::known) return;
+  if (!client.has_greeted) return;
   if (!client.connection.is_busy()) {
     client.ends_at = clock_->now() + options_.idle_timeout;
   } else if (exchange_began) {
@@ -183,8 +198,6 @@ Status PeerListener::exchange(Client& client) {
     const bool had_unsent = client.connection.has_unsent();
     TOWPATH_TRY(client.connection.flush());
     if (client.connection.has_unsent()) return {};  // no next request before this reply is taken
-    // Closing now, with what it sent unread, could take the refusal away before it is read.
-    if (client.stage == Client::Stage::refused) return client.connection.discard(budget);
     if (had_unsent) {
       ++ended_;
       counts_.served.add();
@@ -196,21 +209,13 @@ Status PeerListener::exchange(Client& client) {
 }
 
 Status PeerListener::hear(Client& client, const net::Frame& received) {
-  if (client.stage == Client::Stage::known) {
+  if (client.has_greeted) {
     TOWPATH_TRY(const Frame request, decode_frame(received.payload()));
     return answer(client, request);
   }
-  const Status verdict = net::check_hello(received.payload(), kCardService, options_.token);
+  TOWPATH_TRY(net::check_hello(received.payload(), kCardService, std::nullopt));
   client.connection.expect(frame_limits(options_.max_card_bytes));
-  if (verdict.ok()) {
-    client.stage = Client::Stage::known;
-    return {};
-  }
-  if (verdict.code() != Code::denied) return verdict;
-  counts_.denied.add();
-  options_.log.warning("client refused", {{"why", verdict.to_string()}});
-  client.stage = Client::Stage::refused;
-  client.connection.send(encode({.kind = FrameKind::refused, .why = verdict}));
+  client.has_greeted = true;
   return {};
 }
 
@@ -259,6 +264,11 @@ void PeerListener::drop(Clients::iterator client, std::string_view why, telemetr
   options_.log.warning("client dropped", {{"why", std::string(why)},
                                           {"received_bytes", cat(connection.received_bytes())}});
   forget(client);
+}
+
+void PeerListener::refuse(const Status& why) {
+  counts_.denied.add();
+  options_.log.warning("client refused", {{"why", why.to_string()}});
 }
 
 void PeerListener::forget(Clients::iterator client) {

@@ -3,9 +3,9 @@
 //
 // Clients are not trusted to behave: what each may hold is bounded in bytes and in time, a frame is
 // bounded before it is stored, and a newcomer always gets in (the client nearest to its end of
-// patience makes room). On a Unix socket processes of other users are refused and logged. On TCP
-// any process that reaches the port is heard, unless there is a token; without one it listens on
-// loopback only. A token is no encryption (net/token.h).
+// patience makes room). A card is a capability, so nobody gets one without proof: on a Unix socket
+// the kernel names the other side's user (SO_PEERCRED), on TCP both sides prove themselves by TLS
+// (net/tls/tls_context.h). Who does not is refused, counted and logged.
 // Invariants: no call blocks; memory is at most max_buffered_bytes plus one read per client.
 // Thread: one at a time. The change callback runs inside progress() and may call everything but
 // progress().
@@ -22,7 +22,7 @@
 
 #include <towpath/net/frame_reader.h>
 #include <towpath/net/listener.h>
-#include <towpath/net/token.h>
+#include <towpath/net/tls/tls_context.h>
 #include <towpath/rendezvous/frame.h>
 #include <towpath/rendezvous/rendezvous.h>
 #include <towpath/run/poller.h>
@@ -33,9 +33,10 @@
 namespace towpath::rendezvous {
 
 struct PeerListenerOptions {
-  net::Address address;             ///< TCP port 0: the kernel chooses; address() tells
-  std::optional<net::Token> token;  ///< asked from every client, also on a Unix socket
-  std::size_t max_clients = 64;     ///< at least 1
+  net::Address address;                        ///< TCP port 0: the kernel chooses; address() tells
+  std::shared_ptr<const net::TlsContext> tls;  ///< of a TCP address, which needs one
+  bool loopback_only = false;                  ///< refuses an address that other machines can reach
+  std::size_t max_clients = 64;                ///< at least 1
   std::size_t max_card_bytes = std::size_t{1} << 20U;       ///< of a card that is brought
   std::size_t max_buffered_bytes = std::size_t{16} << 20U;  ///< of all half-read frames together
   std::uint64_t max_bytes_per_client = std::uint64_t{64} << 20U;  ///< in the life of one
@@ -50,7 +51,7 @@ struct PeerListenerOptions {
 struct PeerListenerCounts {
   telemetry::Counter accepted;
   telemetry::Counter served;       ///< exchanges that ended well
-  telemetry::Counter denied;       ///< other users, wrong tokens
+  telemetry::Counter denied;       ///< other users, wrong tokens or certificates
   telemetry::Counter malformed;    ///< what they sent was no frame, or too large
   telemetry::Counter overdue;      ///< too slow, or silent
   telemetry::Counter crowded_out;  ///< made room for a newcomer, or held too many bytes
@@ -63,8 +64,8 @@ class PeerListener {
   using Accept = std::function<Status(const Change&)>;
 
   /// `clock` must outlive the listener. Errors: already_exists (someone listens at the address),
-  /// denied (reachable from outside, and no token), invalid_argument, exhausted (no descriptor is
-  /// free), and net::Listener's.
+  /// denied (a TCP address without TLS; reachable from outside, and loopback_only),
+  /// invalid_argument, exhausted (no descriptor is free), and net::Listener's.
   static Result<std::unique_ptr<PeerListener>> open(PeerListenerOptions options,
                                                     const Clock& clock);
   /// Closes all clients and removes the socket's file.
@@ -106,6 +107,7 @@ class PeerListener {
 
   void accept_newcomers();
   void admit(sys::Fd socket);
+  std::unique_ptr<sys::ByteStream> wrap(sys::Fd socket) const;
   void pause_accepting();
   void resume_accepting();
   void serve(std::uint64_t id);
@@ -116,6 +118,7 @@ class PeerListener {
   Frame provide(const CardName& name) const;
   Status answer_change(Client& client, Change change);
   void drop(Clients::iterator client, std::string_view why, telemetry::Counter& count);
+  void refuse(const Status& why);
   void forget(Clients::iterator client);
   void crowd_out(std::string_view why);
   void drop_overdue();

@@ -40,7 +40,7 @@ class PeerListenerTest : public testing::Test {
     for (int round = 0; round < 40; ++round) listener->progress();
   }
   Result<Bytes> ask(const CardName& name = "a") {
-    auto client = PeerClient::open({}, clock).value();
+    auto client = PeerClient::open({.tls = provider_of(options.tls)}, clock).value();
     std::optional<Result<Bytes>> answer;
     (void)client->fetch(options.address, name, Deadline::never(),
                         [&](Result<Bytes> card) { answer = std::move(card); });
@@ -52,7 +52,7 @@ class PeerListenerTest : public testing::Test {
     return answer ? *answer : error(Code::internal, "no answer");
   }
   Status bring(const Change& change) {
-    auto client = PeerClient::open({}, clock).value();
+    auto client = PeerClient::open({.tls = provider_of(options.tls)}, clock).value();
     std::optional<Status> answer;
     (void)client->push(options.address, change, Deadline::never(),
                        [&](Status status) { answer = status; });
@@ -351,16 +351,19 @@ TEST_F(PeerListenerTest, socket_file_is_removed_in_the_end) {
 
 class TcpPeerListenerTest : public PeerListenerTest {
  protected:
-  TcpPeerListenerTest() { options.address = net::TcpAddress{"127.0.0.1", 0}; }
+  TcpPeerListenerTest() {
+    options.address = net::TcpAddress{"127.0.0.1", 0};
+    options.tls = test_tls("0123456789abcdef");
+  }
   void listen_at_chosen_port() {
     listen();
     options.address = listener->address();  // for ask() and bring()
   }
-  Status ask_with(const std::optional<net::Token>& told) {
-    auto client = PeerClient::open({.token = told}, clock).value();
+  Status ask_with(const net::TlsProvider& tls) {
+    auto client = PeerClient::open({.tls = tls}, clock).value();
     std::optional<Status> answer;
-    (void)client->fetch(options.address, "a", Deadline::never(),
-                        [&](const Result<Bytes>& card) { answer = card.status(); });
+    TOWPATH_TRY(client->fetch(options.address, "a", Deadline::never(),
+                              [&](const Result<Bytes>& card) { answer = card.status(); }));
     EXPECT_TRUE(eventually([&] {
       listener->progress();
       client->progress();
@@ -368,8 +371,12 @@ class TcpPeerListenerTest : public PeerListenerTest {
     }));
     return answer ? *answer : error(Code::internal, "no answer");
   }
-  const net::Token token = net::Token::make("0123456789abcdef").value();
-  const net::Token other = net::Token::make("0123456789abcdeg").value();
+  void expect_closed(RawClient& client) {
+    EXPECT_TRUE(eventually([&] {
+      listener->progress();
+      return client.is_closed();
+    }));
+  }
 };
 
 TEST_F(TcpPeerListenerTest, serves_and_takes_cards_as_on_a_unix_socket) {
@@ -390,56 +397,72 @@ TEST_F(TcpPeerListenerTest, serves_and_takes_cards_as_on_a_unix_socket) {
 }
 
 TEST_F(TcpPeerListenerTest, only_the_token_opens_the_door) {
-  options.token = token;
   listen_at_chosen_port();
-  EXPECT_TRUE(ask_with(token).ok());
-  EXPECT_EQ(ask_with({}).code(), Code::denied);
-  const Status wrong = ask_with(other);
-  EXPECT_EQ(wrong.code(), Code::denied);
-  EXPECT_EQ(listener->counts().denied.value(), 2U);
+  EXPECT_TRUE(ask_with(provider_of(options.tls)).ok());
+  EXPECT_EQ(ask_with({}).code(), Code::denied) << "it is not even dialled";
+  EXPECT_EQ(listener->counts().denied.value(), 0U);
+  EXPECT_EQ(ask_with(provider_of(test_tls("0123456789abcdeg"))).code(), Code::denied);
+  EXPECT_EQ(listener->counts().denied.value(), 1U);
+  EXPECT_EQ(sink.count_of("client refused"), 1U);
   for (const auto& event : sink.events())
     EXPECT_EQ(telemetry::to_string(event).find("0123456789"), std::string::npos)
         << "no token is ever logged";
 }
 
-TEST_F(TcpPeerListenerTest, who_is_refused_can_neither_stay_nor_grow) {
-  options.token = token;
+// What a process needed, of whatever user, to have the card of a listener on the loopback.
+TEST_F(TcpPeerListenerTest, request_without_proof_gets_nothing) {
   listen_at_chosen_port();
   RawClient client(options.address);
-  client.greet(other);
-  EXPECT_TRUE(eventually([&] {
-    listener->progress();
-    (void)client.is_closed();
-    return !client.received().empty();
-  }));
-  client.write(encode({FrameKind::publish, "a", Bytes(100'000)}));
-  settle();
-  EXPECT_EQ(listener->buffered_bytes(), 0U);
-  clock.advance(options.exchange_timeout);
-  settle();
-  EXPECT_EQ(listener->client_count(), 0U);
+  client.greet();
+  client.write(encode({FrameKind::fetch, "a"}));
+  expect_closed(client);
+  EXPECT_EQ(client.received().find("card of a"), std::string::npos);
   EXPECT_EQ(listener->counts().served.value(), 0U);
-}
-
-TEST_F(TcpPeerListenerTest, stranger_may_not_send_more_than_a_hello) {
-  options.token = token;
-  listen_at_chosen_port();
-  RawClient client(options.address);
-  client.write(encode({FrameKind::publish, "a", Bytes(100'000)}));
-  EXPECT_TRUE(eventually([&] {
-    listener->progress();
-    return client.is_closed();
-  }));
   EXPECT_EQ(listener->counts().malformed.value(), 1U);
 }
 
-TEST_F(TcpPeerListenerTest, wide_address_needs_a_token) {
-  options.address = net::TcpAddress{"0.0.0.0", 0};
+TEST_F(TcpPeerListenerTest, flood_of_wrong_tokens_is_counted_and_does_not_flood_the_log) {
+  listen_at_chosen_port();
+  const auto wrong = provider_of(test_tls("0123456789abcdeg"));
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(ask_with(wrong).code(), Code::denied);
+  EXPECT_EQ(listener->counts().denied.value(), 200U);
+  EXPECT_EQ(sink.count_of("client refused"), telemetry::Log::kLimit.burst);
+  EXPECT_TRUE(ask().ok());
+}
+
+TEST_F(TcpPeerListenerTest, unauthenticated_connection_can_neither_stay_nor_grow) {
+  listen_at_chosen_port();
+  RawClient silent(options.address);
+  RawClient dripping(options.address);
+  const Bytes beginning = to_bytes("\x16\x03\x01\x40\x00");  // of a record of 16 KiB
+  dripping.write(beginning);
+  settle();
+  EXPECT_EQ(listener->buffered_bytes(), 0U);
+  clock.advance(options.exchange_timeout);
+  expect_closed(silent);
+  expect_closed(dripping);
+  EXPECT_EQ(listener->client_count(), 0U);
+  EXPECT_EQ(listener->counts().overdue.value(), 2U);
+}
+
+TEST_F(TcpPeerListenerTest, stranger_may_not_send_more_than_a_hello) {
+  listen_at_chosen_port();
+  RawClient client(options.address);
+  client.write(encode({FrameKind::publish, "a", Bytes(100'000)}));
+  expect_closed(client);
+  EXPECT_EQ(listener->counts().malformed.value(), 1U);
+}
+
+TEST_F(TcpPeerListenerTest, no_address_goes_without_proof_and_none_of_this_host_alone_is_wide) {
+  options.tls = nullptr;
   const Status refused = PeerListener::open(options, clock).status();
   EXPECT_EQ(refused.code(), Code::denied);
   EXPECT_THAT(refused.to_string(), testing::HasSubstr("needs a token"));
-  options.token = token;
+  options.tls = test_tls("0123456789abcdef");
+  options.address = net::TcpAddress{"0.0.0.0", 0};
   EXPECT_TRUE(PeerListener::open(options, clock).ok());
+  options.loopback_only = true;
+  EXPECT_EQ(PeerListener::open(options, clock).code(), Code::denied);
 }
 
 TEST_F(PeerListenerTest, options_that_cannot_work_are_refused) {

@@ -11,7 +11,7 @@ namespace towpath::rendezvous {
 Result<std::unique_ptr<PeerRendezvous>> PeerRendezvous::open(PeerRendezvousOptions options,
                                                              const Clock& clock) {
   TOWPATH_TRY(address_in_scope(options.scope, "a").status());
-  options.client.token = options.token;
+  options.client.tls = options.tls;
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(auto client, PeerClient::open(options.client, clock));
   TOWPATH_TRY(poller.add(client->wait_fd(), 0));
@@ -32,7 +32,9 @@ Status PeerRendezvous::open_door() {
   if (!options_.door) return {};
   PeerListenerOptions options = options_.listener;
   options.address = *options_.door;
-  options.token = options_.token;
+  if (!net::is_local(options.address)) {
+    TOWPATH_TRY(options.tls, net::context_from(options_.tls));
+  }
   TOWPATH_TRY(door_, PeerListener::open(std::move(options), *clock_));
   door_->on_change([this](const Change& change) { return heard(change); });
   return poller_.add(door_->wait_fd(), 0);

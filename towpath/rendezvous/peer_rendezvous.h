@@ -24,9 +24,9 @@ namespace towpath::rendezvous {
 struct PeerRendezvousOptions {
   std::string scope;                 ///< at most kMaxScope bytes; empty, with a door: none
   std::optional<net::Address> door;  ///< opened at once; it gives every card published here
-  std::optional<net::Token> token;   ///< of the door, and for the doors of others
-  PeerListenerOptions listener;      ///< its address and token are not used
-  PeerClientOptions client;          ///< its token is not used
+  net::TlsProvider tls;              ///< of the door, and for those of others, over TCP
+  PeerListenerOptions listener;      ///< its address and TLS are not used
+  PeerClientOptions client;          ///< its TLS is not used
 };
 
 class PeerRendezvous final : public Rendezvous {

@@ -285,14 +285,12 @@ TEST(PeerRendezvousTest, watcher_may_withdraw_the_name_it_is_called_for) {
 
 TEST(PeerRendezvousTest, agents_that_share_no_scope_meet_at_their_doors) {
   const sys::SystemClock clock;
-  const auto token = net::Token::make("a secret of both");
+  const auto tls = provider_of(test_tls("a secret of both"));
   const net::Address any = net::TcpAddress{"127.0.0.1", 0};
   auto here =
-      PeerRendezvous::open({.scope = cat("h", getpid()), .door = any, .token = *token}, clock)
-          .value();
+      PeerRendezvous::open({.scope = cat("h", getpid()), .door = any, .tls = tls}, clock).value();
   auto there =
-      PeerRendezvous::open({.scope = cat("t", getpid()), .door = any, .token = *token}, clock)
-          .value();
+      PeerRendezvous::open({.scope = cat("t", getpid()), .door = any, .tls = tls}, clock).value();
   Seen seen;
   there->watch(note_in(seen));
   ASSERT_TRUE(there->publish("there", as_bytes("t")).ok());
@@ -323,7 +321,7 @@ TEST(PeerRendezvousTest, agents_that_share_no_scope_meet_at_their_doors) {
 class MeetingPointTest : public testing::Test {
  protected:
   std::unique_ptr<MeetingPoint> join() {
-    return MeetingPoint::open({.address = address, .token = token}, clock).value();
+    return MeetingPoint::open({.address = address, .tls = tls}, clock).value();
   }
   template <typename Condition>
   bool soon(Condition condition) {
@@ -342,14 +340,14 @@ class MeetingPointTest : public testing::Test {
 
   sys::SystemClock clock;
   net::Address address = test_address();
-  std::optional<net::Token> token;
+  net::TlsProvider tls;
   std::unique_ptr<MeetingPoint> host, guest;
 };
 
 TEST_F(MeetingPointTest, first_hosts_and_cards_go_both_ways) {
   for (const net::Address& where : {address, net::Address(net::TcpAddress{"127.0.0.1", 0})}) {
     address = where;
-    token = net::Token::make("a secret of both").value();
+    tls = provider_of(test_tls("a secret of both"));
     host = join();
     address = host->address();
     guest = join();

@@ -13,6 +13,7 @@
 #include <towpath/net/endpoint.h>
 #include <towpath/net/hello.h>
 #include <towpath/net/listener.h>
+#include <towpath/net/tls/tls_context.h>
 #include <towpath/rendezvous/frame.h>
 #include <towpath/rendezvous/scope.h>
 
@@ -27,6 +28,13 @@ inline net::Address test_address(std::string_view name = "a") {
   return address_in_scope(test_scope(), name).value();
 }
 
+inline std::shared_ptr<const net::TlsContext> test_tls(std::string_view secret) {
+  return net::TlsContext::from_token(net::Token::make(secret).value());
+}
+inline net::TlsProvider provider_of(std::shared_ptr<const net::TlsContext> tls) {
+  return [tls = std::move(tls)]() -> Result<std::shared_ptr<const net::TlsContext>> { return tls; };
+}
+
 /// A stream to who listens at `address`.
 inline Result<std::unique_ptr<sys::ByteStream>> reach(const net::Address& address) {
   if (const auto* local = std::get_if<sys::LocalAddress>(&address))
@@ -38,7 +46,7 @@ inline Result<std::unique_ptr<sys::ByteStream>> reach(const net::Address& addres
 class RawClient {
  public:
   explicit RawClient(const net::Address& address) : stream_(reach(address).value()) {}
-  explicit RawClient(sys::Fd socket) : stream_(sys::make_socket_stream(std::move(socket))) {}
+  explicit RawClient(std::unique_ptr<sys::ByteStream> stream) : stream_(std::move(stream)) {}
 
   /// How many bytes were taken.
   std::size_t write(ConstByteSpan bytes) {
@@ -47,9 +55,7 @@ class RawClient {
   }
   std::size_t write(std::string_view text) { return write(as_bytes(text)); }
   /// As a client with manners begins. How many bytes that takes.
-  std::size_t greet(const std::optional<net::Token>& token = {}) {
-    return write(net::make_hello(kCardService, token));
-  }
+  std::size_t greet() { return write(net::make_hello(kCardService, std::nullopt)); }
   /// Whether the other side has closed. Reads, and keeps, what came before.
   bool is_closed() {
     Bytes chunk(4096);

@@ -66,7 +66,8 @@ CardExchange::~CardExchange() { worker_.reset(); }
 Status CardExchange::open_doors() {
   rendezvous::PeerRendezvousOptions doors;
   doors.door = options_.listen;
-  doors.token = options_.token;
+  doors.tls = tls_provider(options_.security);
+  doors.listener.loopback_only = options_.security.is_of_this_host();
   doors.listener.log = options_.log;
   doors.listener.max_card_bytes = rendezvous::kMaxCardBytes;
   TOWPATH_TRY(doors_, rendezvous::PeerRendezvous::open(std::move(doors), *options_.clock));

@@ -29,10 +29,10 @@
 #include <towpath/agent/agent.h>
 #include <towpath/core/text.h>
 #include <towpath/net/address.h>
-#include <towpath/net/token.h>
 #include <towpath/rendezvous/peer_rendezvous.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/worker.h>
+#include <towpath/standard/metadata_security.h>
 #include <towpath/telemetry/log.h>
 #include <towpath/telemetry/metrics.h>
 
@@ -43,7 +43,7 @@ struct CardExchangeOptions {
   const Clock* clock = nullptr;                   ///< must outlive the exchange
   std::unique_ptr<rendezvous::Rendezvous> store;  ///< null: only addresses
   std::optional<net::Address> listen;  ///< where others bring and ask; TCP port 0: chosen
-  std::optional<net::Token> token;     ///< of our listener, and for those of others
+  MetadataSecurity security;           ///< of our listener and for those of others, over TCP
   /// How long an exchange is tried: also how long a fetch waits for a card to be published.
   Duration timeout = std::chrono::seconds(5);
   telemetry::Log log;

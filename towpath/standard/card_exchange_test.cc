@@ -7,6 +7,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <towpath/memory/system_region.h>
 #include <towpath/rendezvous/etcd_rendezvous.h>
@@ -14,6 +17,7 @@
 #include <towpath/run/eventually.h>
 #include <towpath/standard/card_exchange.h>
 #include <towpath/standard/standard.h>
+#include <towpath/sys/temporary_directory.h>
 
 namespace towpath::standard {
 namespace {
@@ -36,7 +40,8 @@ class CardExchangeTest : public testing::Test {
     side.node = Node::open({.name = name, .backends = {"shm"}, .progress_thread = false}).value();
     options.agent = &side.node->agent();
     options.clock = &clock;
-    options.token = token;
+    options.security.token = token;
+    options.security.shared_token_file = shared_token;
     side.cards = CardExchange::open(std::move(options)).value();
     return side;
   }
@@ -63,6 +68,18 @@ class CardExchangeTest : public testing::Test {
     return outcomes.empty() ? ExchangeOutcome() : outcomes[0];
   }
 
+  // The code with which user 65534 is refused the card of who listens at `where`.
+  int steal(const net::Address& where) {
+    if (setresuid(65534, 65534, 65534) != 0) return -1;
+    const net::TlsProvider tls = tls_provider({.shared_token_file = shared_token});
+    auto client = rendezvous::PeerClient::open({.tls = tls}, clock).value();
+    std::optional<Status> answer;
+    const auto asked = client->fetch(where, "there", run::Deadline::never(),
+                                     [&](const auto& card) { answer = card.status(); });
+    while (asked.ok() && !answer) client->progress();
+    return static_cast<int>(asked.ok() ? answer->code() : asked.code());
+  }
+
   // The metrics of `here`: the name, then the values of what and status.
   std::map<std::string, std::int64_t> told() const {
     std::map<std::string, std::int64_t> all;
@@ -81,6 +98,8 @@ class CardExchangeTest : public testing::Test {
   telemetry::Metrics metrics;
   sys::SystemClock clock;
   std::optional<net::Token> token;
+  const sys::TemporaryDirectory runtime = sys::TemporaryDirectory::create().value();
+  const std::string shared_token = runtime.file("towpath/token");
   std::shared_ptr<rendezvous::Directory> directory = std::make_shared<rendezvous::Directory>();
 };
 
@@ -100,6 +119,38 @@ TEST_F(CardExchangeTest, cards_go_to_and_come_from_an_address) {
   ASSERT_TRUE(here.cards->invalidate(door).ok());
   EXPECT_EQ(next(here, there).what, What::invalidated);
   EXPECT_EQ(there.node->agent().check_peer("here").code(), Code::not_found);
+}
+
+TEST_F(CardExchangeTest, agents_of_one_user_find_their_token_by_themselves) {
+  Side here = make("here");
+  Side there = make("there", listening());
+  ASSERT_TRUE(here.cards->fetch("there", there.cards->listening_at()).ok());
+  EXPECT_TRUE(next(here, there).status.ok());
+  CardExchangeOptions wide;
+  wide.agent = &here.node->agent();
+  wide.clock = &clock;
+  wide.listen = net::TcpAddress{"0.0.0.0", 0};
+  wide.security.shared_token_file = shared_token;
+  EXPECT_EQ(CardExchange::open(std::move(wide)).code(), Code::denied)
+      << "other machines cannot know this token";
+}
+
+// As any process of the host could, before the listener asked for a proof.
+TEST_F(CardExchangeTest, process_of_another_user_cannot_have_the_card) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  ASSERT_EQ(::chmod(runtime.path().c_str(), 0755), 0);
+  Side there = make("there", listening());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(steal(*there.cards->listening_at()));
+  std::optional<int> ended;
+  EXPECT_TRUE(eventually([&] {
+    there.cards->progress();
+    int status = 0;
+    if (waitpid(child, &status, WNOHANG) == child) ended = WEXITSTATUS(status);
+    return ended.has_value();
+  }));
+  EXPECT_EQ(ended.value_or(-1), static_cast<int>(Code::denied));
 }
 
 TEST_F(CardExchangeTest, call_is_accepted_and_its_failure_is_an_outcome) {

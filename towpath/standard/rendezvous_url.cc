@@ -10,6 +10,7 @@
 #include <towpath/rendezvous/file_rendezvous.h>
 #include <towpath/rendezvous/meeting_point.h>
 #include <towpath/rendezvous/peer_rendezvous.h>
+#include <towpath/standard/metadata_security.h>
 #include <towpath/standard/rendezvous_url.h>
 #include <towpath/sys/text_file.h>
 
@@ -37,14 +38,14 @@ std::string_view take_until(std::string_view& text, char mark) {
 }
 
 std::span<const std::string_view> options_of(std::string_view scheme) {
-  static constexpr std::array<std::string_view, 1> kPeer = {"token-file"};
+  static constexpr std::array<std::string_view, 4> kTcp = {"token-file", "ca", "cert", "key"};
   static constexpr std::array<std::string_view, 5> kEtcd = {"password-file", "ca", "cert", "key",
                                                             "ttl"};
   static constexpr std::array<std::string_view, 1> kFile = {"ttl"};
-  if (scheme == "scope") return {};
+  if (scheme == "tcp") return kTcp;
   if (scheme == "file") return kFile;
   return scheme.starts_with("etcd") ? std::span<const std::string_view>(kEtcd)
-                                    : std::span<const std::string_view>(kPeer);
+                                    : std::span<const std::string_view>();
 }
 
 Status parse_options(std::string_view url, std::string_view text, RendezvousUrl& into) {
@@ -102,10 +103,14 @@ Opened open_meeting_point(std::string_view text, const RendezvousUrl& url, const
   if (tcp != nullptr && tcp->port == 0)
     return not_a_url(text, "all sides must know the port; 0 lets each choose one");
   options.listener.log = log;
+  MetadataSecurity security{.certificates = {.certificate_file = option(url, "cert"),
+                                             .key_file = option(url, "key"),
+                                             .authority_file = option(url, "ca")}};
   if (const std::string file = option(url, "token-file"); !file.empty()) {
-    TOWPATH_TRY(const std::string secret, read_secret(file));
-    TOWPATH_TRY(options.token, net::Token::make(secret));
+    TOWPATH_TRY(security.token, read_token(file));
   }
+  options.listener.loopback_only = security.is_of_this_host();
+  options.tls = tls_provider(std::move(security));
   TOWPATH_TRY(auto made, rendezvous::MeetingPoint::open(std::move(options), clock));
   return std::unique_ptr<Rendezvous>(std::move(made));
 }

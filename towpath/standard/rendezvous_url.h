@@ -6,9 +6,10 @@
 //   tcp://host:port                    a meeting point that other machines reach
 //   etcd://[user@]host:port[,...]/ns   an etcd; etcds:// with TLS
 //
-// After a `?`, joined by `&`: token-file=PATH (tcp, unix); password-file, ca, cert, key (paths, for
-// etcd), ttl=SECONDS (etcd, file). Secrets are read from files, since everybody may see a command
-// line. Thread: any.
+// After a `?`, joined by `&`: token-file=PATH (tcp); password-file (etcd); ca, cert, key (paths:
+// tcp, etcd), ttl=SECONDS (etcd, file). Secrets are read from files, since everybody may see a
+// command line. A tcp: address of the loopback needs neither token nor certificates
+// (metadata_security.h). Thread: any.
 #pragma once
 
 #include <map>

@@ -77,6 +77,9 @@ Reading read_variable(std::string_view name, std::string_view value, Settings& i
   if (name == "TRANSFER_TIMEOUT_MS") return told(read(value, into.transfer_timeout));
   if (name == "LISTEN_HOST") return told(read(value, into.listen_host));
   if (name == "TOKEN_FILE") return told(read(value, into.token_file));
+  if (name == "TLS_CERT_FILE") return told(read(value, into.tls_cert_file));
+  if (name == "TLS_KEY_FILE") return told(read(value, into.tls_key_file));
+  if (name == "TLS_CA_FILE") return told(read(value, into.tls_ca_file));
   if (name == "ETCD_USER") return told(read(value, into.etcd_user));
   if (name == "ETCD_PASSWORD_FILE") return told(read(value, into.etcd_password_file));
   if (name == "ETCD_CA_FILE") return told(read(value, into.etcd_ca_file));

@@ -8,7 +8,10 @@
 //   LOG_LEVEL              TRACE DEBUG INFO WARN ERROR FATAL
 //   TRANSFER_TIMEOUT_MS    deadline of transfers that are posted without one
 //   LISTEN_HOST            where the listener for cards is reached: 127.0.0.1 unless set
-//   TOKEN_FILE             a file with the secret that listeners and their visitors share
+//   TOKEN_FILE             a file with the token that listeners and their clients share; on one
+//   host
+//                          none is needed (metadata_security.h)
+//   TLS_CERT_FILE, TLS_KEY_FILE, TLS_CA_FILE   certificates for the same, instead of a token
 //   ETCD_ENDPOINTS         http://host:port, several with commas
 //   ETCD_NAMESPACE         in front of every key
 //   ETCD_USER, ETCD_PASSWORD_FILE, ETCD_CA_FILE, ETCD_CERT_FILE, ETCD_KEY_FILE
@@ -40,6 +43,9 @@ struct Settings {
   std::optional<Duration> transfer_timeout;
   std::string listen_host = "127.0.0.1";
   std::optional<std::string> token_file;
+  std::string tls_cert_file;  ///< empty: none
+  std::string tls_key_file;
+  std::string tls_ca_file;
   std::vector<std::string> etcd_endpoints;
   std::string etcd_namespace = "/nixl/agents/";
   std::string etcd_user;  ///< empty: no login

@@ -47,7 +47,8 @@ void exchange_cards(PyAgent& self, const Wanted& wanted) {
     raise(error(Code::already_exists, "this agent exchanges cards already",
                 "say where it listens and where the store is in one call"));
   standard::CardExchangeOptions options{.listen = to_address(wanted.listen)};
-  if (wanted.token) options.token = unwrap(net::Token::make(as_text(wanted.token->value)));
+  if (wanted.token)
+    options.security.token = unwrap(net::Token::from_text(as_text(wanted.token->value)));
   if (wanted.timeout) options.timeout = to_duration(wanted.timeout);
   auto exchange = unwrap(unlocked([&] { return open(*home->node, wanted, std::move(options)); }));
   // With the lock again: another thread may have been faster, and then ours goes.

@@ -6,7 +6,7 @@ a peer (check_remote_metadata), and failures are warnings there.
     NIXL_ETCD_ENDPOINTS, NIXL_ETCD_NAMESPACE   the store for calls without an address
     TOWPATH_ETCD_USER, _PASSWORD_FILE, _CA_FILE, _CERT_FILE, _KEY_FILE   for one that asks who comes
     TOWPATH_LISTEN_HOST                        where the listen thread listens; loopback if unset
-    TOWPATH_TOKEN_FILE                         a shared secret; needed to listen wider than that
+    TOWPATH_TOKEN_FILE                         a token that both sides share; needed to listen wider than that
 
 Both prefixes are good for each, and NIXL's configuration file may say them too.
 """

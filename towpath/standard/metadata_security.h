@@ -1,0 +1,40 @@
+// MetadataSecurity: how the two sides of metadata over TCP prove themselves, and where the token
+// comes from that nobody configured.
+//
+// On one host nothing is configured: the processes of a user find, or the first of them makes, a
+// token in a directory that only this user can enter. Other hosts, and containers that share no
+// files, are given a token file, or certificates, by name.
+// Thread: any.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <towpath/net/tls/tls_context.h>
+#include <towpath/net/token.h>
+#include <towpath/standard/environment.h>
+
+namespace towpath::standard {
+
+struct MetadataSecurity {
+  std::optional<net::Token> token;
+  net::TlsCertificates certificates;   ///< instead of a token
+  std::string shared_token_file = {};  ///< without both; empty: shared_token_file(environment)
+
+  /// Whether only processes of this user on this host can know the token.
+  bool is_of_this_host() const noexcept { return !token && certificates.empty(); }
+};
+
+/// Made at the first call and kept. Errors: those of the files; invalid_argument (a token and
+/// certificates).
+net::TlsProvider tls_provider(MetadataSecurity security);
+
+/// The token in a file that somebody named. Errors: not_found, denied, invalid_argument.
+Result<net::Token> read_token(const std::string& path);
+
+/// "token" in the first of $XDG_RUNTIME_DIR/towpath, /run/user/UID/towpath and /tmp/towpath-UID of
+/// which the parent is this user's own; /tmp always is taken last.
+std::string shared_token_file(const Environment& environment);
+
+}  // namespace towpath::standard
