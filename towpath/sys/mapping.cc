@@ -83,6 +83,8 @@ Result<Mapping> Mapping::of_file(const MapFile& options) {
     return os_error(errno, cat("cannot map ", options.size_bytes, " bytes of descriptor ",
                                options.fd, options.writable ? " for writing" : ""));
   Mapping mapping(data, options.size_bytes);
+  if (!options.inherited && ::madvise(data, options.size_bytes, MADV_DONTFORK) != 0)
+    return os_error(errno, "cannot keep a mapping from forked children");
   // Before Linux 4.17 the flag is unknown and the address only a hint.
   if (options.at != nullptr && data != options.at)
     return error(Code::already_exists,

@@ -22,6 +22,7 @@ struct MapFile {
   std::uint64_t offset = 0;      ///< of the first byte; a multiple of page_size()
   std::uint64_t size_bytes = 0;  ///< at least 1
   bool writable = true;
+  bool inherited = true;  ///< by a forked child; else the bytes are not there in it
   /// Where to map; null: anywhere. Chosen addresses are multiples of page_size(), and nothing may
   /// be mapped there yet.
   void* at = nullptr;
