@@ -19,7 +19,8 @@
 // time, so create backends first.
 //
 // Destroying the agent ends all transfers (cancelled), waits until they are quiet as far as their
-// backends can say, and releases all registrations; handles that outlive it answer not_ready.
+// backends can say, and releases all registrations; handles that outlive it answer not_ready. What
+// does not get quiesced stays alive, with its backend, until the process ends.
 //
 // Thread: any, for all of it. Calls on one Transfer's post() must not race each other.
 #pragma once
@@ -68,7 +69,7 @@ struct AgentOptions {
   /// How long an unacknowledged notification waits before it is repeated (lossy backends only).
   Duration repeat_after = std::chrono::milliseconds(20);
   /// How long letting go of memory waits, beyond the backend's own bound, for transfers that were
-  /// stopped: for a machine under load.
+  /// stopped, and for peers that are in the middle of a piece: for a machine under load.
   Duration quiet_patience = std::chrono::seconds(10);
 };
 

@@ -216,17 +216,25 @@ class AgentCore final : public SlotOwner, public std::enable_shared_from_this<Ag
   /// A registration that is about to go.
   struct Leaving {
     RegistrationCore* registration = nullptr;
-    // In the slot that is looked at:
-    bool is_last = false;    ///< of its record
-    bool is_moving = false;  ///< somebody moves its bytes
+    SlotMask last = 0;   ///< slots in which it is the last of its record
+    SlotMask moves = 0;  ///< of them, those in which somebody may still move its bytes
     Status status;
   };
-  void detach(std::span<Leaving> all, Slot& slot) TOWPATH_REQUIRES(control_);
+  // One after the other; only the second waits.
+  /// Nothing begins on the memory any more. What nobody moves goes at once. `pieces`: what peers
+  /// are in the middle of.
+  void revoke(std::span<Leaving> all, Slot& slot, std::unique_ptr<backend::PeerPieces>& pieces)
+      TOWPATH_REQUIRES(control_);
+  void quiesce(std::span<Leaving> all, Slot& slot, backend::PeerPieces* pieces);
+  void drop_quiesced(std::span<Leaving> all, Slot& slot) TOWPATH_REQUIRES(control_);
   Status finish_release(Leaving& one) TOWPATH_REQUIRES(control_);
-  /// Drops the record's memory in the slot, unless something moves its bytes: then false.
-  static bool drop_unless_moving(MemoryRecord& record, Slot& slot) TOWPATH_REQUIRES(slot.mutex);
-  /// The same, once nothing does. False: it never got quiet.
-  bool stop_and_drop(MemoryRecord& record, Slot& slot) TOWPATH_REQUIRES(control_);
+  /// Whether it is the last of its record in the slot.
+  bool leave(Leaving& one, Slot& slot) TOWPATH_REQUIRES(control_);
+  void note_dropped(Leaving& one, const Slot& slot) TOWPATH_REQUIRES(control_);
+  /// Of all memory that is registered here. False: a peer stands still in the middle of something.
+  bool revoke_all(Slot& slot);
+  /// ok, or the peer that was in the middle of something for too long.
+  Status wait_for(backend::PeerPieces* pieces) const;
   bool make_quiet(Slot& slot, const std::function<bool(const TransferCore&)>& matches,
                   Outcome outcome, const Status& why);
 

@@ -161,11 +161,14 @@ void AgentCore::shut_down() {
     if (!quiet)
       log_.error("shut down with transfers that never got quiet", {{"backend", slot->name}});
   }
+  SlotMask stuck = 0;
+  for (const auto& slot : slots())
+    if (!revoke_all(*slot)) stuck |= slot_bit(slot->index);
   run::MutexLock lock(control_);
   const auto everything = [](const TransferCore&) { return true; };
   for (const auto& slot : slots()) {
     run::MutexLock slot_lock(slot->mutex);
-    if (slot->any_active(everything)) {
+    if ((stuck & slot_bit(slot->index)) != 0 || slot->any_active(everything)) {
       // Bytes may still move: backend, connections and memory are let go of for good, with this
       // core.
       immortal_ = shared_from_this();

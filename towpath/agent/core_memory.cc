@@ -1,11 +1,13 @@
 // AgentCore: registrations.
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <typeinfo>
 #include <utility>
 
 #include <towpath/agent/core.h>
 #include <towpath/core/text.h>
+#include <towpath/run/poll_until.h>
 
 namespace towpath::agent {
 
@@ -222,15 +224,24 @@ Status AgentCore::release(std::span<memory::Registration> registrations) {
   return status;
 }
 
+// Whoever else needs control_ does not wait for what moves: it is free while this does.
 Status AgentCore::release(std::span<RegistrationCore* const> registrations) {
   std::array<Leaving, kTogether> room;
-  std::size_t count = 0;
+  std::array<std::unique_ptr<backend::PeerPieces>, kMaxSlots> pieces;
+  std::span<Leaving> all;
+  {
+    run::MutexLock lock(control_);
+    std::size_t count = 0;
+    for (RegistrationCore* const one : registrations)
+      if (!one->released.load(std::memory_order_acquire)) room[count++].registration = one;
+    all = std::span(room).first(count);
+    for (const auto& slot : slots())
+      if (!closed_.load()) revoke(all, *slot, pieces[slot->index]);
+  }
+  for (const auto& slot : slots()) quiesce(all, *slot, pieces[slot->index].get());
   run::MutexLock lock(control_);
-  for (RegistrationCore* const one : registrations)
-    if (!one->released.load(std::memory_order_acquire)) room[count++].registration = one;
-  const std::span<Leaving> all = std::span(room).first(count);
   for (const auto& slot : slots())
-    if (!closed_.load()) detach(all, *slot);
+    if (!closed_.load()) drop_quiesced(all, *slot);
   Status status;
   for (Leaving& one : all)
     if (Status finished = finish_release(one); !finished.ok()) status = std::move(finished);
@@ -238,70 +249,134 @@ Status AgentCore::release(std::span<RegistrationCore* const> registrations) {
   return status;
 }
 
-// The last registration of a region in a backend goes: what still moves its bytes is stopped first.
-void AgentCore::detach(std::span<Leaving> all, Slot& slot) {
+bool AgentCore::leave(Leaving& one, Slot& slot) {
   const SlotMask bit = slot_bit(slot.index);
-  bool any_last = false;
-  for (Leaving& one : all) {
-    one.is_last = one.is_moving = false;
-    if ((one.registration->held & bit) == 0) continue;
-    MemoryRecord& record = *one.registration->record;
-    std::uint32_t& references = record.own->references[slot.index];
-    if (references > 0) --references;  // else an earlier try found it not quiet
-    one.is_last = references == 0;
-    if (!one.is_last) {
-      one.registration->held &= ~bit;
-      continue;
-    }
-    any_last = true;
-    record.slots &= ~bit;
-    record.stale = true;
-    rows_.remove(record);
-  }
-  if (!any_last) return;
-  memory_generation_.fetch_add(1, std::memory_order_release);  // pairs with is_current()
-  with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
-    const bool is_idle = !slot.any_active([](const TransferCore&) { return true; });
-    for (Leaving& one : all) {
-      if (!one.is_last) continue;
-      MemoryRecord& record = *one.registration->record;
-      if (is_idle)
-        record.memory.drop(slot.index);
-      else
-        one.is_moving = !drop_unless_moving(record, slot);
-    }
-  });
-  for (Leaving& one : all) {
-    if (!one.is_last) continue;
-    const RecordPtr& record = one.registration->record;
-    if (one.is_moving && !stop_and_drop(*record, slot)) {
-      if (std::ranges::find(unquiet_, record) == unquiet_.end()) unquiet_.push_back(record);
-      one.status = error(Code::not_ready, cat("backend ", slot.name, " cannot promise that ",
-                                              to_string(record->region),
-                                              " is quiet; it stays registered and alive"));
-      continue;
-    }
+  if ((one.registration->held & bit) == 0) return false;
+  MemoryRecord& record = *one.registration->record;
+  std::uint32_t& references = record.own->references[slot.index];
+  if (references > 0) --references;  // else an earlier try found it not quiesced
+  if (references > 0) {
     one.registration->held &= ~bit;
-    std::erase(unquiet_, record);
-    if (options_.meter != nullptr)
-      options_.meter->deregistered(
-          {.backend = slot.name, .kind = record->region.kind, .bytes = record->region.length});
-  }
-}
-
-bool AgentCore::drop_unless_moving(MemoryRecord& record, Slot& slot) {
-  if (slot.any_active([&](const TransferCore& transfer) { return transfer.touches(&record); }))
     return false;
-  record.memory.drop(slot.index);
+  }
+  one.last |= bit;
+  record.slots &= ~bit;
+  record.stale = true;
+  rows_.remove(record);
   return true;
 }
 
-bool AgentCore::stop_and_drop(MemoryRecord& record, Slot& slot) {
-  const auto touches = [&](const TransferCore& transfer) { return transfer.touches(&record); };
-  const Status why = error(Code::cancelled, cat(to_string(record.region), " was deregistered"));
-  return make_quiet(slot, touches, Outcome::cancelled, why) &&
-         with_slot(slot,
-                   [&]() TOWPATH_REQUIRES(slot.mutex) { return drop_unless_moving(record, slot); });
+void AgentCore::revoke(std::span<Leaving> all, Slot& slot,
+                       std::unique_ptr<backend::PeerPieces>& pieces) {
+  bool any_last = false;
+  for (Leaving& one : all) any_last |= leave(one, slot);
+  if (!any_last) return;
+  memory_generation_.fetch_add(1, std::memory_order_release);  // pairs with is_current()
+  const SlotMask bit = slot_bit(slot.index);
+  with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+    for (const Leaving& one : all) {
+      if ((one.last & bit) == 0) continue;
+      if (auto* const memory = one.registration->record->memory.at(slot.index)) memory->revoke();
+    }
+    pieces = slot.backend->pieces_under_way();
+    const bool may_move =
+        pieces != nullptr || slot.any_active([](const TransferCore&) { return true; });
+    for (Leaving& one : all) {
+      if ((one.last & bit) == 0) continue;
+      if (may_move)
+        one.moves |= bit;
+      else
+        one.registration->record->memory.drop(slot.index);
+    }
+  });
+  for (Leaving& one : all)
+    if ((one.last & ~one.moves & bit) != 0) note_dropped(one, slot);
+}
+
+void AgentCore::note_dropped(Leaving& one, const Slot& slot) {
+  const RecordPtr& record = one.registration->record;
+  one.registration->held &= ~slot_bit(slot.index);
+  std::erase(unquiet_, record);
+  if (options_.meter != nullptr)
+    options_.meter->deregistered(
+        {.backend = slot.name, .kind = record->region.kind, .bytes = record->region.length});
+}
+
+void AgentCore::quiesce(std::span<Leaving> all, Slot& slot, backend::PeerPieces* pieces) {
+  const SlotMask bit = slot_bit(slot.index);
+  const auto waits = [bit](const Leaving& one) { return (one.moves & bit) != 0; };
+  const auto first = std::ranges::find_if(all, waits);
+  if (first == all.end()) return;
+  const auto touches = [&](const TransferCore& transfer) {
+    return std::ranges::any_of(all, [&](const Leaving& one) {
+      return waits(one) && transfer.touches(one.registration->record.get());
+    });
+  };
+  const std::string region = to_string(first->registration->record->region);
+  (void)make_quiet(slot, touches, Outcome::cancelled,
+                   error(Code::cancelled, cat(region, " was deregistered")));
+  const Status peers = wait_for(pieces);
+  if (peers.ok()) return;
+  for (Leaving& one : all | std::views::filter(waits))
+    one.status =
+        error(Code::not_ready,
+              cat(to_string(one.registration->record->region),
+                  " is not safe to reuse, and stays registered and alive: ", peers.message()),
+              std::string(peers.remedy()));
+}
+
+Status AgentCore::wait_for(backend::PeerPieces* pieces) const {
+  Status why;
+  if (pieces == nullptr) return why;
+  (void)run::poll_until(
+      [&] {
+        why = pieces->check();
+        return why.ok();
+      },
+      options_.quiet_patience);
+  return why;
+}
+
+void AgentCore::drop_quiesced(std::span<Leaving> all, Slot& slot) {
+  const SlotMask bit = slot_bit(slot.index);
+  const auto waits = [bit](const Leaving& one) { return (one.moves & bit) != 0; };
+  if (std::ranges::none_of(all, waits)) return;
+  with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+    for (Leaving& one : all | std::views::filter(waits)) {
+      MemoryRecord& record = *one.registration->record;
+      if (!one.status.ok()) continue;
+      if (slot.any_active([&](const TransferCore& transfer) { return transfer.touches(&record); }))
+        one.status = error(Code::not_ready, cat("backend ", slot.name, " cannot promise that ",
+                                                to_string(record.region),
+                                                " is quiesced; it stays registered and alive"));
+      else
+        record.memory.drop(slot.index);
+    }
+  });
+  for (Leaving& one : all | std::views::filter(waits)) {
+    const RecordPtr& record = one.registration->record;
+    if (one.status.ok())
+      note_dropped(one, slot);
+    else if (std::ranges::find(unquiet_, record) == unquiet_.end())
+      unquiet_.push_back(record);
+  }
+}
+
+bool AgentCore::revoke_all(Slot& slot) {
+  std::unique_ptr<backend::PeerPieces> pieces;
+  {
+    run::MutexLock lock(control_);
+    pieces = with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+      for (const RegionEntry& own : regions_.entries())
+        if (auto* const memory = own.record->memory.at(slot.index)) memory->revoke();
+      return slot.backend->pieces_under_way();
+    });
+  }
+  const Status peers = wait_for(pieces.get());
+  if (!peers.ok())
+    log_.error("shut down while a peer may still move bytes: what was registered stays alive",
+               {{"backend", slot.name}, {"why", peers.to_string()}});
+  return peers.ok();
 }
 
 bool AgentCore::make_quiet(Slot& slot, const std::function<bool(const TransferCore&)>& matches,
@@ -337,6 +412,10 @@ Status AgentCore::finish_release(Leaving& one) {
   if (!is_quiet && owner == owners.end()) owners.push_back(registration.region);
   if (is_quiet && owner != owners.end()) owners.erase(owner);
   if (!one.status.ok()) return std::move(one.status);
+  if (is_stuck)
+    return error(Code::not_ready, cat(to_string(record.region),
+                                      " is not safe to reuse, and stays alive: the agent was shut "
+                                      "down while bytes of it could still move"));
   registration.region.reset();
   // Release: who sees it sees the region let go.
   registration.released.store(true, std::memory_order_release);

@@ -97,6 +97,11 @@ class SlotMemories {
     else if (more_ != nullptr)
       (*more_)[slot - kFew].reset();
   }
+  /// Null: none.
+  backend::Memory* at(std::size_t slot) const noexcept {
+    if (slot < kFew) return few_[slot].get();
+    return more_ == nullptr ? nullptr : (*more_)[slot - kFew].get();
+  }
   bool any() const noexcept {
     const auto is_there = [](const auto& memory) { return memory != nullptr; };
     return std::ranges::any_of(few_, is_there) ||

@@ -48,12 +48,25 @@
 namespace towpath::backend {
 
 /// Memory that operations may touch: registered here, or imported from a peer. Destroying it takes
-/// the registration back; the caller sees to it that no operation on it is active.
+/// the registration back; the caller sees to it that no operation on it is active, and that no peer
+/// is in the middle of one (revoke()).
 class Memory {
  public:
   virtual ~Memory() = default;
   /// What a peer's import_memory() needs beside the region's figures. Goes into cards; stays so.
   virtual Bytes key() const { return {}; }
+  /// Of memory that was registered here: peers begin nothing on it any more. What one of them is in
+  /// the middle of goes on: Backend::pieces_under_way() says of that. Idempotent.
+  virtual void revoke() {}
+};
+
+/// What peers were in the middle of at some moment, without our help.
+/// Thread: one at a time; not serialised with the backend, which outlives it.
+class PeerPieces {
+ public:
+  virtual ~PeerPieces() = default;
+  /// ok once each has ended, or its process has. Errors: not_ready (names a peer).
+  virtual Status check() = 0;
 };
 
 /// A way to a peer, or to the agent itself. Destroyed only when none of its operations is active.
@@ -157,6 +170,10 @@ class Backend {
   /// The same for a list, each for itself: one that is refused does not touch the others. For
   /// backends that have something to spare by it; what is here imports one after the other.
   virtual void import_memories(Connection& connection, std::span<Import> list);
+
+  /// What peers move at this moment, by themselves, of memory that was revoked before the call;
+  /// null: nothing. Until it has ended, destroying that memory keeps no promise to its user.
+  virtual std::unique_ptr<PeerPieces> pieces_under_way() { return nullptr; }
 
   virtual std::unique_ptr<Operation> make_operation() = 0;
 

@@ -26,7 +26,9 @@ struct BorrowedMemory {
   /// disk: the number of the open file; with a key that names the file, any number of the user's.
   std::uint64_t device_id = 0;
   /// What to hold on to while the region lives. Null: the caller vouches that the bytes outlive the
-  /// region and all that holds it (views, registrations, transfers in flight).
+  /// region and all that holds it (views, registrations, transfers in flight; and an agent where
+  /// release() said not_ready, or that ended while a peer stood still in the middle of a piece: set
+  /// keep_alive where peers may write).
   std::shared_ptr<const void> keep_alive;
   /// object: its key. disk: the file's path, perhaps with a mode that the backend reads
   /// ("rw:/a/b").

@@ -68,9 +68,10 @@ class Registration {
 
   /// Deregisters now. Idempotent; ok when there is nothing to release. After a failure the handle
   /// still stands for the registration: call again, or let go of it and leave the rest to the
-  /// agent. Errors: not_ready (a transfer over a backend that cannot promise quiet still touches
-  /// the bytes; the agent keeps the region alive until it is), io_error (a backend failed to let
-  /// go).
+  /// agent. ok: no byte of a peer can land in the region, or leave it. Errors: not_ready (a
+  /// transfer still touches the bytes, or a peer, which is named, stands still in the middle of
+  /// moving some: the bytes are not safe to reuse, and the agent keeps the region alive; memory
+  /// that was borrowed must be kept alive by its user), io_error (a backend failed to let go).
   Status release() {
     Status status = state_ ? state_->release() : Status();
     if (status.ok()) state_.reset();

@@ -33,6 +33,9 @@ class StagedMemory final : public backend::Memory {
   StagedMemory(Lane& lane, std::unique_ptr<backend::Memory> served) noexcept
       : lane_(lane), served_(std::move(served)) {}
   Bytes key() const override { return served_ == nullptr ? Bytes() : served_->key(); }
+  void revoke() override {
+    if (served_ != nullptr) served_->revoke();
+  }
   Lane& lane() const noexcept { return lane_; }
 
  private:

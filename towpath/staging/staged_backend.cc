@@ -52,6 +52,7 @@ class StagedBackend final : public Backend, private Events {
                                                 const RegionDescriptor& region,
                                                 ConstByteSpan key) override;
   void import_memories(Connection& connection, std::span<Import> list) override;
+  std::unique_ptr<PeerPieces> pieces_under_way() override { return inner_->pieces_under_way(); }
   std::unique_ptr<Operation> make_operation() override {
     return std::make_unique<StagedOperation>(inner_->make_operation(), events_);
   }

@@ -43,12 +43,22 @@ struct Script {
   std::function<Status(ScriptedConnection&, ConstByteSpan)> on_notify;
   std::function<Status(const RegionDescriptor&)> on_register, on_import;
   std::function<void()> on_progress;
+  std::function<Status()> on_check_pieces;  ///< what peers are in the middle of; none: nothing
 
   std::vector<Bytes> notified;       ///< what was taken, oldest first
   std::vector<std::size_t> imports;  ///< the regions of each list, oldest first
   std::vector<ScriptedOperation*> active;
   std::vector<ScriptedConnection*> connected;  ///< ever, oldest first
   std::size_t memories = 0;                    ///< that stand
+};
+
+class ScriptedPieces final : public backend::PeerPieces {
+ public:
+  explicit ScriptedPieces(Script& script) : script_(script) {}
+  Status check() override { return script_.on_check_pieces(); }
+
+ private:
+  Script& script_;
 };
 
 class ScriptedMemory final : public backend::Memory {
@@ -112,6 +122,10 @@ class ScriptedBackend final : public backend::Backend {
   void import_memories(backend::Connection& connection, std::span<backend::Import> list) override {
     script_.imports.push_back(list.size());
     Backend::import_memories(connection, list);
+  }
+  std::unique_ptr<backend::PeerPieces> pieces_under_way() override {
+    if (!script_.on_check_pieces) return nullptr;
+    return std::make_unique<ScriptedPieces>(script_);
   }
   std::unique_ptr<backend::Operation> make_operation() override {
     return std::make_unique<ScriptedOperation>(script_, events_);
