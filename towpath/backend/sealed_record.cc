@@ -10,4 +10,11 @@ Status no_such_record(const RecordForm& form, Status why) {
       .because(std::move(why));
 }
 
+Status too_old(const RecordForm& form, std::uint16_t version) {
+  return error(Code::unsupported,
+               cat(form.schema.name, " version ", version,
+                   ", of an older release; this side needs ", form.oldest),
+               "upgrade the other side");
+}
+
 }  // namespace towpath::backend

@@ -28,6 +28,7 @@ inline constexpr std::uint64_t kMaxRecordBytes = 4096;
 struct RecordForm {
   wire::MessageKind kind;
   const wire::Schema& schema;  ///< its name is the record's
+  std::uint16_t oldest = 1;    ///< version that can be read
 };
 
 /// `write(wire::Encoder&)` puts the fields. Errors: those of Encoder::finish().
@@ -56,6 +57,9 @@ Bytes seal_fields(const Fields&... fields) {
 /// "these bytes are no `form`", with the cause: corrupt, but unsupported stays (a newer version).
 Status no_such_record(const RecordForm& form, Status why);
 
+/// Of a record of a version before form.oldest: unsupported.
+Status too_old(const RecordForm& form, std::uint16_t version);
+
 /// `visit(const wire::Field&) -> Status` as for wire::decode(). Errors: corrupt, unsupported.
 template <typename Visit>
 Status open_record(const RecordForm& form, ConstByteSpan bytes, Visit&& visit) {
@@ -64,6 +68,7 @@ Status open_record(const RecordForm& form, ConstByteSpan bytes, Visit&& visit) {
                                 .max_payload_bytes = kMaxRecordBytes};
   const auto message = wire::open(bytes, limits);
   if (!message.ok()) return no_such_record(form, message.status());
+  if (message->kind.version < form.oldest) return too_old(form, message->kind.version);
   Status fields = wire::decode(wire::Decoder(message->payload, form.schema), visit);
   return fields.ok() ? Status() : no_such_record(form, std::move(fields));
 }

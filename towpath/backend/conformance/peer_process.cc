@@ -21,6 +21,7 @@ namespace {
 constexpr unsigned kChildLifeSeconds = 300;
 constexpr int kAnswerSeconds = 60;
 constexpr std::size_t kMessageBytes = 128 * 1024;
+constexpr std::uint64_t kExtent = 64 * 1024;
 
 std::uint64_t number_in(ConstByteSpan bytes) {
   std::uint64_t number = 0;
@@ -52,7 +53,7 @@ class Child {
     pollfd watched[2] = {{channel_, POLLIN, 0}, {agent_->wait_fd(), POLLIN, 0}};
     Bytes message(kMessageBytes);
     while (true) {
-      const bool more = agent_->progress();
+      const bool more = agent_->progress() | write_on();
       ::poll(watched, 2, more ? 0 : 50);
       if ((watched[0].revents & (POLLIN | POLLHUP)) == 0) continue;
       const ssize_t size = ::read(channel_, message.data(), message.size());
@@ -73,6 +74,7 @@ class Child {
       case 'd': return bytes_of(digest_of(memory_.read()));
       case 'r': return region();
       case 't': return to_bytes(take(number_in(argument)));
+      case 'w': return to_bytes(begin_to_write(argument) ? "ok" : "refused");
       case 's': return to_bytes(send(argument) ? "ok" : "refused");
       default: return to_bytes("ok");
     }
@@ -111,12 +113,32 @@ class Child {
     return true;
   }
 
+  bool begin_to_write(ConstByteSpan argument) {
+    RegionDescriptor target{.kind = static_cast<MemoryKind>(number_in(argument)),
+                            .address = number_in(argument.subspan(8)),
+                            .length = number_in(argument.subspan(16))};
+    const std::string_view to = as_text(argument.subspan(24));
+    const auto extents =
+        strided({.length = kExtent, .stride = kExtent, .count = target.length / kExtent});
+    auto write = agent_->create_transfer(TransferOp::write, list_of(extents, memory_), to,
+                                         list_of(extents, target));
+    if (!write.ok()) return false;
+    write_ = *std::move(write);
+    return write_->post().ok();
+  }
+  /// Whether it still writes.
+  bool write_on() {
+    if (write_ && write_->ended() && !write_->post().ok()) write_.reset();
+    return write_.has_value();
+  }
+
   const int channel_;
   sys::SystemClock clock_;
   Registry registry_;
   TestMemory memory_;
   std::unique_ptr<agent::Agent> agent_;
   memory::Registration pool_;
+  std::optional<agent::Transfer> write_;  // that is made over and over
 };
 
 constexpr int kChannel = 3;  // behind the standard ones
@@ -225,6 +247,15 @@ bool PeerProcess::send(const std::string& to, std::uint64_t count) const {
   const ConstByteSpan name = as_bytes(to);
   argument.insert(argument.end(), name.begin(), name.end());
   return as_text(ask('s', argument)) == "ok";
+}
+
+bool PeerProcess::keep_writing(const std::string& to, const RegionDescriptor& target) const {
+  Bytes argument = bytes_of(static_cast<std::uint64_t>(target.kind));
+  for (const Bytes& next : {bytes_of(target.address), bytes_of(target.length)})
+    argument.insert(argument.end(), next.begin(), next.end());
+  const ConstByteSpan name = as_bytes(to);
+  argument.insert(argument.end(), name.begin(), name.end());
+  return as_text(ask('w', argument)) == "ok";
 }
 
 TestMemory PeerProcess::map() const {

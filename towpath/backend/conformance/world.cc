@@ -80,7 +80,8 @@ Result<std::unique_ptr<agent::Agent>> make_agent(const Candidate& candidate,
               agent::Agent::create({.name = setup.name,
                                     .registry = &registry,
                                     .clock = &clock,
-                                    .inbox_messages = setup.inbox_messages}));
+                                    .inbox_messages = setup.inbox_messages,
+                                    .quiet_patience = setup.quiet_patience}));
   for (const BackendUse& use : candidate.backends)
     TOWPATH_TRY(made->add_backend(use.type, use.params));
   return made;

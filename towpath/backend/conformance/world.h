@@ -39,6 +39,7 @@ std::vector<StridedDescriptor> shuffled(std::vector<StridedDescriptor> list, std
 struct AgentSetup {
   std::string name;
   std::size_t inbox_messages = 65536;
+  Duration quiet_patience = std::chrono::seconds(10);
 };
 Result<std::unique_ptr<agent::Agent>> make_agent(const Candidate& candidate,
                                                  const Registry& registry, const Clock& clock,

@@ -35,15 +35,17 @@ constexpr Schema kHostSchema("host", kHostRules);
 constexpr std::uint64_t kMaxHostBytes = 256;
 
 constexpr Tag kHost = required(1), kSocketToken = required(2), kLedger = required(3),
-              kInfoIncarnation = required(4);
+              kInfoIncarnation = required(4), kPieces = required(5);
 constexpr FieldRule kInfoRules[] = {
     {kHost, "host", Kind::nested, kOne, kMaxHostBytes, &kHostSchema},
     {kSocketToken, "socket token", Kind::number, {2, 2}},
     {kLedger, "ledger", Kind::nested, kOne, kMaxFileBytes, &kFileSchema},
     {kInfoIncarnation, "incarnation", Kind::number, kOne},
+    {kPieces, "pieces", Kind::nested, kOne, kMaxFileBytes, &kFileSchema},
 };
 constexpr Schema kInfoSchema("shm connection info", kInfoRules);
-constexpr RecordForm kInfoForm{{MessageType::connection_info, 1}, kInfoSchema};
+// Peers of version 1 do not say which piece they are in: release() could not wait for them.
+constexpr RecordForm kInfoForm{{MessageType::connection_info, 2}, kInfoSchema, 2};
 
 constexpr Tag kHandle = required(1), kStretchOffset = required(2), kStretchSize = required(3),
               kPci = required(4);
@@ -174,6 +176,7 @@ Bytes encode(const ShmInfo& info) {
     for (const std::uint64_t part : info.socket_token) out.put_number(kSocketToken, part);
     put_file(out, kLedger, info.ledger);
     out.put_number(kInfoIncarnation, info.incarnation);
+    put_file(out, kPieces, info.pieces);
   });
 }
 
@@ -187,6 +190,7 @@ Result<ShmInfo> decode_info(ConstByteSpan bytes) {
                             [&](const Field& fact) { return take_host_field(fact, info.host); });
       case kSocketToken: *token++ = field.number(); return {};  // two: the schema has counted
       case kLedger: return take_file(field, info.ledger);
+      case kPieces: return take_file(field, info.pieces);
       default: info.incarnation = field.number(); return {};
     }
   }));

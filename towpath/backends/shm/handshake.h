@@ -24,6 +24,7 @@ struct ShmInfo {
   HostFacts host;
   SocketToken socket_token{};
   FileRef ledger;
+  FileRef pieces;
   std::uint64_t incarnation = 0;
 
   friend bool operator==(const ShmInfo&, const ShmInfo&) = default;

@@ -12,12 +12,13 @@ ShmInfo some_info() {
   info.host = *read_host_facts();
   info.socket_token = {1, 2};
   info.ledger = {.fd = 5, .device = 1, .inode = 9};
+  info.pieces = {.fd = 6, .device = 1, .inode = 10};
   info.incarnation = 77;
   return info;
 }
 
 Bytes sealed_info(ConstByteSpan fields) {
-  return wire::seal({wire::MessageType::connection_info, 1}, fields);
+  return wire::seal({wire::MessageType::connection_info, 2}, fields);
 }
 
 TEST(HandshakeTest, info_survives_the_way) {
@@ -49,8 +50,11 @@ TEST(HandshakeTest, impossible_fields_are_refused) {
   Bytes turned = encode(some_info());
   turned.back() ^= std::byte{1};
   EXPECT_EQ(decode_info(turned).code(), Code::corrupt) << "the checksum";
-  const Bytes newer = wire::seal({wire::MessageType::connection_info, 2}, {});
+  const Bytes newer = wire::seal({wire::MessageType::connection_info, 3}, {});
   EXPECT_EQ(decode_info(newer).code(), Code::unsupported);
+  const Bytes older = wire::seal({wire::MessageType::connection_info, 1}, {});
+  EXPECT_EQ(decode_info(older).code(), Code::unsupported);
+  EXPECT_NE(decode_info(older).status().message().find("version 1"), std::string::npos);
 }
 
 TEST(HandshakeTest, key_survives_the_way) {

@@ -51,8 +51,13 @@ Result<Slot> Ledger::take() {
   return slot;
 }
 
+void Ledger::revoke(Slot slot) noexcept {
+  // Sequentially consistent, as the load in stands(): see the head of piece_table.h.
+  word(mapping_, slot.index).store(0);
+}
+
 void Ledger::give_back(Slot slot) noexcept {
-  word(mapping_, slot.index).store(0, std::memory_order_release);
+  revoke(slot);
   free_.push_back(slot.index);
 }
 
@@ -65,8 +70,9 @@ Result<PeerLedger> PeerLedger::map(int fd) {
 
 bool PeerLedger::stands(Slot slot) const noexcept {
   if (slot.index >= Ledger::kSlots || slot.generation == 0) return false;
-  // Acquire pairs with the releases of the owner: what it did before is seen.
-  return word(mapping_, slot.index).load(std::memory_order_acquire) == slot.generation;
+  // Sequentially consistent, as the store in revoke(). Acquire pairs with the releases of the
+  // owner: what it did before is seen.
+  return word(mapping_, slot.index).load() == slot.generation;
 }
 
 }  // namespace towpath::backends::shm

@@ -1,13 +1,13 @@
 // Ledger: which registrations of a backend stand, told to its peers by plain shared memory.
 //
 // One word per registration in a sealed memfd that peers map read-only. The owner writes a
-// generation there and a 0 when it takes the registration back; peers look before every slice, so a
-// stale key never leads to more than the slice that is running already. Word 0 stands for the
+// generation there and a 0 when it takes the registration back; peers look in every piece, so a
+// stale key never leads to more than the piece that is running already. Word 0 stands for the
 // backend itself.
 //
 //   word:  0 backend | 1 | 2 | ... | kSlots - 1          value: 0 free, else its generation
 //
-// It is not a lock: the owner does not wait for peers, which may be stopped or dead.
+// Whether a peer is in the middle of something, the piece table says (piece_table.h).
 // Thread: loop of its backend; peers read at any time.
 #pragma once
 
@@ -38,6 +38,9 @@ class Ledger {
 
   /// Errors: exhausted (kSlots registrations stand).
   Result<Slot> take();
+  /// Peers see that it does not stand any more. The slot is not free yet.
+  void revoke(Slot slot) noexcept;
+  /// The same, and another registration may have the slot.
   void give_back(Slot slot) noexcept;
   FileRef file() const noexcept { return file_; }
 

@@ -36,11 +36,12 @@ Status ledger_error(const AgentIdentity& peer, const HostFacts& host, Status why
 }  // namespace
 
 Peer::Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerLedger ledger,
-           run::Poller& poller)
+           PieceEntry pieces, run::Poller& poller)
     : identity_(options.peer),
       pid_(pid),
       process_(std::move(process)),
       ledger_(std::move(ledger)),
+      pieces_(std::move(pieces)),
       poller_(poller) {}
 
 Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options, ConstByteSpan bytes,
@@ -56,7 +57,14 @@ Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options, ConstByteSp
   auto file = open_peer_file({.pid = pid, .file = info.ledger, .writable = false});
   if (!file.ok()) return ledger_error(options.peer, info.host, file.status());
   TOWPATH_TRY(PeerLedger ledger, PeerLedger::map(file->get()));
-  std::unique_ptr<Peer> peer(new Peer(options, pid, std::move(process), std::move(ledger), poller));
+  auto table = open_peer_file({.pid = pid, .file = info.pieces, .writable = true});
+  if (!table.ok()) return ledger_error(options.peer, info.host, table.status());
+  TOWPATH_TRY(PieceEntry pieces,
+              PieceEntry::claim(table->get(), {.pid = options.here.pid,
+                                               .start_time = options.here.start_time,
+                                               .name = options.self.name}));
+  std::unique_ptr<Peer> peer(
+      new Peer(options, pid, std::move(process), std::move(ledger), std::move(pieces), poller));
   TOWPATH_TRY(peer->check_process());
   TOWPATH_TRY(peer->outbox_, Outbox::open({.name = socket_name(info.socket_token),
                                            .expected = pid,

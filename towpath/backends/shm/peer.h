@@ -14,6 +14,7 @@
 #include <towpath/backends/shm/ledger.h>
 #include <towpath/backends/shm/mailbox.h>
 #include <towpath/backends/shm/peer_file.h>
+#include <towpath/backends/shm/piece_table.h>
 #include <towpath/run/poller.h>
 #include <towpath/sys/fd.h>
 
@@ -41,7 +42,10 @@ class Peer {
   Status check() const;
   /// The same after asking the kernel whether the process still lives.
   Status check_process() const;
+  /// Ask in a piece, where bytes move after it.
   bool stands(Slot slot) const noexcept { return ledger_.stands(slot); }
+  /// Where this side says that it moves bytes of the peer.
+  const PieceEntry& pieces() const noexcept { return pieces_; }
   /// Stops listening for its end; once it is known. Only check() and stands() may be asked then.
   void unwatch() noexcept;
 
@@ -50,13 +54,14 @@ class Peer {
   Outbox& outbox() noexcept { return *outbox_; }
 
  private:
-  Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerLedger ledger,
+  Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerLedger ledger, PieceEntry pieces,
        run::Poller& poller);
 
   const AgentIdentity identity_;
   const pid_t pid_;
   sys::Fd process_;
   PeerLedger ledger_;
+  PieceEntry pieces_;
   run::Poller& poller_;
   PeerMappings mappings_;
   std::unique_ptr<Outbox> outbox_;

@@ -53,7 +53,8 @@ Result<std::shared_ptr<PeerMapping>> PeerMapping::open(const PeerFile& what) {
   TOWPATH_TRY(sys::Mapping mapping,
               sys::Mapping::of_file({.fd = fd.get(),
                                      .size_bytes = static_cast<std::uint64_t>(info.st_size),
-                                     .writable = what.writable}));
+                                     .writable = what.writable,
+                                     .inherited = false}));
   return std::shared_ptr<PeerMapping>(new PeerMapping(what.file, std::move(mapping)));
 }
 

@@ -89,6 +89,7 @@ class ShmBackend final : public Backend, private SliceMover {
                                                 const RegionDescriptor& region,
                                                 ConstByteSpan key) override;
   void import_memories(Connection& connection, std::span<Import> list) override;
+  std::unique_ptr<PeerPieces> pieces_under_way() override { return pieces_.under_way(); }
   std::unique_ptr<Operation> make_operation() override { return runner_.make_operation(); }
   Status notify(Connection& connection, ConstByteSpan message) override;
   bool progress() override;
@@ -97,7 +98,8 @@ class ShmBackend final : public Backend, private SliceMover {
 
  private:
   ShmBackend(const BackendContext& context, const BackendOptions& options,
-             const device::DriverSource& devices, run::Poller poller, Ledger ledger)
+             const device::DriverSource& devices, run::Poller poller, Ledger ledger,
+             PieceTable pieces)
       : self_(context.self),
         clock_(*context.clock),
         connections_(*context.events),
@@ -108,6 +110,7 @@ class ShmBackend final : public Backend, private SliceMover {
         capabilities_(shm_capabilities(devices_.may_be_there())),
         poller_(std::move(poller)),
         ledger_(std::move(ledger)),
+        pieces_(std::move(pieces)),
         own_(context.self),
         process_copy_(*context.clock, options.copy_threads) {}
 
@@ -137,6 +140,7 @@ class ShmBackend final : public Backend, private SliceMover {
   ShmInfo info_;
   run::Poller poller_;
   Ledger ledger_;
+  const PieceTable pieces_;
   OwnMemories own_;
   Rooms<OwnMemory> rooms_;
   std::unique_ptr<Mailbox> mailbox_;
@@ -149,12 +153,14 @@ Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context,
   TOWPATH_TRY(const BackendOptions options, BackendOptions::parse(context.params));
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(Ledger ledger, Ledger::create());
-  std::unique_ptr<ShmBackend> backend(
-      new ShmBackend(context, options, devices, std::move(poller), std::move(ledger)));
+  TOWPATH_TRY(PieceTable pieces, PieceTable::create());
+  std::unique_ptr<ShmBackend> backend(new ShmBackend(context, options, devices, std::move(poller),
+                                                     std::move(ledger), std::move(pieces)));
   ShmInfo& info = backend->info_;
   TOWPATH_TRY(info.host, read_host_facts());
   info.socket_token = {sys::random_u64(), sys::random_u64()};
   info.ledger = backend->ledger_.file();
+  info.pieces = backend->pieces_.file();
   info.incarnation = context.self.incarnation;
   TOWPATH_TRY(backend->mailbox_,
               Mailbox::open(socket_name(info.socket_token), backend->poller_, *context.events));
@@ -344,6 +350,7 @@ Status ShmBackend::admit(const Request& request) {
 
 Status ShmBackend::move(SliceTask& task) {
   auto& way = static_cast<ShmConnection&>(*task.request().connection);
+  const InPiece piece(way.reached->pieces());  // before any look at what stands
   std::uint64_t budget = kSliceBytes;
   while (budget > 0 && !task.at().done()) {
     const auto& remote = static_cast<const ShmMemory&>(*task.at().segment().remote);

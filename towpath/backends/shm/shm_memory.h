@@ -84,6 +84,7 @@ class OwnMemory final : public backend::InRoom<OwnMemory, ShmMemory> {
     all_.remove(slot);
     ledger_.give_back(slot);
   }
+  void revoke() override { ledger_.revoke(slot); }
   Bytes key() const override {
     ShmKey key{.address = where.address,
                .length = where.length,
