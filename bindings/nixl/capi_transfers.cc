@@ -13,7 +13,6 @@ using towpath::Code;
 using towpath::error;
 using towpath::Result;
 using towpath::TransferOp;
-using towpath::agent::PlainList;
 using towpath::agent::PreparedList;
 using towpath::agent::Selection;
 using towpath::agent::Transfer;
@@ -39,8 +38,8 @@ Result<PreparedList> prepare(NixlAgent& nixl, std::string_view peer,
                              const nixl_capi_xfer_dlist_s& list) {
   TOWPATH_TRY(const towpath::MemoryKind kind, list.kind());
   const std::vector<towpath::Descriptor> all = stretches_of(list);
-  return peer.empty() ? nixl.agent().prepare(PlainList{kind, all})
-                      : nixl.agent().prepare_remote(peer, PlainList{kind, all});
+  return peer.empty() ? nixl.agent().prepare(towpath::DescriptorView{kind, all})
+                      : nixl.agent().prepare_remote(peer, towpath::DescriptorView{kind, all});
 }
 
 /// NIXL counts in int.
@@ -116,8 +115,8 @@ Result<nixl_capi_xfer_req_s> make(NixlAgent& nixl, TransferOp op,
   options.backends = towpath::standard::types_of(asked);
   const std::vector<towpath::Descriptor> mine = stretches_of(local);
   const std::vector<towpath::Descriptor> theirs = stretches_of(remote);
-  return request_of(nixl.agent().create_transfer(op, PlainList{here, mine}, peer,
-                                                 PlainList{there, theirs}, options),
+  return request_of(nixl.agent().create_transfer(op, towpath::DescriptorView{here, mine}, peer,
+                                                 towpath::DescriptorView{there, theirs}, options),
                     asked);
 }
 

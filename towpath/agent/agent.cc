@@ -2,6 +2,7 @@
 
 #include <towpath/agent/agent.h>
 #include <towpath/agent/core.h>
+#include <towpath/core/text.h>
 
 namespace towpath::agent {
 
@@ -15,96 +16,132 @@ Result<std::unique_ptr<Agent>> Agent::create(const AgentOptions& options) {
 Agent::Agent(std::shared_ptr<AgentCore> core) : core_(std::move(core)) {}
 Agent::~Agent() { core_->shut_down(); }
 
-const std::string& Agent::name() const { return core_->identity().name; }
-const AgentIdentity& Agent::identity() const { return core_->identity(); }
+const std::string& Agent::name() const { return core_->context.self.name; }
+const AgentIdentity& Agent::identity() const { return core_->context.self; }
 
 Status Agent::add_backend(std::string_view type, const backend::Params& params) {
   return core_->add_backend(type, params);
 }
-std::vector<std::string> Agent::backends() const { return core_->backends(); }
-bool Agent::has_backend(std::string_view type) const { return core_->slot_named(type).ok(); }
+std::vector<std::string> Agent::backends() const { return core_->backends.names(); }
+bool Agent::has_backend(std::string_view type) const { return core_->backends.find(type).ok(); }
 
 Result<backend::Capabilities> Agent::capabilities(std::string_view type) const {
-  TOWPATH_TRY(Slot * slot, core_->slot_named(type));
+  TOWPATH_TRY(Slot * slot, core_->backends.find(type));
   return slot->backend->capabilities();
 }
 
+Result<std::vector<std::optional<backend::Params>>> Agent::query(
+    std::string_view backend, std::span<const RegionDescriptor> descriptors) {
+  TOWPATH_TRY(Slot * slot, core_->backends.find(backend));
+  return core_->engine.with(
+      *slot, [&]() TOWPATH_REQUIRES(slot->mutex) { return slot->backend->query(descriptors); });
+}
+
+// ---- memory
+
 Result<memory::Registration> Agent::register_region(memory::SharedRegion region,
                                                     const memory::RegisterOptions& options) {
-  TOWPATH_TRY(auto made, core_->register_regions(std::span(&region, 1), options));
+  TOWPATH_TRY(auto made, core_->registrations.add(std::span(&region, 1), options));
   return std::move(made.front());
 }
 
 Result<std::vector<memory::Registration>> Agent::register_regions(
     std::vector<memory::SharedRegion> regions, const memory::RegisterOptions& options) {
-  return core_->register_regions(regions, options);
+  return core_->registrations.add(regions, options);
 }
 
 Status Agent::release(std::span<memory::Registration> registrations) {
-  return core_->release(registrations);
+  return core_->registrations.release(registrations);
 }
 
-Result<std::vector<std::optional<backend::Params>>> Agent::query(
-    std::string_view backend, std::span<const RegionDescriptor> descriptors) {
-  return core_->query(backend, descriptors);
-}
+// ---- metadata and peers
 
-Result<Bytes> Agent::card(const CardOptions& options) const { return core_->card(options); }
-Result<AgentIdentity> Agent::load_card(ConstByteSpan card) { return core_->load_card(card); }
-Status Agent::excuse_peer(std::string_view name) { return core_->excuse_peer(name); }
-Status Agent::forget_peer(std::string_view name) { return core_->forget_peer(name); }
-Result<PeerInfo> Agent::peer(std::string_view name) const { return core_->peer(name); }
-std::vector<PeerInfo> Agent::peers() const { return core_->peers(); }
+Result<Bytes> Agent::card(const CardOptions& options) const {
+  return core_->registrations.metadata(options);
+}
+Result<AgentIdentity> Agent::load_card(ConstByteSpan card) { return core_->peers.load(card); }
+Status Agent::excuse_peer(std::string_view name) { return core_->peers.expect_departure(name); }
+Status Agent::forget_peer(std::string_view name) { return core_->peers.forget(name); }
+Result<PeerInfo> Agent::peer(std::string_view name) const { return core_->peers.info(name); }
+std::vector<PeerInfo> Agent::peers() const { return core_->peers.all(); }
+
 Status Agent::check_peer(std::string_view name, const DescriptorList* list) const {
-  return core_->check_peer(name, list);
+  TOWPATH_TRY(const PeerPtr peer, core_->peers.find(name));
+  if (list == nullptr) return {};
+  return peer->is_self ? core_->registrations.check_covers(*list)
+                       : core_->peers.check_covers(peer, *list);
 }
 
-Result<PreparedList> Agent::prepare(const DescriptorList& local) {
-  return core_->prepare(local, std::nullopt);
+// ---- transfers
+
+namespace {
+
+Status resolve_local(AgentCore& core, const DescriptorView& list, PreparedSide& side) {
+  return core.registrations.resolve(list, side.list);
 }
-Result<PreparedList> Agent::prepare_remote(std::string_view peer, const DescriptorList& remote) {
-  return core_->prepare(remote, peer);
+
+/// The agent's own memory, by its own name, is its peer's too.
+Status resolve_remote(AgentCore& core, std::string_view peer, const DescriptorView& list,
+                      PreparedSide& side) {
+  if (peer != core.context.self.name) return core.peers.resolve(peer, list, side);
+  side.peer = core.peers.self();
+  return resolve_local(core, list, side);
 }
-Result<PreparedList> Agent::prepare(const PlainList& local) {
-  return core_->prepare(local, std::nullopt);
+
+}  // namespace
+
+std::uint64_t PreparedList::size() const noexcept { return side_ ? side_->list.size() : 0; }
+
+Result<PreparedList> Agent::prepare(const DescriptorView& local) {
+  const std::shared_ptr<PreparedSide> side = core_->transfers.new_side();
+  TOWPATH_TRY(resolve_local(*core_, local, *side));
+  return PreparedList(side);
 }
-Result<PreparedList> Agent::prepare_remote(std::string_view peer, const PlainList& remote) {
-  return core_->prepare(remote, peer);
+
+Result<PreparedList> Agent::prepare_remote(std::string_view peer, const DescriptorView& remote) {
+  const std::shared_ptr<PreparedSide> side = core_->transfers.new_side();
+  TOWPATH_TRY(resolve_remote(*core_, peer, remote, *side));
+  return PreparedList(side);
 }
+
 Result<Transfer> Agent::make_transfer(TransferOp op, const PreparedList& local,
                                       const PreparedList& remote, const TransferOptions& options) {
-  return core_->make_transfer(op, local, remote, options);
+  TOWPATH_TRY(const Transfers::Sides sides, core_->transfers.sides_of(local, remote));
+  return core_->transfers.make(op, sides, options);
 }
-Result<Transfer> Agent::create_transfer(TransferOp op, const DescriptorList& local,
-                                        std::string_view peer, const DescriptorList& remote,
+
+Result<Transfer> Agent::create_transfer(TransferOp op, const DescriptorView& local,
+                                        std::string_view peer, const DescriptorView& remote,
                                         const TransferOptions& options) {
-  TOWPATH_TRY(const PreparedList here, prepare(local));
-  TOWPATH_TRY(const PreparedList there, prepare_remote(peer, remote));
-  return make_transfer(op, here, there, options);
+  const std::shared_ptr<PreparedSide> here = core_->transfers.take_side();
+  const std::shared_ptr<PreparedSide> there = core_->transfers.take_side();
+  TOWPATH_TRY(resolve_local(*core_, local, *here));
+  TOWPATH_TRY(resolve_remote(*core_, peer, remote, *there));
+  return core_->transfers.make(op, {here, there, here, there}, options);
 }
-Result<Transfer> Agent::create_transfer(TransferOp op, const PlainList& local,
-                                        std::string_view peer, const PlainList& remote,
-                                        const TransferOptions& options) {
-  return core_->create_transfer(op, local, peer, remote, options);
-}
+
 Result<Explanation> Agent::explain(TransferOp op, const PreparedList& local,
                                    const PreparedList& remote, const TransferOptions& options) {
-  return core_->explain(op, local, remote, options);
+  TOWPATH_TRY(const Transfers::Sides sides, core_->transfers.sides_of(local, remote));
+  return core_->transfers.explain(op, sides, options);
 }
 
-Status Agent::notify(std::string_view peer, ConstByteSpan message) {
-  return core_->notify(peer, message);
+// ---- notifications and progress
+
+Status Agent::notify(std::string_view name, ConstByteSpan message) {
+  TOWPATH_TRY(const PeerPtr peer, core_->peers.find(name));
+  return core_->engine.notify(*peer, message);
 }
-std::vector<Notification> Agent::take_notifications() { return core_->take_notifications(); }
+std::vector<Notification> Agent::take_notifications() { return core_->engine.take_notifications(); }
 std::vector<Notification> Agent::wait_notifications(Duration timeout) {
-  return core_->wait_notifications(timeout);
+  return core_->engine.wait_notifications(timeout);
 }
 
-bool Agent::progress() { return core_->progress(); }
-int Agent::wait_fd() const { return core_->wait_fd(); }
-void Agent::wait_for_work(Duration timeout) { core_->wait_for_work(timeout); }
-void Agent::serve(Duration timeout) { core_->serve(timeout); }
-void Agent::wake() { core_->wake(); }
+bool Agent::progress() { return core_->engine.progress(); }
+int Agent::wait_fd() const { return core_->engine.wait_fd(); }
+void Agent::wait_for_work(Duration timeout) { core_->engine.wait_for_work(timeout); }
+void Agent::serve(Duration timeout) { core_->engine.serve(timeout); }
+void Agent::wake() { core_->engine.wake(); }
 
 // ---- Transfer ----
 
@@ -121,12 +158,12 @@ Transfer& Transfer::operator=(Transfer&& other) noexcept {
 Transfer::~Transfer() {
   if (!core_) return;
   const std::shared_ptr<AgentCore> agent = core_->agent;
-  agent->abandon(std::move(core_));
+  agent->transfers.abandon(std::move(core_));
 }
 
 Status Transfer::post(const PostOptions& options) {
   if (!core_) return error(Code::invalid_argument, "an empty transfer handle");
-  return core_->agent->post(*core_, options);
+  return core_->agent->transfers.post(*core_, options);
 }
 
 TransferState Transfer::state() const noexcept {
@@ -141,14 +178,14 @@ std::vector<DescriptorError> Transfer::errors() const {
 }
 
 Outcome Transfer::wait(Duration timeout) {
-  return core_ ? core_->agent->wait(*core_, timeout) : Outcome::none;
+  return core_ ? core_->agent->engine.wait(*core_, timeout) : Outcome::none;
 }
 void Transfer::cancel() {
-  if (core_) core_->agent->cancel(*core_);
+  if (core_) core_->agent->transfers.cancel(*core_);
 }
 
 Result<TransferReport> Transfer::report() const {
-  if (!core_ || !core_->agent->captures_telemetry())
+  if (!core_ || !core_->agent->context.options.capture_telemetry)
     return error(Code::no_telemetry, "this agent records no figures of transfers",
                  "create it with capture_telemetry");
   if (!ended())
@@ -165,7 +202,7 @@ Result<TransferReport> Transfer::report() const {
 }
 
 Explanation Transfer::explain() const {
-  return core_ ? core_->agent->explain(*core_)
+  return core_ ? core_->agent->transfers.explain(*core_)
                : Explanation{.what = "no transfer", .candidates = {}};
 }
 std::uint64_t Transfer::bytes() const noexcept { return core_ ? core_->segments.bytes() : 0; }

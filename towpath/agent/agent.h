@@ -34,96 +34,14 @@
 #include <vector>
 
 #include <towpath/agent/explanation.h>
-#include <towpath/agent/selection.h>
+#include <towpath/agent/options.h>
 #include <towpath/agent/transfer.h>
-#include <towpath/backend/registry.h>
 #include <towpath/core/descriptor.h>
-#include <towpath/core/identity.h>
 #include <towpath/memory/registrar.h>
-#include <towpath/telemetry/agent_meter.h>
-#include <towpath/telemetry/event_sink.h>
 
 namespace towpath::agent {
 
 class AgentCore;
-struct PreparedSide;
-
-struct AgentOptions {
-  std::string name;                             ///< any bytes, 1 to kMaxAgentName
-  const backend::Registry* registry = nullptr;  ///< must outlive the agent
-  /// Must outlive the agent. If it is not SystemClock, nothing wakes who sleeps for a deadline:
-  /// waiting looks at it every 50 ms, and who uses wait_fd() must too.
-  const Clock* clock = nullptr;
-  telemetry::EventSink* log = nullptr;  ///< null: silent; must outlive the agent
-  Duration default_timeout = std::chrono::seconds(30);
-  bool capture_telemetry = true;
-  /// Counts what the agent does; null: nobody does. Of this agent alone; must outlive it.
-  telemetry::AgentMeter* meter = nullptr;
-  /// With device memory: as often is each way tried, by the first transfers of about a size, before
-  /// the fastest is taken (way_times.h). 0: what backends declare decides, as for other memory.
-  unsigned way_trials = 3;
-  std::uint64_t incarnation = 0;  ///< 0: a random one
-  /// Notifications that arrived and were not taken yet; beyond them senders are held back.
-  std::size_t inbox_messages = 65536;
-  std::size_t inbox_bytes = std::size_t{64} << 20U;
-  /// How long an unacknowledged notification waits before it is repeated (lossy backends only).
-  Duration repeat_after = std::chrono::milliseconds(20);
-  /// How long letting go of memory waits, beyond the backend's own bound, for transfers that were
-  /// stopped, and for peers that are in the middle of a piece: for a machine under load.
-  Duration quiet_patience = std::chrono::seconds(10);
-};
-
-/// One side of transfers, resolved once. Cheap to copy; keeps what it refers to alive.
-class PreparedList {
- public:
-  PreparedList() = default;
-  explicit PreparedList(std::shared_ptr<const PreparedSide> side) : side_(std::move(side)) {}
-  std::uint64_t size() const noexcept;
-  bool valid() const noexcept { return side_ != nullptr; }
-  const std::shared_ptr<const PreparedSide>& side() const noexcept { return side_; }
-
- private:
-  std::shared_ptr<const PreparedSide> side_;
-};
-
-/// A stretch each, without a DescriptorList in between: what costs least where blocks lie in any
-/// order. Borrowed.
-struct PlainList {
-  MemoryKind kind = MemoryKind::system;
-  std::span<const Descriptor> stretches;
-};
-
-struct TransferOptions {
-  Selection local;   ///< of the local prepared list
-  Selection remote;  ///< of the remote one
-  /// Sent to the peer once the bytes are in place; nothing: none.
-  std::optional<Bytes> notification;
-  /// Only these backends, in this order of preference; empty: all.
-  std::vector<std::string> backends;
-  bool merge = true;  ///< join neighbouring descriptors
-};
-
-struct CardOptions {
-  /// Only the regions that cover these; null: all. An empty list: none, just how to connect.
-  const DescriptorList* only = nullptr;
-  bool connection_info = true;
-};
-
-struct PeerInfo {
-  AgentIdentity identity;
-  std::uint64_t generation = 0;  ///< of its card
-  std::uint64_t regions = 0;
-  std::vector<std::string> backends;  ///< over which it can be reached
-  /// That were accepted for it and not handed over yet, or not acknowledged where that is needed.
-  std::uint64_t waiting_notifications = 0;
-  bool lost = false;
-  Status lost_why;
-};
-
-struct Notification {
-  AgentIdentity from;
-  Bytes message;
-};
 
 class Agent final : public memory::Registrar {
  public:
@@ -182,24 +100,20 @@ class Agent final : public memory::Registrar {
 
   // ---- transfers ----
   /// Errors: not_found (a descriptor lies in no registered region; its index and values are named).
-  Result<PreparedList> prepare(const DescriptorList& local);
-  /// Errors: also out_of_range (a stretch that goes past the end of 64-bit space).
-  Result<PreparedList> prepare(const PlainList& local);
+  /// Errors also: out_of_range (an extent that goes past the end of 64-bit space).
+  Result<PreparedList> prepare(const DescriptorView& local);
   /// `peer` may be the agent's own name: then the remote side is its own memory (files, mostly).
   /// Errors: as above, and not_found (peer), peer_lost.
-  Result<PreparedList> prepare_remote(std::string_view peer, const DescriptorList& remote);
-  Result<PreparedList> prepare_remote(std::string_view peer, const PlainList& remote);
+  Result<PreparedList> prepare_remote(std::string_view peer, const DescriptorView& remote);
   /// Errors: those of the selections (segment_list.h), invalid_argument (sides swapped or
   /// unprepared), unsupported (no backend can; the message lists each with its reason), not_found
   /// (a backend that was asked for, or a region that went away since the lists were prepared).
   Result<Transfer> make_transfer(TransferOp op, const PreparedList& local,
                                  const PreparedList& remote, const TransferOptions& options = {});
   /// Prepares both sides for one transfer.
-  Result<Transfer> create_transfer(TransferOp op, const DescriptorList& local,
-                                   std::string_view peer, const DescriptorList& remote,
+  Result<Transfer> create_transfer(TransferOp op, const DescriptorView& local,
+                                   std::string_view peer, const DescriptorView& remote,
                                    const TransferOptions& options = {});
-  Result<Transfer> create_transfer(TransferOp op, const PlainList& local, std::string_view peer,
-                                   const PlainList& remote, const TransferOptions& options = {});
   /// Which backend would move this, and why, without making the transfer.
   Result<Explanation> explain(TransferOp op, const PreparedList& local, const PreparedList& remote,
                               const TransferOptions& options = {});

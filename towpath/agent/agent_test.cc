@@ -260,8 +260,8 @@ TEST(AgentTest, a_transfer_of_plain_lists_moves_its_own_blocks_only) {
     fill(p.right_memory, 2);
     const auto mine = stretches(p.left_memory, blocks);
     const auto theirs = stretches(p.right_memory, blocks);
-    auto copy = p.left->create_transfer(TransferOp::read, PlainList{MemoryKind::system, mine},
-                                        "right", PlainList{MemoryKind::system, theirs});
+    auto copy = p.left->create_transfer(TransferOp::read, DescriptorView{MemoryKind::system, mine},
+                                        "right", DescriptorView{MemoryKind::system, theirs});
     ASSERT_TRUE(copy.ok()) << copy.status().to_string();
     EXPECT_EQ(copy->explain().candidates.size(), 1U);
     ASSERT_TRUE(copy->post().ok());
@@ -277,8 +277,8 @@ TEST(AgentTest, a_transfer_of_plain_lists_moves_its_own_blocks_only) {
   }
   const auto nowhere = stretches(p.left_memory, {1 << 20U});
   EXPECT_EQ(p.left
-                ->create_transfer(TransferOp::read, PlainList{MemoryKind::system, nowhere}, "right",
-                                  PlainList{MemoryKind::system, nowhere})
+                ->create_transfer(TransferOp::read, DescriptorView{MemoryKind::system, nowhere},
+                                  "right", DescriptorView{MemoryKind::system, nowhere})
                 .code(),
             Code::not_found);
 }

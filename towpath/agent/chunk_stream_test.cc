@@ -67,7 +67,7 @@ TEST(ChunkStreamTest, a_thread_sees_each_chunk_by_one_word_and_gives_its_memory_
   alignas(8) std::uint64_t told = 77, taken = 0;
   auto stream =
       ChunkStream::open({.agent = pair.left.get(),
-                         .local = *pair.left->prepare(PlainList{MemoryKind::system, slots}),
+                         .local = *pair.left->prepare(DescriptorView{MemoryKind::system, slots}),
                          .remote = pair.theirs(0, kChunks),
                          .told = &told,
                          .taken = &taken,

@@ -76,7 +76,7 @@ TEST_F(PeerRegionsTest, what_a_list_names_is_imported_at_once_and_only_once) {
     return Descriptor{regions[region]->descriptor().address, 8, 0};
   };
   const std::array<Descriptor, 4> list = {at(0), at(1), at(0), at(1)};
-  const PlainList plain{.kind = MemoryKind::system, .stretches = list};
+  const DescriptorView plain(MemoryKind::system, list);
   for (int turn = 0; turn < 2; ++turn) EXPECT_TRUE(left->prepare_remote("right", plain).ok());
   EXPECT_EQ(slow.imports, std::vector<std::size_t>{2});
   EXPECT_EQ(fast.imports, std::vector<std::size_t>{2}) << "refused, and not asked again";
@@ -105,7 +105,7 @@ class PeerImportsTest : public PeerRegionsTest {
     pool = Pair::pool_of(*left, memory);
     here = *left->prepare(Pair::blocks(memory, 0, 2));
     const std::array<Descriptor, 2> list = {at(0), at(1)};
-    there = *left->prepare_remote("right", {.kind = MemoryKind::system, .stretches = list});
+    there = *left->prepare_remote("right", {MemoryKind::system, list});
   }
   Descriptor at(std::size_t region) const {
     return {regions[region]->descriptor().address, Pair::kBlock, 0};
@@ -170,7 +170,7 @@ TEST_F(PeerImportsTest, regions_that_one_refuses_are_imported_by_the_other_alone
     return region.address == second ? error(Code::denied, "not that one") : Status();
   };
   const std::array<Descriptor, 2> list = {at(0), at(1)};
-  there = *left->prepare_remote("right", {.kind = MemoryKind::system, .stretches = list});
+  there = *left->prepare_remote("right", {MemoryKind::system, list});
   EXPECT_EQ(slow.imports, std::vector<std::size_t>{1});
   EXPECT_EQ(chosen({}), "slow");
   EXPECT_EQ(slow.imports, (std::vector<std::size_t>{1, 1})) << "the other one, for the transfer";

@@ -138,47 +138,44 @@ Status past_the_end(const Descriptor& what) {
 
 }  // namespace
 
-Result<ResolvedList> ResolvedList::make(const DescriptorList& list, Resolver& resolver) {
+Result<ResolvedList> ResolvedList::make(const DescriptorView& list, Resolver& resolver) {
   ResolvedList made;
-  made.kind_ = list.kind();
-  made.total_bytes_ = list.total_bytes();
-  Finder finder(made, resolver);
-  made.entries_.reserve(list.entries().size());
+  TOWPATH_TRY(made.assign(list, resolver));
+  return made;
+}
+
+Status ResolvedList::assign(const DescriptorView& list, Resolver& resolver) {
+  clear();
+  kind_ = list.kind();
+  Finder finder(*this, resolver);
+  TOWPATH_TRY(list.list() != nullptr ? resolve_strided(*list.list(), finder)
+                                     : resolve_flat(list.plain(), finder));
+  TOWPATH_TRY(settle(resolver));
+  if (list.list() != nullptr)
+    unfold();
+  else
+    fold();
+  finish();
+  return {};
+}
+
+Status ResolvedList::resolve_strided(const DescriptorList& list, Finder& finder) {
+  total_bytes_ = list.total_bytes();
+  entries_.reserve(list.entries().size());
   for (std::size_t i = 0; i < list.entries().size(); ++i) {
     const StridedDescriptor& entry = list.entries()[i];
     auto whole = finder.find({entry.address, hull_length(entry), entry.device_id});
     if (whole.ok()) {
-      made.append({entry.address, entry.length, entry.stride, entry.count, *whole});
+      append({entry.address, entry.length, entry.stride, entry.count, *whole});
       continue;
     }
     for (std::uint64_t k = 0; k < entry.count; ++k) {  // it may lie in several regions
-      const Descriptor stretch = entry.at(k);
-      auto record = finder.find(stretch);
+      const Descriptor extent = entry.at(k);
+      auto record = finder.find(extent);
       if (!record.ok()) return failed_at(list.first_indices()[i] + k, record.status());
-      made.append({stretch.address, stretch.length, 0, 1, *record});
+      append({extent.address, extent.length, 0, 1, *record});
     }
   }
-  TOWPATH_TRY(made.settle(resolver));
-  made.unfold();
-  made.finish();
-  return made;
-}
-
-Result<ResolvedList> ResolvedList::make(MemoryKind kind, std::span<const Descriptor> list,
-                                        Resolver& resolver) {
-  ResolvedList made;
-  TOWPATH_TRY(made.assign(kind, list, resolver));
-  return made;
-}
-
-Status ResolvedList::assign(MemoryKind kind, std::span<const Descriptor> list, Resolver& resolver) {
-  clear();
-  kind_ = kind;
-  Finder finder(*this, resolver);
-  TOWPATH_TRY(resolve_flat(list, finder));
-  TOWPATH_TRY(settle(resolver));
-  fold();
-  finish();
   return {};
 }
 

@@ -50,14 +50,11 @@ class ResolvedList {
     virtual std::optional<Useless> settle() { return std::nullopt; }
   };
 
-  /// Errors: the resolver's, with the index of the stretch in front.
-  static Result<ResolvedList> make(const DescriptorList& list, Resolver& resolver);
-  /// The same for a stretch each, with nothing in between. Errors: also out_of_range (one that goes
-  /// past the end of 64-bit space).
-  static Result<ResolvedList> make(MemoryKind kind, std::span<const Descriptor> list,
-                                   Resolver& resolver);
+  /// Errors: the resolver's, with the index of the extent in front; out_of_range (a plain one that
+  /// goes past the end of 64-bit space).
+  static Result<ResolvedList> make(const DescriptorView& list, Resolver& resolver);
   /// As make(), in the room of what it was before. After an error it is to be cleared.
-  Status assign(MemoryKind kind, std::span<const Descriptor> list, Resolver& resolver);
+  Status assign(const DescriptorView& list, Resolver& resolver);
   /// Lets go of what it refers to, and keeps its room.
   void clear();
 
@@ -111,6 +108,7 @@ class ResolvedList {
 
   bool is_flat() const noexcept { return !flat_.empty(); }
   void append(ResolvedEntry entry);
+  Status resolve_strided(const DescriptorList& list, Finder& finder);
   Status resolve_flat(std::span<const Descriptor> list, Finder& finder);
   void widen(std::span<const Descriptor> list);
   Status settle(Resolver& resolver) const;

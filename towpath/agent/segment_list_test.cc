@@ -116,7 +116,7 @@ TEST(ResolvedListTest, stretches_of_4_gib_and_more_keep_their_lengths) {
   FakeRegions regions(1);
   regions.records[0]->region = {.address = 0, .length = 16 * kLong};
   const std::vector<Descriptor> list{{9 * kLong, kLong, 0}, {0, 7, 0}, {4 * kLong, kLong, 0}};
-  const auto resolved = ResolvedList::make(MemoryKind::system, list, regions);
+  const auto resolved = ResolvedList::make({MemoryKind::system, list}, regions);
   ASSERT_TRUE(resolved.ok());
   EXPECT_TRUE(resolved->flat().empty());
   ASSERT_EQ(resolved->size(), list.size());
@@ -136,7 +136,7 @@ TEST(ResolvedListTest, what_takes_the_room_of_another_list_has_nothing_of_it) {
   ASSERT_TRUE(runs.add(StridedDescriptor{FakeRegions::base(1), 8, 32, 20, 0}).ok());
   ResolvedList list;
   for (const DescriptorList& next : {uneven, runs, DescriptorList(MemoryKind::disk), uneven}) {
-    ASSERT_TRUE(list.assign(next.kind(), plain(next), regions).ok());
+    ASSERT_TRUE(list.assign({next.kind(), plain(next)}, regions).ok());
     expect_equal(list, resolve(next, regions));
   }
 }
@@ -154,7 +154,7 @@ TEST(ResolvedListTest, is_the_same_of_plain_descriptors) {
       for (std::uint64_t k = 0; k < count; ++k)
         ASSERT_TRUE(list.add(Descriptor{base + k * stride, 8 * (1 + random() % 2), 0}).ok());
     }
-    const auto direct = ResolvedList::make(MemoryKind::system, plain(list), regions);
+    const auto direct = ResolvedList::make({MemoryKind::system, plain(list)}, regions);
     ASSERT_TRUE(direct.ok()) << direct.status().to_string();
     expect_equal(*direct, resolve(list, regions));
   }
@@ -164,7 +164,7 @@ TEST(ResolvedListTest, plain_descriptors_are_named_when_they_are_wrong) {
   FakeRegions regions(1);
   const auto failed = [&](Descriptor second) {
     const std::array both = {Descriptor{FakeRegions::base(0), 16, 0}, second};
-    return ResolvedList::make(MemoryKind::system, both, regions).status();
+    return ResolvedList::make({MemoryKind::system, both}, regions).status();
   };
   EXPECT_EQ(failed({5, 16, 0}).code(), Code::not_found);
   EXPECT_THAT(std::string(failed({5, 16, 0}).message()), testing::HasSubstr("descriptor 1"));

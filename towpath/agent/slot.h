@@ -86,7 +86,8 @@ class Slot final : public backend::Events {
 
   // ---- peers ----
   void open_way(const PeerPtr& peer, ConstByteSpan info) TOWPATH_REQUIRES(mutex);
-  void close_way(Peer& peer) TOWPATH_REQUIRES(mutex);
+  /// Closes the path to a peer that is retired, and drops what was imported of it.
+  void let_go_of(Peer& peer) TOWPATH_REQUIRES(mutex);
   /// Whether the peer is still there over this slot. The way to oneself, once lost, is made anew
   /// here, as no card could. Errors: peer_lost.
   Status check_way(Peer& peer) TOWPATH_REQUIRES(mutex);
@@ -121,6 +122,7 @@ class Slot final : public backend::Events {
       TOWPATH_REQUIRES(mutex);
 
  private:
+  void close_way(Peer& peer) TOWPATH_REQUIRES(mutex);
   bool is_news(const Peer& peer) const TOWPATH_REQUIRES(mutex);
   void link(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
   void unlink(TransferCore& transfer) TOWPATH_REQUIRES(mutex);

@@ -20,6 +20,11 @@ void Slot::open_way(const PeerPtr& peer, ConstByteSpan info) {
   settle();
 }
 
+void Slot::let_go_of(Peer& peer) {
+  peer.regions.each_record([&](MemoryRecord& record) { record.memory.drop(index); });
+  close_way(peer);
+}
+
 void Slot::close_way(Peer& peer) {
   // The same incarnation may have been met again meanwhile, as another Peer.
   if (peer_of(peer.identity).get() == &peer) {

@@ -8,12 +8,14 @@
 #include <optional>
 #include <vector>
 
-#include <towpath/agent/agent.h>
+#include <towpath/agent/options.h>
 #include <towpath/agent/peer.h>
 #include <towpath/agent/segment_list.h>
+#include <towpath/agent/transfer.h>
 
 namespace towpath::agent {
 
+class AgentCore;
 class Slot;
 
 /// One side of transfers: whose memory, and where.

@@ -137,7 +137,7 @@ TEST_F(MeasuredWaysTest, each_way_is_tried_and_then_the_fastest_is_taken) {
   EXPECT_EQ(moves(3), std::vector<std::string>(3, "staged")) << "whatever was declared";
   staged_takes_ = microseconds(500);
   EXPECT_EQ(moves(3), std::vector<std::string>(3, "staged")) << "what was chosen stays";
-  EXPECT_EQ(log_.count_of("a way to device memory was measured"), 2u) << "once for each";
+  EXPECT_EQ(log_.count_of("a path to device memory was measured"), 2u) << "once for each";
 }
 
 TEST_F(MeasuredWaysTest, the_margin_of_an_estimate_is_the_spread_of_the_trials) {

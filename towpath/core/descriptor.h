@@ -79,6 +79,26 @@ class DescriptorList {
   std::vector<std::uint64_t> first_{0};
 };
 
+/// A DescriptorList, or one extent each without it, which costs least where blocks lie in any
+/// order. Borrows what it was made of.
+class DescriptorView {
+ public:
+  DescriptorView(const DescriptorList& list) noexcept  // NOLINT(google-explicit-constructor)
+      : kind_(list.kind()), list_(&list) {}
+  DescriptorView(MemoryKind kind, std::span<const Descriptor> plain) noexcept
+      : kind_(kind), plain_(plain) {}
+
+  MemoryKind kind() const noexcept { return kind_; }
+  /// Null: it is plain().
+  const DescriptorList* list() const noexcept { return list_; }
+  std::span<const Descriptor> plain() const noexcept { return plain_; }
+
+ private:
+  MemoryKind kind_;
+  const DescriptorList* list_ = nullptr;
+  std::span<const Descriptor> plain_;
+};
+
 /// A whole region, as a backend and a card need to know it.
 struct RegionDescriptor {
   MemoryKind kind = MemoryKind::system;

@@ -37,7 +37,7 @@ class Side {
                   : agent.prepare_remote(peer.value, *list_);
   }
   bool is_plain() const noexcept { return plain_ != nullptr; }
-  agent::PlainList plain() const { return {kind_, *plain_}; }
+  DescriptorView plain() const { return {kind_, *plain_}; }
 
  private:
   MemoryKind kind_ = MemoryKind::system;

@@ -1,5 +1,6 @@
-// AgentCore: transfers.
+// Transfers: from two prepared sides to bytes under way, and what is used again afterwards.
 #include <algorithm>
+#include <utility>
 
 #include <towpath/agent/core.h>
 #include <towpath/core/text.h>
@@ -14,21 +15,53 @@ bool TransferCore::touches(const MemoryRecord* record) const {
   return in(*local) || in(*remote);
 }
 
-// ---- making ----
+// ---- sides ----
 
-Status AgentCore::check_sides(const PreparedList& local, const PreparedList& remote) const {
+std::shared_ptr<PreparedSide> Transfers::new_side() const {
+  auto side = std::make_shared<PreparedSide>();
+  side->agent = context_.core;
+  return side;
+}
+
+// Long lists would be given back to the kernel, and taken from it page by page, for each transfer.
+std::shared_ptr<PreparedSide> Transfers::take_side() {
+  {
+    run::MutexLock lock(pool_mutex_);
+    if (!spare_sides_.empty()) {
+      std::shared_ptr<PreparedSide> side = std::move(spare_sides_.back());
+      spare_sides_.pop_back();
+      return side;
+    }
+  }
+  return new_side();
+}
+
+void Transfers::put_back(std::shared_ptr<PreparedSide> side) {
+  constexpr std::size_t kMaxSpare = 8;
+  side->list.clear();
+  side->peer.reset();
+  run::MutexLock lock(pool_mutex_);
+  if (spare_sides_.size() < kMaxSpare && !context_.is_closed())
+    spare_sides_.push_back(std::move(side));
+}
+
+Result<Transfers::Sides> Transfers::sides_of(const PreparedList& local,
+                                             const PreparedList& remote) const {
   if (!local.valid() || !remote.valid())
     return error(Code::invalid_argument, "a side of the transfer was not prepared",
                  "use prepare() and prepare_remote()");
   if (local.side()->peer != nullptr || remote.side()->peer == nullptr)
     return error(Code::invalid_argument, "the sides of the transfer are swapped",
                  "the first list is the local one, from prepare()");
-  if (local.side()->agent.lock().get() != this || remote.side()->agent.lock().get() != this)
+  const std::shared_ptr<AgentCore> self = context_.core.lock();
+  if (local.side()->agent.lock() != self || remote.side()->agent.lock() != self)
     return error(Code::invalid_argument, "a side of the transfer was prepared by another agent");
-  return {};
+  return Sides{local.side(), remote.side()};
 }
 
-std::shared_ptr<TransferCore> AgentCore::take_from_pool(Slot& slot) {
+// ---- making ----
+
+std::shared_ptr<TransferCore> Transfers::take_from_pool(Slot& slot) {
   {
     run::MutexLock lock(pool_mutex_);
     for (std::size_t i = pool_.size(); i-- > 0;) {
@@ -44,7 +77,7 @@ std::shared_ptr<TransferCore> AgentCore::take_from_pool(Slot& slot) {
   }
   auto transfer = std::make_shared<TransferCore>();
   transfer->slot = &slot;
-  transfer->operation = with_slot(
+  transfer->operation = engine_.with(
       slot, [&]() TOWPATH_REQUIRES(slot.mutex) { return slot.backend->make_operation(); });
   transfer->operation->owner = transfer.get();
   return transfer;
@@ -52,7 +85,7 @@ std::shared_ptr<TransferCore> AgentCore::take_from_pool(Slot& slot) {
 
 namespace {
 
-Status prepared_in_vain() {
+Status lists_are_stale() {
   return error(Code::not_found,
                "a region of this transfer was deregistered, or is no longer in the peer's card",
                "prepare the lists again");
@@ -67,33 +100,13 @@ Selection keep_indices(const Selection& selection, std::vector<std::uint32_t>& s
 
 }  // namespace
 
-Result<Transfer> AgentCore::make_transfer(TransferOp op, const PreparedList& local,
-                                          const PreparedList& remote,
-                                          const TransferOptions& options) {
-  TOWPATH_TRY(check_sides(local, remote));
-  return make_between(op, {local.side(), remote.side()}, options);
-}
-
-Result<Transfer> AgentCore::create_transfer(TransferOp op, const PlainList& local,
-                                            std::string_view peer, const PlainList& remote,
-                                            const TransferOptions& options) {
-  const std::shared_ptr<PreparedSide> here = take_side();
-  const std::shared_ptr<PreparedSide> there = take_side();
-  {
-    run::MutexLock lock(control_);
-    TOWPATH_TRY(resolve_side(*here, local, std::nullopt));
-    TOWPATH_TRY(resolve_side(*there, remote, peer));
-  }
-  return make_between(op, {here, there, here, there}, options);
-}
-
-Result<Transfer> AgentCore::make_between(TransferOp op, const Sides& sides,
-                                         const TransferOptions& options) {
-  if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
-  TOWPATH_TRY(const Offer chosen, choose({op, sides.local.get(), sides.remote.get(), &options}));
-  if (options.notification) TOWPATH_TRY(notifier_of(*sides.remote->peer).status());
-  std::shared_ptr<TransferCore> transfer = take_from_pool(*slots_[chosen.slot]);
-  transfer->agent = shared_from_this();
+Result<Transfer> Transfers::make(TransferOp op, const Sides& sides,
+                                 const TransferOptions& options) {
+  TOWPATH_TRY(context_.check_open());
+  TOWPATH_TRY(const Offer chosen, choose(choice_of(op, sides, options)));
+  if (options.notification) TOWPATH_TRY(backends_.notifier_of(*sides.remote->peer).status());
+  std::shared_ptr<TransferCore> transfer = take_from_pool(backends_.at(chosen.slot));
+  transfer->agent = context_.core.lock();
   transfer->op = op;
   transfer->is_trial = chosen.wants_trial;
   transfer->local = sides.local;
@@ -111,16 +124,17 @@ Result<Transfer> AgentCore::make_between(TransferOp op, const Sides& sides,
   return handle;
 }
 
-telemetry::Flow* AgentCore::flow_of(const TransferCore& transfer) const {
-  if (options_.meter == nullptr) return nullptr;
-  return &options_.meter->flow({.backend = transfer.slot->name,
-                                .peer = transfer.peer().identity.name,
-                                .op = transfer.op,
-                                .local = transfer.local->list.kind(),
-                                .remote = transfer.remote->list.kind()});
+telemetry::Flow* Transfers::flow_of(const TransferCore& transfer) const {
+  telemetry::AgentMeter* const meter = context_.meter();
+  if (meter == nullptr) return nullptr;
+  return &meter->flow({.backend = transfer.slot->name,
+                       .peer = transfer.peer().identity.name,
+                       .op = transfer.op,
+                       .local = transfer.local->list.kind(),
+                       .remote = transfer.remote->list.kind()});
 }
 
-Status AgentCore::build_segments(TransferCore& transfer) {
+Status Transfers::build_segments(TransferCore& transfer) {
   Slot& slot = *transfer.slot;
   const SegmentList::Options build{
       .slot = slot.index,
@@ -128,17 +142,17 @@ Status AgentCore::build_segments(TransferCore& transfer) {
       .merge = transfer.options.merge,
       .op = transfer.op};
   // Under the lock under which memory goes: a list may have been prepared on some that just does.
-  return with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> Status {
-    if (!is_current(transfer)) return prepared_in_vain();
+  return engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> Status {
+    if (!is_current(transfer)) return lists_are_stale();
     return transfer.segments.build(transfer.local_side(), transfer.remote_side(), build);
   });
 }
 
 // ---- posting ----
 
-bool AgentCore::is_current(TransferCore& transfer) {
-  // Acquire: pairs with the releases where regions go away.
-  const std::uint64_t generation = memory_generation_.load(std::memory_order_acquire);
+bool Transfers::is_current(TransferCore& transfer) const {
+  // Acquire: pairs with the release in note_memory_gone().
+  const std::uint64_t generation = context_.memory_generation.load(std::memory_order_acquire);
   if (transfer.checked_generation == generation) return true;
   const auto alive = [](const RecordPtr& record) { return !record->stale; };
   if (!std::ranges::all_of(transfer.local->list.records(), alive) ||
@@ -149,24 +163,24 @@ bool AgentCore::is_current(TransferCore& transfer) {
   return true;
 }
 
-Status AgentCore::check_postable(TransferCore& transfer) {
-  // Again: shut_down() may have closed the ways since, and does so under this mutex.
-  if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
+Status Transfers::check_postable(TransferCore& transfer) {
+  // Again: the agent may have closed its paths since, and does so under this mutex.
+  TOWPATH_TRY(context_.check_open());
   const TransferState state = transfer.state.load(std::memory_order_acquire);
   if (state == TransferState::active || state == TransferState::draining) {
     return error(Code::not_ready, cat("the transfer is still ", name_of(state)),
                  "wait until it has ended before posting it again");
   }
   TOWPATH_TRY(transfer.slot->check_way(transfer.peer()));
-  return is_current(transfer) ? Status() : prepared_in_vain();
+  return is_current(transfer) ? Status() : lists_are_stale();
 }
 
-void AgentCore::start(TransferCore& transfer, const PostOptions& options, Instant begin) {
+void Transfers::start(TransferCore& transfer, const PostOptions& options, Instant begin) {
   if (options.notification) {
     transfer.notification = options.notification->empty() ? std::nullopt : options.notification;
   }
   transfer.posted_at = begin;
-  transfer.deadline = begin + options.timeout.value_or(options_.default_timeout);
+  transfer.deadline = begin + options.timeout.value_or(context_.options.default_timeout);
   transfer.status = {};
   transfer.errors.clear();
   transfer.moved_bytes = 0;
@@ -176,7 +190,7 @@ void AgentCore::start(TransferCore& transfer, const PostOptions& options, Instan
 
 namespace {
 
-/// What this post shall tell the peer, or null.
+/// What this post shall send the peer, or null.
 const Bytes* message_of(const TransferCore& transfer, const PostOptions& options) {
   if (options.notification) return options.notification->empty() ? nullptr : &*options.notification;
   return transfer.notification ? &*transfer.notification : nullptr;
@@ -184,66 +198,66 @@ const Bytes* message_of(const TransferCore& transfer, const PostOptions& options
 
 }  // namespace
 
-Status AgentCore::post(TransferCore& transfer, const PostOptions& options) {
+Status Transfers::post(TransferCore& transfer, const PostOptions& options) {
   // First: a handle may outlive the agent, and then the clock that it was given.
-  if (closed_.load()) return error(Code::not_ready, "the agent was shut down");
-  const Instant begin = clock_.now();
+  TOWPATH_TRY(context_.check_open());
+  const Instant begin = context_.clock.now();
+  Slot& slot = *transfer.slot;
   const Bytes* const message = message_of(transfer, options);
-  if (message == nullptr) return post_on_slot(transfer, options, {.begin = begin});
+  if (message == nullptr) return post_over(slot, transfer, options, {.begin = begin});
   Peer& peer = transfer.peer();
   const std::size_t size = message->size();
-  TOWPATH_TRY(Slot* const notifier, notifier_of(peer));
-  if (notifier == transfer.slot)
-    return post_on_slot(transfer, options, {.begin = begin, .reserved_bytes = size});
-  // Two slots, one lock after the other.
-  TOWPATH_TRY(with_slot(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
+  TOWPATH_TRY(Slot* const notifier, backends_.notifier_of(peer));
+  if (notifier == &slot)
+    return post_over(slot, transfer, options, {.begin = begin, .reserved_bytes = size});
+  // Two backends, one lock after the other.
+  TOWPATH_TRY(engine_.with(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
     return notifier->reserve(peer, size);
   }));
-  Status posted = post_on_slot(transfer, options, {.begin = begin});
+  Status posted = post_over(slot, transfer, options, {.begin = begin});
   if (posted.ok()) return posted;
-  with_slot(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
+  engine_.with(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
     notifier->settle_reserved(peer, size, nullptr);
   });
   return posted;
 }
 
 // Room for the notification is kept from here to the end, so that it is there when the bytes are.
-Status AgentCore::post_on_slot(TransferCore& transfer, const PostOptions& options,
-                               const Posting& posting) {
-  Slot& slot = *transfer.slot;
-  return with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> Status {
+Status Transfers::post_over(Slot& slot, TransferCore& transfer, const PostOptions& options,
+                            const Posting& posting) {
+  return engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> Status {
     TOWPATH_TRY(check_postable(transfer));
     if (posting.reserved_bytes) TOWPATH_TRY(slot.reserve(transfer.peer(), *posting.reserved_bytes));
     start(transfer, options, posting.begin);
     slot.post(transfer);
-    const Duration took = clock_.now() - posting.begin;
+    const Duration took = context_.clock.now() - posting.begin;
     transfer.post_nanoseconds.store(took.count(), std::memory_order_relaxed);
     if (transfer.flow != nullptr) transfer.flow->post_took(took);
     return {};
   });
 }
 
-void AgentCore::cancel(TransferCore& transfer) {
+void Transfers::cancel(TransferCore& transfer) {
   Slot& slot = *transfer.slot;
-  with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+  engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
     if (!transfer.is_active()) return;  // so that letting go of what has ended allocates nothing
     slot.stop(transfer, Outcome::cancelled, error(Code::cancelled, "the transfer was cancelled"));
     slot.settle();
   });
 }
 
-void AgentCore::abandon(std::shared_ptr<TransferCore> transfer) {
+void Transfers::abandon(std::shared_ptr<TransferCore> transfer) {
   cancel(*transfer);
   Slot& slot = *transfer->slot;
   constexpr std::size_t kMaxPooled = 256;
-  with_slot(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+  engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
     if (transfer->is_active()) {  // drains by itself, then goes
       transfer->agent.reset();
       transfer.reset();
       return;
     }
     run::MutexLock lock(pool_mutex_);
-    if (closed_.load() || pool_.size() >= kMaxPooled) transfer->operation.reset();
+    if (context_.is_closed() || pool_.size() >= kMaxPooled) transfer->operation.reset();
   });
   if (!transfer || !transfer->operation) return;
   // What it referred to is let go of now; its capacity is kept for the next transfer.
@@ -255,6 +269,12 @@ void AgentCore::abandon(std::shared_ptr<TransferCore> transfer) {
   }
   run::MutexLock lock(pool_mutex_);
   pool_.push_back(std::move(transfer));
+}
+
+void Transfers::close() {
+  run::MutexLock lock(pool_mutex_);
+  for (const auto& transfer : pool_) transfer->operation.reset();
+  pool_.clear();
 }
 
 }  // namespace towpath::agent

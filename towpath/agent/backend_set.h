@@ -1,0 +1,51 @@
+// BackendSet: the backends of one agent, in the order in which they were created.
+//
+// It only grows: what stands in it stays until the agent is destroyed, so walking it takes no lock.
+// Thread: any; one thread at a time makes and publishes.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <towpath/agent/context.h>
+#include <towpath/agent/slot.h>
+
+namespace towpath::agent {
+
+class BackendSet {
+ public:
+  explicit BackendSet(const AgentContext& context) : context_(context) {}
+
+  /// Opens a backend that nobody sees yet; `owner` outlives it.
+  /// Errors: not_found, already_exists (one of a type), exhausted (kMaxSlots), or the backend's.
+  Result<std::unique_ptr<Slot>> make(std::string_view type, const backend::Params& params,
+                                     SlotOwner& owner) const;
+  void publish(std::unique_ptr<Slot> slot);
+
+  std::span<const std::unique_ptr<Slot>> all() const noexcept {
+    return {slots_.data(), count_.load(std::memory_order_acquire)};
+  }
+  Slot& at(std::size_t index) const noexcept { return *slots_[index]; }
+  /// By its name, or by one that means it. Errors: not_found, with the names of those there are.
+  Result<Slot*> find(std::string_view type) const;
+  std::vector<std::string> names(SlotMask which = ~SlotMask{0}) const;
+
+  /// The lower latency first, then the order of creation. `than` may be kMaxSlots: none.
+  bool is_sooner(const Slot& slot, std::size_t than) const;
+  std::vector<Slot*> soonest_first() const;
+  /// The one over which notifications for the peer travel. Errors: unsupported.
+  Result<Slot*> notifier_of(const Peer& peer) const;
+
+ private:
+  const AgentContext& context_;
+  // Below count_ they are complete: its release in publish() pairs with the acquire in all().
+  std::array<std::unique_ptr<Slot>, kMaxSlots> slots_;
+  std::atomic<std::size_t> count_{0};
+};
+
+}  // namespace towpath::agent

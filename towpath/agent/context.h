@@ -1,0 +1,45 @@
+// AgentContext: what the parts of an agent share: who it is, what it was created with, and two
+// facts that every part must see at once. Thread: any; what is not atomic is set before the agent
+// is used.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include <towpath/agent/options.h>
+#include <towpath/telemetry/log.h>
+
+namespace towpath::agent {
+
+class AgentCore;
+
+struct AgentContext {
+  AgentContext(const AgentOptions& given, AgentIdentity identity);
+
+  telemetry::AgentMeter* meter() const noexcept { return options.meter; }
+  telemetry::EventSink& sink() const noexcept {
+    return options.log != nullptr ? *options.log : silence;
+  }
+  bool is_closed() const noexcept { return closed.load(std::memory_order_acquire); }
+  /// Errors: not_ready (the agent was shut down).
+  Status check_open() const;
+
+  const AgentOptions options;
+  const AgentIdentity self;
+  const Clock& clock;
+  mutable telemetry::NullSink silence;
+  telemetry::Log log;
+  /// The agent that these parts belong to: what handles keep alive.
+  std::weak_ptr<AgentCore> core;
+
+  std::atomic<bool> closed{false};
+  /// Counts regions that went away: a transfer that was checked at an older count checks its
+  /// records again. The release pairs with the acquire in Transfers::is_current().
+  mutable std::atomic<std::uint64_t> memory_generation{1};
+  void note_memory_gone() const noexcept {
+    memory_generation.fetch_add(1, std::memory_order_release);
+  }
+};
+
+}  // namespace towpath::agent

@@ -1,0 +1,78 @@
+#include <utility>
+
+#include <towpath/agent/core.h>
+#include <towpath/core/text.h>
+#include <towpath/sys/random.h>
+
+namespace towpath::agent {
+
+Result<std::shared_ptr<AgentCore>> AgentCore::create(const AgentOptions& options) {
+  if (options.name.empty() || options.name.size() > kMaxAgentName) {
+    return error(Code::invalid_argument, cat("an agent's name has 1 to ", kMaxAgentName,
+                                             " bytes; this one has ", options.name.size()));
+  }
+  if (options.registry == nullptr || options.clock == nullptr)
+    return error(Code::invalid_argument, "an agent needs a registry of backends and a clock",
+                 "use standard::make_agent(), which brings both");
+  const std::uint64_t incarnation =
+      options.incarnation != 0 ? options.incarnation : sys::random_u64();
+  Foundation made;
+  made.context = std::make_unique<AgentContext>(options, AgentIdentity{options.name, incarnation});
+  made.backends = std::make_unique<BackendSet>(*made.context);
+  TOWPATH_TRY(made.engine, ProgressEngine::open(*made.context, *made.backends));
+  if (options.meter != nullptr) options.meter->opened(incarnation);
+  std::shared_ptr<AgentCore> core(new AgentCore(std::move(made)));
+  core->context.core = core;
+  return core;
+}
+
+AgentCore::AgentCore(Foundation foundation)
+    : foundation_(std::move(foundation)),
+      context(*foundation_.context),
+      backends(*foundation_.backends),
+      engine(*foundation_.engine),
+      registrations(context, backends, engine),
+      peers(context, backends, engine),
+      transfers(context, backends, engine, peers) {}
+
+Status AgentCore::add_backend(std::string_view type, const backend::Params& params) {
+  run::MutexLock lock(adding_);
+  TOWPATH_TRY(std::unique_ptr<Slot> made, backends.make(type, params, engine));
+  TOWPATH_TRY(engine.watch(*made));
+  Slot& slot = *made;
+  registrations.advertise(slot);
+  backends.publish(std::move(made));
+  return peers.open_own(slot);
+}
+
+SlotMask AgentCore::quiesce_all(const std::shared_ptr<AgentCore>& self) {
+  const Status why = error(Code::cancelled, "the agent was shut down");
+  const auto everything = [](const TransferCore&) { return true; };
+  SlotMask idle = 0;
+  for (const auto& slot : backends.all()) {
+    if (!engine.quiesce(*slot, everything, Outcome::cancelled, why))
+      context.log.error("shut down with transfers that did not come to rest",
+                        {{"backend", slot->name}});
+    const bool is_revoked = registrations.revoke_all(*slot);
+    run::MutexLock lock(slot->mutex);
+    // Bytes may still move: backend, connections and memory stay for good, with this core.
+    if (!is_revoked || slot->any_active(everything))
+      immortal_ = self;
+    else
+      idle |= slot_bit(slot->index);
+  }
+  return idle;
+}
+
+void AgentCore::shut_down() {
+  if (context.closed.exchange(true)) return;
+  if (context.meter() != nullptr) context.meter()->closed(context.self.incarnation);
+  const SlotMask idle = quiesce_all(context.core.lock());
+  registrations.drop_memory(idle);
+  peers.close(idle);
+  transfers.close();
+  for (const auto& slot : backends.all())
+    if ((idle & slot_bit(slot->index)) != 0) engine.unwatch(*slot);
+}
+
+}  // namespace towpath::agent

@@ -1,0 +1,228 @@
+// PeerBook: who is known, and how each is reached.
+#include <algorithm>
+#include <utility>
+
+#include <towpath/agent/card_table.h>
+#include <towpath/agent/peer_book.h>
+#include <towpath/core/text.h>
+
+namespace towpath::agent {
+namespace {
+
+PeerPtr make_self(const AgentContext& context) {
+  auto self = std::make_shared<Peer>();
+  self->identity = context.self;
+  self->is_self = true;
+  if (telemetry::AgentMeter* const meter = context.meter())
+    self->meter = &meter->peer(context.self.name);
+  return self;
+}
+
+/// All of them, so that broken metadata changes nothing.
+Result<ToldRegions> regions_of(const OpenedCard& opened) {
+  ToldRegions told;
+  for (const Card::Region& region : opened.card.regions) told.add(region);
+  TableReader table(opened.table, opened.card.backends.size());
+  constexpr std::size_t kToJudgeBy = 64;
+  for (std::size_t rows = 0; !table.at_end(); ++rows) {
+    // Else it grows ten times on the way, and each time into memory that the kernel has to give.
+    if (rows == kToJudgeBy) told.reserve(table.rows_to_expect());
+    TOWPATH_TRY(const Card::Region* const row, table.next());
+    told.add(*row);
+  }
+  return told;
+}
+
+Status unknown(std::string_view name) {
+  return error(Code::not_found, cat("no peer called '", printable(name), "' is known"),
+               "load its card first");
+}
+
+}  // namespace
+
+PeerBook::PeerBook(const AgentContext& context, const BackendSet& backends, ProgressEngine& engine)
+    : context_(context), backends_(backends), engine_(engine), self_(make_self(context)) {}
+
+Status PeerBook::open_own(Slot& slot) {
+  const auto& routes = slot.backend->capabilities().routes;
+  if (std::ranges::none_of(routes, &backend::Route::to_self)) return {};
+  return open_path(self_, slot, slot.backend->connection_info());
+}
+
+Status PeerBook::open_path(const PeerPtr& peer, Slot& slot, ConstByteSpan connection_info) {
+  engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) { slot.open_way(peer, connection_info); });
+  const Way& way = peer->ways[slot.index];
+  if (!way.connection) return way.refusal;
+  peer->reachable.fetch_or(slot_bit(slot.index));
+  const bool notifies = slot.backend->capabilities().notifications != backend::Notifications::none;
+  // The first one to oneself; to others the one that also bytes would take.
+  const std::size_t notifier = peer->notification_slot.load(std::memory_order_relaxed);
+  const bool is_better =
+      peer->is_self ? notifier == kMaxSlots : backends_.is_sooner(slot, notifier);
+  if (notifies && is_better) peer->notification_slot = slot.index;
+  return {};
+}
+
+Status PeerBook::check_identity(const AgentIdentity& identity) const {
+  if (identity == context_.self)
+    return error(Code::invalid_argument, "this is the agent's own card",
+                 "an agent reaches its own memory under its own name without one");
+  if (identity.name != context_.self.name) return {};
+  return error(Code::invalid_argument,
+               cat("another agent is called ", printable(identity.name), " too"),
+               "give agents different names");
+}
+
+Result<AgentIdentity> PeerBook::load(ConstByteSpan metadata) {
+  TOWPATH_TRY(const OpenedCard opened, open_card(metadata));
+  TOWPATH_TRY(ToldRegions regions, regions_of(opened));
+  const Card& card = opened.card;
+  std::vector<RecordPtr> gone;
+  {
+    run::MutexLock lock(mutex_);
+    TOWPATH_TRY(context_.check_open());
+    TOWPATH_TRY(check_identity(card.identity));
+    const auto known = peers_.find(card.identity.name);
+    PeerPtr peer = known != peers_.end() ? known->second : nullptr;
+    const bool usable = peer && peer->identity == card.identity && !peer->lost.load();
+    if (usable && card.generation <= peer->generation && !card.partial) return card.identity;
+    if (!usable) {
+      TOWPATH_TRY(PeerPtr fresh, meet(card));
+      if (peer) {
+        retire(peer, Outcome::peer_lost,
+               error(Code::peer_lost, cat(to_string(peer->identity), " was replaced by ",
+                                          to_string(card.identity))));
+      }
+      peers_[card.identity.name] = fresh;
+      peer = std::move(fresh);
+    }
+    gone = update_regions(*peer, card, std::move(regions));
+  }
+  // Without the lock: bytes may have to come to rest first.
+  for (const RecordPtr& record : gone) drop_import(record);
+  return card.identity;
+}
+
+Result<PeerPtr> PeerBook::meet(const Card& card) {
+  auto peer = std::make_shared<Peer>();
+  peer->identity = card.identity;
+  if (telemetry::AgentMeter* const meter = context_.meter()) {
+    meter->peer_met(card.identity.name, card.identity.incarnation);
+    peer->meter = &meter->peer(card.identity.name);
+  }
+  std::string refusals;
+  bool has_info = card.backends.empty();
+  for (const Card::Backend& there : card.backends) {
+    const auto slot = backends_.find(there.name);
+    if (!slot.ok()) {
+      refusals.append(cat("; ", there.name, ": this agent has no such backend"));
+      continue;
+    }
+    has_info = has_info || !there.connection_info.empty();
+    if (there.connection_info.empty()) continue;
+    if (const Status why = open_path(peer, **slot, there.connection_info); !why.ok())
+      refusals.append(cat("; ", there.name, ": ", why.message()));
+  }
+  if (!has_info) {
+    return error(Code::not_found,
+                 cat(to_string(card.identity),
+                     " is not known, and its partial card does not say how to reach it"),
+                 "load a card with connection info first");
+  }
+  if (peer->reachable.load() == 0) {
+    return error(Code::unavailable,
+                 cat("no backend in common with ", to_string(card.identity),
+                     refusals.empty() ? "; its card names none" : refusals),
+                 "create the same backend on both sides; `towpath doctor` says what works here");
+  }
+  return peer;
+}
+
+Result<PeerPtr> PeerBook::find_locked(std::string_view name) const {
+  if (name == context_.self.name) return self_;
+  const auto found = peers_.find(name);
+  if (found != peers_.end()) return found->second;
+  return unknown(name);
+}
+
+Result<PeerPtr> PeerBook::find(std::string_view name) const {
+  run::MutexLock lock(mutex_);
+  return find_locked(name);
+}
+
+Status PeerBook::expect_departure(std::string_view name) {
+  TOWPATH_TRY(const PeerPtr peer, find(name));
+  peer->excused.store(true, std::memory_order_relaxed);
+  return {};
+}
+
+Status PeerBook::forget(std::string_view name) {
+  run::MutexLock lock(mutex_);
+  const auto found = peers_.find(name);
+  if (found == peers_.end()) return unknown(name);
+  const PeerPtr peer = found->second;
+  peers_.erase(found);
+  retire(peer, Outcome::cancelled,
+         error(Code::cancelled, cat(to_string(peer->identity), " was forgotten")));
+  return {};
+}
+
+// Ends what moves to or from the peer; its connections go when that has come to rest.
+void PeerBook::retire(const PeerPtr& peer, Outcome outcome, const Status& why) {
+  peer->lost.store(true, std::memory_order_release);
+  peer->regions.each_record([](MemoryRecord& record) { record.stale = true; });
+  context_.note_memory_gone();
+  for (const auto& slot : backends_.all()) {
+    engine_.with(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
+      Way& way = peer->ways[slot->index];
+      if (!way.lost) way.refusal = why;
+      way.lost = true;
+      slot->stop_all([&](const TransferCore& transfer) { return &transfer.peer() == peer.get(); },
+                     outcome, why);
+    });
+  }
+  engine_.reap_when_quiesced(peer);
+}
+
+PeerInfo PeerBook::info_of(const Peer& peer) const {
+  PeerInfo info{.identity = peer.identity,
+                .generation = peer.generation,
+                .regions = peer.regions.size(),
+                .backends = backends_.names(peer.reachable.load()),
+                .waiting_notifications = 0,
+                .lost = peer.lost.load(std::memory_order_acquire),
+                .lost_why = {}};
+  for (const auto& slot : backends_.all()) {
+    run::MutexLock lock(slot->mutex);
+    const Way& way = peer.ways[slot->index];
+    if (info.lost && way.lost && info.lost_why.ok()) info.lost_why = way.refusal;
+    if (way.outbox) info.waiting_notifications += way.outbox->size();
+  }
+  return info;
+}
+
+Result<PeerInfo> PeerBook::info(std::string_view name) const {
+  run::MutexLock lock(mutex_);
+  TOWPATH_TRY(const PeerPtr found, find_locked(name));
+  return info_of(*found);
+}
+
+std::vector<PeerInfo> PeerBook::all() const {
+  run::MutexLock lock(mutex_);
+  std::vector<PeerInfo> infos;
+  for (const auto& [name, peer] : peers_) infos.push_back(info_of(*peer));
+  return infos;
+}
+
+void PeerBook::close(SlotMask idle) {
+  engine_.close_retired(idle);
+  run::MutexLock lock(mutex_);
+  for (const auto& slot : backends_.all()) {
+    if ((idle & slot_bit(slot->index)) == 0) continue;
+    run::MutexLock slot_lock(slot->mutex);
+    for (const auto& [name, peer] : peers_) slot->let_go_of(*peer);
+    slot->let_go_of(*self_);
+  }
+}
+
+}  // namespace towpath::agent

@@ -1,0 +1,76 @@
+// PeerBook without an agent around it. What an agent's user sees of it: agent_test,
+// peer_regions_test, races_test.
+#include <gtest/gtest.h>
+
+#include <towpath/agent/testing/agent_parts.h>
+
+namespace towpath::agent {
+namespace {
+
+struct Both {
+  Bytes metadata_of_right() { return *right.registrations->metadata({}); }
+
+  Script script;
+  AgentParts left{"left", script};
+  AgentParts right{"right", script};
+};
+
+TEST(PeerBookTest, a_peer_is_known_from_its_metadata_until_it_is_forgotten) {
+  Both both;
+  PeerBook& book = *both.left.peers;
+  EXPECT_EQ(book.find("right").code(), Code::not_found);
+  EXPECT_EQ(book.load(both.metadata_of_right())->name, "right");
+  EXPECT_EQ(book.all().size(), 1U);
+  EXPECT_EQ(book.info("right")->backends, std::vector<std::string>{"scripted"});
+  EXPECT_TRUE(book.forget("right").ok());
+  EXPECT_EQ(book.forget("right").code(), Code::not_found);
+  EXPECT_TRUE(book.all().empty());
+}
+
+TEST(PeerBookTest, its_own_metadata_and_that_of_a_namesake_are_refused) {
+  Both both;
+  EXPECT_EQ(both.right.peers->load(both.metadata_of_right()).code(), Code::invalid_argument);
+  AgentParts namesake("left", both.script, 2);
+  EXPECT_EQ(both.left.peers->load(*namesake.registrations->metadata({})).code(),
+            Code::invalid_argument);
+}
+
+TEST(PeerBookTest, damaged_metadata_changes_nothing) {
+  Both both;
+  Bytes metadata = both.metadata_of_right();
+  metadata.back() ^= std::byte{1};
+  EXPECT_FALSE(both.left.peers->load(metadata).ok());
+  EXPECT_TRUE(both.left.peers->all().empty());
+}
+
+TEST(PeerBookTest, regions_are_imported_when_somebody_asks_for_them) {
+  Both both;
+  const memory::SharedRegion region = *memory::SystemRegion::allocate(4096);
+  const memory::Registration pool = both.right.add(region);
+  ASSERT_TRUE(both.left.peers->load(both.metadata_of_right()).ok());
+  EXPECT_TRUE(both.script.imports.empty());
+  const Descriptor extent = extent_of(region);
+  for (int turn = 0; turn < 2; ++turn) {
+    PreparedSide side;
+    ASSERT_TRUE(
+        both.left.peers->resolve("right", {MemoryKind::system, std::span(&extent, 1)}, side).ok());
+    EXPECT_EQ(side.list.size(), 1U);
+  }
+  EXPECT_EQ(both.script.imports.size(), 1U);
+}
+
+TEST(PeerBookTest, nothing_is_imported_of_a_peer_that_was_forgotten_meanwhile) {
+  Both both;
+  const memory::SharedRegion region = *memory::SystemRegion::allocate(4096);
+  const memory::Registration pool = both.right.add(region);
+  ASSERT_TRUE(both.left.peers->load(both.metadata_of_right()).ok());
+  ASSERT_TRUE(both.left.peers->forget("right").ok());
+  const Descriptor extent = extent_of(region);
+  PreparedSide side;
+  EXPECT_EQ(
+      both.left.peers->resolve("right", {MemoryKind::system, std::span(&extent, 1)}, side).code(),
+      Code::not_found);
+}
+
+}  // namespace
+}  // namespace towpath::agent

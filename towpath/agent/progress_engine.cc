@@ -1,0 +1,307 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/agent/backend_chooser.h>
+#include <towpath/agent/progress_engine.h>
+#include <towpath/core/text.h>
+#include <towpath/sys/clock.h>
+
+namespace towpath::agent {
+namespace {
+
+// Poller tags beside the backends' own indices.
+constexpr std::uint64_t kWakerTag = 1000;
+constexpr std::uint64_t kTimerTag = 1001;
+
+bool runs_on_kernel_time(const Clock& clock) {
+  const Duration apart = sys::SystemClock().now() - clock.now();
+  return apart < std::chrono::seconds(1) && apart > -std::chrono::seconds(1);
+}
+
+bool has_ended(const TransferCore& transfer) {
+  // Sequentially consistent: pairs with the store in Slot::end(), as WaitingRoom needs it.
+  return transfer.state.load(std::memory_order_seq_cst) == TransferState::ended;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ProgressEngine>> ProgressEngine::open(const AgentContext& context,
+                                                             const BackendSet& backends) {
+  TOWPATH_TRY(run::Poller poller, run::Poller::open());
+  TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
+  TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));
+  std::unique_ptr<ProgressEngine> engine(
+      new ProgressEngine(context, backends, std::move(poller), std::move(timer)));
+  TOWPATH_TRY(engine->waker_, run::Waker::open());
+  TOWPATH_TRY(engine->poller_.add(engine->waker_->fd(), kWakerTag));
+  TOWPATH_TRY(engine->waiting_,
+              WaitingRoom::open({.poller = engine->poller_,
+                                 .clock = context.clock,
+                                 .looks_pay = [&self = *engine] { return self.looks_pay(); }}));
+  return engine;
+}
+
+ProgressEngine::ProgressEngine(const AgentContext& context, const BackendSet& backends,
+                               run::Poller poller, run::TimerFd timer)
+    : context_(context),
+      backends_(backends),
+      inbox_({.messages = context.options.inbox_messages, .bytes = context.options.inbox_bytes}),
+      poller_(std::move(poller)),
+      timer_(std::move(timer)),
+      is_kernel_time_(runs_on_kernel_time(context.clock)) {}
+
+Status ProgressEngine::watch(const Slot& slot) {
+  const int fd = slot.backend->wait_fd();
+  return fd >= 0 ? poller_.add(fd, slot.index) : Status();
+}
+
+void ProgressEngine::unwatch(const Slot& slot) {
+  if (const int fd = slot.backend->wait_fd(); fd >= 0) (void)poller_.remove(fd);
+}
+
+// ---- ending what moves ----
+
+bool ProgressEngine::quiesce(Slot& slot, const Matches& matches, Outcome outcome,
+                             const Status& why) {
+  const auto active = with(
+      slot, [&]() TOWPATH_REQUIRES(slot.mutex) { return slot.stop_all(matches, outcome, why); });
+  if (active.empty()) return true;
+  const backend::Capabilities& can = slot.backend->capabilities();
+  if (can.quiet == backend::Quiet::none) return false;
+  // They cannot be posted again: their memory is stale, or the agent closed.
+  const auto have_ended = [&] {
+    return std::ranges::all_of(active, [](const auto& one) { return has_ended(*one); });
+  };
+  // Should the clock stand still, the timeout is what was slept.
+  waiting_->wait(
+      {.timeout = can.quiet_bound + context_.options.quiet_patience, .counts_sleep = true},
+      have_ended, [this] { return progress_backends(); });
+  return have_ended();
+}
+
+void ProgressEngine::reap_when_quiesced(PeerPtr peer) {
+  {
+    run::MutexLock lock(retired_mutex_);
+    retired_.push_back(std::move(peer));
+  }
+  reap_retired();
+}
+
+void ProgressEngine::reap_retired() {
+  run::MutexLock lock(retired_mutex_);
+  std::erase_if(retired_, [&](const PeerPtr& peer) { return reap(peer); });
+  any_retired_.store(!retired_.empty(), std::memory_order_relaxed);
+}
+
+bool ProgressEngine::reap(const PeerPtr& peer) {
+  bool quiesced = true;
+  const auto uses = [&](const TransferCore& transfer) { return &transfer.peer() == peer.get(); };
+  for (const auto& slot : backends_.all()) {
+    with(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
+      if (slot->any_active(uses))
+        quiesced = false;
+      else
+        slot->let_go_of(*peer);
+    });
+  }
+  return quiesced;
+}
+
+void ProgressEngine::close_retired(SlotMask idle) {
+  run::MutexLock lock(retired_mutex_);
+  for (const auto& slot : backends_.all()) {
+    if ((idle & slot_bit(slot->index)) == 0) continue;
+    run::MutexLock slot_lock(slot->mutex);
+    for (const PeerPtr& peer : retired_) slot->let_go_of(*peer);
+  }
+}
+
+// ---- notifications ----
+
+Status ProgressEngine::notify(Peer& peer, ConstByteSpan message) {
+  TOWPATH_TRY(Slot* const slot, backends_.notifier_of(peer));
+  return with(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
+    Status queued = slot->enqueue(peer, message);
+    slot->settle();
+    return queued;
+  });
+}
+
+bool ProgressEngine::deliver(const AgentIdentity& from, ConstByteSpan message) {
+  if (!inbox_.put(from, message)) return false;
+  note_ended();
+  return true;
+}
+
+std::vector<Notification> ProgressEngine::take_notifications() {
+  Inbox::Taken taken = inbox_.take();
+  // A thread that sleeps must make progress again: only that offers what was refused once more.
+  if (taken.was_full) waker_->wake();
+  return std::move(taken.messages);
+}
+
+std::vector<Notification> ProgressEngine::wait_notifications(Duration timeout) {
+  waiting_->wait(
+      {timeout}, [&] { return inbox_.has_some(); }, [this] { return progress_all(); });
+  return take_notifications();
+}
+
+void ProgressEngine::defer_notification(std::size_t slot, DeferredNotification deferred) {
+  backends_.at(slot).defer(std::move(deferred));
+  waker_->wake();
+}
+
+// Notifications of transfers that moved their bytes over another backend than the one that
+// notifies.
+void ProgressEngine::send_deferred() {
+  for (const auto& slot : backends_.all()) {
+    if (!slot->has_deferred()) continue;
+    with(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) { slot->settle(); });
+  }
+}
+
+// ---- progress ----
+
+bool ProgressEngine::progress() {
+  waiting_->note_progress();
+  return progress_all();
+}
+
+bool ProgressEngine::progress_all() {
+  const bool more = progress_backends();
+  if (any_retired_.load(std::memory_order_relaxed)) reap_retired();
+  return more;
+}
+
+bool ProgressEngine::progress_backends() {
+  Slot* busy = nullptr;
+  bool more = progress_free_backends(busy);
+  // The poller reports it until that thread is through: rather wait than ask again and again, and
+  // take the processor from it.
+  if (busy != nullptr && !more) {
+    run::MutexLock lock(busy->mutex);
+    more = busy->progress();
+  }
+  finish_turn();
+  return more;
+}
+
+void ProgressEngine::serve(Duration timeout) {
+  waiting_->serve(timeout, [this] {
+    Slot* busy = nullptr;
+    const bool more = progress_free_backends(busy);
+    finish_turn();
+    if (any_retired_.load(std::memory_order_relaxed)) reap_retired();
+    return more              ? WaitingRoom::Turn::more
+           : busy != nullptr ? WaitingRoom::Turn::others_are_at_it
+                             : WaitingRoom::Turn::idle;
+  });
+}
+
+bool ProgressEngine::progress_free_backends(Slot*& busy) {
+  waker_->clear();
+  bool more = false;
+  for (const auto& slot : backends_.all()) {
+    if (slot->mutex.try_lock()) {
+      more |= slot->progress();
+      slot->mutex.unlock();
+    } else {
+      busy = slot.get();
+    }
+  }
+  return more;
+}
+
+void ProgressEngine::finish_turn() {
+  send_deferred();
+  rearm_if_fired();
+  waiting_->tell();
+}
+
+void ProgressEngine::note_trial(const TransferCore& transfer) {
+  const Outcome outcome = transfer.outcome.load(std::memory_order_relaxed);
+  if (outcome != Outcome::done && outcome != Outcome::failed)
+    return;  // it says nothing of the path
+  const TransferShape shape =
+      TransferShape::of(transfer.op, *transfer.local, *transfer.remote, transfer.options.local);
+  const TransferClass alike = shape.alike();
+  const unsigned trials = context_.options.way_trials;
+  WayTimes::Trial trial{.slot = transfer.slot->index, .bytes = shape.bytes};
+  if (outcome == Outcome::done) trial.took = transfer.transfer_time;
+  WayTimes& times = transfer.peer().times;
+  if (!times.note(alike, trial, trials)) return;
+  const auto best = times.known(alike, transfer.slot->index, shape.bytes, trials).time;
+  const auto fastest = times.fastest(alike);
+  context_.log.info(
+      "a path to device memory was measured",
+      {{"transfers", to_string(alike)},
+       {"backend", transfer.slot->name},
+       {"best", best ? cat(best->count() / 1000, " us") : std::string("failed")},
+       {"fastest so far", fastest ? backends_.at(*fastest).name : std::string("none")}});
+}
+
+void ProgressEngine::note_deadline(Instant at) {
+  if (!is_kernel_time_) return;
+  // Relaxed: a stale value costs one needless lock, or is corrected under it.
+  if (at.nanoseconds >= armed_at_.load(std::memory_order_relaxed)) return;
+  run::MutexLock lock(timer_mutex_);
+  if (at.nanoseconds >= armed_at_.load(std::memory_order_relaxed)) return;
+  armed_at_.store(at.nanoseconds, std::memory_order_relaxed);
+  timer_.arm(at);
+}
+
+void ProgressEngine::rearm_if_fired() {
+  const Instant armed{armed_at_.load(std::memory_order_relaxed)};
+  if (armed == Instant::never() || context_.clock.now() < armed) return;
+  {
+    run::MutexLock lock(timer_mutex_);
+    timer_.clear();
+    armed_at_.store(INT64_MAX, std::memory_order_relaxed);
+  }
+  for (const auto& slot : backends_.all()) {
+    run::MutexLock lock(slot->mutex);
+    slot->renew_deadline();
+  }
+}
+
+// ---- waiting ----
+
+// Where nothing is under way, a message may come.
+bool ProgressEngine::looks_pay() const {
+  bool pay = true;
+  for (const auto& slot : backends_.all()) {
+    if (!slot->is_moving()) continue;
+    if (slot->backend->capabilities().looks_pay) return true;
+    pay = false;
+  }
+  return pay;
+}
+
+// Small transfers over mapped memory end in post(), so a caller that only posts them and waits
+// would never hear that the peer has died, nor of messages. Counts that threads lose delay it by as
+// much.
+void ProgressEngine::poll_once() {
+  constexpr std::uint32_t kEvery = 256;  // some 300 ns for all of them
+  const std::uint32_t count = polls_.load(std::memory_order_relaxed) + 1;
+  polls_.store(count, std::memory_order_relaxed);
+  if (count % kEvery == 0) progress_all();
+}
+
+Outcome ProgressEngine::wait(TransferCore& transfer, Duration timeout) {
+  // A handle may outlive the agent: then nothing moves any more, and its clock may be gone.
+  if (!context_.is_closed()) {
+    if (has_ended(transfer))
+      poll_once();
+    else
+      waiting_->wait(
+          {timeout}, [&] { return has_ended(transfer); }, [this] { return progress_all(); });
+  }
+  return has_ended(transfer) ? transfer.outcome.load(std::memory_order_acquire) : Outcome::none;
+}
+
+void ProgressEngine::wake() {
+  waker_->wake();
+  waiting_->wake();
+}
+
+}  // namespace towpath::agent

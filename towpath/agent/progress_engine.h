@@ -1,0 +1,114 @@
+// ProgressEngine: what makes an agent's transfers and notifications move, and waits for them.
+//
+// Every call into a backend goes through with(): lock it, call, unlock, wake those who wait. The
+// engine has no thread of its own: it works while somebody calls progress(), serve() or waits.
+// Peers that were let go of stay here until nothing moves to or from them any more.
+//
+// Locks: a backend's mutex may be taken under retired_mutex_, and timer_mutex_ under a backend's;
+// the engine calls nothing that takes another lock of the agent.
+// Thread: any.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <towpath/agent/backend_set.h>
+#include <towpath/agent/inbox.h>
+#include <towpath/agent/waiting_room.h>
+#include <towpath/run/mutex.h>
+#include <towpath/run/poller.h>
+#include <towpath/run/timer_fd.h>
+#include <towpath/run/waker.h>
+
+namespace towpath::agent {
+
+class ProgressEngine final : public SlotOwner {
+ public:
+  /// Both outlive it. Errors: exhausted (no descriptor is free).
+  static Result<std::unique_ptr<ProgressEngine>> open(const AgentContext& context,
+                                                      const BackendSet& backends);
+
+  /// A backend that is about to be published: its descriptor wakes the agent from now on.
+  Status watch(const Slot& slot);
+  void unwatch(const Slot& slot);
+
+  // The lambdas say that they need the lock; that it is the one taken here clang cannot see.
+  template <typename Work>
+  auto with(Slot& slot, Work work) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+    struct WakeAfter {
+      ProgressEngine& engine;
+      ~WakeAfter() { engine.waiting_->tell(); }
+    } after{*this};
+    run::MutexLock lock(slot.mutex);
+    return work();
+  }
+
+  // ---- ending what moves ----
+  using Matches = std::function<bool(const TransferCore&)>;
+  /// Stops what matches and waits until it is quiesced, making progress. False: the backend cannot
+  /// promise it, or not within its bound and the agent's quiet_patience.
+  bool quiesce(Slot& slot, const Matches& matches, Outcome outcome, const Status& why);
+  /// Its paths are closed, and what was imported of it goes, once nothing moves to or from it.
+  void reap_when_quiesced(PeerPtr peer);
+  /// Closes the paths of those that wait for it over these backends, on which nothing moves.
+  void close_retired(SlotMask idle);
+
+  // ---- notifications ----
+  Status notify(Peer& peer, ConstByteSpan message);
+  std::vector<Notification> take_notifications();
+  std::vector<Notification> wait_notifications(Duration timeout);
+
+  // ---- progress and waiting: as Agent documents them ----
+  bool progress();
+  int wait_fd() const noexcept { return poller_.fd(); }
+  void wait_for_work(Duration timeout) { waiting_->sleep_until_work(timeout); }
+  void serve(Duration timeout);
+  void wake();
+  Outcome wait(TransferCore& transfer, Duration timeout);
+
+  // SlotOwner.
+  bool deliver(const AgentIdentity& from, ConstByteSpan message) override;
+  void note_ended() override { waiting_->note_change(); }
+  void note_trial(const TransferCore& transfer) override;
+  void note_deadline(Instant at) override;
+  telemetry::AgentMeter* meter() const noexcept override { return context_.meter(); }
+  void defer_notification(std::size_t slot, DeferredNotification deferred) override;
+
+ private:
+  ProgressEngine(const AgentContext& context, const BackendSet& backends, run::Poller poller,
+                 run::TimerFd timer);
+
+  bool progress_all();
+  bool progress_backends();
+  /// `busy`: one that another thread is at.
+  bool progress_free_backends(Slot*& busy);
+  void finish_turn();
+  void poll_once();
+  void send_deferred();
+  void reap_retired();
+  bool reap(const PeerPtr& peer);
+  void rearm_if_fired();
+  /// Of what is under way: whether looking for its end pays, rather than sleeping at once.
+  bool looks_pay() const;
+
+  const AgentContext& context_;
+  const BackendSet& backends_;
+  Inbox inbox_;
+
+  run::Mutex retired_mutex_;
+  std::vector<PeerPtr> retired_ TOWPATH_GUARDED_BY(retired_mutex_);
+  std::atomic<bool> any_retired_{false};  // relaxed: a hint
+
+  run::Poller poller_;
+  std::unique_ptr<run::Waker> waker_;  // in the poller: progress is wanted, by whichever thread
+  std::unique_ptr<WaitingRoom> waiting_;
+  std::atomic<std::uint32_t> polls_{0};  // counted by those who wait, roughly
+  run::Mutex timer_mutex_;
+  run::TimerFd timer_ TOWPATH_GUARDED_BY(timer_mutex_);
+  std::atomic<std::int64_t> armed_at_{INT64_MAX};
+  const bool is_kernel_time_;  // else the timer, which runs on the kernel's time, is of no use
+};
+
+}  // namespace towpath::agent

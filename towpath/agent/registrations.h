@@ -1,0 +1,135 @@
+// Registrations: the agent's own memory, what its backends made of it, and what its peers are given
+// of that.
+//
+// Regions are registered and released some at a time under one lock, so that a thread that needs it
+// waits no longer. While bytes of a region that is released still move, the lock is free.
+//
+// Locks: a backend's mutex is taken under this one's; never the peer book's.
+// Thread: any.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <towpath/agent/own_rows.h>
+#include <towpath/agent/progress_engine.h>
+#include <towpath/agent/region_index.h>
+#include <towpath/memory/registrar.h>
+#include <towpath/run/mutex.h>
+
+namespace towpath::agent {
+
+struct Card;
+class RegistrationCore;
+
+class Registrations {
+ public:
+  /// All of them outlive it.
+  Registrations(const AgentContext& context, const BackendSet& backends, ProgressEngine& engine)
+      : context_(context), backends_(backends), engine_(engine) {}
+
+  /// Peers are given keys of this backend from now on, if it has connection info. Before it is
+  /// published.
+  void advertise(const Slot& slot);
+
+  /// The regions are moved from. All of them, or none. Errors: Agent::register_regions().
+  Result<std::vector<memory::Registration>> add(std::span<memory::SharedRegion> regions,
+                                                const memory::RegisterOptions& options);
+  Status release(std::span<memory::Registration> registrations);
+  Status release(std::span<RegistrationCore* const> registrations);
+
+  /// What a peer must load to reach this memory. Errors: not_found (Agent::card()).
+  Result<Bytes> metadata(const CardOptions& options);
+
+  /// Finds the regions of `list`, into `side`. Errors: not_found, with the descriptor's index.
+  Status resolve(const DescriptorView& list, ResolvedList& side);
+  /// Errors: not_found (one that lies in no region, with its index).
+  Status check_covers(const DescriptorList& list);
+
+  /// The end of the agent: peers begin nothing on its memory any more. False: one of them stands
+  /// still in the middle of something.
+  bool revoke_all(Slot& slot);
+  /// And after it: what these backends, on which nothing moves, made of regions goes.
+  void drop_memory(SlotMask idle);
+
+ private:
+  static constexpr std::size_t kTogether = 32;  ///< regions under one lock
+  /// What the registrations that the same backends took have in common.
+  struct Shared;
+  friend class RegistrationCore;
+  /// A region that is about to be registered.
+  struct Joining {
+    RecordPtr record;
+    SlotMask offered_before = 0;
+    SlotMask taken = 0;  ///< backends that have it for this registration
+    Status refusal;      ///< of the backend that was asked last
+    Status failure;      ///< why a backend before did not take it
+  };
+  /// By which backends, and whether all of them must take them.
+  struct Takers {
+    SlotMask named = 0;  ///< 0: any that takes the kind
+    bool must = false;
+  };
+  /// A registration that is about to go.
+  struct Leaving {
+    RegistrationCore* registration = nullptr;
+    SlotMask last = 0;   ///< backends in which it is the last of its record
+    SlotMask moves = 0;  ///< of those, where somebody may still move its bytes
+    Status status;
+  };
+
+  /// Puts what was made into `made`, on failure too: then it has to go when the lock is free again.
+  Status add_some(std::span<memory::SharedRegion> regions, const memory::RegisterOptions& options,
+                  std::vector<memory::Registration>& made);
+  Result<Takers> takers(const memory::RegisterOptions& options) const;
+  Status find_records(std::span<const memory::SharedRegion> regions, std::span<Joining> all)
+      TOWPATH_REQUIRES(mutex_);
+  Status join(std::span<Joining> all, const Takers& by) TOWPATH_REQUIRES(mutex_);
+  Status join(std::span<Joining> all, Slot& slot, bool must) TOWPATH_REQUIRES(mutex_);
+  /// `advertised`: peers are given keys of this backend.
+  Status attach(MemoryRecord& record, Slot& slot, bool advertised) TOWPATH_REQUIRES(slot.mutex);
+  void finish_joining(Joining& one, RegistrationCore& core, memory::SharedRegion& region)
+      TOWPATH_REQUIRES(mutex_);
+  Status no_taker(MemoryKind kind) const;
+  void log_refusal(const Slot& slot, MemoryKind kind, const Status& why) TOWPATH_REQUIRES(mutex_);
+  std::shared_ptr<const Shared> shared_by(SlotMask taken) TOWPATH_REQUIRES(mutex_);
+
+  // One after the other; only the second waits, and without the lock.
+  /// Nothing begins on the memory any more. What nobody moves goes at once. `pieces`: what peers
+  /// are in the middle of.
+  void revoke(std::span<Leaving> all, Slot& slot, std::unique_ptr<backend::PeerPieces>& pieces)
+      TOWPATH_REQUIRES(mutex_);
+  void quiesce(std::span<Leaving> all, Slot& slot, backend::PeerPieces* pieces);
+  void drop_quiesced(std::span<Leaving> all, Slot& slot) TOWPATH_REQUIRES(mutex_);
+  Status finish_release(Leaving& one) TOWPATH_REQUIRES(mutex_);
+  /// Whether it is the last of its record in the backend.
+  bool leave(Leaving& one, const Slot& slot) TOWPATH_REQUIRES(mutex_);
+  void note_dropped(const Leaving& one, const Slot& slot) TOWPATH_REQUIRES(mutex_);
+  /// ok, or the peer that was in the middle of something for too long.
+  Status wait_for(backend::PeerPieces* pieces) const;
+
+  Result<Bytes> make_metadata(const CardOptions& options) TOWPATH_REQUIRES(mutex_);
+  Card metadata_head(const CardOptions& options) const TOWPATH_REQUIRES(mutex_);
+  Result<std::vector<const MemoryRecord*>> advertised_of(const DescriptorList& only)
+      TOWPATH_REQUIRES(mutex_);
+
+  const AgentContext& context_;
+  const BackendSet& backends_;
+  ProgressEngine& engine_;
+
+  mutable run::Mutex mutex_;
+  RegionIndex regions_ TOWPATH_GUARDED_BY(mutex_);
+  OwnRows rows_ TOWPATH_GUARDED_BY(mutex_);
+  std::shared_ptr<const Shared> last_shared_ TOWPATH_GUARDED_BY(mutex_);
+  std::vector<RecordPtr> stuck_ TOWPATH_GUARDED_BY(mutex_);  // kept alive: they never came to rest
+  /// Of which the log knows that a backend refused regions: a bit for each kind.
+  std::array<std::uint32_t, kMaxSlots> kinds_refused_ TOWPATH_GUARDED_BY(mutex_){};
+  std::uint64_t generation_ TOWPATH_GUARDED_BY(mutex_) = 1;
+  Bytes full_ TOWPATH_GUARDED_BY(mutex_);  // the full metadata of full_generation_
+  std::uint64_t full_generation_ TOWPATH_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace towpath::agent

@@ -1,0 +1,247 @@
+// Registrations: the way back, from a registration that goes to memory that nothing touches.
+#include <algorithm>
+#include <ranges>
+#include <typeinfo>
+#include <utility>
+
+#include <towpath/agent/core.h>
+#include <towpath/agent/registration_core.h>
+#include <towpath/core/text.h>
+#include <towpath/run/poll_until.h>
+
+namespace towpath::agent {
+namespace {
+
+/// Null: it is another agent's, or nothing.
+RegistrationCore* core_of(const memory::Registration& registration,
+                          const std::weak_ptr<AgentCore>& agent) {
+  memory::RegistrationState* const state = registration.state();
+  if (state == nullptr || typeid(*state) != typeid(RegistrationCore)) return nullptr;
+  auto* const core = static_cast<RegistrationCore*>(state);
+  return core->is_of(agent) ? core : nullptr;
+}
+
+}  // namespace
+
+Status Registrations::release(std::span<memory::Registration> registrations) {
+  Status status;
+  // From the last on: that one's row ends the metadata, and is cut off.
+  while (!registrations.empty()) {
+    const std::size_t count = std::min(registrations.size(), kTogether);
+    const auto some = registrations.last(count);
+    registrations = registrations.first(registrations.size() - count);
+    std::array<RegistrationCore*, kTogether> ours;
+    std::size_t found = 0;
+    for (std::size_t i = count; i-- > 0;) {
+      if (RegistrationCore* const core = core_of(some[i], context_.core))
+        ours[found++] = core;
+      else if (Status released = some[i].release(); !released.ok())
+        status = std::move(released);
+    }
+    if (Status released = release(std::span(ours).first(found)); !released.ok())
+      status = std::move(released);
+    // Where nothing is left to do; others still stand for their registrations.
+    for (memory::Registration& one : some)
+      if (!one.is_registered()) (void)one.release();
+  }
+  return status;
+}
+
+// Others register, prepare and load metadata while this waits for what moves.
+Status Registrations::release(std::span<RegistrationCore* const> registrations) {
+  std::array<Leaving, kTogether> room;
+  std::array<std::unique_ptr<backend::PeerPieces>, kMaxSlots> pieces;
+  std::span<Leaving> all;
+  {
+    run::MutexLock lock(mutex_);
+    std::size_t count = 0;
+    for (RegistrationCore* const one : registrations)
+      if (!one->released.load(std::memory_order_acquire)) room[count++].registration = one;
+    all = std::span(room).first(count);
+    for (const auto& slot : backends_.all())
+      if (!context_.is_closed()) revoke(all, *slot, pieces[slot->index]);
+  }
+  for (const auto& slot : backends_.all()) quiesce(all, *slot, pieces[slot->index].get());
+  run::MutexLock lock(mutex_);
+  for (const auto& slot : backends_.all())
+    if (!context_.is_closed()) drop_quiesced(all, *slot);
+  Status status;
+  for (Leaving& one : all)
+    if (Status finished = finish_release(one); !finished.ok()) status = std::move(finished);
+  ++generation_;
+  return status;
+}
+
+bool Registrations::leave(Leaving& one, const Slot& slot) {
+  const SlotMask bit = slot_bit(slot.index);
+  if ((one.registration->held & bit) == 0) return false;
+  MemoryRecord& record = *one.registration->record;
+  std::uint32_t& references = record.own->references[slot.index];
+  if (references > 0) --references;  // else an earlier try found it not quiesced
+  if (references > 0) {
+    one.registration->held &= ~bit;
+    return false;
+  }
+  one.last |= bit;
+  record.slots &= ~bit;
+  record.stale = true;
+  rows_.remove(record);
+  return true;
+}
+
+void Registrations::revoke(std::span<Leaving> all, Slot& slot,
+                           std::unique_ptr<backend::PeerPieces>& pieces) {
+  bool any_last = false;
+  for (Leaving& one : all) any_last |= leave(one, slot);
+  if (!any_last) return;
+  context_.note_memory_gone();
+  const SlotMask bit = slot_bit(slot.index);
+  engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+    for (const Leaving& one : all) {
+      if ((one.last & bit) == 0) continue;
+      if (auto* const memory = one.registration->record->memory.at(slot.index)) memory->revoke();
+    }
+    pieces = slot.backend->pieces_under_way();
+    const bool may_move =
+        pieces != nullptr || slot.any_active([](const TransferCore&) { return true; });
+    for (Leaving& one : all) {
+      if ((one.last & bit) == 0) continue;
+      if (may_move)
+        one.moves |= bit;
+      else
+        one.registration->record->memory.drop(slot.index);
+    }
+  });
+  for (const Leaving& one : all)
+    if ((one.last & ~one.moves & bit) != 0) note_dropped(one, slot);
+}
+
+void Registrations::note_dropped(const Leaving& one, const Slot& slot) {
+  const RecordPtr& record = one.registration->record;
+  one.registration->held &= ~slot_bit(slot.index);
+  std::erase(stuck_, record);
+  if (telemetry::AgentMeter* const meter = context_.meter())
+    meter->deregistered(
+        {.backend = slot.name, .kind = record->region.kind, .bytes = record->region.length});
+}
+
+// What is stopped here cannot be posted again: its record is stale.
+void Registrations::quiesce(std::span<Leaving> all, Slot& slot, backend::PeerPieces* pieces) {
+  const SlotMask bit = slot_bit(slot.index);
+  const auto waits = [bit](const Leaving& one) { return (one.moves & bit) != 0; };
+  const auto first = std::ranges::find_if(all, waits);
+  if (first == all.end()) return;
+  const auto touches = [&](const TransferCore& transfer) {
+    return std::ranges::any_of(all, [&](const Leaving& one) {
+      return waits(one) && transfer.touches(one.registration->record.get());
+    });
+  };
+  const std::string region = to_string(first->registration->record->region);
+  (void)engine_.quiesce(slot, touches, Outcome::cancelled,
+                        error(Code::cancelled, cat(region, " was deregistered")));
+  const Status peers = wait_for(pieces);
+  if (peers.ok()) return;
+  for (Leaving& one : all | std::views::filter(waits))
+    one.status =
+        error(Code::not_ready,
+              cat(to_string(one.registration->record->region),
+                  " is not safe to reuse, and stays registered and alive: ", peers.message()),
+              std::string(peers.remedy()));
+}
+
+Status Registrations::wait_for(backend::PeerPieces* pieces) const {
+  Status why;
+  if (pieces == nullptr) return why;
+  (void)run::poll_until(
+      [&] {
+        why = pieces->check();
+        return why.ok();
+      },
+      context_.options.quiet_patience);
+  return why;
+}
+
+void Registrations::drop_quiesced(std::span<Leaving> all, Slot& slot) {
+  const SlotMask bit = slot_bit(slot.index);
+  const auto waits = [bit](const Leaving& one) { return (one.moves & bit) != 0; };
+  if (std::ranges::none_of(all, waits)) return;
+  engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+    for (Leaving& one : all | std::views::filter(waits)) {
+      MemoryRecord& record = *one.registration->record;
+      if (!one.status.ok()) continue;
+      if (slot.any_active([&](const TransferCore& transfer) { return transfer.touches(&record); }))
+        one.status = error(Code::not_ready, cat("backend ", slot.name, " cannot promise that ",
+                                                to_string(record.region),
+                                                " is quiesced; it stays registered and alive"));
+      else
+        record.memory.drop(slot.index);
+    }
+  });
+  for (const Leaving& one : all | std::views::filter(waits)) {
+    const RecordPtr& record = one.registration->record;
+    if (one.status.ok())
+      note_dropped(one, slot);
+    else if (std::ranges::find(stuck_, record) == stuck_.end())
+      stuck_.push_back(record);
+  }
+}
+
+bool Registrations::revoke_all(Slot& slot) {
+  std::unique_ptr<backend::PeerPieces> pieces;
+  {
+    run::MutexLock lock(mutex_);
+    pieces = engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+      for (const RegionEntry& own : regions_.entries())
+        if (auto* const memory = own.record->memory.at(slot.index)) memory->revoke();
+      return slot.backend->pieces_under_way();
+    });
+  }
+  const Status peers = wait_for(pieces.get());
+  if (!peers.ok())
+    context_.log.error("shut down while a peer may still move bytes: what was registered stays alive",
+                       {{"backend", slot.name}, {"why", peers.to_string()}});
+  return peers.ok();
+}
+
+Status Registrations::finish_release(Leaving& one) {
+  RegistrationCore& registration = *one.registration;
+  if (registration.released.load(std::memory_order_acquire)) return {};  // by another thread
+  MemoryRecord& record = *registration.record;
+  if (record.slots == 0) regions_.note_gone();
+  // Of an agent that was shut down with transfers that did not end: the record stays for good.
+  const bool is_stuck = context_.is_closed() && record.memory.any();
+  const bool is_quiesced = one.status.ok() && !is_stuck;
+  std::vector<memory::SharedRegion>& owners = record.own->owners;
+  const auto owner = std::ranges::find(owners, registration.region);
+  // The record, too, holds the bytes of what is not: the user may let go of the registration.
+  if (!is_quiesced && owner == owners.end()) owners.push_back(registration.region);
+  if (is_quiesced && owner != owners.end()) owners.erase(owner);
+  if (!one.status.ok()) return std::move(one.status);
+  if (is_stuck)
+    return error(Code::not_ready, cat(to_string(record.region),
+                                      " is not safe to reuse, and stays alive: the agent was shut "
+                                      "down while bytes of it could still move"));
+  registration.region.reset();
+  // Release: a reader that sees it sees the region let go.
+  registration.released.store(true, std::memory_order_release);
+  return {};
+}
+
+// A transfer's handle may keep the core of an agent that is gone.
+bool RegistrationCore::is_registered() const {
+  if (released.load(std::memory_order_acquire)) return false;
+  const std::shared_ptr<AgentCore> agent = shared->agent.lock();
+  return agent && !agent->context.is_closed();
+}
+
+Status RegistrationCore::release() {
+  if (released.load(std::memory_order_acquire)) return {};
+  if (const std::shared_ptr<AgentCore> agent = shared->agent.lock()) {
+    RegistrationCore* const self = this;
+    return agent->registrations.release(std::span(&self, 1));
+  }
+  if (!released.exchange(true, std::memory_order_acq_rel)) region.reset();
+  return {};
+}
+
+}  // namespace towpath::agent
