@@ -198,8 +198,9 @@ bool Registrations::revoke_all(Slot& slot) {
   }
   const Status peers = wait_for(pieces.get());
   if (!peers.ok())
-    context_.log.error("shut down while a peer may still move bytes: what was registered stays alive",
-                       {{"backend", slot.name}, {"why", peers.to_string()}});
+    context_.log.error(
+        "shut down while a peer may still move bytes: what was registered stays alive",
+        {{"backend", slot.name}, {"why", peers.to_string()}});
   return peers.ok();
 }
 
