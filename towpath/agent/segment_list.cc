@@ -8,6 +8,15 @@ namespace towpath::agent {
 
 namespace {
 
+/// What one segment writes, in an order that puts overlaps side by side. Not local to the function
+/// that sorts: g++ 13 takes the comparison of a local class for an immediate function.
+struct WrittenRange {
+  std::uint64_t device = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  auto operator<=>(const WrittenRange&) const = default;
+};
+
 /// Walks the stretches of one side, in the order of its selection.
 class Cursor {
  public:
@@ -335,13 +344,7 @@ Status SegmentList::check_targets(const Side& target, bool target_is_local) {
 }
 
 Status SegmentList::check_targets_by_sorting(const Side& target, bool target_is_local) const {
-  struct Target {
-    std::uint64_t device = 0;
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-    auto operator<=>(const Target&) const = default;
-  };
-  std::vector<Target> targets;
+  std::vector<WrittenRange> targets;
   for (const backend::Segment& segment : segments_) {
     if (segment.length == 0) continue;
     // Registrations of host memory may overlap; files and devices each count by themselves.

@@ -14,20 +14,22 @@ struct Opened {
   bool created = false;
 };
 
-std::string quoted(const std::string& path) { return cat("'", printable(path, 256), "'"); }
+std::string quoted_path(const std::string& path) { return cat("'", printable(path, 256), "'"); }
 
 bool is_directory(const std::string& path) { return path.ends_with('/'); }
 bool is_template(const std::string& path) { return path.ends_with(kTemplateEnd); }
 
 Status check(const DiskOptions& options) {
   if (options.size_bytes == 0)
-    return error(Code::invalid_argument, cat("a disk region of 0 bytes in ", quoted(options.path)),
+    return error(Code::invalid_argument,
+                 cat("a disk region of 0 bytes in ", quoted_path(options.path)),
                  "ask for at least 1 byte");
   if (options.path.empty())
     return error(Code::invalid_argument, "a disk region without a path",
                  "name a file, a template that ends in XXXXXX, or a directory that ends in /");
   if (options.path == kTemplateEnd || options.path.ends_with(cat('/', kTemplateEnd)))
-    return error(Code::invalid_argument, cat("the template ", quoted(options.path), " has no name"),
+    return error(Code::invalid_argument,
+                 cat("the template ", quoted_path(options.path), " has no name"),
                  "put some letters before XXXXXX");
   return {};
 }
@@ -50,7 +52,7 @@ std::string remedy_for(Code code) {
 }
 
 Status cannot_open(const std::string& path, const Status& cause) {
-  return error(cause.code(), cat("cannot open the disk region ", quoted(path)),
+  return error(cause.code(), cat("cannot open the disk region ", quoted_path(path)),
                remedy_for(cause.code()))
       .because(cause);
 }
@@ -148,7 +150,7 @@ RegionDescriptor DiskRegion::descriptor() const {
 Status DiskRegion::unlink() {
   if (!created_)
     return error(Code::denied,
-                 cat(quoted(path()), " was there before, so it is not ours to remove"),
+                 cat(quoted_path(path()), " was there before, so it is not ours to remove"),
                  "remove it yourself");
   const run::MutexLock lock(mutex_);
   if (unlinked_) return {};

@@ -101,12 +101,12 @@ class MemoryFile final : public File {
 
  private:
   Status failed(const char* verb, int errno_value) const {
-    return os_error(errno_value, cat("cannot ", verb, " ", quoted(path())));
+    return os_error(errno_value, cat("cannot ", verb, " ", quoted_path(path())));
   }
 
   Status check_alive() const {
     if (crashes_ == parts_.disk->crashes) return {};
-    return error(Code::not_ready, cat(quoted(path()), " was open when the machine crashed"),
+    return error(Code::not_ready, cat(quoted_path(path()), " was open when the machine crashed"),
                  "open it again");
   }
 
@@ -160,7 +160,7 @@ std::optional<FileFault> MemoryDisk::strike(FileOp op, const std::string& path) 
 Status MemoryDisk::failure(FileOp op, const std::string& path, std::string_view verb) {
   const auto fault = strike(op, path);
   if (!fault || fault->effect != FileEffect::fail) return {};
-  return os_error(fault->errno_value, cat("cannot ", verb, " ", quoted(path)));
+  return os_error(fault->errno_value, cat("cannot ", verb, " ", quoted_path(path)));
 }
 
 std::uint64_t MemoryDisk::used() const {

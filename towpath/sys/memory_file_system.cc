@@ -9,7 +9,7 @@ namespace towpath::sys {
 
 using internal::check_open;
 using internal::parent_of;
-using internal::quoted;
+using internal::quoted_path;
 using internal::temporary_base;
 
 MemoryFileSystem::MemoryFileSystem() : disk_(std::make_shared<internal::MemoryDisk>()) {}
@@ -52,7 +52,7 @@ Result<std::unique_ptr<File>> MemoryFileSystem::open(const std::string& path,
   const std::lock_guard lock(disk_->mutex);
   TOWPATH_TRY(disk_->failure(FileOp::open, path, "open"));
   auto failed = [&](int errno_value) {
-    return os_error(errno_value, cat("cannot open ", quoted(path)));
+    return os_error(errno_value, cat("cannot open ", quoted_path(path)));
   };
   if (disk_->directories.contains(path)) return failed(EISDIR);
   if (!disk_->directories.contains(parent_of(path))) return failed(ENOENT);
@@ -89,7 +89,8 @@ Result<std::unique_ptr<File>> MemoryFileSystem::open_temporary(const OpenTempora
 Status MemoryFileSystem::remove(const std::string& path) {
   const std::lock_guard lock(disk_->mutex);
   TOWPATH_TRY(disk_->failure(FileOp::remove, path, "remove"));
-  if (disk_->names.erase(path) == 0) return os_error(ENOENT, cat("cannot remove ", quoted(path)));
+  if (disk_->names.erase(path) == 0)
+    return os_error(ENOENT, cat("cannot remove ", quoted_path(path)));
   return {};
 }
 
@@ -98,8 +99,8 @@ Status MemoryFileSystem::rename(const Rename& names) {
   TOWPATH_TRY(disk_->failure(FileOp::rename, names.source, "rename"));
   const auto found = disk_->names.find(names.source);
   if (found == disk_->names.end() || !disk_->directories.contains(parent_of(names.target)))
-    return os_error(ENOENT,
-                    cat("cannot rename ", quoted(names.source), " to ", quoted(names.target)));
+    return os_error(ENOENT, cat("cannot rename ", quoted_path(names.source), " to ",
+                                quoted_path(names.target)));
   if (names.source == names.target) return {};
   disk_->names[names.target] = found->second;
   disk_->names.erase(found);
@@ -112,7 +113,7 @@ Status MemoryFileSystem::make_directories(const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     if (disk_->names.contains(part))
-      return error(Code::already_exists, cat(quoted(part), " is there, and no directory"));
+      return error(Code::already_exists, cat(quoted_path(part), " is there, and no directory"));
     disk_->directories.insert(part);
     if (end == std::string::npos) return {};
   }
@@ -121,7 +122,7 @@ Status MemoryFileSystem::make_directories(const std::string& path) {
 Result<std::vector<std::string>> MemoryFileSystem::list(const std::string& directory) {
   const std::lock_guard lock(disk_->mutex);
   if (!disk_->directories.contains(directory))
-    return os_error(ENOENT, cat("cannot list ", quoted(directory)));
+    return os_error(ENOENT, cat("cannot list ", quoted_path(directory)));
   std::set<std::string> names;
   auto add = [&](const std::string& path) {
     if (path != directory && parent_of(path) == directory)
@@ -136,9 +137,9 @@ Status MemoryFileSystem::sync_directory(const std::string& directory) {
   const std::lock_guard lock(disk_->mutex);
   const auto fault = disk_->strike(FileOp::sync_directory, directory);
   if (fault && fault->effect == FileEffect::fail)
-    return os_error(fault->errno_value, cat("cannot sync ", quoted(directory)));
+    return os_error(fault->errno_value, cat("cannot sync ", quoted_path(directory)));
   if (!disk_->directories.contains(directory))
-    return os_error(ENOENT, cat("cannot sync ", quoted(directory)));
+    return os_error(ENOENT, cat("cannot sync ", quoted_path(directory)));
   if (fault && fault->effect == FileEffect::forget) return {};
   std::erase_if(disk_->saved_names,
                 [&](const auto& entry) { return parent_of(entry.first) == directory; });
@@ -150,7 +151,7 @@ Status MemoryFileSystem::sync_directory(const std::string& directory) {
 Result<std::uint64_t> MemoryFileSystem::available_bytes(const std::string& path) {
   const std::lock_guard lock(disk_->mutex);
   if (!disk_->directories.contains(path) && !disk_->names.contains(path))
-    return os_error(ENOENT, cat("cannot ask for the space under ", quoted(path)));
+    return os_error(ENOENT, cat("cannot ask for the space under ", quoted_path(path)));
   const std::uint64_t taken = disk_->used();
   return disk_->capacity > taken ? disk_->capacity - taken : 0;
 }

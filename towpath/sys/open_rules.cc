@@ -5,7 +5,7 @@
 
 namespace towpath::sys::internal {
 
-std::string quoted(const std::string& path) { return cat("'", printable(path, 256), "'"); }
+std::string quoted_path(const std::string& path) { return cat("'", printable(path, 256), "'"); }
 
 std::string parent_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -15,17 +15,17 @@ std::string parent_of(const std::string& path) {
 
 Status check_path(const std::string& path) {
   if (!path.empty() && path.find('\0') == std::string::npos) return {};
-  return error(Code::invalid_argument, cat(quoted(path), " is not a path"));
+  return error(Code::invalid_argument, cat(quoted_path(path), " is not a path"));
 }
 
 Status check_open(const std::string& path, const OpenFile& options) {
   TOWPATH_TRY(check_path(path));
   if ((options.create || options.truncate) && !options.writable)
     return error(Code::invalid_argument,
-                 cat("cannot create or truncate ", quoted(path), " opened for reading only"),
+                 cat("cannot create or truncate ", quoted_path(path), " opened for reading only"),
                  "set writable");
   if (options.exclusive && !options.create)
-    return error(Code::invalid_argument, cat("exclusive without create for ", quoted(path)),
+    return error(Code::invalid_argument, cat("exclusive without create for ", quoted_path(path)),
                  "set create");
   return {};
 }

@@ -9,7 +9,7 @@
 namespace towpath::sys::internal {
 
 /// A path for a message.
-std::string quoted(const std::string& path);
+std::string quoted_path(const std::string& path);
 /// The directory that holds `path`: "." for a bare name.
 std::string parent_of(const std::string& path);
 

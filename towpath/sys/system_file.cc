@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -90,9 +91,10 @@ Status SystemFile::preallocate(std::uint64_t size_bytes) {
   Status status = reason == EOPNOTSUPP
                       ? fill_with_zeros(before, size_bytes)
                       : failed(cat("reserve ", format_bytes(size_bytes), " for").c_str(), reason);
+  if (status.ok()) return status;
   // fallocate may have grown the file before it failed (tmpfs takes back, ext4 does not).
-  if (!status.ok()) (void)::ftruncate(fd(), static_cast<off_t>(before));
-  return status;
+  Status restored = resize(before);
+  return restored.ok() ? status : std::move(restored).because(std::move(status));
 }
 
 Status SystemFile::fill_with_zeros(std::uint64_t from, std::uint64_t until) {

@@ -19,7 +19,7 @@ namespace towpath::sys {
 
 using internal::check_open;
 using internal::check_path;
-using internal::quoted;
+using internal::quoted_path;
 using internal::temporary_base;
 
 namespace {
@@ -70,7 +70,7 @@ Result<std::unique_ptr<File>> wrap(Opened opened, std::string path, bool direct,
     parts.direct_refusal = std::move(probe.refusal);
     const int flags = ::fcntl(parts.fd.get(), F_GETFL);
     if (!probe.direct && ::fcntl(parts.fd.get(), F_SETFL, flags & ~O_DIRECT) != 0)
-      return os_error(errno, cat("cannot give up O_DIRECT on ", quoted(parts.path)));
+      return os_error(errno, cat("cannot give up O_DIRECT on ", quoted_path(parts.path)));
   }
   return std::make_unique<SystemFile>(std::move(parts));
 }
@@ -93,7 +93,7 @@ Result<std::unique_ptr<File>> SystemFileSystem::open(const std::string& path,
   const int flags = (options.writable ? O_RDWR : O_RDONLY) | (options.create ? O_CREAT : 0) |
                     (options.exclusive ? O_EXCL : 0) | (options.truncate ? O_TRUNC : 0);
   Opened opened = open_file(path, flags, options.direct);
-  if (!opened.fd) return os_error(opened.errno_value, cat("cannot open ", quoted(path)));
+  if (!opened.fd) return os_error(opened.errno_value, cat("cannot open ", quoted_path(path)));
   return wrap(std::move(opened), path, options.direct, options.writable);
 }
 
@@ -109,12 +109,12 @@ Result<std::unique_ptr<File>> SystemFileSystem::open_temporary(const OpenTempora
     if (file.ok() && !options.named) TOWPATH_TRY(remove(path));
     return file;
   }
-  return error(Code::already_exists, cat("no new name found for ", quoted(options.where)));
+  return error(Code::already_exists, cat("no new name found for ", quoted_path(options.where)));
 }
 
 Status SystemFileSystem::remove(const std::string& path) {
   TOWPATH_TRY(check_path(path));
-  if (::unlink(path.c_str()) != 0) return os_error(errno, cat("cannot remove ", quoted(path)));
+  if (::unlink(path.c_str()) != 0) return os_error(errno, cat("cannot remove ", quoted_path(path)));
   return {};
 }
 
@@ -122,8 +122,8 @@ Status SystemFileSystem::rename(const Rename& names) {
   TOWPATH_TRY(check_path(names.source));
   TOWPATH_TRY(check_path(names.target));
   if (::rename(names.source.c_str(), names.target.c_str()) != 0)
-    return os_error(errno,
-                    cat("cannot rename ", quoted(names.source), " to ", quoted(names.target)));
+    return os_error(
+        errno, cat("cannot rename ", quoted_path(names.source), " to ", quoted_path(names.target)));
   return {};
 }
 
@@ -132,14 +132,14 @@ Status SystemFileSystem::make_directories(const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     if (::mkdir(part.c_str(), kDirectoryMode) != 0 && errno != EEXIST)
-      return os_error(errno, cat("cannot make directory ", quoted(part)));
+      return os_error(errno, cat("cannot make directory ", quoted_path(part)));
     if (end == std::string::npos) break;
   }
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0)
-    return os_error(errno, cat("cannot look at ", quoted(path)));
+    return os_error(errno, cat("cannot look at ", quoted_path(path)));
   if (!S_ISDIR(info.st_mode))
-    return error(Code::already_exists, cat(quoted(path), " is there, and no directory"));
+    return error(Code::already_exists, cat(quoted_path(path), " is there, and no directory"));
   return {};
 }
 
@@ -149,14 +149,14 @@ Result<std::vector<std::string>> SystemFileSystem::list(const std::string& direc
     void operator()(DIR* open) const { (void)::closedir(open); }
   };
   const std::unique_ptr<DIR, Close> open(::opendir(directory.c_str()));
-  if (!open) return os_error(errno, cat("cannot list ", quoted(directory)));
+  if (!open) return os_error(errno, cat("cannot list ", quoted_path(directory)));
   std::vector<std::string> names;
   errno = 0;
   while (const dirent* entry = ::readdir(open.get())) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
   }
-  if (errno != 0) return os_error(errno, cat("cannot list all of ", quoted(directory)));
+  if (errno != 0) return os_error(errno, cat("cannot list all of ", quoted_path(directory)));
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -164,8 +164,8 @@ Result<std::vector<std::string>> SystemFileSystem::list(const std::string& direc
 Status SystemFileSystem::sync_directory(const std::string& directory) {
   TOWPATH_TRY(check_path(directory));
   const Fd fd(open_retrying(directory, O_RDONLY | O_DIRECTORY));
-  if (!fd) return os_error(errno, cat("cannot open directory ", quoted(directory)));
-  if (::fsync(fd.get()) != 0) return os_error(errno, cat("cannot sync ", quoted(directory)));
+  if (!fd) return os_error(errno, cat("cannot open directory ", quoted_path(directory)));
+  if (::fsync(fd.get()) != 0) return os_error(errno, cat("cannot sync ", quoted_path(directory)));
   return {};
 }
 
@@ -173,7 +173,7 @@ Result<std::uint64_t> SystemFileSystem::available_bytes(const std::string& path)
   TOWPATH_TRY(check_path(path));
   struct statvfs info {};
   if (::statvfs(path.c_str(), &info) != 0)
-    return os_error(errno, cat("cannot ask for the space under ", quoted(path)));
+    return os_error(errno, cat("cannot ask for the space under ", quoted_path(path)));
   const auto bytes = checked_multiply(info.f_bavail, info.f_frsize);
   return bytes ? *bytes : UINT64_MAX;
 }

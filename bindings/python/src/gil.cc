@@ -50,6 +50,14 @@ void let_go(PyObject* object) noexcept {
   if (first && Py_IsInitialized() != 0) (void)Py_AddPendingCall(drop_when_called, nullptr);
 }
 
+bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;  // public since 3.13, which has the private one no more
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
 }  // namespace
 
 // Relaxed: a child has one thread when it counts.
@@ -59,7 +67,7 @@ std::uint64_t forks() noexcept {
 }
 
 void stay_if_python_ends() {
-  if (_Py_IsFinalizing() == 0) return;
+  if (!is_finalizing()) return;
   const bool is_main_thread = gettid() == getpid();
   if (is_main_thread) return;
   while (true) pause();

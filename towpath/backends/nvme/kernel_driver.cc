@@ -24,7 +24,7 @@ namespace {
 // no limit is told, and 6.12 refuses 4 MiB in scattered pages (EINVAL).
 constexpr std::uint64_t kMaxCommandBytes = 255U * 4096U;
 
-std::string quoted(const std::string& path) { return cat("'", printable(path, 256), "'"); }
+std::string quoted_path(const std::string& path) { return cat("'", printable(path, 256), "'"); }
 
 std::int32_t send(int fd, unsigned long request, Command command) {
   const int rc = ::ioctl(fd, request, command.bytes.data());
@@ -51,19 +51,20 @@ Result<sys::Fd> open_device(const std::string& path, Access access) {
   sys::Fd device(::open(path.c_str(), flags));
   if (device) return device;
   const bool forbidden = errno == EACCES || errno == EPERM;
-  return sys::os_error(errno, cat("cannot open the namespace ", quoted(path)),
+  return sys::os_error(errno, cat("cannot open the namespace ", quoted_path(path)),
                        forbidden ? "run as root, or give this user the device's file" : "");
 }
 
 Result<std::uint64_t> number_of(const sys::Fd& device, const std::string& path) {
   struct stat info {};
   if (::fstat(device.get(), &info) != 0)
-    return sys::os_error(errno, cat("cannot look at ", quoted(path)));
+    return sys::os_error(errno, cat("cannot look at ", quoted_path(path)));
   if (S_ISCHR(info.st_mode)) return static_cast<std::uint64_t>(info.st_rdev);
-  return error(Code::invalid_argument,
-               cat(quoted(path), " is ", S_ISBLK(info.st_mode) ? "a block device" : "no device",
-                   ", not the generic device of a namespace"),
-               "name /dev/ng0n1 where the block device is /dev/nvme0n1");
+  return error(
+      Code::invalid_argument,
+      cat(quoted_path(path), " is ", S_ISBLK(info.st_mode) ? "a block device" : "no device",
+          ", not the generic device of a namespace"),
+      "name /dev/ng0n1 where the block device is /dev/nvme0n1");
 }
 
 Result<sys::Fd> claim_device(const SystemRoot& root, const std::string& block_name) {
@@ -101,7 +102,7 @@ Result<std::uint64_t> max_transfer(const ControllerIdentity& drive, const Namesp
 
 Result<NamespaceInfo> describe(int fd, const std::string& path, std::uint64_t kernel_limit) {
   const int id = ::ioctl(fd, NVME_IOCTL_ID);
-  if (id <= 0) return sys::os_error(errno, cat(quoted(path), " is no namespace of NVMe"));
+  if (id <= 0) return sys::os_error(errno, cat(quoted_path(path), " is no namespace of NVMe"));
   NamespaceInfo info{.path = path, .id = static_cast<std::uint32_t>(id)};
   IdentifyPage page;
   TOWPATH_TRY(const ConstByteSpan of_drive, page.ask(fd, Identify::controller, 0));
@@ -120,7 +121,7 @@ Result<NamespaceInfo> describe(int fd, const std::string& path, std::uint64_t ke
 Status check_takes_writes(const NamespaceInfo& info) {
   if (info.zone_bytes == 0) return {};
   return error(Code::unsupported,
-               cat(quoted(info.path), " is a zoned namespace: each of its zones of ",
+               cat(quoted_path(info.path), " is a zoned namespace: each of its zones of ",
                    format_bytes(info.zone_bytes), " takes writes in order only"),
                "open it for reading (ro: before the path), or write to an ordinary namespace");
 }
