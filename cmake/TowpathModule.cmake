@@ -18,6 +18,7 @@ function(towpath_module name)
   add_library(towpath::${target} ALIAS ${library})
   target_sources(${library} PUBLIC FILE_SET HEADERS BASE_DIRS ${towpath_SOURCE_DIR} FILES ${arg_HEADERS})
   set_target_properties(${library} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+  target_compile_features(${library} PUBLIC cxx_std_20)  # of those that include its headers too
   target_link_libraries(${library} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_LIBRARIES})
   if(NOT name MATCHES "testing|conformance")  # what users never link
     set_property(GLOBAL APPEND PROPERTY TOWPATH_MODULES ${library})
