@@ -5,6 +5,7 @@
 #include <curl/curl.h>
 
 #include <towpath/core/text.h>
+#include <towpath/net/authorities.h>
 #include <towpath/net/http.h>
 #include <towpath/net/http_exchange.h>
 #include <towpath/run/poller.h>
@@ -144,6 +145,7 @@ HttpClient::~HttpClient() = default;
 Result<std::unique_ptr<HttpClient>> HttpClient::open(HttpClientOptions options) {
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
+  if (options.tls.authority_file.empty()) options.tls.authority_file = system_authorities();
   auto engine = std::make_unique<Engine>(std::move(options), std::move(poller), std::move(timer));
   TOWPATH_TRY(engine->start());
   return std::unique_ptr<HttpClient>(new HttpClient(std::move(engine)));
