@@ -1,5 +1,6 @@
 #include "tools/command.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <utility>
@@ -12,6 +13,29 @@
 #include "tools/output.h"
 
 namespace towpath::tools {
+
+namespace {
+
+/// Letters to insert, delete, replace or swap with their neighbour, to make one word of the other.
+std::size_t edits(std::string_view from, std::string_view to) {
+  std::vector<std::vector<std::size_t>> least(from.size() + 1,
+                                              std::vector<std::size_t>(to.size() + 1));
+  for (std::size_t i = 0; i <= from.size(); ++i) {
+    for (std::size_t j = 0; j <= to.size(); ++j) {
+      if (i == 0 || j == 0) {
+        least[i][j] = i + j;
+        continue;
+      }
+      const std::size_t replaced = least[i - 1][j - 1] + (from[i - 1] == to[j - 1] ? 0 : 1);
+      least[i][j] = std::min({least[i - 1][j] + 1, least[i][j - 1] + 1, replaced});
+      if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1])
+        least[i][j] = std::min(least[i][j], least[i - 2][j - 2] + 1);
+    }
+  }
+  return least[from.size()][to.size()];
+}
+
+}  // namespace
 
 Exit exit_of(const Status& status) {
   switch (status.code()) {
@@ -44,6 +68,13 @@ void print_failure(std::string_view command, const Status& status) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
+std::string nearest_word(std::string_view word, std::span<const std::string> words) {
+  const auto near = std::ranges::min_element(
+      words, {}, [&](const std::string& each) { return edits(word, each); });
+  const std::size_t bound = word.size() / 3 + 1;
+  return near != words.end() && edits(word, *near) <= bound ? *near : std::string();
+}
+
 namespace {
 
 CLI::Validator whole_number(std::uint64_t least) {
@@ -62,6 +93,26 @@ std::string whole_name(const CLI::App& app) {
   for (const CLI::App* outer = app.get_parent(); outer; outer = outer->get_parent())
     name = cat(outer->get_name(), " ", name);
   return name;
+}
+
+/// "towpath: there is no command 'repaly' (hint: did you mean 'replay'?)", when the first word that
+/// is no option should be a sub-command and is none; else nothing.
+std::string explain_unknown_command(const CLI::App& top, int argc, const char* const* argv) {
+  const CLI::App* app = &top;
+  for (int i = 1; i < argc && *argv[i] != '-'; ++i) {
+    const auto commands = app->get_subcommands(std::function<bool(const CLI::App*)>{});
+    if (commands.empty()) return {};
+    std::vector<std::string> names;
+    for (const CLI::App* command : commands) names.push_back(command->get_name());
+    const auto found = std::ranges::find(names, argv[i]);
+    if (found == names.end()) {
+      const std::string nearest = nearest_word(argv[i], names);
+      return cat(whole_name(*app), ": there is no command '", printable(argv[i]), "'",
+                 nearest.empty() ? "" : cat(" (hint: did you mean '", nearest, "'?)"));
+    }
+    app = commands[static_cast<std::size_t>(found - names.begin())];
+  }
+  return {};
 }
 
 }  // namespace
@@ -103,7 +154,13 @@ Option Command::output(const std::string& flags, std::string& path, const std::s
 }
 
 void Command::flag(const std::string& flags, bool& value, const std::string& about) {
-  app_->add_flag(flags, value, about);
+  if (!flags.starts_with('!')) {
+    app_->add_flag(flags, value, about);
+    return;
+  }
+  // CLI11 itself takes "!--quiet" too, and shows it as "--quiet{false}".
+  app_->add_flag_callback(
+      flags.substr(1), [&value] { value = false; }, about);
 }
 
 void Command::op_type(TransferOp& op) {
@@ -136,6 +193,10 @@ void Command::when_chosen(std::function<Result<Exit>()> work) {
   });
 }
 
+void CommandLine::version(const std::string& text) {
+  app_->set_version_flag("--version", text, "Print the version");
+}
+
 CommandLine::CommandLine(const std::string& name, const std::string& about)
     : app_(std::make_unique<CLI::App>(about, name)), command_(app_.get(), &exit_) {
   app_->require_subcommand();
@@ -148,8 +209,11 @@ Exit CommandLine::run(int argc, const char* const* argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const bool asked_for_help = app_->exit(error) == 0;
-    return asked_for_help ? Exit::ok : Exit::usage;
+    if (error.get_exit_code() == 0) return app_->exit(error), Exit::ok;  // help, or the version
+    const std::string mistyped = explain_unknown_command(*app_, argc, argv);
+    if (mistyped.empty()) return app_->exit(error), Exit::usage;
+    std::fprintf(stderr, "%s\nRun with --help for more information.\n", mistyped.c_str());
+    return Exit::usage;
   }
   return exit_;
 }

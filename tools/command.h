@@ -15,6 +15,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -106,6 +107,8 @@ class CommandLine {
   CommandLine(const std::string& name, const std::string& about);
   ~CommandLine();
   Command& command() { return command_; }
+  /// What `--version` prints.
+  void version(const std::string& text);
   /// Parses, runs the work that was chosen, prints help and what makes no sense. Throws what the
   /// work throws.
   Exit run(int argc, const char* const* argv);
@@ -115,6 +118,9 @@ class CommandLine {
   Exit exit_ = Exit::ok;
   Command command_;
 };
+
+/// The one of `words` that was probably meant by `word`; empty when none is near.
+std::string nearest_word(std::string_view word, std::span<const std::string> words);
 
 /// The failure and its causes, without codes and remedies: "cannot open x, because ...".
 std::string story_of(const Status& status);

@@ -23,6 +23,15 @@ TEST(CommandTest, a_story_tells_every_cause_and_the_nearest_remedy) {
   EXPECT_EQ(remedy_of(Status()), "");
 }
 
+TEST(CommandTest, nearest_word_is_one_that_was_meant) {
+  const std::vector<std::string> words{"doctor", "explain", "replay", "run", "trace"};
+  EXPECT_EQ(nearest_word("repaly", words), "replay");
+  EXPECT_EQ(nearest_word("doktor", words), "doctor");
+  EXPECT_EQ(nearest_word("tracee", words), "trace");
+  EXPECT_EQ(nearest_word("pigeon", words), "");
+  EXPECT_EQ(nearest_word("replay", {}), "");
+}
+
 TEST(CommandTest, what_is_wrong_is_told_from_what_could_not_run) {
   EXPECT_EQ(exit_of(Status()), Exit::ok);
   EXPECT_EQ(exit_of(error(Code::corrupt, "x")), Exit::found_wrong);

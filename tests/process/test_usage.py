@@ -31,7 +31,18 @@ class UsageTest(CommandTest):
                 self.assertIn("--help", done.stderr)
 
     def test_version_is_one_line(self):
-        self.assertRegex(self.run_command("version").stdout, r"\Atowpath \d+\.\d+\.\d+\n\Z")
+        for words in ("version", "--version"):
+            self.assertRegex(self.run_command(words).stdout, r"\Atowpath \d+\.\d+\.\d+\n\Z")
+
+    def test_a_typo_names_the_command_that_was_meant(self):
+        for words, meant in ((["repaly"], "replay"), (["trace", "genrate"], "generate"), (["docter", "--json", "-"], "doctor")):
+            with self.subTest(words):
+                self.assertIn(f"did you mean '{meant}'?", self.run_command(*words, expect=USAGE).stderr)
+        self.assertNotIn("did you mean", self.run_command("pigeon", expect=USAGE).stderr)
+
+    def test_a_flag_that_turns_something_off_is_shown_by_its_name(self):
+        for words in COMMANDS:
+            self.assertNotIn("{false}", self.run_command(*words, "--help").stdout)
 
 
 if __name__ == "__main__":
