@@ -1,6 +1,7 @@
 #include "tools/child.h"
 
 #include <csignal>
+#include <cstring>
 
 #include <poll.h>
 #include <spawn.h>
@@ -43,12 +44,24 @@ bool Child::ends_within(Duration most) {
 }
 
 Status Child::lives() {
-  int status = 0;
-  if (pid_ >= 0 && waitpid(pid_, &status, WNOHANG) == 0) return {};
+  if (pid_ >= 0 && waitpid(pid_, &status_, WNOHANG) == 0) return {};
   pid_ = -1;
-  const std::string how = WIFSIGNALED(status) ? cat("was ended by signal ", WTERMSIG(status))
-                                              : cat("ended with status ", WEXITSTATUS(status));
-  return error(Code::peer_lost, cat("the ", what_, " process ", how), "its last words stand above");
+  if (WIFSIGNALED(status_)) return ended_by_signal();
+  return error(Code::peer_lost,
+               cat("the ", what_, " process ended with status ", WEXITSTATUS(status_)),
+               "its last words stand above");
+}
+
+Status Child::ended_by_signal() {
+  if (pid_ >= 0 && waitpid(pid_, &status_, WNOHANG) != 0) pid_ = -1;
+  if (pid_ >= 0 || !WIFSIGNALED(status_)) return {};
+  const int signal = WTERMSIG(status_);
+  return error(
+      Code::peer_lost,
+      cat("the ", what_, " process was ended by signal ", signal, " (", sigabbrev_np(signal), ")"),
+      signal == SIGKILL
+          ? "where nobody sent it, the kernel was out of memory: see dmesg, and take less"
+          : "it crashed: `towpath flight` reads what its recorder has");
 }
 
 }  // namespace towpath::tools

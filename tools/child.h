@@ -18,12 +18,16 @@ class Child {
   /// `what` is it in messages: "target". `arguments` begin with the name of the program.
   static Result<Child> start(std::string what, const std::vector<std::string>& arguments);
   Child(Child&& other) noexcept
-      : what_(std::move(other.what_)), pid_(std::exchange(other.pid_, -1)) {}
+      : what_(std::move(other.what_)),
+        pid_(std::exchange(other.pid_, -1)),
+        status_(other.status_) {}
   Child& operator=(Child&&) = delete;
   ~Child();
 
   /// ok while it runs. Errors: peer_lost, with how it ended.
   Status lives();
+  /// peer_lost when a signal has ended it; ok while it runs, and when it ended by itself.
+  Status ended_by_signal();
   /// Waits until it has ended by itself, `most` at the longest. Whether it has.
   bool ends_within(Duration most);
   pid_t pid() const noexcept { return pid_; }
@@ -31,7 +35,8 @@ class Child {
  private:
   Child(std::string what, pid_t pid) : what_(std::move(what)), pid_(pid) {}
   std::string what_;
-  pid_t pid_;  // -1: reaped
+  pid_t pid_;       // -1: reaped
+  int status_ = 0;  // of what was reaped
 };
 
 }  // namespace towpath::tools

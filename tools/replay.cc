@@ -18,6 +18,7 @@
 #include "tools/recording.h"
 #include "tools/replay/arguments.h"
 #include "tools/replay/decode_worker.h"
+#include "tools/replay/memory.h"
 #include "tools/replay/others.h"
 #include "tools/replay/page.h"
 #include "tools/replay/policies.h"
@@ -30,6 +31,8 @@ namespace {
 
 using replay::Arguments;
 using replay::Options;
+
+constexpr Duration kDying = std::chrono::milliseconds(200);  // its connections end before it does
 
 constexpr const char* kFooter =
     R"(Two processes or more, each with an agent and a pool of its own. For every request prefill finds its
@@ -111,13 +114,27 @@ void settle_meeting(Arguments& arguments) {
   if (options.rendezvous.empty()) options.rendezvous = cat("scope:", options.run);
 }
 
+/// A child that a signal ended is the cause of whatever else failed: the kernel's out-of-memory
+/// killer sends one.
+Status with_the_dead(Status failure, std::vector<Child>& others) {
+  for (Child& other : others) {
+    if (!other.ends_within(kDying)) continue;
+    Status ended = other.ended_by_signal();
+    if (!ended.ok()) return std::move(ended).because(std::move(failure));
+  }
+  return failure;
+}
+
 Result<replay::ReplayOutcome> play(Arguments& arguments) {
   Options& options = arguments.options;
+  const bool alone = arguments.role == "both";
+  TOWPATH_TRY(replay::check_memory(options, alone ? options.prefills : 0,
+                                   alone ? options.decodes : 1, replay::available_memory()));
   settle_meeting(arguments);
   TOWPATH_TRY(const auto source, open_source(options));
   TOWPATH_TRY(auto worker, replay::DecodeWorker::open(options));
   std::vector<Child> others;
-  if (arguments.role == "both") {
+  if (alone) {
     TOWPATH_TRY(others, replay::start_others(arguments));
   }
   const Alive others_live = [&]() -> Status {
@@ -126,6 +143,7 @@ Result<replay::ReplayOutcome> play(Arguments& arguments) {
   };
   auto outcome = worker->run(*source, others_live, [&] { replay::end(others.back()); });
   if (outcome.ok()) worker.reset();  // for which the others stay
+  if (!outcome.ok() && options.kill_after == 0) outcome = with_the_dead(outcome.status(), others);
   for (Child& other : others)
     if (!outcome.ok() || !other.ends_within(kFarewell)) replay::end(other);
   return outcome;
@@ -135,6 +153,9 @@ Result<Exit> run_decode(Arguments& arguments) {
   const Options& options = arguments.options;
   TOWPATH_TRY(const replay::ReplayOutcome outcome, play(arguments));
   if (options.worker > 0) return Exit::ok;  // the first tells it
+  if (outcome.requests == 0)
+    return error(Code::corrupt, cat("the trace ", printable(options.trace, 256), " has no request"),
+                 "give another file, or none: then a trace is generated");
   TOWPATH_TRY(print(replay::report_text(options, outcome,
                                         isatty(STDOUT_FILENO) != 0 ? Colours::yes : Colours::no)));
   if (!options.json.empty())
@@ -230,7 +251,7 @@ void add_what(Command& command, Arguments& arguments) {
       .whole();
   command.option("--speed", options.speed, "Times that of the trace; 0: as fast as it goes")
       .shows_default()
-      .not_negative();
+      .between(0.0, 1e9);
   command.option("--model", options.model, "Whose geometry").shows_default();
   command.option("--scale", options.scale, "Divides the bytes per token").shows_default().whole(1);
   command

@@ -246,6 +246,12 @@ class ReplayTest(CommandTest):
                 self.assertGreater(told["hits"]["disk"], 0)
                 self.assertEqual(told["verified"] + told["mismatches"], told["blocks"])
 
+    def test_a_trace_without_a_request_is_no_success(self):
+        (self.folder / "empty.jsonl").touch()
+        done = self.run_command("replay", "--directory", self.folder, "--quiet", "--trace", "empty.jsonl", expect=FOUND_WRONG)
+        self.assertIn("empty.jsonl has no request", done.stderr)
+        self.assertNotIn("PASSED", done.stdout)
+
     def test_what_cannot_run_says_why(self):
         for words, status, why in ((["--inject", "gremlin"], USAGE, "swap-kv"),
                                    (["--faults", 2], USAGE, "--faults"),
@@ -259,6 +265,8 @@ class ReplayTest(CommandTest):
                                    (["--trace", "none.jsonl"], COULD_NOT_RUN, "none.jsonl"),
                                    (["--tiers", "disk=kv"], USAGE, "disk=/var/tmp/kv:10GiB"),
                                    (["--tiers", "host=400,peers"], USAGE, "add --prefill 2"),
+                                   (["--speed", -1], USAGE, "--speed"),
+                                   (["--scale", 1, "--host-blocks", 10**7], COULD_NOT_RUN, "are available"),
                                    (["--host-blocks", 2], COULD_NOT_RUN, "--host-blocks")):
             with self.subTest(words):
                 done = self.run_command("replay", "--directory", self.folder, "--quiet", *words,

@@ -65,7 +65,7 @@ class DeathTest(CommandTest):
                 os.kill(self.prefill, signal.SIGKILL)
                 _, said = self.decode.communicate(timeout=WATCHDOG_S)
                 self.assertEqual(self.decode.returncode, COULD_NOT_RUN, said)
-                self.assertRegex(said.decode(), "prefill")
+                self.assertRegex(said.decode(), r"the prefill-0 process was ended by signal 9 \(KILL\)")
                 self.check_nothing_is_left()
 
     def test_prefill_ends_when_decode_is_killed(self):
