@@ -11,6 +11,7 @@
 #include "tools/flight_read.h"
 #include "tools/output.h"
 #include "tools/top/screen.h"
+#include "tools/top/window.h"
 
 namespace towpath::tools {
 namespace {
@@ -71,6 +72,55 @@ Status tell_once(const TopOptions& options, Output& out) {
   return out.write(text_of(nodes, out.is_terminal() ? Colours::yes : Colours::no));
 }
 
+/// A screen after the other, where no terminal reads.
+Status log(const TopOptions& options, Output& out) {
+  while (true) {
+    TOWPATH_TRY(const std::vector<NodeView> nodes, look(options));
+    TOWPATH_TRY(out.write(text_of(nodes, Colours::no) + "\n"));
+    TOWPATH_TRY(out.flush());
+    if (std::ranges::none_of(nodes, &NodeView::runs)) return out.close();
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options.interval);
+    poll(nullptr, 0, static_cast<int>(std::max<std::int64_t>(ms.count(), 10)));
+  }
+}
+
+std::size_t moved(std::size_t first, Keys::Key key, std::size_t page, std::size_t last) {
+  switch (key) {
+    case Keys::Key::up: return first - std::min<std::size_t>(first, 1);
+    case Keys::Key::page_up: return first - std::min(first, page);
+    case Keys::Key::down: return std::min(first + 1, last);
+    case Keys::Key::page_down: return std::min(first + page, last);
+    case Keys::Key::none:
+    case Keys::Key::quit: break;
+  }
+  return std::min(first, last);
+}
+
+/// In a window, with keys, until no node runs any more or `q`.
+Status watch(const TopOptions& options, Output& out) {
+  const sys::SystemClock clock;
+  Keys keys;
+  std::size_t first = 0;
+  while (true) {
+    TOWPATH_TRY(const std::vector<NodeView> nodes, look(options));
+    const std::string text = text_of(nodes, Colours::yes);
+    const bool last_time = std::ranges::none_of(nodes, &NodeView::runs);
+    const Instant until = clock.now() + options.interval;
+    do {
+      const WindowSize window = window_size();
+      TOWPATH_TRY(out.write(redrawn(last_time ? text : fitted(text, first, window))));
+      TOWPATH_TRY(out.flush());
+      if (last_time) return out.close();
+      const Keys::Key key = keys.next(until - clock.now());
+      if (key == Keys::Key::quit) {
+        TOWPATH_TRY(out.write("\n"));
+        return out.close();
+      }
+      first = moved(first, key, window.rows - 1, last_first_line(text, window));
+    } while (clock.now() < until);
+  }
+}
+
 }  // namespace
 
 Status run_top(const TopOptions& options) {
@@ -79,16 +129,7 @@ Status run_top(const TopOptions& options) {
     TOWPATH_TRY(tell_once(options, out));
     return out.close();
   }
-  const bool live = out.is_terminal();
-  while (true) {
-    TOWPATH_TRY(const std::vector<NodeView> nodes, look(options));
-    const std::string text = text_of(nodes, live ? Colours::yes : Colours::no);
-    TOWPATH_TRY(out.write(live ? redrawn(text) : text + "\n"));
-    TOWPATH_TRY(out.flush());
-    if (std::ranges::none_of(nodes, &NodeView::runs)) return out.close();
-    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options.interval);
-    poll(nullptr, 0, static_cast<int>(std::max<std::int64_t>(ms.count(), 10)));
-  }
+  return out.is_terminal() ? watch(options, out) : log(options, out);
 }
 
 }  // namespace towpath::tools
