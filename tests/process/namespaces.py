@@ -19,10 +19,16 @@ def why_not():
         return "network namespaces need root: run the tests as root"
     if shutil.which("ip") is None:
         return "there is no `ip` (apt-get install iproute2)"
-    if subprocess.run(["ip", "netns", "add", HERE], capture_output=True).returncode != 0:
-        return "no network namespace can be made here: run with CAP_SYS_ADMIN"
-    ip("netns", "del", HERE)
-    return None
+    try:  # made and entered: a chroot and many containers can do the first alone
+        for words in (["netns", "add", HERE], ["netns", "exec", HERE, "true"],
+                      ["-n", HERE, "link", "add", "va", "type", "veth", "peer", "name", "vb"]):
+            tried = subprocess.run(["ip", *words], capture_output=True, text=True)
+            if tried.returncode != 0:
+                return (f"`ip {' '.join(words)}` here: {' '.join(tried.stderr.split()) or tried.returncode} (hint: it takes "
+                        "CAP_SYS_ADMIN, CAP_NET_ADMIN and a / that is a mount)")
+        return None
+    finally:
+        subprocess.run(["ip", "netns", "del", HERE], capture_output=True)
 
 
 def join(test):

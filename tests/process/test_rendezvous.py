@@ -1,11 +1,10 @@
 """`towpath replay --rendezvous`: its two processes meet where the URL says, on one machine and on two
 (network namespaces joined by a veth pair)."""
-import os
-import shutil
 import subprocess
 import unittest
 
 import etcd
+import namespaces
 import towpath_command
 from etcd import own_address
 from towpath_command import COULD_NOT_RUN, CommandTest, USAGE, WATCHDOG_S, main
@@ -52,33 +51,17 @@ class RendezvousTest(CommandTest):
                 done = self.replay(url, "--timeout", "1", expect=status)
                 self.assertRegex(done.stderr, why)
 
-    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("ip"), "needs root and ip(8): apt-get install iproute2")
+    @unittest.skipIf(namespaces.why_not(), namespaces.why_not() or "")
     def test_cards_cross_from_one_machine_to_another(self):
-        one, two = (f"towpath-{os.getpid()}-{side}" for side in "ab")
-        ends = (f"tp{os.getpid() % 100000}a", f"tp{os.getpid() % 100000}b")
-
-        def ip(*words, check=True):
-            subprocess.run(["ip", *words], check=check, stderr=subprocess.PIPE)
-        try:
-            for name in (one, two):
-                ip("netns", "add", name)
-                self.addCleanup(ip, "netns", "del", name, check=False)
-            ip("link", "add", ends[0], "netns", one, "type", "veth", "peer", "name", ends[1],
-               "netns", two)
-        except subprocess.CalledProcessError as refused:
-            self.skipTest(f"no network namespaces here, run with CAP_SYS_ADMIN: {refused.stderr}")
-        for name, end, address in ((one, ends[0], "10.79.0.1/24"), (two, ends[1], "10.79.0.2/24")):
-            ip("-n", name, "addr", "add", address, "dev", end)
-            ip("-n", name, "link", "set", end, "up")
-            ip("-n", name, "link", "set", "lo", "up")
+        namespaces.join(self)
         token = self.folder / "token"
         token.write_text("a secret of both sides\n")
         # Over shm, which refuses the other machine by name: so its card was there and was read.
         words = [towpath_command.COMMAND, "replay", "--directory", str(self.folder), *SMALL,
-                 "--timeout", "8", "--rendezvous", f"tcp://10.79.0.1:7777?token-file={token}"]
+                 "--timeout", "8", "--rendezvous", f"tcp://{namespaces.ADDRESS}:7777?token-file={token}"]
         prefill, decode = (subprocess.Popen(["ip", "netns", "exec", name, *words, "--role", role],
                                             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-                           for name, role in ((one, "prefill"), (two, "decode")))
+                           for name, role in ((namespaces.HERE, "prefill"), (namespaces.THERE, "decode")))
         said = [process.communicate(timeout=WATCHDOG_S)[1] for process in (prefill, decode)]
         self.assertTrue(any(b"another network namespace" in each for each in said), said)
 
