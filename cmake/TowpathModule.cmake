@@ -63,8 +63,12 @@ function(towpath_pkg_config input)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${ARGN})
 endfunction()
 
-# Makes a shared library a door in C: Towpath is inside of it, out of sight; `map` names what is seen.
-function(towpath_c_door target map)
+# Makes a shared library a door in C: Towpath is inside of it, out of sight; `map` names what is seen,
+# `abi` is the number in its file's name. A wheel holds no links: there it is named as it is linked.
+function(towpath_c_door target map abi)
+  if(NOT TOWPATH_WHEEL)
+    set_target_properties(${target} PROPERTIES SOVERSION ${abi})
+  endif()
   set_target_properties(${target} PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${map})
   target_link_options(${target} PRIVATE -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/${map}
                                         -Wl,--exclude-libs,ALL -Wl,--as-needed)

@@ -56,7 +56,7 @@ typedef struct {
   char text[1020]; /* one line, cut where it is longer */
 } towpath_error_t;
 
-/* "0.1.0" */
+/* "0.2.0" */
 const char* towpath_version(void);
 /* "corrupt"; "unknown" for a number that is none. */
 const char* towpath_code_name(towpath_code_t code);

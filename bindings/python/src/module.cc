@@ -14,6 +14,7 @@
 PYBIND11_MODULE(_towpath, module) {
   using namespace towpath::python;
   module.doc() = "Towpath's library; use the package towpath.";
+  module.attr("__version__") = TOWPATH_VERSION;
   bind_memory(module);
   bind_descriptors(module);
   bind_nixl_lists(module);

@@ -13,12 +13,11 @@
 The guide is docs/guides/python.md; `towpath.nixl` is the same under the names of NIXL.
 """
 from towpath._towpath import (Agent, Candidate, DescriptorList, Explanation, File, Prepared,
-                              Registration, SharedMemory, Transfer, TransferReport, backend_types)
+                              Registration, SharedMemory, Transfer, TransferReport, __version__,
+                              backend_types)
 from towpath.errors import (AlreadyExists, Cancelled, Corrupt, Denied, Error, Exhausted, Internal,
                             InvalidArgument, IoError, NoTelemetry, NotFound, NotReady, OutOfRange,
                             PeerLost, TimedOut, Unavailable, Unsupported)
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Agent", "Candidate", "DescriptorList", "Explanation", "File", "Prepared", "Registration",

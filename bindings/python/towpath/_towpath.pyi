@@ -4,6 +4,8 @@ from typing import (Any, Dict, Iterable, Iterator, List, Literal, Mapping, Optio
 
 from towpath.errors import Error
 
+__version__: str
+
 Name = Union[str, bytes]
 Blob = Union[bytes, bytearray, memoryview, str]
 Kind = Literal["system", "pinned", "device", "disk", "object", "block"]

@@ -1,0 +1,66 @@
+"""Roots of Debian and of its kin: made once by mmdebstrap, entered with the tree mounted at /src. Used by
+scripts/platforms.py and scripts/package_test.py. Takes root."""
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "towpath/roots"
+
+
+class Missing(Exception):
+    """What is needed for a root and is not here; the text says it in one line."""
+
+
+def mirror():
+    """Where this machine gets Debian's packages from."""
+    said = subprocess.run(["apt-cache", "policy"], check=True, capture_output=True, text=True).stdout.split()
+    try:
+        return next(said[i - 1] for i, word in enumerate(said)
+                    if word.endswith("/main") and "security" not in word and said[i - 1].startswith("http"))
+    except StopIteration:
+        raise Missing("apt knows no mirror of Debian; run apt-get update") from None
+
+
+def check_tools():
+    if os.geteuid() != 0:
+        raise Missing("roots are made and entered by root")
+    if not shutil.which("mmdebstrap"):
+        raise Missing("mmdebstrap is missing: apt-get install mmdebstrap")
+
+
+def bootstrap(folder, suite, packages, *, variant="apt", architectures=(), hooks=(), source=None):
+    """Makes a root in `folder`; answers what mmdebstrap and the hooks said."""
+    check_tools()
+    done = subprocess.run(
+        ["mmdebstrap", f"--variant={variant}", *([f"--architectures={','.join(architectures)}"] if architectures else []),
+         *([f"--include={','.join(packages)}"] if packages else []), *(f"--customize-hook={hook}" for hook in hooks),
+         suite, str(folder), source or mirror()],
+        text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        raise Missing(f"mmdebstrap {suite}: status {done.returncode}: {' '.join(done.stdout.split()[-60:])}")
+    return done.stdout
+
+
+def kept(name, suite, packages, **options):
+    """The root of this name, made when it is not there or had other packages."""
+    folder, mark = FOLDER / name, FOLDER / f"{name}.packages"
+    wanted = " ".join([suite, *packages])
+    if not mark.is_file() or mark.read_text() != wanted:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        bootstrap(folder, suite, packages, **options)
+        mark.write_text(wanted)
+    return folder
+
+
+def enter(root, tree, words, log):
+    """Runs a command in the root, in /src, where the tree is; /build is the root's own. The mounts end with it.
+    Answers its status; what it says goes to `log`."""
+    mounts = [f"mkdir -p {root}/src {root}/build {root}/ccache", f"mount --bind {tree} {root}/src", f"mount -t proc proc {root}/proc",
+              f"mount -t tmpfs tmpfs {root}/tmp", f"mount --rbind /dev {root}/dev", f"mount --rbind /sys {root}/sys"]
+    inside = f"cd /src && CCACHE_DIR=/ccache {shlex.join(words)}"
+    script = " && ".join([*mounts, f"exec chroot {root} sh -c {shlex.quote(inside)}"])
+    return subprocess.run(["unshare", "--mount", "sh", "-c", script], stdin=subprocess.DEVNULL, stdout=log,
+                          stderr=subprocess.STDOUT).returncode

