@@ -1,13 +1,14 @@
-// What a backend of messages reads from strangers: connection info, keys and hellos of cards, and
-// frames. The first byte chooses the reader; for frames it may also give a valid header to begin
-// with, so that the search is for fields. Frames that are accepted are then taken by an owner with
-// one small registration, which must not touch a byte outside of it.
+// What a backend of messages reads from outside: connection info and keys of metadata, what peers
+// give each other in a handshake, and frames. The first byte chooses the reader; for frames it may
+// also give a valid header to begin with, so that the search is for fields. Frames that are
+// accepted are then taken by an owner with one small registration, which must not touch a byte
+// outside of it.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
 #include <towpath/backends/messages/arrivals.h>
-#include <towpath/backends/messages/handshake.h>
+#include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/testing/flat_frame.h>
 
 namespace {
@@ -97,14 +98,23 @@ void take(ConstByteSpan input, std::size_t step) {
   memory.check();
 }
 
-void read_card(unsigned which, ConstByteSpan bytes) {
+/// An empty seal behind the records, where a session would put one.
+Bytes with_seal(Bytes bytes) {
+  const ConstByteSpan head = split(bytes).first;
+  const bool has_place = head.size() >= kHeaderBytes + net::kSealBytes;
+  const std::size_t at = has_place ? head.size() - net::kSealBytes : bytes.size();
+  bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(at), net::kSealBytes, std::byte{0});
+  return bytes;
+}
+
+void read_metadata(unsigned which, ConstByteSpan bytes) {
   if (which == 0) {
     if (const auto info = decode_connection_info(bytes); info.ok())
       must(decode_connection_info(encode(*info)).ok());
   } else if (which == 1) {
     if (const auto key = decode_key(bytes); key.ok()) must(decode_key(encode(*key)).ok());
-  } else if (const auto hello = decode_hello(bytes); hello.ok()) {
-    must(decode_hello(encode(*hello)).ok());
+  } else if (const auto party = decode_party_data(bytes); party.ok()) {
+    must(decode_party_data(encode(*party)).ok());
   }
 }
 
@@ -114,15 +124,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const auto rest = std::as_bytes(std::span(data, size)).subspan(1);
   if ((data[0] & 4) == 0) {
-    read_card(data[0] % 4, rest);
+    read_metadata(data[0] % 4, rest);
     return 0;
   }
-  net::MessageBuffer header(kHeaderBytes);
+  net::MessageBuffer header(kMaxHeadBytes);
   FrameWriter(header, {.kind = static_cast<FrameKind>(data[0] >> 4)}).finish();
   Bytes bytes = flat(header);
-  if ((data[0] & 8) == 0) bytes.clear();
+  bytes.resize((data[0] & 8) == 0 ? 0 : kHeaderBytes);
   if (!bytes.empty() && !rest.empty()) bytes[6] = rest.front();  // records
   bytes.insert(bytes.end(), rest.begin(), rest.end());
-  take(bytes, 1 + data[0] % 7 * 33U);
+  take(with_seal(bytes), 1 + data[0] % 7 * 33U);
   return 0;
 }

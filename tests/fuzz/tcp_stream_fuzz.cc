@@ -1,20 +1,21 @@
-// What a worker over TCP reads from strangers: the address in a card, and what comes over a
-// connection once its secret was right. The first byte chooses the reader and in which portions the
-// stream comes. Whatever comes, no body is longer than was announced, nor than what was agreed on.
+// What a worker over TCP reads: the address in metadata, the first message of somebody who has
+// proven nothing, and what comes over a connection afterwards. The first byte chooses the reader
+// and in which portions the stream comes. Whatever comes, no body is longer than was announced, nor
+// than what was agreed on.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
 #include <towpath/net/tcp/tcp_address.h>
-#include <towpath/net/tcp/tcp_incoming.h>
+#include <towpath/net/tcp/tcp_first_message.h>
+#include <towpath/net/tcp/tcp_receiver.h>
 
 namespace {
 
 using namespace towpath;
 using namespace towpath::net;
 
-constexpr std::string_view kSecret = "sixteen bytes!!!";
-constexpr TcpIncoming::Limits kLimits{.head_bytes = 512, .body_bytes = 64 * 1024};
+constexpr TcpReceiver::Limits kLimits{.head_bytes = 512, .body_bytes = 64 * 1024};
 
 void must(bool holds) {
   if (!holds) std::abort();
@@ -57,24 +58,46 @@ struct Listener final : MessageListener, BodySink {
   bool is_open = false;
 };
 
-void hear(ConstByteSpan said, std::size_t portion) {
-  const Token secret = Token::make(kSecret).value();
-  Listener listener;
+/// Hands `said` to `take` in portions, until that fails.
+template <typename Take>
+void hear(ConstByteSpan said, std::size_t portion, Take make_and_take) {
   auto [ours, theirs] = sys::make_memory_streams({.capacity_bytes = 1024 * 1024});
-  {
-    TcpIncoming incoming(std::move(ours), 1, secret, kLimits, listener);
-    must(theirs->write_some(as_bytes(kSecret)).ok());
-    Status heard = incoming.take();
-    must(heard.ok() && incoming.is_known());
-    while (heard.ok() && !said.empty()) {
-      const ConstByteSpan some = said.first(std::min(portion, said.size()));
-      must(*theirs->write_some(some) == some.size());
-      said = said.subspan(some.size());
-      heard = incoming.take();
+  make_and_take(*ours, [&, writer = theirs.get()]() mutable {
+    const ConstByteSpan some = said.first(std::min(portion, said.size()));
+    must(*writer->write_some(some) == some.size());
+    said = said.subspan(some.size());
+    return !said.empty();
+  });
+}
+
+void read_messages(ConstByteSpan said, std::size_t portion) {
+  Listener listener;
+  hear(said, portion, [&](sys::ByteStream& stream, auto say_more) {
+    TcpReceiver receiver(stream, 1, kLimits, listener);
+    Status heard;
+    for (bool more = true; heard.ok() && more;) {
+      more = say_more();
+      heard = receiver.take();
     }
     must(heard.ok() || heard.code() == Code::corrupt);
-  }
+  });
   must(!listener.is_open);
+}
+
+void read_first(ConstByteSpan said, std::size_t portion) {
+  constexpr std::size_t kMost = 300;
+  hear(said, portion, [&](sys::ByteStream& stream, auto say_more) {
+    TcpFirstMessage first(kMost);
+    for (bool more = true; more;) {
+      more = say_more();
+      const auto whole = first.read(stream);
+      must(whole.ok() || whole.code() == Code::corrupt);
+      if (!whole.ok()) return;
+      if (!*whole) continue;
+      must(first.head().size() + first.body().size() <= kMost);
+      first.clear();
+    }
+  });
 }
 
 void read_address(ConstByteSpan bytes) {
@@ -89,9 +112,12 @@ void read_address(ConstByteSpan bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto rest = std::as_bytes(std::span(data, size)).subspan(1);
+  if (rest.empty()) return 0;
   if (data[0] == 0)
     read_address(rest);
+  else if (data[0] % 4 == 0)
+    read_first(rest, data[0] * 3U);
   else
-    hear(rest, data[0] * 37U);
+    read_messages(rest, data[0] * 37U);
   return 0;
 }

@@ -18,10 +18,12 @@ struct Carrier {
   std::string summary;         ///< of the backend, in a line
   std::string path;            ///< as reports tell of it: "messages over UCX"
   bool takes_devices = false;  ///< only then this side's memory may be one's (net::DeviceRoom)
+  /// A connection carries messages both ways and in order, and who comes is answered over it.
+  bool has_connections = false;
   backend::Cost cost;
   std::vector<backend::ParamInfo> params;  ///< of the carrier itself
   /// Its messages may have kFrameBytes (frames.h).
-  std::function<Result<std::unique_ptr<net::MessageWorker>>(const backend::Params& params,
+  std::function<Result<std::unique_ptr<net::MessageWorker>>(const backend::BackendContext& context,
                                                             net::MessageListener& listener)>
       make_worker;
   std::function<Finding()> probe;

@@ -1,5 +1,6 @@
-// MessageBackend: the backend itself, told in several files. core_links.cc: links and their frames;
-// core_notes.cc: notifications; message_backend.cc: memory, operations, the loop.
+// MessageBackend: the backend itself, in several files. core_links.cc: links and their frames;
+// core_sessions.cc: how links come up; core_notes.cc: notifications; message_backend.cc: memory,
+// operations, the loop.
 // Thread: loop.
 #pragma once
 
@@ -9,12 +10,14 @@
 #include <vector>
 
 #include <towpath/backends/messages/arrivals.h>
+#include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/courier.h>
 #include <towpath/backends/messages/memory.h>
 #include <towpath/backends/messages/message_backend.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/timer_fd.h>
 #include <towpath/telemetry/log.h>
+#include <towpath/telemetry/metrics.h>
 
 namespace towpath::backends::messages {
 
@@ -53,7 +56,7 @@ class MessageBackend final : public backend::Backend,
   MessageBackend(const backend::BackendContext& context, Carrier carrier, const Timing& timing,
                  device::DriverSource devices);
   ~MessageBackend() override;
-  Status open(const backend::Params& params);
+  Status open(const backend::BackendContext& context);
 
   const backend::Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<backend::Memory>> register_memory(const RegionDescriptor& region) override;
@@ -84,15 +87,17 @@ class MessageBackend final : public backend::Backend,
   Status move(backend::SliceTask& task) override;
   // net::MessageListener
   net::BodySink* on_message(const net::Message& message) override;
+  Status on_answer(void* owner, const net::Message& message, ConstByteSpan body) override;
   void on_broken(void* owner, const Status& why) override;
-  void on_ended(std::uint64_t from, const Status& why) override;
+  void on_refused(std::string_view address, const Status& why) override;
   void on_room_filled(net::DeviceRoom& room, std::uint64_t bytes) override;
   void on_room_left(net::DeviceRoom& room) override;
 
-  Result<Link*> make_link(ConnectionInfo info, const AgentIdentity& peer);
-  Link* find_instance(std::uint64_t instance);
+  Result<Link*> make_link(std::uint64_t session, const AgentIdentity& peer, std::uint64_t instance);
+  Link* find_dialled(std::uint64_t instance);
   void erase(Link& link);
   Link* find_link(const Frame& frame);
+  bool take_seal(Link& link, ConstByteSpan head);
   WriteArrival* begin_write(const Frame& frame);
   DataArrival* begin_data(Link& link, const Frame& frame);
   net::BodySink* begin_text(const Frame& frame, std::uint64_t from);
@@ -100,10 +105,21 @@ class MessageBackend final : public backend::Backend,
   void give_up_device(unsigned device, const Status& why);
   void send(Link& link, Outgoing out);
   void send_plain(Link& link, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
-  void say_hello(Link& link, std::uint64_t your_session);
   void take(Link& link, const Frame& frame);
   void take_text(TextArrival& arrival);
+  // Handshakes: core_sessions.cc
+  Result<Link*> dial(const AgentIdentity& peer, const ConnectionInfo& info);
+  net::SessionParty party(std::uint64_t session) const;
+  std::unique_ptr<net::MessageBuffer> hello_frame(const Link& link, ConstByteSpan handshake);
   void take_hello(const TextArrival& arrival);
+  Status accept(const TextArrival& arrival);
+  Status reply(Link& link, ConstByteSpan address);
+  Status take_answer(Link& link, std::uint64_t from, ConstByteSpan answer);
+  Status take_confirmation(Link& link, ConstByteSpan confirmation);
+  Status agree(Link& link, std::uint64_t peer_session, std::uint64_t from,
+               const net::SessionKeys& keys);
+  void end_session(Link& link, const Status& why);
+  void refuse(std::string_view whom, const Status& why);
   void take_note(Link& link, TextArrival& arrival);
   void take_data(Link& link, const DataArrival& arrival);
   bool may_answer(Link& link);
@@ -151,6 +167,9 @@ class MessageBackend final : public backend::Backend,
   std::unordered_map<std::uint64_t, std::unique_ptr<Link>> links_;  // by our session
   std::unordered_map<std::uint64_t, Link*> by_peer_session_;
   std::vector<std::pair<std::uint64_t, Status>> broken_;  // sessions to be told
+  std::unordered_map<std::uint64_t, Link*>
+      half_open_;                          // begun by others and not confirmed, as above
+  telemetry::Counter* refused_ = nullptr;  // null: nobody counts
   Instant next_beat_;
   Instant last_progress_;
   bool closing_ = false;

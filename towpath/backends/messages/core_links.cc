@@ -3,7 +3,6 @@
 
 #include <towpath/backends/messages/core.h>
 #include <towpath/core/text.h>
-#include <towpath/sys/random.h>
 
 namespace towpath::backends::messages {
 
@@ -19,47 +18,47 @@ constexpr std::size_t kMaxUnsent = 16 * kWindow;
 
 // ---- Links
 
-Link* MessageBackend::find_instance(std::uint64_t instance) {
+// What others began is not used: who dials knows with whom it speaks, who is dialled does not.
+Link* MessageBackend::find_dialled(std::uint64_t instance) {
   const auto found = std::ranges::find_if(links_, [&](const auto& entry) {
-    return entry.second->info.instance == instance && !entry.second->lost;
+    const Link& link = *entry.second;
+    return link.is_dialled && link.instance == instance && !link.lost;
   });
   return found == links_.end() ? nullptr : found->second.get();
 }
 
-Result<Link*> MessageBackend::make_link(ConnectionInfo info, const AgentIdentity& peer) {
+Result<Link*> MessageBackend::make_link(std::uint64_t session, const AgentIdentity& peer,
+                                        std::uint64_t instance) {
   if (links_.size() >= kMaxLinks)
     return error(Code::exhausted, cat("there are ", links_.size(), " peers already"));
-  auto link = std::make_unique<Link>(sys::random_u64(), std::move(info));
-  Link& made = *link;
-  made.peer = peer;
-  made.heard_at = clock_.now();
-  TOWPATH_TRY(made.endpoint, worker_->connect(made.info.address, &made));
-  links_.emplace(made.session, std::move(link));
-  return &made;
+  auto link = std::make_unique<Link>(session, peer, instance);
+  link->heard_at = clock_.now();
+  return links_.emplace(session, std::move(link)).first->second.get();
 }
 
 void MessageBackend::erase(Link& link) {
-  by_peer_session_.erase(link.peer_session);
+  if (link.accepting) half_open_.erase(link.peer_session);
+  const auto found = by_peer_session_.find(link.peer_session);
+  if (found != by_peer_session_.end() && found->second == &link) by_peer_session_.erase(found);
   links_.erase(link.session);
 }
 
 Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity& peer,
                                                             ConstByteSpan bytes) {
-  TOWPATH_TRY(ConnectionInfo info, decode_connection_info(bytes));
+  TOWPATH_TRY(const ConnectionInfo info, decode_connection_info(bytes));
   if (info.instance == info_.instance || peer == self_) {
     if (peer == self_ && info.instance == info_.instance)
       return std::make_unique<MessageConnection>(*this, nullptr);
     return error(Code::corrupt, cat("the info given for ", to_string(peer), " is that of ",
                                     info.instance == info_.instance ? "this agent" : "another"));
   }
-  Link* link = find_instance(info.instance);
+  Link* link = find_dialled(info.instance);
   if (link != nullptr && link->peer != peer) {
     return error(Code::corrupt, cat("the info given for ", to_string(peer), " is that of ",
                                     to_string(link->peer)));
   }
   if (link == nullptr) {
-    TOWPATH_TRY(link, make_link(std::move(info), peer));
-    say_hello(*link, 0);
+    TOWPATH_TRY(link, dial(peer, info));
   } else if (link->up) {
     link->heard_at = clock_.now();  // nobody used it: silence meant nothing
     send_plain(*link, FrameKind::alive, kInUse | kAnswerMe);
@@ -93,14 +92,6 @@ void MessageBackend::on_broken(void* owner, const Status& why) {
                                          .because(why));
 }
 
-// The other side has given up its way to us, and so will we.
-void MessageBackend::on_ended(std::uint64_t from, const Status& why) {
-  if (closing_) return;
-  for (auto& [session, link] : links_) {
-    if (link->heard_over == from) on_broken(link.get(), why);
-  }
-}
-
 // From now on nothing is sent or heard over it. The rest is done by tell_losses(), outside of the
 // carrier.
 void MessageBackend::break_off(Link& link, Status why) {
@@ -122,9 +113,8 @@ void MessageBackend::tell_losses() {
     link.up = false;
     if (link.why.ok()) link.why = why;
     link.endpoint.reset();
-    by_peer_session_.erase(link.peer_session);
     if (link.connections.empty()) {
-      links_.erase(found);
+      erase(link);
       continue;
     }
     const Status told =
@@ -148,6 +138,7 @@ void MessageBackend::send(Link& link, Outgoing out) {
     if (!sent.ok()) out.drop_room();
   } else {
     link.sent_at = clock_.now();
+    link.sealer.seal(head_of(*out.buffer));
     sent = link.endpoint->send(std::move(out.buffer), out.rest, out.payload_bytes, out.into);
   }
   if (out.buffer != nullptr) worker_->buffers().give_back(std::move(out.buffer));
@@ -167,14 +158,6 @@ void MessageBackend::send_plain(Link& link, FrameKind kind, std::uint8_t flags, 
   send(link, {.buffer = std::move(buffer)});
 }
 
-void MessageBackend::say_hello(Link& link, std::uint64_t your_session) {
-  auto buffer = worker_->buffers().take();
-  FrameWriter frame(*buffer, link.header(FrameKind::hello, clock_.now()));
-  frame.append(encode(Hello{info_, self_, your_session}));
-  frame.finish();
-  send(link, {.buffer = std::move(buffer)});
-}
-
 // ---- Frames in
 
 net::BodySink* MessageBackend::on_message(const net::Message& message) {
@@ -186,7 +169,8 @@ net::BodySink* MessageBackend::on_message(const net::Message& message) {
   }
   if (frame->header.kind == FrameKind::hello) return begin_text(*frame, message.from);
   Link* const link = find_link(*frame);
-  if (link == nullptr) return nullptr;
+  if (link == nullptr || link->connection != message.from || !take_seal(*link, message.head))
+    return nullptr;
   link->heard(frame->header, clock_.now());
   switch (frame->header.kind) {
     case FrameKind::write: return begin_write(*frame);
@@ -233,7 +217,7 @@ void MessageBackend::take_room(const net::DeviceRoom& room, std::uint64_t bytes)
     return;
   }
   Link* const link = find_link(*frame);
-  if (link == nullptr) return;
+  if (link == nullptr || !take_seal(*link, opened->head)) return;
   link->heard(frame->header, clock_.now());
   const auto land = [&](auto* arrival) {
     if (arrival == nullptr) return;
@@ -250,6 +234,14 @@ void MessageBackend::take_room(const net::DeviceRoom& room, std::uint64_t bytes)
 Link* MessageBackend::find_link(const Frame& frame) {
   const auto found = by_peer_session_.find(frame.header.session);
   return found == by_peer_session_.end() || found->second->lost ? nullptr : found->second;
+}
+
+/// Whether a frame is the peer's, and comes in its turn. If not, the session ends.
+bool MessageBackend::take_seal(Link& link, ConstByteSpan head) {
+  const Status sealed = link.seals.check(head);
+  if (!sealed.ok()) end_session(link, sealed);
+  if (sealed.ok()) link.up = true;  // the peer has the keys too
+  return sealed.ok();
 }
 
 WriteArrival* MessageBackend::begin_write(const Frame& frame) {
@@ -290,44 +282,6 @@ void MessageBackend::take_text(TextArrival& arrival) {
   if (closing_) return;
   if (arrival.frame.header.kind == FrameKind::hello) return take_hello(arrival);
   if (Link* const link = find_link(arrival.frame)) take_note(*link, arrival);
-}
-
-void MessageBackend::take_hello(const TextArrival& arrival) {
-  auto hello = decode_hello(arrival.text);
-  const FrameHeader& header = arrival.frame.header;
-  const std::uint64_t session = header.session;
-  if (!hello.ok() || session == 0 || hello->info.instance == info_.instance) {
-    log_.warning("hello dropped", {{"why", hello.status().to_string()}});
-    return;
-  }
-  const auto known = links_.find(hello->your_session);
-  Link* link = hello->your_session == 0 ? find_instance(hello->info.instance)
-               : known != links_.end()  ? known->second.get()
-                                        : nullptr;
-  if (link != nullptr && link->peer_session != 0 && link->peer_session != session) {
-    break_off(*link, error(Code::peer_lost, cat(to_string(link->peer), " connected anew")));
-    link = nullptr;
-  }
-  if (link == nullptr) {
-    if (hello->your_session != 0) return;  // an answer to a life that is over
-    auto made = make_link(std::move(hello->info), hello->from);
-    if (!made.ok()) {
-      log_.warning("a peer was refused", {{"why", made.status().to_string()}});
-      return;
-    }
-    link = *made;
-  }
-  if (link->lost) return;
-  if (hello->from != link->peer) {
-    return break_off(*link, error(Code::peer_lost, cat("in place of ", to_string(link->peer), " ",
-                                                       to_string(hello->from), " answers")));
-  }
-  link->peer_session = session;
-  by_peer_session_[session] = link;
-  link->up = true;
-  link->heard_over = arrival.from;
-  link->heard(header, clock_.now());
-  if (hello->your_session == 0) say_hello(*link, session);
 }
 
 void MessageBackend::take(Link& link, const Frame& frame) {
@@ -371,7 +325,7 @@ Outgoing MessageBackend::gather(Link& link, const Frame& read, bool in_room) {
 void MessageBackend::answer_read(Link& link, const Frame& read) {
   if (!may_answer(link)) return;
   Outgoing out = gather(link, read, true);
-  if (!out.seal().ok()) {
+  if (!out.close_room(link.sealer).ok()) {
     worker_->buffers().give_back(std::move(out.buffer));
     out = gather(link, read, false);  // which refuses what the device does not give
   }

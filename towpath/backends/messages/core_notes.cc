@@ -37,6 +37,7 @@ Status MessageBackend::notify(Connection& connection, ConstByteSpan message) {
   FrameHeader header = link->header(FrameKind::note, clock_.now());
   header.id = ++notes.sent;
   FrameWriter frame(*buffer, header);
+  frame.add(link->sealer.prove_body(message));
   frame.append(message);
   frame.finish();
   notes.unanswered.push_back(message.size());
@@ -56,9 +57,18 @@ void MessageBackend::take_noted(Link& link, std::uint64_t number) {
 void MessageBackend::take_note(Link& link, TextArrival& arrival) {
   Notes& notes = link.notes;
   const std::uint64_t number = arrival.frame.header.id;
+  if (!link.seals.proves_body(arrival.text, arrival.frame.payload_proof()))
+    return end_session(link, error(Code::denied, "a notification was altered on its way"));
   if (number <= notes.arrived || number > notes.taken + kMaxUnansweredNotes) {
     return break_off(link, error(Code::peer_lost, cat(to_string(link.peer), " sent notification ",
                                                       number, " after ", notes.arrived)));
+  }
+  // A peer waits for answers when it has sent so much.
+  notes.held_bytes += arrival.text.size();
+  if (notes.held_bytes > kMaxUnansweredNoteBytes) {
+    return break_off(link, error(Code::peer_lost,
+                                 cat(to_string(link.peer), " sent notifications of ",
+                                     notes.held_bytes, " bytes without waiting for an answer")));
   }
   notes.too_early.emplace(number, std::move(arrival.text));
   for (auto next = notes.too_early.begin();
@@ -72,6 +82,7 @@ void MessageBackend::take_note(Link& link, TextArrival& arrival) {
 void MessageBackend::offer_notes(Link& link) {
   Notes& notes = link.notes;
   while (!notes.waiting.empty() && events_.on_notification(link.peer, notes.waiting.front())) {
+    notes.held_bytes -= notes.waiting.front().size();
     notes.waiting.pop_front();
     ++notes.taken;
   }

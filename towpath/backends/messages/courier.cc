@@ -116,12 +116,12 @@ void Courier::ask(Link& link, Exchange& exchange) {
   if (!again) operation.cursor = at;
   if (exchange.leaving.is_leaving()) out.rest = &exchange.leaving;
   if (out.rest != nullptr || out.room != nullptr) out.payload_bytes = exchange.bytes;
-  const Status sealed = asked.ok() ? out.seal() : asked.status();
-  if (sealed.ok()) return out_.send(link, std::move(out));
+  const Status ready = asked.ok() ? out.close_room(link.sealer) : asked.status();
+  if (ready.ok()) return out_.send(link, std::move(out));
   out.drop_room();
   buffers_.give_back(std::move(out.buffer));
   give_up(link, exchange,
-          error(Code::io_error, "the device of this side did not give its bytes").because(sealed));
+          error(Code::io_error, "the device of this side did not give its bytes").because(ready));
 }
 
 // Its operation ends when all else that was asked for it is quiet.

@@ -9,8 +9,7 @@ namespace {
 /// In each direction; 8 MiB of the device in all.
 constexpr std::size_t kRooms = 8;
 /// The longest prefix and head; the payload behind it begins where a device copies best.
-constexpr std::uint64_t kHeadBytes =
-    net::MessagePrefix::kBytes + kHeaderBytes + kMaxPieces * kPieceBytes;
+constexpr std::uint64_t kHeadBytes = net::MessagePrefix::kBytes + kMaxHeadBytes;
 constexpr std::uint64_t kPayloadOffset = (kHeadBytes + 255) / 256 * 256;
 constexpr std::uint64_t kRoomBytes = kPayloadOffset + kPayloadBytes;
 

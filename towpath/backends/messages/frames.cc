@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <towpath/backends/messages/frames.h>
 #include <towpath/core/checked.h>
@@ -12,7 +13,9 @@ namespace {
 using wire::load;
 using wire::store;
 
-constexpr std::uint32_t kMagic = 0x04555054;  // "TPU" and version 4
+constexpr std::uint32_t kMagic = 0x00555054;  // "TPU", and the version above it
+constexpr unsigned kFrameVersion = 5;
+constexpr unsigned kVersionShift = 24;
 
 Status broken(std::string_view what) {
   return error(Code::corrupt, cat("a frame of a peer: ", what),
@@ -21,6 +24,17 @@ Status broken(std::string_view what) {
 
 bool has_pieces(FrameKind kind) { return kind == FrameKind::write || kind == FrameKind::read; }
 bool has_refusals(FrameKind kind) { return kind == FrameKind::wrote || kind == FrameKind::data; }
+
+/// Of a record.
+std::size_t record_bytes(FrameKind kind) {
+  if (has_pieces(kind)) return kPieceBytes;
+  if (has_refusals(kind)) return kRefusalBytes;
+  return kind == FrameKind::note ? net::SipMac::kProofBytes : 0;
+}
+
+std::size_t max_records(FrameKind kind) {
+  return kind == FrameKind::note ? 1 : record_bytes(kind) == 0 ? 0 : kMaxPieces;
+}
 
 std::uint64_t max_payload(FrameKind kind) {
   switch (kind) {
@@ -95,21 +109,40 @@ Refusal Frame::refusal(std::size_t i) const noexcept {
           .code = static_cast<Code>(load<std::uint8_t>(at.subspan(2)))};
 }
 
+net::SipMac::Proof Frame::payload_proof() const noexcept {
+  return {load<std::uint64_t>(records), load<std::uint64_t>(records.subspan(8))};
+}
+
+namespace {
+
+Status check_magic(ConstByteSpan head) {
+  const auto magic = load<std::uint32_t>(head);
+  const unsigned version = magic >> kVersionShift;
+  if (magic == (kMagic | kFrameVersion << kVersionShift)) return {};
+  if ((magic ^ kMagic) << (32 - kVersionShift) != 0) return broken("another magic");
+  return error(
+      Code::unsupported,
+      cat("a frame of a peer has version ", version, ", this side has version ", kFrameVersion),
+      "use the same release on both sides");
+}
+
+}  // namespace
+
 Result<Frame> decode_frame(ConstByteSpan head, std::uint64_t payload_bytes) {
   if (head.size() < kHeaderBytes) return broken(cat("only ", head.size(), " bytes"));
-  if (load<std::uint32_t>(head) != kMagic) return broken("another magic or version");
+  TOWPATH_TRY(check_magic(head));
   Frame frame{.header = load_header(head), .records = {}, .payload_bytes = payload_bytes};
   const FrameKind kind = frame.header.kind;
   if (kind < FrameKind::hello || kind > FrameKind::noted)
     return broken(cat("kind ", static_cast<unsigned>(kind)));
-  const std::size_t each = has_pieces(kind) ? kPieceBytes : has_refusals(kind) ? kRefusalBytes : 0;
-  if (frame.header.count > (each == 0 ? 0 : kMaxPieces))
-    return broken(cat(frame.header.count, " records"));
-  frame.records = head.subspan(kHeaderBytes);
-  if (frame.records.size() != each * frame.header.count || payload_bytes > max_payload(kind)) {
-    return broken(
-        cat(head.size(), " and ", payload_bytes, " bytes with ", frame.header.count, " records"));
-  }
+  const std::size_t count = frame.header.count;
+  if (count > max_records(kind) || (kind == FrameKind::note && count == 0))
+    return broken(cat(count, " records"));
+  const std::size_t records = count * record_bytes(kind);
+  const std::size_t seal = is_sealed(kind) ? net::kSealBytes : 0;
+  if (head.size() != kHeaderBytes + records + seal || payload_bytes > max_payload(kind))
+    return broken(cat(head.size(), " and ", payload_bytes, " bytes with ", count, " records"));
+  frame.records = head.subspan(kHeaderBytes, records);
   if (has_pieces(kind)) TOWPATH_TRY(check_pieces(frame));
   if (has_refusals(kind)) TOWPATH_TRY(check_refusals(frame));
   return frame;
@@ -136,14 +169,30 @@ void FrameWriter::add(const Refusal& refusal) noexcept {
   ++header_.count;
 }
 
+void FrameWriter::add(const net::SipMac::Proof& payload_proof) noexcept {
+  const ByteSpan at = room_.subspan(size_, net::SipMac::kProofBytes);
+  store(at, payload_proof.low);
+  store(at.subspan(8), payload_proof.high);
+  size_ += net::SipMac::kProofBytes;
+  ++header_.count;
+}
+
+void FrameWriter::end_head() noexcept {
+  if (std::exchange(has_ended_head_, true) || !is_sealed(header_.kind)) return;
+  std::memset(room_.data() + size_, 0, net::kSealBytes);
+  size_ += net::kSealBytes;
+}
+
 void FrameWriter::append(ConstByteSpan bytes) noexcept {
+  end_head();
   if (!bytes.empty()) std::memcpy(room_.data() + size_, bytes.data(), bytes.size());
   size_ += bytes.size();
   payload_bytes_ += bytes.size();
 }
 
 void FrameWriter::finish() noexcept {
-  store(room_, kMagic);
+  end_head();
+  store(room_, kMagic | kFrameVersion << kVersionShift);
   room_[4] = static_cast<std::byte>(header_.kind);
   store(room_.subspan(5), header_.flags);
   store(room_.subspan(6), header_.count);

@@ -1,19 +1,22 @@
 // What two backends that speak in messages say to each other: frames, one per message.
 //
 //   offset 0          4      5       6       8         16       24       32       40
-//   +-----------------+------+-------+-------+---------+--------+--------+--------+-----------------+
-//   | "TPU" | version | kind | flags | count | session | stamp  | echo   | id     | records payload
+//   +-----------------+------+-------+-------+---------+--------+--------+--------+---------+------+
+//   | "TPU" | version | kind | flags | count | session | stamp  | echo   | id     | records | seal
 //   |
-//   +-----------------+------+-------+-------+---------+--------+--------+--------+-----------------+
+//   +-----------------+------+-------+-------+---------+--------+--------+--------+---------+------+
 //     4 bytes           u8     u8      u16     u64       u64      u64      u64
 //
 //   session  the sender's, random: the receiver knows by it who speaks
 //   stamp    the sender's clock when it wrote this; means something to the sender only
 //   echo     the newest stamp that the sender has heard from the receiver: a grant (link.h)
 //   id       of a request, repeated in its answer; of a note, its number
-//   count    records: pieces (write, read) or refusals (wrote, data)
+//   count    records: pieces (write, read), refusals (wrote, data), or the proof of a payload
+//   (note) seal     proves that the head is the sender's, and when it was sent (net/session); a
+//   hello,
+//            which proves itself, has none
 //
-// Header and records are the head of a message, the payload is its body (net/messages).
+// Header, records and seal are the head of a message, the payload is its body (net/messages).
 // Little-endian. docs/formats/message_frame.md says more. decode_frame() proves all that can be
 // proven without knowing the receiver: after it, sizes and counts agree and no range wraps. Thread:
 // immutable.
@@ -26,18 +29,19 @@
 #include <towpath/core/code.h>
 #include <towpath/core/result.h>
 #include <towpath/net/messages/message_worker.h>
+#include <towpath/net/session/seal.h>
 
 namespace towpath::backends::messages {
 
 enum class FrameKind : std::uint8_t {
-  hello = 1,  ///< payload: Hello (handshake.h)
+  hello = 1,  ///< payload: a message of the handshake (net/session); id: the receiver's session
   alive = 2,  ///< a heartbeat
   bye = 3,    ///< the sender closes
   write = 4,  ///< pieces, and their bytes one after the other
   wrote = 5,  ///< the answer to a write: which pieces were refused
   read = 6,   ///< pieces
   data = 7,   ///< the answer to a read: refusals, and the bytes of the other pieces
-  note = 8,   ///< payload: a notification
+  note = 8,   ///< the proof of its payload, a notification
   noted = 9,  ///< id: the number of the last note that was taken
 };
 
@@ -87,10 +91,12 @@ inline constexpr std::size_t kHeaderBytes = 40;
 inline constexpr std::size_t kPieceBytes = 32;
 inline constexpr std::size_t kRefusalBytes = 4;
 inline constexpr std::size_t kMaxPieces = 256;
+inline constexpr std::size_t kMaxHeadBytes =
+    kHeaderBytes + kMaxPieces * kPieceBytes + net::kSealBytes;
 inline constexpr std::uint64_t kPayloadBytes = 512 * 1024;
 inline constexpr std::uint64_t kMaxNoteBytes = 64 * 1024;
 /// The longest frame.
-inline constexpr std::size_t kFrameBytes = kHeaderBytes + kMaxPieces * kPieceBytes + kPayloadBytes;
+inline constexpr std::size_t kFrameBytes = kMaxHeadBytes + kPayloadBytes;
 
 /// A frame that was received; borrows its head.
 struct Frame {
@@ -102,13 +108,22 @@ struct Frame {
   Piece piece(std::size_t i) const noexcept;
   /// i < header.count, of a wrote or data.
   Refusal refusal(std::size_t i) const noexcept;
+  /// Of a note.
+  net::SipMac::Proof payload_proof() const noexcept;
 };
 
-/// Of a message's head, and how long its body is. Errors: corrupt.
+constexpr bool is_sealed(FrameKind kind) noexcept { return kind != FrameKind::hello; }
+/// Of a frame that was written.
+inline ByteSpan head_of(net::MessageBuffer& buffer) noexcept {
+  return buffer.room().first(buffer.size - buffer.body_bytes);
+}
+
+/// Of a message's head, and how long its body is; whether the seal fits is the session's to say.
+/// Errors: corrupt, unsupported (another version).
 Result<Frame> decode_frame(ConstByteSpan head, std::uint64_t payload_bytes);
 
 /// Writes one frame into a buffer that holds kFrameBytes: records first, then what of the payload
-/// does not leave from elsewhere.
+/// does not leave from elsewhere. The seal has its place between them, and is empty.
 class FrameWriter {
  public:
   FrameWriter(net::MessageBuffer& buffer, const FrameHeader& header) noexcept
@@ -116,6 +131,7 @@ class FrameWriter {
 
   void add(const Piece& piece) noexcept;
   void add(const Refusal& refusal) noexcept;
+  void add(const net::SipMac::Proof& payload_proof) noexcept;
   void append(ConstByteSpan bytes) noexcept;
   void flag(std::uint8_t flags) noexcept { header_.flags |= flags; }
   std::uint16_t count() const noexcept { return header_.count; }
@@ -123,11 +139,14 @@ class FrameWriter {
   void finish() noexcept;
 
  private:
+  void end_head() noexcept;
+
   net::MessageBuffer& buffer_;
   const ByteSpan room_;
   FrameHeader header_;
   std::size_t size_ = kHeaderBytes;
   std::size_t payload_bytes_ = 0;
+  bool has_ended_head_ = false;
 };
 
 }  // namespace towpath::backends::messages

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/frames.h>
-#include <towpath/backends/messages/handshake.h>
 #include <towpath/backends/messages/testing/flat_frame.h>
 
 namespace towpath::backends::messages {
@@ -75,30 +75,89 @@ TEST(FrameTest, refusals_must_ascend_and_have_a_reason) {
   EXPECT_EQ(with({{kMaxPieces, Code::not_found}}), Code::corrupt);
 }
 
-TEST(HandshakeTest, values_come_back) {
-  const Hello hello{.info = {.instance = 5, .address = to_bytes("address")},
-                    .from = {std::string("a\0b", 3), 9},
-                    .your_session = 77};
-  const auto again = decode_hello(encode(hello));
+TEST(FrameTest, note_has_one_proof_and_hello_no_seal) {
+  net::MessageBuffer buffer(kFrameBytes);
+  FrameWriter note(buffer, {.kind = FrameKind::note});
+  note.add(net::SipMac::Proof{11, 22});
+  note.append(as_bytes("text"));
+  note.finish();
+  const auto frame = decode_frame(head_of(buffer), buffer.body_bytes);
+  ASSERT_TRUE(frame.ok()) << frame.status().to_string();
+  EXPECT_TRUE(frame->payload_proof() == (net::SipMac::Proof{11, 22}));
+  EXPECT_EQ(decode_flat(frame_of({.kind = FrameKind::note}, {}, 4)).code(), Code::corrupt);
+
+  net::MessageBuffer second(kFrameBytes);
+  FrameWriter hello(second, {.kind = FrameKind::hello});
+  hello.append(as_bytes("handshake"));
+  hello.finish();
+  EXPECT_EQ(head_of(second).size(), kHeaderBytes);
+  EXPECT_TRUE(decode_frame(head_of(second), second.body_bytes).ok());
+}
+
+TEST(FrameTest, another_version_is_refused_by_name) {
+  Bytes bytes = frame_of({.kind = FrameKind::alive}, {}, 0);
+  bytes[3] = std::byte{4};
+  const Status refused = decode_flat(bytes).status();
+  EXPECT_EQ(refused.code(), Code::unsupported);
+  EXPECT_NE(refused.message().find("version 4"), std::string_view::npos) << refused.to_string();
+  bytes[0] = std::byte{'t'};
+  EXPECT_EQ(decode_flat(bytes).code(), Code::corrupt);
+}
+
+ConnectionInfo some_info() { return make_connection_info(as_bytes("address")); }
+
+TEST(ConnectionInfoTest, values_come_back) {
+  const ConnectionInfo info = some_info();
+  const auto again = decode_connection_info(encode(info));
   ASSERT_TRUE(again.ok()) << again.status().to_string();
-  EXPECT_EQ(again->info.instance, 5U);
-  EXPECT_EQ(as_text(again->info.address), "address");
-  EXPECT_EQ(again->from, hello.from);
-  EXPECT_EQ(again->your_session, 77U);
+  EXPECT_EQ(again->instance, info.instance);
+  EXPECT_EQ(as_text(again->address), "address");
+  EXPECT_EQ(again->secret.reveal(), info.secret.reveal());
+  EXPECT_EQ(info.secret.reveal().size(), 32U);
+  EXPECT_NE(some_info().secret.reveal(), info.secret.reveal());
   const auto key = decode_key(encode(MemoryKey{1, 2, 3}));
   ASSERT_TRUE(key.ok());
   EXPECT_EQ(key->length, 3U);
+  const auto party = decode_party_data(encode(PartyData{7, to_bytes("there")}));
+  ASSERT_TRUE(party.ok());
+  EXPECT_EQ(party->session, 7U);
+  EXPECT_EQ(as_text(party->address), "there");
 }
 
-TEST(HandshakeTest, values_without_sense_are_refused) {
-  EXPECT_FALSE(decode_connection_info(encode(ConnectionInfo{0, to_bytes("x")})).ok());
-  EXPECT_FALSE(decode_connection_info(encode(ConnectionInfo{1, {}})).ok());
+TEST(ConnectionInfoTest, values_without_sense_are_refused) {
+  ConnectionInfo none = some_info();
+  none.instance = 0;
+  EXPECT_FALSE(decode_connection_info(encode(none)).ok());
+  ConnectionInfo nowhere = some_info();
+  nowhere.address = {};
+  EXPECT_FALSE(decode_connection_info(encode(nowhere)).ok());
+  ConnectionInfo weak = some_info();
+  weak.secret = Secret("fifteen bytes!!");
+  const auto refused = decode_connection_info(encode(weak));
+  EXPECT_NE(refused.status().message().find("128 bits"), std::string_view::npos)
+      << refused.status().to_string();
   EXPECT_FALSE(decode_key(encode(MemoryKey{0, 2, 3})).ok());
   EXPECT_FALSE(decode_key(encode(MemoryKey{1, 2, 0})).ok());
   EXPECT_FALSE(decode_key(encode(MemoryKey{1, UINT64_MAX, 2})).ok());
-  const Bytes hello = encode(Hello{{1, to_bytes("x")}, {"n", 1}, 0});
-  for (std::size_t size = 0; size < hello.size(); ++size)
-    EXPECT_FALSE(decode_hello(ConstByteSpan(hello).first(size)).ok()) << size;
+  EXPECT_FALSE(decode_party_data(encode(PartyData{0, {}})).ok());
+  const Bytes info = encode(some_info());
+  for (std::size_t size = 0; size < info.size(); ++size)
+    EXPECT_FALSE(decode_connection_info(ConstByteSpan(info).first(size)).ok()) << size;
+}
+
+// Instance 5 and address "x", as the release before wrote them: two fields.
+TEST(ConnectionInfoTest, release_before_is_refused_by_name) {
+  const Bytes good = encode(some_info());
+  Bytes old = good;
+  // The two fields stand first; what is behind them is of this release.
+  for (std::size_t size = good.size(); size > 0; --size) {
+    old.resize(size);
+    const auto refused = decode_connection_info(old);
+    if (refused.code() != Code::unsupported) continue;
+    EXPECT_NE(refused.status().message().find("prove nothing"), std::string_view::npos);
+    return;
+  }
+  FAIL() << "no cut of it was taken for the release before";
 }
 
 }  // namespace

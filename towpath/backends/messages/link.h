@@ -1,8 +1,12 @@
 // Link: what two backends know of each other, and the promise that no byte lands late.
 //
-//   connect() or a hello that came in
+//   connect(), or a hello that came in and holds
 //        |
-//   [ greeting ] --hello that knows our session--> [ up ] --silence, breakage, bye--> [ lost ]
+//   [ greeting ] --answer or confirmation (net/session)--> [ up ] --silence, breakage, bye--> [
+//   lost ]
+//
+// A link is for what the side that dialled does with the memory of the other, who proved to be the
+// instance that the metadata names. If both use each other, there are two.
 //
 // Grants. Every frame carries its sender's clock, and the newest clock that the sender has heard of
 // the receiver. Before an owner places a write it looks at that echo: its own clock, given back.
@@ -18,13 +22,15 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <towpath/backend/backend.h>
 #include <towpath/backends/messages/exchange.h>
 #include <towpath/backends/messages/frames.h>
-#include <towpath/backends/messages/handshake.h>
 #include <towpath/net/messages/message_worker.h>
+#include <towpath/net/session/handshake.h>
+#include <towpath/net/session/seal.h>
 
 namespace towpath::backends::messages {
 
@@ -49,23 +55,29 @@ struct Notes {
   std::uint64_t told_taken = 0;
   std::deque<Bytes> waiting;                 ///< arrived, not taken
   std::map<std::uint64_t, Bytes> too_early;  ///< order is not promised
+  std::size_t held_bytes = 0;                ///< of the two
 };
 
 class Link {
  public:
-  Link(std::uint64_t its_session, ConnectionInfo its_info)
-      : session(its_session), info(std::move(its_info)) {}
+  Link(std::uint64_t its_session, AgentIdentity its_peer, std::uint64_t its_instance)
+      : session(its_session), peer(std::move(its_peer)), instance(its_instance) {}
 
-  const std::uint64_t session;  ///< ours
-  const ConnectionInfo info;    ///< the peer's
-  AgentIdentity peer;
+  const std::uint64_t session;   ///< ours
+  const AgentIdentity peer;      ///< proven where this side dialled; else as the peer says
+  const std::uint64_t instance;  ///< the peer's
   std::uint64_t peer_session = 0;
+  bool is_dialled = false;                        ///< by this side
+  std::optional<net::DialHandshake> dialling;     ///< until the session has keys; the one or
+  std::optional<net::AcceptHandshake> accepting;  ///< the other
+  net::Sealer sealer;
+  net::SealReader seals;
   std::unique_ptr<net::MessageEndpoint> endpoint;
   std::vector<backend::Connection*> connections;  ///< none: only the peer uses this link
   bool up = false;
   bool lost = false;
   bool peer_uses = false;
-  std::uint64_t heard_over = 0;  ///< the connection, if the carrier tells
+  std::uint64_t connection = 0;  ///< over which its frames come, if the carrier has any
   Status why;                    ///< when lost
 
   Instant heard_at;              ///< anything

@@ -4,7 +4,7 @@
 
 #include <towpath/backend/backend.h>
 #include <towpath/backend/rooms.h>
-#include <towpath/backends/messages/handshake.h>
+#include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/owner.h>
 
 namespace towpath::backends::messages {

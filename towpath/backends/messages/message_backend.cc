@@ -6,7 +6,6 @@
 #include <towpath/backends/messages/timing_params.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
-#include <towpath/sys/random.h>
 
 namespace towpath::backends::messages {
 
@@ -60,8 +59,12 @@ MessageBackend::MessageBackend(const BackendContext& context, Carrier carrier, c
   log_ = context.log_as(carrier_.name);
 }
 
-Status MessageBackend::open(const Params& params) {
-  TOWPATH_TRY(worker_, carrier_.make_worker(params, *this));
+Status MessageBackend::open(const BackendContext& context) {
+  TOWPATH_TRY(worker_, carrier_.make_worker(context, *this));
+  if (context.metrics != nullptr) {
+    refused_ = &context.metrics->counter("towpath_refused_sessions",
+                                         {{"backend", carrier_.name}, {"agent", self_.name}});
+  }
   if (carrier_.takes_devices) windows_.use(*worker_);
   const ConstByteSpan address = worker_->address();
   if (address.size() > kMaxAddressBytes) {
@@ -70,7 +73,7 @@ Status MessageBackend::open(const Params& params) {
                      " bytes; a card takes ", kMaxAddressBytes),
                  "choose fewer devices with the parameter devices");
   }
-  info_ = {.instance = sys::random_u64(), .address = {address.begin(), address.end()}};
+  info_ = make_connection_info(address);
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   poller_ = std::make_unique<run::Poller>(std::move(poller));
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
@@ -97,6 +100,7 @@ MessageBackend::~MessageBackend() {
     if (link->lost || !link->up || !link->endpoint) continue;
     auto buffer = worker_->buffers().take();
     FrameWriter(*buffer, link->header(FrameKind::bye, last_progress_)).finish();
+    link->sealer.seal(head_of(*buffer));
     (void)link->endpoint->send(std::move(buffer));
   }
   const auto unsent = [](const auto& entry) {
@@ -191,10 +195,11 @@ Status MessageBackend::move(SliceTask& task) {
 void MessageBackend::beat(Link& link, Instant now) {
   if (now - link.heard_at >= timing_.timeout) {
     const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - link.heard_at);
-    return break_off(
-        link,
-        error(Code::peer_lost, cat(to_string(link.peer), " was silent for ", silent.count(), " ms"),
-              "look whether it runs, and at the network between"));
+    const std::string trouble = link.endpoint->trouble();
+    return break_off(link, error(Code::peer_lost,
+                                 cat(to_string(link.peer), " was silent for ", silent.count(),
+                                     " ms", trouble.empty() ? "" : ": ", trouble),
+                                 "look whether it runs, and at the network between"));
   }
   const bool idle = link.connections.empty() && !link.peer_uses;
   if (idle && link.up && now - link.heard_at >= timing_.heartbeat * 2) return;  // it will fade
@@ -260,7 +265,7 @@ BackendType message_type(Carrier carrier, device::DriverSource devices) {
                    "install NVIDIA's; host memory needs only ucx or tcp");
     TOWPATH_TRY(const Timing timing, timing_of(carrier.name, context.params));
     auto backend = std::make_unique<MessageBackend>(context, carrier, timing, devices);
-    TOWPATH_TRY(backend->open(context.params));
+    TOWPATH_TRY(backend->open(context));
     return backend;
   };
   return type;

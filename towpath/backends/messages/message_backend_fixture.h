@@ -26,7 +26,7 @@ inline Carrier carrier_of(net::testing::FakeNetwork& network, bool takes_devices
   carrier.name = "ucx";
   carrier.path = "messages over a network of the test's";
   carrier.make_worker =
-      [&network](const backend::Params&,
+      [&network](const backend::BackendContext&,
                  net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
     return network.open(kFrameBytes, listener);
   };

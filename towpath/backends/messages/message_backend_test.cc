@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include <towpath/backends/messages/handshake.h>
+#include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/message_backend_fixture.h>
 
 namespace towpath::backends::messages {
@@ -43,7 +43,7 @@ TEST_P(MessageBackendTest, strided_stretches_stay_one_value_on_the_wire) {
   near_.operation->post({.op = TransferOp::write, .connection = way_.get(), .segments = segments_});
   ASSERT_EQ(network_.port(far_.port).arrived.size(), 1U);
   const auto& message = network_.port(far_.port).arrived.front();
-  EXPECT_EQ(message.head.size(), kHeaderBytes + kPieceBytes);
+  EXPECT_EQ(message.head.size(), kHeaderBytes + kPieceBytes + net::kSealBytes);
   EXPECT_EQ(message.body.size(), 16 * kCount);
   auto expected = far_.pool;
   for (std::uint64_t i = 0; i < kCount; ++i)

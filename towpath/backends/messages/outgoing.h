@@ -9,6 +9,7 @@
 #include <optional>
 
 #include <towpath/backends/messages/device_frames.h>
+#include <towpath/backends/messages/frames.h>
 #include <towpath/net/messages/message_worker.h>
 
 namespace towpath::backends::messages {
@@ -20,7 +21,7 @@ struct Outgoing {
   std::optional<unsigned> into;     ///< a device of the receiver's
   DeviceFrames* frames = nullptr;
   net::DeviceRoom* room = nullptr;  ///< one of theirs; null: it stands in the buffer
-  std::uint64_t begin = 0;          ///< in the room, when it is sealed
+  std::uint64_t begin = 0;          ///< in the room, when it is closed
 
   /// Takes a room of `window`'s device, if its carrier takes devices and one is free.
   void take_room(const DeviceWindow& window) {
@@ -30,10 +31,11 @@ struct Outgoing {
   void drop_room() {
     if (room != nullptr) frames->give_back(*std::exchange(room, nullptr));
   }
-  /// The last step: what is in a room is there now, all of it. Errors: the driver's; then there is
-  /// no room any more.
-  Status seal() {
+  /// The last step of what is in a room: it is there now, all of it. Errors: the driver's; then
+  /// there is no room any more.
+  Status close_room(net::Sealer& sealer) {
     if (room == nullptr) return {};
+    sealer.seal(head_of(*buffer));
     const auto sealed = frames->seal(*room, buffer->with_prefix(payload_bytes));
     if (!sealed.ok()) drop_room();
     begin = sealed.ok() ? *sealed : 0;

@@ -25,17 +25,18 @@ Carrier tcp_carrier() {
   tcp.name = "tcp";
   tcp.summary = "agents of other processes and machines, over TCP";
   tcp.path = "messages over TCP";
+  tcp.has_connections = true;
   tcp.cost = {.latency = std::chrono::microseconds(20),
               .per_segment = Duration(30),
               .bytes_per_second = 4e9};
   tcp.params = {{.name = "devices",
                  .default_value = "",
                  .meaning = "network interfaces by which others may come: eth0,eth1; empty: all"}};
-  tcp.make_worker = [](const Params& params, net::MessageListener& listener) {
-    return net::open_tcp_worker({.devices = devices_of(params),
-                                 .head_bytes = kHeaderBytes + kMaxPieces * kPieceBytes,
+  tcp.make_worker = [](const BackendContext& context, net::MessageListener& listener) {
+    return net::open_tcp_worker({.devices = devices_of(context.params),
+                                 .head_bytes = kMaxHeadBytes,
                                  .body_bytes = kPayloadBytes},
-                                listener);
+                                listener, *context.clock);
   };
   tcp.probe = net::probe_tcp;
   return tcp;

@@ -45,9 +45,9 @@ Carrier ucx_with(bool devices_too) {
        .meaning = "as UCX_NET_DEVICES; empty: as that says"},
       {.name = "settings", .default_value = "", .meaning = "more for UCX: NAME=VALUE;NAME=VALUE"}};
   ucx.make_worker =
-      [devices_too](const Params& params,
+      [devices_too](const BackendContext& context,
                     net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
-    TOWPATH_TRY(net::UcxOptions options, options_of(params));
+    TOWPATH_TRY(net::UcxOptions options, options_of(context.params));
     options.devices_too = devices_too;
     return net::open_ucx_worker(options, listener);
   };

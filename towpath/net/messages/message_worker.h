@@ -14,10 +14,13 @@
 // A carrier may also take messages that stand whole in the memory of a device, in rooms that are
 // given to it and come back (DeviceRoom). They need no buffer, and no sink.
 //
-// Invariants: all that a listener, a source and a sink are told comes from inside progress(),
+// A carrier of connections (TCP) sends both ways over each. Until its user has admitted the other
+// side, what comes over one is one short message at a time (MessageEndpoint::admit).
+//
+// Invariants: all calls of a listener, a source and a sink come from inside progress(),
 // send(), copy() and the destructors. Messages over one endpoint usually arrive in
-// order, but it is not promised. An endpoint's destruction is abrupt: what was not sent is dropped,
-// and the other side is told by on_broken() or on_ended().
+// order, but only a carrier of connections promises it. An endpoint's destruction is abrupt: what
+// was not sent is dropped, and the other side learns it by on_broken().
 // Thread: one at a time.
 #pragma once
 
@@ -26,6 +29,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <towpath/core/bytes.h>
@@ -117,7 +122,8 @@ struct DeviceRoom {
 struct Message {
   ConstByteSpan head;  ///< lives until on_message() returns or, if that gave a sink, its done()
   std::size_t body_bytes = 0;
-  /// The connection over which it came, by which on_ended() names it; 0: the carrier has none.
+  /// The connection over which it came; no two of a worker have one number. 0: the carrier has
+  /// none.
   std::uint64_t from = 0;
 };
 
@@ -126,14 +132,19 @@ class MessageListener {
   virtual ~MessageListener() = default;
   /// Null: the body, if there is one, is dropped. A sink lives until its done().
   virtual BodySink* on_message(const Message& message) = 0;
-  /// The endpoint made with this `owner` is of no use any more. Told once; destroy it later, not
+  /// Of carriers of connections: what came back for the first message of connect(), by one of the
+  /// paths that are tried. Ok: that path is taken and the others are dropped. Else the others are
+  /// tried on, and the error says in the end why this one was refused.
+  virtual Status on_answer(void* owner, const Message& message, ConstByteSpan body) {
+    (void)owner, (void)message, (void)body;
+    return error(Code::unsupported, "nothing is taken for an answer here");
+  }
+  /// The endpoint made with this `owner` is of no use any more. Called once; destroy it later, not
   /// from inside.
   virtual void on_broken(void* owner, const Status& why) = 0;
-  /// Nothing more comes over this connection: the other side has closed it, or broken its rules.
-  virtual void on_ended(std::uint64_t from, const Status& why) {
-    (void)from;
-    (void)why;
-  }
+  /// Of carriers of connections: somebody at this address came and was hung up on before a message
+  /// of theirs was delivered.
+  virtual void on_refused(std::string_view address, const Status& why) { (void)address, (void)why; }
   // Of carriers that take devices:
   /// A message has come, prefix and all: the first `bytes` of a room that was given to
   /// receive_into(), and that is nobody's now. 0: none has, and none will.
@@ -165,6 +176,10 @@ class MessageEndpoint {
   /// Copies what has not left of `rest`, so that nobody looks at it any more; harmless after its
   /// done().
   virtual void copy(BodySource& rest) = 0;
+  /// The other side has proven itself: from now on messages of every size are taken from it.
+  virtual void admit() {}
+  /// What keeps it from reaching the other side, while it tries; empty: nothing that it knows.
+  virtual std::string trouble() const { return {}; }
 };
 
 class MessageWorker {
@@ -172,9 +187,17 @@ class MessageWorker {
   virtual ~MessageWorker() = default;
   virtual ConstByteSpan address() const noexcept = 0;
   virtual MessageBuffers& buffers() noexcept = 0;
-  /// Does not block and need not reach the other yet. `address` should come from a worker: UCX
-  /// itself trusts it. Errors: unsupported (no common transport), exhausted, corrupt (no address).
-  virtual Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address, void* owner) = 0;
+  /// Does not block and need not reach the other yet. `first` is sent before all else, by every
+  /// path that is tried (MessageListener::on_answer); a carrier of connections needs one. `address`
+  /// should come from a worker: UCX itself trusts it. Errors: unsupported (no common transport),
+  /// exhausted, corrupt (no address), unavailable.
+  virtual Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address,
+                                                           std::unique_ptr<MessageBuffer> first,
+                                                           void* owner) = 0;
+  /// An endpoint over the connection that others opened and over which a message came just now:
+  /// only from inside of its done() or, without a body, of on_message(). What nobody answers is
+  /// hung up on. Errors: not_found (no such connection), unsupported (a carrier without them).
+  virtual Result<std::unique_ptr<MessageEndpoint>> answer(std::uint64_t from, void* owner);
   /// A room for messages that are sent into its device: the carrier's until on_room_filled().
   /// Errors: unsupported (it takes no devices), exhausted.
   virtual Status receive_into(DeviceRoom& room);

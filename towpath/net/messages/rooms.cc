@@ -16,4 +16,8 @@ Status MessageEndpoint::send_room(DeviceRoom&, std::uint64_t, std::uint64_t,
 
 Status MessageWorker::receive_into(DeviceRoom&) { return no_devices(); }
 
+Result<std::unique_ptr<MessageEndpoint>> MessageWorker::answer(std::uint64_t, void*) {
+  return error(Code::unsupported, "this carrier has no connections to answer over");
+}
+
 }  // namespace towpath::net

@@ -1,11 +1,17 @@
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include <netinet/in.h>
+#include <sys/stat.h>
 
 #include <towpath/core/check.h>
+#include <towpath/core/text.h>
+#include <towpath/net/digest.h>
 #include <towpath/net/tcp/tcp_address.h>
+#include <towpath/sys/os_error.h>
+#include <towpath/sys/text_file.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>
 #include <towpath/wire/little_endian.h>
@@ -18,16 +24,13 @@ using namespace wire;
 constexpr std::size_t kPortBytes = 2;
 constexpr std::size_t kMostAddressBytes = sizeof(in6_addr) + kPortBytes;
 
-constexpr Tag kInstance = required(1), kSecret = required(2), kEndpoint = required(3);
+// Of the tags 1 and 2 an earlier release made instance and secret, which are not the carrier's now.
+constexpr Tag kEndpoint = required(3), kHost = required(4);
 constexpr FieldRule kRules[] = {
-    {kInstance, "instance", Kind::number, kOne},
-    {kSecret, "secret", Kind::bytes, kOne, TcpPlace::kSecretBytes},
+    {kHost, "host", Kind::bytes, kAtMostOne, sizeof(HostMark)},
     {kEndpoint, "endpoint", Kind::bytes, {1, TcpPlace::kMostEndpoints}, kMostAddressBytes},
 };
 constexpr Schema kSchema("TCP address", kRules);
-
-/// "TPTCP", what these bytes are, and their version.
-constexpr std::uint64_t kMagic = 0x0001'0050'4354'5054;
 
 /// The address and its port, as they stand in the kernel's own: in the order of the network.
 Bytes bytes_of(const Endpoint& endpoint) {
@@ -73,17 +76,34 @@ Status take(TcpPlace& place, const Field& field) {
 
 }  // namespace
 
-std::array<std::byte, kGreetingBytes> greeting_of(std::uint64_t instance) {
-  std::array<std::byte, kGreetingBytes> greeting{};
-  store(greeting, kMagic);
-  store(std::span(greeting).subspan(sizeof kMagic), instance);
-  return greeting;
+Result<HostMark> host_mark() {
+  TOWPATH_TRY(const std::string boot, sys::read_text_file("/proc/sys/kernel/random/boot_id"));
+  struct stat space {};
+  if (::stat("/proc/thread-self/ns/net", &space) != 0)
+    return sys::os_error(errno, "cannot ask for the network namespace");
+  const Digest digest =
+      sha256(as_bytes(cat("towpath host v1\n", boot, space.st_dev, ":", space.st_ino)));
+  HostMark mark;
+  std::copy_n(digest.begin(), mark.size(), mark.begin());
+  return mark;
+}
+
+std::vector<Endpoint> reachable_from(const TcpPlace& place, const std::optional<HostMark>& host,
+                                     const std::vector<Endpoint>& own) {
+  if (host && place.host == host) return place.endpoints;
+  std::vector<Endpoint> reachable;
+  for (const Endpoint& endpoint : place.endpoints) {
+    const std::string address = to_address(endpoint).host;
+    const bool is_ours = std::ranges::any_of(
+        own, [&](const Endpoint& one) { return to_address(one).host == address; });
+    if (!endpoint.is_loopback() && !is_ours) reachable.push_back(endpoint);
+  }
+  return reachable;
 }
 
 Bytes encode(const TcpPlace& place) {
   Encoder out(kSchema);
-  out.put_number(kInstance, place.instance);
-  out.put_text(kSecret, place.secret);
+  if (place.host) out.put_bytes(kHost, *place.host);
   for (const Endpoint& endpoint : place.endpoints) out.put_bytes(kEndpoint, bytes_of(endpoint));
   auto bytes = std::move(out).finish();
   TOWPATH_CHECK(bytes.ok(), "what a worker says of itself must fit its own schema");
@@ -93,17 +113,10 @@ Bytes encode(const TcpPlace& place) {
 Result<TcpPlace> decode_tcp_place(ConstByteSpan bytes) {
   TcpPlace place;
   TOWPATH_TRY(decode(Decoder(bytes, kSchema), [&](const Field& field) -> Status {
-    switch (field.tag()) {
-      case kInstance:
-        place.instance = field.number();
-        return place.instance != 0 ? Status() : field.refuse("0 is no instance");
-      case kSecret:
-        place.secret = field.text();
-        return place.secret.size() == TcpPlace::kSecretBytes
-                   ? Status()
-                   : field.refuse("a secret has 16 bytes");
-      default: return take(place, field);
-    }
+    if (field.tag() != kHost) return take(place, field);
+    if (field.bytes().size() != sizeof(HostMark)) return field.refuse("a mark has 16 bytes");
+    std::ranges::copy(field.bytes(), place.host.emplace().begin());
+    return {};
   }));
   return place;
 }

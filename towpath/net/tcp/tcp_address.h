@@ -1,11 +1,11 @@
-// TcpPlace: where a worker listens, and what those must know who come: what its card says.
+// TcpPlace: where a worker listens, as its metadata says.
 //
 // Bytes in the fields of wire/: bounded, and every field checked. Thread: immutable.
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <string>
+#include <cstddef>
+#include <optional>
 #include <vector>
 
 #include <towpath/core/bytes.h>
@@ -14,18 +14,25 @@
 
 namespace towpath::net {
 
+/// Which host this is, for its network: the same for processes that share the loopback, and for no
+/// others. A digest of the boot's id and of the network namespace, so that neither is given away.
+using HostMark = std::array<std::byte, 16>;
+
 struct TcpPlace {
   static constexpr std::size_t kMostEndpoints = 16;
-  static constexpr std::size_t kSecretBytes = 16;
 
-  std::uint64_t instance = 0;       ///< random: this worker, and none before or after it
-  std::string secret;               ///< kSecretBytes, random
+  /// None: it could not be found out.
+  std::optional<HostMark> host;
   std::vector<Endpoint> endpoints;  ///< with their ports
 };
 
-/// What the side that listens says first: the greeting.
-inline constexpr std::size_t kGreetingBytes = 16;
-std::array<std::byte, kGreetingBytes> greeting_of(std::uint64_t instance);
+/// Of the calling thread's network. Errors: not_found, denied (/proc cannot be read).
+Result<HostMark> host_mark();
+
+/// What of `place` leads to it from a host with this mark and these addresses. On another host the
+/// loopback, and every address that this host has itself, lead to somebody else.
+std::vector<Endpoint> reachable_from(const TcpPlace& place, const std::optional<HostMark>& host,
+                                     const std::vector<Endpoint>& own);
 
 Bytes encode(const TcpPlace& place);
 /// Errors: corrupt, unsupported (a newer version), out_of_range.

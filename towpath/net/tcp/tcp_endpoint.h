@@ -1,82 +1,82 @@
-// TcpEndpoint: a connection that we opened to somebody, and the messages that wait to leave by it.
+// TcpEndpoint: a connection to somebody, over which both sides speak.
 //
-//   [ dialing ] --one of his addresses greets as himself--> [ open ] --> over
+//   dial()   [ dialling ] --an answer that its listener accepts----+--> [ open ] --> over
+//   accept() [ one short message at a time ] --admit()-------------+
 //
-// A message leaves at once if it can: its buffer and the parts of its body by one call. What the
-// socket does not take waits, in the order in which it was sent.
 // Thread: one at a time.
 #pragma once
 
-#include <deque>
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include <towpath/net/messages/message_worker.h>
-#include <towpath/net/tcp/tcp_address.h>
+#include <towpath/net/tcp/tcp_dialler.h>
 #include <towpath/net/tcp/tcp_loop.h>
-#include <towpath/sys/byte_stream.h>
+#include <towpath/net/tcp/tcp_receiver.h>
+#include <towpath/net/tcp/tcp_sender.h>
 
 namespace towpath::net {
 
-class TcpEndpoint final : public MessageEndpoint, private TcpSocketOwner {
+/// What all endpoints of a worker share, and what outlives them.
+struct TcpContext {
+  TcpLoop& loop;
+  MessageBuffers& buffers;
+  MessageListener& listener;
+  const TcpReceiver::Limits limits;
+  const std::size_t first_bytes;  ///< of a message of a side that has not proven itself
+};
+
+class TcpEndpoint final : public MessageEndpoint,
+                          private TcpSocketOwner,
+                          private TcpDialler::Caller {
  public:
-  /// What is given outlives it; `owner` is what the listener knows it by.
-  TcpEndpoint(TcpLoop& loop, MessageBuffers& buffers, MessageListener& listener, void* owner)
-      : loop_(loop), buffers_(buffers), listener_(listener), owner_(owner) {}
+  /// `owner`: by what the listener knows it.
+  TcpEndpoint(const TcpContext& context, void* owner)
+      : context_(context),
+        owner_(owner),
+        from_(context.loop.reserve_tag()),
+        sender_(context.buffers),
+        first_(context.first_bytes) {}
   ~TcpEndpoint() override;
 
-  /// Errors: unavailable (no address can even be tried).
-  Status dial(TcpPlace place);
+  /// `first` has its prefix. Errors: unavailable (no address can even be tried).
+  Status dial(const std::vector<Endpoint>& endpoints, Bytes first);
+  /// Errors: exhausted.
+  Status accept(std::unique_ptr<sys::ByteStream> stream, std::uint64_t from);
 
-  std::size_t unsent() const noexcept override { return unsent_.size(); }
+  std::size_t unsent() const noexcept override { return sender_.unsent(); }
   Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t rest_bytes,
               std::optional<unsigned> into) override;
-  void copy(BodySource& rest) override;
+  void copy(BodySource& rest) override { sender_.copy(rest); }
+  void admit() override;
+  std::string trouble() const override { return dialler_ ? dialler_->trouble() : std::string(); }
 
  private:
-  struct Dial {
-    std::unique_ptr<sys::ByteStream> stream;
-    std::uint64_t tag = 0;
-    std::string where;
-    std::array<std::byte, kGreetingBytes> greeting;
-    std::size_t heard = 0;  ///< bytes of it
-  };
-  struct Unsent {
-    std::unique_ptr<MessageBuffer> buffer;
-    ConstByteSpan left;  ///< of the buffer, its prefix too
-    BodySource* rest = nullptr;
-    std::uint64_t rest_left = 0;
-    Bytes copied;  ///< instead of `rest`
-    std::size_t copied_left = 0;
-
-    bool has_left() const noexcept { return left.empty() && rest_left == 0 && copied_left == 0; }
-    std::size_t parts(std::span<ConstByteSpan> into);
-    void advance(std::uint64_t bytes);
-  };
-
   void on_event(const run::PollEvent& event) override;
-  void hear(std::size_t dial);
-  Status open(Dial dial);
-  void drop(std::size_t dial, const Status& why);
-  void hang_up(Dial& dial);
-  void hear_end();
-  Status leave(Unsent& message);
-  Status leave_all();
+  // TcpDialler::Caller
+  Status judge(const Message& answer, ConstByteSpan body) override {
+    return context_.listener.on_answer(
+        owner_, {.head = answer.head, .body_bytes = answer.body_bytes, .from = from_}, body);
+  }
+  void on_reached(std::unique_ptr<sys::ByteStream> stream) override;
+  void on_unreachable(const Status& why) override { breaks(why); }
+
+  Status take_over(std::unique_ptr<sys::ByteStream> stream);
+  Status hear();
   void watch_room();
-  void put_away(Unsent& message);
+  void hang_up();
   void breaks(const Status& why);
 
-  TcpLoop& loop_;
-  MessageBuffers& buffers_;
-  MessageListener& listener_;
+  const TcpContext& context_;
   void* const owner_;
-
-  TcpPlace place_;
-  std::vector<Dial> dials_;  ///< none: it is open, or over
-  std::string refusals_;     ///< why the others did not lead there
-  Dial way_;                 ///< the one that led there
-  std::deque<Unsent> unsent_;
+  std::unique_ptr<TcpDialler> dialler_;  ///< while it dials
+  std::unique_ptr<sys::ByteStream> stream_;
+  std::uint64_t tag_ = 0;
+  std::uint64_t from_;  ///< by which the listener knows the connection
+  TcpSender sender_;
+  TcpFirstMessage first_;                ///< until the other side is admitted
+  std::optional<TcpReceiver> receiver_;  ///< from then on; reads `stream_`
   bool wants_writable_ = false;
   bool is_broken_ = false;
 };

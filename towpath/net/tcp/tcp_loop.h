@@ -1,12 +1,15 @@
-// TcpLoop: tells those who have sockets what the kernel says of them. Only files of this folder
-// include it. Thread: one at a time.
+// TcpLoop: hands what the kernel says of sockets to their owners, and wakes those that wait for a
+// moment. Only files of this folder include it. Thread: one at a time.
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
+#include <towpath/core/clock.h>
 #include <towpath/run/poller.h>
+#include <towpath/run/timer_fd.h>
 
 namespace towpath::net {
 
@@ -17,22 +20,51 @@ class TcpSocketOwner {
   virtual void on_event(const run::PollEvent& event) = 0;
 };
 
+class TcpSleeper {
+ public:
+  virtual ~TcpSleeper() = default;
+  /// The moment has come.
+  virtual void on_wake(Instant now) = 0;
+
+ private:
+  friend class TcpLoop;
+  Instant wakes_at_ = Instant::never();
+};
+
 class TcpLoop {
  public:
-  explicit TcpLoop(run::Poller poller) noexcept : poller_(std::move(poller)) {}
+  /// `clock` outlives it. Errors: exhausted (no descriptor is free).
+  static Result<TcpLoop> open(const Clock& clock) {
+    TOWPATH_TRY(run::Poller poller, run::Poller::open());
+    TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
+    TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));
+    return TcpLoop(std::move(poller), std::move(timer), clock);
+  }
 
+  Instant now() const noexcept { return clock_->now(); }
   /// The socket's tag, never 0. Errors: exhausted.
   Result<std::uint64_t> add(int fd, TcpSocketOwner& owner) {
     TOWPATH_TRY(poller_.add(fd, next_tag_));
     owners_.emplace(next_tag_, &owner);
     return next_tag_++;
   }
+  /// A tag that no socket has.
+  std::uint64_t reserve_tag() noexcept { return next_tag_++; }
   void want_writable(int fd, std::uint64_t tag, bool wanted) {
     (void)poller_.modify(fd, tag, {.writable = wanted});
   }
   /// Before the socket is closed. Harmless for a tag of 0.
   void remove(int fd, std::uint64_t tag) {
     if (owners_.erase(tag) > 0) (void)poller_.remove(fd);
+  }
+  /// Once, instead of when it was to be woken before; never: not at all. Before a sleeper dies it
+  /// is woken never.
+  void wake(TcpSleeper& sleeper, Instant at) {
+    if (sleeper.wakes_at_ == at) return;
+    sleepers_.erase({sleeper.wakes_at_, &sleeper});
+    sleeper.wakes_at_ = at;
+    if (at != Instant::never()) sleepers_.emplace(at, &sleeper);
+    timer_.arm(sleepers_.empty() ? Instant::never() : sleepers_.begin()->first);
   }
 
   /// False: nothing has happened.
@@ -43,14 +75,35 @@ class TcpLoop {
       if (const auto found = owners_.find(event.tag); found != owners_.end())
         found->second->on_event(event);
     }
-    return !events.empty();
+    return wake_sleepers() || !events.empty();
   }
   int fd() const noexcept { return poller_.fd(); }
 
  private:
+  static constexpr std::uint64_t kTimerTag = 0;
+
+  TcpLoop(run::Poller poller, run::TimerFd timer, const Clock& clock) noexcept
+      : poller_(std::move(poller)), timer_(std::move(timer)), clock_(&clock) {}
+
+  bool wake_sleepers() {
+    if (sleepers_.empty()) return false;
+    const Instant now = clock_->now();
+    bool some = false;
+    while (!sleepers_.empty() && sleepers_.begin()->first <= now) {
+      TcpSleeper& sleeper = *sleepers_.begin()->second;
+      wake(sleeper, Instant::never());
+      sleeper.on_wake(now);
+      some = true;
+    }
+    return some;
+  }
+
   run::Poller poller_;
+  run::TimerFd timer_;
+  const Clock* clock_;
   std::unordered_map<std::uint64_t, TcpSocketOwner*> owners_;
-  std::uint64_t next_tag_ = 1;
+  std::set<std::pair<Instant, TcpSleeper*>> sleepers_;
+  std::uint64_t next_tag_ = kTimerTag + 1;
 };
 
 }  // namespace towpath::net

@@ -1,17 +1,18 @@
 // Messages over TCP, by sockets alone: bodies go from the memory of one side to the kernel and from
 // the kernel to the memory of the other, and are copied nowhere else.
 //
-// A worker listens at one port of all its addresses. Whoever connects shows the secret of the
-// worker's address first (tcp_address.h); who does not know it is not heard, and costs a descriptor
-// at most. An endpoint is a connection that its side has opened, and only that side sends over it:
+// A worker listens at one port of all its addresses. A connection carries messages both ways:
 //
-//   endpoint --connect--> listener        all addresses at once; the first that answers is taken
-//            <--greeting-- who I am       so that the secret goes to nobody else
-//            --secret-->
-//            --messages-->
+//   endpoint --connect--> listener     the addresses in turn; the first over which comes an answer
+//            --first message-->        that the dialler's side accepts is taken
+//            <--answer--               only if the listener's side has one to give
+//            <--messages--> both ways, once each side has admitted the other
 //
-// docs/formats/tcp_stream.md has the bytes. A lost connection is told: by the kernel when the other
-// process ends; a cut link is silence, which others must notice.
+// What a first message and an answer prove is others' business (net/session); who proves nothing
+// costs a descriptor for two seconds at most, and never that of another host (tcp_newcomers.h).
+//
+// docs/formats/tcp_stream.md has the bytes. That a process ended is known from the kernel; a cut
+// link is silence, which others must notice.
 // Thread: one at a time.
 #pragma once
 
@@ -20,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include <towpath/core/clock.h>
 #include <towpath/core/finding.h>
 #include <towpath/net/messages/message_worker.h>
 
@@ -30,12 +32,14 @@ struct TcpOptions {
   std::vector<std::string> devices;
   std::size_t head_bytes = 16 * 1024;  ///< of a message, at most
   std::size_t body_bytes = 1024 * 1024;
+  std::size_t first_bytes = 4096;  ///< of a message of a side that has not proven itself
 };
 
-/// `listener` must outlive the worker.
+/// `listener` and `clock`, which is the kernel's, must outlive the worker.
 /// Errors: not_found (a device that is none, or has no address), exhausted, denied.
 Result<std::unique_ptr<MessageWorker>> open_tcp_worker(const TcpOptions& options,
-                                                       MessageListener& listener);
+                                                       MessageListener& listener,
+                                                       const Clock& clock);
 
 /// Where others could reach this machine.
 Finding probe_tcp();

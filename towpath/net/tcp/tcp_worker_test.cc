@@ -11,9 +11,11 @@
 #include <sys/socket.h>
 
 #include <towpath/core/text.h>
+#include <towpath/net/listener.h>
 #include <towpath/net/tcp/tcp_address.h>
 #include <towpath/net/tcp/tcp_worker.h>
 #include <towpath/run/eventually.h>
+#include <towpath/sys/clock.h>
 #include <towpath/sys/fd.h>
 
 namespace towpath::net {
@@ -38,17 +40,38 @@ struct Recorder final : MessageListener {
     Recorder& recorder;
   };
   BodySink* on_message(const Message& message) override {
+    if (as_text(message.head) == kHello) return let_in(message.from), nullptr;
     messages.emplace_back(as_text(message.head));
-    from = message.from;
     return message.body_bytes > 0 ? new Sink(message.body_bytes, *this) : nullptr;
   }
+  Status on_answer(void*, const Message& message, ConstByteSpan) override {
+    answers.emplace_back(as_text(message.head));
+    return answers.back() == "yes" ? Status() : error(Code::denied, "somebody else listens there");
+  }
   void on_broken(void* owner, const Status& why) override { broken.emplace_back(owner, why); }
-  void on_ended(std::uint64_t connection, const Status&) override { ended.push_back(connection); }
+  void on_refused(std::string_view address, const Status& why) override {
+    refused.emplace_back(address, why);
+  }
+  void let_in(std::uint64_t from) {
+    if (answer.empty()) return;
+    auto endpoint = worker->answer(from, this);
+    ASSERT_TRUE(endpoint.ok()) << endpoint.status().to_string();
+    auto buffer = worker->buffers().take();
+    std::ranges::copy(as_bytes(answer), buffer->room().begin());
+    buffer->size = answer.size();
+    EXPECT_TRUE((*endpoint)->send(std::move(buffer), nullptr, 0, {}).ok());
+    if (admits) (*endpoint)->admit();
+    guests.push_back(*std::move(endpoint));
+  }
 
-  std::vector<std::string> messages;
+  static constexpr std::string_view kHello = "hello";
+  MessageWorker* worker = nullptr;
+  std::string answer = "yes";  ///< to a hello; empty: none
+  bool admits = true;
+  std::vector<std::string> messages, answers;
   std::vector<std::pair<void*, Status>> broken;
-  std::vector<std::uint64_t> ended;
-  std::uint64_t from = 0;
+  std::vector<std::pair<std::string, Status>> refused;
+  std::vector<std::unique_ptr<MessageEndpoint>> guests;
 };
 
 /// All of a text, in parts of at most 1000 bytes.
@@ -70,17 +93,30 @@ struct Source final : BodySource {
 
 class TcpWorkerTest : public ::testing::Test {
  protected:
-  static std::unique_ptr<MessageWorker> open(MessageListener& listener,
-                                             const TcpOptions& options = {}) {
-    auto worker = open_tcp_worker(options, listener);
+  std::unique_ptr<MessageWorker> open(Recorder& listener, const TcpOptions& options = {}) {
+    auto worker = open_tcp_worker(options, listener, clock_);
     EXPECT_TRUE(worker.ok()) << worker.status().to_string();
-    return worker.ok() ? *std::move(worker) : nullptr;
+    if (!worker.ok()) return nullptr;
+    listener.worker = worker->get();
+    return *std::move(worker);
+  }
+  static Result<std::unique_ptr<MessageEndpoint>> connect(MessageWorker& from,
+                                                          ConstByteSpan address,
+                                                          void* owner = nullptr) {
+    auto hello = from.buffers().take();
+    std::ranges::copy(as_bytes(Recorder::kHello), hello->room().begin());
+    hello->size = Recorder::kHello.size();
+    return from.connect(address, std::move(hello), owner);
+  }
+  void close_far() {
+    far_heard_.guests.clear();
+    far_.reset();
   }
   Status send(MessageEndpoint& endpoint, std::string_view text, Source* rest = nullptr) {
     auto buffer = near_->buffers().take();
     std::ranges::copy(as_bytes(text), buffer->room().begin());
     buffer->size = text.size();
-    return endpoint.send(std::move(buffer), rest, rest != nullptr ? rest->text.size() : 0);
+    return endpoint.send(std::move(buffer), rest, rest != nullptr ? rest->text.size() : 0, {});
   }
   template <typename Condition>
   bool run_until(Condition done) {
@@ -90,22 +126,27 @@ class TcpWorkerTest : public ::testing::Test {
       return done();
     });
   }
+  ~TcpWorkerTest() override {
+    near_heard_.guests.clear();
+    far_heard_.guests.clear();
+  }
   /// A way to the far side, over which something has been heard.
   std::unique_ptr<MessageEndpoint> way(void* owner = nullptr) {
-    auto made = near_->connect(far_->address(), owner);
+    auto made = connect(*near_, far_->address(), owner);
     EXPECT_TRUE(made.ok()) << made.status().to_string();
-    EXPECT_TRUE(send(**made, "hello").ok());
+    EXPECT_TRUE(send(**made, "something").ok());
     EXPECT_TRUE(run_until([&] { return !far_heard_.messages.empty(); }));
     far_heard_.messages.clear();
     return *std::move(made);
   }
 
+  const sys::SystemClock clock_;
   Recorder near_heard_, far_heard_;
   std::unique_ptr<MessageWorker> near_ = open(near_heard_), far_ = open(far_heard_);
 };
 
 TEST_F(TcpWorkerTest, messages_of_every_size_arrive_in_order) {
-  auto made = near_->connect(far_->address(), nullptr);
+  auto made = connect(*near_, far_->address());
   ASSERT_TRUE(made.ok()) << made.status().to_string();
   std::vector<std::string> sent;
   std::vector<std::unique_ptr<Source>> rests;
@@ -151,7 +192,7 @@ TEST_F(TcpWorkerTest, body_that_is_copied_leaves_its_source_alone) {
 TEST_F(TcpWorkerTest, endpoint_learns_that_the_other_side_has_gone) {
   int owner = 0;
   const auto there = way(&owner);
-  far_.reset();
+  close_far();
   ASSERT_TRUE(run_until([&] { return !near_heard_.broken.empty(); }));
   EXPECT_EQ(near_heard_.broken.front().first, &owner);
   EXPECT_EQ(near_heard_.broken.front().second.code(), Code::peer_lost);
@@ -162,10 +203,24 @@ TEST_F(TcpWorkerTest, endpoint_learns_that_the_other_side_has_gone) {
 
 TEST_F(TcpWorkerTest, listener_learns_that_an_endpoint_was_closed) {
   auto there = way();
-  const std::uint64_t from = far_heard_.from;
   there.reset();
-  ASSERT_TRUE(run_until([&] { return !far_heard_.ended.empty(); }));
-  EXPECT_EQ(far_heard_.ended.front(), from);
+  ASSERT_TRUE(run_until([&] { return !far_heard_.broken.empty(); }));
+  EXPECT_EQ(far_heard_.broken.front().first, &far_heard_);
+}
+
+TEST_F(TcpWorkerTest, one_connection_carries_both_directions) {
+  const auto there = way();
+  ASSERT_EQ(far_heard_.guests.size(), 1U);
+  const std::string text(300'000, 'b');
+  Source rest(text);
+  auto buffer = far_->buffers().take();
+  std::ranges::copy(as_bytes("back: "), buffer->room().begin());
+  buffer->size = 6;
+  ASSERT_TRUE(far_heard_.guests.front()->send(std::move(buffer), &rest, text.size(), {}).ok());
+  ASSERT_TRUE(run_until([&] {
+    return !near_heard_.messages.empty() && near_heard_.messages.back().size() == 6 + text.size();
+  }));
+  EXPECT_TRUE(near_heard_.messages.back() == "back: " + text);
 }
 
 TEST_F(TcpWorkerTest, what_waits_in_an_endpoint_is_let_go_with_it) {
@@ -182,19 +237,18 @@ TEST_F(TcpWorkerTest, what_waits_in_an_endpoint_is_let_go_with_it) {
 
 TEST_F(TcpWorkerTest, nobody_at_the_address_is_told) {
   const Bytes address(far_->address().begin(), far_->address().end());
-  far_.reset();
+  close_far();
   int owner = 0;
-  const auto there = near_->connect(address, &owner);
+  const auto there = connect(*near_, address, &owner);
   ASSERT_TRUE(there.ok()) << "it does not wait";
   ASSERT_TRUE(run_until([&] { return !near_heard_.broken.empty(); }));
   EXPECT_EQ(near_heard_.broken.front().first, &owner);
   EXPECT_NE(near_heard_.broken.front().second.message().find("127.0.0.1"), std::string_view::npos);
 }
 
-TEST_F(TcpWorkerTest, somebody_else_at_the_address_gets_no_secret) {
-  TcpPlace place = decode_tcp_place(far_->address()).value();
-  place.instance += 1;
-  const auto there = near_->connect(encode(place), nullptr);
+TEST_F(TcpWorkerTest, wrong_answer_is_not_taken) {
+  far_heard_.answer = "no";
+  const auto there = connect(*near_, far_->address());
   ASSERT_TRUE(there.ok());
   ASSERT_TRUE(send(**there, "not for you").ok());
   ASSERT_TRUE(run_until([&] { return !near_heard_.broken.empty(); }));
@@ -203,18 +257,66 @@ TEST_F(TcpWorkerTest, somebody_else_at_the_address_gets_no_secret) {
             std::string_view::npos);
 }
 
-TEST_F(TcpWorkerTest, who_does_not_know_the_secret_is_not_heard) {
-  TcpPlace place = decode_tcp_place(far_->address()).value();
-  place.secret[3] ^= 1;
-  const auto there = near_->connect(encode(place), nullptr);
+TEST_F(TcpWorkerTest, hello_that_nobody_answers_is_hung_up_on_and_tried_again) {
+  far_heard_.answer = "";
+  const auto there = connect(*near_, far_->address());
   ASSERT_TRUE(there.ok());
-  ASSERT_TRUE(send(**there, "let me in").ok());
-  ASSERT_TRUE(run_until([&] { return !near_heard_.broken.empty(); }));
-  EXPECT_TRUE(far_heard_.messages.empty());
-  EXPECT_TRUE(far_heard_.ended.empty()) << "of strangers nobody is told";
+  ASSERT_TRUE(send(**there, "in the end").ok());
+  ASSERT_TRUE(run_until([&] { return (*there)->trouble().find("times") != std::string::npos; }));
+  EXPECT_TRUE(near_heard_.broken.empty());
+  far_heard_.answer = "yes";
+  ASSERT_TRUE(run_until([&] { return !far_heard_.messages.empty(); }));
+  EXPECT_EQ((*there)->trouble(), "");
 }
 
-/// To the far side, past its worker's own ways.
+TEST_F(TcpWorkerTest, who_is_not_admitted_says_one_short_message_more) {
+  far_heard_.admits = false;
+  const auto there = connect(*near_, far_->address());
+  ASSERT_TRUE(there.ok());
+  ASSERT_TRUE(send(**there, "first").ok());
+  ASSERT_TRUE(send(**there, "second").ok());
+  ASSERT_TRUE(run_until([&] { return !far_heard_.broken.empty(); }));
+  EXPECT_EQ(far_heard_.messages, std::vector<std::string>{"first"});
+  EXPECT_NE(far_heard_.broken.front().second.message().find("proven"), std::string_view::npos);
+}
+
+TEST_F(TcpWorkerTest, first_message_that_is_too_long_is_hung_up_on) {
+  Recorder heard;
+  const auto worker = open(heard, {.first_bytes = 4});
+  const auto there = connect(*near_, worker->address());
+  ASSERT_TRUE(there.ok());
+  ASSERT_TRUE(run_until([&] { return worker->progress(), !heard.refused.empty(); }));
+  EXPECT_EQ(heard.refused.front().second.code(), Code::corrupt);
+  EXPECT_EQ(heard.refused.front().first.find("tcp://"), 0U) << heard.refused.front().first;
+  EXPECT_TRUE(heard.messages.empty());
+}
+
+// Another host's loopback is another host.
+TEST_F(TcpWorkerTest, addresses_that_hosts_share_are_not_dialled_on_another_host) {
+  TcpPlace place = decode_tcp_place(far_->address()).value();
+  ASSERT_TRUE(place.host);
+  place.host->front() ^= std::byte{1};
+  // All of them are this host's own: none of them can be the other one's.
+  const auto there = connect(*near_, encode(place));
+  EXPECT_EQ(there.code(), Code::unavailable);
+  place.host.reset();
+  EXPECT_EQ(connect(*near_, encode(place)).code(), Code::unavailable);
+}
+
+TEST_F(TcpWorkerTest, addresses_are_tried_in_turn_and_a_silent_one_holds_nobody_up) {
+  // A listener that takes connections, and says nothing.
+  Listener mute = Listener::listen(TcpAddress{.host = "127.0.0.1", .port = 0}).value();
+  TcpPlace place = decode_tcp_place(far_->address()).value();
+  const Endpoint last = place.endpoints.back();
+  place.endpoints = {resolve(std::get<TcpAddress>(mute.address())).value().front(), last};
+  const Instant begin = clock_.now();
+  const auto there = connect(*near_, encode(place));
+  ASSERT_TRUE(there.ok());
+  ASSERT_TRUE(send(**there, "found").ok());
+  EXPECT_FALSE(far_->progress()) << "its turn has not come";
+  ASSERT_TRUE(run_until([&] { return !far_heard_.messages.empty(); }));
+  EXPECT_GE(clock_.now() - begin, std::chrono::milliseconds(250));
+}
 std::vector<sys::Fd> strangers_at(const MessageWorker& worker, std::size_t count) {
   const Endpoint port = decode_tcp_place(worker.address()).value().endpoints.back();
   std::vector<sys::Fd> all;
@@ -238,22 +340,34 @@ TEST_F(TcpWorkerTest, strangers_at_its_port_harm_nobody) {
     std::ranges::move(some, std::back_inserter(on_the_line));
     for (int i = 0; i < 100; ++i) far_->progress();
   }
-  // The first of them had to go: no more of them are kept than may wait.
-  Bytes greeting(kGreetingBytes + 1);
-  EXPECT_EQ(::recv(on_the_line.front().get(), greeting.data(), greeting.size(), MSG_WAITALL),
-            std::ptrdiff_t{kGreetingBytes});
+  EXPECT_GE(far_heard_.refused.size(), 100U) << "what is too long, and one more than may wait";
   Recorder third_heard;
   const auto third = open(third_heard);
-  auto newcomer = third->connect(far_->address(), nullptr);
+  auto newcomer = connect(*third, far_->address());
   ASSERT_TRUE(newcomer.ok());
   auto buffer = third->buffers().take();
   buffer->size = 3;
   std::ranges::copy(as_bytes("new"), buffer->room().begin());
-  ASSERT_TRUE((*newcomer)->send(std::move(buffer), nullptr, 0).ok());
+  ASSERT_TRUE((*newcomer)->send(std::move(buffer), nullptr, 0, {}).ok());
   ASSERT_TRUE(send(*there, "after").ok());
   ASSERT_TRUE(run_until([&] { return third->progress(), far_heard_.messages.size() == 2; }));
   EXPECT_TRUE(near_heard_.broken.empty());
   newcomer->reset();
+}
+
+// More than may wait at a time: those who are sent away come again.
+TEST_F(TcpWorkerTest, three_hundred_that_come_at_once_all_get_in) {
+  constexpr std::size_t kPeers = 300;
+  std::vector<std::unique_ptr<MessageEndpoint>> all;
+  for (std::size_t i = 0; i < kPeers; ++i) {
+    auto made = connect(*near_, far_->address());
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    ASSERT_TRUE(send(**made, cat("peer ", i)).ok());
+    all.push_back(*std::move(made));
+  }
+  ASSERT_TRUE(run_until([&] { return far_heard_.messages.size() == kPeers; }))
+      << far_heard_.messages.size() << " of them";
+  EXPECT_TRUE(near_heard_.broken.empty());
 }
 
 TEST_F(TcpWorkerTest, port_opens_again_when_descriptors_are_free) {
@@ -269,7 +383,7 @@ TEST_F(TcpWorkerTest, port_opens_again_when_descriptors_are_free) {
   ASSERT_TRUE(send(*there, "still heard").ok());
   ASSERT_TRUE(run_until([&] { return !far_heard_.messages.empty(); }));
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  auto another = near_->connect(far_->address(), nullptr);
+  auto another = connect(*near_, far_->address());
   ASSERT_TRUE(another.ok());
   ASSERT_TRUE(send(**another, "of a newcomer").ok());
   EXPECT_TRUE(run_until([&] { return far_heard_.messages.size() == 2; }));
@@ -291,14 +405,14 @@ TEST_F(TcpWorkerTest, only_chosen_devices_let_others_in) {
   const auto place = decode_tcp_place(worker->address()).value();
   ASSERT_EQ(place.endpoints.size(), 1U);
   EXPECT_EQ(to_address(place.endpoints.front()).host, "127.0.0.1");
-  const auto none = open_tcp_worker({.devices = {"nosuch0"}}, heard);
+  const auto none = open_tcp_worker({.devices = {"nosuch0"}}, heard, clock_);
   EXPECT_EQ(none.code(), Code::not_found);
   EXPECT_NE(none.status().message().find("nosuch0"), std::string_view::npos);
 }
 
 TEST_F(TcpWorkerTest, hostile_addresses_are_refused) {
-  EXPECT_FALSE(near_->connect(as_bytes("garbage"), nullptr).ok());
-  EXPECT_FALSE(near_->connect({}, nullptr).ok());
+  EXPECT_FALSE(connect(*near_, as_bytes("garbage")).ok());
+  EXPECT_FALSE(connect(*near_, {}).ok());
 }
 
 }  // namespace

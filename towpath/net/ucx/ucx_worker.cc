@@ -220,7 +220,9 @@ class RealWorker final : public MessageWorker {
     return {reinterpret_cast<const std::byte*>(engine_.address), engine_.address_bytes};
   }
   MessageBuffers& buffers() noexcept override { return engine_.buffers; }
-  Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address, void* owner) override;
+  Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address,
+                                                   std::unique_ptr<MessageBuffer> first,
+                                                   void* owner) override;
   Status receive_into(DeviceRoom& room) override {
     return engine_.takes_devices ? engine_.rooms.add(room) : MessageWorker::receive_into(room);
   }
@@ -366,9 +368,12 @@ Status RealWorker::open(const UcxOptions& options) {
   return engine_.receives.open(engine_.worker);
 }
 
-Result<std::unique_ptr<MessageEndpoint>> RealWorker::connect(ConstByteSpan address, void* owner) {
+Result<std::unique_ptr<MessageEndpoint>> RealWorker::connect(ConstByteSpan address,
+                                                             std::unique_ptr<MessageBuffer> first,
+                                                             void* owner) {
   auto endpoint = std::make_unique<RealEndpoint>(engine_, owner);
   TOWPATH_TRY(endpoint->connect(address));
+  if (first) TOWPATH_TRY(endpoint->send(std::move(first), nullptr, 0, {}));
   return endpoint;
 }
 

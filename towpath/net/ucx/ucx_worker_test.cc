@@ -62,7 +62,7 @@ class UcxWorkerTest : public ::testing::Test {
 };
 
 TEST_F(UcxWorkerTest, messages_of_every_size_arrive_whole) {
-  auto way = near_->connect(far_->address(), nullptr);
+  auto way = near_->connect(far_->address(), nullptr, nullptr);
   ASSERT_TRUE(way.ok()) << way.status().to_string();
   std::vector<std::string> sent;
   for (std::size_t size = 1; size <= near_->buffers().message_bytes(); size = size * 3 + 1)
@@ -80,8 +80,8 @@ TEST_F(UcxWorkerTest, messages_of_several_segments_arrive_whole) {
   near_ = open(near_heard_, small);
   far_ = open(far_heard_, small);
   const auto third = open(third_heard, small);
-  auto way = near_->connect(far_->address(), nullptr);
-  auto way_of_third = third->connect(far_->address(), nullptr);
+  auto way = near_->connect(far_->address(), nullptr, nullptr);
+  auto way_of_third = third->connect(far_->address(), nullptr, nullptr);
   ASSERT_TRUE(way.ok() && way_of_third.ok());
   std::vector<std::string> sent;
   for (std::size_t size = 7000; size <= near_->buffers().message_bytes(); size += 9001) {
@@ -101,7 +101,7 @@ TEST_F(UcxWorkerTest, messages_of_several_segments_arrive_whole) {
 
 TEST_F(UcxWorkerTest, endpoint_learns_that_the_other_side_has_gone) {
   int owner = 0;
-  auto way = near_->connect(far_->address(), &owner);
+  auto way = near_->connect(far_->address(), nullptr, &owner);
   ASSERT_TRUE(way.ok());
   ASSERT_TRUE(send(**way, "hello").ok());
   ASSERT_TRUE(run_until([&] { return !far_heard_.messages.empty(); }));
@@ -112,7 +112,7 @@ TEST_F(UcxWorkerTest, endpoint_learns_that_the_other_side_has_gone) {
 }
 
 TEST_F(UcxWorkerTest, buffers_of_an_endpoint_that_was_cut_come_back) {
-  auto way = near_->connect(far_->address(), nullptr);
+  auto way = near_->connect(far_->address(), nullptr, nullptr);
   ASSERT_TRUE(way.ok());
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(send(**way, std::string(100'000, 'x')).ok());
   way->reset();
@@ -120,7 +120,7 @@ TEST_F(UcxWorkerTest, buffers_of_an_endpoint_that_was_cut_come_back) {
 }
 
 TEST_F(UcxWorkerTest, descriptor_wakes_for_a_message) {
-  auto way = near_->connect(far_->address(), nullptr);
+  auto way = near_->connect(far_->address(), nullptr, nullptr);
   ASSERT_TRUE(way.ok());
   ASSERT_TRUE(send(**way, "first").ok());
   ASSERT_TRUE(run_until([&] { return !far_heard_.messages.empty(); }));
@@ -212,7 +212,7 @@ sys::Fd tell(const sockaddr_storage& where, std::string_view what) {
 }
 
 TEST_F(UcxWorkerTest, strangers_at_its_port_harm_nobody) {
-  auto way = near_->connect(far_->address(), nullptr);
+  auto way = near_->connect(far_->address(), nullptr, nullptr);
   ASSERT_TRUE(way.ok());
   ASSERT_TRUE(send(**way, "before").ok());
   ASSERT_TRUE(run_until([&] { return far_heard_.messages.size() == 1; }));
@@ -228,7 +228,7 @@ TEST_F(UcxWorkerTest, strangers_at_its_port_harm_nobody) {
       on_the_line.push_back(tell(port, what));
     }
   }
-  auto newcomer = far_->connect(near_->address(), nullptr);
+  auto newcomer = far_->connect(near_->address(), nullptr, nullptr);
   ASSERT_TRUE(newcomer.ok());
   ASSERT_TRUE(send(**newcomer, "of a newcomer").ok());
   ASSERT_TRUE(send(**way, "after").ok());
@@ -256,7 +256,7 @@ class UcxMeetingTest : public UcxWorkerTest {
     std::unique_ptr<MessageEndpoint> way;
   };
   static void greet(Side& from, Side& to) {
-    auto way = from.worker->connect(to.worker->address(), nullptr);
+    auto way = from.worker->connect(to.worker->address(), nullptr, nullptr);
     ASSERT_TRUE(way.ok()) << way.status().to_string();
     from.way = *std::move(way);
     auto buffer = from.worker->buffers().take();
@@ -297,7 +297,7 @@ TEST_F(UcxMeetingTest, either_side_may_leave_at_any_step) {
 
 TEST_F(UcxWorkerTest, more_messages_than_receives_wait) {
   constexpr std::size_t kCount = 1000;
-  auto way = near_->connect(far_->address(), nullptr);
+  auto way = near_->connect(far_->address(), nullptr, nullptr);
   ASSERT_TRUE(way.ok());
   std::vector<std::string> sent{"hello"};
   ASSERT_TRUE(send(**way, sent.front()).ok());

@@ -33,7 +33,7 @@ Status Links::greet(const Remote::Here& here, Party party) {
     Link& link = links_[pe];
     link.pe = pe;
     link.heard_at = link.sent_at = now;
-    TOWPATH_TRY(link.endpoint, worker_->connect(party.addresses[pe], &link));
+    TOWPATH_TRY(link.endpoint, worker_->connect(party.addresses[pe], nullptr, &link));
   }
   for (auto& [pe, link] : links_)
     TOWPATH_TRY(send(

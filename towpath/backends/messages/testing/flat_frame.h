@@ -21,8 +21,12 @@ inline std::pair<ConstByteSpan, ConstByteSpan> split(ConstByteSpan bytes) {
   const auto kind = static_cast<FrameKind>(bytes[4]);
   const bool has_pieces = kind == FrameKind::write || kind == FrameKind::read;
   const bool has_refusals = kind == FrameKind::wrote || kind == FrameKind::data;
-  const std::size_t each = has_pieces ? kPieceBytes : has_refusals ? kRefusalBytes : 0;
-  const std::size_t head = kHeaderBytes + each * wire::load<std::uint16_t>(bytes.subspan(6));
+  const std::size_t each = has_pieces                ? kPieceBytes
+                           : has_refusals            ? kRefusalBytes
+                           : kind == FrameKind::note ? net::SipMac::kProofBytes
+                                                     : 0;
+  const std::size_t head = kHeaderBytes + each * wire::load<std::uint16_t>(bytes.subspan(6)) +
+                           (is_sealed(kind) ? net::kSealBytes : 0);
   return {bytes.first(std::min(head, bytes.size())), bytes.subspan(std::min(head, bytes.size()))};
 }
 

@@ -153,13 +153,17 @@ class FakeWorker final : public MessageWorker {
 
   ConstByteSpan address() const noexcept override { return address_; }
   MessageBuffers& buffers() noexcept override { return buffers_; }
-  Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address, void* owner) override {
+  Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address,
+                                                   std::unique_ptr<MessageBuffer> first,
+                                                   void* owner) override {
     std::uint64_t to = 0;
     if (address.size() != sizeof to) return error(Code::unsupported, "no address of this network");
     std::memcpy(&to, address.data(), sizeof to);
     network_.ports_[number_].owners[to].push_back(owner);
-    return std::make_unique<FakeEndpoint>(network_, buffers_, *network_.ports_.at(number_).listener,
-                                          to);
+    auto endpoint = std::make_unique<FakeEndpoint>(network_, buffers_,
+                                                   *network_.ports_.at(number_).listener, to);
+    if (first) TOWPATH_TRY(endpoint->send(std::move(first), nullptr, 0, {}));
+    return endpoint;
   }
   Status receive_into(DeviceRoom& room) override {
     network_.ports_.at(number_).rooms.push_back(&room);

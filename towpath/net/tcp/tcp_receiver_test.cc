@@ -1,4 +1,4 @@
-// What TcpIncoming makes of a stream, whoever writes it, and however it comes.
+// What TcpReceiver makes of a stream, whatever is written to it and however it comes.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -7,14 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <towpath/core/text.h>
-#include <towpath/net/tcp/tcp_address.h>
-#include <towpath/net/tcp/tcp_incoming.h>
+#include <towpath/net/tcp/tcp_receiver.h>
 
 namespace towpath::net {
 namespace {
 
-constexpr std::string_view kSecret = "sixteen bytes!!!";
-constexpr TcpIncoming::Limits kLimits{.head_bytes = 1000, .body_bytes = 300'000};
+constexpr TcpReceiver::Limits kLimits{.head_bytes = 1000, .body_bytes = 300'000};
 
 /// Takes bodies in two parts with a gap between, until it wants no more.
 struct Halves final : MessageListener, BodySink {
@@ -71,12 +69,14 @@ class Watched final : public sys::ByteStream {
   std::vector<std::size_t>& wishes_;
 };
 
-class TcpIncomingTest : public ::testing::Test {
+class TcpReceiverTest : public ::testing::Test {
  protected:
   void open(const sys::MemoryStreamOptions& options = {.capacity_bytes = 4'000'000}) {
     auto [ours, theirs] = sys::make_memory_streams(options);
     theirs_ = std::move(theirs);
-    incoming_.emplace(std::move(ours), 5, secret_, kLimits, heard_);
+    receiver_.reset();
+    ours_ = std::move(ours);
+    receiver_.emplace(*ours_, 5, kLimits, heard_);
   }
   static std::string message(std::string_view head, std::string_view body) {
     MessageBuffer buffer(head.size() + body.size());
@@ -91,21 +91,20 @@ class TcpIncomingTest : public ::testing::Test {
     while (!what.empty()) {
       TOWPATH_TRY(const std::size_t put, theirs_->write_some(as_bytes(what)));
       what.remove_prefix(put);
-      for (int i = 0; i < 4; ++i) TOWPATH_TRY(incoming_->take());
+      for (int i = 0; i < 4; ++i) TOWPATH_TRY(receiver_->take());
     }
-    for (int i = 0; i < 50; ++i) TOWPATH_TRY(incoming_->take());
+    for (int i = 0; i < 50; ++i) TOWPATH_TRY(receiver_->take());
     return {};
   }
 
-  const Token secret_ = Token::make(kSecret).value();
   Halves heard_;
-  std::unique_ptr<sys::ByteStream> theirs_;
-  std::optional<TcpIncoming> incoming_;
+  std::unique_ptr<sys::ByteStream> ours_, theirs_;
+  std::optional<TcpReceiver> receiver_;
 };
 
-TEST_F(TcpIncomingTest, messages_arrive_whole_however_they_come) {
+TEST_F(TcpReceiverTest, messages_arrive_whole_however_they_come) {
   std::vector<std::string> heads, bodies;
-  std::string all(kSecret);
+  std::string all;
   for (const std::size_t size : {0UL, 1UL, 7000UL, 9000UL, 16'384UL, 100'000UL, 300'000UL}) {
     heads.push_back(cat("head of ", size));
     all += message(heads.back(), std::string(size, static_cast<char>('a' + size % 26)));
@@ -127,30 +126,19 @@ TEST_F(TcpIncomingTest, messages_arrive_whole_however_they_come) {
   }
 }
 
-TEST_F(TcpIncomingTest, stranger_is_not_heard) {
-  open();
-  EXPECT_TRUE(say("GET / HTTP/1.1").ok()) << "not as long as a secret";
-  EXPECT_FALSE(incoming_->is_known());
-  EXPECT_EQ(say("\r\n\r\n").code(), Code::denied);
-  EXPECT_FALSE(incoming_->is_known());
-  EXPECT_TRUE(heard_.heads.empty());
-}
-
-TEST_F(TcpIncomingTest, sizes_that_were_not_agreed_on_end_it) {
+TEST_F(TcpReceiverTest, sizes_that_were_not_agreed_on_end_it) {
   for (const auto& [head, body] : {std::pair(1001UL, 0UL), std::pair(10UL, 300'001UL)}) {
     open();
-    EXPECT_TRUE(say(kSecret).ok());
-    EXPECT_TRUE(incoming_->is_known());
     const std::string told = message(std::string(head, 'h'), std::string(body, 'b'));
     EXPECT_EQ(say(told).code(), Code::corrupt);
     EXPECT_TRUE(heard_.heads.empty());
   }
 }
 
-TEST_F(TcpIncomingTest, bodies_that_nobody_wants_are_passed_over) {
+TEST_F(TcpReceiverTest, bodies_that_nobody_wants_are_passed_over) {
   open();
   heard_.wants_bodies = false;
-  ASSERT_TRUE(say(cat(kSecret, message("dropped", std::string(200'000, 'x')))).ok());
+  ASSERT_TRUE(say(message("dropped", std::string(200'000, 'x'))).ok());
   heard_.wants_bodies = true;
   heard_.most = 60'000;
   ASSERT_TRUE(say(message("in part", std::string(200'000, 'y'))).ok());
@@ -163,14 +151,14 @@ TEST_F(TcpIncomingTest, bodies_that_nobody_wants_are_passed_over) {
 }
 
 // Never for more than is to come: then nobody would be woken.
-TEST_F(TcpIncomingTest, long_body_is_waited_for_in_portions_and_a_head_at_once) {
+TEST_F(TcpReceiverTest, long_body_is_waited_for_in_portions_and_a_head_at_once) {
   auto [ours, theirs] = sys::make_memory_streams({.capacity_bytes = 1'000'000});
   std::vector<std::size_t> wishes;
   theirs_ = std::move(theirs);
-  incoming_.emplace(std::make_unique<Watched>(std::move(ours), wishes), 5, secret_, kLimits,
-                    heard_);
+  ours_ = std::make_unique<Watched>(std::move(ours), wishes);
+  receiver_.emplace(*ours_, 5, kLimits, heard_);
   const std::string whole = message("head", std::string(300'000, 'x'));
-  ASSERT_TRUE(say(cat(kSecret, whole.substr(0, 50'000))).ok());
+  ASSERT_TRUE(say(whole.substr(0, 50'000)).ok());
   EXPECT_EQ(wishes, (std::vector<std::size_t>{128 * 1024}));
   ASSERT_TRUE(say(whole.substr(50'000, whole.size() - 50'010)).ok());
   EXPECT_EQ(wishes.back(), 10U);
@@ -179,14 +167,14 @@ TEST_F(TcpIncomingTest, long_body_is_waited_for_in_portions_and_a_head_at_once) 
   EXPECT_EQ(heard_.bodies.size(), 1U);
 }
 
-TEST_F(TcpIncomingTest, body_that_will_never_be_whole_is_told) {
+TEST_F(TcpReceiverTest, body_that_will_never_be_whole_is_told) {
   open();
   const std::string half = message("half", std::string(200'000, 'x')).substr(0, 100'000);
-  ASSERT_TRUE(say(cat(kSecret, half)).ok());
+  ASSERT_TRUE(say(half).ok());
   theirs_.reset();
   EXPECT_EQ(say("").code(), Code::peer_lost);
   EXPECT_EQ(heard_.ended, 0);
-  incoming_.reset();
+  receiver_.reset();
   EXPECT_EQ(heard_.ended, 1);
   EXPECT_EQ(heard_.wholes, 0);
 }

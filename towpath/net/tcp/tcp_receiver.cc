@@ -4,7 +4,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/net/tcp/tcp_address.h>
-#include <towpath/net/tcp/tcp_incoming.h>
+#include <towpath/net/tcp/tcp_receiver.h>
 
 namespace towpath::net {
 namespace {
@@ -18,28 +18,20 @@ constexpr std::size_t kStagedBodyBytes = 8 * 1024;
 
 }  // namespace
 
-TcpIncoming::TcpIncoming(std::unique_ptr<sys::ByteStream> stream, std::uint64_t id,
-                         const Token& secret, const Limits& limits, MessageListener& listener)
-    : stream_(std::move(stream)),
-      id_(id),
-      secret_(secret),
+TcpReceiver::TcpReceiver(sys::ByteStream& stream, std::uint64_t from, const Limits& limits,
+                         MessageListener& listener)
+    : stream_(stream),
+      from_(from),
       limits_(limits),
       listener_(listener),
       stage_bytes_(MessagePrefix::kBytes + limits.head_bytes + kStagedBodyBytes),
       stage_(std::make_unique_for_overwrite<std::byte[]>(stage_bytes_)) {}
 
-TcpIncoming::~TcpIncoming() {
+TcpReceiver::~TcpReceiver() {
   if (sink_ != nullptr) sink_->done(false);
 }
 
-Status TcpIncoming::greet(std::uint64_t instance) {
-  const auto greeting = greeting_of(instance);
-  TOWPATH_TRY(const std::size_t put, stream_->write_some(greeting));
-  // A new connection has room for so few bytes.
-  return put == greeting.size() ? Status() : error(Code::exhausted, "no room for a greeting");
-}
-
-Status TcpIncoming::take() {
+Status TcpReceiver::take() {
   for (std::uint64_t taken = 0; taken < kBytesPerCall;) {
     std::uint64_t asked = 0;
     TOWPATH_TRY(const std::uint64_t came, read(asked));
@@ -52,16 +44,16 @@ Status TcpIncoming::take() {
 }
 
 // A body comes in many segments: to be woken for each costs more than to copy it.
-void TcpIncoming::wait_for_more() {
+void TcpReceiver::wait_for_more() {
   const std::uint64_t wanted = std::clamp<std::uint64_t>(missing_, 1, kBytesPerWake);
   if (wanted == wakes_at_) return;
   wakes_at_ = wanted;
-  stream_->wake_at(wanted);
+  stream_.wake_at(wanted);
 }
 
 // Straight into the memory of the body that comes, as far as it is wanted; what is behind it, or
 // all else, into the stage.
-Result<std::uint64_t> TcpIncoming::read(std::uint64_t& asked) {
+Result<std::uint64_t> TcpReceiver::read(std::uint64_t& asked) {
   std::array<ByteSpan, kMostParts + 1> parts;
   std::size_t count = 0;
   std::uint64_t straight = 0;
@@ -79,7 +71,7 @@ Result<std::uint64_t> TcpIncoming::read(std::uint64_t& asked) {
     parts[count++] = {stage_.get() + end_, stage_bytes_ - end_};
     asked += stage_bytes_ - end_;
   }
-  TOWPATH_TRY(const auto got, stream_->read_parts(std::span(parts).first(count)));
+  TOWPATH_TRY(const auto got, stream_.read_parts(std::span(parts).first(count)));
   if (got.ended) return error(Code::peer_lost, "the other side has closed the connection");
   const std::uint64_t placed = std::min<std::uint64_t>(got.size_bytes, straight);
   if (placed > 0) {
@@ -91,16 +83,12 @@ Result<std::uint64_t> TcpIncoming::read(std::uint64_t& asked) {
   return got.size_bytes;
 }
 
-void TcpIncoming::consume(std::size_t bytes) noexcept {
+void TcpReceiver::consume(std::size_t bytes) noexcept {
   begin_ += bytes;
   if (begin_ == end_) begin_ = end_ = 0;
 }
 
-Status TcpIncoming::take_staged() {
-  if (!is_known_) {
-    if (staged().size() < TcpPlace::kSecretBytes) return {};
-    if (!take_secret()) return error(Code::denied, "whoever connected does not know the secret");
-  }
+Status TcpReceiver::take_staged() {
   for (;;) {
     if (missing_ > 0) {
       if (begin_ == end_) return {};
@@ -116,14 +104,8 @@ Status TcpIncoming::take_staged() {
   }
 }
 
-bool TcpIncoming::take_secret() {
-  is_known_ = secret_.matches(as_text(staged().first(TcpPlace::kSecretBytes)));
-  consume(TcpPlace::kSecretBytes);
-  return is_known_;
-}
-
 /// False: it has not come as a whole.
-Result<bool> TcpIncoming::take_head() {
+Result<bool> TcpReceiver::take_head() {
   const ConstByteSpan come = staged();
   if (come.size() < MessagePrefix::kBytes) return false;
   const MessagePrefix prefix = load_prefix(come);
@@ -140,7 +122,7 @@ Result<bool> TcpIncoming::take_head() {
     head_.assign(head.begin(), head.end());
     head = head_;
   }
-  sink_ = listener_.on_message({.head = head, .body_bytes = prefix.body_bytes, .from = id_});
+  sink_ = listener_.on_message({.head = head, .body_bytes = prefix.body_bytes, .from = from_});
   if (prefix.body_bytes == 0) sink_ = nullptr;
   missing_ = prefix.body_bytes;
   is_dropped_ = false;
@@ -148,7 +130,7 @@ Result<bool> TcpIncoming::take_head() {
   return true;
 }
 
-void TcpIncoming::take_body() {
+void TcpReceiver::take_body() {
   const ConstByteSpan come = staged().first(std::min<std::uint64_t>(staged().size(), missing_));
   if (sink_ != nullptr && !is_dropped_) is_dropped_ = !pour(come, *sink_);
   missing_ -= come.size();
@@ -156,7 +138,7 @@ void TcpIncoming::take_body() {
   consume(come.size());
 }
 
-void TcpIncoming::put_down() {
+void TcpReceiver::put_down() {
   if (BodySink* const sink = std::exchange(sink_, nullptr)) sink->done(true);
 }
 

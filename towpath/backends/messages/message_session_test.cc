@@ -1,0 +1,250 @@
+// What somebody on the wire may do to a session, and what comes of it.
+#include <algorithm>
+#include <list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <towpath/backends/messages/arrivals.h>
+#include <towpath/backends/messages/connection_info.h>
+#include <towpath/backends/messages/message_backend_fixture.h>
+#include <towpath/net/session/handshake.h>
+
+namespace towpath::backends::messages {
+namespace {
+
+using namespace backend;
+using net::testing::FakeNetwork;
+
+class MessageSessionTest : public MessageBackendTest {
+ protected:
+  std::list<FakeNetwork::Arrived>& to_far() { return network_.port(far_.port).arrived; }
+  std::list<FakeNetwork::Arrived>& to_near() { return network_.port(near_.port).arrived; }
+  void settle_far() {
+    for (int i = 0; i < 50; ++i) far_.backend->progress();
+  }
+  /// What far has to say to a read, before near hears it.
+  void ask() {
+    settle();
+    near_before_ = near_.pool;
+    post(TransferOp::read);
+    far_.backend->progress();
+    ASSERT_FALSE(to_near().empty());
+  }
+  void expect_lost(std::string_view why) {
+    settle();
+    ASSERT_EQ(near_.events.losses.size(), 1U);
+    const std::string told = near_.events.losses.front().why.to_string();
+    EXPECT_NE(told.find(why), std::string::npos) << told;
+    EXPECT_EQ(outcome().code(), Code::peer_lost);
+  }
+  std::vector<std::byte> near_before_;
+};
+
+/// Holds the metadata, and keeps to no rule but the handshake's.
+class Rogue final : public net::MessageListener {
+ public:
+  Rogue(FakeNetwork& network, ConnectionInfo info, std::uint64_t session)
+      : session_(session), info_(std::move(info)), worker_(network.open(kFrameBytes, *this)) {
+    const auto address = worker_->address();
+    const net::SessionParty self{
+        .agent = {"rogue", 1},
+        .instance = 99,
+        .data = encode(PartyData{session_, {address.begin(), address.end()}})};
+    dial_.emplace(
+        net::DialHandshake::begin({info_.secret, "ucx"}, self, {{"far", 7}, info_.instance})
+            .value());
+    endpoint_ = worker_->connect(info_.address, hello(dial_->hello(), 0), this).value();
+  }
+  net::BodySink* on_message(const net::Message& message) override {
+    const auto frame = decode_frame(message.head, message.body_bytes);
+    if (frame->header.kind != FrameKind::hello) return ++heard, nullptr;
+    arrival_.emplace([this, from = frame->header.session](TextArrival& arrival, bool) {
+      const auto outcome = dial_->take(arrival.text).value();
+      sealer.emplace(outcome.keys.sending);
+      EXPECT_TRUE(endpoint_->send(hello(outcome.confirmation, from), nullptr, 0, {}).ok());
+    });
+    arrival_->begin(*frame, 0);
+    return &*arrival_;
+  }
+  void on_broken(void*, const Status&) override {}
+  void note(std::uint64_t number, const std::string& text) {
+    auto buffer = worker_->buffers().take();
+    FrameWriter frame(*buffer,
+                      {.kind = FrameKind::note, .session = session_, .stamp = 1, .id = number});
+    frame.add(sealer->prove_body(as_bytes(text)));
+    frame.append(as_bytes(text));
+    frame.finish();
+    sealer->seal(head_of(*buffer));
+    EXPECT_TRUE(endpoint_->send(std::move(buffer), nullptr, 0, {}).ok());
+  }
+  void progress() { worker_->progress(); }
+
+  int heard = 0;
+  std::optional<net::Sealer> sealer;  ///< the session is up
+
+ private:
+  const std::uint64_t session_;
+  std::unique_ptr<net::MessageBuffer> hello(ConstByteSpan bytes, std::uint64_t to) {
+    auto buffer = worker_->buffers().take();
+    FrameWriter frame(*buffer, {.kind = FrameKind::hello, .session = session_, .id = to});
+    frame.append(bytes);
+    frame.finish();
+    return buffer;
+  }
+
+  const ConnectionInfo info_;
+  std::unique_ptr<net::MessageWorker> worker_;
+  std::optional<net::DialHandshake> dial_;
+  std::unique_ptr<net::MessageEndpoint> endpoint_;
+  std::optional<TextArrival> arrival_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Bodies, MessageSessionTest, ::testing::Values(Bodies::whole), kBothWays);
+
+TEST_P(MessageSessionTest, secret_of_the_metadata_is_in_no_message) {
+  const std::string secret =
+      decode_connection_info(far_.backend->connection_info())->secret.reveal();
+  ASSERT_EQ(secret.size(), 32U);
+  std::size_t seen = 0;
+  const auto look = [&](const auto& arrived) {
+    for (const auto& message : arrived) {
+      ++seen;
+      EXPECT_EQ(as_text(message.head).find(secret.substr(0, 8)), std::string_view::npos);
+      EXPECT_EQ(as_text(message.body).find(secret.substr(0, 8)), std::string_view::npos);
+    }
+  };
+  post(TransferOp::write);
+  for (int i = 0; i < 100; ++i) {
+    look(to_far());
+    look(to_near());
+    turn();
+  }
+  EXPECT_EQ(done(), 1U);
+  EXPECT_GT(seen, 5U);
+}
+
+TEST_P(MessageSessionTest, listener_says_nothing_to_who_does_not_hold_the_secret) {
+  settle();
+  Side intruder(network_, clock_, "intruder");
+  ConnectionInfo known = *decode_connection_info(far_.backend->connection_info());
+  known.secret = Secret(std::string(32, 'x'));  // it knows the address, and the instance too
+  const auto way = intruder.backend->connect(far_.self, encode(known));
+  ASSERT_TRUE(way.ok());
+  for (int i = 0; i < 50; ++i) {
+    far_.backend->progress();
+    EXPECT_TRUE(network_.port(intruder.port).arrived.empty());
+    intruder.backend->progress();
+  }
+  EXPECT_EQ(intruder.backend->notify(**way, as_bytes("let me in")).code(), Code::exhausted);
+}
+
+TEST_P(MessageSessionTest, replayed_handshake_leads_nowhere) {
+  // The whole beginning of a session, as it was recorded.
+  std::vector<FakeNetwork::Arrived> recorded;
+  for (int i = 0; i < 20; ++i) {
+    near_.backend->progress();
+    for (const auto& message : to_far()) recorded.push_back(message);
+    far_.backend->progress();
+  }
+  ASSERT_GE(recorded.size(), 2U);
+  ASSERT_TRUE(near_.backend->notify(*way_, as_bytes("once")).ok());
+  for (const auto& message : to_far()) recorded.push_back(message);
+  settle();
+  ASSERT_EQ(far_.events.notifications.size(), 1U);
+  near_.operation.reset();
+  remote_.reset();
+  way_.reset();
+  near_.memory.reset();
+  near_.backend.reset();
+  settle_far();
+  for (const auto& message : recorded) network_.send(far_.port, message.head, message.body);
+  settle_far();
+  EXPECT_EQ(far_.events.notifications.size(), 1U) << "it came a second time";
+}
+
+TEST_P(MessageSessionTest, altered_head_ends_the_session_by_name) {
+  ask();
+  to_near().front().head[32] ^= std::byte{1};  // of which request it is the answer
+  expect_lost("forged or altered");
+  EXPECT_TRUE(near_.pool == near_before_);
+}
+
+TEST_P(MessageSessionTest, repeated_head_ends_the_session_by_name) {
+  ask();
+  const auto again = to_near().front();
+  to_near().push_front(again);
+  expect_lost("repeated");
+}
+
+TEST_P(MessageSessionTest, head_of_another_session_ends_it_by_name) {
+  ask();
+  Side third(network_, clock_, "third");
+  const auto way = third.backend->connect(far_.self, far_.backend->connection_info()).value();
+  for (int i = 0; i < 20; ++i) {
+    far_.backend->progress();
+    if (!network_.port(third.port).arrived.empty() && i > 5) break;
+    third.backend->progress();
+  }
+  // What far said to near, as if it had said it later; and near's session in what it said to third.
+  ASSERT_TRUE(third.backend->notify(*way, as_bytes("x")).ok());
+  settle_far();
+  auto& to_third = network_.port(third.port).arrived;
+  ASSERT_FALSE(to_third.empty());
+  FakeNetwork::Arrived swapped = to_third.back();
+  std::copy_n(to_near().front().head.begin() + 8, 8, swapped.head.begin() + 8);
+  to_near().push_front(swapped);
+  expect_lost("forged");
+}
+
+TEST_P(MessageSessionTest, altered_notification_is_not_delivered) {
+  settle();
+  ASSERT_TRUE(near_.backend->notify(*way_, as_bytes("pay 1")).ok());
+  to_far().back().body.back() = std::byte{'9'};
+  settle();
+  EXPECT_TRUE(far_.events.notifications.empty());
+  EXPECT_TRUE(near_.backend->notify(*way_, as_bytes("again")).ok());
+  settle();
+  EXPECT_TRUE(far_.events.notifications.empty()) << "the session is over";
+}
+
+TEST_P(MessageSessionTest, notifications_that_wait_for_an_earlier_one_are_bounded_in_bytes) {
+  for (const std::size_t count : {15U, 17U}) {  // below a mebibyte, and above
+    far_.events.notifications.clear();
+    Rogue rogue(network_, *decode_connection_info(far_.backend->connection_info()), count);
+    for (int i = 0; i < 10; ++i) far_.backend->progress(), rogue.progress();
+    ASSERT_TRUE(rogue.sealer);
+    for (std::uint64_t i = 0; i < count; ++i) rogue.note(i + 2, std::string(kMaxNoteBytes, 'x'));
+    settle_far();
+    EXPECT_TRUE(far_.events.notifications.empty());
+    rogue.note(1, "first");
+    settle_far();
+    EXPECT_EQ(far_.events.notifications.size(), count < 16 ? count + 1 : 0);
+  }
+}
+
+TEST_P(MessageSessionTest, who_begins_and_does_not_confirm_is_forgotten) {
+  settle();
+  // A recorded hello, again and again: each gets an answer, and no more.
+  Side third(network_, clock_, "third");
+  const auto way = third.backend->connect(far_.self, far_.backend->connection_info()).value();
+  ASSERT_EQ(to_far().size(), 1U);
+  const auto hello = to_far().front();
+  for (int i = 0; i < 2000; ++i) {
+    network_.send(far_.port, hello.head, hello.body);
+    far_.backend->progress();
+  }
+  settle_far();
+  EXPECT_LE(network_.port(third.port).arrived.size(), 1U) << "one session has one link";
+  for (int i = 0; i < 30; ++i) {
+    clock_.advance(std::chrono::milliseconds(250));
+    settle_far();
+  }
+  network_.port(third.port).arrived.clear();
+  network_.send(far_.port, hello.head, hello.body);
+  settle_far();
+  EXPECT_EQ(network_.port(third.port).arrived.size(), 1U) << "it may begin anew";
+}
+
+}  // namespace
+}  // namespace towpath::backends::messages

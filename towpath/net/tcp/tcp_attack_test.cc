@@ -1,0 +1,173 @@
+// What somebody who knows only addresses gets out of workers over TCP, and what it costs others.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <towpath/core/text.h>
+#include <towpath/net/tcp/tcp_address.h>
+#include <towpath/net/tcp/tcp_worker.h>
+#include <towpath/run/eventually.h>
+#include <towpath/sys/clock.h>
+#include <towpath/sys/fd.h>
+
+namespace towpath::net {
+namespace {
+
+struct Silent final : MessageListener {
+  BodySink* on_message(const Message&) override { return ++messages, nullptr; }
+  void on_broken(void*, const Status& status) override { ++broken, why = status; }
+  void on_refused(std::string_view, const Status&) override { ++refused; }
+  int refused = 0;
+  int messages = 0;
+  int broken = 0;
+  Status why;
+};
+
+sockaddr_in local(const char* host, std::uint16_t port) {
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port)};
+  ::inet_pton(AF_INET, host, &address.sin_addr);
+  return address;
+}
+
+sys::Fd connect_from(const char* host, const sockaddr_in& to) {
+  sys::Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in from = local(host, 0);
+  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from), 0);
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  return socket;
+}
+
+std::string take_all(int fd) {
+  std::string all(100'000, '\0');
+  const ssize_t got = ::recv(fd, all.data(), all.size(), MSG_DONTWAIT);
+  all.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return all;
+}
+
+constexpr std::string_view kFirst = "what a dialler says first";
+
+class TcpAttackTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<MessageWorker> open(Silent& heard) {
+    return open_tcp_worker({}, heard, clock_).value();
+  }
+  Result<std::unique_ptr<MessageEndpoint>> dial(ConstByteSpan address) {
+    auto first = near_->buffers().take();
+    std::ranges::copy(as_bytes(kFirst), first->room().begin());
+    first->size = kFirst.size();
+    return near_->connect(address, std::move(first), nullptr);
+  }
+  sockaddr_in port() const {
+    sockaddr_in port{};
+    std::memcpy(&port, place_.endpoints.back().get(), sizeof port);
+    return port;
+  }
+
+  const sys::SystemClock clock_;
+  Silent near_heard_, far_heard_;
+  std::unique_ptr<MessageWorker> near_ = open(near_heard_), far_ = open(far_heard_);
+  const TcpPlace place_ = decode_tcp_place(far_->address()).value();
+};
+
+// It listens where the dialler comes by (on one host, at 127.0.0.1 and the same port), and repeats
+// whatever the true listener says to those who come.
+TEST_F(TcpAttackTest,
+       impostor_that_repeats_what_the_listener_says_gets_nothing_but_a_first_message) {
+  const sys::Fd trap(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_in at = local("127.0.0.7", 0);
+  socklen_t size = sizeof at;
+  ASSERT_EQ(::bind(trap.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
+  ASSERT_EQ(::listen(trap.get(), 16), 0);
+  ASSERT_EQ(::getsockname(trap.get(), reinterpret_cast<sockaddr*>(&at), &size), 0);
+  TcpPlace trapped = place_;
+  trapped.endpoints.assign(1, Endpoint{.size_bytes = sizeof at});
+  std::memcpy(&trapped.endpoints.front().storage, &at, sizeof at);
+  const auto way = dial(encode(trapped));
+  ASSERT_TRUE(way.ok()) << way.status().to_string();
+  auto buffer = near_->buffers().take();
+  std::ranges::copy(as_bytes("private"), buffer->room().begin());
+  buffer->size = 7;
+  ASSERT_TRUE((*way)->send(std::move(buffer), nullptr, 0, {}).ok());
+
+  const sys::Fd to_true = connect_from("127.0.0.1", port());
+  sys::Fd victim;
+  std::string learned;
+  ASSERT_TRUE(run::eventually([&] {
+    near_->progress();
+    far_->progress();
+    if (victim.get() < 0) victim = sys::Fd(::accept4(trap.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (victim.get() < 0) return false;
+    const std::string repeated = take_all(to_true.get());
+    if (!repeated.empty())
+      (void)::send(victim.get(), repeated.data(), repeated.size(), MSG_NOSIGNAL);
+    learned += take_all(victim.get());
+    return learned.size() >= kFirst.size() + MessagePrefix::kBytes;
+  }));
+  for (int i = 0; i < 100; ++i) {
+    near_->progress();
+    far_->progress();
+    const std::string repeated = take_all(to_true.get());
+    EXPECT_EQ(repeated, "") << "a listener says nothing to those who have proven nothing";
+    learned += take_all(victim.get());
+  }
+  EXPECT_EQ(learned.substr(MessagePrefix::kBytes), kFirst);
+}
+
+bool is_closed(int fd) {
+  char nothing = 0;
+  return ::recv(fd, &nothing, 1, MSG_DONTWAIT) == 0;
+}
+
+TEST_F(TcpAttackTest, connections_of_somebody_else_put_out_nobody) {
+  const sys::Fd honest = connect_from("127.0.0.1", port());
+  far_->progress();
+  std::vector<sys::Fd> attack;
+  for (int i = 0; i < 200; ++i) {
+    attack.push_back(connect_from("127.0.0.9", port()));
+    far_->progress();
+  }
+  EXPECT_FALSE(is_closed(honest.get())) << "the honest one was put out";
+  const auto open =
+      std::ranges::count_if(attack, [](const sys::Fd& one) { return !is_closed(one.get()); });
+  EXPECT_EQ(open, 64) << "one source has no more than its share";
+}
+
+TEST_F(TcpAttackTest, who_says_nothing_is_hung_up_on) {
+  const sys::Fd mute = connect_from("127.0.0.9", port());
+  const Instant begin = clock_.now();
+  ASSERT_TRUE(run::eventually([&] { return far_->progress(), is_closed(mute.get()); }));
+  EXPECT_GE(clock_.now() - begin, std::chrono::milliseconds(1900));
+  EXPECT_EQ(far_heard_.refused, 1);
+}
+
+// Each of many hosts may have its share, and the descriptors are still not theirs.
+TEST_F(TcpAttackTest, newcomers_of_many_hosts_leave_descriptors_to_those_who_are_known) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{.rlim_cur = 400, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  Silent heard;
+  const auto worker = open(heard);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  sockaddr_in at{};
+  std::memcpy(&at, decode_tcp_place(worker->address()).value().endpoints.back().get(), sizeof at);
+  std::vector<sys::Fd> attack;
+  for (int host = 10; host < 20; ++host) {
+    for (int i = 0; i < 20; ++i) {
+      attack.push_back(connect_from(cat("127.0.0.", host).c_str(), at));
+      worker->progress();
+    }
+  }
+  EXPECT_EQ(std::ranges::count_if(attack, [](const sys::Fd& one) { return !is_closed(one.get()); }),
+            100);
+}
+
+}  // namespace
+}  // namespace towpath::net

@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <netinet/in.h>
+#include <sys/resource.h>
+
+#include <towpath/core/text.h>
+#include <towpath/net/endpoint.h>
+#include <towpath/net/tcp/tcp_newcomers.h>
+
+namespace towpath::net {
+namespace {
+
+/// Connections that have proven nothing must not use up the descriptors of those that have.
+std::size_t most_newcomers() {
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return TcpNewcomers::kMost;
+  return std::clamp<std::size_t>(descriptors.rlim_cur / 4, 1, TcpNewcomers::kMost);
+}
+
+Endpoint peer_of(int fd) {
+  Endpoint peer{.size_bytes = sizeof peer.storage};
+  (void)::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size_bytes);
+  return peer;
+}
+
+std::array<std::byte, 16> source_of(const Endpoint& peer) {
+  std::array<std::byte, 16> source{};
+  if (peer.storage.ss_family == AF_INET) {
+    sockaddr_in four{};
+    std::memcpy(&four, &peer.storage, sizeof four);
+    std::memcpy(source.data(), &four.sin_addr, sizeof four.sin_addr);
+    return source;
+  }
+  sockaddr_in6 six{};
+  std::memcpy(&six, &peer.storage, sizeof six);
+  const bool is_four = IN6_IS_ADDR_V4MAPPED(&six.sin6_addr);
+  std::memcpy(source.data(), six.sin6_addr.s6_addr + (is_four ? 12 : 0), is_four ? 4 : 8);
+  return source;
+}
+
+}  // namespace
+
+TcpNewcomers::TcpNewcomers(TcpLoop& loop, MessageListener& listener, std::size_t first_bytes)
+    : loop_(loop), listener_(listener), first_bytes_(first_bytes), most_(most_newcomers()) {}
+
+TcpNewcomers::~TcpNewcomers() {
+  while (!all_.empty()) (void)remove(all_.begin());
+  loop_.wake(*this, Instant::never());
+}
+
+// ---- Coming and going
+
+void TcpNewcomers::let_in(sys::Fd socket) {
+  const Endpoint peer = peer_of(socket.get());
+  const Source source = source_of(peer);
+  const Instant now = loop_.now();
+  const std::string where = to_string(to_address(peer));
+  if (const Status room = make_room(source, now); !room.ok())
+    return listener_.on_refused(where, room);
+  const auto tag = loop_.add(socket.get(), *this);
+  if (!tag.ok()) return listener_.on_refused(where, tag.status());
+  by_source_[source].insert(*tag);
+  all_.emplace(*tag, Newcomer{sys::make_socket_stream(std::move(socket)), source, where, now,
+                              TcpFirstMessage(first_bytes_)});
+  set_alarm();
+  hear(*tag);  // who means it has spoken already
+}
+
+Status TcpNewcomers::make_room(const Source& source, Instant now) {
+  const auto same = by_source_.find(source);
+  if (same != by_source_.end() && same->second.size() >= kMostPerSource)
+    return displace(*same->second.begin(), now);
+  if (all_.size() < most_) return {};
+  const auto busiest = std::ranges::max_element(
+      by_source_, {}, [](const auto& entry) { return entry.second.size(); });
+  return displace(*busiest->second.begin(), now);
+}
+
+Status TcpNewcomers::displace(std::uint64_t tag, Instant now) {
+  const auto oldest = all_.find(tag);
+  const Status full = error(Code::exhausted, cat(all_.size(),
+                                                 " connections wait that have proven "
+                                                 "nothing; more are not taken"));
+  if (now - oldest->second.since < kMinAge) return full;
+  drop(oldest, full);
+  return {};
+}
+
+std::unique_ptr<sys::ByteStream> TcpNewcomers::remove(All::iterator newcomer) {
+  auto stream = std::move(newcomer->second.stream);
+  loop_.remove(stream->fd(), newcomer->first);
+  const auto same = by_source_.find(newcomer->second.source);
+  same->second.erase(newcomer->first);
+  if (same->second.empty()) by_source_.erase(same);
+  all_.erase(newcomer);
+  set_alarm();
+  return stream;
+}
+
+void TcpNewcomers::drop(All::iterator newcomer, const Status& why) {
+  const std::string where = std::move(newcomer->second.where);
+  (void)remove(newcomer);
+  listener_.on_refused(where, why);
+}
+
+std::unique_ptr<sys::ByteStream> TcpNewcomers::take(std::uint64_t from) {
+  const auto found = all_.find(from);
+  if (from != delivering_ || found == all_.end()) return nullptr;
+  return remove(found);
+}
+
+void TcpNewcomers::set_alarm() {
+  loop_.wake(*this, all_.empty() ? Instant::never() : all_.begin()->second.since + kMaxAge);
+}
+
+void TcpNewcomers::on_wake(Instant now) {
+  while (!all_.empty() && all_.begin()->second.since + kMaxAge <= now) {
+    drop(all_.begin(), error(Code::timed_out, "it has proven nothing for two seconds"));
+  }
+  set_alarm();
+}
+
+// ---- What they say
+
+void TcpNewcomers::hear(std::uint64_t tag) {
+  const auto found = all_.find(tag);
+  const auto whole = found->second.first.read(*found->second.stream);
+  if (!whole.ok()) return drop(found, whole.status());
+  if (!*whole) return;
+  const TcpFirstMessage first = std::move(found->second.first);  // the listener may take the rest
+  delivering_ = tag;
+  deliver({.head = first.head(), .body_bytes = first.body().size(), .from = tag}, first.body(),
+          listener_);
+  delivering_ = 0;
+  const auto unanswered = all_.find(tag);
+  if (unanswered != all_.end()) (void)remove(unanswered);
+}
+
+}  // namespace towpath::net

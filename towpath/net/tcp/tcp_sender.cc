@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <towpath/net/tcp/tcp_sender.h>
+
+namespace towpath::net {
+
+TcpSender::~TcpSender() {
+  for (Unsent& message : unsent_) put_away(message);
+}
+
+std::size_t TcpSender::Unsent::parts(std::span<ConstByteSpan> into) {
+  std::size_t count = 0;
+  if (!left.empty()) into[count++] = left;
+  if (rest != nullptr) return count + rest->parts(into.subspan(count));
+  if (copied_left > 0) into[count++] = ConstByteSpan(copied).last(copied_left);
+  return count;
+}
+
+void TcpSender::Unsent::advance(std::uint64_t bytes) {
+  const std::size_t head = std::min<std::uint64_t>(bytes, left.size());
+  left = left.subspan(head);
+  bytes -= head;
+  if (rest == nullptr) {
+    copied_left -= bytes;
+    return;
+  }
+  rest->left(bytes);
+  rest_left -= bytes;
+}
+
+void TcpSender::put_away(Unsent& message) {
+  drop(std::move(message.buffer), std::exchange(message.rest, nullptr));
+}
+
+void TcpSender::drop(std::unique_ptr<MessageBuffer> buffer, BodySource* rest) {
+  if (rest != nullptr) rest->done();
+  if (buffer) buffers_.give_back(std::move(buffer));
+}
+
+Status TcpSender::leave(sys::ByteStream& stream, Unsent& message) {
+  std::array<ConstByteSpan, kMostParts> parts;
+  while (!message.has_left()) {
+    const std::size_t count = message.parts(parts);
+    TOWPATH_TRY(const std::size_t some, stream.write_parts(std::span(parts).first(count)));
+    if (some == 0) return {};
+    message.advance(some);
+  }
+  return {};
+}
+
+Status TcpSender::leave_all(sys::ByteStream& stream) {
+  while (!unsent_.empty()) {
+    TOWPATH_TRY(leave(stream, unsent_.front()));
+    if (!unsent_.front().has_left()) return {};
+    put_away(unsent_.front());
+    unsent_.pop_front();
+  }
+  return {};
+}
+
+Status TcpSender::send(sys::ByteStream* stream, std::unique_ptr<MessageBuffer> buffer,
+                       BodySource* rest, std::uint64_t rest_bytes) {
+  Unsent message{.left = buffer->with_prefix(rest_bytes), .rest = rest, .rest_left = rest_bytes};
+  message.buffer = std::move(buffer);
+  Status left;
+  if (stream != nullptr && unsent_.empty()) left = leave(*stream, message);
+  if (!left.ok() || message.has_left()) {
+    put_away(message);
+    return left;
+  }
+  unsent_.push_back(std::move(message));
+  return {};
+}
+
+void TcpSender::copy(BodySource& rest) {
+  const auto found = std::ranges::find(unsent_, &rest, &Unsent::rest);
+  if (found == unsent_.end()) return;
+  found->copied.reserve(found->rest_left);
+  std::array<ConstByteSpan, kMostParts> parts;
+  while (found->rest_left > 0) {
+    const std::size_t count = rest.parts(parts);
+    std::uint64_t bytes = 0;
+    for (const ConstByteSpan part : std::span(parts).first(count)) {
+      found->copied.insert(found->copied.end(), part.begin(), part.end());
+      bytes += part.size();
+    }
+    rest.left(bytes);
+    found->rest_left -= bytes;
+  }
+  found->copied_left = found->copied.size();
+  found->rest = nullptr;
+  rest.done();
+}
+
+}  // namespace towpath::net

@@ -1,0 +1,56 @@
+// TcpSender: messages that wait to leave over one connection.
+//
+// A message leaves at once if it can: its buffer and the parts of its body by one call. What the
+// socket does not take waits, in the order in which it was sent.
+// Thread: one at a time.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include <towpath/net/messages/message_worker.h>
+#include <towpath/sys/byte_stream.h>
+
+namespace towpath::net {
+
+class TcpSender {
+ public:
+  /// `buffers` outlive it.
+  explicit TcpSender(MessageBuffers& buffers) noexcept : buffers_(buffers) {}
+  /// What waits is dropped.
+  ~TcpSender();
+  TcpSender(const TcpSender&) = delete;
+  TcpSender& operator=(const TcpSender&) = delete;
+
+  std::size_t unsent() const noexcept { return unsent_.size(); }
+  /// As MessageEndpoint::send(). Null `stream`: it waits until leave_all().
+  Status send(sys::ByteStream* stream, std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
+              std::uint64_t rest_bytes);
+  /// What the socket takes. Errors: peer_lost.
+  Status leave_all(sys::ByteStream& stream);
+  void copy(BodySource& rest);
+  /// As send() does after an error.
+  void drop(std::unique_ptr<MessageBuffer> buffer, BodySource* rest);
+
+ private:
+  struct Unsent {
+    std::unique_ptr<MessageBuffer> buffer;
+    ConstByteSpan left;  ///< of the buffer, its prefix too
+    BodySource* rest = nullptr;
+    std::uint64_t rest_left = 0;
+    Bytes copied;  ///< instead of `rest`
+    std::size_t copied_left = 0;
+
+    bool has_left() const noexcept { return left.empty() && rest_left == 0 && copied_left == 0; }
+    std::size_t parts(std::span<ConstByteSpan> into);
+    void advance(std::uint64_t bytes);
+  };
+
+  static Status leave(sys::ByteStream& stream, Unsent& message);
+  void put_away(Unsent& message);
+
+  MessageBuffers& buffers_;
+  std::deque<Unsent> unsent_;
+};
+
+}  // namespace towpath::net
