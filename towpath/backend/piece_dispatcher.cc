@@ -210,10 +210,10 @@ void PieceDispatcher::flush() {
 }
 
 std::size_t PieceDispatcher::reap_some() {
-  std::array<PieceDone, kReapBatch> batch;
+  std::array<sys::IoDone, kReapBatch> batch;
   const std::size_t count = engine_.reap(batch);
   if (count != 0 && signal_ == Signal::silent) signal_ = Signal::readable;
-  for (const PieceDone& done : std::span(batch).first(count)) {
+  for (const sys::IoDone& done : std::span(batch).first(count)) {
     const std::uint64_t index = done.id & kIndexMask;
     const bool known = index < flights_.size() && flights_[index]->operation != nullptr &&
                        flights_[index]->id == done.id;

@@ -25,15 +25,15 @@
 
 #include <towpath/backend/backend.h>
 #include <towpath/backend/operation_counters.h>
-#include <towpath/backend/piece_engine.h>
 #include <towpath/backend/piece_operation.h>
+#include <towpath/sys/io_engine.h>
 
 namespace towpath::backend {
 
 class PieceDispatcher {
  public:
   /// All outlive it.
-  PieceDispatcher(PieceEngine& engine, Events& events, PieceCounters& counters) noexcept
+  PieceDispatcher(sys::IoEngine& engine, Events& events, PieceCounters& counters) noexcept
       : engine_(engine), events_(events), counters_(counters) {}
   virtual ~PieceDispatcher() = default;
   PieceDispatcher(const PieceDispatcher&) = delete;
@@ -111,7 +111,7 @@ class PieceDispatcher {
   void complete_if_quiet(PieceOperation& operation);
   void complete(PieceOperation& operation, const Completion& completion);
 
-  PieceEngine& engine_;
+  sys::IoEngine& engine_;
   Events& events_;
   PieceCounters& counters_;
   std::vector<PieceFlight*> flights_;

@@ -21,7 +21,7 @@ struct ToyPiece {
   std::uint64_t bytes = 0;
 };
 
-class ToyEngine final : public PieceEngine {
+class ToyEngine final : public sys::IoEngine {
  public:
   bool flush() override {
     ++flushes;
@@ -29,7 +29,7 @@ class ToyEngine final : public PieceEngine {
     return !flush_fails;
   }
   void cancel(std::uint64_t id) override { cancelled.push_back(id); }
-  std::size_t reap(std::span<PieceDone> into) override {
+  std::size_t reap(std::span<sys::IoDone> into) override {
     while (automatic && !waiting.empty()) end(0);
     const std::size_t count = std::min(into.size(), done.size());
     std::copy_n(done.begin(), count, into.begin());
@@ -59,7 +59,7 @@ class ToyEngine final : public PieceEngine {
   }
 
   std::deque<ToyPiece> waiting;
-  std::vector<PieceDone> done;
+  std::vector<sys::IoDone> done;
   std::vector<std::uint64_t> cancelled;
   bool automatic = false;  ///< every reap ends all that waits
   std::function<void()> on_flush;

@@ -2,15 +2,15 @@
 // Two stand behind it: threads that wait in its calls (workers.h), and streams of the GPU
 // (streams.h).
 //
-// Invariants: those of PieceEngine; until an id comes back the GPU may touch the job's bytes.
+// Invariants: those of IoEngine; until an id comes back the GPU may touch the job's bytes.
 // Thread: the one that serialises the calls on the backend.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include <towpath/backend/piece_engine.h>
 #include <towpath/backends/gds/memories.h>
+#include <towpath/sys/io_engine.h>
 
 namespace towpath::backends::gds {
 
@@ -25,9 +25,9 @@ struct Job {
 };
 
 /// How it ended: as CuFile::result_of() puts it.
-using Done = backend::PieceDone;
+using Done = sys::IoDone;
 
-class Engine : public backend::PieceEngine {
+class Engine : public sys::IoEngine {
  public:
   /// By what, and by how many.
   virtual std::string describe() const = 0;

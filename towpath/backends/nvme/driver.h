@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
-#include <towpath/backend/piece_engine.h>
 #include <towpath/backends/nvme/nvme_command.h>
 #include <towpath/core/result.h>
 #include <towpath/memory/block_region.h>
+#include <towpath/sys/io_engine.h>
 
 namespace towpath::backends::nvme {
 
@@ -66,11 +66,11 @@ struct Io {
 };
 
 /// Its result: 0: done, all of it. Below: a negative errno. Above: an NVMe status.
-using Done = backend::PieceDone;
+using Done = sys::IoDone;
 
 /// Carries commands of one backend. The drive may touch the bytes of a command until its id comes
 /// back.
-class Engine : public backend::PieceEngine {
+class Engine : public sys::IoEngine {
  public:
   /// In words: "io_uring".
   virtual std::string describe() const = 0;

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <towpath/backends/posix/engine.h>
+#include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
 #include <towpath/sys/mapping.h>
 

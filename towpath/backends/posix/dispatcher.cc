@@ -5,7 +5,7 @@
 
 namespace towpath::backends::posix {
 
-Dispatcher::Dispatcher(const Options& options, Engine& engine, backend::Events& events,
+Dispatcher::Dispatcher(const Options& options, sys::FileEngine& engine, backend::Events& events,
                        Counters& counters)
     : PieceDispatcher(engine, events, counters),
       engine_(engine),
@@ -100,7 +100,7 @@ Status Dispatcher::hand_in(backend::PieceFlight& carrier) {
   const bool registered =
       count == 1 && (flight.piece.path == Path::direct ||
                      (flight.piece.path == Path::buffered && buffers_for_page_cache_));
-  const int slot = registered ? flight.piece.local->slot_of(flight.active[0]) : kNoSlot;
+  const int slot = registered ? flight.piece.local->slot_of(flight.active[0]) : sys::kNoSlot;
   engine_.submit({.id = flight.id,
                   .write = flight.operation->writes(),
                   .buffered = flight.piece.path == Path::buffered,
@@ -109,7 +109,7 @@ Status Dispatcher::hand_in(backend::PieceFlight& carrier) {
                   .parts = std::span(flight.active).first(count),
                   .buffer_slot = slot});
   counters_.submissions.add();
-  if (slot != kNoSlot) counters_.registered_ios.add();
+  if (slot != sys::kNoSlot) counters_.registered_ios.add();
   return {};
 }
 

@@ -2,7 +2,7 @@
 // mean. How pieces take turns is backend/piece_dispatcher.h.
 //
 // It is not the backend (posix_backend.cc): it knows no registrations and no peers, and sees the
-// kernel only through Engine.
+// kernel only through FileEngine.
 // Invariant: buffered and O_DIRECT writes of one file are never in the engine together
 // (open_file.h). Thread: loop.
 #pragma once
@@ -14,9 +14,9 @@
 #include <towpath/backend/piece_dispatcher.h>
 #include <towpath/backends/posix/bounce_pool.h>
 #include <towpath/backends/posix/counters.h>
-#include <towpath/backends/posix/engine.h>
 #include <towpath/backends/posix/flight.h>
 #include <towpath/backends/posix/operation.h>
+#include <towpath/sys/file_engine.h>
 
 namespace towpath::backends::posix {
 
@@ -30,7 +30,8 @@ class Dispatcher final : public backend::PieceDispatcher {
   };
 
   /// All must outlive it.
-  Dispatcher(const Options& options, Engine& engine, backend::Events& events, Counters& counters);
+  Dispatcher(const Options& options, sys::FileEngine& engine, backend::Events& events,
+             Counters& counters);
 
   /// Makes ready for O_DIRECT files. Errors: exhausted.
   Status prepare_bounce() { return bounce_.prepare(); }
@@ -55,7 +56,7 @@ class Dispatcher final : public backend::PieceDispatcher {
   void retry_or_fail(Flight& flight, int errno_value);
   void continue_short(Flight& flight);
 
-  Engine& engine_;
+  sys::FileEngine& engine_;
   Limits limits_;
   const bool buffers_for_page_cache_;
   Counters& counters_;

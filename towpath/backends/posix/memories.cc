@@ -28,7 +28,7 @@ void append_u64(Bytes& to, std::uint64_t value) {
 }  // namespace
 
 LocalMemory::LocalMemory(MemoryKind kind, const backend::PieceDispatcher* dispatcher,
-                         Engine* engine, std::vector<Buffer> buffers, std::string refusal)
+                         sys::FileEngine* engine, std::vector<Buffer> buffers, std::string refusal)
     : PieceMemory(kind, dispatcher),
       engine_(engine),
       buffers_(std::move(buffers)),
@@ -40,7 +40,7 @@ LocalMemory::~LocalMemory() {
 }
 
 std::unique_ptr<LocalMemory> LocalMemory::make(MemoryKind kind, const Dispatcher& dispatcher,
-                                               Engine* engine, ByteSpan bytes) {
+                                               sys::FileEngine* engine, ByteSpan bytes) {
   const auto unregistered = [&](std::string why) {
     return std::make_unique<LocalMemory>(kind, &dispatcher, nullptr, std::vector<Buffer>(),
                                          std::move(why));
@@ -71,7 +71,7 @@ int LocalMemory::slot_of(const sys::IoPart& part) const noexcept {
         part.size_bytes <= buffer.bytes.size() - (address - start))
       return buffer.slot;
   }
-  return kNoSlot;
+  return sys::kNoSlot;
 }
 
 DiskMemory::DiskMemory(const backend::PieceDispatcher* dispatcher,

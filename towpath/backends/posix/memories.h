@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <towpath/backend/piece_memory.h>
-#include <towpath/backends/posix/engine.h>
 #include <towpath/backends/posix/open_file.h>
+#include <towpath/sys/file_engine.h>
 
 namespace towpath::backends::posix {
 
@@ -21,18 +21,19 @@ class LocalMemory final : public backend::PieceMemory {
  public:
   struct Buffer {
     ByteSpan bytes;
-    int slot = kNoSlot;
+    int slot = sys::kNoSlot;
   };
 
   /// `engine` must outlive the memory; null: not registered. `refusal` says why not.
-  LocalMemory(MemoryKind kind, const backend::PieceDispatcher* dispatcher, Engine* engine = nullptr,
-              std::vector<Buffer> buffers = {}, std::string refusal = {});
+  LocalMemory(MemoryKind kind, const backend::PieceDispatcher* dispatcher,
+              sys::FileEngine* engine = nullptr, std::vector<Buffer> buffers = {},
+              std::string refusal = {});
   ~LocalMemory() override;
 
   /// Registers `bytes` with the engine, in buffers that the kernel accepts (at most 1 GiB each), or
   /// not at all; then refusal() says why. `engine` null: on purpose not.
   static std::unique_ptr<LocalMemory> make(MemoryKind kind, const Dispatcher& dispatcher,
-                                           Engine* engine, ByteSpan bytes);
+                                           sys::FileEngine* engine, ByteSpan bytes);
 
   /// The registered buffer that holds all of `part`, or kNoSlot.
   int slot_of(const sys::IoPart& part) const noexcept;
@@ -41,7 +42,7 @@ class LocalMemory final : public backend::PieceMemory {
   void hold(Held held) noexcept { held_ = std::move(held); }
 
  private:
-  Engine* engine_;
+  sys::FileEngine* engine_;
   std::vector<Buffer> buffers_;  // in order of address
   std::string refusal_;
   Held held_;

@@ -46,7 +46,7 @@ Result<OpenFile::Identity> OpenFile::identify(int fd) {
   return Identity{info.st_dev, info.st_ino, flags};
 }
 
-Result<std::shared_ptr<OpenFile>> OpenFile::open(const Source& source, Engine& engine,
+Result<std::shared_ptr<OpenFile>> OpenFile::open(const Source& source, sys::FileEngine& engine,
                                                  Counters& counters) {
   Parts parts;
   TOWPATH_TRY(parts.identity, identify(source.fd));
@@ -70,13 +70,13 @@ OpenFile::OpenFile(Parts parts) : parts_(std::move(parts)) {
 }
 
 OpenFile::~OpenFile() {
-  for (const EngineFile& file : {main_, twin_}) {
-    if (file.slot != kNoSlot) parts_.engine->remove_file(file.slot);
+  for (const sys::EngineFile& file : {main_, twin_}) {
+    if (file.slot != sys::kNoSlot) parts_.engine->remove_file(file.slot);
   }
 }
 
-EngineFile OpenFile::enlist(int fd) {
-  EngineFile file{fd, kNoSlot};
+sys::EngineFile OpenFile::enlist(int fd) {
+  sys::EngineFile file{fd, sys::kNoSlot};
   if (parts_.engine == nullptr) return file;
   if (auto slot = parts_.engine->add_file(fd); slot.ok())
     file.slot = *slot;
@@ -104,7 +104,7 @@ Status OpenFile::unaligned_refusal() const {
 }
 
 std::string OpenFile::describe() const {
-  std::string out = main_.slot != kNoSlot ? "registered file" : "file";
+  std::string out = main_.slot != sys::kNoSlot ? "registered file" : "file";
   if (!slot_refusal_.empty()) out += cat(" (not registered: ", slot_refusal_, ")");
   if (!direct()) {
     out += ", through the page cache";

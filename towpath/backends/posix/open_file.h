@@ -18,9 +18,9 @@
 #include <string>
 
 #include <towpath/backends/posix/counters.h>
-#include <towpath/backends/posix/engine.h>
 #include <towpath/core/result.h>
 #include <towpath/sys/fd.h>
+#include <towpath/sys/file_engine.h>
 
 namespace towpath::backends::posix {
 
@@ -42,9 +42,9 @@ class OpenFile {
     std::uint64_t alignment = 1;  ///< of direct I/O; 1: the file is buffered
     bool readable = true;
     bool writable = true;
-    std::string direct_refusal;  ///< why an O_DIRECT file goes through the page cache anyway
-    std::string twin_refusal;    ///< why an O_DIRECT file has no twin
-    Engine* engine = nullptr;    ///< outlives the file; null in tests of what needs none
+    std::string direct_refusal;         ///< why an O_DIRECT file goes through the page cache anyway
+    std::string twin_refusal;           ///< why an O_DIRECT file has no twin
+    sys::FileEngine* engine = nullptr;  ///< outlives the file; null in tests of what needs none
     Held held;
   };
 
@@ -55,7 +55,7 @@ class OpenFile {
     std::string name;            ///< a path for messages, or empty
     std::string direct_refusal;  ///< as in Parts
   };
-  static Result<std::shared_ptr<OpenFile>> open(const Source& source, Engine& engine,
+  static Result<std::shared_ptr<OpenFile>> open(const Source& source, sys::FileEngine& engine,
                                                 Counters& counters);
 
   explicit OpenFile(Parts parts);
@@ -75,7 +75,7 @@ class OpenFile {
   Status unaligned_refusal() const;
 
   /// The descriptor for an I/O of this path.
-  const EngineFile& engine_file(Path path) const noexcept {
+  const sys::EngineFile& engine_file(Path path) const noexcept {
     return path == Path::buffered && has_twin() ? twin_ : main_;
   }
   /// Whether its file system can tell what the page cache has, as far as is known.
@@ -95,11 +95,11 @@ class OpenFile {
   std::string describe() const;
 
  private:
-  EngineFile enlist(int fd);
+  sys::EngineFile enlist(int fd);
 
   Parts parts_;
-  EngineFile main_;
-  EngineFile twin_;
+  sys::EngineFile main_;
+  sys::EngineFile twin_;
   std::string slot_refusal_;
   bool tells_what_is_cached_ = true;
   bool writes_buffered_ = false;

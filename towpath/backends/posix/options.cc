@@ -44,9 +44,9 @@ Result<BackendOptions> BackendOptions::parse(const backend::Params& params) {
   options.chunk_bytes -= options.chunk_bytes % kChunkUnit;
   if (const std::string* engine = find(params, "engine")) {
     if (*engine == "io_uring")
-      options.engine = EngineChoice::io_uring;
+      options.engine = run::FileEngineKind::io_uring;
     else if (*engine == "threads")
-      options.engine = EngineChoice::threads;
+      options.engine = run::FileEngineKind::threads;
     else if (*engine != "auto")
       return refuse("engine", *engine, "use auto, io_uring or threads");
   }

@@ -6,10 +6,9 @@
 #include <vector>
 
 #include <towpath/backend/registry.h>
+#include <towpath/run/file_engines.h>
 
 namespace towpath::backends::posix {
-
-enum class EngineChoice { automatic, io_uring, threads };
 
 /// Which I/Os use memory that is pinned with the engine.
 enum class BufferUse {
@@ -19,7 +18,7 @@ enum class BufferUse {
 };
 
 struct BackendOptions {
-  EngineChoice engine = EngineChoice::automatic;
+  run::FileEngineKind engine = run::FileEngineKind::automatic;
   std::uint32_t depth = 64;                 ///< I/Os at a time
   std::uint64_t chunk_bytes = 1ULL << 20U;  ///< of the largest I/O
   BufferUse buffers = BufferUse::automatic;

@@ -12,10 +12,9 @@
 #include <towpath/backends/posix/path_mode.h>
 #include <towpath/backends/posix/posix_backend.h>
 #include <towpath/backends/posix/query.h>
-#include <towpath/backends/posix/thread_engine.h>
-#include <towpath/backends/posix/uring_engine.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
+#include <towpath/sys/uring.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::backends::posix {
@@ -42,34 +41,15 @@ Capabilities posix_capabilities() {
   return can;
 }
 
-struct ChosenEngine {
-  std::unique_ptr<Engine> engine;
-  std::string refusal;  // why it is not io_uring although that was wanted
-};
-
-Result<ChosenEngine> choose_engine(const BackendOptions& options) {
-  ChosenEngine chosen;
-  if (options.engine != EngineChoice::threads) {
-    auto ring = UringEngine::open(options.depth);
-    if (ring.ok()) {
-      chosen.engine = std::move(*ring);
-      return chosen;
-    }
-    if (options.engine == EngineChoice::io_uring) return ring.status();
-    chosen.refusal = ring.status().to_string();
-  }
-  TOWPATH_TRY(chosen.engine, ThreadEngine::open(options.depth));
-  return chosen;
-}
-
 class PosixBackend final : public Backend {
  public:
-  PosixBackend(const BackendContext& context, const BackendOptions& options, ChosenEngine chosen)
+  PosixBackend(const BackendContext& context, const BackendOptions& options,
+               run::OpenedFileEngine opened)
       : self_(context.self),
         options_(options),
         log_(context.log_as("posix")),
-        engine_(std::move(chosen.engine)),
-        engine_refusal_(std::move(chosen.refusal)),
+        engine_(std::move(opened.engine)),
+        engine_refusal_(std::move(opened.refusal)),
         counters_(context.metrics, self_.name),
         engine_held_(counters_.engines(engine_->name()), 1),
         dispatcher_({.depth = options.depth,
@@ -110,7 +90,7 @@ class PosixBackend final : public Backend {
   const BackendOptions options_;
   const Capabilities capabilities_ = posix_capabilities();
   telemetry::Log log_;
-  const std::unique_ptr<Engine> engine_;
+  const std::unique_ptr<sys::FileEngine> engine_;
   const std::string engine_refusal_;
   Counters counters_;
   const Held engine_held_;
@@ -221,16 +201,17 @@ std::vector<Finding> probe(const Params& params) {
   Finding finding{.question = "Which engine moves bytes between memory and files?",
                   .signal = "opening it",
                   .source = "this process"};
-  const auto chosen = options.ok() ? choose_engine(*options) : options.status();
-  if (!chosen.ok()) {
+  const auto opened = options.ok() ? run::open_file_engine(options->engine, options->depth)
+                                   : Result<run::OpenedFileEngine>(options.status());
+  if (!opened.ok()) {
     finding.verdict = Verdict::no;
-    finding.reason = chosen.status().to_string();
-    finding.remedy = chosen.status().remedy();
+    finding.reason = opened.status().to_string();
+    finding.remedy = opened.status().remedy();
   } else {
-    finding.verdict = chosen->refusal.empty() ? Verdict::yes : Verdict::degraded;
-    finding.reason = chosen->engine->describe();
-    if (!chosen->refusal.empty()) {
-      finding.reason += cat(": ", chosen->refusal);
+    finding.verdict = opened->refusal.empty() ? Verdict::yes : Verdict::degraded;
+    finding.reason = opened->engine->describe();
+    if (!opened->refusal.empty()) {
+      finding.reason += cat(": ", opened->refusal);
       finding.remedy = "allow io_uring: small I/Os cost less with it";
     }
   }
@@ -249,8 +230,8 @@ BackendType posix_type() {
   type.probe = probe;
   type.open = [](const BackendContext& context) -> Result<std::unique_ptr<Backend>> {
     TOWPATH_TRY(const BackendOptions options, BackendOptions::parse(context.params));
-    TOWPATH_TRY(ChosenEngine chosen, choose_engine(options));
-    return std::make_unique<PosixBackend>(context, options, std::move(chosen));
+    TOWPATH_TRY(run::OpenedFileEngine opened, run::open_file_engine(options.engine, options.depth));
+    return std::make_unique<PosixBackend>(context, options, std::move(opened));
   };
   return type;
 }

@@ -17,7 +17,7 @@
 
 namespace towpath::backends::posix {
 
-class ScriptedEngine final : public Engine {
+class ScriptedEngine final : public sys::FileEngine {
  public:
   std::string_view name() const override { return "scripted"; }
   std::string describe() const override { return "scripted"; }
@@ -25,11 +25,11 @@ class ScriptedEngine final : public Engine {
   void remove_file(int) override {}
   Result<int> add_buffer(ByteSpan) override { return error(Code::unsupported, "no table"); }
   void remove_buffer(int) override {}
-  std::int32_t read_cached(const Io& io) override {
+  std::int32_t read_cached(const sys::FileIo& io) override {
     ++cached_asked;
     return cached_answer > 0 ? move(io, static_cast<std::uint64_t>(cached_answer)) : cached_answer;
   }
-  void submit(const Io& io) override {
+  void submit(const sys::FileIo& io) override {
     waiting.push_back(io);
     most_waiting = std::max(most_waiting, waiting.size());
   }
@@ -38,7 +38,7 @@ class ScriptedEngine final : public Engine {
     return !flush_fails;
   }
   void cancel(std::uint64_t id) override { cancelled.push_back(id); }
-  std::size_t reap(std::span<Done> into) override {
+  std::size_t reap(std::span<sys::IoDone> into) override {
     if (automatic) end_all();
     const std::size_t count = std::min(into.size(), done.size());
     std::copy_n(done.begin(), count, into.begin());
@@ -51,7 +51,7 @@ class ScriptedEngine final : public Engine {
 
   /// Ends I/O `index` after `most` bytes, or with what the kernel would do before.
   void end(std::size_t index, std::uint64_t most = UINT64_MAX) {
-    const Io io = take(index);
+    const sys::FileIo io = take(index);
     done.push_back({io.id, move(io, most)});
   }
   /// Ends it with an error, or any number that a kernel might give.
@@ -60,8 +60,8 @@ class ScriptedEngine final : public Engine {
     while (!waiting.empty()) bad_range(waiting[0]) ? answer(0, -bad_errno) : end(0, at_most);
   }
 
-  std::deque<Io> waiting;
-  std::vector<Done> done;
+  std::deque<sys::FileIo> waiting;
+  std::vector<sys::IoDone> done;
   std::vector<std::uint64_t> cancelled;
   std::int32_t cached_answer = -EAGAIN;  ///< of read_cached(); above 0: bytes at most
   std::size_t cached_asked = 0;
@@ -78,7 +78,7 @@ class ScriptedEngine final : public Engine {
 
  private:
   /// As the kernel does, but at most so many bytes.
-  static std::int32_t move(const Io& io, std::uint64_t most) {
+  static std::int32_t move(const sys::FileIo& io, std::uint64_t most) {
     std::uint64_t moved = 0;
     for (const sys::IoPart& part : io.parts) {
       const std::uint64_t wanted = std::min<std::uint64_t>(part.size_bytes, most - moved);
@@ -90,12 +90,12 @@ class ScriptedEngine final : public Engine {
     }
     return static_cast<std::int32_t>(moved);
   }
-  Io take(std::size_t index) {
-    const Io io = waiting.at(index);
+  sys::FileIo take(std::size_t index) {
+    const sys::FileIo io = waiting.at(index);
     waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(index));
     return io;
   }
-  bool bad_range(const Io& io) const {
+  bool bad_range(const sys::FileIo& io) const {
     std::uint64_t length = 0;
     for (const sys::IoPart& part : io.parts) length += part.size_bytes;
     return io.offset < bad_to && io.offset + length > bad_from;

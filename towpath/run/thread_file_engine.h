@@ -1,28 +1,28 @@
-// ThreadEngine: I/Os by a few threads that call preadv(2) and pwritev(2), for machines where
+// ThreadFileEngine: I/Os by a few threads that call preadv(2) and pwritev(2), for machines where
 // io_uring is forbidden.
 //
 // It registers nothing. A lock and a wake-up per I/O make it slower for small ones; large ones cost
 // the same. What runs cannot be cancelled; what waits for a thread can.
-// Thread: the one that serialises the calls on the backend; its own threads share the queue only.
+// Thread: one at a time; its own threads share the queue only.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <towpath/backends/posix/engine.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/waker.h>
 #include <towpath/run/worker.h>
+#include <towpath/sys/file_engine.h>
 
-namespace towpath::backends::posix {
+namespace towpath::run {
 
-class ThreadEngine final : public Engine {
+class ThreadFileEngine final : public sys::FileEngine {
  public:
   /// `depth`: I/Os at a time; as many threads, but at most 8. Errors: exhausted.
-  static Result<std::unique_ptr<ThreadEngine>> open(std::uint32_t depth);
+  static Result<std::unique_ptr<ThreadFileEngine>> open(std::uint32_t depth);
   /// Ends the threads; what waits is dropped, what runs is waited for.
-  ~ThreadEngine() override;
+  ~ThreadFileEngine() override;
 
   std::string_view name() const override { return "threads"; }
   std::string describe() const override;
@@ -30,10 +30,10 @@ class ThreadEngine final : public Engine {
   void remove_file(int) override {}
   Result<int> add_buffer(ByteSpan memory) override;
   void remove_buffer(int) override {}
-  void submit(const Io& io) override;
+  void submit(const sys::FileIo& io) override;
   bool flush() override;
   void cancel(std::uint64_t id) override;
-  std::size_t reap(std::span<Done> into) override;
+  std::size_t reap(std::span<sys::IoDone> into) override;
   int wait_fd() const override { return waker_->fd(); }
   void clear_wait_fd() override { waker_->clear(); }
   bool raise_wait_fd() override {
@@ -42,22 +42,22 @@ class ThreadEngine final : public Engine {
   }
 
  private:
-  ThreadEngine(std::unique_ptr<run::Waker> waker, std::uint32_t depth);
+  ThreadFileEngine(std::unique_ptr<Waker> waker, std::uint32_t depth);
   void serve();
   void drop_taken() TOWPATH_REQUIRES(mutex_);
 
-  std::unique_ptr<run::Waker> waker_;
-  std::vector<Io> batch_;  // submitted, not flushed
+  std::unique_ptr<Waker> waker_;
+  std::vector<sys::FileIo> batch_;  // submitted, not flushed
 
-  run::Mutex mutex_;
-  run::CondVar has_work_;
+  Mutex mutex_;
+  CondVar has_work_;
   // Both have room for depth from the start.
-  std::vector<Io> waiting_ TOWPATH_GUARDED_BY(mutex_);
+  std::vector<sys::FileIo> waiting_ TOWPATH_GUARDED_BY(mutex_);
   std::size_t taken_ TOWPATH_GUARDED_BY(mutex_) = 0;  // of waiting_, by threads
-  std::vector<Done> done_ TOWPATH_GUARDED_BY(mutex_);
+  std::vector<sys::IoDone> done_ TOWPATH_GUARDED_BY(mutex_);
   bool ending_ TOWPATH_GUARDED_BY(mutex_) = false;
 
-  std::vector<run::Worker> workers_;  // last: they end before what they use
+  std::vector<Worker> workers_;  // last: they end before what they use
 };
 
-}  // namespace towpath::backends::posix
+}  // namespace towpath::run

@@ -1,7 +1,7 @@
-#include <towpath/backends/posix/uring_engine.h>
 #include <towpath/core/text.h>
+#include <towpath/sys/uring_file_engine.h>
 
-namespace towpath::backends::posix {
+namespace towpath::sys {
 namespace {
 
 // Places in the tables. Empty ones cost 8 or 16 bytes of kernel memory each.
@@ -14,18 +14,18 @@ std::vector<int> all_places(unsigned count) {
   return places;
 }
 
-sys::RingFile ring_file(const EngineFile& file) noexcept {
-  return file.slot == kNoSlot ? sys::RingFile{file.fd, false} : sys::RingFile{file.slot, true};
+RingFile ring_file(const EngineFile& file) noexcept {
+  return file.slot == kNoSlot ? RingFile{file.fd, false} : RingFile{file.slot, true};
 }
 
-ByteSpan bytes_of(const sys::IoPart& part) noexcept {
+ByteSpan bytes_of(const IoPart& part) noexcept {
   return {static_cast<std::byte*>(part.data), part.size_bytes};
 }
 
-Status prepare(sys::Ring& ring, const Io& io) {
-  const sys::RingFile file = ring_file(io.file);
+Status prepare(Ring& ring, const FileIo& io) {
+  const RingFile file = ring_file(io.file);
   if (io.parts.size() > 1) {
-    const sys::RingVector request{.file = file, .parts = io.parts, .offset = io.offset};
+    const RingVector request{.file = file, .parts = io.parts, .offset = io.offset};
     return io.write ? ring.write_vector(io.id, request) : ring.read_vector(io.id, request);
   }
   const ByteSpan bytes = bytes_of(io.parts.front());
@@ -38,14 +38,14 @@ Status prepare(sys::Ring& ring, const Io& io) {
 
 }  // namespace
 
-Result<std::unique_ptr<UringEngine>> UringEngine::open(std::uint32_t depth) {
-  TOWPATH_TRY(auto ring, sys::IoRing<Io>::open(depth, prepare));
-  TOWPATH_TRY(auto writes, sys::IoRing<Io>::open(
-                               depth, prepare, {.interrupts = false, .event_fd = ring.wait_fd()}));
-  return std::unique_ptr<UringEngine>(new UringEngine(std::move(ring), std::move(writes)));
+Result<std::unique_ptr<UringFileEngine>> UringFileEngine::open(std::uint32_t depth) {
+  TOWPATH_TRY(auto ring, IoRing<FileIo>::open(depth, prepare));
+  TOWPATH_TRY(auto writes, IoRing<FileIo>::open(depth, prepare,
+                                                {.interrupts = false, .event_fd = ring.wait_fd()}));
+  return std::unique_ptr<UringFileEngine>(new UringFileEngine(std::move(ring), std::move(writes)));
 }
 
-UringEngine::UringEngine(sys::IoRing<Io> ring, sys::IoRing<Io> writes)
+UringFileEngine::UringFileEngine(IoRing<FileIo> ring, IoRing<FileIo> writes)
     : ring_(std::move(ring)), writes_(std::move(writes)) {
   files_.refusal = ring_.ring().reserve_files(kFiles);
   if (files_.refusal.ok()) files_.refusal = writes_.ring().reserve_files(kFiles);
@@ -55,27 +55,27 @@ UringEngine::UringEngine(sys::IoRing<Io> ring, sys::IoRing<Io> writes)
 }
 
 // Buffers are known to the one ring only: what uses them goes there.
-void UringEngine::submit(const Io& io) {
+void UringFileEngine::submit(const FileIo& io) {
   (io.write && io.buffered && io.buffer_slot == kNoSlot ? writes_ : ring_).submit(io);
 }
 
-bool UringEngine::flush() {
+bool UringFileEngine::flush() {
   const bool flushed = ring_.flush();
   return writes_.flush() && flushed;
 }
 
-void UringEngine::cancel(std::uint64_t id) {
-  for (sys::IoRing<Io>* ring : {&ring_, &writes_}) {
+void UringFileEngine::cancel(std::uint64_t id) {
+  for (IoRing<FileIo>* ring : {&ring_, &writes_}) {
     if (ring->ring().in_flight() > 0) ring->cancel(id);
   }
 }
 
-std::size_t UringEngine::reap(std::span<Done> into) {
+std::size_t UringFileEngine::reap(std::span<IoDone> into) {
   const std::size_t count = writes_.reap(into);
   return count + ring_.reap(into.subspan(count));
 }
 
-Result<int> UringEngine::Table::take(const char* what) {
+Result<int> UringFileEngine::Table::take(const char* what) {
   if (!refusal.ok()) return refusal;
   if (free.empty())
     return error(Code::exhausted, cat("no place is free in the ring's table of ", what));
@@ -84,7 +84,7 @@ Result<int> UringEngine::Table::take(const char* what) {
   return place;
 }
 
-Result<int> UringEngine::add_file(int fd) {
+Result<int> UringFileEngine::add_file(int fd) {
   TOWPATH_TRY(const int slot, files_.take("files"));
   if (Status set = set_file(slot, fd); !set.ok()) {
     remove_file(slot);
@@ -93,18 +93,18 @@ Result<int> UringEngine::add_file(int fd) {
   return slot;
 }
 
-void UringEngine::remove_file(int slot) {
+void UringFileEngine::remove_file(int slot) {
   // A place that cannot be cleared is not used again.
   if (set_file(slot, -1).ok()) files_.free.push_back(slot);
 }
 
-Status UringEngine::set_file(int slot, int fd) {
+Status UringFileEngine::set_file(int slot, int fd) {
   Status set = ring_.ring().set_file(static_cast<unsigned>(slot), fd);
   Status other = writes_.ring().set_file(static_cast<unsigned>(slot), fd);
   return set.ok() ? other : set;
 }
 
-Result<int> UringEngine::add_buffer(ByteSpan memory) {
+Result<int> UringFileEngine::add_buffer(ByteSpan memory) {
   TOWPATH_TRY(const int slot, buffers_.take("buffers"));
   if (Status set = ring_.ring().set_buffer(static_cast<unsigned>(slot), memory); !set.ok()) {
     buffers_.free.push_back(slot);
@@ -113,8 +113,8 @@ Result<int> UringEngine::add_buffer(ByteSpan memory) {
   return slot;
 }
 
-void UringEngine::remove_buffer(int slot) {
+void UringFileEngine::remove_buffer(int slot) {
   if (ring_.ring().set_buffer(static_cast<unsigned>(slot), {}).ok()) buffers_.free.push_back(slot);
 }
 
-}  // namespace towpath::backends::posix
+}  // namespace towpath::sys

@@ -1,7 +1,9 @@
-// Engine: the seam between deciding which I/O happens (dispatcher.h) and making it happen. Two real
-// ones stand behind it, io_uring and a few threads; a test drives a third.
+// FileEngine: moves bytes between files and memory. It is the seam between deciding which I/O
+// happens and making it happen. Two real ones stand behind it, io_uring (uring_file_engine.h) and a
+// few threads (run/thread_file_engine.h); a test drives a third.
 //
-// It knows no operations and no regions, only ids. Invariants: those of PieceEngine. Thread: loop.
+// It knows only ids. It neither continues what comes back short nor repeats what was interrupted:
+// the result says so. Invariants: those of IoEngine. Thread: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +11,12 @@
 #include <string>
 #include <string_view>
 
-#include <towpath/backend/piece_engine.h>
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
+#include <towpath/sys/io_engine.h>
 #include <towpath/sys/io_part.h>
 
-namespace towpath::backends::posix {
+namespace towpath::sys {
 
 inline constexpr int kNoSlot = -1;
 
@@ -24,20 +26,19 @@ struct EngineFile {
   int slot = kNoSlot;  ///< in the engine's table of registered files
 };
 
-struct Io {
+struct FileIo {
   std::uint64_t id = 0;
   bool write = false;
   bool buffered = false;  ///< through the page cache
   EngineFile file;
   std::uint64_t offset = 0;
-  std::span<const sys::IoPart> parts;  ///< at least one; unchanged until the id comes back
+  std::span<const IoPart> parts;  ///< at least one; unchanged until the id comes back
   /// The registered buffer that the part lies in; only with a single part.
   int buffer_slot = kNoSlot;
 };
 
-using Done = backend::PieceDone;  ///< its result: bytes, or a negative errno
-
-class Engine : public backend::PieceEngine {
+/// IoDone::result: bytes, or a negative errno.
+class FileEngine : public IoEngine {
  public:
   /// "io_uring" or "threads".
   virtual std::string_view name() const = 0;
@@ -54,10 +55,10 @@ class Engine : public backend::PieceEngine {
   /// Reads what the page cache has of one read, in one system call and without waiting for a disk.
   /// Bytes, or a negative errno: EAGAIN where it has nothing, EOPNOTSUPP where the file system
   /// cannot tell.
-  virtual std::int32_t read_cached(const Io& io);
+  virtual std::int32_t read_cached(const FileIo& io);
 
   /// Takes an I/O in; it need not start before flush(). No system call.
-  virtual void submit(const Io& io) = 0;
+  virtual void submit(const FileIo& io) = 0;
 };
 
-}  // namespace towpath::backends::posix
+}  // namespace towpath::sys

@@ -4,10 +4,10 @@
 
 #include <sys/uio.h>
 
-#include <towpath/backends/posix/thread_engine.h>
 #include <towpath/core/text.h>
+#include <towpath/run/thread_file_engine.h>
 
-namespace towpath::backends::posix {
+namespace towpath::run {
 namespace {
 
 constexpr std::uint32_t kMaxThreads = 8;
@@ -15,7 +15,7 @@ constexpr std::uint32_t kMaxThreads = 8;
 static_assert(sizeof(sys::IoPart) == sizeof(iovec) && offsetof(iovec, iov_base) == 0 &&
               offsetof(sys::IoPart, size_bytes) == offsetof(iovec, iov_len));
 
-Done perform(const Io& io) noexcept {
+sys::IoDone perform(const sys::FileIo& io) noexcept {
   const auto* vectors = reinterpret_cast<const iovec*>(io.parts.data());
   const int count = static_cast<int>(io.parts.size());
   const auto offset = static_cast<off_t>(io.offset);
@@ -30,43 +30,43 @@ Status no_table() {
 
 }  // namespace
 
-Result<std::unique_ptr<ThreadEngine>> ThreadEngine::open(std::uint32_t depth) {
-  TOWPATH_TRY(auto waker, run::Waker::open());
-  std::unique_ptr<ThreadEngine> engine(new ThreadEngine(std::move(waker), depth));
+Result<std::unique_ptr<ThreadFileEngine>> ThreadFileEngine::open(std::uint32_t depth) {
+  TOWPATH_TRY(auto waker, Waker::open());
+  std::unique_ptr<ThreadFileEngine> engine(new ThreadFileEngine(std::move(waker), depth));
   for (std::uint32_t i = 0; i < std::min(depth, kMaxThreads); ++i) {
-    TOWPATH_TRY(run::Worker worker,
-                run::Worker::start(cat("towpath-disk-", i),
-                                   [&self = *engine](const run::StopToken&) { self.serve(); }));
+    TOWPATH_TRY(Worker worker,
+                Worker::start(cat("towpath-disk-", i),
+                              [&self = *engine](const StopToken&) { self.serve(); }));
     engine->workers_.push_back(std::move(worker));
   }
   return engine;
 }
 
-ThreadEngine::ThreadEngine(std::unique_ptr<run::Waker> waker, std::uint32_t depth)
+ThreadFileEngine::ThreadFileEngine(std::unique_ptr<Waker> waker, std::uint32_t depth)
     : waker_(std::move(waker)) {
   batch_.reserve(depth);
   waiting_.reserve(depth);
   done_.reserve(depth);
 }
 
-ThreadEngine::~ThreadEngine() {
-  const run::MutexLock lock(mutex_);
+ThreadFileEngine::~ThreadFileEngine() {
+  const MutexLock lock(mutex_);
   ending_ = true;
   taken_ = waiting_.size();
   has_work_.wake_all();
 }
 
-std::string ThreadEngine::describe() const {
+std::string ThreadFileEngine::describe() const {
   return cat("preadv and pwritev by ", workers_.size(), " threads");
 }
 
-Result<int> ThreadEngine::add_file(int) { return no_table(); }
-Result<int> ThreadEngine::add_buffer(ByteSpan) { return no_table(); }
+Result<int> ThreadFileEngine::add_file(int) { return no_table(); }
+Result<int> ThreadFileEngine::add_buffer(ByteSpan) { return no_table(); }
 
-void ThreadEngine::submit(const Io& io) { batch_.push_back(io); }
+void ThreadFileEngine::submit(const sys::FileIo& io) { batch_.push_back(io); }
 
-bool ThreadEngine::flush() {
-  const run::MutexLock lock(mutex_);
+bool ThreadFileEngine::flush() {
+  const MutexLock lock(mutex_);
   drop_taken();
   waiting_.insert(waiting_.end(), batch_.begin(), batch_.end());
   batch_.size() == 1 ? has_work_.wake_one() : has_work_.wake_all();
@@ -74,9 +74,9 @@ bool ThreadEngine::flush() {
   return true;
 }
 
-void ThreadEngine::cancel(std::uint64_t id) {
-  const auto has_id = [id](const Io& io) { return io.id == id; };
-  const run::MutexLock lock(mutex_);
+void ThreadFileEngine::cancel(std::uint64_t id) {
+  const auto has_id = [id](const sys::FileIo& io) { return io.id == id; };
+  const MutexLock lock(mutex_);
   drop_taken();
   const std::size_t removed = std::erase_if(batch_, has_id) + std::erase_if(waiting_, has_id);
   if (removed == 0) return;
@@ -84,27 +84,27 @@ void ThreadEngine::cancel(std::uint64_t id) {
   waker_->wake();
 }
 
-void ThreadEngine::drop_taken() {
+void ThreadFileEngine::drop_taken() {
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken_));
   taken_ = 0;
 }
 
-std::size_t ThreadEngine::reap(std::span<Done> into) {
-  const run::MutexLock lock(mutex_);
+std::size_t ThreadFileEngine::reap(std::span<sys::IoDone> into) {
+  const MutexLock lock(mutex_);
   const std::size_t count = std::min(into.size(), done_.size());
   std::copy_n(done_.begin(), count, into.begin());
   done_.erase(done_.begin(), done_.begin() + static_cast<std::ptrdiff_t>(count));
   return count;
 }
 
-void ThreadEngine::serve() {
+void ThreadFileEngine::serve() {
   mutex_.lock();
   while (true) {
     while (taken_ == waiting_.size() && !ending_) has_work_.wait(mutex_);
     if (ending_) break;
-    const Io io = waiting_[taken_++];
+    const sys::FileIo io = waiting_[taken_++];
     mutex_.unlock();
-    const Done done = perform(io);
+    const sys::IoDone done = perform(io);
     mutex_.lock();
     done_.push_back(done);
     waker_->wake();
@@ -112,4 +112,4 @@ void ThreadEngine::serve() {
   mutex_.unlock();
 }
 
-}  // namespace towpath::backends::posix
+}  // namespace towpath::run

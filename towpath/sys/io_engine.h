@@ -1,26 +1,26 @@
-// PieceEngine: what brings pieces of transfers to where they go (the kernel, a drive), as far as
-// the dispatcher sees it. How a piece is handed in is each backend's own affair.
+// IoEngine: what brings I/Os to where they go (the kernel, a drive), as far as whoever orders them
+// sees it. How one is handed in is each engine's own affair.
 //
 // It is not a queue: never more than its depth is in it, so handing in cannot be refused.
 // Invariant: every id that was handed in comes back exactly once from reap(), cancelled or not;
-// until then the bytes of its piece may be touched.
-// Thread: the one that serialises the calls on the backend.
+// until then the bytes of its I/O may be touched.
+// Thread: one at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace towpath::backend {
+namespace towpath::sys {
 
-struct PieceDone {
+struct IoDone {
   std::uint64_t id = 0;
   std::int32_t result = 0;  ///< what it means is the engine's
 };
 
-class PieceEngine {
+class IoEngine {
  public:
-  virtual ~PieceEngine() = default;
+  virtual ~IoEngine() = default;
 
   /// Starts what was handed in: at most one system call. What is not taken now is kept for the next
   /// flush(). True: nothing is left behind.
@@ -28,7 +28,7 @@ class PieceEngine {
   /// Asks for an early end. The id comes back as always.
   virtual void cancel(std::uint64_t id) = 0;
   /// Fills a prefix of `into` with what has ended and says how much. Never blocks.
-  virtual std::size_t reap(std::span<PieceDone> into) = 0;
+  virtual std::size_t reap(std::span<IoDone> into) = 0;
 
   /// Readable when reap() finds something, until clear_wait_fd(), not only until it is reaped;
   /// perhaps once more for nothing. -1: ask again at once.
@@ -38,4 +38,4 @@ class PieceEngine {
   virtual bool raise_wait_fd() { return false; }
 };
 
-}  // namespace towpath::backend
+}  // namespace towpath::sys

@@ -7,19 +7,19 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <towpath/backends/posix/uring_engine.h>
 #include <towpath/sys/fd.h>
 #include <towpath/sys/temporary_directory.h>
 #include <towpath/sys/testing/kernel_rings.h>
+#include <towpath/sys/uring_file_engine.h>
 
-namespace towpath::backends::posix {
+namespace towpath::sys {
 namespace {
 
 constexpr std::size_t kPipeBytes = 4096;
 
 /// One that is full, so that a write into it blocks, or empty, so that a read does.
-struct Pipe {
-  explicit Pipe(bool full) {
+struct StuckPipe {
+  explicit StuckPipe(bool full) {
     std::array<int, 2> ends{-1, -1};
     EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
     reader.reset(ends[0]);
@@ -30,22 +30,22 @@ struct Pipe {
     EXPECT_EQ(::write(writer.get(), bytes.data(), bytes.size()),
               static_cast<ssize_t>(bytes.size()));
   }
-  sys::Fd reader;
-  sys::Fd writer;
+  Fd reader;
+  Fd writer;
 };
 
-class UringEngineTest : public ::testing::Test {
+class UringFileEngineTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (const auto why = sys::testing::why_no_rings(); !why.empty()) GTEST_SKIP() << why;
-    auto engine = UringEngine::open(4);
+    if (const auto why = testing::why_no_rings(); !why.empty()) GTEST_SKIP() << why;
+    auto engine = UringFileEngine::open(4);
     ASSERT_TRUE(engine.ok()) << engine.status().to_string();
     engine_ = std::move(*engine);
   }
 
   /// The next to end, as its descriptor tells.
-  Done next() {
-    std::array<Done, 1> done;
+  IoDone next() {
+    std::array<IoDone, 1> done;
     while (engine_->reap(done) == 0) {
       pollfd ready{engine_->wait_fd(), POLLIN, 0};
       if (::poll(&ready, 1, 20'000) != 1) {
@@ -57,44 +57,45 @@ class UringEngineTest : public ::testing::Test {
     return done[0];
   }
 
-  std::unique_ptr<UringEngine> engine_;
+  std::unique_ptr<UringFileEngine> engine_;
   std::array<char, 4> bytes_{'l', 'o', 'c', 'k'};
-  const std::array<sys::IoPart, 1> parts_{sys::IoPart{bytes_.data(), bytes_.size()}};
+  const std::array<IoPart, 1> parts_{IoPart{bytes_.data(), bytes_.size()}};
 };
 
-TEST_F(UringEngineTest, writes_through_the_page_cache_are_told_by_the_descriptor_of_the_others) {
-  const auto directory = sys::TemporaryDirectory::create();
+TEST_F(UringFileEngineTest,
+       writes_through_the_page_cache_are_told_by_the_descriptor_of_the_others) {
+  const auto directory = TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());
-  const sys::Fd file(::open(directory->file("f").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+  const Fd file(::open(directory->file("f").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
   const auto slot = engine_->add_file(file.get());
   ASSERT_TRUE(slot.ok()) << slot.status().to_string();
-  Io io{.id = 1, .write = true, .buffered = true, .file = {file.get(), *slot}, .parts = parts_};
+  FileIo io{.id = 1, .write = true, .buffered = true, .file = {file.get(), *slot}, .parts = parts_};
   for (; io.id <= 4; ++io.id, io.buffered = !io.buffered, io.write = io.id != 4) {
     engine_->submit(io);
     EXPECT_TRUE(engine_->flush());
-    const Done done = next();
+    const IoDone done = next();
     EXPECT_EQ(done.id, io.id);
     EXPECT_EQ(done.result, 4);
   }
 }
 
-TEST_F(UringEngineTest, what_is_cancelled_comes_back_whichever_way_it_went) {
-  const Pipe full(true);
-  const Pipe empty(false);
-  Io write{.id = 1, .write = true, .buffered = true, .parts = parts_};
+TEST_F(UringFileEngineTest, what_is_cancelled_comes_back_whichever_way_it_went) {
+  const StuckPipe full(true);
+  const StuckPipe empty(false);
+  FileIo write{.id = 1, .write = true, .buffered = true, .parts = parts_};
   write.file.fd = full.writer.get();
-  Io read{.id = 2, .parts = parts_};
+  FileIo read{.id = 2, .parts = parts_};
   read.file.fd = empty.reader.get();
   engine_->submit(write);
   engine_->submit(read);
   ASSERT_TRUE(engine_->flush());
   for (const std::uint64_t id : {2U, 1U}) {
     engine_->cancel(id);
-    const Done done = next();
+    const IoDone done = next();
     EXPECT_EQ(done.id, id);
     EXPECT_THAT(done.result, ::testing::AnyOf(-ECANCELED, -EINTR));
   }
 }
 
 }  // namespace
-}  // namespace towpath::backends::posix
+}  // namespace towpath::sys

@@ -1,4 +1,4 @@
-// UringEngine: I/Os through io_uring, one io_uring_enter(2) per batch.
+// UringFileEngine: I/Os through io_uring, one io_uring_enter(2) per batch.
 //
 // Writes through the page cache have a ring of their own, because threads of the kernel do them:
 // what such a thread leaves to whoever submitted is tidying up, for which the one ring interrupts
@@ -6,22 +6,22 @@
 //
 // Files and buffers are registered in sparse tables, so that an I/O skips the look-up of its file
 // and pages. Where a table is full or memlock is used up, the caller is told and goes without.
-// Thread: the one that serialises the calls on the backend.
+// Thread: one at a time.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <towpath/backends/posix/engine.h>
+#include <towpath/sys/file_engine.h>
 #include <towpath/sys/io_ring.h>
 
-namespace towpath::backends::posix {
+namespace towpath::sys {
 
-class UringEngine final : public Engine {
+class UringFileEngine final : public FileEngine {
  public:
-  /// `depth`: I/Os at a time. Errors: as sys::Ring::open.
-  static Result<std::unique_ptr<UringEngine>> open(std::uint32_t depth);
+  /// `depth`: I/Os at a time. Errors: as Ring::open.
+  static Result<std::unique_ptr<UringFileEngine>> open(std::uint32_t depth);
 
   std::string_view name() const override { return "io_uring"; }
   std::string describe() const override { return "io_uring"; }
@@ -29,16 +29,16 @@ class UringEngine final : public Engine {
   void remove_file(int slot) override;
   Result<int> add_buffer(ByteSpan memory) override;
   void remove_buffer(int slot) override;
-  void submit(const Io& io) override;
+  void submit(const FileIo& io) override;
   bool flush() override;
   void cancel(std::uint64_t id) override;
-  std::size_t reap(std::span<Done> into) override;
+  std::size_t reap(std::span<IoDone> into) override;
   int wait_fd() const override { return ring_.wait_fd(); }
   void clear_wait_fd() override { ring_.clear_wait_fd(); }
   bool raise_wait_fd() override { return ring_.raise_wait_fd(); }
 
  private:
-  UringEngine(sys::IoRing<Io> ring, sys::IoRing<Io> writes);
+  UringFileEngine(IoRing<FileIo> ring, IoRing<FileIo> writes);
 
   // A registered table: which places are free.
   struct Table {
@@ -49,10 +49,10 @@ class UringEngine final : public Engine {
 
   Status set_file(int slot, int fd);
 
-  sys::IoRing<Io> ring_;    // outlives writes_, which signals its descriptor
-  sys::IoRing<Io> writes_;  // through the page cache
+  IoRing<FileIo> ring_;    // outlives writes_, which signals its descriptor
+  IoRing<FileIo> writes_;  // through the page cache
   Table files_;
   Table buffers_;
 };
 
-}  // namespace towpath::backends::posix
+}  // namespace towpath::sys

@@ -1,0 +1,22 @@
+#include <towpath/run/file_engines.h>
+#include <towpath/run/thread_file_engine.h>
+#include <towpath/sys/uring_file_engine.h>
+
+namespace towpath::run {
+
+Result<OpenedFileEngine> open_file_engine(FileEngineKind kind, std::uint32_t depth) {
+  OpenedFileEngine opened;
+  if (kind != FileEngineKind::threads) {
+    auto ring = sys::UringFileEngine::open(depth);
+    if (ring.ok()) {
+      opened.engine = std::move(*ring);
+      return opened;
+    }
+    if (kind == FileEngineKind::io_uring) return ring.status();
+    opened.refusal = ring.status().to_string();
+  }
+  TOWPATH_TRY(opened.engine, ThreadFileEngine::open(depth));
+  return opened;
+}
+
+}  // namespace towpath::run

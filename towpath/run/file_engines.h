@@ -1,0 +1,24 @@
+// The file engine for this machine: io_uring, or threads where that is forbidden.
+// Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <towpath/sys/file_engine.h>
+
+namespace towpath::run {
+
+enum class FileEngineKind { automatic, io_uring, threads };
+
+struct OpenedFileEngine {
+  std::unique_ptr<sys::FileEngine> engine;
+  std::string refusal;  ///< why it is not io_uring although that was wanted
+};
+
+/// `depth`: I/Os at a time. Errors: as UringFileEngine::open (only where io_uring must be), as
+/// ThreadFileEngine::open.
+Result<OpenedFileEngine> open_file_engine(FileEngineKind kind, std::uint32_t depth);
+
+}  // namespace towpath::run
