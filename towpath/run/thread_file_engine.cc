@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <towpath/core/text.h>
 #include <towpath/run/thread_file_engine.h>
@@ -19,8 +20,12 @@ sys::IoDone perform(const sys::FileIo& io) noexcept {
   const auto* vectors = reinterpret_cast<const iovec*>(io.parts.data());
   const int count = static_cast<int>(io.parts.size());
   const auto offset = static_cast<off_t>(io.offset);
-  const ssize_t moved = io.write ? ::pwritev(io.file.fd, vectors, count, offset)
-                                 : ::preadv(io.file.fd, vectors, count, offset);
+  ssize_t moved = 0;
+  switch (io.kind) {
+    case sys::FileIo::Kind::read: moved = ::preadv(io.file.fd, vectors, count, offset); break;
+    case sys::FileIo::Kind::write: moved = ::pwritev(io.file.fd, vectors, count, offset); break;
+    case sys::FileIo::Kind::sync: moved = ::fdatasync(io.file.fd); break;
+  }
   return {io.id, static_cast<std::int32_t>(moved < 0 ? -errno : moved)};
 }
 

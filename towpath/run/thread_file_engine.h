@@ -1,4 +1,5 @@
-// ThreadFileEngine: I/Os by a few threads that call preadv(2) and pwritev(2), for machines where
+// ThreadFileEngine: I/Os by a few threads that call preadv(2), pwritev(2) and
+// fdatasync(2), for machines where
 // io_uring is forbidden.
 //
 // It registers nothing. A lock and a wake-up per I/O make it slower for small ones; large ones cost

@@ -27,12 +27,14 @@ struct EngineFile {
 };
 
 struct FileIo {
+  /// sync: what was written before is on the disk when it has ended (fdatasync). It orders nothing.
+  enum class Kind : std::uint8_t { read, write, sync };
   std::uint64_t id = 0;
-  bool write = false;
+  Kind kind = Kind::read;
   bool buffered = false;  ///< through the page cache
   EngineFile file;
   std::uint64_t offset = 0;
-  std::span<const IoPart> parts;  ///< at least one; unchanged until the id comes back
+  std::span<const IoPart> parts;  ///< one at least, of a sync none; unchanged until the id is back
   /// The registered buffer that the part lies in; only with a single part.
   int buffer_slot = kNoSlot;
 };

@@ -15,6 +15,10 @@ struct IoPart {
   std::size_t size_bytes = 0;
 
   static IoPart of(ByteSpan bytes) noexcept { return {bytes.data(), bytes.size()}; }
+  /// Of what is only read, as a write does.
+  static IoPart to_read(ConstByteSpan bytes) noexcept {
+    return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+  }
 };
 
 /// Memory of another process, which this one cannot load from; laid out as the kernel's iovec.

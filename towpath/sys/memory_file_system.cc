@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <set>
 
 #include <towpath/sys/memory_disk.h>
@@ -30,11 +32,31 @@ void MemoryFileSystem::set_capacity(std::uint64_t bytes) {
   disk_->capacity = bytes;
 }
 
-void MemoryFileSystem::crash() {
+namespace {
+
+/// Pages in which the two differ are written, or not.
+void write_some(internal::Content& content, const std::function<bool()>& survives) {
+  constexpr std::size_t kPage = 4096;
+  const Bytes& live = content.live;
+  Bytes& saved = content.saved;
+  for (std::size_t at = 0; at < live.size(); at += kPage) {
+    const std::size_t end = std::min(at + kPage, live.size());
+    const bool is_saved =
+        end <= saved.size() && std::memcmp(live.data() + at, saved.data() + at, end - at) == 0;
+    if (is_saved || !survives()) continue;
+    saved.resize(std::max(saved.size(), end));
+    std::memcpy(saved.data() + at, live.data() + at, end - at);
+  }
+}
+
+}  // namespace
+
+void MemoryFileSystem::crash(const std::function<bool()>& survives) {
   const std::lock_guard lock(disk_->mutex);
   ++disk_->crashes;
   disk_->names = disk_->saved_names;
   for (auto& [name, content] : disk_->names) {
+    if (survives) write_some(*content, survives);
     content->live = content->saved;
     content->lock.reset();
   }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -70,8 +71,9 @@ class MemoryFileSystem final : public FileSystem {
   /// All files together may hold this much; a write across the mark stops there, one behind it
   /// fails with ENOSPC.
   void set_capacity(std::uint64_t bytes);
-  /// Loses unsynced bytes and names. Files open now answer not_ready from here on.
-  void crash();
+  /// Loses unsynced bytes and names, but for those pages of 4 KiB for which `survives` says so: a
+  /// disk writes in any order. Files open now answer not_ready from here on.
+  void crash(const std::function<bool()>& survives = {});
   /// Calls of one kind so far, failed ones included.
   std::uint64_t calls(FileOp op) const;
 

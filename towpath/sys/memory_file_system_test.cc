@@ -172,5 +172,21 @@ TEST_F(MemoryFileSystemTest, open_files_outlive_the_disk_object) {
   EXPECT_TRUE(file->write_at(as_bytes("x"), 0).ok());
 }
 
+TEST_F(MemoryFileSystemTest, a_crash_may_leave_any_of_the_pages_that_were_not_synced) {
+  auto file = make("f", std::string(4096, 'a'));
+  ASSERT_TRUE(file->sync().ok());
+  ASSERT_TRUE(disk_.sync_directory(".").ok());
+  ASSERT_TRUE(write_exactly(*file, as_bytes(std::string(4096 * 2 + 10, 'b')), 4096).ok());
+  int asked = 0;
+  disk_.crash([&] { return ++asked == 3; });
+  EXPECT_EQ(asked, 3) << "what is synced is not in question";
+  auto again = disk_.open("f", {});
+  ASSERT_TRUE(again.ok());
+  Bytes bytes(4096 * 3 + 10);
+  ASSERT_TRUE(read_exactly(**again, bytes, 0).ok());
+  EXPECT_EQ(as_text(bytes).substr(4095, 2), std::string_view("a\0", 2)) << "a hole";
+  EXPECT_EQ(as_text(bytes).substr(4096 * 3), std::string(10, 'b'));
+}
+
 }  // namespace
 }  // namespace towpath::sys

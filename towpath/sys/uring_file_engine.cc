@@ -24,12 +24,14 @@ ByteSpan bytes_of(const IoPart& part) noexcept {
 
 Status prepare(Ring& ring, const FileIo& io) {
   const RingFile file = ring_file(io.file);
+  if (io.kind == FileIo::Kind::sync) return ring.sync(io.id, file);
+  const bool writes = io.kind == FileIo::Kind::write;
   if (io.parts.size() > 1) {
     const RingVector request{.file = file, .parts = io.parts, .offset = io.offset};
-    return io.write ? ring.write_vector(io.id, request) : ring.read_vector(io.id, request);
+    return writes ? ring.write_vector(io.id, request) : ring.read_vector(io.id, request);
   }
   const ByteSpan bytes = bytes_of(io.parts.front());
-  if (io.write)
+  if (writes)
     return ring.write(io.id,
                       {.file = file, .from = bytes, .offset = io.offset, .buffer = io.buffer_slot});
   return ring.read(io.id,
@@ -56,7 +58,10 @@ UringFileEngine::UringFileEngine(IoRing<FileIo> ring, IoRing<FileIo> writes)
 
 // Buffers are known to the one ring only: what uses them goes there.
 void UringFileEngine::submit(const FileIo& io) {
-  (io.write && io.buffered && io.buffer_slot == kNoSlot ? writes_ : ring_).submit(io);
+  const bool by_thread =
+      io.kind == FileIo::Kind::sync ||
+      (io.kind == FileIo::Kind::write && io.buffered && io.buffer_slot == kNoSlot);
+  (by_thread ? writes_ : ring_).submit(io);
 }
 
 bool UringFileEngine::flush() {

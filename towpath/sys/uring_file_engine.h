@@ -1,8 +1,8 @@
 // UringFileEngine: I/Os through io_uring, one io_uring_enter(2) per batch.
 //
-// Writes through the page cache have a ring of their own, because threads of the kernel do them:
-// what such a thread leaves to whoever submitted is tidying up, for which the one ring interrupts
-// him and the other (RingOptions::interrupts) does not. Both signal one descriptor.
+// Writes through the page cache and syncs have a ring of their own, because threads of the kernel
+// do them: what such a thread leaves to whoever submitted is tidying up, for which the one ring
+// interrupts him and the other (RingOptions::interrupts) does not. Both signal one descriptor.
 //
 // Files and buffers are registered in sparse tables, so that an I/O skips the look-up of its file
 // and pages. Where a table is full or memlock is used up, the caller is told and goes without.
@@ -50,7 +50,7 @@ class UringFileEngine final : public FileEngine {
   Status set_file(int slot, int fd);
 
   IoRing<FileIo> ring_;    // outlives writes_, which signals its descriptor
-  IoRing<FileIo> writes_;  // through the page cache
+  IoRing<FileIo> writes_;  // through the page cache, and syncs
   Table files_;
   Table buffers_;
 };

@@ -69,8 +69,13 @@ TEST_F(UringFileEngineTest,
   const Fd file(::open(directory->file("f").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
   const auto slot = engine_->add_file(file.get());
   ASSERT_TRUE(slot.ok()) << slot.status().to_string();
-  FileIo io{.id = 1, .write = true, .buffered = true, .file = {file.get(), *slot}, .parts = parts_};
-  for (; io.id <= 4; ++io.id, io.buffered = !io.buffered, io.write = io.id != 4) {
+  FileIo io{.id = 1,
+            .kind = FileIo::Kind::write,
+            .buffered = true,
+            .file = {file.get(), *slot},
+            .parts = parts_};
+  for (; io.id <= 4; ++io.id, io.buffered = !io.buffered,
+                              io.kind = io.id != 4 ? FileIo::Kind::write : FileIo::Kind::read) {
     engine_->submit(io);
     EXPECT_TRUE(engine_->flush());
     const IoDone done = next();
@@ -82,7 +87,7 @@ TEST_F(UringFileEngineTest,
 TEST_F(UringFileEngineTest, what_is_cancelled_comes_back_whichever_way_it_went) {
   const StuckPipe full(true);
   const StuckPipe empty(false);
-  FileIo write{.id = 1, .write = true, .buffered = true, .parts = parts_};
+  FileIo write{.id = 1, .kind = FileIo::Kind::write, .buffered = true, .parts = parts_};
   write.file.fd = full.writer.get();
   FileIo read{.id = 2, .parts = parts_};
   read.file.fd = empty.reader.get();

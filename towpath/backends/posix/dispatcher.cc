@@ -101,13 +101,14 @@ Status Dispatcher::hand_in(backend::PieceFlight& carrier) {
       count == 1 && (flight.piece.path == Path::direct ||
                      (flight.piece.path == Path::buffered && buffers_for_page_cache_));
   const int slot = registered ? flight.piece.local->slot_of(flight.active[0]) : sys::kNoSlot;
-  engine_.submit({.id = flight.id,
-                  .write = flight.operation->writes(),
-                  .buffered = flight.piece.path == Path::buffered,
-                  .file = flight.file().engine_file(flight.piece.path),
-                  .offset = flight.bounce ? bounce_window(flight).offset : flight.file_offset(),
-                  .parts = std::span(flight.active).first(count),
-                  .buffer_slot = slot});
+  engine_.submit(
+      {.id = flight.id,
+       .kind = flight.operation->writes() ? sys::FileIo::Kind::write : sys::FileIo::Kind::read,
+       .buffered = flight.piece.path == Path::buffered,
+       .file = flight.file().engine_file(flight.piece.path),
+       .offset = flight.bounce ? bounce_window(flight).offset : flight.file_offset(),
+       .parts = std::span(flight.active).first(count),
+       .buffer_slot = slot});
   counters_.submissions.add();
   if (slot != sys::kNoSlot) counters_.registered_ios.add();
   return {};

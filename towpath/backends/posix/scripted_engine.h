@@ -83,8 +83,9 @@ class ScriptedEngine final : public sys::FileEngine {
     for (const sys::IoPart& part : io.parts) {
       const std::uint64_t wanted = std::min<std::uint64_t>(part.size_bytes, most - moved);
       const auto at = static_cast<off_t>(io.offset + moved);
-      const ssize_t got = io.write ? ::pwrite(io.file.fd, part.data, wanted, at)
-                                   : ::pread(io.file.fd, part.data, wanted, at);
+      const ssize_t got = io.kind == sys::FileIo::Kind::write
+                              ? ::pwrite(io.file.fd, part.data, wanted, at)
+                              : ::pread(io.file.fd, part.data, wanted, at);
       if (got > 0) moved += static_cast<std::uint64_t>(got);
       if (got < static_cast<ssize_t>(part.size_bytes)) break;
     }
