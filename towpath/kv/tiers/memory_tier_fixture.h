@@ -43,11 +43,6 @@ class MemoryTier final : public BlockTier {
     while (!is_slow && !under_way.empty()) let_go(0);
     return false;
   }
-  Status acknowledge() override {
-    for (const BlockHash hash : fresh_) presence->add(hash, index_);
-    fresh_.clear();
-    return {};
-  }
   Status remove(BlockHash hash) override {
     presence->remove(hash, index_);
     return blocks.erase(hash) != 0 ? Status() : error(Code::not_found, "no such block");
@@ -70,7 +65,7 @@ class MemoryTier final : public BlockTier {
       if (digest_of(task.bytes, task.digest.salt, task.digest.algorithm) != task.digest)
         return error(Code::corrupt, "the bytes do not match");
       blocks[task.hash] = {task.digest, {task.bytes.begin(), task.bytes.end()}};
-      fresh_.push_back(task.hash);
+      presence->add(task.hash, index_);
       return {};
     }
     const auto found = blocks.find(task.hash);
@@ -86,7 +81,6 @@ class MemoryTier final : public BlockTier {
   const std::string name_ = "memory (a test's)";
   const TierIndex index_;
   const std::size_t depth_;
-  std::vector<BlockHash> fresh_;
 };
 
 }  // namespace towpath::kv::testing

@@ -50,8 +50,8 @@ struct TieredCacheOptions {
   std::size_t most_waiting_demotions = 4096;   ///< blocks; what is less urgent is not kept beyond
   std::size_t most_waiting_promotions = 4096;  ///< blocks; promote() refuses beyond, look() forgets
   std::size_t batch_blocks = 64;               ///< at most so many per call of progress(), each way
-  /// Small blocks go down in larger batches, up to this: a batch ends with an acknowledgement,
-  /// which costs a disk the same for few bytes and for many.
+  /// Small blocks go down in larger batches, up to this: a batch ends with a sync, which costs a
+  /// disk the same for few bytes and for many. Two batches may be aside at a time, on their way.
   std::uint64_t batch_bytes = std::uint64_t{16} << 20U;
   std::size_t batch_at_least = 8;  ///< fewer are demoted only after `linger`
   Duration linger = std::chrono::milliseconds(10);
@@ -63,7 +63,7 @@ struct TieredCacheOptions {
 
 struct TierFigures {
   std::string name;
-  std::uint64_t demoted = 0, demoted_bytes = 0;    ///< acknowledged
+  std::uint64_t demoted = 0, demoted_bytes = 0;    ///< there for good
   std::uint64_t promoted = 0, promoted_bytes = 0;  ///< proven
   std::map<std::string, std::uint64_t> failed;     ///< by what was done, and its code
   telemetry::HistogramSummary put_ns, get_ns;
@@ -196,13 +196,13 @@ class TieredCache {
   bool came_aside(const Fall& fall) TOWPATH_REQUIRES(work_);
   void begin_puts(Fall& fall) TOWPATH_REQUIRES(work_);
   void land(Fall& fall, const Crossing& crossing) TOWPATH_REQUIRES(work_);
-  void acknowledge_all() TOWPATH_REQUIRES(work_);
   void note_state() TOWPATH_REQUIRES(work_);
   bool takes(const Below& tier) const TOWPATH_REQUIRES(work_);
   bool copies_rest() const TOWPATH_REQUIRES(work_);
   bool someone_takes() const TOWPATH_REQUIRES(work_);
   bool is_falling(const Below& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);
   bool have_room() const TOWPATH_REQUIRES(work_);
+  std::size_t most_aside() const;
   void failed(Below& tier, const char* doing, const Status& status) TOWPATH_REQUIRES(work_);
   void copy_failed(const char* way, const Status& status) TOWPATH_REQUIRES(work_);
   void count(std::uint64_t TieredCacheFigures::*figure, std::uint64_t by = 1);

@@ -248,9 +248,16 @@ bool TieredCache::someone_takes() const {
   return false;
 }
 
+/// Bytes aside are bounded: two batches, so that one can be written while another is synced.
+std::size_t TieredCache::most_aside() const {
+  constexpr std::size_t kAtLeast = 8;
+  const std::uint64_t blocks = 2 * options_.batch_bytes / block_bytes_;
+  return std::min<std::size_t>(std::max<std::size_t>(blocks, kAtLeast), copier_->at_once());
+}
+
 /// In all tiers that take blocks now: a block is copied aside once, for all of them.
 bool TieredCache::have_room() const {
-  if (falls_.size() >= copier_->at_once()) return false;
+  if (falls_.size() >= most_aside()) return false;
   for (const auto& tier : below_)
     if (takes(*tier) && !tier->has_place_for(TierTask::Kind::put)) return false;
   return someone_takes();
@@ -275,7 +282,10 @@ bool TieredCache::demote_some(bool at_once) {
       if (!waiting) break;
       demote_one(*waiting);
     }
-  acknowledge_all();
+  // What was begun may have waited for company.
+  for (const auto& tier : below_)
+    if (tier->puts_under_way > 0) (void)tier->tier->progress();
+  end_falls();
   return done > 0;
 }
 
@@ -363,32 +373,16 @@ void TieredCache::land(Fall& fall, const Crossing& crossing) {
   Below& into = crossing.tier;
   const Status& kept = crossing.task.status;
   if (kept.ok()) {
-    if (fall.is_unwanted)
-      (void)into.tier->remove(fall.block.hash);
-    else
-      ++into.unacknowledged;
+    if (fall.is_unwanted) return (void)into.tier->remove(fall.block.hash);
+    const MutexLock figures(figures_mutex_);
+    ++figures_.below[into.number].demoted;
+    figures_.below[into.number].demoted_bytes += block_bytes_;
   } else if (kept.code() == Code::corrupt) {
     if (!std::exchange(fall.is_wrong, true)) count_quarantined(cat(pool_name_, ", going down"));
     (void)pool_->drop(fall.block.hash);
   } else {
     failed(into, "put", kept);
     into.rests_until = clock_.now() + options_.rest;
-  }
-}
-
-void TieredCache::acknowledge_all() {
-  for (const auto& tier : below_) {
-    if (tier->unacknowledged == 0) continue;
-    const Status done = tier->tier->acknowledge();
-    const std::uint64_t blocks = std::exchange(tier->unacknowledged, 0);
-    if (!done.ok()) {
-      failed(*tier, "acknowledge", done);
-      tier->rests_until = clock_.now() + options_.rest;
-      continue;
-    }
-    const MutexLock figures(figures_mutex_);
-    figures_.below[tier->number].demoted += blocks;
-    figures_.below[tier->number].demoted_bytes += blocks * block_bytes_;
   }
 }
 
