@@ -238,6 +238,8 @@ typedef struct {
   uint64_t borrowed_blocks; /* that came from them, and proved */
   uint64_t lent_blocks;
   uint64_t failed_loans;
+  uint64_t steps;
+  uint64_t engine_ns; /* that the engine's thread was in the calls of its steps */
 } towpath_worker_figures_t;
 
 towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_figures_t* figures,

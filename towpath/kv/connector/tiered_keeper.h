@@ -1,7 +1,7 @@
 // TieredKeeper: a BlockKeeper over a TieredCache: host memory, and the tiers below it. What is kept
 // goes down a little later, and comes back from there when the memory is wanted for others, or
 // after a restart. With peers, their blocks are the lowest tier, and those here are lent to them.
-// Thread: loop.
+// What moves below is moved by a thread, or by progress(). Thread: loop.
 #pragma once
 
 #include <map>
@@ -13,6 +13,7 @@
 #include <towpath/kv/connector/block_keeper.h>
 #include <towpath/kv/peers/peer_loans.h>
 #include <towpath/kv/tiers/tiered_cache.h>
+#include <towpath/run/worker.h>
 
 namespace towpath::kv {
 
@@ -36,6 +37,9 @@ struct TieredKeeperParts {
   TieredCacheOptions cache{};  ///< but for `batch_at_least`: blocks go down at once
   std::optional<KeeperPeers> peers{};
   telemetry::CacheMeterParts meter{};  ///< told where each block was that was asked for
+  /// A thread moves blocks to the tiers below, and from there: nobody who calls in here reads,
+  /// writes or syncs. Not with `peers`, whose tier is driven by the manager's thread.
+  bool background = false;
 };
 
 class TieredKeeper final : public BlockKeeper {
@@ -54,7 +58,7 @@ class TieredKeeper final : public BlockKeeper {
                                       std::uint8_t priority) override;
   /// And serves peers.
   bool progress() override;
-  void wait_for_work(Duration most) override { cache_->wait_for_work(most); }
+  void wait_for_work(Duration most) override;
   Status sync() override { return cache_->flush(); }
   News take_news() override;
 
@@ -74,6 +78,7 @@ class TieredKeeper final : public BlockKeeper {
 
  private:
   class Coming;
+  Status start_background();
   explicit TieredKeeper(TieredKeeperParts& parts)
       : algorithm_(parts.algorithm), presence_(std::move(parts.presence)) {}
 
@@ -90,8 +95,10 @@ class TieredKeeper final : public BlockKeeper {
   std::unique_ptr<PeerLoans> loans_;    // lends from cache_
   Presence::Events news_;               // that were not taken
   bool is_told_ = false;
+  std::uint32_t settled_seen_ = 0;  // of the cache, by progress()
   std::uint64_t from_memory_ = 0;
   std::uint64_t damaged_in_memory_ = 0;
+  std::optional<run::Worker> mover_;  // drives cache_; ends first
 };
 
 }  // namespace towpath::kv
