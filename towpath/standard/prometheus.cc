@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <exception>
 #include <limits>
 
+#include <fnmatch.h>
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
@@ -102,23 +104,43 @@ std::string hostname() {
   return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : "unknown";
 }
 
+/// By its name, or by that without the "_total" of counters, which NIXL's patterns lack.
+bool is_enabled(const std::vector<std::string>& patterns, std::string_view name) {
+  constexpr std::string_view kTotal = "_total";
+  const auto matches = [&](const std::string& text) {
+    return std::ranges::any_of(patterns, [&](const std::string& pattern) {
+      return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+    });
+  };
+  if (patterns.empty() || matches(std::string(name))) return true;
+  if (!name.ends_with(kTotal)) return false;
+  name.remove_suffix(kTotal.size());
+  return matches(std::string(name));
+}
+
 class Source final : public ::prometheus::Collectable {
  public:
-  Source(const telemetry::Metrics& metrics, bool nixl_names)
-      : metrics_(metrics), nixl_names_(nixl_names), hostname_(hostname()) {}
+  Source(const telemetry::Metrics& metrics, const PrometheusOptions& options)
+      : metrics_(metrics),
+        nixl_names_(options.nixl_names),
+        enabled_(options.enabled),
+        hostname_(hostname()) {}
 
   std::vector<MetricFamily> Collect() const override {
     const std::vector<Metric> ours = metrics_.snapshot();
     std::vector<MetricFamily> all = families_of(ours);
-    if (!nixl_names_) return all;
-    for (MetricFamily& family : families_of(nixl_metrics(ours, hostname_)))
-      all.push_back(std::move(family));
+    if (nixl_names_) {
+      for (MetricFamily& family : families_of(nixl_metrics(ours, hostname_)))
+        all.push_back(std::move(family));
+    }
+    std::erase_if(all, [&](const auto& family) { return !is_enabled(enabled_, family.name); });
     return all;
   }
 
  private:
   const telemetry::Metrics& metrics_;
   const bool nixl_names_;
+  const std::vector<std::string> enabled_;
   const std::string hostname_;
 };
 
@@ -126,7 +148,7 @@ class Endpoint final : public PrometheusEndpoint {
  public:
   Endpoint(const telemetry::Metrics& metrics, const PrometheusOptions& options)
       : address_(options.address),
-        source_(std::make_shared<Source>(metrics, options.nixl_names)),
+        source_(std::make_shared<Source>(metrics, options)),
         exposer_(server_options(options)) {
     exposer_.RegisterCollectable(source_);
   }

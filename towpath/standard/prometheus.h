@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <towpath/core/result.h>
 #include <towpath/telemetry/metrics.h>
@@ -20,6 +21,8 @@ struct PrometheusOptions {
   std::string address = "127.0.0.1";  ///< of an interface; IPv6 in brackets; "0.0.0.0" is all
   std::uint16_t port = 9090;          ///< 0: the kernel chooses one
   bool nixl_names = true;
+  /// Shell patterns of names, with or without their "_total": what is served. Empty: all.
+  std::vector<std::string> enabled = {};
 };
 
 class PrometheusEndpoint {

@@ -59,6 +59,23 @@ std::string scrape(std::uint16_t port) {
 
 #ifdef TOWPATH_WITH_PROMETHEUS
 
+TEST(PrometheusTest, only_enabled_metrics_are_served) {
+  telemetry::Metrics metrics;
+  telemetry::AgentMeter meter(metrics, {.agent = "decode"});
+  telemetry::Flow& flow = meter.flow({.backend = "shm", .peer = "p", .op = TransferOp::write});
+  flow.posted({.bytes = 4096, .descriptors = 1});
+  flow.ended({.posted_bytes = 4096, .moved_bytes = 4096, .time = std::chrono::microseconds(15)});
+  const auto endpoint =
+      PrometheusEndpoint::open(metrics,
+                               {.port = 0, .enabled = {"agent_tx_b*es", "towpath_transfers_*"}})
+          .value();
+  const std::string answer = scrape(endpoint->port());
+  EXPECT_THAT(answer, HasSubstr("agent_tx_bytes_total"));
+  EXPECT_THAT(answer, HasSubstr("towpath_transfers_in_flight"));
+  EXPECT_THAT(answer, Not(HasSubstr("agent_tx_requests_num_total")));
+  EXPECT_THAT(answer, Not(HasSubstr("towpath_transfer_bytes_total")));
+}
+
 TEST(PrometheusTest, scrape_tells_counters_gauges_and_histograms) {
   telemetry::Metrics metrics;
   telemetry::AgentMeter meter(metrics, {.agent = "decode"});

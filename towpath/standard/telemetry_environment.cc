@@ -71,6 +71,7 @@ class TelemetryReader {
     if (wants_endpoint_ && !out_.options.prometheus) out_.options.prometheus.emplace();
     if (!wants_endpoint_) return;
     if (port_) out_.options.prometheus->port = *port_;
+    out_.options.prometheus->enabled = enabled_metrics_;
     if (!local_) out_.options.prometheus->address = "0.0.0.0";
   }
 
@@ -107,6 +108,17 @@ class TelemetryReader {
     return {};
   }
 
+  Status enabled_metrics(const Value& value) {
+    enabled_metrics_.clear();
+    for (std::string_view rest = value.text; !rest.empty();) {
+      const std::string_view pattern = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(pattern.size() + 1, rest.size()));
+      if (!pattern.empty()) enabled_metrics_.emplace_back(pattern);
+    }
+    if (!enabled_metrics_.empty()) return {};
+    return value.refuse("list names of metrics with commas, as agent_tx_*");
+  }
+
   using Take = Status (TelemetryReader::*)(const Value&);
   static constexpr std::array kKeys{
       std::pair<std::string_view, Take>{"ENABLE", &TelemetryReader::enable},
@@ -115,16 +127,18 @@ class TelemetryReader {
       std::pair<std::string_view, Take>{"EXPORTER", &TelemetryReader::exporter},
       std::pair<std::string_view, Take>{"PROMETHEUS_PORT", &TelemetryReader::port},
       std::pair<std::string_view, Take>{"PROMETHEUS_LOCAL", &TelemetryReader::local},
-      std::pair<std::string_view, Take>{"HISTOGRAM_BUCKETS_US", &TelemetryReader::bounds}};
-  /// NIXL's, for what is done otherwise here: counters are always up to date, all are told, and one
-  /// process serves its own.
-  static constexpr std::array<std::string_view, 5> kUnused{
-      "RUN_INTERVAL", "ENABLED_METRICS", "MULTIPROC_DIR", "RANK_ENV", "MP_STALE_TTL"};
+      std::pair<std::string_view, Take>{"HISTOGRAM_BUCKETS_US", &TelemetryReader::bounds},
+      std::pair<std::string_view, Take>{"ENABLED_METRICS", &TelemetryReader::enabled_metrics}};
+  /// NIXL's, for what is done otherwise here: counters are always up to date, and one process
+  /// serves its own.
+  static constexpr std::array<std::string_view, 4> kUnused{"RUN_INTERVAL", "MULTIPROC_DIR",
+                                                           "RANK_ENV", "MP_STALE_TTL"};
 
   TelemetryFromEnvironment& out_;
   bool wants_endpoint_ = false;
   bool local_ = true;
   std::optional<std::uint16_t> port_;
+  std::vector<std::string> enabled_metrics_;
 };
 
 }  // namespace

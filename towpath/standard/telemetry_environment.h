@@ -8,6 +8,7 @@
 //   NIXL_TELEMETRY_PROMETHEUS_PORT         9090; 0: the kernel chooses
 //   NIXL_TELEMETRY_PROMETHEUS_LOCAL        no: all interfaces of the machine, without a password
 //   NIXL_TELEMETRY_HISTOGRAM_BUCKETS_US    ascending bounds, with commas
+//   NIXL_TELEMETRY_ENABLED_METRICS         what the endpoint serves: names, * and ?, with commas
 //
 // TOWPATH_TELEMETRY_... means the same. Names of NIXL that have no use here are remarked on, as
 // are unknown ones of both families: a typing error must not be silent. Thread: any.

@@ -28,6 +28,7 @@ TEST(TelemetryEnvironmentTest, every_setting_of_nixl_arrives) {
                                     {"NIXL_TELEMETRY_BUFFER_SIZE", "128"},
                                     {"NIXL_TELEMETRY_EXPORTER", "Prometheus"},
                                     {"NIXL_TELEMETRY_PROMETHEUS_PORT", "9191"},
+                                    {"NIXL_TELEMETRY_ENABLED_METRICS", "agent_tx_*,agent_errors"},
                                     {"NIXL_TELEMETRY_HISTOGRAM_BUCKETS_US", "10,200"}})
                         .value();
   EXPECT_EQ(told.options.flight_directory, "/var/tmp/t");
@@ -35,6 +36,8 @@ TEST(TelemetryEnvironmentTest, every_setting_of_nixl_arrives) {
   ASSERT_TRUE(told.options.prometheus);
   EXPECT_EQ(told.options.prometheus->port, 9191);
   EXPECT_EQ(told.options.prometheus->address, "127.0.0.1") << "this machine only";
+  EXPECT_THAT(told.options.prometheus->enabled,
+              ::testing::ElementsAre("agent_tx_*", "agent_errors"));
   EXPECT_THAT(told.options.time_bounds.all(), ::testing::ElementsAre(10'000, 200'000));
   const auto wide = telemetry_from({{"NIXL_TELEMETRY_EXPORTER", "prometheus"},
                                     {"NIXL_TELEMETRY_PROMETHEUS_LOCAL", "0"}})
@@ -68,7 +71,8 @@ TEST(TelemetryEnvironmentTest, value_that_makes_no_sense_is_an_error_that_names_
         std::pair("BUFFER_SIZE", "many"), std::pair("BUFFER_SIZE", "99999999999"),
         std::pair("EXPORTER", "pigeon"), std::pair("PROMETHEUS_PORT", "65536"),
         std::pair("PROMETHEUS_PORT", "-1"), std::pair("PROMETHEUS_LOCAL", "2"),
-        std::pair("HISTOGRAM_BUCKETS_US", "20,10"), std::pair("HISTOGRAM_BUCKETS_US", ","),
+        std::pair("ENABLED_METRICS", ","), std::pair("HISTOGRAM_BUCKETS_US", "20,10"),
+        std::pair("HISTOGRAM_BUCKETS_US", ","),
         std::pair("HISTOGRAM_BUCKETS_US", "1,99999999999999999999")}) {
     const std::string variable = std::string("NIXL_TELEMETRY_") + name;
     const auto told = telemetry_from({{variable, value}});
