@@ -47,7 +47,9 @@ nixl_capi_status_t nixl_capi_get_plugin_params(nixl_capi_agent_t agent, const ch
   return call(given(agent, plugin_name, mems, params), [&] {
     const auto type = (*agent)->backends().plugin(plugin_name);
     if (!type.ok()) return refuse(*agent, type.status(), "describe a plug-in");
-    return give_description((*type)->kinds, towpath::standard::nixl_defaults(**type), mems, params);
+    const auto kinds = (*agent)->backends().plugin_kinds(plugin_name);
+    if (!kinds.ok()) return refuse(*agent, kinds.status(), "describe a plug-in");
+    return give_description(*kinds, towpath::standard::nixl_defaults(**type), mems, params);
   });
 }
 

@@ -1,5 +1,6 @@
 // Memory: registrations, questions, views.
 #include <towpath/core/text.h>
+#include <towpath/standard/nixl_params.h>
 
 #include "bindings/nixl/call.h"
 #include "bindings/nixl/lists.h"
@@ -32,7 +33,11 @@ Result<Answers> query(NixlAgent& nixl, const nixl_capi_reg_dlist_s& list,
   std::vector<towpath::RegionDescriptor> asked;
   asked.reserve(list.entries.size());
   for (const NamedEntry& entry : list.entries) asked.push_back(describe(kind, entry));
-  return nixl.agent().query(backends.front().type, asked);
+  TOWPATH_TRY(Answers answers, nixl.agent().query(backends.front().type, asked));
+  for (auto& answer : answers) {
+    if (answer) answer = towpath::standard::nixl_answer(*std::move(answer));
+  }
+  return answers;
 }
 
 Status check_remote(NixlAgent& nixl, const nixl_capi_remote_dlist_s& list) {

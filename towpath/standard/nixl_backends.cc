@@ -46,7 +46,9 @@ NixlBackends::NixlBackends(const backend::Registry& registry, const Environment&
 
 std::vector<std::string> NixlBackends::plugins() const {
   std::vector<std::string> names;
-  for (const std::string& type : registry_.names()) names.push_back(nixl_backend_name(type));
+  for (const std::string& type : registry_.names()) {
+    for (std::string& name : nixl_backend_names(type)) names.push_back(std::move(name));
+  }
   if (std::ranges::find(names, kUcx) == names.end()) names.emplace(names.begin(), kUcx);
   return names;
 }
@@ -55,6 +57,28 @@ Result<const backend::BackendType*> NixlBackends::plugin(std::string_view name) 
   auto type = registry_.find(name);
   if (type.ok() || lower(name) != lower(kUcx)) return type;
   return registry_.find(kShmType);
+}
+
+Result<std::vector<MemoryKind>> NixlBackends::plugin_kinds(std::string_view name) const {
+  TOWPATH_TRY(const backend::BackendType* type, plugin(name));
+  std::vector<const backend::BackendType*> all = {type};
+  const auto add = [&](std::string_view companion) {
+    if (const auto found = registry_.find(companion); found.ok()) all.push_back(*found);
+  };
+  if (lower(name) == lower(kUcx)) {
+    add(kShmType);
+    add(kUcxDeviceType);
+  } else if (type->name == kGdsType) {
+    add(kPosixType);
+  }
+  std::vector<MemoryKind> kinds;
+  for (const MemoryKind kind : kMemoryKinds) {
+    const auto takes = [&](const backend::BackendType* one) {
+      return std::ranges::find(one->kinds, kind) != one->kinds.end();
+    };
+    if (std::ranges::any_of(all, takes)) kinds.push_back(kind);
+  }
+  return kinds;
 }
 
 // ---- creating

@@ -40,10 +40,12 @@ class NixlBackends {
   NixlBackends(const backend::Registry& registry, const Environment& environment,
                telemetry::Log log, staging::Devices devices = gpus());
 
-  /// As NIXL's users call them; "UCX" always among them.
+  /// As NIXL's users call them; "UCX" always among them, and each of the names of one type.
   std::vector<std::string> plugins() const;
   /// The type that is named so. Without UCX shm stands in for it. Errors: not_found.
   Result<const backend::BackendType*> plugin(std::string_view name) const;
+  /// The memory that any of those takes which may serve `name`. Errors: as plugin().
+  Result<std::vector<MemoryKind>> plugin_kinds(std::string_view name) const;
 
   /// Creates what is not there yet of all that serves `name`. Lives as long as this. Errors:
   /// not_found, already_exists (the name; or it serves another one with other parameters), those of

@@ -4,6 +4,7 @@
 #include <towpath/backends/loopback/loopback_backend.h>
 #include <towpath/core/text.h>
 #include <towpath/standard/nixl_backends.h>
+#include <towpath/standard/nixl_names.h>
 #include <towpath/sys/clock.h>
 #include <towpath/telemetry/event_sink.h>
 
@@ -211,6 +212,40 @@ TEST_F(NixlBackendsTest, a_build_without_ucx_knows_the_name_all_the_same) {
   const auto ucx = create("UCX");
   ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
   EXPECT_THAT((*ucx)->types, ElementsAre("shm"));
+}
+
+TEST_F(NixlBackendsTest,
+       plug_ins_are_listed_with_all_their_names_and_all_memory_that_they_may_take) {
+  backend::BackendType gds = called("gds");
+  backend::BackendType straight = called("ucx_device");
+  gds.kinds = {MemoryKind::device, MemoryKind::disk};
+  straight.kinds = {MemoryKind::device};
+  have({called("ucx"), std::move(gds), called("posix"), std::move(straight)});
+  add_nixl_aliases(registry_);
+  EXPECT_THAT(backends_->plugins(),
+              testing::UnorderedElementsAre("UCX", "GDS", "GDS_MT", "POSIX", "ucx_device"));
+  EXPECT_THAT(backends_->plugin_kinds("UCX").value(), testing::Contains(MemoryKind::device));
+  EXPECT_THAT(backends_->plugin_kinds("gds_mt").value(), testing::Contains(MemoryKind::system));
+  EXPECT_EQ(backends_->plugin_kinds("HF3FS").code(), Code::not_found);
+}
+
+TEST_F(NixlBackendsTest, engine_config_reaches_ucx) {
+  backend::BackendType ucx = called("ucx");
+  ucx.params.push_back({.name = "settings"});
+  have({called("shm"), std::move(ucx)});
+  const auto made =
+      create("UCX", {{"engine_config", "MAX_RNDV_RAILS=2,UCX_TLS=tcp,ZCOPY_THRESH=8k"},
+                     {"settings", "A=1;B=2,3"}});
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  EXPECT_EQ((*made)->params.at("settings"), "A=1;B=2,3;MAX_RNDV_RAILS=2;ZCOPY_THRESH=8k");
+  EXPECT_EQ((*made)->params.at("transports"), "tcp");
+  EXPECT_THAT((*made)->types, ElementsAre("ucx")) << "these transports leave no shared memory";
+}
+
+TEST_F(NixlBackendsTest, engine_config_has_no_effect_where_there_is_no_ucx_and_it_is_logged) {
+  have({called("shm")});
+  ASSERT_TRUE(create("UCX", {{"engine_config", "TLS=tcp"}}).ok());
+  EXPECT_THAT(told(), HasSubstr("engine_config=TLS=tcp has no effect on shm"));
 }
 
 TEST_F(NixlBackendsTest, a_failure_of_ucx_is_that_of_the_whole) {

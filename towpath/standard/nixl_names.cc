@@ -21,9 +21,13 @@ constexpr std::array<BackendName, 5> kBackendNames = {{
 
 }  // namespace
 
-std::string nixl_backend_name(std::string_view type) {
-  const auto* const found = std::ranges::find(kBackendNames, type, &BackendName::ours);
-  return std::string(found != kBackendNames.end() ? found->nixls : type);
+std::vector<std::string> nixl_backend_names(std::string_view type) {
+  std::vector<std::string> names;
+  for (const BackendName& name : kBackendNames) {
+    if (name.ours == type) names.emplace_back(name.nixls);
+  }
+  if (names.empty()) names.emplace_back(type);
+  return names;
 }
 
 void add_nixl_aliases(backend::Registry& registry) {

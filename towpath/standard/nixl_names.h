@@ -8,15 +8,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <towpath/backend/registry.h>
 #include <towpath/core/memory_kind.h>
 
 namespace towpath::standard {
 
-/// How NIXL's users spell our backend type: "UCX" for ucx, "OBJ" for object; its own name if they
-/// have none for it ("shm").
-std::string nixl_backend_name(std::string_view type);
+/// How NIXL's users spell our backend type: "UCX" for ucx, "GDS" and "GDS_MT" for gds; its own name
+/// if they have none for it ("shm").
+std::vector<std::string> nixl_backend_names(std::string_view type);
 
 /// Aliases for those of NIXL's names that folding the case does not find, as far as `registry` has
 /// their types.

@@ -1,9 +1,12 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <towpath/standard/nixl_names.h>
 
 namespace towpath::standard {
 namespace {
+
+using testing::ElementsAre;
 
 backend::BackendType type_called(std::string name) {
   backend::BackendType type{.name = std::move(name)};
@@ -30,9 +33,10 @@ TEST(NixlNamesTest, backends_are_found_under_the_names_of_both) {
 }
 
 TEST(NixlNamesTest, a_type_that_nixl_does_not_know_keeps_its_name) {
-  EXPECT_EQ(nixl_backend_name("ucx"), "UCX");
-  EXPECT_EQ(nixl_backend_name("object"), "OBJ");
-  EXPECT_EQ(nixl_backend_name("shm"), "shm");
+  EXPECT_THAT(nixl_backend_names("ucx"), ElementsAre("UCX"));
+  EXPECT_THAT(nixl_backend_names("object"), ElementsAre("OBJ"));
+  EXPECT_THAT(nixl_backend_names("gds"), ElementsAre("GDS", "GDS_MT"));
+  EXPECT_THAT(nixl_backend_names("shm"), ElementsAre("shm"));
 }
 
 TEST(NixlNamesTest, every_kind_of_memory_has_a_name) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <string_view>
 
 #include <towpath/core/text.h>
@@ -37,7 +38,7 @@ constexpr std::array<OnlyNixls, 16> kOnlyNixls = {{
     {"ucx", "ucx_num_device_channels", "no transfer is started by a GPU"},
     {"ucx", "ucx_error_handling_mode", "failures of peers are always told"},
     {"ucx", "ucx_ep_close_force", "a lost connection is always cut"},
-    {"ucx", "engine_config", kUcxConfigures},
+    {"ucx", "engine_config", "there is no UCX here"},
     {"posix", "use_aio", kOneEngine},
     {"posix", "use_uring", kOneEngine},
     {"posix", "use_posix_aio", kOneEngine},
@@ -67,10 +68,39 @@ std::string_view our_name(const backend::BackendType& type, std::string_view nam
   return name;
 }
 
+constexpr std::string_view kEngineConfig = "engine_config";
+constexpr std::string_view kSettings = "settings";
+constexpr std::string_view kTransports = "transports";
+
+/// "NAME=VALUE,UCX_NAME=VALUE" is what NIXL hands to UCX; "NAME=VALUE;NAME=VALUE" is what ours
+/// does. What decides on shared memory, too, has a parameter of its own.
+void take_engine_config(std::string_view text, backend::Params& into) {
+  std::string& settings = into[std::string(kSettings)];
+  while (!text.empty()) {
+    std::string_view one = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+    if (one.starts_with("UCX_")) one.remove_prefix(4);
+    if (one.starts_with("TLS="))
+      into.try_emplace(std::string(kTransports), one.substr(4));
+    else if (!one.empty())
+      settings += cat(settings.empty() ? "" : ";", one);
+  }
+}
+
+backend::Params with_engine_config(const backend::BackendType& type, backend::Params given) {
+  const auto found = given.find(std::string(kEngineConfig));
+  if (found == given.end() || !reads(type, kSettings)) return given;
+  const std::string text = std::move(found->second);
+  given.erase(found);
+  take_engine_config(text, given);
+  return given;
+}
+
 }  // namespace
 
-TranslatedParams translate_params(const backend::BackendType& type, const backend::Params& given) {
+TranslatedParams translate_params(const backend::BackendType& type, const backend::Params& said) {
   TranslatedParams translated;
+  const backend::Params given = with_engine_config(type, said);
   for (const auto& [told, value] : given) {
     const std::string_view name = our_name(type, told);
     const OnlyNixls* nixls = reads(type, name) ? nullptr : find_nixls(type.name, name);
@@ -96,6 +126,18 @@ backend::Params with_defaults(const backend::BackendType& type, const backend::P
   for (const backend::ParamInfo& known : type.params)
     all.try_emplace(known.name, known.default_value);
   return all;
+}
+
+backend::Params nixl_answer(backend::Params answer) {
+  if (const auto mode = answer.find("mode"); mode != answer.end()) {
+    std::uint32_t bits = 0;
+    const std::string& octal = mode->second;
+    const char* const end = octal.data() + octal.size();
+    if (std::from_chars(octal.data(), end, bits, 8).ptr == end) mode->second = cat(bits);
+  }
+  if (const auto time = answer.find("mtime"); time != answer.end())
+    time->second = time->second.substr(0, time->second.find('.'));
+  return answer;
 }
 
 backend::Params nixl_defaults(const backend::BackendType& type) {

@@ -22,6 +22,10 @@ TranslatedParams translate_params(const backend::BackendType& type, const backen
 /// Every parameter of the type with its default, those that are in `set` as they are there.
 backend::Params with_defaults(const backend::BackendType& type, const backend::Params& set);
 
+/// What a backend answers to a question, in NIXL's form: "mode" is decimal, "mtime" in whole
+/// seconds.
+backend::Params nixl_answer(backend::Params answer);
+
 /// What NIXL's users get of this backend when they say nothing.
 backend::Params nixl_defaults(const backend::BackendType& type);
 

@@ -26,7 +26,7 @@ py::dict plugin(const PyAgent& self, const Name& name) {
   const auto home = self.home();
   const backend::BackendType* const type = unwrap(home->nixl->plugin(name.value));
   return py::dict(py::arg("params") = standard::nixl_defaults(*type),
-                  py::arg("kinds") = names_of(type->kinds));
+                  py::arg("kinds") = names_of(unwrap(home->nixl->plugin_kinds(name.value))));
 }
 
 py::dict create(const PyAgent& self, const Name& name,
