@@ -1,7 +1,10 @@
 #include "bindings/python/src/nixl_handles.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <structmember.h>
@@ -19,6 +22,7 @@ struct HandleObject {
   PyObject* number;               // null: released
   PyObject* release_method;
   PyObject* weak_references;
+  std::uint64_t last_number;
 };
 
 HandleObject& of(PyObject* self) noexcept { return *reinterpret_cast<HandleObject*>(self); }
@@ -55,6 +59,7 @@ PyObject* make(PyObject* type, PyObject* const* arguments, std::size_t count, Py
     made.agent = given[0].inc_ref().ptr();
     made.number = given[1].inc_ref().ptr();
     made.release_method = kName;
+    made.last_number = PyLong_AsUnsignedLongLongMask(given[1].ptr());
     return self;
   });
 }
@@ -68,6 +73,17 @@ PyObject* release_now(PyObject* self, PyObject*) {
 
 PyObject* as_int(PyObject* self) {
   return guarded([&] { return number_of(self); });
+}
+
+/// "nixl_xfer_handle(0x10002, released=False)". The number stays with one that was released.
+PyObject* text_of(PyObject* self) {
+  return guarded([&]() -> py::object {
+    const HandleObject& handle = of(self);
+    const std::string_view name = Py_TYPE(self)->tp_name;
+    const std::string text = cat(name.substr(name.rfind('.') + 1), "(", hex(handle.last_number),
+                                 ", released=", handle.agent == nullptr ? "True" : "False", ")");
+    return py::str(text);
+  });
 }
 
 PyObject* handle(PyObject* self, void*) {
@@ -129,11 +145,17 @@ void* slot(Function* function) {
 template <const Signature& Named, const char* Method>
 void bind(py::module_& module, const char* says) {
   PyType_Slot slots[] = {
-      {Py_tp_doc, const_cast<char*>(says)}, {Py_tp_methods, methods},
-      {Py_tp_getset, properties},           {Py_tp_members, members},
-      {Py_tp_dealloc, slot(&end)},          {Py_tp_traverse, slot(&visit)},
-      {Py_tp_clear, slot(&break_cycle)},    {Py_nb_int, slot(&as_int)},
-      {Py_nb_index, slot(&as_int)},         {0, nullptr},
+      {Py_tp_doc, const_cast<char*>(says)},
+      {Py_tp_methods, methods},
+      {Py_tp_getset, properties},
+      {Py_tp_members, members},
+      {Py_tp_dealloc, slot(&end)},
+      {Py_tp_traverse, slot(&visit)},
+      {Py_tp_clear, slot(&break_cycle)},
+      {Py_nb_int, slot(&as_int)},
+      {Py_nb_index, slot(&as_int)},
+      {Py_tp_repr, slot(&text_of)},
+      {0, nullptr},
   };
   const std::string name = cat("towpath._towpath.", Named.name);
   PyType_Spec spec{name.c_str(), sizeof(HandleObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

@@ -40,6 +40,8 @@ agent::TransferOptions options_of(const Given& given, std::size_t message, std::
   return options;
 }
 
+constexpr std::uint64_t kViewBit = std::uint64_t{1} << 63U;  // of no prepared list
+
 std::size_t count_of(py::handle indices) {
   const Py_ssize_t count = PyObject_Size(indices.ptr());
   if (count < 0) throw py::error_already_set();
@@ -89,11 +91,41 @@ py::object NixlTransfers::release_list(const Given& given) {
   return success_;
 }
 
-std::shared_ptr<agent::PreparedList> NixlTransfers::list(py::handle handle) const {
+NixlTransfers::Part NixlTransfers::part(py::handle handle, py::handle indices) const {
   const std::uint64_t number = handle_number(handle);
-  const PyPrepared* const found = lists_.find(number);
-  if (found == nullptr) no_such("prepared list", number);
-  return found->get();
+  Indices wanted(indices);
+  if (const PyPrepared* const list = lists_.find(number)) return {list->get(), std::move(wanted)};
+  const auto* const view = (number & kViewBit) == 0 ? nullptr : views_.find(number & ~kViewBit);
+  if (view == nullptr) no_such("prepared list", number);
+  MemoryView::Choice chosen = unwrap((*view)->choose(wanted));
+  return {std::move(chosen.list), Indices(std::move(chosen.indices))};
+}
+
+// ---- memory views
+
+constexpr Signature kPrepareView{"prepMemView", {"dlist", "backends"}, 1};
+py::object NixlTransfers::prepare_view(const Given& given) {
+  MemoryView view = [&] {
+    if (const XferList* const own = as_xfer_list(given[0])) {
+      const auto items = own->items.get();
+      return agent_.ask([&](Agent& agent) {
+        return MemoryView::of_own(agent, {own->kind, *items});
+      });
+    }
+    if (!py::isinstance<RemoteList>(given[0]))
+      throw py::type_error("a memory view is made of a nixlXferDList or a nixlRemoteDList");
+    const auto& list = py::cast<const RemoteList&>(given[0]);
+    const auto items = list.items.get();
+    return agent_.ask([&](Agent& agent) { return MemoryView::of_peers(agent, list.kind, *items); });
+  }();
+  return py::int_(views_.add(std::make_shared<const MemoryView>(std::move(view))) | kViewBit);
+}
+
+constexpr Signature kReleaseView{"releaseMemView", {"mvh"}, 1};
+py::object NixlTransfers::release_view(const Given& given) {
+  const std::uint64_t number = handle_number(given[0]);
+  if ((number & kViewBit) == 0 || !views_.take(number & ~kViewBit)) no_such("memory view", number);
+  return py::none();
 }
 
 // ---- making transfers
@@ -115,17 +147,16 @@ py::object NixlTransfers::make(const Given& given) {
   if (here == 0 || here != there)
     raise(error(Code::invalid_argument, cat(here, " local and ", there, " remote indices"),
                 "give as many of each, and at least one"));
-  const Indices local_indices(given[2]);
-  const Indices remote_indices(given[4]);
   agent::TransferOptions options = options_of(given, 5, 6);
-  options.local = local_indices.selection();
-  options.remote = remote_indices.selection();
+  const Part local = part(given[1], given[2]);
+  const Part remote = part(given[3], given[4]);
+  options.local = local.indices.selection();
+  options.remote = remote.indices.selection();
   options.merge = !given.has(7);
-  const auto local = list(given[1]);
-  const auto remote = list(given[3]);
-  return add(
-      agent_.ask([&](Agent& agent) { return agent.make_transfer(op, *local, *remote, options); }),
-      given, 6);
+  return add(agent_.ask([&](Agent& agent) {
+    return agent.make_transfer(op, *local.list, *remote.list, options);
+  }),
+             given, 6);
 }
 
 constexpr Signature kCreate{
@@ -227,6 +258,9 @@ void bind_nixl_transfers(py::module_& module) {
   type.def(py::init<py::object>(), py::arg("agent"));
   add_method<Self, kPrepare, &Self::prepare>(type, "One side of transfers, looked up.");
   add_method<Self, kReleaseList, &Self::release_list>(type, "Again is harmless.");
+  add_method<Self, kPrepareView, &Self::prepare_view>(
+      type, "Elements of this agent, or of peers, that makeXferReq() takes as a side.");
+  add_method<Self, kReleaseView, &Self::release_view>(type, "Ends no transfer.");
   add_method<Self, kMake, &Self::make>(type, "A transfer between indices of prepared lists.");
   add_method<Self, kCreate, &Self::create>(type, "A transfer between two lists.");
   add_method<Self, kPost, &Self::post>(type, "Starts moving bytes.");

@@ -11,6 +11,7 @@
 #include "bindings/python/src/convert.h"
 #include "bindings/python/src/handle_table.h"
 #include "bindings/python/src/nixl_calls.h"
+#include "bindings/python/src/nixl_views.h"
 #include "bindings/python/src/side.h"
 #include "bindings/python/src/transfer.h"
 
@@ -29,6 +30,8 @@ class NixlTransfers {
   py::object status(const Given& given);
   py::object release(const Given& given);
   py::object release_list(const Given& given);
+  py::object prepare_view(const Given& given);
+  py::object release_view(const Given& given);
   py::object notifications(const Given& given);
   py::object notify(const Given& given);
 
@@ -43,8 +46,14 @@ class NixlTransfers {
   };
 
   py::object add(const Name& peer, const Side& side);
-  /// Owners for the time of a call: another thread may release it meanwhile. Raise InvalidArgument.
-  std::shared_ptr<agent::PreparedList> list(py::handle handle) const;
+  /// What a transfer names of one side. Owned for the time of a call: another thread may release it
+  /// meanwhile.
+  struct Part {
+    std::shared_ptr<const agent::PreparedList> list;
+    Indices indices;
+  };
+  Part part(py::handle handle, py::handle indices) const;
+  /// As above. Raises InvalidArgument.
   std::shared_ptr<agent::Transfer> transfer(py::handle handle) const;
   py::object add(agent::Transfer made, const Given& given, std::size_t backends);
   py::object state(bool done) const { return done ? success_ : in_progress_; }
@@ -55,6 +64,7 @@ class NixlTransfers {
   py::object in_progress_;
   HandleTable<PyPrepared> lists_;
   HandleTable<Request> requests_;
+  HandleTable<std::shared_ptr<const MemoryView>> views_;
 };
 
 void bind_nixl_transfers(py::module_& module);

@@ -7,6 +7,7 @@
 
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
+#include <towpath/standard/nixl_params.h>
 
 #include "bindings/python/src/nixl_lists.h"
 
@@ -153,9 +154,24 @@ void deregister_nixl_list(const PyAgent& self, const RegList& list,
   const std::vector<std::string> names = to_strings(backends);
   const auto home = self.home();
   self.tell([&](Agent& agent) {
-    TOWPATH_TRY(auto taken, home->nixl_memory.take(list.kind, places_of(by_place(*items)), names));
+    TOWPATH_TRY(auto taken,
+                home->nixl_memory.take(list.kind, places_of(by_place(*items)), names));
     return agent.release(taken);
   });
+}
+
+/// A dict for each that is there, in NIXL's form, else None.
+py::list query_nixl_list(const PyAgent& self, const Name& backend, const RegList& list) {
+  std::vector<RegionDescriptor> asked;
+  for (const RegItem& item : *list.items) {
+    asked.push_back(region_of(list.kind, item));
+    if (!item.meta.empty()) asked.back().fd = -1;  // a path, whatever the device says
+  }
+  const auto found = self.ask([&](Agent& agent) { return agent.query(backend.value, asked); });
+  py::list out;
+  for (const auto& one : found)
+    out.append(one ? py::cast(standard::nixl_answer(*one)) : py::object(py::none()));
+  return out;
 }
 
 /// `places`: tuples (kind, address, length, device, fd, key).
@@ -202,6 +218,7 @@ void bind_registering(py::class_<PyAgent>& type) {
            "All of a nixlRegDList that was registered in none but `backends` (empty: any), or "
            "nothing.",
            py::arg("list"), py::arg("backends"))
+      .def("query_nixl_list", &query_nixl_list, py::arg("backend"), py::arg("list"))
       .def("query", &query, py::arg("backend"), py::arg("places"));
 }
 

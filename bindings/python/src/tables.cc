@@ -1,5 +1,6 @@
 #include "bindings/python/src/tables.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <string>
@@ -284,6 +285,16 @@ Indices::Indices(py::handle source) {
       indices_.push_back(to_index(to_u64(PySequence_Fast_GET_ITEM(sequence.ptr(), i))));
   }
   count_ = indices_.size();
+}
+
+std::vector<std::uint32_t> Indices::numbers(std::uint64_t size) const {
+  if (by_index_) return indices_;
+  const std::uint64_t count = all_ ? size : count_;
+  std::vector<std::uint32_t> numbers;
+  // A range may be longer than any list: one number past the end is enough to be refused.
+  for (std::uint64_t i = 0; i < std::min(count, size + 1); ++i)
+    numbers.push_back(static_cast<std::uint32_t>(std::min<std::uint64_t>(first_ + i, UINT32_MAX)));
+  return numbers;
 }
 
 agent::Selection Indices::selection() const {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <pybind11/pybind11.h>
@@ -40,8 +41,12 @@ class Indices {
  public:
   /// Raises TypeError, ValueError, OverflowError (more than 32 bits).
   explicit Indices(py::handle source);
+  explicit Indices(std::vector<std::uint32_t> indices)
+      : count_(indices.size()), by_index_(true), indices_(std::move(indices)) {}
   /// Borrows from this.
   agent::Selection selection() const;
+  /// Each of them, of a list of `size`; one past 32 bits is UINT32_MAX.
+  std::vector<std::uint32_t> numbers(std::uint64_t size) const;
   bool empty() const noexcept { return !all_ && count_ == 0; }
 
  private:

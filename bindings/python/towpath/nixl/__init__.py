@@ -1,13 +1,12 @@
 """The interface of NIXL's Python package, over Towpath: `from towpath.nixl import nixl_agent`.
 
-For programs that say `import nixl` there is a separate package that gives the name; see
-docs/guides/python.md.
+It has what NIXL's modules offer, too, as NIXL's package does. For programs that say `import nixl` there
+is a separate package that gives the name; see docs/guides/python.md.
 """
-from towpath.nixl._api import (DEFAULT_COMM_PORT, nixl_agent, nixl_agent_config,
-                               nixl_backend_handle, nixl_prepped_dlist_handle, nixl_thread_sync_t,
-                               nixl_xfer_handle)
+from towpath.nixl import _api, _bindings, _utils, logging
+from towpath.nixl._bindings import *  # noqa: F401,F403
+from towpath.nixl._utils import *  # noqa: F401,F403
+from towpath.nixl.logging import *  # noqa: F401,F403
+from towpath.nixl._api import *  # noqa: F401,F403 - the last: its nixl_thread_sync_t counts
 
-__all__ = [
-    "DEFAULT_COMM_PORT", "nixl_agent", "nixl_agent_config", "nixl_backend_handle",
-    "nixl_prepped_dlist_handle", "nixl_thread_sync_t", "nixl_xfer_handle"
-]
+__all__ = [*dict.fromkeys([*_bindings.__all__, *_utils.__all__, *logging.__all__, *_api.__all__])]

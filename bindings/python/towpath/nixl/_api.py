@@ -14,7 +14,12 @@ from towpath import _towpath
 from towpath.nixl import _bindings as nixlBind
 from towpath.nixl.logging import get_logger
 
-logger = get_logger(__name__)
+__all__ = [
+    "DEFAULT_COMM_PORT", "logger", "nixlBind", "nixl_agent", "nixl_agent_config",
+    "nixl_backend_handle", "nixl_prepped_dlist_handle", "nixl_thread_sync_t", "nixl_xfer_handle"
+]
+
+logger = get_logger("api")
 
 DEFAULT_COMM_PORT = nixlBind.DEFAULT_COMM_PORT
 nixl_backend_handle = int
@@ -186,16 +191,21 @@ class nixl_agent:
         if not self._are_tuples(descs, 4):
             logger.error("expected tuples (address, length, device, agent)")
             return None
-        return nixlBind.nixlRemoteDList(self._segment(mem_type), descs)
+        return self._addresses(nixlBind.nixlRemoteDList, descs, mem_type)
 
     def _make(self, kind, descs, mem_type, columns):
-        if self._is_table(descs) and descs.shape[1] != 3:
+        if self._is_table(descs):
+            if descs.shape[1] == 3:
+                return self._addresses(kind, descs, mem_type)
             logger.error("a table of %d columns; one of descriptors has 3: address, length, device",
                          descs.shape[1])
             return None
-        if self._are_tuples(descs, columns) or self._is_table(descs):
-            return kind(self._segment(mem_type), descs)
+        if self._are_tuples(descs, columns):
+            return self._addresses(kind, descs, mem_type)
         memories = descs if isinstance(descs, (list, tuple)) else [descs]
+        if not all(getattr(memory, "is_contiguous", lambda: True)() for memory in memories):
+            logger.error("a tensor must be contiguous")
+            return None
         try:
             with nixlBind.translated:
                 facts = [_towpath.memory_facts(memory) for memory in memories]
@@ -216,10 +226,11 @@ class nixl_agent:
             made.own(index, memory)
         return made
 
-    def _segment(self, mem_type):
+    def _addresses(self, kind, descs, mem_type):
         if mem_type is None:
-            raise ValueError("say of which memory type these addresses are: mem_type='DRAM' ...")
-        return self.nixl_mems[mem_type]
+            logger.error("say of which memory type these addresses are: mem_type='DRAM' ...")
+            return None
+        return kind(self.nixl_mems[mem_type], descs)
 
     @staticmethod
     def _are_tuples(descs, columns):
@@ -250,8 +261,10 @@ class nixl_agent:
         self.agent.deregisterMem(dereg_list, self._handles(backends))
 
     def query_memory(self, reg_list, backend, mem_type=None):
-        return self.agent.queryMem(self.get_reg_descs(reg_list, mem_type),
-                                   self._handles([backend]))
+        if backend not in self.backends:
+            raise ValueError(f"backend {backend!r} was not created; there are "
+                             f"{', '.join(self.backends) or 'none'}")
+        return self.agent.queryMem(self.get_reg_descs(reg_list, mem_type), self.backends[backend])
 
     # ---- connections and metadata
 
@@ -302,7 +315,9 @@ class nixl_agent:
         if agent_name == "NIXL_INIT_AGENT":
             agent_name = nixlBind.NIXL_INIT_AGENT
         if self._is_table(xfer_list) and xfer_list.shape[1] == 5:
-            descs = (self._segment(mem_type), xfer_list)
+            if mem_type is None:
+                raise ValueError("a table of strides needs its memory type: mem_type='DRAM' ...")
+            descs = (self.nixl_mems[mem_type], xfer_list)
         else:
             descs = (self.get_xfer_descs(xfer_list, mem_type),)
         handle = self.agent.prepXferDlist(agent_name, *descs, self._handles(backends))
@@ -354,11 +369,18 @@ class nixl_agent:
         else:
             self.agent.releasedDlistH(handle)
 
-    def prep_mem_view(self, dlist):
-        return self.agent.prepMemView(dlist)
+    def prep_mem_view(self, dlist, *, backends=None):
+        """A handle of elements of this agent (nixlXferDList), or of several peers (nixlRemoteDList,
+        "NULL_AGENT" for a hole), in host memory. make_prepped_xfer() takes it as a side: indices name
+        its elements, all of one peer."""
+        return self.agent.prepMemView(dlist, self._handles(backends))
 
-    def release_mem_view(self, mem_view):
-        self.agent.releaseMemView(mem_view)
+    def release_mem_view(self, mvh):
+        """One that is no view is a logged warning, as in NIXL."""
+        try:
+            self.agent.releaseMemView(mvh)
+        except nixlBind.nixlInvalidParamError as error:
+            logger.warning("%s", error)
 
     # ---- notifications
 

@@ -16,8 +16,19 @@ from towpath.nixl._status import (  # noqa: F401 - offered from here
     nixlRemoteDisconnectError, nixlRepostActiveError, nixlUnknownError, translate, translated)
 from towpath.nixl._metadata import Metadata
 
-for _enum in (nixl_mem_t, nixl_xfer_op_t, nixl_cost_t, nixl_thread_sync_t, nixl_status_t):
+_ENUMS = (nixl_mem_t, nixl_xfer_op_t, nixl_cost_t, nixl_thread_sync_t, nixl_status_t)
+for _enum in _ENUMS:
     globals().update(_enum.__members__)
+
+__all__ = [
+    "DEFAULT_COMM_PORT", "HAVE_UCX_GPU_DEVICE_API", "NIXL_INIT_AGENT", "nixlAgent",
+    "nixlAgentConfig", "nixlBackendError", "nixlCancelledError", "nixlInvalidParamError",
+    "nixlMismatchError", "nixlNoTelemetryError", "nixlNotAllowedError", "nixlNotFoundError",
+    "nixlNotPostedError", "nixlNotSupportedError", "nixlRegDList", "nixlRemoteDList",
+    "nixlRemoteDisconnectError", "nixlRepostActiveError", "nixlUnknownError", "nixlXferDList",
+    "nixlXferTelemetry", *(_enum.__name__ for _enum in _ENUMS),
+    *(_name for _enum in _ENUMS for _name in _enum.__members__)
+]
 
 NIXL_INIT_AGENT = ""
 DEFAULT_COMM_PORT = 8888
@@ -91,11 +102,6 @@ class _Handles(dict):
             f"NIXL_ERR_INVALID_PARAM: no {self._what} has the handle {handle!r}")
 
 
-def _items(descs):
-    """Of a list: ending a loop over it by itself throws, which takes longer than one registration."""
-    return map(descs.__getitem__, range(len(descs)))
-
-
 class nixlAgent(_towpath.NixlTransfers):
     """One end of transfers, with NIXL's methods; those that are called for each transfer are the base's."""
 
@@ -157,15 +163,12 @@ class nixlAgent(_towpath.NixlTransfers):
             self._agent.deregister_nixl_list(descs, self._types(backends))
         return nixl_status_t.NIXL_SUCCESS
 
-    def queryMem(self, descs, backends=()):
-        if len(backends or ()) != 1:
-            raise nixlInvalidParamError("NIXL_ERR_INVALID_PARAM: name exactly one backend to ask")
-        places = []
-        for address, length, device, meta in _items(descs):
-            by_fd = descs.kind == "disk" and not meta
-            places.append((descs.kind, address, length, device, device if by_fd else -1, meta))
+    def queryMem(self, descs, backend):
+        """For each descriptor a dict, or None where there is nothing."""
+        if not isinstance(backend, int):
+            raise TypeError(f"backend must be one handle, not {backend!r}")
         with translated:
-            return self._agent.query(self._backends[backends[0]]["type"], places)
+            return self._agent.query_nixl_list(self._backends[backend]["type"], descs)
 
     # ---- connections and metadata
 
@@ -272,12 +275,6 @@ class nixlAgent(_towpath.NixlTransfers):
                 return backend
         raise nixlNotFoundError(f"NIXL_ERR_NOT_FOUND: {transfer.backend} serves no backend "
                                 "of this agent")
-
-    def prepMemView(self, descs, backends=()):
-        raise nixlNotSupportedError("NIXL_ERR_NOT_SUPPORTED: transfers that a GPU starts itself need "
-                                    "a backend for its memory, and this build has none")
-
-    releaseMemView = prepMemView
 
     # ---- the end
 

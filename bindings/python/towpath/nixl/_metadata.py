@@ -15,7 +15,7 @@ import threading
 from towpath import _towpath, errors
 from towpath.nixl.logging import get_logger
 
-logger = get_logger(__name__)
+logger = get_logger("metadata")
 
 _FULL = "metadata"  # NIXL's label of an agent's full metadata
 

@@ -1,6 +1,8 @@
 """Small helpers for tests and examples: bare memory, filled and looked at."""
 import ctypes
 
+__all__ = ["ba_buf", "free_passthru", "malloc_passthru", "verify_transfer"]
+
 _ALIGNMENT = 4096
 _FILL = 0xBA
 _libc = ctypes.CDLL(None, use_errno=True)

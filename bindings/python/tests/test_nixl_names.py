@@ -1,0 +1,168 @@
+"""What `nixl` and its modules offer by name, logging, handles as text, questions, memory views."""
+import itertools
+import logging
+import re
+
+import numpy
+import pytest
+
+import nixl
+from nixl import _bindings as bind
+from nixl._api import nixl_agent, nixl_agent_config
+from test_nixl import BLOCK, COUNT, Two, finish, rows
+
+numbers = itertools.count()
+
+NAMES = """BLK_SEG DEFAULT_COMM_PORT DRAM_SEG FILE_SEG HAVE_UCX_GPU_DEVICE_API LOGGING_CONFIG
+NIXL_COST_ANALYTICAL_BACKEND NIXL_ERR_BACKEND NIXL_ERR_INVALID_PARAM NIXL_ERR_MISMATCH
+NIXL_ERR_NOT_ALLOWED NIXL_ERR_NOT_FOUND NIXL_ERR_NOT_POSTED NIXL_ERR_NOT_SUPPORTED
+NIXL_ERR_REPOST_ACTIVE NIXL_ERR_UNKNOWN NIXL_INIT_AGENT NIXL_IN_PROG NIXL_READ NIXL_SUCCESS
+NIXL_THREAD_SYNC_DEFAULT NIXL_THREAD_SYNC_NONE NIXL_THREAD_SYNC_RW NIXL_THREAD_SYNC_STRICT
+NIXL_WRITE OBJ_SEG VRAM_SEG _api _bindings _utils ba_buf free_passthru get_logger logger logging
+malloc_passthru nixlAgent nixlAgentConfig nixlBackendError nixlBind nixlCancelledError
+nixlInvalidParamError nixlMismatchError nixlNoTelemetryError nixlNotAllowedError nixlNotFoundError
+nixlNotPostedError nixlNotSupportedError nixlRegDList nixlRemoteDList nixlRemoteDisconnectError
+nixlRepostActiveError nixlUnknownError nixlXferDList nixlXferTelemetry nixl_agent nixl_agent_config
+nixl_backend_handle nixl_cost_t nixl_mem_t nixl_prepped_dlist_handle nixl_status_t
+nixl_thread_sync_t nixl_xfer_handle nixl_xfer_op_t set_log_level_by_env setup_logging
+verify_transfer""".split()
+
+
+def make_agent(backends=("SHM",)):
+    return nixl_agent(f"names-{next(numbers)}", nixl_agent_config(backends=backends))
+
+
+def test_the_package_offers_what_nixls_offers():
+    """The names of the package `nixl` 1.5.1, but for modules of Python that it imports."""
+    assert [name for name in NAMES if not hasattr(nixl, name)] == []
+    assert nixl.nixl_thread_sync_t is nixl._api.nixl_thread_sync_t
+    assert nixl.nixlBind is nixl._bindings
+
+
+def test_logging_is_set_up_as_nixl_does(monkeypatch, log_lines):
+    assert set(nixl.LOGGING_CONFIG) >= {"version", "formatters", "handlers", "loggers"}
+    nixl.setup_logging()
+    logger = logging.getLogger("nixl")
+    assert nixl.get_logger("_engine") is logging.getLogger("nixl.engine")
+    handlers, level = list(logger.handlers), logger.level
+    for word, expected in (("error", logging.ERROR), ("TRACE", logging.DEBUG)):
+        monkeypatch.setenv("NIXL_LOG_LEVEL", word)
+        nixl.set_log_level_by_env(logger)
+        assert logger.level == expected
+    monkeypatch.setenv("NIXL_LOG_LEVEL", "LOUD")
+    nixl.set_log_level_by_env(logger)
+    assert logger.level == logging.DEBUG and "LOUD" in log_lines[-1]
+    nixl.setup_logging()
+    assert logger.handlers == handlers, "once"
+    logger.setLevel(level)
+
+
+def test_handles_say_what_they_are():
+    two = Two()
+    side = two.mine.prep_xfer_dlist("", rows(two.here), "DRAM")
+    assert re.fullmatch(r"nixl_prepped_dlist_handle\(0x[0-9a-f]+, released=False\)", repr(side))
+    there = two.mine.get_xfer_descs(rows(two.there), "DRAM")
+    xfer = two.mine.initialize_xfer("READ", two.mine.get_xfer_descs(rows(two.here), "DRAM"), there,
+                                    two.peer)
+    number = int(xfer)
+    assert repr(xfer) == f"nixl_xfer_handle({number:#x}, released=False)"
+    xfer.release()
+    assert str(xfer) == f"nixl_xfer_handle({number:#x}, released=True)"
+
+
+def test_malformed_descriptors_are_none_and_a_logged_line(log_lines):
+    class Tensor:
+        def is_contiguous(self):
+            return False
+
+    agent, table = make_agent(), numpy.zeros((2, 3), numpy.uint64)
+    for make, wrong in ((agent.get_xfer_descs, [(1, 2, 3)]), (agent.get_reg_descs, [(1, 2, 3, "")]),
+                        (agent.get_remote_descs, [(1, 2, 3, "a")]), (agent.get_xfer_descs, table),
+                        (agent.get_reg_descs, table), (agent.get_xfer_descs, Tensor()),
+                        (agent.get_reg_descs, [Tensor()]), (agent.get_xfer_descs, [(1, 2)]),
+                        (agent.get_xfer_descs, [[1, 2, 3]]), (agent.get_remote_descs, [5])):
+        before = len(log_lines)
+        assert make(wrong) is None
+        assert len(log_lines) == before + 1, wrong
+    with pytest.raises(TypeError):
+        agent.register_memory([(1, 2, 3)], "DRAM")
+    assert "tensor must be contiguous" in "".join(log_lines)
+
+
+def test_a_question_goes_to_one_backend(tmp_path):
+    agent = make_agent(["POSIX", "SHM"])
+    (tmp_path / "block").write_bytes(b"x" * 7)
+    asked = agent.get_reg_descs([(0, 0, 0, str(tmp_path / "block")), (0, 0, 0, "/no/such")], "FILE")
+    found = agent.agent.queryMem(asked, agent.backends["POSIX"])
+    assert found == agent.query_memory(asked, "POSIX") and found[1] is None
+    stat = (tmp_path / "block").stat()
+    assert found[0] == {"size": "7", "mode": str(stat.st_mode), "mtime": str(int(stat.st_mtime))}
+    assert agent.agent.queryMem(bind.nixlRegDList(bind.FILE_SEG), agent.backends["POSIX"]) == []
+    with pytest.raises(TypeError):
+        agent.agent.queryMem(asked, [agent.backends["POSIX"]])
+    with pytest.raises(ValueError, match="POSIX"):
+        agent.query_memory(asked, "SLATE")
+    with pytest.raises(bind.nixlNotSupportedError):
+        agent.query_memory(asked, "SHM")
+
+
+def test_plug_ins_are_listed_with_nixls_names_and_memory():
+    agent = make_agent()
+    assert {"UCX", "GDS", "GDS_MT", "OBJ", "POSIX"} <= set(agent.get_plugin_list())
+    assert agent.get_plugin_mem_types("UCX") == ["DRAM_SEG", "VRAM_SEG"]
+    for gds in ("GDS", "GDS_MT"):
+        assert agent.get_plugin_mem_types(gds) == ["DRAM_SEG", "FILE_SEG", "VRAM_SEG"]
+        assert "thread_count" in agent.get_plugin_params(gds)
+
+
+def test_a_view_of_own_memory_is_a_side_of_transfers():
+    two = Two()
+    view = two.mine.prep_mem_view(two.mine.get_xfer_descs(rows(two.here), "DRAM"), backends=["SHM"])
+    remote = two.mine.prep_xfer_dlist(two.peer, rows(two.there), "DRAM")
+    assert isinstance(view, int)
+    handle = two.mine.make_prepped_xfer("READ", view, [COUNT - 1, 0], remote, range(1, 3))
+    assert finish(two.mine, handle) == "DONE"
+    assert two.here[-1] == 2 and two.here[0] == 3 and not two.here[BLOCK:-BLOCK].any()
+    two.mine.release_mem_view(view)
+    with pytest.raises(bind.nixlInvalidParamError):
+        two.mine.make_prepped_xfer("READ", view, [0], remote, [0])
+
+
+def test_a_view_of_several_peers_names_each_by_its_index():
+    mine, here = make_agent(), numpy.arange(2 * BLOCK, dtype=numpy.uint8)
+    mine.register_memory(here)
+    local = mine.prep_xfer_dlist("", rows(here), "DRAM")
+    peers = [make_agent() for _ in range(2)]
+    memory = [numpy.zeros(2 * BLOCK, numpy.uint8) for _ in peers]
+    elements = [(0, 0, 0, "NULL_AGENT")]
+    for peer, of_peer in zip(peers, memory):
+        peer.register_memory(of_peer)
+        mine.add_remote_agent(peer.get_agent_metadata())
+        elements += [(*row, peer.name) for row in rows(of_peer)]
+    view = mine.prep_mem_view(mine.get_remote_descs(elements, "DRAM"))
+    for mine_at, view_at, of_peer in (([0, 1], [2, 1], memory[0]), ([1], [4], memory[1])):
+        handle = mine.make_prepped_xfer("WRITE", local, mine_at, view, numpy.array(view_at))
+        assert finish(mine, handle) == "DONE"
+    assert (memory[0][:BLOCK] == here[BLOCK:]).all() and (memory[0][BLOCK:] == here[:BLOCK]).all()
+    assert (memory[1][BLOCK:] == here[BLOCK:]).all() and not memory[1][:BLOCK].any()
+    for wrong in ([0], [5], [1, 3]):
+        with pytest.raises((bind.nixlInvalidParamError, bind.nixlNotFoundError)):
+            mine.make_prepped_xfer("WRITE", local, [0] * len(wrong), view, wrong)
+
+
+def test_views_of_nothing_that_can_be_reached_are_refused(log_lines):
+    two = Two()
+    own = two.mine.get_xfer_descs(rows(two.here), "DRAM")
+    for list_of, error in (
+            (two.mine.get_remote_descs([(1, 2, 0, "nobody")], "DRAM"), bind.nixlNotFoundError),
+            (two.mine.get_remote_descs([(0, 0, 0, "NULL_AGENT")], "DRAM"), bind.nixlNotFoundError),
+            (two.mine.get_xfer_descs([(1, 2, 0)], "DRAM"), bind.nixlNotFoundError),
+            (bind.nixlXferDList(bind.DRAM_SEG), bind.nixlNotFoundError),
+            (two.mine.get_xfer_descs([(1, 2, 0)], "VRAM"), bind.nixlNotSupportedError),
+            (None, TypeError)):
+        with pytest.raises(error):
+            two.mine.prep_mem_view(list_of)
+    with pytest.raises(bind.nixlNotFoundError):
+        two.mine.prep_mem_view(own, backends=["SLATE"])
+    two.mine.release_mem_view(0)
+    assert "memory view" in log_lines[-1]
