@@ -1,6 +1,7 @@
 #include "bindings/nixl/registrations.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <towpath/core/text.h>
@@ -30,6 +31,21 @@ Result<Regions> make_regions(MemoryKind kind, const nixl_capi_reg_dlist_s& list)
   return regions;
 }
 
+// NIXL registers no bytes of memory, too. There is nothing to do, nor to take back.
+bool names_bytes(MemoryKind kind, const NamedEntry& entry) {
+  return entry.where.length > 0 || (kind != MemoryKind::system && kind != MemoryKind::device);
+}
+
+/// Without what names no bytes; in `kept` if there is any.
+const nixl_capi_reg_dlist_s& with_bytes(MemoryKind kind, const nixl_capi_reg_dlist_s& list,
+                                        nixl_capi_reg_dlist_s& kept) {
+  const auto names = [kind](const NamedEntry& entry) { return names_bytes(kind, entry); };
+  if (std::ranges::all_of(list.entries, names)) return list;
+  kept.type = list.type;
+  std::ranges::copy_if(list.entries, std::back_inserter(kept.entries), names);
+  return kept;
+}
+
 Registrations::Backends takers_of(const Registrations::Where& where, MemoryKind kind) {
   Registrations::Backends takers;
   for (const NixlBackend& backend : where.all) {
@@ -41,9 +57,12 @@ Registrations::Backends takers_of(const Registrations::Where& where, MemoryKind 
 
 }  // namespace
 
-Status Registrations::add(const Where& where, const nixl_capi_reg_dlist_s& list,
+Status Registrations::add(const Where& where, const nixl_capi_reg_dlist_s& given,
                           const telemetry::Log& log) {
-  TOWPATH_TRY(const MemoryKind kind, list.kind());
+  TOWPATH_TRY(const MemoryKind kind, given.kind());
+  nixl_capi_reg_dlist_s kept;
+  const nixl_capi_reg_dlist_s& list = with_bytes(kind, given, kept);
+  if (list.entries.empty() && !given.entries.empty()) return {};
   TOWPATH_TRY(const Regions regions, make_regions(kind, list));
   const bool named = !where.named.empty();
   const Backends takers = named ? where.named : takers_of(where, kind);
@@ -104,9 +123,11 @@ std::vector<std::string> Registrations::known_backends() const {
   return known;
 }
 
-Status Registrations::remove(agent::Agent& agent, const nixl_capi_reg_dlist_s& list,
+Status Registrations::remove(agent::Agent& agent, const nixl_capi_reg_dlist_s& given,
                              const Backends& backends) {
-  TOWPATH_TRY(const MemoryKind kind, list.kind());
+  TOWPATH_TRY(const MemoryKind kind, given.kind());
+  nixl_capi_reg_dlist_s kept;
+  const nixl_capi_reg_dlist_s& list = with_bytes(kind, given, kept);
   std::vector<memory::Registration> going;
   bool missing = false;
   {

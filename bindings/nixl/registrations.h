@@ -31,10 +31,10 @@ class Registrations {
   /// With each of those named, all or nothing; with none named, with every backend that takes the
   /// memory, at least one of them. Errors: not_found (no backend takes it, or is called so), or why
   /// one refused.
-  Status add(const Where& where, const nixl_capi_reg_dlist_s& list, const telemetry::Log& log);
+  Status add(const Where& where, const nixl_capi_reg_dlist_s& given, const telemetry::Log& log);
   /// From each of `backends`; with none named, from every backend that holds all of the list.
   /// Errors: not_found, not_ready (bytes may still move; taken back as far as possible).
-  Status remove(agent::Agent& agent, const nixl_capi_reg_dlist_s& list, const Backends& backends);
+  Status remove(agent::Agent& agent, const nixl_capi_reg_dlist_s& given, const Backends& backends);
 
  private:
   // Backend, kind, address, length, device.

@@ -49,6 +49,20 @@ static void a_list_is_registered_as_a_whole(void) {
   close_side(&side);
 }
 
+static void no_bytes_are_registered_and_taken_back(void) {
+  struct side side = open_side("alone", peer_plugin());
+  nixl_capi_reg_dlist_t list = reg_list(NIXL_CAPI_MEM_DRAM, memory, 0);
+  OK(nixl_capi_register_mem(side.agent, list, side.args));
+  OK(nixl_capi_deregister_mem(side.agent, list, side.args));
+  OK(nixl_capi_reg_dlist_add_desc(list, (uintptr_t)memory, 16, 0, NULL, 0));
+  OK(nixl_capi_register_mem(side.agent, list, NULL));
+  CHECK(is_registered(side.agent, 0, 16));
+  OK(nixl_capi_deregister_mem(side.agent, list, NULL));
+  CHECK(!is_registered(side.agent, 0, 16));
+  OK(nixl_capi_destroy_reg_dlist(list));
+  close_side(&side);
+}
+
 static void memory_that_no_backend_takes_is_not_registered(void) {
   nixl_capi_agent_t bare = NULL;
   struct side side = open_side("alone", peer_plugin());
@@ -187,6 +201,7 @@ static void views_are_refused(void) {
 const struct test_case memory_cases[] = {
     {"memory.the_same_memory_is_registered_twice", the_same_memory_is_registered_twice},
     {"memory.a_list_is_registered_as_a_whole", a_list_is_registered_as_a_whole},
+    {"memory.no_bytes_are_registered_and_taken_back", no_bytes_are_registered_and_taken_back},
     {"memory.memory_that_no_backend_takes_is_not_registered",
      memory_that_no_backend_takes_is_not_registered},
     {"memory.files_are_asked_about", files_are_asked_about},

@@ -99,10 +99,14 @@ using ItemsByPlace = std::vector<const RegItem*>;
 
 /// Nobody sees in which order a list is registered, or taken back, since both are done as a whole.
 /// By place, what belongs to neighbours lies side by side in memory, and in the agent's tables.
-ItemsByPlace by_place(const std::vector<RegItem>& items) {
+/// NIXL registers no bytes of memory, too: there is nothing to do, nor to take back.
+ItemsByPlace by_place(MemoryKind kind, const std::vector<RegItem>& items) {
+  const bool may_be_empty = kind == MemoryKind::system || kind == MemoryKind::device;
   ItemsByPlace ordered;
   ordered.reserve(items.size());
-  for (const RegItem& item : items) ordered.push_back(&item);
+  for (const RegItem& item : items) {
+    if (item.where.length > 0 || !may_be_empty) ordered.push_back(&item);
+  }
   const auto place = [](const RegItem* item) { return item->where.address; };
   if (!std::ranges::is_sorted(ordered, {}, place)) std::ranges::stable_sort(ordered, {}, place);
   return ordered;
@@ -136,7 +140,7 @@ std::vector<memory::SharedRegion> regions_of(MemoryKind kind, const ItemsByPlace
 void register_nixl_list(const PyAgent& self, const RegList& list, const std::vector<Name>& backends,
                         bool any_of_named) {
   const auto kept = list.items.get();
-  const ItemsByPlace items = by_place(*kept);
+  const ItemsByPlace items = by_place(list.kind, *kept);
   std::vector<memory::SharedRegion> regions = regions_of(list.kind, items);
   const memory::RegisterOptions options{.backends = to_strings(backends),
                                         .any_of_named = any_of_named};
@@ -155,7 +159,7 @@ void deregister_nixl_list(const PyAgent& self, const RegList& list,
   const auto home = self.home();
   self.tell([&](Agent& agent) {
     TOWPATH_TRY(auto taken,
-                home->nixl_memory.take(list.kind, places_of(by_place(*items)), names));
+                home->nixl_memory.take(list.kind, places_of(by_place(list.kind, *items)), names));
     return agent.release(taken);
   });
 }

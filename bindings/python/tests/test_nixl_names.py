@@ -166,3 +166,14 @@ def test_views_of_nothing_that_can_be_reached_are_refused(log_lines):
         two.mine.prep_mem_view(own, backends=["SLATE"])
     two.mine.release_mem_view(0)
     assert "memory view" in log_lines[-1]
+
+
+@pytest.mark.parametrize("address", [0, 4096])
+def test_no_bytes_of_memory_are_registered_and_taken_back(address):
+    agent, memory = make_agent(), numpy.zeros(BLOCK, numpy.uint8)
+    known = agent.register_memory([(address, 0, 0, ""), (memory.ctypes.data, BLOCK, 0, "")], "DRAM")
+    agent.prep_xfer_dlist("", rows(memory), "DRAM")
+    agent.deregister_memory(known)
+    with pytest.raises(bind.nixlNotFoundError):
+        agent.prep_xfer_dlist("", rows(memory), "DRAM")
+    agent.deregister_memory(agent.register_memory([(address, 0, 0, "")], "DRAM"))
