@@ -30,7 +30,9 @@ Result<Envelope> decode_envelope(ConstByteSpan bytes) {
   if (inner.size() < kInnerBytes)
     return error(Code::corrupt, cat("a notification of ", inner.size(), " bytes has no number"));
   const auto kind = static_cast<Envelope::Kind>(inner[0]);
-  if (kind != Envelope::Kind::message && kind != Envelope::Kind::acknowledgement)
+  const bool is_known = kind == Envelope::Kind::message || kind == Envelope::Kind::piece ||
+                        kind == Envelope::Kind::acknowledgement;
+  if (!is_known)
     return error(Code::corrupt, cat("a notification of unknown kind ", static_cast<int>(inner[0])));
   if (inner[1] != std::byte{0} || inner[2] != std::byte{0} || inner[3] != std::byte{0})
     return error(Code::corrupt, "a notification with bits of a newer format",
@@ -39,12 +41,16 @@ Result<Envelope> decode_envelope(ConstByteSpan bytes) {
                   wire::load<std::uint64_t>(inner.subspan(8)), inner.subspan(kInnerBytes)};
 }
 
+std::size_t SendWindow::cost_of(std::size_t payload_bytes) const noexcept {
+  const std::size_t full_pieces = payload_bytes == 0 ? 0 : (payload_bytes - 1) / mode_.piece_bytes;
+  return payload_bytes + (full_pieces + 1) * kPieceCost;
+}
+
 Status SendWindow::check_room(std::size_t payload_bytes) const {
-  if (queue_.size() + reserved_ < limits_.messages && payload_bytes <= limits_.bytes - bytes_)
-    return {};
+  if (bytes_ == 0 || bytes_ + cost_of(payload_bytes) <= limits_.bytes) return {};
   return error(Code::exhausted,
-               cat("notification queue is full: ", queue_.size(), " messages wait, ", reserved_,
-                   " more belong to transfers, ", bytes_, " bytes in all"),
+               cat("notification queue is full: ", messages_, " messages wait, ", reserved_,
+                   " more belong to transfers, ", bytes_, " bytes in all, of ", limits_.bytes),
                "make progress, or wait for the peer to take what was sent");
 }
 
@@ -57,24 +63,31 @@ Status SendWindow::push(ConstByteSpan payload) {
 Status SendWindow::reserve(std::size_t payload_bytes) {
   TOWPATH_TRY(check_room(payload_bytes));
   ++reserved_;
-  bytes_ += payload_bytes;
+  bytes_ += cost_of(payload_bytes);
   return {};
 }
 
 void SendWindow::push_reserved(ConstByteSpan payload) {
   TOWPATH_CHECK(reserved_ > 0, "a message without room that was kept for it");
   --reserved_;
-  queue_.push_back(encode({Envelope::Kind::message, mode_.stream, next_number_++, payload}));
+  ++messages_;
+  while (payload.size() > mode_.piece_bytes) {
+    const ConstByteSpan piece = payload.first(mode_.piece_bytes);
+    queue_.push_back({encode({Envelope::Kind::piece, mode_.stream, next_number_++, piece})});
+    payload = payload.subspan(piece.size());
+  }
+  queue_.push_back(
+      {encode({Envelope::Kind::message, mode_.stream, next_number_++, payload}), true});
 }
 
 void SendWindow::release(std::size_t payload_bytes) noexcept {
   TOWPATH_CHECK(reserved_ > 0, "room for a message is given back twice");
   --reserved_;
-  bytes_ -= payload_bytes;
+  bytes_ -= cost_of(payload_bytes);
 }
 
 const Bytes* SendWindow::next() {
-  return in_flight_ < queue_.size() ? &queue_[in_flight_] : nullptr;
+  return in_flight_ < queue_.size() ? &queue_[in_flight_].bytes : nullptr;
 }
 
 void SendWindow::sent(Instant now) {
@@ -89,7 +102,8 @@ void SendWindow::acknowledged(const Envelope& acknowledgement) {
 
 void SendWindow::drop_up_to(std::uint64_t number) {
   while (in_flight_ > 0 && first_number_ <= number) {
-    bytes_ -= queue_.front().size() - kEnvelopeBytes;
+    bytes_ -= queue_.front().bytes.size() - kEnvelopeBytes + kPieceCost;
+    if (queue_.front().is_last) --messages_;
     queue_.pop_front();
     ++first_number_;
     --in_flight_;
@@ -102,6 +116,32 @@ void SendWindow::repeat_overdue(Instant now, Duration patience) {
 
 Instant SendWindow::next_repeat(Duration patience) const noexcept {
   return in_flight_ > 0 ? last_sent_ + patience : Instant::never();
+}
+
+bool ReceiveWindow::collect(ConstByteSpan piece) {
+  if (is_refusing_ || piece.size() > kMaxMessageBytes - collected_.size()) return false;
+  collected_.insert(collected_.end(), piece.begin(), piece.end());
+  return true;
+}
+
+std::optional<ConstByteSpan> ReceiveWindow::finish(ConstByteSpan last_piece) {
+  if (!is_refusing_ && !is_collecting()) return last_piece;
+  if (collect(last_piece)) return collected_;
+  collected_ = {};
+  is_refusing_ = false;
+  return std::nullopt;
+}
+
+void ReceiveWindow::settle(bool was_delivered, std::size_t last_piece_bytes) {
+  if (was_delivered)
+    collected_ = {};
+  else if (is_collecting())
+    collected_.resize(collected_.size() - last_piece_bytes);
+}
+
+void ReceiveWindow::refuse_message() noexcept {
+  collected_ = {};
+  is_refusing_ = true;
 }
 
 }  // namespace towpath::agent

@@ -6,6 +6,9 @@
 // drops what it has seen or what came too early, and acknowledges what it has. Each message is thus
 // delivered once, in order, whatever the network drops, repeats, reorders or tears.
 //
+// A message that is longer than what the backend carries at once travels in pieces, each with a
+// number of its own; the receiver delivers it when it has the last one.
+//
 // A sender that loses its peer and meets it again begins a new stream, with numbers from 1; the
 // receiver forgets the old one when the first message of the new one comes.
 // Pure: no clock, no I/O; the agent sends what these ends say.
@@ -29,7 +32,11 @@ namespace towpath::agent {
 ///
 ///   | kind u8 | zero u8 x3 | stream u32 le | number u64 le | payload ... |
 struct Envelope {
-  enum class Kind : std::uint8_t { message = 1, acknowledgement = 2 };
+  enum class Kind : std::uint8_t {
+    message = 1,  ///< or the last piece of one
+    acknowledgement = 2,
+    piece = 3,  ///< the next number goes on with it
+  };
   Kind kind = Kind::message;
   std::uint32_t stream = 0;
   std::uint64_t number = 0;  ///< of the message; acknowledgement: of the last one that arrived
@@ -37,6 +44,8 @@ struct Envelope {
 };
 
 inline constexpr std::size_t kEnvelopeBytes = wire::kHeaderBytes + 16;
+/// Of one message, in as many pieces as it takes.
+inline constexpr std::size_t kMaxMessageBytes = std::size_t{16} << 20U;
 
 Bytes encode(const Envelope& envelope);
 /// The payload borrows from `bytes`. Errors: corrupt, or those of wire::open().
@@ -45,12 +54,14 @@ Result<Envelope> decode_envelope(ConstByteSpan bytes);
 class SendWindow {
  public:
   struct Limits {
-    std::size_t messages = 1024;
-    std::size_t bytes = std::size_t{4} << 20U;
+    /// Of what waits, each piece with kPieceCost besides. One message fits an empty window always.
+    std::size_t bytes = std::size_t{64} << 20U;
   };
+  static constexpr std::size_t kPieceCost = 64;
   struct Mode {
-    bool lossy = false;        ///< keep messages until they are acknowledged
-    std::uint32_t stream = 1;  ///< higher than of any earlier window to the same receiver
+    bool lossy = false;                  ///< keep messages until they are acknowledged
+    std::uint32_t stream = 1;            ///< higher than of any earlier window to the same receiver
+    std::size_t piece_bytes = SIZE_MAX;  ///< of a payload that travels at once; not 0
   };
   SendWindow(Mode mode, Limits limits) : mode_(mode), limits_(limits) {}
 
@@ -75,11 +86,18 @@ class SendWindow {
 
   bool empty() const noexcept { return queue_.empty(); }
   /// Messages that were not handed over, or not acknowledged where that is needed.
-  std::size_t size() const noexcept { return queue_.size(); }
+  std::size_t size() const noexcept { return messages_; }
   /// When repeat_overdue() may next have something to do.
   Instant next_repeat(Duration patience) const noexcept;
 
  private:
+  /// One piece of a message.
+  struct Piece {
+    Bytes bytes;  // encoded
+    bool is_last = false;
+  };
+
+  std::size_t cost_of(std::size_t payload_bytes) const noexcept;
   Status check_room(std::size_t payload_bytes) const;
   void drop_up_to(std::uint64_t number);
 
@@ -88,10 +106,11 @@ class SendWindow {
   std::uint64_t next_number_ = 1;
   std::uint64_t first_number_ = 1;  // of queue_.front()
   std::size_t in_flight_ = 0;       // this many of the front were sent
-  std::size_t bytes_ = 0;           // of payloads: queued ones and reserved ones
+  std::size_t messages_ = 0;        // of queue_
+  std::size_t bytes_ = 0;           // cost of all: queued ones and reserved ones
   std::size_t reserved_ = 0;        // messages
   Instant last_sent_;
-  std::deque<Bytes> queue_;
+  std::deque<Piece> queue_;
 };
 
 class ReceiveWindow {
@@ -107,7 +126,20 @@ class ReceiveWindow {
   }
   void delivered() noexcept { ++last_; }
   /// A reliable channel lost messages: go on behind the gap.
-  void skip_to(std::uint64_t number) noexcept { last_ = number - 1; }
+  void skip_to(std::uint64_t number) noexcept {
+    last_ = number - 1;
+    collected_ = {};
+  }
+
+  /// Keeps a piece. False: the message is too long, or is refused already.
+  bool collect(ConstByteSpan piece);
+  /// The message that ends with this piece; borrows from it or from this. Nothing: it is dropped.
+  std::optional<ConstByteSpan> finish(ConstByteSpan last_piece);
+  /// Of a message that finish() gave: it was delivered, or its last piece will come again.
+  void settle(bool was_delivered, std::size_t last_piece_bytes);
+  /// Drops what was collected of a message, and what is still to come of it.
+  void refuse_message() noexcept;
+  bool is_collecting() const noexcept { return !collected_.empty(); }
   std::uint64_t last() const noexcept { return last_; }
   std::uint32_t stream() const noexcept { return stream_; }
 
@@ -116,6 +148,8 @@ class ReceiveWindow {
 
   std::uint32_t stream_ = 0;
   std::uint64_t last_ = 0;
+  Bytes collected_;           // pieces of a message that has not ended
+  bool is_refusing_ = false;  // until it ends
 };
 
 }  // namespace towpath::agent

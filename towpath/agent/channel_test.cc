@@ -47,19 +47,43 @@ TEST(EnvelopeTest, torn_message_is_no_message) {
   }
 }
 
-TEST(SendWindowTest, is_bounded_by_messages_and_bytes) {
-  SendWindow window({.lossy = true}, {.messages = 2, .bytes = 10});
-  EXPECT_EQ(window.push(as_bytes("0123456789a")).code(), Code::exhausted);
+TEST(SendWindowTest, is_bounded_by_bytes_of_which_each_message_takes_some) {
+  SendWindow window({.lossy = true}, {.bytes = 2 * SendWindow::kPieceCost + 10});
   EXPECT_TRUE(window.push(as_bytes("012345678")).ok());
   EXPECT_EQ(window.push(as_bytes("ab")).code(), Code::exhausted);
   EXPECT_TRUE(window.push(as_bytes("9")).ok());
   EXPECT_EQ(window.push({}).code(), Code::exhausted);
+  EXPECT_EQ(window.size(), 2U);
   window.next();
   window.sent({1});
   window.acknowledged({Envelope::Kind::acknowledgement, 2, 1, {}});
   EXPECT_EQ(window.push({}).code(), Code::exhausted) << "that was another stream";
   window.acknowledged({Envelope::Kind::acknowledgement, 1, 1, {}});
   EXPECT_TRUE(window.push({}).ok());
+}
+
+TEST(SendWindowTest, one_message_fits_an_empty_window_always) {
+  SendWindow window({}, {.bytes = 1});
+  EXPECT_TRUE(window.push(as_bytes("long")).ok());
+  EXPECT_EQ(window.push({}).code(), Code::exhausted);
+}
+
+TEST(SendWindowTest, room_of_a_message_in_pieces_comes_back_whole) {
+  SendWindow window({.piece_bytes = 3}, {.bytes = 3 * SendWindow::kPieceCost + 7});
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(window.reserve(7).ok());
+    window.release(7);
+    ASSERT_TRUE(window.push(as_bytes("0123456")).ok());
+    EXPECT_EQ(window.size(), 1U);
+    std::string kinds;
+    while (const Bytes* piece = window.next()) {
+      kinds += std::to_string(static_cast<int>(decode_envelope(*piece)->kind));
+      window.sent({1});
+    }
+    EXPECT_EQ(kinds, "331");
+    EXPECT_TRUE(window.empty());
+    EXPECT_EQ(window.size(), 0U);
+  }
 }
 
 TEST(SendWindowTest, reliable_messages_leave_as_they_are_sent) {
@@ -86,11 +110,39 @@ TEST(ReceiveWindowTest, new_stream_begins_anew_and_ends_the_old_one) {
   EXPECT_EQ(window.judge(message(1, 4)), Verdict::seen_before) << "that stream is over";
 }
 
+TEST(ReceiveWindowTest, pieces_are_one_message_that_comes_again_until_it_is_delivered) {
+  ReceiveWindow window;
+  EXPECT_EQ(as_text(*window.finish(as_bytes("alone"))), "alone");
+  window.settle(true, 5);
+  ASSERT_TRUE(window.collect(as_bytes("ab")) && window.collect(as_bytes("cd")));
+  for (const bool is_delivered : {false, false, true}) {
+    EXPECT_EQ(as_text(*window.finish(as_bytes("e"))), "abcde");
+    window.settle(is_delivered, 1);
+  }
+  EXPECT_FALSE(window.is_collecting());
+  EXPECT_EQ(as_text(*window.finish({})), "");
+}
+
+TEST(ReceiveWindowTest, message_that_is_too_long_is_dropped_and_the_next_one_comes) {
+  const Bytes half(kMaxMessageBytes / 2);
+  ReceiveWindow window;
+  ASSERT_TRUE(window.collect(half) && window.collect(half));
+  EXPECT_FALSE(window.finish(as_bytes("x")));
+  EXPECT_EQ(as_text(*window.finish(as_bytes("next"))), "next");
+  ASSERT_TRUE(window.collect(half) && window.collect(half));
+  EXPECT_FALSE(window.collect(as_bytes("x")));
+  window.refuse_message();
+  EXPECT_FALSE(window.is_collecting());
+  EXPECT_FALSE(window.collect(as_bytes("the rest")));
+  EXPECT_FALSE(window.finish(as_bytes("its end")));
+  EXPECT_EQ(as_text(*window.finish(as_bytes("next"))), "next");
+}
+
 // Every network that a seed can think of: each message arrives once and in order all the same.
 TEST(ChannelTest, delivers_once_and_in_order_over_a_network_that_drops_repeats_and_reorders) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     std::mt19937_64 random(seed);
-    SendWindow sender({.lossy = true}, {.messages = 8});
+    SendWindow sender({.lossy = true}, {.bytes = 8 * (SendWindow::kPieceCost + 2)});
     ReceiveWindow receiver;
     std::vector<Bytes> there;
     std::vector<std::uint64_t> back;

@@ -6,7 +6,10 @@ namespace towpath::agent {
 
 bool Inbox::put(const AgentIdentity& from, ConstByteSpan message) {
   run::MutexLock lock(mutex_);
-  if (messages_.size() >= limits_.messages || message.size() > limits_.bytes - bytes_) {
+  // An empty one takes any message, or it would never come.
+  const bool has_room = messages_.empty() || (messages_.size() < limits_.messages &&
+                                              bytes_ + message.size() <= limits_.bytes);
+  if (!has_room) {
     was_full_ = true;
     return false;
   }

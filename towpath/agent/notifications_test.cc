@@ -113,12 +113,15 @@ TEST(NotificationsTest, of_transfers_under_way_count_and_what_does_not_fit_is_re
   Talk t;
   t.talk.on_notify = Talk::full;
   t.move.is_eager = false;
-  const std::size_t room = SendWindow::Limits().messages;
   std::vector<Transfer> posted;
-  for (std::size_t i = 0; i < room; ++i) {
-    posted.push_back(t.make_transfer("of a transfer", "move"));
-    ASSERT_TRUE(posted.back().post().ok()) << i;
+  for (std::size_t size = kMaxMessageBytes; size > 0; size /= 2) {  // until not one byte more fits
+    for (bool fits = true; fits;) {
+      Transfer transfer = t.make_transfer(std::string(size, 'm'), "move");
+      fits = transfer.post().ok();
+      if (fits) posted.push_back(std::move(transfer));
+    }
   }
+  ASSERT_GT(posted.size(), 4U);
   Transfer over = t.make_transfer("one too many", "move");
   const Status refused = over.post();
   EXPECT_EQ(refused.code(), Code::exhausted);
@@ -134,12 +137,12 @@ TEST(NotificationsTest, of_transfers_under_way_count_and_what_does_not_fit_is_re
   posted.front().cancel();
   t.near->progress();
   EXPECT_TRUE(t.near->notify("far", as_bytes("now")).ok());
-  EXPECT_EQ(t.near->notify("far", as_bytes("full again")).code(), Code::exhausted);
+  EXPECT_EQ(t.near->notify("far", Bytes(kMaxMessageBytes)).code(), Code::exhausted);
   for (Transfer& transfer : posted) transfer.cancel();
   t.near->progress();
   t.talk.on_notify = nullptr;
   t.near->progress();
-  EXPECT_THAT(t.said(), ElementsAre("of a transfer", "now"));
+  EXPECT_THAT(t.said(), ElementsAre("m", "now"));
 }
 
 TEST(NotificationsTest, room_that_a_refused_post_kept_is_given_back) {
@@ -148,15 +151,32 @@ TEST(NotificationsTest, room_that_a_refused_post_kept_is_given_back) {
   t.move.is_eager = false;
   Transfer transfer = t.make_transfer("once", "move");
   ASSERT_TRUE(transfer.post().ok());
-  for (std::size_t i = 0; i < SendWindow::Limits().messages; ++i)
-    ASSERT_EQ(transfer.post().code(), Code::not_ready);
-  EXPECT_TRUE(t.near->notify("far", as_bytes("there is room")).ok());
+  const std::string longest(kMaxMessageBytes, 'm');
+  for (int i = 0; i < 8; ++i)
+    ASSERT_EQ(transfer.post({.timeout = {}, .notification = to_bytes(longest)}).code(),
+              Code::not_ready);
+  EXPECT_TRUE(t.near->notify("far", as_bytes(longest)).ok());
+}
+
+TEST(NotificationsTest, a_burst_is_taken_while_nobody_makes_progress) {
+  Talk t;
+  t.talk.on_notify = Talk::full;
+  constexpr int kBurst = 100'000;
+  for (int i = 0; i < kBurst; ++i)
+    ASSERT_TRUE(t.near->notify("far", as_bytes("16 bytes of text")).ok());
+  const Bytes longest(kMaxMessageBytes);
+  while (t.near->notify("far", longest).ok()) {
+  }
+  const Status full = t.near->notify("far", longest);
+  EXPECT_EQ(full.code(), Code::exhausted);
+  EXPECT_THAT(std::string(full.message()), HasSubstr("of 67108864"));
+  EXPECT_EQ(t.near->peers().at(0).waiting_notifications, kBurst + 3U);
 }
 
 TEST(NotificationsTest, that_cannot_travel_are_refused_at_post) {
   Talk t;
   Transfer transfer = t.make_transfer("short", "talk");
-  EXPECT_EQ(transfer.post({.timeout = {}, .notification = Bytes(64 * 1024)}).code(),
+  EXPECT_EQ(transfer.post({.timeout = {}, .notification = Bytes(kMaxMessageBytes + 1)}).code(),
             Code::invalid_argument);
   t.talk.can.notifications = backend::Notifications::none;
   auto mute = t.make("mute");

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <towpath/agent/receive_windows.h>
 
 namespace towpath::agent {
@@ -34,6 +36,15 @@ void ReceiveWindows::add_stranger(const AgentIdentity& sender, Entry& entry) {
   if (strangers_.size() <= max_strangers_) return;
   entries_.erase(strangers_.front());
   strangers_.pop_front();
+}
+
+bool ReceiveWindows::may_collect(const AgentIdentity& sender) const {
+  const auto found = entries_.find(sender);
+  if (found != entries_.end() && found->second.turn == strangers_.end()) return true;
+  const auto is_collecting = [&](const AgentIdentity& stranger) {
+    return entries_.at(stranger).window.is_collecting();
+  };
+  return std::ranges::count_if(strangers_, is_collecting) < kMaxCollectingStrangers;
 }
 
 }  // namespace towpath::agent

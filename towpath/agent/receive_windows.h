@@ -29,6 +29,9 @@ class ReceiveWindows {
   /// The peer was forgotten, or replaced: a stranger again, if anything was heard of it.
   void forget(const AgentIdentity& sender);
 
+  /// Whether it may begin a message of several pieces: of unknown senders only so many at a time.
+  bool may_collect(const AgentIdentity& sender) const;
+
   /// Peers and strangers.
   std::size_t size() const noexcept { return entries_.size(); }
 
@@ -38,6 +41,8 @@ class ReceiveWindows {
     ReceiveWindow window;
     Order::iterator turn;  // among the strangers; their end: a peer's
   };
+
+  static constexpr std::ptrdiff_t kMaxCollectingStrangers = 16;
 
   void add_stranger(const AgentIdentity& sender, Entry& entry);
 

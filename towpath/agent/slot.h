@@ -131,6 +131,10 @@ class Slot final : public backend::Events {
   void take_deferred() TOWPATH_REQUIRES(mutex);
   using Direction = telemetry::PeerMeter::Direction;
   static void note_message(const Peer& peer, Direction direction, std::size_t bytes);
+  void collect(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpan piece)
+      TOWPATH_REQUIRES(mutex);
+  bool finish(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpan last_piece)
+      TOWPATH_REQUIRES(mutex);
   Status check_message(Peer& peer, std::size_t message_bytes) TOWPATH_REQUIRES(mutex);
   void reopen_own(Peer& self) TOWPATH_REQUIRES(mutex);
   void note_failures(TransferCore& transfer, const backend::Completion& completion)

@@ -24,12 +24,11 @@ Status Slot::check_message(Peer& peer, std::size_t message_bytes) {
   TOWPATH_TRY(check_way(peer));
   if (!peer.ways[index].outbox)
     return error(Code::peer_lost, cat("the way to ", to_string(peer.identity), " was closed"));
-  const std::uint64_t limit = backend->capabilities().max_notification_bytes;
-  if (message_bytes + kEnvelopeBytes > limit) {
-    return error(Code::invalid_argument,
-                 cat("a notification of ", message_bytes, " bytes; ", name, " carries up to ",
-                     limit - kEnvelopeBytes),
-                 "send a short message and put the rest into memory");
+  if (message_bytes > kMaxMessageBytes) {
+    return error(
+        Code::invalid_argument,
+        cat("a notification of ", message_bytes, " bytes; one has up to ", kMaxMessageBytes),
+        "send a short message and put the rest into memory");
   }
   return {};
 }
@@ -150,13 +149,36 @@ bool Slot::receive(const AgentIdentity& from, const Envelope& envelope) {
     verdict = ReceiveWindow::Verdict::deliver;
   }
   if (verdict == ReceiveWindow::Verdict::deliver) {
-    if (!owner_.deliver(from, envelope.payload)) return false;
-    if (telemetry::AgentMeter* meter = owner_.meter())
-      meter->peer(from.name).notified(Direction::received, envelope.payload.size());
+    if (envelope.kind == Envelope::Kind::piece)
+      collect(from, window, envelope.payload);
+    else if (!finish(from, window, envelope.payload))
+      return false;
     window.delivered();
   }
   if (lossy) to_acknowledge_.push_back(from);
   return true;
+}
+
+void Slot::collect(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpan piece) {
+  const bool may_begin = window.is_collecting() || received_.may_collect(from);
+  if (may_begin && window.collect(piece)) return;
+  window.refuse_message();
+}
+
+/// False: the inbox is full, and the piece comes again.
+bool Slot::finish(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpan last_piece) {
+  const std::optional<ConstByteSpan> message = window.finish(last_piece);
+  if (!message) {
+    log_.error("a notification was dropped: it is too long, or too many senders sent long ones",
+               {{"from", to_string(from)}, {"most", cat(kMaxMessageBytes)}});
+    return true;
+  }
+  const std::size_t bytes = message->size();
+  const bool was_delivered = owner_.deliver(from, *message);
+  window.settle(was_delivered, last_piece.size());
+  if (telemetry::AgentMeter* meter = owner_.meter(); was_delivered && meter != nullptr)
+    meter->peer(from.name).notified(Direction::received, bytes);
+  return was_delivered;
 }
 
 void Slot::acknowledge() {

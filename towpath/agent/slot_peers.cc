@@ -12,7 +12,9 @@ void Slot::open_way(const PeerPtr& peer, ConstByteSpan info) {
     peers_[peer->identity] = peer;
     received_.keep(peer->identity);
     const bool lossy = backend->capabilities().notifications == backend::Notifications::lossy;
-    way.outbox.emplace(SendWindow::Mode{.lossy = lossy, .stream = ++streams_},
+    const std::uint64_t most = backend->capabilities().max_notification_bytes;
+    const std::uint64_t piece = most > kEnvelopeBytes ? most - kEnvelopeBytes : 1;
+    way.outbox.emplace(SendWindow::Mode{.lossy = lossy, .stream = ++streams_, .piece_bytes = piece},
                        SendWindow::Limits{});
   } else {
     way.refusal = connection.status();

@@ -2,6 +2,7 @@
 import itertools
 import logging
 import re
+import time
 
 import numpy
 import pytest
@@ -177,3 +178,33 @@ def test_no_bytes_of_memory_are_registered_and_taken_back(address):
     with pytest.raises(bind.nixlNotFoundError):
         agent.prep_xfer_dlist("", rows(memory), "DRAM")
     agent.deregister_memory(agent.register_memory([(address, 0, 0, "")], "DRAM"))
+
+
+@pytest.mark.parametrize("bytes_of", [65535, 65536, 1 << 20, 16 << 20])
+def test_notifications_have_any_size_up_to_16_mib(bytes_of):
+    two = Two()
+    message = numpy.random.default_rng(bytes_of).bytes(bytes_of)
+    two.mine.send_notif(two.peer, message)
+    assert received(two, 1) == [message]
+
+
+def test_a_message_of_more_than_16_mib_is_refused():
+    two = Two()
+    with pytest.raises(bind.nixlInvalidParamError, match="16777216"):
+        two.mine.send_notif(two.peer, b"x" * ((16 << 20) + 1))
+
+
+def test_a_burst_is_taken_while_the_peer_does_not_look():
+    two = Two()
+    sent = [b"%d" % number for number in range(10_000)]
+    for message in sent:
+        two.mine.send_notif(two.peer, message)
+    assert received(two, len(sent)) == sent
+
+
+def received(two, count):
+    deadline, got = time.monotonic() + 120, []
+    while len(got) < count and time.monotonic() < deadline:
+        two.mine.get_new_notifs()
+        got += two.theirs.get_new_notifs().get(two.mine.name, [])
+    return got
