@@ -47,7 +47,7 @@ Status TieredKeeper::start_background() {
   constexpr Duration kNap = std::chrono::milliseconds(50);  // what no tier's descriptor tells
   TOWPATH_TRY(mover_, run::Worker::start("kv-tiers", [this](const run::StopToken& stop) {
                 while (!stop.stop_requested())
-                  if (!cache_->progress()) cache_->sleep(kNap);
+                  if (!cache_->progress()) cache_->idle(kNap);
               }));
   return {};
 }

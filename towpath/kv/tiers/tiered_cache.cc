@@ -230,12 +230,12 @@ void TieredCache::wait_for_any(Duration most) {
     if (tier->under_way > 0) return tier->tier->wait_for_work(most);
 }
 
-/// Pairs with sleep(): who has pushed his work sees the sleeper, or the sleeper sees the work.
+/// Pairs with idle(): who has pushed his work sees the sleeper, or the sleeper sees the work.
 void TieredCache::wake() const {
   if (has_sleeper_.load(std::memory_order_seq_cst)) alarm_.waker->wake();
 }
 
-void TieredCache::sleep(Duration most) {
+void TieredCache::idle(Duration most) {
   constexpr Duration kNap = std::chrono::milliseconds(1);  // of tiers that have no descriptor
   if (!has_sleeper_.exchange(true, std::memory_order_seq_cst)) return;
   {

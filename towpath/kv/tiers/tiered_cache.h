@@ -148,7 +148,7 @@ class TieredCache {
   void wait_for_work(Duration most);
   /// For a thread that does nothing but progress(): sleeps until there may be something to do, or
   /// so long. The first call returns at once.
-  void sleep(Duration most);
+  void idle(Duration most);
   /// Promotions that were decided about, so far. Those that are not driven from here sleep in
   /// wait_until_settled() until there are others than `seen`, or so long.
   std::uint32_t settled() const noexcept { return settled_.load(std::memory_order_acquire); }
