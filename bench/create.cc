@@ -120,7 +120,7 @@ void measure_strided(Bench& bench) {
   }
   bench.measure({.title = "a transfer of one strided descriptor",
                  .ours = "make_transfer() of all of it, and letting it go; per transfer",
-                 .reference = "the same of one stretch"},
+                 .reference = "the same of one extent"},
                 std::move(cases));
 }
 

@@ -66,7 +66,7 @@ struct Told {
 
 // ---- finding out ----
 
-StridedDescriptor stretches_of(const Options& options, const bench::Shape& shape) {
+StridedDescriptor extents_of(const Options& options, const bench::Shape& shape) {
   return {.length = shape.block_bytes, .stride = stride_of(options, shape), .count = shape.batch};
 }
 
@@ -89,7 +89,7 @@ Result<Here> open_storage_here(Options options, const bench::Runner::Parts& part
   TOWPATH_TRY(auto storage,
               bench::open_remote(options, parts.node, nullptr, room_of(options, shape)));
   Here here{.blocks = DescriptorList(options.local), .memory = {}, .storage = std::move(storage)};
-  TOWPATH_TRY(here.storage->add(here.blocks, stretches_of(options, shape)));
+  TOWPATH_TRY(here.storage->add(here.blocks, extents_of(options, shape)));
   return here;
 }
 
@@ -102,7 +102,7 @@ Result<Here> open_here(const Options& options, const bench::Runner::Parts& parts
   TOWPATH_TRY(auto memory, parts.node.agent().register_region(near.region()));
   Here here{.blocks = DescriptorList(all.kind), .memory = std::move(memory)};
   TOWPATH_TRY(bench::add_from({all.address, all.length, all.device_id}, here.blocks,
-                              stretches_of(options, shape)));
+                              extents_of(options, shape)));
   return here;
 }
 
@@ -112,7 +112,7 @@ Result<Explanation> ask(const Options& options, const bench::Runner::Parts& part
   const bench::Remote& remote = parts.remote;
   TOWPATH_TRY(const Here here, open_here(options, parts, shape));
   DescriptorList there(remote.kind());
-  TOWPATH_TRY(remote.add(there, stretches_of(options, shape)));
+  TOWPATH_TRY(remote.add(there, extents_of(options, shape)));
   TOWPATH_TRY(const agent::PreparedList local, agent.prepare(here.blocks));
   TOWPATH_TRY(const agent::PreparedList far, agent.prepare_remote(remote.peer(), there));
   return agent.explain(options.op, local, far);

@@ -28,7 +28,7 @@ struct RecordedTransfer {
   MemoryKind remote = MemoryKind::system;
   std::uint64_t bytes = 0;
   std::uint64_t descriptors = 0;
-  std::uint64_t runs = 0;  ///< stretches without a gap; 0: unknown
+  std::uint64_t runs = 0;  ///< extents without a gap; 0: unknown
   Duration took{0};        ///< 0: it had not ended
   Outcome outcome = Outcome::none;
 

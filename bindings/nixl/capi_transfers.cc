@@ -27,7 +27,7 @@ struct nixl_capi_xfer_dlist_handle_s {
 
 namespace {
 
-std::vector<towpath::Descriptor> stretches_of(const nixl_capi_xfer_dlist_s& list) {
+std::vector<towpath::Descriptor> extents_of(const nixl_capi_xfer_dlist_s& list) {
   std::vector<towpath::Descriptor> all;
   all.reserve(list.entries.size());
   for (const PlainEntry& entry : list.entries) all.push_back(entry.where);
@@ -37,7 +37,7 @@ std::vector<towpath::Descriptor> stretches_of(const nixl_capi_xfer_dlist_s& list
 Result<PreparedList> prepare(NixlAgent& nixl, std::string_view peer,
                              const nixl_capi_xfer_dlist_s& list) {
   TOWPATH_TRY(const towpath::MemoryKind kind, list.kind());
-  const std::vector<towpath::Descriptor> all = stretches_of(list);
+  const std::vector<towpath::Descriptor> all = extents_of(list);
   return peer.empty() ? nixl.agent().prepare(towpath::DescriptorView{kind, all})
                       : nixl.agent().prepare_remote(peer, towpath::DescriptorView{kind, all});
 }
@@ -113,8 +113,8 @@ Result<nixl_capi_xfer_req_s> make(NixlAgent& nixl, TransferOp op,
   const std::vector<NixlBackend> asked = backends_of(given);
   TransferOptions options = transfer_options(given);
   options.backends = towpath::standard::types_of(asked);
-  const std::vector<towpath::Descriptor> mine = stretches_of(local);
-  const std::vector<towpath::Descriptor> theirs = stretches_of(remote);
+  const std::vector<towpath::Descriptor> mine = extents_of(local);
+  const std::vector<towpath::Descriptor> theirs = extents_of(remote);
   return request_of(nixl.agent().create_transfer(op, towpath::DescriptorView{here, mine}, peer,
                                                  towpath::DescriptorView{there, theirs}, options),
                     asked);

@@ -38,7 +38,7 @@ struct EntryList {
 
   /// Errors: invalid_argument (memory of type UNKNOWN).
   Result<MemoryKind> kind() const;
-  /// As the agent takes it. Errors: as kind(); out_of_range (a stretch that wraps).
+  /// As the agent takes it. Errors: as kind(); out_of_range (an extent that wraps).
   Result<DescriptorList> descriptors() const;
 };
 

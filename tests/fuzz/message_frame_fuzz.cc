@@ -24,7 +24,7 @@ void must(bool holds) {
 /// The registration lies between two guards.
 struct Memory {
   static constexpr std::size_t kGuard = 64;
-  static constexpr std::size_t kRegion = 8192;  // long enough for stretches that land straight
+  static constexpr std::size_t kRegion = 8192;  // long enough for extents that land straight
   static constexpr std::byte kMark{0xA5};
   Memory() : bytes(kRegion + 2 * kGuard, kMark) {
     region = {.address = address_of(bytes.data()) + kGuard, .length = kRegion};

@@ -104,7 +104,7 @@ TEST_F(GuestBackend, addresses_that_are_multiples_of_4_go_straight_and_others_ar
   EXPECT_EQ(read_block_device(drive.block, 16384, 4096), written);
 }
 
-TEST_F(GuestBackend, many_stretches_go_at_a_depth_of_32) {
+TEST_F(GuestBackend, many_extents_go_at_a_depth_of_32) {
   const Drive drive = drive_called("PLAIN512");
   Mover mover(backend::Params{{"depth", "32"}, {"durable", "on"}});
   ASSERT_TRUE(mover.use(drive.generic, "rw:", 0, 32 * kMiB).ok());
@@ -146,7 +146,7 @@ TEST_F(GuestBackend, region_that_was_not_given_for_writing_is_not_written_to) {
   EXPECT_EQ(mover.move(TransferOp::write, {mover.segment(0, 0, 4096)}).status.code(), Code::denied);
 }
 
-TEST_F(GuestBackend, stretch_beyond_the_end_is_refused) {
+TEST_F(GuestBackend, extent_beyond_the_end_is_refused) {
   const Drive drive = drive_called("PLAIN512");
   Mover mover;
   EXPECT_EQ(mover.use(drive.generic, "ro:", 64 * kMiB - 512, 513).code(), Code::out_of_range);

@@ -20,7 +20,7 @@ class GuestFaults : public ::testing::Test {
   }
 };
 
-TEST_F(GuestFaults, bad_block_is_told_by_stretch_and_the_others_arrive) {
+TEST_F(GuestFaults, bad_block_is_told_by_extent_and_the_others_arrive) {
   // run_guest.py makes sector 2048 fail, for reads and for writes.
   const Drive drive = drive_called("BADBLOCK");
   Mover mover;
@@ -32,7 +32,7 @@ TEST_F(GuestFaults, bad_block_is_told_by_stretch_and_the_others_arrive) {
     const auto outcome = mover.move(op, {row});
     EXPECT_EQ(outcome.status.code(), Code::io_error) << outcome.status.to_string();
     ASSERT_EQ(outcome.failures.size(), 1U) << outcome.status.to_string();
-    EXPECT_EQ(outcome.failures[0].stretch, 8U);
+    EXPECT_EQ(outcome.failures[0].extent, 8U);
     EXPECT_EQ(outcome.bytes, 15U * 4096);
     const std::string_view told = outcome.failures[0].status.message();
     const char* name = op == TransferOp::read ? "Unrecovered Read Error" : "Write Fault";

@@ -42,17 +42,17 @@ std::vector<Point> points_of(const Timeline& line, Instant zero, const Tell& y_o
   return points;
 }
 
-constexpr std::size_t kMostStretches = 4096;
+constexpr std::size_t kMostExtents = 4096;
 
-/// Bytes per second in each stretch of `width` from `zero` on.
+/// Bytes per second in each extent of `width` from `zero` on.
 std::vector<Point> rates_of(const Timeline& line, Instant zero, Duration width) {
   std::vector<std::uint64_t> sums;
   for (std::size_t i = 0; i < line.values().size(); ++i) {
     const Duration at = (line.start() - zero) + line.interval() * i;
-    const auto stretch = static_cast<std::size_t>(std::max(at, Duration(0)) / width);
-    if (stretch >= kMostStretches) break;  // of a process that tells nonsense
-    if (stretch >= sums.size()) sums.resize(stretch + 1);
-    sums[stretch] += line.values()[i];
+    const auto extent = static_cast<std::size_t>(std::max(at, Duration(0)) / width);
+    if (extent >= kMostExtents) break;  // of a process that tells nonsense
+    if (extent >= sums.size()) sums.resize(extent + 1);
+    sums[extent] += line.values()[i];
   }
   std::vector<Point> points;
   for (std::size_t i = 0; i < sums.size(); ++i)

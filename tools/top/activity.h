@@ -1,7 +1,7 @@
-// Activity: what a node did in a stretch of time, by peer, backend and operation, as far as its
+// Activity: what a node did in an extent of time, by peer, backend and operation, as far as its
 // flight recorder still knows it.
 //
-// A recorder is a ring: of a busy node it may hold less than the stretch. Then `covered` is what it
+// A recorder is a ring: of a busy node it may hold less than the extent. Then `covered` is what it
 // holds, and rates are those of that time. What was posted before its oldest record and has not
 // ended is not seen.
 // Thread: immutable.
@@ -22,7 +22,7 @@ struct Activity {
     friend auto operator<=>(const Way&, const Way&) = default;
   };
   struct Figures {
-    std::uint64_t ended = 0;   ///< transfers, in the stretch
+    std::uint64_t ended = 0;   ///< transfers, in the extent
     std::uint64_t failed = 0;  ///< of them, whatever is not done
     std::uint64_t bytes = 0;
     std::vector<Duration> times;  ///< of each, ascending
@@ -43,7 +43,7 @@ struct Activity {
     std::uint64_t sent = 0, received = 0, refused = 0;  ///< notifications
   };
 
-  Instant from, to;  ///< the stretch; what lies outside is not counted
+  Instant from, to;  ///< the extent; what lies outside is not counted
   std::map<Way, Figures> ways;
   std::map<std::string, Talk> talks;  ///< by peer
   std::map<Place, Found> found;       ///< what the node's cache was asked for

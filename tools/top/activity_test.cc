@@ -48,7 +48,7 @@ class Story {
 
 const Activity::Way kPull{"decode-0", "shm", "read"};
 
-TEST(ActivityTest, what_ended_in_the_stretch_counts_and_what_did_not_is_in_flight) {
+TEST(ActivityTest, what_ended_in_the_extent_counts_and_what_did_not_is_in_flight) {
   Story story;
   const auto before = story.post(at(1), 100);
   story.end(at(2), before, 100, Outcome::done);  // too early to count
@@ -89,7 +89,7 @@ TEST(ActivityTest, what_a_cache_found_is_told_by_tier) {
   EXPECT_THAT(screen, HasSubstr("hit ratio 75.0 %"));
 }
 
-TEST(ActivityTest, a_ring_that_is_too_small_shortens_the_stretch) {
+TEST(ActivityTest, a_ring_that_is_too_small_shortens_the_extent) {
   Story story;
   story.end(at(12), 7, 1000, Outcome::done);
   story.log().recorded = 5000;

@@ -248,7 +248,7 @@ TEST(AgentTest, an_agent_reaches_itself_under_its_own_name) {
 // Its sides are made in the room of those of the transfer before.
 TEST(AgentTest, a_transfer_of_plain_lists_moves_its_own_blocks_only) {
   Pair p;
-  const auto stretches = [](const memory::SharedRegion& region, std::vector<std::uint64_t> blocks) {
+  const auto extents = [](const memory::SharedRegion& region, std::vector<std::uint64_t> blocks) {
     std::vector<Descriptor> all;
     for (const std::uint64_t block : blocks)
       all.push_back({region->descriptor().address + block * Pair::kBlock, Pair::kBlock, 0});
@@ -258,8 +258,8 @@ TEST(AgentTest, a_transfer_of_plain_lists_moves_its_own_blocks_only) {
   for (const auto& blocks : rounds) {
     fill(p.left_memory, 1);
     fill(p.right_memory, 2);
-    const auto mine = stretches(p.left_memory, blocks);
-    const auto theirs = stretches(p.right_memory, blocks);
+    const auto mine = extents(p.left_memory, blocks);
+    const auto theirs = extents(p.right_memory, blocks);
     auto copy = p.left->create_transfer(TransferOp::read, DescriptorView{MemoryKind::system, mine},
                                         "right", DescriptorView{MemoryKind::system, theirs});
     ASSERT_TRUE(copy.ok()) << copy.status().to_string();
@@ -275,7 +275,7 @@ TEST(AgentTest, a_transfer_of_plain_lists_moves_its_own_blocks_only) {
           << block;
     }
   }
-  const auto nowhere = stretches(p.left_memory, {1 << 20U});
+  const auto nowhere = extents(p.left_memory, {1 << 20U});
   EXPECT_EQ(p.left
                 ->create_transfer(TransferOp::read, DescriptorView{MemoryKind::system, nowhere},
                                   "right", DescriptorView{MemoryKind::system, nowhere})

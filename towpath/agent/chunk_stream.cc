@@ -32,8 +32,8 @@ Result<ChunkStream> ChunkStream::open(ChunkStreamOptions options) {
       options.local.size() != options.remote.size())
     return error(
         Code::invalid_argument,
-        cat("chunks come from ", options.remote.size(), " stretches into ", options.local.size()),
-        "prepare both sides with a stretch for each chunk");
+        cat("chunks come from ", options.remote.size(), " extents into ", options.local.size()),
+        "prepare both sides with an extent for each chunk");
   ChunkStream stream(std::move(options));
   TOWPATH_TRY(stream.tell(0));
   return stream;

@@ -34,7 +34,7 @@ constexpr std::uint64_t landed_chunks(std::uint64_t word) noexcept { return word
 
 struct ChunkStreamOptions {
   Agent* agent = nullptr;  ///< outlives the stream
-  /// Chunk i is stretch i of both. The same stretch of memory may stand in `local` many times.
+  /// Chunk i is extent i of both. The same extent of memory may stand in `local` many times.
   PreparedList local;
   PreparedList remote;
   /// The words lie at multiples of 8 and outlive the stream. open() sets `told` to 0.

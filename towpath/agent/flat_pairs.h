@@ -1,7 +1,7 @@
 // FlatPairs: two lists of blocks, in any order, seen as pairs; how many of them one segment can
 // hold is known before the segment is written.
 //
-//   gapless   | i | i+1 | i+2 |           neighbours on both sides: one longer stretch
+//   gapless   | i | i+1 | i+2 |           neighbours on both sides: one longer extent
 //   strided   | i |    | i+1 |    | i+2 | equal distances on either side, three at least
 //
 // Two blocks of which one merely lies behind the other are no run: of blocks in random order a
@@ -16,12 +16,12 @@
 namespace towpath::agent {
 
 struct FlatPair {
-  const FlatStretch& here;
-  const FlatStretch& there;
+  const FlatExtent& here;
+  const FlatExtent& there;
   bool is_even() const noexcept { return here.length == there.length; }
 };
 
-/// What one segment can hold, as one has it: `count` stretches of `length` bytes.
+/// What one segment can hold, as one has it: `count` extents of `length` bytes.
 struct FlatRun {
   std::uint64_t pairs = 1;
   std::uint64_t length = 0;
@@ -30,7 +30,7 @@ struct FlatRun {
   std::uint64_t stride_there = 0;
 };
 
-/// `Here` and `There` give the stretch at a position: as it is listed, or by an index.
+/// `Here` and `There` give the extent at a position: as it is listed, or by an index.
 template <typename Here, typename There>
 class FlatPairs {
  public:
@@ -42,8 +42,8 @@ class FlatPairs {
   /// Whether run_from() has to be asked, at a glance.
   bool may_run(std::uint64_t first) const noexcept {
     if (first + 2 >= count_) return true;
-    const FlatStretch& one = here_(first);
-    const FlatStretch& next = here_(first + 1);
+    const FlatExtent& one = here_(first);
+    const FlatExtent& next = here_(first + 1);
     const std::uint64_t step = next.address - one.address;
     return step == one.length || step == here_(first + 2).address - next.address;
   }

@@ -82,7 +82,7 @@ TEST_F(PeerRegionsTest, what_a_list_names_is_imported_at_once_and_only_once) {
   EXPECT_EQ(fast.imports, std::vector<std::size_t>{2}) << "refused, and not asked again";
 }
 
-TEST_F(PeerRegionsTest, a_list_names_the_first_stretch_that_is_out_of_reach) {
+TEST_F(PeerRegionsTest, a_list_names_the_first_extent_that_is_out_of_reach) {
   const std::uint64_t second = regions[1]->descriptor().address;
   slow.on_import = [&](const RegionDescriptor& region) {
     return region.address == second ? error(Code::corrupt, "no such key") : Status();

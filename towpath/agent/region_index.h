@@ -1,6 +1,6 @@
-// RegionIndex: finds the registered region that covers a stretch of memory.
+// RegionIndex: finds the registered region that covers an extent of memory.
 //
-// Regions may repeat, overlap and nest; of those that cover a stretch the one with the highest
+// Regions may repeat, overlap and nest; of those that cover an extent the one with the highest
 // start wins, and of several that start there the longest. Adding is cheap; the next look-up sorts
 // what was added. A look-up is logarithmic whatever the regions are: a peer's card chooses them.
 // Thread: none of its own; guarded by the agent's control mutex.

@@ -16,35 +16,35 @@ std::uint64_t hull_length(const StridedDescriptor& entry) {
   return entry.stride * (entry.count - 1) + entry.length;
 }
 
-struct Stretch {
+struct Extent {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
-// Of stretches of one length on one grid, as blocks are, whatever their order: a bit per cell says
-// it, and nothing is sorted. Nothing: they are no such stretches, or so few in so wide a range that
-// the bits would cost more. `stretch_at(i)` is the i-th of `count`.
-template <typename StretchAt>
-std::optional<bool> any_overlap_on_grid(std::size_t count, StretchAt stretch_at) {
-  constexpr std::uint64_t kCellsPerStretch = 1024;  // 128 bytes to clear; to sort one costs more
+// Of extents of one length on one grid, as blocks are, whatever their order: a bit per cell says
+// it, and nothing is sorted. Nothing: they are no such extents, or so few in so wide a range that
+// the bits would cost more. `extent_at(i)` is the i-th of `count`.
+template <typename ExtentAt>
+std::optional<bool> any_overlap_on_grid(std::size_t count, ExtentAt extent_at) {
+  constexpr std::uint64_t kCellsPerExtent = 1024;  // 128 bytes to clear; to sort one costs more
   if (count == 0) return false;
-  const Stretch first = stretch_at(0);
+  const Extent first = extent_at(0);
   const std::uint64_t length = first.end - first.begin;
   std::uint64_t lowest = first.begin;
   std::uint64_t highest = first.begin;
   for (std::size_t i = 0; i < count; ++i) {
-    const Stretch stretch = stretch_at(i);
-    if (stretch.end - stretch.begin != length) return std::nullopt;
-    lowest = std::min(lowest, stretch.begin);
-    highest = std::max(highest, stretch.begin);
+    const Extent extent = extent_at(i);
+    if (extent.end - extent.begin != length) return std::nullopt;
+    lowest = std::min(lowest, extent.begin);
+    highest = std::max(highest, extent.begin);
   }
-  if (length == 0 || (highest - lowest) / length / kCellsPerStretch >= count) return std::nullopt;
+  if (length == 0 || (highest - lowest) / length / kCellsPerExtent >= count) return std::nullopt;
   std::vector<std::uint64_t> taken((highest - lowest) / length / 64 + 1);
   std::uint64_t twice = 0;
   std::uint64_t beside_the_grid = 0;
   const auto mark = [&](auto cell_of) {
     for (std::size_t i = 0; i < count; ++i) {
-      const std::uint64_t distance = stretch_at(i).begin - lowest;
+      const std::uint64_t distance = extent_at(i).begin - lowest;
       const std::uint64_t cell = cell_of(distance);
       std::uint64_t& word = taken[cell / 64];
       const std::uint64_t bit = std::uint64_t{1} << (cell % 64);
@@ -63,17 +63,17 @@ std::optional<bool> any_overlap_on_grid(std::size_t count, StretchAt stretch_at)
   return false;
 }
 
-bool any_overlap(std::vector<Stretch>& stretches) {
-  const auto at = [&](std::size_t i) { return stretches[i]; };
-  if (const std::optional<bool> known = any_overlap_on_grid(stretches.size(), at)) return *known;
-  std::ranges::sort(stretches, {}, &Stretch::begin);
-  for (std::size_t i = 1; i < stretches.size(); ++i) {
-    if (stretches[i].begin < stretches[i - 1].end) return true;
+bool any_overlap(std::vector<Extent>& extents) {
+  const auto at = [&](std::size_t i) { return extents[i]; };
+  if (const std::optional<bool> known = any_overlap_on_grid(extents.size(), at)) return *known;
+  std::ranges::sort(extents, {}, &Extent::begin);
+  for (std::size_t i = 1; i < extents.size(); ++i) {
+    if (extents[i].begin < extents[i - 1].end) return true;
   }
   return false;
 }
 
-// One entry per stretch would be as good: drop the fold when it saves too little to be worth a
+// One entry per extent would be as good: drop the fold when it saves too little to be worth a
 // search per index.
 constexpr std::size_t kWorthwhileFold = 4;
 
@@ -220,7 +220,7 @@ Status ResolvedList::settle(Resolver& resolver) const {
   return failed_at(index, useless->why);
 }
 
-// Rare: stretches of 4 GiB and more.
+// Rare: extents of 4 GiB and more.
 void ResolvedList::widen(std::span<const Descriptor> list) {
   entries_.reserve(list.size());
   for (std::size_t i = 0; i < list.size(); ++i)
@@ -230,7 +230,7 @@ void ResolvedList::widen(std::span<const Descriptor> list) {
 
 namespace {
 
-/// Whether `back` can take `next` in: one more stretch, one more step away.
+/// Whether `back` can take `next` in: one more extent, one more step away.
 bool extend(ResolvedEntry& back, const ResolvedEntry& next) {
   if (back.record != next.record || back.length != next.length || next.address <= back.address)
     return false;
@@ -244,7 +244,7 @@ bool extend(ResolvedEntry& back, const ResolvedEntry& next) {
   return true;
 }
 
-/// How many entries the stretches would fold to, and whether all to as many stretches each.
+/// How many entries the extents would fold to, and whether all to as many extents each.
 struct Folded {
   std::size_t entries = 0;
   bool uniform = true;
@@ -269,7 +269,7 @@ void ResolvedList::append(ResolvedEntry entry) {
     entries_.push_back(entry);
 }
 
-// Of one entry per stretch: counted first, since blocks in any order do not fold, and then stay
+// Of one entry per extent: counted first, since blocks in any order do not fold, and then stay
 // where they are.
 void ResolvedList::fold() {
   const std::size_t size = entry_count();
@@ -370,7 +370,7 @@ bool ResolvedList::is_disjoint() const {
   return answer == Answer::yes;
 }
 
-// Stretches of different devices never overlap; the proof is given up when there are several.
+// Extents of different devices never overlap; the proof is given up when there are several.
 bool ResolvedList::lies_on_one_device() const {
   return std::ranges::all_of(records_, [&](const RecordPtr& record) {
     return record->region.device_id == records_.front()->region.device_id;
@@ -383,12 +383,12 @@ bool ResolvedList::prove_disjoint() const {
   if (!lies_on_one_device()) return false;
   if (is_flat()) {
     const auto at = [&](std::size_t i) {
-      return Stretch{flat_[i].address, flat_[i].address + flat_[i].length};
+      return Extent{flat_[i].address, flat_[i].address + flat_[i].length};
     };
     if (const auto known = any_overlap_on_grid(flat_.size(), at)) return !*known;
   }
-  std::vector<Stretch> hulls;
-  std::vector<Stretch> residues;
+  std::vector<Extent> hulls;
+  std::vector<Extent> residues;
   hulls.reserve(entry_count());
   const std::uint64_t stride = entries_.empty() ? 0 : entries_.front().stride;
   bool one_stride = stride != 0;

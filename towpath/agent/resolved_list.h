@@ -1,7 +1,7 @@
-// ResolvedList: a descriptor list with every stretch resolved to the region that covers it.
+// ResolvedList: a descriptor list with every extent resolved to the region that covers it.
 //
-// Resolving is paid once, so that a transfer by index costs a few nanoseconds per stretch.
-// Stretches that follow each other at equal distances are folded into strided entries: the K blocks
+// Resolving is paid once, so that a transfer by index costs a few nanoseconds per extent.
+// Extents that follow each other at equal distances are folded into strided entries: the K blocks
 // of one layer, listed one by one or as one StridedDescriptor, become the same single entry.
 // Thread: immutable once made; records are read under the locks that memory_record.h names.
 #pragma once
@@ -26,9 +26,9 @@ struct ResolvedEntry {
   MemoryRecord* record = nullptr;
 };
 
-/// One stretch of a list that does not fold, in less than half the bytes of an entry: of long lists
+/// One extent of a list that does not fold, in less than half the bytes of an entry: of long lists
 /// in any order it is the memory that sets the pace.
-struct FlatStretch {
+struct FlatExtent {
   std::uint64_t address = 0;
   std::uint32_t length = 0;
   std::uint32_t record = 0;  ///< its place in records()
@@ -36,7 +36,7 @@ struct FlatStretch {
 
 class ResolvedList {
  public:
-  /// Finds the record of a stretch, or says why there is none.
+  /// Finds the record of an extent, or says why there is none.
   class Resolver {
    public:
     virtual ~Resolver() = default;
@@ -64,11 +64,11 @@ class ResolvedList {
   std::size_t entry_count() const noexcept { return is_flat() ? flat_.size() : entries_.size(); }
   ResolvedEntry entry(std::size_t i) const noexcept {
     if (!is_flat()) return entries_[i];
-    const FlatStretch& stretch = flat_[i];
-    return {stretch.address, stretch.length, 0, 1, records_[stretch.record].get()};
+    const FlatExtent& extent = flat_[i];
+    return {extent.address, extent.length, 0, 1, records_[extent.record].get()};
   }
-  /// Its entries, when each of them is one stretch below 4 GiB; else empty.
-  std::span<const FlatStretch> flat() const noexcept { return flat_; }
+  /// Its entries, when each of them is one extent below 4 GiB; else empty.
+  std::span<const FlatExtent> flat() const noexcept { return flat_; }
   std::uint64_t first_index(std::size_t entry) const noexcept {
     return uniform_count_ != 0 ? entry * uniform_count_ : first_[entry];
   }
@@ -81,11 +81,11 @@ class ResolvedList {
   SlotMask open_slots() const noexcept { return open_.value.load(std::memory_order_acquire); }
   /// Some records were imported, or not. Under the agent's control mutex.
   void look_again() const;
-  /// Whether no two stretches overlap, as far as is cheap to prove. Proven when it is first asked:
+  /// Whether no two extents overlap, as far as is cheap to prove. Proven when it is first asked:
   /// a list that is only read from never pays for it.
   bool is_disjoint() const;
 
-  /// The entry that holds stretch `index` < size().
+  /// The entry that holds extent `index` < size().
   std::size_t entry_of(std::uint64_t index) const noexcept {
     if (uniform_count_ != 0) return static_cast<std::size_t>(index / uniform_count_);
     return search(index);
@@ -122,12 +122,12 @@ class ResolvedList {
   MemoryKind kind_ = MemoryKind::system;
   std::uint64_t total_bytes_ = 0;
   std::uint64_t size_ = 0;
-  std::uint64_t uniform_count_ = 0;  // stretches per entry where all have as many, else 0
+  std::uint64_t uniform_count_ = 0;  // extents per entry where all have as many, else 0
   mutable FoundOut<SlotMask> slots_;
   mutable FoundOut<SlotMask> open_;
   /// Threads which ask at once find the same. Relaxed: it guards nothing.
   mutable FoundOut<Answer> disjoint_;
-  std::vector<FlatStretch> flat_;  // or, when it is empty:
+  std::vector<FlatExtent> flat_;  // or, when it is empty:
   std::vector<ResolvedEntry> entries_;
   std::vector<std::uint64_t> first_;  // of each entry, and size() at the end; none if uniform
   std::vector<RecordPtr> records_;

@@ -17,7 +17,7 @@ struct WrittenRange {
   auto operator<=>(const WrittenRange&) const = default;
 };
 
-/// Walks the stretches of one side, in the order of its selection.
+/// Walks the extents of one side, in the order of its selection.
 class Cursor {
  public:
   explicit Cursor(const SegmentList::Side& side) : list_(*side.list) {
@@ -28,7 +28,7 @@ class Cursor {
 
   const ResolvedEntry& entry() const { return entry_; }
   std::uint64_t address() const { return entry_.address + within_ * entry_.stride; }
-  /// Stretches from here to the end of the entry.
+  /// Extents from here to the end of the entry.
   std::uint64_t run() const { return entry_.count - within_; }
 
   void place(std::uint64_t index) {
@@ -44,8 +44,8 @@ class Cursor {
     }
     within_ = index - first_;
   }
-  void advance(std::uint64_t stretches) {
-    within_ += stretches;
+  void advance(std::uint64_t extents) {
+    within_ += extents;
     if (within_ == entry_.count && number_ + 1 != list_.entry_count()) {
       next_entry();
       within_ = 0;
@@ -61,7 +61,7 @@ class Cursor {
   const ResolvedList& list_;
   ResolvedEntry entry_;
   std::size_t number_ = 0;   // of entry_
-  std::uint64_t first_ = 0;  // index of the entry's first stretch
+  std::uint64_t first_ = 0;  // index of the entry's first extent
   std::uint64_t within_ = 0;
 };
 
@@ -207,11 +207,11 @@ inline void SegmentList::cut_or_keep_last(std::uint64_t descriptor,
 Status SegmentList::pair_flat(const Side& local, const Side& remote, const Options& options) {
   const auto as_listed = [](const Side& side) {
     return [at = side.list->flat().data() + side.selection.first()](
-               std::uint64_t position) -> const FlatStretch& { return at[position]; };
+               std::uint64_t position) -> const FlatExtent& { return at[position]; };
   };
   const auto by_index = [](const Side& side) {
     return [all = side.list->flat(),
-            selection = side.selection](std::uint64_t position) -> const FlatStretch& {
+            selection = side.selection](std::uint64_t position) -> const FlatExtent& {
       return all[selection.at(position)];
     };
   };
@@ -302,7 +302,7 @@ void SegmentList::settle_last(std::uint64_t descriptor, const Options& options) 
   join_last(descriptor, options);
 }
 
-// Rare: the stretches are longer than the backend takes in one piece.
+// Rare: the extents are longer than the backend takes in one piece.
 void SegmentList::cut_last(std::uint64_t descriptor, std::uint64_t max_segment_bytes) {
   const backend::Segment whole = segments_.back();
   segments_.pop_back();
@@ -375,7 +375,7 @@ std::uint64_t SegmentList::descriptor_at(const backend::SegmentFailure& where,
                                          const Side& local) const {
   const Origin origin = origins_[where.segment];
   std::uint64_t offset =
-      origin.byte + where.stretch * segments_[where.segment].length + where.bytes;
+      origin.byte + where.extent * segments_[where.segment].length + where.bytes;
   std::uint64_t position = origin.descriptor;
   for (; position + 1 < descriptors_; ++position) {
     const std::size_t entry = local.list->entry_of(local.selection.at(position));

@@ -1,7 +1,7 @@
 // SegmentList: what a transfer moves, as few segments as its descriptors allow.
 //
-// Takes pairs of stretches in order and merges on the fly: neighbours on both sides become one
-// longer stretch, equal stretches at equal distances on both sides become one strided segment.
+// Takes pairs of extents in order and merges on the fly: neighbours on both sides become one
+// longer extent, equal extents at equal distances on both sides become one strided segment.
 // Remembers which descriptor each segment begins with, so that a failure names the descriptors it
 // hit. Reused from transfer to transfer: no allocation once it has been as long before. Thread:
 // none of its own.
@@ -30,7 +30,7 @@ class SegmentList {
     TransferOp op = TransferOp::read;
   };
 
-  /// Pairs the i-th stretch of one side with the i-th of the other.
+  /// Pairs the i-th extent of one side with the i-th of the other.
   /// Errors: invalid_argument (different counts, none, unequal lengths, a target named twice or
   /// overlapping another), out_of_range (an index); each with the position and the values.
   Status build(const Side& local, const Side& remote, const Options& options);
@@ -38,7 +38,7 @@ class SegmentList {
   std::span<const backend::Segment> segments() const noexcept { return segments_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
   std::uint64_t descriptors() const noexcept { return descriptors_; }
-  /// Stretches without a gap, of all segments.
+  /// Extents without a gap, of all segments.
   std::uint64_t runs() const noexcept { return runs_; }
 
   /// The position, in the selections, of the descriptor that holds this byte of a segment. `local`
@@ -61,7 +61,7 @@ class SegmentList {
   Status pair_each(const Pairs& pairs, Memories mine, Memories theirs, const Options& options);
   Status pair_by_index(const Side& local, const Side& remote, const Options& options);
   Status pair_by_run(const Side& local, const Side& remote, const Options& options);
-  /// Makes one stretch of the segment just added where it has no gaps, then as below.
+  /// Makes one extent of the segment just added where it has no gaps, then as below.
   void settle_last(std::uint64_t descriptor, const Options& options);
   /// Joins the segment just added, which begins with `descriptor`, to the one before, or as below.
   void join_last(std::uint64_t descriptor, const Options& options);

@@ -70,7 +70,7 @@ TEST(ResolvedListTest, equal_distances_fold_into_one_entry_however_they_were_giv
   EXPECT_EQ(regions.lookups, 2) << "one look-up for a thousand neighbours";
 }
 
-TEST(ResolvedListTest, a_stretch_outside_of_every_region_is_named) {
+TEST(ResolvedListTest, a_extent_outside_of_every_region_is_named) {
   FakeRegions regions(1);
   auto list = blocks(FakeRegions::base(0), 16, 64, 3);
   ASSERT_TRUE(list.add(Descriptor{5, 16, 0}).ok());
@@ -79,7 +79,7 @@ TEST(ResolvedListTest, a_stretch_outside_of_every_region_is_named) {
   EXPECT_THAT(std::string(failed.status().message()), testing::HasSubstr("descriptor 3:"));
 }
 
-TEST(ResolvedListTest, a_strided_descriptor_may_cross_regions_stretch_by_stretch) {
+TEST(ResolvedListTest, a_strided_descriptor_may_cross_regions_extent_by_extent) {
   FakeRegions regions(3);
   DescriptorList list(MemoryKind::system);
   ASSERT_TRUE(list.add(StridedDescriptor{FakeRegions::base(0), 16, 1 << 24, 3, 0}).ok());
@@ -111,7 +111,7 @@ void expect_equal(const ResolvedList& a, const ResolvedList& b) {
     ASSERT_EQ(a.first_index(i), b.first_index(i)) << i;
 }
 
-TEST(ResolvedListTest, stretches_of_4_gib_and_more_keep_their_lengths) {
+TEST(ResolvedListTest, extents_of_4_gib_and_more_keep_their_lengths) {
   constexpr std::uint64_t kLong = (std::uint64_t{1} << 32U) + 5;
   FakeRegions regions(1);
   regions.records[0]->region = {.address = 0, .length = 16 * kLong};
@@ -173,7 +173,7 @@ TEST(ResolvedListTest, plain_descriptors_are_named_when_they_are_wrong) {
   EXPECT_EQ(failed({UINT64_MAX, 16, 0}).code(), Code::out_of_range);
 }
 
-TEST(ResolvedListTest, knows_when_its_stretches_lie_apart) {
+TEST(ResolvedListTest, knows_when_its_extents_lie_apart) {
   FakeRegions regions(1);
   const auto base = FakeRegions::base(0);
   EXPECT_TRUE(resolve(blocks(base, 64, 64, 10), regions).is_disjoint());
@@ -221,7 +221,7 @@ TEST(SegmentListTest, whole_strided_lists_become_one_segment) {
   EXPECT_EQ(f.list.runs(), 100U);
   EXPECT_EQ(f.list.bytes(), 1600U);
   ASSERT_TRUE(f.list.build({&*f.local, {}}, {&*f.local, {}}, {}).ok());
-  EXPECT_EQ(f.list.segments()[0].length, 1600U) << "contiguous on both sides: one stretch";
+  EXPECT_EQ(f.list.segments()[0].length, 1600U) << "contiguous on both sides: one extent";
   EXPECT_EQ(f.list.runs(), 1U);
 }
 
@@ -316,15 +316,15 @@ TEST(SegmentListTest, targets_in_several_files_do_not_overlap_though_their_offse
   EXPECT_EQ(f.list.build({&overlapping, {}}, {&more, {}}, {}).code(), Code::invalid_argument);
 }
 
-TEST(SegmentListTest, long_stretches_are_split_and_failures_still_name_their_descriptor) {
+TEST(SegmentListTest, long_extents_are_split_and_failures_still_name_their_descriptor) {
   Fixture f;
   ASSERT_TRUE(f.list.build({&*f.local, {}}, {&*f.remote, {}}, {.max_segment_bytes = 10}).ok());
   EXPECT_EQ(f.list.segments().size(), 200U);
   EXPECT_EQ(
-      f.list.descriptor_at({.segment = 7, .stretch = 0, .bytes = 2, .status = {}}, {&*f.local, {}}),
+      f.list.descriptor_at({.segment = 7, .extent = 0, .bytes = 2, .status = {}}, {&*f.local, {}}),
       3U);
   ASSERT_TRUE(f.list.build({&*f.local, {}}, {&*f.local, {}}, {}).ok());
-  EXPECT_EQ(f.list.descriptor_at({.segment = 0, .stretch = 0, .bytes = 40, .status = {}},
+  EXPECT_EQ(f.list.descriptor_at({.segment = 0, .extent = 0, .bytes = 40, .status = {}},
                                  {&*f.local, {}}),
             2U);
 }

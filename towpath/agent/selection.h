@@ -1,4 +1,4 @@
-// Selection: which stretches of a prepared list take part in a transfer, and in which order.
+// Selection: which extents of a prepared list take part in a transfer, and in which order.
 // Thread: immutable.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace towpath::agent {
 
-/// Which stretches of a prepared list: a range, or indices in any order.
+/// Which extents of a prepared list: a range, or indices in any order.
 class Selection {
  public:
   /// All of a list.

@@ -121,7 +121,7 @@ void Slot::end(TransferCore& transfer) {
   owner_.note_ended();
 }
 
-// A failure names a stretch, and a stretch may hold many descriptors: from the first byte that is
+// A failure names an extent, and an extent may hold many descriptors: from the first byte that is
 // missing on, all of them failed.
 void Slot::note_failures(TransferCore& transfer, const backend::Completion& completion) {
   // A list that is full may lack some: then nothing is proven, and no descriptor is told apart.

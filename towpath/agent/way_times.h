@@ -22,7 +22,7 @@ namespace towpath::agent {
 
 /// Transfers whose times are compared: the same kinds, and sizes of the same power of two.
 struct TransferClass {
-  /// Of `descriptors` > 0 stretches of `bytes` in all.
+  /// Of `descriptors` > 0 extents of `bytes` in all.
   static TransferClass of(TransferOp op, MemoryKind local, MemoryKind remote, std::uint64_t bytes,
                           std::uint64_t descriptors) noexcept;
 
@@ -30,7 +30,7 @@ struct TransferClass {
   MemoryKind local = MemoryKind::system;
   MemoryKind remote = MemoryKind::system;
   std::uint64_t least_bytes = 1;        ///< a power of two; at most twice as many are alike
-  std::uint64_t least_piece_bytes = 1;  ///< the same, of a stretch
+  std::uint64_t least_piece_bytes = 1;  ///< the same, of an extent
 
   friend auto operator<=>(const TransferClass&, const TransferClass&) = default;
 };

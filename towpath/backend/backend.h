@@ -16,7 +16,7 @@
 //     of either side on its behalf. (With Quiet::none a cancelled operation may stay unanswered.)
 //  2. A completion is ok only if every byte of every segment is in place. Otherwise the failures
 //  name
-//     the stretches that are not, and the others are in place (partial completion).
+//     the extents that are not, and the others are in place (partial completion).
 //  3. Notifications of one sender arrive in order and not before data that completed earlier.
 //  4. progress() does a bounded amount of work (a slice of about 512 KiB, or one batch) and never
 //     blocks. wait_fd() becomes readable when progress() would have something to do.
@@ -75,7 +75,7 @@ class Connection {
   virtual ~Connection() = default;
 };
 
-/// `count` equal stretches on both sides. The memories cover all of them: the agent has checked.
+/// `count` equal extents on both sides. The memories cover all of them: the agent has checked.
 ///
 ///   for i in 0..count:  local_address + i * local_stride  <->  remote_address + i * remote_stride
 struct Segment {
@@ -83,7 +83,7 @@ struct Segment {
   Memory* remote = nullptr;
   std::uint64_t local_address = 0;
   std::uint64_t remote_address = 0;
-  std::uint64_t length = 0;  ///< of one stretch; may be 0
+  std::uint64_t length = 0;  ///< of one extent; may be 0
   std::uint64_t count = 1;
   std::uint64_t local_stride = 0;
   std::uint64_t remote_stride = 0;
@@ -98,8 +98,8 @@ struct Request {
 
 struct SegmentFailure {
   std::uint64_t segment = 0;  ///< index in the request
-  std::uint64_t stretch = 0;  ///< 0 .. count - 1
-  std::uint64_t bytes = 0;    ///< of this stretch that are in place
+  std::uint64_t extent = 0;  ///< 0 .. count - 1
+  std::uint64_t bytes = 0;    ///< of this extent that are in place
   Status status;
 };
 

@@ -54,7 +54,7 @@ struct Cost {
 struct Capabilities {
   std::vector<Route> routes;
   std::uint64_t alignment = 1;  ///< addresses and lengths that avoid a detour; others still work
-  std::uint64_t max_segment_bytes = UINT64_MAX;  ///< the agent splits longer stretches
+  std::uint64_t max_segment_bytes = UINT64_MAX;  ///< the agent splits longer extents
   Notifications notifications = Notifications::none;
   std::uint64_t max_notification_bytes = 0;
   Quiet quiet = Quiet::immediate;

@@ -30,7 +30,7 @@ TEST(FarCopyTest, copies_all_and_nothing_else_at_any_alignment) {
   }
 }
 
-TEST(FarCopyTest, stretches_that_overlap_are_copied_as_by_memmove) {
+TEST(FarCopyTest, extents_that_overlap_are_copied_as_by_memmove) {
   for (const std::ptrdiff_t distance : {-2000, -1, 0, 1, 64, 2000}) {
     auto bytes = numbered(12000);
     auto expected = bytes;

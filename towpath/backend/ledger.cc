@@ -8,7 +8,7 @@ namespace towpath::backend {
 namespace {
 
 std::pair<std::uint64_t, std::uint64_t> place_of(const SegmentFailure& failure) noexcept {
-  return {failure.segment, failure.stretch};
+  return {failure.segment, failure.extent};
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ void Ledger::start(Segments segments) noexcept {
 void Ledger::failed(const Position& start, std::uint64_t bytes, const Status& why) {
   Position at = first_byte(segments_, start);
   while (bytes != 0 && at.segment < segments_.size()) {
-    const std::uint64_t missing = std::min(bytes, rest_of_stretch(segments_, at));
+    const std::uint64_t missing = std::min(bytes, rest_of_extent(segments_, at));
     if (!add(at, missing, why)) return;
     bytes -= missing;
     at = advance(segments_, at, missing);
@@ -32,7 +32,7 @@ void Ledger::failed(const Position& start, std::uint64_t bytes, const Status& wh
 // What falls off the end is never asked for again: the list's last place only moves forward.
 bool Ledger::add(const Position& at, std::uint64_t missing, const Status& why) {
   if (failures_.capacity() < kMaxFailures + 1) failures_.reserve(kMaxFailures + 1);
-  const std::pair place(at.segment, at.stretch);
+  const std::pair place(at.segment, at.extent);
   const auto found = std::lower_bound(
       failures_.begin(), failures_.end(), place,
       [](const SegmentFailure& failure, const auto& wanted) { return place_of(failure) < wanted; });
@@ -41,7 +41,7 @@ bool Ledger::add(const Position& at, std::uint64_t missing, const Status& why) {
     return true;
   }
   if (found == failures_.end() && failures_.size() == kMaxFailures) return false;
-  failures_.insert(found, {at.segment, at.stretch, missing, why});
+  failures_.insert(found, {at.segment, at.extent, missing, why});
   if (failures_.size() > kMaxFailures) failures_.pop_back();
   return true;
 }
@@ -59,7 +59,7 @@ Completion Ledger::close(bool stopped) {
   const bool all_named = failures_.size() < kMaxFailures;
   return {.status = error(first.status.code(),
                           cat(failures_.size(), all_named ? "" : " or more",
-                              " stretches are not in place; the first is stretch ", first.stretch,
+                              " extents are not in place; the first is extent ", first.extent,
                               " of segment ", first.segment, ", with ", first.bytes, " of ",
                               segments_[first.segment].length, " bytes"),
                           std::string(first.status.remedy()))

@@ -1,7 +1,7 @@
-// Ledger: what of one request is in place, and which stretches are not.
+// Ledger: what of one request is in place, and which extents are not.
 //
-// I/Os end in any order, and several may belong to one stretch. The ledger adds up bytes, and keeps
-// the first kMaxFailures stretches, by place in the request, that miss some. Pure.
+// I/Os end in any order, and several may belong to one extent. The ledger adds up bytes, and keeps
+// the first kMaxFailures extents, by place in the request, that miss some. Pure.
 // Invariant: a byte is counted as in place, as missing, or not at all yet; never twice.
 // Thread: loop. Cost: no allocation before the first failure, then one.
 #pragma once
@@ -35,7 +35,7 @@ class Ledger {
 
   Segments segments_;
   std::uint64_t bytes_ = 0;
-  // In order of (segment, stretch). Until close(), `bytes` counts what is missing.
+  // In order of (segment, extent). Until close(), `bytes` counts what is missing.
   std::vector<SegmentFailure> failures_;
 };
 

@@ -28,7 +28,7 @@ TEST_F(LedgerTest, nothing_wrong_is_ok) {
   EXPECT_TRUE(outcome.failures.empty());
 }
 
-TEST_F(LedgerTest, a_range_is_told_by_stretch) {
+TEST_F(LedgerTest, a_range_is_told_by_extent) {
   start(100, 4);
   ledger.moved(150);
   ledger.failed({0, 1, 50}, 250, kBad);
@@ -37,13 +37,13 @@ TEST_F(LedgerTest, a_range_is_told_by_stretch) {
   EXPECT_EQ(outcome.status.cause(), kBad);
   EXPECT_EQ(outcome.status.remedy(), "replace the disk");
   ASSERT_EQ(outcome.failures.size(), 3U);
-  EXPECT_EQ(outcome.failures[0].stretch, 1U);
+  EXPECT_EQ(outcome.failures[0].extent, 1U);
   EXPECT_EQ(outcome.failures[0].bytes, 50U);
-  EXPECT_EQ(outcome.failures[2].stretch, 3U);
+  EXPECT_EQ(outcome.failures[2].extent, 3U);
   EXPECT_EQ(outcome.failures[2].bytes, 0U);
 }
 
-TEST_F(LedgerTest, a_stretch_that_misses_two_ranges_is_told_once) {
+TEST_F(LedgerTest, a_extent_that_misses_two_ranges_is_told_once) {
   start(100, 1);
   ledger.failed({0, 0, 80}, 20, kBad);
   ledger.failed({0, 0, 10}, 5, kBad);
@@ -57,7 +57,7 @@ TEST_F(LedgerTest, the_first_failures_are_kept_whatever_the_order) {
   for (std::uint64_t i = 1000; i-- > 0;) ledger.failed({0, i, 0}, 1, kBad);
   const auto outcome = ledger.close(false);
   ASSERT_EQ(outcome.failures.size(), backend::kMaxFailures);
-  for (std::size_t i = 0; i < backend::kMaxFailures; ++i) EXPECT_EQ(outcome.failures[i].stretch, i);
+  for (std::size_t i = 0; i < backend::kMaxFailures; ++i) EXPECT_EQ(outcome.failures[i].extent, i);
   EXPECT_NE(outcome.status.message().find("64 or more"), std::string_view::npos);
 }
 
@@ -72,7 +72,7 @@ TEST_F(LedgerTest, a_range_goes_over_segments_and_empty_ones) {
   EXPECT_EQ(outcome.failures[1].bytes, 3U);
 }
 
-TEST_F(LedgerTest, stopped_is_cancelled_and_names_no_stretch) {
+TEST_F(LedgerTest, stopped_is_cancelled_and_names_no_extent) {
   start(100, 2);
   ledger.moved(100);
   ledger.failed({0, 1, 0}, 10, kBad);

@@ -65,7 +65,7 @@ class PieceCounters : public OperationCounters {
 
   telemetry::Counter& batches;     ///< flushes: system calls that started pieces
   telemetry::Counter& retries;     ///< of what moved nothing and may do so the next time
-  telemetry::Counter& isolations;  ///< pieces taken apart to find the bad stretch
+  telemetry::Counter& isolations;  ///< pieces taken apart to find the bad extent
   telemetry::Counter& strays;      ///< completions that belong to nothing
 };
 

@@ -236,7 +236,7 @@ void PieceDispatcher::moved(PieceFlight& flight, std::uint64_t bytes) noexcept {
 void PieceDispatcher::go_on(PieceFlight& flight) {
   if (flight.done == flight.length) return release(flight);
   if (flight.operation->cancelled_) return stop(flight);
-  flight.limit = end_of_stretch(flight);
+  flight.limit = end_of_extent(flight);
   submit(flight);
 }
 
@@ -249,7 +249,7 @@ bool PieceDispatcher::retry(PieceFlight& flight, std::uint32_t at_most) {
 }
 
 bool PieceDispatcher::isolate(PieceFlight& flight) {
-  const std::uint64_t end = end_of_stretch(flight);
+  const std::uint64_t end = end_of_extent(flight);
   if (end >= flight.limit) return false;
   if (!flight.isolating) counters_.isolations.add();
   flight.isolating = true;
@@ -271,11 +271,11 @@ void PieceDispatcher::stop(PieceFlight& flight) {
   release(flight);
 }
 
-// Where the stretch that `done` is in ends, in bytes of the piece. A few short stretches share one
+// Where the extent that `done` is in ends, in bytes of the piece. A few short extents share one
 // end where a unit is longer.
-std::uint64_t PieceDispatcher::end_of_stretch(const PieceFlight& flight) const {
+std::uint64_t PieceDispatcher::end_of_extent(const PieceFlight& flight) const {
   const std::uint64_t unit = unit_of(flight);
-  const std::uint64_t end = flight.done + rest_of_stretch(flight.operation->segments_, flight.at());
+  const std::uint64_t end = flight.done + rest_of_extent(flight.operation->segments_, flight.at());
   return std::min(end + (unit - end % unit) % unit, flight.length);
 }
 

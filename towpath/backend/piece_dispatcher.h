@@ -71,7 +71,7 @@ class PieceDispatcher {
   virtual Status hand_in(PieceFlight& flight) = 0;
   /// What came back. Must end in one of the answers below.
   virtual void settle(PieceFlight& flight, std::int32_t result) = 0;
-  /// Bytes of a piece that stand or fall together: a stretch is isolated in multiples of it.
+  /// Bytes of a piece that stand or fall together: an extent is isolated in multiples of it.
   virtual std::uint64_t unit_of(const PieceFlight& flight) const = 0;
   /// The piece is settled: what take() took for it goes back.
   virtual void let_go(PieceFlight& flight) { (void)flight; }
@@ -86,7 +86,7 @@ class PieceDispatcher {
   void submit(PieceFlight& flight);
   /// Once more, unless that was done so often without a byte of progress. False: it was.
   bool retry(PieceFlight& flight, std::uint32_t at_most);
-  /// Once more with the first stretch alone. False: it was alone.
+  /// Once more with the first extent alone. False: it was alone.
   bool isolate(PieceFlight& flight);
   void fail_part(PieceFlight& flight, const Status& why);
   /// The rest is not tried, because its operation is cancelled.
@@ -106,7 +106,7 @@ class PieceDispatcher {
   Take launch(PieceOperation& operation, std::uint64_t& copy_budget);
   void flush();
   std::size_t reap_some();
-  std::uint64_t end_of_stretch(const PieceFlight& flight) const;
+  std::uint64_t end_of_extent(const PieceFlight& flight) const;
   void release(PieceFlight& flight);
   void complete_if_quiet(PieceOperation& operation);
   void complete(PieceOperation& operation, const Completion& completion);

@@ -135,7 +135,7 @@ TEST_F(PieceDispatcherTest, a_late_id_does_not_end_the_piece_that_has_its_place_
   EXPECT_TRUE(in_place(0, 2 * kPiece));
 }
 
-TEST_F(PieceDispatcherTest, the_stretch_that_fails_is_found_and_the_others_are_spared) {
+TEST_F(PieceDispatcherTest, the_extent_that_fails_is_found_and_the_others_are_spared) {
   read({row(1024, 4)});
   engine.answer(0, kBadAnswer);
   dispatcher->progress();  // now one by one
@@ -146,7 +146,7 @@ TEST_F(PieceDispatcherTest, the_stretch_that_fails_is_found_and_the_others_are_s
   progress();
   EXPECT_EQ(outcome().status.code(), Code::io_error);
   ASSERT_EQ(outcome().failures.size(), 1U);
-  EXPECT_EQ(outcome().failures[0].stretch, 1U);
+  EXPECT_EQ(outcome().failures[0].extent, 1U);
   EXPECT_EQ(outcome().bytes, 3 * 1024U);
   EXPECT_EQ(counters.isolations.value(), 1U);
 }
@@ -164,7 +164,7 @@ TEST_F(PieceDispatcherTest, what_stands_or_falls_together_is_isolated_together) 
   EXPECT_EQ(outcome().bytes, 2048U);
 }
 
-TEST_F(PieceDispatcherTest, retries_end_and_the_next_stretch_has_its_own) {
+TEST_F(PieceDispatcherTest, retries_end_and_the_next_extent_has_its_own) {
   read({row(1024, 2)});
   engine.answer(0, kBadAnswer);
   dispatcher->progress();
@@ -173,9 +173,9 @@ TEST_F(PieceDispatcherTest, retries_end_and_the_next_stretch_has_its_own) {
     engine.answer(0, ToyDispatcher::kAgain);
     dispatcher->progress();
   }
-  engine.answer(0, ToyDispatcher::kAgain);  // of the second stretch
+  engine.answer(0, ToyDispatcher::kAgain);  // of the second extent
   dispatcher->progress();
-  ASSERT_EQ(engine.waiting.size(), 1U) << "the second stretch was not tried again";
+  ASSERT_EQ(engine.waiting.size(), 1U) << "the second extent was not tried again";
   engine.end(0);
   progress();
   EXPECT_EQ(counters.retries.value(), ToyDispatcher::kMaxRetries + 1);

@@ -57,7 +57,7 @@ class PieceOperation : public Operation {
 
 /// Consecutive bytes of a request that go together, from the first submission until the last byte
 /// is settled (in place, failed, or not tried because of a cancel). They may go to the engine
-/// several times: to continue after a short one, to try again, and stretch by stretch to find the
+/// several times: to continue after a short one, to try again, and extent by extent to find the
 /// one that fails.
 ///
 ///   piece    |-----------------------------------------------|   in bytes of the request
@@ -72,7 +72,7 @@ struct PieceFlight {
   std::uint64_t id = 0;       ///< of the submission in the engine; another one each time
   std::uint64_t done = 0;     ///< bytes settled
   std::uint64_t limit = 0;    ///< end of what is in the engine
-  bool isolating = false;     ///< one stretch at a time
+  bool isolating = false;     ///< one extent at a time
   std::uint32_t retries = 0;  ///< since bytes were last settled
 
   std::uint64_t remaining() const noexcept { return limit - done; }

@@ -13,10 +13,10 @@ namespace towpath::backend {
 
 using Segments = std::span<const Segment>;
 
-/// A byte of a request: `offset` bytes into a stretch of a segment.
+/// A byte of a request: `offset` bytes into an extent of a segment.
 struct Position {
   std::uint64_t segment = 0;
-  std::uint64_t stretch = 0;
+  std::uint64_t extent = 0;
   std::uint64_t offset = 0;
   friend auto operator<=>(const Position&, const Position&) = default;
 };
@@ -34,7 +34,7 @@ Extent extent_at(Segments segments, const Position& at) noexcept;
 Position first_byte(Segments segments, Position at) noexcept;
 /// `bytes` further; a byte of the request or its end.
 Position advance(Segments segments, Position at, std::uint64_t bytes) noexcept;
-/// Bytes from `at` to the end of its stretch.
-std::uint64_t rest_of_stretch(Segments segments, const Position& at) noexcept;
+/// Bytes from `at` to the end of its extent.
+std::uint64_t rest_of_extent(Segments segments, const Position& at) noexcept;
 
 }  // namespace towpath::backend

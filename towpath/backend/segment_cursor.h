@@ -1,6 +1,6 @@
 // SegmentCursor: where in a request's segments the next byte is.
 //
-// It walks stretch after stretch, in the order of the request, and passes over what has no bytes.
+// It walks extent after extent, in the order of the request, and passes over what has no bytes.
 // It moves nothing itself. Invariant: unless done(), left() is at least 1. Thread: loop.
 #pragma once
 
@@ -16,7 +16,7 @@ class SegmentCursor {
   /// `segments` must stay unchanged while the cursor is used.
   void start(std::span<const Segment> segments) noexcept {
     segments_ = segments;
-    index_ = stretch_ = offset_ = 0;
+    index_ = extent_ = offset_ = 0;
     pass_over_empty();
   }
 
@@ -25,29 +25,29 @@ class SegmentCursor {
   // The rest holds unless done().
   const Segment& segment() const noexcept { return segments_[index_]; }
   std::uint64_t index() const noexcept { return index_; }
-  std::uint64_t stretch() const noexcept { return stretch_; }
-  /// Bytes of this stretch that lie behind the cursor.
+  std::uint64_t extent() const noexcept { return extent_; }
+  /// Bytes of this extent that lie behind the cursor.
   std::uint64_t offset() const noexcept { return offset_; }
-  /// Bytes of this stretch that lie before it.
+  /// Bytes of this extent that lie before it.
   std::uint64_t left() const noexcept { return segment().length - offset_; }
   std::uint64_t local_address() const noexcept {
-    return segment().local_address + stretch_ * segment().local_stride + offset_;
+    return segment().local_address + extent_ * segment().local_stride + offset_;
   }
   std::uint64_t remote_address() const noexcept {
-    return segment().remote_address + stretch_ * segment().remote_stride + offset_;
+    return segment().remote_address + extent_ * segment().remote_stride + offset_;
   }
 
   /// `bytes` is at most left().
   void advance(std::uint64_t bytes) noexcept {
     offset_ += bytes;
-    if (offset_ == segment().length) skip_stretch();
+    if (offset_ == segment().length) skip_extent();
   }
-  void skip_stretch() noexcept {
+  void skip_extent() noexcept {
     offset_ = 0;
-    if (++stretch_ == segment().count) skip_segment();
+    if (++extent_ == segment().count) skip_segment();
   }
   void skip_segment() noexcept {
-    stretch_ = offset_ = 0;
+    extent_ = offset_ = 0;
     ++index_;
     pass_over_empty();
   }
@@ -59,7 +59,7 @@ class SegmentCursor {
 
   std::span<const Segment> segments_;
   std::uint64_t index_ = 0;
-  std::uint64_t stretch_ = 0;
+  std::uint64_t extent_ = 0;
   std::uint64_t offset_ = 0;
 };
 

@@ -10,8 +10,8 @@ namespace towpath::backend {
 
 namespace {
 
-// The begin of the stretch that comes next, so that it arrives while another one is copied: the
-// processor foresees how a stretch goes on, not where the next one begins. Harmless anywhere.
+// The begin of the extent that comes next, so that it arrives while another one is copied: the
+// processor foresees how an extent goes on, not where the next one begins. Harmless anywhere.
 void prefetch(ConstByteSpan next) {
   constexpr std::size_t kLine = 64;
   constexpr std::size_t kEnough = 8 * kLine;
@@ -41,19 +41,19 @@ void SliceTask::start(const Request& request) noexcept {
   status_ = {};
 }
 
-void SliceTask::fail_stretch(const Status& why) {
+void SliceTask::fail_extent(const Status& why) {
   ++failed_;
   if (failures_.size() < kMaxFailures)
-    failures_.push_back({cursor_.index(), cursor_.stretch(), cursor_.offset(), why});
-  cursor_.skip_stretch();
+    failures_.push_back({cursor_.index(), cursor_.extent(), cursor_.offset(), why});
+  cursor_.skip_extent();
 }
 
 void SliceTask::fail_segment(const Status& why) {
   const std::uint64_t index = cursor_.index();
   while (!cursor_.done() && cursor_.index() == index && failures_.size() < kMaxFailures)
-    fail_stretch(why);
+    fail_extent(why);
   if (cursor_.done() || cursor_.index() != index) return;
-  failed_ += cursor_.segment().count - cursor_.stretch();
+  failed_ += cursor_.segment().count - cursor_.extent();
   cursor_.skip_segment();
 }
 
@@ -92,7 +92,7 @@ void SliceTask::copy(std::uint64_t remote_shift, std::uint64_t& budget) {
 Completion SliceTask::completion() {
   if (failed_ > 0 && status_.ok()) {
     const Status& first = failures_.front().status;
-    status_ = error(first.code(), cat(failed_, failed_ == 1 ? " stretch is" : " stretches are",
+    status_ = error(first.code(), cat(failed_, failed_ == 1 ? " extent is" : " extents are",
                                       " not in place; the others are"))
                   .because(first);
   }

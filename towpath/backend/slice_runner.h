@@ -41,8 +41,8 @@ class SliceTask {
     bytes_ += bytes;
     cursor_.advance(bytes);
   }
-  /// The stretch at the cursor cannot be moved (further); goes past it.
-  void fail_stretch(const Status& why);
+  /// The extent at the cursor cannot be moved (further); goes past it.
+  void fail_extent(const Status& why);
   /// The same for what is left of its segment.
   void fail_segment(const Status& why);
 

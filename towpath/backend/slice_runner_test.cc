@@ -11,7 +11,7 @@
 namespace towpath::backend {
 namespace {
 
-/// Moves by loads and stores; stretches whose remote address is listed fail.
+/// Moves by loads and stores; extents whose remote address is listed fail.
 class CopyingMover final : public SliceMover {
  public:
   Status admit(const Request&) override { return refusal; }
@@ -19,10 +19,10 @@ class CopyingMover final : public SliceMover {
     ++slices;
     if (!breakdown.ok()) return breakdown;
     std::uint64_t budget = kSliceBytes;
-    if (fail_all_stretches) {
+    if (fail_all_extents) {
       task.fail_segment(error(Code::io_error, "no such page"));
     } else if (task.at().remote_address() == bad_address) {
-      task.fail_stretch(error(Code::io_error, "no such page"));
+      task.fail_extent(error(Code::io_error, "no such page"));
     } else {
       task.copy(0, budget);
     }
@@ -32,7 +32,7 @@ class CopyingMover final : public SliceMover {
   Status refusal;
   Status breakdown;
   std::uint64_t bad_address = 0;
-  bool fail_all_stretches = false;
+  bool fail_all_extents = false;
   int slices = 0;
 };
 
@@ -115,7 +115,7 @@ TEST_F(SliceRunnerTest, transfer_that_no_cache_holds_lands_as_others_do) {
   EXPECT_EQ(std::to_integer<int>(target_[kFarBytes + 99]), 0);
 }
 
-TEST_F(SliceRunnerTest, strided_stretches_land_one_by_one) {
+TEST_F(SliceRunnerTest, strided_extents_land_one_by_one) {
   const auto operation = runner_.make_operation();
   const std::vector segments{Segment{.local_address = address_of(target_.data()),
                                      .remote_address = address_of(source_.data()),
@@ -165,7 +165,7 @@ TEST_F(SliceRunnerTest, refused_request_completes_with_the_reason) {
   EXPECT_FALSE(same(0, 1));
 }
 
-TEST_F(SliceRunnerTest, failing_stretch_is_named_and_the_others_are_in_place) {
+TEST_F(SliceRunnerTest, failing_extent_is_named_and_the_others_are_in_place) {
   const auto operation = runner_.make_operation();
   const std::vector segments{segment(0, 2 * kSliceBytes), segment(2 * kSliceBytes, 10)};
   mover_.bad_address = address_of(source_.data()) + kSliceBytes;
@@ -181,7 +181,7 @@ TEST_F(SliceRunnerTest, failing_stretch_is_named_and_the_others_are_in_place) {
 }
 
 TEST_F(SliceRunnerTest, failures_are_bounded_however_many_there_are) {
-  mover_.fail_all_stretches = true;
+  mover_.fail_all_extents = true;
   const auto operation = runner_.make_operation();
   Segment endless = segment(0, 1);
   endless.count = UINT64_MAX / 2;
@@ -189,7 +189,7 @@ TEST_F(SliceRunnerTest, failures_are_bounded_however_many_there_are) {
   operation->post(request(segments));
   const auto& end = events_.last(*operation);
   EXPECT_EQ(end.failures.size(), kMaxFailures);
-  EXPECT_EQ(end.failures.back().stretch, kMaxFailures - 1);
+  EXPECT_EQ(end.failures.back().extent, kMaxFailures - 1);
   EXPECT_NE(end.status.message().find(std::to_string(UINT64_MAX / 2)), std::string_view::npos);
 }
 

@@ -26,7 +26,7 @@ Status DescriptorList::add(const Descriptor& descriptor) {
 
 Status DescriptorList::add(const StridedDescriptor& descriptor) {
   if (descriptor.count == 0)
-    return error(Code::invalid_argument, "a strided descriptor of 0 stretches",
+    return error(Code::invalid_argument, "a strided descriptor of 0 extents",
                  "leave it out of the list");
   const auto reach = checked_multiply(descriptor.stride, descriptor.count - 1);
   const auto last = reach ? checked_add(descriptor.address, *reach) : reach;

@@ -1,9 +1,9 @@
 // Where bytes are.
 //
-// A Descriptor is one stretch. A StridedDescriptor is `count` equal stretches, `stride` bytes
+// A Descriptor is one extent. A StridedDescriptor is `count` equal extents, `stride` bytes
 // apart, as one value: 16,000 KV blocks of one layer are one of them. A DescriptorList is an
 // ordered list of either, all of one memory kind; it keeps its user's order, and its index counts
-// stretches, not entries:
+// extents, not entries:
 //
 //   entry 0: address 1000, length 16, stride 64, count 3      index 0 1 2
 //   entry 1: address 9000, length 32, count 1                 index 3
@@ -49,7 +49,7 @@ class DescriptorList {
   explicit DescriptorList(MemoryKind kind) noexcept : kind_(kind) {}
   DescriptorList(MemoryKind kind, std::span<const Descriptor> descriptors);
 
-  /// Errors: out_of_range (the stretch would wrap around the end of the address space).
+  /// Errors: out_of_range (the extent would wrap around the end of the address space).
   Status add(const Descriptor& descriptor);
   /// Errors: as above; invalid_argument (count 0).
   Status add(const StridedDescriptor& descriptor);
@@ -57,15 +57,15 @@ class DescriptorList {
   void clear() noexcept;
 
   MemoryKind kind() const noexcept { return kind_; }
-  /// Stretches.
+  /// Extents.
   std::uint64_t size() const noexcept { return first_.back(); }
   bool empty() const noexcept { return size() == 0; }
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
 
   std::span<const StridedDescriptor> entries() const noexcept { return entries_; }
-  /// The index of the first stretch of each entry, and behind the last one size().
+  /// The index of the first extent of each entry, and behind the last one size().
   std::span<const std::uint64_t> first_indices() const noexcept { return first_; }
-  /// Stretch `index`; `index` < size(). Cost: logarithmic in entries.
+  /// Extent `index`; `index` < size(). Cost: logarithmic in entries.
   Descriptor at(std::uint64_t index) const;
 
   friend bool operator==(const DescriptorList& a, const DescriptorList& b) {

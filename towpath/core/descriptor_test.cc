@@ -6,7 +6,7 @@
 namespace towpath {
 namespace {
 
-TEST(DescriptorListTest, index_counts_stretches_across_entries) {
+TEST(DescriptorListTest, index_counts_extents_across_entries) {
   DescriptorList list(MemoryKind::system);
   ASSERT_TRUE(list.add(StridedDescriptor{1000, 16, 64, 3, 0}).ok());
   ASSERT_TRUE(list.add(Descriptor{9000, 32, 0}).ok());

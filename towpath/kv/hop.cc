@@ -130,7 +130,7 @@ Result<std::unique_ptr<Hop>> copy_on_stream(const HopRequest& request, const Hop
   return std::make_unique<EngineHop>(stream, std::move(event));
 }
 
-/// Adds a stretch of one of the side's regions; `what` begins at an offset in it.
+/// Adds an extent of one of the side's regions; `what` begins at an offset in it.
 Status add(DescriptorList& list, const CopySide& side, std::uint64_t region,
            StridedDescriptor what) {
   what.address += side.regions[region].address;

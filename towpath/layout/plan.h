@@ -49,7 +49,7 @@ class Plan {
   std::span<const CopyRun> runs() const noexcept { return runs_; }
   bool empty() const noexcept { return runs_.empty(); }
   std::uint64_t bytes() const noexcept { return bytes_; }    ///< that the plan moves
-  std::uint64_t pieces() const noexcept { return pieces_; }  ///< stretches that lie together
+  std::uint64_t pieces() const noexcept { return pieces_; }  ///< extents that lie together
 
   friend bool operator==(const Plan& a, const Plan& b) { return a.runs_ == b.runs_; }
 

@@ -48,7 +48,7 @@ Status check_once(std::span<const std::uint64_t> targets) {
                "write each target block once");
 }
 
-/// Where in its blocks a stretch of tokens lies, on both sides.
+/// Where in its blocks an extent of tokens lies, on both sides.
 struct Window {
   std::uint64_t source_token, target_token, count;
 

@@ -2,7 +2,7 @@
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
 #include <towpath/memory/arena.h>
-#include <towpath/memory/free_stretches.h>
+#include <towpath/memory/free_extents.h>
 #include <towpath/memory/view.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/thread_annotations.h>
@@ -33,7 +33,7 @@ struct ArenaBuffer::State {
   const std::uint64_t pages;
 
   run::Mutex mutex;
-  internal::FreeStretches free TOWPATH_GUARDED_BY(mutex);
+  internal::FreeExtents free TOWPATH_GUARDED_BY(mutex);
   std::uint64_t buffers TOWPATH_GUARDED_BY(mutex) = 0;
 };
 
@@ -88,7 +88,7 @@ Result<ArenaBuffer> Arena::allocate(std::uint64_t size_bytes) {
     return error(
         Code::exhausted,
         cat("cannot allocate ", size_bytes, " bytes (", pages, " pages of ", state_->page_size,
-            "): ", now.free_bytes, " bytes are free, the largest stretch ", now.largest_free_bytes),
+            "): ", now.free_bytes, " bytes are free, the largest extent ", now.largest_free_bytes),
         "drop buffers first, or make a larger arena");
   }
   ++state_->buffers;

@@ -2,8 +2,8 @@
 //
 // It allocates once and registers once: register the base, and every buffer is registered with it.
 // It does not touch the bytes, so the base may be of any kind; a buffer's bytes are as the last
-// user left them. Invariants: buffers never overlap; free stretches never touch each other (they
-// are merged); a request takes the smallest stretch that fits, the lowest among equals. Thread:
+// user left them. Invariants: buffers never overlap; free extents never touch each other (they
+// are merged); a request takes the smallest extent that fits, the lowest among equals. Thread:
 // any.
 #pragma once
 
@@ -69,9 +69,9 @@ class Arena {
   /// a page). Bytes behind the last whole page are not used.
   static Result<Arena> create(SharedRegion base, const ArenaOptions& options = {});
 
-  /// At least one page. Cost: logarithmic in free stretches; allocates.
+  /// At least one page. Cost: logarithmic in free extents; allocates.
   /// Errors: invalid_argument (size 0, or more than the arena ever has), exhausted (not now: the
-  /// figures say whether too little is free, or no stretch of it is long enough).
+  /// figures say whether too little is free, or no extent of it is long enough).
   Result<ArenaBuffer> allocate(std::uint64_t size_bytes);
 
   ArenaUsage usage() const;

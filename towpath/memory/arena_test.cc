@@ -85,7 +85,7 @@ TEST(ArenaTest, half_plus_one_byte_twice_exhausts_it) {
   const ArenaBuffer first = take(arena, 8 * kPage + 1);
   auto second = arena.allocate(8 * kPage + 1);
   EXPECT_EQ(second.code(), Code::exhausted);
-  EXPECT_TRUE(says(second.status(), "28672 bytes are free, the largest stretch 28672"))
+  EXPECT_TRUE(says(second.status(), "28672 bytes are free, the largest extent 28672"))
       << second.status().to_string();
 }
 
@@ -97,7 +97,7 @@ TEST(ArenaTest, scattered_free_pages_are_told_apart_from_too_few) {
   buffers[2] = ArenaBuffer();
   auto two = arena.allocate(2 * kPage);
   EXPECT_EQ(two.code(), Code::exhausted);
-  EXPECT_TRUE(says(two.status(), "8192 bytes are free, the largest stretch 4096"))
+  EXPECT_TRUE(says(two.status(), "8192 bytes are free, the largest extent 4096"))
       << two.status().to_string();
 }
 

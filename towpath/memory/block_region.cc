@@ -20,7 +20,7 @@ Status check(const BlockOptions& options) {
   TOWPATH_TRY(BlockKey::parse(options.path));
   if (options.size_bytes == 0 || !checked_add(options.offset, options.size_bytes))
     return error(Code::invalid_argument,
-                 cat("no such stretch of ", device_named(options.path), ": ", options.size_bytes,
+                 cat("no such extent of ", device_named(options.path), ": ", options.size_bytes,
                      " bytes at ", options.offset),
                  "ask for at least 1 byte, and for no more than the device has");
   return {};

@@ -1,4 +1,4 @@
-// BlockRegion: a stretch of a raw device, such as an NVMe namespace.
+// BlockRegion: an extent of a raw device, such as an NVMe namespace.
 //
 // It opens nothing and holds nothing open: the backend that moves its bytes does that, and refuses
 // a device that is in use. Whether the device may be written to is said here, once and explicitly.
@@ -40,7 +40,7 @@ class BlockRegion final : public Region {
   struct Private {};  // makes the constructor ours, yet reachable by make_shared
 
  public:
-  /// Errors: invalid_argument (size 0, no path, a stretch that wraps), not_found, denied.
+  /// Errors: invalid_argument (size 0, no path, an extent that wraps), not_found, denied.
   static Result<std::shared_ptr<BlockRegion>> create(const BlockOptions& options);
 
   BlockRegion(Private, RegionDescriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}

@@ -40,7 +40,7 @@ class MappedFileRegion final : public Region {
  public:
   /// Errors: those of sys::create_shared_file, and of sys::Mapping::of_file.
   static Result<std::shared_ptr<MappedFileRegion>> create(const CreateMappedFile& options);
-  /// Errors: denied (it is another file than was told), out_of_range (it ends before the stretch
+  /// Errors: denied (it is another file than was told), out_of_range (it ends before the extent
   /// does), invalid_argument (unaligned; an alignment that cannot be kept), or those of
   /// sys::open_shared_file.
   static Result<std::shared_ptr<MappedFileRegion>> open(const OpenMappedFile& options);

@@ -80,7 +80,7 @@ TEST_F(MappedFileRegionTest, links_and_what_is_no_file_are_refused) {
   EXPECT_EQ(MappedFileRegion::open({.path = directory_.file("none")}).code(), Code::not_found);
 }
 
-TEST_F(MappedFileRegionTest, a_stretch_lies_within_the_file_and_keeps_its_alignment) {
+TEST_F(MappedFileRegionTest, a_extent_lies_within_the_file_and_keeps_its_alignment) {
   const auto ours = create();
   ours->bytes()[4096] = std::byte{3};
   const auto part = MappedFileRegion::open({.path = path_, .offset = 4096, .size_bytes = 100});

@@ -14,20 +14,20 @@
 namespace towpath::memory {
 namespace {
 
-constexpr std::uint64_t kStretch = 32ull << 20;
+constexpr std::uint64_t kExtent = 32ull << 20;
 constexpr unsigned kMostThreads = 16;  // twice as many gain a tenth
 
-/// Memory on its way through the threads of a node, each of which takes the stretch that is next.
+/// Memory on its way through the threads of a node, each of which takes the extent that is next.
 class Touching {
  public:
   explicit Touching(sys::Mapping memory) : memory_(std::move(memory)) {}
 
-  std::uint64_t stretches() const noexcept { return memory_.size() / kStretch + 1; }
+  std::uint64_t extents() const noexcept { return memory_.size() / kExtent + 1; }
 
   /// By a thread of the node: until nothing is left to take.
   void work(const std::function<Status(ByteSpan)>& touch) {
     for (bool first = true; const auto begin = take(first); first = false) {
-      const std::uint64_t length = std::min(kStretch, memory_.size() - *begin);
+      const std::uint64_t length = std::min(kExtent, memory_.size() - *begin);
       end(touch(memory_.bytes().subspan(*begin, length)));
     }
   }
@@ -53,7 +53,7 @@ class Touching {
     if (next_ >= memory_.size() || !status_.ok()) return std::nullopt;
     threads_ += is_first ? 1 : 0;
     ++at_work_;
-    return std::exchange(next_, next_ + kStretch);
+    return std::exchange(next_, next_ + kExtent);
   }
   void end(Status touched) {
     const run::MutexLock lock(mutex_);
@@ -112,7 +112,7 @@ class NodeWorkers::Node {
   Status add(const std::shared_ptr<Touching>& touching) {
     {
       const run::MutexLock lock(mutex_);
-      TOWPATH_TRY(grow(touching->stretches()));
+      TOWPATH_TRY(grow(touching->extents()));
       waiting_.push_back(touching);
     }
     has_work_.wake_all();

@@ -54,7 +54,7 @@ class NodeWorkers {
   /// `clock` outlives it. Starts nothing yet.
   explicit NodeWorkers(const Clock& clock) : NodeWorkers(clock, Options{}) {}
   NodeWorkers(const Clock& clock, Options options);
-  /// Nobody may be waiting. Waits for stretches that the kernel has still to give.
+  /// Nobody may be waiting. Waits for extents that the kernel has still to give.
   ~NodeWorkers();
 
   /// Gives the memory back when all of it was touched. Errors: timed_out (how far it came; the

@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::uint64_t kStretch = 32ull << 20;
+constexpr std::uint64_t kExtent = 32ull << 20;
 
 /// Stands still until somebody is at work; then all time is over.
 class TimeOfWork final : public Clock {
@@ -34,22 +34,22 @@ class TimeOfWork final : public Clock {
 TEST(NodeWorkersTest, every_page_is_touched_and_no_byte_changed) {
   const sys::SystemClock clock;
   NodeWorkers workers(clock, {.threads = 4});
-  auto mapping = sys::Mapping::anonymous(kStretch + 12345).value();
-  mapping.bytes()[kStretch] = std::byte{9};
+  auto mapping = sys::Mapping::anonymous(kExtent + 12345).value();
+  mapping.bytes()[kExtent] = std::byte{9};
   const std::byte* const where = mapping.data();
   const auto touched = workers.touch(std::move(mapping));
   ASSERT_TRUE(touched.ok()) << touched.status().to_string();
-  EXPECT_TRUE(touched->threads == 1 || touched->threads == 2) << "there are two stretches";
+  EXPECT_TRUE(touched->threads == 1 || touched->threads == 2) << "there are two extents";
   const ByteSpan bytes = touched->memory.bytes();
   EXPECT_EQ(bytes.data(), where);
-  EXPECT_EQ(bytes[kStretch], std::byte{9});
+  EXPECT_EQ(bytes[kExtent], std::byte{9});
   if (::syscall(SYS_move_pages, 0, 0UL, nullptr, nullptr, nullptr, 0))
     GTEST_SKIP() << "move_pages: " << std::strerror(errno);
   const auto counts = sys::pages_by_node(bytes, sys::page_size());
   ASSERT_TRUE(counts.ok()) << counts.status().to_string();
   std::uint64_t pages = 0;
   for (const auto& [node, count] : *counts) pages += count;
-  EXPECT_EQ(pages, (kStretch + 12345) / sys::page_size() + 1);
+  EXPECT_EQ(pages, (kExtent + 12345) / sys::page_size() + 1);
 }
 
 TEST(NodeWorkersTest, a_nodes_threads_stand_and_serve_whoever_asks) {
@@ -89,7 +89,7 @@ TEST(NodeWorkersTest, who_waited_long_enough_goes_and_the_memory_goes_when_the_k
                                 ended = true;
                                 return Status();
                               }});
-  auto mapping = sys::Mapping::anonymous(8 * kStretch).value();
+  auto mapping = sys::Mapping::anonymous(8 * kExtent).value();
   std::byte* const where = mapping.data();
   const auto is_mapped = [where] { return ::msync(where, sys::page_size(), MS_ASYNC) == 0; };
   const auto touched = workers.touch(std::move(mapping), {.timeout = std::chrono::milliseconds(5)});
@@ -107,7 +107,7 @@ TEST(NodeWorkersTest, what_fails_is_told_and_the_memory_is_gone) {
   const sys::SystemClock clock;
   NodeWorkers workers(
       clock, {.threads = 2, .touch = [](ByteSpan) { return error(Code::exhausted, "no pages"); }});
-  auto mapping = sys::Mapping::anonymous(8 * kStretch).value();
+  auto mapping = sys::Mapping::anonymous(8 * kExtent).value();
   std::byte* const where = mapping.data();
   EXPECT_EQ(workers.touch(std::move(mapping)).code(), Code::exhausted);
   EXPECT_NE(::msync(where, sys::page_size(), MS_ASYNC), 0);

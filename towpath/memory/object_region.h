@@ -1,7 +1,7 @@
-// ObjectRegion: a stretch of an object in a store, as memory that transfers can fill and read.
+// ObjectRegion: an extent of an object in a store, as memory that transfers can fill and read.
 //
 // It is a name, and asks nothing of any store: whether there is such an object, and how long it is,
-// a transfer or a query finds out. Its address is the stretch's offset in the object, so that a
+// a transfer or a query finds out. Its address is the extent's offset in the object, so that a
 // view's address is one too.
 // Invariants: not empty; the end does not wrap; it frees nothing when it dies: objects are kept.
 // Thread: immutable.

@@ -40,7 +40,7 @@ TEST(ObjectRegionTest, objects_are_told_apart_by_a_number_that_stays) {
   EXPECT_EQ((*ObjectRegion::create(numbered))->descriptor().device_id, 7U);
 }
 
-TEST(ObjectRegionTest, what_is_no_stretch_of_an_object_is_refused) {
+TEST(ObjectRegionTest, what_is_no_extent_of_an_object_is_refused) {
   EXPECT_EQ(ObjectRegion::create({.key = "", .size_bytes = 1}).code(), Code::invalid_argument);
   EXPECT_EQ(ObjectRegion::create({.key = "k", .size_bytes = 0}).code(), Code::invalid_argument);
   EXPECT_EQ(ObjectRegion::create({.key = "k", .offset = UINT64_MAX, .size_bytes = 2}).code(),

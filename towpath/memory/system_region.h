@@ -17,7 +17,7 @@ class SystemRegion final : public Region {
   struct Private {};  // makes the constructor ours, yet reachable by make_shared
 
  public:
-  /// Errors: invalid_argument (size 0), exhausted (the kernel has no such stretch to give).
+  /// Errors: invalid_argument (size 0), exhausted (the kernel has no such extent to give).
   static Result<std::shared_ptr<SystemRegion>> allocate(std::uint64_t size_bytes);
 
   /// In huge pages, near a NUMA node, touched: as the options say, and placement() tells what was

@@ -1,7 +1,7 @@
-// Block: a stretch of the symmetric heap, the same on all PEs, that is released when nobody on this
+// Block: an extent of the symmetric heap, the same on all PEs, that is released when nobody on this
 // PE needs it any more.
 //
-// Releasing is no collective call: a destructor may run at any moment. The stretch is used again
+// Releasing is no collective call: a destructor may run at any moment. The extent is used again
 // when all PEs have released it, from the next allocation on. So no PE ever waits in a destructor.
 // Thread: any; allocate_block() and reclaim_blocks() one of each PE at a time.
 #pragma once

@@ -20,15 +20,15 @@ namespace towpath::shmem {
 
 namespace internal {
 
-/// A stretch of the symmetric heap, as bytes.
-struct Stretch {
+/// An extent of the symmetric heap, as bytes.
+struct Extent {
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
 };
 
 struct Movement {
-  Stretch target;
-  Stretch source;
+  Extent target;
+  Extent source;
 };
 
 struct Folding {
@@ -40,12 +40,12 @@ struct Folding {
 
 Status broadcast(const Team& team, const Movement& what, int root);
 Result<std::uint64_t> collect(const Team& team, const Movement& what, std::uint64_t element_bytes);
-/// `what` is one PE's share: the stretches hold one for each member.
+/// `what` is one PE's share: the extents hold one for each member.
 Status alltoall(const Team& team, const Movement& what, std::uint64_t share_bytes);
 Status reduce(const Team& team, const Movement& what, const Folding& folding);
 
 template <typename T>
-Stretch stretch_of(const SymmetricBuffer<T>& buffer) noexcept {
+Extent extent_of(const SymmetricBuffer<T>& buffer) noexcept {
   return {.offset = buffer.offset(), .size_bytes = buffer.size() * sizeof(T)};
 }
 
@@ -82,11 +82,11 @@ Status broadcast(const Team& team, const SymmetricBuffer<T>& target,
 template <typename T>
 Result<std::uint64_t> collect(const Team& team, const SymmetricBuffer<T>& target,
                               const SymmetricBuffer<T>& source, std::uint64_t count) {
-  internal::Stretch mine = internal::stretch_of(source);
+  internal::Extent mine = internal::extent_of(source);
   if (count > source.size())
     return error(Code::out_of_range, cat(count, " elements, where the source has ", source.size()));
   mine.size_bytes = count * sizeof(T);
-  return internal::collect(team, {.target = internal::stretch_of(target), .source = mine},
+  return internal::collect(team, {.target = internal::extent_of(target), .source = mine},
                            sizeof(T));
 }
 
@@ -95,7 +95,7 @@ Result<std::uint64_t> collect(const Team& team, const SymmetricBuffer<T>& target
 template <typename T>
 Status alltoall(const Team& team, const SymmetricBuffer<T>& target,
                 const SymmetricBuffer<T>& source, std::uint64_t count) {
-  return internal::alltoall(team, {internal::stretch_of(target), internal::stretch_of(source)},
+  return internal::alltoall(team, {internal::extent_of(target), internal::extent_of(source)},
                             count <= source.size() ? count * sizeof(T) : ~std::uint64_t{0});
 }
 

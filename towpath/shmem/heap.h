@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <towpath/core/result.h>
-#include <towpath/memory/free_stretches.h>
+#include <towpath/memory/free_extents.h>
 
 namespace towpath::shmem {
 
@@ -31,7 +31,7 @@ class Heap {
 
   Heap(std::uint64_t size_bytes, std::uint32_t max_blocks);
 
-  /// Errors: exhausted (no stretch, or no slot, is free; the message has the figures),
+  /// Errors: exhausted (no extent, or no slot, is free; the message has the figures),
   /// invalid_argument (alignment).
   Result<BlockPlace> allocate(const BlockShape& shape);
   /// `slot` is of a living block.
@@ -52,7 +52,7 @@ class Heap {
 
   const std::uint64_t size_bytes_;
   const std::uint32_t max_blocks_;
-  memory::internal::FreeStretches free_;
+  memory::internal::FreeExtents free_;
   std::vector<Row> rows_;              // by slot
   std::vector<std::uint32_t> unused_;  // free slots among them, the next one last
 };

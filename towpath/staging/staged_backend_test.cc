@@ -82,7 +82,7 @@ TEST_F(StagedBackendTest, bytes_go_to_the_device_and_back_in_more_slots_than_the
               HasSubstr("staged through 3 slots of 64 KiB of pinned host memory, then"));
 }
 
-TEST_F(StagedBackendTest, scattered_stretches_share_slots) {
+TEST_F(StagedBackendTest, scattered_extents_share_slots) {
   open();
   use_device();
   fill(2);
@@ -131,7 +131,7 @@ TEST_F(StagedBackendTest, a_copy_that_cannot_be_made_fails_its_bytes_only) {
   EXPECT_TRUE(move(TransferOp::read, {segment(0, 0, 3 * 65'536)}).status.ok());
 }
 
-TEST_F(StagedBackendTest, what_the_backend_refuses_is_told_by_stretch_and_the_rest_arrives) {
+TEST_F(StagedBackendTest, what_the_backend_refuses_is_told_by_extent_and_the_rest_arrives) {
   open();
   use_device();
   fill(6);

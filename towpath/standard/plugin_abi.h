@@ -53,7 +53,7 @@ typedef struct towpath_region_v1 {
   size_t key_length;
 } towpath_region_v1;
 
-/* `count` equal stretches: i * stride behind each address. */
+/* `count` equal extents: i * stride behind each address. */
 typedef struct towpath_segment_v1 {
   void* local; /* as register_memory() gave them */
   void* remote;

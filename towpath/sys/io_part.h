@@ -1,4 +1,4 @@
-// Stretches of memory for vectored calls.
+// Extents of memory for vectored calls.
 // Thread: immutable.
 #pragma once
 

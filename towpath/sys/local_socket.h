@@ -27,7 +27,7 @@ namespace towpath::sys {
 
 /// Descriptors that one message may carry; the kernel's own bound is 253.
 inline constexpr std::size_t kMaxMessageFds = 64;
-/// Stretches that one message may be gathered from.
+/// Extents that one message may be gathered from.
 inline constexpr std::size_t kMaxMessageParts = 8;
 
 enum class SocketKind { message, stream };

@@ -1,4 +1,4 @@
-// Mapping: a stretch of this process's address space with one owner. It unmaps when it dies.
+// Mapping: an extent of this process's address space with one owner. It unmaps when it dies.
 //
 // It is not a region (memory/): it knows no kind, device or registration.
 // Invariants: data() and size() never change; the size is rounded up to pages only by the kernel.
@@ -51,7 +51,7 @@ class Mapping {
 
   /// Bytes of a file or memfd, shared with all that map it.
   /// Errors: invalid_argument (size 0, unaligned), out_of_range (a regular file ends before the
-  /// stretch does: touching it would be a SIGBUS), already_exists (something is mapped at `at`),
+  /// extent does: touching it would be a SIGBUS), already_exists (something is mapped at `at`),
   /// denied (the descriptor is not open for this), unsupported, exhausted.
   /// Whoever can shrink the file later can still cause a SIGBUS: see check_sealed (memfd.h).
   static Result<Mapping> of_file(const MapFile& options);

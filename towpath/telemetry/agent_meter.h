@@ -45,7 +45,7 @@ class Flow {
     Instant at;
     std::uint64_t bytes = 0;
     std::uint64_t descriptors = 0;
-    std::uint64_t runs = 0;  ///< stretches without a gap that these came to
+    std::uint64_t runs = 0;  ///< extents without a gap that these came to
   };
   struct Ended {
     std::uint64_t ticket = 0;  ///< what posted() returned

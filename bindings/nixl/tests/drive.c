@@ -1,16 +1,16 @@
-/* drive DEVICE [refused]: writes stretches of an NVMe namespace as NIXL's BLOCK segments and reads them
+/* drive DEVICE [refused]: writes extents of an NVMe namespace as NIXL's BLOCK segments and reads them
  * back; or, with `refused`, is not given the namespace at all. What was on it is lost.
  *
  * Started by tests/qemu, on drives that QEMU plays.
  */
 #include "agents.h"
 
-enum { kStretch = 65536, kStretches = 4, kGap = 3 * kStretch, kFirst = 1 << 20 };
+enum { kExtent = 65536, kExtents = 4, kGap = 3 * kExtent, kFirst = 1 << 20 };
 
 int failed_checks = 0;
 
-static unsigned char written[kStretches * kStretch];
-static unsigned char read_back[kStretches * kStretch];
+static unsigned char written[kExtents * kExtent];
+static unsigned char read_back[kExtents * kExtent];
 
 /* Of the namespace, as a whole; the word before its path permits writing. */
 static nixl_capi_reg_dlist_t namespace_called(const char* device) {
@@ -19,21 +19,21 @@ static nixl_capi_reg_dlist_t namespace_called(const char* device) {
   const int length = snprintf(path, sizeof path, "rw:%s", device);
   CHECK(length > 0 && length < (int)sizeof path);
   OK(nixl_capi_create_reg_dlist(NIXL_CAPI_MEM_BLOCK, &list));
-  OK(nixl_capi_reg_dlist_add_desc(list, 0, kFirst + kStretches * kGap, 0, path, (size_t)length));
+  OK(nixl_capi_reg_dlist_add_desc(list, 0, kFirst + kExtents * kGap, 0, path, (size_t)length));
   return list;
 }
 
-static nixl_capi_xfer_dlist_t stretches(void) {
+static nixl_capi_xfer_dlist_t extents(void) {
   nixl_capi_xfer_dlist_t list = NULL;
   OK(nixl_capi_create_xfer_dlist(NIXL_CAPI_MEM_BLOCK, &list));
-  for (uintptr_t i = 0; i < kStretches; ++i)
-    OK(nixl_capi_xfer_dlist_add_desc(list, kFirst + i * kGap, kStretch, 0));
+  for (uintptr_t i = 0; i < kExtents; ++i)
+    OK(nixl_capi_xfer_dlist_add_desc(list, kFirst + i * kGap, kExtent, 0));
   return list;
 }
 
 static void move(struct side* side, nixl_capi_xfer_op_t op, unsigned char* bytes) {
-  nixl_capi_xfer_dlist_t here = piece_list(bytes, kStretch, kStretches);
-  nixl_capi_xfer_dlist_t there = stretches();
+  nixl_capi_xfer_dlist_t here = piece_list(bytes, kExtent, kExtents);
+  nixl_capi_xfer_dlist_t there = extents();
   nixl_capi_xfer_req_t request = NULL;
   OK(nixl_capi_create_xfer_req(side->agent, op, here, there, "host", &request, side->args));
   CHECK(nixl_capi_post_xfer_req(side->agent, request, side->args) >= 0);

@@ -67,7 +67,7 @@ std::unique_ptr<SharedList> restore(const py::tuple& state) {
 
 std::string describe(const SharedList& list) {
   return cat("<towpath.DescriptorList ", name_of(list->kind()), ": ", list->size(),
-             " stretches in ", list->entries().size(), " entries, ", list->total_bytes(),
+             " extents in ", list->entries().size(), " entries, ", list->total_bytes(),
              " bytes>");
 }
 
@@ -90,7 +90,7 @@ std::shared_ptr<const DescriptorList> to_list(py::handle source) {
 
 void bind_descriptors(py::module_& module) {
   py::class_<SharedList>(module, "DescriptorList",
-                         "An ordered list of stretches of memory, all of one kind.")
+                         "An ordered list of extents of memory, all of one kind.")
       .def(py::init(&make_list), py::arg("kind") = "system", py::arg("items") = py::none())
       .def(
           "add",
@@ -98,7 +98,7 @@ void bind_descriptors(py::module_& module) {
              std::uint64_t count, std::uint64_t device) {
             add(self, {address, length, stride, count, device});
           },
-          "Appends `count` stretches of `length` bytes, `stride` bytes apart.", py::arg("address"),
+          "Appends `count` extents of `length` bytes, `stride` bytes apart.", py::arg("address"),
           py::arg("length"), py::kw_only(), py::arg("stride") = 0, py::arg("count") = 1,
           py::arg("device") = 0)
       .def("clear", [](SharedList& self) { self.change().clear(); })

@@ -127,7 +127,7 @@ std::unique_ptr<File> open_file(const py::object& path, std::uint64_t size_bytes
       File{std::shared_ptr<const memory::DiskRegion>(std::move(both), region)});
 }
 
-/// Equal stretches of a registration, as one entry of a list.
+/// Equal extents of a registration, as one entry of a list.
 std::unique_ptr<SharedList> blocks(const PyRegistration& self, std::uint64_t length,
                                    const py::object& count, std::uint64_t stride,
                                    std::uint64_t offset) {

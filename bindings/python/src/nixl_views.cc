@@ -34,11 +34,11 @@ std::shared_ptr<const agent::PreparedList> shared(agent::PreparedList list) {
 
 Result<MemoryView> MemoryView::of_own(agent::Agent& agent, agent::PlainList list) {
   TOWPATH_TRY(check_kind(list.kind));
-  TOWPATH_TRY(check_count(list.stretches.size()));
+  TOWPATH_TRY(check_count(list.extents.size()));
   TOWPATH_TRY(agent::PreparedList prepared, agent.prepare(list));
   MemoryView view;
   view.parts_.push_back({agent.name(), shared(std::move(prepared))});
-  for (std::uint32_t i = 0; i < list.stretches.size(); ++i) view.places_.push_back({0, i});
+  for (std::uint32_t i = 0; i < list.extents.size(); ++i) view.places_.push_back({0, i});
   return view;
 }
 

@@ -16,7 +16,7 @@
 
 namespace towpath::python {
 
-/// Whatever names stretches of memory (to_list); lists of towpath.nixl are not even copied.
+/// Whatever names extents of memory (to_list); lists of towpath.nixl are not even copied.
 class Side {
  public:
   explicit Side(const py::object& source) {

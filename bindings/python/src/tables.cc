@@ -178,7 +178,7 @@ Status check_strided_row(const StridedDescriptor& row) {
   return {};
 }
 
-/// Whether `next` goes on what `run` is: one more stretch, one more step away.
+/// Whether `next` goes on what `run` is: one more extent, one more step away.
 bool continues(const StridedDescriptor& run, const Descriptor& next) {
   if (next.length != run.length || next.device_id != run.device_id) return false;
   if (next.address <= run.address) return false;

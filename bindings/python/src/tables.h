@@ -29,14 +29,14 @@ Descriptor to_descriptor(py::handle source);
 
 /// A table of N rows of 5 integers of 64 bits: address, length, device, stride, count. Each row
 /// becomes one strided descriptor. Raises TypeError, ValueError; InvalidArgument for a row without
-/// bytes, or whose stretches overlap; OutOfRange.
+/// bytes, or whose extents overlap; OutOfRange.
 DescriptorList strided_descriptors(MemoryKind kind, py::handle source);
 
-/// The same list with runs of equal stretches at equal distances as one entry each: the way that
+/// The same list with runs of equal extents at equal distances as one entry each: the way that
 /// the library likes them. Errors: out_of_range.
 Result<DescriptorList> with_runs(MemoryKind kind, const std::vector<Descriptor>& descriptors);
 
-/// Which stretches of a prepared list: None is all; a range; numbers in a sequence or a table.
+/// Which extents of a prepared list: None is all; a range; numbers in a sequence or a table.
 class Indices {
  public:
   /// Raises TypeError, ValueError, OverflowError (more than 32 bits).

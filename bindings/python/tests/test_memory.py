@@ -140,7 +140,7 @@ def test_shared_memory_is_zeroed_and_has_a_buffer():
         towpath.SharedMemory(0)
 
 
-def test_a_list_keeps_order_and_counts_stretches():
+def test_a_list_keeps_order_and_counts_extents():
     blocks = towpath.DescriptorList("system", [(0, 16, 0), (64, 16, 0), (128, 16, 0), (500, 8, 0)])
     assert len(blocks) == 4 and blocks.total_bytes == 56
     assert blocks.entries() == [(0, 16, 64, 3, 0), (500, 8, 0, 1, 0)]

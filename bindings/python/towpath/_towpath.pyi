@@ -38,7 +38,7 @@ class File:
     def direct_refusal(self) -> str: ...
 
 class DescriptorList:
-    """An ordered list of stretches of memory, all of one kind. Its index counts stretches; equal
+    """An ordered list of extents of memory, all of one kind. Its index counts extents; equal
     ones at equal distances are kept as one entry, so that 16,000 blocks cost as much as one."""
 
     def __init__(self, kind: Kind = "system",

@@ -66,7 +66,7 @@ TEST_P(BytesConformance, plain_lists_of_every_length) {
   }
 }
 
-TEST_P(BytesConformance, stretches_scattered_on_one_side) {
+TEST_P(BytesConformance, extents_scattered_on_one_side) {
   World world(candidate(), pairing());
   ASSERT_TRUE(world.ready());
   const Row row{.offset = 4096, .length = 2048, .stride = 2112, .count = 1000};
@@ -74,7 +74,7 @@ TEST_P(BytesConformance, stretches_scattered_on_one_side) {
   ASSERT_NO_FATAL_FAILURE(move_both_ways(world, {strided(row), shuffled(plain(row), 8)}));
 }
 
-TEST_P(BytesConformance, stretches_scattered_on_both_sides) {
+TEST_P(BytesConformance, extents_scattered_on_both_sides) {
   World world(candidate(), pairing());
   ASSERT_TRUE(world.ready());
   const Row pages{.length = 4096, .stride = 4096, .count = 1000};

@@ -122,7 +122,7 @@ TEST_P(EndingsConformance, far_memory_taken_back_fails_by_descriptor) {
   }
 }
 
-TEST_P(EndingsConformance, file_cut_short_fails_the_stretches_beyond_its_end) {
+TEST_P(EndingsConformance, file_cut_short_fails_the_extents_beyond_its_end) {
   if (pairing().far != Store::disk && pairing().far != Store::object)
     GTEST_SKIP() << "no file, and no object";
   World world(candidate(), pairing(), options_);

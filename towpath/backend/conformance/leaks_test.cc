@@ -7,7 +7,7 @@
 namespace towpath::backend::conformance {
 namespace {
 
-constexpr std::uint64_t kStretch = 8192;
+constexpr std::uint64_t kExtent = 8192;
 /// So many rounds between two peers that are killed: a process costs a hundred transfers.
 constexpr int kRoundsPerKill = 30;
 
@@ -23,8 +23,8 @@ TEST_P(LeaksConformance, meetings_leave_nothing_behind) {
     World world(candidate(), pairing(), {.pool_bytes = 64 * 1024});
     ASSERT_TRUE(world.ready());
     const TransferOp op = way(round);
-    const Shape shape{strided({.length = kStretch, .stride = 9000, .count = 4}),
-                      strided({.offset = 7, .length = kStretch, .stride = 8200, .count = 4})};
+    const Shape shape{strided({.length = kExtent, .stride = 9000, .count = 4}),
+                      strided({.offset = 7, .length = kExtent, .stride = 8200, .count = 4})};
     ASSERT_NO_FATAL_FAILURE(world.move(op, shape));
     if (round % 4 == 0) world.end_far();
   });

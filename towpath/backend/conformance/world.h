@@ -18,13 +18,13 @@
 
 namespace towpath::backend::conformance {
 
-/// One transfer's stretches; addresses are offsets into the pools.
+/// One transfer's extents; addresses are offsets into the pools.
 struct Shape {
   std::vector<StridedDescriptor> near;
   std::vector<StridedDescriptor> far;
 };
 
-/// `count` equal stretches at `offset`, `stride` apart, as one entry or as many.
+/// `count` equal extents at `offset`, `stride` apart, as one entry or as many.
 struct Row {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
@@ -33,7 +33,7 @@ struct Row {
 };
 std::vector<StridedDescriptor> strided(const Row& row);
 std::vector<StridedDescriptor> plain(const Row& row);
-/// The same stretches in another order.
+/// The same extents in another order.
 std::vector<StridedDescriptor> shuffled(std::vector<StridedDescriptor> list, std::uint64_t seed);
 
 struct AgentSetup {
@@ -115,7 +115,7 @@ class World {
 
 /// Plays `shape` on plain bytes.
 void play(TransferOp op, const Shape& shape, Bytes& near, Bytes& far);
-/// The same stretches, `base` further on, as the agent wants them.
+/// The same extents, `base` further on, as the agent wants them.
 DescriptorList list_of(const std::vector<StridedDescriptor>& entries, const TestMemory& memory);
 DescriptorList list_of(const std::vector<StridedDescriptor>& entries,
                        const RegionDescriptor& region);

@@ -72,7 +72,7 @@ class ToyEngine final : public sys::IoEngine {
   bool raised = false;  ///< since the last clear_wait_fd()
 };
 
-/// Cut at the ends of stretches' rows, and at `piece_bytes`.
+/// Cut at the ends of extents' rows, and at `piece_bytes`.
 class ToyOperation final : public PieceOperation {
  public:
   ToyOperation(PieceDispatcher& dispatcher, std::uint64_t piece_bytes)

@@ -133,7 +133,7 @@ TEST_F(GdsBackendTest, short_ones_go_on_and_the_end_of_the_file_is_an_error_with
   EXPECT_THAT(cut.failures[0].status.to_string(), HasSubstr("the file ends before"));
 }
 
-TEST_F(GdsBackendTest, an_error_names_its_stretch_and_the_others_arrive) {
+TEST_F(GdsBackendTest, an_error_names_its_extent_and_the_others_arrive) {
   ASSERT_TRUE(open({{"thread_count", "1"}}).ok());
   ASSERT_TRUE(use_file().ok());
   library.fail_next("cuFileWrite", cufile::kInternal, 1);
@@ -176,7 +176,7 @@ TEST_F(GdsBackendTest, io_in_streams_is_told_and_each_gpu_has_its_streams) {
   EXPECT_TRUE(std::ranges::equal(content(), bytes().first(65'536)));
 }
 
-TEST_F(GdsBackendTest, io_that_fails_in_its_stream_or_before_names_its_stretch) {
+TEST_F(GdsBackendTest, io_that_fails_in_its_stream_or_before_names_its_extent) {
   ASSERT_TRUE(open({{"engine", "stream"}, {"thread_count", "1"}}).ok());
   ASSERT_TRUE(use_file().ok());
   fill(7);

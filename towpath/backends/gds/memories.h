@@ -1,4 +1,4 @@
-// The two kinds of memory that this backend registers: a GPU's, and a stretch of a file.
+// The two kinds of memory that this backend registers: a GPU's, and an extent of a file.
 // Thread: loop.
 #pragma once
 
@@ -43,7 +43,7 @@ class DeviceMemory final : public backend::PieceMemory {
   std::string refusal_;
 };
 
-/// What a registration of a stretch of a file and its imports have in common.
+/// What a registration of an extent of a file and its imports have in common.
 struct FileRecord : backend::RegisteredRegion {
   using RegisteredRegion::RegisteredRegion;
   std::shared_ptr<GdsFile> file;

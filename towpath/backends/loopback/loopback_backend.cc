@@ -150,7 +150,7 @@ Status LoopbackBackend::move(SliceTask& task) {
       task.copy(0, budget);
       continue;
     }
-    // All registrations of a peer that closed are closed: that is no failure of single stretches.
+    // All registrations of a peer that closed are closed: that is no failure of single extents.
     if (Status lost = admit(task.request()); !lost.ok()) return lost;
     task.fail_segment(error(Code::not_found,
                             cat("the peer took ", to_string(remote.record->region), " back"),

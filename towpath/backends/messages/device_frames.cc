@@ -13,7 +13,7 @@ constexpr std::uint64_t kHeadBytes = net::MessagePrefix::kBytes + kMaxHeadBytes;
 constexpr std::uint64_t kPayloadOffset = (kHeadBytes + 255) / 256 * 256;
 constexpr std::uint64_t kRoomBytes = kPayloadOffset + kPayloadBytes;
 
-Piece stretch(std::uint64_t address, std::uint64_t bytes) {
+Piece extent(std::uint64_t address, std::uint64_t bytes) {
   return {.address = address, .length = static_cast<std::uint32_t>(bytes)};
 }
 
@@ -51,7 +51,7 @@ std::uint64_t DeviceFrames::payload_place(const net::DeviceRoom* room,
 Result<std::uint64_t> DeviceFrames::seal(const net::DeviceRoom& room,
                                          ConstByteSpan prefix_and_head) {
   const std::uint64_t begin = kPayloadOffset - prefix_and_head.size();
-  window_.store(stretch(room.address + begin, prefix_and_head.size()),
+  window_.store(extent(room.address + begin, prefix_and_head.size()),
                 address_of(prefix_and_head.data()));
   TOWPATH_TRY(window_.finish());
   return begin;
@@ -61,7 +61,7 @@ Result<DeviceFrames::Opened> DeviceFrames::open(const net::DeviceRoom& room, std
   const ByteSpan front = ByteSpan(head_).first(std::min<std::uint64_t>(bytes, head_.size()));
   if (front.size() < net::MessagePrefix::kBytes)
     return error(Code::corrupt, cat("a message of ", bytes, " bytes has no prefix"));
-  window_.fetch(stretch(room.address, front.size()), address_of(front.data()));
+  window_.fetch(extent(room.address, front.size()), address_of(front.data()));
   TOWPATH_TRY(window_.finish());
   const net::MessagePrefix prefix = net::load_prefix(front);
   const std::uint64_t body_offset = net::MessagePrefix::kBytes + std::uint64_t{prefix.head_bytes};

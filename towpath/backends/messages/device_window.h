@@ -25,7 +25,7 @@ class DeviceWindow {
   /// The pinned memory, kPayloadBytes: between the calls of one frame it is whose turn it is.
   ByteSpan room() const noexcept { return bytes_at(address_, kPayloadBytes); }
 
-  /// To be copied: the bytes of a piece, one stretch behind the other, to `target`; or from
+  /// To be copied: the bytes of a piece, one extent behind the other, to `target`; or from
   /// `source`. The piece may be any device's or the host's, and so may the other end.
   void fetch(const Piece& piece, std::uint64_t target) { add(piece, target, false); }
   void store(const Piece& piece, std::uint64_t source) { add(piece, source, true); }

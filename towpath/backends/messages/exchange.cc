@@ -62,18 +62,18 @@ DeviceWindow* MessageOperation::window() const {
              : static_cast<const OwnMemory&>(*request.segments.front().local).window;
 }
 
-void MessageOperation::count_failure(const SegmentFailure& failure, std::uint64_t stretches) {
+void MessageOperation::count_failure(const SegmentFailure& failure, std::uint64_t extents) {
   SegmentFailure one = failure;
-  // A long stretch goes in several frames, and fails once.
+  // A long extent goes in several frames, and fails once.
   const auto known = std::ranges::find_if(failures, [&](const SegmentFailure& other) {
-    return other.segment == one.segment && other.stretch == one.stretch;
+    return other.segment == one.segment && other.extent == one.extent;
   });
   if (known != failures.end()) {
     known->bytes = std::min(known->bytes, one.bytes);
     return;
   }
-  failed += stretches;
-  for (; stretches > 0 && failures.size() < kMaxFailures; --stretches, ++one.stretch)
+  failed += extents;
+  for (; extents > 0 && failures.size() < kMaxFailures; --extents, ++one.extent)
     failures.push_back(one);
 }
 
@@ -81,10 +81,10 @@ Completion MessageOperation::completion() {
   if (failed > 0 && status.ok()) {
     // Answers come in any order; failures are told in that of the request.
     std::ranges::sort(failures, [](const SegmentFailure& a, const SegmentFailure& b) {
-      return std::pair(a.segment, a.stretch) < std::pair(b.segment, b.stretch);
+      return std::pair(a.segment, a.extent) < std::pair(b.segment, b.extent);
     });
     const Status& first = failures.front().status;
-    status = error(first.code(), cat(failed, failed == 1 ? " stretch is" : " stretches are",
+    status = error(first.code(), cat(failed, failed == 1 ? " extent is" : " extents are",
                                      " not in place; the others are"))
                  .because(first);
   }
@@ -155,12 +155,12 @@ Result<std::uint64_t> write_request(SegmentCursor& at, Exchange& exchange, Frame
                                     const net::DeviceRoom* room) {
   const SegmentCursor begin = at;
   std::uint64_t bytes = 0;
-  std::uint64_t stretches = 0;
+  std::uint64_t extents = 0;
   while (!at.done() && bytes < kPayloadBytes && frame.count() < kMaxPieces) {
     const LocalPiece next = take_piece(at, kPayloadBytes - bytes);
     frame.add(next.piece);
     bytes += next.piece.bytes();
-    stretches += next.piece.count;
+    extents += next.piece.count;
   }
   if (!exchange.operation->is_write()) return bytes;
   RequestWalk walk(begin, bytes);
@@ -168,7 +168,7 @@ Result<std::uint64_t> write_request(SegmentCursor& at, Exchange& exchange, Frame
     TOWPATH_TRY(fetch(walk, bytes, *window, room, frame));
     return bytes;
   }
-  if (is_worth_parts(bytes, stretches)) {
+  if (is_worth_parts(bytes, extents)) {
     exchange.leaving.begin(walk);
     return bytes;
   }
@@ -193,7 +193,7 @@ Status check_answer(const Frame& answer, const Exchange& exchange) {
 void count_answer(const Frame& answer, const Exchange& exchange) {
   MessageOperation& operation = *exchange.operation;
   const auto refused = refused_bytes(answer, exchange, [&](const LocalPiece& piece, Code code) {
-    operation.count_failure({piece.segment, piece.stretch, piece.offset, why_refused(code, piece)},
+    operation.count_failure({piece.segment, piece.extent, piece.offset, why_refused(code, piece)},
                             piece.piece.count);
   });
   operation.bytes += exchange.bytes - refused.value_or(0);

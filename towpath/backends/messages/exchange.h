@@ -78,7 +78,7 @@ class MessageOperation final : public backend::Operation, public backend::SliceL
   DeviceWindow* window() const;
   /// Everything was asked for (or it was stopped), and everything is answered.
   bool is_finished() const { return active && outstanding == 0 && (stopped || cursor.done()); }
-  void count_failure(const backend::SegmentFailure& failure, std::uint64_t stretches);
+  void count_failure(const backend::SegmentFailure& failure, std::uint64_t extents);
   backend::Completion completion();
 
   backend::Request request;

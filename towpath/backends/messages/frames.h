@@ -70,7 +70,7 @@ struct FrameHeader {
   std::uint64_t id = 0;
 };
 
-/// Equal stretches of one registration of the receiver.
+/// Equal extents of one registration of the receiver.
 struct Piece {
   std::uint64_t token = 0;  ///< which registration
   std::uint64_t address = 0;

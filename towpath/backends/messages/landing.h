@@ -1,8 +1,8 @@
 // Landing: the bytes of a frame on their way in, straight to where they belong.
 //
-//   long stretches:   room() is the memory itself, some of it at a time
+//   long extents:   room() is the memory itself, some of it at a time
 //   all others:       room() is a buffer; what came is put in place when the buffer is full
-//                     (short stretches, a device's memory, what was refused)
+//                     (short extents, a device's memory, what was refused)
 //   from a device:    the whole body stands there when it comes, and is copied by it
 //
 // Before anything can land, whoever derives from it is asked whether it still may (may_land): for
@@ -82,7 +82,7 @@ class Landing : public net::BodySink {
   virtual void refuse(const Walk& at, Code why) = 0;
 
  private:
-  static constexpr std::uint64_t kStraightBytes = 2048;  ///< of a stretch, at least
+  static constexpr std::uint64_t kStraightBytes = 2048;  ///< of an extent, at least
 
   bool is_straight(const Walk& at) const {
     if (at.rest().length < kStraightBytes) return false;

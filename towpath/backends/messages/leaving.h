@@ -13,10 +13,10 @@ namespace towpath::backends::messages {
 /// Whether bytes should leave from where they lie, and land where they belong, rather than be
 /// copied together: a part of a message costs a carrier some 30 ns, as much as copying 2 KiB; and
 /// what is copied needs nobody to wait for it.
-inline bool is_worth_parts(std::uint64_t bytes, std::uint64_t stretches) noexcept {
+inline bool is_worth_parts(std::uint64_t bytes, std::uint64_t extents) noexcept {
   constexpr std::uint64_t kLeastBytes = 16 * 1024;
-  constexpr std::uint64_t kLeastStretch = 2048;
-  return bytes >= kLeastBytes && bytes >= stretches * kLeastStretch;
+  constexpr std::uint64_t kLeastExtent = 2048;
+  return bytes >= kLeastBytes && bytes >= extents * kLeastExtent;
 }
 
 template <typename Walk>

@@ -101,7 +101,7 @@ class MessageBackendTest : public ::testing::TestWithParam<Bodies> {
   void settle() {
     for (int i = 0; i < 100; ++i) turn();
   }
-  /// One stretch of all bytes.
+  /// One extent of all bytes.
   void post(TransferOp op) {
     segments_ = {{.local = near_.memory.get(),
                   .remote = remote_.get(),

@@ -29,7 +29,7 @@ TEST_P(MessageBackendTest, bytes_move_both_ways) {
   EXPECT_EQ(near_.events.last(*near_.operation).bytes, kPool);
 }
 
-TEST_P(MessageBackendTest, strided_stretches_stay_one_value_on_the_wire) {
+TEST_P(MessageBackendTest, strided_extents_stay_one_value_on_the_wire) {
   settle();
   constexpr std::uint64_t kCount = 1000;
   segments_ = {{.local = near_.memory.get(),
@@ -99,15 +99,15 @@ TEST_P(MessageBackendTest, cancelled_read_is_quiet_at_once) {
 // In the midst of a frame, and what it would go on to is gone: AddressSanitizer watches.
 TEST_P(MessageBackendTest, read_that_is_cancelled_while_its_bytes_come_looks_at_nothing_any_more) {
   settle();
-  constexpr std::uint64_t kStretch = 48 * 1024;
+  constexpr std::uint64_t kExtent = 48 * 1024;
   segments_ = {{.local = near_.memory.get(),
                 .remote = remote_.get(),
                 .local_address = near_.region().address,
                 .remote_address = far_.region().address,
-                .length = kStretch,
+                .length = kExtent,
                 .count = 8,
-                .local_stride = 2 * kStretch,
-                .remote_stride = kStretch}};
+                .local_stride = 2 * kExtent,
+                .remote_stride = kExtent}};
   near_.operation->post({.op = TransferOp::read, .connection = way_.get(), .segments = segments_});
   far_.backend->progress();
   network_.body_step = std::min<std::size_t>(network_.body_step, 20'000);
@@ -150,7 +150,7 @@ TEST_P(MessageBackendTest, memory_that_was_taken_back_fails_and_the_peer_stays) 
     settle();
     EXPECT_EQ(outcome().code(), Code::not_found);
     const auto& told = near_.events.last(*near_.operation);
-    ASSERT_EQ(told.failures.size(), 1U) << "one stretch, though it went in several frames";
+    ASSERT_EQ(told.failures.size(), 1U) << "one extent, though it went in several frames";
     EXPECT_EQ(told.failures.front().bytes, 0U);
     EXPECT_EQ(told.bytes, 0U);
   }

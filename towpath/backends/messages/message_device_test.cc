@@ -26,7 +26,7 @@ class DeviceTest : public MessageBackendTest {
     on_device_.reset();
     MessageBackendTest::TearDown();
   }
-  Segment stretches(std::uint64_t length, std::uint64_t count) const {
+  Segment extents(std::uint64_t length, std::uint64_t count) const {
     return {.local = near_.memory.get(),
             .remote = on_device_.get(),
             .local_address = near_.region().address,
@@ -56,9 +56,9 @@ INSTANTIATE_TEST_SUITE_P(Bodies, DeviceTest, ::testing::Values(Bodies::whole, Bo
 TEST_P(DeviceTest, owner_brings_and_takes_the_bytes_of_its_device) {
   const auto before = near_.pool;
   for (const auto& [length, count] : {std::pair(kPool, 1UL), std::pair(48UL, 4096UL)}) {
-    EXPECT_EQ(move(TransferOp::write, stretches(length, count)).bytes, length * count);
+    EXPECT_EQ(move(TransferOp::write, extents(length, count)).bytes, length * count);
     std::ranges::fill(near_.pool, std::byte{0});
-    EXPECT_EQ(move(TransferOp::read, stretches(length, count)).bytes, length * count);
+    EXPECT_EQ(move(TransferOp::read, extents(length, count)).bytes, length * count);
     for (std::size_t i = 0; i < count; ++i) {
       const auto at = static_cast<std::ptrdiff_t>(i * (kPool / count));
       ASSERT_TRUE(std::equal(near_.pool.begin() + at,
@@ -80,7 +80,7 @@ TEST_P(DeviceTest, without_pinned_memory_it_goes_through_plain_memory) {
       .kind = MemoryKind::device, .address = memory_.address(), .length = kPool};
   const auto registered = poor.backend->register_memory(region).value();
   const auto imported = near_.backend->import_memory(*way, region, registered->key()).value();
-  Segment all = stretches(kPool, 1);
+  Segment all = extents(kPool, 1);
   all.remote = imported.get();
   segments_ = {all};
   near_.operation->post({.op = TransferOp::write, .connection = way.get(), .segments = segments_});
@@ -99,11 +99,11 @@ TEST_P(DeviceTest, without_pinned_memory_it_goes_through_plain_memory) {
 TEST_P(DeviceTest, device_that_does_not_copy_is_an_error_of_the_piece) {
   for (const TransferOp op : {TransferOp::read, TransferOp::write}) {
     cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem);
-    const Completion outcome = move(op, stretches(kPool, 1));
+    const Completion outcome = move(op, extents(kPool, 1));
     EXPECT_EQ(outcome.status.code(), Code::io_error);
     EXPECT_EQ(outcome.bytes, kPool - kPayloadBytes) << "the others went";
   }
-  EXPECT_TRUE(move(TransferOp::read, stretches(kPool, 1)).status.ok());
+  EXPECT_TRUE(move(TransferOp::read, extents(kPool, 1)).status.ok());
 }
 
 TEST_P(DeviceTest, device_that_does_not_copy_refuses_its_own_pieces_alone_and_in_their_order) {
@@ -136,7 +136,7 @@ TEST_P(DeviceTest, device_that_does_not_copy_refuses_its_own_pieces_alone_and_in
 
 TEST_P(DeviceTest, device_memory_that_was_taken_back_or_is_ones_own_is_out_of_reach) {
   registered_.reset();
-  EXPECT_EQ(move(TransferOp::write, stretches(kPool, 1)).status.code(), Code::not_found);
+  EXPECT_EQ(move(TransferOp::write, extents(kPool, 1)).status.code(), Code::not_found);
   const auto to_self = near_.backend->connect(near_.self, near_.backend->connection_info());
   ASSERT_TRUE(to_self.ok());
   const RegionDescriptor region{

@@ -58,8 +58,8 @@ class RoomsTest : public ::testing::Test {
       far_.backend->progress();
     }
   }
-  /// `count` stretches, of the device at the sides where `local` and `remote` say so.
-  Segment stretches(bool local, bool remote, std::uint64_t length = kPool,
+  /// `count` extents, of the device at the sides where `local` and `remote` say so.
+  Segment extents(bool local, bool remote, std::uint64_t length = kPool,
                     std::uint64_t count = 1) const {
     return {.local = local ? near_device_.registered.get() : near_.memory.get(),
             .remote = remote ? remote_device_.get() : remote_host_.get(),
@@ -99,16 +99,16 @@ class RoomsTest : public ::testing::Test {
 TEST_F(RoomsTest, bytes_go_between_devices_from_room_to_room) {
   const auto mine = near_.pool;
   const auto theirs = far_.pool;
-  EXPECT_EQ(move(TransferOp::write, stretches(true, true)).bytes, kPool);
+  EXPECT_EQ(move(TransferOp::write, extents(true, true)).bytes, kPool);
   EXPECT_EQ(network_.out_of_rooms, kPool / kPayloadBytes);
   EXPECT_EQ(network_.into_rooms, kPool / kPayloadBytes);
   EXPECT_TRUE(far_device_.read() == mine);
   far_device_.write(theirs);
-  EXPECT_EQ(move(TransferOp::read, stretches(true, true)).bytes, kPool);
+  EXPECT_EQ(move(TransferOp::read, extents(true, true)).bytes, kPool);
   EXPECT_EQ(network_.out_of_rooms, 2 * kPool / kPayloadBytes);
   EXPECT_EQ(network_.into_rooms, 2 * kPool / kPayloadBytes);
   EXPECT_TRUE(near_device_.read() == theirs);
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(move(TransferOp::read, stretches(true, true)).bytes, kPool);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(move(TransferOp::read, extents(true, true)).bytes, kPool);
   EXPECT_EQ(network_.out_of_rooms, 4 * kPool / kPayloadBytes) << "rooms are used again";
   EXPECT_NE(near_.backend->describe_path(*near_device_.registered, *remote_device_).find("room"),
             std::string::npos);
@@ -117,36 +117,36 @@ TEST_F(RoomsTest, bytes_go_between_devices_from_room_to_room) {
 TEST_F(RoomsTest, bytes_go_between_a_device_and_the_host_either_way) {
   const auto mine = near_.pool;
   const auto theirs = far_.pool;
-  EXPECT_EQ(move(TransferOp::write, stretches(true, false)).bytes, kPool);
+  EXPECT_EQ(move(TransferOp::write, extents(true, false)).bytes, kPool);
   EXPECT_TRUE(far_.pool == mine);
   EXPECT_GT(network_.out_of_rooms, 0U);
   EXPECT_EQ(network_.into_rooms, 0U);
   far_.pool = theirs;
-  EXPECT_EQ(move(TransferOp::read, stretches(true, false)).bytes, kPool);
+  EXPECT_EQ(move(TransferOp::read, extents(true, false)).bytes, kPool);
   EXPECT_TRUE(near_device_.read() == theirs);
   const std::uint64_t out = network_.out_of_rooms;
   EXPECT_EQ(network_.into_rooms, kPool / kPayloadBytes);
-  EXPECT_EQ(move(TransferOp::write, stretches(false, true)).bytes, kPool);
+  EXPECT_EQ(move(TransferOp::write, extents(false, true)).bytes, kPool);
   EXPECT_TRUE(far_device_.read() == mine);
   EXPECT_EQ(network_.out_of_rooms, out) << "it leaves from the host";
   far_device_.write(theirs);
-  EXPECT_EQ(move(TransferOp::read, stretches(false, true)).bytes, kPool);
+  EXPECT_EQ(move(TransferOp::read, extents(false, true)).bytes, kPool);
   EXPECT_TRUE(near_.pool == theirs);
   EXPECT_EQ(network_.into_rooms, 2 * kPool / kPayloadBytes) << "it arrives in the host's memory";
 }
 
-TEST_F(RoomsTest, short_stretches_are_put_together_and_taken_apart) {
+TEST_F(RoomsTest, short_extents_are_put_together_and_taken_apart) {
   constexpr std::uint64_t kLength = 48;
   constexpr std::uint64_t kCount = 4096;
   const auto mine = near_.pool;
   auto expected = far_.pool;
   for (std::size_t i = 0; i < kCount; ++i)
     std::memcpy(&expected[i * (kPool / kCount)], &mine[i * (kPool / kCount)], kLength);
-  EXPECT_EQ(move(TransferOp::write, stretches(true, true, kLength, kCount)).bytes,
+  EXPECT_EQ(move(TransferOp::write, extents(true, true, kLength, kCount)).bytes,
             kLength * kCount);
   EXPECT_TRUE(far_device_.read() == expected);
   near_device_.write(std::vector<std::byte>(kPool));
-  EXPECT_EQ(move(TransferOp::read, stretches(true, true, kLength, kCount)).bytes, kLength * kCount);
+  EXPECT_EQ(move(TransferOp::read, extents(true, true, kLength, kCount)).bytes, kLength * kCount);
   const auto back = near_device_.read();
   for (std::size_t i = 0; i < kCount; ++i) {
     const std::size_t at = i * (kPool / kCount);
@@ -156,8 +156,8 @@ TEST_F(RoomsTest, short_stretches_are_put_together_and_taken_apart) {
 }
 
 TEST_F(RoomsTest, pieces_of_a_device_and_of_the_host_may_be_asked_for_together) {
-  Segment device = stretches(true, true, 4096);
-  Segment host = stretches(true, false, 4096);
+  Segment device = extents(true, true, 4096);
+  Segment host = extents(true, false, 4096);
   host.local_address += 4096;
   segments_ = {device, host};
   near_.operation->post({.op = TransferOp::read, .connection = way_.get(), .segments = segments_});
@@ -175,24 +175,24 @@ TEST_F(RoomsTest, device_that_does_not_copy_is_an_error_and_no_bytes) {
   const auto mine = near_device_.read();
   const auto theirs = far_device_.read();
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem);  // of the writer
-  EXPECT_EQ(move(TransferOp::write, stretches(true, true, 4096)).status.code(), Code::io_error);
+  EXPECT_EQ(move(TransferOp::write, extents(true, true, 4096)).status.code(), Code::io_error);
   EXPECT_TRUE(far_device_.read() == theirs);
   // The writer seals, the owner opens, and lands: the third.
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem, 2);
-  EXPECT_EQ(move(TransferOp::write, stretches(true, true, 4096)).status.code(), Code::io_error);
+  EXPECT_EQ(move(TransferOp::write, extents(true, true, 4096)).status.code(), Code::io_error);
   // The owner seals, and answers by way of its window when that fails; the reader opens, and lands.
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem);
-  EXPECT_EQ(move(TransferOp::read, stretches(true, true, 4096)).bytes, 4096U);
+  EXPECT_EQ(move(TransferOp::read, extents(true, true, 4096)).bytes, 4096U);
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem, 2);
-  EXPECT_EQ(move(TransferOp::read, stretches(true, true, 4096)).status.code(), Code::io_error);
-  EXPECT_EQ(move(TransferOp::read, stretches(true, true)).bytes, kPool) << "nothing is left behind";
+  EXPECT_EQ(move(TransferOp::read, extents(true, true, 4096)).status.code(), Code::io_error);
+  EXPECT_EQ(move(TransferOp::read, extents(true, true)).bytes, kPool) << "nothing is left behind";
 }
 
 // The second wait of a transfer, after the one that sealed: what has come is opened.
 TEST_F(RoomsTest, nobody_waits_for_an_answer_that_the_device_does_not_give) {
   const auto mine = near_device_.read();
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem, 1);
-  post(TransferOp::read, stretches(true, true, 4096));
+  post(TransferOp::read, extents(true, true, 4096));
   settle();
   ASSERT_EQ(near_.events.count(*near_.operation), 1U);
   EXPECT_EQ(outcome().status.code(), Code::peer_lost);
@@ -204,7 +204,7 @@ TEST_F(RoomsTest, nobody_waits_for_an_answer_that_the_device_does_not_give) {
 TEST_F(RoomsTest, nobody_waits_for_the_answer_to_a_write_that_the_device_does_not_give) {
   const auto theirs = far_device_.read();
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem, 1);
-  post(TransferOp::write, stretches(true, true, 4096));
+  post(TransferOp::write, extents(true, true, 4096));
   settle();
   for (int i = 0; i < 400 && near_.events.count(*near_.operation) == 0; ++i) {
     clock_.advance(std::chrono::milliseconds(50));
@@ -219,7 +219,7 @@ TEST_F(RoomsTest, nobody_waits_for_the_answer_to_a_write_that_the_device_does_no
 TEST_F(RoomsTest, write_whose_device_fails_sends_no_more_of_it) {
   const auto theirs = far_device_.read();
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem);
-  EXPECT_EQ(move(TransferOp::write, stretches(true, true)).status.code(), Code::io_error);
+  EXPECT_EQ(move(TransferOp::write, extents(true, true)).status.code(), Code::io_error);
   EXPECT_EQ(near_.events.count(*near_.operation), 1U);
   EXPECT_EQ(network_.out_of_rooms, 0U);
   EXPECT_TRUE(far_device_.read() == theirs);
@@ -228,7 +228,7 @@ TEST_F(RoomsTest, write_whose_device_fails_sends_no_more_of_it) {
 TEST_F(RoomsTest, message_that_did_not_come_whole_does_not_land) {
   const auto theirs = far_device_.read();
   network_.room_loss = 1;
-  post(TransferOp::write, stretches(true, true, 4096));
+  post(TransferOp::write, extents(true, true, 4096));
   settle();
   EXPECT_EQ(network_.into_rooms, 1U);
   EXPECT_EQ(near_.events.count(*near_.operation), 0U) << "nobody answers what he cannot read";
@@ -242,8 +242,8 @@ TEST_F(RoomsTest, message_that_did_not_come_whole_does_not_land) {
 TEST_F(RoomsTest, memory_that_was_taken_back_is_refused_in_a_room_too) {
   far_device_.registered.reset();
   const auto before = far_device_.read();
-  EXPECT_EQ(move(TransferOp::write, stretches(true, true)).status.code(), Code::not_found);
-  EXPECT_EQ(move(TransferOp::read, stretches(true, true)).status.code(), Code::not_found);
+  EXPECT_EQ(move(TransferOp::write, extents(true, true)).status.code(), Code::not_found);
+  EXPECT_EQ(move(TransferOp::read, extents(true, true)).status.code(), Code::not_found);
   EXPECT_TRUE(far_device_.read() == before);
 }
 
@@ -251,7 +251,7 @@ TEST_F(RoomsTest, memory_that_was_taken_back_is_refused_in_a_room_too) {
 TEST_F(RoomsTest, write_that_ended_does_not_land_late) {
   const auto before = far_device_.read();
   network_.port(far_.port).stopped = true;
-  post(TransferOp::write, stretches(true, true, 4096));
+  post(TransferOp::write, extents(true, true, 4096));
   settle();
   near_.operation->cancel();
   for (int i = 0; i < 100 && near_.events.count(*near_.operation) == 0; ++i) {
@@ -269,7 +269,7 @@ TEST_F(RoomsTest, without_a_free_room_bytes_leave_by_the_window) {
   const auto mine = near_.pool;
   network_.keeps_rooms = true;
   for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(move(TransferOp::write, stretches(true, true)).bytes, kPool);
+    EXPECT_EQ(move(TransferOp::write, extents(true, true)).bytes, kPool);
     EXPECT_TRUE(far_device_.read() == mine);
     far_device_.write(far_.pool);
   }
@@ -295,7 +295,7 @@ TEST_F(RoomsTest, messages_into_a_room_that_are_none_of_ours_are_dropped) {
   junk(20000, 8, 20016);
   settle();
   EXPECT_TRUE(far_device_.read() == before);
-  EXPECT_EQ(move(TransferOp::write, stretches(true, true)).bytes, kPool) << "the rooms are back";
+  EXPECT_EQ(move(TransferOp::write, extents(true, true)).bytes, kPool) << "the rooms are back";
 }
 
 TEST(IntoFlagsTest, device_of_an_answer_is_said_beside_the_other_flags) {

@@ -108,7 +108,7 @@ Answering* Owner::gather(const Frame& read, FrameWriter& answer, Outgoing* out) 
 
   PieceSet refused;
   std::uint64_t bytes = 0;
-  std::uint64_t stretches = 0;
+  std::uint64_t extents = 0;
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
     const Piece piece = read.piece(i);
     refused.set(i, grounds_[i].verdict != Code::ok);
@@ -116,14 +116,14 @@ Answering* Owner::gather(const Frame& read, FrameWriter& answer, Outgoing* out) 
       answer.add(Refusal{i, grounds_[i].verdict});
     } else {
       bytes += piece.bytes();
-      stretches += piece.count;
+      extents += piece.count;
     }
   }
   if (room != nullptr) {
     out->payload_bytes = bytes;
     return nullptr;
   }
-  if (window == nullptr && is_worth_parts(bytes, stretches)) return &begin_answer(read, refused);
+  if (window == nullptr && is_worth_parts(bytes, extents)) return &begin_answer(read, refused);
   std::uint64_t fetched = 0;
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
     const Piece piece = read.piece(i);

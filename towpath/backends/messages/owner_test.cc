@@ -69,11 +69,11 @@ class OwnerTest : public ::testing::Test {
 TEST_F(OwnerTest, pieces_of_every_form_land_where_they_belong) {
   constexpr std::uint32_t kStep = kStepBytes;
   const std::vector<Piece> forms = {
-      piece(1, kPayloadBytes),                // one stretch, in steps
-      piece(0, 2 * kStep - 1, 2, 2 * kStep),  // steps that end inside of stretches
-      piece(7, 1000, 500, 1001),              // many stretches in a step
+      piece(1, kPayloadBytes),                // one extent, in steps
+      piece(0, 2 * kStep - 1, 2, 2 * kStep),  // steps that end inside of extents
+      piece(7, 1000, 500, 1001),              // many extents in a step
       piece(0, kStep, 4, 2 * kStep),          // a step each
-      piece(3, kStep / 2 + 1, 7, kStep + 5),  // a stretch and no second one
+      piece(3, kStep / 2 + 1, 7, kStep + 5),  // an extent and no second one
       piece(pool_.size() - 5, 5),
   };
   for (const std::uint64_t step : {SIZE_MAX / 2, 10'007UL, 1UL})

@@ -34,7 +34,7 @@ LocalPiece take_piece(SegmentCursor& at, std::uint64_t room) {
                    .local_address = at.local_address(),
                    .local_stride = segment.local_stride,
                    .segment = at.index(),
-                   .stretch = at.stretch(),
+                   .extent = at.extent(),
                    .offset = at.offset()};
   const std::uint64_t length = std::min(at.left(), room);
   taken.piece.length = static_cast<std::uint32_t>(length);
@@ -43,7 +43,7 @@ LocalPiece take_piece(SegmentCursor& at, std::uint64_t room) {
     at.advance(length);
     return taken;
   }
-  const std::uint64_t count = std::min(segment.count - at.stretch(), room / length);
+  const std::uint64_t count = std::min(segment.count - at.extent(), room / length);
   taken.piece.count = static_cast<std::uint32_t>(count);
   if (count > 1) taken.piece.stride = segment.remote_stride;
   for (std::uint64_t i = 0; i < count; ++i) at.advance(length);

@@ -1,6 +1,6 @@
 // Walks: over the bytes of a frame where they lie here, piece after piece, from the front.
 //
-//   piece:  | stretch | stretch | stretch |      a walk may stand within a stretch: rest() is what
+//   piece:  | extent | extent | extent |      a walk may stand within an extent: rest() is what
 //                  ^                             is left of that one, and then the others
 //
 // A FrameWalk follows what a peer's frame names, a RequestWalk what one of our own exchanges does.
@@ -18,27 +18,27 @@ namespace towpath::backends::messages {
 /// Where in a piece.
 class PiecePlace {
  public:
-  /// What is left of `piece` from here on that is equal stretches; not of one that is over.
+  /// What is left of `piece` from here on that is equal extents; not of one that is over.
   Piece rest(const Piece& piece) const noexcept {
     Piece rest = piece;
-    rest.address += stretch_ * piece.stride + offset_;
+    rest.address += extent_ * piece.stride + offset_;
     rest.length -= offset_;
-    rest.count = offset_ > 0 ? 1 : piece.count - stretch_;
+    rest.count = offset_ > 0 ? 1 : piece.count - extent_;
     return rest;
   }
   /// At most as many bytes as are left of it. True: it is over.
   bool advance(const Piece& piece, std::uint64_t bytes) noexcept {
-    const std::uint64_t at = std::uint64_t{stretch_} * piece.length + offset_ + bytes;
-    stretch_ = static_cast<std::uint32_t>(at / piece.length);
+    const std::uint64_t at = std::uint64_t{extent_} * piece.length + offset_ + bytes;
+    extent_ = static_cast<std::uint32_t>(at / piece.length);
     offset_ = static_cast<std::uint32_t>(at % piece.length);
-    return stretch_ == piece.count;
+    return extent_ == piece.count;
   }
   std::uint64_t left(const Piece& piece) const noexcept {
-    return piece.bytes() - std::uint64_t{stretch_} * piece.length - offset_;
+    return piece.bytes() - std::uint64_t{extent_} * piece.length - offset_;
   }
 
  private:
-  std::uint32_t stretch_ = 0;
+  std::uint32_t extent_ = 0;
   std::uint32_t offset_ = 0;
 };
 
@@ -75,8 +75,8 @@ struct LocalPiece {
   std::uint64_t local_address = 0;
   std::uint64_t local_stride = 0;
   std::uint64_t segment = 0;
-  std::uint64_t stretch = 0;
-  std::uint64_t offset = 0;  ///< in the first stretch; not 0 only if count is 1
+  std::uint64_t extent = 0;
+  std::uint64_t offset = 0;  ///< in the first extent; not 0 only if count is 1
 };
 
 /// Takes a piece of at most `room` bytes (not 0) from the cursor, which must not be done().

@@ -9,10 +9,10 @@ namespace {
 
 using NvmeDispatcherTest = NvmeFixture;
 
-std::vector<std::uint64_t> failed_stretches(const backend::testing::RecordedCompletion& outcome) {
-  std::vector<std::uint64_t> stretches;
-  for (const auto& failure : outcome.failures) stretches.push_back(failure.stretch);
-  return stretches;
+std::vector<std::uint64_t> failed_extents(const backend::testing::RecordedCompletion& outcome) {
+  std::vector<std::uint64_t> extents;
+  for (const auto& failure : outcome.failures) extents.push_back(failure.extent);
+  return extents;
 }
 
 TEST_F(NvmeDispatcherTest, every_answer_of_drive_and_kernel_has_its_code) {
@@ -47,39 +47,39 @@ TEST_F(NvmeDispatcherTest, every_answer_of_drive_and_kernel_has_its_code) {
   }
 }
 
-TEST_F(NvmeDispatcherTest, merged_command_that_fails_is_told_by_stretch) {
+TEST_F(NvmeDispatcherTest, merged_command_that_fails_is_told_by_extent) {
   open();
   put_on_device(0, pattern(3, 16 * 4096));
   target->faults = {{.from = 5 * 8, .to = 5 * 8 + 1, .result = 0x0281}};
   const auto outcome = read({row(4096, 16)});
   EXPECT_EQ(outcome.status.code(), Code::io_error) << outcome.status.to_string();
-  EXPECT_EQ(failed_stretches(outcome), (std::vector<std::uint64_t>{5}));
+  EXPECT_EQ(failed_extents(outcome), (std::vector<std::uint64_t>{5}));
   EXPECT_EQ(outcome.bytes, 15U * 4096);
   const Bytes expected = pattern(3, 16 * 4096);
   EXPECT_TRUE(std::ranges::equal(memory().subspan(6 * 4096, 4096),
                                  ConstByteSpan(expected).subspan(6 * 4096, 4096)));
 }
 
-TEST_F(NvmeDispatcherTest, block_that_fails_is_missing_from_the_stretches_in_it) {
+TEST_F(NvmeDispatcherTest, block_that_fails_is_missing_from_the_extents_in_it) {
   open();
   target->faults = {{.from = 3, .to = 4, .result = 0x0281}};  // bytes 1536 to 2048
   for (const TransferOp op : {TransferOp::read, TransferOp::write}) {
     const auto outcome = move(op, {row(100, 40)});
     EXPECT_EQ(outcome.status.code(), Code::io_error);
-    EXPECT_EQ(failed_stretches(outcome), (std::vector<std::uint64_t>{15, 16, 17, 18, 19, 20}));
+    EXPECT_EQ(failed_extents(outcome), (std::vector<std::uint64_t>{15, 16, 17, 18, 19, 20}));
     EXPECT_EQ(outcome.bytes, 4000U - 512U);
     EXPECT_EQ(outcome.failures.front().bytes, 36U);
     EXPECT_EQ(outcome.failures.back().bytes, 52U);
   }
 }
 
-TEST_F(NvmeDispatcherTest, window_that_fails_is_read_again_stretch_by_stretch) {
+TEST_F(NvmeDispatcherTest, window_that_fails_is_read_again_extent_by_extent) {
   open();
   target->faults = {{.from = 3, .to = 4, .result = 0x0281}};
   backend::Segment odd = row(100, 40);
   odd.local_address += 1;
   const auto outcome = read({odd});
-  EXPECT_EQ(failed_stretches(outcome), (std::vector<std::uint64_t>{15, 16, 17, 18, 19, 20}));
+  EXPECT_EQ(failed_extents(outcome), (std::vector<std::uint64_t>{15, 16, 17, 18, 19, 20}));
   EXPECT_EQ(outcome.bytes, 34U * 100);
   EXPECT_EQ(counted("towpath_nvme_isolations_total"), 1U);
 }
@@ -110,7 +110,7 @@ TEST_F(NvmeDispatcherTest, namespace_that_shrank_fails_what_it_has_no_more) {
   target->faults = {{.from = 80, .result = 0x4080}};
   const auto outcome = read({row(4096, 16)});
   EXPECT_EQ(outcome.status.code(), Code::out_of_range);
-  EXPECT_EQ(failed_stretches(outcome), (std::vector<std::uint64_t>{10, 11, 12, 13, 14, 15}));
+  EXPECT_EQ(failed_extents(outcome), (std::vector<std::uint64_t>{10, 11, 12, 13, 14, 15}));
   EXPECT_EQ(outcome.bytes, 10U * 4096);
 }
 

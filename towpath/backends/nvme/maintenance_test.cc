@@ -51,7 +51,7 @@ TEST_F(NvmeMaintenanceTest, deallocation_is_held_to_the_namespace_and_to_the_wor
   EXPECT_EQ(deallocate(*target, beyond).code(), Code::out_of_range);
   EXPECT_EQ(deallocate(*target, empty).code(), Code::invalid_argument);
   EXPECT_TRUE(target->seen.empty()) << "nothing reached the drive";
-  use_stretch(0, 512, "ro:");
+  use_extent(0, 512, "ro:");
   EXPECT_EQ(deallocate(*target, good).code(), Code::denied);
   EXPECT_TRUE(target->seen.empty()) << "nothing reached the drive";
   open({.deallocates = false});

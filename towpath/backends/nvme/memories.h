@@ -1,4 +1,4 @@
-// The two kinds of memory that this backend registers: bytes of this process, and a stretch of an
+// The two kinds of memory that this backend registers: bytes of this process, and an extent of an
 // open namespace.
 // Thread: loop.
 #pragma once
@@ -19,7 +19,7 @@ class LocalMemory final : public backend::PieceMemory {
   using PieceMemory::PieceMemory;
 };
 
-/// What a registration of a stretch of a namespace and its imports have in common.
+/// What a registration of an extent of a namespace and its imports have in common.
 struct BlockRecord : backend::RegisteredRegion {
   using RegisteredRegion::RegisteredRegion;
   std::shared_ptr<Namespace> target;

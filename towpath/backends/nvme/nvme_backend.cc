@@ -67,7 +67,7 @@ class NvmeBackend final : public Backend {
   std::string describe_path(const Memory& local, const Memory& remote) const override;
 
  private:
-  Result<std::unique_ptr<Memory>> register_stretch(const RegionDescriptor& region);
+  Result<std::unique_ptr<Memory>> register_extent(const RegionDescriptor& region);
 
   const AgentIdentity self_;
   const Capabilities capabilities_ = nvme_capabilities();
@@ -86,18 +86,18 @@ Status check_fits(const RegionDescriptor& region, const NamespaceInfo& info) {
   return error(Code::out_of_range,
                cat(to_string(region), " is beyond the end of ", info.path, ", which has ",
                    info.size_bytes(), " bytes"),
-               "name a stretch that the namespace has");
+               "name an extent that the namespace has");
 }
 
 Result<std::unique_ptr<Memory>> NvmeBackend::register_memory(const RegionDescriptor& region) {
   if (region.length == 0 || !checked_add(region.address, region.length))
     return error(Code::invalid_argument, cat("no such region: ", to_string(region)));
-  if (region.kind == MemoryKind::block) return register_stretch(region);
+  if (region.kind == MemoryKind::block) return register_extent(region);
   TOWPATH_TRY(check_region("nvme", capabilities_, region));
   return std::make_unique<LocalMemory>(region.kind, &dispatcher_);
 }
 
-Result<std::unique_ptr<Memory>> NvmeBackend::register_stretch(const RegionDescriptor& region) {
+Result<std::unique_ptr<Memory>> NvmeBackend::register_extent(const RegionDescriptor& region) {
   TOWPATH_TRY(const memory::BlockKey key, memory::BlockKey::parse(region.key));
   TOWPATH_TRY(std::shared_ptr<Namespace> target, driver_->open(key.path, key.access));
   TOWPATH_TRY(check_fits(region, target->info()));

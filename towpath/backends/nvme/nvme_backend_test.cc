@@ -105,33 +105,33 @@ TEST_F(NvmeBackendTest, writing_needs_the_word_of_the_region) {
   }
 }
 
-TEST_F(NvmeBackendTest, stretch_beyond_the_namespace_is_refused_when_it_is_registered) {
+TEST_F(NvmeBackendTest, extent_beyond_the_namespace_is_refused_when_it_is_registered) {
   open({}, {}, 100 * 512);
-  EXPECT_EQ(backend->register_memory(stretch(0, 100 * 512 + 1, "ro:")).code(), Code::out_of_range);
-  EXPECT_EQ(backend->register_memory(stretch(100 * 512, 1, "ro:")).code(), Code::out_of_range);
-  EXPECT_TRUE(backend->register_memory(stretch(99 * 512, 512, "ro:")).ok());
+  EXPECT_EQ(backend->register_memory(extent(0, 100 * 512 + 1, "ro:")).code(), Code::out_of_range);
+  EXPECT_EQ(backend->register_memory(extent(100 * 512, 1, "ro:")).code(), Code::out_of_range);
+  EXPECT_TRUE(backend->register_memory(extent(99 * 512, 512, "ro:")).ok());
 }
 
 TEST_F(NvmeBackendTest, what_is_no_memory_of_its_kinds_is_refused) {
   open();
-  EXPECT_EQ(backend->register_memory(stretch(0, 0, "ro:")).code(), Code::invalid_argument);
+  EXPECT_EQ(backend->register_memory(extent(0, 0, "ro:")).code(), Code::invalid_argument);
   EXPECT_EQ(backend->register_memory({.kind = MemoryKind::disk, .length = 1, .key = "/x"}).code(),
             Code::unsupported);
   EXPECT_EQ(backend->register_memory({.kind = MemoryKind::system, .length = 1}).code(),
             Code::invalid_argument);
-  RegionDescriptor nowhere = stretch(0, 512, "ro:");
+  RegionDescriptor nowhere = extent(0, 512, "ro:");
   nowhere.key = "ro:/dev/no-such-namespace";
   EXPECT_EQ(backend->register_memory(nowhere).code(), Code::not_found);
 }
 
 TEST_F(NvmeBackendTest, hostile_keys_reach_nothing) {
   open();
-  const RegionDescriptor good = stretch(0, 512, "rw:");
+  const RegionDescriptor good = extent(0, 512, "rw:");
   EXPECT_EQ(backend->import_memory(*connection, good, to_bytes("short")).code(), Code::corrupt);
   EXPECT_EQ(backend->import_memory(*connection, good, to_bytes("12345678")).code(),
             Code::not_found);
   EXPECT_EQ(
-      backend->import_memory(*connection, stretch(0, 2U << 20U, "rw:"), registered->key()).code(),
+      backend->import_memory(*connection, extent(0, 2U << 20U, "rw:"), registered->key()).code(),
       Code::corrupt);
 }
 

@@ -8,7 +8,7 @@
 //   bounce   blocks <-> a window, copied by us       reads of parts of blocks; memory at odd
 //   addresses modify   one block read, changed, written back   writes of a part of a block
 //
-// Where a namespace has zones no piece crosses the end of one. A window takes several stretches
+// Where a namespace has zones no piece crosses the end of one. A window takes several extents
 // where they lie in it. A piece of `modify` is one block, so that a power failure leaves it old or
 // new: drives write single blocks whole (AWUPF). Thread: loop.
 #pragma once

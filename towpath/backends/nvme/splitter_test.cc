@@ -69,7 +69,7 @@ TEST_F(SplitterTest, no_command_crosses_the_end_of_a_zone) {
                                                                      {Path::direct, 32, 8, 4096}}));
   EXPECT_EQ(cut({segment(1, 8192 - 512, 1024)}, false),
             (std::vector<Cut>{{Path::bounce, 15, 1, 512}, {Path::bounce, 16, 1, 512}}));
-  // Two stretches that one window would have taken.
+  // Two extents that one window would have taken.
   EXPECT_EQ(cut({segment(1, 8192 - 10, 10), segment(100, 8192 + 7, 10)}, false),
             (std::vector<Cut>{{Path::bounce, 15, 1, 10}, {Path::bounce, 16, 1, 10}}));
 }
@@ -103,7 +103,7 @@ TEST_F(SplitterTest, parts_of_blocks_are_changed_one_block_at_a_time) {
                 {Path::modify, 0, 1, 412}, {Path::direct, 1, 3, 1536}, {Path::modify, 4, 1, 52}}));
 }
 
-TEST_F(SplitterTest, small_stretches_share_a_window) {
+TEST_F(SplitterTest, small_extents_share_a_window) {
   use(4096, 1U << 20U);
   EXPECT_EQ(cut({segment(0, 0, 40, 1000, 48, 56)}, false),
             (std::vector<Cut>{{Path::bounce, 0, 14, 40'000}}))
@@ -113,7 +113,7 @@ TEST_F(SplitterTest, small_stretches_share_a_window) {
       (std::vector<Cut>{{Path::modify, 0, 1, 73 * 40 + 8}, {Path::modify, 1, 1, 32 + 6 * 40}}));
 }
 
-TEST_F(SplitterTest, stretches_far_apart_do_not_share_a_window) {
+TEST_F(SplitterTest, extents_far_apart_do_not_share_a_window) {
   use(512, 1U << 20U);
   EXPECT_EQ(cut({segment(0, 10, 20, 3, 4096, 4096)}, false),
             (std::vector<Cut>{

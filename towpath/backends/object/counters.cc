@@ -14,7 +14,7 @@ Counters::Counters(telemetry::Metrics* metrics, std::string_view agent)
 
 std::string Counters::to_string() const {
   return cat(moved_to_string(), "; ", requests.value(), " requests, ", retries.value(),
-             " of them again; ", gap_bytes.value(), " B read between stretches; ", uploads.value(),
+             " of them again; ", gap_bytes.value(), " B read between extents; ", uploads.value(),
              " uploads in parts, ", aborts.value(), " of them aborted");
 }
 

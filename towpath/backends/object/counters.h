@@ -17,7 +17,7 @@ class Counters : public backend::OperationCounters {
 
   telemetry::Counter& requests;   ///< sent, repeated ones included
   telemetry::Counter& retries;    ///< requests that were sent again
-  telemetry::Counter& gap_bytes;  ///< read between stretches, and thrown away
+  telemetry::Counter& gap_bytes;  ///< read between extents, and thrown away
   telemetry::Counter& uploads;    ///< in parts
   telemetry::Counter& aborts;     ///< of those, given up and taken back
   telemetry::Gauge& in_flight;    ///< requests under way

@@ -1,4 +1,4 @@
-// The two kinds of memory that this backend registers: bytes of this process, and a stretch of an
+// The two kinds of memory that this backend registers: bytes of this process, and an extent of an
 // object of a store.
 // Thread: loop.
 #pragma once
@@ -61,7 +61,7 @@ class ObjectTable {
   std::map<std::uint64_t, Standing> by_device_;
 };
 
-/// A stretch of an object, registered here or imported from ourselves.
+/// An extent of an object, registered here or imported from ourselves.
 class ObjectMemory final : public ObjectBackendMemory {
  public:
   /// `registered_in`: the table that forgets it when this dies, and outlives it; null: an import.

@@ -181,7 +181,7 @@ std::vector<backend::ParamInfo> BackendOptions::describe() {
       {"part_bytes", "8M", "of a part of a large read or write; most stores want at least 5M"},
       {"multipart_bytes", "16M", "longer writes go in parts, several at a time"},
       {"crtMinLimit", "0", "NIXL's name for multipart_bytes; 0: the default"},
-      {"gap_bytes", "64K", "stretches no further apart are read together"},
+      {"gap_bytes", "64K", "extents no further apart are read together"},
       {"sign_payload", "true",
        "false: the store does not check what is written (sensible with https)"},
       {"req_checksum", "required", "supported: the store keeps a SHA-256 of what is put whole"},

@@ -23,7 +23,7 @@ struct BackendOptions {
   std::uint32_t connections = 16;                ///< requests at a time
   std::uint64_t part_bytes = 8ULL << 20U;        ///< of a part of a large read or write
   std::uint64_t multipart_bytes = 16ULL << 20U;  ///< longer writes go in parts
-  std::uint64_t gap_bytes = 64ULL << 10U;        ///< what is read and thrown away between stretches
+  std::uint64_t gap_bytes = 64ULL << 10U;        ///< what is read and thrown away between extents
   bool sign_payload = true;
   bool put_checksum = false;    ///< the store keeps a checksum of what is put
   bool check_checksum = false;  ///< and is asked for it when all of an object is read

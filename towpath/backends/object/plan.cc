@@ -51,12 +51,12 @@ Status Plan::start(Segments segments) {
       pieces_.push_back({.place = segment.remote_address + k * segment.remote_stride,
                          .length = segment.length,
                          .address = segment.local_address + k * segment.local_stride,
-                         .stretch = k,
+                         .extent = k,
                          .segment = static_cast<std::uint32_t>(i),
                          .object = object});
   }
   std::ranges::sort(pieces_, {}, [](const Piece& piece) {
-    return std::tuple(piece.object, piece.place, piece.segment, piece.stretch);
+    return std::tuple(piece.object, piece.place, piece.segment, piece.extent);
   });
   std::size_t at = 0;
   for (std::uint32_t share = 0; share < shares_.size(); ++share) {

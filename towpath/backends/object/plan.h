@@ -1,11 +1,11 @@
 // What a request comes to, before anything is asked of a store: which bytes of which object belong
 // where, which ranges to fetch, and whether a write puts each object whole. Pure.
 //
-//   stretches of one object   [a..)   [b....)            [c)
+//   extents of one object   [a..)   [b....)            [c)
 //   fetches                   [..................)       [.)     b is near a: read together
-//   a stretch that is longer than a part is fetched in parts
+//   an extent that is longer than a part is fetched in parts
 //
-// Thread: loop. Cost: one sort of the stretches; its memory is kept for the next request.
+// Thread: loop. Cost: one sort of the extents; its memory is kept for the next request.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace towpath::backends::object {
 
 using backend::Segments;
 
-/// A stretch: bytes [place, end()) of an object, and where they lie in memory.
+/// An extent: bytes [place, end()) of an object, and where they lie in memory.
 struct Piece {
   std::uint64_t place = 0;
   std::uint64_t length = 0;
   std::uint64_t address = 0;
-  std::uint64_t stretch = 0;
+  std::uint64_t extent = 0;
   std::uint32_t segment = 0;
   std::uint32_t object = 0;  ///< index in Plan::objects()
 
@@ -50,7 +50,7 @@ struct Fetch {
 
 class Plan {
  public:
-  /// Takes the request's stretches in; empty ones are left out. Errors: invalid_argument (too many
+  /// Takes the request's extents in; empty ones are left out. Errors: invalid_argument (too many
   /// segments).
   Status start(Segments segments);
   /// Each object once, in the order in which the request names them first.

@@ -55,18 +55,18 @@ class PlanTest : public ::testing::Test {
   Plan plan;
 };
 
-TEST_F(PlanTest, near_stretches_are_fetched_together_and_far_ones_apart) {
+TEST_F(PlanTest, near_extents_are_fetched_together_and_far_ones_apart) {
   segments = {segment(1000, 10), segment(0, 10, 3, 20), segment(90, 0)};
   EXPECT_EQ(told(fetches(1000, 10)), "[0,50)x3 [1000,1010)x1 ");
   EXPECT_EQ(told(fetches(1000, 9)), "[0,10)x1 [20,30)x1 [40,50)x1 [1000,1010)x1 ");
 }
 
-TEST_F(PlanTest, long_stretches_are_fetched_in_parts) {
+TEST_F(PlanTest, long_extents_are_fetched_in_parts) {
   segments = {segment(5, 250), segment(255, 10)};
   EXPECT_EQ(told(fetches(100, 0)), "[5,105)x1 [105,205)x1 [205,265)x2 ");
 }
 
-TEST_F(PlanTest, stretches_may_overlap_in_the_object) {
+TEST_F(PlanTest, extents_may_overlap_in_the_object) {
   segments = {segment(0, 100), segment(10, 5), segment(99, 100)};
   EXPECT_EQ(told(fetches(1000, 0)), "[0,199)x3 ");
 }

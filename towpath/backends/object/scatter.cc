@@ -128,7 +128,7 @@ void Scatter::fail(backend::Ledger& ledger, const Status& why) const {
   for (const Piece& piece : next_) {
     const Overlap part = overlap_of(piece, std::max(at_, fetch_.begin), fetch_.end);
     if (part.size() > 0)
-      ledger.failed({piece.segment, piece.stretch, part.begin - piece.place}, part.size(), why);
+      ledger.failed({piece.segment, piece.extent, part.begin - piece.place}, part.size(), why);
   }
 }
 

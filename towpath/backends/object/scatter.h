@@ -1,4 +1,4 @@
-// Scatter: where the body of one ranged GET goes: to the stretches that want its bytes, straight
+// Scatter: where the body of one ranged GET goes: to the extents that want its bytes, straight
 // from libcurl's buffer. And Gather: where the body of a PUT comes from.
 //
 // Scatter holds the response to what was asked: a body of another range, of another version of the
@@ -40,11 +40,11 @@ class Scatter final : public net::HttpSink {
 
   /// After an answer of status 2xx: whether the response was all that it said, and good.
   Status finish();
-  /// Tells what of the stretches is not in place, and why.
+  /// Tells what of the extents is not in place, and why.
   void fail(backend::Ledger& ledger, const Status& why) const;
-  /// Bytes in place, each of them counted once for each stretch that has it.
+  /// Bytes in place, each of them counted once for each extent that has it.
   std::uint64_t bytes() const noexcept { return bytes_; }
-  /// Bytes that came for no stretch.
+  /// Bytes that came for no extent.
   std::uint64_t wasted() const noexcept {
     const std::uint64_t came = at_ - fetch_.begin;
     return came - std::min(bytes_, came);

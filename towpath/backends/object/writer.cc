@@ -188,7 +188,7 @@ void Writer::finish(Place place, const Status& outcome) {
     counters_.moved(TransferOp::write).add(place->size_bytes);
   } else {
     for (const Piece& piece : place->share->pieces)
-      ledger_.failed({piece.segment, piece.stretch, 0}, piece.length, outcome);
+      ledger_.failed({piece.segment, piece.extent, 0}, piece.length, outcome);
   }
   uploads_.erase(place);
 }

@@ -220,7 +220,7 @@ TEST_F(DispatcherTest, completions_in_any_order_are_matched_by_id) {
   EXPECT_TRUE(is_in_place(0, 0, kSize));
 }
 
-TEST_F(DispatcherTest, an_error_names_its_stretch_and_spares_the_others) {
+TEST_F(DispatcherTest, an_error_names_its_extent_and_spares_the_others) {
   Segment dense = segment(0, 0, 100);
   dense.count = 50;
   dense.local_stride = dense.remote_stride = 100;
@@ -232,7 +232,7 @@ TEST_F(DispatcherTest, an_error_names_its_stretch_and_spares_the_others) {
   EXPECT_EQ(outcome().status.code(), Code::io_error);
   EXPECT_EQ(outcome().bytes, 4900U);
   ASSERT_EQ(outcome().failures.size(), 1U);
-  EXPECT_EQ(outcome().failures[0].stretch, 12U);
+  EXPECT_EQ(outcome().failures[0].extent, 12U);
   EXPECT_EQ(outcome().failures[0].bytes, 0U);
   EXPECT_THAT(outcome().failures[0].status.to_string(), HasSubstr("offset 1200 of 'scripted'"));
   EXPECT_TRUE(is_in_place(0, 0, 1200));

@@ -1,4 +1,4 @@
-// The two kinds of memory that this backend registers: bytes of this process, and a stretch of an
+// The two kinds of memory that this backend registers: bytes of this process, and an extent of an
 // open file.
 // Thread: loop.
 #pragma once
@@ -48,7 +48,7 @@ class LocalMemory final : public backend::PieceMemory {
   Held held_;
 };
 
-/// What a registration of a stretch of a file and its imports have in common.
+/// What a registration of an extent of a file and its imports have in common.
 struct DiskRecord {
   std::uint64_t id = 0;  ///< what the key carries
   std::shared_ptr<OpenFile> file;
@@ -56,7 +56,7 @@ struct DiskRecord {
   bool registered = true;
 };
 
-/// A stretch of an open file, registered here or imported from ourselves.
+/// An extent of an open file, registered here or imported from ourselves.
 class DiskMemory final : public backend::PieceMemory {
  public:
   enum class Role { registration, import };

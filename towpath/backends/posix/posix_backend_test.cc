@@ -303,7 +303,7 @@ TEST_P(PosixBackendTest, a_file_system_that_fills_up_keeps_what_fitted) {
     EXPECT_EQ(outcome.status.code(), Code::exhausted);
     EXPECT_EQ(outcome.bytes, 65'536U);
     ASSERT_EQ(outcome.failures.size(), 35U);
-    EXPECT_EQ(outcome.failures[0].stretch, 65U);
+    EXPECT_EQ(outcome.failures[0].extent, 65U);
     EXPECT_EQ(outcome.failures[0].bytes, 536U);
     posix.imported.reset();
     posix.registered.reset();
@@ -311,7 +311,7 @@ TEST_P(PosixBackendTest, a_file_system_that_fills_up_keeps_what_fitted) {
   EXPECT_EQ(::umount2(directory.path().c_str(), MNT_DETACH), 0);
 }
 
-TEST_P(PosixBackendTest, a_file_that_must_not_grow_refuses_the_stretches_behind_its_end) {
+TEST_P(PosixBackendTest, a_file_that_must_not_grow_refuses_the_extents_behind_its_end) {
   const sys::Fd file(::memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(file.get(), 8192), 0);
   ASSERT_EQ(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_GROW), 0);

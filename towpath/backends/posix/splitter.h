@@ -1,7 +1,7 @@
 // Splitter: cuts a request into I/Os, one at a time, in its order. Pure: it decides and touches
 // nothing; the same request and files give the same I/Os.
 //
-//   stretches  [a][b][c]   [d......................]  [e]
+//   extents  [a][b][c]   [d......................]  [e]
 //   file       [a  b  c]   [d......................]  [e]
 //   I/Os       [ parts ]   [ chunk ][ chunk ][ rest]  [e]
 //
@@ -27,7 +27,7 @@ using backend::Extent;
 using backend::extent_at;
 using backend::first_byte;
 using backend::Position;
-using backend::rest_of_stretch;
+using backend::rest_of_extent;
 using backend::Segments;
 
 /// One I/O of a request.

@@ -85,7 +85,7 @@ TEST_F(SplitterTest, another_file_begins_another_io) {
             2U);
 }
 
-TEST_F(SplitterTest, empty_segments_and_stretches_are_passed_over) {
+TEST_F(SplitterTest, empty_segments_and_extents_are_passed_over) {
   Segment none = segment(kBase, 0, 8);
   none.count = 0;
   EXPECT_TRUE(split({}).empty());
@@ -93,7 +93,7 @@ TEST_F(SplitterTest, empty_segments_and_stretches_are_passed_over) {
   EXPECT_EQ(split({none, segment(kBase, 0, 0), segment(kBase, 7, 1), none}).size(), 1U);
 }
 
-TEST_F(SplitterTest, dense_stretches_are_one_extent_whatever_their_number) {
+TEST_F(SplitterTest, dense_extents_are_one_extent_whatever_their_number) {
   Segment dense = segment(kBase, 0, 16);
   dense.count = 1024;
   dense.local_stride = dense.remote_stride = 16;

@@ -33,7 +33,7 @@ Result<DeviceReach::Opened*> DeviceReach::device_of(unsigned ordinal) {
 }
 
 // Processes may see other devices under the same ordinals: a GPU is known by its place.
-Result<unsigned> DeviceReach::ordinal_of(const DeviceStretch& what, std::uint64_t otherwise) {
+Result<unsigned> DeviceReach::ordinal_of(const DeviceExtent& what, std::uint64_t otherwise) {
   if (what.pci_address.empty()) return static_cast<unsigned>(otherwise);
   TOWPATH_TRY(device::Driver * from, driver());
   TOWPATH_TRY(const unsigned count, from->device_count());
@@ -46,7 +46,7 @@ Result<unsigned> DeviceReach::ordinal_of(const DeviceStretch& what, std::uint64_
                "let both see it (CUDA_VISIBLE_DEVICES), or use ucx");
 }
 
-Result<DeviceStretch> DeviceReach::offer(const RegionDescriptor& region) {
+Result<DeviceExtent> DeviceReach::offer(const RegionDescriptor& region) {
   TOWPATH_TRY(const Opened* on, device_of(static_cast<unsigned>(region.device_id)));
   TOWPATH_TRY(const device::ExportedMemory memory, on->device->export_at(region.address));
   if (!range_fits(memory.offset, region.length, memory.size_bytes))
@@ -55,10 +55,10 @@ Result<DeviceStretch> DeviceReach::offer(const RegionDescriptor& region) {
                      " is more than one allocation, of which each is exported "
                      "by itself"),
                  "register what lies in one");
-  return DeviceStretch{.memory = memory, .pci_address = on->device->info().pci_address};
+  return DeviceExtent{.memory = memory, .pci_address = on->device->info().pci_address};
 }
 
-Result<std::shared_ptr<ReachedDevice>> DeviceReach::map(const DeviceStretch& what,
+Result<std::shared_ptr<ReachedDevice>> DeviceReach::map(const DeviceExtent& what,
                                                         const Opened& on) {
   std::erase_if(reached_, [](const auto& one) { return one.expired(); });
   for (const auto& one : reached_)
@@ -78,7 +78,7 @@ Result<std::shared_ptr<ReachedDevice>> DeviceReach::map(const DeviceStretch& wha
 Result<std::shared_ptr<ReachedDevice>> DeviceReach::open(const ShmKey& key,
                                                          const RegionDescriptor& region,
                                                          Where where) {
-  const DeviceStretch& what = *key.device;
+  const DeviceExtent& what = *key.device;
   TOWPATH_TRY(const unsigned ordinal, ordinal_of(what, region.device_id));
   TOWPATH_TRY(const Opened* on, device_of(ordinal));
   if (where == Where::there) return map(what, *on);
@@ -110,7 +110,7 @@ void DeviceReach::move(SliceTask& task, const ReachedDevice& on, std::uint64_t s
   }
   const Status given = on.stream->copy_batch(copies_);
   const Status done = on.stream->synchronize();  // also what was given of a batch that failed
-  if (!given.ok() || !done.ok()) return task.fail_stretch(given.ok() ? done : given);
+  if (!given.ok() || !done.ok()) return task.fail_extent(given.ok() ? done : given);
   for (const device::Copy& one : copies_) task.moved(one.length);
 }
 

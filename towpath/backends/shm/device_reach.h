@@ -39,13 +39,13 @@ class DeviceReach {
 
   /// What peers are told of memory of ours. Errors: the driver's; of memory that it does not
   /// export.
-  Result<DeviceStretch> offer(const RegionDescriptor& region);
+  Result<DeviceExtent> offer(const RegionDescriptor& region);
   /// `key`, which has device memory, is hostile; `region` lies within it. Each allocation is mapped
   /// once. Errors: not_found (this process does not see the device), the driver's, corrupt (of this
   /// process: `region` is not in such memory).
   Result<std::shared_ptr<ReachedDevice>> open(const ShmKey& key, const RegionDescriptor& region,
                                               Where where);
-  /// Moves or fails some stretches with the remote memory at the cursor. `shift` makes remote
+  /// Moves or fails some extents with the remote memory at the cursor. `shift` makes remote
   /// addresses those of this process.
   void move(backend::SliceTask& task, const ReachedDevice& on, std::uint64_t shift);
 
@@ -57,8 +57,8 @@ class DeviceReach {
 
   Result<device::Driver*> driver();
   Result<Opened*> device_of(unsigned ordinal);
-  Result<unsigned> ordinal_of(const DeviceStretch& what, std::uint64_t otherwise);
-  Result<std::shared_ptr<ReachedDevice>> map(const DeviceStretch& what, const Opened& on);
+  Result<unsigned> ordinal_of(const DeviceExtent& what, std::uint64_t otherwise);
+  Result<std::shared_ptr<ReachedDevice>> map(const DeviceExtent& what, const Opened& on);
 
   const device::DriverSource source_;
   std::shared_ptr<device::Driver> driver_;

@@ -47,13 +47,13 @@ constexpr Schema kInfoSchema("shm connection info", kInfoRules);
 // Peers of version 1 do not say which piece they are in: release() could not wait for them.
 constexpr RecordForm kInfoForm{{MessageType::connection_info, 2}, kInfoSchema, 2};
 
-constexpr Tag kHandle = required(1), kStretchOffset = required(2), kStretchSize = required(3),
+constexpr Tag kHandle = required(1), kExtentOffset = required(2), kExtentSize = required(3),
               kPci = required(4);
 constexpr std::uint64_t kMaxPciBytes = 32;
 constexpr FieldRule kDeviceRules[] = {
     {kHandle, "handle", Kind::bytes, kOne, sizeof device::IpcHandle::bytes},
-    {kStretchOffset, "offset", Kind::number, kOne},
-    {kStretchSize, "size", Kind::number, kOne},
+    {kExtentOffset, "offset", Kind::number, kOne},
+    {kExtentSize, "size", Kind::number, kOne},
     {kPci, "PCI address", Kind::bytes, kOne, kMaxPciBytes},
 };
 constexpr Schema kDeviceSchema("device memory", kDeviceRules);
@@ -101,16 +101,16 @@ Status take_file(const Field& outer, FileRef& file) {
   });
 }
 
-void put_device(Encoder& out, const DeviceStretch& what) {
+void put_device(Encoder& out, const DeviceExtent& what) {
   out.put_nested(kDeviceMemory, [&](Encoder& inner) {
     inner.put_bytes(kHandle, what.memory.handle.bytes);
-    inner.put_number(kStretchOffset, what.memory.offset);
-    inner.put_number(kStretchSize, what.memory.size_bytes);
+    inner.put_number(kExtentOffset, what.memory.offset);
+    inner.put_number(kExtentSize, what.memory.size_bytes);
     inner.put_text(kPci, what.pci_address);
   });
 }
 
-Status take_device_field(const Field& field, DeviceStretch& what) {
+Status take_device_field(const Field& field, DeviceExtent& what) {
   switch (field.tag()) {
     case kHandle: {
       auto& bytes = what.memory.handle.bytes;
@@ -118,8 +118,8 @@ Status take_device_field(const Field& field, DeviceStretch& what) {
       std::ranges::copy(field.bytes(), bytes.begin());
       return {};
     }
-    case kStretchOffset: what.memory.offset = field.number(); return {};
-    case kStretchSize: what.memory.size_bytes = field.number(); return {};
+    case kExtentOffset: what.memory.offset = field.number(); return {};
+    case kExtentSize: what.memory.size_bytes = field.number(); return {};
     default: what.pci_address = field.text(); return {};
   }
 }
@@ -156,11 +156,11 @@ Status check_key(const ShmKey& key) {
     return error(Code::corrupt, cat("no region: ", hex(key.address), " +", key.length));
   if (key.shared && !checked_add(key.shared->offset, key.length)) {
     return error(Code::corrupt,
-                 cat("no stretch of a file: ", key.shared->offset, " +", key.length));
+                 cat("no extent of a file: ", key.shared->offset, " +", key.length));
   }
   if (key.device &&
       !range_fits(key.device->memory.offset, key.length, key.device->memory.size_bytes)) {
-    return error(Code::corrupt, cat("no stretch of a device's memory: ", key.device->memory.offset,
+    return error(Code::corrupt, cat("no extent of a device's memory: ", key.device->memory.offset,
                                     " +", key.length, " of ", key.device->memory.size_bytes));
   }
   return {};
@@ -230,7 +230,7 @@ Result<ShmKey> decode_key(ConstByteSpan bytes) {
       case kGeneration: key.generation = static_cast<std::uint32_t>(field.number()); return {};
       case kFile: return take_file(field, file.emplace());
       case kDeviceMemory: {
-        DeviceStretch& device = key.device.emplace();
+        DeviceExtent& device = key.device.emplace();
         return wire::decode(field.nested(),
                             [&](const Field& inner) { return take_device_field(inner, device); });
       }

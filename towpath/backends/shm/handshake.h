@@ -30,20 +30,20 @@ struct ShmInfo {
   friend bool operator==(const ShmInfo&, const ShmInfo&) = default;
 };
 
-/// A stretch of a memfd: the bytes of a region, or the begin of them.
-struct FileStretch {
+/// An extent of a memfd: the bytes of a region, or the begin of them.
+struct FileExtent {
   FileRef file;
   std::uint64_t offset = 0;
 
-  friend bool operator==(const FileStretch&, const FileStretch&) = default;
+  friend bool operator==(const FileExtent&, const FileExtent&) = default;
 };
 
 /// A device's memory, for that device's driver in another process.
-struct DeviceStretch {
+struct DeviceExtent {
   device::ExportedMemory memory;
   std::string pci_address;  ///< of the device; empty: on no PCI bus
 
-  friend bool operator==(const DeviceStretch&, const DeviceStretch&) = default;
+  friend bool operator==(const DeviceExtent&, const DeviceExtent&) = default;
 };
 
 struct ShmKey {
@@ -51,8 +51,8 @@ struct ShmKey {
   std::uint64_t length = 0;
   std::uint32_t slot = 0;
   std::uint32_t generation = 0;
-  std::optional<FileStretch> shared;    ///< where a sealed memfd holds the bytes, if one does
-  std::optional<DeviceStretch> device;  ///< of a device's memory that can be exported
+  std::optional<FileExtent> shared;    ///< where a sealed memfd holds the bytes, if one does
+  std::optional<DeviceExtent> device;  ///< of a device's memory that can be exported
 
   friend bool operator==(const ShmKey&, const ShmKey&) = default;
 };

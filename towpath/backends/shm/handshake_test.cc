@@ -75,13 +75,13 @@ TEST(HandshakeTest, a_key_of_nonsense_is_refused) {
   EXPECT_EQ(code_of({.address = 0, .length = 1, .shared = {}}), Code::corrupt);
   EXPECT_EQ(code_of({.address = 1, .length = 0, .shared = {}}), Code::corrupt);
   EXPECT_EQ(code_of({.address = UINT64_MAX, .length = 2, .shared = {}}), Code::corrupt);
-  const FileStretch behind_all{.file = {}, .offset = UINT64_MAX};
+  const FileExtent behind_all{.file = {}, .offset = UINT64_MAX};
   EXPECT_EQ(code_of({.address = 1, .length = 2, .shared = behind_all}), Code::corrupt);
-  const DeviceStretch too_short{.memory = {.handle = {}, .offset = 7, .size_bytes = 8}};
+  const DeviceExtent too_short{.memory = {.handle = {}, .offset = 7, .size_bytes = 8}};
   EXPECT_EQ(code_of({.address = 1, .length = 2, .device = too_short}), Code::corrupt);
   EXPECT_EQ(decode_key(encode(some_info())).code(), Code::corrupt);
   // A file without an offset: the last field, a number of one byte, cut off.
-  const Bytes good = encode(ShmKey{.address = 1, .length = 2, .shared = FileStretch{}});
+  const Bytes good = encode(ShmKey{.address = 1, .length = 2, .shared = FileExtent{}});
   const auto payload = ConstByteSpan(good).subspan(wire::kHeaderBytes);
   const auto seal_key = [](ConstByteSpan fields) {
     return wire::seal({wire::MessageType::memory_key, 1}, fields);

@@ -112,7 +112,7 @@ Status ProcessCopy::account(const Part& part, pid_t pid, SliceTask& task) {
   if (part.reason == ESRCH)
     return error(Code::peer_lost, cat(what, ": it does not exist any more"));
   if (part.reason != EFAULT && part.reason != EIO) return sys::os_error(part.reason, what);
-  task.fail_stretch(
+  task.fail_extent(
       error(Code::out_of_range, cat(what, ": not mapped at ", hex(task.at().remote_address()),
                                     " there or ", hex(task.at().local_address()), " here")));
   return {};

@@ -1,7 +1,7 @@
 // ProcessCopy: one slice by process_vm_readv/writev, for memory that cannot be mapped.
 //
-// It gathers stretches from the cursor on into system calls, of which several threads make one each
-// at the same time, and accounts exactly for what the kernel says it moved: a stretch that the
+// It gathers extents from the cursor on into system calls, of which several threads make one each
+// at the same time, and accounts exactly for what the kernel says it moved: an extent that the
 // kernel stops at is named with the bytes that arrived, and what lies behind it is asked for again.
 //
 //   cursor -> | part 0: this thread | part 1: a hand of the crew | ...
@@ -36,7 +36,7 @@ class ProcessCopy {
   ProcessCopy(const Clock& clock, std::size_t threads);
   ~ProcessCopy();
 
-  /// Moves or fails some stretches with the remote memory at the cursor. `budget` as in
+  /// Moves or fails some extents with the remote memory at the cursor. `budget` as in
   /// SliceTask::copy. False: the kernel did not take all that it was asked for. A failure is one of
   /// the whole operation: peer_lost, denied.
   Result<bool> move(pid_t pid, backend::SliceTask& task, std::uint64_t& budget);

@@ -171,7 +171,7 @@ Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context,
 
 Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescriptor& region) {
   TOWPATH_TRY(check_region("shm", capabilities_, region));
-  std::optional<FileStretch> shared;
+  std::optional<FileExtent> shared;
   if (region.fd >= 0) {
     const auto end = checked_add(region.fd_offset, region.length);
     Status sealed = end ? sys::check_sealed(region.fd, *end)
@@ -185,14 +185,14 @@ Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescript
       shared = {.file = file, .offset = region.fd_offset};
     }
   }
-  std::unique_ptr<DeviceStretch> device;
+  std::unique_ptr<DeviceExtent> device;
   if (region.kind == MemoryKind::device) {
     auto offered = devices_.offer(region);
     // Not fatal either: whoever stages it here goes on doing so.
     if (!offered.ok())
       log_.warning("peers cannot reach it",
                    {{"region", to_string(region)}, {"why", offered.status().to_string()}});
-    if (offered.ok()) device = std::make_unique<DeviceStretch>(*std::move(offered));
+    if (offered.ok()) device = std::make_unique<DeviceExtent>(*std::move(offered));
   }
   TOWPATH_TRY(const Slot slot, ledger_.take());
   std::unique_ptr<OwnMemory> memory(new (rooms_) OwnMemory(rooms_, region, slot, ledger_, own_));
@@ -287,7 +287,7 @@ Status ShmBackend::map_peer_memory(ImportedMemory& memory, Peer& peer, const Shm
               "register shared memory (a sealed memfd)");
     return kNotSealed;
   }
-  const FileStretch& shared = *key.shared;
+  const FileExtent& shared = *key.shared;
   TOWPATH_TRY(
       const std::shared_ptr<PeerMapping> mapping,
       peer.mappings().find_or_open({.pid = peer.pid(), .file = shared.file, .writable = true}));

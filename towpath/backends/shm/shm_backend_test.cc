@@ -122,7 +122,7 @@ TEST_F(ShmBackendTest, bytes_move_on_every_path_in_both_directions) {
   }
 }
 
-TEST_F(ShmBackendTest, odd_and_many_stretches_land_on_every_path) {
+TEST_F(ShmBackendTest, odd_and_many_extents_land_on_every_path) {
   const auto way = connect(a_, b_);
   const auto operation = a_.backend->make_operation();
   for (const bool mapped : {true, false}) {
@@ -243,7 +243,7 @@ TEST_F(ShmBackendTest, of_a_list_each_region_is_refused_or_imported_by_itself) {
     EXPECT_EQ(list[i].memory.code(), i == kLie ? Code::corrupt : Code::ok) << "region " << i;
 }
 
-TEST_F(ShmBackendTest, stretch_that_the_kernel_refuses_is_named_exactly) {
+TEST_F(ShmBackendTest, extent_that_the_kernel_refuses_is_named_exactly) {
   const auto partly = sys::Mapping::anonymous(3 * 4096);
   std::memset(partly->data(), 9, 3 * 4096);
   const RegionDescriptor region{.address = address_of(partly->data()), .length = 3 * 4096};
@@ -252,7 +252,7 @@ TEST_F(ShmBackendTest, stretch_that_the_kernel_refuses_is_named_exactly) {
   const auto remote = import(a_, *way, region, **memory);
   ASSERT_EQ(::mprotect(partly->data() + 4096, 4096, PROT_NONE), 0);
   std::memset(a_.bytes(), 0, 4 * 4096);
-  Segment pages = segment(*remote, 1024);  // 12 stretches; 4 to 7 lie in the hole
+  Segment pages = segment(*remote, 1024);  // 12 extents; 4 to 7 lie in the hole
   pages.remote_address = region.address;
   pages.count = 12;
   pages.local_stride = pages.remote_stride = 1024;
@@ -268,7 +268,7 @@ TEST_F(ShmBackendTest, stretch_that_the_kernel_refuses_is_named_exactly) {
   ASSERT_EQ(end.failures.size(), 5u);
   for (std::uint64_t i = 0; i < 4; ++i) {
     EXPECT_EQ(end.failures[i].segment, 0u);
-    EXPECT_EQ(end.failures[i].stretch, 4 + i);
+    EXPECT_EQ(end.failures[i].extent, 4 + i);
     EXPECT_EQ(end.failures[i].bytes, 0u);
   }
   EXPECT_EQ(end.failures[4].segment, 1u);
@@ -460,7 +460,7 @@ TEST_F(ShmDeviceTest, memory_that_no_driver_exports_is_registered_and_told) {
   EXPECT_NE(remote.status().to_string().find("use ucx"), std::string::npos);
 }
 
-TEST_F(ShmDeviceTest, copies_that_fail_are_told_by_stretch) {
+TEST_F(ShmDeviceTest, copies_that_fail_are_told_by_extent) {
   const auto registered = *far_->register_memory(region_);
   const auto remote = *near_->import_memory(*way_, region_, registered->key());
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem);

@@ -95,8 +95,8 @@ class OwnMemory final : public backend::InRoom<OwnMemory, ShmMemory> {
     return encode(key);
   }
 
-  std::optional<FileStretch> shared;            ///< where peers map it
-  std::unique_ptr<const DeviceStretch> device;  ///< of a device's memory that peers can open
+  std::optional<FileExtent> shared;            ///< where peers map it
+  std::unique_ptr<const DeviceExtent> device;  ///< of a device's memory that peers can open
 
  private:
   Ledger& ledger_;

@@ -22,7 +22,7 @@ struct Behaviour {
   bool tears = false;                     ///< pieces end anywhere
   unsigned eager = 0;                     ///< complete inside post()
   unsigned silent = 0;                    ///< stop somewhere and never answer by themselves
-  unsigned failing = 0;                   ///< stretches that fail somewhere in the middle
+  unsigned failing = 0;                   ///< extents that fail somewhere in the middle
 
   // Messages. Over a reliable network they are only delayed.
   Duration longest_way{0};

@@ -30,7 +30,7 @@ void Flight::move_piece(const Behaviour& behaviour, Dice& dice) {
   if (cursor_.done()) return;
   TOWPATH_CHECK(!local_[cursor_.index()]->freed, "local memory let go of under a transfer");
   if (remote_[cursor_.index()]->closed) {
-    return fail_stretch(
+    return fail_extent(
         error(Code::not_found, "the peer took its memory back", "load the peer's newest card"));
   }
   const std::uint64_t longest = std::min(cursor_.left(), behaviour.piece_bytes);
@@ -44,15 +44,15 @@ void Flight::move_piece(const Behaviour& behaviour, Dice& dice) {
   std::memmove(pulls ? here : there, pulls ? there : here, moved);
   bytes_ += moved;
   if (moved > 0) cursor_.advance(moved);
-  if (fails) fail_stretch(error(Code::io_error, "the simulated network lost a packet"));
+  if (fails) fail_extent(error(Code::io_error, "the simulated network lost a packet"));
 }
 
-void Flight::fail_stretch(Status why) {
+void Flight::fail_extent(Status why) {
   if (cursor_.done()) return;
   ++failed_;
   if (failures_.size() < backend::kMaxFailures)
-    failures_.push_back({cursor_.index(), cursor_.stretch(), cursor_.offset(), std::move(why)});
-  cursor_.skip_stretch();
+    failures_.push_back({cursor_.index(), cursor_.extent(), cursor_.offset(), std::move(why)});
+  cursor_.skip_extent();
 }
 
 void Flight::finish(Status status) {
@@ -60,7 +60,7 @@ void Flight::finish(Status status) {
   status_ = std::move(status);
   if (!status_.ok()) return failures_.clear();
   if (failed_ == 0) return;
-  status_ = error(failures_.front().status.code(), cat(failed_, " stretches are not in place"))
+  status_ = error(failures_.front().status.code(), cat(failed_, " extents are not in place"))
                 .because(failures_.front().status);
 }
 

@@ -3,7 +3,7 @@
 // It has its own copy of the segments, so that it can go on when nobody looks any more, as a
 // network card does. It moves bytes only in step(), a torn-off piece at a time, in order; which
 // piece fails is decided by the network's dice.
-// Invariant: a stretch is counted as in place, or is in `failures`, or lies behind the cursor.
+// Invariant: an extent is counted as in place, or is in `failures`, or lies behind the cursor.
 // Thread: guarded by the network's mutex.
 #pragma once
 
@@ -43,7 +43,7 @@ class Flight {
 
   Flight(backend::Operation& of, const backend::Request& request);
 
-  /// Moves about a piece, or fails stretches. Nothing when at_end().
+  /// Moves about a piece, or fails extents. Nothing when at_end().
   void step(const Behaviour& behaviour, Dice& dice);
   bool at_end() const noexcept { return cursor_.done(); }
   /// Ends it; a failure replaces what step() found.
@@ -58,7 +58,7 @@ class Flight {
 
  private:
   void move_piece(const Behaviour& behaviour, Dice& dice);
-  void fail_stretch(Status why);
+  void fail_extent(Status why);
 
   const TransferOp op_;
   std::vector<backend::Segment> segments_;

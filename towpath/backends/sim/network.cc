@@ -153,7 +153,7 @@ void Network::launch(const Way& way, std::shared_ptr<Flight> flight) {
 }
 
 void Network::fly(const Way& way, const std::shared_ptr<Flight>& flight) {
-  // A peer that is gone is told as lost, not as stretches that failed.
+  // A peer that is gone is told as lost, not as extents that failed.
   if (flight->state != Flight::State::flying || way.to->closed) return;
   Duration next = dice_.within(behaviour_.longest_step);
   if (are_parted(way)) {

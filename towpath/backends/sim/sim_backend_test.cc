@@ -122,7 +122,7 @@ TEST(SimBackendTest, failures_name_exactly_what_is_not_in_place) {
   for (const SegmentFailure& failure : p.last().failures) {
     const std::uint64_t missing = 1024 - failure.bytes;
     in_place -= missing;
-    std::memset(expected.data() + failure.stretch * 1024 + failure.bytes, 'a', missing);
+    std::memset(expected.data() + failure.extent * 1024 + failure.bytes, 'a', missing);
   }
   EXPECT_EQ(p.a.bytes, expected);
   EXPECT_EQ(p.last().bytes, in_place);

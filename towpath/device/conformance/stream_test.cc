@@ -249,7 +249,7 @@ TEST_P(DeviceConformance, a_time_of_work_that_is_under_way_is_not_ready) {
   EXPECT_EQ(last->since(*first).code(), Code::not_ready);
 }
 
-TEST_P(DeviceConformance, a_batch_copies_each_of_its_stretches) {
+TEST_P(DeviceConformance, a_batch_copies_each_of_its_extents) {
   constexpr std::size_t kBlock = 257, kBlocks = 1000;
   const auto there = pattern(kBlock * kBlocks, 5);
   std::vector<std::byte> back(there.size());

@@ -162,7 +162,7 @@ class WatchedDevice final : public device::Device {
   }
 
  private:
-  struct Stretch {
+  struct Extent {
     std::uint64_t address = 0;
     std::uint64_t size_bytes = 0;
   };
@@ -173,7 +173,7 @@ class WatchedDevice final : public device::Device {
 
   const std::shared_ptr<device::Device> inner_;
   const Hands hands_;
-  Stretch pinned_;
+  Extent pinned_;
 };
 
 inline bool WatchedStream::is_pinned(std::uint64_t address) const {

@@ -1,4 +1,4 @@
-/* A plug-in: copies within ordinary memory, a stretch for each look at it. An example to follow,
+/* A plug-in: copies within ordinary memory, an extent for each look at it. An example to follow,
  * and what the tests load.
  *
  * EXAMPLE_VARIANT changes what is wrong with it: 0 nothing, 1 it is made for another version, 2 it
@@ -22,7 +22,7 @@ struct backend {
   const towpath_segment_v1* segments;
   size_t count;
   size_t segment;
-  uint64_t stretch;
+  uint64_t extent;
   uint64_t bytes;
   uint32_t op;
 };
@@ -75,7 +75,7 @@ static void post(void* backend, void* operation, uint32_t op, const towpath_segm
   self->segments = segments;
   self->count = count;
   self->segment = 0;
-  self->stretch = self->bytes = 0;
+  self->extent = self->bytes = 0;
   self->op = op;
 }
 
@@ -92,13 +92,13 @@ static bool progress(void* backend) {
     return false;
   }
   const towpath_segment_v1* at = &self->segments[self->segment];
-  char* local = (char*)(uintptr_t)(at->local_address + self->stretch * at->local_stride);
-  char* remote = (char*)(uintptr_t)(at->remote_address + self->stretch * at->remote_stride);
+  char* local = (char*)(uintptr_t)(at->local_address + self->extent * at->local_stride);
+  char* remote = (char*)(uintptr_t)(at->remote_address + self->extent * at->remote_stride);
   memcpy(self->op == 0 ? local : remote, self->op == 0 ? remote : local, at->length);
   self->bytes += at->length;
-  if (++self->stretch == at->count) {
+  if (++self->extent == at->count) {
     ++self->segment;
-    self->stretch = 0;
+    self->extent = 0;
   }
   return true;
 }
@@ -115,7 +115,7 @@ static const towpath_param_v1 kParams[] = {{"mood", "good", "good, or it does no
 static const towpath_backend_v1_t kPlugin = {
     .size = EXAMPLE_VARIANT == 1 ? 8 : sizeof kPlugin,
     .name = EXAMPLE_VARIANT == 4 ? "shm" : "example",
-    .summary = "copies a stretch at a time",
+    .summary = "copies an extent at a time",
     .routes = kRoutes,
     .route_count = 1,
     .params = kParams,

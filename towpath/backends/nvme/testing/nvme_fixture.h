@@ -35,9 +35,9 @@ class NvmeFixture : public ::testing::Test, protected backend::testing::BackendS
         {.address = address_of(mapping.data()), .length = mapping.size()}));
     device.reset(::memfd_create("namespace", MFD_CLOEXEC));
     ASSERT_EQ(::ftruncate(device.get(), static_cast<off_t>(device_bytes)), 0);
-    use_stretch(0, device_bytes, mode);
+    use_extent(0, device_bytes, mode);
   }
-  RegionDescriptor stretch(std::uint64_t offset, std::uint64_t length,
+  RegionDescriptor extent(std::uint64_t offset, std::uint64_t length,
                            const std::string& mode) const {
     return {.kind = MemoryKind::block,
             .address = offset,
@@ -45,8 +45,8 @@ class NvmeFixture : public ::testing::Test, protected backend::testing::BackendS
             .device_id = 7,
             .key = cat(mode, "/proc/self/fd/", device.get())};
   }
-  void use_stretch(std::uint64_t offset, std::uint64_t length, const std::string& mode) {
-    const Status used = use(stretch(offset, length, mode));
+  void use_extent(std::uint64_t offset, std::uint64_t length, const std::string& mode) {
+    const Status used = use(extent(offset, length, mode));
     ASSERT_TRUE(used.ok()) << used.to_string();
     target = driver->last;
   }
@@ -54,7 +54,7 @@ class NvmeFixture : public ::testing::Test, protected backend::testing::BackendS
   backend::Segment segment(std::uint64_t at, std::uint64_t offset, std::uint64_t length) const {
     return {local.get(), imported.get(), address_of(mapping.data()) + at, offset, length};
   }
-  /// `count` stretches without a gap on either side.
+  /// `count` extents without a gap on either side.
   backend::Segment row(std::uint64_t length, std::uint64_t count) const {
     backend::Segment made = segment(0, 0, length);
     made.count = count;

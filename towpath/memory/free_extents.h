@@ -1,8 +1,8 @@
-// FreeStretches: which pages of an arena are free. Best fit, merged at once.
+// FreeExtents: which pages of an arena are free. Best fit, merged at once.
 //
 // It is not an allocator: it knows neither bytes nor owners. Kept apart from the arena so that it
 // can be tested against a bitmap.
-// Invariants: both indexes hold the same stretches; no two of them touch.
+// Invariants: both indexes hold the same extents; no two of them touch.
 // Thread: none of its own.
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace towpath::memory::internal {
 
-class FreeStretches {
+class FreeExtents {
  public:
   /// All of [0, pages) is free.
-  explicit FreeStretches(std::uint64_t pages);
+  explicit FreeExtents(std::uint64_t pages);
 
-  /// The first page of `pages` (at least 1) together: from the begin of the smallest stretch that
+  /// The first page of `pages` (at least 1) together: from the begin of the smallest extent that
   /// fits, the lowest among equals. Nothing when none fits.
   std::optional<std::uint64_t> take(std::uint64_t pages);
 
-  struct Stretch {
+  struct Extent {
     std::uint64_t first = 0;
     std::uint64_t pages = 0;
   };
   /// What take() gave, all of it and once; the caller sees to that.
-  void give_back(Stretch stretch);
+  void give_back(Extent extent);
 
   std::uint64_t free_pages() const noexcept { return free_pages_; }
   std::uint64_t largest_pages() const noexcept;
@@ -36,7 +36,7 @@ class FreeStretches {
  private:
   using ByPlace = std::map<std::uint64_t, std::uint64_t>;  // first page -> pages
 
-  void insert(Stretch stretch);
+  void insert(Extent extent);
   void erase(ByPlace::iterator at);
 
   ByPlace by_place_;

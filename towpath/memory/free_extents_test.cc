@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/memory/free_stretches.h>
+#include <towpath/memory/free_extents.h>
 
 namespace towpath::memory::internal {
 namespace {
@@ -23,8 +23,8 @@ class Bitmap {
   std::uint64_t free_pages() const {
     return static_cast<std::uint64_t>(std::count(free_.begin(), free_.end(), true));
   }
-  /// (pages, first) of every free stretch, as long as possible each.
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> stretches() const {
+  /// (pages, first) of every free extent, as long as possible each.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> extents() const {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> found;
     for (std::uint64_t i = 0; i < free_.size(); ++i) {
       if (!free_[i]) continue;
@@ -38,14 +38,14 @@ class Bitmap {
   }
   std::optional<std::uint64_t> best_fit(std::uint64_t pages) const {
     std::optional<std::pair<std::uint64_t, std::uint64_t>> best;
-    for (const auto& stretch : stretches())
-      if (stretch.first >= pages && (!best || stretch < *best)) best = stretch;
+    for (const auto& extent : extents())
+      if (extent.first >= pages && (!best || extent < *best)) best = extent;
     if (!best) return std::nullopt;
     return best->second;
   }
   std::uint64_t largest() const {
     std::uint64_t most = 0;
-    for (const auto& [pages, first] : stretches()) most = std::max(most, pages);
+    for (const auto& [pages, first] : extents()) most = std::max(most, pages);
     return most;
   }
 
@@ -58,43 +58,43 @@ void compare_with_bitmap(std::uint32_t seed) {
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   const std::uint64_t pages = 1 + random() % 200;
-  FreeStretches stretches(pages);
+  FreeExtents extents(pages);
   Bitmap bitmap(pages);
-  std::vector<FreeStretches::Stretch> held;
+  std::vector<FreeExtents::Extent> held;
   for (int step = 0; step < 400 && !::testing::Test::HasFailure(); ++step) {
     if (random() % 5 < 3) {
       const std::uint64_t wanted = 1 + random() % (1 + pages / 6);
-      const auto first = stretches.take(wanted);
+      const auto first = extents.take(wanted);
       ASSERT_EQ(first, bitmap.best_fit(wanted));
       if (first) bitmap.set(*first, wanted, false);
       if (first) held.push_back({.first = *first, .pages = wanted});
     } else if (!held.empty()) {
       std::swap(held[random() % held.size()], held.back());
-      stretches.give_back(held.back());
+      extents.give_back(held.back());
       bitmap.set(held.back().first, held.back().pages, true);
       held.pop_back();
     }
-    ASSERT_EQ(stretches.free_pages(), bitmap.free_pages());
-    ASSERT_EQ(stretches.largest_pages(), bitmap.largest());
+    ASSERT_EQ(extents.free_pages(), bitmap.free_pages());
+    ASSERT_EQ(extents.largest_pages(), bitmap.largest());
   }
 }
 
-TEST(FreeStretchesTest, behaves_like_a_bitmap_whatever_happens) {
+TEST(FreeExtentsTest, behaves_like_a_bitmap_whatever_happens) {
   for (std::uint32_t seed = 0; seed < 200 && !HasFailure(); ++seed) compare_with_bitmap(seed);
 }
 
-TEST(FreeStretchesTest, nothing_of_nothing) {
-  FreeStretches none(0);
+TEST(FreeExtentsTest, nothing_of_nothing) {
+  FreeExtents none(0);
   EXPECT_EQ(none.take(1), std::nullopt);
   EXPECT_EQ(none.largest_pages(), 0u);
 }
 
-TEST(FreeStretchesDeathTest, giving_back_twice_is_a_fault) {
-  FreeStretches stretches(4);
-  ASSERT_EQ(stretches.take(4), 0u);
-  stretches.give_back({.first = 0, .pages = 2});
-  EXPECT_DEATH(stretches.give_back({.first = 1, .pages = 1}), "given back twice");
-  EXPECT_DEATH(stretches.give_back({.first = 0, .pages = 1}), "given back twice");
+TEST(FreeExtentsDeathTest, giving_back_twice_is_a_fault) {
+  FreeExtents extents(4);
+  ASSERT_EQ(extents.take(4), 0u);
+  extents.give_back({.first = 0, .pages = 2});
+  EXPECT_DEATH(extents.give_back({.first = 1, .pages = 1}), "given back twice");
+  EXPECT_DEATH(extents.give_back({.first = 0, .pages = 1}), "given back twice");
 }
 
 }  // namespace
