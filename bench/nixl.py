@@ -394,7 +394,7 @@ def install(args):
         return subprocess.run(ask, check=True, capture_output=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError) as failure:
         shutil.rmtree(venv, ignore_errors=True)
-        raise CannotRun(f"no wheel of NIXL: {failure} (remedy: a package index that pip can reach and "
+        raise CannotRun(f"no wheel of NIXL: {failure} (hint: a package index that pip can reach and "
                         f"that has {WHEEL} for this Python)") from None
 
 

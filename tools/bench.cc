@@ -139,7 +139,7 @@ Status take(Arguments& arguments) {
   const auto type = registry.find(options.backend);
   if (!type.ok())
     return error(Code::invalid_argument, cat("--backend: ", type.status().message()),
-                 std::string(type.status().remedy()));
+                 std::string(type.status().hint()));
   options.backend = (*type)->name;
   if (options.backend == "loopback") options.one_process = true;
   return {};

@@ -53,18 +53,18 @@ std::string story_of(const Status& status) {
   return story;
 }
 
-std::string remedy_of(const Status& status) {
+std::string hint_of(const Status& status) {
   Status at = status;
-  while (!at.ok() && at.remedy().empty()) at = at.cause();
-  return std::string(at.remedy());
+  while (!at.ok() && at.hint().empty()) at = at.cause();
+  return std::string(at.hint());
 }
 
 void print_failure(std::string_view command, const Status& status) {
   std::string text = cat(command, ": ", status.message(), "\n");
   for (Status cause = status.cause(); !cause.ok(); cause = cause.cause())
     text += cat("  because: ", cause.message(), "\n");
-  const std::string remedy = remedy_of(status);
-  if (!remedy.empty()) text += cat("  remedy:  ", remedy, "\n");
+  const std::string hint = hint_of(status);
+  if (!hint.empty()) text += cat("  hint:  ", hint, "\n");
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

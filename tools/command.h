@@ -89,7 +89,7 @@ class Command {
   void passes_the_rest();  ///< what follows the first word without dashes is no option
 
   /// When it is on the command line, `work` runs after parsing. A failure is printed to standard
-  /// error, with cause and remedy, and is the exit status.
+  /// error, with cause and hint, and is the exit status.
   void when_chosen(std::function<Result<Exit>()> work);
 
  private:
@@ -122,12 +122,12 @@ class CommandLine {
 /// The one of `words` that was probably meant by `word`; empty when none is near.
 std::string nearest_word(std::string_view word, std::span<const std::string> words);
 
-/// The failure and its causes, without codes and remedies: "cannot open x, because ...".
+/// The failure and its causes, without codes and hints: "cannot open x, because ...".
 std::string story_of(const Status& status);
 /// Of the failure, or else of the nearest cause that has one.
-std::string remedy_of(const Status& status);
+std::string hint_of(const Status& status);
 /// Prints to standard error: `command`, the failure, then a line each for its causes and its
-/// remedy.
+/// hint.
 void print_failure(std::string_view command, const Status& status);
 
 void add_replay(Command& towpath);

@@ -15,12 +15,12 @@ Status deep() {
   return error(Code::io_error, "cannot open the pool").because(lowest);
 }
 
-TEST(CommandTest, a_story_tells_every_cause_and_the_nearest_remedy) {
+TEST(CommandTest, a_story_tells_every_cause_and_the_nearest_hint) {
   EXPECT_EQ(story_of(deep()), "cannot open the pool, because no permission");
-  EXPECT_EQ(remedy_of(deep()), "ask for it");
-  EXPECT_EQ(remedy_of(error(Code::corrupt, "torn", "write it again").because(deep())),
+  EXPECT_EQ(hint_of(deep()), "ask for it");
+  EXPECT_EQ(hint_of(error(Code::corrupt, "torn", "write it again").because(deep())),
             "write it again");
-  EXPECT_EQ(remedy_of(Status()), "");
+  EXPECT_EQ(hint_of(Status()), "");
 }
 
 TEST(CommandTest, nearest_word_is_one_that_was_meant) {
@@ -68,7 +68,7 @@ TEST(CommandTest, a_failure_is_printed_with_the_whole_name_of_its_command) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "test outer inner: cannot open the pool\n"
             "  because: no permission\n"
-            "  remedy:  ask for it\n");
+            "  hint:  ask for it\n");
 }
 
 /// Whether the work of a command that writes `path` begins.
@@ -87,7 +87,7 @@ bool begins_to_write(const std::string& path) {
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(exit, began ? Exit::ok : Exit::could_not_run);
   EXPECT_EQ(said.find(path) == std::string::npos, began) << said;
-  EXPECT_EQ(said.find("remedy:") == std::string::npos, began) << said;
+  EXPECT_EQ(said.find("hint:") == std::string::npos, began) << said;
   return began;
 }
 

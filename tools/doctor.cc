@@ -59,7 +59,7 @@ Finding try_to_open(const std::string& backend) {
       {.name = "towpath-doctor", .backends = {backend}, .progress_thread = false});
   finding.verdict = node.ok() ? Verdict::yes : Verdict::no;
   finding.reason = node.ok() ? "it was opened" : story_of(node.status());
-  finding.remedy = remedy_of(node.status());
+  finding.hint = hint_of(node.status());
   return finding;
 }
 
@@ -176,7 +176,7 @@ std::string group_text(const Group& group, Colours colours) {
     const bool in_one_line = finding.verdict == Verdict::yes && told.size() <= kShort;
     table.add({verdict, in_one_line ? told : finding.question});
     if (!in_one_line) table.note(finding.reason);
-    if (!finding.remedy.empty()) table.note("remedy: " + finding.remedy);
+    if (!finding.hint.empty()) table.note("hint: " + finding.hint);
   }
   return group.title + "\n" + table.text(colours) + "\n";
 }
@@ -203,7 +203,7 @@ Status print_text(const std::vector<Group>& groups) {
 nlohmann::ordered_json to_json(const Finding& finding) {
   return {{"question", finding.question}, {"signal", finding.signal},
           {"source", finding.source},     {"verdict", name_of(finding.verdict)},
-          {"reason", finding.reason},     {"remedy", finding.remedy}};
+          {"reason", finding.reason},     {"hint", finding.hint}};
 }
 
 nlohmann::ordered_json to_json(const std::vector<Group>& groups) {
@@ -234,7 +234,7 @@ Result<std::set<std::string>> names_of(const std::vector<std::string>& required)
     const auto type = registry.find(name);
     if (!type.ok())
       return error(Code::invalid_argument, cat("--require: ", type.status().message()),
-                   std::string(type.status().remedy()));
+                   std::string(type.status().hint()));
     names.insert((*type)->name);
   }
   return names;

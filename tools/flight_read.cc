@@ -56,7 +56,7 @@ Result<telemetry::FlightLog> read_flight_file(const std::string& path) {
   auto log = telemetry::read_flight(copy);
   if (!log.ok())
     return error(log.code(), cat(printable(path, 256), ": ", log.status().message()),
-                 std::string(log.status().remedy()));
+                 std::string(log.status().hint()));
   return log;
 }
 

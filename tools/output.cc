@@ -19,11 +19,11 @@ void Output::Closer::operator()(std::FILE* file) const {
 namespace {
 
 /// By errno.
-Status cannot(const char* what, const std::string& path, const char* remedy = "") {
+Status cannot(const char* what, const std::string& path, const char* hint = "") {
   const std::string place = path == "-" ? "standard output" : printable(path, 256);
   return error(Code::io_error,
                cat("cannot ", what, " ", place, ": ", std::generic_category().message(errno)),
-               remedy);
+               hint);
 }
 
 constexpr const char* kElsewhere = "name a file that may be written, in a directory that is there";

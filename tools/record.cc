@@ -121,7 +121,7 @@ class Recorder {
     std::fprintf(
         stderr,
         "  %s records were overwritten between two looks: transfers are missing\n"
-        "  remedy:  a smaller --interval, or NIXL_TELEMETRY_BUFFER_SIZE=65536 for the node\n",
+        "  hint:  a smaller --interval, or NIXL_TELEMETRY_BUFFER_SIZE=65536 for the node\n",
         grouped(missed).c_str());
     return Exit::found_wrong;
   }

@@ -35,11 +35,11 @@ TEST(TableTest, no_spaces_stand_at_the_end_of_a_line) {
 TEST(TableTest, a_note_stands_under_its_row) {
   Table table({{""}, {""}});
   table.add({"degraded", "no huge pages"});
-  table.note("remedy: reserve some");
+  table.note("hint: reserve some");
   table.add({"yes", "memfd"});
   EXPECT_EQ(table.text(Colours::no),
             "  degraded  no huge pages\n"
-            "            remedy: reserve some\n"
+            "            hint: reserve some\n"
             "  yes       memfd\n");
 }
 

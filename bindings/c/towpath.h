@@ -3,7 +3,7 @@
  * What holds for every function
  *
  *   Result      TOWPATH_OK, or a code that says why not; then `error`, where it is not null,
- *               has the code and the sentence, with cause and remedy. Outputs are written only
+ *               has the code and the sentence, with cause and hint. Outputs are written only
  *               on success. A pointer that is needed and null is TOWPATH_INVALID_ARGUMENT.
  *
  *   Structs     Options and the like begin with `size`: set it to sizeof of the struct (macro

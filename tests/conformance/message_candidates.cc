@@ -31,7 +31,7 @@ Registry registry_with(BackendType type) {
 
 std::string why_unavailable(const BackendType& type) {
   const Finding found = type.probe({}).front();
-  return found.verdict == Verdict::yes ? "" : found.reason + "; " + found.remedy;
+  return found.verdict == Verdict::yes ? "" : found.reason + "; " + found.hint;
 }
 
 }  // namespace

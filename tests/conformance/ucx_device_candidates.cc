@@ -53,7 +53,7 @@ Registry registry_with_ucx() {
 std::string why_unavailable() {
   if (std::string missing = load(); !missing.empty()) return missing;
   const Finding found = net::probe_ucx_devices();
-  return found.verdict == Verdict::yes ? "" : found.reason + "; " + found.remedy;
+  return found.verdict == Verdict::yes ? "" : found.reason + "; " + found.hint;
 }
 
 }  // namespace

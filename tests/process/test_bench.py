@@ -126,7 +126,7 @@ class BenchTest(CommandTest):
                 (["--target_seg_type", "BLK"], USAGE, "--overwrite_drive"),
                 (["--target_seg_type", "BLK", "--drive", "there"], USAGE, "--overwrite_drive"),
                 (["--target_seg_type", "OBJ"], USAGE, "bucket"),
-                (["--target_seg_type", "VRAM"], COULD_NOT_RUN, "remedy:"),
+                (["--target_seg_type", "VRAM"], COULD_NOT_RUN, "hint:"),
                 (["--json", "no/such/folder/rows.json"], COULD_NOT_RUN, "no/such/folder"),
                 (["--connect", "127.0.0.1:1", "--backend", "shm", "--timeout", 0.3], COULD_NOT_RUN,
                  "127.0.0.1")):

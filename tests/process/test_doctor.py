@@ -5,7 +5,7 @@ import resource
 from towpath_command import CommandTest, FOUND_WRONG, OK, USAGE, main
 
 VERDICTS = {"yes", "degraded", "no", "unknown"}
-FIELDS = {"question", "signal", "source", "verdict", "reason", "remedy"}
+FIELDS = {"question", "signal", "source", "verdict", "reason", "hint"}
 ABOUT = ["kernel", "io_uring", "pinned", "shared memory", "huge pages", "near which processors",
          "memory of another", "page cache", "How many processors", "How much memory"]
 
@@ -32,18 +32,18 @@ class DoctorTest(CommandTest):
             self.assertTrue(any(topic in finding["question"] for finding in storage), topic)
         self.assertRegex(storage[-1]["reason"], r"^(direct \(|compat|unavailable)")
 
-    def test_gpus_are_asked_for_and_a_missing_driver_has_a_remedy(self):
+    def test_gpus_are_asked_for_and_a_missing_driver_has_a_hint(self):
         devices = json.loads(self.run_command("doctor", "--json", "-").stdout)["devices"]
         self.assertIn("driver", devices[0]["question"])
         for finding in devices:
             self.assertEqual(set(finding), FIELDS)
-            self.assertEqual(finding["verdict"] == "no", bool(finding["remedy"]))
+            self.assertEqual(finding["verdict"] == "no", bool(finding["hint"]))
 
     def test_nvshmem_is_looked_for_where_the_loader_looks(self):
         finding, = json.loads(self.run_command("doctor", "--json", "-").stdout)["nvshmem"]
         self.assertEqual(set(finding), FIELDS)
         self.assertIn("libnvshmem_host.so.3", finding["reason"] + finding["source"])
-        self.assertEqual(finding["verdict"] == "no", "nvidia-nvshmem" in finding["remedy"])
+        self.assertEqual(finding["verdict"] == "no", "nvidia-nvshmem" in finding["hint"])
 
     def test_files_are_put_to_the_proof_and_nothing_stays(self):
         out = json.loads(self.run_command("doctor", "--json", "-", "--dir", self.folder).stdout)
@@ -65,10 +65,10 @@ class DoctorTest(CommandTest):
     def test_the_table_tells_what_the_json_tells(self):
         machine, backends = self.findings("--dir", ".")
         table = self.run_command("doctor", "--dir", ".").stdout
-        told = " ".join(table.split())  # long remedies are broken into lines
+        told = " ".join(table.split())  # long hints are broken into lines
         for finding in [*machine, *(f for backend in backends for f in backend["findings"])]:
             self.assertIn(finding["question"], told)
-            self.assertIn(" ".join(finding["remedy"].split()), told)
+            self.assertIn(" ".join(finding["hint"].split()), told)
         self.assertLessEqual(max(map(len, table.splitlines())), 100, table)
         self.assertNotIn("\x1b", table, "colours are for terminals")
 

@@ -85,7 +85,7 @@ class TraceInfoTest(CommandTest):
         done = self.info("--json", "-", expect=FOUND_WRONG)
         self.assertEqual(done.stdout, "")
         self.assertIn("trace.jsonl, line 3, column 18: expected '\"'", done.stderr)
-        self.assertIn("remedy:", done.stderr)
+        self.assertIn("hint:", done.stderr)
 
     def test_each_format_is_known_by_its_first_line(self):
         bailian = GOOD.replace("{", '{"chat_id": 3, "turn": 1, ').replace(": 0,", ": 0.25,")

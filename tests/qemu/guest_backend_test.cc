@@ -203,7 +203,7 @@ TEST_F(GuestBackend, block_device_is_refused_with_the_name_of_the_right_one) {
   Mover mover;
   const Status used = mover.use(drive.block, "ro:", 0, kMiB);
   EXPECT_EQ(used.code(), Code::invalid_argument);
-  EXPECT_NE(used.remedy().find("/dev/ng0n1"), std::string::npos);
+  EXPECT_NE(used.hint().find("/dev/ng0n1"), std::string::npos);
 }
 
 TEST_F(GuestBackend, blocks_with_metadata_are_refused) {

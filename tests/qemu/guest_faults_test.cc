@@ -83,7 +83,7 @@ TEST_F(GuestFaults, drive_that_is_pulled_fails_what_comes_and_hangs_nothing) {
               after.status.code() == Code::io_error)
       << after.status.to_string();
   EXPECT_FALSE(after.failures.empty());
-  EXPECT_FALSE(after.failures[0].status.remedy().empty()) << after.status.to_string();
+  EXPECT_FALSE(after.failures[0].status.hint().empty()) << after.status.to_string();
   EXPECT_FALSE(mover.use(drive.generic, "ro:", 0, 512).ok()) << "it is gone";
 }
 

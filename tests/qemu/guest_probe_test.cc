@@ -25,7 +25,7 @@ TEST(GuestProbe, each_drive_is_judged_by_what_is_on_it) {
   const auto findings = probe();
   for (const Finding& finding : findings)
     std::printf("%s: %s %s (%s)\n", std::string(name_of(finding.verdict)).c_str(),
-                finding.question.c_str(), finding.reason.c_str(), finding.remedy.c_str());
+                finding.question.c_str(), finding.reason.c_str(), finding.hint.c_str());
   ASSERT_NE(about(findings, plain.generic), nullptr);
   EXPECT_EQ(about(findings, plain.generic)->verdict, Verdict::yes);
   ASSERT_NE(about(findings, partitioned.generic), nullptr);

@@ -39,7 +39,7 @@ TEST_F(GuestZones, writing_is_refused_and_says_why) {
   const Status used = mover.use(drive.generic, "rw:", 0, kMiB);
   EXPECT_EQ(used.code(), Code::unsupported);
   EXPECT_NE(used.message().find("zones of 1 MiB"), std::string_view::npos) << used.to_string();
-  EXPECT_NE(used.remedy().find("ro:"), std::string_view::npos) << used.to_string();
+  EXPECT_NE(used.hint().find("ro:"), std::string_view::npos) << used.to_string();
 }
 
 TEST_F(GuestZones, bytes_across_the_ends_of_zones_are_read_in_commands_that_keep_them) {

@@ -125,9 +125,9 @@ def kernel_of(name):
     found = cache() / name / "vmlinuz"
     if found.is_file():
         return found
-    remedy = {"debian": "`./dev setup` fetches it", "rdma": "`./dev setup` fetches it",
+    hint = {"debian": "`./dev setup` fetches it", "rdma": "`./dev setup` fetches it",
               "p2p": "`./dev p2p-kernel` builds it, once, in about 10 minutes"}[name]
-    return skip(f"no kernel at {found}: {remedy}")
+    return skip(f"no kernel at {found}: {hint}")
 
 
 def rdma_parts():

@@ -131,7 +131,7 @@ Result<Message> Meeting::receive(const std::string& other, Duration timeout) {
   TOWPATH_TRY(Message message, decode(bytes));
   if (message.kind == MessageKind::failed)
     return error(Code::unavailable, cat("the ", other, " gave up: ", printable(message.text, 1024)),
-                 printable(message.remedy, 1024));
+                 printable(message.hint, 1024));
   return message;
 }
 

@@ -12,7 +12,7 @@ constexpr Tag kKind = required(1), kBytes = required(2), kAddress = required(3),
               kDevice = required(4), kCpu = required(5), kFill = required(6), kWrong = required(7),
               kWrongAt = required(8), kSeed = required(9), kBlockBytes = required(10),
               kStride = required(11), kCount = required(12), kCard = required(13),
-              kText = required(14), kMemory = required(15), kRemedy = required(16);
+              kText = required(14), kMemory = required(15), kHint = required(16);
 constexpr FieldRule kRules[] = {
     {kKind, "kind", Kind::number, kOne, 8},
     {kBytes, "bytes", Kind::number, kOne},
@@ -29,7 +29,7 @@ constexpr FieldRule kRules[] = {
     {kCard, "card", Kind::bytes, kAtMostOne, 32 * 1024},
     {kText, "text", Kind::bytes, kAtMostOne, 4096},
     {kMemory, "kind of memory", Kind::number, kOne, kMemoryKinds.size() - 1},
-    {kRemedy, "remedy", Kind::bytes, kAtMostOne, 4096},
+    {kHint, "hint", Kind::bytes, kAtMostOne, 4096},
 };
 constexpr Schema kSchema("bench message", kRules);
 
@@ -53,7 +53,7 @@ Status take(const Field& field, Message& message) {
     case kCard: message.card.assign(field.bytes().begin(), field.bytes().end()); break;
     case kText: message.text = field.text(); break;
     case kMemory: message.memory = static_cast<MemoryKind>(field.number()); break;
-    case kRemedy: message.remedy = field.text(); break;
+    case kHint: message.hint = field.text(); break;
   }
   return {};
 }
@@ -77,7 +77,7 @@ Result<Bytes> encode(const Message& message) {
   if (!message.card.empty()) out.put_bytes(kCard, message.card);
   if (!message.text.empty()) out.put_text(kText, message.text.substr(0, 4096));
   out.put_number(kMemory, static_cast<std::uint64_t>(message.memory));
-  if (!message.remedy.empty()) out.put_text(kRemedy, message.remedy.substr(0, 4096));
+  if (!message.hint.empty()) out.put_text(kHint, message.hint.substr(0, 4096));
   return std::move(out).finish();
 }
 

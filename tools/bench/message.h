@@ -46,7 +46,7 @@ struct Message {
   Blocks blocks;
   Bytes card;
   std::string text;
-  std::string remedy;  ///< of a failure
+  std::string hint;  ///< of a failure
 };
 
 /// Errors: out_of_range (the card is too long).

@@ -18,7 +18,7 @@ TEST(BenchMessageTest, comes_back_as_it_went) {
                         .blocks = {6, 7, 8, 9},
                         .card = Bytes(10),
                         .text = "why",
-                        .remedy = "do"};
+                        .hint = "do"};
   const Message back = decode(encode(message).value()).value();
   EXPECT_EQ(back.kind, message.kind);
   EXPECT_EQ(back.memory, MemoryKind::device);
@@ -29,7 +29,7 @@ TEST(BenchMessageTest, comes_back_as_it_went) {
   EXPECT_EQ(back.blocks.stride + back.blocks.count * 10, 98U);
   EXPECT_EQ(back.card, message.card);
   EXPECT_EQ(back.text, "why");
-  EXPECT_EQ(back.remedy, "do");
+  EXPECT_EQ(back.hint, "do");
 }
 
 TEST(BenchMessageTest, what_is_no_message_is_refused) {

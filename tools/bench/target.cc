@@ -38,7 +38,7 @@ Status Target::serve(const Alive& lives) {
   if (!served.ok() && served.code() != Code::peer_lost)
     (void)meeting_->send(
         kInitiator,
-        {.kind = MessageKind::failed, .text = story_of(served), .remedy = remedy_of(served)});
+        {.kind = MessageKind::failed, .text = story_of(served), .hint = hint_of(served)});
   return served;
 }
 

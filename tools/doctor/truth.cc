@@ -174,17 +174,17 @@ Finding prove(const backend::Registry& registry, const Ends& ends, const Counter
   if (!proof.ok()) {
     finding.verdict = Verdict::no;
     finding.reason = story_of(proof.status());
-    finding.remedy = remedy_of(proof.status());
+    finding.hint = hint_of(proof.status());
   } else if (!proof->right) {
     finding.verdict = Verdict::no;
     finding.reason = cat("wrong bytes came back; the way: ", proof->path);
-    finding.remedy = "do not use this way; please report it";
+    finding.hint = "do not use this way; please report it";
   } else {
     const bool straight = went_straight(*proof, ends.device != nullptr);
     finding.verdict = straight ? Verdict::yes : Verdict::degraded;
     finding.reason = cat(counted(*proof), "; the backend says: ", proof->path);
     if (!straight)
-      finding.remedy = ends.device == nullptr ? "a file system and drive that take O_DIRECT"
+      finding.hint = ends.device == nullptr ? "a file system and drive that take O_DIRECT"
                                               : "see what stands against the straight ways, above";
   }
   return finding;

@@ -69,7 +69,7 @@ TEST_F(TruthTest, what_nobody_counted_did_not_whatever_the_backend_says) {
   const Finding finding = ask("posix", false, counter_of(4096));
   EXPECT_EQ(finding.verdict, Verdict::degraded);
   EXPECT_THAT(finding.reason, HasSubstr("the kernel fetched 4 KiB"));
-  EXPECT_FALSE(finding.remedy.empty());
+  EXPECT_FALSE(finding.hint.empty());
 }
 
 TEST_F(TruthTest, the_librarys_counters_tell_straight_from_staged) {

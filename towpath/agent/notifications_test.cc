@@ -125,7 +125,7 @@ TEST(NotificationsTest, of_transfers_under_way_count_and_what_does_not_fit_is_re
   Transfer over = t.make_transfer("one too many", "move");
   const Status refused = over.post();
   EXPECT_EQ(refused.code(), Code::exhausted);
-  EXPECT_THAT(std::string(refused.remedy()), HasSubstr("make progress"));
+  EXPECT_THAT(std::string(refused.hint()), HasSubstr("make progress"));
   EXPECT_EQ(over.state(), TransferState::prepared);
   EXPECT_EQ(t.make_transfer("the same, over its backend", "talk").post().code(), Code::exhausted);
   EXPECT_EQ(t.near->notify("far", as_bytes("nor this")).code(), Code::exhausted);

@@ -129,7 +129,7 @@ Status Registrations::join(std::span<Joining> all, Slot& slot, bool must) {
     const Status why = std::exchange(one.refusal, {});
     const RegionDescriptor& region = one.record->region;
     one.failure = error(why.code(), cat("backend ", slot.name, " refused ", to_string(region)),
-                        std::string(why.remedy()))
+                        std::string(why.hint()))
                       .because(why);
     if (must) return one.failure;
     log_refusal(slot, region.kind, one.failure);

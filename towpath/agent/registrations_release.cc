@@ -146,7 +146,7 @@ void Registrations::quiesce(std::span<Leaving> all, Slot& slot, backend::PeerPie
         error(Code::not_ready,
               cat(to_string(one.registration->record->region),
                   " is not safe to reuse, and stays registered and alive: ", peers.message()),
-              std::string(peers.remedy()));
+              std::string(peers.hint()));
 }
 
 Status Registrations::wait_for(backend::PeerPieces* pieces) const {

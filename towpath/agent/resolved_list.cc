@@ -125,7 +125,7 @@ namespace {
 
 Status failed_at(std::uint64_t index, const Status& why) {
   return error(why.code(), cat("descriptor ", index, ": ", why.message()),
-               std::string(why.remedy()))
+               std::string(why.hint()))
       .because(why.cause());
 }
 

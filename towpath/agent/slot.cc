@@ -144,7 +144,7 @@ void Slot::note_failures(TransferCore& transfer, const backend::Completion& comp
                           cat(transfer.errors.size(), " of ", transfer.segments.descriptors(),
                               " descriptors failed, the first is ", first.descriptor, ": ",
                               first.status.message()),
-                          std::string(first.status.remedy()))
+                          std::string(first.status.hint()))
                         .because(completion.status);
 }
 

@@ -62,7 +62,7 @@ Completion Ledger::close(bool stopped) {
                               " extents are not in place; the first is extent ", first.extent,
                               " of segment ", first.segment, ", with ", first.bytes, " of ",
                               segments_[first.segment].length, " bytes"),
-                          std::string(first.status.remedy()))
+                          std::string(first.status.hint()))
                         .because(first.status),
           .bytes = bytes_,
           .failures = failures_};

@@ -35,7 +35,7 @@ TEST_F(LedgerTest, a_range_is_told_by_extent) {
   const auto outcome = ledger.close(false);
   EXPECT_EQ(outcome.status.code(), Code::io_error);
   EXPECT_EQ(outcome.status.cause(), kBad);
-  EXPECT_EQ(outcome.status.remedy(), "replace the disk");
+  EXPECT_EQ(outcome.status.hint(), "replace the disk");
   ASSERT_EQ(outcome.failures.size(), 3U);
   EXPECT_EQ(outcome.failures[0].extent, 1U);
   EXPECT_EQ(outcome.failures[0].bytes, 50U);

@@ -21,7 +21,7 @@ TEST(RegistryTest, finds_by_name_and_alias_whatever_the_case) {
   EXPECT_EQ((*registry.find("POSIX"))->name, "posix");
   EXPECT_EQ((*registry.find("File_Io"))->name, "posix");
   EXPECT_EQ(registry.find("ucx").code(), Code::not_found);
-  EXPECT_THAT(std::string(registry.find("ucx").status().remedy()), ::testing::HasSubstr("posix"));
+  EXPECT_THAT(std::string(registry.find("ucx").status().hint()), ::testing::HasSubstr("posix"));
 }
 
 TEST(RegistryTest, refuses_names_that_are_taken_or_unusable) {

@@ -5,8 +5,8 @@ namespace towpath::backend {
 
 Status no_such_record(const RecordForm& form, Status why) {
   const Code code = why.code() == Code::unsupported ? Code::unsupported : Code::corrupt;
-  std::string remedy(why.remedy());
-  return error(code, cat("these bytes are no ", form.schema.name), std::move(remedy))
+  std::string hint(why.hint());
+  return error(code, cat("these bytes are no ", form.schema.name), std::move(hint))
       .because(std::move(why));
 }
 

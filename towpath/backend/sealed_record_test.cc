@@ -42,7 +42,7 @@ TEST(SealedRecordTest, all_that_cannot_be_read_is_corrupt_or_newer) {
   EXPECT_EQ(opened(sealed_as({wire::MessageType::peer_hello, 1})).code(), Code::ok);
   const Status newer = opened(sealed_as({wire::MessageType::peer_hello, 3}));
   EXPECT_EQ(newer.code(), Code::unsupported);
-  EXPECT_FALSE(newer.remedy().empty());
+  EXPECT_FALSE(newer.hint().empty());
   EXPECT_NE(newer.to_string().find("test record"), std::string::npos);
   EXPECT_EQ(opened(wire::seal(kForm.kind, Bytes(kMaxRecordBytes + 1))).code(), Code::corrupt);
 }

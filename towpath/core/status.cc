@@ -32,7 +32,7 @@ struct Status::Rep {
   std::atomic<int> references{1};
   Code code;
   std::string message;
-  std::string remedy;
+  std::string hint;
   Status cause;
   std::source_location where;
 };
@@ -53,8 +53,8 @@ std::string_view Status::message() const noexcept {
   return rep_ == nullptr ? std::string_view() : rep_->message;
 }
 
-std::string_view Status::remedy() const noexcept {
-  return rep_ == nullptr ? std::string_view() : rep_->remedy;
+std::string_view Status::hint() const noexcept {
+  return rep_ == nullptr ? std::string_view() : rep_->hint;
 }
 
 Status Status::cause() const noexcept { return rep_ == nullptr ? Status() : rep_->cause; }
@@ -67,7 +67,7 @@ std::string Status::to_string() const {
   if (ok()) return "ok";
   std::string text(name_of(rep_->code));
   text.append(": ").append(rep_->message);
-  if (!rep_->remedy.empty()) text.append(" (remedy: ").append(rep_->remedy).append(")");
+  if (!rep_->hint.empty()) text.append(" (hint: ").append(rep_->hint).append(")");
   if (!rep_->cause.ok()) text.append(" <- ").append(rep_->cause.to_string());
   return text;
 }
@@ -76,7 +76,7 @@ Status Status::because(Status cause) && {
   TOWPATH_CHECK(rep_ != nullptr, "an ok status has no cause");
   return Status(new Rep{.code = rep_->code,
                         .message = rep_->message,
-                        .remedy = rep_->remedy,
+                        .hint = rep_->hint,
                         .cause = std::move(cause),
                         .where = rep_->where});
 }
@@ -85,11 +85,11 @@ bool operator==(const Status& a, const Status& b) noexcept {
   return a.code() == b.code() && a.message() == b.message();
 }
 
-Status error(Code code, std::string message, std::string remedy, std::source_location where) {
+Status error(Code code, std::string message, std::string hint, std::source_location where) {
   TOWPATH_CHECK(code != Code::ok, "a failure needs a code");
   return Status(new Status::Rep{.code = code,
                                 .message = std::move(message),
-                                .remedy = std::move(remedy),
+                                .hint = std::move(hint),
                                 .cause = {},
                                 .where = where});
 }

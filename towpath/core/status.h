@@ -1,6 +1,6 @@
 // Status: the outcome of a call that returns nothing else. Eight bytes; null means ok.
 //
-// A failure carries a code for programs, a sentence with the values involved for people, the remedy
+// A failure carries a code for programs, a sentence with the values involved for people, the hint
 // (what to do about it), the failure that caused it, and the source line. It is immutable and
 // shared, so copies cost one counter. Thread: immutable.
 #pragma once
@@ -34,12 +34,12 @@ class [[nodiscard]] Status {
   /// What went wrong, with the values involved. Empty when ok.
   std::string_view message() const noexcept;
   /// What the caller can do about it. Empty when there is nothing to say.
-  std::string_view remedy() const noexcept;
+  std::string_view hint() const noexcept;
   /// The failure underneath, or ok.
   Status cause() const noexcept;
   std::source_location where() const noexcept;
 
-  /// One line: "io_error: cannot open 'x' (remedy: ...) <- denied: ...". "ok" when ok.
+  /// One line: "io_error: cannot open 'x' (hint: ...) <- denied: ...". "ok" when ok.
   std::string to_string() const;
 
   /// The same failure with `cause` underneath. Use: `return error(...).because(lower);`
@@ -60,7 +60,7 @@ class [[nodiscard]] Status {
 };
 
 /// Makes a failure. `code` must not be `ok`.
-Status error(Code code, std::string message, std::string remedy = {},
+Status error(Code code, std::string message, std::string hint = {},
              std::source_location where = std::source_location::current());
 
 }  // namespace towpath

@@ -37,14 +37,14 @@ TEST(StatusTest, default_is_ok_and_prints_so) {
   EXPECT_TRUE(status.cause().ok());
 }
 
-TEST(StatusTest, failure_keeps_message_remedy_cause_and_line) {
+TEST(StatusTest, failure_keeps_message_hint_cause_and_line) {
   Status lower = error(Code::denied, "open('x') failed", "chmod it");
   const auto line = std::source_location::current().line() + 1;
   Status upper = error(Code::io_error, "no cache").because(lower);
   EXPECT_EQ(upper.code(), Code::io_error);
   EXPECT_EQ(upper.cause(), lower);
   EXPECT_EQ(upper.where().line(), line);
-  EXPECT_EQ(upper.to_string(), "io_error: no cache <- denied: open('x') failed (remedy: chmod it)");
+  EXPECT_EQ(upper.to_string(), "io_error: no cache <- denied: open('x') failed (hint: chmod it)");
 }
 
 TEST(StatusTest, copies_share_and_survive_the_original) {

@@ -12,7 +12,7 @@ Finding answered(Finding question, const Status& status, std::string good) {
   const Status cause = status.cause();
   question.reason = status.ok() ? std::move(good)
                                 : cat(status.message(), cause.ok() ? "" : ": ", cause.message());
-  question.remedy = std::string(status.remedy());
+  question.hint = std::string(status.hint());
   return question;
 }
 
@@ -33,7 +33,7 @@ Finding about_device(const Driver& driver, unsigned ordinal, const Result<Device
 struct Meant {
   Verdict verdict = Verdict::unknown;
   const char* reason = "";
-  const char* remedy = "";
+  const char* hint = "";
 };
 Finding judged(Finding question, const Result<bool>& answer, const Meant& yes, const Meant& no) {
   if (!answer.ok()) {
@@ -44,7 +44,7 @@ Finding judged(Finding question, const Result<bool>& answer, const Meant& yes, c
   const Meant& meant = *answer ? yes : no;
   question.verdict = meant.verdict;
   question.reason = meant.reason;
-  question.remedy = meant.remedy;
+  question.hint = meant.hint;
   return question;
 }
 

@@ -132,7 +132,7 @@ TEST(ModelTest, scales_bytes_and_nothing_else) {
   const auto refused =
       scaled_config(*model_named("llama-3.1-8b"), {.scale = 1025, .num_blocks = 10});
   EXPECT_EQ(refused.code(), Code::invalid_argument);
-  EXPECT_THAT(std::string(refused.status().remedy()), HasSubstr("1024"));
+  EXPECT_THAT(std::string(refused.status().hint()), HasSubstr("1024"));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ Status TransferJobs::status() const {
   const Status why = jobs_[lost].status();
   return error(why.code(),
                cat("copy ", lost, " of ", jobs_.size(), " ", name_of(jobs_[lost].outcome())),
-               std::string(why.remedy()))
+               std::string(why.hint()))
       .because(why);
 }
 

@@ -28,7 +28,7 @@ Result<SharedRegion> allocate_registered(memory::Allocation what, std::uint64_t 
     return error(allocated.code(),
                  cat("failed to allocate ", name_of(what.kind), " memory (", size_bytes, " bytes)",
                      where_text(what), " for a layout"),
-                 std::string(allocated.status().remedy()))
+                 std::string(allocated.status().hint()))
         .because(allocated.status());
   return register_region(*std::move(allocated), registrar);
 }

@@ -218,7 +218,7 @@ class PhysicalLayoutBuilder {
   }
   static Status at_index(std::size_t index, const Status& cause) {
     return error(cause.code(), cat("memory region at index ", index, " cannot be used"),
-                 std::string(cause.remedy()))
+                 std::string(cause.hint()))
         .because(cause);
   }
 

@@ -226,7 +226,7 @@ TEST_F(ObjectsTest, only_an_object_per_block_can_be_put_whole) {
                            .allocate_objects({.key = "a"})
                            .build();
   EXPECT_EQ(refused.code(), Code::unsupported);
-  EXPECT_THAT(std::string(refused.status().remedy()), HasSubstr("block_separate"));
+  EXPECT_THAT(std::string(refused.status().hint()), HasSubstr("block_separate"));
 }
 
 TEST_F(ObjectsTest, an_agent_without_a_store_fails_at_build_with_the_object) {
@@ -241,7 +241,7 @@ TEST_F(BuilderTest, no_device_fails_at_build_with_what_is_missing) {
   EXPECT_EQ(failed.code(), Code::unsupported);
   EXPECT_EQ(why(failed), "failed to allocate device memory (1790 bytes) for a layout");
   EXPECT_THAT(std::string(failed.status().cause().message()), HasSubstr("no device was given"));
-  EXPECT_FALSE(failed.status().remedy().empty());
+  EXPECT_FALSE(failed.status().hint().empty());
 }
 
 TEST_F(BuilderTest, an_allocation_that_fails_keeps_its_cause) {

@@ -72,7 +72,7 @@ Result<std::vector<GroupPlan>> plan_layer_groups(std::span<const LayerGroup> sou
     auto plan = plan_group(source, target, copy);
     if (!plan.ok())
       return error(plan.code(), cat("group '", printable(copy.name), "' cannot be copied"),
-                   std::string(plan.status().remedy()))
+                   std::string(plan.status().hint()))
           .because(plan.status());
     plans.push_back({copy.name, *std::move(plan)});
   }

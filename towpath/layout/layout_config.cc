@@ -15,14 +15,14 @@ struct Rule {
   std::string_view word;  // what programs and other languages look for
   std::string_view field;
   std::uint64_t value;
-  std::string_view remedy;
+  std::string_view hint;
 };
 
 Status check(std::initializer_list<Rule> rules) {
   for (const Rule& rule : rules) {
     if (!rule.holds)
       return error(Code::invalid_argument, cat(rule.word, ": ", rule.field, " is ", rule.value),
-                   std::string(rule.remedy));
+                   std::string(rule.hint));
   }
   return {};
 }

@@ -58,7 +58,7 @@ TEST(LayoutConfigTest, each_rule_is_refused_by_its_word_and_value) {
     EXPECT_EQ(status.code(), Code::invalid_argument) << bad.word << " " << bad.value;
     EXPECT_THAT(std::string(status.message()), StartsWith(bad.word));
     EXPECT_THAT(std::string(status.message()), HasSubstr(bad.value));
-    EXPECT_FALSE(status.remedy().empty());
+    EXPECT_FALSE(status.hint().empty());
   }
 }
 

@@ -9,14 +9,14 @@ using Allocated = Result<std::shared_ptr<Region>>;
 
 struct Missing {
   std::string_view what;
-  std::string_view remedy;
+  std::string_view hint;
 };
 
 Status missing(const Allocation& asked, const Missing& lack) {
   return error(Code::unsupported,
                cat("cannot allocate ", asked.size_bytes, " bytes of ", name_of(asked.kind),
                    " memory: ", lack.what),
-               std::string(lack.remedy));
+               std::string(lack.hint));
 }
 
 template <class R>

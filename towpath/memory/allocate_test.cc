@@ -31,7 +31,7 @@ TEST(AllocateTest, disk_takes_the_size_of_the_allocation) {
 TEST(AllocateTest, disk_needs_a_file_system) {
   auto region = allocate({.kind = MemoryKind::disk, .size_bytes = 1, .disk = {.path = "x"}});
   EXPECT_EQ(region.code(), Code::invalid_argument);
-  EXPECT_FALSE(region.status().remedy().empty());
+  EXPECT_FALSE(region.status().hint().empty());
 }
 
 TEST(AllocateTest, zero_bytes_of_any_kind_are_refused) {
@@ -44,7 +44,7 @@ TEST(AllocateTest, what_a_kind_needs_and_was_not_given_is_told) {
     const Status status = allocate({.kind = kind, .size_bytes = 4096}).status();
     EXPECT_EQ(status.code(), Code::unsupported) << name_of(kind);
     EXPECT_NE(status.message().find(name_of(kind)), std::string::npos) << status.to_string();
-    EXPECT_FALSE(status.remedy().empty()) << name_of(kind);
+    EXPECT_FALSE(status.hint().empty()) << name_of(kind);
   }
   EXPECT_EQ(allocate({.kind = MemoryKind::object, .size_bytes = 1}).code(), Code::invalid_argument);
 }

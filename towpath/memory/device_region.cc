@@ -15,7 +15,7 @@ Result<std::shared_ptr<DeviceRegion>> DeviceRegion::allocate(SharedDevice device
   return error(memory.code(),
                cat("cannot allocate ", size_bytes, " bytes of device memory on ",
                    printable(device->info().name), " ", device->info().ordinal),
-               std::string(memory.status().remedy()))
+               std::string(memory.status().hint()))
       .because(memory.status());
 }
 

@@ -39,13 +39,13 @@ TEST_F(DeviceRegionTest, memory_goes_back_with_the_last_who_holds_it) {
   EXPECT_EQ(view->descriptor().device_id, 1u);
 }
 
-TEST_F(DeviceRegionTest, refusals_keep_their_cause_and_remedy) {
+TEST_F(DeviceRegionTest, refusals_keep_their_cause_and_hint) {
   EXPECT_EQ(DeviceRegion::allocate(nullptr, 1).code(), Code::invalid_argument);
   EXPECT_EQ(DeviceRegion::allocate(device_, 0).code(), Code::invalid_argument);
   const Status status = DeviceRegion::allocate(device_, 2 << 20).status();
   EXPECT_EQ(status.code(), Code::exhausted);
   EXPECT_EQ(status.cause().code(), Code::exhausted);
-  EXPECT_FALSE(status.remedy().empty());
+  EXPECT_FALSE(status.hint().empty());
 }
 
 TEST_F(DeviceRegionTest, takes_over_device_memory_and_no_other) {

@@ -41,7 +41,7 @@ std::string parent_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-std::string remedy_for(Code code) {
+std::string hint_for(Code code) {
   switch (code) {
     case Code::invalid_argument:
       return "check the path; for a new file in a directory, end it with '/'";
@@ -53,7 +53,7 @@ std::string remedy_for(Code code) {
 
 Status cannot_open(const std::string& path, const Status& cause) {
   return error(cause.code(), cat("cannot open the disk region ", quoted_path(path)),
-               remedy_for(cause.code()))
+               hint_for(cause.code()))
       .because(cause);
 }
 
@@ -130,7 +130,7 @@ Status DiskRegion::require_space(std::uint64_t length) const {
   if (length <= present || length - present <= *available) return {};
   return error(Code::exhausted,
                cat(length - present, " more bytes are needed, ", *available, " are available"),
-               remedy_for(Code::exhausted));
+               hint_for(Code::exhausted));
 }
 
 DiskRegion::~DiskRegion() {

@@ -203,7 +203,7 @@ TEST(DiskRegionInMemoryTest, a_disk_that_fills_up_meanwhile_is_exhausted_with_it
       DiskRegion::open({.path = "/kv/pool", .size_bytes = 4096, .life = FileLife::kept}, files);
   EXPECT_EQ(region.code(), Code::exhausted);
   EXPECT_NE(region.status().to_string().find("ENOSPC"), std::string::npos);
-  EXPECT_FALSE(region.status().remedy().empty());
+  EXPECT_FALSE(region.status().hint().empty());
   EXPECT_THAT(*files.list("/kv"), IsEmpty());
 }
 

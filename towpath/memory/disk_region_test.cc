@@ -203,10 +203,10 @@ TEST_F(DiskRegionTest, wrong_options_are_refused_and_leave_nothing) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
-TEST_F(DiskRegionTest, a_directory_without_its_slash_gets_a_remedy) {
+TEST_F(DiskRegionTest, a_directory_without_its_slash_gets_a_hint) {
   auto region = DiskRegion::open({.path = directory_.path(), .size_bytes = 1}, files_);
   EXPECT_EQ(region.code(), Code::invalid_argument) << region.status().to_string();
-  EXPECT_THAT(std::string(region.status().remedy()), HasSubstr("'/'"));
+  EXPECT_THAT(std::string(region.status().hint()), HasSubstr("'/'"));
 }
 
 TEST_F(DiskRegionTest, a_parent_that_is_a_file_is_refused) {

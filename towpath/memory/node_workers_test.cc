@@ -134,11 +134,11 @@ TEST(HostPagesTest, a_node_that_is_not_there_is_noted_or_refused_as_asked) {
   EXPECT_FALSE(strict.status().cause().ok());
 }
 
-TEST(HostPagesTest, huge_pages_that_are_required_and_not_there_fail_with_the_remedy) {
+TEST(HostPagesTest, huge_pages_that_are_required_and_not_there_fail_with_the_hint) {
   const auto region =
       SystemRegion::allocate({.size_bytes = 1ull << 45, .huge_pages = sys::HugePages::required});
   EXPECT_FALSE(region.ok());
-  EXPECT_THAT(std::string(region.status().remedy()), HasSubstr("hugepages"));
+  EXPECT_THAT(std::string(region.status().hint()), HasSubstr("hugepages"));
 }
 
 TEST(HostPagesTest, huge_pages_that_are_wanted_say_what_was_had) {

@@ -107,7 +107,7 @@ Result<std::shared_ptr<PinnedRegion>> PinnedAllocator::allocate(std::uint64_t si
   return error(other.code(),
                cat("cannot allocate ", size_bytes, " bytes of pinned memory in either way; ",
                    name_of(way), ": ", region.status().to_string()),
-               std::string(other.status().remedy()))
+               std::string(other.status().hint()))
       .because(other.status());
 }
 

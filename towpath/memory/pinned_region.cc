@@ -11,7 +11,7 @@ Status check_device(const std::shared_ptr<device::Device>& device) {
 }
 
 Status because(const std::string& what, const Status& cause) {
-  return error(cause.code(), what, std::string(cause.remedy())).because(cause);
+  return error(cause.code(), what, std::string(cause.hint())).because(cause);
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST_F(PinnedRegionTest, a_failure_to_pin_lets_the_memory_go) {
   device::testing::FakeCuda().fail_next("cuMemHostRegister_v2", device::cuda::kOperatingSystem);
   const Status status = PinnedRegion::pin(std::move(base), device).status();
   EXPECT_EQ(status.code(), Code::denied);
-  EXPECT_THAT(std::string(status.remedy()), HasSubstr("ulimit -l"));
+  EXPECT_THAT(std::string(status.hint()), HasSubstr("ulimit -l"));
   EXPECT_TRUE(watched.expired());
 }
 

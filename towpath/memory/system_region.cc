@@ -15,8 +15,8 @@ Result<std::shared_ptr<SystemRegion>> SystemRegion::allocate(const HostPagesOpti
   if (!pages.ok())
     return error(pages.code(),
                  cat("cannot allocate ", options.size_bytes, " bytes of system memory"),
-                 pages.status().remedy().empty() ? "ask for less, or free memory"
-                                                 : std::string(pages.status().remedy()))
+                 pages.status().hint().empty() ? "ask for less, or free memory"
+                                                 : std::string(pages.status().hint()))
         .because(pages.status());
   return std::make_shared<SystemRegion>(Private{}, *std::move(pages), options.size_bytes);
 }

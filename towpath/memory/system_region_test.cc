@@ -25,10 +25,10 @@ TEST(SystemRegionTest, is_aligned_zeroed_and_writable) {
   }
 }
 
-TEST(SystemRegionTest, zero_bytes_are_refused_with_a_remedy) {
+TEST(SystemRegionTest, zero_bytes_are_refused_with_a_hint) {
   auto region = SystemRegion::allocate(0);
   EXPECT_EQ(region.code(), Code::invalid_argument);
-  EXPECT_FALSE(region.status().remedy().empty());
+  EXPECT_FALSE(region.status().hint().empty());
 }
 
 TEST(SystemRegionTest, more_than_the_machine_has_is_exhausted_and_keeps_the_cause) {

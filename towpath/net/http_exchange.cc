@@ -31,7 +31,7 @@ Code code_of(CURLcode failed) {
   }
 }
 
-std::string_view remedy_of(Code code) {
+std::string_view hint_of(Code code) {
   switch (code) {
     case Code::denied: return "look at the certificates: authority, names, dates, and ours";
     case Code::invalid_argument: return "write http://host:port/path or https://host:port/path";
@@ -239,7 +239,7 @@ Result<HttpResponse> HttpExchange::outcome(CURLcode code) {
     return error(ours,
                  cat(request_.method, " ", printable(request_.url, 200), ": ",
                      why_[0] != '\0' ? why_.data() : curl_easy_strerror(code)),
-                 std::string(remedy_of(ours)));
+                 std::string(hint_of(ours)));
   }
   return std::move(response_);
 }

@@ -35,9 +35,9 @@ Result<Bytes> fetch_until(Rendezvous& rendezvous, const CardName& name, run::Dea
     if (deadline.expired(clock)) break;
     (void)poller.wait(std::min(kPause, deadline.remaining(clock)));
   }
-  // Who gave the last answer knows what helps: an etcd that is away wants another remedy than an
+  // Who gave the last answer knows what helps: an etcd that is away wants another hint than an
   // agent that is not there.
-  const std::string_view known = last.remedy();
+  const std::string_view known = last.hint();
   Status late = error(Code::timed_out, cat("no card of ", to_string(name), " by the deadline"),
                       std::string(known.empty() ? "start that agent, or wait longer" : known));
   return last.ok() ? late : std::move(late).because(last);

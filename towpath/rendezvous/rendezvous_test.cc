@@ -171,7 +171,7 @@ TEST_P(RendezvousTest, fetch_until_ends_at_its_deadline_with_the_last_reason) {
         EXPECT_TRUE(deadline.expired(clock));
         EXPECT_EQ(fetch_until(*there, "", deadline, clock).code(), Code::invalid_argument);
         const Status why = card.status().cause();
-        return why.code() == Code::not_found && card.status().remedy() == why.remedy();
+        return why.code() == Code::not_found && card.status().hint() == why.hint();
       },
       std::chrono::milliseconds(15)));
 }

@@ -174,7 +174,7 @@ TEST_F(StagedBackendTest, a_peers_device_memory_is_the_peers_to_stage) {
   const auto import = backend->import_memory(
       *connection, {.kind = MemoryKind::device, .address = 4096, .length = 1}, {});
   EXPECT_EQ(import.code(), Code::unsupported);
-  EXPECT_THAT(std::string(import.status().remedy()), HasSubstr("let the peer"));
+  EXPECT_THAT(std::string(import.status().hint()), HasSubstr("let the peer"));
 }
 
 TEST_F(StagedBackendTest, of_a_list_a_peers_device_memory_is_refused_alone) {

@@ -98,14 +98,14 @@ std::vector<BackendFailure> create_all(agent::Agent& agent, const BackendConfig&
   return failures;
 }
 
-/// One sentence for all; the remedy of the first.
+/// One sentence for all; the hint of the first.
 Status told(std::string_view what, const std::vector<BackendFailure>& failures) {
   std::string all(what);
   for (const BackendFailure& failure : failures)
     all += cat(&failure == failures.data() ? ": " : "; ", printable(failure.name), ": ",
                failure.why.message());
   return error(failures.front().why.code(), std::move(all),
-               std::string(failures.front().why.remedy()));
+               std::string(failures.front().why.hint()));
 }
 
 std::string list_of(const std::vector<std::string>& names) {

@@ -17,10 +17,10 @@ using Ordered = nlohmann::ordered_json;  // KVBM's order of fields
 using Names = std::initializer_list<const char*>;
 
 constexpr std::size_t kDeepest = 8;  // of brackets; version 1 has 5
-constexpr const char* kRemedy = "write it as KVBM's LayoutDescriptor::to_json() does";
+constexpr const char* kHint = "write it as KVBM's LayoutDescriptor::to_json() does";
 
 Status refuse(Code code, std::string_view path, std::string_view why) {
-  return error(code, cat("KVBM's layout descriptor: ", path, " ", why), kRemedy);
+  return error(code, cat("KVBM's layout descriptor: ", path, " ", why), kHint);
 }
 
 /// A value as it may stand in a message.

@@ -208,7 +208,7 @@ TEST(KvbmLayoutTest, what_is_not_a_value_is_refused_by_path) {
     const Status refused = refusal(each.was, each.is);
     EXPECT_EQ(refused.code(), Code::corrupt) << each.is << ": " << refused.to_string();
     EXPECT_THAT(refused.to_string(), HasSubstr(each.says)) << each.is;
-    EXPECT_FALSE(refused.remedy().empty());
+    EXPECT_FALSE(refused.hint().empty());
   }
   for (const char* text : {"", "7", "null", "[]", "\"version\""})
     EXPECT_EQ(parse(text).code(), Code::corrupt) << text;

@@ -146,7 +146,7 @@ TEST(KvbmPackageTest, metadata_of_nixl_itself_is_refused_with_what_would_do) {
   const Status refused = package_from_kvbm(bytes).status();
   EXPECT_EQ(refused.code(), Code::unsupported);
   EXPECT_THAT(refused.to_string(), HasSubstr("'prefill-0', 20 bytes, is no card"));
-  EXPECT_THAT(refused.remedy(), HasSubstr("libnixl_capi.so"));
+  EXPECT_THAT(refused.hint(), HasSubstr("libnixl_capi.so"));
   EXPECT_FALSE(refused.cause().ok());
 }
 

@@ -143,9 +143,9 @@ Status check_kvbm_version(std::uint64_t version) {
                                             : "no KVBM wrote it: export the layout again");
 }
 
-Status no_kvbm_word_for(std::string_view what, std::string_view remedy) {
+Status no_kvbm_word_for(std::string_view what, std::string_view hint) {
   return error(Code::unsupported, cat("version 1 of KVBM's layouts has no word for ", what),
-               std::string(remedy));
+               std::string(hint));
 }
 
 Status check_kvbm_name(const std::string& name) {

@@ -96,7 +96,7 @@ struct KvbmTerms {
 Status check_kvbm_version(std::uint64_t version);
 
 /// The failure of what version 1 cannot say: always unsupported.
-Status no_kvbm_word_for(std::string_view what, std::string_view remedy);
+Status no_kvbm_word_for(std::string_view what, std::string_view hint);
 
 /// Errors: unsupported (an empty name, or one that is no UTF-8).
 Status check_kvbm_name(const std::string& name);

@@ -30,7 +30,7 @@ Status check_probe(const backend::BackendType& type) {
   for (const Finding& finding : findings) {
     if (finding.verdict != Verdict::no) return {};
   }
-  return error(Code::unsupported, findings.front().reason, findings.front().remedy);
+  return error(Code::unsupported, findings.front().reason, findings.front().hint);
 }
 
 }  // namespace

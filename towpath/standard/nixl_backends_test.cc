@@ -135,7 +135,7 @@ TEST_F(NixlBackendsTest, parameters_that_would_have_no_effect_are_refused) {
   EXPECT_EQ(create("SHM", {{"copy_threads", "1"}}).code(), Code::already_exists);
   const auto shm = create("SHM", {{"paths", "mapped"}});
   EXPECT_EQ(shm.code(), Code::already_exists);
-  EXPECT_THAT(std::string(shm.status().remedy()), HasSubstr("before"));
+  EXPECT_THAT(std::string(shm.status().hint()), HasSubstr("before"));
 }
 
 TEST_F(NixlBackendsTest, where_shm_cannot_run_ucx_goes_alone_and_tells) {

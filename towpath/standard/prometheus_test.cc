@@ -158,7 +158,7 @@ TEST(PrometheusTest, build_without_it_says_how_to_get_it) {
   telemetry::Metrics metrics;
   const auto endpoint = PrometheusEndpoint::open(metrics, {});
   EXPECT_EQ(endpoint.code(), Code::unsupported);
-  EXPECT_THAT(std::string(endpoint.status().remedy()), HasSubstr("prometheus-cpp-dev"));
+  EXPECT_THAT(std::string(endpoint.status().hint()), HasSubstr("prometheus-cpp-dev"));
   EXPECT_EQ(scrape(0), "refused");
 }
 

@@ -60,7 +60,7 @@ TEST(StandardTest, of_backends_that_stand_in_for_one_another_one_is_enough) {
 TEST(StandardTest, an_unknown_backend_is_refused_with_those_that_exist) {
   const auto node = Node::open({.name = "x", .backends = {"carrier-pigeon"}});
   EXPECT_EQ(node.code(), Code::not_found);
-  EXPECT_THAT(std::string(node.status().remedy()), testing::HasSubstr("shm"));
+  EXPECT_THAT(std::string(node.status().hint()), testing::HasSubstr("shm"));
 }
 
 layout::LayoutConfig small_cache() {

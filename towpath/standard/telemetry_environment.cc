@@ -17,9 +17,9 @@ struct Value {
   std::string name;
   std::string text;
 
-  Status refuse(std::string remedy) const {
+  Status refuse(std::string hint) const {
     return error(Code::invalid_argument, cat(name, "='", printable(text), "' makes no sense"),
-                 std::move(remedy));
+                 std::move(hint));
   }
 };
 

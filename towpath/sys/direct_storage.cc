@@ -22,7 +22,7 @@ std::vector<Finding> ask_directory(const std::string& directory, const MachineRo
            .source = directory,
            .verdict = Verdict::unknown,
            .reason = std::string(why.message()),
-           .remedy = std::string(why.remedy())}};
+           .hint = std::string(why.hint())}};
 }
 
 #ifdef TOWPATH_WITHOUT_GDS
@@ -104,7 +104,7 @@ std::vector<Finding> findings_of(const DirectStorage& storage) {
                  .source = "libcufile, the GPU, the file",
                  .verdict = verdict_of(storage.way),
                  .reason = cat(name_of(storage.way), storage.why.empty() ? "" : ": ", storage.why),
-                 .remedy = ""});
+                 .hint = ""});
   return all;
 }
 

@@ -40,7 +40,7 @@ Judged judge_mount(const std::optional<Mount>& mount) {
   if (ext4 && ordered) return {.verdict = Verdict::yes, .reason = "ext4, data in order"};
   return {.verdict = Verdict::no,
           .reason = ext4 ? cat("ext4 with ", mount->options) : cat("a ", printable(mount->type)),
-          .remedy = "use xfs, or ext4 with data=ordered, on an NVMe drive"};
+          .hint = "use xfs, or ext4 with data=ordered, on an NVMe drive"};
 }
 
 /// ".../nvme/nvme0/nvme0n1/nvme0n1p1" -> "nvme0n1p1".
@@ -55,7 +55,7 @@ Judged judge_drive(const std::string& device) {
   if (device.empty())
     return {.verdict = Verdict::no,
             .reason = "no block device carries it",
-            .remedy = "use a directory on an NVMe drive"};
+            .hint = "use a directory on an NVMe drive"};
   const std::string_view name = last_part(device);
   const bool stands_for_others = device.find("/virtual/") != std::string::npos;
   if (name.starts_with("nvme") && !stands_for_others)
@@ -68,7 +68,7 @@ Judged judge_drive(const std::string& device) {
   } else if (name.starts_with("md") || name.starts_with("dm-")) {
     what = ": a device made of others";
   }
-  return {.verdict = Verdict::no, .reason = cat(name, what), .remedy = kRightOnDrive};
+  return {.verdict = Verdict::no, .reason = cat(name, what), .hint = kRightOnDrive};
 }
 
 /// Bytes between the two pass what stands between them; P2PDMA takes a processor's own bridges only
@@ -80,7 +80,7 @@ Judged judge_distance(const std::string& gpu, const std::string& drive) {
   return {.verdict = Verdict::degraded,
           .reason = root ? "they meet at the processor's root"
                          : "they are below different roots of the processor, or processors",
-          .remedy =
+          .hint =
               "use a drive below the GPU's switch; without, the kernel may refuse "
               "(EREMOTEIO), or the processors' own bus carries the bytes"};
 }

@@ -24,7 +24,7 @@ Finding probe_open_driver(const MachineRoot& root) {
                     const bool open = line->find("Open Kernel Module") != std::string_view::npos;
                     return {.verdict = open ? Verdict::yes : Verdict::degraded,
                             .reason = std::string(trimmed(*line)),
-                            .remedy = open ? "" : "P2PDMA wants the open module (565 or newer)"};
+                            .hint = open ? "" : "P2PDMA wants the open module (565 or newer)"};
                   });
 }
 
@@ -35,15 +35,15 @@ Judged judge_p2pdma(const DirectStorageOptions& options, std::string_view text) 
   if (*release < KernelRelease{6, 2})
     return {.verdict = Verdict::no,
             .reason = cat("Linux ", printable(name), " is older than 6.2"),
-            .remedy = "use Linux 6.2 or newer, built with CONFIG_PCI_P2PDMA"};
+            .hint = "use Linux 6.2 or newer, built with CONFIG_PCI_P2PDMA"};
   const KernelAnswer answer =
       built_with({"CONFIG_PCI_P2PDMA", "p2pdma_pgmap_ops"}, options.root, options.boot);
   if (!answer.built_in)
     return {.reason = cat("the kernel does not tell: ", answer.source),
-            .remedy = "run as root, who may look"};
+            .hint = "run as root, who may look"};
   return {.verdict = *answer.built_in ? Verdict::yes : Verdict::no,
           .reason = cat(*answer.built_in ? "it is in " : "it is not in ", answer.source),
-          .remedy = *answer.built_in
+          .hint = *answer.built_in
                         ? ""
                         : "use a kernel with CONFIG_PCI_P2PDMA=y (Debian's have it off)"};
 }
@@ -63,7 +63,7 @@ Finding probe_static_bar(const MachineRoot& root) {
                     const bool set = text.find("RMForceStaticBar1=1") != std::string_view::npos;
                     return {.verdict = set ? Verdict::yes : Verdict::no,
                             .reason = set ? "it does" : "RMForceStaticBar1 is not set",
-                            .remedy = set ? ""
+                            .hint = set ? ""
                                           : "options nvidia NVreg_RegistryDwords="
                                             "\"RMForceStaticBar1=1;RmForceDisableIomapWC=1\""};
                   });
@@ -77,7 +77,7 @@ Finding probe_multipath(const MachineRoot& root) {
                     const bool off = trimmed(text) == "N";
                     return {.verdict = off ? Verdict::yes : Verdict::no,
                             .reason = off ? "it is off" : "multipath is on: EREMOTEIO",
-                            .remedy = off ? "" : "boot with nvme_core.multipath=N"};
+                            .hint = off ? "" : "boot with nvme_core.multipath=N"};
                   });
 }
 
@@ -110,7 +110,7 @@ Finding probe_iommu(const MachineRoot& root) {
       return judge(std::move(question), {.verdict = Verdict::degraded,
                                          .reason = cat("group ", group, " translates (",
                                                        printable(trimmed(*type)), ")", words),
-                                         .remedy = "boot with iommu=pt; nvidia-fs wants it off or "
+                                         .hint = "boot with iommu=pt; nvidia-fs wants it off or "
                                                    "passing through"});
   }
   return judge(std::move(question),
@@ -129,12 +129,12 @@ Finding probe_bridges(const MachineRoot& root) {
       if (!redirects)
         return judge(std::move(question),
                      {.reason = cat("the configuration of ", name, " is not shown to this user"),
-                      .remedy = "run as root, who may look"});
+                      .hint = "run as root, who may look"});
       if (*redirects)
         return judge(std::move(question),
                      {.verdict = Verdict::degraded,
                       .reason = cat(name, " sends it up to the processor (ACS redirects)"),
-                      .remedy = cat("turn ACS off in the firmware, or boot with "
+                      .hint = cat("turn ACS off in the firmware, or boot with "
                                     "pci=disable_acs_redir=",
                                     name, "; not where virtual machines own devices")});
       ++bridges;
@@ -191,7 +191,7 @@ Finding probe_rdma_peer(const MachineRoot& root) {
   return judge(std::move(question),
                {.verdict = there ? Verdict::yes : Verdict::unknown,
                 .reason = there ? "it is loaded" : "not loaded; dma-buf may serve in its place",
-                .remedy = there ? "" : "modprobe nvidia_peermem where dma-buf is not supported"});
+                .hint = there ? "" : "modprobe nvidia_peermem where dma-buf is not supported"});
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ Finding probe_library(const std::vector<std::string>& names) {
   return judge(std::move(question),
                {.verdict = Verdict::no,
                 .reason = std::move(refused),
-                .remedy = "install libcufile of the CUDA toolkit; without, bytes for a GPU are "
+                .hint = "install libcufile of the CUDA toolkit; without, bytes for a GPU are "
                           "staged through pinned memory"});
 }
 
@@ -41,7 +41,7 @@ Finding probe_rdma_library(const std::vector<std::string>& names) {
   return judge(std::move(question),
                {.verdict = Verdict::degraded,
                 .reason = "it is not here; local drives need none",
-                .remedy = "install libcufile_rdma of the CUDA toolkit, for NFS, Lustre or WEKA"});
+                .hint = "install libcufile_rdma of the CUDA toolkit, for NFS, Lustre or WEKA"});
 }
 
 /// cufile.json is JSON with comments to the end of a line.
@@ -123,12 +123,12 @@ Finding probe_configuration(const std::string& path, const Configuration& config
   if (configuration.force_compat)
     return judge(std::move(question), {.verdict = Verdict::no,
                                        .reason = std::move(seen),
-                                       .remedy = "set force_compat_mode to false"});
+                                       .hint = "set force_compat_mode to false"});
   const bool best = configuration.p2pdma && !configuration.allow_compat;
   return judge(std::move(question),
                {.verdict = best ? Verdict::yes : Verdict::degraded,
                 .reason = std::move(seen),
-                .remedy = best ? ""
+                .hint = best ? ""
                                : "use_pci_p2pdma true for the way without nvidia-fs, "
                                  "allow_compat_mode false so that staging is an error"});
 }

@@ -165,7 +165,7 @@ TEST_F(DirectStorageTest, a_bridge_that_redirects_is_told_and_does_not_decide) {
   };
   EXPECT_EQ(with_control(0).reason, "1 bridges, none of which redirects");
   EXPECT_EQ(with_control(0x0C).verdict, Verdict::degraded);
-  EXPECT_THAT(bridges().remedy, HasSubstr("pci=disable_acs_redir=0000:16:01.0"));
+  EXPECT_THAT(bridges().hint, HasSubstr("pci=disable_acs_redir=0000:16:01.0"));
   EXPECT_EQ(probe().way, DirectWay::p2pdma);
 }
 
@@ -247,7 +247,7 @@ TEST_F(StorageDeviceTest, it_must_lie_right_on_a_drive) {
   const auto reason = [&](const char* place) {
     put_drive(place);
     const Finding drive = probe().at(1);
-    EXPECT_EQ(drive.verdict == Verdict::yes, drive.remedy.empty()) << drive.reason;
+    EXPECT_EQ(drive.verdict == Verdict::yes, drive.hint.empty()) << drive.reason;
     return drive.reason;
   };
   EXPECT_EQ(probe().at(1).reason, "no block device carries it");

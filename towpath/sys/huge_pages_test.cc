@@ -61,7 +61,7 @@ TEST_F(HugePagesTest, required_and_too_few_says_how_many_there_are) {
   const Status status = map_pages(wanted(HugePages::required, 2 * kTwoMiB)).status();
   EXPECT_EQ(status.code(), Code::exhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("1 of 2 MiB"));
-  EXPECT_THAT(std::string(status.remedy()), HasSubstr("vm.nr_hugepages"));
+  EXPECT_THAT(std::string(status.hint()), HasSubstr("vm.nr_hugepages"));
 }
 
 TEST_F(HugePagesTest, best_effort_falls_back_and_says_why) {

@@ -16,13 +16,13 @@ namespace towpath::sys {
 struct Judged {
   Verdict verdict = Verdict::unknown;
   std::string reason;
-  std::string remedy;
+  std::string hint;
 };
 
 inline Finding judge(Finding question, Judged judged) {
   question.verdict = judged.verdict;
   question.reason = std::move(judged.reason);
-  question.remedy = std::move(judged.remedy);
+  question.hint = std::move(judged.hint);
   return question;
 }
 

@@ -24,7 +24,7 @@ Judged judge_kernel(std::string_view text) {
   const bool enough = *release >= KernelRelease{5, 19};
   return {.verdict = enough ? Verdict::yes : Verdict::degraded,
           .reason = cat("Linux ", printable(trimmed(text)), enough ? "" : " is older than 5.19"),
-          .remedy = enough ? "" : "use Linux 5.19 or newer; without, files go through threads"};
+          .hint = enough ? "" : "use Linux 5.19 or newer; without, files go through threads"};
 }
 
 Judged judge_locked_memory(std::string_view limits) {
@@ -37,7 +37,7 @@ Judged judge_locked_memory(std::string_view limits) {
   const bool enough = *bytes >= kEnoughLockedBytes;
   return {.verdict = enough ? Verdict::yes : Verdict::degraded,
           .reason = cat("limited to ", format_bytes(*bytes)),
-          .remedy = enough ? ""
+          .hint = enough ? ""
                            : "ulimit -l unlimited (LimitMEMLOCK=infinity, --ulimit memlock=-1); "
                              "without, large buffers are not registered (root is exempt)"};
 }
@@ -51,7 +51,7 @@ Judged judge_huge_pages(std::string_view meminfo) {
   const bool some = *free_pages > 0;
   return {.verdict = some ? Verdict::yes : Verdict::degraded,
           .reason = cat(*free_pages, " of ", *total_pages, " reserved pages are free"),
-          .remedy = some ? "" : "sysctl vm.nr_hugepages=N; without, ordinary pages are used"};
+          .hint = some ? "" : "sysctl vm.nr_hugepages=N; without, ordinary pages are used"};
 }
 
 Judged judge_transparent(std::string_view text) {
@@ -62,7 +62,7 @@ Judged judge_transparent(std::string_view text) {
   if (text.find("[never]") != std::string_view::npos)
     return {.verdict = Verdict::degraded,
             .reason = "never",
-            .remedy = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"};
+            .hint = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"};
   return not_understood(text);
 }
 
@@ -99,12 +99,12 @@ Finding probe_shared_memory(FileSystem& files, const MachineRoot& root) {
   if (!free.ok())
     return judge(std::move(question), {.verdict = Verdict::degraded,
                                        .reason = std::string(free.status().message()),
-                                       .remedy = "mount a tmpfs there; memfds need none"});
+                                       .hint = "mount a tmpfs there; memfds need none"});
   const bool enough = *free >= kEnoughSharedBytes;
   return judge(std::move(question),
                {.verdict = enough ? Verdict::yes : Verdict::degraded,
                 .reason = cat(format_bytes(*free), " free"),
-                .remedy = enough ? "" : "enlarge it (docker run --shm-size); memfds need none"});
+                .hint = enough ? "" : "enlarge it (docker run --shm-size); memfds need none"});
 }
 
 Finding probe_memfd() {
@@ -116,7 +116,7 @@ Finding probe_memfd() {
   if (!status.ok())
     return judge(std::move(question), {.verdict = Verdict::no,
                                        .reason = std::string(status.message()),
-                                       .remedy = std::string(status.remedy())});
+                                       .hint = std::string(status.hint())});
   return judge(std::move(question), {.verdict = Verdict::yes, .reason = "a sealed memfd was made"});
 }
 
@@ -160,9 +160,9 @@ Finding probe_numa_placement() {
         std::move(question),
         {.verdict = Verdict::degraded,
          .reason = std::string(status.message()),
-         .remedy = status.remedy().empty() ? "memory lies where the kernel puts it, which is "
+         .hint = status.hint().empty() ? "memory lies where the kernel puts it, which is "
                                              "no loss on a machine with one node"
-                                           : std::string(status.remedy())});
+                                           : std::string(status.hint())});
   return judge(std::move(question), {.verdict = Verdict::yes, .reason = "a page was placed"});
 }
 
@@ -174,7 +174,7 @@ Finding probe_direct_io(FileSystem& files, const std::string& directory) {
   const auto file = files.open_temporary({.where = directory, .named = false, .direct = true});
   if (!file.ok())
     return judge(std::move(question), {.reason = std::string(file.status().message()),
-                                       .remedy = std::string(file.status().remedy())});
+                                       .hint = std::string(file.status().hint())});
   if ((*file)->direct())
     return judge(
         std::move(question),
@@ -182,7 +182,7 @@ Finding probe_direct_io(FileSystem& files, const std::string& directory) {
   return judge(std::move(question),
                {.verdict = Verdict::degraded,
                 .reason = (*file)->direct_refusal(),
-                .remedy = "use a directory on a local disk; without, the page cache is used"});
+                .hint = "use a directory on a local disk; without, the page cache is used"});
 }
 
 std::vector<Finding> probe_machine(FileSystem& files, const std::vector<std::string>& directories,

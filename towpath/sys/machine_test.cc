@@ -54,7 +54,7 @@ TEST_F(MachineTest, locked_memory_is_read_from_the_limits) {
   const Finding small = finding_of("65536");
   EXPECT_EQ(small.verdict, Verdict::degraded);
   EXPECT_THAT(small.reason, HasSubstr("64 KiB"));
-  EXPECT_THAT(small.remedy, HasSubstr("ulimit -l"));
+  EXPECT_THAT(small.hint, HasSubstr("ulimit -l"));
   EXPECT_EQ(finding_of("much").verdict, Verdict::unknown);
 }
 
@@ -111,7 +111,7 @@ TEST_F(MachineTest, this_machine_answers_every_question) {
     EXPECT_FALSE(finding.source.empty()) << finding.question;
     EXPECT_FALSE(finding.reason.empty()) << finding.question;
     const bool lacking = finding.verdict == Verdict::no || finding.verdict == Verdict::degraded;
-    EXPECT_EQ(lacking, !finding.remedy.empty()) << finding.question;
+    EXPECT_EQ(lacking, !finding.hint.empty()) << finding.question;
   }
   EXPECT_EQ(probe_memfd().verdict, Verdict::yes);
 }

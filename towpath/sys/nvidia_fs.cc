@@ -21,7 +21,7 @@ NvidiaFs explain(const std::string& path, const Status& why) {
   }
 }
 
-std::string remedy_for(State state) {
+std::string hint_for(State state) {
   switch (state) {
     case State::loaded: return {};
     case State::denied: return "run as a user who may read it";
@@ -78,13 +78,13 @@ Finding probe_nvidia_fs(const MachineRoot& root) {
       .source = root.proc + "/driver/nvidia-fs",
       .verdict = Verdict::no,
       .reason = found.reason,
-      .remedy = remedy_for(found.state)};
+      .hint = hint_for(found.state)};
   if (!found.is_loaded()) return finding;
   const bool nvme = has_hooks_in_nvme(root);
   finding.verdict = nvme ? Verdict::yes : Verdict::no;
   finding.reason = cat("nvidia-fs", version_of(root), " is loaded, ",
                        nvme ? "with hooks in nvme" : "but the nvme driver has no hooks");
-  finding.remedy = nvme ? "" : "use the nvme driver of MOFED or DOCA, or P2PDMA";
+  finding.hint = nvme ? "" : "use the nvme driver of MOFED or DOCA, or P2PDMA";
   return finding;
 }
 

@@ -62,7 +62,7 @@ TEST_F(NvidiaFsTest, who_may_not_read_it_is_told_so) {
   const auto body = [&] {
     if (!testing::become_nobody(64 << 10)) GTEST_SKIP() << testing::kNoNobody;
     EXPECT_EQ(read_nvidia_fs(root_).state, State::denied);
-    EXPECT_THAT(probe_nvidia_fs(root_).remedy, HasSubstr("user"));
+    EXPECT_THAT(probe_nvidia_fs(root_).hint, HasSubstr("user"));
   };
   EXPECT_TRUE(testing::passes_in_child(body));
 }

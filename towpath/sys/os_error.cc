@@ -7,7 +7,7 @@
 namespace towpath::sys {
 namespace {
 
-std::string_view usual_remedy(int errno_value) noexcept {
+std::string_view usual_hint(int errno_value) noexcept {
   switch (errno_value) {
     case ENOSPC: return "free space on this file system, or use another one";
     case EDQUOT: return "raise the disk quota of this user, or free space";
@@ -66,10 +66,10 @@ std::string errno_text(int errno_value) {
              errno_value, ")");
 }
 
-Status os_error(int errno_value, std::string what, std::string remedy, std::source_location where) {
-  if (remedy.empty()) remedy = usual_remedy(errno_value);
+Status os_error(int errno_value, std::string what, std::string hint, std::source_location where) {
+  if (hint.empty()) hint = usual_hint(errno_value);
   return error(code_of_errno(errno_value), cat(what, ": ", errno_text(errno_value)),
-               std::move(remedy), where);
+               std::move(hint), where);
 }
 
 }  // namespace towpath::sys

@@ -29,9 +29,9 @@ Code code_of_errno(int errno_value) noexcept;
 /// "No space left on device (ENOSPC, 28)".
 std::string errno_text(int errno_value);
 
-/// The failure "`what`: No space left on device (ENOSPC, 28)". An empty `remedy` gets the usual one
+/// The failure "`what`: No space left on device (ENOSPC, 28)". An empty `hint` gets the usual one
 /// for this errno, where there is one. `errno_value` is positive.
-Status os_error(int errno_value, std::string what, std::string remedy = {},
+Status os_error(int errno_value, std::string what, std::string hint = {},
                 std::source_location where = std::source_location::current());
 
 }  // namespace towpath::sys

@@ -30,11 +30,11 @@ TEST(OsErrorTest, every_errno_of_the_table_has_its_code) {
 TEST(OsErrorTest, the_message_ends_with_text_name_and_number) {
   const Status status = os_error(ENOSPC, "cannot write 'x'");
   EXPECT_EQ(status.message(), "cannot write 'x': No space left on device (ENOSPC, 28)");
-  EXPECT_THAT(std::string(status.remedy()), HasSubstr("free space"));
+  EXPECT_THAT(std::string(status.hint()), HasSubstr("free space"));
 }
 
-TEST(OsErrorTest, a_given_remedy_wins) {
-  EXPECT_EQ(os_error(ENOSPC, "x", "use another disk").remedy(), "use another disk");
+TEST(OsErrorTest, a_given_hint_wins) {
+  EXPECT_EQ(os_error(ENOSPC, "x", "use another disk").hint(), "use another disk");
 }
 
 TEST(OsErrorTest, an_unknown_errno_keeps_its_number) {

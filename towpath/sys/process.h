@@ -33,7 +33,7 @@ Result<std::uint64_t> process_start_time(pid_t pid, const std::string& proc = "/
 /// stream, however they are cut. Returns when all bytes are there, and tells how many.
 /// Cost: a system call per 256 parts. No allocation.
 /// Errors: invalid_argument (the two sides differ in length), peer_lost (the process ended), denied
-/// (the message has the remedy), out_of_range (bytes that are not mapped), unsupported. A failure
+/// (the message has the hint), out_of_range (bytes that are not mapped), unsupported. A failure
 /// tells how many bytes had arrived; those are spoilt.
 Result<std::uint64_t> read_process_memory(pid_t pid, std::span<const IoPart> local,
                                           std::span<const RemotePart> remote);

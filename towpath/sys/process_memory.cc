@@ -132,7 +132,7 @@ void judge_scope(const Result<std::string>& text, Finding& finding) {
   finding.reason = cat("ptrace_scope is ", *scope);
   finding.verdict = *scope == 0 ? Verdict::yes : *scope == 1 ? Verdict::degraded : Verdict::no;
   if (*scope != 0)
-    finding.remedy =
+    finding.hint =
         "sysctl kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE; without, memory is shared by memfd";
 }
 
@@ -159,7 +159,7 @@ Finding probe_process_memory(const std::string& proc) {
   if (auto moved = read_process_memory(::getpid(), {&local, 1}, {&remote, 1}); !moved.ok()) {
     finding.verdict = Verdict::no;
     finding.reason = moved.status().message();
-    finding.remedy = moved.status().remedy();
+    finding.hint = moved.status().hint();
     return finding;
   }
   const auto text = read_text_file(scope_path);

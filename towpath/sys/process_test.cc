@@ -223,7 +223,7 @@ TEST(ProcessMemoryTest, a_dead_process_is_peer_lost) {
   EXPECT_EQ(write_process_memory(pid, {&local, 1}, {&remote, 1}).code(), Code::peer_lost);
 }
 
-TEST(ProcessMemoryTest, a_strangers_memory_is_denied_with_the_remedy) {
+TEST(ProcessMemoryTest, a_strangers_memory_is_denied_with_the_hint) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   char byte = 0;
   const pid_t owner = ::getpid();
@@ -255,7 +255,7 @@ TEST(ProcessMemoryTest, the_probe_reads_yamas_mind) {
   EXPECT_EQ(verdict_of("0\n").verdict, Verdict::yes);
   EXPECT_EQ(verdict_of("1\n").verdict, Verdict::degraded);
   EXPECT_EQ(verdict_of("3\n").verdict, Verdict::no);
-  EXPECT_FALSE(verdict_of("3\n").remedy.empty());
+  EXPECT_FALSE(verdict_of("3\n").hint.empty());
   EXPECT_EQ(verdict_of("what\n").verdict, Verdict::unknown);
 }
 

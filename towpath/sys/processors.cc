@@ -32,13 +32,13 @@ Judged judge_processors(std::size_t allowed, const std::optional<ProcessorLimit>
         .verdict = Verdict::degraded,
         .reason = cat(processors(allowed), " with the time of ", short_decimal(limit->processors),
                       ": who polls is stopped for the rest of each period"),
-        .remedy =
+        .hint =
             "give whole processors in place of a quota (docker --cpuset-cpus; the static "
             "CPU manager of Kubernetes), or raise it (--cpus, limits.cpu)"};
   if (allowed < 2)
     return {.verdict = Verdict::degraded,
             .reason = processors(allowed),
-            .remedy = "allow two: a progress thread and an engine share one"};
+            .hint = "allow two: a progress thread and an engine share one"};
   return {.verdict = Verdict::yes, .reason = processors(allowed)};
 }
 
@@ -101,7 +101,7 @@ Finding probe_memory_limit(const MachineRoot& root) {
       std::move(question),
       {.verdict = enough ? Verdict::yes : Verdict::degraded,
        .reason = cat(format_bytes(tightest.room()), " are left of ", format_bytes(tightest.bytes)),
-       .remedy = enough ? ""
+       .hint = enough ? ""
                         : "raise the limit (docker --memory, limits.memory); pinned and "
                           "shared memory count, and files in the page cache"});
 }
@@ -126,7 +126,7 @@ std::vector<Finding> probe_processors_near_gpus(const MachineRoot& root) {
         judge(std::move(question),
               {.verdict = both > 0 ? Verdict::yes : Verdict::degraded,
                .reason = cat(both, " of ", processors(near->size())),
-               .remedy = both > 0 ? "" : cat("run it there: taskset -c ", trimmed(*text))}));
+               .hint = both > 0 ? "" : cat("run it there: taskset -c ", trimmed(*text))}));
   }
   return findings;
 }

@@ -71,7 +71,7 @@ TEST_F(ProcessorsTest, the_group_with_least_room_counts_wherever_it_stands_above
   EXPECT_EQ(tight.verdict, Verdict::degraded);
   EXPECT_EQ(tight.source, root_.sys + "/fs/cgroup/pod");
   EXPECT_THAT(tight.reason, HasSubstr("256 MiB are left of 4 GiB"));
-  EXPECT_THAT(tight.remedy, HasSubstr("limits.memory"));
+  EXPECT_THAT(tight.hint, HasSubstr("limits.memory"));
   put_2("pod/memory.current", "4096\n");
   EXPECT_EQ(probe_memory_limit(root_).verdict, Verdict::yes);
   put_2("pod/memory.current", "4294967297\n");
@@ -109,7 +109,7 @@ TEST_F(ProcessorsTest, a_quota_of_time_is_told_and_the_smallest_counts) {
   EXPECT_EQ(held_back.verdict, Verdict::degraded);
   EXPECT_THAT(held_back.reason, HasSubstr("8 processors with the time of 2.5: "));
   EXPECT_EQ(held_back.source, root_.sys + "/fs/cgroup/a");
-  EXPECT_THAT(held_back.remedy, HasSubstr("limits.cpu"));
+  EXPECT_THAT(held_back.hint, HasSubstr("limits.cpu"));
   allow("1");
   const Finding alone = probe_processors(root_);
   EXPECT_EQ(alone.verdict, Verdict::degraded);
@@ -147,7 +147,7 @@ TEST_F(ProcessorsTest, each_gpu_is_asked_for_processors_near_it) {
   EXPECT_EQ(findings[0].verdict, Verdict::yes);
   EXPECT_EQ(findings[0].reason, "2 of 8 processors");
   EXPECT_EQ(findings[1].verdict, Verdict::degraded);
-  EXPECT_THAT(findings[1].remedy, HasSubstr("taskset -c 8-15"));
+  EXPECT_THAT(findings[1].hint, HasSubstr("taskset -c 8-15"));
   EXPECT_EQ(findings[2].verdict, Verdict::unknown);
 }
 

@@ -24,7 +24,7 @@ Judged judge_ports(const std::string& gpu, const std::vector<RdmaPort>& ports) {
   if (near.empty())
     return {.verdict = Verdict::degraded,
             .reason = cat("none of ", list_of(all)),
-            .remedy =
+            .hint =
                 "what this GPU sends passes the processors' own bus; put an adapter under "
                 "its switch, or the engine on another GPU"};
   return {.verdict = Verdict::yes, .reason = cat("UCX_NET_DEVICES=", list_of(near))};

@@ -14,7 +14,7 @@ Finding ring_finding(std::string question, const RingOptions& options) {
   auto fail = [&](const Status& status) {
     finding.verdict = Verdict::no;
     finding.reason = status.message();
-    finding.remedy = status.remedy();
+    finding.hint = status.hint();
     return finding;
   };
   auto ring = Ring::open(options);
@@ -54,7 +54,7 @@ Finding operations_finding() {
   if (!probe) {
     finding.verdict = Verdict::no;
     finding.reason = "the kernel does not answer the question";
-    finding.remedy = "use Linux 5.19 or newer, and allow io_uring";
+    finding.hint = "use Linux 5.19 or newer, and allow io_uring";
     return finding;
   }
   std::string missing;
@@ -63,7 +63,7 @@ Finding operations_finding() {
   finding.verdict = missing.empty() ? Verdict::yes : Verdict::degraded;
   finding.reason =
       missing.empty() ? cat("all ", kUsed.size(), " that are used") : "missing:" + missing;
-  if (!missing.empty()) finding.remedy = "use Linux 5.19 or newer";
+  if (!missing.empty()) finding.hint = "use Linux 5.19 or newer";
   return finding;
 }
 

@@ -50,7 +50,7 @@ TEST(NvshmemEngineTest, what_is_not_here_is_told_with_what_would_provide_it) {
   EXPECT_THAT(library.status().to_string(), HasSubstr("libno.such.so.1"));
   const Finding finding = probe_nvshmem(nowhere);
   EXPECT_EQ(finding.verdict, Verdict::no);
-  EXPECT_THAT(finding.remedy, HasSubstr("nvidia-nvshmem"));
+  EXPECT_THAT(finding.hint, HasSubstr("nvidia-nvshmem"));
 }
 
 TEST(NvshmemEngineTest, host_stands_in_only_when_it_may) {

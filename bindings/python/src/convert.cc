@@ -10,7 +10,7 @@ py::object exception_of(const Status& status) {
   if (status.ok()) return py::none();
   const py::object make = py::module_::import("towpath.errors").attr("from_status");
   return make(name_of(status.code()), name_to_python(std::string(status.message())),
-              name_to_python(std::string(status.remedy())), exception_of(status.cause()));
+              name_to_python(std::string(status.hint())), exception_of(status.cause()));
 }
 
 void raise(const Status& status) {

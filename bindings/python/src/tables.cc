@@ -225,7 +225,7 @@ DescriptorList strided_descriptors(MemoryKind kind, py::handle source) {
     if (status.ok()) status = list.add(row);
     if (!status.ok())
       raise(error(status.code(), cat("row ", i, ": ", status.message()),
-                  std::string(status.remedy())));
+                  std::string(status.hint())));
   }
   return list;
 }

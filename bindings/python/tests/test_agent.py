@@ -83,12 +83,12 @@ def test_wrong_indices_are_errors(pair, indices, error):
         pair.mine.make_transfer("read", local, remote, local_indices=indices, remote_indices=[0])
 
 
-def test_an_error_has_code_remedy_and_builtin_class(pair):
+def test_an_error_has_code_hint_and_builtin_class(pair):
     _, _, there, here = meet_with_memory(pair)
     with pytest.raises(towpath.NotFound) as raised:
         pair.mine.create_transfer("read", here, "nobody", there)
     assert raised.value.code == "not_found" and "nobody" in raised.value.message
-    assert raised.value.remedy and raised.value.remedy in str(raised.value)
+    assert raised.value.hint and raised.value.hint in str(raised.value)
     assert isinstance(raised.value, LookupError)
     with pytest.raises(towpath.Corrupt):
         pair.mine.load_card(b"no card")

@@ -156,9 +156,9 @@ def test_a_list_is_taken_back_whole_or_not_at_all():
 
 def test_errors_are_nixls_and_say_more(two):
     local = two.mine.get_xfer_descs(rows(two.here), "DRAM")
-    with pytest.raises(bind.nixlNotFoundError, match="NIXL_ERR_NOT_FOUND.*remedy") as raised:
+    with pytest.raises(bind.nixlNotFoundError, match="NIXL_ERR_NOT_FOUND.*hint") as raised:
         two.mine.initialize_xfer("READ", local, local, "nobody")
-    assert raised.value.code == "not_found" and raised.value.remedy
+    assert raised.value.code == "not_found" and raised.value.hint
     assert nixl._bindings.nixlNotFoundError.__bases__ == (Exception,)
     with pytest.raises(KeyError):
         two.mine.initialize_xfer("COPY", local, local, two.peer)

@@ -10,7 +10,7 @@ from towpath.nixl import nixl_agent, nixl_agent_config
 
 
 def why_not():
-    """What this build or machine lacks, with the remedy."""
+    """What this build or machine lacks, with the hint."""
     try:
         with towpath.Agent("probe", ["ucx"]):
             return ""

@@ -1,4 +1,4 @@
-"""Failures as exceptions: a code that a program can act on, the sentence, and the remedy.
+"""Failures as exceptions: a code that a program can act on, the sentence, and the hint.
 
 Each code of the library has a class of its own, which is also the built-in exception that says the
 same, where there is one:
@@ -6,7 +6,7 @@ same, where there is one:
     try:
         agent.load_card(card)
     except towpath.Corrupt as error:
-        print(error.code, error.message, error.remedy)
+        print(error.code, error.message, error.hint)
 
 The failure underneath is the exception's ``__cause__``.
 """
@@ -17,19 +17,19 @@ class Error(Exception):
 
     code = "internal"
 
-    def __init__(self, message="", remedy=""):
+    def __init__(self, message="", hint=""):
         super().__init__(message)
         self.message = message
-        self.remedy = remedy
+        self.hint = hint
 
     def __str__(self):
         said = f"{self.code}: {self.message}"
-        if self.remedy:
-            said += f" (remedy: {self.remedy})"
+        if self.hint:
+            said += f" (hint: {self.hint})"
         return f"{said} <- {self.__cause__}" if isinstance(self.__cause__, Error) else said
 
     def __reduce__(self):
-        return type(self), (self.message, self.remedy), {"__cause__": self.__cause__}
+        return type(self), (self.message, self.hint), {"__cause__": self.__cause__}
 
 
 class InvalidArgument(Error, ValueError):
@@ -131,8 +131,8 @@ class Internal(Error):
 BY_CODE = {kind.code: kind for kind in Error.__subclasses__()}
 
 
-def from_status(code, message, remedy, cause):
+def from_status(code, message, hint, cause):
     """What the extension raises for a failure of the library."""
-    error = BY_CODE.get(code, Internal)(message, remedy)
+    error = BY_CODE.get(code, Internal)(message, hint)
     error.__cause__ = cause
     return error

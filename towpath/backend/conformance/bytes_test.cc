@@ -186,7 +186,7 @@ TEST_P(BytesConformance, object_is_put_whole_or_not_at_all) {
     ASSERT_TRUE(transfer->post().ok());
     ASSERT_TRUE(world.run_to_end(*transfer));
     EXPECT_EQ(transfer->status().code(), Code::unsupported);
-    EXPECT_FALSE(transfer->status().remedy().empty());
+    EXPECT_FALSE(transfer->status().hint().empty());
     world.check(TransferOp::write, {});
   }
 }

@@ -20,7 +20,7 @@ struct Meaning {
   int number;
   const char* text;
   Code code;
-  const char* remedy;
+  const char* hint;
 };
 
 // What a program should act on, and a person do; the texts are ours.
@@ -194,7 +194,7 @@ Status CuFile::failure(cufile::Answer answer, std::string what) const {
   const Meaning meaning = meaning_of(answer.code);
   std::string text = cat(what, ": ", meaning.text, " (libcufile ", answer.code);
   if (answer.code == cufile::kCudaFailed) text += cat(", CUDA ", answer.cuda);
-  return error(meaning.code, text + ")", meaning.remedy);
+  return error(meaning.code, text + ")", meaning.hint);
 }
 
 }  // namespace towpath::backends::gds

@@ -20,7 +20,7 @@ TEST(CuFileTest, without_a_library_it_says_what_is_missing_and_how_to_get_it) {
   const auto cufile = CuFile::open({.libraries = {"libcufile-not-here.so.0"}});
   EXPECT_EQ(cufile.code(), Code::not_found);
   EXPECT_THAT(cufile.status().to_string(), HasSubstr("libcufile-not-here.so.0"));
-  EXPECT_THAT(std::string(cufile.status().remedy()), HasSubstr("CUDA toolkit"));
+  EXPECT_THAT(std::string(cufile.status().hint()), HasSubstr("CUDA toolkit"));
 }
 
 TEST(CuFileTest, a_library_without_the_functions_is_too_old) {
@@ -51,19 +51,19 @@ TEST(CuFileTest, compat_mode_that_cannot_be_refused_is_never_taken_in_silence) {
   const auto cufile = CuFile::open(fake());
   EXPECT_EQ(cufile.code(), Code::unsupported);
   EXPECT_THAT(cufile.status().to_string(), HasSubstr("started before"));
-  EXPECT_THAT(std::string(cufile.status().remedy()), HasSubstr("allow_compat_mode"));
+  EXPECT_THAT(std::string(cufile.status().hint()), HasSubstr("allow_compat_mode"));
   const auto allowed = CuFile::open(fake(Compat::allow));
   ASSERT_TRUE(allowed.ok());
   EXPECT_THAT((*allowed)->describe(), HasSubstr("may stage through host memory"));
 }
 
-TEST(CuFileTest, a_driver_that_does_not_start_is_told_with_number_and_remedy) {
+TEST(CuFileTest, a_driver_that_does_not_start_is_told_with_number_and_hint) {
   const FakeCufile control;
   control.fail_next("cuFileDriverOpen", cufile::kNotInitialized);
   const auto none = CuFile::open(fake());
   EXPECT_EQ(none.code(), Code::unsupported);
   EXPECT_THAT(none.status().to_string(), HasSubstr("5001"));
-  EXPECT_THAT(std::string(none.status().remedy()), HasSubstr("doctor"));
+  EXPECT_THAT(std::string(none.status().hint()), HasSubstr("doctor"));
   control.fail_next("cuFileDriverOpen", cufile::kPermissionDenied);
   EXPECT_EQ(CuFile::open(fake()).code(), Code::denied);
   control.fail_next("cuFileDriverGetProperties", 5099);

@@ -141,7 +141,7 @@ Finding probe_library(const BackendOptions& options) {
                     : (*cufile)->may_stage() ? Verdict::degraded
                                              : Verdict::yes;
   finding.reason = cufile.ok() ? (*cufile)->describe() : cufile.status().to_string();
-  finding.remedy = cufile.status().remedy();
+  finding.hint = cufile.status().hint();
   return finding;
 }
 

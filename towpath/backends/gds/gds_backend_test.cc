@@ -234,7 +234,7 @@ TEST_F(GdsBackendTest, a_file_system_that_does_not_go_straight_is_refused_once_a
   library.set_direct(false);
   const Status refused = use_file();
   EXPECT_EQ(refused.code(), Code::unsupported);
-  EXPECT_THAT(std::string(refused.remedy()), HasSubstr("doctor"));
+  EXPECT_THAT(std::string(refused.hint()), HasSubstr("doctor"));
   library.set_direct(true);
   const Status again = use_file();
   EXPECT_EQ(again.code(), Code::unsupported) << "decided once for the file system";

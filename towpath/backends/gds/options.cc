@@ -45,9 +45,9 @@ class Reader {
   }
 
  private:
-  static Status refuse(const std::string& name, const std::string& value, std::string remedy) {
+  static Status refuse(const std::string& name, const std::string& value, std::string hint) {
     return error(Code::invalid_argument, cat("gds: ", name, "='", printable(value), "'"),
-                 std::move(remedy));
+                 std::move(hint));
   }
 
   const backend::Params& params_;

@@ -12,7 +12,7 @@ Result<std::shared_ptr<GdsFile>> Places::open(const RegionDescriptor& region) {
   const auto known = decided_.find(place);
   if (known != decided_.end() && !known->second.ok())
     return error(known->second.code(), cat("files of this file system do not go straight to a GPU"),
-                 std::string(known->second.remedy()))
+                 std::string(known->second.hint()))
         .because(known->second);
   auto file = GdsFile::open(cufile_, region);
   const bool about_place =

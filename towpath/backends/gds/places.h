@@ -1,7 +1,7 @@
 // Places: for each file system whether bytes go straight between it and a GPU, decided once.
 //
 // libcufile decides by the file system and the drive under it, so the first file that it looks at
-// decides for all. A refusal names the remedy; the agent then takes the next backend that can,
+// decides for all. A refusal names the hint; the agent then takes the next backend that can,
 // which stages the bytes through pinned memory, and `explain` tells. Thread: loop.
 #pragma once
 

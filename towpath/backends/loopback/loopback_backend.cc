@@ -207,7 +207,7 @@ Finding probe() {
           .source = "this process",
           .verdict = Verdict::yes,
           .reason = "they share an address space",
-          .remedy = {}};
+          .hint = {}};
 }
 
 }  // namespace

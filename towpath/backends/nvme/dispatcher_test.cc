@@ -41,7 +41,7 @@ TEST_F(NvmeDispatcherTest, every_answer_of_drive_and_kernel_has_its_code) {
       const auto outcome = move(op, {segment(0, 0, 4096)});
       EXPECT_EQ(outcome.status.code(), code) << result << ": " << outcome.status.to_string();
       EXPECT_EQ(outcome.bytes, 0U);
-      EXPECT_FALSE(outcome.status.remedy().empty()) << outcome.status.to_string();
+      EXPECT_FALSE(outcome.status.hint().empty()) << outcome.status.to_string();
       EXPECT_EQ(outcome.failures.size(), 1U);
     }
   }

@@ -48,8 +48,8 @@ void for_lines(std::string_view text, const Visit& visit) {
   }
 }
 
-Status refuse(const std::string& name, const std::string& because, std::string remedy) {
-  return error(Code::denied, cat(name, " is in use: ", because), std::move(remedy));
+Status refuse(const std::string& name, const std::string& because, std::string hint) {
+  return error(Code::denied, cat(name, " is in use: ", because), std::move(hint));
 }
 
 Status check_partitions(const std::string& folder, const std::string& name) {

@@ -14,7 +14,7 @@ class InUseTest : public ::testing::Test {
     const Status status = check_unused(system.root(), "nvme0n1");
     EXPECT_EQ(status.code(), Code::denied) << status.to_string();
     EXPECT_NE(status.message().find(why), std::string::npos) << status.to_string();
-    EXPECT_FALSE(status.remedy().empty());
+    EXPECT_FALSE(status.hint().empty());
   }
   testing::FakeSystem system;
 };

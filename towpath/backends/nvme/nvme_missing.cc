@@ -5,7 +5,7 @@ namespace towpath::backends::nvme {
 namespace {
 
 constexpr const char* kReason = "not_built: Towpath was configured with TOWPATH_WITH_NVME=OFF";
-constexpr const char* kRemedy = "configure with -DTOWPATH_WITH_NVME=ON, or use posix with a file";
+constexpr const char* kHint = "configure with -DTOWPATH_WITH_NVME=ON, or use posix with a file";
 
 }  // namespace
 
@@ -19,10 +19,10 @@ backend::BackendType nvme_type(std::shared_ptr<Driver>) {
                                  .source = "this build",
                                  .verdict = Verdict::no,
                                  .reason = kReason,
-                                 .remedy = kRemedy}};
+                                 .hint = kHint}};
   };
   type.open = [](const backend::BackendContext&) -> Result<std::unique_ptr<backend::Backend>> {
-    return error(Code::unsupported, kReason, kRemedy);
+    return error(Code::unsupported, kReason, kHint);
   };
   return type;
 }

@@ -11,7 +11,7 @@ TEST(NvmeMissingTest, build_without_it_says_so_when_asked_and_when_opened) {
   const auto opened = type.open({});
   EXPECT_EQ(opened.code(), Code::unsupported);
   EXPECT_TRUE(opened.status().message().starts_with("not_built")) << opened.status().to_string();
-  EXPECT_FALSE(opened.status().remedy().empty());
+  EXPECT_FALSE(opened.status().hint().empty());
   const auto findings = type.probe({});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].verdict, Verdict::no);

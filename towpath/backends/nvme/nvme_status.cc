@@ -82,7 +82,7 @@ std::string_view type_name(unsigned type) noexcept {
   }
 }
 
-std::string remedy_for(Code code) {
+std::string hint_for(Code code) {
   switch (code) {
     case Code::out_of_range: return "the namespace is shorter than its region: register it anew";
     case Code::denied: return "look at its protection and reservations (nvme resv-report)";
@@ -119,7 +119,7 @@ bool is_worth_a_retry(NvmeStatus status) noexcept {
 Status to_status(NvmeStatus status, std::string what) {
   const Known* known = find(status);
   const Code code = known == nullptr ? Code::io_error : known->means;
-  return error(code, cat(what, ": ", to_string(status)), remedy_for(code));
+  return error(code, cat(what, ": ", to_string(status)), hint_for(code));
 }
 
 }  // namespace towpath::backends::nvme

@@ -6,9 +6,9 @@ namespace {
 
 constexpr std::uint64_t kMaxDepth = 1024;  // of the queues of common drives
 
-Status refuse_value(const std::string& name, const std::string& value, std::string remedy) {
+Status refuse_value(const std::string& name, const std::string& value, std::string hint) {
   return error(Code::invalid_argument, cat("nvme: ", name, "='", printable(value), "'"),
-               std::move(remedy));
+               std::move(hint));
 }
 
 }  // namespace

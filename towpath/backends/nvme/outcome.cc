@@ -8,8 +8,8 @@ namespace towpath::backends::nvme {
 namespace {
 
 Status errno_failure(int errno_value, const std::string& what) {
-  const auto as = [&](Code code, std::string remedy) {
-    return error(code, cat(what, ": ", sys::errno_text(errno_value)), std::move(remedy));
+  const auto as = [&](Code code, std::string hint) {
+    return error(code, cat(what, ": ", sys::errno_text(errno_value)), std::move(hint));
   };
   switch (errno_value) {
     case EREMOTEIO:

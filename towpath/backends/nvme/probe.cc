@@ -16,10 +16,10 @@ namespace {
 
 constexpr unsigned kAdmin = 21;  // CAP_SYS_ADMIN
 
-Finding judged(Finding finding, Verdict verdict, std::string reason, std::string remedy = {}) {
+Finding judged(Finding finding, Verdict verdict, std::string reason, std::string hint = {}) {
   finding.verdict = verdict;
   finding.reason = std::move(reason);
-  finding.remedy = std::move(remedy);
+  finding.hint = std::move(hint);
   return finding;
 }
 
@@ -52,7 +52,7 @@ Finding probe_namespace(const SystemRoot& root, const std::string& name) {
   const Status unused = check_unused(root, block_name_of(name));
   if (!unused.ok())
     return judged(std::move(finding), Verdict::no, std::string(unused.message()),
-                  std::string(unused.remedy()));
+                  std::string(unused.hint()));
   if (::access(path.c_str(), R_OK) != 0)
     return judged(std::move(finding), Verdict::no, "this user may not open it",
                   "run as root, or give this user the device's file");

@@ -14,7 +14,7 @@ void expect_verdict(const Finding& finding, Verdict verdict, const std::string& 
   EXPECT_EQ(finding.verdict, verdict) << finding.reason;
   EXPECT_NE(finding.reason.find(reason), std::string::npos) << finding.reason;
   EXPECT_FALSE(finding.question.empty() || finding.signal.empty() || finding.source.empty());
-  EXPECT_TRUE(verdict != Verdict::no || !finding.remedy.empty()) << finding.reason;
+  EXPECT_TRUE(verdict != Verdict::no || !finding.hint.empty()) << finding.reason;
 }
 
 TEST(NvmeProbeTest, kernel_and_drives) {

@@ -269,7 +269,7 @@ Status Client::told(const Asked& asked, const Status& why) const {
   if (asked.attempts > 1) message += cat("; asked ", asked.attempts, " times");
   if (why.code() == Code::denied && options_.credentials.access_key.empty())
     message += "; without credentials";
-  return error(why.code(), std::move(message), std::string(why.remedy())).because(why.cause());
+  return error(why.code(), std::move(message), std::string(why.hint())).because(why.cause());
 }
 
 // ---- Time

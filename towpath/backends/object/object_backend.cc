@@ -44,7 +44,7 @@ class ObjectBackend final : public Backend {
     if (!options_.tls.verify && options_.store.scheme == "https")
       log_.warning("the store's certificate is not looked at",
                    {{"store", options_.store.to_string()},
-                    {"remedy", "leave verify_tls away, and name its authority in ca_bundle"}});
+                    {"hint", "leave verify_tls away, and name its authority in ca_bundle"}});
     TOWPATH_TRY(client_, Client::open(options_, clock_, counters_, log_));
     return {};
   }
@@ -94,7 +94,7 @@ ObjectBackend::~ObjectBackend() {
   if (client_ && client_->size() > 0)
     log_.warning("closed while uploads were being taken back: their parts stay in the store",
                  {{"requests", cat(client_->size())},
-                  {"remedy", "give the bucket a rule that ends incomplete uploads"}});
+                  {"hint", "give the bucket a rule that ends incomplete uploads"}});
   log_.debug("closed", {{"moved", counters_.to_string()}});
 }
 
@@ -145,7 +145,7 @@ Result<std::vector<std::optional<Params>>> ObjectBackend::query(
   std::vector<std::size_t> whose;
   const auto told = [&](std::size_t i, const Status& why) {
     return error(why.code(), cat("descriptor ", i, " of ", descriptors.size(), ": ", why.message()),
-                 std::string(why.remedy()));
+                 std::string(why.hint()));
   };
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
     if (descriptors[i].kind != MemoryKind::object) continue;

@@ -65,9 +65,9 @@ class ParamReader {
       return refuse(name, cat("is '", printable(*value), "'"), cat("use ", off, " or ", on));
     into = *value == on;
   }
-  void refuse(const std::string& name, std::string_view why, std::string remedy,
+  void refuse(const std::string& name, std::string_view why, std::string hint,
               Code code = Code::invalid_argument) {
-    if (wrong.ok()) wrong = error(code, cat("object: ", name, " ", why), std::move(remedy));
+    if (wrong.ok()) wrong = error(code, cat("object: ", name, " ", why), std::move(hint));
   }
 
   Status wrong;

@@ -16,7 +16,7 @@ Finding about_credentials(const BackendOptions& options) {
   if (who.access_key.empty()) {
     finding.verdict = Verdict::degraded;
     finding.reason = "no credentials: only what is public can be read";
-    finding.remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write ~/.aws/credentials";
+    finding.hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write ~/.aws/credentials";
     return finding;
   }
   finding.verdict = Verdict::yes;
@@ -32,7 +32,7 @@ Finding about_store(const BackendOptions& options) {
                   .source = options.store.to_string()};
   if (options.bucket.empty()) {
     finding.reason = "no bucket is named, so nobody was asked";
-    finding.remedy = "set AWS_DEFAULT_BUCKET, or the parameter bucket";
+    finding.hint = "set AWS_DEFAULT_BUCKET, or the parameter bucket";
     return finding;
   }
   BackendOptions patient = options;
@@ -45,7 +45,7 @@ Finding about_store(const BackendOptions& options) {
   finding.verdict = answer.ok() ? Verdict::yes : Verdict::no;
   finding.reason = answer.ok() ? cat("region ", options.region)
                                : cat(name_of(answer.code()), ": ", answer.status().message());
-  finding.remedy = answer.status().remedy();
+  finding.hint = answer.status().hint();
   return finding;
 }
 
@@ -58,7 +58,7 @@ std::vector<Finding> probe_store(const Result<BackendOptions>& options) {
            .source = "parameters, AWS_* variables, ~/.aws/credentials",
            .verdict = Verdict::no,
            .reason = std::string(options.status().message()),
-           .remedy = std::string(options.status().remedy())}};
+           .hint = std::string(options.status().hint())}};
 }
 
 }  // namespace towpath::backends::object

@@ -55,7 +55,7 @@ void Reader::answered(Place place, const Result<net::HttpResponse>& response) {
   if (!outcome.ok())
     place->fail(ledger_,
                 error(outcome.code(), cat(describe(place->fetch()), ": ", outcome.message()),
-                      std::string(outcome.remedy()))
+                      std::string(outcome.hint()))
                     .because(outcome.cause()));
   settle(place);
 }

@@ -13,7 +13,7 @@ struct Meaning {
   std::string_view name;
   Code code;
   bool again;
-  std::string_view remedy;
+  std::string_view hint;
 };
 
 constexpr std::string_view kKeys =
@@ -113,7 +113,7 @@ Status status_of(const StoreError& said, std::string_view what) {
       cat(what, ": ", printable(said.code), said.code.empty() ? "" : ", ", "status ", said.status);
   if (!said.message.empty()) message += cat(": ", printable(said.message, 300));
   if (!said.request_id.empty()) message += cat(" [request ", printable(said.request_id), "]");
-  return error(meaning.code, std::move(message), std::string(meaning.remedy));
+  return error(meaning.code, std::move(message), std::string(meaning.hint));
 }
 
 bool is_worth_a_retry(const StoreError& said) { return meaning_of(said).again; }

@@ -55,7 +55,7 @@ TEST(ReplyTest, an_error_names_what_was_asked_and_by_what_the_store_knows_it) {
                     404, "<Error><Code>NoSuchKey</Code><Message>no\x01such</Message></Error>")),
                 "GET s3://b/k");
   EXPECT_EQ(status.message(), "GET s3://b/k: NoSuchKey, status 404: no\\x01such [request tx17]");
-  EXPECT_THAT(std::string(status.remedy()), HasSubstr("put the object"));
+  EXPECT_THAT(std::string(status.hint()), HasSubstr("put the object"));
 }
 
 TEST(ReplyTest, ranges_are_read_exactly_or_not) {

@@ -37,7 +37,7 @@ void abort_upload(Client& client, Counters& counters, const telemetry::Log& log,
                            {{"object", to_string(name)},
                             {"upload", printable(upload)},
                             {"why", response.status().to_string()},
-                            {"remedy", "give the bucket a rule that ends incomplete uploads"}});
+                            {"hint", "give the bucket a rule that ends incomplete uploads"}});
              });
 }
 

@@ -17,9 +17,9 @@ const std::string* find(const backend::Params& params, const std::string& name) 
   return found == params.end() ? nullptr : &found->second;
 }
 
-Status refuse(const std::string& name, const std::string& value, std::string remedy) {
+Status refuse(const std::string& name, const std::string& value, std::string hint) {
   return error(Code::invalid_argument, cat("posix: ", name, "='", printable(value), "'"),
-               std::move(remedy));
+               std::move(hint));
 }
 
 Status read_number(const backend::Params& params, const std::string& name, Bounds bounds,

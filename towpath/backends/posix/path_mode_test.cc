@@ -38,7 +38,7 @@ TEST(PathModeTest, misspelt_modes_are_refused_and_not_taken_for_paths) {
        {"rw,:x", "rw,direkt:x", "rw,direct", "rw:", "ro,create:x", "rw,direct,,sync:x", "rw,"}) {
     const auto mode = PathMode::parse(text);
     EXPECT_EQ(mode.code(), Code::invalid_argument) << text;
-    EXPECT_THAT(std::string(mode.status().remedy()), HasSubstr("ro:PATH")) << text;
+    EXPECT_THAT(std::string(mode.status().hint()), HasSubstr("ro:PATH")) << text;
   }
   EXPECT_EQ(PathMode::parse(std::string("rw:a\0b", 6)).code(), Code::invalid_argument);
   EXPECT_EQ(open_plain_path(std::string("a\0b", 3)).code(), Code::invalid_argument);

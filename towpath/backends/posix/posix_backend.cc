@@ -206,13 +206,13 @@ std::vector<Finding> probe(const Params& params) {
   if (!opened.ok()) {
     finding.verdict = Verdict::no;
     finding.reason = opened.status().to_string();
-    finding.remedy = opened.status().remedy();
+    finding.hint = opened.status().hint();
   } else {
     finding.verdict = opened->refusal.empty() ? Verdict::yes : Verdict::degraded;
     finding.reason = opened->engine->describe();
     if (!opened->refusal.empty()) {
       finding.reason += cat(": ", opened->refusal);
-      finding.remedy = "allow io_uring: small I/Os cost less with it";
+      finding.hint = "allow io_uring: small I/Os cost less with it";
     }
   }
   findings.push_back(std::move(finding));

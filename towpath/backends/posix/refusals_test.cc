@@ -57,7 +57,7 @@ TEST_P(PosixForbiddenTest, threads_take_over_by_themselves_and_it_is_told) {
     EXPECT_EQ(gauge(posix, "towpath_posix_engines", {{"engine", "threads"}}), 1);
     const Finding found = posix_type().probe({}).back();
     EXPECT_EQ(found.verdict, Verdict::degraded);
-    EXPECT_THAT(found.remedy, HasSubstr("allow io_uring"));
+    EXPECT_THAT(found.hint, HasSubstr("allow io_uring"));
   };
   EXPECT_TRUE(sys::testing::passes_in_child(body));
 }
@@ -72,7 +72,7 @@ TEST_P(PosixForbiddenTest, who_insists_on_io_uring_is_told_what_forbids_it) {
         posix_type().open({.clock = &clock, .events = &events, .params = {{"engine", "io_uring"}}});
     EXPECT_THAT(opened.code(), AnyOf(Code::denied, Code::unsupported))
         << opened.status().to_string();
-    EXPECT_FALSE(opened.status().remedy().empty());
+    EXPECT_FALSE(opened.status().hint().empty());
   };
   EXPECT_TRUE(sys::testing::passes_in_child(body));
 }

@@ -29,7 +29,7 @@ struct HostFacts {
 /// Of this process. Errors: those of reading /proc.
 Result<HostFacts> read_host_facts();
 /// Whether `peer` can be reached from `self` at all. Errors: unsupported (which of the facts is in
-/// the way, and the remedy).
+/// the way, and the hint).
 Status check_same_host(const HostFacts& self, const HostFacts& peer);
 
 /// An open file of a process: its descriptor there, and which file that was.

@@ -12,9 +12,9 @@ namespace {
 constexpr std::size_t kUsualThreads = 4;
 constexpr std::size_t kMostThreads = 16;
 
-Status refuse(const std::string& name, const std::string& value, std::string remedy) {
+Status refuse(const std::string& name, const std::string& value, std::string hint) {
   return error(Code::invalid_argument, cat("shm: ", name, "='", printable(value), "'"),
-               std::move(remedy));
+               std::move(hint));
 }
 
 /// As many as may run at the same time, but no more than a copy is worth.

@@ -22,7 +22,7 @@ Status open_error(int errno_value, std::string what) {
     case ENOENT:
       return sys::os_error(errno_value, std::move(what),
                            "load the peer's newest card, and see that /proc is mounted");
-    default: return sys::os_error(errno_value, std::move(what));  // with the usual remedy, if any
+    default: return sys::os_error(errno_value, std::move(what));  // with the usual hint, if any
   }
 }
 

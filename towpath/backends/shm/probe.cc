@@ -22,11 +22,11 @@ Verdict verdict_of(const Status& status) {
   return status.code() == Code::exhausted ? Verdict::unknown : Verdict::no;
 }
 
-std::string remedy_of(const Status& status) {
+std::string hint_of(const Status& status) {
   switch (status.code()) {
     case Code::not_found: return "mount proc(5) at /proc";  // our own descriptor is not there
     case Code::unsupported: return "allow memfd_create(2) and file seals (seccomp profile, kernel)";
-    default: return std::string(status.remedy());
+    default: return std::string(status.hint());
   }
 }
 
@@ -37,7 +37,7 @@ Finding probe_mapping() {
   const Status status = map_own_memfd();
   finding.verdict = verdict_of(status);
   finding.reason = status.ok() ? "all of it works" : std::string(status.message());
-  finding.remedy = remedy_of(status);
+  finding.hint = hint_of(status);
   return finding;
 }
 

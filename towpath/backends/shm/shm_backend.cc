@@ -33,7 +33,7 @@ constexpr std::uint32_t kSlicesPerEvents = 4;
 // allowed.
 constexpr Duration kSurelyAlive = std::chrono::microseconds(100);
 
-/// Of two remedies, of which each may be none.
+/// Of two hints, of which each may be none.
 std::string either(std::string_view one, std::string_view other) {
   return cat(one, one.empty() || other.empty() || one == other ? "" : "; or ",
              one == other ? "" : other);
@@ -272,7 +272,7 @@ Status ShmBackend::reach(ImportedMemory& memory, Peer& peer, const ShmKey& key,
   return error(code,
                cat("no path to ", to_string(memory.region()), " of ", to_string(peer.identity()),
                    ": mapping: ", mapped.message(), "; process_vm: ", process.message()),
-               either(process.remedy(), mapped.remedy()))
+               either(process.hint(), mapped.hint()))
       .because(std::move(process));
 }
 

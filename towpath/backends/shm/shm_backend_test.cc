@@ -210,7 +210,7 @@ TEST_F(ShmBackendTest, refusal_names_the_reasons_of_both_paths) {
   EXPECT_EQ(refused.code(), Code::denied);
   EXPECT_NE(refused.message().find("not a sealed memfd"), std::string_view::npos);
   EXPECT_NE(refused.message().find("switched off"), std::string_view::npos);
-  EXPECT_FALSE(refused.remedy().empty());
+  EXPECT_FALSE(refused.hint().empty());
   Side only_process("p", {{"paths", "process_vm"}});
   const auto other = connect(only_process, b_);
   const auto remote =
@@ -355,7 +355,7 @@ TEST_F(ShmBackendTest, probe_without_a_descriptor_knows_nothing_and_says_what_he
     const sys::testing::FewDescriptors few(free);
     const Finding finding = shm_type().probe({}).front();
     EXPECT_EQ(finding.verdict, Verdict::unknown) << free << ": " << finding.reason;
-    EXPECT_NE(finding.remedy.find("ulimit -n"), std::string::npos) << free << finding.remedy;
+    EXPECT_NE(finding.hint.find("ulimit -n"), std::string::npos) << free << finding.hint;
   }
 }
 

@@ -242,7 +242,7 @@ BackendType sim_type(std::shared_ptr<Network> network) {
                                .source = "this process",
                                .verdict = Verdict::yes,
                                .reason = "it is a program",
-                               .remedy = {}}};
+                               .hint = {}}};
   };
   type.open = [network](const BackendContext& context) -> Result<std::unique_ptr<Backend>> {
     TOWPATH_TRY(std::shared_ptr<Endpoint> endpoint, network->open_endpoint(context.self));

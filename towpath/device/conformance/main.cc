@@ -15,7 +15,7 @@ int tell_findings() {
   const auto findings = towpath::device::probe_devices();
   for (const towpath::Finding& finding : findings)
     std::puts(towpath::cat(name_of(finding.verdict), ": ", finding.question, " ", finding.reason,
-                           finding.remedy.empty() ? "" : "; ", finding.remedy)
+                           finding.hint.empty() ? "" : "; ", finding.hint)
                   .c_str());
   return findings.front().verdict == towpath::Verdict::yes ? 0 : 3;
 }

@@ -92,7 +92,7 @@ TEST_P(DeviceConformance, no_bytes_and_too_many_are_refused) {
   const Status status = device_->allocate(std::uint64_t{1} << 50U).status();
   EXPECT_EQ(status.code(), Code::exhausted) << status.to_string();
   EXPECT_NE(status.message().find("1125899906842624"), std::string_view::npos);
-  EXPECT_FALSE(status.remedy().empty());
+  EXPECT_FALSE(status.hint().empty());
   EXPECT_TRUE(device_->copy({.length = 0}).ok());
 }
 

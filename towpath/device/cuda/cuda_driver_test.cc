@@ -28,7 +28,7 @@ TEST(CudaDriverTest, without_a_driver_it_says_what_is_missing_and_how_to_get_it)
   const auto driver = CudaDriver::open({.library = "libcuda-not-here.so.1"});
   EXPECT_EQ(driver.code(), Code::unsupported);
   EXPECT_THAT(std::string(driver.status().message()), HasSubstr("CUDA's driver is not here"));
-  EXPECT_THAT(std::string(driver.status().remedy()), HasSubstr("install NVIDIA's driver"));
+  EXPECT_THAT(std::string(driver.status().hint()), HasSubstr("install NVIDIA's driver"));
   EXPECT_THAT(driver.status().to_string(), HasSubstr("libcuda-not-here.so.1"));
 }
 
@@ -43,21 +43,21 @@ TEST(CudaDriverTest, a_driver_without_a_gpu_is_unsupported_and_one_in_use_may_be
   control.fail_next("cuInit", cuda::kNoDevice);
   const auto none = CudaDriver::open(fake());
   EXPECT_EQ(none.code(), Code::unsupported);
-  EXPECT_THAT(std::string(none.status().remedy()), HasSubstr("CUDA_VISIBLE_DEVICES"));
+  EXPECT_THAT(std::string(none.status().hint()), HasSubstr("CUDA_VISIBLE_DEVICES"));
   control.fail_next("cuInit", cuda::kSystemNotReady);
   EXPECT_EQ(CudaDriver::open(fake()).code(), Code::unavailable);
   control.fail_next("cuInit", cuda::kSystemDriverMismatch);
   EXPECT_THAT(CudaDriver::open(fake()).status().to_string(), HasSubstr("reboot"));
 }
 
-TEST(CudaDriverTest, an_error_has_name_text_number_values_and_remedy) {
+TEST(CudaDriverTest, an_error_has_name_text_number_values_and_hint) {
   const auto device = fake_device();
   testing::FakeCuda().fail_next("cuMemAlloc_v2", cuda::kOutOfMemory);
   const Status status = device->allocate(777).status();
   EXPECT_EQ(status.code(), Code::exhausted);
   EXPECT_EQ(status.message(),
             "cannot allocate 777 bytes on GPU 0: out of memory (CUDA_ERROR_OUT_OF_MEMORY, 2)");
-  EXPECT_FALSE(status.remedy().empty());
+  EXPECT_FALSE(status.hint().empty());
 }
 
 TEST(CudaDriverTest, an_error_that_the_driver_cannot_name_is_told_by_number) {
@@ -222,33 +222,33 @@ TEST(ProbeDevicesTest, and_what_is_not) {
   ASSERT_EQ(none.size(), 1u);
   EXPECT_EQ(none[0].verdict, Verdict::no);
   EXPECT_THAT(none[0].reason, HasSubstr("libcuda-not-here.so.1"));
-  EXPECT_THAT(none[0].remedy, HasSubstr("install NVIDIA's driver"));
+  EXPECT_THAT(none[0].hint, HasSubstr("install NVIDIA's driver"));
   testing::FakeCuda().fail_next("cuMemHostAlloc", cuda::kOperatingSystem);
   const Finding pinned = about("pinned");
   EXPECT_EQ(pinned.verdict, Verdict::no);
-  EXPECT_THAT(pinned.remedy, HasSubstr("ulimit -l"));
+  EXPECT_THAT(pinned.hint, HasSubstr("ulimit -l"));
 }
 
 TEST(ProbeDevicesTest, dma_buf_is_there_or_not_or_the_driver_is_too_old_to_tell) {
   const Finding there = about("GPU 0 as dma-buf");
   EXPECT_EQ(there.verdict, Verdict::yes);
-  EXPECT_TRUE(there.remedy.empty());
+  EXPECT_TRUE(there.hint.empty());
   const Finding missing = about("GPU 1 as dma-buf");
   EXPECT_EQ(missing.verdict, Verdict::no);
-  EXPECT_THAT(missing.remedy, HasSubstr("nvidia_peermem"));
+  EXPECT_THAT(missing.hint, HasSubstr("nvidia_peermem"));
   testing::FakeCuda().fail_next("dma_buf", cuda::kInvalidValue);
   const Finding untold = about("GPU 0 as dma-buf");
   EXPECT_EQ(untold.verdict, Verdict::unknown);
-  EXPECT_THAT(untold.remedy, HasSubstr("CUDA 11.7"));
+  EXPECT_THAT(untold.hint, HasSubstr("CUDA 11.7"));
 }
 
 TEST(ProbeDevicesTest, persistence_mode_is_on_or_off) {
   const Finding on = about("GPU 0 stay ready");
   EXPECT_EQ(on.verdict, Verdict::yes);
-  EXPECT_TRUE(on.remedy.empty());
+  EXPECT_TRUE(on.hint.empty());
   const Finding off = about("GPU 1 stay ready");
   EXPECT_EQ(off.verdict, Verdict::degraded);
-  EXPECT_THAT(off.remedy, HasSubstr("nvidia-persistenced"));
+  EXPECT_THAT(off.hint, HasSubstr("nvidia-persistenced"));
 }
 
 TEST(ProbeDevicesTest, persistence_mode_is_not_known_where_nobody_tells_it) {

@@ -19,7 +19,7 @@ constexpr const char* kBroken =
 
 struct Meaning {
   Code code = Code::io_error;
-  const char* remedy = kBroken;
+  const char* hint = kBroken;
 };
 
 /// What a program should act on, and a person do.
@@ -115,7 +115,7 @@ Status CudaLibrary::failure(CuResult result, const std::string& what) const {
   if (functions_.error_name(result, &name) != kSuccess || name == nullptr) name = "unknown";
   if (functions_.error_string(result, &text) != kSuccess || text == nullptr) text = "no text";
   const Meaning meaning = meaning_of(result);
-  return error(meaning.code, cat(what, ": ", text, " (", name, ", ", result, ")"), meaning.remedy);
+  return error(meaning.code, cat(what, ": ", text, " (", name, ", ", result, ")"), meaning.hint);
 }
 
 }  // namespace towpath::device::cuda

@@ -94,7 +94,7 @@ void TcpEndpoint::breaks(const Status& why) {
   if (std::exchange(is_broken_, true)) return;
   hang_up();
   context_.listener.on_broken(
-      owner_, error(Code::peer_lost, std::string(why.message()), std::string(why.remedy())));
+      owner_, error(Code::peer_lost, std::string(why.message()), std::string(why.hint())));
 }
 
 // ---- Messages

@@ -209,7 +209,7 @@ Finding probe_tcp() {
   }
   finding.reason = own.ok() ? "no interface but the loopback has one: processes of this host only"
                             : std::string(own.status().message());
-  finding.remedy = "give an interface an address (`ip address`)";
+  finding.hint = "give an interface an address (`ip address`)";
   return finding;
 }
 

@@ -6,7 +6,7 @@
 namespace towpath::net {
 namespace {
 
-constexpr const char* kRemedy = "apt-get install libucx-dev, then configure and build again";
+constexpr const char* kHint = "apt-get install libucx-dev, then configure and build again";
 
 Finding absent(std::string question) {
   return {.question = std::move(question),
@@ -14,13 +14,13 @@ Finding absent(std::string question) {
           .source = "the build",
           .verdict = Verdict::no,
           .reason = "the headers of UCX were not found when this was built",
-          .remedy = kRemedy};
+          .hint = kHint};
 }
 
 }  // namespace
 
 Result<std::unique_ptr<MessageWorker>> open_ucx_worker(const UcxOptions&, MessageListener&) {
-  return error(Code::unsupported, "this build has no UCX: its headers were not found", kRemedy);
+  return error(Code::unsupported, "this build has no UCX: its headers were not found", kHint);
 }
 
 Finding probe_ucx() { return absent("Can agents reach other machines over UCX?"); }

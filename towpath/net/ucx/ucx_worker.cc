@@ -86,8 +86,8 @@ Code code_of(ucs_status_t status) {
 }
 
 Status failure(const UcxLibrary& ucx, ucs_status_t status, std::string_view what,
-               std::string remedy = {}) {
-  return error(code_of(status), cat(what, ": ", ucx.say(status)), std::move(remedy));
+               std::string hint = {}) {
+  return error(code_of(status), cat(what, ": ", ucx.say(status)), std::move(hint));
 }
 
 // ---- Endpoint
@@ -415,7 +415,7 @@ Finding probe(const UcxOptions& options, std::string question, std::string_view 
   finding.verdict = status.ok() ? Verdict::yes : Verdict::no;
   finding.reason = status.ok() ? cat("UCX ", ucx->ucp_get_version_string(), works)
                                : std::string(status.message());
-  finding.remedy = status.remedy();
+  finding.hint = status.hint();
   return finding;
 }
 

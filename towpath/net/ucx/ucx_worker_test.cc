@@ -32,7 +32,7 @@ class UcxWorkerTest : public ::testing::Test {
   void SetUp() override {
     if (const auto why = testing::why_no_ucx(); !why.empty()) GTEST_SKIP() << why;
     const Finding found = probe_ucx();
-    ASSERT_EQ(found.verdict, Verdict::yes) << found.reason << "; " << found.remedy;
+    ASSERT_EQ(found.verdict, Verdict::yes) << found.reason << "; " << found.hint;
     near_ = open(near_heard_);
     far_ = open(far_heard_);
   }
@@ -145,7 +145,7 @@ TEST_F(UcxWorkerTest, ucx_that_takes_no_gpu_is_refused_for_them_and_says_what_to
   if (worker.ok()) return;  // this one was built with CUDA, and there is a driver
   EXPECT_EQ(worker.code(), Code::unsupported);
   EXPECT_NE(found.reason.find("takes no memory of a GPU"), std::string::npos) << found.reason;
-  EXPECT_NE(found.remedy.find("CUDA"), std::string::npos) << found.remedy;
+  EXPECT_NE(found.hint.find("CUDA"), std::string::npos) << found.hint;
   DeviceRoom room{.device = 0, .address = 4096, .bytes = 4096};
   EXPECT_EQ(near_->receive_into(room).code(), Code::unsupported) << "of a worker without devices";
 }

@@ -7,7 +7,7 @@ namespace towpath::shmem {
 namespace nvshmem {
 namespace {
 
-constexpr const char* kRemedy =
+constexpr const char* kHint =
     "install NVIDIA's NVSHMEM 3 (the package nvidia-nvshmem-cu12 or -cu13, or "
     "libnvshmem3-cuda-12), and "
     "put the folder of libnvshmem_host.so.3 into LD_LIBRARY_PATH; or let the host engine stand in";
@@ -63,19 +63,19 @@ Status Library::find_functions() {
   find.take(functions_.get_on_stream, "nvshmemx_getmem_on_stream");
   find.take(functions_.barrier_on_stream, "nvshmemx_barrier_all_on_stream");
   if (find.missing().empty()) return {};
-  return error(Code::unsupported, cat(path(), " has no ", find.missing()), kRemedy);
+  return error(Code::unsupported, cat(path(), " has no ", find.missing()), kHint);
 }
 
 Status Library::check(const NvshmemOptions& options) {
   is_stand_in_ = library_.find(kOurMark) != nullptr;
   if (is_stand_in_ && !options.accept_stand_in)
-    return error(Code::unsupported, cat(path(), " is Towpath's own, which needs no GPU"), kRemedy);
+    return error(Code::unsupported, cat(path(), " is Towpath's own, which needs no GPU"), kHint);
   TOWPATH_TRY(find_functions());
   int major = 0, minor = 0, patch = 0;
   functions_.version(&major, &minor, &patch);
   version_ = cat(major, ".", minor, ".", patch);
   if (major == kMajor) return {};
-  return error(Code::unsupported, cat(path(), " is NVSHMEM ", version_, ", not ", kMajor), kRemedy);
+  return error(Code::unsupported, cat(path(), " is NVSHMEM ", version_, ", not ", kMajor), kHint);
 }
 
 Result<NvshmemLibrary::Id> Library::create_id() const {
@@ -103,7 +103,7 @@ Result<std::shared_ptr<const NvshmemLibrary>> NvshmemLibrary::open(const Nvshmem
     }
     tried += cat(tried.empty() ? "" : "; ", wrong.message());
   }
-  return error(Code::unsupported, cat("NVSHMEM is not here: ", tried), nvshmem::kRemedy);
+  return error(Code::unsupported, cat("NVSHMEM is not here: ", tried), nvshmem::kHint);
 }
 
 Finding probe_nvshmem(const NvshmemOptions& options) {
@@ -118,7 +118,7 @@ Finding probe_nvshmem(const NvshmemOptions& options) {
                          (*library)->is_stand_in() ? ", Towpath's own: host memory" : "");
   } else {
     finding.reason = library.status().message();
-    finding.remedy = library.status().remedy();
+    finding.hint = library.status().hint();
   }
   return finding;
 }
@@ -126,7 +126,7 @@ Finding probe_nvshmem(const NvshmemOptions& options) {
 Result<Engine> choose_engine(const EngineWish& wish, const Finding& nvshmem) {
   if (wish.engine == Engine::host || nvshmem.verdict == Verdict::yes) return wish.engine;
   if (wish.host_may_stand_in) return Engine::host;
-  return error(Code::unsupported, nvshmem.reason, nvshmem.remedy);
+  return error(Code::unsupported, nvshmem.reason, nvshmem.hint);
 }
 
 }  // namespace towpath::shmem

@@ -65,7 +65,7 @@ Status Links::send(Link& link, FrameHeader header, ConstByteSpan payload) {
   thread_fence(std::memory_order_release);
   const Status sent = link.endpoint->send(std::move(buffer));
   if (sent.ok()) return {};
-  return error(sent.code(), cat("PE ", link.pe, ": ", sent.message()), std::string(sent.remedy()))
+  return error(sent.code(), cat("PE ", link.pe, ": ", sent.message()), std::string(sent.hint()))
       .because(sent);
 }
 

@@ -112,7 +112,7 @@ class nixl_agent:
         if missing and len(missing) == len(wanted):
             raise nixlBind.nixlNotFoundError(
                 f"NIXL_ERR_NOT_FOUND: {', '.join(missing)} is not in this build of Towpath "
-                f"(remedy: ask for others of {', '.join(self.plugin_list)}, for example "
+                f"(hint: ask for others of {', '.join(self.plugin_list)}, for example "
                 "nixl_agent_config(backends=['SHM']))")
         for name in wanted:
             if name in missing:

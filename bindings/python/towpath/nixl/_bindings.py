@@ -1,7 +1,7 @@
 """What `nixl._bindings` offers, over Towpath's agent.
 
 Handles are plain integers; failures are the twelve exceptions, with the library's own sentence and
-remedy in them. Every call that may wait gives up the interpreter's lock (it happens in the
+hint in them. Every call that may wait gives up the interpreter's lock (it happens in the
 extension).
 """
 import itertools
@@ -257,7 +257,7 @@ class nixlAgent(_towpath.NixlTransfers):
     def getXferTelemetry(self, handle):
         transfer = self.transfer_of(handle)
         if not self._captures:
-            raise nixlNoTelemetryError("NIXL_ERR_NO_TELEMETRY: figures were not asked for (remedy: "
+            raise nixlNoTelemetryError("NIXL_ERR_NO_TELEMETRY: figures were not asked for (hint: "
                                        "capture_telemetry, or NIXL_TELEMETRY_ENABLE=y)")
         with translated:
             report = transfer.report()

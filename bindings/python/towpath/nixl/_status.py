@@ -119,7 +119,7 @@ def translate(error):
     """NIXL's exception for a towpath.Error: its name in front, and all that the error says."""
     kind = EXCEPTIONS.get(error.code, nixlUnknownError)
     translated = kind(f"{kind.status.name}: {error}")
-    translated.code, translated.remedy = error.code, error.remedy
+    translated.code, translated.hint = error.code, error.hint
     return translated
 
 
