@@ -23,7 +23,7 @@ Status check_alive(const agent::Agent& agent, const std::string& other) {
 }
 
 void excuse_all(agent::Agent& agent) {
-  for (const agent::PeerInfo& peer : agent.peers()) (void)agent.excuse_peer(peer.identity.name);
+  for (const agent::PeerInfo& peer : agent.peers()) (void)agent.expect_departure(peer.identity.name);
 }
 
 Status Conversation::meet(const rendezvous::CardName& name, Duration timeout, const Alive& lives) {

@@ -105,7 +105,7 @@ nixl_capi_status_t nixl_capi_load_remote_md(nixl_capi_agent_t agent, const void*
 nixl_capi_status_t nixl_capi_invalidate_remote_md(nixl_capi_agent_t agent,
                                                   const char* remote_agent) {
   return call(given(agent, remote_agent), [&] {
-    return (*agent)->murmur((*agent)->agent().forget_peer(remote_agent), "forget an agent");
+    return (*agent)->debug((*agent)->agent().forget_peer(remote_agent), "forget an agent");
   });
 }
 
@@ -113,10 +113,10 @@ nixl_capi_status_t nixl_capi_check_remote_md(nixl_capi_agent_t agent, const char
                                              nixl_capi_xfer_dlist_t descs) {
   return call(given(agent, remote_name), [&] {
     towpath::agent::Agent& self = (*agent)->agent();
-    if (descs == nullptr) return (*agent)->murmur(self.check_peer(remote_name), "find an agent");
+    if (descs == nullptr) return (*agent)->debug(self.check_peer(remote_name), "find an agent");
     const auto list = descs->descriptors();
     const Status status = list.ok() ? self.check_peer(remote_name, &*list) : list.status();
-    return (*agent)->murmur(status, "find an agent's memory");
+    return (*agent)->debug(status, "find an agent's memory");
   });
 }
 

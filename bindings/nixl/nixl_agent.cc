@@ -111,7 +111,7 @@ nixl_capi_status_t NixlAgent::tell(const Status& status, std::string_view doing)
   return say(Level::warning, status, doing);
 }
 
-nixl_capi_status_t NixlAgent::murmur(const Status& status, std::string_view doing) const {
+nixl_capi_status_t NixlAgent::debug(const Status& status, std::string_view doing) const {
   return say(Level::debug, status, doing);
 }
 

@@ -55,7 +55,7 @@ class NixlAgent {
   /// The number for a failure, which is told to the log.
   nixl_capi_status_t tell(const Status& status, std::string_view doing) const;
   /// The same of what is asked again and again, told to those who debug.
-  nixl_capi_status_t murmur(const Status& status, std::string_view doing) const;
+  nixl_capi_status_t debug(const Status& status, std::string_view doing) const;
 
  private:
   NixlAgent(const AgentOptions& options, const standard::Settings& settings);

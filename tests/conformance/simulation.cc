@@ -18,21 +18,21 @@ constexpr int kSteps = 150;
 Duration microseconds(std::uint64_t count) { return std::chrono::microseconds(count); }
 
 /// A network in any mood from calm to hopeless.
-backends::sim::Behaviour behaviour_of(backends::sim::Dice& dice, Quiet quiet,
+backends::sim::Behaviour behaviour_of(backends::sim::Random& random, Quiet quiet,
                                       Notifications notifications) {
   const auto permille = [&](unsigned most) {
-    return dice.chance(300) ? 0U : static_cast<unsigned>(dice.below(most));
+    return random.chance(300) ? 0U : static_cast<unsigned>(random.below(most));
   };
   return {.quiet = quiet,
-          .quiet_bound = microseconds(dice.below(3000)),
+          .quiet_bound = microseconds(random.below(3000)),
           .notifications = notifications,
-          .longest_step = microseconds(dice.chance(200) ? 0 : dice.below(400)),
-          .piece_bytes = 1 + dice.below(2 * kBlockBytes),
-          .tears = dice.chance(700),
+          .longest_step = microseconds(random.chance(200) ? 0 : random.below(400)),
+          .piece_bytes = 1 + random.below(2 * kBlockBytes),
+          .tears = random.chance(700),
           .eager = permille(400),
           .silent = permille(300),
           .failing = permille(100),
-          .longest_way = microseconds(dice.below(500)),
+          .longest_way = microseconds(random.below(500)),
           .dropped = permille(400),
           .repeated = permille(400),
           .torn = permille(300)};
@@ -41,9 +41,9 @@ backends::sim::Behaviour behaviour_of(backends::sim::Dice& dice, Quiet quiet,
 }  // namespace
 
 Simulation::Simulation(std::uint64_t seed, Quiet quiet, Notifications notifications)
-    : dice_(seed), quiet_(quiet) {
-  const auto behaviour = behaviour_of(dice_, quiet, notifications);
-  network_ = std::make_shared<backends::sim::Network>(dice_.next(), behaviour, clock_);
+    : random_(seed), quiet_(quiet) {
+  const auto behaviour = behaviour_of(random_, quiet, notifications);
+  network_ = std::make_shared<backends::sim::Network>(random_.next(), behaviour, clock_);
   if (!registry_.add(backends::sim::sim_type(network_)).ok()) broke("no sim backend");
   for (std::size_t i = 0; i < kNodes; ++i) {
     nodes_.push_back(std::make_unique<Node>());
@@ -71,7 +71,7 @@ std::string Simulation::run() {
 
 // ---- steps
 
-Simulation::Node& Simulation::any_node() { return *nodes_[dice_.below(nodes_.size())]; }
+Simulation::Node& Simulation::any_node() { return *nodes_[random_.below(nodes_.size())]; }
 
 std::vector<std::unique_ptr<Simulation::Move>>::iterator Simulation::any_move() {
   std::vector<std::size_t> posted;
@@ -79,15 +79,15 @@ std::vector<std::unique_ptr<Simulation::Move>>::iterator Simulation::any_move() 
     if (move->state == Move::State::posted) posted.push_back(move->number);
   }
   if (posted.empty()) return moves_.end();
-  return moves_.begin() + static_cast<std::ptrdiff_t>(posted[dice_.below(posted.size())]);
+  return moves_.begin() + static_cast<std::ptrdiff_t>(posted[random_.below(posted.size())]);
 }
 
 void Simulation::step() {
   Node& node = any_node();
-  const std::uint64_t what = dice_.below(1000);
+  const std::uint64_t what = random_.below(1000);
   if (what < 250) return launch();
   if (what < 600) {
-    for (std::uint64_t i = dice_.below(8); i > 0; --i) any_node().agent->progress();
+    for (std::uint64_t i = random_.below(8); i > 0; --i) any_node().agent->progress();
     return;
   }
   if (what < 750) return let_time_pass();
@@ -109,34 +109,34 @@ void Simulation::step() {
   if (what < 970) {
     const auto& one = node.agent->identity();
     const auto& other = any_node().agent->identity();
-    return network_->set_parted(one, other, dice_.chance(400));
+    return network_->set_parted(one, other, random_.chance(400));
   }
   if (what < 980) return renew_pool(node);
   if (what < 985) return (void)node.agent->forget_peer(any_node().name);
   if (what < 992) return restart(node);
   if (what < 996) {
     network_->cut_off(node.agent->identity());
-    if (dice_.chance(500)) let_time_pass();
+    if (random_.chance(500)) let_time_pass();
     return restart(node);
   }
 }
 
 void Simulation::let_time_pass() {
   const auto next = network_->next_event();
-  const Duration step = dice_.within(microseconds(400));
+  const Duration step = random_.within(microseconds(400));
   const Duration wanted = next ? std::max(*next - clock_.now(), Duration(0)) : step;
-  clock_.advance(dice_.chance(700) ? std::min(wanted, Duration(std::chrono::milliseconds(5)))
+  clock_.advance(random_.chance(700) ? std::min(wanted, Duration(std::chrono::milliseconds(5)))
                                    : step);
-  if (dice_.chance(300)) network_->run_due();  // with nobody looking
+  if (random_.chance(300)) network_->run_due();  // with nobody looking
 }
 
 void Simulation::launch() {
   auto move = std::make_unique<Move>();
   move->near = &any_node();
   move->far = &any_node();
-  move->op = dice_.chance(500) ? TransferOp::read : TransferOp::write;
+  move->op = random_.chance(500) ? TransferOp::read : TransferOp::write;
   move->number = moves_.size();
-  const std::size_t count = 1 + dice_.below(4);
+  const std::size_t count = 1 + random_.below(4);
   move->near_blocks = free_blocks(*move->near, count);
   for (const std::uint64_t block : move->near_blocks) move->near->busy[block] = true;
   move->far_blocks = free_blocks(*move->far, count);
@@ -152,7 +152,7 @@ void Simulation::launch() {
     return list;
   };
   agent::TransferOptions options;
-  move->speaks = dice_.chance(500);
+  move->speaks = random_.chance(500);
   if (move->speaks) options.notification = to_bytes(cat("t", move->number));
   auto made = move->near->agent->create_transfer(move->op, list_of(*move->near, move->near_blocks),
                                                  move->far->name,
@@ -173,7 +173,7 @@ void Simulation::post(Move& move) {
   }
   move.outcome = Outcome::none;
   move.told = false;
-  const Duration timeout = microseconds(dice_.below(20'000));
+  const Duration timeout = microseconds(random_.below(20'000));
   move.deadline = clock_.now() + timeout + std::chrono::milliseconds(1);
   const Status posted = move.transfer.post({.timeout = timeout, .notification = {}});
   if (posted.ok()) {
@@ -241,13 +241,13 @@ void Simulation::renew_pool(Node& node) {
   bury_pool(node);
   open_pool(node);
   for (const auto& other : nodes_) {
-    if (dice_.chance(800)) meet(*other, node);
+    if (random_.chance(800)) meet(*other, node);
   }
 }
 
 void Simulation::restart(Node& node) {
   if (node.agent) {
-    if (dice_.chance(500)) {
+    if (random_.chance(500)) {
       bury_pool(node);
       node.agent.reset();
     } else {
@@ -264,7 +264,7 @@ void Simulation::restart(Node& node) {
                                     .registry = &registry_,
                                     .clock = &clock_,
                                     .incarnation = ++node.lives,
-                                    .inbox_messages = 1 + dice_.below(40),
+                                    .inbox_messages = 1 + random_.below(40),
                                     .repeat_after = microseconds(500)});
   if (!made.ok()) return broke(made.status().to_string());
   node.agent = *std::move(made);
@@ -273,8 +273,8 @@ void Simulation::restart(Node& node) {
   open_pool(node);
   for (const auto& other : nodes_) {
     if (!other->agent) continue;
-    if (dice_.chance(900)) meet(*other, node);
-    if (dice_.chance(900)) meet(node, *other);
+    if (random_.chance(900)) meet(*other, node);
+    if (random_.chance(900)) meet(node, *other);
   }
 }
 
@@ -282,7 +282,7 @@ void Simulation::scribble(Node& node, const std::vector<std::uint64_t>& blocks) 
   for (const std::uint64_t block : blocks) {
     std::byte* const to = node.block(block);
     for (std::uint64_t at = 0; at < kBlockBytes; at += 8) {
-      const std::uint64_t word = dice_.next();
+      const std::uint64_t word = random_.next();
       std::memcpy(to + at, &word, sizeof word);
     }
     std::memcpy(node.shadow.data() + block * kBlockBytes, to, kBlockBytes);
@@ -291,12 +291,12 @@ void Simulation::scribble(Node& node, const std::vector<std::uint64_t>& blocks) 
 
 std::vector<std::uint64_t> Simulation::free_blocks(const Node& node, std::size_t count) {
   std::vector<std::uint64_t> found;
-  const std::uint64_t start = dice_.below(kBlocks);
+  const std::uint64_t start = random_.below(kBlocks);
   for (std::uint64_t i = 0; i < kBlocks && found.size() < count; ++i) {
     const std::uint64_t block = (start + i) % kBlocks;
     if (!node.busy[block]) found.push_back(block);
   }
-  if (dice_.chance(500)) std::ranges::reverse(found);
+  if (random_.chance(500)) std::ranges::reverse(found);
   return found;
 }
 

@@ -84,7 +84,7 @@ class Simulation {
   Node& any_node();
   std::vector<std::unique_ptr<Move>>::iterator any_move();
 
-  backends::sim::Dice dice_;
+  backends::sim::Random random_;
   const backend::Quiet quiet_;
   TickingClock clock_;
   std::shared_ptr<backends::sim::Network> network_;

@@ -64,7 +64,7 @@ void Simulation::reap() {
     if (move->state != Move::State::posted) continue;
     if (move->transfer.ended()) {
       judge(*move);
-      if (dice_.chance(100)) post_again(*move);
+      if (random_.chance(100)) post_again(*move);
     } else if (now > move->deadline) {
       move->near->agent->progress();
       if (move->transfer.outcome() == Outcome::none)

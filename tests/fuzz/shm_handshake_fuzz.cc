@@ -1,4 +1,4 @@
-// What an shm backend reads from strangers: connection info, memory keys and hellos. The first byte
+// What an shm backend reads from unauthenticated connections: connection info, memory keys and hellos. The first byte
 // chooses the reader, and whether the rest is a whole record or the fields of one, to be sealed, so
 // that the search is for fields. What is accepted says the same when it is written and read again.
 #include <cstdint>

@@ -162,7 +162,7 @@ class HostsTest(CommandTest):
         done = self.run_command("explain", "--connect", where, "--json", "-")
         self.assertEqual(json.loads(done.stdout)["chosen"], "shm")
 
-    def test_stranger_without_the_token_is_refused(self):
+    def test_unauthenticated_without_the_token_is_refused(self):
         (self.folder / "secret").write_text("0123456789abcdef0123\n")
         (self.folder / "guess").write_text("0123456789abcdef0124\n")
         target, where = self.listen("--backend", "shm", "--token_file", "secret")

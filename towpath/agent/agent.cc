@@ -60,7 +60,7 @@ Result<Bytes> Agent::card(const CardOptions& options) const {
   return core_->registrations.metadata(options);
 }
 Result<AgentIdentity> Agent::load_card(ConstByteSpan card) { return core_->peers.load(card); }
-Status Agent::excuse_peer(std::string_view name) { return core_->peers.expect_departure(name); }
+Status Agent::expect_departure(std::string_view name) { return core_->peers.expect_departure(name); }
 Status Agent::forget_peer(std::string_view name) { return core_->peers.forget(name); }
 Result<PeerInfo> Agent::peer(std::string_view name) const { return core_->peers.info(name); }
 std::vector<PeerInfo> Agent::peers() const { return core_->peers.all(); }

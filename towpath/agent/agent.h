@@ -90,7 +90,7 @@ class Agent final : public memory::Registrar {
   /// All that was wanted of a peer is done: where nothing moves any more its loss is no news. It is
   /// told as information, not as a warning, and not counted. Until a card of another incarnation
   /// comes. Errors: not_found.
-  Status excuse_peer(std::string_view name);
+  Status expect_departure(std::string_view name);
   /// Forgets a peer; its transfers end as cancelled. Errors: not_found.
   Status forget_peer(std::string_view name);
   Result<PeerInfo> peer(std::string_view name) const;

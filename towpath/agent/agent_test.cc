@@ -202,8 +202,8 @@ TEST(AgentTest, a_partial_card_adds_only_what_it_names) {
   EXPECT_EQ(third->check_peer("right", &some).code(), Code::not_found);
   ASSERT_TRUE(third->load_card(*p.right->card({.only = &some, .connection_info = false})).ok());
   EXPECT_TRUE(third->check_peer("right", &some).ok());
-  auto stranger = p.make("stranger");
-  EXPECT_EQ(stranger->load_card(*p.right->card({.only = &some, .connection_info = false})).code(),
+  auto unauthenticated = p.make("unauthenticated connection");
+  EXPECT_EQ(unauthenticated->load_card(*p.right->card({.only = &some, .connection_info = false})).code(),
             Code::not_found);
   auto nowhere = Pair::blocks(p.left_memory, 0, 1);
   EXPECT_EQ(p.right->card({.only = &nowhere}).code(), Code::not_found);

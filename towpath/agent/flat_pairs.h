@@ -39,7 +39,7 @@ class FlatPairs {
 
   FlatPair at(std::uint64_t position) const noexcept { return {here_(position), there_(position)}; }
 
-  /// Whether run_from() has to be asked, at a glance.
+  /// Whether run_from() has to be asked, at a poll_once.
   bool may_run(std::uint64_t first) const noexcept {
     if (first + 2 >= count_) return true;
     const FlatExtent& one = here_(first);

@@ -229,12 +229,12 @@ TEST(NotificationsTest, that_a_peer_is_lost_is_a_warning) {
 
 TEST(NotificationsTest, that_an_excused_peer_goes_is_no_warning) {
   Talk t;
-  ASSERT_TRUE(t.near->excuse_peer("far").ok());
+  ASSERT_TRUE(t.near->expect_departure("far").ok());
   hang_up(t);
   EXPECT_TRUE(t.near->peer("far")->lost);
   EXPECT_EQ(t.log.count_of("peer lost"), 0U);
   EXPECT_EQ(t.log.count_of("peer gone"), 1U);
-  EXPECT_EQ(t.near->excuse_peer("nobody").code(), Code::not_found);
+  EXPECT_EQ(t.near->expect_departure("nobody").code(), Code::not_found);
 }
 
 TEST(NotificationsTest, that_an_excused_peer_goes_in_the_middle_of_a_transfer_is_a_warning) {
@@ -242,7 +242,7 @@ TEST(NotificationsTest, that_an_excused_peer_goes_in_the_middle_of_a_transfer_is
   t.talk.is_eager = false;
   Transfer transfer = t.make_transfer("of a transfer", "talk");
   ASSERT_TRUE(transfer.post().ok());
-  ASSERT_TRUE(t.near->excuse_peer("far").ok());
+  ASSERT_TRUE(t.near->expect_departure("far").ok());
   hang_up(t);
   EXPECT_EQ(transfer.outcome(), Outcome::peer_lost);
   EXPECT_EQ(t.log.count_of("peer lost"), 1U);

@@ -50,7 +50,7 @@ class SlotOwner {
 };
 
 /// Senders that are no known peers and whose message numbers are remembered.
-inline constexpr std::size_t kMaxStrangers = 4096;
+inline constexpr std::size_t kMaxUnauthenticated = 4096;
 
 class Slot final : public backend::Events {
  public:
@@ -62,7 +62,7 @@ class Slot final : public backend::Events {
         clock_(clock),
         log_(std::move(log)),
         repeat_after_(repeat_after),
-        received_(kMaxStrangers) {}
+        received_(kMaxUnauthenticated) {}
 
   const std::string name;
   const std::size_t index;

@@ -137,14 +137,14 @@ TEST(SlotTest, forgets_the_numbers_of_a_peer_with_the_peer_only) {
   LossySlot s;
   PeerPtr peer = s.meet("peer");
   s.hear(peer, {Envelope::Kind::message, 1, 1, as_bytes("word")});
-  for (std::uint64_t i = 0; i < kMaxStrangers + 10; ++i) {
-    auto stranger = std::make_shared<Peer>();
-    stranger->identity = {"stranger", i + 1};
-    s.hear(stranger, {Envelope::Kind::message, 1, 1, as_bytes("hello")});
+  for (std::uint64_t i = 0; i < kMaxUnauthenticated + 10; ++i) {
+    auto unauthenticated = std::make_shared<Peer>();
+    unauthenticated->identity = {"unauthenticated connection", i + 1};
+    s.hear(unauthenticated, {Envelope::Kind::message, 1, 1, as_bytes("hello")});
   }
-  EXPECT_EQ(s.owner.delivered.size(), kMaxStrangers + 11);
+  EXPECT_EQ(s.owner.delivered.size(), kMaxUnauthenticated + 11);
   s.hear(peer, {Envelope::Kind::message, 1, 1, as_bytes("word")});
-  EXPECT_EQ(s.owner.delivered.size(), kMaxStrangers + 11) << "a late copy";
+  EXPECT_EQ(s.owner.delivered.size(), kMaxUnauthenticated + 11) << "a late copy";
 }
 
 }  // namespace

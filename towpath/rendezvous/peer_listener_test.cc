@@ -178,13 +178,13 @@ TEST_F(PeerListenerTest, dripping_bytes_does_not_buy_time) {
 
 TEST_F(PeerListenerTest, silent_client_is_dropped_after_the_idle_time) {
   listen();
-  RawClient stranger(options.address);
+  RawClient unauthenticated(options.address);
   RawClient silent(options.address);
   silent.greet();
   settle();
   clock.advance(options.exchange_timeout);
   settle();
-  EXPECT_TRUE(stranger.is_closed()) << "it has not even greeted";
+  EXPECT_TRUE(unauthenticated.is_closed()) << "it has not even greeted";
   EXPECT_FALSE(silent.is_closed());
   clock.advance(options.idle_timeout - options.exchange_timeout);
   settle();
@@ -445,7 +445,7 @@ TEST_F(TcpPeerListenerTest, unauthenticated_connection_can_neither_stay_nor_grow
   EXPECT_EQ(listener->counts().overdue.value(), 2U);
 }
 
-TEST_F(TcpPeerListenerTest, stranger_may_not_send_more_than_a_hello) {
+TEST_F(TcpPeerListenerTest, unauthenticated_may_not_send_more_than_a_hello) {
   listen_at_chosen_port();
   RawClient client(options.address);
   client.write(encode({FrameKind::publish, "a", Bytes(100'000)}));

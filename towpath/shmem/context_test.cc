@@ -69,7 +69,7 @@ TEST(ContextTest, pe_begins_once) {
   EXPECT_EQ(Context::open(bootstrap_for(*files, 0)).code(), Code::already_exists);
 }
 
-TEST(ContextTest, strangers_segment_is_refused) {
+TEST(ContextTest, unauthenticated_segment_is_refused) {
   auto files = create_job({.pes = 1});
   std::swap(files->control, files->heaps[0]);
   EXPECT_EQ(Context::open({.files = std::move(*files)}).code(), Code::corrupt);

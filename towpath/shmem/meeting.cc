@@ -16,7 +16,7 @@ namespace {
 
 constexpr Duration kBetweenVisits = std::chrono::milliseconds(5);
 /// Connections at a time that have not said which PE they are.
-constexpr std::size_t kMaxStrangers = 64;
+constexpr std::size_t kMaxUnauthenticated = 64;
 constexpr std::size_t kReadBudget = std::size_t{1} << 20U;
 
 using Stream = std::unique_ptr<sys::ByteStream>;
@@ -120,8 +120,8 @@ class Meeting::Host {
 
   void let_in(net::Listener& listener) {
     auto accepted = listener.accept();
-    const auto strangers = std::ranges::count_if(guests_, [](const Guest& g) { return !g.pe; });
-    if (!accepted.ok() || !*accepted || static_cast<std::size_t>(strangers) >= kMaxStrangers)
+    const auto unauthenticated = std::ranges::count_if(guests_, [](const Guest& g) { return !g.pe; });
+    if (!accepted.ok() || !*accepted || static_cast<std::size_t>(unauthenticated) >= kMaxUnauthenticated)
       return;
     const int fd = accepted->get();
     Guest& guest = guests_.emplace_back(

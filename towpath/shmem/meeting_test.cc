@@ -67,9 +67,9 @@ TEST_F(MeetingTest, who_was_told_another_number_is_refused) {
 
 TEST_F(MeetingTest, who_has_another_token_is_refused_and_the_others_meet) {
   token_ = net::Token::make("a secret of the job").value();
-  MeetingOptions stranger = options_of(1, 2);
-  stranger.token = net::Token::make("a secret of nobody").value();
-  const auto heard = meet({options_of(0, 2), options_of(1, 2), stranger});
+  MeetingOptions unauthenticated = options_of(1, 2);
+  unauthenticated.token = net::Token::make("a secret of nobody").value();
+  const auto heard = meet({options_of(0, 2), options_of(1, 2), unauthenticated});
   EXPECT_TRUE(heard[0].ok()) << heard[0].status().to_string();
   EXPECT_TRUE(heard[1].ok()) << heard[1].status().to_string();
   // Refused, or it came when all was over.

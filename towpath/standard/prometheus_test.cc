@@ -118,7 +118,7 @@ TEST(PrometheusTest, listens_to_this_machine_only_and_says_where) {
   EXPECT_EQ(endpoint->url(), "http://127.0.0.1:" + std::to_string(endpoint->port()) + "/metrics");
 }
 
-TEST(PrometheusTest, strangers_who_say_nothing_or_nonsense_keep_no_scraper_out) {
+TEST(PrometheusTest, unauthenticated_who_say_nothing_or_nonsense_keep_no_scraper_out) {
   telemetry::Metrics metrics;
   const auto endpoint = PrometheusEndpoint::open(metrics, {.port = 0}).value();
   std::vector<sys::Fd> on_the_line;

@@ -223,13 +223,13 @@ TEST(ProcessMemoryTest, a_dead_process_is_peer_lost) {
   EXPECT_EQ(write_process_memory(pid, {&local, 1}, {&remote, 1}).code(), Code::peer_lost);
 }
 
-TEST(ProcessMemoryTest, a_strangers_memory_is_denied_with_the_hint) {
+TEST(ProcessMemoryTest, a_unauthenticated_memory_is_denied_with_the_hint) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   char byte = 0;
   const pid_t owner = ::getpid();
-  const pid_t stranger = ::fork();
-  ASSERT_GE(stranger, 0);
-  if (stranger == 0) {
+  const pid_t unauthenticated = ::fork();
+  ASSERT_GE(unauthenticated, 0);
+  if (unauthenticated == 0) {
     if (::setresgid(65534, 65534, 65534) != 0 || ::setresuid(65534, 65534, 65534) != 0) ::_exit(2);
     const IoPart local{&byte, 1};
     const RemotePart remote{address_of(&byte), 1};
@@ -239,7 +239,7 @@ TEST(ProcessMemoryTest, a_strangers_memory_is_denied_with_the_hint) {
     ::_exit(told ? 0 : 1);
   }
   int status = 0;
-  ASSERT_EQ(::waitpid(stranger, &status, 0), stranger);
+  ASSERT_EQ(::waitpid(unauthenticated, &status, 0), unauthenticated);
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 

@@ -54,24 +54,24 @@ Status Endpoint::deliver(const Endpoint& sender, ConstByteSpan message) {
   return {};
 }
 
-bool Endpoint::take(std::uint64_t after, Letter& letter) {
+bool Endpoint::take(std::uint64_t after, Message& next) {
   run::MutexLock lock(mutex_);
   const auto found = inbox_.upper_bound(after);
   if (found == inbox_.end()) return false;
   Queue& queue = found->second;
-  letter = {found->first, queue.from, std::move(queue.messages.front())};
+  next = {found->first, queue.from, std::move(queue.messages.front())};
   queue.messages.pop_front();
-  queue.bytes -= letter.message.size();
+  queue.bytes -= next.message.size();
   if (queue.messages.empty()) inbox_.erase(found);
   return true;
 }
 
-void Endpoint::put_back(Letter letter) {
+void Endpoint::put_back(Message next) {
   run::MutexLock lock(mutex_);
-  Queue& queue = inbox_[letter.sender];
-  queue.from = std::move(letter.from);
-  queue.bytes += letter.message.size();
-  queue.messages.push_front(std::move(letter.message));
+  Queue& queue = inbox_[next.sender];
+  queue.from = std::move(next.from);
+  queue.bytes += next.message.size();
+  queue.messages.push_front(std::move(next.message));
 }
 
 // ---- Life

@@ -28,7 +28,7 @@ namespace towpath::backends::loopback {
 inline constexpr std::size_t kMaxQueuedMessages = 1024;
 inline constexpr std::size_t kMaxQueuedBytes = 4 * 1024 * 1024;
 
-struct Letter {
+struct Message {
   std::uint64_t sender = 0;  ///< endpoint number
   AgentIdentity from;
   Bytes message;
@@ -52,10 +52,10 @@ class Endpoint {
   /// Puts a message into the inbox and wakes. Errors: exhausted (the sender's share is full),
   /// peer_lost (closed).
   Status deliver(const Endpoint& sender, ConstByteSpan message);
-  /// The first letter of the next sender behind `after` (by number, without wrapping).
-  bool take(std::uint64_t after, Letter& letter);
-  /// The letter becomes its sender's first again.
-  void put_back(Letter letter);
+  /// The first message of the next sender behind `after` (by number, without wrapping).
+  bool take(std::uint64_t after, Message& next);
+  /// The message becomes its sender's first again.
+  void put_back(Message next);
 
   /// Whoever has a connection to this endpoint wants to be woken when it closes.
   void add_watcher(std::weak_ptr<Endpoint> watcher);

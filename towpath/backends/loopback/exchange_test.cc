@@ -86,18 +86,18 @@ TEST_F(ExchangeTest, inbox_is_bounded_by_number_and_by_bytes) {
   EXPECT_EQ(b->deliver(*c, as_bytes("x")).code(), Code::exhausted);
 }
 
-TEST_F(ExchangeTest, letter_put_back_comes_first_again) {
+TEST_F(ExchangeTest, message_put_back_comes_first_again) {
   const auto a = open("a");
   const auto b = open("b");
   ASSERT_TRUE(b->deliver(*a, as_bytes("1")).ok());
   ASSERT_TRUE(b->deliver(*a, as_bytes("2")).ok());
-  Letter letter;
-  ASSERT_TRUE(b->take(0, letter));
-  b->put_back(std::move(letter));
-  ASSERT_TRUE(b->take(0, letter));
-  EXPECT_EQ(as_text(letter.message), "1");
-  EXPECT_EQ(letter.from.name, "a");
-  EXPECT_FALSE(b->take(a->id(), letter));
+  Message next;
+  ASSERT_TRUE(b->take(0, next));
+  b->put_back(std::move(next));
+  ASSERT_TRUE(b->take(0, next));
+  EXPECT_EQ(as_text(next.message), "1");
+  EXPECT_EQ(next.from.name, "a");
+  EXPECT_FALSE(b->take(a->id(), next));
 }
 
 TEST_F(ExchangeTest, closing_wakes_watchers) {

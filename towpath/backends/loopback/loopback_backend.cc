@@ -14,7 +14,7 @@ namespace {
 using namespace backend;
 
 constexpr std::uint64_t kMaxNotificationBytes = 64 * 1024;
-constexpr std::size_t kLettersPerCall = 64;
+constexpr std::size_t kMessagesPerCall = 64;
 
 class LoopbackConnection final : public TrackedConnection {
  public:
@@ -87,7 +87,7 @@ class LoopbackBackend final : public Backend, private SliceMover {
  private:
   Status admit(const Request& request) override;
   Status move(SliceTask& task) override;
-  bool deliver_letters();
+  bool deliver_messages();
   void tell_losses();
 
   Events& events_;
@@ -96,7 +96,7 @@ class LoopbackBackend final : public Backend, private SliceMover {
   const std::shared_ptr<Endpoint> endpoint_;
   ConnectionTable connections_{events_};
   SliceRunner runner_{events_, *this};
-  std::uint64_t turn_ = 0;              // the sender whose letter was looked at last
+  std::uint64_t turn_ = 0;              // the sender whose message was looked at last
   std::vector<std::uint64_t> refused_;  // senders for which there is no room in this call
 };
 
@@ -167,38 +167,38 @@ Status LoopbackBackend::notify(Connection& connection, ConstByteSpan message) {
   return static_cast<LoopbackConnection&>(connection).endpoint().deliver(*endpoint_, message);
 }
 
-bool LoopbackBackend::deliver_letters() {
+bool LoopbackBackend::deliver_messages() {
   refused_.clear();
   std::size_t delivered = 0;
-  Letter letter;
-  // Around the senders, a letter each, until one whole round brought nothing.
-  for (int idle_rounds = 0; delivered < kLettersPerCall && idle_rounds < 2;) {
-    if (!endpoint_->take(turn_, letter)) {
+  Message next;
+  // Around the senders, a message each, until one whole round brought nothing.
+  for (int idle_rounds = 0; delivered < kMessagesPerCall && idle_rounds < 2;) {
+    if (!endpoint_->take(turn_, next)) {
       turn_ = 0;
       ++idle_rounds;
       continue;
     }
-    turn_ = letter.sender;
-    if (std::ranges::count(refused_, letter.sender) > 0 ||
-        !events_.on_notification(letter.from, letter.message)) {
-      refused_.push_back(letter.sender);
-      endpoint_->put_back(std::move(letter));
+    turn_ = next.sender;
+    if (std::ranges::count(refused_, next.sender) > 0 ||
+        !events_.on_notification(next.from, next.message)) {
+      refused_.push_back(next.sender);
+      endpoint_->put_back(std::move(next));
       continue;
     }
     ++delivered;
     idle_rounds = 0;
   }
-  return delivered == kLettersPerCall;
+  return delivered == kMessagesPerCall;
 }
 
 bool LoopbackBackend::progress() {
   // A wake-up may be seen before the descriptor is: when there is time, the descriptor is emptied
   // in any case.
   if (!runner_.is_active() || endpoint_->waker().is_pending()) endpoint_->waker().clear();
-  const bool more_letters = deliver_letters();
+  const bool more_messages = deliver_messages();
   tell_losses();
   const bool moving = runner_.progress();
-  return moving || more_letters;
+  return moving || more_messages;
 }
 
 Finding probe() {

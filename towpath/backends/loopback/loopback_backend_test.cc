@@ -116,8 +116,8 @@ TEST_F(LoopbackBackendTest, info_of_others_is_refused_by_its_fault) {
   EXPECT_EQ(a_.backend->connect(b_.self, {}).code(), Code::corrupt);
   EXPECT_EQ(a_.backend->connect({"c", 11}, good).code(), Code::corrupt);
   EXPECT_EQ(a_.backend->connect({"b", 12}, good).code(), Code::corrupt);
-  Side stranger(loopback_type(), "s");
-  EXPECT_EQ(a_.backend->connect(stranger.self, stranger.backend->connection_info()).code(),
+  Side unauthenticated(loopback_type(), "s");
+  EXPECT_EQ(a_.backend->connect(unauthenticated.self, unauthenticated.backend->connection_info()).code(),
             Code::unsupported);
 }
 
@@ -201,7 +201,7 @@ TEST_F(LoopbackBackendTest, notification_longer_than_the_limit_is_refused) {
   EXPECT_EQ(a_.backend->notify(*way, larger).code(), Code::invalid_argument);
 }
 
-TEST_F(LoopbackBackendTest, letters_of_a_sender_that_closed_still_arrive) {
+TEST_F(LoopbackBackendTest, messages_of_a_sender_that_closed_still_arrive) {
   const auto way = connect(a_, b_);
   ASSERT_TRUE(a_.backend->notify(*way, as_bytes("bye")).ok());
   a_.memory.reset();

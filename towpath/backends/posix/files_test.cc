@@ -56,10 +56,10 @@ TEST_F(PosixFilesTest, a_mode_and_a_path_make_a_file) {
 }
 
 TEST_F(PosixFilesTest, a_mode_wins_over_the_number_that_comes_with_it) {
-  const sys::Fd stranger(::memfd_create("stranger", MFD_CLOEXEC));
-  EXPECT_TRUE(write_to(file("rw,create:" + path, stranger.get())).status.ok());
+  const sys::Fd unauthenticated(::memfd_create("unauthenticated connection", MFD_CLOEXEC));
+  EXPECT_TRUE(write_to(file("rw,create:" + path, unauthenticated.get())).status.ok());
   EXPECT_TRUE(holds_the_bytes());
-  EXPECT_EQ(::lseek(stranger.get(), 0, SEEK_END), 0);
+  EXPECT_EQ(::lseek(unauthenticated.get(), 0, SEEK_END), 0);
 }
 
 TEST_F(PosixFilesTest, an_open_file_wins_over_the_plain_path_that_comes_with_it) {

@@ -174,11 +174,11 @@ TEST_P(PosixWayTest, a_descriptor_closed_too_early_hits_nobody_else) {
   make_file(1U << 20U);
   const int number = file.get();
   file.reset();
-  const sys::Fd stranger(::open(directory.file("stranger").c_str(), O_RDWR | O_CREAT, 0600));
-  ASSERT_EQ(stranger.get(), number);
+  const sys::Fd unauthenticated(::open(directory.file("unauthenticated connection").c_str(), O_RDWR | O_CREAT, 0600));
+  ASSERT_EQ(unauthenticated.get(), number);
   fill(posix->memory, 5);
   ASSERT_TRUE(posix->write({posix->segment(0, 0, 4096)}).status.ok());
-  EXPECT_EQ(::lseek(stranger.get(), 0, SEEK_END), 0);
+  EXPECT_EQ(::lseek(unauthenticated.get(), 0, SEEK_END), 0);
   EXPECT_EQ(std::memcmp(content().data(), posix->memory.data(), 4096), 0);
 }
 

@@ -42,7 +42,7 @@ class MailboxTest : public ::testing::Test {
     return all;
   }
 
-  sys::LocalSocket stranger() {
+  sys::LocalSocket unauthenticated() {
     return *sys::LocalSocket::connect({.name = name_, .abstract = true});
   }
 
@@ -121,11 +121,11 @@ TEST_F(MailboxTest, kept_message_of_a_dead_sender_arrives_without_spinning) {
 
 TEST_F(MailboxTest, garbage_closes_its_sender_and_nobody_else) {
   const auto good = open("a");
-  auto bad = stranger();
+  auto bad = unauthenticated();
   ASSERT_TRUE(*bad.send(as_bytes("Hno hello")));
-  auto early = stranger();
+  auto early = unauthenticated();
   ASSERT_TRUE(*early.send(as_bytes("Mno hello before")));
-  auto large = stranger();
+  auto large = unauthenticated();
   ASSERT_TRUE(*large.send(Bytes(kMaxNotificationBytes + 2, std::byte{'H'})));
   ASSERT_TRUE(good->send(as_bytes("1")).ok());
   receive();
@@ -135,8 +135,8 @@ TEST_F(MailboxTest, garbage_closes_its_sender_and_nobody_else) {
   EXPECT_EQ(bad.send(as_bytes("H")).code(), Code::peer_lost);
 }
 
-TEST_F(MailboxTest, descriptors_of_strangers_are_closed) {
-  auto bad = stranger();
+TEST_F(MailboxTest, descriptors_of_unauthenticated_are_closed) {
+  auto bad = unauthenticated();
   const int fds[] = {0};
   ASSERT_TRUE(*bad.send(as_bytes("Hno hello"), fds));
   const int free_before = ::dup(0);
@@ -151,7 +151,7 @@ TEST_F(MailboxTest, descriptors_of_strangers_are_closed) {
 TEST_F(MailboxTest, silent_clients_cannot_keep_others_out) {
   std::vector<sys::LocalSocket> silent;
   for (std::size_t i = 0; i < 2 * kMaxSilentClients; ++i) {
-    silent.push_back(stranger());
+    silent.push_back(unauthenticated());
     if (i % 16 == 0) receive();
   }
   const auto good = open("a");
@@ -162,7 +162,7 @@ TEST_F(MailboxTest, silent_clients_cannot_keep_others_out) {
   EXPECT_GE(mailbox_->refused(), kMaxSilentClients);
 }
 
-TEST_F(MailboxTest, outbox_does_not_talk_to_strangers) {
+TEST_F(MailboxTest, outbox_does_not_talk_to_unauthenticated) {
   Outbox::Options wrong = options("a");
   wrong.expected = 1;
   EXPECT_EQ(Outbox::open(wrong, sender_).code(), Code::denied);

@@ -19,14 +19,14 @@ Flight::Flight(backend::Operation& of, const backend::Request& request)
   cursor_.start(segments_);
 }
 
-void Flight::step(const Behaviour& behaviour, Dice& dice) {
+void Flight::step(const Behaviour& behaviour, Random& random) {
   const std::uint64_t enough = bytes_ + behaviour.piece_bytes;
   do {
-    move_piece(behaviour, dice);
+    move_piece(behaviour, random);
   } while (!behaviour.tears && !cursor_.done() && bytes_ < enough);
 }
 
-void Flight::move_piece(const Behaviour& behaviour, Dice& dice) {
+void Flight::move_piece(const Behaviour& behaviour, Random& random) {
   if (cursor_.done()) return;
   TOWPATH_CHECK(!local_[cursor_.index()]->freed, "local memory let go of under a transfer");
   if (remote_[cursor_.index()]->closed) {
@@ -34,8 +34,8 @@ void Flight::move_piece(const Behaviour& behaviour, Dice& dice) {
         error(Code::not_found, "the peer took its memory back", "load the peer's newest card"));
   }
   const std::uint64_t longest = std::min(cursor_.left(), behaviour.piece_bytes);
-  const std::uint64_t length = behaviour.tears ? 1 + dice.below(longest) : longest;
-  const bool fails = dice.chance(behaviour.failing);
+  const std::uint64_t length = behaviour.tears ? 1 + random.below(longest) : longest;
+  const bool fails = random.chance(behaviour.failing);
   std::byte* const here = bytes_at(cursor_.local_address(), length).data();
   std::byte* const there = bytes_at(cursor_.remote_address(), length).data();
   const bool pulls = op_ == TransferOp::read;

@@ -2,7 +2,7 @@
 //
 // It has its own copy of the segments, so that it can go on when nobody looks any more, as a
 // network card does. It moves bytes only in step(), a torn-off piece at a time, in order; which
-// piece fails is decided by the network's dice.
+// piece fails is decided by the network's random numbers.
 // Invariant: an extent is counted as in place, or is in `failures`, or lies behind the cursor.
 // Thread: guarded by the network's mutex.
 #pragma once
@@ -15,7 +15,7 @@
 #include <towpath/backend/memory_table.h>
 #include <towpath/backend/segment_cursor.h>
 #include <towpath/backends/sim/behaviour.h>
-#include <towpath/backends/sim/dice.h>
+#include <towpath/backends/sim/random.h>
 
 namespace towpath::backends::sim {
 
@@ -44,7 +44,7 @@ class Flight {
   Flight(backend::Operation& of, const backend::Request& request);
 
   /// Moves about a piece, or fails extents. Nothing when at_end().
-  void step(const Behaviour& behaviour, Dice& dice);
+  void step(const Behaviour& behaviour, Random& random);
   bool at_end() const noexcept { return cursor_.done(); }
   /// Ends it; a failure replaces what step() found.
   void finish(Status status);
@@ -57,7 +57,7 @@ class Flight {
   bool cancelled = false;  ///< told to stop
 
  private:
-  void move_piece(const Behaviour& behaviour, Dice& dice);
+  void move_piece(const Behaviour& behaviour, Random& random);
   void fail_extent(Status why);
 
   const TransferOp op_;

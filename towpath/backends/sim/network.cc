@@ -17,7 +17,7 @@ constexpr Duration kPartedRetry = std::chrono::milliseconds(1);
 Network::Network(std::uint64_t seed, const Behaviour& behaviour, const Clock& clock)
     : behaviour_(behaviour),
       clock_(clock),
-      dice_(seed),
+      random_(seed),
       endpoints_({.table = "simulated network", .part = "sim backend"}, sys::random_u64()) {}
 
 // ---- events
@@ -142,27 +142,27 @@ Result<std::shared_ptr<Record>> Network::find_record(const Endpoint& endpoint,
 void Network::launch(const Way& way, std::shared_ptr<Flight> flight) {
   run::MutexLock lock(mutex_);
   ++counters_.launched;
-  flight->silent = dice_.chance(behaviour_.silent);
+  flight->silent = random_.chance(behaviour_.silent);
   counters_.silent += flight->silent ? 1 : 0;
-  if (!flight->silent && dice_.chance(behaviour_.eager)) {
-    while (!flight->at_end()) flight->step(behaviour_, dice_);
+  if (!flight->silent && random_.chance(behaviour_.eager)) {
+    while (!flight->at_end()) flight->step(behaviour_, random_);
     return arrive(way, flight, {});
   }
-  schedule(clock_.now() + dice_.within(behaviour_.longest_step),
+  schedule(clock_.now() + random_.within(behaviour_.longest_step),
            [this, way, flight]() TOWPATH_REQUIRES(mutex_) { fly(way, flight); });
 }
 
 void Network::fly(const Way& way, const std::shared_ptr<Flight>& flight) {
   // A peer that is gone is told as lost, not as extents that failed.
   if (flight->state != Flight::State::flying || way.to->closed) return;
-  Duration next = dice_.within(behaviour_.longest_step);
+  Duration next = random_.within(behaviour_.longest_step);
   if (are_parted(way)) {
     next += kPartedRetry;
   } else {
     if (flight->at_end() && !flight->silent) return arrive(way, flight, {});
     // One that falls silent does so on the way, or with all bytes moved and nobody told.
-    if (flight->silent && (flight->at_end() || dice_.chance(200))) return;
-    flight->step(behaviour_, dice_);
+    if (flight->silent && (flight->at_end() || random_.chance(200))) return;
+    flight->step(behaviour_, random_);
     ++counters_.pieces;
   }
   schedule(clock_.now() + next,
@@ -183,7 +183,7 @@ void Network::cancel(const Way& way, const std::shared_ptr<Flight>& flight) {
   const Status why = error(Code::cancelled, "the simulated transfer was cancelled");
   if (behaviour_.quiet == backend::Quiet::immediate) return arrive(way, flight, why);
   if (behaviour_.quiet != backend::Quiet::bounded) return;  // bytes go on moving
-  schedule(clock_.now() + dice_.within(behaviour_.quiet_bound),
+  schedule(clock_.now() + random_.within(behaviour_.quiet_bound),
            [this, way, flight, why]() TOWPATH_REQUIRES(mutex_) {
              arrive(way, flight, flight->at_end() && !flight->silent ? Status() : why);
            });
@@ -217,8 +217,8 @@ Status Network::send(const Way& way, ConstByteSpan message) {
   ++counters_.sent;
   int copies = 1;
   if (is_lossy()) {
-    if (dice_.chance(behaviour_.repeated)) copies = 2;
-    if (dice_.chance(behaviour_.dropped)) copies = 0;
+    if (random_.chance(behaviour_.repeated)) copies = 2;
+    if (random_.chance(behaviour_.dropped)) copies = 0;
     counters_.repeated += copies == 2 ? 1 : 0;
     counters_.dropped += copies == 0 ? 1 : 0;
   }
@@ -230,14 +230,14 @@ Status Network::send(const Way& way, ConstByteSpan message) {
 }
 
 void Network::carry(const Way& way, Bytes message) {
-  const Instant at = clock_.now() + dice_.within(behaviour_.longest_way);
+  const Instant at = clock_.now() + random_.within(behaviour_.longest_way);
   if (is_lossy()) {
-    if (dice_.chance(behaviour_.torn)) {
+    if (random_.chance(behaviour_.torn)) {
       ++counters_.torn;
-      if (message.empty() || dice_.chance(500)) {
-        message.resize(dice_.below(message.size() + 1));
+      if (message.empty() || random_.chance(500)) {
+        message.resize(random_.below(message.size() + 1));
       } else {
-        message[dice_.below(message.size())] ^= static_cast<std::byte>(1 + dice_.below(255));
+        message[random_.below(message.size())] ^= static_cast<std::byte>(1 + random_.below(255));
       }
     }
     schedule(at, [this, way, message = std::move(message)]()
@@ -271,20 +271,20 @@ void Network::deliver_next(const Way& way) {
   way.to->waker->wake();
 }
 
-std::optional<Letter> Network::take_letter(Endpoint& endpoint,
+std::optional<Message> Network::take_message(Endpoint& endpoint,
                                            const std::set<AgentIdentity>& but_not_from) {
   run::MutexLock lock(mutex_);
   const auto found = std::ranges::find_if(
-      endpoint.inbox, [&](const Letter& letter) { return !but_not_from.contains(letter.from); });
+      endpoint.inbox, [&](const Message& next_message) { return !but_not_from.contains(next_message.from); });
   if (found == endpoint.inbox.end()) return std::nullopt;
-  Letter letter = std::move(*found);
+  Message next_message = std::move(*found);
   endpoint.inbox.erase(found);
-  return letter;
+  return next_message;
 }
 
-void Network::put_back(Endpoint& endpoint, Letter letter) {
+void Network::put_back(Endpoint& endpoint, Message next_message) {
   run::MutexLock lock(mutex_);
-  endpoint.inbox.push_front(std::move(letter));
+  endpoint.inbox.push_front(std::move(next_message));
 }
 
 void Network::took(Endpoint& endpoint, const AgentIdentity& from) {

@@ -31,7 +31,7 @@
 
 namespace towpath::backends::sim {
 
-struct Letter {
+struct Message {
   AgentIdentity from;
   Bytes message;
 };
@@ -47,7 +47,7 @@ struct Endpoint {
   const std::unique_ptr<run::Waker> waker;
   bool closed = false;  ///< its backend is gone, or was cut off
   backend::MemoryTable<Record> records;
-  std::deque<Letter> inbox;                             ///< has arrived, in this order
+  std::deque<Message> inbox;                             ///< has arrived, in this order
   std::deque<std::shared_ptr<Flight>> arrived;          ///< its own transfers, to be told
   std::map<AgentIdentity, std::size_t> on_the_way;      ///< messages per sender, not yet taken
   std::map<AgentIdentity, std::deque<Bytes>> in_order;  ///< reliable messages that are not due yet
@@ -106,9 +106,9 @@ class Network {
   Status send(const Way& way, ConstByteSpan message);
 
   std::shared_ptr<Flight> take_arrived(Endpoint& endpoint);
-  std::optional<Letter> take_letter(Endpoint& endpoint,
+  std::optional<Message> take_message(Endpoint& endpoint,
                                     const std::set<AgentIdentity>& but_not_from);
-  void put_back(Endpoint& endpoint, Letter letter);
+  void put_back(Endpoint& endpoint, Message next_message);
   void took(Endpoint& endpoint, const AgentIdentity& from);
   /// Whether anything is or will be there for the endpoint by itself.
   bool has_work() const;
@@ -131,7 +131,7 @@ class Network {
   const Behaviour behaviour_;
   const Clock& clock_;
   mutable run::Mutex mutex_;
-  Dice dice_ TOWPATH_GUARDED_BY(mutex_);
+  Random random_ TOWPATH_GUARDED_BY(mutex_);
   Counters counters_ TOWPATH_GUARDED_BY(mutex_);
   std::uint64_t made_ TOWPATH_GUARDED_BY(mutex_) = 0;  // events
   std::map<std::pair<Instant, std::uint64_t>, Handler> events_ TOWPATH_GUARDED_BY(mutex_);

@@ -11,7 +11,7 @@ namespace {
 using namespace backend;
 
 constexpr std::uint64_t kMaxNotificationBytes = 64 * 1024;
-constexpr int kLettersPerCall = 64;
+constexpr int kMessagesPerCall = 64;
 
 class SimConnection final : public TrackedConnection {
  public:
@@ -78,7 +78,7 @@ class SimBackend final : public Backend {
   void launch(std::shared_ptr<Flight> flight);
   void cancel(const std::shared_ptr<Flight>& flight);
   void tell_arrivals();
-  bool tell_letters();
+  bool tell_messages();
   void tell_losses();
   void force_down_all(const Connection& connection, const Status& why);
   Network::Way way_of(const Connection& connection) const {
@@ -203,16 +203,16 @@ Status SimBackend::notify(Connection& connection, ConstByteSpan message) {
   return network_->send(way_of(connection), message);
 }
 
-bool SimBackend::tell_letters() {
+bool SimBackend::tell_messages() {
   std::set<AgentIdentity> refused;
-  for (int told = 0; told < kLettersPerCall; ++told) {
-    std::optional<Letter> letter = network_->take_letter(*endpoint_, refused);
-    if (!letter) return false;
-    if (events_.on_notification(letter->from, letter->message)) {
-      network_->took(*endpoint_, letter->from);
+  for (int told = 0; told < kMessagesPerCall; ++told) {
+    std::optional<Message> next_message = network_->take_message(*endpoint_, refused);
+    if (!next_message) return false;
+    if (events_.on_notification(next_message->from, next_message->message)) {
+      network_->took(*endpoint_, next_message->from);
     } else {
-      refused.insert(letter->from);
-      network_->put_back(*endpoint_, *std::move(letter));
+      refused.insert(next_message->from);
+      network_->put_back(*endpoint_, *std::move(next_message));
     }
   }
   return true;
@@ -222,11 +222,11 @@ bool SimBackend::progress() {
   endpoint_->waker->clear();
   const bool more_events = network_->run_due();
   tell_arrivals();
-  const bool more_letters = tell_letters();
+  const bool more_messages = tell_messages();
   tell_losses();
   // The kernel does not see simulated time pass: who would sleep until the next event looks again.
   if (network_->has_work()) endpoint_->waker->wake();
-  return more_events || more_letters;
+  return more_events || more_messages;
 }
 
 }  // namespace

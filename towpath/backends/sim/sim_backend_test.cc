@@ -220,8 +220,8 @@ TEST(SimBackendTest, what_comes_from_outside_is_checked) {
   EXPECT_EQ(p.a.backend->connect(p.b.self, as_bytes("x")).code(), Code::corrupt);
   EXPECT_EQ(p.a.backend->connect({"c", 1}, p.b.backend->connection_info()).code(), Code::corrupt);
   ManualClock clock;
-  Side stranger("s", std::make_shared<Network>(1, Behaviour(), clock));
-  EXPECT_EQ(p.a.backend->connect(stranger.self, stranger.backend->connection_info()).code(),
+  Side unauthenticated("s", std::make_shared<Network>(1, Behaviour(), clock));
+  EXPECT_EQ(p.a.backend->connect(unauthenticated.self, unauthenticated.backend->connection_info()).code(),
             Code::unsupported);
   EXPECT_EQ(p.a.backend->import_memory(*p.way, p.b.region(), as_bytes("x")).code(), Code::corrupt);
   const Bytes unknown(8, std::byte{9});

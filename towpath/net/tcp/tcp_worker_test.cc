@@ -317,7 +317,7 @@ TEST_F(TcpWorkerTest, addresses_are_tried_in_turn_and_a_silent_one_holds_nobody_
   ASSERT_TRUE(run_until([&] { return !far_heard_.messages.empty(); }));
   EXPECT_GE(clock_.now() - begin, std::chrono::milliseconds(250));
 }
-std::vector<sys::Fd> strangers_at(const MessageWorker& worker, std::size_t count) {
+std::vector<sys::Fd> unauthenticated_at(const MessageWorker& worker, std::size_t count) {
   const Endpoint port = decode_tcp_place(worker.address()).value().endpoints.back();
   std::vector<sys::Fd> all;
   for (std::size_t i = 0; i < count; ++i) {
@@ -328,14 +328,14 @@ std::vector<sys::Fd> strangers_at(const MessageWorker& worker, std::size_t count
   return all;
 }
 
-TEST_F(TcpWorkerTest, strangers_at_its_port_harm_nobody) {
+TEST_F(TcpWorkerTest, unauthenticated_at_its_port_harm_nobody) {
   const auto there = way();
   std::vector<sys::Fd> on_the_line;
   const std::string noise(100'000, '\xa5');
   for (const std::string_view what :
        {std::string_view("?"), std::string_view("GET / HTTP/1.1\r\n\r\n"),
         std::string_view(noise)}) {
-    auto some = strangers_at(*far_, 50);
+    auto some = unauthenticated_at(*far_, 50);
     for (const sys::Fd& one : some) (void)::send(one.get(), what.data(), what.size(), MSG_NOSIGNAL);
     std::ranges::move(some, std::back_inserter(on_the_line));
     for (int i = 0; i < 100; ++i) far_->progress();
@@ -374,7 +374,7 @@ TEST_F(TcpWorkerTest, port_opens_again_when_descriptors_are_free) {
   const auto there = way();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  auto waiting = strangers_at(*far_, 3);
+  auto waiting = unauthenticated_at(*far_, 3);
   const int next = ::dup(waiting.front().get());
   ::close(next);
   const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = before.rlim_max};

@@ -211,7 +211,7 @@ sys::Fd tell(const sockaddr_storage& where, std::string_view what) {
   return socket;
 }
 
-TEST_F(UcxWorkerTest, strangers_at_its_port_harm_nobody) {
+TEST_F(UcxWorkerTest, unauthenticated_at_its_port_harm_nobody) {
   auto way = near_->connect(far_->address(), nullptr, nullptr);
   ASSERT_TRUE(way.ok());
   ASSERT_TRUE(send(**way, "before").ok());

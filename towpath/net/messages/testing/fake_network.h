@@ -45,7 +45,7 @@ class FakeNetwork {
     arrive(to, {.head = {head.begin(), head.end()}, .body = {body.begin(), body.end()}});
   }
 
-  /// Bytes of a stranger's come into a room, if one is free.
+  /// Bytes of an unauthenticated peer's come into a room, if one is free.
   void fill_room(std::uint64_t port, unsigned device, ConstByteSpan bytes);
 
   bool deaf = false;  ///< nothing arrives any more, and nobody is told

@@ -1,4 +1,4 @@
-// Dice: the only source of chance of a simulated network. The same seed throws the same numbers on
+// Random: the only source of chance of a simulated network. The same seed throws the same numbers on
 // every machine and compiler.
 // Thread: none of its own.
 #pragma once
@@ -9,9 +9,9 @@
 
 namespace towpath::backends::sim {
 
-class Dice {
+class Random {
  public:
-  explicit Dice(std::uint64_t seed) noexcept : state_(seed) {}
+  explicit Random(std::uint64_t seed) noexcept : state_(seed) {}
 
   std::uint64_t next() noexcept {  // splitmix64
     state_ += 0x9e3779b97f4a7c15ULL;
