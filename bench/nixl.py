@@ -120,8 +120,8 @@ class Pair:
         self.mover, self.owner = self._start("mover"), self._start("owner")
         for process in (self.mover, self.owner):
             process.answer()
-        self.mover.call("connect", *self.owner.call("card"))
-        self.owner.call("connect", *self.mover.call("card"))
+        self.mover.call("connect", *self.owner.call("metadata"))
+        self.owner.call("connect", *self.mover.call("metadata"))
 
     def processes(self):
         return [process for process in (self.mover, self.owner) if process]
@@ -229,14 +229,14 @@ def metadata():
 
 
 def metadata_of(regions, noun):
-    def begin_card(pair):
-        return pair.owner.call("begin_card", regions)
+    def begin_metadata(pair):
+        return pair.owner.call("begin_metadata", regions)
 
     def begin_load(pair):
-        pair.mover.call("begin_load", begin_card(pair))
+        pair.mover.call("begin_load", begin_metadata(pair))
 
     def begin_use(pair):
-        pair.mover.call("begin_use", begin_card(pair), regions)
+        pair.mover.call("begin_use", begin_metadata(pair), regions)
 
     def of_owner(pair, at_least):
         return pair.owner.call("sample", at_least)
@@ -251,10 +251,10 @@ def metadata_of(regions, noun):
     def case(said, begin, sample, unit="ns"):
         return Case(f"metadata of {regions} {noun}, {said}", unit, 1, begin, sample, end)
 
-    yield case("bytes", begin_card, lambda pair, at_least: pair.owner.call("sample_bytes"), "B")
+    yield case("bytes", begin_metadata, lambda pair, at_least: pair.owner.call("sample_bytes"), "B")
     yield case("made for the first time", lambda pair: None,
-               lambda pair, at_least: pair.owner.call("sample_first_card", regions))
-    yield case("made again", begin_card, of_owner)
+               lambda pair, at_least: pair.owner.call("sample_first_metadata", regions))
+    yield case("made again", begin_metadata, of_owner)
     yield case("made after a change", lambda pair: pair.owner.call("begin_change", regions), of_owner)
     yield case("loaded and let go", begin_load, of_reader)
     yield case("loaded, each region used once, let go", begin_use, of_reader)

@@ -59,11 +59,11 @@ class Side:
         """What waits for nobody: the time of the thread on a processor, so that neighbours count less."""
         self._measure(body, units, undo, time.thread_time)
 
-    def card(self):
+    def metadata(self):
         return self._agent.get_agent_metadata(), self._pool.address
 
-    def connect(self, card, address):
-        self._peer = _text(self._agent.add_remote_agent(card))
+    def connect(self, metadata, address):
+        self._peer = _text(self._agent.add_remote_agent(metadata))
         self._peer_address = address
 
     def sample(self, at_least):
@@ -169,8 +169,8 @@ class Side:
         descriptors = agent.get_reg_descs(blocks, "DRAM")
         self._measure_cpu(lambda: agent.deregister_memory(agent.register_memory(descriptors)), regions)
 
-    def begin_card(self, regions):
-        """The card, whose making is then measured."""
+    def begin_metadata(self, regions):
+        """The metadata, whose making is then measured."""
         agent, registered = self._owner_of(regions)
         self._measure_cpu(agent.get_agent_metadata, undo=lambda: agent.deregister_memory(registered))
         return agent.get_agent_metadata()
@@ -178,7 +178,7 @@ class Side:
     def sample_bytes(self):
         return len(self._body())
 
-    def sample_first_card(self, regions):
+    def sample_first_metadata(self, regions):
         agent, registered = self._owner_of(regions)
         start = time.thread_time()
         agent.get_agent_metadata()
@@ -197,17 +197,17 @@ class Side:
 
         self._measure_cpu(change, undo=lambda: agent.deregister_memory(registered))
 
-    def begin_load(self, card):
+    def begin_load(self, metadata):
         agent = self._new_agent("reader")
-        self._measure_cpu(lambda: agent.remove_remote_agent(_text(agent.add_remote_agent(card))))
+        self._measure_cpu(lambda: agent.remove_remote_agent(_text(agent.add_remote_agent(metadata))))
 
-    def begin_use(self, card, regions):
+    def begin_use(self, metadata, regions):
         """Loaded, and every region used in one list."""
         agent = self._new_agent("reader")
         blocks = agent.get_xfer_descs(self._blocks(self._peer_address, regions), "DRAM")
 
         def use():
-            peer = _text(agent.add_remote_agent(card))
+            peer = _text(agent.add_remote_agent(metadata))
             agent.release_dlist_handle(agent.prep_xfer_dlist(peer, blocks))
             agent.remove_remote_agent(peer)
 

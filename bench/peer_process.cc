@@ -16,7 +16,7 @@ namespace {
 
 constexpr Duration kNap = std::chrono::seconds(1);
 
-/// What the peer tells, in front of its card.
+/// What the peer tells, in front of its metadata.
 struct Offer {
   std::uint64_t shared_address = 0;
   std::uint64_t plain_address = 0;
@@ -55,7 +55,7 @@ class Peer {
       if (order.size() == 1)
         echo(static_cast<Waiting>(order.front()));
       else
-        parent_ = must(node_->agent().load_card(order)).name;
+        parent_ = must(node_->agent().load_metadata(order)).name;
     }
   }
 
@@ -65,8 +65,8 @@ class Peer {
                       shared_->descriptor().fd};
     Bytes message(sizeof offer);
     std::memcpy(message.data(), &offer, sizeof offer);
-    const Bytes card = must(node_->agent().card());
-    message.insert(message.end(), card.begin(), card.end());
+    const Bytes metadata = must(node_->agent().metadata());
+    message.insert(message.end(), metadata.begin(), metadata.end());
     channel_.send(message);
   }
 
@@ -111,7 +111,7 @@ void PeerProcess::take_offer() {
   if (message.size() <= sizeof offer)
     fail(error(Code::peer_lost, "the peer process did not come up"));
   std::memcpy(&offer, message.data(), sizeof offer);
-  card_.assign(message.begin() + sizeof offer, message.end());
+  metadata_.assign(message.begin() + sizeof offer, message.end());
   shared_address_ = offer.shared_address;
   plain_address_ = offer.plain_address;
   const std::string file = cat("/proc/", child_.pid(), "/fd/", offer.memfd);
@@ -121,8 +121,8 @@ void PeerProcess::take_offer() {
 }
 
 void PeerProcess::introduce(agent::Agent& agent) const {
-  must(agent.load_card(card_));
-  child_.channel().send(must(agent.card()));
+  must(agent.load_metadata(metadata_));
+  child_.channel().send(must(agent.metadata()));
 }
 
 void PeerProcess::echo(Waiting how) const {

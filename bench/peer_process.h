@@ -45,7 +45,7 @@ class PeerProcess {
   void take_offer();
 
   Child child_;
-  Bytes card_;
+  Bytes metadata_;
   std::uint64_t shared_address_ = 0;
   std::uint64_t plain_address_ = 0;
   const std::uint64_t pool_bytes_;

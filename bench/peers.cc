@@ -40,13 +40,13 @@ struct Side {
 
 std::string name_of_peer(std::size_t number) { return cat("peer-", number); }
 
-/// Meets whoever shows a card.
+/// Meets whoever shows metadata.
 void live(const Channel& parent, const std::string& name, const std::string& backend) {
   Side side(name, backend);
-  parent.send(must(side.agent().card()));
+  parent.send(must(side.agent().metadata()));
   parent.send(as_bytes(std::to_string(side.pool->descriptor().address)));
-  for (Bytes card = parent.receive(); !card.empty(); card = parent.receive()) {
-    must(side.agent().load_card(card));
+  for (Bytes metadata = parent.receive(); !metadata.empty(); metadata = parent.receive()) {
+    must(side.agent().load_metadata(metadata));
     parent.send(as_bytes("met"));
   }
 }
@@ -54,7 +54,7 @@ void live(const Channel& parent, const std::string& name, const std::string& bac
 struct Peer {
   std::string name;
   std::unique_ptr<Child> process;
-  Bytes card;
+  Bytes metadata;
   std::uint64_t address = 0;
 };
 
@@ -65,10 +65,10 @@ class Peers {
     for (std::size_t i = 0; i < kMostPeers; ++i) {
       const std::string name = name_of_peer(i);
       const auto life = [&](const Channel& parent) { live(parent, name, backend); };
-      all.push_back({.name = name, .process = std::make_unique<Child>(life), .card = {}});
+      all.push_back({.name = name, .process = std::make_unique<Child>(life), .metadata = {}});
     }
     for (Peer& peer : all) {
-      peer.card = peer.process->channel().receive();
+      peer.metadata = peer.process->channel().receive();
       peer.address = std::stoull(std::string(as_text(peer.process->channel().receive())));
     }
   }
@@ -81,11 +81,11 @@ class Mover {
  public:
   Mover(const std::string& name, const std::string& backend, const Peers& peers, std::size_t count)
       : side_(name, backend), peers_(peers) {
-    const Bytes card = must(side_.agent().card());
+    const Bytes metadata = must(side_.agent().metadata());
     for (std::size_t i = 0; i < count; ++i) {
       const Peer& peer = peers.all[i];
-      must(side_.agent().load_card(peer.card));
-      peer.process->channel().send(card);
+      must(side_.agent().load_metadata(peer.metadata));
+      peer.process->channel().send(metadata);
       if (peer.process->channel().receive().empty())
         fail(error(Code::peer_lost, cat(peer.name, " is gone")));
     }

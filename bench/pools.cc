@@ -19,8 +19,8 @@ Pools::Pools(const PoolShape& shape) : shape_(shape) {
   right_memory_ = must(memory::SharedMemoryRegion::create(memory));
   register_all(*left_, left_memory_);
   register_all(*right_, right_memory_);
-  must(left_->agent().load_card(must(right_->agent().card())));
-  must(right_->agent().load_card(must(left_->agent().card())));
+  must(left_->agent().load_metadata(must(right_->agent().metadata())));
+  must(right_->agent().load_metadata(must(left_->agent().metadata())));
 }
 
 std::uint64_t Pools::region_stride() const {

@@ -42,9 +42,9 @@ struct Side {
 [[noreturn]] void live(const Channel& parent) {
   Side side("owner", true);
   agent::Agent& agent = side.node->agent();
-  parent.send(must(agent.card()));
+  parent.send(must(agent.metadata()));
   parent.send(as_bytes(std::to_string(side.pool->descriptor().address)));
-  must(agent.load_card(parent.receive()));
+  must(agent.load_metadata(parent.receive()));
   parent.send(as_bytes("ready"));
   while (true) {
     for (const agent::Notification& told : agent.wait_notifications(std::chrono::seconds(1)))
@@ -57,9 +57,9 @@ class Mover {
   Mover() {
     side_ = std::make_unique<Side>("mover", true);  // it must be heard while the reference runs
     const Channel& owner = child_.channel();
-    must(agent().load_card(owner.receive()));
+    must(agent().load_metadata(owner.receive()));
     remote_ = std::stoull(std::string(as_text(owner.receive())));
-    owner.send(must(agent().card()));
+    owner.send(must(agent().metadata()));
     (void)owner.receive();
   }
 

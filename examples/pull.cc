@@ -9,7 +9,7 @@
 using namespace towpath;
 
 Result<int> pull() {
-  // In real life the two live in two processes, and their cards travel by whatever way you have.
+  // In real life the two live in two processes, and their metadata travel by whatever way you have.
   TOWPATH_TRY(auto prefill, standard::Node::open({.name = "prefill", .backends = {"shm"}}));
   TOWPATH_TRY(auto decode, standard::Node::open({.name = "decode", .backends = {"shm"}}));
   TOWPATH_TRY(auto theirs, memory::SharedMemoryRegion::create({.size_bytes = 1 << 20}));
@@ -18,8 +18,8 @@ Result<int> pull() {
 
   TOWPATH_TRY(auto known_there, prefill->agent().register_region(theirs));
   TOWPATH_TRY(auto known_here, decode->agent().register_region(mine));
-  TOWPATH_TRY(const Bytes card, prefill->agent().card());
-  TOWPATH_TRY(decode->agent().load_card(card));
+  TOWPATH_TRY(const Bytes metadata, prefill->agent().metadata());
+  TOWPATH_TRY(decode->agent().load_metadata(metadata));
 
   // 64 blocks of 4 KiB, every other one: a single strided descriptor on either side.
   DescriptorList from(MemoryKind::system), to(MemoryKind::system);

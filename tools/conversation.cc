@@ -26,17 +26,17 @@ void excuse_all(agent::Agent& agent) {
   for (const agent::PeerInfo& peer : agent.peers()) (void)agent.expect_departure(peer.identity.name);
 }
 
-Status Conversation::meet(const rendezvous::CardName& name, Duration timeout, const Alive& lives) {
+Status Conversation::meet(const rendezvous::MetadataName& name, Duration timeout, const Alive& lives) {
   const run::Deadline deadline = run::Deadline::after(clock_, timeout);
   while (true) {
     const run::Deadline soon = run::Deadline::after(clock_, kAskAgain);
-    const auto card =
+    const auto metadata =
         rendezvous::fetch_until(rendezvous_, name, run::Deadline::earlier(soon, deadline), clock_);
-    if (card.ok()) return agent_.load_card(*card).status();
-    if (card.code() != Code::timed_out) return card.status();
+    if (metadata.ok()) return agent_.load_metadata(*metadata).status();
+    if (metadata.code() != Code::timed_out) return metadata.status();
     TOWPATH_TRY(lives());
     // While it starts it may not listen yet, or listen and be too busy to answer.
-    if (deadline.expired(clock_)) return card.status();
+    if (deadline.expired(clock_)) return metadata.status();
   }
 }
 

@@ -1,4 +1,4 @@
-// Conversation: how the two processes of a command wait for one another: for the other's card, then
+// Conversation: how the two processes of a command wait for one another: for the other's metadata, then
 // for what it says, and for neither longer than it lives. What the messages mean is the command's.
 // Thread: none of its own.
 #pragma once
@@ -38,12 +38,12 @@ class Conversation {
   Conversation(rendezvous::Rendezvous& rendezvous, agent::Agent& agent, const Clock& clock)
       : rendezvous_(rendezvous), agent_(agent), clock_(clock) {}
 
-  /// Waits until the card of `name` is published, and loads it.
+  /// Waits until the metadata of `name` is published, and loads it.
   /// Errors: timed_out, whatever else a fetch fails with, or what `lives` says.
-  Status meet(const rendezvous::CardName& name, Duration timeout, const Alive& lives);
+  Status meet(const rendezvous::MetadataName& name, Duration timeout, const Alive& lives);
 
   /// What one of `others` says next. The rendezvous makes progress meanwhile: somebody may still
-  /// ask for our card. A timeout of zero takes what has come. Errors: timed_out, peer_lost (one of
+  /// ask for our metadata. A timeout of zero takes what has come. Errors: timed_out, peer_lost (one of
   /// them died).
   struct Heard {
     std::string who;

@@ -1,4 +1,4 @@
-// Metadata: cards by value, and to and from an address or a store.
+// Metadata: metadata by value, and to and from an address or a store.
 #include <towpath/core/text.h>
 
 #include "bindings/nixl/call.h"
@@ -29,24 +29,24 @@ Status check_reaches_peers(const towpath::agent::Agent& agent) {
                "create one that does first");
 }
 
-/// The agent's card, of all its memory or of what `only` names.
-Result<Bytes> card_of(NixlAgent& nixl, const nixl_capi_reg_dlist_s* only) {
+/// The agent's metadata, of all its memory or of what `only` names.
+Result<Bytes> metadata_of(NixlAgent& nixl, const nixl_capi_reg_dlist_s* only) {
   TOWPATH_TRY(check_reaches_peers(nixl.agent()));
-  if (only == nullptr) return nixl.agent().card();
+  if (only == nullptr) return nixl.agent().metadata();
   TOWPATH_TRY(const towpath::DescriptorList list, only->descriptors());
-  return nixl.agent().card({.only = &list});
+  return nixl.agent().metadata({.only = &list});
 }
 
-nixl_capi_status_t give_card(NixlAgent& nixl, const nixl_capi_reg_dlist_s* only, void** data,
+nixl_capi_status_t give_metadata(NixlAgent& nixl, const nixl_capi_reg_dlist_s* only, void** data,
                              size_t* len) {
-  const Result<Bytes> card = card_of(nixl, only);
-  return card.ok() ? give_bytes(*card, data, len) : nixl.tell(card.status(), "tell its metadata");
+  const Result<Bytes> metadata = metadata_of(nixl, only);
+  return metadata.ok() ? give_bytes(*metadata, data, len) : nixl.tell(metadata.status(), "tell its metadata");
 }
 
 /// The way to others' metadata and for the own: `place` becomes the address that was given, or
 /// nothing: the store. Errors: invalid_argument (there is neither), or those of opening the way.
-Result<standard::CardExchange*> way_to(NixlAgent& nixl, const nixl_capi_opt_args_s* options,
-                                       standard::CardExchange::Address& place) {
+Result<standard::MetadataExchange*> way_to(NixlAgent& nixl, const nixl_capi_opt_args_s* options,
+                                       standard::MetadataExchange::Address& place) {
   if (options != nullptr && options->address) {
     place = towpath::net::TcpAddress{*options->address, options->port};
   } else if (!nixl.has_store()) {
@@ -58,8 +58,8 @@ Result<standard::CardExchange*> way_to(NixlAgent& nixl, const nixl_capi_opt_args
 
 Status send(NixlAgent& nixl, const nixl_capi_opt_args_s* options,
             const nixl_capi_reg_dlist_s* only) {
-  standard::CardExchange::Address to;
-  TOWPATH_TRY(standard::CardExchange * exchange, way_to(nixl, options, to));
+  standard::MetadataExchange::Address to;
+  TOWPATH_TRY(standard::MetadataExchange * exchange, way_to(nixl, options, to));
   TOWPATH_TRY(check_reaches_peers(nixl.agent()));
   if (only == nullptr) return exchange->send({}, to);
   TOWPATH_TRY(const towpath::DescriptorList list, only->descriptors());
@@ -67,14 +67,14 @@ Status send(NixlAgent& nixl, const nixl_capi_opt_args_s* options,
 }
 
 Status fetch(NixlAgent& nixl, const nixl_capi_opt_args_s* options, const char* peer) {
-  standard::CardExchange::Address from;
-  TOWPATH_TRY(standard::CardExchange * exchange, way_to(nixl, options, from));
+  standard::MetadataExchange::Address from;
+  TOWPATH_TRY(standard::MetadataExchange * exchange, way_to(nixl, options, from));
   return exchange->fetch(peer, from);
 }
 
 Status withdraw(NixlAgent& nixl, const nixl_capi_opt_args_s* options) {
-  standard::CardExchange::Address from;
-  TOWPATH_TRY(standard::CardExchange * exchange, way_to(nixl, options, from));
+  standard::MetadataExchange::Address from;
+  TOWPATH_TRY(standard::MetadataExchange * exchange, way_to(nixl, options, from));
   return exchange->invalidate(from);
 }
 
@@ -83,20 +83,20 @@ Status withdraw(NixlAgent& nixl, const nixl_capi_opt_args_s* options) {
 extern "C" {
 
 nixl_capi_status_t nixl_capi_get_local_md(nixl_capi_agent_t agent, void** data, size_t* len) {
-  return call(given(agent, data, len), [&] { return give_card(*agent->nixl, nullptr, data, len); });
+  return call(given(agent, data, len), [&] { return give_metadata(*agent->nixl, nullptr, data, len); });
 }
 
 nixl_capi_status_t nixl_capi_get_local_partial_md(nixl_capi_agent_t agent,
                                                   nixl_capi_reg_dlist_t descs, void** data,
                                                   size_t* len, nixl_capi_opt_args_t) {
   return call(given(agent, descs, data, len),
-              [&] { return give_card(*agent->nixl, descs, data, len); });
+              [&] { return give_metadata(*agent->nixl, descs, data, len); });
 }
 
 nixl_capi_status_t nixl_capi_load_remote_md(nixl_capi_agent_t agent, const void* data, size_t len,
                                             char** agent_name) {
   return call(given(agent, data, agent_name) && len > 0, [&] {
-    const auto peer = (*agent)->agent().load_card(lent_bytes(data, len));
+    const auto peer = (*agent)->agent().load_metadata(lent_bytes(data, len));
     if (!peer.ok()) return (*agent)->tell(peer.status(), "load metadata");
     return give_text(peer->name, agent_name);
   });

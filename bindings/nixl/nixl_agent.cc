@@ -78,7 +78,7 @@ Status NixlAgent::start(const AgentOptions& options, const standard::Configurati
 // ---- metadata over the network ----
 
 Status NixlAgent::open_exchange(std::optional<net::Address> listen) {
-  standard::CardExchangeOptions options{.agent = &agent(), .clock = &clock_};
+  standard::MetadataExchangeOptions options{.agent = &agent(), .clock = &clock_};
   options.listen = std::move(listen);
   options.log = log_.named("metadata exchange");
   if (standard::Telemetry* const telemetry = node_->telemetry())
@@ -92,14 +92,14 @@ Status NixlAgent::open_exchange(std::optional<net::Address> listen) {
   if (has_store()) {
     TOWPATH_TRY(options.store, open_store(settings_, clock_, options.log));
   }
-  TOWPATH_TRY(std::unique_ptr<standard::CardExchange> made,
-              standard::CardExchange::open(std::move(options)));
+  TOWPATH_TRY(std::unique_ptr<standard::MetadataExchange> made,
+              standard::MetadataExchange::open(std::move(options)));
   TOWPATH_TRY(made->start_thread());
   exchange_ = std::move(made);
   return {};
 }
 
-Result<standard::CardExchange*> NixlAgent::exchange() {
+Result<standard::MetadataExchange*> NixlAgent::exchange() {
   run::MutexLock lock(mutex_);
   if (!exchange_) TOWPATH_TRY(open_exchange(std::nullopt));
   return exchange_.get();

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include <towpath/run/mutex.h>
-#include <towpath/standard/card_exchange.h>
+#include <towpath/standard/metadata_exchange.h>
 #include <towpath/standard/configuration.h>
 #include <towpath/standard/nixl_backends.h>
 #include <towpath/standard/standard.h>
@@ -42,8 +42,8 @@ class NixlAgent {
 
   // ---- metadata over the network ----
   /// Opened on first use, when the agent does not listen and has no store. Errors: as
-  /// standard::CardExchange::open.
-  Result<standard::CardExchange*> exchange();
+  /// standard::MetadataExchange::open.
+  Result<standard::MetadataExchange*> exchange();
   bool has_store() const noexcept { return !settings_.etcd_endpoints.empty(); }
 
   // ---- backends ----
@@ -77,7 +77,7 @@ class NixlAgent {
   std::unique_ptr<standard::Node> node_;
 
   mutable run::Mutex mutex_;
-  std::unique_ptr<standard::CardExchange> exchange_ TOWPATH_GUARDED_BY(mutex_);  // dies first
+  std::unique_ptr<standard::MetadataExchange> exchange_ TOWPATH_GUARDED_BY(mutex_);  // dies first
 };
 
 }  // namespace towpath::nixl

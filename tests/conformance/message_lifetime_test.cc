@@ -37,7 +37,7 @@ TEST(MessageLifetimeTest, handle_may_outlive_agent_and_clock) {
     const auto near = make_agent(carried, registry, clock, {.name = "near"}).value();
     const auto far_pool = far->register_region(far_memory->region()).value();
     const auto near_pool = near->register_region(near_memory->region()).value();
-    ASSERT_TRUE(near->load_card(far->card().value()).ok());
+    ASSERT_TRUE(near->load_metadata(far->metadata().value()).ok());
     const auto whole = strided({.length = kPool});
     transfer = near->create_transfer(TransferOp::write, list_of(whole, *near_memory), "far",
                                      list_of(whole, *far_memory))

@@ -71,7 +71,7 @@ TEST_P(MessageMachinesTest, pulled_cable_loses_the_peer_behind_it_and_no_other) 
   EXPECT_TRUE(scratch->is_poison()) << "a byte landed after the end";
   EXPECT_EQ(far->digest(), digest_of(pattern(3, kSurvivorPool))) << "a byte landed after the end";
 
-  // The same life, by its card; then the next one, by its own.
+  // The same life, by its metadata; then the next one, by its own.
   ASSERT_NO_FATAL_FAILURE(near.meet(*far));
   ASSERT_NO_FATAL_FAILURE(near.expect_traffic(*far));
   EXPECT_EQ(push->post().code(), Code::peer_lost) << "that connection is over";
@@ -94,7 +94,7 @@ TEST_P(MessageMachinesTest, peer_that_cannot_be_reached_holds_nobody_up) {
   ASSERT_NO_FATAL_FAILURE(near.meet(*other));
   machines.pull_cable("far");
   // connect() inside of the carrier must not wait: then this would fail, minutes later.
-  const auto loaded = near.agent->load_card(far->card());
+  const auto loaded = near.agent->load_metadata(far->metadata());
   ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
   EXPECT_FALSE(near.agent->peer("far")->lost);
   int rounds = 0;

@@ -157,7 +157,7 @@ void Simulation::launch() {
   auto made = move->near->agent->create_transfer(move->op, list_of(*move->near, move->near_blocks),
                                                  move->far->name,
                                                  list_of(*move->far, move->far_blocks), options);
-  if (!made.ok()) return free_of(*move);  // not met yet, lost, or an old card
+  if (!made.ok()) return free_of(*move);  // not met yet, lost, or an old metadata
   move->transfer = *std::move(made);
   moves_.push_back(std::move(move));
   post(*moves_.back());
@@ -203,11 +203,11 @@ void Simulation::hear(Node& node) {
 
 void Simulation::meet(Node& node, Node& other) {
   if (&node == &other) return;
-  const auto card = other.agent->card();
-  if (!card.ok()) return broke(cat("card: ", card.status().to_string()));
+  const auto metadata = other.agent->metadata();
+  if (!metadata.ok()) return broke(cat("metadata: ", metadata.status().to_string()));
   const auto before = node.agent->peer(other.name);
   const bool anew = !before.ok() || before->lost || before->identity != other.agent->identity();
-  const auto loaded = node.agent->load_card(*card);
+  const auto loaded = node.agent->load_metadata(*metadata);
   const Pair pair{node.agent->identity(), other.agent->identity()};
   if (loaded.ok() && anew) met_at_[pair] = said_[pair];
 }

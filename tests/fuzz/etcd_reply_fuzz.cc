@@ -1,5 +1,5 @@
 // What an etcd, or whatever answers in its place, says to us: it is read or refused, and every key
-// that is taken for a card's is written back the same.
+// that is taken for metadata's is written back the same.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

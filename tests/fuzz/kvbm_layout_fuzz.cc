@@ -1,11 +1,11 @@
-// A layout as KVBM tells it: as JSON, as its packed metadata, and as what stands behind the card of
-// an agent there, so that the card's checksum does not keep the fuzzer out. What is accepted makes
+// A layout as KVBM tells it: as JSON, as its packed metadata, and as what stands behind the metadata of
+// an agent there, so that the metadata's checksum does not keep the fuzzer out. What is accepted makes
 // sense as a layout of ours, and written back it reads as the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
-#include <towpath/agent/card.h>
+#include <towpath/agent/metadata.h>
 #include <towpath/core/bytes.h>
 #include <towpath/kv/layout_package.h>
 #include <towpath/standard/bincode.h>
@@ -43,15 +43,15 @@ void read_packed(ConstByteSpan packed) {
   require(package_from_kvbm(*again).value() == *package);
 }
 
-/// Of this worker, with the card of its agent, and the input for layouts.
-Bytes behind_a_card(ConstByteSpan layouts) {
-  agent::Card card;
-  card.identity = kAgent;
-  card.generation = 1;
+/// Of this worker, with the metadata of its agent, and the input for layouts.
+Bytes behind_a_metadata(ConstByteSpan layouts) {
+  agent::AgentMetadata metadata;
+  metadata.identity = kAgent;
+  metadata.generation = 1;
   BincodeWriter out;
   out.number(kWorker);
   out.text(kAgent.name);
-  out.bytes(*agent::encode(card));
+  out.bytes(*agent::encode(metadata));
   Bytes packed = std::move(out).finish();
   packed.insert(packed.end(), layouts.begin(), layouts.end());
   return packed;
@@ -63,6 +63,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ConstByteSpan bytes(reinterpret_cast<const std::byte*>(data), size);
   read_json(as_text(bytes));
   read_packed(bytes);
-  read_packed(behind_a_card(bytes));
+  read_packed(behind_a_metadata(bytes));
   return 0;
 }

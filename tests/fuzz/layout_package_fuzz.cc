@@ -1,13 +1,13 @@
-// The caches of a peer, with its card. What is accepted holds together: every layout is of the
-// card's agent, ids stand once, and where shards begin cannot make ranges wrap. So that checksums
-// do not keep the fuzzer out, the input is also read as a bare payload, as the card, and as a
+// The caches of a peer, with its metadata. What is accepted holds together: every layout is of the
+// metadata's agent, ids stand once, and where shards begin cannot make ranges wrap. So that checksums
+// do not keep the fuzzer out, the input is also read as a bare payload, as the metadata, and as a
 // layout.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <set>
 
-#include <towpath/agent/card.h>
+#include <towpath/agent/metadata.h>
 #include <towpath/kv/layout_package.h>
 #include <towpath/wire/envelope.h>
 
@@ -33,11 +33,11 @@ void read(ConstByteSpan bytes) {
   }
 }
 
-Bytes a_card() {
-  agent::Card card;
-  card.identity = {"prefill", 7};  // as the seeds say
-  card.generation = 1;
-  return *agent::encode(card);
+Bytes some_metadata() {
+  agent::AgentMetadata metadata;
+  metadata.identity = {"prefill", 7};  // as the seeds say
+  metadata.generation = 1;
+  return *agent::encode(metadata);
 }
 
 Bytes sealed(wire::MessageType type, ConstByteSpan bytes) {
@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   read(bytes);
   read(sealed(wire::MessageType::layout_package, bytes));
   const Bytes layout = sealed(wire::MessageType::layout, bytes);
-  const auto package = kv::encode({a_card(), {{1, "g2", 0, 0, layout}, {2, "", 5, 4, layout}}});
+  const auto package = kv::encode({some_metadata(), {{1, "g2", 0, 0, layout}, {2, "", 5, 4, layout}}});
   if (package.ok()) read(*package);
   return 0;
 }

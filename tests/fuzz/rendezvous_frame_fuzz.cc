@@ -13,11 +13,11 @@ namespace {
 
 using namespace towpath;
 
-constexpr std::size_t kMaxCard = 4096;
+constexpr std::size_t kMaxMetadata = 4096;
 
 void feed_stream(ConstByteSpan rest) {
   const std::size_t size = rest.size();
-  net::FrameReader reader(rendezvous::frame_limits(kMaxCard));
+  net::FrameReader reader(rendezvous::frame_limits(kMaxMetadata));
   while (!rest.empty()) {
     const auto piece = rest.first(std::min(rest.size(), reader.wanted_bytes()));
     rest = rest.subspan(piece.size());
@@ -31,13 +31,13 @@ void feed_stream(ConstByteSpan rest) {
 // What can be read can be written, and reads the same.
 void feed_payload(ConstByteSpan payload) {
   static const std::optional<net::Token> kToken = *net::Token::make("0123456789abcdef");
-  (void)net::check_hello(payload, rendezvous::kCardService, kToken);
+  (void)net::check_hello(payload, rendezvous::kMetadataService, kToken);
   const auto frame = rendezvous::decode_frame(payload);
   if (!frame.ok()) return;
   const Bytes sealed = rendezvous::encode(*frame);
   const auto again = rendezvous::decode_frame(
       wire::open(sealed, rendezvous::frame_limits(payload.size()))->payload);
-  if (again->name != frame->name || again->card != frame->card || again->kind != frame->kind)
+  if (again->name != frame->name || again->metadata != frame->metadata || again->kind != frame->kind)
     __builtin_trap();
 }
 

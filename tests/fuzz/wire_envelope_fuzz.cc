@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ConstByteSpan bytes(reinterpret_cast<const std::byte*>(data), size);
   for (const std::uint64_t limit : {std::uint64_t{16}, UINT64_MAX}) {
     const OpenLimits limits{
-        .type = MessageType::card, .max_version = 2, .max_payload_bytes = limit};
+        .type = MessageType::metadata, .max_version = 2, .max_payload_bytes = limit};
     accepted_is_what_seal_makes(bytes, limits);
     sealed_is_accepted(bytes, limits);
   }

@@ -52,11 +52,11 @@ class RendezvousTest(CommandTest):
                 self.assertRegex(done.stderr, why)
 
     @unittest.skipIf(namespaces.why_not(), namespaces.why_not() or "")
-    def test_cards_cross_from_one_machine_to_another(self):
+    def test_metadata_cross_from_one_machine_to_another(self):
         namespaces.join(self)
         token = self.folder / "token"
         token.write_text("a secret of both sides\n")
-        # Over shm, which refuses the other machine by name: so its card was there and was read.
+        # Over shm, which refuses the other machine by name: so its metadata was there and was read.
         words = [towpath_command.COMMAND, "replay", "--directory", str(self.folder), *SMALL,
                  "--timeout", "8", "--rendezvous", f"tcp://{namespaces.ADDRESS}:7777?token-file={token}"]
         prefill, decode = (subprocess.Popen(["ip", "netns", "exec", name, *words, "--role", role],

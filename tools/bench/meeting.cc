@@ -57,8 +57,8 @@ Result<std::unique_ptr<Meeting>> Meeting::open(const Options& options, agent::Ag
     TOWPATH_TRY(meeting->far_, net::parse_address(options.connect));
   }
   meeting->listens_ = !options.listen.empty();
-  TOWPATH_TRY(const Bytes card, agent.card());
-  TOWPATH_TRY(meeting->rendezvous_->publish(agent.name(), card));
+  TOWPATH_TRY(const Bytes metadata, agent.metadata());
+  TOWPATH_TRY(meeting->rendezvous_->publish(agent.name(), metadata));
   return meeting;
 }
 
@@ -68,17 +68,17 @@ std::string Meeting::door() const {
 }
 
 Status Meeting::meet(const std::string& other, Duration timeout, const Alive& lives) {
-  if (listens_) return wait_for_card(other, run::Deadline::after(clock_, timeout), lives);
+  if (listens_) return wait_for_metadata(other, run::Deadline::after(clock_, timeout), lives);
   if (far_) return meet_far(other, run::Deadline::after(clock_, timeout));
   return conversation_.meet(other, timeout, lives);
 }
 
-// Who listens is brought the other's card.
-Status Meeting::wait_for_card(const std::string& other, run::Deadline deadline,
+// Who listens is brought the other's metadata.
+Status Meeting::wait_for_metadata(const std::string& other, run::Deadline deadline,
                               const Alive& lives) {
   std::optional<Bytes> brought;
   rendezvous_->watch([&](const rendezvous::Change& change) {
-    if (change.name.agent == other && change.card) brought = change.card;
+    if (change.name.agent == other && change.metadata) brought = change.metadata;
   });
   while (!brought) {
     if (deadline.expired(clock_))
@@ -87,27 +87,27 @@ Status Meeting::wait_for_card(const std::string& other, run::Deadline deadline,
     nap();
   }
   rendezvous_->watch([](const rendezvous::Change&) {});
-  return agent_.load_card(*brought).status();
+  return agent_.load_metadata(*brought).status();
 }
 
-// Who connects asks for the card of the one who listens, again and again while nobody does, and
+// Who connects asks for the metadata of the one who listens, again and again while nobody does, and
 // brings its own.
 Status Meeting::meet_far(const std::string& other, run::Deadline deadline) {
   while (true) {
-    std::optional<Result<Bytes>> card;
+    std::optional<Result<Bytes>> metadata;
     TOWPATH_TRY(rendezvous_->fetch_from(*far_, other, deadline,
-                                        [&](Result<Bytes> answer) { card = std::move(answer); }));
-    while (!card) nap();
-    if (card->ok()) {
-      TOWPATH_TRY(agent_.load_card(**card));
+                                        [&](Result<Bytes> answer) { metadata = std::move(answer); }));
+    while (!metadata) nap();
+    if (metadata->ok()) {
+      TOWPATH_TRY(agent_.load_metadata(**metadata));
       break;
     }
-    if (card->code() != Code::unavailable || deadline.expired(clock_)) return card->status();
+    if (metadata->code() != Code::unavailable || deadline.expired(clock_)) return metadata->status();
     nap();
   }
-  TOWPATH_TRY(Bytes mine, agent_.card());
+  TOWPATH_TRY(Bytes mine, agent_.metadata());
   std::optional<Status> told;
-  TOWPATH_TRY(rendezvous_->send_to(*far_, {.name = agent_.name(), .card = std::move(mine)},
+  TOWPATH_TRY(rendezvous_->send_to(*far_, {.name = agent_.name(), .metadata = std::move(mine)},
                                    deadline, [&](Status answer) { told = std::move(answer); }));
   while (!told) nap();
   return *std::move(told);

@@ -1,4 +1,4 @@
-// How initiator and target find each other and talk: cards through a rendezvous, then
+// How initiator and target find each other and talk: metadata through a rendezvous, then
 // notifications. The only file of the measurement that knows of rendezvous. Thread: none of its
 // own.
 #pragma once
@@ -37,14 +37,14 @@ Result<std::unique_ptr<standard::Node>> open_node(const std::string& name, const
 
 class Meeting {
  public:
-  /// Publishes `agent`'s card under its name, where the options say. Both must outlive the meeting.
+  /// Publishes `agent`'s metadata under its name, where the options say. Both must outlive the meeting.
   static Result<std::unique_ptr<Meeting>> open(const Options& options, agent::Agent& agent,
                                                const Clock& clock);
 
   /// Where it listens for who connects: with the port that the kernel chose. Empty: it does not.
   std::string door() const;
 
-  /// Waits for the other side's card and loads it. Errors: timed_out, or what `lives` says.
+  /// Waits for the other side's metadata and loads it. Errors: timed_out, or what `lives` says.
   Status meet(const std::string& other, Duration timeout, const Alive& lives);
 
   Status send(const std::string& other, const Message& message);
@@ -64,7 +64,7 @@ class Meeting {
         clock_(clock),
         conversation_(*rendezvous_, agent, clock) {}
 
-  Status wait_for_card(const std::string& other, run::Deadline deadline, const Alive& lives);
+  Status wait_for_metadata(const std::string& other, run::Deadline deadline, const Alive& lives);
   Status meet_far(const std::string& other, run::Deadline deadline);
   void nap();
 

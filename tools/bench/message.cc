@@ -11,7 +11,7 @@ using namespace wire;
 constexpr Tag kKind = required(1), kBytes = required(2), kAddress = required(3),
               kDevice = required(4), kCpu = required(5), kFill = required(6), kWrong = required(7),
               kWrongAt = required(8), kSeed = required(9), kBlockBytes = required(10),
-              kStride = required(11), kCount = required(12), kCard = required(13),
+              kStride = required(11), kCount = required(12), kMetadata = required(13),
               kText = required(14), kMemory = required(15), kHint = required(16);
 constexpr FieldRule kRules[] = {
     {kKind, "kind", Kind::number, kOne, 8},
@@ -26,7 +26,7 @@ constexpr FieldRule kRules[] = {
     {kBlockBytes, "block bytes", Kind::number, kOne},
     {kStride, "stride", Kind::number, kOne},
     {kCount, "count", Kind::number, kOne},
-    {kCard, "card", Kind::bytes, kAtMostOne, 32 * 1024},
+    {kMetadata, "metadata", Kind::bytes, kAtMostOne, 32 * 1024},
     {kText, "text", Kind::bytes, kAtMostOne, 4096},
     {kMemory, "kind of memory", Kind::number, kOne, kMemoryKinds.size() - 1},
     {kHint, "hint", Kind::bytes, kAtMostOne, 4096},
@@ -50,7 +50,7 @@ Status take(const Field& field, Message& message) {
     case kBlockBytes: message.blocks.block_bytes = field.number(); break;
     case kStride: message.blocks.stride = field.number(); break;
     case kCount: message.blocks.count = field.number(); break;
-    case kCard: message.card.assign(field.bytes().begin(), field.bytes().end()); break;
+    case kMetadata: message.metadata.assign(field.bytes().begin(), field.bytes().end()); break;
     case kText: message.text = field.text(); break;
     case kMemory: message.memory = static_cast<MemoryKind>(field.number()); break;
     case kHint: message.hint = field.text(); break;
@@ -74,7 +74,7 @@ Result<Bytes> encode(const Message& message) {
   out.put_number(kBlockBytes, message.blocks.block_bytes);
   out.put_number(kStride, message.blocks.stride);
   out.put_number(kCount, message.blocks.count);
-  if (!message.card.empty()) out.put_bytes(kCard, message.card);
+  if (!message.metadata.empty()) out.put_bytes(kMetadata, message.metadata);
   if (!message.text.empty()) out.put_text(kText, message.text.substr(0, 4096));
   out.put_number(kMemory, static_cast<std::uint64_t>(message.memory));
   if (!message.hint.empty()) out.put_text(kHint, message.hint.substr(0, 4096));

@@ -2,7 +2,7 @@
 //
 //   initiator                       target
 //     hello: bytes, memory   ->
-//                            <-     ready: card (with the region), address, device, a remark
+//                            <-     ready: metadata (with the region), address, device, a remark
 //     prepare: fill?, seed   ->                        for each row
 //                            <-     prepared: CPU time so far
 //     check: blocks          ->
@@ -44,12 +44,12 @@ struct Message {
   bool wrong = false;
   std::uint64_t wrong_at = 0;
   Blocks blocks;
-  Bytes card;
+  Bytes metadata;
   std::string text;
   std::string hint;  ///< of a failure
 };
 
-/// Errors: out_of_range (the card is too long).
+/// Errors: out_of_range (the metadata is too long).
 Result<Bytes> encode(const Message& message);
 /// Errors: corrupt.
 Result<Message> decode(ConstByteSpan bytes);

@@ -16,7 +16,7 @@ TEST(BenchMessageTest, comes_back_as_it_went) {
                         .wrong = true,
                         .wrong_at = 5,
                         .blocks = {6, 7, 8, 9},
-                        .card = Bytes(10),
+                        .metadata = Bytes(10),
                         .text = "why",
                         .hint = "do"};
   const Message back = decode(encode(message).value()).value();
@@ -27,7 +27,7 @@ TEST(BenchMessageTest, comes_back_as_it_went) {
   EXPECT_EQ(back.wrong_at, 5U);
   EXPECT_EQ(back.blocks.seed + back.blocks.block_bytes * 10, 76U);
   EXPECT_EQ(back.blocks.stride + back.blocks.count * 10, 98U);
-  EXPECT_EQ(back.card, message.card);
+  EXPECT_EQ(back.metadata, message.metadata);
   EXPECT_EQ(back.text, "why");
   EXPECT_EQ(back.hint, "do");
 }
@@ -37,9 +37,9 @@ TEST(BenchMessageTest, what_is_no_message_is_refused) {
   Bytes bytes = encode({}).value();
   bytes.pop_back();
   EXPECT_EQ(decode(bytes).code(), Code::corrupt);
-  Message long_card;
-  long_card.card.resize(40 * 1024);
-  EXPECT_FALSE(encode(long_card).ok());
+  Message long_metadata;
+  long_metadata.metadata.resize(40 * 1024);
+  EXPECT_FALSE(encode(long_metadata).ok());
 }
 
 }  // namespace

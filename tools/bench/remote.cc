@@ -98,7 +98,7 @@ Result<std::unique_ptr<Remote>> open_peer_remote(Meeting& meeting, agent::Agent&
   TOWPATH_TRY(meeting.send(kTarget,
                            {.kind = MessageKind::hello, .bytes = bytes, .memory = options.remote}));
   TOWPATH_TRY(const Message ready, meeting.receive(kTarget, MessageKind::ready, options.timeout));
-  TOWPATH_TRY(agent.load_card(ready.card));
+  TOWPATH_TRY(agent.load_metadata(ready.metadata));
   if (ready.bytes < bytes || ready.memory != options.remote)
     return error(Code::corrupt,
                  cat("the target offers ", ready.bytes, " bytes of ", name_of(ready.memory),

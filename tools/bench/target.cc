@@ -92,7 +92,7 @@ Result<Message> Target::offer(const Message& hello) {
                 .device_id = all.device_id,
                 .memory = all.kind,
                 .text = memory_->remark()};
-  TOWPATH_TRY(ready.card, node_->agent().card());
+  TOWPATH_TRY(ready.metadata, node_->agent().metadata());
   return ready;
 }
 

@@ -31,7 +31,7 @@ namespace towpath::tools::replay {
 
 class DecodeWorker {
  public:
-  /// Publishes its card at `options.rendezvous`; the others may be started now.
+  /// Publishes its metadata at `options.rendezvous`; the others may be started now.
   static Result<std::unique_ptr<DecodeWorker>> open(const Options& options);
 
   /// Plays its share of `source`. `others_live` is asked until they were met, `kill_one` is called

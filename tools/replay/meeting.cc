@@ -32,8 +32,8 @@ std::vector<std::string> neighbour_names(const Options& options) {
 Result<std::unique_ptr<Meeting>> Meeting::open(const Options& options, agent::Agent& agent,
                                                const Clock& clock) {
   TOWPATH_TRY(auto made, standard::open_rendezvous(options.rendezvous, clock));
-  TOWPATH_TRY(const Bytes card, agent.card());
-  TOWPATH_TRY(made->publish(cat(options.run, "/", agent.name()), card));
+  TOWPATH_TRY(const Bytes metadata, agent.metadata());
+  TOWPATH_TRY(made->publish(cat(options.run, "/", agent.name()), metadata));
   return std::unique_ptr<Meeting>(new Meeting(options, std::move(made), agent, clock));
 }
 

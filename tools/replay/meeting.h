@@ -27,7 +27,7 @@ std::vector<std::string> neighbour_names(const Options& options);
 /// One side's end of it. Thread: none of its own.
 class Meeting {
  public:
-  /// Publishes `agent`'s card under its name. Both must outlive the meeting.
+  /// Publishes `agent`'s metadata under its name. Both must outlive the meeting.
   static Result<std::unique_ptr<Meeting>> open(const Options& options, agent::Agent& agent,
                                                const Clock& clock);
   /// As Conversation::meet().

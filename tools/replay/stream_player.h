@@ -35,7 +35,7 @@ struct StreamOutcome {
 
 class StreamPlayer {
  public:
-  /// Publishes its card at `options.rendezvous`; the owner may be started now. `stream` must
+  /// Publishes its metadata at `options.rendezvous`; the owner may be started now. `stream` must
   /// outlive it.
   static Result<std::unique_ptr<StreamPlayer>> open(const Options& options, const Stream& stream);
 

@@ -56,10 +56,10 @@ Status Agent::release(std::span<memory::Registration> registrations) {
 
 // ---- metadata and peers
 
-Result<Bytes> Agent::card(const CardOptions& options) const {
+Result<Bytes> Agent::metadata(const MetadataOptions& options) const {
   return core_->registrations.metadata(options);
 }
-Result<AgentIdentity> Agent::load_card(ConstByteSpan card) { return core_->peers.load(card); }
+Result<AgentIdentity> Agent::load_metadata(ConstByteSpan metadata) { return core_->peers.load(metadata); }
 Status Agent::expect_departure(std::string_view name) { return core_->peers.expect_departure(name); }
 Status Agent::forget_peer(std::string_view name) { return core_->peers.forget(name); }
 Result<PeerInfo> Agent::peer(std::string_view name) const { return core_->peers.info(name); }

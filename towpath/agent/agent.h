@@ -4,7 +4,7 @@
 //   auto agent = Agent::create({.name = "decode-0", .registry = &registry, .clock = &clock});
 //   agent->add_backend("shm");
 //   auto pool = agent->register_region(region);
-//   agent->load_card(card_of_prefill);
+//   agent->load_metadata(metadata_of_prefill);
 //   auto mine = agent->prepare(my_blocks);
 //   auto theirs = agent->prepare_remote("prefill-0", their_blocks);
 //   auto pull = agent->make_transfer(TransferOp::read, mine, theirs, {.notification = "got them"});
@@ -76,19 +76,19 @@ class Agent final : public memory::Registrar {
   Result<std::vector<std::optional<backend::Params>>> query(
       std::string_view backend, std::span<const RegionDescriptor> descriptors);
 
-  // ---- cards and peers ----
+  // ---- metadata and peers ----
   /// What a peer must load to reach this agent's memory.
   /// Errors: not_found (a descriptor of `only` is not registered).
-  Result<Bytes> card(const CardOptions& options = {}) const;
-  /// Makes a peer known, or updates it: a full card replaces what was known, a partial one adds to
-  /// it. A card of another incarnation ends the old one's transfers as peer_lost. The same or an
+  Result<Bytes> metadata(const MetadataOptions& options = {}) const;
+  /// Makes a peer known, or updates it: a full metadata replaces what was known, a partial one adds to
+  /// it. Metadata of another incarnation ends the old one's transfers as peer_lost. The same or an
   /// older generation of the same incarnation changes nothing. Errors: corrupt or unsupported (not
-  /// a card of this format), invalid_argument (one's own), not_found (a partial card without
+  /// metadata of this format), invalid_argument (one's own), not_found (a partial metadata without
   /// connection info of an unknown peer), unavailable (no backend in common; the message says why
   /// each was refused).
-  Result<AgentIdentity> load_card(ConstByteSpan card);
+  Result<AgentIdentity> load_metadata(ConstByteSpan metadata);
   /// All that was wanted of a peer is done: where nothing moves any more its loss is no news. It is
-  /// told as information, not as a warning, and not counted. Until a card of another incarnation
+  /// told as information, not as a warning, and not counted. Until metadata of another incarnation
   /// comes. Errors: not_found.
   Status expect_departure(std::string_view name);
   /// Forgets a peer; its transfers end as cancelled. Errors: not_found.

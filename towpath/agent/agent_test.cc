@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/agent/card.h>
+#include <towpath/agent/metadata.h>
 #include <towpath/agent/testing/agent_pair.h>
 #include <towpath/agent/testing/scripted_backend.h>
 
@@ -106,7 +106,7 @@ TEST(AgentTest, reports_what_a_transfer_cost_or_says_why_it_cannot) {
   auto silent = p.make("silent", false);
   memory::SharedRegion region;
   auto pool = Pair::pool_of(*silent, region);
-  ASSERT_TRUE(silent->load_card(*p.right->card()).ok());
+  ASSERT_TRUE(silent->load_metadata(*p.right->metadata()).ok());
   auto other = silent->create_transfer(TransferOp::read, Pair::blocks(region, 0, 1), "right",
                                        Pair::blocks(p.right_memory, 0, 1));
   ASSERT_TRUE(other->post().ok());
@@ -131,8 +131,8 @@ TEST(AgentTest, what_is_wrong_is_refused_before_anything_moves) {
             Code::not_found);
   EXPECT_EQ(p.left->notify("nobody", as_bytes("x")).code(), Code::not_found);
   EXPECT_EQ(p.left->forget_peer("nobody").code(), Code::not_found);
-  EXPECT_EQ(p.left->load_card(as_bytes("garbage")).code(), Code::corrupt);
-  EXPECT_EQ(p.left->load_card(*p.left->card()).code(), Code::invalid_argument) << "its own";
+  EXPECT_EQ(p.left->load_metadata(as_bytes("garbage")).code(), Code::corrupt);
+  EXPECT_EQ(p.left->load_metadata(*p.left->metadata()).code(), Code::invalid_argument) << "its own";
 }
 
 TEST(AgentTest, the_same_region_may_be_registered_twice_and_dropped_once) {
@@ -159,54 +159,54 @@ TEST(AgentTest, what_was_prepared_on_a_region_that_went_away_is_refused_at_post)
   EXPECT_TRUE(fresh->post().ok());
 }
 
-TEST(AgentTest, a_newer_card_updates_a_peer_and_an_older_one_changes_nothing) {
+TEST(AgentTest, a_newer_metadata_updates_a_peer_and_an_older_one_changes_nothing) {
   Pair p;
-  const Bytes before = *p.right->card();
+  const Bytes before = *p.right->metadata();
   memory::SharedRegion more = *memory::SystemRegion::allocate(8192);
   auto registered = p.right->register_region(more);
   EXPECT_EQ(p.left->check_peer("right", nullptr).code(), Code::ok);
   auto list = Pair::blocks(more, 0, 2);
   EXPECT_EQ(p.left->check_peer("right", &list).code(), Code::not_found);
   auto kept = p.theirs(0, 1);
-  ASSERT_TRUE(p.left->load_card(*p.right->card()).ok());
+  ASSERT_TRUE(p.left->load_metadata(*p.right->metadata()).ok());
   EXPECT_TRUE(p.left->check_peer("right", &list).ok());
-  ASSERT_TRUE(p.left->load_card(before).ok());
-  EXPECT_TRUE(p.left->check_peer("right", &list).ok()) << "an older card takes nothing away";
+  ASSERT_TRUE(p.left->load_metadata(before).ok());
+  EXPECT_TRUE(p.left->check_peer("right", &list).ok()) << "an older metadata takes nothing away";
   auto pull = p.left->make_transfer(TransferOp::read, p.mine(0, 1), kept);
   EXPECT_TRUE(pull->post().ok()) << "lists on unchanged regions stay good";
   ASSERT_TRUE(registered->release().ok());
-  ASSERT_TRUE(p.left->load_card(*p.right->card()).ok());
+  ASSERT_TRUE(p.left->load_metadata(*p.right->metadata()).ok());
   EXPECT_EQ(p.left->check_peer("right", &list).code(), Code::not_found);
 }
 
-TEST(AgentTest, a_card_that_tells_one_region_over_and_over_tells_it_once) {
+TEST(AgentTest, a_metadata_that_tells_one_region_over_and_over_tells_it_once) {
   Pair p;
-  Card card = *decode_card(*p.right->card());
-  ASSERT_EQ(card.regions.size(), 1U);
-  card.regions.resize(20'000, card.regions.front());
+  AgentMetadata metadata = *decode_metadata(*p.right->metadata());
+  ASSERT_EQ(metadata.regions.size(), 1U);
+  metadata.regions.resize(20'000, metadata.regions.front());
   for (int round = 0; round < 2; ++round) {
-    ++card.generation;
-    ASSERT_TRUE(p.left->load_card(*encode(card)).ok());
+    ++metadata.generation;
+    ASSERT_TRUE(p.left->load_metadata(*encode(metadata)).ok());
     EXPECT_EQ(p.left->peer("right")->regions, 1U);
   }
   auto pull = p.left->make_transfer(TransferOp::read, p.mine(0, 1), p.theirs(0, 1));
   EXPECT_TRUE(pull->post().ok());
 }
 
-TEST(AgentTest, a_partial_card_adds_only_what_it_names) {
+TEST(AgentTest, a_partial_metadata_adds_only_what_it_names) {
   Pair p;
   auto third = p.make("third");
   auto some = Pair::blocks(p.right_memory, 3, 1);
   DescriptorList none(MemoryKind::system);
-  ASSERT_TRUE(third->load_card(*p.right->card({.only = &none})).ok()) << "just how to connect";
+  ASSERT_TRUE(third->load_metadata(*p.right->metadata({.only = &none})).ok()) << "just how to connect";
   EXPECT_EQ(third->check_peer("right", &some).code(), Code::not_found);
-  ASSERT_TRUE(third->load_card(*p.right->card({.only = &some, .connection_info = false})).ok());
+  ASSERT_TRUE(third->load_metadata(*p.right->metadata({.only = &some, .connection_info = false})).ok());
   EXPECT_TRUE(third->check_peer("right", &some).ok());
   auto unauthenticated = p.make("unauthenticated connection");
-  EXPECT_EQ(unauthenticated->load_card(*p.right->card({.only = &some, .connection_info = false})).code(),
+  EXPECT_EQ(unauthenticated->load_metadata(*p.right->metadata({.only = &some, .connection_info = false})).code(),
             Code::not_found);
   auto nowhere = Pair::blocks(p.left_memory, 0, 1);
-  EXPECT_EQ(p.right->card({.only = &nowhere}).code(), Code::not_found);
+  EXPECT_EQ(p.right->metadata({.only = &nowhere}).code(), Code::not_found);
 }
 
 TEST(AgentTest, a_restarted_peer_is_another_incarnation) {
@@ -397,19 +397,19 @@ TEST(AgentTest, what_backends_refuse_is_told_once_and_what_is_not_theirs_never) 
   EXPECT_EQ(warnings, 1U);
 }
 
-TEST(AgentTest, a_card_told_again_is_another_one_once_a_region_came_or_went) {
+TEST(AgentTest, a_metadata_told_again_is_another_one_once_a_region_came_or_went) {
   Pair p;
-  const Bytes before = *p.right->card();
-  EXPECT_EQ(*p.right->card(), before);
+  const Bytes before = *p.right->metadata();
+  EXPECT_EQ(*p.right->metadata(), before);
   memory::SharedRegion more;
   memory::Registration registration = Pair::pool_of(*p.right, more);
-  const Bytes with = *p.right->card();
-  EXPECT_EQ(decode_card(with)->regions.size(), 2U);
-  EXPECT_EQ(decode_card(*p.right->card({.connection_info = false}))->backends[0].connection_info,
+  const Bytes with = *p.right->metadata();
+  EXPECT_EQ(decode_metadata(with)->regions.size(), 2U);
+  EXPECT_EQ(decode_metadata(*p.right->metadata({.connection_info = false}))->backends[0].connection_info,
             Bytes());
   ASSERT_TRUE(registration.release().ok());
-  EXPECT_EQ(decode_card(*p.right->card())->regions.size(), 1U);
-  EXPECT_GT(decode_card(*p.right->card())->generation, decode_card(with)->generation);
+  EXPECT_EQ(decode_metadata(*p.right->metadata())->regions.size(), 1U);
+  EXPECT_GT(decode_metadata(*p.right->metadata())->generation, decode_metadata(with)->generation);
 }
 
 TEST(AgentTest, a_dropped_handle_stops_its_transfer_and_leaves_no_trace) {

@@ -87,7 +87,7 @@ TEST(LettingGoTest, lists_and_metadata_are_made_while_memory_waits_to_be_quiesce
     memory::SharedRegion other;
     const auto pool = Pair::pool_of(*late.agent, other);
     EXPECT_TRUE(late.agent->prepare(Pair::blocks(other, 0, 1)).ok());
-    EXPECT_TRUE(late.agent->card().ok());
+    EXPECT_TRUE(late.agent->metadata().ok());
     is_made = true;
   });
   ASSERT_TRUE(makes.ok());
@@ -217,9 +217,9 @@ TEST(LettingGoTest, memory_may_go_while_transfers_on_it_are_made) {
       EXPECT_TRUE(p.left_pool.release().ok());
       p.left_pool = *p.left->register_region(p.left_memory);
       EXPECT_TRUE(p.right_pool.release().ok());
-      EXPECT_TRUE(p.left->load_card(*p.right->card()).ok());
+      EXPECT_TRUE(p.left->load_metadata(*p.right->metadata()).ok());
       p.right_pool = *p.right->register_region(p.right_memory);
-      EXPECT_TRUE(p.left->load_card(*p.right->card()).ok());
+      EXPECT_TRUE(p.left->load_metadata(*p.right->metadata()).ok());
     }
     over = true;
   });

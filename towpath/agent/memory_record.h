@@ -121,7 +121,7 @@ struct OwnPart {
   /// Of registrations that were let go of, but never got quiet. Else they hold the bytes.
   std::vector<memory::SharedRegion> owners;
   static constexpr std::size_t kNoRow = SIZE_MAX;
-  std::size_t row = kNoRow;  ///< by which cards tell of it (own_rows.h)
+  std::size_t row = kNoRow;  ///< by which metadata tell of it (own_rows.h)
   SlotKeys keys;             ///< of the slots in `offered`
 };
 
@@ -130,7 +130,7 @@ struct MemoryRecord {
   /// Some backend let go of it: prepare again. Set under the control mutex, read under a slot's.
   std::atomic<bool> stale{false};
   SlotMask slots = 0;    ///< backends in which `memory` stands
-  SlotMask offered = 0;  ///< slots that a card tells a key of
+  SlotMask offered = 0;  ///< slots that metadata tells a key of
   SlotMask unasked = 0;  ///< a peer's: of those, the slots that have yet to import it, if need be
   std::uint64_t last_list = 0;  ///< the list that found it last, by its number (resolved_list.cc)
   std::uint32_t place_in_list = 0;  ///< in that one's records

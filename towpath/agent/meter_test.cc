@@ -34,8 +34,8 @@ class MeterTest : public ::testing::Test {
     right_ = make("right", nullptr);
     left_pool_ = left_->register_region(left_region_).value();
     right_pool_ = right_->register_region(right_region_).value();
-    EXPECT_TRUE(left_->load_card(*right_->card()).ok());
-    EXPECT_TRUE(right_->load_card(*left_->card()).ok());
+    EXPECT_TRUE(left_->load_metadata(*right_->metadata()).ok());
+    EXPECT_TRUE(right_->load_metadata(*left_->metadata()).ok());
   }
 
   std::unique_ptr<Agent> make(const std::string& name, AgentMeter* meter) {

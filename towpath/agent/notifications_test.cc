@@ -29,7 +29,7 @@ struct Talk {
     far = make("far");
     near_pool = pool_of(*near, near_memory);
     far_pool = pool_of(*far, far_memory);
-    EXPECT_TRUE(near->load_card(*far->card()).ok());
+    EXPECT_TRUE(near->load_metadata(*far->metadata()).ok());
   }
 
   std::unique_ptr<Agent> make(const std::string& name) {
@@ -180,7 +180,7 @@ TEST(NotificationsTest, that_cannot_travel_are_refused_at_post) {
             Code::invalid_argument);
   t.talk.can.notifications = backend::Notifications::none;
   auto mute = t.make("mute");
-  ASSERT_TRUE(mute->load_card(*t.far->card()).ok());
+  ASSERT_TRUE(mute->load_metadata(*t.far->metadata()).ok());
   memory::SharedRegion region;
   const auto pool = Talk::pool_of(*mute, region);
   auto silent = mute->create_transfer(TransferOp::write, Talk::whole(region), "far",
@@ -254,7 +254,7 @@ TEST(NotificationsTest, travel_over_the_backend_with_the_lowest_latency) {
   t.move.can.notifications = backend::Notifications::reliable;
   t.move.can.cost.latency = Duration(99);
   const auto again = t.make("again");
-  ASSERT_TRUE(t.near->load_card(*again->card()).ok());
+  ASSERT_TRUE(t.near->load_metadata(*again->metadata()).ok());
   ASSERT_TRUE(t.near->notify("again", as_bytes("quickly")).ok());
   ASSERT_TRUE(t.near->notify("far", as_bytes("as it was met")).ok());
   EXPECT_THAT(t.move.notified, testing::SizeIs(1));

@@ -72,7 +72,7 @@ struct TransferOptions {
   bool merge = true;  ///< join neighbouring descriptors
 };
 
-struct CardOptions {
+struct MetadataOptions {
   /// Only the regions that cover these; null: all. An empty list: none, just how to connect.
   const DescriptorList* only = nullptr;
   bool connection_info = true;
@@ -80,7 +80,7 @@ struct CardOptions {
 
 struct PeerInfo {
   AgentIdentity identity;
-  std::uint64_t generation = 0;  ///< of its card
+  std::uint64_t generation = 0;  ///< of its metadata
   std::uint64_t regions = 0;
   std::vector<std::string> backends;  ///< over which it can be reached
   /// That were accepted for it and not handed over yet, or not acknowledged where that is needed.

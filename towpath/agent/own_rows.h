@@ -1,6 +1,6 @@
-// OwnRows: the table of this agent's card (card_table.h), kept as regions come and go.
+// OwnRows: the table of this agent's metadata (metadata_table.h), kept as regions come and go.
 //
-// A region's row is written when it is registered, while its keys are at hand, so that a card costs
+// A region's row is written when it is registered, while its keys are at hand, so that metadata costs
 // a copy. A row tells what differs from the one before: when that one goes, it is written again.
 //
 //   add a, b, c      | a | b - a | c - b |
@@ -8,7 +8,7 @@
 //   table()          | a | c - a |
 //
 // Invariant: every row was written against the one that stands before it in rows_, gap or not; the
-// last is no gap; gaps are no more than rows, but for a few: who never asks for a card has no more
+// last is no gap; gaps are no more than rows, but for a few: who never asks for metadata has no more
 // here than regions.
 // Thread: none of its own; guarded by the agent's control mutex.
 #pragma once
@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-#include <towpath/agent/card_table.h>
+#include <towpath/agent/metadata_table.h>
 #include <towpath/agent/memory_record.h>
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>

@@ -67,7 +67,7 @@ TEST(OwnRowsTest, tells_of_a_region_with_the_keys_of_the_backends_that_are_told_
   EXPECT_EQ(read(*rows.table_of(some)), std::vector{expected[1]});
 }
 
-TEST(OwnRowsTest, what_no_card_takes_is_told_until_it_is_gone) {
+TEST(OwnRowsTest, what_no_metadata_takes_is_told_until_it_is_gone) {
   OwnRows rows = rows_of_both();
   const RecordPtr fits = block(0);
   const RecordPtr unfit = block(1);
@@ -99,7 +99,7 @@ TEST(OwnRowsTest, rows_behind_a_gap_are_no_longer_than_others) {
   EXPECT_LT(rows.table()->size(), before * 6 / 10);
 }
 
-// Regions that come and go while nobody asks for a card: each newer than the one that goes.
+// Regions that come and go while nobody asks for metadata: each newer than the one that goes.
 TEST(OwnRowsTest, gaps_do_not_pile_up) {
   OwnRows rows = rows_of_both();
   RecordPtr last = block(0);

@@ -1,4 +1,4 @@
-// Peer: another agent, as one card described it, and the ways to reach it.
+// Peer: another agent, as metadata described it, and the ways to reach it.
 //
 // A Peer stands for one incarnation under one loaded identity. A restarted agent is another Peer;
 // the old one stays, lost, until the last transfer and prepared list let go of it. Thread: as each

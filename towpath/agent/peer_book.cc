@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/agent/card_table.h>
+#include <towpath/agent/metadata_table.h>
 #include <towpath/agent/peer_book.h>
 #include <towpath/core/text.h>
 
@@ -19,15 +19,15 @@ PeerPtr make_self(const AgentContext& context) {
 }
 
 /// All of them, so that broken metadata changes nothing.
-Result<ToldRegions> regions_of(const OpenedCard& opened) {
+Result<ToldRegions> regions_of(const OpenedMetadata& opened) {
   ToldRegions told;
-  for (const Card::Region& region : opened.card.regions) told.add(region);
-  TableReader table(opened.table, opened.card.backends.size());
+  for (const AgentMetadata::Region& region : opened.metadata.regions) told.add(region);
+  TableReader table(opened.table, opened.metadata.backends.size());
   constexpr std::size_t kToJudgeBy = 64;
   for (std::size_t rows = 0; !table.at_end(); ++rows) {
     // Else it grows ten times on the way, and each time into memory that the kernel has to give.
     if (rows == kToJudgeBy) told.reserve(table.rows_to_expect());
-    TOWPATH_TRY(const Card::Region* const row, table.next());
+    TOWPATH_TRY(const AgentMetadata::Region* const row, table.next());
     told.add(*row);
   }
   return told;
@@ -35,7 +35,7 @@ Result<ToldRegions> regions_of(const OpenedCard& opened) {
 
 Status unknown(std::string_view name) {
   return error(Code::not_found, cat("no peer called '", printable(name), "' is known"),
-               "load its card first");
+               "load its metadata first");
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ Status PeerBook::open_path(const PeerPtr& peer, Slot& slot, ConstByteSpan connec
 
 Status PeerBook::check_identity(const AgentIdentity& identity) const {
   if (identity == context_.self)
-    return error(Code::invalid_argument, "this is the agent's own card",
+    return error(Code::invalid_argument, "this is the agent's own metadata",
                  "an agent reaches its own memory under its own name without one");
   if (identity.name != context_.self.name) return {};
   return error(Code::invalid_argument,
@@ -74,45 +74,45 @@ Status PeerBook::check_identity(const AgentIdentity& identity) const {
 }
 
 Result<AgentIdentity> PeerBook::load(ConstByteSpan metadata) {
-  TOWPATH_TRY(const OpenedCard opened, open_card(metadata));
+  TOWPATH_TRY(const OpenedMetadata opened, open_metadata(metadata));
   TOWPATH_TRY(ToldRegions regions, regions_of(opened));
-  const Card& card = opened.card;
+  const AgentMetadata& metadata = opened.metadata;
   std::vector<RecordPtr> gone;
   {
     run::MutexLock lock(mutex_);
     TOWPATH_TRY(context_.check_open());
-    TOWPATH_TRY(check_identity(card.identity));
-    const auto known = peers_.find(card.identity.name);
+    TOWPATH_TRY(check_identity(metadata.identity));
+    const auto known = peers_.find(metadata.identity.name);
     PeerPtr peer = known != peers_.end() ? known->second : nullptr;
-    const bool usable = peer && peer->identity == card.identity && !peer->lost.load();
-    if (usable && card.generation <= peer->generation && !card.partial) return card.identity;
+    const bool usable = peer && peer->identity == metadata.identity && !peer->lost.load();
+    if (usable && metadata.generation <= peer->generation && !metadata.partial) return metadata.identity;
     if (!usable) {
-      TOWPATH_TRY(PeerPtr fresh, meet(card));
+      TOWPATH_TRY(PeerPtr fresh, meet(metadata));
       if (peer) {
         retire(peer, Outcome::peer_lost,
                error(Code::peer_lost, cat(to_string(peer->identity), " was replaced by ",
-                                          to_string(card.identity))));
+                                          to_string(metadata.identity))));
       }
-      peers_[card.identity.name] = fresh;
+      peers_[metadata.identity.name] = fresh;
       peer = std::move(fresh);
     }
-    gone = update_regions(*peer, card, std::move(regions));
+    gone = update_regions(*peer, metadata, std::move(regions));
   }
   // Without the lock: bytes may have to come to rest first.
   for (const RecordPtr& record : gone) drop_import(record);
-  return card.identity;
+  return metadata.identity;
 }
 
-Result<PeerPtr> PeerBook::meet(const Card& card) {
+Result<PeerPtr> PeerBook::meet(const AgentMetadata& metadata) {
   auto peer = std::make_shared<Peer>();
-  peer->identity = card.identity;
+  peer->identity = metadata.identity;
   if (telemetry::AgentMeter* const meter = context_.meter()) {
-    meter->peer_met(card.identity.name, card.identity.incarnation);
-    peer->meter = &meter->peer(card.identity.name);
+    meter->peer_met(metadata.identity.name, metadata.identity.incarnation);
+    peer->meter = &meter->peer(metadata.identity.name);
   }
   std::string refusals;
-  bool has_info = card.backends.empty();
-  for (const Card::Backend& there : card.backends) {
+  bool has_info = metadata.backends.empty();
+  for (const AgentMetadata::Backend& there : metadata.backends) {
     const auto slot = backends_.find(there.name);
     if (!slot.ok()) {
       refusals.append(cat("; ", there.name, ": this agent has no such backend"));
@@ -125,14 +125,14 @@ Result<PeerPtr> PeerBook::meet(const Card& card) {
   }
   if (!has_info) {
     return error(Code::not_found,
-                 cat(to_string(card.identity),
-                     " is not known, and its partial card does not say how to reach it"),
-                 "load a card with connection info first");
+                 cat(to_string(metadata.identity),
+                     " is not known, and its partial metadata does not say how to reach it"),
+                 "load metadata with connection info first");
   }
   if (peer->reachable.load() == 0) {
     return error(Code::unavailable,
-                 cat("no backend in common with ", to_string(card.identity),
-                     refusals.empty() ? "; its card names none" : refusals),
+                 cat("no backend in common with ", to_string(metadata.identity),
+                     refusals.empty() ? "; its metadata names none" : refusals),
                  "create the same backend on both sides; `towpath doctor` says what works here");
   }
   return peer;

@@ -18,7 +18,7 @@
 
 namespace towpath::agent {
 
-struct Card;
+struct AgentMetadata;
 
 class PeerBook {
  public:
@@ -67,15 +67,15 @@ class PeerBook {
 
   Status check_identity(const AgentIdentity& identity) const;
   Result<PeerPtr> find_locked(std::string_view name) const TOWPATH_REQUIRES(mutex_);
-  Result<PeerPtr> meet(const Card& card);
+  Result<PeerPtr> meet(const AgentMetadata& metadata);
   /// Why there is no path over the backend; ok: there is one.
   Status open_path(const PeerPtr& peer, Slot& slot, ConstByteSpan connection_info);
   void retire(const PeerPtr& peer, Outcome outcome, const Status& why) TOWPATH_REQUIRES(mutex_);
   PeerInfo info_of(const Peer& peer) const TOWPATH_REQUIRES(mutex_);
 
-  std::vector<std::size_t> slots_of(const Card& card) const;
+  std::vector<std::size_t> slots_of(const AgentMetadata& metadata) const;
   /// Returns the records that do not stand any more.
-  std::vector<RecordPtr> update_regions(Peer& peer, const Card& card, ToldRegions newer)
+  std::vector<RecordPtr> update_regions(Peer& peer, const AgentMetadata& metadata, ToldRegions newer)
       TOWPATH_REQUIRES(mutex_);
   void drop_import(const RecordPtr& record);
   /// By the first backend that does. Returns one that none could import; null: all were.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include <towpath/agent/card.h>
+#include <towpath/agent/metadata.h>
 #include <towpath/agent/peer_book.h>
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
@@ -23,7 +23,7 @@ class PeerBook::Resolver final : public ResolvedList::Resolver {
       return error(Code::not_found,
                    cat(to_string(kind, what), " lies in no registered region of ",
                        to_string(peer_.identity)),
-                   "load a newer card of the peer");
+                   "load a newer metadata of the peer");
     if (found->record->slots == 0) {
       if (found->record->unasked == 0) return out_of_reach(*found->record);
       wanted_.push_back(found);
@@ -57,7 +57,7 @@ Status PeerBook::resolve(std::string_view name, const DescriptorView& list, Prep
   TOWPATH_TRY(side.peer, find_locked(name));
   if (side.peer->lost.load(std::memory_order_acquire))
     return error(Code::peer_lost, cat(to_string(side.peer->identity), " is lost"),
-                 "load its new card when it is back");
+                 "load its new metadata when it is back");
   Resolver resolver(*this, *side.peer);
   return side.list.assign(list, resolver);
 }
@@ -73,19 +73,19 @@ Status PeerBook::check_covers(const PeerPtr& peer, const DescriptorList& list) c
 }
 
 /// Which slot each backend of the metadata is here; kMaxSlots: none.
-std::vector<std::size_t> PeerBook::slots_of(const Card& card) const {
+std::vector<std::size_t> PeerBook::slots_of(const AgentMetadata& metadata) const {
   std::vector<std::size_t> slots;
-  for (const Card::Backend& there : card.backends) {
+  for (const AgentMetadata::Backend& there : metadata.backends) {
     const auto slot = backends_.find(there.name);
     slots.push_back(slot.ok() ? (*slot)->index : kMaxSlots);
   }
   return slots;
 }
 
-std::vector<RecordPtr> PeerBook::update_regions(Peer& peer, const Card& card, ToldRegions newer) {
-  newer.finish(slots_of(card), peer.reachable.load());
-  std::vector<RecordPtr> gone = peer.regions.update(std::move(newer), card.partial);
-  peer.generation = std::max(peer.generation, card.generation);
+std::vector<RecordPtr> PeerBook::update_regions(Peer& peer, const AgentMetadata& metadata, ToldRegions newer) {
+  newer.finish(slots_of(metadata), peer.reachable.load());
+  std::vector<RecordPtr> gone = peer.regions.update(std::move(newer), metadata.partial);
+  peer.generation = std::max(peer.generation, metadata.generation);
   context_.note_memory_gone();  // before any memory goes: a post from now on checks its records
   return gone;
 }
@@ -94,7 +94,7 @@ std::vector<RecordPtr> PeerBook::update_regions(Peer& peer, const Card& card, To
 // nobody imports it any more.
 void PeerBook::drop_import(const RecordPtr& record) {
   const Status why =
-      error(Code::not_found, cat(to_string(record->region), " is no longer in the peer's card"));
+      error(Code::not_found, cat(to_string(record->region), " is no longer in the peer's metadata"));
   const auto touches = [&](const TransferCore& transfer) { return transfer.touches(record.get()); };
   for (const auto& slot : backends_.all()) {
     if ((record->slots & slot_bit(slot->index)) == 0) continue;

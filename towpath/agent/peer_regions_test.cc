@@ -1,4 +1,4 @@
-// What an agent says when a backend cannot reach what a peer's card offers.
+// What an agent says when a backend cannot reach what a peer's metadata offers.
 #include <algorithm>
 #include <array>
 
@@ -28,7 +28,7 @@ class PeerRegionsTest : public ::testing::Test {
     left = make("left");
     right = make("right");
     for (std::size_t i = 0; i < regions.size(); ++i) pools[i] = Pair::pool_of(*right, regions[i]);
-    EXPECT_TRUE(left->load_card(*right->card()).ok());
+    EXPECT_TRUE(left->load_metadata(*right->metadata()).ok());
   }
   std::unique_ptr<Agent> make(const std::string& name) {
     auto agent =
@@ -165,7 +165,7 @@ TEST_F(PeerImportsTest, an_explanation_asks_who_was_not_asked_yet) {
 TEST_F(PeerImportsTest, regions_that_one_refuses_are_imported_by_the_other_alone) {
   const std::uint64_t second = regions[1]->descriptor().address;
   EXPECT_TRUE(left->forget_peer("right").ok());
-  EXPECT_TRUE(left->load_card(*right->card()).ok());
+  EXPECT_TRUE(left->load_metadata(*right->metadata()).ok());
   fast.on_import = [&](const RegionDescriptor& region) {
     return region.address == second ? error(Code::denied, "not that one") : Status();
   };
@@ -176,14 +176,14 @@ TEST_F(PeerImportsTest, regions_that_one_refuses_are_imported_by_the_other_alone
   EXPECT_EQ(slow.imports, (std::vector<std::size_t>{1, 1})) << "the other one, for the transfer";
 }
 
-TEST_F(PeerImportsTest, nobody_is_asked_for_what_left_the_peers_card) {
+TEST_F(PeerImportsTest, nobody_is_asked_for_what_left_the_peers_metadata) {
   EXPECT_TRUE(pools[1].release().ok());
-  EXPECT_TRUE(left->load_card(*right->card()).ok());
+  EXPECT_TRUE(left->load_metadata(*right->metadata()).ok());
   EXPECT_THAT(transfer({"slow"}).status().to_string(), HasSubstr("prepare the lists again"));
   EXPECT_THAT(transfer({}).status().to_string(), HasSubstr("prepare the lists again"));
   EXPECT_TRUE(slow.imports.empty());
   const auto told = left->explain(TransferOp::read, here, there);
-  EXPECT_THAT(told->candidates.at(1).reason, HasSubstr("no longer in the peer's card"));
+  EXPECT_THAT(told->candidates.at(1).reason, HasSubstr("no longer in the peer's metadata"));
 }
 
 TEST_F(PeerRegionsTest, another_incarnation_is_another_peer) {
@@ -192,7 +192,7 @@ TEST_F(PeerRegionsTest, another_incarnation_is_another_peer) {
   right.reset();
   right = make("right");
   for (std::size_t i = 0; i < regions.size(); ++i) pools[i] = Pair::pool_of(*right, regions[i]);
-  EXPECT_TRUE(left->load_card(*right->card()).ok());
+  EXPECT_TRUE(left->load_metadata(*right->metadata()).ok());
   EXPECT_TRUE(prepare(0).ok());
   EXPECT_EQ(log.count_of(kRefused), 2U);
 }

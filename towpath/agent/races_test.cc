@@ -67,9 +67,9 @@ struct Races {
   memory::Registration own_pool;
 };
 
-// A newer card takes two regions away. While the first of them gets quiet, a transfer on the other
+// A newer metadata takes two regions away. While the first of them gets quiet, a transfer on the other
 // is posted: whether that one's memory has gone already, or goes next, it must be refused.
-void post_while_a_card_takes_memory_away(bool moving_one_goes_first) {
+void post_while_metadata_takes_memory_away(bool moving_one_goes_first) {
   Races r;
   memory::SharedRegion low = *memory::SystemRegion::allocate(4096);
   memory::SharedRegion high = *memory::SystemRegion::allocate(4096);
@@ -78,7 +78,7 @@ void post_while_a_card_takes_memory_away(bool moving_one_goes_first) {
   const auto& resting = moving_one_goes_first ? high : low;
   auto moving_pool = *r.far->register_region(moving, {.backends = {"late"}});
   auto resting_pool = *r.far->register_region(resting, {.backends = {"eager"}});
-  ASSERT_TRUE(r.near->load_card(*r.far->card()).ok());
+  ASSERT_TRUE(r.near->load_metadata(*r.far->metadata()).ok());
   Transfer rests = r.make_transfer(resting);
   Transfer moves = r.make_transfer(moving);
   ASSERT_TRUE(rests.post().ok());
@@ -92,24 +92,24 @@ void post_while_a_card_takes_memory_away(bool moving_one_goes_first) {
     posted = rests.post().code();
     r.late.active.front()->complete(error(Code::cancelled, "quiet now"));
   };
-  ASSERT_TRUE(r.near->load_card(*r.far->card()).ok());
+  ASSERT_TRUE(r.near->load_metadata(*r.far->metadata()).ok());
   EXPECT_EQ(moves.outcome(), Outcome::failed);
   EXPECT_EQ(posted, Code::not_found);
 }
 
-TEST(RacesTest, no_post_on_memory_that_a_card_has_just_taken_away) {
-  post_while_a_card_takes_memory_away(false);
+TEST(RacesTest, no_post_on_memory_that_metadata_has_just_taken_away) {
+  post_while_metadata_takes_memory_away(false);
 }
 
-TEST(RacesTest, no_post_on_memory_that_a_card_is_about_to_take_away) {
-  post_while_a_card_takes_memory_away(true);
+TEST(RacesTest, no_post_on_memory_that_metadata_is_about_to_take_away) {
+  post_while_metadata_takes_memory_away(true);
 }
 
 TEST(RacesTest, no_post_when_the_agent_ends_meanwhile) {
   Races r;
   const auto region = *memory::SystemRegion::allocate(4096);
   const auto pool = *r.far->register_region(region, {.backends = {"eager"}});
-  ASSERT_TRUE(r.near->load_card(*r.far->card()).ok());
+  ASSERT_TRUE(r.near->load_metadata(*r.far->metadata()).ok());
   Transfer transfer = r.make_transfer(region);
   r.clock.at_next_look = [&] { r.near.reset(); };
   EXPECT_EQ(transfer.post().code(), Code::not_ready);
@@ -120,7 +120,7 @@ TEST(RacesTest, no_look_at_the_clock_by_a_handle_that_outlives_its_agent) {
   Races r;
   const auto region = *memory::SystemRegion::allocate(4096);
   const auto pool = *r.far->register_region(region, {.backends = {"eager"}});
-  ASSERT_TRUE(r.near->load_card(*r.far->card()).ok());
+  ASSERT_TRUE(r.near->load_metadata(*r.far->metadata()).ok());
   Transfer transfer = r.make_transfer(region);
   r.near.reset();
   const int looks = r.clock.looks;

@@ -2,7 +2,7 @@
 //
 // Regions may repeat, overlap and nest; of those that cover an extent the one with the highest
 // start wins, and of several that start there the longest. Adding is cheap; the next look-up sorts
-// what was added. A look-up is logarithmic whatever the regions are: a peer's card chooses them.
+// what was added. A look-up is logarithmic whatever the regions are: a peer's metadata chooses them.
 // Thread: none of its own; guarded by the agent's control mutex.
 #pragma once
 

@@ -70,7 +70,7 @@ TEST_F(RegionListsTest, a_list_is_taken_back_with_what_is_no_more_or_another_age
   auto made = *p.left->register_regions(std::move(regions));
   EXPECT_TRUE(made[3].release().ok());
   made[5] = {};
-  const std::size_t card_size = p.right->card()->size();
+  const std::size_t metadata_size = p.right->metadata()->size();
   made.push_back(*p.right->register_region(p.left_memory));
   const std::weak_ptr<const memory::Region> another = std::exchange(p.left_memory, nullptr);
   EXPECT_TRUE(p.left->release(made).ok());
@@ -78,7 +78,7 @@ TEST_F(RegionListsTest, a_list_is_taken_back_with_what_is_no_more_or_another_age
   for (const auto& life : lives) EXPECT_TRUE(life.expired());
   EXPECT_TRUE(another.expired());
   EXPECT_FALSE(made.back().is_registered());
-  EXPECT_EQ(p.right->card()->size(), card_size) << "that agent tells of it no more";
+  EXPECT_EQ(p.right->metadata()->size(), metadata_size) << "that agent tells of it no more";
 }
 
 TEST_F(RegionListsTest, one_bad_region_in_a_list_leaves_none_registered) {

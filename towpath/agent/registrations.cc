@@ -3,7 +3,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include <towpath/agent/card_table.h>
+#include <towpath/agent/metadata_table.h>
 #include <towpath/agent/registration_core.h>
 #include <towpath/core/text.h>
 
@@ -229,7 +229,7 @@ Status Registrations::check_covers(const DescriptorList& list) {
 
 // Asked for again and again while nothing changes, for one peer after the other: a full one is
 // kept.
-Result<Bytes> Registrations::metadata(const CardOptions& options) {
+Result<Bytes> Registrations::metadata(const MetadataOptions& options) {
   run::MutexLock lock(mutex_);
   if (options.only != nullptr || !options.connection_info) return make_metadata(options);
   if (full_generation_ != generation_) {
@@ -239,8 +239,8 @@ Result<Bytes> Registrations::metadata(const CardOptions& options) {
   return full_;
 }
 
-Result<Bytes> Registrations::make_metadata(const CardOptions& options) {
-  const Card head = metadata_head(options);
+Result<Bytes> Registrations::make_metadata(const MetadataOptions& options) {
+  const AgentMetadata head = metadata_head(options);
   if (options.only == nullptr) {
     TOWPATH_TRY(const ConstByteSpan table, rows_.table());
     return encode(head, table);
@@ -251,8 +251,8 @@ Result<Bytes> Registrations::make_metadata(const CardOptions& options) {
 }
 
 // All but the regions.
-Card Registrations::metadata_head(const CardOptions& options) const {
-  Card head{
+AgentMetadata Registrations::metadata_head(const MetadataOptions& options) const {
+  AgentMetadata head{
       .identity = context_.self, .generation = generation_, .partial = options.only != nullptr};
   for (const auto& slot : backends_.all()) {
     if (!rows_.tells_of(slot->index)) continue;

@@ -22,7 +22,7 @@
 
 namespace towpath::agent {
 
-struct Card;
+struct AgentMetadata;
 class RegistrationCore;
 
 class Registrations {
@@ -41,8 +41,8 @@ class Registrations {
   Status release(std::span<memory::Registration> registrations);
   Status release(std::span<RegistrationCore* const> registrations);
 
-  /// What a peer must load to reach this memory. Errors: not_found (Agent::card()).
-  Result<Bytes> metadata(const CardOptions& options);
+  /// What a peer must load to reach this memory. Errors: not_found (Agent::metadata()).
+  Result<Bytes> metadata(const MetadataOptions& options);
 
   /// Finds the regions of `list`, into `side`. Errors: not_found, with the descriptor's index.
   Status resolve(const DescriptorView& list, ResolvedList& side);
@@ -111,8 +111,8 @@ class Registrations {
   /// ok, or the peer that was in the middle of something for too long.
   Status wait_for(backend::PeerPieces* pieces) const;
 
-  Result<Bytes> make_metadata(const CardOptions& options) TOWPATH_REQUIRES(mutex_);
-  Card metadata_head(const CardOptions& options) const TOWPATH_REQUIRES(mutex_);
+  Result<Bytes> make_metadata(const MetadataOptions& options) TOWPATH_REQUIRES(mutex_);
+  AgentMetadata metadata_head(const MetadataOptions& options) const TOWPATH_REQUIRES(mutex_);
   Result<std::vector<const MemoryRecord*>> advertised_of(const DescriptorList& only)
       TOWPATH_REQUIRES(mutex_);
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/agent/card.h>
+#include <towpath/agent/metadata.h>
 #include <towpath/agent/testing/agent_pair.h>
 #include <towpath/agent/testing/agent_parts.h>
 #include <towpath/run/eventually.h>

@@ -204,7 +204,7 @@ void Slot::drain() {
     on_peer_lost(
         *connection,
         error(Code::peer_lost, cat("connection over ", name, " was torn down to end a transfer"),
-              "load the peer's card again"));
+              "load the peer's metadata again"));
   }
 }
 

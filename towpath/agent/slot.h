@@ -89,7 +89,7 @@ class Slot final : public backend::Events {
   /// Closes the path to a peer that is retired, and drops what was imported of it.
   void let_go_of(Peer& peer) TOWPATH_REQUIRES(mutex);
   /// Whether the peer is still there over this slot. The way to oneself, once lost, is made anew
-  /// here, as no card could. Errors: peer_lost.
+  /// here, as no metadata could. Errors: peer_lost.
   Status check_way(Peer& peer) TOWPATH_REQUIRES(mutex);
 
   // ---- notifications ----

@@ -43,7 +43,7 @@ Status Slot::check_way(Peer& peer) {
   if (!way.lost) return {};
   return error(Code::peer_lost, cat(to_string(peer.identity), " is lost"),
                peer.is_self ? "wait until its transfers to itself have ended"
-                            : "load its new card when it is back")
+                            : "load its new metadata when it is back")
       .because(way.refusal);
 }
 
@@ -95,7 +95,7 @@ void Slot::on_peer_lost(backend::Connection& connection, const Status& why) {
         stop(*transfer, Outcome::peer_lost,
              error(Code::peer_lost,
                    cat(to_string(identity), " was lost during a transfer over ", name),
-                   "load its new card when it is back")
+                   "load its new metadata when it is back")
                  .because(why));
       }
     }

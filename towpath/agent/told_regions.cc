@@ -72,10 +72,10 @@ std::uint64_t ToldRegions::add_row(const KeyList& keys) {
 void ToldRegions::reserve(std::size_t regions) {
   const std::size_t row_bytes = shapes_.empty() ? 0 : shapes_.back().row_bytes;
   index_.reserve(regions);
-  key_bytes_.reserve(std::min<std::size_t>(regions * row_bytes, kMaxCardBytes));
+  key_bytes_.reserve(std::min<std::size_t>(regions * row_bytes, kMaxMetadataBytes));
 }
 
-void ToldRegions::add(const Card::Region& told) {
+void ToldRegions::add(const AgentMetadata::Region& told) {
   RegionEntry entry = RegionEntry::of(told.region);
   if (needs_record(told.region)) {
     entry.record = std::make_shared<MemoryRecord>();

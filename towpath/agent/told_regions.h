@@ -1,4 +1,4 @@
-// ToldRegions: the regions of a peer as its cards told them, in a few blocks of memory.
+// ToldRegions: the regions of a peer as its metadata told them, in a few blocks of memory.
 //
 // A pool is thousands of regions, and most are never asked for: each is an entry of an index, and
 // the bytes of its keys stand one behind the other. A record, which backends import, is made of
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/agent/card.h>
+#include <towpath/agent/metadata.h>
 #include <towpath/agent/memory_record.h>
 #include <towpath/agent/region_index.h>
 #include <towpath/core/bytes.h>
@@ -22,13 +22,13 @@ class ToldRegions {
  public:
   /// For so many regions in all, with keys as those before.
   void reserve(std::size_t regions);
-  /// What a card says of a region.
-  void add(const Card::Region& told);
+  /// What metadata says of a region.
+  void add(const AgentMetadata::Region& told);
   /// After the last add(): of what was told twice the first counts; `slots` says which slot each
-  /// backend of the card is here (kMaxSlots: none), `reachable` to which of them there is a way.
+  /// backend of the metadata is here (kMaxSlots: none), `reachable` to which of them there is a way.
   void finish(std::span<const std::size_t> slots, SlotMask reachable);
 
-  /// Takes the place of what an older card told, or with `partial` adds to it. What is told again
+  /// Takes the place of what an older metadata told, or with `partial` adds to it. What is told again
   /// unchanged keeps its record, and with it what was prepared against it. Returns the records
   /// that do not stand any more, which are stale from now on.
   std::vector<RecordPtr> update(ToldRegions newer, bool partial);

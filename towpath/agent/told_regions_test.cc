@@ -1,4 +1,4 @@
-// What stays of the regions that one card of a peer told when the next one comes.
+// What stays of the regions that metadata of a peer told when the next one comes.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::size_t kHere[] = {2, 5};              // both backends of the card are here
+constexpr std::size_t kHere[] = {2, 5};              // both backends of the metadata are here
 constexpr std::size_t kOneIsNot[] = {2, kMaxSlots};  // the second is not
 constexpr SlotMask kBoth = slot_bit(2) | slot_bit(5);
 
@@ -26,7 +26,7 @@ struct Told {
   std::string object = "";
 };
 
-ToldRegions card(const std::vector<Told>& told, std::span<const std::size_t> slots = kHere) {
+ToldRegions metadata(const std::vector<Told>& told, std::span<const std::size_t> slots = kHere) {
   ToldRegions regions;
   for (const Told& one : told) {
     regions.add({.region = {.address = one.address, .length = 64, .key = one.object},
@@ -50,7 +50,7 @@ std::string_view key_of(ToldRegions& in, std::uint64_t address, std::size_t slot
 }
 
 TEST(ToldRegionsTest, a_record_is_made_of_what_is_asked_for) {
-  ToldRegions regions = card({{.address = 0}, {.address = 64, .key = "longer key"}});
+  ToldRegions regions = metadata({{.address = 0}, {.address = 64, .key = "longer key"}});
   EXPECT_THAT(records_of(regions), IsEmpty());
   const RecordPtr record = find(regions, 64);
   ASSERT_NE(record, nullptr);
@@ -65,18 +65,18 @@ TEST(ToldRegionsTest, a_record_is_made_of_what_is_asked_for) {
 }
 
 TEST(ToldRegionsTest, of_what_is_told_twice_the_first_counts) {
-  ToldRegions regions = card({{.address = 64}, {.address = 0, .key = "first"}, {.address = 0}});
+  ToldRegions regions = metadata({{.address = 64}, {.address = 0, .key = "first"}, {.address = 0}});
   EXPECT_EQ(regions.size(), 2U);
   EXPECT_EQ(key_of(regions, 0, 2), "first");
 }
 
-TEST(ToldRegionsTest, a_full_card_replaces_and_what_it_tells_unchanged_stays) {
-  ToldRegions regions = card({{.address = 0}, {.address = 64}, {.address = 128}});
+TEST(ToldRegionsTest, a_full_metadata_replaces_and_what_it_tells_unchanged_stays) {
+  ToldRegions regions = metadata({{.address = 0}, {.address = 64}, {.address = 128}});
   const RecordPtr stays = find(regions, 0);
   const RecordPtr changes = find(regions, 64);
   const RecordPtr goes = find(regions, 128);
   const auto gone = regions.update(
-      card({{.address = 64, .key = "anew"}, {.address = 0}, {.address = 192}}), false);
+      metadata({{.address = 64, .key = "anew"}, {.address = 0}, {.address = 192}}), false);
   EXPECT_THAT(gone, ::testing::UnorderedElementsAre(changes, goes));
   EXPECT_TRUE(changes->stale);
   EXPECT_TRUE(goes->stale);
@@ -87,11 +87,11 @@ TEST(ToldRegionsTest, a_full_card_replaces_and_what_it_tells_unchanged_stays) {
   EXPECT_NE(find(regions, 192), nullptr);
 }
 
-TEST(ToldRegionsTest, a_partial_card_adds) {
-  ToldRegions regions = card({{.address = 0, .key = "zero"}, {.address = 64}});
+TEST(ToldRegionsTest, a_partial_metadata_adds) {
+  ToldRegions regions = metadata({{.address = 0, .key = "zero"}, {.address = 64}});
   const RecordPtr changes = find(regions, 64);
   const auto gone =
-      regions.update(card({{.address = 64, .other_key = "anew"}, {.address = 128}}), true);
+      regions.update(metadata({{.address = 64, .other_key = "anew"}, {.address = 128}}), true);
   EXPECT_THAT(gone, ElementsAre(changes));
   EXPECT_EQ(regions.size(), 3U);
   EXPECT_EQ(key_of(regions, 0, 2), "zero");
@@ -100,19 +100,19 @@ TEST(ToldRegionsTest, a_partial_card_adds) {
 }
 
 TEST(ToldRegionsTest, keys_of_backends_that_are_not_here_change_nothing) {
-  ToldRegions regions = card({{.address = 0}}, kOneIsNot);
+  ToldRegions regions = metadata({{.address = 0}}, kOneIsNot);
   const RecordPtr stays = find(regions, 0);
   EXPECT_EQ(stays->offered, slot_bit(2));
-  EXPECT_THAT(regions.update(card({{.address = 0, .other_key = "of no use"}}, kOneIsNot), false),
+  EXPECT_THAT(regions.update(metadata({{.address = 0, .other_key = "of no use"}}, kOneIsNot), false),
               IsEmpty());
   EXPECT_EQ(find(regions, 0), stays);
 }
 
 TEST(ToldRegionsTest, regions_of_one_place_differ_by_their_objects) {
-  ToldRegions regions = card({{.address = 0, .object = "b"}, {.address = 0, .object = "a"}});
+  ToldRegions regions = metadata({{.address = 0, .object = "b"}, {.address = 0, .object = "a"}});
   EXPECT_EQ(regions.size(), 2U);
   EXPECT_EQ(key_of(regions, 0, 2), "key");
-  EXPECT_THAT(regions.update(card({{.address = 0, .object = "a"}}), false), ::testing::SizeIs(1));
+  EXPECT_THAT(regions.update(metadata({{.address = 0, .object = "a"}}), false), ::testing::SizeIs(1));
 }
 
 TEST(ToldRegionsTest, agrees_with_a_plain_map_whatever_is_told) {
@@ -131,7 +131,7 @@ TEST(ToldRegionsTest, agrees_with_a_plain_map_whatever_is_told) {
     std::vector<Told> rows;
     for (const auto& [address, one] : told) rows.push_back(one);
     std::ranges::shuffle(rows, random);
-    const auto gone = regions.update(card(rows), partial);
+    const auto gone = regions.update(metadata(rows), partial);
 
     std::size_t expected_gone = 0;
     for (auto it = plain.begin(); it != plain.end();) {

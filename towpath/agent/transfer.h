@@ -66,7 +66,7 @@ class Transfer {
 
   /// Starts moving bytes; may end before it returns. What goes wrong with the bytes is the
   /// transfer's outcome, not post()'s. Errors: not_ready (still active or draining; the agent is
-  /// gone), not_found (a region was deregistered or the peer's card replaced: prepare again),
+  /// gone), not_found (a region was deregistered or the peer's metadata replaced: prepare again),
   /// peer_lost. With a notification besides: exhausted (those that wait for this peer, and those of
   /// transfers under way, leave no room; make progress and post again), invalid_argument (too
   /// long), unsupported (no common backend carries them).

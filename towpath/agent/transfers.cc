@@ -87,7 +87,7 @@ namespace {
 
 Status lists_are_stale() {
   return error(Code::not_found,
-               "a region of this transfer was deregistered, or is no longer in the peer's card",
+               "a region of this transfer was deregistered, or is no longer in the peer's metadata",
                "prepare the lists again");
 }
 

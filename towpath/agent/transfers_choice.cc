@@ -125,7 +125,7 @@ Status Transfers::refusal(const Choice& choice, Slot& slot) {
   if ((choice.local.list.slots() & bit) == 0)
     return error(Code::not_found, "not all local memory is registered with it");
   if ((choice.remote.list.open_slots() & bit) != 0)
-    return error(Code::not_found, "a region is no longer in the peer's card");
+    return error(Code::not_found, "a region is no longer in the peer's metadata");
   if (Status why = peers_.import_refusal(choice.remote.list, slot); !why.ok()) return why;
   return error(Code::not_found, "not all remote memory is registered with it");
 }

@@ -53,7 +53,7 @@ namespace towpath::backend {
 class Memory {
  public:
   virtual ~Memory() = default;
-  /// What a peer's import_memory() needs beside the region's figures. Goes into cards; stays so.
+  /// What a peer's import_memory() needs beside the region's figures. Goes into metadata; stays so.
   virtual Bytes key() const { return {}; }
   /// Of memory that was registered here: peers begin nothing on it any more. What one of them is in
   /// the middle of goes on: Backend::pieces_under_way() says of that. Idempotent.
@@ -135,7 +135,7 @@ class Events {
   virtual void on_peer_lost(Connection& connection, const Status& why) = 0;
 };
 
-/// One of many regions of a peer: what its card tells, and what import_memories() made of it.
+/// One of many regions of a peer: what its metadata tells, and what import_memories() made of it.
 struct Import {
   const RegionDescriptor* region = nullptr;
   ConstByteSpan key;
@@ -153,7 +153,7 @@ class Backend {
   /// invalid_argument.
   virtual Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) = 0;
 
-  /// What peers need to reach this backend; empty if peers cannot. Goes into cards; stays so.
+  /// What peers need to reach this backend; empty if peers cannot. Goes into metadata; stays so.
   /// Bounded.
   virtual Bytes connection_info() const { return {}; }
 

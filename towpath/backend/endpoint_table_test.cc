@@ -20,7 +20,7 @@ class EndpointTableTest : public ::testing::Test {
   EndpointTable<std::uint64_t> table_{{.table = "exchange", .part = "backend"}, 0x5eed};
 };
 
-TEST_F(EndpointTableTest, an_endpoint_is_found_by_what_its_card_says) {
+TEST_F(EndpointTableTest, an_endpoint_is_found_by_what_its_metadata_says) {
   const auto a = open(kA);
   const auto b = open({"b", 8});
   const auto found = table_.find(kA, encode(table_.address_of(*a)));

@@ -26,7 +26,7 @@ Status check_inside(const RegionDescriptor& part, const RegionDescriptor& whole)
 Status no_such_memory(std::uint64_t id, const AgentIdentity& owner) {
   return error(Code::not_found,
                cat("registration ", id, " of ", to_string(owner), " does not exist (any more)"),
-               "load the peer's newest card");
+               "load the peer's newest metadata");
 }
 
 }  // namespace towpath::backend

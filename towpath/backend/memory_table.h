@@ -1,10 +1,10 @@
-// MemoryTable: what is registered in one backend, by number; the number is the key in the card.
+// MemoryTable: what is registered in one backend, by number; the number is the key in the metadata.
 //
 // A record is shared by the registration and by all that was imported from it, so that an import
 // may outlive what it came from and find out. A backend derives its own record: with a gate, a
 // handle, an open file. Keys and regions that peers give are hostile: find() alone decides.
 //
-//   register_memory --> add(region) -> record --key_of()--> card --id_of_key(), find()--> import
+//   register_memory --> add(region) -> record --key_of()--> metadata --id_of_key(), find()--> import
 //
 // Invariant: a number is never given twice by add().
 // Thread: as its owner guards it; records as their type says.

@@ -38,7 +38,7 @@ TEST(SealedRecordTest, what_the_schema_does_not_allow_cannot_be_sealed) {
 TEST(SealedRecordTest, all_that_cannot_be_read_is_corrupt_or_newer) {
   EXPECT_EQ(opened({}).code(), Code::corrupt);
   EXPECT_EQ(opened(*sealed(8)).code(), Code::corrupt);
-  EXPECT_EQ(opened(sealed_as({wire::MessageType::card, 2})).code(), Code::corrupt);
+  EXPECT_EQ(opened(sealed_as({wire::MessageType::metadata, 2})).code(), Code::corrupt);
   EXPECT_EQ(opened(sealed_as({wire::MessageType::peer_hello, 1})).code(), Code::ok);
   const Status newer = opened(sealed_as({wire::MessageType::peer_hello, 3}));
   EXPECT_EQ(newer.code(), Code::unsupported);

@@ -99,7 +99,7 @@ class DescriptorView {
   std::span<const Descriptor> plain_;
 };
 
-/// A whole region, as a backend and a card need to know it.
+/// A whole region, as a backend and metadata need to know it.
 struct RegionDescriptor {
   MemoryKind kind = MemoryKind::system;
   std::uint64_t address = 0;

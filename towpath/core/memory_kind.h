@@ -1,6 +1,6 @@
 // The kinds of memory that bytes can live in.
 //
-// The numbers travel in cards and rest on disk: never renumber, only append.
+// The numbers travel in metadata and rest on disk: never renumber, only append.
 // Thread: immutable.
 #pragma once
 

@@ -1,7 +1,7 @@
 #include <set>
 #include <utility>
 
-#include <towpath/agent/card.h>
+#include <towpath/agent/metadata.h>
 #include <towpath/core/text.h>
 #include <towpath/kv/layout_package.h>
 #include <towpath/layout/layout_codec.h>
@@ -31,14 +31,14 @@ constexpr wire::FieldRule kPackedRules[] = {
 };
 constexpr wire::Schema kPackedSchema("packed layout", kPackedRules);
 
-constexpr Tag kCard = wire::required(1), kPacked = wire::required(2);
+constexpr Tag kMetadata = wire::required(1), kPacked = wire::required(2);
 constexpr wire::FieldRule kPackageRules[] = {
-    {kCard, "card", Kind::bytes, wire::kOne, agent::kMaxCardBytes},
+    {kMetadata, "metadata", Kind::bytes, wire::kOne, agent::kMaxMetadataBytes},
     {kPacked, "layout", Kind::nested, wire::at_most(kMaxPackedLayouts), kMaxLayoutMessage + 1024,
      &kPackedSchema},
 };
 constexpr wire::Schema kPackageSchema("layout package", kPackageRules);
-constexpr std::uint64_t kMaxPackageBytes = 2 * agent::kMaxCardBytes;
+constexpr std::uint64_t kMaxPackageBytes = 2 * agent::kMaxMetadataBytes;
 
 Result<PackedLayout> take_packed(const Field& field) {
   PackedLayout packed;
@@ -63,8 +63,8 @@ Result<LayoutPackage> decode_package(ConstByteSpan bytes) {
   LayoutPackage package;
   TOWPATH_TRY(
       wire::decode(Decoder(message.payload, kPackageSchema), [&](const Field& field) -> Status {
-        if (field.tag() == kCard) {
-          package.card.assign(field.bytes().begin(), field.bytes().end());
+        if (field.tag() == kMetadata) {
+          package.metadata.assign(field.bytes().begin(), field.bytes().end());
           return {};
         }
         TOWPATH_TRY(package.layouts.emplace_back(), take_packed(field));
@@ -77,7 +77,7 @@ Status check_agent(const layout::RemoteLayout& layout, const AgentIdentity& agen
   if (layout.agent() == agent) return {};
   return error(
       Code::invalid_argument,
-      cat("a layout of ", to_string(layout.agent()), " comes with the card of ", to_string(agent)),
+      cat("a layout of ", to_string(layout.agent()), " comes with the metadata of ", to_string(agent)),
       "an agent exports its own layouts only");
 }
 
@@ -85,7 +85,7 @@ Status check_agent(const layout::RemoteLayout& layout, const AgentIdentity& agen
 
 Result<Bytes> encode(const LayoutPackage& package) {
   Encoder out(kPackageSchema);
-  out.put_bytes(kCard, package.card);
+  out.put_bytes(kMetadata, package.metadata);
   for (const PackedLayout& packed : package.layouts)
     out.put_nested(kPacked, [&](Encoder& inner) {
       inner.put_number(kId, packed.id);
@@ -101,8 +101,8 @@ Result<Bytes> encode(const LayoutPackage& package) {
 
 Result<OpenPackage> open_package(ConstByteSpan bytes) {
   TOWPATH_TRY(LayoutPackage package, decode_package(bytes));
-  TOWPATH_TRY(const agent::Card card, agent::decode_card(package.card));
-  OpenPackage open{.agent = card.identity, .card = std::move(package.card), .layouts = {}};
+  TOWPATH_TRY(const agent::AgentMetadata metadata, agent::decode_metadata(package.metadata));
+  OpenPackage open{.agent = metadata.identity, .metadata = std::move(package.metadata), .layouts = {}};
   std::set<std::uint64_t> ids;
   for (PackedLayout& packed : package.layouts) {
     TOWPATH_TRY(layout::RemoteLayout layout, layout::RemoteLayout::decode(packed.layout));

@@ -1,8 +1,8 @@
-// LayoutPackage: the caches of one agent and its card, as bytes for another process. The format:
+// LayoutPackage: the caches of one agent and its metadata, as bytes for another process. The format:
 // docs/formats/layout_package.md.
 //
 // What comes in is hostile: bounded before anything is allocated, and every layout is validated
-// and must be of the agent whose card it comes with. Thread: any.
+// and must be of the agent whose metadata it comes with. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct PackedLayout {
 };
 
 struct LayoutPackage {
-  Bytes card;
+  Bytes metadata;
   std::vector<PackedLayout> layouts;
 };
 
@@ -39,7 +39,7 @@ Result<Bytes> encode(const LayoutPackage& package);
 /// A package that was read, and holds together.
 struct OpenPackage {
   AgentIdentity agent;
-  Bytes card;
+  Bytes metadata;
   struct Entry {
     std::uint64_t id = 0;
     std::string tier;
@@ -49,8 +49,8 @@ struct OpenPackage {
   };
   std::vector<Entry> layouts;
 };
-/// Errors: as wire::open(), agent::decode_card() and RemoteLayout::decode(); invalid_argument (a
-/// layout of another agent than the card's; an id twice).
+/// Errors: as wire::open(), agent::decode_metadata() and RemoteLayout::decode(); invalid_argument (a
+/// layout of another agent than the metadata's; an id twice).
 Result<OpenPackage> open_package(ConstByteSpan bytes);
 
 }  // namespace towpath::kv

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/agent/card.h>
+#include <towpath/agent/metadata.h>
 #include <towpath/kv/layout_package.h>
 #include <towpath/layout/layout_codec.h>
 #include <towpath/layout/testing/config_of.h>
@@ -22,10 +22,10 @@ Bytes layout_message(const std::string& agent = "far", std::uint64_t incarnation
 }
 
 LayoutPackage package_of(std::vector<PackedLayout> layouts) {
-  agent::Card card;
-  card.identity = {"far", kLife};
-  card.generation = 1;
-  return {*agent::encode(card), std::move(layouts)};
+  agent::AgentMetadata metadata;
+  metadata.identity = {"far", kLife};
+  metadata.generation = 1;
+  return {*agent::encode(metadata), std::move(layouts)};
 }
 
 Status refusal(const LayoutPackage& package) { return open_package(*encode(package)).status(); }
@@ -46,7 +46,7 @@ TEST(LayoutPackageTest, layouts_come_back_with_their_tiers_and_places) {
 
 TEST(LayoutPackageTest, layouts_of_others_and_ids_twice_are_refused) {
   EXPECT_THAT(refusal(package_of({{1, "", 0, 0, layout_message("near")}})).to_string(),
-              HasSubstr("comes with the card of"));
+              HasSubstr("comes with the metadata of"));
   EXPECT_EQ(refusal(package_of({{1, "", 0, 0, layout_message("far", kLife + 1)}})).code(),
             Code::invalid_argument);
   EXPECT_THAT(

@@ -169,9 +169,9 @@ class TransferManager {
   Result<layout::PhysicalLayout> local_layout(LayoutHandle handle) const;
 
   // ---- peers ----
-  /// All layouts of this agent, with its card.
+  /// All layouts of this agent, with its metadata.
   Result<Bytes> export_package() const;
-  /// Makes a peer's layouts known, all or none. Errors: as open_package() and Agent::load_card();
+  /// Makes a peer's layouts known, all or none. Errors: as open_package() and Agent::load_metadata();
   /// already_exists (the name is this agent's own, or of a peer that is loaded).
   Result<std::vector<LayoutHandle>> import_package(ConstByteSpan package);
   /// The same for a peer that is loaded: a restarted one, or one whose layouts changed. What it had

@@ -10,7 +10,7 @@ namespace towpath::kv {
 Result<Bytes> TransferManager::export_package() const {
   const AgentIdentity& self = options_.agent->identity();
   LayoutPackage package;
-  TOWPATH_TRY(package.card, options_.agent->card());
+  TOWPATH_TRY(package.metadata, options_.agent->metadata());
   for (const auto& [handle, entry] : layouts_) {
     const auto* local = std::get_if<layout::PhysicalLayout>(&entry.layout);
     if (local == nullptr) continue;
@@ -56,7 +56,7 @@ Result<std::vector<LayoutHandle>> TransferManager::refresh(ConstByteSpan bytes) 
 
 /// All that is checked before was; what can still fail comes before what changes.
 Result<std::vector<LayoutHandle>> TransferManager::take(OpenPackage package) {
-  TOWPATH_TRY(const AgentIdentity agent, options_.agent->load_card(package.card));
+  TOWPATH_TRY(const AgentIdentity agent, options_.agent->load_metadata(package.metadata));
   const auto before = peers_.find(agent.name);
   if (before != peers_.end())
     std::erase_if(layouts_, [&](const auto& known) { return known.first.owner == before->second; });

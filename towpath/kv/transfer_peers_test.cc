@@ -44,7 +44,7 @@ void copy_with(TransferNode& peer, TransferNode& node, const CopyRequest& reques
 class TransferPeersTest : public ::testing::Test {
  protected:
   TransferPeersTest() {
-    EXPECT_TRUE(far.agent->load_card(*near.agent->card()).ok());
+    EXPECT_TRUE(far.agent->load_metadata(*near.agent->metadata()).ok());
     there = far.add_filled(kSalt);
     handles = near.manager->import_package(*far.manager->export_package()).value();
   }
@@ -90,7 +90,7 @@ TEST_F(TransferPeersTest, caches_of_any_strides_are_pulled_into_every_kind_and_w
 
 TEST_F(TransferPeersTest, blocks_go_from_one_place_of_a_peer_to_another_by_way_of_this_one) {
   TransferNode third("third");
-  ASSERT_TRUE(third.agent->load_card(*near.agent->card()).ok());
+  ASSERT_TRUE(third.agent->load_metadata(*near.agent->metadata()).ok());
   const LayoutHandle target = third.add(kHere[0]);
   const auto imported = near.manager->import_package(*third.manager->export_package());
   ASSERT_TRUE(imported.ok()) << imported.status().to_string();
@@ -144,7 +144,7 @@ TEST_F(TransferPeersTest, a_restarted_peer_is_refreshed_and_its_old_handles_are_
   TransferNode again("far");
   const LayoutHandle held = again.add_filled(kSalt + 1);
   (void)held;
-  ASSERT_TRUE(again.agent->load_card(*near.agent->card()).ok());
+  ASSERT_TRUE(again.agent->load_metadata(*near.agent->metadata()).ok());
   const auto fresh = near.manager->refresh(*again.manager->export_package());
   ASSERT_TRUE(fresh.ok()) << fresh.status().to_string();
   EXPECT_EQ(near.manager->info(handles[0]).code(), Code::not_found);

@@ -269,7 +269,7 @@ TEST(LayoutCodecTest, a_message_over_the_limit_is_refused_by_its_header) {
   const Bytes huge =
       wire::seal({.type = wire::MessageType::layout, .version = 1}, Bytes(kMaxLayoutBytes + 1));
   EXPECT_EQ(refusal(huge).code(), Code::out_of_range);
-  const Bytes other = wire::seal({.type = wire::MessageType::card, .version = 1}, Bytes(8));
+  const Bytes other = wire::seal({.type = wire::MessageType::metadata, .version = 1}, Bytes(8));
   EXPECT_EQ(refusal(other).code(), Code::invalid_argument);
 }
 

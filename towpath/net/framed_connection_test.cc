@@ -164,7 +164,7 @@ TEST_F(FramedConnectionTest, what_is_discarded_is_counted_and_gone) {
 
 TEST_F(FramedConnectionTest, damaged_streams_fail_or_pass_but_never_crash) {
   std::mt19937 random(11);
-  const Bytes whole = sealed("some bytes of a card");
+  const Bytes whole = sealed("some bytes of metadata");
   for (int round = 0; round < 2000; ++round) {
     Bytes bytes = whole;
     bytes.insert(bytes.end(), whole.begin(), whole.end());

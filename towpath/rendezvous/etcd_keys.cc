@@ -5,7 +5,7 @@ namespace towpath::rendezvous::etcd {
 
 namespace {
 
-constexpr std::string_view kCard = "/card";
+constexpr std::string_view kMetadata = "/card";
 constexpr std::string_view kPart = "/part/";
 
 int digit(char letter) {
@@ -44,24 +44,24 @@ Result<Keys> Keys::in(std::string_view name_space) {
   return Keys(prefix + "/");
 }
 
-std::string Keys::key(const CardName& name) const {
+std::string Keys::key(const MetadataName& name) const {
   const std::string agent = cat(prefix_, path_safe(name.agent));
-  return name.label.empty() ? cat(agent, kCard) : cat(agent, kPart, path_safe(name.label));
+  return name.label.empty() ? cat(agent, kMetadata) : cat(agent, kPart, path_safe(name.label));
 }
 
-std::optional<CardName> Keys::name(std::string_view key) const {
+std::optional<MetadataName> Keys::name(std::string_view key) const {
   if (!key.starts_with(prefix_)) return {};
   const std::string_view rest = key.substr(prefix_.size());
   const std::string_view agent = rest.substr(0, rest.find('/'));
   const std::string_view kind = rest.substr(agent.size());
   const auto who = unsafe(agent);
   if (!who) return {};
-  CardName name(*who);
+  MetadataName name(*who);
   if (kind.starts_with(kPart)) {
     const auto label = unsafe(kind.substr(kPart.size()));
     if (!label || label->empty()) return {};
     name.label = *label;
-  } else if (kind != kCard) {
+  } else if (kind != kMetadata) {
     return {};
   }
   if (!check_name(name).ok()) return {};

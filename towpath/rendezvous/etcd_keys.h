@@ -1,6 +1,6 @@
-// How the names of cards stand as keys in etcd.
+// How the names of metadata stand as keys in etcd.
 //
-//   <namespace>/<agent>/card            the full card
+//   <namespace>/<agent>/metadata            the full metadata
 //   <namespace>/<agent>/part/<label>    a partial one
 //
 // Agent and label are any bytes, written as path_safe() writes them, so that a key can be typed and
@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include <towpath/core/result.h>
-#include <towpath/rendezvous/card_name.h>
+#include <towpath/rendezvous/metadata_name.h>
 
 namespace towpath::rendezvous::etcd {
 
@@ -22,9 +22,9 @@ class Keys {
   /// Errors: invalid_argument (no or too long a namespace, or a zero byte in it).
   static Result<Keys> in(std::string_view name_space);
 
-  std::string key(const CardName& name) const;
-  /// The name behind a key; nothing: the key is not of a card.
-  std::optional<CardName> name(std::string_view key) const;
+  std::string key(const MetadataName& name) const;
+  /// The name behind a key; nothing: the key is not of metadata.
+  std::optional<MetadataName> name(std::string_view key) const;
   /// What all keys begin with.
   const std::string& prefix() const noexcept { return prefix_; }
 

@@ -92,12 +92,12 @@ TEST(EtcdKeysTest, every_name_has_a_key_and_back) {
   const Keys keys = Keys::in("/towpath/job/").value();
   EXPECT_EQ(keys.key("decode-0"), "/towpath/job/decode-0/card");
   EXPECT_EQ(keys.key({"a/b", "x y"}), "/towpath/job/a%2fb/part/x%20y");
-  for (const CardName& name : {CardName("a"), CardName("card"), CardName("a", "card"),
-                               CardName(std::string("\0/\xff..%", 6), "part/"), CardName("..")})
+  for (const MetadataName& name : {MetadataName("a"), MetadataName("card"), MetadataName("a", "card"),
+                               MetadataName(std::string("\0/\xff..%", 6), "part/"), MetadataName("..")})
     EXPECT_EQ(keys.name(keys.key(name)), name);
 }
 
-TEST(EtcdKeysTest, other_keys_are_not_cards) {
+TEST(EtcdKeysTest, other_keys_are_not_metadata) {
   const Keys keys = Keys::in("/t").value();
   for (const char* key : {"", "/t", "/t/", "/t/a", "/t/a/", "/t//card", "/t/a/part/", "/t/a/cards",
                           "/t/%zz/card", "/t/%2/card", "/t/%41/card", "/x/a/card", "/t/a/part/b/c"})

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kClientTag = 0;
 constexpr Duration kFirstPause = std::chrono::milliseconds(50);
-constexpr std::size_t kMostInFlight = 16;  // cards on their way at a time
+constexpr std::size_t kMostInFlight = 16;  // metadata on their way at a time
 constexpr std::chrono::seconds kMaxTtl{24 * 3600};
 
 bool is_out_of_reach(Code code) { return code == Code::unavailable || code == Code::timed_out; }
@@ -66,22 +66,22 @@ void EtcdRendezvous::say_farewell() {
   }
 }
 
-Status EtcdRendezvous::publish(const CardName& name, ConstByteSpan card) {
+Status EtcdRendezvous::publish(const MetadataName& name, ConstByteSpan metadata) {
   TOWPATH_TRY(check_name(name));
-  TOWPATH_TRY(check_card(card, std::min(kMaxCardBytes, options_.max_card_bytes)));
+  TOWPATH_TRY(check_metadata(metadata, std::min(kMaxMetadataBytes, options_.max_metadata_bytes)));
   Entry& entry = entries_[name];
-  entry.card = Bytes(card.begin(), card.end());
+  entry.metadata = Bytes(metadata.begin(), metadata.end());
   entry.settled = false;
   ++entry.version;
   timer_.arm(Instant{0});
   return {};
 }
 
-Status EtcdRendezvous::withdraw(const CardName& name) {
+Status EtcdRendezvous::withdraw(const MetadataName& name) {
   std::size_t count = 0;
   for (auto& [each, entry] : entries_) {
-    if (!covers(name, each) || !entry.card) continue;
-    entry.card.reset();
+    if (!covers(name, each) || !entry.metadata) continue;
+    entry.metadata.reset();
     entry.settled = false;
     ++entry.version;
     ++count;
@@ -97,7 +97,7 @@ Standing EtcdRendezvous::standing() const {
   return {.pending = static_cast<std::size_t>(pending), .trouble = trouble_};
 }
 
-Result<FetchId> EtcdRendezvous::fetch(const CardName& name, run::Deadline deadline,
+Result<FetchId> EtcdRendezvous::fetch(const MetadataName& name, run::Deadline deadline,
                                       FetchDone done) {
   TOWPATH_TRY(check_name(name));
   if (fetches_.size() >= options_.max_fetches)
@@ -129,7 +129,7 @@ void EtcdRendezvous::answered(FetchId id, const Result<std::string>& body) {
   auto reply = etcd::parse_range(*body);
   if (reply.ok() && !reply->pairs.empty())
     return fetch.mapped().done(std::move(reply->pairs.front().value));
-  fetch.mapped().done(reply.ok() ? error(Code::not_found, "nobody has published this card",
+  fetch.mapped().done(reply.ok() ? error(Code::not_found, "nobody has published this metadata",
                                          "start that agent, or check its name and the namespace")
                                  : reply.status());
 }
@@ -194,26 +194,26 @@ void EtcdRendezvous::keep_lease() {
   });
 }
 
-// It has run out, or etcd has lost its memory: all cards are brought again, under another one.
+// It has run out, or etcd has lost its memory: all metadata are brought again, under another one.
 void EtcdRendezvous::lose_lease() {
   lease_ = 0;
   for (auto& [name, entry] : entries_) entry.settled = false;
-  options_.log.warning("etcd has let the lease of our cards go; they are published again",
+  options_.log.warning("etcd has let the lease of our metadata go; they are published again",
                        {{"cards", cat(entries_.size())}});
 }
 
-void EtcdRendezvous::bring(const CardName& name, Entry& entry) {
+void EtcdRendezvous::bring(const MetadataName& name, Entry& entry) {
   entry.in_flight = true;
   ++in_flight_;
   const std::string key = keys_.key(name);
-  client_->call(entry.card ? etcd::put({.key = key, .value = *entry.card, .lease = lease_})
+  client_->call(entry.metadata ? etcd::put({.key = key, .value = *entry.metadata, .lease = lease_})
                            : etcd::remove(key),
                 [this, name, version = entry.version](const Result<std::string>& body) {
                   brought(name, version, body.status());
                 });
 }
 
-void EtcdRendezvous::brought(const CardName& name, std::uint64_t version, const Status& status) {
+void EtcdRendezvous::brought(const MetadataName& name, std::uint64_t version, const Status& status) {
   const auto found = entries_.find(name);
   Entry& entry = found->second;
   entry.in_flight = false;
@@ -223,14 +223,14 @@ void EtcdRendezvous::brought(const CardName& name, std::uint64_t version, const 
   worked();
   if (entry.version != version) return;  // changed meanwhile: again
   entry.settled = true;
-  if (!entry.card) entries_.erase(found);
+  if (!entry.metadata) entries_.erase(found);
 }
 
 void EtcdRendezvous::failed(const Status& why) {
   const bool away = is_out_of_reach(why.code());
   const Status told =
       away ? error(Code::unavailable, cat("the etcd at ", client_->endpoint(), " does not answer"),
-                   "start it, or check the address; cards that are loaded keep working")
+                   "start it, or check the address; metadata that are loaded keep working")
                  .because(why)
            : why;
   if (trouble_.code() != told.code())

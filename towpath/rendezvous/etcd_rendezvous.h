@@ -1,12 +1,12 @@
-// EtcdRendezvous: agents find each other's cards in an etcd.
+// EtcdRendezvous: agents find each other's metadata in an etcd.
 //
 // What is published from here lives under one lease, which progress() keeps alive: when the process
-// dies, etcd removes its cards when the lease has run out, and who watches hears of it. While etcd
+// dies, etcd removes its metadata when the lease has run out, and who watches hears of it. While etcd
 // cannot be reached, everything is kept and brought when it is back, also to one that has forgotten
-// all; standing() says why it waits, and so does the log, once. Cards that were fetched before keep
-// working: an etcd is asked for cards and for nothing else.
+// all; standing() says why it waits, and so does the log, once. Metadata that were fetched before keep
+// working: an etcd is asked for metadata and for nothing else.
 //
-// Secrets: cards lie in etcd as they are. The password goes to the endpoint as it is, unless that
+// Secrets: metadata lie in etcd as they are. The password goes to the endpoint as it is, unless that
 // is https://.
 // Invariants: nothing blocks but the destructor, for at most farewell_timeout.
 // Thread: one at a time; see Rendezvous. It must be driven a few times within lease_ttl.
@@ -32,9 +32,9 @@ namespace towpath::rendezvous {
 struct EtcdOptions {
   etcd::ClientOptions client;
   std::string name_space = "/towpath/agents";  ///< before every key
-  /// How long the cards of a dead process stay. etcd grants no less than 2 s as it is set up.
+  /// How long the metadata of a dead process stay. etcd grants no less than 2 s as it is set up.
   std::chrono::seconds lease_ttl{10};
-  std::size_t max_card_bytes = std::size_t{1} << 20U;  ///< etcd takes 1.5 MiB as it is set up
+  std::size_t max_metadata_bytes = std::size_t{1} << 20U;  ///< etcd takes 1.5 MiB as it is set up
   std::size_t max_fetches = 256;
   Duration longest_pause = std::chrono::seconds(2);  ///< between attempts while it is away
   Duration farewell_timeout = std::chrono::milliseconds(500);
@@ -46,15 +46,15 @@ class EtcdRendezvous final : public Rendezvous {
   /// `clock` must outlive it. Asks nobody yet. Errors: invalid_argument (endpoints, namespace,
   /// ttl), exhausted.
   static Result<std::unique_ptr<EtcdRendezvous>> open(EtcdOptions options, const Clock& clock);
-  /// Gives the lease back, and with it all cards that were published from here.
+  /// Gives the lease back, and with it all metadata that were published from here.
   ~EtcdRendezvous() override;
 
-  /// Errors: as Rendezvous; out_of_range over max_card_bytes.
-  Status publish(const CardName& name, ConstByteSpan card) override;
-  Status withdraw(const CardName& name) override;
+  /// Errors: as Rendezvous; out_of_range over max_metadata_bytes.
+  Status publish(const MetadataName& name, ConstByteSpan metadata) override;
+  Status withdraw(const MetadataName& name) override;
   Standing standing() const override;
   /// Heard errors also: unavailable at once when no endpoint answers; denied.
-  Result<FetchId> fetch(const CardName& name, run::Deadline deadline, FetchDone done) override;
+  Result<FetchId> fetch(const MetadataName& name, run::Deadline deadline, FetchDone done) override;
   void cancel(FetchId fetch) override;
   /// Hears all changes of the namespace, also those that happen while etcd cannot be reached; but
   /// what vanishes meanwhile counts as withdrawn only when nobody has brought it again within
@@ -66,8 +66,8 @@ class EtcdRendezvous final : public Rendezvous {
   int wait_fd() const noexcept override { return poller_.fd(); }
 
  private:
-  struct Entry {                // of a card that is, or was, published from here
-    std::optional<Bytes> card;  // nothing: it is to be removed
+  struct Entry {                // of metadata that is, or was, published from here
+    std::optional<Bytes> metadata;  // nothing: it is to be removed
     bool settled = false;       // etcd has it so
     bool in_flight = false;
     std::uint64_t version = 0;
@@ -85,8 +85,8 @@ class EtcdRendezvous final : public Rendezvous {
   void keep_lease();
   void lose_lease();
   bool can_bring() const;
-  void bring(const CardName& name, Entry& entry);
-  void brought(const CardName& name, std::uint64_t version, const Status& status);
+  void bring(const MetadataName& name, Entry& entry);
+  void brought(const MetadataName& name, std::uint64_t version, const Status& status);
   void answered(FetchId id, const Result<std::string>& body);
   std::size_t end_late_fetches();
   std::size_t tell_changes();
@@ -103,7 +103,7 @@ class EtcdRendezvous final : public Rendezvous {
   std::unique_ptr<etcd::Client> client_;
   etcd::Watcher watcher_;
 
-  std::map<CardName, Entry> entries_;
+  std::map<MetadataName, Entry> entries_;
   std::size_t in_flight_ = 0;
   etcd::LeaseId lease_ = 0;
   std::set<etcd::LeaseId> past_leases_;  // and the present one: what lies under them is ours

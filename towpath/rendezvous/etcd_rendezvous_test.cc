@@ -50,14 +50,14 @@ class EtcdRendezvousTest : public testing::Test {
       return condition();
     });
   }
-  void publish(const CardName& name, std::string_view card) {
-    ASSERT_TRUE(here->publish(name, as_bytes(card)).ok());
+  void publish(const MetadataName& name, std::string_view metadata) {
+    ASSERT_TRUE(here->publish(name, as_bytes(metadata)).ok());
     ASSERT_TRUE(soon([&] { return here->standing().pending == 0; }))
         << here->standing().trouble.to_string();
   }
-  Result<Bytes> ask(const CardName& name) {
+  Result<Bytes> ask(const MetadataName& name) {
     std::optional<Result<Bytes>> answer;
-    (void)there->fetch(name, Deadline::never(), [&](Result<Bytes> card) { answer = card; });
+    (void)there->fetch(name, Deadline::never(), [&](Result<Bytes> metadata) { answer = metadata; });
     EXPECT_FALSE(answer.has_value()) << "never from where it was asked";
     EXPECT_TRUE(soon([&] { return answer.has_value(); }));
     return answer ? *answer : error(Code::internal, "no answer");
@@ -71,7 +71,7 @@ class EtcdRendezvousTest : public testing::Test {
   }
   void watch() {
     there->watch([&](const Change& change) {
-      seen.emplace_back(change.name.agent, change.card ? as_text(*change.card) : "withdrawn");
+      seen.emplace_back(change.name.agent, change.metadata ? as_text(*change.metadata) : "withdrawn");
     });
     ASSERT_TRUE(soon([&] { return there->is_watching(); }));
   }
@@ -84,7 +84,7 @@ class EtcdRendezvousTest : public testing::Test {
   std::vector<std::pair<std::string, std::string>> seen;
 };
 
-TEST_F(EtcdRendezvousTest, card_is_found_until_it_is_withdrawn) {
+TEST_F(EtcdRendezvousTest, metadata_is_found_until_it_is_withdrawn) {
   here = join();
   there = join();
   EXPECT_EQ(ask("a").code(), Code::not_found);
@@ -105,7 +105,7 @@ TEST_F(EtcdRendezvousTest, card_is_found_until_it_is_withdrawn) {
   EXPECT_EQ(ask({"a", odd}).code(), Code::not_found) << "its parts go with it";
   EXPECT_EQ(ask(odd).value(), to_bytes(odd));
   here.reset();
-  EXPECT_EQ(ask(odd).code(), Code::not_found) << "a farewell takes all cards along";
+  EXPECT_EQ(ask(odd).code(), Code::not_found) << "a farewell takes all metadata along";
 }
 
 TEST_F(EtcdRendezvousTest, lease_is_kept_for_as_long_as_progress_is_made) {
@@ -119,7 +119,7 @@ TEST_F(EtcdRendezvousTest, lease_is_kept_for_as_long_as_progress_is_made) {
   EXPECT_EQ(sink.events().size(), 0U);
 }
 
-TEST_F(EtcdRendezvousTest, card_of_a_killed_process_goes_away_and_the_watcher_hears_of_it) {
+TEST_F(EtcdRendezvousTest, metadata_of_a_killed_process_goes_away_and_the_watcher_hears_of_it) {
   there = join();
   watch();
   lease = kShort;
@@ -158,7 +158,7 @@ TEST_F(EtcdRendezvousTest, watcher_hears_what_others_do_and_not_itself) {
                                 Pair("before", "withdrawn")));
 }
 
-TEST_F(EtcdRendezvousTest, restart_of_etcd_is_survived_by_cards_and_watchers) {
+TEST_F(EtcdRendezvousTest, restart_of_etcd_is_survived_by_metadata_and_watchers) {
   lease = kShort;
   here = join();
   there = join();
@@ -192,8 +192,8 @@ TEST_F(EtcdRendezvousTest, etcd_that_forgot_all_is_told_again) {
   etcd->start();
   std::optional<Bytes> found;
   EXPECT_TRUE(soon([&] {
-    const auto card = ask("a");
-    if (card.ok()) found = *card;
+    const auto metadata = ask("a");
+    if (metadata.ok()) found = *metadata;
     return found.has_value();
   }));
   EXPECT_EQ(found, to_bytes("card"));
@@ -279,19 +279,19 @@ TEST_F(EtcdRendezvousTest, certificate_is_checked) {
   EXPECT_TRUE(ask("a").ok());
 }
 
-TEST_F(EtcdRendezvousTest, large_cards_fit_up_to_a_bound) {
+TEST_F(EtcdRendezvousTest, large_metadata_fit_up_to_a_bound) {
   here = join();
   there = join();
-  const std::string card(1 << 20, 'x');
-  EXPECT_EQ(here->publish("a", as_bytes(card + "x")).code(), Code::out_of_range);
-  publish("a", card);
-  EXPECT_EQ(ask("a")->size(), card.size());
+  const std::string metadata(1 << 20, 'x');
+  EXPECT_EQ(here->publish("a", as_bytes(metadata + "x")).code(), Code::out_of_range);
+  publish("a", metadata);
+  EXPECT_EQ(ask("a")->size(), metadata.size());
 }
 
 TEST_F(EtcdRendezvousTest, fetch_ends_at_its_deadline_and_a_cancelled_one_never) {
   there = join();
   std::vector<Code> codes;
-  const auto note = [&](const Result<Bytes>& card) { codes.push_back(card.code()); };
+  const auto note = [&](const Result<Bytes>& metadata) { codes.push_back(metadata.code()); };
   const FetchId gone = there->fetch("a", Deadline::never(), note).value();
   there->cancel(gone);
   (void)there->fetch("a", Deadline::now(), note);
@@ -310,7 +310,7 @@ TEST_F(EtcdRendezvousTest, wait_fd_wakes_for_each_step) {
     there->progress();
   }
   std::optional<Bytes> found;
-  (void)there->fetch("a", Deadline::never(), [&](const Result<Bytes>& card) { found = *card; });
+  (void)there->fetch("a", Deadline::never(), [&](const Result<Bytes>& metadata) { found = *metadata; });
   while (!found) {
     (void)poller.wait(Duration::max());
     there->progress();

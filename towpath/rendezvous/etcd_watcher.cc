@@ -50,7 +50,7 @@ void Watcher::listed(const Result<std::string>& body) {
     listing_.insert_or_assign(pair.key, Known{pair.mod_revision, ends_.is_mine(pair.lease)});
   if (listing_.size() > kMaxKeys)
     return fail(error(Code::out_of_range,
-                      cat("more than ", kMaxKeys, " cards under ", printable(keys_.prefix(), 200)),
+                      cat("more than ", kMaxKeys, " metadata under ", printable(keys_.prefix(), 200)),
                       "give each job a namespace of its own"));
   if (page->more && !page->pairs.empty()) return list_from(page->pairs.back().key + '\0');
   reconcile();
@@ -135,8 +135,8 @@ void Watcher::read(const std::string& key, const Result<std::string>& body) {
   read_next();
 }
 
-void Watcher::tell(const std::string& key, std::optional<Bytes> card) {
-  if (auto name = keys_.name(key)) ends_.tell({*std::move(name), std::move(card)});
+void Watcher::tell(const std::string& key, std::optional<Bytes> metadata) {
+  if (auto name = keys_.name(key)) ends_.tell({*std::move(name), std::move(metadata)});
 }
 
 }  // namespace towpath::rendezvous::etcd

@@ -61,7 +61,7 @@ class Watcher {
   void apply(const Event& event);
   void read_next();
   void read(const std::string& key, const Result<std::string>& body);
-  void tell(const std::string& key, std::optional<Bytes> card);
+  void tell(const std::string& key, std::optional<Bytes> metadata);
   void fail(const Status& why);
 
   Client& client_;

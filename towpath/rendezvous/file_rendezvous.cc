@@ -14,7 +14,7 @@ constexpr std::size_t kMaxFileName = 200;  // of 255, with its suffix
 constexpr int kTouchesPerLease = 3;
 constexpr int kLeasesOfTheDead = 10;
 
-std::string file_of(const CardName& name) {
+std::string file_of(const MetadataName& name) {
   // ',' is never in a path_safe name, and '=' neither.
   std::string file = path_safe(name.agent);
   if (!name.label.empty()) file += cat(',', path_safe(name.label));
@@ -23,10 +23,10 @@ std::string file_of(const CardName& name) {
 }
 
 Result<Change> change_in(ConstByteSpan bytes) {
-  TOWPATH_TRY(const wire::Message message, wire::open(bytes, frame_limits(kMaxCardBytes)));
+  TOWPATH_TRY(const wire::Message message, wire::open(bytes, frame_limits(kMaxMetadataBytes)));
   TOWPATH_TRY(Frame frame, decode_frame(message.payload));
-  if (frame.kind != FrameKind::publish) return error(Code::corrupt, "the file holds no card");
-  return Change{std::move(frame.name), std::move(frame.card)};
+  if (frame.kind != FrameKind::publish) return error(Code::corrupt, "the file holds no metadata");
+  return Change{std::move(frame.name), std::move(frame.metadata)};
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ FileRendezvous::~FileRendezvous() {
     if (is_ours(name, own)) (void)directory_.remove(file_of(name));
 }
 
-// One that was only slow brings its cards again.
+// One that was only slow brings its metadata again.
 void FileRendezvous::sweep() {
   const auto files = directory_.list();
   if (!files.ok()) return;
@@ -66,17 +66,17 @@ void FileRendezvous::sweep() {
 
 // ---- what is published from here ----
 
-Status FileRendezvous::publish(const CardName& name, ConstByteSpan card) {
+Status FileRendezvous::publish(const MetadataName& name, ConstByteSpan metadata) {
   TOWPATH_TRY(check_name(name));
-  TOWPATH_TRY(check_card(card));
+  TOWPATH_TRY(check_metadata(metadata));
   Own own{.file = encode(
-              {.kind = FrameKind::publish, .name = name, .card = Bytes(card.begin(), card.end())})};
+              {.kind = FrameKind::publish, .name = name, .metadata = Bytes(metadata.begin(), metadata.end())})};
   TOWPATH_TRY(directory_.replace(file_of(name), own.file));
   own_.insert_or_assign(name, std::move(own));
   return {};
 }
 
-Status FileRendezvous::withdraw(const CardName& name) {
+Status FileRendezvous::withdraw(const MetadataName& name) {
   std::size_t count = 0;
   Status status;
   for (auto each = own_.begin(); each != own_.end();) {
@@ -93,7 +93,7 @@ Status FileRendezvous::withdraw(const CardName& name) {
   return error(Code::not_found, cat(to_string(name), " was not published from here"));
 }
 
-bool FileRendezvous::is_ours(const CardName& name, const Own& own) {
+bool FileRendezvous::is_ours(const MetadataName& name, const Own& own) {
   const auto there =
       directory_.read(file_of(name), wire::kHeaderBytes, sys::SharedDirectory::Part::beginning);
   return there.ok() &&
@@ -108,7 +108,7 @@ void FileRendezvous::keep() {
   for (auto& [name, own] : own_) keep_one(name, own);
 }
 
-void FileRendezvous::keep_one(const CardName& name, Own& own) {
+void FileRendezvous::keep_one(const MetadataName& name, Own& own) {
   const std::string file = file_of(name);
   if (is_ours(name, own)) {
     own.taken = false;
@@ -127,29 +127,29 @@ void FileRendezvous::keep_one(const CardName& name, Own& own) {
 
 // ---- what others publish ----
 
-Result<FileRendezvous::Left> FileRendezvous::read_card(const std::string& file) {
+Result<FileRendezvous::Left> FileRendezvous::read_metadata(const std::string& file) {
   constexpr std::size_t kMost =
-      kMaxCardBytes + kMaxAgentName + kMaxLabel + 4096;  // and the envelope
+      kMaxMetadataBytes + kMaxAgentName + kMaxLabel + 4096;  // and the envelope
   TOWPATH_TRY(const sys::SharedDirectory::Found found, directory_.read(file, kMost));
   TOWPATH_TRY(Change change, change_in(found.bytes));
   return Left{std::move(change), found.age};
 }
 
-Result<Bytes> FileRendezvous::look_up(const CardName& name) {
-  auto left = read_card(file_of(name));
+Result<Bytes> FileRendezvous::look_up(const MetadataName& name) {
+  auto left = read_metadata(file_of(name));
   if (!left.ok() && left.code() != Code::not_found) return left.status();
   if (!left.ok() || left->change.name != name)
     return error(Code::not_found, cat("nobody has published ", to_string(name)),
                  "start that agent, or check the name");
-  if (left->age <= options_.lease) return *std::move(left->change.card);
+  if (left->age <= options_.lease) return *std::move(left->change.metadata);
   return error(
       Code::not_found,
-      cat("the card of ", to_string(name), " was left by one who has not been heard of for ",
+      cat("the metadata of ", to_string(name), " was left by one who has not been heard of for ",
           left->age / std::chrono::seconds(1), " s"),
       "start that agent again");
 }
 
-Result<FetchId> FileRendezvous::fetch(const CardName& name, run::Deadline, FetchDone done) {
+Result<FetchId> FileRendezvous::fetch(const MetadataName& name, run::Deadline, FetchDone done) {
   TOWPATH_TRY(check_name(name));
   if (fetches_.size() >= options_.max_fetches)
     return error(Code::exhausted, cat(fetches_.size(), " fetches wait"), "call progress()");
@@ -184,7 +184,7 @@ std::size_t FileRendezvous::look_around() {
   std::size_t told = 0;
   for (const std::string& file : *files) {
     if (!file.ends_with(kSuffix) || file.starts_with(sys::kOwnFilePrefix)) continue;
-    if (now.size() >= options_.max_cards) break;
+    if (now.size() >= options_.max_metadata) break;
     told += look_at(file, now);
   }
   std::swap(known_, now);
@@ -206,7 +206,7 @@ std::size_t FileRendezvous::look_at(const std::string& file, std::map<std::strin
     now.emplace(file, before->second);
     return 0;
   }
-  const auto left = read_card(file);
+  const auto left = read_metadata(file);
   if (!left.ok()) return 0;
   const Change& change = left->change;
   const auto own = own_.find(change.name);

@@ -1,15 +1,15 @@
-// FileRendezvous: agents find each other's cards in a directory that they share.
+// FileRendezvous: agents find each other's metadata in a directory that they share.
 //
-// A card is a file, written aside and renamed; docs/formats/rendezvous_frame.md draws its bytes.
-// It has a lease: progress() touches what was published from here, and who finds a card that was
-// not touched for `lease` takes it for that of a dead process and does not serve it. A card that
+// Metadata is a file, written aside and renamed; docs/formats/rendezvous_frame.md draws its bytes.
+// It has a lease: progress() touches what was published from here, and who finds metadata that was
+// not touched for `lease` takes it for that of a dead process and does not serve it. Metadata that
 // somebody removed is brought again; of two who publish one name the later has it, and the first
 // hears so in standing(). What has lain dead for ten leases is removed by the next who comes.
 //
 // Changes by processes of this host are heard at once (inotify), those of other hosts at the next
-// look: every poll_every, a listing and 32 bytes of each card.
+// look: every poll_every, a listing and 32 bytes of each metadata.
 //
-// Who may write into the directory may publish any card: its permissions are the only lock.
+// Who may write into the directory may publish any metadata: its permissions are the only lock.
 // Invariants: nothing waits for another process, but for the file system's own time.
 // Thread: one at a time; see Rendezvous. It must be driven a few times within `lease`.
 #pragma once
@@ -32,7 +32,7 @@ struct FileRendezvousOptions {
   std::string directory;
   Duration lease = std::chrono::seconds(10);  ///< the same for all who meet there
   Duration poll_every = std::chrono::milliseconds(500);
-  std::size_t max_cards = 4096;    ///< that are looked at while watching
+  std::size_t max_metadata = 4096;    ///< that are looked at while watching
   std::size_t max_fetches = 4096;  ///< that wait for progress()
 };
 
@@ -46,30 +46,30 @@ class FileRendezvous final : public Rendezvous {
   ~FileRendezvous() override;
 
   /// It is there when this returns. Errors: also those of writing it.
-  Status publish(const CardName& name, ConstByteSpan card) override;
-  Status withdraw(const CardName& name) override;
+  Status publish(const MetadataName& name, ConstByteSpan metadata) override;
+  Status withdraw(const MetadataName& name) override;
   Standing standing() const override { return {.pending = 0, .trouble = trouble_}; }
   /// As of the next progress(); the deadline does not matter.
-  Result<FetchId> fetch(const CardName& name, run::Deadline deadline, FetchDone done) override;
+  Result<FetchId> fetch(const MetadataName& name, run::Deadline deadline, FetchDone done) override;
   void cancel(FetchId fetch) override { fetches_.erase(fetch); }
   void watch(ChangeSeen seen) override;
   std::size_t progress() override;
   int wait_fd() const noexcept override { return poller_.fd(); }
 
  private:
-  /// The envelope's header, with its checksum: tells one card from another.
+  /// The envelope's header, with its checksum: tells metadata from another.
   using Header = std::array<std::byte, wire::kHeaderBytes>;
   struct Own {
     Bytes file;
     bool taken = false;  // another has the name now
   };
   struct Fetch {
-    CardName name;
+    MetadataName name;
     FetchDone done;
   };
   struct Known {  // of others, while watching
     Header header{};
-    CardName name;
+    MetadataName name;
   };
   FileRendezvous(FileRendezvousOptions options, const Clock& clock, sys::SharedDirectory directory,
                  run::Poller poller, run::TimerFd timer)
@@ -81,14 +81,14 @@ class FileRendezvous final : public Rendezvous {
 
   void sweep();
   void keep();
-  void keep_one(const CardName& name, Own& own);
-  bool is_ours(const CardName& name, const Own& own);
-  Result<Bytes> look_up(const CardName& name);
+  void keep_one(const MetadataName& name, Own& own);
+  bool is_ours(const MetadataName& name, const Own& own);
+  Result<Bytes> look_up(const MetadataName& name);
   struct Left {  // by somebody
     Change change;
     Duration age{0};
   };
-  Result<Left> read_card(const std::string& file);
+  Result<Left> read_metadata(const std::string& file);
   std::size_t look_around();
   std::size_t look_at(const std::string& file, std::map<std::string, Known>& now);
   std::size_t tell(const Change& change);
@@ -99,7 +99,7 @@ class FileRendezvous final : public Rendezvous {
   sys::SharedDirectory directory_;
   run::Poller poller_;
   run::TimerFd timer_;
-  std::map<CardName, Own> own_;
+  std::map<MetadataName, Own> own_;
   Instant keep_at_{0};
   Status trouble_;
 

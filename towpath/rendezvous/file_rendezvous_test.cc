@@ -24,15 +24,15 @@ class FileRendezvousTest : public ::testing::Test {
   std::unique_ptr<FileRendezvous> join() {
     return FileRendezvous::open({.directory = directory_.path()}, clock_).value();
   }
-  Result<Bytes> ask(FileRendezvous& from, const CardName& name) {
+  Result<Bytes> ask(FileRendezvous& from, const MetadataName& name) {
     Result<Bytes> answer = error(Code::internal, "no answer");
     EXPECT_TRUE(from.fetch(name, run::Deadline::never(),
-                           [&](Result<Bytes> card) { answer = std::move(card); })
+                           [&](Result<Bytes> metadata) { answer = std::move(metadata); })
                     .ok());
     from.progress();
     return answer;
   }
-  /// As if nobody had touched the card since.
+  /// As if nobody had touched the metadata since.
   void age(const std::string& file, std::int64_t by_seconds) {
     struct stat about {};
     ASSERT_EQ(stat(directory_.file(file).c_str(), &about), 0);
@@ -42,7 +42,7 @@ class FileRendezvousTest : public ::testing::Test {
   bool exists(const std::string& file) { return access(directory_.file(file).c_str(), F_OK) == 0; }
   ChangeSeen note() {
     return [this](const Change& change) {
-      seen_.push_back(cat(change.name.agent, change.card ? cat(" ", as_text(*change.card)) : ""));
+      seen_.push_back(cat(change.name.agent, change.metadata ? cat(" ", as_text(*change.metadata)) : ""));
     };
   }
 
@@ -69,7 +69,7 @@ TEST_F(FileRendezvousTest, watcher_hears_of_others_from_then_on) {
   EXPECT_EQ(there_->progress(), 0U);
 }
 
-TEST_F(FileRendezvousTest, card_of_a_dead_process_is_not_served_and_goes) {
+TEST_F(FileRendezvousTest, metadata_of_a_dead_process_is_not_served_and_goes) {
   ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
   there_->watch(note());
   age("a.card", 11);
@@ -107,7 +107,7 @@ TEST_F(FileRendezvousTest, of_two_with_one_name_the_later_has_it_and_the_first_i
   EXPECT_EQ(ask(*here_, "a").value(), to_bytes("2")) << "it was not ours to remove";
 }
 
-TEST_F(FileRendezvousTest, what_is_no_card_is_refused_or_passed_over) {
+TEST_F(FileRendezvousTest, what_is_no_metadata_is_refused_or_passed_over) {
   there_->watch(note());
   std::ofstream(directory_.file("short.card")) << "TOWP";
   std::ofstream(directory_.file("odd.card")) << std::string(100, 'x');
@@ -120,7 +120,7 @@ TEST_F(FileRendezvousTest, what_is_no_card_is_refused_or_passed_over) {
   EXPECT_FALSE(ask(*here_, "link").ok());
   ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
   ASSERT_EQ(rename(directory_.file("a.card").c_str(), directory_.file("b.card").c_str()), 0);
-  EXPECT_EQ(ask(*here_, "b").code(), Code::not_found) << "a card under another name";
+  EXPECT_EQ(ask(*here_, "b").code(), Code::not_found) << "metadata under another name";
   clock_.advance(seconds(1));
   there_->progress();
   EXPECT_THAT(seen_, ElementsAre("a 1"));

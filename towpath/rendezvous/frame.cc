@@ -18,14 +18,14 @@ using wire::Tag;
 // docs/formats/rendezvous_frame.md
 constexpr std::uint16_t kVersion = 1;
 constexpr std::size_t kMaxWhy = 512;
-constexpr std::size_t kMaxBesidesCard = kMaxAgentName + kMaxLabel + kMaxWhy + 128;
+constexpr std::size_t kMaxBesidesMetadata = kMaxAgentName + kMaxLabel + kMaxWhy + 128;
 constexpr Tag kKind = wire::required(1), kAgent = wire::required(2), kLabel = wire::required(3),
-              kCard = wire::required(4), kCode = wire::required(5), kWhy = wire::required(6);
+              kMetadata = wire::required(4), kCode = wire::required(5), kWhy = wire::required(6);
 constexpr FieldRule kRules[] = {
     {kKind, "kind", Kind::number, wire::kOne, static_cast<std::uint64_t>(FrameKind::refused)},
     {kAgent, "agent", Kind::bytes, wire::kOne, kMaxAgentName},
     {kLabel, "label", Kind::bytes, kAtMostOne, kMaxLabel},
-    {kCard, "card", Kind::bytes, kAtMostOne, UINT32_MAX},
+    {kMetadata, "metadata", Kind::bytes, kAtMostOne, UINT32_MAX},
     {kCode, "code", Kind::number, kAtMostOne, UINT8_MAX},
     {kWhy, "why", Kind::bytes, kAtMostOne, kMaxWhy},
 };
@@ -39,26 +39,26 @@ Code code_of(std::uint64_t told) {
 
 }  // namespace
 
-wire::OpenLimits frame_limits(std::size_t max_card_bytes) noexcept {
+wire::OpenLimits frame_limits(std::size_t max_metadata_bytes) noexcept {
   return {
       .type = wire::MessageType::rendezvous_frame,
       .max_version = kVersion,
-      .max_payload_bytes = std::min<std::uint64_t>(max_card_bytes, UINT32_MAX) + kMaxBesidesCard};
+      .max_payload_bytes = std::min<std::uint64_t>(max_metadata_bytes, UINT32_MAX) + kMaxBesidesMetadata};
 }
 
 Bytes encode(const Frame& frame) {
   wire::Encoder out(kSchema);
-  out.reserve(frame.card.size() + kMaxBesidesCard);
+  out.reserve(frame.metadata.size() + kMaxBesidesMetadata);
   out.put_number(kKind, static_cast<std::uint64_t>(frame.kind));
   out.put_text(kAgent, frame.name.agent);
   if (!frame.name.label.empty()) out.put_text(kLabel, frame.name.label);
-  if (!frame.card.empty()) out.put_bytes(kCard, frame.card);
+  if (!frame.metadata.empty()) out.put_bytes(kMetadata, frame.metadata);
   if (!frame.why.ok()) {
     out.put_number(kCode, static_cast<std::uint64_t>(frame.why.code()));
     out.put_text(kWhy, frame.why.message().substr(0, kMaxWhy));
   }
   const auto payload = std::move(out).finish();
-  TOWPATH_CHECK(payload.ok(), "a frame whose name and card were checked");
+  TOWPATH_CHECK(payload.ok(), "a frame whose name and metadata were checked");
   return wire::seal({.type = wire::MessageType::rendezvous_frame, .version = kVersion}, *payload);
 }
 
@@ -73,7 +73,7 @@ Result<Frame> decode_frame(ConstByteSpan payload) {
         return field.number() == 0 ? field.refuse("no kind of frame") : Status();
       case kAgent: frame.name.agent = field.text(); break;
       case kLabel: frame.name.label = field.text(); break;
-      case kCard: frame.card.assign(field.bytes().begin(), field.bytes().end()); break;
+      case kMetadata: frame.metadata.assign(field.bytes().begin(), field.bytes().end()); break;
       case kCode: code = code_of(field.number()); break;
       case kWhy: why = field.text(); break;
       default: break;

@@ -1,7 +1,7 @@
-// Frame: what two agents say to each other about cards, over net::FramedConnection.
+// Frame: what two agents say to each other about metadata, over net::FramedConnection.
 // docs/formats/rendezvous_frame.md draws it.
 //
-// A card's bytes are opaque here, and carry a checksum of their own besides the frame's.
+// Metadata's bytes are opaque here, and carry a checksum of their own besides the frame's.
 // Thread: immutable.
 #pragma once
 
@@ -10,34 +10,34 @@
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
-#include <towpath/rendezvous/card_name.h>
+#include <towpath/rendezvous/metadata_name.h>
 #include <towpath/wire/envelope.h>
 
 namespace towpath::rendezvous {
 
 /// What both sides name in their hello.
-inline constexpr std::string_view kCardService = "cards";
+inline constexpr std::string_view kMetadataService = "cards";
 
 enum class FrameKind : std::uint8_t {
-  fetch = 1,     ///< request: the card of `name`, please
-  publish = 2,   ///< request: `card` is the card of `name`
+  fetch = 1,     ///< request: the metadata of `name`, please
+  publish = 2,   ///< request: `metadata` is the metadata of `name`
   withdraw = 3,  ///< request: `name` is no more
-  card = 4,      ///< reply to fetch: `card` is the card of `name`
+  metadata = 4,      ///< reply to fetch: `metadata` is the metadata of `name`
   done = 5,      ///< reply to publish and withdraw
   refused = 6,   ///< reply to anything: `why`
 };
 
 struct Frame {
   FrameKind kind = FrameKind::done;
-  CardName name;
-  Bytes card = {};
+  MetadataName name;
+  Bytes metadata = {};
   Status why = {};  ///< of a refusal: code and message
 };
 
-/// What a reader takes that takes cards of so many bytes.
-wire::OpenLimits frame_limits(std::size_t max_card_bytes) noexcept;
+/// What a reader takes that takes metadata of so many bytes.
+wire::OpenLimits frame_limits(std::size_t max_metadata_bytes) noexcept;
 
-/// Sealed. The name and the card have been checked.
+/// Sealed. The name and the metadata have been checked.
 Bytes encode(const Frame& frame);
 /// Errors: corrupt, unsupported (an unknown field that must be known), out_of_range.
 Result<Frame> decode_frame(ConstByteSpan payload);

@@ -18,29 +18,29 @@ Result<Frame> reread(const Bytes& sealed) {
 
 TEST(FrameTest, every_kind_comes_out_as_it_went_in) {
   for (const FrameKind kind : {FrameKind::fetch, FrameKind::publish, FrameKind::withdraw,
-                               FrameKind::card, FrameKind::done}) {
-    const CardName name(std::string("\0any\xff bytes", 11), "label");
-    const auto frame = reread(encode({.kind = kind, .name = name, .card = to_bytes("card")}));
+                               FrameKind::metadata, FrameKind::done}) {
+    const MetadataName name(std::string("\0any\xff bytes", 11), "label");
+    const auto frame = reread(encode({.kind = kind, .name = name, .metadata = to_bytes("card")}));
     ASSERT_TRUE(frame.ok()) << frame.status().to_string();
     EXPECT_EQ(frame->kind, kind);
     EXPECT_EQ(frame->name, name);
-    EXPECT_EQ(frame->card, to_bytes("card"));
+    EXPECT_EQ(frame->metadata, to_bytes("card"));
     EXPECT_TRUE(frame->why.ok());
   }
 }
 
 TEST(FrameTest, largest_frame_fits_the_limits_and_no_larger) {
-  const CardName name(std::string(kMaxAgentName, 'n'), std::string(kMaxLabel, 'l'));
-  EXPECT_TRUE(reread(encode({FrameKind::card, name, Bytes(kLimit)})).ok());
-  EXPECT_EQ(reread(encode({FrameKind::card, name, Bytes(kLimit + 1000)})).code(),
+  const MetadataName name(std::string(kMaxAgentName, 'n'), std::string(kMaxLabel, 'l'));
+  EXPECT_TRUE(reread(encode({FrameKind::metadata, name, Bytes(kLimit)})).ok());
+  EXPECT_EQ(reread(encode({FrameKind::metadata, name, Bytes(kLimit + 1000)})).code(),
             Code::out_of_range);
 }
 
 TEST(FrameTest, refusals_carry_code_and_message) {
   const auto frame = reread(
-      encode({.kind = FrameKind::refused, .name = "n", .why = error(Code::not_found, "no card")}));
+      encode({.kind = FrameKind::refused, .name = "n", .why = error(Code::not_found, "no metadata")}));
   EXPECT_EQ(frame->why.code(), Code::not_found);
-  EXPECT_EQ(frame->why.message(), "the peer refuses: no card");
+  EXPECT_EQ(frame->why.message(), "the peer refuses: no metadata");
   const auto bare = reread(encode({.kind = FrameKind::refused, .name = "n"}));
   EXPECT_EQ(bare->why.code(), Code::corrupt) << "a refusal that gives no code";
 }

@@ -28,46 +28,46 @@ InProcess::InProcess(std::shared_ptr<Directory> directory, std::unique_ptr<run::
 InProcess::~InProcess() {
   const run::MutexLock lock(directory_->mutex_);
   directory_->mailboxes_.erase(&mailbox_);
-  for (auto entry = directory_->cards_.begin(); entry != directory_->cards_.end();) {
+  for (auto entry = directory_->metadata_.begin(); entry != directory_->metadata_.end();) {
     if (entry->second.owner != &mailbox_) {
       ++entry;
       continue;
     }
-    directory_->tell_others(&mailbox_, {.name = entry->first, .card = std::nullopt});
-    entry = directory_->cards_.erase(entry);
+    directory_->tell_others(&mailbox_, {.name = entry->first, .metadata = std::nullopt});
+    entry = directory_->metadata_.erase(entry);
   }
 }
 
-Status InProcess::publish(const CardName& name, ConstByteSpan card) {
+Status InProcess::publish(const MetadataName& name, ConstByteSpan metadata) {
   TOWPATH_TRY(check_name(name));
-  TOWPATH_TRY(check_card(card));
-  Change change{.name = name, .card = Bytes(card.begin(), card.end())};
+  TOWPATH_TRY(check_metadata(metadata));
+  Change change{.name = name, .metadata = Bytes(metadata.begin(), metadata.end())};
   const run::MutexLock lock(directory_->mutex_);
-  directory_->cards_.insert_or_assign(change.name, Directory::Entry{*change.card, &mailbox_});
+  directory_->metadata_.insert_or_assign(change.name, Directory::Entry{*change.metadata, &mailbox_});
   directory_->tell_others(&mailbox_, change);
   return {};
 }
 
-Status InProcess::withdraw(const CardName& name) {
+Status InProcess::withdraw(const MetadataName& name) {
   const run::MutexLock lock(directory_->mutex_);
-  const std::size_t gone = std::erase_if(directory_->cards_, [&](const auto& entry) {
+  const std::size_t gone = std::erase_if(directory_->metadata_, [&](const auto& entry) {
     return entry.second.owner == &mailbox_ && covers(name, entry.first);
   });
   if (gone == 0)
     return error(Code::not_found, cat(to_string(name), " was not published from here"));
-  directory_->tell_others(&mailbox_, {.name = name, .card = std::nullopt});
+  directory_->tell_others(&mailbox_, {.name = name, .metadata = std::nullopt});
   return {};
 }
 
-Result<Bytes> InProcess::look_up(const CardName& name) {
+Result<Bytes> InProcess::look_up(const MetadataName& name) {
   const run::MutexLock lock(directory_->mutex_);
-  const auto entry = directory_->cards_.find(name);
-  if (entry != directory_->cards_.end()) return entry->second.card;
+  const auto entry = directory_->metadata_.find(name);
+  if (entry != directory_->metadata_.end()) return entry->second.metadata;
   return error(Code::not_found, cat("nobody has published ", to_string(name)),
                "start that agent, or check the name");
 }
 
-Result<FetchId> InProcess::fetch(const CardName& name, run::Deadline, FetchDone done) {
+Result<FetchId> InProcess::fetch(const MetadataName& name, run::Deadline, FetchDone done) {
   TOWPATH_TRY(check_name(name));
   const FetchId id = next_fetch_++;
   answers_.emplace(id, Answer{std::move(done), look_up(name)});
@@ -86,7 +86,7 @@ void InProcess::watch(ChangeSeen seen) {
 
 std::size_t InProcess::progress() {
   mailbox_.waker->clear();
-  std::map<CardName, Change> changes;
+  std::map<MetadataName, Change> changes;
   {
     const run::MutexLock lock(directory_->mutex_);
     changes.swap(mailbox_.changes);
@@ -101,7 +101,7 @@ std::size_t InProcess::progress() {
   // Only what is there now: a callback that fetches again is answered by the next call.
   for (const FetchId end = next_fetch_; !answers_.empty() && answers_.begin()->first < end;) {
     auto answer = answers_.extract(answers_.begin());
-    answer.mapped().done(std::move(answer.mapped().card));
+    answer.mapped().done(std::move(answer.mapped().metadata));
     ++called;
   }
   return called;

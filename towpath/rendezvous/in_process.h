@@ -4,7 +4,7 @@
 //   auto here = InProcess::open(directory).value();
 //
 // The directory is passed in, so that two sets of agents, or two tests, do not meet by accident.
-// A card stays published until it is withdrawn or the InProcess that published it dies.
+// Metadata stays published until it is withdrawn or the InProcess that published it dies.
 // Thread: Directory any; InProcess one at a time.
 #pragma once
 
@@ -33,18 +33,18 @@ class Directory {
   /// Of one InProcess: what it has yet to hear. Bounded: one change per name.
   struct Mailbox {
     std::unique_ptr<run::Waker> waker;
-    std::map<CardName, Change> changes;
+    std::map<MetadataName, Change> changes;
     bool watching = false;
   };
   struct Entry {
-    Bytes card;
+    Bytes metadata;
     const Mailbox* owner;  // who published it; compared, never followed
   };
 
   void tell_others(const Mailbox* from, const Change& change) TOWPATH_REQUIRES(mutex_);
 
   run::Mutex mutex_;
-  std::map<CardName, Entry> cards_ TOWPATH_GUARDED_BY(mutex_);
+  std::map<MetadataName, Entry> metadata_ TOWPATH_GUARDED_BY(mutex_);
   std::set<Mailbox*> mailboxes_ TOWPATH_GUARDED_BY(mutex_);
 };
 
@@ -55,10 +55,10 @@ class InProcess final : public Rendezvous {
   /// Withdraws what was published from here.
   ~InProcess() override;
 
-  Status publish(const CardName& name, ConstByteSpan card) override;
-  Status withdraw(const CardName& name) override;
+  Status publish(const MetadataName& name, ConstByteSpan metadata) override;
+  Status withdraw(const MetadataName& name) override;
   /// The answer is ready at once: found or not_found as of now; the deadline does not matter.
-  Result<FetchId> fetch(const CardName& name, run::Deadline deadline, FetchDone done) override;
+  Result<FetchId> fetch(const MetadataName& name, run::Deadline deadline, FetchDone done) override;
   void cancel(FetchId fetch) override;
   void watch(ChangeSeen seen) override;
   std::size_t progress() override;
@@ -67,10 +67,10 @@ class InProcess final : public Rendezvous {
  private:
   struct Answer {
     FetchDone done;
-    Result<Bytes> card;
+    Result<Bytes> metadata;
   };
   InProcess(std::shared_ptr<Directory> directory, std::unique_ptr<run::Waker> waker);
-  Result<Bytes> look_up(const CardName& name);
+  Result<Bytes> look_up(const MetadataName& name);
 
   std::shared_ptr<Directory> directory_;
   Directory::Mailbox mailbox_;  // changes and watching: guarded by the directory's mutex

@@ -57,9 +57,9 @@ Status MeetingPoint::host() {
 
 MeetingPoint::~MeetingPoint() {
   if (is_host() || !trouble_.ok()) return;
-  std::vector<CardName> names;
+  std::vector<MetadataName> names;
   for (const auto& [name, entry] : entries_) names.push_back(name);
-  for (const CardName& name : names) (void)withdraw(name);
+  for (const MetadataName& name : names) (void)withdraw(name);
   const auto deadline = run::Deadline::after(*clock_, options_.farewell_timeout);
   while (!entries_.empty() && trouble_.ok() && !deadline.expired(*clock_)) {
     progress();
@@ -67,9 +67,9 @@ MeetingPoint::~MeetingPoint() {
   }
 }
 
-// Keeps, or forgets, a card at the host.
+// Keeps, or forgets, metadata at the host.
 Status MeetingPoint::take(const Change& change) {
-  if (!change.card) {
+  if (!change.metadata) {
     std::erase_if(sizes_, [&](const auto& each) {
       if (!covers(change.name, each.first)) return false;
       total_bytes_ -= each.second;
@@ -79,44 +79,44 @@ Status MeetingPoint::take(const Change& change) {
   }
   const auto old = sizes_.find(change.name);
   const std::size_t before = old == sizes_.end() ? 0 : old->second;
-  const std::size_t after = total_bytes_ - before + change.card->size();
-  if (after > options_.max_bytes || (old == sizes_.end() && sizes_.size() >= options_.max_cards))
+  const std::size_t after = total_bytes_ - before + change.metadata->size();
+  if (after > options_.max_bytes || (old == sizes_.end() && sizes_.size() >= options_.max_metadata))
     return error(
         Code::exhausted,
-        cat("the meeting point holds ", sizes_.size(), " cards of ", format_bytes(total_bytes_)),
+        cat("the meeting point holds ", sizes_.size(), " metadata of ", format_bytes(total_bytes_)),
         "use an etcd for so many");
-  TOWPATH_TRY(listener_->publish(change.name, *change.card));
-  sizes_.insert_or_assign(change.name, change.card->size());
+  TOWPATH_TRY(listener_->publish(change.name, *change.metadata));
+  sizes_.insert_or_assign(change.name, change.metadata->size());
   total_bytes_ = after;
   return {};
 }
 
-Status MeetingPoint::publish(const CardName& name, ConstByteSpan card) {
+Status MeetingPoint::publish(const MetadataName& name, ConstByteSpan metadata) {
   TOWPATH_TRY(check_name(name));
-  TOWPATH_TRY(check_card(card));
-  Bytes bytes(card.begin(), card.end());
+  TOWPATH_TRY(check_metadata(metadata));
+  Bytes bytes(metadata.begin(), metadata.end());
   if (is_host()) TOWPATH_TRY(take({name, bytes}));
   Entry& entry = entries_[name];
-  entry.card = std::move(bytes);
+  entry.metadata = std::move(bytes);
   entry.settled = is_host();
   ++entry.version;
   timer_.arm(Instant{0});
   return {};
 }
 
-Status MeetingPoint::withdraw(const CardName& name) {
+Status MeetingPoint::withdraw(const MetadataName& name) {
   std::size_t count = 0;
   for (auto each = entries_.begin(); each != entries_.end();) {
     const auto current = each++;
     Entry& entry = current->second;
-    if (!covers(name, current->first) || !entry.card) continue;
+    if (!covers(name, current->first) || !entry.metadata) continue;
     ++count;
     if (is_host()) {
       TOWPATH_TRY(take({current->first, std::nullopt}));
       entries_.erase(current);
       continue;
     }
-    entry.card.reset();
+    entry.metadata.reset();
     entry.settled = false;
     ++entry.version;
   }
@@ -137,8 +137,8 @@ void MeetingPoint::drive() {
     if (!entry.settled && !entry.in_flight) bring(name, entry);
 }
 
-void MeetingPoint::bring(const CardName& name, Entry& entry) {
-  const auto begun = client_->push(options_.address, {name, entry.card},
+void MeetingPoint::bring(const MetadataName& name, Entry& entry) {
+  const auto begun = client_->push(options_.address, {name, entry.metadata},
                                    run::Deadline::after(*clock_, kBringTimeout),
                                    [this, name, version = entry.version](const Status& status) {
                                      brought(name, version, status);
@@ -149,11 +149,11 @@ void MeetingPoint::bring(const CardName& name, Entry& entry) {
   timer_.arm(retry_at_);
 }
 
-void MeetingPoint::brought(const CardName& name, std::uint64_t version, const Status& status) {
+void MeetingPoint::brought(const MetadataName& name, std::uint64_t version, const Status& status) {
   const auto found = entries_.find(name);
   Entry& entry = found->second;
   entry.in_flight = false;
-  const bool is_gone = !entry.card && status.code() == Code::not_found;
+  const bool is_gone = !entry.metadata && status.code() == Code::not_found;
   if (!status.ok() && !is_gone) {
     trouble_ = status;
     retry_at_ = clock_->now() + kRetryAfter;
@@ -161,7 +161,7 @@ void MeetingPoint::brought(const CardName& name, std::uint64_t version, const St
   }
   trouble_ = {};
   entry.settled = entry.version == version;
-  if (entry.settled && !entry.card) entries_.erase(found);
+  if (entry.settled && !entry.metadata) entries_.erase(found);
 }
 
 std::size_t MeetingPoint::progress() {

@@ -1,8 +1,8 @@
-// MeetingPoint: an address at which a few agents leave their cards and find those of the others.
+// MeetingPoint: an address at which a few agents leave their metadata and find those of the others.
 //
 // Whoever opens it first, on the machine that the address belongs to, hosts it; all others are
-// guests, and need no address of their own. It has no server and no memory: the cards go with the
-// host, a killed guest's card stays until then, and only the host hears changes. For more than a
+// guests, and need no address of their own. It has no server and no memory: the metadata go with the
+// host, a killed guest's metadata stays until then, and only the host hears changes. For more than a
 // job that starts and ends together, use an etcd. Invariants: nothing blocks but the destructor,
 // for at most farewell_timeout; what guests leave is bounded in number and bytes. Thread: one at a
 // time; see Rendezvous.
@@ -23,8 +23,8 @@ namespace towpath::rendezvous {
 struct MeetingPointOptions {
   net::Address address;
   net::TlsProvider tls;  ///< of a TCP address
-  std::size_t max_cards = 4096;
-  std::size_t max_bytes = std::size_t{256} << 20U;  ///< of all cards together
+  std::size_t max_metadata = 4096;
+  std::size_t max_bytes = std::size_t{256} << 20U;  ///< of all metadata together
   Duration farewell_timeout = std::chrono::milliseconds(500);
   PeerListenerOptions listener;  ///< its address and TLS are not used
   PeerClientOptions client;      ///< its TLS is not used
@@ -36,13 +36,13 @@ class MeetingPoint final : public Rendezvous {
   /// another machine, which makes it a guest.
   static Result<std::unique_ptr<MeetingPoint>> open(MeetingPointOptions options,
                                                     const Clock& clock);
-  /// A guest takes its cards along.
+  /// A guest takes its metadata along.
   ~MeetingPoint() override;
 
-  Status publish(const CardName& name, ConstByteSpan card) override;
-  Status withdraw(const CardName& name) override;
+  Status publish(const MetadataName& name, ConstByteSpan metadata) override;
+  Status withdraw(const MetadataName& name) override;
   Standing standing() const override;
-  Result<FetchId> fetch(const CardName& name, run::Deadline deadline, FetchDone done) override {
+  Result<FetchId> fetch(const MetadataName& name, run::Deadline deadline, FetchDone done) override {
     return client_->fetch(options_.address, name, deadline, std::move(done));
   }
   void cancel(FetchId fetch) override { client_->cancel(fetch); }
@@ -55,8 +55,8 @@ class MeetingPoint final : public Rendezvous {
   const net::Address& address() const noexcept { return options_.address; }
 
  private:
-  struct Entry {                // of a card that is, or was, published from here
-    std::optional<Bytes> card;  // nothing: it is to be withdrawn
+  struct Entry {                // of metadata that is, or was, published from here
+    std::optional<Bytes> metadata;  // nothing: it is to be withdrawn
     bool settled = false;
     bool in_flight = false;
     std::uint64_t version = 0;
@@ -65,8 +65,8 @@ class MeetingPoint final : public Rendezvous {
                run::TimerFd timer, std::unique_ptr<PeerClient> client);
   Status host();
   Status take(const Change& change);
-  void bring(const CardName& name, Entry& entry);
-  void brought(const CardName& name, std::uint64_t version, const Status& status);
+  void bring(const MetadataName& name, Entry& entry);
+  void brought(const MetadataName& name, std::uint64_t version, const Status& status);
   void drive();
 
   MeetingPointOptions options_;
@@ -75,9 +75,9 @@ class MeetingPoint final : public Rendezvous {
   run::TimerFd timer_;
   std::unique_ptr<PeerClient> client_;
   std::unique_ptr<PeerListener> listener_;  // of the host
-  std::map<CardName, std::size_t> sizes_;   // of what lies at the host
+  std::map<MetadataName, std::size_t> sizes_;   // of what lies at the host
   std::size_t total_bytes_ = 0;
-  std::map<CardName, Entry> entries_;
+  std::map<MetadataName, Entry> entries_;
   Instant retry_at_{0};
   Status trouble_;
   ChangeSeen seen_;

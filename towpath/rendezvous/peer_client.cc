@@ -25,13 +25,13 @@ constexpr Duration kConnectAgain = std::chrono::milliseconds(2);
 // What a reply means as the answer to `request`.
 Result<Bytes> meaning(const Frame& request, Frame reply) {
   if (reply.kind == FrameKind::refused) return reply.why;
-  const auto wanted = request.kind == FrameKind::fetch ? FrameKind::card : FrameKind::done;
+  const auto wanted = request.kind == FrameKind::fetch ? FrameKind::metadata : FrameKind::done;
   if (reply.kind != wanted || reply.name != request.name)
     return error(Code::corrupt,
                  cat("the reply of kind ", static_cast<int>(reply.kind), " for ",
                      to_string(reply.name), " is no answer"),
                  "another program listens at this address");
-  return std::move(reply.card);
+  return std::move(reply.metadata);
 }
 
 // Nobody listens; or what else went wrong on the way there.
@@ -90,7 +90,7 @@ PeerClient::PeerClient(PeerClientOptions options, const Clock& clock,
 
 PeerClient::~PeerClient() = default;
 
-Result<FetchId> PeerClient::fetch(const net::Address& from, const CardName& name,
+Result<FetchId> PeerClient::fetch(const net::Address& from, const MetadataName& name,
                                   run::Deadline deadline, FetchDone done) {
   return begin({.address = from,
                 .frame = {.kind = FrameKind::fetch, .name = name},
@@ -101,16 +101,16 @@ Result<FetchId> PeerClient::fetch(const net::Address& from, const CardName& name
 Result<FetchId> PeerClient::push(const net::Address& to, const Change& change,
                                  run::Deadline deadline, PushDone done) {
   return begin({.address = to,
-                .frame = {.kind = change.card ? FrameKind::publish : FrameKind::withdraw,
+                .frame = {.kind = change.metadata ? FrameKind::publish : FrameKind::withdraw,
                           .name = change.name,
-                          .card = change.card.value_or(Bytes())},
+                          .metadata = change.metadata.value_or(Bytes())},
                 .deadline = deadline,
                 .done = [done = std::move(done)](Result<Bytes> reply) { done(reply.status()); }});
 }
 
 Result<FetchId> PeerClient::begin(Request request) {
   TOWPATH_TRY(check_name(request.frame.name));
-  TOWPATH_TRY(check_card(request.frame.card));
+  TOWPATH_TRY(check_metadata(request.frame.metadata));
   if (requests_.size() >= options_.max_requests)
     return error(Code::exhausted, cat(requests_.size(), " requests are under way"),
                  "wait for some to end, or raise max_requests");
@@ -143,14 +143,14 @@ std::size_t PeerClient::progress() {
   for (const FetchId id : due) {
     const auto found = requests_.find(id);
     if (found == requests_.end()) continue;  // answered already, or cancelled by a callback
-    auto card = step(id, found->second);
-    if (card.ok() && !*card) continue;
+    auto metadata = step(id, found->second);
+    if (metadata.ok() && !*metadata) continue;
     const FetchDone done = std::move(found->second.done);
     requests_.erase(found);  // closes its socket, which ends its watch
-    if (card.ok()) {
-      done(**std::move(card));
+    if (metadata.ok()) {
+      done(**std::move(metadata));
     } else {
-      done(card.status());
+      done(metadata.status());
     }
     ++called;
   }
@@ -162,8 +162,8 @@ std::size_t PeerClient::progress() {
 Result<std::optional<Bytes>> PeerClient::step(FetchId id, Request& request) {
   if (!request.connection && request.connect_at <= clock_->now()) TOWPATH_TRY(connect(id, request));
   if (request.connection) {
-    TOWPATH_TRY(auto card, talk(id, request));
-    if (card) return card;
+    TOWPATH_TRY(auto metadata, talk(id, request));
+    if (metadata) return metadata;
   }
   if (!request.deadline.expired(*clock_)) return std::optional<Bytes>();
   return error(
@@ -193,9 +193,9 @@ Status PeerClient::connect(FetchId id, Request& request) {
     return try_next_endpoint(request, stream.status()) ? Status()
                                                        : explain(request.address, stream.status());
   TOWPATH_TRY(poller_.add((*stream)->fd(), id, {.readable = true, .writable = true}));
-  request.connection.emplace(*std::move(stream), frame_limits(options_.max_card_bytes));
+  request.connection.emplace(*std::move(stream), frame_limits(options_.max_metadata_bytes));
   request.watches_writable = true;
-  request.connection->send(net::make_hello(kCardService, std::nullopt));
+  request.connection->send(net::make_hello(kMetadataService, std::nullopt));
   request.connection->send(encode(request.frame));
   return {};
 }
@@ -219,8 +219,8 @@ Result<std::optional<Bytes>> PeerClient::talk(FetchId id, Request& request) {
   auto received = connection.receive(budget);
   if (received.ok() && *received) {
     TOWPATH_TRY(Frame reply, decode_frame((*received)->payload()));
-    TOWPATH_TRY(Bytes card, meaning(request.frame, std::move(reply)));
-    return std::optional<Bytes>(std::move(card));
+    TOWPATH_TRY(Bytes metadata, meaning(request.frame, std::move(reply)));
+    return std::optional<Bytes>(std::move(metadata));
   }
   if (const Status failed = sent.ok() ? received.status() : sent; !failed.ok()) {
     if (try_next_endpoint(request, failed)) return std::optional<Bytes>();

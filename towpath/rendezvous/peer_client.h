@@ -1,4 +1,4 @@
-// PeerClient: asks the listeners of other agents for cards, and brings them cards.
+// PeerClient: asks the listeners of other agents for metadata, and brings them metadata.
 //
 // Each request is a connection of its own, with a deadline; nothing blocks. At a Unix socket the
 // process at the other end must run as the same user or as root, since anybody may take an abstract
@@ -28,7 +28,7 @@ namespace towpath::rendezvous {
 
 struct PeerClientOptions {
   std::size_t max_requests = 256;               ///< at a time
-  std::size_t max_card_bytes = kMaxCardBytes;   ///< of a card that is fetched
+  std::size_t max_metadata_bytes = kMaxMetadataBytes;   ///< of metadata that is fetched
   uid_t trusted_user = static_cast<uid_t>(-1);  ///< beside root; -1: the user of this process
   net::TlsProvider tls;                         ///< asked at the first TCP address
 };
@@ -43,15 +43,15 @@ class PeerClient {
   PeerClient(const PeerClient&) = delete;
   PeerClient& operator=(const PeerClient&) = delete;
 
-  /// Asks who listens at `from` for a card. A host that is a name is looked up at once (see
+  /// Asks who listens at `from` for metadata. A host that is a name is looked up at once (see
   /// net::resolve). Errors now: invalid_argument, exhausted (too many requests), denied (TCP
   /// without TLS), and those of resolve() and options.tls.
   /// Errors heard: not_found (nobody listens at this local address, or not under this name),
   /// unavailable (nobody listens at this TCP address, or it closed without an answer), timed_out,
   /// denied (another user listens, or one of us has not proven itself), corrupt.
-  Result<FetchId> fetch(const net::Address& from, const CardName& name, run::Deadline deadline,
+  Result<FetchId> fetch(const net::Address& from, const MetadataName& name, run::Deadline deadline,
                         FetchDone done);
-  /// Brings a card, or the word that it is withdrawn, to who listens at `to`. Errors as above, and
+  /// Brings metadata, or the word that it is withdrawn, to who listens at `to`. Errors as above, and
   /// whatever the other side refuses it with. After timed_out it may have arrived all the same.
   Result<FetchId> push(const net::Address& to, const Change& change, run::Deadline deadline,
                        PushDone done);

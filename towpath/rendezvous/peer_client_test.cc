@@ -21,14 +21,14 @@ using run::Deadline;
 using run::eventually;
 using std::chrono::seconds;
 
-const Bytes kHello = net::make_hello(kCardService, {});
+const Bytes kHello = net::make_hello(kMetadataService, {});
 
 // A client, and a listener that the test plays by hand.
 class PeerClientTest : public testing::Test {
  protected:
   FetchId fetch(Deadline deadline = Deadline::never()) {
     return client
-        ->fetch(address, "a", deadline, [&](Result<Bytes> card) { answers.push_back(card); })
+        ->fetch(address, "a", deadline, [&](Result<Bytes> metadata) { answers.push_back(metadata); })
         .value();
   }
   RawClient accept() {
@@ -79,7 +79,7 @@ TEST_F(PeerClientTest, asks_and_hears_the_answer_once) {
   }));
   EXPECT_EQ(peer.received(), cat(as_text(kHello), as_text(expected)));
   EXPECT_TRUE(answers.empty());
-  peer.write(encode({FrameKind::card, "a", to_bytes("card")}));
+  peer.write(encode({FrameKind::metadata, "a", to_bytes("card")}));
   EXPECT_EQ(answer(), Code::ok);
   EXPECT_EQ(*answers[0], to_bytes("card"));
   EXPECT_EQ(client->request_count(), 0U);
@@ -101,7 +101,7 @@ TEST_F(PeerClientTest, listener_that_says_nothing_costs_no_more_than_the_deadlin
 TEST_F(PeerClientTest, half_an_answer_is_none) {
   fetch();
   auto peer = std::make_optional(accept());
-  peer->write(ConstByteSpan(encode({FrameKind::card, "a", Bytes(500)})).first(100));
+  peer->write(ConstByteSpan(encode({FrameKind::metadata, "a", Bytes(500)})).first(100));
   for (int i = 0; i < 5; ++i) client->progress();
   EXPECT_TRUE(answers.empty());
   peer.reset();
@@ -110,7 +110,7 @@ TEST_F(PeerClientTest, half_an_answer_is_none) {
 
 TEST_F(PeerClientTest, answers_that_are_none_are_called_corrupt) {
   const std::vector<Bytes> bad = {
-      to_bytes("HTTP/1.1 200 OK\r\n\r\n"), encode({FrameKind::card, "b", to_bytes("of another")}),
+      to_bytes("HTTP/1.1 200 OK\r\n\r\n"), encode({FrameKind::metadata, "b", to_bytes("of another")}),
       encode({FrameKind::done, "a"}),      encode({FrameKind::fetch, "a"}),
       encode({FrameKind::refused, "a"}),
   };
@@ -123,11 +123,11 @@ TEST_F(PeerClientTest, answers_that_are_none_are_called_corrupt) {
   }
 }
 
-TEST_F(PeerClientTest, card_over_the_limit_is_refused_at_its_header) {
-  client = PeerClient::open({.max_card_bytes = 100}, clock).value();
+TEST_F(PeerClientTest, metadata_over_the_limit_is_refused_at_its_header) {
+  client = PeerClient::open({.max_metadata_bytes = 100}, clock).value();
   fetch();
   auto peer = accept();
-  peer.write(ConstByteSpan(encode({FrameKind::card, "a", Bytes(5000)})).first(32));
+  peer.write(ConstByteSpan(encode({FrameKind::metadata, "a", Bytes(5000)})).first(32));
   EXPECT_EQ(answer(), Code::out_of_range);
 }
 
@@ -153,18 +153,18 @@ TEST_F(PeerClientTest, full_queue_is_tried_again_until_the_deadline) {
   answers.clear();
   clock.advance(seconds(1));
   auto peer = accept();
-  peer.write(encode({FrameKind::card, "a"}));
+  peer.write(encode({FrameKind::metadata, "a"}));
   EXPECT_EQ(answer(), Code::ok);
 }
 
-TEST_F(PeerClientTest, large_cards_go_and_come_in_pieces) {
-  Bytes card(3 << 20);
-  for (std::size_t i = 0; i < card.size(); ++i) card[i] = static_cast<std::byte>(i * 7);
+TEST_F(PeerClientTest, large_metadata_go_and_come_in_pieces) {
+  Bytes metadata(3 << 20);
+  for (std::size_t i = 0; i < metadata.size(); ++i) metadata[i] = static_cast<std::byte>(i * 7);
   std::optional<Status> done;
-  (void)client->push(address, {"b", card}, Deadline::never(),
+  (void)client->push(address, {"b", metadata}, Deadline::never(),
                      [&](Status status) { done = status; });
   auto peer = accept();
-  const Bytes expected = encode({FrameKind::publish, "b", card});
+  const Bytes expected = encode({FrameKind::publish, "b", metadata});
   EXPECT_TRUE(eventually([&] {
     client->progress();
     (void)peer.is_closed();
@@ -183,14 +183,14 @@ TEST_F(PeerClientTest, large_cards_go_and_come_in_pieces) {
 TEST_F(PeerClientTest, over_tcp_nobody_listening_is_told_too) {
   auto port = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
   const net::Address where = port.address();
-  (void)client->fetch(where, "a", Deadline::never(), [&](auto card) { answers.push_back(card); });
+  (void)client->fetch(where, "a", Deadline::never(), [&](auto metadata) { answers.push_back(metadata); });
   EXPECT_TRUE(eventually([&] {
     client->progress();
     return static_cast<bool>(port.accept().value());
   }));
   EXPECT_EQ(answer(), Code::unavailable) << "closed without an answer";
   port = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
-  (void)client->fetch(where, "a", Deadline::never(), [&](auto card) { answers.push_back(card); });
+  (void)client->fetch(where, "a", Deadline::never(), [&](auto metadata) { answers.push_back(metadata); });
   EXPECT_EQ(answer(), Code::unavailable);
   EXPECT_TRUE(eventually([&] {
     client->progress();
@@ -201,7 +201,7 @@ TEST_F(PeerClientTest, over_tcp_nobody_listening_is_told_too) {
 
 TEST_F(PeerClientTest, whoever_listens_without_the_token_learns_nothing) {
   listener = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
-  (void)client->push(listener->address(), {"a", to_bytes("our card")}, Deadline::never(),
+  (void)client->push(listener->address(), {"a", to_bytes("our metadata")}, Deadline::never(),
                      [&](const Status& status) { answers.emplace_back(status); });
   sys::Fd socket;
   EXPECT_TRUE(eventually([&] {
@@ -221,7 +221,7 @@ TEST_F(PeerClientTest, whoever_listens_without_the_token_learns_nothing) {
 TEST_F(PeerClientTest, waiting_for_a_handshake_does_not_spin) {
   listener = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
   (void)client->fetch(listener->address(), "a", Deadline::never(),
-                      [&](auto card) { answers.push_back(card); });
+                      [&](auto metadata) { answers.push_back(metadata); });
   const auto peer = accept();
   auto poller = run::Poller::open().value();
   ASSERT_TRUE(poller.add(client->wait_fd(), 0).ok());
@@ -243,9 +243,9 @@ TEST_F(PeerClientTest, each_address_of_a_name_is_tried) {
     listener = net::Listener::listen(net::to_address(endpoints.back())).value();
     const auto port = std::get<net::TcpAddress>(listener->address()).port;
     (void)client->fetch(net::TcpAddress{"two.test", port}, "a", Deadline::never(),
-                        [&](auto card) { answers.push_back(card); });
+                        [&](auto metadata) { answers.push_back(metadata); });
     auto peer = accept();
-    answer_with(peer, encode({FrameKind::card, "a"}));
+    answer_with(peer, encode({FrameKind::metadata, "a"}));
     EXPECT_EQ(answer(), Code::ok);
   };
   EXPECT_TRUE(sys::testing::passes_in_child(body));
@@ -284,7 +284,7 @@ TEST_F(PeerClientTest, wrong_calls_are_told_at_once) {
   EXPECT_EQ(client->fetch(address, "", Deadline::never(), ignore).code(), Code::invalid_argument);
   EXPECT_EQ(client->fetch(address, std::string(1025, 'x'), Deadline::never(), ignore).code(),
             Code::invalid_argument);
-  EXPECT_EQ(client->push(address, {"a", Bytes(kMaxCardBytes + 1)}, Deadline::never(), [](Status) {})
+  EXPECT_EQ(client->push(address, {"a", Bytes(kMaxMetadataBytes + 1)}, Deadline::never(), [](Status) {})
                 .code(),
             Code::out_of_range);
   client = PeerClient::open({.max_requests = 1}, clock).value();
@@ -301,7 +301,7 @@ TEST_F(PeerClientTest, wait_fd_tells_when_progress_has_something_to_do) {
   auto peer = accept();
   for (int i = 0; i < 3; ++i) client->progress();
   EXPECT_TRUE(poller.wait(Duration::zero()).empty()) << "nothing to do until the peer answers";
-  peer.write(encode({FrameKind::card, "a"}));
+  peer.write(encode({FrameKind::metadata, "a"}));
   EXPECT_EQ(poller.wait(Duration::max()).size(), 1U);
   EXPECT_EQ(answer(), Code::ok);
 }

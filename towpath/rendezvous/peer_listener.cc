@@ -27,7 +27,7 @@ Status check_proof(const PeerListenerOptions& options, const net::Listener& list
   if (!options.tls)
     return error(Code::denied,
                  cat(net::to_string(options.address),
-                     " needs a token: all processes that reach it could ask for cards"),
+                     " needs a token: all processes that reach it could ask for metadata"),
                  "give all agents the same token, or listen at a Unix socket");
   if (!options.loopback_only || !listener.is_reachable_from_outside()) return {};
   return error(Code::denied,
@@ -76,16 +76,16 @@ void PeerListener::stop_listening() noexcept {
   accept_again_at_ = Instant::never();
 }
 
-Status PeerListener::publish(const CardName& name, ConstByteSpan card) {
+Status PeerListener::publish(const MetadataName& name, ConstByteSpan metadata) {
   TOWPATH_TRY(check_name(name));
-  TOWPATH_TRY(check_card(card));
+  TOWPATH_TRY(check_metadata(metadata));
   replies_.insert_or_assign(
       name, std::make_shared<const Bytes>(encode(
-                {.kind = FrameKind::card, .name = name, .card = Bytes(card.begin(), card.end())})));
+                {.kind = FrameKind::metadata, .name = name, .metadata = Bytes(metadata.begin(), metadata.end())})));
   return {};
 }
 
-Status PeerListener::withdraw(const CardName& name) {
+Status PeerListener::withdraw(const MetadataName& name) {
   const std::size_t gone =
       std::erase_if(replies_, [&](const auto& reply) { return covers(name, reply.first); });
   if (gone > 0) return {};
@@ -213,8 +213,8 @@ Status PeerListener::hear(Client& client, const net::Frame& received) {
     TOWPATH_TRY(const Frame request, decode_frame(received.payload()));
     return answer(client, request);
   }
-  TOWPATH_TRY(net::check_hello(received.payload(), kCardService, std::nullopt));
-  client.connection.expect(frame_limits(options_.max_card_bytes));
+  TOWPATH_TRY(net::check_hello(received.payload(), kMetadataService, std::nullopt));
+  client.connection.expect(frame_limits(options_.max_metadata_bytes));
   client.has_greeted = true;
   return {};
 }
@@ -223,7 +223,7 @@ Status PeerListener::answer(Client& client, const Frame& request) {
   TOWPATH_TRY(check_name(request.name));
   switch (request.kind) {
     case FrameKind::fetch: break;
-    case FrameKind::publish: return answer_change(client, {request.name, request.card});
+    case FrameKind::publish: return answer_change(client, {request.name, request.metadata});
     case FrameKind::withdraw: return answer_change(client, {request.name, std::nullopt});
     default: return error(Code::corrupt, "a reply where a request is due");
   }
@@ -235,19 +235,19 @@ Status PeerListener::answer(Client& client, const Frame& request) {
   return {};
 }
 
-Frame PeerListener::provide(const CardName& name) const {
-  auto card =
+Frame PeerListener::provide(const MetadataName& name) const {
+  auto metadata =
       provide_ ? provide_(name)
                : error(Code::not_found, cat(to_string(name), " is not published at this address"));
-  if (card.ok() && check_card(*card).ok())
-    return {.kind = FrameKind::card, .name = name, .card = *std::move(card)};
+  if (metadata.ok() && check_metadata(*metadata).ok())
+    return {.kind = FrameKind::metadata, .name = name, .metadata = *std::move(metadata)};
   return {.kind = FrameKind::refused,
           .name = name,
-          .why = card.ok() ? check_card(*card) : card.status()};
+          .why = metadata.ok() ? check_metadata(*metadata) : metadata.status()};
 }
 
 Status PeerListener::answer_change(Client& client, Change change) {
-  Status status = error(Code::unsupported, "this agent takes no cards; it only gives its own");
+  Status status = error(Code::unsupported, "this agent takes no metadata; it only gives its own");
   if (accept_) {
     const Accept accept = accept_;  // a copy: it may replace itself
     status = accept(change);

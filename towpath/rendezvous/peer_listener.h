@@ -1,9 +1,9 @@
-// PeerListener: one agent's ear, on a Unix or TCP socket. It serves the agent's cards to who asks,
-// and takes cards and withdrawals that others bring.
+// PeerListener: one agent's ear, on a Unix or TCP socket. It serves the agent's metadata to who asks,
+// and takes metadata and withdrawals that others bring.
 //
 // Clients are not trusted to behave: what each may hold is bounded in bytes and in time, a frame is
 // bounded before it is stored, and a newcomer always gets in (the client nearest to its end of
-// patience makes room). A card is a capability, so nobody gets one without proof: on a Unix socket
+// patience makes room). Metadata is a capability, so nobody gets one without proof: on a Unix socket
 // the kernel names the other side's user (SO_PEERCRED), on TCP both sides prove themselves by TLS
 // (net/tls/tls_context.h). Who does not is refused, counted and logged.
 // Invariants: no call blocks; memory is at most max_buffered_bytes plus one read per client.
@@ -37,7 +37,7 @@ struct PeerListenerOptions {
   std::shared_ptr<const net::TlsContext> tls;  ///< of a TCP address, which needs one
   bool loopback_only = false;                  ///< refuses an address that other machines can reach
   std::size_t max_clients = 64;                ///< at least 1
-  std::size_t max_card_bytes = std::size_t{1} << 20U;       ///< of a card that is brought
+  std::size_t max_metadata_bytes = std::size_t{1} << 20U;       ///< of metadata that is brought
   std::size_t max_buffered_bytes = std::size_t{16} << 20U;  ///< of all half-read frames together
   std::uint64_t max_bytes_per_client = std::uint64_t{64} << 20U;  ///< in the life of one
   /// From connecting to the end of the hello; then from a request's first byte to its reply's last.
@@ -59,7 +59,7 @@ struct PeerListenerCounts {
 
 class PeerListener {
  public:
-  /// Hears of cards that are brought (with a card) and withdrawn (without); a failure that it
+  /// Hears of metadata that are brought (with metadata) and withdrawn (without); a failure that it
   /// returns is told to the client.
   using Accept = std::function<Status(const Change&)>;
 
@@ -73,15 +73,15 @@ class PeerListener {
   PeerListener(const PeerListener&) = delete;
   PeerListener& operator=(const PeerListener&) = delete;
 
-  /// From now on who asks for `name` gets `card`. Errors: as Rendezvous::publish.
-  Status publish(const CardName& name, ConstByteSpan card);
-  /// Without a label: all cards of the agent. Errors: not_found.
-  Status withdraw(const CardName& name);
+  /// From now on who asks for `name` gets `metadata`. Errors: as Rendezvous::publish.
+  Status publish(const MetadataName& name, ConstByteSpan metadata);
+  /// Without a label: all metadata of the agent. Errors: not_found.
+  Status withdraw(const MetadataName& name);
   /// Frees the address and lets nobody in any more; those inside are served on.
   void stop_listening() noexcept;
-  /// Makes the card that is asked for and was not published, when it is asked for. Errors:
+  /// Makes the metadata that is asked for and was not published, when it is asked for. Errors:
   /// not_found, and whatever else the client shall hear.
-  using Provide = std::function<Result<Bytes>(const CardName&)>;
+  using Provide = std::function<Result<Bytes>(const MetadataName&)>;
   void on_ask(Provide provide) { provide_ = std::move(provide); }
   /// Without one, what others bring is refused with `unsupported`.
   void on_change(Accept accept) { accept_ = std::move(accept); }
@@ -93,7 +93,7 @@ class PeerListener {
   int wait_fd() const noexcept { return poller_.fd(); }
 
   const net::Address& address() const noexcept { return options_.address; }
-  std::size_t card_count() const noexcept { return replies_.size(); }
+  std::size_t metadata_count() const noexcept { return replies_.size(); }
   std::size_t client_count() const noexcept { return clients_.size(); }
   std::size_t buffered_bytes() const noexcept { return buffered_bytes_; }
   const PeerListenerCounts& counts() const noexcept { return counts_; }
@@ -115,7 +115,7 @@ class PeerListener {
   Status hear(Client& client, const net::Frame& received);
   void extend_patience(Client& client, bool exchange_began);
   Status answer(Client& client, const Frame& request);
-  Frame provide(const CardName& name) const;
+  Frame provide(const MetadataName& name) const;
   Status answer_change(Client& client, Change change);
   void drop(Clients::iterator client, std::string_view why, telemetry::Counter& count);
   void refuse(const Status& why);
@@ -132,7 +132,7 @@ class PeerListener {
   PeerListenerCounts counts_;
   Accept accept_;
   Provide provide_;
-  std::map<CardName, std::shared_ptr<const Bytes>> replies_;  // sealed frames
+  std::map<MetadataName, std::shared_ptr<const Bytes>> replies_;  // sealed frames
   Clients clients_;
   std::uint64_t next_client_;
   std::size_t buffered_bytes_ = 0;

@@ -32,18 +32,18 @@ class PeerListenerTest : public testing::Test {
   }
   void listen() {
     listener = PeerListener::open(options, clock).value();
-    ASSERT_TRUE(listener->publish("a", as_bytes("card of a")).ok());
+    ASSERT_TRUE(listener->publish("a", as_bytes("metadata of a")).ok());
   }
   // Lets the listener work until nothing is left to do.
   void settle() {
     // Local sockets deliver at once: a few calls do all there is to do.
     for (int round = 0; round < 40; ++round) listener->progress();
   }
-  Result<Bytes> ask(const CardName& name = "a") {
+  Result<Bytes> ask(const MetadataName& name = "a") {
     auto client = PeerClient::open({.tls = provider_of(options.tls)}, clock).value();
     std::optional<Result<Bytes>> answer;
     (void)client->fetch(options.address, name, Deadline::never(),
-                        [&](Result<Bytes> card) { answer = std::move(card); });
+                        [&](Result<Bytes> metadata) { answer = std::move(metadata); });
     EXPECT_TRUE(eventually([&] {
       listener->progress();
       client->progress();
@@ -70,9 +70,9 @@ class PeerListenerTest : public testing::Test {
   std::unique_ptr<PeerListener> listener;
 };
 
-TEST_F(PeerListenerTest, serves_its_card_and_says_what_it_has_not) {
+TEST_F(PeerListenerTest, serves_its_metadata_and_says_what_it_has_not) {
   listen();
-  EXPECT_EQ(ask().value(), to_bytes("card of a"));
+  EXPECT_EQ(ask().value(), to_bytes("metadata of a"));
   ASSERT_TRUE(listener->publish("a", as_bytes("newer")).ok());
   EXPECT_EQ(ask().value(), to_bytes("newer"));
   EXPECT_EQ(ask("b").code(), Code::not_found);
@@ -95,15 +95,15 @@ TEST_F(PeerListenerTest, hands_on_what_is_brought_and_tells_the_verdict) {
   EXPECT_EQ(bring({"b", to_bytes("x")}).code(), Code::unsupported) << "nobody takes it";
   std::vector<std::pair<std::string, bool>> changes;
   listener->on_change([&](const Change& change) -> Status {
-    changes.emplace_back(change.name.agent, change.card.has_value());
-    if (change.card && change.card->empty()) return error(Code::corrupt, "an empty card");
+    changes.emplace_back(change.name.agent, change.metadata.has_value());
+    if (change.metadata && change.metadata->empty()) return error(Code::corrupt, "an empty metadata");
     return {};
   });
-  EXPECT_TRUE(bring({"b", to_bytes("card of b")}).ok());
+  EXPECT_TRUE(bring({"b", to_bytes("metadata of b")}).ok());
   EXPECT_TRUE(bring({"b", std::nullopt}).ok());
   const Status refused = bring({"c", Bytes()});
   EXPECT_EQ(refused.code(), Code::corrupt);
-  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("an empty card"));
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("an empty metadata"));
   EXPECT_THAT(changes, testing::ElementsAre(testing::Pair("b", true), testing::Pair("b", false),
                                             testing::Pair("c", true)));
 }
@@ -119,7 +119,7 @@ TEST_F(PeerListenerTest, several_requests_may_share_a_connection) {
     return listener->counts().served.value() == 3;
   }));
   EXPECT_FALSE(client.is_closed());
-  const Bytes reply = encode({FrameKind::card, "a", to_bytes("card of a")});
+  const Bytes reply = encode({FrameKind::metadata, "a", to_bytes("metadata of a")});
   EXPECT_EQ(client.received().size(), 3 * reply.size());
 }
 
@@ -133,7 +133,7 @@ TEST_F(PeerListenerTest, garbage_costs_only_its_sender_its_connection) {
   EXPECT_EQ(sink.count_of("client dropped"), 1U);
   RawClient reply(options.address);
   reply.greet();
-  reply.write(encode({FrameKind::card, "a"}));
+  reply.write(encode({FrameKind::metadata, "a"}));
   RawClient unnamed(options.address);
   unnamed.greet();
   unnamed.write(encode({FrameKind::fetch, ""}));
@@ -207,7 +207,7 @@ TEST_F(PeerListenerTest, thousand_silent_connections_do_not_keep_a_newcomer_out)
     if (i % 32 == 0) listener->progress();
     EXPECT_LE(listener->client_count(), options.max_clients);
   }
-  EXPECT_EQ(ask().value(), to_bytes("card of a"));
+  EXPECT_EQ(ask().value(), to_bytes("metadata of a"));
   EXPECT_LE(listener->client_count(), options.max_clients);
   EXPECT_GE(listener->counts().crowded_out.value(), 1000 - options.max_clients);
   EXPECT_LE(sink.events().size(), 10U) << "a flood does not flood the log";
@@ -215,7 +215,7 @@ TEST_F(PeerListenerTest, thousand_silent_connections_do_not_keep_a_newcomer_out)
 }
 
 TEST_F(PeerListenerTest, oversized_frame_is_refused_before_it_is_stored) {
-  options.max_card_bytes = 1000;
+  options.max_metadata_bytes = 1000;
   listen();
   RawClient big(options.address);
   big.greet();
@@ -363,7 +363,7 @@ class TcpPeerListenerTest : public PeerListenerTest {
     auto client = PeerClient::open({.tls = tls}, clock).value();
     std::optional<Status> answer;
     TOWPATH_TRY(client->fetch(options.address, "a", Deadline::never(),
-                              [&](const Result<Bytes>& card) { answer = card.status(); }));
+                              [&](const Result<Bytes>& metadata) { answer = metadata.status(); }));
     EXPECT_TRUE(eventually([&] {
       listener->progress();
       client->progress();
@@ -379,21 +379,21 @@ class TcpPeerListenerTest : public PeerListenerTest {
   }
 };
 
-TEST_F(TcpPeerListenerTest, serves_and_takes_cards_as_on_a_unix_socket) {
+TEST_F(TcpPeerListenerTest, serves_and_takes_metadata_as_on_a_unix_socket) {
   listen_at_chosen_port();
   EXPECT_NE(std::get<net::TcpAddress>(options.address).port, 0);
-  EXPECT_EQ(ask().value(), to_bytes("card of a"));
+  EXPECT_EQ(ask().value(), to_bytes("metadata of a"));
   EXPECT_EQ(ask("b").code(), Code::not_found);
   ASSERT_TRUE(listener->publish({"a", "part"}, Bytes(1 << 20)).ok());
   EXPECT_EQ(ask({"a", "part"})->size(), std::size_t{1} << 20U);
-  std::vector<CardName> changes;
+  std::vector<MetadataName> changes;
   listener->on_change([&](const Change& change) {
     changes.push_back(change.name);
     return Status();
   });
-  EXPECT_TRUE(bring({{"b", "layers"}, to_bytes("card of b")}).ok());
+  EXPECT_TRUE(bring({{"b", "layers"}, to_bytes("metadata of b")}).ok());
   EXPECT_TRUE(bring({"b", std::nullopt}).ok());
-  EXPECT_THAT(changes, testing::ElementsAre(CardName("b", "layers"), CardName("b")));
+  EXPECT_THAT(changes, testing::ElementsAre(MetadataName("b", "layers"), MetadataName("b")));
 }
 
 TEST_F(TcpPeerListenerTest, only_the_token_opens_the_door) {
@@ -409,14 +409,14 @@ TEST_F(TcpPeerListenerTest, only_the_token_opens_the_door) {
         << "no token is ever logged";
 }
 
-// What a process needed, of whatever user, to have the card of a listener on the loopback.
+// What a process needed, of whatever user, to have the metadata of a listener on the loopback.
 TEST_F(TcpPeerListenerTest, request_without_proof_gets_nothing) {
   listen_at_chosen_port();
   RawClient client(options.address);
   client.greet();
   client.write(encode({FrameKind::fetch, "a"}));
   expect_closed(client);
-  EXPECT_EQ(client.received().find("card of a"), std::string::npos);
+  EXPECT_EQ(client.received().find("metadata of a"), std::string::npos);
   EXPECT_EQ(listener->counts().served.value(), 0U);
   EXPECT_EQ(listener->counts().malformed.value(), 1U);
 }

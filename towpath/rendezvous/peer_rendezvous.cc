@@ -63,27 +63,27 @@ Status PeerRendezvous::heard(const Change& change) {
   return {};
 }
 
-Status PeerRendezvous::publish(const CardName& name, ConstByteSpan card) {
+Status PeerRendezvous::publish(const MetadataName& name, ConstByteSpan metadata) {
   TOWPATH_TRY(check_name(name));
-  TOWPATH_TRY(check_card(card));
-  if (!has_scope()) return door_->publish(name, card);
+  TOWPATH_TRY(check_metadata(metadata));
+  if (!has_scope()) return door_->publish(name, metadata);
   TOWPATH_TRY(PeerListener * listener, listener_of(name.agent));
-  TOWPATH_TRY(listener->publish(name, card));
-  return door_ ? door_->publish(name, card) : Status();
+  TOWPATH_TRY(listener->publish(name, metadata));
+  return door_ ? door_->publish(name, metadata) : Status();
 }
 
 void PeerRendezvous::on_ask(PeerListener::Provide provide) {
   if (door_) door_->on_ask(std::move(provide));
 }
 
-Status PeerRendezvous::withdraw(const CardName& name) {
+Status PeerRendezvous::withdraw(const MetadataName& name) {
   if (!has_scope()) return door_->withdraw(name);
   const auto found = listeners_.find(name.agent);
   if (found == listeners_.end())
     return error(Code::not_found, cat(to_string(name), " was not published from here"));
   TOWPATH_TRY(found->second->withdraw(name));
   if (door_) TOWPATH_TRY(door_->withdraw(name));
-  if (found->second->card_count() > 0) return {};
+  if (found->second->metadata_count() > 0) return {};
   found->second->stop_listening();
   (void)poller_.remove(found->second->wait_fd());
   closing_.push_back(std::move(found->second));
@@ -91,14 +91,14 @@ Status PeerRendezvous::withdraw(const CardName& name) {
   return {};
 }
 
-Result<FetchId> PeerRendezvous::fetch(const CardName& name, run::Deadline deadline,
+Result<FetchId> PeerRendezvous::fetch(const MetadataName& name, run::Deadline deadline,
                                       FetchDone done) {
   TOWPATH_TRY(check_name(name));
   TOWPATH_TRY(const net::Address address, address_in_scope(options_.scope, name.agent));
   return client_->fetch(address, name, deadline, std::move(done));
 }
 
-Result<FetchId> PeerRendezvous::fetch_from(const net::Address& from, const CardName& name,
+Result<FetchId> PeerRendezvous::fetch_from(const net::Address& from, const MetadataName& name,
                                            run::Deadline deadline, FetchDone done) {
   return client_->fetch(from, name, deadline, std::move(done));
 }

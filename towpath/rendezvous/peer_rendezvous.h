@@ -23,7 +23,7 @@ namespace towpath::rendezvous {
 
 struct PeerRendezvousOptions {
   std::string scope;                 ///< at most kMaxScope bytes; empty, with a door: none
-  std::optional<net::Address> door;  ///< opened at once; it gives every card published here
+  std::optional<net::Address> door;  ///< opened at once; it gives every metadata published here
   net::TlsProvider tls;              ///< of the door, and for those of others, over TCP
   PeerListenerOptions listener;      ///< its address and TLS are not used
   PeerClientOptions client;          ///< its TLS is not used
@@ -37,9 +37,9 @@ class PeerRendezvous final : public Rendezvous {
                                                       const Clock& clock);
 
   /// Errors as Rendezvous, and already_exists (another agent of the scope has this name).
-  Status publish(const CardName& name, ConstByteSpan card) override;
-  Status withdraw(const CardName& name) override;
-  Result<FetchId> fetch(const CardName& name, run::Deadline deadline, FetchDone done) override;
+  Status publish(const MetadataName& name, ConstByteSpan metadata) override;
+  Status withdraw(const MetadataName& name) override;
+  Result<FetchId> fetch(const MetadataName& name, run::Deadline deadline, FetchDone done) override;
   void cancel(FetchId fetch) override { client_->cancel(fetch); }
   void watch(ChangeSeen seen) override { seen_ = std::move(seen); }
   std::size_t progress() override;
@@ -49,9 +49,9 @@ class PeerRendezvous final : public Rendezvous {
   Result<FetchId> push(std::string_view to, const Change& change, run::Deadline deadline,
                        PeerClient::PushDone done);
 
-  /// Asks whoever listens at `from`; brings a change (a card, or that it is withdrawn) to whoever
+  /// Asks whoever listens at `from`; brings a change (metadata, or that it is withdrawn) to whoever
   /// listens at `to`. Errors: PeerClient's.
-  Result<FetchId> fetch_from(const net::Address& from, const CardName& name, run::Deadline deadline,
+  Result<FetchId> fetch_from(const net::Address& from, const MetadataName& name, run::Deadline deadline,
                              FetchDone done);
   Result<FetchId> send_to(const net::Address& to, const Change& change, run::Deadline deadline,
                           PeerClient::PushDone done);

@@ -3,12 +3,12 @@
 
 namespace towpath::rendezvous {
 
-std::string to_string(const CardName& name) {
+std::string to_string(const MetadataName& name) {
   std::string text = cat("'", printable(name.agent), "'");
   return name.label.empty() ? text : cat(text, ", part '", printable(name.label), "'");
 }
 
-Status check_name(const CardName& name) {
+Status check_name(const MetadataName& name) {
   if (name.agent.empty() || name.agent.size() > kMaxAgentName)
     return error(Code::invalid_argument, cat("a name of ", name.agent.size(), " bytes"),
                  cat("use 1 to ", kMaxAgentName, " bytes"));
@@ -17,11 +17,11 @@ Status check_name(const CardName& name) {
                cat("use at most ", kMaxLabel, " bytes"));
 }
 
-Status check_card(ConstByteSpan card, std::size_t limit_bytes) {
-  if (card.size() <= limit_bytes) return {};
+Status check_metadata(ConstByteSpan metadata, std::size_t limit_bytes) {
+  if (metadata.size() <= limit_bytes) return {};
   return error(Code::out_of_range,
-               cat("a card of ", card.size(), " bytes; at most ", limit_bytes, " are carried"),
-               "register fewer regions, or send the card in parts");
+               cat("metadata of ", metadata.size(), " bytes; at most ", limit_bytes, " are carried"),
+               "register fewer regions, or send the metadata in parts");
 }
 
 }  // namespace towpath::rendezvous

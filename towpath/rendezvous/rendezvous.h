@@ -1,11 +1,11 @@
-// Rendezvous: how agents learn of each other's cards.
+// Rendezvous: how agents learn of each other's metadata.
 //
-// A card is opaque bytes under a name; a name is any bytes too. An agent has one full card, and as
+// Metadata is opaque bytes under a name; a name is any bytes too. An agent has one full metadata, and as
 // many partial ones, under labels, as it likes. Nothing here blocks and nothing is called back from
 // where it was asked: answers and changes are delivered by progress(), and wait_fd() tells when
 // there are some. fetch_until.h has the one helper that waits.
 //
-// It does not judge cards: whether one is newer, whole or true is for the agent to say.
+// It does not judge metadata: whether one is newer, whole or true is for the agent to say.
 // Invariants: each fetch is answered exactly once, unless it is cancelled or the rendezvous dies;
 // with a deadline it is answered by then.
 // Thread: one at a time. Callbacks run inside progress(), and may call everything but progress().
@@ -17,7 +17,7 @@
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
-#include <towpath/rendezvous/card_name.h>
+#include <towpath/rendezvous/metadata_name.h>
 #include <towpath/run/deadline.h>
 
 namespace towpath::rendezvous {
@@ -25,20 +25,20 @@ namespace towpath::rendezvous {
 /// Names a fetch that was asked; never 0, never used twice.
 using FetchId = std::uint64_t;
 
-/// The card. Errors: not_found (nobody has published the name), unavailable (the place to ask does
+/// The metadata. Errors: not_found (nobody has published the name), unavailable (the place to ask does
 /// not answer now), timed_out, denied (it is not who it should be), corrupt (the answer is).
-using FetchDone = std::function<void(Result<Bytes> card)>;
+using FetchDone = std::function<void(Result<Bytes> metadata)>;
 
-/// A card that was published, again or for the first time, or withdrawn.
+/// Metadata that was published, again or for the first time, or withdrawn.
 struct Change {
-  CardName name;
-  std::optional<Bytes> card;  ///< nothing: withdrawn
+  MetadataName name;
+  std::optional<Bytes> metadata;  ///< nothing: withdrawn
 };
 using ChangeSeen = std::function<void(const Change&)>;
 
 /// How what was published and withdrawn from here stands with the others.
 struct Standing {
-  std::size_t pending = 0;  ///< cards, and withdrawals, that have not arrived yet
+  std::size_t pending = 0;  ///< metadata, and withdrawals, that have not arrived yet
   Status trouble;           ///< why, if it is more than the way there; ok when all is well
 };
 
@@ -46,18 +46,18 @@ class Rendezvous {
  public:
   virtual ~Rendezvous() = default;
 
-  /// Makes `card` known under `name`, in place of what was. The bytes are copied.
-  /// Errors: invalid_argument (an empty or too long name), out_of_range (the card is too long).
-  /// ok means accepted: where others keep the card, it is on its way (standing() tells), and is
+  /// Makes `metadata` known under `name`, in place of what was. The bytes are copied.
+  /// Errors: invalid_argument (an empty or too long name), out_of_range (the metadata is too long).
+  /// ok means accepted: where others keep the metadata, it is on its way (standing() tells), and is
   /// brought again when they come back without it.
-  virtual Status publish(const CardName& name, ConstByteSpan card) = 0;
-  /// Without a label: all cards of the agent. Errors: not_found (not published from here).
-  virtual Status withdraw(const CardName& name) = 0;
+  virtual Status publish(const MetadataName& name, ConstByteSpan metadata) = 0;
+  /// Without a label: all metadata of the agent. Errors: not_found (not published from here).
+  virtual Status withdraw(const MetadataName& name) = 0;
   virtual Standing standing() const { return {}; }
 
-  /// Asks for the card of `name`; `done` hears the answer. Errors: invalid_argument as above,
+  /// Asks for the metadata of `name`; `done` hears the answer. Errors: invalid_argument as above,
   /// exhausted (too many fetches at a time).
-  virtual Result<FetchId> fetch(const CardName& name, run::Deadline deadline, FetchDone done) = 0;
+  virtual Result<FetchId> fetch(const MetadataName& name, run::Deadline deadline, FetchDone done) = 0;
   /// `done` is not called any more. An unknown or answered fetch is no error.
   virtual void cancel(FetchId fetch) = 0;
 
@@ -71,8 +71,8 @@ class Rendezvous {
   virtual int wait_fd() const noexcept = 0;
 };
 
-/// Of every card, unless an implementation says less.
-inline constexpr std::size_t kMaxCardBytes = std::size_t{8} << 20U;
-Status check_card(ConstByteSpan card, std::size_t limit_bytes = kMaxCardBytes);
+/// Of every metadata, unless an implementation says less.
+inline constexpr std::size_t kMaxMetadataBytes = std::size_t{8} << 20U;
+Status check_metadata(ConstByteSpan metadata, std::size_t limit_bytes = kMaxMetadataBytes);
 
 }  // namespace towpath::rendezvous

@@ -54,9 +54,9 @@ Maker in_a_directory() {
 
 class RendezvousTest : public testing::TestWithParam<Kind> {
  protected:
-  Result<Bytes> ask(const CardName& name) {
+  Result<Bytes> ask(const MetadataName& name) {
     std::optional<Result<Bytes>> answer;
-    (void)there->fetch(name, Deadline::never(), [&](Result<Bytes> card) { answer = card; });
+    (void)there->fetch(name, Deadline::never(), [&](Result<Bytes> metadata) { answer = metadata; });
     EXPECT_FALSE(answer.has_value()) << "never from where it was asked";
     EXPECT_TRUE(eventually([&] {
       here->progress();
@@ -72,7 +72,7 @@ class RendezvousTest : public testing::TestWithParam<Kind> {
   std::unique_ptr<Rendezvous> there = make(clock);
 };
 
-TEST_P(RendezvousTest, card_is_found_until_it_is_withdrawn) {
+TEST_P(RendezvousTest, metadata_is_found_until_it_is_withdrawn) {
   EXPECT_EQ(ask("a").code(), Code::not_found);
   ASSERT_TRUE(here->publish("a", as_bytes("one")).ok());
   EXPECT_EQ(ask("a").value(), to_bytes("one"));
@@ -84,14 +84,14 @@ TEST_P(RendezvousTest, card_is_found_until_it_is_withdrawn) {
   EXPECT_EQ(here->withdraw("a").code(), Code::not_found);
 }
 
-TEST_P(RendezvousTest, card_goes_with_the_one_who_published_it) {
+TEST_P(RendezvousTest, metadata_goes_with_the_one_who_published_it) {
   ASSERT_TRUE(here->publish("a", as_bytes("one")).ok());
   EXPECT_EQ(there->withdraw("a").code(), Code::not_found) << "it is not theirs";
   here = make(clock);
   EXPECT_EQ(ask("a").code(), Code::not_found);
 }
 
-TEST_P(RendezvousTest, names_and_cards_may_hold_any_bytes) {
+TEST_P(RendezvousTest, names_and_metadata_may_hold_any_bytes) {
   const std::string longest(1024, '\xfe');
   const std::string odd("\0/..%\n", 6);
   ASSERT_TRUE(here->publish(longest, as_bytes(odd)).ok());
@@ -100,7 +100,7 @@ TEST_P(RendezvousTest, names_and_cards_may_hold_any_bytes) {
   EXPECT_EQ(ask(odd).value(), Bytes());
 }
 
-TEST_P(RendezvousTest, parts_of_a_card_stand_under_labels_and_go_with_it) {
+TEST_P(RendezvousTest, parts_of_a_metadata_stand_under_labels_and_go_with_it) {
   ASSERT_TRUE(here->publish("a", as_bytes("full")).ok());
   ASSERT_TRUE(here->publish({"a", "one"}, as_bytes("part one")).ok());
   ASSERT_TRUE(here->publish({"a", "two"}, as_bytes("part two")).ok());
@@ -119,7 +119,7 @@ TEST_P(RendezvousTest, wrong_calls_are_told_at_once) {
   EXPECT_EQ(here->publish("", {}).code(), Code::invalid_argument);
   EXPECT_EQ(here->publish(std::string(1025, 'x'), {}).code(), Code::invalid_argument);
   EXPECT_EQ(here->publish({"a", std::string(257, 'x')}, {}).code(), Code::invalid_argument);
-  EXPECT_EQ(here->publish("a", Bytes(kMaxCardBytes + 1)).code(), Code::out_of_range);
+  EXPECT_EQ(here->publish("a", Bytes(kMaxMetadataBytes + 1)).code(), Code::out_of_range);
   EXPECT_EQ(here->fetch("", Deadline::never(), ignore).code(), Code::invalid_argument);
 }
 
@@ -157,21 +157,21 @@ TEST_P(RendezvousTest, fetch_until_waits_for_one_who_comes_later) {
                   here->progress();
                 }
               }).value();
-  const auto card =
+  const auto metadata =
       fetch_until(*there, "late", Deadline::after(clock, std::chrono::seconds(30)), clock);
-  EXPECT_EQ(card.value(), to_bytes("card"));
+  EXPECT_EQ(metadata.value(), to_bytes("card"));
 }
 
 TEST_P(RendezvousTest, fetch_until_ends_at_its_deadline_with_the_last_reason) {
   EXPECT_TRUE(run::with_patience(
       [&](Duration patience) {
         const auto deadline = Deadline::after(clock, patience);
-        const auto card = fetch_until(*there, "nobody", deadline, clock);
-        EXPECT_EQ(card.code(), Code::timed_out);
+        const auto metadata = fetch_until(*there, "nobody", deadline, clock);
+        EXPECT_EQ(metadata.code(), Code::timed_out);
         EXPECT_TRUE(deadline.expired(clock));
         EXPECT_EQ(fetch_until(*there, "", deadline, clock).code(), Code::invalid_argument);
-        const Status why = card.status().cause();
-        return why.code() == Code::not_found && card.status().hint() == why.hint();
+        const Status why = metadata.status().cause();
+        return why.code() == Code::not_found && metadata.status().hint() == why.hint();
       },
       std::chrono::milliseconds(15)));
 }
@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, RendezvousTest,
 using Seen = std::vector<std::pair<std::string, std::string>>;
 ChangeSeen note_in(Seen& seen) {
   return [&seen](const Change& change) {
-    seen.emplace_back(change.name.agent, change.card ? as_text(*change.card) : "withdrawn");
+    seen.emplace_back(change.name.agent, change.metadata ? as_text(*change.metadata) : "withdrawn");
   };
 }
 
@@ -214,18 +214,18 @@ TEST(InProcessTest, agents_on_many_threads_find_each_other) {
   auto directory = std::make_shared<Directory>();
   const sys::SystemClock clock;
   constexpr int kAgents = 4;
-  // Nobody ends, and takes its card along, before all have found all.
+  // Nobody ends, and takes its metadata along, before all have found all.
   std::latch all_found(kAgents);
   std::vector<run::Worker> agents;
   for (int me = 0; me < kAgents; ++me)
     agents.push_back(run::Worker::start("agent", [&, me](const run::StopToken&) {
                        auto mine = InProcess::open(directory).value();
                        mine->watch([](const Change&) {});
-                       EXPECT_TRUE(mine->publish(cat(me), as_bytes(cat("card ", me))).ok());
+                       EXPECT_TRUE(mine->publish(cat(me), as_bytes(cat("metadata ", me))).ok());
                        for (int other = 0; other < kAgents; ++other) {
                          const auto deadline = Deadline::after(clock, std::chrono::seconds(30));
-                         const auto card = fetch_until(*mine, cat(other), deadline, clock);
-                         EXPECT_TRUE(card.ok() && *card == to_bytes(cat("card ", other)));
+                         const auto metadata = fetch_until(*mine, cat(other), deadline, clock);
+                         EXPECT_TRUE(metadata.ok() && *metadata == to_bytes(cat("metadata ", other)));
                        }
                        all_found.arrive_and_wait();
                      }).value());
@@ -304,9 +304,9 @@ TEST(PeerRendezvousTest, agents_that_share_no_scope_meet_at_their_doors) {
     }));
   };
   const net::Address door = there->door().value();
-  (void)here->fetch_from(door, "there", Deadline::never(), [&](const Result<Bytes>& card) {
-    codes.push_back(card.code());
-    EXPECT_EQ(card.ok() ? *card : Bytes(), to_bytes("t"));
+  (void)here->fetch_from(door, "there", Deadline::never(), [&](const Result<Bytes>& metadata) {
+    codes.push_back(metadata.code());
+    EXPECT_EQ(metadata.ok() ? *metadata : Bytes(), to_bytes("t"));
   });
   wait();
   const auto note = [&](const Status& status) { codes.push_back(status.code()); };
@@ -331,9 +331,9 @@ class MeetingPointTest : public testing::Test {
       return condition();
     });
   }
-  Result<Bytes> ask(MeetingPoint& from, const CardName& name) {
+  Result<Bytes> ask(MeetingPoint& from, const MetadataName& name) {
     std::optional<Result<Bytes>> answer;
-    (void)from.fetch(name, Deadline::never(), [&](Result<Bytes> card) { answer = card; });
+    (void)from.fetch(name, Deadline::never(), [&](Result<Bytes> metadata) { answer = metadata; });
     EXPECT_TRUE(soon([&] { return answer.has_value(); }));
     return answer ? *answer : error(Code::internal, "no answer");
   }
@@ -344,7 +344,7 @@ class MeetingPointTest : public testing::Test {
   std::unique_ptr<MeetingPoint> host, guest;
 };
 
-TEST_F(MeetingPointTest, first_hosts_and_cards_go_both_ways) {
+TEST_F(MeetingPointTest, first_hosts_and_metadata_go_both_ways) {
   for (const net::Address& where : {address, net::Address(net::TcpAddress{"127.0.0.1", 0})}) {
     address = where;
     tls = provider_of(test_tls("a secret of both"));
@@ -387,7 +387,7 @@ TEST_F(MeetingPointTest, guest_whose_host_is_gone_says_so) {
 }
 
 TEST_F(MeetingPointTest, what_guests_leave_is_bounded) {
-  host = MeetingPoint::open({.address = address, .max_cards = 2, .max_bytes = 100}, clock).value();
+  host = MeetingPoint::open({.address = address, .max_metadata = 2, .max_bytes = 100}, clock).value();
   EXPECT_TRUE(host->publish("a", Bytes(60)).ok());
   EXPECT_EQ(host->publish("b", Bytes(41)).code(), Code::exhausted);
   EXPECT_TRUE(host->publish("a", Bytes(50)).ok()) << "the old one makes room";

@@ -267,9 +267,9 @@ TEST(KvbmLayoutTest, what_it_says_of_its_memory_must_agree) {
               HasSubstr("nixl_metadata says Vram 6"));
 }
 
-TEST(KvbmLayoutTest, is_read_with_the_card_of_its_agent_only) {
+TEST(KvbmLayoutTest, is_read_with_the_metadata_of_its_agent_only) {
   EXPECT_THAT(parse_kvbm_layout(kWhole, {.agent = {"decode-0", 77}}).status().to_string(),
-              HasSubstr("of the agent 'prefill-0' comes with the card of decode-0"));
+              HasSubstr("of the agent 'prefill-0' comes with the metadata of decode-0"));
   // No life is known: it must not pass for memory of this process.
   EXPECT_EQ(parse_kvbm_layout(kWhole, {.agent = {"prefill-0", 0}}).code(), Code::invalid_argument);
 }

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/agent/card.h>
+#include <towpath/agent/metadata.h>
 #include <towpath/core/text.h>
 #include <towpath/kv/layout_package.h>
 #include <towpath/layout/layout_codec.h>
@@ -115,20 +115,20 @@ struct Worker {
   AgentIdentity agent;
 };
 
-/// The agent whose card the metadata is.
+/// The agent whose metadata the metadata is.
 Result<AgentIdentity> agent_of(ConstByteSpan metadata, std::string_view name) {
-  const auto opened = agent::open_card(metadata);
+  const auto opened = agent::open_metadata(metadata);
   if (!opened.ok())
     return error(Code::unsupported,
                  cat("the NIXL metadata of '", printable(name), "', ", metadata.size(),
-                     " bytes, is no card of a Towpath agent: nothing could reach its memory"),
-                 "run that KVBM over Towpath's libnixl_capi.so, so that its metadata is a card")
+                     " bytes, is no metadata of a Towpath agent: nothing could reach its memory"),
+                 "run that KVBM over Towpath's libnixl_capi.so, so that its metadata is metadata")
         .because(opened.status());
-  const AgentIdentity& agent = opened->card.identity;
+  const AgentIdentity& agent = opened->metadata.identity;
   if (agent.name == name) return agent;
   return error(Code::invalid_argument,
                cat("the address of the worker names the agent '", printable(name),
-                   "', its NIXL metadata is the card of ", to_string(agent)),
+                   "', its NIXL metadata is the metadata of ", to_string(agent)),
                "export the package anew, with the metadata of its own agent");
 }
 
@@ -196,16 +196,16 @@ Result<Bytes> package_from_kvbm(ConstByteSpan packed,
   Worker worker;
   TOWPATH_TRY(worker.id, in.number("worker_id"));
   TOWPATH_TRY(const std::string name, in.text("nixl_agent_name", kMaxAgentName));
-  TOWPATH_TRY(const ConstByteSpan metadata, in.bytes("nixl_metadata", agent::kMaxCardBytes));
+  TOWPATH_TRY(const ConstByteSpan metadata, in.bytes("nixl_metadata", agent::kMaxMetadataBytes));
   TOWPATH_TRY(worker.agent, agent_of(metadata, name));
-  kv::LayoutPackage package{.card = Bytes(metadata.begin(), metadata.end()), .layouts = {}};
+  kv::LayoutPackage package{.metadata = Bytes(metadata.begin(), metadata.end()), .layouts = {}};
   TOWPATH_TRY(const std::uint64_t count, in.number("count of layouts", kv::kMaxPackedLayouts));
   for (std::uint64_t i = 0; i < count; ++i) {
     TOWPATH_TRY(package.layouts.emplace_back(), read_layout(in, worker, unknown_order));
   }
   TOWPATH_TRY(check_end(in));
   TOWPATH_TRY(Bytes ours, kv::encode(package));
-  TOWPATH_TRY(kv::open_package(ours));  // it proves the card, and that the layouts go together
+  TOWPATH_TRY(kv::open_package(ours));  // it proves the metadata, and that the layouts go together
   return ours;
 }
 
@@ -215,7 +215,7 @@ Result<Bytes> package_to_kvbm(ConstByteSpan package, std::uint64_t worker_id) {
   BincodeWriter out;
   out.number(worker_id);
   out.text(open.agent.name);
-  out.bytes(open.card);
+  out.bytes(open.metadata);
   out.number(open.layouts.size());
   for (const kv::OpenPackage::Entry& entry : open.layouts)
     TOWPATH_TRY(write_layout(out, entry, worker_id));

@@ -4,7 +4,7 @@
 //   manager->import_package(*package_from_kvbm(bytes));            // theirs, here
 //   send(*package_to_kvbm(*manager->export_package(), worker));    // ours, there
 //
-// The NIXL metadata is of use only where it is a card of Towpath's, as our libnixl_capi gives it to
+// The NIXL metadata is of use only where it is metadata of Towpath's, as our libnixl_capi gives it to
 // KVBM: then its layouts are those of any peer. A blob of NIXL's own library is refused by name,
 // for no agent of ours could reach what it tells of.
 //
@@ -23,7 +23,7 @@ namespace towpath::standard {
 
 /// A package of ours with the same layouts: ids are KVBM's layout ids, tiers "g1" to "g4".
 /// `unknown_order` as in KvbmTerms.
-/// Errors: as BincodeReader and descriptor_of(); unsupported (metadata that is no card; another
+/// Errors: as BincodeReader and descriptor_of(); unsupported (metadata that is no metadata; another
 /// version; what later releases of KVBM append, which also number the orders of blocks anew);
 /// invalid_argument (a layout of another worker or agent than the package's; an id twice).
 Result<Bytes> package_from_kvbm(ConstByteSpan packed,

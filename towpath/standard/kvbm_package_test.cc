@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/agent/card.h>
+#include <towpath/agent/metadata.h>
 #include <towpath/core/text.h>
 #include <towpath/kv/layout_package.h>
 #include <towpath/kv/testing/transfer_node.h>
@@ -23,11 +23,11 @@ using ::testing::HasSubstr;
 constexpr std::uint64_t kWorker = 300;
 const AgentIdentity kSender{"prefill-0", 77};
 
-Bytes card_of(const AgentIdentity& agent) {
-  agent::Card card;
-  card.identity = agent;
-  card.generation = 1;
-  return *agent::encode(card);
+Bytes metadata_of(const AgentIdentity& agent) {
+  agent::AgentMetadata metadata;
+  metadata.identity = agent;
+  metadata.generation = 1;
+  return *agent::encode(metadata);
 }
 
 /// Two layers on GPU 1, blocks second, in the order of heads.
@@ -50,7 +50,7 @@ LayoutDescriptor heads_on_gpu() {
 Bytes package_of(std::vector<kv::PackedLayout> layouts) {
   for (kv::PackedLayout& each : layouts)
     if (each.layout.empty()) each.layout = *layout::encode(heads_on_gpu());
-  return *kv::encode(kv::LayoutPackage{card_of(kSender), std::move(layouts)});
+  return *kv::encode(kv::LayoutPackage{metadata_of(kSender), std::move(layouts)});
 }
 
 // ---- as KVBM writes it, spelled here by hand ----
@@ -95,7 +95,7 @@ Bytes words() {
   return bytes;
 }
 Bytes packed() {
-  Bytes bytes = address(card_of(kSender));
+  Bytes bytes = address(metadata_of(kSender));
   bytes += raw({1});
   bytes += handle_and_tier();
   bytes += words();
@@ -104,7 +104,7 @@ Bytes packed() {
 /// With `change` made to the words behind the handle.
 template <class Change>
 Status refusal_of(Change change) {
-  Bytes bytes = address(card_of(kSender));
+  Bytes bytes = address(metadata_of(kSender));
   bytes += raw({1});
   bytes += handle_and_tier();
   Bytes said = words();
@@ -115,7 +115,7 @@ Status refusal_of(Change change) {
 
 TEST(KvbmPackageTest, is_written_as_kvbm_writes_it) {
   EXPECT_EQ(package_to_kvbm(package_of({{5, "G2", 0, 0, {}}}), kWorker).value(), packed());
-  Bytes nothing = address(card_of(kSender));
+  Bytes nothing = address(metadata_of(kSender));
   nothing += raw({0});
   EXPECT_EQ(package_to_kvbm(package_of({}), kWorker).value(), nothing);
 }
@@ -126,7 +126,7 @@ TEST(KvbmPackageTest, reads_what_kvbm_writes) {
   const auto open = kv::open_package(*ours);
   ASSERT_TRUE(open.ok()) << open.status().to_string();
   EXPECT_EQ(open->agent, kSender);
-  EXPECT_EQ(open->card, card_of(kSender));
+  EXPECT_EQ(open->metadata, metadata_of(kSender));
   ASSERT_EQ(open->layouts.size(), 1u);
   EXPECT_EQ(open->layouts[0].id, 5u);
   EXPECT_EQ(open->layouts[0].tier, "g2");
@@ -145,18 +145,18 @@ TEST(KvbmPackageTest, metadata_of_nixl_itself_is_refused_with_what_would_do) {
   bytes += raw({0});
   const Status refused = package_from_kvbm(bytes).status();
   EXPECT_EQ(refused.code(), Code::unsupported);
-  EXPECT_THAT(refused.to_string(), HasSubstr("'prefill-0', 20 bytes, is no card"));
+  EXPECT_THAT(refused.to_string(), HasSubstr("'prefill-0', 20 bytes, is no metadata"));
   EXPECT_THAT(refused.hint(), HasSubstr("libnixl_capi.so"));
   EXPECT_FALSE(refused.cause().ok());
 }
 
 TEST(KvbmPackageTest, of_others_it_takes_nothing) {
-  Bytes bytes = address(card_of({"decode-0", 77}));
+  Bytes bytes = address(metadata_of({"decode-0", 77}));
   bytes += raw({0});
   EXPECT_THAT(package_from_kvbm(bytes).status().to_string(),
-              HasSubstr("names the agent 'prefill-0', its NIXL metadata is the card of decode-0"));
+              HasSubstr("names the agent 'prefill-0', its NIXL metadata is the metadata of decode-0"));
   EXPECT_THAT(refusal_of([](Bytes& said) { said[15] = std::byte{'q'}; }).to_string(),
-              HasSubstr("the agent 'qrefill-0' comes with the card of prefill-0"));
+              HasSubstr("the agent 'qrefill-0' comes with the metadata of prefill-0"));
   Bytes other = packed();
   const std::size_t handle = other.size() - words().size() - handle_and_tier().size();
   other[handle + 1] = std::byte{0x2d};
@@ -165,7 +165,7 @@ TEST(KvbmPackageTest, of_others_it_takes_nothing) {
   other = packed();
   other[handle + 11] = std::byte{1};  // above the 16 bits of the id
   EXPECT_THAT(package_from_kvbm(other).status().to_string(), HasSubstr("reserved bits"));
-  Bytes twice = address(card_of(kSender));
+  Bytes twice = address(metadata_of(kSender));
   twice += raw({2});
   for (int i = 0; i < 2; ++i) {
     twice += handle_and_tier();
@@ -268,7 +268,7 @@ TEST(KvbmPackageTest, a_number_has_one_form) {
 TEST(KvbmPackageTest, blocks_of_a_cache_that_came_as_kvbms_metadata_are_copied) {
   TransferNode near("near");
   TransferNode far("far");
-  ASSERT_TRUE(far.agent->load_card(*near.agent->card()).ok());
+  ASSERT_TRUE(far.agent->load_metadata(*near.agent->metadata()).ok());
   constexpr std::uint32_t kSalt = 900;
   const kv::LayoutHandle filled = far.add_filled(kSalt);
   (void)far.add(far.manager->local_layout(filled).value(), {.tier = "g2"});

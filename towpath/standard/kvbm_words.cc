@@ -70,12 +70,12 @@ Status check_agent(const KvbmWords& words, const AgentIdentity& agent) {
   if (agent.incarnation == 0)
     return error(Code::invalid_argument,
                  cat("a KVBM's layout of ", to_string(agent), ": which life of it is not said"),
-                 "give the identity in the card that came with the layout");
+                 "give the identity in the metadata that came with the layout");
   if (words.agent_name == agent.name) return {};
   return error(Code::invalid_argument,
                cat("a KVBM's layout of the agent '", printable(words.agent_name),
-                   "' comes with the card of ", to_string(agent)),
-               "take the card of the agent that registered the memory");
+                   "' comes with the metadata of ", to_string(agent)),
+               "take the metadata of the agent that registered the memory");
 }
 
 Status check_memory(const KvbmWords& words) {

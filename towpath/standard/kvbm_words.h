@@ -86,7 +86,7 @@ struct KvbmWords {
 
 /// What a KVBM's words leave open.
 struct KvbmTerms {
-  /// Whose card came with them: they name an agent, and not which of its lives.
+  /// Whose metadata came with them: they name an agent, and not which of its lives.
   AgentIdentity agent;
   /// What blocks are taken for whose order is `Unknown`; without it they are refused.
   std::optional<layout::BlockFormat> unknown_order = std::nullopt;

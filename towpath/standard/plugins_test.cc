@@ -111,9 +111,9 @@ TEST_F(PluginPeersTest, two_agents_that_have_only_a_plug_in_are_told_that_it_rea
   (void)load();
   const Side left = open("left", {"example"}, {});
   const Side right = open("right", {"example"}, {});
-  const auto met = left.agent->load_card(*right.agent->card());
+  const auto met = left.agent->load_metadata(*right.agent->metadata());
   EXPECT_EQ(met.code(), Code::unavailable);
-  EXPECT_THAT(met.status().to_string(), HasSubstr("its card names none"));
+  EXPECT_THAT(met.status().to_string(), HasSubstr("its metadata names none"));
 }
 
 TEST_F(PluginPeersTest, beside_a_plug_in_another_backend_moves_bytes_between_agents) {
@@ -121,7 +121,7 @@ TEST_F(PluginPeersTest, beside_a_plug_in_another_backend_moves_bytes_between_age
   (void)load();
   const Side left = open("left", {"example", "loopback"}, std::byte{1});
   const Side right = open("right", {"example", "loopback"}, std::byte{2});
-  const auto met = left.agent->load_card(*right.agent->card());
+  const auto met = left.agent->load_metadata(*right.agent->metadata());
   ASSERT_TRUE(met.ok()) << met.status().to_string();
   auto pull = left.agent->create_transfer(TransferOp::read, left.list, "right", right.list);
   ASSERT_TRUE(pull.ok()) << pull.status().to_string();

@@ -7,7 +7,7 @@
 //   PLUGIN_DIR             a directory of backends from outside (plugin.h); none is searched unset
 //   LOG_LEVEL              TRACE DEBUG INFO WARN ERROR FATAL
 //   TRANSFER_TIMEOUT_MS    deadline of transfers that are posted without one
-//   LISTEN_HOST            where the listener for cards is reached: 127.0.0.1 unless set
+//   LISTEN_HOST            where the listener for metadata is reached: 127.0.0.1 unless set
 //   TOKEN_FILE             a file with the token that listeners and their clients share; on one
 //   host
 //                          none is needed (metadata_security.h)

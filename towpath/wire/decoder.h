@@ -1,9 +1,9 @@
 // Decoder: gives the fields of a message one by one, each held against the schema (schema.h) before
 // the caller sees it. It borrows the payload, allocates nothing, and never reads outside it.
 //
-//   TOWPATH_TRY(decode(Decoder(payload, kCardSchema), [&](const Field& field) -> Status {
+//   TOWPATH_TRY(decode(Decoder(payload, kMetadataSchema), [&](const Field& field) -> Status {
 //     switch (field.tag()) {
-//       case kName: card.name = field.text(); break;
+//       case kName: metadata.name = field.text(); break;
 //       case kRegion: return decode(field.nested(), [&](const Field& inner) -> Status { ... });
 //     }
 //     return {};
@@ -43,7 +43,7 @@ class Field {
   std::string_view text() const { return as_text(bytes()); }
   Decoder nested() const;
 
-  /// A failure that names this field: "card: field kind (required 2) at byte 12 is 9: not a memory
+  /// A failure that names this field: "metadata: field kind (required 2) at byte 12 is 9: not a memory
   /// kind". Code: corrupt.
   Status refuse(std::string_view why) const;
 

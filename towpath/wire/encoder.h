@@ -1,11 +1,11 @@
 // Encoder: writes the fields of a message by its schema (schema.h). Equal values put in equal order
 // give equal bytes, on every machine.
 //
-//   Encoder card(kCardSchema);
-//   card.put_text(kName, name);
+//   Encoder metadata(kMetadataSchema);
+//   metadata.put_text(kName, name);
 //   for (const Region& region : regions)
-//     card.put_nested(kRegion, [&](Encoder& out) { out.put_number(kLength, region.length); });
-//   TOWPATH_TRY(const Bytes payload, std::move(card).finish());
+//     metadata.put_nested(kRegion, [&](Encoder& out) { out.put_number(kLength, region.length); });
+//   TOWPATH_TRY(const Bytes payload, std::move(metadata).finish());
 //
 // What the schema does not allow is remembered; finish() tells it, so no put needs a check.
 // A field's bytes: docs/formats/fields.md. Thread: one at a time.

@@ -29,7 +29,7 @@ inline constexpr std::size_t kMaxHeaderBytes = 256;
 inline constexpr std::uint16_t kEnvelopeVersion = 1;
 
 struct MessageKind {
-  MessageType type = MessageType::card;
+  MessageType type = MessageType::metadata;
   std::uint16_t version = 1;  ///< never 0
 
   friend bool operator==(const MessageKind&, const MessageKind&) = default;
@@ -37,7 +37,7 @@ struct MessageKind {
 
 /// What a reader is prepared to take.
 struct OpenLimits {
-  MessageType type = MessageType::card;
+  MessageType type = MessageType::metadata;
   std::uint16_t max_version = 1;
   std::uint64_t max_payload_bytes = 0;
 };

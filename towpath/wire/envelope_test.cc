@@ -9,9 +9,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr OpenLimits kLimits{.type = MessageType::card, .max_version = 2, .max_payload_bytes = 8};
+constexpr OpenLimits kLimits{.type = MessageType::metadata, .max_version = 2, .max_payload_bytes = 8};
 
-Bytes sealed() { return seal({.type = MessageType::card, .version = 2}, as_bytes("payload!")); }
+Bytes sealed() { return seal({.type = MessageType::metadata, .version = 2}, as_bytes("payload!")); }
 
 template <typename T>
 Bytes with(T value, std::size_t offset) {
@@ -29,7 +29,7 @@ void expect_refusal(const Bytes& bytes, Code code, std::string_view words) {
 TEST(EnvelopeTest, opens_what_was_sealed_without_a_copy) {
   const Bytes bytes = sealed();
   const Message message = open(bytes, kLimits).value();
-  EXPECT_EQ(message.kind, (MessageKind{MessageType::card, 2}));
+  EXPECT_EQ(message.kind, (MessageKind{MessageType::metadata, 2}));
   EXPECT_EQ(as_text(message.payload), "payload!");
   EXPECT_EQ(message.payload.data(), bytes.data() + kHeaderBytes);
 }
@@ -38,12 +38,12 @@ TEST(EnvelopeTest, in_place_it_is_the_same_whatever_stood_in_the_header) {
   Bytes message(kHeaderBytes, std::byte{0xff});
   const ConstByteSpan payload = as_bytes("payload!");
   message.insert(message.end(), payload.begin(), payload.end());
-  seal_in_place({.type = MessageType::card, .version = 2}, message);
+  seal_in_place({.type = MessageType::metadata, .version = 2}, message);
   EXPECT_EQ(message, sealed());
 }
 
 TEST(EnvelopeTest, an_empty_payload_is_a_message) {
-  EXPECT_TRUE(open(seal({MessageType::card, 1}, {}), kLimits).value().payload.empty());
+  EXPECT_TRUE(open(seal({MessageType::metadata, 1}, {}), kLimits).value().payload.empty());
 }
 
 TEST(EnvelopeTest, a_header_alone_tells_how_much_to_expect) {
@@ -73,13 +73,13 @@ TEST(EnvelopeTest, refuses_a_header_length_out_of_bounds) {
 }
 
 TEST(EnvelopeTest, refuses_another_type_by_name) {
-  expect_refusal(with(std::uint16_t{3}, 8), Code::invalid_argument, "type layout (3) where a card");
+  expect_refusal(with(std::uint16_t{3}, 8), Code::invalid_argument, "type layout (3) where metadata");
   expect_refusal(with(std::uint16_t{999}, 8), Code::invalid_argument, "type unknown (999)");
 }
 
 TEST(EnvelopeTest, refuses_a_newer_message) {
-  expect_refusal(with(std::uint16_t{3}, 10), Code::unsupported, "card version 3; this side knows");
-  expect_refusal(with(std::uint16_t{0}, 10), Code::corrupt, "card version 0");
+  expect_refusal(with(std::uint16_t{3}, 10), Code::unsupported, "metadata version 3; this side knows");
+  expect_refusal(with(std::uint16_t{0}, 10), Code::corrupt, "metadata version 0");
 }
 
 TEST(EnvelopeTest, refuses_a_reserved_word_in_use) {
@@ -112,9 +112,9 @@ TEST(EnvelopeTest, refuses_a_wrong_checksum) {
 
 // Small ones are hashed at once, others in parts.
 TEST(EnvelopeTest, proves_messages_of_every_size) {
-  const OpenLimits limits{.type = MessageType::card, .max_version = 1, .max_payload_bytes = 512};
+  const OpenLimits limits{.type = MessageType::metadata, .max_version = 1, .max_payload_bytes = 512};
   for (std::size_t size = 1; size <= 512; ++size) {
-    Bytes bytes = seal({MessageType::card, 1}, Bytes(size, std::byte{7}));
+    Bytes bytes = seal({MessageType::metadata, 1}, Bytes(size, std::byte{7}));
     ASSERT_TRUE(open(bytes, limits).ok()) << size;
     bytes.back() ^= std::byte{1};
     ASSERT_EQ(open(bytes, limits).code(), Code::corrupt) << size;
@@ -123,7 +123,7 @@ TEST(EnvelopeTest, proves_messages_of_every_size) {
 
 // A later version may add to the header what this one need not know.
 TEST(EnvelopeTest, skips_what_a_longer_header_adds) {
-  const Bytes plain = seal({MessageType::card, 1}, as_bytes("12345678lock"));
+  const Bytes plain = seal({MessageType::metadata, 1}, as_bytes("12345678lock"));
   Bytes longer = plain;
   store(ByteSpan(longer).subspan(6), std::uint16_t{40});
   store(ByteSpan(longer).subspan(16), std::uint64_t{4});

@@ -4,7 +4,7 @@ namespace towpath::wire {
 
 std::string_view name_of(MessageType type) noexcept {
   switch (type) {
-    case MessageType::card: return "card";
+    case MessageType::metadata: return "metadata";
     case MessageType::notification: return "notification";
     case MessageType::layout: return "layout";
     case MessageType::block_header: return "block_header";

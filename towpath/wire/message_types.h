@@ -11,16 +11,16 @@
 namespace towpath::wire {
 
 enum class MessageType : std::uint16_t {
-  card = 1,              ///< what an agent tells its peers about itself
+  metadata = 1,              ///< what an agent tells its peers about itself
   notification = 2,      ///< a user's message, bound to a transfer or alone
   layout = 3,            ///< the geometry of a KV cache
   block_header = 4,      ///< what stands before a block on disk
   peer_hello = 5,        ///< the first words of two agents on a connection
   rendezvous_frame = 6,  ///< a request or reply of a rendezvous
-  connection_info = 7,   ///< how one backend of an agent is reached: a part of its card
+  connection_info = 7,   ///< how one backend of an agent is reached: a part of its metadata
   replay_control = 8,    ///< what the processes of `towpath replay` say to each other
-  memory_key = 9,        ///< how one backend of an agent reaches a region: a part of its card
-  layout_package = 10,   ///< the caches of one agent, with its card
+  memory_key = 9,        ///< how one backend of an agent reaches a region: a part of its metadata
+  layout_package = 10,   ///< the caches of one agent, with its metadata
   pe_exchange = 11,      ///< what the PEs of a job tell each other before it begins
   segment_header = 16,   ///< what a segment file of KV blocks begins with
   block_index = 17,      ///< where KV blocks lie in segments, so that a restart need not look

@@ -2,12 +2,12 @@
 // make what a receiver of its own version would refuse, and no author writes a bounds check twice.
 //
 //   constexpr Tag kName = required(1), kNote = optional(2), kRegion = required(3);
-//   constexpr FieldRule kCardRules[] = {
+//   constexpr FieldRule kMetadataRules[] = {
 //       {kName, "name", Kind::bytes, kOne, 1024},
 //       {kNote, "note", Kind::bytes, kAtMostOne, 256},
 //       {kRegion, "region", Kind::nested, at_most(100'000), 4096, &kRegionSchema},
 //   };
-//   constexpr Schema kCardSchema("card", kCardRules);
+//   constexpr Schema kMetadataSchema("metadata", kMetadataRules);
 //
 // How a message grows: a new field gets a new tag, never an old one. With an optional tag old
 // readers skip it; with a required one they refuse the message and name the field. New fields have
@@ -177,7 +177,7 @@ class Tally {
   std::array<std::uint32_t, kMaxRules> counts_{};
 };
 
-/// "card: field name (required 1) at byte 12", the beginning of every complaint.
+/// "metadata: field name (required 1) at byte 12", the beginning of every complaint.
 std::string describe(const Schema& schema, const FieldRule& rule, std::size_t offset);
 
 }  // namespace towpath::wire

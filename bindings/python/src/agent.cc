@@ -128,17 +128,17 @@ py::dict capabilities(const PyAgent& self, const Name& backend) {
       py::arg("quiet") = std::string(name_of(can.quiet)), py::arg("alignment") = can.alignment);
 }
 
-// ---- cards and peers
+// ---- metadata and peers
 
-Blob card(const PyAgent& self, const py::object& only, bool connection_info) {
+Blob metadata(const PyAgent& self, const py::object& only, bool connection_info) {
   const auto list = only.is_none() ? nullptr : to_list(only);
   return {self.ask([&](Agent& agent) {
-    return agent.card({.only = list.get(), .connection_info = connection_info});
+    return agent.metadata({.only = list.get(), .connection_info = connection_info});
   })};
 }
 
-Name load_card(const PyAgent& self, const Blob& bytes) {
-  return {self.ask([&](Agent& agent) { return agent.load_card(bytes.value); }).name};
+Name load_metadata(const PyAgent& self, const Blob& bytes) {
+  return {self.ask([&](Agent& agent) { return agent.load_metadata(bytes.value); }).name};
 }
 
 py::dict peer_to_python(const agent::PeerInfo& peer) {
@@ -226,10 +226,10 @@ void bind_life(AgentClass& type) {
 }
 
 void bind_peers(AgentClass& type) {
-  type.def("card", &card, "What a peer loads to reach this agent's memory.",
+  type.def("metadata", &metadata, "What a peer loads to reach this agent's memory.",
            py::arg("only") = py::none(), py::kw_only(), py::arg("connection_info") = true)
-      .def("load_card", &load_card, "Makes a peer known, or updates it. Returns its name.",
-           py::arg("card"))
+      .def("load_metadata", &load_metadata, "Makes a peer known, or updates it. Returns its name.",
+           py::arg("metadata"))
       .def(
           "forget_peer",
           [](const PyAgent& self, const Name& name) {

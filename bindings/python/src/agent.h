@@ -9,7 +9,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include <towpath/standard/card_exchange.h>
+#include <towpath/standard/metadata_exchange.h>
 #include <towpath/standard/nixl_backends.h>
 #include <towpath/standard/standard.h>
 
@@ -21,7 +21,7 @@
 
 namespace towpath::python {
 
-/// Dies in the reverse order: who brings cards before the agent whose they are.
+/// Dies in the reverse order: who brings metadata before the agent whose they are.
 struct Home {
   sys::SystemClock clock;
   standard::StderrSink log;
@@ -29,7 +29,7 @@ struct Home {
   std::unique_ptr<standard::NixlBackends> nixl;
   NixlMemory nixl_memory;
   std::unique_ptr<standard::Node> node;
-  std::shared_ptr<standard::CardExchange> exchange;  ///< null: none; set with the lock
+  std::shared_ptr<standard::MetadataExchange> exchange;  ///< null: none; set with the lock
 };
 
 class PyAgent {

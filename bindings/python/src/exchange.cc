@@ -4,7 +4,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/net/address.h>
-#include <towpath/standard/card_exchange.h>
+#include <towpath/standard/metadata_exchange.h>
 #include <towpath/standard/rendezvous_url.h>
 
 #include "bindings/python/src/descriptors.h"
@@ -12,10 +12,10 @@
 namespace towpath::python {
 namespace {
 
-using standard::CardExchange;
+using standard::MetadataExchange;
 using standard::ExchangeOutcome;
 
-CardExchange::Address to_address(const std::optional<std::string>& text) {
+MetadataExchange::Address to_address(const std::optional<std::string>& text) {
   if (!text) return std::nullopt;
   return unwrap(net::parse_address(*text));
 }
@@ -27,8 +27,8 @@ struct Wanted {
   std::optional<double> timeout;
 };
 
-Result<std::shared_ptr<CardExchange>> open(standard::Node& node, const Wanted& wanted,
-                                           standard::CardExchangeOptions options) {
+Result<std::shared_ptr<MetadataExchange>> open(standard::Node& node, const Wanted& wanted,
+                                           standard::MetadataExchangeOptions options) {
   options.agent = &node.agent();
   options.clock = &node.clock();
   if (standard::Telemetry* const telemetry = node.telemetry())
@@ -36,17 +36,17 @@ Result<std::shared_ptr<CardExchange>> open(standard::Node& node, const Wanted& w
   if (wanted.store) {
     TOWPATH_TRY(options.store, standard::open_rendezvous(*wanted.store, node.clock()));
   }
-  TOWPATH_TRY(auto exchange, CardExchange::open(std::move(options)));
+  TOWPATH_TRY(auto exchange, MetadataExchange::open(std::move(options)));
   TOWPATH_TRY(exchange->start_thread());
-  return std::shared_ptr<CardExchange>(std::move(exchange));
+  return std::shared_ptr<MetadataExchange>(std::move(exchange));
 }
 
-void exchange_cards(PyAgent& self, const Wanted& wanted) {
+void exchange_metadata(PyAgent& self, const Wanted& wanted) {
   const auto home = self.home();
   if (home->exchange)
-    raise(error(Code::already_exists, "this agent exchanges cards already",
+    raise(error(Code::already_exists, "this agent exchanges metadata already",
                 "say where it listens and where the store is in one call"));
-  standard::CardExchangeOptions options{.listen = to_address(wanted.listen)};
+  standard::MetadataExchangeOptions options{.listen = to_address(wanted.listen)};
   if (wanted.token)
     options.security.token = unwrap(net::Token::from_text(as_text(wanted.token->value)));
   if (wanted.timeout) options.timeout = to_duration(wanted.timeout);
@@ -61,36 +61,36 @@ auto with_exchange(const PyAgent& self, Work&& work) {
   const auto home = self.home();
   const auto exchange = home->exchange;
   if (!exchange)
-    raise(error(Code::not_ready, "this agent exchanges no cards",
-                "call exchange_cards() first, or carry the cards yourself"));
+    raise(error(Code::not_ready, "this agent exchanges no metadata",
+                "call exchange_metadata() first, or carry the metadata yourself"));
   return unlocked([&] { return work(*exchange); });
 }
 
 void send(const PyAgent& self, const std::optional<std::string>& to, const py::object& only,
           bool connection_info, const Name& label) {
   const auto list = only.is_none() ? nullptr : to_list(only);
-  const standard::CardPart part{
+  const standard::MetadataPart part{
       .only = list.get(), .connection_info = connection_info, .label = label.value};
-  const CardExchange::Address address = to_address(to);
-  check(with_exchange(self, [&](CardExchange& exchange) { return exchange.send(part, address); }));
+  const MetadataExchange::Address address = to_address(to);
+  check(with_exchange(self, [&](MetadataExchange& exchange) { return exchange.send(part, address); }));
 }
 
 void fetch(const PyAgent& self, const Name& name, const std::optional<std::string>& at,
            const Name& label) {
-  const CardExchange::Address address = to_address(at);
-  const rendezvous::CardName card(name.value, label.value);
-  check(with_exchange(self, [&](CardExchange& exchange) { return exchange.fetch(card, address); }));
+  const MetadataExchange::Address address = to_address(at);
+  const rendezvous::MetadataName metadata(name.value, label.value);
+  check(with_exchange(self, [&](MetadataExchange& exchange) { return exchange.fetch(metadata, address); }));
 }
 
 void withdraw(const PyAgent& self, const std::optional<std::string>& at) {
-  const CardExchange::Address address = to_address(at);
-  check(with_exchange(self, [&](CardExchange& exchange) { return exchange.invalidate(address); }));
+  const MetadataExchange::Address address = to_address(at);
+  check(with_exchange(self, [&](MetadataExchange& exchange) { return exchange.invalidate(address); }));
 }
 
 py::list outcomes(const PyAgent& self) {
   py::list out;
   for (const ExchangeOutcome& outcome :
-       with_exchange(self, [](CardExchange& exchange) { return exchange.take_outcomes(); }))
+       with_exchange(self, [](MetadataExchange& exchange) { return exchange.take_outcomes(); }))
     out.append(py::dict(
         py::arg("what") = std::string(standard::name_of(outcome.what)),
         py::arg("agent") = Name{outcome.name.agent}, py::arg("label") = Name{outcome.name.label},
@@ -100,13 +100,13 @@ py::list outcomes(const PyAgent& self) {
 
 py::dict standing(const PyAgent& self) {
   const auto now =
-      with_exchange(self, [](const CardExchange& exchange) { return exchange.standing(); });
+      with_exchange(self, [](const MetadataExchange& exchange) { return exchange.standing(); });
   return py::dict(py::arg("pending") = now.pending, py::arg("error") = exception_of(now.trouble));
 }
 
 std::optional<std::string> listening_at(const PyAgent& self) {
   const auto address =
-      with_exchange(self, [](const CardExchange& exchange) { return exchange.listening_at(); });
+      with_exchange(self, [](const MetadataExchange& exchange) { return exchange.listening_at(); });
   if (!address) return std::nullopt;
   return net::to_string(*address);
 }
@@ -115,24 +115,24 @@ std::optional<std::string> listening_at(const PyAgent& self) {
 
 void bind_exchange(py::class_<PyAgent>& type) {
   type.def(
-          "exchange_cards",
+          "exchange_metadata",
           [](PyAgent& self, std::optional<std::string> listen, std::optional<std::string> store,
              std::optional<Blob> token, std::optional<double> timeout) {
-            exchange_cards(self, {std::move(listen), std::move(store), std::move(token), timeout});
+            exchange_metadata(self, {std::move(listen), std::move(store), std::move(token), timeout});
           },
-          "Begins to exchange cards: listens at an address, and with a store (a URL), or neither.",
+          "Begins to exchange metadata: listens at an address, and with a store (a URL), or neither.",
           py::kw_only(), py::arg("listen") = py::none(), py::arg("store") = py::none(),
           py::arg("token") = py::none(), py::arg("timeout") = py::none())
       .def_property_readonly("listening_at", &listening_at)
       .def_property_readonly("store_standing", &standing,
-                             "Cards that the store does not have yet, and what keeps it from us.")
-      .def("send_card", &send, "Brings the card to an address; None: to the store.",
+                             "Metadata that the store does not have yet, and what keeps it from us.")
+      .def("send_metadata", &send, "Brings the metadata to an address; None: to the store.",
            py::arg("to") = py::none(), py::kw_only(), py::arg("only") = py::none(),
            py::arg("connection_info") = true, py::arg("label") = Name())
-      .def("fetch_card", &fetch, "Asks for a peer's card and loads it when it comes.",
+      .def("fetch_metadata", &fetch, "Asks for a peer's metadata and loads it when it comes.",
            py::arg("name"), py::arg("at") = py::none(), py::kw_only(), py::arg("label") = Name())
-      .def("withdraw_cards", &withdraw, py::arg("at") = py::none())
-      .def("card_outcomes", &outcomes, "What came of the calls above, each told once.");
+      .def("withdraw_metadata", &withdraw, py::arg("at") = py::none())
+      .def("metadata_outcomes", &outcomes, "What came of the calls above, each told once.");
 }
 
 }  // namespace towpath::python

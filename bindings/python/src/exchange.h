@@ -1,4 +1,4 @@
-// The part of towpath.Agent that brings cards to others and loads theirs (standard::CardExchange).
+// The part of towpath.Agent that brings metadata to others and loads theirs (standard::MetadataExchange).
 // Thread: with the interpreter's lock.
 #pragma once
 

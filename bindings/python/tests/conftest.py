@@ -13,7 +13,7 @@ _numbers = itertools.count()
 
 
 class Pair:
-    """Agent `mine` has loaded the card of `theirs`, whose memory was registered before."""
+    """Agent `mine` has loaded the metadata of `theirs`, whose memory was registered before."""
 
     def __init__(self, backend="shm"):
         number = next(_numbers)
@@ -21,8 +21,8 @@ class Pair:
         self.theirs = towpath.Agent(f"theirs-{number}", [backend])
 
     def meet(self):
-        self.mine.load_card(self.theirs.card())
-        self.theirs.load_card(self.mine.card())
+        self.mine.load_metadata(self.theirs.metadata())
+        self.theirs.load_metadata(self.mine.metadata())
 
 
 @pytest.fixture

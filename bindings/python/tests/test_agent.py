@@ -91,7 +91,7 @@ def test_an_error_has_code_hint_and_builtin_class(pair):
     assert raised.value.hint and raised.value.hint in str(raised.value)
     assert isinstance(raised.value, LookupError)
     with pytest.raises(towpath.Corrupt):
-        pair.mine.load_card(b"no card")
+        pair.mine.load_metadata(b"no metadata")
     with pytest.raises(towpath.InvalidArgument):
         pair.mine.create_transfer("copy", here, pair.theirs.name, there)
     again = pickle.loads(pickle.dumps(raised.value))
@@ -120,7 +120,7 @@ def test_handles_outlive_their_agent(pair):
     for late in (pull.cancel, pull.release, prepared.release, pair.mine.close):
         late()
     with pytest.raises(towpath.NotReady):
-        pair.mine.card()
+        pair.mine.metadata()
     with pytest.raises(towpath.NotReady):
         pull.wait(0)
 
@@ -137,7 +137,7 @@ def test_post_and_look_is_one_call(pair):
     pair.mine.post_and_look(pull, b"told")
     assert pair.theirs.notifications(timeout=30) == [(pair.mine.name, b"told")]
     there.release()
-    pair.mine.load_card(pair.theirs.card())
+    pair.mine.load_metadata(pair.theirs.metadata())
     with pytest.raises(towpath.NotFound):
         pair.mine.post_and_look(pull)
 
@@ -208,8 +208,8 @@ def test_without_the_thread_progress_is_made_by_hand():
 
 def test_names_are_any_bytes():
     with towpath.Agent(b"\xff/x", ["shm"]) as odd, towpath.Agent("ä:1", ["shm"]) as other:
-        assert other.load_card(odd.card()) == b"\xff/x".decode("utf-8", "surrogateescape")
-        assert odd.load_card(other.card()) == "ä:1"
+        assert other.load_metadata(odd.metadata()) == b"\xff/x".decode("utf-8", "surrogateescape")
+        assert odd.load_metadata(other.metadata()) == "ä:1"
         other.notify(b"\xff/x", "ü")
         assert odd.notifications(timeout=30) == [("ä:1", "ü".encode())]
         assert [peer["name"] for peer in odd.peers()] == ["ä:1"] and odd.knows("ä:1")

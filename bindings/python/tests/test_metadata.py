@@ -29,39 +29,39 @@ def pair():
             yield left, right
 
 
-def test_cards_go_to_an_address_and_come_from_one(pair):
+def test_metadata_go_to_an_address_and_come_from_one(pair):
     left, right = pair
-    right.exchange_cards(listen="127.0.0.1:0")
-    left.exchange_cards()
+    right.exchange_metadata(listen="127.0.0.1:0")
+    left.exchange_metadata()
     where = right.listening_at
-    left.fetch_card(right.name, where)
+    left.fetch_metadata(right.name, where)
     assert eventually(lambda: left.knows(right.name))
     told = []
-    left.send_card(where)
+    left.send_metadata(where)
     assert eventually(lambda: right.knows(left.name))
-    left.withdraw_cards(where)
+    left.withdraw_metadata(where)
     assert eventually(lambda: not right.knows(left.name))
-    assert eventually(lambda: told.extend(left.card_outcomes()) or len(told) == 3)
+    assert eventually(lambda: told.extend(left.metadata_outcomes()) or len(told) == 3)
     assert [one["what"] for one in told] == ["fetched", "sent", "invalidated"]
     assert [one["error"] for one in told] == [None] * 3
 
 
 def test_what_came_of_it_is_told(pair):
     left, _ = pair
-    left.exchange_cards(timeout=0.2)
-    left.fetch_card("nobody", "127.0.0.1:1")
+    left.exchange_metadata(timeout=0.2)
+    left.fetch_metadata("nobody", "127.0.0.1:1")
     told = []
-    assert eventually(lambda: told.extend(left.card_outcomes()) or told)
+    assert eventually(lambda: told.extend(left.metadata_outcomes()) or told)
     assert told[0]["what"] == "fetched" and told[0]["agent"] == "nobody"
     assert isinstance(told[0]["error"], towpath.Error)
 
 
 def test_a_store_in_trouble_is_told(pair):
     left, right = pair
-    right.exchange_cards()
+    right.exchange_metadata()
     assert right.store_standing == {"pending": 0, "error": None}
-    left.exchange_cards(store="etcd://127.0.0.1:1/nobody/there")
-    left.send_card()
+    left.exchange_metadata(store="etcd://127.0.0.1:1/nobody/there")
+    left.send_metadata()
     assert left.store_standing["pending"] == 1
     assert eventually(lambda: isinstance(left.store_standing["error"], towpath.Unavailable))
 
@@ -69,22 +69,22 @@ def test_a_store_in_trouble_is_told(pair):
 def test_misuse_is_an_error(pair):
     left, right = pair
     with pytest.raises(towpath.NotReady):
-        left.fetch_card(right.name, "127.0.0.1:1")
+        left.fetch_metadata(right.name, "127.0.0.1:1")
     with pytest.raises(towpath.InvalidArgument):
-        left.exchange_cards(listen="nowhere at all")
+        left.exchange_metadata(listen="nowhere at all")
     with pytest.raises(towpath.InvalidArgument):
-        left.exchange_cards(token=b"short")
-    left.exchange_cards()
+        left.exchange_metadata(token=b"short")
+    left.exchange_metadata()
     assert left.listening_at is None
     with pytest.raises(towpath.AlreadyExists):
-        left.exchange_cards()
+        left.exchange_metadata()
     with pytest.raises(towpath.InvalidArgument):
-        left.send_card()
+        left.send_metadata()
 
 
 def test_an_agent_with_an_open_exchange_closes():
     agent = towpath.Agent("closing", ["shm"])
-    agent.exchange_cards(listen="127.0.0.1:0")
+    agent.exchange_metadata(listen="127.0.0.1:0")
     agent.close()
     with pytest.raises(towpath.NotReady):
         agent.listening_at

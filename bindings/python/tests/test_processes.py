@@ -59,7 +59,7 @@ def serve_shared(pipe):
         memory = towpath.SharedMemory(SIZE)
         numpy.frombuffer(memory, numpy.uint8)[:] = 42
         known = agent.register(memory)
-        pipe.send((agent.card(), known.blocks(4096)))
+        pipe.send((agent.metadata(), known.blocks(4096)))
         pipe.recv()
 
 
@@ -70,8 +70,8 @@ def test_a_killed_peer_is_lost_and_the_survivor_goes_on():
     with towpath.Agent("mine", ["shm"]) as agent:
         here = agent.register(towpath.SharedMemory(SIZE))
         assert pipe.poll(PATIENCE)
-        card, there = pipe.recv()
-        agent.load_card(card)
+        metadata, there = pipe.recv()
+        agent.load_metadata(metadata)
         pull = agent.create_transfer("read", here.blocks(4096), "theirs", there)
         pull.post(timeout=PATIENCE).wait()
         assert (numpy.frombuffer(here.memory, numpy.uint8) == 42).all()
@@ -90,7 +90,7 @@ LIVES_TO_THE_END = """
 import threading, numpy, towpath
 from towpath.nixl import nixl_agent, nixl_agent_config
 agent = towpath.Agent("a", ["shm", "posix"])
-agent.exchange_cards(listen="127.0.0.1:0")
+agent.exchange_metadata(listen="127.0.0.1:0")
 memory = agent.register(numpy.zeros(100, numpy.uint8))
 transfer = agent.create_transfer("read", memory.blocks(50, 1), "a", memory.blocks(50, 1, offset=50))
 transfer.post()
@@ -117,7 +117,7 @@ def test_a_forked_child_leaves_the_agent_of_its_parent_alone():
     child = os.fork()
     if child == 0:
         try:
-            agent.card()
+            agent.metadata()
         except towpath.NotReady:
             known.release()
             del known, agent

@@ -5,7 +5,7 @@
     with towpath.Agent("prefill", ["shm"]) as prefill, towpath.Agent("decode", ["shm"]) as decode:
         theirs = prefill.register(numpy.full(1 << 20, 42, numpy.uint8))
         mine = decode.register(numpy.zeros(1 << 20, numpy.uint8))
-        decode.load_card(prefill.card())
+        decode.load_metadata(prefill.metadata())
         pull = decode.create_transfer("read", mine.blocks(4096, 64),
                                       "prefill", theirs.blocks(4096, 64, stride=8192))
         pull.post(timeout=5.0).wait()

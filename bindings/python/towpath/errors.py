@@ -4,7 +4,7 @@ Each code of the library has a class of its own, which is also the built-in exce
 same, where there is one:
 
     try:
-        agent.load_card(card)
+        agent.load_metadata(metadata)
     except towpath.Corrupt as error:
         print(error.code, error.message, error.hint)
 

@@ -46,8 +46,8 @@ struct Pair {
   }
 
   void introduce() {
-    EXPECT_TRUE(left->load_card(*right->card()).ok());
-    EXPECT_TRUE(right->load_card(*left->card()).ok());
+    EXPECT_TRUE(left->load_metadata(*right->metadata()).ok());
+    EXPECT_TRUE(right->load_metadata(*left->metadata()).ok());
   }
 
   static DescriptorList blocks(const memory::SharedRegion& region, std::uint64_t first,

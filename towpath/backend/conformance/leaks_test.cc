@@ -109,8 +109,8 @@ class Mixture {
   void kill_peer(TransferOp op, int steps) {
     const PeerProcess peer(candidate_,
                            {.name = "mortal", .store = pairing_.far, .pool_bytes = kPool});
-    ASSERT_TRUE(world.near().load_card(peer.card()).ok());
-    ASSERT_TRUE(peer.load_card(*world.near().card()));
+    ASSERT_TRUE(world.near().load_metadata(peer.metadata()).ok());
+    ASSERT_TRUE(peer.load_metadata(*world.near().metadata()));
     auto transfer = world.near().create_transfer(op, list_of(whole().near, world.near_memory),
                                                  "mortal", list_of(whole().far, peer.region()));
     ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();

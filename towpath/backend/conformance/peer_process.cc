@@ -68,8 +68,8 @@ class Child {
  private:
   Bytes obey(char verb, ConstByteSpan argument) {
     switch (verb) {
-      case 'c': return *agent_->card();
-      case 'l': return to_bytes(agent_->load_card(argument).ok() ? "ok" : "refused");
+      case 'c': return *agent_->metadata();
+      case 'l': return to_bytes(agent_->load_metadata(argument).ok() ? "ok" : "refused");
       case 'f': memory_.write(pattern(number_in(argument), memory_.size())); return to_bytes("ok");
       case 'd': return bytes_of(digest_of(memory_.read()));
       case 'r': return region();

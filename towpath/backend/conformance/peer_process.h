@@ -36,8 +36,8 @@ class PeerProcess {
   PeerProcess& operator=(const PeerProcess&) = delete;
 
   const std::string& name() const noexcept { return options_.name; }
-  Bytes card() const { return ask('c'); }
-  bool load_card(ConstByteSpan card) const { return as_text(ask('l', card)) == "ok"; }
+  Bytes metadata() const { return ask('c'); }
+  bool load_metadata(ConstByteSpan metadata) const { return as_text(ask('l', metadata)) == "ok"; }
   /// The pool, as the child's agent knows it.
   const RegionDescriptor& region() const noexcept { return region_; }
   void fill(std::uint64_t seed) const;

@@ -34,7 +34,7 @@ struct Target {
     auto made = agent->register_region(memory.region());
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     if (made.ok()) registration = *std::move(made);
-    return peer.load_card(*agent->card()) &&
+    return peer.load_metadata(*agent->metadata()) &&
            peer.keep_writing("near", memory.region()->descriptor());
   }
   /// Makes progress until bytes have landed, and for `more` after that.

@@ -18,9 +18,9 @@ Survivor::Survivor(const Candidate& candidate, Store store) : registry_(candidat
 }
 
 void Survivor::meet(const PeerProcess& peer) {
-  const auto loaded = agent->load_card(peer.card());
+  const auto loaded = agent->load_metadata(peer.metadata());
   ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
-  ASSERT_TRUE(peer.load_card(*agent->card()));
+  ASSERT_TRUE(peer.load_metadata(*agent->metadata()));
 }
 
 Result<agent::Transfer> Survivor::make(TransferOp op, const TestMemory& local,

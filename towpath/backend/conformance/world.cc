@@ -134,10 +134,10 @@ Status World::open(const Candidate& candidate, const Pairing& pairing, const Opt
 
 Status World::introduce() {
   if (!far_) return {};
-  TOWPATH_TRY(const Bytes near_card, near_->card());
-  TOWPATH_TRY(const Bytes far_card, far_->card());
-  TOWPATH_TRY(near_->load_card(far_card));
-  TOWPATH_TRY(far_->load_card(near_card));
+  TOWPATH_TRY(const Bytes near_metadata, near_->metadata());
+  TOWPATH_TRY(const Bytes far_metadata, far_->metadata());
+  TOWPATH_TRY(near_->load_metadata(far_metadata));
+  TOWPATH_TRY(far_->load_metadata(near_metadata));
   return {};
 }
 

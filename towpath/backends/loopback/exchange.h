@@ -87,7 +87,7 @@ class Exchange {
   /// `token` as for EndpointDirectory.
   explicit Exchange(std::uint64_t token);
 
-  /// What `endpoint` puts into its card.
+  /// What `endpoint` puts into its metadata.
   backend::EndpointAddress address_of(const Endpoint& endpoint) const;
   /// Errors: exhausted (no descriptor for the waker).
   Result<std::shared_ptr<Endpoint>> open_endpoint(const AgentIdentity& identity);

@@ -154,7 +154,7 @@ Status LoopbackBackend::move(SliceTask& task) {
     if (Status lost = admit(task.request()); !lost.ok()) return lost;
     task.fail_segment(error(Code::not_found,
                             cat("the peer took ", to_string(remote.record->region), " back"),
-                            "load the peer's newest card"));
+                            "load the peer's newest metadata"));
     budget -= std::min(budget, kPieceCost);
   }
   return {};

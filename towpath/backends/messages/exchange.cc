@@ -98,7 +98,7 @@ namespace {
 Status why_refused(Code code, const LocalPiece& piece) {
   if (code == Code::not_found) {
     return error(code, cat("the peer took the memory at ", hex(piece.piece.address), " back"),
-                 "load the peer's newest card");
+                 "load the peer's newest metadata");
   }
   if (code == Code::io_error) {
     return error(code, cat("the peer's device did not copy what is at ", hex(piece.piece.address)),

@@ -70,7 +70,7 @@ Status MessageBackend::open(const BackendContext& context) {
   if (address.size() > kMaxAddressBytes) {
     return error(Code::unsupported,
                  cat("the address of this ", carrier_.name, " worker has ", address.size(),
-                     " bytes; a card takes ", kMaxAddressBytes),
+                     " bytes; metadata takes ", kMaxAddressBytes),
                  "choose fewer devices with the parameter devices");
   }
   info_ = make_connection_info(address);

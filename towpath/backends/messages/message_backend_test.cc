@@ -281,7 +281,7 @@ TEST_P(MessageBackendTest, garbage_changes_nothing) {
   EXPECT_TRUE(outcome().ok()) << outcome().to_string();
 }
 
-TEST_P(MessageBackendTest, hostile_cards_are_refused) {
+TEST_P(MessageBackendTest, hostile_metadata_are_refused) {
   EXPECT_FALSE(near_.backend->connect({"x", 1}, as_bytes("garbage")).ok());
   EXPECT_EQ(near_.backend->connect({"x", 1}, far_.backend->connection_info()).code(), Code::corrupt)
       << "another's info";

@@ -170,7 +170,7 @@ Result<std::unique_ptr<Memory>> PosixBackend::import_memory(Connection&,
   const auto record = found == records_.end() ? nullptr : found->second.lock();
   if (record == nullptr || !record->registered)
     return error(Code::not_found, cat("file registration ", id, " does not exist (any more)"),
-                 "register the file, and load the own card again");
+                 "register the file, and load the own metadata again");
   const Descriptor whole{region.address, region.length, region.device_id};
   if (region.kind != MemoryKind::disk || !record->region.covers(whole))
     return error(Code::corrupt, cat(to_string(region), " is not inside of what was registered: ",

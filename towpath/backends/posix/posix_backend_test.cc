@@ -359,7 +359,7 @@ TEST_P(PosixBackendTest, bad_regions_are_refused) {
   EXPECT_EQ(code_of({.address = UINT64_MAX, .length = 2}), Code::invalid_argument);
 }
 
-TEST_P(PosixBackendTest, hostile_cards_find_nothing) {
+TEST_P(PosixBackendTest, hostile_metadata_find_nothing) {
   const sys::Fd file(::memfd_create("data", MFD_CLOEXEC));
   posix.use_file(file.get(), 4096);
   const auto code_of = [&](const RegionDescriptor& region, ConstByteSpan key) {

@@ -1,5 +1,5 @@
 // What two shm backends tell each other: the connection info and the keys of memories (parts of a
-// card), and the hello on a socket. Sealed records by schema: docs/formats/shm.md.
+// metadata), and the hello on a socket. Sealed records by schema: docs/formats/shm.md.
 //
 // Everything that is read here comes from outside. A value that decodes has possible fields;
 // whether they are true is found out where they are used. Thread: immutable.

@@ -25,7 +25,7 @@ Status ledger_error(const AgentIdentity& peer, const HostFacts& host, Status why
   Code code = why.code();  // out of descriptors or memory: that is no fault of the peer
   if (code == Code::not_found || code == Code::corrupt) code = Code::peer_lost;
   if (code == Code::denied) code = Code::unsupported;
-  std::string hint(code == Code::peer_lost ? "load the peer's newest card" : why.hint());
+  std::string hint(code == Code::peer_lost ? "load the peer's newest metadata" : why.hint());
   return error(code,
                cat("cannot open what ", to_string(peer), " (process ", host.pid, ", user ",
                    host.uid, ") shares"),

@@ -21,7 +21,7 @@ Status open_error(int errno_value, std::string what) {
                            "(prctl(PR_SET_DUMPABLE)), or grant CAP_SYS_PTRACE");
     case ENOENT:
       return sys::os_error(errno_value, std::move(what),
-                           "load the peer's newest card, and see that /proc is mounted");
+                           "load the peer's newest metadata, and see that /proc is mounted");
     default: return sys::os_error(errno_value, std::move(what));  // with the usual hint, if any
   }
 }
@@ -36,7 +36,7 @@ Result<sys::Fd> open_peer_file(const PeerFile& what) {
   if (::fstat(place.get(), &info) != 0) return sys::os_error(errno, cat("cannot look at ", path));
   if (info.st_dev != what.file.device || info.st_ino != what.file.inode || !S_ISREG(info.st_mode)) {
     return error(Code::corrupt, cat(path, " is not the memfd that was registered"),
-                 "load the peer's newest card");
+                 "load the peer's newest metadata");
   }
   const std::string again = cat("/proc/self/fd/", place.get());
   const int access = what.writable ? O_RDWR : O_RDONLY;

@@ -234,7 +234,7 @@ Result<std::unique_ptr<Memory>> ShmBackend::import_by(ShmConnection& way,
   if (is_device) {
     TOWPATH_TRY(reach_device(*memory, *way.reached, key));
   } else if (way.peer() == self_) {
-    // A card is hostile even when it says that it is ours: only what is registered is touched.
+    // Metadata is hostile even when it says that it is ours: only what is registered is touched.
     TOWPATH_TRY(own_.check(region, slot));
   } else {
     TOWPATH_TRY(reach(*memory, *way.reached, key, readable));
@@ -360,7 +360,7 @@ Status ShmBackend::move(SliceTask& task) {
     if (!way.reached->stands(remote.slot)) {
       task.fail_segment(error(Code::not_found,
                               cat("the peer took ", to_string(remote.region()), " back"),
-                              "load the peer's newest card"));
+                              "load the peer's newest metadata"));
       budget -= std::min(budget, kPieceCost);
     } else if (remote.path == Path::device) {
       const auto& imported = static_cast<const ImportedMemory&>(remote);

@@ -46,7 +46,7 @@ class ShmMemory : public backend::Memory {
   const backend::Connection* way = nullptr;  ///< by which it was imported
 };
 
-/// What is registered in one backend, by its slot: what the bearer of our own card may touch.
+/// What is registered in one backend, by its slot: what the bearer of our own metadata may touch.
 class OwnMemories {
  public:
   /// `owner`: whose backend this is, for errors.
@@ -103,7 +103,7 @@ class OwnMemory final : public backend::InRoom<OwnMemory, ShmMemory> {
   OwnMemories& all_;
 };
 
-/// Memory of a peer, or of this backend by way of its own card.
+/// Memory of a peer, or of this backend by way of its own metadata.
 class ImportedMemory final : public ShmMemory {
  public:
   ImportedMemory(const RegionDescriptor& its_region, Slot its_slot,

@@ -31,7 +31,7 @@ void Flight::move_piece(const Behaviour& behaviour, Random& random) {
   TOWPATH_CHECK(!local_[cursor_.index()]->freed, "local memory let go of under a transfer");
   if (remote_[cursor_.index()]->closed) {
     return fail_extent(
-        error(Code::not_found, "the peer took its memory back", "load the peer's newest card"));
+        error(Code::not_found, "the peer took its memory back", "load the peer's newest metadata"));
   }
   const std::uint64_t longest = std::min(cursor_.left(), behaviour.piece_bytes);
   const std::uint64_t length = behaviour.tears ? 1 + random.below(longest) : longest;

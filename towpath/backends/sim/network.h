@@ -81,7 +81,7 @@ class Network {
   Result<std::shared_ptr<Endpoint>> open_endpoint(const AgentIdentity& identity);
   /// Also closes its records.
   void close(Endpoint& endpoint);
-  /// What `endpoint` puts into its card.
+  /// What `endpoint` puts into its metadata.
   backend::EndpointAddress address_of(const Endpoint& endpoint) const;
   /// `info` comes from outside. Errors: those of EndpointTable::find(); peer_lost if it is closed.
   Result<std::shared_ptr<Endpoint>> find(const AgentIdentity& peer, ConstByteSpan info) const;

@@ -63,7 +63,7 @@ void CatalogueExchange::tell_all(Instant now) {
   told_all_at_ = now;
   told_met_ = loans_.known().met();
   const Result<Bytes> catalogue = loans_.catalogue();
-  note(catalogue.ok() ? place_->publish(card_name(loans_.name()), *catalogue) : catalogue.status());
+  note(catalogue.ok() ? place_->publish(metadata_name(loans_.name()), *catalogue) : catalogue.status());
 }
 
 void CatalogueExchange::tell_changes(const std::string& peer, std::uint64_t from) {
@@ -99,34 +99,34 @@ void CatalogueExchange::ask_all(Instant now) {
 /// Who is not there is forgotten; who does not answer now is not.
 void CatalogueExchange::ask(const std::string& name) {
   if (name == loans_.name() || !asked_.insert(name).second) return;
-  const auto answered = [this, name](Result<Bytes> card) {
+  const auto answered = [this, name](Result<Bytes> metadata) {
     asked_.erase(name);
-    if (card.ok())
-      heard_.push_back({card_name(name), *std::move(card)});
-    else if (card.code() == Code::not_found)
-      heard_.push_back({card_name(name), std::nullopt});
+    if (metadata.ok())
+      heard_.push_back({metadata_name(name), *std::move(metadata)});
+    else if (metadata.code() == Code::not_found)
+      heard_.push_back({metadata_name(name), std::nullopt});
     else
-      note(card.status());
+      note(metadata.status());
   };
   const auto fetch =
-      place_->fetch(card_name(name), run::Deadline::after(clock_, options_.tell_again), answered);
+      place_->fetch(metadata_name(name), run::Deadline::after(clock_, options_.tell_again), answered);
   if (fetch.ok()) return;
   asked_.erase(name);
   note(fetch.status());
 }
 
 void CatalogueExchange::learn(const rendezvous::Change& change) {
-  const std::string before = card_name("").agent;
+  const std::string before = metadata_name("").agent;
   const std::string& told = change.name.agent;
   if (!rendezvous::covers(change.name, {told, kCatalogueLabel}) || !told.starts_with(before))
     return;
   const std::string name = told.substr(before.size());
   if (name == loans_.name()) return;
-  if (!change.card) return loans_.forget(name);
-  note(loans_.learn(*change.card));
+  if (!change.metadata) return loans_.forget(name);
+  note(loans_.learn(*change.metadata));
 }
 
-rendezvous::CardName CatalogueExchange::card_name(const std::string& name) const {
+rendezvous::MetadataName CatalogueExchange::metadata_name(const std::string& name) const {
   return {options_.group.empty() ? name : cat(options_.group, "/", name), kCatalogueLabel};
 }
 

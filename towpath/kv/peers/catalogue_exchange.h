@@ -58,7 +58,7 @@ class CatalogueExchange {
   void ask(const std::string& name);
   void learn(const rendezvous::Change& change);
   void note(const Status& status);
-  rendezvous::CardName card_name(const std::string& name) const;
+  rendezvous::MetadataName metadata_name(const std::string& name) const;
 
   const CatalogueExchangeOptions options_;
   PeerLoans& loans_;

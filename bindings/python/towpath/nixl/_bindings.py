@@ -195,17 +195,17 @@ class nixlAgent(_towpath.NixlTransfers):
 
     def getLocalMD(self):
         with translated:
-            return self._agent.card()
+            return self._agent.metadata()
 
     def getLocalPartialMD(self, descs, inc_conn_info=False, backends=()):
-        del backends  # a card tells all ways; the peer chooses among them
+        del backends  # metadata tells all ways; the peer chooses among them
         with translated:
-            return self._agent.card(_place_list(descs), connection_info=inc_conn_info or not len(descs))
+            return self._agent.metadata(_place_list(descs), connection_info=inc_conn_info or not len(descs))
 
     def loadRemoteMD(self, metadata):
         """The agent's name, as bytes."""
         with translated:
-            return _name_bytes(self._agent.load_card(metadata))
+            return _name_bytes(self._agent.load_metadata(metadata))
 
     def invalidateRemoteMD(self, agent):
         try:

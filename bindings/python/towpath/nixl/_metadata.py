@@ -45,7 +45,7 @@ def address(host, port):
 
 
 class Metadata:
-    """The cards of one agent, on their way. Thread: any."""
+    """The metadata of one agent, on their way. Thread: any."""
 
     def __init__(self, agent, config):
         self._agent = agent
@@ -64,7 +64,7 @@ class Metadata:
             if path := self._told["token_file"]:
                 with open(path, "rb") as file:
                     token = file.read().strip()
-            self._agent.exchange_cards(listen=listen, store=store, token=token)
+            self._agent.exchange_metadata(listen=listen, store=store, token=token)
             self._open, self._has_store = True, store is not None
 
     def _place(self, ip_addr, port):
@@ -77,24 +77,24 @@ class Metadata:
         return None
 
     def send(self, ip_addr, port):
-        self._agent.send_card(self._place(ip_addr, port))
+        self._agent.send_metadata(self._place(ip_addr, port))
 
     def send_partial(self, descs, inc_conn_info, ip_addr, port, label):
-        self._agent.send_card(self._place(ip_addr, port), only=descs,
+        self._agent.send_metadata(self._place(ip_addr, port), only=descs,
                               connection_info=inc_conn_info, label=label)
 
     def fetch(self, remote_agent, ip_addr, port, label):
-        self._agent.fetch_card(remote_agent, self._place(ip_addr, port),
+        self._agent.fetch_metadata(remote_agent, self._place(ip_addr, port),
                                label="" if label == _FULL else label)
 
     def invalidate(self, ip_addr, port):
-        self._agent.withdraw_cards(self._place(ip_addr, port))
+        self._agent.withdraw_metadata(self._place(ip_addr, port))
 
     def tell(self):
         """Logs what came of earlier calls."""
         if not self._open:
             return
-        for outcome in self._agent.card_outcomes():
+        for outcome in self._agent.metadata_outcomes():
             say = logger.warning if outcome["error"] else logger.info
             say("metadata of %s %s, %s: %s", outcome["agent"], outcome["what"], outcome["place"],
                 outcome["error"] or "good")

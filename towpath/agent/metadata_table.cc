@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include <towpath/agent/card_table.h>
+#include <towpath/agent/metadata_table.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
 
@@ -153,19 +153,19 @@ Bytes TableWriter::finish() && {
 
 Status check_row(const TableRow& row) {
   const bool fits = row.region->key.size() <= kMaxObjectKey &&
-                    row.keys.size() <= kMaxCardBackends &&
+                    row.keys.size() <= kMaxMetadataBackends &&
                     std::ranges::all_of(row.keys, [](const auto& key) {
-                      return key.first < kMaxCardBackends && key.second.size() <= kMaxRegionKey;
+                      return key.first < kMaxMetadataBackends && key.second.size() <= kMaxRegionKey;
                     });
   if (fits) return {};
   return error(Code::out_of_range,
-               cat("card: ", to_string(*row.region), " has more or longer keys than a card takes"));
+               cat("metadata: ", to_string(*row.region), " has more or longer keys than metadata takes"));
 }
 
 Status check_rows(std::size_t count) {
-  if (count <= kMaxCardRegions) return {};
+  if (count <= kMaxMetadataRegions) return {};
   return error(Code::out_of_range,
-               cat("card: ", count, " regions; a card takes ", kMaxCardRegions));
+               cat("metadata: ", count, " regions; metadata takes ", kMaxMetadataRegions));
 }
 
 // ---- Reading
@@ -173,7 +173,7 @@ Status check_rows(std::size_t count) {
 namespace {
 
 Status too_much(std::string_view what, std::uint64_t amount) {
-  return error(Code::out_of_range, cat("card: too many ", what, ": ", amount));
+  return error(Code::out_of_range, cat("metadata: too many ", what, ": ", amount));
 }
 
 }  // namespace
@@ -182,12 +182,12 @@ std::size_t TableReader::rows_to_expect() const noexcept {
   const auto read = static_cast<std::size_t>(at_ - begin_);
   if (read == 0) return 0;
   const std::size_t rows = (read + left()) / (read / rows_ + 1) + 1;
-  return std::min<std::size_t>(rows + rows / 8, kMaxCardRegions);
+  return std::min<std::size_t>(rows + rows / 8, kMaxMetadataRegions);
 }
 
 Status TableReader::broken(std::string_view what) const {
   return error(Code::corrupt,
-               cat("card: the regions are broken at byte ", at_ - begin_, ": ", what));
+               cat("metadata: the regions are broken at byte ", at_ - begin_, ": ", what));
 }
 
 /// Seven bits in each byte, lowest first, in the shortest form.
@@ -211,8 +211,8 @@ Result<ConstByteSpan> TableReader::take_sized(std::uint64_t most) {
   return ConstByteSpan(at_ - size, size);
 }
 
-Result<const Card::Region*> TableReader::next() {
-  if (++rows_ > kMaxCardRegions) return too_much("regions", rows_);
+Result<const AgentMetadata::Region*> TableReader::next() {
+  if (++rows_ > kMaxMetadataRegions) return too_much("regions", rows_);
   if (at_end()) return broken("it ends early");
   const auto said = static_cast<std::uint8_t>(*at_++);
   if (said > kAllSaid) return broken("a row says what is not known here");
@@ -246,11 +246,11 @@ Status TableReader::take_keys() {
   row_.keys.clear();
   std::uint64_t count = 0;
   if (!take_number(count)) return broken("no number");
-  if (count > kMaxCardBackends) return too_much("keys of a region", count);
+  if (count > kMaxMetadataBackends) return too_much("keys of a region", count);
   for (std::uint64_t i = 0; i < count; ++i) {
     std::uint64_t backend = 0;
     if (!take_number(backend)) return broken("no number");
-    if (backend >= backends_) return broken("a key of no backend of this card");
+    if (backend >= backends_) return broken("a key of no backend of this metadata");
     TOWPATH_TRY(const ConstByteSpan key, take_sized(kMaxRegionKey));
     row_.keys.emplace_back(static_cast<std::uint32_t>(backend), Bytes(key.begin(), key.end()));
     key_bytes_ += key.size();
@@ -292,7 +292,7 @@ Status TableReader::take_difference(Bytes& key) {
 
 // A bit stands for a byte: a small table must not become gigabytes.
 Status TableReader::check_sum() const {
-  return key_bytes_ > kMaxCardBytes ? too_much("bytes of keys", key_bytes_) : Status();
+  return key_bytes_ > kMaxMetadataBytes ? too_much("bytes of keys", key_bytes_) : Status();
 }
 
 }  // namespace towpath::agent

@@ -1,5 +1,5 @@
-#include <towpath/agent/card.h>
-#include <towpath/agent/card_table.h>
+#include <towpath/agent/metadata.h>
+#include <towpath/agent/metadata_table.h>
 #include <towpath/core/check.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
@@ -12,9 +12,9 @@ namespace {
 
 using namespace wire;
 
-// docs/formats/card.md
-constexpr std::uint16_t kCardVersion = 2;  // 1 had regions as fields, which are still read
-constexpr std::uint32_t kMaxBackends = kMaxCardBackends;
+// docs/formats/metadata.md
+constexpr std::uint16_t kMetadataVersion = 2;  // 1 had regions as fields, which are still read
+constexpr std::uint32_t kMaxBackends = kMaxMetadataBackends;
 
 constexpr Tag kBackendName = required(1), kConnectionInfo = required(2);
 constexpr FieldRule kBackendRules[] = {
@@ -45,23 +45,23 @@ constexpr Schema kRegionSchema("region", kRegionRules);
 constexpr Tag kName = required(1), kIncarnation = required(2), kGeneration = required(3),
               kPartial = required(4), kBackend = required(5), kRegion = required(6),
               kTable = required(7);
-constexpr FieldRule kCardRules[] = {
+constexpr FieldRule kMetadataRules[] = {
     {kName, "name", Kind::bytes, kOne, kMaxAgentName},
     {kIncarnation, "incarnation", Kind::number, kOne},
     {kGeneration, "generation", Kind::number, kOne},
     {kPartial, "partial", Kind::number, kAtMostOne, 1},
     {kBackend, "backend", Kind::nested, at_most(kMaxBackends), kMaxConnectionInfo + 256,
      &kBackendSchema},
-    {kRegion, "region", Kind::nested, at_most(kMaxCardRegions), kMaxBackends*(kMaxRegionKey + 64),
+    {kRegion, "region", Kind::nested, at_most(kMaxMetadataRegions), kMaxBackends*(kMaxRegionKey + 64),
      &kRegionSchema},
-    {kTable, "regions", Kind::bytes, kAtMostOne, kMaxCardBytes},
+    {kTable, "regions", Kind::bytes, kAtMostOne, kMaxMetadataBytes},
 };
-constexpr Schema kCardSchema("card", kCardRules);
+constexpr Schema kMetadataSchema("metadata", kMetadataRules);
 
 Bytes to_bytes(ConstByteSpan span) { return {span.begin(), span.end()}; }
 
-Result<Card::Backend> decode_backend(const Field& outer) {
-  Card::Backend backend;
+Result<AgentMetadata::Backend> decode_backend(const Field& outer) {
+  AgentMetadata::Backend backend;
   TOWPATH_TRY(wire::decode(outer.nested(), [&](const Field& field) -> Status {
     if (field.tag() == kBackendName) backend.name = field.text();
     if (field.tag() == kConnectionInfo) backend.connection_info = to_bytes(field.bytes());
@@ -70,13 +70,13 @@ Result<Card::Backend> decode_backend(const Field& outer) {
   return backend;
 }
 
-Status decode_key(const Field& outer, std::size_t backends, Card::Region& region) {
+Status decode_key(const Field& outer, std::size_t backends, AgentMetadata::Region& region) {
   std::uint64_t number = 0;
   Bytes bytes;
   TOWPATH_TRY(wire::decode(outer.nested(), [&](const Field& field) -> Status {
     if (field.tag() == kKeyBackend) {
       number = field.number();
-      if (number >= backends) return field.refuse("no such backend stands before it in the card");
+      if (number >= backends) return field.refuse("no such backend stands before it in the metadata");
     }
     if (field.tag() == kKeyBytes) bytes = to_bytes(field.bytes());
     return {};
@@ -85,7 +85,7 @@ Status decode_key(const Field& outer, std::size_t backends, Card::Region& region
   return {};
 }
 
-Status decode_region_field(const Field& field, std::size_t backends, Card::Region& region) {
+Status decode_region_field(const Field& field, std::size_t backends, AgentMetadata::Region& region) {
   switch (field.tag()) {
     case kMemory: {
       const auto kind = memory_kind_from_number(field.number());
@@ -102,8 +102,8 @@ Status decode_region_field(const Field& field, std::size_t backends, Card::Regio
   return {};
 }
 
-Result<Card::Region> decode_region(const Field& outer, std::size_t backends) {
-  Card::Region region;
+Result<AgentMetadata::Region> decode_region(const Field& outer, std::size_t backends) {
+  AgentMetadata::Region region;
   TOWPATH_TRY(wire::decode(outer.nested(), [&](const Field& field) {
     return decode_region_field(field, backends, region);
   }));
@@ -113,21 +113,21 @@ Result<Card::Region> decode_region(const Field& outer, std::size_t backends) {
   return region;
 }
 
-Status decode_card_field(const Field& field, OpenedCard& opened) {
-  Card& card = opened.card;
+Status decode_metadata_field(const Field& field, OpenedMetadata& opened) {
+  AgentMetadata& metadata = opened.metadata;
   switch (field.tag()) {
-    case kName: card.identity.name = field.text(); break;
-    case kIncarnation: card.identity.incarnation = field.number(); break;
-    case kGeneration: card.generation = field.number(); break;
-    case kPartial: card.partial = field.number() != 0; break;
+    case kName: metadata.identity.name = field.text(); break;
+    case kIncarnation: metadata.identity.incarnation = field.number(); break;
+    case kGeneration: metadata.generation = field.number(); break;
+    case kPartial: metadata.partial = field.number() != 0; break;
     case kBackend: {
-      TOWPATH_TRY(Card::Backend backend, decode_backend(field));
-      card.backends.push_back(std::move(backend));
+      TOWPATH_TRY(AgentMetadata::Backend backend, decode_backend(field));
+      metadata.backends.push_back(std::move(backend));
       break;
     }
     case kRegion: {
-      TOWPATH_TRY(Card::Region region, decode_region(field, card.backends.size()));
-      card.regions.push_back(std::move(region));
+      TOWPATH_TRY(AgentMetadata::Region region, decode_region(field, metadata.backends.size()));
+      metadata.regions.push_back(std::move(region));
       break;
     }
     case kTable: opened.table = field.bytes(); break;
@@ -137,27 +137,27 @@ Status decode_card_field(const Field& field, OpenedCard& opened) {
 
 }  // namespace
 
-Result<Bytes> encode(const Card& card) {
-  TOWPATH_TRY(check_rows(card.regions.size()));
-  TableWriter table(card.regions.size());
+Result<Bytes> encode(const AgentMetadata& metadata) {
+  TOWPATH_TRY(check_rows(metadata.regions.size()));
+  TableWriter table(metadata.regions.size());
   TableRow before;
-  for (const Card::Region& told : card.regions) {
+  for (const AgentMetadata::Region& told : metadata.regions) {
     TableRow row{.region = &told.region, .keys = {told.keys.begin(), told.keys.end()}};
     TOWPATH_TRY(check_row(row));
     table.add(row, before);
     before = std::move(row);
   }
-  return encode(card, table.bytes());
+  return encode(metadata, table.bytes());
 }
 
-Result<Bytes> encode(const Card& card, ConstByteSpan table) {
-  Encoder out(kCardSchema, wire::kHeaderBytes);
+Result<Bytes> encode(const AgentMetadata& metadata, ConstByteSpan table) {
+  Encoder out(kMetadataSchema, wire::kHeaderBytes);
   out.reserve(4096 + table.size());
-  out.put_text(kName, card.identity.name);
-  out.put_number(kIncarnation, card.identity.incarnation);
-  out.put_number(kGeneration, card.generation);
-  if (card.partial) out.put_number(kPartial, 1);
-  for (const Card::Backend& backend : card.backends) {
+  out.put_text(kName, metadata.identity.name);
+  out.put_number(kIncarnation, metadata.identity.incarnation);
+  out.put_number(kGeneration, metadata.generation);
+  if (metadata.partial) out.put_number(kPartial, 1);
+  for (const AgentMetadata::Backend& backend : metadata.backends) {
     out.put_nested(kBackend, [&](Encoder& inner) {
       inner.put_text(kBackendName, backend.name);
       inner.put_bytes(kConnectionInfo, backend.connection_info);
@@ -165,31 +165,31 @@ Result<Bytes> encode(const Card& card, ConstByteSpan table) {
   }
   if (!table.empty()) out.put_bytes(kTable, table);
   TOWPATH_TRY(Bytes message, std::move(out).finish());
-  wire::seal_in_place({.type = wire::MessageType::card, .version = kCardVersion}, message);
+  wire::seal_in_place({.type = wire::MessageType::metadata, .version = kMetadataVersion}, message);
   return message;
 }
 
-Result<OpenedCard> open_card(ConstByteSpan bytes) {
-  TOWPATH_TRY(const wire::Message message, wire::open(bytes, {.type = wire::MessageType::card,
-                                                              .max_version = kCardVersion,
-                                                              .max_payload_bytes = kMaxCardBytes}));
-  OpenedCard opened;
-  TOWPATH_TRY(wire::decode(wire::Decoder(message.payload, kCardSchema),
-                           [&](const Field& field) { return decode_card_field(field, opened); }));
-  const AgentIdentity& identity = opened.card.identity;
+Result<OpenedMetadata> open_metadata(ConstByteSpan bytes) {
+  TOWPATH_TRY(const wire::Message message, wire::open(bytes, {.type = wire::MessageType::metadata,
+                                                              .max_version = kMetadataVersion,
+                                                              .max_payload_bytes = kMaxMetadataBytes}));
+  OpenedMetadata opened;
+  TOWPATH_TRY(wire::decode(wire::Decoder(message.payload, kMetadataSchema),
+                           [&](const Field& field) { return decode_metadata_field(field, opened); }));
+  const AgentIdentity& identity = opened.metadata.identity;
   if (identity.name.empty() || identity.incarnation == 0)
-    return error(Code::corrupt, "a card without a name or an incarnation");
+    return error(Code::corrupt, "metadata without a name or an incarnation");
   return opened;
 }
 
-Result<Card> decode_card(ConstByteSpan bytes) {
-  TOWPATH_TRY(OpenedCard opened, open_card(bytes));
-  TableReader table(opened.table, opened.card.backends.size());
+Result<AgentMetadata> decode_metadata(ConstByteSpan bytes) {
+  TOWPATH_TRY(OpenedMetadata opened, open_metadata(bytes));
+  TableReader table(opened.table, opened.metadata.backends.size());
   while (!table.at_end()) {
-    TOWPATH_TRY(const Card::Region* const row, table.next());
-    opened.card.regions.push_back(*row);
+    TOWPATH_TRY(const AgentMetadata::Region* const row, table.next());
+    opened.metadata.regions.push_back(*row);
   }
-  return std::move(opened.card);
+  return std::move(opened.metadata);
 }
 
 }  // namespace towpath::agent

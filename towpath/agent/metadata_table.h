@@ -1,4 +1,4 @@
-// The regions of a card, a row each: what differs from the row before (docs/formats/card.md).
+// The regions of metadata, a row each: what differs from the row before (docs/formats/metadata.md).
 //
 // A pool is thousands of regions of one size, some steps apart, and their keys differ in a few
 // bytes: a row of such a one takes some 30 bytes with two keys, and no copy to make.
@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/agent/card.h>
+#include <towpath/agent/metadata.h>
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
 
 namespace towpath::agent {
 
-inline constexpr std::uint32_t kMaxCardBackends = 64;
-inline constexpr std::uint32_t kMaxCardRegions = 4'000'000;
+inline constexpr std::uint32_t kMaxMetadataBackends = 64;
+inline constexpr std::uint32_t kMaxMetadataRegions = 4'000'000;
 inline constexpr std::size_t kMaxObjectKey = 4096;
 
 /// What a row tells: a loan.
@@ -55,7 +55,7 @@ class TableWriter {
 /// Row by row, each from the one before. The table is hostile, and must outlive the reader.
 class TableReader {
  public:
-  /// `backends`: how many the card has.
+  /// `backends`: how many the metadata has.
   TableReader(ConstByteSpan table, std::size_t backends)
       : at_(table.data()), begin_(at_), end_(at_ + table.size()), backends_(backends) {}
   bool at_end() const noexcept { return at_ == end_; }
@@ -64,7 +64,7 @@ class TableReader {
 
   /// The next row; valid until the one after it. Errors: corrupt, out_of_range; then there is no
   /// further row.
-  Result<const Card::Region*> next();
+  Result<const AgentMetadata::Region*> next();
 
  private:
   std::size_t left() const noexcept { return static_cast<std::size_t>(end_ - at_); }
@@ -81,7 +81,7 @@ class TableReader {
   const std::byte* const begin_;
   const std::byte* const end_;
   const std::size_t backends_;
-  Card::Region row_;
+  AgentMetadata::Region row_;
   std::uint64_t rows_ = 0;
   std::uint64_t key_bytes_ = 0;
 };

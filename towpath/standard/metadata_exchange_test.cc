@@ -15,7 +15,7 @@
 #include <towpath/rendezvous/etcd_rendezvous.h>
 #include <towpath/rendezvous/in_process.h>
 #include <towpath/run/eventually.h>
-#include <towpath/standard/card_exchange.h>
+#include <towpath/standard/metadata_exchange.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/temporary_directory.h>
 
@@ -30,28 +30,28 @@ struct Side {
   std::unique_ptr<Node> node;
   std::shared_ptr<memory::Region> region;
   memory::Registration registration;
-  std::unique_ptr<CardExchange> cards;
+  std::unique_ptr<MetadataExchange> metadata;
 };
 
-class CardExchangeTest : public testing::Test {
+class MetadataExchangeTest : public testing::Test {
  protected:
-  Side make(const std::string& name, CardExchangeOptions options = {}) {
+  Side make(const std::string& name, MetadataExchangeOptions options = {}) {
     Side side;
     side.node = Node::open({.name = name, .backends = {"shm"}, .progress_thread = false}).value();
     options.agent = &side.node->agent();
     options.clock = &clock;
     options.security.token = token;
     options.security.shared_token_file = shared_token;
-    side.cards = CardExchange::open(std::move(options)).value();
+    side.metadata = MetadataExchange::open(std::move(options)).value();
     return side;
   }
-  CardExchangeOptions listening() {
-    CardExchangeOptions options;
+  MetadataExchangeOptions listening() {
+    MetadataExchangeOptions options;
     options.listen = net::TcpAddress{"127.0.0.1", 0};
     return options;
   }
-  CardExchangeOptions with_store() {
-    CardExchangeOptions options;
+  MetadataExchangeOptions with_store() {
+    MetadataExchangeOptions options;
     options.store = rendezvous::InProcess::open(directory).value();
     return options;
   }
@@ -59,23 +59,23 @@ class CardExchangeTest : public testing::Test {
   ExchangeOutcome next(Side& side, Side& other) {
     std::vector<ExchangeOutcome> outcomes;
     EXPECT_TRUE(eventually([&] {
-      side.cards->progress();
-      other.cards->progress();
-      outcomes = side.cards->take_outcomes();
+      side.metadata->progress();
+      other.metadata->progress();
+      outcomes = side.metadata->take_outcomes();
       return !outcomes.empty();
     }));
     EXPECT_EQ(outcomes.size(), 1U);
     return outcomes.empty() ? ExchangeOutcome() : outcomes[0];
   }
 
-  // The code with which user 65534 is refused the card of who listens at `where`.
+  // The code with which user 65534 is refused the metadata of who listens at `where`.
   int steal(const net::Address& where) {
     if (setresuid(65534, 65534, 65534) != 0) return -1;
     const net::TlsProvider tls = tls_provider({.shared_token_file = shared_token});
     auto client = rendezvous::PeerClient::open({.tls = tls}, clock).value();
     std::optional<Status> answer;
     const auto asked = client->fetch(where, "there", run::Deadline::never(),
-                                     [&](const auto& card) { answer = card.status(); });
+                                     [&](const auto& metadata) { answer = metadata.status(); });
     while (asked.ok() && !answer) client->progress();
     return static_cast<int>(asked.ok() ? answer->code() : asked.code());
   }
@@ -103,49 +103,49 @@ class CardExchangeTest : public testing::Test {
   std::shared_ptr<rendezvous::Directory> directory = std::make_shared<rendezvous::Directory>();
 };
 
-TEST_F(CardExchangeTest, cards_go_to_and_come_from_an_address) {
+TEST_F(MetadataExchangeTest, metadata_go_to_and_come_from_an_address) {
   token = net::Token::make("a secret of both").value();
   Side here = make("here");
   Side there = make("there", listening());
-  const auto door = there.cards->listening_at();
-  EXPECT_FALSE(here.cards->listening_at().has_value());
-  ASSERT_TRUE(here.cards->fetch("there", door).ok());
+  const auto door = there.metadata->listening_at();
+  EXPECT_FALSE(here.metadata->listening_at().has_value());
+  ASSERT_TRUE(here.metadata->fetch("there", door).ok());
   EXPECT_TRUE(next(here, there).status.ok());
   EXPECT_TRUE(here.node->agent().check_peer("there").ok());
-  ASSERT_TRUE(here.cards->send({}, door).ok());
+  ASSERT_TRUE(here.metadata->send({}, door).ok());
   EXPECT_TRUE(next(here, there).status.ok());
   EXPECT_TRUE(there.node->agent().check_peer("here").ok());
-  EXPECT_EQ(there.cards->take_outcomes()[0].what, What::brought);
-  ASSERT_TRUE(here.cards->invalidate(door).ok());
+  EXPECT_EQ(there.metadata->take_outcomes()[0].what, What::brought);
+  ASSERT_TRUE(here.metadata->invalidate(door).ok());
   EXPECT_EQ(next(here, there).what, What::invalidated);
   EXPECT_EQ(there.node->agent().check_peer("here").code(), Code::not_found);
 }
 
-TEST_F(CardExchangeTest, agents_of_one_user_find_their_token_by_themselves) {
+TEST_F(MetadataExchangeTest, agents_of_one_user_find_their_token_by_themselves) {
   Side here = make("here");
   Side there = make("there", listening());
-  ASSERT_TRUE(here.cards->fetch("there", there.cards->listening_at()).ok());
+  ASSERT_TRUE(here.metadata->fetch("there", there.metadata->listening_at()).ok());
   EXPECT_TRUE(next(here, there).status.ok());
-  CardExchangeOptions wide;
+  MetadataExchangeOptions wide;
   wide.agent = &here.node->agent();
   wide.clock = &clock;
   wide.listen = net::TcpAddress{"0.0.0.0", 0};
   wide.security.shared_token_file = shared_token;
-  EXPECT_EQ(CardExchange::open(std::move(wide)).code(), Code::denied)
+  EXPECT_EQ(MetadataExchange::open(std::move(wide)).code(), Code::denied)
       << "other machines cannot know this token";
 }
 
 // As any process of the host could, before the listener asked for a proof.
-TEST_F(CardExchangeTest, process_of_another_user_cannot_have_the_card) {
+TEST_F(MetadataExchangeTest, process_of_another_user_cannot_have_the_metadata) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   ASSERT_EQ(::chmod(runtime.path().c_str(), 0755), 0);
   Side there = make("there", listening());
   const pid_t child = fork();
   ASSERT_GE(child, 0);
-  if (child == 0) _exit(steal(*there.cards->listening_at()));
+  if (child == 0) _exit(steal(*there.metadata->listening_at()));
   std::optional<int> ended;
   EXPECT_TRUE(eventually([&] {
-    there.cards->progress();
+    there.metadata->progress();
     int status = 0;
     if (waitpid(child, &status, WNOHANG) == child) ended = WEXITSTATUS(status);
     return ended.has_value();
@@ -153,97 +153,97 @@ TEST_F(CardExchangeTest, process_of_another_user_cannot_have_the_card) {
   EXPECT_EQ(ended.value_or(-1), static_cast<int>(Code::denied));
 }
 
-TEST_F(CardExchangeTest, call_is_accepted_and_its_failure_is_an_outcome) {
+TEST_F(MetadataExchangeTest, call_is_accepted_and_its_failure_is_an_outcome) {
   Side here = make("here");
   Side there = make("there", listening());
-  const auto door = there.cards->listening_at();
-  there.cards.reset();
+  const auto door = there.metadata->listening_at();
+  there.metadata.reset();
   there = make("there", listening());
-  ASSERT_TRUE(here.cards->send({}, door).ok()) << "nobody listens, which is heard later";
+  ASSERT_TRUE(here.metadata->send({}, door).ok()) << "nobody listens, which is heard later";
   const ExchangeOutcome sent = next(here, there);
   EXPECT_EQ(sent.status.code(), Code::unavailable);
   EXPECT_EQ(sent.place, net::to_string(*door));
-  CardExchangeOptions hasty;
+  MetadataExchangeOptions hasty;
   hasty.timeout = std::chrono::milliseconds(20);
   Side third = make("third", std::move(hasty));
-  ASSERT_TRUE(third.cards->fetch("another", there.cards->listening_at()).ok());
+  ASSERT_TRUE(third.metadata->fetch("another", there.metadata->listening_at()).ok());
   EXPECT_FALSE(next(third, there).status.ok());
-  EXPECT_EQ(here.cards->send().code(), Code::invalid_argument) << "no store";
-  EXPECT_EQ(here.cards->fetch("there").code(), Code::invalid_argument);
-  EXPECT_EQ(here.cards->invalidate().code(), Code::invalid_argument);
-  EXPECT_EQ(CardExchange::open({}).code(), Code::invalid_argument);
+  EXPECT_EQ(here.metadata->send().code(), Code::invalid_argument) << "no store";
+  EXPECT_EQ(here.metadata->fetch("there").code(), Code::invalid_argument);
+  EXPECT_EQ(here.metadata->invalidate().code(), Code::invalid_argument);
+  EXPECT_EQ(MetadataExchange::open({}).code(), Code::invalid_argument);
 }
 
-TEST_F(CardExchangeTest, store_is_followed_until_the_peer_withdraws) {
+TEST_F(MetadataExchangeTest, store_is_followed_until_the_peer_withdraws) {
   Side here = make("here", with_store());
   Side there = make("there", with_store());
-  ASSERT_TRUE(here.cards->fetch("there").ok()) << "before it is published";
-  here.cards->progress();
-  ASSERT_TRUE(there.cards->send().ok());
+  ASSERT_TRUE(here.metadata->fetch("there").ok()) << "before it is published";
+  here.metadata->progress();
+  ASSERT_TRUE(there.metadata->send().ok());
   EXPECT_TRUE(next(here, there).status.ok());
   EXPECT_TRUE(here.node->agent().check_peer("there").ok());
-  ASSERT_TRUE(there.cards->send().ok());
+  ASSERT_TRUE(there.metadata->send().ok());
   EXPECT_EQ(next(here, there).what, What::brought);
-  ASSERT_TRUE(there.cards->invalidate().ok());
+  ASSERT_TRUE(there.metadata->invalidate().ok());
   EXPECT_EQ(next(here, there).what, What::withdrawn);
   EXPECT_EQ(here.node->agent().check_peer("there").code(), Code::not_found);
 }
 
-TEST_F(CardExchangeTest, outcomes_and_the_store_are_counted) {
-  CardExchangeOptions counted = with_store();
+TEST_F(MetadataExchangeTest, outcomes_and_the_store_are_counted) {
+  MetadataExchangeOptions counted = with_store();
   counted.metrics = &metrics;
   counted.timeout = std::chrono::milliseconds(20);
   Side here = make("here", std::move(counted));
   Side there = make("there", with_store());
-  EXPECT_EQ(told(), (std::map<std::string, std::int64_t>{{"towpath_card_store_pending", 0},
-                                                         {"towpath_card_store_up", 1}}));
-  ASSERT_TRUE(there.cards->send().ok());
-  ASSERT_TRUE(here.cards->fetch("there").ok());
+  EXPECT_EQ(told(), (std::map<std::string, std::int64_t>{{"towpath_metadata_store_pending", 0},
+                                                         {"towpath_metadata_store_up", 1}}));
+  ASSERT_TRUE(there.metadata->send().ok());
+  ASSERT_TRUE(here.metadata->fetch("there").ok());
   EXPECT_TRUE(next(here, there).status.ok());
-  ASSERT_TRUE(here.cards->fetch({"there", "no such part"}).ok());
+  ASSERT_TRUE(here.metadata->fetch({"there", "no such part"}).ok());
   EXPECT_EQ(next(here, there).status.code(), Code::not_found);
-  EXPECT_EQ(told()["towpath_cards_total fetched ok"], 1);
-  EXPECT_EQ(told()["towpath_cards_total fetched not_found"], 1);
-  EXPECT_TRUE(here.cards->standing().trouble.ok());
+  EXPECT_EQ(told()["towpath_metadata_total fetched ok"], 1);
+  EXPECT_EQ(told()["towpath_metadata_total fetched not_found"], 1);
+  EXPECT_TRUE(here.metadata->standing().trouble.ok());
 }
 
-TEST_F(CardExchangeTest, store_in_trouble_is_told) {
+TEST_F(MetadataExchangeTest, store_in_trouble_is_told) {
   rendezvous::EtcdOptions nobody;
   nobody.client.endpoints = {"http://127.0.0.1:1"};
-  CardExchangeOptions counted;
+  MetadataExchangeOptions counted;
   counted.store = rendezvous::EtcdRendezvous::open(std::move(nobody), clock).value();
   counted.metrics = &metrics;
   Side here = make("here", std::move(counted));
-  ASSERT_TRUE(here.cards->send().ok()) << "accepted; it is brought when the store is there";
-  EXPECT_EQ(here.cards->standing().pending, 1U);
-  EXPECT_EQ(told()["towpath_card_store_pending"], 1);
+  ASSERT_TRUE(here.metadata->send().ok()) << "accepted; it is brought when the store is there";
+  EXPECT_EQ(here.metadata->standing().pending, 1U);
+  EXPECT_EQ(told()["towpath_metadata_store_pending"], 1);
   ASSERT_TRUE(eventually([&] {
-    here.cards->progress();
-    return !here.cards->standing().trouble.ok();
+    here.metadata->progress();
+    return !here.metadata->standing().trouble.ok();
   }));
-  EXPECT_EQ(here.cards->standing().trouble.code(), Code::unavailable);
-  EXPECT_EQ(told()["towpath_card_store_up"], 0);
+  EXPECT_EQ(here.metadata->standing().trouble.code(), Code::unavailable);
+  EXPECT_EQ(told()["towpath_metadata_store_up"], 0);
   Side alone = make("alone");
-  EXPECT_TRUE(alone.cards->standing().trouble.ok()) << "no store, no trouble";
+  EXPECT_TRUE(alone.metadata->standing().trouble.ok()) << "no store, no trouble";
 }
 
-TEST_F(CardExchangeTest, parts_stand_under_labels) {
+TEST_F(MetadataExchangeTest, parts_stand_under_labels) {
   Side here = make("here", with_store());
   Side there = make("there", with_store());
   const DescriptorList none(MemoryKind::system);
-  EXPECT_EQ(there.cards->send({.only = &none}).code(), Code::invalid_argument);
-  ASSERT_TRUE(there.cards->send({.only = &none, .label = "how to connect"}).ok());
-  ASSERT_TRUE(here.cards->fetch({"there", "how to connect"}).ok());
+  EXPECT_EQ(there.metadata->send({.only = &none}).code(), Code::invalid_argument);
+  ASSERT_TRUE(there.metadata->send({.only = &none, .label = "how to connect"}).ok());
+  ASSERT_TRUE(here.metadata->fetch({"there", "how to connect"}).ok());
   EXPECT_TRUE(next(here, there).status.ok());
   EXPECT_TRUE(here.node->agent().check_peer("there").ok());
 }
 
-TEST_F(CardExchangeTest, thread_does_the_work) {
+TEST_F(MetadataExchangeTest, thread_does_the_work) {
   Side here = make("here");
   Side there = make("there", listening());
-  ASSERT_TRUE(here.cards->start_thread().ok());
-  ASSERT_TRUE(there.cards->start_thread().ok());
-  ASSERT_TRUE(here.cards->fetch("there", there.cards->listening_at()).ok());
+  ASSERT_TRUE(here.metadata->start_thread().ok());
+  ASSERT_TRUE(there.metadata->start_thread().ok());
+  ASSERT_TRUE(here.metadata->fetch("there", there.metadata->listening_at()).ok());
   EXPECT_TRUE(eventually([&] { return here.node->agent().check_peer("there").ok(); }));
 }
 
