@@ -82,8 +82,8 @@ agent::Transfer DiskLanes::start(const Sides& sides, const DiskLoad& load, std::
 std::string DiskLanes::path() {
   const DiskLoad load;
   const Sides sides = prepare(load);
-  const auto told = must(node_->agent().explain(load.op, sides.memory, sides.file));
-  return told.chosen() != nullptr ? told.chosen()->path : std::string();
+  const auto reported = must(node_->agent().explain(load.op, sides.memory, sides.file));
+  return reported.chosen() != nullptr ? reported.chosen()->path : std::string();
 }
 
 DiskFigure DiskLanes::run(const DiskLoad& load) {

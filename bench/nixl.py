@@ -314,7 +314,7 @@ def number(value):
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
 
 
-def told(spread, unit):
+def reported(spread, unit):
     if spread is None:
         return "failed"
     low, median, high = spread["low"], spread["median"], spread["high"]

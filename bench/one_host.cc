@@ -61,7 +61,7 @@ agent::Transfer OneHost::transfer(TransferOp op, const Pools& pools, std::uint64
 
 /// As often as the reference does it, once it has as often been tried: what a block costs depends
 /// on which caches it is in.
-Sample OneHost::move(TransferOp op, const Pools& pools, const Perftest& like, Told told) {
+Sample OneHost::move(TransferOp op, const Pools& pools, const Perftest& like, Reported reported) {
   const auto moved = std::make_shared<agent::Transfer>(transfer(op, pools, like.size));
   const auto repeat = [moved, &clock = node_->clock()](std::uint64_t times) {
     std::vector<double> took(times);
@@ -73,10 +73,10 @@ Sample OneHost::move(TransferOp op, const Pools& pools, const Perftest& like, To
     }
     return took;
   };
-  return [repeat, like, told] {
+  return [repeat, like, reported] {
     (void)repeat(like.warm_up());
     const std::vector<double> took = repeat(like.iterations);
-    const double one = told == Told::median ? spread_of(took).median
+    const double one = reported == Reported::median ? spread_of(took).median
                                             : std::reduce(took.begin(), took.end()) /
                                                   static_cast<double>(took.size());
     return one / static_cast<double>(like.size);
@@ -89,11 +89,11 @@ std::string OneHost::path(const Pools& pools) {
 }
 
 /// Ours beside a reference that is told as ours is.
-Case OneHost::beside(TransferOp op, const Pools& pools, const Perftest& like, Told told) {
+Case OneHost::beside(TransferOp op, const Pools& pools, const Perftest& like, Reported reported) {
   return {.name = cat(name_of(op), " ", format_bytes(like.size)),
           .shown = Shown::gigabytes_per_second,
-          .ours = move(op, pools, like, told),
-          .reference = told == Told::median ? median_bandwidth_of(like) : bandwidth_of(like),
+          .ours = move(op, pools, like, reported),
+          .reference = reported == Reported::median ? median_bandwidth_of(like) : bandwidth_of(like),
           .aim = {.ratio_at_least = kHostAim},
           .command = like.command()};
 }
@@ -103,7 +103,7 @@ void OneHost::measure_mapped(Bench& bench) {
   std::vector<Case> cases;
   for (const std::uint64_t size : kSizes)
     for (const TransferOp op : {TransferOp::write, TransferOp::read})
-      cases.push_back(beside(op, pools, one_sided(op, size), Told::median));
+      cases.push_back(beside(op, pools, one_sided(op, size), Reported::median));
   bench.measure({.title = "bandwidth over shared memory",
                  .ours = cat("post() and wait() over shm: ", path(pools)),
                  .reference = "ucx_perftest, puts and gets by mapped memory"},
@@ -115,7 +115,7 @@ void OneHost::measure_process_vm(Bench& bench) {
   std::vector<Case> cases;
   for (const std::uint64_t size : kSizes)
     for (const TransferOp op : {TransferOp::write, TransferOp::read})
-      cases.push_back(beside(op, pools, reference("posix,cma", "tag_bw", size), Told::mean));
+      cases.push_back(beside(op, pools, reference("posix,cma", "tag_bw", size), Reported::mean));
   bench.measure({.title = "bandwidth over CMA",
                  .ours = cat("post() and wait() over shm: ", path(pools)),
                  .reference = "ucx_perftest tag_bw: its receiver's process_vm_readv, both sides "

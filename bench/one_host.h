@@ -31,11 +31,11 @@ class OneHost {
   };
 
   /// Which of many times stands for all.
-  enum class Told { median, mean };
+  enum class Reported { median, mean };
 
   agent::Transfer transfer(TransferOp op, const Pools& pools, std::uint64_t size);
-  Sample move(TransferOp op, const Pools& pools, const Perftest& like, Told told);
-  Case beside(TransferOp op, const Pools& pools, const Perftest& like, Told told);
+  Sample move(TransferOp op, const Pools& pools, const Perftest& like, Reported reported);
+  Case beside(TransferOp op, const Pools& pools, const Perftest& like, Reported reported);
   std::string path(const Pools& pools);
   void measure_mapped(Bench& bench);
   void measure_process_vm(Bench& bench);

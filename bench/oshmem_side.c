@@ -21,7 +21,7 @@ static double now_ns(void) {
   return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
 }
 
-static void tell(const char* name, double begin, long times) {
+static void report(const char* name, double begin, long times) {
   if (shmem_my_pe() == 0) printf("%s\t%.2f\n", name, (now_ns() - begin) / (double)times);
 }
 
@@ -32,7 +32,7 @@ static void tell(const char* name, double begin, long times) {
     for (long i = 0; i < times; ++i) { \
       BODY;                            \
     }                                  \
-    tell(NAME, begin, times);          \
+    report(NAME, begin, times);          \
   } while (0)
 
 /* By PE 0, while the others wait. */
@@ -50,7 +50,7 @@ static void alone(void) {
   const double begin = now_ns();
   for (long i = 0; i < 400000; ++i) shmem_putmem_nbi(small, local, 8, 1);
   shmem_quiet();
-  tell("put, non-blocking, 8 B, one of many", begin, 400000);
+  report("put, non-blocking, 8 B, one of many", begin, 400000);
   MEASURE("fetch-add", 200000, shmem_long_atomic_fetch_add(&words[0], 1, 1));
   MEASURE("compare-swap", 200000, shmem_long_atomic_compare_swap(&words[0], 0, 1, 1));
   MEASURE("put, 64 KiB", 4000, shmem_putmem(large, local, 64 << 10, 1); shmem_quiet());

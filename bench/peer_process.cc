@@ -75,9 +75,9 @@ class Peer {
     channel_.send(as_bytes("ready"));
     while (true) {
       if (how == Waiting::polling) agent.progress();
-      const auto told =
+      const auto reported =
           how == Waiting::polling ? agent.take_notifications() : agent.wait_notifications(kNap);
-      for (const agent::Notification& one : told) {
+      for (const agent::Notification& one : reported) {
         if (as_text(one.message) == "end") return;
         must(agent.notify(parent_, one.message));
       }

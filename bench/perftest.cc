@@ -27,10 +27,10 @@ double run(const Perftest& test, std::size_t column) {
                                on_port, " 127.0.0.1 2>/dev/null | grep Final && break; done");
   std::FILE* const output = ::popen(both.c_str(), "r");
   std::array<char, 512> line{};
-  const bool told = output != nullptr && std::fgets(line.data(), line.size(), output) != nullptr;
+  const bool reported = output != nullptr && std::fgets(line.data(), line.size(), output) != nullptr;
   if (output != nullptr) ::pclose(output);
   std::array<double, 7> columns{};
-  if (!told ||
+  if (!reported ||
       std::sscanf(line.data(), "Final: %lf %lf %lf %lf %lf %lf %lf", &columns[0], &columns[1],
                   &columns[2], &columns[3], &columns[4], &columns[5], &columns[6]) < 6)
     fail(error(Code::unavailable, cat("no figure from: ", test.command()),

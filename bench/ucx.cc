@@ -47,8 +47,8 @@ struct Side {
   must(agent.load_metadata(parent.receive()));
   parent.send(as_bytes("ready"));
   while (true) {
-    for (const agent::Notification& told : agent.wait_notifications(std::chrono::seconds(1)))
-      must(agent.notify(told.from.name, told.message));
+    for (const agent::Notification& reported : agent.wait_notifications(std::chrono::seconds(1)))
+      must(agent.notify(reported.from.name, reported.message));
   }
 }
 

@@ -176,25 +176,25 @@ SYSTEM_PROMPT = list(range(128))
 FIRST, SECOND = SYSTEM_PROMPT + [7] * 32, list(range(500, 660))
 
 
-def tell(what, served):
+def report(what, served):
     print("{:20} {} tokens loaded, {} blocks failed".format(what + ":", *served))
 
 
 def with_files():
     with tempfile.TemporaryDirectory() as directory:
         engine = Engine(TowpathConnector(MODEL, directory))
-        tell("first prompt", engine.serve("first", FIRST))
-        tell("same beginning", engine.serve("second", SYSTEM_PROMPT + [8] * 32))
+        report("first prompt", engine.serve("first", FIRST))
+        report("same beginning", engine.serve("second", SYSTEM_PROMPT + [8] * 32))
         engine.connector.worker.close()
 
         flip_a_bit(directory)
         engine = Engine(TowpathConnector(MODEL, directory))
-        tell("restart, a bit flipped in a file", engine.serve("third", FIRST))
-        tell("once more", engine.serve("fourth", FIRST))
+        report("restart, a bit flipped in a file", engine.serve("third", FIRST))
+        report("once more", engine.serve("fourth", FIRST))
         engine.connector.worker.close()
 
         engine = Engine(TowpathConnector(MODEL, directory, load_async_from=1))
-        tell("restart, async load", engine.serve("fifth", SYSTEM_PROMPT + [8] * 32))
+        report("restart, async load", engine.serve("fifth", SYSTEM_PROMPT + [8] * 32))
         engine.connector.worker.close()
 
 
@@ -217,10 +217,10 @@ def with_peers():
             if prefill.poll() is not None:
                 raise SystemExit("the other engine has ended")
             time.sleep(0.001)
-        tell("of another process", engine.serve("first", FIRST))
+        report("of another process", engine.serve("first", FIRST))
         prefill.kill()
         prefill.wait()
-        tell("which is killed", engine.serve("second", SECOND))
+        report("which is killed", engine.serve("second", SECOND))
         engine.connector.worker.close()
 
 

@@ -162,15 +162,15 @@ Result<Exit> run_target(const Options& options) {
 }
 
 /// Rows for people, as they come; nothing when a program reads standard output.
-class Told {
+class Reported {
  public:
-  static Result<Told> open(const Options& options) {
-    Told told;
+  static Result<Reported> open(const Options& options) {
+    Reported reported;
     if (options.json != "-") {
       TOWPATH_TRY(Output out, Output::open("-"));
-      told.out_.emplace(std::move(out));
+      reported.out_.emplace(std::move(out));
     }
-    return told;
+    return reported;
   }
   /// At once: a row may take long.
   Status say(const std::string& text) {
@@ -194,18 +194,18 @@ Result<Exit> run_initiator(const Options& options) {
   TOWPATH_TRY(const auto runner,
               bench::Runner::open(options, {machine, *node, *remote}, room.bytes));
   bench::Setting setting{.partner = partner->what(), .remote = remote->what()};
-  TOWPATH_TRY(Told told, Told::open(options));
-  TOWPATH_TRY(told.say(head_text(options, setting) + bench::titles_text()));
+  TOWPATH_TRY(Reported reported, Reported::open(options));
+  TOWPATH_TRY(reported.say(head_text(options, setting) + bench::titles_text()));
   std::vector<bench::Row> rows;
   bool passed = true;
   for (const bench::Shape& shape : bench::shapes_of(options)) {
     TOWPATH_TRY(bench::Row row, runner->measure(shape));
-    TOWPATH_TRY(told.say(row_text(row, told.colours())));
+    TOWPATH_TRY(reported.say(row_text(row, reported.colours())));
     passed = passed && row.wrong.empty();
     rows.push_back(std::move(row));
   }
   setting.path = runner->path();
-  TOWPATH_TRY(told.say(end_text(setting, rows, told.colours())));
+  TOWPATH_TRY(reported.say(end_text(setting, rows, reported.colours())));
   if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(options, setting, rows)));
   return passed ? Exit::ok : Exit::found_wrong;
 }

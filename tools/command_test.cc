@@ -15,7 +15,7 @@ Status deep() {
   return error(Code::io_error, "cannot open the pool").because(lowest);
 }
 
-TEST(CommandTest, a_story_tells_every_cause_and_the_nearest_hint) {
+TEST(CommandTest, a_story_reports_every_cause_and_the_nearest_hint) {
   EXPECT_EQ(story_of(deep()), "cannot open the pool, because no permission");
   EXPECT_EQ(hint_of(deep()), "ask for it");
   EXPECT_EQ(hint_of(error(Code::corrupt, "torn", "write it again").because(deep())),
@@ -32,7 +32,7 @@ TEST(CommandTest, nearest_word_is_one_that_was_meant) {
   EXPECT_EQ(nearest_word("replay", {}), "");
 }
 
-TEST(CommandTest, what_is_wrong_is_told_from_what_could_not_run) {
+TEST(CommandTest, what_is_wrong_is_reported_from_what_could_not_run) {
   EXPECT_EQ(exit_of(Status()), Exit::ok);
   EXPECT_EQ(exit_of(error(Code::corrupt, "x")), Exit::found_wrong);
   EXPECT_EQ(exit_of(error(Code::invalid_argument, "x")), Exit::usage);
@@ -91,7 +91,7 @@ bool begins_to_write(const std::string& path) {
   return began;
 }
 
-TEST(CommandTest, what_cannot_be_written_is_told_before_the_work_begins) {
+TEST(CommandTest, what_cannot_be_written_is_reported_before_the_work_begins) {
   const std::string folder = ::testing::TempDir() + "command_test_outputs";
   std::filesystem::create_directories(folder);
   const std::string there = folder + "/there", fresh = folder + "/fresh";

@@ -33,7 +33,7 @@ struct DoctorOptions {
 
 constexpr const char* kFooter =
     R"(Nothing that stays is changed. Verdicts: yes; degraded: it works, with a loss that is
-told; no; unknown: it could not be found out. The worst stands first.
+reported; no; unknown: it could not be found out. The worst stands first.
 
 Exit status: 0 whatever is found; 1 when a backend named by --require cannot be opened.
 
@@ -156,10 +156,10 @@ int rank_of(Verdict verdict) {
 /// What stands in an earlier group already is left out (backends ask the machine again), and the
 /// worst comes first.
 std::vector<Group> arranged(std::vector<Group> groups) {
-  std::set<std::string> told;
+  std::set<std::string> reported;
   for (Group& group : groups) {
     std::erase_if(group.findings, [&](const Finding& finding) {
-      return !told.insert(finding.question + '\n' + finding.source).second;
+      return !reported.insert(finding.question + '\n' + finding.source).second;
     });
     std::ranges::stable_sort(group.findings, {},
                              [](const Finding& finding) { return rank_of(finding.verdict); });
@@ -172,9 +172,9 @@ std::string group_text(const Group& group, Colours colours) {
   Table table({{""}, {""}});
   for (const Finding& finding : group.findings) {
     const Cell verdict(std::string(name_of(finding.verdict)), tone_of(finding.verdict));
-    const std::string told = cat(finding.question, " ", finding.reason);
-    const bool in_one_line = finding.verdict == Verdict::yes && told.size() <= kShort;
-    table.add({verdict, in_one_line ? told : finding.question});
+    const std::string reported = cat(finding.question, " ", finding.reason);
+    const bool in_one_line = finding.verdict == Verdict::yes && reported.size() <= kShort;
+    table.add({verdict, in_one_line ? reported : finding.question});
     if (!in_one_line) table.note(finding.reason);
     if (!finding.hint.empty()) table.note("hint: " + finding.hint);
   }
@@ -240,7 +240,7 @@ Result<std::set<std::string>> names_of(const std::vector<std::string>& required)
   return names;
 }
 
-Result<Exit> examine_and_tell(const DoctorOptions& options) {
+Result<Exit> examine_and_report(const DoctorOptions& options) {
   TOWPATH_TRY(const std::set<std::string> required, names_of(options.required));
   const std::vector<Group> groups = examine(options);
   if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(groups)));
@@ -265,7 +265,7 @@ void add_doctor(Command& towpath) {
       .one_each();
   command.output("--json", options->json, "The same for programs; - is standard output");
   command.footer(kFooter);
-  command.when_chosen([options] { return examine_and_tell(*options); });
+  command.when_chosen([options] { return examine_and_report(*options); });
 }
 
 }  // namespace towpath::tools

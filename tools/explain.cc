@@ -57,7 +57,7 @@ struct Way {
   Status failure;  ///< why it could not be measured
 };
 
-struct Told {
+struct Reported {
   std::string what;
   std::string partner;
   bool storage_here = false;  ///< which no backend takes there
@@ -125,7 +125,7 @@ Result<bench::Row> measure(Options options, const std::string& backend,
   return runner->measure(shape);
 }
 
-Result<Told> find_out(const Arguments& arguments, const bench::Shape& shape) {
+Result<Reported> find_out(const Arguments& arguments, const bench::Shape& shape) {
   const Options& options = arguments.options;
   std::vector<bench::RefusedBackend> refused;
   const bench::Machine machine(options);
@@ -137,7 +137,7 @@ Result<Told> find_out(const Arguments& arguments, const bench::Shape& shape) {
               bench::open_remote(options, *node, partner->meeting(), room_of(options, shape)));
   const bench::Runner::Parts parts{machine, *node, *remote};
   TOWPATH_TRY(Explanation explanation, ask(options, parts, shape));
-  Told told{.what = std::move(explanation.what),
+  Reported reported{.what = std::move(explanation.what),
             .partner = partner->what(),
             .storage_here = bench::is_storage(options.local)};
   for (Candidate& candidate : explanation.candidates) {
@@ -149,16 +149,16 @@ Result<Told> find_out(const Arguments& arguments, const bench::Shape& shape) {
       else
         way.failure = row.status();
     }
-    told.ways.push_back(std::move(way));
+    reported.ways.push_back(std::move(way));
   }
   // What was measured decides where device memory is involved.
   TOWPATH_TRY(Explanation after, ask(options, parts, shape));
   for (std::size_t i = 0; i < after.candidates.size(); ++i)
-    told.ways[i].candidate = std::move(after.candidates[i]);
+    reported.ways[i].candidate = std::move(after.candidates[i]);
   for (const bench::RefusedBackend& other : refused)
-    told.ways.push_back(
+    reported.ways.push_back(
         {{.backend = other.name, .reason = "cannot be opened: " + story_of(other.why)}});
-  return told;
+  return reported;
 }
 
 // ---- telling ----
@@ -167,15 +167,15 @@ Duration measured_of(const Way& way) {
   return way.row ? Duration(static_cast<std::int64_t>(way.row->latency.p50)) : Duration(0);
 }
 
-const Way* taken_of(const Told& told) {
+const Way* taken_of(const Reported& reported) {
   const auto found =
-      std::ranges::find_if(told.ways, [](const Way& way) { return way.candidate.chosen; });
-  return found == told.ways.end() ? nullptr : &*found;
+      std::ranges::find_if(reported.ways, [](const Way& way) { return way.candidate.chosen; });
+  return found == reported.ways.end() ? nullptr : &*found;
 }
 
-const Way* fastest_of(const Told& told) {
+const Way* fastest_of(const Reported& reported) {
   const Way* fastest = nullptr;
-  for (const Way& way : told.ways) {
+  for (const Way& way : reported.ways) {
     if (way.row && (fastest == nullptr || measured_of(way) < measured_of(*fastest))) fastest = &way;
   }
   return fastest;
@@ -217,18 +217,18 @@ constexpr const char* kStorageIsRemote =
 about. From there to another agent or to other storage is a transfer of its own.
 )";
 
-std::string verdict_text(const Told& told) {
-  const Way* const taken = taken_of(told);
-  const Way* const fastest = fastest_of(told);
+std::string verdict_text(const Reported& reported) {
+  const Way* const taken = taken_of(reported);
+  const Way* const fastest = fastest_of(reported);
   if (taken == nullptr)
-    return cat("No backend can move these bytes.\n", told.storage_here ? kStorageIsRemote : "");
+    return cat("No backend can move these bytes.\n", reported.storage_here ? kStorageIsRemote : "");
   if (fastest == nullptr || fastest == taken) return "";
   return fmt::format("{} was faster here than {}, which is taken: {} against {}.\n",
                      fastest->candidate.backend, taken->candidate.backend,
                      duration_text(measured_of(*fastest)), duration_text(measured_of(*taken)));
 }
 
-std::string told_text(const Told& told, Colours colours) {
+std::string reported_text(const Reported& reported, Colours colours) {
   Table table({{""},
                {"backend"},
                {"estimate", Align::right},
@@ -236,8 +236,8 @@ std::string told_text(const Told& told, Colours colours) {
                {"p99", Align::right},
                {"off by", Align::right},
                {"rate", Align::right}});
-  for (const Way& way : told.ways) add_way(table, way);
-  return cat(told.what, " (", told.partner, ")\n\n", table.text(colours), "\n", verdict_text(told));
+  for (const Way& way : reported.ways) add_way(table, way);
+  return cat(reported.what, " (", reported.partner, ")\n\n", table.text(colours), "\n", verdict_text(reported));
 }
 
 nlohmann::ordered_json to_json(const Way& way) {
@@ -262,13 +262,13 @@ nlohmann::ordered_json to_json(const Way& way) {
   return out;
 }
 
-nlohmann::ordered_json to_json(const Told& told) {
-  nlohmann::ordered_json out{{"what", told.what},
-                             {"partner", told.partner},
+nlohmann::ordered_json to_json(const Reported& reported) {
+  nlohmann::ordered_json out{{"what", reported.what},
+                             {"partner", reported.partner},
                              {"candidates", nlohmann::ordered_json::array()}};
-  for (const Way& way : told.ways) out["candidates"].push_back(to_json(way));
-  const Way* const taken = taken_of(told);
-  const Way* const fastest = fastest_of(told);
+  for (const Way& way : reported.ways) out["candidates"].push_back(to_json(way));
+  const Way* const taken = taken_of(reported);
+  const Way* const fastest = fastest_of(reported);
   out["chosen"] = taken != nullptr ? nlohmann::ordered_json(taken->candidate.backend) : nullptr;
   out["fastest"] =
       fastest != nullptr ? nlohmann::ordered_json(fastest->candidate.backend) : nullptr;
@@ -315,17 +315,17 @@ Result<bench::Shape> take(Arguments& arguments) {
 
 Result<Exit> explain(Arguments& arguments) {
   TOWPATH_TRY(const bench::Shape shape, take(arguments));
-  TOWPATH_TRY(const Told told, find_out(arguments, shape));
+  TOWPATH_TRY(const Reported reported, find_out(arguments, shape));
   if (!arguments.options.json.empty())
-    TOWPATH_TRY(write_json(arguments.options.json, to_json(told)));
+    TOWPATH_TRY(write_json(arguments.options.json, to_json(reported)));
   if (arguments.options.json != "-") {
     TOWPATH_TRY(Output out, Output::open("-"));
-    TOWPATH_TRY(out.write(told_text(told, out.is_terminal() ? Colours::yes : Colours::no)));
+    TOWPATH_TRY(out.write(reported_text(reported, out.is_terminal() ? Colours::yes : Colours::no)));
     TOWPATH_TRY(out.close());
   }
   const bool wrong = std::ranges::any_of(
-      told.ways, [](const Way& way) { return way.row && !way.row->wrong.empty(); });
-  return taken_of(told) == nullptr || wrong ? Exit::found_wrong : Exit::ok;
+      reported.ways, [](const Way& way) { return way.row && !way.row->wrong.empty(); });
+  return taken_of(reported) == nullptr || wrong ? Exit::found_wrong : Exit::ok;
 }
 
 }  // namespace

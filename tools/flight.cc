@@ -213,7 +213,7 @@ nlohmann::ordered_json to_json(const FlightLog& log) {
   return out;
 }
 
-Result<Exit> read_and_tell(const FlightOptions& options) {
+Result<Exit> read_and_report(const FlightOptions& options) {
   TOWPATH_TRY(const FlightLog log, read_flight_file(options.file));
   if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(log)));
   if (options.json == "-") return Exit::ok;
@@ -232,7 +232,7 @@ void add_flight(Command& towpath) {
   command.option("--last", options->last, "Print so many records at most; 0: all").whole();
   command.output("--json", options->json, "The same for programs; - is standard output");
   command.footer(kFooter);
-  command.when_chosen([options] { return read_and_tell(*options); });
+  command.when_chosen([options] { return read_and_report(*options); });
 }
 
 void add_top(Command& towpath) {

@@ -7,9 +7,9 @@
 namespace towpath::tools {
 
 Result<std::optional<standard::TelemetryOptions>> telemetry_of_environment() {
-  TOWPATH_TRY(const auto told, standard::configure(standard::read_environment()));
-  for (const std::string& warning : told.warnings) std::fprintf(stderr, "%s\n", warning.c_str());
-  return told.telemetry.decide(false);
+  TOWPATH_TRY(const auto reported, standard::configure(standard::read_environment()));
+  for (const std::string& warning : reported.warnings) std::fprintf(stderr, "%s\n", warning.c_str());
+  return reported.telemetry.decide(false);
 }
 
 }  // namespace towpath::tools

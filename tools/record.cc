@@ -25,7 +25,7 @@ constexpr const char* kFooter =
 the recorders still hold are taken, and then every new one, until no node runs any more, --seconds
 have passed or Ctrl-C comes: moments, sizes, numbers of pieces, and how long each took; no payload.
 A recorder is a ring of NIXL_TELEMETRY_BUFFER_SIZE records (4096): what is overwritten between two
-looks is missed, and told.
+looks is missed, and reported.
 
 Exit status: 0 all is there; 1 some were missed, or a file is no flight recorder; 3 there is none.
 

@@ -36,8 +36,8 @@ constexpr Duration kDying = std::chrono::milliseconds(200);  // its connections 
 
 constexpr const char* kFooter =
     R"(Two processes or more, each with an agent and a pool of its own. For every request prefill finds its
-blocks in its host pool or on disk, or makes them; decode pulls them in one transfer, is told
-by a notification, and looks at every byte and at the digest. What is wrong is told by name.
+blocks in its host pool or on disk, or makes them; decode pulls them in one transfer, is reported
+by a notification, and looks at every byte and at the digest. What is wrong is reported by name.
 
 Traces:   mooncake, bailian, azure, burstgpt; the last two name no blocks: nothing is shared;
           or a recording of transfers (towpath record), which is repeated as it was
@@ -203,7 +203,7 @@ Status settle_mistakes(Arguments& arguments) {
 }
 
 /// Once: the other processes read the same.
-void tell(const std::vector<standard::Remark>& remarks) {
+void report(const std::vector<standard::Remark>& remarks) {
   for (const standard::Remark& remark : remarks)
     std::fprintf(stderr, "towpath replay: %s %s\n", remark.variable.c_str(), remark.why.c_str());
 }
@@ -219,13 +219,13 @@ Result<Exit> run_replay(Arguments& arguments) {
   TOWPATH_TRY(settle_trace(arguments));
   if (!arguments.tiers.empty()) {
     TOWPATH_TRY(replay::read_tiers(arguments.tiers, options));
-    if (arguments.role != "prefill" && options.worker == 0) tell(options.remarks);
+    if (arguments.role != "prefill" && options.worker == 0) report(options.remarks);
   }
   options.all_policies = arguments.policy == "all";
   if (options.all_policies) {
     TOWPATH_TRY(const auto source, open_source(options));
     TOWPATH_TRY(const auto comparisons, replay::compare_policies(options, *source));
-    TOWPATH_TRY(replay::tell_policies(options, comparisons));
+    TOWPATH_TRY(replay::report_policies(options, comparisons));
     TOWPATH_TRY(write_page(options, nullptr, comparisons));
     return Exit::ok;
   }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kFooter =
     R"(The processes (PEs) find their job in TOWPATH_SHMEM_PE and TOWPATH_SHMEM_JOB, and share nothing
-that has a name: nothing is left behind, however they end. A PE that fails is told to the others
+that has a name: nothing is left behind, however they end. A PE that fails is reported to the others
 at once; those that have not ended after the grace time are ended.
 
 Exit status: that of the first PE that failed, 128 and the number of the signal that ended it; 0

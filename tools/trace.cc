@@ -217,7 +217,7 @@ nlohmann::ordered_json to_json(const Info& info) {
           {"infinite_cache_hit_ratio", summary.infinite_cache_hit_ratio}};
 }
 
-Result<Exit> tell_info(const InfoOptions& options) {
+Result<Exit> report_info(const InfoOptions& options) {
   TOWPATH_TRY(const Info info, read_info(options));
   if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(info)));
   if (options.json == "-") return Exit::ok;
@@ -237,7 +237,7 @@ void add_info(Command& trace) {
       .takes("NAME");
   command.output("--json", options->json, "The same for programs; - is standard output");
   command.footer(kInfoFooter);
-  command.when_chosen([options] { return tell_info(*options); });
+  command.when_chosen([options] { return report_info(*options); });
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 namespace towpath::c {
 
-towpath_code_t tell(const Status& status, towpath_error_t* error) noexcept {
+towpath_code_t report(const Status& status, towpath_error_t* error) noexcept {
   const auto code = static_cast<towpath_code_t>(status.code());
   if (error == nullptr) return code;
   error->code = code;

@@ -35,20 +35,20 @@ bool given_array(const T* array, std::size_t count) noexcept {
   return array != nullptr || count == 0;
 }
 
-towpath_code_t tell(const Status& status, towpath_error_t* error) noexcept;
+towpath_code_t report(const Status& status, towpath_error_t* error) noexcept;
 
 /// Runs `body`, which returns a Status, if the call is well formed.
 template <typename Body>
 towpath_code_t call(towpath_error_t* failure, bool well_formed, Body&& body) noexcept {
   try {
-    if (well_formed) return tell(std::forward<Body>(body)(), failure);
-    return tell(error(Code::invalid_argument, "a pointer that is needed is null",
+    if (well_formed) return report(std::forward<Body>(body)(), failure);
+    return report(error(Code::invalid_argument, "a pointer that is needed is null",
                       "towpath.h says which may be"),
                 failure);
   } catch (const std::exception& thrown) {  // memory ran out
-    return tell(error(Code::exhausted, thrown.what()), failure);
+    return report(error(Code::exhausted, thrown.what()), failure);
   } catch (...) {
-    return tell(error(Code::internal, "an exception of no known kind"), failure);
+    return report(error(Code::internal, "an exception of no known kind"), failure);
   }
 }
 

@@ -12,10 +12,10 @@ struct towpath_scheduler {
 
 namespace {
 
-Result<std::uint8_t> priority_of(std::uint32_t told) {
-  if (told == 0) return kv::kUsualPriority;
-  if (told <= UINT8_MAX) return static_cast<std::uint8_t>(told);
-  return error(Code::invalid_argument, cat("a priority of ", told),
+Result<std::uint8_t> priority_of(std::uint32_t reported) {
+  if (reported == 0) return kv::kUsualPriority;
+  if (reported <= UINT8_MAX) return static_cast<std::uint8_t>(reported);
+  return error(Code::invalid_argument, cat("a priority of ", reported),
                "use 1 to 255, or 0 for the usual one");
 }
 
@@ -53,15 +53,15 @@ towpath_block_event_t* give_events(const std::vector<kv::HeldBlockEvent>& events
 towpath_code_t towpath_scheduler_open(const towpath_scheduler_options_t* options,
                                       towpath_scheduler_t** scheduler, towpath_error_t* error) {
   return call(error, given(options, scheduler), [&]() -> Status {
-    const auto told = sized(options);
-    kv::ConnectorSchedulerOptions wanted{.salt = told.salt,
-                                         .name_space = text_or_none(told.name_space),
-                                         .saves_in_background = told.saves_in_background != 0,
-                                         .events_with_tokens = told.events_with_tokens != 0};
-    if (told.tokens_per_block != 0) wanted.tokens_per_block = told.tokens_per_block;
-    if (told.workers != 0) wanted.workers = told.workers;
-    if (told.background_from_tokens != 0)
-      wanted.background_from_tokens = told.background_from_tokens;
+    const auto reported = sized(options);
+    kv::ConnectorSchedulerOptions wanted{.salt = reported.salt,
+                                         .name_space = text_or_none(reported.name_space),
+                                         .saves_in_background = reported.saves_in_background != 0,
+                                         .events_with_tokens = reported.events_with_tokens != 0};
+    if (reported.tokens_per_block != 0) wanted.tokens_per_block = reported.tokens_per_block;
+    if (reported.workers != 0) wanted.workers = reported.workers;
+    if (reported.background_from_tokens != 0)
+      wanted.background_from_tokens = reported.background_from_tokens;
     TOWPATH_TRY(kv::ConnectorScheduler made, kv::ConnectorScheduler::make(std::move(wanted)));
     *scheduler = new towpath_scheduler{std::move(made)};
     return {};
@@ -74,13 +74,13 @@ towpath_code_t towpath_scheduler_match(towpath_scheduler_t* scheduler, const cha
                                        const towpath_prompt_t* prompt, uint64_t* tokens,
                                        int* in_background, towpath_error_t* error) {
   return call(error, given(scheduler, request, prompt, tokens, in_background), [&]() -> Status {
-    const auto told = sized(prompt);
-    if (!given_array(told.tokens, told.token_count))
+    const auto reported = sized(prompt);
+    if (!given_array(reported.tokens, reported.token_count))
       return towpath::error(Code::invalid_argument, "a prompt without tokens", "point to them");
-    const std::string room = text_or_none(told.room);
+    const std::string room = text_or_none(reported.room);
     TOWPATH_TRY(const auto match, scheduler->value.match({.request = request,
-                                                          .tokens = {told.tokens, told.token_count},
-                                                          .computed = told.computed,
+                                                          .tokens = {reported.tokens, reported.token_count},
+                                                          .computed = reported.computed,
                                                           .room = room}));
     *tokens = match.tokens;
     *in_background = match.in_background ? 1 : 0;
@@ -100,15 +100,15 @@ towpath_code_t towpath_scheduler_advance(towpath_scheduler_t* scheduler, const c
                                          const towpath_progress_t* progress,
                                          towpath_error_t* error) {
   return call(error, given(scheduler, request, progress), [&]() -> Status {
-    const auto told = sized(progress);
-    if (!given_array(told.new_tokens, told.new_token_count) ||
-        !given_array(told.new_blocks, told.new_block_count))
+    const auto reported = sized(progress);
+    if (!given_array(reported.new_tokens, reported.new_token_count) ||
+        !given_array(reported.new_blocks, reported.new_block_count))
       return towpath::error(Code::invalid_argument, "progress without its arrays", "point to them");
-    TOWPATH_TRY(const std::uint8_t priority, priority_of(told.priority));
-    return scheduler->value.advance(request, {.computed_before = told.computed_before,
-                                              .computed_after = told.computed_after,
-                                              .new_tokens = {told.new_tokens, told.new_token_count},
-                                              .new_blocks = {told.new_blocks, told.new_block_count},
+    TOWPATH_TRY(const std::uint8_t priority, priority_of(reported.priority));
+    return scheduler->value.advance(request, {.computed_before = reported.computed_before,
+                                              .computed_after = reported.computed_after,
+                                              .new_tokens = {reported.new_tokens, reported.new_token_count},
+                                              .new_blocks = {reported.new_blocks, reported.new_block_count},
                                               .priority = priority});
   });
 }

@@ -21,66 +21,66 @@ Result<std::vector<std::string>> names_of(const char* const* names, std::size_t 
   return std::vector<std::string>(names, names + count);
 }
 
-Result<standard::ConnectorPeers> peers_of(const towpath_worker_options_t& told) {
-  standard::ConnectorPeers peers{.rendezvous = text_or_none(told.rendezvous),
-                                 .name = text_or_none(told.peer_name)};
-  TOWPATH_TRY(peers.others, names_of(told.peers, told.peer_count));
-  TOWPATH_TRY(auto backends, names_of(told.peer_backends, told.peer_backend_count));
+Result<standard::ConnectorPeers> peers_of(const towpath_worker_options_t& reported) {
+  standard::ConnectorPeers peers{.rendezvous = text_or_none(reported.rendezvous),
+                                 .name = text_or_none(reported.peer_name)};
+  TOWPATH_TRY(peers.others, names_of(reported.peers, reported.peer_count));
+  TOWPATH_TRY(auto backends, names_of(reported.peer_backends, reported.peer_backend_count));
   if (!backends.empty()) peers.backends = std::move(backends);
-  if (told.peer_patience_ms != 0)
+  if (reported.peer_patience_ms != 0)
     peers.patience = std::chrono::milliseconds(
-        std::min<std::uint64_t>(told.peer_patience_ms, kLongestPatienceMs));
-  peers.serving_thread = told.peer_serving_thread != 0;
+        std::min<std::uint64_t>(reported.peer_patience_ms, kLongestPatienceMs));
+  peers.serving_thread = reported.peer_serving_thread != 0;
   return peers;
 }
 
-Status take_words(const towpath_worker_options_t& told, standard::ConnectorNodeOptions& options) {
-  standard::ConnectorWords words{.policy = text_or_none(told.policy),
-                                 .digest = text_or_none(told.digest),
-                                 .sightings = told.sightings};
-  if (told.kvbm != nullptr) words.kvbm = told.kvbm;
+Status take_words(const towpath_worker_options_t& reported, standard::ConnectorNodeOptions& options) {
+  standard::ConnectorWords words{.policy = text_or_none(reported.policy),
+                                 .digest = text_or_none(reported.digest),
+                                 .sightings = reported.sightings};
+  if (reported.kvbm != nullptr) words.kvbm = reported.kvbm;
   return standard::apply(words, standard::read_environment(), options);
 }
 
-Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t& told) {
-  if (!given_array(told.caches, told.cache_count) || !given_array(told.lengths, told.cache_count))
+Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t& reported) {
+  if (!given_array(reported.caches, reported.cache_count) || !given_array(reported.lengths, reported.cache_count))
     return error(Code::invalid_argument, "a worker without caches", "point to them");
   standard::ConnectorNodeOptions options{
-      .name_space = text_or_none(told.name_space),
-      .config = {.num_blocks = told.num_blocks,
-                 .num_layers = told.num_layers,
-                 .outer_dim = told.outer_dim,
-                 .page_size = told.tokens_per_block,
-                 .inner_dim = told.num_heads * told.head_dim,
-                 .dtype_width_bytes = told.element_bytes,
-                 .num_heads = told.num_heads,
-                 .format = static_cast<layout::BlockFormat>(told.format)},
-      .kind = static_cast<layout::LayoutKind>(told.kind),
-      .rank = told.rank,
-      .first_layer = told.first_layer,
-      .first_head = told.first_head,
-      .directory = text_or_none(told.directory)};
-  if (told.objects != nullptr) {
-    TOWPATH_TRY(options.objects, standard::ObjectPlace::parse(told.objects));
+      .name_space = text_or_none(reported.name_space),
+      .config = {.num_blocks = reported.num_blocks,
+                 .num_layers = reported.num_layers,
+                 .outer_dim = reported.outer_dim,
+                 .page_size = reported.tokens_per_block,
+                 .inner_dim = reported.num_heads * reported.head_dim,
+                 .dtype_width_bytes = reported.element_bytes,
+                 .num_heads = reported.num_heads,
+                 .format = static_cast<layout::BlockFormat>(reported.format)},
+      .kind = static_cast<layout::LayoutKind>(reported.kind),
+      .rank = reported.rank,
+      .first_layer = reported.first_layer,
+      .first_head = reported.first_head,
+      .directory = text_or_none(reported.directory)};
+  if (reported.objects != nullptr) {
+    TOWPATH_TRY(options.objects, standard::ObjectPlace::parse(reported.objects));
   }
-  TOWPATH_TRY(options.peers, peers_of(told));
-  if (told.host_blocks != 0) options.host_blocks = told.host_blocks;
-  if (told.disk_bytes != 0) options.disk_bytes = told.disk_bytes;
-  TOWPATH_TRY(take_words(told, options));
-  const auto kind = told.memory == TOWPATH_DEVICE ? MemoryKind::device : MemoryKind::system;
-  for (std::size_t i = 0; i < told.cache_count; ++i) {
+  TOWPATH_TRY(options.peers, peers_of(reported));
+  if (reported.host_blocks != 0) options.host_blocks = reported.host_blocks;
+  if (reported.disk_bytes != 0) options.disk_bytes = reported.disk_bytes;
+  TOWPATH_TRY(take_words(reported, options));
+  const auto kind = reported.memory == TOWPATH_DEVICE ? MemoryKind::device : MemoryKind::system;
+  for (std::size_t i = 0; i < reported.cache_count; ++i) {
     TOWPATH_TRY(options.caches.emplace_back(),
                 memory::BorrowedRegion::create({.kind = kind,
-                                                .address = address_of(told.caches[i]),
-                                                .size_bytes = told.lengths[i],
-                                                .device_id = told.device}));
+                                                .address = address_of(reported.caches[i]),
+                                                .size_bytes = reported.lengths[i],
+                                                .device_id = reported.device}));
   }
   return options;
 }
 
-bool in_lists(const towpath_worker_options_t& told) {
-  return told.kind <= TOWPATH_LAYER_SEPARATE_BLOCK_SECOND && told.format <= TOWPATH_HND &&
-         told.memory <= TOWPATH_DEVICE;
+bool in_lists(const towpath_worker_options_t& reported) {
+  return reported.kind <= TOWPATH_LAYER_SEPARATE_BLOCK_SECOND && reported.format <= TOWPATH_HND &&
+         reported.memory <= TOWPATH_DEVICE;
 }
 
 }  // namespace
@@ -88,11 +88,11 @@ bool in_lists(const towpath_worker_options_t& told) {
 towpath_code_t towpath_worker_open(const towpath_worker_options_t* options,
                                    towpath_worker_t** worker, towpath_error_t* error) {
   return call(error, given(options, worker), [&]() -> Status {
-    const auto told = sized(options);
-    if (!in_lists(told))
+    const auto reported = sized(options);
+    if (!in_lists(reported))
       return towpath::error(Code::invalid_argument, "a kind, format or memory that is none",
                             "use the constants of towpath.h");
-    TOWPATH_TRY(const standard::ConnectorNodeOptions wanted, options_of(told));
+    TOWPATH_TRY(const standard::ConnectorNodeOptions wanted, options_of(reported));
     TOWPATH_TRY(auto node, standard::ConnectorNode::open(wanted));
     *worker = new towpath_worker{std::move(node)};
     return {};

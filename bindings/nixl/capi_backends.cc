@@ -25,7 +25,7 @@ nixl_capi_status_t give_description(const std::vector<MemoryKind>& kinds,
 // NIXL has one number for all that goes wrong here.
 nixl_capi_status_t refuse(const nixl_capi_agent_s& agent, const towpath::Status& why,
                           std::string_view doing) {
-  (void)agent->tell(why, doing);
+  (void)agent->report(why, doing);
   return NIXL_CAPI_ERROR_BACKEND;
 }
 

@@ -63,7 +63,7 @@ nixl_capi_status_t nixl_capi_register_mem(nixl_capi_agent_t agent, nixl_capi_reg
     NixlAgent& nixl = *agent->nixl;
     const Status status = nixl.registrations().add(
         {nixl.agent(), backends_of(opt_args), nixl.backends().created()}, *dlist, nixl.log());
-    return number_of(nixl.tell(status, "register memory"), status);
+    return number_of(nixl.report(status, "register memory"), status);
   });
 }
 
@@ -71,7 +71,7 @@ nixl_capi_status_t nixl_capi_deregister_mem(nixl_capi_agent_t agent, nixl_capi_r
                                             nixl_capi_opt_args_t opt_args) {
   return call(given(agent, dlist), [&] {
     NixlAgent& nixl = *agent->nixl;
-    return nixl.tell(nixl.registrations().remove(nixl.agent(), *dlist, backends_of(opt_args)),
+    return nixl.report(nixl.registrations().remove(nixl.agent(), *dlist, backends_of(opt_args)),
                      "deregister memory");
   });
 }
@@ -81,7 +81,7 @@ nixl_capi_status_t nixl_capi_query_mem(nixl_capi_agent_t agent, nixl_capi_reg_dl
                                        nixl_capi_opt_args_t opt_args) {
   return call(given(agent, descs, resp), [&] {
     auto answers = query(*agent->nixl, *descs, backends_of(opt_args));
-    if (!answers.ok()) return agent->nixl->tell(answers.status(), "query memory");
+    if (!answers.ok()) return agent->nixl->report(answers.status(), "query memory");
     resp->answers = *std::move(answers);
     return NIXL_CAPI_SUCCESS;
   });
@@ -118,7 +118,7 @@ nixl_capi_status_t nixl_capi_prep_mem_view_local(nixl_capi_agent_t agent,
     NixlAgent& nixl = *agent->nixl;
     const auto list = descs->descriptors();
     const Status here = list.ok() ? nixl.agent().prepare(*list).status() : list.status();
-    return nixl.tell(here.ok() ? no_views() : here, "make a memory view");
+    return nixl.report(here.ok() ? no_views() : here, "make a memory view");
   });
 }
 
@@ -127,7 +127,7 @@ nixl_capi_status_t nixl_capi_prep_mem_view_remote(nixl_capi_agent_t agent,
                                                   nixl_capi_mem_view_t* mvh, nixl_capi_opt_args_t) {
   return call(given(agent, descs, mvh), [&] {
     const Status there = check_remote(*agent->nixl, *descs);
-    return agent->nixl->tell(there.ok() ? no_views() : there, "make a memory view");
+    return agent->nixl->report(there.ok() ? no_views() : there, "make a memory view");
   });
 }
 

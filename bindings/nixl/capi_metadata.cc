@@ -40,7 +40,7 @@ Result<Bytes> metadata_of(NixlAgent& nixl, const nixl_capi_reg_dlist_s* only) {
 nixl_capi_status_t give_metadata(NixlAgent& nixl, const nixl_capi_reg_dlist_s* only, void** data,
                              size_t* len) {
   const Result<Bytes> metadata = metadata_of(nixl, only);
-  return metadata.ok() ? give_bytes(*metadata, data, len) : nixl.tell(metadata.status(), "tell its metadata");
+  return metadata.ok() ? give_bytes(*metadata, data, len) : nixl.report(metadata.status(), "tell its metadata");
 }
 
 /// The way to others' metadata and for the own: `place` becomes the address that was given, or
@@ -97,7 +97,7 @@ nixl_capi_status_t nixl_capi_load_remote_md(nixl_capi_agent_t agent, const void*
                                             char** agent_name) {
   return call(given(agent, data, agent_name) && len > 0, [&] {
     const auto peer = (*agent)->agent().load_metadata(lent_bytes(data, len));
-    if (!peer.ok()) return (*agent)->tell(peer.status(), "load metadata");
+    if (!peer.ok()) return (*agent)->report(peer.status(), "load metadata");
     return give_text(peer->name, agent_name);
   });
 }
@@ -122,7 +122,7 @@ nixl_capi_status_t nixl_capi_check_remote_md(nixl_capi_agent_t agent, const char
 
 nixl_capi_status_t nixl_capi_send_local_md(nixl_capi_agent_t agent, nixl_capi_opt_args_t opt_args) {
   return call(given(agent), [&] {
-    return agent->nixl->tell(send(*agent->nixl, opt_args, nullptr), "send metadata");
+    return agent->nixl->report(send(*agent->nixl, opt_args, nullptr), "send metadata");
   });
 }
 
@@ -130,21 +130,21 @@ nixl_capi_status_t nixl_capi_send_local_partial_md(nixl_capi_agent_t agent,
                                                    nixl_capi_reg_dlist_t descs,
                                                    nixl_capi_opt_args_t opt_args) {
   return call(given(agent, descs), [&] {
-    return agent->nixl->tell(send(*agent->nixl, opt_args, descs), "send metadata");
+    return agent->nixl->report(send(*agent->nixl, opt_args, descs), "send metadata");
   });
 }
 
 nixl_capi_status_t nixl_capi_fetch_remote_md(nixl_capi_agent_t agent, const char* remote_name,
                                              nixl_capi_opt_args_t opt_args) {
   return call(given(agent, remote_name), [&] {
-    return agent->nixl->tell(fetch(*agent->nixl, opt_args, remote_name), "fetch metadata");
+    return agent->nixl->report(fetch(*agent->nixl, opt_args, remote_name), "fetch metadata");
   });
 }
 
 nixl_capi_status_t nixl_capi_invalidate_local_md(nixl_capi_agent_t agent,
                                                  nixl_capi_opt_args_t opt_args) {
   return call(given(agent), [&] {
-    return agent->nixl->tell(withdraw(*agent->nixl, opt_args), "withdraw metadata");
+    return agent->nixl->report(withdraw(*agent->nixl, opt_args), "withdraw metadata");
   });
 }
 

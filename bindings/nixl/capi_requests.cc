@@ -30,8 +30,8 @@ bool stands(const nixl_capi_xfer_req_s* request) {
 nixl_capi_status_t how_it_ended(const NixlAgent& nixl, nixl_capi_xfer_req_s& request) {
   const Outcome outcome = request.transfer.outcome();
   if (outcome == Outcome::done) return NIXL_CAPI_SUCCESS;
-  if (!std::exchange(request.told, true))
-    (void)nixl.tell(request.transfer.status(), "complete a request");
+  if (!std::exchange(request.reported, true))
+    (void)nixl.report(request.transfer.status(), "complete a request");
   // Only forgetting the peer and deregistering the memory cancel a request that still stands.
   return outcome == Outcome::cancelled ? NIXL_CAPI_ERROR_NOT_FOUND : NIXL_CAPI_ERROR_BACKEND;
 }
@@ -66,8 +66,8 @@ nixl_capi_status_t nixl_capi_post_xfer_req(nixl_capi_agent_t agent, nixl_capi_xf
   return call(given(agent) && stands(req_hndl), [&] {
     NixlAgent& nixl = *agent->nixl;
     const Status posted = req_hndl->transfer.post(post_options(opt_args));
-    if (!posted.ok()) return nixl.tell(posted, "post a request");
-    req_hndl->told = false;
+    if (!posted.ok()) return nixl.report(posted, "post a request");
+    req_hndl->reported = false;
     return status_of(nixl, *req_hndl);
   });
 }
@@ -82,8 +82,8 @@ nixl_capi_status_t nixl_capi_estimate_xfer_cost(nixl_capi_agent_t agent,
                                                 int64_t* duration_us, int64_t* err_margin_us,
                                                 nixl_capi_cost_t* method) {
   return call(given(agent, duration_us, err_margin_us, method) && stands(req_hndl), [&] {
-    const towpath::agent::Explanation told = req_hndl->transfer.explain();
-    const towpath::agent::Candidate* chosen = told.chosen();
+    const towpath::agent::Explanation reported = req_hndl->transfer.explain();
+    const towpath::agent::Candidate* chosen = reported.chosen();
     if (chosen == nullptr || chosen->estimate <= Duration(0)) return NIXL_CAPI_ERROR_BACKEND;
     *duration_us = microseconds(chosen->estimate);
     *err_margin_us = microseconds(chosen->margin);
@@ -110,7 +110,7 @@ nixl_capi_status_t nixl_capi_release_xfer_req(nixl_capi_agent_t agent, nixl_capi
     transfer.cancel();
     const bool moves = transfer.state() != TransferState::prepared && !transfer.ended();
     if (moves && transfer.wait(kReleasePatience) == Outcome::none) {
-      return agent->nixl->tell(error(Code::not_ready, "bytes may still move", "release it again"),
+      return agent->nixl->report(error(Code::not_ready, "bytes may still move", "release it again"),
                                "release a request");
     }
     req->transfer = Transfer();
@@ -131,7 +131,7 @@ nixl_capi_status_t nixl_capi_get_xfer_telemetry(nixl_capi_agent_t agent,
     const nixl_capi_status_t status = status_of(*agent->nixl, *req_hndl);
     if (status != NIXL_CAPI_SUCCESS) return status;
     const auto report = req_hndl->transfer.report();
-    if (!report.ok()) return agent->nixl->tell(report.status(), "tell figures");
+    if (!report.ok()) return agent->nixl->report(report.status(), "tell figures");
     *telemetry = {.start_time_us = report->start_us,
                   .post_duration_us = whole(report->post_us),
                   .xfer_duration_us = whole(report->transfer_us),

@@ -127,7 +127,7 @@ extern "C" {
 nixl_capi_status_t nixl_capi_agent_make_connection(nixl_capi_agent_t agent,
                                                    const char* remote_agent, nixl_capi_opt_args_t) {
   return call(given(agent, remote_agent), [&] {
-    return agent->nixl->tell(agent->nixl->agent().check_peer(remote_agent), "connect");
+    return agent->nixl->report(agent->nixl->agent().check_peer(remote_agent), "connect");
   });
 }
 
@@ -137,7 +137,7 @@ nixl_capi_status_t nixl_capi_prep_xfer_dlist(nixl_capi_agent_t agent, const char
                                              nixl_capi_opt_args_t opt_args) {
   return call(given(agent, agent_name, descs, dlist_hndl), [&] {
     auto list = prepare(*agent->nixl, agent_name, *descs);
-    if (!list.ok()) return agent->nixl->tell(list.status(), "prepare a list");
+    if (!list.ok()) return agent->nixl->report(list.status(), "prepare a list");
     *dlist_hndl = new nixl_capi_xfer_dlist_handle_s{*std::move(list), backends_of(opt_args)};
     return NIXL_CAPI_SUCCESS;
   });
@@ -161,7 +161,7 @@ nixl_capi_status_t nixl_capi_make_xfer_req(nixl_capi_agent_t agent, nixl_capi_xf
   return call(well_formed, [&] {
     auto made = make(*agent->nixl, *op, *local_descs, {local_indices, local_indices_count},
                      *remote_descs, {remote_indices, remote_indices_count}, opt_args);
-    if (!made.ok()) return agent->nixl->tell(made.status(), "make a request");
+    if (!made.ok()) return agent->nixl->report(made.status(), "make a request");
     return give(*std::move(made), req_hndl);
   });
 }
@@ -177,7 +177,7 @@ nixl_capi_status_t nixl_capi_create_xfer_req(nixl_capi_agent_t agent, nixl_capi_
   return call(well_formed, [&] {
     auto made = make(*agent->nixl, *op, *local_descs, *remote_descs, remote_agent, opt_args);
     if (made.ok()) return give(*std::move(made), req_hndl);
-    (void)agent->nixl->tell(made.status(), "create a request");
+    (void)agent->nixl->report(made.status(), "create a request");
     return NIXL_CAPI_ERROR_BACKEND;
   });
 }

@@ -45,19 +45,19 @@ NixlAgent::NixlAgent(const AgentOptions& options, const standard::Settings& sett
       registry_(standard::make_registry(settings_, log_)) {}
 
 Result<std::unique_ptr<NixlAgent>> NixlAgent::open(AgentOptions options) {
-  const auto told = standard::configure(options.environment);
+  const auto reported = standard::configure(options.environment);
   std::unique_ptr<NixlAgent> nixl(
-      new NixlAgent(options, told.ok() ? told->settings : standard::Settings()));
-  Status started = told.ok() ? nixl->start(options, *told) : told.status();
+      new NixlAgent(options, reported.ok() ? reported->settings : standard::Settings()));
+  Status started = reported.ok() ? nixl->start(options, *reported) : reported.status();
   if (started.ok()) return nixl;
-  nixl->tell(started, "make the agent");
+  nixl->report(started, "make the agent");
   return started;
 }
 
-Status NixlAgent::start(const AgentOptions& options, const standard::Configuration& told) {
-  told.warn(log_);
+Status NixlAgent::start(const AgentOptions& options, const standard::Configuration& reported) {
+  reported.warn(log_);
   backends_ = std::make_unique<standard::NixlBackends>(registry_, options.environment, log_);
-  const auto telemetry = told.telemetry.decide(options.capture_telemetry);
+  const auto telemetry = reported.telemetry.decide(options.capture_telemetry);
   captures_telemetry_ = telemetry.has_value();
   TOWPATH_TRY(node_, standard::Node::open({.name = options.name,
                                            .backends = {},
@@ -107,7 +107,7 @@ Result<standard::MetadataExchange*> NixlAgent::exchange() {
 
 // ---- failures ----
 
-nixl_capi_status_t NixlAgent::tell(const Status& status, std::string_view doing) const {
+nixl_capi_status_t NixlAgent::report(const Status& status, std::string_view doing) const {
   return say(Level::warning, status, doing);
 }
 

@@ -53,7 +53,7 @@ class NixlAgent {
   void help() { (void)agent().progress(); }
 
   /// The number for a failure, which is told to the log.
-  nixl_capi_status_t tell(const Status& status, std::string_view doing) const;
+  nixl_capi_status_t report(const Status& status, std::string_view doing) const;
   /// The same of what is asked again and again, told to those who debug.
   nixl_capi_status_t debug(const Status& status, std::string_view doing) const;
 
@@ -62,7 +62,7 @@ class NixlAgent {
   nixl_capi_status_t say(telemetry::Level level, const Status& status,
                          std::string_view doing) const;
 
-  Status start(const AgentOptions& options, const standard::Configuration& told);
+  Status start(const AgentOptions& options, const standard::Configuration& reported);
   Status open_exchange(std::optional<net::Address> listen) TOWPATH_REQUIRES(mutex_);
 
   const standard::Settings settings_;

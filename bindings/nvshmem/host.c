@@ -74,9 +74,9 @@ static shmem_team_config_t config_of(const nvshmem_team_config_t* config) {
   return (shmem_team_config_t){config != NULL ? config->num_contexts : 0};
 }
 void nvshmem_team_get_config(nvshmem_team_t team, nvshmem_team_config_t* config) {
-  shmem_team_config_t told = {0};
-  (void)shmem_team_get_config(team_of(team), SHMEM_TEAM_NUM_CONTEXTS, &told);
-  config->num_contexts = told.num_contexts;
+  shmem_team_config_t reported = {0};
+  (void)shmem_team_get_config(team_of(team), SHMEM_TEAM_NUM_CONTEXTS, &reported);
+  config->num_contexts = reported.num_contexts;
 }
 int nvshmem_team_split_strided(nvshmem_team_t parent, int start, int stride, int size,
                                const nvshmem_team_config_t* config, long config_mask,

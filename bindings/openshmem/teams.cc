@@ -32,7 +32,7 @@ std::vector<std::int32_t> members_of(const door_set& set) {
 
 /// The first member takes a slot for the team, and tells the others in their pSync.
 std::uint32_t agree_on_slot(Process& self, const std::vector<std::int32_t>& pes, long* sync) {
-  const auto tell = [&](int pe, long value) {
+  const auto report = [&](int pe, long value) {
     door_post(SHMEM_CTX_DEFAULT, sync,
               {.op = door_swap, .width = sizeof value, .value = static_cast<std::uint64_t>(value)},
               pe);
@@ -41,13 +41,13 @@ std::uint32_t agree_on_slot(Process& self, const std::vector<std::int32_t>& pes,
     const auto slot = shmem::Team::take_slot(self.world());
     must(slot.status());
     for (const std::int32_t pe : pes)
-      if (pe != self.my_pe()) tell(pe, static_cast<long>(*slot) + 1);
+      if (pe != self.my_pe()) report(pe, static_cast<long>(*slot) + 1);
     return *slot;
   }
   shmem_long_wait_until(sync, SHMEM_CMP_NE, SHMEM_SYNC_VALUE);
-  const long told = *sync;
-  tell(self.my_pe(), SHMEM_SYNC_VALUE);
-  return static_cast<std::uint32_t>(told - 1);
+  const long reported = *sync;
+  report(self.my_pe(), SHMEM_SYNC_VALUE);
+  return static_cast<std::uint32_t>(reported - 1);
 }
 
 void check(const door_set& set) {

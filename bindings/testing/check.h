@@ -44,6 +44,6 @@ static inline int run_cases(const struct test_case* cases, const char* prefix,
   return ran;
 }
 
-static inline void tell_case(const char* name, int good) {
+static inline void report_case(const char* name, int good) {
   printf("%s %s\n", good ? "good  " : "FAILED", name);
 }

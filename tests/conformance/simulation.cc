@@ -172,7 +172,7 @@ void Simulation::post(Move& move) {
     move.bytes.insert(move.bytes.end(), from, from + kBlockBytes);
   }
   move.outcome = Outcome::none;
-  move.told = false;
+  move.reported = false;
   const Duration timeout = microseconds(random_.below(20'000));
   move.deadline = clock_.now() + timeout + std::chrono::milliseconds(1);
   const Status posted = move.transfer.post({.timeout = timeout, .notification = {}});
@@ -197,8 +197,8 @@ void Simulation::say(Node& from, Node& to) {
 }
 
 void Simulation::hear(Node& node) {
-  for (const agent::Notification& told : node.agent->take_notifications())
-    hear_word(node, told.from, std::string(as_text(told.message)));
+  for (const agent::Notification& reported : node.agent->take_notifications())
+    hear_word(node, reported.from, std::string(as_text(reported.message)));
 }
 
 void Simulation::meet(Node& node, Node& other) {

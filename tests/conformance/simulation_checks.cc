@@ -85,8 +85,8 @@ void Simulation::hear_word(Node& node, const AgentIdentity& from, const std::str
     return;
   }
   Move& move = *moves_[number];
-  if (move.told) broke(cat(word, " came again"));
-  move.told = true;
+  if (move.reported) broke(cat(word, " came again"));
+  move.reported = true;
   if (move.state == Move::State::dropped) return broke(cat(word, " came of a cancelled one"));
   if (move.state == Move::State::over) {
     if (move.outcome != Outcome::done) broke(cat(word, " came of ", name_of(move.outcome)));

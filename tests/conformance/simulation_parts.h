@@ -39,7 +39,7 @@ struct Simulation::Move {
   agent::Transfer transfer;
   Outcome outcome = Outcome::none;
   Instant deadline;
-  bool told = false;
+  bool reported = false;
   bool speaks = false;
 
   Node& target() const { return op == TransferOp::read ? *near : *far; }

@@ -31,20 +31,20 @@ constexpr std::uint64_t kSeeds = 400;
 // A seed may break the program itself; then the handler says which it was.
 char running[32] = "seed none\n";
 
-void tell_seed(int signal) {
+void report_seed(int signal) {
   (void)!::write(STDERR_FILENO, running, std::strlen(running));
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
 
-class SeedTeller : public testing::Environment {
+class SeedReporter : public testing::Environment {
  public:
   void SetUp() override {
-    for (const int signal : {SIGSEGV, SIGABRT, SIGBUS}) std::signal(signal, tell_seed);
+    for (const int signal : {SIGSEGV, SIGABRT, SIGBUS}) std::signal(signal, report_seed);
   }
 };
 
-const auto* const kTeller = testing::AddGlobalTestEnvironment(new SeedTeller);
+const auto* const kReporter = testing::AddGlobalTestEnvironment(new SeedReporter);
 
 // What never gets quiet is kept for good: that is no leak.
 std::string run_one(std::uint64_t seed, Quiet quiet, Notifications notifications) {

@@ -23,15 +23,15 @@ class BenchTest(CommandTest):
         return self.run_command("bench", *SMALL, *words, **more)
 
     def rows(self, *words):
-        told = json.loads(self.bench(*words, "--json", "-").stdout)
-        self.assertTrue(told["passed"])
-        return told, told["rows"]
+        reported = json.loads(self.bench(*words, "--json", "-").stdout)
+        self.assertTrue(reported["passed"])
+        return reported, reported["rows"]
 
     def test_two_processes_move_every_shape_and_every_byte_is_right(self):
         for op in ("READ", "WRITE"):
             with self.subTest(op):
-                told, rows = self.rows("--op_type", op)
-                self.assertEqual(told["backend"], "shm")
+                reported, rows = self.rows("--op_type", op)
+                self.assertEqual(reported["backend"], "shm")
                 self.assertEqual([(row["block_size"], row["batch_size"]) for row in rows],
                                  [(size, batch) for size in (1024, 2048, 4096) for batch in (1, 2)])
                 for row in rows:
@@ -48,12 +48,12 @@ class BenchTest(CommandTest):
                 self.assertNotIn("peer", self.bench("--num_iter", 1, *words).stderr)
 
     def test_people_see_the_columns_of_nixlbench_and_the_path(self):
-        told = self.bench().stdout
-        titles = next(line for line in told.splitlines() if "Block Size" in line)
+        reported = self.bench().stdout
+        titles = next(line for line in reported.splitlines() if "Block Size" in line)
         self.assertEqual([title for title in COLUMNS if title not in titles], [])
         self.assertLess(titles.index("Avg Lat."), titles.index("P99 Tx"))
-        self.assertEqual(told.count(" ok\n"), 6)
-        self.assertRegex(told, r"path: \w+")
+        self.assertEqual(reported.count(" ok\n"), 6)
+        self.assertRegex(reported, r"path: \w+")
 
     def test_threads_depth_and_new_transfers_make_no_difference_to_the_bytes(self):
         for words in (["--num_threads", 3, "--pipeline_depth", 4], ["--recreate_xfer", "--scatter"],
@@ -65,9 +65,9 @@ class BenchTest(CommandTest):
     def test_a_file_is_measured_and_nothing_of_it_is_left(self):
         for words in ([], ["--op_type", "READ"], ["--filename", "some/file"]):
             with self.subTest(words):
-                told, _ = self.rows("--target_seg_type", "FILE", "--backend", "POSIX", "--filepath",
+                reported, _ = self.rows("--target_seg_type", "FILE", "--backend", "POSIX", "--filepath",
                                     self.folder, *words)
-                self.assertEqual(told["backend"], "posix")
+                self.assertEqual(reported["backend"], "posix")
                 self.assertEqual([path for path in self.folder.rglob("*") if path.is_file()], [])
 
     def test_objects_are_measured_and_removed(self):
@@ -78,8 +78,8 @@ class BenchTest(CommandTest):
             self.environment = {**swift_store.environment(port), "AWS_DEFAULT_BUCKET": bucket.name}
             for words in ([], ["--op_type", "READ", "--num_threads", 2, "--pipeline_depth", 2]):
                 with self.subTest(words):
-                    told, rows = self.rows("--target_seg_type", "OBJ", "--num_iter", 2, *words)
-                    self.assertEqual(told["backend"], "object")
+                    reported, rows = self.rows("--target_seg_type", "OBJ", "--num_iter", 2, *words)
+                    self.assertEqual(reported["backend"], "object")
                     self.assertTrue(all(row["verified"] for row in rows))
                     self.assertEqual(bucket.names(), [])
 
@@ -88,10 +88,10 @@ class BenchTest(CommandTest):
             for words in ([], ["--op_type", "READ", "--target_seg_type", "FILE"]):
                 with self.subTest([kind, *words]):
                     words = ["--initiator_seg_type", kind, "--device", "host", *words]
-                    told, rows = self.rows(*words)
+                    reported, rows = self.rows(*words)
                     self.assertTrue(all(row["verified"] for row in rows))
-                    self.assertIn("host memory plays the device", told["path"])
-                    self.assertEqual("staged through" in told["path"], kind == "VRAM")
+                    self.assertIn("host memory plays the device", reported["path"])
+                    self.assertEqual("staged through" in reported["path"], kind == "VRAM")
 
     def test_the_target_may_have_pinned_or_device_memory_too(self):
         kinds = ("DRAM", "PINNED", "VRAM")
@@ -101,11 +101,11 @@ class BenchTest(CommandTest):
             for near, far in pairs:
                 for op in ("READ", "WRITE"):
                     with self.subTest([backend, near, far, op]):
-                        told, rows = self.rows("--backend", backend, "--op_type", op,
+                        reported, rows = self.rows("--backend", backend, "--op_type", op,
                                                "--device", "host", "--initiator_seg_type", near,
                                                "--target_seg_type", far)
                         self.assertTrue(all(row["verified"] for row in rows))
-                        self.assertIn("host memory plays the device", told["remote"])
+                        self.assertIn("host memory plays the device", reported["remote"])
 
     def test_bytes_are_not_looked_at_when_nobody_wants_it(self):
         _, rows = self.rows("--no_check")
@@ -199,12 +199,12 @@ class ExplainTest(CommandTest):
                                            "--json", "-", **more).stdout)
 
     def candidates(self, *words, **more):
-        told = self.explain(*words, **more)
-        return told, {way["backend"]: way for way in told["candidates"]}
+        reported = self.explain(*words, **more)
+        return reported, {way["backend"]: way for way in reported["candidates"]}
 
     def test_between_processes_one_way_is_taken_and_the_others_refused_with_a_reason(self):
-        told, ways = self.candidates()
-        self.assertEqual(told["chosen"], "shm")
+        reported, ways = self.candidates()
+        self.assertEqual(reported["chosen"], "shm")
         self.assertGreater(ways["shm"]["estimate_ns"], 0)
         self.assertGreater(ways["shm"]["measured_ns"]["p50"], 0)
         self.assertTrue(ways["shm"]["verified"])
@@ -217,16 +217,16 @@ class ExplainTest(CommandTest):
     def test_kinds_and_places_change_the_choice(self):
         self.assertEqual(self.explain("--one_process")["chosen"], "loopback")
         for op in ("READ", "WRITE"):
-            told, ways = self.candidates("--remote", "disk", "--filepath", self.folder, "--op_type",
+            reported, ways = self.candidates("--remote", "disk", "--filepath", self.folder, "--op_type",
                                          op)
-            self.assertEqual(told["chosen"], "posix")
+            self.assertEqual(reported["chosen"], "posix")
             self.assertTrue(ways["posix"]["verified"])
-            self.assertIn(op.lower(), told["what"])
+            self.assertIn(op.lower(), reported["what"])
 
     def test_for_a_device_s_memory_what_was_measured_decides(self):
-        told, ways = self.candidates("--local", "device", "--device", "host", "--remote", "disk",
+        reported, ways = self.candidates("--local", "device", "--device", "host", "--remote", "disk",
                                      "--filepath", self.folder)
-        self.assertEqual(told["chosen"], "posix")
+        self.assertEqual(reported["chosen"], "posix")
         self.assertEqual(ways["posix"]["reason"], "was fastest")
         self.assertTrue(ways["posix"]["estimate_is_measured"])
         self.assertTrue(ways["posix"]["verified"])
@@ -237,9 +237,9 @@ class ExplainTest(CommandTest):
 
     def test_a_device_s_memory_of_the_other_agent_is_asked_about_too(self):
         for kind in ("pinned", "device"):
-            told, ways = self.candidates("--remote", kind, "--device", "host")
-            self.assertIn(kind, told["what"])
-            self.assertTrue(ways[told["chosen"]]["verified"])
+            reported, ways = self.candidates("--remote", kind, "--device", "host")
+            self.assertIn(kind, reported["what"])
+            self.assertTrue(ways[reported["chosen"]]["verified"])
 
     def test_a_store_is_asked_about_and_measured_and_nothing_of_it_is_left(self):
         if not swift_store.is_installed():
@@ -247,8 +247,8 @@ class ExplainTest(CommandTest):
         with swift_store.running_swift() as port:
             bucket = swift_store.Bucket(port, "towpath-explain")
             self.environment = {**swift_store.environment(port), "AWS_DEFAULT_BUCKET": bucket.name}
-            told, ways = self.candidates("--remote", "object")
-            self.assertEqual(told["chosen"], "object")
+            reported, ways = self.candidates("--remote", "object")
+            self.assertEqual(reported["chosen"], "object")
             self.assertGreater(ways["object"]["estimate_ns"], 0)
             self.assertTrue(ways["object"]["verified"])
             self.assertIn("system and object", ways["posix"]["reason"])
@@ -258,14 +258,14 @@ class ExplainTest(CommandTest):
         for remote in ("system", "disk"):
             with self.subTest(remote):
                 words = ["--local", "disk", "--remote", remote, "--filepath", self.folder]
-                told, ways = self.candidates(*words, expect=FOUND_WRONG)
-                self.assertIsNone(told["chosen"])
-                self.assertIn(f"disk <- {remote}", told["what"])
+                reported, ways = self.candidates(*words, expect=FOUND_WRONG)
+                self.assertIsNone(reported["chosen"])
+                self.assertIn(f"disk <- {remote}", reported["what"])
                 for backend in ("posix", "shm"):
                     self.assertFalse(ways[backend]["possible"])
                     self.assertIn(f"between disk and {remote}", ways[backend]["reason"])
-        told = self.run_command("explain", "--local", "disk", expect=FOUND_WRONG).stdout
-        self.assertIn("Storage is the remote side of a transfer", told)
+        reported = self.run_command("explain", "--local", "disk", expect=FOUND_WRONG).stdout
+        self.assertIn("Storage is the remote side of a transfer", reported)
 
     def test_the_end_of_asking_is_no_loss(self):
         for words in ([], ["--one_process"], ["--no_measure"]):
@@ -277,11 +277,11 @@ class ExplainTest(CommandTest):
         self.assertNotIn("measured_ns", ways["shm"])
 
     def test_people_see_marks_and_reasons(self):
-        told = self.run_command("explain").stdout
-        self.assertRegex(told, r"(?m)^\s+\*\s+shm")
-        self.assertRegex(told, r"(?m)^\s+-\s+loopback")
-        self.assertIn("taken: ", told)
-        self.assertIn("refused: ", told)
+        reported = self.run_command("explain").stdout
+        self.assertRegex(reported, r"(?m)^\s+\*\s+shm")
+        self.assertRegex(reported, r"(?m)^\s+-\s+loopback")
+        self.assertIn("taken: ", reported)
+        self.assertIn("refused: ", reported)
 
     def test_what_makes_no_sense_says_why(self):
         for words, why in ((["--remote", "moon"], "system"), (["--op_type", "x"], "READ"),

@@ -62,13 +62,13 @@ class DoctorTest(CommandTest):
             self.assertIn(backend["name"], last["question"])
             self.assertEqual(backend["opens"], last["verdict"] == "yes")
 
-    def test_the_table_tells_what_the_json_tells(self):
+    def test_the_table_reports_what_the_json_reports(self):
         machine, backends = self.findings("--dir", ".")
         table = self.run_command("doctor", "--dir", ".").stdout
-        told = " ".join(table.split())  # long hints are broken into lines
+        reported = " ".join(table.split())  # long hints are broken into lines
         for finding in [*machine, *(f for backend in backends for f in backend["findings"])]:
-            self.assertIn(finding["question"], told)
-            self.assertIn(" ".join(finding["hint"].split()), told)
+            self.assertIn(finding["question"], reported)
+            self.assertIn(" ".join(finding["hint"].split()), reported)
         self.assertLessEqual(max(map(len, table.splitlines())), 100, table)
         self.assertNotIn("\x1b", table, "colours are for terminals")
 

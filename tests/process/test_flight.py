@@ -38,19 +38,19 @@ class FlightTest(CommandTest):
     def read(self, path, **more):
         return json.loads(self.run_command("flight", path, "--json", "-", **more).stdout)
 
-    def test_both_sides_tell_their_story(self):
+    def test_both_sides_report_their_story(self):
         initiator = self.run_bench(*SMALL)
-        told = self.read(self.file_of("initiator", initiator))
-        self.assertEqual(told["process"], initiator.pid)
-        self.assertEqual(told["torn"], 0)
-        self.assertEqual(told["not_ended"], [])
-        events = [record["event"] for record in told["records"]]
+        reported = self.read(self.file_of("initiator", initiator))
+        self.assertEqual(reported["process"], initiator.pid)
+        self.assertEqual(reported["torn"], 0)
+        self.assertEqual(reported["not_ended"], [])
+        events = [record["event"] for record in reported["records"]]
         for event in ("agent_opened", "registered", "peer_met", "notification_sent",
                       "notification_received", "agent_closed"):
             self.assertIn(event, events)
         self.assertEqual(events.count("transfer_posted"), 21)
-        by_ticket = {record["ticket"]: record for record in told["records"]}
-        for record in told["records"]:
+        by_ticket = {record["ticket"]: record for record in reported["records"]}
+        for record in reported["records"]:
             if record["event"] != "transfer_ended":
                 continue
             self.assertEqual((record["who"], record["backend"], record["op"], record["outcome"],
@@ -81,16 +81,16 @@ class FlightTest(CommandTest):
             stream.write("9,target,initiator,ucx,write,device,system,10000,40,7,1000,done\r\n"
                          "9,target,target,posix,write,system,disk,4096,1,1,1000,done\r\n")
         self.run_command("replay", "--trace", "stream.csv", "--speed", 10, "--json", "told.json")
-        told = json.loads((self.folder / "told.json").read_text())
-        self.assertTrue(told["passed"])
-        self.assertEqual(told["transfers"], len(rows) + 1)
-        self.assertEqual((told["verified"], told["mismatches"]), (len(rows) + 1, 0))
-        self.assertEqual(told["reads"]["bytes"], sum(int(row["bytes"]) for row in rows))
-        self.assertEqual(told["writes"]["bytes"], 7 * 1429, "runs of one length")
-        self.assertEqual((told["left_out"]["own"], told["other_memory"]), (1, 1))
-        self.assertGreater(told["reads"]["recorded"]["p50_ns"], 0)
+        reported = json.loads((self.folder / "told.json").read_text())
+        self.assertTrue(reported["passed"])
+        self.assertEqual(reported["transfers"], len(rows) + 1)
+        self.assertEqual((reported["verified"], reported["mismatches"]), (len(rows) + 1, 0))
+        self.assertEqual(reported["reads"]["bytes"], sum(int(row["bytes"]) for row in rows))
+        self.assertEqual(reported["writes"]["bytes"], 7 * 1429, "runs of one length")
+        self.assertEqual((reported["left_out"]["own"], reported["other_memory"]), (1, 1))
+        self.assertGreater(reported["reads"]["recorded"]["p50_ns"], 0)
 
-    def test_a_recorder_that_is_too_small_is_told(self):
+    def test_a_recorder_that_is_too_small_is_reported(self):
         running = self.bench("--start_block_size", "4K", "--num_iter", 10**9, "--warmup_iter", 1)
         self.addCleanup(running.communicate)
         self.addCleanup(running.kill)
@@ -114,9 +114,9 @@ class FlightTest(CommandTest):
 
     def test_people_see_a_table_and_only_the_last_when_they_ask(self):
         path = self.file_of("initiator", self.run_bench(*SMALL))
-        told = self.run_command("flight", path).stdout
-        self.assertIn("the agent was closed", told)
-        self.assertRegex(told, r"transfer_ended\s+target\s+write system <-> system over shm, done")
+        reported = self.run_command("flight", path).stdout
+        self.assertIn("the agent was closed", reported)
+        self.assertRegex(reported, r"transfer_ended\s+target\s+write system <-> system over shm, done")
         last = self.run_command("flight", path, "--last", 3).stdout
         self.assertEqual(last.count("#"), 3)
 
@@ -132,11 +132,11 @@ class FlightTest(CommandTest):
                     self.assertIsNone(running.poll(), "ended before it was killed")
                 running.kill()
                 running.wait(WATCHDOG_S)
-                told = self.read(path)
-                self.assertLessEqual(told["torn"], 1, "one writer was killed in one record at most")
-                self.assertGreater(len(told["records"]), 2)
-                self.assertLessEqual(len(told["not_ended"]), 1)
-                tickets = [record["ticket"] for record in told["records"]]
+                reported = self.read(path)
+                self.assertLessEqual(reported["torn"], 1, "one writer was killed in one record at most")
+                self.assertGreater(len(reported["records"]), 2)
+                self.assertLessEqual(len(reported["not_ended"]), 1)
+                tickets = [record["ticket"] for record in reported["records"]]
                 self.assertEqual(tickets, sorted(set(tickets)))
                 self.assertIn("crashed", self.run_command("flight", path).stdout)
 
@@ -147,9 +147,9 @@ class FlightTest(CommandTest):
         if done.returncode == FOUND_WRONG:  # it is there, and not made yet
             return 0
         self.assertEqual(done.returncode, 0, done.stderr)
-        told = json.loads(done.stdout)
-        self.assertLessEqual(told["torn"], 1, "only what is being written now")
-        return told["recorded"]
+        reported = json.loads(done.stdout)
+        self.assertLessEqual(reported["torn"], 1, "only what is being written now")
+        return reported["recorded"]
 
     def top(self, place, **more):
         return json.loads(self.run_command("top", place, "--json", "-", **more).stdout)["nodes"]
@@ -171,7 +171,7 @@ class FlightTest(CommandTest):
         self.assertRegex(table, r"target +shm +write +[\d,]+ +[\d.]+ GB/s")
         self.assertNotIn("\x1b", table)
 
-    def test_top_tells_what_a_cache_found(self):
+    def test_top_reports_what_a_cache_found(self):
         self.environment["NIXL_TELEMETRY_BUFFER_SIZE"] = "4096"
         self.run_command("replay", "--directory", self.folder, "--requests", 30, "--quiet",
                          "--host-blocks", 120, "--disk-blocks", 500, "--json", "told.json")
@@ -184,9 +184,9 @@ class FlightTest(CommandTest):
         sizes = {place["bytes"] / place["blocks"] for place in seen["found_in"]}
         self.assertEqual(len(sizes), 1, "all blocks are of one size")
         self.assertTrue(all(place["bytes_per_second"] > 0 for place in seen["found_in"]))
-        told = self.run_command("top", self.flights).stdout
-        self.assertRegex(told, r"hit ratio \d+\.\d %")
-        self.assertRegex(told, r"host +[\d,]+ +[\d.]+ [KMG]?B/s")
+        reported = self.run_command("top", self.flights).stdout
+        self.assertRegex(reported, r"hit ratio \d+\.\d %")
+        self.assertRegex(reported, r"host +[\d,]+ +[\d.]+ [KMG]?B/s")
 
     def test_every_process_of_a_replay_says_farewell_and_nobody_is_lost(self):
         done = self.run_command("replay", "--directory", self.folder, "--requests", 20, "--quiet",
@@ -206,7 +206,7 @@ class FlightTest(CommandTest):
                          {"prefill-0": True, "prefill-1": False, "decode-0": True})
         self.assertEqual(nodes["decode-0"]["lost"], ["prefill-1"])
 
-    def test_top_of_nodes_that_ended_tells_all_they_left_and_ends(self):
+    def test_top_of_nodes_that_ended_reports_all_they_left_and_ends(self):
         path = self.file_of("initiator", self.run_bench(*SMALL))
         node, = self.top(path)
         self.assertEqual((node["runs"], node["closed"]), (False, True))
@@ -247,7 +247,7 @@ class FlightTest(CommandTest):
                                   cwd=self.folder, capture_output=True, timeout=WATCHDOG_S)
             self.assertIn(done.returncode, (0, FOUND_WRONG), done.stderr)
 
-    def test_environment_that_makes_no_sense_is_told(self):
+    def test_environment_that_makes_no_sense_is_reported(self):
         self.environment["NIXL_TELEMETRY_BUFFER_SIZE"] = "many"
         running = self.bench(*SMALL)
         _, said = running.communicate(timeout=WATCHDOG_S)

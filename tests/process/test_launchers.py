@@ -62,7 +62,7 @@ class MpirunTest(unittest.TestCase):
             self.skipTest("no UCX")
         self.assertEqual(done.stdout, "2 PEs, 3 rounds: the token is 6\n", done.stderr)
 
-    def test_a_death_is_told(self):
+    def test_a_death_is_reported(self):
         done = self.mpirun(2, *SH, f"test $PMIX_RANK = 0 && exec {RING} {ENDLESS}; {RING} {ENDLESS} & sleep 0.5; kill -9 $!; wait")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("peer_lost", done.stderr)
@@ -91,7 +91,7 @@ class SrunTest(unittest.TestCase):
         done = self.srun("pmix", 3, RING)
         self.assertEqual(done.stdout, "3 PEs, 3 rounds: the token is 9\n", done.stderr)
 
-    def test_a_death_is_told(self):
+    def test_a_death_is_reported(self):
         done = self.srun("pmix", 2, *SH, f"test $PMIX_RANK = 0 && exec {RING} {ENDLESS}; {RING} {ENDLESS} & sleep 0.5; kill -9 $!; wait")
         self.assertNotEqual(done.returncode, OK)
         self.assertIn("peer_lost", done.stderr)

@@ -40,13 +40,13 @@ class TcpNamespacesTest(CommandTest):
     def test_bytes_cross_and_are_verified(self):
         prefill = self.start(HERE, "prefill")
         decode = self.start(THERE, "decode", "--requests", 300, "--quiet")
-        told, _ = decode.communicate(timeout=WATCHDOG_S)
-        self.assertEqual(decode.returncode, OK, told)
-        self.assertIn("PASSED", told)
-        self.assertIn(self.way, told)
+        reported, _ = decode.communicate(timeout=WATCHDOG_S)
+        self.assertEqual(decode.returncode, OK, reported)
+        self.assertIn("PASSED", reported)
+        self.assertIn(self.way, reported)
         prefill.communicate(timeout=WATCHDOG_S)
 
-    def test_cut_link_is_told_in_time(self):
+    def test_cut_link_is_reported_in_time(self):
         prefill = self.start(HERE, "prefill")
         decode = self.start(THERE, "decode", "--requests", 10**9, "--quiet")
         # In the middle: bytes flow over the pair.
@@ -55,10 +55,10 @@ class TcpNamespacesTest(CommandTest):
         self.assertIsNone(decode.poll(), "decode ended early")
         ip("-n", HERE, "link", "set", "va", "down")
         cut = time.monotonic()
-        told, _ = decode.communicate(timeout=WATCHDOG_S)
-        self.assertGreater(time.monotonic() - cut, TIMEOUT_S / 2, told)
-        self.assertEqual(decode.returncode, COULD_NOT_RUN, told)
-        self.assertRegex(told, "silent for|was lost")
+        reported, _ = decode.communicate(timeout=WATCHDOG_S)
+        self.assertGreater(time.monotonic() - cut, TIMEOUT_S / 2, reported)
+        self.assertEqual(decode.returncode, COULD_NOT_RUN, reported)
+        self.assertRegex(reported, "silent for|was lost")
         prefill.communicate(timeout=WATCHDOG_S)
         self.assertNotEqual(prefill.returncode, OK)
 

@@ -31,8 +31,8 @@ class NixlPairTest(CommandTest):
         said, _ = owner.communicate(timeout=WATCHDOG_S)
         self.assertEqual(owner.returncode, OK, said)
         flight, = self.folder.glob("reader.*.flight")
-        told = json.loads(self.run_command("flight", flight, "--json", "-").stdout)
-        ended = [record for record in told["records"] if record["event"] == "transfer_ended"]
+        reported = json.loads(self.run_command("flight", flight, "--json", "-").stdout)
+        ended = [record for record in reported["records"] if record["event"] == "transfer_ended"]
         self.assertEqual([record["outcome"] for record in ended], ["done"])
         return ended[0]["backend"]
 

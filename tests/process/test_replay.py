@@ -22,24 +22,24 @@ class ReplayTest(CommandTest):
         return json.loads((self.folder / "report.json").read_text())
 
     def test_every_block_is_verified_and_disk_serves_its_share(self):
-        told = self.report()
-        self.assertTrue(told["passed"])
-        self.assertEqual(told["requests"], 300)
-        self.assertEqual(told["verified"], told["blocks"])
-        self.assertEqual(told["mismatches"], 0)
-        hits = told["hits"]
-        self.assertEqual(hits["host"] + hits["disk"] + hits["none"], told["blocks"])
+        reported = self.report()
+        self.assertTrue(reported["passed"])
+        self.assertEqual(reported["requests"], 300)
+        self.assertEqual(reported["verified"], reported["blocks"])
+        self.assertEqual(reported["mismatches"], 0)
+        hits = reported["hits"]
+        self.assertEqual(hits["host"] + hits["disk"] + hits["none"], reported["blocks"])
         self.assertGreater(hits["disk"], (hits["host"] + hits["disk"]) / 5)
-        hops, size = told["hops"], told["block_bytes"]
-        self.assertEqual(hops["pull"]["bytes"], told["blocks"] * size)
+        hops, size = reported["hops"], reported["block_bytes"]
+        self.assertEqual(hops["pull"]["bytes"], reported["blocks"] * size)
         self.assertEqual(hops["load"]["bytes"], hits["disk"] * size)
         self.assertEqual(hops["produce"]["bytes"], hits["none"] * size)
         for hop in hops.values():
             self.assertTrue(hop["path"])
             self.assertLessEqual(hop["p50_ns"], hop["p99_ns"])
-        if told["disk"]["direct"]:  # the kernel saw every byte that the backend counts
-            self.assertGreaterEqual(told["kernel"]["read_bytes"], hops["load"]["bytes"])
-            self.assertGreaterEqual(told["kernel"]["written_bytes"], hops["spill"]["bytes"])
+        if reported["disk"]["direct"]:  # the kernel saw every byte that the backend counts
+            self.assertGreaterEqual(reported["kernel"]["read_bytes"], hops["load"]["bytes"])
+            self.assertGreaterEqual(reported["kernel"]["written_bytes"], hops["spill"]["bytes"])
 
     def test_layouts_models_and_the_page_cache_make_no_difference(self):
         for words in (["--decode-layout", "fully_contiguous"],
@@ -47,8 +47,8 @@ class ReplayTest(CommandTest):
                       ["--model", "deepseek-v3", "--scale", 64, "--limit", 50],
                       ["--model", "gpt-oss-20b", "--scale", 16, "--limit", 20], ["--buffered"]):
             with self.subTest(words):
-                told = self.report(*words)
-                self.assertEqual(told["verified"], told["blocks"])
+                reported = self.report(*words)
+                self.assertEqual(reported["verified"], reported["blocks"])
 
     def test_a_trace_from_a_file_is_the_same_trace(self):
         self.run_command("trace", "generate", "--requests", 60, "-o", "t.jsonl")
@@ -68,21 +68,21 @@ class ReplayTest(CommandTest):
         self.assertEqual((many["prefills"], many["decodes"], many["prefills_lost"]), (2, 3, 0))
 
     def test_a_prefill_that_dies_costs_misses_and_no_wrong_byte(self):
-        told = self.report("--prefill", 2, "--kill-after", 20)
-        self.assertTrue(told["passed"])
-        self.assertEqual((told["requests"], told["mismatches"]), (300, 0))
-        self.assertEqual(told["verified"], told["blocks"])
-        self.assertEqual(told["prefills_lost"], 1)
+        reported = self.report("--prefill", 2, "--kill-after", 20)
+        self.assertTrue(reported["passed"])
+        self.assertEqual((reported["requests"], reported["mismatches"]), (300, 0))
+        self.assertEqual(reported["verified"], reported["blocks"])
+        self.assertEqual(reported["prefills_lost"], 1)
         self.assertIn("--prefill 2", self.run_command("replay", "--kill-after", 5, expect=USAGE).stderr)
 
     def test_blocks_that_another_prefill_has_are_borrowed_of_it(self):
-        told = self.report("--prefill", 2, "--decode", 2, "--tiers", "host=400,peers")
-        self.assertTrue(told["passed"], told["faults"])
-        self.assertEqual(told["verified"], told["blocks"])
-        hits, hops = told["hits"], told["hops"]
-        self.assertEqual(sum(hits.values()), told["blocks"])
+        reported = self.report("--prefill", 2, "--decode", 2, "--tiers", "host=400,peers")
+        self.assertTrue(reported["passed"], reported["faults"])
+        self.assertEqual(reported["verified"], reported["blocks"])
+        hits, hops = reported["hits"], reported["hops"]
+        self.assertEqual(sum(hits.values()), reported["blocks"])
         self.assertGreater(hits["peers"], 0)
-        self.assertEqual(hops["borrow"]["bytes"], hits["peers"] * told["block_bytes"])
+        self.assertEqual(hops["borrow"]["bytes"], hits["peers"] * reported["block_bytes"])
         self.assertEqual(set(hops), {"produce", "pull", "borrow"})
         done = self.replay("--prefill", 3, "--limit", 60, "--report", "run.html", "--capacities", 50,
                            "--tiers", f"host=400,disk={self.folder / 'kv'}:64MiB,peers")
@@ -92,24 +92,24 @@ class ReplayTest(CommandTest):
         self.assertIn("<td class=\"\">borrow</td>", page)
 
     def test_a_neighbour_that_dies_costs_misses_and_no_wrong_byte(self):
-        told = self.report("--prefill", 3, "--decode", 2, "--kill-after", 60, "--tiers",
+        reported = self.report("--prefill", 3, "--decode", 2, "--kill-after", 60, "--tiers",
                            "host=400,peers")
-        self.assertTrue(told["passed"], told["faults"])
-        self.assertEqual((told["requests"], told["mismatches"], told["bad_loads"]), (300, 0, 0))
-        self.assertEqual(told["verified"], told["blocks"])
-        self.assertEqual(told["prefills_lost"], 1)
-        self.assertGreater(told["hits"]["peers"], 0)
+        self.assertTrue(reported["passed"], reported["faults"])
+        self.assertEqual((reported["requests"], reported["mismatches"], reported["bad_loads"]), (300, 0, 0))
+        self.assertEqual(reported["verified"], reported["blocks"])
+        self.assertEqual(reported["prefills_lost"], 1)
+        self.assertGreater(reported["hits"]["peers"], 0)
 
     def test_a_trace_of_another_format_has_blocks_of_its_size(self):
         line = {"chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5, "input_length": 40, "turn": 1,
                 "output_length": 5, "hash_ids": [7, 8, 9]}
         (self.folder / "t.jsonl").write_text(json.dumps(line) + "\n" + json.dumps(line))
-        told = self.report("--trace", "t.jsonl")
-        self.assertEqual((told["requests"], told["blocks"], told["block_bytes"]), (2, 6, 16 * 128))
-        self.assertEqual(told["hits"], {"host": 3, "disk": 0, "object": 0, "peers": 0, "none": 3})
+        reported = self.report("--trace", "t.jsonl")
+        self.assertEqual((reported["requests"], reported["blocks"], reported["block_bytes"]), (2, 6, 16 * 128))
+        self.assertEqual(reported["hits"], {"host": 3, "disk": 0, "object": 0, "peers": 0, "none": 3})
 
     def test_the_page_has_all_plots_and_needs_nothing_else(self):
-        told = self.report("--report", "run.html", "--capacities", "50,500")
+        reported = self.report("--report", "run.html", "--capacities", "50,500")
         page = (self.folder / "run.html").read_text()
         svgs = [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.S)]
         titles = [svg.find("{*}text[@class='title']").text for svg in svgs]
@@ -176,8 +176,8 @@ class ReplayTest(CommandTest):
             smaller = self.report("--limit", 4, "--tiers",
                                   f"host=100,disk={self.folder / 'kv'}:1GiB,{place}:1MiB")
             self.assertEqual(len(bucket.names()), (1 << 20) // (4096 + first["block_bytes"]))
-            for told in (first, second, smaller):
-                self.assertEqual(told["verified"], told["blocks"])
+            for reported in (first, second, smaller):
+                self.assertEqual(reported["verified"], reported["blocks"])
 
     def test_tiers_as_kvbm_s_settings_say(self):
         self.environment = {"DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS": "400",
@@ -199,10 +199,10 @@ class ReplayTest(CommandTest):
     def test_each_of_many_mistakes_by_chance_is_found(self):
         for seed, words in ((7, []), (8, ["--prefill", 2, "--decode", 2])):
             with self.subTest(seed):
-                told = self.report("--limit", 120, "--faults", 0.05, "--seed", seed, *words)
-                self.assertTrue(told["passed"], told["faults"])
-                self.assertEqual(told["seed"], seed)
-                made = {one["name"]: one for one in told["injected"]}
+                reported = self.report("--limit", 120, "--faults", 0.05, "--seed", seed, *words)
+                self.assertTrue(reported["passed"], reported["faults"])
+                self.assertEqual(reported["seed"], seed)
+                made = {one["name"]: one for one in reported["injected"]}
                 for name, one in made.items():
                     self.assertEqual(one["found"] + one["gone"], one["made"], name)
                 self.assertLessEqual(set(made), set(MISTAKES))
@@ -210,41 +210,41 @@ class ReplayTest(CommandTest):
                 if not words:  # only one prefill knows for certain that another order comes
                     self.assertIn("drop-notification", made)
                 self.assertGreater(sum(one["found"] for one in made.values()), 20)
-                self.assertGreater(told["mismatches"], 0)
-                self.assertEqual(told["verified"] + told["mismatches"], told["blocks"])
+                self.assertGreater(reported["mismatches"], 0)
+                self.assertEqual(reported["verified"] + reported["mismatches"], reported["blocks"])
 
-    def test_mistakes_of_a_prefill_that_dies_are_accounted_for_as_it_told_of_them(self):
+    def test_mistakes_of_a_prefill_that_dies_are_accounted_for_as_it_reported_of_them(self):
         disk = f"disk={self.folder / 'kv'}:64MiB"
         for seed, words in ((11, ["--prefill", 2, "--kill-after", 40]),
                             (12, ["--prefill", 3, "--decode", 3, "--kill-after", 15]),
                             (13, ["--prefill", 2, "--kill-after", 40, "--tiers", f"host=400,{disk},peers"]),
                             (14, ["--prefill", 2, "--kill-after", 115])):  # of 120, less what is dropped
             with self.subTest(seed):
-                told = self.report("--limit", 120, "--faults", 0.05, "--seed", seed, *words)
-                self.assertTrue(told["passed"], told["faults"])
-                self.assertLessEqual(told["prefills_lost"], 1)
-                for one in told["injected"]:
+                reported = self.report("--limit", 120, "--faults", 0.05, "--seed", seed, *words)
+                self.assertTrue(reported["passed"], reported["faults"])
+                self.assertLessEqual(reported["prefills_lost"], 1)
+                for one in reported["injected"]:
                     self.assertEqual(one["found"] + one["gone"], one["made"], one["name"])
-                wrong = sum(one["found"] for one in told["injected"]
+                wrong = sum(one["found"] for one in reported["injected"]
                             if one["name"] in MISTAKES[:5])  # those that decode is served
-                self.assertEqual(told["mismatches"], wrong)
-                self.assertEqual(told["verified"] + told["mismatches"], told["blocks"])
+                self.assertEqual(reported["mismatches"], wrong)
+                self.assertEqual(reported["verified"] + reported["mismatches"], reported["blocks"])
 
     def test_each_mistake_of_a_tier_is_a_miss_and_is_found(self):
         disk = f"disk={self.folder / 'kv'}:64MiB"
         for seed, tiers, words in ((9, f"host=400,{disk}", []),
                                    (10, f"host=400,{disk},peers", ["--prefill", 2])):
             with self.subTest(tiers):
-                told = self.report("--limit", 120, "--faults", 0.05, "--seed", seed, "--tiers", tiers, *words)
-                self.assertTrue(told["passed"], told["faults"])
-                made = {one["name"]: one for one in told["injected"]}
+                reported = self.report("--limit", 120, "--faults", 0.05, "--seed", seed, "--tiers", tiers, *words)
+                self.assertTrue(reported["passed"], reported["faults"])
+                made = {one["name"]: one for one in reported["injected"]}
                 for name, one in made.items():
                     self.assertEqual(one["found"] + one["gone"], one["made"], name)
                 self.assertLessEqual({"flip-bit", "torn-write", "tier-fails"}, set(made))
                 self.assertGreater(made["tier-fails"]["found"], 5)
                 self.assertGreater(made["torn-write"]["found"], 0)
-                self.assertGreater(told["hits"]["disk"], 0)
-                self.assertEqual(told["verified"] + told["mismatches"], told["blocks"])
+                self.assertGreater(reported["hits"]["disk"], 0)
+                self.assertEqual(reported["verified"] + reported["mismatches"], reported["blocks"])
 
     def test_a_trace_without_a_request_is_no_success(self):
         (self.folder / "empty.jsonl").touch()

@@ -49,8 +49,8 @@ class DeathTest(CommandTest):
             more = os.read(self.decode.stderr.fileno(), 4096)
             self.assertTrue(more, f"ended too early: {said}")
             said = (said + more)[-8192:]
-            told = re.findall(rb"([\d,]+) requests", said)
-            if told and int(told[-1].replace(b",", b"")) >= count:
+            reported = re.findall(rb"([\d,]+) requests", said)
+            if reported and int(reported[-1].replace(b",", b"")) >= count:
                 return
 
     def check_nothing_is_left(self):

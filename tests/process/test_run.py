@@ -30,13 +30,13 @@ class RunTest(CommandTest):
         done = self.run_pes(1, *SH, "printf 'a\\nb'; printf 'c\\n' >&2", options=["--prefix"])
         self.assertEqual((done.stdout, done.stderr), ("[0] a\n[0] b\n", "[0] c\n"))
 
-    def test_the_first_failure_is_the_status_and_is_told(self):
+    def test_the_first_failure_is_the_status_and_is_reported(self):
         done = self.run_pes(2, *SH, 'test $TOWPATH_SHMEM_PE = 0 || exit 7', expect=7)
         self.assertIn("PE 1 ended with status 7", done.stderr)
         done = self.run_pes(2, *SH, 'test $TOWPATH_SHMEM_PE = 0 || kill -9 $$', expect=137)
         self.assertIn("PE 1 was ended by signal 9 (Killed)", done.stderr)
 
-    def test_those_that_wait_are_told_who_died(self):
+    def test_those_that_wait_are_reported_who_died(self):
         # PE 1 dies before it begins; the ring's PE 0 hears of it and fails by itself.
         done = self.run_pes(2, *SH, f'test $TOWPATH_SHMEM_PE = 0 || kill -9 $$; exec {RING}', expect=137)
         self.assertIn("PE 1 died before all had begun", done.stderr)
@@ -88,7 +88,7 @@ class RunTest(CommandTest):
         self.assertIn("no whole huge pages", self.run_pes(
             1, RING, options=["--huge-pages", "required", "--heap", "5000"], expect=USAGE).stderr)
 
-    def test_what_cannot_be_run_is_told(self):
+    def test_what_cannot_be_run_is_reported(self):
         self.assertIn("no-such-program", self.run_pes(2, "./no-such-program", expect=COULD_NOT_RUN).stderr)
         self.run_command("run", "-n", "0", "--", "true", expect=USAGE)
         self.run_command("run", "--", "true", expect=USAGE)

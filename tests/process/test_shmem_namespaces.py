@@ -66,7 +66,7 @@ class ShmemNamespacesTest(CommandTest):
                                 "echo \"$TOWPATH_SHMEM_PE of $TOWPATH_SHMEM_PES: $0\"", "it's $HOME")
         self.assertEqual(sorted(done.stdout.splitlines()), [f"[{pe}] {pe} of 3: it's $HOME" for pe in range(3)])
 
-    def test_a_cut_link_is_told_in_bounded_time(self):
+    def test_a_cut_link_is_reported_in_bounded_time(self):
         job = self.start(2, RING, str(10**9))
         before = self.cross()
         wait_for(self, lambda: job.poll() is not None or self.cross() > before + 1_000_000)
@@ -77,7 +77,7 @@ class ShmemNamespacesTest(CommandTest):
         for pe in 0, 1:
             self.assertRegex(errors, rf"peer_lost: PE {pe} \(process \d+ of another host\) died, or cannot be")
 
-    def test_a_pe_that_is_killed_is_told_to_those_elsewhere(self):
+    def test_a_pe_that_is_killed_is_reported_to_those_elsewhere(self):
         job = self.start(2, *SH, f"test $TOWPATH_SHMEM_PE = 0 || (sleep 1; kill -9 $$) & exec {RING} {10**9}")
         _, errors = job.communicate(timeout=WATCHDOG_S)
         self.assertIn(job.returncode, (1, 137), errors)  # of whichever part ended first

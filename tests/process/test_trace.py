@@ -40,7 +40,7 @@ class TraceGenerateTest(CommandTest):
             with self.subTest(words):
                 self.run_command("trace", "generate", *words, expect=USAGE)
 
-    def test_what_cannot_be_written_is_told(self):
+    def test_what_cannot_be_written_is_reported(self):
         for place in ("missing/trace.jsonl", "/dev/full"):
             done = self.run_command("trace", "generate", "-o", place, expect=COULD_NOT_RUN)
             self.assertIn(place, done.stderr)
@@ -55,13 +55,13 @@ class TraceInfoTest(CommandTest):
 
     def test_figures_are_those_of_the_trace(self):
         self.write(GOOD + GOOD.replace("[1, 2]", "[1, 3]").replace('p": 0', 'p": 3000'))
-        told = json.loads(self.info("--json", "-").stdout)
-        self.assertEqual(told["requests"], 2)
-        self.assertEqual(told["duration_s"], 3)
-        self.assertEqual(told["block_references"], 4)
-        self.assertEqual(told["distinct_blocks"], 3)
-        self.assertEqual(told["infinite_cache_hit_ratio"], 0.25)
-        self.assertEqual(told["blocks_per_request"]["histogram"],
+        reported = json.loads(self.info("--json", "-").stdout)
+        self.assertEqual(reported["requests"], 2)
+        self.assertEqual(reported["duration_s"], 3)
+        self.assertEqual(reported["block_references"], 4)
+        self.assertEqual(reported["distinct_blocks"], 3)
+        self.assertEqual(reported["infinite_cache_hit_ratio"], 0.25)
+        self.assertEqual(reported["blocks_per_request"]["histogram"],
                          [{"low": 2, "high": 3, "requests": 2}])
         table = self.info().stdout
         self.assertRegex(table, r"requests +2\n")
@@ -70,9 +70,9 @@ class TraceInfoTest(CommandTest):
 
     def test_the_histogram_counts_every_request(self):
         self.run_command("trace", "generate", "--requests", 300, "-o", "trace.jsonl")
-        told = json.loads(self.info("--json", "info.json").stdout and
+        reported = json.loads(self.info("--json", "info.json").stdout and
                           (self.folder / "info.json").read_text())
-        buckets = told["blocks_per_request"]["histogram"]
+        buckets = reported["blocks_per_request"]["histogram"]
         self.assertEqual(sum(bucket["requests"] for bucket in buckets), 300)
         self.assertGreater(len(buckets), 3)
 
@@ -95,11 +95,11 @@ class TraceInfoTest(CommandTest):
                                    ("azure", azure, 512), ("burstgpt", burstgpt, 512)):
             with self.subTest(name):
                 self.write(text)
-                told = json.loads(self.info("--json", "-").stdout)
-                self.assertEqual((told["format"], told["tokens_per_block"], told["requests"],
-                                  told["block_references"], told["prompt_tokens"]["max"]),
+                reported = json.loads(self.info("--json", "-").stdout)
+                self.assertEqual((reported["format"], reported["tokens_per_block"], reported["requests"],
+                                  reported["block_references"], reported["prompt_tokens"]["max"]),
                                  (name, tokens, 1, 2, 600))
-                self.assertEqual(told["names_blocks"], name in ("mooncake", "bailian"))
+                self.assertEqual(reported["names_blocks"], name in ("mooncake", "bailian"))
         self.assertIn("line 1, column 1: expected '{'",
                       self.info("--format", "bailian", expect=FOUND_WRONG).stderr)
         self.assertIn("burstgpt", self.info("--format", "csv", expect=USAGE).stderr)

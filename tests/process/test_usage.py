@@ -22,7 +22,7 @@ class UsageTest(CommandTest):
             self.assertIn("Examples:\n  towpath " + " ".join(words),
                           self.run_command(*words, "--help").stdout)
 
-    def test_a_command_line_that_makes_no_sense_is_told_from_a_failure(self):
+    def test_a_command_line_that_makes_no_sense_is_reported_from_a_failure(self):
         for words in ([], ["pigeon"], ["trace"], ["doctor", "--pigeon"], ["trace", "info"],
                       ["trace", "generate", "--requests", "many"]):
             with self.subTest(words):

@@ -61,7 +61,7 @@ class GuestCommands : public ::testing::TestWithParam<const char*> {
   sys::Mapping buffer;
 };
 
-TEST_P(GuestCommands, identify_tells_what_the_machine_was_built_with) {
+TEST_P(GuestCommands, identify_reports_what_the_machine_was_built_with) {
   const NamespaceInfo& info = target->info();
   EXPECT_EQ(info.block_bytes, 512U);
   EXPECT_EQ(info.size_bytes(), 64U << 20U);
@@ -142,7 +142,7 @@ TEST_P(GuestCommands, unknown_opcode_is_the_drives_refusal) {
   EXPECT_EQ(name_of(NvmeStatus{static_cast<std::uint16_t>(result)}), "Invalid Command Opcode");
 }
 
-TEST_P(GuestCommands, largest_transfer_that_is_told_is_taken_from_scattered_pages) {
+TEST_P(GuestCommands, largest_transfer_that_is_reported_is_taken_from_scattered_pages) {
   // Pages in an order that no two neighbours follow each other: each is a segment of its own.
   const std::uint64_t most = target->info().max_transfer_bytes;
   for (std::uint64_t at = 0; at < buffer.size(); at += 8192) buffer.data()[at] = std::byte{1};

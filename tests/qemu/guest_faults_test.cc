@@ -20,7 +20,7 @@ class GuestFaults : public ::testing::Test {
   }
 };
 
-TEST_F(GuestFaults, bad_block_is_told_by_extent_and_the_others_arrive) {
+TEST_F(GuestFaults, bad_block_is_reported_by_extent_and_the_others_arrive) {
   // run_guest.py makes sector 2048 fail, for reads and for writes.
   const Drive drive = drive_called("BADBLOCK");
   Mover mover;
@@ -34,9 +34,9 @@ TEST_F(GuestFaults, bad_block_is_told_by_extent_and_the_others_arrive) {
     ASSERT_EQ(outcome.failures.size(), 1U) << outcome.status.to_string();
     EXPECT_EQ(outcome.failures[0].extent, 8U);
     EXPECT_EQ(outcome.bytes, 15U * 4096);
-    const std::string_view told = outcome.failures[0].status.message();
+    const std::string_view reported = outcome.failures[0].status.message();
     const char* name = op == TransferOp::read ? "Unrecovered Read Error" : "Write Fault";
-    EXPECT_NE(told.find(name), std::string_view::npos) << told;
+    EXPECT_NE(reported.find(name), std::string_view::npos) << reported;
   }
 }
 

@@ -22,7 +22,7 @@ constexpr std::uint64_t kBytes = 256U << 10U;
 
 /// Tells run_guest.py where the drive's memory lies on the bus, which QEMU's trace is compared
 /// with.
-void tell_where(const Drive& provider) {
+void report_where(const Drive& provider) {
   // A line for each range: start, end, flags. Nobody moves blocks to any but its memory.
   const auto ranges = sys::read_text_file(provider.pci + "/resource");
   ASSERT_TRUE(ranges.ok());
@@ -87,7 +87,7 @@ TEST_F(GuestPeerMemory, blocks_go_from_drive_to_drive_memory_and_back) {
   ASSERT_TRUE(back.status.ok()) << back.status.to_string();
   EXPECT_EQ(mover.moved("direct", "write"), 2 * kBytes);
   EXPECT_EQ(read_block_device(initiator.block, kBytes, kBytes), written);
-  tell_where(provider);
+  report_where(provider);
 }
 
 TEST_F(GuestPeerMemory, parts_of_blocks_arrive_by_a_copy_that_is_counted) {

@@ -145,7 +145,7 @@ def command_of(machine, kernel, work):
     _, bridges, drives, marks = MACHINES[machine]
     for drive in drives:
         drive.make(work)
-    told = "".join(f"drive={serial} " for serial in [*(drive.serial for drive in drives), *marks])
+    reported = "".join(f"drive={serial} " for serial in [*(drive.serial for drive in drives), *marks])
     return [QEMU, "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "512", "-smp", "1",
             "-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot",
             "-trace", "pci_nvme_map_addr", "-D", str(work / "trace"), "-kernel", str(kernel), "-initrd", str(work / "initramfs"),

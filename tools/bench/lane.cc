@@ -83,8 +83,8 @@ void Lane::forget_runs() {
 }
 
 std::string Lane::path() const {
-  const agent::Explanation told = flights_.front().transfer.explain();
-  const agent::Candidate* chosen = told.chosen();
+  const agent::Explanation reported = flights_.front().transfer.explain();
+  const agent::Candidate* chosen = reported.chosen();
   return chosen == nullptr ? std::string() : chosen->path;
 }
 

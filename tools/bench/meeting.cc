@@ -106,11 +106,11 @@ Status Meeting::meet_far(const std::string& other, run::Deadline deadline) {
     nap();
   }
   TOWPATH_TRY(Bytes mine, agent_.metadata());
-  std::optional<Status> told;
+  std::optional<Status> reported;
   TOWPATH_TRY(rendezvous_->send_to(*far_, {.name = agent_.name(), .metadata = std::move(mine)},
-                                   deadline, [&](Status answer) { told = std::move(answer); }));
-  while (!told) nap();
-  return *std::move(told);
+                                   deadline, [&](Status answer) { reported = std::move(answer); }));
+  while (!reported) nap();
+  return *std::move(reported);
 }
 
 // Sleeps until the rendezvous has something to do, or for a moment.
@@ -148,8 +148,8 @@ Result<Message> Meeting::receive(const std::string& other, MessageKind kind, Dur
 void Meeting::end(const std::string& other, const Alive& lives) {
   excuse_all(agent_);
   const run::Deadline deadline = run::Deadline::after(clock_, kFarewell);
-  const Status told = send(other, {.kind = MessageKind::finish});
-  while (told.ok() && lives().ok() && check_alive(agent_, other).ok() && !deadline.expired(clock_))
+  const Status reported = send(other, {.kind = MessageKind::finish});
+  while (reported.ok() && lives().ok() && check_alive(agent_, other).ok() && !deadline.expired(clock_))
     conversation_.take_notifications(kNap);
   (void)agent_.forget_peer(other);
 }

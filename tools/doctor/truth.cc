@@ -114,8 +114,8 @@ Result<Proof> there_and_back(const backend::Registry& registry, const Ends& ends
   proof.after = count();
   TOWPATH_TRY(const Bytes arrived, near.get());
   proof.right = arrived == sent;
-  const agent::Explanation told = back.explain();
-  if (const agent::Candidate* chosen = told.chosen()) proof.path = chosen->path;
+  const agent::Explanation reported = back.explain();
+  if (const agent::Candidate* chosen = reported.chosen()) proof.path = chosen->path;
   return proof;
 }
 

@@ -72,7 +72,7 @@ TEST_F(TruthTest, what_nobody_counted_did_not_whatever_the_backend_says) {
   EXPECT_FALSE(finding.hint.empty());
 }
 
-TEST_F(TruthTest, the_librarys_counters_tell_straight_from_staged) {
+TEST_F(TruthTest, the_librarys_counters_report_straight_from_staged) {
   const Finding straight = ask("gds", true, library_counter());
   EXPECT_EQ(straight.verdict, Verdict::yes) << straight.reason;
   EXPECT_THAT(straight.reason, HasSubstr("1 reads straight and 0 through host memory"));
@@ -100,7 +100,7 @@ TEST_F(TruthTest, staging_is_never_straight) {
   EXPECT_THAT(finding.reason, HasSubstr("staged through"));
 }
 
-TEST_F(TruthTest, what_cannot_be_moved_is_told_with_its_reason) {
+TEST_F(TruthTest, what_cannot_be_moved_is_reported_with_its_reason) {
   control.fail_next("cuFileRead", backends::gds::cufile::kInternal);
   EXPECT_EQ(ask("gds", true, counter_of(0)).verdict, Verdict::no);
   const Finding finding = ask("loopback", false, counter_of(0));

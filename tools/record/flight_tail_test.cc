@@ -47,14 +47,14 @@ class Ring {
   std::vector<FlightRecord> records_;
 };
 
-TEST(FlightTailTest, transfer_is_told_once_and_when_it_has_ended) {
+TEST(FlightTailTest, transfer_is_reported_once_and_when_it_has_ended) {
   Ring ring;
   FlightTail tail("prefill-0", kBegan);
   const auto ticket = ring.post(40, 4096);
   EXPECT_TRUE(tail.take(ring.log()).empty());
   EXPECT_EQ(tail.rest().size(), 1U);
   ring.end(110, ticket, Outcome::timed_out);
-  const RecordedTransfer told{.at = Duration(40),
+  const RecordedTransfer reported{.at = Duration(40),
                               .node = "prefill-0",
                               .peer = "decode%200",
                               .backend = "shm",
@@ -64,11 +64,11 @@ TEST(FlightTailTest, transfer_is_told_once_and_when_it_has_ended) {
                               .runs = 2,
                               .took = Duration(70),
                               .outcome = Outcome::timed_out};
-  EXPECT_EQ(tail.take(ring.log()), std::vector{told});
+  EXPECT_EQ(tail.take(ring.log()), std::vector{reported});
   EXPECT_TRUE(tail.take(ring.log()).empty());
   EXPECT_TRUE(tail.rest().empty());
   EXPECT_EQ(tail.missed(), 0U);
-  EXPECT_EQ(parse_recorded(format_recorded(told)).value(), told);
+  EXPECT_EQ(parse_recorded(format_recorded(reported)).value(), reported);
 }
 
 TEST(FlightTailTest, record_that_was_being_written_is_seen_at_the_next_look) {

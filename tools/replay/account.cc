@@ -15,8 +15,8 @@ void add_to(Tally& sum, const Tally& more) {
 }
 
 // Counts only grow: the larger one is the later.
-void take_later(Tally& known, const Tally& told) {
-  for (const auto figure : kFigures) known.*figure = std::max(known.*figure, told.*figure);
+void take_later(Tally& known, const Tally& reported) {
+  for (const auto figure : kFigures) known.*figure = std::max(known.*figure, reported.*figure);
 }
 
 }  // namespace

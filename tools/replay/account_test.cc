@@ -30,26 +30,26 @@ TEST(AccountTest, words_add_up_what_decode_meets_and_keep_the_last_of_what_prefi
   }
 }
 
-TEST(AccountTest, what_a_dead_prefill_told_adds_up_to_what_was_found) {
+TEST(AccountTest, what_a_dead_prefill_reported_adds_up_to_what_was_found) {
   const Account looked_at = word(2, {.made = 3, .found = 1});
   const Account unread = word(4, {.made = 5, .found = 2});
-  Account told;
-  told.hear(looked_at);
-  told.hear(unread);
-  told.miss(unread);
+  Account reported;
+  reported.hear(looked_at);
+  reported.hear(unread);
+  reported.miss(unread);
   Faults faults = found(Mistake::flip_bit, 2);
-  told.bury("prefill-1", faults);
-  settle(told, faults);
+  reported.bury("prefill-1", faults);
+  settle(reported, faults);
   EXPECT_TRUE(faults.none());
-  EXPECT_EQ(told.of(Mistake::flip_bit), (Tally{.made = 6, .gone = 4, .found = 2}));
-  EXPECT_EQ(told.of(Mistake::torn_write), (Tally{.made = 5, .gone = 3, .found = 2}));
+  EXPECT_EQ(reported.of(Mistake::flip_bit), (Tally{.made = 6, .gone = 4, .found = 2}));
+  EXPECT_EQ(reported.of(Mistake::torn_write), (Tally{.made = 5, .gone = 3, .found = 2}));
 }
 
-TEST(AccountTest, a_wrong_block_that_nobody_told_of_is_a_fault_and_so_is_one_that_nobody_found) {
+TEST(AccountTest, a_wrong_block_that_nobody_reported_of_is_a_fault_and_so_is_one_that_nobody_found) {
   for (const std::uint64_t count : {1U, 3U}) {
-    Account told = word(2, {});
+    Account reported = word(2, {});
     Faults faults = found(Mistake::flip_bit, count);
-    settle(told, faults);
+    settle(reported, faults);
     EXPECT_EQ(faults.count_of("unnoticed"), 1U) << count;
   }
 }
@@ -63,23 +63,23 @@ TEST(AccountTest, what_nobody_made_on_purpose_stays_a_fault_under_its_name) {
 
 // Decode met a torn block: its prefill, who had found the one it made, had served another.
 TEST(AccountTest, death_excuses_no_torn_block_that_was_served) {
-  Account told = word(0, {.made = 3, .found = 1});
+  Account reported = word(0, {.made = 3, .found = 1});
   Faults faults = found(Mistake::torn_write, 1);
-  told.bury("prefill-1", faults);
-  settle(told, faults);
+  reported.bury("prefill-1", faults);
+  settle(reported, faults);
   EXPECT_EQ(faults.count_of("unnoticed"), 1U);
 }
 
 TEST(AccountTest, travels_in_a_message) {
-  const Account told = word(7, {.made = 3, .gone = 2, .found = 1});
+  const Account reported = word(7, {.made = 3, .gone = 2, .found = 1});
   Message message{.kind = MessageKind::ready};
-  told.put(message, kMistakes);
+  reported.put(message, kMistakes);
   const auto bytes = encode(message);
   ASSERT_TRUE(bytes.ok());
   const auto read = decode(*bytes);
   ASSERT_TRUE(read.ok());
   const Account back = Account::from(*read, kMistakes);
-  for (const Mistake mistake : all_mistakes()) EXPECT_EQ(back.of(mistake), told.of(mistake));
+  for (const Mistake mistake : all_mistakes()) EXPECT_EQ(back.of(mistake), reported.of(mistake));
 }
 
 }  // namespace

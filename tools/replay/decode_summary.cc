@@ -51,8 +51,8 @@ Status DecodeWorker::finish() {
 // A prefill may die even now, when another lives.
 Status DecodeWorker::dismiss_prefills() {
   for (const std::string& name : living()) {
-    const Status told = send(node_->agent(), name, {.kind = MessageKind::finish});
-    if (!told.ok() && told.code() != Code::peer_lost) return told;
+    const Status reported = send(node_->agent(), name, {.kind = MessageKind::finish});
+    if (!reported.ok() && reported.code() != Code::peer_lost) return reported;
   }
   return lose_the_dead();
 }
@@ -87,7 +87,7 @@ Message DecodeWorker::summary() const {
                      {"verify_ns", outcome_.verify_ns}, {"asked_again", outcome_.asked_again}};
   outcome_.pull.put(message, "pull");
   put(message, outcome_.faults);
-  for (const Prefill& prefill : prefills_) prefill.told.put(message, mistakes_of(prefill.name));
+  for (const Prefill& prefill : prefills_) prefill.reported.put(message, mistakes_of(prefill.name));
   return message;
 }
 
@@ -102,15 +102,15 @@ void DecodeWorker::take_decode_summary(const Message& summary) {
   outcome_.pull.add(Hop::from(summary, "pull"));
   take_faults(summary, outcome_.faults);
   for (Prefill& prefill : prefills_)
-    prefill.told.hear(Account::from(summary, mistakes_of(prefill.name)));
+    prefill.reported.hear(Account::from(summary, mistakes_of(prefill.name)));
 }
 
 // What they had told until they died.
 void DecodeWorker::bury_the_dead() {
   for (Prefill& prefill : prefills_) {
     if (prefill.summed_up) continue;
-    prefill.told.bury(prefill.name, outcome_.faults);
-    outcome_.injected.add(prefill.told);
+    prefill.reported.bury(prefill.name, outcome_.faults);
+    outcome_.injected.add(prefill.reported);
   }
 }
 

@@ -291,9 +291,9 @@ Status DecodeWorker::take_ready(const Meeting::Said& said) {
   std::optional<Order> order = take_order(said);
   Prefill* const prefill = prefill_named(said.who);
   Account mistakes = Account::from(ready, kMistakes);
-  if (prefill != nullptr) prefill->told.hear(mistakes);
+  if (prefill != nullptr) prefill->reported.hear(mistakes);
   if (!order && prefill != nullptr && prefill->lost) {  // it said so and died
-    prefill->told.miss(mistakes);                       // another one was asked since
+    prefill->reported.miss(mistakes);                       // another one was asked since
     return {};
   }
   if (!order)
@@ -304,7 +304,7 @@ Status DecodeWorker::take_ready(const Meeting::Said& said) {
   const Status pulled = pull(*order, ready);
   if (pulled.code() == Code::peer_lost && prefills_.size() > 1) {  // it died under the transfer
     mistakes.of(Mistake::drop_notification) = {};                  // the gap was seen
-    prefill->told.miss(mistakes);
+    prefill->reported.miss(mistakes);
     TOWPATH_TRY(lose_the_dead());
     return ask_again(*std::move(order));
   }
@@ -336,8 +336,8 @@ Status DecodeWorker::pull(const Order& order, const Message& ready) {
 Status DecodeWorker::verify(const Order& order, const Message& ready) {
   const Instant begin = node_->clock().now();
   for (std::size_t i = 0; i < order.blocks.size(); ++i) {
-    const kv::Digest told{.salt = order.blocks[i], .value = ready.digests[i]};
-    const std::string fault = examine(order, i, told);
+    const kv::Digest reported{.salt = order.blocks[i], .value = ready.digests[i]};
+    const std::string fault = examine(order, i, reported);
     if (fault.empty()) {
       ++outcome_.verified;
     } else {
@@ -351,7 +351,7 @@ Status DecodeWorker::verify(const Order& order, const Message& ready) {
 }
 
 // Empty when block `index` of the order is right, byte for byte, and what its digest says.
-std::string DecodeWorker::examine(const Order& order, std::size_t index, const kv::Digest& told) {
+std::string DecodeWorker::examine(const Order& order, std::size_t index, const kv::Digest& reported) {
   const layout::LayoutConfig& config = pool_->config();
   const kv::BlockShape shape{config.num_layers, config.outer_dim, config.page_size,
                              config.inner_dim * config.dtype_width_bytes};
@@ -366,9 +366,9 @@ std::string DecodeWorker::examine(const Order& order, std::size_t index, const k
     }
   }
   const auto found = digest_of_slot(*pool_, order.blocks[index], index);
-  const bool matches = found.ok() && *found == told;
+  const bool matches = found.ok() && *found == reported;
   if (right && matches) return {};
-  if (right) return cat("digest: every byte is right, but the digest is not ", to_string(told));
+  if (right) return cat("digest: every byte is right, but the digest is not ", to_string(reported));
   const auto rows = [&](std::uint64_t layer, std::uint64_t outer) {
     return ConstByteSpan(*pool_->bytes({index, layer, outer}));
   };

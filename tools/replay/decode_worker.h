@@ -46,7 +46,7 @@ class DecodeWorker {
   struct Prefill {
     std::string name;
     std::optional<layout::RemoteLayout> pool;
-    Account told{};          // of its mistakes, with each "ready"
+    Account reported{};          // of its mistakes, with each "ready"
     bool summed_up = false;  // by itself
     bool lost = false;
   };
@@ -75,7 +75,7 @@ class DecodeWorker {
   std::optional<Order> take_order(const Meeting::Said& said);
   Status pull(const Order& order, const Message& ready);
   Status verify(const Order& order, const Message& ready);
-  std::string examine(const Order& order, std::size_t index, const kv::Digest& told);
+  std::string examine(const Order& order, std::size_t index, const kv::Digest& reported);
   Status finish();
   Status dismiss_prefills();
   Result<std::optional<Meeting::Said>> hear_summary(std::vector<std::string>& from);

@@ -15,8 +15,8 @@ Status Hop::add(const agent::Transfer& transfer) {
   TOWPATH_TRY(const agent::TransferReport report, transfer.report());
   add(report.bytes, Duration(static_cast<std::int64_t>(report.transfer_us * 1000)));
   if (path_.empty()) {
-    const agent::Explanation told = transfer.explain();
-    if (const agent::Candidate* chosen = told.chosen())
+    const agent::Explanation reported = transfer.explain();
+    if (const agent::Candidate* chosen = reported.chosen())
       path_ = chosen->backend + ": " + chosen->path + " (" + chosen->reason + ")";
   }
   return {};

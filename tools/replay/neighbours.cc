@@ -22,7 +22,7 @@ Result<std::unique_ptr<Neighbours>> Neighbours::open(const Options& options, con
   TOWPATH_TRY(made->manager_, kv::TransferManager::create({.agent = &parts.agent,
                                                            .clock = &parts.clock,
                                                            .default_timeout = options.timeout}));
-  made->told_ = {.agent = &parts.agent,
+  made->reported_ = {.agent = &parts.agent,
                  .manager = made->manager_.get(),
                  .presence = &parts.presence,
                  .tier = parts.tier,
@@ -30,13 +30,13 @@ Result<std::unique_ptr<Neighbours>> Neighbours::open(const Options& options, con
                                              options.tokens_per_block),
                            .config = config},
                  .patience = kPatience};
-  TOWPATH_TRY(made->untaken_, kv::PeerTier::make(made->told_));
+  TOWPATH_TRY(made->untaken_, kv::PeerTier::make(made->reported_));
   made->tier_ = made->untaken_.get();
   return made;
 }
 
 Status Neighbours::join(kv::TieredCache& cache) {
-  TOWPATH_TRY(loans_, kv::PeerLoans::make(told_, kLease, *tier_, cache));
+  TOWPATH_TRY(loans_, kv::PeerLoans::make(reported_, kLease, *tier_, cache));
   TOWPATH_TRY(auto place, standard::open_rendezvous(options_.rendezvous, manager_->clock()));
   loans_->join(
       std::move(place),
@@ -47,7 +47,7 @@ Status Neighbours::join(kv::TieredCache& cache) {
 void Neighbours::hear(const agent::Notification& note) { (void)loans_->hear(note); }
 
 void Neighbours::serve() {
-  loans_->note_changes(told_.presence->take_events());
+  loans_->note_changes(reported_.presence->take_events());
   loans_->serve();
 }
 

@@ -47,7 +47,7 @@ class Neighbours {
 
   const Options& options_;
   std::unique_ptr<kv::TransferManager> manager_;
-  kv::PeerTierOptions told_;
+  kv::PeerTierOptions reported_;
   std::unique_ptr<kv::PeerTier> untaken_;
   kv::PeerTier* tier_ = nullptr;
   std::unique_ptr<kv::PeerLoans> loans_;

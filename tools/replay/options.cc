@@ -52,9 +52,9 @@ Status take_list(const std::string& text, Options& options) {
 }
 
 Status take_kvbm(std::uint64_t block_bytes, Options& options) {
-  TOWPATH_TRY(const auto told, standard::KvbmSettings::read(standard::read_environment(), {}));
-  options.remarks = told.remarks;
-  TOWPATH_TRY(const auto shape, told.shape(block_bytes, options.worker));
+  TOWPATH_TRY(const auto reported, standard::KvbmSettings::read(standard::read_environment(), {}));
+  options.remarks = reported.remarks;
+  TOWPATH_TRY(const auto shape, reported.shape(block_bytes, options.worker));
   options.host_blocks = shape.host_blocks;
   options.tiers = shape.cache;
   options.objects = shape.objects;

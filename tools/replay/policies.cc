@@ -34,13 +34,13 @@ std::vector<Column> columns() {
 
 /// A row per capacity; `tell` makes a cell's text of a policy's hits.
 template <typename Tell>
-std::string table_of(const std::vector<kv::Comparison>& all, Colours colours, const Tell& tell) {
+std::string table_of(const std::vector<kv::Comparison>& all, Colours colours, const Tell& report) {
   Table table(columns());
   for (const kv::Comparison& one : all) {
     std::vector<Cell> cells{grouped(one.slots), percent(share(one.optimum, one))};
     const auto best = std::ranges::max(one.scores, {}, &kv::Score::hits).hits;
     for (const kv::Score& score : one.scores)
-      cells.emplace_back(tell(score.hits, one), score.hits == best ? Tone::good : Tone::plain);
+      cells.emplace_back(report(score.hits, one), score.hits == best ? Tone::good : Tone::plain);
     table.add(std::move(cells));
   }
   return table.text(colours);
@@ -87,7 +87,7 @@ Result<std::vector<kv::Comparison>> compare_policies(const Options& options,
   return all;
 }
 
-Status tell_policies(const Options& options, const std::vector<kv::Comparison>& all) {
+Status report_policies(const Options& options, const std::vector<kv::Comparison>& all) {
   if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, json_of(all)));
   if (options.json == "-") return {};
   TOWPATH_TRY(Output out, Output::open("-"));

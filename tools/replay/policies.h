@@ -17,6 +17,6 @@ Result<std::vector<kv::Comparison>> compare_policies(const Options& options,
                                                      kv::RequestSource& source);
 
 /// Prints what they hit; also as JSON when the options ask. Errors: those of writing.
-Status tell_policies(const Options& options, const std::vector<kv::Comparison>& all);
+Status report_policies(const Options& options, const std::vector<kv::Comparison>& all);
 
 }  // namespace towpath::tools::replay

@@ -163,9 +163,9 @@ class Prefill {
     const Account now = cache_.mistakes();
     Account news = now;
     for (const Mistake mistake : all_mistakes())
-      if (is_met_by_decode(mistake)) news.of(mistake).made -= told_.of(mistake).made;
+      if (is_met_by_decode(mistake)) news.of(mistake).made -= reported_.of(mistake).made;
     news.of(Mistake::drop_notification).made = std::exchange(dropped_for_[decode], 0);
-    told_ = now;
+    reported_ = now;
     return news;
   }
 
@@ -205,7 +205,7 @@ class Prefill {
   Chance chance_{options_.faults, ~options_.generator.seed};  // not that of the tiers
   std::string dropped_last_;                                  // whose order
   std::map<std::string, std::uint64_t> dropped_for_;          // by decode, which was not told yet
-  Account told_;                                              // of the cache's mistakes
+  Account reported_;                                              // of the cache's mistakes
   std::size_t farewells_ = 0;
   std::uint64_t served_ = 0;
   bool dropped_ = false;

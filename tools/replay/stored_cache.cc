@@ -323,12 +323,12 @@ Account StoredCache::mistakes() const {
 /// What failed in a tier, but for misses and what is told by block.
 void StoredCache::report_failures(Below& below, const kv::TierFigures& figures) {
   for (const auto& [what, count] : figures.failed) {
-    const std::string told = cat(name_of(below.place), " tier: ", what);
+    const std::string reported = cat(name_of(below.place), " tier: ", what);
     const auto mistake = mistake_behind(below.place, what);
     if (options_.faults > 0 && mistake)
-      faults_.add(std::string(name_of(*mistake)), count, told);
+      faults_.add(std::string(name_of(*mistake)), count, reported);
     else if (below.place != Place::peers && what != "get: corrupt" && what != "get: not_found")
-      faults_.add(cat(name_of(below.place), " tier"), count, told);
+      faults_.add(cat(name_of(below.place), " tier"), count, reported);
   }
 }
 

@@ -46,19 +46,19 @@ class Owner {
 
   /// `written`: lane, bytes and stride of its runs, and how many.
   Status look_at(const Message& written) {
-    const std::vector<std::uint64_t>& told = written.blocks;
-    if (written.kind != MessageKind::pulled || told.size() != 4 || told[0] >= stream_.lanes)
+    const std::vector<std::uint64_t>& reported = written.blocks;
+    if (written.kind != MessageKind::pulled || reported.size() != 4 || reported[0] >= stream_.lanes)
       return error(Code::internal, "an unexpected message of the player");
-    const ByteSpan bytes = area(stream_.lanes + told[0]);
+    const ByteSpan bytes = area(stream_.lanes + reported[0]);
     const auto wrong = bench::first_wrong(bytes, {.seed = write_seed(written.ordinal),
-                                                  .block_bytes = told[1],
-                                                  .stride = told[2],
-                                                  .count = told[3]});
-    bench::poison(bytes.first(std::min<std::uint64_t>(bytes.size(), told[2] * told[3])));
+                                                  .block_bytes = reported[1],
+                                                  .stride = reported[2],
+                                                  .count = reported[3]});
+    bench::poison(bytes.first(std::min<std::uint64_t>(bytes.size(), reported[2] * reported[3])));
     return send(agent_, player_,
                 {.kind = MessageKind::ready,
                  .ordinal = written.ordinal,
-                 .blocks = {told[0], wrong ? *wrong + 1 : 0}});
+                 .blocks = {reported[0], wrong ? *wrong + 1 : 0}});
   }
 
   const Options& options_;

@@ -70,7 +70,7 @@ TEST(ActivityTest, what_ended_in_the_extent_counts_and_what_did_not_is_in_flight
   EXPECT_FALSE(seen.overtaken);
 }
 
-TEST(ActivityTest, what_a_cache_found_is_told_by_tier) {
+TEST(ActivityTest, what_a_cache_found_is_reported_by_tier) {
   Story story;
   story.log().names = {"nowhere", "host"};
   story.add(at(8), FlightEvent::blocks_found, {99, 0, 0});  // too early to count
@@ -112,7 +112,7 @@ TEST(ActivityTest, talks_losses_and_the_farewell_are_seen) {
   EXPECT_TRUE(seen.closed);
 }
 
-TEST(ActivityTest, the_screen_tells_rates_of_the_time_that_is_covered) {
+TEST(ActivityTest, the_screen_reports_rates_of_the_time_that_is_covered) {
   Story story;
   for (int i = 0; i < 8; ++i)
     story.end(at(11), static_cast<std::uint64_t>(i), 1'000'000'000, Outcome::done);

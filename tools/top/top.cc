@@ -61,7 +61,7 @@ std::string redrawn(const std::string& text) {
   return out + "\x1b[J";
 }
 
-Status tell_once(const TopOptions& options, Output& out) {
+Status report_once(const TopOptions& options, Output& out) {
   TOWPATH_TRY(const std::vector<NodeView> nodes, look(options));
   if (!options.json.empty()) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
@@ -126,7 +126,7 @@ Status watch(const TopOptions& options, Output& out) {
 Status run_top(const TopOptions& options) {
   TOWPATH_TRY(Output out, Output::open("-"));
   if (options.once) {
-    TOWPATH_TRY(tell_once(options, out));
+    TOWPATH_TRY(report_once(options, out));
     return out.close();
   }
   return out.is_terminal() ? watch(options, out) : log(options, out);

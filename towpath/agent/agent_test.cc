@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(AgentTest, a_pull_brings_the_bytes_and_tells_the_other_side) {
+TEST(AgentTest, a_pull_brings_the_bytes_and_reports_the_other_side) {
   Pair p;
   fill(p.right_memory, 3);
   auto pull = p.left->make_transfer(TransferOp::read, p.mine(0, 1024), p.theirs(0, 1024),
@@ -24,10 +24,10 @@ TEST(AgentTest, a_pull_brings_the_bytes_and_tells_the_other_side) {
   EXPECT_EQ(pull->wait(), Outcome::done);
   EXPECT_TRUE(pull->status().ok());
   EXPECT_TRUE(same(p.left_memory, p.right_memory, Pair::kPool));
-  const auto told = p.right->wait_notifications(std::chrono::seconds(20));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].from.name, "left");
-  EXPECT_EQ(as_text(told[0].message), "got them");
+  const auto advertised = p.right->wait_notifications(std::chrono::seconds(20));
+  ASSERT_EQ(advertised.size(), 1U);
+  EXPECT_EQ(advertised[0].from.name, "left");
+  EXPECT_EQ(as_text(advertised[0].message), "got them");
 }
 
 TEST(AgentTest, a_push_by_index_moves_exactly_what_was_chosen) {
@@ -59,8 +59,8 @@ TEST(AgentTest, a_finished_transfer_is_posted_again_with_another_message) {
   }
   std::string order;
   while (order.size() < 3) {
-    for (const auto& told : p.right->wait_notifications(std::chrono::seconds(20)))
-      order.append(as_text(told.message));
+    for (const auto& advertised : p.right->wait_notifications(std::chrono::seconds(20)))
+      order.append(as_text(advertised.message));
   }
   EXPECT_EQ(order, "012");
 }
@@ -81,9 +81,9 @@ TEST(AgentTest, a_message_that_travels_over_another_backend_is_whole_at_every_po
   for (int round = 0; round < 2; ++round) {
     ASSERT_TRUE(copy->post().ok());
     ASSERT_EQ(copy->wait(), Outcome::done);
-    const auto told = agent->wait_notifications(std::chrono::seconds(20));
-    ASSERT_EQ(told.size(), 1U);
-    EXPECT_EQ(told[0].message, to_bytes("whole")) << "round " << round;
+    const auto advertised = agent->wait_notifications(std::chrono::seconds(20));
+    ASSERT_EQ(advertised.size(), 1U);
+    EXPECT_EQ(advertised[0].message, to_bytes("whole")) << "round " << round;
   }
 }
 
@@ -179,7 +179,7 @@ TEST(AgentTest, a_newer_metadata_updates_a_peer_and_an_older_one_changes_nothing
   EXPECT_EQ(p.left->check_peer("right", &list).code(), Code::not_found);
 }
 
-TEST(AgentTest, a_metadata_that_tells_one_region_over_and_over_tells_it_once) {
+TEST(AgentTest, a_metadata_that_reports_one_region_over_and_over_reports_it_once) {
   Pair p;
   AgentMetadata metadata = *decode_metadata(*p.right->metadata());
   ASSERT_EQ(metadata.regions.size(), 1U);
@@ -240,9 +240,9 @@ TEST(AgentTest, an_agent_reaches_itself_under_its_own_name) {
   ASSERT_TRUE(copy.ok()) << copy.status().to_string();
   ASSERT_TRUE(copy->post().ok());
   EXPECT_EQ(copy->wait(), Outcome::done);
-  const auto told = p.left->wait_notifications(std::chrono::seconds(20));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].from, p.left->identity());
+  const auto advertised = p.left->wait_notifications(std::chrono::seconds(20));
+  ASSERT_EQ(advertised.size(), 1U);
+  EXPECT_EQ(advertised[0].from, p.left->identity());
 }
 
 // Its sides are made in the room of those of the transfer before.
@@ -342,11 +342,11 @@ TEST(AgentTest, a_message_to_oneself_waits_for_the_way_to_be_made_anew) {
 
 TEST(AgentTest, explains_the_choice) {
   Pair p;
-  const auto told = p.left->explain(TransferOp::read, p.mine(0, 4), p.theirs(0, 4));
-  ASSERT_TRUE(told.ok());
-  ASSERT_NE(told->chosen(), nullptr);
-  EXPECT_EQ(told->chosen()->backend, "loopback");
-  EXPECT_THAT(told->to_string(),
+  const auto advertised = p.left->explain(TransferOp::read, p.mine(0, 4), p.theirs(0, 4));
+  ASSERT_TRUE(advertised.ok());
+  ASSERT_NE(advertised->chosen(), nullptr);
+  EXPECT_EQ(advertised->chosen()->backend, "loopback");
+  EXPECT_THAT(advertised->to_string(),
               HasSubstr("read 16 KiB in 4 descriptors, system <- system of right"));
 }
 
@@ -367,7 +367,7 @@ TEST(AgentTest, handles_may_outlive_the_agent_and_be_dropped_in_any_order) {
 }
 
 // One of several that a user names together need not take every kind of memory.
-TEST(AgentTest, what_backends_refuse_is_told_once_and_what_is_not_theirs_never) {
+TEST(AgentTest, what_backends_refuse_is_advertised_once_and_what_is_not_theirs_never) {
   sys::SystemClock clock;
   telemetry::CollectingSink log;
   Script files, picky, good;
@@ -397,7 +397,7 @@ TEST(AgentTest, what_backends_refuse_is_told_once_and_what_is_not_theirs_never) 
   EXPECT_EQ(warnings, 1U);
 }
 
-TEST(AgentTest, a_metadata_told_again_is_another_one_once_a_region_came_or_went) {
+TEST(AgentTest, a_metadata_advertised_again_is_another_one_once_a_region_came_or_went) {
   Pair p;
   const Bytes before = *p.right->metadata();
   EXPECT_EQ(*p.right->metadata(), before);

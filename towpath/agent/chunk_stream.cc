@@ -21,9 +21,9 @@ bool is_word(const std::uint64_t* word) {
 }  // namespace
 
 Result<ChunkStream> ChunkStream::open(ChunkStreamOptions options) {
-  const bool tells =
-      options.told_on_device == nullptr ? is_word(options.told) : options.told == nullptr;
-  const bool words = tells && (options.taken == nullptr || is_word(options.taken));
+  const bool reports =
+      options.advertised_on_device == nullptr ? is_word(options.advertised) : options.advertised == nullptr;
+  const bool words = reports && (options.taken == nullptr || is_word(options.taken));
   if (options.agent == nullptr || !words || options.depth == 0 ||
       (options.taken != nullptr && options.slots == 0))
     return error(Code::invalid_argument, "a stream of chunks without an agent, words or room",
@@ -35,7 +35,7 @@ Result<ChunkStream> ChunkStream::open(ChunkStreamOptions options) {
         cat("chunks come from ", options.remote.size(), " extents into ", options.local.size()),
         "prepare both sides with an extent for each chunk");
   ChunkStream stream(std::move(options));
-  TOWPATH_TRY(stream.tell(0));
+  TOWPATH_TRY(stream.notify(0));
   return stream;
 }
 
@@ -48,9 +48,9 @@ ChunkStream::~ChunkStream() {
 
 // Pairs with the consumer's acquire. What a chunk's bytes were written by happened before: the
 // agent has seen the transfer's end.
-Status ChunkStream::tell(std::uint64_t word) {
-  if (options_.told_on_device != nullptr) return options_.told_on_device->write(word);
-  Word(*options_.told).store(word, std::memory_order_release);
+Status ChunkStream::notify(std::uint64_t word) {
+  if (options_.advertised_on_device != nullptr) return options_.advertised_on_device->write(word);
+  Word(*options_.advertised).store(word, std::memory_order_release);
   return {};
 }
 
@@ -82,7 +82,7 @@ bool ChunkStream::land() {
       stop(flight(landed_).status());
   }
   if (landed_ == before) return false;
-  if (Status told = tell(landed_); !told.ok()) stop(std::move(told));
+  if (Status advertised = notify(landed_); !advertised.ok()) stop(std::move(advertised));
   return true;
 }
 
@@ -130,8 +130,8 @@ void ChunkStream::close_if_quiet() {
   for (std::uint64_t chunk = landed_; chunk < next_; ++chunk)
     if (!flight(chunk).ended()) return;
   ended_ = true;
-  Status told = tell(landed_ | kStreamClosed);
-  if (status_.ok()) status_ = std::move(told);
+  Status advertised = notify(landed_ | kStreamClosed);
+  if (status_.ok()) status_ = std::move(advertised);
 }
 
 }  // namespace towpath::agent

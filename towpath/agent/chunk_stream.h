@@ -38,8 +38,8 @@ struct ChunkStreamOptions {
   PreparedList local;
   PreparedList remote;
   /// The words lie at multiples of 8 and outlive the stream. open() sets `told` to 0.
-  std::uint64_t* told = nullptr;
-  memory::DeviceWord* told_on_device = nullptr;  ///< in its place; outlives the stream too
+  std::uint64_t* advertised = nullptr;
+  memory::DeviceWord* advertised_on_device = nullptr;  ///< in its place; outlives the stream too
   std::uint64_t* taken = nullptr;  ///< how many chunks the consumer is done with; null: all fit
   std::uint64_t slots = 0;         ///< chunks that memory has room for; with `taken`
   std::size_t depth = 8;           ///< chunks under way at once
@@ -83,7 +83,7 @@ class ChunkStream {
   bool launch();
   void stop(Status why);
   void close_if_quiet();
-  Status tell(std::uint64_t word);
+  Status notify(std::uint64_t word);
 
   ChunkStreamOptions options_;
   std::vector<Transfer> flights_;

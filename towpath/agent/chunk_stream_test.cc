@@ -38,10 +38,10 @@ std::uint64_t first_number(const std::byte* chunk) {
 struct Consumer {
   explicit Consumer(std::uint64_t& word, const std::byte* memory, std::uint64_t slots_there,
                     std::uint64_t* taken = nullptr)
-      : told(word), worker(*run::Worker::start("consumer", [=, this](const run::StopToken& stop) {
+      : advertised(word), worker(*run::Worker::start("consumer", [=, this](const run::StopToken& stop) {
           std::uint64_t seen = 0;
           while (!stop.stop_requested()) {
-            const std::uint64_t word_now = look(told);
+            const std::uint64_t word_now = look(advertised);
             for (; seen < landed_chunks(word_now); ++seen) {
               numbers.push_back(first_number(memory + seen % slots_there * kChunk));
               if (taken != nullptr)
@@ -52,7 +52,7 @@ struct Consumer {
         })) {}
 
   std::vector<std::uint64_t> numbers;  // of the worker, until it has ended
-  std::uint64_t& told;
+  std::uint64_t& advertised;
   run::Worker worker;
 };
 
@@ -64,26 +64,26 @@ TEST(ChunkStreamTest, a_thread_sees_each_chunk_by_one_word_and_gives_its_memory_
   std::vector<Descriptor> slots;
   for (std::uint64_t i = 0; i < kChunks; ++i)
     slots.push_back({pair.left_memory->descriptor().address + i % kSlots * kChunk, kChunk, 0});
-  alignas(8) std::uint64_t told = 77, taken = 0;
+  alignas(8) std::uint64_t advertised = 77, taken = 0;
   auto stream =
       ChunkStream::open({.agent = pair.left.get(),
                          .local = *pair.left->prepare(DescriptorView{MemoryKind::system, slots}),
                          .remote = pair.theirs(0, kChunks),
-                         .told = &told,
+                         .advertised = &advertised,
                          .taken = &taken,
                          .slots = kSlots,
                          .depth = 3});
   ASSERT_TRUE(stream.ok()) << stream.status().to_string();
-  EXPECT_EQ(look(told), 0u);
+  EXPECT_EQ(look(advertised), 0u);
   std::vector<std::uint64_t> seen;
   {
-    Consumer consumer(told, pair.left_memory->bytes().data(), kSlots, &taken);
+    Consumer consumer(advertised, pair.left_memory->bytes().data(), kSlots, &taken);
     stream->wait();
     consumer.worker.join();
     seen = consumer.numbers;
   }
   EXPECT_TRUE(stream->status().ok());
-  EXPECT_EQ(look(told), kChunks | kStreamClosed);
+  EXPECT_EQ(look(advertised), kChunks | kStreamClosed);
   ASSERT_EQ(seen.size(), kChunks);
   for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_EQ(seen[i], i);
 }
@@ -102,7 +102,7 @@ struct ScriptedStream {
     stream.emplace(*ChunkStream::open({.agent = agent.get(),
                                        .local = *agent->prepare(list),
                                        .remote = *agent->prepare_remote("a", list),
-                                       .told = &told,
+                                       .advertised = &advertised,
                                        .depth = depth}));
     (void)stream->progress();
   }
@@ -118,20 +118,20 @@ struct ScriptedStream {
   memory::SharedRegion memory = *memory::SystemRegion::allocate(8 * kChunk);
   std::unique_ptr<Agent> agent;
   memory::Registration pool;
-  alignas(8) std::uint64_t told = 0;
+  alignas(8) std::uint64_t advertised = 0;
   std::optional<ChunkStream> stream;
 };
 
-TEST(ChunkStreamTest, a_chunk_that_lands_early_is_told_behind_those_before_it) {
+TEST(ChunkStreamTest, a_chunk_that_lands_early_is_advertised_behind_those_before_it) {
   ScriptedStream s;
   ASSERT_EQ(s.script.active.size(), 8u);
   s.answer(1);
   s.answer(1);  // chunks 1 and 2
-  EXPECT_EQ(look(s.told), 0u);
+  EXPECT_EQ(look(s.advertised), 0u);
   s.answer(0);
-  EXPECT_EQ(look(s.told), 3u);
+  EXPECT_EQ(look(s.advertised), 3u);
   while (!s.script.active.empty()) s.answer(0);
-  EXPECT_EQ(look(s.told), 8 | kStreamClosed);
+  EXPECT_EQ(look(s.advertised), 8 | kStreamClosed);
   EXPECT_TRUE(s.stream->ended() && s.stream->status().ok());
 }
 
@@ -146,13 +146,13 @@ TEST(ChunkStreamTest, no_more_are_under_way_than_were_allowed) {
   EXPECT_EQ(s.stream->landed(), 8u);
 }
 
-TEST(ChunkStreamTest, nothing_is_told_of_a_chunk_that_failed_nor_behind_it_and_closing_waits) {
+TEST(ChunkStreamTest, nothing_is_advertised_of_a_chunk_that_failed_nor_behind_it_and_closing_waits) {
   ScriptedStream s;
   s.answer(0);
   s.answer(0, error(Code::io_error, "unreadable"));  // chunk 1
-  EXPECT_EQ(look(s.told), s.script.active.empty() ? 1 | kStreamClosed : 1u);
+  EXPECT_EQ(look(s.advertised), s.script.active.empty() ? 1 | kStreamClosed : 1u);
   while (!s.script.active.empty()) s.answer(0);
-  EXPECT_EQ(look(s.told), 1 | kStreamClosed);
+  EXPECT_EQ(look(s.advertised), 1 | kStreamClosed);
   EXPECT_THAT(s.stream->status().to_string(), HasSubstr("unreadable"));
 }
 
@@ -160,11 +160,11 @@ TEST(ChunkStreamTest, a_stream_that_is_dropped_closes_the_word) {
   ScriptedStream s;
   s.answer(0);
   s.stream.reset();
-  EXPECT_EQ(look(s.told), 1 | kStreamClosed);
+  EXPECT_EQ(look(s.advertised), 1 | kStreamClosed);
   EXPECT_TRUE(s.script.active.empty());
 }
 
-TEST(ChunkStreamTest, a_file_that_ends_early_is_told_as_far_as_it_goes) {
+TEST(ChunkStreamTest, a_file_that_ends_early_is_advertised_as_far_as_it_goes) {
   backend::Registry registry;
   ASSERT_TRUE(registry.add(backends::posix::posix_type()).ok());
   sys::SystemClock clock;
@@ -181,13 +181,13 @@ TEST(ChunkStreamTest, a_file_that_ends_early_is_told_as_far_as_it_goes) {
   DescriptorList here(MemoryKind::system), there(MemoryKind::disk);
   ASSERT_TRUE(here.add(StridedDescriptor{memory->descriptor().address, kChunk, kChunk, 8, 0}).ok());
   ASSERT_TRUE(there.add(StridedDescriptor{0, kChunk, kChunk, 8, disk.descriptor().device_id}).ok());
-  alignas(8) std::uint64_t told = 0;
+  alignas(8) std::uint64_t advertised = 0;
   auto stream = *ChunkStream::open({.agent = agent.get(),
                                     .local = *agent->prepare(here),
                                     .remote = *agent->prepare_remote("a", there),
-                                    .told = &told});
+                                    .advertised = &advertised});
   stream.wait();
-  EXPECT_EQ(look(told), 5 | kStreamClosed);
+  EXPECT_EQ(look(advertised), 5 | kStreamClosed);
   EXPECT_FALSE(stream.status().ok());
 }
 
@@ -198,18 +198,18 @@ TEST(ChunkStreamTest, a_word_in_a_device_s_memory_is_written_by_a_stream_of_the_
   const memory::SharedDevice device = *driver.open(0);
   device::Memory there = *device->allocate(64);
   auto word = *memory::DeviceWord::open(device, there.address());
-  auto& told = *reinterpret_cast<std::uint64_t*>(bytes_at(there.address(), 8).data());
+  auto& advertised = *reinterpret_cast<std::uint64_t*>(bytes_at(there.address(), 8).data());
   for (std::uint64_t i = 0; i < kChunks; ++i)
     std::memcpy(pair.right_memory->bytes().data() + i * kChunk, &i, sizeof i);
-  Consumer consumer(told, pair.left_memory->bytes().data(), kChunks);
+  Consumer consumer(advertised, pair.left_memory->bytes().data(), kChunks);
   auto stream = *ChunkStream::open({.agent = pair.left.get(),
                                     .local = pair.mine(0, kChunks),
                                     .remote = pair.theirs(0, kChunks),
-                                    .told_on_device = &word});
+                                    .advertised_on_device = &word});
   stream.wait();
   EXPECT_TRUE(stream.status().ok()) << stream.status().to_string();
   consumer.worker.join();
-  EXPECT_EQ(look(told), kChunks | kStreamClosed);
+  EXPECT_EQ(look(advertised), kChunks | kStreamClosed);
   ASSERT_EQ(consumer.numbers.size(), kChunks);
   for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_EQ(consumer.numbers[i], i);
 }
@@ -224,15 +224,15 @@ TEST(ChunkStreamTest, what_makes_no_stream_is_refused) {
   };
   const auto mine = pair.mine(0, 2), theirs = pair.theirs(0, 2);
   EXPECT_EQ(refused({.local = mine, .remote = theirs}), Code::invalid_argument);
-  EXPECT_EQ(refused({.local = mine, .remote = theirs, .told = askew}), Code::invalid_argument);
+  EXPECT_EQ(refused({.local = mine, .remote = theirs, .advertised = askew}), Code::invalid_argument);
   device::HostDriver driver(pair.clock);
   device::Memory there = *(*driver.open(0))->allocate(64);
   auto word = *memory::DeviceWord::open(*driver.open(0), there.address());
-  EXPECT_EQ(refused({.local = mine, .remote = theirs, .told = words, .told_on_device = &word}),
+  EXPECT_EQ(refused({.local = mine, .remote = theirs, .advertised = words, .advertised_on_device = &word}),
             Code::invalid_argument);
-  EXPECT_EQ(refused({.local = mine, .remote = pair.theirs(0, 3), .told = words}),
+  EXPECT_EQ(refused({.local = mine, .remote = pair.theirs(0, 3), .advertised = words}),
             Code::invalid_argument);
-  EXPECT_EQ(refused({.local = mine, .remote = theirs, .told = words, .taken = words + 1}),
+  EXPECT_EQ(refused({.local = mine, .remote = theirs, .advertised = words, .taken = words + 1}),
             Code::invalid_argument);
 }
 

@@ -264,8 +264,8 @@ TEST(LettingGoTest, is_used_from_many_threads_at_once) {
       ASSERT_TRUE(worker.ok());
       workers.push_back(*std::move(worker));
     }
-    std::size_t told = 0;
-    while (told < 400) told += p.right->wait_notifications(std::chrono::seconds(20)).size();
+    std::size_t advertised = 0;
+    while (advertised < 400) advertised += p.right->wait_notifications(std::chrono::seconds(20)).size();
   }
   EXPECT_EQ(done.load(), 400);
 }

@@ -121,7 +121,7 @@ struct OwnPart {
   /// Of registrations that were let go of, but never got quiet. Else they hold the bytes.
   std::vector<memory::SharedRegion> owners;
   static constexpr std::size_t kNoRow = SIZE_MAX;
-  std::size_t row = kNoRow;  ///< by which metadata tell of it (own_rows.h)
+  std::size_t row = kNoRow;  ///< by which metadata tell of it (metadata_encoder.h)
   SlotKeys keys;             ///< of the slots in `offered`
 };
 

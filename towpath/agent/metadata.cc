@@ -141,8 +141,8 @@ Result<Bytes> encode(const AgentMetadata& metadata) {
   TOWPATH_TRY(check_rows(metadata.regions.size()));
   TableWriter table(metadata.regions.size());
   TableRow before;
-  for (const AgentMetadata::Region& told : metadata.regions) {
-    TableRow row{.region = &told.region, .keys = {told.keys.begin(), told.keys.end()}};
+  for (const AgentMetadata::Region& advertised : metadata.regions) {
+    TableRow row{.region = &advertised.region, .keys = {advertised.keys.begin(), advertised.keys.end()}};
     TOWPATH_TRY(check_row(row));
     table.add(row, before);
     before = std::move(row);

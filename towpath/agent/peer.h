@@ -13,7 +13,7 @@
 
 #include <towpath/agent/channel.h>
 #include <towpath/agent/memory_record.h>
-#include <towpath/agent/told_regions.h>
+#include <towpath/agent/remote_regions.h>
 #include <towpath/agent/way_times.h>
 #include <towpath/backend/backend.h>
 #include <towpath/core/identity.h>
@@ -36,8 +36,8 @@ struct Peer {
 
   // Guarded by the agent's control mutex.
   std::uint64_t generation = 0;
-  ToldRegions regions;
-  SlotMask refusal_told = 0;  ///< backends of which the log knows that they refused a region
+  RemoteRegions regions;
+  SlotMask refusal_advertised = 0;  ///< backends of which the log knows that they refused a region
 
   /// Over which notifications travel; kMaxSlots: none carries them. Set once, before or while the
   /// peer is known to others. Relaxed: the slot itself was published before.

@@ -19,18 +19,18 @@ PeerPtr make_self(const AgentContext& context) {
 }
 
 /// All of them, so that broken metadata changes nothing.
-Result<ToldRegions> regions_of(const OpenedMetadata& opened) {
-  ToldRegions told;
-  for (const AgentMetadata::Region& region : opened.metadata.regions) told.add(region);
+Result<RemoteRegions> regions_of(const OpenedMetadata& opened) {
+  RemoteRegions advertised;
+  for (const AgentMetadata::Region& region : opened.metadata.regions) advertised.add(region);
   TableReader table(opened.table, opened.metadata.backends.size());
   constexpr std::size_t kToJudgeBy = 64;
   for (std::size_t rows = 0; !table.at_end(); ++rows) {
     // Else it grows ten times on the way, and each time into memory that the kernel has to give.
-    if (rows == kToJudgeBy) told.reserve(table.rows_to_expect());
+    if (rows == kToJudgeBy) advertised.reserve(table.rows_to_expect());
     TOWPATH_TRY(const AgentMetadata::Region* const row, table.next());
-    told.add(*row);
+    advertised.add(*row);
   }
-  return told;
+  return advertised;
 }
 
 Status unknown(std::string_view name) {
@@ -75,7 +75,7 @@ Status PeerBook::check_identity(const AgentIdentity& identity) const {
 
 Result<AgentIdentity> PeerBook::load(ConstByteSpan metadata) {
   TOWPATH_TRY(const OpenedMetadata opened, open_metadata(metadata));
-  TOWPATH_TRY(ToldRegions regions, regions_of(opened));
+  TOWPATH_TRY(RemoteRegions regions, regions_of(opened));
   const AgentMetadata& metadata = opened.metadata;
   std::vector<RecordPtr> gone;
   {

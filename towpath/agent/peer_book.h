@@ -75,7 +75,7 @@ class PeerBook {
 
   std::vector<std::size_t> slots_of(const AgentMetadata& metadata) const;
   /// Returns the records that do not stand any more.
-  std::vector<RecordPtr> update_regions(Peer& peer, const AgentMetadata& metadata, ToldRegions newer)
+  std::vector<RecordPtr> update_regions(Peer& peer, const AgentMetadata& metadata, RemoteRegions newer)
       TOWPATH_REQUIRES(mutex_);
   void drop_import(const RecordPtr& record);
   /// By the first backend that does. Returns one that none could import; null: all were.

@@ -82,7 +82,7 @@ std::vector<std::size_t> PeerBook::slots_of(const AgentMetadata& metadata) const
   return slots;
 }
 
-std::vector<RecordPtr> PeerBook::update_regions(Peer& peer, const AgentMetadata& metadata, ToldRegions newer) {
+std::vector<RecordPtr> PeerBook::update_regions(Peer& peer, const AgentMetadata& metadata, RemoteRegions newer) {
   newer.finish(slots_of(metadata), peer.reachable.load());
   std::vector<RecordPtr> gone = peer.regions.update(std::move(newer), metadata.partial);
   peer.generation = std::max(peer.generation, metadata.generation);
@@ -207,8 +207,8 @@ Status PeerBook::import_refusal(const ResolvedList& list, const Slot& slot) cons
 
 // Once for a peer: its regions are many, and mostly alike. What is slow for a reason is logged.
 void PeerBook::log_refusal(Peer& peer, const Slot& slot, const MemoryRecord& record) {
-  if ((peer.refusal_told & slot_bit(slot.index)) != 0) return;
-  peer.refusal_told |= slot_bit(slot.index);
+  if ((peer.refusal_advertised & slot_bit(slot.index)) != 0) return;
+  peer.refusal_advertised |= slot_bit(slot.index);
 
   context_.log.warning("a backend cannot reach a peer's memory, others are tried",
                        {{"peer", to_string(peer.identity)},

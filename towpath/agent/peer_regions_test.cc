@@ -49,17 +49,17 @@ class PeerRegionsTest : public ::testing::Test {
   std::array<memory::Registration, 2> pools;
 };
 
-TEST_F(PeerRegionsTest, a_refused_way_is_told_once_for_a_peer) {
+TEST_F(PeerRegionsTest, a_refused_way_is_advertised_once_for_a_peer) {
   EXPECT_EQ(log.count_of(kRefused), 0U) << "nobody has asked for it yet";
   EXPECT_TRUE(prepare(0).ok());
   EXPECT_TRUE(prepare(1).ok());
   EXPECT_TRUE(prepare(0).ok());
   ASSERT_EQ(log.count_of(kRefused), 1U);
   const std::vector<telemetry::Event> events = log.events();
-  const auto told = std::ranges::find_if(
+  const auto advertised = std::ranges::find_if(
       events, [](const auto& event) { return event.message.starts_with(kRefused); });
-  EXPECT_EQ(told->level, telemetry::Level::warning);
-  EXPECT_THAT(telemetry::to_string(*told),
+  EXPECT_EQ(advertised->level, telemetry::Level::warning);
+  EXPECT_THAT(telemetry::to_string(*advertised),
               AllOf(HasSubstr("fast"), HasSubstr("right"), HasSubstr("ptrace_scope is 1")));
 }
 
@@ -143,7 +143,7 @@ TEST_F(PeerImportsTest, who_costs_less_by_then_imports_it_and_is_taken) {
   EXPECT_EQ(slow.imports, once);
 }
 
-TEST_F(PeerImportsTest, who_refuses_when_it_is_chosen_is_told_and_the_next_is_taken) {
+TEST_F(PeerImportsTest, who_refuses_when_it_is_chosen_is_advertised_and_the_next_is_taken) {
   slow.on_import = [](const RegionDescriptor&) { return error(Code::corrupt, "no such key"); };
   EXPECT_EQ(chosen({"slow", "fast"}), "fast");
   EXPECT_EQ(log.count_of(kRefused), 1U);
@@ -155,11 +155,11 @@ TEST_F(PeerImportsTest, who_refuses_when_it_is_chosen_is_told_and_the_next_is_ta
 
 TEST_F(PeerImportsTest, an_explanation_asks_who_was_not_asked_yet) {
   slow.on_import = [](const RegionDescriptor&) { return error(Code::corrupt, "no such key"); };
-  const auto told = left->explain(TransferOp::read, here, there);
-  ASSERT_EQ(told->candidates.size(), 2U);
-  EXPECT_TRUE(told->candidates[0].chosen);
-  EXPECT_FALSE(told->candidates[1].possible);
-  EXPECT_EQ(told->candidates[1].reason, "no such key");
+  const auto advertised = left->explain(TransferOp::read, here, there);
+  ASSERT_EQ(advertised->candidates.size(), 2U);
+  EXPECT_TRUE(advertised->candidates[0].chosen);
+  EXPECT_FALSE(advertised->candidates[1].possible);
+  EXPECT_EQ(advertised->candidates[1].reason, "no such key");
 }
 
 TEST_F(PeerImportsTest, regions_that_one_refuses_are_imported_by_the_other_alone) {
@@ -182,8 +182,8 @@ TEST_F(PeerImportsTest, nobody_is_asked_for_what_left_the_peers_metadata) {
   EXPECT_THAT(transfer({"slow"}).status().to_string(), HasSubstr("prepare the lists again"));
   EXPECT_THAT(transfer({}).status().to_string(), HasSubstr("prepare the lists again"));
   EXPECT_TRUE(slow.imports.empty());
-  const auto told = left->explain(TransferOp::read, here, there);
-  EXPECT_THAT(told->candidates.at(1).reason, HasSubstr("no longer in the peer's metadata"));
+  const auto advertised = left->explain(TransferOp::read, here, there);
+  EXPECT_THAT(advertised->candidates.at(1).reason, HasSubstr("no longer in the peer's metadata"));
 }
 
 TEST_F(PeerRegionsTest, another_incarnation_is_another_peer) {

@@ -215,7 +215,7 @@ bool ProgressEngine::progress_free_backends(Slot*& busy) {
 void ProgressEngine::finish_turn() {
   send_deferred();
   rearm_if_fired();
-  waiting_->tell();
+  waiting_->notify();
 }
 
 void ProgressEngine::note_trial(const TransferCore& transfer) {

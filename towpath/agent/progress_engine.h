@@ -39,7 +39,7 @@ class ProgressEngine final : public SlotOwner {
   auto with(Slot& slot, Work work) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
     struct WakeAfter {
       ProgressEngine& engine;
-      ~WakeAfter() { engine.waiting_->tell(); }
+      ~WakeAfter() { engine.waiting_->notify(); }
     } after{*this};
     run::MutexLock lock(slot.mutex);
     return work();

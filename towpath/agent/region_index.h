@@ -16,7 +16,7 @@
 
 namespace towpath::agent {
 
-/// One region. A peer's has no record until somebody asks for it (told_regions.h); one that has an
+/// One region. A peer's has no record until somebody asks for it (remote_regions.h); one that has an
 /// object key or a file has it from the start.
 struct RegionEntry {
   MemoryKind kind = MemoryKind::system;

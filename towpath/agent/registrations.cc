@@ -11,7 +11,7 @@ namespace towpath::agent {
 
 void Registrations::advertise(const Slot& slot) {
   run::MutexLock lock(mutex_);
-  if (!slot.connection_info.empty()) rows_.tell_of(slot.index);
+  if (!slot.connection_info.empty()) rows_.advertise(slot.index);
   ++generation_;
 }
 
@@ -108,7 +108,7 @@ Status Registrations::join(std::span<Joining> all, const Takers& by) {
 }
 
 Status Registrations::join(std::span<Joining> all, Slot& slot, bool must) {
-  const bool advertised = rows_.tells_of(slot.index);
+  const bool advertised = rows_.advertises(slot.index);
   const backend::Capabilities& can = slot.backend->capabilities();
   bool any_refused = false;
   engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
@@ -255,7 +255,7 @@ AgentMetadata Registrations::metadata_head(const MetadataOptions& options) const
   AgentMetadata head{
       .identity = context_.self, .generation = generation_, .partial = options.only != nullptr};
   for (const auto& slot : backends_.all()) {
-    if (!rows_.tells_of(slot->index)) continue;
+    if (!rows_.advertises(slot->index)) continue;
     head.backends.push_back(
         {slot->name, options.connection_info ? slot->connection_info : Bytes()});
   }
@@ -273,7 +273,7 @@ Result<std::vector<const MemoryRecord*>> Registrations::advertised_of(const Desc
                    cat("descriptor ", i, ": ", to_string(only.kind(), what), " is not registered"),
                    "register the region before advertising it to peers");
     }
-    if (rows_.tells_of(*record) && added.insert(record.get()).second)
+    if (rows_.advertises(*record) && added.insert(record.get()).second)
       records.push_back(record.get());
   }
   return records;

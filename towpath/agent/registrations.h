@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <towpath/agent/own_rows.h>
+#include <towpath/agent/metadata_encoder.h>
 #include <towpath/agent/progress_engine.h>
 #include <towpath/agent/region_index.h>
 #include <towpath/memory/registrar.h>
@@ -122,7 +122,7 @@ class Registrations {
 
   mutable run::Mutex mutex_;
   RegionIndex regions_ TOWPATH_GUARDED_BY(mutex_);
-  OwnRows rows_ TOWPATH_GUARDED_BY(mutex_);
+  MetadataEncoder rows_ TOWPATH_GUARDED_BY(mutex_);
   std::shared_ptr<const Shared> last_shared_ TOWPATH_GUARDED_BY(mutex_);
   std::vector<RecordPtr> stuck_ TOWPATH_GUARDED_BY(mutex_);  // kept alive: they never came to rest
   /// Of which the log knows that a backend refused regions: a bit for each kind.

@@ -95,13 +95,13 @@ std::vector<Descriptor> plain(const DescriptorList& list) {
 }
 
 void expect_equal(const ResolvedList& a, const ResolvedList& b) {
-  const auto told = [](const ResolvedEntry& entry) {
+  const auto advertised = [](const ResolvedEntry& entry) {
     return std::tuple(entry.address, entry.length, entry.count > 1 ? entry.stride : 0, entry.count,
                       entry.record);
   };
   ASSERT_EQ(a.entry_count(), b.entry_count());
   for (std::size_t i = 0; i < a.entry_count(); ++i)
-    ASSERT_EQ(told(a.entry(i)), told(b.entry(i))) << i;
+    ASSERT_EQ(advertised(a.entry(i)), advertised(b.entry(i))) << i;
   EXPECT_EQ(a.size(), b.size());
   EXPECT_EQ(a.total_bytes(), b.total_bytes());
   EXPECT_EQ(a.is_disjoint(), b.is_disjoint());

@@ -68,7 +68,7 @@ struct LossySlot {
   Slot slot{"scripted", 0, owner, clock, {}, kRepeatAfter};
 };
 
-TEST(SlotTest, tells_again_when_a_repetition_is_due_until_it_is_acknowledged) {
+TEST(SlotTest, reports_again_when_a_repetition_is_due_until_it_is_acknowledged) {
   LossySlot s;
   const PeerPtr early = s.meet("early");
   const PeerPtr late = s.meet("late");
@@ -117,9 +117,9 @@ TEST(SlotTest, hears_a_message_while_it_acknowledges_another) {
   LossySlot s;
   const PeerPtr one = s.meet("one");
   const PeerPtr other = s.meet("other");
-  bool told = false;
+  bool advertised = false;
   s.script.on_notify = [&](ScriptedConnection& connection, ConstByteSpan) -> Status {
-    if (std::exchange(told, true)) return {};
+    if (std::exchange(advertised, true)) return {};
     for (std::uint64_t i = 1; i <= 100; ++i) {
       connection.events.on_notification(
           other->identity, encode({Envelope::Kind::message, 1, i, as_bytes("from inside")}));

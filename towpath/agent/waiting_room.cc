@@ -26,7 +26,7 @@ void WaitingRoom::note_change() noexcept { has_changed_.store(true, std::memory_
 // Sequentially consistent throughout: a waiter counts itself (or says that it sleeps) and then
 // looks at what it waits for; we changed that first and look at the count now, so one of the two
 // sees the other.
-void WaitingRoom::tell() noexcept {
+void WaitingRoom::notify() noexcept {
   if (!has_changed_.load(std::memory_order_relaxed)) return;
   if (!has_changed_.exchange(false, std::memory_order_seq_cst)) return;
   if (followers_.load(std::memory_order_seq_cst) > 0) {

@@ -68,7 +68,7 @@ class WaitingRoom {
   /// Something that a thread may wait for has come about: tell() will say so. Call it at the
   /// change, under whatever lock it has, and tell() afterwards without one.
   void note_change() noexcept;
-  void tell() noexcept;
+  void notify() noexcept;
   /// Makes every thread in here look again.
   void wake() noexcept;
 

@@ -39,7 +39,7 @@ struct Room {
   void advance() {
     done.fetch_add(1);
     room->note_change();
-    room->tell();
+    room->notify();
     work->clear();
   }
 };

@@ -33,7 +33,7 @@ TEST(WayTimesTest, transfers_of_about_a_size_are_alike) {
   EXPECT_EQ(reads_of(0, 0).least_bytes, 1u);
 }
 
-TEST(WayTimesTest, times_are_told_for_the_size_that_is_asked_for) {
+TEST(WayTimesTest, times_are_advertised_for_the_size_that_is_asked_for) {
   WayTimes times;
   EXPECT_TRUE(times.known(reads_of(kBlock), 1, kBlock, 2).wants_trial);
   const WayTimes::Trial trial{.slot = 1, .bytes = 6144, .took = microseconds(60)};
@@ -149,10 +149,10 @@ TEST_F(MeasuredWaysTest, the_margin_of_an_estimate_is_the_spread_of_the_trials) 
     if (move() == "staged") took.push_back(staged_takes_);
   }
   ASSERT_EQ(took.size(), 3U);
-  const Explanation told = explain();
-  EXPECT_EQ(told.chosen()->backend, "staged");
-  EXPECT_EQ(told.chosen()->estimate, took.front());
-  EXPECT_EQ(told.chosen()->margin, took.back() - took.front());
+  const Explanation advertised = explain();
+  EXPECT_EQ(advertised.chosen()->backend, "staged");
+  EXPECT_EQ(advertised.chosen()->estimate, took.front());
+  EXPECT_EQ(advertised.chosen()->margin, took.back() - took.front());
 }
 
 TEST_F(MeasuredWaysTest, each_size_has_its_own_choice) {
@@ -173,7 +173,7 @@ TEST_F(MeasuredWaysTest, a_way_that_fails_whenever_it_is_tried_is_left) {
   EXPECT_THAT(explain().to_string(), HasSubstr("straight: failed when it was tried"));
 }
 
-TEST_F(MeasuredWaysTest, cancelled_transfers_tell_nothing_of_their_way) {
+TEST_F(MeasuredWaysTest, cancelled_transfers_report_nothing_of_their_way) {
   open();
   straight_ends_ = error(Code::cancelled, "stop");
   EXPECT_EQ(moves(9), std::vector<std::string>(9, "straight"));
@@ -185,12 +185,12 @@ TEST_F(MeasuredWaysTest, explain_says_what_is_known_and_changes_nothing) {
   EXPECT_THAT(explain().to_string(), HasSubstr("* straight: is tried, so that its time is known"));
   EXPECT_THAT(explain().to_string(), HasSubstr("+ staged: is tried next"));
   moves(6);
-  const Explanation told = explain();
-  EXPECT_EQ(told.chosen()->backend, "staged");
-  EXPECT_TRUE(told.chosen()->measured);
-  EXPECT_EQ(told.chosen()->estimate, microseconds(30));
-  EXPECT_THAT(told.to_string(), HasSubstr("* staged: was fastest; nowhere; about 30 us measured"));
-  EXPECT_THAT(told.to_string(), HasSubstr("+ straight: was slower; nowhere; about 50 us measured"));
+  const Explanation advertised = explain();
+  EXPECT_EQ(advertised.chosen()->backend, "staged");
+  EXPECT_TRUE(advertised.chosen()->measured);
+  EXPECT_EQ(advertised.chosen()->estimate, microseconds(30));
+  EXPECT_THAT(advertised.to_string(), HasSubstr("* staged: was fastest; nowhere; about 30 us measured"));
+  EXPECT_THAT(advertised.to_string(), HasSubstr("+ straight: was slower; nowhere; about 50 us measured"));
 }
 
 TEST_F(MeasuredWaysTest, what_was_asked_for_is_taken_and_counts_as_a_trial) {

@@ -1,9 +1,9 @@
 // ConnectionTable: the connections of one backend, and the rule that a loss is told once.
 //
 // A backend marks a connection lost wherever it learns of it; nobody is told there. Its progress()
-// calls tell_losses(), which tells the agent and lets the backend end what was on its way.
+// calls report_losses(), which tells the agent and lets the backend end what was on its way.
 //
-//   up --mark_lost()--> marked --tell_losses()--> told          cut(): told at once, to nobody
+//   up --mark_lost()--> marked --report_losses()--> told          cut(): told at once, to nobody
 //
 // Invariant: the first reason stays; a lost connection never comes back.
 // Thread: loop. The agent may drop connections and make new ones while it is told of a loss.
@@ -72,7 +72,7 @@ class ConnectionTable {
   /// Tells what is marked, in that order, each followed by `end(connection, why)`, in which the
   /// backend completes the operations that have nothing else to wait for.
   template <typename End>
-  void tell_losses(End&& end) {
+  void report_losses(End&& end) {
     while (!marked_.empty()) {
       const std::uint64_t id = marked_.front();
       marked_.pop_front();

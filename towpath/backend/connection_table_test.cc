@@ -30,8 +30,8 @@ class ConnectionTableTest : public ::testing::Test {
   std::unique_ptr<TrackedConnection> open(const char* peer) {
     return std::make_unique<TrackedConnection>(table_, AgentIdentity{peer, 3});
   }
-  void tell() {
-    table_.tell_losses([&](const Connection& connection, const Status& why) {
+  void report() {
+    table_.report_losses([&](const Connection& connection, const Status& why) {
       EXPECT_EQ(why.code(), Code::peer_lost);
       ended_.push_back(&connection);
     });
@@ -54,15 +54,15 @@ TEST_F(ConnectionTableTest, a_connection_is_found_while_it_lives) {
   EXPECT_EQ(third->peer().name, "q");
 }
 
-TEST_F(ConnectionTableTest, a_loss_is_told_once_with_its_first_reason) {
+TEST_F(ConnectionTableTest, a_loss_is_reported_once_with_its_first_reason) {
   const auto one = open("p");
   const auto other = open("p");
   table_.mark_lost(*other, gone());
   table_.mark_lost(*other, error(Code::timed_out, "later"));
-  EXPECT_TRUE(events_.lost.empty()) << "nobody is told before tell_losses()";
+  EXPECT_TRUE(events_.lost.empty()) << "nobody is told before report_losses()";
   EXPECT_EQ(other->state().code(), Code::peer_lost);
-  tell();
-  tell();
+  report();
+  report();
   EXPECT_EQ(events_.lost, std::vector<Connection*>{other.get()});
   EXPECT_EQ(ended_.size(), 1u);
   EXPECT_FALSE(one->is_lost());
@@ -78,11 +78,11 @@ TEST_F(ConnectionTableTest, only_those_that_are_up_are_asked) {
     return &connection == other.get() ? gone() : Status();
   });
   EXPECT_EQ(asked, 1);
-  tell();
+  report();
   EXPECT_EQ(events_.lost.size(), 2u);
 }
 
-TEST_F(ConnectionTableTest, a_connection_that_is_dropped_when_told_is_not_ended) {
+TEST_F(ConnectionTableTest, a_connection_that_is_dropped_when_reported_is_not_ended) {
   auto one = open("p");
   auto other = open("p");
   table_.mark_lost(*one, gone());
@@ -91,21 +91,21 @@ TEST_F(ConnectionTableTest, a_connection_that_is_dropped_when_told_is_not_ended)
     one.reset();
     other.reset();
   };
-  tell();
+  report();
   EXPECT_EQ(events_.lost.size(), 1u);
   EXPECT_TRUE(ended_.empty());
 }
 
-TEST_F(ConnectionTableTest, what_is_marked_meanwhile_is_told_too) {
+TEST_F(ConnectionTableTest, what_is_marked_meanwhile_is_reported_too) {
   const auto one = open("p");
   const auto other = open("p");
   table_.mark_lost(*one, gone());
   events_.react = [&] { table_.mark_lost(*other, gone()); };
-  tell();
+  report();
   EXPECT_EQ(events_.lost, (std::vector<Connection*>{one.get(), other.get()}));
 }
 
-TEST_F(ConnectionTableTest, a_cut_is_told_to_nobody) {
+TEST_F(ConnectionTableTest, a_cut_is_reported_to_nobody) {
   const auto one = open("p");
   const auto other = open("p");
   table_.cut(*one, gone());
@@ -113,7 +113,7 @@ TEST_F(ConnectionTableTest, a_cut_is_told_to_nobody) {
   table_.cut(*other, gone());
   table_.mark_lost(*one, gone());
   EXPECT_TRUE(one->is_lost());
-  tell();
+  report();
   EXPECT_TRUE(events_.lost.empty());
 }
 

@@ -57,7 +57,7 @@ TEST_F(EndpointTableTest, bytes_that_are_no_address_are_refused) {
   }
 }
 
-TEST_F(EndpointTableTest, what_is_gone_is_told_and_its_number_not_given_again) {
+TEST_F(EndpointTableTest, what_is_gone_is_reported_and_its_number_not_given_again) {
   auto a = open(kA);
   const EndpointAddress old = table_.address_of(*a);
   a.reset();

@@ -28,7 +28,7 @@ TEST_F(LedgerTest, nothing_wrong_is_ok) {
   EXPECT_TRUE(outcome.failures.empty());
 }
 
-TEST_F(LedgerTest, a_range_is_told_by_extent) {
+TEST_F(LedgerTest, a_range_is_reported_by_extent) {
   start(100, 4);
   ledger.moved(150);
   ledger.failed({0, 1, 50}, 250, kBad);
@@ -43,7 +43,7 @@ TEST_F(LedgerTest, a_range_is_told_by_extent) {
   EXPECT_EQ(outcome.failures[2].bytes, 0U);
 }
 
-TEST_F(LedgerTest, a_extent_that_misses_two_ranges_is_told_once) {
+TEST_F(LedgerTest, a_extent_that_misses_two_ranges_is_reported_once) {
   start(100, 1);
   ledger.failed({0, 0, 80}, 20, kBad);
   ledger.failed({0, 0, 10}, 5, kBad);

@@ -19,7 +19,7 @@ std::vector<std::string> shown(const telemetry::Metrics& metrics) {
 
 constexpr std::array<std::string_view, 2> kWays{"short", "long"};
 
-TEST(OperationCountersTest, bytes_are_told_by_operation_and_path) {
+TEST(OperationCountersTest, bytes_are_reported_by_operation_and_path) {
   telemetry::Metrics metrics;
   OperationCounters counters(&metrics, {.backend = "toy", .agent = "a", .paths = kWays});
   counters.moved(false, 0).add(3);

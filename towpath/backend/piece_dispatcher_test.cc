@@ -326,7 +326,7 @@ TEST_F(LingeringPiecesTest, many_bytes_do_not_linger) {
   end_all();
 }
 
-TEST_F(LingeringPiecesTest, nothing_lingers_that_nobody_would_be_told_of) {
+TEST_F(LingeringPiecesTest, nothing_lingers_that_nobody_would_be_reported_of) {
   engine.can_raise = false;
   read_each(0, 4);
   EXPECT_EQ(engine.flushes, 4U);

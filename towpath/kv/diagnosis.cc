@@ -25,12 +25,12 @@ class Examiner {
     if (!wrong) return {};
     place_ = *wrong;
     rows_ = found_(place_.layer, place_.outer);
-    if (auto told = other_place()) return *told;
+    if (auto reported = other_place()) return *reported;
     for (const BlockHash other : others) {
       if (other != hash_ && holds(other, place_))
         return cat("swap-block: block ", hex(hash_), " holds block ", hex(other));
     }
-    if (auto told = other_token()) return *told;
+    if (auto reported = other_token()) return *reported;
     return damage();
   }
 

@@ -32,7 +32,7 @@ struct Block {
   std::vector<Bytes> rows;
 };
 
-TEST(DiagnosisTest, each_mistake_is_told_by_its_name) {
+TEST(DiagnosisTest, each_mistake_is_reported_by_its_name) {
   for (std::uint64_t width : {2U, 16U}) {
     EXPECT_EQ(Block(5, width).examine(), "");
     Block block(5, width);

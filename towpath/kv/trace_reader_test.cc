@@ -55,7 +55,7 @@ TEST_F(TraceReaderTest, each_format_is_known_by_its_first_line) {
               HasSubstr("line 2, column 1: no known format begins like 'name,age'"));
 }
 
-TEST_F(TraceReaderTest, bailian_tells_seconds_and_ids_of_16_tokens) {
+TEST_F(TraceReaderTest, bailian_reports_seconds_and_ids_of_16_tokens) {
   const auto all = read(
       R"({"chat_id": 159, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 40, )"
       R"("output_length": 132, "type": "text", "turn": 1, "hash_ids": [1089, 1090, 13148]})"

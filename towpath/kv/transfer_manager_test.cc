@@ -147,37 +147,37 @@ TEST(TransferManagerTest, what_is_permuted_in_host_memory_is_right_by_definition
     TransferNode::expect_numbers(hnd, block, kNew);
 }
 
-TEST(TransferManagerTest, layers_end_one_by_one_and_are_told) {
+TEST(TransferManagerTest, layers_end_one_by_one_and_are_reported) {
   TransferNode node("node");
   const LayoutHandle disk = node.add(kCacheKinds[5]);
   node.copy(node.add_filled(kNew), disk, {{0, 0, kBlocks}});
   const auto device = node.add(kCacheKinds[3]);
-  std::vector<std::uint64_t> told;
+  std::vector<std::uint64_t> reported;
   auto job = node.manager->copy({.source = disk,
                                  .target = device,
                                  .blocks = {{0, 0, kBlocks}},
                                  .layer_by_layer = true,
-                                 .on_layer = [&](std::uint64_t layer) { told.push_back(layer); }});
+                                 .on_layer = [&](std::uint64_t layer) { reported.push_back(layer); }});
   ASSERT_TRUE(job.ok()) << job.status().to_string();
   EXPECT_FALSE(job->is_layer_done(0));
   EXPECT_TRUE(job->wait_for_layer(0, std::chrono::seconds(20)));
   EXPECT_EQ(job->wait(std::chrono::seconds(20)), Outcome::done) << job->status().to_string();
-  std::ranges::sort(told);
-  EXPECT_THAT(told, ElementsAre(0, 1, 2));
+  std::ranges::sort(reported);
+  EXPECT_THAT(reported, ElementsAre(0, 1, 2));
   EXPECT_TRUE(job->is_layer_done(2));
   EXPECT_FALSE(job->is_layer_done(3));
   EXPECT_EQ(job->chunks(), kLayers);
   node.expect_block(device, 4, kNew, 4);
 }
 
-TEST(TransferManagerTest, blocks_are_told_as_they_come_whole_and_few_at_a_time) {
+TEST(TransferManagerTest, blocks_are_reported_as_they_come_whole_and_few_at_a_time) {
   TransferNode node("node");
   const LayoutHandle disk = node.add(kCacheKinds[5]);
   node.copy(node.add_filled(kNew), disk, {{0, 0, kBlocks}});
   const auto before = node.manager->figures();
   ASSERT_EQ(before.most_chunks_under_way, 1u);
   const auto target = node.build({"target"});
-  std::vector<std::uint64_t> told;
+  std::vector<std::uint64_t> reported;
   auto job = node.manager->copy({.source = disk,
                                  .target = node.add(target),
                                  .blocks = {{0, 0, kBlocks}},
@@ -186,11 +186,11 @@ TEST(TransferManagerTest, blocks_are_told_as_they_come_whole_and_few_at_a_time) 
                                  .on_blocks = [&](const layout::BlockRange& blocks) {
                                    ASSERT_EQ(blocks.count, 1u);
                                    TransferNode::expect_numbers(target, blocks.target_first, kNew);
-                                   told.push_back(blocks.target_first);
+                                   reported.push_back(blocks.target_first);
                                  }});
   ASSERT_TRUE(job.ok()) << job.status().to_string();
   EXPECT_EQ(job->wait(std::chrono::seconds(20)), Outcome::done) << job->status().to_string();
-  EXPECT_THAT(told, ::testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(reported, ::testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_EQ(node.manager->figures().most_chunks_under_way, 2u);
 }
 
@@ -319,7 +319,7 @@ TEST(TransferManagerTest, a_copy_that_is_dropped_or_cancelled_drains) {
   EXPECT_EQ(node.manager->figures().bounce_slots_in_use, 0u);
 }
 
-TEST(TransferManagerTest, a_read_that_fails_is_told_by_its_blocks_and_spares_the_others) {
+TEST(TransferManagerTest, a_read_that_fails_is_reported_by_its_blocks_and_spares_the_others) {
   // A slot takes two of these blocks, and the file ends behind the fourth.
   TransferNode node("node", {.bounce = {.slot_bytes = 4096, .slots = 2}});
   const auto cache = node.build(kCacheKinds[5]);
@@ -337,7 +337,7 @@ TEST(TransferManagerTest, a_read_that_fails_is_told_by_its_blocks_and_spares_the
   for (const std::uint64_t block : {4u, 5u}) node.expect_block(device, block, kOld, block);
 }
 
-TEST(TransferManagerTest, time_runs_out_for_a_copy_and_its_blocks_are_told) {
+TEST(TransferManagerTest, time_runs_out_for_a_copy_and_its_blocks_are_reported) {
   TransferNode node("node");
   auto job = node.manager->copy({.source = node.add_filled(kNew),
                                  .target = node.add({"target"}),

@@ -76,7 +76,7 @@ TEST_F(TransferObjectsTest, an_object_holds_the_bytes_of_its_block_and_no_others
   EXPECT_EQ(store_->get({kBucket, cache.regions()[1]->descriptor().key}).code(), Code::not_found);
 }
 
-TEST_F(TransferObjectsTest, a_block_that_is_not_in_the_store_is_told_and_the_others_come) {
+TEST_F(TransferObjectsTest, a_block_that_is_not_in_the_store_is_reported_and_the_others_come) {
   // A chunk is a layer of a block.
   start({.bounce = {.slot_bytes = 1, .slots = 2}, .chunk_bytes = 1});
   const LayoutHandle objects = node_->add(kObjects);

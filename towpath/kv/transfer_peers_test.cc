@@ -161,7 +161,7 @@ TEST_F(TransferPeersTest, an_unloaded_peer_is_forgotten_and_may_come_again) {
   EXPECT_TRUE(near.manager->import_package(*far.manager->export_package()).ok());
 }
 
-TEST_F(TransferPeersTest, a_copy_from_a_peer_that_is_forgotten_ends_and_tells_its_blocks) {
+TEST_F(TransferPeersTest, a_copy_from_a_peer_that_is_forgotten_ends_and_reports_its_blocks) {
   auto job = near.manager->copy(
       {.source = handles[0], .target = near.add(kHere[0]), .blocks = {{0, 3, 2}}});
   ASSERT_TRUE(job.ok()) << job.status().to_string();

@@ -94,7 +94,7 @@ TEST_P(BuilderDevicesTest, this_process_cannot_touch_pages_of_a_device) {
   EXPECT_EQ(driver_->facts_of(far.memory_region({1, 2, 1})->address)->kind, MemoryKind::device);
 }
 
-TEST_P(BuilderDevicesTest, a_device_that_is_full_is_told_with_its_ordinal_and_cause) {
+TEST_P(BuilderDevicesTest, a_device_that_is_full_is_reported_with_its_ordinal_and_cause) {
   LayoutConfig huge{
       .num_blocks = 1 << 20, .num_layers = 64, .outer_dim = 2, .page_size = 64, .inner_dim = 65536};
   const auto failed = PhysicalLayoutBuilder(agent_)

@@ -113,13 +113,13 @@ Status take_region(const Field& field, LayoutDescriptor& into) {
 }
 
 /// What a message says, axes still without their extents.
-struct Told {
+struct Reported {
   LayoutDescriptor layout;
   std::vector<AxisShape> steps;
 };
 
-Status take_axis(const Field& field, Told& told) {
-  AxisShape& shape = told.steps.emplace_back();
+Status take_axis(const Field& field, Reported& reported) {
+  AxisShape& shape = reported.steps.emplace_back();
   return wire::decode(field.nested(), [&](const Field& inner) -> Status {
     (inner.tag() == kStride ? shape.stride : shape.region_step) = inner.number();
     return {};
@@ -127,27 +127,27 @@ Status take_axis(const Field& field, Told& told) {
 }
 
 /// Gives the layout the axes that were told, in the order of kAxes; extents are the config's.
-Status take_axes(Told& told) {
-  const bool is_strided = told.layout.kind == LayoutKind::strided;
+Status take_axes(Reported& reported) {
+  const bool is_strided = reported.layout.kind == LayoutKind::strided;
   const std::size_t expected = is_strided ? kAxes.size() : 0;
-  if (told.steps.size() != expected)
+  if (reported.steps.size() != expected)
     return error(Code::corrupt,
-                 cat("a ", name_of(told.layout.kind), " layout with ", told.steps.size(),
+                 cat("a ", name_of(reported.layout.kind), " layout with ", reported.steps.size(),
                      " axes: it has ", expected),
                  "write each axis of a strided layout once, and none of another");
   if (!is_strided) return {};
-  TOWPATH_TRY(told.layout.config.validate());
-  told.layout.axes = extents_of(told.layout.config);
+  TOWPATH_TRY(reported.layout.config.validate());
+  reported.layout.axes = extents_of(reported.layout.config);
   for (std::size_t i = 0; i < expected; ++i) {
-    AxisShape& shape = told.layout.axes.shapes[i];
-    shape.stride = told.steps[i].stride;
-    shape.region_step = told.steps[i].region_step;
+    AxisShape& shape = reported.layout.axes.shapes[i];
+    shape.stride = reported.steps[i].stride;
+    shape.region_step = reported.steps[i].region_step;
   }
   return {};
 }
 
-Status take(const Field& field, Told& told) {
-  LayoutDescriptor& into = told.layout;
+Status take(const Field& field, Reported& reported) {
+  LayoutDescriptor& into = reported.layout;
   LayoutConfig& config = into.config;
   switch (field.tag()) {
     case kNumBlocks: config.num_blocks = field.number(); break;
@@ -163,7 +163,7 @@ Status take(const Field& field, Told& told) {
     case kIncarnation: into.agent.incarnation = field.number(); break;
     case kRegion: return take_region(field, into);
     case kFormat: return take_format(field, into);
-    case kAxis: return take_axis(field, told);
+    case kAxis: return take_axis(field, reported);
     default: return take_kinds(field, into);
   }
   return {};
@@ -208,13 +208,13 @@ Result<LayoutDescriptor> decode_layout(ConstByteSpan bytes) {
               wire::open(bytes, {.type = wire::MessageType::layout,
                                  .max_version = kLayoutVersion,
                                  .max_payload_bytes = kMaxLayoutBytes}));
-  Told told;
+  Reported reported;
   TOWPATH_TRY(wire::decode(Decoder(message.payload, kLayoutSchema),
-                           [&](const Field& field) { return take(field, told); }));
-  TOWPATH_TRY(check_agent(told.layout.agent));
-  TOWPATH_TRY(take_axes(told));
-  TOWPATH_TRY(told.layout.validate());
-  return std::move(told.layout);
+                           [&](const Field& field) { return take(field, reported); }));
+  TOWPATH_TRY(check_agent(reported.layout.agent));
+  TOWPATH_TRY(take_axes(reported));
+  TOWPATH_TRY(reported.layout.validate());
+  return std::move(reported.layout);
 }
 
 }  // namespace towpath::layout

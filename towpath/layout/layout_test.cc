@@ -33,7 +33,7 @@ std::string why_not(LayoutDescriptor descriptor) {
   return std::string(Layout::make(std::move(descriptor)).status().message());
 }
 
-TEST(LayoutTest, fully_contiguous_tells_where_a_page_is) {
+TEST(LayoutTest, fully_contiguous_reports_where_a_page_is) {
   const auto layout = Layout::make(contiguous(config_of(2, 2, 4, 8), 0x10000, 512)).value();
   EXPECT_TRUE(layout.is_fully_contiguous());
   EXPECT_EQ(layout.memory_region({0, 0, 0}).value(), (Extent{0, 0x10000, 64}));

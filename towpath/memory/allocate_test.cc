@@ -39,7 +39,7 @@ TEST(AllocateTest, zero_bytes_of_any_kind_are_refused) {
     EXPECT_EQ(allocate({.kind = kind}).code(), Code::invalid_argument) << name_of(kind);
 }
 
-TEST(AllocateTest, what_a_kind_needs_and_was_not_given_is_told) {
+TEST(AllocateTest, what_a_kind_needs_and_was_not_given_is_reported) {
   for (const MemoryKind kind : {MemoryKind::pinned, MemoryKind::device, MemoryKind::block}) {
     const Status status = allocate({.kind = kind, .size_bytes = 4096}).status();
     EXPECT_EQ(status.code(), Code::unsupported) << name_of(kind);

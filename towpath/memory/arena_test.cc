@@ -54,7 +54,7 @@ TEST(ArenaTest, the_first_buffer_is_at_the_base_and_the_next_beside_it) {
   EXPECT_EQ(c.descriptor().address, base + 3 * kPage);
 }
 
-TEST(ArenaTest, tells_the_size_asked_for_and_takes_whole_pages) {
+TEST(ArenaTest, reports_the_size_asked_for_and_takes_whole_pages) {
   for (const std::uint64_t size : {std::uint64_t{1}, kPage - 1, kPage, kPage + 1}) {
     Arena arena = arena_of(16 * kPage);
     const ArenaBuffer buffer = take(arena, size);
@@ -89,7 +89,7 @@ TEST(ArenaTest, half_plus_one_byte_twice_exhausts_it) {
       << second.status().to_string();
 }
 
-TEST(ArenaTest, scattered_free_pages_are_told_apart_from_too_few) {
+TEST(ArenaTest, scattered_free_pages_are_reported_apart_from_too_few) {
   Arena arena = arena_of(4 * kPage);
   std::vector<ArenaBuffer> buffers;
   for (int i = 0; i < 4; ++i) buffers.push_back(take(arena, kPage));

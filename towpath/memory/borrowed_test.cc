@@ -41,7 +41,7 @@ struct NoKind {
 static_assert(!RegionLike<NoKind>);
 static_assert(!RegionLike<int>);
 
-TEST(BorrowedRegionTest, tells_what_it_was_told) {
+TEST(BorrowedRegionTest, reports_what_it_was_reported) {
   std::array<std::byte, 16> bytes{};
   auto region = BorrowedRegion::create({.address = address_of(bytes.data()), .size_bytes = 16});
   ASSERT_TRUE(region.ok());
@@ -80,7 +80,7 @@ TEST(BorrowedRegionTest, impossible_facts_are_refused) {
             Code::invalid_argument);
 }
 
-TEST(BorrowedRegionTest, a_file_begins_at_offset_zero_and_tells_its_number) {
+TEST(BorrowedRegionTest, a_file_begins_at_offset_zero_and_reports_its_number) {
   auto file =
       BorrowedRegion::create({.kind = MemoryKind::disk, .size_bytes = 4096, .device_id = 9});
   ASSERT_TRUE(file.ok()) << file.status().to_string();

@@ -174,7 +174,7 @@ TEST_F(DiskRegionFaultsTest, a_file_that_was_there_survives_whatever_fails) {
   EXPECT_EQ(as_text(bytes), "precious");
 }
 
-TEST_F(DiskRegionFaultsTest, an_unlink_that_failed_is_told_and_can_be_tried_again) {
+TEST_F(DiskRegionFaultsTest, an_unlink_that_failed_is_reported_and_can_be_tried_again) {
   Fault fault(0);
   fault.disarm();
   FaultyFileSystem faulty(fault);
@@ -207,7 +207,7 @@ TEST(DiskRegionInMemoryTest, a_disk_that_fills_up_meanwhile_is_exhausted_with_it
   EXPECT_THAT(*files.list("/kv"), IsEmpty());
 }
 
-TEST(DiskRegionInMemoryTest, a_file_without_a_descriptor_tells_so) {
+TEST(DiskRegionInMemoryTest, a_file_without_a_descriptor_reports_so) {
   sys::MemoryFileSystem files;
   auto region = DiskRegion::open({.path = "/kv/pool", .size_bytes = 4096}, files);
   ASSERT_TRUE(region.ok()) << region.status().to_string();

@@ -54,7 +54,7 @@ class DiskRegionTest : public ::testing::Test {
   sys::TemporaryDirectory directory_ = *sys::TemporaryDirectory::create();
 };
 
-TEST_F(DiskRegionTest, tells_the_open_file_and_begins_at_offset_zero) {
+TEST_F(DiskRegionTest, reports_the_open_file_and_begins_at_offset_zero) {
   const auto region = open({.path = path("kv"), .size_bytes = 65536});
   const RegionDescriptor self = region->descriptor();
   EXPECT_EQ(self.kind, MemoryKind::disk);
@@ -79,7 +79,7 @@ TEST_F(DiskRegionTest, space_is_reserved_and_zero) {
   EXPECT_EQ(memory->bytes()[0], std::byte{0});
 }
 
-TEST_F(DiskRegionTest, direct_or_told_why_not) {
+TEST_F(DiskRegionTest, direct_or_reported_why_not) {
   const auto region = open({.path = path("kv"), .size_bytes = 4096});
   EXPECT_EQ(region->direct(), region->direct_refusal().empty()) << region->direct_refusal();
   const auto buffered = open({.path = path("kv2"), .size_bytes = 4096, .direct = DirectIo::off});
@@ -179,7 +179,7 @@ TEST_F(DiskRegionTest, a_name_that_somebody_removed_is_as_good_as_unlinked) {
   EXPECT_TRUE(region->unlink().ok());
 }
 
-TEST_F(DiskRegionTest, views_tell_file_offsets_and_keep_the_file_open) {
+TEST_F(DiskRegionTest, views_report_file_offsets_and_keep_the_file_open) {
   auto region = open({.path = path("kv"), .size_bytes = 65536});
   const int fd = region->descriptor().fd;
   auto view = *View::create(region, {.offset = 4096, .size_bytes = 4096});

@@ -63,10 +63,10 @@ TEST_F(MappedFileRegionTest, a_file_that_was_there_is_never_taken_nor_removed) {
 
 TEST_F(MappedFileRegionTest, another_file_under_the_name_is_denied) {
   auto first = create();
-  const sys::FileIdentity told = first->identity();
+  const sys::FileIdentity reported = first->identity();
   ASSERT_EQ(::rename(path_.c_str(), directory_.file("old").c_str()), 0);
   const auto second = create();
-  const auto opened = MappedFileRegion::open({.path = path_, .identity = told});
+  const auto opened = MappedFileRegion::open({.path = path_, .identity = reported});
   EXPECT_EQ(opened.code(), Code::denied);
   EXPECT_THAT(std::string(opened.status().message()), HasSubstr("not the file that was told"));
 }

@@ -103,7 +103,7 @@ TEST(NodeWorkersTest, who_waited_long_enough_goes_and_the_memory_goes_when_the_k
   EXPECT_TRUE(ended);
 }
 
-TEST(NodeWorkersTest, what_fails_is_told_and_the_memory_is_gone) {
+TEST(NodeWorkersTest, what_fails_is_reported_and_the_memory_is_gone) {
   const sys::SystemClock clock;
   NodeWorkers workers(
       clock, {.threads = 2, .touch = [](ByteSpan) { return error(Code::exhausted, "no pages"); }});

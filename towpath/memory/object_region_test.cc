@@ -30,7 +30,7 @@ TEST(ObjectRegionTest, without_a_size_it_goes_to_the_end_of_the_object) {
   EXPECT_EQ((*region)->size(), std::uint64_t{INT64_MAX} - 10);
 }
 
-TEST(ObjectRegionTest, objects_are_told_apart_by_a_number_that_stays) {
+TEST(ObjectRegionTest, objects_are_reported_apart_by_a_number_that_stays) {
   const ObjectPlace place{.bucket = "ab", .key = "c", .size_bytes = 1};
   EXPECT_EQ(object_device_id(place), object_device_id(place));
   EXPECT_NE(object_device_id(place), object_device_id({.bucket = "a", .key = "bc"}));

@@ -54,7 +54,7 @@ class RegisteredTest : public ::testing::Test {
   EventLog log_;
 };
 
-TEST_F(RegisteredTest, tells_agent_descriptor_state_and_storage) {
+TEST_F(RegisteredTest, reports_agent_descriptor_state_and_storage) {
   const auto agent = strict_agent("agent-7");
   const auto storage = loud();
   auto memory = register_with(storage, *agent);

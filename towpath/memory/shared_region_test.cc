@@ -30,7 +30,7 @@ sys::Fd unsealed(std::uint64_t size_bytes) {
   return fd;
 }
 
-TEST(SharedMemoryRegionTest, tells_its_memfd_and_is_zeroed) {
+TEST(SharedMemoryRegionTest, reports_its_memfd_and_is_zeroed) {
   const auto region = create(3 * kUnit + 5);
   const RegionDescriptor self = region->descriptor();
   EXPECT_EQ(self.kind, MemoryKind::system);

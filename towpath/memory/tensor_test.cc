@@ -46,7 +46,7 @@ TEST(TensorTest, the_bytes_from_the_lowest_to_the_highest_element) {
   EXPECT_EQ(back.bytes, 12u);
 }
 
-TEST(TensorTest, what_does_not_fit_64_bits_is_told) {
+TEST(TensorTest, what_does_not_fit_64_bits_is_reported) {
   EXPECT_EQ(extent_of({.extents = {3}, .strides = {INT64_MAX}, .element_bytes = 4}).code(),
             Code::out_of_range);
   EXPECT_EQ(extent_of({.extents = {3}, .strides = {kLowest}, .element_bytes = 1}).code(),

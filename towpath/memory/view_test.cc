@@ -90,7 +90,7 @@ TEST(ViewTest, by_address_finds_the_offset) {
             Code::out_of_range);
 }
 
-TEST(ViewTest, of_a_file_tells_offsets_into_it) {
+TEST(ViewTest, of_a_file_reports_offsets_into_it) {
   auto file = BorrowedRegion::create(
       {.kind = MemoryKind::disk, .address = 0, .size_bytes = 1 << 20, .device_id = 3});
   ASSERT_TRUE(file.ok());
@@ -103,7 +103,7 @@ TEST(ViewTest, of_a_file_tells_offsets_into_it) {
   EXPECT_TRUE((*view)->bytes().empty());
 }
 
-TEST(ViewTest, of_shared_memory_tells_its_place_in_the_memfd) {
+TEST(ViewTest, of_shared_memory_reports_its_place_in_the_memfd) {
   auto shared = SharedMemoryRegion::create({.size_bytes = 3 * 4096});
   ASSERT_TRUE(shared.ok());
   auto outer = View::create(*shared, {.offset = 4096, .size_bytes = 4096});

@@ -130,7 +130,7 @@ TEST_F(FramedConnectionTest, first_frame_may_be_of_another_type) {
   EXPECT_THAT(receive_all(reader), ElementsAre("the rest of it"));
 }
 
-TEST_F(FramedConnectionTest, end_is_told_and_where_it_came) {
+TEST_F(FramedConnectionTest, end_is_reported_and_where_it_came) {
   connect();
   (void)raw->write_some(sealed("whole"));
   raw.reset();

@@ -36,17 +36,17 @@ Bytes make_hello(std::string_view service, const std::optional<Token>& token) {
 Status check_hello(ConstByteSpan payload, std::string_view service,
                    const std::optional<Token>& token) {
   std::string_view wanted;
-  std::optional<std::string_view> told;
+  std::optional<std::string_view> reported;
   TOWPATH_TRY(wire::decode(wire::Decoder(payload, kHelloSchema), [&](const wire::Field& field) {
     if (field.tag() == kService) wanted = field.text();
-    if (field.tag() == kToken) told = field.text();
+    if (field.tag() == kToken) reported = field.text();
     return Status();
   }));
   if (wanted != service)
     return error(Code::invalid_argument, cat("a client that wants '", printable(wanted),
                                              "' came to a listener of '", service, "'"));
-  if (!token || (told && token->matches(*told))) return {};
-  return error(Code::denied, told ? "the token is another one" : "no token was sent",
+  if (!token || (reported && token->matches(*reported))) return {};
+  return error(Code::denied, reported ? "the token is another one" : "no token was sent",
                "give both sides the same token");
 }
 

@@ -12,7 +12,7 @@ const std::string kSecret = "0123456789abcdef";
 
 Token token(std::string_view secret) { return Token::make(secret).value(); }
 
-Status told(const std::optional<Token>& theirs, const std::optional<Token>& ours,
+Status reported(const std::optional<Token>& theirs, const std::optional<Token>& ours,
             std::string_view service = "cards") {
   const Bytes sealed = make_hello("cards", theirs);
   return check_hello(wire::open(sealed, kHelloLimits)->payload, service, ours);
@@ -28,7 +28,7 @@ TEST(TokenTest, only_the_whole_secret_matches) {
   EXPECT_FALSE(token(std::string(256, 'x')).matches(std::string(257, 'x')));
 }
 
-TEST(TokenTest, what_is_no_secret_is_refused_and_not_told) {
+TEST(TokenTest, what_is_no_secret_is_refused_and_not_reported) {
   EXPECT_EQ(Token::make("short").code(), Code::invalid_argument);
   EXPECT_EQ(Token::make(std::string(257, 'x')).code(), Code::invalid_argument);
   EXPECT_EQ(Token::from_text("0123456789abcdef").code(), Code::invalid_argument) << "64 bits";
@@ -40,17 +40,17 @@ TEST(TokenTest, what_is_no_secret_is_refused_and_not_told) {
 }
 
 TEST(HelloTest, token_opens_the_door_and_nothing_else_does) {
-  EXPECT_TRUE(told(token(kSecret), token(kSecret)).ok());
-  EXPECT_TRUE(told({}, {}).ok());
-  EXPECT_TRUE(told(token(kSecret), {}).ok()) << "who asks for none takes any";
-  EXPECT_EQ(told({}, token(kSecret)).code(), Code::denied);
-  const Status wrong = told(token("another secret 1"), token(kSecret));
+  EXPECT_TRUE(reported(token(kSecret), token(kSecret)).ok());
+  EXPECT_TRUE(reported({}, {}).ok());
+  EXPECT_TRUE(reported(token(kSecret), {}).ok()) << "who asks for none takes any";
+  EXPECT_EQ(reported({}, token(kSecret)).code(), Code::denied);
+  const Status wrong = reported(token("another secret 1"), token(kSecret));
   EXPECT_EQ(wrong.code(), Code::denied);
   EXPECT_EQ(wrong.to_string().find("secret 1"), std::string::npos) << "it is never printed";
 }
 
-TEST(HelloTest, who_wants_another_service_is_told_so) {
-  EXPECT_EQ(told({}, {}, "bytes").code(), Code::invalid_argument);
+TEST(HelloTest, who_wants_another_service_is_reported_so) {
+  EXPECT_EQ(reported({}, {}, "bytes").code(), Code::invalid_argument);
 }
 
 TEST(HelloTest, largest_hello_fits_its_limits) {

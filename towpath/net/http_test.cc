@@ -78,7 +78,7 @@ TEST_F(HttpTest, request_goes_out_and_its_answer_comes_in) {
   EXPECT_EQ(client->request_count(), 0U);
 }
 
-TEST_F(HttpTest, user_and_password_are_told) {
+TEST_F(HttpTest, user_and_password_are_reported) {
   client = HttpClient::open({.user = "u", .password = "p"}).value();
   send({.url = url()});
   EXPECT_THAT(serve("\r\n\r\n"), HasSubstr("Authorization: Basic " + to_base64(as_bytes("u:p"))));
@@ -299,7 +299,7 @@ TEST_F(HttpTest, urls_that_are_none_are_refused) {
   }
 }
 
-TEST_F(HttpTest, too_many_requests_are_told_at_once) {
+TEST_F(HttpTest, too_many_requests_are_reported_at_once) {
   client = HttpClient::open({.max_requests = 1}).value();
   send({.url = url()});
   EXPECT_EQ(client->send({.url = url()}, [](auto) {}).code(), Code::exhausted);

@@ -57,7 +57,7 @@ constexpr const char* kNoIpv6 = "no ::1 here: sysctl net.ipv6.conf.lo.disable_ip
 
 class TcpListenerTest : public testing::TestWithParam<const char*> {};
 
-TEST_P(TcpListenerTest, port_is_chosen_told_and_reached) {
+TEST_P(TcpListenerTest, port_is_chosen_reported_and_reached) {
   if (is_ipv6(address(GetParam())) && !has_ipv6()) GTEST_SKIP() << kNoIpv6;
   auto listener = Listener::listen(address(GetParam()));
   ASSERT_TRUE(listener.ok()) << listener.status().to_string();

@@ -25,7 +25,7 @@ class Token {
   static Result<Token> from_text(std::string_view text);
 
   /// Whether `told` is this secret. Time: the same for every `told` of up to kMaxBytes.
-  bool matches(std::string_view told) const noexcept;
+  bool matches(std::string_view reported) const noexcept;
 
   /// For the one who sends it.
   const std::string& secret() const noexcept { return secret_; }

@@ -45,7 +45,7 @@ EtcdRendezvous::EtcdRendezvous(EtcdOptions options, etcd::Keys keys, const Clock
       client_(std::move(client)),
       watcher_(*client_, keys_, clock,
                {.is_mine = [this](etcd::LeaseId lease) { return past_leases_.contains(lease); },
-                .tell = [this](Change change) { changes_.push_back(std::move(change)); },
+                .report = [this](Change change) { changes_.push_back(std::move(change)); },
                 .failed = [this](const Status& why) { failed(why); },
                 .grace = Duration(options_.lease_ttl)}) {}
 
@@ -146,8 +146,8 @@ std::size_t EtcdRendezvous::progress() {
   timer_.clear();
   client_->progress();
   drive();
-  if (watcher_.is_streaming()) watcher_.tell_losses(clock_->now());
-  const std::size_t called = end_late_fetches() + tell_changes();
+  if (watcher_.is_streaming()) watcher_.report_losses(clock_->now());
+  const std::size_t called = end_late_fetches() + report_changes();
   arm_timer();
   return called + answered_;
 }
@@ -228,14 +228,14 @@ void EtcdRendezvous::brought(const MetadataName& name, std::uint64_t version, co
 
 void EtcdRendezvous::failed(const Status& why) {
   const bool away = is_out_of_reach(why.code());
-  const Status told =
+  const Status reported =
       away ? error(Code::unavailable, cat("the etcd at ", client_->endpoint(), " does not answer"),
                    "start it, or check the address; metadata that are loaded keep working")
                  .because(why)
            : why;
-  if (trouble_.code() != told.code())
-    options_.log.warning("etcd is of no help now", {{"why", told.to_string()}});
-  trouble_ = told;
+  if (trouble_.code() != reported.code())
+    options_.log.warning("etcd is of no help now", {{"why", reported.to_string()}});
+  trouble_ = reported;
   pause_ = std::clamp(pause_ * 2, kFirstPause, options_.longest_pause);
   retry_at_ = clock_->now() + pause_;
   if (!away) return;
@@ -265,7 +265,7 @@ std::size_t EtcdRendezvous::end_late_fetches() {
   return late.size();
 }
 
-std::size_t EtcdRendezvous::tell_changes() {
+std::size_t EtcdRendezvous::report_changes() {
   std::size_t called = 0;
   for (const Change& change : std::exchange(changes_, {})) {
     const ChangeSeen seen = seen_;  // a copy: it may replace itself

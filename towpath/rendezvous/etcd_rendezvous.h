@@ -89,7 +89,7 @@ class EtcdRendezvous final : public Rendezvous {
   void brought(const MetadataName& name, std::uint64_t version, const Status& status);
   void answered(FetchId id, const Result<std::string>& body);
   std::size_t end_late_fetches();
-  std::size_t tell_changes();
+  std::size_t report_changes();
   void failed(const Status& why);
   void worked();
   void say_farewell();

@@ -181,7 +181,7 @@ TEST_F(EtcdRendezvousTest, restart_of_etcd_is_survived_by_metadata_and_watchers)
   EXPECT_TRUE(soon([&] { return seen.size() == 3; }));
 }
 
-TEST_F(EtcdRendezvousTest, etcd_that_forgot_all_is_told_again) {
+TEST_F(EtcdRendezvousTest, etcd_that_forgot_all_is_reported_again) {
   lease = kShort;
   here = join();
   there = join();

@@ -71,11 +71,11 @@ void Watcher::reconcile() {
   }
 }
 
-void Watcher::tell_losses(Instant now) {
+void Watcher::report_losses(Instant now) {
   for (auto each = missing_.begin(); each != missing_.end();) {
     const auto current = each++;
     if (current->second > now) continue;
-    tell(current->first, std::nullopt);
+    report(current->first, std::nullopt);
     missing_.erase(current);
   }
 }
@@ -108,12 +108,12 @@ void Watcher::apply(const Event& event) {
   if (event.removed) {
     const bool was_mine = known != known_.end() && known->second.mine;
     known_.erase(key);
-    if (!was_mine) tell(key, std::nullopt);
+    if (!was_mine) report(key, std::nullopt);
     return;
   }
   const bool mine = ends_.is_mine(event.pair.lease);
   known_.insert_or_assign(key, Known{event.pair.mod_revision, mine});
-  if (!mine) tell(key, event.pair.value);
+  if (!mine) report(key, event.pair.value);
 }
 
 void Watcher::read_next() {
@@ -131,12 +131,12 @@ void Watcher::read(const std::string& key, const Result<std::string>& body) {
     known_.erase(key);  // so that the next listing finds it new
     return fail(reply.status());
   }
-  if (!reply->pairs.empty()) tell(key, reply->pairs.front().value);
+  if (!reply->pairs.empty()) report(key, reply->pairs.front().value);
   read_next();
 }
 
-void Watcher::tell(const std::string& key, std::optional<Bytes> metadata) {
-  if (auto name = keys_.name(key)) ends_.tell({*std::move(name), std::move(metadata)});
+void Watcher::report(const std::string& key, std::optional<Bytes> metadata) {
+  if (auto name = keys_.name(key)) ends_.report({*std::move(name), std::move(metadata)});
 }
 
 }  // namespace towpath::rendezvous::etcd

@@ -22,7 +22,7 @@ namespace towpath::rendezvous::etcd {
 
 struct WatcherEnds {
   std::function<bool(LeaseId)> is_mine;
-  std::function<void(Change)> tell;
+  std::function<void(Change)> report;
   std::function<void(const Status&)> failed;  ///< it is off now
   /// How long what a break has swallowed may be missing before it counts as withdrawn: an etcd that
   /// has forgotten all is told again by those who live.
@@ -38,7 +38,7 @@ class Watcher {
   /// Begins, if it is off.
   void start();
   /// Tells of what has been missing for too long. To be called when next_loss() has come.
-  void tell_losses(Instant now);
+  void report_losses(Instant now);
   Instant next_loss() const;
   /// Off; what was known is kept for the next start.
   void stop();
@@ -61,7 +61,7 @@ class Watcher {
   void apply(const Event& event);
   void read_next();
   void read(const std::string& key, const Result<std::string>& body);
-  void tell(const std::string& key, std::optional<Bytes> metadata);
+  void report(const std::string& key, std::optional<Bytes> metadata);
   void fail(const Status& why);
 
   Client& client_;

@@ -181,17 +181,17 @@ std::size_t FileRendezvous::look_around() {
     return 0;
   }
   std::map<std::string, Known> now;
-  std::size_t told = 0;
+  std::size_t reported = 0;
   for (const std::string& file : *files) {
     if (!file.ends_with(kSuffix) || file.starts_with(sys::kOwnFilePrefix)) continue;
     if (now.size() >= options_.max_metadata) break;
-    told += look_at(file, now);
+    reported += look_at(file, now);
   }
   std::swap(known_, now);
   for (const auto& [file, before] : now)
-    if (!known_.contains(file)) told += tell({before.name, std::nullopt});
+    if (!known_.contains(file)) reported += report({before.name, std::nullopt});
   has_looked_ = true;
-  return told;
+  return reported;
 }
 
 std::size_t FileRendezvous::look_at(const std::string& file, std::map<std::string, Known>& now) {
@@ -213,10 +213,10 @@ std::size_t FileRendezvous::look_at(const std::string& file, std::map<std::strin
   if (own != own_.end() && is_ours(change.name, own->second)) return 0;
   known.name = change.name;
   now.emplace(file, known);
-  return has_looked_ ? tell(change) : 0;
+  return has_looked_ ? report(change) : 0;
 }
 
-std::size_t FileRendezvous::tell(const Change& change) {
+std::size_t FileRendezvous::report(const Change& change) {
   const ChangeSeen seen = seen_;  // a copy: the callback may replace itself by watch()
   if (!seen) return 0;
   seen(change);

@@ -91,7 +91,7 @@ class FileRendezvous final : public Rendezvous {
   Result<Left> read_metadata(const std::string& file);
   std::size_t look_around();
   std::size_t look_at(const std::string& file, std::map<std::string, Known>& now);
-  std::size_t tell(const Change& change);
+  std::size_t report(const Change& change);
   void arm_timer();
 
   FileRendezvousOptions options_;

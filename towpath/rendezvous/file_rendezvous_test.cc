@@ -97,7 +97,7 @@ TEST_F(FileRendezvousTest, lease_is_kept_while_somebody_makes_progress) {
   EXPECT_EQ(ask(*there_, "a").value(), to_bytes("1"));
 }
 
-TEST_F(FileRendezvousTest, of_two_with_one_name_the_later_has_it_and_the_first_is_told) {
+TEST_F(FileRendezvousTest, of_two_with_one_name_the_later_has_it_and_the_first_is_reported) {
   ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
   ASSERT_TRUE(there_->publish("a", as_bytes("2")).ok());
   clock_.advance(seconds(4));

@@ -32,8 +32,8 @@ constexpr FieldRule kRules[] = {
 constexpr wire::Schema kSchema("rendezvous frame", kRules);
 
 // A code that this version does not know, or ok, cannot be acted on.
-Code code_of(std::uint64_t told) {
-  const auto code = static_cast<Code>(told);
+Code code_of(std::uint64_t reported) {
+  const auto code = static_cast<Code>(reported);
   return code != Code::ok && name_of(code) != "unknown" ? code : Code::corrupt;
 }
 

@@ -5,7 +5,7 @@
 
 namespace towpath::rendezvous {
 
-void Directory::tell_others(const Mailbox* from, const Change& change) {
+void Directory::report_others(const Mailbox* from, const Change& change) {
   for (Mailbox* mailbox : mailboxes_) {
     if (mailbox == from || !mailbox->watching) continue;
     mailbox->changes.insert_or_assign(change.name, change);
@@ -33,7 +33,7 @@ InProcess::~InProcess() {
       ++entry;
       continue;
     }
-    directory_->tell_others(&mailbox_, {.name = entry->first, .metadata = std::nullopt});
+    directory_->report_others(&mailbox_, {.name = entry->first, .metadata = std::nullopt});
     entry = directory_->metadata_.erase(entry);
   }
 }
@@ -44,7 +44,7 @@ Status InProcess::publish(const MetadataName& name, ConstByteSpan metadata) {
   Change change{.name = name, .metadata = Bytes(metadata.begin(), metadata.end())};
   const run::MutexLock lock(directory_->mutex_);
   directory_->metadata_.insert_or_assign(change.name, Directory::Entry{*change.metadata, &mailbox_});
-  directory_->tell_others(&mailbox_, change);
+  directory_->report_others(&mailbox_, change);
   return {};
 }
 
@@ -55,7 +55,7 @@ Status InProcess::withdraw(const MetadataName& name) {
   });
   if (gone == 0)
     return error(Code::not_found, cat(to_string(name), " was not published from here"));
-  directory_->tell_others(&mailbox_, {.name = name, .metadata = std::nullopt});
+  directory_->report_others(&mailbox_, {.name = name, .metadata = std::nullopt});
   return {};
 }
 

@@ -41,7 +41,7 @@ class Directory {
     const Mailbox* owner;  // who published it; compared, never followed
   };
 
-  void tell_others(const Mailbox* from, const Change& change) TOWPATH_REQUIRES(mutex_);
+  void report_others(const Mailbox* from, const Change& change) TOWPATH_REQUIRES(mutex_);
 
   run::Mutex mutex_;
   std::map<MetadataName, Entry> metadata_ TOWPATH_GUARDED_BY(mutex_);

@@ -49,7 +49,7 @@ Status MeetingPoint::host() {
   listener_->on_change([this](const Change& change) {
     TOWPATH_TRY(take(change));
     if (const ChangeSeen seen = seen_) seen(change);
-    ++told_;
+    ++reported_;
     return Status();
   });
   return poller_.add(listener_->wait_fd(), 0);
@@ -165,12 +165,12 @@ void MeetingPoint::brought(const MetadataName& name, std::uint64_t version, cons
 }
 
 std::size_t MeetingPoint::progress() {
-  told_ = 0;
+  reported_ = 0;
   timer_.clear();
   if (listener_) listener_->progress();
   const std::size_t answered = client_->progress();
   drive();
-  return told_ + answered;
+  return reported_ + answered;
 }
 
 }  // namespace towpath::rendezvous

@@ -81,7 +81,7 @@ class MeetingPoint final : public Rendezvous {
   Instant retry_at_{0};
   Status trouble_;
   ChangeSeen seen_;
-  std::size_t told_ = 0;  // in this progress()
+  std::size_t reported_ = 0;  // in this progress()
 };
 
 }  // namespace towpath::rendezvous

@@ -131,7 +131,7 @@ TEST_F(PeerClientTest, metadata_over_the_limit_is_refused_at_its_header) {
   EXPECT_EQ(answer(), Code::out_of_range);
 }
 
-TEST_F(PeerClientTest, nobody_listening_is_told_by_progress_and_not_by_the_call) {
+TEST_F(PeerClientTest, nobody_listening_is_reported_by_progress_and_not_by_the_call) {
   listener.reset();
   fetch();
   EXPECT_TRUE(answers.empty());
@@ -180,7 +180,7 @@ TEST_F(PeerClientTest, large_metadata_go_and_come_in_pieces) {
   EXPECT_TRUE(done->ok());
 }
 
-TEST_F(PeerClientTest, over_tcp_nobody_listening_is_told_too) {
+TEST_F(PeerClientTest, over_tcp_nobody_listening_is_reported_too) {
   auto port = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
   const net::Address where = port.address();
   (void)client->fetch(where, "a", Deadline::never(), [&](auto metadata) { answers.push_back(metadata); });
@@ -279,7 +279,7 @@ TEST_F(PeerClientTest, callback_may_cancel_and_ask_again) {
   EXPECT_TRUE(answers.empty());
 }
 
-TEST_F(PeerClientTest, wrong_calls_are_told_at_once) {
+TEST_F(PeerClientTest, wrong_calls_are_reported_at_once) {
   const auto ignore = [](Result<Bytes>) {};
   EXPECT_EQ(client->fetch(address, "", Deadline::never(), ignore).code(), Code::invalid_argument);
   EXPECT_EQ(client->fetch(address, std::string(1025, 'x'), Deadline::never(), ignore).code(),
@@ -292,7 +292,7 @@ TEST_F(PeerClientTest, wrong_calls_are_told_at_once) {
   EXPECT_EQ(client->fetch(address, "a", Deadline::never(), ignore).code(), Code::exhausted);
 }
 
-TEST_F(PeerClientTest, wait_fd_tells_when_progress_has_something_to_do) {
+TEST_F(PeerClientTest, wait_fd_reports_when_progress_has_something_to_do) {
   auto poller = run::Poller::open().value();
   ASSERT_TRUE(poller.add(client->wait_fd(), 0).ok());
   EXPECT_TRUE(poller.wait(Duration::zero()).empty());

@@ -90,7 +90,7 @@ TEST_F(PeerListenerTest, names_may_hold_any_bytes) {
   EXPECT_EQ(listener->publish("", {}).code(), Code::invalid_argument);
 }
 
-TEST_F(PeerListenerTest, hands_on_what_is_brought_and_tells_the_verdict) {
+TEST_F(PeerListenerTest, hands_on_what_is_brought_and_reports_the_verdict) {
   listen();
   EXPECT_EQ(bring({"b", to_bytes("x")}).code(), Code::unsupported) << "nobody takes it";
   std::vector<std::pair<std::string, bool>> changes;
@@ -320,7 +320,7 @@ TEST_F(PeerListenerTest, survives_having_no_descriptor_left) {
   EXPECT_EQ(listener->client_count(), 1U);
 }
 
-TEST_F(PeerListenerTest, wait_fd_tells_of_clients_and_requests) {
+TEST_F(PeerListenerTest, wait_fd_reports_of_clients_and_requests) {
   listen();
   auto poller = run::Poller::open().value();
   ASSERT_TRUE(poller.add(listener->wait_fd(), 0).ok());

@@ -114,7 +114,7 @@ TEST_P(RendezvousTest, parts_of_a_metadata_stand_under_labels_and_go_with_it) {
   EXPECT_EQ(ask({"a", "two"}).code(), Code::not_found);
 }
 
-TEST_P(RendezvousTest, wrong_calls_are_told_at_once) {
+TEST_P(RendezvousTest, wrong_calls_are_reported_at_once) {
   const auto ignore = [](Result<Bytes>) {};
   EXPECT_EQ(here->publish("", {}).code(), Code::invalid_argument);
   EXPECT_EQ(here->publish(std::string(1025, 'x'), {}).code(), Code::invalid_argument);

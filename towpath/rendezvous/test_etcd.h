@@ -140,17 +140,17 @@ class TestEtcd {
     net::HttpClientOptions options;
     if (tls_) options.tls.authority_file = authority_file();
     auto client = net::HttpClient::open(options).value();
-    std::pair<int, std::string> told;
+    std::pair<int, std::string> reported;
     bool done = false;
     (void)client->send(std::move(request), [&](const Result<net::HttpResponse>& response) {
       done = true;
-      if (response.ok()) told = {response->status, std::string(as_text(response->body))};
+      if (response.ok()) reported = {response->status, std::string(as_text(response->body))};
     });
     EXPECT_TRUE(run::eventually([&] {
       client->progress();
       return done;
     }));
-    return told;
+    return reported;
   }
   bool answers() {
     return ask({.url = url() + "/health", .timeout = std::chrono::seconds(1)})

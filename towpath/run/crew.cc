@@ -40,7 +40,7 @@ struct alignas(64) Crew::Hand {
     }
   }
 
-  void tell(State what) {
+  void report(State what) {
     // Sequentially consistent, here and in doze(): one of the two sees the other.
     state.store(what, std::memory_order_seq_cst);
     if (sleeps.load(std::memory_order_seq_cst)) futex_wake(state, 1);
@@ -75,7 +75,7 @@ struct alignas(64) Crew::Hand {
 Crew::Crew(std::string name, std::size_t hands) : name_(std::move(name)), wanted_(hands) {}
 
 Crew::~Crew() {
-  for (const auto& hand : hands_) hand->tell(Hand::over);
+  for (const auto& hand : hands_) hand->report(Hand::over);
 }
 
 std::size_t Crew::asleep() const noexcept {
@@ -106,7 +106,7 @@ std::size_t Crew::share_piece(std::size_t parts, const Piece& piece) {
     hands_[i]->piece = piece;
     hands_[i]->piece.processor = processor;
     hands_[i]->part = i + 1;
-    hands_[i]->tell(Hand::offered);
+    hands_[i]->report(Hand::offered);
   }
   piece.call(piece.what, 0);
   for (std::size_t part = shared + 1; part < parts; ++part) piece.call(piece.what, part);

@@ -34,7 +34,7 @@ TEST(FutexTest, wait_ends_at_its_deadline_and_not_before) {
   EXPECT_EQ(futex_wait(word, 0, {.deadline = Deadline(Instant{-5})}), FutexWait::timed_out);
 }
 
-TEST(FutexTest, wake_tells_how_many_slept) {
+TEST(FutexTest, wake_reports_how_many_slept) {
   Word word{0};
   EXPECT_EQ(futex_wake(word, kWakeAll), 0U);
   auto sleeper = Worker::start("sleeper", [&](const StopToken&) {

@@ -29,7 +29,7 @@ struct Wait {
 
 constexpr Duration kShort = GivingWay::kLong - Duration(1);
 
-TEST(GivingWayTest, tells_whether_it_came) {
+TEST(GivingWayTest, reports_whether_it_came) {
   Wait wait;
   EXPECT_TRUE(wait(kShort));
   EXPECT_FALSE(wait(kShort, false));

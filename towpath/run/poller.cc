@@ -70,9 +70,9 @@ std::span<const PollEvent> Poller::wait(Duration timeout) noexcept {
   const int count =
       epoll_wait(fd_.get(), ready.data(), static_cast<int>(kMaxEvents), to_milliseconds(timeout));
   TOWPATH_CHECK(count >= 0 || errno == EINTR, "epoll_wait refuses its own descriptor");
-  const auto told = static_cast<std::size_t>(std::max(count, 0));
-  std::transform(ready.begin(), ready.begin() + told, events_.begin(), from_epoll);
-  return std::span(events_).first(told);
+  const auto reported = static_cast<std::size_t>(std::max(count, 0));
+  std::transform(ready.begin(), ready.begin() + reported, events_.begin(), from_epoll);
+  return std::span(events_).first(reported);
 }
 
 bool Poller::wait_beside(const Waker& waker, Duration timeout) const noexcept {

@@ -30,7 +30,7 @@ struct Pair {
   sys::Fd far;
 };
 
-TEST(PollerTest, tells_which_descriptor_is_ready_for_what) {
+TEST(PollerTest, reports_which_descriptor_is_ready_for_what) {
   auto poller = Poller::open().value();
   Pair pair;
   ASSERT_TRUE(poller.add(pair.near.get(), 42).ok());
@@ -50,7 +50,7 @@ TEST(PollerTest, tells_which_descriptor_is_ready_for_what) {
   EXPECT_TRUE(poller.wait(Duration::zero()).empty());
 }
 
-TEST(PollerTest, tells_the_end_of_a_stream_as_readable_and_broken) {
+TEST(PollerTest, reports_the_end_of_a_stream_as_readable_and_broken) {
   auto poller = Poller::open().value();
   Pair pair;
   ASSERT_TRUE(poller.add(pair.near.get(), 1).ok());

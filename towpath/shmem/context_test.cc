@@ -200,15 +200,15 @@ TEST(ContextTest, pe_that_leaves_ends_the_waits_of_others) {
 }
 
 TEST(ContextTest, impatient_wait_says_where_the_others_are) {
-  std::latch told(1);
+  std::latch reported(1);
   as_threads({.pes = 2, .context = {.patience = {.to_wait = std::chrono::milliseconds(20)}}},
              [&](Context& context) {
                if (context.my_pe() == 1)
-                 return told.wait();  // no PE waits for the other in between
+                 return reported.wait();  // no PE waits for the other in between
                const Status status = context.barrier();
                EXPECT_EQ(status.code(), Code::timed_out);
                EXPECT_NE(status.to_string().find("PE 1 ("), std::string::npos);
-               told.count_down();
+               reported.count_down();
              });
 }
 

@@ -24,7 +24,7 @@ Status mismatch(const World& world, const TeamView& team, std::uint32_t round) {
 }
 
 /// What this PE has put is in place before anybody hears that it came.
-Status tell_other_hosts(const World& world, const TeamView& team, const Arrival& arrival,
+Status report_other_hosts(const World& world, const TeamView& team, const Arrival& arrival,
                         std::uint32_t round) {
   world.quiet_far();
   return world.remote().arrive({.slot = team.slot,
@@ -79,7 +79,7 @@ Status gather(World& world, TeamView& team, const Arrival& arrival) {
   const std::uint32_t round = gathering.round();
   line.arrived.store(round + 1, std::memory_order_release);  // pairs with absent_from()
   const auto members = static_cast<std::uint32_t>(team.members.size());
-  if (!team.doors.empty()) team.broken = tell_other_hosts(world, team, arrival, mine);
+  if (!team.doors.empty()) team.broken = report_other_hosts(world, team, arrival, mine);
   TOWPATH_TRY(team.broken);
   if (!gathering.arrive(digest_of(arrival.call), members)) {
     const World::Doing doing(world, arrival.call.kind, team.slot);

@@ -69,13 +69,13 @@ Result<PeFacts> decode(ConstByteSpan bytes) {
   return facts;
 }
 
-Result<std::vector<PeFacts>> decode_all(const std::vector<Bytes>& told) {
+Result<std::vector<PeFacts>> decode_all(const std::vector<Bytes>& reported) {
   std::vector<PeFacts> all;
-  for (const Bytes& bytes : told) {
+  for (const Bytes& bytes : reported) {
     TOWPATH_TRY(PeFacts facts, decode(bytes));
-    if (facts.pes != told.size())
+    if (facts.pes != reported.size())
       return error(Code::invalid_argument, cat("PE ", all.size(), " knows of ", facts.pes,
-                                               " PEs, where ", told.size(), " came"));
+                                               " PEs, where ", reported.size(), " came"));
     all.push_back(std::move(facts));
   }
   return all;
@@ -152,8 +152,8 @@ Result<std::string> name_of_this_host() {
 Result<Bootstrap> bootstrap_over_hosts(Exchange& exchange, Attendance self) {
   TOWPATH_TRY(const PeFacts mine, facts_of(self));
   TOWPATH_TRY(const Bytes encoded, encode(mine));
-  TOWPATH_TRY(const std::vector<Bytes> told, exchange.all(encoded));
-  TOWPATH_TRY(const std::vector<PeFacts> all, decode_all(told));
+  TOWPATH_TRY(const std::vector<Bytes> reported, exchange.all(encoded));
+  TOWPATH_TRY(const std::vector<PeFacts> all, decode_all(reported));
   if (self.my_pe < 0 || static_cast<std::size_t>(self.my_pe) >= all.size())
     return error(Code::invalid_argument, cat("PE ", self.my_pe, " of ", all.size()));
 

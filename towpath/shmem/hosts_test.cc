@@ -56,7 +56,7 @@ TEST_F(HostsTest, pes_of_two_hosts_meet_by_an_identifier) {
   });
 }
 
-TEST_F(HostsTest, a_pe_without_a_network_is_told_to_all) {
+TEST_F(HostsTest, a_pe_without_a_network_is_reported_to_all) {
   const UniqueId id = UniqueId::create();
   std::vector<std::jthread> pes;
   for (int pe = 0; pe < 2; ++pe)

@@ -370,16 +370,16 @@ void die_with_lock(const Order& order, std::uint32_t pes) {
     actors.emplace_back([&, pe] {
       SteppedNodes::Of mine{nodes, pe};
       QueueLock lock(mine, pe);
-      for (bool told = false; !told;) {
-        told = !lock.acquire().ok();
-        EXPECT_EQ(told, died);
-        EXPECT_TRUE(told || lock.release().ok() || died);
+      for (bool reported = false; !reported;) {
+        reported = !lock.acquire().ok();
+        EXPECT_EQ(reported, died);
+        EXPECT_TRUE(reported || lock.release().ok() || died);
       }
     });
   EXPECT_TRUE(Schedule(order).run(actors)) << "somebody was never told";
 }
 
-TEST(InterleavingTest, many_orders_of_a_holder_that_dies_are_told_to_all) {
+TEST(InterleavingTest, many_orders_of_a_holder_that_dies_are_reported_to_all) {
   try_some(400, [](const auto& pick) { die_with_lock({pick}, 3); });
 }
 

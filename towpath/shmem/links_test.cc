@@ -91,7 +91,7 @@ TEST_F(LinksTest, who_says_nothing_is_lost_in_time) {
   EXPECT_TRUE(links_.are_quiet());
 }
 
-TEST_F(LinksTest, what_cannot_be_sent_is_told_with_the_pe) {
+TEST_F(LinksTest, what_cannot_be_sent_is_reported_with_the_pe) {
   network_.refusal = error(Code::peer_lost, "the way is cut");
   Link* const link = links_.find(1).value();
   EXPECT_EQ(links_.send(*link, {.kind = FrameKind::beat}).message(), "PE 1: the way is cut");

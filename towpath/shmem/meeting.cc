@@ -54,7 +54,7 @@ std::string in_words(const std::vector<net::Address>& places) {
 class Meeting::Host {
  public:
   explicit Host(const MeetingOptions& options)
-      : options_(options), told_(static_cast<std::size_t>(options.pes)) {}
+      : options_(options), reported_(static_cast<std::size_t>(options.pes)) {}
 
   Status listen() {
     TOWPATH_TRY(poller_, run::Poller::open());
@@ -77,10 +77,10 @@ class Meeting::Host {
 
   /// What all say, when they have, at the latest by `deadline`.
   Result<std::vector<Bytes>> hear(ConstByteSpan mine, run::Deadline deadline) {
-    for (auto& said : told_) said.reset();
-    told_.front() = Bytes(mine.begin(), mine.end());
+    for (auto& said : reported_) said.reset();
+    reported_.front() = Bytes(mine.begin(), mine.end());
     for (Guest& guest : guests_) serve(guest);  // what came before this round
-    while (lost_.ok() && std::ranges::any_of(told_, [](const auto& said) { return !said; })) {
+    while (lost_.ok() && std::ranges::any_of(reported_, [](const auto& said) { return !said; })) {
       if (deadline.expired(clock_)) return missing();
       const auto events = poller_->wait(deadline.remaining(clock_));
       for (const run::PollEvent& event : events)
@@ -92,12 +92,12 @@ class Meeting::Host {
     }
     TOWPATH_TRY(lost_);
     std::vector<Bytes> all;
-    for (auto& said : told_) all.push_back(*std::move(said));
+    for (auto& said : reported_) all.push_back(*std::move(said));
     return all;
   }
 
   /// Tells all of them. One that takes nothing has gone: whoever waits for it later is told.
-  Status tell(const std::vector<Bytes>& all, run::Deadline deadline) {
+  Status report(const std::vector<Bytes>& all, run::Deadline deadline) {
     TOWPATH_TRY(Bytes sealed, encode_meeting_words({.said = all}));
     const auto frame = std::make_shared<const Bytes>(std::move(sealed));
     for (Guest& guest : guests_) {
@@ -157,10 +157,10 @@ class Meeting::Host {
     }
     TOWPATH_TRY(MeetingWords words, decode_meeting_words(payload));
     if (!words.pe || words.said.size() != 1) return error(Code::corrupt, "who says what?");
-    if (words.pes != told_.size() || *words.pe == 0 || *words.pe >= told_.size())
+    if (words.pes != reported_.size() || *words.pe == 0 || *words.pe >= reported_.size())
       return error(Code::invalid_argument, cat("PE ", *words.pe, " of ", words.pes,
-                                               " PEs, where PE 0 knows of ", told_.size()));
-    auto& said = told_[*words.pe];
+                                               " PEs, where PE 0 knows of ", reported_.size()));
+    auto& said = reported_[*words.pe];
     if (said || (guest.pe && *guest.pe != *words.pe))
       return error(Code::already_exists, cat("PE ", *words.pe, " was here before"));
     said = std::move(words.said.front());
@@ -185,9 +185,9 @@ class Meeting::Host {
 
   Status missing() const {
     std::string out = "waited for PE";
-    for (std::size_t pe = 0; pe < told_.size(); ++pe)
-      if (!told_[pe]) out += cat(" ", pe);
-    out += cat(" of ", told_.size(), " to come to ", in_words(options_.places));
+    for (std::size_t pe = 0; pe < reported_.size(); ++pe)
+      if (!reported_[pe]) out += cat(" ", pe);
+    out += cat(" of ", reported_.size(), " to come to ", in_words(options_.places));
     Status status = error(Code::timed_out, out, "start all PEs, and tell them the same place");
     return last_refusal_.ok() ? status : std::move(status).because(last_refusal_);
   }
@@ -197,7 +197,7 @@ class Meeting::Host {
   std::optional<run::Poller> poller_;
   std::vector<net::Listener> listeners_;
   std::list<Guest> guests_;
-  std::vector<std::optional<Bytes>> told_;  // by PE, of this round
+  std::vector<std::optional<Bytes>> reported_;  // by PE, of this round
   Status last_refusal_, lost_;
 };
 
@@ -311,7 +311,7 @@ Result<std::vector<Bytes>> Meeting::all(ConstByteSpan mine) {
     host_ = std::move(host);
   }
   TOWPATH_TRY(std::vector<Bytes> all, host_->hear(mine, deadline));
-  TOWPATH_TRY(host_->tell(all, deadline));
+  TOWPATH_TRY(host_->report(all, deadline));
   return all;
 }
 

@@ -50,7 +50,7 @@ TEST_F(MeetingTest, all_hear_what_each_said_as_often_as_they_meet) {
   }
 }
 
-TEST_F(MeetingTest, who_was_told_another_number_is_refused) {
+TEST_F(MeetingTest, who_was_reported_another_number_is_refused) {
   Heard heard;
   EXPECT_TRUE(run::with_patience(
       [&](Duration patience) {

@@ -17,7 +17,7 @@ using testing::as_processes;
 
 constexpr int kFine = 0;
 constexpr int kWrong = 1;
-constexpr int kToldOfLoss = 2;
+constexpr int kReportedOfLoss = 2;
 
 bool ended_with(int status, int code) { return WIFEXITED(status) && WEXITSTATUS(status) == code; }
 
@@ -58,12 +58,12 @@ Status work(Context& context) {
   for (std::uint64_t round = 1;; ++round) TOWPATH_TRY(one_round(context, buffer, lock, round));
 }
 
-int work_until_told(Context& context) {
+int work_until_reported(Context& context) {
   if (work(context).code() != Code::peer_lost) return kWrong;
-  return context.losses().empty() ? kWrong : kToldOfLoss;
+  return context.losses().empty() ? kWrong : kReportedOfLoss;
 }
 
-TEST(ShmemProcessTest, survivors_are_told_whenever_a_pe_is_killed) {
+TEST(ShmemProcessTest, survivors_are_reported_whenever_a_pe_is_killed) {
   const auto seed = static_cast<unsigned>(::testing::UnitTest::GetInstance()->random_seed());
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
@@ -73,13 +73,13 @@ TEST(ShmemProcessTest, survivors_are_told_whenever_a_pe_is_killed) {
     const auto statuses = as_processes({.pes = 3}, [&](Context& context) {
       (void)context.barrier();  // all have begun: a death before is another error
       if (context.my_pe() == victim) ::ualarm(after_us, 0);  // SIGALRM ends it, anywhere
-      return work_until_told(context);
+      return work_until_reported(context);
     });
     for (int pe = 0; pe < 3; ++pe) {
       if (pe == victim)
         EXPECT_TRUE(WIFSIGNALED(statuses[pe])) << statuses[pe];
       else
-        EXPECT_TRUE(ended_with(statuses[pe], kToldOfLoss))
+        EXPECT_TRUE(ended_with(statuses[pe], kReportedOfLoss))
             << "trial " << trial << " PE " << pe << ": " << statuses[pe];
     }
   }

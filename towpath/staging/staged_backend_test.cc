@@ -108,11 +108,11 @@ TEST_F(StagedBackendTest, host_memory_goes_as_it_always_did) {
   EXPECT_EQ(other, host);
 }
 
-TEST_F(StagedBackendTest, where_nothing_can_be_pinned_plain_memory_serves_and_it_is_told) {
+TEST_F(StagedBackendTest, where_nothing_can_be_pinned_plain_memory_serves_and_it_is_reported) {
   open();
   FakeCuda().fail_next("cuMemHostAlloc", device::cuda::kOutOfMemory);
   use_device();
-  EXPECT_THAT(told(), HasSubstr("no pinned memory"));
+  EXPECT_THAT(reported(), HasSubstr("no pinned memory"));
   EXPECT_THAT(backend->describe_path(*local, *imported), HasSubstr("plain host memory (exhausted"));
   fill(4);
   EXPECT_TRUE(move(TransferOp::read, {segment(0, 0, kSize)}).status.ok());
@@ -131,7 +131,7 @@ TEST_F(StagedBackendTest, a_copy_that_cannot_be_made_fails_its_bytes_only) {
   EXPECT_TRUE(move(TransferOp::read, {segment(0, 0, 3 * 65'536)}).status.ok());
 }
 
-TEST_F(StagedBackendTest, what_the_backend_refuses_is_told_by_extent_and_the_rest_arrives) {
+TEST_F(StagedBackendTest, what_the_backend_refuses_is_reported_by_extent_and_the_rest_arrives) {
   open();
   use_device();
   fill(6);
@@ -183,8 +183,8 @@ TEST_F(StagedBackendTest, of_a_list_a_peers_device_memory_is_refused_alone) {
   Bytes bytes(4096);
   const RegionDescriptor here{.address = address_of(bytes.data()), .length = bytes.size()};
   const RegionDescriptor there{.kind = MemoryKind::device, .address = 4096, .length = 1};
-  const auto told = backend->register_memory(here).value();
-  const Bytes key = told->key();
+  const auto reported = backend->register_memory(here).value();
+  const Bytes key = reported->key();
   std::array<Import, 2> list;
   list[0].region = &there;
   list[1].region = &here;
@@ -195,7 +195,7 @@ TEST_F(StagedBackendTest, of_a_list_a_peers_device_memory_is_refused_alone) {
   EXPECT_NE(*list[1].memory, nullptr);
 }
 
-TEST_F(StagedBackendTest, no_device_is_told_when_its_memory_is_registered) {
+TEST_F(StagedBackendTest, no_device_is_reported_when_its_memory_is_registered) {
   open();
   EXPECT_EQ(backend
                 ->register_memory({.kind = MemoryKind::device,

@@ -99,7 +99,7 @@ std::vector<BackendFailure> create_all(agent::Agent& agent, const BackendConfig&
 }
 
 /// One sentence for all; the hint of the first.
-Status told(std::string_view what, const std::vector<BackendFailure>& failures) {
+Status reported(std::string_view what, const std::vector<BackendFailure>& failures) {
   std::string all(what);
   for (const BackendFailure& failure : failures)
     all += cat(&failure == failures.data() ? ": " : "; ", printable(failure.name), ": ",
@@ -166,7 +166,7 @@ const BackendChoice* BackendConfig::find(std::string_view name) const {
 Status create_backends(agent::Agent& agent, const BackendConfig& config) {
   const std::vector<BackendFailure> failures = create_all(agent, config);
   if (failures.empty()) return {};
-  return told(cat(failures.size(), " of ", config.backends().size(), " backends were not created"),
+  return reported(cat(failures.size(), " of ", config.backends().size(), " backends were not created"),
               failures);
 }
 
@@ -177,7 +177,7 @@ Result<std::vector<BackendFailure>> create_available_backends(agent::Agent& agen
     return agent.has_backend(choice.name);
   });
   if (config.backends().empty() || any) return failures;
-  return told("none of the backends was created", failures);
+  return reported("none of the backends was created", failures);
 }
 
 Status require_backend(const agent::Agent& agent, std::string_view name) {

@@ -62,7 +62,7 @@ TEST(BackendConfigTest, names_with_an_underscore_work) {
   EXPECT_EQ(*both.params_of("GDS"), (backend::Params{{"batch_limit", "8"}}));
 }
 
-TEST(BackendConfigTest, names_of_others_are_known_when_they_are_told) {
+TEST(BackendConfigTest, names_of_others_are_known_when_they_are_reported) {
   const std::vector<std::string> known{"my_disk"};
   const auto config = BackendConfig::from_environment(variables({{"MY_DISK_DEPTH", "3"}}), known);
   ASSERT_TRUE(config.ok());
@@ -84,14 +84,14 @@ TEST(BackendConfigTest, the_order_is_that_of_the_alphabet) {
               ElementsAre("GDS_MT", "OBJ", "POSIX", "UCX"));
 }
 
-TEST(BackendConfigTest, every_contradiction_is_told) {
-  const std::string told = refusal({{"UCX", "1"},
+TEST(BackendConfigTest, every_contradiction_is_reported) {
+  const std::string reported = refusal({{"UCX", "1"},
                                     {"ucx", "0"},
                                     {"POSIX_DEPTH", "1"},
                                     {"POSIX_depth", "2"},
                                     {"", "1"},
                                     {"UCX_", "1"}});
-  EXPECT_THAT(told, AllOf(HasSubstr("on and off"), HasSubstr("two values"),
+  EXPECT_THAT(reported, AllOf(HasSubstr("on and off"), HasSubstr("two values"),
                           HasSubstr("names no backend"), HasSubstr("names no parameter")));
   EXPECT_THAT(names(read({{"UCX", "1"}, {"ucx", "yes"}})), ElementsAre("UCX"));
 }
@@ -155,7 +155,7 @@ TEST_F(CreateBackendsTest, what_is_there_already_is_fine_but_not_new_parameters_
   EXPECT_EQ(create_backends(agent(), changed).code(), Code::already_exists);
 }
 
-TEST_F(CreateBackendsTest, what_is_required_and_missing_is_told_with_what_is_there) {
+TEST_F(CreateBackendsTest, what_is_required_and_missing_is_reported_with_what_is_there) {
   ASSERT_TRUE(create_backends(agent(), BackendConfig().with("posix")).ok());
   EXPECT_TRUE(require_backend(agent(), "POSIX").ok());
   const Status missing = require_backend(agent(), "GDS_MT");

@@ -60,7 +60,7 @@ NIXL_D = -0)",
                                        Pair("NIXL_C", ""), Pair("NIXL_D", "-0")));
 }
 
-TEST(ConfigFileTest, line_that_cannot_be_read_is_told_with_its_number) {
+TEST(ConfigFileTest, line_that_cannot_be_read_is_reported_with_its_number) {
   for (const char* wrong :
        {"NIXL_A = WARN", "NIXL_A", "NIXL_A =", "= 1", "NIXL_A = \"", "NIXL_A = \"\\",
         "NIXL_A = \"\\q\"", "NIXL_A = \"\"\"a\"\"\"", "NIXL_A = 'a' b", "NIXL_A = [1]",

@@ -30,20 +30,20 @@ Environment below(const Environment& environment, const Environment& file) {
 Result<Configuration> configure(const Environment& environment, const std::string& system_file) {
   TOWPATH_TRY(const ConfigFile file, read_config_file(environment, system_file));
   const Environment both = below(environment, file.values);
-  Configuration told{.settings = Settings::from(both)};
-  TOWPATH_TRY(told.telemetry, telemetry_from(both));
+  Configuration reported{.settings = Settings::from(both)};
+  TOWPATH_TRY(reported.telemetry, telemetry_from(both));
   const auto warn_of = [&](const std::vector<Remark>& remarks) {
     for (const Remark& remark : remarks) {
       const bool is_variable = environment.contains(remark.variable);
-      told.warnings.push_back(
+      reported.warnings.push_back(
           cat(is_variable ? "the variable" : file.place_of(remark.variable) + ":", " ",
               printable(remark.variable), " ", remark.why));
     }
   };
   warn_of(file.remarks);
-  warn_of(told.settings.remarks);
-  warn_of(told.telemetry.remarks);
-  return told;
+  warn_of(reported.settings.remarks);
+  warn_of(reported.telemetry.remarks);
+  return reported;
 }
 
 void Configuration::warn(const telemetry::Log& log) const {

@@ -144,9 +144,9 @@ TEST(KvbmLayoutTest, an_order_that_is_unknown_is_taken_for_none) {
     const Status refused = parse(json).status();
     EXPECT_EQ(refused.code(), Code::unsupported);
     EXPECT_THAT(refused.to_string(), HasSubstr("unknown_order"));
-    const auto told =
+    const auto reported =
         parse_kvbm_layout(json, {.agent = kPrefill, .unknown_order = BlockFormat::nhd});
-    EXPECT_EQ(told.value(), whole());
+    EXPECT_EQ(reported.value(), whole());
   }
   EXPECT_EQ(refusal("OperationalNHD", "UniversalPP").code(), Code::unsupported);
   EXPECT_EQ(refusal(R"("OperationalNHD")", R"({"Custom":["Head","Layer","Outer","Page"]})").code(),

@@ -14,19 +14,19 @@ using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 TEST(KvbmSettingsTest, silence_is_kvbm_s_defaults) {
-  const KvbmSettings told = KvbmSettings::from({{"PATH", "/bin"}, {"DYN_KVBM_CPU_CACHE_GB", ""}});
-  EXPECT_FALSE(told.host.blocks_of(1000));
-  EXPECT_FALSE(told.disk_options(1000));
-  EXPECT_EQ(told.cache_options().admission.sightings, 2U);
-  EXPECT_TRUE(told.remarks.empty());
+  const KvbmSettings reported = KvbmSettings::from({{"PATH", "/bin"}, {"DYN_KVBM_CPU_CACHE_GB", ""}});
+  EXPECT_FALSE(reported.host.blocks_of(1000));
+  EXPECT_FALSE(reported.disk_options(1000));
+  EXPECT_EQ(reported.cache_options().admission.sightings, 2U);
+  EXPECT_TRUE(reported.remarks.empty());
 }
 
 TEST(KvbmSettingsTest, sizes_are_of_ten_to_the_ninth_and_blocks_win) {
-  const KvbmSettings told = KvbmSettings::from({{"DYN_KVBM_CPU_CACHE_GB", "1.5"},
+  const KvbmSettings reported = KvbmSettings::from({{"DYN_KVBM_CPU_CACHE_GB", "1.5"},
                                                 {"DYN_KVBM_DISK_CACHE_GB", "100"},
                                                 {"DYN_KVBM_DISK_CACHE_DIR", "/mnt/nvme"}});
-  EXPECT_EQ(told.host.blocks_of(1'000'000), 1500U);
-  const auto disk = told.disk_options(1'000'000);
+  EXPECT_EQ(reported.host.blocks_of(1'000'000), 1500U);
+  const auto disk = reported.disk_options(1'000'000);
   EXPECT_EQ(disk->capacity_bytes, 100'000'000'000U);
   EXPECT_EQ(disk->directory, "/mnt/nvme");
   const KvbmSettings blocks =
@@ -121,26 +121,26 @@ TEST(KvbmSettingsTest, each_of_kvbm_s_names_is_taken_or_refused_with_a_reason) {
                            "ENABLE_NUMA",
                            "KV_EVENTS_ENABLE_CONSOLIDATOR"})
     all[cat("DYN_KVBM_", name)] = "1";
-  const KvbmSettings told = KvbmSettings::from(all);
-  for (const Remark& remark : told.remarks)
+  const KvbmSettings reported = KvbmSettings::from(all);
+  for (const Remark& remark : reported.remarks)
     EXPECT_THAT(remark.why, HasSubstr("has no effect: ")) << remark.variable;
-  EXPECT_EQ(told.remarks.size(), 20U) << "of " << all.size();
+  EXPECT_EQ(reported.remarks.size(), 20U) << "of " << all.size();
 }
 
 TEST(KvbmSettingsTest, what_means_nothing_here_is_remarked_on_and_never_fatal) {
-  const KvbmSettings told = KvbmSettings::from({{"DYN_KVBM_CPU_CACHE_GB", "lots"},
+  const KvbmSettings reported = KvbmSettings::from({{"DYN_KVBM_CPU_CACHE_GB", "lots"},
                                                 {"DYN_KVBM_CPU_CASHE_GB", "5"},
                                                 {"DYN_KVBM_DISK_CACHE_GB", "-1"},
                                                 {"DYN_KVBM_LEADER_ZMQ_HOST", "here"},
                                                 {"DYN_KVBM_NIXL_BACKEND_GDS_MT", "true"}});
-  ASSERT_EQ(told.remarks.size(), 5U);
-  EXPECT_THAT(told.remarks[0].why, HasSubstr("'lots'"));
-  EXPECT_EQ(told.remarks[1], (Remark{"DYN_KVBM_CPU_CASHE_GB", "is not known"}));
-  EXPECT_THAT(told.remarks[2].why, HasSubstr("cannot be read"));
-  EXPECT_THAT(told.remarks[3].why, HasSubstr("no leader"));
-  EXPECT_THAT(told.remarks[4].why, HasSubstr("backends are named"));
-  EXPECT_FALSE(told.host.bytes);
-  const std::string missing = told.shape(1'000'000).status().cause().to_string();
+  ASSERT_EQ(reported.remarks.size(), 5U);
+  EXPECT_THAT(reported.remarks[0].why, HasSubstr("'lots'"));
+  EXPECT_EQ(reported.remarks[1], (Remark{"DYN_KVBM_CPU_CASHE_GB", "is not known"}));
+  EXPECT_THAT(reported.remarks[2].why, HasSubstr("cannot be read"));
+  EXPECT_THAT(reported.remarks[3].why, HasSubstr("no leader"));
+  EXPECT_THAT(reported.remarks[4].why, HasSubstr("backends are named"));
+  EXPECT_FALSE(reported.host.bytes);
+  const std::string missing = reported.shape(1'000'000).status().cause().to_string();
   EXPECT_THAT(missing, HasSubstr("DYN_KVBM_CPU_CACHE_GB cannot be read: 'lots'"));
   EXPECT_THAT(missing, HasSubstr("DYN_KVBM_CPU_CASHE_GB is not known"));
   EXPECT_THAT(missing, Not(HasSubstr("ZMQ")));
@@ -159,10 +159,10 @@ TEST(KvbmSettingsTest, each_source_wins_over_those_before_it) {
                    {"DYN_KVBM_TRANSFER_BATCH_SIZE", "10"}};
   KvbmSources sources{.system_file = cat(folder, "/no-such-kvbm.toml")};
   const auto host_bytes = [&] {
-    const auto told = KvbmSettings::read(said, sources);
-    EXPECT_TRUE(told.ok()) << told.status().to_string();
-    EXPECT_EQ(told->disk.bytes, 1'000'000'000U) << "nobody else says it";
-    return told->host.bytes.value() / 1'000'000'000;
+    const auto reported = KvbmSettings::read(said, sources);
+    EXPECT_TRUE(reported.ok()) << reported.status().to_string();
+    EXPECT_EQ(reported->disk.bytes, 1'000'000'000U) << "nobody else says it";
+    return reported->host.bytes.value() / 1'000'000'000;
   };
   EXPECT_EQ(host_bytes(), 1U);
   sources.system_file = file_of(folder, "kvbm_system.toml",
@@ -180,10 +180,10 @@ TEST(KvbmSettingsTest, each_source_wins_over_those_before_it) {
   sources.json = R"({"leader": {"cache": {"host": {"cache_size_gb": 5}}}, "cashe": 1})";
   EXPECT_EQ(host_bytes(), 5U);
 
-  const auto told = KvbmSettings::read(said, sources);
-  EXPECT_FALSE(told->second_sight);
-  EXPECT_EQ(told->batch_blocks, 10U);
-  EXPECT_THAT(told->remarks,
+  const auto reported = KvbmSettings::read(said, sources);
+  EXPECT_FALSE(reported->second_sight);
+  EXPECT_EQ(reported->batch_blocks, 10U);
+  EXPECT_THAT(reported->remarks,
               UnorderedElementsAre(
                   Remark{cat(sources.system_file, ":4 tokio.worker_threads"),
                          "has no effect: there are no threads but those that are asked for"},
@@ -195,15 +195,15 @@ TEST(KvbmSettingsTest, each_source_wins_over_those_before_it) {
 }
 
 TEST(KvbmSettingsTest, native_variables_are_paths_in_capitals) {
-  const KvbmSettings told = KvbmSettings::from({{"KVBM_CACHE_DISK_NUM_BLOCKS", "7"},
+  const KvbmSettings reported = KvbmSettings::from({{"KVBM_CACHE_DISK_NUM_BLOCKS", "7"},
                                                 {"KVBM_OFFLOAD_G1_TO_G2_MIN_PRIORITY", "35"},
                                                 {"KVBM_OFFLOAD_G1_TO_G2_MAX_BATCH_SIZE", "-1"},
                                                 {"KVBM_MESSENGER_BACKEND_TCP_PORT", "1"},
                                                 {"KVBM_CASHE", "1"}});
-  EXPECT_EQ(told.disk.blocks, 7U);
-  EXPECT_EQ(told.min_priority, 35);
+  EXPECT_EQ(reported.disk.blocks, 7U);
+  EXPECT_EQ(reported.min_priority, 35);
   EXPECT_THAT(
-      told.remarks,
+      reported.remarks,
       UnorderedElementsAre(
           Remark{"KVBM_OFFLOAD_G1_TO_G2_MAX_BATCH_SIZE", "cannot be read: '-1'"},
           Remark{"KVBM_MESSENGER_BACKEND_TCP_PORT", "has no effect: agents meet at a rendezvous"},

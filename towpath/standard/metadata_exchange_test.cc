@@ -81,7 +81,7 @@ class MetadataExchangeTest : public testing::Test {
   }
 
   // The metrics of `here`: the name, then the values of what and status.
-  std::map<std::string, std::int64_t> told() const {
+  std::map<std::string, std::int64_t> reported() const {
     std::map<std::string, std::int64_t> all;
     for (const telemetry::Metric& metric : metrics.snapshot()) {
       std::string key = metric.name;
@@ -195,19 +195,19 @@ TEST_F(MetadataExchangeTest, outcomes_and_the_store_are_counted) {
   counted.timeout = std::chrono::milliseconds(20);
   Side here = make("here", std::move(counted));
   Side there = make("there", with_store());
-  EXPECT_EQ(told(), (std::map<std::string, std::int64_t>{{"towpath_metadata_store_pending", 0},
+  EXPECT_EQ(reported(), (std::map<std::string, std::int64_t>{{"towpath_metadata_store_pending", 0},
                                                          {"towpath_metadata_store_up", 1}}));
   ASSERT_TRUE(there.metadata->send().ok());
   ASSERT_TRUE(here.metadata->fetch("there").ok());
   EXPECT_TRUE(next(here, there).status.ok());
   ASSERT_TRUE(here.metadata->fetch({"there", "no such part"}).ok());
   EXPECT_EQ(next(here, there).status.code(), Code::not_found);
-  EXPECT_EQ(told()["towpath_metadata_total fetched ok"], 1);
-  EXPECT_EQ(told()["towpath_metadata_total fetched not_found"], 1);
+  EXPECT_EQ(reported()["towpath_metadata_total fetched ok"], 1);
+  EXPECT_EQ(reported()["towpath_metadata_total fetched not_found"], 1);
   EXPECT_TRUE(here.metadata->standing().trouble.ok());
 }
 
-TEST_F(MetadataExchangeTest, store_in_trouble_is_told) {
+TEST_F(MetadataExchangeTest, store_in_trouble_is_reported) {
   rendezvous::EtcdOptions nobody;
   nobody.client.endpoints = {"http://127.0.0.1:1"};
   MetadataExchangeOptions counted;
@@ -216,13 +216,13 @@ TEST_F(MetadataExchangeTest, store_in_trouble_is_told) {
   Side here = make("here", std::move(counted));
   ASSERT_TRUE(here.metadata->send().ok()) << "accepted; it is brought when the store is there";
   EXPECT_EQ(here.metadata->standing().pending, 1U);
-  EXPECT_EQ(told()["towpath_metadata_store_pending"], 1);
+  EXPECT_EQ(reported()["towpath_metadata_store_pending"], 1);
   ASSERT_TRUE(eventually([&] {
     here.metadata->progress();
     return !here.metadata->standing().trouble.ok();
   }));
   EXPECT_EQ(here.metadata->standing().trouble.code(), Code::unavailable);
-  EXPECT_EQ(told()["towpath_metadata_store_up"], 0);
+  EXPECT_EQ(reported()["towpath_metadata_store_up"], 0);
   Side alone = make("alone");
   EXPECT_TRUE(alone.metadata->standing().trouble.ok()) << "no store, no trouble";
 }

@@ -52,7 +52,7 @@ class NixlBackendsTest : public testing::Test {
   Result<const NixlBackend*> create(std::string_view name, const backend::Params& params = {}) {
     return backends_->create(*agent_, name, params);
   }
-  std::string told() const {
+  std::string reported() const {
     std::string all;
     for (const telemetry::Event& event : sink_.events()) all += telemetry::to_string(event) + "\n";
     return all;
@@ -91,19 +91,19 @@ TEST_F(NixlBackendsTest, ucx_goes_without_gpus_where_there_are_none_or_it_takes_
   const auto alone = create("UCX");
   ASSERT_TRUE(alone.ok()) << alone.status().to_string();
   EXPECT_THAT((*alone)->types, ElementsAre("shm", "ucx"));
-  EXPECT_EQ(told(), "") << "nobody asked for GPUs";
+  EXPECT_EQ(reported(), "") << "nobody asked for GPUs";
 }
 
-TEST_F(NixlBackendsTest, ucx_that_takes_no_gpu_is_told_of) {
+TEST_F(NixlBackendsTest, ucx_that_takes_no_gpu_is_reported_of) {
   have({called("ucx"), failing("ucx_device", Code::unsupported)});
   has_gpus_ = true;
   const auto ucx = create("UCX", {{"transports", "tcp"}});
   ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
   EXPECT_THAT((*ucx)->types, ElementsAre("ucx"));
-  EXPECT_THAT(told(), HasSubstr("by way of the host"));
+  EXPECT_THAT(reported(), HasSubstr("by way of the host"));
 }
 
-TEST_F(NixlBackendsTest, shm_copies_by_several_threads_unless_told_otherwise) {
+TEST_F(NixlBackendsTest, shm_copies_by_several_threads_unless_reported_otherwise) {
   have({called("shm"), called("ucx")});
   ASSERT_TRUE(create("UCX").ok());
   const auto shm = create("SHM");
@@ -138,12 +138,12 @@ TEST_F(NixlBackendsTest, parameters_that_would_have_no_effect_are_refused) {
   EXPECT_THAT(std::string(shm.status().hint()), HasSubstr("before"));
 }
 
-TEST_F(NixlBackendsTest, where_shm_cannot_run_ucx_goes_alone_and_tells) {
+TEST_F(NixlBackendsTest, where_shm_cannot_run_ucx_goes_alone_and_reports) {
   have({failing("shm", Code::denied), called("ucx")});
   const auto ucx = create("UCX");
   ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
   EXPECT_THAT((*ucx)->types, ElementsAre("ucx"));
-  EXPECT_THAT(told(), HasSubstr("it does not run here"));
+  EXPECT_THAT(reported(), HasSubstr("it does not run here"));
 }
 
 TEST_F(NixlBackendsTest, gds_brings_posix_for_what_does_not_go_straight) {
@@ -154,14 +154,14 @@ TEST_F(NixlBackendsTest, gds_brings_posix_for_what_does_not_go_straight) {
   EXPECT_THAT((*gds)->types, ElementsAre("gds", "posix"));
 }
 
-TEST_F(NixlBackendsTest, where_there_is_no_gds_posix_stands_in_and_it_is_told) {
+TEST_F(NixlBackendsTest, where_there_is_no_gds_posix_stands_in_and_it_is_reported) {
   have({failing("gds", Code::not_found), called("posix")});
   const auto gds = create("GDS");
   ASSERT_TRUE(gds.ok()) << gds.status().to_string();
   EXPECT_EQ((*gds)->type, "posix");
   EXPECT_THAT((*gds)->types, ElementsAre("posix"));
-  EXPECT_THAT(told(), HasSubstr("no GPUDirect Storage here"));
-  EXPECT_THAT(told(), HasSubstr("it does not run here"));
+  EXPECT_THAT(reported(), HasSubstr("no GPUDirect Storage here"));
+  EXPECT_THAT(reported(), HasSubstr("it does not run here"));
 }
 
 TEST_F(NixlBackendsTest, gds_that_is_refused_for_another_reason_stays_an_error) {
@@ -179,26 +179,26 @@ TEST_F(NixlBackendsTest, a_probe_that_refuses_keeps_shm_out) {
   ASSERT_TRUE(ucx.ok());
   EXPECT_THAT((*ucx)->types, ElementsAre("ucx"));
   EXPECT_FALSE(agent_->has_backend("shm"));
-  EXPECT_THAT(told(), HasSubstr("forbidden by the house"));
+  EXPECT_THAT(reported(), HasSubstr("forbidden by the house"));
 }
 
-TEST_F(NixlBackendsTest, where_ucx_is_missing_shm_stands_in_and_tells) {
+TEST_F(NixlBackendsTest, where_ucx_is_missing_shm_stands_in_and_reports) {
   have({called("shm"), failing("ucx", Code::unsupported)});
   const auto ucx = create("UCX");
   ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
   EXPECT_EQ((*ucx)->type, "shm");
   EXPECT_THAT((*ucx)->types, ElementsAre("shm"));
-  EXPECT_THAT(told(), HasSubstr("stands in"));
+  EXPECT_THAT(reported(), HasSubstr("stands in"));
   EXPECT_TRUE(backends_->plugin("UCX").ok());
 }
 
-TEST_F(NixlBackendsTest, where_ucx_is_missing_tcp_reaches_other_machines_and_it_is_told) {
+TEST_F(NixlBackendsTest, where_ucx_is_missing_tcp_reaches_other_machines_and_it_is_reported) {
   have({called("shm"), failing("ucx", Code::unsupported), called("tcp")});
   const auto ucx = create("UCX");
   ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
   EXPECT_EQ((*ucx)->type, "tcp");
   EXPECT_THAT((*ucx)->types, ElementsAre("shm", "tcp"));
-  EXPECT_THAT(told(), HasSubstr("TCP by sockets stands in"));
+  EXPECT_THAT(reported(), HasSubstr("TCP by sockets stands in"));
 }
 
 TEST_F(NixlBackendsTest, where_ucx_runs_tcp_is_not_brought) {
@@ -245,7 +245,7 @@ TEST_F(NixlBackendsTest, engine_config_reaches_ucx) {
 TEST_F(NixlBackendsTest, engine_config_has_no_effect_where_there_is_no_ucx_and_it_is_logged) {
   have({called("shm")});
   ASSERT_TRUE(create("UCX", {{"engine_config", "TLS=tcp"}}).ok());
-  EXPECT_THAT(told(), HasSubstr("engine_config=TLS=tcp has no effect on shm"));
+  EXPECT_THAT(reported(), HasSubstr("engine_config=TLS=tcp has no effect on shm"));
 }
 
 TEST_F(NixlBackendsTest, a_failure_of_ucx_is_that_of_the_whole) {
@@ -270,15 +270,15 @@ TEST_F(NixlBackendsTest, device_list_names_the_devices_of_ucx) {
   ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
   EXPECT_EQ((*ucx)->params.at("devices"), "mlx5_0, mlx5_1");
   EXPECT_FALSE((*ucx)->params.contains("device_list"));
-  EXPECT_EQ(told().find("device_list"), std::string::npos) << told();
+  EXPECT_EQ(reported().find("device_list"), std::string::npos) << reported();
 }
 
-TEST_F(NixlBackendsTest, device_list_beside_devices_has_no_effect_and_it_is_told) {
+TEST_F(NixlBackendsTest, device_list_beside_devices_has_no_effect_and_it_is_reported) {
   have({called("shm"), called("ucx")});
   const auto ucx = create("UCX", {{"device_list", "mlx5_0"}, {"devices", "lo"}});
   ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
   EXPECT_EQ((*ucx)->params.at("devices"), "lo");
-  EXPECT_THAT(told(), HasSubstr("device_list=mlx5_0 has no effect"));
+  EXPECT_THAT(reported(), HasSubstr("device_list=mlx5_0 has no effect"));
 }
 
 TEST_F(NixlBackendsTest, a_request_is_served_by_what_was_asked_for) {

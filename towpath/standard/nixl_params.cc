@@ -101,15 +101,15 @@ backend::Params with_engine_config(const backend::BackendType& type, backend::Pa
 TranslatedParams translate_params(const backend::BackendType& type, const backend::Params& said) {
   TranslatedParams translated;
   const backend::Params given = with_engine_config(type, said);
-  for (const auto& [told, value] : given) {
-    const std::string_view name = our_name(type, told);
+  for (const auto& [reported, value] : given) {
+    const std::string_view name = our_name(type, reported);
     const OnlyNixls* nixls = reads(type, name) ? nullptr : find_nixls(type.name, name);
     if (nixls == nullptr) {
-      if (name == told || !given.contains(std::string(name)))
+      if (name == reported || !given.contains(std::string(name)))
         translated.params.emplace(name, value);
       else
         translated.remarks.push_back(
-            cat(told, "=", printable(value), " has no effect: ", name, " is given, too"));
+            cat(reported, "=", printable(value), " has no effect: ", name, " is given, too"));
     } else {
       translated.remarks.push_back(
           cat(name, "=", printable(value), " has no effect on ", type.name, ": ", nixls->why));

@@ -72,11 +72,11 @@ TEST_F(ObjectSettingsTest, home_is_where_the_files_are) {
   EXPECT_EQ(object_params({{"HOME", directory.path()}})->at("access_key"), "h");
 }
 
-TEST_F(ObjectSettingsTest, a_file_that_cannot_be_read_is_told) {
+TEST_F(ObjectSettingsTest, a_file_that_cannot_be_read_is_reported) {
   environment["AWS_CONFIG_FILE"] = directory.path();
-  const auto told = object_params(environment);
-  EXPECT_FALSE(told.ok());
-  EXPECT_THAT(told.status().to_string(), ::testing::HasSubstr(directory.path()));
+  const auto reported = object_params(environment);
+  EXPECT_FALSE(reported.ok());
+  EXPECT_THAT(reported.status().to_string(), ::testing::HasSubstr(directory.path()));
 }
 
 TEST(ObjectTypeTest, users_of_nixl_find_it) {

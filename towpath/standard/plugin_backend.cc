@@ -119,7 +119,7 @@ class PluginBackend final : public Backend {
   const Capabilities& capabilities() const override { return capabilities_; }
 
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override {
-    const towpath_region_v1 told{.size = sizeof told,
+    const towpath_region_v1 reported{.size = sizeof reported,
                                  .kind = static_cast<std::uint32_t>(region.kind),
                                  .fd = region.fd,
                                  .address = region.address,
@@ -130,7 +130,7 @@ class PluginBackend final : public Backend {
     Why why;
     void* memory = nullptr;
     const std::int32_t code =
-        plugin_.register_memory(backend_, &told, &memory, why.data(), why.size());
+        plugin_.register_memory(backend_, &reported, &memory, why.data(), why.size());
     if (code != 0) return why.status(code, plugin_.name, cat("cannot take ", to_string(region)));
     return std::make_unique<PluginMemory>(plugin_, backend_, memory);
   }

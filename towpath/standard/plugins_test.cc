@@ -106,7 +106,7 @@ class PluginPeersTest : public PluginsTest {
   }
 };
 
-TEST_F(PluginPeersTest, two_agents_that_have_only_a_plug_in_are_told_that_it_reaches_no_peers) {
+TEST_F(PluginPeersTest, two_agents_that_have_only_a_plug_in_are_reported_that_it_reaches_no_peers) {
   add(0, "libtowpath_backend_example.so");
   (void)load();
   const Side left = open("left", {"example"}, {});
@@ -134,7 +134,7 @@ TEST_F(PluginPeersTest, beside_a_plug_in_another_backend_moves_bytes_between_age
   EXPECT_EQ(within.code(), Code::unsupported) << within.status().to_string();
 }
 
-TEST_F(PluginsTest, what_a_plug_in_says_is_told) {
+TEST_F(PluginsTest, what_a_plug_in_says_is_reported) {
   add(0, "libtowpath_backend_example.so");
   (void)load();
   auto agent = *agent::Agent::create({.name = "alone", .registry = &registry_, .clock = &clock_});

@@ -76,7 +76,7 @@ TEST(PrometheusTest, only_enabled_metrics_are_served) {
   EXPECT_THAT(answer, Not(HasSubstr("towpath_transfer_bytes_total")));
 }
 
-TEST(PrometheusTest, scrape_tells_counters_gauges_and_histograms) {
+TEST(PrometheusTest, scrape_reports_counters_gauges_and_histograms) {
   telemetry::Metrics metrics;
   telemetry::AgentMeter meter(metrics, {.agent = "decode"});
   telemetry::Flow& flow = meter.flow({.backend = "shm", .peer = "a\"b\n"});

@@ -71,22 +71,22 @@ bool read(std::string_view text, std::vector<std::string>& into) {
 enum class Reading { good, bad, unknown };
 
 Reading read_variable(std::string_view name, std::string_view value, Settings& into) {
-  const auto told = [](bool good) { return good ? Reading::good : Reading::bad; };
-  if (name == "PLUGIN_DIR") return told(read(value, into.plugin_directory));
-  if (name == "LOG_LEVEL") return told(read(value, into.log_level));
-  if (name == "TRANSFER_TIMEOUT_MS") return told(read(value, into.transfer_timeout));
-  if (name == "LISTEN_HOST") return told(read(value, into.listen_host));
-  if (name == "TOKEN_FILE") return told(read(value, into.token_file));
-  if (name == "TLS_CERT_FILE") return told(read(value, into.tls_cert_file));
-  if (name == "TLS_KEY_FILE") return told(read(value, into.tls_key_file));
-  if (name == "TLS_CA_FILE") return told(read(value, into.tls_ca_file));
-  if (name == "ETCD_USER") return told(read(value, into.etcd_user));
-  if (name == "ETCD_PASSWORD_FILE") return told(read(value, into.etcd_password_file));
-  if (name == "ETCD_CA_FILE") return told(read(value, into.etcd_ca_file));
-  if (name == "ETCD_CERT_FILE") return told(read(value, into.etcd_cert_file));
-  if (name == "ETCD_KEY_FILE") return told(read(value, into.etcd_key_file));
-  if (name == "ETCD_ENDPOINTS") return told(read(value, into.etcd_endpoints));
-  if (name == "ETCD_NAMESPACE") return told(!value.empty() && read(value, into.etcd_namespace));
+  const auto reported = [](bool good) { return good ? Reading::good : Reading::bad; };
+  if (name == "PLUGIN_DIR") return reported(read(value, into.plugin_directory));
+  if (name == "LOG_LEVEL") return reported(read(value, into.log_level));
+  if (name == "TRANSFER_TIMEOUT_MS") return reported(read(value, into.transfer_timeout));
+  if (name == "LISTEN_HOST") return reported(read(value, into.listen_host));
+  if (name == "TOKEN_FILE") return reported(read(value, into.token_file));
+  if (name == "TLS_CERT_FILE") return reported(read(value, into.tls_cert_file));
+  if (name == "TLS_KEY_FILE") return reported(read(value, into.tls_key_file));
+  if (name == "TLS_CA_FILE") return reported(read(value, into.tls_ca_file));
+  if (name == "ETCD_USER") return reported(read(value, into.etcd_user));
+  if (name == "ETCD_PASSWORD_FILE") return reported(read(value, into.etcd_password_file));
+  if (name == "ETCD_CA_FILE") return reported(read(value, into.etcd_ca_file));
+  if (name == "ETCD_CERT_FILE") return reported(read(value, into.etcd_cert_file));
+  if (name == "ETCD_KEY_FILE") return reported(read(value, into.etcd_key_file));
+  if (name == "ETCD_ENDPOINTS") return reported(read(value, into.etcd_endpoints));
+  if (name == "ETCD_NAMESPACE") return reported(!value.empty() && read(value, into.etcd_namespace));
   return Reading::unknown;
 }
 

@@ -60,7 +60,7 @@ TEST(SettingsTest, what_cannot_be_read_or_means_nothing_is_remarked_on) {
                   "NIXL_TRANSFER_TIMEOUT_MS cannot be read: '0'", "TOWPATH_SPEED is not known"));
 }
 
-TEST(SettingsTest, what_of_nixl_has_no_effect_is_told_with_what_to_use_instead) {
+TEST(SettingsTest, what_of_nixl_has_no_effect_is_reported_with_what_to_use_instead) {
   const std::map<std::string, std::vector<std::string>> instead = {
       {"NIXL_TCPSTORE_ENDPOINTS", {"NIXL_ETCD_ENDPOINTS", "get_agent_metadata"}},
       {"NIXL_TCPSTORE_NAMESPACE", {"NIXL_ETCD_ENDPOINTS"}},

@@ -9,11 +9,11 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(TelemetryEnvironmentTest, silence_leaves_the_decision_to_the_code) {
-  const auto told = telemetry_from({{"PATH", "/bin"}, {"NIXL_TELEMETRY_ENABLE", ""}}).value();
-  EXPECT_EQ(told.enabled, std::nullopt);
-  EXPECT_TRUE(told.decide(true));
-  EXPECT_FALSE(told.decide(false));
-  EXPECT_TRUE(told.remarks.empty());
+  const auto reported = telemetry_from({{"PATH", "/bin"}, {"NIXL_TELEMETRY_ENABLE", ""}}).value();
+  EXPECT_EQ(reported.enabled, std::nullopt);
+  EXPECT_TRUE(reported.decide(true));
+  EXPECT_FALSE(reported.decide(false));
+  EXPECT_TRUE(reported.remarks.empty());
 }
 
 TEST(TelemetryEnvironmentTest, explicit_word_beats_the_code) {
@@ -24,21 +24,21 @@ TEST(TelemetryEnvironmentTest, explicit_word_beats_the_code) {
 }
 
 TEST(TelemetryEnvironmentTest, every_setting_of_nixl_arrives) {
-  const auto told = telemetry_from({{"NIXL_TELEMETRY_DIR", "/var/tmp/t"},
+  const auto reported = telemetry_from({{"NIXL_TELEMETRY_DIR", "/var/tmp/t"},
                                     {"NIXL_TELEMETRY_BUFFER_SIZE", "128"},
                                     {"NIXL_TELEMETRY_EXPORTER", "Prometheus"},
                                     {"NIXL_TELEMETRY_PROMETHEUS_PORT", "9191"},
                                     {"NIXL_TELEMETRY_ENABLED_METRICS", "agent_tx_*,agent_errors"},
                                     {"NIXL_TELEMETRY_HISTOGRAM_BUCKETS_US", "10,200"}})
                         .value();
-  EXPECT_EQ(told.options.flight_directory, "/var/tmp/t");
-  EXPECT_EQ(told.options.flight_records, 128U);
-  ASSERT_TRUE(told.options.prometheus);
-  EXPECT_EQ(told.options.prometheus->port, 9191);
-  EXPECT_EQ(told.options.prometheus->address, "127.0.0.1") << "this machine only";
-  EXPECT_THAT(told.options.prometheus->enabled,
+  EXPECT_EQ(reported.options.flight_directory, "/var/tmp/t");
+  EXPECT_EQ(reported.options.flight_records, 128U);
+  ASSERT_TRUE(reported.options.prometheus);
+  EXPECT_EQ(reported.options.prometheus->port, 9191);
+  EXPECT_EQ(reported.options.prometheus->address, "127.0.0.1") << "this machine only";
+  EXPECT_THAT(reported.options.prometheus->enabled,
               ::testing::ElementsAre("agent_tx_*", "agent_errors"));
-  EXPECT_THAT(told.options.time_bounds.all(), ::testing::ElementsAre(10'000, 200'000));
+  EXPECT_THAT(reported.options.time_bounds.all(), ::testing::ElementsAre(10'000, 200'000));
   const auto wide = telemetry_from({{"NIXL_TELEMETRY_EXPORTER", "prometheus"},
                                     {"NIXL_TELEMETRY_PROMETHEUS_LOCAL", "0"}})
                         .value();
@@ -46,21 +46,21 @@ TEST(TelemetryEnvironmentTest, every_setting_of_nixl_arrives) {
 }
 
 TEST(TelemetryEnvironmentTest, port_without_the_exporter_opens_nothing) {
-  const auto told = telemetry_from({{"NIXL_TELEMETRY_PROMETHEUS_PORT", "9191"}}).value();
-  EXPECT_FALSE(told.options.prometheus);
+  const auto reported = telemetry_from({{"NIXL_TELEMETRY_PROMETHEUS_PORT", "9191"}}).value();
+  EXPECT_FALSE(reported.options.prometheus);
 }
 
 TEST(TelemetryEnvironmentTest, our_names_win_over_those_of_nixl) {
-  const auto told =
+  const auto reported =
       telemetry_from({{"NIXL_TELEMETRY_DIR", "theirs"}, {"TOWPATH_TELEMETRY_DIR", "ours"}}).value();
-  EXPECT_EQ(told.options.flight_directory, "ours");
+  EXPECT_EQ(reported.options.flight_directory, "ours");
 }
 
-TEST(TelemetryEnvironmentTest, what_has_no_effect_is_told) {
-  const auto told =
+TEST(TelemetryEnvironmentTest, what_has_no_effect_is_reported) {
+  const auto reported =
       telemetry_from({{"NIXL_TELEMETRY_RUN_INTERVAL", "100"}, {"NIXL_TELEMETRY_ENABEL", "1"}})
           .value();
-  EXPECT_THAT(told.remarks,
+  EXPECT_THAT(reported.remarks,
               ::testing::ElementsAre(Remark{"NIXL_TELEMETRY_ENABEL", "is not known here"},
                                      Remark{"NIXL_TELEMETRY_RUN_INTERVAL", "has no effect here"}));
 }
@@ -75,9 +75,9 @@ TEST(TelemetryEnvironmentTest, value_that_makes_no_sense_is_an_error_that_names_
         std::pair("HISTOGRAM_BUCKETS_US", ","),
         std::pair("HISTOGRAM_BUCKETS_US", "1,99999999999999999999")}) {
     const std::string variable = std::string("NIXL_TELEMETRY_") + name;
-    const auto told = telemetry_from({{variable, value}});
-    EXPECT_EQ(told.code(), Code::invalid_argument) << variable << "=" << value;
-    EXPECT_THAT(std::string(told.status().message()), HasSubstr(variable + "='" + value));
+    const auto reported = telemetry_from({{variable, value}});
+    EXPECT_EQ(reported.code(), Code::invalid_argument) << variable << "=" << value;
+    EXPECT_THAT(std::string(reported.status().message()), HasSubstr(variable + "='" + value));
   }
 }
 

@@ -87,14 +87,14 @@ TEST_F(DirectStorageTest, each_thing_that_p2pdma_wants_is_asked_for) {
   }
 }
 
-TEST_F(DirectStorageTest, the_kernels_symbols_tell_where_its_configuration_is_not_there) {
+TEST_F(DirectStorageTest, the_kernels_symbols_report_where_its_configuration_is_not_there) {
   std::filesystem::remove_all(path("boot"));
   EXPECT_EQ(probe().way, DirectWay::nvidia_fs);
   put("proc/kallsyms", "0000 T one\n0000 d p2pdma_pgmap_ops\n");
   EXPECT_EQ(probe().way, DirectWay::p2pdma);
 }
 
-TEST_F(DirectStorageTest, without_either_way_libcufile_stages_and_the_reasons_are_told) {
+TEST_F(DirectStorageTest, without_either_way_libcufile_stages_and_the_reasons_are_reported) {
   std::filesystem::remove_all(path("proc/driver/nvidia-fs"));
   const DirectStorage storage = probe_with("sys/module/nvme_core/parameters/multipath", "Y\n");
   EXPECT_EQ(storage.way, DirectWay::compat);
@@ -125,7 +125,7 @@ TEST_F(DirectStorageTest, without_a_gpu_nothing_is_direct) {
   EXPECT_THAT(probe().why, HasSubstr("no GPU"));
 }
 
-TEST_F(DirectStorageTest, the_window_of_a_gpu_is_told_in_bytes) {
+TEST_F(DirectStorageTest, the_window_of_a_gpu_is_reported_in_bytes) {
   const auto storage = probe();
   EXPECT_EQ(storage.gpu.front().reason, "0000:17:00.0: 128 GiB");
   for (const char* junk : {"", "\n", "\n0x", "\n0x1", "\n0xzz 0x1 0", "\n0x2 0x1 0"}) {
@@ -135,7 +135,7 @@ TEST_F(DirectStorageTest, the_window_of_a_gpu_is_told_in_bytes) {
   }
 }
 
-TEST_F(DirectStorageTest, a_translating_iommu_is_told_and_does_not_decide) {
+TEST_F(DirectStorageTest, a_translating_iommu_is_reported_and_does_not_decide) {
   const auto iommu = [&] { return answer(probe().gpu, "Does the IOMMU"); };
   EXPECT_EQ(iommu().reason, "there is none");
   put("proc/cmdline", "root=/dev/vda intel_iommu=on quiet iommu.strict=0 noiommutator=1\n");
@@ -147,7 +147,7 @@ TEST_F(DirectStorageTest, a_translating_iommu_is_told_and_does_not_decide) {
   EXPECT_EQ(probe().way, DirectWay::p2pdma);
 }
 
-TEST_F(DirectStorageTest, a_bridge_that_redirects_is_told_and_does_not_decide) {
+TEST_F(DirectStorageTest, a_bridge_that_redirects_is_reported_and_does_not_decide) {
   const auto bridges = [&] { return answer(probe().gpu, "Do the PCI bridges"); };
   EXPECT_EQ(bridges().reason, "0 bridges, none of which redirects");
   const std::string gpu = "sys/devices/pci0000:16/0000:16:01.0/0000:17:00.0";
@@ -169,7 +169,7 @@ TEST_F(DirectStorageTest, a_bridge_that_redirects_is_told_and_does_not_decide) {
   EXPECT_EQ(probe().way, DirectWay::p2pdma);
 }
 
-TEST_F(DirectStorageTest, what_the_configuration_sets_is_told) {
+TEST_F(DirectStorageTest, what_the_configuration_sets_is_reported) {
   const Finding set = answer(
       probe_with("cufile.json",
                  "{\"properties\": {\"max_direct_io_size_kb\" : 512, // less\n"
@@ -261,7 +261,7 @@ TEST_F(StorageDeviceTest, it_must_lie_right_on_a_drive) {
             "nvme1n1: an NVMe drive over a network");
 }
 
-TEST_F(StorageDeviceTest, how_far_it_is_from_each_gpu_is_told) {
+TEST_F(StorageDeviceTest, how_far_it_is_from_each_gpu_is_reported) {
   mount("xfs", "rw");
   put_drive(kDrive);
   EXPECT_EQ(probe().size(), 2U) << "there is no GPU";

@@ -5,7 +5,7 @@
 namespace towpath::sys {
 namespace {
 
-TEST(DynamicLibraryTest, a_library_that_every_process_has_tells_its_functions_and_its_file) {
+TEST(DynamicLibraryTest, a_library_that_every_process_has_reports_its_functions_and_its_file) {
   const auto libc = DynamicLibrary::open("libc.so.6");
   ASSERT_TRUE(libc.ok()) << libc.status().to_string();
   EXPECT_TRUE(libc->was_loaded());

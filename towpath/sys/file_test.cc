@@ -76,7 +76,7 @@ TEST_P(FileTest, what_is_written_is_read_and_counts_are_exact) {
   EXPECT_EQ(file->path(), path("f"));
 }
 
-TEST_P(FileTest, reading_exactly_tells_where_the_file_ends) {
+TEST_P(FileTest, reading_exactly_reports_where_the_file_ends) {
   auto file = make("f", "0123");
   Bytes into(8);
   const Status status = read_exactly(*file, into, 1);

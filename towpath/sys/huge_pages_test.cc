@@ -39,7 +39,7 @@ class HugePagesTest : public ::testing::Test {
   SystemFileSystem files_;
 };
 
-TEST_F(HugePagesTest, pools_are_told_in_order_of_size) {
+TEST_F(HugePagesTest, pools_are_reported_in_order_of_size) {
   pool("hugepages-1048576kB", "4\n", "1\n");
   pool("hugepages-2048kB", "100\n", "70\n");
   EXPECT_THAT(huge_page_pools(directory_.path()).value(),

@@ -51,7 +51,7 @@ TEST_F(KernelConfigTest, then_its_symbols) {
   EXPECT_EQ(ask().built_in, false);
 }
 
-TEST_F(KernelConfigTest, a_kernel_that_tells_nothing_is_no_answer_with_reasons) {
+TEST_F(KernelConfigTest, a_kernel_that_reports_nothing_is_no_answer_with_reasons) {
   EXPECT_EQ(ask().built_in, std::nullopt);
   EXPECT_THAT(ask().source, HasSubstr("config-6.12.9-custom"));
   put("proc/config.gz", kPacked.substr(0, kPacked.size() - 12));

@@ -51,7 +51,7 @@ TEST_F(LocalSocketTest, messages_keep_their_borders) {
   EXPECT_TRUE(b().receive(buffer_)->nothing);
 }
 
-TEST_F(LocalSocketTest, a_closed_side_is_told_after_its_messages) {
+TEST_F(LocalSocketTest, a_closed_side_is_reported_after_its_messages) {
   EXPECT_TRUE(*a().send(as_bytes("last")));
   a() = LocalSocket(Fd());
   EXPECT_FALSE(b().receive(buffer_)->closed);

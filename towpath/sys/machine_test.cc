@@ -90,7 +90,7 @@ TEST_F(MachineTest, shared_memory_needs_space) {
   EXPECT_EQ(probe_shared_memory(files, {.shared_memory = "/none"}).verdict, Verdict::degraded);
 }
 
-TEST_F(MachineTest, direct_io_is_tried_and_its_refusal_told) {
+TEST_F(MachineTest, direct_io_is_tried_and_its_refusal_reported) {
   MemoryFileSystem memory;
   const Finding refused = probe_direct_io(memory, "/tmp");
   EXPECT_EQ(refused.verdict, Verdict::degraded);

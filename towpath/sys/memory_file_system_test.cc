@@ -40,7 +40,7 @@ TEST_F(MemoryFileSystemTest, the_nth_call_of_a_kind_fails_and_the_next_does_not)
   EXPECT_EQ(disk_.calls(FileOp::write), 3u);
 }
 
-TEST_F(MemoryFileSystemTest, faults_last_as_often_as_told_and_only_on_their_path) {
+TEST_F(MemoryFileSystemTest, faults_last_as_often_as_reported_and_only_on_their_path) {
   auto good = make("good", "x");
   auto bad = make("bad", "x");
   disk_.inject({.on = FileOp::read, .times = 2, .path_part = "bad"});
@@ -69,7 +69,7 @@ TEST_F(MemoryFileSystemTest, every_kind_of_call_can_fail) {
   EXPECT_EQ(disk_.sync_directory(".").code(), Code::denied);
 }
 
-TEST_F(MemoryFileSystemTest, short_calls_are_told_and_carried_on) {
+TEST_F(MemoryFileSystemTest, short_calls_are_reported_and_carried_on) {
   auto file = make("f");
   disk_.inject({.on = FileOp::write, .effect = FileEffect::stop, .bytes = 2});
   EXPECT_EQ(*file->write_at(as_bytes("abcd"), 0), 2u);

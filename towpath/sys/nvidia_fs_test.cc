@@ -56,7 +56,7 @@ TEST_F(NvidiaFsTest, a_mebibyte_is_read_and_not_a_byte_more) {
   EXPECT_THAT(found.reason, HasSubstr("1048576"));
 }
 
-TEST_F(NvidiaFsTest, who_may_not_read_it_is_told_so) {
+TEST_F(NvidiaFsTest, who_may_not_read_it_is_reported_so) {
   put(kStats, "loaded");
   std::filesystem::permissions(path(kStats), std::filesystem::perms::none);
   const auto body = [&] {

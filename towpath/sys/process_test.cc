@@ -42,7 +42,7 @@ class Child {
   pid_t pid_;
 };
 
-TEST(ProcessTest, the_descriptor_tells_when_a_process_ends) {
+TEST(ProcessTest, the_descriptor_reports_when_a_process_ends) {
   Child child;
   auto process = open_process(child.pid());
   ASSERT_TRUE(process.ok()) << process.status().to_string();
@@ -135,7 +135,7 @@ TEST(ProcessMappingsTest, one_that_is_asked_for_is_as_it_stands_in_the_list) {
   EXPECT_EQ(process_mapping_at(*single, page_size()).code(), Code::not_found);
 }
 
-TEST(ProcessMappingsTest, names_and_lines_out_of_shape_are_told_apart) {
+TEST(ProcessMappingsTest, names_and_lines_out_of_shape_are_reported_apart) {
   const auto proc = TemporaryDirectory::create();
   ASSERT_TRUE(proc.ok());
   std::filesystem::create_directory(proc->path() + "/7");
@@ -199,7 +199,7 @@ TEST(ProcessMemoryTest, sides_of_unlike_length_are_refused) {
   EXPECT_EQ(read_process_memory(::getpid(), {&local, 1}, wraps).code(), Code::invalid_argument);
 }
 
-TEST(ProcessMemoryTest, memory_that_is_not_mapped_tells_how_far_it_came) {
+TEST(ProcessMemoryTest, memory_that_is_not_mapped_reports_how_far_it_came) {
   auto pages = Mapping::anonymous(2 * page_size());
   ASSERT_TRUE(pages.ok());
   std::byte* const second = pages->data() + page_size();
@@ -234,9 +234,9 @@ TEST(ProcessMemoryTest, a_unauthenticated_memory_is_denied_with_the_hint) {
     const IoPart local{&byte, 1};
     const RemotePart remote{address_of(&byte), 1};
     const Status status = read_process_memory(owner, {&local, 1}, {&remote, 1}).status();
-    const bool told = status.code() == Code::denied &&
+    const bool reported = status.code() == Code::denied &&
                       status.to_string().find("CAP_SYS_PTRACE") != std::string::npos;
-    ::_exit(told ? 0 : 1);
+    ::_exit(reported ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(unauthenticated, &status, 0), unauthenticated);

@@ -77,8 +77,8 @@ Finding probe_processors(const MachineRoot& root) {
   const auto allowed = allowed_processors(root);
   if (!allowed.ok())
     return judge(std::move(question), {.reason = std::string(allowed.status().message())});
-  const auto told = processor_limit(root);
-  std::optional<ProcessorLimit> limit = told.ok() ? *told : std::nullopt;  // no groups, no limits
+  const auto reported = processor_limit(root);
+  std::optional<ProcessorLimit> limit = reported.ok() ? *reported : std::nullopt;  // no groups, no limits
   if (limit && limit->processors >= static_cast<double>(allowed->size())) limit.reset();
   if (limit) question.source = limit->group;
   return judge(std::move(question), judge_processors(allowed->size(), limit));

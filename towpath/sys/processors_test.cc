@@ -29,7 +29,7 @@ class ProcessorsTest : public testing::FakeMachineTest {
   }
 };
 
-TEST(ProcessorTest, a_thread_keeps_off_the_one_it_was_told) {
+TEST(ProcessorTest, a_thread_keeps_off_the_one_it_was_reported) {
   const auto allowed = allowed_processors();
   ASSERT_TRUE(allowed.ok());
   if (allowed->size() < 2) GTEST_SKIP() << "needs two processors";
@@ -98,7 +98,7 @@ TEST_F(ProcessorsTest, a_container_sees_its_own_group_as_the_root) {
   EXPECT_EQ((*memory_limit(root_))->bytes, 1048576U);
 }
 
-TEST_F(ProcessorsTest, a_quota_of_time_is_told_and_the_smallest_counts) {
+TEST_F(ProcessorsTest, a_quota_of_time_is_reported_and_the_smallest_counts) {
   allow("0-7");
   put("proc/self/cgroup", "0::/a/b\n");
   put_2("a/b/cpu.max", "max 100000\n");

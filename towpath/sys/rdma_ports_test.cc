@@ -27,7 +27,7 @@ class RdmaPortsTest : public testing::FakeMachineTest {
   }
 };
 
-TEST_F(RdmaPortsTest, ports_under_the_switch_of_a_gpu_are_told_as_ucx_wants_them) {
+TEST_F(RdmaPortsTest, ports_under_the_switch_of_a_gpu_are_reported_as_ucx_wants_them) {
   const std::string near = "pci0000:15/0000:15:01.0/0000:16:00.0/";  // root port, switch
   put_gpu(near + "0000:17:00.0/0000:18:00.0");
   put_gpu("pci0000:60/0000:60:01.0/0000:65:00.0");

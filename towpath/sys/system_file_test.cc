@@ -58,7 +58,7 @@ TEST(SystemFileTest, a_file_system_in_memory_is_never_called_direct) {
   EXPECT_EQ(*(*file)->write_at(odd, 1), 13u) << "nothing needs to be aligned";
 }
 
-TEST(SystemFileTest, the_probe_tells_what_it_looked_at) {
+TEST(SystemFileTest, the_probe_reports_what_it_looked_at) {
   const Fd zero(::open("/dev/zero", O_RDWR | O_CLOEXEC));
   const DirectProbe probe = probe_direct(zero.get(), true);
   EXPECT_FALSE(probe.signal.empty());
@@ -125,7 +125,7 @@ TEST(SystemFileTest, zeros_that_do_not_fit_leave_the_file_as_it_was) {
   EXPECT_TRUE(testing::passes_in_child(body));
 }
 
-TEST(SystemFileTest, a_refusal_to_reserve_is_told_with_its_reason) {
+TEST(SystemFileTest, a_refusal_to_reserve_is_reported_with_its_reason) {
   const auto directory = std::move(*TemporaryDirectory::create());
   const auto body = [&] {
     if (!testing::refuse_calls({SYS_fallocate}, EIO)) GTEST_SKIP() << testing::kNoFilter;

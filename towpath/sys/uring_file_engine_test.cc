@@ -63,7 +63,7 @@ class UringFileEngineTest : public ::testing::Test {
 };
 
 TEST_F(UringFileEngineTest,
-       writes_through_the_page_cache_are_told_by_the_descriptor_of_the_others) {
+       writes_through_the_page_cache_are_reported_by_the_descriptor_of_the_others) {
   const auto directory = TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());
   const Fd file(::open(directory->file("f").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));

@@ -85,7 +85,7 @@ class UringTest : public ::testing::Test {
   std::unique_ptr<TemporaryDirectory> directory_;
 };
 
-TEST_F(UringTest, writes_and_reads_a_file_and_tells_exact_counts) {
+TEST_F(UringTest, writes_and_reads_a_file_and_reports_exact_counts) {
   const Fd file = make_file("");
   Bytes back(16);
   ASSERT_TRUE(ring_->write(1, {.file = {file.get()}, .from = as_bytes("canal"), .offset = 3}).ok());
@@ -177,7 +177,7 @@ TEST_F(UringTest, cancelling_what_is_not_there_is_harmless) {
   EXPECT_EQ(run(1).at(1).result, 0);
 }
 
-TEST_F(UringTest, drain_tells_every_operation_once_and_withdraws_the_unsubmitted) {
+TEST_F(UringTest, drain_reports_every_operation_once_and_withdraws_the_unsubmitted) {
   Pipe pipe;
   Bytes a(4), b(4);
   ASSERT_TRUE(ring_->read(1, {.file = {pipe.reader.get()}, .into = a}).ok());
@@ -271,7 +271,7 @@ TEST_F(UringTest, refuses_options_that_cannot_be) {
   EXPECT_EQ(deep->depth(), 64u);
 }
 
-TEST_F(UringTest, the_event_descriptor_tells_of_completions) {
+TEST_F(UringTest, the_event_descriptor_reports_of_completions) {
   auto event = ring_->event_fd();
   ASSERT_TRUE(event.ok()) << event.status().to_string();
   EXPECT_EQ(*ring_->event_fd(), *event);
@@ -282,7 +282,7 @@ TEST_F(UringTest, the_event_descriptor_tells_of_completions) {
   EXPECT_EQ(::poll(&poll, 1, 30000), 1);
 }
 
-TEST_F(UringTest, two_rings_tell_of_completions_by_one_descriptor) {
+TEST_F(UringTest, two_rings_report_of_completions_by_one_descriptor) {
   const auto event = ring_->event_fd();
   ASSERT_TRUE(event.ok()) << event.status().to_string();
   auto other = Ring::open({.entries = 8, .event_fd = *event});

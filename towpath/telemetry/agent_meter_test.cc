@@ -101,7 +101,7 @@ TEST(AgentMeterTest, many_peers_share_one_label) {
             4997);
 }
 
-TEST(AgentMeterTest, memory_that_is_registered_is_told_by_kind) {
+TEST(AgentMeterTest, memory_that_is_registered_is_reported_by_kind) {
   Metrics metrics;
   AgentMeter meter(metrics, {.agent = "decode"});
   const AgentMeter::RegistrationOf disk{"posix", MemoryKind::disk, 100};

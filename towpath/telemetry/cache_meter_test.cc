@@ -40,7 +40,7 @@ TEST(CacheMeterTest, without_metrics_and_recorder_nothing_happens) {
   meter.waits(1, 1);
 }
 
-TEST(CacheMeterTest, who_waits_now_is_told_by_way) {
+TEST(CacheMeterTest, who_waits_now_is_reported_by_way) {
   Metrics metrics;
   CacheMeter meter({.metrics = &metrics, .agent = "decode-0"}, {"host"}, 4096);
   const auto waiting = [&](const char* way) {

@@ -34,7 +34,7 @@ void poke(Bytes& copy, std::size_t offset, std::uint64_t word) {
   std::memcpy(copy.data() + offset, &word, sizeof word);
 }
 
-TEST(FlightLogTest, copy_says_what_the_recorder_was_told) {
+TEST(FlightLogTest, copy_says_what_the_recorder_was_reported) {
   Ring ring(4);
   auto recorder = ring.recorder();
   const std::uint32_t who = recorder.add_name("decode-0");

@@ -43,9 +43,9 @@ TEST(HistogramTest, percentiles_stay_within_the_stated_error) {
   for (double percent : {0.1, 10.0, 50.0, 90.0, 99.0, 99.9, 100.0}) {
     const auto rank = static_cast<std::size_t>(std::ceil(percent / 100 * 5000));
     const std::uint64_t exact = values[rank - 1];
-    const std::uint64_t told = histogram.percentile(percent);
-    EXPECT_GE(told, exact) << percent;
-    EXPECT_LE(told - exact, exact / 32) << percent;
+    const std::uint64_t reported = histogram.percentile(percent);
+    EXPECT_GE(reported, exact) << percent;
+    EXPECT_LE(reported - exact, exact / 32) << percent;
   }
 }
 

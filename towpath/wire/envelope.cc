@@ -139,11 +139,11 @@ Result<Message> open(ConstByteSpan bytes, const OpenLimits& limits) {
   if (header.total_bytes() != bytes.size())
     return error(Code::corrupt, cat("a ", name_of(header.kind.type), " says ", header.total_bytes(),
                                     " bytes, but ", bytes.size(), " are here"));
-  const auto told = at<std::uint64_t>(bytes, kChecksumAt);
-  if (const auto found = checksum_of(bytes); found != told)
+  const auto reported = at<std::uint64_t>(bytes, kChecksumAt);
+  if (const auto found = checksum_of(bytes); found != reported)
     return error(Code::corrupt,
                  cat("a ", name_of(header.kind.type), " of ", bytes.size(), " bytes has checksum ",
-                     hex(found), ", but says ", hex(told)),
+                     hex(found), ", but says ", hex(reported)),
                  "have it sent, or written, again");
   return Message{.kind = header.kind,
                  .payload = bytes.subspan(static_cast<std::size_t>(header.header_bytes))};

@@ -46,7 +46,7 @@ TEST(EnvelopeTest, an_empty_payload_is_a_message) {
   EXPECT_TRUE(open(seal({MessageType::metadata, 1}, {}), kLimits).value().payload.empty());
 }
 
-TEST(EnvelopeTest, a_header_alone_tells_how_much_to_expect) {
+TEST(EnvelopeTest, a_header_alone_reports_how_much_to_expect) {
   const Bytes bytes = sealed();
   const Header header = read_header(ConstByteSpan(bytes).first(kHeaderBytes), kLimits).value();
   EXPECT_EQ(header.total_bytes(), bytes.size());

@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
                                          metadata_cases, transfer_cases, notification_cases,
                                          telemetry_cases};
   int ran = 0;
-  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) ran += run_cases(all[i], prefix, tell_case);
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) ran += run_cases(all[i], prefix, report_case);
   if (ran == 0) fprintf(stderr, "no case begins with '%s'\n", prefix);
   return ran == 0 || failed_checks != 0;
 }

@@ -46,9 +46,9 @@ static void find_metadata(struct side* side, const char* name) {
   if (file == NULL) return;
   const size_t size = fread(data, 1, sizeof data, file);
   fclose(file);
-  char* told = NULL;
-  OK(nixl_capi_load_remote_md(side->agent, data, size, &told));
-  free(told);
+  char* reported = NULL;
+  OK(nixl_capi_load_remote_md(side->agent, data, size, &reported));
+  free(reported);
 }
 
 static bool has_parameter(nixl_capi_agent_t agent, nixl_capi_backend_t backend, const char* name) {
@@ -86,7 +86,7 @@ static uintptr_t address_of_owner(void) {
   return (uintptr_t)address;
 }
 
-static void tell_address(void) {
+static void report_address(void) {
   FILE* file = fopen(path_of("owner", ".address"), "w");
   CHECK(file != NULL && fprintf(file, "%llu", (unsigned long long)(uintptr_t)bytes) > 0);
   if (file != NULL) fclose(file);
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   if (argc != 3) return fprintf(stderr, "pair owner|reader FOLDER\n"), 2;
   folder = argv[2];
   const bool owns = strcmp(argv[1], "owner") == 0;
-  if (owns) tell_address();
+  if (owns) report_address();
   struct side side = open_side(argv[1], "UCX");
   owns ? own(&side) : read_all(&side);
   close_side(&side);

@@ -64,7 +64,7 @@ static void plugins_are_listed_by_the_names_that_users_know(void) {
   OK(nixl_capi_destroy_agent(agent));
 }
 
-static void plugins_tell_their_memory_and_parameters(void) {
+static void plugins_report_their_memory_and_parameters(void) {
   nixl_capi_agent_t agent = NULL;
   nixl_capi_mem_list_t mems = NULL;
   nixl_capi_params_t params = NULL;
@@ -140,7 +140,7 @@ static void parameters_of_nixls_plugins_are_no_mistakes(void) {
   OK(nixl_capi_destroy_agent(agent));
 }
 
-static void backends_tell_what_they_run_with(void) {
+static void backends_report_what_they_run_with(void) {
   struct side side = open_side("alone", "POSIX");
   struct side other = open_side("other", peer_plugin());
   nixl_capi_mem_list_t mems = NULL;
@@ -222,12 +222,12 @@ const struct test_case agent_cases[] = {
     {"agent.agents_need_a_name", agents_need_a_name},
     {"agent.plugins_are_listed_by_the_names_that_users_know",
      plugins_are_listed_by_the_names_that_users_know},
-    {"agent.plugins_tell_their_memory_and_parameters", plugins_tell_their_memory_and_parameters},
+    {"agent.plugins_report_their_memory_and_parameters", plugins_report_their_memory_and_parameters},
     {"agent.backends_are_created_once", backends_are_created_once},
     {"agent.parameters_of_nixls_plugins_are_no_mistakes",
      parameters_of_nixls_plugins_are_no_mistakes},
     {"agent.plugins_are_loaded_from_a_named_directory", plugins_are_loaded_from_a_named_directory},
     {"agent.what_no_variable_says_the_configuration_file_does",
      what_no_variable_says_the_configuration_file_does},
-    {"agent.backends_tell_what_they_run_with", backends_tell_what_they_run_with},
+    {"agent.backends_report_what_they_run_with", backends_report_what_they_run_with},
     {NULL, NULL}};

@@ -52,13 +52,13 @@ static void agents_learn_of_each_other(void) {
   close_side(&one);
 }
 
-static void a_part_of_the_memory_is_told(void) {
+static void a_part_of_the_memory_is_reported(void) {
   struct side one = open_side("one", peer_plugin());
   struct side two = open_side("two", peer_plugin());
   nixl_capi_reg_dlist_t none = NULL;
   nixl_capi_reg_dlist_t some = reg_list(NIXL_CAPI_MEM_DRAM, memory, 1024);
-  nixl_capi_xfer_dlist_t told = xfer_list(NIXL_CAPI_MEM_DRAM, memory, 1024);
-  nixl_capi_xfer_dlist_t untold = xfer_list(NIXL_CAPI_MEM_DRAM, memory + 1024, 1024);
+  nixl_capi_xfer_dlist_t reported = xfer_list(NIXL_CAPI_MEM_DRAM, memory, 1024);
+  nixl_capi_xfer_dlist_t unreported = xfer_list(NIXL_CAPI_MEM_DRAM, memory + 1024, 1024);
   struct blob blob = {NULL, 0};
   char* name = NULL;
   NOT_FOUND(nixl_capi_get_local_partial_md(two.agent, some, &blob.data, &blob.size, NULL));
@@ -71,17 +71,17 @@ static void a_part_of_the_memory_is_told(void) {
   free(name);
   free(blob.data);
   OK(nixl_capi_check_remote_md(one.agent, "two", NULL));
-  NOT_FOUND(nixl_capi_check_remote_md(one.agent, "two", told));
+  NOT_FOUND(nixl_capi_check_remote_md(one.agent, "two", reported));
   OK(nixl_capi_get_local_partial_md(two.agent, some, &blob.data, &blob.size, NULL));
   OK(nixl_capi_load_remote_md(one.agent, blob.data, blob.size, &name));
   free(name);
   free(blob.data);
-  OK(nixl_capi_check_remote_md(one.agent, "two", told));
-  NOT_FOUND(nixl_capi_check_remote_md(one.agent, "two", untold));
+  OK(nixl_capi_check_remote_md(one.agent, "two", reported));
+  NOT_FOUND(nixl_capi_check_remote_md(one.agent, "two", unreported));
   OK(nixl_capi_destroy_reg_dlist(none));
   OK(nixl_capi_destroy_reg_dlist(some));
-  OK(nixl_capi_destroy_xfer_dlist(told));
-  OK(nixl_capi_destroy_xfer_dlist(untold));
+  OK(nixl_capi_destroy_xfer_dlist(reported));
+  OK(nixl_capi_destroy_xfer_dlist(unreported));
   close_side(&two);
   close_side(&one);
 }
@@ -222,7 +222,7 @@ static void metadata_travels_to_and_from_an_address(void) {
 
 const struct test_case metadata_cases[] = {
     {"metadata.agents_learn_of_each_other", agents_learn_of_each_other},
-    {"metadata.a_part_of_the_memory_is_told", a_part_of_the_memory_is_told},
+    {"metadata.a_part_of_the_memory_is_reported", a_part_of_the_memory_is_reported},
     {"metadata.what_is_no_metadata_is_refused", what_is_no_metadata_is_refused},
     {"metadata.metadata_needs_a_backend_that_reaches_peers",
      metadata_needs_a_backend_that_reaches_peers},

@@ -267,7 +267,7 @@ static void requests_refuse_nulls(void) {
   close_pair(&pair);
 }
 
-static void a_request_tells_its_backend_and_its_cost(void) {
+static void a_request_reports_its_backend_and_its_cost(void) {
   struct pair pair = open_pair();
   nixl_capi_xfer_req_t made = request(&pair, NIXL_CAPI_XFER_OP_READ);
   nixl_capi_backend_t backend = NULL;
@@ -410,7 +410,7 @@ const struct test_case transfer_cases[] = {
     {"transfer.a_request_is_released_before_it_is_destroyed",
      a_request_is_released_before_it_is_destroyed},
     {"transfer.requests_refuse_nulls", requests_refuse_nulls},
-    {"transfer.a_request_tells_its_backend_and_its_cost", a_request_tells_its_backend_and_its_cost},
+    {"transfer.a_request_reports_its_backend_and_its_cost", a_request_reports_its_backend_and_its_cost},
     {"transfer.figures_are_recorded_when_they_are_asked_for",
      figures_are_recorded_when_they_are_asked_for},
     {"transfer.what_was_taken_away_is_not_found", what_was_taken_away_is_not_found},

@@ -42,7 +42,7 @@ Status put_around(const NvshmemContext& context) {
   return context.free(at);
 }
 
-TEST(NvshmemEngineTest, what_is_not_here_is_told_with_what_would_provide_it) {
+TEST(NvshmemEngineTest, what_is_not_here_is_reported_with_what_would_provide_it) {
   const NvshmemOptions nowhere{.names = {"libnvshmem_host.so.towpath-has-none", "libno.such.so.1"}};
   const auto library = NvshmemLibrary::open(nowhere);
   EXPECT_EQ(library.code(), Code::unsupported);
@@ -75,7 +75,7 @@ TEST(NvshmemEngineTest, our_own_is_refused_unless_asked_for) {
   EXPECT_THAT(probe_nvshmem(kStandIn).reason, HasSubstr("host memory"));
 }
 
-TEST(NvshmemEngineTest, libraries_that_cannot_be_used_are_told_apart) {
+TEST(NvshmemEngineTest, libraries_that_cannot_be_used_are_reported_apart) {
   EXPECT_THAT(NvshmemLibrary::open(fake(1)).status().message(),
               HasSubstr("has no nvshmemx_hostlib_init_attr, nvshmemx_hostlib_finalize"));
   EXPECT_THAT(NvshmemLibrary::open(fake(2)).status().message(), HasSubstr("NVSHMEM 2.0.0, not 3"));

@@ -173,7 +173,7 @@ class OpenshmemTest(unittest.TestCase):
             done = self.run_pes(3, self.build(self.ring(endless.replace("%s", str(status)))), expect=status)
             self.assertNotIn("signal", done.stderr)
 
-    def test_a_death_is_told_to_those_that_wait(self):
+    def test_a_death_is_reported_to_those_that_wait(self):
         program = self.build(self.ring("if (shmem_my_pe() == 1) __builtin_trap();\n  shmem_barrier_all();\n  return 0;"))
         done = subprocess.run([ARGS.run, "run", "-n", "2", "--", program], capture_output=True, text=True,
                               timeout=WATCHDOG_S)
@@ -199,7 +199,7 @@ class OpenshmemTest(unittest.TestCase):
             text = "#include <unistd.h>\n" + self.ring(endless.replace("%s", str(status)))
             self.run_hosts(self.build(text), expect=status)
 
-    def test_what_is_not_symmetric_is_told(self):
+    def test_what_is_not_symmetric_is_reported(self):
         program = self.build(self.ring("int here = 0;\n  shmem_int_p(&here, 1, 0);\n  return 0;"))
         self.assertIn("4 bytes at 0x", self.run_pes(1, program, expect=1).stderr)
 

@@ -5,7 +5,7 @@ int failed_checks = 0;
 
 static void after(const char* name, int good) {
   shmem_barrier_all();
-  if (!good || shmem_my_pe() == 0) tell_case(name, good);
+  if (!good || shmem_my_pe() == 0) report_case(name, good);
 }
 
 int main(int argc, char** argv) {

@@ -23,7 +23,7 @@ static void predefined_teams(void) {
 static void strided_splits(void) {
   const int me = shmem_my_pe(), size = (shmem_n_pes() + 1) / 2;
   const shmem_team_config_t config = {.num_contexts = 3};
-  shmem_team_config_t told = {0};
+  shmem_team_config_t reported = {0};
   shmem_team_t even = SHMEM_TEAM_INVALID;
   CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 2, size, &config, SHMEM_TEAM_NUM_CONTEXTS,
                                  &even) == 0);
@@ -31,8 +31,8 @@ static void strided_splits(void) {
   if (even != SHMEM_TEAM_INVALID) {
     CHECK(shmem_team_my_pe(even) == me / 2 && shmem_team_n_pes(even) == size);
     CHECK(shmem_team_translate_pe(even, size - 1, SHMEM_TEAM_WORLD) == 2 * (size - 1));
-    CHECK(shmem_team_get_config(even, SHMEM_TEAM_NUM_CONTEXTS, &told) == 0);
-    CHECK(told.num_contexts == 3);
+    CHECK(shmem_team_get_config(even, SHMEM_TEAM_NUM_CONTEXTS, &reported) == 0);
+    CHECK(reported.num_contexts == 3);
     shmem_team_t reversed = SHMEM_TEAM_INVALID;
     CHECK(shmem_team_split_strided(even, size - 1, -1, size, NULL, 0, &reversed) == 0);
     CHECK(shmem_team_my_pe(reversed) == size - 1 - me / 2);
@@ -40,7 +40,7 @@ static void strided_splits(void) {
     CHECK(shmem_team_my_pe(reversed) == -1);
     shmem_team_destroy(even);
   }
-  CHECK(shmem_team_get_config(SHMEM_TEAM_INVALID, SHMEM_TEAM_NUM_CONTEXTS, &told) != 0);
+  CHECK(shmem_team_get_config(SHMEM_TEAM_INVALID, SHMEM_TEAM_NUM_CONTEXTS, &reported) != 0);
   shmem_team_t none = SHMEM_TEAM_WORLD;
   CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, shmem_n_pes() + 1, NULL, 0, &none) != 0);
   CHECK(none == SHMEM_TEAM_INVALID);

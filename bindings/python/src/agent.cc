@@ -24,41 +24,41 @@ using agent::Agent;
 /// What the environment, and under it the configuration file, say of the metadata of towpath.nixl.
 /// Raises what is wrong with either.
 py::dict settings() {
-  const standard::Settings told =
+  const standard::Settings reported =
       unwrap(standard::configure(standard::read_environment())).settings;
   return py::dict(
-      py::arg("etcd_endpoints") = told.etcd_endpoints,
-      py::arg("etcd_namespace") = told.etcd_namespace, py::arg("etcd_user") = told.etcd_user,
-      py::arg("etcd_password_file") = told.etcd_password_file.value_or(""),
-      py::arg("etcd_ca_file") = told.etcd_ca_file, py::arg("etcd_cert_file") = told.etcd_cert_file,
-      py::arg("etcd_key_file") = told.etcd_key_file, py::arg("listen_host") = told.listen_host,
-      py::arg("token_file") = told.token_file.value_or(""),
+      py::arg("etcd_endpoints") = reported.etcd_endpoints,
+      py::arg("etcd_namespace") = reported.etcd_namespace, py::arg("etcd_user") = reported.etcd_user,
+      py::arg("etcd_password_file") = reported.etcd_password_file.value_or(""),
+      py::arg("etcd_ca_file") = reported.etcd_ca_file, py::arg("etcd_cert_file") = reported.etcd_cert_file,
+      py::arg("etcd_key_file") = reported.etcd_key_file, py::arg("listen_host") = reported.listen_host,
+      py::arg("token_file") = reported.token_file.value_or(""),
       py::arg("transfer_timeout") =
-          to_seconds(told.transfer_timeout.value_or(standard::kNixlTransferTimeout)));
+          to_seconds(reported.transfer_timeout.value_or(standard::kNixlTransferTimeout)));
 }
 
 standard::Configuration configured(const standard::Environment& environment) {
-  auto told = unwrap(standard::configure(environment));
-  for (const std::string& warning : told.warnings) {
+  auto reported = unwrap(standard::configure(environment));
+  for (const std::string& warning : reported.warnings) {
     if (PyErr_WarnEx(PyExc_RuntimeWarning, warning.c_str(), 1) != 0) throw py::error_already_set();
   }
-  return told;
+  return reported;
 }
 
 std::shared_ptr<Home> open(const PyAgent::Options& options) {
   const standard::Environment environment = standard::read_environment();
-  const standard::Configuration told = configured(environment);
+  const standard::Configuration reported = configured(environment);
   auto home = std::make_shared<Home>();
   const telemetry::Log log(home->log, home->clock, cat("agent ", printable(options.name.value)));
-  home->registry = unlocked([&] { return standard::make_registry(told.settings, log); });
+  home->registry = unlocked([&] { return standard::make_registry(reported.settings, log); });
   home->nixl = std::make_unique<standard::NixlBackends>(home->registry, environment, log);
   standard::NodeOptions node{.name = options.name.value,
                              .log = &home->log,
                              .progress_thread = options.progress_thread,
                              .registry = &home->registry,
                              // The code may ask; the environment says the last word.
-                             .telemetry = told.telemetry.decide(options.telemetry)};
-  if (told.settings.transfer_timeout) node.default_timeout = *told.settings.transfer_timeout;
+                             .telemetry = reported.telemetry.decide(options.telemetry)};
+  if (reported.settings.transfer_timeout) node.default_timeout = *reported.settings.transfer_timeout;
   if (options.default_timeout) node.default_timeout = to_duration(options.default_timeout);
   home->node = unwrap(unlocked([&] { return standard::Node::open(node); }));
   return home;
@@ -87,7 +87,7 @@ std::unique_ptr<PyAgent> make_agent(Name name, const py::object& backends, bool 
     backend::Params params;
     if (py::isinstance<py::dict>(backends))
       params = py::cast<TextMap>(py::object(backends[backend]));
-    made->tell([&](Agent& agent) { return agent.add_backend(type.value, params); });
+    made->report([&](Agent& agent) { return agent.add_backend(type.value, params); });
   }
   return made;
 }
@@ -219,7 +219,7 @@ void bind_life(AgentClass& type) {
       .def(
           "add_backend",
           [](const PyAgent& self, const Name& type_name, const TextMap& params) {
-            self.tell([&](Agent& agent) { return agent.add_backend(type_name.value, params); });
+            self.report([&](Agent& agent) { return agent.add_backend(type_name.value, params); });
           },
           py::arg("type"), py::arg("params") = TextMap())
       .def("capabilities", &capabilities, py::arg("backend"));
@@ -233,7 +233,7 @@ void bind_peers(AgentClass& type) {
       .def(
           "forget_peer",
           [](const PyAgent& self, const Name& name) {
-            self.tell([&](Agent& agent) { return agent.forget_peer(name.value); });
+            self.report([&](Agent& agent) { return agent.forget_peer(name.value); });
           },
           py::arg("name"))
       .def("peers", &peers)
@@ -245,7 +245,7 @@ void bind_messages(AgentClass& type) {
   type.def(
           "notify",
           [](const PyAgent& self, const Name& peer, const Blob& message) {
-            self.tell([&](Agent& agent) { return agent.notify(peer.value, message.value); });
+            self.report([&](Agent& agent) { return agent.notify(peer.value, message.value); });
           },
           py::arg("peer"), py::arg("message"))
       .def("notifications", &notifications,

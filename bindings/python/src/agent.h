@@ -61,7 +61,7 @@ class PyAgent {
   }
   /// The same for a Status.
   template <typename Work>
-  void tell(Work&& work) const {
+  void report(Work&& work) const {
     check(call(std::forward<Work>(work)));
   }
 

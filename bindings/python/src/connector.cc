@@ -153,16 +153,16 @@ void bind_scheduler(py::module_& module) {
 // ---- the worker's half
 
 /// From a towpath.connector.Peers, or None.
-standard::ConnectorPeers to_peers(const py::object& told) {
+standard::ConnectorPeers to_peers(const py::object& reported) {
   standard::ConnectorPeers peers;
-  if (told.is_none()) return peers;
-  peers.rendezvous = py::cast<std::string>(told.attr("rendezvous"));
-  peers.name = py::cast<Name>(told.attr("name")).value;
-  for (const py::handle other : told.attr("others"))
+  if (reported.is_none()) return peers;
+  peers.rendezvous = py::cast<std::string>(reported.attr("rendezvous"));
+  peers.name = py::cast<Name>(reported.attr("name")).value;
+  for (const py::handle other : reported.attr("others"))
     peers.others.push_back(py::cast<Name>(other).value);
-  peers.backends = py::cast<std::vector<std::string>>(told.attr("backends"));
-  peers.patience = to_duration(py::cast<double>(told.attr("patience")));
-  peers.serving_thread = py::cast<bool>(told.attr("serving_thread"));
+  peers.backends = py::cast<std::vector<std::string>>(reported.attr("backends"));
+  peers.patience = to_duration(py::cast<double>(reported.attr("patience")));
+  peers.serving_thread = py::cast<bool>(reported.attr("serving_thread"));
   return peers;
 }
 
@@ -171,16 +171,16 @@ std::uint64_t number(const py::dict& from, const char* name) {
 }
 
 /// How blocks are kept; the shape of the engine's cache is known by then.
-void to_keeping(const py::dict& told, standard::ConnectorNodeOptions& options) {
-  const auto text = [&](const char* name) { return py::cast<Name>(told[name]).value; };
-  options.host_blocks = number(told, "host_blocks");
+void to_keeping(const py::dict& reported, standard::ConnectorNodeOptions& options) {
+  const auto text = [&](const char* name) { return py::cast<Name>(reported[name]).value; };
+  options.host_blocks = number(reported, "host_blocks");
   options.directory = text("directory");
-  options.disk_bytes = number(told, "disk_bytes");
+  options.disk_bytes = number(reported, "disk_bytes");
   if (const std::string objects = text("objects"); !objects.empty())
     options.objects = unwrap(standard::ObjectPlace::parse(objects));
   standard::ConnectorWords words{
-      .policy = text("policy"), .digest = text("digest"), .sightings = number(told, "sightings")};
-  if (!told["kvbm"].is_none()) words.kvbm = text("kvbm");
+      .policy = text("policy"), .digest = text("digest"), .sightings = number(reported, "sightings")};
+  if (!reported["kvbm"].is_none()) words.kvbm = text("kvbm");
   check(standard::apply(words, standard::read_environment(), options));
 }
 
@@ -218,7 +218,7 @@ auto drive(const Worker& self, Work&& work) {
 
 /// Work on the worker that ends in a Status.
 template <typename Work>
-void tell(const Worker& self, Work&& work) {
+void report(const Worker& self, Work&& work) {
   check(drive(self, work));
 }
 
@@ -273,18 +273,18 @@ void bind_worker(py::module_& module) {
            py::arg("peers"))
       .def("start_step",
            [](const Worker& self, const Blob& orders) {
-             tell(self, [&](kv::ConnectorWorker& worker) -> Status {
+             report(self, [&](kv::ConnectorWorker& worker) -> Status {
                TOWPATH_TRY(const kv::StepOrders step, kv::decode_step_orders(orders.value));
                return worker.start_step(step);
              });
            })
       .def("wait_for_layer_load",
            [](const Worker& self, std::uint64_t layer) {
-             tell(self, [&](auto& worker) { return worker.wait_for_layer_load(layer); });
+             report(self, [&](auto& worker) { return worker.wait_for_layer_load(layer); });
            })
       .def("save_layer",
            [](const Worker& self, std::uint64_t layer) {
-             tell(self, [&](auto& worker) { return worker.save_layer(layer); });
+             report(self, [&](auto& worker) { return worker.save_layer(layer); });
            })
       .def("wait_for_save",
            [](const Worker& self) { drive(self, [](auto& worker) { worker.wait_for_save(); }); })
@@ -303,7 +303,7 @@ void bind_worker(py::module_& module) {
                  drive(self, [](auto& worker) { return kv::encode(worker.take_report()); })));
            })
       .def("sync",
-           [](const Worker& self) { tell(self, [](auto& worker) { return worker.sync(); }); })
+           [](const Worker& self) { report(self, [](auto& worker) { return worker.sync(); }); })
       .def("close", &Worker::close)
       .def("figures", &worker_figures)
       .def_property_readonly("folder", [](const Worker& self) {

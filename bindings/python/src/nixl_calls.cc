@@ -12,9 +12,9 @@ namespace {
 void raise_as_nixl(py::error_already_set& raised) {
   const py::module_ errors = py::module_::import("towpath.errors");
   if (!raised.matches(errors.attr("Error"))) return raised.restore();
-  const py::object told =
+  const py::object reported =
       py::module_::import("towpath.nixl._status").attr("caused_by")(raised.value());
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(told.ptr())), told.ptr());
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(reported.ptr())), reported.ptr());
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ bool Given::has(std::size_t parameter) const {
   return is_true != 0;
 }
 
-void tell_python() {
+void report_python() {
   try {
     throw;
   } catch (py::error_already_set& raised) {

@@ -64,7 +64,7 @@ class Given {
 
 /// Says to Python what the exception says that is being handled. Leaves by that of a thread that
 /// Python unwinds.
-void tell_python();
+void report_python();
 
 /// The value behind an instance of a class of pybind11, or of one that was derived in Python. Null:
 /// its constructor was never called.
@@ -78,7 +78,7 @@ PyObject* guarded(Work&& work) {
   try {
     return std::forward<Work>(work)().release().ptr();
   } catch (...) {
-    tell_python();
+    report_python();
     return nullptr;
   }
 }

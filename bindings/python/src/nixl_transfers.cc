@@ -247,7 +247,7 @@ constexpr Signature kNotify{"genNotif", {"remote_agent", "msg", "backends"}, 2};
 py::object NixlTransfers::notify(const Given& given) {
   const auto peer = py::cast<Name>(given[0]);
   const auto message = py::cast<Blob>(given[1]);
-  agent_.tell([&](Agent& agent) { return agent.notify(peer.value, message.value); });
+  agent_.report([&](Agent& agent) { return agent.notify(peer.value, message.value); });
   return success_;
 }
 

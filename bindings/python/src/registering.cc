@@ -145,7 +145,7 @@ void register_nixl_list(const PyAgent& self, const RegList& list, const std::vec
   const memory::RegisterOptions options{.backends = to_strings(backends),
                                         .any_of_named = any_of_named};
   const auto home = self.home();
-  self.tell([&](Agent& agent) -> Status {
+  self.report([&](Agent& agent) -> Status {
     TOWPATH_TRY(auto made, agent.register_regions(std::move(regions), options));
     home->nixl_memory.add(list.kind, places_of(items), std::move(made));
     return {};
@@ -157,7 +157,7 @@ void deregister_nixl_list(const PyAgent& self, const RegList& list,
   const auto items = list.items.get();
   const std::vector<std::string> names = to_strings(backends);
   const auto home = self.home();
-  self.tell([&](Agent& agent) {
+  self.report([&](Agent& agent) {
     TOWPATH_TRY(auto taken,
                 home->nixl_memory.take(list.kind, places_of(by_place(list.kind, *items)), names));
     return agent.release(taken);

@@ -33,7 +33,7 @@ def test_pulls_every_other_block(pair):
     assert pull.backend == "shm" and "shm" in str(pull.explain())
 
 
-def test_pushes_and_tells(pair):
+def test_pushes_and_reports(pair):
     theirs, mine, there, here = meet_with_memory(pair)
     mine[:] = 7
     push = pair.mine.create_transfer("write", here, pair.theirs.name, there, notification=b"first")
@@ -164,13 +164,13 @@ def polite_threads():
 def test_waiting_lets_other_threads_run(alone, polite_threads):
     may_count, counted = threading.Lock(), []
 
-    def count_and_tell():
+    def count_and_report():
         with may_count:
             counted.extend(range(1000))
             alone.notify(alone.name, b"counted")
 
     may_count.acquire()
-    other = threading.Thread(target=count_and_tell)
+    other = threading.Thread(target=count_and_report)
     other.start()
     may_count.release()
     assert not counted

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "tests" / "process"))
 import swift_store
 
 
-def test_the_example_runs_and_tells_what_it_loaded():
+def test_the_example_runs_and_reports_what_it_loaded():
     done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     said = [line.partition(":")[2].strip() for line in done.stdout.splitlines()]
@@ -89,7 +89,7 @@ def test_blocks_of_any_arrangement_come_back(axes):
         assert worker.figures()["saved_blocks"] == 3
 
 
-def test_events_tell_routers_the_tokens():
+def test_events_report_routers_the_tokens():
     layers = caches()
     with Worker(layers, name_space="m") as worker:
         scheduler = Scheduler(4, events_with_tokens=True)

@@ -36,27 +36,27 @@ def test_metadata_go_to_an_address_and_come_from_one(pair):
     where = right.listening_at
     left.fetch_metadata(right.name, where)
     assert eventually(lambda: left.knows(right.name))
-    told = []
+    reported = []
     left.send_metadata(where)
     assert eventually(lambda: right.knows(left.name))
     left.withdraw_metadata(where)
     assert eventually(lambda: not right.knows(left.name))
-    assert eventually(lambda: told.extend(left.metadata_outcomes()) or len(told) == 3)
-    assert [one["what"] for one in told] == ["fetched", "sent", "invalidated"]
-    assert [one["error"] for one in told] == [None] * 3
+    assert eventually(lambda: reported.extend(left.metadata_outcomes()) or len(reported) == 3)
+    assert [one["what"] for one in reported] == ["fetched", "sent", "invalidated"]
+    assert [one["error"] for one in reported] == [None] * 3
 
 
-def test_what_came_of_it_is_told(pair):
+def test_what_came_of_it_is_reported(pair):
     left, _ = pair
     left.exchange_metadata(timeout=0.2)
     left.fetch_metadata("nobody", "127.0.0.1:1")
-    told = []
-    assert eventually(lambda: told.extend(left.metadata_outcomes()) or told)
-    assert told[0]["what"] == "fetched" and told[0]["agent"] == "nobody"
-    assert isinstance(told[0]["error"], towpath.Error)
+    reported = []
+    assert eventually(lambda: reported.extend(left.metadata_outcomes()) or reported)
+    assert reported[0]["what"] == "fetched" and reported[0]["agent"] == "nobody"
+    assert isinstance(reported[0]["error"], towpath.Error)
 
 
-def test_a_store_in_trouble_is_told(pair):
+def test_a_store_in_trouble_is_reported(pair):
     left, right = pair
     right.exchange_metadata()
     assert right.store_standing == {"pending": 0, "error": None}

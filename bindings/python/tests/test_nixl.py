@@ -65,9 +65,9 @@ def test_prepared_lists_as_vllm_uses_them(two):
     expected = numpy.zeros(COUNT, numpy.uint8)
     expected[ids] = ids + 1
     assert (two.here.reshape(COUNT, BLOCK) == expected[:, None]).all()
-    told = two.mine.get_xfer_telemetry(handle)
-    assert told.totalBytes == 3 * BLOCK and told.descCount == 3
-    assert told.xferDuration >= told.postDuration > 0 and told.startTime > 0
+    reported = two.mine.get_xfer_telemetry(handle)
+    assert reported.totalBytes == 3 * BLOCK and reported.descCount == 3
+    assert reported.xferDuration >= reported.postDuration > 0 and reported.startTime > 0
     two.mine.release_xfer_handle(handle)
     two.mine.release_xfer_handle(handle)
     deadline = time.monotonic() + 60
@@ -223,20 +223,20 @@ def test_a_handle_that_nobody_can_reach_is_released(two):
     assert alive() is None
 
 
-def test_what_releases_wrongly_at_the_end_is_told_and_stops_nobody():
+def test_what_releases_wrongly_at_the_end_is_reported_and_stops_nobody():
     class Agent:
         def releaseXferReq(self, handle):
             raise ValueError(f"no {handle}")
 
     with pytest.raises(ValueError, match="no 7"):
         nixl._api.nixl_xfer_handle(Agent(), 7).release()
-    told = []
-    sys.unraisablehook, usual = told.append, sys.unraisablehook
+    reported = []
+    sys.unraisablehook, usual = reported.append, sys.unraisablehook
     try:
         nixl._api.nixl_xfer_handle(Agent(), 8)
     finally:
         sys.unraisablehook = usual
-    assert str(told[0].exc_value) == "no 8"
+    assert str(reported[0].exc_value) == "no 8"
 
 
 def test_the_bindings_take_arguments_by_name(two):

@@ -27,7 +27,7 @@ def way_of(handle, agent):
 
 
 @pytest.mark.parametrize("transports, way", [("", "shm"), ("tcp", "ucx")])
-def test_agents_with_the_default_configuration_move_bytes_and_tell(monkeypatch, transports, way):
+def test_agents_with_the_default_configuration_move_bytes_and_report(monkeypatch, transports, way):
     if transports:
         monkeypatch.setenv("UCX_TLS", transports)
     mine, theirs = nixl_agent(f"mine-{way}"), nixl_agent(f"theirs-{way}")
@@ -50,16 +50,16 @@ def test_agents_with_the_default_configuration_move_bytes_and_tell(monkeypatch, 
     mine.deregister_memory(local, backends=["UCX"])
 
 
-def test_shm_may_be_created_besides_and_is_told_when_it_was_asked_for():
+def test_shm_may_be_created_besides_and_is_reported_when_it_was_asked_for():
     agent = nixl_agent("both")
     agent.create_backend("SHM")
     data = numpy.zeros(4096, numpy.uint8)
     blocks = agent.get_xfer_descs([(data.ctypes.data, 64, 0)], "DRAM")
     others = agent.get_xfer_descs([(data.ctypes.data + 64, 64, 0)], "DRAM")
     agent.register_memory(data)
-    for asked, told in (["UCX"], "UCX"), (["SHM"], "SHM"), ([], "SHM"):
+    for asked, reported in (["UCX"], "UCX"), (["SHM"], "SHM"), ([], "SHM"):
         copy = agent.initialize_xfer("WRITE", blocks, others, "both", b"", asked)
-        assert agent.query_xfer_backend(copy) == told and way_of(copy, agent) == "shm"
+        assert agent.query_xfer_backend(copy) == reported and way_of(copy, agent) == "shm"
 
 
 def test_parameters_of_nixls_plugin_are_no_mistakes():

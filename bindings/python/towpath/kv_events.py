@@ -59,16 +59,16 @@ def for_router(events, block_size, *, types=None, medium="CPU",
     """
     types = types or sys.modules[__name__]
     lora_ids = lora_ids or {}
-    told = []
+    reported = []
     for chain in _chains(events):
         first, hashes = chain[0], [event.hash for event in chain]
         if first.kind == "removed":
-            told.append(_make(types.BlockRemoved, block_hashes=hashes, medium=medium))
+            reported.append(_make(types.BlockRemoved, block_hashes=hashes, medium=medium))
             continue
         if not all(len(event.tokens) == block_size for event in chain):
             raise ValueError(f"events of {block_size} tokens are wanted: Scheduler(events_with_tokens=True)")
-        told.append(_make(types.BlockStored, block_hashes=hashes, parent_block_hash=first.parent,
+        reported.append(_make(types.BlockStored, block_hashes=hashes, parent_block_hash=first.parent,
                           token_ids=[token for event in chain for token in event.tokens],
                           block_size=block_size, lora_id=lora_ids.get(first.room), medium=medium,
                           lora_name=first.room if first.room in lora_ids else None))
-    return told
+    return reported

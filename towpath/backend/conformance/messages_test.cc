@@ -10,7 +10,7 @@ namespace {
 struct Inbox {
   explicit Inbox(agent::Agent& of) : agent(of) {}
   std::size_t look() {
-    for (agent::Notification& told : agent.take_notifications()) all.push_back(std::move(told));
+    for (agent::Notification& reported : agent.take_notifications()) all.push_back(std::move(reported));
     return all.size();
   }
   agent::Agent& agent;
@@ -123,7 +123,7 @@ TEST_P(MessagesConformance, message_of_a_transfer_comes_after_its_bytes) {
   }
 }
 
-TEST_P(MessagesConformance, transfer_that_is_not_done_tells_nothing) {
+TEST_P(MessagesConformance, transfer_that_is_not_done_reports_nothing) {
   World world(candidate(), pairing(), {.pool_bytes = 16 * kMiB});
   ASSERT_TRUE(world.ready());
   Inbox inbox(world.far());

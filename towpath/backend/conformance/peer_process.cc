@@ -81,18 +81,18 @@ class Child {
   }
   Bytes region() {
     const RegionDescriptor mine = memory_.region()->descriptor();
-    Bytes told = bytes_of(mine.address);
+    Bytes reported = bytes_of(mine.address);
     for (const auto number : {mine.length, static_cast<std::uint64_t>(mine.fd), mine.fd_offset}) {
       const Bytes next = bytes_of(number);
-      told.insert(told.end(), next.begin(), next.end());
+      reported.insert(reported.end(), next.begin(), next.end());
     }
-    return told;
+    return reported;
   }
   std::string take(std::uint64_t count) {
     std::string lines;
     run_until({agent_.get()}, [&] {
-      for (const agent::Notification& told : agent_->take_notifications()) {
-        lines.append(as_text(told.message)).append("\n");
+      for (const agent::Notification& reported : agent_->take_notifications()) {
+        lines.append(as_text(reported.message)).append("\n");
         --count;
       }
       return count == 0;
@@ -206,12 +206,12 @@ PeerProcess::PeerProcess(const Candidate& candidate, const Options& options) : o
   channel_ = sys::Fd(ends[0]);
   const timeval limit{kAnswerSeconds, 0};
   ::setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  const Bytes told = ask('r');
-  if (told.size() != 32) return;
-  region_.address = number_in(ConstByteSpan(told).subspan(0));
-  region_.length = number_in(ConstByteSpan(told).subspan(8));
-  region_.fd = static_cast<int>(number_in(ConstByteSpan(told).subspan(16)));
-  region_.fd_offset = number_in(ConstByteSpan(told).subspan(24));
+  const Bytes reported = ask('r');
+  if (reported.size() != 32) return;
+  region_.address = number_in(ConstByteSpan(reported).subspan(0));
+  region_.length = number_in(ConstByteSpan(reported).subspan(8));
+  region_.fd = static_cast<int>(number_in(ConstByteSpan(reported).subspan(16)));
+  region_.fd_offset = number_in(ConstByteSpan(reported).subspan(24));
 }
 
 PeerProcess::~PeerProcess() {

@@ -61,7 +61,7 @@ TEST_P(ProcessConformance, messages_cross_in_order_and_after_their_bytes) {
   ASSERT_TRUE(peer.send("near", kMessages));
   std::vector<agent::Notification> all;
   ASSERT_TRUE(near.run_until([&] {
-    for (auto& told : near.agent->take_notifications()) all.push_back(std::move(told));
+    for (auto& reported : near.agent->take_notifications()) all.push_back(std::move(reported));
     return all.size() >= kMessages;
   })) << all.size();
   for (std::size_t i = 0; i < kMessages; ++i) ASSERT_EQ(as_text(all[i].message), std::to_string(i));

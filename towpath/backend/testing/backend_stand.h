@@ -90,7 +90,7 @@ class BackendStand {
     return sum;
   }
   /// All events so far, a line each.
-  std::string told() const {
+  std::string reported() const {
     std::string all;
     for (const auto& event : log.events()) all += telemetry::to_string(event) + "\n";
     return all;

@@ -154,8 +154,8 @@ bool CuFile::has_streams() const noexcept {
 
 std::string CuFile::describe() const {
   int version = 0;
-  const bool told = functions_.version != nullptr && functions_.version(&version).code == 0;
-  return cat("libcufile", told ? cat(" ", version / 1000, ".", version % 1000 / 10) : "", " (",
+  const bool reported = functions_.version != nullptr && functions_.version(&version).code == 0;
+  return cat("libcufile", reported ? cat(" ", version / 1000, ".", version % 1000 / 10) : "", " (",
              printable(library_.path(), 256), "), ",
              may_stage() ? "compat mode allowed: it may stage through host memory and not tell"
                          : "compat mode refused");

@@ -29,7 +29,7 @@ TEST(CuFileTest, a_library_without_the_functions_is_too_old) {
   EXPECT_THAT(cufile.status().to_string(), HasSubstr("has no cuFile"));
 }
 
-TEST(CuFileTest, the_driver_is_started_and_ended_and_told_to_refuse_compat_mode) {
+TEST(CuFileTest, the_driver_is_started_and_ended_and_reported_to_refuse_compat_mode) {
   const FakeCufile control;
   {
     const auto cufile = CuFile::open(fake());
@@ -57,7 +57,7 @@ TEST(CuFileTest, compat_mode_that_cannot_be_refused_is_never_taken_in_silence) {
   EXPECT_THAT((*allowed)->describe(), HasSubstr("may stage through host memory"));
 }
 
-TEST(CuFileTest, a_driver_that_does_not_start_is_told_with_number_and_hint) {
+TEST(CuFileTest, a_driver_that_does_not_start_is_reported_with_number_and_hint) {
   const FakeCufile control;
   control.fail_next("cuFileDriverOpen", cufile::kNotInitialized);
   const auto none = CuFile::open(fake());

@@ -164,7 +164,7 @@ TEST_F(GdsBackendTest, what_a_batch_leaves_undone_is_done_by_itself) {
   EXPECT_TRUE(std::ranges::equal(content(), bytes().first(65'536)));
 }
 
-TEST_F(GdsBackendTest, io_in_streams_is_told_and_each_gpu_has_its_streams) {
+TEST_F(GdsBackendTest, io_in_streams_is_reported_and_each_gpu_has_its_streams) {
   ASSERT_TRUE(open({{"engine", "stream"}, {"thread_count", "3"}, {"chunk_bytes", "4K"}}).ok());
   ASSERT_TRUE(use_file().ok());
   EXPECT_THAT(backend->describe_path(*local, *imported), HasSubstr("in the order of 3 streams"));
@@ -229,7 +229,7 @@ TEST_F(GdsBackendTest, io_goes_into_streams_of_cuda) {
   EXPECT_STREQ(cuda.complaints(), "");
 }
 
-TEST_F(GdsBackendTest, a_file_system_that_does_not_go_straight_is_refused_once_and_told) {
+TEST_F(GdsBackendTest, a_file_system_that_does_not_go_straight_is_refused_once_and_reported) {
   ASSERT_TRUE(open().ok());
   library.set_direct(false);
   const Status refused = use_file();
@@ -247,13 +247,13 @@ TEST_F(GdsBackendTest, a_file_system_that_does_not_go_straight_is_refused_once_a
 
 TEST_F(GdsBackendTest, directories_are_decided_about_when_it_opens) {
   ASSERT_TRUE(open({{"directories", cat(directory.path(), ":/nowhere")}}).ok());
-  std::string told;
-  for (const auto& event : log.events()) told += telemetry::to_string(event) + "\n";
-  EXPECT_THAT(told, HasSubstr("go straight to the GPU"));
-  EXPECT_THAT(told, HasSubstr("/nowhere"));
+  std::string reported;
+  for (const auto& event : log.events()) reported += telemetry::to_string(event) + "\n";
+  EXPECT_THAT(reported, HasSubstr("go straight to the GPU"));
+  EXPECT_THAT(reported, HasSubstr("/nowhere"));
 }
 
-TEST_F(GdsBackendTest, compat_mode_that_is_allowed_is_told_on_every_path) {
+TEST_F(GdsBackendTest, compat_mode_that_is_allowed_is_reported_on_every_path) {
   library.set_direct(false);
   ASSERT_TRUE(open({{"compat", "allow"}}).ok());
   ASSERT_TRUE(use_file().ok());
@@ -262,7 +262,7 @@ TEST_F(GdsBackendTest, compat_mode_that_is_allowed_is_told_on_every_path) {
               HasSubstr("may stage through host memory"));
 }
 
-TEST_F(GdsBackendTest, the_way_is_told_with_what_is_not_registered) {
+TEST_F(GdsBackendTest, the_way_is_reported_with_what_is_not_registered) {
   ASSERT_TRUE(open().ok());
   ASSERT_TRUE(use_file().ok());
   EXPECT_THAT(backend->describe_path(*local, *imported),

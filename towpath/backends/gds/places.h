@@ -19,7 +19,7 @@ class Places {
   Places(std::shared_ptr<const CuFile> cufile, telemetry::Log log)
       : cufile_(std::move(cufile)), log_(std::move(log)) {}
 
-  /// A file for a region, if its file system is one that goes straight. Told once for each.
+  /// A file for a region, if its file system is one that goes straight. Reported once for each.
   /// Errors: GdsFile's; those about the file system are remembered.
   Result<std::shared_ptr<GdsFile>> open(const RegionDescriptor& region);
   /// Decides about a directory with a file of no name in it.

@@ -88,7 +88,7 @@ class LoopbackBackend final : public Backend, private SliceMover {
   Status admit(const Request& request) override;
   Status move(SliceTask& task) override;
   bool deliver_messages();
-  void tell_losses();
+  void report_losses();
 
   Events& events_;
   const Capabilities capabilities_ = loopback_capabilities();
@@ -127,11 +127,11 @@ Result<std::unique_ptr<Connection>> LoopbackBackend::connect(const AgentIdentity
   return std::make_unique<LoopbackConnection>(connections_, std::move(endpoint));
 }
 
-void LoopbackBackend::tell_losses() {
+void LoopbackBackend::report_losses() {
   connections_.mark_if([](const TrackedConnection& connection) {
     return static_cast<const LoopbackConnection&>(connection).check();
   });
-  connections_.tell_losses([&](const TrackedConnection& connection, const Status& why) {
+  connections_.report_losses([&](const TrackedConnection& connection, const Status& why) {
     runner_.fail_all(connection, why);
   });
 }
@@ -196,7 +196,7 @@ bool LoopbackBackend::progress() {
   // in any case.
   if (!runner_.is_active() || endpoint_->waker().is_pending()) endpoint_->waker().clear();
   const bool more_messages = deliver_messages();
-  tell_losses();
+  report_losses();
   const bool moving = runner_.progress();
   return moving || more_messages;
 }

@@ -21,7 +21,7 @@
 
 namespace towpath::backends::messages {
 
-/// Told once of each arrival, whole or not; the arrival may be used again from then on.
+/// Reported once of each arrival, whole or not; the arrival may be used again from then on.
 template <typename Arrival>
 using Arrived = std::function<void(Arrival&, bool whole)>;
 

@@ -129,7 +129,7 @@ class MessageBackend final : public backend::Backend,
   void take_noted(Link& link, std::uint64_t number);
   void offer_notes(Link& link);
   void break_off(Link& link, Status why);
-  void tell_losses();
+  void report_losses();
   void beat(Instant now);
   void beat(Link& link, Instant now);
   Instant expire(Instant now);

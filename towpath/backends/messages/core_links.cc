@@ -80,7 +80,7 @@ void MessageBackend::teardown(Connection& connection) {
   if (link == nullptr || link->lost) return;
   break_off(*link, error(Code::peer_lost,
                          cat("the connection to ", to_string(link->peer), " was torn down")));
-  tell_losses();
+  report_losses();
   courier_->deliver();
 }
 
@@ -92,7 +92,7 @@ void MessageBackend::on_broken(void* owner, const Status& why) {
                                          .because(why));
 }
 
-// From now on nothing is sent or heard over it. The rest is done by tell_losses(), outside of the
+// From now on nothing is sent or heard over it. The rest is done by report_losses(), outside of the
 // carrier.
 void MessageBackend::break_off(Link& link, Status why) {
   if (link.lost) return;
@@ -102,7 +102,7 @@ void MessageBackend::break_off(Link& link, Status why) {
   broken_.emplace_back(link.session, link.why);
 }
 
-void MessageBackend::tell_losses() {
+void MessageBackend::report_losses() {
   while (!broken_.empty()) {
     auto [session, why] = std::move(broken_.back());
     broken_.pop_back();
@@ -117,11 +117,11 @@ void MessageBackend::tell_losses() {
       erase(link);
       continue;
     }
-    const Status told =
+    const Status reported =
         link.why;  // the events may drop connections, and with the last one the link
-    courier_->stop_all(link, told);
+    courier_->stop_all(link, reported);
     for (Connection* connection : std::vector(link.connections))
-      events_.on_peer_lost(*connection, told);
+      events_.on_peer_lost(*connection, reported);
   }
 }
 

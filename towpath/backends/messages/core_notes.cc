@@ -86,8 +86,8 @@ void MessageBackend::offer_notes(Link& link) {
     notes.waiting.pop_front();
     ++notes.taken;
   }
-  if (notes.taken == notes.told_taken) return;
-  notes.told_taken = notes.taken;
+  if (notes.taken == notes.reported_taken) return;
+  notes.reported_taken = notes.taken;
   if (link.up) send_plain(link, FrameKind::noted, 0, notes.taken);
 }
 

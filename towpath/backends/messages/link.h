@@ -52,7 +52,7 @@ struct Notes {
   std::size_t unanswered_bytes = 0;
   std::uint64_t arrived = 0;  ///< number of the last one that came in order
   std::uint64_t taken = 0;
-  std::uint64_t told_taken = 0;
+  std::uint64_t reported_taken = 0;
   std::deque<Bytes> waiting;                 ///< arrived, not taken
   std::map<std::uint64_t, Bytes> too_early;  ///< order is not promised
   std::size_t held_bytes = 0;                ///< of the two

@@ -231,13 +231,13 @@ bool MessageBackend::progress() {
   const Instant now = clock_.now();
   beat(now);
   last_progress_ = now;
-  tell_losses();
+  report_losses();
   for (auto& [session, link] : links_) {
     courier_->pump(*link);
     offer_notes(*link);
   }
   const Instant due = std::min(next_beat_, expire(now));
-  tell_losses();
+  report_losses();
   courier_->deliver();
   some |= self_runner_.progress();
   if (some) return true;

@@ -149,10 +149,10 @@ TEST_P(MessageBackendTest, memory_that_was_taken_back_fails_and_the_peer_stays) 
     post(op);
     settle();
     EXPECT_EQ(outcome().code(), Code::not_found);
-    const auto& told = near_.events.last(*near_.operation);
-    ASSERT_EQ(told.failures.size(), 1U) << "one extent, though it went in several frames";
-    EXPECT_EQ(told.failures.front().bytes, 0U);
-    EXPECT_EQ(told.bytes, 0U);
+    const auto& reported = near_.events.last(*near_.operation);
+    ASSERT_EQ(reported.failures.size(), 1U) << "one extent, though it went in several frames";
+    EXPECT_EQ(reported.failures.front().bytes, 0U);
+    EXPECT_EQ(reported.bytes, 0U);
   }
   EXPECT_TRUE(far_.pool == before);
   EXPECT_TRUE(near_.events.losses.empty());
@@ -193,7 +193,7 @@ TEST_P(MessageBackendTest, own_long_absence_is_not_taken_for_that_of_peers) {
   EXPECT_TRUE(near_.events.losses.empty());
 }
 
-TEST_P(MessageBackendTest, broken_way_is_told_once_and_a_new_one_works) {
+TEST_P(MessageBackendTest, broken_way_is_reported_once_and_a_new_one_works) {
   settle();
   network_.cut(near_.port, far_.port);
   settle();

@@ -34,8 +34,8 @@ class MessageSessionTest : public MessageBackendTest {
   void expect_lost(std::string_view why) {
     settle();
     ASSERT_EQ(near_.events.losses.size(), 1U);
-    const std::string told = near_.events.losses.front().why.to_string();
-    EXPECT_NE(told.find(why), std::string::npos) << told;
+    const std::string reported = near_.events.losses.front().why.to_string();
+    EXPECT_NE(reported.find(why), std::string::npos) << reported;
     EXPECT_EQ(outcome().code(), Code::peer_lost);
   }
   std::vector<std::byte> near_before_;

@@ -47,7 +47,7 @@ TEST_F(NvmeDispatcherTest, every_answer_of_drive_and_kernel_has_its_code) {
   }
 }
 
-TEST_F(NvmeDispatcherTest, merged_command_that_fails_is_told_by_extent) {
+TEST_F(NvmeDispatcherTest, merged_command_that_fails_is_reported_by_extent) {
   open();
   put_on_device(0, pattern(3, 16 * 4096));
   target->faults = {{.from = 5 * 8, .to = 5 * 8 + 1, .result = 0x0281}};

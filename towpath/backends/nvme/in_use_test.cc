@@ -24,12 +24,12 @@ TEST_F(InUseTest, free_drive_is_free) {
   EXPECT_TRUE(status.ok()) << status.to_string();
 }
 
-TEST_F(InUseTest, partition_is_told_by_name) {
+TEST_F(InUseTest, partition_is_reported_by_name) {
   system.put("sys/block/nvme0n1/nvme0n1p1/partition", "1\n");
   expect_refused("nvme0n1p1");
 }
 
-TEST_F(InUseTest, holder_is_told_by_name) {
+TEST_F(InUseTest, holder_is_reported_by_name) {
   system.make_folder("sys/block/nvme0n1/holders/dm-3");
   expect_refused("dm-3");
 }

@@ -47,7 +47,7 @@ TEST(NvmeProbeTest, each_namespace_is_judged_by_itself) {
   expect_verdict(only(), Verdict::no, "nvme0n1p1");
 }
 
-TEST(NvmeProbeTest, file_that_this_user_may_not_open_is_told) {
+TEST(NvmeProbeTest, file_that_this_user_may_not_open_is_reported) {
   EXPECT_TRUE(sys::testing::passes_in_child([] {
     if (!sys::testing::become_nobody(8U << 20U)) GTEST_SKIP() << sys::testing::kNoNobody;
     const testing::FakeSystem system;
@@ -59,7 +59,7 @@ TEST(NvmeProbeTest, file_that_this_user_may_not_open_is_told) {
   }));
 }
 
-TEST(NvmeProbeTest, device_file_that_is_missing_is_told) {
+TEST(NvmeProbeTest, device_file_that_is_missing_is_reported) {
   const testing::FakeSystem system;
   system.add_drive();
   SystemRoot root = system.root();
@@ -84,7 +84,7 @@ TEST(NvmeProbeTest, peer_memory_needs_the_kernel_and_a_device) {
   expect_verdict(found(), Verdict::degraded, "multipath");
 }
 
-TEST(NvmeProbeTest, this_machine_is_told_of_whatever_it_has) {
+TEST(NvmeProbeTest, this_machine_is_reported_of_whatever_it_has) {
   const auto findings = probe();
   EXPECT_GE(findings.size(), 5U);
   for (const Finding& finding : findings) EXPECT_FALSE(finding.reason.empty()) << finding.question;

@@ -237,13 +237,13 @@ void Client::answered(AskId id, Result<net::HttpResponse> response) {
     if (is_worth_a_retry(response.status()) &&
         try_again(asked, response.status(), Duration::zero()))
       return;
-    return finish(id, told(asked, response.status()));
+    return finish(id, reported(asked, response.status()));
   }
   if (response->status / 100 == 2 && !says_error(*response)) return finish(id, std::move(response));
   const StoreError said = read_error(*response);
   const Status why = status_of(said, describe(asked.what));
   if (is_worth_a_retry(said) && try_again(asked, why, asked_for(*response))) return;
-  finish(id, told(asked, why));
+  finish(id, reported(asked, why));
 }
 
 bool Client::try_again(Asked& asked, const Status& why, Duration asked_for) {
@@ -264,7 +264,7 @@ void Client::finish(AskId id, Result<net::HttpResponse> response) {
   ended.mapped()->done(std::move(response));
 }
 
-Status Client::told(const Asked& asked, const Status& why) const {
+Status Client::reported(const Asked& asked, const Status& why) const {
   std::string message(why.message());
   if (asked.attempts > 1) message += cat("; asked ", asked.attempts, " times");
   if (why.code() == Code::denied && options_.credentials.access_key.empty())

@@ -82,7 +82,7 @@ class Client {
   void answered(AskId id, Result<net::HttpResponse> response);
   bool try_again(Asked& asked, const Status& why, Duration asked_for);
   void finish(AskId id, Result<net::HttpResponse> response);
-  Status told(const Asked& asked, const Status& why) const;
+  Status reported(const Asked& asked, const Status& why) const;
 
   const BackendOptions options_;
   const Clock& clock_;

@@ -51,7 +51,7 @@ TEST_F(ObjectFaultsTest, busy_store_is_asked_again) {
   EXPECT_EQ(in_store("b"), bytes);
 }
 
-TEST_F(ObjectFaultsTest, store_that_stays_busy_is_told_by_its_own_word) {
+TEST_F(ObjectFaultsTest, store_that_stays_busy_is_reported_by_its_own_word) {
   open({{"max_attempts", "3"}});
   fault("GET", 99, Fault::busy(503, "SlowDown"));
   const auto outcome = read({segment(object("a", 10), 0, 10)});
@@ -111,7 +111,7 @@ TEST_F(ObjectFaultsTest, store_that_falls_silent_is_left_and_asked_again) {
   EXPECT_TRUE(holds(bytes));
 }
 
-TEST_F(ObjectFaultsTest, wrong_secret_is_denied_at_once_and_told_to_nobody) {
+TEST_F(ObjectFaultsTest, wrong_secret_is_denied_at_once_and_reported_to_nobody) {
   open({{"secret_key", "wrong-and-secret"}});
   const auto outcome = read({segment(object("a", 10), 0, 10)});
   EXPECT_EQ(outcome.status.code(), Code::denied);
@@ -167,7 +167,7 @@ TEST_F(ObjectFaultsTest, object_that_is_not_there_fails_alone) {
   EXPECT_TRUE(holds(bytes));
 }
 
-TEST_F(ObjectFaultsTest, bucket_that_is_not_there_is_told) {
+TEST_F(ObjectFaultsTest, bucket_that_is_not_there_is_reported) {
   open({{"bucket", "no-such-bucket"}});
   EXPECT_THAT(write({segment(object("a", 10), 0, 10)}).status.to_string(),
               HasSubstr("NoSuchBucket"));

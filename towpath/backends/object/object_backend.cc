@@ -143,14 +143,14 @@ Result<std::vector<std::optional<Params>>> ObjectBackend::query(
   std::vector<std::optional<Params>> answers(descriptors.size());
   std::vector<Ask> asks;
   std::vector<std::size_t> whose;
-  const auto told = [&](std::size_t i, const Status& why) {
+  const auto reported = [&](std::size_t i, const Status& why) {
     return error(why.code(), cat("descriptor ", i, " of ", descriptors.size(), ": ", why.message()),
                  std::string(why.hint()));
   };
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
     if (descriptors[i].kind != MemoryKind::object) continue;
     auto name = ObjectName::of(descriptors[i], options_.bucket);
-    if (!name.ok()) return told(i, name.status());
+    if (!name.ok()) return reported(i, name.status());
     asks.push_back({.method = "HEAD", .name = *std::move(name)});
     whose.push_back(i);
   }
@@ -158,7 +158,7 @@ Result<std::vector<std::optional<Params>>> ObjectBackend::query(
   for (std::size_t k = 0; k < responses.size(); ++k) {
     const auto& response = responses[k];
     if (response.code() == Code::not_found) continue;
-    if (!response.ok()) return told(whose[k], response.status());
+    if (!response.ok()) return reported(whose[k], response.status());
     answers[whose[k]] = Params{{"size", std::string(response->header("content-length"))},
                                {"etag", std::string(response->header("etag"))},
                                {"last_modified", std::string(response->header("last-modified"))}};

@@ -63,7 +63,7 @@ TEST(ObjectOptionsTest, what_is_wrong_is_refused_by_name) {
   }
 }
 
-TEST(ObjectOptionsTest, a_secret_that_is_wrong_is_not_told) {
+TEST(ObjectOptionsTest, a_secret_that_is_wrong_is_not_reported) {
   const auto options = BackendOptions::parse({{"access_key", "a"}, {"secret_key", "hush\nhush"}});
   ASSERT_FALSE(options.ok());
   EXPECT_THAT(options.status().to_string(), Not(HasSubstr("hush")));

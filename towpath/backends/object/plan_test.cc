@@ -40,7 +40,7 @@ class PlanTest : public ::testing::Test {
     plan.fetches({.part_bytes = part, .gap_bytes = gap}, made);
     return made;
   }
-  static std::string told(const std::vector<Fetch>& made) {
+  static std::string reported(const std::vector<Fetch>& made) {
     std::string out;
     for (const Fetch& fetch : made)
       out += cat("[", fetch.begin, ",", fetch.end, ")x", fetch.pieces.size(), " ");
@@ -57,30 +57,30 @@ class PlanTest : public ::testing::Test {
 
 TEST_F(PlanTest, near_extents_are_fetched_together_and_far_ones_apart) {
   segments = {segment(1000, 10), segment(0, 10, 3, 20), segment(90, 0)};
-  EXPECT_EQ(told(fetches(1000, 10)), "[0,50)x3 [1000,1010)x1 ");
-  EXPECT_EQ(told(fetches(1000, 9)), "[0,10)x1 [20,30)x1 [40,50)x1 [1000,1010)x1 ");
+  EXPECT_EQ(reported(fetches(1000, 10)), "[0,50)x3 [1000,1010)x1 ");
+  EXPECT_EQ(reported(fetches(1000, 9)), "[0,10)x1 [20,30)x1 [40,50)x1 [1000,1010)x1 ");
 }
 
 TEST_F(PlanTest, long_extents_are_fetched_in_parts) {
   segments = {segment(5, 250), segment(255, 10)};
-  EXPECT_EQ(told(fetches(100, 0)), "[5,105)x1 [105,205)x1 [205,265)x2 ");
+  EXPECT_EQ(reported(fetches(100, 0)), "[5,105)x1 [105,205)x1 [205,265)x2 ");
 }
 
 TEST_F(PlanTest, extents_may_overlap_in_the_object) {
   segments = {segment(0, 100), segment(10, 5), segment(99, 100)};
-  EXPECT_EQ(told(fetches(1000, 0)), "[0,199)x3 ");
+  EXPECT_EQ(reported(fetches(1000, 0)), "[0,199)x3 ");
 }
 
 TEST_F(PlanTest, parts_that_hold_nothing_but_a_gap_are_not_fetched) {
   segments = {segment(0, 10), segment(300, 10)};
-  EXPECT_EQ(told(fetches(100, 1000)), "[0,100)x1 [300,310)x1 ");
+  EXPECT_EQ(reported(fetches(100, 1000)), "[0,100)x1 [300,310)x1 ");
 }
 
-TEST_F(PlanTest, objects_are_told_apart) {
+TEST_F(PlanTest, objects_are_reported_apart) {
   const auto second = object("two");
   segments = {segment(0, 10), segment(0, 10), segment(10, 10)};
   segments[1].remote = second.get();
-  EXPECT_EQ(told(fetches(100, 100)), "[0,20)x2 [0,10)x1 ");
+  EXPECT_EQ(reported(fetches(100, 100)), "[0,20)x2 [0,10)x1 ");
   EXPECT_EQ(plan.shares()[1].object->name().key, "two");
 }
 

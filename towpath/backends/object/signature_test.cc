@@ -138,7 +138,7 @@ TEST(SignatureTest, everything_unusual_is_encoded) {
   EXPECT_EQ(canonical_query({{"b", "="}, {"a", "&"}, {"a", "!"}}), "a=%21&a=%26&b=%3D");
 }
 
-TEST(SignatureTest, moments_are_told_as_amazon_wants_them) {
+TEST(SignatureTest, moments_are_reported_as_amazon_wants_them) {
   EXPECT_EQ(amazon_time(std::chrono::seconds(1369353600)), "20130524T000000Z");
   EXPECT_EQ(amazon_time(std::chrono::seconds(1709210645)), "20240229T124405Z");
 }

@@ -60,13 +60,13 @@ bool Dispatcher::read_cached(PosixOperation& operation, Flight& flight) {
   const Piece& piece = flight.piece;
   OpenFile& file = flight.file();
   if (operation.writes() || !operation.splitter().is_all(piece) || piece.path != Path::buffered ||
-      buffers_for_page_cache_ || !file.tells_what_is_cached())
+      buffers_for_page_cache_ || !file.reports_what_is_cached())
     return false;
   const std::int32_t got =
       engine_.read_cached({.file = file.engine_file(piece.path),
                            .offset = piece.file_offset,
                            .parts = std::span(flight.parts).first(piece.parts)});
-  if (got == -EOPNOTSUPP) file.cannot_tell_what_is_cached();
+  if (got == -EOPNOTSUPP) file.cannot_report_what_is_cached();
   if (got < 0 || static_cast<std::uint64_t>(got) != piece.length) return false;
   operation.ledger().moved(piece.length);
   counters_.moved(false, piece.path).add(piece.length);

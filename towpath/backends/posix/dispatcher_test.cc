@@ -142,7 +142,7 @@ TEST_F(DispatcherTest, only_a_read_that_is_all_of_its_transfer_asks_the_page_cac
   run_once();
 }
 
-TEST_F(DispatcherTest, a_file_system_that_cannot_tell_what_is_cached_is_asked_once) {
+TEST_F(DispatcherTest, a_file_system_that_cannot_report_what_is_cached_is_asked_once) {
   engine.cached_answer = -EOPNOTSUPP;
   engine.automatic = true;
   read({segment(0, 0, 100)});
@@ -239,7 +239,7 @@ TEST_F(DispatcherTest, an_error_names_its_extent_and_spares_the_others) {
   EXPECT_TRUE(is_in_place(1300, 1300, 3700));
 }
 
-TEST_F(DispatcherTest, no_space_is_told_for_what_did_not_fit) {
+TEST_F(DispatcherTest, no_space_is_reported_for_what_did_not_fit) {
   make_dispatcher({.depth = 2, .limits = {.chunk_bytes = 4096}});
   engine.automatic = true;
   engine.bad_from = 10'000;

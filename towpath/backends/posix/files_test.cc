@@ -85,8 +85,8 @@ TEST_F(PosixFilesTest, read_only_means_it) {
 
 TEST_F(PosixFilesTest, direct_by_path_is_the_same_as_direct_by_descriptor) {
   ASSERT_TRUE(write_to(file("rw,direct,create:" + path)).status.ok());
-  const std::string told = posix.backend->describe_path(*posix.local, *posix.imported);
-  EXPECT_THAT(told, HasSubstr("O_DIRECT"));  // done, or refused with the reason
+  const std::string reported = posix.backend->describe_path(*posix.local, *posix.imported);
+  EXPECT_THAT(reported, HasSubstr("O_DIRECT"));  // done, or refused with the reason
   EXPECT_TRUE(holds_the_bytes());
 }
 

@@ -58,7 +58,7 @@ TEST(PosixMetricsTest, what_was_held_is_given_back_at_the_end) {
   EXPECT_THAT(shown(posix.metrics), testing::IsEmpty());
 }
 
-TEST(PosixMetricsTest, two_agents_of_one_composition_are_told_apart) {
+TEST(PosixMetricsTest, two_agents_of_one_composition_are_reported_apart) {
   telemetry::Metrics metrics;
   Counters one(&metrics, "one");
   Counters two(&metrics, "two");

@@ -79,8 +79,8 @@ class OpenFile {
     return path == Path::buffered && has_twin() ? twin_ : main_;
   }
   /// Whether its file system can tell what the page cache has, as far as is known.
-  bool tells_what_is_cached() const noexcept { return tells_what_is_cached_; }
-  void cannot_tell_what_is_cached() noexcept { tells_what_is_cached_ = false; }
+  bool reports_what_is_cached() const noexcept { return reports_what_is_cached_; }
+  void cannot_report_what_is_cached() noexcept { reports_what_is_cached_ = false; }
   /// Bytes in the file now. Costs a system call.
   Result<std::uint64_t> size() const;
 
@@ -101,7 +101,7 @@ class OpenFile {
   sys::EngineFile main_;
   sys::EngineFile twin_;
   std::string slot_refusal_;
-  bool tells_what_is_cached_ = true;
+  bool reports_what_is_cached_ = true;
   bool writes_buffered_ = false;
   std::uint32_t direct_writes_ = 0;
 };

@@ -61,7 +61,7 @@ TEST(PathModeTest, files_are_opened_as_the_mode_says) {
   EXPECT_EQ(::fcntl(reader->fd.get(), F_GETFL) & (O_ACCMODE | O_NOATIME), O_RDONLY | O_NOATIME);
 }
 
-TEST(PathModeTest, o_direct_is_given_up_only_where_it_is_refused_and_that_is_told) {
+TEST(PathModeTest, o_direct_is_given_up_only_where_it_is_refused_and_that_is_reported) {
   const auto opened = open_path({.direct = true, .path = "/proc/self/status"});
   ASSERT_TRUE(opened.ok()) << opened.status().to_string();
   EXPECT_THAT(opened->direct_refusal, HasSubstr("EINVAL"));

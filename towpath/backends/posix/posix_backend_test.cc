@@ -256,8 +256,8 @@ TEST_P(PosixWayTest, registered_buffers_are_used_as_the_parameter_says) {
         std::string::npos;
     ASSERT_TRUE(posix->write({posix->segment(0, 0, 65'536)}).status.ok());
     const bool used = can && (use == "on" || (use == "auto" && direct));
-    const std::string told = posix->backend->describe_path(*posix->local, *posix->imported);
-    EXPECT_THAT(told, HasSubstr(used ? "registered buffer" : "plain buffer"));
+    const std::string reported = posix->backend->describe_path(*posix->local, *posix->imported);
+    EXPECT_THAT(reported, HasSubstr(used ? "registered buffer" : "plain buffer"));
     const Counters counters(&posix->metrics, posix->self.name);
     EXPECT_EQ(counters.registered_ios.value(), used ? 1U : 0U);
     EXPECT_EQ(counters.registered_bytes.value(), can && use != "off" ? 1 << 20 : 0);
@@ -394,20 +394,20 @@ TEST_P(PosixBackendTest, only_the_agent_itself_is_reached) {
   EXPECT_EQ(posix.backend->notify(*posix.connection, {}).code(), Code::unsupported);
 }
 
-TEST_P(PosixBackendTest, the_path_is_told) {
+TEST_P(PosixBackendTest, the_path_is_reported) {
   const sys::Fd file(::memfd_create("data", MFD_CLOEXEC));
   posix.use_file(file.get(), 4096);
-  const std::string told = posix.backend->describe_path(*posix.local, *posix.imported);
-  EXPECT_THAT(told, HasSubstr("through the page cache"));
+  const std::string reported = posix.backend->describe_path(*posix.local, *posix.imported);
+  EXPECT_THAT(reported, HasSubstr("through the page cache"));
   if (std::string_view(GetParam()) == "io_uring")
-    EXPECT_EQ(told,
+    EXPECT_EQ(reported,
               "io_uring, plain buffer (auto: the page cache copies faster from and to plain ones); "
               "registered file, through the page cache");
   else
-    EXPECT_THAT(told, AllOf(HasSubstr("threads"), HasSubstr("plain buffer (unsupported")));
+    EXPECT_THAT(reported, AllOf(HasSubstr("threads"), HasSubstr("plain buffer (unsupported")));
 }
 
-TEST_P(PosixBackendTest, memory_that_cannot_be_pinned_goes_plain_and_is_told) {
+TEST_P(PosixBackendTest, memory_that_cannot_be_pinned_goes_plain_and_is_reported) {
   void* wall = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(wall, MAP_FAILED);
   auto made = posix.backend->register_memory({.address = address_of(wall), .length = 4096});

@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, PosixForbiddenTest,
                                             ::testing::Values(EPERM, ENOSYS)));
 
 // As in most containers, or with sysctl kernel.io_uring_disabled=2.
-TEST_P(PosixForbiddenTest, threads_take_over_by_themselves_and_it_is_told) {
+TEST_P(PosixForbiddenTest, threads_take_over_by_themselves_and_it_is_reported) {
   const auto body = [] {
     const auto [call, answer] = GetParam();
     if (!sys::testing::refuse_calls({call}, answer)) GTEST_SKIP() << sys::testing::kNoFilter;
@@ -62,7 +62,7 @@ TEST_P(PosixForbiddenTest, threads_take_over_by_themselves_and_it_is_told) {
   EXPECT_TRUE(sys::testing::passes_in_child(body));
 }
 
-TEST_P(PosixForbiddenTest, who_insists_on_io_uring_is_told_what_forbids_it) {
+TEST_P(PosixForbiddenTest, who_insists_on_io_uring_is_reported_what_forbids_it) {
   const auto body = [] {
     const auto [call, answer] = GetParam();
     if (!sys::testing::refuse_calls({call}, answer)) GTEST_SKIP() << sys::testing::kNoFilter;
@@ -77,7 +77,7 @@ TEST_P(PosixForbiddenTest, who_insists_on_io_uring_is_told_what_forbids_it) {
   EXPECT_TRUE(sys::testing::passes_in_child(body));
 }
 
-TEST(PosixLimitsTest, without_locked_memory_buffers_stay_plain_and_it_is_told) {
+TEST(PosixLimitsTest, without_locked_memory_buffers_stay_plain_and_it_is_reported) {
   const auto body = [] {
     if (!sys::testing::become_nobody(64 << 10)) GTEST_SKIP() << sys::testing::kNoNobody;
     PosixFixture posix(backend::Params{{"engine", "io_uring"}});

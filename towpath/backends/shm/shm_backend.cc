@@ -418,7 +418,7 @@ void ShmBackend::take_events(std::size_t& budget) {
       case Watch::process: take_sign(id, watch, event); break;
     }
   }
-  connections_.tell_losses([&](const TrackedConnection& connection, const Status& why) {
+  connections_.report_losses([&](const TrackedConnection& connection, const Status& why) {
     runner_.fail_all(connection, why);
   });
 }

@@ -89,7 +89,7 @@ class ShmBackendTest : public ::testing::Test {
   Side b_{"b"};
 };
 
-TEST_F(ShmBackendTest, path_is_chosen_per_memory_and_told) {
+TEST_F(ShmBackendTest, path_is_chosen_per_memory_and_reported) {
   const auto way = connect(a_, b_);
   const auto own = connect(a_, a_);
   const auto path = [&](const Memory& remote) {
@@ -338,7 +338,7 @@ TEST_F(ShmBackendTest, backend_that_closes_is_lost_once_while_its_process_lives)
   EXPECT_EQ(a_.events.losses.size(), 1u);
 }
 
-TEST_F(ShmBackendTest, memfd_that_is_not_sealed_is_told_and_moved_all_the_same) {
+TEST_F(ShmBackendTest, memfd_that_is_not_sealed_is_reported_and_moved_all_the_same) {
   const sys::Fd fd(::memfd_create("plain", MFD_CLOEXEC));
   RegionDescriptor region = b_.plain;
   region.fd = fd.get();
@@ -369,7 +369,7 @@ TEST_F(ShmBackendTest, connecting_without_a_descriptor_blames_not_the_peer) {
   }
 }
 
-TEST_F(ShmBackendTest, probe_tells_both_paths) {
+TEST_F(ShmBackendTest, probe_reports_both_paths) {
   const auto findings = shm_type().probe({});
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(findings[0].verdict, Verdict::yes) << findings[0].reason;
@@ -450,7 +450,7 @@ TEST_F(ShmDeviceTest, device_memory_that_was_taken_back_or_is_ones_own_is_out_of
   EXPECT_EQ(near_->import_memory(*to_self, region_, own->key()).code(), Code::unsupported);
 }
 
-TEST_F(ShmDeviceTest, memory_that_no_driver_exports_is_registered_and_told) {
+TEST_F(ShmDeviceTest, memory_that_no_driver_exports_is_registered_and_reported) {
   cuda_.fail_next("cuIpcGetMemHandle", device::cuda::kInvalidValue);
   const auto registered = far_->register_memory(region_);
   ASSERT_TRUE(registered.ok()) << registered.status().to_string();
@@ -460,7 +460,7 @@ TEST_F(ShmDeviceTest, memory_that_no_driver_exports_is_registered_and_told) {
   EXPECT_NE(remote.status().to_string().find("use ucx"), std::string::npos);
 }
 
-TEST_F(ShmDeviceTest, copies_that_fail_are_told_by_extent) {
+TEST_F(ShmDeviceTest, copies_that_fail_are_reported_by_extent) {
   const auto registered = *far_->register_memory(region_);
   const auto remote = *near_->import_memory(*way_, region_, registered->key());
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem);

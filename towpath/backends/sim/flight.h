@@ -38,7 +38,7 @@ class Flight {
   enum class State {
     flying,
     arrived,  ///< over; its owner was not told yet
-    told,
+    reported,
   };
 
   Flight(backend::Operation& of, const backend::Request& request);

@@ -199,7 +199,7 @@ std::shared_ptr<Flight> Network::take_arrived(Endpoint& endpoint) {
   if (endpoint.arrived.empty()) return nullptr;
   auto flight = std::move(endpoint.arrived.front());
   endpoint.arrived.pop_front();
-  flight->state = Flight::State::told;
+  flight->state = Flight::State::reported;
   return flight;
 }
 

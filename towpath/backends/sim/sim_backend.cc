@@ -77,9 +77,9 @@ class SimBackend final : public Backend {
 
   void launch(std::shared_ptr<Flight> flight);
   void cancel(const std::shared_ptr<Flight>& flight);
-  void tell_arrivals();
-  bool tell_messages();
-  void tell_losses();
+  void report_arrivals();
+  bool report_messages();
+  void report_losses();
   void force_down_all(const Connection& connection, const Status& why);
   Network::Way way_of(const Connection& connection) const {
     return {endpoint_, static_cast<const SimConnection&>(connection).endpoint};
@@ -108,7 +108,7 @@ class SimOperation final : public Operation {
   }
 
  private:
-  bool is_active() const noexcept { return flight_ && flight_->state != Flight::State::told; }
+  bool is_active() const noexcept { return flight_ && flight_->state != Flight::State::reported; }
 
   SimBackend& backend_;
   std::shared_ptr<Flight> flight_;
@@ -142,13 +142,13 @@ Result<std::unique_ptr<Connection>> SimBackend::connect(const AgentIdentity& pee
   return std::make_unique<SimConnection>(connections_, std::move(endpoint));
 }
 
-void SimBackend::tell_losses() {
+void SimBackend::report_losses() {
   connections_.mark_if([&](const TrackedConnection& connection) -> Status {
     const Endpoint& peer = *static_cast<const SimConnection&>(connection).endpoint;
     if (!network_->is_closed(peer) && !network_->is_closed(*endpoint_)) return {};
     return error(Code::peer_lost, cat(to_string(peer.identity), " was cut off"));
   });
-  connections_.tell_losses([&](const TrackedConnection& connection, const Status& why) {
+  connections_.report_losses([&](const TrackedConnection& connection, const Status& why) {
     const bool ends_alone =
         capabilities_.quiet == Quiet::immediate || capabilities_.quiet == Quiet::bounded;
     if (ends_alone) force_down_all(connection, why);
@@ -165,7 +165,7 @@ void SimBackend::force_down_all(const Connection& connection, const Status& why)
   for (const auto& flight : flights_) {
     if (flight->connection == &connection) network_->force_down(way_of(connection), flight, why);
   }
-  tell_arrivals();
+  report_arrivals();
 }
 
 // ---- Bytes
@@ -179,15 +179,15 @@ void SimBackend::launch(std::shared_ptr<Flight> flight) {
   } else {
     network_->launch(way, std::move(flight));
   }
-  tell_arrivals();
+  report_arrivals();
 }
 
 void SimBackend::cancel(const std::shared_ptr<Flight>& flight) {
   network_->cancel(way_of(*flight->connection), flight);
-  tell_arrivals();
+  report_arrivals();
 }
 
-void SimBackend::tell_arrivals() {
+void SimBackend::report_arrivals() {
   while (const auto flight = network_->take_arrived(*endpoint_)) {
     std::erase(flights_, flight);
     events_.on_complete(flight->operation, flight->completion());
@@ -203,9 +203,9 @@ Status SimBackend::notify(Connection& connection, ConstByteSpan message) {
   return network_->send(way_of(connection), message);
 }
 
-bool SimBackend::tell_messages() {
+bool SimBackend::report_messages() {
   std::set<AgentIdentity> refused;
-  for (int told = 0; told < kMessagesPerCall; ++told) {
+  for (int reported = 0; reported < kMessagesPerCall; ++reported) {
     std::optional<Message> next_message = network_->take_message(*endpoint_, refused);
     if (!next_message) return false;
     if (events_.on_notification(next_message->from, next_message->message)) {
@@ -221,9 +221,9 @@ bool SimBackend::tell_messages() {
 bool SimBackend::progress() {
   endpoint_->waker->clear();
   const bool more_events = network_->run_due();
-  tell_arrivals();
-  const bool more_messages = tell_messages();
-  tell_losses();
+  report_arrivals();
+  const bool more_messages = report_messages();
+  report_losses();
   // The kernel does not see simulated time pass: who would sleep until the next event looks again.
   if (network_->has_work()) endpoint_->waker->wake();
   return more_events || more_messages;

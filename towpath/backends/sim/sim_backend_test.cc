@@ -170,7 +170,7 @@ TEST(SimBackendTest, lossy_network_drops_repeats_tears_and_reorders) {
   EXPECT_GT(counters.repeated, 50U);
   EXPECT_GT(counters.torn, 50U);
   std::vector<std::string> arrived;
-  for (const auto& told : p.b.events.notifications) arrived.push_back(told.message);
+  for (const auto& reported : p.b.events.notifications) arrived.push_back(reported.message);
   EXPECT_FALSE(std::is_sorted(arrived.begin(), arrived.end()));
 }
 

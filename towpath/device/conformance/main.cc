@@ -11,7 +11,7 @@
 
 namespace {
 
-int tell_findings() {
+int report_findings() {
   const auto findings = towpath::device::probe_devices();
   for (const towpath::Finding& finding : findings)
     std::puts(towpath::cat(name_of(finding.verdict), ": ", finding.question, " ", finding.reason,
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   using towpath::device::conformance::use_from_outside;
   if (argc == 5 && std::strcmp(argv[1], "--use-from-outside") == 0)
     return use_from_outside(argv[2], argv[3], argv[4]);
-  if (argc == 2 && std::strcmp(argv[1], "--findings") == 0) return tell_findings();
+  if (argc == 2 && std::strcmp(argv[1], "--findings") == 0) return report_findings();
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

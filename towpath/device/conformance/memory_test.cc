@@ -134,7 +134,7 @@ TEST_P(DeviceConformance, host_memory_is_registered_once_at_a_time) {
   EXPECT_TRUE(device_->register_host(mapping.bytes()).ok());
 }
 
-TEST_P(DeviceConformance, a_pointer_tells_what_lies_there) {
+TEST_P(DeviceConformance, a_pointer_reports_what_lies_there) {
   auto memory = device_->allocate(4096).value();
   auto pinned = device_->allocate_pinned(4096).value();
   const int local = 0;

@@ -221,7 +221,7 @@ TEST_P(DeviceConformance, an_event_is_recorded_any_number_of_times) {
   }
 }
 
-TEST_P(DeviceConformance, timed_events_tell_the_time_between_them) {
+TEST_P(DeviceConformance, timed_events_report_the_time_between_them) {
   const auto stream = device_->create_stream().value();
   const auto first = device_->create_event({.timed = true}).value();
   const auto last = device_->create_event({.timed = true}).value();

@@ -23,8 +23,8 @@ int attribute_of(const CudaLibrary& cuda, CuDevice device, DeviceAttribute attri
 std::optional<unsigned> node_of(const CudaLibrary& cuda, CuDevice device, const DeviceInfo& info,
                                 const std::string& sys) {
   if (const auto node = sys::numa_node_near_pci(info.pci_address, sys)) return node;
-  const int told = attribute_of(cuda, device, DeviceAttribute::host_numa_id, -1);
-  return told >= 0 ? std::optional(static_cast<unsigned>(told)) : std::nullopt;
+  const int reported = attribute_of(cuda, device, DeviceAttribute::host_numa_id, -1);
+  return reported >= 0 ? std::optional(static_cast<unsigned>(reported)) : std::nullopt;
 }
 
 }  // namespace
@@ -80,8 +80,8 @@ Result<bool> CudaDriver::exports_dma_buf(unsigned ordinal) const {
   CuDevice device = 0;
   TOWPATH_TRY(
       cuda_->check(cuda_->call().device_get(&device, static_cast<int>(ordinal)), "GPU ", ordinal));
-  const int told = attribute_of(*cuda_, device, DeviceAttribute::dma_buf, -1);
-  if (told >= 0) return told != 0;
+  const int reported = attribute_of(*cuda_, device, DeviceAttribute::dma_buf, -1);
+  if (reported >= 0) return reported != 0;
   return error(Code::unsupported, "the driver does not know the attribute",
                "use a driver of CUDA 11.7 or newer, or modprobe nvidia_peermem");
 }

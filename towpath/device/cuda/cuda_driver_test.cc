@@ -60,7 +60,7 @@ TEST(CudaDriverTest, an_error_has_name_text_number_values_and_hint) {
   EXPECT_FALSE(status.hint().empty());
 }
 
-TEST(CudaDriverTest, an_error_that_the_driver_cannot_name_is_told_by_number) {
+TEST(CudaDriverTest, an_error_that_the_driver_cannot_name_is_reported_by_number) {
   const auto device = fake_device();
   testing::FakeCuda().fail_next("cuMemAlloc_v2", 12345);
   const Status status = device->allocate(1).status();
@@ -149,7 +149,7 @@ TEST(CudaDriverTest, a_function_that_cannot_be_given_is_let_go) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
-TEST(CudaDriverTest, a_kernel_that_the_driver_does_not_take_is_told_and_not_tried_again) {
+TEST(CudaDriverTest, a_kernel_that_the_driver_does_not_take_is_reported_and_not_tried_again) {
   const auto device = fake_device();
   testing::FakeCuda().fail_next("cuModuleLoadData", cuda::kNotSupported);
   const Status refused = device->has_box_kernel();
@@ -206,7 +206,7 @@ Finding about(const std::string& words, const ProbeOptions& options = fakes()) {
   return found.empty() ? Finding() : found.front();
 }
 
-TEST(ProbeDevicesTest, findings_tell_what_is_there) {
+TEST(ProbeDevicesTest, findings_report_what_is_there) {
   const auto findings = probe_devices(fakes());
   ASSERT_EQ(findings.size(), 9U) << "the driver, three of each GPU, two of the first one's memory";
   EXPECT_EQ(findings[0].verdict, Verdict::yes);
@@ -229,7 +229,7 @@ TEST(ProbeDevicesTest, and_what_is_not) {
   EXPECT_THAT(pinned.hint, HasSubstr("ulimit -l"));
 }
 
-TEST(ProbeDevicesTest, dma_buf_is_there_or_not_or_the_driver_is_too_old_to_tell) {
+TEST(ProbeDevicesTest, dma_buf_is_there_or_not_or_the_driver_is_too_old_to_report) {
   const Finding there = about("GPU 0 as dma-buf");
   EXPECT_EQ(there.verdict, Verdict::yes);
   EXPECT_TRUE(there.hint.empty());
@@ -237,9 +237,9 @@ TEST(ProbeDevicesTest, dma_buf_is_there_or_not_or_the_driver_is_too_old_to_tell)
   EXPECT_EQ(missing.verdict, Verdict::no);
   EXPECT_THAT(missing.hint, HasSubstr("nvidia_peermem"));
   testing::FakeCuda().fail_next("dma_buf", cuda::kInvalidValue);
-  const Finding untold = about("GPU 0 as dma-buf");
-  EXPECT_EQ(untold.verdict, Verdict::unknown);
-  EXPECT_THAT(untold.hint, HasSubstr("CUDA 11.7"));
+  const Finding unreported = about("GPU 0 as dma-buf");
+  EXPECT_EQ(unreported.verdict, Verdict::unknown);
+  EXPECT_THAT(unreported.hint, HasSubstr("CUDA 11.7"));
 }
 
 TEST(ProbeDevicesTest, persistence_mode_is_on_or_off) {
@@ -251,7 +251,7 @@ TEST(ProbeDevicesTest, persistence_mode_is_on_or_off) {
   EXPECT_THAT(off.hint, HasSubstr("nvidia-persistenced"));
 }
 
-TEST(ProbeDevicesTest, persistence_mode_is_not_known_where_nobody_tells_it) {
+TEST(ProbeDevicesTest, persistence_mode_is_not_known_where_nobody_reports_it) {
   const testing::FakeNvml nvml;
   const auto expect_unknown = [](const std::string& why, const ProbeOptions& options = fakes()) {
     const Finding finding = about("GPU 0 stay ready", options);

@@ -43,9 +43,9 @@ CuResult cuMemPoolSetAttribute(CuPool pool, PoolAttribute attribute, void* value
 CuResult cuMemPoolGetAttribute(CuPool pool, PoolAttribute attribute, void* value) {
   TOWPATH_FAKE("cuMemPoolGetAttribute", true);
   const PoolFigures figures = pool->pool->figures().value();
-  const std::uint64_t told =
+  const std::uint64_t reported =
       attribute == PoolAttribute::used_current ? figures.used_bytes : figures.reserved_bytes;
-  std::memcpy(value, &told, sizeof told);
+  std::memcpy(value, &reported, sizeof reported);
   return kSuccess;
 }
 CuResult cuMemAllocFromPoolAsync(CuAddress* address, std::size_t size, CuPool pool,

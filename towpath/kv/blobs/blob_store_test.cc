@@ -81,7 +81,7 @@ TEST_F(BlobStoreTest, a_save_that_fails_or_dies_at_any_call_leaves_the_old_blob_
       }
 }
 
-TEST_F(BlobStoreTest, a_disk_that_lies_about_a_sync_costs_the_blob_and_tells_no_lie) {
+TEST_F(BlobStoreTest, a_disk_that_lies_about_a_sync_costs_the_blob_and_reports_no_lie) {
   const Bytes bytes = saved_bytes(10'000);
   files_.inject({.on = FileOp::sync, .effect = FileEffect::forget});
   ASSERT_TRUE(open().save({"state", ""}, bytes).ok());
@@ -91,10 +91,10 @@ TEST_F(BlobStoreTest, a_disk_that_lies_about_a_sync_costs_the_blob_and_tells_no_
       << found.status().to_string();
 }
 
-TEST_F(BlobStoreTest, torn_flipped_and_foreign_files_are_told_by_name) {
+TEST_F(BlobStoreTest, torn_flipped_and_foreign_files_are_reported_by_name) {
   const Bytes bytes = saved_bytes(10'000);
   const std::string path = "/blobs/state.blob";
-  const auto told = [&](auto&& damage) {
+  const auto reported = [&](auto&& damage) {
     EXPECT_TRUE(open().save({"state", "a"}, bytes).ok());
     damage();
     const Status status = restore(open(), {"state", "a"}).status();
@@ -102,12 +102,12 @@ TEST_F(BlobStoreTest, torn_flipped_and_foreign_files_are_told_by_name) {
     EXPECT_EQ(open().verify("state").code(), Code::corrupt);
     return status.to_string();
   };
-  EXPECT_THAT(told([&] { cut(path, 4096 + 5000); }), HasSubstr("torn: it has 5000 of 10000 bytes"));
-  EXPECT_THAT(told([&] { cut(path, 100); }), HasSubstr("torn: it has 100 bytes and no header"));
-  EXPECT_THAT(told([&] { cut(path, 20'000); }), HasSubstr("too long"));
-  EXPECT_THAT(told([&] { spoil(path, 40); }), HasSubstr("damaged header"));
-  EXPECT_THAT(told([&] { spoil(path, 4096 + 9'999); }), HasSubstr("not what was saved"));
-  EXPECT_THAT(told([&] {
+  EXPECT_THAT(reported([&] { cut(path, 4096 + 5000); }), HasSubstr("torn: it has 5000 of 10000 bytes"));
+  EXPECT_THAT(reported([&] { cut(path, 100); }), HasSubstr("torn: it has 100 bytes and no header"));
+  EXPECT_THAT(reported([&] { cut(path, 20'000); }), HasSubstr("too long"));
+  EXPECT_THAT(reported([&] { spoil(path, 40); }), HasSubstr("damaged header"));
+  EXPECT_THAT(reported([&] { spoil(path, 4096 + 9'999); }), HasSubstr("not what was saved"));
+  EXPECT_THAT(reported([&] {
                 ASSERT_TRUE(open().save({"other", "a"}, bytes).ok());
                 ASSERT_TRUE(files_.rename({"/blobs/other.blob", path}).ok());
               }),
@@ -127,7 +127,7 @@ TEST_F(BlobStoreTest, a_blob_is_restored_for_what_it_was_saved_for) {
   EXPECT_EQ(store.save({std::string(67, '\xff'), ""}, bytes).code(), Code::invalid_argument);
 }
 
-TEST_F(BlobStoreTest, a_full_disk_is_told_and_leaves_nothing_half_written) {
+TEST_F(BlobStoreTest, a_full_disk_is_reported_and_leaves_nothing_half_written) {
   ASSERT_TRUE(open().save({"state", ""}, saved_bytes(1000)).ok());
   files_.inject({.on = FileOp::write, .nth = 2, .effect = FileEffect::fail, .errno_value = ENOSPC});
   EXPECT_EQ(open().save({"state", ""}, saved_bytes(50'000)).code(), Code::exhausted);

@@ -190,7 +190,7 @@ TEST(BlockPoolTest, pools_that_make_no_sense_are_refused) {
   EXPECT_EQ(BlockPool::make({.slots = 1, .tier = kMaxTiers}).code(), Code::invalid_argument);
 }
 
-TEST(PresenceTest, tells_which_tiers_have_a_block_and_what_changed) {
+TEST(PresenceTest, reports_which_tiers_have_a_block_and_what_changed) {
   Presence presence;
   EXPECT_TRUE(presence.add(1, 2, 9));
   EXPECT_FALSE(presence.add(1, 2));
@@ -209,7 +209,7 @@ TEST(PresenceTest, tells_which_tiers_have_a_block_and_what_changed) {
   EXPECT_EQ(presence.snapshot().size(), 1U);
 }
 
-TEST(PresenceTest, news_that_nobody_takes_are_dropped_and_that_is_told) {
+TEST(PresenceTest, news_that_nobody_takes_are_dropped_and_that_is_reported) {
   Presence presence(64);
   for (BlockHash hash = 0; hash < 1000; ++hash) presence.add(hash, 0);
   const auto events = presence.take_events();

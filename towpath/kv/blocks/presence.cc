@@ -15,7 +15,7 @@ struct alignas(128) Presence::Shard {
   std::unordered_map<BlockHash, std::uint16_t> tiers TOWPATH_GUARDED_BY(mutex);
   Events news TOWPATH_GUARDED_BY(mutex);
 
-  void tell(const BlockEvent& event, std::size_t at_most) TOWPATH_REQUIRES(mutex) {
+  void report(const BlockEvent& event, std::size_t at_most) TOWPATH_REQUIRES(mutex) {
     if (news.events.size() < at_most)
       news.events.push_back(event);
     else
@@ -41,7 +41,7 @@ bool Presence::add(BlockHash hash, TierIndex tier, std::optional<BlockHash> pare
   const auto bit = static_cast<std::uint16_t>(1U << tier);
   if (tiers & bit) return false;
   tiers |= bit;
-  shard.tell({BlockEvent::Kind::stored, tier, hash, parent}, kept_per_shard_);
+  shard.report({BlockEvent::Kind::stored, tier, hash, parent}, kept_per_shard_);
   return true;
 }
 
@@ -53,7 +53,7 @@ bool Presence::remove(BlockHash hash, TierIndex tier) {
   if (known == shard.tiers.end() || !(known->second & bit)) return false;
   known->second = static_cast<std::uint16_t>(known->second & ~bit);
   if (known->second == 0) shard.tiers.erase(known);
-  shard.tell({BlockEvent::Kind::removed, tier, hash, {}}, kept_per_shard_);
+  shard.report({BlockEvent::Kind::removed, tier, hash, {}}, kept_per_shard_);
   return true;
 }
 

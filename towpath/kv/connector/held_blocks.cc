@@ -7,7 +7,7 @@ constexpr std::size_t kKeptEvents = 65536;
 
 }  // namespace
 
-void HeldBlocks::tell(BlockEvent::Kind kind, BlockHash hash) {
+void HeldBlocks::report(BlockEvent::Kind kind, BlockHash hash) {
   if (events_.size() >= 2 * kKeptEvents)
     events_.erase(events_.begin(), events_.begin() + kKeptEvents);
   events_.push_back({.kind = kind, .hash = hash});
@@ -17,13 +17,13 @@ void HeldBlocks::add(BlockHash hash, std::uint32_t worker) {
   std::uint64_t& holders = holders_[hash];
   const bool was_held = holders == all_;
   holders |= std::uint64_t{1} << worker;
-  if (!was_held && holders == all_) tell(BlockEvent::Kind::stored, hash);
+  if (!was_held && holders == all_) report(BlockEvent::Kind::stored, hash);
 }
 
 void HeldBlocks::remove(BlockHash hash, std::uint32_t worker) {
   const auto known = holders_.find(hash);
   if (known == holders_.end()) return;
-  if (known->second == all_ && (all_ >> worker & 1U) != 0) tell(BlockEvent::Kind::removed, hash);
+  if (known->second == all_ && (all_ >> worker & 1U) != 0) report(BlockEvent::Kind::removed, hash);
   known->second &= ~(std::uint64_t{1} << worker);
   if (known->second == 0) holders_.erase(known);
 }

@@ -33,7 +33,7 @@ class HeldBlocks {
   std::vector<BlockEvent> take_events() { return std::exchange(events_, {}); }
 
  private:
-  void tell(BlockEvent::Kind kind, BlockHash hash);
+  void report(BlockEvent::Kind kind, BlockHash hash);
 
   const std::uint64_t all_;
   std::unordered_map<BlockHash, std::uint64_t> holders_;  // bit i: worker i

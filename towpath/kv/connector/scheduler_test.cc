@@ -139,7 +139,7 @@ TEST_F(ConnectorSchedulerTest, events_say_the_tokens_of_what_a_request_saved) {
               ElementsAre(HeldBlockEvent{.kind = BlockEvent::Kind::removed, .hash = hashes[1]}));
 }
 
-TEST_F(ConnectorSchedulerTest, what_was_kept_before_is_told_when_a_prompt_names_its_tokens) {
+TEST_F(ConnectorSchedulerTest, what_was_kept_before_is_reported_when_a_prompt_names_its_tokens) {
   auto scheduler = make({.events_with_tokens = true});
   const auto tokens = prompt_of(9);
   const auto root = root_of({root_of({}), "adapter"});
@@ -161,7 +161,7 @@ TEST_F(ConnectorSchedulerTest, what_was_kept_before_is_told_when_a_prompt_names_
       ElementsAre(HeldBlockEvent{.kind = BlockEvent::Kind::removed, .hash = hashes[0]}, stored));
 }
 
-TEST_F(ConnectorSchedulerTest, a_block_is_told_behind_the_one_it_stands_on) {
+TEST_F(ConnectorSchedulerTest, a_block_is_reported_behind_the_one_it_stands_on) {
   auto scheduler = make({.events_with_tokens = true});
   const auto hashes = hashes_of(prompt_of(12));
   const WorkerReport backwards{.is_first = true, .stored = {hashes[2], hashes[0], hashes[1]}};
@@ -224,8 +224,8 @@ TEST_F(ConnectorSchedulerTest, orders_and_reports_travel_and_what_is_cut_is_refu
                           .saves = {{"b", false, {{4, 5}}}, {"c", false, {}}},
                           .settle = {"d"},
                           .ends = {"e", "f"}};
-  const Bytes told = encode(orders).value();
-  EXPECT_EQ(decode_step_orders(told).value(), orders);
+  const Bytes reported = encode(orders).value();
+  EXPECT_EQ(decode_step_orders(reported).value(), orders);
   StepOrders urgent = orders;
   urgent.saves[1].priority = 255;
   EXPECT_EQ(decode_step_orders(encode(urgent).value()).value(), urgent);
@@ -239,11 +239,11 @@ TEST_F(ConnectorSchedulerTest, orders_and_reports_travel_and_what_is_cut_is_refu
                             .failed_blocks = {9}};
   const Bytes said = encode(report).value();
   EXPECT_EQ(decode_worker_report(said).value(), report);
-  for (std::size_t size = 0; size < told.size(); ++size)
-    EXPECT_FALSE(decode_step_orders(ConstByteSpan(told).first(size)).ok()) << size;
+  for (std::size_t size = 0; size < reported.size(); ++size)
+    EXPECT_FALSE(decode_step_orders(ConstByteSpan(reported).first(size)).ok()) << size;
   for (std::size_t size = 0; size < said.size(); ++size)
     EXPECT_FALSE(decode_worker_report(ConstByteSpan(said).first(size)).ok()) << size;
-  EXPECT_FALSE(decode_worker_report(told).ok());
+  EXPECT_FALSE(decode_worker_report(reported).ok());
   EXPECT_FALSE(encode(WorkerReport{.worker = 64}).ok());
 }
 

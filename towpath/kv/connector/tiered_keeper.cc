@@ -18,10 +18,10 @@ Result<std::unique_ptr<TieredKeeper>> TieredKeeper::make(TieredKeeperParts parts
 
 Status TieredKeeper::open(TieredKeeperParts parts) {
   PeerTier* borrowed = nullptr;
-  PeerTierOptions told;
+  PeerTierOptions reported;
   if (parts.peers) {
     peers_tier_ = static_cast<TierIndex>(parts.below.empty() ? 1 : parts.below.back()->index() + 1);
-    told = {.agent = parts.peers->agent,
+    reported = {.agent = parts.peers->agent,
             .manager = parts.peers->manager,
             .presence = presence_.get(),
             .tier = peers_tier_,
@@ -29,7 +29,7 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
                       parts.peers->first_head},
             .patience = parts.peers->patience,
             .staged_blocks = parts.peers->staged_blocks};
-    TOWPATH_TRY(auto tier, PeerTier::make(told));
+    TOWPATH_TRY(auto tier, PeerTier::make(reported));
     borrowed = tier.get();
     parts.below.push_back(std::move(tier));
   }
@@ -39,7 +39,7 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
                                          std::move(parts.below), parts.meter},
                                         parts.cache));
   if (!parts.peers) return {};
-  TOWPATH_TRY(loans_, PeerLoans::make(told, parts.peers->lease, *borrowed, *cache_));
+  TOWPATH_TRY(loans_, PeerLoans::make(reported, parts.peers->lease, *borrowed, *cache_));
   return {};
 }
 
@@ -200,8 +200,8 @@ BlockKeeper::News TieredKeeper::take_news() {
   hear_news();
   const Presence::Events events = std::exchange(news_, {});
   News news{
-      .is_anew = !std::exchange(is_told_, true) || events.some_were_lost, .stored = {}, .lost = {}};
-  // Told is what is so now, whatever happened on the way.
+      .is_anew = !std::exchange(is_reported_, true) || events.some_were_lost, .stored = {}, .lost = {}};
+  // Reported is what is so now, whatever happened on the way.
   for (const BlockEvent& event : news.is_anew ? presence_->snapshot() : events.events)
     (has(event.hash) ? news.stored : news.lost).push_back(event.hash);
   return news;
@@ -209,18 +209,18 @@ BlockKeeper::News TieredKeeper::take_news() {
 
 TieredKeeper::Figures TieredKeeper::figures() const {
   const TieredCacheFigures all = cache_->figures();
-  Figures told{.from_memory = from_memory_,
+  Figures reported{.from_memory = from_memory_,
                .quarantined = all.quarantined,
                .last_failure = all.last_failure};
-  if (damaged_in_memory_ > 0) told.quarantined["host, held"] = damaged_in_memory_;
+  if (damaged_in_memory_ > 0) reported.quarantined["host, held"] = damaged_in_memory_;
   for (std::size_t i = 0; i < all.below.size() - (loans_ ? 1 : 0); ++i) {
     const TierFigures& tier = all.below[i];
-    told.from_below[tier.name] = tier.promoted;
-    told.written += tier.demoted;
+    reported.from_below[tier.name] = tier.promoted;
+    reported.written += tier.demoted;
     for (const auto& [what, count] : tier.failed)
-      if (!what.starts_with("get")) told.not_written += count;
+      if (!what.starts_with("get")) reported.not_written += count;
   }
-  return told;
+  return reported;
 }
 
 }  // namespace towpath::kv

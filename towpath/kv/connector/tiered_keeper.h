@@ -94,7 +94,7 @@ class TieredKeeper final : public BlockKeeper {
   TierIndex peers_tier_ = 0;            // 0: there is none
   std::unique_ptr<PeerLoans> loans_;    // lends from cache_
   Presence::Events news_;               // that were not taken
-  bool is_told_ = false;
+  bool is_reported_ = false;
   std::uint32_t settled_seen_ = 0;  // of the cache, by progress()
   std::uint64_t from_memory_ = 0;
   std::uint64_t damaged_in_memory_ = 0;

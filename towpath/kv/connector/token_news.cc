@@ -16,11 +16,11 @@ void TokenNews::name(const Name& block) {
 }
 
 /// Workers report in no order; a router hangs a block onto its parent, which comes first.
-void TokenNews::tell(BlockHash hash, const HeldBlocks& held, std::vector<HeldBlockEvent>& into) {
+void TokenNews::report(BlockHash hash, const HeldBlocks& held, std::vector<HeldBlockEvent>& into) {
   std::vector<HeldBlockEvent> chain;
   for (std::optional<BlockHash> next = hash; next;) {
     const auto known = named_.find(*next);
-    if (known == named_.end() || !held.has(*next) || !told_.insert(*next).second) break;
+    if (known == named_.end() || !held.has(*next) || !reported_.insert(*next).second) break;
     const Content& content = known->second;
     chain.push_back(
         {BlockEvent::Kind::stored, *next, content.parent, content.tokens, content.room});
@@ -34,11 +34,11 @@ std::vector<HeldBlockEvent> TokenNews::take(const std::vector<BlockEvent>& event
   std::vector<HeldBlockEvent> news;
   for (const BlockEvent& event : events) {
     if (event.kind == BlockEvent::Kind::stored)
-      tell(event.hash, held, news);
-    else if (told_.erase(event.hash) > 0)
+      report(event.hash, held, news);
+    else if (reported_.erase(event.hash) > 0)
       news.push_back({.kind = event.kind, .hash = event.hash});
   }
-  for (const BlockHash hash : std::exchange(newly_named_, {})) tell(hash, held, news);
+  for (const BlockHash hash : std::exchange(newly_named_, {})) report(hash, held, news);
   return news;
 }
 

@@ -60,10 +60,10 @@ class TokenNews {
     std::vector<TokenId> tokens;
     std::string room;
   };
-  void tell(BlockHash hash, const HeldBlocks& held, std::vector<HeldBlockEvent>& into);
+  void report(BlockHash hash, const HeldBlocks& held, std::vector<HeldBlockEvent>& into);
 
   std::unordered_map<BlockHash, Content> named_;
-  std::unordered_set<BlockHash> told_;
+  std::unordered_set<BlockHash> reported_;
   std::vector<BlockHash> newly_named_;
 };
 

@@ -77,7 +77,7 @@ Status BlockStore::quarantine(const BlockRead& read, const std::string& reason, 
   const BlockHash hash = read.record.hash;
   if (place_of(read) != nullptr) {
     index_.erase(hash);
-    tell_gone(hash);
+    report_gone(hash);
   }
   return error(cause.code(),
                cat("block ", hex(hash), " in ", read.request.file->path(), ": ", reason),
@@ -116,7 +116,7 @@ Result<Record> BlockStore::forget(BlockHash hash) {
   if (!read_only_.ok())
     return error(Code::denied, cat(options_.directory, " can only be read")).because(read_only_);
   index_.erase(hash);
-  tell_gone(hash);
+  report_gone(hash);
   return Record{.kind = RecordKind::removal, .hash = hash};
 }
 
@@ -217,7 +217,7 @@ Status BlockStore::begin_segment() {
 // costs only time.
 Status BlockStore::seal_segment() {
   current_.reset();
-  if (const Status saved = checkpoint(); !saved.ok()) figures_.told.emplace_back(saved.message());
+  if (const Status saved = checkpoint(); !saved.ok()) figures_.reported.emplace_back(saved.message());
   return {};
 }
 
@@ -254,7 +254,7 @@ Status BlockStore::end(SegmentSync& sync) {
       continue;
     }
     known->second.acknowledged = true;
-    tell_there(hash);
+    report_there(hash);
   }
   if (synced.ok()) return {};
   // What the kernel has dropped, it will not write.
@@ -269,7 +269,7 @@ void BlockStore::forget_unacknowledged(BlockHash hash) {
   const auto known = index_.find(hash);
   if (known == index_.end() || known->second.acknowledged) return;
   index_.erase(known);
-  tell_gone(hash);
+  report_gone(hash);
 }
 
 // Room -------------------------------------------------------------------------------------------
@@ -327,17 +327,17 @@ Status BlockStore::carry_over(std::uint64_t number) {
 void BlockStore::forget_segment(std::uint64_t number) {
   std::erase_if(index_, [&](const auto& entry) {
     if (entry.second.segment != number) return false;
-    tell_gone(entry.first);
+    report_gone(entry.first);
     return true;
   });
   segments_.erase(number);
 }
 
-void BlockStore::tell_there(BlockHash hash) {
+void BlockStore::report_there(BlockHash hash) {
   if (options_.presence != nullptr) (void)options_.presence->add(hash, options_.tier);
 }
 
-void BlockStore::tell_gone(BlockHash hash) {
+void BlockStore::report_gone(BlockHash hash) {
   if (options_.presence != nullptr) (void)options_.presence->remove(hash, options_.tier);
 }
 

@@ -125,7 +125,7 @@ class BlockStore {
     std::uint64_t carried = 0;     ///< over from segments that went
     std::uint64_t reclaimed_segments = 0;
     std::map<std::string, std::uint64_t> quarantined;  ///< by reason
-    std::vector<std::string> told;                     ///< what was wrong at opening, in words
+    std::vector<std::string> reported;                     ///< what was wrong at opening, in words
   };
   Figures figures() const;
   /// Why nothing can be written; ok otherwise.
@@ -151,8 +151,8 @@ class BlockStore {
   Status scan(Segment& segment, std::uint64_t from);
   void note(const Record& record, const SegmentName& segment, std::uint64_t offset);
   void forget_segment(std::uint64_t number);
-  void tell_there(BlockHash hash);
-  void tell_gone(BlockHash hash);
+  void report_there(BlockHash hash);
+  void report_gone(BlockHash hash);
 
   Status write(const Record& record, ConstByteSpan bytes);
   Status write_once(const Record& record, ConstByteSpan bytes);

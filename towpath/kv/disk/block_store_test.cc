@@ -96,7 +96,7 @@ TEST_F(BlockStoreTest, a_damaged_or_lost_index_costs_a_look_and_no_block) {
   spoil(cat(testing::kDirectory, "/index"), 100);
   store.reset();
   store = open_store(files_);
-  EXPECT_THAT(store->figures().told, ::testing::ElementsAre(::testing::HasSubstr("of no use")));
+  EXPECT_THAT(store->figures().reported, ::testing::ElementsAre(::testing::HasSubstr("of no use")));
   expect_all(*store, 1, 10);
   store.reset();
   ASSERT_TRUE(files_.remove(cat(testing::kDirectory, "/index")).ok());
@@ -139,7 +139,7 @@ TEST_F(BlockStoreTest, a_damaged_record_header_costs_that_block_only) {
   expect_all(*store, 2, 3);
 }
 
-TEST_F(BlockStoreTest, a_damaged_segment_header_costs_the_segment_and_is_told) {
+TEST_F(BlockStoreTest, a_damaged_segment_header_costs_the_segment_and_is_reported) {
   auto store = open_store(files_);
   put(*store, 1, 3);
   ASSERT_TRUE(store->sync().ok());
@@ -147,7 +147,7 @@ TEST_F(BlockStoreTest, a_damaged_segment_header_costs_the_segment_and_is_told) {
   store.reset();
   store = open_store(files_);
   EXPECT_EQ(store->figures().blocks, 0U);
-  EXPECT_EQ(store->figures().told.size(), 1U);
+  EXPECT_EQ(store->figures().reported.size(), 1U);
 }
 
 TEST_F(BlockStoreTest, what_was_removed_stays_removed) {
@@ -237,7 +237,7 @@ TEST_F(BlockStoreTest, lives_that_wrote_nothing_leave_no_files) {
   EXPECT_EQ(files_.list(testing::kDirectory)->size(), 2U) << "a segment, and the lock";
 }
 
-TEST_F(BlockStoreTest, a_second_opening_is_refused_and_told_by_whom) {
+TEST_F(BlockStoreTest, a_second_opening_is_refused_and_reported_by_whom) {
   auto store = open_store(files_);
   const auto second = BlockStore::open(files_, {.directory = testing::kDirectory});
   EXPECT_EQ(second.code(), Code::unavailable);
@@ -265,7 +265,7 @@ TEST_F(BlockStoreTest, a_directory_that_can_only_be_read_is_served_without_a_loc
   expect_all(*store, 1, 3);
 }
 
-TEST_F(BlockStoreTest, presence_is_told_what_is_acknowledged_and_what_is_gone) {
+TEST_F(BlockStoreTest, presence_is_reported_what_is_acknowledged_and_what_is_gone) {
   Presence presence;
   const BlockStoreOptions small{
       .segment_bytes = 100'000, .capacity_bytes = 400'000, .presence = &presence, .tier = 3};

@@ -48,12 +48,12 @@ Status BlockStore::recover() {
     if (!number) continue;
     next_number_ = std::max(next_number_, *number + 1);
     const Status found = recover_segment(name, known);
-    if (!found.ok()) figures_.told.push_back(cat(name, ": ", found.message()));
+    if (!found.ok()) figures_.reported.push_back(cat(name, ": ", found.message()));
     if (found.code() == Code::corrupt && !segments_.contains(*number))
       (void)files_.remove(cat(options_.directory, "/", name));
   }
   drop_empty_segments();
-  for (const auto& [hash, place] : index_) tell_there(hash);
+  for (const auto& [hash, place] : index_) report_there(hash);
   // Whether it can be written to is best asked by writing.
   read_only_ = begin_segment();
   if (read_only_.code() == Code::exhausted) read_only_ = {};  // room can be made
@@ -74,7 +74,7 @@ std::vector<IndexedSegment> BlockStore::read_checkpoint() {
   Result<std::vector<IndexedSegment>> known =
       bytes.ok() ? open_index(*bytes) : Result<std::vector<IndexedSegment>>(bytes.status());
   if (known.ok()) return *std::move(known);
-  figures_.told.push_back(
+  figures_.reported.push_back(
       cat("the index is of no use, all segments are looked through: ", known.status().message()));
   return {};
 }

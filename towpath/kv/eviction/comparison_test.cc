@@ -54,7 +54,7 @@ TEST(OptimumTest, agrees_with_trying_everything) {
   }
 }
 
-TEST(FrequencySketchTest, tells_too_much_rather_than_too_little) {
+TEST(FrequencySketchTest, reports_too_much_rather_than_too_little) {
   FrequencySketch sketch(1000);
   std::map<BlockHash, int> truth;
   std::mt19937_64 random(3);

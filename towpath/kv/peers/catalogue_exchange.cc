@@ -25,51 +25,51 @@ void CatalogueExchange::progress() {
   (void)place_->progress();
   for (const rendezvous::Change& change : std::exchange(heard_, {})) learn(change);
   const Instant now = clock_.now();
-  if (has_to_tell(now)) tell(now);
+  if (has_to_report(now)) report(now);
   if (is_due(asked_at_, options_.pace, now)) ask_all(now);
 }
 
 // Telling ----------------------------------------------------------------------------------------
 
-bool CatalogueExchange::has_to_tell(Instant now) const {
-  const bool is_news = loans_.journal().edition() != told_edition_ ||
-                       loans_.known().met() != told_met_ || !behind_.empty();
-  return is_due(told_at_, is_news ? options_.pace : options_.tell_again, now);
+bool CatalogueExchange::has_to_report(Instant now) const {
+  const bool is_news = loans_.journal().edition() != reported_edition_ ||
+                       loans_.known().met() != reported_met_ || !behind_.empty();
+  return is_due(reported_at_, is_news ? options_.pace : options_.report_again, now);
 }
 
 /// Changes alone will not do.
-bool CatalogueExchange::has_to_tell_all(Instant now) const {
+bool CatalogueExchange::has_to_report_all(Instant now) const {
   const CatalogueJournal& journal = loans_.journal();
   const auto is_covered = [&](const auto& entry) { return journal.covers(entry.second); };
   const auto hears_changes = [](const auto& entry) { return entry.second.edition.has_value(); };
-  return is_due(told_all_at_, options_.tell_again, now) || loans_.known().met() != told_met_ ||
-         !journal.covers(told_edition_) || !std::ranges::all_of(behind_, is_covered) ||
+  return is_due(reported_all_at_, options_.report_again, now) || loans_.known().met() != reported_met_ ||
+         !journal.covers(reported_edition_) || !std::ranges::all_of(behind_, is_covered) ||
          !std::ranges::all_of(loans_.known().all(), hears_changes);
 }
 
-void CatalogueExchange::tell(Instant now) {
-  told_at_ = now;
-  if (has_to_tell_all(now)) tell_all(now);
+void CatalogueExchange::report(Instant now) {
+  reported_at_ = now;
+  if (has_to_report_all(now)) report_all(now);
   const auto behind = std::exchange(behind_, {});
   for (const auto& [name, peer] : loans_.known().all()) {
     const auto lacks = behind.find(name);
     if (peer.edition && !loans_.is_lost(name))
-      tell_changes(name, lacks == behind.end() ? told_edition_ : lacks->second);
+      report_changes(name, lacks == behind.end() ? reported_edition_ : lacks->second);
   }
-  told_edition_ = loans_.journal().edition();
+  reported_edition_ = loans_.journal().edition();
 }
 
-void CatalogueExchange::tell_all(Instant now) {
-  told_all_at_ = now;
-  told_met_ = loans_.known().met();
+void CatalogueExchange::report_all(Instant now) {
+  reported_all_at_ = now;
+  reported_met_ = loans_.known().met();
   const Result<Bytes> catalogue = loans_.catalogue();
   note(catalogue.ok() ? place_->publish(metadata_name(loans_.name()), *catalogue) : catalogue.status());
 }
 
-void CatalogueExchange::tell_changes(const std::string& peer, std::uint64_t from) {
+void CatalogueExchange::report_changes(const std::string& peer, std::uint64_t from) {
   for (CatalogueChanges& changes : loans_.journal().since(from)) {
     changes.layout = loans_.layout();
-    note(loans_.tell(peer, {.word = PeerMessage::Word::changes, .changes = std::move(changes)}));
+    note(loans_.report(peer, {.word = PeerMessage::Word::changes, .changes = std::move(changes)}));
   }
 }
 
@@ -84,9 +84,9 @@ void CatalogueExchange::ask_all(Instant now) {
   asked_at_ = now;
   for (const auto& [name, peer] : loans_.known().all())
     if (peer.is_behind())
-      note(loans_.tell(name, {.word = PeerMessage::Word::behind,
+      note(loans_.report(name, {.word = PeerMessage::Word::behind,
                               .changes = {.layout = peer.layout.id, .from = *peer.edition}}));
-  const bool asks_for_all = is_due(asked_all_at_, options_.tell_again, now);
+  const bool asks_for_all = is_due(asked_all_at_, options_.report_again, now);
   if (asks_for_all) asked_all_at_ = now;
   for (const std::string& name : options_.others) {
     const KnownPeers::Peer* const peer = loans_.known().find(name);
@@ -109,7 +109,7 @@ void CatalogueExchange::ask(const std::string& name) {
       note(metadata.status());
   };
   const auto fetch =
-      place_->fetch(metadata_name(name), run::Deadline::after(clock_, options_.tell_again), answered);
+      place_->fetch(metadata_name(name), run::Deadline::after(clock_, options_.report_again), answered);
   if (fetch.ok()) return;
   asked_.erase(name);
   note(fetch.status());
@@ -117,10 +117,10 @@ void CatalogueExchange::ask(const std::string& name) {
 
 void CatalogueExchange::learn(const rendezvous::Change& change) {
   const std::string before = metadata_name("").agent;
-  const std::string& told = change.name.agent;
-  if (!rendezvous::covers(change.name, {told, kCatalogueLabel}) || !told.starts_with(before))
+  const std::string& reported = change.name.agent;
+  if (!rendezvous::covers(change.name, {reported, kCatalogueLabel}) || !reported.starts_with(before))
     return;
-  const std::string name = told.substr(before.size());
+  const std::string name = reported.substr(before.size());
   if (name == loans_.name()) return;
   if (!change.metadata) return loans_.forget(name);
   note(loans_.learn(*change.metadata));

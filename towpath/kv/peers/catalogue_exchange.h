@@ -33,7 +33,7 @@ struct CatalogueExchangeOptions {
   std::string group;
   /// Between two rounds in which something is told, and two questions to one of the others.
   Duration pace = std::chrono::milliseconds(200);
-  Duration tell_again = std::chrono::seconds(10);  ///< the whole; and asks for it
+  Duration report_again = std::chrono::seconds(10);  ///< the whole; and asks for it
 };
 
 class CatalogueExchange {
@@ -49,11 +49,11 @@ class CatalogueExchange {
   const Status& last_failure() const { return last_failure_; }
 
  private:
-  bool has_to_tell(Instant now) const;
-  bool has_to_tell_all(Instant now) const;
-  void tell(Instant now);
-  void tell_all(Instant now);
-  void tell_changes(const std::string& peer, std::uint64_t from);
+  bool has_to_report(Instant now) const;
+  bool has_to_report_all(Instant now) const;
+  void report(Instant now);
+  void report_all(Instant now);
+  void report_changes(const std::string& peer, std::uint64_t from);
   void ask_all(Instant now);
   void ask(const std::string& name);
   void learn(const rendezvous::Change& change);
@@ -63,11 +63,11 @@ class CatalogueExchange {
   const CatalogueExchangeOptions options_;
   PeerLoans& loans_;
   const Clock& clock_;
-  std::uint64_t told_edition_ = 0;               // to those who have been met
-  std::uint64_t told_met_ = 0;                   // how many had been, when all was told
+  std::uint64_t reported_edition_ = 0;               // to those who have been met
+  std::uint64_t reported_met_ = 0;                   // how many had been, when all was told
   std::map<std::string, std::uint64_t> behind_;  // who said so, and since when
-  std::optional<Instant> told_at_;
-  std::optional<Instant> told_all_at_;
+  std::optional<Instant> reported_at_;
+  std::optional<Instant> reported_all_at_;
   std::optional<Instant> asked_at_;
   std::optional<Instant> asked_all_at_;    // also whose catalogue is not wanted
   std::set<std::string> asked_;            // not answered yet

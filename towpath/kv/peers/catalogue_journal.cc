@@ -23,29 +23,29 @@ void CatalogueJournal::settle(const std::unordered_set<BlockHash>& all) {
 /// What one message says is never too much.
 bool CatalogueJournal::covers(std::uint64_t edition) const {
   return edition <= edition_ && edition_ - edition <= changes_.size() &&
-         edition_ - edition <= std::max(here_.size(), kMaxChangesTold);
+         edition_ - edition <= std::max(here_.size(), kMaxChangesReported);
 }
 
 std::vector<CatalogueChanges> CatalogueJournal::since(std::uint64_t edition) const {
   std::vector<CatalogueChanges> all;
   if (covers(edition))
     for (std::uint64_t from = edition; from < edition_; from = all.back().to)
-      all.push_back(between(from, std::min(edition_, from + kMaxChangesTold)));
+      all.push_back(between(from, std::min(edition_, from + kMaxChangesReported)));
   if (all.empty()) all.push_back({.from = edition_, .to = edition_});
   return all;
 }
 
 /// Of each block the last that was so.
 CatalogueChanges CatalogueJournal::between(std::uint64_t from, std::uint64_t to) const {
-  CatalogueChanges told{.from = from, .to = to};
+  CatalogueChanges reported{.from = from, .to = to};
   const std::uint64_t first = edition_ - changes_.size();
   std::unordered_set<BlockHash> seen;
   for (std::uint64_t at = to; at > from; --at) {
     const Change& change = changes_[at - 1 - first];
     if (seen.insert(change.hash).second)
-      (change.is_here ? told.stored : told.lost).push_back(change.hash);
+      (change.is_here ? reported.stored : reported.lost).push_back(change.hash);
   }
-  return told;
+  return reported;
 }
 
 }  // namespace towpath::kv

@@ -18,7 +18,7 @@ namespace towpath::kv {
 
 class CatalogueJournal {
  public:
-  static constexpr std::size_t kMostKept = 8 * kMaxChangesTold;
+  static constexpr std::size_t kMostKept = 8 * kMaxChangesReported;
 
   /// The block is here now, or is not. No change if that is how it was.
   void note(BlockHash hash, bool is_here);

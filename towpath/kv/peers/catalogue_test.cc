@@ -29,11 +29,11 @@ TEST(CatalogueJournalTest, changes_are_the_last_of_each_block_and_no_news_is_non
   EXPECT_EQ(journal.edition(), 1U);
   journal.note(2, true);
   journal.note(1, false);
-  const auto told = journal.since(0);
-  ASSERT_THAT(told, SizeIs(1));
-  EXPECT_THAT(told.front().stored, ElementsAre(2U));
-  EXPECT_THAT(told.front().lost, ElementsAre(1U));
-  EXPECT_EQ(told.front().to, 3U);
+  const auto reported = journal.since(0);
+  ASSERT_THAT(reported, SizeIs(1));
+  EXPECT_THAT(reported.front().stored, ElementsAre(2U));
+  EXPECT_THAT(reported.front().lost, ElementsAre(1U));
+  EXPECT_EQ(reported.front().to, 3U);
   journal.settle({2, 3});
   EXPECT_THAT(journal.since(3).front().stored, ElementsAre(3U));
   EXPECT_THAT(journal.since(3).front().lost, IsEmpty());
@@ -47,13 +47,13 @@ TEST(CatalogueJournalTest, what_is_not_kept_or_is_more_than_the_whole_is_not_cov
   EXPECT_FALSE(journal.covers(0));
   EXPECT_TRUE(journal.covers(1));
   EXPECT_FALSE(journal.covers(journal.edition() + 1)) << "of another life";
-  EXPECT_THAT(journal.since(1), SizeIs(CatalogueJournal::kMostKept / kMaxChangesTold));
+  EXPECT_THAT(journal.since(1), SizeIs(CatalogueJournal::kMostKept / kMaxChangesReported));
   journal.settle({});
-  EXPECT_FALSE(journal.covers(journal.edition() - kMaxChangesTold - 1)) << "nothing is there";
-  EXPECT_TRUE(journal.covers(journal.edition() - kMaxChangesTold));
+  EXPECT_FALSE(journal.covers(journal.edition() - kMaxChangesReported - 1)) << "nothing is there";
+  EXPECT_TRUE(journal.covers(journal.edition() - kMaxChangesReported));
 }
 
-TEST(CatalogueJournalTest, a_hundred_changes_of_many_blocks_are_told_in_a_kilobyte) {
+TEST(CatalogueJournalTest, a_hundred_changes_of_many_blocks_are_reported_in_a_kilobyte) {
   CatalogueJournal journal;
   for (BlockHash hash = 0; hash < 100'000; ++hash) journal.note(hash, true);
   const Catalogue whole{.hashes = {journal.here().begin(), journal.here().end()},
@@ -64,19 +64,19 @@ TEST(CatalogueJournalTest, a_hundred_changes_of_many_blocks_are_told_in_a_kiloby
   }
   const auto changes = journal.since(*whole.edition);
   ASSERT_THAT(changes, SizeIs(1));
-  const PeerMessage told{.word = PeerMessage::Word::changes, .changes = changes.front()};
-  EXPECT_LT(encode(told).value().size(), 1024U);
+  const PeerMessage reported{.word = PeerMessage::Word::changes, .changes = changes.front()};
+  EXPECT_LT(encode(reported).value().size(), 1024U);
   EXPECT_GT(encode(whole).value().size(), 800'000U);
   RecordProperty("whole_bytes", std::to_string(encode(whole).value().size()));
-  RecordProperty("changes_bytes", std::to_string(encode(told).value().size()));
+  RecordProperty("changes_bytes", std::to_string(encode(reported).value().size()));
 }
 
 /// Two at one place, who hear what the other says when the test lets them.
 struct Pair {
-  explicit Pair(Duration tell_again = std::chrono::hours(1)) {
+  explicit Pair(Duration report_again = std::chrono::hours(1)) {
     for (Holder* each : {&far, &near})
       each->keeper->peers()->join(rendezvous::InProcess::open(directory).value(),
-                                  {.pace = Duration::zero(), .tell_again = tell_again});
+                                  {.pace = Duration::zero(), .report_again = report_again});
     EXPECT_TRUE(run::eventually([&] {
       step();
       return agree() && near.node.agent->peer("far").ok() && far.node.agent->peer("near").ok();
@@ -124,7 +124,7 @@ bool has_news(const agent::Notification& note) {
   return !decode_peer_message(note.message).value().changes.stored.empty();
 }
 
-TEST(CatalogueTest, who_has_been_met_is_told_changes_and_no_catalogue) {
+TEST(CatalogueTest, who_has_been_met_is_reported_changes_and_no_catalogue) {
   Pair pair;
   const Digest first = pair.known()->catalogue;
   for (BlockHash hash = 1; hash <= kBlocks + 2; ++hash) pair.far.put(hash);
@@ -153,7 +153,7 @@ TEST(CatalogueTest, a_lost_notification_is_asked_for_again) {
   EXPECT_GT(asked, 0U);
 }
 
-TEST(CatalogueTest, where_the_last_was_lost_the_word_that_nothing_changed_tells_so) {
+TEST(CatalogueTest, where_the_last_was_lost_the_word_that_nothing_changed_reports_so) {
   Pair pair{std::chrono::milliseconds(1)};
   bool is_lost = false;
   pair.hinder = [&](Holder&, const agent::Notification& note) {
@@ -184,7 +184,7 @@ TEST(CatalogueTest, an_older_catalogue_is_ignored_and_so_is_one_of_another_life)
   EXPECT_TRUE(pair.known()->is_behind()) << "there is a catalogue that is not known";
 }
 
-TEST(CatalogueTest, who_failed_has_blocks_again_when_it_tells_of_itself) {
+TEST(CatalogueTest, who_failed_has_blocks_again_when_it_reports_of_itself) {
   Pair pair;
   pair.far.put(1);
   ASSERT_TRUE(pair.come_to_agree());
@@ -199,11 +199,11 @@ TEST(CatalogueTest, what_was_known_of_a_peer_before_it_failed_is_no_news) {
   Pair pair;
   pair.far.put(1);
   ASSERT_TRUE(pair.come_to_agree());
-  const CatalogueChanges told{
+  const CatalogueChanges reported{
       .layout = pair.known()->layout.id, .to = *pair.known()->edition, .stored = {1}};
   EXPECT_FALSE(pair.near.get(1).ok()) << "nobody drives the owner";
-  CatalogueChanges nothing_new{.layout = told.layout, .from = told.to, .to = told.to};
-  for (const CatalogueChanges& late : {told, nothing_new}) {
+  CatalogueChanges nothing_new{.layout = reported.layout, .from = reported.to, .to = reported.to};
+  for (const CatalogueChanges& late : {reported, nothing_new}) {
     pair.say(pair.far.node.agent->identity(), late);
     EXPECT_FALSE(pair.near.keeper->has(1));
     EXPECT_FALSE(pair.known()->is_behind()) << "it would be asked for them";
@@ -211,7 +211,7 @@ TEST(CatalogueTest, what_was_known_of_a_peer_before_it_failed_is_no_news) {
 }
 
 /// A catalogue that says no edition, as those of older releases.
-TEST(CatalogueTest, who_tells_no_changes_is_told_catalogues) {
+TEST(CatalogueTest, who_reports_no_changes_is_reported_catalogues) {
   Pair pair;
   Catalogue plain = decode_catalogue(pair.near.catalogue()).value();
   plain.edition.reset();

@@ -23,7 +23,7 @@ struct Holder {
     Duration patience = std::chrono::seconds(20);
     Duration lease = std::chrono::seconds(10);
   };
-  explicit Holder(const std::string& name, const Options& told) : options(told), node(name) {
+  explicit Holder(const std::string& name, const Options& reported) : options(reported), node(name) {
     TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"}, options.heads)};
     if (options.disk != nullptr)
       parts.below.push_back(

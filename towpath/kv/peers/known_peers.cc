@@ -68,19 +68,19 @@ Status KnownPeers::learn(ConstByteSpan bytes) {
   Peer& known = peers_[name];
   if (known.layout.owner != peer.layout.owner) ++met_;
   const Peer before = std::exchange(known, std::move(peer));
-  tell_changes(before, known);
+  report_changes(before, known);
   return {};
 }
 
 /// What one of them has and the other has not; of unlike shares, all that either has.
-void KnownPeers::tell_changes(const Peer& before, const Peer& now) {
+void KnownPeers::report_changes(const Peer& before, const Peer& now) {
   const bool are_alike = before.share.heads() == now.share.heads();
-  const auto tell_those_of = [&](const Peer& has, const Peer& may_lack) {
+  const auto report_those_of = [&](const Peer& has, const Peer& may_lack) {
     for (const BlockHash hash : has.hashes)
-      if (!are_alike || !may_lack.hashes.contains(hash)) tell(hash);
+      if (!are_alike || !may_lack.hashes.contains(hash)) report(hash);
   };
-  tell_those_of(before, now);
-  tell_those_of(now, before);
+  report_those_of(before, now);
+  report_those_of(now, before);
 }
 
 void KnownPeers::hear(const AgentIdentity& from, const CatalogueChanges& changes) {
@@ -96,9 +96,9 @@ void KnownPeers::hear(const AgentIdentity& from, const CatalogueChanges& changes
 
 void KnownPeers::apply(Peer& peer, const CatalogueChanges& changes) {
   for (const BlockHash hash : changes.lost)
-    if (peer.hashes.erase(hash) > 0) tell(hash);
+    if (peer.hashes.erase(hash) > 0) report(hash);
   for (const BlockHash hash : changes.stored)
-    if (peer.hashes.size() < kMaxHashesListed && peer.hashes.insert(hash).second) tell(hash);
+    if (peer.hashes.size() < kMaxHashesListed && peer.hashes.insert(hash).second) report(hash);
   peer.edition = changes.to;
 }
 
@@ -111,7 +111,7 @@ void KnownPeers::forget(const std::string& name) {
 
 void KnownPeers::lose(const std::string& name, BlockHash hash) {
   const auto known = peers_.find(name);
-  if (known != peers_.end() && known->second.hashes.erase(hash) > 0) tell(hash);
+  if (known != peers_.end() && known->second.hashes.erase(hash) > 0) report(hash);
 }
 
 void KnownPeers::lose_all(const std::string& name) {
@@ -120,7 +120,7 @@ void KnownPeers::lose_all(const std::string& name) {
   Peer& peer = known->second;
   peer.newest = 0;
   if (peer.edition) peer.failed_at = std::max(peer.failed_at, std::exchange(*peer.edition, 0));
-  for (const BlockHash hash : std::exchange(peer.hashes, {})) tell(hash);
+  for (const BlockHash hash : std::exchange(peer.hashes, {})) report(hash);
 }
 
 const KnownPeers::Peer* KnownPeers::find(const std::string& name) const {
@@ -144,7 +144,7 @@ std::vector<std::string> KnownPeers::owners_of(BlockHash hash) const {
   return owners;
 }
 
-void KnownPeers::tell(BlockHash hash) {
+void KnownPeers::report(BlockHash hash) {
   if (owners_of(hash).empty())
     (void)presence_.remove(hash, tier_);
   else

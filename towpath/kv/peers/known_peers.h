@@ -78,8 +78,8 @@ class KnownPeers {
  private:
   Result<Peer> open(const Catalogue& all, const OpenPackage& package) const;
   void apply(Peer& peer, const CatalogueChanges& changes);
-  void tell_changes(const Peer& before, const Peer& now);
-  void tell(BlockHash hash);
+  void report_changes(const Peer& before, const Peer& now);
+  void report(BlockHash hash);
 
   const CacheShare ours_;
   TransferManager& manager_;

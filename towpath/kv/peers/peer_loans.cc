@@ -75,7 +75,7 @@ void PeerLoans::note_changes(const Presence::Events& news) {
       journal_.note(event.hash, (options_.presence->tiers_of(event.hash) & ~borrowed) != 0);
 }
 
-Status PeerLoans::tell(const std::string& peer, const PeerMessage& message) {
+Status PeerLoans::report(const std::string& peer, const PeerMessage& message) {
   TOWPATH_TRY(const Bytes bytes, encode(message));
   return options_.agent->notify(peer, bytes);
 }
@@ -112,10 +112,10 @@ Status PeerLoans::hear(const agent::Notification& note) {
 
 void PeerLoans::answer_all() {
   for (const BlockLender::Answer& answer : lender_.take_answers()) {
-    const Status told = tell(answer.to.name, answer.message);
-    if (told.ok()) continue;
+    const Status reported = report(answer.to.name, answer.message);
+    if (reported.ok()) continue;
     lender_.release(answer.to, answer.message.session);
-    last_failure_ = told;
+    last_failure_ = reported;
   }
 }
 

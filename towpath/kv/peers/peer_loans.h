@@ -51,7 +51,7 @@ class PeerLoans {
   Status learn(ConstByteSpan catalogue) { return tier_.learn(catalogue); }
   void forget(const std::string& peer) { tier_.forget(peer); }
   /// As the agent's.
-  Status tell(const std::string& peer, const PeerMessage& message);
+  Status report(const std::string& peer, const PeerMessage& message);
   bool is_lost(const std::string& peer) const;
 
   /// Takes all of the agent's notifications, and serves. True: there is more to do at once.

@@ -29,8 +29,8 @@ constexpr wire::FieldRule kPeerRules[] = {
     {kChangesLayout, "layout", Kind::number, wire::kAtMostOne},
     {kFrom, "from edition", Kind::number, wire::kAtMostOne},
     {kTo, "to edition", Kind::number, wire::kAtMostOne},
-    {kStored, "stored", Kind::bytes, wire::kAtMostOne, 8 * kMaxChangesTold},
-    {kLost, "lost", Kind::bytes, wire::kAtMostOne, 8 * kMaxChangesTold},
+    {kStored, "stored", Kind::bytes, wire::kAtMostOne, 8 * kMaxChangesReported},
+    {kLost, "lost", Kind::bytes, wire::kAtMostOne, 8 * kMaxChangesReported},
 };
 constexpr wire::Schema kPeerSchema("peer message", kPeerRules);
 

@@ -29,7 +29,7 @@ inline constexpr std::size_t kMaxBlocksAsked =
     256;  ///< in a session; so that it fits a notification
 
 /// In one message, stored and lost together.
-inline constexpr std::size_t kMaxChangesTold = 1024;
+inline constexpr std::size_t kMaxChangesReported = 1024;
 inline constexpr std::size_t kMaxHashesListed = std::size_t{1} << 20U;  ///< in a catalogue
 
 struct LentBlock {

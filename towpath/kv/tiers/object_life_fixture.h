@@ -23,9 +23,9 @@ class SwiftShelf final : public ObjectShelf {
   void list(const std::string& prefix, const std::string& next, Listed listed) override {
     auto response = store_.call(backends::object::ask_for_page(bucket_, prefix, next));
     auto page = backends::object::read_page(as_text(response->body));
-    ShelfPage told{.objects = {}, .next = page->next};
-    for (auto& one : page->objects) told.objects.push_back({one.key, one.bytes, one.modified});
-    answers_.push_back([told, listed] { listed(told); });
+    ShelfPage reported{.objects = {}, .next = page->next};
+    for (auto& one : page->objects) reported.objects.push_back({one.key, one.bytes, one.modified});
+    answers_.push_back([reported, listed] { listed(reported); });
   }
   void remove(const std::string& key, Removed removed) override {
     Status done = removal_fails;

@@ -17,7 +17,7 @@ Status check_options(const ObjectTierOptions& options) {
     return error(Code::invalid_argument,
                  cat(options.depth, " blocks of ", options.block_bytes, " bytes at once"),
                  cat("use at least one, of 1 to ", kMaxBlockBytes, " bytes"));
-  // Told now and not at the first block.
+  // Reported now and not at the first block.
   TOWPATH_TRY(auto object, memory::ObjectRegion::create(
                                {.bucket = options.bucket, .key = cat(options.prefix, "/")}));
   return options.agent->register_region(std::move(object)).status();
@@ -185,7 +185,7 @@ void ObjectTier::finish(Slot& slot) {
     return end(slot, std::move(how));
   }
   const bool is_look = slot.task->kind == TierTask::Kind::look;
-  if (how.ok()) how = is_look ? told(slot) : prove(slot);
+  if (how.ok()) how = is_look ? reported(slot) : prove(slot);
   if (is_look && how.ok()) {
     if (ledger_) ledger_->meet(slot.hash);
     (void)options_.presence->add(slot.hash, options_.tier);
@@ -213,7 +213,7 @@ void ObjectTier::lose(BlockHash hash, Code why) {
 }
 
 /// What the object says that it is. Errors: not_found (that it was removed), corrupt.
-Status ObjectTier::told(Slot& slot) const {
+Status ObjectTier::reported(Slot& slot) const {
   TOWPATH_TRY(const Record record, open_record(page_of(slot), {}));
   if (record.hash == slot.hash && record.kind == RecordKind::removal)
     return error(Code::not_found, cat("block ", hex(slot.hash), " was removed"));
@@ -228,7 +228,7 @@ Status ObjectTier::told(Slot& slot) const {
 }
 
 Status ObjectTier::prove(Slot& slot) const {
-  TOWPATH_TRY(told(slot));
+  TOWPATH_TRY(reported(slot));
   const ConstByteSpan bytes = bytes_of(slot).first(options_.block_bytes);
   const Digest& wanted = slot.task->digest;
   const Digest found = digest_of(bytes, wanted.salt, wanted.algorithm);

@@ -90,7 +90,7 @@ class ObjectTier final : public BlockTier {
   void finish(Slot& slot);
   void finish_put(Slot& slot, const Status& how);
   void lose(BlockHash hash, Code why);
-  Status told(Slot& slot) const;
+  Status reported(Slot& slot) const;
   Status prove(Slot& slot) const;
   void end(Slot& slot, Status how);
   void begin_removals();

@@ -23,11 +23,11 @@ class SlowTiersTest : public CacheFixture {
     slow_->presence = presence_.get();
   }
   /// Blocks that only the slow tier has.
-  void put_below(BlockHash from, BlockHash to, bool and_tell = true) {
+  void put_below(BlockHash from, BlockHash to, bool and_report = true) {
     for (BlockHash hash = from; hash <= to; ++hash) {
       const Bytes bytes = content(hash);
       slow_->blocks[hash] = {digest_of(bytes, 5), bytes};
-      if (and_tell) (void)presence_->add(hash, 2);
+      if (and_report) (void)presence_->add(hash, 2);
     }
   }
   Promotion want(std::vector<BlockHash> hashes, std::uint8_t priority = 50) {
@@ -63,7 +63,7 @@ TEST_F(SlowTiersTest, a_tier_has_no_more_under_way_than_it_takes_and_the_rest_wa
   EXPECT_EQ(cache_->figures().below[1].demoted, 5U);
 }
 
-TEST_F(SlowTiersTest, blocks_come_up_in_any_order_and_are_told_in_theirs) {
+TEST_F(SlowTiersTest, blocks_come_up_in_any_order_and_are_reported_in_theirs) {
   open_slow();
   put_below(1, 4);
   Promotion promotion = want({1, 2, 3, 4});

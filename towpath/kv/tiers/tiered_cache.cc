@@ -125,19 +125,19 @@ TieredCache::Prefix TieredCache::match(std::span<const BlockHash> hashes, const 
     admission_.see(block.hash());
     offer(block, how);
   }
-  prefix.below = tell_found(prefix.here.size(), hashes.subspan(prefix.here.size()));
+  prefix.below = report_found(prefix.here.size(), hashes.subspan(prefix.here.size()));
   return prefix;
 }
 
 BlockRef TieredCache::find(BlockHash hash) {
   BlockRef here = pool_->find(hash);
-  (void)tell_found(here ? 1 : 0, std::span(&hash, here ? 0 : 1));
+  (void)report_found(here ? 1 : 0, std::span(&hash, here ? 0 : 1));
   return here;
 }
 
 /// So many are here; how many of the others, which follow, lie below without a gap? Each is counted
 /// where it is reached fastest.
-std::size_t TieredCache::tell_found(std::size_t here, std::span<const BlockHash> others) {
+std::size_t TieredCache::report_found(std::size_t here, std::span<const BlockHash> others) {
   std::array<std::uint64_t, kMaxTiers + 1> counts{here};
   const auto is_at = [&](std::uint16_t tiers, std::size_t place) {
     return (tiers & 1U << (place == 0 ? 0 : below_[place - 1]->tier->index())) != 0;

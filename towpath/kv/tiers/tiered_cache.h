@@ -180,7 +180,7 @@ class TieredCache {
               std::unique_ptr<SlotCopier> copier, Alarm alarm, std::uint64_t block_bytes);
 
   void wake() const;
-  std::size_t tell_found(std::size_t here, std::span<const BlockHash> others);
+  std::size_t report_found(std::size_t here, std::span<const BlockHash> others);
   void offer(const BlockRef& block, const Demotion& how);
   bool lacks(const Below& tier, BlockHash hash) const;
 

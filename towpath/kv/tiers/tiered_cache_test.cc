@@ -75,7 +75,7 @@ TEST_F(TieredCacheTest, where_blocks_are_found_is_counted_by_tier) {
   EXPECT_EQ(found("nowhere"), 4U);
 }
 
-TEST_F(TieredCacheTest, who_waits_is_told_until_the_cache_ends) {
+TEST_F(TieredCacheTest, who_waits_is_reported_until_the_cache_ends) {
   meter_ = {.metrics = &metrics_, .agent = "node"};
   open({.batch_blocks = 2, .batch_at_least = 2});
   const auto waiting = [&](const char* way) {

@@ -129,8 +129,8 @@ TEST_F(TcpReceiverTest, messages_arrive_whole_however_they_come) {
 TEST_F(TcpReceiverTest, sizes_that_were_not_agreed_on_end_it) {
   for (const auto& [head, body] : {std::pair(1001UL, 0UL), std::pair(10UL, 300'001UL)}) {
     open();
-    const std::string told = message(std::string(head, 'h'), std::string(body, 'b'));
-    EXPECT_EQ(say(told).code(), Code::corrupt);
+    const std::string reported = message(std::string(head, 'h'), std::string(body, 'b'));
+    EXPECT_EQ(say(reported).code(), Code::corrupt);
     EXPECT_TRUE(heard_.heads.empty());
   }
 }
@@ -167,7 +167,7 @@ TEST_F(TcpReceiverTest, long_body_is_waited_for_in_portions_and_a_head_at_once) 
   EXPECT_EQ(heard_.bodies.size(), 1U);
 }
 
-TEST_F(TcpReceiverTest, body_that_will_never_be_whole_is_told) {
+TEST_F(TcpReceiverTest, body_that_will_never_be_whole_is_reported) {
   open();
   const std::string half = message("half", std::string(200'000, 'x')).substr(0, 100'000);
   ASSERT_TRUE(say(half).ok());

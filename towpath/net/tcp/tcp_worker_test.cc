@@ -235,7 +235,7 @@ TEST_F(TcpWorkerTest, what_waits_in_an_endpoint_is_let_go_with_it) {
   for (const auto& rest : rests) EXPECT_EQ(rest->done_calls, 1);
 }
 
-TEST_F(TcpWorkerTest, nobody_at_the_address_is_told) {
+TEST_F(TcpWorkerTest, nobody_at_the_address_is_reported) {
   const Bytes address(far_->address().begin(), far_->address().end());
   close_far();
   int owner = 0;

@@ -45,7 +45,7 @@ Status UcxRooms::add(DeviceRoom& room) {
   return {};
 }
 
-// Told later: whoever is told gives the room back to us, and the next message may be there already.
+// Reported later: whoever is told gives the room back to us, and the next message may be there already.
 void UcxRooms::on_filled(void* request, DeviceRoom& room, std::uint64_t bytes) {
   std::erase_if(waiting_, [&](const Waiting& one) { return one.room == &room; });
   filled_.push_back({&room, bytes});

@@ -204,7 +204,7 @@ TEST_F(UcxWorkerTest, worker_listens_on_the_devices_that_it_was_given) {
 }
 
 /// Says this to whoever listens there, and goes, or stays on the line.
-sys::Fd tell(const sockaddr_storage& where, std::string_view what) {
+sys::Fd report(const sockaddr_storage& where, std::string_view what) {
   sys::Fd socket(::socket(where.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where), 0);
   (void)::send(socket.get(), what.data(), what.size(), MSG_NOSIGNAL);
@@ -224,8 +224,8 @@ TEST_F(UcxWorkerTest, unauthenticated_at_its_port_harm_nobody) {
     for (const std::string_view what :
          {std::string_view(), std::string_view("?"), std::string_view("GET / HTTP/1.1\r\n\r\n"),
           std::string_view(noise)}) {
-      (void)tell(port, what);
-      on_the_line.push_back(tell(port, what));
+      (void)report(port, what);
+      on_the_line.push_back(report(port, what));
     }
   }
   auto newcomer = far_->connect(near_->address(), nullptr, nullptr);

@@ -119,15 +119,15 @@ Result<std::vector<Bytes>> PmixExchange::all(ConstByteSpan mine) {
   Bytes marked(1);
   marked.insert(marked.end(), mine.begin(), mine.end());
   TOWPATH_TRY(client_->put(key, marked));
-  std::vector<Bytes> told(client_->pes);
+  std::vector<Bytes> reported(client_->pes);
   for (std::uint32_t pe = 0; pe < client_->pes; ++pe) {
     const auto take = [&](const pmix::Value::Data& data) {
       const auto* bytes = reinterpret_cast<const std::byte*>(data.object.bytes);
-      if (data.object.size > 0) told[pe].assign(bytes + 1, bytes + data.object.size);
+      if (data.object.size > 0) reported[pe].assign(bytes + 1, bytes + data.object.size);
     };
     TOWPATH_TRY(client_->get(pe, key, pmix::kByteObject, take));
   }
-  return told;
+  return reported;
 }
 
 }  // namespace towpath::shmem

@@ -18,17 +18,17 @@ namespace {
 /// Where the threads of one job exchange what they say.
 class Table {
  public:
-  explicit Table(int pes) : told_(static_cast<std::size_t>(pes)), all_here_(pes) {}
+  explicit Table(int pes) : reported_(static_cast<std::size_t>(pes)), all_here_(pes) {}
   std::vector<Bytes> all(int pe, ConstByteSpan mine) {
-    told_[static_cast<std::size_t>(pe)].assign(mine.begin(), mine.end());
+    reported_[static_cast<std::size_t>(pe)].assign(mine.begin(), mine.end());
     all_here_.arrive_and_wait();
-    std::vector<Bytes> heard = told_;
+    std::vector<Bytes> heard = reported_;
     all_here_.arrive_and_wait();  // before anybody says something new
     return heard;
   }
 
  private:
-  std::vector<Bytes> told_;
+  std::vector<Bytes> reported_;
   std::barrier<> all_here_;
 };
 

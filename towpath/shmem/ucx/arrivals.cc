@@ -27,7 +27,7 @@ bool Arrivals::seat(const Guest& guest) {
   line.call = news.call;
   line.note = news.note;
   line.arrived.store(round + 1, std::memory_order_release);
-  if (guest.arrival.tells_released) {
+  if (guest.arrival.reports_released) {
     PeRecord& record = job_.pe(guest.from);
     auto& bits = record.released[news.round % 2];
     std::ranges::fill(bits, 0);

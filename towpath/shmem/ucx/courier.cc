@@ -191,9 +191,9 @@ void Courier::quiet() noexcept {
 ArrivalFrame Courier::frame_of(const ArrivalNews& news) const {
   ArrivalFrame frame{.news = news};
   // Collective calls of all PEs that reclaim blocks; see block.cc.
-  frame.tells_released =
+  frame.reports_released =
       news.slot == 0 && (news.call.kind == CallKind::allocate || news.call.kind == CallKind::free);
-  if (!frame.tells_released) return frame;
+  if (!frame.reports_released) return frame;
   const auto& bits = here_.job->pe(here_.my_pe).released[news.round % 2];
   for (std::uint32_t word = 0; word < kBlockSlots / 64; ++word)
     if (bits[word] != 0) frame.released.push_back({.index = word, .bits = bits[word]});
@@ -220,14 +220,14 @@ void Courier::leave_slot(std::uint32_t slot, std::uint32_t members) noexcept {
     (void)links_.send(**link, {.kind = FrameKind::leave_slot, .aux = slot, .operand = members});
 }
 
-void Courier::tell_all(const FrameHeader& header) {
+void Courier::report_all(const FrameHeader& header) {
   for (std::uint32_t pe = 0; pe < here_.job->pes(); ++pe)
     if (const auto link = links_.find(pe); link.ok()) (void)links_.send(**link, header);
 }
 
 void Courier::end_all(int status) noexcept {
   const Driving driving(*this);
-  tell_all({.kind = FrameKind::end_all, .operand = static_cast<std::uint64_t>(status)});
+  report_all({.kind = FrameKind::end_all, .operand = static_cast<std::uint64_t>(status)});
   const run::Deadline end = run::Deadline::after(clock_, kFarewell);
   drive_until([&]() TOWPATH_REQUIRES(mutex_) { return links_.are_sent() || end.expired(clock_); });
 }
@@ -236,7 +236,7 @@ void Courier::close(PeState ended) noexcept {
   if (!thread_) return;
   {
     const Driving driving(*this);
-    tell_all({.kind = FrameKind::bye, .operand = static_cast<std::uint64_t>(ended)});
+    report_all({.kind = FrameKind::bye, .operand = static_cast<std::uint64_t>(ended)});
     // Those that finalize do it together; who leaves waits for nobody.
     const run::Deadline end = run::Deadline::after(clock_, kFarewell);
     const bool together = ended == PeState::finalized;

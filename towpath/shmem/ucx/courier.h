@@ -56,7 +56,7 @@ class Courier final : public Remote {
   Status make_room(Link& link) TOWPATH_REQUIRES(mutex_);
   Result<std::uint64_t> ask(std::uint32_t pe, FrameHeader header);
   /// To all others that are not over.
-  void tell_all(const FrameHeader& header) TOWPATH_REQUIRES(mutex_);
+  void report_all(const FrameHeader& header) TOWPATH_REQUIRES(mutex_);
   ArrivalFrame frame_of(const ArrivalNews& news) const;
 
   const sys::SystemClock clock_;

@@ -86,7 +86,7 @@ Bytes encode(const ArrivalFrame& arrival) {
     append(out, number);
   for (const std::uint64_t argument : news.call.arguments) append(out, argument);
   append(out, news.note);
-  append(out, static_cast<std::uint8_t>(arrival.tells_released));
+  append(out, static_cast<std::uint8_t>(arrival.reports_released));
   append(out, static_cast<std::uint32_t>(arrival.released.size()));
   for (const ReleasedWord& word : arrival.released) {
     append(out, word.index);
@@ -104,7 +104,7 @@ Result<ArrivalFrame> decode_arrival(ConstByteSpan payload, std::uint32_t pes) {
   news.call.kind = static_cast<CallKind>(in.take<std::uint32_t>());
   for (std::uint64_t& argument : news.call.arguments) argument = in.take<std::uint64_t>();
   news.note = in.take<std::uint64_t>();
-  arrival.tells_released = in.take<std::uint8_t>() != 0;
+  arrival.reports_released = in.take<std::uint8_t>() != 0;
   const auto count = in.take<std::uint32_t>();
   if (news.slot >= kTeamSlots || news.members > pes || news.member >= news.members ||
       count > kReleasedWords)

@@ -78,7 +78,7 @@ struct ReleasedWord {
 struct ArrivalFrame {
   ArrivalNews news;
   std::vector<ReleasedWord> released;
-  bool tells_released = false;  ///< of allocations; otherwise `released` says nothing
+  bool reports_released = false;  ///< of allocations; otherwise `released` says nothing
 };
 Bytes encode(const ArrivalFrame& arrival);
 /// Slots, members and words are in range for a job of `pes`. Errors: corrupt.

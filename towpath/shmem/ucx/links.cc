@@ -83,7 +83,7 @@ bool Links::turn() {
       lose(link, error(Code::peer_lost, cat("PE ", pe, ": the connection broke")));
     if (link.is_lost) link.endpoint.reset();
     if (link.is_up()) answer(link);
-    if (now >= link.tell_at) tell_end(link);
+    if (now >= link.report_at) report_end(link);
   }
   if (now >= next_beat_) beat(now);
   if (arrivals_) arrivals_wait_ = arrivals_->settle();
@@ -93,7 +93,7 @@ bool Links::turn() {
 
 Instant Links::due() const noexcept {
   Instant due = arrivals_wait_ ? std::min(next_beat_, last_turn_ + kUntilNextLook) : next_beat_;
-  for (const auto& [pe, link] : links_) due = std::min(due, link.tell_at);
+  for (const auto& [pe, link] : links_) due = std::min(due, link.report_at);
   return due;
 }
 
@@ -135,8 +135,8 @@ void Links::lose(Link& link, Status why) {
   here_.job->mark(link.pe, PeState::lost);
 }
 
-void Links::tell_end(Link& link) {
-  link.tell_at = Instant::never();
+void Links::report_end(Link& link) {
+  link.report_at = Instant::never();
   if (link.ended != PeState::finalized) return here_.job->mark(link.pe, link.ended);
   auto running = static_cast<std::uint32_t>(PeState::running);
   if (here_.job->pe(link.pe).state.compare_exchange_strong(

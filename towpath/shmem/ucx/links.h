@@ -54,7 +54,7 @@ struct Link {
   /// How it ended, to be told to this host then: what it said to neighbours before may still be on
   /// its way to them.
   PeState ended = PeState::running;
-  Instant tell_at = Instant::never();
+  Instant report_at = Instant::never();
 
   bool is_up() const noexcept { return over.ok(); }
   bool is_quiet() const noexcept { return !is_up() || applied >= posted; }
@@ -107,7 +107,7 @@ class Links final : private net::MessageListener {
   void end(Link& link, const FrameHeader& bye);
   void note_doing(const Link& link, const FrameHeader& beat);
   void lose(Link& link, Status why);
-  void tell_end(Link& link);
+  void report_end(Link& link);
   void answer(Link& link);
   void beat(Instant now);
   PeRecord& mine() const noexcept { return here_.job->pe(here_.my_pe); }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxEarlyFrames = 1024;
 /// After a PE's last word to this PE, those to its neighbours have come too, as a rule.
-constexpr Duration kUntilTold = std::chrono::milliseconds(200);
+constexpr Duration kUntilReported = std::chrono::milliseconds(200);
 
 Status out_of_heap(const FrameHeader& header) {
   return error(Code::corrupt, cat("PE ", header.from, " reaches for byte ", header.offset,
@@ -164,7 +164,7 @@ void Links::end(Link& link, const FrameHeader& bye) {
   link.over = error(Code::peer_lost,
                     cat("PE ", link.pe, finalized ? " has finalized" : " left without finalizing"));
   link.ended = finalized ? PeState::finalized : PeState::left;
-  link.tell_at = clock_.now() + kUntilTold;
+  link.report_at = clock_.now() + kUntilReported;
 }
 
 void Links::note_doing(const Link& link, const FrameHeader& beat) {

@@ -216,7 +216,7 @@ class nixlAgent(_towpath.NixlTransfers):
 
     def checkRemoteMD(self, agent, descs):
         try:
-            self._metadata.tell()
+            self._metadata.report()
             found = self._agent.knows(agent, _place_list(descs) if len(descs) else None)
         except errors.Error as error:
             return _status.translate(error).status

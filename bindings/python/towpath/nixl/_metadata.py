@@ -20,9 +20,9 @@ logger = get_logger("metadata")
 _FULL = "metadata"  # NIXL's label of an agent's full metadata
 
 
-def store_url(told):
+def store_url(reported):
     """The etcd that the settings name, as a URL of the library; None when they name none."""
-    endpoints = [end.strip() for end in told["etcd_endpoints"] if end.strip()]
+    endpoints = [end.strip() for end in reported["etcd_endpoints"] if end.strip()]
     if not endpoints:
         return None
     secure = {end.startswith("https://") for end in endpoints}
@@ -30,9 +30,9 @@ def store_url(told):
         raise errors.InvalidArgument("NIXL_ETCD_ENDPOINTS mixes http:// and https://",
                                      "use one of them for all endpoints")
     hosts = ",".join(end.partition("://")[2] or end for end in endpoints).replace("/", "")
-    user = told["etcd_user"] + "@" if told["etcd_user"] else ""
-    files = {"password-file": told["etcd_password_file"], "ca": told["etcd_ca_file"],
-             "cert": told["etcd_cert_file"], "key": told["etcd_key_file"]}
+    user = reported["etcd_user"] + "@" if reported["etcd_user"] else ""
+    files = {"password-file": reported["etcd_password_file"], "ca": reported["etcd_ca_file"],
+             "cert": reported["etcd_cert_file"], "key": reported["etcd_key_file"]}
     options = "&".join(f"{name}={path}" for name, path in files.items() if path)
     return (f"etcd{'s' if secure.pop() else ''}://{user}{hosts}/{told['etcd_namespace'].strip('/')}"
             + ("?" + options if options else ""))
@@ -90,7 +90,7 @@ class Metadata:
     def invalidate(self, ip_addr, port):
         self._agent.withdraw_metadata(self._place(ip_addr, port))
 
-    def tell(self):
+    def report(self):
         """Logs what came of earlier calls."""
         if not self._open:
             return

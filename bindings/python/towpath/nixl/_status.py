@@ -125,9 +125,9 @@ def translate(error):
 
 def caused_by(error):
     """The same, with `error` as its cause."""
-    told = translate(error)
-    told.__cause__ = error
-    return told
+    reported = translate(error)
+    reported.__cause__ = error
+    return reported
 
 
 class translated:

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/agent/told_regions.h>
+#include <towpath/agent/remote_regions.h>
 #include <towpath/core/text.h>
 
 namespace towpath::agent {
@@ -19,16 +19,16 @@ constexpr std::size_t kHere[] = {2, 5};              // both backends of the met
 constexpr std::size_t kOneIsNot[] = {2, kMaxSlots};  // the second is not
 constexpr SlotMask kBoth = slot_bit(2) | slot_bit(5);
 
-struct Told {
+struct Reported {
   std::uint64_t address = 0;
   std::string key = "key";
   std::string other_key = "other";
   std::string object = "";
 };
 
-ToldRegions metadata(const std::vector<Told>& told, std::span<const std::size_t> slots = kHere) {
-  ToldRegions regions;
-  for (const Told& one : told) {
+RemoteRegions metadata(const std::vector<Reported>& advertised, std::span<const std::size_t> slots = kHere) {
+  RemoteRegions regions;
+  for (const Reported& one : advertised) {
     regions.add({.region = {.address = one.address, .length = 64, .key = one.object},
                  .keys = {{0, to_bytes(one.key)}, {1, to_bytes(one.other_key)}}});
   }
@@ -36,21 +36,21 @@ ToldRegions metadata(const std::vector<Told>& told, std::span<const std::size_t>
   return regions;
 }
 
-RecordPtr find(ToldRegions& in, std::uint64_t address) {
+RecordPtr find(RemoteRegions& in, std::uint64_t address) {
   return record_of(in.find(MemoryKind::system, {address, 64, 0}));
 }
 /// Those that were made.
-std::vector<const MemoryRecord*> records_of(const ToldRegions& in) {
+std::vector<const MemoryRecord*> records_of(const RemoteRegions& in) {
   std::vector<const MemoryRecord*> made;
   in.each_record([&](MemoryRecord& record) { made.push_back(&record); });
   return made;
 }
-std::string_view key_of(ToldRegions& in, std::uint64_t address, std::size_t slot) {
+std::string_view key_of(RemoteRegions& in, std::uint64_t address, std::size_t slot) {
   return as_text(in.key_of(*in.find(MemoryKind::system, {address, 64, 0}), slot));
 }
 
-TEST(ToldRegionsTest, a_record_is_made_of_what_is_asked_for) {
-  ToldRegions regions = metadata({{.address = 0}, {.address = 64, .key = "longer key"}});
+TEST(RemoteRegionsTest, a_record_is_made_of_what_is_asked_for) {
+  RemoteRegions regions = metadata({{.address = 0}, {.address = 64, .key = "longer key"}});
   EXPECT_THAT(records_of(regions), IsEmpty());
   const RecordPtr record = find(regions, 64);
   ASSERT_NE(record, nullptr);
@@ -64,14 +64,14 @@ TEST(ToldRegionsTest, a_record_is_made_of_what_is_asked_for) {
   EXPECT_EQ(regions.size(), 2U);
 }
 
-TEST(ToldRegionsTest, of_what_is_told_twice_the_first_counts) {
-  ToldRegions regions = metadata({{.address = 64}, {.address = 0, .key = "first"}, {.address = 0}});
+TEST(RemoteRegionsTest, of_what_is_advertised_twice_the_first_counts) {
+  RemoteRegions regions = metadata({{.address = 64}, {.address = 0, .key = "first"}, {.address = 0}});
   EXPECT_EQ(regions.size(), 2U);
   EXPECT_EQ(key_of(regions, 0, 2), "first");
 }
 
-TEST(ToldRegionsTest, a_full_metadata_replaces_and_what_it_tells_unchanged_stays) {
-  ToldRegions regions = metadata({{.address = 0}, {.address = 64}, {.address = 128}});
+TEST(RemoteRegionsTest, a_full_metadata_replaces_and_what_it_advertises_unchanged_stays) {
+  RemoteRegions regions = metadata({{.address = 0}, {.address = 64}, {.address = 128}});
   const RecordPtr stays = find(regions, 0);
   const RecordPtr changes = find(regions, 64);
   const RecordPtr goes = find(regions, 128);
@@ -87,8 +87,8 @@ TEST(ToldRegionsTest, a_full_metadata_replaces_and_what_it_tells_unchanged_stays
   EXPECT_NE(find(regions, 192), nullptr);
 }
 
-TEST(ToldRegionsTest, a_partial_metadata_adds) {
-  ToldRegions regions = metadata({{.address = 0, .key = "zero"}, {.address = 64}});
+TEST(RemoteRegionsTest, a_partial_metadata_adds) {
+  RemoteRegions regions = metadata({{.address = 0, .key = "zero"}, {.address = 64}});
   const RecordPtr changes = find(regions, 64);
   const auto gone =
       regions.update(metadata({{.address = 64, .other_key = "anew"}, {.address = 128}}), true);
@@ -99,8 +99,8 @@ TEST(ToldRegionsTest, a_partial_metadata_adds) {
   EXPECT_EQ(key_of(regions, 128, 5), "other");
 }
 
-TEST(ToldRegionsTest, keys_of_backends_that_are_not_here_change_nothing) {
-  ToldRegions regions = metadata({{.address = 0}}, kOneIsNot);
+TEST(RemoteRegionsTest, keys_of_backends_that_are_not_here_change_nothing) {
+  RemoteRegions regions = metadata({{.address = 0}}, kOneIsNot);
   const RecordPtr stays = find(regions, 0);
   EXPECT_EQ(stays->offered, slot_bit(2));
   EXPECT_THAT(regions.update(metadata({{.address = 0, .other_key = "of no use"}}, kOneIsNot), false),
@@ -108,41 +108,41 @@ TEST(ToldRegionsTest, keys_of_backends_that_are_not_here_change_nothing) {
   EXPECT_EQ(find(regions, 0), stays);
 }
 
-TEST(ToldRegionsTest, regions_of_one_place_differ_by_their_objects) {
-  ToldRegions regions = metadata({{.address = 0, .object = "b"}, {.address = 0, .object = "a"}});
+TEST(RemoteRegionsTest, regions_of_one_place_differ_by_their_objects) {
+  RemoteRegions regions = metadata({{.address = 0, .object = "b"}, {.address = 0, .object = "a"}});
   EXPECT_EQ(regions.size(), 2U);
   EXPECT_EQ(key_of(regions, 0, 2), "key");
   EXPECT_THAT(regions.update(metadata({{.address = 0, .object = "a"}}), false), ::testing::SizeIs(1));
 }
 
-TEST(ToldRegionsTest, agrees_with_a_plain_map_whatever_is_told) {
+TEST(RemoteRegionsTest, agrees_with_a_plain_map_whatever_is_advertised) {
   std::mt19937_64 random(11);
-  ToldRegions regions;
+  RemoteRegions regions;
   std::map<std::uint64_t, std::pair<std::string, RecordPtr>> plain;  // address: keys, record
   for (int step = 0; step < 400; ++step) {
-    std::map<std::uint64_t, Told> told;
+    std::map<std::uint64_t, Reported> advertised;
     for (std::uint64_t i = random() % 20; i > 0; --i) {
       const std::uint64_t address = 64 * (random() % 24);
-      told[address] = {.address = address,
+      advertised[address] = {.address = address,
                        .key = std::string(random() % 3, 'k'),
                        .other_key = cat("other", random() % 2)};
     }
     const bool partial = random() % 2 == 0;
-    std::vector<Told> rows;
-    for (const auto& [address, one] : told) rows.push_back(one);
+    std::vector<Reported> rows;
+    for (const auto& [address, one] : advertised) rows.push_back(one);
     std::ranges::shuffle(rows, random);
     const auto gone = regions.update(metadata(rows), partial);
 
     std::size_t expected_gone = 0;
     for (auto it = plain.begin(); it != plain.end();) {
-      const auto again = told.find(it->first);
+      const auto again = advertised.find(it->first);
       const bool same =
-          again != told.end() && it->second.first == again->second.key + again->second.other_key;
-      const bool stays = same || (partial && again == told.end());
+          again != advertised.end() && it->second.first == again->second.key + again->second.other_key;
+      const bool stays = same || (partial && again == advertised.end());
       if (!stays && it->second.second) ++expected_gone;
       it = stays ? std::next(it) : plain.erase(it);
     }
-    for (const Told& one : rows) plain.try_emplace(one.address, one.key + one.other_key, nullptr);
+    for (const Reported& one : rows) plain.try_emplace(one.address, one.key + one.other_key, nullptr);
     ASSERT_EQ(gone.size(), expected_gone) << "step " << step;
     ASSERT_EQ(regions.size(), plain.size()) << "step " << step;
     for (auto& [address, known] : plain) {

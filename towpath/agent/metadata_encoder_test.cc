@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/agent/own_rows.h>
+#include <towpath/agent/metadata_encoder.h>
 #include <towpath/core/text.h>
 
 namespace towpath::agent {
@@ -22,10 +22,10 @@ RecordPtr block(std::uint64_t number) {
   return made;
 }
 
-OwnRows rows_of_both() {
-  OwnRows rows;
-  rows.tell_of(kShm);
-  rows.tell_of(kUcx);
+MetadataEncoder rows_of_both() {
+  MetadataEncoder rows;
+  rows.advertise(kShm);
+  rows.advertise(kUcx);
   return rows;
 }
 
@@ -44,13 +44,13 @@ std::vector<std::string> read(ConstByteSpan table) {
   return all;
 }
 
-std::string told(const MemoryRecord& record) {
+std::string advertised(const MemoryRecord& record) {
   return cat(record.region.address, " 1:", as_text(record.own->keys.of(kUcx)),
              " 0:", as_text(record.own->keys.of(kShm)));
 }
 
-TEST(OwnRowsTest, tells_of_a_region_with_the_keys_of_the_backends_that_are_told_of) {
-  OwnRows rows = rows_of_both();
+TEST(MetadataEncoderTest, advertises_of_a_region_with_the_keys_of_the_backends_that_are_advertised_of) {
+  MetadataEncoder rows = rows_of_both();
   const RecordPtr both = block(0);
   const RecordPtr one = block(1);
   one->own->keys = {};
@@ -61,14 +61,14 @@ TEST(OwnRowsTest, tells_of_a_region_with_the_keys_of_the_backends_that_are_told_
   none->offered = 0;
   for (const RecordPtr& record : {both, one, none}) rows.add(*record);
   const std::vector<std::string> expected{
-      told(*both), cat(one->region.address, " 1:", as_text(one->own->keys.of(kUcx)))};
+      advertised(*both), cat(one->region.address, " 1:", as_text(one->own->keys.of(kUcx)))};
   EXPECT_EQ(read(*rows.table()), expected);
   const MemoryRecord* const some[] = {one.get()};
   EXPECT_EQ(read(*rows.table_of(some)), std::vector{expected[1]});
 }
 
-TEST(OwnRowsTest, what_no_metadata_takes_is_told_until_it_is_gone) {
-  OwnRows rows = rows_of_both();
+TEST(MetadataEncoderTest, what_no_metadata_takes_is_advertised_until_it_is_gone) {
+  MetadataEncoder rows = rows_of_both();
   const RecordPtr fits = block(0);
   const RecordPtr unfit = block(1);
   unfit->region.key = std::string(kMaxObjectKey + 1, 'x');
@@ -76,11 +76,11 @@ TEST(OwnRowsTest, what_no_metadata_takes_is_told_until_it_is_gone) {
   rows.add(*fits);
   EXPECT_EQ(rows.table().code(), Code::out_of_range);
   rows.remove(*unfit);
-  EXPECT_EQ(read(*rows.table()), std::vector{told(*fits)});
+  EXPECT_EQ(read(*rows.table()), std::vector{advertised(*fits)});
 }
 
-TEST(OwnRowsTest, removing_what_has_no_row_is_harmless) {
-  OwnRows rows = rows_of_both();
+TEST(MetadataEncoderTest, removing_what_has_no_row_is_harmless) {
+  MetadataEncoder rows = rows_of_both();
   const RecordPtr record = block(0);
   rows.remove(*record);
   rows.add(*record);
@@ -90,8 +90,8 @@ TEST(OwnRowsTest, removing_what_has_no_row_is_harmless) {
 }
 
 // A pool that lost every other block has rows as short as any.
-TEST(OwnRowsTest, rows_behind_a_gap_are_no_longer_than_others) {
-  OwnRows rows = rows_of_both();
+TEST(MetadataEncoderTest, rows_behind_a_gap_are_no_longer_than_others) {
+  MetadataEncoder rows = rows_of_both();
   std::vector<RecordPtr> records;
   for (std::uint64_t i = 0; i < 1000; ++i) rows.add(*records.emplace_back(block(i)));
   const std::size_t before = rows.table()->size();
@@ -100,8 +100,8 @@ TEST(OwnRowsTest, rows_behind_a_gap_are_no_longer_than_others) {
 }
 
 // Regions that come and go while nobody asks for metadata: each newer than the one that goes.
-TEST(OwnRowsTest, gaps_do_not_pile_up) {
-  OwnRows rows = rows_of_both();
+TEST(MetadataEncoderTest, gaps_do_not_pile_up) {
+  MetadataEncoder rows = rows_of_both();
   RecordPtr last = block(0);
   rows.add(*last);
   for (std::uint64_t i = 1; i < 10'000; ++i) {
@@ -110,14 +110,14 @@ TEST(OwnRowsTest, gaps_do_not_pile_up) {
     rows.remove(*gone);
     ASSERT_LT(last->own->row, 200U) << "after " << i;
   }
-  EXPECT_EQ(read(*rows.table()), std::vector{told(*last)});
+  EXPECT_EQ(read(*rows.table()), std::vector{advertised(*last)});
 }
 
-TEST(OwnRowsTest, stays_what_was_added_and_not_removed_whatever_the_order) {
+TEST(MetadataEncoderTest, stays_what_was_added_and_not_removed_whatever_the_order) {
   const auto seed = std::random_device()();
   SCOPED_TRACE(cat("seed ", seed));
   std::mt19937 random(seed);
-  OwnRows rows = rows_of_both();
+  MetadataEncoder rows = rows_of_both();
   std::vector<RecordPtr> live;
   for (int step = 0; step < 3000; ++step) {
     const std::size_t most = (step / 500) % 2 == 0 ? 60 : 3;  // it grows, it shrinks
@@ -130,7 +130,7 @@ TEST(OwnRowsTest, stays_what_was_added_and_not_removed_whatever_the_order) {
     }
     if (random() % 32 != 0) continue;
     std::vector<std::string> expected;
-    for (const RecordPtr& record : live) expected.push_back(told(*record));
+    for (const RecordPtr& record : live) expected.push_back(advertised(*record));
     ASSERT_EQ(read(*rows.table()), expected) << "step " << step;
   }
 }

@@ -1,4 +1,4 @@
-// ToldRegions: the regions of a peer as its metadata told them, in a few blocks of memory.
+// RemoteRegions: the regions of a peer as its metadata told them, in a few blocks of memory.
 //
 // A pool is thousands of regions, and most are never asked for: each is an entry of an index, and
 // the bytes of its keys stand one behind the other. A record, which backends import, is made of
@@ -18,12 +18,12 @@
 
 namespace towpath::agent {
 
-class ToldRegions {
+class RemoteRegions {
  public:
   /// For so many regions in all, with keys as those before.
   void reserve(std::size_t regions);
   /// What metadata says of a region.
-  void add(const AgentMetadata::Region& told);
+  void add(const AgentMetadata::Region& advertised);
   /// After the last add(): of what was told twice the first counts; `slots` says which slot each
   /// backend of the metadata is here (kMaxSlots: none), `reachable` to which of them there is a way.
   void finish(std::span<const std::size_t> slots, SlotMask reachable);
@@ -31,7 +31,7 @@ class ToldRegions {
   /// Takes the place of what an older metadata told, or with `partial` adds to it. What is told again
   /// unchanged keeps its record, and with it what was prepared against it. Returns the records
   /// that do not stand any more, which are stale from now on.
-  std::vector<RecordPtr> update(ToldRegions newer, bool partial);
+  std::vector<RecordPtr> update(RemoteRegions newer, bool partial);
 
   /// What covers `what`, with its record, made if need be; null: nothing does. Valid until the next
   /// update().
@@ -67,7 +67,7 @@ class ToldRegions {
   ConstByteSpan bytes_of(const Shape& shape, std::uint64_t row) const;
   /// Without those of backends that are not here.
   Keys keys_of(std::uint64_t row) const;
-  bool has_same_keys(std::uint64_t row, const ToldRegions& other, std::uint64_t other_row) const;
+  bool has_same_keys(std::uint64_t row, const RemoteRegions& other, std::uint64_t other_row) const;
   /// `keys`: pairs of a number and bytes.
   template <typename KeyList>
   std::uint64_t add_row(const KeyList& keys);

@@ -1,31 +1,31 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/agent/own_rows.h>
+#include <towpath/agent/metadata_encoder.h>
 
 namespace towpath::agent {
 
-void OwnRows::tell_of(std::size_t slot) {
+void MetadataEncoder::advertise(std::size_t slot) {
   slots_ |= slot_bit(slot);
-  numbers_[slot] = told_slots_++;
+  numbers_[slot] = advertised_slots_++;
 }
 
-void OwnRows::read(const MemoryRecord& record, TableRow& row) const {
+void MetadataEncoder::read(const MemoryRecord& record, TableRow& row) const {
   row.region = &record.region;
   row.keys.clear();
   record.own->keys.each([&](std::size_t slot, ConstByteSpan key) {
-    if (tells_of(slot)) row.keys.emplace_back(numbers_[slot], key);
+    if (advertises(slot)) row.keys.emplace_back(numbers_[slot], key);
   });
 }
 
-TableRow OwnRows::row_of(const MemoryRecord& record) const {
+TableRow MetadataEncoder::row_of(const MemoryRecord& record) const {
   TableRow row;
   read(record, row);
   return row;
 }
 
-void OwnRows::add(MemoryRecord& record) {
-  if (!tells_of(record)) return;
+void MetadataEncoder::add(MemoryRecord& record) {
+  if (!advertises(record)) return;
   read(record, row_);
   if (check_row(row_).ok()) {
     write_row_of(record);
@@ -36,7 +36,7 @@ void OwnRows::add(MemoryRecord& record) {
 
 // Regions mostly come one after the other: what was read of the last one is what the next one is
 // written against.
-void OwnRows::write_row_of(MemoryRecord& record) {
+void MetadataEncoder::write_row_of(MemoryRecord& record) {
   const MemoryRecord* const last = rows_.empty() ? nullptr : rows_.back().record;
   if (last == nullptr) {
     before_ = {};
@@ -50,12 +50,12 @@ void OwnRows::write_row_of(MemoryRecord& record) {
   before_of_ = &record;
 }
 
-void OwnRows::write(MemoryRecord& record) {
+void MetadataEncoder::write(MemoryRecord& record) {
   read(record, row_);
   write_row_of(record);
 }
 
-void OwnRows::remove(MemoryRecord& record) {
+void MetadataEncoder::remove(MemoryRecord& record) {
   if (before_of_ == &record) before_of_ = nullptr;
   const std::size_t row = std::exchange(record.own->row, OwnPart::kNoRow);
   if (row == OwnPart::kNoRow) {
@@ -74,7 +74,7 @@ void OwnRows::remove(MemoryRecord& record) {
 
 /// Rows that were written one against the other, the first of them against what is the last one
 /// now.
-void OwnRows::copy_behind(std::span<const Row> rows, const Written& before) {
+void MetadataEncoder::copy_behind(std::span<const Row> rows, const Written& before) {
   if (rows.empty()) return;
   const std::size_t begin = end_of_rows();
   const auto size = static_cast<std::size_t>(rows.back().end - before.begin);
@@ -85,7 +85,7 @@ void OwnRows::copy_behind(std::span<const Row> rows, const Written& before) {
   }
 }
 
-void OwnRows::close_gaps() {
+void MetadataEncoder::close_gaps() {
   if (first_gap_ == kNone) return;
   const std::vector<Row> behind(rows_.begin() + static_cast<std::ptrdiff_t>(first_gap_),
                                 rows_.end());
@@ -108,14 +108,14 @@ void OwnRows::close_gaps() {
   gaps_ = 0;
 }
 
-Result<ConstByteSpan> OwnRows::table() {
+Result<ConstByteSpan> MetadataEncoder::table() {
   if (!unfit_.empty()) return check_row(row_of(*unfit_.front()));
   close_gaps();
   TOWPATH_TRY(check_rows(rows_.size()));
   return table_.bytes();
 }
 
-Result<Bytes> OwnRows::table_of(std::span<const MemoryRecord* const> records) const {
+Result<Bytes> MetadataEncoder::table_of(std::span<const MemoryRecord* const> records) const {
   TOWPATH_TRY(check_rows(records.size()));
   TableWriter table(records.size());
   TableRow before;

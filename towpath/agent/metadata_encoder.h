@@ -1,4 +1,4 @@
-// OwnRows: the table of this agent's metadata (metadata_table.h), kept as regions come and go.
+// MetadataEncoder: the table of this agent's metadata (metadata_table.h), kept as regions come and go.
 //
 // A region's row is written when it is registered, while its keys are at hand, so that metadata costs
 // a copy. A row tells what differs from the one before: when that one goes, it is written again.
@@ -25,12 +25,12 @@
 
 namespace towpath::agent {
 
-class OwnRows {
+class MetadataEncoder {
  public:
   /// From now on keys of this slot's backend are told, under the next number.
-  void tell_of(std::size_t slot);
-  bool tells_of(std::size_t slot) const noexcept { return (slots_ & slot_bit(slot)) != 0; }
-  bool tells_of(const MemoryRecord& record) const noexcept {
+  void advertise(std::size_t slot);
+  bool advertises(std::size_t slot) const noexcept { return (slots_ & slot_bit(slot)) != 0; }
+  bool advertises(const MemoryRecord& record) const noexcept {
     return (record.offered & slots_) != 0;
   }
 
@@ -71,7 +71,7 @@ class OwnRows {
 
   SlotMask slots_ = 0;
   std::array<std::uint32_t, kMaxSlots> numbers_{};
-  std::uint32_t told_slots_ = 0;
+  std::uint32_t advertised_slots_ = 0;
   std::vector<Row> rows_;
   std::size_t first_gap_ = kNone;
   std::size_t gaps_ = 0;

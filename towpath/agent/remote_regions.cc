@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <towpath/agent/told_regions.h>
+#include <towpath/agent/remote_regions.h>
 
 namespace towpath::agent {
 namespace {
@@ -14,17 +14,17 @@ bool needs_record(const RegionDescriptor& region) { return !region.key.empty(); 
 
 // ---- Keys
 
-const ToldRegions::Shape& ToldRegions::shape_of(std::uint64_t row) const {
+const RemoteRegions::Shape& RemoteRegions::shape_of(std::uint64_t row) const {
   if (shapes_.size() == 1) return shapes_.front();
   return *std::prev(std::ranges::upper_bound(shapes_, row, {}, &Shape::first_row));
 }
 
-ConstByteSpan ToldRegions::bytes_of(const Shape& shape, std::uint64_t row) const {
+ConstByteSpan RemoteRegions::bytes_of(const Shape& shape, std::uint64_t row) const {
   const std::uint64_t begin = shape.begin + (row - shape.first_row) * shape.row_bytes;
   return ConstByteSpan(key_bytes_).subspan(begin, shape.row_bytes);
 }
 
-ToldRegions::Keys ToldRegions::keys_of(std::uint64_t row) const {
+RemoteRegions::Keys RemoteRegions::keys_of(std::uint64_t row) const {
   const Shape& shape = shape_of(row);
   ConstByteSpan rest = bytes_of(shape, row);
   Keys keys;
@@ -35,7 +35,7 @@ ToldRegions::Keys ToldRegions::keys_of(std::uint64_t row) const {
   return keys;
 }
 
-bool ToldRegions::has_same_keys(std::uint64_t row, const ToldRegions& other,
+bool RemoteRegions::has_same_keys(std::uint64_t row, const RemoteRegions& other,
                                 std::uint64_t other_row) const {
   const Shape& mine = shape_of(row);
   const Shape& theirs = other.shape_of(other_row);
@@ -50,7 +50,7 @@ bool ToldRegions::has_same_keys(std::uint64_t row, const ToldRegions& other,
 }
 
 template <typename KeyList>
-std::uint64_t ToldRegions::add_row(const KeyList& keys) {
+std::uint64_t RemoteRegions::add_row(const KeyList& keys) {
   const auto is_alike = [](const auto& key, const auto& size) {
     return key.first == size.first && key.second.size() == size.second;
   };
@@ -69,23 +69,23 @@ std::uint64_t ToldRegions::add_row(const KeyList& keys) {
 
 // ---- Regions
 
-void ToldRegions::reserve(std::size_t regions) {
+void RemoteRegions::reserve(std::size_t regions) {
   const std::size_t row_bytes = shapes_.empty() ? 0 : shapes_.back().row_bytes;
   index_.reserve(regions);
   key_bytes_.reserve(std::min<std::size_t>(regions * row_bytes, kMaxMetadataBytes));
 }
 
-void ToldRegions::add(const AgentMetadata::Region& told) {
-  RegionEntry entry = RegionEntry::of(told.region);
-  if (needs_record(told.region)) {
+void RemoteRegions::add(const AgentMetadata::Region& advertised) {
+  RegionEntry entry = RegionEntry::of(advertised.region);
+  if (needs_record(advertised.region)) {
     entry.record = std::make_shared<MemoryRecord>();
-    entry.record->region = told.region;
+    entry.record->region = advertised.region;
   }
-  entry.row = add_row(told.keys);
+  entry.row = add_row(advertised.keys);
   index_.add(std::move(entry));
 }
 
-void ToldRegions::finish(std::span<const std::size_t> slots, SlotMask reachable) {
+void RemoteRegions::finish(std::span<const std::size_t> slots, SlotMask reachable) {
   reachable_ = reachable;
   for (Shape& shape : shapes_) {
     for (auto& [number, size] : shape.keys) {
@@ -99,15 +99,15 @@ void ToldRegions::finish(std::span<const std::size_t> slots, SlotMask reachable)
   }
 }
 
-void ToldRegions::offer(const RegionEntry& entry) const {
+void RemoteRegions::offer(const RegionEntry& entry) const {
   for (const auto& [slot, size] : shape_of(entry.row).keys) {
     if (slot != kNowhere) entry.record->offered |= slot_bit(slot) & reachable_;
   }
   entry.record->unasked = entry.record->offered;
 }
 
-std::vector<RecordPtr> ToldRegions::update(ToldRegions newer, bool partial) {
-  std::vector<bool> told_again(size());
+std::vector<RecordPtr> RemoteRegions::update(RemoteRegions newer, bool partial) {
+  std::vector<bool> advertised_again(size());
   std::vector<RecordPtr> gone;
   const auto let_go = [&](const RegionEntry& before) {
     if (!before.record) return;
@@ -118,7 +118,7 @@ std::vector<RecordPtr> ToldRegions::update(ToldRegions newer, bool partial) {
     for (RegionEntry& entry : newer.index_.entries()) {
       RegionEntry* const before = index_.find_exactly(entry);
       if (before == nullptr) continue;
-      told_again[static_cast<std::size_t>(before - index_.entries().data())] = true;
+      advertised_again[static_cast<std::size_t>(before - index_.entries().data())] = true;
       if (newer.has_same_keys(entry.row, *this, before->row)) {
         entry.record = before->record;
       } else {
@@ -126,8 +126,8 @@ std::vector<RecordPtr> ToldRegions::update(ToldRegions newer, bool partial) {
       }
     }
   }
-  for (std::size_t i = 0; i < told_again.size(); ++i) {
-    if (told_again[i]) continue;
+  for (std::size_t i = 0; i < advertised_again.size(); ++i) {
+    if (advertised_again[i]) continue;
     RegionEntry& before = index_.entries()[i];
     if (!partial) {
       let_go(before);
@@ -141,7 +141,7 @@ std::vector<RecordPtr> ToldRegions::update(ToldRegions newer, bool partial) {
 }
 
 // Many at once, and more each time: a list asks for many.
-RecordPtr ToldRegions::make_record(const RegionEntry& entry) {
+RecordPtr RemoteRegions::make_record(const RegionEntry& entry) {
   constexpr std::size_t kMost = 64;
   if (spare_ == 0) {
     slab_size_ = std::clamp(2 * slab_size_, std::size_t{1}, kMost);
@@ -156,7 +156,7 @@ RecordPtr ToldRegions::make_record(const RegionEntry& entry) {
   return {slab_, &record};
 }
 
-RegionEntry* ToldRegions::find(MemoryKind kind, const Descriptor& what) {
+RegionEntry* RemoteRegions::find(MemoryKind kind, const Descriptor& what) {
   RegionEntry* const found = index_.find(kind, what);
   if (found != nullptr && !found->record) {
     found->record = make_record(*found);
@@ -165,12 +165,12 @@ RegionEntry* ToldRegions::find(MemoryKind kind, const Descriptor& what) {
   return found;
 }
 
-const RegionEntry* ToldRegions::entry_of(const MemoryRecord& record) {
+const RegionEntry* RemoteRegions::entry_of(const MemoryRecord& record) {
   const RegionEntry* const found = index_.find_exactly(record.region);
   return found != nullptr && found->record.get() == &record ? found : nullptr;
 }
 
-ConstByteSpan ToldRegions::key_of(const RegionEntry& entry, std::size_t slot) const {
+ConstByteSpan RemoteRegions::key_of(const RegionEntry& entry, std::size_t slot) const {
   const Shape& shape = shape_of(entry.row);
   ConstByteSpan rest = bytes_of(shape, entry.row);
   for (const auto& [whose, size] : shape.keys) {
