@@ -26,15 +26,15 @@ std::vector<std::string> Agent::backends() const { return core_->backends.names(
 bool Agent::has_backend(std::string_view type) const { return core_->backends.find(type).ok(); }
 
 Result<backend::Capabilities> Agent::capabilities(std::string_view type) const {
-  TOWPATH_TRY(Slot * slot, core_->backends.find(type));
-  return slot->backend->capabilities();
+  TOWPATH_TRY(BackendInstance * instance, core_->backends.find(type));
+  return instance->backend->capabilities();
 }
 
 Result<std::vector<std::optional<backend::Params>>> Agent::query(
     std::string_view backend, std::span<const RegionDescriptor> descriptors) {
-  TOWPATH_TRY(Slot * slot, core_->backends.find(backend));
+  TOWPATH_TRY(BackendInstance * instance, core_->backends.find(backend));
   return core_->engine.with(
-      *slot, [&]() TOWPATH_REQUIRES(slot->mutex) { return slot->backend->query(descriptors); });
+      *instance, [&]() TOWPATH_REQUIRES(instance->mutex) { return instance->backend->query(descriptors); });
 }
 
 // ---- memory
@@ -209,6 +209,6 @@ std::uint64_t Transfer::bytes() const noexcept { return core_ ? core_->segments.
 std::uint64_t Transfer::descriptors() const noexcept {
   return core_ ? core_->segments.descriptors() : 0;
 }
-std::string Transfer::backend() const { return core_ ? core_->slot->name : ""; }
+std::string Transfer::backend() const { return core_ ? core_->instance->name : ""; }
 
 }  // namespace towpath::agent

@@ -54,7 +54,7 @@ class Agent final : public memory::Registrar {
   const AgentIdentity& identity() const;
 
   // ---- backends ----
-  /// Errors: not_found, already_exists (one of a type), exhausted (kMaxSlots), or the backend's.
+  /// Errors: not_found, already_exists (one of a type), exhausted (kMaxInstances), or the backend's.
   Status add_backend(std::string_view type, const backend::Params& params = {});
   std::vector<std::string> backends() const override;
   bool has_backend(std::string_view type) const;

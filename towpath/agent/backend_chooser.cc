@@ -13,9 +13,9 @@ TransferShape TransferShape::of(TransferOp op, const PreparedSide& local,
           .bytes = size == 0 ? 0 : local.list.total_bytes() / size * descriptors};
 }
 
-Offer Offer::of(const TransferShape& shape, std::size_t slot, const backend::Cost& cost,
+Offer Offer::of(const TransferShape& shape, std::size_t instance, const backend::Cost& cost,
                 const WayTimes::Known& known) {
-  Offer offer{.slot = slot,
+  Offer offer{.instance = instance,
               .cost = cost.latency,
               .margin = known.spread,
               .is_measured = cost.measured || known.time.has_value(),
@@ -37,7 +37,7 @@ bool BackendChooser::is_better(const Offer& offer, const Offer& than) {
 }
 
 std::string_view BackendChooser::reason_of(const Offer& offer) const {
-  if (!best_ || offer.slot == best_->slot)
+  if (!best_ || offer.instance == best_->instance)
     return offer.wants_trial   ? "is tried, so that its time is known"
            : offer.is_measured ? "was fastest"
                                : "costs least";

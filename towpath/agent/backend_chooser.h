@@ -41,10 +41,10 @@ struct TransferShape {
 /// What one possible backend should cost.
 struct Offer {
   /// By what the backend declares or has measured, and by what transfers that were alike took.
-  static Offer of(const TransferShape& shape, std::size_t slot, const backend::Cost& cost,
+  static Offer of(const TransferShape& shape, std::size_t instance, const backend::Cost& cost,
                   const WayTimes::Known& known);
 
-  std::size_t slot = 0;
+  std::size_t instance = 0;
   Duration cost{0};
   Duration margin{0};        ///< 0: not known
   bool is_measured = false;  ///< else declared

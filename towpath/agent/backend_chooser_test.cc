@@ -10,11 +10,11 @@ using std::chrono::microseconds;
 TEST(BackendChooserTest, the_lowest_cost_wins_and_of_equal_ones_the_first) {
   BackendChooser chooser;
   EXPECT_FALSE(chooser.best());
-  const Offer first{.slot = 0, .cost = microseconds(9)};
-  const Offer second{.slot = 1, .cost = microseconds(5)};
-  const Offer third{.slot = 2, .cost = microseconds(5), .is_measured = true};
+  const Offer first{.instance = 0, .cost = microseconds(9)};
+  const Offer second{.instance = 1, .cost = microseconds(5)};
+  const Offer third{.instance = 2, .cost = microseconds(5), .is_measured = true};
   for (const Offer& offer : {first, second, third}) chooser.consider(offer);
-  EXPECT_EQ(chooser.best()->slot, 1U);
+  EXPECT_EQ(chooser.best()->instance, 1U);
   EXPECT_EQ(chooser.reason_of(first), "costs more");
   EXPECT_EQ(chooser.reason_of(second), "costs least");
   EXPECT_EQ(chooser.reason_of(third), "was slower");
@@ -22,22 +22,22 @@ TEST(BackendChooserTest, the_lowest_cost_wins_and_of_equal_ones_the_first) {
 
 TEST(BackendChooserTest, one_that_has_to_be_tried_goes_before_all_cheaper_ones) {
   BackendChooser chooser;
-  const Offer cheap{.slot = 0, .cost = microseconds(1)};
-  const Offer untried{.slot = 1, .cost = microseconds(90), .wants_trial = true};
+  const Offer cheap{.instance = 0, .cost = microseconds(1)};
+  const Offer untried{.instance = 1, .cost = microseconds(90), .wants_trial = true};
   chooser.consider(cheap);
   chooser.consider(untried);
-  EXPECT_EQ(chooser.best()->slot, 1U);
+  EXPECT_EQ(chooser.best()->instance, 1U);
   EXPECT_EQ(chooser.reason_of(untried), "is tried, so that its time is known");
   EXPECT_EQ(chooser.reason_of(cheap), "has been tried");
 }
 
 TEST(BackendChooserTest, one_that_failed_whenever_it_was_tried_is_the_last_resort) {
   BackendChooser chooser;
-  const Offer failed{.slot = 0, .cost = microseconds(1), .has_failed = true};
+  const Offer failed{.instance = 0, .cost = microseconds(1), .has_failed = true};
   chooser.consider(failed);
-  EXPECT_EQ(chooser.best()->slot, 0U);
-  chooser.consider({.slot = 1, .cost = microseconds(90)});
-  EXPECT_EQ(chooser.best()->slot, 1U);
+  EXPECT_EQ(chooser.best()->instance, 0U);
+  chooser.consider({.instance = 1, .cost = microseconds(90)});
+  EXPECT_EQ(chooser.best()->instance, 1U);
   EXPECT_EQ(chooser.reason_of(failed), "failed when it was tried");
 }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <towpath/agent/context.h>
-#include <towpath/agent/slot.h>
+#include <towpath/agent/backend_instance.h>
 
 namespace towpath::agent {
 
@@ -22,29 +22,29 @@ class BackendSet {
   explicit BackendSet(const AgentContext& context) : context_(context) {}
 
   /// Opens a backend that nobody sees yet; `owner` outlives it.
-  /// Errors: not_found, already_exists (one of a type), exhausted (kMaxSlots), or the backend's.
-  Result<std::unique_ptr<Slot>> make(std::string_view type, const backend::Params& params,
-                                     SlotOwner& owner) const;
-  void publish(std::unique_ptr<Slot> slot);
+  /// Errors: not_found, already_exists (one of a type), exhausted (kMaxInstances), or the backend's.
+  Result<std::unique_ptr<BackendInstance>> make(std::string_view type, const backend::Params& params,
+                                     InstanceOwner& owner) const;
+  void publish(std::unique_ptr<BackendInstance> instance);
 
-  std::span<const std::unique_ptr<Slot>> all() const noexcept {
-    return {slots_.data(), count_.load(std::memory_order_acquire)};
+  std::span<const std::unique_ptr<BackendInstance>> all() const noexcept {
+    return {instances_.data(), count_.load(std::memory_order_acquire)};
   }
-  Slot& at(std::size_t index) const noexcept { return *slots_[index]; }
+  BackendInstance& at(std::size_t index) const noexcept { return *instances_[index]; }
   /// By its name, or by one that means it. Errors: not_found, with the names of those there are.
-  Result<Slot*> find(std::string_view type) const;
-  std::vector<std::string> names(SlotMask which = ~SlotMask{0}) const;
+  Result<BackendInstance*> find(std::string_view type) const;
+  std::vector<std::string> names(InstanceMask which = ~InstanceMask{0}) const;
 
-  /// The lower latency first, then the order of creation. `than` may be kMaxSlots: none.
-  bool is_sooner(const Slot& slot, std::size_t than) const;
-  std::vector<Slot*> soonest_first() const;
+  /// The lower latency first, then the order of creation. `than` may be kMaxInstances: none.
+  bool is_sooner(const BackendInstance& instance, std::size_t than) const;
+  std::vector<BackendInstance*> soonest_first() const;
   /// The one over which notifications for the peer travel. Errors: unsupported.
-  Result<Slot*> notifier_of(const Peer& peer) const;
+  Result<BackendInstance*> notifier_of(const Peer& peer) const;
 
  private:
   const AgentContext& context_;
   // Below count_ they are complete: its release in publish() pairs with the acquire in all().
-  std::array<std::unique_ptr<Slot>, kMaxSlots> slots_;
+  std::array<std::unique_ptr<BackendInstance>, kMaxInstances> instances_;
   std::atomic<std::size_t> count_{0};
 };
 

@@ -37,29 +37,29 @@ AgentCore::AgentCore(Foundation foundation)
 
 Status AgentCore::add_backend(std::string_view type, const backend::Params& params) {
   run::MutexLock lock(adding_);
-  TOWPATH_TRY(std::unique_ptr<Slot> made, backends.make(type, params, engine));
+  TOWPATH_TRY(std::unique_ptr<BackendInstance> made, backends.make(type, params, engine));
   TOWPATH_TRY(engine.watch(*made));
-  Slot& slot = *made;
-  registrations.advertise(slot);
+  BackendInstance& instance = *made;
+  registrations.advertise(instance);
   backends.publish(std::move(made));
-  return peers.open_own(slot);
+  return peers.open_own(instance);
 }
 
-SlotMask AgentCore::quiesce_all(const std::shared_ptr<AgentCore>& self) {
+InstanceMask AgentCore::quiesce_all(const std::shared_ptr<AgentCore>& self) {
   const Status why = error(Code::cancelled, "the agent was shut down");
   const auto everything = [](const TransferCore&) { return true; };
-  SlotMask idle = 0;
-  for (const auto& slot : backends.all()) {
-    if (!engine.quiesce(*slot, everything, Outcome::cancelled, why))
+  InstanceMask idle = 0;
+  for (const auto& instance : backends.all()) {
+    if (!engine.quiesce(*instance, everything, Outcome::cancelled, why))
       context.log.error("shut down with transfers that did not come to rest",
-                        {{"backend", slot->name}});
-    const bool is_revoked = registrations.revoke_all(*slot);
-    run::MutexLock lock(slot->mutex);
+                        {{"backend", instance->name}});
+    const bool is_revoked = registrations.revoke_all(*instance);
+    run::MutexLock lock(instance->mutex);
     // Bytes may still move: backend, connections and memory stay for good, with this core.
-    if (!is_revoked || slot->any_active(everything))
+    if (!is_revoked || instance->any_active(everything))
       immortal_ = self;
     else
-      idle |= slot_bit(slot->index);
+      idle |= instance_bit(instance->index);
   }
   return idle;
 }
@@ -67,12 +67,12 @@ SlotMask AgentCore::quiesce_all(const std::shared_ptr<AgentCore>& self) {
 void AgentCore::shut_down() {
   if (context.closed.exchange(true)) return;
   if (context.meter() != nullptr) context.meter()->closed(context.self.incarnation);
-  const SlotMask idle = quiesce_all(context.core.lock());
+  const InstanceMask idle = quiesce_all(context.core.lock());
   registrations.drop_memory(idle);
   peers.close(idle);
   transfers.close();
-  for (const auto& slot : backends.all())
-    if ((idle & slot_bit(slot->index)) != 0) engine.unwatch(*slot);
+  for (const auto& instance : backends.all())
+    if ((idle & instance_bit(instance->index)) != 0) engine.unwatch(*instance);
 }
 
 }  // namespace towpath::agent

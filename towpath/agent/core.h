@@ -41,7 +41,7 @@ class AgentCore {
   };
   explicit AgentCore(Foundation foundation);
   /// The backends on which nothing moves any more.
-  SlotMask quiesce_all(const std::shared_ptr<AgentCore>& self);
+  InstanceMask quiesce_all(const std::shared_ptr<AgentCore>& self);
 
   const Foundation foundation_;
   run::Mutex adding_;  // before all others

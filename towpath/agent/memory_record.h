@@ -4,7 +4,7 @@
 // of them goes, and never comes back: a later registration makes a new record, so that what was
 // prepared against the old one is recognised as stale.
 // Thread: `region` immutable; the rest is guarded by the agent's control mutex. `memory` is set
-// before its slot's bit stands in any prepared list, and dropped under its slot's mutex besides:
+// before its instance's bit stands in any prepared list, and dropped under its instance's mutex besides:
 // who holds that and finds the record not stale may use it.
 #pragma once
 
@@ -23,18 +23,18 @@
 
 namespace towpath::agent {
 
-/// Backends per agent. A set of them is a SlotMask; bit i stands for the i-th created.
-inline constexpr std::size_t kMaxSlots = 16;
-using SlotMask = std::uint32_t;
+/// Backends per agent. A set of them is a InstanceMask; bit i stands for the i-th created.
+inline constexpr std::size_t kMaxInstances = 16;
+using InstanceMask = std::uint32_t;
 
-constexpr SlotMask slot_bit(std::size_t slot) noexcept { return SlotMask{1} << slot; }
+constexpr InstanceMask instance_bit(std::size_t instance) noexcept { return InstanceMask{1} << instance; }
 
-/// What backends tell peers of one region, by slot: in place, since a pool is thousands of regions,
+/// What backends tell peers of one region, by instance: in place, since a pool is thousands of regions,
 /// unless there are more of them than usual.
-class SlotKeys {
+class InstanceKeys {
  public:
-  void add(std::size_t slot, ConstByteSpan key);
-  /// Calls `visit(slot, key)` for each, in the order in which they were added.
+  void add(std::size_t instance, ConstByteSpan key);
+  /// Calls `visit(instance, key)` for each, in the order in which they were added.
   template <typename Visit>
   void each(Visit&& visit) const {
     const ConstByteSpan all =
@@ -43,22 +43,22 @@ class SlotKeys {
       Head head;
       std::memcpy(&head, &all[at], sizeof head);
       at += sizeof head;
-      visit(std::size_t{head.slot}, all.subspan(at, head.size_bytes));
+      visit(std::size_t{head.instance}, all.subspan(at, head.size_bytes));
       at += head.size_bytes;
     }
   }
   /// Empty: it has none.
-  ConstByteSpan of(std::size_t slot) const noexcept {
+  ConstByteSpan of(std::size_t instance) const noexcept {
     ConstByteSpan found;
     each([&](std::size_t whose, ConstByteSpan key) {
-      if (whose == slot) found = key;
+      if (whose == instance) found = key;
     });
     return found;
   }
 
  private:
   struct Head {
-    std::uint32_t slot = 0;
+    std::uint32_t instance = 0;
     std::uint32_t size_bytes = 0;
   };
 
@@ -69,8 +69,8 @@ class SlotKeys {
   std::array<std::byte, kUsualBytes> few_;
 };
 
-inline void SlotKeys::add(std::size_t slot, ConstByteSpan key) {
-  const Head head{static_cast<std::uint32_t>(slot), static_cast<std::uint32_t>(key.size())};
+inline void InstanceKeys::add(std::size_t instance, ConstByteSpan key) {
+  const Head head{static_cast<std::uint32_t>(instance), static_cast<std::uint32_t>(key.size())};
   const auto raw = std::as_bytes(std::span(&head, 1));
   if (more_.empty() && size_ + raw.size() + key.size() <= kUsualBytes) {
     std::memcpy(&few_[size_], raw.data(), raw.size());
@@ -83,24 +83,24 @@ inline void SlotKeys::add(std::size_t slot, ConstByteSpan key) {
   more_.insert(more_.end(), key.begin(), key.end());
 }
 
-/// What backends made of one region, by slot. Agents have few backends, mostly.
-class SlotMemories {
+/// What backends made of one region, by instance. Agents have few backends, mostly.
+class InstanceMemories {
  public:
-  std::unique_ptr<backend::Memory>& operator[](std::size_t slot) {
-    if (slot < kFew) return few_[slot];
+  std::unique_ptr<backend::Memory>& operator[](std::size_t instance) {
+    if (instance < kFew) return few_[instance];
     if (more_ == nullptr) more_ = std::make_unique<More>();
-    return (*more_)[slot - kFew];
+    return (*more_)[instance - kFew];
   }
-  void drop(std::size_t slot) noexcept {
-    if (slot < kFew)
-      few_[slot].reset();
+  void drop(std::size_t instance) noexcept {
+    if (instance < kFew)
+      few_[instance].reset();
     else if (more_ != nullptr)
-      (*more_)[slot - kFew].reset();
+      (*more_)[instance - kFew].reset();
   }
   /// Null: none.
-  backend::Memory* at(std::size_t slot) const noexcept {
-    if (slot < kFew) return few_[slot].get();
-    return more_ == nullptr ? nullptr : (*more_)[slot - kFew].get();
+  backend::Memory* at(std::size_t instance) const noexcept {
+    if (instance < kFew) return few_[instance].get();
+    return more_ == nullptr ? nullptr : (*more_)[instance - kFew].get();
   }
   bool any() const noexcept {
     const auto is_there = [](const auto& memory) { return memory != nullptr; };
@@ -110,39 +110,39 @@ class SlotMemories {
 
  private:
   static constexpr std::size_t kFew = 4;
-  using More = std::array<std::unique_ptr<backend::Memory>, kMaxSlots - kFew>;
+  using More = std::array<std::unique_ptr<backend::Memory>, kMaxInstances - kFew>;
   std::array<std::unique_ptr<backend::Memory>, kFew> few_;
   std::unique_ptr<More> more_;
 };
 
 /// What is told of a region of our own only.
 struct OwnPart {
-  std::array<std::uint32_t, kMaxSlots> references{};  ///< registrations per slot
+  std::array<std::uint32_t, kMaxInstances> references{};  ///< registrations per instance
   /// Of registrations that were let go of, but never got quiet. Else they hold the bytes.
   std::vector<memory::SharedRegion> owners;
   static constexpr std::size_t kNoRow = SIZE_MAX;
   std::size_t row = kNoRow;  ///< by which metadata tell of it (metadata_encoder.h)
-  SlotKeys keys;             ///< of the slots in `offered`
+  InstanceKeys keys;             ///< of the instances in `offered`
 };
 
 /// What is looked at for each record of a list comes first, side by side.
 struct MemoryRecord {
-  /// Some backend let go of it: prepare again. Set under the control mutex, read under a slot's.
+  /// Some backend let go of it: prepare again. Set under the control mutex, read under an instance's.
   std::atomic<bool> stale{false};
-  SlotMask slots = 0;    ///< backends in which `memory` stands
-  SlotMask offered = 0;  ///< slots that metadata tells a key of
-  SlotMask unasked = 0;  ///< a peer's: of those, the slots that have yet to import it, if need be
+  InstanceMask instances = 0;    ///< backends in which `memory` stands
+  InstanceMask offered = 0;  ///< instances that metadata tells a key of
+  InstanceMask unasked = 0;  ///< a peer's: of those, the instances that have yet to import it, if need be
   std::uint64_t last_list = 0;  ///< the list that found it last, by its number (resolved_list.cc)
   std::uint32_t place_in_list = 0;  ///< in that one's records
-  SlotMemories memory;
+  InstanceMemories memory;
   RegionDescriptor region;
   OwnPart* own = nullptr;  ///< ours: it lies behind the record (OwnRecords); null: a peer's
-  std::vector<std::pair<std::uint32_t, Status>> refusals;  ///< a peer's: slot, why not imported
+  std::vector<std::pair<std::uint32_t, Status>> refusals;  ///< a peer's: instance, why not imported
 
-  /// Of a peer's, why the slot could not import it; null: it was not asked, or did.
-  const Status* refusal_of(std::size_t slot) const noexcept {
+  /// Of a peer's, why the instance could not import it; null: it was not asked, or did.
+  const Status* refusal_of(std::size_t instance) const noexcept {
     for (const auto& [whose, why] : refusals) {
-      if (whose == slot) return &why;
+      if (whose == instance) return &why;
     }
     return nullptr;
   }

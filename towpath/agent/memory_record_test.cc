@@ -9,12 +9,12 @@ namespace towpath::agent {
 namespace {
 
 TEST(MemoryRecordTest, keys_of_any_length_are_kept_in_their_order) {
-  SlotKeys keys;
+  InstanceKeys keys;
   std::vector<std::pair<std::size_t, std::string>> added;
   for (const std::size_t size : {0, 30, 58, 20, 200, 1}) {
-    const std::size_t slot = added.size() + 3;
-    added.emplace_back(slot, std::string(size, static_cast<char>('a' + slot)));
-    keys.add(slot, as_bytes(added.back().second));
+    const std::size_t instance = added.size() + 3;
+    added.emplace_back(instance, std::string(size, static_cast<char>('a' + instance)));
+    keys.add(instance, as_bytes(added.back().second));
     std::vector<std::pair<std::size_t, std::string>> kept;
     keys.each(
         [&](std::size_t whose, ConstByteSpan key) { kept.emplace_back(whose, as_text(key)); });
@@ -32,17 +32,17 @@ struct Counted final : backend::Memory {
 
 TEST(MemoryRecordTest, memories_of_every_backend_are_held_and_dropped_one_by_one) {
   int standing = 0;
-  SlotMemories memories;
-  for (std::size_t slot = 0; slot < kMaxSlots; ++slot) memories.drop(slot);
+  InstanceMemories memories;
+  for (std::size_t instance = 0; instance < kMaxInstances; ++instance) memories.drop(instance);
   EXPECT_FALSE(memories.any());
-  for (std::size_t slot = 0; slot < kMaxSlots; ++slot)
-    memories[slot] = std::make_unique<Counted>(standing);
-  EXPECT_EQ(standing, static_cast<int>(kMaxSlots));
-  for (std::size_t slot = 0; slot < kMaxSlots; ++slot) {
+  for (std::size_t instance = 0; instance < kMaxInstances; ++instance)
+    memories[instance] = std::make_unique<Counted>(standing);
+  EXPECT_EQ(standing, static_cast<int>(kMaxInstances));
+  for (std::size_t instance = 0; instance < kMaxInstances; ++instance) {
     EXPECT_TRUE(memories.any());
-    memories.drop(slot);
-    EXPECT_EQ(memories[slot], nullptr);
-    EXPECT_EQ(standing, static_cast<int>(kMaxSlots - slot) - 1);
+    memories.drop(instance);
+    EXPECT_EQ(memories[instance], nullptr);
+    EXPECT_EQ(standing, static_cast<int>(kMaxInstances - instance) - 1);
   }
   EXPECT_FALSE(memories.any());
 }

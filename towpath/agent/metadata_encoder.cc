@@ -5,16 +5,16 @@
 
 namespace towpath::agent {
 
-void MetadataEncoder::advertise(std::size_t slot) {
-  slots_ |= slot_bit(slot);
-  numbers_[slot] = advertised_slots_++;
+void MetadataEncoder::advertise(std::size_t instance) {
+  instances_ |= instance_bit(instance);
+  numbers_[instance] = advertised_instances_++;
 }
 
 void MetadataEncoder::read(const MemoryRecord& record, TableRow& row) const {
   row.region = &record.region;
   row.keys.clear();
-  record.own->keys.each([&](std::size_t slot, ConstByteSpan key) {
-    if (advertises(slot)) row.keys.emplace_back(numbers_[slot], key);
+  record.own->keys.each([&](std::size_t instance, ConstByteSpan key) {
+    if (advertises(instance)) row.keys.emplace_back(numbers_[instance], key);
   });
 }
 

@@ -27,11 +27,11 @@ namespace towpath::agent {
 
 class MetadataEncoder {
  public:
-  /// From now on keys of this slot's backend are told, under the next number.
-  void advertise(std::size_t slot);
-  bool advertises(std::size_t slot) const noexcept { return (slots_ & slot_bit(slot)) != 0; }
+  /// From now on keys of this instance's backend are told, under the next number.
+  void advertise(std::size_t instance);
+  bool advertises(std::size_t instance) const noexcept { return (instances_ & instance_bit(instance)) != 0; }
   bool advertises(const MemoryRecord& record) const noexcept {
-    return (record.offered & slots_) != 0;
+    return (record.offered & instances_) != 0;
   }
 
   /// The record and its keys stay as they are until remove(). Nothing, when no backend that is told
@@ -69,9 +69,9 @@ class MetadataEncoder {
   void copy_behind(std::span<const Row> rows, const Written& before);
   void close_gaps();
 
-  SlotMask slots_ = 0;
-  std::array<std::uint32_t, kMaxSlots> numbers_{};
-  std::uint32_t advertised_slots_ = 0;
+  InstanceMask instances_ = 0;
+  std::array<std::uint32_t, kMaxInstances> numbers_{};
+  std::uint32_t advertised_instances_ = 0;
   std::vector<Row> rows_;
   std::size_t first_gap_ = kNone;
   std::size_t gaps_ = 0;

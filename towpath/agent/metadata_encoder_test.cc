@@ -18,7 +18,7 @@ RecordPtr block(std::uint64_t number) {
   made->region = {.address = 0x7f0000000000 + 8192 * number, .length = 4096};
   made->own->keys.add(kUcx, as_bytes(cat("ucx key ", 1'000'000 + number)));
   made->own->keys.add(kShm, as_bytes(cat("shm key ", 2'000'000 + number)));
-  made->offered = slot_bit(kShm) | slot_bit(kUcx);
+  made->offered = instance_bit(kShm) | instance_bit(kUcx);
   return made;
 }
 
@@ -56,7 +56,7 @@ TEST(MetadataEncoderTest, advertises_of_a_region_with_the_keys_of_the_backends_t
   one->own->keys = {};
   one->own->keys.add(kUcx, block(1)->own->keys.of(kUcx));
   one->own->keys.add(7, as_bytes("of a backend that reaches no peers"));
-  one->offered = slot_bit(kUcx) | slot_bit(7);
+  one->offered = instance_bit(kUcx) | instance_bit(7);
   const RecordPtr none = block(2);
   none->offered = 0;
   for (const RecordPtr& record : {both, one, none}) rows.add(*record);

@@ -21,7 +21,7 @@
 
 namespace towpath::agent {
 
-/// The way to a peer over one backend. Guarded by the mutex of that backend's slot.
+/// The way to a peer over one backend. Guarded by the mutex of that backend's instance.
 struct Way {
   std::unique_ptr<backend::Connection> connection;
   Status refusal;  ///< why there is no connection, or why it was lost
@@ -37,19 +37,19 @@ struct Peer {
   // Guarded by the agent's control mutex.
   std::uint64_t generation = 0;
   RemoteRegions regions;
-  SlotMask refusal_advertised = 0;  ///< backends of which the log knows that they refused a region
+  InstanceMask refusal_advertised = 0;  ///< backends of which the log knows that they refused a region
 
-  /// Over which notifications travel; kMaxSlots: none carries them. Set once, before or while the
-  /// peer is known to others. Relaxed: the slot itself was published before.
-  std::atomic<std::size_t> notification_slot{kMaxSlots};
+  /// Over which notifications travel; kMaxInstances: none carries them. Set once, before or while the
+  /// peer is known to others. Relaxed: the instance itself was published before.
+  std::atomic<std::size_t> notification_instance{kMaxInstances};
 
   /// Ways that were opened. Only grows, and not any more once the peer is in use.
-  std::atomic<SlotMask> reachable{0};
-  std::array<Way, kMaxSlots> ways;
+  std::atomic<InstanceMask> reachable{0};
+  std::array<Way, kMaxInstances> ways;
 
   WayTimes times;  ///< of the ways to it, where they are measured
 
-  /// Some way was lost, and will not come back: never that to oneself. Set under a slot's mutex;
+  /// Some way was lost, and will not come back: never that to oneself. Set under an instance's mutex;
   /// release pairs with the acquire of readers, who then find the reason in `ways`.
   std::atomic<bool> lost{false};
   /// Its loss is no news. Relaxed: who says so and then says farewell does both before it can go.

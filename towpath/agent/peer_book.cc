@@ -43,23 +43,23 @@ Status unknown(std::string_view name) {
 PeerBook::PeerBook(const AgentContext& context, const BackendSet& backends, ProgressEngine& engine)
     : context_(context), backends_(backends), engine_(engine), self_(make_self(context)) {}
 
-Status PeerBook::open_own(Slot& slot) {
-  const auto& routes = slot.backend->capabilities().routes;
+Status PeerBook::open_own(BackendInstance& instance) {
+  const auto& routes = instance.backend->capabilities().routes;
   if (std::ranges::none_of(routes, &backend::Route::to_self)) return {};
-  return open_path(self_, slot, slot.backend->connection_info());
+  return open_path(self_, instance, instance.backend->connection_info());
 }
 
-Status PeerBook::open_path(const PeerPtr& peer, Slot& slot, ConstByteSpan connection_info) {
-  engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) { slot.open_way(peer, connection_info); });
-  const Way& way = peer->ways[slot.index];
+Status PeerBook::open_path(const PeerPtr& peer, BackendInstance& instance, ConstByteSpan connection_info) {
+  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) { instance.open_way(peer, connection_info); });
+  const Way& way = peer->ways[instance.index];
   if (!way.connection) return way.refusal;
-  peer->reachable.fetch_or(slot_bit(slot.index));
-  const bool notifies = slot.backend->capabilities().notifications != backend::Notifications::none;
+  peer->reachable.fetch_or(instance_bit(instance.index));
+  const bool notifies = instance.backend->capabilities().notifications != backend::Notifications::none;
   // The first one to oneself; to others the one that also bytes would take.
-  const std::size_t notifier = peer->notification_slot.load(std::memory_order_relaxed);
+  const std::size_t notifier = peer->notification_instance.load(std::memory_order_relaxed);
   const bool is_better =
-      peer->is_self ? notifier == kMaxSlots : backends_.is_sooner(slot, notifier);
-  if (notifies && is_better) peer->notification_slot = slot.index;
+      peer->is_self ? notifier == kMaxInstances : backends_.is_sooner(instance, notifier);
+  if (notifies && is_better) peer->notification_instance = instance.index;
   return {};
 }
 
@@ -113,14 +113,14 @@ Result<PeerPtr> PeerBook::meet(const AgentMetadata& metadata) {
   std::string refusals;
   bool has_info = metadata.backends.empty();
   for (const AgentMetadata::Backend& there : metadata.backends) {
-    const auto slot = backends_.find(there.name);
-    if (!slot.ok()) {
+    const auto instance = backends_.find(there.name);
+    if (!instance.ok()) {
       refusals.append(cat("; ", there.name, ": this agent has no such backend"));
       continue;
     }
     has_info = has_info || !there.connection_info.empty();
     if (there.connection_info.empty()) continue;
-    if (const Status why = open_path(peer, **slot, there.connection_info); !why.ok())
+    if (const Status why = open_path(peer, **instance, there.connection_info); !why.ok())
       refusals.append(cat("; ", there.name, ": ", why.message()));
   }
   if (!has_info) {
@@ -172,12 +172,12 @@ void PeerBook::retire(const PeerPtr& peer, Outcome outcome, const Status& why) {
   peer->lost.store(true, std::memory_order_release);
   peer->regions.each_record([](MemoryRecord& record) { record.stale = true; });
   context_.note_memory_gone();
-  for (const auto& slot : backends_.all()) {
-    engine_.with(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
-      Way& way = peer->ways[slot->index];
+  for (const auto& instance : backends_.all()) {
+    engine_.with(*instance, [&]() TOWPATH_REQUIRES(instance->mutex) {
+      Way& way = peer->ways[instance->index];
       if (!way.lost) way.refusal = why;
       way.lost = true;
-      slot->stop_all([&](const TransferCore& transfer) { return &transfer.peer() == peer.get(); },
+      instance->stop_all([&](const TransferCore& transfer) { return &transfer.peer() == peer.get(); },
                      outcome, why);
     });
   }
@@ -192,9 +192,9 @@ PeerInfo PeerBook::info_of(const Peer& peer) const {
                 .waiting_notifications = 0,
                 .lost = peer.lost.load(std::memory_order_acquire),
                 .lost_why = {}};
-  for (const auto& slot : backends_.all()) {
-    run::MutexLock lock(slot->mutex);
-    const Way& way = peer.ways[slot->index];
+  for (const auto& instance : backends_.all()) {
+    run::MutexLock lock(instance->mutex);
+    const Way& way = peer.ways[instance->index];
     if (info.lost && way.lost && info.lost_why.ok()) info.lost_why = way.refusal;
     if (way.outbox) info.waiting_notifications += way.outbox->size();
   }
@@ -214,14 +214,14 @@ std::vector<PeerInfo> PeerBook::all() const {
   return infos;
 }
 
-void PeerBook::close(SlotMask idle) {
+void PeerBook::close(InstanceMask idle) {
   engine_.close_retired(idle);
   run::MutexLock lock(mutex_);
-  for (const auto& slot : backends_.all()) {
-    if ((idle & slot_bit(slot->index)) == 0) continue;
-    run::MutexLock slot_lock(slot->mutex);
-    for (const auto& [name, peer] : peers_) slot->let_go_of(*peer);
-    slot->let_go_of(*self_);
+  for (const auto& instance : backends_.all()) {
+    if ((idle & instance_bit(instance->index)) == 0) continue;
+    run::MutexLock instance_lock(instance->mutex);
+    for (const auto& [name, peer] : peers_) instance->let_go_of(*peer);
+    instance->let_go_of(*self_);
   }
 }
 

@@ -28,7 +28,7 @@ class PeerBook {
   /// The agent itself, as a peer of its own: reached over backends that reach back.
   const PeerPtr& self() const noexcept { return self_; }
   /// Opens the path to oneself over a backend that has just been published. Errors: the backend's.
-  Status open_own(Slot& slot);
+  Status open_own(BackendInstance& instance);
 
   /// As Agent documents them.
   Result<AgentIdentity> load(ConstByteSpan metadata);
@@ -48,14 +48,14 @@ class PeerBook {
   /// import them when they are chosen. Errors: not_ready (the agent was shut down), peer_lost,
   /// not_found, unavailable (no backend reaches one); with the descriptor's index.
   Status resolve(std::string_view name, const DescriptorView& list, PreparedSide& side);
-  /// What one of the list's open_slots() has not imported yet. False: part of the list does not
+  /// What one of the list's open_instances() has not imported yet. False: part of the list does not
   /// stand any more, or the agent, and nothing was done.
-  bool import_rest(const PreparedSide& side, Slot& slot);
+  bool import_rest(const PreparedSide& side, BackendInstance& instance);
   /// Why the backend has not imported all of the list; ok: it did, or was not asked.
-  Status import_refusal(const ResolvedList& list, const Slot& slot) const;
+  Status import_refusal(const ResolvedList& list, const BackendInstance& instance) const;
 
   /// The end of the agent: paths and what was imported over these backends, on which nothing moves.
-  void close(SlotMask idle);
+  void close(InstanceMask idle);
 
  private:
   class Resolver;
@@ -69,11 +69,11 @@ class PeerBook {
   Result<PeerPtr> find_locked(std::string_view name) const TOWPATH_REQUIRES(mutex_);
   Result<PeerPtr> meet(const AgentMetadata& metadata);
   /// Why there is no path over the backend; ok: there is one.
-  Status open_path(const PeerPtr& peer, Slot& slot, ConstByteSpan connection_info);
+  Status open_path(const PeerPtr& peer, BackendInstance& instance, ConstByteSpan connection_info);
   void retire(const PeerPtr& peer, Outcome outcome, const Status& why) TOWPATH_REQUIRES(mutex_);
   PeerInfo info_of(const Peer& peer) const TOWPATH_REQUIRES(mutex_);
 
-  std::vector<std::size_t> slots_of(const AgentMetadata& metadata) const;
+  std::vector<std::size_t> instances_of(const AgentMetadata& metadata) const;
   /// Returns the records that do not stand any more.
   std::vector<RecordPtr> update_regions(Peer& peer, const AgentMetadata& metadata, RemoteRegions newer)
       TOWPATH_REQUIRES(mutex_);
@@ -81,9 +81,9 @@ class PeerBook {
   /// By the first backend that does. Returns one that none could import; null: all were.
   const MemoryRecord* import_by_some(Peer& peer, std::span<const RegionEntry* const> entries)
       TOWPATH_REQUIRES(mutex_);
-  void import(Peer& peer, Slot& slot, std::span<const RegionEntry* const> entries,
+  void import(Peer& peer, BackendInstance& instance, std::span<const RegionEntry* const> entries,
               ImportBuffers& buffers) TOWPATH_REQUIRES(mutex_);
-  void log_refusal(Peer& peer, const Slot& slot, const MemoryRecord& record)
+  void log_refusal(Peer& peer, const BackendInstance& instance, const MemoryRecord& record)
       TOWPATH_REQUIRES(mutex_);
 
   const AgentContext& context_;

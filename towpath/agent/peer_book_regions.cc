@@ -24,7 +24,7 @@ class PeerBook::Resolver final : public ResolvedList::Resolver {
                    cat(to_string(kind, what), " lies in no registered region of ",
                        to_string(peer_.identity)),
                    "load a newer metadata of the peer");
-    if (found->record->slots == 0) {
+    if (found->record->instances == 0) {
       if (found->record->unasked == 0) return out_of_reach(*found->record);
       wanted_.push_back(found);
     }
@@ -72,18 +72,18 @@ Status PeerBook::check_covers(const PeerPtr& peer, const DescriptorList& list) c
   return {};
 }
 
-/// Which slot each backend of the metadata is here; kMaxSlots: none.
-std::vector<std::size_t> PeerBook::slots_of(const AgentMetadata& metadata) const {
-  std::vector<std::size_t> slots;
+/// Which instance each backend of the metadata is here; kMaxInstances: none.
+std::vector<std::size_t> PeerBook::instances_of(const AgentMetadata& metadata) const {
+  std::vector<std::size_t> instances;
   for (const AgentMetadata::Backend& there : metadata.backends) {
-    const auto slot = backends_.find(there.name);
-    slots.push_back(slot.ok() ? (*slot)->index : kMaxSlots);
+    const auto instance = backends_.find(there.name);
+    instances.push_back(instance.ok() ? (*instance)->index : kMaxInstances);
   }
-  return slots;
+  return instances;
 }
 
 std::vector<RecordPtr> PeerBook::update_regions(Peer& peer, const AgentMetadata& metadata, RemoteRegions newer) {
-  newer.finish(slots_of(metadata), peer.reachable.load());
+  newer.finish(instances_of(metadata), peer.reachable.load());
   std::vector<RecordPtr> gone = peer.regions.update(std::move(newer), metadata.partial);
   peer.generation = std::max(peer.generation, metadata.generation);
   context_.note_memory_gone();  // before any memory goes: a post from now on checks its records
@@ -96,11 +96,11 @@ void PeerBook::drop_import(const RecordPtr& record) {
   const Status why =
       error(Code::not_found, cat(to_string(record->region), " is no longer in the peer's metadata"));
   const auto touches = [&](const TransferCore& transfer) { return transfer.touches(record.get()); };
-  for (const auto& slot : backends_.all()) {
-    if ((record->slots & slot_bit(slot->index)) == 0) continue;
-    if (engine_.quiesce(*slot, touches, Outcome::failed, why)) {
-      engine_.with(*slot,
-                   [&]() TOWPATH_REQUIRES(slot->mutex) { record->memory.drop(slot->index); });
+  for (const auto& instance : backends_.all()) {
+    if ((record->instances & instance_bit(instance->index)) == 0) continue;
+    if (engine_.quiesce(*instance, touches, Outcome::failed, why)) {
+      engine_.with(*instance,
+                   [&]() TOWPATH_REQUIRES(instance->mutex) { record->memory.drop(instance->index); });
     } else {
       run::MutexLock lock(mutex_);
       stuck_.push_back(record);
@@ -129,13 +129,13 @@ void in_parts(std::span<const RegionEntry* const> entries,
 const MemoryRecord* PeerBook::import_by_some(Peer& peer,
                                              std::span<const RegionEntry* const> entries) {
   const MemoryRecord* useless = nullptr;
-  const std::vector<Slot*> soonest_first = backends_.soonest_first();
+  const std::vector<BackendInstance*> soonest_first = backends_.soonest_first();
   ImportBuffers buffers;
   in_parts(entries, [&](std::span<const RegionEntry* const> part) TOWPATH_REQUIRES(mutex_) {
     std::vector<const RegionEntry*> left;
-    for (Slot* const slot : soonest_first) {
-      import(peer, *slot, part, buffers);
-      const auto is_left = [](const RegionEntry* entry) { return entry->record->slots == 0; };
+    for (BackendInstance* const instance : soonest_first) {
+      import(peer, *instance, part, buffers);
+      const auto is_left = [](const RegionEntry* entry) { return entry->record->instances == 0; };
       if (std::ranges::none_of(part, is_left)) return;
       std::vector<const RegionEntry*> refused;
       std::ranges::copy_if(part, std::back_inserter(refused), is_left);
@@ -147,26 +147,26 @@ const MemoryRecord* PeerBook::import_by_some(Peer& peer,
   return useless;
 }
 
-bool PeerBook::import_rest(const PreparedSide& side, Slot& slot) {
+bool PeerBook::import_rest(const PreparedSide& side, BackendInstance& instance) {
   run::MutexLock lock(mutex_);
   if (context_.is_closed()) return false;
   std::vector<const RegionEntry*> entries;
   for (const RecordPtr& record : side.list.records()) {
     if (record->stale) return false;
-    if ((record->unasked & slot_bit(slot.index)) == 0) continue;
+    if ((record->unasked & instance_bit(instance.index)) == 0) continue;
     entries.push_back(side.peer->regions.entry_of(*record));
     TOWPATH_CHECK(entries.back() != nullptr, "a peer's record that stands, and not in its regions");
   }
   ImportBuffers buffers;
   in_parts(entries, [&](std::span<const RegionEntry* const> part)
-                        TOWPATH_REQUIRES(mutex_) { import(*side.peer, slot, part, buffers); });
+                        TOWPATH_REQUIRES(mutex_) { import(*side.peer, instance, part, buffers); });
   side.list.look_again();
   return true;
 }
 
-void PeerBook::import(Peer& peer, Slot& slot, std::span<const RegionEntry* const> entries,
+void PeerBook::import(Peer& peer, BackendInstance& instance, std::span<const RegionEntry* const> entries,
                       ImportBuffers& buffers) {
-  const SlotMask bit = slot_bit(slot.index);
+  const InstanceMask bit = instance_bit(instance.index);
   auto& [list, records] = buffers;
   list.clear();
   records.clear();
@@ -176,43 +176,43 @@ void PeerBook::import(Peer& peer, Slot& slot, std::span<const RegionEntry* const
     MemoryRecord& record = *entry->record;
     if ((record.unasked & bit) == 0) continue;
     record.unasked &= ~bit;
-    list.push_back({.region = &record.region, .key = peer.regions.key_of(*entry, slot.index)});
+    list.push_back({.region = &record.region, .key = peer.regions.key_of(*entry, instance.index)});
     records.push_back(&record);
   }
   if (list.empty()) return;
-  engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
-    slot.backend->import_memories(*peer.ways[slot.index].connection, list);
+  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
+    instance.backend->import_memories(*peer.ways[instance.index].connection, list);
   });
   for (std::size_t i = 0; i < list.size(); ++i) {
     MemoryRecord& record = *records[i];
     auto& made = list[i].memory;
     if (made.ok()) {
-      record.memory[slot.index] = *std::move(made);
-      record.slots |= bit;
+      record.memory[instance.index] = *std::move(made);
+      record.instances |= bit;
     } else {
-      record.refusals.emplace_back(static_cast<std::uint32_t>(slot.index), made.status());
-      log_refusal(peer, slot, record);
+      record.refusals.emplace_back(static_cast<std::uint32_t>(instance.index), made.status());
+      log_refusal(peer, instance, record);
     }
   }
 }
 
-Status PeerBook::import_refusal(const ResolvedList& list, const Slot& slot) const {
+Status PeerBook::import_refusal(const ResolvedList& list, const BackendInstance& instance) const {
   run::MutexLock lock(mutex_);
   for (const RecordPtr& record : list.records()) {
-    if (const Status* const why = record->refusal_of(slot.index))
+    if (const Status* const why = record->refusal_of(instance.index))
       return error(Code::unavailable, std::string(why->message())).because(*why);
   }
   return {};
 }
 
 // Once for a peer: its regions are many, and mostly alike. What is slow for a reason is logged.
-void PeerBook::log_refusal(Peer& peer, const Slot& slot, const MemoryRecord& record) {
-  if ((peer.refusal_advertised & slot_bit(slot.index)) != 0) return;
-  peer.refusal_advertised |= slot_bit(slot.index);
+void PeerBook::log_refusal(Peer& peer, const BackendInstance& instance, const MemoryRecord& record) {
+  if ((peer.refusal_advertised & instance_bit(instance.index)) != 0) return;
+  peer.refusal_advertised |= instance_bit(instance.index);
 
   context_.log.warning("a backend cannot reach a peer's memory, others are tried",
                        {{"peer", to_string(peer.identity)},
-                        {"backend", slot.name},
+                        {"backend", instance.name},
                         {"region", to_string(record.region)},
                         {"why", record.refusals.back().second.to_string()}});
 }

@@ -19,7 +19,7 @@ bool runs_on_kernel_time(const Clock& clock) {
 }
 
 bool has_ended(const TransferCore& transfer) {
-  // Sequentially consistent: pairs with the store in Slot::end(), as WaitingRoom needs it.
+  // Sequentially consistent: pairs with the store in BackendInstance::end(), as WaitingRoom needs it.
   return transfer.state.load(std::memory_order_seq_cst) == TransferState::ended;
 }
 
@@ -50,23 +50,23 @@ ProgressEngine::ProgressEngine(const AgentContext& context, const BackendSet& ba
       timer_(std::move(timer)),
       is_kernel_time_(runs_on_kernel_time(context.clock)) {}
 
-Status ProgressEngine::watch(const Slot& slot) {
-  const int fd = slot.backend->wait_fd();
-  return fd >= 0 ? poller_.add(fd, slot.index) : Status();
+Status ProgressEngine::watch(const BackendInstance& instance) {
+  const int fd = instance.backend->wait_fd();
+  return fd >= 0 ? poller_.add(fd, instance.index) : Status();
 }
 
-void ProgressEngine::unwatch(const Slot& slot) {
-  if (const int fd = slot.backend->wait_fd(); fd >= 0) (void)poller_.remove(fd);
+void ProgressEngine::unwatch(const BackendInstance& instance) {
+  if (const int fd = instance.backend->wait_fd(); fd >= 0) (void)poller_.remove(fd);
 }
 
 // ---- ending what moves ----
 
-bool ProgressEngine::quiesce(Slot& slot, const Matches& matches, Outcome outcome,
+bool ProgressEngine::quiesce(BackendInstance& instance, const Matches& matches, Outcome outcome,
                              const Status& why) {
   const auto active = with(
-      slot, [&]() TOWPATH_REQUIRES(slot.mutex) { return slot.stop_all(matches, outcome, why); });
+      instance, [&]() TOWPATH_REQUIRES(instance.mutex) { return instance.stop_all(matches, outcome, why); });
   if (active.empty()) return true;
-  const backend::Capabilities& can = slot.backend->capabilities();
+  const backend::Capabilities& can = instance.backend->capabilities();
   if (can.quiet == backend::Quiet::none) return false;
   // They cannot be posted again: their memory is stale, or the agent closed.
   const auto have_ended = [&] {
@@ -96,33 +96,33 @@ void ProgressEngine::reap_retired() {
 bool ProgressEngine::reap(const PeerPtr& peer) {
   bool quiesced = true;
   const auto uses = [&](const TransferCore& transfer) { return &transfer.peer() == peer.get(); };
-  for (const auto& slot : backends_.all()) {
-    with(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
-      if (slot->any_active(uses))
+  for (const auto& instance : backends_.all()) {
+    with(*instance, [&]() TOWPATH_REQUIRES(instance->mutex) {
+      if (instance->any_active(uses))
         quiesced = false;
       else
-        slot->let_go_of(*peer);
+        instance->let_go_of(*peer);
     });
   }
   return quiesced;
 }
 
-void ProgressEngine::close_retired(SlotMask idle) {
+void ProgressEngine::close_retired(InstanceMask idle) {
   run::MutexLock lock(retired_mutex_);
-  for (const auto& slot : backends_.all()) {
-    if ((idle & slot_bit(slot->index)) == 0) continue;
-    run::MutexLock slot_lock(slot->mutex);
-    for (const PeerPtr& peer : retired_) slot->let_go_of(*peer);
+  for (const auto& instance : backends_.all()) {
+    if ((idle & instance_bit(instance->index)) == 0) continue;
+    run::MutexLock instance_lock(instance->mutex);
+    for (const PeerPtr& peer : retired_) instance->let_go_of(*peer);
   }
 }
 
 // ---- notifications ----
 
 Status ProgressEngine::notify(Peer& peer, ConstByteSpan message) {
-  TOWPATH_TRY(Slot* const slot, backends_.notifier_of(peer));
-  return with(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) {
-    Status queued = slot->enqueue(peer, message);
-    slot->settle();
+  TOWPATH_TRY(BackendInstance* const instance, backends_.notifier_of(peer));
+  return with(*instance, [&]() TOWPATH_REQUIRES(instance->mutex) {
+    Status queued = instance->enqueue(peer, message);
+    instance->settle();
     return queued;
   });
 }
@@ -146,17 +146,17 @@ std::vector<Notification> ProgressEngine::wait_notifications(Duration timeout) {
   return take_notifications();
 }
 
-void ProgressEngine::defer_notification(std::size_t slot, DeferredNotification deferred) {
-  backends_.at(slot).defer(std::move(deferred));
+void ProgressEngine::defer_notification(std::size_t instance, DeferredNotification deferred) {
+  backends_.at(instance).defer(std::move(deferred));
   waker_->wake();
 }
 
 // Notifications of transfers that moved their bytes over another backend than the one that
 // notifies.
 void ProgressEngine::send_deferred() {
-  for (const auto& slot : backends_.all()) {
-    if (!slot->has_deferred()) continue;
-    with(*slot, [&]() TOWPATH_REQUIRES(slot->mutex) { slot->settle(); });
+  for (const auto& instance : backends_.all()) {
+    if (!instance->has_deferred()) continue;
+    with(*instance, [&]() TOWPATH_REQUIRES(instance->mutex) { instance->settle(); });
   }
 }
 
@@ -174,7 +174,7 @@ bool ProgressEngine::progress_all() {
 }
 
 bool ProgressEngine::progress_backends() {
-  Slot* busy = nullptr;
+  BackendInstance* busy = nullptr;
   bool more = progress_free_backends(busy);
   // The poller reports it until that thread is through: rather wait than ask again and again, and
   // take the processor from it.
@@ -188,7 +188,7 @@ bool ProgressEngine::progress_backends() {
 
 void ProgressEngine::serve(Duration timeout) {
   waiting_->serve(timeout, [this] {
-    Slot* busy = nullptr;
+    BackendInstance* busy = nullptr;
     const bool more = progress_free_backends(busy);
     finish_turn();
     if (any_retired_.load(std::memory_order_relaxed)) reap_retired();
@@ -198,15 +198,15 @@ void ProgressEngine::serve(Duration timeout) {
   });
 }
 
-bool ProgressEngine::progress_free_backends(Slot*& busy) {
+bool ProgressEngine::progress_free_backends(BackendInstance*& busy) {
   waker_->clear();
   bool more = false;
-  for (const auto& slot : backends_.all()) {
-    if (slot->mutex.try_lock()) {
-      more |= slot->progress();
-      slot->mutex.unlock();
+  for (const auto& instance : backends_.all()) {
+    if (instance->mutex.try_lock()) {
+      more |= instance->progress();
+      instance->mutex.unlock();
     } else {
-      busy = slot.get();
+      busy = instance.get();
     }
   }
   return more;
@@ -226,16 +226,16 @@ void ProgressEngine::note_trial(const TransferCore& transfer) {
       TransferShape::of(transfer.op, *transfer.local, *transfer.remote, transfer.options.local);
   const TransferClass alike = shape.alike();
   const unsigned trials = context_.options.way_trials;
-  WayTimes::Trial trial{.slot = transfer.slot->index, .bytes = shape.bytes};
+  WayTimes::Trial trial{.instance = transfer.instance->index, .bytes = shape.bytes};
   if (outcome == Outcome::done) trial.took = transfer.transfer_time;
   WayTimes& times = transfer.peer().times;
   if (!times.note(alike, trial, trials)) return;
-  const auto best = times.known(alike, transfer.slot->index, shape.bytes, trials).time;
+  const auto best = times.known(alike, transfer.instance->index, shape.bytes, trials).time;
   const auto fastest = times.fastest(alike);
   context_.log.info(
       "a path to device memory was measured",
       {{"transfers", to_string(alike)},
-       {"backend", transfer.slot->name},
+       {"backend", transfer.instance->name},
        {"best", best ? cat(best->count() / 1000, " us") : std::string("failed")},
        {"fastest so far", fastest ? backends_.at(*fastest).name : std::string("none")}});
 }
@@ -258,9 +258,9 @@ void ProgressEngine::rearm_if_fired() {
     timer_.clear();
     armed_at_.store(INT64_MAX, std::memory_order_relaxed);
   }
-  for (const auto& slot : backends_.all()) {
-    run::MutexLock lock(slot->mutex);
-    slot->renew_deadline();
+  for (const auto& instance : backends_.all()) {
+    run::MutexLock lock(instance->mutex);
+    instance->renew_deadline();
   }
 }
 
@@ -269,9 +269,9 @@ void ProgressEngine::rearm_if_fired() {
 // Where nothing is under way, a message may come.
 bool ProgressEngine::looks_pay() const {
   bool pay = true;
-  for (const auto& slot : backends_.all()) {
-    if (!slot->is_moving()) continue;
-    if (slot->backend->capabilities().looks_pay) return true;
+  for (const auto& instance : backends_.all()) {
+    if (!instance->is_moving()) continue;
+    if (instance->backend->capabilities().looks_pay) return true;
     pay = false;
   }
   return pay;

@@ -24,24 +24,24 @@
 
 namespace towpath::agent {
 
-class ProgressEngine final : public SlotOwner {
+class ProgressEngine final : public InstanceOwner {
  public:
   /// Both outlive it. Errors: exhausted (no descriptor is free).
   static Result<std::unique_ptr<ProgressEngine>> open(const AgentContext& context,
                                                       const BackendSet& backends);
 
   /// A backend that is about to be published: its descriptor wakes the agent from now on.
-  Status watch(const Slot& slot);
-  void unwatch(const Slot& slot);
+  Status watch(const BackendInstance& instance);
+  void unwatch(const BackendInstance& instance);
 
   // The lambdas say that they need the lock; that it is the one taken here clang cannot see.
   template <typename Work>
-  auto with(Slot& slot, Work work) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+  auto with(BackendInstance& instance, Work work) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
     struct WakeAfter {
       ProgressEngine& engine;
       ~WakeAfter() { engine.waiting_->notify(); }
     } after{*this};
-    run::MutexLock lock(slot.mutex);
+    run::MutexLock lock(instance.mutex);
     return work();
   }
 
@@ -49,11 +49,11 @@ class ProgressEngine final : public SlotOwner {
   using Matches = std::function<bool(const TransferCore&)>;
   /// Stops what matches and waits until it is quiesced, making progress. False: the backend cannot
   /// promise it, or not within its bound and the agent's quiet_patience.
-  bool quiesce(Slot& slot, const Matches& matches, Outcome outcome, const Status& why);
+  bool quiesce(BackendInstance& instance, const Matches& matches, Outcome outcome, const Status& why);
   /// Its paths are closed, and what was imported of it goes, once nothing moves to or from it.
   void reap_when_quiesced(PeerPtr peer);
   /// Closes the paths of those that wait for it over these backends, on which nothing moves.
-  void close_retired(SlotMask idle);
+  void close_retired(InstanceMask idle);
 
   // ---- notifications ----
   Status notify(Peer& peer, ConstByteSpan message);
@@ -68,13 +68,13 @@ class ProgressEngine final : public SlotOwner {
   void wake();
   Outcome wait(TransferCore& transfer, Duration timeout);
 
-  // SlotOwner.
+  // InstanceOwner.
   bool deliver(const AgentIdentity& from, ConstByteSpan message) override;
   void note_ended() override { waiting_->note_change(); }
   void note_trial(const TransferCore& transfer) override;
   void note_deadline(Instant at) override;
   telemetry::AgentMeter* meter() const noexcept override { return context_.meter(); }
-  void defer_notification(std::size_t slot, DeferredNotification deferred) override;
+  void defer_notification(std::size_t instance, DeferredNotification deferred) override;
 
  private:
   ProgressEngine(const AgentContext& context, const BackendSet& backends, run::Poller poller,
@@ -83,7 +83,7 @@ class ProgressEngine final : public SlotOwner {
   bool progress_all();
   bool progress_backends();
   /// `busy`: one that another thread is at.
-  bool progress_free_backends(Slot*& busy);
+  bool progress_free_backends(BackendInstance*& busy);
   void finish_turn();
   void poll_once();
   void send_deferred();

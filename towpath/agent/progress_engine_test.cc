@@ -45,22 +45,22 @@ TEST(ProgressEngineTest, a_forgotten_peer_keeps_its_connection_until_its_transfe
   AgentParts right("right", script);
   ASSERT_TRUE(left.peers->load(*right.registrations->metadata({})).ok());
   const PeerPtr peer = *left.peers->find("right");
-  Slot& slot = left.backends->at(0);
+  BackendInstance& instance = left.backends->at(0);
   const auto side = std::make_shared<PreparedSide>();
   side->peer = peer;
   const auto active = std::make_shared<TransferCore>();
   active->local = std::make_shared<PreparedSide>();
   active->remote = side;
-  active->slot = &slot;
+  active->instance = &instance;
   active->deadline = Instant::never();
-  active->operation = slot.backend->make_operation();
+  active->operation = instance.backend->make_operation();
   active->operation->owner = active.get();
   script.is_eager = false;
-  left.engine->with(slot, [&] { slot.post(*active); });
+  left.engine->with(instance, [&] { instance.post(*active); });
   ASSERT_TRUE(left.peers->forget("right").ok());
   (void)left.engine->progress();
   EXPECT_NE(peer->ways[0].connection, nullptr);
-  left.engine->with(slot, [&] { script.active.front()->complete({}); });
+  left.engine->with(instance, [&] { script.active.front()->complete({}); });
   (void)left.engine->progress();
   EXPECT_EQ(peer->ways[0].connection, nullptr);
 }

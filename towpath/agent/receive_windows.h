@@ -6,7 +6,7 @@
 // unauthenticated connection that was let go of and speaks again is taken for a new sender. Over a lossy backend it
 // is heard from its next stream on only.)
 // Cost: logarithmic. No allocation for a sender that is remembered.
-// Thread: none of its own; guarded by its slot's mutex.
+// Thread: none of its own; guarded by its instance's mutex.
 #pragma once
 
 #include <cstddef>

@@ -62,7 +62,7 @@ void RegionIndex::note_gone() {
 void RegionIndex::drop_gone() {
   sort();
   std::erase_if(entries_, [](const RegionEntry& entry) {
-    return entry.is_stale() && entry.record->slots == 0;
+    return entry.is_stale() && entry.record->instances == 0;
   });
   sorted_ = entries_.size();
   leaves_ = 0;

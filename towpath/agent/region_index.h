@@ -37,7 +37,7 @@ class RegionIndex {
   void add(RecordPtr record);
   void add(RegionEntry entry);
   void reserve(std::size_t regions) { entries_.reserve(regions); }
-  /// One more record is stale and in no slot: its entry goes with others, when they are half of
+  /// One more record is stale and in no instance: its entry goes with others, when they are half of
   /// all, or when regions are looked for as they are registered and these are in the way. Cost:
   /// constant, on average.
   void note_gone();

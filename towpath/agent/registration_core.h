@@ -16,7 +16,7 @@ struct Registrations::Shared {
   std::weak_ptr<AgentCore> agent;
   std::string agent_name;
   std::vector<std::string> backends;
-  SlotMask slots = 0;
+  InstanceMask instances = 0;
 };
 
 class RegistrationCore final : public memory::RegistrationState {
@@ -34,7 +34,7 @@ class RegistrationCore final : public memory::RegistrationState {
   std::shared_ptr<const Registrations::Shared> shared;
   RecordPtr record;
   // Guarded by the mutex of Registrations.
-  SlotMask held = 0;
+  InstanceMask held = 0;
   memory::SharedRegion region;
   std::atomic<bool> released{false};
 };

@@ -9,9 +9,9 @@
 
 namespace towpath::agent {
 
-void Registrations::advertise(const Slot& slot) {
+void Registrations::advertise(const BackendInstance& instance) {
   run::MutexLock lock(mutex_);
-  if (!slot.connection_info.empty()) rows_.advertise(slot.index);
+  if (!instance.connection_info.empty()) rows_.advertise(instance.index);
   ++generation_;
 }
 
@@ -44,7 +44,7 @@ Status Registrations::add_some(std::span<memory::SharedRegion> regions,
       rows_.remove(record);
       rows_.add(record);
     }
-    if (record.slots == 0) {  // no backend will ever have it
+    if (record.instances == 0) {  // no backend will ever have it
       record.stale = true;
       regions_.note_gone();
     }
@@ -67,8 +67,8 @@ void Registrations::finish_joining(Joining& one, RegistrationCore& core,
 Result<Registrations::Takers> Registrations::takers(const memory::RegisterOptions& options) const {
   Takers by;
   for (const std::string& name : options.backends) {
-    TOWPATH_TRY(Slot * slot, backends_.find(name));
-    by.named |= slot_bit(slot->index);
+    TOWPATH_TRY(BackendInstance * instance, backends_.find(name));
+    by.named |= instance_bit(instance->index);
   }
   by.must = by.named != 0 && !options.any_of_named;
   return by;
@@ -98,25 +98,25 @@ Status Registrations::find_records(std::span<const memory::SharedRegion> regions
 }
 
 Status Registrations::join(std::span<Joining> all, const Takers& by) {
-  for (const auto& slot : backends_.all()) {
-    if (by.named != 0 && (by.named & slot_bit(slot->index)) == 0) continue;
-    TOWPATH_TRY(join(all, *slot, by.must));
+  for (const auto& instance : backends_.all()) {
+    if (by.named != 0 && (by.named & instance_bit(instance->index)) == 0) continue;
+    TOWPATH_TRY(join(all, *instance, by.must));
   }
-  const auto without = std::ranges::find(all, SlotMask{0}, &Joining::taken);
+  const auto without = std::ranges::find(all, InstanceMask{0}, &Joining::taken);
   if (without == all.end()) return {};
   return without->failure.ok() ? no_taker(without->record->region.kind) : without->failure;
 }
 
-Status Registrations::join(std::span<Joining> all, Slot& slot, bool must) {
-  const bool advertised = rows_.advertises(slot.index);
-  const backend::Capabilities& can = slot.backend->capabilities();
+Status Registrations::join(std::span<Joining> all, BackendInstance& instance, bool must) {
+  const bool advertised = rows_.advertises(instance.index);
+  const backend::Capabilities& can = instance.backend->capabilities();
   bool any_refused = false;
-  engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     for (Joining& one : all) {
       if (!must && !can.takes(one.record->region.kind)) continue;
-      one.refusal = attach(*one.record, slot, advertised);
+      one.refusal = attach(*one.record, instance, advertised);
       if (one.refusal.ok()) {
-        one.taken |= slot_bit(slot.index);
+        one.taken |= instance_bit(instance.index);
         continue;
       }
       any_refused = true;
@@ -128,30 +128,30 @@ Status Registrations::join(std::span<Joining> all, Slot& slot, bool must) {
     if (one.refusal.ok()) continue;
     const Status why = std::exchange(one.refusal, {});
     const RegionDescriptor& region = one.record->region;
-    one.failure = error(why.code(), cat("backend ", slot.name, " refused ", to_string(region)),
+    one.failure = error(why.code(), cat("backend ", instance.name, " refused ", to_string(region)),
                         std::string(why.hint()))
                       .because(why);
     if (must) return one.failure;
-    log_refusal(slot, region.kind, one.failure);
+    log_refusal(instance, region.kind, one.failure);
   }
   return {};
 }
 
-Status Registrations::attach(MemoryRecord& record, Slot& slot, bool advertised) {
-  std::uint32_t& references = record.own->references[slot.index];
+Status Registrations::attach(MemoryRecord& record, BackendInstance& instance, bool advertised) {
+  std::uint32_t& references = record.own->references[instance.index];
   if (references == 0) {
-    auto made = slot.backend->register_memory(record.region);
+    auto made = instance.backend->register_memory(record.region);
     if (telemetry::AgentMeter* const meter = context_.meter())
       meter->registered(
-          {.backend = slot.name, .kind = record.region.kind, .bytes = record.region.length},
+          {.backend = instance.name, .kind = record.region.kind, .bytes = record.region.length},
           made.status().code());
     if (!made.ok()) return made.status();
     if (advertised) {
-      record.own->keys.add(slot.index, (*made)->key());
-      record.offered |= slot_bit(slot.index);
+      record.own->keys.add(instance.index, (*made)->key());
+      record.offered |= instance_bit(instance.index);
     }
-    record.memory[slot.index] = *std::move(made);
-    record.slots |= slot_bit(slot.index);
+    record.memory[instance.index] = *std::move(made);
+    record.instances |= instance_bit(instance.index);
   }
   ++references;
   return {};
@@ -168,20 +168,20 @@ Status Registrations::no_taker(MemoryKind kind) const {
 }
 
 // A pool is thousands of regions that the same backends take.
-std::shared_ptr<const Registrations::Shared> Registrations::shared_by(SlotMask taken) {
-  if (!last_shared_ || last_shared_->slots != taken)
+std::shared_ptr<const Registrations::Shared> Registrations::shared_by(InstanceMask taken) {
+  if (!last_shared_ || last_shared_->instances != taken)
     last_shared_ = std::make_shared<const Shared>(
         Shared{context_.core, context_.self.name, backends_.names(taken), taken});
   return last_shared_;
 }
 
 // Once for a backend and a kind: a pool is many regions, and mostly alike.
-void Registrations::log_refusal(const Slot& slot, MemoryKind kind, const Status& why) {
-  std::uint32_t& refused = kinds_refused_[slot.index];
+void Registrations::log_refusal(const BackendInstance& instance, MemoryKind kind, const Status& why) {
+  std::uint32_t& refused = kinds_refused_[instance.index];
   const std::uint32_t bit = std::uint32_t{1} << static_cast<unsigned>(kind);
   context_.log.say((refused & bit) == 0 ? telemetry::Level::warning : telemetry::Level::debug,
                    "a backend refused a region",
-                   {{"backend", slot.name}, {"why", why.to_string()}});
+                   {{"backend", instance.name}, {"why", why.to_string()}});
   refused |= bit;
 }
 
@@ -254,10 +254,10 @@ Result<Bytes> Registrations::make_metadata(const MetadataOptions& options) {
 AgentMetadata Registrations::metadata_head(const MetadataOptions& options) const {
   AgentMetadata head{
       .identity = context_.self, .generation = generation_, .partial = options.only != nullptr};
-  for (const auto& slot : backends_.all()) {
-    if (!rows_.advertises(slot->index)) continue;
+  for (const auto& instance : backends_.all()) {
+    if (!rows_.advertises(instance->index)) continue;
     head.backends.push_back(
-        {slot->name, options.connection_info ? slot->connection_info : Bytes()});
+        {instance->name, options.connection_info ? instance->connection_info : Bytes()});
   }
   return head;
 }
@@ -279,12 +279,12 @@ Result<std::vector<const MemoryRecord*>> Registrations::advertised_of(const Desc
   return records;
 }
 
-void Registrations::drop_memory(SlotMask idle) {
+void Registrations::drop_memory(InstanceMask idle) {
   run::MutexLock lock(mutex_);
-  for (const auto& slot : backends_.all()) {
-    if ((idle & slot_bit(slot->index)) == 0) continue;
-    run::MutexLock slot_lock(slot->mutex);
-    for (const RegionEntry& own : regions_.entries()) own.record->memory.drop(slot->index);
+  for (const auto& instance : backends_.all()) {
+    if ((idle & instance_bit(instance->index)) == 0) continue;
+    run::MutexLock instance_lock(instance->mutex);
+    for (const RegionEntry& own : regions_.entries()) own.record->memory.drop(instance->index);
   }
 }
 

@@ -33,7 +33,7 @@ class Registrations {
 
   /// Peers are given keys of this backend from now on, if it has connection info. Before it is
   /// published.
-  void advertise(const Slot& slot);
+  void advertise(const BackendInstance& instance);
 
   /// The regions are moved from. All of them, or none. Errors: Agent::register_regions().
   Result<std::vector<memory::Registration>> add(std::span<memory::SharedRegion> regions,
@@ -51,9 +51,9 @@ class Registrations {
 
   /// The end of the agent: peers begin nothing on its memory any more. False: one of them stands
   /// still in the middle of something.
-  bool revoke_all(Slot& slot);
+  bool revoke_all(BackendInstance& instance);
   /// And after it: what these backends, on which nothing moves, made of regions goes.
-  void drop_memory(SlotMask idle);
+  void drop_memory(InstanceMask idle);
 
  private:
   static constexpr std::size_t kTogether = 32;  ///< regions under one lock
@@ -63,21 +63,21 @@ class Registrations {
   /// A region that is about to be registered.
   struct Joining {
     RecordPtr record;
-    SlotMask offered_before = 0;
-    SlotMask taken = 0;  ///< backends that have it for this registration
+    InstanceMask offered_before = 0;
+    InstanceMask taken = 0;  ///< backends that have it for this registration
     Status refusal;      ///< of the backend that was asked last
     Status failure;      ///< why a backend before did not take it
   };
   /// By which backends, and whether all of them must take them.
   struct Takers {
-    SlotMask named = 0;  ///< 0: any that takes the kind
+    InstanceMask named = 0;  ///< 0: any that takes the kind
     bool must = false;
   };
   /// A registration that is about to go.
   struct Leaving {
     RegistrationCore* registration = nullptr;
-    SlotMask last = 0;   ///< backends in which it is the last of its record
-    SlotMask moves = 0;  ///< of those, where somebody may still move its bytes
+    InstanceMask last = 0;   ///< backends in which it is the last of its record
+    InstanceMask moves = 0;  ///< of those, where somebody may still move its bytes
     Status status;
   };
 
@@ -88,26 +88,26 @@ class Registrations {
   Status find_records(std::span<const memory::SharedRegion> regions, std::span<Joining> all)
       TOWPATH_REQUIRES(mutex_);
   Status join(std::span<Joining> all, const Takers& by) TOWPATH_REQUIRES(mutex_);
-  Status join(std::span<Joining> all, Slot& slot, bool must) TOWPATH_REQUIRES(mutex_);
+  Status join(std::span<Joining> all, BackendInstance& instance, bool must) TOWPATH_REQUIRES(mutex_);
   /// `advertised`: peers are given keys of this backend.
-  Status attach(MemoryRecord& record, Slot& slot, bool advertised) TOWPATH_REQUIRES(slot.mutex);
+  Status attach(MemoryRecord& record, BackendInstance& instance, bool advertised) TOWPATH_REQUIRES(instance.mutex);
   void finish_joining(Joining& one, RegistrationCore& core, memory::SharedRegion& region)
       TOWPATH_REQUIRES(mutex_);
   Status no_taker(MemoryKind kind) const;
-  void log_refusal(const Slot& slot, MemoryKind kind, const Status& why) TOWPATH_REQUIRES(mutex_);
-  std::shared_ptr<const Shared> shared_by(SlotMask taken) TOWPATH_REQUIRES(mutex_);
+  void log_refusal(const BackendInstance& instance, MemoryKind kind, const Status& why) TOWPATH_REQUIRES(mutex_);
+  std::shared_ptr<const Shared> shared_by(InstanceMask taken) TOWPATH_REQUIRES(mutex_);
 
   // One after the other; only the second waits, and without the lock.
   /// Nothing begins on the memory any more. What nobody moves goes at once. `pieces`: what peers
   /// are in the middle of.
-  void revoke(std::span<Leaving> all, Slot& slot, std::unique_ptr<backend::PeerPieces>& pieces)
+  void revoke(std::span<Leaving> all, BackendInstance& instance, std::unique_ptr<backend::PeerPieces>& pieces)
       TOWPATH_REQUIRES(mutex_);
-  void quiesce(std::span<Leaving> all, Slot& slot, backend::PeerPieces* pieces);
-  void drop_quiesced(std::span<Leaving> all, Slot& slot) TOWPATH_REQUIRES(mutex_);
+  void quiesce(std::span<Leaving> all, BackendInstance& instance, backend::PeerPieces* pieces);
+  void drop_quiesced(std::span<Leaving> all, BackendInstance& instance) TOWPATH_REQUIRES(mutex_);
   Status finish_release(Leaving& one) TOWPATH_REQUIRES(mutex_);
   /// Whether it is the last of its record in the backend.
-  bool leave(Leaving& one, const Slot& slot) TOWPATH_REQUIRES(mutex_);
-  void note_dropped(const Leaving& one, const Slot& slot) TOWPATH_REQUIRES(mutex_);
+  bool leave(Leaving& one, const BackendInstance& instance) TOWPATH_REQUIRES(mutex_);
+  void note_dropped(const Leaving& one, const BackendInstance& instance) TOWPATH_REQUIRES(mutex_);
   /// ok, or the peer that was in the middle of something for too long.
   Status wait_for(backend::PeerPieces* pieces) const;
 
@@ -126,7 +126,7 @@ class Registrations {
   std::shared_ptr<const Shared> last_shared_ TOWPATH_GUARDED_BY(mutex_);
   std::vector<RecordPtr> stuck_ TOWPATH_GUARDED_BY(mutex_);  // kept alive: they never came to rest
   /// Of which the log knows that a backend refused regions: a bit for each kind.
-  std::array<std::uint32_t, kMaxSlots> kinds_refused_ TOWPATH_GUARDED_BY(mutex_){};
+  std::array<std::uint32_t, kMaxInstances> kinds_refused_ TOWPATH_GUARDED_BY(mutex_){};
   std::uint64_t generation_ TOWPATH_GUARDED_BY(mutex_) = 1;
   Bytes full_ TOWPATH_GUARDED_BY(mutex_);  // the full metadata of full_generation_
   std::uint64_t full_generation_ TOWPATH_GUARDED_BY(mutex_) = 0;

@@ -50,7 +50,7 @@ Status Registrations::release(std::span<memory::Registration> registrations) {
 // Others register, prepare and load metadata while this waits for what moves.
 Status Registrations::release(std::span<RegistrationCore* const> registrations) {
   std::array<Leaving, kTogether> room;
-  std::array<std::unique_ptr<backend::PeerPieces>, kMaxSlots> pieces;
+  std::array<std::unique_ptr<backend::PeerPieces>, kMaxInstances> pieces;
   std::span<Leaving> all;
   {
     run::MutexLock lock(mutex_);
@@ -58,13 +58,13 @@ Status Registrations::release(std::span<RegistrationCore* const> registrations) 
     for (RegistrationCore* const one : registrations)
       if (!one->released.load(std::memory_order_acquire)) room[count++].registration = one;
     all = std::span(room).first(count);
-    for (const auto& slot : backends_.all())
-      if (!context_.is_closed()) revoke(all, *slot, pieces[slot->index]);
+    for (const auto& instance : backends_.all())
+      if (!context_.is_closed()) revoke(all, *instance, pieces[instance->index]);
   }
-  for (const auto& slot : backends_.all()) quiesce(all, *slot, pieces[slot->index].get());
+  for (const auto& instance : backends_.all()) quiesce(all, *instance, pieces[instance->index].get());
   run::MutexLock lock(mutex_);
-  for (const auto& slot : backends_.all())
-    if (!context_.is_closed()) drop_quiesced(all, *slot);
+  for (const auto& instance : backends_.all())
+    if (!context_.is_closed()) drop_quiesced(all, *instance);
   Status status;
   for (Leaving& one : all)
     if (Status finished = finish_release(one); !finished.ok()) status = std::move(finished);
@@ -72,62 +72,62 @@ Status Registrations::release(std::span<RegistrationCore* const> registrations) 
   return status;
 }
 
-bool Registrations::leave(Leaving& one, const Slot& slot) {
-  const SlotMask bit = slot_bit(slot.index);
+bool Registrations::leave(Leaving& one, const BackendInstance& instance) {
+  const InstanceMask bit = instance_bit(instance.index);
   if ((one.registration->held & bit) == 0) return false;
   MemoryRecord& record = *one.registration->record;
-  std::uint32_t& references = record.own->references[slot.index];
+  std::uint32_t& references = record.own->references[instance.index];
   if (references > 0) --references;  // else an earlier try found it not quiesced
   if (references > 0) {
     one.registration->held &= ~bit;
     return false;
   }
   one.last |= bit;
-  record.slots &= ~bit;
+  record.instances &= ~bit;
   record.stale = true;
   rows_.remove(record);
   return true;
 }
 
-void Registrations::revoke(std::span<Leaving> all, Slot& slot,
+void Registrations::revoke(std::span<Leaving> all, BackendInstance& instance,
                            std::unique_ptr<backend::PeerPieces>& pieces) {
   bool any_last = false;
-  for (Leaving& one : all) any_last |= leave(one, slot);
+  for (Leaving& one : all) any_last |= leave(one, instance);
   if (!any_last) return;
   context_.note_memory_gone();
-  const SlotMask bit = slot_bit(slot.index);
-  engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+  const InstanceMask bit = instance_bit(instance.index);
+  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     for (const Leaving& one : all) {
       if ((one.last & bit) == 0) continue;
-      if (auto* const memory = one.registration->record->memory.at(slot.index)) memory->revoke();
+      if (auto* const memory = one.registration->record->memory.at(instance.index)) memory->revoke();
     }
-    pieces = slot.backend->pieces_under_way();
+    pieces = instance.backend->pieces_under_way();
     const bool may_move =
-        pieces != nullptr || slot.any_active([](const TransferCore&) { return true; });
+        pieces != nullptr || instance.any_active([](const TransferCore&) { return true; });
     for (Leaving& one : all) {
       if ((one.last & bit) == 0) continue;
       if (may_move)
         one.moves |= bit;
       else
-        one.registration->record->memory.drop(slot.index);
+        one.registration->record->memory.drop(instance.index);
     }
   });
   for (const Leaving& one : all)
-    if ((one.last & ~one.moves & bit) != 0) note_dropped(one, slot);
+    if ((one.last & ~one.moves & bit) != 0) note_dropped(one, instance);
 }
 
-void Registrations::note_dropped(const Leaving& one, const Slot& slot) {
+void Registrations::note_dropped(const Leaving& one, const BackendInstance& instance) {
   const RecordPtr& record = one.registration->record;
-  one.registration->held &= ~slot_bit(slot.index);
+  one.registration->held &= ~instance_bit(instance.index);
   std::erase(stuck_, record);
   if (telemetry::AgentMeter* const meter = context_.meter())
     meter->deregistered(
-        {.backend = slot.name, .kind = record->region.kind, .bytes = record->region.length});
+        {.backend = instance.name, .kind = record->region.kind, .bytes = record->region.length});
 }
 
 // What is stopped here cannot be posted again: its record is stale.
-void Registrations::quiesce(std::span<Leaving> all, Slot& slot, backend::PeerPieces* pieces) {
-  const SlotMask bit = slot_bit(slot.index);
+void Registrations::quiesce(std::span<Leaving> all, BackendInstance& instance, backend::PeerPieces* pieces) {
+  const InstanceMask bit = instance_bit(instance.index);
   const auto waits = [bit](const Leaving& one) { return (one.moves & bit) != 0; };
   const auto first = std::ranges::find_if(all, waits);
   if (first == all.end()) return;
@@ -137,7 +137,7 @@ void Registrations::quiesce(std::span<Leaving> all, Slot& slot, backend::PeerPie
     });
   };
   const std::string region = to_string(first->registration->record->region);
-  (void)engine_.quiesce(slot, touches, Outcome::cancelled,
+  (void)engine_.quiesce(instance, touches, Outcome::cancelled,
                         error(Code::cancelled, cat(region, " was deregistered")));
   const Status peers = wait_for(pieces);
   if (peers.ok()) return;
@@ -161,46 +161,46 @@ Status Registrations::wait_for(backend::PeerPieces* pieces) const {
   return why;
 }
 
-void Registrations::drop_quiesced(std::span<Leaving> all, Slot& slot) {
-  const SlotMask bit = slot_bit(slot.index);
+void Registrations::drop_quiesced(std::span<Leaving> all, BackendInstance& instance) {
+  const InstanceMask bit = instance_bit(instance.index);
   const auto waits = [bit](const Leaving& one) { return (one.moves & bit) != 0; };
   if (std::ranges::none_of(all, waits)) return;
-  engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     for (Leaving& one : all | std::views::filter(waits)) {
       MemoryRecord& record = *one.registration->record;
       if (!one.status.ok()) continue;
-      if (slot.any_active([&](const TransferCore& transfer) { return transfer.touches(&record); }))
-        one.status = error(Code::not_ready, cat("backend ", slot.name, " cannot promise that ",
+      if (instance.any_active([&](const TransferCore& transfer) { return transfer.touches(&record); }))
+        one.status = error(Code::not_ready, cat("backend ", instance.name, " cannot promise that ",
                                                 to_string(record.region),
                                                 " is quiesced; it stays registered and alive"));
       else
-        record.memory.drop(slot.index);
+        record.memory.drop(instance.index);
     }
   });
   for (const Leaving& one : all | std::views::filter(waits)) {
     const RecordPtr& record = one.registration->record;
     if (one.status.ok())
-      note_dropped(one, slot);
+      note_dropped(one, instance);
     else if (std::ranges::find(stuck_, record) == stuck_.end())
       stuck_.push_back(record);
   }
 }
 
-bool Registrations::revoke_all(Slot& slot) {
+bool Registrations::revoke_all(BackendInstance& instance) {
   std::unique_ptr<backend::PeerPieces> pieces;
   {
     run::MutexLock lock(mutex_);
-    pieces = engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+    pieces = engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
       for (const RegionEntry& own : regions_.entries())
-        if (auto* const memory = own.record->memory.at(slot.index)) memory->revoke();
-      return slot.backend->pieces_under_way();
+        if (auto* const memory = own.record->memory.at(instance.index)) memory->revoke();
+      return instance.backend->pieces_under_way();
     });
   }
   const Status peers = wait_for(pieces.get());
   if (!peers.ok())
     context_.log.error(
         "shut down while a peer may still move bytes: what was registered stays alive",
-        {{"backend", slot.name}, {"why", peers.to_string()}});
+        {{"backend", instance.name}, {"why", peers.to_string()}});
   return peers.ok();
 }
 
@@ -208,7 +208,7 @@ Status Registrations::finish_release(Leaving& one) {
   RegistrationCore& registration = *one.registration;
   if (registration.released.load(std::memory_order_acquire)) return {};  // by another thread
   MemoryRecord& record = *registration.record;
-  if (record.slots == 0) regions_.note_gone();
+  if (record.instances == 0) regions_.note_gone();
   // Of an agent that was shut down with transfers that did not end: the record stays for good.
   const bool is_stuck = context_.is_closed() && record.memory.any();
   const bool is_quiesced = one.status.ok() && !is_stuck;

@@ -5,7 +5,7 @@
 namespace towpath::agent {
 namespace {
 
-constexpr std::uint32_t kNowhere = kMaxSlots;
+constexpr std::uint32_t kNowhere = kMaxInstances;
 
 /// What an entry cannot say of a region.
 bool needs_record(const RegionDescriptor& region) { return !region.key.empty(); }
@@ -28,8 +28,8 @@ RemoteRegions::Keys RemoteRegions::keys_of(std::uint64_t row) const {
   const Shape& shape = shape_of(row);
   ConstByteSpan rest = bytes_of(shape, row);
   Keys keys;
-  for (const auto& [slot, size] : shape.keys) {
-    if (slot != kNowhere) keys.emplace_back(slot, rest.first(size));
+  for (const auto& [instance, size] : shape.keys) {
+    if (instance != kNowhere) keys.emplace_back(instance, rest.first(size));
     rest = rest.subspan(size);
   }
   return keys;
@@ -85,11 +85,11 @@ void RemoteRegions::add(const AgentMetadata::Region& advertised) {
   index_.add(std::move(entry));
 }
 
-void RemoteRegions::finish(std::span<const std::size_t> slots, SlotMask reachable) {
+void RemoteRegions::finish(std::span<const std::size_t> instances, InstanceMask reachable) {
   reachable_ = reachable;
   for (Shape& shape : shapes_) {
     for (auto& [number, size] : shape.keys) {
-      number = static_cast<std::uint32_t>(slots[number]);
+      number = static_cast<std::uint32_t>(instances[number]);
       shape.all_known = shape.all_known && number != kNowhere;
     }
   }
@@ -100,8 +100,8 @@ void RemoteRegions::finish(std::span<const std::size_t> slots, SlotMask reachabl
 }
 
 void RemoteRegions::offer(const RegionEntry& entry) const {
-  for (const auto& [slot, size] : shape_of(entry.row).keys) {
-    if (slot != kNowhere) entry.record->offered |= slot_bit(slot) & reachable_;
+  for (const auto& [instance, size] : shape_of(entry.row).keys) {
+    if (instance != kNowhere) entry.record->offered |= instance_bit(instance) & reachable_;
   }
   entry.record->unasked = entry.record->offered;
 }
@@ -170,11 +170,11 @@ const RegionEntry* RemoteRegions::entry_of(const MemoryRecord& record) {
   return found != nullptr && found->record.get() == &record ? found : nullptr;
 }
 
-ConstByteSpan RemoteRegions::key_of(const RegionEntry& entry, std::size_t slot) const {
+ConstByteSpan RemoteRegions::key_of(const RegionEntry& entry, std::size_t instance) const {
   const Shape& shape = shape_of(entry.row);
   ConstByteSpan rest = bytes_of(shape, entry.row);
   for (const auto& [whose, size] : shape.keys) {
-    if (whose == slot) return rest.first(size);
+    if (whose == instance) return rest.first(size);
     rest = rest.subspan(size);
   }
   return {};

@@ -24,9 +24,9 @@ class RemoteRegions {
   void reserve(std::size_t regions);
   /// What metadata says of a region.
   void add(const AgentMetadata::Region& advertised);
-  /// After the last add(): of what was told twice the first counts; `slots` says which slot each
-  /// backend of the metadata is here (kMaxSlots: none), `reachable` to which of them there is a way.
-  void finish(std::span<const std::size_t> slots, SlotMask reachable);
+  /// After the last add(): of what was told twice the first counts; `instances` says which instance each
+  /// backend of the metadata is here (kMaxInstances: none), `reachable` to which of them there is a way.
+  void finish(std::span<const std::size_t> instances, InstanceMask reachable);
 
   /// Takes the place of what an older metadata told, or with `partial` adds to it. What is told again
   /// unchanged keeps its record, and with it what was prepared against it. Returns the records
@@ -38,8 +38,8 @@ class RemoteRegions {
   RegionEntry* find(MemoryKind kind, const Descriptor& what);
   /// Of a record that find() gave; null: it does not stand any more.
   const RegionEntry* entry_of(const MemoryRecord& record);
-  /// Of a slot that the entry's record is offered by.
-  ConstByteSpan key_of(const RegionEntry& entry, std::size_t slot) const;
+  /// Of an instance that the entry's record is offered by.
+  ConstByteSpan key_of(const RegionEntry& entry, std::size_t instance) const;
   bool covers(MemoryKind kind, const Descriptor& what) {
     return index_.find(kind, what) != nullptr;
   }
@@ -58,10 +58,10 @@ class RemoteRegions {
     std::uint64_t first_row = 0;
     std::uint64_t begin = 0;                                    // of that row's keys in key_bytes_
     std::uint64_t row_bytes = 0;                                // of all keys of a row
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> keys;  // backend or slot, bytes
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> keys;  // backend or instance, bytes
     bool all_known = true;                                      // no backend that is not here
   };
-  using Keys = std::vector<std::pair<std::uint32_t, ConstByteSpan>>;  // slot, key
+  using Keys = std::vector<std::pair<std::uint32_t, ConstByteSpan>>;  // instance, key
 
   const Shape& shape_of(std::uint64_t row) const;
   ConstByteSpan bytes_of(const Shape& shape, std::uint64_t row) const;
@@ -78,7 +78,7 @@ class RemoteRegions {
   Bytes key_bytes_;
   std::vector<Shape> shapes_;
   std::uint64_t rows_ = 0;
-  SlotMask reachable_ = 0;
+  InstanceMask reachable_ = 0;
   /// Records lie side by side, some of them yet to be used; they go with the last one in use.
   std::shared_ptr<MemoryRecord[]> slab_;
   std::size_t slab_size_ = 0;

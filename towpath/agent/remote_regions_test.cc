@@ -16,8 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr std::size_t kHere[] = {2, 5};              // both backends of the metadata are here
-constexpr std::size_t kOneIsNot[] = {2, kMaxSlots};  // the second is not
-constexpr SlotMask kBoth = slot_bit(2) | slot_bit(5);
+constexpr std::size_t kOneIsNot[] = {2, kMaxInstances};  // the second is not
+constexpr InstanceMask kBoth = instance_bit(2) | instance_bit(5);
 
 struct Reported {
   std::uint64_t address = 0;
@@ -26,13 +26,13 @@ struct Reported {
   std::string object = "";
 };
 
-RemoteRegions metadata(const std::vector<Reported>& advertised, std::span<const std::size_t> slots = kHere) {
+RemoteRegions metadata(const std::vector<Reported>& advertised, std::span<const std::size_t> instances = kHere) {
   RemoteRegions regions;
   for (const Reported& one : advertised) {
     regions.add({.region = {.address = one.address, .length = 64, .key = one.object},
                  .keys = {{0, to_bytes(one.key)}, {1, to_bytes(one.other_key)}}});
   }
-  regions.finish(slots, kBoth);
+  regions.finish(instances, kBoth);
   return regions;
 }
 
@@ -45,8 +45,8 @@ std::vector<const MemoryRecord*> records_of(const RemoteRegions& in) {
   in.each_record([&](MemoryRecord& record) { made.push_back(&record); });
   return made;
 }
-std::string_view key_of(RemoteRegions& in, std::uint64_t address, std::size_t slot) {
-  return as_text(in.key_of(*in.find(MemoryKind::system, {address, 64, 0}), slot));
+std::string_view key_of(RemoteRegions& in, std::uint64_t address, std::size_t instance) {
+  return as_text(in.key_of(*in.find(MemoryKind::system, {address, 64, 0}), instance));
 }
 
 TEST(RemoteRegionsTest, a_record_is_made_of_what_is_asked_for) {
@@ -102,7 +102,7 @@ TEST(RemoteRegionsTest, a_partial_metadata_adds) {
 TEST(RemoteRegionsTest, keys_of_backends_that_are_not_here_change_nothing) {
   RemoteRegions regions = metadata({{.address = 0}}, kOneIsNot);
   const RecordPtr stays = find(regions, 0);
-  EXPECT_EQ(stays->offered, slot_bit(2));
+  EXPECT_EQ(stays->offered, instance_bit(2));
   EXPECT_THAT(regions.update(metadata({{.address = 0, .other_key = "of no use"}}, kOneIsNot), false),
               IsEmpty());
   EXPECT_EQ(find(regions, 0), stays);

@@ -346,13 +346,13 @@ void ResolvedList::finish() {
 }
 
 void ResolvedList::look_again() const {
-  SlotMask know_all = records_.empty() ? 0 : ~SlotMask{0};
-  SlotMask may_know_all = know_all;
+  InstanceMask know_all = records_.empty() ? 0 : ~InstanceMask{0};
+  InstanceMask may_know_all = know_all;
   for (const RecordPtr& record : records_) {
-    know_all &= record->slots;
-    may_know_all &= record->slots | record->unasked;
+    know_all &= record->instances;
+    may_know_all &= record->instances | record->unasked;
   }
-  slots_.value.store(know_all, std::memory_order_release);
+  instances_.value.store(know_all, std::memory_order_release);
   open_.value.store(may_know_all & ~know_all, std::memory_order_release);
 }
 

@@ -75,10 +75,10 @@ class ResolvedList {
   /// The distinct records behind the entries, kept alive.
   std::span<const RecordPtr> records() const noexcept { return records_; }
   /// The backends that know all of them. Acquire pairs with the release in look_again().
-  SlotMask slots() const noexcept { return slots_.value.load(std::memory_order_acquire); }
+  InstanceMask instances() const noexcept { return instances_.value.load(std::memory_order_acquire); }
   /// Of a peer's, the backends that may come to, when they are asked to import the rest. Asked
-  /// before slots(): what is gone from here stands there, or was refused.
-  SlotMask open_slots() const noexcept { return open_.value.load(std::memory_order_acquire); }
+  /// before instances(): what is gone from here stands there, or was refused.
+  InstanceMask open_instances() const noexcept { return open_.value.load(std::memory_order_acquire); }
   /// Some records were imported, or not. Under the agent's control mutex.
   void look_again() const;
   /// Whether no two extents overlap, as far as is cheap to prove. Proven when it is first asked:
@@ -123,8 +123,8 @@ class ResolvedList {
   std::uint64_t total_bytes_ = 0;
   std::uint64_t size_ = 0;
   std::uint64_t uniform_count_ = 0;  // extents per entry where all have as many, else 0
-  mutable FoundOut<SlotMask> slots_;
-  mutable FoundOut<SlotMask> open_;
+  mutable FoundOut<InstanceMask> instances_;
+  mutable FoundOut<InstanceMask> open_;
   /// Threads which ask at once find the same. Relaxed: it guards nothing.
   mutable FoundOut<Answer> disjoint_;
   std::vector<FlatExtent> flat_;  // or, when it is empty:

@@ -67,14 +67,14 @@ class Cursor {
 
 struct PairedRun {
   std::uint64_t count = 1;
-  std::size_t slot = 0;
+  std::size_t instance = 0;
 };
 
 // Written in its place, not returned: a copy right after would wait for the stores.
 void fill(backend::Segment& segment, const Cursor& here, const Cursor& there,
           const PairedRun& run) {
-  segment.local = here.entry().record->memory[run.slot].get();
-  segment.remote = there.entry().record->memory[run.slot].get();
+  segment.local = here.entry().record->memory[run.instance].get();
+  segment.remote = there.entry().record->memory[run.instance].get();
   segment.local_address = here.address();
   segment.remote_address = there.address();
   segment.length = here.entry().length;
@@ -138,11 +138,11 @@ Status check_range(const char* side, const SegmentList::Side& which) {
 /// What a backend made of the records of a list; that of the last one asked for is remembered.
 class SegmentList::Memories {
  public:
-  Memories(const ResolvedList& list, std::size_t slot) : records_(list.records()), slot_(slot) {}
+  Memories(const ResolvedList& list, std::size_t instance) : records_(list.records()), instance_(instance) {}
 
   backend::Memory* of(std::uint32_t record) {
     if (record != last_) {
-      memory_ = records_[record]->memory[slot_].get();
+      memory_ = records_[record]->memory[instance_].get();
       last_ = record;
     }
     return memory_;
@@ -150,7 +150,7 @@ class SegmentList::Memories {
 
  private:
   const std::span<const RecordPtr> records_;
-  const std::size_t slot_;
+  const std::size_t instance_;
   std::uint32_t last_ = UINT32_MAX;
   backend::Memory* memory_ = nullptr;
 };
@@ -215,7 +215,7 @@ Status SegmentList::pair_flat(const Side& local, const Side& remote, const Optio
       return all[selection.at(position)];
     };
   };
-  const auto memories = [&](const Side& side) { return Memories(*side.list, options.slot); };
+  const auto memories = [&](const Side& side) { return Memories(*side.list, options.instance); };
   if (local.selection.by_index() || remote.selection.by_index())
     return pair_each(FlatPairs(by_index(local), by_index(remote), descriptors_), memories(local),
                      memories(remote), options);
@@ -267,7 +267,7 @@ Status SegmentList::pair_by_index(const Side& local, const Side& remote, const O
     while (run < limit && local.selection.at(done + run) == first_here + run &&
            remote.selection.at(done + run) == first_there + run)
       ++run;
-    fill(segments_.emplace_back(), here, there, {run, options.slot});
+    fill(segments_.emplace_back(), here, there, {run, options.instance});
     settle_last(done, options);
     done += run;
   }
@@ -281,7 +281,7 @@ Status SegmentList::pair_by_run(const Side& local, const Side& remote, const Opt
     if (here.entry().length != there.entry().length)
       return unequal(done, here.entry().length, there.entry().length);
     const std::uint64_t run = std::min({here.run(), there.run(), descriptors_ - done});
-    fill(segments_.emplace_back(), here, there, {run, options.slot});
+    fill(segments_.emplace_back(), here, there, {run, options.instance});
     settle_last(done, options);
     here.advance(run);
     there.advance(run);

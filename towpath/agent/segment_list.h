@@ -24,7 +24,7 @@ class SegmentList {
     Selection selection;
   };
   struct Options {
-    std::size_t slot = 0;
+    std::size_t instance = 0;
     std::uint64_t max_segment_bytes = UINT64_MAX;
     bool merge = true;
     TransferOp op = TransferOp::read;

@@ -24,7 +24,7 @@ class FakeRegions final : public ResolvedList::Resolver {
       auto record = std::make_shared<MemoryRecord>();
       record->region = {.address = base(i), .length = kSize};
       record->memory[0] = std::make_unique<FakeMemory>();
-      record->slots = 1;
+      record->instances = 1;
       records.push_back(std::move(record));
     }
   }
@@ -287,7 +287,7 @@ TEST(SegmentListTest, targets_overlap_also_across_registrations_that_do) {
   auto twin = std::make_shared<MemoryRecord>();  // the same bytes, registered a second time
   twin->region = {.address = FakeRegions::base(0) + 8, .length = 64};
   twin->memory[0] = std::make_unique<FakeMemory>();
-  twin->slots = 1;
+  twin->instances = 1;
   f.regions.records.insert(f.regions.records.begin(), twin);
   DescriptorList both(MemoryKind::system);
   ASSERT_TRUE(both.add(Descriptor{FakeRegions::base(0), 16, 0}).ok());      // in the first only

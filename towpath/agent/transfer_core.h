@@ -1,5 +1,5 @@
 // TransferCore: the state behind a Transfer handle.
-// Thread: fields say which lock guards them; `slot->mutex` unless noted.
+// Thread: fields say which lock guards them; `instance->mutex` unless noted.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 namespace towpath::agent {
 
 class AgentCore;
-class Slot;
+class BackendInstance;
 
 /// One side of transfers: whose memory, and where.
 struct PreparedSide {
@@ -29,7 +29,7 @@ class TransferCore : public std::enable_shared_from_this<TransferCore> {
  public:
   // Set when made, then immutable until recycled.
   std::shared_ptr<AgentCore> agent;
-  Slot* slot = nullptr;
+  BackendInstance* instance = nullptr;
   TransferOp op = TransferOp::read;
   std::shared_ptr<const PreparedSide> local;
   std::shared_ptr<const PreparedSide> remote;
@@ -60,7 +60,7 @@ class TransferCore : public std::enable_shared_from_this<TransferCore> {
   telemetry::Flow* flow = nullptr;  // where it is counted; null: nowhere
   std::uint64_t flow_ticket = 0;
 
-  // The slot's list of active transfers; an active transfer keeps itself alive.
+  // The instance's list of active transfers; an active transfer keeps itself alive.
   TransferCore* previous = nullptr;
   TransferCore* next = nullptr;
   std::shared_ptr<TransferCore> keep_alive;

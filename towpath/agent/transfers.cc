@@ -61,11 +61,11 @@ Result<Transfers::Sides> Transfers::sides_of(const PreparedList& local,
 
 // ---- making ----
 
-std::shared_ptr<TransferCore> Transfers::take_from_pool(Slot& slot) {
+std::shared_ptr<TransferCore> Transfers::take_from_pool(BackendInstance& instance) {
   {
     run::MutexLock lock(pool_mutex_);
     for (std::size_t i = pool_.size(); i-- > 0;) {
-      if (pool_[i]->slot != &slot) continue;
+      if (pool_[i]->instance != &instance) continue;
       std::shared_ptr<TransferCore> transfer = std::move(pool_[i]);
       pool_.erase(pool_.begin() + static_cast<std::ptrdiff_t>(i));
       transfer->state.store(TransferState::prepared, std::memory_order_relaxed);
@@ -76,9 +76,9 @@ std::shared_ptr<TransferCore> Transfers::take_from_pool(Slot& slot) {
     }
   }
   auto transfer = std::make_shared<TransferCore>();
-  transfer->slot = &slot;
+  transfer->instance = &instance;
   transfer->operation = engine_.with(
-      slot, [&]() TOWPATH_REQUIRES(slot.mutex) { return slot.backend->make_operation(); });
+      instance, [&]() TOWPATH_REQUIRES(instance.mutex) { return instance.backend->make_operation(); });
   transfer->operation->owner = transfer.get();
   return transfer;
 }
@@ -105,7 +105,7 @@ Result<Transfer> Transfers::make(TransferOp op, const Sides& sides,
   TOWPATH_TRY(context_.check_open());
   TOWPATH_TRY(const Offer chosen, choose(choice_of(op, sides, options)));
   if (options.notification) TOWPATH_TRY(backends_.notifier_of(*sides.remote->peer).status());
-  std::shared_ptr<TransferCore> transfer = take_from_pool(backends_.at(chosen.slot));
+  std::shared_ptr<TransferCore> transfer = take_from_pool(backends_.at(chosen.instance));
   transfer->agent = context_.core.lock();
   transfer->op = op;
   transfer->is_trial = chosen.wants_trial;
@@ -127,7 +127,7 @@ Result<Transfer> Transfers::make(TransferOp op, const Sides& sides,
 telemetry::Flow* Transfers::flow_of(const TransferCore& transfer) const {
   telemetry::AgentMeter* const meter = context_.meter();
   if (meter == nullptr) return nullptr;
-  return &meter->flow({.backend = transfer.slot->name,
+  return &meter->flow({.backend = transfer.instance->name,
                        .peer = transfer.peer().identity.name,
                        .op = transfer.op,
                        .local = transfer.local->list.kind(),
@@ -135,14 +135,14 @@ telemetry::Flow* Transfers::flow_of(const TransferCore& transfer) const {
 }
 
 Status Transfers::build_segments(TransferCore& transfer) {
-  Slot& slot = *transfer.slot;
+  BackendInstance& instance = *transfer.instance;
   const SegmentList::Options build{
-      .slot = slot.index,
-      .max_segment_bytes = slot.backend->capabilities().max_segment_bytes,
+      .instance = instance.index,
+      .max_segment_bytes = instance.backend->capabilities().max_segment_bytes,
       .merge = transfer.options.merge,
       .op = transfer.op};
   // Under the lock under which memory goes: a list may have been prepared on some that just does.
-  return engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> Status {
+  return engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) -> Status {
     if (!is_current(transfer)) return lists_are_stale();
     return transfer.segments.build(transfer.local_side(), transfer.remote_side(), build);
   });
@@ -171,7 +171,7 @@ Status Transfers::check_postable(TransferCore& transfer) {
     return error(Code::not_ready, cat("the transfer is still ", name_of(state)),
                  "wait until it has ended before posting it again");
   }
-  TOWPATH_TRY(transfer.slot->check_way(transfer.peer()));
+  TOWPATH_TRY(transfer.instance->check_way(transfer.peer()));
   return is_current(transfer) ? Status() : lists_are_stale();
 }
 
@@ -202,19 +202,19 @@ Status Transfers::post(TransferCore& transfer, const PostOptions& options) {
   // First: a handle may outlive the agent, and then the clock that it was given.
   TOWPATH_TRY(context_.check_open());
   const Instant begin = context_.clock.now();
-  Slot& slot = *transfer.slot;
+  BackendInstance& instance = *transfer.instance;
   const Bytes* const message = message_of(transfer, options);
-  if (message == nullptr) return post_over(slot, transfer, options, {.begin = begin});
+  if (message == nullptr) return post_over(instance, transfer, options, {.begin = begin});
   Peer& peer = transfer.peer();
   const std::size_t size = message->size();
-  TOWPATH_TRY(Slot* const notifier, backends_.notifier_of(peer));
-  if (notifier == &slot)
-    return post_over(slot, transfer, options, {.begin = begin, .reserved_bytes = size});
+  TOWPATH_TRY(BackendInstance* const notifier, backends_.notifier_of(peer));
+  if (notifier == &instance)
+    return post_over(instance, transfer, options, {.begin = begin, .reserved_bytes = size});
   // Two backends, one lock after the other.
   TOWPATH_TRY(engine_.with(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
     return notifier->reserve(peer, size);
   }));
-  Status posted = post_over(slot, transfer, options, {.begin = begin});
+  Status posted = post_over(instance, transfer, options, {.begin = begin});
   if (posted.ok()) return posted;
   engine_.with(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
     notifier->settle_reserved(peer, size, nullptr);
@@ -223,13 +223,13 @@ Status Transfers::post(TransferCore& transfer, const PostOptions& options) {
 }
 
 // Room for the notification is kept from here to the end, so that it is there when the bytes are.
-Status Transfers::post_over(Slot& slot, TransferCore& transfer, const PostOptions& options,
+Status Transfers::post_over(BackendInstance& instance, TransferCore& transfer, const PostOptions& options,
                             const Posting& posting) {
-  return engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> Status {
+  return engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) -> Status {
     TOWPATH_TRY(check_postable(transfer));
-    if (posting.reserved_bytes) TOWPATH_TRY(slot.reserve(transfer.peer(), *posting.reserved_bytes));
+    if (posting.reserved_bytes) TOWPATH_TRY(instance.reserve(transfer.peer(), *posting.reserved_bytes));
     start(transfer, options, posting.begin);
-    slot.post(transfer);
+    instance.post(transfer);
     const Duration took = context_.clock.now() - posting.begin;
     transfer.post_nanoseconds.store(took.count(), std::memory_order_relaxed);
     if (transfer.flow != nullptr) transfer.flow->post_took(took);
@@ -238,19 +238,19 @@ Status Transfers::post_over(Slot& slot, TransferCore& transfer, const PostOption
 }
 
 void Transfers::cancel(TransferCore& transfer) {
-  Slot& slot = *transfer.slot;
-  engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+  BackendInstance& instance = *transfer.instance;
+  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     if (!transfer.is_active()) return;  // so that letting go of what has ended allocates nothing
-    slot.stop(transfer, Outcome::cancelled, error(Code::cancelled, "the transfer was cancelled"));
-    slot.settle();
+    instance.stop(transfer, Outcome::cancelled, error(Code::cancelled, "the transfer was cancelled"));
+    instance.settle();
   });
 }
 
 void Transfers::abandon(std::shared_ptr<TransferCore> transfer) {
   cancel(*transfer);
-  Slot& slot = *transfer->slot;
+  BackendInstance& instance = *transfer->instance;
   constexpr std::size_t kMaxPooled = 256;
-  engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
+  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     if (transfer->is_active()) {  // drains by itself, then goes
       transfer->agent.reset();
       transfer.reset();

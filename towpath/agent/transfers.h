@@ -68,14 +68,14 @@ class Transfers {
     const TransferOptions& options;
   };
   struct Order {  // the backends to consider, in order
-    std::array<std::size_t, kMaxSlots> index{};
+    std::array<std::size_t, kMaxInstances> index{};
     std::size_t count = 0;
     bool asked = false;  // by the user, by name
     std::span<const std::size_t> all() const { return {index.data(), count}; }
   };
   struct Posting {
     Instant begin;
-    std::optional<std::size_t> reserved_bytes = std::nullopt;  ///< of a message over the same slot
+    std::optional<std::size_t> reserved_bytes = std::nullopt;  ///< of a message over the same instance
   };
 
   // ---- transfers_choice.cc ----
@@ -83,21 +83,21 @@ class Transfers {
   Result<Order> order_of(const Choice& choice) const;
   Result<Offer> choose(const Choice& choice);
   BackendChooser consider(const Choice& choice, const Order& order);
-  Offer offer_of(const Choice& choice, Slot& slot);
-  WayTimes::Known known_of(const Choice& choice, const Slot& slot) const;
+  Offer offer_of(const Choice& choice, BackendInstance& instance);
+  WayTimes::Known known_of(const Choice& choice, const BackendInstance& instance) const;
   void import_everywhere(const Choice& choice, const Order& order);
-  Status refusal(const Choice& choice, Slot& slot);
+  Status refusal(const Choice& choice, BackendInstance& instance);
   Status no_backend(const Choice& choice, const Order& order);
-  Candidate candidate_of(const Choice& choice, Slot& slot, const BackendChooser& chosen,
+  Candidate candidate_of(const Choice& choice, BackendInstance& instance, const BackendChooser& chosen,
                          bool asked);
-  std::string path_over(const Choice& choice, Slot& slot);
+  std::string path_over(const Choice& choice, BackendInstance& instance);
 
-  std::shared_ptr<TransferCore> take_from_pool(Slot& slot);
+  std::shared_ptr<TransferCore> take_from_pool(BackendInstance& instance);
   void put_back(std::shared_ptr<PreparedSide> side);
   /// Null: nobody counts.
   telemetry::Flow* flow_of(const TransferCore& transfer) const;
   Status build_segments(TransferCore& transfer);
-  Status post_over(Slot& slot, TransferCore& transfer, const PostOptions& options,
+  Status post_over(BackendInstance& instance, TransferCore& transfer, const PostOptions& options,
                    const Posting& posting);
   void start(TransferCore& transfer, const PostOptions& options, Instant begin);
   // Under the mutex of its backend:

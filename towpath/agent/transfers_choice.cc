@@ -10,19 +10,19 @@ namespace {
 
 // Cheap, and without a lock: of what it reads, only what backends have imported may change.
 bool may_be_possible(const PreparedSide& local, const PreparedSide& remote, TransferOp op,
-                     const Slot& slot) {
+                     const BackendInstance& instance) {
   const Peer& peer = *remote.peer;
-  const SlotMask open = remote.list.open_slots();
-  const SlotMask know_all = local.list.slots() & (open | remote.list.slots());
-  const SlotMask reachable = peer.reachable.load(std::memory_order_relaxed);
-  return (know_all & reachable & slot_bit(slot.index)) != 0 &&
-         slot.backend->capabilities().route(local.list.kind(), remote.list.kind(), op,
+  const InstanceMask open = remote.list.open_instances();
+  const InstanceMask know_all = local.list.instances() & (open | remote.list.instances());
+  const InstanceMask reachable = peer.reachable.load(std::memory_order_relaxed);
+  return (know_all & reachable & instance_bit(instance.index)) != 0 &&
+         instance.backend->capabilities().route(local.list.kind(), remote.list.kind(), op,
                                             peer.is_self) != nullptr;
 }
 
 /// Of one that may be possible: it has imported all of the peer's memory.
-bool knows_all(const PreparedSide& remote, const Slot& slot) {
-  return (remote.list.slots() & slot_bit(slot.index)) != 0;
+bool knows_all(const PreparedSide& remote, const BackendInstance& instance) {
+  return (remote.list.instances() & instance_bit(instance.index)) != 0;
 }
 
 }  // namespace
@@ -36,10 +36,10 @@ Transfers::Choice Transfers::choice_of(TransferOp op, const Sides& sides,
 Result<Transfers::Order> Transfers::order_of(const Choice& choice) const {
   Order order;
   for (const std::string& name : choice.options.backends) {
-    TOWPATH_TRY(Slot * slot, backends_.find(name));
+    TOWPATH_TRY(BackendInstance * instance, backends_.find(name));
     const auto before = order.all();
-    if (std::ranges::find(before, slot->index) != before.end()) continue;
-    order.index[order.count++] = slot->index;
+    if (std::ranges::find(before, instance->index) != before.end()) continue;
+    order.index[order.count++] = instance->index;
   }
   order.asked = order.count > 0;
   const std::size_t all = order.asked ? 0 : backends_.all().size();
@@ -47,32 +47,32 @@ Result<Transfers::Order> Transfers::order_of(const Choice& choice) const {
   return order;
 }
 
-WayTimes::Known Transfers::known_of(const Choice& choice, const Slot& slot) const {
+WayTimes::Known Transfers::known_of(const Choice& choice, const BackendInstance& instance) const {
   const unsigned trials = context_.options.way_trials;
   if (trials == 0 || !choice.shape.is_measured()) return {};
-  return choice.remote.peer->times.known(choice.shape.alike(), slot.index, choice.shape.bytes,
+  return choice.remote.peer->times.known(choice.shape.alike(), instance.index, choice.shape.bytes,
                                          trials);
 }
 
-Offer Transfers::offer_of(const Choice& choice, Slot& slot) {
-  const backend::Cost cost = engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) {
-    const Way& way = choice.remote.peer->ways[slot.index];
-    return way.connection ? slot.backend->cost(*way.connection) : slot.backend->capabilities().cost;
+Offer Transfers::offer_of(const Choice& choice, BackendInstance& instance) {
+  const backend::Cost cost = engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
+    const Way& way = choice.remote.peer->ways[instance.index];
+    return way.connection ? instance.backend->cost(*way.connection) : instance.backend->capabilities().cost;
   });
-  return Offer::of(choice.shape, slot.index, cost, known_of(choice, slot));
+  return Offer::of(choice.shape, instance.index, cost, known_of(choice, instance));
 }
 
 // The first one that the user asked for is taken, whatever it costs.
 BackendChooser Transfers::consider(const Choice& choice, const Order& order) {
   BackendChooser chooser;
   for (const std::size_t index : order.all()) {
-    Slot& slot = backends_.at(index);
-    if (!may_be_possible(choice.local, choice.remote, choice.shape.op, slot)) continue;
+    BackendInstance& instance = backends_.at(index);
+    if (!may_be_possible(choice.local, choice.remote, choice.shape.op, instance)) continue;
     if (!order.asked) {
-      chooser.consider(offer_of(choice, slot));
+      chooser.consider(offer_of(choice, instance));
       continue;
     }
-    chooser.consider({.slot = index, .wants_trial = known_of(choice, slot).wants_trial});
+    chooser.consider({.instance = index, .wants_trial = known_of(choice, instance).wants_trial});
     break;
   }
   return chooser;
@@ -84,8 +84,8 @@ BackendChooser Transfers::consider(const Choice& choice, const Order& order) {
 Result<Offer> Transfers::choose(const Choice& choice) {
   TOWPATH_TRY(const Order order, order_of(choice));
   while (const std::optional<Offer> best = consider(choice, order).best()) {
-    Slot& slot = backends_.at(best->slot);
-    if (knows_all(choice.remote, slot) || !peers_.import_rest(choice.remote, slot)) return *best;
+    BackendInstance& instance = backends_.at(best->instance);
+    if (knows_all(choice.remote, instance) || !peers_.import_rest(choice.remote, instance)) return *best;
   }
   return no_backend(choice, order);
 }
@@ -93,8 +93,8 @@ Result<Offer> Transfers::choose(const Choice& choice) {
 Status Transfers::no_backend(const Choice& choice, const Order& order) {
   std::string reasons;
   for (const std::size_t index : order.all()) {
-    Slot& slot = backends_.at(index);
-    reasons.append(cat("; ", slot.name, ": ", refusal(choice, slot).message()));
+    BackendInstance& instance = backends_.at(index);
+    reasons.append(cat("; ", instance.name, ": ", refusal(choice, instance).message()));
   }
   return error(
       Code::unsupported,
@@ -105,11 +105,11 @@ Status Transfers::no_backend(const Choice& choice, const Order& order) {
 }
 
 /// Why a backend that is not possible is not.
-Status Transfers::refusal(const Choice& choice, Slot& slot) {
-  const SlotMask bit = slot_bit(slot.index);
+Status Transfers::refusal(const Choice& choice, BackendInstance& instance) {
+  const InstanceMask bit = instance_bit(instance.index);
   const Peer& peer = *choice.remote.peer;
   const TransferShape& shape = choice.shape;
-  const auto& can = slot.backend->capabilities();
+  const auto& can = instance.backend->capabilities();
   if (can.route(shape.local, shape.remote, shape.op, peer.is_self) == nullptr) {
     return error(Code::unsupported,
                  cat("it does not ", name_of(shape.op), " between ", name_of(shape.local), " and ",
@@ -117,16 +117,16 @@ Status Transfers::refusal(const Choice& choice, Slot& slot) {
   }
   if ((peer.reachable.load() & bit) == 0) {
     const Status why = engine_.with(
-        slot, [&]() TOWPATH_REQUIRES(slot.mutex) { return peer.ways[slot.index].refusal; });
+        instance, [&]() TOWPATH_REQUIRES(instance.mutex) { return peer.ways[instance.index].refusal; });
     return error(Code::unavailable,
                  cat("it does not reach ", printable(peer.identity.name), ": ",
                      why.ok() ? std::string_view("the peer has no such backend") : why.message()));
   }
-  if ((choice.local.list.slots() & bit) == 0)
+  if ((choice.local.list.instances() & bit) == 0)
     return error(Code::not_found, "not all local memory is registered with it");
-  if ((choice.remote.list.open_slots() & bit) != 0)
+  if ((choice.remote.list.open_instances() & bit) != 0)
     return error(Code::not_found, "a region is no longer in the peer's metadata");
-  if (Status why = peers_.import_refusal(choice.remote.list, slot); !why.ok()) return why;
+  if (Status why = peers_.import_refusal(choice.remote.list, instance); !why.ok()) return why;
   return error(Code::not_found, "not all remote memory is registered with it");
 }
 
@@ -135,10 +135,10 @@ Status Transfers::refusal(const Choice& choice, Slot& slot) {
 /// A backend that is asked why not must have been asked to import.
 void Transfers::import_everywhere(const Choice& choice, const Order& order) {
   for (const std::size_t index : order.all()) {
-    Slot& slot = backends_.at(index);
-    if (may_be_possible(choice.local, choice.remote, choice.shape.op, slot) &&
-        !knows_all(choice.remote, slot))
-      (void)peers_.import_rest(choice.remote, slot);
+    BackendInstance& instance = backends_.at(index);
+    if (may_be_possible(choice.local, choice.remote, choice.shape.op, instance) &&
+        !knows_all(choice.remote, instance))
+      (void)peers_.import_rest(choice.remote, instance);
   }
 }
 
@@ -159,34 +159,34 @@ Result<Explanation> Transfers::explain(TransferOp op, const Sides& sides,
   return explained;
 }
 
-Candidate Transfers::candidate_of(const Choice& choice, Slot& slot, const BackendChooser& chooser,
+Candidate Transfers::candidate_of(const Choice& choice, BackendInstance& instance, const BackendChooser& chooser,
                                   bool asked) {
-  const bool possible = may_be_possible(choice.local, choice.remote, choice.shape.op, slot) &&
-                        knows_all(choice.remote, slot);
-  Candidate candidate{.backend = slot.name, .possible = possible};
+  const bool possible = may_be_possible(choice.local, choice.remote, choice.shape.op, instance) &&
+                        knows_all(choice.remote, instance);
+  Candidate candidate{.backend = instance.name, .possible = possible};
   if (!possible) {
-    candidate.reason = refusal(choice, slot).message();
+    candidate.reason = refusal(choice, instance).message();
     return candidate;
   }
-  const Offer offer = offer_of(choice, slot);
+  const Offer offer = offer_of(choice, instance);
   candidate.estimate = offer.cost;
   candidate.margin = offer.margin;
   candidate.measured = offer.is_measured;
-  candidate.chosen = chooser.best() && chooser.best()->slot == slot.index;
+  candidate.chosen = chooser.best() && chooser.best()->instance == instance.index;
   candidate.reason = !asked             ? chooser.reason_of(offer)
                      : candidate.chosen ? "asked for"
                                         : "comes later in what was asked for";
-  candidate.path = path_over(choice, slot);
+  candidate.path = path_over(choice, instance);
   return candidate;
 }
 
 // Of a backend that knows both sides: what it made of them stands while its mutex is held.
-std::string Transfers::path_over(const Choice& choice, Slot& slot) {
+std::string Transfers::path_over(const Choice& choice, BackendInstance& instance) {
   if (choice.local.list.records().empty()) return {};
-  return engine_.with(slot, [&]() TOWPATH_REQUIRES(slot.mutex) -> std::string {
-    const backend::Memory* here = choice.local.list.records().front()->memory[slot.index].get();
-    const backend::Memory* there = choice.remote.list.records().front()->memory[slot.index].get();
-    return here != nullptr && there != nullptr ? slot.backend->describe_path(*here, *there) : "";
+  return engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) -> std::string {
+    const backend::Memory* here = choice.local.list.records().front()->memory[instance.index].get();
+    const backend::Memory* there = choice.remote.list.records().front()->memory[instance.index].get();
+    return here != nullptr && there != nullptr ? instance.backend->describe_path(*here, *there) : "";
   });
 }
 

@@ -37,7 +37,7 @@ std::string to_string(const TransferClass& alike) {
              format_bytes(alike.least_piece_bytes));
 }
 
-WayTimes::Known WayTimes::known(const TransferClass& alike, std::size_t slot, std::uint64_t bytes,
+WayTimes::Known WayTimes::known(const TransferClass& alike, std::size_t instance, std::uint64_t bytes,
                                 unsigned trials) const {
   const run::MutexLock lock(mutex_);
   const auto found = choices_.find(alike);
@@ -45,9 +45,9 @@ WayTimes::Known WayTimes::known(const TransferClass& alike, std::size_t slot, st
     return {.wants_trial = trials > 0 && choices_.size() < kMaxClasses};
   }
   const MeasuredChoice& choice = found->second;
-  Known known{.wants_trial = choice.wants_trial(slot), .has_failed = choice.has_failed(slot)};
-  if (const auto best = choice.best(slot)) known.time = scaled(*best, alike.least_bytes, bytes);
-  known.spread = scaled(choice.spread(slot), alike.least_bytes, bytes);
+  Known known{.wants_trial = choice.wants_trial(instance), .has_failed = choice.has_failed(instance)};
+  if (const auto best = choice.best(instance)) known.time = scaled(*best, alike.least_bytes, bytes);
+  known.spread = scaled(choice.spread(instance), alike.least_bytes, bytes);
   return known;
 }
 
@@ -56,11 +56,11 @@ bool WayTimes::note(const TransferClass& alike, const Trial& trial, unsigned tri
   auto found = choices_.find(alike);
   if (found == choices_.end()) {
     if (choices_.size() >= kMaxClasses) return false;
-    found = choices_.emplace(alike, MeasuredChoice(kMaxSlots, trials)).first;
+    found = choices_.emplace(alike, MeasuredChoice(kMaxInstances, trials)).first;
   }
   std::optional<Duration> took = trial.took;
   if (took) took = scaled(*took, trial.bytes, alike.least_bytes);
-  return found->second.note(trial.slot, took);
+  return found->second.note(trial.instance, took);
 }
 
 std::optional<std::size_t> WayTimes::fastest(const TransferClass& alike) const {

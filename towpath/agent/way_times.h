@@ -48,18 +48,18 @@ class WayTimes {
     std::optional<Duration> time = std::nullopt;  ///< what `bytes` should take
     Duration spread{0};  ///< how much longer the slowest trial would have; 0: nobody knows
   };
-  /// Of the backend in `slot`; `trials`: as often is each way tried.
-  Known known(const TransferClass& alike, std::size_t slot, std::uint64_t bytes,
+  /// Of the backend in `instance`; `trials`: as often is each way tried.
+  Known known(const TransferClass& alike, std::size_t instance, std::uint64_t bytes,
               unsigned trials) const;
 
   struct Trial {
-    std::size_t slot = 0;
+    std::size_t instance = 0;
     std::uint64_t bytes = 0;
     std::optional<Duration> took = std::nullopt;  ///< nothing: it failed
   };
   /// True: it was the last one of this way.
   bool note(const TransferClass& alike, const Trial& trial, unsigned trials);
-  /// The slot of the fastest way so far.
+  /// The instance of the fastest way so far.
   std::optional<std::size_t> fastest(const TransferClass& alike) const;
 
  private:

@@ -36,12 +36,12 @@ TEST(WayTimesTest, transfers_of_about_a_size_are_alike) {
 TEST(WayTimesTest, times_are_advertised_for_the_size_that_is_asked_for) {
   WayTimes times;
   EXPECT_TRUE(times.known(reads_of(kBlock), 1, kBlock, 2).wants_trial);
-  const WayTimes::Trial trial{.slot = 1, .bytes = 6144, .took = microseconds(60)};
+  const WayTimes::Trial trial{.instance = 1, .bytes = 6144, .took = microseconds(60)};
   EXPECT_FALSE(times.note(reads_of(kBlock), trial, 2));
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 6144, 2).time, microseconds(60));
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 4096, 2).time, microseconds(40));
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 6144, 2).spread, microseconds(0)) << "of one trial";
-  EXPECT_TRUE(times.note(reads_of(kBlock), {.slot = 1, .bytes = 6144, .took = microseconds(66)}, 2))
+  EXPECT_TRUE(times.note(reads_of(kBlock), {.instance = 1, .bytes = 6144, .took = microseconds(66)}, 2))
       << "the last one";
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 6144, 2).spread, microseconds(6));
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 4096, 2).spread, microseconds(4));
@@ -57,7 +57,7 @@ TEST(WayTimesTest, what_is_kept_of_endless_kinds_of_transfers_is_bounded) {
   TransferClass alike;
   for (std::uint64_t i = 0; i < WayTimes::kMaxClasses + 10; ++i) {
     alike.least_bytes = i;
-    times.note(alike, {.slot = 0, .bytes = 1, .took = microseconds(1)}, 1);
+    times.note(alike, {.instance = 0, .bytes = 1, .took = microseconds(1)}, 1);
   }
   EXPECT_FALSE(times.fastest(alike));
   EXPECT_FALSE(times.known(alike, 0, 1, 1).wants_trial) << "it would be tried for ever";

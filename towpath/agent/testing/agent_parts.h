@@ -25,9 +25,9 @@ struct AgentParts {
     engine = *ProgressEngine::open(*context, *backends);
     registrations = std::make_unique<Registrations>(*context, *backends, *engine);
     peers = std::make_unique<PeerBook>(*context, *backends, *engine);
-    auto slot = *backends->make("scripted", {}, *engine);
-    registrations->advertise(*slot);
-    backends->publish(std::move(slot));
+    auto instance = *backends->make("scripted", {}, *engine);
+    registrations->advertise(*instance);
+    backends->publish(std::move(instance));
   }
   ~AgentParts() {
     context->closed = true;

@@ -1,11 +1,11 @@
-// Slot alone, under an owner that writes down what it is told.
+// BackendInstance alone, under an owner that writes down what it is told.
 #include <memory>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/agent/slot.h>
+#include <towpath/agent/backend_instance.h>
 #include <towpath/agent/testing/scripted_backend.h>
 
 namespace towpath::agent {
@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 constexpr Duration kRepeatAfter = std::chrono::milliseconds(20);
 
-struct Owner final : SlotOwner {
+struct Owner final : InstanceOwner {
   bool deliver(const AgentIdentity&, ConstByteSpan message) override {
     delivered.emplace_back(as_text(message));
     return true;
@@ -29,47 +29,47 @@ struct Owner final : SlotOwner {
   std::vector<std::string> delivered;
 };
 
-struct LossySlot {
-  LossySlot() {
+struct LossyInstance {
+  LossyInstance() {
     script.can.notifications = backend::Notifications::lossy;
-    slot.backend = std::make_unique<ScriptedBackend>(script, slot);
+    instance.backend = std::make_unique<ScriptedBackend>(script, instance);
   }
   PeerPtr meet(const std::string& name) {
     auto peer = std::make_shared<Peer>();
     peer->identity = {name, 1};
-    run::MutexLock lock(slot.mutex);
-    slot.open_way(peer, Bytes(1));
+    run::MutexLock lock(instance.mutex);
+    instance.open_way(peer, Bytes(1));
     return peer;
   }
   void say(const PeerPtr& peer) {
-    run::MutexLock lock(slot.mutex);
-    EXPECT_TRUE(slot.enqueue(*peer, as_bytes("word")).ok());
-    slot.settle();
+    run::MutexLock lock(instance.mutex);
+    EXPECT_TRUE(instance.enqueue(*peer, as_bytes("word")).ok());
+    instance.settle();
   }
   void hear(const PeerPtr& peer, const Envelope& envelope) {
-    run::MutexLock lock(slot.mutex);
-    EXPECT_TRUE(slot.on_notification(peer->identity, encode(envelope)));
-    slot.settle();
+    run::MutexLock lock(instance.mutex);
+    EXPECT_TRUE(instance.on_notification(peer->identity, encode(envelope)));
+    instance.settle();
   }
   void progress() {
-    run::MutexLock lock(slot.mutex);
-    slot.progress();
+    run::MutexLock lock(instance.mutex);
+    instance.progress();
   }
   std::vector<Instant> renewed() {
     owner.deadlines.clear();
-    run::MutexLock lock(slot.mutex);
-    slot.renew_deadline();
+    run::MutexLock lock(instance.mutex);
+    instance.renew_deadline();
     return owner.deadlines;
   }
 
   ManualClock clock;
   Owner owner;
   Script script;
-  Slot slot{"scripted", 0, owner, clock, {}, kRepeatAfter};
+  BackendInstance instance{"scripted", 0, owner, clock, {}, kRepeatAfter};
 };
 
-TEST(SlotTest, reports_again_when_a_repetition_is_due_until_it_is_acknowledged) {
-  LossySlot s;
+TEST(BackendInstanceTest, reports_again_when_a_repetition_is_due_until_it_is_acknowledged) {
+  LossyInstance s;
   const PeerPtr early = s.meet("early");
   const PeerPtr late = s.meet("late");
   s.say(early);
@@ -86,8 +86,8 @@ TEST(SlotTest, reports_again_when_a_repetition_is_due_until_it_is_acknowledged) 
   EXPECT_EQ(s.script.notified.size(), 2U);
 }
 
-TEST(SlotTest, repeats_what_is_not_acknowledged_in_time) {
-  LossySlot s;
+TEST(BackendInstanceTest, repeats_what_is_not_acknowledged_in_time) {
+  LossyInstance s;
   const PeerPtr peer = s.meet("peer");
   s.say(peer);
   s.progress();
@@ -98,8 +98,8 @@ TEST(SlotTest, repeats_what_is_not_acknowledged_in_time) {
   EXPECT_EQ(s.script.notified[0], s.script.notified[1]);
 }
 
-TEST(SlotTest, acknowledges_each_message_also_one_that_was_seen_before) {
-  LossySlot s;
+TEST(BackendInstanceTest, acknowledges_each_message_also_one_that_was_seen_before) {
+  LossyInstance s;
   const PeerPtr peer = s.meet("peer");
   for (int copy = 0; copy < 2; ++copy) {
     s.hear(peer, {Envelope::Kind::message, 7, 1, as_bytes("word")});
@@ -113,8 +113,8 @@ TEST(SlotTest, acknowledges_each_message_also_one_that_was_seen_before) {
 }
 
 // A backend may tell what it received from inside any call.
-TEST(SlotTest, hears_a_message_while_it_acknowledges_another) {
-  LossySlot s;
+TEST(BackendInstanceTest, hears_a_message_while_it_acknowledges_another) {
+  LossyInstance s;
   const PeerPtr one = s.meet("one");
   const PeerPtr other = s.meet("other");
   bool advertised = false;
@@ -133,8 +133,8 @@ TEST(SlotTest, hears_a_message_while_it_acknowledges_another) {
   EXPECT_EQ(last->number, 100U) << "the other is acknowledged too";
 }
 
-TEST(SlotTest, forgets_the_numbers_of_a_peer_with_the_peer_only) {
-  LossySlot s;
+TEST(BackendInstanceTest, forgets_the_numbers_of_a_peer_with_the_peer_only) {
+  LossyInstance s;
   PeerPtr peer = s.meet("peer");
   s.hear(peer, {Envelope::Kind::message, 1, 1, as_bytes("word")});
   for (std::uint64_t i = 0; i < kMaxUnauthenticated + 10; ++i) {

@@ -1,16 +1,16 @@
-// Slot: notifications, from the queue of a peer to the inbox of the other agent.
+// BackendInstance: notifications, from the queue of a peer to the inbox of the other agent.
 #include <algorithm>
 
-#include <towpath/agent/slot.h>
+#include <towpath/agent/backend_instance.h>
 #include <towpath/core/text.h>
 
 namespace towpath::agent {
 
 // Sends what room was kept for, or gives the room back.
-void Slot::notify_of(TransferCore& transfer, bool is_done) {
+void BackendInstance::notify_of(TransferCore& transfer, bool is_done) {
   const PeerPtr& peer = transfer.remote->peer;
   const std::size_t reserved_bytes = transfer.notification->size();
-  const std::size_t notifier = peer->notification_slot.load(std::memory_order_relaxed);
+  const std::size_t notifier = peer->notification_instance.load(std::memory_order_relaxed);
   if (notifier != index) {  // with a copy: the transfer may be posted again meanwhile
     owner_.defer_notification(
         notifier, {peer, reserved_bytes, is_done ? transfer.notification : std::nullopt});
@@ -20,7 +20,7 @@ void Slot::notify_of(TransferCore& transfer, bool is_done) {
   settle_reserved(*peer, reserved_bytes, is_done ? &*transfer.notification : nullptr);
 }
 
-Status Slot::check_message(Peer& peer, std::size_t message_bytes) {
+Status BackendInstance::check_message(Peer& peer, std::size_t message_bytes) {
   TOWPATH_TRY(check_way(peer));
   if (!peer.ways[index].outbox)
     return error(Code::peer_lost, cat("the way to ", to_string(peer.identity), " was closed"));
@@ -33,7 +33,7 @@ Status Slot::check_message(Peer& peer, std::size_t message_bytes) {
   return {};
 }
 
-Status Slot::enqueue(Peer& peer, ConstByteSpan message) {
+Status BackendInstance::enqueue(Peer& peer, ConstByteSpan message) {
   take_deferred();  // they were first
   Status taken = check_message(peer, message.size());
   if (taken.ok()) taken = peer.ways[index].outbox->push(message);
@@ -42,16 +42,16 @@ Status Slot::enqueue(Peer& peer, ConstByteSpan message) {
   return taken;
 }
 
-void Slot::note_message(const Peer& peer, Direction direction, std::size_t bytes) {
+void BackendInstance::note_message(const Peer& peer, Direction direction, std::size_t bytes) {
   if (peer.meter != nullptr) peer.meter->notified(direction, bytes);
 }
 
-Status Slot::reserve(Peer& peer, std::size_t message_bytes) {
+Status BackendInstance::reserve(Peer& peer, std::size_t message_bytes) {
   TOWPATH_TRY(check_message(peer, message_bytes));
   return peer.ways[index].outbox->reserve(message_bytes);
 }
 
-void Slot::settle_reserved(Peer& peer, std::size_t reserved_bytes, const Bytes* message) {
+void BackendInstance::settle_reserved(Peer& peer, std::size_t reserved_bytes, const Bytes* message) {
   Way& way = peer.ways[index];
   if (!way.outbox) {  // lost since, and the room with it
     if (message != nullptr) {
@@ -67,13 +67,13 @@ void Slot::settle_reserved(Peer& peer, std::size_t reserved_bytes, const Bytes* 
   }
 }
 
-void Slot::defer(DeferredNotification deferred) {
+void BackendInstance::defer(DeferredNotification deferred) {
   run::MutexLock lock(deferred_mutex_);
   deferred_.push_back(std::move(deferred));
   any_deferred_.store(true, std::memory_order_release);  // pairs with has_deferred()
 }
 
-void Slot::take_deferred() {
+void BackendInstance::take_deferred() {
   if (!has_deferred()) return;
   std::vector<DeferredNotification> taken;
   {
@@ -85,7 +85,7 @@ void Slot::take_deferred() {
     settle_reserved(*one.peer, one.reserved_bytes, one.message ? &*one.message : nullptr);
 }
 
-void Slot::flush_outboxes(Instant now) {
+void BackendInstance::flush_outboxes(Instant now) {
   outboxes_waiting_ = false;
   next_repeat_ = Instant::never();
   for (auto entry = peers_.begin(); entry != peers_.end();) {
@@ -101,7 +101,7 @@ void Slot::flush_outboxes(Instant now) {
   }
 }
 
-void Slot::flush(Peer& peer, Instant now) {
+void BackendInstance::flush(Peer& peer, Instant now) {
   Way& way = peer.ways[index];
   way.outbox->repeat_overdue(now, repeat_after_);
   while (const Bytes* message = way.outbox->next()) {
@@ -121,7 +121,7 @@ void Slot::flush(Peer& peer, Instant now) {
   }
 }
 
-bool Slot::on_notification(const AgentIdentity& from, ConstByteSpan message) {
+bool BackendInstance::on_notification(const AgentIdentity& from, ConstByteSpan message) {
   const auto envelope = decode_envelope(message);
   if (!envelope.ok()) {
     log_.warning("notification dropped",
@@ -131,7 +131,7 @@ bool Slot::on_notification(const AgentIdentity& from, ConstByteSpan message) {
   return receive(from, *envelope);
 }
 
-bool Slot::receive(const AgentIdentity& from, const Envelope& envelope) {
+bool BackendInstance::receive(const AgentIdentity& from, const Envelope& envelope) {
   if (envelope.kind == Envelope::Kind::acknowledgement) {
     const PeerPtr peer = peer_of(from);
     if (peer && peer->ways[index].outbox) peer->ways[index].outbox->acknowledged(envelope);
@@ -159,14 +159,14 @@ bool Slot::receive(const AgentIdentity& from, const Envelope& envelope) {
   return true;
 }
 
-void Slot::collect(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpan piece) {
+void BackendInstance::collect(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpan piece) {
   const bool may_begin = window.is_collecting() || received_.may_collect(from);
   if (may_begin && window.collect(piece)) return;
   window.refuse_message();
 }
 
 /// False: the inbox is full, and the piece comes again.
-bool Slot::finish(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpan last_piece) {
+bool BackendInstance::finish(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpan last_piece) {
   const std::optional<ConstByteSpan> message = window.finish(last_piece);
   if (!message) {
     log_.error("a notification was dropped: it is too long, or too many senders sent long ones",
@@ -181,7 +181,7 @@ bool Slot::finish(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpa
   return was_delivered;
 }
 
-void Slot::acknowledge() {
+void BackendInstance::acknowledge() {
   std::vector<AgentIdentity> senders;
   senders.swap(to_acknowledge_);
   std::ranges::sort(senders);

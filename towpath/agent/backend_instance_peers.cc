@@ -1,10 +1,10 @@
-// Slot: the ways to peers over one backend, from connecting to their loss.
-#include <towpath/agent/slot.h>
+// BackendInstance: the ways to peers over one backend, from connecting to their loss.
+#include <towpath/agent/backend_instance.h>
 #include <towpath/core/text.h>
 
 namespace towpath::agent {
 
-void Slot::open_way(const PeerPtr& peer, ConstByteSpan info) {
+void BackendInstance::open_way(const PeerPtr& peer, ConstByteSpan info) {
   Way& way = peer->ways[index];
   auto connection = backend->connect(peer->identity, info);
   if (connection.ok()) {
@@ -22,12 +22,12 @@ void Slot::open_way(const PeerPtr& peer, ConstByteSpan info) {
   settle();
 }
 
-void Slot::let_go_of(Peer& peer) {
+void BackendInstance::let_go_of(Peer& peer) {
   peer.regions.each_record([&](MemoryRecord& record) { record.memory.drop(index); });
   close_way(peer);
 }
 
-void Slot::close_way(Peer& peer) {
+void BackendInstance::close_way(Peer& peer) {
   // The same incarnation may have been met again meanwhile, as another Peer.
   if (peer_of(peer.identity).get() == &peer) {
     peers_.erase(peer.identity);
@@ -37,7 +37,7 @@ void Slot::close_way(Peer& peer) {
   peer.ways[index].connection.reset();
 }
 
-Status Slot::check_way(Peer& peer) {
+Status BackendInstance::check_way(Peer& peer) {
   Way& way = peer.ways[index];
   if (way.lost && peer.is_self) reopen_own(peer);
   if (!way.lost) return {};
@@ -47,7 +47,7 @@ Status Slot::check_way(Peer& peer) {
       .because(way.refusal);
 }
 
-void Slot::reopen_own(Peer& self) {
+void BackendInstance::reopen_own(Peer& self) {
   const auto uses_it = [](const TransferCore& transfer) { return transfer.peer().is_self; };
   if (any_active(uses_it)) return;  // over the old connection
   auto connection = backend->connect(self.identity, backend->connection_info());
@@ -61,18 +61,18 @@ void Slot::reopen_own(Peer& self) {
   way.lost = false;
 }
 
-PeerPtr Slot::peer_of(const AgentIdentity& identity) const {
+PeerPtr BackendInstance::peer_of(const AgentIdentity& identity) const {
   const auto found = peers_.find(identity);
   return found == peers_.end() ? nullptr : found->second.lock();
 }
 
 /// Of an excused peer it is only where something was still moving.
-bool Slot::is_news(const Peer& peer) const {
+bool BackendInstance::is_news(const Peer& peer) const {
   return !peer.excused.load(std::memory_order_relaxed) ||
          any_active([&](const TransferCore& transfer) { return &transfer.peer() == &peer; });
 }
 
-void Slot::on_peer_lost(backend::Connection& connection, const Status& why) {
+void BackendInstance::on_peer_lost(backend::Connection& connection, const Status& why) {
   for (const auto& [identity, known] : peers_) {
     const PeerPtr peer = known.lock();
     if (!peer || peer->ways[index].connection.get() != &connection) continue;

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <towpath/agent/slot.h>
+#include <towpath/agent/backend_instance.h>
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
 
@@ -19,7 +19,7 @@ Outcome outcome_of(const Status& status) {
 
 }  // namespace
 
-void Slot::post(TransferCore& transfer) {
+void BackendInstance::post(TransferCore& transfer) {
   transfer.posted_since_epoch = clock_.since_epoch();
   link(transfer);
   if (transfer.deadline < next_deadline_) {
@@ -38,7 +38,7 @@ void Slot::post(TransferCore& transfer) {
   settle();
 }
 
-void Slot::link(TransferCore& transfer) {
+void BackendInstance::link(TransferCore& transfer) {
   transfer.keep_alive = transfer.shared_from_this();
   transfer.previous = nullptr;
   transfer.next = active_;
@@ -47,13 +47,13 @@ void Slot::link(TransferCore& transfer) {
   is_moving_.store(true, std::memory_order_relaxed);
 }
 
-void Slot::unlink(TransferCore& transfer) {
+void BackendInstance::unlink(TransferCore& transfer) {
   (transfer.previous != nullptr ? transfer.previous->next : active_) = transfer.next;
   if (transfer.next != nullptr) transfer.next->previous = transfer.previous;
   is_moving_.store(active_ != nullptr, std::memory_order_relaxed);
 }
 
-void Slot::stop(TransferCore& transfer, Outcome outcome, Status why) {
+void BackendInstance::stop(TransferCore& transfer, Outcome outcome, Status why) {
   if (!transfer.is_active()) return;
   if (transfer.outcome.load(std::memory_order_relaxed) == Outcome::none) {
     transfer.status = std::move(why);
@@ -63,14 +63,14 @@ void Slot::stop(TransferCore& transfer, Outcome outcome, Status why) {
   to_cancel_.push_back(transfer.keep_alive);
 }
 
-bool Slot::any_active(const std::function<bool(const TransferCore&)>& matches) const {
+bool BackendInstance::any_active(const std::function<bool(const TransferCore&)>& matches) const {
   for (const TransferCore* transfer = active_; transfer != nullptr; transfer = transfer->next) {
     if (matches(*transfer)) return true;
   }
   return false;
 }
 
-std::vector<std::shared_ptr<TransferCore>> Slot::stop_all(
+std::vector<std::shared_ptr<TransferCore>> BackendInstance::stop_all(
     const std::function<bool(const TransferCore&)>& matches, Outcome outcome, const Status& why) {
   std::vector<std::shared_ptr<TransferCore>> stopped;
   for (TransferCore* transfer = active_; transfer != nullptr; transfer = transfer->next) {
@@ -84,7 +84,7 @@ std::vector<std::shared_ptr<TransferCore>> Slot::stop_all(
 }
 
 // The single place where a transfer's bytes come to rest.
-void Slot::on_complete(backend::Operation& operation, const backend::Completion& completion) {
+void BackendInstance::on_complete(backend::Operation& operation, const backend::Completion& completion) {
   auto& transfer = *static_cast<TransferCore*>(operation.owner);
   TOWPATH_CHECK(transfer.is_active(), "a backend completed an operation twice");
   transfer.moved_bytes = completion.bytes;
@@ -99,7 +99,7 @@ void Slot::on_complete(backend::Operation& operation, const backend::Completion&
   end(transfer);
 }
 
-void Slot::end(TransferCore& transfer) {
+void BackendInstance::end(TransferCore& transfer) {
   const Instant now = clock_.now();
   transfer.transfer_time = now - transfer.posted_at;
   if (transfer.flow != nullptr) {
@@ -123,7 +123,7 @@ void Slot::end(TransferCore& transfer) {
 
 // A failure names an extent, and an extent may hold many descriptors: from the first byte that is
 // missing on, all of them failed.
-void Slot::note_failures(TransferCore& transfer, const backend::Completion& completion) {
+void BackendInstance::note_failures(TransferCore& transfer, const backend::Completion& completion) {
   // A list that is full may lack some: then nothing is proven, and no descriptor is told apart.
   if (completion.failures.empty() || completion.failures.size() >= backend::kMaxFailures) return;
   const auto segments = transfer.segments.segments();
@@ -148,7 +148,7 @@ void Slot::note_failures(TransferCore& transfer, const backend::Completion& comp
                         .because(completion.status);
 }
 
-void Slot::expire(Instant now) {
+void BackendInstance::expire(Instant now) {
   if (now < next_deadline_) return;
   next_deadline_ = Instant::never();
   for (TransferCore* transfer = active_; transfer != nullptr; transfer = transfer->next) {
@@ -169,12 +169,12 @@ void Slot::expire(Instant now) {
   renew_deadline();
 }
 
-void Slot::renew_deadline() {
+void BackendInstance::renew_deadline() {
   const Instant next = std::min(next_deadline_, next_repeat_);
   if (next != Instant::never()) owner_.note_deadline(next);
 }
 
-void Slot::settle() {
+void BackendInstance::settle() {
   take_deferred();
   do {  // again when a peer is lost while it is told something
     while (!to_cancel_.empty()) drain();
@@ -185,7 +185,7 @@ void Slot::settle() {
   lost_.clear();
 }
 
-void Slot::drain() {
+void BackendInstance::drain() {
   std::vector<std::shared_ptr<TransferCore>> cancelling;
   cancelling.swap(to_cancel_);
   std::vector<backend::Connection*> cutting;
@@ -208,7 +208,7 @@ void Slot::drain() {
   }
 }
 
-bool Slot::progress() {
+bool BackendInstance::progress() {
   const bool more = backend->progress();
   const Instant now = clock_.now();
   expire(now);

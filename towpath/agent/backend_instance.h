@@ -1,4 +1,4 @@
-// Slot: one backend of an agent, its lock, and the transfers that are active on it.
+// BackendInstance: one backend of an agent, its lock, and the transfers that are active on it.
 //
 // All calls on the backend are made under `mutex`. What the backend tells during a call is noted,
 // and what follows from it (cancelling, tearing down, sending notifications) is done by settle()
@@ -24,17 +24,17 @@
 
 namespace towpath::agent {
 
-/// What becomes of the room that a transfer kept for its notification over another slot.
+/// What becomes of the room that a transfer kept for its notification over another instance.
 struct DeferredNotification {
   PeerPtr peer;
   std::size_t reserved_bytes = 0;
   std::optional<Bytes> message;  ///< none: it did not end as done, and the room is given back
 };
 
-/// Where slots deliver what their agent's user must learn. Called under a slot's mutex.
-class SlotOwner {
+/// Where instances deliver what their agent's user must learn. Called under an instance's mutex.
+class InstanceOwner {
  public:
-  virtual ~SlotOwner() = default;
+  virtual ~InstanceOwner() = default;
   /// False: the inbox is full.
   virtual bool deliver(const AgentIdentity& from, ConstByteSpan message) = 0;
   /// A transfer ended. Waiters must be woken, after the mutex was released.
@@ -45,19 +45,19 @@ class SlotOwner {
   virtual void note_trial(const TransferCore& transfer) { (void)transfer; }
   /// A transfer or a repetition is due at `at`.
   virtual void note_deadline(Instant at) = 0;
-  /// A transfer on this slot ended, and its notification travels over another one: `slot`.
-  virtual void defer_notification(std::size_t slot, DeferredNotification deferred) = 0;
+  /// A transfer on this instance ended, and its notification travels over another one: `instance`.
+  virtual void defer_notification(std::size_t instance, DeferredNotification deferred) = 0;
 };
 
 /// Senders that are no known peers and whose message numbers are remembered.
 inline constexpr std::size_t kMaxUnauthenticated = 4096;
 
-class Slot final : public backend::Events {
+class BackendInstance final : public backend::Events {
  public:
-  Slot(std::string slot_name, std::size_t slot_index, SlotOwner& owner, const Clock& clock,
+  BackendInstance(std::string instance_name, std::size_t instance_index, InstanceOwner& owner, const Clock& clock,
        telemetry::Log log, Duration repeat_after)
-      : name(std::move(slot_name)),
-        index(slot_index),
+      : name(std::move(instance_name)),
+        index(instance_index),
         owner_(owner),
         clock_(clock),
         log_(std::move(log)),
@@ -67,7 +67,7 @@ class Slot final : public backend::Events {
   const std::string name;
   const std::size_t index;
   run::Mutex mutex;
-  // Set once, before the slot is used.
+  // Set once, before the instance is used.
   std::unique_ptr<backend::Backend> backend;
   Bytes connection_info;  ///< the backend's; empty: peers are not told of it
 
@@ -88,7 +88,7 @@ class Slot final : public backend::Events {
   void open_way(const PeerPtr& peer, ConstByteSpan info) TOWPATH_REQUIRES(mutex);
   /// Closes the path to a peer that is retired, and drops what was imported of it.
   void let_go_of(Peer& peer) TOWPATH_REQUIRES(mutex);
-  /// Whether the peer is still there over this slot. The way to oneself, once lost, is made anew
+  /// Whether the peer is still there over this instance. The way to oneself, once lost, is made anew
   /// here, as no metadata could. Errors: peer_lost.
   Status check_way(Peer& peer) TOWPATH_REQUIRES(mutex);
 
@@ -101,7 +101,7 @@ class Slot final : public backend::Events {
   void settle_reserved(Peer& peer, std::size_t reserved_bytes, const Bytes* message)
       TOWPATH_REQUIRES(mutex);
   /// The same, later, in the order of these calls. Thread: any; not under `mutex`, so that it may
-  /// be called under another slot's. Bounded: each was reserved.
+  /// be called under another instance's. Bounded: each was reserved.
   void defer(DeferredNotification deferred);
   /// Acquire pairs with the release in defer().
   bool has_deferred() const noexcept { return any_deferred_.load(std::memory_order_acquire); }
@@ -147,7 +147,7 @@ class Slot final : public backend::Events {
   bool receive(const AgentIdentity& from, const Envelope& envelope) TOWPATH_REQUIRES(mutex);
   PeerPtr peer_of(const AgentIdentity& identity) const TOWPATH_REQUIRES(mutex);
 
-  SlotOwner& owner_;
+  InstanceOwner& owner_;
   const Clock& clock_;
   const telemetry::Log log_;
   const Duration repeat_after_;
