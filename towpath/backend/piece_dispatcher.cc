@@ -37,14 +37,14 @@ void PieceDispatcher::start(PieceOperation& operation, const Request& request) {
   operation.write_ = request.op == TransferOp::write;
   operation.active_ = true;
   operation.cancelled_ = operation.stopped_ = false;
-  operation.ledger_.start(request.segments);
+  operation.progress_.start(request.segments);
   if (Status bad =
           check_segments(request.segments,
                          [&](const Segment& segment) { return check(segment, operation.write_); });
       !bad.ok())
     return complete(operation, {.status = std::move(bad)});
   operation.begin();
-  if (!operation.has_more()) return complete(operation, operation.ledger_.close(false));
+  if (!operation.has_more()) return complete(operation, operation.progress_.close(false));
   queue_.push_back(operation);
   if (busy_) return;
   busy_ = true;
@@ -69,7 +69,7 @@ void PieceDispatcher::cancel(PieceOperation& operation) {
 
 void PieceDispatcher::complete_if_quiet(PieceOperation& operation) {
   if (!operation.active_ || operation.turn_.queued || operation.in_flight_ != 0) return;
-  complete(operation, operation.ledger_.close(operation.stopped_));
+  complete(operation, operation.progress_.close(operation.stopped_));
 }
 
 // The operation may be posted again, or be gone, when this returns.
@@ -228,7 +228,7 @@ std::size_t PieceDispatcher::reap_some() {
 // ---- What an answer means for a piece
 
 void PieceDispatcher::moved(PieceFlight& flight, std::uint64_t bytes) noexcept {
-  flight.operation->ledger_.moved(bytes);
+  flight.operation->progress_.moved(bytes);
   flight.done += bytes;
   flight.retries = 0;
 }
@@ -260,7 +260,7 @@ bool PieceDispatcher::isolate(PieceFlight& flight) {
 }
 
 void PieceDispatcher::fail_part(PieceFlight& flight, const Status& why) {
-  flight.operation->ledger_.failed(flight.at(), flight.remaining(), why);
+  flight.operation->progress_.failed(flight.at(), flight.remaining(), why);
   flight.done = flight.limit;
   flight.retries = 0;
   go_on(flight);

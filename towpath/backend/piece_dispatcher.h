@@ -50,7 +50,7 @@ class PieceDispatcher {
   /// What became of an operation's next piece.
   enum class Take {
     ready,    ///< the flight carries it
-    settled,  ///< it needs none: the ledger knows of it
+    settled,  ///< it needs none: the request progress knows of it
     copied,   ///< settled, by a copy that was made at once
     waits,    ///< not now: it is still the next one
   };

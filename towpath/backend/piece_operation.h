@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include <towpath/backend/ledger.h>
+#include <towpath/backend/request_progress.h>
 #include <towpath/backend/turn_queue.h>
 
 namespace towpath::backend {
@@ -33,7 +33,7 @@ class PieceOperation : public Operation {
   Segments segments() const noexcept { return segments_; }
   bool writes() const noexcept { return write_; }
   bool cancelled() const noexcept { return cancelled_; }
-  Ledger& ledger() noexcept { return ledger_; }
+  RequestProgress& progress() noexcept { return progress_; }
 
  protected:
   // What a backend adds. Begins to cut segments() into pieces; whether there are more.
@@ -46,7 +46,7 @@ class PieceOperation : public Operation {
 
   PieceDispatcher& dispatcher_;
   Segments segments_;
-  Ledger ledger_;
+  RequestProgress progress_;
   std::uint32_t in_flight_ = 0;  // pieces of it in the engine
   bool write_ = false;
   bool active_ = false;

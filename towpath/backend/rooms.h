@@ -2,7 +2,7 @@
 //
 // A pool is thousands of registrations, which come and go together: asked for one by one, and given
 // back, their memory took a fifth of what registering them did. Rooms grow with the most that stood
-// at once, as ledgers and tables of them do, and go with the backend.
+// at once, as request progress and tables of them do, and go with the backend.
 //
 //   struct OwnMemory final : InRoom<OwnMemory, Memory> { ... };
 //   std::unique_ptr<Memory> memory(new (rooms) OwnMemory(rooms, ...));   // deleted as ever

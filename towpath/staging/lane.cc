@@ -74,7 +74,7 @@ void Lane::start(StagedOperation& operation, const backend::Request& request) {
   operation.write_ = request.op == TransferOp::write;
   operation.active_ = true;
   operation.cancelled_ = operation.stopped_ = false;
-  operation.ledger_.start(request.segments);
+  operation.progress_.start(request.segments);
   operation.at = backend::first_byte(request.segments, {});
   if (operation.is_loaded()) return complete_if_quiet(operation);
   queue_.push_back(operation);
@@ -188,12 +188,12 @@ void Lane::finish(Flight& flight) {
   const bool only_in_slot = !operation.write_ && flight.state == Flight::State::arrived;
   for (const Part& part : std::span(flight.parts).first(flight.count)) {
     const std::uint64_t moved = only_in_slot ? 0 : part.moved;
-    operation.ledger_.moved(moved);
+    operation.progress_.moved(moved);
     if (moved == part.length) continue;
     if (operation.cancelled_ || part.status.code() == Code::cancelled)
       operation.stopped_ = true;
     else
-      operation.ledger_.failed(backend::advance(operation.segments, part.start, moved),
+      operation.progress_.failed(backend::advance(operation.segments, part.start, moved),
                                part.length - moved, part.status);
   }
   flight.operation = nullptr;
@@ -207,7 +207,7 @@ void Lane::finish(Flight& flight) {
 void Lane::complete_if_quiet(StagedOperation& operation) {
   if (!operation.active_ || operation.turn_.queued || operation.in_flight_ != 0) return;
   operation.active_ = false;
-  operation.events_.on_complete(operation, operation.ledger_.close(operation.stopped_));
+  operation.events_.on_complete(operation, operation.progress_.close(operation.stopped_));
 }
 
 }  // namespace towpath::staging

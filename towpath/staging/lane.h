@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <towpath/backend/ledger.h>
+#include <towpath/backend/request_progress.h>
 #include <towpath/backend/turn_queue.h>
 #include <towpath/run/waker.h>
 #include <towpath/staging/flight.h>
@@ -68,7 +68,7 @@ class StagedOperation final : public backend::Operation, public Listener {
   backend::Events& events_;
   Lane* lane_ = nullptr;  // null: what was posted last goes without
   backend::Connection* connection_ = nullptr;
-  backend::Ledger ledger_;
+  backend::RequestProgress progress_;
   std::uint32_t in_flight_ = 0;
   bool write_ = false;
   bool active_ = false;

@@ -24,8 +24,8 @@ Status check_segment(const backend::Segment& segment) {
 ObjectOperation::ObjectOperation(const Surroundings& around)
     : around_(around),
       asks_(around.client, [this] { step(); }),
-      reader_(asks_, ledger_, around.counters),
-      writer_(asks_, ledger_, around.counters, around.log) {}
+      reader_(asks_, progress_, around.counters),
+      writer_(asks_, progress_, around.counters, around.log) {}
 
 ObjectOperation::~ObjectOperation() {
   TOWPATH_CHECK(!active_, "an operation was destroyed while it was active");
@@ -35,7 +35,7 @@ void ObjectOperation::post(const backend::Request& request) {
   TOWPATH_CHECK(!active_, "an operation carries one transfer at a time");
   active_ = true;
   op_ = request.op;
-  ledger_.start(request.segments);
+  progress_.start(request.segments);
   if (Status bad = prepare(request); !bad.ok()) return complete({.status = std::move(bad)});
   step();
 }
@@ -55,7 +55,7 @@ void ObjectOperation::step() {
   const bool reads = op_ == TransferOp::read;
   while (asks_.size() < room && (reads ? reader_.issue() : writer_.issue())) {
   }
-  if (asks_.size() == 0 && (reads || writer_.idle())) complete(ledger_.close(false));
+  if (asks_.size() == 0 && (reads || writer_.idle())) complete(progress_.close(false));
 }
 
 void ObjectOperation::cancel() {
@@ -63,7 +63,7 @@ void ObjectOperation::cancel() {
   asks_.cancel_all();
   reader_.stop();
   writer_.stop();
-  complete(ledger_.close(true));
+  complete(progress_.close(true));
 }
 
 // The operation may be posted again, or be gone, when this returns.

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include <towpath/backend/backend.h>
-#include <towpath/backend/ledger.h>
+#include <towpath/backend/request_progress.h>
 #include <towpath/backends/object/asks.h>
 #include <towpath/backends/object/plan.h>
 #include <towpath/backends/object/reader.h>
@@ -43,7 +43,7 @@ class ObjectOperation final : public backend::Operation {
   const Surroundings around_;
   Asks asks_;
   Plan plan_;
-  backend::Ledger ledger_;
+  backend::RequestProgress progress_;
   Reader reader_;
   Writer writer_;
   TransferOp op_ = TransferOp::read;

@@ -110,11 +110,11 @@ class ScatterTest : public PlanTest {
  protected:
   Scatter scatter() { return Scatter(fetches(4096, 4096).front(), version); }
   std::vector<std::uint64_t> failures(const Scatter& of, const Status& why) {
-    backend::Ledger ledger;
-    ledger.start(segments);
-    of.fail(ledger, why);
+    backend::RequestProgress progress;
+    progress.start(segments);
+    of.fail(progress, why);
     std::vector<std::uint64_t> named;
-    for (const auto& failure : ledger.close(false).failures) named.push_back(failure.segment);
+    for (const auto& failure : progress.close(false).failures) named.push_back(failure.segment);
     return named;
   }
   std::string version;

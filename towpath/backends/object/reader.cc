@@ -53,7 +53,7 @@ void Reader::answered(Place place, const Result<net::HttpResponse>& response) {
   }
   const Status outcome = response.ok() ? place->finish() : response.status();
   if (!outcome.ok())
-    place->fail(ledger_,
+    place->fail(progress_,
                 error(outcome.code(), cat(describe(place->fetch()), ": ", outcome.message()),
                       std::string(outcome.hint()))
                     .because(outcome.cause()));
@@ -61,7 +61,7 @@ void Reader::answered(Place place, const Result<net::HttpResponse>& response) {
 }
 
 void Reader::settle(Place place) {
-  ledger_.moved(place->bytes());
+  progress_.moved(place->bytes());
   counters_.moved(TransferOp::read).add(place->bytes());
   counters_.gap_bytes.add(place->wasted());
   under_way_.erase(place);

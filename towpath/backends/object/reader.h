@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <towpath/backend/ledger.h>
+#include <towpath/backend/request_progress.h>
 #include <towpath/backends/object/asks.h>
 #include <towpath/backends/object/plan.h>
 #include <towpath/backends/object/scatter.h>
@@ -17,8 +17,8 @@ namespace towpath::backends::object {
 class Reader {
  public:
   /// All outlive it.
-  Reader(Asks& asks, backend::Ledger& ledger, Counters& counters) noexcept
-      : asks_(asks), ledger_(ledger), counters_(counters) {}
+  Reader(Asks& asks, backend::RequestProgress& progress, Counters& counters) noexcept
+      : asks_(asks), progress_(progress), counters_(counters) {}
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
@@ -37,7 +37,7 @@ class Reader {
   std::string describe(const Fetch& fetch) const;
 
   Asks& asks_;
-  backend::Ledger& ledger_;
+  backend::RequestProgress& progress_;
   Counters& counters_;
   const Plan* plan_ = nullptr;
   std::vector<Fetch> fetches_;

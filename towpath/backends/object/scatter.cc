@@ -124,11 +124,11 @@ Status Scatter::finish() {
                "it was never that long, or was replaced: write it before reading");
 }
 
-void Scatter::fail(backend::Ledger& ledger, const Status& why) const {
+void Scatter::fail(backend::RequestProgress& progress, const Status& why) const {
   for (const Piece& piece : next_) {
     const Overlap part = overlap_of(piece, std::max(at_, fetch_.begin), fetch_.end);
     if (part.size() > 0)
-      ledger.failed({piece.segment, piece.extent, part.begin - piece.place}, part.size(), why);
+      progress.failed({piece.segment, piece.extent, part.begin - piece.place}, part.size(), why);
   }
 }
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include <towpath/backend/ledger.h>
+#include <towpath/backend/request_progress.h>
 #include <towpath/backends/object/plan.h>
 #include <towpath/net/digest.h>
 #include <towpath/net/http.h>
@@ -41,7 +41,7 @@ class Scatter final : public net::HttpSink {
   /// After an answer of status 2xx: whether the response was all that it said, and good.
   Status finish();
   /// Tells what of the extents is not in place, and why.
-  void fail(backend::Ledger& ledger, const Status& why) const;
+  void fail(backend::RequestProgress& progress, const Status& why) const;
   /// Bytes in place, each of them counted once for each extent that has it.
   std::uint64_t bytes() const noexcept { return bytes_; }
   /// Bytes that came for no extent.

@@ -184,11 +184,11 @@ void Writer::complete(Place place) {
 
 void Writer::finish(Place place, const Status& outcome) {
   if (outcome.ok()) {
-    ledger_.moved(place->size_bytes);
+    progress_.moved(place->size_bytes);
     counters_.moved(TransferOp::write).add(place->size_bytes);
   } else {
     for (const Piece& piece : place->share->pieces)
-      ledger_.failed({piece.segment, piece.extent, 0}, piece.length, outcome);
+      progress_.failed({piece.segment, piece.extent, 0}, piece.length, outcome);
   }
   uploads_.erase(place);
 }

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include <towpath/backend/ledger.h>
+#include <towpath/backend/request_progress.h>
 #include <towpath/backends/object/asks.h>
 #include <towpath/backends/object/plan.h>
 #include <towpath/backends/object/scatter.h>
@@ -26,14 +26,14 @@ namespace towpath::backends::object {
 class Writer {
  public:
   /// All outlive it.
-  Writer(Asks& asks, backend::Ledger& ledger, Counters& counters,
+  Writer(Asks& asks, backend::RequestProgress& progress, Counters& counters,
          const telemetry::Log& log) noexcept
-      : asks_(asks), ledger_(ledger), counters_(counters), log_(log) {}
+      : asks_(asks), progress_(progress), counters_(counters), log_(log) {}
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
   /// `plan` must stay as it is until it is done or stopped. Objects that it does not put whole are
-  /// told to the ledger, and left alone.
+  /// told to the request progress, and left alone.
   void start(const Plan& plan);
   /// Asks for one thing more. False: nothing can be asked now.
   bool issue();
@@ -72,7 +72,7 @@ class Writer {
   void fail(Place place, const Status& why);
 
   Asks& asks_;
-  backend::Ledger& ledger_;
+  backend::RequestProgress& progress_;
   Counters& counters_;
   const telemetry::Log& log_;
   std::list<Upload> uploads_;  // those that are not finished

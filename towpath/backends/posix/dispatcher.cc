@@ -44,7 +44,7 @@ Dispatcher::Take Dispatcher::take(backend::PieceOperation& operation,
   // ext4's page cache is written by a thread of the kernel, one I/O of a file after the other.
   ours.can_linger = operation.writes() && piece.path == Path::buffered;
   if (operation.writes() && piece.path == Path::buffered && ours.file().refuses_unaligned()) {
-    operation.ledger().failed(piece.start, piece.length, ours.file().unaligned_refusal());
+    operation.progress().failed(piece.start, piece.length, ours.file().unaligned_refusal());
     return Take::settled;
   }
   if (read_cached(static_cast<PosixOperation&>(operation), ours)) return Take::copied;
@@ -68,7 +68,7 @@ bool Dispatcher::read_cached(PosixOperation& operation, Flight& flight) {
                            .parts = std::span(flight.parts).first(piece.parts)});
   if (got == -EOPNOTSUPP) file.cannot_report_what_is_cached();
   if (got < 0 || static_cast<std::uint64_t>(got) != piece.length) return false;
-  operation.ledger().moved(piece.length);
+  operation.progress().moved(piece.length);
   counters_.moved(false, piece.path).add(piece.length);
   counters_.cached_reads.add();
   return true;

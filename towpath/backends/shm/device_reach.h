@@ -3,7 +3,7 @@
 // copies is waited for, so that between calls no byte moves.
 //
 // The owner's bytes stay mapped here as long as somebody holds the ReachedDevice; whether they may
-// still be touched is the ledger's to say, as of all of a peer's memory.
+// still be touched is the registration table's to say, as of all of a peer's memory.
 // Thread: loop.
 #pragma once
 

@@ -34,12 +34,12 @@ constexpr FieldRule kHostRules[] = {
 constexpr Schema kHostSchema("host", kHostRules);
 constexpr std::uint64_t kMaxHostBytes = 256;
 
-constexpr Tag kHost = required(1), kSocketToken = required(2), kLedger = required(3),
+constexpr Tag kHost = required(1), kSocketToken = required(2), kRegistrationTable = required(3),
               kInfoIncarnation = required(4), kPieces = required(5);
 constexpr FieldRule kInfoRules[] = {
     {kHost, "host", Kind::nested, kOne, kMaxHostBytes, &kHostSchema},
     {kSocketToken, "socket token", Kind::number, {2, 2}},
-    {kLedger, "ledger", Kind::nested, kOne, kMaxFileBytes, &kFileSchema},
+    {kRegistrationTable, "registration table", Kind::nested, kOne, kMaxFileBytes, &kFileSchema},
     {kInfoIncarnation, "incarnation", Kind::number, kOne},
     {kPieces, "pieces", Kind::nested, kOne, kMaxFileBytes, &kFileSchema},
 };
@@ -174,7 +174,7 @@ Bytes encode(const ShmInfo& info) {
   return *seal_record(kInfoForm, [&](Encoder& out) {
     put_host(out, info.host);
     for (const std::uint64_t part : info.socket_token) out.put_number(kSocketToken, part);
-    put_file(out, kLedger, info.ledger);
+    put_file(out, kRegistrationTable, info.registrations);
     out.put_number(kInfoIncarnation, info.incarnation);
     put_file(out, kPieces, info.pieces);
   });
@@ -189,7 +189,7 @@ Result<ShmInfo> decode_info(ConstByteSpan bytes) {
         return wire::decode(field.nested(),
                             [&](const Field& fact) { return take_host_field(fact, info.host); });
       case kSocketToken: *token++ = field.number(); return {};  // two: the schema has counted
-      case kLedger: return take_file(field, info.ledger);
+      case kRegistrationTable: return take_file(field, info.registrations);
       case kPieces: return take_file(field, info.pieces);
       default: info.incarnation = field.number(); return {};
     }

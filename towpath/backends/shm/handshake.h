@@ -23,7 +23,7 @@ using SocketToken = std::array<std::uint64_t, 2>;
 struct ShmInfo {
   HostFacts host;
   SocketToken socket_token{};
-  FileRef ledger;
+  FileRef registrations;
   FileRef pieces;
   std::uint64_t incarnation = 0;
 

@@ -11,7 +11,7 @@ ShmInfo some_info() {
   ShmInfo info;
   info.host = *read_host_facts();
   info.socket_token = {1, 2};
-  info.ledger = {.fd = 5, .device = 1, .inode = 9};
+  info.registrations = {.fd = 5, .device = 1, .inode = 9};
   info.pieces = {.fd = 6, .device = 1, .inode = 10};
   info.incarnation = 77;
   return info;

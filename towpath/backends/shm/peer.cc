@@ -20,8 +20,8 @@ Result<sys::Fd> open_same_process(const HostFacts& host, const AgentIdentity& pe
   return process;
 }
 
-/// What the failure to open a peer's ledger says of the peer.
-Status ledger_error(const AgentIdentity& peer, const HostFacts& host, Status why) {
+/// What the failure to open a peer's registration table says of the peer.
+Status registration_table_error(const AgentIdentity& peer, const HostFacts& host, Status why) {
   Code code = why.code();  // out of descriptors or memory: that is no fault of the peer
   if (code == Code::not_found || code == Code::corrupt) code = Code::peer_lost;
   if (code == Code::denied) code = Code::unsupported;
@@ -35,12 +35,12 @@ Status ledger_error(const AgentIdentity& peer, const HostFacts& host, Status why
 
 }  // namespace
 
-Peer::Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerLedger ledger,
+Peer::Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerRegistrationTable registrations,
            PieceEntry pieces, run::Poller& poller)
     : identity_(options.peer),
       pid_(pid),
       process_(std::move(process)),
-      ledger_(std::move(ledger)),
+      registrations_(std::move(registrations)),
       pieces_(std::move(pieces)),
       poller_(poller) {}
 
@@ -54,17 +54,17 @@ Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options, ConstByteSp
   TOWPATH_TRY(check_same_host(options.here, info.host));
   TOWPATH_TRY(sys::Fd process, open_same_process(info.host, options.peer));
   const auto pid = static_cast<pid_t>(info.host.pid);
-  auto file = open_peer_file({.pid = pid, .file = info.ledger, .writable = false});
-  if (!file.ok()) return ledger_error(options.peer, info.host, file.status());
-  TOWPATH_TRY(PeerLedger ledger, PeerLedger::map(file->get()));
+  auto file = open_peer_file({.pid = pid, .file = info.registrations, .writable = false});
+  if (!file.ok()) return registration_table_error(options.peer, info.host, file.status());
+  TOWPATH_TRY(PeerRegistrationTable registrations, PeerRegistrationTable::map(file->get()));
   auto table = open_peer_file({.pid = pid, .file = info.pieces, .writable = true});
-  if (!table.ok()) return ledger_error(options.peer, info.host, table.status());
+  if (!table.ok()) return registration_table_error(options.peer, info.host, table.status());
   TOWPATH_TRY(PieceEntry pieces,
               PieceEntry::claim(table->get(), {.pid = options.here.pid,
                                                .start_time = options.here.start_time,
                                                .name = options.self.name}));
   std::unique_ptr<Peer> peer(
-      new Peer(options, pid, std::move(process), std::move(ledger), std::move(pieces), poller));
+      new Peer(options, pid, std::move(process), std::move(registrations), std::move(pieces), poller));
   TOWPATH_TRY(peer->check_process());
   TOWPATH_TRY(peer->outbox_, Outbox::open({.name = socket_name(info.socket_token),
                                            .expected = pid,
@@ -84,7 +84,7 @@ void Peer::unwatch() noexcept {
 }
 
 Status Peer::check() const {
-  if (stands(Ledger::kBackend)) return {};
+  if (stands(RegistrationTable::kBackend)) return {};
   return error(Code::peer_lost, cat(to_string(identity_), " has closed its shm backend"));
 }
 

@@ -1,4 +1,4 @@
-// Peer: an agent of this host, as an shm connection sees it: its process, its ledger, the memfds of
+// Peer: an agent of this host, as an shm connection sees it: its process, its registration table, the memfds of
 // it that are mapped here, and the outbox for notifications.
 //
 // Invariant: the process behind the pidfd never becomes another one.
@@ -11,7 +11,7 @@
 
 #include <towpath/backend/backend.h>
 #include <towpath/backends/shm/handshake.h>
-#include <towpath/backends/shm/ledger.h>
+#include <towpath/backends/shm/registration_table.h>
 #include <towpath/backends/shm/mailbox.h>
 #include <towpath/backends/shm/peer_file.h>
 #include <towpath/backends/shm/piece_table.h>
@@ -38,12 +38,12 @@ class Peer {
   const AgentIdentity& identity() const noexcept { return identity_; }
   pid_t pid() const noexcept { return pid_; }
 
-  /// ok, or why the peer is gone. No system call: what the ledger says.
+  /// ok, or why the peer is gone. No system call: what the registration table says.
   Status check() const;
   /// The same after asking the kernel whether the process still lives.
   Status check_process() const;
   /// Ask in a piece, where bytes move after it.
-  bool stands(Slot slot) const noexcept { return ledger_.stands(slot); }
+  bool stands(Slot slot) const noexcept { return registrations_.stands(slot); }
   /// Where this side says that it moves bytes of the peer.
   const PieceEntry& pieces() const noexcept { return pieces_; }
   /// Stops listening for its end; once it is known. Only check() and stands() may be asked then.
@@ -54,13 +54,13 @@ class Peer {
   Outbox& outbox() noexcept { return *outbox_; }
 
  private:
-  Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerLedger ledger, PieceEntry pieces,
+  Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerRegistrationTable registrations, PieceEntry pieces,
        run::Poller& poller);
 
   const AgentIdentity identity_;
   const pid_t pid_;
   sys::Fd process_;
-  PeerLedger ledger_;
+  PeerRegistrationTable registrations_;
   PieceEntry pieces_;
   run::Poller& poller_;
   PeerMappings mappings_;

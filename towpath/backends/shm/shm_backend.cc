@@ -98,7 +98,7 @@ class ShmBackend final : public Backend, private SliceMover {
 
  private:
   ShmBackend(const BackendContext& context, const BackendOptions& options,
-             const device::DriverSource& devices, run::Poller poller, Ledger ledger,
+             const device::DriverSource& devices, run::Poller poller, RegistrationTable registrations,
              PieceTable pieces)
       : self_(context.self),
         clock_(*context.clock),
@@ -109,7 +109,7 @@ class ShmBackend final : public Backend, private SliceMover {
         devices_(devices),
         capabilities_(shm_capabilities(devices_.may_be_there())),
         poller_(std::move(poller)),
-        ledger_(std::move(ledger)),
+        registrations_(std::move(registrations)),
         pieces_(std::move(pieces)),
         own_(context.self),
         process_copy_(*context.clock, options.copy_threads) {}
@@ -139,7 +139,7 @@ class ShmBackend final : public Backend, private SliceMover {
   const Capabilities capabilities_;
   ShmInfo info_;
   run::Poller poller_;
-  Ledger ledger_;
+  RegistrationTable registrations_;
   const PieceTable pieces_;
   OwnMemories own_;
   Rooms<OwnMemory> rooms_;
@@ -152,14 +152,14 @@ Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context,
                                                   const device::DriverSource& devices) {
   TOWPATH_TRY(const BackendOptions options, BackendOptions::parse(context.params));
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
-  TOWPATH_TRY(Ledger ledger, Ledger::create());
+  TOWPATH_TRY(RegistrationTable registrations, RegistrationTable::create());
   TOWPATH_TRY(PieceTable pieces, PieceTable::create());
   std::unique_ptr<ShmBackend> backend(new ShmBackend(context, options, devices, std::move(poller),
-                                                     std::move(ledger), std::move(pieces)));
+                                                     std::move(registrations), std::move(pieces)));
   ShmInfo& info = backend->info_;
   TOWPATH_TRY(info.host, read_host_facts());
   info.socket_token = {sys::random_u64(), sys::random_u64()};
-  info.ledger = backend->ledger_.file();
+  info.registrations = backend->registrations_.file();
   info.pieces = backend->pieces_.file();
   info.incarnation = context.self.incarnation;
   TOWPATH_TRY(backend->mailbox_,
@@ -194,8 +194,8 @@ Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescript
                    {{"region", to_string(region)}, {"why", offered.status().to_string()}});
     if (offered.ok()) device = std::make_unique<DeviceExtent>(*std::move(offered));
   }
-  TOWPATH_TRY(const Slot slot, ledger_.take());
-  std::unique_ptr<OwnMemory> memory(new (rooms_) OwnMemory(rooms_, region, slot, ledger_, own_));
+  TOWPATH_TRY(const Slot slot, registrations_.take());
+  std::unique_ptr<OwnMemory> memory(new (rooms_) OwnMemory(rooms_, region, slot, registrations_, own_));
   memory->shared = shared;
   memory->device = std::move(device);
   return memory;

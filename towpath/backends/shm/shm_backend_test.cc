@@ -307,7 +307,7 @@ TEST_F(ShmBackendTest, info_of_others_is_refused_by_its_fault) {
   ++info.host.start_time;
   EXPECT_EQ(code_for(info), Code::peer_lost);
   info = good;
-  ++info.ledger.inode;
+  ++info.registrations.inode;
   EXPECT_EQ(code_for(info), Code::peer_lost);
   info = good;
   ++info.socket_token[0];

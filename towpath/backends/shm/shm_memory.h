@@ -13,7 +13,7 @@
 #include <towpath/backend/rooms.h>
 #include <towpath/backends/shm/device_reach.h>
 #include <towpath/backends/shm/handshake.h>
-#include <towpath/backends/shm/ledger.h>
+#include <towpath/backends/shm/registration_table.h>
 #include <towpath/backends/shm/peer_file.h>
 #include <towpath/core/status.h>
 
@@ -55,7 +55,7 @@ class OwnMemories {
   /// `memory` stays where it is until it is removed.
   void put(const ShmMemory& memory) {
     const std::size_t index = memory.slot.index;
-    // The ledger gives the lowest numbers first, and again.
+    // The registration table gives the lowest numbers first, and again.
     if (all_.size() <= index) all_.resize(index + 1);
     all_[index] = &memory;
   }
@@ -72,19 +72,19 @@ class OwnMemories {
   std::vector<const ShmMemory*> all_;  // null: none
 };
 
-/// Memory registered here. The rooms, the ledger and the table outlive it.
+/// Memory registered here. The rooms, the registration table and the table outlive it.
 class OwnMemory final : public backend::InRoom<OwnMemory, ShmMemory> {
  public:
   OwnMemory(backend::Rooms<OwnMemory>& rooms, const RegionDescriptor& its_region, Slot its_slot,
-            Ledger& ledger, OwnMemories& all)
-      : InRoom(rooms, its_region, its_slot), ledger_(ledger), all_(all) {
+            RegistrationTable& registrations, OwnMemories& all)
+      : InRoom(rooms, its_region, its_slot), registrations_(registrations), all_(all) {
     all_.put(*this);
   }
   ~OwnMemory() override {
     all_.remove(slot);
-    ledger_.give_back(slot);
+    registrations_.give_back(slot);
   }
-  void revoke() override { ledger_.revoke(slot); }
+  void revoke() override { registrations_.revoke(slot); }
   Bytes key() const override {
     ShmKey key{.address = where.address,
                .length = where.length,
@@ -99,7 +99,7 @@ class OwnMemory final : public backend::InRoom<OwnMemory, ShmMemory> {
   std::unique_ptr<const DeviceExtent> device;  ///< of a device's memory that peers can open
 
  private:
-  Ledger& ledger_;
+  RegistrationTable& registrations_;
   OwnMemories& all_;
 };
 

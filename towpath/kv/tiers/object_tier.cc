@@ -34,8 +34,8 @@ Result<std::unique_ptr<ObjectTier>> ObjectTier::open(const ObjectTierOptions& op
   std::unique_ptr<ObjectTier> made(new ObjectTier(options));
   if (shelf) {
     TOWPATH_TRY(
-        made->ledger_,
-        ObjectLedger::make(std::move(shelf), {.prefix = cat(options.prefix, "/"),
+        made->index_,
+        ObjectIndex::make(std::move(shelf), {.prefix = cat(options.prefix, "/"),
                                               .object_bytes = object_bytes_of(options.block_bytes),
                                               .bound_bytes = options.bound_bytes,
                                               .policy = options.policy,
@@ -60,8 +60,8 @@ std::string ObjectTier::key_of(BlockHash hash) const {
 }
 
 std::optional<TierRoom> ObjectTier::room() const {
-  if (!ledger_) return std::nullopt;
-  return ledger_->room();
+  if (!index_) return std::nullopt;
+  return index_->room();
 }
 
 // Beginning --------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ void ObjectTier::begin(TierTask& task) {
   slot->hash = task.hash;
   if (task.kind == TierTask::Kind::put) {
     std::erase(to_remove_, task.hash);
-    if (ledger_) ledger_->begin_put();
+    if (index_) index_->begin_put();
   }
   if (Status ready = prepare(*slot); !ready.ok()) return end(*slot, std::move(ready));
   start(*slot);
@@ -90,7 +90,7 @@ Status ObjectTier::prepare(Slot& slot) const {
     return error(Code::invalid_argument, cat("block ", hex(task.hash), " of ", task.bytes.size(),
                                              " bytes in a tier of ", options_.block_bytes));
   if (task.kind != TierTask::Kind::put) {
-    const bool is_going = ledger_ ? ledger_->is_going(task.hash)
+    const bool is_going = index_ ? index_->is_going(task.hash)
                                   : std::ranges::find(to_remove_, task.hash) != to_remove_.end();
     return is_going ? error(Code::not_found, cat("block ", hex(task.hash), " is being removed"))
                     : Status();
@@ -116,9 +116,9 @@ bool ObjectTier::is_being_removed(BlockHash hash) const {
 /// is room for it.
 Result<bool> ObjectTier::may_start(Slot& slot) {
   if (slot.task == nullptr) return true;
-  if (!ledger_) return !is_being_removed(slot.hash);
-  if (slot.task->kind == TierTask::Kind::put) return ledger_->admit(slot.hash, slot.place);
-  if (slot.task->kind == TierTask::Kind::get) slot.place.held = ledger_->hold(slot.hash);
+  if (!index_) return !is_being_removed(slot.hash);
+  if (slot.task->kind == TierTask::Kind::put) return index_->admit(slot.hash, slot.place);
+  if (slot.task->kind == TierTask::Kind::get) slot.place.held = index_->hold(slot.hash);
   return true;
 }
 
@@ -163,7 +163,7 @@ void ObjectTier::cancel(TierTask& task) {
 
 bool ObjectTier::progress() {
   bool more = options_.agent->progress();
-  if (ledger_) more = ledger_->progress() || more;
+  if (index_) more = index_->progress() || more;
   for (Slot& slot : slots_) {
     if (slot.is_busy && !slot.is_posted) start(slot);
     if (slot.is_busy && slot.is_posted && slot.transfer.ended()) finish(slot);
@@ -174,7 +174,7 @@ bool ObjectTier::progress() {
 
 void ObjectTier::wait_for_work(Duration most) {
   constexpr Duration kNap = std::chrono::milliseconds(1);  // the shelf's answers wake nobody
-  options_.agent->wait_for_work(ledger_ && ledger_->is_busy() ? std::min(most, kNap) : most);
+  options_.agent->wait_for_work(index_ && index_->is_busy() ? std::min(most, kNap) : most);
 }
 
 void ObjectTier::finish(Slot& slot) {
@@ -187,7 +187,7 @@ void ObjectTier::finish(Slot& slot) {
   const bool is_look = slot.task->kind == TierTask::Kind::look;
   if (how.ok()) how = is_look ? reported(slot) : prove(slot);
   if (is_look && how.ok()) {
-    if (ledger_) ledger_->meet(slot.hash);
+    if (index_) index_->meet(slot.hash);
     (void)options_.presence->add(slot.hash, options_.tier);
   }
   lose(slot.hash, how.code());
@@ -195,8 +195,8 @@ void ObjectTier::finish(Slot& slot) {
 }
 
 void ObjectTier::finish_put(Slot& slot, const Status& how) {
-  if (ledger_)
-    how.ok() ? ledger_->keep(slot.hash, slot.place) : ledger_->give_up(slot.hash, slot.place);
+  if (index_)
+    how.ok() ? index_->keep(slot.hash, slot.place) : index_->give_up(slot.hash, slot.place);
   else if (how.ok())
     (void)options_.presence->add(slot.hash, options_.tier);
 }
@@ -204,12 +204,12 @@ void ObjectTier::finish_put(Slot& slot, const Status& how) {
 /// What is not there, or is wrong, is there no more; and what is wrong takes no room.
 void ObjectTier::lose(BlockHash hash, Code why) {
   if (why != Code::not_found && why != Code::corrupt) return;
-  if (!ledger_)
+  if (!index_)
     (void)options_.presence->remove(hash, options_.tier);
   else if (why == Code::corrupt)
-    ledger_->discard(hash);
+    index_->discard(hash);
   else
-    ledger_->forget(hash);
+    index_->forget(hash);
 }
 
 /// What the object says that it is. Errors: not_found (that it was removed), corrupt.
@@ -253,8 +253,8 @@ void ObjectTier::end(Slot& slot, Status how) {
 Status ObjectTier::remove(BlockHash hash) {
   if (!options_.presence->remove(hash, options_.tier))
     return error(Code::not_found, cat("no block ", hex(hash)));
-  if (ledger_) {
-    ledger_->discard(hash);
+  if (index_) {
+    index_->discard(hash);
     return {};
   }
   to_remove_.push_back(hash);

@@ -9,7 +9,7 @@
 //
 // A store takes objects whole and an agent removes none: a block that is removed is put over with a
 // record that says so. With a shelf (object_shelf.h) it is removed, and the tier has a bound, over
-// all its lives: what exceeds it goes, as the policy says (object_ledger.h). Each task has a slot
+// all its lives: what exceeds it goes, as the policy says (object_index.h). Each task has a slot
 // of registered memory, through which its bytes are copied; only proven ones leave it. Thread: that
 // of BlockTier. The agent may be driven elsewhere besides.
 #pragma once
@@ -21,7 +21,7 @@
 #include <towpath/agent/agent.h>
 #include <towpath/kv/disk/segment_format.h>
 #include <towpath/kv/tiers/block_tier.h>
-#include <towpath/kv/tiers/object_ledger.h>
+#include <towpath/kv/tiers/object_index.h>
 
 namespace towpath::kv {
 
@@ -73,7 +73,7 @@ class ObjectTier final : public BlockTier {
     TierTask* task = nullptr;  // null: a removal
     BlockHash hash = 0;
     bool is_posted = false;
-    ObjectLedger::Place place;
+    ObjectIndex::Place place;
     memory::Registration object;
     agent::Transfer transfer;
   };
@@ -99,7 +99,7 @@ class ObjectTier final : public BlockTier {
   const ObjectTierOptions options_;
   memory::SharedRegion memory_;
   memory::Registration registration_;
-  std::unique_ptr<ObjectLedger> ledger_;  // none: there is no bound
+  std::unique_ptr<ObjectIndex> index_;  // none: there is no bound
   std::vector<Slot> slots_;               // the last is for removals without one
   std::deque<BlockHash> to_remove_;
 };

@@ -1,4 +1,4 @@
-// Ledger: which registrations of a backend stand, told to its peers by plain shared memory.
+// Registration table: which registrations of a backend stand, told to its peers by plain shared memory.
 //
 // One word per registration in a sealed memfd that peers map read-only. The owner writes a
 // generation there and a 0 when it takes the registration back; peers look in every piece, so a
@@ -26,15 +26,15 @@ struct Slot {
   std::uint32_t generation = 0;
 };
 
-class Ledger {
+class RegistrationTable {
  public:
   static constexpr std::uint32_t kSlots = 256 * 1024;  // 1 MiB of address space, used as it fills
   static constexpr Slot kBackend{0, 1};
 
-  static Result<Ledger> create();
-  Ledger(Ledger&&) noexcept = default;
+  static Result<RegistrationTable> create();
+  RegistrationTable(RegistrationTable&&) noexcept = default;
   /// Tells peers that all of it is over.
-  ~Ledger();
+  ~RegistrationTable();
 
   /// Errors: exhausted (kSlots registrations stand).
   Result<Slot> take();
@@ -45,7 +45,7 @@ class Ledger {
   FileRef file() const noexcept { return file_; }
 
  private:
-  Ledger(sys::Fd fd, FileRef file, sys::Mapping mapping) noexcept
+  RegistrationTable(sys::Fd fd, FileRef file, sys::Mapping mapping) noexcept
       : fd_(std::move(fd)), file_(file), mapping_(std::move(mapping)) {}
 
   sys::Fd fd_;
@@ -56,16 +56,16 @@ class Ledger {
   std::uint32_t generation_ = 0;
 };
 
-/// A peer's ledger, as hostile as the peer.
-class PeerLedger {
+/// A peer's registration table, as hostile as the peer.
+class PeerRegistrationTable {
  public:
   /// `fd` is sealed (see peer_file.h) and borrowed. Errors: out_of_range (too small to be one).
-  static Result<PeerLedger> map(int fd);
-  /// False for slots that no ledger has.
+  static Result<PeerRegistrationTable> map(int fd);
+  /// False for slots that no registration table has.
   bool stands(Slot slot) const noexcept;
 
  private:
-  explicit PeerLedger(sys::Mapping mapping) noexcept : mapping_(std::move(mapping)) {}
+  explicit PeerRegistrationTable(sys::Mapping mapping) noexcept : mapping_(std::move(mapping)) {}
   sys::Mapping mapping_;
 };
 

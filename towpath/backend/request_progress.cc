@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/backend/ledger.h>
+#include <towpath/backend/request_progress.h>
 #include <towpath/core/text.h>
 
 namespace towpath::backend {
@@ -13,13 +13,13 @@ std::pair<std::uint64_t, std::uint64_t> place_of(const SegmentFailure& failure) 
 
 }  // namespace
 
-void Ledger::start(Segments segments) noexcept {
+void RequestProgress::start(Segments segments) noexcept {
   segments_ = segments;
   bytes_ = 0;
   failures_.clear();
 }
 
-void Ledger::failed(const Position& start, std::uint64_t bytes, const Status& why) {
+void RequestProgress::failed(const Position& start, std::uint64_t bytes, const Status& why) {
   Position at = first_byte(segments_, start);
   while (bytes != 0 && at.segment < segments_.size()) {
     const std::uint64_t missing = std::min(bytes, rest_of_extent(segments_, at));
@@ -30,7 +30,7 @@ void Ledger::failed(const Position& start, std::uint64_t bytes, const Status& wh
 }
 
 // What falls off the end is never asked for again: the list's last place only moves forward.
-bool Ledger::add(const Position& at, std::uint64_t missing, const Status& why) {
+bool RequestProgress::add(const Position& at, std::uint64_t missing, const Status& why) {
   if (failures_.capacity() < kMaxFailures + 1) failures_.reserve(kMaxFailures + 1);
   const std::pair place(at.segment, at.extent);
   const auto found = std::lower_bound(
@@ -46,7 +46,7 @@ bool Ledger::add(const Position& at, std::uint64_t missing, const Status& why) {
   return true;
 }
 
-Completion Ledger::close(bool stopped) {
+Completion RequestProgress::close(bool stopped) {
   if (stopped) {
     failures_.clear();
     return {.status = error(Code::cancelled, cat("stopped after ", bytes_, " bytes")),

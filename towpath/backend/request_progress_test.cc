@@ -2,37 +2,37 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/backend/ledger.h>
+#include <towpath/backend/request_progress.h>
 
 namespace towpath::backend {
 namespace {
 
 const Status kBad = error(Code::io_error, "a bad block", "replace the disk");
 
-class LedgerTest : public ::testing::Test {
+class RequestProgressTest : public ::testing::Test {
  protected:
   void start(std::uint64_t length, std::uint64_t count, std::size_t copies = 1) {
     segments.assign(copies, Segment{.length = length, .count = count});
-    ledger.start(segments);
+    progress.start(segments);
   }
   std::vector<Segment> segments;
-  Ledger ledger;
+  RequestProgress progress;
 };
 
-TEST_F(LedgerTest, nothing_wrong_is_ok) {
+TEST_F(RequestProgressTest, nothing_wrong_is_ok) {
   start(100, 2);
-  ledger.moved(200);
-  const auto outcome = ledger.close(false);
+  progress.moved(200);
+  const auto outcome = progress.close(false);
   EXPECT_TRUE(outcome.status.ok());
   EXPECT_EQ(outcome.bytes, 200U);
   EXPECT_TRUE(outcome.failures.empty());
 }
 
-TEST_F(LedgerTest, a_range_is_reported_by_extent) {
+TEST_F(RequestProgressTest, a_range_is_reported_by_extent) {
   start(100, 4);
-  ledger.moved(150);
-  ledger.failed({0, 1, 50}, 250, kBad);
-  const auto outcome = ledger.close(false);
+  progress.moved(150);
+  progress.failed({0, 1, 50}, 250, kBad);
+  const auto outcome = progress.close(false);
   EXPECT_EQ(outcome.status.code(), Code::io_error);
   EXPECT_EQ(outcome.status.cause(), kBad);
   EXPECT_EQ(outcome.status.hint(), "replace the disk");
@@ -43,51 +43,51 @@ TEST_F(LedgerTest, a_range_is_reported_by_extent) {
   EXPECT_EQ(outcome.failures[2].bytes, 0U);
 }
 
-TEST_F(LedgerTest, a_extent_that_misses_two_ranges_is_reported_once) {
+TEST_F(RequestProgressTest, a_extent_that_misses_two_ranges_is_reported_once) {
   start(100, 1);
-  ledger.failed({0, 0, 80}, 20, kBad);
-  ledger.failed({0, 0, 10}, 5, kBad);
-  const auto outcome = ledger.close(false);
+  progress.failed({0, 0, 80}, 20, kBad);
+  progress.failed({0, 0, 10}, 5, kBad);
+  const auto outcome = progress.close(false);
   ASSERT_EQ(outcome.failures.size(), 1U);
   EXPECT_EQ(outcome.failures[0].bytes, 75U);
 }
 
-TEST_F(LedgerTest, the_first_failures_are_kept_whatever_the_order) {
+TEST_F(RequestProgressTest, the_first_failures_are_kept_whatever_the_order) {
   start(1, 1000);
-  for (std::uint64_t i = 1000; i-- > 0;) ledger.failed({0, i, 0}, 1, kBad);
-  const auto outcome = ledger.close(false);
+  for (std::uint64_t i = 1000; i-- > 0;) progress.failed({0, i, 0}, 1, kBad);
+  const auto outcome = progress.close(false);
   ASSERT_EQ(outcome.failures.size(), backend::kMaxFailures);
   for (std::size_t i = 0; i < backend::kMaxFailures; ++i) EXPECT_EQ(outcome.failures[i].extent, i);
   EXPECT_NE(outcome.status.message().find("64 or more"), std::string_view::npos);
 }
 
-TEST_F(LedgerTest, a_range_goes_over_segments_and_empty_ones) {
+TEST_F(RequestProgressTest, a_range_goes_over_segments_and_empty_ones) {
   start(10, 1, 4);
   segments[1].length = 0;
   segments[2].count = 0;
-  ledger.failed({0, 0, 5}, 12, kBad);
-  const auto outcome = ledger.close(false);
+  progress.failed({0, 0, 5}, 12, kBad);
+  const auto outcome = progress.close(false);
   ASSERT_EQ(outcome.failures.size(), 2U);
   EXPECT_EQ(outcome.failures[1].segment, 3U);
   EXPECT_EQ(outcome.failures[1].bytes, 3U);
 }
 
-TEST_F(LedgerTest, stopped_is_cancelled_and_names_no_extent) {
+TEST_F(RequestProgressTest, stopped_is_cancelled_and_names_no_extent) {
   start(100, 2);
-  ledger.moved(100);
-  ledger.failed({0, 1, 0}, 10, kBad);
-  const auto outcome = ledger.close(true);
+  progress.moved(100);
+  progress.failed({0, 1, 0}, 10, kBad);
+  const auto outcome = progress.close(true);
   EXPECT_EQ(outcome.status.code(), Code::cancelled);
   EXPECT_EQ(outcome.bytes, 100U);
   EXPECT_TRUE(outcome.failures.empty());
 }
 
-TEST_F(LedgerTest, a_new_start_forgets) {
+TEST_F(RequestProgressTest, a_new_start_forgets) {
   start(100, 1);
-  ledger.failed({0, 0, 0}, 100, kBad);
-  ledger.start(segments);
-  EXPECT_TRUE(ledger.close(false).status.ok());
-  EXPECT_EQ(ledger.bytes(), 0U);
+  progress.failed({0, 0, 0}, 100, kBad);
+  progress.start(segments);
+  EXPECT_TRUE(progress.close(false).status.ok());
+  EXPECT_EQ(progress.bytes(), 0U);
 }
 
 }  // namespace

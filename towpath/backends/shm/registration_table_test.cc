@@ -2,64 +2,64 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <towpath/backends/shm/ledger.h>
+#include <towpath/backends/shm/registration_table.h>
 #include <towpath/backends/shm/peer_file.h>
 #include <towpath/sys/memfd.h>
 
 namespace towpath::backends::shm {
 namespace {
 
-Result<PeerLedger> peer_view(const Ledger& ledger) {
-  TOWPATH_TRY(const sys::Fd fd, open_peer_file({.pid = ::getpid(), .file = ledger.file()}));
-  return PeerLedger::map(fd.get());
+Result<PeerRegistrationTable> peer_view(const RegistrationTable& registrations) {
+  TOWPATH_TRY(const sys::Fd fd, open_peer_file({.pid = ::getpid(), .file = registrations.file()}));
+  return PeerRegistrationTable::map(fd.get());
 }
 
-TEST(LedgerTest, peers_see_what_stands_and_what_was_taken_back) {
-  auto ledger = Ledger::create();
-  ASSERT_TRUE(ledger.ok());
-  auto peer = peer_view(*ledger);
+TEST(RegistrationTableTest, peers_see_what_stands_and_what_was_taken_back) {
+  auto registrations = RegistrationTable::create();
+  ASSERT_TRUE(registrations.ok());
+  auto peer = peer_view(*registrations);
   ASSERT_TRUE(peer.ok()) << peer.status().to_string();
-  EXPECT_TRUE(peer->stands(Ledger::kBackend));
-  const Slot first = *ledger->take();
-  const Slot second = *ledger->take();
+  EXPECT_TRUE(peer->stands(RegistrationTable::kBackend));
+  const Slot first = *registrations->take();
+  const Slot second = *registrations->take();
   EXPECT_NE(first.index, second.index);
   EXPECT_TRUE(peer->stands(first));
-  ledger->give_back(first);
+  registrations->give_back(first);
   EXPECT_FALSE(peer->stands(first));
   EXPECT_TRUE(peer->stands(second));
-  const Slot third = *ledger->take();
+  const Slot third = *registrations->take();
   EXPECT_EQ(third.index, first.index);
   EXPECT_FALSE(peer->stands(first));  // the old key does not come to mean the new region
 }
 
-TEST(LedgerTest, end_of_the_backend_ends_all_of_it) {
-  auto ledger = Ledger::create();
-  auto peer = peer_view(*ledger);
-  const Slot slot = *ledger->take();
-  { const Ledger ended = *std::move(ledger); }
+TEST(RegistrationTableTest, end_of_the_backend_ends_all_of_it) {
+  auto registrations = RegistrationTable::create();
+  auto peer = peer_view(*registrations);
+  const Slot slot = *registrations->take();
+  { const RegistrationTable ended = *std::move(registrations); }
   EXPECT_FALSE(peer->stands(slot));
-  EXPECT_FALSE(peer->stands(Ledger::kBackend));
+  EXPECT_FALSE(peer->stands(RegistrationTable::kBackend));
 }
 
-TEST(LedgerTest, slots_that_no_ledger_has_never_stand) {
-  auto ledger = Ledger::create();
-  auto peer = peer_view(*ledger);
-  EXPECT_FALSE(peer->stands({Ledger::kSlots, 1}));
+TEST(RegistrationTableTest, slots_that_no_registration_table_has_never_stand) {
+  auto registrations = RegistrationTable::create();
+  auto peer = peer_view(*registrations);
+  EXPECT_FALSE(peer->stands({RegistrationTable::kSlots, 1}));
   EXPECT_FALSE(peer->stands({UINT32_MAX, 1}));
   EXPECT_FALSE(peer->stands({7, 0}));
 }
 
-TEST(LedgerTest, full_ledger_refuses) {
-  auto ledger = Ledger::create();
-  for (std::uint32_t i = 1; i < Ledger::kSlots; ++i) ASSERT_TRUE(ledger->take().ok());
-  EXPECT_EQ(ledger->take().code(), Code::exhausted);
-  ledger->give_back({5, 5});
-  EXPECT_TRUE(ledger->take().ok());
+TEST(RegistrationTableTest, full_registration_table_refuses) {
+  auto registrations = RegistrationTable::create();
+  for (std::uint32_t i = 1; i < RegistrationTable::kSlots; ++i) ASSERT_TRUE(registrations->take().ok());
+  EXPECT_EQ(registrations->take().code(), Code::exhausted);
+  registrations->give_back({5, 5});
+  EXPECT_TRUE(registrations->take().ok());
 }
 
-TEST(LedgerTest, file_that_is_too_small_is_no_ledger) {
+TEST(RegistrationTableTest, file_that_is_too_small_is_no_registration_table) {
   const auto fd = sys::create_sealed_memfd("small", 4096);
-  EXPECT_EQ(PeerLedger::map(fd->get()).code(), Code::out_of_range);
+  EXPECT_EQ(PeerRegistrationTable::map(fd->get()).code(), Code::out_of_range);
 }
 
 class PeerFileTest : public ::testing::Test {

@@ -4,7 +4,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/kv/disk/segment_format.h>
-#include <towpath/kv/tiers/object_ledger.h>
+#include <towpath/kv/tiers/object_index.h>
 
 namespace towpath::kv {
 namespace {
@@ -20,8 +20,8 @@ std::string object_digits(BlockHash hash) {
   return digits;
 }
 
-Result<std::unique_ptr<ObjectLedger>> ObjectLedger::make(std::unique_ptr<ObjectShelf> shelf,
-                                                         const ObjectLedgerOptions& options) {
+Result<std::unique_ptr<ObjectIndex>> ObjectIndex::make(std::unique_ptr<ObjectShelf> shelf,
+                                                         const ObjectIndexOptions& options) {
   const std::uint64_t most =
       std::min<std::uint64_t>(options.bound_bytes / options.object_bytes, kNoSlot - 1);
   if (most == 0)
@@ -29,7 +29,7 @@ Result<std::unique_ptr<ObjectLedger>> ObjectLedger::make(std::unique_ptr<ObjectS
                  cat("a bound of ", options.bound_bytes, " bytes for objects of ",
                      options.object_bytes, " each"),
                  "let it have room for one block at least");
-  std::unique_ptr<ObjectLedger> made(new ObjectLedger(std::move(shelf), options));
+  std::unique_ptr<ObjectIndex> made(new ObjectIndex(std::move(shelf), options));
   TOWPATH_TRY(made->objects_, BlockPool::make({.slots = static_cast<SlotId>(most),
                                                .policy = options.policy,
                                                .exact_order = true}));
@@ -38,7 +38,7 @@ Result<std::unique_ptr<ObjectLedger>> ObjectLedger::make(std::unique_ptr<ObjectS
 
 // Putting ----------------------------------------------------------------------------------------
 
-Result<bool> ObjectLedger::admit(BlockHash hash, Place& place) {
+Result<bool> ObjectIndex::admit(BlockHash hash, Place& place) {
   if (!failure_.ok()) return failure_;
   if (listing_ != Listing::done) return false;
   if (!place.room && !place.held) place.held = objects_->find(hash);
@@ -47,7 +47,7 @@ Result<bool> ObjectLedger::admit(BlockHash hash, Place& place) {
 }
 
 /// Nothing while all are held.
-std::optional<PartialBlock> ObjectLedger::make_room() {
+std::optional<PartialBlock> ObjectIndex::make_room() {
   std::vector<Evicted> evicted;
   auto rooms = objects_->allocate(1, &evicted);
   for (const Evicted& one : evicted) {
@@ -58,41 +58,41 @@ std::optional<PartialBlock> ObjectLedger::make_room() {
   return std::move(rooms->front());
 }
 
-void ObjectLedger::enter(BlockHash hash, PartialBlock&& room) {
+void ObjectIndex::enter(BlockHash hash, PartialBlock&& room) {
   (void)objects_->register_block(CompleteBlock(std::move(room), {.block = {hash, {}}}));
   (void)options_.presence->add(hash, options_.tier);
 }
 
-void ObjectLedger::keep(BlockHash hash, Place& place) {
+void ObjectIndex::keep(BlockHash hash, Place& place) {
   if (place.room) enter(hash, std::move(*place.room));
   (void)options_.presence->add(hash, options_.tier);
   place = {};
 }
 
-void ObjectLedger::give_up(BlockHash hash, Place& place) {
+void ObjectIndex::give_up(BlockHash hash, Place& place) {
   const bool is_new = place.room.has_value();
   place = {};
   if (is_new) discard(hash);
 }
 
-void ObjectLedger::meet(BlockHash hash) {
+void ObjectIndex::meet(BlockHash hash) {
   if (listing_ != Listing::done || is_going(hash) || objects_->find(hash)) return;
   if (auto room = make_room()) enter(hash, std::move(*room));
 }
 
 // Removing ---------------------------------------------------------------------------------------
 
-void ObjectLedger::forget(BlockHash hash) {
+void ObjectIndex::forget(BlockHash hash) {
   (void)objects_->drop(hash);
   (void)options_.presence->remove(hash, options_.tier);
 }
 
-void ObjectLedger::discard(BlockHash hash) {
+void ObjectIndex::discard(BlockHash hash) {
   forget(hash);
   if (owed_.insert(hash).second) to_ask_.push_back(hash);
 }
 
-void ObjectLedger::remove_some() {
+void ObjectIndex::remove_some() {
   for (; !to_ask_.empty() && under_way_ < options_.depth; ++under_way_) {
     const BlockHash hash = to_ask_.back();
     to_ask_.pop_back();
@@ -110,11 +110,11 @@ void ObjectLedger::remove_some() {
 
 // Listing ----------------------------------------------------------------------------------------
 
-std::string ObjectLedger::key_of(BlockHash hash) const {
+std::string ObjectIndex::key_of(BlockHash hash) const {
   return cat(options_.prefix, object_digits(hash));
 }
 
-std::optional<BlockHash> ObjectLedger::hash_of(const std::string& key) const {
+std::optional<BlockHash> ObjectIndex::hash_of(const std::string& key) const {
   if (key.size() != options_.prefix.size() + kDigits || !key.starts_with(options_.prefix))
     return std::nullopt;
   BlockHash hash = 0;
@@ -124,13 +124,13 @@ std::optional<BlockHash> ObjectLedger::hash_of(const std::string& key) const {
   return hash;
 }
 
-void ObjectLedger::ask_for_page(const std::string& next) {
+void ObjectIndex::ask_for_page(const std::string& next) {
   listing_ = Listing::under_way;
   shelf_->list(options_.prefix, next,
                [this](Result<ShelfPage> page) { take_page(std::move(page)); });
 }
 
-void ObjectLedger::take_page(Result<ShelfPage> page) {
+void ObjectIndex::take_page(Result<ShelfPage> page) {
   if (page.ok() && listed_.size() + page->objects.size() > kMostListed)
     page = error(Code::exhausted, cat("more than ", kMostListed, " objects under the prefix '",
                                       printable(options_.prefix), "'"));
@@ -146,7 +146,7 @@ void ObjectLedger::take_page(Result<ShelfPage> page) {
 }
 
 /// Youngest last: of more than there is room for, the oldest go.
-void ObjectLedger::end_listing() {
+void ObjectIndex::end_listing() {
   listing_ = Listing::done;
   std::ranges::stable_sort(listed_, {}, &ShelfObject::modified);
   for (const ShelfObject& object : listed_) {
@@ -159,7 +159,7 @@ void ObjectLedger::end_listing() {
   listed_ = {};
 }
 
-bool ObjectLedger::progress() {
+bool ObjectIndex::progress() {
   const bool moved = shelf_->progress();
   if (!failure_.ok()) return moved;
   if (listing_ == Listing::wanted)
@@ -169,7 +169,7 @@ bool ObjectLedger::progress() {
   return moved;
 }
 
-TierRoom ObjectLedger::room() const {
+TierRoom ObjectIndex::room() const {
   return {.blocks = objects_->registered(),
           .most_blocks = options_.bound_bytes / options_.object_bytes,
           .evicted = evicted_};

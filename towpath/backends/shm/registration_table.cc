@@ -1,13 +1,13 @@
 #include <atomic>
 
-#include <towpath/backends/shm/ledger.h>
+#include <towpath/backends/shm/registration_table.h>
 #include <towpath/core/text.h>
 #include <towpath/sys/memfd.h>
 
 namespace towpath::backends::shm {
 namespace {
 
-constexpr std::uint64_t kSize = Ledger::kSlots * sizeof(std::uint32_t);
+constexpr std::uint64_t kSize = RegistrationTable::kSlots * sizeof(std::uint32_t);
 
 std::atomic_ref<std::uint32_t> word(const sys::Mapping& mapping, std::uint32_t index) {
   static_assert(std::atomic_ref<std::uint32_t>::is_always_lock_free, "shared between processes");
@@ -16,23 +16,23 @@ std::atomic_ref<std::uint32_t> word(const sys::Mapping& mapping, std::uint32_t i
 
 }  // namespace
 
-Result<Ledger> Ledger::create() {
-  TOWPATH_TRY(sys::Fd fd, sys::create_sealed_memfd("towpath-shm-ledger", kSize));
+Result<RegistrationTable> RegistrationTable::create() {
+  TOWPATH_TRY(sys::Fd fd, sys::create_sealed_memfd("towpath-shm-registration table", kSize));
   TOWPATH_TRY(const FileRef file, file_ref(fd.get()));
   TOWPATH_TRY(sys::Mapping mapping,
               sys::Mapping::of_file({.fd = fd.get(), .size_bytes = kSize, .writable = true}));
-  // Release pairs with the acquire in PeerLedger::stands, here and below.
+  // Release pairs with the acquire in PeerRegistrationTable::stands, here and below.
   word(mapping, kBackend.index).store(kBackend.generation, std::memory_order_release);
-  return Ledger(std::move(fd), file, std::move(mapping));
+  return RegistrationTable(std::move(fd), file, std::move(mapping));
 }
 
-Ledger::~Ledger() {
+RegistrationTable::~RegistrationTable() {
   if (!mapping_) return;
   for (std::uint32_t index = 0; index < unused_; ++index)
     word(mapping_, index).store(0, std::memory_order_release);
 }
 
-Result<Slot> Ledger::take() {
+Result<Slot> RegistrationTable::take() {
   Slot slot;
   if (!free_.empty()) {
     slot.index = free_.back();
@@ -51,25 +51,25 @@ Result<Slot> Ledger::take() {
   return slot;
 }
 
-void Ledger::revoke(Slot slot) noexcept {
+void RegistrationTable::revoke(Slot slot) noexcept {
   // Sequentially consistent, as the load in stands(): see the head of piece_table.h.
   word(mapping_, slot.index).store(0);
 }
 
-void Ledger::give_back(Slot slot) noexcept {
+void RegistrationTable::give_back(Slot slot) noexcept {
   revoke(slot);
   free_.push_back(slot.index);
 }
 
-Result<PeerLedger> PeerLedger::map(int fd) {
+Result<PeerRegistrationTable> PeerRegistrationTable::map(int fd) {
   TOWPATH_TRY(sys::check_sealed(fd, kSize));
   TOWPATH_TRY(sys::Mapping mapping,
               sys::Mapping::of_file({.fd = fd, .size_bytes = kSize, .writable = false}));
-  return PeerLedger(std::move(mapping));
+  return PeerRegistrationTable(std::move(mapping));
 }
 
-bool PeerLedger::stands(Slot slot) const noexcept {
-  if (slot.index >= Ledger::kSlots || slot.generation == 0) return false;
+bool PeerRegistrationTable::stands(Slot slot) const noexcept {
+  if (slot.index >= RegistrationTable::kSlots || slot.generation == 0) return false;
   // Sequentially consistent, as the store in revoke(). Acquire pairs with the releases of the
   // owner: what it did before is seen.
   return word(mapping_, slot.index).load() == slot.generation;

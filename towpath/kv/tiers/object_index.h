@@ -1,4 +1,4 @@
-// ObjectLedger: which objects a tier has in a store, that they are no more than there is room for,
+// ObjectIndex: which objects a tier has in a store, that they are no more than there is room for,
 // and who goes for whom.
 //
 //   put:  admit() --> [ has a place ] --posted, ended--> keep()     found, used, evicted
@@ -27,21 +27,21 @@
 
 namespace towpath::kv {
 
-struct ObjectLedgerOptions {
+struct ObjectIndexOptions {
   std::string prefix;              ///< of keys, with the "/" at its end; digits of a hash follow
   std::uint64_t object_bytes = 0;  ///< of each block's
   std::uint64_t bound_bytes = 0;
   PolicyKind policy = PolicyKind::lru;
   std::size_t depth = 8;         ///< removals under way at once
-  Presence* presence = nullptr;  ///< is told of all that the store has; outlives the ledger
+  Presence* presence = nullptr;  ///< is told of all that the store has; outlives the index
   TierIndex tier = 0;
 };
 
-class ObjectLedger {
+class ObjectIndex {
  public:
   /// Errors: invalid_argument (room for no object), and those of BlockPool::make().
-  static Result<std::unique_ptr<ObjectLedger>> make(std::unique_ptr<ObjectShelf> shelf,
-                                                    const ObjectLedgerOptions& options);
+  static Result<std::unique_ptr<ObjectIndex>> make(std::unique_ptr<ObjectShelf> shelf,
+                                                    const ObjectIndexOptions& options);
 
   /// Of an object that is being put, or read.
   struct Place {
@@ -79,7 +79,7 @@ class ObjectLedger {
  private:
   enum class Listing : std::uint8_t { wanted, under_way, done };
 
-  ObjectLedger(std::unique_ptr<ObjectShelf> shelf, const ObjectLedgerOptions& options)
+  ObjectIndex(std::unique_ptr<ObjectShelf> shelf, const ObjectIndexOptions& options)
       : options_(options), shelf_(std::move(shelf)) {}
 
   std::string key_of(BlockHash hash) const;
@@ -91,7 +91,7 @@ class ObjectLedger {
   void enter(BlockHash hash, PartialBlock&& room);
   void remove_some();
 
-  const ObjectLedgerOptions options_;
+  const ObjectIndexOptions options_;
   std::unique_ptr<BlockPool> objects_;
   Listing listing_ = Listing::wanted;
   std::vector<ShelfObject> listed_;
