@@ -90,8 +90,8 @@ class MessageBackend final : public backend::Backend,
   Status on_answer(void* owner, const net::Message& message, ConstByteSpan body) override;
   void on_broken(void* owner, const Status& why) override;
   void on_refused(std::string_view address, const Status& why) override;
-  void on_room_filled(net::DeviceRoom& room, std::uint64_t bytes) override;
-  void on_room_left(net::DeviceRoom& room) override;
+  void on_staging_filled(net::DeviceStagingBuffer& room, std::uint64_t bytes) override;
+  void on_staging_left(net::DeviceStagingBuffer& room) override;
 
   Result<Link*> make_link(std::uint64_t session, const AgentIdentity& peer, std::uint64_t instance);
   Link* find_dialled(std::uint64_t instance);
@@ -101,7 +101,7 @@ class MessageBackend final : public backend::Backend,
   WriteArrival* begin_write(const Frame& frame);
   DataArrival* begin_data(Link& link, const Frame& frame);
   net::BodySink* begin_text(const Frame& frame, std::uint64_t from);
-  void take_room(const net::DeviceRoom& room, std::uint64_t bytes);
+  void take_room(const net::DeviceStagingBuffer& room, std::uint64_t bytes);
   void give_up_device(unsigned device, const Status& why);
   void send(Link& link, Outgoing out);
   void send_plain(Link& link, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
@@ -144,7 +144,7 @@ class MessageBackend final : public backend::Backend,
   ConnectionInfo info_;
   DeviceWindows windows_;
   Owner owner_;
-  backend::Rooms<OwnMemory> rooms_;
+  backend::Slab<OwnMemory> slab_;
   SelfEvents self_events_{events_};
   backend::SliceRunner self_runner_{self_events_, *this};
 

@@ -145,7 +145,7 @@ void MessageBackend::send(Link& link, Outgoing out) {
   if (!sent.ok()) break_off(link, std::move(sent));
 }
 
-void MessageBackend::on_room_left(net::DeviceRoom& room) {
+void MessageBackend::on_staging_left(net::DeviceStagingBuffer& room) {
   windows_.known(room.device).frames()->give_back(room);
 }
 
@@ -181,7 +181,7 @@ net::BodySink* MessageBackend::on_message(const net::Message& message) {
   }
 }
 
-void MessageBackend::on_room_filled(net::DeviceRoom& room, std::uint64_t bytes) {
+void MessageBackend::on_staging_filled(net::DeviceStagingBuffer& room, std::uint64_t bytes) {
   if (closing_) return;
   if (bytes > 0) take_room(room, bytes);
   if (const Status again = worker_->receive_into(room); !again.ok())
@@ -202,7 +202,7 @@ void MessageBackend::give_up_device(unsigned device, const Status& why) {
 }
 
 // Only what brings bytes comes this way.
-void MessageBackend::take_room(const net::DeviceRoom& room, std::uint64_t bytes) {
+void MessageBackend::take_room(const net::DeviceStagingBuffer& room, std::uint64_t bytes) {
   DeviceWindow& window = windows_.known(room.device);
   const auto opened = window.frames()->open(room, bytes);
   if (!opened.ok() && opened.code() != Code::corrupt)

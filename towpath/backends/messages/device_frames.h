@@ -1,5 +1,5 @@
 // DeviceFrames: frames that stand in the memory of one device, head and all, for a carrier that
-// takes devices (net::DeviceRoom). What a user has there is copied to such a room, or from it, by
+// takes devices (net::DeviceStagingBuffer). What a user has there is copied to such a room, or from it, by
 // the device and inside of our calls, as through the window; only rooms are the carrier's.
 //
 //   out   | ...... prefix, head | payload ............ |
@@ -28,14 +28,14 @@ class DeviceFrames {
 
   // On their way out:
   /// Null: all are the carrier's.
-  net::DeviceRoom* take();
-  void give_back(net::DeviceRoom& room) { free_.push_back(&room); }
+  net::DeviceStagingBuffer* take();
+  void give_back(net::DeviceStagingBuffer& room) { free_.push_back(&room); }
   /// Where a payload is put: into this room or, without one, into that of the window.
-  static std::uint64_t payload_place(const net::DeviceRoom* room,
+  static std::uint64_t payload_place(const net::DeviceStagingBuffer* room,
                                      const DeviceWindow& window) noexcept;
   /// Puts the head before the payload, by the copies that the window has collected and one more.
   /// Returns where in the room the message begins. Errors: the driver's.
-  Result<std::uint64_t> seal(const net::DeviceRoom& room, ConstByteSpan prefix_and_head);
+  Result<std::uint64_t> seal(const net::DeviceStagingBuffer& room, ConstByteSpan prefix_and_head);
 
   // On their way in:
   struct Opened {
@@ -44,7 +44,7 @@ class DeviceFrames {
     std::uint64_t body_address = 0;  ///< on the device
   };
   /// Of the `bytes` that came into a room. Errors: the driver's, corrupt (no message of our kind).
-  Result<Opened> open(const net::DeviceRoom& room, std::uint64_t bytes);
+  Result<Opened> open(const net::DeviceStagingBuffer& room, std::uint64_t bytes);
 
  private:
   DeviceFrames(unsigned ordinal, DeviceWindow& window) : ordinal_(ordinal), window_(window) {}
@@ -52,8 +52,8 @@ class DeviceFrames {
   const unsigned ordinal_;
   DeviceWindow& window_;
   device::Memory memory_;  // of all rooms
-  std::vector<net::DeviceRoom> rooms_;
-  std::vector<net::DeviceRoom*> free_;  // of those for what goes out
+  std::vector<net::DeviceStagingBuffer> staging_;
+  std::vector<net::DeviceStagingBuffer*> free_;  // of those for what goes out
   Bytes head_;
 };
 

@@ -135,7 +135,7 @@ std::optional<std::uint64_t> refused_bytes(const Frame& answer, const Exchange& 
 
 /// What a device has of a write.
 Status fetch(const RequestWalk& walk, std::uint64_t bytes, DeviceWindow& window,
-             const net::DeviceRoom* room, FrameWriter& frame) {
+             const net::DeviceStagingBuffer* room, FrameWriter& frame) {
   window.fetch_all(walk, DeviceFrames::payload_place(room, window));
   if (room != nullptr) return {};
   TOWPATH_TRY(window.finish());
@@ -152,7 +152,7 @@ std::optional<unsigned> device_there(const Exchange& exchange) {
 }
 
 Result<std::uint64_t> write_request(SegmentCursor& at, Exchange& exchange, FrameWriter& frame,
-                                    const net::DeviceRoom* room) {
+                                    const net::DeviceStagingBuffer* room) {
   const SegmentCursor begin = at;
   std::uint64_t bytes = 0;
   std::uint64_t extents = 0;

@@ -100,7 +100,7 @@ class MessageOperation final : public backend::Operation, public backend::SliceL
 /// Those of a write are appended, or left to leave from where they lie (`exchange.leaving`), or
 /// collected into `room`, to be copied when it is sealed. Errors: of the device that has them.
 Result<std::uint64_t> write_request(backend::SegmentCursor& at, Exchange& exchange,
-                                    FrameWriter& frame, const net::DeviceRoom* room = nullptr);
+                                    FrameWriter& frame, const net::DeviceStagingBuffer* room = nullptr);
 /// The peer's device whose memory it is about, if it is one's.
 std::optional<unsigned> device_there(const Exchange& exchange);
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <towpath/backend/backend.h>
-#include <towpath/backend/rooms.h>
+#include <towpath/backend/slab.h>
 #include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/owner.h>
 
@@ -21,11 +21,11 @@ struct MessageMemory : backend::Memory {
 };
 
 /// Registered here.
-struct OwnMemory final : backend::InRoom<OwnMemory, MessageMemory> {
+struct OwnMemory final : backend::InSlab<OwnMemory, MessageMemory> {
   /// `its_window`: of a device's memory (owner.h). The rooms and the owner outlive it.
-  OwnMemory(backend::Rooms<OwnMemory>& rooms, const RegionDescriptor& its_region, Owner& its_owner,
+  OwnMemory(backend::Slab<OwnMemory>& slab, const RegionDescriptor& its_region, Owner& its_owner,
             DeviceWindow* its_window)
-      : InRoom(rooms, its_region, its_owner, its_window), owner(its_owner), window(its_window) {}
+      : InSlab(slab, its_region, its_owner, its_window), owner(its_owner), window(its_window) {}
   ~OwnMemory() override { owner.remove(token); }
   Bytes key() const override { return encode(MemoryKey{token, region.address, region.length}); }
 

@@ -121,7 +121,7 @@ Result<std::unique_ptr<Memory>> MessageBackend::register_memory(const RegionDesc
   if (region.kind == MemoryKind::device) {
     TOWPATH_TRY(window, windows_.of(static_cast<unsigned>(region.device_id)));
   }
-  return std::unique_ptr<Memory>(new (rooms_) OwnMemory(rooms_, region, owner_, window));
+  return std::unique_ptr<Memory>(new (slab_) OwnMemory(slab_, region, owner_, window));
 }
 
 Result<std::unique_ptr<Memory>> MessageBackend::import_memory(Connection& connection,

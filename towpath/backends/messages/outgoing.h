@@ -20,7 +20,7 @@ struct Outgoing {
   std::uint64_t payload_bytes = 0;  ///< of `rest`, or in `room`
   std::optional<unsigned> into;     ///< a device of the receiver's
   DeviceFrames* frames = nullptr;
-  net::DeviceRoom* room = nullptr;  ///< one of theirs; null: it stands in the buffer
+  net::DeviceStagingBuffer* room = nullptr;  ///< one of theirs; null: it stands in the buffer
   std::uint64_t begin = 0;          ///< in the room, when it is closed
 
   /// Takes a room of `window`'s device, if its carrier takes devices and one is free.

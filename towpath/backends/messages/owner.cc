@@ -70,7 +70,7 @@ Ground Owner::judge(const Piece& piece) const {
 
 // The pieces that are a device's, one behind the other, into the room when it is sealed, or into
 // the window. One window's stream does for all devices.
-void Owner::fetch(const Frame& read, DeviceWindow& window, const net::DeviceRoom* room) {
+void Owner::fetch(const Frame& read, DeviceWindow& window, const net::DeviceStagingBuffer* room) {
   PieceSet others;
   for (std::uint16_t i = 0; i < read.header.count; ++i)
     others.set(i, grounds_[i].window == nullptr);
@@ -103,7 +103,7 @@ Answering* Owner::gather(const Frame& read, FrameWriter& answer, Outgoing* out) 
     has_host = has_host || (ground.verdict == Code::ok && ground.window == nullptr);
   }
   if (window != nullptr && !has_host && out != nullptr) out->take_room(*window);
-  const net::DeviceRoom* const room = out != nullptr ? out->room : nullptr;
+  const net::DeviceStagingBuffer* const room = out != nullptr ? out->room : nullptr;
   if (window != nullptr) fetch(read, *window, room);
 
   PieceSet refused;

@@ -62,7 +62,7 @@ class Owner {
 
  private:
   std::uint64_t next_token();
-  void fetch(const Frame& read, DeviceWindow& window, const net::DeviceRoom* room);
+  void fetch(const Frame& read, DeviceWindow& window, const net::DeviceStagingBuffer* room);
   Answering& begin_answer(const Frame& read, const PieceSet& refused);
 
   TokenTable regions_;

@@ -142,7 +142,7 @@ class ShmBackend final : public Backend, private SliceMover {
   RegistrationTable registrations_;
   const PieceTable pieces_;
   OwnMemories own_;
-  Rooms<OwnMemory> rooms_;
+  Slab<OwnMemory> slab_;
   std::unique_ptr<Mailbox> mailbox_;
   std::uint32_t slices_since_events_ = 0;
   ProcessCopy process_copy_;
@@ -195,7 +195,7 @@ Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescript
     if (offered.ok()) device = std::make_unique<DeviceExtent>(*std::move(offered));
   }
   TOWPATH_TRY(const Slot slot, registrations_.take());
-  std::unique_ptr<OwnMemory> memory(new (rooms_) OwnMemory(rooms_, region, slot, registrations_, own_));
+  std::unique_ptr<OwnMemory> memory(new (slab_) OwnMemory(slab_, region, slot, registrations_, own_));
   memory->shared = shared;
   memory->device = std::move(device);
   return memory;

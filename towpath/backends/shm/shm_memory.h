@@ -10,7 +10,7 @@
 
 #include <towpath/backend/backend.h>
 #include <towpath/backend/memory_table.h>
-#include <towpath/backend/rooms.h>
+#include <towpath/backend/slab.h>
 #include <towpath/backends/shm/device_reach.h>
 #include <towpath/backends/shm/handshake.h>
 #include <towpath/backends/shm/registration_table.h>
@@ -73,11 +73,11 @@ class OwnMemories {
 };
 
 /// Memory registered here. The rooms, the registration table and the table outlive it.
-class OwnMemory final : public backend::InRoom<OwnMemory, ShmMemory> {
+class OwnMemory final : public backend::InSlab<OwnMemory, ShmMemory> {
  public:
-  OwnMemory(backend::Rooms<OwnMemory>& rooms, const RegionDescriptor& its_region, Slot its_slot,
+  OwnMemory(backend::Slab<OwnMemory>& slab, const RegionDescriptor& its_region, Slot its_slot,
             RegistrationTable& registrations, OwnMemories& all)
-      : InRoom(rooms, its_region, its_slot), registrations_(registrations), all_(all) {
+      : InSlab(slab, its_region, its_slot), registrations_(registrations), all_(all) {
     all_.put(*this);
   }
   ~OwnMemory() override {

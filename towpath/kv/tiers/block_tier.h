@@ -58,7 +58,7 @@ struct TierTask {
 };
 
 /// How full a tier is.
-struct TierRoom {
+struct TierCapacity {
   std::uint64_t blocks = 0;
   std::uint64_t most_blocks = 0;  ///< that there is room for
   std::uint64_t evicted = 0;      ///< gone since the start, for others' sake
@@ -81,7 +81,7 @@ class BlockTier {
   virtual bool takes_blocks() const noexcept { return true; }
 
   /// Nothing: it does not know.
-  virtual std::optional<TierRoom> room() const { return std::nullopt; }
+  virtual std::optional<TierCapacity> room() const { return std::nullopt; }
 
   /// Fewer than depth() are under way. The task may have ended when this returns. It may wait for
   /// others that share its costs, until the next progress().

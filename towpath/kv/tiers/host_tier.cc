@@ -35,9 +35,9 @@ Result<std::unique_ptr<HostTier>> HostTier::make(layout::PhysicalLayout memory,
   return std::unique_ptr<HostTier>(new HostTier(std::move(memory), std::move(pool), options.tier));
 }
 
-std::optional<TierRoom> HostTier::room() const {
+std::optional<TierCapacity> HostTier::room() const {
   const BlockPool::Figures pool = pool_->figures();
-  return TierRoom{.blocks = pool.registered, .most_blocks = pool.slots, .evicted = pool.evictions};
+  return TierCapacity{.blocks = pool.registered, .most_blocks = pool.slots, .evicted = pool.evictions};
 }
 
 void HostTier::begin(TierTask& task) { task.end(done(task)); }

@@ -26,7 +26,7 @@ class HostTier final : public BlockTier {
 
   const std::string& name() const noexcept override { return name_; }
   TierIndex index() const noexcept override { return index_; }
-  std::optional<TierRoom> room() const override;
+  std::optional<TierCapacity> room() const override;
   void begin(TierTask& task) override;
   Status remove(BlockHash hash) override;
 

@@ -20,7 +20,7 @@ class ObjectBoundTest : public ObjectTierTest {
         backends::object::ask_for_page(backends::object::testing::kBucket, prefix() + "/", {}));
     return backends::object::read_page(as_text(response->body))->objects.size();
   }
-  TierRoom room() { return life_->cache->figures().below[0].room.value(); }
+  TierCapacity room() { return life_->cache->figures().below[0].room.value(); }
   bool is_below(BlockHash hash) { return (life_->presence.tiers_of(hash) & 0b10U) != 0; }
   void list() {
     life_->drive_until([&] { return room().blocks > 0; });

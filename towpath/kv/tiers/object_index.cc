@@ -169,7 +169,7 @@ bool ObjectIndex::progress() {
   return moved;
 }
 
-TierRoom ObjectIndex::room() const {
+TierCapacity ObjectIndex::room() const {
   return {.blocks = objects_->registered(),
           .most_blocks = options_.bound_bytes / options_.object_bytes,
           .evicted = evicted_};

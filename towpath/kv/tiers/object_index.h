@@ -74,7 +74,7 @@ class ObjectIndex {
   bool is_busy() const { return listing_ == Listing::under_way || under_way_ > 0; }
 
   /// `blocks` are those that can be found; who goes is counted at once.
-  TierRoom room() const;
+  TierCapacity room() const;
 
  private:
   enum class Listing : std::uint8_t { wanted, under_way, done };

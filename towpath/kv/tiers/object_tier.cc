@@ -59,7 +59,7 @@ std::string ObjectTier::key_of(BlockHash hash) const {
   return cat(options_.prefix, "/", object_digits(hash));
 }
 
-std::optional<TierRoom> ObjectTier::room() const {
+std::optional<TierCapacity> ObjectTier::room() const {
   if (!index_) return std::nullopt;
   return index_->room();
 }

@@ -55,7 +55,7 @@ class ObjectTier final : public BlockTier {
   TierIndex index() const noexcept override { return options_.tier; }
   std::size_t depth() const noexcept override { return options_.depth; }
   bool must_be_asked() const noexcept override { return true; }
-  std::optional<TierRoom> room() const override;
+  std::optional<TierCapacity> room() const override;
   void begin(TierTask& task) override;
   void cancel(TierTask& task) override;
   bool progress() override;

@@ -69,7 +69,7 @@ struct TierFigures {
   std::uint64_t promoted = 0, promoted_bytes = 0;  ///< proven
   std::map<std::string, std::uint64_t> failed;     ///< by what was done, and its code
   telemetry::HistogramSummary put_ns, get_ns;
-  std::optional<TierRoom> room;  ///< after the last progress(); where the tier knows
+  std::optional<TierCapacity> room;  ///< after the last progress(); where the tier knows
 };
 
 struct TieredCacheFigures {

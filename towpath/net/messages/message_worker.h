@@ -12,7 +12,7 @@
 // the message afterwards. One that moves streams (TCP) does neither.
 //
 // A carrier may also take messages that stand whole in the memory of a device, in rooms that are
-// given to it and come back (DeviceRoom). They need no buffer, and no sink.
+// given to it and come back (DeviceStagingBuffer). They need no buffer, and no sink.
 //
 // A carrier of connections (TCP) sends both ways over each. Until its user has admitted the other
 // side, what comes over one is one short message at a time (MessageEndpoint::admit).
@@ -113,7 +113,7 @@ class BodySink {
 };
 
 /// Room for one message in the memory of a device. While a carrier has it nobody else touches it.
-struct DeviceRoom {
+struct DeviceStagingBuffer {
   unsigned device = 0;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
@@ -148,12 +148,12 @@ class MessageListener {
   // Of carriers that take devices:
   /// A message has come, prefix and all: the first `bytes` of a room that was given to
   /// receive_into(), and that is nobody's now. 0: none has, and none will.
-  virtual void on_room_filled(DeviceRoom& room, std::uint64_t bytes) {
+  virtual void on_staging_filled(DeviceStagingBuffer& room, std::uint64_t bytes) {
     (void)room;
     (void)bytes;
   }
   /// What send_room() took has left, or never will.
-  virtual void on_room_left(DeviceRoom& room) { (void)room; }
+  virtual void on_staging_left(DeviceStagingBuffer& room) { (void)room; }
 };
 
 class MessageEndpoint {
@@ -169,9 +169,9 @@ class MessageEndpoint {
   virtual Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest = nullptr,
                       std::uint64_t rest_bytes = 0, std::optional<unsigned> into = {}) = 0;
   /// The same for a message that stands in a room, prefix and all: `bytes` of it from `offset` on.
-  /// The room is the carrier's until on_room_left(), which may come from inside of this call.
+  /// The room is the carrier's until on_staging_left(), which may come from inside of this call.
   /// Errors: unsupported (it takes no devices), and as above; after an error it is the caller's.
-  virtual Status send_room(DeviceRoom& room, std::uint64_t offset, std::uint64_t bytes,
+  virtual Status send_room(DeviceStagingBuffer& room, std::uint64_t offset, std::uint64_t bytes,
                            std::optional<unsigned> into);
   /// Copies what has not left of `rest`, so that nobody looks at it any more; harmless after its
   /// done().
@@ -198,9 +198,9 @@ class MessageWorker {
   /// only from inside of its done() or, without a body, of on_message(). What nobody answers is
   /// hung up on. Errors: not_found (no such connection), unsupported (a carrier without them).
   virtual Result<std::unique_ptr<MessageEndpoint>> answer(std::uint64_t from, void* owner);
-  /// A room for messages that are sent into its device: the carrier's until on_room_filled().
+  /// A room for messages that are sent into its device: the carrier's until on_staging_filled().
   /// Errors: unsupported (it takes no devices), exhausted.
-  virtual Status receive_into(DeviceRoom& room);
+  virtual Status receive_into(DeviceStagingBuffer& room);
   /// Some of what there is to do; false when there was nothing.
   virtual bool progress() = 0;
   /// Asks that fd() becomes readable when progress() has something to do. False: there is already.

@@ -8,7 +8,7 @@
 #include <towpath/net/ucx/ucx_devices.h>
 #include <towpath/net/ucx/ucx_library.h>
 #include <towpath/net/ucx/ucx_receives.h>
-#include <towpath/net/ucx/ucx_rooms.h>
+#include <towpath/net/ucx/ucx_staging.h>
 #include <towpath/net/ucx/ucx_worker.h>
 
 namespace towpath::net {
@@ -30,7 +30,7 @@ struct Engine {
         buffers(options.message_bytes),
         listener(its_listener),
         receives(ucx, options.message_bytes, its_listener),
-        rooms(ucx, its_listener) {}
+        staging(ucx, its_listener) {}
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
@@ -46,7 +46,7 @@ struct Engine {
   int fd = -1;
   std::vector<void*> closing;  // requests of endpoints on their way out
   UcxReceives receives;
-  UcxRooms rooms;
+  UcxStaging staging;
 };
 
 void sweep(Engine& engine) {
@@ -59,7 +59,7 @@ void sweep(Engine& engine) {
 
 Engine::~Engine() {
   receives.cancel();
-  rooms.cancel();
+  staging.cancel();
   for (int round = 0; !closing.empty() && round < kClosingRounds; ++round) {
     ucx.ucp_worker_progress(worker);
     sweep(*this);
@@ -97,12 +97,12 @@ struct Sending {
   Engine& engine;
   std::shared_ptr<std::size_t> unsent;  // outlives the endpoint: the callback may come later
   std::unique_ptr<MessageBuffer> buffer;
-  DeviceRoom* room = nullptr;  // null: it stands in the buffer
+  DeviceStagingBuffer* room = nullptr;  // null: it stands in the buffer
 
   /// Gives back where it stood.
   void finish() {
     if (room != nullptr)
-      engine.listener.on_room_left(*room);
+      engine.listener.on_staging_left(*room);
     else
       engine.buffers.give_back(std::move(buffer));
   }
@@ -124,7 +124,7 @@ class RealEndpoint final : public MessageEndpoint {
   std::size_t unsent() const noexcept override { return *unsent_; }
   Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t rest_bytes,
               std::optional<unsigned> into) override;
-  Status send_room(DeviceRoom& room, std::uint64_t offset, std::uint64_t bytes,
+  Status send_room(DeviceStagingBuffer& room, std::uint64_t offset, std::uint64_t bytes,
                    std::optional<unsigned> into) override;
   void copy(BodySource&) override {}  // done with before send() returned
   void broke(ucs_status_t status);
@@ -201,7 +201,7 @@ Status RealEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* res
   return sent;
 }
 
-Status RealEndpoint::send_room(DeviceRoom& room, std::uint64_t offset, std::uint64_t bytes,
+Status RealEndpoint::send_room(DeviceStagingBuffer& room, std::uint64_t offset, std::uint64_t bytes,
                                std::optional<unsigned> into) {
   if (!engine_.takes_devices) return MessageEndpoint::send_room(room, offset, bytes, into);
   auto sending = std::make_unique<Sending>(Sending{engine_, unsent_, nullptr, &room});
@@ -223,12 +223,12 @@ class RealWorker final : public MessageWorker {
   Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address,
                                                    std::unique_ptr<MessageBuffer> first,
                                                    void* owner) override;
-  Status receive_into(DeviceRoom& room) override {
-    return engine_.takes_devices ? engine_.rooms.add(room) : MessageWorker::receive_into(room);
+  Status receive_into(DeviceStagingBuffer& room) override {
+    return engine_.takes_devices ? engine_.staging.add(room) : MessageWorker::receive_into(room);
   }
   bool progress() override;
   bool arm() override {
-    return !engine_.rooms.has_filled() &&
+    return !engine_.staging.has_filled() &&
            engine_.ucx.ucp_worker_arm(engine_.worker) != UCS_ERR_BUSY;
   }
   int fd() const noexcept override { return engine_.fd; }
@@ -355,7 +355,7 @@ Status RealWorker::open_worker() {
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   params.flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK;
   ucs_status_t status = ucx.ucp_worker_create(engine_.context, &params, &engine_.worker);
-  if (status == UCS_OK) engine_.rooms.open(engine_.worker);
+  if (status == UCS_OK) engine_.staging.open(engine_.worker);
   if (status == UCS_OK) status = ucx.ucp_worker_get_efd(engine_.worker, &engine_.fd);
   if (status == UCS_OK)
     status = ucx.ucp_worker_get_address(engine_.worker, &engine_.address, &engine_.address_bytes);
@@ -380,7 +380,7 @@ Result<std::unique_ptr<MessageEndpoint>> RealWorker::connect(ConstByteSpan addre
 bool RealWorker::progress() {
   bool some = engine_.ucx.ucp_worker_progress(engine_.worker) != 0;
   some |= engine_.receives.renew();
-  some |= engine_.rooms.deliver();
+  some |= engine_.staging.deliver();
   if (!engine_.closing.empty()) sweep(engine_);
   return some;
 }

@@ -146,7 +146,7 @@ TEST_F(UcxWorkerTest, ucx_that_takes_no_gpu_is_refused_for_them_and_says_what_to
   EXPECT_EQ(worker.code(), Code::unsupported);
   EXPECT_NE(found.reason.find("takes no memory of a GPU"), std::string::npos) << found.reason;
   EXPECT_NE(found.hint.find("CUDA"), std::string::npos) << found.hint;
-  DeviceRoom room{.device = 0, .address = 4096, .bytes = 4096};
+  DeviceStagingBuffer room{.device = 0, .address = 4096, .bytes = 4096};
   EXPECT_EQ(near_->receive_into(room).code(), Code::unsupported) << "of a worker without devices";
 }
 

@@ -32,7 +32,7 @@ class FakeNetwork {
     std::map<std::uint64_t, std::vector<void*>> owners;  ///< of endpoints here, by the other side
     BodySink* sink = nullptr;                            ///< of the first message, whose body comes
     std::size_t came = 0;                                ///< bytes of it
-    std::list<DeviceRoom*> rooms;                        ///< that wait for messages
+    std::list<DeviceStagingBuffer*> staging;                        ///< that wait for messages
   };
 
   std::unique_ptr<MessageWorker> open(std::size_t message_bytes, MessageListener& listener);
@@ -53,9 +53,9 @@ class FakeNetwork {
   /// Bodies leave when the receiver takes them, not when they are sent.
   bool holds_bodies = false;
   std::size_t body_step = SIZE_MAX;  ///< bytes of a body that come in one progress()
-  std::uint64_t into_rooms = 0;      ///< messages that have come into one, and
-  std::uint64_t out_of_rooms = 0;    ///< that left one
-  bool keeps_rooms = false;          ///< nobody is told that one is free again
+  std::uint64_t into_staging = 0;      ///< messages that have come into one, and
+  std::uint64_t out_of_staging = 0;    ///< that left one
+  bool keeps_staging = false;          ///< nobody is told that one is free again
   std::size_t room_loss = 0;         ///< bytes that what comes into one lacks at its end
 
  private:
@@ -111,7 +111,7 @@ class FakeEndpoint final : public MessageEndpoint {
     buffers_.give_back(std::move(buffer));
     return {};
   }
-  Status send_room(DeviceRoom& room, std::uint64_t offset, std::uint64_t bytes,
+  Status send_room(DeviceStagingBuffer& room, std::uint64_t offset, std::uint64_t bytes,
                    std::optional<unsigned> into) override {
     if (!network_.refusal.ok()) return network_.refusal;
     const ConstByteSpan whole = bytes_at(room.address + offset, bytes);
@@ -122,8 +122,8 @@ class FakeEndpoint final : public MessageEndpoint {
     network_.arrive(
         to_,
         {.head = {head.begin(), head.end()}, .body = {body.begin(), body.end()}, .into = into});
-    ++network_.out_of_rooms;
-    if (!network_.keeps_rooms) listener_.on_room_left(room);
+    ++network_.out_of_staging;
+    if (!network_.keeps_staging) listener_.on_staging_left(room);
     return {};
   }
   void copy(BodySource& rest) override { network_.copy(&rest); }
@@ -165,8 +165,8 @@ class FakeWorker final : public MessageWorker {
     if (first) TOWPATH_TRY(endpoint->send(std::move(first), nullptr, 0, {}));
     return endpoint;
   }
-  Status receive_into(DeviceRoom& room) override {
-    network_.ports_.at(number_).rooms.push_back(&room);
+  Status receive_into(DeviceStagingBuffer& room) override {
+    network_.ports_.at(number_).staging.push_back(&room);
     return {};
   }
   bool progress() override {
@@ -217,12 +217,12 @@ inline void FakeNetwork::copy(BodySource* rest) {
 }
 
 inline bool FakeNetwork::take_into_room(Port& port, unsigned device, ConstByteSpan bytes) {
-  const auto room = std::ranges::find(port.rooms, device, &DeviceRoom::device);
-  if (room == port.rooms.end()) return false;
-  DeviceRoom& taken = **room;
-  port.rooms.erase(room);
+  const auto room = std::ranges::find(port.staging, device, &DeviceStagingBuffer::device);
+  if (room == port.staging.end()) return false;
+  DeviceStagingBuffer& taken = **room;
+  port.staging.erase(room);
   std::ranges::copy(bytes, bytes_at(taken.address, bytes.size()).begin());
-  port.listener->on_room_filled(taken, bytes.size());
+  port.listener->on_staging_filled(taken, bytes.size());
   return true;
 }
 
@@ -238,9 +238,9 @@ inline bool FakeNetwork::take_whole(Port& port) {
   whole.size = message.head.size() + message.body.size();
   whole.body_bytes = message.body.size();
   const unsigned device = *message.into;
-  if (std::ranges::find(port.rooms, device, &DeviceRoom::device) == port.rooms.end()) return false;
+  if (std::ranges::find(port.staging, device, &DeviceStagingBuffer::device) == port.staging.end()) return false;
   port.arrived.pop_front();
-  ++into_rooms;
+  ++into_staging;
   const ConstByteSpan bytes = whole.with_prefix();
   return take_into_room(port, device, bytes.first(bytes.size() - room_loss));
 }

@@ -1,4 +1,4 @@
-// Rooms that peers leave half filled are not lost: a peer comes after more of them than there are.
+// Slab that peers leave half filled are not lost: a peer comes after more of them than there are.
 #include <gtest/gtest.h>
 
 #include <towpath/backend/conformance/survivor.h>
@@ -10,7 +10,7 @@ namespace {
 // Of most of them one room is half filled, and there are eight.
 constexpr int kPeers = 24;
 
-class UcxDeviceRoomsTest : public testing::Test {
+class UcxDeviceStagingTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!candidate_.unavailable.empty()) GTEST_SKIP() << candidate_.unavailable;
@@ -40,7 +40,7 @@ class UcxDeviceRoomsTest : public testing::Test {
   Candidate candidate_ = candidates().front();
 };
 
-TEST_F(UcxDeviceRoomsTest, come_back_from_peers_that_die) {
+TEST_F(UcxDeviceStagingTest, come_back_from_peers_that_die) {
   Survivor near(candidate_, Store::device);
   ASSERT_TRUE(near.ready);
   for (int i = 0; i < kPeers; ++i) {
@@ -52,7 +52,7 @@ TEST_F(UcxDeviceRoomsTest, come_back_from_peers_that_die) {
   near.expect_traffic(*lives);
 }
 
-TEST_F(UcxDeviceRoomsTest, come_back_from_peers_that_fall_silent) {
+TEST_F(UcxDeviceStagingTest, come_back_from_peers_that_fall_silent) {
   Survivor near(candidate_, Store::device);
   ASSERT_TRUE(near.ready);
   std::vector<std::unique_ptr<PeerProcess>> silent;

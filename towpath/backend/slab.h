@@ -1,10 +1,10 @@
-// Rooms: where a backend's memories of one type lie, each in a room that the next one takes over.
+// Slab: where a backend's memories of one type lie, each in a room that the next one takes over.
 //
 // A pool is thousands of registrations, which come and go together: asked for one by one, and given
-// back, their memory took a fifth of what registering them did. Rooms grow with the most that stood
+// back, their memory took a fifth of what registering them did. Slab grow with the most that stood
 // at once, as request progress and tables of them do, and go with the backend.
 //
-//   struct OwnMemory final : InRoom<OwnMemory, Memory> { ... };
+//   struct OwnMemory final : InSlab<OwnMemory, Memory> { ... };
 //   std::unique_ptr<Memory> memory(new (rooms) OwnMemory(rooms, ...));   // deleted as ever
 //
 // Thread: as its backend.
@@ -20,7 +20,7 @@ namespace towpath::backend {
 
 /// Must outlive what lies in it.
 template <typename T>
-class Rooms {
+class Slab {
  public:
   void* take() {
     if (kIsWatched) return ::operator new(sizeof(Room));
@@ -62,24 +62,24 @@ class Rooms {
 /// A Base that lies in a room: T is made by `new (rooms) T`, and whoever deletes it, even as a
 /// Memory, gives its room back.
 template <typename T, typename Base>
-class InRoom : public Base {
+class InSlab : public Base {
  public:
-  static void* operator new(std::size_t, Rooms<T>& rooms) { return rooms.take(); }
-  static void operator delete(void* room, Rooms<T>& rooms) noexcept { rooms.give_back(room); }
-  static void operator delete(InRoom* self, std::destroying_delete_t) noexcept {
-    Rooms<T>& rooms = self->rooms_;
+  static void* operator new(std::size_t, Slab<T>& slab) { return slab.take(); }
+  static void operator delete(void* room, Slab<T>& slab) noexcept { slab.give_back(room); }
+  static void operator delete(InSlab* self, std::destroying_delete_t) noexcept {
+    Slab<T>& slab = self->slab_;
     T* const whole = static_cast<T*>(self);
     whole->~T();
-    rooms.give_back(whole);
+    slab.give_back(whole);
   }
 
  protected:
   template <typename... Args>
-  explicit InRoom(Rooms<T>& rooms, Args&&... args)
-      : Base(std::forward<Args>(args)...), rooms_(rooms) {}
+  explicit InSlab(Slab<T>& slab, Args&&... args)
+      : Base(std::forward<Args>(args)...), slab_(slab) {}
 
  private:
-  Rooms<T>& rooms_;
+  Slab<T>& slab_;
 };
 
 }  // namespace towpath::backend

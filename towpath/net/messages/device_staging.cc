@@ -9,12 +9,12 @@ Status no_devices() {
 
 }  // namespace
 
-Status MessageEndpoint::send_room(DeviceRoom&, std::uint64_t, std::uint64_t,
+Status MessageEndpoint::send_room(DeviceStagingBuffer&, std::uint64_t, std::uint64_t,
                                   std::optional<unsigned>) {
   return no_devices();
 }
 
-Status MessageWorker::receive_into(DeviceRoom&) { return no_devices(); }
+Status MessageWorker::receive_into(DeviceStagingBuffer&) { return no_devices(); }
 
 Result<std::unique_ptr<MessageEndpoint>> MessageWorker::answer(std::uint64_t, void*) {
   return error(Code::unsupported, "this carrier has no connections to answer over");

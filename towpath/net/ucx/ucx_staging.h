@@ -1,4 +1,4 @@
-// UcxRooms: rooms in the memory of devices that wait for messages, each into a device of ours.
+// UcxStaging: rooms in the memory of devices that wait for messages, each into a device of ours.
 // Only files of this folder include it.
 //
 // UCX itself brings the bytes there, by a network adapter that writes to the device where it can,
@@ -21,15 +21,15 @@ constexpr ucp_tag_t ucx_tag(std::optional<unsigned> into) {
   return into ? kUcxTag | (ucp_tag_t{*into} + 1) << 32U : kUcxTag;
 }
 
-class UcxRooms {
+class UcxStaging {
  public:
-  UcxRooms(const UcxLibrary& ucx, MessageListener& listener) : ucx_(ucx), listener_(listener) {}
-  UcxRooms(const UcxRooms&) = delete;
-  UcxRooms& operator=(const UcxRooms&) = delete;
+  UcxStaging(const UcxLibrary& ucx, MessageListener& listener) : ucx_(ucx), listener_(listener) {}
+  UcxStaging(const UcxStaging&) = delete;
+  UcxStaging& operator=(const UcxStaging&) = delete;
 
   void open(ucp_worker_h worker) noexcept { worker_ = worker; }
   /// Errors: exhausted.
-  Status add(DeviceRoom& room);
+  Status add(DeviceStagingBuffer& room);
   /// Whether the listener is to be told of some.
   bool has_filled() const noexcept { return !filled_.empty(); }
   /// Tells it. False: of none.
@@ -38,15 +38,15 @@ class UcxRooms {
   void cancel();
 
   /// What UCX's callback is told.
-  void on_filled(void* request, DeviceRoom& room, std::uint64_t bytes);
+  void on_filled(void* request, DeviceStagingBuffer& room, std::uint64_t bytes);
 
  private:
   struct Waiting {
-    DeviceRoom* room;
+    DeviceStagingBuffer* room;
     void* request;
   };
   struct Filled {
-    DeviceRoom* room;
+    DeviceStagingBuffer* room;
     std::uint64_t bytes;
   };
 

@@ -33,9 +33,9 @@ struct OnDevice {
   std::unique_ptr<Memory> registered;
 };
 
-class RoomsTest : public ::testing::Test {
+class StagingTest : public ::testing::Test {
  protected:
-  RoomsTest() {
+  StagingTest() {
     way_ = near_.backend->connect(far_.self, far_.backend->connection_info()).value();
     remote_host_ = import(far_.region(), *far_.memory);
     remote_device_ = import(far_device_.region, *far_device_.registered);
@@ -45,7 +45,7 @@ class RoomsTest : public ::testing::Test {
     far_device_.write(far_.pool);
     settle();
   }
-  ~RoomsTest() override {
+  ~StagingTest() override {
     EXPECT_STREQ(cuda_.complaints(), "");
     near_.operation.reset();
   }
@@ -96,46 +96,46 @@ class RoomsTest : public ::testing::Test {
   std::vector<Segment> segments_;
 };
 
-TEST_F(RoomsTest, bytes_go_between_devices_from_room_to_room) {
+TEST_F(StagingTest, bytes_go_between_devices_from_room_to_room) {
   const auto mine = near_.pool;
   const auto theirs = far_.pool;
   EXPECT_EQ(move(TransferOp::write, extents(true, true)).bytes, kPool);
-  EXPECT_EQ(network_.out_of_rooms, kPool / kPayloadBytes);
-  EXPECT_EQ(network_.into_rooms, kPool / kPayloadBytes);
+  EXPECT_EQ(network_.out_of_staging, kPool / kPayloadBytes);
+  EXPECT_EQ(network_.into_staging, kPool / kPayloadBytes);
   EXPECT_TRUE(far_device_.read() == mine);
   far_device_.write(theirs);
   EXPECT_EQ(move(TransferOp::read, extents(true, true)).bytes, kPool);
-  EXPECT_EQ(network_.out_of_rooms, 2 * kPool / kPayloadBytes);
-  EXPECT_EQ(network_.into_rooms, 2 * kPool / kPayloadBytes);
+  EXPECT_EQ(network_.out_of_staging, 2 * kPool / kPayloadBytes);
+  EXPECT_EQ(network_.into_staging, 2 * kPool / kPayloadBytes);
   EXPECT_TRUE(near_device_.read() == theirs);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(move(TransferOp::read, extents(true, true)).bytes, kPool);
-  EXPECT_EQ(network_.out_of_rooms, 4 * kPool / kPayloadBytes) << "rooms are used again";
+  EXPECT_EQ(network_.out_of_staging, 4 * kPool / kPayloadBytes) << "rooms are used again";
   EXPECT_NE(near_.backend->describe_path(*near_device_.registered, *remote_device_).find("room"),
             std::string::npos);
 }
 
-TEST_F(RoomsTest, bytes_go_between_a_device_and_the_host_either_way) {
+TEST_F(StagingTest, bytes_go_between_a_device_and_the_host_either_way) {
   const auto mine = near_.pool;
   const auto theirs = far_.pool;
   EXPECT_EQ(move(TransferOp::write, extents(true, false)).bytes, kPool);
   EXPECT_TRUE(far_.pool == mine);
-  EXPECT_GT(network_.out_of_rooms, 0U);
-  EXPECT_EQ(network_.into_rooms, 0U);
+  EXPECT_GT(network_.out_of_staging, 0U);
+  EXPECT_EQ(network_.into_staging, 0U);
   far_.pool = theirs;
   EXPECT_EQ(move(TransferOp::read, extents(true, false)).bytes, kPool);
   EXPECT_TRUE(near_device_.read() == theirs);
-  const std::uint64_t out = network_.out_of_rooms;
-  EXPECT_EQ(network_.into_rooms, kPool / kPayloadBytes);
+  const std::uint64_t out = network_.out_of_staging;
+  EXPECT_EQ(network_.into_staging, kPool / kPayloadBytes);
   EXPECT_EQ(move(TransferOp::write, extents(false, true)).bytes, kPool);
   EXPECT_TRUE(far_device_.read() == mine);
-  EXPECT_EQ(network_.out_of_rooms, out) << "it leaves from the host";
+  EXPECT_EQ(network_.out_of_staging, out) << "it leaves from the host";
   far_device_.write(theirs);
   EXPECT_EQ(move(TransferOp::read, extents(false, true)).bytes, kPool);
   EXPECT_TRUE(near_.pool == theirs);
-  EXPECT_EQ(network_.into_rooms, 2 * kPool / kPayloadBytes) << "it arrives in the host's memory";
+  EXPECT_EQ(network_.into_staging, 2 * kPool / kPayloadBytes) << "it arrives in the host's memory";
 }
 
-TEST_F(RoomsTest, short_extents_are_put_together_and_taken_apart) {
+TEST_F(StagingTest, short_extents_are_put_together_and_taken_apart) {
   constexpr std::uint64_t kLength = 48;
   constexpr std::uint64_t kCount = 4096;
   const auto mine = near_.pool;
@@ -155,7 +155,7 @@ TEST_F(RoomsTest, short_extents_are_put_together_and_taken_apart) {
   }
 }
 
-TEST_F(RoomsTest, pieces_of_a_device_and_of_the_host_may_be_asked_for_together) {
+TEST_F(StagingTest, pieces_of_a_device_and_of_the_host_may_be_asked_for_together) {
   Segment device = extents(true, true, 4096);
   Segment host = extents(true, false, 4096);
   host.local_address += 4096;
@@ -167,11 +167,11 @@ TEST_F(RoomsTest, pieces_of_a_device_and_of_the_host_may_be_asked_for_together) 
   const auto there = far_device_.read();
   EXPECT_EQ(std::memcmp(got.data(), there.data(), 4096), 0);
   EXPECT_EQ(std::memcmp(&got[4096], far_.pool.data(), 4096), 0);
-  EXPECT_EQ(network_.out_of_rooms, 0U) << "a room is for what a device has";
+  EXPECT_EQ(network_.out_of_staging, 0U) << "a room is for what a device has";
 }
 
 // A device that fails on this side fails the transfer, on the other side the pieces.
-TEST_F(RoomsTest, device_that_does_not_copy_is_an_error_and_no_bytes) {
+TEST_F(StagingTest, device_that_does_not_copy_is_an_error_and_no_bytes) {
   const auto mine = near_device_.read();
   const auto theirs = far_device_.read();
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem);  // of the writer
@@ -189,7 +189,7 @@ TEST_F(RoomsTest, device_that_does_not_copy_is_an_error_and_no_bytes) {
 }
 
 // The second wait of a transfer, after the one that sealed: what has come is opened.
-TEST_F(RoomsTest, nobody_waits_for_an_answer_that_the_device_does_not_give) {
+TEST_F(StagingTest, nobody_waits_for_an_answer_that_the_device_does_not_give) {
   const auto mine = near_device_.read();
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem, 1);
   post(TransferOp::read, extents(true, true, 4096));
@@ -201,7 +201,7 @@ TEST_F(RoomsTest, nobody_waits_for_an_answer_that_the_device_does_not_give) {
   EXPECT_TRUE(near_device_.read() == mine);
 }
 
-TEST_F(RoomsTest, nobody_waits_for_the_answer_to_a_write_that_the_device_does_not_give) {
+TEST_F(StagingTest, nobody_waits_for_the_answer_to_a_write_that_the_device_does_not_give) {
   const auto theirs = far_device_.read();
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem, 1);
   post(TransferOp::write, extents(true, true, 4096));
@@ -216,21 +216,21 @@ TEST_F(RoomsTest, nobody_waits_for_the_answer_to_a_write_that_the_device_does_no
   EXPECT_TRUE(far_device_.read() == theirs);
 }
 
-TEST_F(RoomsTest, write_whose_device_fails_sends_no_more_of_it) {
+TEST_F(StagingTest, write_whose_device_fails_sends_no_more_of_it) {
   const auto theirs = far_device_.read();
   cuda_.fail_next("cuStreamSynchronize", device::cuda::kOperatingSystem);
   EXPECT_EQ(move(TransferOp::write, extents(true, true)).status.code(), Code::io_error);
   EXPECT_EQ(near_.events.count(*near_.operation), 1U);
-  EXPECT_EQ(network_.out_of_rooms, 0U);
+  EXPECT_EQ(network_.out_of_staging, 0U);
   EXPECT_TRUE(far_device_.read() == theirs);
 }
 
-TEST_F(RoomsTest, message_that_did_not_come_whole_does_not_land) {
+TEST_F(StagingTest, message_that_did_not_come_whole_does_not_land) {
   const auto theirs = far_device_.read();
   network_.room_loss = 1;
   post(TransferOp::write, extents(true, true, 4096));
   settle();
-  EXPECT_EQ(network_.into_rooms, 1U);
+  EXPECT_EQ(network_.into_staging, 1U);
   EXPECT_EQ(near_.events.count(*near_.operation), 0U) << "nobody answers what he cannot read";
   EXPECT_TRUE(far_device_.read() == theirs);
   near_.operation->cancel();
@@ -239,7 +239,7 @@ TEST_F(RoomsTest, message_that_did_not_come_whole_does_not_land) {
   EXPECT_EQ(near_.events.count(*near_.operation), 1U);
 }
 
-TEST_F(RoomsTest, memory_that_was_taken_back_is_refused_in_a_room_too) {
+TEST_F(StagingTest, memory_that_was_taken_back_is_refused_in_a_room_too) {
   far_device_.registered.reset();
   const auto before = far_device_.read();
   EXPECT_EQ(move(TransferOp::write, extents(true, true)).status.code(), Code::not_found);
@@ -248,7 +248,7 @@ TEST_F(RoomsTest, memory_that_was_taken_back_is_refused_in_a_room_too) {
 }
 
 // The owner is stopped, as by SIGSTOP, and goes on when the writer has long been told.
-TEST_F(RoomsTest, write_that_ended_does_not_land_late) {
+TEST_F(StagingTest, write_that_ended_does_not_land_late) {
   const auto before = far_device_.read();
   network_.port(far_.port).stopped = true;
   post(TransferOp::write, extents(true, true, 4096));
@@ -264,20 +264,20 @@ TEST_F(RoomsTest, write_that_ended_does_not_land_late) {
   EXPECT_TRUE(far_device_.read() == before);
 }
 
-// Rooms that the carrier does not give back are made up for by the host's memory.
-TEST_F(RoomsTest, without_a_free_room_bytes_leave_by_the_window) {
+// Staging that the carrier does not give back are made up for by the host's memory.
+TEST_F(StagingTest, without_a_free_room_bytes_leave_by_the_window) {
   const auto mine = near_.pool;
-  network_.keeps_rooms = true;
+  network_.keeps_staging = true;
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(move(TransferOp::write, extents(true, true)).bytes, kPool);
     EXPECT_TRUE(far_device_.read() == mine);
     far_device_.write(far_.pool);
   }
-  EXPECT_EQ(network_.out_of_rooms, 8U) << "all there are";
-  EXPECT_EQ(network_.into_rooms, 5 * kPool / kPayloadBytes);
+  EXPECT_EQ(network_.out_of_staging, 8U) << "all there are";
+  EXPECT_EQ(network_.into_staging, 5 * kPool / kPayloadBytes);
 }
 
-TEST_F(RoomsTest, messages_into_a_room_that_are_none_of_ours_are_dropped) {
+TEST_F(StagingTest, messages_into_a_room_that_are_none_of_ours_are_dropped) {
   const auto before = far_device_.read();
   const auto junk = [&](std::uint32_t head, std::uint32_t body, std::size_t size) {
     std::vector<std::byte> bytes(size, std::byte{0x5a});
