@@ -94,7 +94,7 @@ Status gather(World& world, TeamView& team, const Arrival& arrival) {
       return team.broken;
     }
   }
-  thread_fence(std::memory_order_acquire);  // pairs with the couriers' (fence.h)
+  thread_fence(std::memory_order_acquire);  // pairs with the transports' (fence.h)
   return gathering.differed_in(round) ? mismatch(world, team, mine) : Status();
 }
 

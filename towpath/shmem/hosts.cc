@@ -6,7 +6,7 @@
 #include <towpath/core/text.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/meeting.h>
-#include <towpath/shmem/ucx/courier.h>
+#include <towpath/shmem/ucx/ucx_transport.h>
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/text_file.h>
@@ -120,20 +120,20 @@ Result<ino_t> namespace_of(const char* path) {
 
 /// The second round: where each can be reached. A PE without a network says so to all, rather than
 /// let them wait.
-Result<std::unique_ptr<Remote>> send_courier(Exchange& exchange, const NetworkOptions& network,
+Result<std::unique_ptr<Remote>> send_transport(Exchange& exchange, const NetworkOptions& network,
                                              std::uint64_t key,
                                              const std::vector<std::uint32_t>& here) {
-  auto courier = Courier::open(network);
+  auto transport = UcxTransport::open(network);
   TOWPATH_TRY(std::vector<Bytes> addresses,
-              exchange.all(courier.ok() ? (*courier)->address() : Bytes()));
-  TOWPATH_TRY(courier);
+              exchange.all(transport.ok() ? (*transport)->address() : Bytes()));
+  TOWPATH_TRY(transport);
   for (std::size_t pe = 0; pe < addresses.size(); ++pe)
     if (addresses[pe].empty() || addresses[pe].size() > kMaxAddressBytes)
       return error(Code::unsupported, cat("PE ", pe, " has no way to other hosts"),
                    "its own message says why");
   for (const std::uint32_t pe : here) addresses[pe].clear();
-  (*courier)->meet({.key = key, .addresses = std::move(addresses)});
-  return std::unique_ptr<Remote>(*std::move(courier));
+  (*transport)->meet({.key = key, .addresses = std::move(addresses)});
+  return std::unique_ptr<Remote>(*std::move(transport));
 }
 
 }  // namespace
@@ -172,7 +172,7 @@ Result<Bootstrap> bootstrap_over_hosts(Exchange& exchange, Attendance self) {
   if (bootstrap.files->heaps.size() == here.size())
     bootstrap.files =
         spread(*std::move(bootstrap.files), here, static_cast<std::uint32_t>(all.size()));
-  TOWPATH_TRY(bootstrap.remote, send_courier(exchange, self.network, all.front().key, here));
+  TOWPATH_TRY(bootstrap.remote, send_transport(exchange, self.network, all.front().key, here));
   return bootstrap;
 }
 

@@ -2,7 +2,7 @@
 //
 // Each PE says which host it is on. Those of one host make a job of their own among themselves
 // (job.h), unless a launcher made it. When there are others, all say in a second round where they
-// can be reached, and the courier reaches them: a job of one host asks for no network.
+// can be reached, and the transport reaches them: a job of one host asks for no network.
 // Thread: one at a time.
 #pragma once
 

@@ -78,7 +78,7 @@ class HeapNodes {
 Status acquire_lock(World& world, std::uint64_t offset) {
   HeapNodes nodes(world, offset);
   const Status acquired = QueueLock(nodes, world.my_pe()).acquire();
-  thread_fence(std::memory_order_acquire);  // pairs with the couriers' (fence.h)
+  thread_fence(std::memory_order_acquire);  // pairs with the transports' (fence.h)
   return acquired;
 }
 

@@ -11,7 +11,7 @@
 
 #include <towpath/backends/messages/arrivals.h>
 #include <towpath/backends/messages/connection_info.h>
-#include <towpath/backends/messages/courier.h>
+#include <towpath/backends/messages/rma_protocol.h>
 #include <towpath/backends/messages/memory.h>
 #include <towpath/backends/messages/message_backend.h>
 #include <towpath/run/poller.h>
@@ -162,7 +162,7 @@ class MessageBackend final : public backend::Backend,
   std::unique_ptr<net::MessageWorker> worker_;  // its last words are told to what stands above
   std::unique_ptr<run::Poller> poller_;
   std::unique_ptr<run::TimerFd> timer_;
-  std::unique_ptr<Courier> courier_;
+  std::unique_ptr<RmaProtocol> protocol_;
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Link>> links_;  // by our session
   std::unordered_map<std::uint64_t, Link*> by_peer_session_;

@@ -81,7 +81,7 @@ void MessageBackend::teardown(Connection& connection) {
   break_off(*link, error(Code::peer_lost,
                          cat("the connection to ", to_string(link->peer), " was torn down")));
   report_losses();
-  courier_->deliver();
+  protocol_->deliver();
 }
 
 void MessageBackend::on_broken(void* owner, const Status& why) {
@@ -119,7 +119,7 @@ void MessageBackend::report_losses() {
     }
     const Status reported =
         link.why;  // the events may drop connections, and with the last one the link
-    courier_->stop_all(link, reported);
+    protocol_->stop_all(link, reported);
     for (Connection* connection : std::vector(link.connections))
       events_.on_peer_lost(*connection, reported);
   }
@@ -253,19 +253,19 @@ WriteArrival* MessageBackend::begin_write(const Frame& frame) {
 }
 
 DataArrival* MessageBackend::begin_data(Link& link, const Frame& frame) {
-  if (Status fits = courier_->expect(link, frame); !fits.ok()) {
+  if (Status fits = protocol_->expect(link, frame); !fits.ok()) {
     break_off(link, std::move(fits));
     return nullptr;
   }
   if (frame.payload_bytes == 0) {
-    courier_->take(link, frame);
+    protocol_->take(link, frame);
     return nullptr;
   }
   const Exchange* const exchange = link.window.find(frame.header.id);
   DataArrival& arrival = data_.take();
   arrival.begin(frame, exchange, [this, &arrival] {
     const Link* const its_link = find_link(arrival.frame);
-    return its_link != nullptr && Courier::waits_for(*its_link, arrival.frame.header.id);
+    return its_link != nullptr && RmaProtocol::waits_for(*its_link, arrival.frame.header.id);
   });
   return &arrival;
 }
@@ -333,8 +333,8 @@ void MessageBackend::answer_read(Link& link, const Frame& read) {
 }
 
 void MessageBackend::take_data(Link& link, const DataArrival& arrival) {
-  if (!arrival.is_refused()) return courier_->take(link, arrival.frame);
-  courier_->fail(link, arrival.frame,
+  if (!arrival.is_refused()) return protocol_->take(link, arrival.frame);
+  protocol_->fail(link, arrival.frame,
                  error(Code::io_error, "the device of this side did not take all of its bytes",
                        "its driver's log says more"));
 }

@@ -80,9 +80,9 @@ Status MessageBackend::open(const BackendContext& context) {
   timer_ = std::make_unique<run::TimerFd>(std::move(timer));
   if (worker_->fd() >= 0) TOWPATH_TRY(poller_->add(worker_->fd(), 0));
   TOWPATH_TRY(poller_->add(timer_->fd(), 1));
-  courier_ = std::make_unique<Courier>(
+  protocol_ = std::make_unique<RmaProtocol>(
       events_, clock_, timing_, worker_->buffers(),
-      Courier::Outward{.send = [this](Link& link, Outgoing out) { send(link, std::move(out)); },
+      RmaProtocol::Outward{.send = [this](Link& link, Outgoing out) { send(link, std::move(out)); },
                        .link_of = [](Connection& way) -> Link& {
                          return *static_cast<MessageConnection&>(way).link;
                        },
@@ -161,7 +161,7 @@ std::string MessageBackend::describe_path(const Memory& local, const Memory& rem
 
 void MessageBackend::post(MessageOperation& operation) {
   if (static_cast<MessageConnection&>(*operation.request.connection).link != nullptr)
-    return courier_->post(operation);
+    return protocol_->post(operation);
   if (operation.to_self == nullptr) {
     operation.to_self = self_runner_.make_operation();
     operation.to_self->owner = &operation;
@@ -172,7 +172,7 @@ void MessageBackend::post(MessageOperation& operation) {
 void MessageBackend::cancel(MessageOperation& operation) {
   if (!operation.active) return;
   if (static_cast<MessageConnection&>(*operation.request.connection).link != nullptr)
-    return courier_->cancel(operation);
+    return protocol_->cancel(operation);
   operation.to_self->cancel();
 }
 
@@ -221,7 +221,7 @@ void MessageBackend::beat(Instant now) {
 
 Instant MessageBackend::expire(Instant now) {
   Instant next = Instant::never();
-  for (auto& [session, link] : links_) next = std::min(next, courier_->expire(*link, now));
+  for (auto& [session, link] : links_) next = std::min(next, protocol_->expire(*link, now));
   return next;
 }
 
@@ -233,12 +233,12 @@ bool MessageBackend::progress() {
   last_progress_ = now;
   report_losses();
   for (auto& [session, link] : links_) {
-    courier_->pump(*link);
+    protocol_->pump(*link);
     offer_notes(*link);
   }
   const Instant due = std::min(next_beat_, expire(now));
   report_losses();
-  courier_->deliver();
+  protocol_->deliver();
   some |= self_runner_.progress();
   if (some) return true;
   if (timer_->armed_at() <= now) timer_->clear();

@@ -1,4 +1,4 @@
-// Courier: moves the bytes of operations over links. It fills their windows, takes answers, and
+// Protocol: moves the bytes of operations over links. It fills their windows, takes answers, and
 // knows when what was stopped is quiet.
 //
 // Reads are quiet at once: data for an operation that gave up is dropped. Writes are quiet when
@@ -15,7 +15,7 @@
 
 namespace towpath::backends::messages {
 
-class Courier final : public OperationOwner {
+class RmaProtocol final : public OperationOwner {
  public:
   struct Outward {
     /// Sends a frame that was written and sealed. A link that breaks meanwhile is told later.
@@ -25,7 +25,7 @@ class Courier final : public OperationOwner {
     /// Both sides' carriers do.
     bool takes_devices = false;
   };
-  Courier(backend::Events& events, const Clock& clock, const Timing& timing,
+  RmaProtocol(backend::Events& events, const Clock& clock, const Timing& timing,
           net::MessageBuffers& buffers, Outward outward)
       : events_(events),
         clock_(clock),

@@ -1,4 +1,4 @@
-// Courier: the engine between hosts: messages over UCX, and the thread that serves the others.
+// Transport: the engine between hosts: messages over UCX, and the thread that serves the others.
 //
 // Whoever calls sends by itself, and makes progress while it waits; the thread does it otherwise,
 // since the others' puts and questions need this side whatever its program does. It starts with the
@@ -17,15 +17,15 @@
 
 namespace towpath::shmem {
 
-class Courier final : public Remote {
+class UcxTransport final : public Remote {
  public:
   /// Errors: unsupported (no UCX), invalid_argument (options), exhausted.
-  static Result<std::unique_ptr<Courier>> open(
+  static Result<std::unique_ptr<UcxTransport>> open(
       const NetworkOptions& options, const Links::WorkerMaker& make_worker = net::open_ucx_worker);
-  explicit Courier(const Heartbeat& heartbeat) : links_(clock_, heartbeat) {}
-  Courier(const Courier&) = delete;
-  Courier& operator=(const Courier&) = delete;
-  ~Courier() override { stop(); }
+  explicit UcxTransport(const Heartbeat& heartbeat) : links_(clock_, heartbeat) {}
+  UcxTransport(const UcxTransport&) = delete;
+  UcxTransport& operator=(const UcxTransport&) = delete;
+  ~UcxTransport() override { stop(); }
 
   /// Where the others reach this PE.
   Bytes address();

@@ -1,13 +1,13 @@
 #include <algorithm>
 
-#include <towpath/backends/messages/courier.h>
+#include <towpath/backends/messages/rma_protocol.h>
 #include <towpath/core/text.h>
 
 namespace towpath::backends::messages {
 
 using namespace backend;
 
-void Courier::post(MessageOperation& operation) {
+void RmaProtocol::post(MessageOperation& operation) {
   Link& link = out_.link_of(*operation.request.connection);
   if (link.lost) {
     operation.stopped = true;
@@ -20,13 +20,13 @@ void Courier::post(MessageOperation& operation) {
   deliver();
 }
 
-void Courier::cancel(MessageOperation& operation) {
+void RmaProtocol::cancel(MessageOperation& operation) {
   if (!operation.active || operation.stopped) return;
   stop(out_.link_of(*operation.request.connection), operation, error(Code::cancelled, "cancelled"));
   deliver();
 }
 
-void Courier::stop(Link& link, MessageOperation& operation, const Status& why) {
+void RmaProtocol::stop(Link& link, MessageOperation& operation, const Status& why) {
   operation.stopped = true;
   operation.status = why;
   operation.unlink();
@@ -42,7 +42,7 @@ void Courier::stop(Link& link, MessageOperation& operation, const Status& why) {
   settle(operation);
 }
 
-void Courier::stop_all(Link& link, const Status& why) {
+void RmaProtocol::stop_all(Link& link, const Status& why) {
   while (link.window.queue.is_linked())
     stop(link, static_cast<MessageOperation&>(*link.window.queue.next), why);
   for (Exchange& exchange : link.window.exchanges) {
@@ -51,12 +51,12 @@ void Courier::stop_all(Link& link, const Status& why) {
   }
 }
 
-void Courier::settle(MessageOperation& operation) {
+void RmaProtocol::settle(MessageOperation& operation) {
   if (!operation.is_finished() || std::ranges::count(finished_, &operation) > 0) return;
   finished_.push_back(&operation);
 }
 
-void Courier::deliver() {
+void RmaProtocol::deliver() {
   if (delivering_) return;  // an event posts or cancels: its own completion comes in turn
   delivering_ = true;
   while (!finished_.empty()) {
@@ -69,7 +69,7 @@ void Courier::deliver() {
   delivering_ = false;
 }
 
-void Courier::pump(Link& link) {
+void RmaProtocol::pump(Link& link) {
   SliceLink& queue = link.window.queue;
   const Instant now = clock_.now();
   while (link.up && !link.lost && queue.is_linked()) {
@@ -92,7 +92,7 @@ void Courier::pump(Link& link) {
 }
 
 // Sends the frame of an exchange, for the first time or again.
-void Courier::ask(Link& link, Exchange& exchange) {
+void RmaProtocol::ask(Link& link, Exchange& exchange) {
   MessageOperation& operation = *exchange.operation;
   exchange.id = ++last_id_;
   exchange.dead_after = timing_.dead_after(link.stamp_heard_at);
@@ -125,7 +125,7 @@ void Courier::ask(Link& link, Exchange& exchange) {
 }
 
 // Its operation ends when all else that was asked for it is quiet.
-void Courier::give_up(Link& link, Exchange& exchange, const Status& why) {
+void RmaProtocol::give_up(Link& link, Exchange& exchange, const Status& why) {
   MessageOperation* const operation = exchange.operation;
   exchange.free();
   if (operation == nullptr) return;
@@ -134,17 +134,17 @@ void Courier::give_up(Link& link, Exchange& exchange, const Status& why) {
   settle(*operation);
 }
 
-void Courier::keep_rest(Link& link, Exchange& exchange) {
+void RmaProtocol::keep_rest(Link& link, Exchange& exchange) {
   if (exchange.leaving.is_leaving()) link.endpoint->copy(exchange.leaving);
 }
 
-Status Courier::expect(Link& link, const Frame& answer) {
+Status RmaProtocol::expect(Link& link, const Frame& answer) {
   const Exchange* const exchange = link.window.find(answer.header.id);
   if (exchange == nullptr || exchange->operation == nullptr) return {};
   return check_answer(answer, *exchange);
 }
 
-void Courier::take(Link& link, const Frame& answer) {
+void RmaProtocol::take(Link& link, const Frame& answer) {
   Exchange* exchange = link.window.find(answer.header.id);
   if (exchange == nullptr) return;
   keep_rest(link, *exchange);  // whoever answers what he has not heard yet
@@ -159,17 +159,17 @@ void Courier::take(Link& link, const Frame& answer) {
   settle(*operation);
 }
 
-void Courier::fail(Link& link, const Frame& answer, const Status& why) {
+void RmaProtocol::fail(Link& link, const Frame& answer, const Status& why) {
   Exchange* const exchange = link.window.find(answer.header.id);
   if (exchange != nullptr) give_up(link, *exchange, why);
 }
 
-bool Courier::waits_for(const Link& link, std::uint64_t id) {
+bool RmaProtocol::waits_for(const Link& link, std::uint64_t id) {
   const Exchange* const exchange = link.window.find(id);
   return exchange != nullptr && exchange->operation != nullptr;
 }
 
-Instant Courier::expire(Link& link, Instant now) {
+Instant RmaProtocol::expire(Link& link, Instant now) {
   Instant next = Instant::never();
   for (Exchange& exchange : link.window.exchanges) {
     MessageOperation* operation = exchange.operation;

@@ -3,7 +3,7 @@
 #include <sched.h>
 
 #include <towpath/core/text.h>
-#include <towpath/shmem/ucx/courier.h>
+#include <towpath/shmem/ucx/ucx_transport.h>
 
 namespace towpath::shmem {
 namespace {
@@ -22,38 +22,38 @@ constexpr Duration kFarewell = std::chrono::seconds(2);
 }  // namespace
 
 /// A caller that uses the links.
-class TOWPATH_SCOPED_CAPABILITY Courier::Driving {
+class TOWPATH_SCOPED_CAPABILITY UcxTransport::Driving {
  public:
-  explicit Driving(Courier& courier) TOWPATH_ACQUIRE(courier.mutex_) : courier_(courier) {
-    courier_.mutex_.lock();
-    ++courier_.drivers_;
+  explicit Driving(UcxTransport& transport) TOWPATH_ACQUIRE(transport.mutex_) : transport_(transport) {
+    transport_.mutex_.lock();
+    ++transport_.drivers_;
   }
   ~Driving() TOWPATH_RELEASE() {
-    --courier_.drivers_;
-    courier_.mutex_.unlock();
+    --transport_.drivers_;
+    transport_.mutex_.unlock();
   }
   Driving(const Driving&) = delete;
   Driving& operator=(const Driving&) = delete;
 
  private:
-  Courier& courier_;
+  UcxTransport& transport_;
 };
 
-Result<std::unique_ptr<Courier>> Courier::open(const NetworkOptions& options,
+Result<std::unique_ptr<UcxTransport>> UcxTransport::open(const NetworkOptions& options,
                                                const Links::WorkerMaker& make_worker) {
-  auto courier = std::make_unique<Courier>(options.heartbeat);
-  const run::MutexLock lock(courier->mutex_);
-  TOWPATH_TRY(courier->links_.open(options.ucx, make_worker));
-  return courier;
+  auto transport = std::make_unique<UcxTransport>(options.heartbeat);
+  const run::MutexLock lock(transport->mutex_);
+  TOWPATH_TRY(transport->links_.open(options.ucx, make_worker));
+  return transport;
 }
 
-Bytes Courier::address() {
+Bytes UcxTransport::address() {
   const run::MutexLock lock(mutex_);
   const ConstByteSpan address = links_.worker().address();
   return {address.begin(), address.end()};
 }
 
-Status Courier::start(const Here& here) {
+Status UcxTransport::start(const Here& here) {
   here_ = here;
   TOWPATH_TRY(poller_, run::Poller::open());
   TOWPATH_TRY(waker_, run::Waker::open());
@@ -68,7 +68,7 @@ Status Courier::start(const Here& here) {
   return {};
 }
 
-void Courier::serve(const run::StopToken& stop) {
+void UcxTransport::serve(const run::StopToken& stop) {
   for (int idle = 0; !stop.stop_requested();) {
     Duration nap{0};
     mutex_.lock();
@@ -88,7 +88,7 @@ void Courier::serve(const run::StopToken& stop) {
   }
 }
 
-void Courier::stop() noexcept {
+void UcxTransport::stop() noexcept {
   if (!thread_) return;
   thread_->request_stop();
   waker_->wake();
@@ -96,7 +96,7 @@ void Courier::stop() noexcept {
 }
 
 template <typename Done>
-void Courier::drive_until(const Done& done) {
+void UcxTransport::drive_until(const Done& done) {
   for (int idle = 0; !done();) {
     idle = links_.turn() ? 0 : idle + 1;
     if (idle == 0) continue;
@@ -110,12 +110,12 @@ void Courier::drive_until(const Done& done) {
   }
 }
 
-Status Courier::make_room(Link& link) {
+Status UcxTransport::make_room(Link& link) {
   drive_until([&] { return !link.is_up() || link.endpoint->unsent() < kMaxUnsent; });
   return link.over;
 }
 
-Status Courier::put(Spot to, ConstByteSpan bytes) {
+Status UcxTransport::put(Spot to, ConstByteSpan bytes) {
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(to.pe));
   for (std::uint64_t at = 0; at < bytes.size(); at += kMaxFramePayload) {
@@ -126,7 +126,7 @@ Status Courier::put(Spot to, ConstByteSpan bytes) {
   return {};
 }
 
-Status Courier::get(Spot from, ByteSpan into) {
+Status UcxTransport::get(Spot from, ByteSpan into) {
   if (into.empty()) return {};
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(from.pe));
@@ -149,7 +149,7 @@ Status Courier::get(Spot from, ByteSpan into) {
   return question.left == 0 ? Status() : link->over;
 }
 
-Result<std::uint64_t> Courier::ask(std::uint32_t pe, FrameHeader header) {
+Result<std::uint64_t> UcxTransport::ask(std::uint32_t pe, FrameHeader header) {
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(pe));
   Question question{.left = 1};
@@ -162,7 +162,7 @@ Result<std::uint64_t> Courier::ask(std::uint32_t pe, FrameHeader header) {
   return question.value;
 }
 
-Result<std::uint64_t> Courier::change(Spot at, const Change& what) {
+Result<std::uint64_t> UcxTransport::change(Spot at, const Change& what) {
   return ask(at.pe, {.kind = FrameKind::change,
                      .op = what.op,
                      .word_bytes = what.word_bytes,
@@ -171,7 +171,7 @@ Result<std::uint64_t> Courier::change(Spot at, const Change& what) {
                      .expected = what.expected});
 }
 
-Status Courier::post(Spot at, const Change& what) {
+Status UcxTransport::post(Spot at, const Change& what) {
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(at.pe));
   TOWPATH_TRY(make_room(*link));
@@ -183,12 +183,12 @@ Status Courier::post(Spot at, const Change& what) {
                              .expected = what.expected});
 }
 
-void Courier::quiet() noexcept {
+void UcxTransport::quiet() noexcept {
   const Driving driving(*this);
   drive_until([&]() TOWPATH_REQUIRES(mutex_) { return links_.are_quiet(); });
 }
 
-ArrivalFrame Courier::frame_of(const ArrivalNews& news) const {
+ArrivalFrame UcxTransport::frame_of(const ArrivalNews& news) const {
   ArrivalFrame frame{.news = news};
   // Collective calls of all PEs that reclaim blocks; see block.cc.
   frame.reports_released =
@@ -200,7 +200,7 @@ ArrivalFrame Courier::frame_of(const ArrivalNews& news) const {
   return frame;
 }
 
-Status Courier::arrive(const ArrivalNews& news, std::span<const std::uint32_t> doors) {
+Status UcxTransport::arrive(const ArrivalNews& news, std::span<const std::uint32_t> doors) {
   const Bytes payload = encode(frame_of(news));
   const Driving driving(*this);
   for (const std::uint32_t door : doors) {
@@ -212,27 +212,27 @@ Status Courier::arrive(const ArrivalNews& news, std::span<const std::uint32_t> d
   return {};
 }
 
-Result<std::uint64_t> Courier::take_slot() { return ask(0, {.kind = FrameKind::take_slot}); }
+Result<std::uint64_t> UcxTransport::take_slot() { return ask(0, {.kind = FrameKind::take_slot}); }
 
-void Courier::leave_slot(std::uint32_t slot, std::uint32_t members) noexcept {
+void UcxTransport::leave_slot(std::uint32_t slot, std::uint32_t members) noexcept {
   const Driving driving(*this);
   if (const auto link = links_.find(0); link.ok())
     (void)links_.send(**link, {.kind = FrameKind::leave_slot, .aux = slot, .operand = members});
 }
 
-void Courier::report_all(const FrameHeader& header) {
+void UcxTransport::report_all(const FrameHeader& header) {
   for (std::uint32_t pe = 0; pe < here_.job->pes(); ++pe)
     if (const auto link = links_.find(pe); link.ok()) (void)links_.send(**link, header);
 }
 
-void Courier::end_all(int status) noexcept {
+void UcxTransport::end_all(int status) noexcept {
   const Driving driving(*this);
   report_all({.kind = FrameKind::end_all, .operand = static_cast<std::uint64_t>(status)});
   const run::Deadline end = run::Deadline::after(clock_, kFarewell);
   drive_until([&]() TOWPATH_REQUIRES(mutex_) { return links_.are_sent() || end.expired(clock_); });
 }
 
-void Courier::close(PeState ended) noexcept {
+void UcxTransport::close(PeState ended) noexcept {
   if (!thread_) return;
   {
     const Driving driving(*this);
