@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include <towpath/backends/messages/arrivals.h>
+#include <towpath/backends/messages/inbound_frames.h>
 #include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/testing/flat_frame.h>
 
@@ -28,7 +28,7 @@ struct Memory {
   static constexpr std::byte kMark{0xA5};
   Memory() : bytes(kRegion + 2 * kGuard, kMark) {
     region = {.address = address_of(bytes.data()) + kGuard, .length = kRegion};
-    token = owner.add(region);
+    token = target.add(region);
   }
   void check() const {
     const auto is_mark = [](std::byte byte) { return byte == kMark; };
@@ -37,7 +37,7 @@ struct Memory {
   }
   Bytes bytes;
   RegionDescriptor region;  // stays where it is while `owner` knows it
-  Owner owner;
+  Target target;
   std::uint64_t token = 0;
 };
 
@@ -66,23 +66,23 @@ Bytes translated(ConstByteSpan input, const Memory& memory) {
 /// As a carrier of streams brings it: in parts, whose size the input chooses.
 void place(const Frame& frame, ConstByteSpan payload, std::size_t step, Memory& memory) {
   net::MessageBuffer room(kFrameBytes);
-  WriteArrival arrival([&](WriteArrival& done, bool) {
+  InboundWrite inbound([&](InboundWrite& done, bool) {
     FrameWriter answer(room, {.kind = FrameKind::wrote});
     for (const Refusal& refusal : done.refusals()) answer.add(refusal);
     answer.finish();
     must(!done.is_stale());
   });
-  arrival.begin(frame, memory.owner, [] { return true; });
+  inbound.begin(frame, memory.target, [] { return true; });
   for (; !payload.empty(); payload = payload.subspan(std::min(step, payload.size())))
-    must(net::pour(payload.first(std::min(step, payload.size())), arrival));
-  arrival.done(true);
+    must(net::pour(payload.first(std::min(step, payload.size())), inbound));
+  inbound.done(true);
   must(decode_flat(flat(room)).ok());
 }
 
 void gather(const Frame& frame, Memory& memory) {
   net::MessageBuffer room(kFrameBytes);
   FrameWriter answer(room, {.kind = FrameKind::data});
-  Answering* const rest = memory.owner.gather(frame, answer);
+  ReadReply* const rest = memory.target.gather(frame, answer);
   answer.finish();
   if (rest != nullptr) net::append_rest(room, *rest);
   must(decode_flat(flat(room)).ok());

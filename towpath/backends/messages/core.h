@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/backends/messages/arrivals.h>
+#include <towpath/backends/messages/inbound_frames.h>
 #include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/rma_protocol.h>
 #include <towpath/backends/messages/memory.h>
@@ -98,21 +98,21 @@ class MessageBackend final : public backend::Backend,
   void erase(Link& link);
   Link* find_link(const Frame& frame);
   bool take_seal(Link& link, ConstByteSpan head);
-  WriteArrival* begin_write(const Frame& frame);
-  DataArrival* begin_data(Link& link, const Frame& frame);
+  InboundWrite* begin_write(const Frame& frame);
+  InboundData* begin_data(Link& link, const Frame& frame);
   net::BodySink* begin_text(const Frame& frame, std::uint64_t from);
   void take_room(const net::DeviceStagingBuffer& room, std::uint64_t bytes);
   void give_up_device(unsigned device, const Status& why);
-  void send(Link& link, Outgoing out);
+  void send(Link& link, OutboundFrame out);
   void send_plain(Link& link, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
   void take(Link& link, const Frame& frame);
-  void take_text(TextArrival& arrival);
+  void take_text(InboundText& inbound);
   // Handshakes: core_sessions.cc
   Result<Link*> dial(const AgentIdentity& peer, const ConnectionInfo& info);
   net::SessionParty party(std::uint64_t session) const;
   std::unique_ptr<net::MessageBuffer> hello_frame(const Link& link, ConstByteSpan handshake);
-  void take_hello(const TextArrival& arrival);
-  Status accept(const TextArrival& arrival);
+  void take_hello(const InboundText& inbound);
+  Status accept(const InboundText& inbound);
   Status reply(Link& link, ConstByteSpan address);
   Status take_answer(Link& link, std::uint64_t from, ConstByteSpan answer);
   Status take_confirmation(Link& link, ConstByteSpan confirmation);
@@ -120,12 +120,12 @@ class MessageBackend final : public backend::Backend,
                const net::SessionKeys& keys);
   void end_session(Link& link, const Status& why);
   void refuse(std::string_view whom, const Status& why);
-  void take_note(Link& link, TextArrival& arrival);
-  void take_data(Link& link, const DataArrival& arrival);
+  void take_note(Link& link, InboundText& inbound);
+  void take_data(Link& link, const InboundData& inbound);
   bool may_answer(Link& link);
   void answer_read(Link& link, const Frame& read);
-  Outgoing gather(Link& link, const Frame& read, bool in_room);
-  void answer_write(const WriteArrival& arrival);
+  OutboundFrame gather(Link& link, const Frame& read, bool in_room);
+  void answer_write(const InboundWrite& inbound);
   void take_noted(Link& link, std::uint64_t number);
   void offer_notes(Link& link);
   void break_off(Link& link, Status why);
@@ -143,20 +143,20 @@ class MessageBackend final : public backend::Backend,
   backend::Capabilities capabilities_;
   ConnectionInfo info_;
   DeviceWindows windows_;
-  Owner owner_;
+  Target target_;
   backend::Slab<OwnMemory> slab_;
   SelfEvents self_events_{events_};
   backend::SliceRunner self_runner_{self_events_, *this};
 
-  ArrivalPool<WriteArrival> writes_{[this](WriteArrival& arrival, bool whole) {
-    if (whole) answer_write(arrival);
+  InboundFramePool<InboundWrite> writes_{[this](InboundWrite& inbound, bool whole) {
+    if (whole) answer_write(inbound);
   }};
-  ArrivalPool<DataArrival> data_{[this](DataArrival& arrival, bool whole) {
-    Link* const link = whole ? find_link(arrival.frame) : nullptr;
-    if (link != nullptr) take_data(*link, arrival);
+  InboundFramePool<InboundData> data_{[this](InboundData& inbound, bool whole) {
+    Link* const link = whole ? find_link(inbound.frame) : nullptr;
+    if (link != nullptr) take_data(*link, inbound);
   }};
-  ArrivalPool<TextArrival> texts_{[this](TextArrival& arrival, bool whole) {
-    if (whole) take_text(arrival);
+  InboundFramePool<InboundText> texts_{[this](InboundText& inbound, bool whole) {
+    if (whole) take_text(inbound);
   }};
 
   std::unique_ptr<net::MessageWorker> worker_;  // its last words are told to what stands above

@@ -127,7 +127,7 @@ void MessageBackend::report_losses() {
 
 // ---- Frames out
 
-void MessageBackend::send(Link& link, Outgoing out) {
+void MessageBackend::send(Link& link, OutboundFrame out) {
   Status sent;
   if (link.lost || link.endpoint == nullptr) {
     if (out.rest != nullptr) out.rest->done();
@@ -219,10 +219,10 @@ void MessageBackend::take_room(const net::DeviceStagingBuffer& room, std::uint64
   Link* const link = find_link(*frame);
   if (link == nullptr || !take_seal(*link, opened->head)) return;
   link->heard(frame->header, clock_.now());
-  const auto land = [&](auto* arrival) {
-    if (arrival == nullptr) return;
-    arrival->land_from(opened->body_address, opened->body_bytes, window);
-    arrival->done(true);
+  const auto land = [&](auto* inbound) {
+    if (inbound == nullptr) return;
+    inbound->land_from(opened->body_address, opened->body_bytes, window);
+    inbound->done(true);
   };
   if (frame->header.kind == FrameKind::write)
     land(begin_write(*frame));
@@ -244,15 +244,15 @@ bool MessageBackend::take_seal(Link& link, ConstByteSpan head) {
   return sealed.ok();
 }
 
-WriteArrival* MessageBackend::begin_write(const Frame& frame) {
-  WriteArrival& arrival = writes_.take();
-  arrival.begin(frame, owner_, [this, &arrival] {
-    return is_fresh(arrival.frame.header.echo, clock_.now(), timing_);
+InboundWrite* MessageBackend::begin_write(const Frame& frame) {
+  InboundWrite& inbound = writes_.take();
+  inbound.begin(frame, target_, [this, &inbound] {
+    return is_fresh(inbound.frame.header.echo, clock_.now(), timing_);
   });
-  return &arrival;
+  return &inbound;
 }
 
-DataArrival* MessageBackend::begin_data(Link& link, const Frame& frame) {
+InboundData* MessageBackend::begin_data(Link& link, const Frame& frame) {
   if (Status fits = protocol_->expect(link, frame); !fits.ok()) {
     break_off(link, std::move(fits));
     return nullptr;
@@ -262,26 +262,26 @@ DataArrival* MessageBackend::begin_data(Link& link, const Frame& frame) {
     return nullptr;
   }
   const Exchange* const exchange = link.window.find(frame.header.id);
-  DataArrival& arrival = data_.take();
-  arrival.begin(frame, exchange, [this, &arrival] {
-    const Link* const its_link = find_link(arrival.frame);
-    return its_link != nullptr && RmaProtocol::waits_for(*its_link, arrival.frame.header.id);
+  InboundData& inbound = data_.take();
+  inbound.begin(frame, exchange, [this, &inbound] {
+    const Link* const its_link = find_link(inbound.frame);
+    return its_link != nullptr && RmaProtocol::waits_for(*its_link, inbound.frame.header.id);
   });
-  return &arrival;
+  return &inbound;
 }
 
 net::BodySink* MessageBackend::begin_text(const Frame& frame, std::uint64_t from) {
-  TextArrival& arrival = texts_.take();
-  arrival.begin(frame, from);
-  if (frame.payload_bytes > 0) return &arrival;
-  arrival.done(true);
+  InboundText& inbound = texts_.take();
+  inbound.begin(frame, from);
+  if (frame.payload_bytes > 0) return &inbound;
+  inbound.done(true);
   return nullptr;
 }
 
-void MessageBackend::take_text(TextArrival& arrival) {
+void MessageBackend::take_text(InboundText& inbound) {
   if (closing_) return;
-  if (arrival.frame.header.kind == FrameKind::hello) return take_hello(arrival);
-  if (Link* const link = find_link(arrival.frame)) take_note(*link, arrival);
+  if (inbound.frame.header.kind == FrameKind::hello) return take_hello(inbound);
+  if (Link* const link = find_link(inbound.frame)) take_note(*link, inbound);
 }
 
 void MessageBackend::take(Link& link, const Frame& frame) {
@@ -307,13 +307,13 @@ bool MessageBackend::may_answer(Link& link) {
 }
 
 // The one place where bytes leave this side's registered memory for a peer.
-Outgoing MessageBackend::gather(Link& link, const Frame& read, bool in_room) {
+OutboundFrame MessageBackend::gather(Link& link, const Frame& read, bool in_room) {
   FrameHeader header = link.header(FrameKind::data, clock_.now());
   header.id = read.header.id;
-  Outgoing out{.buffer = worker_->buffers().take()};
+  OutboundFrame out{.buffer = worker_->buffers().take()};
   if (carrier_.takes_devices) out.into = into_of(read.header.flags);
   FrameWriter frame(*out.buffer, header);
-  Answering* const rest = owner_.gather(read, frame, in_room ? &out : nullptr);
+  ReadReply* const rest = target_.gather(read, frame, in_room ? &out : nullptr);
   frame.finish();
   if (rest == nullptr) return out;
   rest->way = link.endpoint.get();
@@ -324,7 +324,7 @@ Outgoing MessageBackend::gather(Link& link, const Frame& read, bool in_room) {
 
 void MessageBackend::answer_read(Link& link, const Frame& read) {
   if (!may_answer(link)) return;
-  Outgoing out = gather(link, read, true);
+  OutboundFrame out = gather(link, read, true);
   if (!out.close_room(link.sealer).ok()) {
     worker_->buffers().give_back(std::move(out.buffer));
     out = gather(link, read, false);  // which refuses what the device does not give
@@ -332,22 +332,22 @@ void MessageBackend::answer_read(Link& link, const Frame& read) {
   send(link, std::move(out));
 }
 
-void MessageBackend::take_data(Link& link, const DataArrival& arrival) {
-  if (!arrival.is_refused()) return protocol_->take(link, arrival.frame);
-  protocol_->fail(link, arrival.frame,
+void MessageBackend::take_data(Link& link, const InboundData& inbound) {
+  if (!inbound.is_refused()) return protocol_->take(link, inbound.frame);
+  protocol_->fail(link, inbound.frame,
                  error(Code::io_error, "the device of this side did not take all of its bytes",
                        "its driver's log says more"));
 }
 
-void MessageBackend::answer_write(const WriteArrival& arrival) {
-  Link* const link = closing_ ? nullptr : find_link(arrival.frame);
+void MessageBackend::answer_write(const InboundWrite& inbound) {
+  Link* const link = closing_ ? nullptr : find_link(inbound.frame);
   if (link == nullptr || !may_answer(*link)) return;
   FrameHeader header = link->header(FrameKind::wrote, clock_.now());
-  header.id = arrival.frame.header.id;
+  header.id = inbound.frame.header.id;
   auto buffer = worker_->buffers().take();
   FrameWriter frame(*buffer, header);
-  for (const Refusal& refusal : arrival.refusals()) frame.add(refusal);
-  if (arrival.is_stale()) frame.flag(kStale);
+  for (const Refusal& refusal : inbound.refusals()) frame.add(refusal);
+  if (inbound.is_stale()) frame.flag(kStale);
   frame.finish();
   send(*link, {.buffer = std::move(buffer)});
 }

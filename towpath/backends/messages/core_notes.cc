@@ -54,23 +54,23 @@ void MessageBackend::take_noted(Link& link, std::uint64_t number) {
   }
 }
 
-void MessageBackend::take_note(Link& link, TextArrival& arrival) {
+void MessageBackend::take_note(Link& link, InboundText& inbound) {
   Notes& notes = link.notes;
-  const std::uint64_t number = arrival.frame.header.id;
-  if (!link.seals.proves_body(arrival.text, arrival.frame.payload_proof()))
+  const std::uint64_t number = inbound.frame.header.id;
+  if (!link.seals.proves_body(inbound.text, inbound.frame.payload_proof()))
     return end_session(link, error(Code::denied, "a notification was altered on its way"));
   if (number <= notes.arrived || number > notes.taken + kMaxUnansweredNotes) {
     return break_off(link, error(Code::peer_lost, cat(to_string(link.peer), " sent notification ",
                                                       number, " after ", notes.arrived)));
   }
   // A peer waits for answers when it has sent so much.
-  notes.held_bytes += arrival.text.size();
+  notes.held_bytes += inbound.text.size();
   if (notes.held_bytes > kMaxUnansweredNoteBytes) {
     return break_off(link, error(Code::peer_lost,
                                  cat(to_string(link.peer), " sent notifications of ",
                                      notes.held_bytes, " bytes without waiting for an answer")));
   }
-  notes.too_early.emplace(number, std::move(arrival.text));
+  notes.too_early.emplace(number, std::move(inbound.text));
   for (auto next = notes.too_early.begin();
        next != notes.too_early.end() && next->first == notes.arrived + 1;
        next = notes.too_early.erase(next)) {

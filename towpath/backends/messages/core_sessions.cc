@@ -74,10 +74,10 @@ Status MessageBackend::take_answer(Link& link, std::uint64_t from, ConstByteSpan
 
 // ---- The side that is dialled
 
-Status MessageBackend::accept(const TextArrival& arrival) {
+Status MessageBackend::accept(const InboundText& inbound) {
   const std::uint64_t session = sys::random_u64();
   TOWPATH_TRY(auto accepting, net::AcceptHandshake::begin({info_.secret, carrier_.name},
-                                                          party(session), arrival.text));
+                                                          party(session), inbound.text));
   TOWPATH_TRY(const PartyData dialler, decode_party_data(accepting.dialler().data));
   if (accepting.dialler().instance == info_.instance)
     return error(Code::denied, "a hello of this very backend");
@@ -88,7 +88,7 @@ Status MessageBackend::accept(const TextArrival& arrival) {
   TOWPATH_TRY(Link* const link,
               make_link(session, accepting.dialler().agent, accepting.dialler().instance));
   link->peer_session = dialler.session;
-  link->connection = arrival.from;
+  link->connection = inbound.from;
   link->accepting.emplace(std::move(accepting));
   half_open_.emplace(dialler.session, link);
   Status replied = reply(*link, dialler.address);
@@ -133,10 +133,10 @@ Status MessageBackend::agree(Link& link, std::uint64_t peer_session, std::uint64
 }
 
 // A hello has no session of the receiver's; an answer and a confirmation have.
-void MessageBackend::take_hello(const TextArrival& arrival) {
-  const std::uint64_t session = arrival.frame.header.id;
+void MessageBackend::take_hello(const InboundText& inbound) {
+  const std::uint64_t session = inbound.frame.header.id;
   if (session == 0) {
-    if (const Status accepted = accept(arrival); !accepted.ok()) refuse("a hello", accepted);
+    if (const Status accepted = accept(inbound); !accepted.ok()) refuse("a hello", accepted);
     return;
   }
   const auto found = links_.find(session);
@@ -144,9 +144,9 @@ void MessageBackend::take_hello(const TextArrival& arrival) {
   Link& link = *found->second;
   Status taken;
   if (link.dialling && !carrier_.has_connections) {
-    taken = take_answer(link, arrival.from, arrival.text);
-  } else if (link.accepting && link.connection == arrival.from) {
-    taken = take_confirmation(link, arrival.text);
+    taken = take_answer(link, inbound.from, inbound.text);
+  } else if (link.accepting && link.connection == inbound.from) {
+    taken = take_confirmation(link, inbound.text);
   }
   // Somebody may have guessed the session: the peer's own message may still come.
   if (!taken.ok()) refuse(to_string(link.peer), taken);

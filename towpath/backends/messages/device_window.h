@@ -29,12 +29,12 @@ class DeviceWindow {
   /// `source`. The piece may be any device's or the host's, and so may the other end.
   void fetch(const Piece& piece, std::uint64_t target) { add(piece, target, false); }
   void store(const Piece& piece, std::uint64_t source) { add(piece, source, true); }
-  /// The same of all pieces of a walk (walks.h), one behind the other.
-  template <typename Walk>
-  void fetch_all(Walk walk, std::uint64_t target) {
-    for (; !walk.done(); walk.advance(walk.rest().bytes())) {
-      fetch(walk.rest(), target);
-      target += walk.rest().bytes();
+  /// The same of all pieces of a walk (piece_iterator.h), one behind the other.
+  template <typename Iterator>
+  void fetch_all(Iterator pieces, std::uint64_t target) {
+    for (; !pieces.done(); pieces.advance(pieces.rest().bytes())) {
+      fetch(pieces.rest(), target);
+      target += pieces.rest().bytes();
     }
   }
   /// Copies what was collected, and waits. Errors: the driver's; some of it may have been copied.

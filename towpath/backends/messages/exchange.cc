@@ -134,9 +134,9 @@ std::optional<std::uint64_t> refused_bytes(const Frame& answer, const Exchange& 
 }
 
 /// What a device has of a write.
-Status fetch(const RequestWalk& walk, std::uint64_t bytes, DeviceWindow& window,
+Status fetch(const RequestPieceIterator& pieces, std::uint64_t bytes, DeviceWindow& window,
              const net::DeviceStagingBuffer* room, FrameWriter& frame) {
-  window.fetch_all(walk, DeviceFrames::payload_place(room, window));
+  window.fetch_all(pieces, DeviceFrames::payload_place(room, window));
   if (room != nullptr) return {};
   TOWPATH_TRY(window.finish());
   frame.append(window.room().first(bytes));
@@ -163,20 +163,20 @@ Result<std::uint64_t> write_request(SegmentCursor& at, Exchange& exchange, Frame
     extents += next.piece.count;
   }
   if (!exchange.operation->is_write()) return bytes;
-  RequestWalk walk(begin, bytes);
+  RequestPieceIterator pieces(begin, bytes);
   if (DeviceWindow* const window = exchange.operation->window(); window != nullptr) {
-    TOWPATH_TRY(fetch(walk, bytes, *window, room, frame));
+    TOWPATH_TRY(fetch(pieces, bytes, *window, room, frame));
     return bytes;
   }
   if (is_worth_parts(bytes, extents)) {
-    exchange.leaving.begin(walk);
+    exchange.leaving.begin(pieces);
     return bytes;
   }
-  while (!walk.done()) {
-    const Piece rest = walk.rest();
+  while (!pieces.done()) {
+    const Piece rest = pieces.rest();
     for (std::uint32_t k = 0; k < rest.count; ++k)
       frame.append(bytes_at(rest.address + k * rest.stride, rest.length));
-    walk.advance(rest.bytes());
+    pieces.advance(rest.bytes());
   }
   return bytes;
 }

@@ -10,7 +10,7 @@
 // piece, and a strided segment of any count stays one value.
 //
 // User memory is touched only inside of calls: a write's bytes leave, and data lands, while a
-// carrier is asked to make progress (leaving.h, landing.h). Thread: loop.
+// carrier is asked to make progress (send_source.h, receive_sink.h). Thread: loop.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@
 
 #include <towpath/backend/segment_cursor.h>
 #include <towpath/backend/slice_runner.h>
-#include <towpath/backends/messages/leaving.h>
-#include <towpath/backends/messages/outgoing.h>
+#include <towpath/backends/messages/send_source.h>
+#include <towpath/backends/messages/outbound_frame.h>
 
 namespace towpath::backends::messages {
 
@@ -40,7 +40,7 @@ struct Exchange {
   backend::SegmentCursor begin;
   std::uint64_t bytes = 0;       ///< 0 when it is free
   Instant dead_after;            ///< of a write: until when the owner may place it
-  Leaving<RequestWalk> leaving;  ///< of a write: its bytes that have not left
+  SendSource<RequestPieceIterator> leaving;  ///< of a write: its bytes that have not left
 
   void start(MessageOperation& its_operation);
   void free();

@@ -5,7 +5,7 @@
 #include <towpath/backend/backend.h>
 #include <towpath/backend/slab.h>
 #include <towpath/backends/messages/connection_info.h>
-#include <towpath/backends/messages/owner.h>
+#include <towpath/backends/messages/target.h>
 
 namespace towpath::backends::messages {
 
@@ -13,8 +13,8 @@ struct MessageMemory : backend::Memory {
   MessageMemory(RegionDescriptor its_region, std::uint64_t its_token)
       : region(std::move(its_region)), token(its_token) {}
   /// Of one of ours.
-  MessageMemory(const RegionDescriptor& its_region, Owner& owner, DeviceWindow* window)
-      : region(its_region), token(owner.add(region, window)) {}
+  MessageMemory(const RegionDescriptor& its_region, Target& target, DeviceWindow* window)
+      : region(its_region), token(target.add(region, window)) {}
 
   const RegionDescriptor region;
   const std::uint64_t token;
@@ -22,14 +22,14 @@ struct MessageMemory : backend::Memory {
 
 /// Registered here.
 struct OwnMemory final : backend::InSlab<OwnMemory, MessageMemory> {
-  /// `its_window`: of a device's memory (owner.h). The rooms and the owner outlive it.
-  OwnMemory(backend::Slab<OwnMemory>& slab, const RegionDescriptor& its_region, Owner& its_owner,
+  /// `its_window`: of a device's memory (target.h). The rooms and the owner outlive it.
+  OwnMemory(backend::Slab<OwnMemory>& slab, const RegionDescriptor& its_region, Target& its_target,
             DeviceWindow* its_window)
-      : InSlab(slab, its_region, its_owner, its_window), owner(its_owner), window(its_window) {}
-  ~OwnMemory() override { owner.remove(token); }
+      : InSlab(slab, its_region, its_target, its_window), target(its_target), window(its_window) {}
+  ~OwnMemory() override { target.remove(token); }
   Bytes key() const override { return encode(MemoryKey{token, region.address, region.length}); }
 
-  Owner& owner;
+  Target& target;
   DeviceWindow* const window;
 };
 

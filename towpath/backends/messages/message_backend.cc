@@ -82,7 +82,7 @@ Status MessageBackend::open(const BackendContext& context) {
   TOWPATH_TRY(poller_->add(timer_->fd(), 1));
   protocol_ = std::make_unique<RmaProtocol>(
       events_, clock_, timing_, worker_->buffers(),
-      RmaProtocol::Outward{.send = [this](Link& link, Outgoing out) { send(link, std::move(out)); },
+      RmaProtocol::Outward{.send = [this](Link& link, OutboundFrame out) { send(link, std::move(out)); },
                        .link_of = [](Connection& way) -> Link& {
                          return *static_cast<MessageConnection&>(way).link;
                        },
@@ -121,7 +121,7 @@ Result<std::unique_ptr<Memory>> MessageBackend::register_memory(const RegionDesc
   if (region.kind == MemoryKind::device) {
     TOWPATH_TRY(window, windows_.of(static_cast<unsigned>(region.device_id)));
   }
-  return std::unique_ptr<Memory>(new (slab_) OwnMemory(slab_, region, owner_, window));
+  return std::unique_ptr<Memory>(new (slab_) OwnMemory(slab_, region, target_, window));
 }
 
 Result<std::unique_ptr<Memory>> MessageBackend::import_memory(Connection& connection,
@@ -139,7 +139,7 @@ Result<std::unique_ptr<Memory>> MessageBackend::import_memory(Connection& connec
                                     hex(key.address), " +", key.length));
   }
   if (is_ours) {
-    const RegionDescriptor* own = owner_.find(key.token);
+    const RegionDescriptor* own = target_.find(key.token);
     if (own == nullptr || !own->covers({region.address, region.length, region.device_id}))
       return error(Code::corrupt, cat("the key is not that of ", to_string(region)));
   }
@@ -148,7 +148,7 @@ Result<std::unique_ptr<Memory>> MessageBackend::import_memory(Connection& connec
 
 std::string MessageBackend::describe_path(const Memory& local, const Memory& remote) const {
   if (dynamic_cast<const OwnMemory*>(&remote) != nullptr ||
-      owner_.find(static_cast<const MessageMemory&>(remote).token) != nullptr)
+      target_.find(static_cast<const MessageMemory&>(remote).token) != nullptr)
     return "loads and stores within the process";
   const bool device = static_cast<const MessageMemory&>(remote).region.kind == MemoryKind::device;
   const bool from_device = static_cast<const OwnMemory&>(local).window != nullptr;
@@ -180,7 +180,7 @@ Status MessageBackend::move(SliceTask& task) {
   std::uint64_t budget = kSliceBytes;
   while (budget > 0 && !task.at().done()) {
     const auto& remote = static_cast<const MessageMemory&>(*task.at().segment().remote);
-    if (owner_.find(remote.token) != nullptr) {
+    if (target_.find(remote.token) != nullptr) {
       task.copy(0, budget);
       continue;
     }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <towpath/backends/messages/arrivals.h>
+#include <towpath/backends/messages/inbound_frames.h>
 #include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/message_backend_fixture.h>
 #include <towpath/net/session/handshake.h>
@@ -59,13 +59,13 @@ class Rogue final : public net::MessageListener {
   net::BodySink* on_message(const net::Message& message) override {
     const auto frame = decode_frame(message.head, message.body_bytes);
     if (frame->header.kind != FrameKind::hello) return ++heard, nullptr;
-    arrival_.emplace([this, from = frame->header.session](TextArrival& arrival, bool) {
-      const auto outcome = dial_->take(arrival.text).value();
+    inbound_.emplace([this, from = frame->header.session](InboundText& inbound, bool) {
+      const auto outcome = dial_->take(inbound.text).value();
       sealer.emplace(outcome.keys.sending);
       EXPECT_TRUE(endpoint_->send(hello(outcome.confirmation, from), nullptr, 0, {}).ok());
     });
-    arrival_->begin(*frame, 0);
-    return &*arrival_;
+    inbound_->begin(*frame, 0);
+    return &*inbound_;
   }
   void on_broken(void*, const Status&) override {}
   void note(std::uint64_t number, const std::string& text) {
@@ -97,7 +97,7 @@ class Rogue final : public net::MessageListener {
   std::unique_ptr<net::MessageWorker> worker_;
   std::optional<net::DialHandshake> dial_;
   std::unique_ptr<net::MessageEndpoint> endpoint_;
-  std::optional<TextArrival> arrival_;
+  std::optional<InboundText> inbound_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Bodies, MessageSessionTest, ::testing::Values(Bodies::whole), kBothWays);

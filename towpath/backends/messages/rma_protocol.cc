@@ -99,7 +99,7 @@ void RmaProtocol::ask(Link& link, Exchange& exchange) {
   FrameHeader header =
       link.header(operation.is_write() ? FrameKind::write : FrameKind::read, clock_.now());
   header.id = exchange.id;
-  Outgoing out{.buffer = buffers_.take()};
+  OutboundFrame out{.buffer = buffers_.take()};
   if (const DeviceWindow* const window = operation.window(); window != nullptr) {
     if (operation.is_write())
       out.take_room(*window);

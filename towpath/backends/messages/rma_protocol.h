@@ -19,7 +19,7 @@ class RmaProtocol final : public OperationOwner {
  public:
   struct Outward {
     /// Sends a frame that was written and sealed. A link that breaks meanwhile is told later.
-    std::function<void(Link&, Outgoing)> send;
+    std::function<void(Link&, OutboundFrame)> send;
     /// The link of a connection.
     std::function<Link&(backend::Connection&)> link_of;
     /// Both sides' carriers do.

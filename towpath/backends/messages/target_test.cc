@@ -3,17 +3,17 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/backends/messages/arrivals.h>
+#include <towpath/backends/messages/inbound_frames.h>
 
 namespace towpath::backends::messages {
 namespace {
 
-constexpr std::uint64_t kStepBytes = WriteArrival::kStepBytes;
+constexpr std::uint64_t kStepBytes = InboundWrite::kStepBytes;
 
 /// A registration, and writes to it.
-class OwnerTest : public ::testing::Test {
+class TargetTest : public ::testing::Test {
  protected:
-  OwnerTest() {
+  TargetTest() {
     for (std::size_t i = 0; i < bytes_.size(); ++i)
       bytes_[i] = static_cast<std::byte>(i * 2654435761U >> 24U | 1U);  // none is 0
   }
@@ -38,17 +38,17 @@ class OwnerTest : public ::testing::Test {
     frame.finish();
     const auto decoded = decode_frame(buffer_.filled(), length);
     EXPECT_TRUE(decoded.ok()) << decoded.status().to_string();
-    WriteArrival arrival([this](WriteArrival& done, bool whole) {
+    InboundWrite inbound([this](InboundWrite& done, bool whole) {
       EXPECT_TRUE(whole);
       refused_ = static_cast<unsigned>(done.refusals().size());
     });
     looks_ = looks;
-    arrival.begin(*decoded, owner_, [this] { return looks_-- > 0; });
+    inbound.begin(*decoded, target_, [this] { return looks_-- > 0; });
     for (std::size_t at = 0;
-         at < length && net::pour(payload.subspan(at, std::min(step_, length - at)), arrival);)
+         at < length && net::pour(payload.subspan(at, std::min(step_, length - at)), inbound);)
       at += step_;
-    arrival.done(true);
-    return !arrival.is_stale();
+    inbound.done(true);
+    return !inbound.is_stale();
   }
   std::uint64_t landed() const {
     return static_cast<std::uint64_t>(
@@ -61,12 +61,12 @@ class OwnerTest : public ::testing::Test {
   std::uint64_t step_ = SIZE_MAX / 2;  ///< bytes of a payload that come at once
   int looks_ = 0;
   const RegionDescriptor region_{.address = address_of(pool_.data()), .length = pool_.size()};
-  Owner owner_;
-  const std::uint64_t token_ = owner_.add(region_);
+  Target target_;
+  const std::uint64_t token_ = target_.add(region_);
   unsigned refused_ = 0;
 };
 
-TEST_F(OwnerTest, pieces_of_every_form_land_where_they_belong) {
+TEST_F(TargetTest, pieces_of_every_form_land_where_they_belong) {
   constexpr std::uint32_t kStep = kStepBytes;
   const std::vector<Piece> forms = {
       piece(1, kPayloadBytes),                // one extent, in steps
@@ -92,7 +92,7 @@ TEST_F(OwnerTest, pieces_of_every_form_land_where_they_belong) {
 }
 
 // A side that is stopped in the midst of a frame, and goes on when the writer has given up.
-TEST_F(OwnerTest, grant_that_runs_out_ends_the_bytes_at_the_next_step) {
+TEST_F(TargetTest, grant_that_runs_out_ends_the_bytes_at_the_next_step) {
   for (const int looks : {0, 1, 3}) {
     std::ranges::fill(pool_, std::byte{0});
     EXPECT_FALSE(write({piece(0, kPayloadBytes)}, looks));
@@ -102,7 +102,7 @@ TEST_F(OwnerTest, grant_that_runs_out_ends_the_bytes_at_the_next_step) {
   EXPECT_TRUE(write({piece(0, kPayloadBytes)}, kPayloadBytes / kStepBytes));
 }
 
-TEST_F(OwnerTest, pieces_share_a_look_at_the_grant) {
+TEST_F(TargetTest, pieces_share_a_look_at_the_grant) {
   const std::vector<Piece> straight = {piece(0, 4096), piece(8192, 4096)};
   EXPECT_TRUE(write(straight, 1));
   EXPECT_EQ(landed(), 2 * 4096U);
@@ -115,7 +115,7 @@ TEST_F(OwnerTest, pieces_share_a_look_at_the_grant) {
 
 // Each part of a frame may find another owner: a registration that is taken back while a frame
 // comes gets no byte of what comes later, and the piece has one verdict.
-TEST_F(OwnerTest, registration_that_is_taken_back_in_between_gets_nothing_more) {
+TEST_F(TargetTest, registration_that_is_taken_back_in_between_gets_nothing_more) {
   FrameWriter frame(buffer_, {.kind = FrameKind::write});
   frame.add(piece(0, kPayloadBytes / 2));
   frame.add(piece(kPayloadBytes, 8, 64, 64));
@@ -123,17 +123,17 @@ TEST_F(OwnerTest, registration_that_is_taken_back_in_between_gets_nothing_more) 
   const std::uint64_t length = kPayloadBytes / 2 + 512;
   const auto decoded = decode_frame(buffer_.filled(), length);
   ASSERT_TRUE(decoded.ok());
-  WriteArrival arrival([](WriteArrival&, bool) {});
-  arrival.begin(*decoded, owner_, [] { return true; });
-  EXPECT_TRUE(net::pour(ConstByteSpan(bytes_).first(1000), arrival));
-  owner_.remove(token_);
-  EXPECT_TRUE(net::pour(ConstByteSpan(bytes_).subspan(1000, length - 1000), arrival));
-  arrival.done(true);
+  InboundWrite inbound([](InboundWrite&, bool) {});
+  inbound.begin(*decoded, target_, [] { return true; });
+  EXPECT_TRUE(net::pour(ConstByteSpan(bytes_).first(1000), inbound));
+  target_.remove(token_);
+  EXPECT_TRUE(net::pour(ConstByteSpan(bytes_).subspan(1000, length - 1000), inbound));
+  inbound.done(true);
   EXPECT_EQ(landed(), 1000U);
-  ASSERT_EQ(arrival.refusals().size(), 2U);
-  EXPECT_EQ(arrival.refusals()[0].piece, 0U);
-  EXPECT_EQ(arrival.refusals()[0].code, Code::not_found);
-  EXPECT_FALSE(arrival.is_stale());
+  ASSERT_EQ(inbound.refusals().size(), 2U);
+  EXPECT_EQ(inbound.refusals()[0].piece, 0U);
+  EXPECT_EQ(inbound.refusals()[0].code, Code::not_found);
+  EXPECT_FALSE(inbound.is_stale());
 }
 
 /// Whoever is asked to copy what has not left.
@@ -151,7 +151,7 @@ struct Way final : net::MessageEndpoint {
   int copies = 0;
 };
 
-TEST_F(OwnerTest, what_has_not_left_is_copied_before_it_is_taken_back) {
+TEST_F(TargetTest, what_has_not_left_is_copied_before_it_is_taken_back) {
   for (std::size_t i = 0; i < pool_.size(); ++i) pool_[i] = bytes_[i % bytes_.size()];
   net::MessageBuffer asked(kFrameBytes);
   FrameWriter frame(asked, {.kind = FrameKind::read});
@@ -162,7 +162,7 @@ TEST_F(OwnerTest, what_has_not_left_is_copied_before_it_is_taken_back) {
   const auto read = decode_frame(asked.filled(), 0);
   ASSERT_TRUE(read.ok());
   FrameWriter answer(buffer_, {.kind = FrameKind::data});
-  Answering* const rest = owner_.gather(*read, answer);
+  ReadReply* const rest = target_.gather(*read, answer);
   ASSERT_NE(rest, nullptr) << "so many bytes leave from where they lie";
   EXPECT_EQ(answer.count(), 1U);
   EXPECT_EQ(rest->bytes(), 2 * 64 * 1024U);
@@ -170,9 +170,9 @@ TEST_F(OwnerTest, what_has_not_left_is_copied_before_it_is_taken_back) {
   rest->way = &way;
   rest->left(1000);
   const RegionDescriptor other{.address = region_.address, .length = 64};
-  owner_.remove(owner_.add(other));
+  target_.remove(target_.add(other));
   EXPECT_EQ(way.copies, 0) << "it is not of that registration";
-  owner_.remove(token_);
+  target_.remove(token_);
   ASSERT_EQ(way.copies, 1);
   EXPECT_FALSE(rest->is_leaving());
   Bytes expected(pool_.begin() + 4096, pool_.begin() + 4096 + 64 * 1024);
@@ -183,7 +183,7 @@ TEST_F(OwnerTest, what_has_not_left_is_copied_before_it_is_taken_back) {
   EXPECT_TRUE(std::ranges::equal(kept, expected));
 }
 
-TEST_F(OwnerTest, what_is_refused_asks_for_no_grant) {
+TEST_F(TargetTest, what_is_refused_asks_for_no_grant) {
   Piece beyond = piece(pool_.size() - 4, 8);
   EXPECT_TRUE(write({beyond}, 0));
   EXPECT_EQ(refused_, 1U);

@@ -1,4 +1,4 @@
-// Landing: the bytes of a frame on their way in, straight to where they belong.
+// ReceiveSink: the bytes of a frame on their way in, straight to where they belong.
 //
 //   long extents:   room() is the memory itself, some of it at a time
 //   all others:       room() is a buffer; what came is put in place when the buffer is full
@@ -19,26 +19,26 @@
 #include <vector>
 
 #include <towpath/backends/messages/device_window.h>
-#include <towpath/backends/messages/walks.h>
+#include <towpath/backends/messages/piece_iterator.h>
 #include <towpath/net/messages/message_worker.h>
 
 namespace towpath::backends::messages {
 
 /// What a piece of a frame is, at this moment.
-struct Ground {
+struct PieceVerdict {
   Code verdict = Code::ok;         ///< else nothing lands there, and the reason
   DeviceWindow* window = nullptr;  ///< to the device whose memory it is, null for the host's
 };
 
-template <typename Walk>
-class Landing : public net::BodySink {
+template <typename Iterator>
+class ReceiveSink : public net::BodySink {
  public:
   /// Bytes that land between two looks at whether they may.
   static constexpr std::uint64_t kStepBytes = 128 * 1024;
 
   std::size_t room(std::span<ByteSpan> into) final {
     is_barred_ = is_barred_ || !is_wanted();
-    if (is_barred_ || walk_.done()) return 0;
+    if (is_barred_ || pieces_.done()) return 0;
     if (gathered_ == 0) {
       unit_ = 0;
       if (const std::size_t parts = straight_room(into)) return bar_unless_fresh(parts);
@@ -50,7 +50,7 @@ class Landing : public net::BodySink {
   }
 
   void came(std::uint64_t bytes) final {
-    if (unit_ == 0) return walk_.advance(bytes);
+    if (unit_ == 0) return pieces_.advance(bytes);
     gathered_ += bytes;
     if (gathered_ != unit_) return;
     put_in_place(address_of(buffer_.get()), nullptr);
@@ -59,14 +59,14 @@ class Landing : public net::BodySink {
   /// In place of room() and came(): all `bytes` stand from `source` on, in the memory of a device,
   /// and `via` copies.
   void land_from(std::uint64_t source, std::uint64_t bytes, DeviceWindow& via) {
-    if (walk_.done()) return;  // nobody waits for them
+    if (pieces_.done()) return;  // nobody waits for them
     unit_ = bytes;
     put_in_place(source, &via);
   }
 
  protected:
-  void begin(const Walk& walk) noexcept {
-    walk_ = walk;
+  void begin(const Iterator& pieces) noexcept {
+    pieces_ = pieces;
     unit_ = gathered_ = 0;
     is_barred_ = false;
   }
@@ -75,25 +75,25 @@ class Landing : public net::BodySink {
 
   /// False: nobody waits for the bytes any more, and the walk leads nowhere.
   virtual bool is_wanted() const = 0;
-  virtual Ground ground(const Walk& at) const = 0;
+  virtual PieceVerdict verdict(const Iterator& at) const = 0;
   /// Whether a step's bytes may land now.
   virtual bool may_land() = 0;
   /// The piece at `at` takes no bytes, or not all.
-  virtual void refuse(const Walk& at, Code why) = 0;
+  virtual void refuse(const Iterator& at, Code why) = 0;
 
  private:
   static constexpr std::uint64_t kStraightBytes = 2048;  ///< of an extent, at least
 
-  bool is_straight(const Walk& at) const {
+  bool is_straight(const Iterator& at) const {
     if (at.rest().length < kStraightBytes) return false;
-    const Ground here = ground(at);
+    const PieceVerdict here = verdict(at);
     return here.verdict == Code::ok && here.window == nullptr;
   }
 
   std::size_t straight_room(std::span<ByteSpan> into) const {
     std::size_t parts = 0;
     std::uint64_t left = kStepBytes;
-    for (Walk at = walk_; !at.done() && parts < into.size() && left > 0 && is_straight(at);) {
+    for (Iterator at = pieces_; !at.done() && parts < into.size() && left > 0 && is_straight(at);) {
       const Piece rest = at.rest();
       std::uint64_t given = 0;
       for (std::uint32_t k = 0; k < rest.count && parts < into.size() && left > 0; ++k) {
@@ -115,7 +115,7 @@ class Landing : public net::BodySink {
   /// Of the pieces from here on, up to a step, whose bytes do not go straight.
   std::uint64_t indirect_bytes() const {
     std::uint64_t bytes = 0;
-    for (Walk at = walk_; !at.done() && bytes < kStepBytes && !is_straight(at);) {
+    for (Iterator at = pieces_; !at.done() && bytes < kStepBytes && !is_straight(at);) {
       const std::uint64_t more = std::min(at.rest().bytes(), kStepBytes - bytes);
       bytes += more;
       at.advance(more);
@@ -129,17 +129,17 @@ class Landing : public net::BodySink {
     DeviceWindow* window = via;
     std::uint64_t pinned = 0;  // bytes in its room
     for (std::uint64_t left = unit_; left > 0 && !is_barred_;) {
-      Piece next = walk_.rest();
+      Piece next = pieces_.rest();
       next.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(next.length, left));
       next.count =
           static_cast<std::uint32_t>(std::min<std::uint64_t>(next.count, left / next.length));
-      const Ground here = ground(walk_);
+      const PieceVerdict here = verdict(pieces_);
       if (here.verdict == Code::ok && !is_allowed && !(is_allowed = may_land())) {
         is_barred_ = true;
         break;
       }
       const bool is_copied = via != nullptr || here.window != nullptr;  // by a device
-      if (here.verdict != Code::ok || is_copied) unsure_.push_back({walk_, here.verdict});
+      if (here.verdict != Code::ok || is_copied) unsure_.push_back({pieces_, here.verdict});
       if (here.verdict == Code::ok && is_copied) {
         if (window == nullptr) window = here.window;
         window->store(next, via != nullptr ? from : pin(from, next.bytes(), *window, pinned));
@@ -148,7 +148,7 @@ class Landing : public net::BodySink {
       }
       from += next.bytes();
       left -= next.bytes();
-      walk_.advance(next.bytes());
+      pieces_.advance(next.bytes());
     }
     settle(window);
     gathered_ = unit_ = 0;
@@ -179,12 +179,12 @@ class Landing : public net::BodySink {
                   piece.length);
   }
 
-  Walk walk_;
+  Iterator pieces_;
   std::uint64_t unit_ = 0;      ///< bytes that are gathered next; 0: room() is memory
   std::uint64_t gathered_ = 0;  ///< of them
   bool is_barred_ = false;
   std::unique_ptr<std::byte[]> buffer_;        ///< made when first needed
-  std::vector<std::pair<Walk, Code>> unsure_;  ///< pieces that are refused, or may still be
+  std::vector<std::pair<Iterator, Code>> unsure_;  ///< pieces that are refused, or may still be
 };
 
 }  // namespace towpath::backends::messages

@@ -1,4 +1,4 @@
-// Outgoing: a frame on its way to a link's endpoint: in a buffer, with what of its payload leaves
+// OutboundFrame: a frame on its way to a link's endpoint: in a buffer, with what of its payload leaves
 // from where it lies; or its payload in a room of a device, and its head there too once it is
 // sealed.
 // Thread: loop.
@@ -14,7 +14,7 @@
 
 namespace towpath::backends::messages {
 
-struct Outgoing {
+struct OutboundFrame {
   std::unique_ptr<net::MessageBuffer> buffer;
   net::BodySource* rest = nullptr;
   std::uint64_t payload_bytes = 0;  ///< of `rest`, or in `room`

@@ -1,21 +1,21 @@
 #include <algorithm>
 
 #include <towpath/backends/messages/memory.h>
-#include <towpath/backends/messages/walks.h>
+#include <towpath/backends/messages/piece_iterator.h>
 
 namespace towpath::backends::messages {
 
 using namespace backend;
 
-// ---- FrameWalk
+// ---- FramePieceIterator
 
-void FrameWalk::settle() noexcept {
+void FramePieceIterator::settle() noexcept {
   while (!done() && without_ != nullptr && without_->test(index_)) ++index_;
   place_ = {};
   if (!done()) piece_ = frame_->piece(index_);
 }
 
-void FrameWalk::advance(std::uint64_t bytes) noexcept {
+void FramePieceIterator::advance(std::uint64_t bytes) noexcept {
   while (bytes > 0) {
     const std::uint64_t step = std::min(bytes, place_.left(piece_));
     bytes -= step;
@@ -25,7 +25,7 @@ void FrameWalk::advance(std::uint64_t bytes) noexcept {
   }
 }
 
-// ---- RequestWalk
+// ---- RequestPieceIterator
 
 LocalPiece take_piece(SegmentCursor& at, std::uint64_t room) {
   const Segment& segment = at.segment();
@@ -50,7 +50,7 @@ LocalPiece take_piece(SegmentCursor& at, std::uint64_t room) {
   return taken;
 }
 
-void RequestWalk::settle() noexcept {
+void RequestPieceIterator::settle() noexcept {
   for (is_over_ = false; left_ > 0; ++next_piece_) {
     const LocalPiece next = take_piece(at_, left_);
     left_ -= next.piece.bytes();
@@ -71,7 +71,7 @@ void RequestWalk::settle() noexcept {
   is_over_ = true;
 }
 
-void RequestWalk::advance(std::uint64_t bytes) noexcept {
+void RequestPieceIterator::advance(std::uint64_t bytes) noexcept {
   while (bytes > 0) {
     const std::uint64_t step = std::min(bytes, place_.left(here_));
     bytes -= step;

@@ -3,7 +3,7 @@
 //   piece:  | extent | extent | extent |      a walk may stand within an extent: rest() is what
 //                  ^                             is left of that one, and then the others
 //
-// A FrameWalk follows what a peer's frame names, a RequestWalk what one of our own exchanges does.
+// A FramePieceIterator follows what a peer's frame names, a RequestPieceIterator what one of our own exchanges does.
 // Both are values: a copy looks ahead. They move nothing. Thread: loop.
 #pragma once
 
@@ -45,11 +45,11 @@ class PiecePlace {
 /// Pieces that are left out.
 using PieceSet = std::bitset<kMaxPieces>;
 
-class FrameWalk {
+class FramePieceIterator {
  public:
-  FrameWalk() = default;
+  FramePieceIterator() = default;
   /// `frame` and, if given, `without` must live as long as the walk is used.
-  explicit FrameWalk(const Frame& frame, const PieceSet* without = nullptr) noexcept
+  explicit FramePieceIterator(const Frame& frame, const PieceSet* without = nullptr) noexcept
       : frame_(&frame), without_(without) {
     settle();
   }
@@ -82,12 +82,12 @@ struct LocalPiece {
 /// Takes a piece of at most `room` bytes (not 0) from the cursor, which must not be done().
 LocalPiece take_piece(backend::SegmentCursor& at, std::uint64_t room);
 
-class RequestWalk {
+class RequestPieceIterator {
  public:
-  RequestWalk() = default;
+  RequestPieceIterator() = default;
   /// The `bytes` of a request from `at` on, which one exchange moves; without the pieces that
   /// `answer`, if given, refuses.
-  RequestWalk(const backend::SegmentCursor& at, std::uint64_t bytes,
+  RequestPieceIterator(const backend::SegmentCursor& at, std::uint64_t bytes,
               const Frame* answer = nullptr) noexcept
       : at_(at), left_(bytes), answer_(answer) {
     settle();

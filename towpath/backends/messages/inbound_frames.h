@@ -16,49 +16,49 @@
 #include <vector>
 
 #include <towpath/backends/messages/exchange.h>
-#include <towpath/backends/messages/landing.h>
-#include <towpath/backends/messages/owner.h>
+#include <towpath/backends/messages/receive_sink.h>
+#include <towpath/backends/messages/target.h>
 
 namespace towpath::backends::messages {
 
 /// Reported once of each arrival, whole or not; the arrival may be used again from then on.
-template <typename Arrival>
-using Arrived = std::function<void(Arrival&, bool whole)>;
+template <typename InboundFrame>
+using Arrived = std::function<void(InboundFrame&, bool whole)>;
 
 /// Arrivals of one kind; those that are done are used again.
-template <typename Arrival>
-class ArrivalPool {
+template <typename InboundFrame>
+class InboundFramePool {
  public:
-  explicit ArrivalPool(Arrived<Arrival> arrived) : arrived_(std::move(arrived)) {}
+  explicit InboundFramePool(Arrived<InboundFrame> arrived) : arrived_(std::move(arrived)) {}
 
   /// One that is under way until its done().
-  Arrival& take() {
+  InboundFrame& take() {
     if (idle_.empty()) {
-      all_.push_back(std::make_unique<Arrival>([this](Arrival& arrival, bool whole) {
-        arrived_(arrival, whole);
-        idle_.push_back(&arrival);
+      all_.push_back(std::make_unique<InboundFrame>([this](InboundFrame& inbound, bool whole) {
+        arrived_(inbound, whole);
+        idle_.push_back(&inbound);
       }));
       return *all_.back();
     }
-    Arrival& arrival = *idle_.back();
+    InboundFrame& inbound = *idle_.back();
     idle_.pop_back();
-    return arrival;
+    return inbound;
   }
 
  private:
-  const Arrived<Arrival> arrived_;
-  std::vector<std::unique_ptr<Arrival>> all_;
-  std::vector<Arrival*> idle_;
+  const Arrived<InboundFrame> arrived_;
+  std::vector<std::unique_ptr<InboundFrame>> all_;
+  std::vector<InboundFrame*> idle_;
 };
 
-class WriteArrival final : public Landing<FrameWalk> {
+class InboundWrite final : public ReceiveSink<FramePieceIterator> {
  public:
-  using Done = Arrived<WriteArrival>;
-  explicit WriteArrival(Done arrived) : arrived_(std::move(arrived)) {}
+  using Done = Arrived<InboundWrite>;
+  explicit InboundWrite(Done arrived) : arrived_(std::move(arrived)) {}
 
   /// `may_land`: whether the grant that the frame came under still holds; as `owner`, it outlives
   /// the arrival.
-  void begin(const Frame& its_frame, const Owner& owner, std::function<bool()> may_land);
+  void begin(const Frame& its_frame, const Target& target, std::function<bool()> may_land);
   /// What the answer says.
   const std::vector<Refusal>& refusals() const noexcept { return refusals_; }
   bool is_stale() const noexcept { return is_barred(); }
@@ -69,20 +69,20 @@ class WriteArrival final : public Landing<FrameWalk> {
 
  private:
   bool is_wanted() const override { return true; }
-  Ground ground(const FrameWalk& at) const override;
+  PieceVerdict verdict(const FramePieceIterator& at) const override;
   bool may_land() override { return may_land_(); }
-  void refuse(const FrameWalk& at, Code why) override;
+  void refuse(const FramePieceIterator& at, Code why) override;
 
   const Done arrived_;
-  const Owner* owner_ = nullptr;
+  const Target* target_ = nullptr;
   std::function<bool()> may_land_;
   std::vector<Refusal> refusals_;
 };
 
-class DataArrival final : public Landing<RequestWalk> {
+class InboundData final : public ReceiveSink<RequestPieceIterator> {
  public:
-  using Done = Arrived<DataArrival>;
-  explicit DataArrival(Done arrived) : arrived_(std::move(arrived)) {}
+  using Done = Arrived<InboundData>;
+  explicit InboundData(Done arrived) : arrived_(std::move(arrived)) {}
 
   /// `exchange`: null: nobody knows it, so nothing will land. `is_wanted`: whether its operation
   /// still waits.
@@ -95,9 +95,9 @@ class DataArrival final : public Landing<RequestWalk> {
 
  private:
   bool is_wanted() const override { return is_wanted_(); }
-  Ground ground(const RequestWalk&) const override { return {.window = window_}; }
+  PieceVerdict verdict(const RequestPieceIterator&) const override { return {.window = window_}; }
   bool may_land() override { return is_wanted_(); }
-  void refuse(const RequestWalk&, Code) override { is_refused_ = true; }
+  void refuse(const RequestPieceIterator&, Code) override { is_refused_ = true; }
 
   const Done arrived_;
   DeviceWindow* window_ = nullptr;
@@ -106,10 +106,10 @@ class DataArrival final : public Landing<RequestWalk> {
 };
 
 /// Of a payload that is read as a whole.
-class TextArrival final : public net::BodySink {
+class InboundText final : public net::BodySink {
  public:
-  using Done = Arrived<TextArrival>;
-  explicit TextArrival(Done arrived) : arrived_(std::move(arrived)) {}
+  using Done = Arrived<InboundText>;
+  explicit InboundText(Done arrived) : arrived_(std::move(arrived)) {}
 
   void begin(const Frame& its_frame, std::uint64_t its_from);
   std::size_t room(std::span<ByteSpan> into) override;

@@ -1,4 +1,4 @@
-// Owner: the registrations of this side, and what peers may do to them.
+// Target: the registrations of this side, and what peers may do to them.
 //
 // Peers do not touch memory: they ask, and the owner moves the bytes inside of its own calls, after
 // it has held every range against what is registered at that moment. So a registration that was
@@ -16,9 +16,9 @@
 #include <memory>
 #include <vector>
 
-#include <towpath/backends/messages/landing.h>
-#include <towpath/backends/messages/leaving.h>
-#include <towpath/backends/messages/outgoing.h>
+#include <towpath/backends/messages/receive_sink.h>
+#include <towpath/backends/messages/send_source.h>
+#include <towpath/backends/messages/outbound_frame.h>
 #include <towpath/backends/messages/token_table.h>
 #include <towpath/core/descriptor.h>
 
@@ -26,7 +26,7 @@ namespace towpath::backends::messages {
 
 /// An answer to a read whose bytes leave from where they lie. It keeps the records of what was
 /// read.
-class Answering final : public Leaving<FrameWalk> {
+class ReadReply final : public SendSource<FramePieceIterator> {
  public:
   void begin(const Frame& read, const PieceSet& refused);
   bool touches(std::uint64_t token) const;
@@ -42,7 +42,7 @@ class Answering final : public Leaving<FrameWalk> {
   std::uint64_t bytes_ = 0;  ///< that have not left
 };
 
-class Owner {
+class Target {
  public:
   /// Gives the token by which peers name it: random, so that only those who were told know it.
   /// `window`: to the device whose memory it is, null for the host's. Both stay where they are
@@ -53,23 +53,23 @@ class Owner {
   const RegionDescriptor* find(std::uint64_t token) const;
 
   /// Whether a peer's piece may be touched, now.
-  Ground judge(const Piece& piece) const;
+  PieceVerdict judge(const Piece& piece) const;
   /// Tells `answer` which pieces of a read are refused and appends the bytes of the others. Or they
   /// leave from where they lie: then they are what is returned, and the caller sends it at once.
   /// Or, all a device's and with a room free, they are collected for one: `out.room`, to be sealed.
   /// Null `out`: not that.
-  Answering* gather(const Frame& read, FrameWriter& answer, Outgoing* out = nullptr);
+  ReadReply* gather(const Frame& read, FrameWriter& answer, OutboundFrame* out = nullptr);
 
  private:
   std::uint64_t next_token();
   void fetch(const Frame& read, DeviceWindow& window, const net::DeviceStagingBuffer* room);
-  Answering& begin_answer(const Frame& read, const PieceSet& refused);
+  ReadReply& begin_answer(const Frame& read, const PieceSet& refused);
 
   TokenTable regions_;
   std::array<std::uint64_t, 128> tokens_{};  // lists are registered, not single regions
   std::size_t tokens_left_ = 0;
-  std::vector<Ground> grounds_;                         // of the pieces of one frame
-  std::vector<std::unique_ptr<Answering>> answerings_;  // used again when they have left
+  std::vector<PieceVerdict> verdicts_;                         // of the pieces of one frame
+  std::vector<std::unique_ptr<ReadReply>> replies_;  // used again when they have left
 };
 
 }  // namespace towpath::backends::messages

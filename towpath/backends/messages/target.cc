@@ -1,13 +1,13 @@
 #include <algorithm>
 
-#include <towpath/backends/messages/owner.h>
+#include <towpath/backends/messages/target.h>
 #include <towpath/sys/random.h>
 
 namespace towpath::backends::messages {
 
-// ---- Answering
+// ---- ReadReply
 
-void Answering::begin(const Frame& read, const PieceSet& refused) {
+void ReadReply::begin(const Frame& read, const PieceSet& refused) {
   std::ranges::copy(read.records, records_.begin());
   read_ = read;
   read_.records = ConstByteSpan(records_).first(read.records.size());
@@ -15,29 +15,29 @@ void Answering::begin(const Frame& read, const PieceSet& refused) {
   bytes_ = 0;
   for (std::uint16_t i = 0; i < read_.header.count; ++i)
     if (!refused_.test(i)) bytes_ += read_.piece(i).bytes();
-  Leaving::begin(FrameWalk(read_, &refused_));
+  SendSource::begin(FramePieceIterator(read_, &refused_));
 }
 
-bool Answering::touches(std::uint64_t token) const {
+bool ReadReply::touches(std::uint64_t token) const {
   for (std::uint16_t i = 0; i < read_.header.count; ++i)
     if (!refused_.test(i) && read_.piece(i).token == token) return true;
   return false;
 }
 
-void Answering::left(std::uint64_t bytes) {
+void ReadReply::left(std::uint64_t bytes) {
   bytes_ -= bytes;
-  Leaving::left(bytes);
+  SendSource::left(bytes);
 }
 
-// ---- Owner
+// ---- Target
 
-std::uint64_t Owner::add(const RegionDescriptor& region, DeviceWindow* window) {
+std::uint64_t Target::add(const RegionDescriptor& region, DeviceWindow* window) {
   std::uint64_t token = next_token();
   while (!regions_.add({token, &region, window})) token = next_token();
   return token;
 }
 
-std::uint64_t Owner::next_token() {
+std::uint64_t Target::next_token() {
   if (tokens_left_ == 0) {
     sys::random_u64s(tokens_);
     tokens_left_ = tokens_.size();
@@ -45,20 +45,20 @@ std::uint64_t Owner::next_token() {
   return tokens_[--tokens_left_];
 }
 
-void Owner::remove(std::uint64_t token) {
-  for (const auto& answering : answerings_) {
-    if (answering->is_leaving() && answering->touches(token)) answering->way->copy(*answering);
+void Target::remove(std::uint64_t token) {
+  for (const auto& reply : replies_) {
+    if (reply->is_leaving() && reply->touches(token)) reply->way->copy(*reply);
   }
   regions_.remove(token);
 }
 
-const RegionDescriptor* Owner::find(std::uint64_t token) const {
+const RegionDescriptor* Target::find(std::uint64_t token) const {
   const Registered* const found = regions_.find(token);
   return found == nullptr ? nullptr : found->region;
 }
 
 // decode_frame() has seen to it that nothing wraps here.
-Ground Owner::judge(const Piece& piece) const {
+PieceVerdict Target::judge(const Piece& piece) const {
   const Registered* const found = regions_.find(piece.token);
   if (found == nullptr) return {.verdict = Code::not_found};
   const RegionDescriptor& region = *found->region;
@@ -70,37 +70,37 @@ Ground Owner::judge(const Piece& piece) const {
 
 // The pieces that are a device's, one behind the other, into the room when it is sealed, or into
 // the window. One window's stream does for all devices.
-void Owner::fetch(const Frame& read, DeviceWindow& window, const net::DeviceStagingBuffer* room) {
+void Target::fetch(const Frame& read, DeviceWindow& window, const net::DeviceStagingBuffer* room) {
   PieceSet others;
   for (std::uint16_t i = 0; i < read.header.count; ++i)
-    others.set(i, grounds_[i].window == nullptr);
-  window.fetch_all(FrameWalk(read, &others), DeviceFrames::payload_place(room, window));
+    others.set(i, verdicts_[i].window == nullptr);
+  window.fetch_all(FramePieceIterator(read, &others), DeviceFrames::payload_place(room, window));
   if (room != nullptr || window.finish().ok()) return;
-  for (Ground& ground : grounds_) {
-    if (ground.window != nullptr) ground.verdict = Code::io_error;
+  for (PieceVerdict& verdict : verdicts_) {
+    if (verdict.window != nullptr) verdict.verdict = Code::io_error;
   }
 }
 
-Answering& Owner::begin_answer(const Frame& read, const PieceSet& refused) {
+ReadReply& Target::begin_answer(const Frame& read, const PieceSet& refused) {
   const auto idle = std::ranges::find_if(
-      answerings_, [](const auto& answering) { return !answering->is_leaving(); });
-  Answering& answering =
-      idle != answerings_.end()
+      replies_, [](const auto& reply) { return !reply->is_leaving(); });
+  ReadReply& reply =
+      idle != replies_.end()
           ? **idle
-          : *answerings_.emplace_back(std::make_unique_for_overwrite<Answering>());
-  answering.begin(read, refused);
-  return answering;
+          : *replies_.emplace_back(std::make_unique_for_overwrite<ReadReply>());
+  reply.begin(read, refused);
+  return reply;
 }
 
 // Refusals come before the bytes, so what a device may fail to give is fetched first.
-Answering* Owner::gather(const Frame& read, FrameWriter& answer, Outgoing* out) {
+ReadReply* Target::gather(const Frame& read, FrameWriter& answer, OutboundFrame* out) {
   DeviceWindow* window = nullptr;
   bool has_host = false;
-  grounds_.clear();
+  verdicts_.clear();
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
-    const Ground& ground = grounds_.emplace_back(judge(read.piece(i)));
-    if (window == nullptr) window = ground.window;
-    has_host = has_host || (ground.verdict == Code::ok && ground.window == nullptr);
+    const PieceVerdict& verdict = verdicts_.emplace_back(judge(read.piece(i)));
+    if (window == nullptr) window = verdict.window;
+    has_host = has_host || (verdict.verdict == Code::ok && verdict.window == nullptr);
   }
   if (window != nullptr && !has_host && out != nullptr) out->take_room(*window);
   const net::DeviceStagingBuffer* const room = out != nullptr ? out->room : nullptr;
@@ -111,9 +111,9 @@ Answering* Owner::gather(const Frame& read, FrameWriter& answer, Outgoing* out) 
   std::uint64_t extents = 0;
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
     const Piece piece = read.piece(i);
-    refused.set(i, grounds_[i].verdict != Code::ok);
+    refused.set(i, verdicts_[i].verdict != Code::ok);
     if (refused.test(i)) {
-      answer.add(Refusal{i, grounds_[i].verdict});
+      answer.add(Refusal{i, verdicts_[i].verdict});
     } else {
       bytes += piece.bytes();
       extents += piece.count;
@@ -127,7 +127,7 @@ Answering* Owner::gather(const Frame& read, FrameWriter& answer, Outgoing* out) 
   std::uint64_t fetched = 0;
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
     const Piece piece = read.piece(i);
-    if (grounds_[i].window != nullptr) {
+    if (verdicts_[i].window != nullptr) {
       if (!refused.test(i)) answer.append(window->room().subspan(fetched, piece.bytes()));
       fetched += piece.bytes();
     } else if (!refused.test(i)) {

@@ -1,52 +1,52 @@
-#include <towpath/backends/messages/arrivals.h>
+#include <towpath/backends/messages/inbound_frames.h>
 
 namespace towpath::backends::messages {
 
-// ---- WriteArrival
+// ---- InboundWrite
 
-void WriteArrival::begin(const Frame& its_frame, const Owner& owner,
+void InboundWrite::begin(const Frame& its_frame, const Target& target,
                          std::function<bool()> may_land) {
   frame = its_frame;
-  owner_ = &owner;
+  target_ = &target;
   may_land_ = std::move(may_land);
   refusals_.clear();
-  Landing::begin(FrameWalk(frame));
+  ReceiveSink::begin(FramePieceIterator(frame));
 }
 
-Ground WriteArrival::ground(const FrameWalk& at) const {
+PieceVerdict InboundWrite::verdict(const FramePieceIterator& at) const {
   // What was refused once stays so: one piece has one verdict.
   if (!refusals_.empty() && refusals_.back().piece == at.index())
     return {.verdict = refusals_.back().code};
-  return owner_->judge(frame.piece(at.index()));
+  return target_->judge(frame.piece(at.index()));
 }
 
-void WriteArrival::refuse(const FrameWalk& at, Code why) {
+void InboundWrite::refuse(const FramePieceIterator& at, Code why) {
   if (refusals_.empty() || refusals_.back().piece != at.index())
     refusals_.push_back({at.index(), why});
 }
 
-// ---- DataArrival
+// ---- InboundData
 
-void DataArrival::begin(const Frame& its_frame, const Exchange* exchange,
+void InboundData::begin(const Frame& its_frame, const Exchange* exchange,
                         std::function<bool()> is_wanted) {
   frame = its_frame;
   is_wanted_ = std::move(is_wanted);
   const bool lands = exchange != nullptr && exchange->operation != nullptr;
   window_ = lands ? exchange->operation->window() : nullptr;
   is_refused_ = false;
-  Landing::begin(lands ? RequestWalk(exchange->begin, exchange->bytes, &frame) : RequestWalk());
+  ReceiveSink::begin(lands ? RequestPieceIterator(exchange->begin, exchange->bytes, &frame) : RequestPieceIterator());
 }
 
-// ---- TextArrival
+// ---- InboundText
 
-void TextArrival::begin(const Frame& its_frame, std::uint64_t its_from) {
+void InboundText::begin(const Frame& its_frame, std::uint64_t its_from) {
   frame = its_frame;
   from = its_from;
   text.assign(frame.payload_bytes, std::byte{0});
   filled_ = 0;
 }
 
-std::size_t TextArrival::room(std::span<ByteSpan> into) {
+std::size_t InboundText::room(std::span<ByteSpan> into) {
   if (filled_ == text.size()) return 0;
   into.front() = ByteSpan(text).subspan(filled_);
   return 1;

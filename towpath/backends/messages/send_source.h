@@ -1,11 +1,11 @@
-// Leaving: the bytes of a frame on their way out, straight from where they lie.
+// SendSource: the bytes of a frame on their way out, straight from where they lie.
 // Thread: loop.
 #pragma once
 
 #include <span>
 #include <utility>
 
-#include <towpath/backends/messages/walks.h>
+#include <towpath/backends/messages/piece_iterator.h>
 #include <towpath/net/messages/message_worker.h>
 
 namespace towpath::backends::messages {
@@ -19,18 +19,18 @@ inline bool is_worth_parts(std::uint64_t bytes, std::uint64_t extents) noexcept 
   return bytes >= kLeastBytes && bytes >= extents * kLeastExtent;
 }
 
-template <typename Walk>
-class Leaving : public net::BodySource {
+template <typename Iterator>
+class SendSource : public net::BodySource {
  public:
-  void begin(const Walk& walk) noexcept {
-    walk_ = walk;
+  void begin(const Iterator& pieces) noexcept {
+    pieces_ = pieces;
     is_leaving_ = true;
   }
   bool is_leaving() const noexcept { return is_leaving_; }
 
   std::size_t parts(std::span<ConstByteSpan> into) override {
     std::size_t count = 0;
-    for (Walk at = walk_; !at.done() && count < into.size();) {
+    for (Iterator at = pieces_; !at.done() && count < into.size();) {
       const Piece rest = at.rest();
       std::uint32_t k = 0;
       for (; k < rest.count && count < into.size(); ++k)
@@ -39,11 +39,11 @@ class Leaving : public net::BodySource {
     }
     return count;
   }
-  void left(std::uint64_t bytes) override { walk_.advance(bytes); }
+  void left(std::uint64_t bytes) override { pieces_.advance(bytes); }
   void done() override { is_leaving_ = false; }
 
  private:
-  Walk walk_;
+  Iterator pieces_;
   bool is_leaving_ = false;
 };
 
