@@ -131,10 +131,10 @@ Result<std::vector<kv::BlockRef>> StoredCache::gather(const std::vector<std::uin
   look(blocks, meanwhile);
   std::vector<kv::BlockRef> held = cache_->match(blocks).here;
   found_[Place::host] += held.size();
-  Risen risen = promote(blocks, held.size(), meanwhile);
+  Promoted promoted = promote(blocks, held.size(), meanwhile);
   while (held.size() < blocks.size()) {
     const kv::CachedBlock block = block_at(blocks, held.size());
-    kv::BlockRef found = std::move(risen[block.hash]);
+    kv::BlockRef found = std::move(promoted[block.hash]);
     if (!found && (found = cache_->pool().find(block.hash))) ++found_[Place::host];
     if (!found && presence_.tiers_of(block.hash) != 0) {
       TOWPATH_TRY(found, promote(block, meanwhile));
@@ -171,22 +171,22 @@ void StoredCache::look(const std::vector<std::uint64_t>& blocks, const Meanwhile
 }
 
 /// What lies below, those of a tier together, as far as there is room.
-StoredCache::Risen StoredCache::promote(const std::vector<std::uint64_t>& blocks, std::size_t from,
+StoredCache::Promoted StoredCache::promote(const std::vector<std::uint64_t>& blocks, std::size_t from,
                                         const Meanwhile& meanwhile) {
   std::vector<std::vector<kv::CachedBlock>> by_tier(below_.size());
   for (std::size_t i = from; i < blocks.size(); ++i) {
     const auto tier = presence_.fastest(blocks[i]);
     if (tier && *tier > 0) by_tier[*tier - 1].push_back(block_at(blocks, i));
   }
-  Risen risen;
+  Promoted promoted;
   for (std::size_t tier = 0; tier < below_.size(); ++tier)
     for (kv::Promoted& one : promote(by_tier[tier], below_[tier], meanwhile))
-      if (one.block) risen.emplace(one.block.hash(), one.block);
-  return risen;
+      if (one.block) promoted.emplace(one.block.hash(), one.block);
+  return promoted;
 }
 
 std::vector<kv::Promoted> StoredCache::promote(const std::vector<kv::CachedBlock>& blocks,
-                                               Below& from, const Meanwhile& meanwhile) {
+                                               LowerTiers& from, const Meanwhile& meanwhile) {
   if (blocks.empty()) return {};
   const Instant begin = clock_.now();
   auto promotion = cache_->promote(blocks);
@@ -272,7 +272,7 @@ void StoredCache::demote(bool all) {
     (void)cache_->progress();
   const kv::TieredCacheFigures now = cache_->figures();
   for (std::size_t tier = 0; tier < below_.size(); ++tier) {
-    Below& into = below_[tier];
+    LowerTiers& into = below_[tier];
     const std::uint64_t bytes = now.below[tier].demoted_bytes - into.put_bytes;
     if (bytes == 0) continue;
     into.down_hop.add(bytes, clock_.now() - begin);
@@ -285,7 +285,7 @@ TierCounts StoredCache::counts() const {
   counts.held[Place::host] = cache_->pool().registered();
   if (disk_ != nullptr) counts.held[Place::disk] = disk_->store().figures().blocks;
   if (options_.objects) {
-    const auto objects = std::ranges::find(below_, Place::object, &Below::place);
+    const auto objects = std::ranges::find(below_, Place::object, &LowerTiers::place);
     const auto room =
         cache_->figures().below[static_cast<std::size_t>(objects - below_.begin())].room;
     counts.held[Place::object] = room ? room->blocks : 0;
@@ -321,7 +321,7 @@ Account StoredCache::mistakes() const {
 }
 
 /// What failed in a tier, but for misses and what is told by block.
-void StoredCache::report_failures(Below& below, const kv::TierFigures& figures) {
+void StoredCache::report_failures(LowerTiers& below, const kv::TierFigures& figures) {
   for (const auto& [what, count] : figures.failed) {
     const std::string reported = cat(name_of(below.place), " tier: ", what);
     const auto mistake = mistake_behind(below.place, what);
@@ -338,7 +338,7 @@ void StoredCache::report(Message& summary) {
   produced_.put(summary, "produce");
   const kv::TieredCacheFigures figures = cache_->figures();
   for (std::size_t tier = 0; tier < below_.size(); ++tier) {
-    Below& below = below_[tier];
+    LowerTiers& below = below_[tier];
     below.up_hop.set_path(below.where);
     below.up_hop.put(summary, below.up);
     report_failures(below, figures.below[tier]);

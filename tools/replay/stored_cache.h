@@ -41,7 +41,7 @@ class StoredCache final : public BlockSource {
 
  private:
   /// A tier below the host's, and what went to and from it.
-  struct Below {
+  struct LowerTiers {
     Place place;
     const char* down;  ///< of its hops; null: it takes no blocks
     const char* up;
@@ -60,23 +60,23 @@ class StoredCache final : public BlockSource {
   void look(const std::vector<std::uint64_t>& blocks, const Meanwhile& meanwhile);
   void demote(bool all);
   /// What was brought up, by its name.
-  using Risen = std::unordered_map<kv::BlockHash, kv::BlockRef>;
-  Risen promote(const std::vector<std::uint64_t>& blocks, std::size_t from,
+  using Promoted = std::unordered_map<kv::BlockHash, kv::BlockRef>;
+  Promoted promote(const std::vector<std::uint64_t>& blocks, std::size_t from,
                 const Meanwhile& meanwhile);
-  std::vector<kv::Promoted> promote(const std::vector<kv::CachedBlock>& blocks, Below& from,
+  std::vector<kv::Promoted> promote(const std::vector<kv::CachedBlock>& blocks, LowerTiers& from,
                                     const Meanwhile& meanwhile);
   Result<kv::BlockRef> promote(const kv::CachedBlock& block, const Meanwhile& meanwhile);
   void check_name(kv::Promoted& one);
   Result<kv::BlockRef> produce(const kv::CachedBlock& block, const Meanwhile& meanwhile);
   Status spoil_by_chance(const kv::BlockRef& block);
   std::unique_ptr<kv::BlockTier> by_chance(std::unique_ptr<kv::BlockTier> tier, TornDevice* device);
-  void report_failures(Below& below, const kv::TierFigures& figures);
+  void report_failures(LowerTiers& below, const kv::TierFigures& figures);
 
   const Options options_;
   Chance chance_;
   sys::SystemClock clock_;
   kv::Presence presence_;
-  std::vector<Below> below_;                // tier i is below_[i - 1]
+  std::vector<LowerTiers> below_;                // tier i is below_[i - 1]
   std::unique_ptr<Neighbours> neighbours_;  // null: there are none
   std::unique_ptr<kv::TieredCache> cache_;
   kv::DiskTier* disk_ = nullptr;       // the cache's; null: none

@@ -122,7 +122,7 @@ class TieredKeeper::Coming final : public ComingBlocks {
       rising_ = *std::move(rising);
       return;
     }
-    for (const Below& one : below_) known_.push_back({one.index, {}, rising.status()});
+    for (const LowerTiers& one : below_) known_.push_back({one.index, {}, rising.status()});
     below_.clear();
   }
 
@@ -130,26 +130,26 @@ class TieredKeeper::Coming final : public ComingBlocks {
     std::vector<Came> came = std::exchange(known_, {});
     if (!rising_) return came;
     for (Promoted& one : rising_->take()) {
-      const Below& wanted = below_[risen_++];
+      const LowerTiers& wanted = below_[promoted_++];
       keeper_.check_name(one, wanted.hash);
       came.push_back({wanted.index, std::move(one.block), std::move(one.status)});
     }
     return came;
   }
 
-  std::size_t left() const override { return known_.size() + below_.size() - risen_; }
+  std::size_t left() const override { return known_.size() + below_.size() - promoted_; }
 
  private:
-  struct Below {
+  struct LowerTiers {
     std::size_t index;
     BlockHash hash;
   };
 
   TieredKeeper& keeper_;
   std::vector<Came> known_;
-  std::vector<Below> below_;
+  std::vector<LowerTiers> below_;
   std::optional<Promotion> rising_;  // those below, in their order
-  std::size_t risen_ = 0;            // of them
+  std::size_t promoted_ = 0;            // of them
 };
 
 std::unique_ptr<ComingBlocks> TieredKeeper::bring(std::span<const BlockHash> hashes,

@@ -10,7 +10,7 @@
 namespace towpath::kv {
 
 /// A tier, and what was done with it.
-struct TieredCache::Below {
+struct TieredCache::TierState {
   std::unique_ptr<BlockTier> tier;
   std::size_t number = 0;  // in figures_.below
   std::size_t under_way = 0;
@@ -31,36 +31,36 @@ struct TieredCache::Below {
 };
 
 /// A task of a tier. It stays where it is.
-struct TieredCache::Crossing {
-  Crossing(Below& of, TierTask what) : tier(of), task(std::move(what)) {}
+struct TieredCache::TierRequest {
+  TierRequest(TierState& of, TierTask what) : tier(of), task(std::move(what)) {}
 
-  Below& tier;
+  TierState& tier;
   TierTask task;
   Instant since{0};
   bool is_over = false;  // and its place free
 };
 
 /// A block that comes up.
-struct TieredCache::Rise {
+struct TieredCache::PromotionInFlight {
   PromotionQueue::Next wanted;
   std::optional<PartialBlock> slot{};
   ByteSpan aside{};      // where the slot is not in one piece, or a device's
   ByteSpan back{};       // what is read back from there
   std::size_t next = 0;  // of below_, to be asked
-  std::optional<Crossing> crossing{};
+  std::optional<TierRequest> request{};
   std::optional<SlotCopy> copy{};  // from aside, once that has come
   Status why{};                    // the last one failed
 };
 
 /// A block that goes down, to one tier or more.
-struct TieredCache::Fall {
+struct TieredCache::DemotionInFlight {
   WeakBlock block{};
   Digest digest{};
   SlotCopy copy{};               // aside
   bool was_held = false;         // while it was copied
   bool is_aside = false;         // the copy has ended, and was looked at
-  std::vector<Below*> takers{};  // that have no place for it yet
-  std::list<Crossing> crossings{};
+  std::vector<TierState*> takers{};  // that have no place for it yet
+  std::list<TierRequest> requests{};
   bool is_wrong = false;     // and gone from the pool
   bool is_unwanted = false;  // dropped meanwhile
 };

@@ -90,7 +90,7 @@ TieredCache::TieredCache(Parts parts, const TieredCacheOptions& options,
   const MutexLock figures(figures_mutex_);
   for (auto& tier : parts.below) {
     figures_.below.push_back({.name = tier->name()});
-    below_.push_back(std::make_unique<Below>());
+    below_.push_back(std::make_unique<TierState>());
     below_.back()->tier = std::move(tier);
     below_.back()->number = below_.size() - 1;
   }
@@ -155,7 +155,7 @@ std::size_t TieredCache::report_found(std::size_t here, std::span<const BlockHas
   return below;
 }
 
-bool TieredCache::lacks(const Below& tier, BlockHash hash) const {
+bool TieredCache::lacks(const TierState& tier, BlockHash hash) const {
   return (presence_.tiers_of(hash) & 1U << tier.tier->index()) == 0;
 }
 
@@ -199,7 +199,7 @@ std::size_t TieredCache::cancel_demotions(std::uint64_t owner) {
 void TieredCache::drop(BlockHash hash) {
   const MutexLock work(work_);
   (void)pool_->drop(hash);
-  for (Fall& fall : falls_) fall.is_unwanted = fall.is_unwanted || fall.block.hash == hash;
+  for (DemotionInFlight& demotion : demoting_) demotion.is_unwanted = demotion.is_unwanted || demotion.block.hash == hash;
   for (const auto& tier : below_) {
     if (lacks(*tier, hash)) continue;
     const Status removed = tier->tier->remove(hash);
@@ -259,7 +259,7 @@ Status TieredCache::flush() {
   for (const auto& tier : below_)
     someone_rests = someone_rests || (tier->tier->takes_blocks() && !takes(*tier));
   if (!someone_rests) last_failure_ = {};
-  while ((demotions_.size() > 0 && someone_takes()) || !falls_.empty()) {
+  while ((demotions_.size() > 0 && someone_takes()) || !demoting_.empty()) {
     const bool moved = progress_tiers();
     const bool promoted = promote_some();
     const bool demoted = demote_some(true);
@@ -277,7 +277,7 @@ void TieredCache::checkpoint() {
 
 // Figures ----------------------------------------------------------------------------------------
 
-void TieredCache::failed(Below& tier, const char* doing, const Status& status) {
+void TieredCache::failed(TierState& tier, const char* doing, const Status& status) {
   last_failure_ = status;
   const MutexLock figures(figures_mutex_);
   figures_.last_failure = status;

@@ -163,12 +163,12 @@ class TieredCache {
   TieredCacheFigures figures() const;
 
  private:
-  struct Below;  // in_flight.h, as the next three
-  struct Crossing;
-  struct Rise;
-  struct Fall;
+  struct TierState;  // in_flight.h, as the next three
+  struct TierRequest;
+  struct PromotionInFlight;
+  struct DemotionInFlight;
   struct Look {
-    Below* tier;
+    TierState* tier;
     BlockHash hash;
   };
   /// What a thread that drives the cache sleeps beside.
@@ -182,10 +182,10 @@ class TieredCache {
   void wake() const;
   std::size_t report_found(std::size_t here, std::span<const BlockHash> others);
   void offer(const BlockRef& block, const Demotion& how);
-  bool lacks(const Below& tier, BlockHash hash) const;
+  bool lacks(const TierState& tier, BlockHash hash) const;
 
-  void begin(Crossing& crossing) TOWPATH_REQUIRES(work_);
-  bool is_over(Crossing& crossing) TOWPATH_REQUIRES(work_);
+  void begin(TierRequest& request) TOWPATH_REQUIRES(work_);
+  bool is_over(TierRequest& request) TOWPATH_REQUIRES(work_);
   bool progress_tiers() TOWPATH_REQUIRES(work_);
   void wait_for_any(Duration most) TOWPATH_REQUIRES(work_);
   void cancel_all() TOWPATH_REQUIRES(work_);
@@ -195,30 +195,30 @@ class TieredCache {
 
   bool promote_some() TOWPATH_REQUIRES(work_);
   bool may_begin(BlockHash hash) const;
-  bool settle(Rise& rise) TOWPATH_REQUIRES(work_);
-  std::optional<Promoted> advance(Rise& rise) TOWPATH_REQUIRES(work_);
-  Status begin_next(Rise& rise) TOWPATH_REQUIRES(work_);
-  void copy_in(Rise& rise) TOWPATH_REQUIRES(work_);
-  Status prove_arrival(const Rise& rise) TOWPATH_REQUIRES(work_);
-  Result<BlockRef> arrive(Rise& rise) TOWPATH_REQUIRES(work_);
+  bool settle(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
+  std::optional<Promoted> advance(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
+  Status begin_next(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
+  void copy_in(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
+  Status prove_arrival(const PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
+  Result<BlockRef> arrive(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
 
   bool demote_some(bool at_once) TOWPATH_REQUIRES(work_);
   bool is_time_to_demote() const;
   void demote_one(const DemotionQueue::Waiting& waiting) TOWPATH_REQUIRES(work_);
-  void copy_aside(Fall& fall) TOWPATH_REQUIRES(work_);
-  void end_falls() TOWPATH_REQUIRES(work_);
-  bool advance(Fall& fall) TOWPATH_REQUIRES(work_);
-  bool came_aside(const Fall& fall) TOWPATH_REQUIRES(work_);
-  void begin_puts(Fall& fall) TOWPATH_REQUIRES(work_);
-  void land(Fall& fall, const Crossing& crossing) TOWPATH_REQUIRES(work_);
+  void copy_aside(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
+  void end_demotions() TOWPATH_REQUIRES(work_);
+  bool advance(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
+  bool came_aside(const DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
+  void begin_puts(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
+  void land(DemotionInFlight& demotion, const TierRequest& request) TOWPATH_REQUIRES(work_);
   void note_state() TOWPATH_REQUIRES(work_);
-  bool takes(const Below& tier) const TOWPATH_REQUIRES(work_);
+  bool takes(const TierState& tier) const TOWPATH_REQUIRES(work_);
   bool copies_rest() const TOWPATH_REQUIRES(work_);
   bool someone_takes() const TOWPATH_REQUIRES(work_);
-  bool is_falling(const Below& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);
+  bool is_demoting(const TierState& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);
   bool have_room() const TOWPATH_REQUIRES(work_);
   std::size_t most_aside() const;
-  void failed(Below& tier, const char* doing, const Status& status) TOWPATH_REQUIRES(work_);
+  void failed(TierState& tier, const char* doing, const Status& status) TOWPATH_REQUIRES(work_);
   void copy_failed(const char* way, const Status& status) TOWPATH_REQUIRES(work_);
   void count(std::uint64_t TieredCacheFigures::*figure, std::uint64_t by = 1);
   void count_quarantined(const std::string& where);
@@ -243,10 +243,10 @@ class TieredCache {
 
   run::Mutex copying_;  // while demotion holds a block; after work_
   mutable run::Mutex work_;
-  std::vector<std::unique_ptr<Below>> below_;  // the same ones for ever
-  std::list<Crossing> looks_under_way_ TOWPATH_GUARDED_BY(work_);
-  std::list<Rise> rises_ TOWPATH_GUARDED_BY(work_);
-  std::list<Fall> falls_ TOWPATH_GUARDED_BY(work_);
+  std::vector<std::unique_ptr<TierState>> below_;  // the same ones for ever
+  std::list<TierRequest> looks_under_way_ TOWPATH_GUARDED_BY(work_);
+  std::list<PromotionInFlight> promoting_ TOWPATH_GUARDED_BY(work_);
+  std::list<DemotionInFlight> demoting_ TOWPATH_GUARDED_BY(work_);
   const std::unique_ptr<SlotCopier> copier_ TOWPATH_PT_GUARDED_BY(work_);
   Instant copies_rest_until_ TOWPATH_GUARDED_BY(work_){0};
   telemetry::Histogram copy_out_ns_, copy_in_ns_;

@@ -13,23 +13,23 @@ using run::MutexLock;
 
 // Tasks ------------------------------------------------------------------------------------------
 
-void TieredCache::begin(Crossing& crossing) {
-  crossing.since = clock_.now();
-  ++crossing.tier.under_way;
-  if (crossing.task.kind == TierTask::Kind::put) ++crossing.tier.puts_under_way;
-  crossing.tier.tier->begin(crossing.task);
+void TieredCache::begin(TierRequest& request) {
+  request.since = clock_.now();
+  ++request.tier.under_way;
+  if (request.task.kind == TierTask::Kind::put) ++request.tier.puts_under_way;
+  request.tier.tier->begin(request.task);
 }
 
 /// Gives its place back, the first time that it is.
-bool TieredCache::is_over(Crossing& crossing) {
-  if (crossing.is_over || !crossing.task.has_ended) return crossing.is_over;
-  crossing.is_over = true;
-  Below& tier = crossing.tier;
+bool TieredCache::is_over(TierRequest& request) {
+  if (request.is_over || !request.task.has_ended) return request.is_over;
+  request.is_over = true;
+  TierState& tier = request.tier;
   --tier.under_way;
-  if (crossing.task.kind == TierTask::Kind::put) --tier.puts_under_way;
-  const Duration took = clock_.now() - crossing.since;
-  if (crossing.task.kind == TierTask::Kind::put) tier.put_ns.record(took);
-  if (crossing.task.kind == TierTask::Kind::get) tier.get_ns.record(took);
+  if (request.task.kind == TierTask::Kind::put) --tier.puts_under_way;
+  const Duration took = clock_.now() - request.since;
+  if (request.task.kind == TierTask::Kind::put) tier.put_ns.record(took);
+  if (request.task.kind == TierTask::Kind::get) tier.get_ns.record(took);
   return true;
 }
 
@@ -41,17 +41,17 @@ bool TieredCache::progress_tiers() {
 
 void TieredCache::cancel_all() {
   constexpr Duration kNap = std::chrono::milliseconds(10);
-  std::vector<Crossing*> all;
-  for (Crossing& look : looks_under_way_) all.push_back(&look);
-  for (Rise& rise : rises_)
-    if (rise.crossing) all.push_back(&*rise.crossing);
-  for (Fall& fall : falls_)
-    for (Crossing& put : fall.crossings) all.push_back(&put);
-  for (Crossing* crossing : all)
-    if (!crossing->task.has_ended) crossing->tier.tier->cancel(crossing->task);
+  std::vector<TierRequest*> all;
+  for (TierRequest& look : looks_under_way_) all.push_back(&look);
+  for (PromotionInFlight& promotion : promoting_)
+    if (promotion.request) all.push_back(&*promotion.request);
+  for (DemotionInFlight& demotion : demoting_)
+    for (TierRequest& put : demotion.requests) all.push_back(&put);
+  for (TierRequest* request : all)
+    if (!request->task.has_ended) request->tier.tier->cancel(request->task);
   while (!all.empty()) {
     (void)progress_tiers();
-    if (std::erase_if(all, [](const Crossing* one) { return one->task.has_ended; }) == 0)
+    if (std::erase_if(all, [](const TierRequest* one) { return one->task.has_ended; }) == 0)
       all.front()->tier.tier->wait_for_work(kNap);
   }
 }
@@ -91,20 +91,20 @@ bool TieredCache::look_some() {
 
 bool TieredCache::promote_some() {
   std::size_t done = 0;
-  for (auto rise = rises_.begin(); rise != rises_.end();) {
-    const auto here = rise++;
+  for (auto promotion = promoting_.begin(); promotion != promoting_.end();) {
+    const auto here = promotion++;
     if (settle(*here)) {
-      rises_.erase(here);
+      promoting_.erase(here);
       ++done;
     }
   }
-  while (done < options_.batch_blocks && rises_.size() < copier_->at_once()) {
+  while (done < options_.batch_blocks && promoting_.size() < copier_->at_once()) {
     const auto next =
         promotions_.next([&](const CachedBlock& block) { return may_begin(block.hash); });
     if (!next) break;
-    rises_.push_back({.wanted = *next});
-    if (settle(rises_.back())) {
-      rises_.pop_back();
+    promoting_.push_back({.wanted = *next});
+    if (settle(promoting_.back())) {
+      promoting_.pop_back();
       ++done;
     }
   }
@@ -122,112 +122,112 @@ bool TieredCache::may_begin(BlockHash hash) const {
 }
 
 /// False: not yet.
-bool TieredCache::settle(Rise& rise) {
-  std::optional<Promoted> came = advance(rise);
+bool TieredCache::settle(PromotionInFlight& promotion) {
+  std::optional<Promoted> came = advance(promotion);
   if (!came) return false;
-  for (const ByteSpan aside : {rise.aside, rise.back})
+  for (const ByteSpan aside : {promotion.aside, promotion.back})
     if (!aside.empty()) copier_->give_back(aside);
-  promotions_.settle(rise.wanted, *std::move(came));
+  promotions_.settle(promotion.wanted, *std::move(came));
   return true;
 }
 
 /// As far as it goes now.
-std::optional<Promoted> TieredCache::advance(Rise& rise) {
+std::optional<Promoted> TieredCache::advance(PromotionInFlight& promotion) {
   for (;;) {
-    if (rise.crossing) {
-      Crossing& crossing = *rise.crossing;
-      if (!crossing.task.has_ended && rise.wanted.is_cancelled())
-        crossing.tier.tier->cancel(crossing.task);
-      if (!is_over(crossing)) return std::nullopt;
-      if (!rise.copy && crossing.task.status.ok() && !rise.aside.empty()) copy_in(rise);
-      if (rise.copy && !rise.copy->has_ended) return std::nullopt;
-      Result<BlockRef> here = arrive(rise);
+    if (promotion.request) {
+      TierRequest& request = *promotion.request;
+      if (!request.task.has_ended && promotion.wanted.is_cancelled())
+        request.tier.tier->cancel(request.task);
+      if (!is_over(request)) return std::nullopt;
+      if (!promotion.copy && request.task.status.ok() && !promotion.aside.empty()) copy_in(promotion);
+      if (promotion.copy && !promotion.copy->has_ended) return std::nullopt;
+      Result<BlockRef> here = arrive(promotion);
       if (here.ok()) return Promoted{*std::move(here), {}};
-      rise.why = here.status();
-      rise.copy.reset();
-      rise.crossing.reset();
+      promotion.why = here.status();
+      promotion.copy.reset();
+      promotion.request.reset();
     }
-    if (BlockRef here = pool_->find(rise.wanted.block.hash)) return Promoted{std::move(here), {}};
-    if (rise.wanted.is_cancelled())
+    if (BlockRef here = pool_->find(promotion.wanted.block.hash)) return Promoted{std::move(here), {}};
+    if (promotion.wanted.is_cancelled())
       return Promoted{{}, error(Code::cancelled, "nobody wants the block any more")};
-    if (Status begun = begin_next(rise); !begun.ok()) return Promoted{{}, std::move(begun)};
-    if (!rise.crossing) return std::nullopt;
+    if (Status begun = begin_next(promotion); !begun.ok()) return Promoted{{}, std::move(begun)};
+    if (!promotion.request) return std::nullopt;
   }
 }
 
 /// At the next tier that has it; nothing where that has no place now. Errors: why there is no
 /// block.
-Status TieredCache::begin_next(Rise& rise) {
-  const BlockHash hash = rise.wanted.block.hash;
-  while (rise.next < below_.size() && lacks(*below_[rise.next], hash)) ++rise.next;
-  if (rise.next == below_.size()) {
-    if (!rise.why.ok()) return rise.why;
+Status TieredCache::begin_next(PromotionInFlight& promotion) {
+  const BlockHash hash = promotion.wanted.block.hash;
+  while (promotion.next < below_.size() && lacks(*below_[promotion.next], hash)) ++promotion.next;
+  if (promotion.next == below_.size()) {
+    if (!promotion.why.ok()) return promotion.why;
     count(&TieredCacheFigures::not_found);
     return error(Code::not_found, cat("no tier has block ", hex(hash)), "make it anew");
   }
-  Below& from = *below_[rise.next];
+  TierState& from = *below_[promotion.next];
   if (!from.has_place_for(TierTask::Kind::get)) return {};
-  if (!rise.slot) {
+  if (!promotion.slot) {
     TOWPATH_TRY(auto slots, pool_->allocate(1));
-    rise.slot = std::move(slots.front());
+    promotion.slot = std::move(slots.front());
   }
-  ++rise.next;
-  auto place = in_one_piece(layout_, rise.slot->slot());
+  ++promotion.next;
+  auto place = in_one_piece(layout_, promotion.slot->slot());
   const bool is_slot = place.has_value();
   if (!is_slot) {
-    if (rise.aside.empty()) rise.aside = copier_->take_aside();
-    place = rise.aside;
+    if (promotion.aside.empty()) promotion.aside = copier_->take_aside();
+    place = promotion.aside;
   }
-  rise.crossing.emplace(from, TierTask{.kind = TierTask::Kind::get, .hash = hash, .bytes = *place});
-  if (is_slot) rise.crossing->task.slot = rise.slot->slot();
-  begin(*rise.crossing);
+  promotion.request.emplace(from, TierTask{.kind = TierTask::Kind::get, .hash = hash, .bytes = *place});
+  if (is_slot) promotion.request->task.slot = promotion.slot->slot();
+  begin(*promotion.request);
   return {};
 }
 
 /// What a tier gave goes where it belongs, and back again, if only that can prove it.
-void TieredCache::copy_in(Rise& rise) {
-  if (copier_->must_read_back() && rise.back.empty()) rise.back = copier_->take_aside();
-  rise.copy.emplace(SlotCopy{.slot = rise.slot->slot(), .in = rise.aside, .out = rise.back});
-  rise.copy->since = clock_.now();
-  copier_->begin(*rise.copy);
+void TieredCache::copy_in(PromotionInFlight& promotion) {
+  if (copier_->must_read_back() && promotion.back.empty()) promotion.back = copier_->take_aside();
+  promotion.copy.emplace(SlotCopy{.slot = promotion.slot->slot(), .in = promotion.aside, .out = promotion.back});
+  promotion.copy->since = clock_.now();
+  copier_->begin(*promotion.copy);
 }
 
 /// Errors: corrupt (what is in the slot is not what the tier gave), and those of the copy.
-Status TieredCache::prove_arrival(const Rise& rise) {
-  if (!rise.copy->status.ok()) {
-    copy_failed("in", rise.copy->status);
-    return rise.copy->status;
+Status TieredCache::prove_arrival(const PromotionInFlight& promotion) {
+  if (!promotion.copy->status.ok()) {
+    copy_failed("in", promotion.copy->status);
+    return promotion.copy->status;
   }
   if (!copier_->must_read_back()) return {};
-  copy_in_ns_.record(clock_.now() - rise.copy->since);
-  const Digest& proven = rise.crossing->task.digest;
-  const Digest found = digest_of(rise.back, proven.salt, proven.algorithm);
+  copy_in_ns_.record(clock_.now() - promotion.copy->since);
+  const Digest& proven = promotion.request->task.digest;
+  const Digest found = digest_of(promotion.back, proven.salt, proven.algorithm);
   if (found == proven) return {};
   count_quarantined(cat(pool_name_, ", arrived"));
   return error(Code::corrupt,
-               cat("block ", hex(rise.wanted.block.hash), " arrived as ", to_string(found),
+               cat("block ", hex(promotion.wanted.block.hash), " arrived as ", to_string(found),
                    " in the ", pool_name_, "'s memory, where it should be ", to_string(proven)),
                "see who else writes to the pool's free slots; test the memory if nobody does");
 }
 
-Result<BlockRef> TieredCache::arrive(Rise& rise) {
-  const Crossing& crossing = *rise.crossing;
-  if (const Status& came = crossing.task.status; !came.ok()) {
-    failed(crossing.tier, "get", came);
+Result<BlockRef> TieredCache::arrive(PromotionInFlight& promotion) {
+  const TierRequest& request = *promotion.request;
+  if (const Status& came = request.task.status; !came.ok()) {
+    failed(request.tier, "get", came);
     if (came.code() == Code::corrupt)
-      count_quarantined(cat(crossing.tier.tier->name(), ", coming up"));
+      count_quarantined(cat(request.tier.tier->name(), ", coming up"));
     return came;
   }
-  if (rise.copy) TOWPATH_TRY(prove_arrival(rise));
+  if (promotion.copy) TOWPATH_TRY(prove_arrival(promotion));
   {
     const MutexLock figures(figures_mutex_);
-    ++figures_.below[crossing.tier.number].promoted;
-    figures_.below[crossing.tier.number].promoted_bytes += block_bytes_;
+    ++figures_.below[request.tier.number].promoted;
+    figures_.below[request.tier.number].promoted_bytes += block_bytes_;
   }
-  CompleteBlock whole(*std::exchange(rise.slot, std::nullopt),
-                      {rise.wanted.block, crossing.task.digest});
+  CompleteBlock whole(*std::exchange(promotion.slot, std::nullopt),
+                      {promotion.wanted.block, request.task.digest});
   TOWPATH_TRY(BlockRef here, pool_->register_block(std::move(whole)));
-  if (!crossing.tier.tier->takes_blocks()) offer(here, {});  // others may lose it
+  if (!request.tier.tier->takes_blocks()) offer(here, {});  // others may lose it
   return here;
 }
 
@@ -239,7 +239,7 @@ bool TieredCache::is_time_to_demote() const {
   return oldest != Instant::never() && clock_.now() - oldest >= options_.linger;
 }
 
-bool TieredCache::takes(const Below& tier) const {
+bool TieredCache::takes(const TierState& tier) const {
   return tier.tier->takes_blocks() && clock_.now() >= tier.rests_until;
 }
 
@@ -261,22 +261,22 @@ std::size_t TieredCache::most_aside() const {
 
 /// In all tiers that take blocks now: a block is copied aside once, for all of them.
 bool TieredCache::have_room() const {
-  if (falls_.size() >= most_aside()) return false;
+  if (demoting_.size() >= most_aside()) return false;
   for (const auto& tier : below_)
     if (takes(*tier) && !tier->has_place_for(TierTask::Kind::put)) return false;
   return someone_takes();
 }
 
-bool TieredCache::is_falling(const Below& tier, BlockHash hash) const {
-  const auto here = [&](const Crossing& put) { return &put.tier == &tier && !put.is_over; };
-  return std::ranges::any_of(falls_, [&](const Fall& fall) {
-    return fall.block.hash == hash && (std::ranges::count(fall.takers, &tier) > 0 ||
-                                       std::ranges::any_of(fall.crossings, here));
+bool TieredCache::is_demoting(const TierState& tier, BlockHash hash) const {
+  const auto here = [&](const TierRequest& put) { return &put.tier == &tier && !put.is_over; };
+  return std::ranges::any_of(demoting_, [&](const DemotionInFlight& demotion) {
+    return demotion.block.hash == hash && (std::ranges::count(demotion.takers, &tier) > 0 ||
+                                       std::ranges::any_of(demotion.requests, here));
   });
 }
 
 bool TieredCache::demote_some(bool at_once) {
-  end_falls();
+  end_demotions();
   const std::size_t most =
       std::max<std::size_t>(options_.batch_blocks, options_.batch_bytes / block_bytes_);
   std::size_t done = 0;
@@ -289,101 +289,101 @@ bool TieredCache::demote_some(bool at_once) {
   // What was begun may have waited for company.
   for (const auto& tier : below_)
     if (tier->puts_under_way > 0) (void)tier->tier->progress();
-  end_falls();
+  end_demotions();
   return done > 0;
 }
 
 void TieredCache::demote_one(const DemotionQueue::Waiting& waiting) {
   const BlockHash hash = waiting.block.hash;
-  Fall fall{.block = waiting.block};
+  DemotionInFlight demotion{.block = waiting.block};
   for (const auto& tier : below_)
-    if (takes(*tier) && lacks(*tier, hash) && !is_falling(*tier, hash))
-      fall.takers.push_back(tier.get());
-  if (fall.takers.empty()) return;
-  falls_.push_back(std::move(fall));
-  copy_aside(falls_.back());
-  if (advance(falls_.back())) falls_.pop_back();
+    if (takes(*tier) && lacks(*tier, hash) && !is_demoting(*tier, hash))
+      demotion.takers.push_back(tier.get());
+  if (demotion.takers.empty()) return;
+  demoting_.push_back(std::move(demotion));
+  copy_aside(demoting_.back());
+  if (advance(demoting_.back())) demoting_.pop_back();
 }
 
-void TieredCache::copy_aside(Fall& fall) {
-  fall.copy.out = copier_->take_aside();
-  fall.copy.since = clock_.now();
+void TieredCache::copy_aside(DemotionInFlight& demotion) {
+  demotion.copy.out = copier_->take_aside();
+  demotion.copy.since = clock_.now();
   SlotCopier& copier = *copier_;
   const MutexLock copying(copying_);
-  const bool is_there = pool_->look(fall.block, [&](const BlockIdentity& identity, SlotId slot) {
-    fall.digest = identity.digest;
-    fall.copy.slot = slot;
-    copier.begin(fall.copy);
-    fall.was_held = fall.copy.has_ended;
+  const bool is_there = pool_->look(demotion.block, [&](const BlockIdentity& identity, SlotId slot) {
+    demotion.digest = identity.digest;
+    demotion.copy.slot = slot;
+    copier.begin(demotion.copy);
+    demotion.was_held = demotion.copy.has_ended;
   });
-  if (!is_there) fall.copy.end({});  // of nothing
+  if (!is_there) demotion.copy.end({});  // of nothing
 }
 
-void TieredCache::end_falls() {
-  for (auto fall = falls_.begin(); fall != falls_.end();) {
-    const auto here = fall++;
-    if (advance(*here)) falls_.erase(here);
+void TieredCache::end_demotions() {
+  for (auto demotion = demoting_.begin(); demotion != demoting_.end();) {
+    const auto here = demotion++;
+    if (advance(*here)) demoting_.erase(here);
   }
 }
 
 /// As far as it goes now. True: all tiers that take it have it, and its bytes are free for another.
-bool TieredCache::advance(Fall& fall) {
-  if (!fall.copy.has_ended) return false;
-  if (!std::exchange(fall.is_aside, true) && !came_aside(fall)) fall.takers.clear();
-  for (Crossing& put : fall.crossings)
-    if (!put.is_over && is_over(put)) land(fall, put);
-  begin_puts(fall);
-  const auto is_over_already = [](const Crossing& put) { return put.is_over; };
-  if (!fall.takers.empty() || !std::ranges::all_of(fall.crossings, is_over_already)) return false;
-  copier_->give_back(fall.copy.out);
+bool TieredCache::advance(DemotionInFlight& demotion) {
+  if (!demotion.copy.has_ended) return false;
+  if (!std::exchange(demotion.is_aside, true) && !came_aside(demotion)) demotion.takers.clear();
+  for (TierRequest& put : demotion.requests)
+    if (!put.is_over && is_over(put)) land(demotion, put);
+  begin_puts(demotion);
+  const auto is_over_already = [](const TierRequest& put) { return put.is_over; };
+  if (!demotion.takers.empty() || !std::ranges::all_of(demotion.requests, is_over_already)) return false;
+  copier_->give_back(demotion.copy.out);
   return true;
 }
 
 /// What was copied is the block, if nobody can have written to its slot meanwhile: it was held, or
 /// lies there still. Who would write there must have evicted it first.
-bool TieredCache::came_aside(const Fall& fall) {
-  if (const Status& copied = fall.copy.status; !copied.ok()) {
+bool TieredCache::came_aside(const DemotionInFlight& demotion) {
+  if (const Status& copied = demotion.copy.status; !copied.ok()) {
     copy_failed("out", copied);
     copies_rest_until_ = clock_.now() + options_.rest;
     return false;
   }
-  if (fall.was_held) return true;
-  if (!pool_->look(fall.block, [](const BlockIdentity&, SlotId) {})) {
+  if (demotion.was_held) return true;
+  if (!pool_->look(demotion.block, [](const BlockIdentity&, SlotId) {})) {
     count(&TieredCacheFigures::gone);
     return false;
   }
-  copy_out_ns_.record(clock_.now() - fall.copy.since);
+  copy_out_ns_.record(clock_.now() - demotion.copy.since);
   return true;
 }
 
 /// To the tiers that have a place.
-void TieredCache::begin_puts(Fall& fall) {
-  for (Below* const into : std::exchange(fall.takers, {})) {
-    if (fall.is_wrong || fall.is_unwanted) continue;
+void TieredCache::begin_puts(DemotionInFlight& demotion) {
+  for (TierState* const into : std::exchange(demotion.takers, {})) {
+    if (demotion.is_wrong || demotion.is_unwanted) continue;
     if (!into->has_place_for(TierTask::Kind::put)) {
-      fall.takers.push_back(into);
+      demotion.takers.push_back(into);
       continue;
     }
-    Crossing& put = fall.crossings.emplace_back(*into, TierTask{.kind = TierTask::Kind::put,
-                                                                .hash = fall.block.hash,
-                                                                .digest = fall.digest,
-                                                                .bytes = fall.copy.out});
+    TierRequest& put = demotion.requests.emplace_back(*into, TierTask{.kind = TierTask::Kind::put,
+                                                                .hash = demotion.block.hash,
+                                                                .digest = demotion.digest,
+                                                                .bytes = demotion.copy.out});
     begin(put);
-    if (is_over(put)) land(fall, put);
+    if (is_over(put)) land(demotion, put);
   }
 }
 
-void TieredCache::land(Fall& fall, const Crossing& crossing) {
-  Below& into = crossing.tier;
-  const Status& kept = crossing.task.status;
+void TieredCache::land(DemotionInFlight& demotion, const TierRequest& request) {
+  TierState& into = request.tier;
+  const Status& kept = request.task.status;
   if (kept.ok()) {
-    if (fall.is_unwanted) return (void)into.tier->remove(fall.block.hash);
+    if (demotion.is_unwanted) return (void)into.tier->remove(demotion.block.hash);
     const MutexLock figures(figures_mutex_);
     ++figures_.below[into.number].demoted;
     figures_.below[into.number].demoted_bytes += block_bytes_;
   } else if (kept.code() == Code::corrupt) {
-    if (!std::exchange(fall.is_wrong, true)) count_quarantined(cat(pool_name_, ", going down"));
-    (void)pool_->drop(fall.block.hash);
+    if (!std::exchange(demotion.is_wrong, true)) count_quarantined(cat(pool_name_, ", going down"));
+    (void)pool_->drop(demotion.block.hash);
   } else {
     failed(into, "put", kept);
     into.rests_until = clock_.now() + options_.rest;
