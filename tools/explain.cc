@@ -25,10 +25,10 @@ using agent::Explanation;
 using bench::Options;
 
 constexpr const char* kFooter =
-    R"(Two agents are made, each with every backend that opens, and asked. Each way that is possible is
+    R"(Two agents are made, each with every backend that opens, and asked. Each path that is possible is
 then measured, and every byte looked at. Marks: * taken, + possible, - refused.
 
-Exit status: 0 there is a way; 1 there is none, or a way brought wrong bytes; 2 usage; 3 it could
+Exit status: 0 there is a path; 1 there is none, or a path brought wrong bytes; 2 usage; 3 it could
 not be found out.
 
 Examples:
@@ -51,7 +51,7 @@ struct Arguments {
 };
 
 /// A candidate, and what was measured of it.
-struct Way {
+struct Path {
   Candidate candidate;
   std::optional<bench::Row> row;
   Status failure;  ///< why it could not be measured
@@ -61,7 +61,7 @@ struct Reported {
   std::string what;
   std::string partner;
   bool storage_here = false;  ///< which no backend takes there
-  std::vector<Way> ways;
+  std::vector<Path> paths;
 };
 
 // ---- finding out ----
@@ -141,56 +141,56 @@ Result<Reported> find_out(const Arguments& arguments, const bench::Shape& shape)
             .partner = partner->what(),
             .storage_here = bench::is_storage(options.local)};
   for (Candidate& candidate : explanation.candidates) {
-    Way way{.candidate = std::move(candidate)};
-    if (way.candidate.possible && arguments.measure) {
-      auto row = measure(options, way.candidate.backend, parts, shape);
+    Path path{.candidate = std::move(candidate)};
+    if (path.candidate.possible && arguments.measure) {
+      auto row = measure(options, path.candidate.backend, parts, shape);
       if (row.ok())
-        way.row = *std::move(row);
+        path.row = *std::move(row);
       else
-        way.failure = row.status();
+        path.failure = row.status();
     }
-    reported.ways.push_back(std::move(way));
+    reported.paths.push_back(std::move(path));
   }
   // What was measured decides where device memory is involved.
   TOWPATH_TRY(Explanation after, ask(options, parts, shape));
   for (std::size_t i = 0; i < after.candidates.size(); ++i)
-    reported.ways[i].candidate = std::move(after.candidates[i]);
+    reported.paths[i].candidate = std::move(after.candidates[i]);
   for (const bench::RefusedBackend& other : refused)
-    reported.ways.push_back(
+    reported.paths.push_back(
         {{.backend = other.name, .reason = "cannot be opened: " + story_of(other.why)}});
   return reported;
 }
 
 // ---- telling ----
 
-Duration measured_of(const Way& way) {
-  return way.row ? Duration(static_cast<std::int64_t>(way.row->latency.p50)) : Duration(0);
+Duration measured_of(const Path& path) {
+  return path.row ? Duration(static_cast<std::int64_t>(path.row->latency.p50)) : Duration(0);
 }
 
-const Way* taken_of(const Reported& reported) {
+const Path* taken_of(const Reported& reported) {
   const auto found =
-      std::ranges::find_if(reported.ways, [](const Way& way) { return way.candidate.chosen; });
-  return found == reported.ways.end() ? nullptr : &*found;
+      std::ranges::find_if(reported.paths, [](const Path& path) { return path.candidate.chosen; });
+  return found == reported.paths.end() ? nullptr : &*found;
 }
 
-const Way* fastest_of(const Reported& reported) {
-  const Way* fastest = nullptr;
-  for (const Way& way : reported.ways) {
-    if (way.row && (fastest == nullptr || measured_of(way) < measured_of(*fastest))) fastest = &way;
+const Path* fastest_of(const Reported& reported) {
+  const Path* fastest = nullptr;
+  for (const Path& path : reported.paths) {
+    if (path.row && (fastest == nullptr || measured_of(path) < measured_of(*fastest))) fastest = &path;
   }
   return fastest;
 }
 
-void add_way(Table& table, const Way& way) {
-  const Candidate& candidate = way.candidate;
+void add_path(Table& table, const Path& path) {
+  const Candidate& candidate = path.candidate;
   const Tone tone = candidate.chosen ? Tone::good : candidate.possible ? Tone::plain : Tone::faint;
-  const Duration measured = measured_of(way);
+  const Duration measured = measured_of(path);
   const std::string estimate =
       candidate.estimate.count() > 0
           ? cat(duration_text(candidate.estimate), candidate.measured ? " measured" : " declared")
           : std::string("-");
   std::string off = "-";
-  if (way.row && candidate.estimate.count() > 0 && measured.count() > 0)
+  if (path.row && candidate.estimate.count() > 0 && measured.count() > 0)
     off = fmt::format("x {:.2f}", static_cast<double>(measured.count()) /
                                       static_cast<double>(candidate.estimate.count()));
   table.add(
@@ -198,28 +198,28 @@ void add_way(Table& table, const Way& way) {
        : candidate.possible ? "+"
                             : "-",
        Cell(candidate.backend, tone), candidate.possible ? estimate : "",
-       way.row              ? duration_text(measured)
+       path.row              ? duration_text(measured)
        : candidate.possible ? "-"
                             : "",
-       way.row ? duration_text(Duration(static_cast<std::int64_t>(way.row->latency.p99))) : "",
-       candidate.possible ? off : "", way.row ? rate_text(way.row->shape.bytes(), measured) : ""});
+       path.row ? duration_text(Duration(static_cast<std::int64_t>(path.row->latency.p99))) : "",
+       candidate.possible ? off : "", path.row ? rate_text(path.row->shape.bytes(), measured) : ""});
   table.note(cat(candidate.chosen     ? "taken: "
                  : candidate.possible ? "possible: "
                                       : "refused: ",
                  candidate.reason));
   if (!candidate.path.empty()) table.note("path: " + candidate.path);
-  if (way.row && !way.row->wrong.empty()) table.note("WRONG DATA: " + way.row->wrong);
-  if (!way.failure.ok()) table.note("not measured: " + story_of(way.failure));
+  if (path.row && !path.row->wrong.empty()) table.note("WRONG DATA: " + path.row->wrong);
+  if (!path.failure.ok()) table.note("not measured: " + story_of(path.failure));
 }
 
 constexpr const char* kStorageIsRemote =
-    R"(Storage is the remote side of a transfer, and memory of this agent the local one: ask that way
+    R"(Storage is the remote side of a transfer, and memory of this agent the local one: ask that path
 about. From there to another agent or to other storage is a transfer of its own.
 )";
 
 std::string verdict_text(const Reported& reported) {
-  const Way* const taken = taken_of(reported);
-  const Way* const fastest = fastest_of(reported);
+  const Path* const taken = taken_of(reported);
+  const Path* const fastest = fastest_of(reported);
   if (taken == nullptr)
     return cat("No backend can move these bytes.\n", reported.storage_here ? kStorageIsRemote : "");
   if (fastest == nullptr || fastest == taken) return "";
@@ -236,12 +236,12 @@ std::string reported_text(const Reported& reported, Colours colours) {
                {"p99", Align::right},
                {"off by", Align::right},
                {"rate", Align::right}});
-  for (const Way& way : reported.ways) add_way(table, way);
+  for (const Path& path : reported.paths) add_path(table, path);
   return cat(reported.what, " (", reported.partner, ")\n\n", table.text(colours), "\n", verdict_text(reported));
 }
 
-nlohmann::ordered_json to_json(const Way& way) {
-  const Candidate& candidate = way.candidate;
+nlohmann::ordered_json to_json(const Path& path) {
+  const Candidate& candidate = path.candidate;
   nlohmann::ordered_json out{{"backend", candidate.backend},
                              {"possible", candidate.possible},
                              {"chosen", candidate.chosen},
@@ -250,15 +250,15 @@ nlohmann::ordered_json to_json(const Way& way) {
                              {"estimate_ns", candidate.estimate.count()},
                              {"margin_ns", candidate.margin.count()},
                              {"estimate_is_measured", candidate.measured}};
-  if (way.row) {
-    out["measured_ns"] = {{"p50", way.row->latency.p50},
-                          {"p90", way.row->latency.p90},
-                          {"p99", way.row->latency.p99}};
-    out["bytes_per_second"] = way.row->bytes_per_second();
-    out["segments"] = way.row->segments;
-    out["verified"] = way.row->verified && way.row->wrong.empty();
+  if (path.row) {
+    out["measured_ns"] = {{"p50", path.row->latency.p50},
+                          {"p90", path.row->latency.p90},
+                          {"p99", path.row->latency.p99}};
+    out["bytes_per_second"] = path.row->bytes_per_second();
+    out["segments"] = path.row->segments;
+    out["verified"] = path.row->verified && path.row->wrong.empty();
   }
-  if (!way.failure.ok()) out["not_measured"] = story_of(way.failure);
+  if (!path.failure.ok()) out["not_measured"] = story_of(path.failure);
   return out;
 }
 
@@ -266,9 +266,9 @@ nlohmann::ordered_json to_json(const Reported& reported) {
   nlohmann::ordered_json out{{"what", reported.what},
                              {"partner", reported.partner},
                              {"candidates", nlohmann::ordered_json::array()}};
-  for (const Way& way : reported.ways) out["candidates"].push_back(to_json(way));
-  const Way* const taken = taken_of(reported);
-  const Way* const fastest = fastest_of(reported);
+  for (const Path& path : reported.paths) out["candidates"].push_back(to_json(path));
+  const Path* const taken = taken_of(reported);
+  const Path* const fastest = fastest_of(reported);
   out["chosen"] = taken != nullptr ? nlohmann::ordered_json(taken->candidate.backend) : nullptr;
   out["fastest"] =
       fastest != nullptr ? nlohmann::ordered_json(fastest->candidate.backend) : nullptr;
@@ -324,7 +324,7 @@ Result<Exit> explain(Arguments& arguments) {
     TOWPATH_TRY(out.close());
   }
   const bool wrong = std::ranges::any_of(
-      reported.ways, [](const Way& way) { return way.row && !way.row->wrong.empty(); });
+      reported.paths, [](const Path& path) { return path.row && !path.row->wrong.empty(); });
   return taken_of(reported) == nullptr || wrong ? Exit::found_wrong : Exit::ok;
 }
 

@@ -132,9 +132,9 @@ Status StreamPlayer::ended(std::uint64_t index) {
                  cat("move ", lane.ordinal, " ended as ", name_of(lane.transfer.outcome())))
         .because(lane.transfer.status());
   const bool writes = move.op == TransferOp::write;
-  StreamOutcome::Way& way = writes ? outcome_.writes : outcome_.reads;
-  TOWPATH_TRY(way.moved.add(lane.transfer));
-  if (move.took.count() > 0) way.recorded.add(move.took);
+  StreamOutcome::Path& path = writes ? outcome_.writes : outcome_.reads;
+  TOWPATH_TRY(path.moved.add(lane.transfer));
+  if (move.took.count() > 0) path.recorded.add(move.took);
   lane.transfer = {};
   if (writes) {
     lane.state = Lane::State::looked_at;

@@ -21,11 +21,11 @@
 namespace towpath::tools::replay {
 
 struct StreamOutcome {
-  struct Way {
+  struct Path {
     Hop moved;
     Spread recorded;  ///< of those that had ended
   };
-  Way reads, writes;
+  Path reads, writes;
   std::uint64_t verified = 0;  ///< moves whose every byte arrived, and touched nothing else
   std::uint64_t mismatches = 0;
   Spread late;  ///< from the moment that a move was due until it was posted

@@ -37,15 +37,15 @@ std::string stream_totals(const Options& options, const Stream& stream,
   return table.text(colours);
 }
 
-std::string way_rows(const Options& options, const StreamOutcome& outcome, Colours colours) {
+std::string path_rows(const Options& options, const StreamOutcome& outcome, Colours colours) {
   Table table = moves_table("op");
-  const auto add = [&](const char* name, const StreamOutcome::Way& way) {
-    if (way.moved.times().count() == 0) return;
-    add_hop(table, name, way.moved);
-    if (way.recorded.count() > 0)
-      table.add(with_times({"  recorded", "", rate_text(way.moved.bytes(), way.recorded.sum()),
-                            grouped(way.recorded.count())},
-                           way.recorded));
+  const auto add = [&](const char* name, const StreamOutcome::Path& path) {
+    if (path.moved.times().count() == 0) return;
+    add_hop(table, name, path.moved);
+    if (path.recorded.count() > 0)
+      table.add(with_times({"  recorded", "", rate_text(path.moved.bytes(), path.recorded.sum()),
+                            grouped(path.recorded.count())},
+                           path.recorded));
   };
   add("read", outcome.reads);
   add("write", outcome.writes);
@@ -53,9 +53,9 @@ std::string way_rows(const Options& options, const StreamOutcome& outcome, Colou
   return table.text(colours);
 }
 
-nlohmann::ordered_json way_json(const StreamOutcome::Way& way) {
-  nlohmann::ordered_json out = hop_json(way.moved);
-  out["recorded"] = spread_json(way.recorded);
+nlohmann::ordered_json path_json(const StreamOutcome::Path& path) {
+  nlohmann::ordered_json out = hop_json(path.moved);
+  out["recorded"] = spread_json(path.recorded);
   return out;
 }
 
@@ -64,7 +64,7 @@ nlohmann::ordered_json way_json(const StreamOutcome::Way& way) {
 std::string stream_text(const Options& options, const Stream& stream, const StreamOutcome& outcome,
                         Colours colours) {
   return cat("\n", stream_totals(options, stream, outcome, colours), "\n",
-             way_rows(options, outcome, colours), "\n",
+             path_rows(options, outcome, colours), "\n",
              verdict_text(outcome.faults, "every byte arrived where it should", colours));
 }
 
@@ -83,8 +83,8 @@ nlohmann::ordered_json stream_json(const Options& options, const Stream& stream,
           {"lanes", stream.lanes},
           {"left_out", {{"own", stream.own}, {"empty", stream.empty}}},
           {"other_memory", stream.elsewhere},
-          {"reads", way_json(outcome.reads)},
-          {"writes", way_json(outcome.writes)},
+          {"reads", path_json(outcome.reads)},
+          {"writes", path_json(outcome.writes)},
           {"late", spread_json(outcome.late)},
           {"faults", faults_json(outcome.faults)}};
 }

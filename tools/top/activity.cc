@@ -49,7 +49,7 @@ class Observer {
       if (figures.in_flight++ == 0) figures.oldest = record->at;
       figures.bytes_in_flight += record->args[0];
     }
-    for (auto& [way, figures] : out_.ways) std::ranges::sort(figures.times);
+    for (auto& [path, figures] : out_.paths) std::ranges::sort(figures.times);
     std::erase_if(out_.talks, [](const auto& talk) {
       return talk.second.sent + talk.second.received + talk.second.refused == 0;
     });
@@ -73,7 +73,7 @@ class Observer {
 
   Activity::Figures& figures_of(const FlightRecord& record, std::uint64_t packed) {
     const FlightFlow flow = FlightFlow::unpacked(packed);
-    return out_.ways[{printable(log_.name(record.who)), printable(log_.name(flow.backend)),
+    return out_.paths[{printable(log_.name(record.who)), printable(log_.name(flow.backend)),
                       std::string(name_of(flow.op))}];
   }
 

@@ -17,9 +17,9 @@
 namespace towpath::tools {
 
 struct Activity {
-  struct Way {
+  struct Path {
     std::string peer, backend, op;
-    friend auto operator<=>(const Way&, const Way&) = default;
+    friend auto operator<=>(const Path&, const Path&) = default;
   };
   struct Figures {
     std::uint64_t ended = 0;   ///< transfers, in the extent
@@ -44,7 +44,7 @@ struct Activity {
   };
 
   Instant from, to;  ///< the extent; what lies outside is not counted
-  std::map<Way, Figures> ways;
+  std::map<Path, Figures> paths;
   std::map<std::string, Talk> talks;  ///< by peer
   std::map<Place, Found> found;       ///< what the node's cache was asked for
   std::uint64_t missed = 0;           ///< of those blocks, the ones that it had nowhere

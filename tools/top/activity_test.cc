@@ -46,7 +46,7 @@ class Story {
   telemetry::FlightLog log_;
 };
 
-const Activity::Way kPull{"decode-0", "shm", "read"};
+const Activity::Path kPull{"decode-0", "shm", "read"};
 
 TEST(ActivityTest, what_ended_in_the_extent_counts_and_what_did_not_is_in_flight) {
   Story story;
@@ -58,8 +58,8 @@ TEST(ActivityTest, what_ended_in_the_extent_counts_and_what_did_not_is_in_flight
   story.end(at(12), bad, 0, Outcome::failed);
   story.post(at(13), 4000);
   const Activity seen = activity_of(story.log(), at(10), at(14));
-  ASSERT_TRUE(seen.ways.contains(kPull));
-  const Activity::Figures& figures = seen.ways.at(kPull);
+  ASSERT_TRUE(seen.paths.contains(kPull));
+  const Activity::Figures& figures = seen.paths.at(kPull);
   EXPECT_EQ(figures.ended, 2U);
   EXPECT_EQ(figures.failed, 1U);
   EXPECT_EQ(figures.bytes, 1000U);

@@ -33,7 +33,7 @@ std::string head_line(const NodeView& node, Colours colours) {
              seen.overtaken ? ", which is all that the recorder holds" : "", "\n");
 }
 
-std::string ways_text(const Activity& seen, Colours colours) {
+std::string paths_text(const Activity& seen, Colours colours) {
   Table table({{"peer"},
                {"backend"},
                {"op"},
@@ -45,12 +45,12 @@ std::string ways_text(const Activity& seen, Colours colours) {
                {"in flight", Align::right},
                {"bytes", Align::right},
                {"oldest", Align::right}});
-  for (const auto& [way, figures] : seen.ways) {
+  for (const auto& [path, figures] : seen.paths) {
     const bool any = figures.ended > 0;
     const bool open = figures.in_flight > 0;
-    table.add({way.peer,
-               way.backend,
-               way.op,
+    table.add({path.peer,
+               path.backend,
+               path.op,
                grouped(static_cast<std::uint64_t>(per_second(figures.ended, seen.covered()) + 0.5)),
                rate_text(figures.bytes, seen.covered()),
                any ? duration_text(percentile_of(figures.times, 0.5)) : "-",
@@ -120,7 +120,7 @@ nlohmann::ordered_json found_json(const Activity& seen) {
 
 std::string screen_text(const NodeView& node, Colours colours) {
   const Activity& seen = node.activity;
-  std::string text = head_line(node, colours) + "\n" + ways_text(seen, colours);
+  std::string text = head_line(node, colours) + "\n" + paths_text(seen, colours);
   text += found_text(seen, colours) + talks_text(seen, colours);
   for (const std::string& peer : seen.lost)
     text += cat("  ", painted("lost", Tone::bad, colours), " ", peer, "\n");
@@ -129,11 +129,11 @@ std::string screen_text(const NodeView& node, Colours colours) {
 
 nlohmann::ordered_json screen_json(const NodeView& node) {
   const Activity& seen = node.activity;
-  nlohmann::ordered_json ways = nlohmann::ordered_json::array();
-  for (const auto& [way, figures] : seen.ways)
-    ways.push_back({{"peer", way.peer},
-                    {"backend", way.backend},
-                    {"op", way.op},
+  nlohmann::ordered_json paths = nlohmann::ordered_json::array();
+  for (const auto& [path, figures] : seen.paths)
+    paths.push_back({{"peer", path.peer},
+                    {"backend", path.backend},
+                    {"op", path.op},
                     {"ended", figures.ended},
                     {"ended_per_second", per_second(figures.ended, seen.covered())},
                     {"failed", figures.failed},
@@ -156,7 +156,7 @@ nlohmann::ordered_json screen_json(const NodeView& node) {
           {"covered_ns", seen.covered().count()},
           {"overtaken", seen.overtaken},
           {"records", seen.records},
-          {"ways", std::move(ways)},
+          {"ways", std::move(paths)},
           {"blocks", found_json(seen)},
           {"notifications", std::move(talks)},
           {"lost", seen.lost}};

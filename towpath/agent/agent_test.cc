@@ -371,7 +371,7 @@ TEST(AgentTest, what_backends_refuse_is_advertised_once_and_what_is_not_theirs_n
   sys::SystemClock clock;
   telemetry::CollectingSink log;
   Script files, picky, good;
-  files.can.routes = {{.local = MemoryKind::disk, .remote = MemoryKind::disk, .to_self = true}};
+  files.can.pairs = {{.local = MemoryKind::disk, .remote = MemoryKind::disk, .to_self = true}};
   picky.on_register = [](const RegionDescriptor&) { return error(Code::exhausted, "no room"); };
   backend::Registry registry;
   ASSERT_TRUE(registry.add(scripted_type("files", files)).ok());

@@ -14,7 +14,7 @@ TransferShape TransferShape::of(TransferOp op, const PreparedSide& local,
 }
 
 Offer Offer::of(const TransferShape& shape, std::size_t instance, const backend::Cost& cost,
-                const WayTimes::Known& known) {
+                const PathTimes::Known& known) {
   Offer offer{.instance = instance,
               .cost = cost.latency,
               .margin = known.spread,

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include <towpath/agent/transfer_core.h>
-#include <towpath/agent/way_times.h>
+#include <towpath/agent/path_times.h>
 #include <towpath/backend/capabilities.h>
 
 namespace towpath::agent {
@@ -42,7 +42,7 @@ struct TransferShape {
 struct Offer {
   /// By what the backend declares or has measured, and by what transfers that were alike took.
   static Offer of(const TransferShape& shape, std::size_t instance, const backend::Cost& cost,
-                  const WayTimes::Known& known);
+                  const PathTimes::Known& known);
 
   std::size_t instance = 0;
   Duration cost{0};

@@ -50,7 +50,7 @@ TEST(BackendChooserTest, an_offer_adds_up_what_a_backend_declares) {
 }
 
 TEST(BackendChooserTest, the_time_of_transfers_that_were_alike_replaces_it) {
-  const WayTimes::Known known{.time = microseconds(77), .spread = microseconds(5)};
+  const PathTimes::Known known{.time = microseconds(77), .spread = microseconds(5)};
   const Offer offer = Offer::of({.descriptors = 4, .bytes = 100}, 3, {}, known);
   EXPECT_EQ(offer.cost, microseconds(77));
   EXPECT_EQ(offer.margin, microseconds(5));

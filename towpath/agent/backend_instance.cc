@@ -33,7 +33,7 @@ void BackendInstance::post(TransferCore& transfer) {
                                                   .runs = transfer.segments.runs()});
   }
   transfer.operation->post({.op = transfer.op,
-                            .connection = transfer.peer().ways[index].connection.get(),
+                            .connection = transfer.peer().paths[index].connection.get(),
                             .segments = transfer.segments.segments()});
   settle();
 }
@@ -181,7 +181,7 @@ void BackendInstance::settle() {
     if (!to_acknowledge_.empty()) acknowledge();
     if (outboxes_waiting_) flush_outboxes(clock_.now());
   } while (!to_cancel_.empty());
-  for (const PeerPtr& peer : lost_) peer->ways[index].outbox.reset();
+  for (const PeerPtr& peer : lost_) peer->paths[index].outbox.reset();
   lost_.clear();
 }
 
@@ -193,7 +193,7 @@ void BackendInstance::drain() {
     if (!transfer->is_active()) continue;  // it ended while another was cancelled
     transfer->operation->cancel();
     if (transfer->is_active() && backend->capabilities().quiet == backend::Quiet::teardown)
-      cutting.push_back(transfer->peer().ways[index].connection.get());
+      cutting.push_back(transfer->peer().paths[index].connection.get());
   }
   std::ranges::sort(cutting);
   const auto repeated = std::ranges::unique(cutting);

@@ -85,12 +85,12 @@ class BackendInstance final : public backend::Events {
   bool is_moving() const noexcept { return is_moving_.load(std::memory_order_relaxed); }
 
   // ---- peers ----
-  void open_way(const PeerPtr& peer, ConstByteSpan info) TOWPATH_REQUIRES(mutex);
+  void open_path(const PeerPtr& peer, ConstByteSpan info) TOWPATH_REQUIRES(mutex);
   /// Closes the path to a peer that is retired, and drops what was imported of it.
   void let_go_of(Peer& peer) TOWPATH_REQUIRES(mutex);
   /// Whether the peer is still there over this instance. The way to oneself, once lost, is made anew
   /// here, as no metadata could. Errors: peer_lost.
-  Status check_way(Peer& peer) TOWPATH_REQUIRES(mutex);
+  Status check_path(Peer& peer) TOWPATH_REQUIRES(mutex);
 
   // ---- notifications ----
   /// Errors: peer_lost, invalid_argument (too long), exhausted (queue full).
@@ -122,7 +122,7 @@ class BackendInstance final : public backend::Events {
       TOWPATH_REQUIRES(mutex);
 
  private:
-  void close_way(Peer& peer) TOWPATH_REQUIRES(mutex);
+  void close_path(Peer& peer) TOWPATH_REQUIRES(mutex);
   bool is_news(const Peer& peer) const TOWPATH_REQUIRES(mutex);
   void link(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
   void unlink(TransferCore& transfer) TOWPATH_REQUIRES(mutex);

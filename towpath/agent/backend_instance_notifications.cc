@@ -21,8 +21,8 @@ void BackendInstance::notify_of(TransferCore& transfer, bool is_done) {
 }
 
 Status BackendInstance::check_message(Peer& peer, std::size_t message_bytes) {
-  TOWPATH_TRY(check_way(peer));
-  if (!peer.ways[index].outbox)
+  TOWPATH_TRY(check_path(peer));
+  if (!peer.paths[index].outbox)
     return error(Code::peer_lost, cat("the way to ", to_string(peer.identity), " was closed"));
   if (message_bytes > kMaxMessageBytes) {
     return error(
@@ -36,7 +36,7 @@ Status BackendInstance::check_message(Peer& peer, std::size_t message_bytes) {
 Status BackendInstance::enqueue(Peer& peer, ConstByteSpan message) {
   take_deferred();  // they were first
   Status taken = check_message(peer, message.size());
-  if (taken.ok()) taken = peer.ways[index].outbox->push(message);
+  if (taken.ok()) taken = peer.paths[index].outbox->push(message);
   note_message(peer, taken.ok() ? Direction::sent : Direction::refused, message.size());
   if (taken.ok()) outboxes_waiting_ = true;
   return taken;
@@ -48,22 +48,22 @@ void BackendInstance::note_message(const Peer& peer, Direction direction, std::s
 
 Status BackendInstance::reserve(Peer& peer, std::size_t message_bytes) {
   TOWPATH_TRY(check_message(peer, message_bytes));
-  return peer.ways[index].outbox->reserve(message_bytes);
+  return peer.paths[index].outbox->reserve(message_bytes);
 }
 
 void BackendInstance::settle_reserved(Peer& peer, std::size_t reserved_bytes, const Bytes* message) {
-  Way& way = peer.ways[index];
-  if (!way.outbox) {  // lost since, and the room with it
+  PeerPath& path = peer.paths[index];
+  if (!path.outbox) {  // lost since, and the room with it
     if (message != nullptr) {
       log_.warning("notification of a transfer not sent",
-                   {{"peer", to_string(peer.identity)}, {"why", way.refusal.to_string()}});
+                   {{"peer", to_string(peer.identity)}, {"why", path.refusal.to_string()}});
     }
   } else if (message != nullptr) {
-    way.outbox->push_reserved(*message);
+    path.outbox->push_reserved(*message);
     note_message(peer, Direction::sent, message->size());
     outboxes_waiting_ = true;
   } else {
-    way.outbox->release(reserved_bytes);
+    path.outbox->release(reserved_bytes);
   }
 }
 
@@ -91,9 +91,9 @@ void BackendInstance::flush_outboxes(Instant now) {
   for (auto entry = peers_.begin(); entry != peers_.end();) {
     const PeerPtr peer = entry->second.lock();
     entry = peer ? std::next(entry) : peers_.erase(entry);
-    if (!peer || !peer->ways[index].outbox) continue;
-    if (peer->ways[index].outbox->empty()) continue;
-    if (check_way(*peer).ok()) {
+    if (!peer || !peer->paths[index].outbox) continue;
+    if (peer->paths[index].outbox->empty()) continue;
+    if (check_path(*peer).ok()) {
       flush(*peer, now);
     } else if (peer->is_self) {
       outboxes_waiting_ = true;  // until the way is made anew
@@ -102,19 +102,19 @@ void BackendInstance::flush_outboxes(Instant now) {
 }
 
 void BackendInstance::flush(Peer& peer, Instant now) {
-  Way& way = peer.ways[index];
-  way.outbox->repeat_overdue(now, repeat_after_);
-  while (const Bytes* message = way.outbox->next()) {
-    const Status sent = backend->notify(*way.connection, *message);
-    if (way.lost) return;  // on_peer_lost told of it inside notify()
+  PeerPath& path = peer.paths[index];
+  path.outbox->repeat_overdue(now, repeat_after_);
+  while (const Bytes* message = path.outbox->next()) {
+    const Status sent = backend->notify(*path.connection, *message);
+    if (path.lost) return;  // on_peer_lost told of it inside notify()
     if (!sent.ok()) {
       // Full: the next progress() tries again. Lost: on_peer_lost tells, now or soon.
       if (sent.code() == Code::exhausted) outboxes_waiting_ = true;
       break;
     }
-    way.outbox->sent(now);
+    path.outbox->sent(now);
   }
-  if (const Instant repeat = way.outbox->next_repeat(repeat_after_); repeat != Instant::never()) {
+  if (const Instant repeat = path.outbox->next_repeat(repeat_after_); repeat != Instant::never()) {
     outboxes_waiting_ = true;
     next_repeat_ = std::min(next_repeat_, repeat);
     owner_.note_deadline(repeat);
@@ -134,7 +134,7 @@ bool BackendInstance::on_notification(const AgentIdentity& from, ConstByteSpan m
 bool BackendInstance::receive(const AgentIdentity& from, const Envelope& envelope) {
   if (envelope.kind == Envelope::Kind::acknowledgement) {
     const PeerPtr peer = peer_of(from);
-    if (peer && peer->ways[index].outbox) peer->ways[index].outbox->acknowledged(envelope);
+    if (peer && peer->paths[index].outbox) peer->paths[index].outbox->acknowledged(envelope);
     return true;
   }
   const bool lossy = backend->capabilities().notifications == backend::Notifications::lossy;
@@ -189,11 +189,11 @@ void BackendInstance::acknowledge() {
   senders.erase(repeated.begin(), repeated.end());
   for (const AgentIdentity& sender : senders) {
     const PeerPtr peer = peer_of(sender);
-    if (!peer || peer->ways[index].lost || !peer->ways[index].connection) continue;
+    if (!peer || peer->paths[index].lost || !peer->paths[index].connection) continue;
     // Lost acknowledgements are made up for by the next one: the sender repeats.
     const ReceiveWindow& window = received_.of(sender);
     (void)backend->notify(
-        *peer->ways[index].connection,
+        *peer->paths[index].connection,
         encode({Envelope::Kind::acknowledgement, window.stream(), window.last(), {}}));
   }
 }

@@ -4,61 +4,61 @@
 
 namespace towpath::agent {
 
-void BackendInstance::open_way(const PeerPtr& peer, ConstByteSpan info) {
-  Way& way = peer->ways[index];
+void BackendInstance::open_path(const PeerPtr& peer, ConstByteSpan info) {
+  PeerPath& path = peer->paths[index];
   auto connection = backend->connect(peer->identity, info);
   if (connection.ok()) {
-    way.connection = *std::move(connection);
+    path.connection = *std::move(connection);
     peers_[peer->identity] = peer;
     received_.keep(peer->identity);
     const bool lossy = backend->capabilities().notifications == backend::Notifications::lossy;
     const std::uint64_t most = backend->capabilities().max_notification_bytes;
     const std::uint64_t piece = most > kEnvelopeBytes ? most - kEnvelopeBytes : 1;
-    way.outbox.emplace(SendWindow::Mode{.lossy = lossy, .stream = ++streams_, .piece_bytes = piece},
+    path.outbox.emplace(SendWindow::Mode{.lossy = lossy, .stream = ++streams_, .piece_bytes = piece},
                        SendWindow::Limits{});
   } else {
-    way.refusal = connection.status();
+    path.refusal = connection.status();
   }
   settle();
 }
 
 void BackendInstance::let_go_of(Peer& peer) {
   peer.regions.each_record([&](MemoryRecord& record) { record.memory.drop(index); });
-  close_way(peer);
+  close_path(peer);
 }
 
-void BackendInstance::close_way(Peer& peer) {
+void BackendInstance::close_path(Peer& peer) {
   // The same incarnation may have been met again meanwhile, as another Peer.
   if (peer_of(peer.identity).get() == &peer) {
     peers_.erase(peer.identity);
     received_.forget(peer.identity);
   }
-  peer.ways[index].outbox.reset();
-  peer.ways[index].connection.reset();
+  peer.paths[index].outbox.reset();
+  peer.paths[index].connection.reset();
 }
 
-Status BackendInstance::check_way(Peer& peer) {
-  Way& way = peer.ways[index];
-  if (way.lost && peer.is_self) reopen_own(peer);
-  if (!way.lost) return {};
+Status BackendInstance::check_path(Peer& peer) {
+  PeerPath& path = peer.paths[index];
+  if (path.lost && peer.is_self) reopen_own(peer);
+  if (!path.lost) return {};
   return error(Code::peer_lost, cat(to_string(peer.identity), " is lost"),
                peer.is_self ? "wait until its transfers to itself have ended"
                             : "load its new metadata when it is back")
-      .because(way.refusal);
+      .because(path.refusal);
 }
 
 void BackendInstance::reopen_own(Peer& self) {
   const auto uses_it = [](const TransferCore& transfer) { return transfer.peer().is_self; };
   if (any_active(uses_it)) return;  // over the old connection
   auto connection = backend->connect(self.identity, backend->connection_info());
-  Way& way = self.ways[index];
+  PeerPath& path = self.paths[index];
   if (!connection.ok()) {
-    way.refusal = connection.status();
+    path.refusal = connection.status();
     return;
   }
-  way.connection = *std::move(connection);
-  way.refusal = {};
-  way.lost = false;
+  path.connection = *std::move(connection);
+  path.refusal = {};
+  path.lost = false;
 }
 
 PeerPtr BackendInstance::peer_of(const AgentIdentity& identity) const {
@@ -75,11 +75,11 @@ bool BackendInstance::is_news(const Peer& peer) const {
 void BackendInstance::on_peer_lost(backend::Connection& connection, const Status& why) {
   for (const auto& [identity, known] : peers_) {
     const PeerPtr peer = known.lock();
-    if (!peer || peer->ways[index].connection.get() != &connection) continue;
-    Way& way = peer->ways[index];
-    if (way.lost) return;
-    way.lost = true;
-    way.refusal = why;
+    if (!peer || peer->paths[index].connection.get() != &connection) continue;
+    PeerPath& path = peer->paths[index];
+    if (path.lost) return;
+    path.lost = true;
+    path.refusal = why;
     if (peer->is_self) {
       outboxes_waiting_ = true;  // settle() makes the way anew when something waits
     } else {

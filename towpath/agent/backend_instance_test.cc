@@ -38,7 +38,7 @@ struct LossyInstance {
     auto peer = std::make_shared<Peer>();
     peer->identity = {name, 1};
     run::MutexLock lock(instance.mutex);
-    instance.open_way(peer, Bytes(1));
+    instance.open_path(peer, Bytes(1));
     return peer;
   }
   void say(const PeerPtr& peer) {

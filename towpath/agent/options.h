@@ -36,8 +36,8 @@ struct AgentOptions {
   /// Counts what the agent does; null: nobody does. Of this agent alone; must outlive it.
   telemetry::AgentMeter* meter = nullptr;
   /// With device memory: as often is each way tried, by the first transfers of about a size, before
-  /// the fastest is taken (way_times.h). 0: what backends declare decides, as for other memory.
-  unsigned way_trials = 3;
+  /// the fastest is taken (path_times.h). 0: what backends declare decides, as for other memory.
+  unsigned path_trials = 3;
   std::uint64_t incarnation = 0;  ///< 0: a random one
   /// Notifications that arrived and were not taken yet; beyond them senders are held back.
   std::size_t inbox_messages = 65536;

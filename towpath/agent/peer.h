@@ -14,7 +14,7 @@
 #include <towpath/agent/channel.h>
 #include <towpath/agent/memory_record.h>
 #include <towpath/agent/remote_regions.h>
-#include <towpath/agent/way_times.h>
+#include <towpath/agent/path_times.h>
 #include <towpath/backend/backend.h>
 #include <towpath/core/identity.h>
 #include <towpath/telemetry/agent_meter.h>
@@ -22,7 +22,7 @@
 namespace towpath::agent {
 
 /// The way to a peer over one backend. Guarded by the mutex of that backend's instance.
-struct Way {
+struct PeerPath {
   std::unique_ptr<backend::Connection> connection;
   Status refusal;  ///< why there is no connection, or why it was lost
   bool lost = false;
@@ -45,9 +45,9 @@ struct Peer {
 
   /// Ways that were opened. Only grows, and not any more once the peer is in use.
   std::atomic<InstanceMask> reachable{0};
-  std::array<Way, kMaxInstances> ways;
+  std::array<PeerPath, kMaxInstances> paths;
 
-  WayTimes times;  ///< of the ways to it, where they are measured
+  PathTimes times;  ///< of the ways to it, where they are measured
 
   /// Some way was lost, and will not come back: never that to oneself. Set under an instance's mutex;
   /// release pairs with the acquire of readers, who then find the reason in `ways`.

@@ -44,15 +44,15 @@ PeerBook::PeerBook(const AgentContext& context, const BackendSet& backends, Prog
     : context_(context), backends_(backends), engine_(engine), self_(make_self(context)) {}
 
 Status PeerBook::open_own(BackendInstance& instance) {
-  const auto& routes = instance.backend->capabilities().routes;
-  if (std::ranges::none_of(routes, &backend::Route::to_self)) return {};
+  const auto& pairs = instance.backend->capabilities().pairs;
+  if (std::ranges::none_of(pairs, &backend::SupportedPair::to_self)) return {};
   return open_path(self_, instance, instance.backend->connection_info());
 }
 
 Status PeerBook::open_path(const PeerPtr& peer, BackendInstance& instance, ConstByteSpan connection_info) {
-  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) { instance.open_way(peer, connection_info); });
-  const Way& way = peer->ways[instance.index];
-  if (!way.connection) return way.refusal;
+  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) { instance.open_path(peer, connection_info); });
+  const PeerPath& path = peer->paths[instance.index];
+  if (!path.connection) return path.refusal;
   peer->reachable.fetch_or(instance_bit(instance.index));
   const bool notifies = instance.backend->capabilities().notifications != backend::Notifications::none;
   // The first one to oneself; to others the one that also bytes would take.
@@ -174,9 +174,9 @@ void PeerBook::retire(const PeerPtr& peer, Outcome outcome, const Status& why) {
   context_.note_memory_gone();
   for (const auto& instance : backends_.all()) {
     engine_.with(*instance, [&]() TOWPATH_REQUIRES(instance->mutex) {
-      Way& way = peer->ways[instance->index];
-      if (!way.lost) way.refusal = why;
-      way.lost = true;
+      PeerPath& path = peer->paths[instance->index];
+      if (!path.lost) path.refusal = why;
+      path.lost = true;
       instance->stop_all([&](const TransferCore& transfer) { return &transfer.peer() == peer.get(); },
                      outcome, why);
     });
@@ -194,9 +194,9 @@ PeerInfo PeerBook::info_of(const Peer& peer) const {
                 .lost_why = {}};
   for (const auto& instance : backends_.all()) {
     run::MutexLock lock(instance->mutex);
-    const Way& way = peer.ways[instance->index];
-    if (info.lost && way.lost && info.lost_why.ok()) info.lost_why = way.refusal;
-    if (way.outbox) info.waiting_notifications += way.outbox->size();
+    const PeerPath& path = peer.paths[instance->index];
+    if (info.lost && path.lost && info.lost_why.ok()) info.lost_why = path.refusal;
+    if (path.outbox) info.waiting_notifications += path.outbox->size();
   }
   return info;
 }

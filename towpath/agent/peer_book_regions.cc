@@ -181,7 +181,7 @@ void PeerBook::import(Peer& peer, BackendInstance& instance, std::span<const Reg
   }
   if (list.empty()) return;
   engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
-    instance.backend->import_memories(*peer.ways[instance.index].connection, list);
+    instance.backend->import_memories(*peer.paths[instance.index].connection, list);
   });
   for (std::size_t i = 0; i < list.size(); ++i) {
     MemoryRecord& record = *records[i];

@@ -225,10 +225,10 @@ void ProgressEngine::note_trial(const TransferCore& transfer) {
   const TransferShape shape =
       TransferShape::of(transfer.op, *transfer.local, *transfer.remote, transfer.options.local);
   const TransferClass alike = shape.alike();
-  const unsigned trials = context_.options.way_trials;
-  WayTimes::Trial trial{.instance = transfer.instance->index, .bytes = shape.bytes};
+  const unsigned trials = context_.options.path_trials;
+  PathTimes::Trial trial{.instance = transfer.instance->index, .bytes = shape.bytes};
   if (outcome == Outcome::done) trial.took = transfer.transfer_time;
-  WayTimes& times = transfer.peer().times;
+  PathTimes& times = transfer.peer().times;
   if (!times.note(alike, trial, trials)) return;
   const auto best = times.known(alike, transfer.instance->index, shape.bytes, trials).time;
   const auto fastest = times.fastest(alike);

@@ -59,10 +59,10 @@ TEST(ProgressEngineTest, a_forgotten_peer_keeps_its_connection_until_its_transfe
   left.engine->with(instance, [&] { instance.post(*active); });
   ASSERT_TRUE(left.peers->forget("right").ok());
   (void)left.engine->progress();
-  EXPECT_NE(peer->ways[0].connection, nullptr);
+  EXPECT_NE(peer->paths[0].connection, nullptr);
   left.engine->with(instance, [&] { script.active.front()->complete({}); });
   (void)left.engine->progress();
-  EXPECT_EQ(peer->ways[0].connection, nullptr);
+  EXPECT_EQ(peer->paths[0].connection, nullptr);
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ Status Transfers::check_postable(TransferCore& transfer) {
     return error(Code::not_ready, cat("the transfer is still ", name_of(state)),
                  "wait until it has ended before posting it again");
   }
-  TOWPATH_TRY(transfer.instance->check_way(transfer.peer()));
+  TOWPATH_TRY(transfer.instance->check_path(transfer.peer()));
   return is_current(transfer) ? Status() : lists_are_stale();
 }
 

@@ -84,7 +84,7 @@ class Transfers {
   Result<Offer> choose(const Choice& choice);
   BackendChooser consider(const Choice& choice, const Order& order);
   Offer offer_of(const Choice& choice, BackendInstance& instance);
-  WayTimes::Known known_of(const Choice& choice, const BackendInstance& instance) const;
+  PathTimes::Known known_of(const Choice& choice, const BackendInstance& instance) const;
   void import_everywhere(const Choice& choice, const Order& order);
   Status refusal(const Choice& choice, BackendInstance& instance);
   Status no_backend(const Choice& choice, const Order& order);

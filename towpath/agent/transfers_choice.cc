@@ -16,7 +16,7 @@ bool may_be_possible(const PreparedSide& local, const PreparedSide& remote, Tran
   const InstanceMask know_all = local.list.instances() & (open | remote.list.instances());
   const InstanceMask reachable = peer.reachable.load(std::memory_order_relaxed);
   return (know_all & reachable & instance_bit(instance.index)) != 0 &&
-         instance.backend->capabilities().route(local.list.kind(), remote.list.kind(), op,
+         instance.backend->capabilities().pair(local.list.kind(), remote.list.kind(), op,
                                             peer.is_self) != nullptr;
 }
 
@@ -47,8 +47,8 @@ Result<Transfers::Order> Transfers::order_of(const Choice& choice) const {
   return order;
 }
 
-WayTimes::Known Transfers::known_of(const Choice& choice, const BackendInstance& instance) const {
-  const unsigned trials = context_.options.way_trials;
+PathTimes::Known Transfers::known_of(const Choice& choice, const BackendInstance& instance) const {
+  const unsigned trials = context_.options.path_trials;
   if (trials == 0 || !choice.shape.is_measured()) return {};
   return choice.remote.peer->times.known(choice.shape.alike(), instance.index, choice.shape.bytes,
                                          trials);
@@ -56,8 +56,8 @@ WayTimes::Known Transfers::known_of(const Choice& choice, const BackendInstance&
 
 Offer Transfers::offer_of(const Choice& choice, BackendInstance& instance) {
   const backend::Cost cost = engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
-    const Way& way = choice.remote.peer->ways[instance.index];
-    return way.connection ? instance.backend->cost(*way.connection) : instance.backend->capabilities().cost;
+    const PeerPath& path = choice.remote.peer->paths[instance.index];
+    return path.connection ? instance.backend->cost(*path.connection) : instance.backend->capabilities().cost;
   });
   return Offer::of(choice.shape, instance.index, cost, known_of(choice, instance));
 }
@@ -110,14 +110,14 @@ Status Transfers::refusal(const Choice& choice, BackendInstance& instance) {
   const Peer& peer = *choice.remote.peer;
   const TransferShape& shape = choice.shape;
   const auto& can = instance.backend->capabilities();
-  if (can.route(shape.local, shape.remote, shape.op, peer.is_self) == nullptr) {
+  if (can.pair(shape.local, shape.remote, shape.op, peer.is_self) == nullptr) {
     return error(Code::unsupported,
                  cat("it does not ", name_of(shape.op), " between ", name_of(shape.local), " and ",
                      name_of(shape.remote), peer.is_self ? " of the agent itself" : " of a peer"));
   }
   if ((peer.reachable.load() & bit) == 0) {
     const Status why = engine_.with(
-        instance, [&]() TOWPATH_REQUIRES(instance.mutex) { return peer.ways[instance.index].refusal; });
+        instance, [&]() TOWPATH_REQUIRES(instance.mutex) { return peer.paths[instance.index].refusal; });
     return error(Code::unavailable,
                  cat("it does not reach ", printable(peer.identity.name), ": ",
                      why.ok() ? std::string_view("the peer has no such backend") : why.message()));

@@ -4,13 +4,13 @@
 
 namespace towpath::backend {
 
-std::vector<Route> host_routes() {
-  std::vector<Route> routes;
+std::vector<SupportedPair> host_pairs() {
+  std::vector<SupportedPair> pairs;
   for (const MemoryKind local : kHostKinds) {
     for (const MemoryKind remote : kHostKinds)
-      routes.push_back({.local = local, .remote = remote, .to_self = true, .to_peer = true});
+      pairs.push_back({.local = local, .remote = remote, .to_self = true, .to_peer = true});
   }
-  return routes;
+  return pairs;
 }
 
 Status check_region(std::string_view backend, const Capabilities& can,

@@ -20,7 +20,7 @@ namespace towpath::backend {
 
 /// A way that bytes can go: between a local and a remote kind, for some operations, to the agent
 /// itself, to another agent, or both.
-struct Route {
+struct SupportedPair {
   MemoryKind local = MemoryKind::system;
   MemoryKind remote = MemoryKind::system;
   bool read = true;
@@ -52,7 +52,7 @@ struct Cost {
 };
 
 struct Capabilities {
-  std::vector<Route> routes;
+  std::vector<SupportedPair> pairs;
   std::uint64_t alignment = 1;  ///< addresses and lengths that avoid a detour; others still work
   std::uint64_t max_segment_bytes = UINT64_MAX;  ///< the agent splits longer extents
   Notifications notifications = Notifications::none;
@@ -65,8 +65,8 @@ struct Capabilities {
   Cost cost;
 
   /// The route for this pair and operation, or null.
-  const Route* route(MemoryKind local, MemoryKind remote, TransferOp op, bool to_self) const {
-    for (const Route& r : routes) {
+  const SupportedPair* pair(MemoryKind local, MemoryKind remote, TransferOp op, bool to_self) const {
+    for (const SupportedPair& r : pairs) {
       const bool allows = op == TransferOp::read ? r.read : r.write;
       const bool reaches = to_self ? r.to_self : r.to_peer;
       if (r.local == local && r.remote == remote && allows && reaches) return &r;
@@ -75,13 +75,13 @@ struct Capabilities {
   }
   /// Whether memory of this kind can take part on either side.
   bool takes(MemoryKind kind) const {
-    for (const Route& r : routes) {
+    for (const SupportedPair& r : pairs) {
       if (r.local == kind || (r.remote == kind)) return true;
     }
     return false;
   }
   bool reaches_peers() const {
-    for (const Route& r : routes) {
+    for (const SupportedPair& r : pairs) {
       if (r.to_peer) return true;
     }
     return false;
@@ -91,7 +91,7 @@ struct Capabilities {
 /// What loads and stores of this process reach.
 inline constexpr std::array kHostKinds = {MemoryKind::system, MemoryKind::pinned};
 /// Every pair of kHostKinds, to oneself and to peers.
-std::vector<Route> host_routes();
+std::vector<SupportedPair> host_pairs();
 
 /// What each backend asks of memory that lies in this process, before it registers it.
 /// Errors: unsupported (a kind that it does not take), invalid_argument (null, empty, wraps).

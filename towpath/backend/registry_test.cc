@@ -44,14 +44,14 @@ TEST(RegistryTest, unknown_parameters_are_refused_before_anything_opens) {
   EXPECT_EQ(registry.open("shm", context).code(), Code::unavailable);
 }
 
-TEST(CapabilitiesTest, route_answers_for_pair_operation_and_reach) {
+TEST(CapabilitiesTest, pair_answers_for_kinds_operation_and_reach) {
   Capabilities capabilities;
-  capabilities.routes = {{MemoryKind::system, MemoryKind::disk, true, false, true, false}};
-  EXPECT_NE(capabilities.route(MemoryKind::system, MemoryKind::disk, TransferOp::read, true),
+  capabilities.pairs = {{MemoryKind::system, MemoryKind::disk, true, false, true, false}};
+  EXPECT_NE(capabilities.pair(MemoryKind::system, MemoryKind::disk, TransferOp::read, true),
             nullptr);
-  EXPECT_EQ(capabilities.route(MemoryKind::system, MemoryKind::disk, TransferOp::write, true),
+  EXPECT_EQ(capabilities.pair(MemoryKind::system, MemoryKind::disk, TransferOp::write, true),
             nullptr);
-  EXPECT_EQ(capabilities.route(MemoryKind::system, MemoryKind::disk, TransferOp::read, false),
+  EXPECT_EQ(capabilities.pair(MemoryKind::system, MemoryKind::disk, TransferOp::read, false),
             nullptr);
   EXPECT_TRUE(capabilities.takes(MemoryKind::disk));
   EXPECT_FALSE(capabilities.takes(MemoryKind::device));

@@ -44,7 +44,7 @@ TransferManager::TransferManager(TransferManagerOptions options, BouncePool pool
       registrar_(*options_.agent),
       pool_(std::move(pool)),
       streams_(options_.devices),
-      times_(options_.short_piece_bytes, options_.way_trials) {}
+      times_(options_.short_piece_bytes, options_.path_trials) {}
 
 TransferManager::~TransferManager() {
   for (const auto& job : jobs_)

@@ -135,7 +135,7 @@ struct TransferManagerOptions {
   std::uint64_t short_piece_bytes = 4096;
   /// Of pieces about that long so many copies are made by either, to see which is faster here, and
   /// then the faster; 0: the bound decides.
-  unsigned way_trials = 3;
+  unsigned path_trials = 3;
   Duration default_timeout = std::chrono::seconds(30);
 };
 

@@ -86,7 +86,7 @@ TEST(TransferManagerTest, short_pieces_of_devices_are_moved_by_their_kernel) {
 TEST(TransferManagerTest, kernel_and_copy_engines_are_tried_and_the_faster_is_taken) {
   ManualClock clock;
   // Pieces of these caches are 32 bytes and more: near this bound.
-  TransferNode node("node", {.clock = &clock, .short_piece_bytes = 64, .way_trials = 1});
+  TransferNode node("node", {.clock = &clock, .short_piece_bytes = 64, .path_trials = 1});
   const LayoutHandle source = node.add(kCacheKinds[3]);
   const LayoutHandle target = node.add(kCacheKinds[4]);
   const auto copy = [&](Duration by_kernel, Duration by_engine) {

@@ -7,24 +7,24 @@
 namespace towpath::memory {
 namespace {
 
-PinWay other_than(PinWay way) { return way == PinWay::driver ? PinWay::mapped : PinWay::driver; }
+PinMethod other_than(PinMethod method) { return method == PinMethod::driver ? PinMethod::mapped : PinMethod::driver; }
 
-std::size_t index_of(PinWay way) { return static_cast<std::size_t>(way); }
+std::size_t index_of(PinMethod method) { return static_cast<std::size_t>(method); }
 
-std::string time_text(const MeasuredChoice& measured, PinWay way) {
-  const auto time = measured.best(index_of(way));
+std::string time_text(const MeasuredChoice& measured, PinMethod method) {
+  const auto time = measured.best(index_of(method));
   return time ? cat(time->count() / 1000, " us") : std::string("failed");
 }
 
 /// The faster one; the driver's, where neither got through.
-PinWay faster(const MeasuredChoice& measured) {
-  return measured.fastest() == index_of(PinWay::mapped) ? PinWay::mapped : PinWay::driver;
+PinMethod faster(const MeasuredChoice& measured) {
+  return measured.fastest() == index_of(PinMethod::mapped) ? PinMethod::mapped : PinMethod::driver;
 }
 
 }  // namespace
 
-std::string_view name_of(PinWay way) noexcept {
-  return way == PinWay::driver ? "driver" : "mapped";
+std::string_view name_of(PinMethod method) noexcept {
+  return method == PinMethod::driver ? "driver" : "mapped";
 }
 
 Result<std::unique_ptr<PinnedAllocator>> PinnedAllocator::create(
@@ -33,19 +33,19 @@ Result<std::unique_ptr<PinnedAllocator>> PinnedAllocator::create(
     return error(Code::invalid_argument, "cannot pin memory for no device",
                  "open a device of a driver (device/driver.h)");
   if (options.huge_pages == sys::HugePages::required) {
-    if (options.way == PinWay::driver)
+    if (options.method == PinMethod::driver)
       return error(Code::invalid_argument, "a driver's own memory is not in huge pages of ours",
                    "choose the mapped way, or best_effort");
-    options.way = PinWay::mapped;
+    options.method = PinMethod::mapped;
   }
   if (!options.node) options.node = device->info().numa_node;
   return std::unique_ptr<PinnedAllocator>(
       new PinnedAllocator(std::move(device), clock, std::move(options)));
 }
 
-Result<std::shared_ptr<PinnedRegion>> PinnedAllocator::allocate_by(PinWay way,
+Result<std::shared_ptr<PinnedRegion>> PinnedAllocator::allocate_by(PinMethod method,
                                                                    std::uint64_t size_bytes) {
-  if (way == PinWay::driver) return PinnedRegion::allocate(device_, size_bytes);
+  if (method == PinMethod::driver) return PinnedRegion::allocate(device_, size_bytes);
   TOWPATH_TRY(auto base, SystemRegion::allocate({.size_bytes = size_bytes,
                                                  .huge_pages = options_.huge_pages,
                                                  .node = options_.node,
@@ -61,33 +61,33 @@ Result<std::shared_ptr<PinnedRegion>> PinnedAllocator::allocate_by(PinWay way,
   return PinnedRegion::pin(std::move(base), device_, options_.log);
 }
 
-std::optional<Duration> PinnedAllocator::time_of(PinWay way, std::uint64_t size_bytes) {
+std::optional<Duration> PinnedAllocator::time_of(PinMethod method, std::uint64_t size_bytes) {
   const Instant begin = clock_.now();
-  const auto region = allocate_by(way, size_bytes);
+  const auto region = allocate_by(method, size_bytes);
   const Duration time = clock_.now() - begin;
   if (region.ok()) return time;
   options_.log.warning(
       "a way to pin memory failed in its trial",
-      {{"way", std::string(name_of(way))}, {"cause", region.status().to_string()}});
+      {{"way", std::string(name_of(method))}, {"cause", region.status().to_string()}});
   return std::nullopt;
 }
 
 MeasuredChoice PinnedAllocator::measure() {
-  MeasuredChoice measured(kPinWays);
-  for (const PinWay way : {PinWay::driver, PinWay::mapped})
-    measured.note(index_of(way), time_of(way, options_.trial_bytes));
+  MeasuredChoice measured(kPinMethods);
+  for (const PinMethod method : {PinMethod::driver, PinMethod::mapped})
+    measured.note(index_of(method), time_of(method, options_.trial_bytes));
   options_.log.info("how to get pinned memory was measured",
                     {{"chosen", std::string(name_of(faster(measured)))},
                      {"bytes", cat(options_.trial_bytes)},
-                     {"driver", time_text(measured, PinWay::driver)},
-                     {"mapped", time_text(measured, PinWay::mapped)}});
+                     {"driver", time_text(measured, PinMethod::driver)},
+                     {"mapped", time_text(measured, PinMethod::mapped)}});
   return measured;
 }
 
-PinWay PinnedAllocator::way_for(std::uint64_t size_bytes) {
-  if (options_.way) return *options_.way;
+PinMethod PinnedAllocator::method_for(std::uint64_t size_bytes) {
+  if (options_.method) return *options_.method;
   const run::MutexLock lock(mutex_);  // one measures, the others wait for what it finds
-  if (!measured_ && size_bytes < options_.trial_bytes) return PinWay::driver;
+  if (!measured_ && size_bytes < options_.trial_bytes) return PinMethod::driver;
   if (!measured_) measured_ = measure();
   return faster(*measured_);
 }
@@ -96,17 +96,17 @@ Result<std::shared_ptr<PinnedRegion>> PinnedAllocator::allocate(std::uint64_t si
   if (size_bytes == 0)
     return error(Code::invalid_argument, "cannot allocate 0 bytes of pinned memory",
                  "ask for at least 1 byte");
-  const PinWay way = way_for(size_bytes);
-  auto region = allocate_by(way, size_bytes);
-  if (region.ok() || options_.way) return region;
+  const PinMethod method = method_for(size_bytes);
+  auto region = allocate_by(method, size_bytes);
+  if (region.ok() || options_.method) return region;
   options_.log.warning(
       "pinned memory could not be had so; trying the other way",
-      {{"way", std::string(name_of(way))}, {"cause", region.status().to_string()}});
-  auto other = allocate_by(other_than(way), size_bytes);
+      {{"way", std::string(name_of(method))}, {"cause", region.status().to_string()}});
+  auto other = allocate_by(other_than(method), size_bytes);
   if (other.ok()) return other;
   return error(other.code(),
                cat("cannot allocate ", size_bytes, " bytes of pinned memory in either way; ",
-                   name_of(way), ": ", region.status().to_string()),
+                   name_of(method), ": ", region.status().to_string()),
                std::string(other.status().hint()))
       .because(other.status());
 }

@@ -27,14 +27,14 @@
 
 namespace towpath::memory {
 
-enum class PinWay : std::uint8_t { driver, mapped };
-inline constexpr std::size_t kPinWays = 2;
+enum class PinMethod : std::uint8_t { driver, mapped };
+inline constexpr std::size_t kPinMethods = 2;
 
 /// "driver", "mapped".
-std::string_view name_of(PinWay way) noexcept;
+std::string_view name_of(PinMethod method) noexcept;
 
 struct PinnedOptions {
-  std::optional<PinWay> way;  ///< nothing: measured
+  std::optional<PinMethod> method;  ///< nothing: measured
   /// For the mapped way. With `required`, the driver's way is never taken.
   sys::HugePages huge_pages = sys::HugePages::best_effort;
   std::optional<unsigned> node;  ///< nothing: the device's own, where the machine tells it
@@ -69,10 +69,10 @@ class PinnedAllocator {
         options_(std::move(options)),
         workers_(clock, {.threads = options_.touch_threads}) {}
 
-  Result<std::shared_ptr<PinnedRegion>> allocate_by(PinWay way, std::uint64_t size_bytes);
-  std::optional<Duration> time_of(PinWay way, std::uint64_t size_bytes);
+  Result<std::shared_ptr<PinnedRegion>> allocate_by(PinMethod method, std::uint64_t size_bytes);
+  std::optional<Duration> time_of(PinMethod method, std::uint64_t size_bytes);
   MeasuredChoice measure();
-  PinWay way_for(std::uint64_t size_bytes);
+  PinMethod method_for(std::uint64_t size_bytes);
 
   const std::shared_ptr<device::Device> device_;
   const Clock& clock_;

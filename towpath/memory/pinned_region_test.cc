@@ -124,8 +124,8 @@ TEST_F(PinnedRegionTest, a_failure_to_pin_lets_the_memory_go) {
 
 class PinnedAllocatorTest : public PinnedRegionTest {
  protected:
-  static constexpr auto kDriver = static_cast<std::size_t>(PinWay::driver);
-  static constexpr auto kMapped = static_cast<std::size_t>(PinWay::mapped);
+  static constexpr auto kDriver = static_cast<std::size_t>(PinMethod::driver);
+  static constexpr auto kMapped = static_cast<std::size_t>(PinMethod::mapped);
   PinnedOptions options() { return {.trial_bytes = 1 << 20, .log = log_}; }
 };
 
@@ -177,7 +177,7 @@ TEST_F(PinnedAllocatorTest, when_one_way_fails_the_other_is_tried_and_both_cause
 
 TEST_F(PinnedAllocatorTest, a_way_that_was_asked_for_is_taken_and_no_other) {
   PinnedOptions mapped = options();
-  mapped.way = PinWay::mapped;
+  mapped.method = PinMethod::mapped;
   mapped.node = 0;
   const auto allocator = PinnedAllocator::create(device_, clock_, mapped).value();
   const auto region = allocator->allocate(3 << 20).value();
@@ -187,7 +187,7 @@ TEST_F(PinnedAllocatorTest, a_way_that_was_asked_for_is_taken_and_no_other) {
   EXPECT_EQ(region->size(), 3u << 20);
   EXPECT_FALSE(allocator->measurement());
   const auto driver = open_fake();
-  mapped.way = PinWay::driver;
+  mapped.method = PinMethod::driver;
   const auto other = PinnedAllocator::create(driver->open(0).value(), clock_, mapped).value();
   device::testing::FakeCuda().fail_next("cuMemHostAlloc", device::cuda::kOutOfMemory);
   EXPECT_EQ(other->allocate(4096).code(), Code::exhausted);
@@ -196,7 +196,7 @@ TEST_F(PinnedAllocatorTest, a_way_that_was_asked_for_is_taken_and_no_other) {
 TEST_F(PinnedAllocatorTest, what_contradicts_itself_is_refused) {
   EXPECT_EQ(PinnedAllocator::create(nullptr, clock_).code(), Code::invalid_argument);
   PinnedOptions wrong = options();
-  wrong.way = PinWay::driver;
+  wrong.method = PinMethod::driver;
   wrong.huge_pages = sys::HugePages::required;
   EXPECT_EQ(PinnedAllocator::create(device_, clock_, wrong).code(), Code::invalid_argument);
   EXPECT_EQ(PinnedAllocator::create(device_, clock_).value()->allocate(0).code(),

@@ -16,13 +16,13 @@ using namespace backend;
 constexpr Duration kQuietBound = std::chrono::seconds(1);
 
 Capabilities with_devices(Capabilities can) {
-  std::vector<Route> more;
-  for (Route route : can.routes) {
-    if (route.local != MemoryKind::pinned) continue;
-    route.local = MemoryKind::device;
-    more.push_back(route);
+  std::vector<SupportedPair> more;
+  for (SupportedPair pair : can.pairs) {
+    if (pair.local != MemoryKind::pinned) continue;
+    pair.local = MemoryKind::device;
+    more.push_back(pair);
   }
-  can.routes.insert(can.routes.end(), more.begin(), more.end());
+  can.pairs.insert(can.pairs.end(), more.begin(), more.end());
   if (can.quiet == Quiet::immediate) can.quiet = Quiet::bounded;
   if (can.quiet == Quiet::bounded) can.quiet_bound += kQuietBound;
   return can;
@@ -103,8 +103,8 @@ Status StagedBackend::open(const BackendType& inner, BackendContext context) {
   context.events = this;
   TOWPATH_TRY(inner_, inner.open(context));
   capabilities_ = with_devices(inner_->capabilities());
-  serves_devices_ = std::ranges::any_of(inner_->capabilities().routes, [](const Route& route) {
-    return route.remote == MemoryKind::device;
+  serves_devices_ = std::ranges::any_of(inner_->capabilities().pairs, [](const SupportedPair& pair) {
+    return pair.remote == MemoryKind::device;
   });
   TOWPATH_TRY(poller_.add(waker_->fd(), 0));
   return inner_->wait_fd() < 0 ? Status() : poller_.add(inner_->wait_fd(), 1);

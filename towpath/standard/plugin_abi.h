@@ -29,12 +29,12 @@
 extern "C" {
 #endif
 
-typedef struct towpath_route_v1 {
+typedef struct towpath_pair_v1 {
   uint32_t local_kind;
   uint32_t remote_kind;
   bool read;  /* remote to local */
   bool write; /* local to remote */
-} towpath_route_v1;
+} towpath_pair_v1;
 
 typedef struct towpath_param_v1 {
   const char* name;
@@ -77,8 +77,8 @@ typedef struct towpath_backend_v1_t {
   size_t size;
   const char* name; /* lower case */
   const char* summary;
-  const towpath_route_v1* routes;
-  size_t route_count;
+  const towpath_pair_v1* pairs;
+  size_t pair_count;
   const towpath_param_v1* params; /* all that it reads; others are refused by name */
   size_t param_count;
   uint64_t alignment;       /* of addresses and lengths that need no detour; 1: any */

@@ -13,7 +13,7 @@ namespace {
 
 using namespace backend;
 
-constexpr std::size_t kMaxRoutes = 256;
+constexpr std::size_t kMaxPairs = 256;
 constexpr std::size_t kMaxParams = 256;
 
 /// A sentence that a plug-in writes.
@@ -157,11 +157,11 @@ class PluginBackend final : public Backend {
 
  private:
   void describe() {
-    for (const towpath_route_v1& route : std::span(plugin_.routes, plugin_.route_count)) {
-      capabilities_.routes.push_back({.local = *memory_kind_from_number(route.local_kind),
-                                      .remote = *memory_kind_from_number(route.remote_kind),
-                                      .read = route.read,
-                                      .write = route.write,
+    for (const towpath_pair_v1& pair : std::span(plugin_.pairs, plugin_.pair_count)) {
+      capabilities_.pairs.push_back({.local = *memory_kind_from_number(pair.local_kind),
+                                      .remote = *memory_kind_from_number(pair.remote_kind),
+                                      .read = pair.read,
+                                      .write = pair.write,
                                       .to_self = true});
     }
     capabilities_.alignment = std::max<std::uint64_t>(1, plugin_.alignment);
@@ -208,24 +208,24 @@ Status check(const towpath_backend_v1_t& plugin) {
                      plugin.register_memory && plugin.deregister_memory && plugin.post &&
                      plugin.cancel && plugin.progress && plugin.wait_fd;
   if (!whole) return error(Code::invalid_argument, "its description lacks a name or a function");
-  const bool countable = plugin.route_count > 0 && plugin.route_count <= kMaxRoutes &&
-                         plugin.routes && plugin.param_count <= kMaxParams &&
+  const bool countable = plugin.pair_count > 0 && plugin.pair_count <= kMaxPairs &&
+                         plugin.pairs && plugin.param_count <= kMaxParams &&
                          (plugin.params || plugin.param_count == 0);
   if (!countable)
-    return error(Code::invalid_argument, cat("it has ", plugin.route_count, " routes and ",
+    return error(Code::invalid_argument, cat("it has ", plugin.pair_count, " routes and ",
                                              plugin.param_count, " parameters"));
-  for (const towpath_route_v1& route : std::span(plugin.routes, plugin.route_count)) {
-    if (!memory_kind_from_number(route.local_kind) || !memory_kind_from_number(route.remote_kind))
-      return error(Code::invalid_argument, cat("a route from kind ", route.local_kind, " to kind ",
-                                               route.remote_kind, ", which are not both known"));
+  for (const towpath_pair_v1& pair : std::span(plugin.pairs, plugin.pair_count)) {
+    if (!memory_kind_from_number(pair.local_kind) || !memory_kind_from_number(pair.remote_kind))
+      return error(Code::invalid_argument, cat("a route from kind ", pair.local_kind, " to kind ",
+                                               pair.remote_kind, ", which are not both known"));
   }
   return {};
 }
 
 std::vector<MemoryKind> kinds_of(const towpath_backend_v1_t& plugin) {
   std::vector<MemoryKind> kinds;
-  for (const towpath_route_v1& route : std::span(plugin.routes, plugin.route_count)) {
-    for (const std::uint32_t number : {route.local_kind, route.remote_kind}) {
+  for (const towpath_pair_v1& pair : std::span(plugin.pairs, plugin.pair_count)) {
+    for (const std::uint32_t number : {pair.local_kind, pair.remote_kind}) {
       const MemoryKind kind = *memory_kind_from_number(number);
       if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
     }

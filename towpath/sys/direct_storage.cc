@@ -37,11 +37,11 @@ void conclude(DirectStorage& storage, const internal::LibraryAnswers& library,
   const std::string files = internal::reasons_against(storage.files);
   const bool direct = library.is_there && library.allows_direct && files.empty();
   if (direct && gpu.p2pdma && library.allows_p2pdma) {
-    storage.way = DirectWay::p2pdma;
+    storage.direct_path = DirectPath::p2pdma;
   } else if (direct && gpu.nvidia_fs) {
-    storage.way = DirectWay::nvidia_fs;
+    storage.direct_path = DirectPath::nvidia_fs;
   } else {
-    storage.way = library.is_there ? DirectWay::compat : DirectWay::unavailable;
+    storage.direct_path = library.is_there ? DirectPath::compat : DirectPath::unavailable;
     for (const std::string& reason : {internal::reasons_against(storage.library),
                                       internal::reasons_against(storage.gpu), files}) {
       if (!reason.empty()) storage.why.append(storage.why.empty() ? "" : "; ").append(reason);
@@ -49,26 +49,26 @@ void conclude(DirectStorage& storage, const internal::LibraryAnswers& library,
   }
 }
 
-Verdict verdict_of(DirectWay way) {
-  switch (way) {
-    case DirectWay::p2pdma:
-    case DirectWay::nvidia_fs: return Verdict::yes;
-    case DirectWay::compat: return Verdict::degraded;
-    case DirectWay::unavailable:
-    case DirectWay::not_built: return Verdict::no;
+Verdict verdict_of(DirectPath direct_path) {
+  switch (direct_path) {
+    case DirectPath::p2pdma:
+    case DirectPath::nvidia_fs: return Verdict::yes;
+    case DirectPath::compat: return Verdict::degraded;
+    case DirectPath::unavailable:
+    case DirectPath::not_built: return Verdict::no;
   }
   return Verdict::unknown;
 }
 
 }  // namespace
 
-std::string_view name_of(DirectWay way) noexcept {
-  switch (way) {
-    case DirectWay::p2pdma: return "direct (P2PDMA)";
-    case DirectWay::nvidia_fs: return "direct (nvidia-fs)";
-    case DirectWay::compat: return "compat";
-    case DirectWay::unavailable: return "unavailable";
-    case DirectWay::not_built: return "not built";
+std::string_view name_of(DirectPath direct_path) noexcept {
+  switch (direct_path) {
+    case DirectPath::p2pdma: return "direct (P2PDMA)";
+    case DirectPath::nvidia_fs: return "direct (nvidia-fs)";
+    case DirectPath::compat: return "compat";
+    case DirectPath::unavailable: return "unavailable";
+    case DirectPath::not_built: return "not built";
   }
   return "unknown";
 }
@@ -83,7 +83,7 @@ std::string internal::reasons_against(const std::vector<Finding>& findings) {
 }
 
 DirectStorage probe_direct_storage(const DirectStorageOptions& options) {
-  if (!kIsBuilt) return {.way = DirectWay::not_built, .why = "this build has no GPUDirect Storage"};
+  if (!kIsBuilt) return {.direct_path = DirectPath::not_built, .why = "this build has no GPUDirect Storage"};
   const internal::LibraryAnswers library = internal::ask_library(options);
   const internal::GpuAnswers gpu = internal::ask_gpu(options);
   DirectStorage storage{.library = library.findings, .gpu = gpu.findings};
@@ -102,8 +102,8 @@ std::vector<Finding> findings_of(const DirectStorage& storage) {
   all.push_back({.question = "Which way do bytes take between a drive and a GPU?",
                  .signal = "the answers above",
                  .source = "libcufile, the GPU, the file",
-                 .verdict = verdict_of(storage.way),
-                 .reason = cat(name_of(storage.way), storage.why.empty() ? "" : ": ", storage.why),
+                 .verdict = verdict_of(storage.direct_path),
+                 .reason = cat(name_of(storage.direct_path), storage.why.empty() ? "" : ": ", storage.why),
                  .hint = ""});
   return all;
 }

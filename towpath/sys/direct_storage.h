@@ -19,7 +19,7 @@
 
 namespace towpath::sys {
 
-enum class DirectWay {
+enum class DirectPath {
   p2pdma,       ///< drive to GPU, by pages that the kernel has for the GPU's memory
   nvidia_fs,    ///< drive to GPU, by nvidia-fs and a storage driver with its hooks
   compat,       ///< libcufile stages through host memory
@@ -27,7 +27,7 @@ enum class DirectWay {
   not_built,    ///< this build has no GPUDirect Storage
 };
 
-std::string_view name_of(DirectWay way) noexcept;
+std::string_view name_of(DirectPath direct_path) noexcept;
 
 struct DirectStorageOptions {
   MachineRoot root;
@@ -45,7 +45,7 @@ struct DirectStorage {
   std::vector<Finding> library;
   std::vector<Finding> gpu;
   std::vector<Finding> files;  ///< of each directory in turn
-  DirectWay way = DirectWay::unavailable;
+  DirectPath direct_path = DirectPath::unavailable;
   std::string why;  ///< what stands against a better way; empty when it is direct
 };
 

@@ -64,10 +64,10 @@ class DirectStorageTest : public testing::FakeMachineTest {
 };
 
 TEST_F(DirectStorageTest, p2pdma_needs_no_nvidia_fs) {
-  EXPECT_EQ(probe().way, DirectWay::p2pdma);
+  EXPECT_EQ(probe().direct_path, DirectPath::p2pdma);
   EXPECT_EQ(probe().why, "");
   std::filesystem::remove_all(path("proc/driver/nvidia-fs"));
-  EXPECT_EQ(probe().way, DirectWay::p2pdma);
+  EXPECT_EQ(probe().direct_path, DirectPath::p2pdma);
 }
 
 TEST_F(DirectStorageTest, each_thing_that_p2pdma_wants_is_asked_for) {
@@ -83,21 +83,21 @@ TEST_F(DirectStorageTest, each_thing_that_p2pdma_wants_is_asked_for) {
         Case{"proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64\n"},
         Case{"cufile.json", "{}"},
         Case{"cufile.json", "{\"a\": 1, // \"use_pci_p2pdma\": true\n}"}}) {
-    EXPECT_EQ(probe_with(one.file, one.text).way, DirectWay::nvidia_fs) << one.file;
+    EXPECT_EQ(probe_with(one.file, one.text).direct_path, DirectPath::nvidia_fs) << one.file;
   }
 }
 
 TEST_F(DirectStorageTest, the_kernels_symbols_report_where_its_configuration_is_not_there) {
   std::filesystem::remove_all(path("boot"));
-  EXPECT_EQ(probe().way, DirectWay::nvidia_fs);
+  EXPECT_EQ(probe().direct_path, DirectPath::nvidia_fs);
   put("proc/kallsyms", "0000 T one\n0000 d p2pdma_pgmap_ops\n");
-  EXPECT_EQ(probe().way, DirectWay::p2pdma);
+  EXPECT_EQ(probe().direct_path, DirectPath::p2pdma);
 }
 
 TEST_F(DirectStorageTest, without_either_way_libcufile_stages_and_the_reasons_are_reported) {
   std::filesystem::remove_all(path("proc/driver/nvidia-fs"));
   const DirectStorage storage = probe_with("sys/module/nvme_core/parameters/multipath", "Y\n");
-  EXPECT_EQ(storage.way, DirectWay::compat);
+  EXPECT_EQ(storage.direct_path, DirectPath::compat);
   EXPECT_THAT(storage.why, HasSubstr("nvidia-fs is not loaded"));
   EXPECT_THAT(storage.why, HasSubstr("multipath is on"));
   EXPECT_EQ(findings_of(storage).back().verdict, Verdict::degraded);
@@ -106,7 +106,7 @@ TEST_F(DirectStorageTest, without_either_way_libcufile_stages_and_the_reasons_ar
 TEST_F(DirectStorageTest, forced_compat_is_never_called_direct) {
   const DirectStorage storage = probe_with(
       "cufile.json", "{\"properties\":{\"use_pci_p2pdma\":true,\"force_compat_mode\":true}}");
-  EXPECT_EQ(storage.way, DirectWay::compat);
+  EXPECT_EQ(storage.direct_path, DirectPath::compat);
   EXPECT_THAT(storage.why, HasSubstr("forced"));
 }
 
@@ -114,14 +114,14 @@ TEST_F(DirectStorageTest, a_kernel_that_can_is_nothing_without_the_library) {
   auto without = options();
   without.libraries = {"libtowpath-no-such.so.0", "libtowpath-no-such.so"};
   const DirectStorage storage = probe_direct_storage(without);
-  EXPECT_EQ(storage.way, DirectWay::unavailable);
+  EXPECT_EQ(storage.direct_path, DirectPath::unavailable);
   EXPECT_THAT(storage.why, HasSubstr("libtowpath-no-such.so.0"));
   EXPECT_EQ(findings_of(storage).back().verdict, Verdict::no);
 }
 
 TEST_F(DirectStorageTest, without_a_gpu_nothing_is_direct) {
   std::filesystem::remove_all(path("sys/bus/pci"));
-  EXPECT_EQ(probe().way, DirectWay::compat);
+  EXPECT_EQ(probe().direct_path, DirectPath::compat);
   EXPECT_THAT(probe().why, HasSubstr("no GPU"));
 }
 
@@ -144,7 +144,7 @@ TEST_F(DirectStorageTest, a_translating_iommu_is_reported_and_does_not_decide) {
   EXPECT_EQ(iommu().reason, "all groups pass through; started with intel_iommu=on iommu.strict=0");
   put("sys/kernel/iommu_groups/7/type", "DMA-FQ\n");
   EXPECT_THAT(iommu().reason, HasSubstr("group 7 translates (DMA-FQ); started with intel_iommu"));
-  EXPECT_EQ(probe().way, DirectWay::p2pdma);
+  EXPECT_EQ(probe().direct_path, DirectPath::p2pdma);
 }
 
 TEST_F(DirectStorageTest, a_bridge_that_redirects_is_reported_and_does_not_decide) {
@@ -166,7 +166,7 @@ TEST_F(DirectStorageTest, a_bridge_that_redirects_is_reported_and_does_not_decid
   EXPECT_EQ(with_control(0).reason, "1 bridges, none of which redirects");
   EXPECT_EQ(with_control(0x0C).verdict, Verdict::degraded);
   EXPECT_THAT(bridges().hint, HasSubstr("pci=disable_acs_redir=0000:16:01.0"));
-  EXPECT_EQ(probe().way, DirectWay::p2pdma);
+  EXPECT_EQ(probe().direct_path, DirectPath::p2pdma);
 }
 
 TEST_F(DirectStorageTest, what_the_configuration_sets_is_reported) {
@@ -182,13 +182,13 @@ TEST_F(DirectStorageTest, what_the_configuration_sets_is_reported) {
             "p2pdma on, compat forbidden");
   for (const char* junk : {"\"max_direct_io_size_kb\"",
                            "\"max_direct_io_size_kb\":", "\"posix_pool_slab_count\": [1, 2"})
-    EXPECT_EQ(probe_with("cufile.json", junk).way, DirectWay::nvidia_fs) << junk;
+    EXPECT_EQ(probe_with("cufile.json", junk).direct_path, DirectPath::nvidia_fs) << junk;
 }
 
 TEST_F(DirectStorageTest, the_library_for_storage_over_rdma_is_looked_for_and_does_not_decide) {
   EXPECT_EQ(answer(probe().library, "Can libcufile go to storage over RDMA").verdict,
             Verdict::degraded);
-  EXPECT_EQ(probe().way, DirectWay::p2pdma);
+  EXPECT_EQ(probe().direct_path, DirectPath::p2pdma);
   auto with = options();
   with.rdma_libraries.emplace_back("libc.so.6");
   EXPECT_EQ(answer(probe_direct_storage(with).library, "Can libcufile go to storage").verdict,
@@ -284,7 +284,7 @@ TEST_F(DirectStorageTest, a_directory_that_cannot_go_direct_keeps_all_from_it) {
   with.directories = {path("."), path("none")};  // on whatever the test runs on: no mount is known
   const DirectStorage storage = probe_direct_storage(with);
   EXPECT_EQ(storage.files.size(), 3U);
-  EXPECT_EQ(storage.way, DirectWay::compat);
+  EXPECT_EQ(storage.direct_path, DirectPath::compat);
 }
 
 TEST(DirectStorageOfThisMachineTest, has_an_answer_to_every_question) {

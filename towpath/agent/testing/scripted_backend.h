@@ -33,7 +33,7 @@ class ScriptedConnection final : public backend::Connection {
 /// What a test says and sees. Shared by all backends of its type.
 struct Script {
   Script() {
-    can.routes = {{.to_self = true, .to_peer = true}};
+    can.pairs = {{.to_self = true, .to_peer = true}};
     can.max_notification_bytes = 64 * 1024;
     can.notifications = backend::Notifications::reliable;
   }

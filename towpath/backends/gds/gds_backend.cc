@@ -18,7 +18,7 @@ constexpr Duration kQuietBound = std::chrono::seconds(60);
 
 Capabilities gds_capabilities() {
   Capabilities can;
-  can.routes = {{.local = MemoryKind::device, .remote = MemoryKind::disk, .to_self = true}};
+  can.pairs = {{.local = MemoryKind::device, .remote = MemoryKind::disk, .to_self = true}};
   can.alignment = 4096;
   can.quiet = Quiet::bounded;
   can.quiet_bound = kQuietBound;

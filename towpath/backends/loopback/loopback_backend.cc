@@ -53,7 +53,7 @@ class OwnMemory final : public LoopbackMemory {
 
 Capabilities loopback_capabilities() {
   Capabilities can;
-  can.routes = host_routes();
+  can.pairs = host_pairs();
   can.notifications = Notifications::reliable;
   can.max_notification_bytes = kMaxNotificationBytes;
   can.quiet = Quiet::immediate;

@@ -316,7 +316,7 @@ OutboundFrame MessageBackend::gather(Link& link, const Frame& read, bool in_room
   ReadReply* const rest = target_.gather(read, frame, in_room ? &out : nullptr);
   frame.finish();
   if (rest == nullptr) return out;
-  rest->way = link.endpoint.get();
+  rest->path = link.endpoint.get();
   out.rest = rest;
   out.payload_bytes = rest->bytes();
   return out;

@@ -18,23 +18,23 @@ constexpr int kRoundsPerCall = 8;
 constexpr int kFarewellRounds = 200;
 
 /// What a carrier that takes no devices moves between devices is staged before it.
-std::vector<Route> routes_of(const Carrier& carrier) {
-  std::vector<Route> routes;
-  if (!carrier.takes_devices) routes = host_routes();
+std::vector<SupportedPair> pairs_of(const Carrier& carrier) {
+  std::vector<SupportedPair> pairs;
+  if (!carrier.takes_devices) pairs = host_pairs();
   const auto add = [&](MemoryKind local, MemoryKind remote) {
-    routes.push_back({.local = local, .remote = remote, .to_peer = true});
+    pairs.push_back({.local = local, .remote = remote, .to_peer = true});
   };
   for (const MemoryKind host : kHostKinds) {
     add(host, MemoryKind::device);
     if (carrier.takes_devices) add(MemoryKind::device, host);
   }
   if (carrier.takes_devices) add(MemoryKind::device, MemoryKind::device);
-  return routes;
+  return pairs;
 }
 
 Capabilities capabilities_of(const Timing& timing, const Carrier& carrier) {
   Capabilities can;
-  can.routes = routes_of(carrier);
+  can.pairs = pairs_of(carrier);
   can.notifications = Notifications::reliable;
   can.max_notification_bytes = kMaxNoteBytes;
   can.quiet = Quiet::bounded;
@@ -83,8 +83,8 @@ Status MessageBackend::open(const BackendContext& context) {
   protocol_ = std::make_unique<RmaProtocol>(
       events_, clock_, timing_, worker_->buffers(),
       RmaProtocol::Outward{.send = [this](Link& link, OutboundFrame out) { send(link, std::move(out)); },
-                       .link_of = [](Connection& way) -> Link& {
-                         return *static_cast<MessageConnection&>(way).link;
+                       .link_of = [](Connection& path) -> Link& {
+                         return *static_cast<MessageConnection&>(path).link;
                        },
                        .takes_devices = carrier_.takes_devices});
   next_beat_ = last_progress_ = clock_.now();

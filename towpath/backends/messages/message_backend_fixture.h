@@ -80,9 +80,9 @@ class MessageBackendTest : public ::testing::TestWithParam<Bodies> {
       network_.holds_bodies = true;
       network_.body_step = 100'001;
     }
-    auto way = near_.backend->connect(far_.self, far_.backend->connection_info());
-    ASSERT_TRUE(way.ok()) << way.status().to_string();
-    way_ = *std::move(way);
+    auto path = near_.backend->connect(far_.self, far_.backend->connection_info());
+    ASSERT_TRUE(path.ok()) << path.status().to_string();
+    way_ = *std::move(path);
     auto imported = near_.backend->import_memory(*way_, far_.region(), far_.memory->key());
     ASSERT_TRUE(imported.ok()) << imported.status().to_string();
     remote_ = *std::move(imported);

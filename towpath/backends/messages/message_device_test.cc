@@ -74,16 +74,16 @@ TEST_P(DeviceTest, owner_brings_and_takes_the_bytes_of_its_device) {
 
 TEST_P(DeviceTest, without_pinned_memory_it_goes_through_plain_memory) {
   Side poor(network_, clock_, "poor");
-  const auto way = near_.backend->connect(poor.self, poor.backend->connection_info()).value();
+  const auto path = near_.backend->connect(poor.self, poor.backend->connection_info()).value();
   cuda_.fail_next("cuMemHostAlloc", device::cuda::kOutOfMemory);
   const RegionDescriptor region{
       .kind = MemoryKind::device, .address = memory_.address(), .length = kPool};
   const auto registered = poor.backend->register_memory(region).value();
-  const auto imported = near_.backend->import_memory(*way, region, registered->key()).value();
+  const auto imported = near_.backend->import_memory(*path, region, registered->key()).value();
   Segment all = extents(kPool, 1);
   all.remote = imported.get();
   segments_ = {all};
-  near_.operation->post({.op = TransferOp::write, .connection = way.get(), .segments = segments_});
+  near_.operation->post({.op = TransferOp::write, .connection = path.get(), .segments = segments_});
   for (int i = 0; i < 200; ++i) {
     near_.backend->progress();
     poor.backend->progress();

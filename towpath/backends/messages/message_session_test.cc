@@ -129,14 +129,14 @@ TEST_P(MessageSessionTest, listener_says_nothing_to_who_does_not_hold_the_secret
   Side intruder(network_, clock_, "intruder");
   ConnectionInfo known = *decode_connection_info(far_.backend->connection_info());
   known.secret = Secret(std::string(32, 'x'));  // it knows the address, and the instance too
-  const auto way = intruder.backend->connect(far_.self, encode(known));
-  ASSERT_TRUE(way.ok());
+  const auto path = intruder.backend->connect(far_.self, encode(known));
+  ASSERT_TRUE(path.ok());
   for (int i = 0; i < 50; ++i) {
     far_.backend->progress();
     EXPECT_TRUE(network_.port(intruder.port).arrived.empty());
     intruder.backend->progress();
   }
-  EXPECT_EQ(intruder.backend->notify(**way, as_bytes("let me in")).code(), Code::exhausted);
+  EXPECT_EQ(intruder.backend->notify(**path, as_bytes("let me in")).code(), Code::exhausted);
 }
 
 TEST_P(MessageSessionTest, replayed_handshake_leads_nowhere) {
@@ -180,14 +180,14 @@ TEST_P(MessageSessionTest, repeated_head_ends_the_session_by_name) {
 TEST_P(MessageSessionTest, head_of_another_session_ends_it_by_name) {
   ask();
   Side third(network_, clock_, "third");
-  const auto way = third.backend->connect(far_.self, far_.backend->connection_info()).value();
+  const auto path = third.backend->connect(far_.self, far_.backend->connection_info()).value();
   for (int i = 0; i < 20; ++i) {
     far_.backend->progress();
     if (!network_.port(third.port).arrived.empty() && i > 5) break;
     third.backend->progress();
   }
   // What far said to near, as if it had said it later; and near's session in what it said to third.
-  ASSERT_TRUE(third.backend->notify(*way, as_bytes("x")).ok());
+  ASSERT_TRUE(third.backend->notify(*path, as_bytes("x")).ok());
   settle_far();
   auto& to_third = network_.port(third.port).arrived;
   ASSERT_FALSE(to_third.empty());
@@ -227,7 +227,7 @@ TEST_P(MessageSessionTest, who_begins_and_does_not_confirm_is_forgotten) {
   settle();
   // A recorded hello, again and again: each gets an answer, and no more.
   Side third(network_, clock_, "third");
-  const auto way = third.backend->connect(far_.self, far_.backend->connection_info()).value();
+  const auto path = third.backend->connect(far_.self, far_.backend->connection_info()).value();
   ASSERT_EQ(to_far().size(), 1U);
   const auto hello = to_far().front();
   for (int i = 0; i < 2000; ++i) {

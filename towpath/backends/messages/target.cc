@@ -47,7 +47,7 @@ std::uint64_t Target::next_token() {
 
 void Target::remove(std::uint64_t token) {
   for (const auto& reply : replies_) {
-    if (reply->is_leaving() && reply->touches(token)) reply->way->copy(*reply);
+    if (reply->is_leaving() && reply->touches(token)) reply->path->copy(*reply);
   }
   regions_.remove(token);
 }

@@ -33,7 +33,7 @@ class ReadReply final : public SendSource<FramePieceIterator> {
   std::uint64_t bytes() const noexcept { return bytes_; }
   void left(std::uint64_t bytes) override;
 
-  net::MessageEndpoint* way = nullptr;  ///< over which it leaves
+  net::MessageEndpoint* path = nullptr;  ///< over which it leaves
 
  private:
   std::array<std::byte, kMaxPieces * kPieceBytes> records_;

@@ -137,7 +137,7 @@ TEST_F(TargetTest, registration_that_is_taken_back_in_between_gets_nothing_more)
 }
 
 /// Whoever is asked to copy what has not left.
-struct Way final : net::MessageEndpoint {
+struct Path final : net::MessageEndpoint {
   std::size_t unsent() const noexcept override { return 0; }
   Status send(std::unique_ptr<net::MessageBuffer>, net::BodySource*, std::uint64_t,
               std::optional<unsigned>) override {
@@ -166,20 +166,20 @@ TEST_F(TargetTest, what_has_not_left_is_copied_before_it_is_taken_back) {
   ASSERT_NE(rest, nullptr) << "so many bytes leave from where they lie";
   EXPECT_EQ(answer.count(), 1U);
   EXPECT_EQ(rest->bytes(), 2 * 64 * 1024U);
-  Way way;
-  rest->way = &way;
+  Path path;
+  rest->path = &path;
   rest->left(1000);
   const RegionDescriptor other{.address = region_.address, .length = 64};
   target_.remove(target_.add(other));
-  EXPECT_EQ(way.copies, 0) << "it is not of that registration";
+  EXPECT_EQ(path.copies, 0) << "it is not of that registration";
   target_.remove(token_);
-  ASSERT_EQ(way.copies, 1);
+  ASSERT_EQ(path.copies, 1);
   EXPECT_FALSE(rest->is_leaving());
   Bytes expected(pool_.begin() + 4096, pool_.begin() + 4096 + 64 * 1024);
   expected.insert(expected.end(), pool_.begin() + 128 * 1024, pool_.begin() + 160 * 1024);
   expected.insert(expected.end(), pool_.begin() + 192 * 1024, pool_.begin() + 224 * 1024);
   expected.erase(expected.begin(), expected.begin() + 1000);
-  const ConstByteSpan kept = way.kept.filled();
+  const ConstByteSpan kept = path.kept.filled();
   EXPECT_TRUE(std::ranges::equal(kept, expected));
 }
 

@@ -23,7 +23,7 @@ constexpr Duration kQuietBound = std::chrono::seconds(60);
 Capabilities nvme_capabilities() {
   Capabilities can;
   for (const MemoryKind local : kHostKinds)
-    can.routes.push_back({.local = local, .remote = MemoryKind::block, .to_self = true});
+    can.pairs.push_back({.local = local, .remote = MemoryKind::block, .to_self = true});
   can.alignment = 4096;
   can.quiet = Quiet::bounded;
   can.quiet_bound = kQuietBound;

@@ -21,7 +21,7 @@ constexpr Duration kLongestGoodbye = std::chrono::seconds(2);
 Capabilities object_capabilities() {
   Capabilities can;
   for (const MemoryKind local : kHostKinds)
-    can.routes.push_back({.local = local, .remote = MemoryKind::object, .to_self = true});
+    can.pairs.push_back({.local = local, .remote = MemoryKind::object, .to_self = true});
   can.quiet = Quiet::immediate;
   can.cost = {.latency = std::chrono::milliseconds(10),
               .per_segment = std::chrono::microseconds(1),

@@ -30,7 +30,7 @@ constexpr Duration kQuietBound = std::chrono::seconds(60);
 Capabilities posix_capabilities() {
   Capabilities can;
   for (const MemoryKind local : kLocalKinds)
-    can.routes.push_back({.local = local, .remote = MemoryKind::disk, .to_self = true});
+    can.pairs.push_back({.local = local, .remote = MemoryKind::disk, .to_self = true});
   can.alignment = 4096;
   can.quiet = Quiet::bounded;
   can.quiet_bound = kQuietBound;

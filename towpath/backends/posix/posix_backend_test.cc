@@ -28,7 +28,7 @@ struct Way {
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name(); }
 
 /// Every case by every engine, through the page cache and past it.
-class PosixWayTest : public ::testing::TestWithParam<Way> {
+class PosixPathTest : public ::testing::TestWithParam<Way> {
  protected:
   void open(backend::Params params = {}) {
     params["engine"] = GetParam().engine;
@@ -81,12 +81,12 @@ class PosixWayTest : public ::testing::TestWithParam<Way> {
   std::unique_ptr<PosixFixture> posix;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, PosixWayTest,
+INSTANTIATE_TEST_SUITE_P(All, PosixPathTest,
                          ::testing::Values(Way{"io_uring", false}, Way{"io_uring", true},
                                            Way{"threads", false}, Way{"threads", true}),
                          [](const auto& way) { return way.param.name(); });
 
-TEST_P(PosixWayTest, any_size_goes_there_and_back) {
+TEST_P(PosixPathTest, any_size_goes_there_and_back) {
   open();
   posix->use_memory(4U << 20U);
   make_file(2U << 20U);
@@ -99,7 +99,7 @@ TEST_P(PosixWayTest, any_size_goes_there_and_back) {
   }
 }
 
-TEST_P(PosixWayTest, plain_lists_of_any_length_in_any_order) {
+TEST_P(PosixPathTest, plain_lists_of_any_length_in_any_order) {
   open({{"depth", "32"}});
   posix->use_memory(2 * 65'536 * 64);
   make_file(65'536 * 64);
@@ -116,7 +116,7 @@ TEST_P(PosixWayTest, plain_lists_of_any_length_in_any_order) {
   }
 }
 
-TEST_P(PosixWayTest, strided_lists_gather_and_scatter) {
+TEST_P(PosixPathTest, strided_lists_gather_and_scatter) {
   open();
   posix->use_memory(8U << 20U);
   make_file(4U << 20U);
@@ -134,14 +134,14 @@ TEST_P(PosixWayTest, strided_lists_gather_and_scatter) {
   round_trip({blocks});
 }
 
-TEST_P(PosixWayTest, depth_of_one_works) {
+TEST_P(PosixPathTest, depth_of_one_works) {
   open({{"depth", "1"}, {"chunk_bytes", "4K"}});
   posix->use_memory(1U << 20U);
   make_file(1U << 20U);
   round_trip({posix->segment(0, 0, 300'000), posix->segment(400'000, 400'000, 77)});
 }
 
-TEST_P(PosixWayTest, the_file_really_holds_the_bytes) {
+TEST_P(PosixPathTest, the_file_really_holds_the_bytes) {
   open();
   posix->use_memory(1U << 20U);
   make_file(1U << 20U);
@@ -152,7 +152,7 @@ TEST_P(PosixWayTest, the_file_really_holds_the_bytes) {
   EXPECT_EQ(std::memcmp(bytes.data(), posix->memory.data(), bytes.size()), 0);
 }
 
-TEST_P(PosixWayTest, the_end_of_the_file_is_named) {
+TEST_P(PosixPathTest, the_end_of_the_file_is_named) {
   open();
   posix->use_memory(1U << 20U);
   make_file(100'000);
@@ -168,7 +168,7 @@ TEST_P(PosixWayTest, the_end_of_the_file_is_named) {
   EXPECT_EQ(outcome.bytes, 4096U + 100'000U - 98'304U);
 }
 
-TEST_P(PosixWayTest, a_descriptor_closed_too_early_hits_nobody_else) {
+TEST_P(PosixPathTest, a_descriptor_closed_too_early_hits_nobody_else) {
   open();
   posix->use_memory(1U << 20U);
   make_file(1U << 20U);
@@ -182,7 +182,7 @@ TEST_P(PosixWayTest, a_descriptor_closed_too_early_hits_nobody_else) {
   EXPECT_EQ(std::memcmp(content().data(), posix->memory.data(), 4096), 0);
 }
 
-TEST_P(PosixWayTest, cancelled_transfers_touch_nothing_after_their_end) {
+TEST_P(PosixPathTest, cancelled_transfers_touch_nothing_after_their_end) {
   open({{"chunk_bytes", "64K"}});
   posix->use_memory(8U << 20U);
   make_file(8U << 20U);
@@ -210,7 +210,7 @@ TEST_P(PosixWayTest, cancelled_transfers_touch_nothing_after_their_end) {
   }
 }
 
-TEST_P(PosixWayTest, many_operations_at_once_each_end_once) {
+TEST_P(PosixPathTest, many_operations_at_once_each_end_once) {
   open({{"depth", "8"}});
   posix->use_memory(4U << 20U);
   make_file(2U << 20U);
@@ -233,7 +233,7 @@ TEST_P(PosixWayTest, many_operations_at_once_each_end_once) {
 }
 
 // What the page cache has is the kernel's to know: the bytes come either way, counted once.
-TEST_P(PosixWayTest, a_read_is_answered_by_the_page_cache_or_by_the_engine) {
+TEST_P(PosixPathTest, a_read_is_answered_by_the_page_cache_or_by_the_engine) {
   open();
   posix->use_memory(1U << 20U);
   make_file(1U << 20U);
@@ -244,7 +244,7 @@ TEST_P(PosixWayTest, a_read_is_answered_by_the_page_cache_or_by_the_engine) {
 
 // The rule of registered_buffers: pinned pages spare O_DIRECT I/O a look-up, and cost a buffered
 // one.
-TEST_P(PosixWayTest, registered_buffers_are_used_as_the_parameter_says) {
+TEST_P(PosixPathTest, registered_buffers_are_used_as_the_parameter_says) {
   const bool can = std::string_view(GetParam().engine) == "io_uring";
   for (const std::string use : {"auto", "on", "off"}) {
     SCOPED_TRACE(use);

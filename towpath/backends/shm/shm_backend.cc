@@ -41,10 +41,10 @@ std::string either(std::string_view one, std::string_view other) {
 
 Capabilities shm_capabilities(bool reaches_devices) {
   Capabilities can;
-  can.routes = host_routes();
+  can.pairs = host_pairs();
   if (reaches_devices)
     for (const MemoryKind local : kHostKinds)
-      can.routes.push_back({.local = local, .remote = MemoryKind::device, .to_peer = true});
+      can.pairs.push_back({.local = local, .remote = MemoryKind::device, .to_peer = true});
   can.notifications = Notifications::reliable;
   can.max_notification_bytes = kMaxNotificationBytes;
   can.quiet = Quiet::immediate;

@@ -484,7 +484,7 @@ TEST_F(ShmDeviceTest, a_key_that_names_other_memory_is_not_believed) {
 TEST_F(ShmDeviceTest, without_a_driver_no_device_is_promised) {
   const auto host_only =
       *shm_type().open({.self = near_self_, .clock = &clock_, .events = &events_});
-  EXPECT_EQ(host_only->capabilities().routes.size() + 2, near_->capabilities().routes.size());
+  EXPECT_EQ(host_only->capabilities().pairs.size() + 2, near_->capabilities().pairs.size());
   EXPECT_FALSE(host_only->register_memory(region_).ok());
 }
 

@@ -37,9 +37,9 @@ constexpr int kWatchdogSeconds = 120;  // processes under TSan on a busy machine
 using DriverPointer = std::shared_ptr<device::Driver>;
 
 /// By which way the child's bytes are reached; described by these words.
-enum class Way { mapped, process_vm, device };
-std::string name_of(Way way) {
-  return way == Way::mapped ? "mapped" : way == Way::process_vm ? "process_vm" : "device";
+enum class Path { mapped, process_vm, device };
+std::string name_of(Path path) {
+  return path == Path::mapped ? "mapped" : path == Path::process_vm ? "process_vm" : "device";
 }
 constexpr const char* kWords[] = {"memfd", "process_vm", "copies of the device"};
 
@@ -239,7 +239,7 @@ class TwoProcessesTest : public ::testing::Test {
   }
   ~TwoProcessesTest() override { ::alarm(0); }
 
-  void attach(Peer& peer, Way by) {
+  void attach(Peer& peer, Path by) {
     auto connection = backend_->connect(peer.identity, peer.info());
     ASSERT_TRUE(connection.ok()) << connection.status().to_string();
     way_ = *std::move(connection);
@@ -250,7 +250,7 @@ class TwoProcessesTest : public ::testing::Test {
     remote_address_ = addresses[index];
     auto imported = backend_->import_memory(
         *way_,
-        {.kind = by == Way::device ? MemoryKind::device : MemoryKind::system,
+        {.kind = by == Path::device ? MemoryKind::device : MemoryKind::system,
          .address = remote_address_,
          .length = kPoolBytes},
         keys[index]->get());
@@ -300,7 +300,7 @@ class TwoProcessesTest : public ::testing::Test {
   std::uint64_t remote_address_ = 0;
 };
 
-class ShmProcessTest : public TwoProcessesTest, public ::testing::WithParamInterface<Way> {};
+class ShmProcessTest : public TwoProcessesTest, public ::testing::WithParamInterface<Path> {};
 
 TEST_P(ShmProcessTest, bytes_move_both_ways) {
   Peer peer({"c", 5});
@@ -358,7 +358,7 @@ TEST_F(TwoProcessesTest, whoever_has_got_the_pid_of_a_killed_peer_is_left_alone)
     remote_.reset();
     way_.reset();
     Peer peer({"c", 5});
-    attach(peer, Way::process_vm);
+    attach(peer, Path::process_vm);
     const pid_t pid = peer.pid;
     peer.end(SIGKILL);
     const Impostor impostor(pid, remote_address_);
@@ -413,8 +413,8 @@ TEST_P(ShmProcessTest, notifications_arrive_in_order_with_and_without_room) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, ShmProcessTest,
-                         ::testing::Values(Way::mapped, Way::process_vm, Way::device),
-                         [](const auto& way) { return name_of(way.param); });
+                         ::testing::Values(Path::mapped, Path::process_vm, Path::device),
+                         [](const auto& path) { return name_of(path.param); });
 
 }  // namespace
 }  // namespace towpath::backends::shm

@@ -111,9 +111,9 @@ void Network::set_parted(const AgentIdentity& one, const AgentIdentity& other, b
   }
 }
 
-bool Network::are_parted(const Way& way) const {
+bool Network::are_parted(const Path& path) const {
   if (parted_.empty()) return false;
-  const auto pair = std::minmax(way.from->identity, way.to->identity);
+  const auto pair = std::minmax(path.from->identity, path.to->identity);
   return parted_.contains({pair.first, pair.second});
 }
 
@@ -139,59 +139,59 @@ Result<std::shared_ptr<Record>> Network::find_record(const Endpoint& endpoint,
 
 // ---- transfers
 
-void Network::launch(const Way& way, std::shared_ptr<Flight> flight) {
+void Network::launch(const Path& path, std::shared_ptr<Flight> flight) {
   run::MutexLock lock(mutex_);
   ++counters_.launched;
   flight->silent = random_.chance(behaviour_.silent);
   counters_.silent += flight->silent ? 1 : 0;
   if (!flight->silent && random_.chance(behaviour_.eager)) {
     while (!flight->at_end()) flight->step(behaviour_, random_);
-    return arrive(way, flight, {});
+    return arrive(path, flight, {});
   }
   schedule(clock_.now() + random_.within(behaviour_.longest_step),
-           [this, way, flight]() TOWPATH_REQUIRES(mutex_) { fly(way, flight); });
+           [this, path, flight]() TOWPATH_REQUIRES(mutex_) { fly(path, flight); });
 }
 
-void Network::fly(const Way& way, const std::shared_ptr<Flight>& flight) {
+void Network::fly(const Path& path, const std::shared_ptr<Flight>& flight) {
   // A peer that is gone is told as lost, not as extents that failed.
-  if (flight->state != Flight::State::flying || way.to->closed) return;
+  if (flight->state != Flight::State::flying || path.to->closed) return;
   Duration next = random_.within(behaviour_.longest_step);
-  if (are_parted(way)) {
+  if (are_parted(path)) {
     next += kPartedRetry;
   } else {
-    if (flight->at_end() && !flight->silent) return arrive(way, flight, {});
+    if (flight->at_end() && !flight->silent) return arrive(path, flight, {});
     // One that falls silent does so on the way, or with all bytes moved and nobody told.
     if (flight->silent && (flight->at_end() || random_.chance(200))) return;
     flight->step(behaviour_, random_);
     ++counters_.pieces;
   }
   schedule(clock_.now() + next,
-           [this, way, flight]() TOWPATH_REQUIRES(mutex_) { fly(way, flight); });
+           [this, path, flight]() TOWPATH_REQUIRES(mutex_) { fly(path, flight); });
 }
 
-void Network::arrive(const Way& way, const std::shared_ptr<Flight>& flight, Status status) {
+void Network::arrive(const Path& path, const std::shared_ptr<Flight>& flight, Status status) {
   if (flight->state != Flight::State::flying) return;
   flight->finish(std::move(status));
-  way.from->arrived.push_back(flight);
-  way.from->waker->wake();
+  path.from->arrived.push_back(flight);
+  path.from->waker->wake();
 }
 
-void Network::cancel(const Way& way, const std::shared_ptr<Flight>& flight) {
+void Network::cancel(const Path& path, const std::shared_ptr<Flight>& flight) {
   run::MutexLock lock(mutex_);
   if (flight->state != Flight::State::flying || flight->cancelled) return;
   flight->cancelled = true;
   const Status why = error(Code::cancelled, "the simulated transfer was cancelled");
-  if (behaviour_.quiet == backend::Quiet::immediate) return arrive(way, flight, why);
+  if (behaviour_.quiet == backend::Quiet::immediate) return arrive(path, flight, why);
   if (behaviour_.quiet != backend::Quiet::bounded) return;  // bytes go on moving
   schedule(clock_.now() + random_.within(behaviour_.quiet_bound),
-           [this, way, flight, why]() TOWPATH_REQUIRES(mutex_) {
-             arrive(way, flight, flight->at_end() && !flight->silent ? Status() : why);
+           [this, path, flight, why]() TOWPATH_REQUIRES(mutex_) {
+             arrive(path, flight, flight->at_end() && !flight->silent ? Status() : why);
            });
 }
 
-void Network::force_down(const Way& way, const std::shared_ptr<Flight>& flight, const Status& why) {
+void Network::force_down(const Path& path, const std::shared_ptr<Flight>& flight, const Status& why) {
   run::MutexLock lock(mutex_);
-  arrive(way, flight, why);
+  arrive(path, flight, why);
 }
 
 std::shared_ptr<Flight> Network::take_arrived(Endpoint& endpoint) {
@@ -205,13 +205,13 @@ std::shared_ptr<Flight> Network::take_arrived(Endpoint& endpoint) {
 
 // ---- messages
 
-Status Network::send(const Way& way, ConstByteSpan message) {
+Status Network::send(const Path& path, ConstByteSpan message) {
   run::MutexLock lock(mutex_);
-  if (way.to->closed)
-    return error(Code::peer_lost, cat(to_string(way.to->identity), " is cut off"));
-  std::size_t& waiting = way.to->on_the_way[way.from->identity];
+  if (path.to->closed)
+    return error(Code::peer_lost, cat(to_string(path.to->identity), " is cut off"));
+  std::size_t& waiting = path.to->on_the_way[path.from->identity];
   if (waiting >= kMaxOnTheWay) {
-    return error(Code::exhausted, cat(waiting, " messages wait for ", to_string(way.to->identity)),
+    return error(Code::exhausted, cat(waiting, " messages wait for ", to_string(path.to->identity)),
                  "let the receiver make progress and send again");
   }
   ++counters_.sent;
@@ -224,12 +224,12 @@ Status Network::send(const Way& way, ConstByteSpan message) {
   }
   for (int i = 0; i < copies; ++i) {
     ++waiting;
-    carry(way, {message.begin(), message.end()});
+    carry(path, {message.begin(), message.end()});
   }
   return {};
 }
 
-void Network::carry(const Way& way, Bytes message) {
+void Network::carry(const Path& path, Bytes message) {
   const Instant at = clock_.now() + random_.within(behaviour_.longest_way);
   if (is_lossy()) {
     if (random_.chance(behaviour_.torn)) {
@@ -240,35 +240,35 @@ void Network::carry(const Way& way, Bytes message) {
         message[random_.below(message.size())] ^= static_cast<std::byte>(1 + random_.below(255));
       }
     }
-    schedule(at, [this, way, message = std::move(message)]()
-                     TOWPATH_REQUIRES(mutex_) { deliver_lossy(way, message); });
+    schedule(at, [this, path, message = std::move(message)]()
+                     TOWPATH_REQUIRES(mutex_) { deliver_lossy(path, message); });
     return;
   }
-  way.to->in_order[way.from->identity].push_back(std::move(message));
-  schedule(at, [this, way]() TOWPATH_REQUIRES(mutex_) { deliver_next(way); });
+  path.to->in_order[path.from->identity].push_back(std::move(message));
+  schedule(at, [this, path]() TOWPATH_REQUIRES(mutex_) { deliver_next(path); });
 }
 
-void Network::deliver_lossy(const Way& way, const Bytes& message) {
-  if (way.to->closed) return;
-  if (are_parted(way)) {
+void Network::deliver_lossy(const Path& path, const Bytes& message) {
+  if (path.to->closed) return;
+  if (are_parted(path)) {
     ++counters_.dropped;
-    --way.to->on_the_way[way.from->identity];
+    --path.to->on_the_way[path.from->identity];
     return;
   }
-  way.to->inbox.push_back({way.from->identity, message});
-  way.to->waker->wake();
+  path.to->inbox.push_back({path.from->identity, message});
+  path.to->waker->wake();
 }
 
 // Whichever of them is due, the oldest arrives.
-void Network::deliver_next(const Way& way) {
-  if (way.to->closed) return;
-  if (are_parted(way))
+void Network::deliver_next(const Path& path) {
+  if (path.to->closed) return;
+  if (are_parted(path))
     return schedule(clock_.now() + kPartedRetry,
-                    [this, way]() TOWPATH_REQUIRES(mutex_) { deliver_next(way); });
-  auto& waiting = way.to->in_order[way.from->identity];
-  way.to->inbox.push_back({way.from->identity, std::move(waiting.front())});
+                    [this, path]() TOWPATH_REQUIRES(mutex_) { deliver_next(path); });
+  auto& waiting = path.to->in_order[path.from->identity];
+  path.to->inbox.push_back({path.from->identity, std::move(waiting.front())});
   waiting.pop_front();
-  way.to->waker->wake();
+  path.to->waker->wake();
 }
 
 std::optional<Message> Network::take_message(Endpoint& endpoint,

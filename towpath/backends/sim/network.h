@@ -93,17 +93,17 @@ class Network {
   Result<std::shared_ptr<Record>> find_record(const Endpoint& endpoint, std::uint64_t record_id,
                                               const RegionDescriptor& region) const;
 
-  struct Way {
+  struct Path {
     std::shared_ptr<Endpoint> from;
     std::shared_ptr<Endpoint> to;
   };
   /// Sets it flying. May arrive at once.
-  void launch(const Way& way, std::shared_ptr<Flight> flight);
+  void launch(const Path& path, std::shared_ptr<Flight> flight);
   /// Asks it to stop, as `quiet` says. What becomes of it arrives.
-  void cancel(const Way& way, const std::shared_ptr<Flight>& flight);
+  void cancel(const Path& path, const std::shared_ptr<Flight>& flight);
   /// It arrives now, whatever it was doing.
-  void force_down(const Way& way, const std::shared_ptr<Flight>& flight, const Status& why);
-  Status send(const Way& way, ConstByteSpan message);
+  void force_down(const Path& path, const std::shared_ptr<Flight>& flight, const Status& why);
+  Status send(const Path& path, ConstByteSpan message);
 
   std::shared_ptr<Flight> take_arrived(Endpoint& endpoint);
   std::optional<Message> take_message(Endpoint& endpoint,
@@ -117,13 +117,13 @@ class Network {
   using Handler = std::function<void()>;
 
   void schedule(Instant at, Handler handler) TOWPATH_REQUIRES(mutex_);
-  void fly(const Way& way, const std::shared_ptr<Flight>& flight) TOWPATH_REQUIRES(mutex_);
-  void arrive(const Way& way, const std::shared_ptr<Flight>& flight, Status status)
+  void fly(const Path& path, const std::shared_ptr<Flight>& flight) TOWPATH_REQUIRES(mutex_);
+  void arrive(const Path& path, const std::shared_ptr<Flight>& flight, Status status)
       TOWPATH_REQUIRES(mutex_);
-  void deliver_lossy(const Way& way, const Bytes& message) TOWPATH_REQUIRES(mutex_);
-  void deliver_next(const Way& way) TOWPATH_REQUIRES(mutex_);
-  void carry(const Way& way, Bytes message) TOWPATH_REQUIRES(mutex_);
-  bool are_parted(const Way& way) const TOWPATH_REQUIRES(mutex_);
+  void deliver_lossy(const Path& path, const Bytes& message) TOWPATH_REQUIRES(mutex_);
+  void deliver_next(const Path& path) TOWPATH_REQUIRES(mutex_);
+  void carry(const Path& path, Bytes message) TOWPATH_REQUIRES(mutex_);
+  bool are_parted(const Path& path) const TOWPATH_REQUIRES(mutex_);
   bool is_lossy() const noexcept {
     return behaviour_.notifications == backend::Notifications::lossy;
   }

@@ -36,7 +36,7 @@ class OwnMemory final : public SimMemory {
 
 Capabilities sim_capabilities(const Behaviour& behaviour) {
   Capabilities can;
-  can.routes = {{.to_self = true, .to_peer = true}};
+  can.pairs = {{.to_self = true, .to_peer = true}};
   can.notifications = behaviour.notifications;
   can.max_notification_bytes = kMaxNotificationBytes;
   can.quiet = behaviour.quiet;
@@ -81,7 +81,7 @@ class SimBackend final : public Backend {
   bool report_messages();
   void report_losses();
   void force_down_all(const Connection& connection, const Status& why);
-  Network::Way way_of(const Connection& connection) const {
+  Network::Path way_of(const Connection& connection) const {
     return {endpoint_, static_cast<const SimConnection&>(connection).endpoint};
   }
 
@@ -173,11 +173,11 @@ void SimBackend::force_down_all(const Connection& connection, const Status& why)
 void SimBackend::launch(std::shared_ptr<Flight> flight) {
   flights_.push_back(flight);
   const auto& connection = static_cast<const SimConnection&>(*flight->connection);
-  const Network::Way way = way_of(connection);
+  const Network::Path path = way_of(connection);
   if (connection.is_lost() || network_->is_closed(*connection.endpoint)) {
-    network_->force_down(way, flight, error(Code::peer_lost, "the peer was cut off"));
+    network_->force_down(path, flight, error(Code::peer_lost, "the peer was cut off"));
   } else {
-    network_->launch(way, std::move(flight));
+    network_->launch(path, std::move(flight));
   }
   report_arrivals();
 }

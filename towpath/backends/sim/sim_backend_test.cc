@@ -36,8 +36,8 @@ struct Pair {
       : network(std::make_shared<Network>(seed, behaviour, clock)),
         a("a", network),
         b("b", network) {
-    way = *a.backend->connect(b.self, b.backend->connection_info());
-    remote = *a.backend->import_memory(*way, b.region(), b.memory->key());
+    path = *a.backend->connect(b.self, b.backend->connection_info());
+    remote = *a.backend->import_memory(*path, b.region(), b.memory->key());
     operation = a.backend->make_operation();
     segments = {{.local = a.memory.get(),
                  .remote = remote.get(),
@@ -50,10 +50,10 @@ struct Pair {
   }
   ~Pair() {
     operation->cancel();
-    a.backend->teardown(*way);
+    a.backend->teardown(*path);
   }
 
-  void post(TransferOp op) { operation->post({op, way.get(), segments}); }
+  void post(TransferOp op) { operation->post({op, path.get(), segments}); }
   std::size_t ended() const { return a.events.count(*operation); }
   const RecordedCompletion& last() const { return a.events.last(*operation); }
   /// Lets `time` pass, handling all that happens meanwhile.
@@ -71,7 +71,7 @@ struct Pair {
   ManualClock clock;
   std::shared_ptr<Network> network;
   Side a, b;
-  std::unique_ptr<Connection> way;
+  std::unique_ptr<Connection> path;
   std::unique_ptr<Memory> remote;
   std::unique_ptr<Operation> operation;
   std::vector<Segment> segments;
@@ -88,7 +88,7 @@ TEST(SimBackendTest, calm_network_moves_all_bytes_and_keeps_messages_in_order) {
   EXPECT_EQ(p.last().bytes, kSize);
   EXPECT_EQ(p.a.bytes, p.b.bytes);
   for (int i = 0; i < 100; ++i)
-    ASSERT_TRUE(p.a.backend->notify(*p.way, as_bytes(std::to_string(i))).ok());
+    ASSERT_TRUE(p.a.backend->notify(*p.path, as_bytes(std::to_string(i))).ok());
   p.pass(Duration(1));
   ASSERT_EQ(p.b.events.notifications.size(), 100U);
   for (std::size_t i = 0; i < 100; ++i)
@@ -142,7 +142,7 @@ TEST(SimBackendTest, silent_transfer_gets_quiet_as_declared) {
     p.pass(kLong);
     const bool ended = quiet == Quiet::immediate || quiet == Quiet::bounded;
     EXPECT_EQ(p.ended(), ended ? 1U : 0U) << name_of(quiet);
-    p.a.backend->teardown(*p.way);
+    p.a.backend->teardown(*p.path);
     EXPECT_EQ(p.ended(), 1U);
   }
 }
@@ -163,7 +163,7 @@ TEST(SimBackendTest, lossy_network_drops_repeats_tears_and_reorders) {
           .repeated = 200,
           .torn = 200});
   for (int i = 0; i < 500; ++i)
-    ASSERT_TRUE(p.a.backend->notify(*p.way, as_bytes(std::to_string(10'000 + i))).ok());
+    ASSERT_TRUE(p.a.backend->notify(*p.path, as_bytes(std::to_string(10'000 + i))).ok());
   p.pass(kLong);
   const auto counters = p.network->counters();
   EXPECT_GT(counters.dropped, 50U);
@@ -178,7 +178,7 @@ TEST(SimBackendTest, parted_agents_wait_until_they_are_joined) {
   Pair p({});
   p.network->set_parted(p.a.self, p.b.self, true);
   p.post(TransferOp::read);
-  ASSERT_TRUE(p.a.backend->notify(*p.way, as_bytes("x")).ok());
+  ASSERT_TRUE(p.a.backend->notify(*p.path, as_bytes("x")).ok());
   p.pass(std::chrono::milliseconds(20));
   EXPECT_EQ(p.ended(), 0U);
   EXPECT_TRUE(p.b.events.notifications.empty());
@@ -198,7 +198,7 @@ TEST(SimBackendTest, agent_that_is_cut_off_is_lost_once_and_its_memory_is_left_a
   ASSERT_EQ(p.ended(), 1U);
   EXPECT_EQ(p.last().status.code(), Code::peer_lost);
   EXPECT_EQ(p.b.bytes, Bytes(kSize, std::byte{0}));
-  EXPECT_EQ(p.a.backend->notify(*p.way, {}).code(), Code::peer_lost);
+  EXPECT_EQ(p.a.backend->notify(*p.path, {}).code(), Code::peer_lost);
 }
 
 TEST(SimBackendTest, senders_are_held_back_when_nobody_takes) {
@@ -206,7 +206,7 @@ TEST(SimBackendTest, senders_are_held_back_when_nobody_takes) {
   p.b.events.accept = 3;
   Status last;
   int sent = 0;
-  for (; last.ok(); ++sent) last = p.a.backend->notify(*p.way, {});
+  for (; last.ok(); ++sent) last = p.a.backend->notify(*p.path, {});
   EXPECT_EQ(last.code(), Code::exhausted);
   p.pass(Duration(1));
   EXPECT_EQ(p.b.events.notifications.size(), 3U);
@@ -223,15 +223,15 @@ TEST(SimBackendTest, what_comes_from_outside_is_checked) {
   Side unauthenticated("s", std::make_shared<Network>(1, Behaviour(), clock));
   EXPECT_EQ(p.a.backend->connect(unauthenticated.self, unauthenticated.backend->connection_info()).code(),
             Code::unsupported);
-  EXPECT_EQ(p.a.backend->import_memory(*p.way, p.b.region(), as_bytes("x")).code(), Code::corrupt);
+  EXPECT_EQ(p.a.backend->import_memory(*p.path, p.b.region(), as_bytes("x")).code(), Code::corrupt);
   const Bytes unknown(8, std::byte{9});
-  EXPECT_EQ(p.a.backend->import_memory(*p.way, p.b.region(), unknown).code(), Code::not_found);
+  EXPECT_EQ(p.a.backend->import_memory(*p.path, p.b.region(), unknown).code(), Code::not_found);
   RegionDescriptor wide = p.b.region();
   wide.length += 1;
-  EXPECT_EQ(p.a.backend->import_memory(*p.way, wide, p.b.memory->key()).code(), Code::corrupt);
+  EXPECT_EQ(p.a.backend->import_memory(*p.path, wide, p.b.memory->key()).code(), Code::corrupt);
   EXPECT_EQ(p.a.backend->register_memory({.kind = MemoryKind::disk, .length = 1}).code(),
             Code::unsupported);
-  EXPECT_EQ(p.a.backend->notify(*p.way, Bytes(65537)).code(), Code::invalid_argument);
+  EXPECT_EQ(p.a.backend->notify(*p.path, Bytes(65537)).code(), Code::invalid_argument);
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ static int wait_fd(void* backend) {
   return -1;
 }
 
-static const towpath_route_v1 kRoutes[] = {
+static const towpath_pair_v1 kRoutes[] = {
     {EXAMPLE_VARIANT == 3 ? 99 : kSystem, kSystem, true, true}};
 static const towpath_param_v1 kParams[] = {{"mood", "good", "good, or it does not open"}};
 
@@ -116,8 +116,8 @@ static const towpath_backend_v1_t kPlugin = {
     .size = EXAMPLE_VARIANT == 1 ? 8 : sizeof kPlugin,
     .name = EXAMPLE_VARIANT == 4 ? "shm" : "example",
     .summary = "copies an extent at a time",
-    .routes = kRoutes,
-    .route_count = 1,
+    .pairs = kRoutes,
+    .pair_count = 1,
     .params = kParams,
     .param_count = 1,
     .alignment = 1,

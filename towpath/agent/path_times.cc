@@ -2,7 +2,7 @@
 #include <bit>
 
 #include <towpath/agent/memory_record.h>
-#include <towpath/agent/way_times.h>
+#include <towpath/agent/path_times.h>
 #include <towpath/core/text.h>
 
 namespace towpath::agent {
@@ -37,7 +37,7 @@ std::string to_string(const TransferClass& alike) {
              format_bytes(alike.least_piece_bytes));
 }
 
-WayTimes::Known WayTimes::known(const TransferClass& alike, std::size_t instance, std::uint64_t bytes,
+PathTimes::Known PathTimes::known(const TransferClass& alike, std::size_t instance, std::uint64_t bytes,
                                 unsigned trials) const {
   const run::MutexLock lock(mutex_);
   const auto found = choices_.find(alike);
@@ -51,7 +51,7 @@ WayTimes::Known WayTimes::known(const TransferClass& alike, std::size_t instance
   return known;
 }
 
-bool WayTimes::note(const TransferClass& alike, const Trial& trial, unsigned trials) {
+bool PathTimes::note(const TransferClass& alike, const Trial& trial, unsigned trials) {
   const run::MutexLock lock(mutex_);
   auto found = choices_.find(alike);
   if (found == choices_.end()) {
@@ -63,7 +63,7 @@ bool WayTimes::note(const TransferClass& alike, const Trial& trial, unsigned tri
   return found->second.note(trial.instance, took);
 }
 
-std::optional<std::size_t> WayTimes::fastest(const TransferClass& alike) const {
+std::optional<std::size_t> PathTimes::fastest(const TransferClass& alike) const {
   const run::MutexLock lock(mutex_);
   const auto found = choices_.find(alike);
   if (found == choices_.end()) return std::nullopt;

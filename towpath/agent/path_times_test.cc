@@ -6,7 +6,7 @@
 
 #include <towpath/agent/agent.h>
 #include <towpath/agent/testing/scripted_backend.h>
-#include <towpath/agent/way_times.h>
+#include <towpath/agent/path_times.h>
 #include <towpath/core/text.h>
 #include <towpath/memory/borrowed.h>
 #include <towpath/telemetry/event_sink.h>
@@ -24,7 +24,7 @@ TransferClass reads_of(std::uint64_t bytes, std::uint64_t descriptors = 1) {
                            descriptors);
 }
 
-TEST(WayTimesTest, transfers_of_about_a_size_are_alike) {
+TEST(PathTimesTest, transfers_of_about_a_size_are_alike) {
   EXPECT_EQ(reads_of(kBlock), reads_of(2 * kBlock - 1));
   EXPECT_NE(reads_of(kBlock), reads_of(2 * kBlock));
   EXPECT_NE(reads_of(kBlock), reads_of(kBlock, 16)) << "in pieces";
@@ -33,10 +33,10 @@ TEST(WayTimesTest, transfers_of_about_a_size_are_alike) {
   EXPECT_EQ(reads_of(0, 0).least_bytes, 1u);
 }
 
-TEST(WayTimesTest, times_are_advertised_for_the_size_that_is_asked_for) {
-  WayTimes times;
+TEST(PathTimesTest, times_are_advertised_for_the_size_that_is_asked_for) {
+  PathTimes times;
   EXPECT_TRUE(times.known(reads_of(kBlock), 1, kBlock, 2).wants_trial);
-  const WayTimes::Trial trial{.instance = 1, .bytes = 6144, .took = microseconds(60)};
+  const PathTimes::Trial trial{.instance = 1, .bytes = 6144, .took = microseconds(60)};
   EXPECT_FALSE(times.note(reads_of(kBlock), trial, 2));
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 6144, 2).time, microseconds(60));
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 4096, 2).time, microseconds(40));
@@ -52,10 +52,10 @@ TEST(WayTimesTest, times_are_advertised_for_the_size_that_is_asked_for) {
   EXPECT_FALSE(times.fastest(reads_of(64 * kBlock)));
 }
 
-TEST(WayTimesTest, what_is_kept_of_endless_kinds_of_transfers_is_bounded) {
-  WayTimes times;
+TEST(PathTimesTest, what_is_kept_of_endless_kinds_of_transfers_is_bounded) {
+  PathTimes times;
   TransferClass alike;
-  for (std::uint64_t i = 0; i < WayTimes::kMaxClasses + 10; ++i) {
+  for (std::uint64_t i = 0; i < PathTimes::kMaxClasses + 10; ++i) {
     alike.least_bytes = i;
     times.note(alike, {.instance = 0, .bytes = 1, .took = microseconds(1)}, 1);
   }
@@ -64,12 +64,12 @@ TEST(WayTimesTest, what_is_kept_of_endless_kinds_of_transfers_is_bounded) {
 }
 
 /// "straight" declares that it costs less than "staged"; a test says what they do cost.
-class MeasuredWaysTest : public ::testing::Test {
+class MeasuredPathsTest : public ::testing::Test {
  protected:
   void open(MemoryKind kind = MemoryKind::device, unsigned trials = 3) {
     kind_ = kind;
     for (Script* script : {&straight_, &staged_}) {
-      script->can.routes = {{.local = kind, .remote = kind, .to_self = true}};
+      script->can.pairs = {{.local = kind, .remote = kind, .to_self = true}};
       script->is_eager = false;
     }
     straight_.can.cost.latency = microseconds(10);
@@ -80,7 +80,7 @@ class MeasuredWaysTest : public ::testing::Test {
                              .registry = &registry_,
                              .clock = &clock_,
                              .log = &log_,
-                             .way_trials = trials});
+                             .path_trials = trials});
     for (const char* backend : {"straight", "staged"})
       ASSERT_TRUE(agent_->add_backend(backend).ok());
     const auto region = memory::BorrowedRegion::create(
@@ -129,7 +129,7 @@ class MeasuredWaysTest : public ::testing::Test {
   memory::Registration registration_;
 };
 
-TEST_F(MeasuredWaysTest, each_way_is_tried_and_then_the_fastest_is_taken) {
+TEST_F(MeasuredPathsTest, each_way_is_tried_and_then_the_fastest_is_taken) {
   open();
   const std::vector<std::string> tried = moves(6);
   EXPECT_EQ(tried.front(), "straight") << "what declares to cost least is tried first";
@@ -140,7 +140,7 @@ TEST_F(MeasuredWaysTest, each_way_is_tried_and_then_the_fastest_is_taken) {
   EXPECT_EQ(log_.count_of("a path to device memory was measured"), 2u) << "once for each";
 }
 
-TEST_F(MeasuredWaysTest, the_margin_of_an_estimate_is_the_spread_of_the_trials) {
+TEST_F(MeasuredPathsTest, the_margin_of_an_estimate_is_the_spread_of_the_trials) {
   open();
   EXPECT_EQ(explain().chosen()->margin, Duration(0)) << "nothing was tried";
   std::vector<Duration> took;
@@ -155,7 +155,7 @@ TEST_F(MeasuredWaysTest, the_margin_of_an_estimate_is_the_spread_of_the_trials) 
   EXPECT_EQ(advertised.chosen()->margin, took.back() - took.front());
 }
 
-TEST_F(MeasuredWaysTest, each_size_has_its_own_choice) {
+TEST_F(MeasuredPathsTest, each_size_has_its_own_choice) {
   open();
   moves(6);
   staged_takes_ = microseconds(90);
@@ -164,7 +164,7 @@ TEST_F(MeasuredWaysTest, each_size_has_its_own_choice) {
   EXPECT_EQ(move(4), "staged");
 }
 
-TEST_F(MeasuredWaysTest, a_way_that_fails_whenever_it_is_tried_is_left) {
+TEST_F(MeasuredPathsTest, a_way_that_fails_whenever_it_is_tried_is_left) {
   open();
   straight_takes_ = microseconds(1);
   straight_ends_ = error(Code::unavailable, "no");
@@ -173,13 +173,13 @@ TEST_F(MeasuredWaysTest, a_way_that_fails_whenever_it_is_tried_is_left) {
   EXPECT_THAT(explain().to_string(), HasSubstr("straight: failed when it was tried"));
 }
 
-TEST_F(MeasuredWaysTest, cancelled_transfers_report_nothing_of_their_way) {
+TEST_F(MeasuredPathsTest, cancelled_transfers_report_nothing_of_their_way) {
   open();
   straight_ends_ = error(Code::cancelled, "stop");
   EXPECT_EQ(moves(9), std::vector<std::string>(9, "straight"));
 }
 
-TEST_F(MeasuredWaysTest, explain_says_what_is_known_and_changes_nothing) {
+TEST_F(MeasuredPathsTest, explain_says_what_is_known_and_changes_nothing) {
   open();
   for (int i = 0; i < 9; ++i) (void)explain();
   EXPECT_THAT(explain().to_string(), HasSubstr("* straight: is tried, so that its time is known"));
@@ -193,19 +193,19 @@ TEST_F(MeasuredWaysTest, explain_says_what_is_known_and_changes_nothing) {
   EXPECT_THAT(advertised.to_string(), HasSubstr("+ straight: was slower; nowhere; about 50 us measured"));
 }
 
-TEST_F(MeasuredWaysTest, what_was_asked_for_is_taken_and_counts_as_a_trial) {
+TEST_F(MeasuredPathsTest, what_was_asked_for_is_taken_and_counts_as_a_trial) {
   open();
   for (int i = 0; i < 4; ++i) EXPECT_EQ(move(4, {"straight"}), "straight");
   EXPECT_EQ(moves(4), std::vector<std::string>(4, "staged"));
 }
 
-TEST_F(MeasuredWaysTest, host_memory_goes_by_what_is_declared) {
+TEST_F(MeasuredPathsTest, host_memory_goes_by_what_is_declared) {
   open(MemoryKind::system);
   EXPECT_EQ(moves(9), std::vector<std::string>(9, "straight"));
   EXPECT_THAT(explain().to_string(), HasSubstr("* straight: costs least"));
 }
 
-TEST_F(MeasuredWaysTest, without_trials_so_does_device_memory) {
+TEST_F(MeasuredPathsTest, without_trials_so_does_device_memory) {
   open(MemoryKind::device, 0);
   EXPECT_EQ(moves(9), std::vector<std::string>(9, "straight"));
 }

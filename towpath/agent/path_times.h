@@ -1,4 +1,4 @@
-// WayTimes: how long transfers with a peer took over each backend, for transfers that are alike.
+// PathTimes: how long transfers with a peer took over each backend, for transfers that are alike.
 //
 // The first transfers of a class are the trials: each way that is possible gets some, and from then
 // on the one with the best time is taken. So nothing is moved only to be timed.
@@ -37,7 +37,7 @@ struct TransferClass {
 /// "read device <- disk, from 1 MiB, in pieces from 64 KiB".
 std::string to_string(const TransferClass& alike);
 
-class WayTimes {
+class PathTimes {
  public:
   /// Beyond, nothing more is measured.
   static constexpr std::size_t kMaxClasses = 1024;
