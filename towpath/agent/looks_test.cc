@@ -6,7 +6,7 @@
 #include <towpath/agent/testing/agent_pair.h>
 #include <towpath/agent/testing/scripted_backend.h>
 #include <towpath/run/eventually.h>
-#include <towpath/run/lookout.h>
+#include <towpath/run/spinning_idle.h>
 #include <towpath/sys/clock.h>
 
 namespace towpath::agent {
@@ -27,7 +27,7 @@ constexpr int kReadsWithOneLook = 6;
 
 /// How often a sleep reads the clock, after many short ones.
 int looks_in_a_sleep(Agent& agent, const CountingClock& clock) {
-  for (std::uint32_t i = 0; i < 2 * run::Lookout::kDistrust; ++i) {
+  for (std::uint32_t i = 0; i < 2 * run::SpinningIdleStrategy::kDistrust; ++i) {
     agent.wake();
     agent.wait_for_work(std::chrono::hours(1));
   }

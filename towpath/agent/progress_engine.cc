@@ -19,7 +19,7 @@ bool runs_on_kernel_time(const Clock& clock) {
 }
 
 bool has_ended(const TransferCore& transfer) {
-  // Sequentially consistent: pairs with the store in BackendInstance::end(), as WaitingRoom needs it.
+  // Sequentially consistent: pairs with the store in BackendInstance::end(), as LeaderFollower needs it.
   return transfer.state.load(std::memory_order_seq_cst) == TransferState::ended;
 }
 
@@ -35,7 +35,7 @@ Result<std::unique_ptr<ProgressEngine>> ProgressEngine::open(const AgentContext&
   TOWPATH_TRY(engine->waker_, run::Waker::open());
   TOWPATH_TRY(engine->poller_.add(engine->waker_->fd(), kWakerTag));
   TOWPATH_TRY(engine->waiting_,
-              WaitingRoom::open({.poller = engine->poller_,
+              LeaderFollower::open({.poller = engine->poller_,
                                  .clock = context.clock,
                                  .looks_pay = [&self = *engine] { return self.looks_pay(); }}));
   return engine;
@@ -192,9 +192,9 @@ void ProgressEngine::serve(Duration timeout) {
     const bool more = progress_free_backends(busy);
     finish_turn();
     if (any_retired_.load(std::memory_order_relaxed)) reap_retired();
-    return more              ? WaitingRoom::Turn::more
-           : busy != nullptr ? WaitingRoom::Turn::others_are_at_it
-                             : WaitingRoom::Turn::idle;
+    return more              ? LeaderFollower::Turn::more
+           : busy != nullptr ? LeaderFollower::Turn::others_are_at_it
+                             : LeaderFollower::Turn::idle;
   });
 }
 

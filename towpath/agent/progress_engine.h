@@ -16,7 +16,7 @@
 
 #include <towpath/agent/backend_set.h>
 #include <towpath/agent/inbox.h>
-#include <towpath/agent/waiting_room.h>
+#include <towpath/agent/leader_follower.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/timer_fd.h>
@@ -103,7 +103,7 @@ class ProgressEngine final : public InstanceOwner {
 
   run::Poller poller_;
   std::unique_ptr<run::Waker> waker_;  // in the poller: progress is wanted, by whichever thread
-  std::unique_ptr<WaitingRoom> waiting_;
+  std::unique_ptr<LeaderFollower> waiting_;
   std::atomic<std::uint32_t> polls_{0};  // counted by those who wait, roughly
   run::Mutex timer_mutex_;
   run::TimerFd timer_ TOWPATH_GUARDED_BY(timer_mutex_);

@@ -54,7 +54,7 @@ struct ProcessCopy::Part {
 };
 
 ProcessCopy::ProcessCopy(const Clock& clock, std::size_t threads)
-    : clock_(clock), crew_("towpath-copy", threads - 1) {
+    : clock_(clock), pool_("towpath-copy", threads - 1) {
   for (std::size_t i = 0; i < threads; ++i) parts_.push_back(std::make_unique<Part>());
 }
 ProcessCopy::~ProcessCopy() = default;
@@ -76,12 +76,12 @@ std::size_t ProcessCopy::copy(std::size_t parts, pid_t pid, bool pulls) {
     return parts;
   };
   if (parts < 2 || !parts_[1]->is_full()) return all();  // not worth to wake anybody
-  if (shortage_.ok()) shortage_ = crew_.start();
-  const std::size_t way = crew_.hands() == 0 ? alone : way_.next();
+  if (shortage_.ok()) shortage_ = pool_.start();
+  const std::size_t way = pool_.members() == 0 ? alone : way_.next();
   if (way == alone) parts = kPartsOfSlice;
   const Instant begin = clock_.now();
   // Where no other had woken up yet it says nothing of what help is worth.
-  const std::size_t telling = way == alone ? all() : crew_.share(parts, one);
+  const std::size_t telling = way == alone ? all() : pool_.share(parts, one);
   std::uint64_t bytes = 0;
   for (std::size_t part = 0; part < parts; ++part) bytes += parts_[part]->moved;
   if (telling > 0) way_.note(way, clock_.now() - begin, bytes);

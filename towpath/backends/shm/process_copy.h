@@ -4,9 +4,9 @@
 // at the same time, and accounts exactly for what the kernel says it moved: an extent that the
 // kernel stops at is named with the bytes that arrived, and what lies behind it is asked for again.
 //
-//   cursor -> | part 0: this thread | part 1: a hand of the crew | ...
+//   cursor -> | part 0: this thread | part 1: a member of the pool | ...
 //
-// Whether the crew helps depends on who else wants the processors: it is measured all the time.
+// Whether the pool helps depends on who else wants the processors: it is measured all the time.
 // Source: process_vm_readv(2). The addresses are the peer's; the kernel checks them, so a peer's
 // lie is an EFAULT and not a fault of ours. The kernel pins and copies page by page, at a quarter
 // of what loads and stores have: hence the threads. Thread: loop. Cost: one system call per part,
@@ -25,7 +25,7 @@
 #include <towpath/core/clock.h>
 #include <towpath/core/current_choice.h>
 #include <towpath/core/result.h>
-#include <towpath/run/crew.h>
+#include <towpath/run/fork_join_pool.h>
 
 namespace towpath::backends::shm {
 
@@ -58,7 +58,7 @@ class ProcessCopy {
 
   const Clock& clock_;
   std::vector<std::unique_ptr<Part>> parts_;  // one for each thread
-  run::Crew crew_;
+  run::ForkJoinPool pool_;
   CurrentChoice way_;
   Status shortage_;
 };

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <towpath/agent/waiting_room.h>
+#include <towpath/agent/leader_follower.h>
 #include <towpath/run/deadline.h>
 
 namespace towpath::agent {
@@ -14,19 +14,19 @@ constexpr Duration kNap = std::chrono::microseconds(200);
 
 }  // namespace
 
-Result<std::unique_ptr<WaitingRoom>> WaitingRoom::open(Options options) {
-  std::unique_ptr<WaitingRoom> room(new WaitingRoom(std::move(options)));
+Result<std::unique_ptr<LeaderFollower>> LeaderFollower::open(Options options) {
+  std::unique_ptr<LeaderFollower> room(new LeaderFollower(std::move(options)));
   TOWPATH_TRY(room->leader_.waker, run::Waker::open());
   TOWPATH_TRY(room->background_.waker, run::Waker::open());
   return room;
 }
 
-void WaitingRoom::note_change() noexcept { has_changed_.store(true, std::memory_order_seq_cst); }
+void LeaderFollower::note_change() noexcept { has_changed_.store(true, std::memory_order_seq_cst); }
 
 // Sequentially consistent throughout: a waiter counts itself (or says that it sleeps) and then
 // looks at what it waits for; we changed that first and look at the count now, so one of the two
 // sees the other.
-void WaitingRoom::notify() noexcept {
+void LeaderFollower::notify() noexcept {
   if (!has_changed_.load(std::memory_order_relaxed)) return;
   if (!has_changed_.exchange(false, std::memory_order_seq_cst)) return;
   if (followers_.load(std::memory_order_seq_cst) > 0) {
@@ -36,7 +36,7 @@ void WaitingRoom::notify() noexcept {
   if (leader_sleeps_.load(std::memory_order_seq_cst)) leader_.waker->wake();
 }
 
-void WaitingRoom::wake() noexcept {
+void LeaderFollower::wake() noexcept {
   leader_.waker->wake();
   background_.waker->wake();
   run::MutexLock lock(mutex_);
@@ -44,24 +44,24 @@ void WaitingRoom::wake() noexcept {
   woken_.wake_all();
 }
 
-bool WaitingRoom::take_lead() {
+bool LeaderFollower::take_lead() {
   run::MutexLock lock(mutex_);
   if (std::exchange(led_, true)) return false;
   ++leads_;
   return true;
 }
 
-void WaitingRoom::give_up_lead() {
+void LeaderFollower::give_up_lead() {
   run::MutexLock lock(mutex_);
   led_ = false;
   changed_.wake_all();
 }
 
-Duration WaitingRoom::time_until(Instant until) const {
+Duration LeaderFollower::time_until(Instant until) const {
   return std::min(run::Deadline(until).remaining(options_.clock), options_.longest_sleep);
 }
 
-Duration WaitingRoom::follow(Instant until, const Condition& ready) {
+Duration LeaderFollower::follow(Instant until, const Condition& ready) {
   const Duration time = time_until(until);
   bool woken = true;
   run::MutexLock lock(mutex_);
@@ -71,7 +71,7 @@ Duration WaitingRoom::follow(Instant until, const Condition& ready) {
   return woken ? Duration(0) : time;
 }
 
-Duration WaitingRoom::sleep_leading(Instant until, const Condition& ready) {
+Duration LeaderFollower::sleep_leading(Instant until, const Condition& ready) {
   const Duration time = time_until(until);
   bool woken = true;
   leader_sleeps_.store(true, std::memory_order_seq_cst);
@@ -81,19 +81,19 @@ Duration WaitingRoom::sleep_leading(Instant until, const Condition& ready) {
 }
 
 // Looking takes no lock of a backend: nobody is kept from posting meanwhile.
-bool WaitingRoom::doze(Sleeper& sleeper, Duration time) {
+bool LeaderFollower::doze(Sleeper& sleeper, Duration time) {
   const Instant begin = options_.clock.now();
   const bool looks_pay = !options_.looks_pay || options_.looks_pay();
   const auto is_called = [&] { return options_.poller.wait_beside(*sleeper.waker, Duration(0)); };
-  const bool was_called = looks_pay ? sleeper.lookout.look(options_.clock, is_called)
-                                    : sleeper.giving_way.give_way(options_.clock, is_called);
+  const bool was_called = looks_pay ? sleeper.spinning.look(options_.clock, is_called)
+                                    : sleeper.yielding.yield_once(options_.clock, is_called);
   const bool woken = was_called || options_.poller.wait_beside(*sleeper.waker, time);
-  sleeper.lookout.learn(options_.clock.now() - begin);
+  sleeper.spinning.learn(options_.clock.now() - begin);
   sleeper.waker->clear();  // here, not before: one that came before the sleep ends it at once
   return woken;
 }
 
-void WaitingRoom::wait(const Wait& wait, const Condition& ready,
+void LeaderFollower::wait(const Wait& wait, const Condition& ready,
                        const std::function<bool()>& progress) {
   if (ready()) return;
   if (wait.timeout <= Duration(0)) {  // who polls makes progress too, unless somebody is at it
@@ -121,7 +121,7 @@ void WaitingRoom::wait(const Wait& wait, const Condition& ready,
 }
 
 // Leads without leader_sleeps_: what has come about is nothing to make progress with.
-void WaitingRoom::sleep_until_work(Duration timeout) {
+void LeaderFollower::sleep_until_work(Duration timeout) {
   const Instant until = options_.clock.now() + timeout;
   const auto never = [] { return false; };
   if (!take_lead()) return (void)follow(until, never);
@@ -131,13 +131,13 @@ void WaitingRoom::sleep_until_work(Duration timeout) {
 
 // ---- in the background
 
-void WaitingRoom::note_progress() noexcept {
+void LeaderFollower::note_progress() noexcept {
   progress_at_.store(options_.clock.now().nanoseconds, std::memory_order_relaxed);
 }
 
 // A lead that was there before is slept through to its end; one that is new may end soon, and
 // waking somebody for each would cost what standing back saves.
-bool WaitingRoom::stand_back(Duration timeout) {
+bool LeaderFollower::stand_back(Duration timeout) {
   {
     run::MutexLock lock(mutex_);
     if (led_ && std::exchange(known_lead_, leads_) == leads_) {
@@ -151,12 +151,12 @@ bool WaitingRoom::stand_back(Duration timeout) {
   return true;
 }
 
-void WaitingRoom::nap() {
+void LeaderFollower::nap() {
   run::MutexLock lock(mutex_);
   (void)woken_.wait_for(mutex_, kNap);
 }
 
-void WaitingRoom::serve(Duration timeout, const std::function<Turn()>& progress) {
+void LeaderFollower::serve(Duration timeout, const std::function<Turn()>& progress) {
   if (stand_back(timeout)) return;
   const Turn turn = progress();
   if (turn == Turn::others_are_at_it) nap();

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <towpath/core/text.h>
-#include <towpath/run/crew.h>
+#include <towpath/run/fork_join_pool.h>
 #include <towpath/run/futex.h>
 #include <towpath/run/spin_then_wait.h>
 #include <towpath/run/worker.h>
@@ -12,7 +12,7 @@
 
 namespace towpath::run {
 
-struct alignas(64) Crew::Hand {
+struct alignas(64) ForkJoinPool::Member {
   enum State : std::uint32_t {
     free,
     offered,  // nobody has begun; who makes it something else has the part
@@ -21,7 +21,7 @@ struct alignas(64) Crew::Hand {
   };
 
   void serve() {
-    const sys::ThreadProcessors own;  // as the thread that started the crew: pinned where it is
+    const sys::ThreadProcessors own;  // as the thread that started the pool: pinned where it is
     while (true) {
       // Acquire, here and below: pairs with the stores of the other side, so that the part is seen,
       // or what was done of it.
@@ -72,51 +72,51 @@ struct alignas(64) Crew::Hand {
   }
 };
 
-Crew::Crew(std::string name, std::size_t hands) : name_(std::move(name)), wanted_(hands) {}
+ForkJoinPool::ForkJoinPool(std::string name, std::size_t members) : name_(std::move(name)), wanted_(members) {}
 
-Crew::~Crew() {
-  for (const auto& hand : hands_) hand->report(Hand::over);
+ForkJoinPool::~ForkJoinPool() {
+  for (const auto& member : members_) member->report(Member::over);
 }
 
-std::size_t Crew::asleep() const noexcept {
+std::size_t ForkJoinPool::asleep() const noexcept {
   return static_cast<std::size_t>(std::ranges::count_if(
-      hands_, [](const auto& hand) { return hand->sleeps.load(std::memory_order_relaxed); }));
+      members_, [](const auto& member) { return member->sleeps.load(std::memory_order_relaxed); }));
 }
 
-const Status& Crew::start() {
+const Status& ForkJoinPool::start() {
   if (std::exchange(is_started_, true)) return started_;
   for (std::size_t i = 0; i < wanted_; ++i) {
-    auto hand = std::make_unique<Hand>();
+    auto member = std::make_unique<Member>();
     auto worker =
-        Worker::start(cat(name_, "-", i), [hand = hand.get()](const StopToken&) { hand->serve(); });
+        Worker::start(cat(name_, "-", i), [member = member.get()](const StopToken&) { member->serve(); });
     if (!worker.ok()) {
       started_ = worker.status();
       break;
     }
-    hand->worker = *std::move(worker);
-    hands_.push_back(std::move(hand));
+    member->worker = *std::move(worker);
+    members_.push_back(std::move(member));
   }
   return started_;
 }
 
-std::size_t Crew::share_piece(std::size_t parts, const Piece& piece) {
-  const std::size_t shared = std::min(parts - 1, hands_.size());
+std::size_t ForkJoinPool::share_piece(std::size_t parts, const Piece& piece) {
+  const std::size_t shared = std::min(parts - 1, members_.size());
   const int processor = sys::current_processor();
   for (std::size_t i = 0; i < shared; ++i) {
-    hands_[i]->piece = piece;
-    hands_[i]->piece.processor = processor;
-    hands_[i]->part = i + 1;
-    hands_[i]->report(Hand::offered);
+    members_[i]->piece = piece;
+    members_[i]->piece.processor = processor;
+    members_[i]->part = i + 1;
+    members_[i]->report(Member::offered);
   }
   piece.call(piece.what, 0);
   for (std::size_t part = shared + 1; part < parts; ++part) piece.call(piece.what, part);
   std::size_t helped = shared;
   for (std::size_t i = shared; i > 0; --i) {
-    if (!hands_[i - 1]->take_back()) continue;
+    if (!members_[i - 1]->take_back()) continue;
     piece.call(piece.what, i);
     --helped;
   }
-  for (std::size_t i = 0; i < shared; ++i) hands_[i]->wait_until_done();
+  for (std::size_t i = 0; i < shared; ++i) members_[i]->wait_until_done();
   return helped;
 }
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/agent/waiting_room.h>
+#include <towpath/agent/leader_follower.h>
 #include <towpath/run/eventually.h>
 #include <towpath/sys/clock.h>
 
@@ -21,8 +21,8 @@ struct Room {
   sys::SystemClock clock;
   run::Poller poller = run::Poller::open().value();
   std::unique_ptr<run::Waker> work = run::Waker::open().value();
-  std::unique_ptr<WaitingRoom> room =
-      WaitingRoom::open({.poller = poller, .clock = clock, .longest_sleep = std::chrono::hours(1)})
+  std::unique_ptr<LeaderFollower> room =
+      LeaderFollower::open({.poller = poller, .clock = clock, .longest_sleep = std::chrono::hours(1)})
           .value();
   std::atomic<int> done{0};
 
@@ -44,7 +44,7 @@ struct Room {
   }
 };
 
-TEST(WaitingRoomTest, leader_is_woken_although_others_make_progress_at_once) {
+TEST(LeaderFollowerTest, leader_is_woken_although_others_make_progress_at_once) {
   constexpr int kRounds = 20'000;
   Room room;
   std::atomic<int> seen{0};
@@ -64,7 +64,7 @@ TEST(WaitingRoomTest, leader_is_woken_although_others_make_progress_at_once) {
   leader.join();
 }
 
-TEST(WaitingRoomTest, followers_are_woken_and_one_of_them_leads_next) {
+TEST(LeaderFollowerTest, followers_are_woken_and_one_of_them_leads_next) {
   Room room;
   std::atomic<int> gone{0};
   std::vector<std::thread> waiters;
@@ -84,14 +84,14 @@ TEST(WaitingRoomTest, followers_are_woken_and_one_of_them_leads_next) {
   for (std::thread& waiter : waiters) waiter.join();
 }
 
-TEST(WaitingRoomTest, work_in_the_poller_wakes_and_stays_there) {
+TEST(LeaderFollowerTest, work_in_the_poller_wakes_and_stays_there) {
   Room room;
   room.work->wake();
   room.room->sleep_until_work(std::chrono::hours(1));
   EXPECT_EQ(room.poller.wait(Duration(0)).size(), 1U);
 }
 
-TEST(WaitingRoomTest, what_has_come_about_wakes_nobody_who_sleeps_for_work) {
+TEST(LeaderFollowerTest, what_has_come_about_wakes_nobody_who_sleeps_for_work) {
   constexpr int kRounds = 20'000;
   Room room;
   std::atomic<bool> stop{false};
@@ -109,13 +109,13 @@ TEST(WaitingRoomTest, what_has_come_about_wakes_nobody_who_sleeps_for_work) {
   worker.join();
 }
 
-TEST(WaitingRoomTest, wake_before_the_sleep_ends_it) {
+TEST(LeaderFollowerTest, wake_before_the_sleep_ends_it) {
   Room room;
   room.room->wake();
   room.room->sleep_until_work(std::chrono::hours(1));
 }
 
-TEST(WaitingRoomTest, who_has_no_time_makes_progress_once) {
+TEST(LeaderFollowerTest, who_has_no_time_makes_progress_once) {
   Room room;
   for (int i = 1; i <= 3; ++i) {
     room.room->wait(
@@ -134,7 +134,7 @@ TEST(WaitingRoomTest, who_has_no_time_makes_progress_once) {
       });
 }
 
-TEST(WaitingRoomTest, wait_ends_with_its_time) {
+TEST(LeaderFollowerTest, wait_ends_with_its_time) {
   Room room;
   room.room->wait(
       {Duration(0)}, [] { return false; }, [] { return true; });
@@ -151,8 +151,8 @@ struct Server {
         room.room->serve(std::chrono::hours(1), [&] {
           room.work->clear();
           served.fetch_add(1);
-          return busy_turns.fetch_sub(1) > 0 ? WaitingRoom::Turn::others_are_at_it
-                                             : WaitingRoom::Turn::idle;
+          return busy_turns.fetch_sub(1) > 0 ? LeaderFollower::Turn::others_are_at_it
+                                             : LeaderFollower::Turn::idle;
         });
       gone.store(true);
     });
@@ -170,7 +170,7 @@ struct Server {
   std::thread thread;
 };
 
-TEST(WaitingRoomTest, who_serves_takes_up_work_and_sleeps_when_there_is_none) {
+TEST(LeaderFollowerTest, who_serves_takes_up_work_and_sleeps_when_there_is_none) {
   Room room;
   Server server(room);
   EXPECT_TRUE(eventually([&] { return server.served.load() == 1; }));
@@ -181,14 +181,14 @@ TEST(WaitingRoomTest, who_serves_takes_up_work_and_sleeps_when_there_is_none) {
   server.end(room);
 }
 
-TEST(WaitingRoomTest, who_serves_asks_again_when_another_thread_was_at_it) {
+TEST(LeaderFollowerTest, who_serves_asks_again_when_another_thread_was_at_it) {
   Room room;
   Server server(room, 3);
   EXPECT_TRUE(eventually([&] { return server.served.load() == 4; }));
   server.end(room);
 }
 
-TEST(WaitingRoomTest, who_serves_stands_back_while_somebody_leads) {
+TEST(LeaderFollowerTest, who_serves_stands_back_while_somebody_leads) {
   Room room;
   std::thread leader([&] { room.wait_for(1); });
   // It leads once it has cleared this.
@@ -207,10 +207,10 @@ TEST(WaitingRoomTest, who_serves_stands_back_while_somebody_leads) {
   server.end(room);
 }
 
-TEST(WaitingRoomTest, who_serves_stands_back_while_others_ask) {
+TEST(LeaderFollowerTest, who_serves_stands_back_while_others_ask) {
   Room room;
   ManualClock clock;
-  room.room = WaitingRoom::open(
+  room.room = LeaderFollower::open(
                   {.poller = room.poller, .clock = clock, .longest_sleep = std::chrono::hours(1)})
                   .value();
   room.room->note_progress();

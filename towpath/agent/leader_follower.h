@@ -1,4 +1,4 @@
-// WaitingRoom: threads that wait for what progress brings about.
+// LeaderFollower: threads that wait for what progress brings about.
 //
 // One of them leads: it makes the progress and sleeps on the agent's poller in between. The others
 // follow: they sleep until the leader has brought about what they wait for, or gives up the lead.
@@ -19,15 +19,15 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
-#include <towpath/run/giving_way.h>
-#include <towpath/run/lookout.h>
+#include <towpath/run/yielding_idle.h>
+#include <towpath/run/spinning_idle.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/waker.h>
 
 namespace towpath::agent {
 
-class WaitingRoom {
+class LeaderFollower {
  public:
   using Condition = std::function<bool()>;
   /// What a thread in the background found: more to do, nothing, or that somebody else is at it.
@@ -50,7 +50,7 @@ class WaitingRoom {
     std::function<bool()> looks_pay = nullptr;
   };
   /// Errors: exhausted (no descriptor is free).
-  static Result<std::unique_ptr<WaitingRoom>> open(Options options);
+  static Result<std::unique_ptr<LeaderFollower>> open(Options options);
 
   /// Returns when `ready`, or after the time; without any time, after one `progress`, which returns
   /// whether there is more to do.
@@ -76,11 +76,11 @@ class WaitingRoom {
   /// Who may sleep in the poller.
   struct Sleeper {
     std::unique_ptr<run::Waker> waker;
-    run::Lookout lookout;
-    run::GivingWay giving_way;
+    run::SpinningIdleStrategy spinning;
+    run::YieldingIdleStrategy yielding;
   };
 
-  explicit WaitingRoom(Options options) : options_(std::move(options)) {}
+  explicit LeaderFollower(Options options) : options_(std::move(options)) {}
 
   bool take_lead();
   void give_up_lead();

@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include <towpath/run/lookout.h>
+#include <towpath/run/spinning_idle.h>
 
 namespace towpath::run {
 
-void Lookout::learn(Duration waited) noexcept {
+void SpinningIdleStrategy::learn(Duration waited) noexcept {
   if (waited <= Duration(0)) return;
   if (waited >= kSoon) return looks_.store(0, std::memory_order_relaxed);
   if (const std::uint32_t distrust = distrust_.load(std::memory_order_relaxed); distrust > 0)

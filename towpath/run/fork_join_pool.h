@@ -1,4 +1,4 @@
-// Crew: threads that do parts of a piece of work beside the thread that has it.
+// ForkJoinPool: threads that do parts of a piece of work beside the thread that has it.
 //
 //   crew.share(3, [&](std::size_t part) { ... });     // returns when all parts are done
 //
@@ -6,8 +6,8 @@
 //   hand 0   |    part 1    |
 //
 // The caller takes back what no hand has begun when it has done its own part, so that it waits for
-// no more than what a hand is in the middle of: on a busy machine it does all of it, as if it were
-// alone. Hands keep off the processor that the caller runs on; one that has nothing to do looks for
+// no more than what a member is in the middle of: on a busy machine it does all of it, as if it were
+// alone. Members keep off the processor that the caller runs on; one that has nothing to do looks for
 // more for some 20 us, then sleeps.
 // Thread: one caller at a time; parts of a piece run at the same time.
 #pragma once
@@ -21,24 +21,24 @@
 
 namespace towpath::run {
 
-class Crew {
+class ForkJoinPool {
  public:
   /// No thread runs before start(). `name` is what ps(1) shows, with a number.
-  Crew(std::string name, std::size_t hands);
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
-  ~Crew();
+  ForkJoinPool(std::string name, std::size_t members);
+  ForkJoinPool(const ForkJoinPool&) = delete;
+  ForkJoinPool& operator=(const ForkJoinPool&) = delete;
+  ~ForkJoinPool();
 
   /// Starts the threads, once; what comes later is what came then. Errors: exhausted (some could
   /// not be started; the others serve).
   const Status& start();
   /// Those that were started.
-  std::size_t hands() const noexcept { return hands_.size(); }
+  std::size_t members() const noexcept { return members_.size(); }
   /// Those that sleep just now.
   std::size_t asleep() const noexcept;
 
   /// Calls work(0) to work(parts - 1), each once; at least one. What they did is seen by the
-  /// caller. How many of them hands did: one that sleeps may take long to wake up. Cost: below a
+  /// caller. How many of them members did: one that sleeps may take long to wake up. Cost: below a
   /// microsecond, and a system call for each hand that sleeps.
   template <typename Work>
   std::size_t share(std::size_t parts, const Work& work) {
@@ -53,7 +53,7 @@ class Crew {
     void (*call)(const void* what, std::size_t part) = nullptr;
     int processor = -1;  // the caller's
   };
-  struct Hand;
+  struct Member;
 
   std::size_t share_piece(std::size_t parts, const Piece& piece);
 
@@ -61,7 +61,7 @@ class Crew {
   const std::size_t wanted_;
   bool is_started_ = false;
   Status started_;
-  std::vector<std::unique_ptr<Hand>> hands_;
+  std::vector<std::unique_ptr<Member>> members_;
 };
 
 }  // namespace towpath::run

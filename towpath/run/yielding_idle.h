@@ -1,4 +1,4 @@
-// GivingWay: gives the processor away once before a sleep, to a thread of the kernel that does what
+// YieldingIdleStrategy: gives the processor away once before a sleep, to a thread of the kernel that does what
 // is waited for.
 //
 // That costs one switch where sleeping and being woken cost two and more, and one for all that the
@@ -19,7 +19,7 @@
 
 namespace towpath::run {
 
-class GivingWay {
+class YieldingIdleStrategy {
  public:
   /// Less than two switches and anything in between take.
   static constexpr Duration kInVain = std::chrono::microseconds(2);
@@ -30,7 +30,7 @@ class GivingWay {
 
   /// Whether `ready()` is true afterwards; false also where it did not give way.
   template <typename Ready>
-  bool give_way(const Clock& clock, Ready&& ready) noexcept {
+  bool yield_once(const Clock& clock, Ready&& ready) noexcept {
     // Each by itself: threads that mix them up give way a little more or less often, no more.
     if (const std::uint32_t left = distrust_.load(std::memory_order_relaxed); left > 0) {
       distrust_.store(left - 1, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// Lookout: looks for a while before a sleep, for as long as the waits before have taught.
+// SpinningIdleStrategy: looks for a while before a sleep, for as long as the waits before have taught.
 //
 // Being woken is dear on an idle core (tens of microseconds on a virtual machine), and looking is
 // in vain where nothing comes soon: so it looks longer while waits are short, and not at all after
@@ -18,7 +18,7 @@
 
 namespace towpath::run {
 
-class Lookout {
+class SpinningIdleStrategy {
  public:
   /// A look is about a microsecond.
   static constexpr std::uint32_t kMostLooks = 64;
