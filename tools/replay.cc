@@ -50,7 +50,7 @@ Policies: lru, fifo, s3-fifo, lfu, multi-lru, lineage, hit-density, adaptive; wi
 Tiers:    host=BLOCKS,disk=PATH:SIZE,object=s3://BUCKET/PREFIX:SIZE,peers; one or more below host;
           what disk and object hold stays (?endpoint_override=URL behind SIZE), peers are the other
           prefills; kvbm: as DYN_KVBM_* and KVBM's files say
-Meeting:  scope:NAME, file:/directory, unix:/path, tcp://host:port, etcd://host:port/namespace
+SocketBootstrap:  scope:NAME, file:/directory, unix:/path, tcp://host:port, etcd://host:port/namespace
           (?token-file=, ?ca=&cert=&key=&password-file=)
 
 Exit status: 0 all is right; 1 something is wrong (a block, or the trace); 2 usage; 3 the run

@@ -43,7 +43,7 @@ extern "C" {
 void door_put(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes, int pe) {
   if (bytes == 0) return;
   Process& self = process();
-  const shmem::Spot to = self.spot(ctx, pe, dest, bytes);
+  const shmem::RemoteAddress to = self.remote_address(ctx, pe, dest, bytes);
   must(self.world().write(to, {static_cast<const std::byte*>(source), bytes}));
   self.world().nudge(to.pe);
 }
@@ -52,7 +52,7 @@ void door_get(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes, int
   if (bytes == 0) return;
   Process& self = process();
   must(
-      self.world().read(self.spot(ctx, pe, source, bytes), {static_cast<std::byte*>(dest), bytes}));
+      self.world().read(self.remote_address(ctx, pe, source, bytes), {static_cast<std::byte*>(dest), bytes}));
 }
 
 void door_iput(shmem_ctx_t ctx, void* dest, const void* source, door_strides strides, size_t nelems,
@@ -61,7 +61,7 @@ void door_iput(shmem_ctx_t ctx, void* dest, const void* source, door_strides str
   if (nelems == 0) return;
   Process& self = process();
   shmem::World& world = self.world();
-  shmem::Spot to = self.spot(ctx, pe, dest, extent(strides.dest, strides.width, nelems));
+  shmem::RemoteAddress to = self.remote_address(ctx, pe, dest, extent(strides.dest, strides.width, nelems));
   const auto* from = static_cast<const std::byte*>(source);
   if (world.is_here(to.pe)) {
     copy_strided(world.heap_of(to.pe) + to.offset, from, strides, nelems);
@@ -80,7 +80,7 @@ void door_iget(shmem_ctx_t ctx, void* dest, const void* source, door_strides str
   if (nelems == 0) return;
   Process& self = process();
   const std::uint64_t reach = extent(strides.source, strides.width, nelems);
-  const shmem::Spot from = self.spot(ctx, pe, source, reach);
+  const shmem::RemoteAddress from = self.remote_address(ctx, pe, source, reach);
   if (self.world().is_here(from.pe)) {
     copy_strided(static_cast<std::byte*>(dest), self.world().heap_of(from.pe) + from.offset,
                  strides, nelems);
@@ -93,14 +93,14 @@ void door_iget(shmem_ctx_t ctx, void* dest, const void* source, door_strides str
 
 uint64_t door_change(shmem_ctx_t ctx, const void* at, door_atomic what, int pe) {
   Process& self = process();
-  const auto before = self.world().change(self.spot(ctx, pe, at, what.width), change_of(what));
+  const auto before = self.world().change(self.remote_address(ctx, pe, at, what.width), change_of(what));
   must(before.status());
   return *before;
 }
 
 void door_post(shmem_ctx_t ctx, void* at, door_atomic what, int pe) {
   Process& self = process();
-  must(self.world().post(self.spot(ctx, pe, at, what.width), change_of(what)));
+  must(self.world().post(self.remote_address(ctx, pe, at, what.width), change_of(what)));
 }
 
 void door_put_signal(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes,

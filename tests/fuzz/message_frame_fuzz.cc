@@ -113,8 +113,8 @@ void read_metadata(unsigned which, ConstByteSpan bytes) {
       must(decode_connection_info(encode(*info)).ok());
   } else if (which == 1) {
     if (const auto key = decode_key(bytes); key.ok()) must(decode_key(encode(*key)).ok());
-  } else if (const auto party = decode_party_data(bytes); party.ok()) {
-    must(decode_party_data(encode(*party)).ok());
+  } else if (const auto group = decode_party_data(bytes); group.ok()) {
+    must(decode_party_data(encode(*group)).ok());
   }
 }
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include <towpath/net/messages/testing/fake_network.h>
-#include <towpath/shmem/meeting_words.h>
+#include <towpath/shmem/bootstrap_words.h>
 #include <towpath/shmem/ucx/links.h>
 #include <towpath/wire/little_endian.h>
 
@@ -112,6 +112,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   while (!input.is_empty()) listener.hear(frame_of(input, sequence));
   listener.check();
   // And what whoever comes to the meeting before may say.
-  (void)decode_meeting_words(std::as_bytes(std::span(data, size)));
+  (void)decode_bootstrap_words(std::as_bytes(std::span(data, size)));
   return 0;
 }

@@ -12,7 +12,7 @@
 #include <towpath/rendezvous/fetch_until.h>
 #include <towpath/rendezvous/file_rendezvous.h>
 #include <towpath/rendezvous/in_process.h>
-#include <towpath/rendezvous/meeting_point.h>
+#include <towpath/rendezvous/hosted_rendezvous.h>
 #include <towpath/rendezvous/peer_rendezvous.h>
 #include <towpath/rendezvous/test_sockets.h>
 #include <towpath/run/eventually.h>
@@ -318,20 +318,20 @@ TEST(PeerRendezvousTest, agents_that_share_no_scope_meet_at_their_doors) {
   EXPECT_EQ(seen, (Seen{{"here", "h"}, {"here", "withdrawn"}}));
 }
 
-class MeetingPointTest : public testing::Test {
+class HostedRendezvousTest : public testing::Test {
  protected:
-  std::unique_ptr<MeetingPoint> join() {
-    return MeetingPoint::open({.address = address, .tls = tls}, clock).value();
+  std::unique_ptr<HostedRendezvous> join() {
+    return HostedRendezvous::open({.address = address, .tls = tls}, clock).value();
   }
   template <typename Condition>
   bool soon(Condition condition) {
     return eventually([&] {
-      for (MeetingPoint* each : {host.get(), guest.get()})
+      for (HostedRendezvous* each : {host.get(), guest.get()})
         if (each != nullptr) each->progress();
       return condition();
     });
   }
-  Result<Bytes> ask(MeetingPoint& from, const MetadataName& name) {
+  Result<Bytes> ask(HostedRendezvous& from, const MetadataName& name) {
     std::optional<Result<Bytes>> answer;
     (void)from.fetch(name, Deadline::never(), [&](Result<Bytes> metadata) { answer = metadata; });
     EXPECT_TRUE(soon([&] { return answer.has_value(); }));
@@ -341,10 +341,10 @@ class MeetingPointTest : public testing::Test {
   sys::SystemClock clock;
   net::Address address = test_address();
   net::TlsProvider tls;
-  std::unique_ptr<MeetingPoint> host, guest;
+  std::unique_ptr<HostedRendezvous> host, guest;
 };
 
-TEST_F(MeetingPointTest, first_hosts_and_metadata_go_both_ways) {
+TEST_F(HostedRendezvousTest, first_hosts_and_metadata_go_both_ways) {
   for (const net::Address& where : {address, net::Address(net::TcpAddress{"127.0.0.1", 0})}) {
     address = where;
     tls = provider_of(test_tls("a secret of both"));
@@ -374,7 +374,7 @@ TEST_F(MeetingPointTest, first_hosts_and_metadata_go_both_ways) {
   }
 }
 
-TEST_F(MeetingPointTest, guest_whose_host_is_gone_says_so) {
+TEST_F(HostedRendezvousTest, guest_whose_host_is_gone_says_so) {
   host = join();
   guest = join();
   host.reset();
@@ -386,8 +386,8 @@ TEST_F(MeetingPointTest, guest_whose_host_is_gone_says_so) {
   EXPECT_TRUE(soon([&] { return guest->standing().pending == 0; })) << "another host came";
 }
 
-TEST_F(MeetingPointTest, what_guests_leave_is_bounded) {
-  host = MeetingPoint::open({.address = address, .max_metadata = 2, .max_bytes = 100}, clock).value();
+TEST_F(HostedRendezvousTest, what_guests_leave_is_bounded) {
+  host = HostedRendezvous::open({.address = address, .max_metadata = 2, .max_bytes = 100}, clock).value();
   EXPECT_TRUE(host->publish("a", Bytes(60)).ok());
   EXPECT_EQ(host->publish("b", Bytes(41)).code(), Code::exhausted);
   EXPECT_TRUE(host->publish("a", Bytes(50)).ok()) << "the old one makes room";
@@ -397,8 +397,8 @@ TEST_F(MeetingPointTest, what_guests_leave_is_bounded) {
   EXPECT_EQ(host->publish("d", Bytes(1)).code(), Code::exhausted);
 }
 
-TEST_F(MeetingPointTest, address_that_others_reach_needs_a_token) {
-  EXPECT_EQ(MeetingPoint::open({.address = net::TcpAddress{"0.0.0.0", 0}}, clock).code(),
+TEST_F(HostedRendezvousTest, address_that_others_reach_needs_a_token) {
+  EXPECT_EQ(HostedRendezvous::open({.address = net::TcpAddress{"0.0.0.0", 0}}, clock).code(),
             Code::denied);
 }
 

@@ -9,7 +9,7 @@ namespace towpath::shmem::internal {
 namespace {
 
 /// A byte of a member, by its index in the team.
-Spot on(const TeamView& team, std::uint32_t member, std::uint64_t offset) {
+RemoteAddress on(const TeamView& team, std::uint32_t member, std::uint64_t offset) {
   return {.pe = static_cast<std::uint32_t>(team.members[member]), .offset = offset};
 }
 
@@ -55,7 +55,7 @@ class Share {
   static constexpr std::size_t kFarBytes = 256 * 1024;  // worth a round trip
 
   /// In place if this host has them.
-  Result<const std::byte*> values_of(Spot from, std::uint64_t bytes) {
+  Result<const std::byte*> values_of(RemoteAddress from, std::uint64_t bytes) {
     if (world_.is_here(from.pe)) return world_.heap_of(from.pe) + from.offset;
     TOWPATH_TRY(world_.read(from, ByteSpan(values_far_).first(bytes)));
     return values_far_.data();

@@ -58,7 +58,7 @@ template <typename IsOver>
 Status wait_for_absent(World& world, const TeamView& team, const Round& round,
                        const IsOver& is_over) {
   for (std::vector<std::int32_t> absent = absent_from(world, team, round);;) {
-    Status waited = world.wait(world.job().team(team.slot).gathering.bell(), is_over, absent);
+    Status waited = world.wait(world.job().team(team.slot).barrier.event_count(), is_over, absent);
     if (waited.code() != Code::peer_lost) return waited;
     auto still_absent = absent_from(world, team, round);
     if (still_absent == absent) return waited;
@@ -75,17 +75,17 @@ Status gather(World& world, TeamView& team, const Arrival& arrival) {
   MemberLine& line = line_of(world, team, static_cast<std::uint32_t>(team.my_index), mine);
   line.call = arrival.call;
   line.note = arrival.note;
-  Gathering& gathering = world.job().team(team.slot).gathering;
-  const std::uint32_t round = gathering.round();
+  Barrier& barrier = world.job().team(team.slot).barrier;
+  const std::uint32_t round = barrier.round();
   line.arrived.store(round + 1, std::memory_order_release);  // pairs with absent_from()
   const auto members = static_cast<std::uint32_t>(team.members.size());
   if (!team.doors.empty()) team.broken = report_other_hosts(world, team, arrival, mine);
   TOWPATH_TRY(team.broken);
-  if (!gathering.arrive(digest_of(arrival.call), members)) {
+  if (!barrier.arrive(digest_of(arrival.call), members)) {
     const World::Doing doing(world, arrival.call.kind, team.slot);
-    const auto is_over = [&] { return gathering.is_over(round); };
+    const auto is_over = [&] { return barrier.is_over(round); };
     Status waited = team.doors.empty()
-                        ? world.wait(gathering.bell(), is_over, team.members)
+                        ? world.wait(barrier.event_count(), is_over, team.members)
                         : wait_for_absent(world, team, {.mine = mine, .open = round}, is_over);
     if (!waited.ok()) {
       team.broken = error(waited.code(), cat(name_of(arrival.call.kind), " of team ", team.slot,
@@ -95,7 +95,7 @@ Status gather(World& world, TeamView& team, const Arrival& arrival) {
     }
   }
   thread_fence(std::memory_order_acquire);  // pairs with the transports' (fence.h)
-  return gathering.differed_in(round) ? mismatch(world, team, mine) : Status();
+  return barrier.differed_in(round) ? mismatch(world, team, mine) : Status();
 }
 
 std::uint64_t note_of(const World& world, const TeamView& team, std::uint32_t member) {

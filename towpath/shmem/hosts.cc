@@ -5,7 +5,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/shmem/hosts.h>
-#include <towpath/shmem/meeting.h>
+#include <towpath/shmem/socket_bootstrap.h>
 #include <towpath/shmem/ucx/ucx_transport.h>
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/random.h>
@@ -177,12 +177,12 @@ Result<Bootstrap> bootstrap_over_hosts(Exchange& exchange, Attendance self) {
 }
 
 Result<Bootstrap> bootstrap_by_id(const UniqueId& id, Attendance self) {
-  Meeting meeting({.places = id.places(),
+  SocketBootstrap bootstrap({.places = id.places(),
                    .token = id.token(),
                    .my_pe = self.my_pe,
                    .pes = self.pes,
                    .patience = self.patience});
-  return bootstrap_over_hosts(meeting, std::move(self));
+  return bootstrap_over_hosts(bootstrap, std::move(self));
 }
 
 }  // namespace towpath::shmem

@@ -31,7 +31,7 @@ struct Attendance {
 /// Exchange's, and create_job()'s.
 Result<Bootstrap> bootstrap_over_hosts(Exchange& exchange, Attendance attendance);
 
-/// The same, where PEs meet by an identifier. Collective. Errors also: Meeting's.
+/// The same, where PEs meet by an identifier. Collective. Errors also: SocketBootstrap's.
 Result<Bootstrap> bootstrap_by_id(const UniqueId& id, Attendance attendance);
 
 /// The machine since its start, and the namespaces that shared memory needs to be the same.

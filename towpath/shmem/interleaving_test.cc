@@ -14,8 +14,8 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/shmem/bell.h>
-#include <towpath/shmem/gathering.h>
+#include <towpath/shmem/event_count.h>
+#include <towpath/shmem/barrier.h>
 #include <towpath/shmem/queue_lock.h>
 
 namespace towpath::shmem {
@@ -214,19 +214,19 @@ void try_some(int count, const std::function<void(const Pick&)>& attempt) {
 
 /// Who waits for a write, and who writes and rings: World::wait() and nudge() after an atomic.
 void signal_once(const Pick& pick) {
-  BasicBell<SteppedWords> bell;
+  BasicEventCount<SteppedWords> event_count;
   SteppedWord<std::uint32_t> data, signal;
   std::uint32_t seen = 0;
   const bool ended = Schedule({pick}).run({
       [&] {
-        while (!bell.doze([&] { return signal.load() == 1; }, run::Deadline::never())) {
+        while (!event_count.doze([&] { return signal.load() == 1; }, run::Deadline::never())) {
         }
         seen = data.load();
       },
       [&] {
         data.store(42);
         signal.exchange(1);
-        bell.ring_if_needed();
+        event_count.ring_if_needed();
       },
   });
   EXPECT_TRUE(ended) << "the waiter was never woken";
@@ -239,19 +239,19 @@ TEST(InterleavingTest, no_order_loses_a_signal) {
   EXPECT_GT(orders, 100);
 }
 
-using SteppedGathering = BasicGathering<SteppedWords>;
+using SteppedBarrier = BasicBarrier<SteppedWords>;
 
-void meet(SteppedGathering& meeting, std::uint64_t digest, std::uint32_t members, bool& differed) {
-  const std::uint32_t round = meeting.round();
-  if (!meeting.arrive(digest, members))
-    while (!meeting.bell().doze([&] { return meeting.is_over(round); }, run::Deadline::never())) {
+void meet(SteppedBarrier& bootstrap, std::uint64_t digest, std::uint32_t members, bool& differed) {
+  const std::uint32_t round = bootstrap.round();
+  if (!bootstrap.arrive(digest, members))
+    while (!bootstrap.event_count().doze([&] { return bootstrap.is_over(round); }, run::Deadline::never())) {
     }
-  differed = meeting.differed_in(round);
+  differed = bootstrap.differed_in(round);
 }
 
 /// `digests[pe]`: the calls that a PE makes.
 void gather_all(const Order& order, const std::vector<std::vector<std::uint64_t>>& digests) {
-  SteppedGathering meeting;
+  SteppedBarrier bootstrap;
   std::vector<std::size_t> rounds(digests.size(), 0);
   std::vector<std::function<void()>> actors;
   for (std::size_t pe = 0; pe < digests.size(); ++pe)
@@ -259,7 +259,7 @@ void gather_all(const Order& order, const std::vector<std::vector<std::uint64_t>
       for (std::size_t round = 0; round < digests[pe].size(); ++round) {
         rounds[pe] = round + 1;
         bool differed = false;
-        meet(meeting, digests[pe][round], static_cast<std::uint32_t>(digests.size()), differed);
+        meet(bootstrap, digests[pe][round], static_cast<std::uint32_t>(digests.size()), differed);
         bool alike = true;
         for (std::size_t other = 0; other < digests.size(); ++other) {
           EXPECT_GT(rounds[other], round) << "left before all had come";
@@ -285,15 +285,15 @@ TEST(InterleavingTest, many_orders_of_three_pes_and_three_rounds_hold) {
 
 class SteppedNodes {
  public:
-  explicit SteppedNodes(std::size_t pes) : nodes_(pes), bells_(pes) {}
+  explicit SteppedNodes(std::size_t pes) : nodes_(pes), event_counts_(pes) {}
 
   SteppedWord<std::uint32_t>& tail() { return tail_; }
   SteppedWord<std::uint32_t>& node(std::uint32_t pe) { return nodes_[pe]; }
-  void nudge(std::uint32_t pe) { bells_[pe].ring_if_needed(); }
+  void nudge(std::uint32_t pe) { event_counts_[pe].ring_if_needed(); }
   /// Its owner never comes back; those that wait for it are woken.
   void kill(std::uint32_t pe) {
     dead_ = pe;
-    for (auto& bell : bells_) bell.ring();
+    for (auto& event_count : event_counts_) event_count.ring();
   }
   /// Before the begin: it took the lock, and is dead.
   void die_holding(std::uint32_t pe) {
@@ -315,7 +315,7 @@ class SteppedNodes {
     template <typename Ready>
     Status wait(const Ready& ready, std::uint32_t pe) {
       const auto is_dead = [&] { return pe == all.dead_; };
-      while (!all.bells_[me].doze([&] { return ready() || is_dead(); }, run::Deadline::never())) {
+      while (!all.event_counts_[me].doze([&] { return ready() || is_dead(); }, run::Deadline::never())) {
       }
       return ready() ? Status() : broken(pe);
     }
@@ -325,7 +325,7 @@ class SteppedNodes {
   SteppedWord<std::uint32_t> tail_;
   std::uint32_t dead_ = kAnyPe - 1;
   std::vector<SteppedWord<std::uint32_t>> nodes_;
-  std::vector<BasicBell<SteppedWords>> bells_;
+  std::vector<BasicEventCount<SteppedWords>> event_counts_;
 };
 
 void lock_and_release(const Order& order, std::uint32_t pes, int rounds) {

@@ -49,8 +49,8 @@ Result<JobView> JobView::map(int control_fd) {
 }
 
 void JobView::ring_all() const noexcept {
-  for (std::uint32_t slot = 0; slot < kTeamSlots; ++slot) team(slot).gathering.bell().wake();
-  for (std::uint32_t index = 0; index < pes_; ++index) pe(index).bell.wake();
+  for (std::uint32_t slot = 0; slot < kTeamSlots; ++slot) team(slot).barrier.event_count().wake();
+  for (std::uint32_t index = 0; index < pes_; ++index) pe(index).event_count.wake();
 }
 
 void JobView::mark(std::uint32_t index, PeState ended) const noexcept {

@@ -14,7 +14,7 @@
 #include <towpath/core/result.h>
 #include <towpath/memory/host_pages.h>
 #include <towpath/shmem/call.h>
-#include <towpath/shmem/gathering.h>
+#include <towpath/shmem/barrier.h>
 #include <towpath/sys/fd.h>
 #include <towpath/sys/mapping.h>
 
@@ -41,7 +41,7 @@ struct PeRecord {
   std::atomic<std::uint32_t> doing;  // a CallKind
   std::atomic<std::uint32_t> in_team;  // slot of the team that it does it with
   std::atomic<std::uint32_t> released_any[2];
-  alignas(64) Bell bell;  // rung when somebody wrote into its heap and it sleeps
+  alignas(64) EventCount event_count;  // rung when somebody wrote into its heap and it sleeps
   /// Blocks that this PE needs no longer, as of its last two allocations.
   alignas(64) std::uint64_t released[2][kBlockSlots / 64];
 };
@@ -57,7 +57,7 @@ struct alignas(64) MemberLine {
 static_assert(sizeof(MemberLine) == 64);
 
 struct TeamSlot {
-  Gathering gathering;
+  Barrier barrier;
   alignas(64) std::atomic<std::uint32_t> in_use;
   std::atomic<std::uint32_t> gone;  // members that have destroyed it
 };

@@ -27,8 +27,8 @@ class LinksTest : public ::testing::Test {
       return network_.open(256 * 1024, listener);
     };
     ASSERT_TRUE(links_.open({}, make_worker).ok());
-    Party party{.key = kKeyOfJob, .addresses = {{}, Bytes(sizeof(std::uint64_t))}};
-    ASSERT_TRUE(links_.greet({.job = &*job_, .my_pe = 0, .heap = heap_}, std::move(party)).ok());
+    PeerGroup group{.key = kKeyOfJob, .addresses = {{}, Bytes(sizeof(std::uint64_t))}};
+    ASSERT_TRUE(links_.greet({.job = &*job_, .my_pe = 0, .heap = heap_}, std::move(group)).ok());
   }
 
   Links::WorkerMaker make_worker() {
@@ -158,7 +158,7 @@ TEST_F(LinksTest, who_reaches_outside_the_heap_is_lost) {
 }
 
 TEST_F(LinksTest, member_that_is_a_round_ahead_waits_for_the_round_to_end) {
-  Gathering& gathering = job_->team(0).gathering;
+  Barrier& barrier = job_->team(0).barrier;
   const auto arrival = [](std::uint32_t round) {
     return encode(ArrivalFrame{.news = {.member = 1,
                                         .members = 2,
@@ -168,15 +168,15 @@ TEST_F(LinksTest, member_that_is_a_round_ahead_waits_for_the_round_to_end) {
   };
   say({.kind = FrameKind::arrival}, arrival(0));
   say({.kind = FrameKind::arrival}, arrival(1));
-  EXPECT_EQ(gathering.round(), 0u);
+  EXPECT_EQ(barrier.round(), 0u);
   const std::uint64_t digest = digest_of({.kind = CallKind::barrier});
-  EXPECT_TRUE(gathering.arrive(digest, 2));
+  EXPECT_TRUE(barrier.arrive(digest, 2));
   EXPECT_EQ(job_->line(0, 1, 0).note, 40u);
-  EXPECT_FALSE(gathering.arrive(digest, 2)) << "the guest of the next round is not here yet";
+  EXPECT_FALSE(barrier.arrive(digest, 2)) << "the guest of the next round is not here yet";
   links_.turn();
-  EXPECT_EQ(gathering.round(), 2u);
+  EXPECT_EQ(barrier.round(), 2u);
   EXPECT_EQ(job_->line(0, 1, 1).note, 41u);
-  EXPECT_FALSE(gathering.differed_in(1));
+  EXPECT_FALSE(barrier.differed_in(1));
 }
 
 }  // namespace

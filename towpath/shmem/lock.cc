@@ -13,7 +13,7 @@ namespace {
 /// as the tail's would; its own node is nobody's turn to look at any more.
 class HeapWord {
  public:
-  HeapWord(const World& world, Spot at) noexcept : world_(world), at_(at) {}
+  HeapWord(const World& world, RemoteAddress at) noexcept : world_(world), at_(at) {}
 
   std::uint32_t load() const { return change(ChangeOp::fetch, 0); }
   void store(std::uint32_t value) const { (void)change(ChangeOp::swap, value); }
@@ -33,7 +33,7 @@ class HeapWord {
   }
 
   const World& world_;
-  const Spot at_;
+  const RemoteAddress at_;
 };
 
 /// The lock's words in the heaps.
@@ -61,7 +61,7 @@ class HeapNodes {
     if (pe == kAnyPe) return world_.wait_for_write(CallKind::lock, ready);
     const World::Doing doing(world_, CallKind::lock, 0);
     const std::array<std::int32_t, 1> awaited = {static_cast<std::int32_t>(pe)};
-    return world_.wait(world_.job().pe(world_.my_pe()).bell, ready, awaited);
+    return world_.wait(world_.job().pe(world_.my_pe()).event_count, ready, awaited);
   }
 
  private:

@@ -3,7 +3,7 @@
 // The seam below World: PEs of one host never come here. Each host has a job of its own (job.h),
 // with the records of all PEs and the heaps of its own. An engine carries what is done to heaps
 // elsewhere, and keeps what the records of this host say of PEs elsewhere: that they have begun,
-// have arrived at a gathering, have ended. So gatherings, waits and deaths are looked at here as
+// have arrived at a gathering, have ended. So barriers, waits and deaths are looked at here as
 // those of neighbours are.
 //
 // Invariants: puts and posts to one PE take place in the order in which they were called. A PE that
@@ -23,7 +23,7 @@
 namespace towpath::shmem {
 
 /// A byte of the heap of a PE.
-struct Spot {
+struct RemoteAddress {
   std::uint32_t pe = 0;
   std::uint64_t offset = 0;
 };
@@ -54,12 +54,12 @@ class Remote {
   // Ranges were checked. Errors: peer_lost, exhausted.
 
   /// `bytes` may be reused; they are in place after quiet().
-  virtual Status put(Spot to, ConstByteSpan bytes) = 0;
-  virtual Status get(Spot from, ByteSpan into) = 0;
+  virtual Status put(RemoteAddress to, ConstByteSpan bytes) = 0;
+  virtual Status get(RemoteAddress from, ByteSpan into) = 0;
   /// The value from before.
-  virtual Result<std::uint64_t> change(Spot at, const Change& change) = 0;
+  virtual Result<std::uint64_t> change(RemoteAddress at, const Change& change) = 0;
   /// As change(), without waiting: it has taken place after quiet().
-  virtual Status post(Spot at, const Change& change) = 0;
+  virtual Status post(RemoteAddress at, const Change& change) = 0;
 
   /// Puts and posts of this PE are in place, but for those to PEs that are lost.
   virtual void quiet() noexcept = 0;

@@ -332,13 +332,13 @@ class SymmetricBuffer {
   // Where reach() answered nothing: out of range, or on another host.
   Status put_far(const Place& target, std::span<const T> source) const {
     TOWPATH_TRY(check(target, source.size()));
-    return world_->write(spot(target), std::as_bytes(source));
+    return world_->write(remote_address(target), std::as_bytes(source));
   }
   Status get_far(std::span<T> target, const Place& source) const {
     TOWPATH_TRY(check(source, target.size()));
-    return world_->read(spot(source), std::as_writable_bytes(target));
+    return world_->read(remote_address(source), std::as_writable_bytes(target));
   }
-  Spot spot(const Place& place) const noexcept {
+  RemoteAddress remote_address(const Place& place) const noexcept {
     return {.pe = static_cast<std::uint32_t>(place.pe),
             .offset = offset() + place.index * sizeof(T)};
   }
@@ -348,7 +348,7 @@ class SymmetricBuffer {
     if (element == nullptr) [[unlikely]] {
       TOWPATH_TRY(check(at, 1));
       TOWPATH_TRY(const std::uint64_t bits,
-                  world_->change(spot(at), change_of<Op>(operand, expected)));
+                  world_->change(remote_address(at), change_of<Op>(operand, expected)));
       return from_bits<T>(bits);
     }
     const T before = apply<Op>(std::atomic_ref<T>(*element), operand, expected);
@@ -361,7 +361,7 @@ class SymmetricBuffer {
     if (reach(at, 1) != nullptr) [[likely]]
       return change<Op>(at, operand).status();
     TOWPATH_TRY(check(at, 1));
-    return world_->post(spot(at), change_of<Op>(operand));
+    return world_->post(remote_address(at), change_of<Op>(operand));
   }
   /// Acquire: pairs with the atomic operations, puts before a fence, and barriers of the writer.
   T load(std::uint64_t index) const {

@@ -142,7 +142,7 @@ Status World::meet() {
     while (!has_begun()) {
       const run::Deadline slice = run::Deadline::after(clock_, kSlice);
       // On the own bell: those who come later ring it.
-      (void)mine.bell.doze(has_begun, run::Deadline::earlier(slice, end));
+      (void)mine.event_count.doze(has_begun, run::Deadline::earlier(slice, end));
       if (end.expired(clock_) && !has_begun())
         return error(Code::timed_out, whereabouts(awaited_), "start all PEs of the job");
     }
@@ -171,14 +171,14 @@ Status World::watch_others() {
   return {};
 }
 
-Status World::wait_asleep(Bell& bell, Condition ready, std::span<const std::int32_t> awaited) {
+Status World::wait_asleep(EventCount& event_count, Condition ready, std::span<const std::int32_t> awaited) {
   const auto holds = [&] { return ready.holds(ready.what); };
   const run::Deadline end = patience_.to_wait == Duration::max()
                                 ? run::Deadline::never()
                                 : run::Deadline::after(clock_, patience_.to_wait);
   while (true) {
     const run::Deadline slice = run::Deadline::after(clock_, kSlice);
-    if (bell.doze(holds, run::Deadline::earlier(slice, end))) return {};
+    if (event_count.doze(holds, run::Deadline::earlier(slice, end))) return {};
     if (Status lost = lost_among(awaited, true); !lost.ok()) return holds() ? Status() : lost;
     if (end.expired(clock_)) {
       if (holds()) return {};
@@ -224,26 +224,26 @@ std::vector<std::uint32_t> World::doors_to(std::span<const std::int32_t> members
   return doors;
 }
 
-Status World::read(Spot from, ByteSpan into) const {
+Status World::read(RemoteAddress from, ByteSpan into) const {
   if (!is_here(from.pe)) return remote_->get(from, into);
   copy_bytes(into.data(), heap_of(from.pe) + from.offset, into.size());
   return {};
 }
 
-Status World::write(Spot to, ConstByteSpan bytes) const {
+Status World::write(RemoteAddress to, ConstByteSpan bytes) const {
   if (!is_here(to.pe)) return remote_->put(to, bytes);
   copy_bytes(heap_of(to.pe) + to.offset, bytes.data(), bytes.size());
   return {};
 }
 
-Result<std::uint64_t> World::change(Spot at, const Change& what) const {
+Result<std::uint64_t> World::change(RemoteAddress at, const Change& what) const {
   if (!is_here(at.pe)) return remote_->change(at, what);
   const std::uint64_t before = apply(heap_of(at.pe) + at.offset, what);
   nudge(at.pe);
   return before;
 }
 
-Status World::post(Spot at, const Change& what) const {
+Status World::post(RemoteAddress at, const Change& what) const {
   return is_here(at.pe) ? change(at, what).status() : remote_->post(at, what);
 }
 

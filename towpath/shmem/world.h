@@ -84,11 +84,11 @@ class World {
 
   // Bytes and words of any PE's heap, wherever it is; ranges were checked. Errors: Remote's.
 
-  Status read(Spot from, ByteSpan into) const;
-  Status write(Spot to, ConstByteSpan bytes) const;
-  Result<std::uint64_t> change(Spot at, const Change& change) const;
+  Status read(RemoteAddress from, ByteSpan into) const;
+  Status write(RemoteAddress to, ConstByteSpan bytes) const;
+  Result<std::uint64_t> change(RemoteAddress at, const Change& change) const;
   /// As change(); what it was is not asked.
-  Status post(Spot at, const Change& change) const;
+  Status post(RemoteAddress at, const Change& change) const;
   /// Puts and posts to other hosts are in place.
   void quiet_far() const noexcept {
     if (remote_ != nullptr) remote_->quiet();
@@ -97,15 +97,15 @@ class World {
   /// After a write into the heap of `pe`: wakes who sleeps there. Sleepers that are just lying down
   /// may be missed unless a full fence (an atomic operation) lies between; they look again soon.
   /// For a PE of another host this is nobody: there the engine does it.
-  void nudge(std::uint32_t pe) const noexcept { job_.pe(pe).bell.ring_if_needed(); }
+  void nudge(std::uint32_t pe) const noexcept { job_.pe(pe).event_count.ring_if_needed(); }
 
   /// Waits until `ready()`; looks first, then sleeps on `bell`. Before giving up it looks once
   /// more. Errors: peer_lost (one of `awaited` ended), timed_out.
   template <typename Ready>
-  Status wait(Bell& bell, const Ready& ready, std::span<const std::int32_t> awaited) {
+  Status wait(EventCount& event_count, const Ready& ready, std::span<const std::int32_t> awaited) {
     if (run::look_for(ready, looks_)) return {};
     return wait_asleep(
-        bell,
+        event_count,
         {.what = &ready,
          .holds = [](const void* what) { return (*static_cast<const Ready*>(what))(); }},
         awaited);
@@ -117,7 +117,7 @@ class World {
   Status wait_for_write(CallKind kind, const Ready& ready) {
     if (run::look_for(ready, looks_)) return {};
     const Doing doing(*this, kind, 0);
-    return wait(job_.pe(my_pe_).bell, ready, awaited_);
+    return wait(job_.pe(my_pe_).event_count, ready, awaited_);
   }
 
   /// While it lives, others that wait for this PE are told what it is doing.
@@ -172,7 +172,7 @@ class World {
   Status map_heaps(const HeapPages& pages);
   Status meet();
   Status watch_others();
-  Status wait_asleep(Bell& bell, Condition ready, std::span<const std::int32_t> awaited);
+  Status wait_asleep(EventCount& event_count, Condition ready, std::span<const std::int32_t> awaited);
   bool has_ended(std::uint32_t pe, bool look) const;
 
   JobView job_;

@@ -8,7 +8,7 @@
 #include <towpath/core/text.h>
 #include <towpath/rendezvous/etcd_rendezvous.h>
 #include <towpath/rendezvous/file_rendezvous.h>
-#include <towpath/rendezvous/meeting_point.h>
+#include <towpath/rendezvous/hosted_rendezvous.h>
 #include <towpath/rendezvous/peer_rendezvous.h>
 #include <towpath/standard/metadata_security.h>
 #include <towpath/standard/rendezvous_url.h>
@@ -95,9 +95,9 @@ std::optional<std::chrono::seconds> ttl_of(const RendezvousUrl& url) {
   return std::chrono::seconds(std::min<std::uint64_t>(sys::parse_number(ttl).value_or(0), 86400));
 }
 
-Opened open_meeting_point(std::string_view text, const RendezvousUrl& url, const Clock& clock,
+Opened open_hosted_rendezvous(std::string_view text, const RendezvousUrl& url, const Clock& clock,
                           const telemetry::Log& log) {
-  rendezvous::MeetingPointOptions options;
+  rendezvous::HostedRendezvousOptions options;
   TOWPATH_TRY(options.address, net::parse_address(text.substr(0, text.find('?'))));
   const auto* tcp = std::get_if<net::TcpAddress>(&options.address);
   if (tcp != nullptr && tcp->port == 0)
@@ -111,7 +111,7 @@ Opened open_meeting_point(std::string_view text, const RendezvousUrl& url, const
   }
   options.listener.loopback_only = security.is_of_this_host();
   options.tls = tls_provider(std::move(security));
-  TOWPATH_TRY(auto made, rendezvous::MeetingPoint::open(std::move(options), clock));
+  TOWPATH_TRY(auto made, rendezvous::HostedRendezvous::open(std::move(options), clock));
   return std::unique_ptr<Rendezvous>(std::move(made));
 }
 
@@ -171,7 +171,7 @@ Opened open_rendezvous(std::string_view url, const Clock& clock, const telemetry
   TOWPATH_TRY(const RendezvousUrl parsed, parse_rendezvous_url(url));
   if (parsed.scheme.starts_with("etcd")) return open_etcd(parsed, clock, log);
   if (parsed.scheme == "file") return open_directory(parsed, clock);
-  if (parsed.scheme != "scope") return open_meeting_point(url, parsed, clock, log);
+  if (parsed.scheme != "scope") return open_hosted_rendezvous(url, parsed, clock, log);
   rendezvous::PeerRendezvousOptions options;
   options.scope = parsed.place;
   options.listener.log = log;

@@ -20,12 +20,12 @@ Result<shmem::Bootstrap> bootstrap_by_pmix(const Environment& environment, Durat
 
 }  // namespace
 
-Result<shmem::MeetingOptions> meeting_of(const ShmemInvitation& invitation, Duration patience) {
+Result<shmem::SocketBootstrapOptions> meeting_of(const ShmemInvitation& invitation, Duration patience) {
   constexpr std::string_view kTokenFile = "?token-file=";
   const std::string_view place = invitation.place;
   const std::size_t end = std::min(place.find(kTokenFile), place.size());
   TOWPATH_TRY(net::Address address, net::parse_address(place.substr(0, end)));
-  shmem::MeetingOptions options{.places = {std::move(address)},
+  shmem::SocketBootstrapOptions options{.places = {std::move(address)},
                                 .token = {},
                                 .my_pe = invitation.self.my_pe,
                                 .pes = invitation.self.pes,
@@ -43,7 +43,7 @@ Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duratio
   TOWPATH_TRY(auto invitation, shmem_invitation(environment));
   if (!invitation) return shmem_bootstrap(environment);
   TOWPATH_TRY(auto options, meeting_of(*invitation, patience));
-  shmem::Meeting meeting(std::move(options));
+  shmem::SocketBootstrap meeting(std::move(options));
   invitation->self.patience = patience;
   return shmem::bootstrap_over_hosts(meeting, std::move(invitation->self));
 }

@@ -240,7 +240,7 @@ TEST_F(UcxWorkerTest, unauthenticated_at_its_port_harm_nobody) {
 }
 
 /// How two workers of one process meet, and how one of them leaves.
-struct Meeting {
+struct SocketBootstrap {
   bool both_connect;
   bool endpoint_first;  ///< the one that leaves closes its endpoint a step before its worker
   bool guest_leaves;    ///< the one that connected first
@@ -248,7 +248,7 @@ struct Meeting {
   int host_steps;
 };
 
-class UcxMeetingTest : public UcxWorkerTest {
+class UcxBootstrapTest : public UcxWorkerTest {
  protected:
   struct Side {
     Recorder heard;
@@ -264,7 +264,7 @@ class UcxMeetingTest : public UcxWorkerTest {
     std::ranges::fill(buffer->room().first(buffer->size), std::byte{1});
     ASSERT_TRUE(from.way->send(std::move(buffer)).ok());
   }
-  static void hold(const Meeting& meeting) {
+  static void hold(const SocketBootstrap& meeting) {
     Side guest, host;
     for (Side* side : {&guest, &host}) side->worker = open(side->heard);
     greet(guest, host);
@@ -283,7 +283,7 @@ class UcxMeetingTest : public UcxWorkerTest {
 };
 
 // UCX 1.13 aborts the process at some of these, with active messages or several events a time.
-TEST_F(UcxMeetingTest, either_side_may_leave_at_any_step) {
+TEST_F(UcxBootstrapTest, either_side_may_leave_at_any_step) {
   constexpr int kSteps = 6;
   ::testing::internal::CaptureStdout();  // UCX complains of some of these, and not there
   for (int guest_steps = 0; guest_steps < kSteps; ++guest_steps)

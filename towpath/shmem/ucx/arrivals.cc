@@ -18,8 +18,8 @@ bool Arrivals::settle() {
 
 bool Arrivals::seat(const Guest& guest) {
   const ArrivalNews& news = guest.arrival.news;
-  Gathering& gathering = job_.team(news.slot).gathering;
-  const std::uint32_t round = gathering.round();
+  Barrier& barrier = job_.team(news.slot).barrier;
+  const std::uint32_t round = barrier.round();
   const auto [last, is_first] = last_round_.try_emplace({news.slot, news.member}, round);
   if (!is_first && last->second == round) return false;
   last->second = round;
@@ -36,7 +36,7 @@ bool Arrivals::seat(const Guest& guest) {
                                               std::memory_order_relaxed);
   }
   thread_fence(std::memory_order_release);  // pairs with gather()
-  gathering.arrive(digest_of(news.call), news.members);
+  barrier.arrive(digest_of(news.call), news.members);
   return true;
 }
 

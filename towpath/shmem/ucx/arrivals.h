@@ -1,9 +1,9 @@
-// Arrivals: brings members of other hosts to the gatherings of this one.
+// Arrivals: brings members of other hosts to the barriers of this one.
 //
 // On each host a gathering counts all members of its team: neighbours arrive by themselves, those
 // of other hosts are brought here by what they sent. A member that is a round ahead (everybody has
 // reached its host already, but not this one) waits until the round here is over.
-// Thread: one at a time; other PEs of the host use the gatherings meanwhile.
+// Thread: one at a time; other PEs of the host use the barriers meanwhile.
 #pragma once
 
 #include <cstdint>

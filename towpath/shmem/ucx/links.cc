@@ -21,19 +21,19 @@ Status Links::open(const net::UcxOptions& options, const WorkerMaker& make_worke
   return {};
 }
 
-Status Links::greet(const Remote::Here& here, Party party) {
+Status Links::greet(const Remote::Here& here, PeerGroup group) {
   here_ = here;
-  key_ = party.key;
+  key_ = group.key;
   arrivals_.emplace(*here.job);
   const Instant now = clock_.now();
   next_beat_ = now + heartbeat_.every;
   last_turn_ = now;
-  for (std::uint32_t pe = 0; pe < party.addresses.size(); ++pe) {
-    if (party.addresses[pe].empty()) continue;
+  for (std::uint32_t pe = 0; pe < group.addresses.size(); ++pe) {
+    if (group.addresses[pe].empty()) continue;
     Link& link = links_[pe];
     link.pe = pe;
     link.heard_at = link.sent_at = now;
-    TOWPATH_TRY(link.endpoint, worker_->connect(party.addresses[pe], nullptr, &link));
+    TOWPATH_TRY(link.endpoint, worker_->connect(group.addresses[pe], nullptr, &link));
   }
   for (auto& [pe, link] : links_)
     TOWPATH_TRY(send(

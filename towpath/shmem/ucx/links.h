@@ -25,7 +25,7 @@
 namespace towpath::shmem {
 
 /// What the PEs of a job agreed on before: a number that only they know, and where they are.
-struct Party {
+struct PeerGroup {
   std::uint64_t key = 0;
   std::vector<Bytes> addresses;  ///< of workers, by PE; empty: of this host
 };
@@ -70,7 +70,7 @@ class Links final : private net::MessageListener {
   Status open(const net::UcxOptions& options, const WorkerMaker& make_worker);
   net::MessageWorker& worker() noexcept { return *worker_; }
   /// Greets all others. Errors: unsupported (no way to one of them), exhausted.
-  Status greet(const Remote::Here& here, Party party);
+  Status greet(const Remote::Here& here, PeerGroup group);
 
   /// Errors: peer_lost.
   Result<Link*> find(std::uint32_t pe);

@@ -104,7 +104,7 @@ Status Links::place(Link& link, const Frame& frame) {
                 frame.payload.size());
   link.owed = frame.header.sequence;
   thread_fence(std::memory_order_seq_cst);
-  mine().bell.ring_if_needed();
+  mine().event_count.ring_if_needed();
   return {};
 }
 
@@ -119,7 +119,7 @@ Status Links::change(Link& link, const Frame& frame) {
                                                 .word_bytes = header.word_bytes,
                                                 .operand = header.operand,
                                                 .expected = header.expected});
-  mine().bell.ring_if_needed();
+  mine().event_count.ring_if_needed();
   if (header.ticket == 0)
     link.owed = header.sequence;
   else
@@ -156,7 +156,7 @@ void Links::begin(const Link& link, const FrameHeader& hello) {
   record.pid.store(static_cast<std::uint32_t>(hello.operand), std::memory_order_relaxed);
   std::uint32_t absent = 0;
   record.state.compare_exchange_strong(absent, static_cast<std::uint32_t>(PeState::running));
-  mine().bell.ring_if_needed();  // it may wait for all to begin
+  mine().event_count.ring_if_needed();  // it may wait for all to begin
 }
 
 void Links::end(Link& link, const FrameHeader& bye) {

@@ -61,7 +61,7 @@ Status UcxTransport::start(const Here& here) {
     const run::MutexLock lock(mutex_);
     const int fd = links_.worker().fd();
     if (fd >= 0) TOWPATH_TRY(poller_->add(fd, 0));
-    TOWPATH_TRY(links_.greet(here, std::move(party_)));
+    TOWPATH_TRY(links_.greet(here, std::move(group_)));
   }
   TOWPATH_TRY(thread_, run::Worker::start("towpath-shmem",
                                           [this](const run::StopToken& stop) { serve(stop); }));
@@ -115,7 +115,7 @@ Status UcxTransport::make_room(Link& link) {
   return link.over;
 }
 
-Status UcxTransport::put(Spot to, ConstByteSpan bytes) {
+Status UcxTransport::put(RemoteAddress to, ConstByteSpan bytes) {
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(to.pe));
   for (std::uint64_t at = 0; at < bytes.size(); at += kMaxFramePayload) {
@@ -126,7 +126,7 @@ Status UcxTransport::put(Spot to, ConstByteSpan bytes) {
   return {};
 }
 
-Status UcxTransport::get(Spot from, ByteSpan into) {
+Status UcxTransport::get(RemoteAddress from, ByteSpan into) {
   if (into.empty()) return {};
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(from.pe));
@@ -162,7 +162,7 @@ Result<std::uint64_t> UcxTransport::ask(std::uint32_t pe, FrameHeader header) {
   return question.value;
 }
 
-Result<std::uint64_t> UcxTransport::change(Spot at, const Change& what) {
+Result<std::uint64_t> UcxTransport::change(RemoteAddress at, const Change& what) {
   return ask(at.pe, {.kind = FrameKind::change,
                      .op = what.op,
                      .word_bytes = what.word_bytes,
@@ -171,7 +171,7 @@ Result<std::uint64_t> UcxTransport::change(Spot at, const Change& what) {
                      .expected = what.expected});
 }
 
-Status UcxTransport::post(Spot at, const Change& what) {
+Status UcxTransport::post(RemoteAddress at, const Change& what) {
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(at.pe));
   TOWPATH_TRY(make_room(*link));

@@ -30,13 +30,13 @@ class UcxTransport final : public Remote {
   /// Where the others reach this PE.
   Bytes address();
   /// Before start().
-  void meet(Party party) { party_ = std::move(party); }
+  void meet(PeerGroup group) { group_ = std::move(group); }
 
   Status start(const Here& here) override;
-  Status put(Spot to, ConstByteSpan bytes) override;
-  Status get(Spot from, ByteSpan into) override;
-  Result<std::uint64_t> change(Spot at, const Change& change) override;
-  Status post(Spot at, const Change& change) override;
+  Status put(RemoteAddress to, ConstByteSpan bytes) override;
+  Status get(RemoteAddress from, ByteSpan into) override;
+  Result<std::uint64_t> change(RemoteAddress at, const Change& change) override;
+  Status post(RemoteAddress at, const Change& change) override;
   void quiet() noexcept override;
   Status arrive(const ArrivalNews& news, std::span<const std::uint32_t> doors) override;
   Result<std::uint64_t> take_slot() override;
@@ -61,7 +61,7 @@ class UcxTransport final : public Remote {
 
   const sys::SystemClock clock_;
   Here here_;
-  Party party_;
+  PeerGroup group_;
   run::Mutex mutex_;
   Links links_ TOWPATH_GUARDED_BY(mutex_);
   int drivers_ TOWPATH_GUARDED_BY(mutex_) = 0;  // callers that make progress: the thread need not

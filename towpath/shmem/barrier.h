@@ -1,28 +1,28 @@
-// Gathering: where the members of a team meet, and learn whether all came for the same thing.
+// Barrier: where the members of a team meet, and learn whether all came for the same thing.
 //
 // Everyone arrives with a digest of the call it makes. The last one to arrive compares the sum of
 // the digests with what it would be if all were alike, opens the next round, and rings. So a
 // barrier costs one atomic addition each, and a difference costs nothing until there is one.
 // Invariants: zeroed memory is a gathering. Nobody arrives at a round before the one before is
-// over, so the last one may clear the sum. `Words`: as in bell.h. Thread: any process, one thread
+// over, so the last one may clear the sum. `Words`: as in event_count.h. Thread: any process, one thread
 // of each at a time.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
-#include <towpath/shmem/bell.h>
+#include <towpath/shmem/event_count.h>
 
 namespace towpath::shmem {
 
 template <class Words>
-class BasicGathering {
+class BasicBarrier {
  public:
   static constexpr std::uint32_t kMaxMembers = 0xffff;
 
   /// The round that is open. Ask before arriving.
-  std::uint32_t round() const { return bell_.rung(); }
-  bool is_over(std::uint32_t round) const { return bell_.rung() != round; }
+  std::uint32_t round() const { return event_count_.rung(); }
+  bool is_over(std::uint32_t round) const { return event_count_.rung() != round; }
 
   /// Joins the open round. True for the last one, which opens the next.
   /// Acquire and release: all that members did before is seen by the last, and by its ring by all.
@@ -33,7 +33,7 @@ class BasicGathering {
     const std::uint64_t if_alike = (digest * members) << kCountBits;
     if (sum - members != if_alike) differs_in_.store(round() + 1, std::memory_order_relaxed);
     arrivals_.store(0, std::memory_order_relaxed);  // seen by the ring below
-    bell_.ring();
+    event_count_.ring();
     return true;
   }
 
@@ -42,17 +42,17 @@ class BasicGathering {
     return differs_in_.load(std::memory_order_relaxed) == round + 1;
   }
 
-  BasicBell<Words>& bell() { return bell_; }
+  BasicEventCount<Words>& event_count() { return event_count_; }
 
  private:
   static constexpr unsigned kCountBits = 16;
 
   // One line: the last one to arrive has it when it rings.
   alignas(64) typename Words::Word64 arrivals_;  // how many, and above it the sum of the digests
-  BasicBell<Words> bell_;
+  BasicEventCount<Words> event_count_;
   typename Words::Word32 differs_in_;  // the round after it; 0: none yet
 };
 
-using Gathering = BasicGathering<SharedWords>;
+using Barrier = BasicBarrier<SharedWords>;
 
 }  // namespace towpath::shmem

@@ -1,4 +1,4 @@
-// MeetingPoint: an address at which a few agents leave their metadata and find those of the others.
+// HostedRendezvous: an address at which a few agents leave their metadata and find those of the others.
 //
 // Whoever opens it first, on the machine that the address belongs to, hosts it; all others are
 // guests, and need no address of their own. It has no server and no memory: the metadata go with the
@@ -20,7 +20,7 @@
 
 namespace towpath::rendezvous {
 
-struct MeetingPointOptions {
+struct HostedRendezvousOptions {
   net::Address address;
   net::TlsProvider tls;  ///< of a TCP address
   std::size_t max_metadata = 4096;
@@ -30,14 +30,14 @@ struct MeetingPointOptions {
   PeerClientOptions client;      ///< its TLS is not used
 };
 
-class MeetingPoint final : public Rendezvous {
+class HostedRendezvous final : public Rendezvous {
  public:
   /// `clock` must outlive it. Errors: PeerListener::open's, but for an address that is taken or of
   /// another machine, which makes it a guest.
-  static Result<std::unique_ptr<MeetingPoint>> open(MeetingPointOptions options,
+  static Result<std::unique_ptr<HostedRendezvous>> open(HostedRendezvousOptions options,
                                                     const Clock& clock);
   /// A guest takes its metadata along.
-  ~MeetingPoint() override;
+  ~HostedRendezvous() override;
 
   Status publish(const MetadataName& name, ConstByteSpan metadata) override;
   Status withdraw(const MetadataName& name) override;
@@ -61,7 +61,7 @@ class MeetingPoint final : public Rendezvous {
     bool in_flight = false;
     std::uint64_t version = 0;
   };
-  MeetingPoint(MeetingPointOptions options, const Clock& clock, run::Poller poller,
+  HostedRendezvous(HostedRendezvousOptions options, const Clock& clock, run::Poller poller,
                run::TimerFd timer, std::unique_ptr<PeerClient> client);
   Status host();
   Status take(const Change& change);
@@ -69,7 +69,7 @@ class MeetingPoint final : public Rendezvous {
   void brought(const MetadataName& name, std::uint64_t version, const Status& status);
   void drive();
 
-  MeetingPointOptions options_;
+  HostedRendezvousOptions options_;
   const Clock* clock_;
   run::Poller poller_;
   run::TimerFd timer_;

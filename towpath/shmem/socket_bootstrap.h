@@ -1,4 +1,4 @@
-// Meeting: an Exchange over sockets: PE 0 listens, the others come and say who they are.
+// SocketBootstrap: an Exchange over sockets: PE 0 listens, the others come and say who they are.
 //
 //   other    hello (net/hello.h, with the token), then once for each all(): what it says
 //   PE 0     "welcome" at once, then once for each all(): what everybody said
@@ -20,7 +20,7 @@
 
 namespace towpath::shmem {
 
-struct MeetingOptions {
+struct SocketBootstrapOptions {
   /// All of PE 0's. It listens at those that it can have, and needs one; the others try one after
   /// the other, again and again, until PE 0 answers.
   std::vector<net::Address> places;
@@ -32,10 +32,10 @@ struct MeetingOptions {
   Duration until_welcome = std::chrono::seconds(2);
 };
 
-class Meeting final : public Exchange {
+class SocketBootstrap final : public Exchange {
  public:
-  explicit Meeting(MeetingOptions options);
-  ~Meeting() override;
+  explicit SocketBootstrap(SocketBootstrapOptions options);
+  ~SocketBootstrap() override;
 
   /// May be called again: everybody is there already. What a PE says has at most 64 KiB. Errors:
   /// timed_out (who has not come, or that PE 0 does not answer), denied (PE 0 refuses this PE, in
@@ -47,7 +47,7 @@ class Meeting final : public Exchange {
   class Host;
   class Visitor;
 
-  const MeetingOptions options_;
+  const SocketBootstrapOptions options_;
   std::unique_ptr<Host> host_;        // of PE 0
   std::unique_ptr<Visitor> visitor_;  // of all others
 };

@@ -1,4 +1,4 @@
-// Bell: waking those who sleep until something in shared memory becomes true.
+// EventCount: waking those who sleep until something in shared memory becomes true.
 //
 // Who makes it true rings afterwards; who waits looks first, then dozes. No wake-up is lost: a
 // sleeper says that it sleeps before it looks for the last time, and the ringer looks for sleepers
@@ -30,7 +30,7 @@ struct SharedWords {
 };
 
 template <class Words>
-class BasicBell {
+class BasicEventCount {
  public:
   /// How often it was rung. Acquire: pairs with ring(), so what was done before it is seen.
   std::uint32_t rung() const { return rung_.load(std::memory_order_acquire); }
@@ -68,6 +68,6 @@ class BasicBell {
   typename Words::Word32 sleepers_;
 };
 
-using Bell = BasicBell<SharedWords>;
+using EventCount = BasicEventCount<SharedWords>;
 
 }  // namespace towpath::shmem

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <towpath/core/text.h>
-#include <towpath/rendezvous/meeting_point.h>
+#include <towpath/rendezvous/hosted_rendezvous.h>
 #include <towpath/rendezvous/poller_tags.h>
 
 namespace towpath::rendezvous {
@@ -14,7 +14,7 @@ constexpr Duration kBringTimeout = std::chrono::seconds(5);
 
 }  // namespace
 
-Result<std::unique_ptr<MeetingPoint>> MeetingPoint::open(MeetingPointOptions options,
+Result<std::unique_ptr<HostedRendezvous>> HostedRendezvous::open(HostedRendezvousOptions options,
                                                          const Clock& clock) {
   options.client.tls = options.tls;
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
@@ -22,7 +22,7 @@ Result<std::unique_ptr<MeetingPoint>> MeetingPoint::open(MeetingPointOptions opt
   TOWPATH_TRY(auto client, PeerClient::open(options.client, clock));
   TOWPATH_TRY(poller.add(client->wait_fd(), 0));
   TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));
-  std::unique_ptr<MeetingPoint> made(new MeetingPoint(std::move(options), clock, std::move(poller),
+  std::unique_ptr<HostedRendezvous> made(new HostedRendezvous(std::move(options), clock, std::move(poller),
                                                       std::move(timer), std::move(client)));
   const Status hosting = made->host();
   if (!hosting.ok() && hosting.code() != Code::already_exists && hosting.code() != Code::not_found)
@@ -30,7 +30,7 @@ Result<std::unique_ptr<MeetingPoint>> MeetingPoint::open(MeetingPointOptions opt
   return made;
 }
 
-MeetingPoint::MeetingPoint(MeetingPointOptions options, const Clock& clock, run::Poller poller,
+HostedRendezvous::HostedRendezvous(HostedRendezvousOptions options, const Clock& clock, run::Poller poller,
                            run::TimerFd timer, std::unique_ptr<PeerClient> client)
     : options_(std::move(options)),
       clock_(&clock),
@@ -38,7 +38,7 @@ MeetingPoint::MeetingPoint(MeetingPointOptions options, const Clock& clock, run:
       timer_(std::move(timer)),
       client_(std::move(client)) {}
 
-Status MeetingPoint::host() {
+Status HostedRendezvous::host() {
   PeerListenerOptions options = options_.listener;
   options.address = options_.address;
   if (!net::is_local(options.address)) {
@@ -55,7 +55,7 @@ Status MeetingPoint::host() {
   return poller_.add(listener_->wait_fd(), 0);
 }
 
-MeetingPoint::~MeetingPoint() {
+HostedRendezvous::~HostedRendezvous() {
   if (is_host() || !trouble_.ok()) return;
   std::vector<MetadataName> names;
   for (const auto& [name, entry] : entries_) names.push_back(name);
@@ -68,7 +68,7 @@ MeetingPoint::~MeetingPoint() {
 }
 
 // Keeps, or forgets, metadata at the host.
-Status MeetingPoint::take(const Change& change) {
+Status HostedRendezvous::take(const Change& change) {
   if (!change.metadata) {
     std::erase_if(sizes_, [&](const auto& each) {
       if (!covers(change.name, each.first)) return false;
@@ -91,7 +91,7 @@ Status MeetingPoint::take(const Change& change) {
   return {};
 }
 
-Status MeetingPoint::publish(const MetadataName& name, ConstByteSpan metadata) {
+Status HostedRendezvous::publish(const MetadataName& name, ConstByteSpan metadata) {
   TOWPATH_TRY(check_name(name));
   TOWPATH_TRY(check_metadata(metadata));
   Bytes bytes(metadata.begin(), metadata.end());
@@ -104,7 +104,7 @@ Status MeetingPoint::publish(const MetadataName& name, ConstByteSpan metadata) {
   return {};
 }
 
-Status MeetingPoint::withdraw(const MetadataName& name) {
+Status HostedRendezvous::withdraw(const MetadataName& name) {
   std::size_t count = 0;
   for (auto each = entries_.begin(); each != entries_.end();) {
     const auto current = each++;
@@ -125,19 +125,19 @@ Status MeetingPoint::withdraw(const MetadataName& name) {
   return error(Code::not_found, cat(to_string(name), " was not published from here"));
 }
 
-Standing MeetingPoint::standing() const {
+Standing HostedRendezvous::standing() const {
   const auto pending =
       std::ranges::count_if(entries_, [](const auto& each) { return !each.second.settled; });
   return {.pending = static_cast<std::size_t>(pending), .trouble = trouble_};
 }
 
-void MeetingPoint::drive() {
+void HostedRendezvous::drive() {
   if (clock_->now() < retry_at_) return timer_.arm(retry_at_);
   for (auto& [name, entry] : entries_)
     if (!entry.settled && !entry.in_flight) bring(name, entry);
 }
 
-void MeetingPoint::bring(const MetadataName& name, Entry& entry) {
+void HostedRendezvous::bring(const MetadataName& name, Entry& entry) {
   const auto begun = client_->push(options_.address, {name, entry.metadata},
                                    run::Deadline::after(*clock_, kBringTimeout),
                                    [this, name, version = entry.version](const Status& status) {
@@ -149,7 +149,7 @@ void MeetingPoint::bring(const MetadataName& name, Entry& entry) {
   timer_.arm(retry_at_);
 }
 
-void MeetingPoint::brought(const MetadataName& name, std::uint64_t version, const Status& status) {
+void HostedRendezvous::brought(const MetadataName& name, std::uint64_t version, const Status& status) {
   const auto found = entries_.find(name);
   Entry& entry = found->second;
   entry.in_flight = false;
@@ -164,7 +164,7 @@ void MeetingPoint::brought(const MetadataName& name, std::uint64_t version, cons
   if (entry.settled && !entry.metadata) entries_.erase(found);
 }
 
-std::size_t MeetingPoint::progress() {
+std::size_t HostedRendezvous::progress() {
   reported_ = 0;
   timer_.clear();
   if (listener_) listener_->progress();

@@ -6,17 +6,17 @@
 #include <towpath/core/text.h>
 #include <towpath/net/listener.h>
 #include <towpath/run/eventually.h>
-#include <towpath/shmem/meeting.h>
+#include <towpath/shmem/socket_bootstrap.h>
 #include <towpath/sys/temporary_directory.h>
 
 namespace towpath::shmem {
 namespace {
 
-class MeetingTest : public ::testing::Test {
+class SocketBootstrapTest : public ::testing::Test {
  protected:
   using Heard = std::vector<Result<std::vector<Bytes>>>;
 
-  MeetingOptions options_of(int pe, int pes) const {
+  SocketBootstrapOptions options_of(int pe, int pes) const {
     return {.places = {sys::LocalAddress{.name = cat(directory_.path(), "/socket")}},
             .token = token_,
             .my_pe = pe,
@@ -25,14 +25,14 @@ class MeetingTest : public ::testing::Test {
   }
 
   /// What each PE heard that comes with its options, after as many rounds.
-  static Heard meet(const std::vector<MeetingOptions>& pes, int rounds = 1) {
+  static Heard meet(const std::vector<SocketBootstrapOptions>& pes, int rounds = 1) {
     Heard heard(pes.size(), error(Code::internal, "nothing", "none"));
     std::vector<std::jthread> threads;
     for (std::size_t pe = 0; pe < pes.size(); ++pe)
       threads.emplace_back([&, pe] {
-        Meeting meeting(pes[pe]);
+        SocketBootstrap bootstrap(pes[pe]);
         for (int round = 0; round < rounds; ++round)
-          heard[pe] = meeting.all(to_bytes(cat("I am ", pe, " in ", round)));
+          heard[pe] = bootstrap.all(to_bytes(cat("I am ", pe, " in ", round)));
       });
     return threads.clear(), heard;
   }
@@ -42,7 +42,7 @@ class MeetingTest : public ::testing::Test {
   Duration patience_ = std::chrono::seconds(30);
 };
 
-TEST_F(MeetingTest, all_hear_what_each_said_as_often_as_they_meet) {
+TEST_F(SocketBootstrapTest, all_hear_what_each_said_as_often_as_they_meet) {
   for (const auto& heard : meet({options_of(0, 3), options_of(1, 3), options_of(2, 3)}, 3)) {
     ASSERT_TRUE(heard.ok()) << heard.status().to_string();
     EXPECT_EQ(*heard, (std::vector{to_bytes("I am 0 in 2"), to_bytes("I am 1 in 2"),
@@ -50,7 +50,7 @@ TEST_F(MeetingTest, all_hear_what_each_said_as_often_as_they_meet) {
   }
 }
 
-TEST_F(MeetingTest, who_was_reported_another_number_is_refused) {
+TEST_F(SocketBootstrapTest, who_was_reported_another_number_is_refused) {
   Heard heard;
   EXPECT_TRUE(run::with_patience(
       [&](Duration patience) {
@@ -65,9 +65,9 @@ TEST_F(MeetingTest, who_was_reported_another_number_is_refused) {
   EXPECT_EQ(meet({options_of(2, 2)})[0].code(), Code::invalid_argument);
 }
 
-TEST_F(MeetingTest, who_has_another_token_is_refused_and_the_others_meet) {
+TEST_F(SocketBootstrapTest, who_has_another_token_is_refused_and_the_others_meet) {
   token_ = net::Token::make("a secret of the job").value();
-  MeetingOptions unauthenticated = options_of(1, 2);
+  SocketBootstrapOptions unauthenticated = options_of(1, 2);
   unauthenticated.token = net::Token::make("a secret of nobody").value();
   const auto heard = meet({options_of(0, 2), options_of(1, 2), unauthenticated});
   EXPECT_TRUE(heard[0].ok()) << heard[0].status().to_string();
@@ -76,7 +76,7 @@ TEST_F(MeetingTest, who_has_another_token_is_refused_and_the_others_meet) {
   EXPECT_FALSE(heard[2].ok());
 }
 
-TEST_F(MeetingTest, who_has_not_come_is_named) {
+TEST_F(SocketBootstrapTest, who_has_not_come_is_named) {
   patience_ = std::chrono::milliseconds(50);
   const auto heard = meet({options_of(0, 3)});
   EXPECT_EQ(heard[0].code(), Code::timed_out);
@@ -84,33 +84,33 @@ TEST_F(MeetingTest, who_has_not_come_is_named) {
   EXPECT_EQ(meet({options_of(1, 3)})[0].code(), Code::timed_out);
 }
 
-TEST_F(MeetingTest, who_goes_away_between_two_rounds_is_named) {
+TEST_F(SocketBootstrapTest, who_goes_away_between_two_rounds_is_named) {
   Result<std::vector<Bytes>> second = error(Code::internal, "nothing", "none");
   std::jthread host([&] {
-    Meeting meeting(options_of(0, 2));
-    ASSERT_TRUE(meeting.all({}).ok());
-    second = meeting.all({});
+    SocketBootstrap bootstrap(options_of(0, 2));
+    ASSERT_TRUE(bootstrap.all({}).ok());
+    second = bootstrap.all({});
   });
-  EXPECT_TRUE(Meeting(options_of(1, 2)).all({}).ok());
+  EXPECT_TRUE(SocketBootstrap(options_of(1, 2)).all({}).ok());
   host.join();
   EXPECT_EQ(second.code(), Code::peer_lost);
   EXPECT_NE(second.status().message().find("PE 1"), std::string_view::npos);
 }
 
-TEST_F(MeetingTest, a_place_that_is_taken_is_one_of_several) {
+TEST_F(SocketBootstrapTest, a_place_that_is_taken_is_one_of_several) {
   // Somebody else listens at the first one, and never answers.
   const sys::LocalAddress taken{.name = cat(directory_.path(), "/other")};
   const auto other = net::Listener::listen(taken);
   ASSERT_TRUE(other.ok());
-  MeetingOptions host = options_of(0, 2), visitor = options_of(1, 2);
-  for (MeetingOptions* each : {&host, &visitor}) each->places.emplace(each->places.begin(), taken);
+  SocketBootstrapOptions host = options_of(0, 2), visitor = options_of(1, 2);
+  for (SocketBootstrapOptions* each : {&host, &visitor}) each->places.emplace(each->places.begin(), taken);
   visitor.until_welcome = std::chrono::milliseconds(50);
   for (const auto& heard : meet({host, visitor}))
     EXPECT_TRUE(heard.ok()) << heard.status().to_string();
 }
 
-TEST_F(MeetingTest, a_place_that_others_can_reach_needs_a_token) {
-  MeetingOptions open = options_of(0, 2);
+TEST_F(SocketBootstrapTest, a_place_that_others_can_reach_needs_a_token) {
+  SocketBootstrapOptions open = options_of(0, 2);
   open.places = {net::TcpAddress{.host = "0.0.0.0", .port = 0}};
   const auto heard = meet({open});
   EXPECT_EQ(heard[0].code(), Code::invalid_argument);

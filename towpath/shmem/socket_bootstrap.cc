@@ -7,8 +7,8 @@
 #include <towpath/net/hello.h>
 #include <towpath/net/listener.h>
 #include <towpath/run/deadline.h>
-#include <towpath/shmem/meeting.h>
-#include <towpath/shmem/meeting_words.h>
+#include <towpath/shmem/socket_bootstrap.h>
+#include <towpath/shmem/bootstrap_words.h>
 #include <towpath/sys/clock.h>
 
 namespace towpath::shmem {
@@ -51,9 +51,9 @@ std::string in_words(const std::vector<net::Address>& places) {
 }  // namespace
 
 /// PE 0's side.
-class Meeting::Host {
+class SocketBootstrap::Host {
  public:
-  explicit Host(const MeetingOptions& options)
+  explicit Host(const SocketBootstrapOptions& options)
       : options_(options), reported_(static_cast<std::size_t>(options.pes)) {}
 
   Status listen() {
@@ -98,7 +98,7 @@ class Meeting::Host {
 
   /// Tells all of them. One that takes nothing has gone: whoever waits for it later is told.
   Status report(const std::vector<Bytes>& all, run::Deadline deadline) {
-    TOWPATH_TRY(Bytes sealed, encode_meeting_words({.said = all}));
+    TOWPATH_TRY(Bytes sealed, encode_bootstrap_words({.said = all}));
     const auto frame = std::make_shared<const Bytes>(std::move(sealed));
     for (Guest& guest : guests_) {
       if (!guest.pe) continue;
@@ -150,12 +150,12 @@ class Meeting::Host {
 
   Status take(Guest& guest, ConstByteSpan payload) {
     if (!guest.is_known) {
-      TOWPATH_TRY(net::check_hello(payload, kMeetingService, options_.token));
+      TOWPATH_TRY(net::check_hello(payload, kBootstrapService, options_.token));
       guest.is_known = true;
-      guest.connection.expect(meeting_limits(1));
+      guest.connection.expect(bootstrap_limits(1));
       return {};
     }
-    TOWPATH_TRY(MeetingWords words, decode_meeting_words(payload));
+    TOWPATH_TRY(BootstrapWords words, decode_bootstrap_words(payload));
     if (!words.pe || words.said.size() != 1) return error(Code::corrupt, "who says what?");
     if (words.pes != reported_.size() || *words.pe == 0 || *words.pe >= reported_.size())
       return error(Code::invalid_argument, cat("PE ", *words.pe, " of ", words.pes,
@@ -165,7 +165,7 @@ class Meeting::Host {
       return error(Code::already_exists, cat("PE ", *words.pe, " was here before"));
     said = std::move(words.said.front());
     if (!guest.pe) {
-      TOWPATH_TRY(Bytes welcome, encode_meeting_words({}));
+      TOWPATH_TRY(Bytes welcome, encode_bootstrap_words({}));
       guest.connection.send(std::move(welcome));
       TOWPATH_TRY(guest.connection.flush());
     }
@@ -178,7 +178,7 @@ class Meeting::Host {
     last_refusal_ = why;
     guest.is_refused = true;
     guest.pe.reset();
-    if (auto sealed = encode_meeting_words({.refusal = std::string(why.message())}); sealed.ok())
+    if (auto sealed = encode_bootstrap_words({.refusal = std::string(why.message())}); sealed.ok())
       guest.connection.send(*std::move(sealed));
     if (!guest.connection.flush().ok()) guest.is_gone = true;
   }
@@ -192,7 +192,7 @@ class Meeting::Host {
     return last_refusal_.ok() ? status : std::move(status).because(last_refusal_);
   }
 
-  const MeetingOptions& options_;
+  const SocketBootstrapOptions& options_;
   const sys::SystemClock clock_;
   std::optional<run::Poller> poller_;
   std::vector<net::Listener> listeners_;
@@ -202,13 +202,13 @@ class Meeting::Host {
 };
 
 /// The side of all others.
-class Meeting::Visitor {
+class SocketBootstrap::Visitor {
  public:
-  explicit Visitor(const MeetingOptions& options) : options_(options) {}
+  explicit Visitor(const SocketBootstrapOptions& options) : options_(options) {}
 
   Status say(ConstByteSpan mine, run::Deadline deadline) {
     TOWPATH_TRY(Bytes sealed,
-                encode_meeting_words({.pe = static_cast<std::uint32_t>(options_.my_pe),
+                encode_bootstrap_words({.pe = static_cast<std::uint32_t>(options_.my_pe),
                                       .pes = static_cast<std::uint32_t>(options_.pes),
                                       .said = {Bytes(mine.begin(), mine.end())}}));
     if (!connection_) return find_host(std::make_shared<const Bytes>(std::move(sealed)), deadline);
@@ -227,7 +227,7 @@ class Meeting::Visitor {
   }
 
  private:
-  static Result<MeetingWords> next_words(net::FramedConnection& connection,
+  static Result<BootstrapWords> next_words(net::FramedConnection& connection,
                                          run::Deadline deadline) {
     while (true) {
       std::size_t budget = kReadBudget;
@@ -236,7 +236,7 @@ class Meeting::Visitor {
         TOWPATH_TRY(wait_for(connection, deadline));
         continue;
       }
-      TOWPATH_TRY(MeetingWords words, decode_meeting_words(frame->payload()));
+      TOWPATH_TRY(BootstrapWords words, decode_bootstrap_words(frame->payload()));
       if (words.refusal.empty()) return words;
       return error(Code::denied, cat("PE 0 refuses this PE: ", printable(words.refusal, 400)));
     }
@@ -278,8 +278,8 @@ class Meeting::Visitor {
   Status visit(Stream stream, const std::shared_ptr<const Bytes>& saying, run::Deadline deadline) {
     const auto end =
         run::Deadline::earlier(deadline, run::Deadline::after(clock_, options_.until_welcome));
-    net::FramedConnection connection(std::move(stream), meeting_limits(options_.pes));
-    connection.send(net::make_hello(kMeetingService, options_.token));
+    net::FramedConnection connection(std::move(stream), bootstrap_limits(options_.pes));
+    connection.send(net::make_hello(kBootstrapService, options_.token));
     connection.send(saying);
     TOWPATH_TRY(send_all(connection, end));
     TOWPATH_TRY(next_words(connection, end).status());  // the welcome
@@ -287,15 +287,15 @@ class Meeting::Visitor {
     return {};
   }
 
-  const MeetingOptions& options_;
+  const SocketBootstrapOptions& options_;
   const sys::SystemClock clock_;
   std::optional<net::FramedConnection> connection_;
 };
 
-Meeting::Meeting(MeetingOptions options) : options_(std::move(options)) {}
-Meeting::~Meeting() = default;
+SocketBootstrap::SocketBootstrap(SocketBootstrapOptions options) : options_(std::move(options)) {}
+SocketBootstrap::~SocketBootstrap() = default;
 
-Result<std::vector<Bytes>> Meeting::all(ConstByteSpan mine) {
+Result<std::vector<Bytes>> SocketBootstrap::all(ConstByteSpan mine) {
   if (options_.my_pe < 0 || options_.my_pe >= options_.pes)
     return error(Code::invalid_argument, cat("PE ", options_.my_pe, " of ", options_.pes),
                  "PEs are numbered from 0");
