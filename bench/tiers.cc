@@ -41,13 +41,13 @@ class Tiers {
                                         {.directory = directory,
                                          .capacity_bytes = 4 * blocks * block_bytes,
                                          .incarnation = sys::random_u64(),
-                                         .presence = &presence_,
+                                         .block_directory = &block_directory_,
                                          .tier = 1},
                                         must(run::open_file_device())));
     std::vector<std::unique_ptr<kv::BlockTier>> below;
     below.push_back(std::move(disk));
     cache_ = must(kv::TieredCache::make(
-        {node_->clock(), presence_,
+        {node_->clock(), block_directory_,
          must(layout::build_layout({.registrar = &node_->agent(),
                                     .config = config,
                                     .kind = layout::LayoutKind::fully_contiguous,
@@ -93,7 +93,7 @@ class Tiers {
 
   sys::SystemFileSystem files_;
   std::unique_ptr<standard::Node> node_;
-  kv::Presence presence_;
+  kv::BlockDirectory block_directory_;
   std::unique_ptr<kv::TieredCache> cache_;
   const Bytes block_;  // K and V are neighbours: the slot is one piece
   const kv::Digest digest_;

@@ -24,7 +24,7 @@ Result<std::unique_ptr<Neighbours>> Neighbours::open(const Options& options, con
                                                            .default_timeout = options.timeout}));
   made->reported_ = {.agent = &parts.agent,
                  .manager = made->manager_.get(),
-                 .presence = &parts.presence,
+                 .block_directory = &parts.block_directory,
                  .tier = parts.tier,
                  .share = {.name_space = cat(options.model, " at 1/", options.scale, " by ",
                                              options.tokens_per_block),
@@ -47,7 +47,7 @@ Status Neighbours::join(kv::TieredCache& cache) {
 void Neighbours::hear(const agent::Notification& note) { (void)loans_->hear(note); }
 
 void Neighbours::serve() {
-  loans_->note_changes(reported_.presence->take_events());
+  loans_->note_changes(reported_.block_directory->take_events());
   loans_->serve();
 }
 

@@ -22,7 +22,7 @@ class Neighbours {
   struct Parts {
     agent::Agent& agent;
     const Clock& clock;
-    kv::Presence& presence;
+    kv::BlockDirectory& block_directory;
     kv::TierIndex tier;
   };
   static Result<std::unique_ptr<Neighbours>> open(const Options& options, const Parts& parts,

@@ -52,7 +52,7 @@ Status StoredCache::open_disk(Tiers& tiers) {
                                             {.directory = directory,
                                              .capacity_bytes = options_.store_bytes,
                                              .incarnation = sys::random_u64(),
-                                             .presence = &presence_,
+                                             .block_directory = &block_directory_,
                                              .tier = tier},
                                             std::move(device)));
   disk_ = disk.get();
@@ -72,7 +72,7 @@ Status StoredCache::open_objects(agent::Agent& agent, Tiers& tiers) {
   kv::ObjectTierOptions tier{.agent = &agent,
                              .block_bytes = block_bytes_,
                              .timeout = options_.timeout,
-                             .presence = &presence_,
+                             .block_directory = &block_directory_,
                              .tier = static_cast<kv::TierIndex>(tiers.size() + 1),
                              .policy = options_.policy};
   TOWPATH_TRY(auto objects, standard::open_object_tier(place, tier, clock_));
@@ -88,7 +88,7 @@ Status StoredCache::open_objects(agent::Agent& agent, Tiers& tiers) {
 Status StoredCache::open_peers(agent::Agent& agent, const layout::LayoutConfig& config,
                                Tiers& tiers) {
   const auto tier = static_cast<kv::TierIndex>(tiers.size() + 1);
-  TOWPATH_TRY(neighbours_, Neighbours::open(options_, {agent, clock_, presence_, tier}, config));
+  TOWPATH_TRY(neighbours_, Neighbours::open(options_, {agent, clock_, block_directory_, tier}, config));
   tiers.push_back(by_chance(neighbours_->take_tier(), nullptr));
   below_.push_back(
       {.place = Place::peers, .down = nullptr, .up = "borrow", .where = neighbours_->where()});
@@ -110,7 +110,7 @@ Result<std::unique_ptr<StoredCache>> StoredCache::open(const Options& options,
   if (options.faults > 0) cache.rest = Duration(0);  // the next task shall have its chance, too
   TOWPATH_TRY(made->cache_,
               kv::TieredCache::make(
-                  {made->clock_, made->presence_, std::move(layout), std::move(tiers)}, cache));
+                  {made->clock_, made->block_directory_, std::move(layout), std::move(tiers)}, cache));
   if (made->neighbours_) TOWPATH_TRY(made->neighbours_->join(*made->cache_));
   return made;
 }
@@ -136,7 +136,7 @@ Result<std::vector<kv::BlockRef>> StoredCache::gather(const std::vector<std::uin
     const kv::CachedBlock block = block_at(blocks, held.size());
     kv::BlockRef found = std::move(promoted[block.hash]);
     if (!found && (found = cache_->pool().find(block.hash))) ++found_[Place::host];
-    if (!found && presence_.tiers_of(block.hash) != 0) {
+    if (!found && block_directory_.tiers_of(block.hash) != 0) {
       TOWPATH_TRY(found, promote(block, meanwhile));
     }
     if (!found) {
@@ -175,7 +175,7 @@ StoredCache::Promoted StoredCache::promote(const std::vector<std::uint64_t>& blo
                                         const Meanwhile& meanwhile) {
   std::vector<std::vector<kv::CachedBlock>> by_tier(below_.size());
   for (std::size_t i = from; i < blocks.size(); ++i) {
-    const auto tier = presence_.fastest(blocks[i]);
+    const auto tier = block_directory_.fastest(blocks[i]);
     if (tier && *tier > 0) by_tier[*tier - 1].push_back(block_at(blocks, i));
   }
   Promoted promoted;
@@ -218,7 +218,7 @@ void StoredCache::check_name(kv::Promoted& one) {
 /// Empty: it is there no more, or is wrong.
 Result<kv::BlockRef> StoredCache::promote(const kv::CachedBlock& block,
                                           const Meanwhile& meanwhile) {
-  while (const auto tier = presence_.fastest(block.hash)) {
+  while (const auto tier = block_directory_.fastest(block.hash)) {
     if (*tier == 0) {  // it came up meanwhile, to be lent
       ++found_[Place::host];
       return cache_->pool().find(block.hash);

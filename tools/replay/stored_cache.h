@@ -75,7 +75,7 @@ class StoredCache final : public BlockSource {
   const Options options_;
   Chance chance_;
   sys::SystemClock clock_;
-  kv::Presence presence_;
+  kv::BlockDirectory block_directory_;
   std::vector<LowerTiers> below_;                // tier i is below_[i - 1]
   std::unique_ptr<Neighbours> neighbours_;  // null: there are none
   std::unique_ptr<kv::TieredCache> cache_;

@@ -109,7 +109,7 @@ Result<layout::PhysicalLayout> ConnectorNode::kept_memory(const ConnectorNodeOpt
 }
 
 Result<ConnectorNode::Tiers> ConnectorNode::tiers_below(const ConnectorNodeOptions& options,
-                                                        kv::Presence& presence) {
+                                                        kv::BlockDirectory& block_directory) {
   Tiers tiers;
   if (!options.directory.empty()) {
     folder_ = cat(options.directory, "/", name_of_cache(options));
@@ -118,7 +118,7 @@ Result<ConnectorNode::Tiers> ConnectorNode::tiers_below(const ConnectorNodeOptio
                                                          {.directory = folder_,
                                                           .capacity_bytes = options.disk_bytes,
                                                           .incarnation = sys::random_u64(),
-                                                          .presence = &presence,
+                                                          .block_directory = &block_directory,
                                                           .tier = 1},
                                                          std::move(device)));
   }
@@ -126,7 +126,7 @@ Result<ConnectorNode::Tiers> ConnectorNode::tiers_below(const ConnectorNodeOptio
     ObjectPlace place = *options.objects;
     place.prefix = cat(place.prefix, "/", name_of_cache(options));
     kv::ObjectTierOptions tier{.agent = &node_->agent(),
-                               .presence = &presence,
+                               .block_directory = &block_directory,
                                .tier = static_cast<kv::TierIndex>(tiers.size() + 1)};
     TOWPATH_TRY(tier.block_bytes, kept_config(options).block_bytes());
     TOWPATH_TRY(tiers.emplace_back(), open_object_tier(place, tier, node_->clock()));
@@ -143,7 +143,7 @@ Result<std::unique_ptr<kv::TieredKeeper>> ConnectorNode::make_keeper(
                               .cache = options.cache,
                               .background = options.background && !has_peers(options)};
   if (node_->telemetry() != nullptr) parts.meter = node_->telemetry()->cache_meter();
-  TOWPATH_TRY(parts.below, tiers_below(options, *parts.presence));
+  TOWPATH_TRY(parts.below, tiers_below(options, *parts.block_directory));
   if (has_peers(options))
     parts.peers = {.agent = &node_->agent(),
                    .manager = manager_.get(),

@@ -137,7 +137,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kElsewhe
     {"DISK_ZEROFILL_FALLBACK", "segments are appended to, not allocated"},
     {"ENABLE_NUMA", "memory is placed as its region was asked to"},
     {"ENABLE_RECORD", "the flight recorder is switched by TOWPATH_TELEMETRY_DIR"},
-    {"KV_EVENTS_ENABLE_CONSOLIDATOR", "kv::Presence gives one stream of all tiers"},
+    {"KV_EVENTS_ENABLE_CONSOLIDATOR", "kv::BlockDirectory gives one stream of all tiers"},
     {"LEADER_", "there is no leader: agents meet at a rendezvous"},
     {"MAX_CONCURRENT_TRANSFERS", "one batch at a time goes each way"},
     {"METRICS", "telemetry is switched by TOWPATH_TELEMETRY_*"},

@@ -128,7 +128,7 @@ std::optional<SlotId> BlockPool::evict_from(Shard& shard) {
   ++slots_[*slot].generation;
   ++shard.evictions;
   gone = shard.attachments.take_all(*slot);
-  if (options_.presence != nullptr) options_.presence->remove(hash, options_.tier);
+  if (options_.block_directory != nullptr) options_.block_directory->remove(hash, options_.tier);
   return slot;
 }
 
@@ -194,8 +194,8 @@ Result<BlockRef> BlockPool::register_block(CompleteBlock&& block) {
     shard.table.insert(hash, slot).references = 1;
     slots_[slot].unlisted = false;
     if (shard.policy) shard.policy->insert(slot, mine.identity_.block);
-    if (options_.presence != nullptr)
-      options_.presence->add(hash, options_.tier, mine.identity_.block.parent);
+    if (options_.block_directory != nullptr)
+      options_.block_directory->add(hash, options_.tier, mine.identity_.block.parent);
   }
   slots_[slot].identity = mine.identity_;
   mine.block_.pool_ = nullptr;  // its slot is the block's now
@@ -328,7 +328,7 @@ bool BlockPool::drop(BlockHash hash) {
     if (it.queued) unqueue(shard, slot);
     if (shard.policy) shard.policy->remove(slot);
     shard.table.erase(hash);
-    if (options_.presence != nullptr) options_.presence->remove(hash, options_.tier);
+    if (options_.block_directory != nullptr) options_.block_directory->remove(hash, options_.tier);
     if (it.references > 0) return true;
     gone = shard.attachments.take_all(slot);
   }

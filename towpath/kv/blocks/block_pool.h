@@ -25,7 +25,7 @@
 #include <towpath/kv/blocks/attachments.h>
 #include <towpath/kv/blocks/block_handles.h>
 #include <towpath/kv/blocks/block_table.h>
-#include <towpath/kv/blocks/presence.h>
+#include <towpath/kv/blocks/block_directory.h>
 #include <towpath/run/mutex.h>
 #include <towpath/sys/page_allocator.h>
 
@@ -43,7 +43,7 @@ struct BlockPoolOptions {
   PolicyKind policy = PolicyKind::lru;
   bool exact_order = false;  ///< lru over all slots and not by shard: one lock
   /// Is told what this pool has, as tier `tier`; outlives the pool. None: nobody is told.
-  Presence* presence = nullptr;
+  BlockDirectory* block_directory = nullptr;
   TierIndex tier = 0;
 };
 

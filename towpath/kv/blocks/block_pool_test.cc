@@ -190,33 +190,33 @@ TEST(BlockPoolTest, pools_that_make_no_sense_are_refused) {
   EXPECT_EQ(BlockPool::make({.slots = 1, .tier = kMaxTiers}).code(), Code::invalid_argument);
 }
 
-TEST(PresenceTest, reports_which_tiers_have_a_block_and_what_changed) {
-  Presence presence;
-  EXPECT_TRUE(presence.add(1, 2, 9));
-  EXPECT_FALSE(presence.add(1, 2));
-  EXPECT_TRUE(presence.add(1, 0));
-  EXPECT_EQ(presence.tiers_of(1), 0b101U);
-  EXPECT_EQ(presence.fastest(1), TierIndex{0});
-  EXPECT_TRUE(presence.remove(1, 0));
-  EXPECT_FALSE(presence.remove(1, 0));
-  EXPECT_EQ(presence.fastest(1), TierIndex{2});
+TEST(BlockDirectoryTest, reports_which_tiers_have_a_block_and_what_changed) {
+  BlockDirectory block_directory;
+  EXPECT_TRUE(block_directory.add(1, 2, 9));
+  EXPECT_FALSE(block_directory.add(1, 2));
+  EXPECT_TRUE(block_directory.add(1, 0));
+  EXPECT_EQ(block_directory.tiers_of(1), 0b101U);
+  EXPECT_EQ(block_directory.fastest(1), TierIndex{0});
+  EXPECT_TRUE(block_directory.remove(1, 0));
+  EXPECT_FALSE(block_directory.remove(1, 0));
+  EXPECT_EQ(block_directory.fastest(1), TierIndex{2});
   using Kind = BlockEvent::Kind;
   EXPECT_THAT(
-      presence.take_events().events,
+      block_directory.take_events().events,
       ::testing::ElementsAre(BlockEvent{Kind::stored, 2, 1, 9}, BlockEvent{Kind::stored, 0, 1, {}},
                              BlockEvent{Kind::removed, 0, 1, {}}));
-  EXPECT_TRUE(presence.take_events().events.empty());
-  EXPECT_EQ(presence.snapshot().size(), 1U);
+  EXPECT_TRUE(block_directory.take_events().events.empty());
+  EXPECT_EQ(block_directory.snapshot().size(), 1U);
 }
 
-TEST(PresenceTest, news_that_nobody_takes_are_dropped_and_that_is_reported) {
-  Presence presence(64);
-  for (BlockHash hash = 0; hash < 1000; ++hash) presence.add(hash, 0);
-  const auto events = presence.take_events();
+TEST(BlockDirectoryTest, news_that_nobody_takes_are_dropped_and_that_is_reported) {
+  BlockDirectory block_directory(64);
+  for (BlockHash hash = 0; hash < 1000; ++hash) block_directory.add(hash, 0);
+  const auto events = block_directory.take_events();
   EXPECT_TRUE(events.some_were_lost);
   EXPECT_LE(events.events.size(), 64U);
-  EXPECT_EQ(presence.snapshot().size(), 1000U);
-  EXPECT_FALSE(presence.take_events().some_were_lost);
+  EXPECT_EQ(block_directory.snapshot().size(), 1000U);
+  EXPECT_FALSE(block_directory.take_events().some_were_lost);
 }
 
 /// The pool as a map and a list: what is registered, how often it is held, in which order let go.
@@ -235,8 +235,8 @@ struct PoolModel {
 // With one shard the order is exact; events rebuild the same picture elsewhere.
 TEST(BlockPoolTest, agrees_with_a_simple_map_over_two_million_steps) {
   constexpr SlotId kSlots = 50;
-  Presence presence;
-  const auto pool = make_pool(kSlots, &presence);
+  BlockDirectory block_directory;
+  const auto pool = make_pool(kSlots, &block_directory);
   PoolModel model;
   std::vector<BlockRef> mine;
   std::map<BlockHash, int> heard;
@@ -283,7 +283,7 @@ TEST(BlockPoolTest, agrees_with_a_simple_map_over_two_million_steps) {
         mine.pop_back();
     }
     if (step % 1000 != 0) continue;
-    for (const BlockEvent& event : presence.take_events().events)
+    for (const BlockEvent& event : block_directory.take_events().events)
       heard[event.hash] += event.kind == BlockEvent::Kind::stored ? 1 : -1;
     std::erase_if(heard, [](const auto& entry) { return entry.second == 0; });
     ASSERT_EQ(heard.size(), model.held.size()) << step;
@@ -390,8 +390,8 @@ TEST(BlockPoolTest, evicts_whom_its_policy_names_and_never_who_is_held) {
 
 TEST(BlockPoolTest, many_threads_leave_it_as_sound_as_one) {
   constexpr SlotId kSlots = 5000;  // four shards
-  Presence presence;
-  const auto pool = make_pool(kSlots, &presence, Duplicates::allow);
+  BlockDirectory block_directory;
+  const auto pool = make_pool(kSlots, &block_directory, Duplicates::allow);
   std::vector<std::thread> threads;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     threads.emplace_back([&pool, seed] {
@@ -423,7 +423,7 @@ TEST(BlockPoolTest, many_threads_leave_it_as_sound_as_one) {
   const auto figures = pool->figures();
   EXPECT_EQ(figures.held, 0U);
   EXPECT_EQ(figures.free + figures.registered, kSlots);
-  EXPECT_EQ(presence.snapshot().size(), figures.registered);
+  EXPECT_EQ(block_directory.snapshot().size(), figures.registered);
 }
 
 }  // namespace

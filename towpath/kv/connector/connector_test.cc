@@ -70,13 +70,13 @@ struct Engine {
     scheduler.emplace(ConnectorScheduler::make(options).value());
     static std::uint64_t incarnation = 1000;
     TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"}), .cache = tiers};
-    presence = parts.presence.get();
+    block_directory = parts.block_directory.get();
     parts.background = device != nullptr;
     if (disk != nullptr)
       parts.below.push_back(DiskTier::open(*disk,
                                            {.directory = "/kv",
                                             .incarnation = ++incarnation,
-                                            .presence = parts.presence.get(),
+                                            .block_directory = parts.block_directory.get(),
                                             .tier = 1},
                                            std::move(device))
                                 .value());
@@ -150,7 +150,7 @@ struct Engine {
     return extend(root_of({0, ""}), tokens_of(kTokens, seed));
   }
   bool is_on_disk(std::uint32_t seed) const {
-    return (presence->tiers_of(first_hash(seed)) & 2U) != 0;
+    return (block_directory->tiers_of(first_hash(seed)) & 2U) != 0;
   }
 
   testing::TransferNode node{"engine"};
@@ -158,7 +158,7 @@ struct Engine {
   LayoutHandle handle;
   std::optional<ConnectorScheduler> scheduler;
   TieredKeeper* keeper = nullptr;  // the worker's
-  Presence* presence = nullptr;    // the keeper's
+  BlockDirectory* block_directory = nullptr;    // the keeper's
   std::unique_ptr<ConnectorWorker> worker;
   WorkerReport report;
 };
@@ -196,10 +196,10 @@ TEST(ConnectorTest, what_is_saved_with_more_priority_goes_to_disk_first) {
   const Bytes orders = encode(engine.scheduler->build()).value();
   ASSERT_TRUE(engine.worker->start_step(decode_step_orders(orders).value()).ok());
   engine.worker->wait_for_save();
-  (void)engine.presence->take_events();
+  (void)engine.block_directory->take_events();
   ASSERT_TRUE(engine.worker->sync().ok());
   std::vector<BlockHash> to_disk;
-  for (const BlockEvent& event : engine.presence->take_events().events)
+  for (const BlockEvent& event : engine.block_directory->take_events().events)
     if (event.tier == 1) to_disk.push_back(event.hash);
   EXPECT_THAT(to_disk, ElementsAre(Engine::first_hash(8), Engine::first_hash(7)));
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <towpath/kv/block_id.h>
-#include <towpath/kv/blocks/presence.h>
+#include <towpath/kv/blocks/block_directory.h>
 
 namespace towpath::kv {
 

@@ -22,7 +22,7 @@ struct LoadsTest : ::testing::Test {
   LoadsTest() : cache(node.build({"engine"})) {
     TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"})};
     auto slow = std::make_unique<testing::MemoryTier>(1, 64);
-    slow->presence = parts.presence.get();
+    slow->block_directory = parts.block_directory.get();
     tier = slow.get();
     parts.below.push_back(std::move(slow));
     auto made = TieredKeeper::make(std::move(parts)).value();

@@ -6,8 +6,8 @@
 namespace towpath::kv {
 
 Result<std::unique_ptr<TieredKeeper>> TieredKeeper::make(TieredKeeperParts parts) {
-  if (parts.clock == nullptr || parts.presence == nullptr)
-    return error(Code::invalid_argument, "a keeper without a clock, or a Presence",
+  if (parts.clock == nullptr || parts.block_directory == nullptr)
+    return error(Code::invalid_argument, "a keeper without a clock, or a BlockDirectory",
                  "fill in TieredKeeperParts");
   auto keeper = std::unique_ptr<TieredKeeper>(new TieredKeeper(parts));
   const bool background = parts.background && !parts.peers;
@@ -23,7 +23,7 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
     peers_tier_ = static_cast<TierIndex>(parts.below.empty() ? 1 : parts.below.back()->index() + 1);
     reported = {.agent = parts.peers->agent,
             .manager = parts.peers->manager,
-            .presence = presence_.get(),
+            .block_directory = block_directory_.get(),
             .tier = peers_tier_,
             .share = {parts.peers->name_space, parts.memory.config(), parts.peers->first_layer,
                       parts.peers->first_head},
@@ -35,7 +35,7 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
   }
   // At once: a block that waits can be lost with its slot, and nobody calls for its sake alone.
   parts.cache.batch_at_least = 1;
-  TOWPATH_TRY(cache_, TieredCache::make({*parts.clock, *presence_, std::move(parts.memory),
+  TOWPATH_TRY(cache_, TieredCache::make({*parts.clock, *block_directory_, std::move(parts.memory),
                                          std::move(parts.below), parts.meter},
                                         parts.cache));
   if (!parts.peers) return {};
@@ -188,7 +188,7 @@ void TieredKeeper::check_name(Promoted& came, BlockHash hash) {
 /// Peers are told of changes here soon after, the keeper's user when it asks.
 void TieredKeeper::hear_news() {
   constexpr std::size_t kMostKept = std::size_t{1} << 16U;
-  Presence::Events events = presence_->take_events();
+  BlockDirectory::Events events = block_directory_->take_events();
   if (loans_) loans_->note_changes(events);
   news_.some_were_lost = news_.some_were_lost || events.some_were_lost;
   news_.events.insert(news_.events.end(), events.events.begin(), events.events.end());
@@ -198,11 +198,11 @@ void TieredKeeper::hear_news() {
 BlockKeeper::News TieredKeeper::take_news() {
   if (loans_) (void)loans_->progress();  // who has no thread answers peers here, too
   hear_news();
-  const Presence::Events events = std::exchange(news_, {});
+  const BlockDirectory::Events events = std::exchange(news_, {});
   News news{
       .is_anew = !std::exchange(is_reported_, true) || events.some_were_lost, .stored = {}, .lost = {}};
   // Reported is what is so now, whatever happened on the way.
-  for (const BlockEvent& event : news.is_anew ? presence_->snapshot() : events.events)
+  for (const BlockEvent& event : news.is_anew ? block_directory_->snapshot() : events.events)
     (has(event.hash) ? news.stored : news.lost).push_back(event.hash);
   return news;
 }

@@ -31,7 +31,7 @@ struct KeeperPeers {
 struct TieredKeeperParts {
   const Clock* clock = nullptr;  ///< outlives the keeper
   layout::PhysicalLayout memory;
-  std::unique_ptr<Presence> presence = std::make_unique<Presence>();
+  std::unique_ptr<BlockDirectory> block_directory = std::make_unique<BlockDirectory>();
   std::vector<std::unique_ptr<BlockTier>> below{};  ///< that tell this presence; none: memory only
   DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64;
   TieredCacheOptions cache{};  ///< but for `batch_at_least`: blocks go down at once
@@ -53,7 +53,7 @@ class TieredKeeper final : public BlockKeeper {
   const layout::PhysicalLayout& memory() const override { return cache_->layout(); }
   Result<std::vector<PartialBlock>> room(SlotId count) override;
   Status keep(PartialBlock&& block, BlockHash hash, std::uint8_t priority) override;
-  bool has(BlockHash hash) const override { return presence_->tiers_of(hash) != 0; }
+  bool has(BlockHash hash) const override { return block_directory_->tiers_of(hash) != 0; }
   std::unique_ptr<ComingBlocks> bring(std::span<const BlockHash> hashes,
                                       std::uint8_t priority) override;
   /// And serves peers.
@@ -80,7 +80,7 @@ class TieredKeeper final : public BlockKeeper {
   class Coming;
   Status start_background();
   explicit TieredKeeper(TieredKeeperParts& parts)
-      : algorithm_(parts.algorithm), presence_(std::move(parts.presence)) {}
+      : algorithm_(parts.algorithm), block_directory_(std::move(parts.block_directory)) {}
 
   Status open(TieredKeeperParts parts);
   Result<Digest> digest_of_slot(SlotId slot, const Digest& like) const;
@@ -89,11 +89,11 @@ class TieredKeeper final : public BlockKeeper {
   void hear_news();
 
   const DigestAlgorithm algorithm_;
-  std::unique_ptr<Presence> presence_;
-  std::unique_ptr<TieredCache> cache_;  // tells presence_
+  std::unique_ptr<BlockDirectory> block_directory_;
+  std::unique_ptr<TieredCache> cache_;  // tells block_directory_
   TierIndex peers_tier_ = 0;            // 0: there is none
   std::unique_ptr<PeerLoans> loans_;    // lends from cache_
-  Presence::Events news_;               // that were not taken
+  BlockDirectory::Events news_;               // that were not taken
   bool is_reported_ = false;
   std::uint32_t settled_seen_ = 0;  // of the cache, by progress()
   std::uint64_t from_memory_ = 0;

@@ -334,11 +334,11 @@ void BlockStore::forget_segment(std::uint64_t number) {
 }
 
 void BlockStore::report_there(BlockHash hash) {
-  if (options_.presence != nullptr) (void)options_.presence->add(hash, options_.tier);
+  if (options_.block_directory != nullptr) (void)options_.block_directory->add(hash, options_.tier);
 }
 
 void BlockStore::report_gone(BlockHash hash) {
-  if (options_.presence != nullptr) (void)options_.presence->remove(hash, options_.tier);
+  if (options_.block_directory != nullptr) (void)options_.block_directory->remove(hash, options_.tier);
 }
 
 BlockStore::Figures BlockStore::figures() const {

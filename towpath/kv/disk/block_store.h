@@ -33,7 +33,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <towpath/kv/blocks/presence.h>
+#include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/disk/index_format.h>
 #include <towpath/kv/disk/record_io.h>
 #include <towpath/kv/disk/segment.h>
@@ -48,7 +48,7 @@ struct BlockStoreOptions {
   std::uint64_t incarnation = 0;          ///< random, another for each opening
   /// Is told what is acknowledged, as tier `tier`, and what is no more, for whatever reason;
   /// outlives the store. None: nobody is told.
-  Presence* presence = nullptr;
+  BlockDirectory* block_directory = nullptr;
   TierIndex tier = 0;
 };
 

@@ -266,26 +266,26 @@ TEST_F(BlockStoreTest, a_directory_that_can_only_be_read_is_served_without_a_loc
 }
 
 TEST_F(BlockStoreTest, presence_is_reported_what_is_acknowledged_and_what_is_gone) {
-  Presence presence;
+  BlockDirectory block_directory;
   const BlockStoreOptions small{
-      .segment_bytes = 100'000, .capacity_bytes = 400'000, .presence = &presence, .tier = 3};
+      .segment_bytes = 100'000, .capacity_bytes = 400'000, .block_directory = &block_directory, .tier = 3};
   auto store = open_store(files_, small);
   put(*store, 1, 2);
-  EXPECT_EQ(presence.tiers_of(1), 0U) << "not before the sync";
+  EXPECT_EQ(block_directory.tiers_of(1), 0U) << "not before the sync";
   ASSERT_TRUE(store->sync().ok());
-  EXPECT_EQ(presence.tiers_of(1), 0b1000U);
+  EXPECT_EQ(block_directory.tiers_of(1), 0b1000U);
   ASSERT_TRUE(store->remove(1).ok());
-  EXPECT_EQ(presence.tiers_of(1), 0U);
+  EXPECT_EQ(block_directory.tiers_of(1), 0U);
   put(*store, 3, 200);
   ASSERT_TRUE(store->sync().ok());
-  EXPECT_EQ(presence.tiers_of(2), 0U) << "its segment went to make room";
+  EXPECT_EQ(block_directory.tiers_of(2), 0U) << "its segment went to make room";
   for (BlockHash hash = 1; hash <= 200; ++hash)
-    ASSERT_EQ(presence.tiers_of(hash) != 0, store->find(hash).has_value()) << hash;
-  const std::size_t there = presence.snapshot().size();
+    ASSERT_EQ(block_directory.tiers_of(hash) != 0, store->find(hash).has_value()) << hash;
+  const std::size_t there = block_directory.snapshot().size();
   store.reset();
-  Presence anew;
+  BlockDirectory anew;
   BlockStoreOptions again = small;
-  again.presence = &anew;
+  again.block_directory = &anew;
   store = open_store(files_, again);
   EXPECT_EQ(anew.snapshot().size(), there);
 }

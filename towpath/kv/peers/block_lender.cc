@@ -6,7 +6,7 @@ namespace towpath::kv {
 
 bool BlockLender::has(BlockHash hash) const {
   const unsigned borrowed = options_.not_from == 0 ? 0U : 1U << options_.not_from;
-  return (options_.presence->tiers_of(hash) & ~borrowed) != 0;
+  return (options_.block_directory->tiers_of(hash) & ~borrowed) != 0;
 }
 
 void BlockLender::ask(const AgentIdentity& borrower, const PeerMessage& ask) {

@@ -23,7 +23,7 @@ namespace towpath::kv {
 
 struct LenderOptions {
   const Clock* clock = nullptr;
-  const Presence* presence = nullptr;  ///< the cache's
+  const BlockDirectory* block_directory = nullptr;  ///< the cache's
   TierIndex not_from = 0;              ///< the tier of what is borrowed itself; 0: there is none
   Duration lease = std::chrono::seconds(10);
   std::size_t most_blocks = 1024;  ///< lent at once, of all sessions

@@ -4,7 +4,7 @@
 // An edition is a number: how many changes there were before it. Edition 0 has no block. What an
 // edition lacks is said by the changes from it on, the last of each block; who has some of them
 // already may take them again. At most kMostKept changes are kept.
-// Not a place where blocks are: Presence tells which are. Thread: one at a time.
+// Not a place where blocks are: BlockDirectory tells which are. Thread: one at a time.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ struct Holder {
       parts.below.push_back(
           DiskTier::open(
               *options.disk,
-              {.directory = "/kv", .incarnation = 7, .presence = parts.presence.get(), .tier = 1})
+              {.directory = "/kv", .incarnation = 7, .block_directory = parts.block_directory.get(), .tier = 1})
               .value());
     parts.peers = {.agent = node.agent.get(),
                    .manager = node.manager.get(),

@@ -146,9 +146,9 @@ std::vector<std::string> KnownPeers::owners_of(BlockHash hash) const {
 
 void KnownPeers::report(BlockHash hash) {
   if (owners_of(hash).empty())
-    (void)presence_.remove(hash, tier_);
+    (void)block_directory_.remove(hash, tier_);
   else
-    (void)presence_.add(hash, tier_);
+    (void)block_directory_.add(hash, tier_);
 }
 
 }  // namespace towpath::kv

@@ -1,5 +1,5 @@
 // KnownPeers: what peers have told of themselves, in catalogues, and who of them has a block. It
-// tells Presence, as one tier: a block that peers have all of together, of the part that is kept
+// tells BlockDirectory, as one tier: a block that peers have all of together, of the part that is kept
 // here.
 //
 // What has changed in a catalogue may come late, twice or not at all: what goes before is missing
@@ -14,7 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include <towpath/kv/blocks/presence.h>
+#include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/peers/peer_message.h>
 #include <towpath/kv/transfer_manager.h>
 
@@ -47,8 +47,8 @@ class KnownPeers {
   };
 
   /// Manager and presence outlive it.
-  KnownPeers(CacheShare ours, TransferManager& manager, Presence& presence, TierIndex tier)
-      : ours_(std::move(ours)), manager_(manager), presence_(presence), tier_(tier) {}
+  KnownPeers(CacheShare ours, TransferManager& manager, BlockDirectory& block_directory, TierIndex tier)
+      : ours_(std::move(ours)), manager_(manager), block_directory_(block_directory), tier_(tier) {}
   ~KnownPeers();
   KnownPeers(const KnownPeers&) = delete;
   KnownPeers& operator=(const KnownPeers&) = delete;
@@ -83,7 +83,7 @@ class KnownPeers {
 
   const CacheShare ours_;
   TransferManager& manager_;
-  Presence& presence_;
+  BlockDirectory& block_directory_;
   const TierIndex tier_;
   std::map<std::string, Peer> peers_;
   std::uint64_t met_ = 0;

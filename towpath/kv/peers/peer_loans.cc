@@ -30,7 +30,7 @@ PeerLoans::PeerLoans(const PeerTierOptions& options, Duration lease, PeerTier& t
     : options_(options),
       tier_(tier),
       lender_({.clock = &options.manager->clock(),
-               .presence = options.presence,
+               .block_directory = options.block_directory,
                .not_from = options.tier,
                .lease = lease,
                .is_gone = [&agent = *options.agent](
@@ -61,18 +61,18 @@ Result<Bytes> PeerLoans::catalogue() {
 /// Whatever happened on the way.
 void PeerLoans::settle() {
   std::unordered_set<BlockHash> all;
-  for (const BlockEvent& here : options_.presence->snapshot())
+  for (const BlockEvent& here : options_.block_directory->snapshot())
     if (here.tier != options_.tier) all.insert(here.hash);
   journal_.settle(all);
 }
 
 /// Noted is what is so now: of a block that came and went there are other news to come.
-void PeerLoans::note_changes(const Presence::Events& news) {
+void PeerLoans::note_changes(const BlockDirectory::Events& news) {
   if (news.some_were_lost) return settle();
   const unsigned borrowed = 1U << options_.tier;
   for (const BlockEvent& event : news.events)
     if (event.tier != options_.tier)
-      journal_.note(event.hash, (options_.presence->tiers_of(event.hash) & ~borrowed) != 0);
+      journal_.note(event.hash, (options_.block_directory->tiers_of(event.hash) & ~borrowed) != 0);
 }
 
 Status PeerLoans::report(const std::string& peer, const PeerMessage& message) {

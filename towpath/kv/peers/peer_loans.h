@@ -41,7 +41,7 @@ class PeerLoans {
   /// What others need to borrow from here. Errors: those of exporting the layouts.
   Result<Bytes> catalogue();
   /// Of the tiers that the loans were made with: blocks came or went.
-  void note_changes(const Presence::Events& news);
+  void note_changes(const BlockDirectory::Events& news);
   const CatalogueJournal& journal() const { return journal_; }
   /// What is lent, by its number, as peers know it.
   std::uint64_t layout() const { return lent_from_.id; }

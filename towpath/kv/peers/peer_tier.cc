@@ -31,10 +31,10 @@ void copy_heads(ConstByteSpan from, layout::IndexRange theirs, ByteSpan to, layo
 }  // namespace
 
 Result<std::unique_ptr<PeerTier>> PeerTier::make(PeerTierOptions options) {
-  if (options.agent == nullptr || options.manager == nullptr || options.presence == nullptr ||
+  if (options.agent == nullptr || options.manager == nullptr || options.block_directory == nullptr ||
       options.tier == 0 || options.staged_blocks == 0 || options.staged_blocks > kMaxBlocksAsked)
     return error(Code::invalid_argument,
-                 "a tier of peers needs an agent, its manager, a Presence and a number",
+                 "a tier of peers needs an agent, its manager, a BlockDirectory and a number",
                  cat("fill in PeerTierOptions; at most ", kMaxBlocksAsked, " blocks are staged"));
   TOWPATH_TRY(options.share.config.block_bytes());
   return std::unique_ptr<PeerTier>(new PeerTier(std::move(options)));
@@ -43,7 +43,7 @@ Result<std::unique_ptr<PeerTier>> PeerTier::make(PeerTierOptions options) {
 PeerTier::PeerTier(PeerTierOptions options)
     : options_(std::move(options)),
       block_bytes_(options_.share.config.block_bytes().value()),
-      known_(options_.share, *options_.manager, *options_.presence, options_.tier) {}
+      known_(options_.share, *options_.manager, *options_.block_directory, options_.tier) {}
 
 PeerTier::~PeerTier() {
   for (auto& [name, link] : links_) {

@@ -32,7 +32,7 @@ namespace towpath::kv {
 struct PeerTierOptions {
   agent::Agent* agent = nullptr;  ///< with `manager` and `presence`, outlives the tier
   TransferManager* manager = nullptr;
-  Presence* presence = nullptr;
+  BlockDirectory* block_directory = nullptr;
   TierIndex tier = 0;
   CacheShare share;                             ///< that is kept here
   Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a session

@@ -165,7 +165,7 @@ struct Borrower {
   explicit Borrower(Holder& of) : far(of), memory(node.build({"kept"})), handle(node.add(memory)) {
     tier = PeerTier::make({.agent = node.agent.get(),
                            .manager = node.manager.get(),
-                           .presence = &presence,
+                           .block_directory = &block_directory,
                            .tier = 1,
                            .share = {"model", memory.config()},
                            .patience = std::chrono::seconds(20),
@@ -193,7 +193,7 @@ struct Borrower {
 
   Holder& far;
   testing::TransferNode node{"near"};
-  Presence presence;
+  BlockDirectory block_directory;
   layout::PhysicalLayout memory;
   LayoutHandle handle;
   std::unique_ptr<PeerTier> tier;
@@ -369,13 +369,13 @@ TEST(PeerTierTest, a_new_catalogue_takes_away_what_it_does_not_name_and_leaves_t
 TEST(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
   testing::TransferNode node("far");
   ManualClock clock;
-  Presence presence;
-  auto cache = TieredCache::make({clock, presence, node.build({"kept"}), {}}, {}).value();
+  BlockDirectory block_directory;
+  auto cache = TieredCache::make({clock, block_directory, node.build({"kept"}), {}}, {}).value();
   auto slot = cache->allocate(1).value();
   (void)cache->register_block({std::move(slot.front()), {.block = {.hash = 11}, .digest = {}}});
   bool is_gone = false;
   BlockLender lender({.clock = &clock,
-                      .presence = &presence,
+                      .block_directory = &block_directory,
                       .lease = std::chrono::seconds(3),
                       .most_blocks = 3,
                       .is_gone = [&](const AgentIdentity&) { return is_gone; }},

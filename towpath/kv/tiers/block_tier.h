@@ -9,7 +9,7 @@
 // and whoever has more waits: that is the back-pressure. Which is begun first is the caller's
 // business.
 //
-// It tells Presence what it has, as tier `index()`: a block from the moment on when it is there for
+// It tells BlockDirectory what it has, as tier `index()`: a block from the moment on when it is there for
 // good, until it is gone, for whatever reason. Invariants: what a get gives is what was put; a put
 // that ended well is there for good; a task ends exactly once, and nothing touches its bytes
 // afterwards.
@@ -24,7 +24,7 @@
 #include <towpath/core/bytes.h>
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
-#include <towpath/kv/blocks/presence.h>
+#include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/digest.h>
 
 namespace towpath::kv {
@@ -35,7 +35,7 @@ struct TierTask {
   enum class Kind : std::uint8_t {
     put,   ///< proves `bytes` against `digest` before it keeps them
     get,   ///< fills `bytes`, and `digest` that they were held against
-    look,  ///< asks whether it is there, and with which digest; Presence is told
+    look,  ///< asks whether it is there, and with which digest; BlockDirectory is told
   };
   Kind kind = Kind::get;
   BlockHash hash = 0;

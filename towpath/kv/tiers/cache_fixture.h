@@ -44,7 +44,7 @@ class CacheFixture : public ::testing::Test {
   std::unique_ptr<BlockTier> make_host_tier(CacheShape shape) {
     shape.slots = shape.host_slots;
     const memory::SharedDevice device = std::exchange(device_, nullptr);
-    auto made = HostTier::make(make_layout(shape), {.presence = presence_.get(), .tier = 1});
+    auto made = HostTier::make(make_layout(shape), {.block_directory = block_directory_.get(), .tier = 1});
     device_ = device;
     return *std::move(made);
   }
@@ -53,12 +53,12 @@ class CacheFixture : public ::testing::Test {
   void open(const TieredCacheOptions& options = {}, const CacheShape& shape = {}) {
     cache_.reset();
     disk_ = nullptr;
-    presence_ = std::make_unique<Presence>();
+    block_directory_ = std::make_unique<BlockDirectory>();
     auto disk = DiskTier::open(files_, {.directory = "/kv",
                                         .segment_bytes = shape.segment_bytes,
                                         .capacity_bytes = shape.capacity_bytes,
                                         .incarnation = ++lives_,
-                                        .presence = presence_.get(),
+                                        .block_directory = block_directory_.get(),
                                         .tier = disk_index()});
     ASSERT_TRUE(disk.ok()) << disk.status().to_string();
     disk_ = disk->get();
@@ -68,7 +68,7 @@ class CacheFixture : public ::testing::Test {
     for (auto& other : others_) below.push_back(std::move(other));
     others_.clear();
     auto made = TieredCache::make(
-        {clock_, *presence_, make_layout(shape), std::move(below), meter_, device_}, options);
+        {clock_, *block_directory_, make_layout(shape), std::move(below), meter_, device_}, options);
     ASSERT_TRUE(made.ok()) << made.status().to_string();
     cache_ = *std::move(made);
   }
@@ -97,7 +97,7 @@ class CacheFixture : public ::testing::Test {
   }
   /// Others take every slot: what was in the pool is there no more.
   void evict_all() {
-    for (const BlockEvent& event : presence_->snapshot())
+    for (const BlockEvent& event : block_directory_->snapshot())
       if (event.tier == 0) (void)cache_->pool().drop(event.hash);
   }
 
@@ -126,7 +126,7 @@ class CacheFixture : public ::testing::Test {
   }
   TierIndex disk_index() const { return device_ ? 2 : 1; }
   bool is_on_disk(BlockHash hash) const {
-    return (presence_->tiers_of(hash) & 1U << disk_index()) != 0;
+    return (block_directory_->tiers_of(hash) & 1U << disk_index()) != 0;
   }
 
   /// The pool's bytes, as an engine would get at them.
@@ -167,7 +167,7 @@ class CacheFixture : public ::testing::Test {
   ManualClock clock_;
   memory::SharedDevice device_;  // of the next open(); null: the pool is host memory
   sys::MemoryFileSystem files_;
-  std::unique_ptr<Presence> presence_;
+  std::unique_ptr<BlockDirectory> block_directory_;
   DiskTier* disk_ = nullptr;                        // the cache's
   std::vector<std::unique_ptr<BlockTier>> others_;  // for the next open(), below the disk
   std::uint64_t lives_ = 0;

@@ -34,7 +34,7 @@ class DevicePoolTest : public CacheFixture {
     cache_.reset();
   }
 
-  std::uint16_t tiers_of(BlockHash hash) const { return presence_->tiers_of(hash); }
+  std::uint16_t tiers_of(BlockHash hash) const { return block_directory_->tiers_of(hash); }
   /// Until nothing is left to do; what is held stays so.
   void go_on() {
     while (cache_->progress()) {
@@ -277,8 +277,8 @@ TEST_F(DevicePoolTest, places_are_counted_by_their_names) {
 
 TEST_F(DevicePoolTest, what_makes_no_sense_is_refused) {
   const auto make_with = [&](memory::SharedDevice device, const TieredCacheOptions& options) {
-    presence_ = std::make_unique<Presence>();
-    return TieredCache::make({clock_, *presence_, make_layout({}), {}, {}, std::move(device)},
+    block_directory_ = std::make_unique<BlockDirectory>();
+    return TieredCache::make({clock_, *block_directory_, make_layout({}), {}, {}, std::move(device)},
                              options)
         .status();
   };

@@ -17,11 +17,11 @@ constexpr Duration kNap = std::chrono::milliseconds(100);
 Result<std::unique_ptr<DiskTier>> DiskTier::open(sys::FileSystem& files,
                                                  const BlockStoreOptions& options,
                                                  std::unique_ptr<sys::FileDevice> device) {
-  if (options.presence == nullptr || options.tier == 0)
+  if (options.block_directory == nullptr || options.tier == 0)
     return error(Code::invalid_argument,
                  cat("a disk tier as tier ", options.tier,
-                     options.presence == nullptr ? " that tells nobody what it has" : ""),
-                 "name a Presence, and a tier of 1 or more: 0 is the pool's");
+                     options.block_directory == nullptr ? " that tells nobody what it has" : ""),
+                 "name a BlockDirectory, and a tier of 1 or more: 0 is the pool's");
   TOWPATH_TRY(auto store, BlockStore::open(files, options, std::move(device)));
   return std::unique_ptr<DiskTier>(new DiskTier(std::move(store), options.tier));
 }

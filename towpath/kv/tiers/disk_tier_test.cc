@@ -24,10 +24,10 @@ class DiskTierTest : public ::testing::Test {
  protected:
   void open(std::uint64_t seed, BlockStoreOptions options = {}) {
     tier_.reset();
-    presence_ = std::make_unique<Presence>();
+    block_directory_ = std::make_unique<BlockDirectory>();
     options.directory = testing::kDirectory;
     options.incarnation = ++lives_;
-    options.presence = presence_.get();
+    options.block_directory = block_directory_.get();
     options.tier = 1;
     auto device = std::make_unique<ShuffledDevice>(seed);
     device_ = device.get();
@@ -61,10 +61,10 @@ class DiskTierTest : public ::testing::Test {
     EXPECT_TRUE(!task.status.ok() || bytes == bytes_of_block(hash)) << "wrong: " << hash;
     return task.status;
   }
-  bool is_there(BlockHash hash) const { return presence_->tiers_of(hash) != 0; }
+  bool is_there(BlockHash hash) const { return block_directory_->tiers_of(hash) != 0; }
 
   std::unique_ptr<sys::MemoryFileSystem> files_ = std::make_unique<sys::MemoryFileSystem>();
-  std::unique_ptr<Presence> presence_;
+  std::unique_ptr<BlockDirectory> block_directory_;
   std::uint64_t lives_ = 0;
   std::map<BlockHash, Bytes> bytes_;
   std::map<BlockHash, TierTask> tasks_;
@@ -176,7 +176,7 @@ TEST_F(DiskTierTest, dying_at_any_step_in_any_order_loses_nothing_said_to_be_the
       device_->steps_left = steps;
       for (BlockHash from = 1; from <= 30; from += 10) put_all(from, from + 9);
       std::set<BlockHash> said;
-      for (const BlockEvent& event : presence_->snapshot()) said.insert(event.hash);
+      for (const BlockEvent& event : block_directory_->snapshot()) said.insert(event.hash);
       files_->crash([&] { return random() % 2 == 0; });
       open(random(), small);
       for (BlockHash hash = 1; hash <= 30; ++hash) {

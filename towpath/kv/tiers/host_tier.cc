@@ -17,11 +17,11 @@ bool are(ConstByteSpan bytes, const Digest& digest) {
 
 Result<std::unique_ptr<HostTier>> HostTier::make(layout::PhysicalLayout memory,
                                                  const HostTierOptions& options) {
-  if (options.presence == nullptr || options.tier == 0)
+  if (options.block_directory == nullptr || options.tier == 0)
     return error(Code::invalid_argument,
                  cat("a host tier as tier ", options.tier,
-                     options.presence == nullptr ? " that tells nobody what it has" : ""),
-                 "name a Presence, and a tier of 1 or more: 0 is the pool's");
+                     options.block_directory == nullptr ? " that tells nobody what it has" : ""),
+                 "name a BlockDirectory, and a tier of 1 or more: 0 is the pool's");
   if (memory.config().format != layout::BlockFormat::nhd)
     return error(Code::invalid_argument,
                  cat("a host tier in the format ", name_of(memory.config().format)),
@@ -30,7 +30,7 @@ Result<std::unique_ptr<HostTier>> HostTier::make(layout::PhysicalLayout memory,
   const std::uint64_t slots = std::min<std::uint64_t>(memory.config().num_blocks, kNoSlot);
   TOWPATH_TRY(auto pool, BlockPool::make({.slots = static_cast<SlotId>(slots),
                                           .policy = options.policy,
-                                          .presence = options.presence,
+                                          .block_directory = options.block_directory,
                                           .tier = options.tier}));
   return std::unique_ptr<HostTier>(new HostTier(std::move(memory), std::move(pool), options.tier));
 }

@@ -13,13 +13,13 @@ namespace towpath::kv {
 
 struct HostTierOptions {
   PolicyKind policy = PolicyKind::lru;
-  Presence* presence = nullptr;  ///< outlives the tier
+  BlockDirectory* block_directory = nullptr;  ///< outlives the tier
   TierIndex tier = 1;
 };
 
 class HostTier final : public BlockTier {
  public:
-  /// As many blocks as `memory` has. Errors: invalid_argument (no Presence, tier 0, a format other
+  /// As many blocks as `memory` has. Errors: invalid_argument (no BlockDirectory, tier 0, a format other
   /// than nhd), unsupported (memory that this process cannot reach), and those of BlockPool::make.
   static Result<std::unique_ptr<HostTier>> make(layout::PhysicalLayout memory,
                                                 const HostTierOptions& options);

@@ -44,7 +44,7 @@ class MemoryTier final : public BlockTier {
     return false;
   }
   Status remove(BlockHash hash) override {
-    presence->remove(hash, index_);
+    block_directory->remove(hash, index_);
     return blocks.erase(hash) != 0 ? Status() : error(Code::not_found, "no such block");
   }
 
@@ -57,7 +57,7 @@ class MemoryTier final : public BlockTier {
   bool is_slow = false;
   std::function<void(const TierTask&)> on_begin;
   std::function<void()> on_progress, on_cancel;
-  Presence* presence = nullptr;
+  BlockDirectory* block_directory = nullptr;
 
  private:
   Status done(TierTask& task) {
@@ -65,13 +65,13 @@ class MemoryTier final : public BlockTier {
       if (digest_of(task.bytes, task.digest.salt, task.digest.algorithm) != task.digest)
         return error(Code::corrupt, "the bytes do not match");
       blocks[task.hash] = {task.digest, {task.bytes.begin(), task.bytes.end()}};
-      presence->add(task.hash, index_);
+      block_directory->add(task.hash, index_);
       return {};
     }
     const auto found = blocks.find(task.hash);
     if (found == blocks.end()) return error(Code::not_found, "no such block");
     task.digest = found->second.digest;
-    if (task.kind == TierTask::Kind::look) presence->add(task.hash, index_);
+    if (task.kind == TierTask::Kind::look) block_directory->add(task.hash, index_);
     std::ranges::copy(
         task.kind == TierTask::Kind::get ? ConstByteSpan(found->second.bytes) : ConstByteSpan(),
         task.bytes.begin());

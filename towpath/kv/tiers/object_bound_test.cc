@@ -21,7 +21,7 @@ class ObjectBoundTest : public ObjectTierTest {
     return backends::object::read_page(as_text(response->body))->objects.size();
   }
   TierCapacity room() { return life_->cache->figures().below[0].room.value(); }
-  bool is_below(BlockHash hash) { return (life_->presence.tiers_of(hash) & 0b10U) != 0; }
+  bool is_below(BlockHash hash) { return (life_->block_directory.tiers_of(hash) & 0b10U) != 0; }
   void list() {
     life_->drive_until([&] { return room().blocks > 0; });
   }
@@ -111,7 +111,7 @@ TEST_F(ObjectBoundTest, a_store_that_removes_nothing_takes_nothing_more_and_heal
 TEST_F(ObjectBoundTest, a_bound_without_a_shelf_or_without_room_is_refused) {
   ObjectTierOptions options{.agent = life_->node.agent.get(),
                             .block_bytes = 100,
-                            .presence = &life_->presence,
+                            .block_directory = &life_->block_directory,
                             .tier = 1,
                             .bound_bytes = 1 << 20};
   EXPECT_EQ(ObjectTier::open(options).code(), Code::invalid_argument);

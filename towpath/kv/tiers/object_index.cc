@@ -60,12 +60,12 @@ std::optional<PartialBlock> ObjectIndex::make_room() {
 
 void ObjectIndex::enter(BlockHash hash, PartialBlock&& room) {
   (void)objects_->register_block(CompleteBlock(std::move(room), {.block = {hash, {}}}));
-  (void)options_.presence->add(hash, options_.tier);
+  (void)options_.block_directory->add(hash, options_.tier);
 }
 
 void ObjectIndex::keep(BlockHash hash, Place& place) {
   if (place.room) enter(hash, std::move(*place.room));
-  (void)options_.presence->add(hash, options_.tier);
+  (void)options_.block_directory->add(hash, options_.tier);
   place = {};
 }
 
@@ -84,7 +84,7 @@ void ObjectIndex::meet(BlockHash hash) {
 
 void ObjectIndex::forget(BlockHash hash) {
   (void)objects_->drop(hash);
-  (void)options_.presence->remove(hash, options_.tier);
+  (void)options_.block_directory->remove(hash, options_.tier);
 }
 
 void ObjectIndex::discard(BlockHash hash) {

@@ -33,7 +33,7 @@ struct ObjectIndexOptions {
   std::uint64_t bound_bytes = 0;
   PolicyKind policy = PolicyKind::lru;
   std::size_t depth = 8;         ///< removals under way at once
-  Presence* presence = nullptr;  ///< is told of all that the store has; outlives the index
+  BlockDirectory* block_directory = nullptr;  ///< is told of all that the store has; outlives the index
   TierIndex tier = 0;
 };
 

@@ -66,7 +66,7 @@ struct Life {
                                     .block_bytes = block_bytes,
                                     .depth = 3,
                                     .timeout = timeout,
-                                    .presence = &presence,
+                                    .block_directory = &block_directory,
                                     .tier = 1,
                                     .bound_bytes = bound_objects * object_bytes_of(block_bytes)},
                                    std::move(shelf));
@@ -74,7 +74,7 @@ struct Life {
     tier = opened->get();
     std::vector<std::unique_ptr<BlockTier>> below;
     below.push_back(*std::move(opened));
-    cache = *TieredCache::make({node.clock, presence, std::move(memory), std::move(below)},
+    cache = *TieredCache::make({node.clock, block_directory, std::move(memory), std::move(below)},
                                {.batch_at_least = 1, .rest = std::chrono::milliseconds(10)});
   }
 
@@ -116,7 +116,7 @@ struct Life {
   }
 
   TransferNode node;
-  Presence presence;
+  BlockDirectory block_directory;
   std::uint64_t block_bytes = 0;
   std::unique_ptr<TieredCache> cache;
   ObjectTier* tier = nullptr;  // the cache's

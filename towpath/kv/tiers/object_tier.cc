@@ -10,8 +10,8 @@ namespace towpath::kv {
 namespace {
 
 Status check_options(const ObjectTierOptions& options) {
-  if (options.agent == nullptr || options.presence == nullptr || options.tier == 0)
-    return error(Code::invalid_argument, "an object tier needs an agent, a Presence and a number",
+  if (options.agent == nullptr || options.block_directory == nullptr || options.tier == 0)
+    return error(Code::invalid_argument, "an object tier needs an agent, a BlockDirectory and a number",
                  "fill in ObjectTierOptions; 0 is the host's number");
   if (options.block_bytes == 0 || options.block_bytes > kMaxBlockBytes || options.depth == 0)
     return error(Code::invalid_argument,
@@ -40,7 +40,7 @@ Result<std::unique_ptr<ObjectTier>> ObjectTier::open(const ObjectTierOptions& op
                                               .bound_bytes = options.bound_bytes,
                                               .policy = options.policy,
                                               .depth = options.depth,
-                                              .presence = options.presence,
+                                              .block_directory = options.block_directory,
                                               .tier = options.tier}));
   }
   const std::uint64_t slot_bytes = room_of({.length = options.block_bytes});
@@ -188,7 +188,7 @@ void ObjectTier::finish(Slot& slot) {
   if (how.ok()) how = is_look ? reported(slot) : prove(slot);
   if (is_look && how.ok()) {
     if (index_) index_->meet(slot.hash);
-    (void)options_.presence->add(slot.hash, options_.tier);
+    (void)options_.block_directory->add(slot.hash, options_.tier);
   }
   lose(slot.hash, how.code());
   end(slot, std::move(how));
@@ -198,14 +198,14 @@ void ObjectTier::finish_put(Slot& slot, const Status& how) {
   if (index_)
     how.ok() ? index_->keep(slot.hash, slot.place) : index_->give_up(slot.hash, slot.place);
   else if (how.ok())
-    (void)options_.presence->add(slot.hash, options_.tier);
+    (void)options_.block_directory->add(slot.hash, options_.tier);
 }
 
 /// What is not there, or is wrong, is there no more; and what is wrong takes no room.
 void ObjectTier::lose(BlockHash hash, Code why) {
   if (why != Code::not_found && why != Code::corrupt) return;
   if (!index_)
-    (void)options_.presence->remove(hash, options_.tier);
+    (void)options_.block_directory->remove(hash, options_.tier);
   else if (why == Code::corrupt)
     index_->discard(hash);
   else
@@ -251,7 +251,7 @@ void ObjectTier::end(Slot& slot, Status how) {
 // Removing ---------------------------------------------------------------------------------------
 
 Status ObjectTier::remove(BlockHash hash) {
-  if (!options_.presence->remove(hash, options_.tier))
+  if (!options_.block_directory->remove(hash, options_.tier))
     return error(Code::not_found, cat("no block ", hex(hash)));
   if (index_) {
     index_->discard(hash);

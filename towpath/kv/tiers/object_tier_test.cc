@@ -71,7 +71,7 @@ TEST_F(ObjectTierTest, what_makes_no_sense_is_refused) {
   ObjectTierOptions options{.agent = life_->node.agent.get(),
                             .block_bytes = 100,
                             .depth = 0,
-                            .presence = &life_->presence,
+                            .block_directory = &life_->block_directory,
                             .tier = 1};
   EXPECT_EQ(ObjectTier::open(options).code(), Code::invalid_argument);
   options.depth = 1;

@@ -20,14 +20,14 @@ class SlowTiersTest : public CacheFixture {
     slow_ = static_cast<MemoryTier*>(others_.front().get());
     slow_->is_slow = true;
     open(options);
-    slow_->presence = presence_.get();
+    slow_->block_directory = block_directory_.get();
   }
   /// Blocks that only the slow tier has.
   void put_below(BlockHash from, BlockHash to, bool and_report = true) {
     for (BlockHash hash = from; hash <= to; ++hash) {
       const Bytes bytes = content(hash);
       slow_->blocks[hash] = {digest_of(bytes, 5), bytes};
-      if (and_report) (void)presence_->add(hash, 2);
+      if (and_report) (void)block_directory_->add(hash, 2);
     }
   }
   Promotion want(std::vector<BlockHash> hashes, std::uint8_t priority = 50) {
@@ -55,8 +55,8 @@ TEST_F(SlowTiersTest, a_tier_has_no_more_under_way_than_it_takes_and_the_rest_wa
   slow_->let_go(1);
   (void)cache_->progress();
   EXPECT_THAT(under_way(), ElementsAre(1, 3));
-  EXPECT_EQ(presence_->tiers_of(2), 0b111U);
-  EXPECT_EQ(presence_->tiers_of(1), 0b011U);
+  EXPECT_EQ(block_directory_->tiers_of(2), 0b111U);
+  EXPECT_EQ(block_directory_->tiers_of(1), 0b011U);
   slow_->is_slow = false;
   EXPECT_TRUE(cache_->flush().ok());
   EXPECT_EQ(slow_->blocks.size(), 5U);
@@ -118,7 +118,7 @@ TEST_F(SlowTiersTest, a_block_that_is_dropped_on_its_way_down_is_in_no_tier) {
   cache_->drop(1);
   slow_->let_go(0);
   (void)cache_->progress();
-  EXPECT_EQ(presence_->tiers_of(1), 0U);
+  EXPECT_EQ(block_directory_->tiers_of(1), 0U);
   EXPECT_TRUE(slow_->blocks.empty());
 }
 

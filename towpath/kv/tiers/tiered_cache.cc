@@ -60,7 +60,7 @@ Result<std::unique_ptr<TieredCache>> TieredCache::make(Parts parts,
   TOWPATH_TRY(auto pool, BlockPool::make({.slots = static_cast<SlotId>(slots),
                                           .duplicates = options.duplicates,
                                           .policy = options.policy,
-                                          .presence = &parts.presence}));
+                                          .block_directory = &parts.block_directory}));
   TOWPATH_TRY(const std::uint64_t block_bytes, parts.layout.config().block_bytes());
   TOWPATH_TRY(auto waker, run::Waker::open());
   TOWPATH_TRY(auto poller, run::Poller::open());
@@ -75,7 +75,7 @@ TieredCache::TieredCache(Parts parts, const TieredCacheOptions& options,
                          std::unique_ptr<BlockPool> pool, std::unique_ptr<SlotCopier> copier,
                          Alarm alarm, std::uint64_t block_bytes)
     : clock_(parts.clock),
-      presence_(parts.presence),
+      block_directory_(parts.block_directory),
       layout_(std::move(parts.layout)),
       options_(options),
       block_bytes_(block_bytes),
@@ -144,7 +144,7 @@ std::size_t TieredCache::report_found(std::size_t here, std::span<const BlockHas
   };
   std::size_t below = 0;
   for (; below < others.size(); ++below) {
-    const std::uint16_t tiers = presence_.tiers_of(others[below]);
+    const std::uint16_t tiers = block_directory_.tiers_of(others[below]);
     if (tiers == 0) break;
     std::size_t place = 0;
     while (place <= below_.size() && !is_at(tiers, place)) ++place;
@@ -156,7 +156,7 @@ std::size_t TieredCache::report_found(std::size_t here, std::span<const BlockHas
 }
 
 bool TieredCache::lacks(const TierState& tier, BlockHash hash) const {
-  return (presence_.tiers_of(hash) & 1U << tier.tier->index()) == 0;
+  return (block_directory_.tiers_of(hash) & 1U << tier.tier->index()) == 0;
 }
 
 void TieredCache::offer(const BlockRef& block, const Demotion& how) {

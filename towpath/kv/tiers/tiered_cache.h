@@ -90,12 +90,12 @@ struct TieredCacheFigures {
 
 class TieredCache {
  public:
-  /// `clock` and `presence` outlive it; the tiers tell the same Presence. Tiers in order, the
+  /// `clock` and `presence` outlive it; the tiers tell the same BlockDirectory. Tiers in order, the
   /// fastest first. Errors: invalid_argument (options, tiers out of order), unsupported (a layout
   /// that this process cannot read block by block); those of SlotCopier::make().
   struct Parts {
     const Clock& clock;
-    Presence& presence;
+    BlockDirectory& block_directory;
     layout::PhysicalLayout layout;  ///< of the pool
     std::vector<std::unique_ptr<BlockTier>> below;
     telemetry::CacheMeterParts meter{};  ///< told by match() and find() where blocks were
@@ -224,7 +224,7 @@ class TieredCache {
   void count_quarantined(const std::string& where);
 
   const Clock& clock_;
-  Presence& presence_;
+  BlockDirectory& block_directory_;
   const layout::PhysicalLayout layout_;
   const TieredCacheOptions options_;
   const std::uint64_t block_bytes_;

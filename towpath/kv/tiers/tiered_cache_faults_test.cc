@@ -51,7 +51,7 @@ TEST_F(TieredCacheFaultsTest, bytes_that_were_overwritten_in_the_host_never_reac
   }
   (void)make(2);
   EXPECT_TRUE(cache_->flush().ok());
-  EXPECT_EQ(presence_->tiers_of(1), 0U) << "nor are they served from the host";
+  EXPECT_EQ(block_directory_->tiers_of(1), 0U) << "nor are they served from the host";
   EXPECT_TRUE(is_on_disk(2));
   EXPECT_EQ(cache_->figures().quarantined.at("host, going down"), 1U);
 }
@@ -101,9 +101,9 @@ TEST_F(TieredCacheFaultsTest, after_a_failed_sync_nothing_of_the_batch_is_said_t
   EXPECT_TRUE(is_on_disk(1) && is_on_disk(2));
 }
 
-std::set<BlockHash> said_to_be_on_disk(const Presence& presence) {
+std::set<BlockHash> said_to_be_on_disk(const BlockDirectory& block_directory) {
   std::set<BlockHash> there;
-  for (const BlockEvent& event : presence.snapshot())
+  for (const BlockEvent& event : block_directory.snapshot())
     if (event.tier == 1) there.insert(event.hash);
   return there;
 }
@@ -122,7 +122,7 @@ TEST_F(TieredCacheFaultsTest,
       (void)cache_->flush();
       make_all(8, 12);
       (void)cache_->flush();
-      const auto said = said_to_be_on_disk(*presence_);
+      const auto said = said_to_be_on_disk(*block_directory_);
       const bool survived = files_.calls(FileOp::write) - before < write;
       files_.heal();
       if (power_lost) files_.crash();
@@ -190,7 +190,7 @@ void TieredCacheFaultsTest::play(const Strike& strike) {
       case 2:
       case 3: (void)cache_->progress(); break;
       case 4: {
-        const bool there = presence_->tiers_of(hash) != 0;
+        const bool there = block_directory_->tiers_of(hash) != 0;
         const Status came = promote(hash);
         ASSERT_TRUE(!came.ok() || world.made.contains(hash)) << "step " << step;
         if (came.ok()) came_up += there ? 1 : 0;

@@ -209,7 +209,7 @@ TEST_F(TieredCacheTest, dropped_blocks_are_in_no_tier) {
   make_all(1, 2);
   ASSERT_TRUE(cache_->flush().ok());
   cache_->drop(1);
-  EXPECT_EQ(presence_->tiers_of(1), 0U);
+  EXPECT_EQ(block_directory_->tiers_of(1), 0U);
   EXPECT_EQ(promote(1).code(), Code::not_found);
   EXPECT_TRUE(promote(2).ok());
 }
@@ -218,14 +218,14 @@ TEST_F(TieredCacheTest, a_block_that_is_wrong_in_one_tier_comes_from_the_next) {
   others_.push_back(std::make_unique<MemoryTier>(2));
   MemoryTier& other = static_cast<MemoryTier&>(*others_.front());
   open();
-  other.presence = presence_.get();
+  other.block_directory = block_directory_.get();
   make_all(1, 3);
   ASSERT_TRUE(cache_->flush().ok());
-  EXPECT_EQ(presence_->tiers_of(1), 0b111U);
+  EXPECT_EQ(block_directory_->tiers_of(1), 0b111U);
   evict_all();
   files_.inject({.on = sys::FileOp::read, .effect = sys::FileEffect::flip_bit, .bit = 33});
   EXPECT_TRUE(promote(1).ok());
-  EXPECT_EQ(presence_->tiers_of(1), 0b101U) << "the disk's is quarantined";
+  EXPECT_EQ(block_directory_->tiers_of(1), 0b101U) << "the disk's is quarantined";
   EXPECT_EQ(cache_->figures().quarantined.at("disk, coming up"), 1U);
   EXPECT_EQ(cache_->figures().below[1].promoted, 1U);
 }
@@ -234,7 +234,7 @@ TEST_F(TieredCacheTest, demotion_gives_way_to_promotion_between_two_blocks) {
   others_.push_back(std::make_unique<MemoryTier>(2));
   MemoryTier& other = static_cast<MemoryTier&>(*others_.front());
   open();
-  other.presence = presence_.get();
+  other.block_directory = block_directory_.get();
   make_all(1, 8);
   std::optional<Promotion> promotion;
   other.on_begin = [&](const TierTask&) {
@@ -248,15 +248,15 @@ TEST_F(TieredCacheTest, demotion_gives_way_to_promotion_between_two_blocks) {
 }
 
 TEST_F(TieredCacheTest, what_makes_no_sense_is_refused) {
-  presence_ = std::make_unique<Presence>();
+  block_directory_ = std::make_unique<BlockDirectory>();
   EXPECT_EQ(DiskTier::open(files_, {.directory = "/kv"}).code(), Code::invalid_argument);
   std::vector<std::unique_ptr<BlockTier>> twice;
   twice.push_back(std::make_unique<MemoryTier>(2));
   twice.push_back(std::make_unique<MemoryTier>(2));
-  EXPECT_EQ(TieredCache::make({clock_, *presence_, make_layout({}), std::move(twice)}, {}).code(),
+  EXPECT_EQ(TieredCache::make({clock_, *block_directory_, make_layout({}), std::move(twice)}, {}).code(),
             Code::invalid_argument);
   EXPECT_EQ(
-      TieredCache::make({clock_, *presence_, make_layout({}), {}}, {.batch_blocks = 0}).code(),
+      TieredCache::make({clock_, *block_directory_, make_layout({}), {}}, {.batch_blocks = 0}).code(),
       Code::invalid_argument);
 }
 

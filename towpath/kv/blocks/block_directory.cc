@@ -3,14 +3,14 @@
 #include <utility>
 
 #include <towpath/core/check.h>
-#include <towpath/kv/blocks/presence.h>
+#include <towpath/kv/blocks/block_directory.h>
 
 namespace towpath::kv {
 
 using run::MutexLock;
 
 // Each on cache lines of its own.
-struct alignas(128) Presence::Shard {
+struct alignas(128) BlockDirectory::Shard {
   mutable run::Mutex mutex;
   std::unordered_map<BlockHash, std::uint16_t> tiers TOWPATH_GUARDED_BY(mutex);
   Events news TOWPATH_GUARDED_BY(mutex);
@@ -23,17 +23,17 @@ struct alignas(128) Presence::Shard {
   }
 };
 
-Presence::Presence(std::size_t kept_events)
+BlockDirectory::BlockDirectory(std::size_t kept_events)
     : kept_per_shard_(std::max<std::size_t>(1, kept_events / kShards)),
       shards_(std::make_unique<Shard[]>(kShards)) {}
 
-Presence::~Presence() = default;
+BlockDirectory::~BlockDirectory() = default;
 
-Presence::Shard& Presence::shard_of(BlockHash hash) const {
+BlockDirectory::Shard& BlockDirectory::shard_of(BlockHash hash) const {
   return shards_[(hash * 0x9e3779b97f4a7c15ULL) >> 58U];
 }
 
-bool Presence::add(BlockHash hash, TierIndex tier, std::optional<BlockHash> parent) {
+bool BlockDirectory::add(BlockHash hash, TierIndex tier, std::optional<BlockHash> parent) {
   TOWPATH_CHECK(tier < kMaxTiers, "a tier that fits the mask");
   Shard& shard = shard_of(hash);
   const MutexLock lock(shard.mutex);
@@ -45,7 +45,7 @@ bool Presence::add(BlockHash hash, TierIndex tier, std::optional<BlockHash> pare
   return true;
 }
 
-bool Presence::remove(BlockHash hash, TierIndex tier) {
+bool BlockDirectory::remove(BlockHash hash, TierIndex tier) {
   Shard& shard = shard_of(hash);
   const MutexLock lock(shard.mutex);
   const auto known = shard.tiers.find(hash);
@@ -57,20 +57,20 @@ bool Presence::remove(BlockHash hash, TierIndex tier) {
   return true;
 }
 
-std::uint16_t Presence::tiers_of(BlockHash hash) const {
+std::uint16_t BlockDirectory::tiers_of(BlockHash hash) const {
   const Shard& shard = shard_of(hash);
   const MutexLock lock(shard.mutex);
   const auto known = shard.tiers.find(hash);
   return known == shard.tiers.end() ? std::uint16_t{0} : known->second;
 }
 
-std::optional<TierIndex> Presence::fastest(BlockHash hash) const {
+std::optional<TierIndex> BlockDirectory::fastest(BlockHash hash) const {
   const std::uint16_t tiers = tiers_of(hash);
   if (tiers == 0) return std::nullopt;
   return static_cast<TierIndex>(std::countr_zero(tiers));
 }
 
-Presence::Events Presence::take_events() {
+BlockDirectory::Events BlockDirectory::take_events() {
   Events all;
   for (std::size_t i = 0; i < kShards; ++i) {
     Events some;
@@ -84,7 +84,7 @@ Presence::Events Presence::take_events() {
   return all;
 }
 
-std::vector<BlockEvent> Presence::snapshot() const {
+std::vector<BlockEvent> BlockDirectory::snapshot() const {
   std::vector<BlockEvent> all;
   for (std::size_t i = 0; i < kShards; ++i) {
     const MutexLock lock(shards_[i].mutex);

@@ -1,4 +1,4 @@
-// Presence: which tiers hold which block, and the news of it, in batches, for those who route
+// BlockDirectory: which tiers hold which block, and the news of it, in batches, for those who route
 // requests to where their blocks are.
 //
 // Sharded by hash. News of one block come in the order they happened. News that nobody takes are
@@ -30,11 +30,11 @@ struct BlockEvent {
   friend bool operator==(const BlockEvent&, const BlockEvent&) = default;
 };
 
-class Presence {
+class BlockDirectory {
  public:
   /// Keeps at most about `kept_events` that were not taken.
-  explicit Presence(std::size_t kept_events = std::size_t{1} << 16U);
-  ~Presence();
+  explicit BlockDirectory(std::size_t kept_events = std::size_t{1} << 16U);
+  ~BlockDirectory();
 
   /// Says whether that was news.
   bool add(BlockHash hash, TierIndex tier, std::optional<BlockHash> parent = {});
