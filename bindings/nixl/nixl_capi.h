@@ -108,7 +108,7 @@ nixl_capi_status_t nixl_capi_create_configured_agent(const char* name,
                                                      nixl_capi_agent_t* agent);
 /* As above, with a progress thread and nothing else. */
 nixl_capi_status_t nixl_capi_create_agent(const char* name, nixl_capi_agent_t* agent);
-/* Ends what moves, waits until it is quiet, deregisters, stops the threads. */
+/* Ends what moves, waits until it is quiesced, deregisters, stops the threads. */
 nixl_capi_status_t nixl_capi_destroy_agent(nixl_capi_agent_t agent);
 /* False: this is the library itself. */
 bool nixl_capi_is_stub(void);
@@ -284,7 +284,7 @@ nixl_capi_status_t nixl_capi_remote_dlist_add_desc(nixl_capi_remote_dlist_t dlis
 nixl_capi_status_t nixl_capi_register_mem(nixl_capi_agent_t agent, nixl_capi_reg_dlist_t dlist,
                                           nixl_capi_opt_args_t opt_args);
 /* Takes back one registration for each descriptor (address, length and dev_id count), ends what
-   still moves these bytes and waits until it is quiet. NOT_FOUND: one of them was not registered;
+   still moves these bytes and waits until it is quiesced. NOT_FOUND: one of them was not registered;
    then nothing is taken back from that backend. */
 nixl_capi_status_t nixl_capi_deregister_mem(nixl_capi_agent_t agent, nixl_capi_reg_dlist_t dlist,
                                             nixl_capi_opt_args_t opt_args);

@@ -1,4 +1,4 @@
-// sim, held to the contract in its calm settings: once for each way to get quiet, and with messages
+// sim, held to the contract in its calm settings: once for each way to quiesce, and with messages
 // that are lost and repeated.
 #include <towpath/backend/conformance/candidate.h>
 #include <towpath/backends/sim/sim_backend.h>
@@ -42,8 +42,8 @@ Candidate sim(const std::string& name, const Behaviour& behaviour) {
 std::vector<Candidate> candidates() {
   return {
       sim("sim", {}),
-      sim("sim-bounded", {.quiet = Quiet::bounded, .quiet_bound = std::chrono::milliseconds(2)}),
-      sim("sim-teardown", {.quiet = Quiet::teardown}),
+      sim("sim-bounded", {.quiesced = Quiescence::bounded, .quiescence_bound = std::chrono::milliseconds(2)}),
+      sim("sim-teardown", {.quiesced = Quiescence::teardown}),
       sim("sim-lossy",
           {.notifications = Notifications::lossy, .dropped = 20, .repeated = 20, .torn = 20})};
 }

@@ -10,7 +10,7 @@ namespace towpath::conformance {
 namespace {
 
 using backend::Notifications;
-using backend::Quiet;
+using backend::Quiescence;
 
 constexpr std::size_t kNodes = 3;
 constexpr int kSteps = 150;
@@ -18,13 +18,13 @@ constexpr int kSteps = 150;
 Duration microseconds(std::uint64_t count) { return std::chrono::microseconds(count); }
 
 /// A network in any mood from calm to hopeless.
-backends::sim::Behaviour behaviour_of(backends::sim::Random& random, Quiet quiet,
+backends::sim::Behaviour behaviour_of(backends::sim::Random& random, Quiescence quiesced,
                                       Notifications notifications) {
   const auto permille = [&](unsigned most) {
     return random.chance(300) ? 0U : static_cast<unsigned>(random.below(most));
   };
-  return {.quiet = quiet,
-          .quiet_bound = microseconds(random.below(3000)),
+  return {.quiesced = quiesced,
+          .quiescence_bound = microseconds(random.below(3000)),
           .notifications = notifications,
           .longest_step = microseconds(random.chance(200) ? 0 : random.below(400)),
           .piece_bytes = 1 + random.below(2 * kBlockBytes),
@@ -40,9 +40,9 @@ backends::sim::Behaviour behaviour_of(backends::sim::Random& random, Quiet quiet
 
 }  // namespace
 
-Simulation::Simulation(std::uint64_t seed, Quiet quiet, Notifications notifications)
-    : random_(seed), quiet_(quiet) {
-  const auto behaviour = behaviour_of(random_, quiet, notifications);
+Simulation::Simulation(std::uint64_t seed, Quiescence quiesced, Notifications notifications)
+    : random_(seed), quiesced_(quiesced) {
+  const auto behaviour = behaviour_of(random_, quiesced, notifications);
   network_ = std::make_shared<backends::sim::Network>(random_.next(), behaviour, clock_);
   if (!registry_.add(backends::sim::sim_type(network_)).ok()) broke("no sim backend");
   for (std::size_t i = 0; i < kNodes; ++i) {
@@ -101,7 +101,7 @@ void Simulation::step() {
     if (const auto move = any_move(); move != moves_.end() && !(*move)->transfer.ended()) {
       (*move)->state = Move::State::dropped;
       (*move)->transfer = agent::Transfer();
-      if (quiet_ == Quiet::immediate) free_of(**move);
+      if (quiesced_ == Quiescence::immediate) free_of(**move);
     }
     return;
   }
@@ -224,11 +224,11 @@ void Simulation::open_pool(Node& node) {
   node.pool = *std::move(pool);
 }
 
-// From here on nobody may touch the pool, unless the backend never gets quiet: then the agent keeps
+// From here on nobody may touch the pool, unless the backend never quiesces: then the agent keeps
 // the bytes, and we let go of them, so that a fault of its would be a crash.
 void Simulation::bury_pool(Node& node) {
   const Status released = node.pool.release();
-  if (!released.ok() && quiet_ != Quiet::none) broke(cat("release: ", released.to_string()));
+  if (!released.ok() && quiesced_ != Quiescence::none) broke(cat("release: ", released.to_string()));
   node.pool = memory::Registration();
   if (released.ok()) {
     const ByteSpan bytes = node.region->bytes();
@@ -252,7 +252,7 @@ void Simulation::restart(Node& node) {
       node.agent.reset();
     } else {
       node.agent.reset();
-      if (quiet_ != Quiet::none) {
+      if (quiesced_ != Quiescence::none) {
         const ByteSpan bytes = node.region->bytes();
         graves_.push_back({node.region, {bytes.begin(), bytes.end()}});
       }

@@ -37,7 +37,7 @@ class TickingClock final : public Clock {
 
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, backend::Quiet quiet, backend::Notifications notifications);
+  Simulation(std::uint64_t seed, backend::Quiescence quiesced, backend::Notifications notifications);
   ~Simulation();
 
   /// What broke first; empty: nothing.
@@ -85,7 +85,7 @@ class Simulation {
   std::vector<std::unique_ptr<Move>>::iterator any_move();
 
   backends::sim::Random random_;
-  const backend::Quiet quiet_;
+  const backend::Quiescence quiesced_;
   TickingClock clock_;
   std::shared_ptr<backends::sim::Network> network_;
   backend::Registry registry_;

@@ -9,7 +9,7 @@
 namespace towpath::conformance {
 namespace {
 
-using backend::Quiet;
+using backend::Quiescence;
 
 /// Far more rounds than a drain takes: what has not ended then never does.
 constexpr int kDrainRounds = 20'000;
@@ -158,7 +158,7 @@ void Simulation::drain() {
     for (const auto& to : nodes_) say(*from, *to);
   }
   for (int i = 0; i < kDrainRounds && broken_.empty(); ++i) {
-    const bool ended = quiet_ == Quiet::none || all_ended();
+    const bool ended = quiesced_ == Quiescence::none || all_ended();
     if (i > 100 && ended && heard_all() && all_acknowledged()) break;
     for (const auto& node : nodes_) {
       node->agent->progress();
@@ -168,7 +168,7 @@ void Simulation::drain() {
     check_still();
     let_time_pass();
   }
-  if (broken_.empty() && quiet_ != Quiet::none && !all_ended()) broke("a transfer never ended");
+  if (broken_.empty() && quiesced_ != Quiescence::none && !all_ended()) broke("a transfer never ended");
   if (broken_.empty() && !heard_all()) broke("a message was lost");
   if (broken_.empty() && !all_acknowledged()) broke("what was heard was never acknowledged");
 }
@@ -177,7 +177,7 @@ void Simulation::end_all() {
   for (int i = 0; i < 6 && broken_.empty(); ++i) launch();
   while (!nodes_.empty() && broken_.empty()) {
     Node& node = *nodes_.back();
-    const bool keeps = quiet_ != Quiet::none;
+    const bool keeps = quiesced_ != Quiescence::none;
     node.agent.reset();
     const ByteSpan bytes = node.region->bytes();
     if (keeps) graves_.push_back({node.region, {bytes.begin(), bytes.end()}});

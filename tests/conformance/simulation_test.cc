@@ -1,5 +1,5 @@
 // Thousands of seeds of a network that delays, drops, repeats, tears and fails, for each way in
-// which a backend gets quiet and for both kinds of notifications. A seed that breaks is printed;
+// which a backend quiesces and for both kinds of notifications. A seed that breaks is printed;
 // once understood it is kept below by its number.
 #include "simulation.h"
 
@@ -24,7 +24,7 @@ namespace towpath::conformance {
 namespace {
 
 using backend::Notifications;
-using backend::Quiet;
+using backend::Quiescence;
 
 constexpr std::uint64_t kSeeds = 400;
 
@@ -46,16 +46,16 @@ class SeedReporter : public testing::Environment {
 
 const auto* const kReporter = testing::AddGlobalTestEnvironment(new SeedReporter);
 
-// What never gets quiet is kept for good: that is no leak.
-std::string run_one(std::uint64_t seed, Quiet quiet, Notifications notifications) {
+// What never quiesces is kept for good: that is no leak.
+std::string run_one(std::uint64_t seed, Quiescence quiesced, Notifications notifications) {
   std::snprintf(running, sizeof running, "seed %llu\n", static_cast<unsigned long long>(seed));
-  if (quiet == Quiet::none) __lsan_disable();
-  std::string broke = Simulation(seed, quiet, notifications).run();
-  if (quiet == Quiet::none) __lsan_enable();
+  if (quiesced == Quiescence::none) __lsan_disable();
+  std::string broke = Simulation(seed, quiesced, notifications).run();
+  if (quiesced == Quiescence::none) __lsan_enable();
   return broke;
 }
 
-class SimulationTest : public testing::TestWithParam<std::tuple<Quiet, Notifications>> {
+class SimulationTest : public testing::TestWithParam<std::tuple<Quiescence, Notifications>> {
  protected:
   static std::string run(std::uint64_t seed) {
     return run_one(seed, std::get<0>(GetParam()), std::get<1>(GetParam()));
@@ -70,25 +70,25 @@ TEST_P(SimulationTest, promise_holds_for_every_seed) {
 
 struct Found {
   std::uint64_t seed;
-  Quiet quiet;
+  Quiescence quiesced;
   Notifications notifications;
   const char* fault;
 };
 
 TEST(SimulationRegressionTest, seeds_that_once_broke) {
   constexpr Found kFound[] = {
-      {27, Quiet::immediate, Notifications::reliable, "a peer met again got nothing: same stream"},
-      {15, Quiet::none, Notifications::lossy, "the same, acknowledged by the old stream"},
-      {165, Quiet::bounded, Notifications::reliable, "the old peer's end hid the new one"},
-      {19, Quiet::bounded, Notifications::lossy, "the same, with messages repeated for ever"},
+      {27, Quiescence::immediate, Notifications::reliable, "a peer met again got nothing: same stream"},
+      {15, Quiescence::none, Notifications::lossy, "the same, acknowledged by the old stream"},
+      {165, Quiescence::bounded, Notifications::reliable, "the old peer's end hid the new one"},
+      {19, Quiescence::bounded, Notifications::lossy, "the same, with messages repeated for ever"},
   };
   for (const Found& found : kFound)
-    EXPECT_EQ(run_one(found.seed, found.quiet, found.notifications), "") << found.fault;
+    EXPECT_EQ(run_one(found.seed, found.quiesced, found.notifications), "") << found.fault;
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, SimulationTest,
-                         testing::Combine(testing::Values(Quiet::immediate, Quiet::bounded,
-                                                          Quiet::teardown, Quiet::none),
+                         testing::Combine(testing::Values(Quiescence::immediate, Quiescence::bounded,
+                                                          Quiescence::teardown, Quiescence::none),
                                           testing::Values(Notifications::reliable,
                                                           Notifications::lossy)),
                          [](const auto& network) {

@@ -18,7 +18,7 @@
 // Its backends are fixed in creation order; registrations cover the backends that exist at that
 // time, so create backends first.
 //
-// Destroying the agent ends all transfers (cancelled), waits until they are quiet as far as their
+// Destroying the agent ends all transfers (cancelled), waits until they are quiesced as far as their
 // backends can say, and releases all registrations; handles that outlive it answer not_ready. What
 // does not get quiesced stays alive, with its backend, until the process ends.
 //

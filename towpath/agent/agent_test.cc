@@ -286,7 +286,7 @@ TEST(AgentTest, a_transfer_of_plain_lists_moves_its_own_blocks_only) {
 TEST(AgentTest, the_way_to_oneself_is_made_anew_after_it_was_torn_down) {
   sys::SystemClock clock;
   Script script;
-  script.can.quiet = backend::Quiet::teardown;
+  script.can.quiesced = backend::Quiescence::teardown;
   script.is_eager = false;
   backend::Registry registry;
   ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
@@ -319,7 +319,7 @@ TEST(AgentTest, the_way_to_oneself_is_made_anew_after_it_was_torn_down) {
 TEST(AgentTest, a_message_to_oneself_waits_for_the_way_to_be_made_anew) {
   sys::SystemClock clock;
   Script script;
-  script.can.quiet = backend::Quiet::teardown;
+  script.can.quiesced = backend::Quiescence::teardown;
   script.on_notify = [](ScriptedConnection&, ConstByteSpan) {
     return error(Code::exhausted, "full");
   };

@@ -192,7 +192,7 @@ void BackendInstance::drain() {
   for (const std::shared_ptr<TransferCore>& transfer : cancelling) {
     if (!transfer->is_active()) continue;  // it ended while another was cancelled
     transfer->operation->cancel();
-    if (transfer->is_active() && backend->capabilities().quiet == backend::Quiet::teardown)
+    if (transfer->is_active() && backend->capabilities().quiesced == backend::Quiescence::teardown)
       cutting.push_back(transfer->peer().paths[index].connection.get());
   }
   std::ranges::sort(cutting);

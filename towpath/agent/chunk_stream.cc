@@ -102,7 +102,7 @@ bool ChunkStream::progress() {
   bool moved = options_.agent->progress();
   moved = land() || moved;
   moved = launch() || moved;
-  close_if_quiet();
+  close_if_quiesced();
   return moved && !ended_;
 }
 
@@ -124,7 +124,7 @@ void ChunkStream::stop(Status why) {
   for (std::uint64_t chunk = landed_; chunk < next_; ++chunk) flight(chunk).cancel();
 }
 
-void ChunkStream::close_if_quiet() {
+void ChunkStream::close_if_quiesced() {
   const bool all_landed = landed_ == options_.local.size();
   if (ended_ || (status_.ok() && !all_landed)) return;
   for (std::uint64_t chunk = landed_; chunk < next_; ++chunk)

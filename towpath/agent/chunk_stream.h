@@ -55,7 +55,7 @@ class ChunkStream {
   /// Moved from, it may only be destroyed.
   ChunkStream(ChunkStream&&) noexcept = default;
   ChunkStream& operator=(ChunkStream&&) = delete;
-  /// Cancels, and waits until it is quiet: then the word is closed.
+  /// Cancels, and waits until it is quiesced: then the word is closed.
   ~ChunkStream();
 
   /// Does a bounded amount of work. True: there is more to do at once.
@@ -82,7 +82,7 @@ class ChunkStream {
   bool land();
   bool launch();
   void stop(Status why);
-  void close_if_quiet();
+  void close_if_quiesced();
   Status notify(std::uint64_t word);
 
   ChunkStreamOptions options_;

@@ -12,18 +12,18 @@
 namespace towpath::agent {
 namespace {
 
-/// An agent of one scripted backend that is late to get quiet.
+/// An agent of one scripted backend that is late to quiesce.
 struct Late {
   explicit Late(const Clock& clock, Duration patience) {
-    script.can.quiet = backend::Quiet::bounded;
+    script.can.quiesced = backend::Quiescence::bounded;
     script.is_eager = false;
     script.on_progress = [this] {
       if (transfer.state() != TransferState::draining) return;
-      if (++looks == quiet_at) script.active.front()->complete(error(Code::cancelled, "at last"));
+      if (++looks == quiesced_at) script.active.front()->complete(error(Code::cancelled, "at last"));
     };
     EXPECT_TRUE(registry.add(scripted_type("scripted", script)).ok());
     agent = *Agent::create(
-        {.name = "late", .registry = &registry, .clock = &clock, .quiet_patience = patience});
+        {.name = "late", .registry = &registry, .clock = &clock, .quiesce_timeout = patience});
     EXPECT_TRUE(agent->add_backend("scripted").ok());
     pool = Pair::pool_of(*agent, region);
     transfer = *agent->create_transfer(TransferOp::write, Pair::blocks(region, 0, 1), "late",
@@ -31,13 +31,13 @@ struct Late {
     EXPECT_TRUE(transfer.post().ok());
   }
   ~Late() {
-    quiet_at = looks + 1;
+    quiesced_at = looks + 1;
     agent.reset();
   }
 
   Script script;
   std::atomic<int> looks{0};  // while it drains
-  std::atomic<int> quiet_at{0};
+  std::atomic<int> quiesced_at{0};
   backend::Registry registry;
   std::unique_ptr<Agent> agent;
   memory::SharedRegion region;
@@ -45,16 +45,16 @@ struct Late {
   Transfer transfer;
 };
 
-TEST(LettingGoTest, letting_go_of_memory_sleeps_until_it_is_quiet) {
+TEST(LettingGoTest, letting_go_of_memory_sleeps_until_it_is_quiesced) {
   sys::SystemClock clock;
   Late late(clock, std::chrono::minutes(10));
-  late.quiet_at = 3;
+  late.quiesced_at = 3;
   EXPECT_TRUE(late.pool.release().ok());
   EXPECT_EQ(late.transfer.outcome(), Outcome::cancelled);
   EXPECT_EQ(late.looks, 3);
 }
 
-TEST(LettingGoTest, letting_go_of_memory_burns_no_time_when_it_never_gets_quiet) {
+TEST(LettingGoTest, letting_go_of_memory_burns_no_time_when_it_never_quiesces) {
   sys::SystemClock clock;
   Late late(clock, std::chrono::milliseconds(100));
   const Status refused = late.pool.release();
@@ -63,7 +63,7 @@ TEST(LettingGoTest, letting_go_of_memory_burns_no_time_when_it_never_gets_quiet)
   EXPECT_EQ(late.transfer.state(), TransferState::draining);
 }
 
-TEST(LettingGoTest, bytes_that_never_got_quiet_outlive_their_registration) {
+TEST(LettingGoTest, bytes_that_never_quiesced_outlive_their_registration) {
   sys::SystemClock clock;
   Late late(clock, std::chrono::milliseconds(20));
   const std::weak_ptr<const memory::Region> bytes = late.region;
@@ -93,7 +93,7 @@ TEST(LettingGoTest, lists_and_metadata_are_made_while_memory_waits_to_be_quiesce
   ASSERT_TRUE(makes.ok());
   EXPECT_TRUE(run::eventually([&] { return is_made.load(); }, std::chrono::seconds(5)))
       << "the agent's lock is held by a thread that waits";
-  late.quiet_at = late.looks + 100;
+  late.quiesced_at = late.looks + 100;
   while (!is_released) late.agent->progress();
 }
 
@@ -109,7 +109,7 @@ struct Moved {
     agent = *Agent::create({.name = "moved",
                             .registry = &registry,
                             .clock = &clock,
-                            .quiet_patience = std::chrono::milliseconds(20)});
+                            .quiesce_timeout = std::chrono::milliseconds(20)});
     EXPECT_TRUE(agent->add_backend("scripted").ok());
     pool = Pair::pool_of(*agent, region);
   }
@@ -172,7 +172,7 @@ TEST(LettingGoTest, bytes_that_a_peer_still_moves_outlive_their_agent) {
   EXPECT_EQ(moved.script.memories, 2u);
 }
 
-TEST(LettingGoTest, what_never_gets_quiet_does_not_hold_the_rest_of_a_list) {
+TEST(LettingGoTest, what_never_quiesces_does_not_hold_the_rest_of_a_list) {
   sys::SystemClock clock;
   Late late(clock, std::chrono::milliseconds(20));
   memory::SharedRegion other;
@@ -203,7 +203,7 @@ TEST(LettingGoTest, memory_is_let_go_of_while_another_thread_makes_progress) {
     }
   });
   ASSERT_TRUE(other.ok());
-  late.quiet_at = 5;
+  late.quiesced_at = 5;
   EXPECT_TRUE(late.pool.release().ok());
   over = true;
 }

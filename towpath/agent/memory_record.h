@@ -118,7 +118,7 @@ class InstanceMemories {
 /// What is told of a region of our own only.
 struct OwnPart {
   std::array<std::uint32_t, kMaxInstances> references{};  ///< registrations per instance
-  /// Of registrations that were let go of, but never got quiet. Else they hold the bytes.
+  /// Of registrations that were let go of, but never quiesced. Else they hold the bytes.
   std::vector<memory::SharedRegion> owners;
   static constexpr std::size_t kNoRow = SIZE_MAX;
   std::size_t row = kNoRow;  ///< by which metadata tell of it (metadata_encoder.h)

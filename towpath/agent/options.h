@@ -46,7 +46,7 @@ struct AgentOptions {
   Duration repeat_after = std::chrono::milliseconds(20);
   /// How long letting go of memory waits, beyond the backend's own bound, for transfers that were
   /// stopped, and for peers that are in the middle of a piece: for a machine under load.
-  Duration quiet_patience = std::chrono::seconds(10);
+  Duration quiesce_timeout = std::chrono::seconds(10);
 };
 
 /// One side of transfers, resolved once. Cheap to copy; keeps what it refers to alive.

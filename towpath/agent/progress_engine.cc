@@ -67,14 +67,14 @@ bool ProgressEngine::quiesce(BackendInstance& instance, const Matches& matches, 
       instance, [&]() TOWPATH_REQUIRES(instance.mutex) { return instance.stop_all(matches, outcome, why); });
   if (active.empty()) return true;
   const backend::Capabilities& can = instance.backend->capabilities();
-  if (can.quiet == backend::Quiet::none) return false;
+  if (can.quiesced == backend::Quiescence::none) return false;
   // They cannot be posted again: their memory is stale, or the agent closed.
   const auto have_ended = [&] {
     return std::ranges::all_of(active, [](const auto& one) { return has_ended(*one); });
   };
   // Should the clock stand still, the timeout is what was slept.
   waiting_->wait(
-      {.timeout = can.quiet_bound + context_.options.quiet_patience, .counts_sleep = true},
+      {.timeout = can.quiescence_bound + context_.options.quiesce_timeout, .counts_sleep = true},
       have_ended, [this] { return progress_backends(); });
   return have_ended();
 }

@@ -40,7 +40,7 @@ TEST(ProgressEngineTest, a_full_inbox_takes_messages_again_once_it_is_emptied) {
 
 TEST(ProgressEngineTest, a_forgotten_peer_keeps_its_connection_until_its_transfers_have_ended) {
   Script script;
-  script.can.quiet = backend::Quiet::bounded;
+  script.can.quiesced = backend::Quiescence::bounded;
   AgentParts left("left", script);
   AgentParts right("right", script);
   ASSERT_TRUE(left.peers->load(*right.registrations->metadata({})).ok());

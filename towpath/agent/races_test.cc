@@ -39,7 +39,7 @@ DescriptorList whole(const memory::SharedRegion& region) {
 /// Two agents; memory is registered with "eager", whose transfers are done at once, or with "late".
 struct Races {
   Races() {
-    late.can.quiet = backend::Quiet::bounded;
+    late.can.quiesced = backend::Quiescence::bounded;
     late.is_eager = false;
     EXPECT_TRUE(registry.add(scripted_type("eager", eager)).ok());
     EXPECT_TRUE(registry.add(scripted_type("late", late)).ok());
@@ -67,7 +67,7 @@ struct Races {
   memory::Registration own_pool;
 };
 
-// A newer metadata takes two regions away. While the first of them gets quiet, a transfer on the other
+// A newer metadata takes two regions away. While the first of them quiesces, a transfer on the other
 // is posted: whether that one's memory has gone already, or goes next, it must be refused.
 void post_while_metadata_takes_memory_away(bool moving_one_goes_first) {
   Races r;

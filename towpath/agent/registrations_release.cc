@@ -157,7 +157,7 @@ Status Registrations::wait_for(backend::PeerPieces* pieces) const {
         why = pieces->check();
         return why.ok();
       },
-      context_.options.quiet_patience);
+      context_.options.quiesce_timeout);
   return why;
 }
 

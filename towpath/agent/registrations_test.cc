@@ -54,7 +54,7 @@ TEST(RegistrationsTest, what_is_not_registered_is_named_by_its_index) {
 
 TEST(RegistrationsTest, others_register_while_bytes_of_a_released_region_come_to_rest) {
   Script script;
-  script.can.quiet = backend::Quiet::bounded;
+  script.can.quiesced = backend::Quiescence::bounded;
   script.is_eager = false;
   std::atomic<bool> has_registered{false};
   backend::Registry registry;

@@ -29,10 +29,10 @@ struct SupportedPair {
   bool to_peer = false;
 };
 
-/// How an operation that was told to stop gets quiet (no byte can land or leave any more).
-enum class Quiet : std::uint8_t {
+/// How an operation that was told to stop quiesces (no byte can land or leave any more).
+enum class Quiescence : std::uint8_t {
   immediate,  ///< cancel() completes it before it returns
-  bounded,    ///< it completes by itself within `quiet_bound`
+  bounded,    ///< it completes by itself within `quiescence_bound`
   teardown,   ///< only Backend::teardown of its connection makes it complete
   none,       ///< never for certain: the agent keeps the memory alive for good
 };
@@ -57,8 +57,8 @@ struct Capabilities {
   std::uint64_t max_segment_bytes = UINT64_MAX;  ///< the agent splits longer extents
   Notifications notifications = Notifications::none;
   std::uint64_t max_notification_bytes = 0;
-  Quiet quiet = Quiet::immediate;
-  Duration quiet_bound{0};  ///< for `bounded`
+  Quiescence quiesced = Quiescence::immediate;
+  Duration quiescence_bound{0};  ///< for `bounded`
   /// Who waits does well to look for an end before he sleeps. Not where threads of the kernel move
   /// the bytes: they want the processor.
   bool looks_pay = true;
@@ -100,12 +100,12 @@ Status check_region(std::string_view backend, const Capabilities& can,
 /// Errors: invalid_argument (longer than max_notification_bytes).
 Status check_message(const Capabilities& can, ConstByteSpan message);
 
-constexpr std::string_view name_of(Quiet quiet) noexcept {
-  switch (quiet) {
-    case Quiet::immediate: return "immediate";
-    case Quiet::bounded: return "bounded";
-    case Quiet::teardown: return "teardown";
-    case Quiet::none: return "none";
+constexpr std::string_view name_of(Quiescence quiesced) noexcept {
+  switch (quiesced) {
+    case Quiescence::immediate: return "immediate";
+    case Quiescence::bounded: return "bounded";
+    case Quiescence::teardown: return "teardown";
+    case Quiescence::none: return "none";
   }
   return "unknown";
 }

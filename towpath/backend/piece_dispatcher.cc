@@ -64,10 +64,10 @@ void PieceDispatcher::cancel(PieceOperation& operation) {
       if (flight->operation == &operation) engine_.cancel(flight->id);
     }
   }
-  complete_if_quiet(operation);
+  complete_if_quiesced(operation);
 }
 
-void PieceDispatcher::complete_if_quiet(PieceOperation& operation) {
+void PieceDispatcher::complete_if_quiesced(PieceOperation& operation) {
   if (!operation.active_ || operation.turn_.queued || operation.in_flight_ != 0) return;
   complete(operation, operation.progress_.close(operation.stopped_));
 }
@@ -167,7 +167,7 @@ bool PieceDispatcher::launch_some() {
       continue;
     }
     queue_.remove(operation);
-    complete_if_quiet(operation);
+    complete_if_quiesced(operation);
   }
   return started;
 }
@@ -286,7 +286,7 @@ void PieceDispatcher::release(PieceFlight& flight) {
   free_.push_back(&flight);
   --in_flight_;
   --operation.in_flight_;
-  complete_if_quiet(operation);
+  complete_if_quiesced(operation);
 }
 
 }  // namespace towpath::backend

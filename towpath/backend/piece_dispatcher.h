@@ -108,7 +108,7 @@ class PieceDispatcher {
   std::size_t reap_some();
   std::uint64_t end_of_extent(const PieceFlight& flight) const;
   void release(PieceFlight& flight);
-  void complete_if_quiet(PieceOperation& operation);
+  void complete_if_quiesced(PieceOperation& operation);
   void complete(PieceOperation& operation, const Completion& completion);
 
   sys::IoEngine& engine_;

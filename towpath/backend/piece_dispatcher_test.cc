@@ -353,7 +353,7 @@ TEST_F(PieceDispatcherTest, a_cancelled_operation_ends_when_the_engine_has_let_g
   EXPECT_EQ(engine.cancelled.size(), 2U);
   engine.end(0);
   progress();
-  EXPECT_EQ(events.count(*operation), 0U) << "not quiet yet";
+  EXPECT_EQ(events.count(*operation), 0U) << "not quiesced yet";
   engine.answer(0, kBadAnswer);
   progress();
   EXPECT_EQ(outcome().status.code(), Code::cancelled);

@@ -15,13 +15,13 @@ class PieceMemory : public Memory {
       : kind_(kind), dispatcher_(dispatcher) {}
   PieceMemory(const PieceMemory&) = delete;
   PieceMemory& operator=(const PieceMemory&) = delete;
-  ~PieceMemory() override { check_quiet(); }
+  ~PieceMemory() override { check_quiesced(); }
 
   MemoryKind kind() const noexcept { return kind_; }
 
  protected:
   /// For destructors that take something back.
-  void check_quiet() const noexcept {
+  void check_quiesced() const noexcept {
     TOWPATH_CHECK(dispatcher_ == nullptr || !dispatcher_->touches(*this),
                   "memory was deregistered while an operation on it was active");
   }

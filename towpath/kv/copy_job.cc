@@ -90,7 +90,7 @@ CopyJob::CopyJob(CopyJobParts parts)
   for (const CopyChunk& chunk : waiting_)
     for (std::uint64_t i = 0; i < chunk.layers.count; ++i)
       ++chunks_left_[chunk.layers.first - layers_.first + i];
-  finish_if_quiet();  // nothing to do is done
+  finish_if_quiesced();  // nothing to do is done
 }
 
 Result<CopySide> CopyJob::bounce_side(const Active& active, const BouncePool& pool) const {
@@ -146,7 +146,7 @@ void CopyJob::start(const HopTools& tools, BouncePool& pool, std::optional<std::
   }
   if (slot) pool.give_back(*slot);
   fail(active.chunk, hop.status());
-  finish_if_quiet();
+  finish_if_quiesced();
 }
 
 bool CopyJob::go_on(Active& active, const HopTools& tools, BouncePool& pool, Instant now) {
@@ -182,7 +182,7 @@ bool CopyJob::poll(const HopTools& tools, BouncePool& pool, Instant now) {
     if (!has_ended || go_on(active, tools, pool, now)) left.push_back(std::move(active));
   }
   active_ = std::move(left);
-  finish_if_quiet();
+  finish_if_quiesced();
   if (ended_ && begun_) took_ = now - *begun_;
   return moved;
 }
@@ -193,7 +193,7 @@ void CopyJob::stop(Outcome outcome, Status status) {
   status_ = std::move(status);
   for (const CopyChunk& chunk : std::exchange(waiting_, {})) fail(chunk, {});
   for (Active& active : active_) active.hop->cancel();
-  finish_if_quiet();
+  finish_if_quiesced();
 }
 
 void CopyJob::succeed(const CopyChunk& chunk) {
@@ -212,7 +212,7 @@ void CopyJob::fail(const CopyChunk& chunk, Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
 
-void CopyJob::finish_if_quiet() {
+void CopyJob::finish_if_quiesced() {
   if (ended_ || !waiting_.empty() || !active_.empty()) return;
   ended_ = true;
   not_in_place_ = united(std::move(not_in_place_));

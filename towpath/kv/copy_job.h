@@ -103,7 +103,7 @@ class CopyJob {
   bool go_on(Active& active, const HopTools& tools, BouncePool& pool, Instant now);
   void succeed(const CopyChunk& chunk);
   void fail(const CopyChunk& chunk, Status status);
-  void finish_if_quiet();
+  void finish_if_quiesced();
 
   CopyJobParts parts_;
   std::deque<CopyChunk> waiting_;

@@ -27,7 +27,7 @@ class EngineHop final : public Hop {
     const auto done = event_->is_done();
     ended_ = !done.ok() || *done;
     if (done.ok()) return ended_;
-    // A stream whose work failed may have passed some of it only: it is quiet once it is idle.
+    // A stream whose work failed may have passed some of it only: it is quiesced once it is idle.
     (void)stream_->synchronize();
     status_ = done.status();
     return true;

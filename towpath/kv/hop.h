@@ -38,11 +38,11 @@ class Hop {
   Hop& operator=(const Hop&) = delete;
   virtual ~Hop() = default;
 
-  /// Whether it has ended, and is quiet. Does not wait.
+  /// Whether it has ended, and is quiesced. Does not wait.
   virtual bool has_ended() = 0;
   /// Once it has ended: ok, or why bytes are not in place.
   virtual Status status() const = 0;
-  /// Ends it early if it can be. has_ended() still tells when it is quiet.
+  /// Ends it early if it can be. has_ended() still tells when it is quiesced.
   virtual void cancel() {}
   /// What wait_fd() of the agent does not tell of.
   virtual bool needs_polling() const { return false; }

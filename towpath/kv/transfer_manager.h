@@ -16,7 +16,7 @@
 // chunks that need a bounce buffer wait for a slot of the manager's pool. The manager has no
 // thread: bytes move and deadlines hold while somebody calls progress() or waits for a job.
 //
-// Destroying the manager cancels what is under way and waits until it is quiet.
+// Destroying the manager cancels what is under way and waits until it is quiesced.
 // Thread: loop; with the jobs it made. The agent may be driven elsewhere besides.
 #pragma once
 
@@ -160,7 +160,7 @@ class TransferManager {
   memory::Registrar& registrar() { return registrar_; }
   /// Errors: invalid_argument (registered with another agent; a name too long).
   Result<LayoutHandle> register_layout(layout::PhysicalLayout layout, LayoutOptions options = {});
-  /// Copies under way keep the memory until they are quiet. Errors: not_found; invalid_argument (a
+  /// Copies under way keep the memory until they are quiesced. Errors: not_found; invalid_argument (a
   /// peer's: unload()).
   Status unregister_layout(LayoutHandle handle);
   /// Errors: not_found.

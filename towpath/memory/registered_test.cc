@@ -143,7 +143,7 @@ TEST_F(RegisteredTest, into_storage_deregisters_and_gives_the_memory_back) {
   EXPECT_THAT(log_.events(), ElementsAre("register a", "release a", "free x"));
 }
 
-TEST_F(RegisteredTest, into_storage_keeps_what_is_not_quiet_and_can_be_tried_again) {
+TEST_F(RegisteredTest, into_storage_keeps_what_is_not_quiesced_and_can_be_tried_again) {
   const auto agent = strict_agent();
   auto memory = registered(*agent);
   agent->fail_next_release(error(Code::not_ready, "still in flight"));

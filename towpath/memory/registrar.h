@@ -34,7 +34,7 @@ class RegistrationState {
   virtual std::vector<std::string> backends() const = 0;
   /// Whether release() has not happened and the agent still lives.
   virtual bool is_registered() const = 0;
-  /// Ends the transfers that still touch the region, waits until they are quiet as far as their
+  /// Ends the transfers that still touch the region, waits until they are quiesced as far as their
   /// backend can say, and deregisters. Idempotent; after a failure a further call tries again, so
   /// it is ok only once the bytes are free. Errors: see Registration::release.
   virtual Status release() = 0;

@@ -76,7 +76,7 @@ void Lane::start(StagedOperation& operation, const backend::Request& request) {
   operation.cancelled_ = operation.stopped_ = false;
   operation.progress_.start(request.segments);
   operation.at = backend::first_byte(request.segments, {});
-  if (operation.is_loaded()) return complete_if_quiet(operation);
+  if (operation.is_loaded()) return complete_if_quiesced(operation);
   queue_.push_back(operation);
   catch_up();
 }
@@ -86,7 +86,7 @@ void Lane::cancel(StagedOperation& operation) {
   operation.cancelled_ = true;
   operation.stopped_ = operation.turn_.queued;
   queue_.remove(operation);
-  if (operation.in_flight_ == 0) return complete_if_quiet(operation);
+  if (operation.in_flight_ == 0) return complete_if_quiesced(operation);
   for (const auto& flight : flights_) {
     if (flight->operation == &operation && flight->state == Flight::State::moving)
       flight->inner->cancel();
@@ -200,11 +200,11 @@ void Lane::finish(Flight& flight) {
   flight.state = Flight::State::free;
   free_.push_back(&flight);
   --operation.in_flight_;
-  complete_if_quiet(operation);
+  complete_if_quiesced(operation);
 }
 
 // The operation may be posted again, or be gone, when this returns.
-void Lane::complete_if_quiet(StagedOperation& operation) {
+void Lane::complete_if_quiesced(StagedOperation& operation) {
   if (!operation.active_ || operation.turn_.queued || operation.in_flight_ != 0) return;
   operation.active_ = false;
   operation.events_.on_complete(operation, operation.progress_.close(operation.stopped_));

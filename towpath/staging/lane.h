@@ -108,7 +108,7 @@ class Lane {
   void copy(Flight& flight, bool to_device);
   Status start_copy(Flight& flight, bool to_device);
   void finish(Flight& flight);
-  void complete_if_quiet(StagedOperation& operation);
+  void complete_if_quiesced(StagedOperation& operation);
 
   StagingBuffer buffer_;
   const std::unique_ptr<backend::Memory> registered_;

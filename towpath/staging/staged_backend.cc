@@ -13,7 +13,7 @@ namespace {
 using namespace backend;
 
 // Copies of all slots between host and device; far more than they take.
-constexpr Duration kQuietBound = std::chrono::seconds(1);
+constexpr Duration kQuiescenceBound = std::chrono::seconds(1);
 
 Capabilities with_devices(Capabilities can) {
   std::vector<SupportedPair> more;
@@ -23,8 +23,8 @@ Capabilities with_devices(Capabilities can) {
     more.push_back(pair);
   }
   can.pairs.insert(can.pairs.end(), more.begin(), more.end());
-  if (can.quiet == Quiet::immediate) can.quiet = Quiet::bounded;
-  if (can.quiet == Quiet::bounded) can.quiet_bound += kQuietBound;
+  if (can.quiesced == Quiescence::immediate) can.quiesced = Quiescence::bounded;
+  if (can.quiesced == Quiescence::bounded) can.quiescence_bound += kQuiescenceBound;
   return can;
 }
 

@@ -84,7 +84,7 @@ typedef struct towpath_backend_v1_t {
   uint64_t alignment;       /* of addresses and lengths that need no detour; 1: any */
   uint64_t latency_ns;      /* declared cost of a transfer: latency ... */
   double bytes_per_second;  /* ... and bandwidth; 0: unknown */
-  uint64_t quiet_within_ns; /* 0: cancel() completes before it returns; else it ends by itself */
+  uint64_t quiesced_within_ns; /* 0: cancel() completes before it returns; else it ends by itself */
 
   int32_t (*open)(const towpath_host_v1* host, const towpath_param_v1* params, size_t count,
                   void** backend, char* why, size_t why_size);

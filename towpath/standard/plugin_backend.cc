@@ -165,9 +165,9 @@ class PluginBackend final : public Backend {
                                       .to_self = true});
     }
     capabilities_.alignment = std::max<std::uint64_t>(1, plugin_.alignment);
-    if (plugin_.quiet_within_ns != 0) {
-      capabilities_.quiet = Quiet::bounded;
-      capabilities_.quiet_bound = Duration(plugin_.quiet_within_ns);
+    if (plugin_.quiesced_within_ns != 0) {
+      capabilities_.quiesced = Quiescence::bounded;
+      capabilities_.quiescence_bound = Duration(plugin_.quiesced_within_ns);
     }
     capabilities_.cost = {.latency = Duration(plugin_.latency_ns),
                           .bytes_per_second = plugin_.bytes_per_second};

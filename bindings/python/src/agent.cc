@@ -125,7 +125,7 @@ py::dict capabilities(const PyAgent& self, const Name& backend) {
       py::arg("kinds") = strings_of(kinds), py::arg("reaches_peers") = can.reaches_peers(),
       py::arg("notifications") = std::string(name_of(can.notifications)),
       py::arg("max_notification_bytes") = can.max_notification_bytes,
-      py::arg("quiet") = std::string(name_of(can.quiet)), py::arg("alignment") = can.alignment);
+      py::arg("quiesced") = std::string(name_of(can.quiesced)), py::arg("alignment") = can.alignment);
 }
 
 // ---- metadata and peers

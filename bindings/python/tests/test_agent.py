@@ -233,8 +233,8 @@ def test_backends_are_chosen_by_name_and_refused_by_name():
 
 
 def test_telemetry_goes_where_the_environment_says(monkeypatch, tmp_path):
-    with towpath.Agent("quiet") as quiet:
-        assert quiet.telemetry is None
+    with towpath.Agent("quiet") as quiesced:
+        assert quiesced.telemetry is None
     with towpath.Agent("asked", telemetry=True) as asked:
         assert asked.telemetry == {"flight_path": "", "prometheus_url": ""}
     monkeypatch.setenv("NIXL_TELEMETRY_ENABLE", "no")

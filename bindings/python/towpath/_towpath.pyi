@@ -115,7 +115,7 @@ class Prepared:
     def release(self) -> None: ...
 
 class Transfer:
-    """A promise that ends exactly once. An ended one is quiet, and may be posted again."""
+    """A promise that ends exactly once. An ended one is quiesced, and may be posted again."""
 
     def post(self, timeout: Optional[float] = None,
              notification: Optional[Blob] = None) -> "Transfer": ...

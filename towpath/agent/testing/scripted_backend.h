@@ -81,7 +81,7 @@ class ScriptedOperation final : public backend::Operation {
   }
   void cancel() override {
     const bool is_active = std::ranges::find(script_.active, this) != script_.active.end();
-    if (is_active && script_.can.quiet == backend::Quiet::immediate)
+    if (is_active && script_.can.quiesced == backend::Quiescence::immediate)
       complete(error(Code::cancelled, "cancelled"));
   }
   void complete(Status status) {

@@ -1,4 +1,4 @@
-// Conformance: every transfer ends once, in the right state, and is quiet then.
+// Conformance: every transfer ends once, in the right state, and is quiesced then.
 #include <towpath/backend/conformance/matrix.h>
 #include <towpath/backend/conformance/world.h>
 
@@ -31,7 +31,7 @@ class EndingsConformance : public PairingTest {
         << name_of(outcome) << ": " << transfer.status().to_string();
     EXPECT_EQ(transfer.status().ok(), outcome == Outcome::done);
     if (outcome == Outcome::done) world.check(op, whole_);
-    world.expect_quiet(op);
+    world.expect_quiesced(op);
     EXPECT_EQ(transfer.outcome(), outcome) << "it ended twice";
   }
 
@@ -70,7 +70,7 @@ TEST_P(EndingsConformance, released_handle_stops_its_transfer) {
       ASSERT_TRUE(world.ready());
       { const agent::Transfer dropped = start(world, op, rounds); }
       EXPECT_TRUE(world.near_pool.release().ok()) << "nothing holds the memory any more";
-      world.expect_quiet(op);
+      world.expect_quiesced(op);
     }
   }
 }
@@ -98,7 +98,7 @@ TEST_P(EndingsConformance, agent_that_goes_takes_its_transfers_along) {
       world.end_near();
       EXPECT_TRUE(transfer.ended());
       EXPECT_TRUE(transfer.outcome() == Outcome::cancelled || transfer.outcome() == Outcome::done);
-      world.expect_quiet(op);
+      world.expect_quiesced(op);
       EXPECT_EQ(transfer.post().code(), Code::not_ready);
     }
   }
@@ -117,7 +117,7 @@ TEST_P(EndingsConformance, far_memory_taken_back_fails_by_descriptor) {
     ASSERT_TRUE(world.run_to_end(*transfer));
     EXPECT_EQ(transfer->outcome(), Outcome::failed);
     EXPECT_FALSE(transfer->status().message().empty());
-    world.expect_quiet(op);
+    world.expect_quiesced(op);
     EXPECT_FALSE(world.near().peer("far")->lost) << "the peer itself is well";
   }
 }

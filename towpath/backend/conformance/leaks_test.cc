@@ -88,7 +88,7 @@ class Mixture {
   }
 
   /// Memory for a transfer that nobody waits for: the next one may not touch the same bytes. Giving
-  /// its registration back waits until the one before is quiet.
+  /// its registration back waits until the one before is quiesced.
   void renew_spare() {
     if (spare_.region() == nullptr) {
       auto made = TestMemory::make(pairing_.near, kPool);

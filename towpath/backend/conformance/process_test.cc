@@ -24,7 +24,7 @@ class ProcessConformance : public PairingTest {
   /// After how many rounds of progress the peer is disturbed.
   static int point(std::uint64_t seed) { return static_cast<int>(std::mt19937_64(seed)() % 20); }
   /// What no late byte may change: the target, where this process can see it.
-  void expect_quiet(Survivor& near, TransferOp op, const TestMemory* far) {
+  void expect_quiesced(Survivor& near, TransferOp op, const TestMemory* far) {
     if (op == TransferOp::write && far == nullptr) return linger({near.agent.get()});
     const TestMemory& target = op == TransferOp::read ? near.memory : *far;
     target.poison();
@@ -107,7 +107,7 @@ void ProcessConformance::kill_in_flight(TransferOp op, std::uint64_t seed) {
     EXPECT_TRUE(near.memory.read() == pattern(2, kSurvivorPool))
         << "done, but not all bytes are right";
   }
-  expect_quiet(near, op, pairing().far == Store::shared ? &far : nullptr);
+  expect_quiesced(near, op, pairing().far == Store::shared ? &far : nullptr);
   EXPECT_TRUE(near.run_until([&] { return near.agent->peer("far")->lost; })) << "never told";
   EXPECT_EQ(transfer->outcome(), outcome) << "it ended twice";
   EXPECT_EQ(transfer->post().code(), Code::peer_lost);

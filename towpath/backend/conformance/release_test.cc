@@ -19,7 +19,7 @@ constexpr auto kTimeout = std::chrono::milliseconds(200);
 struct Target {
   Target(const Candidate& candidate, Store store) : registry(candidate.make_registry()) {
     auto made =
-        make_agent(candidate, registry, clock, {.name = "near", .quiet_patience = kTimeout});
+        make_agent(candidate, registry, clock, {.name = "near", .quiesce_timeout = kTimeout});
     auto memory_made = TestMemory::make(store, kPool);
     ready = made.ok() && memory_made.ok();
     EXPECT_TRUE(ready) << made.status().to_string();

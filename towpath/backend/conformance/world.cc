@@ -81,7 +81,7 @@ Result<std::unique_ptr<agent::Agent>> make_agent(const Candidate& candidate,
                                     .registry = &registry,
                                     .clock = &clock,
                                     .inbox_messages = setup.inbox_messages,
-                                    .quiet_patience = setup.quiet_patience}));
+                                    .quiesce_timeout = setup.quiesce_timeout}));
   for (const BackendUse& use : candidate.backends)
     TOWPATH_TRY(made->add_backend(use.type, use.params));
   return made;
@@ -186,7 +186,7 @@ void World::move(TransferOp op, const Shape& shape) {
   check(op, shape);
 }
 
-void World::expect_quiet(TransferOp op) {
+void World::expect_quiesced(TransferOp op) {
   target(op).poison();
   linger();
   EXPECT_TRUE(target(op).is_poison()) << "a byte landed after the end";

@@ -39,7 +39,7 @@ std::vector<StridedDescriptor> shuffled(std::vector<StridedDescriptor> list, std
 struct AgentSetup {
   std::string name;
   std::size_t inbox_messages = 65536;
-  Duration quiet_patience = std::chrono::seconds(10);
+  Duration quiesce_timeout = std::chrono::seconds(10);
 };
 Result<std::unique_ptr<agent::Agent>> make_agent(const Candidate& candidate,
                                                  const Registry& registry, const Clock& clock,
@@ -91,7 +91,7 @@ class World {
     return op == TransferOp::read ? near_memory : far_memory;
   }
   /// Expects that nothing writes to the target of `op` any more.
-  void expect_quiet(TransferOp op);
+  void expect_quiesced(TransferOp op);
 
   Status introduce();
 

@@ -14,14 +14,14 @@ using namespace backend;
 
 // As with posix: the kernel gives a drive up after about this long, and what runs cannot be
 // cancelled.
-constexpr Duration kQuietBound = std::chrono::seconds(60);
+constexpr Duration kQuiescenceBound = std::chrono::seconds(60);
 
 Capabilities gds_capabilities() {
   Capabilities can;
   can.pairs = {{.local = MemoryKind::device, .remote = MemoryKind::disk, .to_self = true}};
   can.alignment = 4096;
-  can.quiet = Quiet::bounded;
-  can.quiet_bound = kQuietBound;
+  can.quiesced = Quiescence::bounded;
+  can.quiescence_bound = kQuiescenceBound;
   // As posix, but for the bandwidth: what goes straight is taken before what is staged.
   can.cost = {.latency = std::chrono::microseconds(10),
               .per_segment = Duration(500),

@@ -15,14 +15,14 @@ std::unique_ptr<DeviceMemory> DeviceMemory::make(Parts parts, const RegionDescri
 }
 
 DeviceMemory::~DeviceMemory() {
-  check_quiet();
+  check_quiesced();
   if (!refusal_.empty()) return;
   const auto current = device_->make_current();
   if (current.ok()) (void)cufile_->call().deregister_buffer(base());
 }
 
 FileMemory::~FileMemory() {
-  check_quiet();
+  check_quiesced();
   if (table_ == nullptr) return;
   record_->registered = false;
   table_->remove(record_->id);

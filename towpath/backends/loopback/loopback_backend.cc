@@ -56,7 +56,7 @@ Capabilities loopback_capabilities() {
   can.pairs = host_pairs();
   can.notifications = Notifications::reliable;
   can.max_notification_bytes = kMaxNotificationBytes;
-  can.quiet = Quiet::immediate;
+  can.quiesced = Quiescence::immediate;
   can.cost = {.latency = Duration(100), .per_segment = Duration(10), .bytes_per_second = 10e9};
   return can;
 }

@@ -37,8 +37,8 @@ Capabilities capabilities_of(const Timing& timing, const Carrier& carrier) {
   can.pairs = pairs_of(carrier);
   can.notifications = Notifications::reliable;
   can.max_notification_bytes = kMaxNoteBytes;
-  can.quiet = Quiet::bounded;
-  can.quiet_bound = timing.dead_after({}) - Instant{};
+  can.quiesced = Quiescence::bounded;
+  can.quiescence_bound = timing.dead_after({}) - Instant{};
   can.cost = carrier.cost;
   return can;
 }

@@ -61,7 +61,7 @@ TEST_P(MessageBackendTest, late_bytes_of_a_stopped_owner_never_land) {
   near_.backend->progress();
   near_.operation->cancel();
   EXPECT_EQ(done(), 0U) << "its bytes may still land";
-  clock_.advance(near_.backend->capabilities().quiet_bound + milliseconds(1));
+  clock_.advance(near_.backend->capabilities().quiescence_bound + milliseconds(1));
   near_.backend->progress();
   ASSERT_EQ(done(), 1U);
   EXPECT_EQ(outcome().code(), Code::cancelled);
@@ -84,7 +84,7 @@ TEST_P(MessageBackendTest, owner_that_was_slow_is_asked_again) {
   EXPECT_TRUE(far_.pool == near_.pool);
 }
 
-TEST_P(MessageBackendTest, cancelled_read_is_quiet_at_once) {
+TEST_P(MessageBackendTest, cancelled_read_is_quiesced_at_once) {
   settle();
   post(TransferOp::read);
   far_.backend->progress();  // the answers are on their way
@@ -137,7 +137,7 @@ TEST_P(MessageBackendTest, what_of_a_write_has_not_left_is_copied_when_it_is_sto
     at += message.body.size();
   }
   EXPECT_GT(at, 0U);
-  clock_.advance(near_.backend->capabilities().quiet_bound + milliseconds(1));
+  clock_.advance(near_.backend->capabilities().quiescence_bound + milliseconds(1));
   settle();
   EXPECT_EQ(done(), 1U);
 }

@@ -124,7 +124,7 @@ void RmaProtocol::ask(Link& link, Exchange& exchange) {
           error(Code::io_error, "the device of this side did not give its bytes").because(ready));
 }
 
-// Its operation ends when all else that was asked for it is quiet.
+// Its operation ends when all else that was asked for it is quiesced.
 void RmaProtocol::give_up(Link& link, Exchange& exchange, const Status& why) {
   MessageOperation* const operation = exchange.operation;
   exchange.free();

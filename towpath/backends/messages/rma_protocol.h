@@ -1,7 +1,7 @@
 // Protocol: moves the bytes of operations over links. It fills their windows, takes answers, and
-// knows when what was stopped is quiet.
+// knows when what was stopped is quiesced.
 //
-// Reads are quiet at once: data for an operation that gave up is dropped. Writes are quiet when
+// Reads are quiesced at once: data for an operation that gave up is dropped. Writes are quiesced when
 // their frames are answered, or when the owner cannot place them any more (link.h, grants); what of
 // them has not left by then is copied when they are stopped, so that nobody looks at it again.
 // Completions are told by deliver(), never from inside a message.

@@ -18,15 +18,15 @@ using namespace backend;
 
 // The kernel gives a command up after nvme_core.io_timeout (30 s), aborts it, and resets the
 // controller after as long again; until then it cannot be taken back.
-constexpr Duration kQuietBound = std::chrono::seconds(60);
+constexpr Duration kQuiescenceBound = std::chrono::seconds(60);
 
 Capabilities nvme_capabilities() {
   Capabilities can;
   for (const MemoryKind local : kHostKinds)
     can.pairs.push_back({.local = local, .remote = MemoryKind::block, .to_self = true});
   can.alignment = 4096;
-  can.quiet = Quiet::bounded;
-  can.quiet_bound = kQuietBound;
+  can.quiesced = Quiescence::bounded;
+  can.quiescence_bound = kQuiescenceBound;
   can.cost = {.latency = std::chrono::microseconds(10),
               .per_segment = Duration(500),
               .bytes_per_second = 3e9};

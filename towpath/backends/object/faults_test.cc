@@ -226,7 +226,7 @@ TEST_F(ObjectFaultsTest, completion_that_fails_after_its_200_is_no_success) {
   EXPECT_THAT(outcome.status.to_string(), HasSubstr("InvalidPart"));
 }
 
-TEST_F(ObjectFaultsTest, cancelled_upload_is_quiet_at_once_and_taken_back) {
+TEST_F(ObjectFaultsTest, cancelled_upload_is_quiesced_at_once_and_taken_back) {
   open(kParts);
   for (const std::size_t requests : {1U, 2U, 7U}) {
     proxy->heads.clear();

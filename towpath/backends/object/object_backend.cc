@@ -22,7 +22,7 @@ Capabilities object_capabilities() {
   Capabilities can;
   for (const MemoryKind local : kHostKinds)
     can.pairs.push_back({.local = local, .remote = MemoryKind::object, .to_self = true});
-  can.quiet = Quiet::immediate;
+  can.quiesced = Quiescence::immediate;
   can.cost = {.latency = std::chrono::milliseconds(10),
               .per_segment = std::chrono::microseconds(1),
               .bytes_per_second = 5e8};

@@ -1,7 +1,7 @@
 // ObjectOperation: one transfer between memory and objects, as requests of a client.
 //
 //   idle --post()--> planned --> some requests under way, the next one after each answer --> idle
-//                        |  cancel(): its requests are dropped, and it is quiet at once
+//                        |  cancel(): its requests are dropped, and it is quiesced at once
 //
 // Invariant: at most as many of its requests wait in the client as can be under way, so that
 // operations take turns. Thread: loop.

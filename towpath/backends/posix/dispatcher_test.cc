@@ -336,7 +336,7 @@ TEST_F(DispatcherTest, cancel_stops_submitting_and_waits_for_what_is_in_flight) 
   operation->cancel();
   EXPECT_EQ(engine.cancelled.size(), 2U);
   for (int i = 0; i < 20; ++i) dispatcher->progress();
-  EXPECT_EQ(events.count(*operation), 0U) << "not quiet yet";
+  EXPECT_EQ(events.count(*operation), 0U) << "not quiesced yet";
   EXPECT_EQ(engine.waiting.size(), 2U);
   engine.end(0);
   dispatcher->progress();
@@ -483,7 +483,7 @@ TEST_F(DispatcherTest, a_direct_write_that_ends_inside_a_block_writes_the_block_
   EXPECT_EQ(outcome().bytes, 2048U);
 }
 
-TEST_F(DispatcherTest, registered_memory_insists_on_being_quiet) {
+TEST_F(DispatcherTest, registered_memory_insists_on_being_quiesced) {
   auto busy = std::make_unique<LocalMemory>(MemoryKind::system, dispatcher.get());
   std::vector<Segment> list{segment(0, 0, 4096)};
   list[0].local = busy.get();

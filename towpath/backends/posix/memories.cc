@@ -35,7 +35,7 @@ LocalMemory::LocalMemory(MemoryKind kind, const backend::PieceDispatcher* dispat
       refusal_(std::move(refusal)) {}
 
 LocalMemory::~LocalMemory() {
-  check_quiet();
+  check_quiesced();
   for (const Buffer& buffer : buffers_) engine_->remove_buffer(buffer.slot);
 }
 
@@ -79,7 +79,7 @@ DiskMemory::DiskMemory(const backend::PieceDispatcher* dispatcher,
     : PieceMemory(MemoryKind::disk, dispatcher), record_(std::move(record)), role_(role) {}
 
 DiskMemory::~DiskMemory() {
-  check_quiet();
+  check_quiesced();
   if (role_ == Role::registration) record_->registered = false;
 }
 

@@ -25,15 +25,15 @@ using namespace backend;
 constexpr std::array kLocalKinds = {MemoryKind::system, MemoryKind::pinned};
 // A disk that answers no longer is given up by the kernel after about this long
 // (/sys/block/*/device/timeout is 30 s, with one retry); until then its I/O cannot be cancelled.
-constexpr Duration kQuietBound = std::chrono::seconds(60);
+constexpr Duration kQuiescenceBound = std::chrono::seconds(60);
 
 Capabilities posix_capabilities() {
   Capabilities can;
   for (const MemoryKind local : kLocalKinds)
     can.pairs.push_back({.local = local, .remote = MemoryKind::disk, .to_self = true});
   can.alignment = 4096;
-  can.quiet = Quiet::bounded;
-  can.quiet_bound = kQuietBound;
+  can.quiesced = Quiescence::bounded;
+  can.quiescence_bound = kQuiescenceBound;
   can.looks_pay = false;
   can.cost = {.latency = std::chrono::microseconds(10),
               .per_segment = Duration(500),

@@ -47,7 +47,7 @@ Capabilities shm_capabilities(bool reaches_devices) {
       can.pairs.push_back({.local = local, .remote = MemoryKind::device, .to_peer = true});
   can.notifications = Notifications::reliable;
   can.max_notification_bytes = kMaxNotificationBytes;
-  can.quiet = Quiet::immediate;
+  can.quiesced = Quiescence::immediate;
   can.cost = {.latency = Duration(300), .per_segment = Duration(20), .bytes_per_second = 9e9};
   return can;
 }

@@ -12,8 +12,8 @@ namespace towpath::backends::sim {
 /// The default is calm: no delay, no loss, nothing fails.
 struct Behaviour {
   // What the backend declares, and then does.
-  backend::Quiet quiet = backend::Quiet::immediate;
-  Duration quiet_bound{0};  ///< for `bounded`: a cancelled transfer takes up to this long
+  backend::Quiescence quiesced = backend::Quiescence::immediate;
+  Duration quiescence_bound{0};  ///< for `bounded`: a cancelled transfer takes up to this long
   backend::Notifications notifications = backend::Notifications::reliable;
 
   // Transfers.

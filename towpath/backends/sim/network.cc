@@ -181,9 +181,9 @@ void Network::cancel(const Path& path, const std::shared_ptr<Flight>& flight) {
   if (flight->state != Flight::State::flying || flight->cancelled) return;
   flight->cancelled = true;
   const Status why = error(Code::cancelled, "the simulated transfer was cancelled");
-  if (behaviour_.quiet == backend::Quiet::immediate) return arrive(path, flight, why);
-  if (behaviour_.quiet != backend::Quiet::bounded) return;  // bytes go on moving
-  schedule(clock_.now() + random_.within(behaviour_.quiet_bound),
+  if (behaviour_.quiesced == backend::Quiescence::immediate) return arrive(path, flight, why);
+  if (behaviour_.quiesced != backend::Quiescence::bounded) return;  // bytes go on moving
+  schedule(clock_.now() + random_.within(behaviour_.quiescence_bound),
            [this, path, flight, why]() TOWPATH_REQUIRES(mutex_) {
              arrive(path, flight, flight->at_end() && !flight->silent ? Status() : why);
            });

@@ -39,8 +39,8 @@ Capabilities sim_capabilities(const Behaviour& behaviour) {
   can.pairs = {{.to_self = true, .to_peer = true}};
   can.notifications = behaviour.notifications;
   can.max_notification_bytes = kMaxNotificationBytes;
-  can.quiet = behaviour.quiet;
-  can.quiet_bound = behaviour.quiet_bound;
+  can.quiesced = behaviour.quiesced;
+  can.quiescence_bound = behaviour.quiescence_bound;
   can.cost = {.latency = Duration(1000), .bytes_per_second = 1e9};
   return can;
 }
@@ -150,7 +150,7 @@ void SimBackend::report_losses() {
   });
   connections_.report_losses([&](const TrackedConnection& connection, const Status& why) {
     const bool ends_alone =
-        capabilities_.quiet == Quiet::immediate || capabilities_.quiet == Quiet::bounded;
+        capabilities_.quiesced == Quiescence::immediate || capabilities_.quiesced == Quiescence::bounded;
     if (ends_alone) force_down_all(connection, why);
   });
 }

@@ -128,27 +128,27 @@ TEST(SimBackendTest, failures_name_exactly_what_is_not_in_place) {
   EXPECT_EQ(p.last().bytes, in_place);
 }
 
-TEST(SimBackendTest, silent_transfer_gets_quiet_as_declared) {
-  Behaviour behaviour{.quiet_bound = std::chrono::milliseconds(5), .silent = 1000};
-  for (const Quiet quiet : {Quiet::immediate, Quiet::bounded, Quiet::teardown, Quiet::none}) {
-    behaviour.quiet = quiet;
+TEST(SimBackendTest, silent_transfer_quiesces_as_declared) {
+  Behaviour behaviour{.quiescence_bound = std::chrono::milliseconds(5), .silent = 1000};
+  for (const Quiescence quiesced : {Quiescence::immediate, Quiescence::bounded, Quiescence::teardown, Quiescence::none}) {
+    behaviour.quiesced = quiesced;
     Pair p(behaviour);
-    EXPECT_EQ(p.a.backend->capabilities().quiet, quiet);
+    EXPECT_EQ(p.a.backend->capabilities().quiesced, quiesced);
     p.post(TransferOp::read);
     p.pass(kLong);
     EXPECT_EQ(p.ended(), 0U) << "silent";
     p.operation->cancel();
-    EXPECT_EQ(p.ended(), quiet == Quiet::immediate ? 1U : 0U);
+    EXPECT_EQ(p.ended(), quiesced == Quiescence::immediate ? 1U : 0U);
     p.pass(kLong);
-    const bool ended = quiet == Quiet::immediate || quiet == Quiet::bounded;
-    EXPECT_EQ(p.ended(), ended ? 1U : 0U) << name_of(quiet);
+    const bool ended = quiesced == Quiescence::immediate || quiesced == Quiescence::bounded;
+    EXPECT_EQ(p.ended(), ended ? 1U : 0U) << name_of(quiesced);
     p.a.backend->teardown(*p.path);
     EXPECT_EQ(p.ended(), 1U);
   }
 }
 
 TEST(SimBackendTest, bytes_land_after_a_cancel_that_is_not_immediate) {
-  Pair p({.quiet = Quiet::teardown, .longest_step = std::chrono::milliseconds(1)});
+  Pair p({.quiesced = Quiescence::teardown, .longest_step = std::chrono::milliseconds(1)});
   p.post(TransferOp::read);
   p.operation->cancel();
   std::memset(p.a.bytes.data(), 0, kSize);

@@ -140,7 +140,7 @@ void PeerTier::wait_for_work(Duration most) {
   for (const auto& [name, link] : links_) {
     const bool is_to_end = !link.leaving.wants.empty();
     const bool is_to_begin = !link.waiting.empty() && link.sessions.size() < kSessionsAtOnce;
-    if ((is_to_end || is_to_begin) && link.leaving.is_quiet()) return;
+    if ((is_to_end || is_to_begin) && link.leaving.is_quiesced()) return;
   }
   options_.manager->wait_for_work(most);
 }
@@ -156,7 +156,7 @@ bool PeerTier::advance(const std::string& name, Link& link) {
     break;
   }
   std::erase_if(link.sessions, [](const Session& session) { return session.is_over; });
-  if (!link.leaving.is_quiet()) return moved;
+  if (!link.leaving.is_quiesced()) return moved;
   const Leaving left = std::exchange(link.leaving, {});
   for (const auto& want : left.wants) miss(*want, left.why);
   std::erase_if(link.waiting, [](const auto& want) { return want->task == nullptr; });

@@ -111,7 +111,7 @@ class PeerTier final : public BlockTier {
     Wants wants;
     Status why;
 
-    bool is_quiet() const { return std::ranges::all_of(copies, &TransferJob::ended); }
+    bool is_quiesced() const { return std::ranges::all_of(copies, &TransferJob::ended); }
   };
   /// All that is under way with a peer.
   struct Link {

@@ -219,7 +219,7 @@ TEST(PeerTierTest, a_task_does_not_end_while_bytes_may_land_in_its_slot) {
       (void)near.progress();
       return task.has_ended;
     }));
-    EXPECT_EQ(near.node.manager->figures().jobs, 0U) << "and now it is quiet";
+    EXPECT_EQ(near.node.manager->figures().jobs, 0U) << "and now it is quiesced";
     EXPECT_EQ(task.status.ok(), is_cancelled) << task.status.to_string();
   }
 }
