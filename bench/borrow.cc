@@ -1,4 +1,4 @@
-// Blocks of a peer process, borrowed over TCP and proven, beside a transfer of the same
+// Blocks of a peer process, leased over TCP and proven, beside a transfer of the same
 // bytes.
 #include <numeric>
 #include <string>
@@ -17,7 +17,7 @@
 namespace towpath::bench {
 namespace {
 
-constexpr std::uint64_t kLoad = 32 * kMiB;  // bytes that are borrowed together
+constexpr std::uint64_t kLoad = 32 * kMiB;  // bytes that are leased together
 constexpr double kProvenAim = 0.97;         // the digests take at most 3 percent
 constexpr const char* kOwner = "owner";
 
@@ -50,8 +50,8 @@ struct Side {
   std::unique_ptr<kv::TieredKeeper> keeper;
 };
 
-/// The other process: keeps two loads of blocks, 1 and up, and lends them.
-[[noreturn]] void lend(const Channel& parent, std::uint64_t block_bytes) {
+/// The other process: keeps two loads of blocks, 1 and up, and grants them.
+[[noreturn]] void grant(const Channel& parent, std::uint64_t block_bytes) {
   const std::uint64_t blocks = 2 * kLoad / block_bytes;
   Side side(kOwner, block_bytes, blocks);
   const layout::PhysicalLayout& memory = side.keeper->memory();
@@ -74,7 +74,7 @@ class Borrower {
   /// Forks, so all are made before any is used.
   explicit Borrower(std::uint64_t block_bytes)
       : block_(block_bytes),
-        child_([block_bytes](const Channel& parent) { lend(parent, block_bytes); }) {}
+        child_([block_bytes](const Channel& parent) { grant(parent, block_bytes); }) {}
 
   void meet() {
     const Channel& owner = child_.channel();
@@ -93,7 +93,7 @@ class Borrower {
 
   std::uint64_t count() const { return kLoad / block_; }
   /// The loads in turn: there is memory for one, so each is a peer's only when its turn comes.
-  Repeated borrow() {
+  Repeated lease() {
     const auto body = [this](std::uint64_t times) {
       std::vector<kv::BlockHash> hashes(count());
       while (times-- > 0) {
@@ -155,16 +155,16 @@ Timed timed_with_processors(const Clock& clock, const Repeated& repeated) {
 }
 
 int run(Options options) {
-  std::vector<std::unique_ptr<Borrower>> borrowers;
+  std::vector<std::unique_ptr<Borrower>> lessees;
   for (const std::uint64_t block : {64 * kKiB, kMiB, 4 * kMiB})
-    borrowers.push_back(std::make_unique<Borrower>(block));
+    lessees.push_back(std::make_unique<Borrower>(block));
   Bench bench(std::move(options));
   std::vector<Case> cases;
-  for (const auto& borrower : borrowers) {
-    borrower->meet();
-    const Timed ours = timed_with_processors(borrower->clock(), borrower->borrow());
-    const Timed reference = timed_with_processors(borrower->clock(), borrower->move());
-    cases.push_back({.name = cat(borrower->count(), " x ", format_bytes(kLoad / borrower->count())),
+  for (const auto& lessee : lessees) {
+    lessee->meet();
+    const Timed ours = timed_with_processors(lessee->clock(), lessee->lease());
+    const Timed reference = timed_with_processors(lessee->clock(), lessee->move());
+    cases.push_back({.name = cat(lessee->count(), " x ", format_bytes(kLoad / lessee->count())),
                      .shown = Shown::gigabytes_per_second,
                      .ours = ours.sample,
                      .reference = reference.sample,

@@ -198,7 +198,7 @@ def with_files():
         engine.connector.worker.close()
 
 
-def lend(place):
+def grant(place):
     """Another engine: serves two prompts. Then it is busy, and its blocks are lent all the same, until it
     is killed."""
     engine = Engine(TowpathConnector(MODEL, peers=Peers(place, "prefill", others=["decode"],
@@ -226,7 +226,7 @@ def with_peers():
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["lend"]:
-        lend(sys.argv[2])
+        grant(sys.argv[2])
     else:
         with_files()
         with_peers()

@@ -180,7 +180,7 @@ typedef struct {
   uint64_t host_blocks;  /* kept in memory; 0: 1024 */
   const char* directory; /* null: no files */
   uint64_t disk_bytes;   /* 0: 16 GiB */
-  /* Other workers, whose blocks are borrowed, and who borrow from here: served by a thread if
+  /* Other workers, whose blocks are leased, and who lease from here: served by a thread if
    * peer_serving_thread says so, else while somebody calls in here, towpath_worker_progress() at
    * least. */
   const char* rendezvous;   /* where they meet: "etcd://host:2379/ns", "scope:job"; null: none */
@@ -189,7 +189,7 @@ typedef struct {
   size_t peer_count;        /* all but etcd */
   const char* const* peer_backends; /* none: "shm"; "tcp" too for other machines */
   size_t peer_backend_count;
-  uint64_t peer_patience_ms;    /* for each step of a loan; 0: 2000 */
+  uint64_t peer_patience_ms;    /* for each step of a lease; 0: 2000 */
   uint32_t peer_serving_thread; /* 1: others are served while the engine computes; 0: no thread */
   /* "s3://BUCKET/PREFIX:SIZE", with "?endpoint_override=..." where the environment (AWS_*) does not
    * say it: blocks are kept as objects, too, below those in files. Null: none are. */
@@ -235,9 +235,9 @@ typedef struct {
   uint64_t saved_blocks;
   uint64_t unsaved_blocks;
   uint64_t peers;           /* that are known now */
-  uint64_t borrowed_blocks; /* that came from them, and proved */
-  uint64_t lent_blocks;
-  uint64_t failed_loans;
+  uint64_t leased_blocks; /* that came from them, and proved */
+  uint64_t granted_blocks;
+  uint64_t failed_leases;
   uint64_t steps;
   uint64_t engine_ns; /* that the engine's thread was in the calls of its steps */
 } towpath_worker_figures_t;

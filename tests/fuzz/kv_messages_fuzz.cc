@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ConstByteSpan bytes(reinterpret_cast<const std::byte*>(data), size);
   read(bytes, MessageType::step_orders, kv::decode_step_orders);
   read(bytes, MessageType::worker_report, kv::decode_worker_report);
-  read(bytes, MessageType::block_loan, kv::decode_peer_message);
+  read(bytes, MessageType::block_lease, kv::decode_peer_message);
   read(bytes, MessageType::block_catalogue, kv::decode_catalogue);
   if (size > 4096) return 0;
   read_blob({bytes.begin(), bytes.end()});

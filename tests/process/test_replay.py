@@ -75,7 +75,7 @@ class ReplayTest(CommandTest):
         self.assertEqual(reported["prefills_lost"], 1)
         self.assertIn("--prefill 2", self.run_command("replay", "--kill-after", 5, expect=USAGE).stderr)
 
-    def test_blocks_that_another_prefill_has_are_borrowed_of_it(self):
+    def test_blocks_that_another_prefill_has_are_leased_of_it(self):
         reported = self.report("--prefill", 2, "--decode", 2, "--tiers", "host=400,peers")
         self.assertTrue(reported["passed"], reported["faults"])
         self.assertEqual(reported["verified"], reported["blocks"])

@@ -43,7 +43,7 @@ class BlockSource {
   /// True: there is more to do at once.
   virtual bool serve() { return false; }
   /// Slots are held for them.
-  virtual bool is_lending() const { return false; }
+  virtual bool is_granting() const { return false; }
 
   /// So far.
   virtual TierCounts counts() const = 0;

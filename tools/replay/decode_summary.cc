@@ -126,7 +126,7 @@ void DecodeWorker::take_summary(const Message& summary) {
   }
   add_found(summary, outcome_.found);
   outcome_.bad_loads += figure("bad_loads");
-  outcome_.failed_loans += figure("failed_loans");
+  outcome_.failed_leases += figure("failed_leases");
   outcome_.kernel_read += figure("kernel.read_bytes");
   outcome_.kernel_written += figure("kernel.written_bytes");
   outcome_.direct = figure("direct") != 0;

@@ -36,19 +36,19 @@ Result<std::unique_ptr<Neighbours>> Neighbours::open(const Options& options, con
 }
 
 Status Neighbours::join(kv::TieredCache& cache) {
-  TOWPATH_TRY(loans_, kv::PeerLoans::make(reported_, kLease, *tier_, cache));
+  TOWPATH_TRY(leases_, kv::PeerLeases::make(reported_, kLease, *tier_, cache));
   TOWPATH_TRY(auto place, standard::open_rendezvous(options_.rendezvous, manager_->clock()));
-  loans_->join(
+  leases_->join(
       std::move(place),
       {.others = neighbour_names(options_), .group = cat(options_.run, "/blocks"), .pace = kPace});
   return {};
 }
 
-void Neighbours::hear(const agent::Notification& note) { (void)loans_->hear(note); }
+void Neighbours::hear(const agent::Notification& note) { (void)leases_->hear(note); }
 
 void Neighbours::serve() {
-  loans_->note_changes(reported_.block_directory->take_events());
-  loans_->serve();
+  leases_->note_changes(reported_.block_directory->take_events());
+  leases_->serve();
 }
 
 std::string Neighbours::where() const {

@@ -1,4 +1,4 @@
-// Neighbours: the other prefills, of whom blocks are borrowed, and to whom they are lent.
+// Neighbours: the other prefills, of whom blocks are leased, and to whom they are granted.
 //
 //   open() -> take_tier(), for a TieredCache -> join(cache) -> hear(), serve() ... -> leave()
 //
@@ -9,7 +9,7 @@
 #include <string>
 
 #include <towpath/agent/agent.h>
-#include <towpath/kv/peers/peer_loans.h>
+#include <towpath/kv/peers/peer_leases.h>
 #include <towpath/kv/transfer_manager.h>
 
 #include "tools/replay/options.h"
@@ -31,15 +31,15 @@ class Neighbours {
   /// Meets them at the rendezvous, from now on. The cache has the tier.
   Status join(kv::TieredCache& cache);
   /// Before the cache goes.
-  void leave() { loans_.reset(); }
+  void leave() { leases_.reset(); }
 
   /// What one of them says.
   void hear(const agent::Notification& note);
   /// Tells them what is here, and answers.
   void serve();
-  bool is_lending() const { return loans_->is_lending(); }
+  bool is_granting() const { return leases_->is_granting(); }
 
-  std::uint64_t failed_loans() const { return tier_->figures().failed_sessions; }
+  std::uint64_t failed_leases() const { return tier_->figures().failed_sessions; }
   std::string where() const;  ///< the blocks are, for a report
 
  private:
@@ -50,7 +50,7 @@ class Neighbours {
   kv::PeerTierOptions reported_;
   std::unique_ptr<kv::PeerTier> untaken_;
   kv::PeerTier* tier_ = nullptr;
-  std::unique_ptr<kv::PeerLoans> loans_;
+  std::unique_ptr<kv::PeerLeases> leases_;
 };
 
 }  // namespace towpath::tools::replay

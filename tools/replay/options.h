@@ -49,7 +49,7 @@ struct Options {
   std::string store_directory;    ///< of a disk tier that survives; empty: a nameless file
   std::uint64_t store_bytes = 0;  ///< its size
   std::optional<standard::ObjectPlace> objects;  ///< of a tier in a store; none: there is no such
-  bool peers = false;                            ///< blocks are borrowed of other prefills
+  bool peers = false;                            ///< blocks are leased from other prefills
   std::vector<standard::Remark> remarks;  ///< on variables that the tiers were to be read from
   std::uint64_t in_flight = 4;            ///< requests at a time
   std::string directory = "/var/tmp";     ///< of the disk tier

@@ -25,11 +25,11 @@ struct ReplayOutcome {
 
   ByPlace<std::uint64_t> found;
   std::uint64_t bad_loads = 0;     ///< of those found nowhere
-  std::uint64_t failed_loans = 0;  ///< that a neighbour did not bring to their end
+  std::uint64_t failed_leases = 0;  ///< that a neighbour did not bring to their end
   Hop produce, pull;
   Hop spill, load;   ///< to and from disk
   Hop store, fetch;  ///< to and from a tier of objects
-  Hop borrow;        ///< from other prefills
+  Hop lease;        ///< from other prefills
   History history;
   std::uint64_t verify_ns = 0;
 
@@ -58,7 +58,7 @@ inline constexpr std::array kHops{
     HopName{"load", &ReplayOutcome::load, Place::disk},
     HopName{"store", &ReplayOutcome::store, Place::object},
     HopName{"fetch", &ReplayOutcome::fetch, Place::object},
-    HopName{"borrow", &ReplayOutcome::borrow, Place::peers},
+    HopName{"borrow", &ReplayOutcome::lease, Place::peers},
 };
 
 struct NamedHop {

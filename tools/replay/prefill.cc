@@ -82,9 +82,9 @@ class Prefill {
       case MessageKind::order: orders_.push_back(std::move(said)); return {};
       case MessageKind::finish: ++farewells_; return {};
       case MessageKind::pulled: {
-        const auto lent = lent_.find(message.ordinal);
-        if (lent == lent_.end()) return error(Code::internal, "pulled what was not lent");
-        lent_.erase(lent);
+        const auto granted = granted_.find(message.ordinal);
+        if (granted == granted_.end()) return error(Code::internal, "pulled what was not lent");
+        granted_.erase(granted);
         return {};
       }
       default: return error(Code::internal, "an unexpected message of decode");
@@ -123,14 +123,14 @@ class Prefill {
     seen_ = now;
   }
 
-  // Decode pulls what it was told of, a neighbour gives back what it has borrowed.
+  // Decode pulls what it was told of, a neighbour gives back what it has leased.
   Status make_room(std::uint64_t ordinal) {
     constexpr Duration kMoment = std::chrono::milliseconds(1);
-    if (cache_.is_lending()) {
+    if (cache_.is_granting()) {
       const Status heard = hear(kMoment);
       return heard.code() == Code::timed_out ? Status() : heard;
     }
-    if (lent_.empty())
+    if (granted_.empty())
       return error(Code::exhausted, cat("request ", ordinal, " does not fit the host pool"),
                    "make it larger with --host-blocks");
     return hear();
@@ -149,7 +149,7 @@ class Prefill {
       ready.digests.push_back(block.identity().digest.value);
     }
     if (options_.faults > 0) news_for(said.who).put(ready, kMistakes);
-    lent_.emplace(order.ordinal, std::move(blocks));
+    granted_.emplace(order.ordinal, std::move(blocks));
     if (options_.inject == Mistake::drop_notification && served_++ == kDropped) {
       dropped_ = true;
       return {};
@@ -198,7 +198,7 @@ class Prefill {
   const std::vector<std::string> decodes_ = decode_names(options_);
   const std::vector<std::string> neighbours_ = neighbour_names(options_);
   std::vector<Meeting::Said> orders_;
-  std::map<std::uint64_t, std::vector<kv::BlockRef>> lent_;  // by ordinal, until decode has pulled
+  std::map<std::uint64_t, std::vector<kv::BlockRef>> granted_;  // by ordinal, until decode has pulled
   telemetry::CacheMeter meter_;
   TierCounts seen_;
   History history_;

@@ -188,7 +188,7 @@ nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& 
       {"scale", options.scale},
       {"hits", found_json(outcome)},
       {"bad_loads", outcome.bad_loads},
-      {"failed_loans", outcome.failed_loans},
+      {"failed_leases", outcome.failed_leases},
       {"hops", hops_json(options, outcome)},
       {"disk", {{"direct", outcome.direct}, {"direct_refusal", outcome.direct_refusal}}},
       {"kernel", {{"read_bytes", outcome.kernel_read}, {"written_bytes", outcome.kernel_written}}},

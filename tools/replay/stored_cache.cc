@@ -22,7 +22,7 @@ std::string of_worker(const Options& options, const std::string& place) {
   return options.worker == 0 ? place : cat(place, "/worker-", options.worker);
 }
 
-/// Nothing is wrong. A neighbour owes nobody a block, but one that it lends must prove.
+/// Nothing is wrong. A neighbour owes nobody a block, but one that it grants must prove.
 bool is_here_or_a_miss(const Status& status, Place place) {
   if (place == Place::peers) return status.code() != Code::corrupt;
   return status.ok() || status.code() == Code::exhausted || status.code() == Code::not_found;
@@ -219,7 +219,7 @@ void StoredCache::check_name(kv::Promoted& one) {
 Result<kv::BlockRef> StoredCache::promote(const kv::CachedBlock& block,
                                           const Meanwhile& meanwhile) {
   while (const auto tier = block_directory_.fastest(block.hash)) {
-    if (*tier == 0) {  // it came up meanwhile, to be lent
+    if (*tier == 0) {  // it came up meanwhile, to be granted
       ++found_[Place::host];
       return cache_->pool().find(block.hash);
     }
@@ -348,7 +348,7 @@ void StoredCache::report(Message& summary) {
   }
   put_found(summary, found_);
   summary.figures["bad_loads"] = bad_loads_;
-  if (neighbours_) summary.figures["failed_loans"] = neighbours_->failed_loans();
+  if (neighbours_) summary.figures["failed_leases"] = neighbours_->failed_leases();
 }
 
 }  // namespace towpath::tools::replay

@@ -34,7 +34,7 @@ class StoredCache final : public BlockSource {
   bool serve() override;
   Status settle() override;
   Account mistakes() const override;
-  bool is_lending() const override { return neighbours_ && neighbours_->is_lending(); }
+  bool is_granting() const override { return neighbours_ && neighbours_->is_granting(); }
   TierCounts counts() const override;
   Faults& faults() override { return faults_; }
   void report(Message& summary) override;

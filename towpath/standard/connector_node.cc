@@ -183,9 +183,9 @@ kv::TieredKeeper::Figures ConnectorNode::kept() const {
   return keeper_->figures();
 }
 
-kv::PeerFigures ConnectorNode::lending() const {
+kv::PeerFigures ConnectorNode::granting() const {
   const run::MutexLock lock(mutex_);
-  return keeper_->lending();
+  return keeper_->granting();
 }
 
 }  // namespace towpath::standard

@@ -31,14 +31,14 @@
 
 namespace towpath::standard {
 
-/// Other workers whose blocks are borrowed, and who borrow from here.
+/// Other workers whose blocks are leased, and who lease from here.
 struct ConnectorPeers {
   std::string rendezvous;  ///< where they meet, as rendezvous_url.h says; empty: there are none
   std::string name;        ///< of this worker there, not any other's; empty: one of chance
   /// To ask for, where the rendezvous tells nobody of changes: all but etcd.
   std::vector<std::string> others;
   std::vector<std::string> backends = {"shm"};  ///< "tcp" too for other machines
-  Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a loan
+  Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a lease
   /// A thread serves them while the engine computes. Without it, an engine that is busy elsewhere
   /// for longer than their patience calls the worker's progress() in between.
   bool serving_thread = false;
@@ -86,7 +86,7 @@ class ConnectorNode {
   }
   kv::TieredKeeper::Figures kept() const TOWPATH_EXCLUDES(mutex_);
   /// All zero without peers.
-  kv::PeerFigures lending() const TOWPATH_EXCLUDES(mutex_);
+  kv::PeerFigures granting() const TOWPATH_EXCLUDES(mutex_);
   /// Where this cache's files lie; empty: nowhere.
   const std::string& folder() const { return folder_; }
 

@@ -96,7 +96,7 @@ ConnectorPeers peers(const char* name, const char* other) {
           .patience = std::chrono::seconds(60)};
 }
 
-TEST(ConnectorNodeTest, an_engine_that_computes_lends_all_the_same) {
+TEST(ConnectorNodeTest, an_engine_that_computes_grants_all_the_same) {
   ConnectorPeers served = peers("computes", "asks");
   served.serving_thread = true;
   Engine computes(served), asks(peers("asks", "computes"));
@@ -105,11 +105,11 @@ TEST(ConnectorNodeTest, an_engine_that_computes_lends_all_the_same) {
   ASSERT_TRUE(run::eventually([&] {
     asks.update();
     return asks.found("peek") == 2 * kTokens;
-  })) << asks.node->lending().last_failure.to_string();
+  })) << asks.node->granting().last_failure.to_string();
   EXPECT_EQ(asks.serve("second", std::byte{9}), 2 * kTokens);
   EXPECT_EQ(asks.first_byte(), std::byte{7});
-  EXPECT_EQ(asks.node->lending().borrowed, 2U);
-  EXPECT_EQ(computes.node->lending().lent, 2U);
+  EXPECT_EQ(asks.node->granting().leased, 2U);
+  EXPECT_EQ(computes.node->granting().granted, 2U);
 }
 
 TEST(ConnectorNodeTest, engines_that_work_and_serve_at_once_do_not_disturb_each_other) {

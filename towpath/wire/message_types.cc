@@ -20,7 +20,7 @@ std::string_view name_of(MessageType type) noexcept {
     case MessageType::step_orders: return "step_orders";
     case MessageType::worker_report: return "worker_report";
     case MessageType::blob_header: return "blob_header";
-    case MessageType::block_loan: return "block_loan";
+    case MessageType::block_lease: return "block_lease";
     case MessageType::block_catalogue: return "block_catalogue";
   }
   return "unknown";

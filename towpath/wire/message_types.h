@@ -27,8 +27,8 @@ enum class MessageType : std::uint16_t {
   step_orders = 20,      ///< what the workers of an engine shall load and save in a step
   worker_report = 21,    ///< what came of it, from one worker
   blob_header = 22,      ///< what a file of a named blob begins with
-  block_loan = 23,       ///< what a borrower of KV blocks and their owner say to each other
-  block_catalogue = 24,  ///< which KV blocks an agent lends, and from where
+  block_lease = 23,       ///< what a lessee of KV blocks and their owner say to each other
+  block_catalogue = 24,  ///< which KV blocks an agent grants, and from where
 };
 
 /// The enumerator's own name; "unknown" for a value that this version does not know.

@@ -276,8 +276,8 @@ static void peers(void) {
   CHECK(serve(scheduler, worker, "second", 4) == 2 * kTokens);
   CHECK(holds(4, 0) && holds(5, 1) && holds(6, 2));
   const towpath_worker_figures_t figures = figures_of(worker);
-  CHECK(figures.loaded_blocks == 2 && figures.borrowed_blocks == 2 && figures.peers == 1);
-  CHECK(figures.failed_blocks == 0 && figures.failed_loans == 0);
+  CHECK(figures.loaded_blocks == 2 && figures.leased_blocks == 2 && figures.peers == 1);
+  CHECK(figures.failed_blocks == 0 && figures.failed_leases == 0);
   kill(prefill, SIGKILL);
   waitpid(prefill, NULL, 0);
   towpath_worker_close(worker);

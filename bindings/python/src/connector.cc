@@ -234,9 +234,9 @@ py::tuple take_finished(const Worker& self) {
 }
 
 py::dict worker_figures(const Worker& self) {
-  const auto [moved, kept, lending] = self.call([](const auto& node) {
+  const auto [moved, kept, granting] = self.call([](const auto& node) {
     const auto done = node->call([](auto& worker) { return worker.figures(); });
-    return std::make_tuple(done, node->kept(), node->lending());
+    return std::make_tuple(done, node->kept(), node->granting());
   });
   const auto came_from = [&from = kept.from_below](const char* tier) {
     const auto found = from.find(tier);
@@ -258,12 +258,12 @@ py::dict worker_figures(const Worker& self) {
       py::arg("unsaved_blocks") = moved.unsaved_blocks, py::arg("from_memory") = kept.from_memory,
       py::arg("from_files") = came_from("disk"), py::arg("from_objects") = came_from("object"),
       py::arg("written") = kept.written, py::arg("not_written") = kept.not_written,
-      py::arg("quarantined") = quarantined, py::arg("peers") = lending.peers,
-      py::arg("borrowed") = lending.borrowed, py::arg("not_proven") = lending.not_proven,
-      py::arg("lent") = lending.lent, py::arg("failed_loans") = lending.failed_sessions,
+      py::arg("quarantined") = quarantined, py::arg("peers") = granting.peers,
+      py::arg("leased") = granting.leased, py::arg("not_proven") = granting.not_proven,
+      py::arg("granted") = granting.granted, py::arg("failed_leases") = granting.failed_sessions,
       py::arg("last_failure") = exception_of(moved.last_failure),
       py::arg("last_write_failure") = exception_of(kept.last_failure),
-      py::arg("last_loan_failure") = exception_of(lending.last_failure));
+      py::arg("last_lease_failure") = exception_of(granting.last_failure));
 }
 
 void bind_worker(py::module_& module) {

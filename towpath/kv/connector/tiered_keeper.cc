@@ -17,7 +17,7 @@ Result<std::unique_ptr<TieredKeeper>> TieredKeeper::make(TieredKeeperParts parts
 }
 
 Status TieredKeeper::open(TieredKeeperParts parts) {
-  PeerTier* borrowed = nullptr;
+  PeerTier* leased = nullptr;
   PeerTierOptions reported;
   if (parts.peers) {
     peers_tier_ = static_cast<TierIndex>(parts.below.empty() ? 1 : parts.below.back()->index() + 1);
@@ -30,7 +30,7 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
             .patience = parts.peers->patience,
             .staged_blocks = parts.peers->staged_blocks};
     TOWPATH_TRY(auto tier, PeerTier::make(reported));
-    borrowed = tier.get();
+    leased = tier.get();
     parts.below.push_back(std::move(tier));
   }
   // At once: a block that waits can be lost with its slot, and nobody calls for its sake alone.
@@ -39,7 +39,7 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
                                          std::move(parts.below), parts.meter},
                                         parts.cache));
   if (!parts.peers) return {};
-  TOWPATH_TRY(loans_, PeerLoans::make(reported, parts.peers->lease, *borrowed, *cache_));
+  TOWPATH_TRY(leases_, PeerLeases::make(reported, parts.peers->lease, *leased, *cache_));
   return {};
 }
 
@@ -55,7 +55,7 @@ Status TieredKeeper::start_background() {
 TieredKeeper::~TieredKeeper() {
   if (!cache_) return;
   mover_.reset();
-  loans_.reset();  // it may yet hear of somebody
+  leases_.reset();  // it may yet hear of somebody
   (void)cache_->flush();
   cache_->checkpoint();
 }
@@ -65,9 +65,9 @@ bool TieredKeeper::progress() {
     const std::uint32_t settled = cache_->settled();
     return settled != std::exchange(settled_seen_, settled);
   }
-  const bool heard = loans_ && loans_->progress();
+  const bool heard = leases_ && leases_->progress();
   const bool moved = cache_->progress();
-  if (loans_) hear_news();
+  if (leases_) hear_news();
   return heard || moved;
 }
 
@@ -189,14 +189,14 @@ void TieredKeeper::check_name(Promoted& came, BlockHash hash) {
 void TieredKeeper::hear_news() {
   constexpr std::size_t kMostKept = std::size_t{1} << 16U;
   BlockDirectory::Events events = block_directory_->take_events();
-  if (loans_) loans_->note_changes(events);
+  if (leases_) leases_->note_changes(events);
   news_.some_were_lost = news_.some_were_lost || events.some_were_lost;
   news_.events.insert(news_.events.end(), events.events.begin(), events.events.end());
   if (news_.events.size() > kMostKept) news_ = {.events = {}, .some_were_lost = true};
 }
 
 BlockKeeper::News TieredKeeper::take_news() {
-  if (loans_) (void)loans_->progress();  // who has no thread answers peers here, too
+  if (leases_) (void)leases_->progress();  // who has no thread answers peers here, too
   hear_news();
   const BlockDirectory::Events events = std::exchange(news_, {});
   News news{
@@ -213,7 +213,7 @@ TieredKeeper::Figures TieredKeeper::figures() const {
                .quarantined = all.quarantined,
                .last_failure = all.last_failure};
   if (damaged_in_memory_ > 0) reported.quarantined["host, held"] = damaged_in_memory_;
-  for (std::size_t i = 0; i < all.below.size() - (loans_ ? 1 : 0); ++i) {
+  for (std::size_t i = 0; i < all.below.size() - (leases_ ? 1 : 0); ++i) {
     const TierFigures& tier = all.below[i];
     reported.from_below[tier.name] = tier.promoted;
     reported.written += tier.demoted;

@@ -1,6 +1,6 @@
 // TieredKeeper: a BlockKeeper over a TieredCache: host memory, and the tiers below it. What is kept
 // goes down a little later, and comes back from there when the memory is wanted for others, or
-// after a restart. With peers, their blocks are the lowest tier, and those here are lent to them.
+// after a restart. With peers, their blocks are the lowest tier, and those here are granted to them.
 // What moves below is moved by a thread, or by progress(). Thread: loop.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <towpath/kv/connector/block_keeper.h>
-#include <towpath/kv/peers/peer_loans.h>
+#include <towpath/kv/peers/peer_leases.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/run/worker.h>
 
@@ -20,12 +20,12 @@ namespace towpath::kv {
 struct KeeperPeers {
   agent::Agent* agent = nullptr;  ///< with `manager`, outlives the keeper
   TransferManager* manager = nullptr;
-  std::string name_space;         ///< blocks are borrowed only within it
+  std::string name_space;         ///< blocks are leased only within it
   std::uint64_t first_layer = 0;  ///< of the model, that the keeper's memory has
   std::uint64_t first_head = 0;
   Duration lease = std::chrono::seconds(10);
   Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a session
-  std::uint64_t staged_blocks = 64;             ///< borrowed of a peer in a session
+  std::uint64_t staged_blocks = 64;             ///< leased from a peer in a session
 };
 
 struct TieredKeeperParts {
@@ -45,7 +45,7 @@ struct TieredKeeperParts {
 class TieredKeeper final : public BlockKeeper {
  public:
   /// Errors: those of TieredCache::make(), and with peers of PeerTier::make() and
-  /// PeerLoans::make().
+  /// PeerLeases::make().
   static Result<std::unique_ptr<TieredKeeper>> make(TieredKeeperParts parts);
   /// Writes what is not yet below.
   ~TieredKeeper() override;
@@ -73,8 +73,8 @@ class TieredKeeper final : public BlockKeeper {
   Figures figures() const;
 
   /// Null: there are none.
-  PeerLoans* peers() { return loans_.get(); }
-  PeerFigures lending() const { return loans_ ? loans_->figures() : PeerFigures(); }
+  PeerLeases* peers() { return leases_.get(); }
+  PeerFigures granting() const { return leases_ ? leases_->figures() : PeerFigures(); }
 
  private:
   class Coming;
@@ -92,7 +92,7 @@ class TieredKeeper final : public BlockKeeper {
   std::unique_ptr<BlockDirectory> block_directory_;
   std::unique_ptr<TieredCache> cache_;  // tells block_directory_
   TierIndex peers_tier_ = 0;            // 0: there is none
-  std::unique_ptr<PeerLoans> loans_;    // lends from cache_
+  std::unique_ptr<PeerLeases> leases_;    // grants from cache_
   BlockDirectory::Events news_;               // that were not taken
   bool is_reported_ = false;
   std::uint32_t settled_seen_ = 0;  // of the cache, by progress()

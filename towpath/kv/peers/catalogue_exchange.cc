@@ -3,7 +3,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/kv/peers/catalogue_exchange.h>
-#include <towpath/kv/peers/peer_loans.h>
+#include <towpath/kv/peers/peer_leases.h>
 
 namespace towpath::kv {
 namespace {
@@ -16,8 +16,8 @@ bool is_due(const std::optional<Instant>& before, Duration pause, Instant now) {
 
 CatalogueExchange::CatalogueExchange(CatalogueExchangeOptions options,
                                      std::unique_ptr<rendezvous::Rendezvous> place,
-                                     PeerLoans& loans, const Clock& clock)
-    : options_(std::move(options)), loans_(loans), clock_(clock), place_(std::move(place)) {
+                                     PeerLeases& leases, const Clock& clock)
+    : options_(std::move(options)), leases_(leases), clock_(clock), place_(std::move(place)) {
   place_->watch([this](const rendezvous::Change& change) { heard_.push_back(change); });
 }
 
@@ -32,73 +32,73 @@ void CatalogueExchange::progress() {
 // Telling ----------------------------------------------------------------------------------------
 
 bool CatalogueExchange::has_to_report(Instant now) const {
-  const bool is_news = loans_.journal().edition() != reported_edition_ ||
-                       loans_.known().met() != reported_met_ || !behind_.empty();
+  const bool is_news = leases_.journal().edition() != reported_edition_ ||
+                       leases_.known().met() != reported_met_ || !behind_.empty();
   return is_due(reported_at_, is_news ? options_.pace : options_.report_again, now);
 }
 
 /// Changes alone will not do.
 bool CatalogueExchange::has_to_report_all(Instant now) const {
-  const CatalogueJournal& journal = loans_.journal();
+  const CatalogueJournal& journal = leases_.journal();
   const auto is_covered = [&](const auto& entry) { return journal.covers(entry.second); };
   const auto hears_changes = [](const auto& entry) { return entry.second.edition.has_value(); };
-  return is_due(reported_all_at_, options_.report_again, now) || loans_.known().met() != reported_met_ ||
+  return is_due(reported_all_at_, options_.report_again, now) || leases_.known().met() != reported_met_ ||
          !journal.covers(reported_edition_) || !std::ranges::all_of(behind_, is_covered) ||
-         !std::ranges::all_of(loans_.known().all(), hears_changes);
+         !std::ranges::all_of(leases_.known().all(), hears_changes);
 }
 
 void CatalogueExchange::report(Instant now) {
   reported_at_ = now;
   if (has_to_report_all(now)) report_all(now);
   const auto behind = std::exchange(behind_, {});
-  for (const auto& [name, peer] : loans_.known().all()) {
+  for (const auto& [name, peer] : leases_.known().all()) {
     const auto lacks = behind.find(name);
-    if (peer.edition && !loans_.is_lost(name))
+    if (peer.edition && !leases_.is_lost(name))
       report_changes(name, lacks == behind.end() ? reported_edition_ : lacks->second);
   }
-  reported_edition_ = loans_.journal().edition();
+  reported_edition_ = leases_.journal().edition();
 }
 
 void CatalogueExchange::report_all(Instant now) {
   reported_all_at_ = now;
-  reported_met_ = loans_.known().met();
-  const Result<Bytes> catalogue = loans_.catalogue();
-  note(catalogue.ok() ? place_->publish(metadata_name(loans_.name()), *catalogue) : catalogue.status());
+  reported_met_ = leases_.known().met();
+  const Result<Bytes> catalogue = leases_.catalogue();
+  note(catalogue.ok() ? place_->publish(metadata_name(leases_.name()), *catalogue) : catalogue.status());
 }
 
 void CatalogueExchange::report_changes(const std::string& peer, std::uint64_t from) {
-  for (CatalogueChanges& changes : loans_.journal().since(from)) {
-    changes.layout = loans_.layout();
-    note(loans_.report(peer, {.word = PeerMessage::Word::changes, .changes = std::move(changes)}));
+  for (CatalogueChanges& changes : leases_.journal().since(from)) {
+    changes.layout = leases_.layout();
+    note(leases_.report(peer, {.word = PeerMessage::Word::changes, .changes = std::move(changes)}));
   }
 }
 
 void CatalogueExchange::hear_behind(const std::string& peer, const CatalogueChanges& known) {
-  if (loans_.known().find(peer) == nullptr) return;
-  behind_[peer] = known.layout == loans_.layout() ? known.from : UINT64_MAX;
+  if (leases_.known().find(peer) == nullptr) return;
+  behind_[peer] = known.layout == leases_.layout() ? known.from : UINT64_MAX;
 }
 
 // Asking -----------------------------------------------------------------------------------------
 
 void CatalogueExchange::ask_all(Instant now) {
   asked_at_ = now;
-  for (const auto& [name, peer] : loans_.known().all())
+  for (const auto& [name, peer] : leases_.known().all())
     if (peer.is_behind())
-      note(loans_.report(name, {.word = PeerMessage::Word::behind,
+      note(leases_.report(name, {.word = PeerMessage::Word::behind,
                               .changes = {.layout = peer.layout.id, .from = *peer.edition}}));
   const bool asks_for_all = is_due(asked_all_at_, options_.report_again, now);
   if (asks_for_all) asked_all_at_ = now;
   for (const std::string& name : options_.others) {
-    const KnownPeers::Peer* const peer = loans_.known().find(name);
+    const KnownPeers::Peer* const peer = leases_.known().find(name);
     const bool is_wanted =
-        peer == nullptr || !peer->edition || peer->is_behind() || loans_.is_lost(name);
+        peer == nullptr || !peer->edition || peer->is_behind() || leases_.is_lost(name);
     if (asks_for_all || is_wanted) ask(name);
   }
 }
 
 /// Who is not there is forgotten; who does not answer now is not.
 void CatalogueExchange::ask(const std::string& name) {
-  if (name == loans_.name() || !asked_.insert(name).second) return;
+  if (name == leases_.name() || !asked_.insert(name).second) return;
   const auto answered = [this, name](Result<Bytes> metadata) {
     asked_.erase(name);
     if (metadata.ok())
@@ -121,9 +121,9 @@ void CatalogueExchange::learn(const rendezvous::Change& change) {
   if (!rendezvous::covers(change.name, {reported, kCatalogueLabel}) || !reported.starts_with(before))
     return;
   const std::string name = reported.substr(before.size());
-  if (name == loans_.name()) return;
-  if (!change.metadata) return loans_.forget(name);
-  note(loans_.learn(*change.metadata));
+  if (name == leases_.name()) return;
+  if (!change.metadata) return leases_.forget(name);
+  note(leases_.learn(*change.metadata));
 }
 
 rendezvous::MetadataName CatalogueExchange::metadata_name(const std::string& name) const {

@@ -5,7 +5,7 @@
 // that nothing has; who finds that some of it is missing says so, and is told that again, or the
 // whole where it is too much. Where a place tells nobody of changes (a scope; guests of a meeting
 // point), others whose catalogue is wanted are asked for by their names, again and again.
-// Thread: loop, the loans'.
+// Thread: loop, the leases'.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@
 
 namespace towpath::kv {
 
-class PeerLoans;
+class PeerLeases;
 struct CatalogueChanges;
 
 /// Under which a catalogue is published.
@@ -38,9 +38,9 @@ struct CatalogueExchangeOptions {
 
 class CatalogueExchange {
  public:
-  /// The loans and the clock outlive it.
+  /// The leases and the clock outlive it.
   CatalogueExchange(CatalogueExchangeOptions options, std::unique_ptr<rendezvous::Rendezvous> place,
-                    PeerLoans& loans, const Clock& clock);
+                    PeerLeases& leases, const Clock& clock);
 
   void progress();
   /// A peer lacks what came after `known.from`; it is told in the next round.
@@ -61,7 +61,7 @@ class CatalogueExchange {
   rendezvous::MetadataName metadata_name(const std::string& name) const;
 
   const CatalogueExchangeOptions options_;
-  PeerLoans& loans_;
+  PeerLeases& leases_;
   const Clock& clock_;
   std::uint64_t reported_edition_ = 0;               // to those who have been met
   std::uint64_t reported_met_ = 0;                   // how many had been, when all was told

@@ -1,4 +1,4 @@
-// CatalogueJournal: which blocks are here to be lent, and how that changed of late, so that peers
+// CatalogueJournal: which blocks are here to be granted, and how that changed of late, so that peers
 // who know how it was are told only what has changed.
 //
 // An edition is a number: how many changes there were before it. Edition 0 has no block. What an

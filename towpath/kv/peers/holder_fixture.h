@@ -73,7 +73,7 @@ struct Holder {
   void bring(std::span<const BlockHash> hashes) { (void)keeper->hold(hashes, others); }
   Bytes catalogue() { return keeper->peers()->catalogue().value(); }
   Status learn(ConstByteSpan catalogue) { return keeper->peers()->learn(catalogue); }
-  PeerFigures lending() const { return keeper->lending(); }
+  PeerFigures granting() const { return keeper->granting(); }
   void spoil_memory() {
     for (std::uint64_t slot = 0; slot < kBlocks; ++slot)
       keeper->memory().bytes({.block = slot}).value().front() ^= std::byte{1};

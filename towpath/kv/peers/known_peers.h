@@ -24,7 +24,7 @@ struct OpenPackage;
 
 /// Which share of which model's cache the blocks here are.
 struct CacheShare {
-  std::string name_space;  ///< blocks are borrowed only within it
+  std::string name_space;  ///< blocks are leased only within it
   layout::LayoutConfig config;
   std::uint64_t first_layer = 0;  ///< of the model
   std::uint64_t first_head = 0;

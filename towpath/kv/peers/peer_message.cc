@@ -13,10 +13,10 @@ using wire::Kind;
 
 constexpr std::uint64_t kMaxPackage = 8 * kMiB, kMaxListed = 8 * kMaxHashesListed,
                         kMaxNameSpace = 1024;
-constexpr std::size_t kLentNumbers = 5;  // hash, slot, algorithm, salt, value
+constexpr std::size_t kGrantedNumbers = 5;  // hash, slot, algorithm, salt, value
 
 constexpr wire::Tag kWord = wire::required(1), kSession = wire::required(2),
-                    kAsked = wire::required(3), kLent = wire::required(4),
+                    kAsked = wire::required(3), kGranted = wire::required(4),
                     kLease = wire::required(5), kChangesLayout = wire::optional(6),
                     kFrom = wire::optional(7), kTo = wire::optional(8), kStored = wire::optional(9),
                     kLost = wire::optional(10);
@@ -24,7 +24,7 @@ constexpr wire::FieldRule kPeerRules[] = {
     {kWord, "word", Kind::number, wire::kOne, 5},
     {kSession, "session", Kind::number, wire::kOne},
     {kAsked, "hashes", Kind::bytes, wire::kOne, 8 * kMaxBlocksAsked},
-    {kLent, "lent", Kind::bytes, wire::kOne, 8 * kLentNumbers* kMaxBlocksAsked},
+    {kGranted, "lent", Kind::bytes, wire::kOne, 8 * kGrantedNumbers* kMaxBlocksAsked},
     {kLease, "lease", Kind::number, wire::kOne, INT64_MAX},
     {kChangesLayout, "layout", Kind::number, wire::kAtMostOne},
     {kFrom, "from edition", Kind::number, wire::kAtMostOne},
@@ -46,23 +46,23 @@ constexpr wire::FieldRule kCatalogueRules[] = {
 };
 constexpr wire::Schema kCatalogueSchema("block catalogue", kCatalogueRules);
 
-Result<std::vector<LentBlock>> unpack_lent(const wire::Field& field) {
+Result<std::vector<GrantedBlock>> unpack_granted(const wire::Field& field) {
   TOWPATH_TRY(const std::vector<std::uint64_t> numbers, unpack_numbers(field));
-  if (numbers.size() % kLentNumbers != 0) return field.refuse("not whole blocks");
-  std::vector<LentBlock> lent;
-  for (std::size_t i = 0; i < numbers.size(); i += kLentNumbers) {
+  if (numbers.size() % kGrantedNumbers != 0) return field.refuse("not whole blocks");
+  std::vector<GrantedBlock> granted;
+  for (std::size_t i = 0; i < numbers.size(); i += kGrantedNumbers) {
     if (numbers[i + 2] != 1 && numbers[i + 2] != 2) return field.refuse("no digest algorithm");
-    lent.push_back(
+    granted.push_back(
         {numbers[i],
          numbers[i + 1],
          {static_cast<DigestAlgorithm>(numbers[i + 2]), numbers[i + 3], numbers[i + 4]}});
   }
-  return lent;
+  return granted;
 }
 
-std::vector<std::uint64_t> numbers_of(const std::vector<LentBlock>& lent) {
+std::vector<std::uint64_t> numbers_of(const std::vector<GrantedBlock>& granted) {
   std::vector<std::uint64_t> numbers;
-  for (const LentBlock& block : lent)
+  for (const GrantedBlock& block : granted)
     numbers.insert(numbers.end(),
                    {block.hash, block.slot, static_cast<std::uint64_t>(block.digest.algorithm),
                     block.digest.salt, block.digest.value});
@@ -92,8 +92,8 @@ Status take_word(const wire::Field& field, PeerMessage& message) {
       TOWPATH_TRY(message.hashes, unpack_numbers(field));
       break;
     }
-    case kLent: {
-      TOWPATH_TRY(message.lent, unpack_lent(field));
+    case kGranted: {
+      TOWPATH_TRY(message.granted, unpack_granted(field));
       break;
     }
   }
@@ -117,15 +117,15 @@ Result<Bytes> encode(const PeerMessage& message) {
   out.put_number(kWord, static_cast<std::uint64_t>(message.word));
   out.put_number(kSession, message.session);
   out.put_bytes(kAsked, pack_numbers(message.hashes));
-  out.put_bytes(kLent, pack_numbers(numbers_of(message.lent)));
+  out.put_bytes(kGranted, pack_numbers(numbers_of(message.granted)));
   out.put_number(kLease, static_cast<std::uint64_t>(message.lease.count()));
   put_changes(out, message.changes);
   TOWPATH_TRY(const Bytes payload, std::move(out).finish());
-  return wire::seal({.type = wire::MessageType::block_loan, .version = 1}, payload);
+  return wire::seal({.type = wire::MessageType::block_lease, .version = 1}, payload);
 }
 
 Result<PeerMessage> decode_peer_message(ConstByteSpan bytes) {
-  TOWPATH_TRY(const wire::Message opened, wire::open(bytes, {.type = wire::MessageType::block_loan,
+  TOWPATH_TRY(const wire::Message opened, wire::open(bytes, {.type = wire::MessageType::block_lease,
                                                              .max_version = 1,
                                                              .max_payload_bytes = kMiB}));
   PeerMessage message;

@@ -1,10 +1,10 @@
 // What holders of KV blocks tell each other: a catalogue, where everyone can find it, of what one
-// holds and may lend; and, between two of them, what has changed in it, and a session. The formats:
+// holds and may grant; and, between two of them, what has changed in it, and a session. The formats:
 // docs/formats/kv_peers.md.
 //
-//   borrower                                       owner
+//   lessee                                       owner
 //      | ask(session, hashes) ----------------------> | holds them, from below if need be
-//      | <--------- lend(session, lease, slots, digests)
+//      | <--------- grant(session, lease, slots, digests)
 //      | reads the slots, and proves what it got      |
 //      | release(session) --------------------------> | lets go; or when the lease is over
 //      |                                              |
@@ -32,16 +32,16 @@ inline constexpr std::size_t kMaxBlocksAsked =
 inline constexpr std::size_t kMaxChangesReported = 1024;
 inline constexpr std::size_t kMaxHashesListed = std::size_t{1} << 20U;  ///< in a catalogue
 
-struct LentBlock {
+struct GrantedBlock {
   BlockHash hash = 0;
   std::uint64_t slot = 0;  ///< of the owner's layout
   Digest digest;           ///< of the whole block there
 
-  friend bool operator==(const LentBlock&, const LentBlock&) = default;
+  friend bool operator==(const GrantedBlock&, const GrantedBlock&) = default;
 };
 
 /// Makes edition `to` of a catalogue of edition `from`, and of any between them. Editions count in
-/// one life of an agent, and of the layout that is lent from.
+/// one life of an agent, and of the layout that is granted from.
 struct CatalogueChanges {
   std::uint64_t layout = 0;  ///< the catalogue's
   std::uint64_t from = 0;    ///< behind: what the sender knows
@@ -53,12 +53,12 @@ struct CatalogueChanges {
 };
 
 struct PeerMessage {
-  enum class Word : std::uint8_t { ask = 1, lend = 2, release = 3, changes = 4, behind = 5 };
+  enum class Word : std::uint8_t { ask = 1, grant = 2, release = 3, changes = 4, behind = 5 };
   Word word = Word::ask;
-  std::uint64_t session = 0;      ///< the borrower's number for it
+  std::uint64_t session = 0;      ///< the lessee's number for it
   std::vector<BlockHash> hashes;  ///< ask: at most kMaxBlocksAsked
-  std::vector<LentBlock> lent;    ///< lend: those of them that can be had
-  Duration lease{0};              ///< lend: from when it was sent
+  std::vector<GrantedBlock> granted;    ///< grant: those of them that can be had
+  Duration lease{0};              ///< grant: from when it was sent
   CatalogueChanges changes;       ///< changes, behind
 
   friend bool operator==(const PeerMessage&, const PeerMessage&) = default;
@@ -67,7 +67,7 @@ struct PeerMessage {
 struct Catalogue {
   std::string name_space;         ///< equal names of equal tokens' blocks only within one
   Bytes package;                  ///< TransferManager::export_package() of the owner
-  std::uint64_t layout = 0;       ///< the one of the package that blocks are lent from, by its id
+  std::uint64_t layout = 0;       ///< the one of the package that blocks are granted from, by its id
   std::vector<BlockHash> hashes;  ///< at most kMaxHashesListed
   /// Nothing: the owner is of an older release, and tells no changes.
   std::optional<std::uint64_t> edition;

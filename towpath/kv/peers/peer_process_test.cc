@@ -1,4 +1,4 @@
-// Keepers in processes of their own: they find each other, lend, stand still and die.
+// Keepers in processes of their own: they find each other, grant, stand still and die.
 #include <csignal>
 #include <deque>
 #include <set>
@@ -55,7 +55,7 @@ struct Owner {
   Blocks wants{};
 };
 
-/// Holds blocks, lends them, and borrows what it wants, until it is killed.
+/// Holds blocks, grants them, and leases what it wants, until it is killed.
 [[noreturn]] void be(const Owner& owner, const Place& place, const Names& others) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   Holder holder(owner.name, owner.options);
@@ -82,33 +82,33 @@ void find(Holder& holder, const Blocks& blocks) {
   ASSERT_TRUE(run::eventually([&] {
     (void)holder.keeper->progress();
     return std::ranges::all_of(blocks, [&](BlockHash hash) { return holder.keeper->has(hash); });
-  })) << holder.lending().last_failure.to_string();
+  })) << holder.granting().last_failure.to_string();
 }
 
 constexpr std::uint64_t kHeads = 4;                    // of the model
 Blocks some_blocks() { return {11, 12, 13, 14, 15}; }  // more than are staged at once
 
-/// Ranks of one tensor-parallel degree, each a process, and ranks of another that borrow.
-void feed(const Place& place, std::uint64_t owners, std::uint64_t borrowers) {
-  SCOPED_TRACE(cat(owners, " ranks lend to ", borrowers));
-  Names lend, borrow;
-  for (std::uint64_t i = 0; i < owners; ++i) lend.push_back(cat("lends-", i));
-  for (std::uint64_t i = 0; i < borrowers; ++i) borrow.push_back(cat("borrows-", i));
+/// Ranks of one tensor-parallel degree, each a process, and ranks of another that lease.
+void feed(const Place& place, std::uint64_t owners, std::uint64_t lessees) {
+  SCOPED_TRACE(cat(owners, " ranks lend to ", lessees));
+  Names grant, lease;
+  for (std::uint64_t i = 0; i < owners; ++i) grant.push_back(cat("lends-", i));
+  for (std::uint64_t i = 0; i < lessees; ++i) lease.push_back(cat("borrows-", i));
   const Blocks blocks = some_blocks();
   const auto part = [](std::uint64_t ranks, std::uint64_t rank) {
     return Holder::Options{.heads = kHeads / ranks, .first_head = rank * (kHeads / ranks)};
   };
   std::deque<std::unique_ptr<ChildProcess>> processes;
   for (std::uint64_t i = 0; i < owners; ++i)
-    processes.push_back(start({lend[i], part(owners, i), blocks}, place, borrow));
-  for (std::uint64_t i = 0; i < borrowers; ++i) {
-    Holder holder(borrow[i], part(borrowers, i));
-    place.join(holder, lend);
+    processes.push_back(start({grant[i], part(owners, i), blocks}, place, lease));
+  for (std::uint64_t i = 0; i < lessees; ++i) {
+    Holder holder(lease[i], part(lessees, i));
+    place.join(holder, grant);
     find(holder, blocks);
     holder.bring(blocks);
     for (const BlockHash hash : blocks)
-      EXPECT_TRUE(holder.get(hash).ok()) << holder.lending().last_failure.to_string();
-    EXPECT_EQ(holder.lending().borrowed, blocks.size());
+      EXPECT_TRUE(holder.get(hash).ok()) << holder.granting().last_failure.to_string();
+    EXPECT_EQ(holder.granting().leased, blocks.size());
   }
 }
 
@@ -157,7 +157,7 @@ struct Trial {
     }
     return came;
   }
-  Status failure() const { return near.lending().last_failure; }
+  Status failure() const { return near.granting().last_failure; }
 
   Place place = a_scope();
   Holder near;
@@ -220,9 +220,9 @@ TEST(PeerProcessTest, while_an_owner_stands_still_loads_from_memory_and_files_en
   EXPECT_EQ(worker->figures().loaded_blocks, 6U);
 }
 
-TEST(PeerProcessTest, what_a_killed_borrower_was_lent_is_let_go_before_its_lease_ends) {
+TEST(PeerProcessTest, what_a_killed_lessee_was_granted_is_let_go_before_its_lease_ends) {
   const Place place = a_scope();
-  auto borrower = start({"far", {}, {}, {11}}, place, {"near"});
+  auto lessee = start({"far", {}, {}, {11}}, place, {"near"});
   Holder near("near", {.lease = std::chrono::minutes(10)});
   near.put(11);
   place.join(near, {"far"});
@@ -232,21 +232,21 @@ TEST(PeerProcessTest, what_a_killed_borrower_was_lent_is_let_go_before_its_lease
       return is_so();
     });
   };
-  ASSERT_TRUE(progress_until([&] { return near.keeper->peers()->is_lending(); }))
-      << near.lending().last_failure.to_string();
-  borrower->signal(SIGSTOP);  // it was not answered, so it cannot let go
-  ASSERT_TRUE(progress_until([&] { return near.lending().lent > 0; }));
-  EXPECT_TRUE(near.keeper->peers()->is_lending());
-  borrower->end(SIGKILL);
-  EXPECT_TRUE(progress_until([&] { return !near.keeper->peers()->is_lending(); }));
+  ASSERT_TRUE(progress_until([&] { return near.keeper->peers()->is_granting(); }))
+      << near.granting().last_failure.to_string();
+  lessee->signal(SIGSTOP);  // it was not answered, so it cannot let go
+  ASSERT_TRUE(progress_until([&] { return near.granting().granted > 0; }));
+  EXPECT_TRUE(near.keeper->peers()->is_granting());
+  lessee->end(SIGKILL);
+  EXPECT_TRUE(progress_until([&] { return !near.keeper->peers()->is_granting(); }));
 }
 
 TEST(PeerProcessTest, what_came_before_an_owner_was_killed_stays) {
   Trial trial(std::chrono::minutes(10));
   std::uint64_t before = 0;
   const std::size_t came = trial.ask([&](int) {
-    if (trial.near.lending().borrowed == 0 || before > 0) return;
-    before = trial.near.lending().borrowed;
+    if (trial.near.granting().leased == 0 || before > 0) return;
+    before = trial.near.granting().leased;
     trial.owner->end(SIGKILL);
   });
   EXPECT_GT(before, 0U);

@@ -194,7 +194,7 @@ void PeerTier::hear(const std::string& name, const PeerMessage& answer) {
   const auto link = links_.find(name);
   if (link == links_.end()) return;
   for (Session& session : link->second.sessions)
-    if (session.number == answer.session && !session.lent) session.lent = answer.lent;
+    if (session.number == answer.session && !session.granted) session.granted = answer.granted;
 }
 
 bool PeerTier::is_lost(const std::string& name) const {
@@ -212,7 +212,7 @@ Result<bool> PeerTier::step(const std::string& name, Link& link, Session& sessio
     return true;
   }
   if (took) return true;
-  if (session.lent && !session.copy) {
+  if (session.granted && !session.copy) {
     if (!may_begin_copy(name, link, session)) return false;
     TOWPATH_TRY(begin_copy(name, link, session));
     return true;
@@ -222,7 +222,7 @@ Result<bool> PeerTier::step(const std::string& name, Link& link, Session& sessio
                  cat("peer '", printable(name), "' was asked for ", session.wants.size(),
                      " blocks and has not ", session.copy ? "given them" : "answered"),
                  "see whether it lives, and is served by a thread");
-  if (!session.lent && now() >= session.ask_again) {  // it may not have known us yet
+  if (!session.granted && now() >= session.ask_again) {  // it may not have known us yet
     (void)ask(name, session);
     session.ask_again = now() + (session.pause *= 2);
   }
@@ -231,13 +231,13 @@ Result<bool> PeerTier::step(const std::string& name, Link& link, Session& sessio
 
 /// Who gets what of it. What the peer has not given is not looked for there again.
 std::vector<PeerTier::Part> PeerTier::sort_out(const std::string& name, const Session& session) {
-  std::map<BlockHash, LentBlock> lent;
-  for (const LentBlock& one : *session.lent) lent[one.hash] = one;
+  std::map<BlockHash, GrantedBlock> granted;
+  for (const GrantedBlock& one : *session.granted) granted[one.hash] = one;
   std::vector<Part> parts;
   for (const auto& want : session.wants) {
     if (want->task == nullptr) continue;
     const BlockHash hash = want->task->hash;
-    if (const auto given = lent.find(hash); given != lent.end()) {
+    if (const auto given = granted.find(hash); given != granted.end()) {
       parts.push_back({want, given->second});
       continue;
     }
@@ -277,7 +277,7 @@ Status PeerTier::begin_copy(const std::string& name, Link& link, Session& sessio
   for (const Part& part : parts) {
     const std::uint64_t slot = session.is_staged ? pairs.size() : *part.want->task->slot;
     session.parts.emplace(slot, part);
-    pairs.push_back({part.lent.slot, slot});
+    pairs.push_back({part.granted.slot, slot});
   }
   session.parts_left = session.parts.size();
   session.arrived = std::make_shared<std::vector<layout::BlockRange>>();
@@ -343,19 +343,19 @@ void PeerTier::take_part(const std::string& name, Link& link, Session& session,
   if (part.want->task == nullptr) return;
   const auto came = session.is_staged ? in_one_piece(*link.staging, slot) : part.want->task->bytes;
   if (!came) return end(*part.want, error(Code::internal, "a staging in pieces"));
-  const Status good = prove(*came, part.lent);
-  if (good.ok() && session.is_staged) return cut(*part.want, link, *came, part.lent.digest);
-  if (good.ok()) return finish(*part.want, part.lent.digest);
+  const Status good = prove(*came, part.granted);
+  if (good.ok() && session.is_staged) return cut(*part.want, link, *came, part.granted.digest);
+  if (good.ok()) return finish(*part.want, part.granted.digest);
   known_.lose(name, part.want->task->hash);
   miss(*part.want, good);
 }
 
-Status PeerTier::prove(ConstByteSpan came, const LentBlock& lent) {
-  const Digest& wanted = lent.digest;
+Status PeerTier::prove(ConstByteSpan came, const GrantedBlock& granted) {
+  const Digest& wanted = granted.digest;
   const Digest found = digest_of(came, wanted.salt, wanted.algorithm);
-  if (found == wanted && wanted.salt == lent.hash) return {};
+  if (found == wanted && wanted.salt == granted.hash) return {};
   ++figures_.not_proven;
-  return error(Code::corrupt, cat("block ", hex(lent.hash), " came from a peer as ",
+  return error(Code::corrupt, cat("block ", hex(granted.hash), " came from a peer as ",
                                   to_string(found), ", and was lent as ", to_string(wanted)));
 }
 
@@ -373,7 +373,7 @@ void PeerTier::cut(Want& want, const Link& link, ConstByteSpan came, const Diges
 
 void PeerTier::finish(Want& want, const Digest& digest) {
   want.task->digest = digest;
-  ++figures_.borrowed;
+  ++figures_.leased;
   end(want, {});
 }
 
@@ -398,7 +398,7 @@ void PeerTier::fail(const std::string& name, Link& link, const Status& cause) {
   for (const auto& want : std::exchange(link.waiting, {})) miss(*want, why);
   link.leaving = {.copies = {}, .wants = {}, .why = why};
   for (Session& session : sessions) {
-    if (session.lent) release(name, session);
+    if (session.granted) release(name, session);
     std::ranges::move(session.wants, std::back_inserter(link.leaving.wants));
     if (!session.copy) continue;
     session.copy->cancel();

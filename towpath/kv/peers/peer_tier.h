@@ -1,5 +1,5 @@
 // PeerTier: blocks that peers have, as a tier that is only read from. What is asked for between two
-// calls of progress() is borrowed together: one session with each peer that has some of it.
+// calls of progress() is leased together: one session with each peer that has some of it.
 //
 //   begin(get) -> [ waits ] -> ask --answer--> copy to the task's bytes, or a staging --> proven
 //                    ^                    \         |
@@ -9,7 +9,7 @@
 // session is about is asked for while the one before it is pulled. A peer's blocks may
 // be of another tensor-parallel degree: then each part is copied whole to a staging, proven by its
 // owner's digest, and what is kept here of it is taken from there. A peer that does not
-// answer, dies, or lends what does not prove costs misses: its blocks are not looked for again
+// answer, dies, or grants what does not prove costs misses: its blocks are not looked for again
 // until it tells of itself anew. Nothing here waits: sessions go on in progress(), which drives
 // the manager, too.
 // Thread: loop, that of the manager; so is the cache's progress().
@@ -36,7 +36,7 @@ struct PeerTierOptions {
   TierIndex tier = 0;
   CacheShare share;                             ///< that is kept here
   Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a session
-  std::uint64_t staged_blocks = 64;             ///< borrowed of a peer in a session
+  std::uint64_t staged_blocks = 64;             ///< leased from a peer in a session
 };
 
 class PeerTier final : public BlockTier {
@@ -70,7 +70,7 @@ class PeerTier final : public BlockTier {
   const KnownPeers& known() const { return known_; }
 
   struct Figures {
-    std::uint64_t borrowed = 0;    ///< blocks that came, and proved
+    std::uint64_t leased = 0;    ///< blocks that came, and proved
     std::uint64_t staged = 0;      ///< of these, by way of a staging
     std::uint64_t not_proven = 0;  ///< that came, and did not
     std::uint64_t failed_sessions = 0;
@@ -88,7 +88,7 @@ class PeerTier final : public BlockTier {
   using Wants = std::deque<std::shared_ptr<Want>>;
   struct Part {
     std::shared_ptr<Want> want;
-    LentBlock lent;
+    GrantedBlock granted;
   };
   struct Session {
     std::uint64_t number = 0;
@@ -96,7 +96,7 @@ class PeerTier final : public BlockTier {
     Instant ends;  // patience, for this step
     Instant ask_again;
     Duration pause;
-    std::optional<std::vector<LentBlock>> lent;
+    std::optional<std::vector<GrantedBlock>> granted;
     bool is_staged = true;
     std::map<std::uint64_t, Part> parts;  // by the slot that it comes to, staged or not
     std::size_t parts_left = 0;           // that were not proven yet
@@ -139,7 +139,7 @@ class PeerTier final : public BlockTier {
   Status begin_copy(const std::string& name, Link& link, Session& session);
   bool take_arrived(const std::string& name, Link& link, Session& session);
   void take_part(const std::string& name, Link& link, Session& session, std::uint64_t slot);
-  Status prove(ConstByteSpan came, const LentBlock& lent);
+  Status prove(ConstByteSpan came, const GrantedBlock& granted);
   void cut(Want& want, const Link& link, ConstByteSpan came, const Digest& digest);
   void finish(Want& want, const Digest& digest);
   Status make_staging(const KnownPeers::Peer& peer, Link& link);

@@ -37,10 +37,10 @@ TEST(PeerTierTest, a_peers_blocks_are_held_as_ones_own) {
   EXPECT_THAT(near.keeper->take_news().stored, Contains(11));
   const BlockHash wanted[] = {11, 12, 13, 14, 15};
   near.bring(wanted);
-  EXPECT_EQ(near.lending().borrowed, 5U) << near.lending().last_failure.to_string();
+  EXPECT_EQ(near.granting().leased, 5U) << near.granting().last_failure.to_string();
   for (const BlockHash hash : wanted) EXPECT_TRUE(near.get(hash).ok()) << hash;
-  EXPECT_EQ(near.lending().borrowed, 5U) << "what came is here";
-  EXPECT_EQ(near.lending().staged, 0U) << "blocks of equal shares land in their slots";
+  EXPECT_EQ(near.granting().leased, 5U) << "what came is here";
+  EXPECT_EQ(near.granting().staged, 0U) << "blocks of equal shares land in their slots";
   EXPECT_EQ(near.get(10).code(), Code::not_found);
   EXPECT_TRUE(far.get(11).ok());
 }
@@ -56,14 +56,14 @@ TEST(PeerTierTest, parts_of_two_ranks_make_a_block_and_a_rank_takes_its_part) {
   meet(whole, right);
   EXPECT_TRUE(whole.keeper->has(21));
   EXPECT_FALSE(whole.keeper->has(22));
-  EXPECT_TRUE(whole.get(21).ok()) << whole.lending().last_failure.to_string();
+  EXPECT_TRUE(whole.get(21).ok()) << whole.granting().last_failure.to_string();
 
   whole.put(23);
   Holder third("third", {.heads = 1, .first_head = 1});
   meet(third, whole);
-  EXPECT_TRUE(third.get(23).ok()) << third.lending().last_failure.to_string();
-  EXPECT_EQ(whole.lending().staged, 1U);
-  EXPECT_EQ(third.lending().staged, 1U);
+  EXPECT_TRUE(third.get(23).ok()) << third.granting().last_failure.to_string();
+  EXPECT_EQ(whole.granting().staged, 1U);
+  EXPECT_EQ(third.granting().staged, 1U);
 }
 
 TEST(PeerTierTest, what_a_peer_has_in_files_is_staged_there) {
@@ -83,19 +83,19 @@ TEST(PeerTierTest, a_peer_that_dies_costs_a_miss_and_is_not_asked_again) {
     if (!in_the_middle) far.reset();
     near.others = [&] {
       if (far) (void)far->keeper->progress();
-      if (far && far->lending().lent > 0) far.reset();
+      if (far && far->granting().granted > 0) far.reset();
     };
     (void)near.keeper->take_news();
     EXPECT_FALSE(near.get(11).ok());
-    EXPECT_EQ(near.lending().failed_sessions, 1U);
+    EXPECT_EQ(near.granting().failed_sessions, 1U);
     EXPECT_FALSE(near.keeper->has(11));
     EXPECT_THAT(near.keeper->take_news().lost, Contains(11));
     EXPECT_EQ(near.get(11).code(), Code::not_found);
-    EXPECT_EQ(near.lending().failed_sessions, 1U);
+    EXPECT_EQ(near.granting().failed_sessions, 1U);
   }
 }
 
-TEST(PeerTierTest, what_a_peer_has_no_more_is_a_miss_and_the_rest_is_lent) {
+TEST(PeerTierTest, what_a_peer_has_no_more_is_a_miss_and_the_rest_is_granted) {
   Holder far("far", {}), near("near", {});
   for (BlockHash hash = 1; hash <= kBlocks; ++hash) far.put(hash);
   meet(near, far);
@@ -103,7 +103,7 @@ TEST(PeerTierTest, what_a_peer_has_no_more_is_a_miss_and_the_rest_is_lent) {
   EXPECT_EQ(near.get(1).code(), Code::not_found);
   EXPECT_FALSE(near.keeper->has(1));
   EXPECT_TRUE(near.get(2).ok());
-  EXPECT_EQ(near.lending().failed_sessions, 0U);
+  EXPECT_EQ(near.granting().failed_sessions, 0U);
 }
 
 TEST(PeerTierTest, where_one_owner_fails_another_is_asked) {
@@ -119,13 +119,13 @@ TEST(PeerTierTest, where_one_owner_fails_another_is_asked) {
   first.reset();
   const BlockHash wanted[] = {11, 12};
   near.bring(wanted);
-  EXPECT_TRUE(near.get(11).ok()) << near.lending().last_failure.to_string();
+  EXPECT_TRUE(near.get(11).ok()) << near.granting().last_failure.to_string();
   EXPECT_TRUE(near.get(12).ok());
-  EXPECT_EQ(near.lending().failed_sessions, 1U) << "together";
-  EXPECT_EQ(near.lending().borrowed, 2U);
+  EXPECT_EQ(near.granting().failed_sessions, 1U) << "together";
+  EXPECT_EQ(near.granting().leased, 2U);
 }
 
-TEST(PeerTierTest, what_is_borrowed_goes_down_to_files_and_never_to_peers) {
+TEST(PeerTierTest, what_is_leased_goes_down_to_files_and_never_to_peers) {
   sys::MemoryFileSystem disk;
   Holder far("far", {}), near("near", {.disk = &disk});
   far.put(11);
@@ -146,17 +146,17 @@ TEST(PeerTierTest, what_does_not_prove_is_a_miss) {
   meet(near, far);
   far.spoil_memory();  // the owner does not look
   EXPECT_EQ(near.get(11).code(), Code::corrupt);
-  EXPECT_EQ(near.lending().not_proven, 1U);
+  EXPECT_EQ(near.granting().not_proven, 1U);
   EXPECT_FALSE(near.keeper->has(11));
 
   far.put(12);
   ASSERT_TRUE(near.learn(far.catalogue()).ok());
-  near.others = [&, lent = far.lending().lent, spoiled = false]() mutable {  // after it was lent
+  near.others = [&, granted = far.granting().granted, spoiled = false]() mutable {  // after it was granted
     (void)far.keeper->progress();
-    if (far.lending().lent > lent && !std::exchange(spoiled, true)) far.spoil_memory();
+    if (far.granting().granted > granted && !std::exchange(spoiled, true)) far.spoil_memory();
   };
   EXPECT_EQ(near.get(12).code(), Code::corrupt);
-  EXPECT_EQ(near.lending().not_proven, 2U);
+  EXPECT_EQ(near.granting().not_proven, 2U);
   EXPECT_FALSE(near.keeper->has(12));
 }
 
@@ -239,9 +239,9 @@ TEST(PeerTierTest, the_next_session_is_asked_for_before_the_first_is_pulled) {
     (void)near.tier->progress();
     EXPECT_TRUE(run::eventually([&] {
       (void)far.keeper->progress();
-      return far.lending().lent == kBlocks;
+      return far.granting().granted == kBlocks;
     }));
-    EXPECT_EQ(near.tier->figures().borrowed, 0U);
+    EXPECT_EQ(near.tier->figures().leased, 0U);
     if (is_forgotten) near.tier->forget("far");
     EXPECT_TRUE(run::eventually([&] {
       (void)near.progress();
@@ -282,12 +282,12 @@ TEST(PeerTierTest, catalogues_are_found_at_a_rendezvous_and_leave_with_their_own
   join(*far, {});
   drive();
   drive();
-  EXPECT_TRUE(near.keeper->has(11)) << near.lending().last_failure.to_string();
+  EXPECT_TRUE(near.keeper->has(11)) << near.granting().last_failure.to_string();
   EXPECT_TRUE(far->node.agent->peer("near").ok()) << "told again to who came before";
   join(late, {"far"});  // hears nothing of what was before, and asks
   drive();
   drive();
-  EXPECT_TRUE(late.keeper->has(11)) << late.lending().last_failure.to_string();
+  EXPECT_TRUE(late.keeper->has(11)) << late.granting().last_failure.to_string();
   near.others = [&] { (void)far->keeper->progress(); };
   EXPECT_TRUE(near.get(11).ok());
   far->put(12);
@@ -317,26 +317,26 @@ TEST(PeerTierTest, at_one_place_those_of_a_group_find_each_other_and_nobody_else
   join(twin, "job 2", "near");
   for (int i = 0; i < 3; ++i)
     for (Holder* each : {&twin, &far, &near}) (void)each->keeper->progress();
-  EXPECT_TRUE(near.keeper->has(11)) << near.lending().last_failure.to_string();
+  EXPECT_TRUE(near.keeper->has(11)) << near.granting().last_failure.to_string();
   EXPECT_FALSE(near.keeper->has(12));
-  EXPECT_EQ(near.lending().peers, 1U);
-  EXPECT_EQ(twin.lending().peers, 0U);
+  EXPECT_EQ(near.granting().peers, 1U);
+  EXPECT_EQ(twin.granting().peers, 0U);
 }
 
 TEST(PeerTierTest, who_has_other_notifications_hands_on_what_peers_say) {
   Holder far("far", {}), near("near", {});
   far.put(11);
   meet(near, far);
-  PeerLoans& loans = *far.keeper->peers();
+  PeerLeases& leases = *far.keeper->peers();
   const auto say = [&](const Bytes& message) {
-    return loans.hear({.from = near.node.agent->identity(), .message = message}).ok();
+    return leases.hear({.from = near.node.agent->identity(), .message = message}).ok();
   };
   EXPECT_FALSE(say(to_bytes("a word for the engine")));
-  EXPECT_FALSE(loans.is_lending());
+  EXPECT_FALSE(leases.is_granting());
   EXPECT_TRUE(say(encode(PeerMessage{.session = 1, .hashes = {11}}).value()));
-  EXPECT_TRUE(loans.is_lending());
+  EXPECT_TRUE(leases.is_granting());
   EXPECT_TRUE(say(encode(PeerMessage{.word = PeerMessage::Word::release, .session = 1}).value()));
-  EXPECT_FALSE(loans.is_lending());
+  EXPECT_FALSE(leases.is_granting());
 }
 
 TEST(PeerTierTest, the_same_catalogue_again_does_not_bring_back_a_peer_that_failed) {
@@ -374,44 +374,44 @@ TEST(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
   auto slot = cache->allocate(1).value();
   (void)cache->register_block({std::move(slot.front()), {.block = {.hash = 11}, .digest = {}}});
   bool is_gone = false;
-  BlockLender lender({.clock = &clock,
+  BlockLessor lessor({.clock = &clock,
                       .block_directory = &block_directory,
                       .lease = std::chrono::seconds(3),
                       .most_blocks = 3,
                       .is_gone = [&](const AgentIdentity&) { return is_gone; }},
                      *cache);
-  const AgentIdentity borrower{"b", 5};
+  const AgentIdentity lessee{"b", 5};
   const PeerMessage ask{.session = 1, .hashes = {11, 12}};
-  const auto lent = [&](const PeerMessage& asked) {
-    lender.ask(borrower, asked);
+  const auto granted = [&](const PeerMessage& asked) {
+    lessor.ask(lessee, asked);
     (void)cache->progress();
-    const auto answers = lender.take_answers();
-    return answers.empty() ? 99 : answers.front().message.lent.size();
+    const auto answers = lessor.take_answers();
+    return answers.empty() ? 99 : answers.front().message.granted.size();
   };
-  EXPECT_EQ(lent(ask), 1U);
-  EXPECT_EQ(lent(ask), 1U);
-  EXPECT_EQ(lender.sessions(), 1U);
+  EXPECT_EQ(granted(ask), 1U);
+  EXPECT_EQ(granted(ask), 1U);
+  EXPECT_EQ(lessor.sessions(), 1U);
   clock.advance(std::chrono::seconds(2));
-  lender.end_leases();
-  EXPECT_EQ(lender.sessions(), 1U);
+  lessor.end_leases();
+  EXPECT_EQ(lessor.sessions(), 1U);
   clock.advance(std::chrono::seconds(1));
-  lender.end_leases();
-  EXPECT_EQ(lender.sessions(), 0U);
-  EXPECT_EQ(lender.ended_leases(), 1U);
-  EXPECT_EQ(lent({.session = 2, .hashes = {11, 11, 11, 11}}), 3U) << "as much as is lent at once";
-  EXPECT_EQ(lent({.session = 3, .hashes = {11}}), 0U);
-  lender.release(borrower, 2);
-  EXPECT_EQ(lent({.session = 4, .hashes = {11}}), 1U);
+  lessor.end_leases();
+  EXPECT_EQ(lessor.sessions(), 0U);
+  EXPECT_EQ(lessor.ended_leases(), 1U);
+  EXPECT_EQ(granted({.session = 2, .hashes = {11, 11, 11, 11}}), 3U) << "as much as is lent at once";
+  EXPECT_EQ(granted({.session = 3, .hashes = {11}}), 0U);
+  lessor.release(lessee, 2);
+  EXPECT_EQ(granted({.session = 4, .hashes = {11}}), 1U);
   is_gone = true;
-  lender.end_leases();
-  EXPECT_EQ(lender.sessions(), 0U) << "of who is gone";
+  lessor.end_leases();
+  EXPECT_EQ(lessor.sessions(), 0U) << "of who is gone";
 }
 
 TEST(PeerTierTest, messages_travel_and_what_is_cut_is_refused) {
-  const PeerMessage message{.word = PeerMessage::Word::lend,
+  const PeerMessage message{.word = PeerMessage::Word::grant,
                             .session = 7,
                             .hashes = {1, 2},
-                            .lent = {{3, 4, {DigestAlgorithm::crc32c, 5, 6}}},
+                            .granted = {{3, 4, {DigestAlgorithm::crc32c, 5, 6}}},
                             .lease = std::chrono::seconds(9)};
   const Bytes bytes = encode(message).value();
   EXPECT_EQ(decode_peer_message(bytes).value(), message);

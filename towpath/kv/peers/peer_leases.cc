@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <towpath/kv/peers/peer_loans.h>
+#include <towpath/kv/peers/peer_leases.h>
 
 namespace towpath::kv {
 namespace {
@@ -13,42 +13,42 @@ bool is_gone(const agent::Agent& agent, const AgentIdentity& peer) {
 
 }  // namespace
 
-Result<std::unique_ptr<PeerLoans>> PeerLoans::make(const PeerTierOptions& options, Duration lease,
+Result<std::unique_ptr<PeerLeases>> PeerLeases::make(const PeerTierOptions& options, Duration lease,
                                                    PeerTier& tier, TieredCache& cache) {
-  auto loans = std::unique_ptr<PeerLoans>(new PeerLoans(options, lease, tier, cache));
-  TOWPATH_TRY(loans->lent_from_, options.manager->register_layout(
+  auto leases = std::unique_ptr<PeerLeases>(new PeerLeases(options, lease, tier, cache));
+  TOWPATH_TRY(leases->granted_from_, options.manager->register_layout(
                                      cache.layout(), {.tier = "lent",
                                                       .first_layer = options.share.first_layer,
                                                       .first_head = options.share.first_head}));
-  tier.land_in(loans->lent_from_);
-  loans->settle();
-  return loans;
+  tier.land_in(leases->granted_from_);
+  leases->settle();
+  return leases;
 }
 
-PeerLoans::PeerLoans(const PeerTierOptions& options, Duration lease, PeerTier& tier,
+PeerLeases::PeerLeases(const PeerTierOptions& options, Duration lease, PeerTier& tier,
                      TieredCache& cache)
     : options_(options),
       tier_(tier),
-      lender_({.clock = &options.manager->clock(),
+      lessor_({.clock = &options.manager->clock(),
                .block_directory = options.block_directory,
                .not_from = options.tier,
                .lease = lease,
                .is_gone = [&agent = *options.agent](
-                              const AgentIdentity& borrower) { return is_gone(agent, borrower); }},
+                              const AgentIdentity& lessee) { return is_gone(agent, lessee); }},
               cache) {}
 
-PeerLoans::~PeerLoans() {
+PeerLeases::~PeerLeases() {
   tier_.land_in({});
-  (void)options_.manager->unregister_layout(lent_from_);
+  (void)options_.manager->unregister_layout(granted_from_);
 }
 
-void PeerLoans::join(std::unique_ptr<rendezvous::Rendezvous> place,
+void PeerLeases::join(std::unique_ptr<rendezvous::Rendezvous> place,
                      CatalogueExchangeOptions options) {
   exchange_ = std::make_unique<CatalogueExchange>(std::move(options), std::move(place), *this,
                                                   options_.manager->clock());
 }
 
-Result<Bytes> PeerLoans::catalogue() {
+Result<Bytes> PeerLeases::catalogue() {
   settle();
   Catalogue all{.name_space = options_.share.name_space,
                 .layout = layout(),
@@ -59,7 +59,7 @@ Result<Bytes> PeerLoans::catalogue() {
 }
 
 /// Whatever happened on the way.
-void PeerLoans::settle() {
+void PeerLeases::settle() {
   std::unordered_set<BlockHash> all;
   for (const BlockEvent& here : options_.block_directory->snapshot())
     if (here.tier != options_.tier) all.insert(here.hash);
@@ -67,25 +67,25 @@ void PeerLoans::settle() {
 }
 
 /// Noted is what is so now: of a block that came and went there are other news to come.
-void PeerLoans::note_changes(const BlockDirectory::Events& news) {
+void PeerLeases::note_changes(const BlockDirectory::Events& news) {
   if (news.some_were_lost) return settle();
-  const unsigned borrowed = 1U << options_.tier;
+  const unsigned leased = 1U << options_.tier;
   for (const BlockEvent& event : news.events)
     if (event.tier != options_.tier)
-      journal_.note(event.hash, (options_.block_directory->tiers_of(event.hash) & ~borrowed) != 0);
+      journal_.note(event.hash, (options_.block_directory->tiers_of(event.hash) & ~leased) != 0);
 }
 
-Status PeerLoans::report(const std::string& peer, const PeerMessage& message) {
+Status PeerLeases::report(const std::string& peer, const PeerMessage& message) {
   TOWPATH_TRY(const Bytes bytes, encode(message));
   return options_.agent->notify(peer, bytes);
 }
 
-bool PeerLoans::is_lost(const std::string& peer) const {
+bool PeerLeases::is_lost(const std::string& peer) const {
   const auto known = options_.agent->peer(peer);
   return !known.ok() || known->lost;
 }
 
-bool PeerLoans::progress() {
+bool PeerLeases::progress() {
   const auto notes = options_.agent->take_notifications();
   for (const agent::Notification& note : notes)
     if (Status heard = hear(note); !heard.ok()) last_failure_ = std::move(heard);
@@ -93,39 +93,39 @@ bool PeerLoans::progress() {
   return !notes.empty();
 }
 
-void PeerLoans::serve() {
+void PeerLeases::serve() {
   if (exchange_) exchange_->progress();
-  lender_.end_leases();
+  lessor_.end_leases();
   answer_all();
 }
 
-Status PeerLoans::hear(const agent::Notification& note) {
+Status PeerLeases::hear(const agent::Notification& note) {
   TOWPATH_TRY(const PeerMessage message, decode_peer_message(note.message));
-  if (message.word == PeerMessage::Word::ask) lender_.ask(note.from, message);
-  if (message.word == PeerMessage::Word::release) lender_.release(note.from, message.session);
-  if (message.word == PeerMessage::Word::lend) tier_.hear(note.from.name, message);
+  if (message.word == PeerMessage::Word::ask) lessor_.ask(note.from, message);
+  if (message.word == PeerMessage::Word::release) lessor_.release(note.from, message.session);
+  if (message.word == PeerMessage::Word::grant) tier_.hear(note.from.name, message);
   if (message.word == PeerMessage::Word::changes) tier_.hear(note.from, message.changes);
   if (message.word == PeerMessage::Word::behind && exchange_)
     exchange_->hear_behind(note.from.name, message.changes);
   return {};
 }
 
-void PeerLoans::answer_all() {
-  for (const BlockLender::Answer& answer : lender_.take_answers()) {
+void PeerLeases::answer_all() {
+  for (const BlockLessor::Answer& answer : lessor_.take_answers()) {
     const Status reported = report(answer.to.name, answer.message);
     if (reported.ok()) continue;
-    lender_.release(answer.to, answer.message.session);
+    lessor_.release(answer.to, answer.message.session);
     last_failure_ = reported;
   }
 }
 
-PeerFigures PeerLoans::figures() const {
+PeerFigures PeerLeases::figures() const {
   const PeerTier::Figures& tier = tier_.figures();
   PeerFigures all{.peers = tier_.known().size(),
-                  .borrowed = tier.borrowed,
+                  .leased = tier.leased,
                   .staged = tier.staged,
                   .not_proven = tier.not_proven,
-                  .lent = lender_.lent_blocks(),
+                  .granted = lessor_.granted_blocks(),
                   .failed_sessions = tier.failed_sessions,
                   .last_failure = tier.last_failure};
   if (all.last_failure.ok()) all.last_failure = last_failure_;

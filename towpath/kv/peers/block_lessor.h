@@ -1,11 +1,11 @@
-// BlockLender: the owner's side of loans. It holds what is asked for, brought up from lower tiers
-// where need be, until the borrower lets go or the lease is over.
+// BlockLessor: the owner's side of leases. It holds what is asked for, brought up from lower tiers
+// where need be, until the lessee lets go or the lease is over.
 //
 //   ask() -> [ comes up, as the cache makes progress ] -> take_answers() -> [ held ] -> release()
 //
-// What was lent to a borrower that is gone is let go at once.
-// It proves nothing: the borrower does, by the digest that it is told. A lease that ends under a
-// borrower's hands costs it a block that does not prove; nothing else.
+// What was granted to a lessee that is gone is let go at once.
+// It proves nothing: the lessee does, by the digest that it is told. A lease that ends under a
+// lessee's hands costs it a block that does not prove; nothing else.
 // Thread: loop, the cache's.
 #pragma once
 
@@ -21,54 +21,54 @@
 
 namespace towpath::kv {
 
-struct LenderOptions {
+struct LessorOptions {
   const Clock* clock = nullptr;
   const BlockDirectory* block_directory = nullptr;  ///< the cache's
-  TierIndex not_from = 0;              ///< the tier of what is borrowed itself; 0: there is none
+  TierIndex not_from = 0;              ///< the tier of what is leased itself; 0: there is none
   Duration lease = std::chrono::seconds(10);
-  std::size_t most_blocks = 1024;  ///< lent at once, of all sessions
-  /// A borrower that has died, or is known no more; empty: each lives.
+  std::size_t most_blocks = 1024;  ///< granted at once, of all sessions
+  /// A lessee that has died, or is known no more; empty: each lives.
   std::function<bool(const AgentIdentity&)> is_gone{};
 };
 
-class BlockLender {
+class BlockLessor {
  public:
   /// All outlive it.
-  BlockLender(const LenderOptions& options, TieredCache& cache)
+  BlockLessor(const LessorOptions& options, TieredCache& cache)
       : options_(options), cache_(cache) {}
 
-  void ask(const AgentIdentity& borrower, const PeerMessage& ask);
+  void ask(const AgentIdentity& lessee, const PeerMessage& ask);
   struct Answer {
     AgentIdentity to;
     PeerMessage message;
   };
   /// Of those whose blocks have all come up, or not.
   std::vector<Answer> take_answers();
-  void release(const AgentIdentity& borrower, std::uint64_t session);
+  void release(const AgentIdentity& lessee, std::uint64_t session);
   /// Lets go of what is over.
   void end_leases();
 
-  /// Whether the block is here to be lent.
+  /// Whether the block is here to be granted.
   bool has(BlockHash hash) const;
   std::size_t sessions() const { return sessions_.size(); }
-  std::uint64_t lent_blocks() const { return lent_blocks_; }
+  std::uint64_t granted_blocks() const { return granted_blocks_; }
   std::uint64_t ended_leases() const { return ended_leases_; }
 
  private:
   struct Session {
-    AgentIdentity borrower;
+    AgentIdentity lessee;
     std::size_t wanted;
     std::optional<Promotion> coming;  // nothing: answered
     std::vector<BlockRef> held{};
     Instant end{0};
   };
-  using Key = std::pair<std::uint64_t, std::uint64_t>;  // borrower's incarnation, its number
+  using Key = std::pair<std::uint64_t, std::uint64_t>;  // lessee's incarnation, its number
 
-  const LenderOptions options_;
+  const LessorOptions options_;
   TieredCache& cache_;
   std::map<Key, Session> sessions_;
   std::size_t wanted_ = 0;  // of all sessions
-  std::uint64_t lent_blocks_ = 0;
+  std::uint64_t granted_blocks_ = 0;
   std::uint64_t ended_leases_ = 0;
 };
 

@@ -1,9 +1,9 @@
-// PeerLoans: what a keeper of blocks has to do with others of its kind: it tells them what is here,
-// lends it, learns what they have, and takes their answers to the tier that borrows.
+// PeerLeases: what a keeper of blocks has to do with others of its kind: it tells them what is here,
+// grants it, learns what they have, and takes their answers to the tier that leases.
 //
 //   join(rendezvous), or catalogue() by any way  --->  learn() at the others
 //
-// Those who borrow must have learned of each other: an answer goes to whom the owner knows.
+// Those who lease must have learned of each other: an answer goes to whom the owner knows.
 // Whose agent's notifications are all for this calls progress(); who has others among them calls
 // serve(), and hands to hear() those of these peers. Thread: loop, that of the manager.
 #pragma once
@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include <towpath/kv/peers/block_lender.h>
+#include <towpath/kv/peers/block_lessor.h>
 #include <towpath/kv/peers/catalogue_exchange.h>
 #include <towpath/kv/peers/catalogue_journal.h>
 #include <towpath/kv/peers/peer_tier.h>
@@ -20,31 +20,31 @@ namespace towpath::kv {
 
 struct PeerFigures {
   std::uint64_t peers = 0;       ///< that are known now
-  std::uint64_t borrowed = 0;    ///< blocks that came, and proved
+  std::uint64_t leased = 0;    ///< blocks that came, and proved
   std::uint64_t staged = 0;      ///< of these, by way of a staging
   std::uint64_t not_proven = 0;  ///< that came, and did not
-  std::uint64_t lent = 0;
+  std::uint64_t granted = 0;
   std::uint64_t failed_sessions = 0;
   Status last_failure;
 };
 
-class PeerLoans {
+class PeerLeases {
  public:
   /// `tier` is one of `cache`; what they were made with outlives this, and so do they.
-  /// Errors: those of registering the memory that is lent from.
-  static Result<std::unique_ptr<PeerLoans>> make(const PeerTierOptions& options, Duration lease,
+  /// Errors: those of registering the memory that is granted from.
+  static Result<std::unique_ptr<PeerLeases>> make(const PeerTierOptions& options, Duration lease,
                                                  PeerTier& tier, TieredCache& cache);
-  ~PeerLoans();
+  ~PeerLeases();
 
   /// Meets others at `place` from now on, as progress() is called.
   void join(std::unique_ptr<rendezvous::Rendezvous> place, CatalogueExchangeOptions options = {});
-  /// What others need to borrow from here. Errors: those of exporting the layouts.
+  /// What others need to lease from here. Errors: those of exporting the layouts.
   Result<Bytes> catalogue();
-  /// Of the tiers that the loans were made with: blocks came or went.
+  /// Of the tiers that the leases were made with: blocks came or went.
   void note_changes(const BlockDirectory::Events& news);
   const CatalogueJournal& journal() const { return journal_; }
-  /// What is lent, by its number, as peers know it.
-  std::uint64_t layout() const { return lent_from_.id; }
+  /// What is granted, by its number, as peers know it.
+  std::uint64_t layout() const { return granted_from_.id; }
   const KnownPeers& known() const { return tier_.known(); }
   const std::string& name() const { return options_.agent->name(); }
   /// As KnownPeers'.
@@ -61,18 +61,18 @@ class PeerLoans {
   /// Tells what is here, answers what was asked, lets go of what is over.
   void serve();
   /// Whether blocks here are held for others.
-  bool is_lending() const { return lender_.sessions() > 0; }
+  bool is_granting() const { return lessor_.sessions() > 0; }
   PeerFigures figures() const;
 
  private:
-  PeerLoans(const PeerTierOptions& options, Duration lease, PeerTier& tier, TieredCache& cache);
+  PeerLeases(const PeerTierOptions& options, Duration lease, PeerTier& tier, TieredCache& cache);
   void settle();
   void answer_all();
 
   const PeerTierOptions options_;
   PeerTier& tier_;
-  BlockLender lender_;
-  LayoutHandle lent_from_;
+  BlockLessor lessor_;
+  LayoutHandle granted_from_;
   CatalogueJournal journal_;
   Status last_failure_;
   std::unique_ptr<CatalogueExchange> exchange_;  // dies first: it calls back
