@@ -77,8 +77,8 @@ Sample OneHost::move(TransferOp op, const Pools& pools, const Perftest& like, Re
     (void)repeat(like.warm_up());
     const std::vector<double> took = repeat(like.iterations);
     const double one = reported == Reported::median ? spread_of(took).median
-                                            : std::reduce(took.begin(), took.end()) /
-                                                  static_cast<double>(took.size());
+                                                    : std::reduce(took.begin(), took.end()) /
+                                                          static_cast<double>(took.size());
     return one / static_cast<double>(like.size);
   };
 }
@@ -90,12 +90,13 @@ std::string OneHost::path(const Pools& pools) {
 
 /// Ours beside a reference that is told as ours is.
 Case OneHost::beside(TransferOp op, const Pools& pools, const Perftest& like, Reported reported) {
-  return {.name = cat(name_of(op), " ", format_bytes(like.size)),
-          .shown = Shown::gigabytes_per_second,
-          .ours = move(op, pools, like, reported),
-          .reference = reported == Reported::median ? median_bandwidth_of(like) : bandwidth_of(like),
-          .aim = {.ratio_at_least = kHostAim},
-          .command = like.command()};
+  return {
+      .name = cat(name_of(op), " ", format_bytes(like.size)),
+      .shown = Shown::gigabytes_per_second,
+      .ours = move(op, pools, like, reported),
+      .reference = reported == Reported::median ? median_bandwidth_of(like) : bandwidth_of(like),
+      .aim = {.ratio_at_least = kHostAim},
+      .command = like.command()};
 }
 
 void OneHost::measure_mapped(Bench& bench) {

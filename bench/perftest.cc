@@ -27,7 +27,8 @@ double run(const Perftest& test, std::size_t column) {
                                on_port, " 127.0.0.1 2>/dev/null | grep Final && break; done");
   std::FILE* const output = ::popen(both.c_str(), "r");
   std::array<char, 512> line{};
-  const bool reported = output != nullptr && std::fgets(line.data(), line.size(), output) != nullptr;
+  const bool reported =
+      output != nullptr && std::fgets(line.data(), line.size(), output) != nullptr;
   if (output != nullptr) ::pclose(output);
   std::array<double, 7> columns{};
   if (!reported ||

@@ -23,10 +23,12 @@ Status check_alive(const agent::Agent& agent, const std::string& other) {
 }
 
 void excuse_all(agent::Agent& agent) {
-  for (const agent::PeerInfo& peer : agent.peers()) (void)agent.expect_departure(peer.identity.name);
+  for (const agent::PeerInfo& peer : agent.peers())
+    (void)agent.expect_departure(peer.identity.name);
 }
 
-Status Conversation::meet(const rendezvous::MetadataName& name, Duration timeout, const Alive& lives) {
+Status Conversation::meet(const rendezvous::MetadataName& name, Duration timeout,
+                          const Alive& lives) {
   const run::Deadline deadline = run::Deadline::after(clock_, timeout);
   while (true) {
     const run::Deadline soon = run::Deadline::after(clock_, kAskAgain);

@@ -1,6 +1,6 @@
-// Conversation: how the two processes of a command wait for one another: for the other's metadata, then
-// for what it says, and for neither longer than it lives. What the messages mean is the command's.
-// Thread: none of its own.
+// Conversation: how the two processes of a command wait for one another: for the other's metadata,
+// then for what it says, and for neither longer than it lives. What the messages mean is the
+// command's. Thread: none of its own.
 #pragma once
 
 #include <deque>
@@ -43,8 +43,8 @@ class Conversation {
   Status meet(const rendezvous::MetadataName& name, Duration timeout, const Alive& lives);
 
   /// What one of `others` says next. The rendezvous makes progress meanwhile: somebody may still
-  /// ask for our metadata. A timeout of zero takes what has come. Errors: timed_out, peer_lost (one of
-  /// them died).
+  /// ask for our metadata. A timeout of zero takes what has come. Errors: timed_out, peer_lost (one
+  /// of them died).
   struct Heard {
     std::string who;
     Bytes message;

@@ -90,8 +90,7 @@ void prove_each(const backend::Registry& registry, Ends ends, const Counter& cou
     const auto node = standard::Node::open(
         {.name = "towpath-doctor", .backends = {name}, .progress_thread = false});
     const auto can = node.ok() ? (*node)->agent().capabilities(name) : node.status();
-    if (!can.ok() || can->pair(near, MemoryKind::disk, TransferOp::read, true) == nullptr)
-      continue;
+    if (!can.ok() || can->pair(near, MemoryKind::disk, TransferOp::read, true) == nullptr) continue;
     ends.backend = name;
     group.findings.push_back(prove(registry, ends, count));
   }

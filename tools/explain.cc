@@ -138,8 +138,8 @@ Result<Reported> find_out(const Arguments& arguments, const bench::Shape& shape)
   const bench::Runner::Parts parts{machine, *node, *remote};
   TOWPATH_TRY(Explanation explanation, ask(options, parts, shape));
   Reported reported{.what = std::move(explanation.what),
-            .partner = partner->what(),
-            .storage_here = bench::is_storage(options.local)};
+                    .partner = partner->what(),
+                    .storage_here = bench::is_storage(options.local)};
   for (Candidate& candidate : explanation.candidates) {
     Path path{.candidate = std::move(candidate)};
     if (path.candidate.possible && arguments.measure) {
@@ -176,7 +176,8 @@ const Path* taken_of(const Reported& reported) {
 const Path* fastest_of(const Reported& reported) {
   const Path* fastest = nullptr;
   for (const Path& path : reported.paths) {
-    if (path.row && (fastest == nullptr || measured_of(path) < measured_of(*fastest))) fastest = &path;
+    if (path.row && (fastest == nullptr || measured_of(path) < measured_of(*fastest)))
+      fastest = &path;
   }
   return fastest;
 }
@@ -198,11 +199,12 @@ void add_path(Table& table, const Path& path) {
        : candidate.possible ? "+"
                             : "-",
        Cell(candidate.backend, tone), candidate.possible ? estimate : "",
-       path.row              ? duration_text(measured)
+       path.row             ? duration_text(measured)
        : candidate.possible ? "-"
                             : "",
        path.row ? duration_text(Duration(static_cast<std::int64_t>(path.row->latency.p99))) : "",
-       candidate.possible ? off : "", path.row ? rate_text(path.row->shape.bytes(), measured) : ""});
+       candidate.possible ? off : "",
+       path.row ? rate_text(path.row->shape.bytes(), measured) : ""});
   table.note(cat(candidate.chosen     ? "taken: "
                  : candidate.possible ? "possible: "
                                       : "refused: ",
@@ -237,7 +239,8 @@ std::string reported_text(const Reported& reported, Colours colours) {
                {"off by", Align::right},
                {"rate", Align::right}});
   for (const Path& path : reported.paths) add_path(table, path);
-  return cat(reported.what, " (", reported.partner, ")\n\n", table.text(colours), "\n", verdict_text(reported));
+  return cat(reported.what, " (", reported.partner, ")\n\n", table.text(colours), "\n",
+             verdict_text(reported));
 }
 
 nlohmann::ordered_json to_json(const Path& path) {

@@ -43,8 +43,8 @@ towpath_code_t call(towpath_error_t* failure, bool well_formed, Body&& body) noe
   try {
     if (well_formed) return report(std::forward<Body>(body)(), failure);
     return report(error(Code::invalid_argument, "a pointer that is needed is null",
-                      "towpath.h says which may be"),
-                failure);
+                        "towpath.h says which may be"),
+                  failure);
   } catch (const std::exception& thrown) {  // memory ran out
     return report(error(Code::exhausted, thrown.what()), failure);
   } catch (...) {

@@ -78,10 +78,11 @@ towpath_code_t towpath_scheduler_match(towpath_scheduler_t* scheduler, const cha
     if (!given_array(reported.tokens, reported.token_count))
       return towpath::error(Code::invalid_argument, "a prompt without tokens", "point to them");
     const std::string room = text_or_none(reported.room);
-    TOWPATH_TRY(const auto match, scheduler->value.match({.request = request,
-                                                          .tokens = {reported.tokens, reported.token_count},
-                                                          .computed = reported.computed,
-                                                          .room = room}));
+    TOWPATH_TRY(const auto match,
+                scheduler->value.match({.request = request,
+                                        .tokens = {reported.tokens, reported.token_count},
+                                        .computed = reported.computed,
+                                        .room = room}));
     *tokens = match.tokens;
     *in_background = match.in_background ? 1 : 0;
     return {};
@@ -105,11 +106,12 @@ towpath_code_t towpath_scheduler_advance(towpath_scheduler_t* scheduler, const c
         !given_array(reported.new_blocks, reported.new_block_count))
       return towpath::error(Code::invalid_argument, "progress without its arrays", "point to them");
     TOWPATH_TRY(const std::uint8_t priority, priority_of(reported.priority));
-    return scheduler->value.advance(request, {.computed_before = reported.computed_before,
-                                              .computed_after = reported.computed_after,
-                                              .new_tokens = {reported.new_tokens, reported.new_token_count},
-                                              .new_blocks = {reported.new_blocks, reported.new_block_count},
-                                              .priority = priority});
+    return scheduler->value.advance(request,
+                                    {.computed_before = reported.computed_before,
+                                     .computed_after = reported.computed_after,
+                                     .new_tokens = {reported.new_tokens, reported.new_token_count},
+                                     .new_blocks = {reported.new_blocks, reported.new_block_count},
+                                     .priority = priority});
   });
 }
 

@@ -234,7 +234,7 @@ typedef struct {
   uint64_t failed_blocks;
   uint64_t saved_blocks;
   uint64_t unsaved_blocks;
-  uint64_t peers;           /* that are known now */
+  uint64_t peers;         /* that are known now */
   uint64_t leased_blocks; /* that came from them, and proved */
   uint64_t granted_blocks;
   uint64_t failed_leases;

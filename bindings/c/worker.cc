@@ -34,7 +34,8 @@ Result<standard::ConnectorPeers> peers_of(const towpath_worker_options_t& report
   return peers;
 }
 
-Status take_words(const towpath_worker_options_t& reported, standard::ConnectorNodeOptions& options) {
+Status take_words(const towpath_worker_options_t& reported,
+                  standard::ConnectorNodeOptions& options) {
   standard::ConnectorWords words{.policy = text_or_none(reported.policy),
                                  .digest = text_or_none(reported.digest),
                                  .sightings = reported.sightings};
@@ -43,7 +44,8 @@ Status take_words(const towpath_worker_options_t& reported, standard::ConnectorN
 }
 
 Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t& reported) {
-  if (!given_array(reported.caches, reported.cache_count) || !given_array(reported.lengths, reported.cache_count))
+  if (!given_array(reported.caches, reported.cache_count) ||
+      !given_array(reported.lengths, reported.cache_count))
     return error(Code::invalid_argument, "a worker without caches", "point to them");
   standard::ConnectorNodeOptions options{
       .name_space = text_or_none(reported.name_space),

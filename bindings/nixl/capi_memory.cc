@@ -72,7 +72,7 @@ nixl_capi_status_t nixl_capi_deregister_mem(nixl_capi_agent_t agent, nixl_capi_r
   return call(given(agent, dlist), [&] {
     NixlAgent& nixl = *agent->nixl;
     return nixl.report(nixl.registrations().remove(nixl.agent(), *dlist, backends_of(opt_args)),
-                     "deregister memory");
+                       "deregister memory");
   });
 }
 

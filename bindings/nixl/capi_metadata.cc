@@ -38,15 +38,16 @@ Result<Bytes> metadata_of(NixlAgent& nixl, const nixl_capi_reg_dlist_s* only) {
 }
 
 nixl_capi_status_t give_metadata(NixlAgent& nixl, const nixl_capi_reg_dlist_s* only, void** data,
-                             size_t* len) {
+                                 size_t* len) {
   const Result<Bytes> metadata = metadata_of(nixl, only);
-  return metadata.ok() ? give_bytes(*metadata, data, len) : nixl.report(metadata.status(), "tell its metadata");
+  return metadata.ok() ? give_bytes(*metadata, data, len)
+                       : nixl.report(metadata.status(), "tell its metadata");
 }
 
 /// The way to others' metadata and for the own: `place` becomes the address that was given, or
 /// nothing: the store. Errors: invalid_argument (there is neither), or those of opening the way.
 Result<standard::MetadataExchange*> way_to(NixlAgent& nixl, const nixl_capi_opt_args_s* options,
-                                       standard::MetadataExchange::Address& place) {
+                                           standard::MetadataExchange::Address& place) {
   if (options != nullptr && options->address) {
     place = towpath::net::TcpAddress{*options->address, options->port};
   } else if (!nixl.has_store()) {
@@ -83,7 +84,8 @@ Status withdraw(NixlAgent& nixl, const nixl_capi_opt_args_s* options) {
 extern "C" {
 
 nixl_capi_status_t nixl_capi_get_local_md(nixl_capi_agent_t agent, void** data, size_t* len) {
-  return call(given(agent, data, len), [&] { return give_metadata(*agent->nixl, nullptr, data, len); });
+  return call(given(agent, data, len),
+              [&] { return give_metadata(*agent->nixl, nullptr, data, len); });
 }
 
 nixl_capi_status_t nixl_capi_get_local_partial_md(nixl_capi_agent_t agent,

@@ -32,7 +32,7 @@ nixl_capi_status_t nixl_capi_gen_notif(nixl_capi_agent_t agent, const char* remo
                                        const void* data, size_t len, nixl_capi_opt_args_t) {
   return call(given(agent, remote_agent) && (data != nullptr || len == 0), [&] {
     return (*agent)->report((*agent)->agent().notify(remote_agent, lent_bytes(data, len)),
-                          "send a notification");
+                            "send a notification");
   });
 }
 

@@ -111,7 +111,7 @@ nixl_capi_status_t nixl_capi_release_xfer_req(nixl_capi_agent_t agent, nixl_capi
     const bool moves = transfer.state() != TransferState::prepared && !transfer.ended();
     if (moves && transfer.wait(kReleasePatience) == Outcome::none) {
       return agent->nixl->report(error(Code::not_ready, "bytes may still move", "release it again"),
-                               "release a request");
+                                 "release a request");
     }
     req->transfer = Transfer();
     return NIXL_CAPI_SUCCESS;

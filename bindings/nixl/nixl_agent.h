@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include <towpath/run/mutex.h>
-#include <towpath/standard/metadata_exchange.h>
 #include <towpath/standard/configuration.h>
+#include <towpath/standard/metadata_exchange.h>
 #include <towpath/standard/nixl_backends.h>
 #include <towpath/standard/standard.h>
 #include <towpath/telemetry/log.h>

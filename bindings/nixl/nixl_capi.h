@@ -284,8 +284,8 @@ nixl_capi_status_t nixl_capi_remote_dlist_add_desc(nixl_capi_remote_dlist_t dlis
 nixl_capi_status_t nixl_capi_register_mem(nixl_capi_agent_t agent, nixl_capi_reg_dlist_t dlist,
                                           nixl_capi_opt_args_t opt_args);
 /* Takes back one registration for each descriptor (address, length and dev_id count), ends what
-   still moves these bytes and waits until it is quiesced. NOT_FOUND: one of them was not registered;
-   then nothing is taken back from that backend. */
+   still moves these bytes and waits until it is quiesced. NOT_FOUND: one of them was not
+   registered; then nothing is taken back from that backend. */
 nixl_capi_status_t nixl_capi_deregister_mem(nixl_capi_agent_t agent, nixl_capi_reg_dlist_t dlist,
                                             nixl_capi_opt_args_t opt_args);
 /* What the one backend in `opt_args` knows of each descriptor; replaces what `resp` held.

@@ -12,6 +12,6 @@ struct nixl_capi_xfer_req_s {
   explicit nixl_capi_xfer_req_s(towpath::agent::Transfer made) : transfer(std::move(made)) {}
 
   towpath::agent::Transfer transfer;  ///< none once it was released
-  bool reported = false;                  ///< its failure, to the log
+  bool reported = false;              ///< its failure, to the log
   std::vector<std::string> asked;     ///< backends by name; none: all
 };

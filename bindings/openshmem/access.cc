@@ -51,8 +51,8 @@ void door_put(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes, int
 void door_get(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes, int pe) {
   if (bytes == 0) return;
   Process& self = process();
-  must(
-      self.world().read(self.remote_address(ctx, pe, source, bytes), {static_cast<std::byte*>(dest), bytes}));
+  must(self.world().read(self.remote_address(ctx, pe, source, bytes),
+                         {static_cast<std::byte*>(dest), bytes}));
 }
 
 void door_iput(shmem_ctx_t ctx, void* dest, const void* source, door_strides strides, size_t nelems,
@@ -61,7 +61,8 @@ void door_iput(shmem_ctx_t ctx, void* dest, const void* source, door_strides str
   if (nelems == 0) return;
   Process& self = process();
   shmem::World& world = self.world();
-  shmem::RemoteAddress to = self.remote_address(ctx, pe, dest, extent(strides.dest, strides.width, nelems));
+  shmem::RemoteAddress to =
+      self.remote_address(ctx, pe, dest, extent(strides.dest, strides.width, nelems));
   const auto* from = static_cast<const std::byte*>(source);
   if (world.is_here(to.pe)) {
     copy_strided(world.heap_of(to.pe) + to.offset, from, strides, nelems);
@@ -93,7 +94,8 @@ void door_iget(shmem_ctx_t ctx, void* dest, const void* source, door_strides str
 
 uint64_t door_change(shmem_ctx_t ctx, const void* at, door_atomic what, int pe) {
   Process& self = process();
-  const auto before = self.world().change(self.remote_address(ctx, pe, at, what.width), change_of(what));
+  const auto before =
+      self.world().change(self.remote_address(ctx, pe, at, what.width), change_of(what));
   must(before.status());
   return *before;
 }

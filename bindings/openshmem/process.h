@@ -55,7 +55,8 @@ class Process {
     return nullptr;
   }
   /// The same as a place on a PE, counted in the team of `ctx`. Ends this one when there is none.
-  shmem::RemoteAddress remote_address(shmem_ctx_t ctx, int pe, const void* symmetric, std::uint64_t bytes) {
+  shmem::RemoteAddress remote_address(shmem_ctx_t ctx, int pe, const void* symmetric,
+                                      std::uint64_t bytes) {
     if (ctx != SHMEM_CTX_DEFAULT) [[unlikely]]
       pe = world_pe(ctx, pe);
     const std::byte* const mine = in_heap(symmetric, bytes);

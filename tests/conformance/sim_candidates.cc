@@ -40,12 +40,12 @@ Candidate sim(const std::string& name, const Behaviour& behaviour) {
 }  // namespace
 
 std::vector<Candidate> candidates() {
-  return {
-      sim("sim", {}),
-      sim("sim-bounded", {.quiesced = Quiescence::bounded, .quiescence_bound = std::chrono::milliseconds(2)}),
-      sim("sim-teardown", {.quiesced = Quiescence::teardown}),
-      sim("sim-lossy",
-          {.notifications = Notifications::lossy, .dropped = 20, .repeated = 20, .torn = 20})};
+  return {sim("sim", {}),
+          sim("sim-bounded",
+              {.quiesced = Quiescence::bounded, .quiescence_bound = std::chrono::milliseconds(2)}),
+          sim("sim-teardown", {.quiesced = Quiescence::teardown}),
+          sim("sim-lossy",
+              {.notifications = Notifications::lossy, .dropped = 20, .repeated = 20, .torn = 20})};
 }
 
 }  // namespace towpath::backend::conformance

@@ -126,7 +126,7 @@ void Simulation::let_time_pass() {
   const Duration step = random_.within(microseconds(400));
   const Duration wanted = next ? std::max(*next - clock_.now(), Duration(0)) : step;
   clock_.advance(random_.chance(700) ? std::min(wanted, Duration(std::chrono::milliseconds(5)))
-                                   : step);
+                                     : step);
   if (random_.chance(300)) network_->run_due();  // with nobody looking
 }
 
@@ -228,7 +228,8 @@ void Simulation::open_pool(Node& node) {
 // the bytes, and we let go of them, so that a fault of its would be a crash.
 void Simulation::bury_pool(Node& node) {
   const Status released = node.pool.release();
-  if (!released.ok() && quiesced_ != Quiescence::none) broke(cat("release: ", released.to_string()));
+  if (!released.ok() && quiesced_ != Quiescence::none)
+    broke(cat("release: ", released.to_string()));
   node.pool = memory::Registration();
   if (released.ok()) {
     const ByteSpan bytes = node.region->bytes();

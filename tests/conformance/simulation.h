@@ -37,7 +37,8 @@ class TickingClock final : public Clock {
 
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, backend::Quiescence quiesced, backend::Notifications notifications);
+  Simulation(std::uint64_t seed, backend::Quiescence quiesced,
+             backend::Notifications notifications);
   ~Simulation();
 
   /// What broke first; empty: nothing.

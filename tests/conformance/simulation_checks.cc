@@ -168,7 +168,8 @@ void Simulation::drain() {
     check_still();
     let_time_pass();
   }
-  if (broken_.empty() && quiesced_ != Quiescence::none && !all_ended()) broke("a transfer never ended");
+  if (broken_.empty() && quiesced_ != Quiescence::none && !all_ended())
+    broke("a transfer never ended");
   if (broken_.empty() && !heard_all()) broke("a message was lost");
   if (broken_.empty() && !all_acknowledged()) broke("what was heard was never acknowledged");
 }

@@ -77,7 +77,8 @@ struct Found {
 
 TEST(SimulationRegressionTest, seeds_that_once_broke) {
   constexpr Found kFound[] = {
-      {27, Quiescence::immediate, Notifications::reliable, "a peer met again got nothing: same stream"},
+      {27, Quiescence::immediate, Notifications::reliable,
+       "a peer met again got nothing: same stream"},
       {15, Quiescence::none, Notifications::lossy, "the same, acknowledged by the old stream"},
       {165, Quiescence::bounded, Notifications::reliable, "the old peer's end hid the new one"},
       {19, Quiescence::bounded, Notifications::lossy, "the same, with messages repeated for ever"},
@@ -86,15 +87,15 @@ TEST(SimulationRegressionTest, seeds_that_once_broke) {
     EXPECT_EQ(run_one(found.seed, found.quiesced, found.notifications), "") << found.fault;
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, SimulationTest,
-                         testing::Combine(testing::Values(Quiescence::immediate, Quiescence::bounded,
-                                                          Quiescence::teardown, Quiescence::none),
-                                          testing::Values(Notifications::reliable,
-                                                          Notifications::lossy)),
-                         [](const auto& network) {
-                           return std::string(name_of(std::get<0>(network.param))) + "_" +
-                                  std::string(name_of(std::get<1>(network.param)));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Networks, SimulationTest,
+    testing::Combine(testing::Values(Quiescence::immediate, Quiescence::bounded,
+                                     Quiescence::teardown, Quiescence::none),
+                     testing::Values(Notifications::reliable, Notifications::lossy)),
+    [](const auto& network) {
+      return std::string(name_of(std::get<0>(network.param))) + "_" +
+             std::string(name_of(std::get<1>(network.param)));
+    });
 
 }  // namespace
 }  // namespace towpath::conformance

@@ -1,7 +1,7 @@
 // The caches of a peer, with its metadata. What is accepted holds together: every layout is of the
-// metadata's agent, ids stand once, and where shards begin cannot make ranges wrap. So that checksums
-// do not keep the fuzzer out, the input is also read as a bare payload, as the metadata, and as a
-// layout.
+// metadata's agent, ids stand once, and where shards begin cannot make ranges wrap. So that
+// checksums do not keep the fuzzer out, the input is also read as a bare payload, as the metadata,
+// and as a layout.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -51,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   read(bytes);
   read(sealed(wire::MessageType::layout_package, bytes));
   const Bytes layout = sealed(wire::MessageType::layout, bytes);
-  const auto package = kv::encode({some_metadata(), {{1, "g2", 0, 0, layout}, {2, "", 5, 4, layout}}});
+  const auto package =
+      kv::encode({some_metadata(), {{1, "g2", 0, 0, layout}, {2, "", 5, 4, layout}}});
   if (package.ok()) read(*package);
   return 0;
 }

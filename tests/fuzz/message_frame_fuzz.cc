@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include <towpath/backends/messages/inbound_frames.h>
 #include <towpath/backends/messages/connection_info.h>
+#include <towpath/backends/messages/inbound_frames.h>
 #include <towpath/backends/messages/testing/flat_frame.h>
 
 namespace {

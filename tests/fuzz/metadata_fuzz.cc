@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = std::as_bytes(std::span(data, size));
   try_metadata(bytes);
   for (const std::uint16_t version : {1, 2})
-    try_metadata(
-        towpath::wire::seal({.type = towpath::wire::MessageType::metadata, .version = version}, bytes));
+    try_metadata(towpath::wire::seal(
+        {.type = towpath::wire::MessageType::metadata, .version = version}, bytes));
   return 0;
 }

@@ -37,7 +37,8 @@ void feed_payload(ConstByteSpan payload) {
   const Bytes sealed = rendezvous::encode(*frame);
   const auto again = rendezvous::decode_frame(
       wire::open(sealed, rendezvous::frame_limits(payload.size()))->payload);
-  if (again->name != frame->name || again->metadata != frame->metadata || again->kind != frame->kind)
+  if (again->name != frame->name || again->metadata != frame->metadata ||
+      again->kind != frame->kind)
     __builtin_trap();
 }
 

@@ -1,6 +1,7 @@
-// What an shm backend reads from unauthenticated connections: connection info, memory keys and hellos. The first byte
-// chooses the reader, and whether the rest is a whole record or the fields of one, to be sealed, so
-// that the search is for fields. What is accepted says the same when it is written and read again.
+// What an shm backend reads from unauthenticated connections: connection info, memory keys and
+// hellos. The first byte chooses the reader, and whether the rest is a whole record or the fields
+// of one, to be sealed, so that the search is for fields. What is accepted says the same when it is
+// written and read again.
 #include <cstdint>
 #include <cstdlib>
 

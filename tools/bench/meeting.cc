@@ -75,7 +75,7 @@ Status Meeting::meet(const std::string& other, Duration timeout, const Alive& li
 
 // Who listens is brought the other's metadata.
 Status Meeting::wait_for_metadata(const std::string& other, run::Deadline deadline,
-                              const Alive& lives) {
+                                  const Alive& lives) {
   std::optional<Bytes> brought;
   rendezvous_->watch([&](const rendezvous::Change& change) {
     if (change.name.agent == other && change.metadata) brought = change.metadata;
@@ -95,14 +95,15 @@ Status Meeting::wait_for_metadata(const std::string& other, run::Deadline deadli
 Status Meeting::meet_far(const std::string& other, run::Deadline deadline) {
   while (true) {
     std::optional<Result<Bytes>> metadata;
-    TOWPATH_TRY(rendezvous_->fetch_from(*far_, other, deadline,
-                                        [&](Result<Bytes> answer) { metadata = std::move(answer); }));
+    TOWPATH_TRY(rendezvous_->fetch_from(
+        *far_, other, deadline, [&](Result<Bytes> answer) { metadata = std::move(answer); }));
     while (!metadata) nap();
     if (metadata->ok()) {
       TOWPATH_TRY(agent_.load_metadata(**metadata));
       break;
     }
-    if (metadata->code() != Code::unavailable || deadline.expired(clock_)) return metadata->status();
+    if (metadata->code() != Code::unavailable || deadline.expired(clock_))
+      return metadata->status();
     nap();
   }
   TOWPATH_TRY(Bytes mine, agent_.metadata());
@@ -149,7 +150,8 @@ void Meeting::end(const std::string& other, const Alive& lives) {
   excuse_all(agent_);
   const run::Deadline deadline = run::Deadline::after(clock_, kFarewell);
   const Status reported = send(other, {.kind = MessageKind::finish});
-  while (reported.ok() && lives().ok() && check_alive(agent_, other).ok() && !deadline.expired(clock_))
+  while (reported.ok() && lives().ok() && check_alive(agent_, other).ok() &&
+         !deadline.expired(clock_))
     conversation_.take_notifications(kNap);
   (void)agent_.forget_peer(other);
 }

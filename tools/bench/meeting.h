@@ -37,7 +37,8 @@ Result<std::unique_ptr<standard::Node>> open_node(const std::string& name, const
 
 class Meeting {
  public:
-  /// Publishes `agent`'s metadata under its name, where the options say. Both must outlive the meeting.
+  /// Publishes `agent`'s metadata under its name, where the options say. Both must outlive the
+  /// meeting.
   static Result<std::unique_ptr<Meeting>> open(const Options& options, agent::Agent& agent,
                                                const Clock& clock);
 

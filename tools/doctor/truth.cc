@@ -185,7 +185,7 @@ Finding prove(const backend::Registry& registry, const Ends& ends, const Counter
     finding.reason = cat(counted(*proof), "; the backend says: ", proof->path);
     if (!straight)
       finding.hint = ends.device == nullptr ? "a file system and drive that take O_DIRECT"
-                                              : "see what stands against the straight ways, above";
+                                            : "see what stands against the straight ways, above";
   }
   return finding;
 }

@@ -55,15 +55,15 @@ TEST(FlightTailTest, transfer_is_reported_once_and_when_it_has_ended) {
   EXPECT_EQ(tail.rest().size(), 1U);
   ring.end(110, ticket, Outcome::timed_out);
   const RecordedTransfer reported{.at = Duration(40),
-                              .node = "prefill-0",
-                              .peer = "decode%200",
-                              .backend = "shm",
-                              .op = TransferOp::write,
-                              .bytes = 4096,
-                              .descriptors = 4,
-                              .runs = 2,
-                              .took = Duration(70),
-                              .outcome = Outcome::timed_out};
+                                  .node = "prefill-0",
+                                  .peer = "decode%200",
+                                  .backend = "shm",
+                                  .op = TransferOp::write,
+                                  .bytes = 4096,
+                                  .descriptors = 4,
+                                  .runs = 2,
+                                  .took = Duration(70),
+                                  .outcome = Outcome::timed_out};
   EXPECT_EQ(tail.take(ring.log()), std::vector{reported});
   EXPECT_TRUE(tail.take(ring.log()).empty());
   EXPECT_TRUE(tail.rest().empty());

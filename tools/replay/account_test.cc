@@ -45,7 +45,8 @@ TEST(AccountTest, what_a_dead_prefill_reported_adds_up_to_what_was_found) {
   EXPECT_EQ(reported.of(Mistake::torn_write), (Tally{.made = 5, .gone = 3, .found = 2}));
 }
 
-TEST(AccountTest, a_wrong_block_that_nobody_reported_of_is_a_fault_and_so_is_one_that_nobody_found) {
+TEST(AccountTest,
+     a_wrong_block_that_nobody_reported_of_is_a_fault_and_so_is_one_that_nobody_found) {
   for (const std::uint64_t count : {1U, 3U}) {
     Account reported = word(2, {});
     Faults faults = found(Mistake::flip_bit, count);

@@ -293,7 +293,7 @@ Status DecodeWorker::take_ready(const Meeting::Said& said) {
   Account mistakes = Account::from(ready, kMistakes);
   if (prefill != nullptr) prefill->reported.hear(mistakes);
   if (!order && prefill != nullptr && prefill->lost) {  // it said so and died
-    prefill->reported.miss(mistakes);                       // another one was asked since
+    prefill->reported.miss(mistakes);                   // another one was asked since
     return {};
   }
   if (!order)
@@ -351,7 +351,8 @@ Status DecodeWorker::verify(const Order& order, const Message& ready) {
 }
 
 // Empty when block `index` of the order is right, byte for byte, and what its digest says.
-std::string DecodeWorker::examine(const Order& order, std::size_t index, const kv::Digest& reported) {
+std::string DecodeWorker::examine(const Order& order, std::size_t index,
+                                  const kv::Digest& reported) {
   const layout::LayoutConfig& config = pool_->config();
   const kv::BlockShape shape{config.num_layers, config.outer_dim, config.page_size,
                              config.inner_dim * config.dtype_width_bytes};

@@ -46,7 +46,7 @@ class DecodeWorker {
   struct Prefill {
     std::string name;
     std::optional<layout::RemoteLayout> pool;
-    Account reported{};          // of its mistakes, with each "ready"
+    Account reported{};      // of its mistakes, with each "ready"
     bool summed_up = false;  // by itself
     bool lost = false;
   };

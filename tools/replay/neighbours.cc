@@ -23,13 +23,13 @@ Result<std::unique_ptr<Neighbours>> Neighbours::open(const Options& options, con
                                                            .clock = &parts.clock,
                                                            .default_timeout = options.timeout}));
   made->reported_ = {.agent = &parts.agent,
-                 .manager = made->manager_.get(),
-                 .block_directory = &parts.block_directory,
-                 .tier = parts.tier,
-                 .share = {.name_space = cat(options.model, " at 1/", options.scale, " by ",
-                                             options.tokens_per_block),
-                           .config = config},
-                 .patience = kPatience};
+                     .manager = made->manager_.get(),
+                     .block_directory = &parts.block_directory,
+                     .tier = parts.tier,
+                     .share = {.name_space = cat(options.model, " at 1/", options.scale, " by ",
+                                                 options.tokens_per_block),
+                               .config = config},
+                     .patience = kPatience};
   TOWPATH_TRY(made->untaken_, kv::PeerTier::make(made->reported_));
   made->tier_ = made->untaken_.get();
   return made;

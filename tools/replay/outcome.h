@@ -24,12 +24,12 @@ struct ReplayOutcome {
   double seconds = 0;
 
   ByPlace<std::uint64_t> found;
-  std::uint64_t bad_loads = 0;     ///< of those found nowhere
+  std::uint64_t bad_loads = 0;      ///< of those found nowhere
   std::uint64_t failed_leases = 0;  ///< that a neighbour did not bring to their end
   Hop produce, pull;
   Hop spill, load;   ///< to and from disk
   Hop store, fetch;  ///< to and from a tier of objects
-  Hop lease;        ///< from other prefills
+  Hop lease;         ///< from other prefills
   History history;
   std::uint64_t verify_ns = 0;
 

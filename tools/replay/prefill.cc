@@ -198,14 +198,15 @@ class Prefill {
   const std::vector<std::string> decodes_ = decode_names(options_);
   const std::vector<std::string> neighbours_ = neighbour_names(options_);
   std::vector<Meeting::Said> orders_;
-  std::map<std::uint64_t, std::vector<kv::BlockRef>> granted_;  // by ordinal, until decode has pulled
+  std::map<std::uint64_t, std::vector<kv::BlockRef>>
+      granted_;  // by ordinal, until decode has pulled
   telemetry::CacheMeter meter_;
   TierCounts seen_;
   History history_;
   Chance chance_{options_.faults, ~options_.generator.seed};  // not that of the tiers
   std::string dropped_last_;                                  // whose order
   std::map<std::string, std::uint64_t> dropped_for_;          // by decode, which was not told yet
-  Account reported_;                                              // of the cache's mistakes
+  Account reported_;                                          // of the cache's mistakes
   std::size_t farewells_ = 0;
   std::uint64_t served_ = 0;
   bool dropped_ = false;

@@ -88,7 +88,8 @@ Status StoredCache::open_objects(agent::Agent& agent, Tiers& tiers) {
 Status StoredCache::open_peers(agent::Agent& agent, const layout::LayoutConfig& config,
                                Tiers& tiers) {
   const auto tier = static_cast<kv::TierIndex>(tiers.size() + 1);
-  TOWPATH_TRY(neighbours_, Neighbours::open(options_, {agent, clock_, block_directory_, tier}, config));
+  TOWPATH_TRY(neighbours_,
+              Neighbours::open(options_, {agent, clock_, block_directory_, tier}, config));
   tiers.push_back(by_chance(neighbours_->take_tier(), nullptr));
   below_.push_back(
       {.place = Place::peers, .down = nullptr, .up = "borrow", .where = neighbours_->where()});
@@ -108,9 +109,9 @@ Result<std::unique_ptr<StoredCache>> StoredCache::open(const Options& options,
   kv::TieredCacheOptions cache = options.tiers;
   cache.policy = options.policy;
   if (options.faults > 0) cache.rest = Duration(0);  // the next task shall have its chance, too
-  TOWPATH_TRY(made->cache_,
-              kv::TieredCache::make(
-                  {made->clock_, made->block_directory_, std::move(layout), std::move(tiers)}, cache));
+  TOWPATH_TRY(made->cache_, kv::TieredCache::make({made->clock_, made->block_directory_,
+                                                   std::move(layout), std::move(tiers)},
+                                                  cache));
   if (made->neighbours_) TOWPATH_TRY(made->neighbours_->join(*made->cache_));
   return made;
 }
@@ -171,8 +172,8 @@ void StoredCache::look(const std::vector<std::uint64_t>& blocks, const Meanwhile
 }
 
 /// What lies below, those of a tier together, as far as there is room.
-StoredCache::Promoted StoredCache::promote(const std::vector<std::uint64_t>& blocks, std::size_t from,
-                                        const Meanwhile& meanwhile) {
+StoredCache::Promoted StoredCache::promote(const std::vector<std::uint64_t>& blocks,
+                                           std::size_t from, const Meanwhile& meanwhile) {
   std::vector<std::vector<kv::CachedBlock>> by_tier(below_.size());
   for (std::size_t i = from; i < blocks.size(); ++i) {
     const auto tier = block_directory_.fastest(blocks[i]);

@@ -62,7 +62,7 @@ class StoredCache final : public BlockSource {
   /// What was brought up, by its name.
   using Promoted = std::unordered_map<kv::BlockHash, kv::BlockRef>;
   Promoted promote(const std::vector<std::uint64_t>& blocks, std::size_t from,
-                const Meanwhile& meanwhile);
+                   const Meanwhile& meanwhile);
   std::vector<kv::Promoted> promote(const std::vector<kv::CachedBlock>& blocks, LowerTiers& from,
                                     const Meanwhile& meanwhile);
   Result<kv::BlockRef> promote(const kv::CachedBlock& block, const Meanwhile& meanwhile);
@@ -76,7 +76,7 @@ class StoredCache final : public BlockSource {
   Chance chance_;
   sys::SystemClock clock_;
   kv::BlockDirectory block_directory_;
-  std::vector<LowerTiers> below_;                // tier i is below_[i - 1]
+  std::vector<LowerTiers> below_;           // tier i is below_[i - 1]
   std::unique_ptr<Neighbours> neighbours_;  // null: there are none
   std::unique_ptr<kv::TieredCache> cache_;
   kv::DiskTier* disk_ = nullptr;       // the cache's; null: none

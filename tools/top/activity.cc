@@ -74,7 +74,7 @@ class Observer {
   Activity::Figures& figures_of(const FlightRecord& record, std::uint64_t packed) {
     const FlightFlow flow = FlightFlow::unpacked(packed);
     return out_.paths[{printable(log_.name(record.who)), printable(log_.name(flow.backend)),
-                      std::string(name_of(flow.op))}];
+                       std::string(name_of(flow.op))}];
   }
 
   const FlightLog& log_;

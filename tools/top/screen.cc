@@ -132,17 +132,17 @@ nlohmann::ordered_json screen_json(const NodeView& node) {
   nlohmann::ordered_json paths = nlohmann::ordered_json::array();
   for (const auto& [path, figures] : seen.paths)
     paths.push_back({{"peer", path.peer},
-                    {"backend", path.backend},
-                    {"op", path.op},
-                    {"ended", figures.ended},
-                    {"ended_per_second", per_second(figures.ended, seen.covered())},
-                    {"failed", figures.failed},
-                    {"bytes", figures.bytes},
-                    {"bytes_per_second", per_second(figures.bytes, seen.covered())},
-                    {"p50_ns", percentile_of(figures.times, 0.5).count()},
-                    {"p99_ns", percentile_of(figures.times, 0.99).count()},
-                    {"in_flight", figures.in_flight},
-                    {"bytes_in_flight", figures.bytes_in_flight}});
+                     {"backend", path.backend},
+                     {"op", path.op},
+                     {"ended", figures.ended},
+                     {"ended_per_second", per_second(figures.ended, seen.covered())},
+                     {"failed", figures.failed},
+                     {"bytes", figures.bytes},
+                     {"bytes_per_second", per_second(figures.bytes, seen.covered())},
+                     {"p50_ns", percentile_of(figures.times, 0.5).count()},
+                     {"p99_ns", percentile_of(figures.times, 0.99).count()},
+                     {"in_flight", figures.in_flight},
+                     {"bytes_in_flight", figures.bytes_in_flight}});
   nlohmann::ordered_json talks = nlohmann::ordered_json::array();
   for (const auto& [peer, talk] : seen.talks)
     talks.push_back({{"peer", peer},

@@ -33,8 +33,9 @@ Result<backend::Capabilities> Agent::capabilities(std::string_view type) const {
 Result<std::vector<std::optional<backend::Params>>> Agent::query(
     std::string_view backend, std::span<const RegionDescriptor> descriptors) {
   TOWPATH_TRY(BackendInstance * instance, core_->backends.find(backend));
-  return core_->engine.with(
-      *instance, [&]() TOWPATH_REQUIRES(instance->mutex) { return instance->backend->query(descriptors); });
+  return core_->engine.with(*instance, [&]() TOWPATH_REQUIRES(instance->mutex) {
+    return instance->backend->query(descriptors);
+  });
 }
 
 // ---- memory
@@ -59,8 +60,12 @@ Status Agent::release(std::span<memory::Registration> registrations) {
 Result<Bytes> Agent::metadata(const MetadataOptions& options) const {
   return core_->registrations.metadata(options);
 }
-Result<AgentIdentity> Agent::load_metadata(ConstByteSpan metadata) { return core_->peers.load(metadata); }
-Status Agent::expect_departure(std::string_view name) { return core_->peers.expect_departure(name); }
+Result<AgentIdentity> Agent::load_metadata(ConstByteSpan metadata) {
+  return core_->peers.load(metadata);
+}
+Status Agent::expect_departure(std::string_view name) {
+  return core_->peers.expect_departure(name);
+}
 Status Agent::forget_peer(std::string_view name) { return core_->peers.forget(name); }
 Result<PeerInfo> Agent::peer(std::string_view name) const { return core_->peers.info(name); }
 std::vector<PeerInfo> Agent::peers() const { return core_->peers.all(); }

@@ -18,9 +18,9 @@
 // Its backends are fixed in creation order; registrations cover the backends that exist at that
 // time, so create backends first.
 //
-// Destroying the agent ends all transfers (cancelled), waits until they are quiesced as far as their
-// backends can say, and releases all registrations; handles that outlive it answer not_ready. What
-// does not get quiesced stays alive, with its backend, until the process ends.
+// Destroying the agent ends all transfers (cancelled), waits until they are quiesced as far as
+// their backends can say, and releases all registrations; handles that outlive it answer not_ready.
+// What does not get quiesced stays alive, with its backend, until the process ends.
 //
 // Thread: any, for all of it. Calls on one Transfer's post() must not race each other.
 #pragma once
@@ -54,7 +54,8 @@ class Agent final : public memory::Registrar {
   const AgentIdentity& identity() const;
 
   // ---- backends ----
-  /// Errors: not_found, already_exists (one of a type), exhausted (kMaxInstances), or the backend's.
+  /// Errors: not_found, already_exists (one of a type), exhausted (kMaxInstances), or the
+  /// backend's.
   Status add_backend(std::string_view type, const backend::Params& params = {});
   std::vector<std::string> backends() const override;
   bool has_backend(std::string_view type) const;
@@ -80,12 +81,12 @@ class Agent final : public memory::Registrar {
   /// What a peer must load to reach this agent's memory.
   /// Errors: not_found (a descriptor of `only` is not registered).
   Result<Bytes> metadata(const MetadataOptions& options = {}) const;
-  /// Makes a peer known, or updates it: a full metadata replaces what was known, a partial one adds to
-  /// it. Metadata of another incarnation ends the old one's transfers as peer_lost. The same or an
-  /// older generation of the same incarnation changes nothing. Errors: corrupt or unsupported (not
-  /// metadata of this format), invalid_argument (one's own), not_found (a partial metadata without
-  /// connection info of an unknown peer), unavailable (no backend in common; the message says why
-  /// each was refused).
+  /// Makes a peer known, or updates it: a full metadata replaces what was known, a partial one adds
+  /// to it. Metadata of another incarnation ends the old one's transfers as peer_lost. The same or
+  /// an older generation of the same incarnation changes nothing. Errors: corrupt or unsupported
+  /// (not metadata of this format), invalid_argument (one's own), not_found (a partial metadata
+  /// without connection info of an unknown peer), unavailable (no backend in common; the message
+  /// says why each was refused).
   Result<AgentIdentity> load_metadata(ConstByteSpan metadata);
   /// All that was wanted of a peer is done: where nothing moves any more its loss is no news. It is
   /// told as information, not as a warning, and not counted. Until metadata of another incarnation

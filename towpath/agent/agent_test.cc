@@ -198,13 +198,17 @@ TEST(AgentTest, a_partial_metadata_adds_only_what_it_names) {
   auto third = p.make("third");
   auto some = Pair::blocks(p.right_memory, 3, 1);
   DescriptorList none(MemoryKind::system);
-  ASSERT_TRUE(third->load_metadata(*p.right->metadata({.only = &none})).ok()) << "just how to connect";
+  ASSERT_TRUE(third->load_metadata(*p.right->metadata({.only = &none})).ok())
+      << "just how to connect";
   EXPECT_EQ(third->check_peer("right", &some).code(), Code::not_found);
-  ASSERT_TRUE(third->load_metadata(*p.right->metadata({.only = &some, .connection_info = false})).ok());
+  ASSERT_TRUE(
+      third->load_metadata(*p.right->metadata({.only = &some, .connection_info = false})).ok());
   EXPECT_TRUE(third->check_peer("right", &some).ok());
   auto unauthenticated = p.make("unauthenticated connection");
-  EXPECT_EQ(unauthenticated->load_metadata(*p.right->metadata({.only = &some, .connection_info = false})).code(),
-            Code::not_found);
+  EXPECT_EQ(
+      unauthenticated->load_metadata(*p.right->metadata({.only = &some, .connection_info = false}))
+          .code(),
+      Code::not_found);
   auto nowhere = Pair::blocks(p.left_memory, 0, 1);
   EXPECT_EQ(p.right->metadata({.only = &nowhere}).code(), Code::not_found);
 }
@@ -405,8 +409,9 @@ TEST(AgentTest, a_metadata_advertised_again_is_another_one_once_a_region_came_or
   memory::Registration registration = Pair::pool_of(*p.right, more);
   const Bytes with = *p.right->metadata();
   EXPECT_EQ(decode_metadata(with)->regions.size(), 2U);
-  EXPECT_EQ(decode_metadata(*p.right->metadata({.connection_info = false}))->backends[0].connection_info,
-            Bytes());
+  EXPECT_EQ(
+      decode_metadata(*p.right->metadata({.connection_info = false}))->backends[0].connection_info,
+      Bytes());
   ASSERT_TRUE(registration.release().ok());
   EXPECT_EQ(decode_metadata(*p.right->metadata())->regions.size(), 1U);
   EXPECT_GT(decode_metadata(*p.right->metadata())->generation, decode_metadata(with)->generation);

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string_view>
 
-#include <towpath/agent/transfer_core.h>
 #include <towpath/agent/path_times.h>
+#include <towpath/agent/transfer_core.h>
 #include <towpath/backend/capabilities.h>
 
 namespace towpath::agent {

@@ -84,7 +84,8 @@ std::vector<std::shared_ptr<TransferCore>> BackendInstance::stop_all(
 }
 
 // The single place where a transfer's bytes come to rest.
-void BackendInstance::on_complete(backend::Operation& operation, const backend::Completion& completion) {
+void BackendInstance::on_complete(backend::Operation& operation,
+                                  const backend::Completion& completion) {
   auto& transfer = *static_cast<TransferCore*>(operation.owner);
   TOWPATH_CHECK(transfer.is_active(), "a backend completed an operation twice");
   transfer.moved_bytes = completion.bytes;

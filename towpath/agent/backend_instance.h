@@ -54,8 +54,8 @@ inline constexpr std::size_t kMaxUnauthenticated = 4096;
 
 class BackendInstance final : public backend::Events {
  public:
-  BackendInstance(std::string instance_name, std::size_t instance_index, InstanceOwner& owner, const Clock& clock,
-       telemetry::Log log, Duration repeat_after)
+  BackendInstance(std::string instance_name, std::size_t instance_index, InstanceOwner& owner,
+                  const Clock& clock, telemetry::Log log, Duration repeat_after)
       : name(std::move(instance_name)),
         index(instance_index),
         owner_(owner),
@@ -88,8 +88,8 @@ class BackendInstance final : public backend::Events {
   void open_path(const PeerPtr& peer, ConstByteSpan info) TOWPATH_REQUIRES(mutex);
   /// Closes the path to a peer that is retired, and drops what was imported of it.
   void let_go_of(Peer& peer) TOWPATH_REQUIRES(mutex);
-  /// Whether the peer is still there over this instance. The way to oneself, once lost, is made anew
-  /// here, as no metadata could. Errors: peer_lost.
+  /// Whether the peer is still there over this instance. The way to oneself, once lost, is made
+  /// anew here, as no metadata could. Errors: peer_lost.
   Status check_path(Peer& peer) TOWPATH_REQUIRES(mutex);
 
   // ---- notifications ----

@@ -51,7 +51,8 @@ Status BackendInstance::reserve(Peer& peer, std::size_t message_bytes) {
   return peer.paths[index].outbox->reserve(message_bytes);
 }
 
-void BackendInstance::settle_reserved(Peer& peer, std::size_t reserved_bytes, const Bytes* message) {
+void BackendInstance::settle_reserved(Peer& peer, std::size_t reserved_bytes,
+                                      const Bytes* message) {
   PeerPath& path = peer.paths[index];
   if (!path.outbox) {  // lost since, and the room with it
     if (message != nullptr) {
@@ -159,14 +160,16 @@ bool BackendInstance::receive(const AgentIdentity& from, const Envelope& envelop
   return true;
 }
 
-void BackendInstance::collect(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpan piece) {
+void BackendInstance::collect(const AgentIdentity& from, ReceiveWindow& window,
+                              ConstByteSpan piece) {
   const bool may_begin = window.is_collecting() || received_.may_collect(from);
   if (may_begin && window.collect(piece)) return;
   window.refuse_message();
 }
 
 /// False: the inbox is full, and the piece comes again.
-bool BackendInstance::finish(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpan last_piece) {
+bool BackendInstance::finish(const AgentIdentity& from, ReceiveWindow& window,
+                             ConstByteSpan last_piece) {
   const std::optional<ConstByteSpan> message = window.finish(last_piece);
   if (!message) {
     log_.error("a notification was dropped: it is too long, or too many senders sent long ones",

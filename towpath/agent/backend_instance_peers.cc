@@ -14,8 +14,9 @@ void BackendInstance::open_path(const PeerPtr& peer, ConstByteSpan info) {
     const bool lossy = backend->capabilities().notifications == backend::Notifications::lossy;
     const std::uint64_t most = backend->capabilities().max_notification_bytes;
     const std::uint64_t piece = most > kEnvelopeBytes ? most - kEnvelopeBytes : 1;
-    path.outbox.emplace(SendWindow::Mode{.lossy = lossy, .stream = ++streams_, .piece_bytes = piece},
-                       SendWindow::Limits{});
+    path.outbox.emplace(
+        SendWindow::Mode{.lossy = lossy, .stream = ++streams_, .piece_bytes = piece},
+        SendWindow::Limits{});
   } else {
     path.refusal = connection.status();
   }

@@ -15,11 +15,13 @@ std::string joined(const std::vector<std::string>& names) {
 
 }  // namespace
 
-Result<std::unique_ptr<BackendInstance>> BackendSet::make(std::string_view type, const backend::Params& params,
-                                               InstanceOwner& owner) const {
+Result<std::unique_ptr<BackendInstance>> BackendSet::make(std::string_view type,
+                                                          const backend::Params& params,
+                                                          InstanceOwner& owner) const {
   const AgentOptions& options = context_.options;
   TOWPATH_TRY(const backend::BackendType* found, options.registry->find(type));
-  if (std::ranges::any_of(all(), [&](const auto& instance) { return instance->name == found->name; }))
+  if (std::ranges::any_of(all(),
+                          [&](const auto& instance) { return instance->name == found->name; }))
     return error(Code::already_exists, cat("this agent has a backend ", found->name, " already"),
                  "use that one: an agent has one of each type");
   const std::size_t index = all().size();
@@ -80,7 +82,9 @@ bool BackendSet::is_sooner(const BackendInstance& instance, std::size_t than) co
 std::vector<BackendInstance*> BackendSet::soonest_first() const {
   std::vector<BackendInstance*> order;
   for (const auto& instance : all()) order.push_back(instance.get());
-  std::ranges::sort(order, [&](const BackendInstance* a, const BackendInstance* b) { return is_sooner(*a, b->index); });
+  std::ranges::sort(order, [&](const BackendInstance* a, const BackendInstance* b) {
+    return is_sooner(*a, b->index);
+  });
   return order;
 }
 

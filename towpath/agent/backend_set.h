@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include <towpath/agent/context.h>
 #include <towpath/agent/backend_instance.h>
+#include <towpath/agent/context.h>
 
 namespace towpath::agent {
 
@@ -22,9 +22,11 @@ class BackendSet {
   explicit BackendSet(const AgentContext& context) : context_(context) {}
 
   /// Opens a backend that nobody sees yet; `owner` outlives it.
-  /// Errors: not_found, already_exists (one of a type), exhausted (kMaxInstances), or the backend's.
-  Result<std::unique_ptr<BackendInstance>> make(std::string_view type, const backend::Params& params,
-                                     InstanceOwner& owner) const;
+  /// Errors: not_found, already_exists (one of a type), exhausted (kMaxInstances), or the
+  /// backend's.
+  Result<std::unique_ptr<BackendInstance>> make(std::string_view type,
+                                                const backend::Params& params,
+                                                InstanceOwner& owner) const;
   void publish(std::unique_ptr<BackendInstance> instance);
 
   std::span<const std::unique_ptr<BackendInstance>> all() const noexcept {

@@ -21,8 +21,8 @@ bool is_word(const std::uint64_t* word) {
 }  // namespace
 
 Result<ChunkStream> ChunkStream::open(ChunkStreamOptions options) {
-  const bool reports =
-      options.advertised_on_device == nullptr ? is_word(options.advertised) : options.advertised == nullptr;
+  const bool reports = options.advertised_on_device == nullptr ? is_word(options.advertised)
+                                                               : options.advertised == nullptr;
   const bool words = reports && (options.taken == nullptr || is_word(options.taken));
   if (options.agent == nullptr || !words || options.depth == 0 ||
       (options.taken != nullptr && options.slots == 0))

@@ -38,7 +38,8 @@ std::uint64_t first_number(const std::byte* chunk) {
 struct Consumer {
   explicit Consumer(std::uint64_t& word, const std::byte* memory, std::uint64_t slots_there,
                     std::uint64_t* taken = nullptr)
-      : advertised(word), worker(*run::Worker::start("consumer", [=, this](const run::StopToken& stop) {
+      : advertised(word),
+        worker(*run::Worker::start("consumer", [=, this](const run::StopToken& stop) {
           std::uint64_t seen = 0;
           while (!stop.stop_requested()) {
             const std::uint64_t word_now = look(advertised);
@@ -146,7 +147,8 @@ TEST(ChunkStreamTest, no_more_are_under_way_than_were_allowed) {
   EXPECT_EQ(s.stream->landed(), 8u);
 }
 
-TEST(ChunkStreamTest, nothing_is_advertised_of_a_chunk_that_failed_nor_behind_it_and_closing_waits) {
+TEST(ChunkStreamTest,
+     nothing_is_advertised_of_a_chunk_that_failed_nor_behind_it_and_closing_waits) {
   ScriptedStream s;
   s.answer(0);
   s.answer(0, error(Code::io_error, "unreadable"));  // chunk 1
@@ -224,12 +226,15 @@ TEST(ChunkStreamTest, what_makes_no_stream_is_refused) {
   };
   const auto mine = pair.mine(0, 2), theirs = pair.theirs(0, 2);
   EXPECT_EQ(refused({.local = mine, .remote = theirs}), Code::invalid_argument);
-  EXPECT_EQ(refused({.local = mine, .remote = theirs, .advertised = askew}), Code::invalid_argument);
+  EXPECT_EQ(refused({.local = mine, .remote = theirs, .advertised = askew}),
+            Code::invalid_argument);
   device::HostDriver driver(pair.clock);
   device::Memory there = *(*driver.open(0))->allocate(64);
   auto word = *memory::DeviceWord::open(*driver.open(0), there.address());
-  EXPECT_EQ(refused({.local = mine, .remote = theirs, .advertised = words, .advertised_on_device = &word}),
-            Code::invalid_argument);
+  EXPECT_EQ(
+      refused(
+          {.local = mine, .remote = theirs, .advertised = words, .advertised_on_device = &word}),
+      Code::invalid_argument);
   EXPECT_EQ(refused({.local = mine, .remote = pair.theirs(0, 3), .advertised = words}),
             Code::invalid_argument);
   EXPECT_EQ(refused({.local = mine, .remote = theirs, .advertised = words, .taken = words + 1}),

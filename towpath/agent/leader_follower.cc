@@ -94,7 +94,7 @@ bool LeaderFollower::doze(Sleeper& sleeper, Duration time) {
 }
 
 void LeaderFollower::wait(const Wait& wait, const Condition& ready,
-                       const std::function<bool()>& progress) {
+                          const std::function<bool()>& progress) {
   if (ready()) return;
   if (wait.timeout <= Duration(0)) {  // who polls makes progress too, unless somebody is at it
     if (!take_lead()) return;

@@ -19,11 +19,11 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
-#include <towpath/run/yielding_idle.h>
-#include <towpath/run/spinning_idle.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/poller.h>
+#include <towpath/run/spinning_idle.h>
 #include <towpath/run/waker.h>
+#include <towpath/run/yielding_idle.h>
 
 namespace towpath::agent {
 

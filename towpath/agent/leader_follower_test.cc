@@ -22,7 +22,8 @@ struct Room {
   run::Poller poller = run::Poller::open().value();
   std::unique_ptr<run::Waker> work = run::Waker::open().value();
   std::unique_ptr<LeaderFollower> room =
-      LeaderFollower::open({.poller = poller, .clock = clock, .longest_sleep = std::chrono::hours(1)})
+      LeaderFollower::open(
+          {.poller = poller, .clock = clock, .longest_sleep = std::chrono::hours(1)})
           .value();
   std::atomic<int> done{0};
 

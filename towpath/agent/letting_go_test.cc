@@ -19,7 +19,8 @@ struct Late {
     script.is_eager = false;
     script.on_progress = [this] {
       if (transfer.state() != TransferState::draining) return;
-      if (++looks == quiesced_at) script.active.front()->complete(error(Code::cancelled, "at last"));
+      if (++looks == quiesced_at)
+        script.active.front()->complete(error(Code::cancelled, "at last"));
     };
     EXPECT_TRUE(registry.add(scripted_type("scripted", script)).ok());
     agent = *Agent::create(
@@ -265,7 +266,8 @@ TEST(LettingGoTest, is_used_from_many_threads_at_once) {
       workers.push_back(*std::move(worker));
     }
     std::size_t advertised = 0;
-    while (advertised < 400) advertised += p.right->wait_notifications(std::chrono::seconds(20)).size();
+    while (advertised < 400)
+      advertised += p.right->wait_notifications(std::chrono::seconds(20)).size();
   }
   EXPECT_EQ(done.load(), 400);
 }

@@ -4,8 +4,8 @@
 // of them goes, and never comes back: a later registration makes a new record, so that what was
 // prepared against the old one is recognised as stale.
 // Thread: `region` immutable; the rest is guarded by the agent's control mutex. `memory` is set
-// before its instance's bit stands in any prepared list, and dropped under its instance's mutex besides:
-// who holds that and finds the record not stale may use it.
+// before its instance's bit stands in any prepared list, and dropped under its instance's mutex
+// besides: who holds that and finds the record not stale may use it.
 #pragma once
 
 #include <algorithm>
@@ -27,10 +27,12 @@ namespace towpath::agent {
 inline constexpr std::size_t kMaxInstances = 16;
 using InstanceMask = std::uint32_t;
 
-constexpr InstanceMask instance_bit(std::size_t instance) noexcept { return InstanceMask{1} << instance; }
+constexpr InstanceMask instance_bit(std::size_t instance) noexcept {
+  return InstanceMask{1} << instance;
+}
 
-/// What backends tell peers of one region, by instance: in place, since a pool is thousands of regions,
-/// unless there are more of them than usual.
+/// What backends tell peers of one region, by instance: in place, since a pool is thousands of
+/// regions, unless there are more of them than usual.
 class InstanceKeys {
  public:
   void add(std::size_t instance, ConstByteSpan key);
@@ -122,16 +124,18 @@ struct OwnPart {
   std::vector<memory::SharedRegion> owners;
   static constexpr std::size_t kNoRow = SIZE_MAX;
   std::size_t row = kNoRow;  ///< by which metadata tell of it (metadata_encoder.h)
-  InstanceKeys keys;             ///< of the instances in `offered`
+  InstanceKeys keys;         ///< of the instances in `offered`
 };
 
 /// What is looked at for each record of a list comes first, side by side.
 struct MemoryRecord {
-  /// Some backend let go of it: prepare again. Set under the control mutex, read under an instance's.
+  /// Some backend let go of it: prepare again. Set under the control mutex, read under an
+  /// instance's.
   std::atomic<bool> stale{false};
-  InstanceMask instances = 0;    ///< backends in which `memory` stands
-  InstanceMask offered = 0;  ///< instances that metadata tells a key of
-  InstanceMask unasked = 0;  ///< a peer's: of those, the instances that have yet to import it, if need be
+  InstanceMask instances = 0;  ///< backends in which `memory` stands
+  InstanceMask offered = 0;    ///< instances that metadata tells a key of
+  InstanceMask unasked =
+      0;  ///< a peer's: of those, the instances that have yet to import it, if need be
   std::uint64_t last_list = 0;  ///< the list that found it last, by its number (resolved_list.cc)
   std::uint32_t place_in_list = 0;  ///< in that one's records
   InstanceMemories memory;

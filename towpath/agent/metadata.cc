@@ -52,8 +52,8 @@ constexpr FieldRule kMetadataRules[] = {
     {kPartial, "partial", Kind::number, kAtMostOne, 1},
     {kBackend, "backend", Kind::nested, at_most(kMaxBackends), kMaxConnectionInfo + 256,
      &kBackendSchema},
-    {kRegion, "region", Kind::nested, at_most(kMaxMetadataRegions), kMaxBackends*(kMaxRegionKey + 64),
-     &kRegionSchema},
+    {kRegion, "region", Kind::nested, at_most(kMaxMetadataRegions),
+     kMaxBackends*(kMaxRegionKey + 64), &kRegionSchema},
     {kTable, "regions", Kind::bytes, kAtMostOne, kMaxMetadataBytes},
 };
 constexpr Schema kMetadataSchema("metadata", kMetadataRules);
@@ -76,7 +76,8 @@ Status decode_key(const Field& outer, std::size_t backends, AgentMetadata::Regio
   TOWPATH_TRY(wire::decode(outer.nested(), [&](const Field& field) -> Status {
     if (field.tag() == kKeyBackend) {
       number = field.number();
-      if (number >= backends) return field.refuse("no such backend stands before it in the metadata");
+      if (number >= backends)
+        return field.refuse("no such backend stands before it in the metadata");
     }
     if (field.tag() == kKeyBytes) bytes = to_bytes(field.bytes());
     return {};
@@ -85,7 +86,8 @@ Status decode_key(const Field& outer, std::size_t backends, AgentMetadata::Regio
   return {};
 }
 
-Status decode_region_field(const Field& field, std::size_t backends, AgentMetadata::Region& region) {
+Status decode_region_field(const Field& field, std::size_t backends,
+                           AgentMetadata::Region& region) {
   switch (field.tag()) {
     case kMemory: {
       const auto kind = memory_kind_from_number(field.number());
@@ -142,7 +144,8 @@ Result<Bytes> encode(const AgentMetadata& metadata) {
   TableWriter table(metadata.regions.size());
   TableRow before;
   for (const AgentMetadata::Region& advertised : metadata.regions) {
-    TableRow row{.region = &advertised.region, .keys = {advertised.keys.begin(), advertised.keys.end()}};
+    TableRow row{.region = &advertised.region,
+                 .keys = {advertised.keys.begin(), advertised.keys.end()}};
     TOWPATH_TRY(check_row(row));
     table.add(row, before);
     before = std::move(row);
@@ -170,12 +173,14 @@ Result<Bytes> encode(const AgentMetadata& metadata, ConstByteSpan table) {
 }
 
 Result<OpenedMetadata> open_metadata(ConstByteSpan bytes) {
-  TOWPATH_TRY(const wire::Message message, wire::open(bytes, {.type = wire::MessageType::metadata,
-                                                              .max_version = kMetadataVersion,
-                                                              .max_payload_bytes = kMaxMetadataBytes}));
+  TOWPATH_TRY(const wire::Message message,
+              wire::open(bytes, {.type = wire::MessageType::metadata,
+                                 .max_version = kMetadataVersion,
+                                 .max_payload_bytes = kMaxMetadataBytes}));
   OpenedMetadata opened;
-  TOWPATH_TRY(wire::decode(wire::Decoder(message.payload, kMetadataSchema),
-                           [&](const Field& field) { return decode_metadata_field(field, opened); }));
+  TOWPATH_TRY(
+      wire::decode(wire::Decoder(message.payload, kMetadataSchema),
+                   [&](const Field& field) { return decode_metadata_field(field, opened); }));
   const AgentIdentity& identity = opened.metadata.identity;
   if (identity.name.empty() || identity.incarnation == 0)
     return error(Code::corrupt, "metadata without a name or an incarnation");

@@ -1,8 +1,8 @@
 // Metadata: what an agent tells its peers about itself. (NIXL's users say "metadata".)
 //
 // Who it is, how each of its backends is reached, and its registered regions with each backend's
-// key. Encoded by wire/ (docs/formats/metadata.md): versioned, bounded, checksummed; unknown optional
-// fields are skipped, everything else unknown is refused by name. Thread: immutable.
+// key. Encoded by wire/ (docs/formats/metadata.md): versioned, bounded, checksummed; unknown
+// optional fields are skipped, everything else unknown is refused by name. Thread: immutable.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ Result<Bytes> encode(const AgentMetadata& metadata, ConstByteSpan table);
 /// its bound).
 Result<AgentMetadata> decode_metadata(ConstByteSpan bytes);
 
-/// Metadata whose table is not read yet (TableReader in metadata_table.h): `metadata` has the regions that
-/// stand outside of it, as version 1 wrote them. A loan of the bytes of the metadata.
+/// Metadata whose table is not read yet (TableReader in metadata_table.h): `metadata` has the
+/// regions that stand outside of it, as version 1 wrote them. A loan of the bytes of the metadata.
 struct OpenedMetadata {
   AgentMetadata metadata;
   ConstByteSpan table;

@@ -1,16 +1,17 @@
-// MetadataEncoder: the table of this agent's metadata (metadata_table.h), kept as regions come and go.
+// MetadataEncoder: the table of this agent's metadata (metadata_table.h), kept as regions come and
+// go.
 //
-// A region's row is written when it is registered, while its keys are at hand, so that metadata costs
-// a copy. A row tells what differs from the one before: when that one goes, it is written again.
+// A region's row is written when it is registered, while its keys are at hand, so that metadata
+// costs a copy. A row tells what differs from the one before: when that one goes, it is written
+// again.
 //
 //   add a, b, c      | a | b - a | c - b |
 //   remove b         | a | (gap) | c - b |
 //   table()          | a | c - a |
 //
 // Invariant: every row was written against the one that stands before it in rows_, gap or not; the
-// last is no gap; gaps are no more than rows, but for a few: who never asks for metadata has no more
-// here than regions.
-// Thread: none of its own; guarded by the agent's control mutex.
+// last is no gap; gaps are no more than rows, but for a few: who never asks for metadata has no
+// more here than regions. Thread: none of its own; guarded by the agent's control mutex.
 #pragma once
 
 #include <array>
@@ -18,8 +19,8 @@
 #include <span>
 #include <vector>
 
-#include <towpath/agent/metadata_table.h>
 #include <towpath/agent/memory_record.h>
+#include <towpath/agent/metadata_table.h>
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
 
@@ -29,7 +30,9 @@ class MetadataEncoder {
  public:
   /// From now on keys of this instance's backend are told, under the next number.
   void advertise(std::size_t instance);
-  bool advertises(std::size_t instance) const noexcept { return (instances_ & instance_bit(instance)) != 0; }
+  bool advertises(std::size_t instance) const noexcept {
+    return (instances_ & instance_bit(instance)) != 0;
+  }
   bool advertises(const MemoryRecord& record) const noexcept {
     return (record.offered & instances_) != 0;
   }

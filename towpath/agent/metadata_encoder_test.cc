@@ -49,7 +49,8 @@ std::string advertised(const MemoryRecord& record) {
              " 0:", as_text(record.own->keys.of(kShm)));
 }
 
-TEST(MetadataEncoderTest, advertises_of_a_region_with_the_keys_of_the_backends_that_are_advertised_of) {
+TEST(MetadataEncoderTest,
+     advertises_of_a_region_with_the_keys_of_the_backends_that_are_advertised_of) {
   MetadataEncoder rows = rows_of_both();
   const RecordPtr both = block(0);
   const RecordPtr one = block(1);

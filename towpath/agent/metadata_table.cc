@@ -158,8 +158,8 @@ Status check_row(const TableRow& row) {
                       return key.first < kMaxMetadataBackends && key.second.size() <= kMaxRegionKey;
                     });
   if (fits) return {};
-  return error(Code::out_of_range,
-               cat("metadata: ", to_string(*row.region), " has more or longer keys than metadata takes"));
+  return error(Code::out_of_range, cat("metadata: ", to_string(*row.region),
+                                       " has more or longer keys than metadata takes"));
 }
 
 Status check_rows(std::size_t count) {

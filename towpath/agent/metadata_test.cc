@@ -10,14 +10,15 @@ namespace {
 AgentMetadata sample() {
   AgentMetadata metadata{.identity = {"prefill/0", 77}, .generation = 3, .partial = true};
   metadata.backends = {{"shm", to_bytes("how to connect")}, {"posix", {}}};
-  metadata.regions.push_back({.region = {.kind = MemoryKind::system, .address = 0x1000, .length = 4096},
-                          .keys = {{0, to_bytes("key")}, {1, {}}}});
+  metadata.regions.push_back(
+      {.region = {.kind = MemoryKind::system, .address = 0x1000, .length = 4096},
+       .keys = {{0, to_bytes("key")}, {1, {}}}});
   metadata.regions.push_back({.region = {.kind = MemoryKind::object,
-                                     .address = 0,
-                                     .length = 10,
-                                     .device_id = 9,
-                                     .key = "bucket/object"},
-                          .keys = {}});
+                                         .address = 0,
+                                         .length = 10,
+                                         .device_id = 9,
+                                         .key = "bucket/object"},
+                              .keys = {}});
   return metadata;
 }
 
@@ -44,13 +45,20 @@ TEST(AgentMetadataTest, what_makes_no_sense_is_refused) {
     const auto bytes = encode(metadata);
     return bytes.ok() ? decode_metadata(*bytes).code() : bytes.code();
   };
-  EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.identity.incarnation = 0; }), Code::corrupt);
+  EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.identity.incarnation = 0; }),
+            Code::corrupt);
   EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.identity.name.clear(); }), Code::corrupt);
-  EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.identity.name.resize(2000); }), Code::out_of_range);
-  EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.regions[0].region.length = 0; }), Code::corrupt);
-  EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.regions[0].region.address = UINT64_MAX; }), Code::corrupt);
-  EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.regions[0].keys[0].first = 2; }), Code::corrupt);
-  EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.regions[0].region.kind = static_cast<MemoryKind>(9); }),
+  EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.identity.name.resize(2000); }),
+            Code::out_of_range);
+  EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.regions[0].region.length = 0; }),
+            Code::corrupt);
+  EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.regions[0].region.address = UINT64_MAX; }),
+            Code::corrupt);
+  EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.regions[0].keys[0].first = 2; }),
+            Code::corrupt);
+  EXPECT_EQ(code([](AgentMetadata& metadata) {
+              metadata.regions[0].region.kind = static_cast<MemoryKind>(9);
+            }),
             Code::corrupt);
 }
 
@@ -60,8 +68,9 @@ AgentMetadata pool_of(std::uint64_t regions) {
   metadata.backends = {{"shm", to_bytes("how to connect")}, {"ucx", to_bytes("how else")}};
   for (std::uint64_t i = 0; i < regions; ++i) {
     const std::string key = "key of region " + std::to_string(10'000 + i);
-    metadata.regions.push_back({.region = {.address = 0x7f0000000000 + 8192 * i, .length = 4096},
-                            .keys = {{0, to_bytes("shm " + key)}, {1, to_bytes("ucx " + key)}}});
+    metadata.regions.push_back(
+        {.region = {.address = 0x7f0000000000 + 8192 * i, .length = 4096},
+         .keys = {{0, to_bytes("shm " + key)}, {1, to_bytes("ucx " + key)}}});
   }
   return metadata;
 }
@@ -87,10 +96,10 @@ TEST(AgentMetadataTest, regions_in_any_order_and_of_any_shape_come_back) {
   metadata.regions[50].keys.pop_back();
   metadata.regions[51].keys[0].second.clear();
   metadata.regions[60].region = {.kind = MemoryKind::disk,
-                             .address = 0,
-                             .length = UINT64_MAX,
-                             .device_id = UINT64_MAX,
-                             .key = std::string(4096, 'x')};
+                                 .address = 0,
+                                 .length = UINT64_MAX,
+                                 .device_id = UINT64_MAX,
+                                 .key = std::string(4096, 'x')};
   expect_same_regions(*decode_metadata(*encode(metadata)), metadata);
 }
 

@@ -37,15 +37,16 @@ std::string to_string(const TransferClass& alike) {
              format_bytes(alike.least_piece_bytes));
 }
 
-PathTimes::Known PathTimes::known(const TransferClass& alike, std::size_t instance, std::uint64_t bytes,
-                                unsigned trials) const {
+PathTimes::Known PathTimes::known(const TransferClass& alike, std::size_t instance,
+                                  std::uint64_t bytes, unsigned trials) const {
   const run::MutexLock lock(mutex_);
   const auto found = choices_.find(alike);
   if (found == choices_.end()) {
     return {.wants_trial = trials > 0 && choices_.size() < kMaxClasses};
   }
   const MeasuredChoice& choice = found->second;
-  Known known{.wants_trial = choice.wants_trial(instance), .has_failed = choice.has_failed(instance)};
+  Known known{.wants_trial = choice.wants_trial(instance),
+              .has_failed = choice.has_failed(instance)};
   if (const auto best = choice.best(instance)) known.time = scaled(*best, alike.least_bytes, bytes);
   known.spread = scaled(choice.spread(instance), alike.least_bytes, bytes);
   return known;

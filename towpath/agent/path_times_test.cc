@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <towpath/agent/agent.h>
-#include <towpath/agent/testing/scripted_backend.h>
 #include <towpath/agent/path_times.h>
+#include <towpath/agent/testing/scripted_backend.h>
 #include <towpath/core/text.h>
 #include <towpath/memory/borrowed.h>
 #include <towpath/telemetry/event_sink.h>
@@ -41,7 +41,8 @@ TEST(PathTimesTest, times_are_advertised_for_the_size_that_is_asked_for) {
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 6144, 2).time, microseconds(60));
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 4096, 2).time, microseconds(40));
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 6144, 2).spread, microseconds(0)) << "of one trial";
-  EXPECT_TRUE(times.note(reads_of(kBlock), {.instance = 1, .bytes = 6144, .took = microseconds(66)}, 2))
+  EXPECT_TRUE(
+      times.note(reads_of(kBlock), {.instance = 1, .bytes = 6144, .took = microseconds(66)}, 2))
       << "the last one";
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 6144, 2).spread, microseconds(6));
   EXPECT_EQ(times.known(reads_of(kBlock), 1, 4096, 2).spread, microseconds(4));
@@ -189,8 +190,10 @@ TEST_F(MeasuredPathsTest, explain_says_what_is_known_and_changes_nothing) {
   EXPECT_EQ(advertised.chosen()->backend, "staged");
   EXPECT_TRUE(advertised.chosen()->measured);
   EXPECT_EQ(advertised.chosen()->estimate, microseconds(30));
-  EXPECT_THAT(advertised.to_string(), HasSubstr("* staged: was fastest; nowhere; about 30 us measured"));
-  EXPECT_THAT(advertised.to_string(), HasSubstr("+ straight: was slower; nowhere; about 50 us measured"));
+  EXPECT_THAT(advertised.to_string(),
+              HasSubstr("* staged: was fastest; nowhere; about 30 us measured"));
+  EXPECT_THAT(advertised.to_string(),
+              HasSubstr("+ straight: was slower; nowhere; about 50 us measured"));
 }
 
 TEST_F(MeasuredPathsTest, what_was_asked_for_is_taken_and_counts_as_a_trial) {

@@ -13,8 +13,8 @@
 
 #include <towpath/agent/channel.h>
 #include <towpath/agent/memory_record.h>
-#include <towpath/agent/remote_regions.h>
 #include <towpath/agent/path_times.h>
+#include <towpath/agent/remote_regions.h>
 #include <towpath/backend/backend.h>
 #include <towpath/core/identity.h>
 #include <towpath/telemetry/agent_meter.h>
@@ -37,10 +37,11 @@ struct Peer {
   // Guarded by the agent's control mutex.
   std::uint64_t generation = 0;
   RemoteRegions regions;
-  InstanceMask refusal_advertised = 0;  ///< backends of which the log knows that they refused a region
+  InstanceMask refusal_advertised =
+      0;  ///< backends of which the log knows that they refused a region
 
-  /// Over which notifications travel; kMaxInstances: none carries them. Set once, before or while the
-  /// peer is known to others. Relaxed: the instance itself was published before.
+  /// Over which notifications travel; kMaxInstances: none carries them. Set once, before or while
+  /// the peer is known to others. Relaxed: the instance itself was published before.
   std::atomic<std::size_t> notification_instance{kMaxInstances};
 
   /// Ways that were opened. Only grows, and not any more once the peer is in use.
@@ -49,8 +50,8 @@ struct Peer {
 
   PathTimes times;  ///< of the ways to it, where they are measured
 
-  /// Some way was lost, and will not come back: never that to oneself. Set under an instance's mutex;
-  /// release pairs with the acquire of readers, who then find the reason in `ways`.
+  /// Some way was lost, and will not come back: never that to oneself. Set under an instance's
+  /// mutex; release pairs with the acquire of readers, who then find the reason in `ways`.
   std::atomic<bool> lost{false};
   /// Its loss is no news. Relaxed: who says so and then says farewell does both before it can go.
   std::atomic<bool> excused{false};

@@ -49,12 +49,16 @@ Status PeerBook::open_own(BackendInstance& instance) {
   return open_path(self_, instance, instance.backend->connection_info());
 }
 
-Status PeerBook::open_path(const PeerPtr& peer, BackendInstance& instance, ConstByteSpan connection_info) {
-  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) { instance.open_path(peer, connection_info); });
+Status PeerBook::open_path(const PeerPtr& peer, BackendInstance& instance,
+                           ConstByteSpan connection_info) {
+  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
+    instance.open_path(peer, connection_info);
+  });
   const PeerPath& path = peer->paths[instance.index];
   if (!path.connection) return path.refusal;
   peer->reachable.fetch_or(instance_bit(instance.index));
-  const bool notifies = instance.backend->capabilities().notifications != backend::Notifications::none;
+  const bool notifies =
+      instance.backend->capabilities().notifications != backend::Notifications::none;
   // The first one to oneself; to others the one that also bytes would take.
   const std::size_t notifier = peer->notification_instance.load(std::memory_order_relaxed);
   const bool is_better =
@@ -85,7 +89,8 @@ Result<AgentIdentity> PeerBook::load(ConstByteSpan metadata) {
     const auto known = peers_.find(metadata.identity.name);
     PeerPtr peer = known != peers_.end() ? known->second : nullptr;
     const bool usable = peer && peer->identity == metadata.identity && !peer->lost.load();
-    if (usable && metadata.generation <= peer->generation && !metadata.partial) return metadata.identity;
+    if (usable && metadata.generation <= peer->generation && !metadata.partial)
+      return metadata.identity;
     if (!usable) {
       TOWPATH_TRY(PeerPtr fresh, meet(metadata));
       if (peer) {
@@ -177,8 +182,9 @@ void PeerBook::retire(const PeerPtr& peer, Outcome outcome, const Status& why) {
       PeerPath& path = peer->paths[instance->index];
       if (!path.lost) path.refusal = why;
       path.lost = true;
-      instance->stop_all([&](const TransferCore& transfer) { return &transfer.peer() == peer.get(); },
-                     outcome, why);
+      instance->stop_all(
+          [&](const TransferCore& transfer) { return &transfer.peer() == peer.get(); }, outcome,
+          why);
     });
   }
   engine_.reap_when_quiesced(peer);

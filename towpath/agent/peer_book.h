@@ -75,8 +75,8 @@ class PeerBook {
 
   std::vector<std::size_t> instances_of(const AgentMetadata& metadata) const;
   /// Returns the records that do not stand any more.
-  std::vector<RecordPtr> update_regions(Peer& peer, const AgentMetadata& metadata, RemoteRegions newer)
-      TOWPATH_REQUIRES(mutex_);
+  std::vector<RecordPtr> update_regions(Peer& peer, const AgentMetadata& metadata,
+                                        RemoteRegions newer) TOWPATH_REQUIRES(mutex_);
   void drop_import(const RecordPtr& record);
   /// By the first backend that does. Returns one that none could import; null: all were.
   const MemoryRecord* import_by_some(Peer& peer, std::span<const RegionEntry* const> entries)

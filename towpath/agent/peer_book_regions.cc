@@ -82,7 +82,8 @@ std::vector<std::size_t> PeerBook::instances_of(const AgentMetadata& metadata) c
   return instances;
 }
 
-std::vector<RecordPtr> PeerBook::update_regions(Peer& peer, const AgentMetadata& metadata, RemoteRegions newer) {
+std::vector<RecordPtr> PeerBook::update_regions(Peer& peer, const AgentMetadata& metadata,
+                                                RemoteRegions newer) {
   newer.finish(instances_of(metadata), peer.reachable.load());
   std::vector<RecordPtr> gone = peer.regions.update(std::move(newer), metadata.partial);
   peer.generation = std::max(peer.generation, metadata.generation);
@@ -93,14 +94,15 @@ std::vector<RecordPtr> PeerBook::update_regions(Peer& peer, const AgentMetadata&
 // The peer took a region back: what still moves its bytes ends as failed. Its record is stale, so
 // nobody imports it any more.
 void PeerBook::drop_import(const RecordPtr& record) {
-  const Status why =
-      error(Code::not_found, cat(to_string(record->region), " is no longer in the peer's metadata"));
+  const Status why = error(Code::not_found,
+                           cat(to_string(record->region), " is no longer in the peer's metadata"));
   const auto touches = [&](const TransferCore& transfer) { return transfer.touches(record.get()); };
   for (const auto& instance : backends_.all()) {
     if ((record->instances & instance_bit(instance->index)) == 0) continue;
     if (engine_.quiesce(*instance, touches, Outcome::failed, why)) {
-      engine_.with(*instance,
-                   [&]() TOWPATH_REQUIRES(instance->mutex) { record->memory.drop(instance->index); });
+      engine_.with(*instance, [&]() TOWPATH_REQUIRES(instance->mutex) {
+        record->memory.drop(instance->index);
+      });
     } else {
       run::MutexLock lock(mutex_);
       stuck_.push_back(record);
@@ -164,8 +166,8 @@ bool PeerBook::import_rest(const PreparedSide& side, BackendInstance& instance) 
   return true;
 }
 
-void PeerBook::import(Peer& peer, BackendInstance& instance, std::span<const RegionEntry* const> entries,
-                      ImportBuffers& buffers) {
+void PeerBook::import(Peer& peer, BackendInstance& instance,
+                      std::span<const RegionEntry* const> entries, ImportBuffers& buffers) {
   const InstanceMask bit = instance_bit(instance.index);
   auto& [list, records] = buffers;
   list.clear();
@@ -206,7 +208,8 @@ Status PeerBook::import_refusal(const ResolvedList& list, const BackendInstance&
 }
 
 // Once for a peer: its regions are many, and mostly alike. What is slow for a reason is logged.
-void PeerBook::log_refusal(Peer& peer, const BackendInstance& instance, const MemoryRecord& record) {
+void PeerBook::log_refusal(Peer& peer, const BackendInstance& instance,
+                           const MemoryRecord& record) {
   if ((peer.refusal_advertised & instance_bit(instance.index)) != 0) return;
   peer.refusal_advertised |= instance_bit(instance.index);
 

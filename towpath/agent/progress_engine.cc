@@ -19,7 +19,8 @@ bool runs_on_kernel_time(const Clock& clock) {
 }
 
 bool has_ended(const TransferCore& transfer) {
-  // Sequentially consistent: pairs with the store in BackendInstance::end(), as LeaderFollower needs it.
+  // Sequentially consistent: pairs with the store in BackendInstance::end(), as LeaderFollower
+  // needs it.
   return transfer.state.load(std::memory_order_seq_cst) == TransferState::ended;
 }
 
@@ -36,8 +37,8 @@ Result<std::unique_ptr<ProgressEngine>> ProgressEngine::open(const AgentContext&
   TOWPATH_TRY(engine->poller_.add(engine->waker_->fd(), kWakerTag));
   TOWPATH_TRY(engine->waiting_,
               LeaderFollower::open({.poller = engine->poller_,
-                                 .clock = context.clock,
-                                 .looks_pay = [&self = *engine] { return self.looks_pay(); }}));
+                                    .clock = context.clock,
+                                    .looks_pay = [&self = *engine] { return self.looks_pay(); }}));
   return engine;
 }
 
@@ -63,8 +64,9 @@ void ProgressEngine::unwatch(const BackendInstance& instance) {
 
 bool ProgressEngine::quiesce(BackendInstance& instance, const Matches& matches, Outcome outcome,
                              const Status& why) {
-  const auto active = with(
-      instance, [&]() TOWPATH_REQUIRES(instance.mutex) { return instance.stop_all(matches, outcome, why); });
+  const auto active = with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
+    return instance.stop_all(matches, outcome, why);
+  });
   if (active.empty()) return true;
   const backend::Capabilities& can = instance.backend->capabilities();
   if (can.quiesced == backend::Quiescence::none) return false;

@@ -49,7 +49,8 @@ class ProgressEngine final : public InstanceOwner {
   using Matches = std::function<bool(const TransferCore&)>;
   /// Stops what matches and waits until it is quiesced, making progress. False: the backend cannot
   /// promise it, or not within its bound and the agent's quiesce_timeout.
-  bool quiesce(BackendInstance& instance, const Matches& matches, Outcome outcome, const Status& why);
+  bool quiesce(BackendInstance& instance, const Matches& matches, Outcome outcome,
+               const Status& why);
   /// Its paths are closed, and what was imported of it goes, once nothing moves to or from it.
   void reap_when_quiesced(PeerPtr peer);
   /// Closes the paths of those that wait for it over these backends, on which nothing moves.

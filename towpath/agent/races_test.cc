@@ -67,8 +67,8 @@ struct Races {
   memory::Registration own_pool;
 };
 
-// A newer metadata takes two regions away. While the first of them quiesces, a transfer on the other
-// is posted: whether that one's memory has gone already, or goes next, it must be refused.
+// A newer metadata takes two regions away. While the first of them quiesces, a transfer on the
+// other is posted: whether that one's memory has gone already, or goes next, it must be refused.
 void post_while_metadata_takes_memory_away(bool moving_one_goes_first) {
   Races r;
   memory::SharedRegion low = *memory::SystemRegion::allocate(4096);

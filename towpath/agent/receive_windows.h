@@ -1,12 +1,12 @@
 // ReceiveWindows: the ReceiveWindow of each sender of one backend, within bounds.
 //
 // A known peer's is kept as long as the peer is known. Others are kept too, so that a late copy of
-// what a forgotten peer sent is not delivered a second time; of these unauthenticated connections only the last
-// `max_unauthenticated` to be heard, because senders come and go for ever: each restart is a new one. (A
-// unauthenticated connection that was let go of and speaks again is taken for a new sender. Over a lossy backend it
-// is heard from its next stream on only.)
-// Cost: logarithmic. No allocation for a sender that is remembered.
-// Thread: none of its own; guarded by its instance's mutex.
+// what a forgotten peer sent is not delivered a second time; of these unauthenticated connections
+// only the last `max_unauthenticated` to be heard, because senders come and go for ever: each
+// restart is a new one. (A unauthenticated connection that was let go of and speaks again is taken
+// for a new sender. Over a lossy backend it is heard from its next stream on only.) Cost:
+// logarithmic. No allocation for a sender that is remembered. Thread: none of its own; guarded by
+// its instance's mutex.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,15 @@ namespace towpath::agent {
 
 class ReceiveWindows {
  public:
-  explicit ReceiveWindows(std::size_t max_unauthenticated) : max_unauthenticated_(max_unauthenticated) {}
+  explicit ReceiveWindows(std::size_t max_unauthenticated)
+      : max_unauthenticated_(max_unauthenticated) {}
 
   /// The sender's, a fresh one if there is none. Valid until the next call on this object.
   ReceiveWindow& of(const AgentIdentity& sender);
   /// It is a known peer's from now on.
   void keep(const AgentIdentity& sender);
-  /// The peer was forgotten, or replaced: an unauthenticated connection again, if anything was heard of it.
+  /// The peer was forgotten, or replaced: an unauthenticated connection again, if anything was
+  /// heard of it.
   void forget(const AgentIdentity& sender);
 
   /// Whether it may begin a message of several pieces: of unknown senders only so many at a time.

@@ -48,7 +48,8 @@ TEST(ReceiveWindowsTest, that_of_a_peer_stays_and_goes_with_it) {
   EXPECT_FALSE(hear(windows, 0, 1));
   EXPECT_EQ(windows.size(), kUnauthenticated + 1);
   windows.forget(sender(0));
-  EXPECT_EQ(windows.size(), kUnauthenticated) << "an unauthenticated connection now, among the bounded";
+  EXPECT_EQ(windows.size(), kUnauthenticated)
+      << "an unauthenticated connection now, among the bounded";
   EXPECT_FALSE(hear(windows, 0, 1)) << "a late copy is known";
   for (int i = 100; i < 104; ++i) hear(windows, i, 1);
   EXPECT_TRUE(hear(windows, 0, 1));

@@ -2,8 +2,8 @@
 //
 // Regions may repeat, overlap and nest; of those that cover an extent the one with the highest
 // start wins, and of several that start there the longest. Adding is cheap; the next look-up sorts
-// what was added. A look-up is logarithmic whatever the regions are: a peer's metadata chooses them.
-// Thread: none of its own; guarded by the agent's control mutex.
+// what was added. A look-up is logarithmic whatever the regions are: a peer's metadata chooses
+// them. Thread: none of its own; guarded by the agent's control mutex.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace towpath::agent {
 
-/// One region. A peer's has no record until somebody asks for it (remote_regions.h); one that has an
-/// object key or a file has it from the start.
+/// One region. A peer's has no record until somebody asks for it (remote_regions.h); one that has
+/// an object key or a file has it from the start.
 struct RegionEntry {
   MemoryKind kind = MemoryKind::system;
   std::uint64_t device_id = 0;

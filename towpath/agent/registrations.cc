@@ -176,7 +176,8 @@ std::shared_ptr<const Registrations::Shared> Registrations::shared_by(InstanceMa
 }
 
 // Once for a backend and a kind: a pool is many regions, and mostly alike.
-void Registrations::log_refusal(const BackendInstance& instance, MemoryKind kind, const Status& why) {
+void Registrations::log_refusal(const BackendInstance& instance, MemoryKind kind,
+                                const Status& why) {
   std::uint32_t& refused = kinds_refused_[instance.index];
   const std::uint32_t bit = std::uint32_t{1} << static_cast<unsigned>(kind);
   context_.log.say((refused & bit) == 0 ? telemetry::Level::warning : telemetry::Level::debug,

@@ -65,8 +65,8 @@ class Registrations {
     RecordPtr record;
     InstanceMask offered_before = 0;
     InstanceMask taken = 0;  ///< backends that have it for this registration
-    Status refusal;      ///< of the backend that was asked last
-    Status failure;      ///< why a backend before did not take it
+    Status refusal;          ///< of the backend that was asked last
+    Status failure;          ///< why a backend before did not take it
   };
   /// By which backends, and whether all of them must take them.
   struct Takers {
@@ -88,20 +88,23 @@ class Registrations {
   Status find_records(std::span<const memory::SharedRegion> regions, std::span<Joining> all)
       TOWPATH_REQUIRES(mutex_);
   Status join(std::span<Joining> all, const Takers& by) TOWPATH_REQUIRES(mutex_);
-  Status join(std::span<Joining> all, BackendInstance& instance, bool must) TOWPATH_REQUIRES(mutex_);
+  Status join(std::span<Joining> all, BackendInstance& instance, bool must)
+      TOWPATH_REQUIRES(mutex_);
   /// `advertised`: peers are given keys of this backend.
-  Status attach(MemoryRecord& record, BackendInstance& instance, bool advertised) TOWPATH_REQUIRES(instance.mutex);
+  Status attach(MemoryRecord& record, BackendInstance& instance, bool advertised)
+      TOWPATH_REQUIRES(instance.mutex);
   void finish_joining(Joining& one, RegistrationCore& core, memory::SharedRegion& region)
       TOWPATH_REQUIRES(mutex_);
   Status no_taker(MemoryKind kind) const;
-  void log_refusal(const BackendInstance& instance, MemoryKind kind, const Status& why) TOWPATH_REQUIRES(mutex_);
+  void log_refusal(const BackendInstance& instance, MemoryKind kind, const Status& why)
+      TOWPATH_REQUIRES(mutex_);
   std::shared_ptr<const Shared> shared_by(InstanceMask taken) TOWPATH_REQUIRES(mutex_);
 
   // One after the other; only the second waits, and without the lock.
   /// Nothing begins on the memory any more. What nobody moves goes at once. `pieces`: what peers
   /// are in the middle of.
-  void revoke(std::span<Leaving> all, BackendInstance& instance, std::unique_ptr<backend::PeerPieces>& pieces)
-      TOWPATH_REQUIRES(mutex_);
+  void revoke(std::span<Leaving> all, BackendInstance& instance,
+              std::unique_ptr<backend::PeerPieces>& pieces) TOWPATH_REQUIRES(mutex_);
   void quiesce(std::span<Leaving> all, BackendInstance& instance, backend::PeerPieces* pieces);
   void drop_quiesced(std::span<Leaving> all, BackendInstance& instance) TOWPATH_REQUIRES(mutex_);
   Status finish_release(Leaving& one) TOWPATH_REQUIRES(mutex_);

@@ -61,7 +61,8 @@ Status Registrations::release(std::span<RegistrationCore* const> registrations) 
     for (const auto& instance : backends_.all())
       if (!context_.is_closed()) revoke(all, *instance, pieces[instance->index]);
   }
-  for (const auto& instance : backends_.all()) quiesce(all, *instance, pieces[instance->index].get());
+  for (const auto& instance : backends_.all())
+    quiesce(all, *instance, pieces[instance->index].get());
   run::MutexLock lock(mutex_);
   for (const auto& instance : backends_.all())
     if (!context_.is_closed()) drop_quiesced(all, *instance);
@@ -99,7 +100,8 @@ void Registrations::revoke(std::span<Leaving> all, BackendInstance& instance,
   engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     for (const Leaving& one : all) {
       if ((one.last & bit) == 0) continue;
-      if (auto* const memory = one.registration->record->memory.at(instance.index)) memory->revoke();
+      if (auto* const memory = one.registration->record->memory.at(instance.index))
+        memory->revoke();
     }
     pieces = instance.backend->pieces_under_way();
     const bool may_move =
@@ -126,7 +128,8 @@ void Registrations::note_dropped(const Leaving& one, const BackendInstance& inst
 }
 
 // What is stopped here cannot be posted again: its record is stale.
-void Registrations::quiesce(std::span<Leaving> all, BackendInstance& instance, backend::PeerPieces* pieces) {
+void Registrations::quiesce(std::span<Leaving> all, BackendInstance& instance,
+                            backend::PeerPieces* pieces) {
   const InstanceMask bit = instance_bit(instance.index);
   const auto waits = [bit](const Leaving& one) { return (one.moves & bit) != 0; };
   const auto first = std::ranges::find_if(all, waits);
@@ -169,7 +172,8 @@ void Registrations::drop_quiesced(std::span<Leaving> all, BackendInstance& insta
     for (Leaving& one : all | std::views::filter(waits)) {
       MemoryRecord& record = *one.registration->record;
       if (!one.status.ok()) continue;
-      if (instance.any_active([&](const TransferCore& transfer) { return transfer.touches(&record); }))
+      if (instance.any_active(
+              [&](const TransferCore& transfer) { return transfer.touches(&record); }))
         one.status = error(Code::not_ready, cat("backend ", instance.name, " cannot promise that ",
                                                 to_string(record.region),
                                                 " is quiesced; it stays registered and alive"));

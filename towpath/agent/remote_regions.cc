@@ -36,7 +36,7 @@ RemoteRegions::Keys RemoteRegions::keys_of(std::uint64_t row) const {
 }
 
 bool RemoteRegions::has_same_keys(std::uint64_t row, const RemoteRegions& other,
-                                std::uint64_t other_row) const {
+                                  std::uint64_t other_row) const {
   const Shape& mine = shape_of(row);
   const Shape& theirs = other.shape_of(other_row);
   if (mine.all_known && theirs.all_known) {

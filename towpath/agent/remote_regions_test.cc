@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::size_t kHere[] = {2, 5};              // both backends of the metadata are here
+constexpr std::size_t kHere[] = {2, 5};                  // both backends of the metadata are here
 constexpr std::size_t kOneIsNot[] = {2, kMaxInstances};  // the second is not
 constexpr InstanceMask kBoth = instance_bit(2) | instance_bit(5);
 
@@ -26,7 +26,8 @@ struct Reported {
   std::string object = "";
 };
 
-RemoteRegions metadata(const std::vector<Reported>& advertised, std::span<const std::size_t> instances = kHere) {
+RemoteRegions metadata(const std::vector<Reported>& advertised,
+                       std::span<const std::size_t> instances = kHere) {
   RemoteRegions regions;
   for (const Reported& one : advertised) {
     regions.add({.region = {.address = one.address, .length = 64, .key = one.object},
@@ -65,7 +66,8 @@ TEST(RemoteRegionsTest, a_record_is_made_of_what_is_asked_for) {
 }
 
 TEST(RemoteRegionsTest, of_what_is_advertised_twice_the_first_counts) {
-  RemoteRegions regions = metadata({{.address = 64}, {.address = 0, .key = "first"}, {.address = 0}});
+  RemoteRegions regions =
+      metadata({{.address = 64}, {.address = 0, .key = "first"}, {.address = 0}});
   EXPECT_EQ(regions.size(), 2U);
   EXPECT_EQ(key_of(regions, 0, 2), "first");
 }
@@ -103,8 +105,9 @@ TEST(RemoteRegionsTest, keys_of_backends_that_are_not_here_change_nothing) {
   RemoteRegions regions = metadata({{.address = 0}}, kOneIsNot);
   const RecordPtr stays = find(regions, 0);
   EXPECT_EQ(stays->offered, instance_bit(2));
-  EXPECT_THAT(regions.update(metadata({{.address = 0, .other_key = "of no use"}}, kOneIsNot), false),
-              IsEmpty());
+  EXPECT_THAT(
+      regions.update(metadata({{.address = 0, .other_key = "of no use"}}, kOneIsNot), false),
+      IsEmpty());
   EXPECT_EQ(find(regions, 0), stays);
 }
 
@@ -112,7 +115,8 @@ TEST(RemoteRegionsTest, regions_of_one_place_differ_by_their_objects) {
   RemoteRegions regions = metadata({{.address = 0, .object = "b"}, {.address = 0, .object = "a"}});
   EXPECT_EQ(regions.size(), 2U);
   EXPECT_EQ(key_of(regions, 0, 2), "key");
-  EXPECT_THAT(regions.update(metadata({{.address = 0, .object = "a"}}), false), ::testing::SizeIs(1));
+  EXPECT_THAT(regions.update(metadata({{.address = 0, .object = "a"}}), false),
+              ::testing::SizeIs(1));
 }
 
 TEST(RemoteRegionsTest, agrees_with_a_plain_map_whatever_is_advertised) {
@@ -124,8 +128,8 @@ TEST(RemoteRegionsTest, agrees_with_a_plain_map_whatever_is_advertised) {
     for (std::uint64_t i = random() % 20; i > 0; --i) {
       const std::uint64_t address = 64 * (random() % 24);
       advertised[address] = {.address = address,
-                       .key = std::string(random() % 3, 'k'),
-                       .other_key = cat("other", random() % 2)};
+                             .key = std::string(random() % 3, 'k'),
+                             .other_key = cat("other", random() % 2)};
     }
     const bool partial = random() % 2 == 0;
     std::vector<Reported> rows;
@@ -136,13 +140,14 @@ TEST(RemoteRegionsTest, agrees_with_a_plain_map_whatever_is_advertised) {
     std::size_t expected_gone = 0;
     for (auto it = plain.begin(); it != plain.end();) {
       const auto again = advertised.find(it->first);
-      const bool same =
-          again != advertised.end() && it->second.first == again->second.key + again->second.other_key;
+      const bool same = again != advertised.end() &&
+                        it->second.first == again->second.key + again->second.other_key;
       const bool stays = same || (partial && again == advertised.end());
       if (!stays && it->second.second) ++expected_gone;
       it = stays ? std::next(it) : plain.erase(it);
     }
-    for (const Reported& one : rows) plain.try_emplace(one.address, one.key + one.other_key, nullptr);
+    for (const Reported& one : rows)
+      plain.try_emplace(one.address, one.key + one.other_key, nullptr);
     ASSERT_EQ(gone.size(), expected_gone) << "step " << step;
     ASSERT_EQ(regions.size(), plain.size()) << "step " << step;
     for (auto& [address, known] : plain) {

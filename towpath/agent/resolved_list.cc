@@ -124,8 +124,7 @@ class ResolvedList::Finder {
 namespace {
 
 Status failed_at(std::uint64_t index, const Status& why) {
-  return error(why.code(), cat("descriptor ", index, ": ", why.message()),
-               std::string(why.hint()))
+  return error(why.code(), cat("descriptor ", index, ": ", why.message()), std::string(why.hint()))
       .because(why.cause());
 }
 

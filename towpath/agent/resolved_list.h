@@ -75,10 +75,14 @@ class ResolvedList {
   /// The distinct records behind the entries, kept alive.
   std::span<const RecordPtr> records() const noexcept { return records_; }
   /// The backends that know all of them. Acquire pairs with the release in look_again().
-  InstanceMask instances() const noexcept { return instances_.value.load(std::memory_order_acquire); }
+  InstanceMask instances() const noexcept {
+    return instances_.value.load(std::memory_order_acquire);
+  }
   /// Of a peer's, the backends that may come to, when they are asked to import the rest. Asked
   /// before instances(): what is gone from here stands there, or was refused.
-  InstanceMask open_instances() const noexcept { return open_.value.load(std::memory_order_acquire); }
+  InstanceMask open_instances() const noexcept {
+    return open_.value.load(std::memory_order_acquire);
+  }
   /// Some records were imported, or not. Under the agent's control mutex.
   void look_again() const;
   /// Whether no two extents overlap, as far as is cheap to prove. Proven when it is first asked:

@@ -138,7 +138,8 @@ Status check_range(const char* side, const SegmentList::Side& which) {
 /// What a backend made of the records of a list; that of the last one asked for is remembered.
 class SegmentList::Memories {
  public:
-  Memories(const ResolvedList& list, std::size_t instance) : records_(list.records()), instance_(instance) {}
+  Memories(const ResolvedList& list, std::size_t instance)
+      : records_(list.records()), instance_(instance) {}
 
   backend::Memory* of(std::uint32_t record) {
     if (record != last_) {
@@ -210,10 +211,8 @@ Status SegmentList::pair_flat(const Side& local, const Side& remote, const Optio
                std::uint64_t position) -> const FlatExtent& { return at[position]; };
   };
   const auto by_index = [](const Side& side) {
-    return [all = side.list->flat(),
-            selection = side.selection](std::uint64_t position) -> const FlatExtent& {
-      return all[selection.at(position)];
-    };
+    return [all = side.list->flat(), selection = side.selection](
+               std::uint64_t position) -> const FlatExtent& { return all[selection.at(position)]; };
   };
   const auto memories = [&](const Side& side) { return Memories(*side.list, options.instance); };
   if (local.selection.by_index() || remote.selection.by_index())
@@ -374,8 +373,7 @@ Status SegmentList::check_targets_by_sorting(const Side& target, bool target_is_
 std::uint64_t SegmentList::descriptor_at(const backend::SegmentFailure& where,
                                          const Side& local) const {
   const Origin origin = origins_[where.segment];
-  std::uint64_t offset =
-      origin.byte + where.extent * segments_[where.segment].length + where.bytes;
+  std::uint64_t offset = origin.byte + where.extent * segments_[where.segment].length + where.bytes;
   std::uint64_t position = origin.descriptor;
   for (; position + 1 < descriptors_; ++position) {
     const std::size_t entry = local.list->entry_of(local.selection.at(position));

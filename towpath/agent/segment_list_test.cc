@@ -324,9 +324,9 @@ TEST(SegmentListTest, long_extents_are_split_and_failures_still_name_their_descr
       f.list.descriptor_at({.segment = 7, .extent = 0, .bytes = 2, .status = {}}, {&*f.local, {}}),
       3U);
   ASSERT_TRUE(f.list.build({&*f.local, {}}, {&*f.local, {}}, {}).ok());
-  EXPECT_EQ(f.list.descriptor_at({.segment = 0, .extent = 0, .bytes = 40, .status = {}},
-                                 {&*f.local, {}}),
-            2U);
+  EXPECT_EQ(
+      f.list.descriptor_at({.segment = 0, .extent = 0, .bytes = 40, .status = {}}, {&*f.local, {}}),
+      2U);
 }
 
 // Whatever is merged, the same bytes go to the same places, and every byte knows its descriptor.

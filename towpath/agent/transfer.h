@@ -1,9 +1,9 @@
 // Transfer: a promise that ends exactly once.
 //
 // A transfer ends in one of done, failed, cancelled, timed_out, peer_lost, and when it has ended it
-// is quiesced: no byte can land in, or leave, either side's buffers. It can be posted again then. At
-// its deadline, on cancel() and when the peer is lost, the outcome is fixed at once; the transfer
-// drains until it is quiesced.
+// is quiesced: no byte can land in, or leave, either side's buffers. It can be posted again then.
+// At its deadline, on cancel() and when the peer is lost, the outcome is fixed at once; the
+// transfer drains until it is quiesced.
 //
 // The handle may be dropped at any moment. An active transfer is then cancelled and drains by
 // itself; its memory stays registered and alive until it is quiesced.

@@ -77,8 +77,9 @@ std::shared_ptr<TransferCore> Transfers::take_from_pool(BackendInstance& instanc
   }
   auto transfer = std::make_shared<TransferCore>();
   transfer->instance = &instance;
-  transfer->operation = engine_.with(
-      instance, [&]() TOWPATH_REQUIRES(instance.mutex) { return instance.backend->make_operation(); });
+  transfer->operation = engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
+    return instance.backend->make_operation();
+  });
   transfer->operation->owner = transfer.get();
   return transfer;
 }
@@ -223,11 +224,12 @@ Status Transfers::post(TransferCore& transfer, const PostOptions& options) {
 }
 
 // Room for the notification is kept from here to the end, so that it is there when the bytes are.
-Status Transfers::post_over(BackendInstance& instance, TransferCore& transfer, const PostOptions& options,
-                            const Posting& posting) {
+Status Transfers::post_over(BackendInstance& instance, TransferCore& transfer,
+                            const PostOptions& options, const Posting& posting) {
   return engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) -> Status {
     TOWPATH_TRY(check_postable(transfer));
-    if (posting.reserved_bytes) TOWPATH_TRY(instance.reserve(transfer.peer(), *posting.reserved_bytes));
+    if (posting.reserved_bytes)
+      TOWPATH_TRY(instance.reserve(transfer.peer(), *posting.reserved_bytes));
     start(transfer, options, posting.begin);
     instance.post(transfer);
     const Duration took = context_.clock.now() - posting.begin;
@@ -241,7 +243,8 @@ void Transfers::cancel(TransferCore& transfer) {
   BackendInstance& instance = *transfer.instance;
   engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     if (!transfer.is_active()) return;  // so that letting go of what has ended allocates nothing
-    instance.stop(transfer, Outcome::cancelled, error(Code::cancelled, "the transfer was cancelled"));
+    instance.stop(transfer, Outcome::cancelled,
+                  error(Code::cancelled, "the transfer was cancelled"));
     instance.settle();
   });
 }

@@ -75,7 +75,8 @@ class Transfers {
   };
   struct Posting {
     Instant begin;
-    std::optional<std::size_t> reserved_bytes = std::nullopt;  ///< of a message over the same instance
+    std::optional<std::size_t> reserved_bytes =
+        std::nullopt;  ///< of a message over the same instance
   };
 
   // ---- transfers_choice.cc ----
@@ -88,8 +89,8 @@ class Transfers {
   void import_everywhere(const Choice& choice, const Order& order);
   Status refusal(const Choice& choice, BackendInstance& instance);
   Status no_backend(const Choice& choice, const Order& order);
-  Candidate candidate_of(const Choice& choice, BackendInstance& instance, const BackendChooser& chosen,
-                         bool asked);
+  Candidate candidate_of(const Choice& choice, BackendInstance& instance,
+                         const BackendChooser& chosen, bool asked);
   std::string path_over(const Choice& choice, BackendInstance& instance);
 
   std::shared_ptr<TransferCore> take_from_pool(BackendInstance& instance);

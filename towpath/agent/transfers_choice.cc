@@ -17,7 +17,7 @@ bool may_be_possible(const PreparedSide& local, const PreparedSide& remote, Tran
   const InstanceMask reachable = peer.reachable.load(std::memory_order_relaxed);
   return (know_all & reachable & instance_bit(instance.index)) != 0 &&
          instance.backend->capabilities().pair(local.list.kind(), remote.list.kind(), op,
-                                            peer.is_self) != nullptr;
+                                               peer.is_self) != nullptr;
 }
 
 /// Of one that may be possible: it has imported all of the peer's memory.
@@ -57,7 +57,8 @@ PathTimes::Known Transfers::known_of(const Choice& choice, const BackendInstance
 Offer Transfers::offer_of(const Choice& choice, BackendInstance& instance) {
   const backend::Cost cost = engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     const PeerPath& path = choice.remote.peer->paths[instance.index];
-    return path.connection ? instance.backend->cost(*path.connection) : instance.backend->capabilities().cost;
+    return path.connection ? instance.backend->cost(*path.connection)
+                           : instance.backend->capabilities().cost;
   });
   return Offer::of(choice.shape, instance.index, cost, known_of(choice, instance));
 }
@@ -85,7 +86,8 @@ Result<Offer> Transfers::choose(const Choice& choice) {
   TOWPATH_TRY(const Order order, order_of(choice));
   while (const std::optional<Offer> best = consider(choice, order).best()) {
     BackendInstance& instance = backends_.at(best->instance);
-    if (knows_all(choice.remote, instance) || !peers_.import_rest(choice.remote, instance)) return *best;
+    if (knows_all(choice.remote, instance) || !peers_.import_rest(choice.remote, instance))
+      return *best;
   }
   return no_backend(choice, order);
 }
@@ -116,8 +118,9 @@ Status Transfers::refusal(const Choice& choice, BackendInstance& instance) {
                      name_of(shape.remote), peer.is_self ? " of the agent itself" : " of a peer"));
   }
   if ((peer.reachable.load() & bit) == 0) {
-    const Status why = engine_.with(
-        instance, [&]() TOWPATH_REQUIRES(instance.mutex) { return peer.paths[instance.index].refusal; });
+    const Status why = engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
+      return peer.paths[instance.index].refusal;
+    });
     return error(Code::unavailable,
                  cat("it does not reach ", printable(peer.identity.name), ": ",
                      why.ok() ? std::string_view("the peer has no such backend") : why.message()));
@@ -159,8 +162,8 @@ Result<Explanation> Transfers::explain(TransferOp op, const Sides& sides,
   return explained;
 }
 
-Candidate Transfers::candidate_of(const Choice& choice, BackendInstance& instance, const BackendChooser& chooser,
-                                  bool asked) {
+Candidate Transfers::candidate_of(const Choice& choice, BackendInstance& instance,
+                                  const BackendChooser& chooser, bool asked) {
   const bool possible = may_be_possible(choice.local, choice.remote, choice.shape.op, instance) &&
                         knows_all(choice.remote, instance);
   Candidate candidate{.backend = instance.name, .possible = possible};
@@ -185,8 +188,10 @@ std::string Transfers::path_over(const Choice& choice, BackendInstance& instance
   if (choice.local.list.records().empty()) return {};
   return engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) -> std::string {
     const backend::Memory* here = choice.local.list.records().front()->memory[instance.index].get();
-    const backend::Memory* there = choice.remote.list.records().front()->memory[instance.index].get();
-    return here != nullptr && there != nullptr ? instance.backend->describe_path(*here, *there) : "";
+    const backend::Memory* there =
+        choice.remote.list.records().front()->memory[instance.index].get();
+    return here != nullptr && there != nullptr ? instance.backend->describe_path(*here, *there)
+                                               : "";
   });
 }
 

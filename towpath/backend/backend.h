@@ -12,8 +12,9 @@
 //
 // What a backend promises
 //  1. Every post() is answered by exactly one on_complete(), during post(), cancel(), teardown() or
-//     progress(). When it comes, the operation is quiesced: no byte can land in, or leave, the memory
-//     of either side on its behalf. (With Quiescence::none a cancelled operation may stay unanswered.)
+//     progress(). When it comes, the operation is quiesced: no byte can land in, or leave, the
+//     memory of either side on its behalf. (With Quiescence::none a cancelled operation may stay
+//     unanswered.)
 //  2. A completion is ok only if every byte of every segment is in place. Otherwise the failures
 //  name
 //     the extents that are not, and the others are in place (partial completion).
@@ -98,7 +99,7 @@ struct Request {
 
 struct SegmentFailure {
   std::uint64_t segment = 0;  ///< index in the request
-  std::uint64_t extent = 0;  ///< 0 .. count - 1
+  std::uint64_t extent = 0;   ///< 0 .. count - 1
   std::uint64_t bytes = 0;    ///< of this extent that are in place
   Status status;
 };
@@ -181,7 +182,8 @@ class Backend {
   /// again), invalid_argument (longer than max_notification_bytes), peer_lost, unsupported.
   virtual Status notify(Connection& connection, ConstByteSpan message);
 
-  /// Cuts the connection so that its operations complete (Quiescence::teardown). It is lost afterwards.
+  /// Cuts the connection so that its operations complete (Quiescence::teardown). It is lost
+  /// afterwards.
   virtual void teardown(Connection& connection) { (void)connection; }
 
   /// Does some work. True: there is more to do at once. False: wait for wait_fd() or a post.

@@ -65,7 +65,8 @@ struct Capabilities {
   Cost cost;
 
   /// The route for this pair and operation, or null.
-  const SupportedPair* pair(MemoryKind local, MemoryKind remote, TransferOp op, bool to_self) const {
+  const SupportedPair* pair(MemoryKind local, MemoryKind remote, TransferOp op,
+                            bool to_self) const {
     for (const SupportedPair& r : pairs) {
       const bool allows = op == TransferOp::read ? r.read : r.write;
       const bool reaches = to_self ? r.to_self : r.to_peer;

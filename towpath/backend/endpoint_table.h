@@ -1,8 +1,8 @@
 // EndpointTable: where backends of one process find each other by what stands in their metadata.
 //
-// It is for backends that reach a peer through a plain pointer (loopback, sim). The metadata carries an
-// EndpointAddress, which is looked up and compared, never dereferenced: metadata from another
-// process, another table, another agent or an earlier life is told for what it is.
+// It is for backends that reach a peer through a plain pointer (loopback, sim). The metadata
+// carries an EndpointAddress, which is looked up and compared, never dereferenced: metadata from
+// another process, another table, another agent or an earlier life is told for what it is.
 //
 // Invariant: a number is never given twice. Thread: as its owner guards it.
 #pragma once

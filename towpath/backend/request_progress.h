@@ -1,7 +1,7 @@
 // Request progress: what of one request is in place, and which extents are not.
 //
-// I/Os end in any order, and several may belong to one extent. The request progress adds up bytes, and keeps
-// the first kMaxFailures extents, by place in the request, that miss some. Pure.
+// I/Os end in any order, and several may belong to one extent. The request progress adds up bytes,
+// and keeps the first kMaxFailures extents, by place in the request, that miss some. Pure.
 // Invariant: a byte is counted as in place, as missing, or not at all yet; never twice.
 // Thread: loop. Cost: no allocation before the first failure, then one.
 #pragma once

@@ -1,8 +1,8 @@
 // Sealed records: the small messages of a backend (connection info, key of a memory, hello), each
 // in an envelope of its own, by a schema.
 //
-// A form says what a record is; seal_record() writes one, open_record() reads what an unauthenticated connection sent
-// and fails as the contract of backends wants it.
+// A form says what a record is; seal_record() writes one, open_record() reads what an
+// unauthenticated connection sent and fails as the contract of backends wants it.
 //
 //   constexpr RecordForm kHelloForm{{wire::MessageType::peer_hello, 1}, kHelloSchema};
 //

@@ -75,8 +75,7 @@ class InSlab : public Base {
 
  protected:
   template <typename... Args>
-  explicit InSlab(Slab<T>& slab, Args&&... args)
-      : Base(std::forward<Args>(args)...), slab_(slab) {}
+  explicit InSlab(Slab<T>& slab, Args&&... args) : Base(std::forward<Args>(args)...), slab_(slab) {}
 
  private:
   Slab<T>& slab_;

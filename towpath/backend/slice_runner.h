@@ -2,8 +2,9 @@
 //
 // Such a backend says how one slice moves (SliceMover); the runner makes its operations, takes
 // turns between the active ones, counts, names what failed, and completes each post exactly once.
-// As bytes move only inside post() and progress(), an operation is quiesced as soon as it is told to
-// stop (Quiescence::immediate). The first slice runs inside post(), so small transfers complete there.
+// As bytes move only inside post() and progress(), an operation is quiesced as soon as it is told
+// to stop (Quiescence::immediate). The first slice runs inside post(), so small transfers complete
+// there.
 //
 //   post() -> admit() -> move() --done--> on_complete()
 //                          |  not done: waits in line for its next turn

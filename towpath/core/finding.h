@@ -16,7 +16,7 @@ struct Finding {
   std::string source;    ///< where: "/mnt/kv", "/proc/sys/kernel/io_uring_disabled"
   Verdict verdict = Verdict::unknown;
   std::string reason;  ///< why this verdict, with the values seen
-  std::string hint;  ///< what to do about it; empty when there is nothing to do
+  std::string hint;    ///< what to do about it; empty when there is nothing to do
 };
 
 constexpr std::string_view name_of(Verdict verdict) noexcept {

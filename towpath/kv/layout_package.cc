@@ -75,10 +75,10 @@ Result<LayoutPackage> decode_package(ConstByteSpan bytes) {
 
 Status check_agent(const layout::RemoteLayout& layout, const AgentIdentity& agent) {
   if (layout.agent() == agent) return {};
-  return error(
-      Code::invalid_argument,
-      cat("a layout of ", to_string(layout.agent()), " comes with the metadata of ", to_string(agent)),
-      "an agent exports its own layouts only");
+  return error(Code::invalid_argument,
+               cat("a layout of ", to_string(layout.agent()), " comes with the metadata of ",
+                   to_string(agent)),
+               "an agent exports its own layouts only");
 }
 
 }  // namespace
@@ -102,7 +102,8 @@ Result<Bytes> encode(const LayoutPackage& package) {
 Result<OpenPackage> open_package(ConstByteSpan bytes) {
   TOWPATH_TRY(LayoutPackage package, decode_package(bytes));
   TOWPATH_TRY(const agent::AgentMetadata metadata, agent::decode_metadata(package.metadata));
-  OpenPackage open{.agent = metadata.identity, .metadata = std::move(package.metadata), .layouts = {}};
+  OpenPackage open{
+      .agent = metadata.identity, .metadata = std::move(package.metadata), .layouts = {}};
   std::set<std::uint64_t> ids;
   for (PackedLayout& packed : package.layouts) {
     TOWPATH_TRY(layout::RemoteLayout layout, layout::RemoteLayout::decode(packed.layout));

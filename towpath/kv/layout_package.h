@@ -1,5 +1,5 @@
-// LayoutPackage: the caches of one agent and its metadata, as bytes for another process. The format:
-// docs/formats/layout_package.md.
+// LayoutPackage: the caches of one agent and its metadata, as bytes for another process. The
+// format: docs/formats/layout_package.md.
 //
 // What comes in is hostile: bounded before anything is allocated, and every layout is validated
 // and must be of the agent whose metadata it comes with. Thread: any.
@@ -49,8 +49,8 @@ struct OpenPackage {
   };
   std::vector<Entry> layouts;
 };
-/// Errors: as wire::open(), agent::decode_metadata() and RemoteLayout::decode(); invalid_argument (a
-/// layout of another agent than the metadata's; an id twice).
+/// Errors: as wire::open(), agent::decode_metadata() and RemoteLayout::decode(); invalid_argument
+/// (a layout of another agent than the metadata's; an id twice).
 Result<OpenPackage> open_package(ConstByteSpan bytes);
 
 }  // namespace towpath::kv

@@ -57,8 +57,8 @@ TransferManager::~TransferManager() {
 Result<LayoutHandle> TransferManager::register_layout(layout::PhysicalLayout layout,
                                                       LayoutOptions options) {
   const AgentIdentity& self = options_.agent->identity();
-  const bool is_reported = options.tier.size() <= kMaxTierName && options.first_layer <= UINT32_MAX &&
-                       options.first_head <= UINT32_MAX;
+  const bool is_reported = options.tier.size() <= kMaxTierName &&
+                           options.first_layer <= UINT32_MAX && options.first_head <= UINT32_MAX;
   if (layout.metadata().agent_name != self.name || !is_reported)
     return error(Code::invalid_argument,
                  cat("a layout of agent '", printable(layout.metadata().agent_name), "', tier '",

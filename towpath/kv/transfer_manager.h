@@ -160,8 +160,8 @@ class TransferManager {
   memory::Registrar& registrar() { return registrar_; }
   /// Errors: invalid_argument (registered with another agent; a name too long).
   Result<LayoutHandle> register_layout(layout::PhysicalLayout layout, LayoutOptions options = {});
-  /// Copies under way keep the memory until they are quiesced. Errors: not_found; invalid_argument (a
-  /// peer's: unload()).
+  /// Copies under way keep the memory until they are quiesced. Errors: not_found; invalid_argument
+  /// (a peer's: unload()).
   Status unregister_layout(LayoutHandle handle);
   /// Errors: not_found.
   Result<LayoutInfo> info(LayoutHandle handle) const;
@@ -171,8 +171,9 @@ class TransferManager {
   // ---- peers ----
   /// All layouts of this agent, with its metadata.
   Result<Bytes> export_package() const;
-  /// Makes a peer's layouts known, all or none. Errors: as open_package() and Agent::load_metadata();
-  /// already_exists (the name is this agent's own, or of a peer that is loaded).
+  /// Makes a peer's layouts known, all or none. Errors: as open_package() and
+  /// Agent::load_metadata(); already_exists (the name is this agent's own, or of a peer that is
+  /// loaded).
   Result<std::vector<LayoutHandle>> import_package(ConstByteSpan package);
   /// The same for a peer that is loaded: a restarted one, or one whose layouts changed. What it had
   /// before is gone, but for those that are the same. Errors: as above; not_found.

@@ -153,11 +153,12 @@ TEST(TransferManagerTest, layers_end_one_by_one_and_are_reported) {
   node.copy(node.add_filled(kNew), disk, {{0, 0, kBlocks}});
   const auto device = node.add(kCacheKinds[3]);
   std::vector<std::uint64_t> reported;
-  auto job = node.manager->copy({.source = disk,
-                                 .target = device,
-                                 .blocks = {{0, 0, kBlocks}},
-                                 .layer_by_layer = true,
-                                 .on_layer = [&](std::uint64_t layer) { reported.push_back(layer); }});
+  auto job =
+      node.manager->copy({.source = disk,
+                          .target = device,
+                          .blocks = {{0, 0, kBlocks}},
+                          .layer_by_layer = true,
+                          .on_layer = [&](std::uint64_t layer) { reported.push_back(layer); }});
   ASSERT_TRUE(job.ok()) << job.status().to_string();
   EXPECT_FALSE(job->is_layer_done(0));
   EXPECT_TRUE(job->wait_for_layer(0, std::chrono::seconds(20)));

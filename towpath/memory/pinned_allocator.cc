@@ -7,7 +7,9 @@
 namespace towpath::memory {
 namespace {
 
-PinMethod other_than(PinMethod method) { return method == PinMethod::driver ? PinMethod::mapped : PinMethod::driver; }
+PinMethod other_than(PinMethod method) {
+  return method == PinMethod::driver ? PinMethod::mapped : PinMethod::driver;
+}
 
 std::size_t index_of(PinMethod method) { return static_cast<std::size_t>(method); }
 

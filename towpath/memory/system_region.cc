@@ -16,7 +16,7 @@ Result<std::shared_ptr<SystemRegion>> SystemRegion::allocate(const HostPagesOpti
     return error(pages.code(),
                  cat("cannot allocate ", options.size_bytes, " bytes of system memory"),
                  pages.status().hint().empty() ? "ask for less, or free memory"
-                                                 : std::string(pages.status().hint()))
+                                               : std::string(pages.status().hint()))
         .because(pages.status());
   return std::make_shared<SystemRegion>(Private{}, *std::move(pages), options.size_bytes);
 }

@@ -15,7 +15,8 @@
 
 namespace towpath::net {
 
-/// What a reader takes as the first frame. An unauthenticated connection may hold this much, and no more.
+/// What a reader takes as the first frame. An unauthenticated connection may hold this much, and no
+/// more.
 inline constexpr wire::OpenLimits kHelloLimits{
     .type = wire::MessageType::peer_hello, .max_version = 1, .max_payload_bytes = 512};
 

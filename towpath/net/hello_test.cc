@@ -13,7 +13,7 @@ const std::string kSecret = "0123456789abcdef";
 Token token(std::string_view secret) { return Token::make(secret).value(); }
 
 Status reported(const std::optional<Token>& theirs, const std::optional<Token>& ours,
-            std::string_view service = "cards") {
+                std::string_view service = "cards") {
   const Bytes sealed = make_hello("cards", theirs);
   return check_hello(wire::open(sealed, kHelloLimits)->payload, service, ours);
 }

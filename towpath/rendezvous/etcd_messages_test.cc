@@ -92,8 +92,9 @@ TEST(EtcdKeysTest, every_name_has_a_key_and_back) {
   const Keys keys = Keys::in("/towpath/job/").value();
   EXPECT_EQ(keys.key("decode-0"), "/towpath/job/decode-0/card");
   EXPECT_EQ(keys.key({"a/b", "x y"}), "/towpath/job/a%2fb/part/x%20y");
-  for (const MetadataName& name : {MetadataName("a"), MetadataName("card"), MetadataName("a", "card"),
-                               MetadataName(std::string("\0/\xff..%", 6), "part/"), MetadataName("..")})
+  for (const MetadataName& name :
+       {MetadataName("a"), MetadataName("card"), MetadataName("a", "card"),
+        MetadataName(std::string("\0/\xff..%", 6), "part/"), MetadataName("..")})
     EXPECT_EQ(keys.name(keys.key(name)), name);
 }
 

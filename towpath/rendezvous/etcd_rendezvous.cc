@@ -207,13 +207,14 @@ void EtcdRendezvous::bring(const MetadataName& name, Entry& entry) {
   ++in_flight_;
   const std::string key = keys_.key(name);
   client_->call(entry.metadata ? etcd::put({.key = key, .value = *entry.metadata, .lease = lease_})
-                           : etcd::remove(key),
+                               : etcd::remove(key),
                 [this, name, version = entry.version](const Result<std::string>& body) {
                   brought(name, version, body.status());
                 });
 }
 
-void EtcdRendezvous::brought(const MetadataName& name, std::uint64_t version, const Status& status) {
+void EtcdRendezvous::brought(const MetadataName& name, std::uint64_t version,
+                             const Status& status) {
   const auto found = entries_.find(name);
   Entry& entry = found->second;
   entry.in_flight = false;

@@ -1,14 +1,13 @@
 // EtcdRendezvous: agents find each other's metadata in an etcd.
 //
 // What is published from here lives under one lease, which progress() keeps alive: when the process
-// dies, etcd removes its metadata when the lease has run out, and who watches hears of it. While etcd
-// cannot be reached, everything is kept and brought when it is back, also to one that has forgotten
-// all; standing() says why it waits, and so does the log, once. Metadata that were fetched before keep
-// working: an etcd is asked for metadata and for nothing else.
+// dies, etcd removes its metadata when the lease has run out, and who watches hears of it. While
+// etcd cannot be reached, everything is kept and brought when it is back, also to one that has
+// forgotten all; standing() says why it waits, and so does the log, once. Metadata that were
+// fetched before keep working: an etcd is asked for metadata and for nothing else.
 //
-// Secrets: metadata lie in etcd as they are. The password goes to the endpoint as it is, unless that
-// is https://.
-// Invariants: nothing blocks but the destructor, for at most farewell_timeout.
+// Secrets: metadata lie in etcd as they are. The password goes to the endpoint as it is, unless
+// that is https://. Invariants: nothing blocks but the destructor, for at most farewell_timeout.
 // Thread: one at a time; see Rendezvous. It must be driven a few times within lease_ttl.
 #pragma once
 
@@ -66,9 +65,9 @@ class EtcdRendezvous final : public Rendezvous {
   int wait_fd() const noexcept override { return poller_.fd(); }
 
  private:
-  struct Entry {                // of metadata that is, or was, published from here
+  struct Entry {                    // of metadata that is, or was, published from here
     std::optional<Bytes> metadata;  // nothing: it is to be removed
-    bool settled = false;       // etcd has it so
+    bool settled = false;           // etcd has it so
     bool in_flight = false;
     std::uint64_t version = 0;
   };

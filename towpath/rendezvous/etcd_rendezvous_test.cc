@@ -71,7 +71,8 @@ class EtcdRendezvousTest : public testing::Test {
   }
   void watch() {
     there->watch([&](const Change& change) {
-      seen.emplace_back(change.name.agent, change.metadata ? as_text(*change.metadata) : "withdrawn");
+      seen.emplace_back(change.name.agent,
+                        change.metadata ? as_text(*change.metadata) : "withdrawn");
     });
     ASSERT_TRUE(soon([&] { return there->is_watching(); }));
   }
@@ -310,7 +311,8 @@ TEST_F(EtcdRendezvousTest, wait_fd_wakes_for_each_step) {
     there->progress();
   }
   std::optional<Bytes> found;
-  (void)there->fetch("a", Deadline::never(), [&](const Result<Bytes>& metadata) { found = *metadata; });
+  (void)there->fetch("a", Deadline::never(),
+                     [&](const Result<Bytes>& metadata) { found = *metadata; });
   while (!found) {
     (void)poller.wait(Duration::max());
     there->progress();

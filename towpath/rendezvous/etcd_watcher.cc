@@ -49,9 +49,10 @@ void Watcher::listed(const Result<std::string>& body) {
   for (const KeyValue& pair : page->pairs)
     listing_.insert_or_assign(pair.key, Known{pair.mod_revision, ends_.is_mine(pair.lease)});
   if (listing_.size() > kMaxKeys)
-    return fail(error(Code::out_of_range,
-                      cat("more than ", kMaxKeys, " metadata under ", printable(keys_.prefix(), 200)),
-                      "give each job a namespace of its own"));
+    return fail(
+        error(Code::out_of_range,
+              cat("more than ", kMaxKeys, " metadata under ", printable(keys_.prefix(), 200)),
+              "give each job a namespace of its own"));
   if (page->more && !page->pairs.empty()) return list_from(page->pairs.back().key + '\0');
   reconcile();
   open_stream(revision_ + 1);

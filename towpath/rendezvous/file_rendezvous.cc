@@ -69,8 +69,9 @@ void FileRendezvous::sweep() {
 Status FileRendezvous::publish(const MetadataName& name, ConstByteSpan metadata) {
   TOWPATH_TRY(check_name(name));
   TOWPATH_TRY(check_metadata(metadata));
-  Own own{.file = encode(
-              {.kind = FrameKind::publish, .name = name, .metadata = Bytes(metadata.begin(), metadata.end())})};
+  Own own{.file = encode({.kind = FrameKind::publish,
+                          .name = name,
+                          .metadata = Bytes(metadata.begin(), metadata.end())})};
   TOWPATH_TRY(directory_.replace(file_of(name), own.file));
   own_.insert_or_assign(name, std::move(own));
   return {};

@@ -32,8 +32,8 @@ struct FileRendezvousOptions {
   std::string directory;
   Duration lease = std::chrono::seconds(10);  ///< the same for all who meet there
   Duration poll_every = std::chrono::milliseconds(500);
-  std::size_t max_metadata = 4096;    ///< that are looked at while watching
-  std::size_t max_fetches = 4096;  ///< that wait for progress()
+  std::size_t max_metadata = 4096;  ///< that are looked at while watching
+  std::size_t max_fetches = 4096;   ///< that wait for progress()
 };
 
 class FileRendezvous final : public Rendezvous {

@@ -42,7 +42,8 @@ class FileRendezvousTest : public ::testing::Test {
   bool exists(const std::string& file) { return access(directory_.file(file).c_str(), F_OK) == 0; }
   ChangeSeen note() {
     return [this](const Change& change) {
-      seen_.push_back(cat(change.name.agent, change.metadata ? cat(" ", as_text(*change.metadata)) : ""));
+      seen_.push_back(
+          cat(change.name.agent, change.metadata ? cat(" ", as_text(*change.metadata)) : ""));
     };
   }
 

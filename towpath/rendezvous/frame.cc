@@ -40,10 +40,10 @@ Code code_of(std::uint64_t reported) {
 }  // namespace
 
 wire::OpenLimits frame_limits(std::size_t max_metadata_bytes) noexcept {
-  return {
-      .type = wire::MessageType::rendezvous_frame,
-      .max_version = kVersion,
-      .max_payload_bytes = std::min<std::uint64_t>(max_metadata_bytes, UINT32_MAX) + kMaxBesidesMetadata};
+  return {.type = wire::MessageType::rendezvous_frame,
+          .max_version = kVersion,
+          .max_payload_bytes =
+              std::min<std::uint64_t>(max_metadata_bytes, UINT32_MAX) + kMaxBesidesMetadata};
 }
 
 Bytes encode(const Frame& frame) {

@@ -22,7 +22,7 @@ enum class FrameKind : std::uint8_t {
   fetch = 1,     ///< request: the metadata of `name`, please
   publish = 2,   ///< request: `metadata` is the metadata of `name`
   withdraw = 3,  ///< request: `name` is no more
-  metadata = 4,      ///< reply to fetch: `metadata` is the metadata of `name`
+  metadata = 4,  ///< reply to fetch: `metadata` is the metadata of `name`
   done = 5,      ///< reply to publish and withdraw
   refused = 6,   ///< reply to anything: `why`
 };

@@ -37,8 +37,8 @@ TEST(FrameTest, largest_frame_fits_the_limits_and_no_larger) {
 }
 
 TEST(FrameTest, refusals_carry_code_and_message) {
-  const auto frame = reread(
-      encode({.kind = FrameKind::refused, .name = "n", .why = error(Code::not_found, "no metadata")}));
+  const auto frame = reread(encode(
+      {.kind = FrameKind::refused, .name = "n", .why = error(Code::not_found, "no metadata")}));
   EXPECT_EQ(frame->why.code(), Code::not_found);
   EXPECT_EQ(frame->why.message(), "the peer refuses: no metadata");
   const auto bare = reread(encode({.kind = FrameKind::refused, .name = "n"}));

@@ -15,23 +15,24 @@ constexpr Duration kBringTimeout = std::chrono::seconds(5);
 }  // namespace
 
 Result<std::unique_ptr<HostedRendezvous>> HostedRendezvous::open(HostedRendezvousOptions options,
-                                                         const Clock& clock) {
+                                                                 const Clock& clock) {
   options.client.tls = options.tls;
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
   TOWPATH_TRY(auto client, PeerClient::open(options.client, clock));
   TOWPATH_TRY(poller.add(client->wait_fd(), 0));
   TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));
-  std::unique_ptr<HostedRendezvous> made(new HostedRendezvous(std::move(options), clock, std::move(poller),
-                                                      std::move(timer), std::move(client)));
+  std::unique_ptr<HostedRendezvous> made(new HostedRendezvous(
+      std::move(options), clock, std::move(poller), std::move(timer), std::move(client)));
   const Status hosting = made->host();
   if (!hosting.ok() && hosting.code() != Code::already_exists && hosting.code() != Code::not_found)
     return hosting;
   return made;
 }
 
-HostedRendezvous::HostedRendezvous(HostedRendezvousOptions options, const Clock& clock, run::Poller poller,
-                           run::TimerFd timer, std::unique_ptr<PeerClient> client)
+HostedRendezvous::HostedRendezvous(HostedRendezvousOptions options, const Clock& clock,
+                                   run::Poller poller, run::TimerFd timer,
+                                   std::unique_ptr<PeerClient> client)
     : options_(std::move(options)),
       clock_(&clock),
       poller_(std::move(poller)),
@@ -149,7 +150,8 @@ void HostedRendezvous::bring(const MetadataName& name, Entry& entry) {
   timer_.arm(retry_at_);
 }
 
-void HostedRendezvous::brought(const MetadataName& name, std::uint64_t version, const Status& status) {
+void HostedRendezvous::brought(const MetadataName& name, std::uint64_t version,
+                               const Status& status) {
   const auto found = entries_.find(name);
   Entry& entry = found->second;
   entry.in_flight = false;

@@ -1,11 +1,12 @@
-// HostedRendezvous: an address at which a few agents leave their metadata and find those of the others.
+// HostedRendezvous: an address at which a few agents leave their metadata and find those of the
+// others.
 //
 // Whoever opens it first, on the machine that the address belongs to, hosts it; all others are
-// guests, and need no address of their own. It has no server and no memory: the metadata go with the
-// host, a killed guest's metadata stays until then, and only the host hears changes. For more than a
-// job that starts and ends together, use an etcd. Invariants: nothing blocks but the destructor,
-// for at most farewell_timeout; what guests leave is bounded in number and bytes. Thread: one at a
-// time; see Rendezvous.
+// guests, and need no address of their own. It has no server and no memory: the metadata go with
+// the host, a killed guest's metadata stays until then, and only the host hears changes. For more
+// than a job that starts and ends together, use an etcd. Invariants: nothing blocks but the
+// destructor, for at most farewell_timeout; what guests leave is bounded in number and bytes.
+// Thread: one at a time; see Rendezvous.
 #pragma once
 
 #include <map>
@@ -35,7 +36,7 @@ class HostedRendezvous final : public Rendezvous {
   /// `clock` must outlive it. Errors: PeerListener::open's, but for an address that is taken or of
   /// another machine, which makes it a guest.
   static Result<std::unique_ptr<HostedRendezvous>> open(HostedRendezvousOptions options,
-                                                    const Clock& clock);
+                                                        const Clock& clock);
   /// A guest takes its metadata along.
   ~HostedRendezvous() override;
 
@@ -55,14 +56,14 @@ class HostedRendezvous final : public Rendezvous {
   const net::Address& address() const noexcept { return options_.address; }
 
  private:
-  struct Entry {                // of metadata that is, or was, published from here
+  struct Entry {                    // of metadata that is, or was, published from here
     std::optional<Bytes> metadata;  // nothing: it is to be withdrawn
     bool settled = false;
     bool in_flight = false;
     std::uint64_t version = 0;
   };
   HostedRendezvous(HostedRendezvousOptions options, const Clock& clock, run::Poller poller,
-               run::TimerFd timer, std::unique_ptr<PeerClient> client);
+                   run::TimerFd timer, std::unique_ptr<PeerClient> client);
   Status host();
   Status take(const Change& change);
   void bring(const MetadataName& name, Entry& entry);
@@ -74,8 +75,8 @@ class HostedRendezvous final : public Rendezvous {
   run::Poller poller_;
   run::TimerFd timer_;
   std::unique_ptr<PeerClient> client_;
-  std::unique_ptr<PeerListener> listener_;  // of the host
-  std::map<MetadataName, std::size_t> sizes_;   // of what lies at the host
+  std::unique_ptr<PeerListener> listener_;     // of the host
+  std::map<MetadataName, std::size_t> sizes_;  // of what lies at the host
   std::size_t total_bytes_ = 0;
   std::map<MetadataName, Entry> entries_;
   Instant retry_at_{0};

@@ -43,7 +43,8 @@ Status InProcess::publish(const MetadataName& name, ConstByteSpan metadata) {
   TOWPATH_TRY(check_metadata(metadata));
   Change change{.name = name, .metadata = Bytes(metadata.begin(), metadata.end())};
   const run::MutexLock lock(directory_->mutex_);
-  directory_->metadata_.insert_or_assign(change.name, Directory::Entry{*change.metadata, &mailbox_});
+  directory_->metadata_.insert_or_assign(change.name,
+                                         Directory::Entry{*change.metadata, &mailbox_});
   directory_->report_others(&mailbox_, change);
   return {};
 }

@@ -29,7 +29,8 @@ struct MetadataName {
 /// "'decode-0'", "'decode-0', part 'layers'".
 std::string to_string(const MetadataName& name);
 
-/// Whether withdrawing `name` withdraws `metadata`: without a label it means all metadata of the agent.
+/// Whether withdrawing `name` withdraws `metadata`: without a label it means all metadata of the
+/// agent.
 inline bool covers(const MetadataName& name, const MetadataName& metadata) noexcept {
   return name.agent == metadata.agent && (name.label.empty() || name.label == metadata.label);
 }

@@ -27,8 +27,8 @@
 namespace towpath::rendezvous {
 
 struct PeerClientOptions {
-  std::size_t max_requests = 256;               ///< at a time
-  std::size_t max_metadata_bytes = kMaxMetadataBytes;   ///< of metadata that is fetched
+  std::size_t max_requests = 256;                      ///< at a time
+  std::size_t max_metadata_bytes = kMaxMetadataBytes;  ///< of metadata that is fetched
   uid_t trusted_user = static_cast<uid_t>(-1);  ///< beside root; -1: the user of this process
   net::TlsProvider tls;                         ///< asked at the first TCP address
 };
@@ -51,8 +51,8 @@ class PeerClient {
   /// denied (another user listens, or one of us has not proven itself), corrupt.
   Result<FetchId> fetch(const net::Address& from, const MetadataName& name, run::Deadline deadline,
                         FetchDone done);
-  /// Brings metadata, or the word that it is withdrawn, to who listens at `to`. Errors as above, and
-  /// whatever the other side refuses it with. After timed_out it may have arrived all the same.
+  /// Brings metadata, or the word that it is withdrawn, to who listens at `to`. Errors as above,
+  /// and whatever the other side refuses it with. After timed_out it may have arrived all the same.
   Result<FetchId> push(const net::Address& to, const Change& change, run::Deadline deadline,
                        PushDone done);
   /// Its callback is not called any more. An unknown or answered request is no error.

@@ -28,7 +28,8 @@ class PeerClientTest : public testing::Test {
  protected:
   FetchId fetch(Deadline deadline = Deadline::never()) {
     return client
-        ->fetch(address, "a", deadline, [&](Result<Bytes> metadata) { answers.push_back(metadata); })
+        ->fetch(address, "a", deadline,
+                [&](Result<Bytes> metadata) { answers.push_back(metadata); })
         .value();
   }
   RawClient accept() {
@@ -110,8 +111,10 @@ TEST_F(PeerClientTest, half_an_answer_is_none) {
 
 TEST_F(PeerClientTest, answers_that_are_none_are_called_corrupt) {
   const std::vector<Bytes> bad = {
-      to_bytes("HTTP/1.1 200 OK\r\n\r\n"), encode({FrameKind::metadata, "b", to_bytes("of another")}),
-      encode({FrameKind::done, "a"}),      encode({FrameKind::fetch, "a"}),
+      to_bytes("HTTP/1.1 200 OK\r\n\r\n"),
+      encode({FrameKind::metadata, "b", to_bytes("of another")}),
+      encode({FrameKind::done, "a"}),
+      encode({FrameKind::fetch, "a"}),
       encode({FrameKind::refused, "a"}),
   };
   for (const Bytes& bytes : bad) {
@@ -183,14 +186,16 @@ TEST_F(PeerClientTest, large_metadata_go_and_come_in_pieces) {
 TEST_F(PeerClientTest, over_tcp_nobody_listening_is_reported_too) {
   auto port = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
   const net::Address where = port.address();
-  (void)client->fetch(where, "a", Deadline::never(), [&](auto metadata) { answers.push_back(metadata); });
+  (void)client->fetch(where, "a", Deadline::never(),
+                      [&](auto metadata) { answers.push_back(metadata); });
   EXPECT_TRUE(eventually([&] {
     client->progress();
     return static_cast<bool>(port.accept().value());
   }));
   EXPECT_EQ(answer(), Code::unavailable) << "closed without an answer";
   port = net::Listener::listen(net::TcpAddress{"127.0.0.1", 0}).value();
-  (void)client->fetch(where, "a", Deadline::never(), [&](auto metadata) { answers.push_back(metadata); });
+  (void)client->fetch(where, "a", Deadline::never(),
+                      [&](auto metadata) { answers.push_back(metadata); });
   EXPECT_EQ(answer(), Code::unavailable);
   EXPECT_TRUE(eventually([&] {
     client->progress();
@@ -284,9 +289,10 @@ TEST_F(PeerClientTest, wrong_calls_are_reported_at_once) {
   EXPECT_EQ(client->fetch(address, "", Deadline::never(), ignore).code(), Code::invalid_argument);
   EXPECT_EQ(client->fetch(address, std::string(1025, 'x'), Deadline::never(), ignore).code(),
             Code::invalid_argument);
-  EXPECT_EQ(client->push(address, {"a", Bytes(kMaxMetadataBytes + 1)}, Deadline::never(), [](Status) {})
-                .code(),
-            Code::out_of_range);
+  EXPECT_EQ(
+      client->push(address, {"a", Bytes(kMaxMetadataBytes + 1)}, Deadline::never(), [](Status) {})
+          .code(),
+      Code::out_of_range);
   client = PeerClient::open({.max_requests = 1}, clock).value();
   fetch();
   EXPECT_EQ(client->fetch(address, "a", Deadline::never(), ignore).code(), Code::exhausted);

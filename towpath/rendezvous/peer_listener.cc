@@ -80,8 +80,10 @@ Status PeerListener::publish(const MetadataName& name, ConstByteSpan metadata) {
   TOWPATH_TRY(check_name(name));
   TOWPATH_TRY(check_metadata(metadata));
   replies_.insert_or_assign(
-      name, std::make_shared<const Bytes>(encode(
-                {.kind = FrameKind::metadata, .name = name, .metadata = Bytes(metadata.begin(), metadata.end())})));
+      name,
+      std::make_shared<const Bytes>(encode({.kind = FrameKind::metadata,
+                                            .name = name,
+                                            .metadata = Bytes(metadata.begin(), metadata.end())})));
   return {};
 }
 

@@ -1,14 +1,13 @@
-// PeerListener: one agent's ear, on a Unix or TCP socket. It serves the agent's metadata to who asks,
-// and takes metadata and withdrawals that others bring.
+// PeerListener: one agent's ear, on a Unix or TCP socket. It serves the agent's metadata to who
+// asks, and takes metadata and withdrawals that others bring.
 //
 // Clients are not trusted to behave: what each may hold is bounded in bytes and in time, a frame is
 // bounded before it is stored, and a newcomer always gets in (the client nearest to its end of
-// patience makes room). Metadata is a capability, so nobody gets one without proof: on a Unix socket
-// the kernel names the other side's user (SO_PEERCRED), on TCP both sides prove themselves by TLS
-// (net/tls/tls_context.h). Who does not is refused, counted and logged.
-// Invariants: no call blocks; memory is at most max_buffered_bytes plus one read per client.
-// Thread: one at a time. The change callback runs inside progress() and may call everything but
-// progress().
+// patience makes room). Metadata is a capability, so nobody gets one without proof: on a Unix
+// socket the kernel names the other side's user (SO_PEERCRED), on TCP both sides prove themselves
+// by TLS (net/tls/tls_context.h). Who does not is refused, counted and logged. Invariants: no call
+// blocks; memory is at most max_buffered_bytes plus one read per client. Thread: one at a time. The
+// change callback runs inside progress() and may call everything but progress().
 #pragma once
 
 #include <cstdint>
@@ -37,7 +36,7 @@ struct PeerListenerOptions {
   std::shared_ptr<const net::TlsContext> tls;  ///< of a TCP address, which needs one
   bool loopback_only = false;                  ///< refuses an address that other machines can reach
   std::size_t max_clients = 64;                ///< at least 1
-  std::size_t max_metadata_bytes = std::size_t{1} << 20U;       ///< of metadata that is brought
+  std::size_t max_metadata_bytes = std::size_t{1} << 20U;   ///< of metadata that is brought
   std::size_t max_buffered_bytes = std::size_t{16} << 20U;  ///< of all half-read frames together
   std::uint64_t max_bytes_per_client = std::uint64_t{64} << 20U;  ///< in the life of one
   /// From connecting to the end of the hello; then from a request's first byte to its reply's last.

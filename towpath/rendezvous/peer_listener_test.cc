@@ -96,7 +96,8 @@ TEST_F(PeerListenerTest, hands_on_what_is_brought_and_reports_the_verdict) {
   std::vector<std::pair<std::string, bool>> changes;
   listener->on_change([&](const Change& change) -> Status {
     changes.emplace_back(change.name.agent, change.metadata.has_value());
-    if (change.metadata && change.metadata->empty()) return error(Code::corrupt, "an empty metadata");
+    if (change.metadata && change.metadata->empty())
+      return error(Code::corrupt, "an empty metadata");
     return {};
   });
   EXPECT_TRUE(bring({"b", to_bytes("metadata of b")}).ok());

@@ -51,8 +51,8 @@ class PeerRendezvous final : public Rendezvous {
 
   /// Asks whoever listens at `from`; brings a change (metadata, or that it is withdrawn) to whoever
   /// listens at `to`. Errors: PeerClient's.
-  Result<FetchId> fetch_from(const net::Address& from, const MetadataName& name, run::Deadline deadline,
-                             FetchDone done);
+  Result<FetchId> fetch_from(const net::Address& from, const MetadataName& name,
+                             run::Deadline deadline, FetchDone done);
   Result<FetchId> send_to(const net::Address& to, const Change& change, run::Deadline deadline,
                           PeerClient::PushDone done);
   /// Of the door: see PeerListener. Without a door it is never called.

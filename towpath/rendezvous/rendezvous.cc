@@ -19,9 +19,10 @@ Status check_name(const MetadataName& name) {
 
 Status check_metadata(ConstByteSpan metadata, std::size_t limit_bytes) {
   if (metadata.size() <= limit_bytes) return {};
-  return error(Code::out_of_range,
-               cat("metadata of ", metadata.size(), " bytes; at most ", limit_bytes, " are carried"),
-               "register fewer regions, or send the metadata in parts");
+  return error(
+      Code::out_of_range,
+      cat("metadata of ", metadata.size(), " bytes; at most ", limit_bytes, " are carried"),
+      "register fewer regions, or send the metadata in parts");
 }
 
 }  // namespace towpath::rendezvous

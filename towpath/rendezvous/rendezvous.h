@@ -1,9 +1,9 @@
 // Rendezvous: how agents learn of each other's metadata.
 //
-// Metadata is opaque bytes under a name; a name is any bytes too. An agent has one full metadata, and as
-// many partial ones, under labels, as it likes. Nothing here blocks and nothing is called back from
-// where it was asked: answers and changes are delivered by progress(), and wait_fd() tells when
-// there are some. fetch_until.h has the one helper that waits.
+// Metadata is opaque bytes under a name; a name is any bytes too. An agent has one full metadata,
+// and as many partial ones, under labels, as it likes. Nothing here blocks and nothing is called
+// back from where it was asked: answers and changes are delivered by progress(), and wait_fd()
+// tells when there are some. fetch_until.h has the one helper that waits.
 //
 // It does not judge metadata: whether one is newer, whole or true is for the agent to say.
 // Invariants: each fetch is answered exactly once, unless it is cancelled or the rendezvous dies;
@@ -25,8 +25,8 @@ namespace towpath::rendezvous {
 /// Names a fetch that was asked; never 0, never used twice.
 using FetchId = std::uint64_t;
 
-/// The metadata. Errors: not_found (nobody has published the name), unavailable (the place to ask does
-/// not answer now), timed_out, denied (it is not who it should be), corrupt (the answer is).
+/// The metadata. Errors: not_found (nobody has published the name), unavailable (the place to ask
+/// does not answer now), timed_out, denied (it is not who it should be), corrupt (the answer is).
 using FetchDone = std::function<void(Result<Bytes> metadata)>;
 
 /// Metadata that was published, again or for the first time, or withdrawn.
@@ -57,7 +57,8 @@ class Rendezvous {
 
   /// Asks for the metadata of `name`; `done` hears the answer. Errors: invalid_argument as above,
   /// exhausted (too many fetches at a time).
-  virtual Result<FetchId> fetch(const MetadataName& name, run::Deadline deadline, FetchDone done) = 0;
+  virtual Result<FetchId> fetch(const MetadataName& name, run::Deadline deadline,
+                                FetchDone done) = 0;
   /// `done` is not called any more. An unknown or answered fetch is no error.
   virtual void cancel(FetchId fetch) = 0;
 

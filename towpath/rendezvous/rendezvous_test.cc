@@ -11,8 +11,8 @@
 
 #include <towpath/rendezvous/fetch_until.h>
 #include <towpath/rendezvous/file_rendezvous.h>
-#include <towpath/rendezvous/in_process.h>
 #include <towpath/rendezvous/hosted_rendezvous.h>
+#include <towpath/rendezvous/in_process.h>
 #include <towpath/rendezvous/peer_rendezvous.h>
 #include <towpath/rendezvous/test_sockets.h>
 #include <towpath/run/eventually.h>
@@ -225,7 +225,8 @@ TEST(InProcessTest, agents_on_many_threads_find_each_other) {
                        for (int other = 0; other < kAgents; ++other) {
                          const auto deadline = Deadline::after(clock, std::chrono::seconds(30));
                          const auto metadata = fetch_until(*mine, cat(other), deadline, clock);
-                         EXPECT_TRUE(metadata.ok() && *metadata == to_bytes(cat("metadata ", other)));
+                         EXPECT_TRUE(metadata.ok() &&
+                                     *metadata == to_bytes(cat("metadata ", other)));
                        }
                        all_found.arrive_and_wait();
                      }).value());
@@ -387,7 +388,8 @@ TEST_F(HostedRendezvousTest, guest_whose_host_is_gone_says_so) {
 }
 
 TEST_F(HostedRendezvousTest, what_guests_leave_is_bounded) {
-  host = HostedRendezvous::open({.address = address, .max_metadata = 2, .max_bytes = 100}, clock).value();
+  host = HostedRendezvous::open({.address = address, .max_metadata = 2, .max_bytes = 100}, clock)
+             .value();
   EXPECT_TRUE(host->publish("a", Bytes(60)).ok());
   EXPECT_EQ(host->publish("b", Bytes(41)).code(), Code::exhausted);
   EXPECT_TRUE(host->publish("a", Bytes(50)).ok()) << "the old one makes room";

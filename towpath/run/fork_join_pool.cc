@@ -72,7 +72,8 @@ struct alignas(64) ForkJoinPool::Member {
   }
 };
 
-ForkJoinPool::ForkJoinPool(std::string name, std::size_t members) : name_(std::move(name)), wanted_(members) {}
+ForkJoinPool::ForkJoinPool(std::string name, std::size_t members)
+    : name_(std::move(name)), wanted_(members) {}
 
 ForkJoinPool::~ForkJoinPool() {
   for (const auto& member : members_) member->report(Member::over);
@@ -87,8 +88,8 @@ const Status& ForkJoinPool::start() {
   if (std::exchange(is_started_, true)) return started_;
   for (std::size_t i = 0; i < wanted_; ++i) {
     auto member = std::make_unique<Member>();
-    auto worker =
-        Worker::start(cat(name_, "-", i), [member = member.get()](const StopToken&) { member->serve(); });
+    auto worker = Worker::start(cat(name_, "-", i),
+                                [member = member.get()](const StopToken&) { member->serve(); });
     if (!worker.ok()) {
       started_ = worker.status();
       break;

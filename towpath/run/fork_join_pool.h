@@ -6,10 +6,10 @@
 //   hand 0   |    part 1    |
 //
 // The caller takes back what no hand has begun when it has done its own part, so that it waits for
-// no more than what a member is in the middle of: on a busy machine it does all of it, as if it were
-// alone. Members keep off the processor that the caller runs on; one that has nothing to do looks for
-// more for some 20 us, then sleeps.
-// Thread: one caller at a time; parts of a piece run at the same time.
+// no more than what a member is in the middle of: on a busy machine it does all of it, as if it
+// were alone. Members keep off the processor that the caller runs on; one that has nothing to do
+// looks for more for some 20 us, then sleeps. Thread: one caller at a time; parts of a piece run at
+// the same time.
 #pragma once
 
 #include <cstddef>

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-#include <towpath/run/fork_join_pool.h>
 #include <towpath/run/eventually.h>
+#include <towpath/run/fork_join_pool.h>
 
 namespace towpath::run {
 namespace {

@@ -39,8 +39,8 @@ FutexWait futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expec
 inline constexpr std::uint32_t kWakeAll = INT32_MAX;
 
 /// Wakes up to `count` sleepers; returns how many. Never touches the word itself, so it is safe
-/// even if a sleeper has meanwhile freed it; an unauthenticated connection who sleeps at that address then wakes
-/// early.
+/// even if a sleeper has meanwhile freed it; an unauthenticated connection who sleeps at that
+/// address then wakes early.
 std::uint32_t futex_wake(const std::atomic<std::uint32_t>& word, std::uint32_t count,
                          FutexScope scope = FutexScope::private_to_process) noexcept;
 

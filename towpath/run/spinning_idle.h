@@ -1,4 +1,5 @@
-// SpinningIdleStrategy: looks for a while before a sleep, for as long as the waits before have taught.
+// SpinningIdleStrategy: looks for a while before a sleep, for as long as the waits before have
+// taught.
 //
 // Being woken is dear on an idle core (tens of microseconds on a virtual machine), and looking is
 // in vain where nothing comes soon: so it looks longer while waits are short, and not at all after

@@ -44,8 +44,10 @@ TEST(SpinningIdleStrategyTest, ends_when_it_comes) {
 TEST(SpinningIdleStrategyTest, does_not_look_for_long_where_others_want_the_core) {
   SpinningIdleStrategy spinning;
   spinning.learn(microseconds(1));
-  EXPECT_EQ(count_looks(spinning, SpinningIdleStrategy::kCrowded), 2U) << "one, and whether it came meanwhile";
-  for (std::uint32_t i = 0; i < SpinningIdleStrategy::kDistrust; ++i) spinning.learn(microseconds(1));
+  EXPECT_EQ(count_looks(spinning, SpinningIdleStrategy::kCrowded), 2U)
+      << "one, and whether it came meanwhile";
+  for (std::uint32_t i = 0; i < SpinningIdleStrategy::kDistrust; ++i)
+    spinning.learn(microseconds(1));
   EXPECT_EQ(count_looks(spinning), 0U);
   spinning.learn(microseconds(1));
   EXPECT_GT(count_looks(spinning), 0U);

@@ -1,5 +1,5 @@
-// YieldingIdleStrategy: gives the processor away once before a sleep, to a thread of the kernel that does what
-// is waited for.
+// YieldingIdleStrategy: gives the processor away once before a sleep, to a thread of the kernel
+// that does what is waited for.
 //
 // That costs one switch where sleeping and being woken cost two and more, and one for all that the
 // other gets done meanwhile. It is in vain where the other has a processor of its own: nobody takes

@@ -4,8 +4,8 @@
 // the digests with what it would be if all were alike, opens the next round, and rings. So a
 // barrier costs one atomic addition each, and a difference costs nothing until there is one.
 // Invariants: zeroed memory is a gathering. Nobody arrives at a round before the one before is
-// over, so the last one may clear the sum. `Words`: as in event_count.h. Thread: any process, one thread
-// of each at a time.
+// over, so the last one may clear the sum. `Words`: as in event_count.h. Thread: any process, one
+// thread of each at a time.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-#include <towpath/shmem/job.h>
 #include <towpath/shmem/bootstrap_words.h>
+#include <towpath/shmem/job.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>
 
@@ -46,7 +46,9 @@ Result<BootstrapWords> decode_bootstrap_words(ConstByteSpan payload) {
     switch (field.tag()) {
       case kBootstrapPe: words.pe = static_cast<std::uint32_t>(field.number()); break;
       case kBootstrapPes: words.pes = static_cast<std::uint32_t>(field.number()); break;
-      case kBootstrapSaid: words.said.emplace_back(field.bytes().begin(), field.bytes().end()); break;
+      case kBootstrapSaid:
+        words.said.emplace_back(field.bytes().begin(), field.bytes().end());
+        break;
       case kBootstrapRefusal: words.refusal = field.text(); break;
     }
     return Status();

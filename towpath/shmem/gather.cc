@@ -25,7 +25,7 @@ Status mismatch(const World& world, const TeamView& team, std::uint32_t round) {
 
 /// What this PE has put is in place before anybody hears that it came.
 Status report_other_hosts(const World& world, const TeamView& team, const Arrival& arrival,
-                        std::uint32_t round) {
+                          std::uint32_t round) {
   world.quiet_far();
   return world.remote().arrive({.slot = team.slot,
                                 .member = static_cast<std::uint32_t>(team.my_index),

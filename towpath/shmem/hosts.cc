@@ -121,8 +121,8 @@ Result<ino_t> namespace_of(const char* path) {
 /// The second round: where each can be reached. A PE without a network says so to all, rather than
 /// let them wait.
 Result<std::unique_ptr<Remote>> send_transport(Exchange& exchange, const NetworkOptions& network,
-                                             std::uint64_t key,
-                                             const std::vector<std::uint32_t>& here) {
+                                               std::uint64_t key,
+                                               const std::vector<std::uint32_t>& here) {
   auto transport = UcxTransport::open(network);
   TOWPATH_TRY(std::vector<Bytes> addresses,
               exchange.all(transport.ok() ? (*transport)->address() : Bytes()));
@@ -178,10 +178,10 @@ Result<Bootstrap> bootstrap_over_hosts(Exchange& exchange, Attendance self) {
 
 Result<Bootstrap> bootstrap_by_id(const UniqueId& id, Attendance self) {
   SocketBootstrap bootstrap({.places = id.places(),
-                   .token = id.token(),
-                   .my_pe = self.my_pe,
-                   .pes = self.pes,
-                   .patience = self.patience});
+                             .token = id.token(),
+                             .my_pe = self.my_pe,
+                             .pes = self.pes,
+                             .patience = self.patience});
   return bootstrap_over_hosts(bootstrap, std::move(self));
 }
 

@@ -14,8 +14,8 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/shmem/event_count.h>
 #include <towpath/shmem/barrier.h>
+#include <towpath/shmem/event_count.h>
 #include <towpath/shmem/queue_lock.h>
 
 namespace towpath::shmem {
@@ -244,7 +244,8 @@ using SteppedBarrier = BasicBarrier<SteppedWords>;
 void meet(SteppedBarrier& bootstrap, std::uint64_t digest, std::uint32_t members, bool& differed) {
   const std::uint32_t round = bootstrap.round();
   if (!bootstrap.arrive(digest, members))
-    while (!bootstrap.event_count().doze([&] { return bootstrap.is_over(round); }, run::Deadline::never())) {
+    while (!bootstrap.event_count().doze([&] { return bootstrap.is_over(round); },
+                                         run::Deadline::never())) {
     }
   differed = bootstrap.differed_in(round);
 }
@@ -315,7 +316,8 @@ class SteppedNodes {
     template <typename Ready>
     Status wait(const Ready& ready, std::uint32_t pe) {
       const auto is_dead = [&] { return pe == all.dead_; };
-      while (!all.event_counts_[me].doze([&] { return ready() || is_dead(); }, run::Deadline::never())) {
+      while (!all.event_counts_[me].doze([&] { return ready() || is_dead(); },
+                                         run::Deadline::never())) {
       }
       return ready() ? Status() : broken(pe);
     }

@@ -13,8 +13,8 @@
 
 #include <towpath/core/result.h>
 #include <towpath/memory/host_pages.h>
-#include <towpath/shmem/call.h>
 #include <towpath/shmem/barrier.h>
+#include <towpath/shmem/call.h>
 #include <towpath/sys/fd.h>
 #include <towpath/sys/mapping.h>
 

@@ -7,8 +7,8 @@
 #include <towpath/net/hello.h>
 #include <towpath/net/listener.h>
 #include <towpath/run/deadline.h>
-#include <towpath/shmem/socket_bootstrap.h>
 #include <towpath/shmem/bootstrap_words.h>
+#include <towpath/shmem/socket_bootstrap.h>
 #include <towpath/sys/clock.h>
 
 namespace towpath::shmem {
@@ -120,8 +120,10 @@ class SocketBootstrap::Host {
 
   void let_in(net::Listener& listener) {
     auto accepted = listener.accept();
-    const auto unauthenticated = std::ranges::count_if(guests_, [](const Guest& g) { return !g.pe; });
-    if (!accepted.ok() || !*accepted || static_cast<std::size_t>(unauthenticated) >= kMaxUnauthenticated)
+    const auto unauthenticated =
+        std::ranges::count_if(guests_, [](const Guest& g) { return !g.pe; });
+    if (!accepted.ok() || !*accepted ||
+        static_cast<std::size_t>(unauthenticated) >= kMaxUnauthenticated)
       return;
     const int fd = accepted->get();
     Guest& guest = guests_.emplace_back(
@@ -209,8 +211,8 @@ class SocketBootstrap::Visitor {
   Status say(ConstByteSpan mine, run::Deadline deadline) {
     TOWPATH_TRY(Bytes sealed,
                 encode_bootstrap_words({.pe = static_cast<std::uint32_t>(options_.my_pe),
-                                      .pes = static_cast<std::uint32_t>(options_.pes),
-                                      .said = {Bytes(mine.begin(), mine.end())}}));
+                                        .pes = static_cast<std::uint32_t>(options_.pes),
+                                        .said = {Bytes(mine.begin(), mine.end())}}));
     if (!connection_) return find_host(std::make_shared<const Bytes>(std::move(sealed)), deadline);
     connection_->send(std::move(sealed));
     return send_all(*connection_, deadline);
@@ -228,7 +230,7 @@ class SocketBootstrap::Visitor {
 
  private:
   static Result<BootstrapWords> next_words(net::FramedConnection& connection,
-                                         run::Deadline deadline) {
+                                           run::Deadline deadline) {
     while (true) {
       std::size_t budget = kReadBudget;
       TOWPATH_TRY(auto frame, connection.receive(budget));

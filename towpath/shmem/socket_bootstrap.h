@@ -5,8 +5,8 @@
 //
 // It needs no server, and no thread: PE 0 listens while it is inside of the first all(). Who lacks
 // the token is sent away, and so is who makes no sense; both hear why.
-// Invariants: what unauthenticated connections may send is bounded. Frames: docs/formats/shmem_frame.md.
-// Thread: one at a time.
+// Invariants: what unauthenticated connections may send is bounded. Frames:
+// docs/formats/shmem_frame.md. Thread: one at a time.
 #pragma once
 
 #include <memory>

@@ -103,7 +103,8 @@ TEST_F(SocketBootstrapTest, a_place_that_is_taken_is_one_of_several) {
   const auto other = net::Listener::listen(taken);
   ASSERT_TRUE(other.ok());
   SocketBootstrapOptions host = options_of(0, 2), visitor = options_of(1, 2);
-  for (SocketBootstrapOptions* each : {&host, &visitor}) each->places.emplace(each->places.begin(), taken);
+  for (SocketBootstrapOptions* each : {&host, &visitor})
+    each->places.emplace(each->places.begin(), taken);
   visitor.until_welcome = std::chrono::milliseconds(50);
   for (const auto& heard : meet({host, visitor}))
     EXPECT_TRUE(heard.ok()) << heard.status().to_string();

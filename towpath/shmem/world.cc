@@ -171,7 +171,8 @@ Status World::watch_others() {
   return {};
 }
 
-Status World::wait_asleep(EventCount& event_count, Condition ready, std::span<const std::int32_t> awaited) {
+Status World::wait_asleep(EventCount& event_count, Condition ready,
+                          std::span<const std::int32_t> awaited) {
   const auto holds = [&] { return ready.holds(ready.what); };
   const run::Deadline end = patience_.to_wait == Duration::max()
                                 ? run::Deadline::never()

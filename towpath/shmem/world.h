@@ -172,7 +172,8 @@ class World {
   Status map_heaps(const HeapPages& pages);
   Status meet();
   Status watch_others();
-  Status wait_asleep(EventCount& event_count, Condition ready, std::span<const std::int32_t> awaited);
+  Status wait_asleep(EventCount& event_count, Condition ready,
+                     std::span<const std::int32_t> awaited);
   bool has_ended(std::uint32_t pe, bool look) const;
 
   JobView job_;

@@ -194,7 +194,7 @@ void Lane::finish(Flight& flight) {
       operation.stopped_ = true;
     else
       operation.progress_.failed(backend::advance(operation.segments, part.start, moved),
-                               part.length - moved, part.status);
+                                 part.length - moved, part.status);
   }
   flight.operation = nullptr;
   flight.state = Flight::State::free;

@@ -103,9 +103,9 @@ Status StagedBackend::open(const BackendType& inner, BackendContext context) {
   context.events = this;
   TOWPATH_TRY(inner_, inner.open(context));
   capabilities_ = with_devices(inner_->capabilities());
-  serves_devices_ = std::ranges::any_of(inner_->capabilities().pairs, [](const SupportedPair& pair) {
-    return pair.remote == MemoryKind::device;
-  });
+  serves_devices_ = std::ranges::any_of(
+      inner_->capabilities().pairs,
+      [](const SupportedPair& pair) { return pair.remote == MemoryKind::device; });
   TOWPATH_TRY(poller_.add(waker_->fd(), 0));
   return inner_->wait_fd() < 0 ? Status() : poller_.add(inner_->wait_fd(), 1);
 }

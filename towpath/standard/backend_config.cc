@@ -166,8 +166,9 @@ const BackendChoice* BackendConfig::find(std::string_view name) const {
 Status create_backends(agent::Agent& agent, const BackendConfig& config) {
   const std::vector<BackendFailure> failures = create_all(agent, config);
   if (failures.empty()) return {};
-  return reported(cat(failures.size(), " of ", config.backends().size(), " backends were not created"),
-              failures);
+  return reported(
+      cat(failures.size(), " of ", config.backends().size(), " backends were not created"),
+      failures);
 }
 
 Result<std::vector<BackendFailure>> create_available_backends(agent::Agent& agent,

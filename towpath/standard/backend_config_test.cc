@@ -86,13 +86,13 @@ TEST(BackendConfigTest, the_order_is_that_of_the_alphabet) {
 
 TEST(BackendConfigTest, every_contradiction_is_reported) {
   const std::string reported = refusal({{"UCX", "1"},
-                                    {"ucx", "0"},
-                                    {"POSIX_DEPTH", "1"},
-                                    {"POSIX_depth", "2"},
-                                    {"", "1"},
-                                    {"UCX_", "1"}});
+                                        {"ucx", "0"},
+                                        {"POSIX_DEPTH", "1"},
+                                        {"POSIX_depth", "2"},
+                                        {"", "1"},
+                                        {"UCX_", "1"}});
   EXPECT_THAT(reported, AllOf(HasSubstr("on and off"), HasSubstr("two values"),
-                          HasSubstr("names no backend"), HasSubstr("names no parameter")));
+                              HasSubstr("names no backend"), HasSubstr("names no parameter")));
   EXPECT_THAT(names(read({{"UCX", "1"}, {"ucx", "yes"}})), ElementsAre("UCX"));
 }
 

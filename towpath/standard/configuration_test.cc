@@ -24,10 +24,10 @@ class ConfigurationTest : public testing::Test {
 
 TEST_F(ConfigurationTest, file_says_what_the_environment_does_not) {
   const auto reported = configured(
-                        "NIXL_ETCD_ENDPOINTS = \"http://a:1\"\n"
-                        "NIXL_TELEMETRY_ENABLE = true\n"
-                        "NIXL_TELEMETRY_BUFFER_SIZE = 128\n")
-                        .value();
+                            "NIXL_ETCD_ENDPOINTS = \"http://a:1\"\n"
+                            "NIXL_TELEMETRY_ENABLE = true\n"
+                            "NIXL_TELEMETRY_BUFFER_SIZE = 128\n")
+                            .value();
   EXPECT_THAT(reported.settings.etcd_endpoints, ElementsAre("http://a:1"));
   EXPECT_TRUE(reported.telemetry.decide(false));
   EXPECT_EQ(reported.telemetry.options.flight_records, 128U);
@@ -36,13 +36,13 @@ TEST_F(ConfigurationTest, file_says_what_the_environment_does_not) {
 
 TEST_F(ConfigurationTest, variable_wins_over_the_file_whatever_its_prefix) {
   const auto reported = configured(
-                        "TOWPATH_ETCD_NAMESPACE = \"/file\"\n"
-                        "TOWPATH_TELEMETRY_ENABLE = true\n"
-                        "NIXL_LOG_LEVEL = \"TRACE\"\n",
-                        {{"NIXL_ETCD_NAMESPACE", "/variable"},
-                         {"NIXL_TELEMETRY_ENABLE", "0"},
-                         {"TOWPATH_LOG_LEVEL", "ERROR"}})
-                        .value();
+                            "TOWPATH_ETCD_NAMESPACE = \"/file\"\n"
+                            "TOWPATH_TELEMETRY_ENABLE = true\n"
+                            "NIXL_LOG_LEVEL = \"TRACE\"\n",
+                            {{"NIXL_ETCD_NAMESPACE", "/variable"},
+                             {"NIXL_TELEMETRY_ENABLE", "0"},
+                             {"TOWPATH_LOG_LEVEL", "ERROR"}})
+                            .value();
   EXPECT_EQ(reported.settings.etcd_namespace, "/variable");
   EXPECT_FALSE(reported.telemetry.decide(true));
   EXPECT_EQ(reported.settings.log_level, telemetry::Level::error);
@@ -50,16 +50,17 @@ TEST_F(ConfigurationTest, variable_wins_over_the_file_whatever_its_prefix) {
 
 TEST_F(ConfigurationTest, warnings_say_where_it_stands) {
   const auto reported = configured(
-                        "NIXL_SPEED = 1\n"
-                        "NIXL_TELEMETRY_ENABEL = true\n"
-                        "speed = 2\n",
-                        {{"NIXL_SPED", "high"}, {"TOWPATH_LOG_LEVEL", "LOUD"}})
-                        .value();
-  EXPECT_THAT(reported.warnings, ElementsAre(HasSubstr(path_ + ":3: speed is no setting"),
-                                         "the variable NIXL_SPED is not known",
-                                         path_ + ":1: NIXL_SPEED is not known",
-                                         "the variable TOWPATH_LOG_LEVEL cannot be read: 'LOUD'",
-                                         path_ + ":2: NIXL_TELEMETRY_ENABEL is not known here"));
+                            "NIXL_SPEED = 1\n"
+                            "NIXL_TELEMETRY_ENABEL = true\n"
+                            "speed = 2\n",
+                            {{"NIXL_SPED", "high"}, {"TOWPATH_LOG_LEVEL", "LOUD"}})
+                            .value();
+  EXPECT_THAT(
+      reported.warnings,
+      ElementsAre(HasSubstr(path_ + ":3: speed is no setting"),
+                  "the variable NIXL_SPED is not known", path_ + ":1: NIXL_SPEED is not known",
+                  "the variable TOWPATH_LOG_LEVEL cannot be read: 'LOUD'",
+                  path_ + ":2: NIXL_TELEMETRY_ENABEL is not known here"));
   telemetry::CollectingSink sink;
   const ManualClock clock;
   reported.warn(telemetry::Log(sink, clock, "test"));

@@ -95,7 +95,8 @@ class ConnectorNode {
   Result<kv::LayoutHandle> register_caches(const ConnectorNodeOptions& options);
   Result<layout::PhysicalLayout> kept_memory(const ConnectorNodeOptions& options);
   using Tiers = std::vector<std::unique_ptr<kv::BlockTier>>;
-  Result<Tiers> tiers_below(const ConnectorNodeOptions& options, kv::BlockDirectory& block_directory);
+  Result<Tiers> tiers_below(const ConnectorNodeOptions& options,
+                            kv::BlockDirectory& block_directory);
   Result<std::unique_ptr<kv::TieredKeeper>> make_keeper(const ConnectorNodeOptions& options);
   Status meet(const ConnectorNodeOptions& options);
   Status start_serving();

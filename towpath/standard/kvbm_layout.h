@@ -4,7 +4,8 @@
 //   TOWPATH_TRY(std::string json, to_kvbm_json(cache.descriptor(incarnation)));
 //
 // It says where a cache lies, and gives nobody a way to it: a transfer finds its addresses in the
-// metadata of an agent of Towpath's, or not at all. kvbm_package.h is for layouts that come with one.
+// metadata of an agent of Towpath's, or not at all. kvbm_package.h is for layouts that come with
+// one.
 //
 // What comes in is hostile: bounded before it is read, every value checked, and validated like a
 // layout of ours before anybody sees it. Thread: any.

@@ -4,8 +4,8 @@
 //   manager->import_package(*package_from_kvbm(bytes));            // theirs, here
 //   send(*package_to_kvbm(*manager->export_package(), worker));    // ours, there
 //
-// The NIXL metadata is of use only where it is metadata of Towpath's, as our libnixl_capi gives it to
-// KVBM: then its layouts are those of any peer. A blob of NIXL's own library is refused by name,
+// The NIXL metadata is of use only where it is metadata of Towpath's, as our libnixl_capi gives it
+// to KVBM: then its layouts are those of any peer. A blob of NIXL's own library is refused by name,
 // for no agent of ours could reach what it tells of.
 //
 // What comes in is hostile: bounded before anything is allocated, and proven as our own packages

@@ -153,8 +153,9 @@ TEST(KvbmPackageTest, metadata_of_nixl_itself_is_refused_with_what_would_do) {
 TEST(KvbmPackageTest, of_others_it_takes_nothing) {
   Bytes bytes = address(metadata_of({"decode-0", 77}));
   bytes += raw({0});
-  EXPECT_THAT(package_from_kvbm(bytes).status().to_string(),
-              HasSubstr("names the agent 'prefill-0', its NIXL metadata is the metadata of decode-0"));
+  EXPECT_THAT(
+      package_from_kvbm(bytes).status().to_string(),
+      HasSubstr("names the agent 'prefill-0', its NIXL metadata is the metadata of decode-0"));
   EXPECT_THAT(refusal_of([](Bytes& said) { said[15] = std::byte{'q'}; }).to_string(),
               HasSubstr("the agent 'qrefill-0' comes with the metadata of prefill-0"));
   Bytes other = packed();

@@ -14,7 +14,8 @@ using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 TEST(KvbmSettingsTest, silence_is_kvbm_s_defaults) {
-  const KvbmSettings reported = KvbmSettings::from({{"PATH", "/bin"}, {"DYN_KVBM_CPU_CACHE_GB", ""}});
+  const KvbmSettings reported =
+      KvbmSettings::from({{"PATH", "/bin"}, {"DYN_KVBM_CPU_CACHE_GB", ""}});
   EXPECT_FALSE(reported.host.blocks_of(1000));
   EXPECT_FALSE(reported.disk_options(1000));
   EXPECT_EQ(reported.cache_options().admission.sightings, 2U);
@@ -23,8 +24,8 @@ TEST(KvbmSettingsTest, silence_is_kvbm_s_defaults) {
 
 TEST(KvbmSettingsTest, sizes_are_of_ten_to_the_ninth_and_blocks_win) {
   const KvbmSettings reported = KvbmSettings::from({{"DYN_KVBM_CPU_CACHE_GB", "1.5"},
-                                                {"DYN_KVBM_DISK_CACHE_GB", "100"},
-                                                {"DYN_KVBM_DISK_CACHE_DIR", "/mnt/nvme"}});
+                                                    {"DYN_KVBM_DISK_CACHE_GB", "100"},
+                                                    {"DYN_KVBM_DISK_CACHE_DIR", "/mnt/nvme"}});
   EXPECT_EQ(reported.host.blocks_of(1'000'000), 1500U);
   const auto disk = reported.disk_options(1'000'000);
   EXPECT_EQ(disk->capacity_bytes, 100'000'000'000U);
@@ -129,10 +130,10 @@ TEST(KvbmSettingsTest, each_of_kvbm_s_names_is_taken_or_refused_with_a_reason) {
 
 TEST(KvbmSettingsTest, what_means_nothing_here_is_remarked_on_and_never_fatal) {
   const KvbmSettings reported = KvbmSettings::from({{"DYN_KVBM_CPU_CACHE_GB", "lots"},
-                                                {"DYN_KVBM_CPU_CASHE_GB", "5"},
-                                                {"DYN_KVBM_DISK_CACHE_GB", "-1"},
-                                                {"DYN_KVBM_LEADER_ZMQ_HOST", "here"},
-                                                {"DYN_KVBM_NIXL_BACKEND_GDS_MT", "true"}});
+                                                    {"DYN_KVBM_CPU_CASHE_GB", "5"},
+                                                    {"DYN_KVBM_DISK_CACHE_GB", "-1"},
+                                                    {"DYN_KVBM_LEADER_ZMQ_HOST", "here"},
+                                                    {"DYN_KVBM_NIXL_BACKEND_GDS_MT", "true"}});
   ASSERT_EQ(reported.remarks.size(), 5U);
   EXPECT_THAT(reported.remarks[0].why, HasSubstr("'lots'"));
   EXPECT_EQ(reported.remarks[1], (Remark{"DYN_KVBM_CPU_CASHE_GB", "is not known"}));
@@ -196,10 +197,10 @@ TEST(KvbmSettingsTest, each_source_wins_over_those_before_it) {
 
 TEST(KvbmSettingsTest, native_variables_are_paths_in_capitals) {
   const KvbmSettings reported = KvbmSettings::from({{"KVBM_CACHE_DISK_NUM_BLOCKS", "7"},
-                                                {"KVBM_OFFLOAD_G1_TO_G2_MIN_PRIORITY", "35"},
-                                                {"KVBM_OFFLOAD_G1_TO_G2_MAX_BATCH_SIZE", "-1"},
-                                                {"KVBM_MESSENGER_BACKEND_TCP_PORT", "1"},
-                                                {"KVBM_CASHE", "1"}});
+                                                    {"KVBM_OFFLOAD_G1_TO_G2_MIN_PRIORITY", "35"},
+                                                    {"KVBM_OFFLOAD_G1_TO_G2_MAX_BATCH_SIZE", "-1"},
+                                                    {"KVBM_MESSENGER_BACKEND_TCP_PORT", "1"},
+                                                    {"KVBM_CASHE", "1"}});
   EXPECT_EQ(reported.disk.blocks, 7U);
   EXPECT_EQ(reported.min_priority, 35);
   EXPECT_THAT(

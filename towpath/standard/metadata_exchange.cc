@@ -8,8 +8,8 @@ namespace towpath::standard {
 
 namespace {
 
-using rendezvous::MetadataName;
 using rendezvous::Change;
+using rendezvous::MetadataName;
 
 constexpr std::size_t kMaxOutcomes = 1024;
 constexpr Duration kAskAgain = std::chrono::milliseconds(50);
@@ -58,7 +58,8 @@ Result<std::unique_ptr<MetadataExchange>> MetadataExchange::open(MetadataExchang
   return made;
 }
 
-MetadataExchange::MetadataExchange(MetadataExchangeOptions options, run::Poller poller, run::TimerFd timer)
+MetadataExchange::MetadataExchange(MetadataExchangeOptions options, run::Poller poller,
+                                   run::TimerFd timer)
     : options_(std::move(options)), poller_(std::move(poller)), timer_(std::move(timer)) {}
 
 MetadataExchange::~MetadataExchange() { worker_.reset(); }
@@ -93,8 +94,8 @@ rendezvous::Standing MetadataExchange::standing() const {
 }
 
 Status MetadataExchange::send(const MetadataPart& part, const Address& to) {
-  TOWPATH_TRY(Bytes metadata,
-              options_.agent->metadata({.only = part.only, .connection_info = part.connection_info}));
+  TOWPATH_TRY(Bytes metadata, options_.agent->metadata(
+                                  {.only = part.only, .connection_info = part.connection_info}));
   const run::MutexLock lock(mutex_);
   const MetadataName name(options_.agent->name(), part.label);
   if (to) return bring(to, {name, std::move(metadata)}, What::sent).status();
@@ -116,7 +117,7 @@ Status MetadataExchange::publish_here(const MetadataPart& part, ConstByteSpan me
 }
 
 Result<rendezvous::FetchId> MetadataExchange::bring(const Address& to, const Change& change,
-                                                What what) {
+                                                    What what) {
   return doors_->send_to(*to, change, run::Deadline::after(*options_.clock, options_.timeout),
                          [this, name = change.name, place = to_text(to), what](const Status& status)
                              TOWPATH_REQUIRES(mutex_) {
@@ -179,7 +180,8 @@ void MetadataExchange::answered(std::uint64_t id, const Result<Bytes>& metadata)
     fetch.again_at = options_.clock->now() + kAskAgain;
     return timer_.arm(fetch.again_at);
   }
-  const Status status = metadata.ok() ? options_.agent->load_metadata(*metadata).status() : metadata.status();
+  const Status status =
+      metadata.ok() ? options_.agent->load_metadata(*metadata).status() : metadata.status();
   if (status.ok() && !fetch.from) followed_.insert(fetch.name.agent);
   note({What::fetched, fetch.name, to_text(fetch.from), status});
   fetches_.erase(found);
@@ -201,8 +203,8 @@ void MetadataExchange::heard(const Change& change, bool from_store) {
   if (from_store && !followed_.contains(change.name.agent)) return;
   const std::string place = from_store ? to_text({}) : "our listener";
   if (change.metadata)
-    return note(
-        {What::brought, change.name, place, options_.agent->load_metadata(*change.metadata).status()});
+    return note({What::brought, change.name, place,
+                 options_.agent->load_metadata(*change.metadata).status()});
   if (!change.name.label.empty()) return;  // what a part has added cannot be taken away
   note({What::withdrawn, change.name, place, options_.agent->forget_peer(change.name.agent)});
 }

@@ -196,7 +196,7 @@ TEST_F(MetadataExchangeTest, outcomes_and_the_store_are_counted) {
   Side here = make("here", std::move(counted));
   Side there = make("there", with_store());
   EXPECT_EQ(reported(), (std::map<std::string, std::int64_t>{{"towpath_metadata_store_pending", 0},
-                                                         {"towpath_metadata_store_up", 1}}));
+                                                             {"towpath_metadata_store_up", 1}}));
   ASSERT_TRUE(there.metadata->send().ok());
   ASSERT_TRUE(here.metadata->fetch("there").ok());
   EXPECT_TRUE(next(here, there).status.ok());

@@ -81,9 +81,9 @@ typedef struct towpath_backend_v1_t {
   size_t pair_count;
   const towpath_param_v1* params; /* all that it reads; others are refused by name */
   size_t param_count;
-  uint64_t alignment;       /* of addresses and lengths that need no detour; 1: any */
-  uint64_t latency_ns;      /* declared cost of a transfer: latency ... */
-  double bytes_per_second;  /* ... and bandwidth; 0: unknown */
+  uint64_t alignment;          /* of addresses and lengths that need no detour; 1: any */
+  uint64_t latency_ns;         /* declared cost of a transfer: latency ... */
+  double bytes_per_second;     /* ... and bandwidth; 0: unknown */
   uint64_t quiesced_within_ns; /* 0: cancel() completes before it returns; else it ends by itself */
 
   int32_t (*open)(const towpath_host_v1* host, const towpath_param_v1* params, size_t count,

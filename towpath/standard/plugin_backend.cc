@@ -120,13 +120,13 @@ class PluginBackend final : public Backend {
 
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override {
     const towpath_region_v1 reported{.size = sizeof reported,
-                                 .kind = static_cast<std::uint32_t>(region.kind),
-                                 .fd = region.fd,
-                                 .address = region.address,
-                                 .length = region.length,
-                                 .device_id = region.device_id,
-                                 .key = region.key.data(),
-                                 .key_length = region.key.size()};
+                                     .kind = static_cast<std::uint32_t>(region.kind),
+                                     .fd = region.fd,
+                                     .address = region.address,
+                                     .length = region.length,
+                                     .device_id = region.device_id,
+                                     .key = region.key.data(),
+                                     .key_length = region.key.size()};
     Why why;
     void* memory = nullptr;
     const std::int32_t code =
@@ -159,10 +159,10 @@ class PluginBackend final : public Backend {
   void describe() {
     for (const towpath_pair_v1& pair : std::span(plugin_.pairs, plugin_.pair_count)) {
       capabilities_.pairs.push_back({.local = *memory_kind_from_number(pair.local_kind),
-                                      .remote = *memory_kind_from_number(pair.remote_kind),
-                                      .read = pair.read,
-                                      .write = pair.write,
-                                      .to_self = true});
+                                     .remote = *memory_kind_from_number(pair.remote_kind),
+                                     .read = pair.read,
+                                     .write = pair.write,
+                                     .to_self = true});
     }
     capabilities_.alignment = std::max<std::uint64_t>(1, plugin_.alignment);
     if (plugin_.quiesced_within_ns != 0) {
@@ -208,8 +208,8 @@ Status check(const towpath_backend_v1_t& plugin) {
                      plugin.register_memory && plugin.deregister_memory && plugin.post &&
                      plugin.cancel && plugin.progress && plugin.wait_fd;
   if (!whole) return error(Code::invalid_argument, "its description lacks a name or a function");
-  const bool countable = plugin.pair_count > 0 && plugin.pair_count <= kMaxPairs &&
-                         plugin.pairs && plugin.param_count <= kMaxParams &&
+  const bool countable = plugin.pair_count > 0 && plugin.pair_count <= kMaxPairs && plugin.pairs &&
+                         plugin.param_count <= kMaxParams &&
                          (plugin.params || plugin.param_count == 0);
   if (!countable)
     return error(Code::invalid_argument, cat("it has ", plugin.pair_count, " routes and ",

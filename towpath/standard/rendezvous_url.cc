@@ -96,7 +96,7 @@ std::optional<std::chrono::seconds> ttl_of(const RendezvousUrl& url) {
 }
 
 Opened open_hosted_rendezvous(std::string_view text, const RendezvousUrl& url, const Clock& clock,
-                          const telemetry::Log& log) {
+                              const telemetry::Log& log) {
   rendezvous::HostedRendezvousOptions options;
   TOWPATH_TRY(options.address, net::parse_address(text.substr(0, text.find('?'))));
   const auto* tcp = std::get_if<net::TcpAddress>(&options.address);

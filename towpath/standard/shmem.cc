@@ -20,16 +20,17 @@ Result<shmem::Bootstrap> bootstrap_by_pmix(const Environment& environment, Durat
 
 }  // namespace
 
-Result<shmem::SocketBootstrapOptions> meeting_of(const ShmemInvitation& invitation, Duration patience) {
+Result<shmem::SocketBootstrapOptions> meeting_of(const ShmemInvitation& invitation,
+                                                 Duration patience) {
   constexpr std::string_view kTokenFile = "?token-file=";
   const std::string_view place = invitation.place;
   const std::size_t end = std::min(place.find(kTokenFile), place.size());
   TOWPATH_TRY(net::Address address, net::parse_address(place.substr(0, end)));
   shmem::SocketBootstrapOptions options{.places = {std::move(address)},
-                                .token = {},
-                                .my_pe = invitation.self.my_pe,
-                                .pes = invitation.self.pes,
-                                .patience = patience};
+                                        .token = {},
+                                        .my_pe = invitation.self.my_pe,
+                                        .pes = invitation.self.pes,
+                                        .patience = patience};
   if (end == place.size()) return options;
   TOWPATH_TRY(const std::string secret,
               sys::read_text_file(std::string(place.substr(end + kTokenFile.size()))));

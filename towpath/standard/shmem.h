@@ -15,7 +15,8 @@ namespace towpath::standard {
 
 /// What the environment says of this process (shmem_environment.h): alone, of one host's job, after
 /// a meeting with the PEs of other hosts, or of a job of PMIx; the latter two are collective.
-/// Errors: shmem_bootstrap()'s; SocketBootstrap's or PmixExchange's, and shmem::bootstrap_over_hosts()'s.
+/// Errors: shmem_bootstrap()'s; SocketBootstrap's or PmixExchange's, and
+/// shmem::bootstrap_over_hosts()'s.
 Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duration patience);
 
 /// This process's context, as its environment has it. Collective. Errors: bootstrap_shmem()'s and
@@ -24,6 +25,7 @@ Result<shmem::Context> open_shmem(const shmem::ContextOptions& options = {});
 
 /// Where an invitation leads. Errors: invalid_argument (the place, the token), not_found (its
 /// file).
-Result<shmem::SocketBootstrapOptions> meeting_of(const ShmemInvitation& invitation, Duration patience);
+Result<shmem::SocketBootstrapOptions> meeting_of(const ShmemInvitation& invitation,
+                                                 Duration patience);
 
 }  // namespace towpath::standard

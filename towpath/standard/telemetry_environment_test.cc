@@ -24,13 +24,14 @@ TEST(TelemetryEnvironmentTest, explicit_word_beats_the_code) {
 }
 
 TEST(TelemetryEnvironmentTest, every_setting_of_nixl_arrives) {
-  const auto reported = telemetry_from({{"NIXL_TELEMETRY_DIR", "/var/tmp/t"},
-                                    {"NIXL_TELEMETRY_BUFFER_SIZE", "128"},
-                                    {"NIXL_TELEMETRY_EXPORTER", "Prometheus"},
-                                    {"NIXL_TELEMETRY_PROMETHEUS_PORT", "9191"},
-                                    {"NIXL_TELEMETRY_ENABLED_METRICS", "agent_tx_*,agent_errors"},
-                                    {"NIXL_TELEMETRY_HISTOGRAM_BUCKETS_US", "10,200"}})
-                        .value();
+  const auto reported =
+      telemetry_from({{"NIXL_TELEMETRY_DIR", "/var/tmp/t"},
+                      {"NIXL_TELEMETRY_BUFFER_SIZE", "128"},
+                      {"NIXL_TELEMETRY_EXPORTER", "Prometheus"},
+                      {"NIXL_TELEMETRY_PROMETHEUS_PORT", "9191"},
+                      {"NIXL_TELEMETRY_ENABLED_METRICS", "agent_tx_*,agent_errors"},
+                      {"NIXL_TELEMETRY_HISTOGRAM_BUCKETS_US", "10,200"}})
+          .value();
   EXPECT_EQ(reported.options.flight_directory, "/var/tmp/t");
   EXPECT_EQ(reported.options.flight_records, 128U);
   ASSERT_TRUE(reported.options.prometheus);

@@ -83,7 +83,8 @@ std::string internal::reasons_against(const std::vector<Finding>& findings) {
 }
 
 DirectStorage probe_direct_storage(const DirectStorageOptions& options) {
-  if (!kIsBuilt) return {.direct_path = DirectPath::not_built, .why = "this build has no GPUDirect Storage"};
+  if (!kIsBuilt)
+    return {.direct_path = DirectPath::not_built, .why = "this build has no GPUDirect Storage"};
   const internal::LibraryAnswers library = internal::ask_library(options);
   const internal::GpuAnswers gpu = internal::ask_gpu(options);
   DirectStorage storage{.library = library.findings, .gpu = gpu.findings};
@@ -99,12 +100,13 @@ std::vector<Finding> findings_of(const DirectStorage& storage) {
   std::vector<Finding> all = storage.library;
   all.insert(all.end(), storage.gpu.begin(), storage.gpu.end());
   all.insert(all.end(), storage.files.begin(), storage.files.end());
-  all.push_back({.question = "Which way do bytes take between a drive and a GPU?",
-                 .signal = "the answers above",
-                 .source = "libcufile, the GPU, the file",
-                 .verdict = verdict_of(storage.direct_path),
-                 .reason = cat(name_of(storage.direct_path), storage.why.empty() ? "" : ": ", storage.why),
-                 .hint = ""});
+  all.push_back(
+      {.question = "Which way do bytes take between a drive and a GPU?",
+       .signal = "the answers above",
+       .source = "libcufile, the GPU, the file",
+       .verdict = verdict_of(storage.direct_path),
+       .reason = cat(name_of(storage.direct_path), storage.why.empty() ? "" : ": ", storage.why),
+       .hint = ""});
   return all;
 }
 

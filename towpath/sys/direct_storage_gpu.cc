@@ -44,8 +44,8 @@ Judged judge_p2pdma(const DirectStorageOptions& options, std::string_view text) 
   return {.verdict = *answer.built_in ? Verdict::yes : Verdict::no,
           .reason = cat(*answer.built_in ? "it is in " : "it is not in ", answer.source),
           .hint = *answer.built_in
-                        ? ""
-                        : "use a kernel with CONFIG_PCI_P2PDMA=y (Debian's have it off)"};
+                      ? ""
+                      : "use a kernel with CONFIG_PCI_P2PDMA=y (Debian's have it off)"};
 }
 
 Finding probe_p2pdma(const DirectStorageOptions& options) {
@@ -64,8 +64,8 @@ Finding probe_static_bar(const MachineRoot& root) {
                     return {.verdict = set ? Verdict::yes : Verdict::no,
                             .reason = set ? "it does" : "RMForceStaticBar1 is not set",
                             .hint = set ? ""
-                                          : "options nvidia NVreg_RegistryDwords="
-                                            "\"RMForceStaticBar1=1;RmForceDisableIomapWC=1\""};
+                                        : "options nvidia NVreg_RegistryDwords="
+                                          "\"RMForceStaticBar1=1;RmForceDisableIomapWC=1\""};
                   });
 }
 
@@ -111,7 +111,7 @@ Finding probe_iommu(const MachineRoot& root) {
                                          .reason = cat("group ", group, " translates (",
                                                        printable(trimmed(*type)), ")", words),
                                          .hint = "boot with iommu=pt; nvidia-fs wants it off or "
-                                                   "passing through"});
+                                                 "passing through"});
   }
   return judge(std::move(question),
                {.verdict = Verdict::yes, .reason = cat("all groups pass through", words)});
@@ -135,8 +135,8 @@ Finding probe_bridges(const MachineRoot& root) {
                      {.verdict = Verdict::degraded,
                       .reason = cat(name, " sends it up to the processor (ACS redirects)"),
                       .hint = cat("turn ACS off in the firmware, or boot with "
-                                    "pci=disable_acs_redir=",
-                                    name, "; not where virtual machines own devices")});
+                                  "pci=disable_acs_redir=",
+                                  name, "; not where virtual machines own devices")});
       ++bridges;
     }
   }

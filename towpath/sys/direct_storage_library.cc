@@ -25,7 +25,7 @@ Finding probe_library(const std::vector<std::string>& names) {
                {.verdict = Verdict::no,
                 .reason = std::move(refused),
                 .hint = "install libcufile of the CUDA toolkit; without, bytes for a GPU are "
-                          "staged through pinned memory"});
+                        "staged through pinned memory"});
 }
 
 /// What file systems over RDMA need besides; it is loaded like the library itself.
@@ -129,8 +129,8 @@ Finding probe_configuration(const std::string& path, const Configuration& config
                {.verdict = best ? Verdict::yes : Verdict::degraded,
                 .reason = std::move(seen),
                 .hint = best ? ""
-                               : "use_pci_p2pdma true for the way without nvidia-fs, "
-                                 "allow_compat_mode false so that staging is an error"});
+                             : "use_pci_p2pdma true for the way without nvidia-fs, "
+                               "allow_compat_mode false so that staging is an error"});
 }
 
 }  // namespace

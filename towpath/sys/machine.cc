@@ -38,8 +38,8 @@ Judged judge_locked_memory(std::string_view limits) {
   return {.verdict = enough ? Verdict::yes : Verdict::degraded,
           .reason = cat("limited to ", format_bytes(*bytes)),
           .hint = enough ? ""
-                           : "ulimit -l unlimited (LimitMEMLOCK=infinity, --ulimit memlock=-1); "
-                             "without, large buffers are not registered (root is exempt)"};
+                         : "ulimit -l unlimited (LimitMEMLOCK=infinity, --ulimit memlock=-1); "
+                           "without, large buffers are not registered (root is exempt)"};
 }
 
 Judged judge_huge_pages(std::string_view meminfo) {
@@ -156,13 +156,12 @@ Finding probe_numa_placement() {
   const Status status =
       page.ok() ? place_memory(page->bytes(), {.node = current_numa_node()}) : page.status();
   if (!status.ok())
-    return judge(
-        std::move(question),
-        {.verdict = Verdict::degraded,
-         .reason = std::string(status.message()),
-         .hint = status.hint().empty() ? "memory lies where the kernel puts it, which is "
-                                             "no loss on a machine with one node"
-                                           : std::string(status.hint())});
+    return judge(std::move(question),
+                 {.verdict = Verdict::degraded,
+                  .reason = std::string(status.message()),
+                  .hint = status.hint().empty() ? "memory lies where the kernel puts it, which is "
+                                                  "no loss on a machine with one node"
+                                                : std::string(status.hint())});
   return judge(std::move(question), {.verdict = Verdict::yes, .reason = "a page was placed"});
 }
 

@@ -1,8 +1,9 @@
 // Sealed memfds: shared memory that no side can shrink under the other.
 //
-// A process that maps an unauthenticated peer's file dies by SIGBUS when the unauthenticated connection truncates it. A memfd
-// whose size is sealed cannot be truncated, so both sides can load and store without fear. A memfd
-// has no name in any file system: nothing is left behind when all its processes die. Thread: any.
+// A process that maps an unauthenticated peer's file dies by SIGBUS when the unauthenticated
+// connection truncates it. A memfd whose size is sealed cannot be truncated, so both sides can load
+// and store without fear. A memfd has no name in any file system: nothing is left behind when all
+// its processes die. Thread: any.
 #pragma once
 
 #include <cstdint>

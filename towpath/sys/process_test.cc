@@ -235,7 +235,7 @@ TEST(ProcessMemoryTest, a_unauthenticated_memory_is_denied_with_the_hint) {
     const RemotePart remote{address_of(&byte), 1};
     const Status status = read_process_memory(owner, {&local, 1}, {&remote, 1}).status();
     const bool reported = status.code() == Code::denied &&
-                      status.to_string().find("CAP_SYS_PTRACE") != std::string::npos;
+                          status.to_string().find("CAP_SYS_PTRACE") != std::string::npos;
     ::_exit(reported ? 0 : 1);
   }
   int status = 0;

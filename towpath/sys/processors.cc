@@ -78,7 +78,8 @@ Finding probe_processors(const MachineRoot& root) {
   if (!allowed.ok())
     return judge(std::move(question), {.reason = std::string(allowed.status().message())});
   const auto reported = processor_limit(root);
-  std::optional<ProcessorLimit> limit = reported.ok() ? *reported : std::nullopt;  // no groups, no limits
+  std::optional<ProcessorLimit> limit =
+      reported.ok() ? *reported : std::nullopt;  // no groups, no limits
   if (limit && limit->processors >= static_cast<double>(allowed->size())) limit.reset();
   if (limit) question.source = limit->group;
   return judge(std::move(question), judge_processors(allowed->size(), limit));
@@ -102,8 +103,8 @@ Finding probe_memory_limit(const MachineRoot& root) {
       {.verdict = enough ? Verdict::yes : Verdict::degraded,
        .reason = cat(format_bytes(tightest.room()), " are left of ", format_bytes(tightest.bytes)),
        .hint = enough ? ""
-                        : "raise the limit (docker --memory, limits.memory); pinned and "
-                          "shared memory count, and files in the page cache"});
+                      : "raise the limit (docker --memory, limits.memory); pinned and "
+                        "shared memory count, and files in the page cache"});
 }
 
 std::vector<Finding> probe_processors_near_gpus(const MachineRoot& root) {

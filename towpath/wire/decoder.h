@@ -43,8 +43,8 @@ class Field {
   std::string_view text() const { return as_text(bytes()); }
   Decoder nested() const;
 
-  /// A failure that names this field: "metadata: field kind (required 2) at byte 12 is 9: not a memory
-  /// kind". Code: corrupt.
+  /// A failure that names this field: "metadata: field kind (required 2) at byte 12 is 9: not a
+  /// memory kind". Code: corrupt.
   Status refuse(std::string_view why) const;
 
  private:

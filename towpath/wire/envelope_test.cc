@@ -9,7 +9,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr OpenLimits kLimits{.type = MessageType::metadata, .max_version = 2, .max_payload_bytes = 8};
+constexpr OpenLimits kLimits{
+    .type = MessageType::metadata, .max_version = 2, .max_payload_bytes = 8};
 
 Bytes sealed() { return seal({.type = MessageType::metadata, .version = 2}, as_bytes("payload!")); }
 
@@ -73,12 +74,14 @@ TEST(EnvelopeTest, refuses_a_header_length_out_of_bounds) {
 }
 
 TEST(EnvelopeTest, refuses_another_type_by_name) {
-  expect_refusal(with(std::uint16_t{3}, 8), Code::invalid_argument, "type layout (3) where metadata");
+  expect_refusal(with(std::uint16_t{3}, 8), Code::invalid_argument,
+                 "type layout (3) where metadata");
   expect_refusal(with(std::uint16_t{999}, 8), Code::invalid_argument, "type unknown (999)");
 }
 
 TEST(EnvelopeTest, refuses_a_newer_message) {
-  expect_refusal(with(std::uint16_t{3}, 10), Code::unsupported, "metadata version 3; this side knows");
+  expect_refusal(with(std::uint16_t{3}, 10), Code::unsupported,
+                 "metadata version 3; this side knows");
   expect_refusal(with(std::uint16_t{0}, 10), Code::corrupt, "metadata version 0");
 }
 
@@ -112,7 +115,8 @@ TEST(EnvelopeTest, refuses_a_wrong_checksum) {
 
 // Small ones are hashed at once, others in parts.
 TEST(EnvelopeTest, proves_messages_of_every_size) {
-  const OpenLimits limits{.type = MessageType::metadata, .max_version = 1, .max_payload_bytes = 512};
+  const OpenLimits limits{
+      .type = MessageType::metadata, .max_version = 1, .max_payload_bytes = 512};
   for (std::size_t size = 1; size <= 512; ++size) {
     Bytes bytes = seal({MessageType::metadata, 1}, Bytes(size, std::byte{7}));
     ASSERT_TRUE(open(bytes, limits).ok()) << size;

@@ -11,7 +11,7 @@
 namespace towpath::wire {
 
 enum class MessageType : std::uint16_t {
-  metadata = 1,              ///< what an agent tells its peers about itself
+  metadata = 1,          ///< what an agent tells its peers about itself
   notification = 2,      ///< a user's message, bound to a transfer or alone
   layout = 3,            ///< the geometry of a KV cache
   block_header = 4,      ///< what stands before a block on disk
@@ -27,7 +27,7 @@ enum class MessageType : std::uint16_t {
   step_orders = 20,      ///< what the workers of an engine shall load and save in a step
   worker_report = 21,    ///< what came of it, from one worker
   blob_header = 22,      ///< what a file of a named blob begins with
-  block_lease = 23,       ///< what a lessee of KV blocks and their owner say to each other
+  block_lease = 23,      ///< what a lessee of KV blocks and their owner say to each other
   block_catalogue = 24,  ///< which KV blocks an agent grants, and from where
 };
 

@@ -26,15 +26,17 @@ using agent::Agent;
 py::dict settings() {
   const standard::Settings reported =
       unwrap(standard::configure(standard::read_environment())).settings;
-  return py::dict(
-      py::arg("etcd_endpoints") = reported.etcd_endpoints,
-      py::arg("etcd_namespace") = reported.etcd_namespace, py::arg("etcd_user") = reported.etcd_user,
-      py::arg("etcd_password_file") = reported.etcd_password_file.value_or(""),
-      py::arg("etcd_ca_file") = reported.etcd_ca_file, py::arg("etcd_cert_file") = reported.etcd_cert_file,
-      py::arg("etcd_key_file") = reported.etcd_key_file, py::arg("listen_host") = reported.listen_host,
-      py::arg("token_file") = reported.token_file.value_or(""),
-      py::arg("transfer_timeout") =
-          to_seconds(reported.transfer_timeout.value_or(standard::kNixlTransferTimeout)));
+  return py::dict(py::arg("etcd_endpoints") = reported.etcd_endpoints,
+                  py::arg("etcd_namespace") = reported.etcd_namespace,
+                  py::arg("etcd_user") = reported.etcd_user,
+                  py::arg("etcd_password_file") = reported.etcd_password_file.value_or(""),
+                  py::arg("etcd_ca_file") = reported.etcd_ca_file,
+                  py::arg("etcd_cert_file") = reported.etcd_cert_file,
+                  py::arg("etcd_key_file") = reported.etcd_key_file,
+                  py::arg("listen_host") = reported.listen_host,
+                  py::arg("token_file") = reported.token_file.value_or(""),
+                  py::arg("transfer_timeout") = to_seconds(
+                      reported.transfer_timeout.value_or(standard::kNixlTransferTimeout)));
 }
 
 standard::Configuration configured(const standard::Environment& environment) {
@@ -58,7 +60,8 @@ std::shared_ptr<Home> open(const PyAgent::Options& options) {
                              .registry = &home->registry,
                              // The code may ask; the environment says the last word.
                              .telemetry = reported.telemetry.decide(options.telemetry)};
-  if (reported.settings.transfer_timeout) node.default_timeout = *reported.settings.transfer_timeout;
+  if (reported.settings.transfer_timeout)
+    node.default_timeout = *reported.settings.transfer_timeout;
   if (options.default_timeout) node.default_timeout = to_duration(options.default_timeout);
   home->node = unwrap(unlocked([&] { return standard::Node::open(node); }));
   return home;
@@ -121,11 +124,12 @@ py::dict capabilities(const PyAgent& self, const Name& backend) {
   std::vector<MemoryKind> kinds;
   std::ranges::copy_if(kMemoryKinds, std::back_inserter(kinds),
                        [&](MemoryKind kind) { return can.takes(kind); });
-  return py::dict(
-      py::arg("kinds") = strings_of(kinds), py::arg("reaches_peers") = can.reaches_peers(),
-      py::arg("notifications") = std::string(name_of(can.notifications)),
-      py::arg("max_notification_bytes") = can.max_notification_bytes,
-      py::arg("quiesced") = std::string(name_of(can.quiesced)), py::arg("alignment") = can.alignment);
+  return py::dict(py::arg("kinds") = strings_of(kinds),
+                  py::arg("reaches_peers") = can.reaches_peers(),
+                  py::arg("notifications") = std::string(name_of(can.notifications)),
+                  py::arg("max_notification_bytes") = can.max_notification_bytes,
+                  py::arg("quiesced") = std::string(name_of(can.quiesced)),
+                  py::arg("alignment") = can.alignment);
 }
 
 // ---- metadata and peers

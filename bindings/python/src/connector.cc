@@ -178,8 +178,9 @@ void to_keeping(const py::dict& reported, standard::ConnectorNodeOptions& option
   options.disk_bytes = number(reported, "disk_bytes");
   if (const std::string objects = text("objects"); !objects.empty())
     options.objects = unwrap(standard::ObjectPlace::parse(objects));
-  standard::ConnectorWords words{
-      .policy = text("policy"), .digest = text("digest"), .sightings = number(reported, "sightings")};
+  standard::ConnectorWords words{.policy = text("policy"),
+                                 .digest = text("digest"),
+                                 .sightings = number(reported, "sightings")};
   if (!reported["kvbm"].is_none()) words.kvbm = text("kvbm");
   check(standard::apply(words, standard::read_environment(), options));
 }

@@ -66,9 +66,8 @@ std::unique_ptr<SharedList> restore(const py::tuple& state) {
 }
 
 std::string describe(const SharedList& list) {
-  return cat("<towpath.DescriptorList ", name_of(list->kind()), ": ", list->size(),
-             " extents in ", list->entries().size(), " entries, ", list->total_bytes(),
-             " bytes>");
+  return cat("<towpath.DescriptorList ", name_of(list->kind()), ": ", list->size(), " extents in ",
+             list->entries().size(), " entries, ", list->total_bytes(), " bytes>");
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 namespace towpath::python {
 namespace {
 
-using standard::MetadataExchange;
 using standard::ExchangeOutcome;
+using standard::MetadataExchange;
 
 MetadataExchange::Address to_address(const std::optional<std::string>& text) {
   if (!text) return std::nullopt;
@@ -28,7 +28,7 @@ struct Wanted {
 };
 
 Result<std::shared_ptr<MetadataExchange>> open(standard::Node& node, const Wanted& wanted,
-                                           standard::MetadataExchangeOptions options) {
+                                               standard::MetadataExchangeOptions options) {
   options.agent = &node.agent();
   options.clock = &node.clock();
   if (standard::Telemetry* const telemetry = node.telemetry())
@@ -72,19 +72,22 @@ void send(const PyAgent& self, const std::optional<std::string>& to, const py::o
   const standard::MetadataPart part{
       .only = list.get(), .connection_info = connection_info, .label = label.value};
   const MetadataExchange::Address address = to_address(to);
-  check(with_exchange(self, [&](MetadataExchange& exchange) { return exchange.send(part, address); }));
+  check(with_exchange(self,
+                      [&](MetadataExchange& exchange) { return exchange.send(part, address); }));
 }
 
 void fetch(const PyAgent& self, const Name& name, const std::optional<std::string>& at,
            const Name& label) {
   const MetadataExchange::Address address = to_address(at);
   const rendezvous::MetadataName metadata(name.value, label.value);
-  check(with_exchange(self, [&](MetadataExchange& exchange) { return exchange.fetch(metadata, address); }));
+  check(with_exchange(
+      self, [&](MetadataExchange& exchange) { return exchange.fetch(metadata, address); }));
 }
 
 void withdraw(const PyAgent& self, const std::optional<std::string>& at) {
   const MetadataExchange::Address address = to_address(at);
-  check(with_exchange(self, [&](MetadataExchange& exchange) { return exchange.invalidate(address); }));
+  check(with_exchange(self,
+                      [&](MetadataExchange& exchange) { return exchange.invalidate(address); }));
 }
 
 py::list outcomes(const PyAgent& self) {
@@ -118,14 +121,17 @@ void bind_exchange(py::class_<PyAgent>& type) {
           "exchange_metadata",
           [](PyAgent& self, std::optional<std::string> listen, std::optional<std::string> store,
              std::optional<Blob> token, std::optional<double> timeout) {
-            exchange_metadata(self, {std::move(listen), std::move(store), std::move(token), timeout});
+            exchange_metadata(self,
+                              {std::move(listen), std::move(store), std::move(token), timeout});
           },
-          "Begins to exchange metadata: listens at an address, and with a store (a URL), or neither.",
+          "Begins to exchange metadata: listens at an address, and with a store (a URL), or "
+          "neither.",
           py::kw_only(), py::arg("listen") = py::none(), py::arg("store") = py::none(),
           py::arg("token") = py::none(), py::arg("timeout") = py::none())
       .def_property_readonly("listening_at", &listening_at)
-      .def_property_readonly("store_standing", &standing,
-                             "Metadata that the store does not have yet, and what keeps it from us.")
+      .def_property_readonly(
+          "store_standing", &standing,
+          "Metadata that the store does not have yet, and what keeps it from us.")
       .def("send_metadata", &send, "Brings the metadata to an address; None: to the store.",
            py::arg("to") = py::none(), py::kw_only(), py::arg("only") = py::none(),
            py::arg("connection_info") = true, py::arg("label") = Name())

@@ -1,5 +1,5 @@
-// The part of towpath.Agent that brings metadata to others and loads theirs (standard::MetadataExchange).
-// Thread: with the interpreter's lock.
+// The part of towpath.Agent that brings metadata to others and loads theirs
+// (standard::MetadataExchange). Thread: with the interpreter's lock.
 #pragma once
 
 #include "bindings/python/src/agent.h"

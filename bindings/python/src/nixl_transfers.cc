@@ -266,7 +266,8 @@ void bind_nixl_transfers(py::module_& module) {
   add_method<Self, kPost, &Self::post>(type, "Starts moving bytes.");
   add_method<Self, kStatus, &Self::status>(type, "Success, or in progress.");
   add_method<Self, kRelease, &Self::release>(
-      type, "At any moment: what still runs is cancelled, and its memory kept until it is quiesced.");
+      type,
+      "At any moment: what still runs is cancelled, and its memory kept until it is quiesced.");
   add_method<Self, kTransferOf, &Self::transfer_of>(type, "The towpath.Transfer.");
   add_method<Self, kAskedOf, &Self::asked_of>(type, "The backends that it was asked for with.");
   add_method<Self, kNotifications, &Self::notifications>(

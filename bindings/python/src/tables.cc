@@ -224,8 +224,8 @@ DescriptorList strided_descriptors(MemoryKind kind, py::handle source) {
     Status status = check_strided_row(row);
     if (status.ok()) status = list.add(row);
     if (!status.ok())
-      raise(error(status.code(), cat("row ", i, ": ", status.message()),
-                  std::string(status.hint())));
+      raise(
+          error(status.code(), cat("row ", i, ": ", status.message()), std::string(status.hint())));
   }
   return list;
 }

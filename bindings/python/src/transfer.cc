@@ -141,7 +141,8 @@ void bind_transfers(py::module_& module) {
           "poll", [](const PyTransfer& self) { return poll(*self.get()); },
           "True when done, False while under way; raises if it failed.")
       .def("wait", &PyTransfer::wait,
-           "Waits until it has ended and is quiesced. False: not within `timeout` seconds. Raises if "
+           "Waits until it has ended and is quiesced. False: not within `timeout` seconds. Raises "
+           "if "
            "it failed.",
            py::arg("timeout") = py::none())
       .def(

@@ -27,7 +27,8 @@ enum class Store {
 
 std::string_view name_of(Store store) noexcept;
 
-/// The store of a candidate whose far memory are objects, as an unauthenticated connection to the backend sees it.
+/// The store of a candidate whose far memory are objects, as an unauthenticated connection to the
+/// backend sees it.
 class TestObjects {
  public:
   virtual ~TestObjects() = default;

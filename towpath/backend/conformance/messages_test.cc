@@ -10,7 +10,8 @@ namespace {
 struct Inbox {
   explicit Inbox(agent::Agent& of) : agent(of) {}
   std::size_t look() {
-    for (agent::Notification& reported : agent.take_notifications()) all.push_back(std::move(reported));
+    for (agent::Notification& reported : agent.take_notifications())
+      all.push_back(std::move(reported));
     return all.size();
   }
   agent::Agent& agent;

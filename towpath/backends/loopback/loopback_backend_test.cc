@@ -117,8 +117,9 @@ TEST_F(LoopbackBackendTest, info_of_others_is_refused_by_its_fault) {
   EXPECT_EQ(a_.backend->connect({"c", 11}, good).code(), Code::corrupt);
   EXPECT_EQ(a_.backend->connect({"b", 12}, good).code(), Code::corrupt);
   Side unauthenticated(loopback_type(), "s");
-  EXPECT_EQ(a_.backend->connect(unauthenticated.self, unauthenticated.backend->connection_info()).code(),
-            Code::unsupported);
+  EXPECT_EQ(
+      a_.backend->connect(unauthenticated.self, unauthenticated.backend->connection_info()).code(),
+      Code::unsupported);
 }
 
 TEST_F(LoopbackBackendTest, hostile_regions_and_keys_are_refused) {

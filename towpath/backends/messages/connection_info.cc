@@ -110,7 +110,8 @@ Bytes encode(const ConnectionInfo& info) {
 }
 
 Bytes encode(const MemoryKey& key) {
-  // A random number has not always as many bytes as one; keys of one length make a smaller metadata.
+  // A random number has not always as many bytes as one; keys of one length make a smaller
+  // metadata.
   BytesField<kToken, sizeof key.token> token;
   store(token.value, key.token);
   const NumberField<kBase> base{key.address};

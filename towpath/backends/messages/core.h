@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/backends/messages/inbound_frames.h>
 #include <towpath/backends/messages/connection_info.h>
-#include <towpath/backends/messages/rma_protocol.h>
+#include <towpath/backends/messages/inbound_frames.h>
 #include <towpath/backends/messages/memory.h>
 #include <towpath/backends/messages/message_backend.h>
+#include <towpath/backends/messages/rma_protocol.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/timer_fd.h>
 #include <towpath/telemetry/log.h>

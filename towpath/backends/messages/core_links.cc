@@ -335,8 +335,8 @@ void MessageBackend::answer_read(Link& link, const Frame& read) {
 void MessageBackend::take_data(Link& link, const InboundData& inbound) {
   if (!inbound.is_refused()) return protocol_->take(link, inbound.frame);
   protocol_->fail(link, inbound.frame,
-                 error(Code::io_error, "the device of this side did not take all of its bytes",
-                       "its driver's log says more"));
+                  error(Code::io_error, "the device of this side did not take all of its bytes",
+                        "its driver's log says more"));
 }
 
 void MessageBackend::answer_write(const InboundWrite& inbound) {

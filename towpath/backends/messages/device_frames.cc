@@ -57,7 +57,8 @@ Result<std::uint64_t> DeviceFrames::seal(const net::DeviceStagingBuffer& room,
   return begin;
 }
 
-Result<DeviceFrames::Opened> DeviceFrames::open(const net::DeviceStagingBuffer& room, std::uint64_t bytes) {
+Result<DeviceFrames::Opened> DeviceFrames::open(const net::DeviceStagingBuffer& room,
+                                                std::uint64_t bytes) {
   const ByteSpan front = ByteSpan(head_).first(std::min<std::uint64_t>(bytes, head_.size()));
   if (front.size() < net::MessagePrefix::kBytes)
     return error(Code::corrupt, cat("a message of ", bytes, " bytes has no prefix"));

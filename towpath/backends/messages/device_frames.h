@@ -1,6 +1,6 @@
 // DeviceFrames: frames that stand in the memory of one device, head and all, for a carrier that
-// takes devices (net::DeviceStagingBuffer). What a user has there is copied to such a room, or from it, by
-// the device and inside of our calls, as through the window; only rooms are the carrier's.
+// takes devices (net::DeviceStagingBuffer). What a user has there is copied to such a room, or from
+// it, by the device and inside of our calls, as through the window; only rooms are the carrier's.
 //
 //   out   | ...... prefix, head | payload ............ |
 //   in    | prefix, head | payload ............ | .... |

@@ -20,8 +20,8 @@
 
 #include <towpath/backend/segment_cursor.h>
 #include <towpath/backend/slice_runner.h>
-#include <towpath/backends/messages/send_source.h>
 #include <towpath/backends/messages/outbound_frame.h>
+#include <towpath/backends/messages/send_source.h>
 
 namespace towpath::backends::messages {
 
@@ -38,8 +38,8 @@ struct Exchange {
   std::uint64_t id = 0;                   ///< 0: free
   MessageOperation* operation = nullptr;  ///< null: nobody waits for the answer any more
   backend::SegmentCursor begin;
-  std::uint64_t bytes = 0;       ///< 0 when it is free
-  Instant dead_after;            ///< of a write: until when the owner may place it
+  std::uint64_t bytes = 0;                   ///< 0 when it is free
+  Instant dead_after;                        ///< of a write: until when the owner may place it
   SendSource<RequestPieceIterator> leaving;  ///< of a write: its bytes that have not left
 
   void start(MessageOperation& its_operation);
@@ -100,7 +100,8 @@ class MessageOperation final : public backend::Operation, public backend::SliceL
 /// Those of a write are appended, or left to leave from where they lie (`exchange.leaving`), or
 /// collected into `room`, to be copied when it is sealed. Errors: of the device that has them.
 Result<std::uint64_t> write_request(backend::SegmentCursor& at, Exchange& exchange,
-                                    FrameWriter& frame, const net::DeviceStagingBuffer* room = nullptr);
+                                    FrameWriter& frame,
+                                    const net::DeviceStagingBuffer* room = nullptr);
 /// The peer's device whose memory it is about, if it is one's.
 std::optional<unsigned> device_there(const Exchange& exchange);
 

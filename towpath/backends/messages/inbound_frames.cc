@@ -34,7 +34,8 @@ void InboundData::begin(const Frame& its_frame, const Exchange* exchange,
   const bool lands = exchange != nullptr && exchange->operation != nullptr;
   window_ = lands ? exchange->operation->window() : nullptr;
   is_refused_ = false;
-  ReceiveSink::begin(lands ? RequestPieceIterator(exchange->begin, exchange->bytes, &frame) : RequestPieceIterator());
+  ReceiveSink::begin(lands ? RequestPieceIterator(exchange->begin, exchange->bytes, &frame)
+                           : RequestPieceIterator());
 }
 
 // ---- InboundText

@@ -82,11 +82,12 @@ Status MessageBackend::open(const BackendContext& context) {
   TOWPATH_TRY(poller_->add(timer_->fd(), 1));
   protocol_ = std::make_unique<RmaProtocol>(
       events_, clock_, timing_, worker_->buffers(),
-      RmaProtocol::Outward{.send = [this](Link& link, OutboundFrame out) { send(link, std::move(out)); },
-                       .link_of = [](Connection& path) -> Link& {
-                         return *static_cast<MessageConnection&>(path).link;
-                       },
-                       .takes_devices = carrier_.takes_devices});
+      RmaProtocol::Outward{
+          .send = [this](Link& link, OutboundFrame out) { send(link, std::move(out)); },
+          .link_of = [](Connection& path) -> Link& {
+            return *static_cast<MessageConnection&>(path).link;
+          },
+          .takes_devices = carrier_.takes_devices});
   next_beat_ = last_progress_ = clock_.now();
   return {};
 }

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include <towpath/backends/messages/inbound_frames.h>
 #include <towpath/backends/messages/connection_info.h>
+#include <towpath/backends/messages/inbound_frames.h>
 #include <towpath/backends/messages/message_backend_fixture.h>
 #include <towpath/net/session/handshake.h>
 

@@ -60,7 +60,7 @@ class StagingTest : public ::testing::Test {
   }
   /// `count` extents, of the device at the sides where `local` and `remote` say so.
   Segment extents(bool local, bool remote, std::uint64_t length = kPool,
-                    std::uint64_t count = 1) const {
+                  std::uint64_t count = 1) const {
     return {.local = local ? near_device_.registered.get() : near_.memory.get(),
             .remote = remote ? remote_device_.get() : remote_host_.get(),
             .local_address = local ? near_device_.bytes.address() : near_.region().address,
@@ -142,8 +142,7 @@ TEST_F(StagingTest, short_extents_are_put_together_and_taken_apart) {
   auto expected = far_.pool;
   for (std::size_t i = 0; i < kCount; ++i)
     std::memcpy(&expected[i * (kPool / kCount)], &mine[i * (kPool / kCount)], kLength);
-  EXPECT_EQ(move(TransferOp::write, extents(true, true, kLength, kCount)).bytes,
-            kLength * kCount);
+  EXPECT_EQ(move(TransferOp::write, extents(true, true, kLength, kCount)).bytes, kLength * kCount);
   EXPECT_TRUE(far_device_.read() == expected);
   near_device_.write(std::vector<std::byte>(kPool));
   EXPECT_EQ(move(TransferOp::read, extents(true, true, kLength, kCount)).bytes, kLength * kCount);

@@ -1,7 +1,6 @@
-// OutboundFrame: a frame on its way to a link's endpoint: in a buffer, with what of its payload leaves
-// from where it lies; or its payload in a room of a device, and its head there too once it is
-// sealed.
-// Thread: loop.
+// OutboundFrame: a frame on its way to a link's endpoint: in a buffer, with what of its payload
+// leaves from where it lies; or its payload in a room of a device, and its head there too once it
+// is sealed. Thread: loop.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@ struct OutboundFrame {
   std::optional<unsigned> into;     ///< a device of the receiver's
   DeviceFrames* frames = nullptr;
   net::DeviceStagingBuffer* room = nullptr;  ///< one of theirs; null: it stands in the buffer
-  std::uint64_t begin = 0;          ///< in the room, when it is closed
+  std::uint64_t begin = 0;                   ///< in the room, when it is closed
 
   /// Takes a room of `window`'s device, if its carrier takes devices and one is free.
   void take_room(const DeviceWindow& window) {

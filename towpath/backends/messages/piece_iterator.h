@@ -3,8 +3,8 @@
 //   piece:  | extent | extent | extent |      a walk may stand within an extent: rest() is what
 //                  ^                             is left of that one, and then the others
 //
-// A FramePieceIterator follows what a peer's frame names, a RequestPieceIterator what one of our own exchanges does.
-// Both are values: a copy looks ahead. They move nothing. Thread: loop.
+// A FramePieceIterator follows what a peer's frame names, a RequestPieceIterator what one of our
+// own exchanges does. Both are values: a copy looks ahead. They move nothing. Thread: loop.
 #pragma once
 
 #include <bitset>
@@ -88,7 +88,7 @@ class RequestPieceIterator {
   /// The `bytes` of a request from `at` on, which one exchange moves; without the pieces that
   /// `answer`, if given, refuses.
   RequestPieceIterator(const backend::SegmentCursor& at, std::uint64_t bytes,
-              const Frame* answer = nullptr) noexcept
+                       const Frame* answer = nullptr) noexcept
       : at_(at), left_(bytes), answer_(answer) {
     settle();
   }

@@ -183,7 +183,7 @@ class ReceiveSink : public net::BodySink {
   std::uint64_t unit_ = 0;      ///< bytes that are gathered next; 0: room() is memory
   std::uint64_t gathered_ = 0;  ///< of them
   bool is_barred_ = false;
-  std::unique_ptr<std::byte[]> buffer_;        ///< made when first needed
+  std::unique_ptr<std::byte[]> buffer_;            ///< made when first needed
   std::vector<std::pair<Iterator, Code>> unsure_;  ///< pieces that are refused, or may still be
 };
 

@@ -1,11 +1,10 @@
 // Protocol: moves the bytes of operations over links. It fills their windows, takes answers, and
 // knows when what was stopped is quiesced.
 //
-// Reads are quiesced at once: data for an operation that gave up is dropped. Writes are quiesced when
-// their frames are answered, or when the owner cannot place them any more (link.h, grants); what of
-// them has not left by then is copied when they are stopped, so that nobody looks at it again.
-// Completions are told by deliver(), never from inside a message.
-// Thread: loop.
+// Reads are quiesced at once: data for an operation that gave up is dropped. Writes are quiesced
+// when their frames are answered, or when the owner cannot place them any more (link.h, grants);
+// what of them has not left by then is copied when they are stopped, so that nobody looks at it
+// again. Completions are told by deliver(), never from inside a message. Thread: loop.
 #pragma once
 
 #include <functional>
@@ -26,7 +25,7 @@ class RmaProtocol final : public OperationOwner {
     bool takes_devices = false;
   };
   RmaProtocol(backend::Events& events, const Clock& clock, const Timing& timing,
-          net::MessageBuffers& buffers, Outward outward)
+              net::MessageBuffers& buffers, Outward outward)
       : events_(events),
         clock_(clock),
         timing_(timing),

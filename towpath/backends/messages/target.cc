@@ -82,12 +82,11 @@ void Target::fetch(const Frame& read, DeviceWindow& window, const net::DeviceSta
 }
 
 ReadReply& Target::begin_answer(const Frame& read, const PieceSet& refused) {
-  const auto idle = std::ranges::find_if(
-      replies_, [](const auto& reply) { return !reply->is_leaving(); });
-  ReadReply& reply =
-      idle != replies_.end()
-          ? **idle
-          : *replies_.emplace_back(std::make_unique_for_overwrite<ReadReply>());
+  const auto idle =
+      std::ranges::find_if(replies_, [](const auto& reply) { return !reply->is_leaving(); });
+  ReadReply& reply = idle != replies_.end()
+                         ? **idle
+                         : *replies_.emplace_back(std::make_unique_for_overwrite<ReadReply>());
   reply.begin(read, refused);
   return reply;
 }

@@ -16,9 +16,9 @@
 #include <memory>
 #include <vector>
 
+#include <towpath/backends/messages/outbound_frame.h>
 #include <towpath/backends/messages/receive_sink.h>
 #include <towpath/backends/messages/send_source.h>
-#include <towpath/backends/messages/outbound_frame.h>
 #include <towpath/backends/messages/token_table.h>
 #include <towpath/core/descriptor.h>
 
@@ -68,7 +68,7 @@ class Target {
   TokenTable regions_;
   std::array<std::uint64_t, 128> tokens_{};  // lists are registered, not single regions
   std::size_t tokens_left_ = 0;
-  std::vector<PieceVerdict> verdicts_;                         // of the pieces of one frame
+  std::vector<PieceVerdict> verdicts_;               // of the pieces of one frame
   std::vector<std::unique_ptr<ReadReply>> replies_;  // used again when they have left
 };
 

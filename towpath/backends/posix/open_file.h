@@ -1,8 +1,8 @@
 // OpenFile: a file that I/Os go to, shared by all regions of it.
 //
 // It owns descriptors of its own (duplicates), so that a user who closes theirs too early, and a
-// unauthenticated connection file that then gets the number, cannot be hit. For O_DIRECT files there are two: the
-// direct one, and a buffered twin for what is not aligned.
+// unauthenticated connection file that then gets the number, cannot be hit. For O_DIRECT files
+// there are two: the direct one, and a buffered twin for what is not aligned.
 //
 // The rule that keeps the two coherent: O_DIRECT writes and buffered writes of one file are never
 // in flight together. The first unaligned write turns the file's writes to the twin for good

@@ -174,7 +174,8 @@ TEST_P(PosixPathTest, a_descriptor_closed_too_early_hits_nobody_else) {
   make_file(1U << 20U);
   const int number = file.get();
   file.reset();
-  const sys::Fd unauthenticated(::open(directory.file("unauthenticated connection").c_str(), O_RDWR | O_CREAT, 0600));
+  const sys::Fd unauthenticated(
+      ::open(directory.file("unauthenticated connection").c_str(), O_RDWR | O_CREAT, 0600));
   ASSERT_EQ(unauthenticated.get(), number);
   fill(posix->memory, 5);
   ASSERT_TRUE(posix->write({posix->segment(0, 0, 4096)}).status.ok());

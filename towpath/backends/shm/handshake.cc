@@ -155,8 +155,7 @@ Status check_key(const ShmKey& key) {
   if (key.address == 0 || key.length == 0 || !checked_add(key.address, key.length))
     return error(Code::corrupt, cat("no region: ", hex(key.address), " +", key.length));
   if (key.shared && !checked_add(key.shared->offset, key.length)) {
-    return error(Code::corrupt,
-                 cat("no extent of a file: ", key.shared->offset, " +", key.length));
+    return error(Code::corrupt, cat("no extent of a file: ", key.shared->offset, " +", key.length));
   }
   if (key.device &&
       !range_fits(key.device->memory.offset, key.length, key.device->memory.size_bytes)) {

@@ -7,10 +7,9 @@
 //      \ full socket: a bounded queue, sent on when there is room     \ no room: keeps one, stops
 //                                                                       reading from this sender
 //
-// Local unauthenticated connections can neither block nor grow a mailbox: other users are closed at once, clients are
-// bounded in number, those that stay silent or send garbage are closed first, and of one message
-// there is one buffer for all.
-// Thread: loop.
+// Local unauthenticated connections can neither block nor grow a mailbox: other users are closed at
+// once, clients are bounded in number, those that stay silent or send garbage are closed first, and
+// of one message there is one buffer for all. Thread: loop.
 #pragma once
 
 #include <cstdint>

@@ -35,8 +35,8 @@ Status registration_table_error(const AgentIdentity& peer, const HostFacts& host
 
 }  // namespace
 
-Peer::Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerRegistrationTable registrations,
-           PieceEntry pieces, run::Poller& poller)
+Peer::Peer(const PeerOptions& options, pid_t pid, sys::Fd process,
+           PeerRegistrationTable registrations, PieceEntry pieces, run::Poller& poller)
     : identity_(options.peer),
       pid_(pid),
       process_(std::move(process)),
@@ -63,8 +63,8 @@ Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options, ConstByteSp
               PieceEntry::claim(table->get(), {.pid = options.here.pid,
                                                .start_time = options.here.start_time,
                                                .name = options.self.name}));
-  std::unique_ptr<Peer> peer(
-      new Peer(options, pid, std::move(process), std::move(registrations), std::move(pieces), poller));
+  std::unique_ptr<Peer> peer(new Peer(options, pid, std::move(process), std::move(registrations),
+                                      std::move(pieces), poller));
   TOWPATH_TRY(peer->check_process());
   TOWPATH_TRY(peer->outbox_, Outbox::open({.name = socket_name(info.socket_token),
                                            .expected = pid,

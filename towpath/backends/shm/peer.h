@@ -1,5 +1,5 @@
-// Peer: an agent of this host, as an shm connection sees it: its process, its registration table, the memfds of
-// it that are mapped here, and the outbox for notifications.
+// Peer: an agent of this host, as an shm connection sees it: its process, its registration table,
+// the memfds of it that are mapped here, and the outbox for notifications.
 //
 // Invariant: the process behind the pidfd never becomes another one.
 // Thread: loop.
@@ -11,10 +11,10 @@
 
 #include <towpath/backend/backend.h>
 #include <towpath/backends/shm/handshake.h>
-#include <towpath/backends/shm/registration_table.h>
 #include <towpath/backends/shm/mailbox.h>
 #include <towpath/backends/shm/peer_file.h>
 #include <towpath/backends/shm/piece_table.h>
+#include <towpath/backends/shm/registration_table.h>
 #include <towpath/run/poller.h>
 #include <towpath/sys/fd.h>
 
@@ -54,8 +54,8 @@ class Peer {
   Outbox& outbox() noexcept { return *outbox_; }
 
  private:
-  Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerRegistrationTable registrations, PieceEntry pieces,
-       run::Poller& poller);
+  Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerRegistrationTable registrations,
+       PieceEntry pieces, run::Poller& poller);
 
   const AgentIdentity identity_;
   const pid_t pid_;

@@ -2,8 +2,8 @@
 //
 // A piece is what a peer moves in one call: at most a slice. The table is a sealed memfd of the
 // owner that peers map for writing; each connection of a peer claims an entry in it. A peer makes
-// its turn odd, looks whether what it wants to touch still stands (registration table.h), moves, and makes the
-// turn even. The owner takes marks away, and then reads the turns:
+// its turn odd, looks whether what it wants to touch still stands (registration table.h), moves,
+// and makes the turn even. The owner takes marks away, and then reads the turns:
 //
 //   owner                                peer
 //   mark = 0                             turn = odd

@@ -1,4 +1,5 @@
-// Registration table: which registrations of a backend stand, told to its peers by plain shared memory.
+// Registration table: which registrations of a backend stand, told to its peers by plain shared
+// memory.
 //
 // One word per registration in a sealed memfd that peers map read-only. The owner writes a
 // generation there and a 0 when it takes the registration back; peers look in every piece, so a

@@ -2,8 +2,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <towpath/backends/shm/registration_table.h>
 #include <towpath/backends/shm/peer_file.h>
+#include <towpath/backends/shm/registration_table.h>
 #include <towpath/sys/memfd.h>
 
 namespace towpath::backends::shm {
@@ -51,7 +51,8 @@ TEST(RegistrationTableTest, slots_that_no_registration_table_has_never_stand) {
 
 TEST(RegistrationTableTest, full_registration_table_refuses) {
   auto registrations = RegistrationTable::create();
-  for (std::uint32_t i = 1; i < RegistrationTable::kSlots; ++i) ASSERT_TRUE(registrations->take().ok());
+  for (std::uint32_t i = 1; i < RegistrationTable::kSlots; ++i)
+    ASSERT_TRUE(registrations->take().ok());
   EXPECT_EQ(registrations->take().code(), Code::exhausted);
   registrations->give_back({5, 5});
   EXPECT_TRUE(registrations->take().ok());

@@ -98,8 +98,8 @@ class ShmBackend final : public Backend, private SliceMover {
 
  private:
   ShmBackend(const BackendContext& context, const BackendOptions& options,
-             const device::DriverSource& devices, run::Poller poller, RegistrationTable registrations,
-             PieceTable pieces)
+             const device::DriverSource& devices, run::Poller poller,
+             RegistrationTable registrations, PieceTable pieces)
       : self_(context.self),
         clock_(*context.clock),
         connections_(*context.events),
@@ -195,7 +195,8 @@ Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescript
     if (offered.ok()) device = std::make_unique<DeviceExtent>(*std::move(offered));
   }
   TOWPATH_TRY(const Slot slot, registrations_.take());
-  std::unique_ptr<OwnMemory> memory(new (slab_) OwnMemory(slab_, region, slot, registrations_, own_));
+  std::unique_ptr<OwnMemory> memory(new (slab_)
+                                        OwnMemory(slab_, region, slot, registrations_, own_));
   memory->shared = shared;
   memory->device = std::move(device);
   return memory;

@@ -13,8 +13,8 @@
 #include <towpath/backend/slab.h>
 #include <towpath/backends/shm/device_reach.h>
 #include <towpath/backends/shm/handshake.h>
-#include <towpath/backends/shm/registration_table.h>
 #include <towpath/backends/shm/peer_file.h>
+#include <towpath/backends/shm/registration_table.h>
 #include <towpath/core/status.h>
 
 namespace towpath::backends::shm {

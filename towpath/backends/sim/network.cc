@@ -189,7 +189,8 @@ void Network::cancel(const Path& path, const std::shared_ptr<Flight>& flight) {
            });
 }
 
-void Network::force_down(const Path& path, const std::shared_ptr<Flight>& flight, const Status& why) {
+void Network::force_down(const Path& path, const std::shared_ptr<Flight>& flight,
+                         const Status& why) {
   run::MutexLock lock(mutex_);
   arrive(path, flight, why);
 }
@@ -272,10 +273,11 @@ void Network::deliver_next(const Path& path) {
 }
 
 std::optional<Message> Network::take_message(Endpoint& endpoint,
-                                           const std::set<AgentIdentity>& but_not_from) {
+                                             const std::set<AgentIdentity>& but_not_from) {
   run::MutexLock lock(mutex_);
-  const auto found = std::ranges::find_if(
-      endpoint.inbox, [&](const Message& next_message) { return !but_not_from.contains(next_message.from); });
+  const auto found = std::ranges::find_if(endpoint.inbox, [&](const Message& next_message) {
+    return !but_not_from.contains(next_message.from);
+  });
   if (found == endpoint.inbox.end()) return std::nullopt;
   Message next_message = std::move(*found);
   endpoint.inbox.erase(found);

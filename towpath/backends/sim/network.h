@@ -47,7 +47,7 @@ struct Endpoint {
   const std::unique_ptr<run::Waker> waker;
   bool closed = false;  ///< its backend is gone, or was cut off
   backend::MemoryTable<Record> records;
-  std::deque<Message> inbox;                             ///< has arrived, in this order
+  std::deque<Message> inbox;                            ///< has arrived, in this order
   std::deque<std::shared_ptr<Flight>> arrived;          ///< its own transfers, to be told
   std::map<AgentIdentity, std::size_t> on_the_way;      ///< messages per sender, not yet taken
   std::map<AgentIdentity, std::deque<Bytes>> in_order;  ///< reliable messages that are not due yet
@@ -107,7 +107,7 @@ class Network {
 
   std::shared_ptr<Flight> take_arrived(Endpoint& endpoint);
   std::optional<Message> take_message(Endpoint& endpoint,
-                                    const std::set<AgentIdentity>& but_not_from);
+                                      const std::set<AgentIdentity>& but_not_from);
   void put_back(Endpoint& endpoint, Message next_message);
   void took(Endpoint& endpoint, const AgentIdentity& from);
   /// Whether anything is or will be there for the endpoint by itself.

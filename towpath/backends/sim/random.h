@@ -1,6 +1,5 @@
-// Random: the only source of chance of a simulated network. The same seed throws the same numbers on
-// every machine and compiler.
-// Thread: none of its own.
+// Random: the only source of chance of a simulated network. The same seed throws the same numbers
+// on every machine and compiler. Thread: none of its own.
 #pragma once
 
 #include <cstdint>

@@ -149,8 +149,8 @@ void SimBackend::report_losses() {
     return error(Code::peer_lost, cat(to_string(peer.identity), " was cut off"));
   });
   connections_.report_losses([&](const TrackedConnection& connection, const Status& why) {
-    const bool ends_alone =
-        capabilities_.quiesced == Quiescence::immediate || capabilities_.quiesced == Quiescence::bounded;
+    const bool ends_alone = capabilities_.quiesced == Quiescence::immediate ||
+                            capabilities_.quiesced == Quiescence::bounded;
     if (ends_alone) force_down_all(connection, why);
   });
 }

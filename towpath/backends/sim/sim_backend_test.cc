@@ -130,7 +130,8 @@ TEST(SimBackendTest, failures_name_exactly_what_is_not_in_place) {
 
 TEST(SimBackendTest, silent_transfer_quiesces_as_declared) {
   Behaviour behaviour{.quiescence_bound = std::chrono::milliseconds(5), .silent = 1000};
-  for (const Quiescence quiesced : {Quiescence::immediate, Quiescence::bounded, Quiescence::teardown, Quiescence::none}) {
+  for (const Quiescence quiesced :
+       {Quiescence::immediate, Quiescence::bounded, Quiescence::teardown, Quiescence::none}) {
     behaviour.quiesced = quiesced;
     Pair p(behaviour);
     EXPECT_EQ(p.a.backend->capabilities().quiesced, quiesced);
@@ -221,8 +222,9 @@ TEST(SimBackendTest, what_comes_from_outside_is_checked) {
   EXPECT_EQ(p.a.backend->connect({"c", 1}, p.b.backend->connection_info()).code(), Code::corrupt);
   ManualClock clock;
   Side unauthenticated("s", std::make_shared<Network>(1, Behaviour(), clock));
-  EXPECT_EQ(p.a.backend->connect(unauthenticated.self, unauthenticated.backend->connection_info()).code(),
-            Code::unsupported);
+  EXPECT_EQ(
+      p.a.backend->connect(unauthenticated.self, unauthenticated.backend->connection_info()).code(),
+      Code::unsupported);
   EXPECT_EQ(p.a.backend->import_memory(*p.path, p.b.region(), as_bytes("x")).code(), Code::corrupt);
   const Bytes unknown(8, std::byte{9});
   EXPECT_EQ(p.a.backend->import_memory(*p.path, p.b.region(), unknown).code(), Code::not_found);

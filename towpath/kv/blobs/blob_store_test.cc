@@ -102,7 +102,8 @@ TEST_F(BlobStoreTest, torn_flipped_and_foreign_files_are_reported_by_name) {
     EXPECT_EQ(open().verify("state").code(), Code::corrupt);
     return status.to_string();
   };
-  EXPECT_THAT(reported([&] { cut(path, 4096 + 5000); }), HasSubstr("torn: it has 5000 of 10000 bytes"));
+  EXPECT_THAT(reported([&] { cut(path, 4096 + 5000); }),
+              HasSubstr("torn: it has 5000 of 10000 bytes"));
   EXPECT_THAT(reported([&] { cut(path, 100); }), HasSubstr("torn: it has 100 bytes and no header"));
   EXPECT_THAT(reported([&] { cut(path, 20'000); }), HasSubstr("too long"));
   EXPECT_THAT(reported([&] { spoil(path, 40); }), HasSubstr("damaged header"));

@@ -23,9 +23,9 @@
 
 #include <towpath/core/result.h>
 #include <towpath/kv/blocks/attachments.h>
+#include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/blocks/block_handles.h>
 #include <towpath/kv/blocks/block_table.h>
-#include <towpath/kv/blocks/block_directory.h>
 #include <towpath/run/mutex.h>
 #include <towpath/sys/page_allocator.h>
 

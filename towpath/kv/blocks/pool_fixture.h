@@ -10,7 +10,8 @@ namespace towpath::kv::testing {
 
 inline std::unique_ptr<BlockPool> make_pool(SlotId slots, BlockDirectory* block_directory = nullptr,
                                             Duplicates duplicates = Duplicates::refuse) {
-  return *BlockPool::make({.slots = slots, .duplicates = duplicates, .block_directory = block_directory});
+  return *BlockPool::make(
+      {.slots = slots, .duplicates = duplicates, .block_directory = block_directory});
 }
 
 /// On the block whose hash is one less. Empty when no slot is to be had.

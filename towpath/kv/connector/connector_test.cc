@@ -157,8 +157,8 @@ struct Engine {
   layout::PhysicalLayout cache;
   LayoutHandle handle;
   std::optional<ConnectorScheduler> scheduler;
-  TieredKeeper* keeper = nullptr;  // the worker's
-  BlockDirectory* block_directory = nullptr;    // the keeper's
+  TieredKeeper* keeper = nullptr;             // the worker's
+  BlockDirectory* block_directory = nullptr;  // the keeper's
   std::unique_ptr<ConnectorWorker> worker;
   WorkerReport report;
 };

@@ -22,13 +22,13 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
   if (parts.peers) {
     peers_tier_ = static_cast<TierIndex>(parts.below.empty() ? 1 : parts.below.back()->index() + 1);
     reported = {.agent = parts.peers->agent,
-            .manager = parts.peers->manager,
-            .block_directory = block_directory_.get(),
-            .tier = peers_tier_,
-            .share = {parts.peers->name_space, parts.memory.config(), parts.peers->first_layer,
-                      parts.peers->first_head},
-            .patience = parts.peers->patience,
-            .staged_blocks = parts.peers->staged_blocks};
+                .manager = parts.peers->manager,
+                .block_directory = block_directory_.get(),
+                .tier = peers_tier_,
+                .share = {parts.peers->name_space, parts.memory.config(), parts.peers->first_layer,
+                          parts.peers->first_head},
+                .patience = parts.peers->patience,
+                .staged_blocks = parts.peers->staged_blocks};
     TOWPATH_TRY(auto tier, PeerTier::make(reported));
     leased = tier.get();
     parts.below.push_back(std::move(tier));
@@ -149,7 +149,7 @@ class TieredKeeper::Coming final : public ComingBlocks {
   std::vector<Came> known_;
   std::vector<LowerTiers> below_;
   std::optional<Promotion> rising_;  // those below, in their order
-  std::size_t promoted_ = 0;            // of them
+  std::size_t promoted_ = 0;         // of them
 };
 
 std::unique_ptr<ComingBlocks> TieredKeeper::bring(std::span<const BlockHash> hashes,
@@ -199,8 +199,9 @@ BlockKeeper::News TieredKeeper::take_news() {
   if (leases_) (void)leases_->progress();  // who has no thread answers peers here, too
   hear_news();
   const BlockDirectory::Events events = std::exchange(news_, {});
-  News news{
-      .is_anew = !std::exchange(is_reported_, true) || events.some_were_lost, .stored = {}, .lost = {}};
+  News news{.is_anew = !std::exchange(is_reported_, true) || events.some_were_lost,
+            .stored = {},
+            .lost = {}};
   // Reported is what is so now, whatever happened on the way.
   for (const BlockEvent& event : news.is_anew ? block_directory_->snapshot() : events.events)
     (has(event.hash) ? news.stored : news.lost).push_back(event.hash);
@@ -210,8 +211,8 @@ BlockKeeper::News TieredKeeper::take_news() {
 TieredKeeper::Figures TieredKeeper::figures() const {
   const TieredCacheFigures all = cache_->figures();
   Figures reported{.from_memory = from_memory_,
-               .quarantined = all.quarantined,
-               .last_failure = all.last_failure};
+                   .quarantined = all.quarantined,
+                   .last_failure = all.last_failure};
   if (damaged_in_memory_ > 0) reported.quarantined["host, held"] = damaged_in_memory_;
   for (std::size_t i = 0; i < all.below.size() - (leases_ ? 1 : 0); ++i) {
     const TierFigures& tier = all.below[i];

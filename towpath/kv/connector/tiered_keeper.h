@@ -1,7 +1,7 @@
 // TieredKeeper: a BlockKeeper over a TieredCache: host memory, and the tiers below it. What is kept
 // goes down a little later, and comes back from there when the memory is wanted for others, or
-// after a restart. With peers, their blocks are the lowest tier, and those here are granted to them.
-// What moves below is moved by a thread, or by progress(). Thread: loop.
+// after a restart. With peers, their blocks are the lowest tier, and those here are granted to
+// them. What moves below is moved by a thread, or by progress(). Thread: loop.
 #pragma once
 
 #include <map>
@@ -92,8 +92,8 @@ class TieredKeeper final : public BlockKeeper {
   std::unique_ptr<BlockDirectory> block_directory_;
   std::unique_ptr<TieredCache> cache_;  // tells block_directory_
   TierIndex peers_tier_ = 0;            // 0: there is none
-  std::unique_ptr<PeerLeases> leases_;    // grants from cache_
-  BlockDirectory::Events news_;               // that were not taken
+  std::unique_ptr<PeerLeases> leases_;  // grants from cache_
+  BlockDirectory::Events news_;         // that were not taken
   bool is_reported_ = false;
   std::uint32_t settled_seen_ = 0;  // of the cache, by progress()
   std::uint64_t from_memory_ = 0;

@@ -217,7 +217,8 @@ Status BlockStore::begin_segment() {
 // costs only time.
 Status BlockStore::seal_segment() {
   current_.reset();
-  if (const Status saved = checkpoint(); !saved.ok()) figures_.reported.emplace_back(saved.message());
+  if (const Status saved = checkpoint(); !saved.ok())
+    figures_.reported.emplace_back(saved.message());
   return {};
 }
 
@@ -338,7 +339,8 @@ void BlockStore::report_there(BlockHash hash) {
 }
 
 void BlockStore::report_gone(BlockHash hash) {
-  if (options_.block_directory != nullptr) (void)options_.block_directory->remove(hash, options_.tier);
+  if (options_.block_directory != nullptr)
+    (void)options_.block_directory->remove(hash, options_.tier);
 }
 
 BlockStore::Figures BlockStore::figures() const {

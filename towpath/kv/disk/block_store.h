@@ -125,7 +125,7 @@ class BlockStore {
     std::uint64_t carried = 0;     ///< over from segments that went
     std::uint64_t reclaimed_segments = 0;
     std::map<std::string, std::uint64_t> quarantined;  ///< by reason
-    std::vector<std::string> reported;                     ///< what was wrong at opening, in words
+    std::vector<std::string> reported;                 ///< what was wrong at opening, in words
   };
   Figures figures() const;
   /// Why nothing can be written; ok otherwise.

@@ -267,8 +267,10 @@ TEST_F(BlockStoreTest, a_directory_that_can_only_be_read_is_served_without_a_loc
 
 TEST_F(BlockStoreTest, presence_is_reported_what_is_acknowledged_and_what_is_gone) {
   BlockDirectory block_directory;
-  const BlockStoreOptions small{
-      .segment_bytes = 100'000, .capacity_bytes = 400'000, .block_directory = &block_directory, .tier = 3};
+  const BlockStoreOptions small{.segment_bytes = 100'000,
+                                .capacity_bytes = 400'000,
+                                .block_directory = &block_directory,
+                                .tier = 3};
   auto store = open_store(files_, small);
   put(*store, 1, 2);
   EXPECT_EQ(block_directory.tiers_of(1), 0U) << "not before the sync";

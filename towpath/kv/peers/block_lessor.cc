@@ -12,7 +12,7 @@ bool BlockLessor::has(BlockHash hash) const {
 void BlockLessor::ask(const AgentIdentity& lessee, const PeerMessage& ask) {
   const Key key{lessee.incarnation, ask.session};
   if (const auto known = sessions_.find(key); known != sessions_.end() && known->second.coming)
-    return;                        // asked again: the answer is being made
+    return;                      // asked again: the answer is being made
   release(lessee, ask.session);  // asked again: the first answer was lost
   std::vector<CachedBlock> wanted;
   const std::size_t room = options_.most_blocks - std::min(options_.most_blocks, wanted_);

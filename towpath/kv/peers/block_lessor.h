@@ -24,7 +24,7 @@ namespace towpath::kv {
 struct LessorOptions {
   const Clock* clock = nullptr;
   const BlockDirectory* block_directory = nullptr;  ///< the cache's
-  TierIndex not_from = 0;              ///< the tier of what is leased itself; 0: there is none
+  TierIndex not_from = 0;  ///< the tier of what is leased itself; 0: there is none
   Duration lease = std::chrono::seconds(10);
   std::size_t most_blocks = 1024;  ///< granted at once, of all sessions
   /// A lessee that has died, or is known no more; empty: each lives.

@@ -42,8 +42,9 @@ bool CatalogueExchange::has_to_report_all(Instant now) const {
   const CatalogueJournal& journal = leases_.journal();
   const auto is_covered = [&](const auto& entry) { return journal.covers(entry.second); };
   const auto hears_changes = [](const auto& entry) { return entry.second.edition.has_value(); };
-  return is_due(reported_all_at_, options_.report_again, now) || leases_.known().met() != reported_met_ ||
-         !journal.covers(reported_edition_) || !std::ranges::all_of(behind_, is_covered) ||
+  return is_due(reported_all_at_, options_.report_again, now) ||
+         leases_.known().met() != reported_met_ || !journal.covers(reported_edition_) ||
+         !std::ranges::all_of(behind_, is_covered) ||
          !std::ranges::all_of(leases_.known().all(), hears_changes);
 }
 
@@ -63,7 +64,8 @@ void CatalogueExchange::report_all(Instant now) {
   reported_all_at_ = now;
   reported_met_ = leases_.known().met();
   const Result<Bytes> catalogue = leases_.catalogue();
-  note(catalogue.ok() ? place_->publish(metadata_name(leases_.name()), *catalogue) : catalogue.status());
+  note(catalogue.ok() ? place_->publish(metadata_name(leases_.name()), *catalogue)
+                      : catalogue.status());
 }
 
 void CatalogueExchange::report_changes(const std::string& peer, std::uint64_t from) {
@@ -85,7 +87,7 @@ void CatalogueExchange::ask_all(Instant now) {
   for (const auto& [name, peer] : leases_.known().all())
     if (peer.is_behind())
       note(leases_.report(name, {.word = PeerMessage::Word::behind,
-                              .changes = {.layout = peer.layout.id, .from = *peer.edition}}));
+                                 .changes = {.layout = peer.layout.id, .from = *peer.edition}}));
   const bool asks_for_all = is_due(asked_all_at_, options_.report_again, now);
   if (asks_for_all) asked_all_at_ = now;
   for (const std::string& name : options_.others) {
@@ -108,8 +110,8 @@ void CatalogueExchange::ask(const std::string& name) {
     else
       note(metadata.status());
   };
-  const auto fetch =
-      place_->fetch(metadata_name(name), run::Deadline::after(clock_, options_.report_again), answered);
+  const auto fetch = place_->fetch(metadata_name(name),
+                                   run::Deadline::after(clock_, options_.report_again), answered);
   if (fetch.ok()) return;
   asked_.erase(name);
   note(fetch.status());
@@ -118,7 +120,8 @@ void CatalogueExchange::ask(const std::string& name) {
 void CatalogueExchange::learn(const rendezvous::Change& change) {
   const std::string before = metadata_name("").agent;
   const std::string& reported = change.name.agent;
-  if (!rendezvous::covers(change.name, {reported, kCatalogueLabel}) || !reported.starts_with(before))
+  if (!rendezvous::covers(change.name, {reported, kCatalogueLabel}) ||
+      !reported.starts_with(before))
     return;
   const std::string name = reported.substr(before.size());
   if (name == leases_.name()) return;

@@ -63,8 +63,8 @@ class CatalogueExchange {
   const CatalogueExchangeOptions options_;
   PeerLeases& leases_;
   const Clock& clock_;
-  std::uint64_t reported_edition_ = 0;               // to those who have been met
-  std::uint64_t reported_met_ = 0;                   // how many had been, when all was told
+  std::uint64_t reported_edition_ = 0;           // to those who have been met
+  std::uint64_t reported_met_ = 0;               // how many had been, when all was told
   std::map<std::string, std::uint64_t> behind_;  // who said so, and since when
   std::optional<Instant> reported_at_;
   std::optional<Instant> reported_all_at_;

@@ -1,5 +1,5 @@
-// CatalogueJournal: which blocks are here to be granted, and how that changed of late, so that peers
-// who know how it was are told only what has changed.
+// CatalogueJournal: which blocks are here to be granted, and how that changed of late, so that
+// peers who know how it was are told only what has changed.
 //
 // An edition is a number: how many changes there were before it. Edition 0 has no block. What an
 // edition lacks is said by the changes from it on, the last of each block; who has some of them

@@ -23,13 +23,15 @@ struct Holder {
     Duration patience = std::chrono::seconds(20);
     Duration lease = std::chrono::seconds(10);
   };
-  explicit Holder(const std::string& name, const Options& reported) : options(reported), node(name) {
+  explicit Holder(const std::string& name, const Options& reported)
+      : options(reported), node(name) {
     TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"}, options.heads)};
     if (options.disk != nullptr)
       parts.below.push_back(
-          DiskTier::open(
-              *options.disk,
-              {.directory = "/kv", .incarnation = 7, .block_directory = parts.block_directory.get(), .tier = 1})
+          DiskTier::open(*options.disk, {.directory = "/kv",
+                                         .incarnation = 7,
+                                         .block_directory = parts.block_directory.get(),
+                                         .tier = 1})
               .value());
     parts.peers = {.agent = node.agent.get(),
                    .manager = node.manager.get(),

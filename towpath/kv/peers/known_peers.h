@@ -1,6 +1,6 @@
 // KnownPeers: what peers have told of themselves, in catalogues, and who of them has a block. It
-// tells BlockDirectory, as one tier: a block that peers have all of together, of the part that is kept
-// here.
+// tells BlockDirectory, as one tier: a block that peers have all of together, of the part that is
+// kept here.
 //
 // What has changed in a catalogue may come late, twice or not at all: what goes before is missing
 // then, and the peer is one that we are behind, until a catalogue or the changes have come.
@@ -47,7 +47,8 @@ class KnownPeers {
   };
 
   /// Manager and presence outlive it.
-  KnownPeers(CacheShare ours, TransferManager& manager, BlockDirectory& block_directory, TierIndex tier)
+  KnownPeers(CacheShare ours, TransferManager& manager, BlockDirectory& block_directory,
+             TierIndex tier)
       : ours_(std::move(ours)), manager_(manager), block_directory_(block_directory), tier_(tier) {}
   ~KnownPeers();
   KnownPeers(const KnownPeers&) = delete;

@@ -14,19 +14,19 @@ bool is_gone(const agent::Agent& agent, const AgentIdentity& peer) {
 }  // namespace
 
 Result<std::unique_ptr<PeerLeases>> PeerLeases::make(const PeerTierOptions& options, Duration lease,
-                                                   PeerTier& tier, TieredCache& cache) {
+                                                     PeerTier& tier, TieredCache& cache) {
   auto leases = std::unique_ptr<PeerLeases>(new PeerLeases(options, lease, tier, cache));
   TOWPATH_TRY(leases->granted_from_, options.manager->register_layout(
-                                     cache.layout(), {.tier = "lent",
-                                                      .first_layer = options.share.first_layer,
-                                                      .first_head = options.share.first_head}));
+                                         cache.layout(), {.tier = "lent",
+                                                          .first_layer = options.share.first_layer,
+                                                          .first_head = options.share.first_head}));
   tier.land_in(leases->granted_from_);
   leases->settle();
   return leases;
 }
 
 PeerLeases::PeerLeases(const PeerTierOptions& options, Duration lease, PeerTier& tier,
-                     TieredCache& cache)
+                       TieredCache& cache)
     : options_(options),
       tier_(tier),
       lessor_({.clock = &options.manager->clock(),
@@ -43,7 +43,7 @@ PeerLeases::~PeerLeases() {
 }
 
 void PeerLeases::join(std::unique_ptr<rendezvous::Rendezvous> place,
-                     CatalogueExchangeOptions options) {
+                      CatalogueExchangeOptions options) {
   exchange_ = std::make_unique<CatalogueExchange>(std::move(options), std::move(place), *this,
                                                   options_.manager->clock());
 }

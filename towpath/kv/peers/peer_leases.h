@@ -1,5 +1,5 @@
-// PeerLeases: what a keeper of blocks has to do with others of its kind: it tells them what is here,
-// grants it, learns what they have, and takes their answers to the tier that leases.
+// PeerLeases: what a keeper of blocks has to do with others of its kind: it tells them what is
+// here, grants it, learns what they have, and takes their answers to the tier that leases.
 //
 //   join(rendezvous), or catalogue() by any way  --->  learn() at the others
 //
@@ -20,7 +20,7 @@ namespace towpath::kv {
 
 struct PeerFigures {
   std::uint64_t peers = 0;       ///< that are known now
-  std::uint64_t leased = 0;    ///< blocks that came, and proved
+  std::uint64_t leased = 0;      ///< blocks that came, and proved
   std::uint64_t staged = 0;      ///< of these, by way of a staging
   std::uint64_t not_proven = 0;  ///< that came, and did not
   std::uint64_t granted = 0;
@@ -33,7 +33,7 @@ class PeerLeases {
   /// `tier` is one of `cache`; what they were made with outlives this, and so do they.
   /// Errors: those of registering the memory that is granted from.
   static Result<std::unique_ptr<PeerLeases>> make(const PeerTierOptions& options, Duration lease,
-                                                 PeerTier& tier, TieredCache& cache);
+                                                  PeerTier& tier, TieredCache& cache);
   ~PeerLeases();
 
   /// Meets others at `place` from now on, as progress() is called.

@@ -1,6 +1,6 @@
 // What holders of KV blocks tell each other: a catalogue, where everyone can find it, of what one
-// holds and may grant; and, between two of them, what has changed in it, and a session. The formats:
-// docs/formats/kv_peers.md.
+// holds and may grant; and, between two of them, what has changed in it, and a session. The
+// formats: docs/formats/kv_peers.md.
 //
 //   lessee                                       owner
 //      | ask(session, hashes) ----------------------> | holds them, from below if need be
@@ -55,19 +55,19 @@ struct CatalogueChanges {
 struct PeerMessage {
   enum class Word : std::uint8_t { ask = 1, grant = 2, release = 3, changes = 4, behind = 5 };
   Word word = Word::ask;
-  std::uint64_t session = 0;      ///< the lessee's number for it
-  std::vector<BlockHash> hashes;  ///< ask: at most kMaxBlocksAsked
-  std::vector<GrantedBlock> granted;    ///< grant: those of them that can be had
-  Duration lease{0};              ///< grant: from when it was sent
-  CatalogueChanges changes;       ///< changes, behind
+  std::uint64_t session = 0;          ///< the lessee's number for it
+  std::vector<BlockHash> hashes;      ///< ask: at most kMaxBlocksAsked
+  std::vector<GrantedBlock> granted;  ///< grant: those of them that can be had
+  Duration lease{0};                  ///< grant: from when it was sent
+  CatalogueChanges changes;           ///< changes, behind
 
   friend bool operator==(const PeerMessage&, const PeerMessage&) = default;
 };
 
 struct Catalogue {
-  std::string name_space;         ///< equal names of equal tokens' blocks only within one
-  Bytes package;                  ///< TransferManager::export_package() of the owner
-  std::uint64_t layout = 0;       ///< the one of the package that blocks are granted from, by its id
+  std::string name_space;    ///< equal names of equal tokens' blocks only within one
+  Bytes package;             ///< TransferManager::export_package() of the owner
+  std::uint64_t layout = 0;  ///< the one of the package that blocks are granted from, by its id
   std::vector<BlockHash> hashes;  ///< at most kMaxHashesListed
   /// Nothing: the owner is of an older release, and tells no changes.
   std::optional<std::uint64_t> edition;

@@ -31,8 +31,9 @@ void copy_heads(ConstByteSpan from, layout::IndexRange theirs, ByteSpan to, layo
 }  // namespace
 
 Result<std::unique_ptr<PeerTier>> PeerTier::make(PeerTierOptions options) {
-  if (options.agent == nullptr || options.manager == nullptr || options.block_directory == nullptr ||
-      options.tier == 0 || options.staged_blocks == 0 || options.staged_blocks > kMaxBlocksAsked)
+  if (options.agent == nullptr || options.manager == nullptr ||
+      options.block_directory == nullptr || options.tier == 0 || options.staged_blocks == 0 ||
+      options.staged_blocks > kMaxBlocksAsked)
     return error(Code::invalid_argument,
                  "a tier of peers needs an agent, its manager, a BlockDirectory and a number",
                  cat("fill in PeerTierOptions; at most ", kMaxBlocksAsked, " blocks are staged"));

@@ -70,7 +70,7 @@ class PeerTier final : public BlockTier {
   const KnownPeers& known() const { return known_; }
 
   struct Figures {
-    std::uint64_t leased = 0;    ///< blocks that came, and proved
+    std::uint64_t leased = 0;      ///< blocks that came, and proved
     std::uint64_t staged = 0;      ///< of these, by way of a staging
     std::uint64_t not_proven = 0;  ///< that came, and did not
     std::uint64_t failed_sessions = 0;

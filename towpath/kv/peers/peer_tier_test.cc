@@ -151,7 +151,8 @@ TEST(PeerTierTest, what_does_not_prove_is_a_miss) {
 
   far.put(12);
   ASSERT_TRUE(near.learn(far.catalogue()).ok());
-  near.others = [&, granted = far.granting().granted, spoiled = false]() mutable {  // after it was granted
+  near.others = [&, granted = far.granting().granted,
+                 spoiled = false]() mutable {  // after it was granted
     (void)far.keeper->progress();
     if (far.granting().granted > granted && !std::exchange(spoiled, true)) far.spoil_memory();
   };
@@ -398,7 +399,8 @@ TEST(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
   lessor.end_leases();
   EXPECT_EQ(lessor.sessions(), 0U);
   EXPECT_EQ(lessor.ended_leases(), 1U);
-  EXPECT_EQ(granted({.session = 2, .hashes = {11, 11, 11, 11}}), 3U) << "as much as is lent at once";
+  EXPECT_EQ(granted({.session = 2, .hashes = {11, 11, 11, 11}}), 3U)
+      << "as much as is lent at once";
   EXPECT_EQ(granted({.session = 3, .hashes = {11}}), 0U);
   lessor.release(lessee, 2);
   EXPECT_EQ(granted({.session = 4, .hashes = {11}}), 1U);

@@ -9,12 +9,11 @@
 // and whoever has more waits: that is the back-pressure. Which is begun first is the caller's
 // business.
 //
-// It tells BlockDirectory what it has, as tier `index()`: a block from the moment on when it is there for
-// good, until it is gone, for whatever reason. Invariants: what a get gives is what was put; a put
-// that ended well is there for good; a task ends exactly once, and nothing touches its bytes
-// afterwards.
-// Thread: none of its own; TieredCache calls it from one thread at a time. name(), index(),
-// depth(), put_depth(), wait_fd(), must_be_asked(), takes_blocks(): any.
+// It tells BlockDirectory what it has, as tier `index()`: a block from the moment on when it is
+// there for good, until it is gone, for whatever reason. Invariants: what a get gives is what was
+// put; a put that ended well is there for good; a task ends exactly once, and nothing touches its
+// bytes afterwards. Thread: none of its own; TieredCache calls it from one thread at a time.
+// name(), index(), depth(), put_depth(), wait_fd(), must_be_asked(), takes_blocks(): any.
 #pragma once
 
 #include <optional>

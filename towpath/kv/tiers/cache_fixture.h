@@ -44,7 +44,8 @@ class CacheFixture : public ::testing::Test {
   std::unique_ptr<BlockTier> make_host_tier(CacheShape shape) {
     shape.slots = shape.host_slots;
     const memory::SharedDevice device = std::exchange(device_, nullptr);
-    auto made = HostTier::make(make_layout(shape), {.block_directory = block_directory_.get(), .tier = 1});
+    auto made =
+        HostTier::make(make_layout(shape), {.block_directory = block_directory_.get(), .tier = 1});
     device_ = device;
     return *std::move(made);
   }
@@ -68,7 +69,8 @@ class CacheFixture : public ::testing::Test {
     for (auto& other : others_) below.push_back(std::move(other));
     others_.clear();
     auto made = TieredCache::make(
-        {clock_, *block_directory_, make_layout(shape), std::move(below), meter_, device_}, options);
+        {clock_, *block_directory_, make_layout(shape), std::move(below), meter_, device_},
+        options);
     ASSERT_TRUE(made.ok()) << made.status().to_string();
     cache_ = *std::move(made);
   }

@@ -278,8 +278,8 @@ TEST_F(DevicePoolTest, places_are_counted_by_their_names) {
 TEST_F(DevicePoolTest, what_makes_no_sense_is_refused) {
   const auto make_with = [&](memory::SharedDevice device, const TieredCacheOptions& options) {
     block_directory_ = std::make_unique<BlockDirectory>();
-    return TieredCache::make({clock_, *block_directory_, make_layout({}), {}, {}, std::move(device)},
-                             options)
+    return TieredCache::make(
+               {clock_, *block_directory_, make_layout({}), {}, {}, std::move(device)}, options)
         .status();
   };
   EXPECT_THAT(make_with(nullptr, {}).to_string(), HasSubstr("give the device"));

@@ -37,7 +37,8 @@ Result<std::unique_ptr<HostTier>> HostTier::make(layout::PhysicalLayout memory,
 
 std::optional<TierCapacity> HostTier::room() const {
   const BlockPool::Figures pool = pool_->figures();
-  return TierCapacity{.blocks = pool.registered, .most_blocks = pool.slots, .evicted = pool.evictions};
+  return TierCapacity{
+      .blocks = pool.registered, .most_blocks = pool.slots, .evicted = pool.evictions};
 }
 
 void HostTier::begin(TierTask& task) { task.end(done(task)); }

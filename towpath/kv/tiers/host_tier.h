@@ -19,8 +19,9 @@ struct HostTierOptions {
 
 class HostTier final : public BlockTier {
  public:
-  /// As many blocks as `memory` has. Errors: invalid_argument (no BlockDirectory, tier 0, a format other
-  /// than nhd), unsupported (memory that this process cannot reach), and those of BlockPool::make.
+  /// As many blocks as `memory` has. Errors: invalid_argument (no BlockDirectory, tier 0, a format
+  /// other than nhd), unsupported (memory that this process cannot reach), and those of
+  /// BlockPool::make.
   static Result<std::unique_ptr<HostTier>> make(layout::PhysicalLayout memory,
                                                 const HostTierOptions& options);
 

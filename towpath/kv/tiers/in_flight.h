@@ -56,9 +56,9 @@ struct TieredCache::PromotionInFlight {
 struct TieredCache::DemotionInFlight {
   WeakBlock block{};
   Digest digest{};
-  SlotCopy copy{};               // aside
-  bool was_held = false;         // while it was copied
-  bool is_aside = false;         // the copy has ended, and was looked at
+  SlotCopy copy{};                   // aside
+  bool was_held = false;             // while it was copied
+  bool is_aside = false;             // the copy has ended, and was looked at
   std::vector<TierState*> takers{};  // that have no place for it yet
   std::list<TierRequest> requests{};
   bool is_wrong = false;     // and gone from the pool

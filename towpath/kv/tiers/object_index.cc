@@ -21,7 +21,7 @@ std::string object_digits(BlockHash hash) {
 }
 
 Result<std::unique_ptr<ObjectIndex>> ObjectIndex::make(std::unique_ptr<ObjectShelf> shelf,
-                                                         const ObjectIndexOptions& options) {
+                                                       const ObjectIndexOptions& options) {
   const std::uint64_t most =
       std::min<std::uint64_t>(options.bound_bytes / options.object_bytes, kNoSlot - 1);
   if (most == 0)

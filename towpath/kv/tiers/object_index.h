@@ -32,8 +32,9 @@ struct ObjectIndexOptions {
   std::uint64_t object_bytes = 0;  ///< of each block's
   std::uint64_t bound_bytes = 0;
   PolicyKind policy = PolicyKind::lru;
-  std::size_t depth = 8;         ///< removals under way at once
-  BlockDirectory* block_directory = nullptr;  ///< is told of all that the store has; outlives the index
+  std::size_t depth = 8;  ///< removals under way at once
+  BlockDirectory* block_directory =
+      nullptr;  ///< is told of all that the store has; outlives the index
   TierIndex tier = 0;
 };
 
@@ -41,7 +42,7 @@ class ObjectIndex {
  public:
   /// Errors: invalid_argument (room for no object), and those of BlockPool::make().
   static Result<std::unique_ptr<ObjectIndex>> make(std::unique_ptr<ObjectShelf> shelf,
-                                                    const ObjectIndexOptions& options);
+                                                   const ObjectIndexOptions& options);
 
   /// Of an object that is being put, or read.
   struct Place {

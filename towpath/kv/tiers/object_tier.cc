@@ -11,7 +11,8 @@ namespace {
 
 Status check_options(const ObjectTierOptions& options) {
   if (options.agent == nullptr || options.block_directory == nullptr || options.tier == 0)
-    return error(Code::invalid_argument, "an object tier needs an agent, a BlockDirectory and a number",
+    return error(Code::invalid_argument,
+                 "an object tier needs an agent, a BlockDirectory and a number",
                  "fill in ObjectTierOptions; 0 is the host's number");
   if (options.block_bytes == 0 || options.block_bytes > kMaxBlockBytes || options.depth == 0)
     return error(Code::invalid_argument,
@@ -36,12 +37,12 @@ Result<std::unique_ptr<ObjectTier>> ObjectTier::open(const ObjectTierOptions& op
     TOWPATH_TRY(
         made->index_,
         ObjectIndex::make(std::move(shelf), {.prefix = cat(options.prefix, "/"),
-                                              .object_bytes = object_bytes_of(options.block_bytes),
-                                              .bound_bytes = options.bound_bytes,
-                                              .policy = options.policy,
-                                              .depth = options.depth,
-                                              .block_directory = options.block_directory,
-                                              .tier = options.tier}));
+                                             .object_bytes = object_bytes_of(options.block_bytes),
+                                             .bound_bytes = options.bound_bytes,
+                                             .policy = options.policy,
+                                             .depth = options.depth,
+                                             .block_directory = options.block_directory,
+                                             .tier = options.tier}));
   }
   const std::uint64_t slot_bytes = room_of({.length = options.block_bytes});
   const std::size_t slots = options.depth + 1;
@@ -91,7 +92,7 @@ Status ObjectTier::prepare(Slot& slot) const {
                                              " bytes in a tier of ", options_.block_bytes));
   if (task.kind != TierTask::Kind::put) {
     const bool is_going = index_ ? index_->is_going(task.hash)
-                                  : std::ranges::find(to_remove_, task.hash) != to_remove_.end();
+                                 : std::ranges::find(to_remove_, task.hash) != to_remove_.end();
     return is_going ? error(Code::not_found, cat("block ", hex(task.hash), " is being removed"))
                     : Status();
   }

@@ -32,7 +32,7 @@ struct ObjectTierOptions {
   std::uint64_t block_bytes = 0;  ///< of every block
   std::size_t depth = 8;          ///< tasks under way at once; each has memory for a block
   Duration timeout = std::chrono::seconds(30);  ///< of each
-  BlockDirectory* block_directory = nullptr;                 ///< outlives the tier
+  BlockDirectory* block_directory = nullptr;    ///< outlives the tier
   TierIndex tier = 0;
   std::uint64_t bound_bytes = 0;        ///< of all objects together; needs a shelf; 0: none
   PolicyKind policy = PolicyKind::lru;  ///< who goes, with a bound
@@ -100,7 +100,7 @@ class ObjectTier final : public BlockTier {
   memory::SharedRegion memory_;
   memory::Registration registration_;
   std::unique_ptr<ObjectIndex> index_;  // none: there is no bound
-  std::vector<Slot> slots_;               // the last is for removals without one
+  std::vector<Slot> slots_;             // the last is for removals without one
   std::deque<BlockHash> to_remove_;
 };
 

@@ -199,7 +199,8 @@ std::size_t TieredCache::cancel_demotions(std::uint64_t owner) {
 void TieredCache::drop(BlockHash hash) {
   const MutexLock work(work_);
   (void)pool_->drop(hash);
-  for (DemotionInFlight& demotion : demoting_) demotion.is_unwanted = demotion.is_unwanted || demotion.block.hash == hash;
+  for (DemotionInFlight& demotion : demoting_)
+    demotion.is_unwanted = demotion.is_unwanted || demotion.block.hash == hash;
   for (const auto& tier : below_) {
     if (lacks(*tier, hash)) continue;
     const Status removed = tier->tier->remove(hash);

@@ -139,7 +139,8 @@ std::optional<Promoted> TieredCache::advance(PromotionInFlight& promotion) {
       if (!request.task.has_ended && promotion.wanted.is_cancelled())
         request.tier.tier->cancel(request.task);
       if (!is_over(request)) return std::nullopt;
-      if (!promotion.copy && request.task.status.ok() && !promotion.aside.empty()) copy_in(promotion);
+      if (!promotion.copy && request.task.status.ok() && !promotion.aside.empty())
+        copy_in(promotion);
       if (promotion.copy && !promotion.copy->has_ended) return std::nullopt;
       Result<BlockRef> here = arrive(promotion);
       if (here.ok()) return Promoted{*std::move(here), {}};
@@ -147,7 +148,8 @@ std::optional<Promoted> TieredCache::advance(PromotionInFlight& promotion) {
       promotion.copy.reset();
       promotion.request.reset();
     }
-    if (BlockRef here = pool_->find(promotion.wanted.block.hash)) return Promoted{std::move(here), {}};
+    if (BlockRef here = pool_->find(promotion.wanted.block.hash))
+      return Promoted{std::move(here), {}};
     if (promotion.wanted.is_cancelled())
       return Promoted{{}, error(Code::cancelled, "nobody wants the block any more")};
     if (Status begun = begin_next(promotion); !begun.ok()) return Promoted{{}, std::move(begun)};
@@ -178,7 +180,8 @@ Status TieredCache::begin_next(PromotionInFlight& promotion) {
     if (promotion.aside.empty()) promotion.aside = copier_->take_aside();
     place = promotion.aside;
   }
-  promotion.request.emplace(from, TierTask{.kind = TierTask::Kind::get, .hash = hash, .bytes = *place});
+  promotion.request.emplace(from,
+                            TierTask{.kind = TierTask::Kind::get, .hash = hash, .bytes = *place});
   if (is_slot) promotion.request->task.slot = promotion.slot->slot();
   begin(*promotion.request);
   return {};
@@ -187,7 +190,8 @@ Status TieredCache::begin_next(PromotionInFlight& promotion) {
 /// What a tier gave goes where it belongs, and back again, if only that can prove it.
 void TieredCache::copy_in(PromotionInFlight& promotion) {
   if (copier_->must_read_back() && promotion.back.empty()) promotion.back = copier_->take_aside();
-  promotion.copy.emplace(SlotCopy{.slot = promotion.slot->slot(), .in = promotion.aside, .out = promotion.back});
+  promotion.copy.emplace(
+      SlotCopy{.slot = promotion.slot->slot(), .in = promotion.aside, .out = promotion.back});
   promotion.copy->since = clock_.now();
   copier_->begin(*promotion.copy);
 }
@@ -271,7 +275,7 @@ bool TieredCache::is_demoting(const TierState& tier, BlockHash hash) const {
   const auto here = [&](const TierRequest& put) { return &put.tier == &tier && !put.is_over; };
   return std::ranges::any_of(demoting_, [&](const DemotionInFlight& demotion) {
     return demotion.block.hash == hash && (std::ranges::count(demotion.takers, &tier) > 0 ||
-                                       std::ranges::any_of(demotion.requests, here));
+                                           std::ranges::any_of(demotion.requests, here));
   });
 }
 
@@ -310,12 +314,13 @@ void TieredCache::copy_aside(DemotionInFlight& demotion) {
   demotion.copy.since = clock_.now();
   SlotCopier& copier = *copier_;
   const MutexLock copying(copying_);
-  const bool is_there = pool_->look(demotion.block, [&](const BlockIdentity& identity, SlotId slot) {
-    demotion.digest = identity.digest;
-    demotion.copy.slot = slot;
-    copier.begin(demotion.copy);
-    demotion.was_held = demotion.copy.has_ended;
-  });
+  const bool is_there =
+      pool_->look(demotion.block, [&](const BlockIdentity& identity, SlotId slot) {
+        demotion.digest = identity.digest;
+        demotion.copy.slot = slot;
+        copier.begin(demotion.copy);
+        demotion.was_held = demotion.copy.has_ended;
+      });
   if (!is_there) demotion.copy.end({});  // of nothing
 }
 
@@ -334,7 +339,8 @@ bool TieredCache::advance(DemotionInFlight& demotion) {
     if (!put.is_over && is_over(put)) land(demotion, put);
   begin_puts(demotion);
   const auto is_over_already = [](const TierRequest& put) { return put.is_over; };
-  if (!demotion.takers.empty() || !std::ranges::all_of(demotion.requests, is_over_already)) return false;
+  if (!demotion.takers.empty() || !std::ranges::all_of(demotion.requests, is_over_already))
+    return false;
   copier_->give_back(demotion.copy.out);
   return true;
 }
@@ -365,9 +371,9 @@ void TieredCache::begin_puts(DemotionInFlight& demotion) {
       continue;
     }
     TierRequest& put = demotion.requests.emplace_back(*into, TierTask{.kind = TierTask::Kind::put,
-                                                                .hash = demotion.block.hash,
-                                                                .digest = demotion.digest,
-                                                                .bytes = demotion.copy.out});
+                                                                      .hash = demotion.block.hash,
+                                                                      .digest = demotion.digest,
+                                                                      .bytes = demotion.copy.out});
     begin(put);
     if (is_over(put)) land(demotion, put);
   }

@@ -253,11 +253,12 @@ TEST_F(TieredCacheTest, what_makes_no_sense_is_refused) {
   std::vector<std::unique_ptr<BlockTier>> twice;
   twice.push_back(std::make_unique<MemoryTier>(2));
   twice.push_back(std::make_unique<MemoryTier>(2));
-  EXPECT_EQ(TieredCache::make({clock_, *block_directory_, make_layout({}), std::move(twice)}, {}).code(),
-            Code::invalid_argument);
   EXPECT_EQ(
-      TieredCache::make({clock_, *block_directory_, make_layout({}), {}}, {.batch_blocks = 0}).code(),
+      TieredCache::make({clock_, *block_directory_, make_layout({}), std::move(twice)}, {}).code(),
       Code::invalid_argument);
+  EXPECT_EQ(TieredCache::make({clock_, *block_directory_, make_layout({}), {}}, {.batch_blocks = 0})
+                .code(),
+            Code::invalid_argument);
 }
 
 /// A page of memory that holds up whoever reads it, until it is opened. One at a time.

@@ -16,7 +16,7 @@ struct Posted {
 
 // Also of what was too long, and is not from one of us, or was cancelled.
 extern "C" void towpath_ucx_staging_filled(void* request, ucs_status_t status,
-                                        const ucp_tag_recv_info_t* info, void* user) {
+                                           const ucp_tag_recv_info_t* info, void* user) {
   const std::unique_ptr<Posted> posted(static_cast<Posted*>(user));
   posted->owner.on_filled(request, posted->room, status == UCS_OK ? info->length : 0);
 }
@@ -45,7 +45,8 @@ Status UcxStaging::add(DeviceStagingBuffer& room) {
   return {};
 }
 
-// Reported later: whoever is told gives the room back to us, and the next message may be there already.
+// Reported later: whoever is told gives the room back to us, and the next message may be there
+// already.
 void UcxStaging::on_filled(void* request, DeviceStagingBuffer& room, std::uint64_t bytes) {
   std::erase_if(waiting_, [&](const Waiting& one) { return one.room == &room; });
   filled_.push_back({&room, bytes});

@@ -24,7 +24,8 @@ constexpr Duration kFarewell = std::chrono::seconds(2);
 /// A caller that uses the links.
 class TOWPATH_SCOPED_CAPABILITY UcxTransport::Driving {
  public:
-  explicit Driving(UcxTransport& transport) TOWPATH_ACQUIRE(transport.mutex_) : transport_(transport) {
+  explicit Driving(UcxTransport& transport) TOWPATH_ACQUIRE(transport.mutex_)
+      : transport_(transport) {
     transport_.mutex_.lock();
     ++transport_.drivers_;
   }
@@ -40,7 +41,7 @@ class TOWPATH_SCOPED_CAPABILITY UcxTransport::Driving {
 };
 
 Result<std::unique_ptr<UcxTransport>> UcxTransport::open(const NetworkOptions& options,
-                                               const Links::WorkerMaker& make_worker) {
+                                                         const Links::WorkerMaker& make_worker) {
   auto transport = std::make_unique<UcxTransport>(options.heartbeat);
   const run::MutexLock lock(transport->mutex_);
   TOWPATH_TRY(transport->links_.open(options.ucx, make_worker));

@@ -38,7 +38,7 @@ class NvmeFixture : public ::testing::Test, protected backend::testing::BackendS
     use_extent(0, device_bytes, mode);
   }
   RegionDescriptor extent(std::uint64_t offset, std::uint64_t length,
-                           const std::string& mode) const {
+                          const std::string& mode) const {
     return {.kind = MemoryKind::block,
             .address = offset,
             .length = length,

@@ -32,7 +32,7 @@ class FakeNetwork {
     std::map<std::uint64_t, std::vector<void*>> owners;  ///< of endpoints here, by the other side
     BodySink* sink = nullptr;                            ///< of the first message, whose body comes
     std::size_t came = 0;                                ///< bytes of it
-    std::list<DeviceStagingBuffer*> staging;                        ///< that wait for messages
+    std::list<DeviceStagingBuffer*> staging;             ///< that wait for messages
   };
 
   std::unique_ptr<MessageWorker> open(std::size_t message_bytes, MessageListener& listener);
@@ -53,9 +53,9 @@ class FakeNetwork {
   /// Bodies leave when the receiver takes them, not when they are sent.
   bool holds_bodies = false;
   std::size_t body_step = SIZE_MAX;  ///< bytes of a body that come in one progress()
-  std::uint64_t into_staging = 0;      ///< messages that have come into one, and
-  std::uint64_t out_of_staging = 0;    ///< that left one
-  bool keeps_staging = false;          ///< nobody is told that one is free again
+  std::uint64_t into_staging = 0;    ///< messages that have come into one, and
+  std::uint64_t out_of_staging = 0;  ///< that left one
+  bool keeps_staging = false;        ///< nobody is told that one is free again
   std::size_t room_loss = 0;         ///< bytes that what comes into one lacks at its end
 
  private:
@@ -238,7 +238,8 @@ inline bool FakeNetwork::take_whole(Port& port) {
   whole.size = message.head.size() + message.body.size();
   whole.body_bytes = message.body.size();
   const unsigned device = *message.into;
-  if (std::ranges::find(port.staging, device, &DeviceStagingBuffer::device) == port.staging.end()) return false;
+  if (std::ranges::find(port.staging, device, &DeviceStagingBuffer::device) == port.staging.end())
+    return false;
   port.arrived.pop_front();
   ++into_staging;
   const ConstByteSpan bytes = whole.with_prefix();
