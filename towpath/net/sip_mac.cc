@@ -1,0 +1,47 @@
+#include <bit>
+
+#include <towpath/net/sip_mac.h>
+
+namespace towpath::net {
+namespace {
+
+struct State {
+  std::uint64_t a, b, c, d;
+
+  void round() noexcept {
+    a += b, c += d;
+    b = std::rotl(b, 13) ^ a, d = std::rotl(d, 16) ^ c;
+    a = std::rotl(a, 32);
+    c += b, a += d;
+    b = std::rotl(b, 17) ^ c, d = std::rotl(d, 21) ^ a;
+    c = std::rotl(c, 32);
+  }
+  void take(std::uint64_t word) noexcept {
+    d ^= word;
+    round(), round();
+    a ^= word;
+  }
+  std::uint64_t finish() noexcept {
+    for (int i = 0; i < 4; ++i) round();
+    return a ^ b ^ c ^ d;
+  }
+};
+
+}  // namespace
+
+SipMac::Proof SipMac::prove(ConstByteSpan bytes) const noexcept {
+  State state{key_[0] ^ 0x736f6d6570736575, key_[1] ^ 0x646f72616e646f6d ^ 0xee,
+              key_[0] ^ 0x6c7967656e657261, key_[1] ^ 0x7465646279746573};
+  std::size_t at = 0;
+  for (; at + 8 <= bytes.size(); at += 8) state.take(wire::load<std::uint64_t>(bytes.subspan(at)));
+  std::uint64_t last = static_cast<std::uint64_t>(bytes.size()) << 56U;
+  for (unsigned shift = 0; at < bytes.size(); ++at, shift += 8)
+    last |= std::to_integer<std::uint64_t>(bytes[at]) << shift;
+  state.take(last);
+  state.c ^= 0xee;
+  const std::uint64_t low = state.finish();
+  state.b ^= 0xdd;
+  return {low, state.finish()};
+}
+
+}  // namespace towpath::net
