@@ -74,7 +74,8 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
                                                         .clock = &node->node_->clock()},
                                                        cache, std::move(own)));
   if (has_peers(options)) TOWPATH_TRY(node->meet(options));
-  if (options.peers.serving_thread && has_peers(options)) TOWPATH_TRY(node->start_serving());
+  const bool serves = options.background || options.peers.serving_thread;
+  if (has_peers(options) && serves) TOWPATH_TRY(node->start_serving());
   return node;
 }
 
