@@ -1,0 +1,184 @@
+"""Calls of NIXL's Python package, each with what it answered, as a line of JSON: {"call", "answer"}.
+
+nixl_wheel.py runs this with NIXL's own wheel and with towpath.nixl, and compares. An answer is a value
+that both must give alike, or the name of the exception; never an address or a text of either.
+"""
+import itertools
+import json
+import os
+import time
+
+import numpy as np
+from nixl import _bindings as bind
+from nixl._api import nixl_agent, nixl_agent_config
+
+BLOCK, COUNT = 64, 16
+WAIT_S = 60
+names = itertools.count()
+
+
+def agent(*backends):
+    return nixl_agent(f"agent-{next(names)}", nixl_agent_config(backends=list(backends)))
+
+
+def plain(value):
+    if isinstance(value, (str, int, bool, float, type(None))):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("latin1")
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    if isinstance(value, dict):
+        return {str(name): plain(one) for name, one in sorted(value.items())}
+    return type(value).__name__
+
+
+def call(name, function, *args, **options):
+    try:
+        answer = plain(function(*args, **options))
+    except Exception as error:
+        answer = f"raised {type(error).__name__}"
+    print(json.dumps({"call": name, "answer": answer}), flush=True)
+
+
+def wait(ready):
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        if (found := ready()) is not None:
+            return found
+    return "nothing came"
+
+
+class Two:
+    """`mine` knows `theirs`; both have registered their memory."""
+
+    def __init__(self):
+        self.mine, self.theirs = agent("UCX", "POSIX"), agent("UCX")
+        self.here = np.arange(BLOCK * COUNT, dtype=np.uint64).view(np.uint8)
+        self.there = np.zeros_like(self.here)
+        for one, memory in ((self.mine, self.here), (self.theirs, self.there)):
+            one.register_memory([(memory.ctypes.data, memory.nbytes, 0, "")], "DRAM")
+        self.peer = self.mine.add_remote_agent(self.theirs.get_agent_metadata()).decode()
+
+    def finish(self, handle):
+        state = self.mine.transfer(handle)
+        if state == "PROC":
+            state = wait(lambda: (now := self.mine.check_xfer_state(handle)) != "PROC" and now or None)
+        self.mine.release_xfer_handle(handle)
+        return state
+
+
+def tables():
+    two = Two()
+    here, there = two.here.ctypes.data, two.there.ctypes.data
+
+    def local(*rows, dtype=np.uint64, mem_type="DRAM"):
+        side = two.mine.prep_xfer_dlist("NIXL_INIT_AGENT", np.array(rows, dtype), mem_type=mem_type)
+        return type(side).__name__
+
+    good = (here, BLOCK, 0, 2 * BLOCK, 4)
+    call("table of strides", local, good)
+    call("table of strides, signed", local, good, dtype=np.int64)
+    call("table of strides without a type", local, good, mem_type=None)
+    call("table of strides of a strange type", local, good, mem_type="SLATE")
+    call("table of strides of 32 bits", local, (1, 2, 3, 4, 5), dtype=np.uint32)
+    for name, row in (("no blocks", (here, BLOCK, 0, BLOCK, 0)), ("no bytes", (here, 0, 0, BLOCK, 1)),
+                      ("overlapping", (here, BLOCK, 0, 1, 2)), ("beyond", (here, BLOCK, 0, BLOCK, 1 << 20)),
+                      ("unknown", (1 << 40, BLOCK, 0, BLOCK, 1))):
+        call(f"table of strides, {name}", local, row)
+    for columns in (1, 2, 4, 6):
+        call(f"table of {columns} columns", local, tuple(range(columns)))
+        call(f"descriptors of {columns} columns", two.mine.get_xfer_descs,
+             np.zeros((2, columns), np.uint64), "DRAM")
+    call("descriptors of strides", two.mine.get_xfer_descs, np.array([good], np.uint64), "DRAM")
+    call("registration of strides", two.mine.register_memory, np.array([good], np.uint64), "DRAM")
+
+    ours = two.mine.prep_xfer_dlist("", np.array([good, (here + 512, BLOCK, 0, BLOCK, 3)], np.uint64),
+                                    mem_type="DRAM")
+    theirs = two.mine.prep_xfer_dlist(two.peer, np.array([(there, BLOCK, 0, BLOCK, COUNT)], np.uint64),
+                                      mem_type="cpu")
+
+    def write(mine, at):
+        done = two.finish(two.mine.make_prepped_xfer("WRITE", ours, mine, theirs, at))
+        return [done, int(two.there.astype(np.uint64) @ np.arange(two.there.size, dtype=np.uint64))]
+
+    call("blocks across rows", write, [6, 0, 4], [0, 5, 9])
+    call("blocks by a table", write, np.array([3, 5], np.int32), np.array([2, 1], np.int32))
+    for name, mine, at in (("past the end", [7], [0]), ("far past the end", [0], [COUNT]),
+                           ("negative", [-1], [0]), ("unlike counts", [0, 1], [0]), ("none", [], [])):
+        call(f"index {name}", write, mine, at)
+
+
+def lists():
+    one = agent("UCX")
+    for name, make, *args in (
+            ("tuples without a type", one.get_xfer_descs, [(1, 2, 3)]),
+            ("tuples of another length", one.get_xfer_descs, [(1, 2)], "DRAM"),
+            ("tuples of a strange type", one.get_xfer_descs, [(1, 2, 3)], "SLATE"),
+            ("lists of lists", one.get_xfer_descs, [[1, 2, 3]], "DRAM"),
+            ("a word", one.get_xfer_descs, "word", "DRAM"),
+            ("a table without a type", one.get_xfer_descs, np.zeros((2, 3), np.uint64)),
+            ("registration without a type", one.get_reg_descs, [(1, 2, 3, "")]),
+            ("registration of tuples of three", one.get_reg_descs, [(1, 2, 3)], "DRAM"),
+            ("registration of a transfer list", one.get_reg_descs,
+             bind.nixlXferDList(bind.DRAM_SEG, [(1, 2, 3)])),
+            ("remote without a type", one.get_remote_descs, [(1, 2, 3, "a")]),
+            ("remote tuples of three", one.get_remote_descs, [(1, 2, 3)], "DRAM"),
+            ("register malformed", one.register_memory, [(1, 2, 3)], "DRAM"),
+            ("register no bytes", one.register_memory, [(4096, 0, 0, "")], "DRAM"),
+            ("query of nobody", one.query_memory, [(0, 0, 0, "/")], "SLATE", "FILE"),
+            ("view of nothing", one.prep_mem_view, bind.nixlXferDList(bind.DRAM_SEG)),
+            ("view of an unauthenticated connection", one.prep_mem_view,
+             bind.nixlRemoteDList(bind.DRAM_SEG, [(1, 2, 0, "nobody")])),
+            ("view of no list", one.prep_mem_view, None),
+            ("release no view", one.release_mem_view, 0)):
+        call(name, make, *args)
+    call("plug-ins", lambda: sorted({"UCX", "POSIX", "GDS", "GDS_MT", "OBJ"} & set(one.get_plugin_list())))
+    for backend in ("UCX", "POSIX"):
+        call(f"memory of {backend}", lambda name=backend: sorted(one.get_plugin_mem_types(name)))
+
+
+def questions():
+    two = Two()
+    asked = two.mine.get_reg_descs([(0, 0, 0, __file__), (0, 0, 0, "/no/such")], "FILE")
+    posix = two.mine.backends["POSIX"]
+    call("query", two.mine.query_memory, asked, "POSIX")
+    call("query by handle", two.mine.agent.queryMem, asked, posix)
+    call("query by a list of handles", two.mine.agent.queryMem, asked, [posix])
+    call("query of a network", two.mine.query_memory, asked, "UCX")
+    call("handle as text", lambda: repr(two.mine.prep_xfer_dlist(
+        "", [(two.here.ctypes.data, 1, 0)], "DRAM")).split("(")[0])
+
+
+def messages():
+    two = Two()
+
+    def send(size):
+        message = np.random.default_rng(size).bytes(size)
+        two.mine.send_notif(two.peer, message)
+        got = wait(lambda: two.theirs.get_new_notifs() or two.mine.get_new_notifs() or None)
+        return got == {two.mine.name: [message]}
+
+    for size in (0, 1, 65535, 65536, 1 << 20, 16 << 20):
+        call(f"message of {size} bytes", send, size)
+
+    def burst(count=10_000):
+        for number in range(count):
+            two.mine.send_notif(two.peer, str(number).encode())
+        got = []
+        wait(lambda: got.extend(two.theirs.get_new_notifs().get(two.mine.name, [])) or
+             two.mine.get_new_notifs() or (len(got) >= count or None))
+        return got == [str(number).encode() for number in range(count)]
+
+    call("a burst", burst)
+    call("message to nobody", two.mine.send_notif, "nobody", b"x")
+
+
+def main():
+    for part in (tables, lists, questions, messages):
+        part()
+    print(json.dumps({"call": "end", "answer": True}), flush=True)
+    os._exit(0)  # NIXL's wheel dies by a signal in the destructors of its libraries
+
+
+main()
