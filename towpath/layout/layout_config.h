@@ -30,7 +30,7 @@ struct LayoutConfig {
   std::uint64_t num_blocks = 0;         ///< at least 1
   std::uint64_t num_layers = 0;         ///< at least 1
   std::uint64_t outer_dim = 0;          ///< 2: keys and values apart; 1: MLA, or fused
-  std::uint64_t page_size = 0;          ///< tokens per block; a power of two
+  std::uint64_t page_size = 0;          ///< tokens per block; at least 1
   std::uint64_t inner_dim = 0;          ///< elements per token: heads * head dim, of this rank
   std::uint64_t alignment = 1;          ///< bytes; a power of two; see Geometry for what it moves
   std::uint64_t dtype_width_bytes = 2;  ///< 1, 2, 4 or 8
