@@ -57,16 +57,17 @@ def environment(name, python, packages):
 
 
 def build_wheel(version, python):
-    """The wheel of one Python, with its libraries inside, into OUT."""
+    """The wheel of one Python, with its libraries inside, into OUT. Its build folder is as deep as that of the presets:
+    so ccache gives it the library that they compiled."""
     builder = environment(f"python{version}", python, BUILDERS)
     repairer = environment("auditwheel", sys.executable, REPAIRERS)
     raw = WORK / f"raw{version}"
     shutil.rmtree(raw, ignore_errors=True)
     libraries = WORK / "libraries"
     run([builder, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps",
-         "-w", raw, f"-Cbuild-dir={WORK}/build{version}", "-Ccmake.define.TOWPATH_WERROR=ON",
+         "-w", raw, f"-Cbuild-dir={ROOT}/build/wheel{version}", "-Ccmake.define.TOWPATH_WERROR=ON",
          f"-Ccmake.define.TOWPATH_WHEEL_LICENSES={libraries}/licenses", "."],
-        env={**os.environ, "PKG_CONFIG_PATH": f"{libraries}/lib/pkgconfig"})
+        env={**os.environ, "CC": "cc", "CXX": "c++", "PKG_CONFIG_PATH": f"{libraries}/lib/pkgconfig"})
     wheel, = raw.glob("*.whl")
     tools = f"{repairer.parent}:{os.environ['PATH']}"
     run([repairer, "-m", "auditwheel", "--quiet", "repair", "--strip", "-w", OUT, wheel], env={**os.environ, "PATH": tools})
