@@ -21,7 +21,7 @@ namespace {
 constexpr unsigned kChildLifeSeconds = 300;
 constexpr int kAnswerSeconds = 60;
 constexpr std::size_t kMessageBytes = 128 * 1024;
-constexpr std::uint64_t kExtent = 64 * 1024;
+constexpr std::uint64_t kPieceBytes = 64 * 1024;
 
 std::uint64_t number_in(ConstByteSpan bytes) {
   std::uint64_t number = 0;
@@ -119,7 +119,7 @@ class Child {
                             .length = number_in(argument.subspan(16))};
     const std::string_view to = as_text(argument.subspan(24));
     const auto extents =
-        strided({.length = kExtent, .stride = kExtent, .count = target.length / kExtent});
+        strided({.length = kPieceBytes, .stride = kPieceBytes, .count = target.length / kPieceBytes});
     auto write = agent_->create_transfer(TransferOp::write, list_of(extents, memory_), to,
                                          list_of(extents, target));
     if (!write.ok()) return false;
