@@ -77,8 +77,8 @@ Status PeerBook::check_identity(const AgentIdentity& identity) const {
                "give agents different names");
 }
 
-Result<AgentIdentity> PeerBook::load(ConstByteSpan metadata) {
-  TOWPATH_TRY(const OpenedMetadata opened, open_metadata(metadata));
+Result<AgentIdentity> PeerBook::load(ConstByteSpan bytes) {
+  TOWPATH_TRY(const OpenedMetadata opened, open_metadata(bytes));
   TOWPATH_TRY(RemoteRegions regions, regions_of(opened));
   const AgentMetadata& metadata = opened.metadata;
   std::vector<RecordPtr> gone;

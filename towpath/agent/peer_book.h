@@ -31,7 +31,7 @@ class PeerBook {
   Status open_own(BackendInstance& instance);
 
   /// As Agent documents them.
-  Result<AgentIdentity> load(ConstByteSpan metadata);
+  Result<AgentIdentity> load(ConstByteSpan bytes);
   Status expect_departure(std::string_view name);
   Status forget(std::string_view name);
   Result<PeerInfo> info(std::string_view name) const;
