@@ -1,6 +1,5 @@
 #include <array>
 #include <cerrno>
-#include <map>
 #include <utility>
 
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #include <towpath/backends/posix/path_mode.h>
 #include <towpath/backends/posix/posix_backend.h>
 #include <towpath/backends/posix/query.h>
+#include <towpath/backends/posix/weak_table.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
 #include <towpath/sys/uring.h>
@@ -83,7 +83,6 @@ class PosixBackend final : public Backend {
   Result<std::unique_ptr<Memory>> register_host(const RegionDescriptor& region);
   Result<std::unique_ptr<Memory>> register_file(const RegionDescriptor& region);
   Result<std::shared_ptr<OpenFile>> open_file(const OpenFile::Source& source);
-  void forget_dead();
   std::string describe_buffer(const LocalMemory& memory, const OpenFile& file) const;
 
   const AgentIdentity self_;
@@ -95,8 +94,8 @@ class PosixBackend final : public Backend {
   Counters counters_;
   const Held engine_held_;
   Dispatcher dispatcher_;
-  std::map<OpenFile::Identity, std::weak_ptr<OpenFile>> files_;
-  std::map<std::uint64_t, std::weak_ptr<DiskRecord>> records_;
+  WeakTable<OpenFile::Identity, OpenFile> files_;
+  WeakTable<std::uint64_t, DiskRecord> records_;
   std::uint64_t next_record_ = 1;
 };
 
@@ -124,7 +123,6 @@ Result<std::unique_ptr<Memory>> PosixBackend::register_host(const RegionDescript
 }
 
 Result<std::unique_ptr<Memory>> PosixBackend::register_file(const RegionDescriptor& region) {
-  forget_dead();
   auto record = std::make_shared<DiskRecord>();
   TOWPATH_TRY(const auto mode, PathMode::parse(region.key));
   OpenedPath ours;  // the file's own descriptors outlive it
@@ -141,33 +139,26 @@ Result<std::unique_ptr<Memory>> PosixBackend::register_file(const RegionDescript
                                        .direct_refusal = std::move(ours.direct_refusal)}));
   record->id = next_record_++;
   record->region = region;
-  records_[record->id] = record;
+  records_.put(record->id, record);
   return std::make_unique<DiskMemory>(&dispatcher_, std::move(record),
                                       DiskMemory::Role::registration);
 }
 
 Result<std::shared_ptr<OpenFile>> PosixBackend::open_file(const OpenFile::Source& source) {
   TOWPATH_TRY(const OpenFile::Identity identity, OpenFile::identify(source.fd));
-  std::weak_ptr<OpenFile>& known = files_[identity];
-  if (auto file = known.lock()) return file;
+  if (auto file = files_.find(identity)) return file;
   TOWPATH_TRY(auto file, OpenFile::open(source, *engine_, counters_));
   if (file->direct()) TOWPATH_TRY(dispatcher_.prepare_bounce());
   log_.debug("file registered", {{"file", file->name()}, {"path", file->describe()}});
-  known = file;
+  files_.put(identity, file);
   return file;
-}
-
-void PosixBackend::forget_dead() {
-  std::erase_if(files_, [](const auto& entry) { return entry.second.expired(); });
-  std::erase_if(records_, [](const auto& entry) { return entry.second.expired(); });
 }
 
 Result<std::unique_ptr<Memory>> PosixBackend::import_memory(Connection&,
                                                             const RegionDescriptor& region,
                                                             ConstByteSpan key) {
   TOWPATH_TRY(const std::uint64_t id, DiskMemory::id_from_key(key));
-  const auto found = records_.find(id);
-  const auto record = found == records_.end() ? nullptr : found->second.lock();
+  const auto record = records_.find(id);
   if (record == nullptr || !record->registered)
     return error(Code::not_found, cat("file registration ", id, " does not exist (any more)"),
                  "register the file, and load the own metadata again");
