@@ -33,14 +33,24 @@ Status check_probe(const backend::BackendType& type) {
   return error(Code::unsupported, findings.front().reason, findings.front().hint);
 }
 
+// What the type that does not start would have refused.
+Status check_known(const backend::BackendType& type, const backend::Params& params) {
+  for (const auto& [name, value] : params) {
+    if (std::ranges::find(type.params, name, &backend::ParamInfo::name) == type.params.end())
+      return error(Code::invalid_argument, cat(type.name, " has no parameter ", printable(name)),
+                   "see its parameters with get_plugin_params");
+  }
+  return {};
+}
+
 }  // namespace
 
 NixlBackends::NixlBackends(const backend::Registry& registry, const Environment& environment,
-                           telemetry::Log log, staging::Devices devices)
+                           telemetry::Log log, NixlMachine machine)
     : registry_(registry),
       transports_(variable(environment, "UCX_TLS")),
       log_(std::move(log)),
-      devices_(std::move(devices)) {}
+      machine_(std::move(machine)) {}
 
 // ---- plug-ins
 
@@ -99,27 +109,45 @@ Result<const NixlBackend*> NixlBackends::create(agent::Agent& agent, std::string
                    .type = type->name,
                    .types = {type->name},
                    .params = with_defaults(*type, translated.params)};
-  Status started = start(agent, *type, translated.params);
   if (type->name == kUcxType) {
-    if (started.code() == Code::unsupported) started = stand_in(agent, made, started);
+    Status started = start_ucx(agent, *type, translated.params, made);
     started = add_ucx_device(agent, made, started);
+    if (name != kUcxType) started = add_tcp(agent, made, started);
     TOWPATH_TRY(add_shm(agent, made, started));
   } else if (type->name == kGdsType) {
-    TOWPATH_TRY(add_posix(agent, made, started));
+    TOWPATH_TRY(add_posix(agent, made, start(agent, *type, translated.params)));
   } else {
-    TOWPATH_TRY(std::move(started));
+    TOWPATH_TRY(start(agent, *type, translated.params));
     if (lower(name) == lower(kUcx))
-      log_.info("this build has no UCX: shared memory stands in, for agents of this host");
+      log_.info("this build has no UCX: UCX is shared memory, for agents of this host");
   }
   return &created_.emplace_back(std::move(made));
 }
 
-// Where libucp is missing `tcp` reaches other machines, by the same messages.
-Status NixlBackends::stand_in(agent::Agent& agent, NixlBackend& ucx, const Status& started) {
+// UCX itself: as it is where it is asked for by our name for it, for RDMA alone where NIXL's is.
+Status NixlBackends::start_ucx(agent::Agent& agent, const backend::BackendType& type,
+                               backend::Params params, NixlBackend& made) {
+  if (made.name != kUcxType) {
+    TOWPATH_TRY(check_known(type, params));
+    if (!machine_.has_rdma())
+      return error(Code::unsupported,
+                   "this host has no RDMA device, and UCX's TCP port is not safe",
+                   "ask for \"ucx\" by that name to have it all the same");
+    const auto given = params.find("transports");
+    if (transports_.empty() && (given == params.end() || given->second.empty()))
+      params.insert_or_assign("transports", std::string(kWithoutTcp));
+  }
+  made.params = with_defaults(type, params);
+  return start(agent, type, params);
+}
+
+// Peers that RDMA does not reach, by the same messages.
+Status NixlBackends::add_tcp(agent::Agent& agent, NixlBackend& ucx, const Status& started) {
+  if (!started.ok() && started.code() != Code::unsupported) return started;
   const Companion tcp{.type = kTcpType,
                       .is_preferred = false,
-                      .without = "nothing stands in for UCX",
-                      .alone = "there is no UCX here: TCP by sockets stands in",
+                      .without = "UCX goes without TCP",
+                      .alone = "UCX is TCP by sockets here",
                       .params = {}};
   return registry_.find(kTcpType).ok() ? add(agent, ucx, started, tcp) : started;
 }
@@ -132,7 +160,7 @@ Status NixlBackends::add_shm(agent::Agent& agent, NixlBackend& ucx, const Status
       .type = kShmType,
       .is_preferred = true,
       .without = "UCX goes without shared memory; peers of this host are reached as others are",
-      .alone = "there is no UCX here: shared memory stands in, for agents of this host",
+      .alone = "UCX is shared memory here, for agents of this host",
       .params = {}};
   return add(agent, ucx, started, shm);
 }
@@ -140,7 +168,7 @@ Status NixlBackends::add_shm(agent::Agent& agent, NixlBackend& ucx, const Status
 // By pinned memory of the host or straight: which way is faster is shown by the first transfers.
 Status NixlBackends::add_ucx_device(agent::Agent& agent, NixlBackend& ucx, const Status& started) {
   if (!started.ok() || ucx.type != kUcxType || !registry_.find(kUcxDeviceType).ok()) return started;
-  if (!devices_.may_exist()) return started;
+  if (!machine_.devices.may_exist()) return started;
   const Companion straight{.type = kUcxDeviceType,
                            .is_preferred = false,
                            .without = "UCX goes without GPUs; their memory goes by way of the host",
@@ -173,7 +201,7 @@ Status NixlBackends::add(agent::Agent& agent, NixlBackend& made, const Status& s
     log_.warning(companion.without, {{"why", brought.to_string()}});
   }
   if (started.ok() || !brought.ok()) return started;
-  log_.warning(companion.alone, {{"why", started.to_string()}});
+  log_.info(companion.alone, {{"why", started.to_string()}});
   made.type = companion.type;
   made.types = {made.type};
   made.params = std::ranges::find(running_, made.type, &Running::type)->params;

@@ -1,9 +1,10 @@
 // What NIXL's users create under one name, and the backends of ours that serve it.
 //
-// Mostly one. "UCX" is two: NIXL's finds shared memory by itself where the peer is on this host, so
-// `shm` comes along with `ucx` and is preferred where it reaches the peer
-// (docs/decisions/0011-ucx-brings-shm.md), and `tcp` stands in for `ucx` where libucp is missing.
-// What took the bytes is told as what it is.
+// Mostly one. "UCX" is two, `shm` where it reaches the peer and `tcp`: NIXL's finds shared memory
+// by itself, and UCX's own TCP port can be used to end the process (ucx_port.h). `ucx` joins them,
+// without that port, where there is an RDMA device, or as it is when it is asked for by its own
+// name, "ucx" (docs/decisions/0061-ucx-is-shm-and-tcp.md). What took the bytes is reported as what
+// it is.
 //
 // Both doors for NIXL's users, C and Python, ask here, so that they agree.
 // Invariants: a name is created at most once; its types are backends of the agent from then on.
@@ -11,6 +12,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +23,7 @@
 #include <towpath/run/mutex.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/gpus.h>
+#include <towpath/standard/ucx_port.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
@@ -33,12 +36,18 @@ struct NixlBackend {
   backend::Params params;          ///< what `type` runs with, defaults among them
 };
 
+/// What of the machine decides which backends serve a name.
+struct NixlMachine {
+  staging::Devices devices = gpus();
+  std::function<bool()> has_rdma = [] { return standard::has_rdma(); };
+};
+
 class NixlBackends {
  public:
   /// `registry` must outlive this. Of `environment` UCX_TLS counts: transports without shared
   /// memory keep `shm` out.
   NixlBackends(const backend::Registry& registry, const Environment& environment,
-               telemetry::Log log, staging::Devices devices = gpus());
+               telemetry::Log log, NixlMachine machine = {});
 
   /// As NIXL's users call them; "UCX" always among them, and each of the names of one type.
   std::vector<std::string> plugins() const;
@@ -66,17 +75,19 @@ class NixlBackends {
   };
   Status start(agent::Agent& agent, const backend::BackendType& type, const backend::Params& params)
       TOWPATH_REQUIRES(mutex_);
-  /// What comes along with another backend, and stands in where that one does not start.
+  /// What comes along with another backend, and serves alone where that one does not start.
   struct Companion {
     std::string_view type;
     bool is_preferred = false;
     std::string_view without;  ///< what is told when it cannot be had
-    std::string_view alone;    ///< what is told when it stands in
+    std::string_view alone;    ///< what is logged when it serves alone
     backend::Params params;    ///< those that it has none of are left out
   };
   Status add(agent::Agent& agent, NixlBackend& made, const Status& started,
              const Companion& companion) TOWPATH_REQUIRES(mutex_);
-  Status stand_in(agent::Agent& agent, NixlBackend& ucx, const Status& started)
+  Status start_ucx(agent::Agent& agent, const backend::BackendType& type, backend::Params params,
+                   NixlBackend& made) TOWPATH_REQUIRES(mutex_);
+  Status add_tcp(agent::Agent& agent, NixlBackend& ucx, const Status& started)
       TOWPATH_REQUIRES(mutex_);
   Status add_shm(agent::Agent& agent, NixlBackend& ucx, const Status& started)
       TOWPATH_REQUIRES(mutex_);
@@ -90,7 +101,7 @@ class NixlBackends {
   const backend::Registry& registry_;
   const std::string transports_;  // UCX_TLS
   const telemetry::Log log_;
-  const staging::Devices devices_;
+  const NixlMachine machine_;
 
   mutable run::Mutex mutex_;
   std::vector<Running> running_ TOWPATH_GUARDED_BY(mutex_);

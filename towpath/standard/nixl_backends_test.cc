@@ -46,8 +46,10 @@ class NixlBackendsTest : public testing::Test {
     auto made = agent::Agent::create({.name = "a", .registry = &registry_, .clock = &clock_});
     ASSERT_TRUE(made.ok()) << made.status().to_string();
     agent_ = *std::move(made);
-    backends_.emplace(registry_, environment, telemetry::Log(sink_, clock_, "test"),
-                      staging::Devices{.may_exist = [this] { return has_gpus_; }, .open = nullptr});
+    backends_.emplace(
+        registry_, environment, telemetry::Log(sink_, clock_, "test"),
+        NixlMachine{.devices = {.may_exist = [this] { return has_gpus_; }, .open = nullptr},
+                    .has_rdma = [this] { return has_rdma_; }});
   }
   Result<const NixlBackend*> create(std::string_view name, const backend::Params& params = {}) {
     return backends_->create(*agent_, name, params);
@@ -59,6 +61,7 @@ class NixlBackendsTest : public testing::Test {
   }
 
   bool has_gpus_ = false;
+  bool has_rdma_ = true;
   sys::SystemClock clock_;
   telemetry::CollectingSink sink_;
   backend::Registry registry_;
@@ -182,28 +185,50 @@ TEST_F(NixlBackendsTest, a_probe_that_refuses_keeps_shm_out) {
   EXPECT_THAT(reported(), HasSubstr("forbidden by the house"));
 }
 
-TEST_F(NixlBackendsTest, where_ucx_is_missing_shm_stands_in_and_reports) {
+TEST_F(NixlBackendsTest, where_ucx_is_missing_shm_serves_alone_and_it_is_logged) {
   have({called("shm"), failing("ucx", Code::unsupported)});
   const auto ucx = create("UCX");
   ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
   EXPECT_EQ((*ucx)->type, "shm");
   EXPECT_THAT((*ucx)->types, ElementsAre("shm"));
-  EXPECT_THAT(reported(), HasSubstr("stands in"));
+  EXPECT_THAT(reported(), HasSubstr("UCX is shared memory here"));
   EXPECT_TRUE(backends_->plugin("UCX").ok());
 }
 
-TEST_F(NixlBackendsTest, where_ucx_is_missing_tcp_reaches_other_machines_and_it_is_reported) {
-  have({called("shm"), failing("ucx", Code::unsupported), called("tcp")});
+TEST_F(NixlBackendsTest, without_rdma_ucx_is_shm_and_tcp_and_opens_no_port_of_ucx) {
+  has_rdma_ = false;
+  have({called("shm"), called("ucx"), called("ucx_device"), called("tcp")});
+  has_gpus_ = true;
   const auto ucx = create("UCX");
   ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
   EXPECT_EQ((*ucx)->type, "tcp");
   EXPECT_THAT((*ucx)->types, ElementsAre("shm", "tcp"));
-  EXPECT_THAT(reported(), HasSubstr("TCP by sockets stands in"));
+  EXPECT_FALSE(agent_->has_backend("ucx") || agent_->has_backend("ucx_device"));
+  EXPECT_THAT(reported(), HasSubstr("no RDMA device"));
 }
 
-TEST_F(NixlBackendsTest, where_ucx_runs_tcp_is_not_brought) {
+TEST_F(NixlBackendsTest, without_rdma_ucx_refuses_parameters_that_nobody_knows) {
+  has_rdma_ = false;
   have({called("shm"), called("ucx"), called("tcp")});
-  EXPECT_THAT((*create("UCX"))->types, ElementsAre("shm", "ucx"));
+  EXPECT_EQ(create("UCX", {{"speed", "high"}}).code(), Code::invalid_argument);
+  EXPECT_TRUE(create("UCX", {{"num_workers", "4"}, {"device_list", "mlx5_0"}}).ok());
+}
+
+TEST_F(NixlBackendsTest, with_rdma_ucx_joins_without_its_tcp) {
+  have({called("shm"), called("ucx"), called("tcp")});
+  const auto ucx = create("UCX");
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_THAT((*ucx)->types, ElementsAre("shm", "ucx", "tcp"));
+  EXPECT_EQ((*ucx)->params.at("transports"), "^tcp");
+}
+
+TEST_F(NixlBackendsTest, ucx_by_its_own_name_is_given_as_it_is) {
+  has_rdma_ = false;
+  have({called("shm"), called("ucx"), called("tcp")});
+  const auto ucx = create("ucx");
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_THAT((*ucx)->types, ElementsAre("shm", "ucx"));
+  EXPECT_EQ((*ucx)->params.at("transports"), "");
 }
 
 TEST_F(NixlBackendsTest, a_build_without_ucx_knows_the_name_all_the_same) {

@@ -14,6 +14,7 @@
 #include <towpath/standard/nixl_names.h>
 #include <towpath/standard/object_settings.h>
 #include <towpath/standard/standard.h>
+#include <towpath/standard/ucx_port.h>
 
 namespace towpath::standard {
 namespace {
@@ -39,8 +40,8 @@ backend::Registry make_registry(const staging::Devices& devices) {
   add(backends::gds::gds_type(devices.open));
   add_staged(backends::nvme::nvme_type());
   add_staged(backends::messages::tcp_type(devices));
-  add_staged(backends::messages::ucx_type(devices));
-  add(backends::messages::ucx_device_type(devices));
+  add_staged(with_port_warning(backends::messages::ucx_type(devices)));
+  add(with_port_warning(backends::messages::ucx_device_type(devices)));
   add_staged(backends::object::object_type([] { return object_params(read_environment()); }));
   add_nixl_aliases(registry);
   return registry;
