@@ -110,7 +110,7 @@ TEST_F(MeterTest, notifications_are_counted_on_both_ways_and_when_refused) {
   while (left_->take_notifications().empty()) left_->progress();
   EXPECT_EQ(sum("towpath_notifications_total", {"direction", "received"}), 1);
   EXPECT_EQ(sum("towpath_notification_bytes_total", {"direction", "received"}), 5);
-  EXPECT_FALSE(left_->notify("right", Bytes(std::size_t{8} << 20U)).ok());
+  EXPECT_FALSE(left_->notify("right", Bytes(std::size_t{17} << 20U)).ok());
   EXPECT_EQ(sum("towpath_notifications_total", {"direction", "refused"}), 1);
 }
 
