@@ -74,11 +74,10 @@ Status check_frame(ConstByteSpan bytes) {
 
 Status check_kind(const MessageKind& kind, const OpenLimits& limits) {
   if (kind.type != limits.type)
-    return error(
-        Code::invalid_argument,
-        cat("a message of type ", name_of(kind.type), " (", static_cast<std::uint16_t>(kind.type),
-            ") where a ", name_of(limits.type), " is expected"),
-        "pass these bytes to the reader of their type");
+    return error(Code::invalid_argument,
+                 cat("a message of type ", name_of(kind.type), " (",
+                     static_cast<std::uint16_t>(kind.type), ") instead of ", name_of(limits.type)),
+                 "pass these bytes to the reader of their type");
   if (kind.version == 0) return error(Code::corrupt, cat(name_of(kind.type), " version 0"));
   if (kind.version > limits.max_version)
     return error(Code::unsupported,

@@ -75,7 +75,7 @@ TEST(EnvelopeTest, refuses_a_header_length_out_of_bounds) {
 
 TEST(EnvelopeTest, refuses_another_type_by_name) {
   expect_refusal(with(std::uint16_t{3}, 8), Code::invalid_argument,
-                 "type layout (3) where metadata");
+                 "type layout (3) instead of metadata");
   expect_refusal(with(std::uint16_t{999}, 8), Code::invalid_argument, "type unknown (999)");
 }
 

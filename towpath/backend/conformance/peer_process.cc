@@ -118,8 +118,8 @@ class Child {
                             .address = number_in(argument.subspan(8)),
                             .length = number_in(argument.subspan(16))};
     const std::string_view to = as_text(argument.subspan(24));
-    const auto extents =
-        strided({.length = kPieceBytes, .stride = kPieceBytes, .count = target.length / kPieceBytes});
+    const auto extents = strided(
+        {.length = kPieceBytes, .stride = kPieceBytes, .count = target.length / kPieceBytes});
     auto write = agent_->create_transfer(TransferOp::write, list_of(extents, memory_), to,
                                          list_of(extents, target));
     if (!write.ok()) return false;
