@@ -32,13 +32,13 @@ std::shared_ptr<const agent::PreparedList> shared(agent::PreparedList list) {
 
 }  // namespace
 
-Result<MemoryView> MemoryView::of_own(agent::Agent& agent, agent::PlainList list) {
-  TOWPATH_TRY(check_kind(list.kind));
-  TOWPATH_TRY(check_count(list.extents.size()));
+Result<MemoryView> MemoryView::of_own(agent::Agent& agent, const DescriptorView& list) {
+  TOWPATH_TRY(check_kind(list.kind()));
+  TOWPATH_TRY(check_count(list.plain().size()));
   TOWPATH_TRY(agent::PreparedList prepared, agent.prepare(list));
   MemoryView view;
   view.parts_.push_back({agent.name(), shared(std::move(prepared))});
-  for (std::uint32_t i = 0; i < list.extents.size(); ++i) view.places_.push_back({0, i});
+  for (std::uint32_t i = 0; i < list.plain().size(); ++i) view.places_.push_back({0, i});
   return view;
 }
 
@@ -65,7 +65,7 @@ Result<MemoryView> MemoryView::of_peers(agent::Agent& agent, MemoryKind kind,
     return error(Code::not_found, "a memory view of no peer's memory", "name a peer");
   view.parts_.resize(elements.size());
   for (const auto& [name, part] : part_of) {
-    const agent::PlainList of_agent{kind, elements[part]};
+    const DescriptorView of_agent(kind, elements[part]);
     TOWPATH_TRY(agent::PreparedList list, agent.prepare_remote(name, of_agent));
     view.parts_[part] = {std::string(name), shared(std::move(list))};
   }

@@ -21,7 +21,7 @@ namespace towpath::python {
 class MemoryView {
  public:
   /// Elements of this agent. Errors: unsupported (no host memory), not_found.
-  static Result<MemoryView> of_own(agent::Agent& agent, agent::PlainList list);
+  static Result<MemoryView> of_own(agent::Agent& agent, const DescriptorView& list);
   /// Of the peers that they name; "NULL_AGENT" is a hole. Errors: as above.
   static Result<MemoryView> of_peers(agent::Agent& agent, MemoryKind kind,
                                      const std::vector<RemoteItem>& items);
