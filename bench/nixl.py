@@ -335,8 +335,8 @@ def print_table(title, ours, theirs, rows):
     print("| case | ours | theirs | ratio | aim | |\n|---|---|---|---|---|---|")
     for row in sorted(rows, key=lambda row: row["ratio"]["median"] / row["aim"] if "ratio" in row else 0):
         verdict = {True: "met", False: "MISSED", None: "-"}[row.get("met")]
-        print(f"| {row['name']} | {told(row.get('ours'), row['unit'])} "
-              f"| {told(row.get('reference'), row['unit'])} | {told(row['ratio'], '') if 'ratio' in row else '-'} "
+        print(f"| {row['name']} | {reported(row.get('ours'), row['unit'])} "
+              f"| {reported(row.get('reference'), row['unit'])} | {reported(row['ratio'], '') if 'ratio' in row else '-'} "
               f"| {row['aim']} | {verdict} |")
     for row in rows:
         for reason in row.get("failed", []):

@@ -118,7 +118,7 @@ class ReplayTest(CommandTest):
         for svg in svgs:  # each shows something
             self.assertGreater(len(svg.findall("{*}circle")), 1)
         self.assertNotRegex(page.replace("http://www.w3.org/2000/svg", ""), "https?:|src=|href=|@import")
-        self.assertIn(f"<b>{told['verified']:,}</b>", page)
+        self.assertIn(f"<b>{reported['verified']:,}</b>", page)
         self.assertIn(">passed<", page)
         self.assertIn("--report run.html", page)
 

@@ -149,7 +149,7 @@ def command_of(machine, kernel, work):
     return [QEMU, "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "512", "-smp", "1",
             "-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot",
             "-trace", "pci_nvme_map_addr", "-D", str(work / "trace"), "-kernel", str(kernel), "-initrd", str(work / "initramfs"),
-            "-append", f"{KERNEL} {told} -- --gtest_color=no", *bridges,
+            "-append", f"{KERNEL} {reported} -- --gtest_color=no", *bridges,
             *(option for drive in drives for option in drive.options())]
 
 

@@ -34,7 +34,7 @@ def store_url(reported):
     files = {"password-file": reported["etcd_password_file"], "ca": reported["etcd_ca_file"],
              "cert": reported["etcd_cert_file"], "key": reported["etcd_key_file"]}
     options = "&".join(f"{name}={path}" for name, path in files.items() if path)
-    return (f"etcd{'s' if secure.pop() else ''}://{user}{hosts}/{told['etcd_namespace'].strip('/')}"
+    return (f"etcd{'s' if secure.pop() else ''}://{user}{hosts}/{reported['etcd_namespace'].strip('/')}"
             + ("?" + options if options else ""))
 
 
@@ -52,16 +52,16 @@ class Metadata:
         self._lock = threading.Lock()
         self._open = False
         self._has_store = False
-        self._told = _towpath.settings()
+        self._settings = _towpath.settings()
         if config.useListenThread:
-            self._begin(address(self._told["listen_host"], config.listenPort))
+            self._begin(address(self._settings["listen_host"], config.listenPort))
 
     def _begin(self, listen=None):
         with self._lock:
             if self._open:
                 return
-            store, token = store_url(self._told), None
-            if path := self._told["token_file"]:
+            store, token = store_url(self._settings), None
+            if path := self._settings["token_file"]:
                 with open(path, "rb") as file:
                     token = file.read().strip()
             self._agent.exchange_metadata(listen=listen, store=store, token=token)
