@@ -342,7 +342,7 @@ void add_explain(Command& towpath) {
   command.op_type(options.op);
   command
       .option("--remote", arguments->remote,
-              "Another agent's system, pinned or device memory; disk, object, block: storage")
+              "Another agent's system, pinned or device; or disk, object, block")
       .shows_default();
   command.option("--local", arguments->local, "This side, of the same kinds").shows_default();
   command.option("--device", options.device, "gpu, or host: host memory that plays a GPU")

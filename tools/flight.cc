@@ -42,8 +42,8 @@ Examples:
 constexpr const char* kTopFooter =
     R"(A node writes a flight recorder where NIXL_TELEMETRY_DIR or its own code says. Of nodes that run
 the last interval is shown, as far as the recorder holds it; of others all that they left. It ends
-when no node runs any more, and with q; j and k, or the arrows, scroll what a terminal has no rows for.
-Where no terminal reads, one look follows the other.
+when no node runs any more, or with q; j, k and the arrows scroll. Where the output is no terminal,
+one look follows the other.
 
 Exit status: 0 it was shown; 1 a file is no flight recorder; 3 there is none.
 

@@ -36,8 +36,8 @@ constexpr Duration kDying = std::chrono::milliseconds(200);  // its connections 
 
 constexpr const char* kFooter =
     R"(Two processes or more, each with an agent and a pool of its own. For every request prefill finds its
-blocks in its host pool or on disk, or makes them; decode pulls them in one transfer, is reported
-by a notification, and looks at every byte and at the digest. What is wrong is reported by name.
+blocks in its host pool or on disk, or makes them; decode pulls them in one transfer,
+gets a notification, and verifies every byte and the digest. Each fault is reported by its name.
 
 Traces:   mooncake, bailian, azure, burstgpt; the last two name no blocks: nothing is shared;
           or a recording of transfers (towpath record), which is repeated as it was
@@ -50,7 +50,7 @@ Policies: lru, fifo, s3-fifo, lfu, multi-lru, lineage, hit-density, adaptive; wi
 Tiers:    host=BLOCKS,disk=PATH:SIZE,object=s3://BUCKET/PREFIX:SIZE,peers; one or more below host;
           what disk and object hold stays (?endpoint_override=URL behind SIZE), peers are the other
           prefills; kvbm: as DYN_KVBM_* and KVBM's files say
-SocketBootstrap:  scope:NAME, file:/directory, unix:/path, tcp://host:port, etcd://host:port/namespace
+Places:   scope:NAME, file:/directory, unix:/path, tcp://host:port, etcd://host:port/namespace
           (?token-file=, ?ca=&cert=&key=&password-file=)
 
 Exit status: 0 all is right; 1 something is wrong (a block, or the trace); 2 usage; 3 the run

@@ -25,8 +25,8 @@ Examples:
 
 With --hosts the PEs are spread evenly, in order, and this program runs on each host by --launcher,
 in the same directory; {command} is one word, a shell's line. It must be there under the same
-path. The hosts need a network in common that is trusted: the token that keeps unauthenticated out is
-no encryption.)";
+path. The hosts need a network in common that is trusted: the token that keeps others out is no
+encryption.)";
 
 struct Arguments {
   JobOptions job;

@@ -163,8 +163,8 @@ class HostsTest(CommandTest):
         self.assertEqual(json.loads(done.stdout)["chosen"], "shm")
 
     def test_unauthenticated_without_the_token_is_refused(self):
-        (self.folder / "secret").write_text("0123456789abcdef0123\n")
-        (self.folder / "guess").write_text("0123456789abcdef0124\n")
+        (self.folder / "secret").write_text("0123456789abcdef" * 4 + "\n")
+        (self.folder / "guess").write_text("0123456789abcdee" * 4 + "\n")
         target, where = self.listen("--backend", "shm", "--token_file", "secret")
         words = ["bench", *SMALL, "--backend", "shm", "--connect", where, "--timeout", 5]
         self.run_command(*words, expect=COULD_NOT_RUN)
