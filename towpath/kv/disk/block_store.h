@@ -46,9 +46,6 @@ struct BlockStoreOptions {
   std::uint64_t capacity_bytes = std::uint64_t{16}
                                  << 30U;  ///< of all segments; one more while room is made
   std::uint64_t incarnation = 0;          ///< random, another for each opening
-  /// Past the page cache (O_DIRECT), where the directory can, and where a block's bytes begin and
-  /// end at multiples of its File::alignment(); others go through it.
-  bool direct = false;
   /// Is told what is acknowledged, as tier `tier`, and what is no more, for whatever reason;
   /// outlives the store. None: nobody is told.
   BlockDirectory* block_directory = nullptr;
@@ -129,8 +126,6 @@ class BlockStore {
     std::uint64_t reclaimed_segments = 0;
     std::map<std::string, std::uint64_t> quarantined;  ///< by reason
     std::vector<std::string> reported;                 ///< what was wrong at opening, in words
-    std::string
-        direct_refusal;  ///< why all goes through the page cache although that was not wanted
   };
   Figures figures() const;
   /// Why nothing can be written; ok otherwise.
