@@ -180,7 +180,9 @@ typedef struct {
   uint64_t host_blocks;  /* kept in memory; 0: 1024 */
   const char* directory; /* null: no files */
   uint64_t disk_bytes;   /* 0: 16 GiB */
-  /* Other workers, whose blocks are leased, and who lease from here, served by a thread. */
+  /* Other workers, whose blocks are leased, and who lease from here: served by a thread if
+   * peer_serving_thread says so, else while somebody calls in here, towpath_worker_progress() at
+   * least. */
   const char* rendezvous;   /* where they meet: "etcd://host:2379/ns", "scope:job"; null: none */
   const char* peer_name;    /* of this worker there; null: one of chance */
   const char* const* peers; /* names of others, where a rendezvous tells nobody of changes: */
@@ -188,7 +190,7 @@ typedef struct {
   const char* const* peer_backends; /* none: "shm"; "tcp" too for other machines */
   size_t peer_backend_count;
   uint64_t peer_patience_ms;    /* for each step of a lease; 0: 2000 */
-  uint32_t peer_serving_thread; /* of no effect: others are always served by a thread */
+  uint32_t peer_serving_thread; /* 1: others are served while the engine computes; 0: no thread */
   /* "s3://BUCKET/PREFIX:SIZE", with "?endpoint_override=..." where the environment (AWS_*) does not
    * say it: blocks are kept as objects, too, below those in files. Null: none are. */
   const char* objects;

@@ -39,9 +39,8 @@ struct ConnectorPeers {
   std::vector<std::string> others;
   std::vector<std::string> backends = {"shm"};  ///< "tcp" too for other machines
   Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a lease
-  /// A thread serves them while the engine computes, also without `background`. Without either, an
-  /// engine that is busy elsewhere for longer than their patience calls the worker's progress() in
-  /// between.
+  /// A thread serves them while the engine computes. Without it, an engine that is busy elsewhere
+  /// for longer than their patience calls the worker's progress() in between.
   bool serving_thread = false;
 };
 
@@ -64,9 +63,8 @@ struct ConnectorNodeOptions {
   kv::TieredCacheOptions cache{};
   kv::DigestAlgorithm digest = kv::DigestAlgorithm::xxh3_64;
   ConnectorPeers peers;
-  /// A thread reads, writes and syncs what lies below memory, so that the engine's never does. With
-  /// peers it serves them, too, in turns with the engine. False: the worker's progress() does, and
-  /// waits for loads.
+  /// A thread reads, writes and syncs what lies below memory, so that the engine's never does; with
+  /// peers the serving thread is it. False: the worker's progress() does, and waits for loads.
   bool background = true;
   std::vector<Remark> remarks{};  ///< on where these options come from: warned of at the start
 };
