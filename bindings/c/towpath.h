@@ -238,8 +238,6 @@ typedef struct {
   uint64_t leased_blocks; /* that came from them, and proved */
   uint64_t granted_blocks;
   uint64_t failed_leases;
-  uint64_t steps;
-  uint64_t engine_ns; /* that the engine's thread was in the calls of its steps */
 } towpath_worker_figures_t;
 
 towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_figures_t* figures,

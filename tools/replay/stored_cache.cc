@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <towpath/core/text.h>
-#include <towpath/run/file_engines.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/system_file.h>
 
@@ -35,9 +34,9 @@ kv::CachedBlock block_at(const std::vector<std::uint64_t>& blocks, std::size_t i
 }  // namespace
 
 std::unique_ptr<kv::BlockTier> StoredCache::by_chance(std::unique_ptr<kv::BlockTier> tier,
-                                                      TornDevice* device) {
+                                                      TornFiles* files) {
   if (options_.faults <= 0) return tier;
-  return std::make_unique<FaultyTier>(std::move(tier), chance_, device);
+  return std::make_unique<FaultyTier>(std::move(tier), chance_, files);
 }
 
 // Opening ----------------------------------------------------------------------------------------
@@ -45,24 +44,19 @@ std::unique_ptr<kv::BlockTier> StoredCache::by_chance(std::unique_ptr<kv::BlockT
 Status StoredCache::open_disk(Tiers& tiers) {
   const std::string directory = of_worker(options_, options_.store_directory);
   const auto tier = static_cast<kv::TierIndex>(tiers.size() + 1);
-  TOWPATH_TRY(auto real, run::open_file_device());
-  auto device = std::make_unique<TornDevice>(std::move(real));
-  TornDevice* const tears = device.get();
-  TOWPATH_TRY(auto disk, kv::DiskTier::open(files(),
-                                            {.directory = directory,
-                                             .capacity_bytes = options_.store_bytes,
-                                             .incarnation = sys::random_u64(),
-                                             .block_directory = &block_directory_,
-                                             .tier = tier},
-                                            std::move(device)));
+  sys::FileSystem& all_files = options_.faults > 0 ? torn_files_ : files();
+  TOWPATH_TRY(auto disk, kv::DiskTier::open(all_files, {.directory = directory,
+                                                        .capacity_bytes = options_.store_bytes,
+                                                        .incarnation = sys::random_u64(),
+                                                        .block_directory = &block_directory_,
+                                                        .tier = tier}));
   disk_ = disk.get();
-  tiers.push_back(by_chance(std::move(disk), tears));
+  tiers.push_back(by_chance(std::move(disk), &torn_files_));
   if (options_.faults > 0) faulty_disk_ = static_cast<FaultyTier*>(tiers.back().get());
   below_.push_back({.place = Place::disk,
                     .down = "spill",
                     .up = "load",
-                    .where = cat("segments in ", directory, ", proven by digest and synced; ",
-                                 disk_->store().device().describe())});
+                    .where = cat("segments in ", directory, ", proven by digest; syncs apart")});
   return {};
 }
 
@@ -266,7 +260,6 @@ Status StoredCache::spoil_by_chance(const kv::BlockRef& block) {
 
 // A batch of what waits, or all of it.
 void StoredCache::demote(bool all) {
-  const Instant begin = clock_.now();
   if (all)
     (void)cache_->flush();  // what failed is in the figures
   else
@@ -276,8 +269,10 @@ void StoredCache::demote(bool all) {
     LowerTiers& into = below_[tier];
     const std::uint64_t bytes = now.below[tier].demoted_bytes - into.put_bytes;
     if (bytes == 0) continue;
-    into.down_hop.add(bytes, clock_.now() - begin);
+    const Duration time(static_cast<std::int64_t>(now.below[tier].put_ns.sum - into.put_ns));
+    into.down_hop.add(bytes, time);
     into.put_bytes += bytes;
+    into.put_ns = now.below[tier].put_ns.sum;
   }
 }
 

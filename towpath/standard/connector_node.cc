@@ -4,7 +4,6 @@
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/layout/builder.h>
 #include <towpath/memory/shared_region.h>
-#include <towpath/run/file_engines.h>
 #include <towpath/standard/connector_node.h>
 #include <towpath/standard/rendezvous_url.h>
 #include <towpath/standard/telemetry_environment.h>
@@ -69,10 +68,9 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
   TOWPATH_TRY(const kv::LayoutHandle cache, node->register_caches(options));
   TOWPATH_TRY(auto own, node->make_keeper(options));
   node->keeper_ = own.get();
-  TOWPATH_TRY(node->worker_, kv::ConnectorWorker::make({.manager = node->manager_.get(),
-                                                        .rank = options.rank,
-                                                        .clock = &node->node_->clock()},
-                                                       cache, std::move(own)));
+  TOWPATH_TRY(node->worker_,
+              kv::ConnectorWorker::make({.manager = node->manager_.get(), .rank = options.rank},
+                                        cache, std::move(own)));
   if (has_peers(options)) TOWPATH_TRY(node->meet(options));
   if (options.peers.serving_thread && has_peers(options)) TOWPATH_TRY(node->start_serving());
   return node;
@@ -113,14 +111,12 @@ Result<ConnectorNode::Tiers> ConnectorNode::tiers_below(const ConnectorNodeOptio
   Tiers tiers;
   if (!options.directory.empty()) {
     folder_ = cat(options.directory, "/", name_of_cache(options));
-    TOWPATH_TRY(auto device, run::open_file_device());
-    TOWPATH_TRY(tiers.emplace_back(), kv::DiskTier::open(files_,
-                                                         {.directory = folder_,
-                                                          .capacity_bytes = options.disk_bytes,
-                                                          .incarnation = sys::random_u64(),
-                                                          .block_directory = &block_directory,
-                                                          .tier = 1},
-                                                         std::move(device)));
+    TOWPATH_TRY(tiers.emplace_back(),
+                kv::DiskTier::open(files_, {.directory = folder_,
+                                            .capacity_bytes = options.disk_bytes,
+                                            .incarnation = sys::random_u64(),
+                                            .block_directory = &block_directory,
+                                            .tier = 1}));
   }
   if (options.objects) {
     ObjectPlace place = *options.objects;
@@ -140,8 +136,7 @@ Result<std::unique_ptr<kv::TieredKeeper>> ConnectorNode::make_keeper(
   kv::TieredKeeperParts parts{.clock = &node_->clock(),
                               .memory = std::move(memory),
                               .algorithm = options.digest,
-                              .cache = options.cache,
-                              .background = options.background && !has_peers(options)};
+                              .cache = options.cache};
   if (node_->telemetry() != nullptr) parts.meter = node_->telemetry()->cache_meter();
   TOWPATH_TRY(parts.below, tiers_below(options, *parts.block_directory));
   if (has_peers(options))

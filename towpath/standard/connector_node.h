@@ -63,9 +63,6 @@ struct ConnectorNodeOptions {
   kv::TieredCacheOptions cache{};
   kv::DigestAlgorithm digest = kv::DigestAlgorithm::xxh3_64;
   ConnectorPeers peers;
-  /// A thread reads, writes and syncs what lies below memory, so that the engine's never does; with
-  /// peers the serving thread is it. False: the worker's progress() does, and waits for loads.
-  bool background = true;
   std::vector<Remark> remarks{};  ///< on where these options come from: warned of at the start
 };
 

@@ -10,9 +10,7 @@ Result<std::unique_ptr<TieredKeeper>> TieredKeeper::make(TieredKeeperParts parts
     return error(Code::invalid_argument, "a keeper without a clock, or a BlockDirectory",
                  "fill in TieredKeeperParts");
   auto keeper = std::unique_ptr<TieredKeeper>(new TieredKeeper(parts));
-  const bool background = parts.background && !parts.peers;
   TOWPATH_TRY(keeper->open(std::move(parts)));
-  if (background) TOWPATH_TRY(keeper->start_background());
   return keeper;
 }
 
@@ -43,43 +41,24 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
   return {};
 }
 
-Status TieredKeeper::start_background() {
-  constexpr Duration kNap = std::chrono::milliseconds(50);  // what no tier's descriptor tells
-  TOWPATH_TRY(mover_, run::Worker::start("kv-tiers", [this](const run::StopToken& stop) {
-                while (!stop.stop_requested())
-                  if (!cache_->progress()) cache_->idle(kNap);
-              }));
-  return {};
-}
-
 TieredKeeper::~TieredKeeper() {
   if (!cache_) return;
-  mover_.reset();
   leases_.reset();  // it may yet hear of somebody
   (void)cache_->flush();
   cache_->checkpoint();
 }
 
 bool TieredKeeper::progress() {
-  if (mover_) {
-    const std::uint32_t settled = cache_->settled();
-    return settled != std::exchange(settled_seen_, settled);
-  }
   const bool heard = leases_ && leases_->progress();
   const bool moved = cache_->progress();
   if (leases_) hear_news();
   return heard || moved;
 }
 
-void TieredKeeper::wait_for_work(Duration most) {
-  mover_ ? cache_->wait_until_settled(settled_seen_, most) : cache_->wait_for_work(most);
-}
-
-/// Blocks that wait to go down are not held: they go before others take their slots, where it is
-/// not a thread's business.
+/// Blocks that wait to go down are not held: they go before others take their slots.
 Result<std::vector<PartialBlock>> TieredKeeper::room(SlotId count) {
   const std::uint64_t slots = memory().config().num_blocks;
-  while (!mover_ && cache_->waiting_demotions() + count > slots / 2 && cache_->progress()) {
+  while (cache_->waiting_demotions() + count > slots / 2 && cache_->progress()) {
   }
   return cache_->allocate(count);
 }
@@ -196,7 +175,6 @@ void TieredKeeper::hear_news() {
 }
 
 BlockKeeper::News TieredKeeper::take_news() {
-  if (leases_) (void)leases_->progress();  // who has no thread answers peers here, too
   hear_news();
   const BlockDirectory::Events events = std::exchange(news_, {});
   News news{.is_anew = !std::exchange(is_reported_, true) || events.some_were_lost,

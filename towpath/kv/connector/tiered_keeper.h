@@ -1,7 +1,7 @@
 // TieredKeeper: a BlockKeeper over a TieredCache: host memory, and the tiers below it. What is kept
 // goes down a little later, and comes back from there when the memory is wanted for others, or
 // after a restart. With peers, their blocks are the lowest tier, and those here are granted to
-// them. What moves below is moved by a thread, or by progress(). Thread: loop.
+// them. Thread: loop.
 #pragma once
 
 #include <map>
@@ -13,7 +13,6 @@
 #include <towpath/kv/connector/block_keeper.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/kv/tiers/tiered_cache.h>
-#include <towpath/run/worker.h>
 
 namespace towpath::kv {
 
@@ -37,9 +36,6 @@ struct TieredKeeperParts {
   TieredCacheOptions cache{};  ///< but for `batch_at_least`: blocks go down at once
   std::optional<KeeperPeers> peers{};
   telemetry::CacheMeterParts meter{};  ///< told where each block was that was asked for
-  /// A thread moves blocks to the tiers below, and from there: nobody who calls in here reads,
-  /// writes or syncs. Not with `peers`, whose tier is driven by the manager's thread.
-  bool background = false;
 };
 
 class TieredKeeper final : public BlockKeeper {
@@ -58,7 +54,7 @@ class TieredKeeper final : public BlockKeeper {
                                       std::uint8_t priority) override;
   /// And serves peers.
   bool progress() override;
-  void wait_for_work(Duration most) override;
+  void wait_for_work(Duration most) override { cache_->wait_for_work(most); }
   Status sync() override { return cache_->flush(); }
   News take_news() override;
 
@@ -78,7 +74,6 @@ class TieredKeeper final : public BlockKeeper {
 
  private:
   class Coming;
-  Status start_background();
   explicit TieredKeeper(TieredKeeperParts& parts)
       : algorithm_(parts.algorithm), block_directory_(std::move(parts.block_directory)) {}
 
@@ -95,10 +90,8 @@ class TieredKeeper final : public BlockKeeper {
   std::unique_ptr<PeerLeases> leases_;  // grants from cache_
   BlockDirectory::Events news_;         // that were not taken
   bool is_reported_ = false;
-  std::uint32_t settled_seen_ = 0;  // of the cache, by progress()
   std::uint64_t from_memory_ = 0;
   std::uint64_t damaged_in_memory_ = 0;
-  std::optional<run::Worker> mover_;  // drives cache_; ends first
 };
 
 }  // namespace towpath::kv

@@ -77,61 +77,27 @@ ConnectorWorker::~ConnectorWorker() {
   (void)options_.manager->unregister_layout(memory_);
 }
 
-/// Counts the time until its end.
-class ConnectorWorker::Timed {
- public:
-  Timed(ConnectorWorker& worker, Duration EngineTime::*what)
-      : clock_(worker.options_.clock),
-        sum_(worker.figures_.engine_time.*what),
-        since_(clock_ != nullptr ? clock_->now() : Instant{0}) {}
-  Timed(const Timed&) = delete;
-  Timed& operator=(const Timed&) = delete;
-  ~Timed() {
-    if (clock_ != nullptr) sum_ += clock_->now() - since_;
-  }
-
- private:
-  const Clock* const clock_;
-  Duration& sum_;
-  const Instant since_;
-};
-
 // A step -----------------------------------------------------------------------------------------
 
 Status ConnectorWorker::start_step(const StepOrders& orders) {
   if (save_)
     return error(Code::not_ready, "a step begins before the last one's saves have ended",
                  "call wait_for_save() at the end of each step");
-  const Timed timed(*this, &EngineTime::start_step);
-  ++figures_.engine_time.steps;
   if (!orders.settle.empty()) end_background_saves();
   ends_.insert(ends_.end(), orders.ends.begin(), orders.ends.end());
-  end_step_loads();
-  for (const RequestOrder& load : orders.loads)
-    (load.in_background ? background_loads_ : step_loads_)
-        .push_back({.request = load.request, .waiting = {load.blocks.begin(), load.blocks.end()}});
-  for (Load& load : step_loads_) (void)advance(load, {kStepAtOnce, kStepPriority});
-  if (orders.saves.empty()) return {};
-  save_ = SaveStep{.orders = orders.saves, .layers = std::vector<bool>(config_.num_layers)};
-  for (const RequestOrder& save : orders.saves) {
-    save_->in_background = save_->in_background || save.in_background;
-    save_->requests.insert(save.request);
-  }
-  return {};
-}
-
-/// Of the last step; who did not wait for its layers waits here.
-void ConnectorWorker::end_step_loads() {
-  bring_step_loads();
   for (Load& load : step_loads_)
     for (Copying& copy : load.copies) end(copy);
   step_loads_.clear();
+  for (const RequestOrder& load : orders.loads)
+    (load.in_background ? background_loads_ : step_loads_)
+        .push_back({.request = load.request, .waiting = {load.blocks.begin(), load.blocks.end()}});
+  bring_step_loads();
+  for (const RequestOrder& save : orders.saves) begin_save(save);
+  return {};
 }
 
 Status ConnectorWorker::wait_for_layer_load(std::uint64_t layer) {
   if (layer >= config_.num_layers) return no_layer(layer, config_.num_layers);
-  const Timed timed(*this, &EngineTime::wait_for_layer);
-  bring_step_loads();
   const std::uint64_t named = first_layer_ + layer;
   for (Load& load : step_loads_) {
     for (Copying& copy : load.copies)
@@ -143,10 +109,9 @@ Status ConnectorWorker::wait_for_layer_load(std::uint64_t layer) {
 }
 
 bool ConnectorWorker::progress() {
-  const bool moved = keeper_->progress();
   const bool more = drive();
   note_ends();
-  return more || moved;
+  return more;
 }
 
 /// What does not depend on where in a step the engine is.
@@ -165,20 +130,16 @@ bool ConnectorWorker::drive() {
     end_save(background_saves_.front());
     background_saves_.pop_front();
   }
-  return more;
+  return keeper_->progress() || more;
 }
 
 ConnectorWorker::Finished ConnectorWorker::take_finished() {
-  const Timed timed(*this, &EngineTime::take);
-  (void)drive();
-  note_ends();
+  (void)progress();
   return std::exchange(finished_, {});
 }
 
 WorkerReport ConnectorWorker::take_report() {
-  const Timed timed(*this, &EngineTime::take);
-  (void)drive();
-  note_ends();
+  (void)progress();
   BlockKeeper::News news = keeper_->take_news();
   WorkerReport report = std::exchange(report_, {.worker = options_.rank});
   report.is_first = news.is_anew;
@@ -219,8 +180,7 @@ void ConnectorWorker::lose(const BlockOrder& order, const Status& why) {
 
 void ConnectorWorker::bring_step_loads() {
   while (std::ranges::any_of(step_loads_, &Load::is_coming)) {
-    const bool moved = keeper_->progress();
-    if (drive() || moved) continue;
+    if (drive()) continue;
     const bool awaits_keeper =
         std::ranges::any_of(step_loads_, [](const Load& load) { return load.coming != nullptr; });
     if (awaits_keeper)
@@ -239,19 +199,16 @@ bool ConnectorWorker::advance(Load& load, const Urgency& urgency) {
     ask(load, urgency);
     return true;
   }
-  if (may_make_room(load)) return ended || came;
+  if (may_make_room()) return ended || came;
   for (const BlockOrder& order : std::exchange(load.refused, {})) lose(order, load.why_refused);
   return true;
 }
 
-/// Whether something is under way that holds slots, or may, until it ends. The step's saves end
-/// only after its own loads.
-bool ConnectorWorker::may_make_room(const Load& load) const {
-  const auto holds = [](const Load& other) { return other.coming || !other.copies.empty(); };
-  const bool is_of_step =
-      std::ranges::any_of(step_loads_, [&](const Load& other) { return &other == &load; });
-  return (save_ && !is_of_step) || !background_saves_.empty() ||
-         std::ranges::any_of(step_loads_, holds) || std::ranges::any_of(background_loads_, holds);
+/// Whether something is under way that holds slots, or may, until it ends.
+bool ConnectorWorker::may_make_room() const {
+  const auto holds = [](const Load& load) { return load.coming || !load.copies.empty(); };
+  return save_ || !background_saves_.empty() || std::ranges::any_of(step_loads_, holds) ||
+         std::ranges::any_of(background_loads_, holds);
 }
 
 /// What was refused is asked for again, and then what has waited longest.
@@ -335,12 +292,10 @@ void ConnectorWorker::end(Copying& copy) {
 
 // Saves ------------------------------------------------------------------------------------------
 
-/// Slots are taken when the first layer is saved: by then what the step loads has come.
-void ConnectorWorker::begin_saves() {
-  for (const RequestOrder& save : std::exchange(save_->orders, {})) begin_save(save);
-}
-
 void ConnectorWorker::begin_save(const RequestOrder& save) {
+  if (!save_) save_ = SaveStep{.layers = std::vector<bool>(config_.num_layers)};
+  save_->in_background = save_->in_background || save.in_background;
+  save_->requests.insert(save.request);
   for (const BlockOrder& order : save.blocks) {
     if (keeper_->has(order.hash)) {  // no news, and yet an answer is awaited
       report_.stored.push_back(order.hash);
@@ -359,10 +314,7 @@ void ConnectorWorker::begin_save(const RequestOrder& save) {
 
 Status ConnectorWorker::save_layer(std::uint64_t layer) {
   if (layer >= config_.num_layers) return no_layer(layer, config_.num_layers);
-  const Timed timed(*this, &EngineTime::save_layer);
-  if (!save_) return {};
-  begin_saves();
-  copy_layer(*save_, layer);
+  if (save_) copy_layer(*save_, layer);
   return {};
 }
 
@@ -384,9 +336,7 @@ void ConnectorWorker::copy_layer(SaveStep& step, std::uint64_t layer) {
 }
 
 void ConnectorWorker::wait_for_save() {
-  const Timed timed(*this, &EngineTime::wait_for_save);
   if (!save_) return;
-  begin_saves();
   for (std::uint64_t layer = 0; layer < config_.num_layers; ++layer) copy_layer(*save_, layer);
   if (save_->in_background)
     background_saves_.push_back(*std::move(save_));

@@ -43,6 +43,11 @@ class MemoryTier final : public BlockTier {
     while (!is_slow && !under_way.empty()) let_go(0);
     return false;
   }
+  Status acknowledge() override {
+    for (const BlockHash hash : fresh_) block_directory->add(hash, index_);
+    fresh_.clear();
+    return {};
+  }
   Status remove(BlockHash hash) override {
     block_directory->remove(hash, index_);
     return blocks.erase(hash) != 0 ? Status() : error(Code::not_found, "no such block");
@@ -65,7 +70,7 @@ class MemoryTier final : public BlockTier {
       if (digest_of(task.bytes, task.digest.salt, task.digest.algorithm) != task.digest)
         return error(Code::corrupt, "the bytes do not match");
       blocks[task.hash] = {task.digest, {task.bytes.begin(), task.bytes.end()}};
-      block_directory->add(task.hash, index_);
+      fresh_.push_back(task.hash);
       return {};
     }
     const auto found = blocks.find(task.hash);
@@ -81,6 +86,7 @@ class MemoryTier final : public BlockTier {
   const std::string name_ = "memory (a test's)";
   const TierIndex index_;
   const std::size_t depth_;
+  std::vector<BlockHash> fresh_;
 };
 
 }  // namespace towpath::kv::testing

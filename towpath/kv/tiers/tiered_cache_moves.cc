@@ -5,7 +5,6 @@
 #include <towpath/core/text.h>
 #include <towpath/kv/tiers/block_bytes.h>
 #include <towpath/kv/tiers/in_flight.h>
-#include <towpath/run/futex.h>
 
 namespace towpath::kv {
 
@@ -108,10 +107,7 @@ bool TieredCache::promote_some() {
       ++done;
     }
   }
-  if (done == 0) return false;
-  settled_.fetch_add(1, std::memory_order_release);
-  (void)run::futex_wake(settled_, run::kWakeAll);
-  return true;
+  return done > 0;
 }
 
 /// The first tier that has it has a place; or none has it, and that is soon told.
@@ -256,16 +252,9 @@ bool TieredCache::someone_takes() const {
   return false;
 }
 
-/// Bytes aside are bounded: two batches, so that one can be written while another is synced.
-std::size_t TieredCache::most_aside() const {
-  constexpr std::size_t kAtLeast = 8;
-  const std::uint64_t blocks = 2 * options_.batch_bytes / block_bytes_;
-  return std::min<std::size_t>(std::max<std::size_t>(blocks, kAtLeast), copier_->at_once());
-}
-
 /// In all tiers that take blocks now: a block is copied aside once, for all of them.
 bool TieredCache::have_room() const {
-  if (demoting_.size() >= most_aside()) return false;
+  if (demoting_.size() >= copier_->at_once()) return false;
   for (const auto& tier : below_)
     if (takes(*tier) && !tier->has_place_for(TierTask::Kind::put)) return false;
   return someone_takes();
@@ -290,10 +279,7 @@ bool TieredCache::demote_some(bool at_once) {
       if (!waiting) break;
       demote_one(*waiting);
     }
-  // What was begun may have waited for company.
-  for (const auto& tier : below_)
-    if (tier->puts_under_way > 0) (void)tier->tier->progress();
-  end_demotions();
+  acknowledge_all();
   return done > 0;
 }
 
@@ -383,16 +369,32 @@ void TieredCache::land(DemotionInFlight& demotion, const TierRequest& request) {
   TierState& into = request.tier;
   const Status& kept = request.task.status;
   if (kept.ok()) {
-    if (demotion.is_unwanted) return (void)into.tier->remove(demotion.block.hash);
-    const MutexLock figures(figures_mutex_);
-    ++figures_.below[into.number].demoted;
-    figures_.below[into.number].demoted_bytes += block_bytes_;
+    if (demotion.is_unwanted)
+      (void)into.tier->remove(demotion.block.hash);
+    else
+      ++into.unacknowledged;
   } else if (kept.code() == Code::corrupt) {
     if (!std::exchange(demotion.is_wrong, true)) count_quarantined(cat(pool_name_, ", going down"));
     (void)pool_->drop(demotion.block.hash);
   } else {
     failed(into, "put", kept);
     into.rests_until = clock_.now() + options_.rest;
+  }
+}
+
+void TieredCache::acknowledge_all() {
+  for (const auto& tier : below_) {
+    if (tier->unacknowledged == 0) continue;
+    const Status done = tier->tier->acknowledge();
+    const std::uint64_t blocks = std::exchange(tier->unacknowledged, 0);
+    if (!done.ok()) {
+      failed(*tier, "acknowledge", done);
+      tier->rests_until = clock_.now() + options_.rest;
+      continue;
+    }
+    const MutexLock figures(figures_mutex_);
+    figures_.below[tier->number].demoted += blocks;
+    figures_.below[tier->number].demoted_bytes += blocks * block_bytes_;
   }
 }
 
