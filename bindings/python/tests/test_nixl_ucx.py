@@ -26,7 +26,7 @@ def way_of(handle, agent):
     return agent.agent.transfer_of(int(handle)).backend
 
 
-@pytest.mark.parametrize("transports, way", [("", "shm"), ("tcp", "ucx")])
+@pytest.mark.parametrize("transports, way", [("", "shm"), ("tcp", "tcp")])
 def test_agents_with_the_default_configuration_move_bytes_and_report(monkeypatch, transports, way):
     if transports:
         monkeypatch.setenv("UCX_TLS", transports)

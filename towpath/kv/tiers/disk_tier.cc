@@ -9,7 +9,7 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(sys::FileSystem& files,
     return error(Code::invalid_argument,
                  cat("a disk tier as tier ", options.tier,
                      options.block_directory == nullptr ? " that tells nobody what it has" : ""),
-                 "name a Presence, and a tier of 1 or more: 0 is the pool's");
+                 "name a BlockDirectory, and a tier of 1 or more: 0 is the pool's");
   TOWPATH_TRY(auto store, BlockStore::open(files, options));
   return std::unique_ptr<DiskTier>(new DiskTier(std::move(store), options.tier));
 }
