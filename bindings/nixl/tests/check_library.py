@@ -14,7 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 HEADER = HERE.parent / "nixl_capi.h"
 # Of the system, so that a process that has them already gets no second copy.
-MAY_NEED = re.compile(r"lib(c|m|gcc_s|stdc\+\+|pthread|dl|rt|(?:a|l|t|ub)san|clang_rt\.\w+|uring|xxhash|numa|curl|crypto|prometheus-cpp-\w+|"
+MAY_NEED = re.compile(r"lib(c|m|gcc_s|stdc\+\+|pthread|dl|rt|(?:a|l|t|ub)san|clang_rt\.\w+|uring|xxhash|numa|curl|crypto|ssl|prometheus-cpp-\w+|"
                       r"uc[pstm]+)(-[\w.]+)?\.so(\.\d+)*|ld-linux[\w.-]*")
 
 
