@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """House rules that a compiler does not know: banned calls and what to write instead, orphans, large
-files, leftovers, and a ratchet on length (scripts/ratchet.txt).
+files, leftovers, and ratchets on length (scripts/ratchet.txt) and on words (scripts/words.txt).
 
     file:line: what is wrong: what to do instead
 
---self-test proves on made-up files that each rule can fail; --ratchet writes today's lengths down.
+--self-test proves on made-up files that each rule can fail; --ratchet writes today's lengths and words down.
 """
 import re
 import subprocess
@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RATCHET = "scripts/ratchet.txt"
+WORDS = "scripts/words.txt"
 FILE_LINES, FUNCTION_LINES, BLOB_BYTES = 500, 60, 200 * 1024
 
 
@@ -179,9 +180,45 @@ def ratchet(files, allowed_text):
             yield f"{name}: {lines} lines, at most {limit}: split it (or argue, and change {RATCHET})"
 
 
+def words_of(text):
+    """(word, lines that may have it, what to say) of each row of the list of words."""
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            lines, word, instead = (part.strip() for part in line.split("|"))
+            yield word, int(lines), instead
+
+
+def lines_with(listed, files):
+    """word -> where it stands: alone, in snake_case or in CamelCase; a line counts once."""
+    found = {word: {} for word in listed}
+    any_of = "|".join(re.escape(word).replace("\\ ", "[ _]") for word in listed)
+    pattern = re.compile(rf"(?<![a-z])(?:{any_of})(?![a-z])")
+    for path, text in files.items():
+        if path not in (WORDS, "scripts/check_tidy.py"):
+            for number, line in enumerate(re.sub("(?<=[a-z])(?=[A-Z])", "_", text).lower().splitlines(), 1):
+                for word in pattern.findall(line) if listed else ():
+                    found[word.replace("_", " ")][f"{path}:{number}"] = True
+    return {word: list(places) for word, places in found.items()}
+
+
+def words(files):
+    """A word that was given up comes back in no more lines than it is left in."""
+    listed = {word: (most, instead) for word, most, instead in words_of(files.get(WORDS, ""))}
+    for word, found in lines_with(listed, files).items():
+        most, instead = listed[word]
+        if len(found) > most:
+            yield f"{found[-1]}: `{word}` is in {len(found)} lines, at most {most}: {instead} (git grep -niw '{word}')"
+
+
+def fewer_words(files):
+    """The list with today's numbers."""
+    found = lines_with([word for word, _, _ in words_of(files[WORDS])], files)
+    return re.sub(r"(?m)^ *\d+ \| ([^|]+?) *\|", lambda row: f"{len(found[row[1]]):4} | {row[1]:<18} |", files[WORDS])
+
+
 def check(files, sizes):
     return [*banned(files), *headers(files), *orphans(files), *large(sizes),
-            *ratchet(files, files.get(RATCHET, ""))]
+            *ratchet(files, files.get(RATCHET, "")), *words(files)]
 
 
 # Proof, and the tree ----------------------------------------------------------------------------
@@ -221,7 +258,12 @@ def self_test():
     assert "large data" in check(good, {"a": BLOB_BYTES + 1})[0]
     assert not check({**good, "towpath/a/a.cc": long(70), RATCHET: "70 towpath/a/a.cc:f"}, {})
     assert check({**good, "towpath/a/a.cc": long(71), RATCHET: "70 towpath/a/a.cc:f"}, {})
-    print(f"check_tidy: {len(sources) + 8} wrong files found out")
+    listed = {WORDS: "# c\n   1 | old name | say new\n", "towpath/a/a.cc": "// kOldName, ColdName, old_names\n"}
+    assert not check({**good, **listed}, {})
+    for text in ("OLD_NAME\nold name\n", "is_old_name\nOldName\n"):
+        assert "2 lines, at most 1: say new" in check({**good, **listed, "towpath/a/a.cc": text}, {})[0], text
+    assert fewer_words({**listed, "b.md": "old name"})[4:].startswith("   2 | old name")
+    print(f"check_tidy: {len(sources) + 10} wrong files found out")
 
 
 def main():
@@ -243,6 +285,7 @@ def main():
             f"# Longer than a file ({FILE_LINES} lines) or a function ({FUNCTION_LINES}) should be, and how long each may\n"
             "# be. Numbers here only go down; `scripts/check_tidy.py --ratchet` writes them anew.\n"
             + "".join(f"{lines} {name}\n" for name, lines in sorted(lengths(files).items())))
+        (ROOT / WORDS).write_text(fewer_words(files))
     problems = check(files, sizes)
     print("\n".join(problems) if problems else f"check_tidy: {len(files)} files, nothing to mend")
     return 1 if problems else 0

@@ -123,7 +123,7 @@ struct OwnPart {
   /// Of registrations that were let go of, but never quiesced. Else they hold the bytes.
   std::vector<memory::SharedRegion> owners;
   static constexpr std::size_t kNoRow = SIZE_MAX;
-  std::size_t row = kNoRow;  ///< by which metadata tell of it (metadata_encoder.h)
+  std::size_t row = kNoRow;  ///< by which metadata names it (metadata_encoder.h)
   InstanceKeys keys;         ///< of the instances in `offered`
 };
 

@@ -61,7 +61,7 @@ TEST(RegionIndexTest, of_those_that_start_at_one_place_the_longest_wins) {
   EXPECT_EQ(find(index, MemoryKind::system, {5, 26, 0}), nullptr);
 }
 
-// What a hostile metadata may hold, at the cost of an honest one.
+// What hostile metadata may hold, at the cost of an honest one.
 TEST(RegionIndexTest, takes_no_more_steps_for_regions_that_crowd_one_place) {
   constexpr std::uint64_t kCount = 200'000;
   constexpr std::uint64_t kStepsEach = 200;  // some times the logarithm

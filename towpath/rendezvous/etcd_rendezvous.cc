@@ -194,11 +194,12 @@ void EtcdRendezvous::keep_lease() {
   });
 }
 
-// It has run out, or etcd has lost its memory: all metadata are brought again, under another one.
+// It has run out, or etcd has lost its memory: all metadata is published again, under another
+// lease.
 void EtcdRendezvous::lose_lease() {
   lease_ = 0;
   for (auto& [name, entry] : entries_) entry.settled = false;
-  options_.log.warning("etcd has let the lease of our metadata go; they are published again",
+  options_.log.warning("etcd has let the lease of our metadata go; it is published again",
                        {{"cards", cat(entries_.size())}});
 }
 
@@ -231,7 +232,7 @@ void EtcdRendezvous::failed(const Status& why) {
   const bool away = is_out_of_reach(why.code());
   const Status reported =
       away ? error(Code::unavailable, cat("the etcd at ", client_->endpoint(), " does not answer"),
-                   "start it, or check the address; metadata that are loaded keep working")
+                   "start it, or check the address; metadata that is loaded keeps working")
                  .because(why)
            : why;
   if (trouble_.code() != reported.code())

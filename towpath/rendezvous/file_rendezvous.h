@@ -7,7 +7,7 @@
 // hears so in standing(). What has lain dead for ten leases is removed by the next who comes.
 //
 // Changes by processes of this host are heard at once (inotify), those of other hosts at the next
-// look: every poll_every, a listing and 32 bytes of each metadata.
+// look: every poll_every, a listing and 32 bytes of each agent's metadata.
 //
 // Who may write into the directory may publish any metadata: its permissions are the only lock.
 // Invariants: nothing waits for another process, but for the file system's own time.

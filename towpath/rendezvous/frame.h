@@ -37,7 +37,7 @@ struct Frame {
 /// What a reader takes that takes metadata of so many bytes.
 wire::OpenLimits frame_limits(std::size_t max_metadata_bytes) noexcept;
 
-/// Sealed. The name and the metadata have been checked.
+/// Sealed. The name and the metadata are checked.
 Bytes encode(const Frame& frame);
 /// Errors: corrupt, unsupported (an unknown field that must be known), out_of_range.
 Result<Frame> decode_frame(ConstByteSpan payload);

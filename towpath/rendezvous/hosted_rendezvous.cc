@@ -82,10 +82,10 @@ Status HostedRendezvous::take(const Change& change) {
   const std::size_t before = old == sizes_.end() ? 0 : old->second;
   const std::size_t after = total_bytes_ - before + change.metadata->size();
   if (after > options_.max_bytes || (old == sizes_.end() && sizes_.size() >= options_.max_metadata))
-    return error(
-        Code::exhausted,
-        cat("the meeting point holds ", sizes_.size(), " metadata of ", format_bytes(total_bytes_)),
-        "use an etcd for so many");
+    return error(Code::exhausted,
+                 cat("the meeting point holds ", sizes_.size(), " agents' metadata of ",
+                     format_bytes(total_bytes_)),
+                 "use an etcd for so many");
   TOWPATH_TRY(listener_->publish(change.name, *change.metadata));
   sizes_.insert_or_assign(change.name, change.metadata->size());
   total_bytes_ = after;

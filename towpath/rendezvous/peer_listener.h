@@ -58,7 +58,7 @@ struct PeerListenerCounts {
 
 class PeerListener {
  public:
-  /// Hears of metadata that are brought (with metadata) and withdrawn (without); a failure that it
+  /// Hears of metadata that is brought (with metadata) and withdrawn (without); a failure that it
   /// returns is told to the client.
   using Accept = std::function<Status(const Change&)>;
 

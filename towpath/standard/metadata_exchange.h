@@ -7,7 +7,7 @@
 // Every call is accepted or refused at once; what came of it is told by take_outcomes() and in the
 // log. (NIXL's users know this as sendLocalMD, fetchRemoteMD and invalidateLocalMD.)
 // Metadata that comes in is loaded; a withdrawn one makes the agent forget its sender. Who was
-// fetched from the store is followed there: newer metadata are loaded, and when its metadata goes
+// fetched from the store is followed there: newer metadata is loaded, and when its metadata goes
 // away it is forgotten. While the store cannot be reached nothing is forgotten, and standing() says
 // so. Thread: any. Callers drive it with progress(), or give it a thread with start_thread().
 //

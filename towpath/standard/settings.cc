@@ -102,7 +102,7 @@ constexpr std::array<Known, 10> kWithoutEffect = {{
     {"TEST_", ""},              // its tests
     {"UCX_", "the UCX backend is configured by its parameters and by UCX_*"},
     {"LIBFABRIC_",
-     "there is no libfabric backend; use UCX, whose metadata and rails are chosen by "
+     "there is no libfabric backend; use UCX, whose devices and rails are chosen by "
      "UCX_NET_DEVICES "
      "and UCX_MAX_RNDV_RAILS"},
     {"MOONCAKE_", "there is no Mooncake backend; use UCX"},

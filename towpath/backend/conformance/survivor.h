@@ -18,7 +18,7 @@ class Survivor {
  public:
   Survivor(const Candidate& candidate, Store store);
 
-  /// Metadata are exchanged.
+  /// Metadata is exchanged.
   void meet(const PeerProcess& peer);
   /// Between all bytes of `local`, which is registered here and as large as a pool, and the peer's.
   Result<agent::Transfer> make(TransferOp op, const TestMemory& local, const PeerProcess& peer,
