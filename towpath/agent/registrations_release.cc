@@ -194,8 +194,9 @@ bool Registrations::revoke_all(BackendInstance& instance) {
   std::unique_ptr<backend::PeerPieces> pieces;
   {
     run::MutexLock lock(mutex_);
+    const std::span<const RegionEntry> all = regions_.entries();
     pieces = engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
-      for (const RegionEntry& own : regions_.entries())
+      for (const RegionEntry& own : all)
         if (auto* const memory = own.record->memory.at(instance.index)) memory->revoke();
       return instance.backend->pieces_under_way();
     });

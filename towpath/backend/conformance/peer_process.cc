@@ -53,7 +53,8 @@ class Child {
     pollfd watched[2] = {{channel_, POLLIN, 0}, {agent_->wait_fd(), POLLIN, 0}};
     Bytes message(kMessageBytes);
     while (true) {
-      const bool more = agent_->progress() | write_on();
+      const bool wrote = write_on();
+      const bool more = agent_->progress() || wrote;
       ::poll(watched, 2, more ? 0 : 50);
       if ((watched[0].revents & (POLLIN | POLLHUP)) == 0) continue;
       const ssize_t size = ::read(channel_, message.data(), message.size());
