@@ -56,7 +56,7 @@ TEST(ProgressEngineTest, a_forgotten_peer_keeps_its_connection_until_its_transfe
   active->operation = instance.backend->make_operation();
   active->operation->owner = active.get();
   script.is_eager = false;
-  left.engine->with(instance, [&] { instance.post(*active); });
+  left.engine->with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) { instance.post(*active); });
   ASSERT_TRUE(left.peers->forget("right").ok());
   (void)left.engine->progress();
   EXPECT_NE(peer->paths[0].connection, nullptr);
