@@ -51,7 +51,7 @@ Result<DiskFigure> run_fio(const std::string& command, TransferOp op) {
       report[job / side / "bw_bytes"] == 0)
     return error(Code::corrupt, cat("no bandwidth in the report of: ", command));
   const nlohmann::json& of = report[job];
-  // Per cent of the time that the job ran, which is told in milliseconds.
+  // Per cent of the time that the job ran, which is reported in milliseconds.
   const double share = (of.value("usr_cpu", 0.0) + of.value("sys_cpu", 0.0)) / 100;
   const double seconds = share * of.value("job_runtime", 0.0) / 1000;
   const double gib = of[side].value("io_bytes", 0.0) / static_cast<double>(kGiB);

@@ -7,9 +7,9 @@
 // On a machine that others use too, times drift by a factor of two within seconds, and a ratio of
 // two medians from two runs says little. So a round takes one sample of ours and one of the
 // reference, one right after the other and in changing order, and the ratio is taken per round;
-// what is told is the median over the rounds, and between which values their middle half lies.
+// what is reported is the median over the rounds, and between which values their middle half lies.
 //
-// A missed aim is told, not an error: the exit status is about whether it could be measured.
+// A missed aim is reported, not an error: the exit status is about whether it could be measured.
 // Thread: one.
 #pragma once
 
@@ -29,7 +29,7 @@ namespace towpath::bench {
 /// Measures once: nanoseconds (or whatever is counted) per unit of work: per byte, per descriptor.
 using Sample = std::function<double()>;
 
-/// How a value is told.
+/// How a value is reported.
 enum class Shown {
   gigabytes_per_second,  ///< of nanoseconds per byte; 1 GB = 10^9 bytes
   nanoseconds,
@@ -55,7 +55,7 @@ struct Case {
   std::optional<double> recorded;  ///< instead: a figure that somebody measured elsewhere
   Aim aim;
   std::string command;    ///< of the reference, where each case has its own
-  Processors processors;  ///< empty: not told
+  Processors processors;  ///< empty: not reported
 };
 
 /// What a table is about: both sides in words.
@@ -65,7 +65,7 @@ struct Group {
   std::string reference;
 };
 
-/// The median, and between which values the middle half lies: the ends tell of the neighbours.
+/// The median, and between which values the middle half lies: the ends report the neighbours.
 struct Spread {
   double median = 0;
   double low = 0;

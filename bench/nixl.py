@@ -141,7 +141,7 @@ class Pair:
 
     def close(self):
         open_ones = self.processes()
-        for process in open_ones:  # all first: else one tells that it lost the other
+        for process in open_ones:  # all first: else one reports that it lost the other
             process.kill()
         for process in open_ones:
             process.close()
@@ -268,7 +268,7 @@ def tables():
     yield "lists, transfers and metadata, CPU time of the thread that asks", "UCX", None, asked
 
 
-# Measuring and telling ------------------------------------------------------------------------------
+# Measuring and reporting ------------------------------------------------------------------------------
 
 def spread_of(values):
     """The median, and between which values the middle half lies."""

@@ -88,7 +88,7 @@ std::string OneHost::path(const Pools& pools) {
   return transfer(TransferOp::read, pools, kMiB).explain().chosen()->path;
 }
 
-/// Ours beside a reference that is told as ours is.
+/// Ours beside a reference that is reported as ours is.
 Case OneHost::beside(TransferOp op, const Pools& pools, const Perftest& like, Reported reported) {
   return {
       .name = cat(name_of(op), " ", format_bytes(like.size)),

@@ -16,7 +16,7 @@ namespace {
 
 constexpr Duration kNap = std::chrono::seconds(1);
 
-/// What the peer tells, in front of its metadata.
+/// What the peer reports, in front of its metadata.
 struct Offer {
   std::uint64_t shared_address = 0;
   std::uint64_t plain_address = 0;

@@ -19,7 +19,7 @@ constexpr std::uint64_t kBlock = kMiB;      // of what is measured in bytes a se
 constexpr std::uint64_t kSmall = 4 * kKiB;  // of what is measured by the transfer
 constexpr std::uint64_t kInFlight = 16;     // blocks, over all peers
 constexpr std::uint64_t kPeerPool = kInFlight * kBlock;
-constexpr std::size_t kSmallOnes = 500;  // of which the 50th and 99th percentile are told
+constexpr std::size_t kSmallOnes = 500;  // of which the 50th and 99th percentile are reported
 
 const std::vector<std::string> kBackends = {"shm", "tcp"};
 

@@ -54,7 +54,7 @@ Sample median_bandwidth_of(const Perftest& test) {
 }
 
 Sample round_trip_of(const Perftest& test) {
-  return [test] { return 2e3 * run(test, kOverallMicroseconds); };  // it tells half of it
+  return [test] { return 2e3 * run(test, kOverallMicroseconds); };  // it reports half of it
 }
 
 }  // namespace towpath::bench

@@ -90,7 +90,7 @@ class Puller {
     for (const Run& run : runs) std::memcpy(to + run.target, from + run.source, run.length);
   }
 
-  /// Both pools of the peer hold the same bytes, so one of them tells what must have arrived.
+  /// Both pools of the peer hold the same bytes, so one of them reports what must have arrived.
   void verify(const std::vector<Run>& runs) {
     for (const Run& run : runs) {
       if (std::memcmp(pool_->bytes().data() + run.target, peer_.shared_bytes().data() + run.source,

@@ -37,7 +37,7 @@ Settings settings_of(Effort effort) {
 
 const char* name_of_cache(bool direct) { return direct ? "O_DIRECT" : "page cache"; }
 
-/// For what is told beside the speed.
+/// For what is reported beside the speed.
 struct LastSamples {
   DiskFigure ours;
   DiskFigure fios;

@@ -174,7 +174,7 @@ def self_test(text):
     for expected, (path, target) in bad.items():
         found = check(table, {path: f"\n#include {target}"}, public)
         assert len(found) == 1 and expected in found[0] and found[0].startswith(f"{path}:2: "), (expected, found)
-    print(f"check_layers: {len(good)} good and {len(bad)} bad files told apart")
+    print(f"check_layers: {len(good)} good and {len(bad)} bad files distinguished")
 
 
 def read_tracked(*patterns):

@@ -30,7 +30,7 @@ TOOLS = {"g++", "cmake", "ninja-build", "ccache", "git", "pkg-config", "nlohmann
 
 @dataclass
 class Platform:
-    """One row: a root, the compiler in it, and how it is told to CMake."""
+    """One row: a root, the compiler in it, and how it is reported to CMake."""
     name: str
     system: str
     suite: str

@@ -1,5 +1,5 @@
 // `towpath bench`: how fast bytes move between two agents, in nixlbench's words, with every byte
-// looked at. No service is needed: it starts the other process, or meets one that listens.
+// examined. No service is needed: it starts the other process, or meets one that listens.
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -228,7 +228,7 @@ void add_what(Command& command, Arguments& arguments) {
       .shows_default();
   command
       .option("--device", options.device,
-              "For PINNED and VRAM: gpu, or host: host memory plays one")
+              "For PINNED and VRAM: gpu, or host: host memory emulates one")
       .shows_default()
       .one_of({"gpu", "host"});
   command

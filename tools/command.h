@@ -33,7 +33,7 @@ namespace towpath::tools {
 /// What scripts see. Documented in docs/guides/command.md: never renumber.
 enum class Exit : int {
   ok = 0,
-  found_wrong = 1,  ///< it ran, and what it looked at is not right
+  found_wrong = 1,  ///< it ran, and what it examined is not right
   usage = 2,        ///< the command line makes no sense
   could_not_run = 3,
 };

@@ -26,7 +26,7 @@ using bench::Options;
 
 constexpr const char* kFooter =
     R"(Two agents are made, each with every backend that opens, and asked. Each path that is possible is
-then measured, and every byte looked at. Marks: * taken, + possible, - refused.
+then measured, and every byte verified. Marks: * taken, + possible, - refused.
 
 Exit status: 0 there is a path; 1 there is none, or a path brought wrong bytes; 2 usage; 3 it could
 not be found out.
@@ -161,7 +161,7 @@ Result<Reported> find_out(const Arguments& arguments, const bench::Shape& shape)
   return reported;
 }
 
-// ---- telling ----
+// ---- reporting ----
 
 Duration measured_of(const Path& path) {
   return path.row ? Duration(static_cast<std::int64_t>(path.row->latency.p50)) : Duration(0);
@@ -345,7 +345,7 @@ void add_explain(Command& towpath) {
               "Another agent's system, pinned or device; or disk, object, block")
       .shows_default();
   command.option("--local", arguments->local, "This side, of the same kinds").shows_default();
-  command.option("--device", options.device, "gpu, or host: host memory that plays a GPU")
+  command.option("--device", options.device, "gpu, or host: host memory that emulates a GPU")
       .shows_default()
       .one_of({"gpu", "host"});
   command.option("--size", arguments->size, "Of a block").shows_default();

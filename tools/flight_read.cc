@@ -20,7 +20,7 @@ Result<std::vector<RecorderFile>> recorders_in(const std::vector<std::string>& p
   std::vector<RecorderFile> found;
   for (const std::string& place : places) {
     const auto names = files.list(place);
-    if (!names.ok()) {  // a file, or nothing: reading it tells
+    if (!names.ok()) {  // a file, or nothing: reading it shows it
       found.push_back({place, true});
       continue;
     }

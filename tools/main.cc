@@ -16,7 +16,7 @@ constexpr const char* kExamples = R"(Exit status:
 Examples:
   towpath doctor                      what this machine can do, and what would help
   towpath explain                     which way bytes would take to another process, and why
-  towpath bench                       how fast they get there, with every byte looked at
+  towpath bench                       how fast they get there, with every byte verified
   towpath flight a.4711.flight        what a process did last, also after a crash
   towpath top flights                 what running nodes do, in the terminal
   towpath record flights -o s.csv     write down the transfers of running nodes, for replay

@@ -1,4 +1,4 @@
-// Whether and where a node of a command tells what it does: as the environment says
+// Whether and where a node of a command reports what it does: as the environment says
 // (standard/configuration.h). Thread: any.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Output: where a command writes what was asked for, a file or standard output. What could not be
-// written (a full disk, a closed pipe) is an error, told by close() at the latest.
+// written (a full disk, a closed pipe) is an error, reported by close() at the latest.
 // Thread: none of its own.
 #pragma once
 

@@ -140,7 +140,7 @@ Result<std::vector<RecordedTransfer>> read_recording(const std::string& path, st
     if (all.size() == kMaxRecorded)
       return error(Code::out_of_range,
                    cat(printable(path, 256), " has more than ", kMaxRecorded, " transfers"),
-                   "play a part of it with --limit");
+                   "replay a part of it with --limit");
     auto read = parse_recorded(*line);
     if (!read.ok())
       return error(

@@ -1,4 +1,4 @@
-// `towpath replay`: plays a KV-cache trace through two processes, or more. This one is the first
+// `towpath replay`: replays a KV-cache trace through two processes, or more. This one is the first
 // decode worker and makes the report; it starts the others, which are this program again with
 // --role and --worker.
 #include <cstdio>
@@ -152,7 +152,7 @@ Result<replay::ReplayOutcome> play(Arguments& arguments) {
 Result<Exit> run_decode(Arguments& arguments) {
   const Options& options = arguments.options;
   TOWPATH_TRY(const replay::ReplayOutcome outcome, play(arguments));
-  if (options.worker > 0) return Exit::ok;  // the first tells it
+  if (options.worker > 0) return Exit::ok;  // the first reports it
   if (outcome.requests == 0)
     return error(Code::corrupt, cat("the trace ", printable(options.trace, 256), " has no request"),
                  "give another file, or none: then a trace is generated");
@@ -239,7 +239,7 @@ Result<Exit> run_replay(Arguments& arguments) {
 void add_what(Command& command, Arguments& arguments) {
   Options& options = arguments.options;
   command.option("--trace", options.trace, "A file; none: a trace is generated");
-  command.option("--format", arguments.format, "Of the trace (below); its first line tells it");
+  command.option("--format", arguments.format, "Of the trace (below); its first line shows it");
   command.option("--requests", options.generator.requests, "How many to generate")
       .shows_default()
       .whole(1);

@@ -233,7 +233,7 @@ void add_info(Command& trace) {
   Command command = trace.add("info", "Say what a trace holds");
   const auto options = std::make_shared<InfoOptions>();
   command.option("file", options->trace, "The trace").required().takes(" ");
-  command.option("--format", options->format, "Of the trace; its first line tells it")
+  command.option("--format", options->format, "Of the trace; its first line shows it")
       .takes("NAME");
   command.output("--json", options->json, "The same for programs; - is standard output");
   command.footer(kInfoFooter);

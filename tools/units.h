@@ -16,7 +16,7 @@ std::string percent(double ratio);
 /// Three digits that count and the unit that fits: "812 ns", "3.62 us", "45.1 ms", "12.0 s",
 /// "4 min 05 s".
 std::string duration_text(std::chrono::nanoseconds time);
-/// In powers of 1000, as speeds are told: "9.81 GB/s"; "-" for no time.
+/// In powers of 1000, as speeds are reported: "9.81 GB/s"; "-" for no time.
 std::string rate_text(std::uint64_t bytes, std::chrono::nanoseconds time);
 /// Three digits that count, in powers of 1024: "1.25 GiB"; for exact values format_bytes().
 std::string size_text(std::uint64_t bytes);

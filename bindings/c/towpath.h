@@ -159,7 +159,7 @@ enum {
 
 typedef struct {
   size_t size;
-  const char* name_space; /* model, its version, type of elements: what tells caches apart */
+  const char* name_space; /* model, its version, type of elements: what distinguishes caches */
   uint64_t num_blocks;
   uint64_t num_layers;
   uint64_t outer_dim; /* 2: keys and values; 1: MLA */
@@ -185,7 +185,7 @@ typedef struct {
    * least. */
   const char* rendezvous;   /* where they meet: "etcd://host:2379/ns", "scope:job"; null: none */
   const char* peer_name;    /* of this worker there; null: one of chance */
-  const char* const* peers; /* names of others, where a rendezvous tells nobody of changes: */
+  const char* const* peers; /* names of others, where a rendezvous notifies nobody of changes: */
   size_t peer_count;        /* all but etcd */
   const char* const* peer_backends; /* none: "shm"; "tcp" too for other machines */
   size_t peer_backend_count;

@@ -41,7 +41,7 @@ nixl_capi_status_t give_metadata(NixlAgent& nixl, const nixl_capi_reg_dlist_s* o
                                  size_t* len) {
   const Result<Bytes> metadata = metadata_of(nixl, only);
   return metadata.ok() ? give_bytes(*metadata, data, len)
-                       : nixl.report(metadata.status(), "tell its metadata");
+                       : nixl.report(metadata.status(), "report its metadata");
 }
 
 /// The way to others' metadata and for the own: `place` becomes the address that was given, or

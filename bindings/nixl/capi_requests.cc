@@ -131,7 +131,7 @@ nixl_capi_status_t nixl_capi_get_xfer_telemetry(nixl_capi_agent_t agent,
     const nixl_capi_status_t status = status_of(*agent->nixl, *req_hndl);
     if (status != NIXL_CAPI_SUCCESS) return status;
     const auto report = req_hndl->transfer.report();
-    if (!report.ok()) return agent->nixl->report(report.status(), "tell figures");
+    if (!report.ok()) return agent->nixl->report(report.status(), "report figures");
     *telemetry = {.start_time_us = report->start_us,
                   .post_duration_us = whole(report->post_us),
                   .xfer_duration_us = whole(report->transfer_us),

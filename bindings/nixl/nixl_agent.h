@@ -32,7 +32,8 @@ struct AgentOptions {
 
 class NixlAgent {
  public:
-  /// Errors, which are told to the log too: invalid_argument (the name), exhausted, configure()'s.
+  /// Errors, which are reported to the log too: invalid_argument (the name), exhausted,
+  /// configure()'s.
   static Result<std::unique_ptr<NixlAgent>> open(AgentOptions options);
 
   agent::Agent& agent() noexcept { return node_->agent(); }
@@ -52,9 +53,9 @@ class NixlAgent {
   /// Moves bytes in the caller's thread; the sooner they are there.
   void help() { (void)agent().progress(); }
 
-  /// The number for a failure, which is told to the log.
+  /// The number for a failure, which is reported to the log.
   nixl_capi_status_t report(const Status& status, std::string_view doing) const;
-  /// The same of what is asked again and again, told to those who debug.
+  /// The same of what is asked again and again, reported to those who debug.
   nixl_capi_status_t debug(const Status& status, std::string_view doing) const;
 
  private:

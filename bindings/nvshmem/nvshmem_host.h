@@ -1,9 +1,9 @@
 /* The host interface of NVSHMEM 3, as far as libnvshmem_host.so.3 of Towpath has it.
  *
  * For tests, and for programs without NVIDIA's header; names, values and structures are those that
- * programs and loaders use already. The library stands in where there is no GPU: the memory is the
- * host's, and calls with a stream do at once what they say, whatever the stream. Thread: any;
- * collective calls are made one after the other, in the same order on all PEs.
+ * programs and loaders use already. The library is used instead where there is no GPU: the memory
+ * is the host's, and calls with a stream do at once what they say, whatever the stream. Thread:
+ * any; collective calls are made one after the other, in the same order on all PEs.
  */
 #pragma once
 
@@ -66,11 +66,11 @@ int nvshmemx_set_attr_uniqueid_args(int rank, int nranks, const nvshmemx_uniquei
 
 int nvshmem_my_pe(void);
 int nvshmem_n_pes(void);
-/* The version of NVSHMEM that this stands in for. */
+/* The version of NVSHMEM that this replaces. */
 void nvshmem_info_get_version(int* major, int* minor);
 void nvshmemx_vendor_get_version_info(int* major, int* minor, int* patch);
 void nvshmem_info_get_name(char* name);
-/* Tells that this is not NVIDIA's library. */
+/* Reports that this is not NVIDIA's library. */
 const char* nvshmemx_towpath_version(void);
 
 /* Memory ----------------------------------------------------------------------------------------*/

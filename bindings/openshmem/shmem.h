@@ -88,7 +88,7 @@ typedef struct towpath_shmem_team* shmem_team_t;
 #define SHMEM_TEAM_SHARED ((shmem_team_t)2)
 
 typedef struct {
-  int num_contexts; /* kept, and told; contexts are not limited */
+  int num_contexts; /* kept, and reported; contexts are not limited */
 } shmem_team_config_t;
 #define SHMEM_TEAM_NUM_CONTEXTS 1L
 

@@ -17,7 +17,7 @@
 
 #define TOWPATH_SHMEM_FIRST(first, ...) (first)
 #define TOWPATH_SHMEM_SECOND(first, second, ...) (second)
-/* Qualified or not: what may not be qualified is told by the function that was chosen. */
+/* Qualified or not: what may not be qualified is reported by the function that was chosen. */
 #define TOWPATH_SHMEM_PICK(OP, NAME, T) \
   T* : shmem_##NAME##_##OP, const T* : shmem_##NAME##_##OP, volatile T* : shmem_##NAME##_##OP,
 #define TOWPATH_SHMEM_PICK_CTX(OP, NAME, T) \

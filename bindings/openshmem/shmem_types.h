@@ -16,7 +16,7 @@ __extension__ typedef double _Complex towpath_shmem_complexd;
 __extension__ typedef long long towpath_shmem_longlong;
 __extension__ typedef unsigned long long towpath_shmem_ulonglong;
 
-/* Distinct to the compiler: what can be told apart by type. */
+/* Distinct to the compiler: what can be distinguished by type. */
 #define TOWPATH_SHMEM_SMALL_TYPES(X, how) \
   X(how, char, char)                      \
   X(how, schar, signed char)              \

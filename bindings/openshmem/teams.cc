@@ -30,7 +30,7 @@ std::vector<std::int32_t> members_of(const door_set& set) {
   return pes;
 }
 
-/// The first member takes a slot for the team, and tells the others in their pSync.
+/// The first member takes a slot for the team, and notifies the others in their pSync.
 std::uint32_t agree_on_slot(Process& self, const std::vector<std::int32_t>& pes, long* sync) {
   const auto report = [&](int pe, long value) {
     door_post(SHMEM_CTX_DEFAULT, sync,

@@ -6,7 +6,7 @@
 //   other --+
 //
 // A thread enters a machine, and what it starts (threads, processes, sockets) is there too. Where a
-// cable was pulled the router drops what comes for that machine, so that nobody is told anything.
+// cable was pulled the router drops what comes for that machine, so that nobody is notified.
 // Thread: one.
 #pragma once
 

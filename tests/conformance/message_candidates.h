@@ -1,6 +1,6 @@
 // What speaks in messages, held to the contract whatever carries them: as between machines; and
 // with device memory on both sides, staged here and moved by its owner there. The device is host
-// memory that plays one.
+// memory that emulates one.
 #pragma once
 
 #include <functional>

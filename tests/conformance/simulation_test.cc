@@ -81,7 +81,8 @@ TEST(SimulationRegressionTest, seeds_that_once_broke) {
        "a peer met again got nothing: same stream"},
       {15, Quiescence::none, Notifications::lossy, "the same, acknowledged by the old stream"},
       {165, Quiescence::bounded, Notifications::reliable, "the old peer's end hid the new one"},
-      {19, Quiescence::bounded, Notifications::lossy, "the same, with messages repeated for ever"},
+      {19, Quiescence::bounded, Notifications::lossy,
+       "the same, with messages repeated indefinitely"},
   };
   for (const Found& found : kFound)
     EXPECT_EQ(run_one(found.seed, found.quiesced, found.notifications), "") << found.fault;

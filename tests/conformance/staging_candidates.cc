@@ -1,5 +1,5 @@
 // Device memory, staged over backends that cannot take it, held to the contract; and that of a
-// peer, which shm reaches by the driver. The device is host memory that plays one: what a GPU's
+// peer, which shm reaches by the driver. The device is host memory that emulates one: what a GPU's
 // copies are like is not proven by this.
 #include <towpath/backend/conformance/candidate.h>
 #include <towpath/backend/conformance/test_memory.h>

@@ -1,4 +1,4 @@
-// A layout as KVBM tells it: as JSON, as its packed metadata, and as what stands behind the
+// A layout as KVBM reports it: as JSON, as its packed metadata, and as what stands behind the
 // metadata of an agent there, so that the metadata's checksum does not keep the fuzzer out. What is
 // accepted makes sense as a layout of ours, and written back it reads as the same.
 #include <cstddef>

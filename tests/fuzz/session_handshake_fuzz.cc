@@ -1,6 +1,6 @@
 // What both sides of a handshake read before they know with whom they speak, and the seals of what
 // comes afterwards. The first byte chooses the reader, and whether the rest gets a valid front or
-// stands in for a valid message's bytes from some place on. Nothing but what the true peer sent may
+// replaces a valid message's bytes from some place on. Nothing but what the true peer sent may
 // pass.
 #include <algorithm>
 #include <cstdint>

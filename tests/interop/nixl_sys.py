@@ -7,7 +7,7 @@ find ours. Where Debian's etcd is installed, the crate's test of it runs too.
 
   nixl_sys.py --library build/release/bindings/nixl --work build/interop [VERSION ...]
 
-VERSION is `newest` or a number; both are run unless told otherwise. Exits with 0 when all tests
+VERSION is `newest` or a number; both are run unless set otherwise. Exits with 0 when all tests
 passed but those named under EXCLUDED, 1 when some failed, 3 when nothing could be run, and says why.
 """
 import argparse

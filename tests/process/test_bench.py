@@ -1,5 +1,5 @@
 """`towpath bench` and `towpath explain`: bytes move between two agents, are timed, and every one of
-them is looked at."""
+them is examined."""
 import json
 import os
 import signal
@@ -90,7 +90,7 @@ class BenchTest(CommandTest):
                     words = ["--initiator_seg_type", kind, "--device", "host", *words]
                     reported, rows = self.rows(*words)
                     self.assertTrue(all(row["verified"] for row in rows))
-                    self.assertIn("host memory plays the device", reported["path"])
+                    self.assertIn("host memory emulates the device", reported["path"])
                     self.assertEqual("staged through" in reported["path"], kind == "VRAM")
 
     def test_the_target_may_have_pinned_or_device_memory_too(self):
@@ -105,7 +105,7 @@ class BenchTest(CommandTest):
                                                "--device", "host", "--initiator_seg_type", near,
                                                "--target_seg_type", far)
                         self.assertTrue(all(row["verified"] for row in rows))
-                        self.assertIn("host memory plays the device", reported["remote"])
+                        self.assertIn("host memory emulates the device", reported["remote"])
 
     def test_bytes_are_not_looked_at_when_nobody_wants_it(self):
         _, rows = self.rows("--no_check")

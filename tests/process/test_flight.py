@@ -80,8 +80,8 @@ class FlightTest(CommandTest):
         with open(self.folder / "stream.csv", "a") as stream:  # and some that went the other way
             stream.write("9,target,initiator,ucx,write,device,system,10000,40,7,1000,done\r\n"
                          "9,target,target,posix,write,system,disk,4096,1,1,1000,done\r\n")
-        self.run_command("replay", "--trace", "stream.csv", "--speed", 10, "--json", "told.json")
-        reported = json.loads((self.folder / "told.json").read_text())
+        self.run_command("replay", "--trace", "stream.csv", "--speed", 10, "--json", "reported.json")
+        reported = json.loads((self.folder / "reported.json").read_text())
         self.assertTrue(reported["passed"])
         self.assertEqual(reported["transfers"], len(rows) + 1)
         self.assertEqual((reported["verified"], reported["mismatches"]), (len(rows) + 1, 0))
@@ -174,8 +174,8 @@ class FlightTest(CommandTest):
     def test_top_reports_what_a_cache_found(self):
         self.environment["NIXL_TELEMETRY_BUFFER_SIZE"] = "4096"
         self.run_command("replay", "--directory", self.folder, "--requests", 30, "--quiet",
-                         "--host-blocks", 120, "--disk-blocks", 500, "--json", "told.json")
-        hits = json.loads((self.folder / "told.json").read_text())["hits"]
+                         "--host-blocks", 120, "--disk-blocks", 500, "--json", "reported.json")
+        hits = json.loads((self.folder / "reported.json").read_text())["hits"]
         seen = [node for node in self.top(self.flights) if node["node"] == "prefill-0"][0]["blocks"]
         self.assertEqual({place["place"]: place["blocks"] for place in seen["found_in"]},
                          {"nowhere": hits["none"],

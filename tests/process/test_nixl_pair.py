@@ -1,5 +1,5 @@
 """Two programs that know NIXL's C interface and ask for UCX alone: on one host their bytes go through
-shared memory, across machines over UCX, and the flight recorders tell which. Needs, across, root and
+shared memory, across machines over UCX, and the flight recorders report which. Needs, across, root and
 iproute2."""
 import json
 import os

@@ -1,4 +1,4 @@
-"""`towpath replay`: a KV cache moves between two processes; what goes wrong is told by name."""
+"""`towpath replay`: a KV cache moves between two processes; what goes wrong is reported by name."""
 import json
 import os
 import re

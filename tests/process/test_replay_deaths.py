@@ -43,7 +43,7 @@ class DeathTest(CommandTest):
         self.prefill = int(found[0])
 
     def wait_for_requests(self, count):
-        """Until the live line tells of so many."""
+        """Until the live line shows so many."""
         said = b""
         while count > 0:
             more = os.read(self.decode.stderr.fileno(), 4096)

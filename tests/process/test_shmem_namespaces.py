@@ -1,5 +1,5 @@
 """Two network namespaces joined by a veth pair are two hosts of one job: `towpath run --hosts` starts its
-PEs, and when the link is cut all of them are told and the job ends. Needs root and iproute2."""
+PEs, and when the link is cut all of them are notified and the job ends. Needs root and iproute2."""
 import os
 import signal
 import subprocess

@@ -129,7 +129,7 @@ TEST_P(GuestCommands, address_that_is_not_mapped_is_refused) {
 
 TEST_P(GuestCommands, more_than_the_largest_transfer_is_refused_and_not_split) {
   const std::uint64_t most = target->info().max_transfer_bytes;
-  if (std::string_view(GetParam()) == "TCP") GTEST_SKIP() << "no limit is told over TCP";
+  if (std::string_view(GetParam()) == "TCP") GTEST_SKIP() << "no limit is reported over TCP";
   EXPECT_LT(most, kMiB);
   EXPECT_EQ(send(*encode_read(blocks(0, 2048))), -EINVAL) << "1 MiB";
 }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kBytes = 256U << 10U;
 
-/// Tells run_guest.py where the drive's memory lies on the bus, which QEMU's trace is compared
+/// Prints for run_guest.py where the drive's memory lies on the bus, which QEMU's trace is compared
 /// with.
 void report_where(const Drive& provider) {
   // A line for each range: start, end, flags. Nobody moves blocks to any but its memory.

@@ -1,4 +1,4 @@
-// The backend ucx over RDMA: soft RoCE, which the kernel plays over a pair of virtual Ethernet
+// The backend ucx over RDMA: soft RoCE, which the kernel emulates over a pair of virtual Ethernet
 // devices. run_guest.py carries its modules, and what UCX opens at run time.
 #include <cstdlib>
 #include <string>

@@ -8,7 +8,7 @@
 namespace towpath::tools::bench {
 namespace {
 
-/// It is filled and looked at through the agent, whole, before and after what is measured: there is
+/// It is filled and verified through the agent, whole, before and after what is measured: there is
 /// no other way past the caches to a drive that only takes commands.
 class BlockRemote final : public Remote {
  public:

@@ -1,5 +1,5 @@
 // What the sides of a measurement in one process share: the GPUs that the options name (this
-// machine's, or host memory that plays one), and the backends over them.
+// machine's, or host memory that emulates one), and the backends over them.
 // Thread: immutable.
 #pragma once
 

@@ -53,7 +53,7 @@ class Meeting {
   Result<Message> receive(const std::string& other, Duration timeout);
   /// receive(), and it must be of this kind.
   Result<Message> receive(const std::string& other, MessageKind kind, Duration timeout);
-  /// Tells the other side that this was all, stays until it has gone (it may not find us lost
+  /// Notifies the other side that this was all, stays until it has gone (it may not find us lost
   /// before it has read that), and forgets it. `lives` is asked meanwhile.
   void end(const std::string& other, const Alive& lives);
 

@@ -14,7 +14,7 @@ using backends::object::BackendOptions;
 using backends::object::ObjectName;
 using backends::object::Store;
 
-/// Block i is the object SCOPE/i. It is filled and looked at by requests of its own, which the
+/// Block i is the object SCOPE/i. It is filled and verified by requests of its own, which the
 /// agent under measurement has no part in.
 class ObjectRemote final : public Remote {
  public:

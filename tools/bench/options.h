@@ -25,7 +25,7 @@ struct Options {
   TransferOp op = TransferOp::write;
   MemoryKind local = MemoryKind::system;  ///< or pinned, or device
   MemoryKind remote = MemoryKind::system;
-  std::string device = "gpu";  ///< host: host memory plays it
+  std::string device = "gpu";  ///< host: host memory emulates it
 
   std::uint64_t start_block_size = 4096;
   std::uint64_t max_block_size = std::uint64_t{64} << 20U;

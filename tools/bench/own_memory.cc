@@ -19,7 +19,7 @@ Result<OwnMemory> OwnMemory::make(MemoryKind kind, const Machine& machine, std::
     return error(Code::invalid_argument, cat("no side has ", name_of(kind), " memory"),
                  "use system, pinned or device memory");
   TOWPATH_TRY(auto device, machine.first_device());
-  if (!device->driver().is_gpu) made.remark_ = "no GPU: host memory plays the device; ";
+  if (!device->driver().is_gpu) made.remark_ = "no GPU: host memory emulates the device; ";
   if (kind == MemoryKind::pinned) {
     TOWPATH_TRY(made.region_, memory::PinnedRegion::allocate(std::move(device), bytes));
     made.window_ = bytes_at(made.begin().address, bytes);

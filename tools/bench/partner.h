@@ -48,7 +48,7 @@ class OpenPartner {
 
 /// Where the other side is, by what the options say.
 Partner partner_of(const Options& options);
-/// What the child must be told; the rest is the initiator's business.
+/// What the child must be given; the rest is the initiator's business.
 std::vector<std::string> child_arguments(const Options& options);
 
 }  // namespace towpath::tools::bench

@@ -59,7 +59,7 @@ class PeerRemote final : public Remote {
 Status check_storage(const Options& options) {
   const bool is_drive = options.remote == MemoryKind::block || options.local == MemoryKind::block;
   if (is_drive && options.drive.empty())
-    return error(Code::invalid_argument, "which drive it is must be told",
+    return error(Code::invalid_argument, "which drive it is must be given",
                  "name an unused drive: --drive /dev/ng0n1 --overwrite_drive");
   if (!is_storage(options.remote)) return {};
   if (!options.connect.empty() || !options.listen.empty())

@@ -37,7 +37,7 @@ class Remote {
     Duration cpu{0};                     ///< so far, before it looked
     std::optional<std::uint64_t> wrong;  ///< the first byte that is not right
   };
-  /// With no blocks it only tells the CPU time.
+  /// With no blocks it only reports the CPU time.
   virtual Result<Looked> look(const Blocks& blocks) = 0;
 };
 

@@ -1,4 +1,4 @@
-// How a measurement is told: rows as they come, in nixlbench's columns and a few more, or JSON.
+// How a measurement is reported: rows as they come, in nixlbench's columns and a few more, or JSON.
 // Thread: any.
 #pragma once
 

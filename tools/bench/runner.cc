@@ -145,7 +145,7 @@ Result<Row> Runner::measure(const Shape& shape) {
                       .count = blocks_of(options_, shape)};
   TOWPATH_TRY(prepare(blocks));
   TOWPATH_TRY(std::vector<Lane> lanes, open_lanes(shape));
-  // Each place of the pipeline moves its bytes at least once, so that all can be looked at.
+  // Each place of the pipeline moves its bytes at least once, so that all can be verified.
   const std::uint64_t iterations = std::max(iterations_of(shape), options_.pipeline_depth);
   TOWPATH_TRY(run_lanes(lanes, options_.warmup));
   for (Lane& lane : lanes) lane.forget_runs();

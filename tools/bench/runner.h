@@ -38,13 +38,13 @@ struct Row {
   Duration target_cpu{0};      ///< of the other one; 0: there is none
   Spread prepare, post, transfer, latency;
   bool verified = false;
-  std::string wrong;  ///< empty: every byte is right, or none was looked at
+  std::string wrong;  ///< empty: every byte is right, or none was verified
 
   double bytes_per_second() const noexcept {
     return wall.count() > 0 ? static_cast<double>(bytes) / static_cast<double>(wall.count()) * 1e9
                             : 0;
   }
-  /// As nixlbench tells it: wall time over iterations and blocks.
+  /// As nixlbench reports it: wall time over iterations and blocks.
   double average_latency_ns() const noexcept {
     const auto blocks = static_cast<double>(iterations * shape.batch);
     return blocks > 0 ? static_cast<double>(wall.count()) / blocks : 0;

@@ -166,7 +166,7 @@ Finding prove(const backend::Registry& registry, const Ends& ends, const Counter
       .question = cat("Do bytes go straight between ", printable(ends.directory, 256), " and ",
                       ends.device == nullptr ? "host memory" : ends.device->info().name, " by ",
                       ends.backend, "?"),
-      .signal = "64 KiB written and read, every byte looked at, and who counted them",
+      .signal = "64 KiB written and read, every byte verified, and who counted them",
       .source =
           cat(printable(ends.directory, 256), ", /proc/self/io",
               ends.device == nullptr ? "" : ", cuFileGetStatsL3 or /proc/driver/nvidia-fs/stats")};

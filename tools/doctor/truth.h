@@ -1,5 +1,5 @@
 // A transfer that is made to find out: known bytes go to a scratch file and come back, each is
-// looked at, and those who count on the way are asked before and after. What a backend says of its
+// examined, and those who count on the way are asked before and after. What a backend says of its
 // path is a claim; this is the proof, or the contradiction.
 //
 // Nothing stays: the file never has a name. Thread: immutable.

@@ -1,6 +1,6 @@
 // Account: of the mistakes that were made by chance (chance.h), how many of each kind were made,
-// were found, and went before anybody could meet them. Prefill tells it with each "ready", so that
-// what it made is known though it die, and with its summary. Thread: none of its own.
+// were found, and went before anybody could meet them. Prefill reports it with each "ready", so
+// that what it made is known though it die, and with its summary. Thread: none of its own.
 #pragma once
 
 #include <array>
@@ -15,7 +15,8 @@ namespace towpath::tools::replay {
 
 /// Of one kind.
 struct Tally {
-  std::uint64_t made = 0;  ///< blocks that are wrong, requests that are not told, tasks that fail
+  std::uint64_t made =
+      0;  ///< blocks that are wrong, requests that are not reported, tasks that fail
   std::uint64_t gone = 0;  ///< before anybody could meet them
   std::uint64_t found = 0;
 
@@ -37,7 +38,7 @@ class Account {
   /// A word that came with a "ready": of mistakes that decode meets those that came with it, of
   /// mistakes that prefill meets all so far. Words may be heard in any order.
   void hear(const Account& word);
-  /// Nobody looked at the answer that came with `word`: its mistakes are gone.
+  /// Nobody examined the answer that came with `word`: its mistakes are gone.
   void miss(const Account& word);
   /// The prefill is dead: what it had found are faults, as its summary would have said, and what it
   /// had yet to meet went with it.

@@ -1,4 +1,4 @@
-// Chance: which mistakes (mistake.h) a replay makes when it is told to make some by chance, from a
+// Chance: which mistakes (mistake.h) a replay makes when it is asked to make some by chance, from a
 // seed, and how many it has made. Each is to be found exactly once: who makes one sees to it that
 // nobody else meets it.
 // Thread: none of its own.
@@ -27,7 +27,7 @@ class Chance {
   void made(Mistake mistake, std::uint64_t count = 1) { account_.of(mistake).made += count; }
   /// It went before anybody could meet it.
   void gone(Mistake mistake) { ++account_.of(mistake).gone; }
-  /// Of what was made, and went; what was found nobody tells this one.
+  /// Of what was made, and went; what was found is not reported here.
   const Account& account() const { return account_; }
 
  private:

@@ -1,4 +1,4 @@
-// What the workers of a replay came to, told to the first decode worker and put
+// What the workers of a replay came to, reported to the first decode worker and put
 // together there.
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 namespace towpath::tools::replay {
 namespace {
 
-// In the summary of a decode worker: what it was told by this prefill.
+// In the summary of a decode worker: what this prefill reported to it.
 std::string mistakes_of(const std::string& prefill) { return cat(kMistakes, " of ", prefill); }
 
 }  // namespace
@@ -105,7 +105,7 @@ void DecodeWorker::take_decode_summary(const Message& summary) {
     prefill.reported.hear(Account::from(summary, mistakes_of(prefill.name)));
 }
 
-// What they had told until they died.
+// What they had reported until they died.
 void DecodeWorker::bury_the_dead() {
   for (Prefill& prefill : prefills_) {
     if (prefill.summed_up) continue;

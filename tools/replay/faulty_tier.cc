@@ -9,7 +9,7 @@ namespace towpath::tools::replay {
 void FaultyTier::begin(kv::TierTask& task) {
   if (task.kind != kv::TierTask::Kind::look && chance_.strikes()) {
     chance_.made(Mistake::tier_fails);
-    task.end(error(Code::io_error, cat("tier ", name(), " was told to fail"),
+    task.end(error(Code::io_error, cat("tier ", name(), " was asked to fail"),
                    "replay without --faults"));
     return;
   }

@@ -1,4 +1,4 @@
-// What the two processes of a replay tell each other, as notifications between their agents.
+// What the two processes of a replay exchange, as notifications between their agents.
 //
 //   prefill -> decode   hello    the layout of prefill's pool
 //   decode  -> prefill  order    request n, please: these blocks

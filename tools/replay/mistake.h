@@ -1,4 +1,4 @@
-// The mistakes that a replay can be told to make, to prove that it would notice them.
+// The mistakes that a replay can be asked to make, to prove that it would notice them.
 // Thread: immutable.
 #pragma once
 
@@ -21,7 +21,7 @@ enum class Mistake : std::uint8_t {
   flip_bit,           ///< a bit of a block flips in memory, after its digest was taken
   short_file,         ///< the file of the disk tier loses its end
   torn_write,         ///< only the first half of a block reaches the disk
-  drop_notification,  ///< prefill does not tell decode that a request is ready
+  drop_notification,  ///< prefill does not notify decode that a request is ready
   tier_fails,         ///< a tier below the host's fails to keep a block, or to give it back
 };
 

@@ -35,7 +35,7 @@ class Neighbours {
 
   /// What one of them says.
   void hear(const agent::Notification& note);
-  /// Tells them what is here, and answers.
+  /// Notifies them what is here, and answers.
   void serve();
   bool is_granting() const { return leases_->is_granting(); }
 

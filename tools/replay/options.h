@@ -24,7 +24,7 @@ namespace towpath::tools::replay {
 
 struct Options {
   std::string trace;                      ///< a file; empty: one is generated
-  std::optional<kv::TraceFormat> format;  ///< of the trace; none: its first line tells
+  std::optional<kv::TraceFormat> format;  ///< of the trace; none: its first line shows
   kv::GeneratorOptions generator;
   std::uint64_t limit = 0;  ///< requests at most; 0: all
   double speed = 0;         ///< times that of the trace; 0: as fast as it goes

@@ -11,7 +11,7 @@
 namespace towpath::tools::replay {
 namespace {
 
-/// The command line of another process of this run: first what every one must be told.
+/// The command line of another process of this run: first what every one must be given.
 class Words {
  public:
   Words(const Arguments& arguments, const char* role, std::uint64_t worker) {
@@ -39,7 +39,7 @@ class Words {
   std::vector<std::string> words_;
 };
 
-// What a prefill must be told; the rest is decode's business.
+// What a prefill must be given; the rest is decode's business.
 std::vector<std::string> prefill_arguments(const Arguments& arguments, std::uint64_t worker) {
   const Options& options = arguments.options;
   Words words(arguments, "prefill", worker);

@@ -22,7 +22,7 @@ std::string time_tick(double ns) {
   return fmt::format("{:.3g} {}", ns, kUnits[unit]);
 }
 
-/// The clocks of two machines differ: each process's time counts from the first that it tells of.
+/// The clocks of two machines differ: each process's time counts from the first that it reports.
 Instant start_of_prefill(const ReplayOutcome& outcome) {
   Instant first = Instant::never();
   for (const Timeline* line : {&outcome.produce.bytes_over_time(), &outcome.spill.bytes_over_time(),
@@ -50,7 +50,7 @@ std::vector<Point> rates_of(const Timeline& line, Instant zero, Duration width) 
   for (std::size_t i = 0; i < line.values().size(); ++i) {
     const Duration at = (line.start() - zero) + line.interval() * i;
     const auto extent = static_cast<std::size_t>(std::max(at, Duration(0)) / width);
-    if (extent >= kMostExtents) break;  // of a process that tells nonsense
+    if (extent >= kMostExtents) break;  // of a process that reports nonsense
     if (extent >= sums.size()) sums.resize(extent + 1);
     sums[extent] += line.values()[i];
   }

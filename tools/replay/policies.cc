@@ -32,7 +32,7 @@ std::vector<Column> columns() {
   return made;
 }
 
-/// A row per capacity; `tell` makes a cell's text of a policy's hits.
+/// A row per capacity; `report` makes a cell's text of a policy's hits.
 template <typename Tell>
 std::string table_of(const std::vector<kv::Comparison>& all, Colours colours, const Tell& report) {
   Table table(columns());

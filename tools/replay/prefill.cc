@@ -99,7 +99,7 @@ class Prefill {
     }
   }
 
-  // Only when another order of the same decode is served after it, which tells it that this one is
+  // Only when another order of the same decode is served after it, which shows it that this one is
   // missing: one that waits already, or one that it has announced.
   bool drops_by_chance(const Meeting::Said& order) {
     const bool waits = std::ranges::any_of(
@@ -123,7 +123,7 @@ class Prefill {
     seen_ = now;
   }
 
-  // Decode pulls what it was told of, a neighbour gives back what it has leased.
+  // Decode pulls what it was notified of, a neighbour gives back what it has leased.
   Status make_room(std::uint64_t ordinal) {
     constexpr Duration kMoment = std::chrono::milliseconds(1);
     if (cache_.is_granting()) {
@@ -205,8 +205,8 @@ class Prefill {
   History history_;
   Chance chance_{options_.faults, ~options_.generator.seed};  // not that of the tiers
   std::string dropped_last_;                                  // whose order
-  std::map<std::string, std::uint64_t> dropped_for_;          // by decode, which was not told yet
-  Account reported_;                                          // of the cache's mistakes
+  std::map<std::string, std::uint64_t> dropped_for_;  // by decode, which does not know it yet
+  Account reported_;                                  // of the cache's mistakes
   std::size_t farewells_ = 0;
   std::uint64_t served_ = 0;
   bool dropped_ = false;

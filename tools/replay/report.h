@@ -12,7 +12,7 @@
 
 namespace towpath::tools::replay {
 
-/// Two rows: what was looked at, and how much of it is right.
+/// Two rows: what was verified, and how much of it is right.
 struct Proof {
   std::uint64_t verified = 0, of = 0, mismatches = 0;
   const char* what = "";

@@ -194,7 +194,7 @@ std::vector<kv::Promoted> StoredCache::promote(const std::vector<kv::CachedBlock
     came += one.status.ok();
     if (is_here_or_a_miss(one.status, from.place)) continue;
     ++bad_loads_;
-    if (options_.faults > 0) continue;  // told by tier, in the end
+    if (options_.faults > 0) continue;  // reported by tier, in the end
     faults_.add(cat(name_of(from.place), ": ", one.status.to_string()));
   }
   found_[from.place] += came;
@@ -298,7 +298,7 @@ Status StoredCache::settle() {
   return {};
 }
 
-/// Whether a task of this tier that failed so was told to.
+/// Whether a task of this tier that failed so was reported to.
 std::optional<Mistake> mistake_behind(Place place, std::string_view what) {
   if (what.ends_with(": io_error")) return Mistake::tier_fails;
   if (place == Place::disk && what == "get: corrupt") return Mistake::torn_write;
@@ -316,7 +316,7 @@ Account StoredCache::mistakes() const {
   return account;
 }
 
-/// What failed in a tier, but for misses and what is told by block.
+/// What failed in a tier, but for misses and what is reported by block.
 void StoredCache::report_failures(LowerTiers& below, const kv::TierFigures& figures) {
   for (const auto& [what, count] : figures.failed) {
     const std::string reported = cat(name_of(below.place), " tier: ", what);

@@ -162,7 +162,7 @@ Result<bool> StreamPlayer::hear() {
   return !said.empty();
 }
 
-// Its bytes were looked at, here or by the owner.
+// Its bytes were verified, here or by the owner.
 void StreamPlayer::settle(std::uint64_t index, std::optional<std::uint64_t> wrong) {
   Lane& lane = lanes_[index];
   const Stream::Move& move = move_of(lane);

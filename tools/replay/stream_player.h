@@ -1,7 +1,8 @@
 // StreamPlayer: repeats a stream of transfers against its owner (stream_owner.h), each at its time
-// and with as many under way as the stream has lanes. What is late waits for a lane, and is told.
+// and with as many under way as the stream has lanes. What is late waits for a lane, and is
+// reported.
 //
-// Bytes that were read are looked at here, bytes that were written by the owner; a lane is used
+// Bytes that were read are verified here, bytes that were written by the owner; a lane is used
 // again when that is done.
 // One thread does all, also the agent's progress.
 #pragma once

@@ -21,7 +21,7 @@ Status check_fits_stream(const Options& options) {
     return error(Code::invalid_argument,
                  cat("a recording of transfers has no requests and no blocks: ", what,
                      " makes no sense for it"),
-                 "leave it out, or play a trace of requests");
+                 "leave it out, or replay a trace of requests");
   };
   if (options.prefills > 1 || options.decodes > 1) return refuse("--prefill or --decode");
   if (options.inject != Mistake::none || options.faults > 0) return refuse("--inject or --faults");

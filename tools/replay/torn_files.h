@@ -1,5 +1,5 @@
-// TornFiles: the kernel's files, of which the write of some bytes can be told to tear: only the
-// first half of it reaches the file, and nobody is told.
+// TornFiles: the kernel's files, of which the write of some bytes can be asked to tear: only the
+// first half of it reaches the file, and nobody is notified.
 // Thread: one at a time.
 #pragma once
 

@@ -137,7 +137,7 @@ Result<sys::Fd> Job::take_lines(int pe, std::FILE* to) {
 void Job::turn() {
   const run::Deadline next = run::Deadline::earlier(end_, start_end_);
   Duration patience = next.remaining(clock_);
-  // What PEs of other hosts want is told by no descriptor.
+  // What PEs of other hosts want is reported by no descriptor.
   if (!options_.part.empty() && !killing_) patience = std::min(patience, kBetweenLooks);
   for (const run::PollEvent& event : poller_->wait(patience)) {
     if (event.tag == kSignals)

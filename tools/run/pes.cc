@@ -38,7 +38,7 @@ int become(const PeCommand& command, char* const* words, pid_t launcher) {
   return errno;
 }
 
-/// What the child could not do, told through a pipe that exec closes.
+/// What the child could not do, reported through a pipe that exec closes.
 Status read_failure(const sys::Fd& pipe, const std::string& program) {
   int failed = 0;
   ssize_t count = 0;

@@ -30,7 +30,7 @@ struct PeCommand {
 class Pes {
  public:
   struct End {
-    int status = 0;        ///< as a shell tells it: 128 and the number of the signal
+    int status = 0;        ///< as a shell reports it: 128 and the number of the signal
     std::string in_words;  ///< "ended with status 3", "was ended by signal 9 (Killed)"
   };
 

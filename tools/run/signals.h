@@ -7,7 +7,7 @@
 
 namespace towpath::tools {
 
-/// SIGINT, SIGTERM and SIGHUP are told by it from now on.
+/// SIGINT, SIGTERM and SIGHUP are reported by it from now on.
 Result<sys::Fd> watch_ending_signals();
 /// The next of them, or 0.
 int take_signal(const sys::Fd& signals);

@@ -85,7 +85,7 @@ TEST(ActivityTest, what_a_cache_found_is_reported_by_tier) {
   const std::string screen = screen_text({.name = "decode-0", .activity = seen}, Colours::no);
   EXPECT_THAT(screen, HasSubstr("host                    8  2.00 GB/s  75.0 %"));
   EXPECT_THAT(screen, HasSubstr("nowhere                 3          -  25.0 %"))
-      << "an older release did not tell bytes";
+      << "an older release did not report bytes";
   EXPECT_THAT(screen, HasSubstr("hit ratio 75.0 %"));
 }
 

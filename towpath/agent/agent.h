@@ -89,8 +89,8 @@ class Agent final : public memory::Registrar {
   /// says why each was refused).
   Result<AgentIdentity> load_metadata(ConstByteSpan metadata);
   /// All that was wanted of a peer is done: where nothing moves any more its loss is no news. It is
-  /// told as information, not as a warning, and not counted. Until metadata of another incarnation
-  /// comes. Errors: not_found.
+  /// reported as information, not as a warning, and not counted. Until metadata of another
+  /// incarnation comes. Errors: not_found.
   Status expect_departure(std::string_view name);
   /// Forgets a peer; its transfers end as cancelled. Errors: not_found.
   Status forget_peer(std::string_view name);
@@ -123,7 +123,7 @@ class Agent final : public memory::Registrar {
   /// Errors: not_found, peer_lost, unsupported (no common backend carries them), exhausted (queue
   /// full), invalid_argument (too long).
   Status notify(std::string_view peer, ConstByteSpan message);
-  /// Those that have arrived, oldest first; each is told once.
+  /// Those that have arrived, oldest first; each is reported once.
   std::vector<Notification> take_notifications();
   /// As above; makes progress and sleeps until there is one or `timeout` has passed.
   std::vector<Notification> wait_notifications(Duration timeout);

@@ -1,6 +1,6 @@
 // BackendInstance: one backend of an agent, its lock, and the transfers that are active on it.
 //
-// All calls on the backend are made under `mutex`. What the backend tells during a call is noted,
+// All calls on the backend are made under `mutex`. What the backend reports during a call is noted,
 // and what follows from it (cancelling, tearing down, sending notifications) is done by settle()
 // when the call has returned, because a backend must not be called from inside its own event.
 // Thread: any, under `mutex`, unless noted.
@@ -69,7 +69,7 @@ class BackendInstance final : public backend::Events {
   run::Mutex mutex;
   // Set once, before the instance is used.
   std::unique_ptr<backend::Backend> backend;
-  Bytes connection_info;  ///< the backend's; empty: peers are not told of it
+  Bytes connection_info;  ///< the backend's; empty: peers are not notified of it
 
   // ---- transfers ----
   void post(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
@@ -108,7 +108,7 @@ class BackendInstance final : public backend::Events {
 
   // ---- progress ----
   bool progress() TOWPATH_REQUIRES(mutex);
-  /// Tells the owner again when something is due.
+  /// Notifies the owner again when something is due.
   void renew_deadline() TOWPATH_REQUIRES(mutex);
   /// Does what the backend's events ask for. Called after every call on the backend.
   void settle() TOWPATH_REQUIRES(mutex);

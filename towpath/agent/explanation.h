@@ -25,7 +25,7 @@ struct Candidate {
 
 struct Explanation {
   std::string what;  ///< "read 4 MiB in 64 segments, system <- system of prefill-0"
-  std::vector<Candidate> candidates;  ///< in the order in which they were looked at
+  std::vector<Candidate> candidates;  ///< in the order in which they were considered
 
   /// The chosen one, or null.
   const Candidate* chosen() const;

@@ -65,8 +65,8 @@ class LeaderFollower {
   /// Somebody who does not wait in here has made progress.
   void note_progress() noexcept;
 
-  /// Something that a thread may wait for has come about: tell() will say so. Call it at the
-  /// change, under whatever lock it has, and tell() afterwards without one.
+  /// Something that a thread may wait for has come about: report() will say so. Call it at the
+  /// change, under whatever lock it has, and report() afterwards without one.
   void note_change() noexcept;
   void notify() noexcept;
   /// Makes every thread in here look again.

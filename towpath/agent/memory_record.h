@@ -31,7 +31,7 @@ constexpr InstanceMask instance_bit(std::size_t instance) noexcept {
   return InstanceMask{1} << instance;
 }
 
-/// What backends tell peers of one region, by instance: in place, since a pool is thousands of
+/// What backends give peers for one region, by instance: in place, since a pool is thousands of
 /// regions, unless there are more of them than usual.
 class InstanceKeys {
  public:
@@ -117,7 +117,7 @@ class InstanceMemories {
   std::unique_ptr<More> more_;
 };
 
-/// What is told of a region of our own only.
+/// Only of a region of our own.
 struct OwnPart {
   std::array<std::uint32_t, kMaxInstances> references{};  ///< registrations per instance
   /// Of registrations that were let go of, but never quiesced. Else they hold the bytes.
@@ -127,13 +127,13 @@ struct OwnPart {
   InstanceKeys keys;         ///< of the instances in `offered`
 };
 
-/// What is looked at for each record of a list comes first, side by side.
+/// What is examined for each record of a list comes first, side by side.
 struct MemoryRecord {
   /// Some backend let go of it: prepare again. Set under the control mutex, read under an
   /// instance's.
   std::atomic<bool> stale{false};
   InstanceMask instances = 0;  ///< backends in which `memory` stands
-  InstanceMask offered = 0;    ///< instances that metadata tells a key of
+  InstanceMask offered = 0;    ///< instances that metadata reports a key of
   InstanceMask unasked =
       0;  ///< a peer's: of those, the instances that have yet to import it, if need be
   std::uint64_t last_list = 0;  ///< the list that found it last, by its number (resolved_list.cc)

@@ -1,4 +1,4 @@
-// Metadata: what an agent tells its peers about itself. (NIXL's users say "metadata".)
+// Metadata: what an agent gives its peers. (NIXL's users say "metadata".)
 //
 // Who it is, how each of its backends is reached, and its registered regions with each backend's
 // key. Encoded by wire/ (docs/formats/metadata.md): versioned, bounded, checksummed; unknown
@@ -23,7 +23,7 @@ struct AgentMetadata {
     Bytes connection_info;
   };
   struct Region {
-    RegionDescriptor region;  ///< without fd: that is told to backends only, by their keys
+    RegionDescriptor region;  ///< without fd: that is reported to backends only, by their keys
     std::vector<std::pair<std::uint32_t, Bytes>> keys;  ///< index into `backends`, key
   };
 

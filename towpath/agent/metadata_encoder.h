@@ -2,7 +2,7 @@
 // go.
 //
 // A region's row is written when it is registered, while its keys are at hand, so that metadata
-// costs a copy. A row tells what differs from the one before: when that one goes, it is written
+// costs a copy. A row reports what differs from the one before: when that one goes, it is written
 // again.
 //
 //   add a, b, c      | a | b - a | c - b |
@@ -28,7 +28,7 @@ namespace towpath::agent {
 
 class MetadataEncoder {
  public:
-  /// From now on keys of this instance's backend are told, under the next number.
+  /// From now on keys of this instance's backend are written, under the next number.
   void advertise(std::size_t instance);
   bool advertises(std::size_t instance) const noexcept {
     return (instances_ & instance_bit(instance)) != 0;
@@ -37,8 +37,8 @@ class MetadataEncoder {
     return (record.offered & instances_) != 0;
   }
 
-  /// The record and its keys stay as they are until remove(). Nothing, when no backend that is told
-  /// of has it.
+  /// The record and its keys stay as they are until remove(). Nothing, when no backend that is
+  /// reported of has it.
   void add(MemoryRecord& record);
   /// Harmless when it has no row. Cost: constant, as a mean; the next table() writes what comes
   /// behind anew.
@@ -81,7 +81,7 @@ class MetadataEncoder {
   TableWriter table_;
   TableRow row_, before_;  // what is just written, against what: their room is used again
   const MemoryRecord* before_of_ = nullptr;  // which record was read into before_, if any
-  std::vector<const MemoryRecord*> unfit_;   // over a bound of the format: no row tells of them
+  std::vector<const MemoryRecord*> unfit_;   // over a bound of the format: no row names them
 };
 
 }  // namespace towpath::agent

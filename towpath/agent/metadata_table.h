@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kMaxMetadataBackends = 64;
 inline constexpr std::uint32_t kMaxMetadataRegions = 4'000'000;
 inline constexpr std::size_t kMaxObjectKey = 4096;
 
-/// What a row tells: a loan.
+/// What a row reports: a loan.
 struct TableRow {
   const RegionDescriptor* region = nullptr;                   ///< null: before the first row
   std::vector<std::pair<std::uint32_t, ConstByteSpan>> keys;  ///< number of the backend, key

@@ -2,7 +2,7 @@
 //
 // A known peer's is kept as long as the peer is known. Others are kept too, so that a late copy of
 // what a forgotten peer sent is not delivered a second time; of these unauthenticated connections
-// only the last `max_unauthenticated` to be heard, because senders come and go for ever: each
+// only the last `max_unauthenticated` to be heard, because senders come and go indefinitely: each
 // restart is a new one. (An unauthenticated connection that was let go of and speaks again is taken
 // for a new sender. Over a lossy backend it is heard from its next stream on only.) Cost:
 // logarithmic. No allocation for a sender that is remembered. Thread: none of its own; guarded by

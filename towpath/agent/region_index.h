@@ -54,7 +54,7 @@ class RegionIndex {
   /// In no particular order.
   std::span<RegionEntry> entries() noexcept { return entries_; }
   std::span<const RegionEntry> entries() const noexcept { return entries_; }
-  /// Entries and sums of them that were looked at so far: what the work grows with.
+  /// Entries and sums of them that were examined so far: what the work grows with.
   std::uint64_t steps() const noexcept { return steps_; }
 
  private:
@@ -78,7 +78,7 @@ class RegionIndex {
 
   std::vector<RegionEntry> entries_;
   std::size_t sorted_ = 0;  // this many entries are in order
-  std::size_t gone_ = 0;    // this many are told as gone and still stand
+  std::size_t gone_ = 0;    // this many are reported as gone and still stand
   // A binary tree: the ends of entries_ from leaves_ on, and at i the further one of 2i and 2i + 1.
   std::vector<std::uint64_t> ends_;
   std::size_t leaves_ = 0;     // 0: not known

@@ -1,4 +1,4 @@
-// RemoteRegions: the regions of a peer as its metadata told them, in a few blocks of memory.
+// RemoteRegions: the regions of a peer as its metadata reported them, in a few blocks of memory.
 //
 // A pool is thousands of regions, and most are never asked for: each is an entry of an index, and
 // the bytes of its keys stand one behind the other. A record, which backends import, is made of
@@ -24,14 +24,14 @@ class RemoteRegions {
   void reserve(std::size_t regions);
   /// What metadata says of a region.
   void add(const AgentMetadata::Region& advertised);
-  /// After the last add(): of what was told twice the first counts; `instances` says which instance
-  /// each backend of the metadata is here (kMaxInstances: none), `reachable` to which of them there
-  /// is a way.
+  /// After the last add(): of what was reported twice the first counts; `instances` says which
+  /// instance each backend of the metadata is here (kMaxInstances: none), `reachable` to which of
+  /// them there is a way.
   void finish(std::span<const std::size_t> instances, InstanceMask reachable);
 
-  /// Takes the place of what an older metadata told, or with `partial` adds to it. What is told
-  /// again unchanged keeps its record, and with it what was prepared against it. Returns the
-  /// records that do not stand any more, which are stale from now on.
+  /// Takes the place of what an older metadata reported, or with `partial` adds to it. What is
+  /// reported again unchanged keeps its record, and with it what was prepared against it. Returns
+  /// the records that do not stand any more, which are stale from now on.
   std::vector<RecordPtr> update(RemoteRegions newer, bool partial);
 
   /// What covers `what`, with its record, made if need be; null: nothing does. Valid until the next

@@ -45,8 +45,8 @@ class ResolvedList {
       const MemoryRecord* record = nullptr;
       Status why;
     };
-    /// Once, after the last resolve(): what is dear for one record, and cheap for many. Gives one
-    /// that turned out to be of no use, if there is one.
+    /// Once, after the last resolve(): what is expensive for one record, and cheap for many. Gives
+    /// one that turned out to be of no use, if there is one.
     virtual std::optional<Useless> settle() { return std::nullopt; }
   };
 

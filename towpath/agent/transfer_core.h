@@ -46,7 +46,7 @@ class TransferCore : public std::enable_shared_from_this<TransferCore> {
   std::atomic<Outcome> outcome{Outcome::none};
 
   std::uint64_t checked_generation =
-      0;  // of the agent's memory, when the records were last looked at
+      0;  // of the agent's memory, when the records were last examined
   std::optional<Bytes> notification;
   Status status;
   std::vector<DescriptorError> errors;

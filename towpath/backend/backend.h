@@ -21,7 +21,8 @@
 //  3. Notifications of one sender arrive in order and not before data that completed earlier.
 //  4. progress() does a bounded amount of work (a slice of about 512 KiB, or one batch) and never
 //     blocks. wait_fd() becomes readable when progress() would have something to do.
-//  5. A dead or unreachable peer is told once per connection by on_peer_lost(); its operations then
+//  5. A dead or unreachable peer is reported once per connection by on_peer_lost(); its operations
+//  then
 //     complete (after teardown() where quiet needs it), and nobody else's are touched.
 //  6. No allocation, lock or system call per segment once an operation was posted before with as
 //  many
@@ -125,7 +126,7 @@ class Operation {
   void* owner = nullptr;  ///< the agent's own; backends leave it alone
 };
 
-/// What a backend tells its agent.
+/// What a backend reports to its agent.
 class Events {
  public:
   virtual ~Events() = default;
@@ -136,7 +137,7 @@ class Events {
   virtual void on_peer_lost(Connection& connection, const Status& why) = 0;
 };
 
-/// One of many regions of a peer: what its metadata tells, and what import_memories() made of it.
+/// One of many regions of a peer: what its metadata reports, and what import_memories() made of it.
 struct Import {
   const RegionDescriptor* region = nullptr;
   ConstByteSpan key;

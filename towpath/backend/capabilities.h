@@ -29,7 +29,7 @@ struct SupportedPair {
   bool to_peer = false;
 };
 
-/// How an operation that was told to stop quiesces (no byte can land or leave any more).
+/// How an operation that was asked to stop quiesces (no byte can land or leave any more).
 enum class Quiescence : std::uint8_t {
   immediate,  ///< cancel() completes it before it returns
   bounded,    ///< it completes by itself within `quiescence_bound`

@@ -1,12 +1,14 @@
-// ConnectionTable: the connections of one backend, and the rule that a loss is told once.
+// ConnectionTable: the connections of one backend, and the rule that a loss is reported once.
 //
-// A backend marks a connection lost wherever it learns of it; nobody is told there. Its progress()
-// calls report_losses(), which tells the agent and lets the backend end what was on its way.
+// A backend marks a connection lost wherever it learns of it; nobody is notified there. Its
+// progress() calls report_losses(), which notifies the agent and lets the backend end what was on
+// its way.
 //
-//   up --mark_lost()--> marked --report_losses()--> told          cut(): told at once, to nobody
+//   up --mark_lost()--> marked --report_losses()--> reported          cut(): reported at once, to
+//   nobody
 //
 // Invariant: the first reason stays; a lost connection never comes back.
-// Thread: loop. The agent may drop connections and make new ones while it is told of a loss.
+// Thread: loop. The agent may drop connections and make new ones while it is notified of a loss.
 #pragma once
 
 #include <cstdint>
@@ -66,10 +68,10 @@ class ConnectionTable {
       if (Status why = why_lost(*connection); !why.ok()) mark_lost(*connection, std::move(why));
     }
   }
-  /// Lost by the agent's own will (Backend::teardown): it is not told.
+  /// Lost by the agent's own will (Backend::teardown): it is not reported.
   void cut(TrackedConnection& connection, Status why);
 
-  /// Tells what is marked, in that order, each followed by `end(connection, why)`, in which the
+  /// Reports what is marked, in that order, each followed by `end(connection, why)`, in which the
   /// backend completes the operations that have nothing else to wait for.
   template <typename End>
   void report_losses(End&& end) {

@@ -11,7 +11,7 @@ namespace {
 
 Status gone() { return error(Code::peer_lost, "gone"); }
 
-/// Does something while it is told of a loss, as agents may.
+/// Does something while it is notified of a loss, as agents may.
 class BusyEvents final : public Events {
  public:
   void on_complete(Operation&, const Completion&) override {}
@@ -59,7 +59,7 @@ TEST_F(ConnectionTableTest, a_loss_is_reported_once_with_its_first_reason) {
   const auto other = open("p");
   table_.mark_lost(*other, gone());
   table_.mark_lost(*other, error(Code::timed_out, "later"));
-  EXPECT_TRUE(events_.lost.empty()) << "nobody is told before report_losses()";
+  EXPECT_TRUE(events_.lost.empty()) << "nobody is notified before report_losses()";
   EXPECT_EQ(other->state().code(), Code::peer_lost);
   report();
   report();

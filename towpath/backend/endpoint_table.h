@@ -2,7 +2,7 @@
 //
 // It is for backends that reach a peer through a plain pointer (loopback, sim). The metadata
 // carries an EndpointAddress, which is looked up and compared, never dereferenced: metadata from
-// another process, another table, another agent or an earlier life is told for what it is.
+// another process, another table, another agent or an earlier life is recognised.
 //
 // Invariant: a number is never given twice. Thread: as its owner guards it.
 #pragma once
@@ -40,7 +40,7 @@ struct TableNames {
 /// The part of a table that knows no type.
 class EndpointDirectory {
  public:
-  /// `token` tells tables apart, also those of other processes: random and never 0.
+  /// `token` distinguishes tables, also those of other processes: random and never 0.
   EndpointDirectory(TableNames names, std::uint64_t token)
       : names_(std::move(names)), token_(token) {}
 

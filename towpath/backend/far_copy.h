@@ -3,7 +3,7 @@
 // A store into a line that is in no cache reads the line first, so such a copy moves three bytes
 // for each byte; a store that goes past the caches (non-temporal) moves two. The C library does so,
 // too, but from a size on that it computes from caches of the whole machine, and that a virtual
-// machine tells wrongly. Measured by bench/pull on 2 cores of an EPYC with 32 MiB of L3: 16 MiB
+// machine reports wrongly. Measured by bench/pull on 2 cores of an EPYC with 32 MiB of L3: 16 MiB
 // come at 10.8 GB/s where memmove() has 7.1, 64 MiB at 7.9 and 6.0; 4 MiB, which the caches hold,
 // would come more slowly. Thread: any.
 #pragma once

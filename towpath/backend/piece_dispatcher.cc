@@ -24,7 +24,7 @@ constexpr std::uint64_t kIndexMask = (1ULL << kIndexBits) - 1;
 }  // namespace
 
 void PieceDispatcher::add(PieceFlight& flight) {
-  TOWPATH_CHECK(flights_.size() < kIndexMask, "more flights than an id can tell apart");
+  TOWPATH_CHECK(flights_.size() < kIndexMask, "more flights than an id can distinguish");
   flight.id = flights_.size();
   flights_.push_back(&flight);
   free_.push_back(&flight);
@@ -113,7 +113,7 @@ bool PieceDispatcher::look_once_more() {
   return submit_some() || found;
 }
 
-// Cleared first, then looked at: what ends in between is seen here or wakes again. What is seen
+// Cleared first, then examined: what ends in between is seen here or wakes again. What is seen
 // here may have made wait_fd() readable before the clear or after it.
 bool PieceDispatcher::clear_and_reap() {
   engine_.clear_wait_fd();

@@ -1,5 +1,5 @@
 // PieceDispatcher: brings the pieces of all operations through one engine: at most so many at a
-// time, in turns, batched; settles every byte once; tells the outcome.
+// time, in turns, batched; settles every byte once; reports the outcome.
 //
 // A backend derives its own, which says what a piece is, hands it in, and knows what the engine's
 // answers mean. It is not the backend: it knows no registrations and no peers.
@@ -131,7 +131,7 @@ class PieceDispatcher {
   bool lingers_ = false;      // what is unflushed waits for progress()
   bool has_started_ = false;  // a post flushed since the last progress()
   std::uint64_t unflushed_bytes_ = 0;
-  bool busy_ = false;  // events are being told: what they start is picked up afterwards
+  bool busy_ = false;  // events are being reported: what they start is picked up afterwards
 };
 
 }  // namespace towpath::backend

@@ -282,7 +282,7 @@ TEST_F(LingeringPiecesTest, what_ends_around_a_clear_has_raised_for_nobody) {
   EXPECT_TRUE(dispatcher->progress());
   engine.on_clear = nullptr;
   read_each(1, 3);
-  EXPECT_TRUE(engine.raised) << "it may have been told of before the clear";
+  EXPECT_TRUE(engine.raised) << "it may have been notified of before the clear";
   end_all();
 }
 

@@ -30,7 +30,7 @@ class RequestProgress {
   Completion close(bool stopped);
 
  private:
-  /// False: the list is full of earlier ones, so whatever comes later need not be told.
+  /// False: the list is full of earlier ones, so whatever comes later need not be reported.
   bool add(const Position& at, std::uint64_t missing, const Status& why);
 
   Segments segments_;

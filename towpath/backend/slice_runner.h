@@ -2,7 +2,7 @@
 //
 // Such a backend says how one slice moves (SliceMover); the runner makes its operations, takes
 // turns between the active ones, counts, names what failed, and completes each post exactly once.
-// As bytes move only inside post() and progress(), an operation is quiesced as soon as it is told
+// As bytes move only inside post() and progress(), an operation is quiesced as soon as it is asked
 // to stop (Quiescence::immediate). The first slice runs inside post(), so small transfers complete
 // there.
 //
@@ -11,7 +11,7 @@
 //   progress() ----------> move() ...
 //
 // Invariant: an operation is in the line of active ones exactly while it owes a completion.
-// Thread: loop. Events may post, cancel or destroy the operation that they are told of.
+// Thread: loop. Events may post, cancel or destroy the operation that they are notified of.
 #pragma once
 
 #include <cstdint>

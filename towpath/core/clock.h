@@ -39,7 +39,7 @@ class Clock {
   virtual Duration since_epoch() const noexcept = 0;
 };
 
-/// Stands still until told.
+/// Stands still until it is moved.
 class ManualClock final : public Clock {
  public:
   Instant now() const noexcept override { return {now_.load(std::memory_order_acquire)}; }

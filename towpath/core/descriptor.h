@@ -34,7 +34,7 @@ struct Descriptor {
 struct StridedDescriptor {
   std::uint64_t address = 0;
   std::uint64_t length = 0;
-  std::uint64_t stride = 0;  ///< bytes from one start to the next; not looked at when count is 1
+  std::uint64_t stride = 0;  ///< bytes from one start to the next; ignored when count is 1
   std::uint64_t count = 1;   ///< at least 1
   std::uint64_t device_id = 0;
 

@@ -12,7 +12,7 @@ enum class Verdict { yes, degraded, no, unknown };
 
 struct Finding {
   std::string question;  ///< "Can files be read past the page cache in /mnt/kv?"
-  std::string signal;    ///< what was looked at: "open(O_DIRECT), then a 4096-byte read"
+  std::string signal;    ///< what was examined: "open(O_DIRECT), then a 4096-byte read"
   std::string source;    ///< where: "/mnt/kv", "/proc/sys/kernel/io_uring_disabled"
   Verdict verdict = Verdict::unknown;
   std::string reason;  ///< why this verdict, with the values seen

@@ -1,9 +1,9 @@
 // Driver: the way to the GPUs of one maker.
 //
 // Each maker's is one more implementation: CudaDriver (cuda/cuda_driver.h), and HostDriver
-// (host/host_driver.h), which stands in where there is no GPU. All pass one conformance suite.
-// Invariants: all devices of a driver share one space of addresses with the host.
-// Thread: any.
+// (host/host_driver.h), which is used instead where there is no GPU. All pass one conformance
+// suite. Invariants: all devices of a driver share one space of addresses with the host. Thread:
+// any.
 #pragma once
 
 #include <cstdint>

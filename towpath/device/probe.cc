@@ -22,7 +22,7 @@ Finding about_device(const Driver& driver, unsigned ordinal, const Result<Device
                    .source = driver.info().library};
   if (!info.ok()) return answered(std::move(question), info.status(), {});
   const std::string node =
-      info->numa_node ? cat("NUMA node ", *info->numa_node) : "no NUMA node is told";
+      info->numa_node ? cat("NUMA node ", *info->numa_node) : "no NUMA node is reported";
   return answered(
       std::move(question), {},
       cat(printable(info->name), ", ", format_bytes(info->memory_bytes), ", compute ",

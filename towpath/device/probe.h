@@ -12,7 +12,7 @@ namespace towpath::device {
 
 struct ProbeOptions {
   CudaDriverOptions driver;
-  std::string management = "libnvidia-ml.so.1";  ///< tells what the driver does not
+  std::string management = "libnvidia-ml.so.1";  ///< reports what the driver does not
 };
 
 /// CUDA's driver, each GPU, and pinned memory for the first, by trying. Nothing stays of it, but

@@ -2,7 +2,7 @@
 //
 // Giving work does not wait for it. Streams do not wait for each other but where wait() says so.
 // Addresses that were given must stay until the stream has passed them; events need not.
-// Invariants: what comes after work that failed may not run; synchronize() tells the failure.
+// Invariants: what comes after work that failed may not run; synchronize() reports the failure.
 // Dying, a stream first waits for its work, so that no byte moves afterwards. Thread: any; the
 // order of what several threads give is that of arrival.
 #pragma once

@@ -30,7 +30,7 @@ struct DeviceInfo {
   int compute_major = 0;  ///< compute capability; 0.0 where there is none
   int compute_minor = 0;
   std::string pci_address;            ///< as in /sys: "0000:17:00.0"; empty: on no PCI bus
-  std::optional<unsigned> numa_node;  ///< nothing: the machine does not tell; never guessed
+  std::optional<unsigned> numa_node;  ///< nothing: the machine does not report; never guessed
   bool has_pools = false;             ///< Device::create_pool works
 };
 

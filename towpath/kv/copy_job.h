@@ -2,8 +2,8 @@
 //
 //   chunk      blocks of a few layers      waiting -> first hop -> (second hop) -> in place
 //
-// A job that was told to stop starts nothing more; it has ended when all that is under way is
-// quiet. A chunk that fails does not stop the others: what is not in place is told by blocks.
+// A job that was asked to stop starts nothing more; it has ended when all that is under way is
+// quiet. A chunk that fails does not stop the others: what is not in place is reported by blocks.
 // A job ends exactly once, with one outcome. It holds slots of the bounce pool only while a chunk
 // is under way. Thread: loop.
 #pragma once

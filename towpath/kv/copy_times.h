@@ -3,7 +3,7 @@
 //
 // The first copies of a class are the trials, as with an agent's ways (decision 0019): both get
 // some, what is declared first, and from then on the one with the best time is taken. Far from the
-// declared bound nothing is tried: there a trial costs much and tells nothing.
+// declared bound nothing is tried: there a trial costs much and reports nothing.
 // Thread: that of its manager.
 #pragma once
 
@@ -30,7 +30,7 @@ struct CopyClass {
 
 enum class PieceMover : std::uint8_t { kernel = 0, engine = 1 };
 
-/// What a copy is, whose time is to be told.
+/// What a copy is, whose time is to be reported.
 struct CopyTrial {
   CopyClass alike;
   PieceMover mover = PieceMover::kernel;

@@ -42,9 +42,9 @@ class Hop {
   virtual bool has_ended() = 0;
   /// Once it has ended: ok, or why bytes are not in place.
   virtual Status status() const = 0;
-  /// Ends it early if it can be. has_ended() still tells when it is quiesced.
+  /// Ends it early if it can be. has_ended() still reports when it is quiesced.
   virtual void cancel() {}
-  /// What wait_fd() of the agent does not tell of.
+  /// What wait_fd() of the agent does not report.
   virtual bool needs_polling() const { return false; }
 };
 

@@ -1,6 +1,6 @@
 // Tier: one level of memory that holds whole blocks in slots: which block lies in which slot and
 // who holds it (BlockPool), and where a slot's bytes are (PhysicalLayout). It moves nothing: it
-// tells where blocks lie, and the bytes are moved by the agent's transfers.
+// reports where blocks lie, and the bytes are moved by the agent's transfers.
 //
 // A block becomes visible when it is registered, with its digest. Whoever brings it back checks the
 // digest; what does not match is quarantined: never found again, and counted with the reason.

@@ -29,7 +29,7 @@ struct Request {
 inline constexpr std::size_t kMaxTraceLine = std::size_t{1} << 20U;
 inline constexpr std::size_t kMaxHashIds = 65536;
 
-/// In which unit a line tells its timestamp.
+/// In which unit a line reports its timestamp.
 enum class TraceTime : std::uint8_t { milliseconds, seconds };
 
 /// Errors: corrupt, with the column.

@@ -18,7 +18,7 @@ namespace towpath::kv {
 
 class TraceReader final : public RequestSource {
  public:
-  /// Without `format` the first line tells it. Errors: those of opening and reading the file;
+  /// Without `format` the first line shows it. Errors: those of opening and reading the file;
   /// corrupt (it looks like no format that is known).
   static Result<std::unique_ptr<TraceReader>> open(
       sys::FileSystem& files, const std::string& path,
@@ -35,7 +35,7 @@ class TraceReader final : public RequestSource {
   sys::LineReader lines_;
   TraceFormat format_ = TraceFormat::mooncake;
   std::optional<TraceTable> table_;
-  std::optional<std::string> first_;  // a line that was looked at, and not yet parsed
+  std::optional<std::string> first_;  // a line that was read, and not yet parsed
 };
 
 }  // namespace towpath::kv

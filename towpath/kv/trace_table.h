@@ -2,7 +2,7 @@
 // and BurstGPT's. Columns are found by title, in any order; others are skipped.
 //
 // Blocks are not named there: each prompt gets ids that no other has, one per 512 tokens.
-// Lines come from outside: they are bounded by the reader, and a fault is told with its column.
+// Lines come from outside: they are bounded by the reader, and a fault is reported with its column.
 // Thread: none of its own.
 #pragma once
 

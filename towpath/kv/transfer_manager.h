@@ -9,7 +9,7 @@
 //
 // Layouts go by handles. A peer's come by import_package(); they are RemoteLayouts, which have no
 // bytes, so that no copy ever takes a peer's address for one of this process. The agents' names
-// tell their memories apart: a package of an agent named like this one, or like a peer that is
+// distinguish their memories: a package of an agent named like this one, or like a peer that is
 // another life, is refused; refresh() is how a restarted peer's new life is taken.
 //
 // A copy is cut into chunks. Some are under way at once, up to a limit that all copies share;
@@ -50,7 +50,7 @@ struct LayoutHandle {
 std::string to_string(const LayoutHandle& handle);
 
 struct LayoutOptions {
-  std::string tier;  ///< what the user calls it; peers are told
+  std::string tier;  ///< what the user calls it; peers are notified
   /// Which of the model's layers and heads this cache begins with: pipeline stages and
   /// tensor-parallel ranks. At most UINT32_MAX.
   std::uint64_t first_layer = 0;

@@ -126,7 +126,7 @@ Status take_axis(const Field& field, Reported& reported) {
   });
 }
 
-/// Gives the layout the axes that were told, in the order of kAxes; extents are the config's.
+/// Gives the layout the axes that were reported, in the order of kAxes; extents are the config's.
 Status take_axes(Reported& reported) {
   const bool is_strided = reported.layout.kind == LayoutKind::strided;
   const std::size_t expected = is_strided ? kAxes.size() : 0;

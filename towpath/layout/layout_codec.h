@@ -17,7 +17,7 @@ inline constexpr std::uint16_t kLayoutVersion = 1;
 inline constexpr std::uint64_t kMaxLayoutBytes = kMaxRegions * 56 + 8192;
 
 /// A sealed message. Errors: as LayoutDescriptor::validate(); invalid_argument (no agent name or no
-/// incarnation: a peer could not tell whose memory it is).
+/// incarnation: a peer could not report whose memory it is).
 Result<Bytes> encode(const LayoutDescriptor& descriptor);
 
 /// Errors: unsupported (a version that is newer, or 0; a field that this version must know and does

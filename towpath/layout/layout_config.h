@@ -42,7 +42,7 @@ struct LayoutConfig {
   /// "alignment_must_be_power_of_2", and names the value.
   Status validate() const;
 
-  /// Whether heads can be told apart, as formats that reorder them need.
+  /// Whether heads can be distinguished, as formats that reorder them need.
   /// Errors: invalid_argument (num_heads_required_for_kv_block_layout, num_heads_must_be_positive,
   /// inner_dim_must_be_divisible_by_num_heads).
   Status validate_heads() const;

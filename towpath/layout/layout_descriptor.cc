@@ -33,7 +33,7 @@ Status check_region(const RegionExtent& region, std::uint64_t index, std::uint64
     return error(Code::invalid_argument,
                  cat("Memory region ", index, " too small for layout. Required: ", required,
                      " bytes, got: ", region.length, " bytes"),
-                 "Geometry::required_sizes() tells the size of each region");
+                 "Geometry::required_sizes() reports the size of each region");
   if (!checked_add(region.address, region.length))
     return error(Code::out_of_range,
                  cat("Memory region ", index, " at ", hex(region.address), " of ", region.length,
@@ -85,7 +85,7 @@ Status check_ids(const LayoutDescriptor& descriptor) {
   return error(
       Code::invalid_argument,
       cat("a device id where there is none in a layout over ", to_string(descriptor.location)),
-      "objects are told apart by their regions' ids, all else by the location's");
+      "objects are distinguished by their regions' ids, all else by the location's");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // LayoutDescriptor: all that says where a KV cache lies, as a plain value. It is what a Layout is
-// made from, and what one agent tells another of its cache.
+// made from, and what one agent gives another about its cache.
 //
 // It is not permission to touch anything: addresses are those of the agent named in it.
 // Invariants: none; validate() says whether it makes sense, Layout::make() and decode ask it.

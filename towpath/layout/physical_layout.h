@@ -57,7 +57,7 @@ class PhysicalLayout {
   /// Errors: as memory_region(); unsupported (this process cannot reach the kind: use a transfer).
   Result<ByteSpan> bytes(PageIndex page) const;
 
-  /// What to tell other agents. `incarnation` is that of the agent which registered the regions.
+  /// What to give other agents. `incarnation` is that of the agent which registered the regions.
   LayoutDescriptor descriptor(std::uint64_t incarnation) const;
   /// The same as bytes, for RemoteLayout::decode() there. Errors: as encode() (layout_codec.h).
   Result<Bytes> serialize(std::uint64_t incarnation) const;

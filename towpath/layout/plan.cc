@@ -89,7 +89,7 @@ bool same_places(const Layout& a, const Layout& b) {
                     });
 }
 
-/// Both as axes, cut to `layers`; heads are told apart where both sides say how many they have.
+/// Both as axes, cut to `layers`; heads are distinguished where both sides say how many they have.
 Result<Overlap> views_of(const Layout& source, const Layout& target, LayerRange layers) {
   Overlap views{source.view(), target.view()};
   if (views.source[Axis::head].extent != views.target[Axis::head].extent) {

@@ -6,8 +6,8 @@
 //
 // The element at indices (i) lies in region `region + sum(i * region_step)`, at element
 // `offset + sum(i * stride)`. So one value describes a cache in one region, a region per layer,
-// keys and values apart, an object per block, any user's strides, and padding. Axes are told apart
-// by name, never by size: a view whose tokens and heads are swapped is another view.
+// keys and values apart, an object per block, any user's strides, and padding. Axes are
+// distinguished by name, never by size: a view whose tokens and heads are swapped is another view.
 //
 // `first` places a shard in the whole: rank 1 of 2 of a model with 8 heads has heads 4 to 7. Blocks
 // have no such place: their numbers are each side's own.

@@ -23,13 +23,13 @@ struct Allocation {
   SharedDevice device;
   /// pinned: from where; must live until the call returns.
   PinnedAllocator* pinned = nullptr;
-  /// system: in which pages, near which node; its size_bytes is not looked at.
+  /// system: in which pages, near which node; its size_bytes is ignored.
   HostPagesOptions pages;
-  /// disk: where and how; its size_bytes is not looked at.
+  /// disk: where and how; its size_bytes is ignored.
   DiskOptions disk;
   /// disk: where the file is made; outlives the region.
   sys::FileSystem* files = nullptr;
-  /// object: which; its size_bytes is not looked at. Nothing is made: a write will.
+  /// object: which; its size_bytes is ignored. Nothing is made: a write will.
   ObjectPlace object;
 };
 

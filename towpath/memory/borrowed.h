@@ -4,7 +4,7 @@
 //   UserRegion<T>     a user's own object that answers those four questions; it is owned
 //
 // Neither frees the bytes: that is up to `keep_alive` and T.
-// Invariants: not empty; the end does not wrap; what was told at creation stays the answer.
+// Invariants: not empty; the end does not wrap; what was reported at creation stays the answer.
 // Thread: immutable.
 #pragma once
 

@@ -1,5 +1,5 @@
 // DeviceWord: a word in a device's own memory that this process writes: how a kernel that polls it
-// is told of bytes that have landed, without a look across the bus.
+// is notified of bytes that have landed, without a look across the bus.
 //
 // A stream of its own writes it, in the order in which values were given. Invariant: who sees a
 // value sees all bytes that were in place when it was given. Dying, it first waits for its writes.

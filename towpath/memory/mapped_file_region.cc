@@ -19,7 +19,7 @@ Status check(const OpenMappedFile& options, const sys::SharedFile& file) {
   if (options.identity && *options.identity != file.identity)
     return error(Code::denied,
                  cat("'", printable(options.path, 256), "' is ", to_text(file.identity),
-                     " and not the file that was told, ", to_text(*options.identity)),
+                     " and not the file that was reported, ", to_text(*options.identity)),
                  "it was replaced: ask its maker again");
   if (range_fits(options.offset, options.size_bytes, file.size_bytes) &&
       options.offset < file.size_bytes)
@@ -27,7 +27,7 @@ Status check(const OpenMappedFile& options, const sys::SharedFile& file) {
   return error(Code::out_of_range,
                cat(options.size_bytes, " bytes at offset ", options.offset, " are not in '",
                    printable(options.path, 256), "' of ", file.size_bytes, " bytes"),
-               "use the offset and size that its maker told");
+               "use the offset and size that its maker reported");
 }
 
 }  // namespace

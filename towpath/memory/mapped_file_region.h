@@ -26,7 +26,7 @@ struct CreateMappedFile {
 
 struct OpenMappedFile {
   std::string path;
-  /// What the file must be, as its maker told; nothing: whatever has the name now.
+  /// What the file must be, as its maker reported; nothing: whatever has the name now.
   std::optional<sys::FileIdentity> identity;
   std::uint64_t offset = 0;      ///< of the first byte; a multiple of the page size
   std::uint64_t size_bytes = 0;  ///< 0: to the end of the file
@@ -40,7 +40,7 @@ class MappedFileRegion final : public Region {
  public:
   /// Errors: those of sys::create_shared_file, and of sys::Mapping::of_file.
   static Result<std::shared_ptr<MappedFileRegion>> create(const CreateMappedFile& options);
-  /// Errors: denied (it is another file than was told), out_of_range (it ends before the extent
+  /// Errors: denied (it is another file than was reported), out_of_range (it ends before the extent
   /// does), invalid_argument (unaligned; an alignment that cannot be kept), or those of
   /// sys::open_shared_file.
   static Result<std::shared_ptr<MappedFileRegion>> open(const OpenMappedFile& options);

@@ -68,7 +68,7 @@ TEST_F(MappedFileRegionTest, another_file_under_the_name_is_denied) {
   const auto second = create();
   const auto opened = MappedFileRegion::open({.path = path_, .identity = reported});
   EXPECT_EQ(opened.code(), Code::denied);
-  EXPECT_THAT(std::string(opened.status().message()), HasSubstr("not the file that was told"));
+  EXPECT_THAT(std::string(opened.status().message()), HasSubstr("not the file that was reported"));
 }
 
 TEST_F(MappedFileRegionTest, links_and_what_is_no_file_are_refused) {

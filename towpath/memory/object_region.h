@@ -23,7 +23,7 @@ struct ObjectPlace {
   std::uint64_t offset = 0;
   /// Nothing: to the object's end, wherever that is.
   std::optional<std::uint64_t> size_bytes;
-  /// By which transfers tell objects apart. Nothing: made from bucket and key.
+  /// By which transfers distinguish objects. Nothing: made from bucket and key.
   std::optional<std::uint64_t> device_id;
 };
 

@@ -37,7 +37,7 @@ struct PinnedOptions {
   std::optional<PinMethod> method;  ///< nothing: measured
   /// For the mapped way. With `required`, the driver's way is never taken.
   sys::HugePages huge_pages = sys::HugePages::best_effort;
-  std::optional<unsigned> node;  ///< nothing: the device's own, where the machine tells it
+  std::optional<unsigned> node;  ///< nothing: the device's own, where the machine reports it
   unsigned touch_threads = 0;    ///< 0: as many as the node has, at most 16
   Duration touch_timeout{0};     ///< 0: by the size (node_workers.h)
   /// What is tried, and from which size on a choice is measured. Smaller ones come from the driver.

@@ -32,7 +32,7 @@ Result<std::shared_ptr<SharedMemoryRegion>> SharedMemoryRegion::map(
     return error(Code::out_of_range,
                  cat("shared memory of ", options.size_bytes, " bytes at offset ",
                      options.fd_offset, " goes past the end of 64-bit space"),
-                 "use the offset and size that the owner told");
+                 "use the offset and size that the owner reported");
   TOWPATH_TRY(sys::check_sealed(memfd.get(), *end));
   TOWPATH_TRY(sys::Mapping mapping, sys::Mapping::of_file({.fd = memfd.get(),
                                                            .offset = options.fd_offset,

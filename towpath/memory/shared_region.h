@@ -1,6 +1,6 @@
 // SharedMemoryRegion: system memory in a sealed memfd, which another process may map too.
 //
-// It is no way to hand the memfd over: the descriptor tells its number (`fd`, `fd_offset`), and a
+// It is no way to hand the memfd over: the descriptor reports its number (`fd`, `fd_offset`), and a
 // rendezvous or backend passes it on. It has no name in any file system, so nothing is left behind
 // when all its processes die.
 // Invariants: no side can shrink the memory under the other (the memfd is sealed, and map() looks).

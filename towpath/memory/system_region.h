@@ -20,7 +20,7 @@ class SystemRegion final : public Region {
   /// Errors: invalid_argument (size 0), exhausted (the kernel has no such extent to give).
   static Result<std::shared_ptr<SystemRegion>> allocate(std::uint64_t size_bytes);
 
-  /// In huge pages, near a NUMA node, touched: as the options say, and placement() tells what was
+  /// In huge pages, near a NUMA node, touched: as the options say, and placement() reports what was
   /// had. Errors: those of HostPages::allocate.
   static Result<std::shared_ptr<SystemRegion>> allocate(const HostPagesOptions& options);
 

@@ -1,7 +1,7 @@
 // View: a part of a region, as a region of its own. It keeps its base alive.
 //
 // It owns no bytes. Its address is the base's plus the offset, so that of a disk view is an offset
-// into the file; a view of shared memory also tells where in the memfd it begins.
+// into the file; a view of shared memory also reports where in the memfd it begins.
 // Invariants: lies within its base; may be empty; views of views are views of the same bytes.
 // Thread: immutable.
 #pragma once

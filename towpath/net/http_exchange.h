@@ -14,14 +14,14 @@ namespace towpath::net {
 
 class HttpExchange {
  public:
-  /// `heard` is told the id when a piece of a stream has come; it outlives the exchange.
+  /// `heard` gets the id when a piece of a stream has come; it outlives the exchange.
   HttpExchange(HttpId id, HttpRequest request, HttpDone done, std::vector<HttpId>& heard);
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
 
   /// Errors: exhausted.
   Status prepare(const HttpClientOptions& options);
-  /// Of an easy handle that is libcurl's to tell about.
+  /// Of an easy handle that is libcurl's to report about.
   static HttpExchange& of(CURL* easy);
 
   HttpId id() const noexcept { return id_; }

@@ -24,7 +24,7 @@ class Token {
   /// As a person or a program wrote it. Errors: as make(), and for less than 128 bits.
   static Result<Token> from_text(std::string_view text);
 
-  /// Whether `told` is this secret. Time: the same for every `told` of up to kMaxBytes.
+  /// Whether `reported` is this secret. Time: the same for every `reported` of up to kMaxBytes.
   bool matches(std::string_view reported) const noexcept;
 
   /// For the one who sends it.

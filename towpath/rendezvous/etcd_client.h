@@ -42,7 +42,7 @@ class Client {
   static Result<std::unique_ptr<Client>> open(ClientOptions options);
 
   CallId call(Call what, CallDone done);
-  /// Open until it fails or is cancelled; an end without a reason is told as unavailable.
+  /// Open until it fails or is cancelled; an end without a reason is reported as unavailable.
   CallId stream(Call what, LineHeard line, CallDone ended);
   /// An unknown or answered call is no error.
   void cancel(CallId call);
@@ -80,8 +80,9 @@ class Client {
   CallId next_ = 1;
   std::size_t endpoint_ = 0;
   std::string token_;
-  CallId login_ = 0;                                // under way
-  std::vector<std::pair<CallId, Status>> refused_;  // could not even be sent; told by progress()
+  CallId login_ = 0;  // under way
+  std::vector<std::pair<CallId, Status>>
+      refused_;  // could not even be sent; reported by progress()
 };
 
 }  // namespace towpath::rendezvous::etcd

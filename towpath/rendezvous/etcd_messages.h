@@ -50,7 +50,7 @@ struct Event {
   KeyValue pair;  ///< of a removal: the key and revision
 };
 struct WatchReply {
-  bool ended = false;  ///< etcd will not tell more; `why` says why
+  bool ended = false;  ///< etcd will not report more; `why` says why
   std::string why;
   std::vector<Event> events;
 };

@@ -59,7 +59,7 @@ class EtcdRendezvous final : public Rendezvous {
   /// what vanishes meanwhile counts as withdrawn only when nobody has brought it again within
   /// lease_ttl of etcd's return.
   void watch(ChangeSeen seen) override;
-  /// Whether watch() has begun to hear: changes from then on are told.
+  /// Whether watch() has begun to hear: changes from then on are reported.
   bool is_watching() const noexcept { return watcher_.is_streaming(); }
   std::size_t progress() override;
   int wait_fd() const noexcept override { return poller_.fd(); }

@@ -245,7 +245,7 @@ TEST_F(EtcdRendezvousTest, user_and_password_open_the_door) {
   EXPECT_TRUE(soon([&] { return seen.size() == 1; }));
 }
 
-// A restart proves nothing here: etcd plays its log again, and with it the tokens that it gave.
+// A restart proves nothing here: etcd replays its log again, and with it the tokens that it gave.
 TEST_F(EtcdRendezvousTest, token_that_is_no_longer_good_is_renewed) {
   lock_the_door();
   auto known = options();

@@ -4,7 +4,7 @@
 //
 // A listing says which keys there are and their revisions; the stream goes on from there. After a
 // break the next listing is held against what was known, so that what changed, and what vanished,
-// meanwhile is told too. What agents of this process did is not told.
+// meanwhile is reported too. What agents of this process did is not reported.
 // Thread: one at a time. Its callbacks run inside the client's progress().
 #pragma once
 
@@ -25,7 +25,7 @@ struct WatcherEnds {
   std::function<void(Change)> report;
   std::function<void(const Status&)> failed;  ///< it is off now
   /// How long what a break has swallowed may be missing before it counts as withdrawn: an etcd that
-  /// has forgotten all is told again by those who live.
+  /// has forgotten all is notified again by those who live.
   Duration grace;
 };
 
@@ -37,13 +37,13 @@ class Watcher {
 
   /// Begins, if it is off.
   void start();
-  /// Tells of what has been missing for too long. To be called when next_loss() has come.
+  /// Reports what has been missing for too long. To be called when next_loss() has come.
   void report_losses(Instant now);
   Instant next_loss() const;
   /// Off; what was known is kept for the next start.
   void stop();
   bool is_off() const noexcept { return stage_ == Stage::off; }
-  /// Whether changes from now on will be told.
+  /// Whether changes from now on will be reported.
   bool is_streaming() const noexcept { return stage_ == Stage::streaming; }
 
  private:
@@ -69,7 +69,7 @@ class Watcher {
   const Clock& clock_;
   WatcherEnds ends_;
   Stage stage_ = Stage::off;
-  bool has_listed_ = false;  // ever: then what is new is told
+  bool has_listed_ = false;  // ever: then what is new is reported
   CallId call_ = 0;          // of the listing or the stream
   CallId reading_ = 0;
   std::int64_t revision_ = 0;  // of the listing under way

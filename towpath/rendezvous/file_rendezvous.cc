@@ -35,7 +35,7 @@ Result<std::unique_ptr<FileRendezvous>> FileRendezvous::open(FileRendezvousOptio
                                                              const Clock& clock) {
   if (options.lease < std::chrono::seconds(1))
     return error(Code::invalid_argument, "a lease of less than a second",
-                 "file systems tell the age of a file no finer: use ttl=1 or more");
+                 "file systems report the age of a file no finer: use ttl=1 or more");
   TOWPATH_TRY(sys::SharedDirectory directory, sys::SharedDirectory::open(options.directory));
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());

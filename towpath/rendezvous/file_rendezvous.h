@@ -32,7 +32,7 @@ struct FileRendezvousOptions {
   std::string directory;
   Duration lease = std::chrono::seconds(10);  ///< the same for all who meet there
   Duration poll_every = std::chrono::milliseconds(500);
-  std::size_t max_metadata = 4096;  ///< that are looked at while watching
+  std::size_t max_metadata = 4096;  ///< that are examined while watching
   std::size_t max_fetches = 4096;   ///< that wait for progress()
 };
 
@@ -57,7 +57,7 @@ class FileRendezvous final : public Rendezvous {
   int wait_fd() const noexcept override { return poller_.fd(); }
 
  private:
-  /// The envelope's header, with its checksum: tells metadata from another.
+  /// The envelope's header, with its checksum: distinguishes metadata.
   using Header = std::array<std::byte, wire::kHeaderBytes>;
   struct Own {
     Bytes file;
@@ -106,7 +106,7 @@ class FileRendezvous final : public Rendezvous {
   std::map<FetchId, Fetch> fetches_;
   FetchId next_fetch_ = 1;
   ChangeSeen seen_;
-  bool has_looked_ = false;  // what was there before is not told
+  bool has_looked_ = false;  // what was there before is not reported
   Instant look_at_ = Instant::never();
   std::map<std::string, Known> known_;  // by file
 };

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kWakerTag = 0;
 constexpr FetchId kFirstRequest = 2;
 constexpr std::size_t kBytesPerStep = std::size_t{256} << 10U;
-// A listener whose queue is full tells nobody when it has room again (unix(7): EAGAIN).
+// A listener whose queue is full notifies nobody when it has room again (unix(7): EAGAIN).
 constexpr Duration kConnectAgain = std::chrono::milliseconds(2);
 
 // What a reply means as the answer to `request`.

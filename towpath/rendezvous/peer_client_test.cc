@@ -23,7 +23,7 @@ using std::chrono::seconds;
 
 const Bytes kHello = net::make_hello(kMetadataService, {});
 
-// A client, and a listener that the test plays by hand.
+// A client, and a listener that the test emulates by hand.
 class PeerClientTest : public testing::Test {
  protected:
   FetchId fetch(Deadline deadline = Deadline::never()) {

@@ -161,7 +161,7 @@ void PeerListener::resume_accepting() {
 
 void PeerListener::serve(std::uint64_t id) {
   const auto found = clients_.find(id);
-  if (found == clients_.end()) return;  // dropped since the event was told
+  if (found == clients_.end()) return;  // dropped since the event was reported
   Client& client = found->second;
   const bool was_busy = client.connection.is_busy();
   const std::size_t ended_before = ended_;

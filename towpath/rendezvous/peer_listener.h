@@ -32,7 +32,7 @@
 namespace towpath::rendezvous {
 
 struct PeerListenerOptions {
-  net::Address address;                        ///< TCP port 0: the kernel chooses; address() tells
+  net::Address address;  ///< TCP port 0: the kernel chooses; address() returns it
   std::shared_ptr<const net::TlsContext> tls;  ///< of a TCP address, which needs one
   bool loopback_only = false;                  ///< refuses an address that other machines can reach
   std::size_t max_clients = 64;                ///< at least 1
@@ -59,7 +59,7 @@ struct PeerListenerCounts {
 class PeerListener {
  public:
   /// Hears of metadata that is brought (with metadata) and withdrawn (without); a failure that it
-  /// returns is told to the client.
+  /// returns is reported to the client.
   using Accept = std::function<Status(const Change&)>;
 
   /// `clock` must outlive the listener. Errors: already_exists (someone listens at the address),

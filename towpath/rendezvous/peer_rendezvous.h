@@ -2,10 +2,9 @@
 //
 // All agents of one `scope` (a job, a user, a test) find each other by name alone: the name gives
 // the abstract socket address. Publishing opens a listener, fetching asks the other's listener.
-// Who is on another machine knocks at the `door`, a listener at an address that is told to others
-// by other means, and is asked at its own (send_to, fetch_from).
-// Nobody keeps a list, so watch() hears only what others send to here.
-// Thread: one at a time; see Rendezvous.
+// Who is on another machine knocks at the `door`, a listener at an address that is reported to
+// others by other means, and is asked at its own (send_to, fetch_from). Nobody keeps a list, so
+// watch() hears only what others send to here. Thread: one at a time; see Rendezvous.
 #pragma once
 
 #include <functional>
@@ -45,7 +44,7 @@ class PeerRendezvous final : public Rendezvous {
   std::size_t progress() override;
   int wait_fd() const noexcept override { return poller_.fd(); }
 
-  /// Tells agent `to` of the scope of a change, so that its watch() hears of it.
+  /// Notifies agent `to` of the scope of a change, so that its watch() hears of it.
   Result<FetchId> push(std::string_view to, const Change& change, run::Deadline deadline,
                        PeerClient::PushDone done);
 

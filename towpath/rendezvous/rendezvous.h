@@ -3,7 +3,7 @@
 // Metadata is opaque bytes under a name; a name is any bytes too. An agent has one full metadata,
 // and as many partial ones, under labels, as it likes. Nothing here blocks and nothing is called
 // back from where it was asked: answers and changes are delivered by progress(), and wait_fd()
-// tells when there are some. fetch_until.h has the one helper that waits.
+// reports when there are some. fetch_until.h has the one helper that waits.
 //
 // It does not judge metadata: whether one is newer, whole or true is for the agent to say.
 // Invariants: each fetch is answered exactly once, unless it is cancelled or the rendezvous dies;
@@ -48,8 +48,8 @@ class Rendezvous {
 
   /// Makes `metadata` known under `name`, in place of what was. The bytes are copied.
   /// Errors: invalid_argument (an empty or too long name), out_of_range (the metadata is too long).
-  /// ok means accepted: where others keep the metadata, it is on its way (standing() tells), and is
-  /// brought again when they come back without it.
+  /// ok means accepted: where others keep the metadata, it is on its way (standing() reports), and
+  /// is brought again when they come back without it.
   virtual Status publish(const MetadataName& name, ConstByteSpan metadata) = 0;
   /// Without a label: all metadata of the agent. Errors: not_found (not published from here).
   virtual Status withdraw(const MetadataName& name) = 0;
@@ -63,7 +63,7 @@ class Rendezvous {
   virtual void cancel(FetchId fetch) = 0;
 
   /// `seen` hears of changes that others make from now on; replaces the one before. Several changes
-  /// of one name between two calls of progress() may be told as the last one.
+  /// of one name between two calls of progress() may be reported as the last one.
   virtual void watch(ChangeSeen seen) = 0;
 
   /// Delivers what has come. Returns how many callbacks were called.

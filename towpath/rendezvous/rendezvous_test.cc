@@ -202,7 +202,7 @@ TEST(InProcessTest, watcher_hears_of_others_but_not_of_itself) {
   EXPECT_EQ(seen, (Seen{{"a", "one"}}));
   ASSERT_TRUE(here->publish("a", as_bytes("two")).ok());
   ASSERT_TRUE(here->publish("a", as_bytes("three")).ok());
-  EXPECT_EQ(there->progress(), 1U) << "only the last state of a name is told";
+  EXPECT_EQ(there->progress(), 1U) << "only the last state of a name is reported";
   here.reset();
   there->progress();
   EXPECT_EQ(seen, (Seen{{"a", "one"}, {"a", "three"}, {"a", "withdrawn"}}));

@@ -27,7 +27,7 @@ TEST(ForkJoinPoolTest, a_hand_that_sleeps_is_woken_and_works_at_the_same_time) {
   ASSERT_TRUE(pool.start().ok());
   ASSERT_TRUE(eventually([&] { return pool.asleep() == 1; }));
   std::atomic<int> begun{0};
-  // The caller waits for its hand: it would wait for ever if it had to do both.
+  // The caller waits for its hand: it would wait indefinitely if it had to do both.
   const std::size_t helped = pool.share(2, [&](std::size_t) {
     ++begun;
     while (begun < 2) ::sched_yield();

@@ -1,9 +1,9 @@
 // Poller: waits for many descriptors at once (epoll).
 //
-// Level-triggered: what is not dealt with is told again. A poller's own fd() is readable while it
-// has events, so pollers nest: an agent's wait_fd() is one of these.
-// Invariants: it owns no descriptor but its own; remove one before closing it.
-// Thread: add, modify, remove any; wait() one at a time; wait_beside() any.
+// Level-triggered: what is not dealt with is reported again. A poller's own fd() is readable while
+// it has events, so pollers nest: an agent's wait_fd() is one of these. Invariants: it owns no
+// descriptor but its own; remove one before closing it. Thread: add, modify, remove any; wait() one
+// at a time; wait_beside() any.
 #pragma once
 
 #include <array>
@@ -24,9 +24,9 @@ struct Interest {
 
 struct PollEvent {
   std::uint64_t tag = 0;  ///< as given to add() or modify()
-  bool readable = false;  ///< also at the end of a stream: the next read tells
+  bool readable = false;  ///< also at the end of a stream: the next read shows it
   bool writable = false;
-  bool broken = false;  ///< hung up or failed; told whatever the interest
+  bool broken = false;  ///< hung up or failed; reported whatever the interest
 };
 
 class Poller {

@@ -28,7 +28,7 @@ struct SpinOptions {
 std::optional<std::uint32_t> spin_then_wait(const std::atomic<std::uint32_t>& word,
                                             std::uint32_t old, const SpinOptions& options = {});
 
-/// Tells the core that this is a spinning loop.
+/// Informs the core that this is a spinning loop.
 inline void cpu_relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -45,7 +45,7 @@ struct Looks {
   std::uint32_t yields = 0;
 };
 
-/// Whether `ready()` came true while it was looked at; it has its own orders of memory.
+/// Whether `ready()` came true while it was polled; it has its own orders of memory.
 template <typename Ready>
 bool look_for(Ready&& ready, const Looks& looks) {
   for (std::uint32_t spin = 0; spin < looks.spins; ++spin) {

@@ -1,12 +1,12 @@
 // SpinningIdleStrategy: looks for a while before a sleep, for as long as the waits before have
 // taught.
 //
-// Being woken is dear on an idle core (tens of microseconds on a virtual machine), and looking is
-// in vain where nothing comes soon: so it looks longer while waits are short, and not at all after
-// a long one. On a crowded core it does harm: who gives way to others comes back when they are
-// done, who sleeps is woken before that. So a look that took long ends it, for many waits; but not
-// where those others were about the very thing, a thread of the kernel for one, and it is there
-// when the core comes back. Thread: any.
+// Being woken is expensive on an idle core (tens of microseconds on a virtual machine), and looking
+// is without effect where nothing comes soon: so it looks longer while waits are short, and not at
+// all after a long one. On a crowded core it does harm: who gives way to others comes back when
+// they are done, who sleeps is woken before that. So a look that took long ends it, for many waits;
+// but not where those others were about the very thing, a thread of the kernel for one, and it is
+// there when the core comes back. Thread: any.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ class SpinningIdleStrategy {
 
   std::uint32_t looks() const noexcept { return looks_.load(std::memory_order_relaxed); }
 
-  /// Whether `ready()` came true while it was looked at.
+  /// Whether `ready()` came true while it was polled.
   template <typename Ready>
   bool look(const Clock& clock, Ready&& ready) noexcept {
     std::uint32_t left = looks();

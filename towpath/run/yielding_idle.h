@@ -2,10 +2,10 @@
 // that does what is waited for.
 //
 // That costs one switch where sleeping and being woken cost two and more, and one for all that the
-// other gets done meanwhile. It is in vain where the other has a processor of its own: nobody takes
-// this one. It does harm where a third takes it for long while what is waited for is there: who
-// sleeps is woken before that. So one that was in vain, or long, is followed by waits without: more
-// of them each time, fewer again when it pays. Thread: any.
+// other gets done meanwhile. It has no effect where the other has a processor of its own: nobody
+// takes this one. It does harm where a third takes it for long while what is waited for is there:
+// who sleeps is woken before that. So one that was without effect, or long, is followed by waits
+// without: more of them each time, fewer again when it pays. Thread: any.
 #pragma once
 
 #include <algorithm>

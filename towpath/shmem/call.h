@@ -1,5 +1,5 @@
-// Call: what a PE came to a gathering for. Calls that do not match are told with both sides' words.
-// Thread: immutable.
+// Call: what a PE came to a gathering for. Calls that do not match are reported with both sides'
+// words. Thread: immutable.
 #pragma once
 
 #include <array>

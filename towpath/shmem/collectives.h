@@ -78,7 +78,7 @@ Status broadcast(const Team& team, const SymmetricBuffer<T>& target,
 }
 
 /// The first `count` elements of each member's `source`, which may differ between members, one
-/// after the other in everyone's `target`. Tells how many those are.
+/// after the other in everyone's `target`. Reports how many those are.
 template <typename T>
 Result<std::uint64_t> collect(const Team& team, const SymmetricBuffer<T>& target,
                               const SymmetricBuffer<T>& source, std::uint64_t count) {

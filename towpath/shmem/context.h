@@ -46,7 +46,7 @@ class Context {
   static Result<Context> open(Bootstrap bootstrap = {}, const ContextOptions& options = {});
   Context(Context&&) noexcept = default;
   Context& operator=(Context&&) noexcept = default;
-  /// Leaves, alone: no PE is waited for. PEs that wait for this one are told. See finalize().
+  /// Leaves, alone: no PE is waited for. PEs that wait for this one are notified. See finalize().
   ~Context() = default;
 
   /// -1 without a job (moved from).

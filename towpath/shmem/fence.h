@@ -2,7 +2,7 @@
 // g++ refuses to compile one under it. There, all fences meet at one word, which orders more than
 // asked: what TSan then reports is a race all the same.
 //
-// It knows words by address, too. Threads that play PEs have a mapping of the segment each, so an
+// It knows words by address, too. Threads that act as PEs have a mapping of the segment each, so an
 // order that comes by another PE's mapping, or by UCX, is none to it. Where a PE and its transport
 // (the thread that brings what other hosts send) meet by such a way, both fence: free on x86-64,
 // where these orders cost no instruction. Thread: any.

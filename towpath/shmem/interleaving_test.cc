@@ -378,7 +378,7 @@ void die_with_lock(const Order& order, std::uint32_t pes) {
         EXPECT_TRUE(reported || lock.release().ok() || died);
       }
     });
-  EXPECT_TRUE(Schedule(order).run(actors)) << "somebody was never told";
+  EXPECT_TRUE(Schedule(order).run(actors)) << "somebody was never reported";
 }
 
 TEST(InterleavingTest, many_orders_of_a_holder_that_dies_are_reported_to_all) {
@@ -396,7 +396,7 @@ void come_to_lock_of_dead(const Order& order) {
       SteppedNodes::Of mine{nodes, pe};
       EXPECT_FALSE(QueueLock(mine, pe).acquire().ok());
     });
-  EXPECT_TRUE(Schedule(order).run(actors)) << "somebody was never told";
+  EXPECT_TRUE(Schedule(order).run(actors)) << "somebody was never reported";
 }
 
 TEST(InterleavingTest, no_order_with_two_preemptions_hides_a_broken_lock) {

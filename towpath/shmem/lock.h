@@ -1,7 +1,7 @@
 // Lock: mutual exclusion among all PEs, in the order in which they ask.
 //
 // Invariants: letting go of the handle is never collective. A PE that ends while it holds the lock
-// breaks it: all that wait, and all that come later, are told which PE it was.
+// breaks it: all that wait, and all that come later, learn which PE it was.
 // Thread: one of each PE at a time.
 #pragma once
 

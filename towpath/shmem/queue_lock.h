@@ -1,8 +1,8 @@
 // QueueLock: a lock that PEs get in the order in which they ask, spread over one word of each PE.
 //
-// The word of PE 0 also has the tail of the queue. Who comes swaps itself in there, tells the one
-// before it that it waits, and sleeps on its own word until that one hands the lock over: one store
-// to one PE, however many wait (after Mellor-Crummey and Scott).
+// The word of PE 0 also has the tail of the queue. Who comes swaps itself in there, notifies the
+// one before it that it waits, and sleeps on its own word until that one hands the lock over: one
+// store to one PE, however many wait (after Mellor-Crummey and Scott).
 //
 //   word of a PE:   tail (32 bits, PE 0's counts): last in the queue + 1, or 0; bit 31: broken, by
 //                   the PE of this number + 1, or 0 where that is not known
@@ -10,7 +10,7 @@
 //                   broken
 //
 // Everyone watches the one before it. When that one ends, the lock is broken for good, and all that
-// wait are told; so a chain of waiters is no chain of watchers. Who waits looks at its own node
+// wait are notified; so a chain of waiters is no chain of watchers. Who waits looks at its own node
 // only: the others may be on other hosts. The tail is broken before the nodes, so who sets its node
 // anew and misses the mark finds the tail broken.
 // It knows no memory: `Nodes` gives the words of each PE and the ways to wait.

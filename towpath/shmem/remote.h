@@ -3,7 +3,7 @@
 // The seam below World: PEs of one host never come here. Each host has a job of its own (job.h),
 // with the records of all PEs and the heaps of its own. An engine carries what is done to heaps
 // elsewhere, and keeps what the records of this host say of PEs elsewhere: that they have begun,
-// have arrived at a gathering, have ended. So barriers, waits and deaths are looked at here as
+// have arrived at a gathering, have ended. So barriers, waits and deaths are examined here as
 // those of neighbours are.
 //
 // Invariants: puts and posts to one PE take place in the order in which they were called. A PE that
@@ -48,7 +48,7 @@ class Remote {
   };
 
   virtual ~Remote() = default;
-  /// Once, before all else: from now on the others are told that this PE runs.
+  /// Once, before all else: from now on the others are notified that this PE runs.
   virtual Status start(const Here& here) = 0;
 
   // Ranges were checked. Errors: peer_lost, exhausted.
@@ -64,7 +64,7 @@ class Remote {
   /// Puts and posts of this PE are in place, but for those to PEs that are lost.
   virtual void quiet() noexcept = 0;
 
-  /// Tells the hosts of the team about it; `doors` are its first members there.
+  /// Notifies the hosts of the team about it; `doors` are its first members there.
   virtual Status arrive(const ArrivalNews& news, std::span<const std::uint32_t> doors) = 0;
 
   /// As take_team_slot() and leave_team_slot() (team_slots.h), where PE 0 is.
@@ -74,7 +74,7 @@ class Remote {
   /// As JobView::end_with(), on all other hosts. Takes bounded time.
   virtual void end_all(int status) noexcept = 0;
 
-  /// The last: this PE has ended so, the others are told. Takes bounded time.
+  /// The last: this PE has ended so, the others are notified. Takes bounded time.
   virtual void close(PeState ended) noexcept = 0;
 };
 

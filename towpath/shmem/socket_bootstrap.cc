@@ -96,7 +96,7 @@ class SocketBootstrap::Host {
     return all;
   }
 
-  /// Tells all of them. One that takes nothing has gone: whoever waits for it later is told.
+  /// Notifies all of them. One that takes nothing has gone: whoever waits for it later is notified.
   Status report(const std::vector<Bytes>& all, run::Deadline deadline) {
     TOWPATH_TRY(Bytes sealed, encode_bootstrap_words({.said = all}));
     const auto frame = std::make_shared<const Bytes>(std::move(sealed));
@@ -190,7 +190,7 @@ class SocketBootstrap::Host {
     for (std::size_t pe = 0; pe < reported_.size(); ++pe)
       if (!reported_[pe]) out += cat(" ", pe);
     out += cat(" of ", reported_.size(), " to come to ", in_words(options_.places));
-    Status status = error(Code::timed_out, out, "start all PEs, and tell them the same place");
+    Status status = error(Code::timed_out, out, "start all PEs, and give them the same place");
     return last_refusal_.ok() ? status : std::move(status).because(last_refusal_);
   }
 
@@ -224,7 +224,7 @@ class SocketBootstrap::Visitor {
       return error(Code::timed_out, "not all PEs came to the meeting", "PE 0 says which did not");
     TOWPATH_TRY(words);
     if (words->said.size() != static_cast<std::size_t>(options_.pes))
-      return error(Code::corrupt, cat("PE 0 tells of ", words->said.size(), " PEs"));
+      return error(Code::corrupt, cat("PE 0 reports ", words->said.size(), " PEs"));
     return std::move(words->said);
   }
 

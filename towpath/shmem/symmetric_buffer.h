@@ -172,7 +172,7 @@ class SymmetricBuffer {
 
   /// Who sees the signal's new value sees the bytes.
   Status put_signal(const Place& target, std::span<const T> source, const Signal& signal) const {
-    // Both are looked at before either is done.
+    // Both are examined before either is done.
     TOWPATH_TRY(signal.word.check({.pe = target.pe, .index = signal.index}, 1));
     TOWPATH_TRY(put(target, source));
     return signal.word.update({.pe = target.pe, .index = signal.index}, signal.op, signal.value);

@@ -198,7 +198,7 @@ UniqueId UniqueId::create(const UniqueIdOptions& options) {
   for (std::uint64_t& word : layout.secret) word = sys::random_u64();
   if (!options.for_this_host) {
     for (std::uint16_t& port : layout.ports) port = some_port();
-    // A machine that cannot tell its addresses can still be met on itself.
+    // A machine that cannot determine its addresses can still be met on itself.
     const auto own = net::own_endpoints(options.interface);
     for (std::size_t i = 0; own.ok() && i < std::min(own->size(), std::size(layout.addresses)); ++i)
       layout.addresses[i] = address_in((*own)[i]);

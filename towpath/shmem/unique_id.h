@@ -31,7 +31,7 @@ namespace towpath::shmem {
 
 struct UniqueIdOptions {
   bool for_this_host = false;  ///< all PEs are here: no addresses
-  std::string interface;       ///< whose addresses to tell; empty: of all, as far as there is room
+  std::string interface;  ///< whose addresses to report; empty: of all, as far as there is room
 };
 
 class UniqueId {

@@ -1,8 +1,8 @@
 // World: one PE's view of its job. Below it lies shared memory, above it what users call.
 //
-// It maps the control segment and the heaps, tells where a byte of another PE lies, waits, and sees
-// deaths. It has no thread: who waits looks, at the end of every short sleep, whether those that it
-// waits for still live. What needs all PEs is in gather.h and allocation.h.
+// It maps the control segment and the heaps, reports where a byte of another PE lies, waits, and
+// sees deaths. It has no thread: who waits looks, at the end of every short sleep, whether those
+// that it waits for still live. What needs all PEs is in gather.h and allocation.h.
 //
 // Addresses: the own heap lies at kSymmetricBase, if nothing else does, so that an address in it is
 // the same on all PEs; otherwise, and for several PEs in one process, anywhere. Either way
@@ -61,7 +61,7 @@ class World {
 
   std::uint32_t my_pe() const noexcept { return my_pe_; }
   std::uint32_t pes() const noexcept { return job_.pes(); }
-  /// As pes(), but 0 once finalized: one comparison tells a wrong PE and a wrong moment.
+  /// As pes(), but 0 once finalized: one comparison shows a wrong PE and a wrong moment.
   std::uint32_t open_pes() const noexcept { return open_pes_.load(std::memory_order_relaxed); }
   bool has_same_addresses() const noexcept { return address_of(heap_base()) == kSymmetricBase; }
 
@@ -120,7 +120,7 @@ class World {
     return wait(job_.pe(my_pe_).event_count, ready, awaited_);
   }
 
-  /// While it lives, others that wait for this PE are told what it is doing.
+  /// While it lives, others that wait for this PE see what it is doing.
   class Doing {
    public:
     Doing(const World& world, CallKind kind, std::uint32_t team) noexcept
@@ -160,7 +160,7 @@ class World {
   void end_all(int status) const noexcept;
   /// Came to the end with all others; further calls fail.
   void finish() noexcept;
-  /// The same alone, unless it has finished: others that wait for this PE are told.
+  /// The same alone, unless it has finished: others that wait for this PE are notified.
   void leave() noexcept;
 
  private:

@@ -99,7 +99,8 @@ bool Lane::progress() {
   return step();
 }
 
-// What ends inside of our own calls into the backend is told at once, so it is looked for again.
+// What ends inside of our own calls into the backend is reported at once, so it is looked for
+// again.
 void Lane::catch_up() {
   if (busy_) return;
   const auto has_arrived = [this] {

@@ -89,7 +89,7 @@ class Lane {
   void cancel(StagedOperation& operation);
   /// True: there may be more to do at once.
   bool progress();
-  /// What the inner backend told since: from calls into it that were not made by this.
+  /// What the inner backend reported since: from calls into it that were not made by this.
   void catch_up();
 
   const StagingBuffer& buffer() const noexcept { return buffer_; }

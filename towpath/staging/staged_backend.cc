@@ -73,7 +73,7 @@ class StagedBackend final : public Backend, private Events {
   }
 
  private:
-  // What the inner backend tells.
+  // What the inner backend reports.
   void on_complete(Operation& operation, const Completion& completion) override {
     static_cast<Listener*>(operation.owner)->on_end(completion);
   }

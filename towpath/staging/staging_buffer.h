@@ -1,8 +1,8 @@
 // StagingBuffer: host memory that device memory is staged through, and the streams that copy.
 //
-// Pinned where the driver gives it; else plain pages, which copy slower and are told. A backend has
-// it registered as any user's memory. Invariants: the streams die first, and wait for their copies.
-// Thread: immutable.
+// Pinned where the driver gives it; else plain pages, which copy slower and are reported. A backend
+// has it registered as any user's memory. Invariants: the streams die first, and wait for their
+// copies. Thread: immutable.
 #pragma once
 
 #include <memory>

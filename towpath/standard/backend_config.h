@@ -40,7 +40,7 @@ class BackendConfig {
   static BackendConfig usual();
   /// `known`: names of backends beside those of NIXL's plugins, which are known always; in any
   /// case. Errors: invalid_argument (no switch, no name, two variables that contradict each other).
-  /// All are told, not only the first.
+  /// All are reported, not only the first.
   static Result<BackendConfig> from_environment(const Environment& environment,
                                                 std::span<const std::string> known = {});
 
@@ -74,8 +74,8 @@ struct BackendFailure {
 /// the first that failed, with the names and reasons of all.
 Status create_backends(agent::Agent& agent, const BackendConfig& config);
 
-/// The same for who can live with less: tells what failed, and fails only when something was asked
-/// for and nothing of it is there.
+/// The same for who can live with less: reports what failed, and fails only when something was
+/// asked for and nothing of it is there.
 Result<std::vector<BackendFailure>> create_available_backends(agent::Agent& agent,
                                                               const BackendConfig& config);
 

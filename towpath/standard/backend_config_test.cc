@@ -67,7 +67,7 @@ TEST(BackendConfigTest, names_of_others_are_known_when_they_are_reported) {
   const auto config = BackendConfig::from_environment(variables({{"MY_DISK_DEPTH", "3"}}), known);
   ASSERT_TRUE(config.ok());
   EXPECT_EQ(*config->params_of("MY_DISK"), (backend::Params{{"depth", "3"}}));
-  // Not told, a switch is still one.
+  // Not reported, a switch is still one.
   EXPECT_THAT(names(read({{"MY_DISK", "true"}})), ElementsAre("MY_DISK"));
   EXPECT_THAT(refusal({{"MY_DISK_DEPTH", "3"}}), HasSubstr("MY_DISK_DEPTH"));
 }

@@ -1,10 +1,10 @@
-// Configuration: all that a process is told from outside, read and decided in one place: its
+// Configuration: all settings that a process gets from outside, read and decided in one place: its
 // environment, under it a file (config_file.h), and what both mean. A variable wins over the file,
 // whichever of the two prefixes each has.
 //
-//   TOWPATH_TRY(const Configuration told, configure(read_environment()));
-//   told.warn(log);
-//   Node::open({..., .telemetry = told.telemetry.decide(false)});
+//   TOWPATH_TRY(const Configuration reported, configure(read_environment()));
+//   reported.warn(log);
+//   Node::open({..., .telemetry = reported.telemetry.decide(false)});
 //
 // Thread: immutable.
 #pragma once

@@ -8,7 +8,7 @@
 //   node->call([&](kv::ConnectorWorker& worker) { return worker.start_step(orders); });
 //
 // Files of unlike caches lie in folders of their own below `directory`, objects of theirs below
-// prefixes: whatever is told here of the model, its share and its shape is part of that name. A
+// prefixes: whatever is reported here of the model, its share and its shape is part of that name. A
 // worker has its place of objects for itself: replicas of one rank name places of their own. Peers
 // are served while somebody calls in here, or always: by a thread, where one is asked for. Thread:
 // any; one at a time is at work.
@@ -35,7 +35,7 @@ namespace towpath::standard {
 struct ConnectorPeers {
   std::string rendezvous;  ///< where they meet, as rendezvous_url.h says; empty: there are none
   std::string name;        ///< of this worker there, not any other's; empty: one of chance
-  /// To ask for, where the rendezvous tells nobody of changes: all but etcd.
+  /// To ask for, where the rendezvous notifies nobody of changes: all but etcd.
   std::vector<std::string> others;
   std::vector<std::string> backends = {"shm"};  ///< "tcp" too for other machines
   Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a lease

@@ -25,7 +25,7 @@ struct ConnectorWords {
   std::optional<std::string> kvbm{};
 };
 
-/// Of an engine's cache whose shape `options` tell. Errors: invalid_argument (no such policy,
+/// Of an engine's cache whose shape `options` report. Errors: invalid_argument (no such policy,
 /// digest), those of KvbmSettings::read() and shape().
 Status apply(const ConnectorWords& words, const Environment& environment,
              ConnectorNodeOptions& options);

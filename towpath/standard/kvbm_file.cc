@@ -71,7 +71,7 @@ std::optional<std::string> text_of(std::string_view quoted) {
   return text;
 }
 
-/// Its letters are looked at; what it is, is the business of who takes it.
+/// Its letters are examined; what it is, is the business of who takes it.
 std::optional<std::string> plain_of(std::string_view word) {
   std::string value;
   for (const char c : word) {

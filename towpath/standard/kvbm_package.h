@@ -6,7 +6,7 @@
 //
 // The NIXL metadata is of use only where it is metadata of Towpath's, as our libnixl_capi gives it
 // to KVBM: then its layouts are those of any peer. A blob of NIXL's own library is refused by name,
-// for no agent of ours could reach what it tells of.
+// for no agent of ours could reach what it reports.
 //
 // What comes in is hostile: bounded before anything is allocated, and proven as our own packages
 // are (kv/layout_package.h). Thread: any.

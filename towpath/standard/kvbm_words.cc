@@ -95,7 +95,7 @@ Result<BlockFormat> format_of(const KvbmWords& words, const KvbmTerms& terms) {
   if (words.order == KvbmOrder::unknown && terms.unknown_order) return *terms.unknown_order;
   return error(Code::unsupported,
                cat("kv_block_layout is ", word_of(words.order),
-                   ": which byte of a block is whose cannot be told"),
+                   ": which byte of a block is whose cannot be determined"),
                words.order == KvbmOrder::unknown
                    ? "say what it is to be taken for (KvbmTerms::unknown_order), if you know"
                    : "export the cache as OperationalNHD, OperationalHND or UniversalTP");

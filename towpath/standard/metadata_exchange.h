@@ -4,12 +4,12 @@
 //   at an address   another agent's MetadataExchange that listens there (a Unix or TCP socket)
 //   in the store    any Rendezvous (rendezvous_url.h): etcd, mostly
 //
-// Every call is accepted or refused at once; what came of it is told by take_outcomes() and in the
-// log. (NIXL's users know this as sendLocalMD, fetchRemoteMD and invalidateLocalMD.)
-// Metadata that comes in is loaded; a withdrawn one makes the agent forget its sender. Who was
-// fetched from the store is followed there: newer metadata is loaded, and when its metadata goes
-// away it is forgotten. While the store cannot be reached nothing is forgotten, and standing() says
-// so. Thread: any. Callers drive it with progress(), or give it a thread with start_thread().
+// Every call is accepted or refused at once; what came of it is reported by take_outcomes() and in
+// the log. (NIXL's users know this as sendLocalMD, fetchRemoteMD and invalidateLocalMD.) Metadata
+// that comes in is loaded; a withdrawn one makes the agent forget its sender. Who was fetched from
+// the store is followed there: newer metadata is loaded, and when its metadata goes away it is
+// forgotten. While the store cannot be reached nothing is forgotten, and standing() says so.
+// Thread: any. Callers drive it with progress(), or give it a thread with start_thread().
 //
 // Counted, where it is given metrics, with the label agent:
 //
@@ -90,7 +90,7 @@ class MetadataExchange {
   /// All that we gave there is no more.
   Status invalidate(const Address& at = {});
 
-  /// What came of calls, oldest first; each is told once, and the oldest of many are dropped.
+  /// What came of calls, oldest first; each is reported once, and the oldest of many are dropped.
   std::vector<ExchangeOutcome> take_outcomes();
 
   std::size_t progress();

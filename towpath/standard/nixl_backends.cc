@@ -23,7 +23,7 @@ std::string variable(const Environment& environment, const std::string& name) {
   return found == environment.end() ? std::string() : found->second;
 }
 
-// One good answer is enough, and who knows nothing may be right: opening it tells.
+// One good answer is enough, and who knows nothing may be right: opening it shows it.
 Status check_probe(const backend::BackendType& type) {
   const std::vector<Finding> findings = type.probe ? type.probe({}) : std::vector<Finding>();
   if (findings.empty()) return {};
@@ -186,7 +186,8 @@ Status NixlBackends::add_posix(agent::Agent& agent, NixlBackend& gds, const Stat
       .type = kPosixType,
       .is_preferred = false,
       .without = "GDS goes without posix; files that do not go straight cannot be reached",
-      .alone = "there is no GPUDirect Storage here: posix stands in, and stages a GPU's memory",
+      .alone =
+          "there is no GPUDirect Storage here: posix is used instead, and stages a GPU's memory",
       .params = {}};
   return add(agent, gds, started, posix);
 }

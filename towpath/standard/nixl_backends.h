@@ -51,7 +51,7 @@ class NixlBackends {
 
   /// As NIXL's users call them; "UCX" always among them, and each of the names of one type.
   std::vector<std::string> plugins() const;
-  /// The type that is named so. Without UCX shm stands in for it. Errors: not_found.
+  /// The type that is named so. Without UCX shm replaces it. Errors: not_found.
   Result<const backend::BackendType*> plugin(std::string_view name) const;
   /// The memory that any of those takes which may serve `name`. Errors: as plugin().
   Result<std::vector<MemoryKind>> plugin_kinds(std::string_view name) const;
@@ -79,7 +79,7 @@ class NixlBackends {
   struct Companion {
     std::string_view type;
     bool is_preferred = false;
-    std::string_view without;  ///< what is told when it cannot be had
+    std::string_view without;  ///< what is reported when it cannot be had
     std::string_view alone;    ///< what is logged when it serves alone
     backend::Params params;    ///< those that it has none of are left out
   };

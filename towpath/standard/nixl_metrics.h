@@ -6,8 +6,8 @@
 //   agent_xfer_time_us, agent_xfer_post_time_us               histograms
 //   agent_errors_total{status}                                our names of statuses
 //
-// Labels: agent_name, and hostname. They are sums over peers and backends, which NIXL does not tell
-// apart. What it gives as the last value of a gauge is left out: between two scrapes it says
+// Labels: agent_name, and hostname. They are sums over peers and backends, which NIXL does not
+// report apart. What it gives as the last value of a gauge is left out: between two scrapes it says
 // little. Thread: any.
 #pragma once
 

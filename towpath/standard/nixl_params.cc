@@ -28,7 +28,7 @@ constexpr std::string_view kUcxConfigures = "set UCX_* variables or the backend'
 constexpr std::string_view kCopyThreads = "copy_threads";
 constexpr std::string_view kOneEngine = "the backend chooses between io_uring and threads: engine";
 
-// shm stands in where there is no UCX, so it hears the same.
+// shm is used instead where there is no UCX, so it hears the same.
 constexpr std::array<OnlyNixls, 16> kOnlyNixls = {{
     {"ucx", "device_list", "it leaves no host"},
     {"ucx", "ucx_devices", kUcxConfigures},
@@ -36,7 +36,7 @@ constexpr std::array<OnlyNixls, 16> kOnlyNixls = {{
     {"ucx", "num_threads", "the agent's progress thread serves all backends"},
     {"ucx", "split_batch_size", "large lists are posted in slices"},
     {"ucx", "ucx_num_device_channels", "no transfer is started by a GPU"},
-    {"ucx", "ucx_error_handling_mode", "failures of peers are always told"},
+    {"ucx", "ucx_error_handling_mode", "failures of peers are always reported"},
     {"ucx", "ucx_ep_close_force", "a lost connection is always cut"},
     {"ucx", "engine_config", "there is no UCX here"},
     {"posix", "use_aio", kOneEngine},

@@ -34,7 +34,7 @@ Result<std::vector<PluginFound>> load_plugins(const std::string& directory,
                                               backend::Registry& registry);
 
 /// make_registry(), and the plug-ins of the directory that `settings` name. One that cannot be used
-/// is no reason to do without the others: `log` tells it.
+/// is no reason to do without the others: `log` reports it.
 backend::Registry make_registry(const Settings& settings, const telemetry::Log& log);
 
 }  // namespace towpath::standard

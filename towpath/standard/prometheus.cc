@@ -33,7 +33,7 @@ std::vector<std::string> server_options(const PrometheusOptions& options) {
           "request_timeout_ms", kRequestTimeoutMs};
 }
 
-// Prometheus wants base units: what is recorded in nanoseconds is told in seconds.
+// Prometheus wants base units: what is recorded in nanoseconds is reported in seconds.
 struct Unit {
   std::string name;
   double scale = 1;

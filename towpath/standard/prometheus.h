@@ -1,10 +1,10 @@
 // PrometheusEndpoint: metrics over HTTP, as Prometheus scrapes them: http://HOST:PORT/metrics.
 //
 // Over prometheus-cpp, where the build found it; elsewhere open() says how to get it. It listens to
-// this machine only, unless told otherwise: it knows no password.
-// Names are ours with `_nanoseconds` told as `_seconds`, and those that NIXL's users have on their
-// dashboards (nixl_metrics.h).
-// Thread: any. It has threads of its own, which only read snapshots.
+// this machine only, unless set otherwise: it knows no password.
+// Names are ours with `_nanoseconds` reported as `_seconds`, and those that NIXL's users have on
+// their dashboards (nixl_metrics.h). Thread: any. It has threads of its own, which only read
+// snapshots.
 #pragma once
 
 #include <cstdint>

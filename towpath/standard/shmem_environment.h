@@ -36,7 +36,7 @@ Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment);
 /// As the environment has it, or the default. Errors: invalid_argument.
 Result<std::uint64_t> shmem_heap_bytes(const Environment& environment);
 
-/// Likewise. A node is no more than preferred: Context::heap_placement() tells what was had.
+/// Likewise. A node is no more than preferred: Context::heap_placement() reports what was had.
 /// Errors: invalid_argument.
 Result<shmem::HeapPages> shmem_heap_pages(const Environment& environment);
 

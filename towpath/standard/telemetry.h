@@ -30,8 +30,8 @@ struct TelemetryOptions {
   std::string flight_directory;  ///< empty: no flight recorder
   std::uint64_t flight_records = 4096;
   std::optional<PrometheusOptions> prometheus;
-  /// Whether what cannot be opened (a directory, a port in use) is an error. Else it is told to the
-  /// log, and the rest counts.
+  /// Whether what cannot be opened (a directory, a port in use) is an error. Else it is reported to
+  /// the log, and the rest counts.
   bool required = true;
   telemetry::Log log;
 };

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kFamily = "TELEMETRY_";  // after a prefix
 
-/// A variable, as it is told in messages.
+/// A variable, as it is reported in messages.
 struct Value {
   std::string name;
   std::string text;

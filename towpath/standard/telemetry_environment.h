@@ -36,7 +36,7 @@ struct TelemetryFromEnvironment {
 
 /// `options` begins as `defaults`, and insists on nothing: who sets a variable for many processes
 /// must not end those that find the port taken. Errors: invalid_argument (a value that makes no
-/// sense; the name and the value are told).
+/// sense; the name and the value are reported).
 Result<TelemetryFromEnvironment> telemetry_from(const Environment& environment,
                                                 const TelemetryOptions& defaults = {});
 

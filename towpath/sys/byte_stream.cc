@@ -45,7 +45,7 @@ class SocketStream final : public ByteStream {
   explicit SocketStream(Fd socket) noexcept : socket_(std::move(socket)) {}
 
   Result<Read> read_some(ByteSpan into) override {
-    // A read of nothing could not be told from the end.
+    // A read of nothing could not be distinguished from the end.
     if (into.empty()) return error(Code::invalid_argument, "a read into no bytes");
     return read(repeated([&] { return ::recv(fd(), into.data(), into.size(), MSG_DONTWAIT); }));
   }

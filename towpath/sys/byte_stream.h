@@ -31,7 +31,8 @@ class ByteStream {
   /// Takes a prefix of `from`; 0: full now, try again when writable. Errors: peer_lost.
   virtual Result<std::size_t> write_some(ConstByteSpan from) = 0;
   /// The same for several parts, each not empty, in their order: as one call where that is
-  /// possible. An error is told when nothing was moved before it; else the next call tells it.
+  /// possible. An error is reported when nothing was moved before it; else the next call reports
+  /// it.
   virtual Result<Read> read_parts(std::span<const ByteSpan> parts);
   virtual Result<std::size_t> write_parts(std::span<const ConstByteSpan> parts);
   /// Nobody need be woken before so many bytes can be read, or the stream has ended: a wish, which

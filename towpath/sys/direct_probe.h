@@ -14,7 +14,7 @@ struct DirectProbe {
   bool direct = false;
   std::uint64_t alignment = 1;  ///< of offset, length and memory; 1 when not direct
   std::string refusal;          ///< why not; empty when direct
-  std::string signal;           ///< what was looked at
+  std::string signal;           ///< what was examined
 };
 
 /// Looks at `fd`, which was opened with O_DIRECT: statx(STATX_DIOALIGN) where the kernel has it

@@ -39,7 +39,7 @@ Judged judge_p2pdma(const DirectStorageOptions& options, std::string_view text) 
   const KernelAnswer answer =
       built_with({"CONFIG_PCI_P2PDMA", "p2pdma_pgmap_ops"}, options.root, options.boot);
   if (!answer.built_in)
-    return {.reason = cat("the kernel does not tell: ", answer.source),
+    return {.reason = cat("the kernel does not report: ", answer.source),
             .hint = "run as root, who may look"};
   return {.verdict = *answer.built_in ? Verdict::yes : Verdict::no,
           .reason = cat(*answer.built_in ? "it is in " : "it is not in ", answer.source),

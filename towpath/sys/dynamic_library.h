@@ -24,7 +24,7 @@ class DynamicLibrary {
   bool was_loaded() const noexcept { return was_loaded_; }
   /// As it was asked for.
   const std::string& name() const noexcept { return name_; }
-  /// The file that the loader took; the name where it does not tell.
+  /// The file that the loader took; the name where it does not report.
   std::string path() const;
 
  private:

@@ -1,8 +1,7 @@
 // Fd: an open file descriptor with one owner. It closes when it dies.
 //
-// It is not a file: reading and writing are in file.h. Errors of close(2) are not told; what must
-// be known to be on the disk is synced first (File::sync).
-// Thread: any, as an int.
+// It is not a file: reading and writing are in file.h. Errors of close(2) are not reported; what
+// must be known to be on the disk is synced first (File::sync). Thread: any, as an int.
 #pragma once
 
 #include <utility>

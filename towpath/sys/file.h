@@ -1,10 +1,10 @@
-// The file seam: what the library needs of files and directories, so that a test can stand in for
+// The file seam: what the library needs of files and directories, so that a test can replace
 // the disk (memory_file_system.h) and production uses the kernel (SystemFileSystem).
 //
 // It is not a cache and keeps no file position: every call names its offset.
-// Invariants: counts that are told are exact; a short read or write is told, never hidden. EINTR is
-// never seen.
-// Thread: any, also several calls on one File at a time; overlapping writes land in some order.
+// Invariants: counts that are reported are exact; a short read or write is reported, never hidden.
+// EINTR is never seen. Thread: any, also several calls on one File at a time; overlapping writes
+// land in some order.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class File {
   /// lost even if a later sync succeeds: write them again.
   virtual Status sync() = 0;
   /// Lets the disk begin with what was written, so that the sync() that comes has less to wait for.
-  /// A hint: it promises nothing, and what goes wrong is told by sync().
+  /// A hint: it promises nothing, and what goes wrong is reported by sync().
   virtual void start_sync() {}
   /// Keeps the file for this opening of it until it is closed, also by the process's end
   /// (flock(2)). Others who ask, in this process or another, are refused; who does not ask is kept
@@ -59,7 +59,8 @@ class File {
   virtual std::uint64_t alignment() const noexcept = 0;
 };
 
-/// Fills all of `into`. Errors: corrupt (the file ends first; the numbers are told), or the File's.
+/// Fills all of `into`. Errors: corrupt (the file ends first; the numbers are reported), or the
+/// File's.
 Status read_exactly(File& file, ByteSpan into, std::uint64_t offset);
 /// Writes all of `from`. Errors: the File's, with how far it came.
 Status write_exactly(File& file, ConstByteSpan from, std::uint64_t offset);

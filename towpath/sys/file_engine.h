@@ -47,7 +47,7 @@ class FileEngine : public IoEngine {
   /// In words, and for how many.
   virtual std::string describe() const = 0;
 
-  /// Tells the kernel of a file, or of memory, beforehand, so that each I/O is cheaper.
+  /// Informs the kernel of a file, or of memory, beforehand, so that each I/O is cheaper.
   /// Errors: unsupported (this engine has no such table), exhausted (it is full, or memlock is).
   virtual Result<int> add_file(int fd) = 0;
   virtual void remove_file(int slot) = 0;
@@ -56,7 +56,7 @@ class FileEngine : public IoEngine {
 
   /// Reads what the page cache has of one read, in one system call and without waiting for a disk.
   /// Bytes, or a negative errno: EAGAIN where it has nothing, EOPNOTSUPP where the file system
-  /// cannot tell.
+  /// cannot determine.
   virtual std::int32_t read_cached(const FileIo& io);
 
   /// Takes an I/O in; it need not start before flush(). No system call.

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 constexpr std::uint64_t kTwoMiB = 2 << 20;
 
-/// A /sys with pools as told.
+/// A /sys with pools as given.
 class HugePagesTest : public ::testing::Test {
  protected:
   void write(const std::string& path, const std::string& text) {

@@ -44,7 +44,7 @@ Result<std::string> read_gzip_file(const std::string& path) {
     got = zlib.read(file, buffer.data(), static_cast<unsigned>(buffer.size()));
     if (got > 0) text.append(buffer.data(), static_cast<std::size_t>(got));
   } while (got > 0 && text.size() <= kMaxConfig);
-  const int closed = zlib.close(file);  // that the end is missing is told only here
+  const int closed = zlib.close(file);  // that the end is missing is reported only here
   if (text.size() > kMaxConfig)
     return error(Code::corrupt,
                  cat("'", printable(path, 256), "' is longer than ", kMaxConfig, " bytes"));

@@ -14,8 +14,8 @@ struct KernelOption {
 };
 
 struct KernelAnswer {
-  std::optional<bool> built_in;  ///< nothing: the kernel does not tell
-  std::string source;            ///< the file that told, or each that did not and why
+  std::optional<bool> built_in;  ///< nothing: the kernel does not report
+  std::string source;            ///< the file that reported, or each that did not and why
 };
 
 /// Asks `boot`/config-RELEASE, then /proc/config.gz, then /proc/kallsyms; each is read with a

@@ -53,7 +53,7 @@ Result<std::size_t> gather(std::span<const ConstByteSpan> parts,
     into[i] = {const_cast<std::byte*>(parts[i].data()), parts[i].size()};
     size += parts[i].size();
   }
-  // An empty message could not be told from the end of the connection.
+  // An empty message could not be distinguished from the end of the connection.
   if (size == 0) return error(Code::invalid_argument, "cannot send an empty message");
   return size;
 }

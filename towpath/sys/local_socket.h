@@ -77,9 +77,9 @@ class LocalSocket {
   Result<bool> send(ConstByteSpan bytes, std::span<const int> fds = {});
   /// The same for a message that lies in parts; at most kMaxMessageParts.
   Result<bool> send_parts(std::span<const ConstByteSpan> parts, std::span<const int> fds = {});
-  /// Takes one message. Errors: out_of_range (the message is longer than `into`; the sizes are told
-  /// and the message is gone), peer_lost, denied (more descriptors than kMaxMessageFds, or than
-  /// this process may open: all of them are closed).
+  /// Takes one message. Errors: out_of_range (the message is longer than `into`; the sizes are
+  /// reported and the message is gone), peer_lost, denied (more descriptors than kMaxMessageFds, or
+  /// than this process may open: all of them are closed).
   Result<Received> receive(ByteSpan into);
 
   Result<PeerCredentials> peer() const { return peer_credentials(fd()); }

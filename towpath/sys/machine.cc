@@ -47,7 +47,7 @@ Judged judge_huge_pages(std::string_view meminfo) {
   const auto free = line_after(meminfo, "HugePages_Free:");
   const auto total_pages = total ? parse_number(*total) : std::nullopt;
   const auto free_pages = free ? parse_number(*free) : std::nullopt;
-  if (!total_pages || !free_pages) return {.reason = "this kernel tells of no huge pages"};
+  if (!total_pages || !free_pages) return {.reason = "this kernel reports no huge pages"};
   const bool some = *free_pages > 0;
   return {.verdict = some ? Verdict::yes : Verdict::degraded,
           .reason = cat(*free_pages, " of ", *total_pages, " reserved pages are free"),

@@ -16,7 +16,7 @@
 
 namespace towpath::sys {
 
-/// Where the kernel tells of itself; a test points it at a directory of its own.
+/// Where the kernel reports about itself; a test points it at a directory of its own.
 struct MachineRoot {
   std::string proc = "/proc";
   std::string sys = "/sys";

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kMostNumber = 65535;  // of processors or nodes; the kernel's bound is below
 
-/// "Node 0 MemTotal:       24684056 kB" -> bytes; 0 when it is not told.
+/// "Node 0 MemTotal:       24684056 kB" -> bytes; 0 when it is not reported.
 std::uint64_t memory_of(std::string_view meminfo) {
   const std::size_t key = meminfo.find("MemTotal:");
   if (key == std::string_view::npos) return 0;

@@ -1,4 +1,4 @@
-// NUMA: which memory is near which processors, as the kernel tells it below /sys.
+// NUMA: which memory is near which processors, as the kernel reports it below /sys.
 //
 // It places nothing: that is for who allocates and who starts threads.
 // Thread: any.
@@ -31,7 +31,7 @@ Result<std::vector<unsigned>> parse_cpu_list(std::string_view text);
 Result<std::vector<NumaNode>> numa_nodes(const std::string& sys = "/sys");
 
 /// The node that a device on the PCI bus is near to ("0000:17:00.0", in any case and with a domain
-/// of 4 or 8 digits); nothing where the machine does not tell, and never a guess.
+/// of 4 or 8 digits); nothing where the machine does not report, and never a guess.
 std::optional<unsigned> numa_node_near_pci(std::string_view address,
                                            const std::string& sys = "/sys");
 

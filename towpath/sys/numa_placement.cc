@@ -36,7 +36,7 @@ Status place_memory(ByteSpan bytes, const PlaceMemory& where) {
                  "see /sys/devices/system/node");
   mask[where.node / kWordBits] = 1UL << (where.node % kWordBits);
   const int mode = where.policy == NodePolicy::bound ? MPOL_BIND : MPOL_PREFERRED;
-  // The kernel reads one bit less than it is told.
+  // The kernel reads one bit less than it is given.
   if (::syscall(SYS_mbind, bytes.data(), bytes.size(), mode, mask.data(), kMostNodes + 1, 0) == 0)
     return {};
   const int failure = errno;

@@ -1,4 +1,4 @@
-// Placing memory and threads on NUMA nodes (numa.h tells which there are).
+// Placing memory and threads on NUMA nodes (numa.h reports which there are).
 //
 // The kernel's calls, not libnuma's: two of them are all that is needed, and a machine that runs us
 // then needs no library for it. Containers may forbid them (seccomp without CAP_SYS_NICE).

@@ -32,7 +32,7 @@ std::string hint_for(State state) {
   }
 }
 
-/// " 2.28", from "version: 2.28"; empty where it does not tell.
+/// " 2.28", from "version: 2.28"; empty where it does not report.
 std::string version_of(const MachineRoot& root) {
   const auto text = read_text_file(root.proc + "/driver/nvidia-fs/version");
   const auto version = text.ok() ? line_after(*text, "version:") : std::nullopt;

@@ -2,7 +2,7 @@
 //
 // That it is loaded says nothing of a file, of a GPU, or of io_uring's passthrough, which does not
 // go through it: direct_storage.h asks these. Its statistics are never empty while it is loaded
-// (gds-nvidia-fs, nvfs-stat.c), so an empty file is told as what it is, a thing that cannot be.
+// (gds-nvidia-fs, nvfs-stat.c), so an empty file is reported as what it is, a thing that cannot be.
 // Thread: any.
 #pragma once
 

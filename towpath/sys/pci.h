@@ -23,7 +23,7 @@ std::vector<std::string> bridges_above(const std::string& device);
 
 /// Whether a bridge sends what its devices have for each other up to the root (ACS: request
 /// redirect, completion redirect, egress control), where the IOMMU or a host bridge may stop it.
-/// Nothing when its configuration cannot be looked at: all of it is for CAP_SYS_ADMIN alone.
+/// Nothing when its configuration cannot be examined: all of it is for CAP_SYS_ADMIN alone.
 /// Source: PCI Express Base Specification, Access Control Services.
 std::optional<bool> redirects_peers(const std::string& bridge);
 

@@ -30,11 +30,11 @@ bool has_ended(const Fd& process) noexcept;
 Result<std::uint64_t> process_start_time(pid_t pid, const std::string& proc = "/proc");
 
 /// Copies bytes of another process into ours (process_vm_readv(2)): the parts of each side are one
-/// stream, however they are cut. Returns when all bytes are there, and tells how many.
+/// stream, however they are cut. Returns when all bytes are there, and reports how many.
 /// Cost: a system call per 256 parts. No allocation.
 /// Errors: invalid_argument (the two sides differ in length), peer_lost (the process ended), denied
 /// (the message has the hint), out_of_range (bytes that are not mapped), unsupported. A failure
-/// tells how many bytes had arrived; those are spoilt.
+/// reports how many bytes had arrived; those are spoilt.
 Result<std::uint64_t> read_process_memory(pid_t pid, std::span<const IoPart> local,
                                           std::span<const RemotePart> remote);
 /// The same, from us to the other process.

@@ -1,5 +1,5 @@
 // Ports of RDMA adapters, and which of them are under one PCI switch with a GPU: what UCX should be
-// told to use (UCX_NET_DEVICES) when it does not start, or is slow. Thread: any.
+// asked to use (UCX_NET_DEVICES) when it does not start, or is slow. Thread: any.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace towpath::sys {
 
 struct RdmaPort {
   std::string name;    ///< as UCX says it: "mlx5_0:1"
-  std::string device;  ///< its adapter below /sys/devices; empty: the kernel does not tell
+  std::string device;  ///< its adapter below /sys/devices; empty: the kernel does not report
 };
 
 /// Ascending by adapter; of each its ports, ascending.

@@ -68,7 +68,7 @@ Status SharedDirectory::replace(const std::string& name, ConstByteSpan bytes) {
   if (!file) return failed("make", fresh, errno);
   int wrong = write_all(file.get(), bytes);
   if (wrong == 0 && ::close(file.release()) != 0)
-    wrong = errno;  // a network's file system tells now
+    wrong = errno;  // a network's file system reports errors now
   if (wrong == 0 &&
       ::renameat(directory_.get(), fresh.c_str(), directory_.get(), name.c_str()) != 0)
     wrong = errno;

@@ -1,10 +1,10 @@
 // SharedDirectory: a directory through which processes, also of other hosts, leave each other small
 // files: written whole under another name and renamed, so that a reader sees all of one or nothing.
 //
-// How old a file is is told by the file system's own clock, whichever host asks: a file of our own
-// is touched and looked at. Not the file seam (file.h): what is wanted here is ages and changes,
-// not bytes that survive. Nothing is synced.
-// Thread: any, but for watch() and take_changes(): one at a time.
+// How old a file is is reported by the file system's own clock, whichever host asks: a file of our
+// own is touched and examined. Not the file seam (file.h): what is wanted here is ages and
+// changes, not bytes that survive. Nothing is synced. Thread: any, but for watch() and
+// take_changes(): one at a time.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ class SharedDirectory {
   static Result<SharedDirectory> open(const std::string& path);
   SharedDirectory(SharedDirectory&&) noexcept = default;
   SharedDirectory& operator=(SharedDirectory&&) = delete;
-  /// Removes the file that told the time.
+  /// Removes the file that reported the time.
   ~SharedDirectory();
 
   /// Mode 0600, in place of what was there. Errors: exhausted (no space), denied, io_error.
@@ -45,7 +45,7 @@ class SharedDirectory {
 
   /// A descriptor that is readable after a process of this host has renamed or removed a file here
   /// (inotify); -1 where that cannot be had: then look from time to time. Others' changes over a
-  /// network are not told.
+  /// network are not reported.
   int watch();
   void take_changes();
 

@@ -1,8 +1,7 @@
 // Files with a name that several processes map: made with their space, opened with care.
 //
-// A name is no proof of what lies behind it: a file may have been replaced since it was told. Who
-// was told its device and inode compares them.
-// Thread: any.
+// A name is no proof of what lies behind it: a file may have been replaced since it was reported.
+// Who knows its device and inode compares them. Thread: any.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kSmallPage = 2 << 20, kLargePage = 1 << 30;
 
-/// A /sys as told.
+/// A /sys as given.
 class SharedPagesTest : public ::testing::Test {
  protected:
   void write(const std::string& folder, const std::string& name, const std::string& text) {

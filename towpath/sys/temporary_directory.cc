@@ -16,7 +16,7 @@ Result<TemporaryDirectory> TemporaryDirectory::create(const std::string& parent)
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;  // what cannot be removed stays; a destructor has nobody to tell
+  std::error_code ignored;  // what cannot be removed stays; a destructor has nobody to report
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 

@@ -1,5 +1,5 @@
-// What the kernel tells in small text files and directories (/proc, /sys): read whole and bounded.
-// Thread: any.
+// What the kernel reports in small text files and directories (/proc, /sys): read whole and
+// bounded. Thread: any.
 #pragma once
 
 #include <cstdint>

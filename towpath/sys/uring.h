@@ -126,7 +126,7 @@ class Ring {
   Status sync(std::uint64_t id, RingFile file);
   Status command(std::uint64_t id, const RingCommand& request);
 
-  /// Hands everything prepared to the kernel; tells how many. Bad operations are completions, not
+  /// Hands everything prepared to the kernel; reports how many. Bad operations are completions, not
   /// errors of submit(). Errors: unavailable (the kernel is short of memory now; what is left stays
   /// prepared: poll and submit again).
   Result<unsigned> submit();
@@ -142,8 +142,8 @@ class Ring {
   /// -ECANCELED, or -EINTR, or as if nothing was asked when it was too late.
   Status cancel(std::uint64_t id);
   /// Cancels all and waits until the kernel let go of every buffer; appends the completions. What
-  /// was prepared but not submitted is withdrawn and told as -ECANCELED. Waits as long as a device
-  /// needs for what cannot be cancelled any more.
+  /// was prepared but not submitted is withdrawn and reported as -ECANCELED. Waits as long as a
+  /// device needs for what cannot be cancelled any more.
   Status drain(std::vector<Completion>& into);
 
   /// Becomes readable when completions arrive (eventfd); lives with the ring. Made at the first

@@ -5,7 +5,7 @@
 // interrupts him and the other (RingOptions::interrupts) does not. Both signal one descriptor.
 //
 // Files and buffers are registered in sparse tables, so that an I/O skips the look-up of its file
-// and pages. Where a table is full or memlock is used up, the caller is told and goes without.
+// and pages. Where a table is full or memlock is used up, the caller is notified and goes without.
 // Thread: one at a time.
 #pragma once
 

@@ -43,13 +43,13 @@ class UringFileEngineTest : public ::testing::Test {
     engine_ = std::move(*engine);
   }
 
-  /// The next to end, as its descriptor tells.
+  /// The next to end, as its descriptor reports.
   IoDone next() {
     std::array<IoDone, 1> done;
     while (engine_->reap(done) == 0) {
       pollfd ready{engine_->wait_fd(), POLLIN, 0};
       if (::poll(&ready, 1, 20'000) != 1) {
-        ADD_FAILURE() << "nothing is told";
+        ADD_FAILURE() << "nothing is reported";
         break;
       }
       engine_->clear_wait_fd();

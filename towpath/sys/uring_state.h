@@ -39,7 +39,7 @@ struct RingState {
   /// -errno of a wait as a Status.
   Status wait(const RingWait& until, bool submit_first);
   std::size_t poll(std::span<Completion> into) noexcept;
-  /// Takes back what the kernel was not told yet.
+  /// Takes back what the kernel does not know yet.
   void withdraw_unsubmitted(std::vector<Completion>& into);
 };
 

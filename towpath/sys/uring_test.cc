@@ -94,7 +94,7 @@ TEST_F(UringTest, writes_and_reads_a_file_and_reports_exact_counts) {
   ASSERT_TRUE(ring_->read(3, {.file = {file.get()}, .into = back, .offset = 4}).ok());
   auto done = run(2);
   EXPECT_EQ(done.at(2).result, 0);
-  EXPECT_EQ(done.at(3).result, 4) << "a short read is told as one";
+  EXPECT_EQ(done.at(3).result, 4) << "a short read is reported as one";
   EXPECT_EQ(as_text(back).substr(0, 4), "anal");
 }
 
@@ -351,7 +351,7 @@ TEST_F(UringTest, memory_that_is_not_there_is_not_registered) {
   EXPECT_EQ(ring_->register_files(closed).code(), Code::invalid_argument);
 }
 
-/// In a child without privileges and with a limit of 64 KiB: 0 when the limit is told.
+/// In a child without privileges and with a limit of 64 KiB: 0 when the limit is reported.
 int register_above_the_limit() {
   const rlimit limit{65536, 65536};
   if (::setrlimit(RLIMIT_MEMLOCK, &limit) != 0) return 2;

@@ -3,9 +3,8 @@
 //   towpath_cache_blocks_total{agent, found_in}    found_in: "host", "disk", ..., "nowhere"
 //   towpath_cache_waiting_blocks{agent, way}       way: "up", "down"
 //
-// With a flight recorder each question is told there, too: a record per place that had some. The
-// share of the places but "nowhere" is the hit ratio.
-// Thread: any.
+// With a flight recorder each question is reported there, too: a record per place that had some.
+// The share of the places but "nowhere" is the hit ratio. Thread: any.
 #pragma once
 
 #include <span>

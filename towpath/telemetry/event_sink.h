@@ -1,4 +1,4 @@
-// EventSink: where the library tells what happened. The only log that Towpath has.
+// EventSink: where the library reports what happened. The only log that Towpath has.
 //
 // An event is a value: a level, a time, who speaks, a sentence, and the values involved. A sink
 // that prints, sends or counts events is written by the user or lives in `standard/`; here are the
@@ -57,7 +57,8 @@ class NullSink final : public EventSink {
   bool wants(Level) const noexcept override { return false; }
 };
 
-/// Keeps what it is told, for tests. Beyond `limit` events the newest are dropped, and counted.
+/// Keeps what is reported to it, for tests. Beyond `limit` events the newest are dropped, and
+/// counted.
 class CollectingSink final : public EventSink {
  public:
   explicit CollectingSink(std::size_t limit = 10'000) noexcept : limit_(limit) {}

@@ -38,7 +38,7 @@ struct FlightRecord {
   friend bool operator==(const FlightRecord&, const FlightRecord&) = default;
 };
 
-/// Whose ring it is: what a reader must know to tell one crash from another.
+/// Whose ring it is: what a reader must know to distinguish one crash from another.
 struct FlightOwner {
   std::uint64_t process = 0;  ///< its id
 };
@@ -66,7 +66,7 @@ class FlightRecorder {
   /// Returns the record's ticket, whether or not it had to be dropped.
   std::uint64_t record(std::uint32_t what, const FlightRecord::Args& args = {},
                        std::uint32_t who = 0) noexcept;
-  /// As record(), at a moment that the caller knows already; `entry.ticket` is not looked at.
+  /// As record(), at a moment that the caller knows already; `entry.ticket` is ignored.
   std::uint64_t record_at(const FlightRecord& entry) noexcept;
 
   /// Puts a name into the table and returns its number, from 1 on; 0 when the table is full. Names

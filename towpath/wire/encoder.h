@@ -7,7 +7,7 @@
 //     metadata.put_nested(kRegion, [&](Encoder& out) { out.put_number(kLength, region.length); });
 //   TOWPATH_TRY(const Bytes payload, std::move(metadata).finish());
 //
-// What the schema does not allow is remembered; finish() tells it, so no put needs a check.
+// What the schema does not allow is remembered; finish() reports it, so no put needs a check.
 // A field's bytes: docs/formats/fields.md. Thread: one at a time.
 #pragma once
 

@@ -11,7 +11,7 @@
 namespace towpath::wire {
 
 enum class MessageType : std::uint16_t {
-  metadata = 1,          ///< what an agent tells its peers about itself
+  metadata = 1,          ///< what an agent gives its peers
   notification = 2,      ///< a user's message, bound to a transfer or alone
   layout = 3,            ///< the geometry of a KV cache
   block_header = 4,      ///< what stands before a block on disk
@@ -21,7 +21,7 @@ enum class MessageType : std::uint16_t {
   replay_control = 8,    ///< what the processes of `towpath replay` say to each other
   memory_key = 9,        ///< how one backend of an agent reaches a region: a part of its metadata
   layout_package = 10,   ///< the caches of one agent, with its metadata
-  pe_exchange = 11,      ///< what the PEs of a job tell each other before it begins
+  pe_exchange = 11,      ///< what the PEs of a job exchange before it begins
   segment_header = 16,   ///< what a segment file of KV blocks begins with
   block_index = 17,      ///< where KV blocks lie in segments, so that a restart need not look
   step_orders = 20,      ///< what the workers of an engine shall load and save in a step

@@ -166,7 +166,7 @@ static uint64_t serve(towpath_scheduler_t* scheduler, towpath_worker_t* worker, 
   return matched;
 }
 
-/* Blocks of the prompt that the scheduler tells of, whole and in their order. */
+/* Blocks of the prompt that the scheduler reports, whole and in their order. */
 static void expect_events(towpath_scheduler_t* scheduler, size_t expected) {
   towpath_block_event_t* events = NULL;
   size_t count = 99;

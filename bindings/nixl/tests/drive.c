@@ -1,7 +1,7 @@
 /* drive DEVICE [refused]: writes extents of an NVMe namespace as NIXL's BLOCK segments and reads them
  * back; or, with `refused`, is not given the namespace at all. What was on it is lost.
  *
- * Started by tests/qemu, on drives that QEMU plays.
+ * Started by tests/qemu, on drives that QEMU emulates.
  */
 #include "agents.h"
 

@@ -179,7 +179,7 @@ static void plugins_are_loaded_from_a_named_directory(void) {
   OK(nixl_capi_destroy_agent(side.agent));
 
   setenv("NIXL_PLUGIN_DIR", "there/is/no/such/directory", 1);
-  OK(nixl_capi_create_agent("alone", &agent)); /* the log tells */
+  OK(nixl_capi_create_agent("alone", &agent)); /* the log reports it */
   unsetenv("NIXL_PLUGIN_DIR");
   OK(nixl_capi_get_available_plugins(agent, &plugins));
   CHECK(!lists(plugins, "example"));

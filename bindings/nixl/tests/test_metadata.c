@@ -214,7 +214,7 @@ static void metadata_travels_to_and_from_an_address(void) {
   CHECK(learns_of(there.agent, "here", true));
   OK(nixl_capi_destroy_reg_dlist(list));
   close_side(&there);
-  /* Nobody listens any more: accepted all the same, and the log tells. */
+  /* Nobody listens any more: accepted all the same, and the log reports. */
   OK(nixl_capi_send_local_md(here.agent, here.args));
   OK(nixl_capi_fetch_remote_md(here.agent, "there", here.args));
   close_side(&here);

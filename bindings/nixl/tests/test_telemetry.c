@@ -48,7 +48,7 @@ static bool holds(const char* text, size_t size, const char* wanted) {
   return memmem(text, size, wanted, strlen(wanted)) != NULL;
 }
 
-/* The flight recorder of the agent `name` in `directory`: whether it is there and tells of `peer`.
+/* The flight recorder of the agent `name` in `directory`: whether it is there and reports `peer`.
  */
 static bool is_recorded(const char* directory, const char* name, const char* peer) {
   static char bytes[1 << 20];
@@ -80,7 +80,7 @@ static void goes_where_the_environment_says(void) {
 static void what_cannot_be_opened_is_left_out(void) {
   setenv("NIXL_TELEMETRY_ENABLE", "1", 1);
   setenv("NIXL_TELEMETRY_DIR", "/proc/no/such/directory", 1);
-  struct pair pair = open_pair(); /* the log tells */
+  struct pair pair = open_pair(); /* the log reports it */
   unsetenv("NIXL_TELEMETRY_DIR");
   read_all(&pair);
   close_pair(&pair);
@@ -111,7 +111,7 @@ static int free_port(void) {
   return ntohs(address.sin_port);
 }
 
-/* What a scraper is told, until `wanted` is in it. */
+/* What a scraper gets, until `wanted` is in it. */
 static bool is_scraped(int port, const char* wanted) {
   static char answer[1 << 20];
   static const char kAsk[] = "GET /metrics HTTP/1.0\r\n\r\n";

@@ -1,5 +1,5 @@
-// The engine that opens NVSHMEM's library, on ours, which stands in without a GPU, and on fakes
-// that cannot be used.
+// The engine that opens NVSHMEM's library, on ours, which is used instead without a GPU, and on
+// fakes that cannot be used.
 #include <cstring>
 
 #include <gmock/gmock.h>

@@ -180,7 +180,7 @@ class OpenshmemTest(unittest.TestCase):
         self.assertIn("openshmem: PE 0: peer_lost: barrier of team 0", done.stderr)
 
     def run_hosts(self, program, expect):
-        """On two hosts, as far as PEs can tell; where UCX is installed."""
+        """On two hosts, as far as PEs can determine; where UCX is installed."""
         done = subprocess.run([ARGS.run, "run", "--hosts", "localhost,localhost", "--launcher", "sh -c {command}", "-n", "3",
                                "--", program], capture_output=True, text=True, timeout=WATCHDOG_S)
         if "apt-get install libucx" in done.stderr:
@@ -193,7 +193,7 @@ class OpenshmemTest(unittest.TestCase):
         self.assertEqual(sorted(done.stdout.splitlines()), [f"PE {pe} has {(pe + 2) % 3}" for pe in range(3)])
 
     def test_one_pe_ends_all_of_several_hosts(self):
-        # Also those that compute, and are in no call that could tell them.
+        # Also those that compute, and are in no call that could notify them.
         endless = "if (shmem_my_pe() == 1) shmem_global_exit(%s);\n  for (;;) sleep(1);"
         for status in (0, 5):
             text = "#include <unistd.h>\n" + self.ring(endless.replace("%s", str(status)))

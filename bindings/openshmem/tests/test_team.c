@@ -205,7 +205,7 @@ static void reductions_of_a_team(void) {
   }
 }
 
-/* A difference is told to all, and nobody hangs. */
+/* A difference is reported to all, and nobody hangs. */
 static void calls_that_differ_are_refused(void) {
   static int from, to;
   if (shmem_n_pes() == 1) return;

@@ -253,7 +253,7 @@ void bind_messages(AgentClass& type) {
           },
           py::arg("peer"), py::arg("message"))
       .def("notifications", &notifications,
-           "Tuples (sender, message), each told once. With a timeout it waits for the first.",
+           "Tuples (sender, message), each reported once. With a timeout it waits for the first.",
            py::arg("timeout") = py::none());
 }
 

@@ -7,7 +7,7 @@
 namespace towpath::python {
 namespace {
 
-// The beginning of DLManagedTensor; what follows (its manager) is not looked at.
+// The beginning of DLManagedTensor; what follows (its manager) is ignored.
 struct Tensor {
   void* data;
   std::int32_t device_type;

@@ -138,7 +138,7 @@ void bind_exchange(py::class_<PyAgent>& type) {
       .def("fetch_metadata", &fetch, "Asks for a peer's metadata and loads it when it comes.",
            py::arg("name"), py::arg("at") = py::none(), py::kw_only(), py::arg("label") = Name())
       .def("withdraw_metadata", &withdraw, py::arg("at") = py::none())
-      .def("metadata_outcomes", &outcomes, "What came of the calls above, each told once.");
+      .def("metadata_outcomes", &outcomes, "What came of the calls above, each reported once.");
 }
 
 }  // namespace towpath::python

@@ -23,7 +23,7 @@ namespace towpath::python {
 
 namespace py = pybind11;
 
-/// However long a wait: signals are looked at as often as this.
+/// However long a wait: signals are examined as often as this.
 inline constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 
 /// Drops the objects that were put aside. With the interpreter's lock.
@@ -62,7 +62,7 @@ std::shared_ptr<const void> keep_alive(py::object object);
 
 /// Owns a T whose end may wait: it dies without the interpreter's lock. Copied with the lock.
 /// A forked child inherits handles, but nothing behind them that still works, and what their end
-/// would tell others is not true: there they do nothing at all.
+/// would notify others is not true: there they do nothing at all.
 template <typename T>
 class Handle {
  public:

@@ -97,7 +97,7 @@ int visit(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-// As at the end of any other object's life: what goes wrong is told, and stops nobody.
+// As at the end of any other object's life: what goes wrong is reported, and stops nobody.
 void end(PyObject* self) {
   PyObject_GC_UnTrack(self);
   if (of(self).weak_references != nullptr) PyObject_ClearWeakRefs(self);

@@ -272,7 +272,7 @@ void bind_nixl_transfers(py::module_& module) {
   add_method<Self, kAskedOf, &Self::asked_of>(type, "The backends that it was asked for with.");
   add_method<Self, kNotifications, &Self::notifications>(
       type, "What came since the last call, behind what `notif_map` has.");
-  add_method<Self, kNotify, &Self::notify>(type, "Tells a peer.");
+  add_method<Self, kNotify, &Self::notify>(type, "Notifies a peer.");
 }
 
 }  // namespace towpath::python

@@ -44,7 +44,7 @@ void bind_reports(py::module_& module) {
       .def_property_readonly("bytes_per_second", &TransferReport::bytes_per_second);
 
   using agent::Candidate;
-  py::class_<Candidate>(module, "Candidate", "A backend that was looked at for a transfer.")
+  py::class_<Candidate>(module, "Candidate", "A backend that was considered for a transfer.")
       .def_readonly("backend", &Candidate::backend)
       .def_readonly("possible", &Candidate::possible)
       .def_readonly("chosen", &Candidate::chosen)

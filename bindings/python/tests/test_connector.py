@@ -146,7 +146,7 @@ def test_blocks_in_a_store_serve_the_next_worker(monkeypatch):
             assert len(bucket.names()) == 3
         layers, scheduler = caches(), Scheduler(4)
         with Worker(layers, name_space="m", objects=objects) as worker:
-            until = time.monotonic() + 60  # the store's list tells what is there
+            until = time.monotonic() + 60  # the store's list reports what is there
             while scheduler.match("b", range(12))[0] < 8 and time.monotonic() < until:
                 scheduler.update(worker.take_report())
             assert serve(scheduler, worker, layers, "b", [5, 3, 4]) == 8

@@ -55,7 +55,7 @@ def _chains(events):
 def for_router(events, block_size, *, types=None, medium="CPU",
                lora_ids: Optional[Mapping[str, int]] = None) -> List[Any]:
     """`events` as a list of `types.BlockStored` and `types.BlockRemoved`. `lora_ids` says which rooms are
-    adapters, and their ids; all others, tenants say, are told to nobody.
+    adapters, and their ids; all others, tenants say, are reported to nobody.
     """
     types = types or sys.modules[__name__]
     lora_ids = lora_ids or {}

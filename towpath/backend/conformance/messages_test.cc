@@ -6,7 +6,7 @@
 namespace towpath::backend::conformance {
 namespace {
 
-/// What the far agent was told, in the order of arrival.
+/// What was reported to the far agent, in the order of arrival.
 struct Inbox {
   explicit Inbox(agent::Agent& of) : agent(of) {}
   std::size_t look() {
@@ -31,7 +31,7 @@ class MessagesConformance : public CandidateTest {
       sent = world.near().notify(world.far_name(), message);
       return sent.code() != Code::exhausted;
     });
-    return taken ? sent : error(Code::timed_out, "no room for ever");
+    return taken ? sent : error(Code::timed_out, "no room in all this time");
   }
 };
 

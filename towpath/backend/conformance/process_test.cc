@@ -108,7 +108,7 @@ void ProcessConformance::kill_in_flight(TransferOp op, std::uint64_t seed) {
         << "done, but not all bytes are right";
   }
   expect_quiesced(near, op, pairing().far == Store::shared ? &far : nullptr);
-  EXPECT_TRUE(near.run_until([&] { return near.agent->peer("far")->lost; })) << "never told";
+  EXPECT_TRUE(near.run_until([&] { return near.agent->peer("far")->lost; })) << "never reported";
   EXPECT_EQ(transfer->outcome(), outcome) << "it ended twice";
   EXPECT_EQ(transfer->post().code(), Code::peer_lost);
 }

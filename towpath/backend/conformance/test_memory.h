@@ -18,7 +18,7 @@ namespace towpath::backend::conformance {
 /// What `size_bytes` bytes of this seed look like: no two places or seeds are alike.
 Bytes pattern(std::uint64_t seed, std::uint64_t size_bytes);
 
-/// Whose memory Store::device is: host memory that plays a device's. One for the process, as a
+/// Whose memory Store::device is: host memory that emulates a device's. One for the process, as a
 /// machine's is.
 std::shared_ptr<device::Driver> test_driver();
 

@@ -1,4 +1,4 @@
-// RecordingEvents: keeps all that a backend tells, for tests.
+// RecordingEvents: keeps all that a backend reports, for tests.
 //
 // It answers like an agent with a bounded queue: `accept` is how many more notifications it takes.
 // Thread: loop, as the backend.

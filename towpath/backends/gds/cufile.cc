@@ -133,7 +133,7 @@ Status CuFile::start() {
 
 Status CuFile::forbid_compat() const {
   if ((properties_.control_flags & cufile::kCompatAllowed) == 0) return {};
-  const char* why = functions_.set_switch == nullptr ? "it is too old to be told"
+  const char* why = functions_.set_switch == nullptr ? "it is too old for that switch"
                                                      : "it was started before, with compat mode";
   return error(Code::unsupported, cat(describe(), ": compat mode cannot be refused (", why, ")"),
                kNoCompat);
@@ -157,7 +157,7 @@ std::string CuFile::describe() const {
   const bool reported = functions_.version != nullptr && functions_.version(&version).code == 0;
   return cat("libcufile", reported ? cat(" ", version / 1000, ".", version % 1000 / 10) : "", " (",
              printable(library_.path(), 256), "), ",
-             may_stage() ? "compat mode allowed: it may stage through host memory and not tell"
+             may_stage() ? "compat mode allowed: it may stage through host memory without a report"
                          : "compat mode refused");
 }
 

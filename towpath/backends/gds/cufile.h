@@ -2,7 +2,7 @@
 //
 // libcufile moves bytes between a file and a GPU's memory: straight, or, in its compat mode, by
 // copies through host memory of its own. It takes the second way without a word where it is allowed
-// to; so it is told beforehand that it is not, unless the user says otherwise.
+// to; so it is configured beforehand not to, unless the user says otherwise.
 // Invariants: the process must not fork while this lives and use the library in the child.
 // Thread: any; immutable once opened. The GPU must be current on a thread that moves bytes.
 #pragma once
@@ -62,7 +62,7 @@ class CuFile {
   /// What cuFileRead() and cuFileWrite() answer, as one number: bytes, or a negative errno, or a
   /// negative code of the library's own. Looks at errno, on the thread of the call.
   static std::int32_t result_of(ssize_t answer) noexcept;
-  /// The same of what a stream left behind: nobody's errno tells more.
+  /// The same of what a stream left behind: nobody's errno reports more.
   static std::int32_t result_of_stream(ssize_t moved) noexcept;
   /// The failure that a negative result_of() stands for.
   Status failure_of(std::int32_t result, const std::string& what) const;

@@ -22,7 +22,7 @@ struct Answer {  // without initializers: clang takes only such structs for ones
 };
 static_assert(sizeof(Answer) == 8);
 
-// CUfileOpError: those that we tell apart. 0 is success; 5021 and 5032 do not exist.
+// CUfileOpError: those that we distinguish. 0 is success; 5021 and 5032 do not exist.
 inline constexpr int kFirstError = 5000;
 inline constexpr int kNotInitialized = 5001;
 inline constexpr int kVersionMismatch = 5004;

@@ -92,7 +92,7 @@ std::vector<backend::ParamInfo> BackendOptions::describe() {
       {"chunk_bytes", "16M", "of the largest I/O"},
       {"compat", "refuse",
        "allow: where the direct ways do not work, libcufile may stage through host memory"},
-      {"directories", "", "A:B: decide about these when the backend opens, and tell"},
+      {"directories", "", "A:B: decide about these when the backend opens, and report"},
       {"library", "", "libcufile, as dlopen(3) takes it; empty: libcufile.so.0"}};
 }
 

@@ -24,7 +24,7 @@ struct BackendOptions {
   std::uint32_t batch_limit = 64;          ///< I/Os of a batch
   std::uint64_t chunk_bytes = 16U << 20U;  ///< of the largest I/O
   Compat compat = Compat::refuse;
-  std::vector<std::string> directories;  ///< decided about, and told of, when it opens
+  std::vector<std::string> directories;  ///< decided about, and reported, when it opens
   std::string library;                   ///< empty: as the loader finds it
 
   std::uint32_t depth() const noexcept {

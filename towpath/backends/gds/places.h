@@ -2,7 +2,7 @@
 //
 // libcufile decides by the file system and the drive under it, so the first file that it looks at
 // decides for all. A refusal names the hint; the agent then takes the next backend that can,
-// which stages the bytes through pinned memory, and `explain` tells. Thread: loop.
+// which stages the bytes through pinned memory, and `explain` reports. Thread: loop.
 #pragma once
 
 #include <map>

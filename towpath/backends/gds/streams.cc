@@ -104,7 +104,7 @@ void Streams::Gpu::give(const Job& job, Io& io) {
   if (io.is_over) io.moved = -answer.code;  // ended as any other that failed
   const auto wake = [&waker = waker_] { waker.wake(); };
   if (!io.is_over && stream.record(*io.passed).ok() && stream.run(wake).ok()) return;
-  if (!io.is_over) (void)stream.synchronize();  // nothing would tell later that it is over
+  if (!io.is_over) (void)stream.synchronize();  // nothing would report later that it is over
   io.is_over = true;
   wake();
 }

@@ -18,7 +18,7 @@ TEST(RecordTest, closed_record_lets_nobody_in) {
   record.close();
 }
 
-// Breaks (and TSan tells) when close() returns while somebody is inside.
+// Breaks (and TSan reports) when close() returns while somebody is inside.
 TEST(RecordTest, close_waits_for_those_inside) {
   for (int round = 0; round < 50; ++round) {
     Record record({.address = 4096, .length = 64}, 1);

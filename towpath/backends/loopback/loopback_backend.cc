@@ -96,7 +96,7 @@ class LoopbackBackend final : public Backend, private SliceMover {
   const std::shared_ptr<Endpoint> endpoint_;
   ConnectionTable connections_{events_};
   SliceRunner runner_{events_, *this};
-  std::uint64_t turn_ = 0;              // the sender whose message was looked at last
+  std::uint64_t turn_ = 0;              // the sender whose message was taken last
   std::vector<std::uint64_t> refused_;  // senders for which there is no room in this call
 };
 
@@ -121,7 +121,7 @@ Result<std::unique_ptr<Memory>> LoopbackBackend::import_memory(Connection& conne
 Result<std::unique_ptr<Connection>> LoopbackBackend::connect(const AgentIdentity& peer,
                                                              ConstByteSpan info) {
   TOWPATH_TRY(std::shared_ptr<Endpoint> endpoint, exchange_->find(peer, info));
-  // Watched before it is looked at: one that closes in between wakes us, or is seen closed.
+  // Watched before it is examined: one that closes in between wakes us, or is seen closed.
   if (endpoint != endpoint_) endpoint->add_watcher(endpoint_);
   TOWPATH_TRY(endpoint->check_open());
   return std::make_unique<LoopbackConnection>(connections_, std::move(endpoint));

@@ -143,7 +143,7 @@ TEST_F(LoopbackBackendTest, memory_taken_back_is_never_touched_again) {
   const std::vector segments{segment(a_, *remote, b_, 2 * kSliceBytes)};
   operation->post({TransferOp::read, way.get(), segments});
   b_.memory.reset();
-  Bytes().swap(b_.bytes);  // ASan would tell
+  Bytes().swap(b_.bytes);  // ASan would report
   a_.run();
   const auto& end = a_.events.last(*operation);
   EXPECT_EQ(end.status.code(), Code::not_found);

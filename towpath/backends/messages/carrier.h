@@ -16,7 +16,7 @@ namespace towpath::backends::messages {
 struct Carrier {
   std::string name;     ///< of the backend
   std::string summary;  ///< of the backend, in a line
-  std::string path;     ///< as reports tell of it: "messages over UCX"
+  std::string path;     ///< as reports name it: "messages over UCX"
   bool takes_devices =
       false;  ///< only then this side's memory may be one's (net::DeviceStagingBuffer)
   /// A connection carries messages both ways and in order, and who comes is answered over it.

@@ -159,14 +159,14 @@ class MessageBackend final : public backend::Backend,
     if (whole) take_text(inbound);
   }};
 
-  std::unique_ptr<net::MessageWorker> worker_;  // its last words are told to what stands above
+  std::unique_ptr<net::MessageWorker> worker_;  // its last words are reported to what stands above
   std::unique_ptr<run::Poller> poller_;
   std::unique_ptr<run::TimerFd> timer_;
   std::unique_ptr<RmaProtocol> protocol_;
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Link>> links_;  // by our session
   std::unordered_map<std::uint64_t, Link*> by_peer_session_;
-  std::vector<std::pair<std::uint64_t, Status>> broken_;  // sessions to be told
+  std::vector<std::pair<std::uint64_t, Status>> broken_;  // sessions to be reported
   std::unordered_map<std::uint64_t, Link*>
       half_open_;                          // begun by others and not confirmed, as above
   telemetry::Counter* refused_ = nullptr;  // null: nobody counts

@@ -74,7 +74,7 @@ struct FrameHeader {
 struct Piece {
   std::uint64_t token = 0;  ///< which registration
   std::uint64_t address = 0;
-  std::uint64_t stride = 0;  ///< not looked at when count is 1
+  std::uint64_t stride = 0;  ///< ignored when count is 1
   std::uint32_t length = 0;  ///< at least 1
   std::uint32_t count = 1;   ///< at least 1
 

@@ -4,7 +4,7 @@
 // Reads are quiesced at once: data for an operation that gave up is dropped. Writes are quiesced
 // when their frames are answered, or when the owner cannot place them any more (link.h, grants);
 // what of them has not left by then is copied when they are stopped, so that nobody looks at it
-// again. Completions are told by deliver(), never from inside a message. Thread: loop.
+// again. Completions are reported by deliver(), never from inside a message. Thread: loop.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace towpath::backends::messages {
 class RmaProtocol final : public OperationOwner {
  public:
   struct Outward {
-    /// Sends a frame that was written and sealed. A link that breaks meanwhile is told later.
+    /// Sends a frame that was written and sealed. A link that breaks meanwhile is reported later.
     std::function<void(Link&, OutboundFrame)> send;
     /// The link of a connection.
     std::function<Link&(backend::Connection&)> link_of;
@@ -50,7 +50,7 @@ class RmaProtocol final : public OperationOwner {
   void stop_all(Link& link, const Status& why);
   /// Lets go of writes that cannot land any more. The moment of the next such, or never.
   Instant expire(Link& link, Instant now);
-  /// Tells completions. Only from the end of post(), cancel(), teardown() and progress().
+  /// Reports completions. Only from the end of post(), cancel(), teardown() and progress().
   void deliver();
 
  private:

@@ -44,7 +44,7 @@ class ReadReply final : public SendSource<FramePieceIterator> {
 
 class Target {
  public:
-  /// Gives the token by which peers name it: random, so that only those who were told know it.
+  /// Gives the token by which peers name it: random, so that only those who were notified know it.
   /// `window`: to the device whose memory it is, null for the host's. Both stay where they are
   /// until remove().
   std::uint64_t add(const RegionDescriptor& region, DeviceWindow* window = nullptr);
@@ -54,10 +54,10 @@ class Target {
 
   /// Whether a peer's piece may be touched, now.
   PieceVerdict judge(const Piece& piece) const;
-  /// Tells `answer` which pieces of a read are refused and appends the bytes of the others. Or they
-  /// leave from where they lie: then they are what is returned, and the caller sends it at once.
-  /// Or, all a device's and with a room free, they are collected for one: `out.room`, to be sealed.
-  /// Null `out`: not that.
+  /// Writes into `answer` which pieces of a read are refused and appends the bytes of the others.
+  /// Or they leave from where they lie: then they are what is returned, and the caller sends it at
+  /// once. Or, all a device's and with a room free, they are collected for one: `out.room`, to be
+  /// sealed. Null `out`: not that.
   ReadReply* gather(const Frame& read, FrameWriter& answer, OutboundFrame* out = nullptr);
 
  private:

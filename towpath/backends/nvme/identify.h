@@ -18,7 +18,7 @@ struct ControllerIdentity {
   std::string model;  ///< trimmed; printable whatever the drive sent
   std::string serial;
   std::string firmware;
-  std::uint8_t mdts = 0;         ///< the largest transfer is 2^mdts pages; 0: no limit is told
+  std::uint8_t mdts = 0;         ///< the largest transfer is 2^mdts pages; 0: no limit is reported
   bool has_write_cache = false;  ///< a volatile one: completed writes may be lost with the power
   bool deallocates = false;      ///< knows Dataset Management
 

@@ -21,7 +21,7 @@ namespace towpath::backends::nvme {
 namespace {
 
 // As many scattered pages as one bio of Linux holds (256), with bytes that touch one more. Over TCP
-// no limit is told, and 6.12 refuses 4 MiB in scattered pages (EINVAL).
+// no limit is reported, and 6.12 refuses 4 MiB in scattered pages (EINVAL).
 constexpr std::uint64_t kMaxCommandBytes = 255U * 4096U;
 
 std::string quoted_path(const std::string& path) { return cat("'", printable(path, 256), "'"); }

@@ -16,7 +16,7 @@ namespace towpath::backends::nvme {
 /// volatile cache. Errors: as failure_of().
 Status flush(Namespace& target);
 
-/// Tells the drive that these blocks hold nothing any more. What they read as afterwards is the
+/// Informs the drive that these blocks hold nothing any more. What they read as afterwards is the
 /// drive's choice (mostly zeros): write before reading. Any number of ranges; 256 go in a command.
 /// Errors: invalid_argument (no blocks), out_of_range, denied (not open for writing), unsupported,
 /// or as failure_of(); the message says how many ranges went before.

@@ -14,7 +14,7 @@
 // bytes, is passed around elsewhere; what it does to memory: docs/decisions/0013.
 //
 // Invariant: the data length follows from the blocks, so the two never disagree (a device that is
-// told more than its buffer holds writes past it).
+// reported more than its buffer holds writes past it).
 // Thread: immutable.
 #pragma once
 

@@ -9,7 +9,7 @@
 namespace towpath::backends::nvme {
 namespace {
 
-/// The bytes of a command, told as places that are not zero.
+/// The bytes of a command, reported as places that are not zero.
 Command golden(std::initializer_list<std::pair<std::size_t, std::initializer_list<int>>> places) {
   Command command;
   for (const auto& [at, values] : places) {

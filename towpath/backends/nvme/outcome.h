@@ -1,4 +1,4 @@
-// What a command came to, as the kernel tells it in one number, as a Status.
+// What a command came to, as the kernel reports it in one number, as a Status.
 // Thread: immutable.
 #pragma once
 

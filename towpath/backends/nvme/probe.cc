@@ -120,7 +120,7 @@ Finding probe_peer_memory(const SystemRoot& root) {
                                                   {.proc = root.proc, .sys = root.sys}, root.boot);
   if (!built.built_in)
     return judged(std::move(finding), Verdict::unknown,
-                  cat("no device offers memory, and the kernel does not tell: ", built.source));
+                  cat("no device offers memory, and the kernel does not report: ", built.source));
   finding.source = built.source;
   if (*built.built_in)
     return judged(std::move(finding), Verdict::no, "the kernel could, but no device offers memory",

@@ -7,8 +7,8 @@
 // It knows buckets, keys and requests, and nothing of memory or transfers.
 // Invariants: each request is answered once, unless it is cancelled or the client dies; after
 // cancel(), and after the answer, its source and its sink are not touched. `done` is called in
-// progress() alone, and may call everything but progress(). Credentials are never told.
-// Thread: one at a time. No thread of its own: progress() does the work, wait_fd() tells when.
+// progress() alone, and may call everything but progress(). Credentials are never reported.
+// Thread: one at a time. No thread of its own: progress() does the work, wait_fd() reports when.
 #pragma once
 
 #include <cstdint>

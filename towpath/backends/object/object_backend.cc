@@ -42,7 +42,7 @@ class ObjectBackend final : public Backend {
   ~ObjectBackend() override;
   Status start() {
     if (!options_.tls.verify && options_.store.scheme == "https")
-      log_.warning("the store's certificate is not looked at",
+      log_.warning("the store's certificate is not verified",
                    {{"store", options_.store.to_string()},
                     {"hint", "leave verify_tls away, and name its authority in ca_bundle"}});
     TOWPATH_TRY(client_, Client::open(options_, clock_, counters_, log_));

@@ -40,7 +40,7 @@ class Scatter final : public net::HttpSink {
 
   /// After an answer of status 2xx: whether the response was all that it said, and good.
   Status finish();
-  /// Tells what of the extents is not in place, and why.
+  /// Reports what of the extents is not in place, and why.
   void fail(backend::RequestProgress& progress, const Status& why) const;
   /// Bytes in place, each of them counted once for each extent that has it.
   std::uint64_t bytes() const noexcept { return bytes_; }

@@ -33,7 +33,7 @@ class Writer {
   Writer& operator=(const Writer&) = delete;
 
   /// `plan` must stay as it is until it is done or stopped. Objects that it does not put whole are
-  /// told to the request progress, and left alone.
+  /// reported to the request progress, and left alone.
   void start(const Plan& plan);
   /// Asks for one thing more. False: nothing can be asked now.
   bool issue();

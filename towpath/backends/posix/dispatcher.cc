@@ -55,7 +55,7 @@ Dispatcher::Take Dispatcher::take(backend::PieceOperation& operation,
 
 // A read that is all of its transfer needs no engine where the page cache has its bytes. Those of a
 // longer transfer go there, where they share a call. So does whatever is not answered in whole:
-// what it lacks is told there. True: its bytes are in place.
+// what it lacks is reported there. True: its bytes are in place.
 bool Dispatcher::read_cached(PosixOperation& operation, Flight& flight) {
   const Piece& piece = flight.piece;
   OpenFile& file = flight.file();

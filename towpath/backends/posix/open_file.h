@@ -78,7 +78,7 @@ class OpenFile {
   const sys::EngineFile& engine_file(Path path) const noexcept {
     return path == Path::buffered && has_twin() ? twin_ : main_;
   }
-  /// Whether its file system can tell what the page cache has, as far as is known.
+  /// Whether its file system can determine what the page cache has, as far as is known.
   bool reports_what_is_cached() const noexcept { return reports_what_is_cached_; }
   void cannot_report_what_is_cached() noexcept { reports_what_is_cached_ = false; }
   /// Bytes in the file now. Costs a system call.

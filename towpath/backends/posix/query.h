@@ -14,7 +14,7 @@ namespace towpath::backends::posix {
 /// with nine decimals); nothing where there is no such file or the kind is not disk. In their
 /// order. Who is asked: the path when the key has a mode ("ro:/a/b", path_mode.h), else the open
 /// file when there is one (fd), else the path (key). Errors: denied, io_error (a file that may be
-/// there but cannot be looked at), invalid_argument (a mode that is none); the index is told.
+/// there but cannot be examined), invalid_argument (a mode that is none); the index is reported.
 Result<std::vector<std::optional<backend::Params>>> query_files(
     std::span<const RegionDescriptor> descriptors);
 

@@ -103,7 +103,7 @@ class ScriptedEngine final : public sys::FileEngine {
   }
 };
 
-/// A file in memory as a registered region. `alignment` above 1: it plays an O_DIRECT file.
+/// A file in memory as a registered region. `alignment` above 1: it emulates an O_DIRECT file.
 inline std::unique_ptr<DiskMemory> make_disk(std::uint64_t size_bytes, std::uint64_t alignment = 1,
                                              bool has_twin = true) {
   OpenFile::Parts parts;

@@ -37,7 +37,7 @@ class DeviceReach {
   /// Whether this machine may have a driver. Cheap.
   bool may_be_there() const { return source_.open && source_.may_exist(); }
 
-  /// What peers are told of memory of ours. Errors: the driver's; of memory that it does not
+  /// What peers get of memory of ours. Errors: the driver's; of memory that it does not
   /// export.
   Result<DeviceExtent> offer(const RegionDescriptor& region);
   /// `key`, which has device memory, is hostile; `region` lies within it. Each allocation is mapped

@@ -1,4 +1,4 @@
-// What two shm backends tell each other: the connection info and the keys of memories (parts of a
+// What two shm backends exchange: the connection info and the keys of memories (parts of a
 // metadata), and the hello on a socket. Sealed records by schema: docs/formats/shm.md.
 //
 // Everything that is read here comes from outside. A value that decodes has possible fields;

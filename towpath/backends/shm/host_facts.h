@@ -1,6 +1,6 @@
 // What names a process and its open files on this host, beyond a number that may be used again.
 //
-// It is no permission: what the names lead to is looked at again when it is opened (peer.h,
+// It is no permission: what the names lead to is examined again when it is opened (peer.h,
 // peer_file.h). Sources: proc(5), namespaces(7). Thread: immutable.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Memfds of other processes, opened through /proc/<pid>/fd without the other's help.
 //
-// What is opened was named by the peer and is hostile: it is looked at (O_PATH) before it is really
+// What is opened was named by the peer and is hostile: it is examined (O_PATH) before it is really
 // opened, so a fifo cannot block and a device is not touched; it must be the very file that was
 // named, and sealed, so that loads cannot end in SIGBUS because somebody cut it.
 // Source: proc(5); following the link needs PTRACE_MODE_READ_FSCREDS: the same user and a dumpable

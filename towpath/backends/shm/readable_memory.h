@@ -23,7 +23,7 @@ namespace towpath::backends::shm {
 
 class ReadableMemory {
  public:
-  /// `regions`: how many will be asked for; for few, the mappings are not looked at.
+  /// `regions`: how many will be asked for; for few, the mappings are ignored.
   ReadableMemory(pid_t pid, std::size_t regions)
       : ReadableMemory(pid, regions, sys::open_process_mappings) {}
   /// `open`: what single mappings are asked of; where it fails, all are read before.

@@ -1,4 +1,4 @@
-// Registration table: which registrations of a backend stand, told to its peers by plain shared
+// Registration table: which registrations of a backend stand, reported to its peers by plain shared
 // memory.
 //
 // One word per registration in a sealed memfd that peers map read-only. The owner writes a
@@ -34,7 +34,7 @@ class RegistrationTable {
 
   static Result<RegistrationTable> create();
   RegistrationTable(RegistrationTable&&) noexcept = default;
-  /// Tells peers that all of it is over.
+  /// Informs peers that all of it is over.
   ~RegistrationTable();
 
   /// Errors: exhausted (kSlots registrations stand).

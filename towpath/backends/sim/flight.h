@@ -37,7 +37,7 @@ class Flight {
  public:
   enum class State {
     flying,
-    arrived,  ///< over; its owner was not told yet
+    arrived,  ///< over; its owner was not reported yet
     reported,
   };
 
@@ -54,7 +54,7 @@ class Flight {
   const backend::Connection* const connection;
   State state = State::flying;
   bool silent = false;     ///< never answers by itself
-  bool cancelled = false;  ///< told to stop
+  bool cancelled = false;  ///< asked to stop
 
  private:
   void move_piece(const Behaviour& behaviour, Random& random);

@@ -153,14 +153,14 @@ void Network::launch(const Path& path, std::shared_ptr<Flight> flight) {
 }
 
 void Network::fly(const Path& path, const std::shared_ptr<Flight>& flight) {
-  // A peer that is gone is told as lost, not as extents that failed.
+  // A peer that is gone is reported as lost, not as extents that failed.
   if (flight->state != Flight::State::flying || path.to->closed) return;
   Duration next = random_.within(behaviour_.longest_step);
   if (are_parted(path)) {
     next += kPartedRetry;
   } else {
     if (flight->at_end() && !flight->silent) return arrive(path, flight, {});
-    // One that falls silent does so on the way, or with all bytes moved and nobody told.
+    // One that falls silent does so on the way, or with all bytes moved and nobody reported.
     if (flight->silent && (flight->at_end() || random_.chance(200))) return;
     flight->step(behaviour_, random_);
     ++counters_.pieces;

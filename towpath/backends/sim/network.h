@@ -48,7 +48,7 @@ struct Endpoint {
   bool closed = false;  ///< its backend is gone, or was cut off
   backend::MemoryTable<Record> records;
   std::deque<Message> inbox;                            ///< has arrived, in this order
-  std::deque<std::shared_ptr<Flight>> arrived;          ///< its own transfers, to be told
+  std::deque<std::shared_ptr<Flight>> arrived;          ///< its own transfers, to be reported
   std::map<AgentIdentity, std::size_t> on_the_way;      ///< messages per sender, not yet taken
   std::map<AgentIdentity, std::deque<Bytes>> in_order;  ///< reliable messages that are not due yet
 };

@@ -90,7 +90,7 @@ class SimBackend final : public Backend {
   const std::shared_ptr<Endpoint> endpoint_;
   const Capabilities capabilities_;
   ConnectionTable connections_{events_};
-  std::vector<std::shared_ptr<Flight>> flights_;  // not told yet
+  std::vector<std::shared_ptr<Flight>> flights_;  // not reported yet
 };
 
 class SimOperation final : public Operation {

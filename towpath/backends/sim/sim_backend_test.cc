@@ -30,7 +30,7 @@ struct Side {
   std::unique_ptr<Memory> memory;
 };
 
-/// Two backends on one network, with a clock that stands still until told.
+/// Two backends on one network, with a clock that stands still until it is moved.
 struct Pair {
   explicit Pair(const Behaviour& behaviour, std::uint64_t seed = 1)
       : network(std::make_shared<Network>(seed, behaviour, clock)),

@@ -33,7 +33,7 @@ IpcHandle from_hex(const char* text) {
   return handle;
 }
 
-/// The exit status of this program, told to be the other process.
+/// The exit status of this program, asked to be the other process.
 int run_other(const std::string& driver, const IpcHandle& memory, const IpcHandle& event) {
   std::array<char, 4096> self{};
   if (::readlink("/proc/self/exe", self.data(), self.size() - 1) < 0) return -1;

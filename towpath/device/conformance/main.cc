@@ -1,5 +1,5 @@
-// Runs the suite; or is the other process of ipc_test.cc; or tells what GPUs there are (--findings;
-// status 3 when there is none), for `./dev gpu`.
+// Runs the suite; or is the other process of ipc_test.cc; or reports what GPUs there are
+// (--findings; status 3 when there is none), for `./dev gpu`.
 #include <cstdio>
 #include <cstring>
 

@@ -30,7 +30,7 @@ using CuFunction = CuFunctionTag*;       // CUfunction
 using CuHostFunction = void (*)(void*);  // CUhostFn
 static_assert(sizeof(CuAddress) == 8 && sizeof(void*) == 8, "the interface is for 64-bit machines");
 
-// CUresult: those that we tell apart.
+// CUresult: those that we distinguish.
 inline constexpr CuResult kSuccess = 0;
 inline constexpr CuResult kInvalidValue = 1;
 inline constexpr CuResult kOutOfMemory = 2;

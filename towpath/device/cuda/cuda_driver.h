@@ -22,7 +22,7 @@ class CudaDevice;
 
 struct CudaDriverOptions {
   std::string library = "libcuda.so.1";
-  std::string sys = "/sys";  ///< where the kernel tells which NUMA node a GPU is near
+  std::string sys = "/sys";  ///< where the kernel reports which NUMA node a GPU is near
 };
 
 class CudaDriver final : public Driver {
@@ -38,7 +38,7 @@ class CudaDriver final : public Driver {
   Result<std::shared_ptr<Device>> open(unsigned ordinal) override;
   Result<PointerFacts> facts_of(std::uint64_t address) const override;
   /// Whether the memory of a GPU can be given to other drivers, such as a network card's, as
-  /// dma-buf. Errors: unsupported (the driver is too old to tell), the driver's.
+  /// dma-buf. Errors: unsupported (the driver is too old to support it), the driver's.
   Result<bool> exports_dma_buf(unsigned ordinal) const;
 
  private:

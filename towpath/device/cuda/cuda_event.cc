@@ -56,7 +56,7 @@ Result<Duration> CudaEvent::since(const Event& earlier) const {
   float milliseconds = 0;
   TOWPATH_TRY(device_->cuda().check(
       device_->cuda().call().event_elapsed(&milliseconds, from->event_, event_),
-      "cannot tell the time between two events"));
+      "cannot determine the time between two events"));
   return Duration(std::llround(static_cast<double>(milliseconds) * 1e6));
 }
 

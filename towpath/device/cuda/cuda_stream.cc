@@ -86,7 +86,7 @@ Status CudaStream::copy_batch(std::span<const Copy> copies) {
       cuda.call().copy_batch(targets.data(), sources.data(), sizes.data(), sizes.size(),
                              &attributes, &first, 1, &failed, stream_);
   if (result == kNotSupported) return copy_one_by_one(copies);
-  if (failed >= sizes.size()) failed = 0;  // the driver does not tell which
+  if (failed >= sizes.size()) failed = 0;  // the driver does not report which
   return cuda.check(result, "cannot copy a batch of ", sizes.size(), ", such as ", sizes[failed],
                     " bytes from ", hex(sources[failed]), " to ", hex(targets[failed]));
 }

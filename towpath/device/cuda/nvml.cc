@@ -4,7 +4,7 @@
 namespace towpath::device::cuda {
 namespace {
 
-// nvmlReturn_t: those that we tell apart.
+// nvmlReturn_t: those that we distinguish.
 constexpr int kNvmlSuccess = 0;
 constexpr int kNvmlNotSupported = 3;
 constexpr int kNvmlNoPermission = 4;

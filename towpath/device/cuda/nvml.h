@@ -1,5 +1,5 @@
 // Nvml: NVIDIA's management library (libnvidia-ml.so.1), opened at run time, for what CUDA's driver
-// does not tell. It changes nothing.
+// does not report. It changes nothing.
 // Thread: any; immutable once opened.
 #pragma once
 
@@ -20,7 +20,7 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
 
   /// Whether the driver keeps the GPU ready while nobody uses it. `pci_address` as in /sys.
-  /// Errors: unsupported (this GPU does not tell), not_found, denied, unavailable.
+  /// Errors: unsupported (this GPU does not report), not_found, denied, unavailable.
   Result<bool> persists(const std::string& pci_address) const;
 
  private:

@@ -45,7 +45,7 @@ Result<sys::Fd> open_handle(const IpcHandle& handle, HostHandleKind kind,
   std::memcpy(&record, handle.bytes.data(), sizeof record);
   if (record.magic != kMagic || record.kind != kind || record.size_bytes != size_bytes)
     return error(Code::invalid_argument, "the handle is none that a host device exported so",
-                 "pass the bytes and the size that the other process told");
+                 "pass the bytes and the size that the other process reported");
   if (record.process == ::getpid())
     return error(Code::invalid_argument, "the handle is of this process itself",
                  "use the memory or the event that it was made from");

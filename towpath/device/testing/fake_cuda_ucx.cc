@@ -1,5 +1,5 @@
 // What a UCX that was built with CUDA calls of libcuda and we do not: the fake libcuda.so.1 that
-// such a UCX is tested with has it too (see fake_cuda.cc). Contexts and pointers are told of as
+// such a UCX is tested with has it too (see fake_cuda.cc). Contexts and pointers are reported as
 // they are; memory that is mapped by hand, managed, or shared between processes by handles, is
 // refused.
 #include <array>

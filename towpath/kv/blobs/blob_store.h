@@ -60,7 +60,7 @@ class BlobStore {
     BlobInfo info;
     Status status;  ///< why `info` says nothing
   };
-  /// By file name. Files of other kinds are left out; what a crash left unfinished is told as
+  /// By file name. Files of other kinds are left out; what a crash left unfinished is reported as
   /// corrupt.
   Result<std::vector<Entry>> list() const;
 

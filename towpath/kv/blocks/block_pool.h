@@ -42,7 +42,7 @@ struct BlockPoolOptions {
   Duplicates duplicates = Duplicates::refuse;
   PolicyKind policy = PolicyKind::lru;
   bool exact_order = false;  ///< lru over all slots and not by shard: one lock
-  /// Is told what this pool has, as tier `tier`; outlives the pool. None: nobody is told.
+  /// Learns what this pool has, as tier `tier`; outlives the pool. None: nobody is notified.
   BlockDirectory* block_directory = nullptr;
   TierIndex tier = 0;
 };

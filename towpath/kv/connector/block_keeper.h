@@ -34,9 +34,9 @@ class ComingBlocks {
     BlockRef block;
     Status status;
   };
-  /// What came since the last call, or cannot come: each is told once, in any order.
+  /// What came since the last call, or cannot come: each is reported once, in any order.
   virtual std::vector<Came> take() = 0;
-  /// How many take() has not told.
+  /// How many take() has not reported.
   virtual std::size_t left() const = 0;
 };
 
@@ -71,9 +71,9 @@ class BlockKeeper {
   virtual Status sync() = 0;
 
   struct News {
-    bool is_anew = false;           ///< `stored` is all there is: forget what was told before
+    bool is_anew = false;           ///< `stored` is all there is: forget what was reported before
     std::vector<BlockHash> stored;  ///< may be asked for; some twice
-    std::vector<BlockHash> lost;    ///< in vain
+    std::vector<BlockHash> lost;    ///< that were asked for and are gone
   };
   /// Since the last call; the first says what was there from the start.
   virtual News take_news() = 0;

@@ -7,10 +7,10 @@
 //   after each step:               update() with each worker's report
 //   when a request ends:           finish(); when it has to make room meanwhile, preempt()
 //
-// A match is a hope: the block may be gone, or found wrong, when a worker wants it. Then that block
-// is a load error, the report says so, and it is matched no more.
-// Invariants: a block is matched only after every worker has said that it holds it; a hash is
-// ordered to be saved once at a time. Thread: loop.
+// A match is best effort: the block may be gone, or found wrong, when a worker wants it. Then that
+// block is a load error, the report says so, and it is matched no more. Invariants: a block is
+// matched only after every worker has said that it holds it; a hash is ordered to be saved once at
+// a time. Thread: loop.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct ConnectorSchedulerOptions {
   /// Saves may go on after their step: a request's blocks stay until it has been `sent`.
   bool saves_in_background = false;
   /// Events say which tokens a block holds, as routers want it: 4 bytes are kept for each. A block
-  /// whose tokens no request has named yet is told when one does.
+  /// whose tokens no request has named yet is reported when one does.
   bool events_with_tokens = false;
 };
 

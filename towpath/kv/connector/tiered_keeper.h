@@ -31,11 +31,12 @@ struct TieredKeeperParts {
   const Clock* clock = nullptr;  ///< outlives the keeper
   layout::PhysicalLayout memory;
   std::unique_ptr<BlockDirectory> block_directory = std::make_unique<BlockDirectory>();
-  std::vector<std::unique_ptr<BlockTier>> below{};  ///< that tell this presence; none: memory only
+  std::vector<std::unique_ptr<BlockTier>>
+      below{};  ///< that report to this presence; none: memory only
   DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64;
   TieredCacheOptions cache{};  ///< but for `batch_at_least`: blocks go down at once
   std::optional<KeeperPeers> peers{};
-  telemetry::CacheMeterParts meter{};  ///< told where each block was that was asked for
+  telemetry::CacheMeterParts meter{};  ///< reported where each block was that was asked for
 };
 
 class TieredKeeper final : public BlockKeeper {
@@ -85,7 +86,7 @@ class TieredKeeper final : public BlockKeeper {
 
   const DigestAlgorithm algorithm_;
   std::unique_ptr<BlockDirectory> block_directory_;
-  std::unique_ptr<TieredCache> cache_;  // tells block_directory_
+  std::unique_ptr<TieredCache> cache_;  // reports to block_directory_
   TierIndex peers_tier_ = 0;            // 0: there is none
   std::unique_ptr<PeerLeases> leases_;  // grants from cache_
   BlockDirectory::Events news_;         // that were not taken

@@ -1,14 +1,15 @@
 // TokenNews: which blocks came and went, with the tokens that they hold. Routers that match prompts
-// by tokens need them; a worker's report has hashes only, so a block is told once a request of this
-// scheduler has named its tokens: when it is saved, or when a prompt meets what others have kept.
+// by tokens need them; a worker's report has hashes only, so a block is reported once a request of
+// this scheduler has named its tokens: when it is saved, or when a prompt meets what others have
+// kept.
 //
 //   requests: name(hash, tokens) --+
 //                                  +--> take(): stored {hash, parent, tokens, room}, removed {hash}
 //   workers:  HeldBlocks ----------+
 //
-// Invariants: a block is told as stored before it is told as removed, once until then, and behind
-// the one it stands on, where that is held; tokens are kept only of blocks that are held, or on
-// their way to be. Thread: none of its own.
+// Invariants: a block is reported as stored before it is reported as removed, once until then, and
+// behind the one it stands on, where that is held; tokens are kept only of blocks that are held, or
+// on their way to be. Thread: none of its own.
 #pragma once
 
 #include <optional>
@@ -27,10 +28,10 @@ namespace towpath::kv {
 struct HeldBlockEvent {
   BlockEvent::Kind kind = BlockEvent::Kind::stored;
   BlockHash hash = 0;
-  // Of a stored block, where tokens are told:
+  // Of a stored block, where tokens are reported:
   std::optional<BlockHash> parent{};  ///< none: it is the first of its prompt
   std::vector<TokenId> tokens{};
-  std::string room{};  ///< adapter, tenant: as match() was told
+  std::string room{};  ///< adapter, tenant: as match() was reported
 
   friend bool operator==(const HeldBlockEvent&, const HeldBlockEvent&) = default;
 };
@@ -51,7 +52,7 @@ class TokenNews {
     std::erase_if(named_, [&](const auto& block) { return !is_wanted(block.first); });
   }
 
-  /// What there is to tell, `events` being what happened since the last call.
+  /// What there is to report, `events` being what happened since the last call.
   std::vector<HeldBlockEvent> take(const std::vector<BlockEvent>& events, const HeldBlocks& held);
 
  private:

@@ -49,16 +49,16 @@ class ConnectorWorker {
   ConnectorWorker& operator=(const ConnectorWorker&) = delete;
 
   /// What the step loads is brought, proven, and begins to be copied when this returns; loads in
-  /// the background go on meanwhile. Blocks that fail are told by take_failed_blocks(), not here.
-  /// Errors: not_ready (the last step's wait_for_save() is missing).
+  /// the background go on meanwhile. Blocks that fail are reported by take_failed_blocks(), not
+  /// here. Errors: not_ready (the last step's wait_for_save() is missing).
   Status start_step(const StepOrders& orders);
   /// All of the layer is in place, but for failed blocks. Errors: out_of_range.
   Status wait_for_layer_load(std::uint64_t layer);
   /// The layer of the blocks to be saved has been computed. Errors: out_of_range.
   Status save_layer(std::uint64_t layer);
   /// Layers that were not saved are saved now. Returns when the engine may overwrite its blocks,
-  /// but for those that the scheduler saves in the background. What could not be saved is told by
-  /// the report.
+  /// but for those that the scheduler saves in the background. What could not be saved is reported
+  /// by the report.
   void wait_for_save();
 
   /// True: there is more to do at once.

@@ -35,8 +35,8 @@ struct BlockStoreOptions {
   std::uint64_t capacity_bytes = std::uint64_t{16}
                                  << 30U;  ///< of all segments; one more while room is made
   std::uint64_t incarnation = 0;          ///< random, another for each opening
-  /// Is told what is acknowledged, as tier `tier`, and what is no more, for whatever reason;
-  /// outlives the store. None: nobody is told.
+  /// Learns what is acknowledged, as tier `tier`, and what is no more, for whatever reason;
+  /// outlives the store. None: nobody is notified.
   BlockDirectory* block_directory = nullptr;
   TierIndex tier = 0;
 };
@@ -45,8 +45,8 @@ class BlockStore {
  public:
   /// Finds what is there. A directory that cannot be written to makes a store that can be read:
   /// read_only() says why. A segment whose header is damaged is removed, one of a later version
-  /// left alone, and both are told. Errors: invalid_argument (options), unavailable (another has it
-  /// open, and is named), those of making and listing the directory.
+  /// left alone, and both are reported. Errors: invalid_argument (options), unavailable (another
+  /// has it open, and is named), those of making and listing the directory.
   static Result<std::unique_ptr<BlockStore>> open(sys::FileSystem& files,
                                                   const BlockStoreOptions& options);
 

@@ -51,7 +51,7 @@ class Segment {
   std::unique_ptr<sys::File> file_;
   SegmentName name_;
   std::uint64_t end_;
-  std::uint64_t begun_ = 0;  // up to here the disk was told to begin, or has ended
+  std::uint64_t begun_ = 0;  // up to here the disk was asked to begin, or has ended
 };
 
 }  // namespace towpath::kv

@@ -1,7 +1,7 @@
 // FrequencySketch: about how often each hash was seen lately, in a fixed number of bytes (a
 // count-min sketch as in TinyLFU, Einziger et al. 2017): four counters per hash, of 4 bits each, of
 // which the smallest counts. When ten times as many uses as slots were counted, all are halved: the
-// paper's figures. It may tell too much, never too little.
+// paper's figures. It may report too much, never too little.
 // Thread: none of its own.
 #pragma once
 

@@ -1,6 +1,6 @@
 // EvictionPolicy: which block goes when room is needed. It decides and does nothing: it knows
-// slots, hashes and the order of use, never bytes, time or threads. A cache tells it what happens
-// to its slots, and asks.
+// slots, hashes and the order of use, never bytes, time or threads. A cache reports to it what
+// happens to its slots, and asks.
 //
 //   insert(slot, block) --> touch(slot) ... --> victim(may_go) == slot --> remove(slot)
 //

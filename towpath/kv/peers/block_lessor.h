@@ -4,7 +4,7 @@
 //   ask() -> [ comes up, as the cache makes progress ] -> take_answers() -> [ held ] -> release()
 //
 // What was granted to a lessee that is gone is let go at once.
-// It proves nothing: the lessee does, by the digest that it is told. A lease that ends under a
+// It proves nothing: the lessee does, by the digest that it got. A lease that ends under a
 // lessee's hands costs it a block that does not prove; nothing else.
 // Thread: loop, the cache's.
 #pragma once

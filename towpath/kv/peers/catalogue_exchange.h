@@ -1,10 +1,10 @@
-// CatalogueExchange: tells at a rendezvous what is here, and learns what others tell there.
+// CatalogueExchange: reports at a rendezvous what is here, and learns what others report there.
 //
-// The whole is told there when somebody was met who may not know it yet, and now and then again,
-// for those who were not listening. Who has been met is told what has changed, and now and then
-// that nothing has; who finds that some of it is missing says so, and is told that again, or the
-// whole where it is too much. Where a place tells nobody of changes (a scope; guests of a meeting
-// point), others whose catalogue is wanted are asked for by their names, again and again.
+// The whole is reported there when somebody was met who may not know it yet, and now and then
+// again, for those who were not listening. Who has been met gets what has changed, and now and then
+// that nothing has; who finds that some of it is missing says so, and gets that again, or the
+// whole where it is too much. Where a place notifies nobody of changes (a scope; guests of a
+// meeting point), others whose catalogue is wanted are asked for by their names, again and again.
 // Thread: loop, the leases'.
 #pragma once
 
@@ -31,7 +31,7 @@ struct CatalogueExchangeOptions {
   /// Catalogues are published as those of GROUP/NAME, for places where others have such names, too;
   /// empty: of NAME.
   std::string group;
-  /// Between two rounds in which something is told, and two questions to one of the others.
+  /// Between two rounds in which something is reported, and two questions to one of the others.
   Duration pace = std::chrono::milliseconds(200);
   Duration report_again = std::chrono::seconds(10);  ///< the whole; and asks for it
 };
@@ -43,9 +43,9 @@ class CatalogueExchange {
                     PeerLeases& leases, const Clock& clock);
 
   void progress();
-  /// A peer lacks what came after `known.from`; it is told in the next round.
+  /// A peer lacks what came after `known.from`; it is reported in the next round.
   void hear_behind(const std::string& peer, const CatalogueChanges& known);
-  /// Why the last one that went wrong did: of telling, asking or learning.
+  /// Why the last one that went wrong did: of reporting, asking or learning.
   const Status& last_failure() const { return last_failure_; }
 
  private:
@@ -64,7 +64,7 @@ class CatalogueExchange {
   PeerLeases& leases_;
   const Clock& clock_;
   std::uint64_t reported_edition_ = 0;           // to those who have been met
-  std::uint64_t reported_met_ = 0;               // how many had been, when all was told
+  std::uint64_t reported_met_ = 0;               // how many had been, when all was reported
   std::map<std::string, std::uint64_t> behind_;  // who said so, and since when
   std::optional<Instant> reported_at_;
   std::optional<Instant> reported_all_at_;

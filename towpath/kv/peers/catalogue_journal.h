@@ -1,10 +1,10 @@
 // CatalogueJournal: which blocks are here to be granted, and how that changed of late, so that
-// peers who know how it was are told only what has changed.
+// peers who know how it was get only what has changed.
 //
 // An edition is a number: how many changes there were before it. Edition 0 has no block. What an
 // edition lacks is said by the changes from it on, the last of each block; who has some of them
 // already may take them again. At most kMostKept changes are kept.
-// Not a place where blocks are: BlockDirectory tells which are. Thread: one at a time.
+// Not a place where blocks are: BlockDirectory reports which are. Thread: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class CatalogueJournal {
 
   const std::unordered_set<BlockHash>& here() const { return here_; }
   std::uint64_t edition() const { return edition_; }
-  /// Whether since() says all that the edition lacks; else the whole has to be told: the changes
-  /// are not kept any more, or are more than the whole.
+  /// Whether since() says all that the edition lacks; else the whole has to be reported: the
+  /// changes are not kept any more, or are more than the whole.
   bool covers(std::uint64_t edition) const;
   /// From the edition to this one, one behind the other. Of one that is not covered, and of this
   /// one: that this one is what there is.

@@ -1,10 +1,10 @@
-// KnownPeers: what peers have told of themselves, in catalogues, and who of them has a block. It
-// tells BlockDirectory, as one tier: a block that peers have all of together, of the part that is
-// kept here.
+// KnownPeers: what peers have reported about themselves, in catalogues, and who of them has a
+// block. It reports to BlockDirectory, as one tier: a block that peers have all of together, of the
+// part that is kept here.
 //
 // What has changed in a catalogue may come late, twice or not at all: what goes before is missing
 // then, and the peer is one that we are behind, until a catalogue or the changes have come.
-// A peer that failed has lost its blocks here until it tells another catalogue, or changes.
+// A peer that failed has lost its blocks here until it reports another catalogue, or changes.
 // Thread: loop, that of the manager.
 #pragma once
 
@@ -39,7 +39,7 @@ class KnownPeers {
     LayoutHandle layout;
     CacheShare share;
     std::unordered_set<BlockHash> hashes;
-    std::optional<std::uint64_t> edition;  ///< of the hashes; nothing: it tells no changes
+    std::optional<std::uint64_t> edition;  ///< of the hashes; nothing: it reports no changes
     std::uint64_t newest = 0;              ///< that was heard of
     std::uint64_t failed_at = 0;           ///< what was known when it failed is no news
 
@@ -59,7 +59,7 @@ class KnownPeers {
   /// name space, or a cache that has nothing of this one's); already_exists (another agent of this
   /// name).
   Status learn(ConstByteSpan catalogue);
-  /// What one that is known has told of its catalogue. Nothing, of another life.
+  /// What one that is known has reported about its catalogue. Nothing, of another life.
   void hear(const AgentIdentity& from, const CatalogueChanges& changes);
   void forget(const std::string& name);
   /// It does not have the block; it has none.

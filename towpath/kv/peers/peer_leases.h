@@ -1,4 +1,4 @@
-// PeerLeases: what a keeper of blocks has to do with others of its kind: it tells them what is
+// PeerLeases: what a keeper of blocks has to do with others of its kind: it reports to them what is
 // here, grants it, learns what they have, and takes their answers to the tier that leases.
 //
 //   join(rendezvous), or catalogue() by any way  --->  learn() at the others
@@ -58,7 +58,7 @@ class PeerLeases {
   bool progress();
   /// What a peer says. Errors: those of reading it.
   Status hear(const agent::Notification& note);
-  /// Tells what is here, answers what was asked, lets go of what is over.
+  /// Reports what is here, answers what was asked, lets go of what is over.
   void serve();
   /// Whether blocks here are held for others.
   bool is_granting() const { return lessor_.sessions() > 0; }

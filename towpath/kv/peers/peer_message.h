@@ -1,4 +1,4 @@
-// What holders of KV blocks tell each other: a catalogue, where everyone can find it, of what one
+// What holders of KV blocks exchange: a catalogue, where everyone can find it, of what one
 // holds and may grant; and, between two of them, what has changed in it, and a session. The
 // formats: docs/formats/kv_peers.md.
 //
@@ -8,7 +8,7 @@
 //      | reads the slots, and proves what it got      |
 //      | release(session) --------------------------> | lets go; or when the lease is over
 //      |                                              |
-//      | <--------- changes(from, to, stored, lost)   | tells all that it has met
+//      | <--------- changes(from, to, stored, lost)   | reports all that it has met
 //      | behind(from) ------------------------------> | when some were lost on the way
 //
 // What comes in is hostile: bounded before anything is allocated. Thread: immutable.
@@ -69,7 +69,7 @@ struct Catalogue {
   Bytes package;             ///< TransferManager::export_package() of the owner
   std::uint64_t layout = 0;  ///< the one of the package that blocks are granted from, by its id
   std::vector<BlockHash> hashes;  ///< at most kMaxHashesListed
-  /// Nothing: the owner is of an older release, and tells no changes.
+  /// Nothing: the owner is of an older release, and reports no changes.
   std::optional<std::uint64_t> edition;
 
   friend bool operator==(const Catalogue&, const Catalogue&) = default;

@@ -10,9 +10,8 @@
 // be of another tensor-parallel degree: then each part is copied whole to a staging, proven by its
 // owner's digest, and what is kept here of it is taken from there. A peer that does not
 // answer, dies, or grants what does not prove costs misses: its blocks are not looked for again
-// until it tells of itself anew. Nothing here waits: sessions go on in progress(), which drives
-// the manager, too.
-// Thread: loop, that of the manager; so is the cache's progress().
+// until it reports about itself anew. Nothing here waits: sessions go on in progress(), which
+// drives the manager, too. Thread: loop, that of the manager; so is the cache's progress().
 #pragma once
 
 #include <algorithm>
@@ -54,7 +53,7 @@ class PeerTier final : public BlockTier {
   void cancel(TierTask& task) override;
   bool progress() override;
   void wait_for_work(Duration most) override;
-  /// No peer is asked for it until it tells of it anew.
+  /// No peer is asked for it until it reports it anew.
   Status remove(BlockHash hash) override;
 
   // ---- with peers ----

@@ -64,7 +64,7 @@ inline CacheKind strided_kind(const char* name, MemoryKind memory = MemoryKind::
   return kind;
 }
 
-/// Of an element of the whole model; `salt` tells caches apart.
+/// Of an element of the whole model; `salt` distinguishes caches.
 inline std::uint32_t number_of(std::uint32_t salt, const std::uint64_t (&at)[6]) {
   std::uint64_t number = salt;
   for (const std::uint64_t index : at) number = number * 11 + index;

@@ -9,10 +9,10 @@
 // tasks under way, and whoever has more waits: that is the back-pressure. Which is begun first is
 // the caller's business.
 //
-// It tells BlockDirectory what it has, as tier `index()`: a block from the moment on when it is
-// there for good, until it is gone, for whatever reason. Invariants: what a get gives is what was
-// put; a task ends exactly once, and nothing touches its bytes afterwards. Thread: none of its own;
-// TieredCache calls it from one thread at a time. name(), index(), depth(), must_be_asked(),
+// It reports to BlockDirectory what it has, as tier `index()`: a block from the moment on when it
+// is there for good, until it is gone, for whatever reason. Invariants: what a get gives is what
+// was put; a task ends exactly once, and nothing touches its bytes afterwards. Thread: none of its
+// own; TieredCache calls it from one thread at a time. name(), index(), depth(), must_be_asked(),
 // takes_blocks(): any.
 #pragma once
 
@@ -34,7 +34,7 @@ struct TierTask {
   enum class Kind : std::uint8_t {
     put,   ///< proves `bytes` against `digest` before it keeps them
     get,   ///< fills `bytes`, and `digest` that they were held against
-    look,  ///< asks whether it is there, and with which digest; BlockDirectory is told
+    look,  ///< asks whether it is there, and with which digest; BlockDirectory is notified
   };
   Kind kind = Kind::get;
   BlockHash hash = 0;

@@ -55,7 +55,7 @@ struct TieredCache::DemotionInFlight {
   Digest digest{};
   SlotCopy copy{};                   // aside
   bool was_held = false;             // while it was copied
-  bool is_aside = false;             // the copy has ended, and was looked at
+  bool is_aside = false;             // the copy has ended, and was examined
   std::vector<TierState*> takers{};  // that have no place for it yet
   std::list<TierRequest> requests{};
   bool is_wrong = false;     // and gone from the pool

@@ -1,4 +1,4 @@
-// MemoryTier: a tier that is a map, and forgets with its process. For tests only: it stands in for
+// MemoryTier: a tier that is a map, and forgets with its process. For tests only: it replaces
 // kinds that are not there yet. Thread: that of BlockTier.
 #pragma once
 

@@ -34,7 +34,7 @@ struct ObjectIndexOptions {
   PolicyKind policy = PolicyKind::lru;
   std::size_t depth = 8;  ///< removals under way at once
   BlockDirectory* block_directory =
-      nullptr;  ///< is told of all that the store has; outlives the index
+      nullptr;  ///< is notified of all that the store has; outlives the index
   TierIndex tier = 0;
 };
 

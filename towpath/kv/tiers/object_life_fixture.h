@@ -14,7 +14,7 @@
 
 namespace towpath::kv::testing {
 
-/// The suite's Swift, asked request by request; what it says is told in progress().
+/// The suite's Swift, asked request by request; what it says is reported in progress().
 class SwiftShelf final : public ObjectShelf {
  public:
   SwiftShelf(backends::object::Store& store, std::string bucket)

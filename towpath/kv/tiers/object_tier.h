@@ -28,7 +28,7 @@ namespace towpath::kv {
 struct ObjectTierOptions {
   agent::Agent* agent = nullptr;  ///< outlives the tier
   std::string bucket;             ///< empty: the backend's own
-  std::string prefix = "kv";      ///< of one model, share and shape: hashes do not tell them apart
+  std::string prefix = "kv";      ///< of one model, share and shape: hashes do not distinguish them
   std::uint64_t block_bytes = 0;  ///< of every block
   std::size_t depth = 8;          ///< tasks under way at once; each has memory for a block
   Duration timeout = std::chrono::seconds(30);  ///< of each

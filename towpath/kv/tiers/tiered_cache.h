@@ -88,15 +88,15 @@ struct TieredCacheFigures {
 
 class TieredCache {
  public:
-  /// `clock` and `presence` outlive it; the tiers tell the same BlockDirectory. Tiers in order, the
-  /// fastest first. Errors: invalid_argument (options, tiers out of order), unsupported (a layout
-  /// that this process cannot read block by block); those of SlotCopier::make().
+  /// `clock` and `presence` outlive it; the tiers report the same BlockDirectory. Tiers in order,
+  /// the fastest first. Errors: invalid_argument (options, tiers out of order), unsupported (a
+  /// layout that this process cannot read block by block); those of SlotCopier::make().
   struct Parts {
     const Clock& clock;
     BlockDirectory& block_directory;
     layout::PhysicalLayout layout;  ///< of the pool
     std::vector<std::unique_ptr<BlockTier>> below;
-    telemetry::CacheMeterParts meter{};  ///< told by match() and find() where blocks were
+    telemetry::CacheMeterParts meter{};  ///< reported by match() and find() where blocks were
     memory::SharedDevice device{};       ///< that the layout was allocated on; null: the host's
   };
   static Result<std::unique_ptr<TieredCache>> make(Parts parts, const TieredCacheOptions& options);
@@ -123,8 +123,8 @@ class TieredCache {
   /// The block in the pool; nothing about who goes down changes.
   BlockRef find(BlockHash hash);
 
-  /// Asks the tiers that know only when they look whether they have these; match() tells from then
-  /// on. A hope: of too many the last are not looked for.
+  /// Asks the tiers that know only when they look whether they have these; match() reports from
+  /// then on. A hope: of too many the last are not looked for.
   void look(std::span<const BlockHash> hashes);
   /// Answers that are awaited. Cost: one load.
   std::size_t looking() const noexcept { return looking_.load(std::memory_order_relaxed); }
@@ -140,9 +140,9 @@ class TieredCache {
   /// Does what waits: promotions, then demotions, at most a batch each way. False: nothing was to
   /// be done now. Cost: reads, writes and a sync of the tiers below.
   bool progress();
-  /// Sleeps until a tier below has something to tell, or so long; not at all where none is awaited.
-  /// For blocks between a device and the host: until they are there. Nobody else makes progress
-  /// meanwhile.
+  /// Sleeps until a tier below has something to report, or so long; not at all where none is
+  /// awaited. For blocks between a device and the host: until they are there. Nobody else makes
+  /// progress meanwhile.
   void wait_for_work(Duration most);
   /// Demotes all that waits now, without lingering. Errors: what a tier failed with last, also
   /// before, where it rests still.
@@ -225,7 +225,7 @@ class TieredCache {
 
   run::Mutex copying_;  // while demotion holds a block; after work_
   mutable run::Mutex work_;
-  std::vector<std::unique_ptr<TierState>> below_;  // the same ones for ever
+  std::vector<std::unique_ptr<TierState>> below_;  // the same ones all its life
   std::list<TierRequest> looks_under_way_ TOWPATH_GUARDED_BY(work_);
   std::list<PromotionInFlight> promoting_ TOWPATH_GUARDED_BY(work_);
   std::list<DemotionInFlight> demoting_ TOWPATH_GUARDED_BY(work_);

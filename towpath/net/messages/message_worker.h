@@ -214,7 +214,7 @@ class MessageWorker {
 void append_rest(MessageBuffer& buffer, BodySource& rest);
 /// Puts the next bytes of a body where `sink` wants them; false: it wants no more of this body.
 bool pour(ConstByteSpan bytes, BodySink& sink);
-/// Tells `listener` of a message that came in one.
+/// Notifies `listener` of a message that came in one.
 void deliver(const Message& message, ConstByteSpan body, MessageListener& listener);
 
 }  // namespace towpath::net

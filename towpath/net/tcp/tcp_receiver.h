@@ -55,7 +55,7 @@ class TcpReceiver {
   std::size_t end_ = 0;
   Bytes head_;                  ///< of the message whose body comes
   std::uint64_t missing_ = 0;   ///< bytes of that body
-  BodySink* sink_ = nullptr;    ///< null: nobody is told of it
+  BodySink* sink_ = nullptr;    ///< null: nobody is notified of it
   bool is_dropped_ = false;     ///< nobody wants what is missing
   std::uint64_t wakes_at_ = 1;  ///< bytes
 };

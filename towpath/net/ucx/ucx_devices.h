@@ -2,7 +2,7 @@
 //
 // UCX itself prints a warning about a name that it does not know and goes on with the others; here
 // such a name is an error. What UCX knows is read from what it prints of a context: libucp has no
-// function that tells, and the structs of libuct change from version to version.
+// function that reports, and the structs of libuct change from version to version.
 // Thread: any; pure functions.
 #pragma once
 

@@ -20,7 +20,7 @@ namespace towpath::net {
 /// active message that does not fit in a header it asks for the other's endpoint and waits for the
 /// reply, and UCX 1.13 aborts the process when either goes away in between.
 inline constexpr ucp_tag_t kUcxTag = 0x7470;  // "tp"
-/// All of a tag is looked at.
+/// All of a tag is examined.
 inline constexpr ucp_tag_t kUcxWholeTag = ~ucp_tag_t{0};
 
 class UcxReceives {
@@ -44,7 +44,7 @@ class UcxReceives {
     UcxParts parts;
     void* request = nullptr;  ///< while it waits
   };
-  /// What UCX's callbacks are told.
+  /// What UCX's callbacks gets.
   void on_part(Receive& receive, std::size_t offset, ConstByteSpan part);
   void on_done(Receive& receive, void* request);
   /// The longest that may arrive.

@@ -30,14 +30,14 @@ class UcxStaging {
   void open(ucp_worker_h worker) noexcept { worker_ = worker; }
   /// Errors: exhausted.
   Status add(DeviceStagingBuffer& room);
-  /// Whether the listener is to be told of some.
+  /// Whether the listener is to be notified of some.
   bool has_filled() const noexcept { return !filled_.empty(); }
-  /// Tells it. False: of none.
+  /// Reports it. False: of none.
   bool deliver();
-  /// None waits any more. Before the worker is destroyed; the listener is not told.
+  /// None waits any more. Before the worker is destroyed; the listener is not notified.
   void cancel();
 
-  /// What UCX's callback is told.
+  /// What UCX's callback gets.
   void on_filled(void* request, DeviceStagingBuffer& room, std::uint64_t bytes);
 
  private:

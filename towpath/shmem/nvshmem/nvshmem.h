@@ -60,7 +60,7 @@ struct EngineWish {
   bool host_may_stand_in = false;
 };
 /// What to use, by what probe_nvshmem() found. Errors: unsupported (no NVSHMEM, and the host may
-/// not stand in), with the finding's reason and hint.
+/// not be used instead), with the finding's reason and hint.
 Result<Engine> choose_engine(const EngineWish& wish, const Finding& nvshmem);
 
 struct NvshmemJob {

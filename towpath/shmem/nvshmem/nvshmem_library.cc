@@ -85,7 +85,7 @@ Result<NvshmemLibrary::Id> Library::create_id() const {
   std::memcpy(id.data(), &version, sizeof version);
   if (const int status = functions_.get_id(id.data()); status != 0)
     return error(Code::unavailable, cat("NVSHMEM gives no identifier: status ", status),
-                 "NVSHMEM_DEBUG=INFO tells more");
+                 "NVSHMEM_DEBUG=INFO reports more");
   return id;
 }
 

@@ -73,8 +73,9 @@ struct PmixExchange::Client {
     pmix::Value value{.type = pmix::kByteObject};
     value.data.object = {.bytes = reinterpret_cast<char*>(const_cast<std::byte*>(bytes.data())),
                          .size = bytes.size()};
-    TOWPATH_TRY(check(functions.put(pmix::kGlobal, key.c_str(), &value), "cannot tell the others"));
-    TOWPATH_TRY(check(functions.commit(), "cannot tell the others"));
+    TOWPATH_TRY(
+        check(functions.put(pmix::kGlobal, key.c_str(), &value), "cannot notify the others"));
+    TOWPATH_TRY(check(functions.commit(), "cannot notify the others"));
     pmix::Info collect;
     std::strcpy(collect.key, "pmix.collect");  // values travel with the fence
     collect.value.type = pmix::kBool;

@@ -51,8 +51,8 @@ struct Link {
   bool has_broken = false;
   bool is_lost = false;  ///< over, and nothing of ours can reach it any more
   Status over;           ///< why
-  /// How it ended, to be told to this host then: what it said to neighbours before may still be on
-  /// its way to them.
+  /// How it ended, to be reported to this host then: what it said to neighbours before may still be
+  /// on its way to them.
   PeState ended = PeState::running;
   Instant report_at = Instant::never();
 

@@ -81,7 +81,7 @@ static void post(void* backend, void* operation, uint32_t op, const towpath_segm
 
 static void cancel(void* backend, void* operation) {
   struct backend* self = backend;
-  if (self->operation == operation) end(self, kCancelled, "told to stop");
+  if (self->operation == operation) end(self, kCancelled, "asked to stop");
 }
 
 static bool progress(void* backend) {

@@ -32,8 +32,8 @@ inline constexpr const char* kNoNobody =
 inline constexpr const char* kNoMounts =
     "no mount namespace of its own: run as root with CAP_SYS_ADMIN";
 
-/// Runs `body` in a child; its failed expectations are printed, and told here as one. A body that
-/// skips has its whole test skipped, for the reason that it prints.
+/// Runs `body` in a child; its failed expectations are printed, and reported here as one. A body
+/// that skips has its whole test skipped, for the reason that it prints.
 inline ::testing::AssertionResult passes_in_child(const std::function<void()>& body) {
   constexpr unsigned kWatchdogSeconds = 120;
   constexpr int kFailed = 1, kSkipped = 2;

@@ -173,7 +173,7 @@ class nixlAgent(_towpath.NixlTransfers):
     # ---- connections and metadata
 
     def makeConnection(self, remote_agent, backends=()):
-        """Connections are made when they are first used; here only that they can be is looked at."""
+        """Connections are made when they are first used; here only that they can be is examined."""
         if remote_agent == self._agent.name:
             return nixl_status_t.NIXL_SUCCESS
         peer = self._peer(remote_agent)
@@ -198,7 +198,7 @@ class nixlAgent(_towpath.NixlTransfers):
             return self._agent.metadata()
 
     def getLocalPartialMD(self, descs, inc_conn_info=False, backends=()):
-        del backends  # metadata tells all ways; the peer chooses among them
+        del backends  # metadata reports all ways; the peer chooses among them
         with translated:
             return self._agent.metadata(_place_list(descs), connection_info=inc_conn_info or not len(descs))
 

@@ -1,4 +1,4 @@
-"""Small helpers for tests and examples: bare memory, filled and looked at."""
+"""Small helpers for tests and examples: bare memory, filled and verified."""
 import ctypes
 
 __all__ = ["ba_buf", "free_passthru", "malloc_passthru", "verify_transfer"]

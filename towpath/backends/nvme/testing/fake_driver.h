@@ -1,5 +1,6 @@
 // FakeDriver: namespaces of plain files, which execute the bytes of commands as a drive and its
-// kernel driver would, and fail as they are told. It says that it is a fake wherever it is asked.
+// kernel driver would, and fail as they are notified. It says that it is a fake wherever it is
+// asked.
 //
 // The path of a namespace is that of a file (a memfd by /proc/self/fd/N); its whole blocks are the
 // namespace. Commands are read from their 72 bytes by the kernel's structure, not by our encoder.

@@ -39,7 +39,7 @@ class FakeNetwork {
   Port& port(std::uint64_t number) { return ports_.at(number); }
   /// The newest port.
   std::uint64_t last() const { return next_ - 1; }
-  /// Tells both sides that the way between them broke.
+  /// Informs both sides that the way between them broke.
   void cut(std::uint64_t a, std::uint64_t b);
   void send(std::uint64_t to, ConstByteSpan head, ConstByteSpan body = {}) {
     arrive(to, {.head = {head.begin(), head.end()}, .body = {body.begin(), body.end()}});
@@ -48,14 +48,14 @@ class FakeNetwork {
   /// Bytes of an unauthenticated peer's come into a room, if one is free.
   void fill_room(std::uint64_t port, unsigned device, ConstByteSpan bytes);
 
-  bool deaf = false;  ///< nothing arrives any more, and nobody is told
+  bool deaf = false;  ///< nothing arrives any more, and nobody is notified
   Status refusal;     ///< what send() answers, with what was sent gone
   /// Bodies leave when the receiver takes them, not when they are sent.
   bool holds_bodies = false;
   std::size_t body_step = SIZE_MAX;  ///< bytes of a body that come in one progress()
   std::uint64_t into_staging = 0;    ///< messages that have come into one, and
   std::uint64_t out_of_staging = 0;  ///< that left one
-  bool keeps_staging = false;        ///< nobody is told that one is free again
+  bool keeps_staging = false;        ///< nobody is notified that one is free again
   std::size_t room_loss = 0;         ///< bytes that what comes into one lacks at its end
 
  private:
