@@ -178,7 +178,7 @@ class FlightTest(CommandTest):
         hits = json.loads((self.folder / "reported.json").read_text())["hits"]
         seen = [node for node in self.top(self.flights) if node["node"] == "prefill-0"][0]["blocks"]
         self.assertEqual({place["place"]: place["blocks"] for place in seen["found_in"]},
-                         {"nowhere": hits["none"],
+                         {"miss": hits["none"],
                           **{tier: hits[tier] for tier in ("host", "disk") if hits[tier]}})
         self.assertAlmostEqual(seen["hit_ratio"], 1 - hits["none"] / seen["asked"])
         sizes = {place["bytes"] / place["blocks"] for place in seen["found_in"]}

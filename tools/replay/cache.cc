@@ -109,7 +109,7 @@ Result<std::vector<kv::BlockRef>> Cache::gather(const std::vector<std::uint64_t>
   TOWPATH_TRY(load(std::move(loading), held));
   made_.clear();
   for (Missing& missing : making) {
-    ++found_[Place::nowhere];
+    ++found_[Place::miss];
     kv::BlockRef& block = held[missing.index];
     TOWPATH_TRY(produce(std::move(missing), block));
   }
@@ -232,7 +232,7 @@ Status Cache::settle_load(Missing move, const Status& read, kv::BlockRef& held) 
     return {};
   }
   ++bad_loads_;
-  ++found_[Place::nowhere];
+  ++found_[Place::miss];
   faults_.add(fault);
   disk_.quarantine(hash, fault.substr(0, fault.find(':')));
   on_disk_.erase(there.slot());

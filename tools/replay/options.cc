@@ -99,7 +99,7 @@ bool has(const Options& options, Place place) {
     case Place::object: return options.objects.has_value();
     case Place::peers: return options.peers;
     case Place::host:
-    case Place::nowhere: break;
+    case Place::miss: break;
   }
   return true;
 }
@@ -111,7 +111,7 @@ std::uint64_t blocks_of(const Options& options, Place tier, std::uint64_t block_
     case Place::object:
       return options.objects ? options.objects->bound_bytes / kv::object_bytes_of(block_bytes) : 0;
     case Place::peers:
-    case Place::nowhere: break;
+    case Place::miss: break;
   }
   return 0;
 }

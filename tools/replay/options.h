@@ -71,7 +71,7 @@ struct Options {
 /// invalid_argument (the scale, or a number that makes no sense).
 Result<layout::LayoutConfig> pool_config(const Options& options, std::uint64_t blocks);
 
-/// Whether prefill has this tier; it always finds some blocks nowhere.
+/// Whether prefill has this tier; it always has some misses.
 bool has(const Options& options, Place place);
 /// Blocks that a tier has room for; 0: there is none.
 std::uint64_t blocks_of(const Options& options, Place tier, std::uint64_t block_bytes);

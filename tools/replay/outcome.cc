@@ -30,7 +30,7 @@ std::string size_text_of(Place place, const Options& options, const ReplayOutcom
       return cat("of ", others, " other prefill", others == 1 ? "" : "s",
                  outcome.failed_leases == 0 ? "" : failed);
     }
-    case Place::nowhere: break;
+    case Place::miss: break;
   }
   return outcome.bad_loads == 0 ? "" : cat(grouped(outcome.bad_loads), " of them bad below");
 }
@@ -57,7 +57,7 @@ std::vector<FoundRow> found_rows(const Options& options, const ReplayOutcome& ou
 
 double hit_ratio(const ReplayOutcome& outcome) {
   const std::uint64_t all = all_blocks(outcome);
-  return ratio_of(all - outcome.found[Place::nowhere], all);
+  return ratio_of(all - outcome.found[Place::miss], all);
 }
 
 }  // namespace towpath::tools::replay

@@ -24,7 +24,7 @@ struct ReplayOutcome {
   double seconds = 0;
 
   ByPlace<std::uint64_t> found;
-  std::uint64_t bad_loads = 0;      ///< of those found nowhere
+  std::uint64_t bad_loads = 0;      ///< of the misses
   std::uint64_t failed_leases = 0;  ///< that a neighbour did not bring to their end
   Hop produce, pull;
   Hop spill, load;   ///< to and from disk

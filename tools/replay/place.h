@@ -1,4 +1,4 @@
-// Place: where prefill finds a block: one of its tiers, a neighbour, or nowhere. Values for each
+// Place: where prefill finds a block: one of its tiers, a neighbour, or a miss. Values for each
 // place stand in one order, so that whoever counts, sends, draws or prints them names no place.
 // Thread: immutable.
 #pragma once
@@ -9,16 +9,16 @@
 
 namespace towpath::tools::replay {
 
-enum class Place : std::uint8_t { host, disk, object, peers, nowhere };
+enum class Place : std::uint8_t { host, disk, object, peers, miss };
 
 /// The fastest first.
 inline constexpr std::array kTiers{Place::host, Place::disk, Place::object, Place::peers};
 inline constexpr std::array kPlaces{Place::host, Place::disk, Place::object, Place::peers,
-                                    Place::nowhere};
+                                    Place::miss};
 
 constexpr std::string_view name_of(Place place) noexcept {
   constexpr std::array<std::string_view, kPlaces.size()> kNames{"host", "disk", "object", "peers",
-                                                                "nowhere"};
+                                                                "miss"};
   return kNames[static_cast<std::size_t>(place)];
 }
 

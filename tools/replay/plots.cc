@@ -142,7 +142,7 @@ Plot found_plot(const Options& options, const ReplayOutcome& outcome) {
   std::vector<const Timeline*> lines;
   for (const Place place : kPlaces) {
     if (!has(options, place)) continue;
-    const bool is_found = place != Place::nowhere;
+    const bool is_found = place != Place::miss;
     plot.series.push_back({.name = std::string(name_of(place)),
                            .look = is_found ? Series::Look::line : Series::Look::faint});
     lines.push_back(&outcome.history.found(place));

@@ -52,7 +52,7 @@ std::string hops_text(const Options& options, const ReplayOutcome& outcome, Colo
 nlohmann::ordered_json found_json(const ReplayOutcome& outcome) {
   nlohmann::ordered_json all;
   for (const Place tier : kTiers) all[std::string(name_of(tier))] = outcome.found[tier];
-  all["none"] = outcome.found[Place::nowhere];
+  all["none"] = outcome.found[Place::miss];
   return all;
 }
 

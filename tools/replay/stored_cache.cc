@@ -230,7 +230,7 @@ Result<kv::BlockRef> StoredCache::promote(const kv::CachedBlock& block,
 
 Result<kv::BlockRef> StoredCache::produce(const kv::CachedBlock& block,
                                           const Meanwhile& meanwhile) {
-  ++found_[Place::nowhere];
+  ++found_[Place::miss];
   auto slots = cache_->allocate(1);
   for (; slots.code() == Code::exhausted; slots = cache_->allocate(1))
     TOWPATH_TRY(meanwhile.make_room());

@@ -31,7 +31,7 @@ struct Activity {
     Instant oldest;  ///< of those in flight, when it was posted
   };
   struct Place {
-    std::uint64_t tier = 0;  ///< 0: the fastest; the highest: nowhere
+    std::uint64_t tier = 0;  ///< 0: the fastest; the highest: a miss
     std::string name;
     friend auto operator<=>(const Place&, const Place&) = default;
   };
@@ -47,7 +47,7 @@ struct Activity {
   std::map<Path, Figures> paths;
   std::map<std::string, Talk> talks;  ///< by peer
   std::map<Place, Found> found;       ///< what the node's cache was asked for
-  std::uint64_t missed = 0;           ///< of those blocks, the ones that it had nowhere
+  std::uint64_t missed = 0;           ///< of those blocks, the misses
   std::vector<std::string> lost;      ///< peers
   std::uint64_t records = 0;
   bool closed = false;     ///< the agent said farewell

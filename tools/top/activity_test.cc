@@ -72,7 +72,7 @@ TEST(ActivityTest, what_ended_in_the_extent_counts_and_what_did_not_is_in_flight
 
 TEST(ActivityTest, what_a_cache_found_is_reported_by_tier) {
   Story story;
-  story.log().names = {"nowhere", "host"};
+  story.log().names = {"miss", "host"};
   story.add(at(8), FlightEvent::blocks_found, {99, 0, 0});  // too early to count
   story.add(at(11), FlightEvent::blocks_found, {30, 0, 0, 8'000'000'000});
   story.log().records.push_back({.at = at(12), .what = 12, .who = 1, .args = {10, 2, 1}});
@@ -80,11 +80,11 @@ TEST(ActivityTest, what_a_cache_found_is_reported_by_tier) {
   ASSERT_EQ(seen.found.size(), 2U);
   EXPECT_EQ(seen.found.at({0, "host"}).blocks, 30U);
   EXPECT_EQ(seen.found.at({0, "host"}).bytes, 8'000'000'000U);
-  EXPECT_EQ(seen.found.at({2, "nowhere"}).blocks, 10U);
+  EXPECT_EQ(seen.found.at({2, "miss"}).blocks, 10U);
   EXPECT_EQ(seen.missed, 10U);
   const std::string screen = screen_text({.name = "decode-0", .activity = seen}, Colours::no);
   EXPECT_THAT(screen, HasSubstr("host                    8  2.00 GB/s  75.0 %"));
-  EXPECT_THAT(screen, HasSubstr("nowhere                 3          -  25.0 %"))
+  EXPECT_THAT(screen, HasSubstr("miss                    3          -  25.0 %"))
       << "an older release did not report bytes";
   EXPECT_THAT(screen, HasSubstr("hit ratio 75.0 %"));
 }

@@ -9,7 +9,7 @@ CacheMeter::CacheMeter(const CacheMeterParts& parts, const std::vector<std::stri
                        std::uint64_t block_bytes)
     : flight_(parts.flight), block_bytes_(block_bytes) {
   std::vector<std::string> names = tiers;
-  names.emplace_back("nowhere");
+  names.emplace_back("miss");
   for (const std::string& name : names) {
     Place& place = places_.emplace_back();
     if (parts.metrics != nullptr)

@@ -1,10 +1,10 @@
 // CacheMeter: where a cache found the blocks that it was asked for, and how many wait in it.
 //
-//   towpath_cache_blocks_total{agent, found_in}    found_in: "host", "disk", ..., "nowhere"
+//   towpath_cache_blocks_total{agent, found_in}    found_in: "host", "disk", ..., "miss"
 //   towpath_cache_waiting_blocks{agent, way}       way: "up", "down"
 //
 // With a flight recorder each question is reported there, too: a record per place that had some.
-// The share of the places but "nowhere" is the hit ratio. Thread: any.
+// The share of the places but "miss" is the hit ratio. Thread: any.
 #pragma once
 
 #include <span>
@@ -43,7 +43,7 @@ class CacheMeter {
   };
   FlightRecorder* const flight_;
   const std::uint64_t block_bytes_;
-  std::vector<Place> places_;  // the last is "nowhere"
+  std::vector<Place> places_;  // the last is "miss"
   Gauge* up_ = nullptr;
   Gauge* down_ = nullptr;
 };

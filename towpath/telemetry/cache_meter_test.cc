@@ -24,7 +24,7 @@ TEST(CacheMeterTest, each_place_is_counted_and_recorded_and_those_without_blocks
   };
   EXPECT_EQ(blocks("host"), 3U);
   EXPECT_EQ(blocks("disk"), 4U);
-  EXPECT_EQ(blocks("nowhere"), 2U);
+  EXPECT_EQ(blocks("miss"), 2U);
   const auto records = flight.dump();
   ASSERT_EQ(records.size(), 3U);
   EXPECT_EQ(records[0].what, static_cast<std::uint32_t>(FlightEvent::blocks_found));

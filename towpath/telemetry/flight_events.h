@@ -12,7 +12,7 @@
 //   deregistered       backend   bytes, memory kind
 //   notification_sent, _received, _refused   peer   bytes
 //   blocks_found       tier      blocks, which tier (0: the fastest), 1 where it is no tier
-//                                (nowhere), bytes (0 in old files)
+//                                (a miss), bytes (0 in old files)
 //
 // Numbers rest in files: never renumber, only append.
 // Thread: immutable.

@@ -272,7 +272,7 @@ TEST_F(DevicePoolTest, places_are_counted_by_their_names) {
   };
   EXPECT_EQ(found("device"), 1U);
   EXPECT_EQ(found("host"), 2U);
-  EXPECT_EQ(found("nowhere"), 1U);
+  EXPECT_EQ(found("miss"), 1U);
 }
 
 TEST_F(DevicePoolTest, what_makes_no_sense_is_refused) {

@@ -72,7 +72,7 @@ TEST_F(TieredCacheTest, where_blocks_are_found_is_counted_by_tier) {
   };
   EXPECT_EQ(found("host"), 3U);
   EXPECT_EQ(found("disk"), 3U);
-  EXPECT_EQ(found("nowhere"), 4U);
+  EXPECT_EQ(found("miss"), 4U);
 }
 
 TEST_F(TieredCacheTest, who_waits_is_reported_until_the_cache_ends) {
