@@ -68,7 +68,7 @@ Examples:
   towpath replay --tiers host=512,disk=/var/tmp/kv:4GiB     and again: the second finds blocks there
   towpath replay --prefill 2 --tiers host=400,peers         what a neighbour has is not made anew
   towpath replay --requests 200 --inject swap-kv  prove that a mistake is noticed
-  towpath replay --faults 0.01 --seed 7           mistakes by chance: each must be found
+  towpath replay --faults 0.01 --seed 7           random faults: each must be found
   towpath replay --faults 0.05 --tiers host=400,disk=/var/tmp/kv:1GiB   torn files, tiers that fail
   towpath replay --rendezvous etcd://10.0.0.1:2379/demo --role prefill   here, and there
                                                   the same with --role decode)";
@@ -195,7 +195,7 @@ Status settle_mistakes(Arguments& arguments) {
                  "leave --inject out");
   if (!arguments.tiers.empty() && injects)
     return error(Code::invalid_argument, "--inject makes its mistake in a nameless disk tier",
-                 "leave --tiers out, or make mistakes by chance with --faults");
+                 "leave --tiers out, or inject random faults with --faults");
   if (options.inject == replay::Mistake::tier_fails)
     return error(Code::invalid_argument, "tier-fails is made by chance, in the tiers of --tiers",
                  "add --tiers, and --faults in place of --inject");
@@ -310,7 +310,7 @@ void add_how(Command& command, Arguments& arguments) {
       .shows_default()
       .positive();
   command.option("--inject", arguments.inject, "Make this mistake on purpose (below)");
-  command.option("--faults", options.faults, "Make mistakes by chance, on this share of occasions")
+  command.option("--faults", options.faults, "Inject random faults, on this share of occasions")
       .between(0.0, 1.0);
   command
       .option("--kill-after", options.kill_after,

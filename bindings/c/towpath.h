@@ -201,7 +201,7 @@ typedef struct {
   /* KVBM's settings say how large these tiers are, and where: "" its variables and files, else this
    * JSON over those, which vLLM has as kv_connector_extra_config. Null: they are not read. */
   const char* kvbm;
-  uint32_t sightings; /* of a block, before it goes down to files and objects; 0: 1 */
+  uint32_t min_accesses; /* of a block, before it is demoted to files and objects; 0: 1 */
 } towpath_worker_options_t;
 
 towpath_code_t towpath_worker_open(const towpath_worker_options_t* options,

@@ -38,7 +38,7 @@ Status take_words(const towpath_worker_options_t& reported,
                   standard::ConnectorNodeOptions& options) {
   standard::ConnectorWords words{.policy = text_or_none(reported.policy),
                                  .digest = text_or_none(reported.digest),
-                                 .sightings = reported.sightings};
+                                 .min_accesses = reported.min_accesses};
   if (reported.kvbm != nullptr) words.kvbm = reported.kvbm;
   return standard::apply(words, standard::read_environment(), options);
 }

@@ -186,7 +186,7 @@ class ReplayTest(CommandTest):
                             "DYN_KVBM_LEADER_ZMQ_HOST": "here"}
         words = ["--tiers", "kvbm", "--limit", 60]
         first, second = self.report(*words), self.report(*words)
-        # At second sight: less goes down than without the filter.
+        # At the second access: less is demoted than without the filter.
         self.assertGreater(second["hits"]["disk"], first["hits"]["disk"])
         filtered = first["hops"]["spill"]["bytes"]
         self.assertLess(filtered, first["hits"]["none"] * first["block_bytes"])

@@ -1,4 +1,4 @@
-// FaultyTier: a tier that makes mistakes by chance: a task fails, or a block that it keeps is torn.
+// FaultyTier: a tier with random faults: a task fails, or a block that it keeps is torn.
 // Who asks such a tier gets a miss, with the reason; what a mistake costs is that the block is made
 // anew.
 // Thread: that of BlockTier.

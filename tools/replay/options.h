@@ -58,7 +58,7 @@ struct Options {
   Duration timeout =
       std::chrono::seconds(30);  ///< of each transfer, and of each wait for the other side
   Mistake inject = Mistake::none;
-  double faults = 0;            ///< mistakes by chance: on this share of the occasions
+  double faults = 0;            ///< random faults: on this share of the occasions
   std::string json;             ///< a file, or "-"; empty: none
   std::string report;           ///< a file for the page; empty: none
   bool progress = true;         ///< a live line on standard error

@@ -73,7 +73,7 @@ std::string injected_text(const Options& options, const ReplayOutcome& outcome, 
                {grouped(one.found), one.found + one.gone == one.made ? Tone::good : Tone::bad},
                grouped(one.gone)});
   }
-  return cat("  mistakes by chance, on ", percent(options.faults), " of the occasions, --seed ",
+  return cat("  random faults, on ", percent(options.faults), " of the occasions, --seed ",
              options.generator.seed, "\n", table.text(colours));
 }
 

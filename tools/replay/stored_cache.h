@@ -60,7 +60,7 @@ class StoredCache final : public BlockSource {
   void take_a_turn(const Meanwhile& meanwhile);
   void look(const std::vector<std::uint64_t>& blocks, const Meanwhile& meanwhile);
   void demote(bool all);
-  /// What was brought up, by its name.
+  /// What was promoted, by its name.
   using Promoted = std::unordered_map<kv::BlockHash, kv::BlockRef>;
   Promoted promote(const std::vector<std::uint64_t>& blocks, std::size_t from,
                    const Meanwhile& meanwhile);

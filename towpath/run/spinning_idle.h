@@ -3,7 +3,7 @@
 //
 // Being woken is expensive on an idle core (tens of microseconds on a virtual machine), and looking
 // is without effect where nothing comes soon: so it looks longer while waits are short, and not at
-// all after a long one. On a crowded core it does harm: who gives way to others comes back when
+// all after a long one. On a crowded core it does harm: a thread that yields comes back when
 // they are done, who sleeps is woken before that. So a look that took long ends it, for many waits;
 // but not where those others were about the very thing, a thread of the kernel for one, and it is
 // there when the core comes back. Thread: any.

@@ -28,10 +28,10 @@ class YieldingIdleStrategy {
   static constexpr std::uint32_t kLeastDistrust = 16;
   static constexpr std::uint32_t kMostDistrust = 256;
 
-  /// Whether `ready()` is true afterwards; false also where it did not give way.
+  /// Whether `ready()` is true afterwards; false also where it did not yield.
   template <typename Ready>
   bool yield_once(const Clock& clock, Ready&& ready) noexcept {
-    // Each by itself: threads that mix them up give way a little more or less often, no more.
+    // Each by itself: threads that mix them up yield a little more or less often, no more.
     if (const std::uint32_t left = distrust_.load(std::memory_order_relaxed); left > 0) {
       distrust_.store(left - 1, std::memory_order_relaxed);
       return false;

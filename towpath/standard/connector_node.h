@@ -59,7 +59,7 @@ struct ConnectorNodeOptions {
   std::string directory;             ///< empty: no files
   std::uint64_t disk_bytes = 16 * kGiB;
   std::optional<ObjectPlace> objects{};  ///< none: no objects
-  /// Who goes when memory is full, and which blocks go down to files and objects.
+  /// The eviction policy, and which blocks are demoted to files and objects.
   kv::TieredCacheOptions cache{};
   kv::DigestAlgorithm digest = kv::DigestAlgorithm::xxh3_64;
   ConnectorPeers peers;

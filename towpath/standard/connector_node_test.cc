@@ -133,7 +133,7 @@ TEST(ConnectorNodeTest, engines_that_work_and_serve_at_once_do_not_disturb_each_
 TEST(ConnectorNodeTest, what_must_be_seen_twice_goes_to_files_when_it_is_wanted) {
   const auto files = sys::TemporaryDirectory::create().value();
   ConnectorNodeOptions options{.directory = files.path()};
-  options.cache.admission.sightings = 2;
+  options.cache.admission.min_accesses = 2;
   Engine engine(options);
   const auto written = [&] {
     EXPECT_TRUE(engine.node->call([](auto& worker) { return worker.sync(); }).ok());

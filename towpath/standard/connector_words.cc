@@ -32,7 +32,7 @@ Status apply(const ConnectorWords& words, const Environment& environment,
   if (!words.digest.empty()) {
     TOWPATH_TRY(options.digest, kv::digest_named(words.digest));
   }
-  if (words.sightings != 0) options.cache.admission.sightings = words.sightings;
+  if (words.min_accesses != 0) options.cache.admission.min_accesses = words.min_accesses;
   return {};
 }
 

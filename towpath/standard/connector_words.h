@@ -17,9 +17,9 @@ namespace towpath::standard {
 
 /// What is not said stays as it was.
 struct ConnectorWords {
-  std::string policy{};         ///< kv/eviction/policy.h has the names
-  std::string digest{};         ///< "xxh3_64", "crc32c"
-  std::uint64_t sightings = 0;  ///< of a block, before it goes down to files and objects
+  std::string policy{};            ///< kv/eviction/policy.h has the names
+  std::string digest{};            ///< "xxh3_64", "crc32c"
+  std::uint64_t min_accesses = 0;  ///< of a block, before it is demoted to files and objects
   /// KVBM's settings are read, and say what they do of all tiers: "" its variables and files, else
   /// this JSON over those, which vLLM has as `kv_connector_extra_config`. Nothing: they are not.
   std::optional<std::string> kvbm{};

@@ -37,7 +37,7 @@ TEST(ConnectorWordsTest, kvbm_s_settings_say_how_large_each_tier_is_and_where) {
   EXPECT_EQ(options.disk_bytes, 10U * (4096 + 4096));
   EXPECT_EQ(options.objects->bucket, "cold-3");
   EXPECT_EQ(options.cache.batch_blocks, 5U);
-  EXPECT_EQ(options.cache.admission.sightings, 2) << "KVBM's filter";
+  EXPECT_EQ(options.cache.admission.min_accesses, 2) << "KVBM's filter";
   EXPECT_THAT(options.remarks, SizeIs(0));
 }
 
@@ -49,14 +49,14 @@ TEST(ConnectorWordsTest, the_engine_s_json_wins_and_what_has_no_effect_is_remark
                                 {"DYN_KVBM_METRICS", "1"}};
   const ConnectorWords words{.policy = "s3-fifo",
                              .digest = "crc32c",
-                             .sightings = 1,
+                             .min_accesses = 1,
                              .kvbm = R"({"leader": {"cache": {"host": {"num_blocks": 9}}}})"};
   ASSERT_TRUE(apply(words, environment, options).ok());
   EXPECT_EQ(options.host_blocks, 9U);
   EXPECT_EQ(options.directory, "/said/by/the/program") << "KVBM's settings name no disk";
   EXPECT_EQ(options.cache.policy, kv::PolicyKind::s3_fifo);
   EXPECT_EQ(options.digest, kv::DigestAlgorithm::crc32c);
-  EXPECT_EQ(options.cache.admission.sightings, 1) << "the program said so";
+  EXPECT_EQ(options.cache.admission.min_accesses, 1) << "the program said so";
   EXPECT_EQ(options.cache.admission.min_priority, 80);
   EXPECT_THAT(options.remarks, ElementsAre(Field(&Remark::variable, "DYN_KVBM_METRICS")));
 }

@@ -142,7 +142,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kElsewhe
     {"MAX_CONCURRENT_TRANSFERS", "one batch at a time goes each way"},
     {"METRICS", "telemetry is switched by TOWPATH_TELEMETRY_*"},
     {"NCCL_MLA_MODE", "nothing is broadcast"},
-    {"OBJECT_WRITE_THROUGH", "blocks go down ahead of eviction, to all tiers at once"},
+    {"OBJECT_WRITE_THROUGH", "blocks are demoted ahead of eviction, to all tiers at once"},
     {"TRTLLM_ZMQ_PORT", "there is no leader: agents meet at a rendezvous"},
 }};
 /// The same of paths.
@@ -343,7 +343,7 @@ Result<KvbmSettings::Shape> KvbmSettings::shape(std::uint64_t block_bytes,
 
 kv::TieredCacheOptions KvbmSettings::cache_options() const {
   kv::TieredCacheOptions options;
-  options.admission = {.sightings = second_sight ? 2U : 1U, .min_priority = min_priority};
+  options.admission = {.min_accesses = second_sight ? 2U : 1U, .min_priority = min_priority};
   if (batch_blocks) {
     options.batch_blocks = *batch_blocks;
     options.batch_bytes = 0;  // theirs has blocks only

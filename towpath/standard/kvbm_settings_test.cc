@@ -18,7 +18,7 @@ TEST(KvbmSettingsTest, silence_is_kvbm_s_defaults) {
       KvbmSettings::from({{"PATH", "/bin"}, {"DYN_KVBM_CPU_CACHE_GB", ""}});
   EXPECT_FALSE(reported.host.blocks_of(1000));
   EXPECT_FALSE(reported.disk_options(1000));
-  EXPECT_EQ(reported.cache_options().admission.sightings, 2U);
+  EXPECT_EQ(reported.cache_options().admission.min_accesses, 2U);
   EXPECT_TRUE(reported.remarks.empty());
 }
 
@@ -43,7 +43,7 @@ TEST(KvbmSettingsTest, the_filter_the_batch_and_the_priority_arrive) {
                                            {"DYN_KVBM_MAX_TRANSFER_BATCH_SIZE", "4"},
                                            {"DYN_KVBM_HOST_OFFLOAD_PREFIX_MIN_PRIORITY", "35"}})
                            .cache_options();
-  EXPECT_EQ(options.admission.sightings, 1U);
+  EXPECT_EQ(options.admission.min_accesses, 1U);
   EXPECT_EQ(options.admission.min_priority, 35);
   EXPECT_EQ(options.batch_blocks, 4U);
   EXPECT_LE(options.batch_at_least, 4U);
@@ -59,7 +59,7 @@ TEST(KvbmSettingsTest, a_cache_s_shape_is_all_or_a_reason_by_variable) {
   const auto shape = KvbmSettings::from(said).shape(1'000'000);
   ASSERT_TRUE(shape.ok());
   EXPECT_EQ(shape->host_blocks, 500U);
-  EXPECT_EQ(shape->cache.admission.sightings, 2U);
+  EXPECT_EQ(shape->cache.admission.min_accesses, 2U);
   EXPECT_EQ(shape->disk->capacity_bytes, 1'000'000'000U);
   said.erase("DYN_KVBM_DISK_CACHE_GB");
   EXPECT_FALSE(KvbmSettings::from(said).shape(1'000'000)->disk);

@@ -33,7 +33,7 @@ class CacheMeter {
   /// A question for blocks: how many each tier has, and in the end how many none has; as many
   /// numbers as tiers, and one more. Cost: per number that is not 0 an addition, and a record.
   void found(std::span<const std::uint64_t> counts) noexcept;
-  /// So many blocks wait now to be brought up, and to go down. Cost: two stores.
+  /// So many blocks wait now for a promotion, and for a demotion. Cost: two stores.
   void waits(std::size_t up, std::size_t down) noexcept;
 
  private:

@@ -180,7 +180,7 @@ void to_keeping(const py::dict& reported, standard::ConnectorNodeOptions& option
     options.objects = unwrap(standard::ObjectPlace::parse(objects));
   standard::ConnectorWords words{.policy = text("policy"),
                                  .digest = text("digest"),
-                                 .sightings = number(reported, "sightings")};
+                                 .min_accesses = number(reported, "min_accesses")};
   if (!reported["kvbm"].is_none()) words.kvbm = text("kvbm");
   check(standard::apply(words, standard::read_environment(), options));
 }

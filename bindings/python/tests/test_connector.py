@@ -186,7 +186,7 @@ def test_what_has_too_little_priority_stays_in_memory(tmp_path):
                 "offload": {"g1_to_g2": {"min_priority": 60}}}
     layers = caches()
     for priority, written in ((59, 0), (60, 3)):
-        with Worker(layers, name_space="m", kvbm=settings, sightings=1) as worker:
+        with Worker(layers, name_space="m", kvbm=settings, min_accesses=1) as worker:
             serve(Scheduler(4), worker, layers, "a", [0, 1, 2], priority=priority)
             worker.sync()
             assert worker.figures()["written"] == written
@@ -228,7 +228,7 @@ def test_what_is_wrong_is_raised():
     with pytest.raises(towpath.InvalidArgument, match="crc32c"):
         Worker(caches(), name_space="m", digest="md5")
     with pytest.raises(towpath.InvalidArgument, match="seen 1000 times.*count to 15"):
-        Worker(caches(), name_space="m", sightings=1000)
+        Worker(caches(), name_space="m", min_accesses=1000)
     with pytest.raises(towpath.InvalidArgument, match="JSON"):
         Worker(caches(), name_space="m", kvbm="{")
     with pytest.raises(towpath.NotFound):

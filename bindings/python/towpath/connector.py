@@ -67,14 +67,14 @@ class Worker:
     environment does not say it) in a store. With `peers`, those of others can be loaded too.
 
     `policy` chooses who goes when memory is full ("lru", "s3-fifo", "adaptive", ...), `digest` what proves
-    blocks ("xxh3_64", "crc32c"); with `sightings=2` a block goes down when it is wanted again. `kvbm=True`:
+    blocks ("xxh3_64", "crc32c"); with `min_accesses=2` a block is demoted at its second access. `kvbm=True`:
     how large tiers are, and where, is as KVBM's variables and files say; a dict or its JSON, vLLM's
     `kv_connector_extra_config`, goes over those.
     """
 
     def __init__(self, caches, *, name_space, axes="outer block token head dim", rank=0,
                  first_layer=0, first_head=0, host_blocks=1024, directory="",
-                 disk_bytes=16 << 30, objects="", policy="", digest="", sightings=0, kvbm=None,
+                 disk_bytes=16 << 30, objects="", policy="", digest="", min_accesses=0, kvbm=None,
                  peers=None):
         if axes not in _SHAPES:
             raise ValueError(f"axes are one of: {', '.join(map(repr, _SHAPES))}")
@@ -91,7 +91,7 @@ class Worker:
         first, heads_first = _SHAPES[axes]
         place = {"rank": rank, "first_layer": first_layer, "first_head": first_head}
         keeping = {"host_blocks": host_blocks, "directory": directory, "disk_bytes": disk_bytes,
-                   "objects": objects, "policy": policy, "digest": digest, "sightings": sightings,
+                   "objects": objects, "policy": policy, "digest": digest, "min_accesses": min_accesses,
                    "kvbm": _kvbm_text(kvbm)}
         self._worker = ConnectorWorker(layers, first, shape, heads_first, place, name_space, keeping,
                                        peers)

@@ -39,7 +39,7 @@ struct alignas(128) BlockPool::Shard {
   std::uint64_t duplicates TOWPATH_GUARDED_BY(mutex) = 0;
   std::uint64_t asked TOWPATH_GUARDED_BY(mutex) = 0;
   std::uint64_t found TOWPATH_GUARDED_BY(mutex) = 0;
-  std::uint64_t impostors TOWPATH_GUARDED_BY(mutex) = 0;
+  std::uint64_t hash_collisions TOWPATH_GUARDED_BY(mutex) = 0;
 };
 
 Result<std::unique_ptr<BlockPool>> BlockPool::make(const BlockPoolOptions& options) {
@@ -230,7 +230,7 @@ std::vector<BlockRef> BlockPool::match(std::span<const CachedBlock> blocks) {
   {
     Shard& shard = shard_of(other->hash());
     const MutexLock lock(shard.mutex);
-    ++shard.impostors;
+    ++shard.hash_collisions;
   }
   found.erase(other, found.end());
   return found;
@@ -393,7 +393,7 @@ BlockPool::Figures BlockPool::figures() const {
     all.duplicates += shard.duplicates;
     all.asked += shard.asked;
     all.found += shard.found;
-    all.impostors += shard.impostors;
+    all.hash_collisions += shard.hash_collisions;
   }
   const MutexLock lock(free_mutex_);
   all.free = static_cast<SlotId>(free_.size());

@@ -71,8 +71,8 @@ class BlockPool {
   BlockRef find(BlockHash hash);
   /// The blocks from the first on, up to the first that is not here.
   std::vector<BlockRef> match(std::span<const BlockHash> hashes);
-  /// The same by two names: a block of this hash that stands on another block is an impostor, and a
-  /// miss. Where one of the two does not say on what it stands, hashes decide alone.
+  /// The same by two names: a block of this hash that stands on another block is a hash collision,
+  /// and a miss. Where one of the two does not say on what it stands, hashes decide alone.
   std::vector<BlockRef> match(std::span<const CachedBlock> blocks);
   /// All that are here; those that are not are empty.
   std::vector<BlockRef> scan(std::span<const BlockHash> hashes);
@@ -120,7 +120,7 @@ class BlockPool {
     std::uint64_t duplicates = 0;
     std::uint64_t asked = 0;  ///< hashes looked for by match() and scan()
     std::uint64_t found = 0;
-    std::uint64_t impostors = 0;  ///< found by match(), on another block than was asked for
+    std::uint64_t hash_collisions = 0;  ///< found by match(), on another block than was asked for
   };
   /// Exact when nothing else goes on. Cost: a look at every slot.
   Figures figures() const;

@@ -97,17 +97,17 @@ TEST(BlockPoolTest, match_ends_at_the_first_miss_and_scan_goes_on) {
   EXPECT_EQ(pool->figures().held, 3U);
 }
 
-TEST(BlockPoolTest, a_block_on_another_than_was_asked_for_is_an_impostor) {
+TEST(BlockPoolTest, a_block_on_another_than_was_asked_for_is_a_hash_collision) {
   const auto pool = make_pool(4);
   for (const BlockHash hash : {1U, 2U, 3U}) (void)put(*pool, hash);  // each on the one before
   const std::vector<BlockHash> prompt{1, 2, 3};
   EXPECT_EQ(pool->match(with_parents(prompt)).size(), 3U);
   const std::vector<CachedBlock> collides{{1, {}}, {2, 1}, {3, 77}};
   EXPECT_EQ(pool->match(collides).size(), 2U);
-  EXPECT_EQ(pool->figures().impostors, 1U);
+  EXPECT_EQ(pool->figures().hash_collisions, 1U);
   const std::vector<CachedBlock> does_not_say{{2, {}}, {3, {}}};
   EXPECT_EQ(pool->match(does_not_say).size(), 2U);
-  EXPECT_EQ(pool->figures().impostors, 1U);
+  EXPECT_EQ(pool->figures().hash_collisions, 1U);
 }
 
 TEST(BlockPoolTest, a_lineage_goes_back_to_the_first_or_to_a_gap) {

@@ -1,5 +1,5 @@
 // TieredKeeper: a BlockKeeper over a TieredCache: host memory, and the tiers below it. What is kept
-// goes down a little later, and comes back from there when the memory is wanted for others, or
+// is demoted a little later, and comes back from there when the memory is wanted for others, or
 // after a restart. With peers, their blocks are the lowest tier, and those here are granted to
 // them. Thread: loop.
 #pragma once
@@ -34,7 +34,7 @@ struct TieredKeeperParts {
   std::vector<std::unique_ptr<BlockTier>>
       below{};  ///< that report to this presence; none: memory only
   DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64;
-  TieredCacheOptions cache{};  ///< but for `batch_at_least`: blocks go down at once
+  TieredCacheOptions cache{};  ///< but for `batch_at_least`: blocks are demoted at once
   std::optional<KeeperPeers> peers{};
   telemetry::CacheMeterParts meter{};  ///< reported where each block was that was asked for
 };

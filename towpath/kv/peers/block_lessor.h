@@ -1,7 +1,7 @@
-// BlockLessor: the owner's side of leases. It holds what is asked for, brought up from lower tiers
+// BlockLessor: the owner's side of leases. It holds what is asked for, promoted from lower tiers
 // where need be, until the lessee lets go or the lease is over.
 //
-//   ask() -> [ comes up, as the cache makes progress ] -> take_answers() -> [ held ] -> release()
+//   ask() -> [ promoted, as the cache makes progress ] -> take_answers() -> [ held ] -> release()
 //
 // What was granted to a lessee that is gone is let go at once.
 // It proves nothing: the lessee does, by the digest that it got. A lease that ends under a
@@ -42,7 +42,7 @@ class BlockLessor {
     AgentIdentity to;
     PeerMessage message;
   };
-  /// Of those whose blocks have all come up, or not.
+  /// Of those whose blocks have all been promoted, or not.
   std::vector<Answer> take_answers();
   void release(const AgentIdentity& lessee, std::uint64_t session);
   /// Lets go of what is over.

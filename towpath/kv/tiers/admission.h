@@ -1,7 +1,7 @@
 // Admission: which blocks are worth the wear of a tier below. A block that was seen only once will
-// most likely never be seen again: with `sightings` 2 it goes down when it is seen for the second
-// time. Being registered is to be seen, and so is being matched. How often is an estimate that may
-// be too high (FrequencySketch), and fades. Thread: any.
+// most likely never be seen again: with `min_accesses` 2 it is demoted when it is used for the
+// second time. Being registered is to be seen, and so is being matched. How often is an estimate
+// that may be too high (FrequencySketch), and fades. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace towpath::kv {
 
 struct AdmissionOptions {
-  std::uint64_t sightings = 1;    ///< 1: all blocks; at most FrequencySketch::kMost
-  std::uint8_t min_priority = 0;  ///< what is less urgent never goes down
+  std::uint64_t min_accesses = 1;  ///< 1: all blocks; at most FrequencySketch::kMost
+  std::uint8_t min_priority = 0;   ///< what is less urgent is never demoted
 };
 
 class Admission {
@@ -21,15 +21,15 @@ class Admission {
   Admission(const AdmissionOptions& options, SlotId slots) : options_(options), seen_(slots) {}
 
   void see(BlockHash hash) {
-    if (options_.sightings <= 1) return;
+    if (options_.min_accesses <= 1) return;
     const run::MutexLock lock(mutex_);
     (void)seen_.count(hash);
   }
   bool admits(BlockHash hash, std::uint8_t priority) const {
     if (priority < options_.min_priority) return false;
-    if (options_.sightings <= 1) return true;
+    if (options_.min_accesses <= 1) return true;
     const run::MutexLock lock(mutex_);
-    return seen_.estimate(hash) >= options_.sightings;
+    return seen_.estimate(hash) >= options_.min_accesses;
   }
 
  private:

@@ -74,7 +74,7 @@ class BlockTier {
   virtual std::size_t depth() const noexcept { return 1; }
   /// Others put blocks there, too, or an earlier life did: it knows of a block only when it looks.
   virtual bool must_be_asked() const noexcept { return false; }
-  /// False: it is only read from. What comes from there goes down to the tiers that do.
+  /// False: it is only read from. What comes from there is demoted to the tiers that do.
   virtual bool takes_blocks() const noexcept { return true; }
 
   /// Nothing: it does not know.

@@ -37,7 +37,7 @@ struct TieredCache::TierRequest {
   bool is_over = false;  // and its place free
 };
 
-/// A block that comes up.
+/// A block that is promoted.
 struct TieredCache::PromotionInFlight {
   PromotionQueue::Next wanted;
   std::optional<PartialBlock> slot{};
@@ -49,7 +49,7 @@ struct TieredCache::PromotionInFlight {
   Status why{};                    // the last one failed
 };
 
-/// A block that goes down, to one tier or more.
+/// A block that is demoted, to one tier or more.
 struct TieredCache::DemotionInFlight {
   WeakBlock block{};
   Digest digest{};

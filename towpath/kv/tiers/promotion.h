@@ -1,4 +1,4 @@
-// Promotion: blocks that are being brought up to the cache's pool, and what became of each.
+// Promotion: blocks that are being promoted to the cache's pool, and what became of each.
 // PromotionQueue: those that are not done, most urgent first, and never more than so many blocks.
 //
 //   auto promotion = cache.promote(blocks);

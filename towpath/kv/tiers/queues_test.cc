@@ -50,7 +50,7 @@ TEST(DemotionQueueTest, an_owner_s_are_cancelled_together) {
 TEST(AdmissionTest, what_was_seen_once_may_be_asked_to_come_again) {
   Admission all({}, 100);
   EXPECT_TRUE(all.admits(1, 0));
-  Admission second({.sightings = 2, .min_priority = 20}, 100);
+  Admission second({.min_accesses = 2, .min_priority = 20}, 100);
   second.see(1);
   EXPECT_FALSE(second.admits(1, 50));
   second.see(1);

@@ -26,9 +26,9 @@ Status check(const TieredCache::Parts& parts, const TieredCacheOptions& options)
         Code::invalid_argument,
         cat("batches of ", options.batch_at_least, " to ", options.batch_blocks, " blocks"),
         "let the most be 1 or more, and not less than the least");
-  if (options.admission.sightings > FrequencySketch::kMost)
+  if (options.admission.min_accesses > FrequencySketch::kMost)
     return error(Code::invalid_argument,
-                 cat("blocks go down when seen ", options.admission.sightings, " times"),
+                 cat("blocks are demoted after ", options.admission.min_accesses, " accesses"),
                  cat("count to ", int{FrequencySketch::kMost}, " at most"));
   if (parts.layout.config().format != layout::BlockFormat::nhd)
     return error(Code::unsupported,

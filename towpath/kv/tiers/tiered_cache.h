@@ -12,8 +12,8 @@
 // Demotion copies blocks long before their slots are wanted, so that eviction waits for nothing. In
 // host memory it holds a block while it copies it aside, one at a time, and allocate() waits for
 // that rather than fail. Out of a device it copies in batches on a stream and holds nothing: what
-// was evicted meanwhile is thrown away. Between two blocks it gives way to promotions. What goes to
-// a device is copied back and proven before it is found there. What does not match its digest,
+// was evicted meanwhile is thrown away. Between two blocks it lets promotions go first. What goes
+// to a device is copied back and proven before it is found there. What does not match its digest,
 // going down or up, is dropped where it was found, counted by reason, and a miss. Of each tier as
 // many tasks are under way as it takes at once; what is more urgent is begun first.
 // It has no threads: all copying is done by whoever calls progress(). Thread: any; one at a time is
@@ -50,7 +50,7 @@ struct TieredCacheOptions {
   std::size_t most_waiting_demotions = 4096;   ///< blocks; what is less urgent is not kept beyond
   std::size_t most_waiting_promotions = 4096;  ///< blocks; promote() refuses beyond, look() forgets
   std::size_t batch_blocks = 64;               ///< at most so many per call of progress(), each way
-  /// Small blocks go down in larger batches, up to this: a batch ends with an acknowledgement,
+  /// Small blocks are demoted in larger batches, up to this: a batch ends with an acknowledgement,
   /// which costs a disk the same for few bytes and for many.
   std::uint64_t batch_bytes = std::uint64_t{16} << 20U;
   std::size_t batch_at_least = 8;  ///< fewer are demoted only after `linger`
@@ -109,18 +109,18 @@ class TieredCache {
   /// As BlockPool's. Waits at most for the copy of one block within host memory, for none from a
   /// device.
   Result<std::vector<PartialBlock>> allocate(SlotId count);
-  /// As BlockPool's; and the block goes down in its time. Of a device's memory: who wrote the bytes
-  /// has ended.
+  /// As BlockPool's; and the block is demoted in its time. Of a device's memory: who wrote the
+  /// bytes has ended.
   Result<BlockRef> register_block(CompleteBlock&& block, const Demotion& how = {});
   /// The prefix that is in the pool, held, and how many blocks behind it are in some tier.
-  /// What was seen often enough now goes down in its time.
+  /// What was used often enough now is demoted in its time.
   struct Prefix {
     std::vector<BlockRef> here;
     std::size_t below = 0;
   };
   Prefix match(std::span<const BlockHash> hashes, const Demotion& how = {});
 
-  /// The block in the pool; nothing about who goes down changes.
+  /// The block in the pool; the order of demotions does not change.
   BlockRef find(BlockHash hash);
 
   /// Asks the tiers that know only when they look whether they have these; match() reports from

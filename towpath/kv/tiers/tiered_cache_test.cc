@@ -133,7 +133,7 @@ TEST_F(TieredCacheTest, demotion_is_no_use_of_a_block) {
 }
 
 TEST_F(TieredCacheTest, with_second_sight_only_what_is_asked_for_again_goes_down) {
-  open({.admission = {.sightings = 2}});
+  open({.admission = {.min_accesses = 2}});
   make_all(1, 4);
   ASSERT_TRUE(cache_->flush().ok());
   EXPECT_EQ(cache_->figures().not_admitted, 4U);
