@@ -40,7 +40,7 @@ struct Side {
 
 std::string name_of_peer(std::size_t number) { return cat("peer-", number); }
 
-/// Meets whoever shows metadata.
+/// Meets the peer that shows metadata.
 void live(const Channel& parent, const std::string& name, const std::string& backend) {
   Side side(name, backend);
   parent.send(must(side.agent().metadata()));

@@ -70,7 +70,7 @@ const std::vector<NixlBackend>& backends_for(const nixl_capi_opt_args_s* given,
   return local.backends.empty() ? remote.backends : local.backends;
 }
 
-/// Whoever of those that were asked for moves it is what the request reports later.
+/// The caller that of those that were asked for moves it is what the request reports later.
 Result<nixl_capi_xfer_req_s> request_of(Result<Transfer> transfer,
                                         const std::vector<NixlBackend>& asked) {
   if (!transfer.ok()) return transfer.status();

@@ -26,7 +26,7 @@ std::string size_text_of(Place place, const Options& options, const ReplayOutcom
     case Place::object: return cat(blocks, " in a store");
     case Place::peers: {
       const std::uint64_t others = options.prefills - 1;
-      const std::string failed = cat("; ", grouped(outcome.failed_leases), " loans failed");
+      const std::string failed = cat("; ", grouped(outcome.failed_leases), " leases failed");
       return cat("of ", others, " other prefill", others == 1 ? "" : "s",
                  outcome.failed_leases == 0 ? "" : failed);
     }

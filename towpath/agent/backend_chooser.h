@@ -16,7 +16,7 @@
 
 namespace towpath::agent {
 
-/// What a transfer looks like to whoever chooses.
+/// What the choice of a backend depends on.
 struct TransferShape {
   /// The selection is that of the local side.
   static TransferShape of(TransferOp op, const PreparedSide& local, const PreparedSide& remote,

@@ -107,7 +107,7 @@ void BackendInstance::flush(Peer& peer, Instant now) {
   path.outbox->repeat_overdue(now, repeat_after_);
   while (const Bytes* message = path.outbox->next()) {
     const Status sent = backend->notify(*path.connection, *message);
-    if (path.lost) return;  // on_peer_lost told of it inside notify()
+    if (path.lost) return;  // on_peer_lost reported it inside notify()
     if (!sent.ok()) {
       // Full: the next progress() tries again. Lost: on_peer_lost tells, now or soon.
       if (sent.code() == Code::exhausted) outboxes_waiting_ = true;

@@ -1,4 +1,4 @@
-// BackendInstance alone, under an owner that writes down what it is told.
+// BackendInstance alone, under an owner that records its calls.
 #include <memory>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// What stays of the regions that metadata of a peer told when the next one comes.
+// What stays of the regions that a peer advertised when the next one comes.
 #include <algorithm>
 #include <map>
 #include <random>

@@ -8,7 +8,7 @@
 //              kTrial calls    kTrial                 kRound - 2 * kTrial
 //
 // The first call of each trial does not count: what the way needs may have to wake up.
-// It measures nothing itself: whoever does reports it. Thread: loop.
+// It measures nothing itself: the caller that does reports it. Thread: loop.
 #pragma once
 
 #include <array>

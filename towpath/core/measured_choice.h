@@ -2,7 +2,7 @@
 //
 // Each way is tried as often as was said; what counts is its best time, since anything may slow a
 // trial down and nothing speeds it up. Later times change nothing, so that what was chosen stays.
-// It measures nothing itself: whoever does reports it. Thread: loop.
+// It measures nothing itself: the caller that does reports it. Thread: loop.
 #pragma once
 
 #include <cstddef>

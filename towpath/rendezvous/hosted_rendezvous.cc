@@ -83,7 +83,7 @@ Status HostedRendezvous::take(const Change& change) {
   const std::size_t after = total_bytes_ - before + change.metadata->size();
   if (after > options_.max_bytes || (old == sizes_.end() && sizes_.size() >= options_.max_metadata))
     return error(Code::exhausted,
-                 cat("the meeting point holds ", sizes_.size(), " agents' metadata of ",
+                 cat("the rendezvous host holds ", sizes_.size(), " agents' metadata of ",
                      format_bytes(total_bytes_)),
                  "use an etcd for so many");
   TOWPATH_TRY(listener_->publish(change.name, *change.metadata));

@@ -1,10 +1,10 @@
 // HostedRendezvous: an address at which a few agents leave their metadata and find those of the
 // others.
 //
-// Whoever opens it first, on the machine that the address belongs to, hosts it; all others are
-// guests, and need no address of their own. It has no server and no memory: the metadata goes with
-// the host, a killed guest's metadata stays until then, and only the host hears changes. For more
-// than a job that starts and ends together, use an etcd. Invariants: nothing blocks but the
+// The process that opens it first, on the machine that the address belongs to, hosts it; all others
+// are guests, and need no address of their own. It has no server and no memory: the metadata goes
+// with the host, a killed guest's metadata stays until then, and only the host hears changes. For
+// more than a job that starts and ends together, use an etcd. Invariants: nothing blocks but the
 // destructor, for at most farewell_timeout; what guests leave is bounded in number and bytes.
 // Thread: one at a time; see Rendezvous.
 #pragma once

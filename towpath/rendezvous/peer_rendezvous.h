@@ -48,8 +48,8 @@ class PeerRendezvous final : public Rendezvous {
   Result<FetchId> push(std::string_view to, const Change& change, run::Deadline deadline,
                        PeerClient::PushDone done);
 
-  /// Asks whoever listens at `from`; brings a change (metadata, or that it is withdrawn) to whoever
-  /// listens at `to`. Errors: PeerClient's.
+  /// Asks the caller that listens at `from`; brings a change (metadata, or that it is withdrawn) to
+  /// the caller that listens at `to`. Errors: PeerClient's.
   Result<FetchId> fetch_from(const net::Address& from, const MetadataName& name,
                              run::Deadline deadline, FetchDone done);
   Result<FetchId> send_to(const net::Address& to, const Change& change, run::Deadline deadline,

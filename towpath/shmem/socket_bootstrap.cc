@@ -96,7 +96,8 @@ class SocketBootstrap::Host {
     return all;
   }
 
-  /// Notifies all of them. One that takes nothing has gone: whoever waits for it later is notified.
+  /// Notifies all of them. One that takes nothing has gone: a member that waits for it later is
+  /// notified.
   Status report(const std::vector<Bytes>& all, run::Deadline deadline) {
     TOWPATH_TRY(Bytes sealed, encode_bootstrap_words({.said = all}));
     const auto frame = std::make_shared<const Bytes>(std::move(sealed));

@@ -30,8 +30,8 @@ struct WideNumber {
 };
 
 /// Takes values off the beginning. Each failure names the value and where it stands. Bytes are
-/// loans of the input. Errors of all: corrupt (cut off; a number longer than it need be; text that
-/// is no UTF-8), out_of_range (over a bound).
+/// borrowed from the input. Errors of all: corrupt (cut off; a number longer than it need be; text
+/// that is no UTF-8), out_of_range (over a bound).
 class BincodeReader {
  public:
   explicit BincodeReader(ConstByteSpan bytes) noexcept : rest_(bytes), size_(bytes.size()) {}

@@ -2,8 +2,8 @@
 //
 //   scope:NAME                         agents of this machine, without a server
 //   file:/path                         a directory that the agents share
-//   unix:/path, unix:@name             a meeting point on this machine
-//   tcp://host:port                    a meeting point that other machines reach
+//   unix:/path, unix:@name             a rendezvous on this machine
+//   tcp://host:port                    a rendezvous that other machines reach
 //   etcd://[user@]host:port[,...]/ns   an etcd; etcds:// with TLS
 //
 // After a `?`, joined by `&`: token-file=PATH (tcp); password-file (etcd); ca, cert, key (paths:

@@ -1,5 +1,5 @@
-// IoEngine: what brings I/Os to where they go (the kernel, a drive), as far as whoever orders them
-// sees it. How one is handed in is each engine's own affair.
+// IoEngine: what brings I/Os to where they go (the kernel, a drive), as far as the caller that
+// orders them sees it. How one is handed in is each engine's own affair.
 //
 // It is not a queue: never more than its depth is in it, so handing in cannot be refused.
 // Invariant: every id that was handed in comes back exactly once from reap(), cancelled or not;

@@ -1,8 +1,8 @@
 // UringFileEngine: I/Os through io_uring, one io_uring_enter(2) per batch.
 //
 // Writes through the page cache and syncs have a ring of their own, because threads of the kernel
-// do them: what such a thread leaves to whoever submitted is tidying up, for which the one ring
-// interrupts him and the other (RingOptions::interrupts) does not. Both signal one descriptor.
+// do them: what such a thread leaves to the caller that submitted is tidying up, for which the one
+// ring interrupts him and the other (RingOptions::interrupts) does not. Both signal one descriptor.
 //
 // Files and buffers are registered in sparse tables, so that an I/O skips the look-up of its file
 // and pages. Where a table is full or memlock is used up, the caller is notified and goes without.

@@ -52,7 +52,7 @@ Result<Link*> MessageBackend::dial(const AgentIdentity& peer, const ConnectionIn
   return begun;
 }
 
-// By one of the addresses that are tried: whoever answers there.
+// By one of the addresses that are tried: the first that answers.
 Status MessageBackend::on_answer(void* owner, const net::Message& message, ConstByteSpan body) {
   Link& link = *static_cast<Link*>(owner);
   TOWPATH_TRY(const Frame frame, decode_frame(message.head, body.size()));

@@ -160,7 +160,7 @@ Result<PieceEntry> PieceEntry::claim(int fd, const PieceHolder& holder) {
     if (!may_take(before) || !entry.holder.compare_exchange_strong(before, mine)) return false;
     put_name(entry, holder.name);
     raise_used(mapping, index + 1);
-    // One that died in a piece left it odd; whoever waits for that sees it change.
+    // One that died in a piece left it odd; an owner that waits for that sees it change.
     if (entry.turn.load() % 2 != 0) entry.turn.fetch_add(1);
     return true;
   };

@@ -4,7 +4,7 @@
 // again, for those who were not listening. Who has been met gets what has changed, and now and then
 // that nothing has; who finds that some of it is missing says so, and gets that again, or the
 // whole where it is too much. Where a place notifies nobody of changes (a scope; guests of a
-// meeting point), others whose catalogue is wanted are asked for by their names, again and again.
+// rendezvous host), others whose catalogue is wanted are asked for by their names, again and again.
 // Thread: loop, the leases'.
 #pragma once
 

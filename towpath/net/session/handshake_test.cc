@@ -78,11 +78,11 @@ TEST_F(HandshakeTest, who_does_not_hold_the_secret_is_denied_on_both_sides) {
   expect_denied(accept(intruder.hello()).status(), "does not hold the secret");
 
   const DialHandshake near = dial();
-  // What an impostor can make of a hello that was meant for another.
+  // What an attacker can make of a hello that was meant for another.
   const auto theirs =
       DialHandshake::begin(terms(other), dialler_, {listener_.agent, listener_.instance}).value();
-  const auto impostor = AcceptHandshake::begin(terms(other), listener_, theirs.hello()).value();
-  expect_denied(near.take(impostor.answer()).status(), "does not hold the secret");
+  const auto attacker = AcceptHandshake::begin(terms(other), listener_, theirs.hello()).value();
+  expect_denied(near.take(attacker.answer()).status(), "does not hold the secret");
 }
 
 TEST_F(HandshakeTest, replayed_messages_are_denied) {

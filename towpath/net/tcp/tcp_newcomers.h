@@ -3,7 +3,7 @@
 // They are bounded in number, by source and altogether; in age; and in bytes: each may say one
 // short message, which the listener answers (MessageWorker::answer()) or not, and then it is hung
 // up on. Where a source has too many, its oldest goes for its newest, and no other source's; and
-// not before kMinAge, in which whoever means it has said what it has to say. So nobody puts out a
+// not before kMinAge, in which an honest one has sent what it has to send. So nobody puts out a
 // newcomer of another host, and hardly one of its own. Thread: one at a time.
 #pragma once
 

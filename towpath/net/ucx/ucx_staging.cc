@@ -45,8 +45,8 @@ Status UcxStaging::add(DeviceStagingBuffer& room) {
   return {};
 }
 
-// Reported later: whoever is told gives the room back to us, and the next message may be there
-// already.
+// Reported later: the caller that is told gives the room back to us, and the next message may be
+// there already.
 void UcxStaging::on_filled(void* request, DeviceStagingBuffer& room, std::uint64_t bytes) {
   std::erase_if(waiting_, [&](const Waiting& one) { return one.room == &room; });
   filled_.push_back({&room, bytes});

@@ -206,7 +206,7 @@ Status UcxTransport::arrive(const ArrivalNews& news, std::span<const std::uint32
   const Driving driving(*this);
   for (const std::uint32_t door : doors) {
     const auto link = links_.find(door);
-    // A door that is lost is a member that is lost: whoever waits for it here is notified.
+    // A door that is lost is a member that is lost: a member that waits for it here is notified.
     if (link.ok() && make_room(**link).ok())
       (void)links_.send(**link, {.kind = FrameKind::arrival}, payload);
   }
