@@ -1,8 +1,8 @@
 // AgentCore: an agent's five parts, in the order in which they stand on each other. It outlives the
 // Agent while handles point to it.
 //
-//   Transfers  ->  PeerBook  ->  ProgressEngine  ->  BackendSet
-//                  Registrations  ->
+//   Transfers -> PeerBook -------> ProgressEngine -> BackendSet
+//                Registrations --> ProgressEngine
 //
 // Locks, in the order in which they may be taken:
 //   peers, registrations            never both at once
