@@ -227,7 +227,7 @@ def test_what_is_wrong_is_raised():
         Worker(caches(), name_space="m", policy="lucky")
     with pytest.raises(towpath.InvalidArgument, match="crc32c"):
         Worker(caches(), name_space="m", digest="md5")
-    with pytest.raises(towpath.InvalidArgument, match="seen 1000 times.*count to 15"):
+    with pytest.raises(towpath.InvalidArgument, match="after 1000 accesses.*count to 15"):
         Worker(caches(), name_space="m", min_accesses=1000)
     with pytest.raises(towpath.InvalidArgument, match="JSON"):
         Worker(caches(), name_space="m", kvbm="{")
