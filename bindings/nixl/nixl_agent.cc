@@ -2,6 +2,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/rendezvous/etcd_rendezvous.h>
+#include <towpath/standard/metadata_security.h>
 #include <towpath/standard/plugins.h>
 #include <towpath/sys/text_file.h>
 
@@ -30,6 +31,9 @@ Result<std::unique_ptr<rendezvous::Rendezvous>> open_store(const standard::Setti
                         .certificate_file = settings.etcd_cert_file,
                         .key_file = settings.etcd_key_file};
   options.name_space = settings.etcd_namespace;
+  TOWPATH_TRY(options.token,
+              standard::etcd_token(settings.token_file, settings.etcd_endpoints,
+                                   standard::shared_token_file(standard::read_environment())));
   options.log = log;
   TOWPATH_TRY(std::unique_ptr<rendezvous::Rendezvous> store,
               rendezvous::EtcdRendezvous::open(std::move(options), clock));

@@ -38,6 +38,7 @@ EtcdRendezvous::EtcdRendezvous(EtcdOptions options, etcd::Keys keys, const Clock
                                run::Poller poller, run::TimerFd timer,
                                std::unique_ptr<etcd::Client> client)
     : options_(std::move(options)),
+      cipher_(options_.token ? std::optional<etcd::Cipher>(*options_.token) : std::nullopt),
       keys_(std::move(keys)),
       clock_(&clock),
       poller_(std::move(poller)),
@@ -45,7 +46,7 @@ EtcdRendezvous::EtcdRendezvous(EtcdOptions options, etcd::Keys keys, const Clock
       client_(std::move(client)),
       watcher_(*client_, keys_, clock,
                {.is_mine = [this](etcd::LeaseId lease) { return past_leases_.contains(lease); },
-                .report = [this](Change change) { changes_.push_back(std::move(change)); },
+                .report = [this](Change change) { heard(std::move(change)); },
                 .failed = [this](const Status& why) { failed(why); },
                 .grace = Duration(options_.lease_ttl)}) {}
 
@@ -104,7 +105,7 @@ Result<FetchId> EtcdRendezvous::fetch(const MetadataName& name, run::Deadline de
     return error(Code::exhausted, cat(fetches_.size(), " fetches are under way"),
                  "wait for some to end, or raise max_fetches");
   const FetchId id = next_fetch_++;
-  Fetch& fetch = fetches_.emplace(id, Fetch{deadline, std::move(done)}).first->second;
+  Fetch& fetch = fetches_.emplace(id, Fetch{name, deadline, std::move(done)}).first->second;
   fetch.call = client_->call(etcd::range({.key = keys_.key(name)}),
                              [this, id](const Result<std::string>& body) { answered(id, body); });
   timer_.arm(Instant{0});
@@ -126,12 +127,35 @@ void EtcdRendezvous::answered(FetchId id, const Result<std::string>& body) {
     if (is_out_of_reach(body.code())) failed(body.status());
     return fetch.mapped().done(is_out_of_reach(body.code()) ? trouble_ : body.status());
   }
-  auto reply = etcd::parse_range(*body);
-  if (reply.ok() && !reply->pairs.empty())
-    return fetch.mapped().done(std::move(reply->pairs.front().value));
-  fetch.mapped().done(reply.ok() ? error(Code::not_found, "nobody has published this metadata",
-                                         "start that agent, or check its name and the namespace")
-                                 : reply.status());
+  fetch.mapped().done(found(fetch.mapped().name, body));
+}
+
+Result<Bytes> EtcdRendezvous::found(const MetadataName& name,
+                                    const Result<std::string>& body) const {
+  TOWPATH_TRY(auto reply, etcd::parse_range(*body));
+  if (!reply.pairs.empty()) return readable(name, std::move(reply.pairs.front().value));
+  return error(Code::not_found, "nobody has published this metadata",
+               "start that agent, or check its name and the namespace");
+}
+
+Result<Bytes> EtcdRendezvous::readable(const MetadataName& name, Bytes value) const {
+  if (cipher_) return cipher_->decrypt(keys_.key(name), value);
+  if (!etcd::is_encrypted(value)) return value;
+  return error(Code::denied, "these metadata are encrypted, and we have no token",
+               "give this agent the token file that the other has");
+}
+
+// Who cannot prove that he knows the token is not heard: what he leaves is as if it were not there.
+void EtcdRendezvous::heard(Change change) {
+  if (change.metadata) {
+    auto metadata = readable(change.name, *std::move(change.metadata));
+    if (!metadata.ok())
+      return options_.log.warning(
+          "metadata in etcd are not of ours, and are ignored",
+          {{"name", to_string(change.name)}, {"why", metadata.status().to_string()}});
+    change.metadata = *std::move(metadata);
+  }
+  changes_.push_back(std::move(change));
 }
 
 void EtcdRendezvous::watch(ChangeSeen seen) {
@@ -207,11 +231,15 @@ void EtcdRendezvous::bring(const MetadataName& name, Entry& entry) {
   entry.in_flight = true;
   ++in_flight_;
   const std::string key = keys_.key(name);
-  client_->call(entry.metadata ? etcd::put({.key = key, .value = *entry.metadata, .lease = lease_})
-                               : etcd::remove(key),
-                [this, name, version = entry.version](const Result<std::string>& body) {
-                  brought(name, version, body.status());
-                });
+  Bytes encrypted;
+  if (entry.metadata && cipher_) encrypted = cipher_->encrypt(key, *entry.metadata);
+  client_->call(
+      entry.metadata
+          ? etcd::put({.key = key, .value = cipher_ ? encrypted : *entry.metadata, .lease = lease_})
+          : etcd::remove(key),
+      [this, name, version = entry.version](const Result<std::string>& body) {
+        brought(name, version, body.status());
+      });
 }
 
 void EtcdRendezvous::brought(const MetadataName& name, std::uint64_t version,

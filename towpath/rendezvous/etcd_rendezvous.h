@@ -6,9 +6,11 @@
 // forgotten all; standing() says why it waits, and so does the log, once. Metadata that were
 // fetched before keep working: an etcd is asked for metadata and for nothing else.
 //
-// Secrets: metadata lie in etcd as they are. The password goes to the endpoint as it is, unless
-// that is https://. Invariants: nothing blocks but the destructor, for at most farewell_timeout.
-// Thread: one at a time; see Rendezvous. It must be driven a few times within lease_ttl.
+// Secrets: with a token, metadata lie in etcd encrypted (etcd_cipher.h), and what others leave
+// there is refused and not reported; without one they lie there as they are. The password goes to
+// the endpoint as it is, unless that is https://. Invariants: nothing blocks but the destructor,
+// for at most farewell_timeout. Thread: one at a time; see Rendezvous. It must be driven a few
+// times within lease_ttl.
 #pragma once
 
 #include <map>
@@ -18,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include <towpath/net/token.h>
+#include <towpath/rendezvous/etcd_cipher.h>
 #include <towpath/rendezvous/etcd_client.h>
 #include <towpath/rendezvous/etcd_keys.h>
 #include <towpath/rendezvous/etcd_watcher.h>
@@ -31,6 +35,9 @@ namespace towpath::rendezvous {
 struct EtcdOptions {
   etcd::ClientOptions client;
   std::string name_space = "/towpath/agents";  ///< before every key
+  /// That all agents of the namespace share. Nothing: metadata are readable for whoever can read
+  /// there.
+  std::optional<net::Token> token;
   /// How long the metadata of a dead process stay. etcd grants no less than 2 s as it is set up.
   std::chrono::seconds lease_ttl{10};
   std::size_t max_metadata_bytes = std::size_t{1} << 20U;  ///< etcd takes 1.5 MiB as it is set up
@@ -52,7 +59,8 @@ class EtcdRendezvous final : public Rendezvous {
   Status publish(const MetadataName& name, ConstByteSpan metadata) override;
   Status withdraw(const MetadataName& name) override;
   Standing standing() const override;
-  /// Heard errors also: unavailable at once when no endpoint answers; denied.
+  /// Heard errors also: unavailable at once when no endpoint answers; denied (etcd's, or the
+  /// metadata are not of an agent with our token).
   Result<FetchId> fetch(const MetadataName& name, run::Deadline deadline, FetchDone done) override;
   void cancel(FetchId fetch) override;
   /// Hears all changes of the namespace, also those that happen while etcd cannot be reached; but
@@ -72,6 +80,7 @@ class EtcdRendezvous final : public Rendezvous {
     std::uint64_t version = 0;
   };
   struct Fetch {
+    MetadataName name;
     run::Deadline deadline;
     FetchDone done;
     etcd::CallId call = 0;
@@ -87,6 +96,9 @@ class EtcdRendezvous final : public Rendezvous {
   void bring(const MetadataName& name, Entry& entry);
   void brought(const MetadataName& name, std::uint64_t version, const Status& status);
   void answered(FetchId id, const Result<std::string>& body);
+  Result<Bytes> found(const MetadataName& name, const Result<std::string>& body) const;
+  Result<Bytes> readable(const MetadataName& name, Bytes value) const;
+  void heard(Change change);
   std::size_t end_late_fetches();
   std::size_t report_changes();
   void failed(const Status& why);
@@ -95,6 +107,7 @@ class EtcdRendezvous final : public Rendezvous {
   void arm_timer();
 
   EtcdOptions options_;
+  const std::optional<etcd::Cipher> cipher_;
   etcd::Keys keys_;
   const Clock* clock_;
   run::Poller poller_;

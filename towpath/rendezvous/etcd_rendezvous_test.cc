@@ -280,6 +280,71 @@ TEST_F(EtcdRendezvousTest, certificate_is_checked) {
   EXPECT_TRUE(ask("a").ok());
 }
 
+// ---- metadata with a token ----
+
+class EncryptedMetadataTest : public EtcdRendezvousTest {
+ protected:
+  std::unique_ptr<EtcdRendezvous> join_with(std::string_view secret) {
+    EtcdOptions made = options();
+    made.token = net::Token::make(secret).value();
+    return EtcdRendezvous::open(made, clock).value();
+  }
+  /// What lies in the etcd under `name`, for everybody who may read there.
+  Bytes read_as_a_stranger(const MetadataName& name) {
+    const Call call = etcd::range({.key = key(name)});
+    auto reply = etcd::parse_range(etcd->call(call.path, call.body));
+    return reply.value().pairs.at(0).value;
+  }
+  void write_as_a_stranger(const MetadataName& name, ConstByteSpan value) {
+    const Call call = etcd::put({.key = key(name), .value = value});
+    etcd->call(call.path, call.body);
+  }
+  std::string key(const MetadataName& name) {
+    return etcd::Keys::in(options().name_space).value().key(name);
+  }
+
+  using Call = etcd::Call;
+  const std::string ours = "a secret that all agents share";
+};
+
+TEST_F(EncryptedMetadataTest, they_are_found_by_those_who_share_the_token) {
+  here = join_with(ours);
+  there = join_with(ours);
+  watch();
+  publish("a", "reach my memory");
+  EXPECT_EQ(ask("a").value(), to_bytes("reach my memory"));
+  ASSERT_TRUE(soon([&] { return !seen.empty(); }));
+  EXPECT_THAT(seen, ElementsAre(Pair("a", "reach my memory")));
+}
+
+TEST_F(EncryptedMetadataTest, who_reads_the_etcd_learns_nothing) {
+  here = join_with(ours);
+  publish("a", "reach my memory");
+  const Bytes value = read_as_a_stranger("a");
+  EXPECT_EQ(as_text(value).find("memory"), std::string_view::npos) << as_text(value);
+  there = join_with("another secret, of others");
+  EXPECT_EQ(ask("a").code(), Code::denied);
+  there = join();
+  EXPECT_EQ(ask("a").code(), Code::denied);
+}
+
+TEST_F(EncryptedMetadataTest, what_a_stranger_leaves_is_refused_and_not_reported) {
+  here = join_with(ours);
+  there = join_with(ours);
+  watch();
+  write_as_a_stranger("a", as_bytes("my own metadata"));
+  const Status refused = ask("a").status();
+  EXPECT_EQ(refused.code(), Code::denied);
+  EXPECT_THAT(refused.to_string(), HasSubstr("the same token file"));
+  publish("a", "one");
+  write_as_a_stranger("b", read_as_a_stranger("a"));  // good metadata, under another name
+  EXPECT_EQ(ask("b").code(), Code::denied);
+  publish("c", "two");
+  ASSERT_TRUE(soon([&] { return seen.size() >= 2; }));
+  EXPECT_THAT(seen, ElementsAre(Pair("a", "one"), Pair("c", "two")));
+  EXPECT_EQ(sink.count_of("metadata in etcd are not of ours, and are ignored"), 2U);
+}
+
 TEST_F(EtcdRendezvousTest, large_metadata_fit_up_to_a_bound) {
   here = join();
   there = join();

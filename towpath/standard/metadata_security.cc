@@ -1,10 +1,13 @@
+#include <algorithm>
 #include <array>
 #include <utility>
 
+#include <arpa/inet.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <towpath/core/text.h>
+#include <towpath/net/address.h>
 #include <towpath/net/keys.h>
 #include <towpath/standard/metadata_security.h>
 #include <towpath/sys/private_file.h>
@@ -31,6 +34,18 @@ Result<net::Token> find_shared_token(const std::string& path) {
   if (token.ok()) return token;
   return error(Code::corrupt, cat(printable(path, 256), " holds no token"), "remove the file")
       .because(token.status());
+}
+
+// By what is written, without asking for names.
+bool is_of_this_host(std::string_view endpoint) {
+  constexpr std::string_view kScheme = "http://";
+  if (endpoint.starts_with(kScheme)) endpoint.remove_prefix(kScheme.size());
+  const auto address = net::parse_address(cat("tcp://", endpoint.substr(0, endpoint.find('/'))));
+  const auto* tcp = address.ok() ? std::get_if<net::TcpAddress>(&*address) : nullptr;
+  if (tcp == nullptr) return false;
+  in_addr four{};
+  return tcp->host == "localhost" || tcp->host == "::1" ||
+         (tcp->host.starts_with("127.") && ::inet_pton(AF_INET, tcp->host.c_str(), &four) == 1);
 }
 
 Result<Context> make_context(const MetadataSecurity& security) {
@@ -64,6 +79,31 @@ Result<net::Token> read_token(const std::string& path) {
   return error(token.code(), cat("the token file ", printable(path, 256), " is of no use"),
                "write one with `openssl rand -hex 32`")
       .because(token.status());
+}
+
+Result<std::optional<net::Token>> etcd_token(const std::optional<std::string>& token_file,
+                                             std::span<const std::string> endpoints,
+                                             const std::string& shared_token_file) {
+  std::optional<net::Token> token;
+  if (token_file) {
+    TOWPATH_TRY(token, read_token(*token_file));
+    return token;
+  }
+  const auto is_plain = [](const std::string& each) { return !each.starts_with("https://"); };
+  const auto away = std::ranges::find_if(
+      endpoints, [&](const std::string& each) { return is_plain(each) && !is_of_this_host(each); });
+  if (away == endpoints.end()) {
+    if (std::ranges::any_of(endpoints, is_plain)) {
+      TOWPATH_TRY(token, find_shared_token(shared_token_file));
+    }
+    return token;
+  }
+  return error(
+      Code::denied,
+      cat("the etcd at ", printable(*away, 200),
+          " would have our metadata in plain text, and who reads them reaches our memory"),
+      "give all agents the same token file (TOWPATH_TOKEN_FILE, ?token-file=), which encrypts "
+      "them, or use https:// (etcds://)");
 }
 
 std::string shared_token_file(const Environment& environment) {

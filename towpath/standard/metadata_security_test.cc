@@ -40,6 +40,31 @@ TEST(MetadataSecurityTest, token_is_made_once_and_found_by_the_next) {
   EXPECT_TRUE(read_token(security.shared_token_file)->matches(text));
 }
 
+TEST(EtcdTokenTest, metadata_are_in_plain_text_nowhere) {
+  const auto directory = sys::TemporaryDirectory::create().value();
+  const std::string own = directory.file("towpath/token");
+  const std::string given = directory.file("given");
+  std::ofstream(given) << "a secret that all agents share\n";
+  using Endpoints = std::vector<std::string>;
+  const auto token = [&](const Endpoints& endpoints, std::optional<std::string> file = {}) {
+    return etcd_token(file, endpoints, own);
+  };
+  EXPECT_FALSE(token({"https://etcd:2379", "https://b"}).value()) << "TLS does";
+  EXPECT_TRUE(token({"https://etcd:2379"}, given).value()) << "unless one is given";
+  EXPECT_TRUE(
+      token({"http://etcd:2379"}, given).value()->matches("a secret that all agents share"));
+  for (const std::string at :
+       {"http://127.0.0.1:2379", "http://127.3.2.1:1/", "localhost:2379", "http://[::1]:2379"})
+    EXPECT_TRUE(token({at, "https://etcd:1"}).value()) << at << ": this user's own";
+  for (const std::string at : {"http://10.0.0.1:2379", "http://etcd:2379",
+                               "http://127.0.0.1.example.org:2379", "", "http://"}) {
+    const Status refused = token({"http://127.0.0.1:2379", at}).status();
+    EXPECT_EQ(refused.code(), Code::denied) << at;
+    EXPECT_THAT(refused.to_string(), testing::HasSubstr("TOWPATH_TOKEN_FILE"));
+  }
+  EXPECT_EQ(token({"https://etcd:1"}, directory.file("none")).code(), Code::not_found);
+}
+
 TEST(MetadataSecurityTest, what_proves_nothing_is_refused_by_name) {
   const auto directory = sys::TemporaryDirectory::create().value();
   const std::string path = directory.file("token");

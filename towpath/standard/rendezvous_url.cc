@@ -39,8 +39,8 @@ std::string_view take_until(std::string_view& text, char mark) {
 
 std::span<const std::string_view> options_of(std::string_view scheme) {
   static constexpr std::array<std::string_view, 4> kTcp = {"token-file", "ca", "cert", "key"};
-  static constexpr std::array<std::string_view, 5> kEtcd = {"password-file", "ca", "cert", "key",
-                                                            "ttl"};
+  static constexpr std::array<std::string_view, 6> kEtcd = {"token-file", "password-file", "ca",
+                                                            "cert",       "key",           "ttl"};
   static constexpr std::array<std::string_view, 1> kFile = {"ttl"};
   if (scheme == "tcp") return kTcp;
   if (scheme == "file") return kFile;
@@ -132,6 +132,11 @@ Opened open_etcd(const RendezvousUrl& url, const Clock& clock, const telemetry::
     options.client.endpoints.push_back(cat(url.scheme == "etcds" ? "https://" : "http://", host,
                                            has_port ? std::string_view() : kEtcdPort));
   }
+  const auto token_file = url.options.find("token-file");
+  TOWPATH_TRY(
+      options.token,
+      etcd_token(token_file == url.options.end() ? std::nullopt : std::optional(token_file->second),
+                 options.client.endpoints, shared_token_file(read_environment())));
   TOWPATH_TRY(auto made, rendezvous::EtcdRendezvous::open(std::move(options), clock));
   return std::unique_ptr<Rendezvous>(std::move(made));
 }

@@ -78,9 +78,11 @@ TEST(RendezvousUrlTest, what_cannot_be_opened_says_why) {
   EXPECT_EQ(open_rendezvous("tcp://nohost", clock).code(), Code::invalid_argument);
   EXPECT_EQ(open_rendezvous("tcp://h:1?token-file=/none/such", clock).code(), Code::not_found);
   EXPECT_EQ(open_rendezvous("tcp://127.0.0.1:1?cert=/x", clock).code(), Code::invalid_argument);
-  EXPECT_EQ(open_rendezvous("etcd://h/n?ttl=soon", clock).code(), Code::invalid_argument);
+  EXPECT_EQ(open_rendezvous("etcds://h/n?ttl=soon", clock).code(), Code::invalid_argument);
   EXPECT_EQ(open_rendezvous("file:/tmp?ttl=soon", clock).code(), Code::invalid_argument);
   EXPECT_FALSE(open_rendezvous("file:/dev/null/x", clock).ok());
+  EXPECT_EQ(open_rendezvous("etcd://10.0.0.1/n", clock).code(), Code::denied) << "in plain text";
+  EXPECT_EQ(open_rendezvous("etcd://h/n?token-file=/none/such", clock).code(), Code::not_found);
   EXPECT_TRUE(open_rendezvous("etcd://127.0.0.1/n", clock).ok()) << "it is not asked yet";
 }
 

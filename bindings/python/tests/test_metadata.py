@@ -117,6 +117,8 @@ def test_nixls_users_fetch_and_send_by_port():
     ({"NIXL_ETCD_ENDPOINTS": "a:1", "TOWPATH_ETCD_ENDPOINTS": "https://b:1",
       "TOWPATH_ETCD_USER": "me", "TOWPATH_ETCD_PASSWORD_FILE": "/p", "TOWPATH_ETCD_CA_FILE": "/c"},
      "etcds://me@b:1/nixl/agents?password-file=/p&ca=/c"),
+    ({"NIXL_ETCD_ENDPOINTS": "http://a:1", "TOWPATH_TOKEN_FILE": "/t"},
+     "etcd://a:1/nixl/agents?token-file=/t"),
 ])
 def test_variables_name_a_store(monkeypatch, variables, url):
     for name in ("NIXL_ETCD_ENDPOINTS", "NIXL_ETCD_NAMESPACE"):

@@ -6,7 +6,8 @@ a peer (check_remote_metadata), and failures are warnings there.
     NIXL_ETCD_ENDPOINTS, NIXL_ETCD_NAMESPACE   the store for calls without an address
     TOWPATH_ETCD_USER, _PASSWORD_FILE, _CA_FILE, _CERT_FILE, _KEY_FILE   for one that asks who comes
     TOWPATH_LISTEN_HOST                        where the listen thread listens; loopback if unset
-    TOWPATH_TOKEN_FILE                         a token that both sides share; needed to listen wider than that
+    TOWPATH_TOKEN_FILE                         a token that all share; needed to listen wider than that, and for
+                                               an etcd of another host that is not https://
 
 Both prefixes are good for each, and NIXL's configuration file may say them too.
 """
@@ -31,8 +32,9 @@ def store_url(reported):
                                      "use one of them for all endpoints")
     hosts = ",".join(end.partition("://")[2] or end for end in endpoints).replace("/", "")
     user = reported["etcd_user"] + "@" if reported["etcd_user"] else ""
-    files = {"password-file": reported["etcd_password_file"], "ca": reported["etcd_ca_file"],
-             "cert": reported["etcd_cert_file"], "key": reported["etcd_key_file"]}
+    files = {"token-file": reported["token_file"], "password-file": reported["etcd_password_file"],
+             "ca": reported["etcd_ca_file"], "cert": reported["etcd_cert_file"],
+             "key": reported["etcd_key_file"]}
     options = "&".join(f"{name}={path}" for name, path in files.items() if path)
     return (f"etcd{'s' if secure.pop() else ''}://{user}{hosts}/{reported['etcd_namespace'].strip('/')}"
             + ("?" + options if options else ""))
