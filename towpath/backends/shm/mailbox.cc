@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <unistd.h>
@@ -67,8 +68,26 @@ void Mailbox::welcome(sys::LocalSocket socket) {
     ++refused_;
     return;
   }
-  clients_.emplace(id, Client{std::move(socket)});
+  clients_.emplace(id, Client{.id = id, .socket = std::move(socket)});
   ++silent_;
+}
+
+void Mailbox::read_ready(std::size_t& budget) {
+  std::vector<std::uint64_t> ready = std::exchange(ready_, {});
+  std::ranges::sort(ready);
+  std::ranges::rotate(ready, std::ranges::upper_bound(ready, last_read_));
+  while (budget > 0 && !ready.empty()) {
+    const std::size_t share = std::max<std::size_t>(1, budget / ready.size());
+    std::erase_if(ready, [&](std::uint64_t id) {
+      const std::size_t most = std::min(share, budget);
+      if (most == 0) return false;
+      std::size_t left = most;
+      read_from(id, left);
+      budget -= most - left;
+      last_read_ = id;
+      return left > 0;  // it has no more
+    });
+  }
 }
 
 void Mailbox::read_from(std::uint64_t id, std::size_t& budget) {
@@ -102,18 +121,15 @@ bool Mailbox::take_message(Client& client, ConstByteSpan message) {
   client.kept.emplace(body.begin(), body.end());
   // Removed, not only muted: a sender that died would make the poller speak for ever.
   (void)poller_.remove(client.socket.fd());
-  ++paused_;
+  paused_.push_back(client.id);
   return true;
 }
 
 void Mailbox::offer_kept(std::size_t& budget) {
-  if (paused_ == 0) return;
-  for (auto next = clients_.begin(); next != clients_.end() && budget > 0;) {
-    const auto at = next++;
+  for (; budget > 0 && !paused_.empty(); --budget, paused_.pop_front()) {
+    const auto at = clients_.find(paused_.front());
     auto& [id, client] = *at;
-    if (!client.kept || !events_.on_notification(*client.from, *client.kept)) continue;
-    --budget;
-    --paused_;
+    if (!events_.on_notification(*client.from, *client.kept)) return;
     client.kept.reset();
     // What cannot be watched again is closed, so that its sender learns that it is cut off.
     if (!poller_.add(client.socket.fd(), tag_of(Watch::client, id)).ok()) drop(at);

@@ -50,9 +50,12 @@ class Mailbox {
 
   /// The listener is readable.
   void accept_some();
-  /// Client `id` is readable or broken. `budget`: messages that may still be delivered.
-  void read_from(std::uint64_t id, std::size_t& budget);
-  /// Offers kept messages again.
+  /// Client `id` is readable or broken: read_ready() looks at it.
+  void note_ready(std::uint64_t id) { ready_.push_back(id); }
+  /// Reads from those noted, the same share of `budget` (messages that may still be delivered)
+  /// each, beginning behind the one that was read from last: whoever sends much silences nobody.
+  void read_ready(std::size_t& budget);
+  /// Offers kept messages again, the oldest first.
   void offer_kept(std::size_t& budget);
 
   std::size_t clients() const noexcept { return clients_.size(); }
@@ -61,6 +64,7 @@ class Mailbox {
 
  private:
   struct Client {
+    std::uint64_t id = 0;
     sys::LocalSocket socket;
     std::optional<AgentIdentity> from = {};
     std::optional<Bytes> kept = {};  ///< for it there was no room; then the poller does not watch
@@ -73,6 +77,7 @@ class Mailbox {
         events_(events),
         buffer_(1 + kMaxNotificationBytes) {}
   void welcome(sys::LocalSocket socket);
+  void read_from(std::uint64_t id, std::size_t& budget);
   bool take_message(Client& client, ConstByteSpan message);
   void drop(Clients::iterator client);
   void drop_oldest_silent();
@@ -83,7 +88,9 @@ class Mailbox {
   Bytes buffer_;
   Clients clients_;
   std::size_t silent_ = 0;
-  std::size_t paused_ = 0;
+  std::vector<std::uint64_t> ready_;
+  std::uint64_t last_read_ = 0;
+  std::deque<std::uint64_t> paused_;  // clients that have a kept message
   std::uint64_t next_id_ = 1;
   std::uint64_t refused_ = 0;
 };

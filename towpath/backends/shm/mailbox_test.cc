@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -32,8 +34,9 @@ class MailboxTest : public ::testing::Test {
         if (event.tag == tag_of(Watch::listener, 0))
           mailbox_->accept_some();
         else
-          mailbox_->read_from(event.tag >> 2, budget);
+          mailbox_->note_ready(event.tag >> 2);
       }
+      mailbox_->read_ready(budget);
     }
   }
   std::vector<std::string> messages() const {
@@ -79,6 +82,24 @@ TEST_F(MailboxTest, full_socket_queues_and_a_full_queue_refuses) {
   ASSERT_EQ(events_.notifications.size(), sent);
   for (std::size_t i = 0; i < sent; ++i) ASSERT_EQ(messages()[i], std::to_string(i));
   EXPECT_TRUE(sender_.wait(Duration(0)).empty());  // nothing left to flush: no more room is asked
+}
+
+TEST_F(MailboxTest, who_sends_much_silences_nobody) {
+  const auto first = open("a");
+  const auto second = open("b");
+  const auto third = open("c");
+  receive();
+  for (const auto& talkative : {first.get(), third.get()})
+    for (int i = 0; i < 500; ++i) ASSERT_TRUE(talkative->send(as_bytes("much")).ok());
+  ASSERT_TRUE(second->send(as_bytes("b1")).ok());
+  ASSERT_TRUE(second->send(as_bytes("b2")).ok());
+  std::size_t budget = kMessagesPerCall;
+  for (const run::PollEvent& event : receiver_.wait(Duration(0)))
+    mailbox_->note_ready(event.tag >> 2);
+  mailbox_->read_ready(budget);
+  EXPECT_EQ(budget, 0U);
+  const std::vector<std::string> all = messages();
+  EXPECT_EQ(std::ranges::count(all, "b1") + std::ranges::count(all, "b2"), 2);
 }
 
 TEST_F(MailboxTest, queue_is_bounded_by_bytes) {

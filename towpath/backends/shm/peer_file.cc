@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 
 #include <fcntl.h>
@@ -59,16 +60,16 @@ Result<std::shared_ptr<PeerMapping>> PeerMapping::open(const PeerFile& what) {
 }
 
 Result<std::shared_ptr<PeerMapping>> PeerMappings::find_or_open(const PeerFile& what) {
-  std::erase_if(open_, [](const auto& known) { return known.expired(); });
-  for (const auto& known : open_) {
-    auto mapping = known.lock();
-    // The inode cannot be reused while the mapping holds it; the descriptor number may differ.
-    if (mapping && mapping->file().device == what.file.device &&
-        mapping->file().inode == what.file.inode)
-      return mapping;
-  }
+  const File file{what.file.device, what.file.inode};
+  // The inode cannot be reused while the mapping holds it; the descriptor number may differ.
+  if (const auto known = open_.find(file); known != open_.end())
+    if (auto mapping = known->second.lock()) return mapping;
   TOWPATH_TRY(std::shared_ptr<PeerMapping> mapping, PeerMapping::open(what));
-  open_.push_back(mapping);
+  if (open_.size() >= forget_at_) {
+    std::erase_if(open_, [](const auto& known) { return known.second.expired(); });
+    forget_at_ = std::max<std::size_t>(64, 2 * open_.size());
+  }
+  open_[file] = mapping;
   return mapping;
 }
 

@@ -9,8 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <vector>
+#include <utility>
 
 #include <sys/types.h>
 
@@ -54,7 +55,10 @@ class PeerMappings {
   Result<std::shared_ptr<PeerMapping>> find_or_open(const PeerFile& what);
 
  private:
-  std::vector<std::weak_ptr<PeerMapping>> open_;
+  using File = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
+
+  std::map<File, std::weak_ptr<PeerMapping>> open_;
+  std::size_t forget_at_ = 64;  // entries: then those that nobody uses any more go
 };
 
 }  // namespace towpath::backends::shm

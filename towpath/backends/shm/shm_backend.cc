@@ -414,11 +414,12 @@ void ShmBackend::take_events(std::size_t& budget) {
     const std::uint64_t id = event.tag >> 2;
     switch (const auto watch = static_cast<Watch>(event.tag & 3)) {
       case Watch::listener: mailbox_->accept_some(); break;
-      case Watch::client: mailbox_->read_from(id, budget); break;
+      case Watch::client: mailbox_->note_ready(id); break;
       case Watch::socket:
       case Watch::process: take_sign(id, watch, event); break;
     }
   }
+  mailbox_->read_ready(budget);
   connections_.report_losses([&](const TrackedConnection& connection, const Status& why) {
     runner_.fail_all(connection, why);
   });
