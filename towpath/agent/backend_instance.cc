@@ -180,7 +180,7 @@ void BackendInstance::settle() {
   do {  // again when a peer is lost while it is told something
     while (!to_cancel_.empty()) drain();
     if (!to_acknowledge_.empty()) acknowledge();
-    if (outboxes_waiting_) flush_outboxes(clock_.now());
+    if (!waiting_outboxes_.empty()) flush_outboxes(clock_.now());
   } while (!to_cancel_.empty());
   for (const PeerPtr& peer : lost_) peer->paths[index].outbox.reset();
   lost_.clear();

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <towpath/agent/channel.h>
@@ -124,6 +125,7 @@ class BackendInstance final : public backend::Events {
  private:
   void close_path(Peer& peer) TOWPATH_REQUIRES(mutex);
   bool is_news(const Peer& peer) const TOWPATH_REQUIRES(mutex);
+  void note_loss(const Peer& peer, const Status& why) TOWPATH_REQUIRES(mutex);
   void link(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
   void unlink(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
   void end(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
@@ -142,6 +144,8 @@ class BackendInstance final : public backend::Events {
   void expire(Instant now) TOWPATH_REQUIRES(mutex);
   void drain() TOWPATH_REQUIRES(mutex);
   void flush(Peer& peer, Instant now) TOWPATH_REQUIRES(mutex);
+  /// settle() and progress() flush its outbox.
+  void flush_later(Peer& peer) TOWPATH_REQUIRES(mutex);
   void flush_outboxes(Instant now) TOWPATH_REQUIRES(mutex);
   void acknowledge() TOWPATH_REQUIRES(mutex);
   bool receive(const AgentIdentity& from, const Envelope& envelope) TOWPATH_REQUIRES(mutex);
@@ -162,9 +166,10 @@ class BackendInstance final : public backend::Events {
   std::vector<std::shared_ptr<TransferCore>> to_cancel_;
   std::vector<PeerPtr> lost_;  // since the last settle()
   std::map<AgentIdentity, std::weak_ptr<Peer>> peers_;
+  std::unordered_map<const backend::Connection*, std::weak_ptr<Peer>> by_connection_;
   ReceiveWindows received_;
   std::vector<AgentIdentity> to_acknowledge_;
-  bool outboxes_waiting_ = false;
+  std::vector<PeerPtr> waiting_outboxes_;   // those with something to send, to repeat or to refuse
   Instant next_repeat_ = Instant::never();  // of what waits for an acknowledgement
   std::uint32_t streams_ = 0;               // of notifications, that were begun
 };

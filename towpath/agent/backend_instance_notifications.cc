@@ -1,5 +1,6 @@
 // BackendInstance: notifications, from the queue of a peer to the inbox of the other agent.
 #include <algorithm>
+#include <utility>
 
 #include <towpath/agent/backend_instance.h>
 #include <towpath/core/text.h>
@@ -38,7 +39,7 @@ Status BackendInstance::enqueue(Peer& peer, ConstByteSpan message) {
   Status taken = check_message(peer, message.size());
   if (taken.ok()) taken = peer.paths[index].outbox->push(message);
   note_message(peer, taken.ok() ? Direction::sent : Direction::refused, message.size());
-  if (taken.ok()) outboxes_waiting_ = true;
+  if (taken.ok()) flush_later(peer);
   return taken;
 }
 
@@ -62,7 +63,7 @@ void BackendInstance::settle_reserved(Peer& peer, std::size_t reserved_bytes,
   } else if (message != nullptr) {
     path.outbox->push_reserved(*message);
     note_message(peer, Direction::sent, message->size());
-    outboxes_waiting_ = true;
+    flush_later(peer);
   } else {
     path.outbox->release(reserved_bytes);
   }
@@ -87,19 +88,25 @@ void BackendInstance::take_deferred() {
 }
 
 void BackendInstance::flush_outboxes(Instant now) {
-  outboxes_waiting_ = false;
   next_repeat_ = Instant::never();
-  for (auto entry = peers_.begin(); entry != peers_.end();) {
-    const PeerPtr peer = entry->second.lock();
-    entry = peer ? std::next(entry) : peers_.erase(entry);
-    if (!peer || !peer->paths[index].outbox) continue;
-    if (peer->paths[index].outbox->empty()) continue;
+  for (const PeerPtr& peer : std::exchange(waiting_outboxes_, {})) {
+    PeerPath& path = peer->paths[index];
+    path.outbox_waits = false;
+    if (!path.outbox || path.outbox->empty()) continue;
     if (check_path(*peer).ok()) {
       flush(*peer, now);
     } else if (peer->is_self) {
-      outboxes_waiting_ = true;  // until the way is made anew
+      flush_later(*peer);  // until the way is made anew
     }
   }
+}
+
+void BackendInstance::flush_later(Peer& peer) {
+  if (peer.paths[index].outbox_waits) return;
+  PeerPtr known = peer_of(peer.identity);
+  if (known.get() != &peer) return;  // it is retired, and was met again as another
+  peer.paths[index].outbox_waits = true;
+  waiting_outboxes_.push_back(std::move(known));
 }
 
 void BackendInstance::flush(Peer& peer, Instant now) {
@@ -110,13 +117,13 @@ void BackendInstance::flush(Peer& peer, Instant now) {
     if (path.lost) return;  // on_peer_lost reported it inside notify()
     if (!sent.ok()) {
       // Full: the next progress() tries again. Lost: on_peer_lost tells, now or soon.
-      if (sent.code() == Code::exhausted) outboxes_waiting_ = true;
+      if (sent.code() == Code::exhausted) flush_later(peer);
       break;
     }
     path.outbox->sent(now);
   }
   if (const Instant repeat = path.outbox->next_repeat(repeat_after_); repeat != Instant::never()) {
-    outboxes_waiting_ = true;
+    flush_later(peer);
     next_repeat_ = std::min(next_repeat_, repeat);
     owner_.note_deadline(repeat);
   }

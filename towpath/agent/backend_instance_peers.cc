@@ -10,6 +10,7 @@ void BackendInstance::open_path(const PeerPtr& peer, ConstByteSpan info) {
   if (connection.ok()) {
     path.connection = *std::move(connection);
     peers_[peer->identity] = peer;
+    by_connection_[path.connection.get()] = peer;
     received_.keep(peer->identity);
     const bool lossy = backend->capabilities().notifications == backend::Notifications::lossy;
     const std::uint64_t most = backend->capabilities().max_notification_bytes;
@@ -34,8 +35,12 @@ void BackendInstance::close_path(Peer& peer) {
     peers_.erase(peer.identity);
     received_.forget(peer.identity);
   }
-  peer.paths[index].outbox.reset();
-  peer.paths[index].connection.reset();
+  PeerPath& path = peer.paths[index];
+  std::erase_if(waiting_outboxes_, [&](const PeerPtr& each) { return each.get() == &peer; });
+  path.outbox_waits = false;
+  path.outbox.reset();
+  by_connection_.erase(path.connection.get());
+  path.connection.reset();
 }
 
 Status BackendInstance::check_path(Peer& peer) {
@@ -57,7 +62,9 @@ void BackendInstance::reopen_own(Peer& self) {
     path.refusal = connection.status();
     return;
   }
+  by_connection_.erase(path.connection.get());
   path.connection = *std::move(connection);
+  by_connection_[path.connection.get()] = peer_of(self.identity);
   path.refusal = {};
   path.lost = false;
 }
@@ -74,37 +81,39 @@ bool BackendInstance::is_news(const Peer& peer) const {
 }
 
 void BackendInstance::on_peer_lost(backend::Connection& connection, const Status& why) {
-  for (const auto& [identity, known] : peers_) {
-    const PeerPtr peer = known.lock();
-    if (!peer || peer->paths[index].connection.get() != &connection) continue;
-    PeerPath& path = peer->paths[index];
-    if (path.lost) return;
-    path.lost = true;
-    path.refusal = why;
-    if (peer->is_self) {
-      outboxes_waiting_ = true;  // settle() makes the way anew when something waits
-    } else {
-      lost_.push_back(peer);  // its outbox may be in use by the caller: settle() lets go of it
-      peer->lost.store(true, std::memory_order_release);
-    }
-    const bool news = is_news(*peer);
-    log_.say(news ? telemetry::Level::warning : telemetry::Level::info,
-             news ? "peer lost" : "peer gone",
-             {{"peer", to_string(identity)}, {"backend", name}, {"why", why.to_string()}});
-    for (TransferCore* transfer = active_; transfer != nullptr; transfer = transfer->next) {
-      if (&transfer->peer() == peer.get()) {
-        stop(*transfer, Outcome::peer_lost,
-             error(Code::peer_lost,
-                   cat(to_string(identity), " was lost during a transfer over ", name),
-                   "load its new metadata when it is back")
-                 .because(why));
-      }
-    }
-    if (telemetry::AgentMeter* meter = news ? owner_.meter() : nullptr)
-      meter->peer_lost(identity.name, identity.incarnation, why.code());
-    owner_.note_ended();  // those who wait for this peer look again
-    return;
+  const auto known = by_connection_.find(&connection);
+  const PeerPtr peer = known == by_connection_.end() ? nullptr : known->second.lock();
+  if (!peer) return;
+  PeerPath& path = peer->paths[index];
+  if (path.lost) return;
+  path.lost = true;
+  path.refusal = why;
+  if (peer->is_self) {
+    flush_later(*peer);  // settle() makes the way anew when something waits
+  } else {
+    lost_.push_back(peer);  // its outbox may be in use by the caller: settle() lets go of it
+    peer->lost.store(true, std::memory_order_release);
   }
+  note_loss(*peer, why);
+  for (TransferCore* transfer = active_; transfer != nullptr; transfer = transfer->next) {
+    if (&transfer->peer() == peer.get()) {
+      stop(*transfer, Outcome::peer_lost,
+           error(Code::peer_lost,
+                 cat(to_string(peer->identity), " was lost during a transfer over ", name),
+                 "load its new metadata when it is back")
+               .because(why));
+    }
+  }
+  owner_.note_ended();  // those who wait for this peer look again
+}
+
+void BackendInstance::note_loss(const Peer& peer, const Status& why) {
+  const bool news = is_news(peer);
+  log_.say(news ? telemetry::Level::warning : telemetry::Level::info,
+           news ? "peer lost" : "peer gone",
+           {{"peer", to_string(peer.identity)}, {"backend", name}, {"why", why.to_string()}});
+  if (telemetry::AgentMeter* meter = news ? owner_.meter() : nullptr)
+    meter->peer_lost(peer.identity.name, peer.identity.incarnation, why.code());
 }
 
 }  // namespace towpath::agent

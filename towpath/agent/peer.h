@@ -27,6 +27,7 @@ struct PeerPath {
   Status refusal;  ///< why there is no connection, or why it was lost
   bool lost = false;
   std::optional<SendWindow> outbox;  ///< on the way that carries notifications to this peer
+  bool outbox_waits = false;         ///< among those that the instance flushes
 };
 
 struct Peer {

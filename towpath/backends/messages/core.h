@@ -133,6 +133,9 @@ class MessageBackend final : public backend::Backend,
   void beat(Instant now);
   void beat(Link& link, Instant now);
   Instant expire(Instant now);
+  /// progress() looks at it from now on, until it is no longer busy.
+  void list(Link& link);
+  void drive_busy_links();
 
   const Carrier carrier_;
   const AgentIdentity self_;
@@ -166,6 +169,7 @@ class MessageBackend final : public backend::Backend,
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Link>> links_;  // by our session
   std::unordered_map<std::uint64_t, Link*> by_peer_session_;
+  std::vector<Link*> busy_;  // so that a turn costs what is under way, not what is connected
   std::vector<std::pair<std::uint64_t, Status>> broken_;  // sessions to be reported
   std::unordered_map<std::uint64_t, Link*>
       half_open_;                          // begun by others and not confirmed, as above

@@ -38,6 +38,7 @@ Result<Link*> MessageBackend::make_link(std::uint64_t session, const AgentIdenti
 
 void MessageBackend::erase(Link& link) {
   if (link.accepting) half_open_.erase(link.peer_session);
+  if (link.is_listed) std::erase(busy_, &link);
   const auto found = by_peer_session_.find(link.peer_session);
   if (found != by_peer_session_.end() && found->second == &link) by_peer_session_.erase(found);
   links_.erase(link.session);

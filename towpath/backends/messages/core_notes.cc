@@ -77,6 +77,7 @@ void MessageBackend::take_note(Link& link, InboundText& inbound) {
     ++notes.arrived;
     notes.waiting.push_back(std::move(next->second));
   }
+  list(link);
 }
 
 void MessageBackend::offer_notes(Link& link) {

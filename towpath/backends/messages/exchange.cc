@@ -25,6 +25,12 @@ Exchange* Window::find(std::uint64_t id) {
   return id == 0 || found == exchanges.end() ? nullptr : &*found;
 }
 
+bool Window::is_in_use() const {
+  return queue.is_linked() || std::ranges::any_of(exchanges, [](const Exchange& exchange) {
+           return exchange.operation != nullptr;
+         });
+}
+
 void Exchange::start(MessageOperation& its_operation) {
   operation = &its_operation;
   begin = its_operation.cursor;
@@ -52,7 +58,7 @@ void MessageOperation::post(const Request& its_request) {
   status = {};
   outstanding = 0;
   active = true;
-  stopped = false;
+  stopped = is_settled = false;
   owner_.post(*this);
 }
 

@@ -55,6 +55,8 @@ struct Window {
   /// Null: no such request, or it was given up long ago.
   Exchange* find(std::uint64_t id);
   const Exchange* find(std::uint64_t id) const { return const_cast<Window*>(this)->find(id); }
+  /// Whether an operation waits for an answer, or to be asked for.
+  bool is_in_use() const;
 };
 
 /// Who completes operations.
@@ -90,6 +92,7 @@ class MessageOperation final : public backend::Operation, public backend::SliceL
   std::uint32_t outstanding = 0;
   bool active = false;
   bool stopped = false;
+  bool is_settled = false;                      ///< finished, and about to be reported
   std::unique_ptr<backend::Operation> to_self;  ///< made when it is first posted to oneself
 
  private:

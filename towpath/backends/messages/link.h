@@ -88,6 +88,10 @@ class Link {
 
   Notes notes;
   Window window;
+  bool is_listed = false;  ///< among those that progress() looks at
+
+  /// Whether there is something to send, to hand on or to wait for, but for a sign of life.
+  bool is_busy() const { return window.is_in_use() || !notes.waiting.empty(); }
 
   /// A frame of this session; `now` is its stamp.
   FrameHeader header(FrameKind kind, Instant now) const {

@@ -161,8 +161,10 @@ std::string MessageBackend::describe_path(const Memory& local, const Memory& rem
 // ---- Operations
 
 void MessageBackend::post(MessageOperation& operation) {
-  if (static_cast<MessageConnection&>(*operation.request.connection).link != nullptr)
+  if (Link* const link = static_cast<MessageConnection&>(*operation.request.connection).link) {
+    list(*link);
     return protocol_->post(operation);
+  }
   if (operation.to_self == nullptr) {
     operation.to_self = self_runner_.make_operation();
     operation.to_self->owner = &operation;
@@ -222,8 +224,21 @@ void MessageBackend::beat(Instant now) {
 
 Instant MessageBackend::expire(Instant now) {
   Instant next = Instant::never();
-  for (auto& [session, link] : links_) next = std::min(next, protocol_->expire(*link, now));
+  for (Link* const link : busy_) next = std::min(next, protocol_->expire(*link, now));
   return next;
+}
+
+void MessageBackend::list(Link& link) {
+  if (!std::exchange(link.is_listed, true)) busy_.push_back(&link);
+}
+
+void MessageBackend::drive_busy_links() {
+  std::erase_if(busy_, [this](Link* const link) {
+    protocol_->pump(*link);
+    offer_notes(*link);
+    link->is_listed = link->is_busy();
+    return !link->is_listed;
+  });
 }
 
 bool MessageBackend::progress() {
@@ -233,10 +248,7 @@ bool MessageBackend::progress() {
   beat(now);
   last_progress_ = now;
   report_losses();
-  for (auto& [session, link] : links_) {
-    protocol_->pump(*link);
-    offer_notes(*link);
-  }
+  drive_busy_links();
   const Instant due = std::min(next_beat_, expire(now));
   report_losses();
   protocol_->deliver();

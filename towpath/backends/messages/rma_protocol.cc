@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <towpath/backends/messages/rma_protocol.h>
 #include <towpath/core/text.h>
@@ -52,7 +53,7 @@ void RmaProtocol::stop_all(Link& link, const Status& why) {
 }
 
 void RmaProtocol::settle(MessageOperation& operation) {
-  if (!operation.is_finished() || std::ranges::count(finished_, &operation) > 0) return;
+  if (!operation.is_finished() || std::exchange(operation.is_settled, true)) return;
   finished_.push_back(&operation);
 }
 
@@ -61,7 +62,7 @@ void RmaProtocol::deliver() {
   delivering_ = true;
   while (!finished_.empty()) {
     MessageOperation& operation = *finished_.front();
-    finished_.erase(finished_.begin());
+    finished_.pop_front();
     operation.unlink();
     operation.active = false;
     events_.on_complete(operation, operation.completion());

@@ -7,8 +7,8 @@
 // again. Completions are reported by deliver(), never from inside a message. Thread: loop.
 #pragma once
 
+#include <deque>
 #include <functional>
-#include <vector>
 
 #include <towpath/backends/messages/link.h>
 
@@ -66,7 +66,7 @@ class RmaProtocol final : public OperationOwner {
   net::MessageBuffers& buffers_;
   const Outward out_;
   std::uint64_t last_id_ = 0;
-  std::vector<MessageOperation*> finished_;
+  std::deque<MessageOperation*> finished_;
   bool delivering_ = false;
 };
 
