@@ -1,6 +1,10 @@
-// One agent and 1 to 64 peers, each a process of its own: what the others cost the one that is
-// spoken to.
+// One agent and 1 to 299 peers, each a process of its own: how fast they join, and what the others
+// cost the one that is spoken to.
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include <unistd.h>
 
 #include <towpath/core/text.h>
 #include <towpath/memory/shared_region.h>
@@ -14,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint64_t kMiB = 1024 * kKiB;
-constexpr std::size_t kMostPeers = 64;
+constexpr std::size_t kMostPeers = 299;
 constexpr std::uint64_t kBlock = kMiB;      // of what is measured in bytes a second
 constexpr std::uint64_t kSmall = 4 * kKiB;  // of what is measured by the transfer
 constexpr std::uint64_t kInFlight = 16;     // blocks, over all peers
@@ -40,13 +44,22 @@ struct Side {
 
 std::string name_of_peer(std::size_t number) { return cat("peer-", number); }
 
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t all = 0;
+  std::uint64_t resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 /// Meets the peer that shows metadata.
 void live(const Channel& parent, const std::string& name, const std::string& backend) {
   Side side(name, backend);
   parent.send(must(side.agent().metadata()));
   parent.send(as_bytes(std::to_string(side.pool->descriptor().address)));
   for (Bytes metadata = parent.receive(); !metadata.empty(); metadata = parent.receive()) {
-    must(side.agent().load_metadata(metadata));
+    const auto peer = must(side.agent().load_metadata(metadata));
+    must(side.agent().notify(peer.name, as_bytes("here")));
     parent.send(as_bytes("met"));
   }
 }
@@ -82,15 +95,34 @@ class Mover {
   Mover(const std::string& name, const std::string& backend, const Peers& peers, std::size_t count)
       : side_(name, backend), peers_(peers) {
     const Bytes metadata = must(side_.agent().metadata());
+    const Instant begin = clock().now();
+    const std::uint64_t memory = resident_bytes();
+    for (std::size_t i = 0; i < count; ++i) peers.all[i].process->channel().send(metadata);
+    for (std::size_t i = 0; i < count; ++i)
+      must(side_.agent().load_metadata(peers.all[i].metadata));
     for (std::size_t i = 0; i < count; ++i) {
-      const Peer& peer = peers.all[i];
-      must(side_.agent().load_metadata(peer.metadata));
-      peer.process->channel().send(metadata);
-      if (peer.process->channel().receive().empty())
-        fail(error(Code::peer_lost, cat(peer.name, " is gone")));
+      if (peers.all[i].process->channel().receive().empty())
+        fail(error(Code::peer_lost, cat(peers.all[i].name, " is gone")));
     }
+    hear_from(count);
+    known_ = count;
+    joined_in_ = clock().now() - begin;
+    bytes_per_peer_ = (resident_bytes() - memory) / count;
   }
   const Clock& clock() { return side_.node->clock(); }
+  std::string report() const {
+    return cat(known_, " peers joined in ",
+               std::chrono::duration_cast<std::chrono::milliseconds>(joined_in_).count(),
+               " ms, and take ", bytes_per_peer_ / kKiB, " KiB each");
+  }
+
+  /// One call with nothing to do, beside the thread that serves.
+  Sample idle() {
+    return timed(clock(), {[this](std::uint64_t times) {
+                             while (times-- > 0) side_.agent().progress();
+                           },
+                           1});
+  }
 
   /// kInFlight blocks at once, dealt out to so many peers.
   Sample bandwidth(TransferOp op, std::size_t count) {
@@ -137,16 +169,32 @@ class Mover {
     if (transfer.wait() != Outcome::done) fail(transfer.status());
   }
 
+  /// Each says a word when it has met us.
+  void hear_from(std::size_t count) {
+    for (std::size_t heard = 0; heard < count;) {
+      const auto some = side_.agent().wait_notifications(std::chrono::seconds(60));
+      if (some.empty())
+        fail(error(Code::timed_out, cat(heard, " of ", count, " peers have joined")));
+      heard += some.size();
+    }
+  }
+
   Side side_;
   const Peers& peers_;
+  std::size_t known_ = 0;
+  Duration joined_in_{0};
+  std::uint64_t bytes_per_peer_ = 0;
 };
 
 void measure(Bench& bench, const std::string& backend, const Peers& peers) {
   Mover alone("alone", backend, peers, 1);
   Mover crowded("crowded", backend, peers, kMostPeers);
+  std::printf("%s: %s\n", backend.c_str(), crowded.report().c_str());
   std::vector<Case> cases;
+  cases.push_back(
+      {.name = "progress() with nothing to do", .ours = crowded.idle(), .reference = alone.idle()});
   for (const std::size_t count : {1, 4, 16, 64}) {
-    const std::string dealt = cat(count, count == 1 ? " peer of 64, " : " peers of 64, ");
+    const std::string dealt = cat(count, count == 1 ? " peer, " : " peers, ");
     for (const TransferOp op : {TransferOp::write, TransferOp::read}) {
       cases.push_back({.name = cat(dealt, towpath::name_of(op), " 16 x 1 MiB"),
                        .shown = Shown::gigabytes_per_second,
@@ -160,7 +208,7 @@ void measure(Bench& bench, const std::string& backend, const Peers& peers) {
     }
   }
   bench.measure({.title = cat(backend, ": many peers"),
-                 .ours = "an agent that knows 64 peers, each a process",
+                 .ours = cat("an agent that knows ", kMostPeers, " peers, each a process"),
                  .reference = "an agent that knows one of them"},
                 std::move(cases));
 }
@@ -179,7 +227,7 @@ int run(Options options) {
 
 int main(int argc, char** argv) {
   int status = 0;
-  auto options = towpath::bench::parse("One agent and up to 64 peers, over shm and TCP.",
+  auto options = towpath::bench::parse("One agent and up to 299 peers, over shm and TCP.",
                                        {argc, argv}, status);
   return options ? towpath::bench::run(*std::move(options)) : status;
 }
