@@ -63,7 +63,10 @@ class MpirunTest(unittest.TestCase):
         self.assertEqual(done.stdout, "2 PEs, 3 rounds: the token is 6\n", done.stderr)
 
     def test_a_death_is_reported(self):
-        done = self.mpirun(2, *SH, f"test $PMIX_RANK = 0 && exec {RING} {ENDLESS}; {RING} {ENDLESS} & sleep 0.5; kill -9 $!; wait")
+        # Both have joined when one has mapped the other's heap; before that, mpirun ends them without a word.
+        have_joined = "until grep -q towpath-shmem-heap-0 /proc/$!/maps; do sleep 0.1; done; sleep 0.5"
+        done = self.mpirun(2, *SH, f"test $PMIX_RANK = 0 && exec {RING} {ENDLESS}; "
+                                   f"{RING} {ENDLESS} & {have_joined}; kill -9 $!; wait")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("peer_lost", done.stderr)
         self.assertIn("PE 1", done.stderr)
