@@ -30,8 +30,7 @@ void feed_stream(ConstByteSpan rest) {
 
 // What can be read can be written, and reads the same.
 void feed_payload(ConstByteSpan payload) {
-  static const std::optional<net::Token> kToken = *net::Token::make("0123456789abcdef");
-  (void)net::check_hello(payload, rendezvous::kMetadataService, kToken);
+  (void)net::check_hello(payload, rendezvous::kMetadataService);
   const auto frame = rendezvous::decode_frame(payload);
   if (!frame.ok()) return;
   const Bytes sealed = rendezvous::encode(*frame);

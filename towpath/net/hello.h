@@ -1,16 +1,14 @@
-// Hello: the first frame of a connection, from the side that connected: what it wants to speak of,
-// and the token. docs/formats/hello.md draws it.
+// Hello: the first frame of a connection, from the side that connected: what it wants to speak of.
+// docs/formats/hello.md draws it.
 //
-// The listener says nothing to a good hello; the next frame follows at once, without a round trip.
-// Thread: any.
+// It proves nothing: TLS, or the kernel for a Unix socket, has done that before. The listener says
+// nothing to a good hello; the next frame follows at once, without a round trip. Thread: any.
 #pragma once
 
-#include <optional>
 #include <string_view>
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
-#include <towpath/net/token.h>
 #include <towpath/wire/envelope.h>
 
 namespace towpath::net {
@@ -21,12 +19,10 @@ inline constexpr wire::OpenLimits kHelloLimits{
     .type = wire::MessageType::peer_hello, .max_version = 1, .max_payload_bytes = 512};
 
 /// A sealed hello. `service` has at most 64 bytes.
-Bytes make_hello(std::string_view service, const std::optional<Token>& token);
+Bytes make_hello(std::string_view service);
 
 /// Whether who sent `payload` may go on. Errors: corrupt, unsupported (as decoding fails),
-/// invalid_argument (it wants another service), denied (no token, or another one; a listener
-/// without a token asks for none).
-Status check_hello(ConstByteSpan payload, std::string_view service,
-                   const std::optional<Token>& token);
+/// invalid_argument (it wants another service).
+Status check_hello(ConstByteSpan payload, std::string_view service);
 
 }  // namespace towpath::net

@@ -1,32 +1,12 @@
-#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include <towpath/net/hello.h>
+#include <towpath/net/token.h>
 
 namespace towpath::net {
 namespace {
-
-const std::string kSecret = "0123456789abcdef";
-
-Token token(std::string_view secret) { return Token::make(secret).value(); }
-
-Status reported(const std::optional<Token>& theirs, const std::optional<Token>& ours,
-                std::string_view service = "cards") {
-  const Bytes sealed = make_hello("cards", theirs);
-  return check_hello(wire::open(sealed, kHelloLimits)->payload, service, ours);
-}
-
-TEST(TokenTest, only_the_whole_secret_matches) {
-  const Token ours = token(kSecret);
-  EXPECT_TRUE(ours.matches(kSecret));
-  for (const std::string& other :
-       {std::string(), kSecret + "x", kSecret.substr(1), std::string("0123456789abcdeF"),
-        std::string("X123456789abcdef"), kSecret + std::string(1, '\0'), std::string(1000, 'x')})
-    EXPECT_FALSE(ours.matches(other)) << other;
-  EXPECT_FALSE(token(std::string(256, 'x')).matches(std::string(257, 'x')));
-}
 
 TEST(TokenTest, what_is_no_secret_is_refused_and_not_reported) {
   EXPECT_EQ(Token::make("short").code(), Code::invalid_argument);
@@ -39,24 +19,16 @@ TEST(TokenTest, what_is_no_secret_is_refused_and_not_reported) {
   EXPECT_EQ(Token::make("hunter2").status().to_string().find("hunter2"), std::string::npos);
 }
 
-TEST(HelloTest, token_opens_the_door_and_nothing_else_does) {
-  EXPECT_TRUE(reported(token(kSecret), token(kSecret)).ok());
-  EXPECT_TRUE(reported({}, {}).ok());
-  EXPECT_TRUE(reported(token(kSecret), {}).ok()) << "who asks for none takes any";
-  EXPECT_EQ(reported({}, token(kSecret)).code(), Code::denied);
-  const Status wrong = reported(token("another secret 1"), token(kSecret));
-  EXPECT_EQ(wrong.code(), Code::denied);
-  EXPECT_EQ(wrong.to_string().find("secret 1"), std::string::npos) << "it is never printed";
-}
-
 TEST(HelloTest, who_wants_another_service_is_reported_so) {
-  EXPECT_EQ(reported({}, {}, "bytes").code(), Code::invalid_argument);
+  const Bytes sealed = make_hello("cards");
+  const ConstByteSpan payload = wire::open(sealed, kHelloLimits)->payload;
+  EXPECT_TRUE(check_hello(payload, "cards").ok());
+  EXPECT_EQ(check_hello(payload, "bytes").code(), Code::invalid_argument);
+  EXPECT_EQ(check_hello(as_bytes("garbage"), "cards").code(), Code::corrupt);
 }
 
 TEST(HelloTest, largest_hello_fits_its_limits) {
-  const Bytes sealed = make_hello(std::string(64, 's'), token(std::string(256, 't')));
-  EXPECT_TRUE(wire::open(sealed, kHelloLimits).ok());
-  EXPECT_EQ(check_hello(as_bytes("garbage"), "cards", {}).code(), Code::corrupt);
+  EXPECT_TRUE(wire::open(make_hello(std::string(64, 's')), kHelloLimits).ok());
 }
 
 }  // namespace

@@ -50,16 +50,4 @@ Result<Token> Token::from_text(std::string_view text) {
   return make(text);
 }
 
-bool Token::matches(std::string_view reported) const noexcept {
-  std::array<unsigned char, kMaxBytes> ours{};
-  std::array<unsigned char, kMaxBytes> theirs{};
-  std::ranges::copy(secret_, ours.begin());
-  std::ranges::copy(reported.substr(0, kMaxBytes), theirs.begin());
-  // All of it, with no branch on what a byte is: where they differ, time does not tell.
-  unsigned difference = reported.size() == secret_.size() ? 0U : 1U;
-  for (std::size_t i = 0; i < kMaxBytes; ++i)
-    difference |= static_cast<unsigned>(ours[i] ^ theirs[i]);
-  return difference == 0;
-}
-
 }  // namespace towpath::net

@@ -1,8 +1,8 @@
-// Token: a secret that two ends share, by which a listener knows its own.
+// Token: a secret that two ends share, of which keys are made that prove each to the other.
 //
 // It has at least 128 bits. Of what people write into files, that is judged by the letters: digits
 // are counted as 3 bits each, hexadecimal ones as 4, letters and digits as 6, other text as 6.5.
-// Invariants: it is never printed; comparing takes equally long wherever two tokens differ.
+// Invariant: it is never printed.
 // Thread: immutable.
 #pragma once
 
@@ -24,10 +24,7 @@ class Token {
   /// As a person or a program wrote it. Errors: as make(), and for less than 128 bits.
   static Result<Token> from_text(std::string_view text);
 
-  /// Whether `reported` is this secret. Time: the same for every `reported` of up to kMaxBytes.
-  bool matches(std::string_view reported) const noexcept;
-
-  /// For the one who sends it.
+  /// For those who make keys of it. It is sent to nobody.
   const std::string& secret() const noexcept { return secret_; }
 
  private:

@@ -195,7 +195,7 @@ Status PeerClient::connect(FetchId id, Request& request) {
   TOWPATH_TRY(poller_.add((*stream)->fd(), id, {.readable = true, .writable = true}));
   request.connection.emplace(*std::move(stream), frame_limits(options_.max_metadata_bytes));
   request.watches_writable = true;
-  request.connection->send(net::make_hello(kMetadataService, std::nullopt));
+  request.connection->send(net::make_hello(kMetadataService));
   request.connection->send(encode(request.frame));
   return {};
 }

@@ -21,7 +21,7 @@ using run::Deadline;
 using run::eventually;
 using std::chrono::seconds;
 
-const Bytes kHello = net::make_hello(kMetadataService, {});
+const Bytes kHello = net::make_hello(kMetadataService);
 
 // A client, and a listener that the test emulates by hand.
 class PeerClientTest : public testing::Test {

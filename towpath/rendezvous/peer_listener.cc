@@ -215,7 +215,7 @@ Status PeerListener::hear(Client& client, const net::Frame& received) {
     TOWPATH_TRY(const Frame request, decode_frame(received.payload()));
     return answer(client, request);
   }
-  TOWPATH_TRY(net::check_hello(received.payload(), kMetadataService, std::nullopt));
+  TOWPATH_TRY(net::check_hello(received.payload(), kMetadataService));
   client.connection.expect(frame_limits(options_.max_metadata_bytes));
   client.has_greeted = true;
   return {};

@@ -55,7 +55,7 @@ class RawClient {
   }
   std::size_t write(std::string_view text) { return write(as_bytes(text)); }
   /// As a client with manners begins. How many bytes that takes.
-  std::size_t greet() { return write(net::make_hello(kMetadataService, std::nullopt)); }
+  std::size_t greet() { return write(net::make_hello(kMetadataService)); }
   /// Whether the other side has closed. Reads, and keeps, what came before.
   bool is_closed() {
     Bytes chunk(4096);

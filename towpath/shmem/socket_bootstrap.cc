@@ -6,6 +6,7 @@
 #include <towpath/net/framed_connection.h>
 #include <towpath/net/hello.h>
 #include <towpath/net/listener.h>
+#include <towpath/net/tls/tls_context.h>
 #include <towpath/run/deadline.h>
 #include <towpath/shmem/bootstrap_words.h>
 #include <towpath/shmem/socket_bootstrap.h>
@@ -25,9 +26,7 @@ using Stream = std::unique_ptr<sys::ByteStream>;
 Status wait_for(const net::FramedConnection& connection, run::Deadline deadline) {
   const sys::SystemClock clock;
   TOWPATH_TRY(auto poller, run::Poller::open());
-  TOWPATH_TRY(
-      poller.add(connection.fd(), 0,
-                 {.readable = !connection.has_unsent(), .writable = connection.has_unsent()}));
+  TOWPATH_TRY(poller.add(connection.fd(), 0, connection.interest()));
   while (poller.wait(deadline.remaining(clock)).empty())
     if (deadline.expired(clock)) return error(Code::timed_out, "no answer came");
   return {};
@@ -61,10 +60,6 @@ class SocketBootstrap::Host {
     Status failed = error(Code::invalid_argument, "a meeting without a place");
     for (const net::Address& place : options_.places) {
       auto listener = net::Listener::listen(place);
-      if (listener.ok() && listener->is_reachable_from_outside() && !options_.token)
-        listener =
-            error(Code::invalid_argument, cat("a meeting at ", to_string(place), " needs a token"),
-                  "add ?token-file=PATH: others can reach that address");
       if (!listener.ok()) {
         failed = listener.status();
         continue;
@@ -113,7 +108,7 @@ class SocketBootstrap::Host {
  private:
   struct Guest {
     net::FramedConnection connection;
-    bool is_known = false;  // has shown the token
+    bool is_known = false;  // and speaks of this service
     bool is_refused = false;
     bool is_gone = false;
     std::optional<std::uint32_t> pe;
@@ -128,7 +123,8 @@ class SocketBootstrap::Host {
       return;
     const int fd = accepted->get();
     Guest& guest = guests_.emplace_back(
-        Guest{.connection = {sys::make_socket_stream(*std::move(accepted)), net::kHelloLimits}});
+        Guest{.connection = {tls_->server(sys::make_socket_stream(*std::move(accepted))),
+                             net::kHelloLimits}});
     // The list keeps it where it is. Listeners have small tags.
     if (!poller_->add(fd, reinterpret_cast<std::uint64_t>(&guest)).ok()) guest.is_gone = true;
   }
@@ -145,6 +141,7 @@ class SocketBootstrap::Host {
       if (guest.pe && lost_.ok())
         lost_ = error(Code::peer_lost, cat("PE ", *guest.pe, " went away from the meeting"))
                     .because(taken);
+      if (!guest.pe) last_refusal_ = taken;
       guest.is_gone = true;
     }
     std::size_t budget = kReadBudget;
@@ -153,7 +150,7 @@ class SocketBootstrap::Host {
 
   Status take(Guest& guest, ConstByteSpan payload) {
     if (!guest.is_known) {
-      TOWPATH_TRY(net::check_hello(payload, kBootstrapService, options_.token));
+      TOWPATH_TRY(net::check_hello(payload, kBootstrapService));
       guest.is_known = true;
       guest.connection.expect(bootstrap_limits(1));
       return {};
@@ -196,6 +193,7 @@ class SocketBootstrap::Host {
   }
 
   const SocketBootstrapOptions& options_;
+  const std::shared_ptr<const net::TlsContext> tls_ = net::TlsContext::from_token(options_.token);
   const sys::SystemClock clock_;
   std::optional<run::Poller> poller_;
   std::vector<net::Listener> listeners_;
@@ -266,31 +264,36 @@ class SocketBootstrap::Visitor {
                    run::Deadline deadline) {
     if (const auto* local = std::get_if<sys::LocalAddress>(&place)) {
       TOWPATH_TRY(Stream stream, sys::connect_stream(*local));
-      return visit(std::move(stream), saying, deadline);
+      return visit(std::move(stream), local->name, saying, deadline);
     }
-    TOWPATH_TRY(const auto endpoints, net::resolve(std::get<net::TcpAddress>(place)));
+    const auto& tcp = std::get<net::TcpAddress>(place);
+    TOWPATH_TRY(const auto endpoints, net::resolve(tcp));
     Status last;
     for (const net::Endpoint& endpoint : endpoints) {
       auto stream = net::connect(endpoint);
-      last = stream.ok() ? visit(*std::move(stream), saying, deadline) : stream.status();
+      last = stream.ok() ? visit(*std::move(stream), tcp.host, saying, deadline) : stream.status();
       if (last.ok() || last.code() == Code::denied) break;
     }
     return last;
   }
 
-  Status visit(Stream stream, const std::shared_ptr<const Bytes>& saying, run::Deadline deadline) {
+  Status visit(Stream stream, const std::string& host, const std::shared_ptr<const Bytes>& saying,
+               run::Deadline deadline) {
     const auto end =
         run::Deadline::earlier(deadline, run::Deadline::after(clock_, options_.until_welcome));
-    net::FramedConnection connection(std::move(stream), bootstrap_limits(options_.pes));
-    connection.send(net::make_hello(kBootstrapService, options_.token));
+    net::FramedConnection connection(tls_->client(std::move(stream), host),
+                                     bootstrap_limits(options_.pes));
+    connection.send(net::make_hello(kBootstrapService));
     connection.send(saying);
-    TOWPATH_TRY(send_all(connection, end));
+    if (const Status sent = send_all(connection, end); !sent.ok())
+      return error(Code::unavailable, "who listens there has not proven to be PE 0").because(sent);
     TOWPATH_TRY(next_words(connection, end).status());  // the welcome
     connection_.emplace(std::move(connection));
     return {};
   }
 
   const SocketBootstrapOptions& options_;
+  const std::shared_ptr<const net::TlsContext> tls_ = net::TlsContext::from_token(options_.token);
   const sys::SystemClock clock_;
   std::optional<net::FramedConnection> connection_;
 };

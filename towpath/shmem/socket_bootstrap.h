@@ -1,16 +1,16 @@
 // SocketBootstrap: an Exchange over sockets: PE 0 listens, the others come and say who they are.
 //
-//   other    hello (net/hello.h, with the token), then once for each all(): what it says
+//   other    hello (net/hello.h), then once for each all(): what it says
 //   PE 0     "welcome" at once, then once for each all(): what everybody said
 //
-// It needs no server, and no thread: PE 0 listens while it is inside of the first all(). Who lacks
-// the token is sent away, and so is who makes no sense; both hear why.
-// Invariants: what unauthenticated connections may send is bounded. Frames:
-// docs/formats/shmem_frame.md. Thread: one at a time.
+// All of it in TLS 1.3 (net/tls), in which both sides prove first that they know the token, which
+// never travels. It needs no server, and no thread: PE 0 listens while it is inside of the first
+// all(). Who lacks the token gets nothing; who has it and makes no sense hears why. Invariants:
+// what unauthenticated connections may send is bounded. Frames: docs/formats/shmem_frame.md.
+// Thread: one at a time.
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include <towpath/core/clock.h>
@@ -24,7 +24,7 @@ struct SocketBootstrapOptions {
   /// All of PE 0's. It listens at those that it can have, and needs one; the others try one after
   /// the other, again and again, until PE 0 answers.
   std::vector<net::Address> places;
-  std::optional<net::Token> token;  ///< needed where other machines can reach a place
+  net::Token token;  ///< that all PEs share
   int my_pe = 0;
   int pes = 1;
   Duration patience = std::chrono::seconds(60);  ///< with each all()

@@ -32,8 +32,8 @@ TEST(UniqueIdTest, it_holds_where_pe_0_is_met) {
     EXPECT_GE(place.port, 20'000);
   }
   EXPECT_EQ(UniqueId::from_raw(id.raw())->places(), places);
-  EXPECT_TRUE(UniqueId::from_raw(id.raw())->token().matches(id.token().secret()));
-  EXPECT_FALSE(UniqueId::create().token().matches(id.token().secret()));
+  EXPECT_TRUE(UniqueId::from_raw(id.raw())->token().secret() == id.token().secret());
+  EXPECT_FALSE(UniqueId::create().token().secret() == id.token().secret());
   EXPECT_EQ(UniqueId::create({.for_this_host = true, .interface = {}}).places().size(), 1u);
   EXPECT_EQ(UniqueId::create({.interface = "none"}).places().size(), 1u);
 }

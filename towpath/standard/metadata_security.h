@@ -14,7 +14,7 @@
 
 #include <towpath/net/tls/tls_context.h>
 #include <towpath/net/token.h>
-#include <towpath/standard/environment.h>
+#include <towpath/standard/user_token.h>
 
 namespace towpath::standard {
 
@@ -31,18 +31,11 @@ struct MetadataSecurity {
 /// certificates).
 net::TlsProvider tls_provider(MetadataSecurity security);
 
-/// The token in a file that somebody named. Errors: not_found, denied, invalid_argument.
-Result<net::Token> read_token(const std::string& path);
-
 /// The token that encrypts metadata in an etcd (etcd_cipher.h): the one in `token_file`; without
 /// it, none where all `endpoints` are https://, and this user's own where all are of this host.
 /// Errors: denied (another host's, without TLS and without a token), those of the file.
 Result<std::optional<net::Token>> etcd_token(const std::optional<std::string>& token_file,
                                              std::span<const std::string> endpoints,
                                              const std::string& shared_token_file);
-
-/// "token" in the first of $XDG_RUNTIME_DIR/towpath, /run/user/UID/towpath and /tmp/towpath-UID of
-/// which the parent is this user's own; /tmp always is taken last.
-std::string shared_token_file(const Environment& environment);
 
 }  // namespace towpath::standard

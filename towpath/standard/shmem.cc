@@ -1,6 +1,7 @@
+#include <towpath/core/text.h>
 #include <towpath/shmem/pmix/pmix_exchange.h>
 #include <towpath/standard/shmem.h>
-#include <towpath/sys/text_file.h>
+#include <towpath/standard/user_token.h>
 
 namespace towpath::standard {
 namespace {
@@ -26,16 +27,18 @@ Result<shmem::SocketBootstrapOptions> meeting_of(const ShmemInvitation& invitati
   const std::string_view place = invitation.place;
   const std::size_t end = std::min(place.find(kTokenFile), place.size());
   TOWPATH_TRY(net::Address address, net::parse_address(place.substr(0, end)));
-  shmem::SocketBootstrapOptions options{.places = {std::move(address)},
-                                        .token = {},
-                                        .my_pe = invitation.self.my_pe,
-                                        .pes = invitation.self.pes,
-                                        .patience = patience};
-  if (end == place.size()) return options;
-  TOWPATH_TRY(const std::string secret,
-              sys::read_text_file(std::string(place.substr(end + kTokenFile.size()))));
-  TOWPATH_TRY(options.token, net::Token::make(sys::trimmed(secret)));
-  return options;
+  const bool names_token = end < place.size();
+  if (!names_token && !is_of_this_host(address))
+    return error(Code::invalid_argument, cat("a meeting at ", to_string(address), " needs a token"),
+                 "add ?token-file=PATH, the same for all PEs: others can reach that address");
+  TOWPATH_TRY(net::Token token, names_token
+                                    ? read_token(std::string(place.substr(end + kTokenFile.size())))
+                                    : find_shared_token(shared_token_file(read_environment())));
+  return shmem::SocketBootstrapOptions{.places = {std::move(address)},
+                                       .token = std::move(token),
+                                       .my_pe = invitation.self.my_pe,
+                                       .pes = invitation.self.pes,
+                                       .patience = patience};
 }
 
 Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duration patience) {

@@ -97,18 +97,23 @@ TEST(ShmemEnvironmentTest, pes_of_several_hosts_are_invited) {
 TEST(ShmemEnvironmentTest, an_invitation_leads_to_a_meeting) {
   const auto directory = sys::TemporaryDirectory::create().value();
   const std::string token = cat(directory.path(), "/token");
-  std::ofstream(token) << "a secret of the job\n";
+  std::ofstream(token) << "a secret that all PEs share\n";
   const ShmemInvitation invitation{.place = cat("tcp://10.0.0.1:7772?token-file=", token),
                                    .self = {.my_pe = 1, .pes = 3, .files = {}}};
   const auto options = meeting_of(invitation, std::chrono::seconds(7));
   ASSERT_TRUE(options.ok()) << options.status().to_string();
   EXPECT_EQ(to_string(options->places.front()), "tcp://10.0.0.1:7772");
-  EXPECT_TRUE(options->token->matches("a secret of the job"));
+  EXPECT_EQ(options->token.secret(), "a secret that all PEs share");
   EXPECT_EQ(options->my_pe, 1);
   EXPECT_EQ(options->patience, std::chrono::seconds(7));
   EXPECT_FALSE(
       meeting_of({.place = "tcp://10.0.0.1:7772?token-file=/nowhere", .self = {}}, {}).ok());
   EXPECT_FALSE(meeting_of({.place = "elsewhere", .self = {}}, {}).ok());
+  EXPECT_EQ(meeting_of({.place = "tcp://0.0.0.0:7772", .self = {}}, {}).code(),
+            Code::invalid_argument)
+      << "others can reach it, and it has no token";
+  EXPECT_TRUE(meeting_of({.place = "tcp://127.0.0.1:7772", .self = {}}, {}).ok())
+      << "this user's own";
 }
 
 }  // namespace
