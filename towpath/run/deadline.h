@@ -1,7 +1,7 @@
 // Deadline: the moment at which waiting ends.
 //
 // A point of the clock that the code was given. What waits in the kernel (futex, timer descriptor)
-// takes it as a point of CLOCK_MONOTONIC, which is SystemClock's; with a ManualClock use the poller
+// takes it as a point of SystemClock, the kernel's; with a ManualClock use the poller
 // and expired().
 // Thread: immutable.
 #pragma once

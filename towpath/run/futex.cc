@@ -9,6 +9,7 @@
 
 #include <towpath/core/check.h>
 #include <towpath/run/futex.h>
+#include <towpath/sys/clock.h>
 
 namespace towpath::run {
 
@@ -21,8 +22,8 @@ int operation(int base, FutexScope scope) {
   return scope == FutexScope::private_to_process ? base | FUTEX_PRIVATE_FLAG : base;
 }
 
-timespec to_timespec(Instant at) {
-  const std::int64_t nanoseconds = std::max<std::int64_t>(at.nanoseconds, 0);
+timespec to_timespec(Duration left) {
+  const std::int64_t nanoseconds = std::max<std::int64_t>(left.count(), 0);
   return {.tv_sec = nanoseconds / 1'000'000'000, .tv_nsec = nanoseconds % 1'000'000'000};
 }
 
@@ -30,10 +31,12 @@ timespec to_timespec(Instant at) {
 
 FutexWait futex_wait(const Word& word, std::uint32_t expected,
                      const FutexOptions& options) noexcept {
-  const timespec at = to_timespec(options.deadline.at());
-  const timespec* until = options.deadline.is_never() ? nullptr : &at;
-  const long answer = syscall(SYS_futex, &word, operation(FUTEX_WAIT_BITSET, options.scope),
-                              expected, until, nullptr, FUTEX_BITSET_MATCH_ANY);
+  timespec left{};
+  if (!options.deadline.is_never())
+    left = to_timespec(options.deadline.remaining(sys::SystemClock()));
+  const timespec* const at_most = options.deadline.is_never() ? nullptr : &left;
+  const long answer = syscall(SYS_futex, &word, operation(FUTEX_WAIT, options.scope), expected,
+                              at_most, nullptr, 0);
   if (answer == 0) return FutexWait::woken;
   switch (errno) {
     case EAGAIN: return FutexWait::changed;

@@ -1,6 +1,7 @@
 #include <chrono>
 
 #include <towpath/run/mutex.h>
+#include <towpath/sys/clock.h>
 
 namespace towpath::run {
 
@@ -15,12 +16,7 @@ bool CondVar::wait_until(Mutex& mutex, Deadline deadline) {
     wait(mutex);
     return true;
   }
-  // libstdc++'s steady_clock is CLOCK_MONOTONIC, as SystemClock is.
-  const std::chrono::steady_clock::time_point until(Duration(deadline.at().nanoseconds));
-  std::unique_lock<std::mutex> held(mutex.mutex_, std::adopt_lock);
-  const auto answer = condition_.wait_until(held, until);
-  (void)held.release();
-  return answer == std::cv_status::no_timeout;
+  return wait_for(mutex, deadline.remaining(sys::SystemClock()));
 }
 
 bool CondVar::wait_for(Mutex& mutex, Duration time) {

@@ -12,7 +12,7 @@
 namespace towpath::run {
 
 Result<TimerFd> TimerFd::open() {
-  sys::Fd fd(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  sys::Fd fd(timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!fd) return sys::os_error(errno, "cannot make a timerfd");
   return TimerFd(std::move(fd));
 }

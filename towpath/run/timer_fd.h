@@ -1,4 +1,4 @@
-// TimerFd: a moment of CLOCK_MONOTONIC as a descriptor that becomes readable (timerfd).
+// TimerFd: a moment of SystemClock as a descriptor that becomes readable (timerfd).
 //
 // So that a poller, and a poller in a poller, wakes for a deadline with nanosecond resolution.
 // Thread: one at a time.

@@ -13,7 +13,7 @@ std::int64_t read_clock(clockid_t id) noexcept {
 
 }  // namespace
 
-Instant SystemClock::now() const noexcept { return {read_clock(CLOCK_MONOTONIC)}; }
+Instant SystemClock::now() const noexcept { return {read_clock(CLOCK_BOOTTIME)}; }
 
 Duration SystemClock::since_epoch() const noexcept { return Duration(read_clock(CLOCK_REALTIME)); }
 
