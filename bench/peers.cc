@@ -30,13 +30,14 @@ const std::vector<std::string> kBackends = {"shm", "tcp"};
 /// An agent with a pool, driven by a thread of its own.
 struct Side {
   explicit Side(const std::string& name, const std::string& backend)
-      : node(must(standard::Node::open({.name = name, .progress_thread = true}))),
+      : node(must(standard::Node::open({.name = name, .log = &errors, .progress_thread = true}))),
         pool(must(memory::SharedMemoryRegion::create({.name = name, .size_bytes = kPeerPool}))) {
     must(node->agent().add_backend(backend));
     known = must(node->agent().register_region(pool));
   }
   agent::Agent& agent() { return node->agent(); }
 
+  standard::StderrSink errors{telemetry::Level::error};  // that peers go in the end is no news
   std::unique_ptr<standard::Node> node;
   std::shared_ptr<memory::SharedMemoryRegion> pool;
   memory::Registration known;
