@@ -21,7 +21,6 @@ namespace {
 constexpr unsigned kChildLifeSeconds = 300;
 constexpr int kAnswerSeconds = 60;
 constexpr std::size_t kMessageBytes = 128 * 1024;
-constexpr std::uint64_t kPieceBytes = 64 * 1024;
 
 std::uint64_t number_in(ConstByteSpan bytes) {
   std::uint64_t number = 0;
@@ -118,9 +117,9 @@ class Child {
     RegionDescriptor target{.kind = static_cast<MemoryKind>(number_in(argument)),
                             .address = number_in(argument.subspan(8)),
                             .length = number_in(argument.subspan(16))};
-    const std::string_view to = as_text(argument.subspan(24));
-    const auto extents = strided(
-        {.length = kPieceBytes, .stride = kPieceBytes, .count = target.length / kPieceBytes});
+    const std::uint64_t each = number_in(argument.subspan(24));
+    const std::string_view to = as_text(argument.subspan(32));
+    const auto extents = strided({.length = each, .stride = each, .count = target.length / each});
     auto write = agent_->create_transfer(TransferOp::write, list_of(extents, memory_), to,
                                          list_of(extents, target));
     if (!write.ok()) return false;
@@ -250,9 +249,11 @@ bool PeerProcess::send(const std::string& to, std::uint64_t count) const {
   return as_text(ask('s', argument)) == "ok";
 }
 
-bool PeerProcess::keep_writing(const std::string& to, const RegionDescriptor& target) const {
+bool PeerProcess::keep_writing(const std::string& to, const RegionDescriptor& target,
+                               std::uint64_t extent_bytes) const {
   Bytes argument = bytes_of(static_cast<std::uint64_t>(target.kind));
-  for (const Bytes& next : {bytes_of(target.address), bytes_of(target.length)})
+  for (const Bytes& next :
+       {bytes_of(target.address), bytes_of(target.length), bytes_of(extent_bytes)})
     argument.insert(argument.end(), next.begin(), next.end());
   const ConstByteSpan name = as_bytes(to);
   argument.insert(argument.end(), name.begin(), name.end());

@@ -49,9 +49,10 @@ class PeerProcess {
   std::string take(std::uint64_t count) const;
   /// Sends "0", "1" ... `count` - 1 to the agent called `to`.
   bool send(const std::string& to, std::uint64_t count) const;
-  /// Begins to write its pool to `target` of the agent called `to`, in extents of 64 KiB, over and
-  /// over, until that fails. False: there is no path.
-  bool keep_writing(const std::string& to, const RegionDescriptor& target) const;
+  /// Begins to write its pool to `target` of the agent called `to`, in extents of so many bytes,
+  /// over and over, until that fails. False: there is no path.
+  bool keep_writing(const std::string& to, const RegionDescriptor& target,
+                    std::uint64_t extent_bytes) const;
   bool answers() const { return as_text(ask('p')) == "ok"; }
 
   void stop() const { ::kill(pid_, SIGSTOP); }
