@@ -49,6 +49,7 @@ NixlBackends::NixlBackends(const backend::Registry& registry, const Environment&
                            telemetry::Log log, NixlMachine machine)
     : registry_(registry),
       transports_(variable(environment, "UCX_TLS")),
+      security_(variable(environment, "TOWPATH_SECURITY")),
       log_(std::move(log)),
       machine_(std::move(machine)) {}
 
@@ -127,6 +128,10 @@ Result<const NixlBackend*> NixlBackends::create(agent::Agent& agent, std::string
 // UCX itself: as it is where it is asked for by our name for it, for RDMA alone where NIXL's is.
 Status NixlBackends::start_ucx(agent::Agent& agent, const backend::BackendType& type,
                                backend::Params params, NixlBackend& made) {
+  if (security_ == "tls")
+    return error(made.name == kUcxType ? Code::denied : Code::unsupported,
+                 "TOWPATH_SECURITY=tls is set, and UCX does not encrypt",
+                 "use tcp, or leave the variable unset where the network is trusted");
   if (made.name != kUcxType) {
     TOWPATH_TRY(check_known(type, params));
     if (!machine_.has_rdma())
@@ -144,11 +149,12 @@ Status NixlBackends::start_ucx(agent::Agent& agent, const backend::BackendType& 
 // Peers that RDMA does not reach, by the same messages.
 Status NixlBackends::add_tcp(agent::Agent& agent, NixlBackend& ucx, const Status& started) {
   if (!started.ok() && started.code() != Code::unsupported) return started;
-  const Companion tcp{.type = kTcpType,
-                      .is_preferred = false,
-                      .without = "UCX goes without TCP",
-                      .alone = "UCX is TCP by sockets here",
-                      .params = {}};
+  const Companion tcp{
+      .type = kTcpType,
+      .is_preferred = false,
+      .without = "UCX goes without TCP",
+      .alone = "UCX is TCP by sockets here",
+      .params = security_.empty() ? backend::Params() : backend::Params{{"security", security_}}};
   return registry_.find(kTcpType).ok() ? add(agent, ucx, started, tcp) : started;
 }
 

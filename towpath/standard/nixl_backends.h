@@ -100,6 +100,7 @@ class NixlBackends {
 
   const backend::Registry& registry_;
   const std::string transports_;  // UCX_TLS
+  const std::string security_;    // TOWPATH_SECURITY: tcp's parameter
   const telemetry::Log log_;
   const NixlMachine machine_;
 

@@ -19,8 +19,10 @@ using testing::SizeIs;
 backend::BackendType called(std::string name) {
   backend::BackendType type = backends::loopback::loopback_type();
   type.name = std::move(name);
-  type.params = {
-      {.name = "paths", .default_value = "auto"}, {.name = "transports"}, {.name = "devices"}};
+  type.params = {{.name = "paths", .default_value = "auto"},
+                 {.name = "transports"},
+                 {.name = "devices"},
+                 {.name = "security"}};
   if (type.name == "shm") type.params.push_back({.name = "copy_threads", .default_value = "1"});
   type.probe = nullptr;
   const auto open = type.open;
@@ -77,6 +79,22 @@ TEST_F(NixlBackendsTest, ucx_brings_shm_which_is_preferred) {
   EXPECT_EQ((*ucx)->type, "ucx");
   EXPECT_THAT((*ucx)->types, ElementsAre("shm", "ucx"));
   EXPECT_TRUE(agent_->has_backend("shm") && agent_->has_backend("ucx"));
+}
+
+TEST_F(NixlBackendsTest, what_leaves_the_host_is_encrypted_where_that_is_asked_for) {
+  have({called("shm"), called("ucx"), called("tcp")}, {{"TOWPATH_SECURITY", "tls"}});
+  const auto ucx = create("UCX");
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_THAT((*ucx)->types, ElementsAre("shm", "tcp"));
+  const auto tcp = create("tcp", {{"security", "tls"}});
+  EXPECT_TRUE(tcp.ok()) << "it runs with that already: " << tcp.status().to_string();
+}
+
+TEST_F(NixlBackendsTest, ucx_is_refused_where_encryption_is_asked_for) {
+  have({called("shm"), called("ucx"), called("tcp")}, {{"TOWPATH_SECURITY", "tls"}});
+  const Status refused = create("ucx").status();
+  EXPECT_EQ(refused.code(), Code::denied);
+  EXPECT_THAT(refused.to_string(), HasSubstr("UCX does not encrypt"));
 }
 
 TEST_F(NixlBackendsTest, ucx_brings_the_one_that_takes_gpus_where_there_may_be_one) {

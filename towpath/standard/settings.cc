@@ -96,7 +96,7 @@ struct Known {
 };
 
 // What others read, or what NIXL reads and Towpath has no use for.
-constexpr std::array<Known, 10> kWithoutEffect = {{
+constexpr std::array<Known, 11> kWithoutEffect = {{
     {"PREFIX", ""},             // nixl-sys, when it is built
     {"NO_STUBS_FALLBACK", ""},  // the same
     {"TEST_", ""},              // its tests
@@ -112,6 +112,7 @@ constexpr std::array<Known, 10> kWithoutEffect = {{
     {"CONFIG_FILE", ""},  // config_file.h
     {"TRACE_BACKENDS", "there are no trace plug-ins; see the flight recorder"},
     {"TELEMETRY_", ""},  // telemetry_environment.h
+    {"SECURITY", ""},    // nixl_backends.h
 }};
 
 std::optional<std::string> remark_on_unknown(std::string_view name) {

@@ -8,18 +8,17 @@
 //   LOG_LEVEL              TRACE DEBUG INFO WARN ERROR FATAL
 //   TRANSFER_TIMEOUT_MS    deadline of transfers that are posted without one
 //   LISTEN_HOST            where the listener for metadata is reached: 127.0.0.1 unless set
-//   TOKEN_FILE             a file with the token that listeners and their clients share; on one
-//   host
-//                          none is needed (metadata_security.h)
+//   TOKEN_FILE             a file with the token that listeners and their clients share;
+//                          on one host none is needed (metadata_security.h)
 //   TLS_CERT_FILE, TLS_KEY_FILE, TLS_CA_FILE   certificates for the same, instead of a token
 //   ETCD_ENDPOINTS         http://host:port, several with commas
 //   ETCD_NAMESPACE         in front of every key
 //   ETCD_USER, ETCD_PASSWORD_FILE, ETCD_CA_FILE, ETCD_CERT_FILE, ETCD_KEY_FILE
 //
-// TELEMETRY_* is read elsewhere (telemetry_environment.h).
-// A name with one of the two prefixes that means nothing, and a value that cannot be read, are
-// remarked on, never silent and never fatal.
-// Thread: immutable.
+// TELEMETRY_* is read elsewhere (telemetry_environment.h), and so is SECURITY (nixl_backends.h):
+// tls encrypts what NIXL's UCX moves between hosts. A name with one of the two prefixes that means
+// nothing, and a value that cannot be read, are remarked on, never silent and never fatal. Thread:
+// immutable.
 #pragma once
 
 #include <cstdint>

@@ -17,6 +17,9 @@ struct Carrier {
   std::string name;     ///< of the backend
   std::string summary;  ///< of the backend, in a line
   std::string path;     ///< as reports name it: "messages over UCX"
+  /// Makes of the carrier what parameters ask for; empty: they change nothing. Errors:
+  /// invalid_argument.
+  std::function<Status(Carrier& carrier, const backend::Params& params)> adapt;
   bool takes_devices =
       false;  ///< only then this side's memory may be one's (net::DeviceStagingBuffer)
   /// A connection carries messages both ways and in order, and who comes is answered over it.

@@ -277,7 +277,9 @@ BackendType message_type(Carrier carrier, device::DriverSource devices) {
       return error(Code::unsupported, cat(carrier.name, ": there is no driver of a GPU here"),
                    "install NVIDIA's; host memory needs only ucx or tcp");
     TOWPATH_TRY(const Timing timing, timing_of(carrier.name, context.params));
-    auto backend = std::make_unique<MessageBackend>(context, carrier, timing, devices);
+    Carrier adapted = carrier;
+    if (carrier.adapt) TOWPATH_TRY(carrier.adapt(adapted, context.params));
+    auto backend = std::make_unique<MessageBackend>(context, std::move(adapted), timing, devices);
     TOWPATH_TRY(backend->open(context));
     return backend;
   };

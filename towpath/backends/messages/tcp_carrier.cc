@@ -1,5 +1,6 @@
 #include <towpath/backends/messages/carrier.h>
 #include <towpath/backends/messages/frames.h>
+#include <towpath/core/text.h>
 #include <towpath/core/words.h>
 #include <towpath/net/tcp/tcp_worker.h>
 
@@ -18,6 +19,25 @@ std::vector<std::string> devices_of(const Params& params) {
   return devices;
 }
 
+constexpr std::string_view kTls = "tls";
+constexpr std::string_view kAuthenticated = "authenticated";
+
+std::string_view security_of(const Params& params) {
+  const auto found = params.find("security");
+  return found == params.end() ? kAuthenticated : std::string_view(found->second);
+}
+
+Status adapt(Carrier& tcp, const Params& params) {
+  const std::string_view security = security_of(params);
+  if (security == kAuthenticated) return {};
+  if (security != kTls)
+    return error(Code::invalid_argument, cat("tcp: security=", printable(security)),
+                 "use tls (all bytes are encrypted) or authenticated (both sides are proven, heads "
+                 "are sealed)");
+  tcp.path = "messages over TCP in TLS 1.3";
+  return {};
+}
+
 }  // namespace
 
 Carrier tcp_carrier() {
@@ -31,11 +51,17 @@ Carrier tcp_carrier() {
               .bytes_per_second = 4e9};
   tcp.params = {{.name = "devices",
                  .default_value = "",
-                 .meaning = "network interfaces by which others may come: eth0,eth1; empty: all"}};
+                 .meaning = "network interfaces by which others may come: eth0,eth1; empty: all"},
+                {.name = "security",
+                 .default_value = std::string(kAuthenticated),
+                 .meaning = "tls: all bytes are encrypted; authenticated: both sides are proven, "
+                            "heads are sealed, payload is not"}};
+  tcp.adapt = adapt;
   tcp.make_worker = [](const BackendContext& context, net::MessageListener& listener) {
     return net::open_tcp_worker({.devices = devices_of(context.params),
                                  .head_bytes = kMaxHeadBytes,
-                                 .body_bytes = kPayloadBytes},
+                                 .body_bytes = kPayloadBytes,
+                                 .tls = security_of(context.params) == kTls},
                                 listener, *context.clock);
   };
   tcp.probe = net::probe_tcp;

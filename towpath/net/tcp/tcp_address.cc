@@ -25,9 +25,10 @@ constexpr std::size_t kPortBytes = 2;
 constexpr std::size_t kMostAddressBytes = sizeof(in6_addr) + kPortBytes;
 
 // Of the tags 1 and 2 an earlier release made instance and secret, which are not the carrier's now.
-constexpr Tag kEndpoint = required(3), kHost = required(4);
+constexpr Tag kEndpoint = required(3), kHost = required(4), kTlsKey = required(5);
 constexpr FieldRule kRules[] = {
     {kHost, "host", Kind::bytes, kAtMostOne, sizeof(HostMark)},
+    {kTlsKey, "TLS key", Kind::bytes, kAtMostOne, sizeof(TlsKey)},
     {kEndpoint, "endpoint", Kind::bytes, {1, TcpPlace::kMostEndpoints}, kMostAddressBytes},
 };
 constexpr Schema kSchema("TCP address", kRules);
@@ -74,6 +75,13 @@ Status take(TcpPlace& place, const Field& field) {
   return {};
 }
 
+template <std::size_t Size>
+Status take_whole(std::optional<std::array<std::byte, Size>>& into, const Field& field) {
+  if (field.bytes().size() != Size) return field.refuse(cat("it has ", Size, " bytes"));
+  std::ranges::copy(field.bytes(), into.emplace().begin());
+  return {};
+}
+
 }  // namespace
 
 Result<HostMark> host_mark() {
@@ -104,6 +112,7 @@ std::vector<Endpoint> reachable_from(const TcpPlace& place, const std::optional<
 Bytes encode(const TcpPlace& place) {
   Encoder out(kSchema);
   if (place.host) out.put_bytes(kHost, *place.host);
+  if (place.tls_key) out.put_bytes(kTlsKey, *place.tls_key);
   for (const Endpoint& endpoint : place.endpoints) out.put_bytes(kEndpoint, bytes_of(endpoint));
   auto bytes = std::move(out).finish();
   TOWPATH_CHECK(bytes.ok(), "what a worker says of itself must fit its own schema");
@@ -113,10 +122,8 @@ Bytes encode(const TcpPlace& place) {
 Result<TcpPlace> decode_tcp_place(ConstByteSpan bytes) {
   TcpPlace place;
   TOWPATH_TRY(decode(Decoder(bytes, kSchema), [&](const Field& field) -> Status {
-    if (field.tag() != kHost) return take(place, field);
-    if (field.bytes().size() != sizeof(HostMark)) return field.refuse("a mark has 16 bytes");
-    std::ranges::copy(field.bytes(), place.host.emplace().begin());
-    return {};
+    if (field.tag() == kEndpoint) return take(place, field);
+    return field.tag() == kHost ? take_whole(place.host, field) : take_whole(place.tls_key, field);
   }));
   return place;
 }

@@ -18,12 +18,16 @@ namespace towpath::net {
 /// others. A digest of the boot's id and of the network namespace, so that neither is given away.
 using HostMark = std::array<std::byte, 16>;
 
+using TlsKey = std::array<std::byte, 32>;
+
 struct TcpPlace {
   static constexpr std::size_t kMostEndpoints = 16;
 
   /// None: it could not be found out.
   std::optional<HostMark> host;
   std::vector<Endpoint> endpoints;  ///< with their ports
+  /// The port speaks TLS 1.3 only, with this as the pre-shared key; none: it speaks none.
+  std::optional<TlsKey> tls_key;
 };
 
 /// Of the calling thread's network. Errors: not_found, denied (/proc cannot be read).

@@ -31,7 +31,7 @@ TcpDialler::~TcpDialler() {
 Status TcpDialler::dial(const std::vector<Endpoint>& endpoints) {
   Instant turn = loop_.now();
   for (const Endpoint& endpoint : endpoints) {
-    places_.push_back(std::make_unique<Place>(endpoint, max_answer_));
+    places_.push_back(std::make_unique<Place>(endpoint, options_.max_answer_bytes));
     places_.back()->due = std::exchange(turn, turn + kStagger);
   }
   // The first turns are taken here, so that what cannot even be tried is an error of this call.
@@ -90,13 +90,16 @@ void TcpDialler::start(Place& place) {
   ++place.turns;
   place.sent = 0;
   place.answer.clear();
-  auto stream = connect(place.endpoint);
-  if (!stream.ok()) return fail(place, stream.status());
-  place.stream = *std::move(stream);
-  auto tag = loop_.add(place.stream->fd(), *this);
-  if (!tag.ok()) return fail(place, tag.status());
-  place.tag = *tag;
+  if (Status reached = reach_out(place); !reached.ok()) fail(place, std::move(reached));
+}
+
+Status TcpDialler::reach_out(Place& place) {
+  TOWPATH_TRY(place.stream, connect(place.endpoint));
+  if (options_.tls)
+    place.stream = options_.tls->client(std::move(place.stream), to_address(place.endpoint).host);
+  TOWPATH_TRY(place.tag, loop_.add(place.stream->fd(), *this));
   loop_.want_writable(place.stream->fd(), place.tag, true);  // when it is connected
+  return {};
 }
 
 void TcpDialler::hang_up(Place& place) {
@@ -106,7 +109,9 @@ void TcpDialler::hang_up(Place& place) {
 
 void TcpDialler::fail(Place& place, Status why) {
   // What was connected and then closed without a word was too busy, or is closing.
-  const bool may_try_again = place.sent > 0 && why.code() == Code::peer_lost;
+  // TLS sends none of it before it is sure of the peer.
+  const bool was_connected = place.sent > 0 || options_.tls != nullptr;
+  const bool may_try_again = was_connected && why.code() == Code::peer_lost;
   hang_up(place);
   place.why = std::move(why);
   const Instant now = loop_.now();
@@ -128,7 +133,7 @@ void TcpDialler::on_event(const run::PollEvent& event) {
       std::ranges::find_if(places_, [&](const auto& place) { return place->tag == event.tag; });
   Place& place = **found;
   Status went;
-  if (place.sent < first_.size()) went = say(place);
+  if (place.sent < options_.first.size()) went = say(place);
   Result<bool> answered = false;
   if (went.ok() && (event.readable || event.broken) && place.sent > 0) answered = hear(place);
   if (went.ok() && answered.ok() && *answered) return reach(place);
@@ -139,9 +144,11 @@ void TcpDialler::on_event(const run::PollEvent& event) {
 
 Status TcpDialler::say(Place& place) {
   TOWPATH_TRY(const std::size_t some,
-              place.stream->write_some(ConstByteSpan(first_).subspan(place.sent)));
+              place.stream->write_some(ConstByteSpan(options_.first).subspan(place.sent)));
   place.sent += some;
-  if (place.sent == first_.size()) loop_.want_writable(place.stream->fd(), place.tag, false);
+  // During a handshake it is the peer's turn: a socket that can be written would spin us.
+  const bool has_more = place.sent < options_.first.size() && !place.stream->waits_for_input();
+  loop_.want_writable(place.stream->fd(), place.tag, has_more);
   return {};
 }
 

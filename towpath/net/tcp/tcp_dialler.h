@@ -18,6 +18,7 @@
 #include <towpath/net/endpoint.h>
 #include <towpath/net/tcp/tcp_first_message.h>
 #include <towpath/net/tcp/tcp_loop.h>
+#include <towpath/net/tls/tls_context.h>
 
 namespace towpath::net {
 
@@ -32,10 +33,14 @@ class TcpDialler final : private TcpSocketOwner, private TcpSleeper {
     virtual void on_unreachable(const Status& why) = 0;
   };
 
-  /// `first`: what each address is sent, its prefix too. `max_answer_bytes`: of an answer. `loop`
-  /// and `caller` outlive it.
-  TcpDialler(TcpLoop& loop, Caller& caller, Bytes first, std::size_t max_answer_bytes)
-      : loop_(loop), caller_(caller), first_(std::move(first)), max_answer_(max_answer_bytes) {}
+  struct Options {
+    Bytes first;                                 ///< what each address is sent, its prefix too
+    std::size_t max_answer_bytes = 0;            ///< of an answer
+    std::shared_ptr<const TlsContext> tls = {};  ///< that the peer speaks; null: none
+  };
+  /// `loop` and `caller` outlive it.
+  TcpDialler(TcpLoop& loop, Caller& caller, Options options)
+      : loop_(loop), caller_(caller), options_(std::move(options)) {}
   ~TcpDialler() override;
   TcpDialler(const TcpDialler&) = delete;
   TcpDialler& operator=(const TcpDialler&) = delete;
@@ -63,6 +68,7 @@ class TcpDialler final : private TcpSocketOwner, private TcpSleeper {
   void on_event(const run::PollEvent& event) override;
   void on_wake(Instant now) override;
   void start(Place& place);
+  Status reach_out(Place& place);
   Status say(Place& place);
   Result<bool> hear(Place& place);
   void reach(Place& place);
@@ -72,8 +78,7 @@ class TcpDialler final : private TcpSocketOwner, private TcpSleeper {
 
   TcpLoop& loop_;
   Caller& caller_;
-  const Bytes first_;
-  const std::size_t max_answer_;
+  const Options options_;
   std::vector<std::unique_ptr<Place>> places_;
 };
 

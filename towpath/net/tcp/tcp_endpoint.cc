@@ -24,9 +24,13 @@ TcpEndpoint::~TcpEndpoint() { hang_up(); }
 
 // ---- Opening
 
-Status TcpEndpoint::dial(const std::vector<Endpoint>& endpoints, Bytes first) {
-  dialler_ = std::make_unique<TcpDialler>(context_.loop, static_cast<TcpDialler::Caller&>(*this),
-                                          std::move(first), context_.first_bytes);
+Status TcpEndpoint::dial(const std::vector<Endpoint>& endpoints, Bytes first,
+                         std::shared_ptr<const TlsContext> tls) {
+  dialler_ =
+      std::make_unique<TcpDialler>(context_.loop, static_cast<TcpDialler::Caller&>(*this),
+                                   TcpDialler::Options{.first = std::move(first),
+                                                       .max_answer_bytes = context_.first_bytes,
+                                                       .tls = std::move(tls)});
   return dialler_->dial(endpoints);
 }
 
@@ -74,7 +78,8 @@ Status TcpEndpoint::hear() {
   const TcpFirstMessage first = std::exchange(first_, TcpFirstMessage(context_.first_bytes));
   deliver({.head = first.head(), .body_bytes = first.body().size(), .from = from_}, first.body(),
           context_.listener);
-  if (receiver_) return {};
+  // What came with it is in the stream, if that decrypts: its descriptor says nothing of it.
+  if (receiver_) return stream_->buffered_bytes() > 0 ? receiver_->take() : Status();
   return error(Code::denied, "the other side has not proven itself");
 }
 

@@ -40,8 +40,10 @@ class TcpEndpoint final : public MessageEndpoint,
         first_(context.first_bytes) {}
   ~TcpEndpoint() override;
 
-  /// `first` has its prefix. Errors: unavailable (no address can even be tried).
-  Status dial(const std::vector<Endpoint>& endpoints, Bytes first);
+  /// `first` has its prefix. `tls`: what the peer speaks; null: none. Errors: unavailable (no
+  /// address can even be tried).
+  Status dial(const std::vector<Endpoint>& endpoints, Bytes first,
+              std::shared_ptr<const TlsContext> tls);
   /// Errors: exhausted.
   Status accept(std::unique_ptr<sys::ByteStream> stream, std::uint64_t from);
 

@@ -42,8 +42,8 @@ std::array<std::byte, 16> source_of(const Endpoint& peer) {
 
 }  // namespace
 
-TcpNewcomers::TcpNewcomers(TcpLoop& loop, MessageListener& listener, std::size_t first_bytes)
-    : loop_(loop), listener_(listener), first_bytes_(first_bytes), most_(most_newcomers()) {}
+TcpNewcomers::TcpNewcomers(TcpLoop& loop, MessageListener& listener, Options options)
+    : loop_(loop), listener_(listener), options_(std::move(options)), most_(most_newcomers()) {}
 
 TcpNewcomers::~TcpNewcomers() {
   while (!all_.empty()) (void)remove(all_.begin());
@@ -62,8 +62,10 @@ void TcpNewcomers::let_in(sys::Fd socket) {
   const auto tag = loop_.add(socket.get(), *this);
   if (!tag.ok()) return listener_.on_refused(where, tag.status());
   by_source_[source].insert(*tag);
-  all_.emplace(*tag, Newcomer{sys::make_socket_stream(std::move(socket)), source, where, now,
-                              TcpFirstMessage(first_bytes_)});
+  auto stream = sys::make_socket_stream(std::move(socket));
+  if (options_.tls) stream = options_.tls->server(std::move(stream));
+  all_.emplace(
+      *tag, Newcomer{std::move(stream), source, where, now, TcpFirstMessage(options_.first_bytes)});
   set_alarm();
   hear(*tag);  // who means it has spoken already
 }

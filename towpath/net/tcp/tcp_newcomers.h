@@ -16,6 +16,7 @@
 #include <towpath/net/messages/message_worker.h>
 #include <towpath/net/tcp/tcp_first_message.h>
 #include <towpath/net/tcp/tcp_loop.h>
+#include <towpath/net/tls/tls_context.h>
 #include <towpath/sys/fd.h>
 
 namespace towpath::net {
@@ -27,8 +28,12 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
   static constexpr Duration kMinAge = std::chrono::milliseconds(100);
   static constexpr Duration kMaxAge = std::chrono::seconds(2);
 
-  /// `loop` and `listener` outlive it. `first_bytes`: of a message before anything is proven.
-  TcpNewcomers(TcpLoop& loop, MessageListener& listener, std::size_t first_bytes);
+  struct Options {
+    std::size_t first_bytes = 0;                 ///< of a message before anything is proven
+    std::shared_ptr<const TlsContext> tls = {};  ///< null: none is spoken
+  };
+  /// `loop` and `listener` outlive it.
+  TcpNewcomers(TcpLoop& loop, MessageListener& listener, Options options);
   ~TcpNewcomers() override;
   TcpNewcomers(const TcpNewcomers&) = delete;
   TcpNewcomers& operator=(const TcpNewcomers&) = delete;
@@ -62,7 +67,7 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
 
   TcpLoop& loop_;
   MessageListener& listener_;
-  const std::size_t first_bytes_;
+  const Options options_;
   const std::size_t most_;
   All all_;  ///< by tag, the oldest first
   std::map<Source, std::set<std::uint64_t>> by_source_;

@@ -4,18 +4,35 @@
 
 #include <netinet/in.h>
 
+#include <towpath/core/check.h>
 #include <towpath/core/text.h>
+#include <towpath/net/keys.h>
 #include <towpath/net/listener.h>
 #include <towpath/net/tcp/tcp_address.h>
 #include <towpath/net/tcp/tcp_endpoint.h>
 #include <towpath/net/tcp/tcp_loop.h>
 #include <towpath/net/tcp/tcp_newcomers.h>
 #include <towpath/net/tcp/tcp_worker.h>
+#include <towpath/net/tls/tls_context.h>
 
 namespace towpath::net {
 namespace {
 
 constexpr std::size_t kAcceptedPerTurn = 64;
+
+TlsKey make_tls_key() {
+  TlsKey key;
+  fill_random(key);
+  return key;
+}
+
+/// Null: no TLS is spoken.
+std::shared_ptr<const TlsContext> tls_of(const std::optional<TlsKey>& key) {
+  if (!key) return nullptr;
+  auto token = Token::make(as_text(*key));
+  TOWPATH_CHECK(token.ok(), "32 bytes are a token");
+  return TlsContext::from_token(*token);
+}
 
 class TcpWorker final : public MessageWorker, private TcpSocketOwner {
  public:
@@ -27,7 +44,9 @@ class TcpWorker final : public MessageWorker, private TcpSocketOwner {
                  .listener = listener,
                  .limits = {options.head_bytes, options.body_bytes},
                  .first_bytes = options.first_bytes},
-        newcomers_(loop_, listener, options.first_bytes) {}
+        tls_key_(options.tls ? std::optional(make_tls_key()) : std::nullopt),
+        newcomers_(loop_, listener, {.first_bytes = options.first_bytes, .tls = tls_of(tls_key_)}) {
+  }
 
   Status open(const TcpOptions& options);
   ConstByteSpan address() const noexcept override { return address_; }
@@ -55,6 +74,7 @@ class TcpWorker final : public MessageWorker, private TcpSocketOwner {
   MessageBuffers buffers_;
   const TcpContext context_;
   std::optional<HostMark> host_;
+  const std::optional<TlsKey> tls_key_;
   Bytes address_;
   std::vector<Port> ports_;
   TcpNewcomers newcomers_;
@@ -107,7 +127,7 @@ Result<Listener> listen_anywhere() {
 
 Status TcpWorker::open(const TcpOptions& options) {
   if (auto mark = host_mark(); mark.ok()) host_ = *mark;
-  TcpPlace place{.host = host_};
+  TcpPlace place{.host = host_, .endpoints = {}, .tls_key = tls_key_};
   TOWPATH_TRY(place.endpoints, open_ports(options.devices));
   address_ = encode(place);
   for (Port& port : ports_) {
@@ -145,9 +165,12 @@ Result<std::unique_ptr<MessageEndpoint>> TcpWorker::connect(ConstByteSpan addres
   Bytes bytes(said.begin(), said.end());
   buffers_.give_back(std::move(first));
   TOWPATH_TRY(const TcpPlace place, decode_tcp_place(address));
+  if (tls_key_ && !place.tls_key)
+    return error(Code::unsupported, "the peer's port speaks no TLS, and this side asks for it",
+                 "give both sides security=tls");
   TOWPATH_TRY(const std::vector<Endpoint> endpoints, reachable(place));
   auto endpoint = std::make_unique<TcpEndpoint>(context_, owner);
-  TOWPATH_TRY(endpoint->dial(endpoints, std::move(bytes)));
+  TOWPATH_TRY(endpoint->dial(endpoints, std::move(bytes), tls_of(place.tls_key)));
   return endpoint;
 }
 

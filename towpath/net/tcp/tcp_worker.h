@@ -33,6 +33,9 @@ struct TcpOptions {
   std::size_t head_bytes = 16 * 1024;  ///< of a message, at most
   std::size_t body_bytes = 1024 * 1024;
   std::size_t first_bytes = 4096;  ///< of a message of a side that has not proven itself
+  /// Whether all bytes travel in TLS 1.3, by a key that the address has in it. Peers that do not
+  /// speak it are refused; who dials one that does speaks it too.
+  bool tls = false;
 };
 
 /// `listener` and `clock`, which is the kernel's, must outlive the worker.

@@ -91,9 +91,11 @@ struct Source final : BodySource {
   int done_calls = 0;
 };
 
-class TcpWorkerTest : public ::testing::Test {
+/// Without TLS, and with it.
+class TcpWorkerTest : public ::testing::TestWithParam<bool> {
  protected:
-  std::unique_ptr<MessageWorker> open(Recorder& listener, const TcpOptions& options = {}) {
+  std::unique_ptr<MessageWorker> open(Recorder& listener, TcpOptions options = {}) {
+    options.tls = GetParam();
     auto worker = open_tcp_worker(options, listener, clock_);
     EXPECT_TRUE(worker.ok()) << worker.status().to_string();
     if (!worker.ok()) return nullptr;
@@ -145,7 +147,7 @@ class TcpWorkerTest : public ::testing::Test {
   std::unique_ptr<MessageWorker> near_ = open(near_heard_), far_ = open(far_heard_);
 };
 
-TEST_F(TcpWorkerTest, messages_of_every_size_arrive_in_order) {
+TEST_P(TcpWorkerTest, messages_of_every_size_arrive_in_order) {
   auto made = connect(*near_, far_->address());
   ASSERT_TRUE(made.ok()) << made.status().to_string();
   std::vector<std::string> sent;
@@ -167,7 +169,7 @@ TEST_F(TcpWorkerTest, messages_of_every_size_arrive_in_order) {
   for (const auto& rest : rests) EXPECT_EQ(rest->done_calls, 1);
 }
 
-TEST_F(TcpWorkerTest, body_that_is_copied_leaves_its_source_alone) {
+TEST_P(TcpWorkerTest, body_that_is_copied_leaves_its_source_alone) {
   const auto there = way();
   std::string text(1'000'000, 'a');
   std::vector<std::unique_ptr<Source>> rests;
@@ -189,7 +191,7 @@ TEST_F(TcpWorkerTest, body_that_is_copied_leaves_its_source_alone) {
     EXPECT_EQ(std::ranges::count(message, 'a'), 1'000'000);
 }
 
-TEST_F(TcpWorkerTest, endpoint_learns_that_the_other_side_has_gone) {
+TEST_P(TcpWorkerTest, endpoint_learns_that_the_other_side_has_gone) {
   int owner = 0;
   const auto there = way(&owner);
   close_far();
@@ -201,14 +203,14 @@ TEST_F(TcpWorkerTest, endpoint_learns_that_the_other_side_has_gone) {
   EXPECT_EQ(rest.done_calls, 1);
 }
 
-TEST_F(TcpWorkerTest, listener_learns_that_an_endpoint_was_closed) {
+TEST_P(TcpWorkerTest, listener_learns_that_an_endpoint_was_closed) {
   auto there = way();
   there.reset();
   ASSERT_TRUE(run_until([&] { return !far_heard_.broken.empty(); }));
   EXPECT_EQ(far_heard_.broken.front().first, &far_heard_);
 }
 
-TEST_F(TcpWorkerTest, one_connection_carries_both_directions) {
+TEST_P(TcpWorkerTest, one_connection_carries_both_directions) {
   const auto there = way();
   ASSERT_EQ(far_heard_.guests.size(), 1U);
   const std::string text(300'000, 'b');
@@ -223,7 +225,7 @@ TEST_F(TcpWorkerTest, one_connection_carries_both_directions) {
   EXPECT_TRUE(near_heard_.messages.back() == "back: " + text);
 }
 
-TEST_F(TcpWorkerTest, what_waits_in_an_endpoint_is_let_go_with_it) {
+TEST_P(TcpWorkerTest, what_waits_in_an_endpoint_is_let_go_with_it) {
   auto there = way();
   const std::string text(1'000'000, 'x');
   std::vector<std::unique_ptr<Source>> rests;
@@ -235,7 +237,7 @@ TEST_F(TcpWorkerTest, what_waits_in_an_endpoint_is_let_go_with_it) {
   for (const auto& rest : rests) EXPECT_EQ(rest->done_calls, 1);
 }
 
-TEST_F(TcpWorkerTest, nobody_at_the_address_is_reported) {
+TEST_P(TcpWorkerTest, nobody_at_the_address_is_reported) {
   const Bytes address(far_->address().begin(), far_->address().end());
   close_far();
   int owner = 0;
@@ -246,7 +248,7 @@ TEST_F(TcpWorkerTest, nobody_at_the_address_is_reported) {
   EXPECT_NE(near_heard_.broken.front().second.message().find("127.0.0.1"), std::string_view::npos);
 }
 
-TEST_F(TcpWorkerTest, wrong_answer_is_not_taken) {
+TEST_P(TcpWorkerTest, wrong_answer_is_not_taken) {
   far_heard_.answer = "no";
   const auto there = connect(*near_, far_->address());
   ASSERT_TRUE(there.ok());
@@ -257,7 +259,7 @@ TEST_F(TcpWorkerTest, wrong_answer_is_not_taken) {
             std::string_view::npos);
 }
 
-TEST_F(TcpWorkerTest, hello_that_nobody_answers_is_hung_up_on_and_tried_again) {
+TEST_P(TcpWorkerTest, hello_that_nobody_answers_is_hung_up_on_and_tried_again) {
   far_heard_.answer = "";
   const auto there = connect(*near_, far_->address());
   ASSERT_TRUE(there.ok());
@@ -269,7 +271,7 @@ TEST_F(TcpWorkerTest, hello_that_nobody_answers_is_hung_up_on_and_tried_again) {
   EXPECT_EQ((*there)->trouble(), "");
 }
 
-TEST_F(TcpWorkerTest, who_is_not_admitted_says_one_short_message_more) {
+TEST_P(TcpWorkerTest, who_is_not_admitted_says_one_short_message_more) {
   far_heard_.admits = false;
   const auto there = connect(*near_, far_->address());
   ASSERT_TRUE(there.ok());
@@ -280,7 +282,7 @@ TEST_F(TcpWorkerTest, who_is_not_admitted_says_one_short_message_more) {
   EXPECT_NE(far_heard_.broken.front().second.message().find("proven"), std::string_view::npos);
 }
 
-TEST_F(TcpWorkerTest, first_message_that_is_too_long_is_hung_up_on) {
+TEST_P(TcpWorkerTest, first_message_that_is_too_long_is_hung_up_on) {
   Recorder heard;
   const auto worker = open(heard, {.first_bytes = 4});
   const auto there = connect(*near_, worker->address());
@@ -292,7 +294,7 @@ TEST_F(TcpWorkerTest, first_message_that_is_too_long_is_hung_up_on) {
 }
 
 // Another host's loopback is another host.
-TEST_F(TcpWorkerTest, addresses_that_hosts_share_are_not_dialled_on_another_host) {
+TEST_P(TcpWorkerTest, addresses_that_hosts_share_are_not_dialled_on_another_host) {
   TcpPlace place = decode_tcp_place(far_->address()).value();
   ASSERT_TRUE(place.host);
   place.host->front() ^= std::byte{1};
@@ -303,7 +305,7 @@ TEST_F(TcpWorkerTest, addresses_that_hosts_share_are_not_dialled_on_another_host
   EXPECT_EQ(connect(*near_, encode(place)).code(), Code::unavailable);
 }
 
-TEST_F(TcpWorkerTest, addresses_are_tried_in_turn_and_a_silent_one_holds_nobody_up) {
+TEST_P(TcpWorkerTest, addresses_are_tried_in_turn_and_a_silent_one_holds_nobody_up) {
   // A listener that takes connections, and says nothing.
   Listener mute = Listener::listen(TcpAddress{.host = "127.0.0.1", .port = 0}).value();
   TcpPlace place = decode_tcp_place(far_->address()).value();
@@ -328,7 +330,7 @@ std::vector<sys::Fd> unauthenticated_at(const MessageWorker& worker, std::size_t
   return all;
 }
 
-TEST_F(TcpWorkerTest, unauthenticated_at_its_port_harm_nobody) {
+TEST_P(TcpWorkerTest, unauthenticated_at_its_port_harm_nobody) {
   const auto there = way();
   std::vector<sys::Fd> on_the_line;
   const std::string noise(100'000, '\xa5');
@@ -356,7 +358,7 @@ TEST_F(TcpWorkerTest, unauthenticated_at_its_port_harm_nobody) {
 }
 
 // More than may wait at a time: those who are sent away come again.
-TEST_F(TcpWorkerTest, three_hundred_that_come_at_once_all_get_in) {
+TEST_P(TcpWorkerTest, three_hundred_that_come_at_once_all_get_in) {
   constexpr std::size_t kPeers = 300;
   std::vector<std::unique_ptr<MessageEndpoint>> all;
   for (std::size_t i = 0; i < kPeers; ++i) {
@@ -370,7 +372,7 @@ TEST_F(TcpWorkerTest, three_hundred_that_come_at_once_all_get_in) {
   EXPECT_TRUE(near_heard_.broken.empty());
 }
 
-TEST_F(TcpWorkerTest, port_opens_again_when_descriptors_are_free) {
+TEST_P(TcpWorkerTest, port_opens_again_when_descriptors_are_free) {
   const auto there = way();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -389,7 +391,7 @@ TEST_F(TcpWorkerTest, port_opens_again_when_descriptors_are_free) {
   EXPECT_TRUE(run_until([&] { return far_heard_.messages.size() == 2; }));
 }
 
-TEST_F(TcpWorkerTest, descriptor_wakes_for_a_message) {
+TEST_P(TcpWorkerTest, descriptor_wakes_for_a_message) {
   const auto there = way();
   while (far_->progress() || !far_->arm()) {
   }
@@ -399,7 +401,7 @@ TEST_F(TcpWorkerTest, descriptor_wakes_for_a_message) {
   EXPECT_EQ(::poll(&watched, 1, 10'000), 1);
 }
 
-TEST_F(TcpWorkerTest, only_chosen_devices_let_others_in) {
+TEST_P(TcpWorkerTest, only_chosen_devices_let_others_in) {
   Recorder heard;
   const auto worker = open(heard, {.devices = {"lo"}});
   const auto place = decode_tcp_place(worker->address()).value();
@@ -410,10 +412,13 @@ TEST_F(TcpWorkerTest, only_chosen_devices_let_others_in) {
   EXPECT_NE(none.status().message().find("nosuch0"), std::string_view::npos);
 }
 
-TEST_F(TcpWorkerTest, hostile_addresses_are_refused) {
+TEST_P(TcpWorkerTest, hostile_addresses_are_refused) {
   EXPECT_FALSE(connect(*near_, as_bytes("garbage")).ok());
   EXPECT_FALSE(connect(*near_, {}).ok());
 }
+
+INSTANTIATE_TEST_SUITE_P(Security, TcpWorkerTest, ::testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "tls" : "plain"; });
 
 }  // namespace
 }  // namespace towpath::net

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <climits>
 #include <utility>
 
@@ -19,6 +20,8 @@ class TlsStream final : public sys::ByteStream {
 
   Result<Read> read_some(ByteSpan into) override;
   Result<std::size_t> write_some(ConstByteSpan from) override;
+  Result<Read> read_parts(std::span<const ByteSpan> parts) override;
+  Result<std::size_t> write_parts(std::span<const ConstByteSpan> parts) override;
   std::size_t buffered_bytes() const noexcept override {
     return static_cast<std::size_t>(SSL_pending(ssl_));
   }
@@ -43,7 +46,11 @@ class TlsStream final : public sys::ByteStream {
   Status broken_;  // what the stream below has said, and from then on every call says
   bool ended_ = false;
   bool waits_for_input_ = false;
+  Bytes joined_;  // short parts, which go together
 };
+
+/// Of a record's plain bytes (RFC 8446, 5.1).
+constexpr std::size_t kRecordBytes = 16 * 1024;
 
 // OpenSSL reads and writes through these, so the stream below may be any, also a test's.
 int TlsStream::pull(BIO* bio, char* into, int size) {
@@ -128,6 +135,36 @@ Result<std::size_t> TlsStream::write_some(ConstByteSpan from) {
   if (size == 0 && ended_)
     return error(Code::peer_lost, "the peer closed during the TLS handshake");
   return size;
+}
+
+// As much as there is: a record at a time, and what is left of the last one.
+Result<sys::ByteStream::Read> TlsStream::read_parts(std::span<const ByteSpan> parts) {
+  Read all;
+  for (ByteSpan part : parts) {
+    while (!part.empty()) {
+      const auto some = read_some(part);
+      if (!some.ok() && all.size_bytes == 0) return some;
+      if (!some.ok() || some->size_bytes == 0) {
+        all.ended = some.ok() && some->ended && all.size_bytes == 0;
+        return all;
+      }
+      all.size_bytes += some->size_bytes;
+      part = part.subspan(some->size_bytes);
+    }
+  }
+  return all;
+}
+
+// A record for each short part would cost more than to put them together.
+Result<std::size_t> TlsStream::write_parts(std::span<const ConstByteSpan> parts) {
+  if (parts.size() == 1 || parts.front().size() >= kRecordBytes) return write_some(parts.front());
+  joined_.clear();
+  for (const ConstByteSpan part : parts) {
+    const std::size_t some = std::min(part.size(), kRecordBytes - joined_.size());
+    joined_.insert(joined_.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(some));
+    if (joined_.size() == kRecordBytes) break;
+  }
+  return write_some(joined_);
 }
 
 // ok: bytes were moved, or none can be now, or the other side has ended.
