@@ -1,4 +1,4 @@
-// A thousand real agents on a simulated network, who meet, talk, move bytes, leave and come back,
+// A thousand real agents on a simulated network: they meet, talk, move bytes, leave and come back,
 // by a seed. What must hold:
 //
 //   - each transfer ends, and `done` means that every byte is in place
@@ -259,7 +259,7 @@ class Crowd {
     }
   }
 
-  /// What was said between those who are still there has arrived when nothing is on its way.
+  /// What was said between agents that are still there has arrived when nothing is on its way.
   void hear_all() {
     for (int round = 0; round < 20; ++round) {
       let_time_pass();

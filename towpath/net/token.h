@@ -24,7 +24,7 @@ class Token {
   /// As a person or a program wrote it. Errors: as make(), and for less than 128 bits.
   static Result<Token> from_text(std::string_view text);
 
-  /// For those who make keys of it. It is sent to nobody.
+  /// To make keys of. It is sent to nobody.
   const std::string& secret() const noexcept { return secret_; }
 
  private:

@@ -3,8 +3,8 @@
 //   [ "TPEM" ][ version, u32 = 1 ][ what net/encryption.h makes ] docs/formats/etcd_metadata.md
 //
 // The key is made of the token that the agents share. The etcd's key is the context, so a value is
-// good under that name only. Who can write to the etcd can still remove metadata, or bring back
-// what was there before. Thread: immutable.
+// good under that name only. A process that can write to the etcd can still remove metadata, or
+// bring back what was there before. Thread: immutable.
 #pragma once
 
 #include <string_view>

@@ -145,7 +145,7 @@ Result<Bytes> EtcdRendezvous::readable(const MetadataName& name, Bytes value) co
                "give this agent the token file that the other has");
 }
 
-// Who cannot prove that he knows the token is not heard: what he leaves is as if it were not there.
+// What a process without the token leaves there is as if it were not there.
 void EtcdRendezvous::heard(Change change) {
   if (change.metadata) {
     auto metadata = readable(change.name, *std::move(change.metadata));

@@ -35,7 +35,7 @@ namespace towpath::rendezvous {
 struct EtcdOptions {
   etcd::ClientOptions client;
   std::string name_space = "/towpath/agents";  ///< before every key
-  /// That all agents of the namespace share. Nothing: metadata are readable for whoever can read
+  /// That all agents of the namespace share. Nothing: metadata are readable for all that can read
   /// there.
   std::optional<net::Token> token;
   /// How long the metadata of a dead process stay. etcd grants no less than 2 s as it is set up.

@@ -289,13 +289,13 @@ class EncryptedMetadataTest : public EtcdRendezvousTest {
     made.token = net::Token::make(secret).value();
     return EtcdRendezvous::open(made, clock).value();
   }
-  /// What lies in the etcd under `name`, for everybody who may read there.
-  Bytes read_as_a_stranger(const MetadataName& name) {
+  /// What lies in the etcd under `name`, for all that may read there.
+  Bytes read_without_token(const MetadataName& name) {
     const Call call = etcd::range({.key = key(name)});
     auto reply = etcd::parse_range(etcd->call(call.path, call.body));
     return reply.value().pairs.at(0).value;
   }
-  void write_as_a_stranger(const MetadataName& name, ConstByteSpan value) {
+  void write_without_token(const MetadataName& name, ConstByteSpan value) {
     const Call call = etcd::put({.key = key(name), .value = value});
     etcd->call(call.path, call.body);
   }
@@ -317,10 +317,10 @@ TEST_F(EncryptedMetadataTest, they_are_found_by_those_who_share_the_token) {
   EXPECT_THAT(seen, ElementsAre(Pair("a", "reach my memory")));
 }
 
-TEST_F(EncryptedMetadataTest, who_reads_the_etcd_learns_nothing) {
+TEST_F(EncryptedMetadataTest, a_reader_of_the_etcd_learns_nothing) {
   here = join_with(ours);
   publish("a", "reach my memory");
-  const Bytes value = read_as_a_stranger("a");
+  const Bytes value = read_without_token("a");
   EXPECT_EQ(as_text(value).find("memory"), std::string_view::npos) << as_text(value);
   there = join_with("another secret, of others");
   EXPECT_EQ(ask("a").code(), Code::denied);
@@ -328,16 +328,16 @@ TEST_F(EncryptedMetadataTest, who_reads_the_etcd_learns_nothing) {
   EXPECT_EQ(ask("a").code(), Code::denied);
 }
 
-TEST_F(EncryptedMetadataTest, what_a_stranger_leaves_is_refused_and_not_reported) {
+TEST_F(EncryptedMetadataTest, what_others_leave_is_refused_and_not_reported) {
   here = join_with(ours);
   there = join_with(ours);
   watch();
-  write_as_a_stranger("a", as_bytes("my own metadata"));
+  write_without_token("a", as_bytes("my own metadata"));
   const Status refused = ask("a").status();
   EXPECT_EQ(refused.code(), Code::denied);
   EXPECT_THAT(refused.to_string(), HasSubstr("the same token file"));
   publish("a", "one");
-  write_as_a_stranger("b", read_as_a_stranger("a"));  // good metadata, under another name
+  write_without_token("b", read_without_token("a"));  // good metadata, under another name
   EXPECT_EQ(ask("b").code(), Code::denied);
   publish("c", "two");
   ASSERT_TRUE(soon([&] { return seen.size() >= 2; }));

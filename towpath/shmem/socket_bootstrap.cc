@@ -286,7 +286,7 @@ class SocketBootstrap::Visitor {
     connection.send(net::make_hello(kBootstrapService));
     connection.send(saying);
     if (const Status sent = send_all(connection, end); !sent.ok())
-      return error(Code::unavailable, "who listens there has not proven to be PE 0").because(sent);
+      return error(Code::unavailable, "the listener there has not proven to be PE 0").because(sent);
     TOWPATH_TRY(next_words(connection, end).status());  // the welcome
     connection_.emplace(std::move(connection));
     return {};

@@ -5,9 +5,9 @@
 //
 // All of it in TLS 1.3 (net/tls), in which both sides prove first that they know the token, which
 // never travels. It needs no server, and no thread: PE 0 listens while it is inside of the first
-// all(). Who lacks the token gets nothing; who has it and makes no sense hears why. Invariants:
-// what unauthenticated connections may send is bounded. Frames: docs/formats/shmem_frame.md.
-// Thread: one at a time.
+// all(). A process without the token gets nothing; one that has it and makes no sense hears why.
+// Invariants: what unauthenticated connections may send is bounded. Frames:
+// docs/formats/shmem_frame.md. Thread: one at a time.
 #pragma once
 
 #include <memory>

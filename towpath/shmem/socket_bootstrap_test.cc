@@ -54,8 +54,8 @@ TEST_F(SocketBootstrapTest, all_hear_what_each_said_as_often_as_they_meet) {
 TEST_F(SocketBootstrapTest, who_was_reported_another_number_is_refused) {
   Heard heard;
   EXPECT_TRUE(run::with_patience(
-      [&](Duration patience) {
-        patience_ = patience;
+      [&](Duration timeout) {
+        patience_ = timeout;
         heard = meet({options_of(0, 2), options_of(1, 3)});
         return heard[1].code() == Code::denied;
       },
@@ -67,10 +67,11 @@ TEST_F(SocketBootstrapTest, who_was_reported_another_number_is_refused) {
 }
 
 TEST_F(SocketBootstrapTest, who_has_another_token_is_refused_and_the_others_meet) {
+  const std::vector members = {options_of(0, 2), options_of(1, 2)};
+  patience_ = std::chrono::milliseconds(300);  // for a PE 0 that the listener there is not
   SocketBootstrapOptions unauthenticated = options_of(1, 2);
   unauthenticated.token = net::Token::make("a secret of nobody").value();
-  unauthenticated.patience = std::chrono::milliseconds(300);  // who listens there is not its PE 0
-  const auto heard = meet({options_of(0, 2), options_of(1, 2), unauthenticated});
+  const auto heard = meet({members[0], members[1], unauthenticated});
   EXPECT_TRUE(heard[0].ok()) << heard[0].status().to_string();
   EXPECT_TRUE(heard[1].ok()) << heard[1].status().to_string();
   EXPECT_EQ(heard[2].code(), Code::timed_out);
@@ -110,16 +111,18 @@ TEST_F(SocketBootstrapTest, a_place_that_is_taken_is_one_of_several) {
     EXPECT_TRUE(heard.ok()) << heard.status().to_string();
 }
 
-// Whoever listens where PE 0 will be hears from the others before it has proven anything.
-TEST_F(SocketBootstrapTest, an_impostor_learns_nothing_and_does_not_keep_the_others_from_meeting) {
-  const sys::LocalAddress taken{.name = cat(directory_.path(), "/impostor")};
-  auto impostor = net::Listener::listen(taken).value();
+// Another process that listens where PE 0 will be hears from the others before it has proven
+// anything.
+TEST_F(SocketBootstrapTest,
+       another_listener_learns_nothing_and_does_not_keep_the_others_from_meeting) {
+  const sys::LocalAddress taken{.name = cat(directory_.path(), "/other")};
+  auto other = net::Listener::listen(taken).value();
   SocketBootstrapOptions host = options_of(0, 2), visitor = options_of(1, 2);
   visitor.places.emplace(visitor.places.begin(), taken);
   visitor.until_welcome = std::chrono::milliseconds(50);
   for (const auto& heard : meet({host, visitor}))
     EXPECT_TRUE(heard.ok()) << heard.status().to_string();
-  auto accepted = impostor.accept();
+  auto accepted = other.accept();
   ASSERT_TRUE(accepted.ok() && *accepted);
   const auto stream = sys::make_socket_stream(*std::move(accepted));
   Bytes heard(64 * 1024);

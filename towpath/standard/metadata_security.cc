@@ -63,7 +63,7 @@ Result<std::optional<net::Token>> etcd_token(const std::optional<std::string>& t
   return error(
       Code::denied,
       cat("the etcd at ", printable(*away, 200),
-          " would have our metadata in plain text, and who reads them reaches our memory"),
+          " would have our metadata in plain text, and a reader reaches our memory"),
       "give all agents the same token file (TOWPATH_TOKEN_FILE, ?token-file=), which encrypts "
       "them, or use https:// (etcds://)");
 }

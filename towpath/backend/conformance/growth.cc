@@ -50,6 +50,11 @@ Held held_now() {
           sys::parse_number(resident.substr(0, resident.find("kB"))).value_or(0) * 1024};
 }
 
+Soak& soak() {
+  static Soak set;
+  return set;
+}
+
 int& rounds() {
   static int count = kIsSanitized ? 100 : 300;  // there a round takes ten times as long
   return count;

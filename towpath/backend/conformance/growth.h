@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace towpath::backend::conformance {
@@ -24,6 +26,14 @@ Held held_now();
 
 /// How many rounds; main() may set it.
 int& rounds();
+
+/// Of cases that a seed varies: how many rounds, if not as many as usual, and from which seed on;
+/// main() may set it.
+struct Soak {
+  std::optional<std::uint64_t> rounds;
+  std::uint64_t seed = 1;
+};
+Soak& soak();
 
 /// Runs `round` with -max(N/10, 30) .. N - 1, and expects that after round 0 nothing grew. `settle`
 /// runs before each count: it finishes what a round may leave under way.

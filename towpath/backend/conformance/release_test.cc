@@ -1,13 +1,12 @@
 // Conformance: memory is released, or a transfer ends, while a peer in another process moves bytes.
 //
-// TOWPATH_SOAK_ROUNDS and TOWPATH_SOAK_SEED make more rounds of each case, and others (`./dev
-// soak`).
+// `--soak-rounds=N` and `--soak-seed=S` make more rounds of each case, and others (`./dev soak`).
 #include <array>
-#include <cstdlib>
 #include <optional>
 #include <random>
 #include <string>
 
+#include <towpath/backend/conformance/growth.h>
 #include <towpath/backend/conformance/matrix.h>
 #include <towpath/backend/conformance/survivor.h>
 #include <towpath/run/deadline.h>
@@ -25,16 +24,10 @@ constexpr std::array<std::uint64_t, 3> kExtents = {4 * kKiB, 64 * kKiB, kMiB};
 constexpr std::uint64_t kWatchedRounds = 100;
 constexpr auto kWatched = std::chrono::seconds(2);
 
-std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
-  const char* const set = std::getenv(variable);
-  return set == nullptr ? otherwise : std::strtoull(set, nullptr, 10);
-}
-
 /// The seeds of a case that usually has so many rounds.
 struct Seeds {
-  explicit Seeds(std::uint64_t rounds)
-      : first(number_from("TOWPATH_SOAK_SEED", 1)),
-        end(first + number_from("TOWPATH_SOAK_ROUNDS", rounds)) {}
+  explicit Seeds(std::uint64_t usual)
+      : first(soak().seed), end(first + soak().rounds.value_or(usual)) {}
   std::uint64_t first, end;
 };
 std::uint64_t extent_of(std::uint64_t seed) { return kExtents[seed % kExtents.size()]; }

@@ -53,7 +53,7 @@ class Mailbox {
   /// Client `id` is readable or broken: read_ready() looks at it.
   void note_ready(std::uint64_t id) { ready_.push_back(id); }
   /// Reads from those noted, the same share of `budget` (messages that may still be delivered)
-  /// each, beginning behind the one that was read from last: whoever sends much silences nobody.
+  /// each, beginning behind the one that was read from last: a talkative sender silences nobody.
   void read_ready(std::size_t& budget);
   /// Offers kept messages again, the oldest first.
   void offer_kept(std::size_t& budget);

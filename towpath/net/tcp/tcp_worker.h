@@ -34,7 +34,7 @@ struct TcpOptions {
   std::size_t body_bytes = 1024 * 1024;
   std::size_t first_bytes = 4096;  ///< of a message of a side that has not proven itself
   /// Whether all bytes travel in TLS 1.3, by a key that the address has in it. Peers that do not
-  /// speak it are refused; who dials one that does speaks it too.
+  /// speak it are refused; a dialler of one that does speaks it too.
   bool tls = false;
 };
 
