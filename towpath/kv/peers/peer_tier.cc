@@ -180,7 +180,9 @@ Status PeerTier::start(const std::string& name, Link& link) {
     session.wants.push_back(std::move(link.waiting.front()));
     link.waiting.pop_front();
   }
-  return ask(name, session);
+  const Status asked = ask(name, session);
+  // So much waits for it already: it is asked again, as one that has not answered.
+  return asked.code() == Code::exhausted ? Status() : asked;
 }
 
 Status PeerTier::ask(const std::string& name, Session& session) {

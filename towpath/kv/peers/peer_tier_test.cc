@@ -95,6 +95,19 @@ TEST(PeerTierTest, a_peer_that_dies_costs_a_miss_and_is_not_asked_again) {
   }
 }
 
+TEST(PeerTierTest, a_queue_that_is_full_is_waited_for_and_costs_no_block) {
+  Holder far("far", {}), near("near", {});
+  far.put(11);
+  meet(near, far);
+  near.others = [&far, looks = 0]() mutable {  // it reads nothing before it was asked in vain
+    if (++looks > 10) (void)far.keeper->progress();
+  };
+  for (const std::size_t size : {std::size_t{1} << 20U, std::size_t{1}})
+    while (near.node.agent->notify("far", Bytes(size)).ok()) continue;
+  EXPECT_TRUE(near.get(11).ok()) << near.granting().last_failure.to_string();
+  EXPECT_EQ(near.granting().failed_sessions, 0U);
+}
+
 TEST(PeerTierTest, what_a_peer_has_no_more_is_a_miss_and_the_rest_is_granted) {
   Holder far("far", {}), near("near", {});
   for (BlockHash hash = 1; hash <= kBlocks; ++hash) far.put(hash);
