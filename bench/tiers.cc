@@ -9,6 +9,7 @@
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/layout/builder.h>
+#include <towpath/run/file_engines.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/temporary_directory.h>
@@ -20,6 +21,7 @@ namespace towpath::bench {
 namespace {
 
 constexpr std::uint64_t kSalt = 1;
+constexpr Duration kNap = std::chrono::milliseconds(10);
 
 /// A cache of so many equal blocks, over a store of files that has room for some rounds of them.
 class Tiers {
@@ -35,11 +37,13 @@ class Tiers {
                                       .outer_dim = 2,
                                       .page_size = 16,
                                       .inner_dim = block_bytes / 64};
-    auto disk = must(kv::DiskTier::open(files_, {.directory = directory,
-                                                 .capacity_bytes = 4 * blocks * block_bytes,
-                                                 .incarnation = sys::random_u64(),
-                                                 .block_directory = &block_directory_,
-                                                 .tier = 1}));
+    auto disk = must(kv::DiskTier::open(files_,
+                                        {.directory = directory,
+                                         .capacity_bytes = 4 * blocks * block_bytes,
+                                         .incarnation = sys::random_u64(),
+                                         .block_directory = &block_directory_,
+                                         .tier = 1},
+                                        must(run::open_file_device())));
     std::vector<std::unique_ptr<kv::BlockTier>> below;
     below.push_back(std::move(disk));
     cache_ = must(kv::TieredCache::make(
@@ -67,7 +71,8 @@ class Tiers {
     for (const kv::CachedBlock& block : names_) (void)cache_->pool().drop(block.hash);
     const Instant begin = node_->clock().now();
     kv::Promotion promotion = must(cache_->promote(names_));
-    while (!promotion.ended()) (void)cache_->progress();
+    while (!promotion.ended())
+      if (!cache_->progress()) cache_->wait_for_work(kNap);
     for (const kv::Promoted& one : promotion.take()) must(one.status);
     return per_byte(begin);
   }

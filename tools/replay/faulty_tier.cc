@@ -13,29 +13,63 @@ void FaultyTier::begin(kv::TierTask& task) {
                    "replay without --faults"));
     return;
   }
-  if (task.kind == kv::TierTask::Kind::put) return put(task);
+  const bool is_put = task.kind == kv::TierTask::Kind::put;
+  // Kept anew: the torn one had gone to make room.
+  if (is_put && torn_.erase(task.hash) > 0) chance_.gone(Mistake::torn_write);
+  const bool tears = is_put && device_ != nullptr && chance_.strikes();
+  if (tears) device_->tear(task.bytes.data());
+  under_way_.push_back({&task, tears});
   tier_->begin(task);
-  // Whoever asked meets it; the tier has quarantined it.
-  if (task.has_ended && task.status.code() == Code::corrupt) torn_.erase(task.hash);
+  look_at_ends();
 }
 
-void FaultyTier::put(kv::TierTask& task) {
-  // Kept anew: the torn one had gone to make room.
-  if (torn_.erase(task.hash) > 0) chance_.gone(Mistake::torn_write);
-  const bool tears = files_ != nullptr && chance_.strikes();
-  if (tears) files_->tear(task.bytes.data());
-  tier_->begin(task);
-  if (!tears || !files_->has_torn() || !task.status.ok()) return;
-  chance_.made(Mistake::torn_write);
-  torn_.insert(task.hash);
+void FaultyTier::cancel(kv::TierTask& task) {
+  tier_->cancel(task);
+  look_at_ends();
+}
+
+bool FaultyTier::progress() {
+  const bool more = tier_->progress();
+  look_at_ends();
+  return more;
+}
+
+// Tasks may end in each of these, and are their owner's from then on.
+void FaultyTier::checkpoint() {
+  tier_->checkpoint();
+  look_at_ends();
+}
+
+Status FaultyTier::remove(kv::BlockHash hash) {
+  Status removed = tier_->remove(hash);
+  look_at_ends();
+  return removed;
+}
+
+void FaultyTier::look_at_ends() {
+  std::erase_if(under_way_, [&](const UnderWay& one) {
+    if (!one.task->has_ended) return false;
+    const kv::BlockHash hash = one.task->hash;
+    // The caller meets it; the tier has quarantined it.
+    if (one.task->kind == kv::TierTask::Kind::get && one.task->status.code() == Code::corrupt)
+      torn_.erase(hash);
+    if (!one.tears || !device_->has_torn(one.task->bytes.data()) || !one.task->status.ok())
+      return true;
+    chance_.made(Mistake::torn_write);
+    torn_.insert(hash);
+    return true;
+  });
 }
 
 std::vector<Status> FaultyTier::meet_the_torn(std::uint64_t block_bytes) {
+  constexpr Duration kNap = std::chrono::milliseconds(1);
   std::vector<Status> met;
   Bytes bytes(block_bytes);
   for (const kv::BlockHash hash : std::exchange(torn_, {})) {
     kv::TierTask task{.kind = kv::TierTask::Kind::get, .hash = hash, .bytes = bytes};
     tier_->begin(task);
+    while (!task.has_ended)
+      if (!tier_->progress()) tier_->wait_for_work(kNap);
     if (task.status.code() == Code::not_found)
       chance_.gone(Mistake::torn_write);
     else if (!task.status.ok())

@@ -14,39 +14,46 @@
 #include <towpath/kv/tiers/block_tier.h>
 
 #include "tools/replay/chance.h"
-#include "tools/replay/torn_files.h"
+#include "tools/replay/torn_device.h"
 
 namespace towpath::tools::replay {
 
 class FaultyTier final : public kv::BlockTier {
  public:
-  /// `files`: those of a tier whose writes can be torn; null: they cannot. Both outlive it.
-  FaultyTier(std::unique_ptr<kv::BlockTier> tier, Chance& chance, TornFiles* files)
-      : tier_(std::move(tier)), chance_(chance), files_(files) {}
+  /// `device`: that of a tier whose writes can be torn, and the tier's; null: they cannot. `chance`
+  /// outlives it.
+  FaultyTier(std::unique_ptr<kv::BlockTier> tier, Chance& chance, TornDevice* device)
+      : tier_(std::move(tier)), chance_(chance), device_(device) {}
 
   const std::string& name() const noexcept override { return tier_->name(); }
   kv::TierIndex index() const noexcept override { return tier_->index(); }
   std::size_t depth() const noexcept override { return tier_->depth(); }
+  std::size_t put_depth() const noexcept override { return tier_->put_depth(); }
+  int wait_fd() const override { return tier_->wait_fd(); }
   bool must_be_asked() const noexcept override { return tier_->must_be_asked(); }
   bool takes_blocks() const noexcept override { return tier_->takes_blocks(); }
   std::optional<kv::TierCapacity> room() const override { return tier_->room(); }
   void begin(kv::TierTask& task) override;
-  void cancel(kv::TierTask& task) override { tier_->cancel(task); }
-  bool progress() override { return tier_->progress(); }
+  void cancel(kv::TierTask& task) override;
+  bool progress() override;
   void wait_for_work(Duration most) override { tier_->wait_for_work(most); }
-  Status acknowledge() override { return tier_->acknowledge(); }
-  void checkpoint() override { tier_->checkpoint(); }
-  Status remove(kv::BlockHash hash) override { return tier_->remove(hash); }
+  void checkpoint() override;
+  Status remove(kv::BlockHash hash) override;
 
   /// Blocks that are torn, and that nobody has asked for, are read back: what is wrong, of each.
   std::vector<Status> meet_the_torn(std::uint64_t block_bytes);
 
  private:
-  void put(kv::TierTask& task);
+  struct UnderWay {
+    const kv::TierTask* task;
+    bool tears;
+  };
+  void look_at_ends();
 
   const std::unique_ptr<kv::BlockTier> tier_;
   Chance& chance_;
-  TornFiles* const files_;
+  TornDevice* const device_;
+  std::vector<UnderWay> under_way_;
   std::unordered_set<kv::BlockHash> torn_;  // and nobody has met them
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <towpath/core/text.h>
+#include <towpath/run/file_engines.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/system_file.h>
 
@@ -34,9 +35,9 @@ kv::CachedBlock block_at(const std::vector<std::uint64_t>& blocks, std::size_t i
 }  // namespace
 
 std::unique_ptr<kv::BlockTier> StoredCache::by_chance(std::unique_ptr<kv::BlockTier> tier,
-                                                      TornFiles* files) {
+                                                      TornDevice* device) {
   if (options_.faults <= 0) return tier;
-  return std::make_unique<FaultyTier>(std::move(tier), chance_, files);
+  return std::make_unique<FaultyTier>(std::move(tier), chance_, device);
 }
 
 // Opening ----------------------------------------------------------------------------------------
@@ -44,19 +45,24 @@ std::unique_ptr<kv::BlockTier> StoredCache::by_chance(std::unique_ptr<kv::BlockT
 Status StoredCache::open_disk(Tiers& tiers) {
   const std::string directory = of_worker(options_, options_.store_directory);
   const auto tier = static_cast<kv::TierIndex>(tiers.size() + 1);
-  sys::FileSystem& all_files = options_.faults > 0 ? torn_files_ : files();
-  TOWPATH_TRY(auto disk, kv::DiskTier::open(all_files, {.directory = directory,
-                                                        .capacity_bytes = options_.store_bytes,
-                                                        .incarnation = sys::random_u64(),
-                                                        .block_directory = &block_directory_,
-                                                        .tier = tier}));
+  TOWPATH_TRY(auto real, run::open_file_device());
+  auto device = std::make_unique<TornDevice>(std::move(real));
+  TornDevice* const tears = device.get();
+  TOWPATH_TRY(auto disk, kv::DiskTier::open(files(),
+                                            {.directory = directory,
+                                             .capacity_bytes = options_.store_bytes,
+                                             .incarnation = sys::random_u64(),
+                                             .block_directory = &block_directory_,
+                                             .tier = tier},
+                                            std::move(device)));
   disk_ = disk.get();
-  tiers.push_back(by_chance(std::move(disk), &torn_files_));
+  tiers.push_back(by_chance(std::move(disk), tears));
   if (options_.faults > 0) faulty_disk_ = static_cast<FaultyTier*>(tiers.back().get());
   below_.push_back({.place = Place::disk,
                     .down = "spill",
                     .up = "load",
-                    .where = cat("segments in ", directory, ", proven by digest; syncs apart")});
+                    .where = cat("segments in ", directory, ", proven by digest and synced; ",
+                                 disk_->store().device().describe())});
   return {};
 }
 
@@ -260,6 +266,7 @@ Status StoredCache::spoil_by_chance(const kv::BlockRef& block) {
 
 // A batch of what waits, or all of it.
 void StoredCache::demote(bool all) {
+  const Instant begin = clock_.now();
   if (all)
     (void)cache_->flush();  // what failed is in the figures
   else
@@ -269,10 +276,8 @@ void StoredCache::demote(bool all) {
     LowerTiers& into = below_[tier];
     const std::uint64_t bytes = now.below[tier].demoted_bytes - into.put_bytes;
     if (bytes == 0) continue;
-    const Duration time(static_cast<std::int64_t>(now.below[tier].put_ns.sum - into.put_ns));
-    into.down_hop.add(bytes, time);
+    into.down_hop.add(bytes, clock_.now() - begin);
     into.put_bytes += bytes;
-    into.put_ns = now.below[tier].put_ns.sum;
   }
 }
 
@@ -289,10 +294,12 @@ TierCounts StoredCache::counts() const {
   return counts;
 }
 
-/// Blocks that are torn on disk, and that nobody has asked for since, are read back.
+/// Blocks that are torn on disk, and that nobody has asked for since, are read back: once all that
+/// is being written is there, torn or not.
 Status StoredCache::settle() {
   chance_.stop();
   if (faulty_disk_ == nullptr) return {};
+  demote(true);
   for (const Status& what : faulty_disk_->meet_the_torn(block_bytes_))
     faults_.add(cat(name_of(Mistake::torn_write), ": ", what.message()));
   return {};

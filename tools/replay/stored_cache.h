@@ -47,7 +47,6 @@ class StoredCache final : public BlockSource {
     const char* up;
     std::string where;
     std::uint64_t put_bytes = 0;  // that down_hop has
-    std::uint64_t put_ns = 0;
     Hop down_hop{}, up_hop{};
   };
   explicit StoredCache(const Options& options)
@@ -70,12 +69,11 @@ class StoredCache final : public BlockSource {
   void check_name(kv::Promoted& one);
   Result<kv::BlockRef> produce(const kv::CachedBlock& block, const Meanwhile& meanwhile);
   Status spoil_by_chance(const kv::BlockRef& block);
-  std::unique_ptr<kv::BlockTier> by_chance(std::unique_ptr<kv::BlockTier> tier, TornFiles* files);
+  std::unique_ptr<kv::BlockTier> by_chance(std::unique_ptr<kv::BlockTier> tier, TornDevice* device);
   void report_failures(LowerTiers& below, const kv::TierFigures& figures);
 
   const Options options_;
   Chance chance_;
-  TornFiles torn_files_;
   sys::SystemClock clock_;
   kv::BlockDirectory block_directory_;
   std::vector<LowerTiers> below_;           // tier i is below_[i - 1]

@@ -19,4 +19,10 @@ Result<OpenedFileEngine> open_file_engine(FileEngineKind kind, std::uint32_t dep
   return opened;
 }
 
+Result<std::unique_ptr<sys::FileDevice>> open_file_device(FileEngineKind kind,
+                                                          std::uint32_t depth) {
+  TOWPATH_TRY(OpenedFileEngine opened, open_file_engine(kind, depth));
+  return std::make_unique<sys::EngineFileDevice>(std::move(opened.engine), depth);
+}
+
 }  // namespace towpath::run

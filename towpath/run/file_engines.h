@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include <towpath/sys/file_device.h>
 #include <towpath/sys/file_engine.h>
 
 namespace towpath::run {
@@ -20,5 +21,11 @@ struct OpenedFileEngine {
 /// `depth`: I/Os at a time. Errors: as UringFileEngine::open (only where io_uring must be), as
 /// ThreadFileEngine::open.
 Result<OpenedFileEngine> open_file_engine(FileEngineKind kind, std::uint32_t depth);
+
+inline constexpr std::uint32_t kFileDeviceDepth = 64;
+
+/// A device with that engine. Errors: as above.
+Result<std::unique_ptr<sys::FileDevice>> open_file_device(
+    FileEngineKind kind = FileEngineKind::automatic, std::uint32_t depth = kFileDeviceDepth);
 
 }  // namespace towpath::run

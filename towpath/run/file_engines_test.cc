@@ -18,9 +18,9 @@ class FileEnginesTest : public ::testing::TestWithParam<FileEngineKind> {
   void SetUp() override {
     if (GetParam() == FileEngineKind::io_uring)
       if (const auto why = sys::testing::why_no_rings(); !why.empty()) GTEST_SKIP() << why;
-    auto opened = open_file_engine(GetParam(), kDepth);
+    auto opened = open_file_device(GetParam(), kDepth);
     ASSERT_TRUE(opened.ok()) << opened.status().to_string();
-    device_ = std::make_unique<sys::EngineFileDevice>(std::move(opened->engine), kDepth);
+    device_ = *std::move(opened);
     auto made = sys::TemporaryDirectory::create();
     ASSERT_TRUE(made.ok());
     directory_ = std::make_unique<sys::TemporaryDirectory>(*std::move(made));
@@ -40,7 +40,7 @@ class FileEnginesTest : public ::testing::TestWithParam<FileEngineKind> {
   sys::SystemFileSystem files_;
   std::unique_ptr<sys::TemporaryDirectory> directory_;
   std::shared_ptr<sys::File> file_;
-  std::unique_ptr<sys::EngineFileDevice> device_;
+  std::unique_ptr<sys::FileDevice> device_;
 };
 
 TEST_P(FileEnginesTest, many_records_of_two_parts_come_back_as_they_went) {

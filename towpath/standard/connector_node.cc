@@ -4,6 +4,7 @@
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/layout/builder.h>
 #include <towpath/memory/shared_region.h>
+#include <towpath/run/file_engines.h>
 #include <towpath/standard/connector_node.h>
 #include <towpath/standard/rendezvous_url.h>
 #include <towpath/standard/telemetry_environment.h>
@@ -111,12 +112,14 @@ Result<ConnectorNode::Tiers> ConnectorNode::tiers_below(const ConnectorNodeOptio
   Tiers tiers;
   if (!options.directory.empty()) {
     folder_ = cat(options.directory, "/", name_of_cache(options));
-    TOWPATH_TRY(tiers.emplace_back(),
-                kv::DiskTier::open(files_, {.directory = folder_,
-                                            .capacity_bytes = options.disk_bytes,
-                                            .incarnation = sys::random_u64(),
-                                            .block_directory = &block_directory,
-                                            .tier = 1}));
+    TOWPATH_TRY(auto device, run::open_file_device());
+    TOWPATH_TRY(tiers.emplace_back(), kv::DiskTier::open(files_,
+                                                         {.directory = folder_,
+                                                          .capacity_bytes = options.disk_bytes,
+                                                          .incarnation = sys::random_u64(),
+                                                          .block_directory = &block_directory,
+                                                          .tier = 1},
+                                                         std::move(device)));
   }
   if (options.objects) {
     ObjectPlace place = *options.objects;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <towpath/core/text.h>
 #include <towpath/kv/disk/block_store.h>
@@ -21,19 +22,48 @@ std::vector<BlockHash> BlockStore::hashes() const {
 }
 
 Status BlockStore::get(BlockHash hash, ByteSpan into) {
+  BlockRead read;
+  TOWPATH_TRY(begin(read, hash, into));
+  (void)device_->finish(read.request);
+  return end(read);
+}
+
+Status BlockStore::begin(BlockRead& read, BlockHash hash, ByteSpan into) {
   const auto known = index_.find(hash);
   if (known == index_.end()) return error(Code::not_found, cat("no block ", hex(hash)));
-  Place& place = known->second;
+  const Place& place = known->second;
   if (into.size() != place.record.length)
     return error(Code::invalid_argument, cat("block ", hex(hash), " has ", place.record.length,
                                              " bytes; room was given for ", into.size()));
-  Status read = segments_.at(place.segment).read(place.offset, into);
-  if (read.code() == Code::corrupt) return quarantine(hash, "short read", std::move(read));
-  if (!read.ok()) return quarantine(hash, "unreadable", std::move(read));
-  Status proven = check_bytes(place.record.digest, into);
-  if (!proven.ok()) return quarantine(hash, "digest mismatch", std::move(proven));
-  place.wanted = true;
+  read.record = place.record;
+  read.segment = place.segment;
+  read.offset = place.offset;
+  read.into = into;
+  read.request = {.kind = sys::FileIo::Kind::read,
+                  .file = segments_.at(place.segment).file(),
+                  .offset = place.offset + kSegmentPage,
+                  .parts = {sys::IoPart::of(into)}};
   return {};
+}
+
+Status BlockStore::end(BlockRead& read) {
+  Status& came = read.request.status;
+  if (came.code() == Code::cancelled) return std::move(came);
+  if (!came.ok())
+    return quarantine(read, came.code() == Code::corrupt ? "short read" : "unreadable",
+                      std::move(came));
+  Status proven = check_bytes(read.record.digest, read.into);
+  if (!proven.ok()) return quarantine(read, "digest mismatch", std::move(proven));
+  if (Place* const place = place_of(read)) place->wanted = true;
+  return {};
+}
+
+/// Null: meanwhile the block has gone, or lies elsewhere.
+BlockStore::Place* BlockStore::place_of(const BlockRead& read) {
+  const auto known = index_.find(read.record.hash);
+  const bool is_there = known != index_.end() && known->second.segment == read.segment &&
+                        known->second.offset == read.offset;
+  return is_there ? &known->second : nullptr;
 }
 
 Status BlockStore::check_bytes(const Digest& digest, ConstByteSpan bytes) const {
@@ -42,13 +72,15 @@ Status BlockStore::check_bytes(const Digest& digest, ConstByteSpan bytes) const 
   return error(Code::corrupt, cat("the bytes are ", to_string(found), ", not ", to_string(digest)));
 }
 
-Status BlockStore::quarantine(BlockHash hash, const std::string& reason, Status cause) {
+Status BlockStore::quarantine(const BlockRead& read, const std::string& reason, Status cause) {
   ++figures_.quarantined[reason];
-  const Code code = cause.code();
-  const std::string path = segments_.at(index_.at(hash).segment).path();
-  index_.erase(hash);
-  report_gone(hash);
-  return error(code, cat("block ", hex(hash), " in ", path, ": ", reason),
+  const BlockHash hash = read.record.hash;
+  if (place_of(read) != nullptr) {
+    index_.erase(hash);
+    report_gone(hash);
+  }
+  return error(cause.code(),
+               cat("block ", hex(hash), " in ", read.request.file->path(), ": ", reason),
                "make the block anew; look at the drive if this comes again")
       .because(std::move(cause));
 }
@@ -56,6 +88,12 @@ Status BlockStore::quarantine(BlockHash hash, const std::string& reason, Status 
 // Writing ----------------------------------------------------------------------------------------
 
 Status BlockStore::put(BlockHash hash, const Digest& digest, ConstByteSpan bytes) {
+  TOWPATH_TRY(const std::optional<Record> record, admit(hash, digest, bytes));
+  return record ? write(*record, bytes) : Status();
+}
+
+Result<std::optional<Record>> BlockStore::admit(BlockHash hash, const Digest& digest,
+                                                ConstByteSpan bytes) {
   const std::uint64_t most = std::min(kMaxBlockBytes, options_.segment_bytes - 2 * kSegmentPage);
   if (bytes.empty() || bytes.size() > most)
     return error(Code::out_of_range, cat("a block of ", bytes.size(), " bytes"),
@@ -64,56 +102,101 @@ Status BlockStore::put(BlockHash hash, const Digest& digest, ConstByteSpan bytes
     ++figures_.quarantined["wrong before it was written"];
     return proven;
   }
-  if (index_.contains(hash)) return {};
-  return write({RecordKind::block, hash, digest, bytes.size()}, bytes);
+  if (index_.contains(hash)) return std::optional<Record>();
+  return std::optional(Record{RecordKind::block, hash, digest, bytes.size()});
 }
 
 Status BlockStore::remove(BlockHash hash) {
-  const auto known = index_.find(hash);
-  if (known == index_.end()) return error(Code::not_found, cat("no block ", hex(hash)));
-  TOWPATH_TRY(write({.kind = RecordKind::removal, .hash = hash}, {}));
-  index_.erase(hash);
-  report_gone(hash);
-  return {};
+  TOWPATH_TRY(const Record record, forget(hash));
+  return write(record, {});
 }
 
-// A disk that is full has room again when the oldest segments have gone; but not all of them go for
-// a disk that others have filled.
-Status BlockStore::write(const Record& record, ConstByteSpan bytes) {
-  const std::uint64_t room = room_of(record);
-  TOWPATH_TRY(make_room(room));
-  Result<std::uint64_t> offset = append(record, bytes);
-  for (std::uint64_t freed = 0; offset.code() == Code::exhausted && !making_room_ &&
-                                !segments_.empty() && freed < 2 * room;) {
-    freed += segments_.begin()->second.end();
-    TOWPATH_TRY(reclaim_oldest());
-    offset = append(record, bytes);
-  }
-  if (!offset.ok()) return offset.status();
-  if (record.kind == RecordKind::removal) return {};
-  index_[record.hash] = {*current_, *offset, record, false, false};
-  unacknowledged_.push_back(record.hash);
-  return {};
-}
-
-Result<std::uint64_t> BlockStore::append(const Record& record, ConstByteSpan bytes) {
+Result<Record> BlockStore::forget(BlockHash hash) {
+  if (!index_.contains(hash)) return error(Code::not_found, cat("no block ", hex(hash)));
   if (!read_only_.ok())
     return error(Code::denied, cat(options_.directory, " can only be read")).because(read_only_);
-  if (!current_) TOWPATH_TRY(begin_segment());
-  Result<std::uint64_t> offset = segments_.at(*current_).append(record, bytes);
-  if (!offset.ok()) {
-    // What lies behind the last record is anyone's guess now: nothing is written there again.
-    (void)sync();
-    current_.reset();
-  }
-  return offset;
+  index_.erase(hash);
+  report_gone(hash);
+  return Record{.kind = RecordKind::removal, .hash = hash};
 }
 
-Status BlockStore::make_room(std::uint64_t bytes) {
+Status BlockStore::write(const Record& record, ConstByteSpan bytes) {
+  Status written = write_once(record, bytes);
+  for (std::uint64_t freed = 0; written.code() == Code::exhausted;) {
+    TOWPATH_TRY(sync());
+    if (!free_oldest(record, freed).ok()) break;
+    written = write_once(record, bytes);
+  }
+  return written;
+}
+
+Status BlockStore::write_once(const Record& record, ConstByteSpan bytes) {
+  RecordWrite write;
+  Status begun = begin(write, record, bytes);
+  if (begun.code() == Code::not_ready) {
+    TOWPATH_TRY(sync());
+    begun = begin(write, record, bytes);
+  }
+  TOWPATH_TRY(std::move(begun));
+  (void)device_->finish(write.request);
+  return end(write);
+}
+
+Status BlockStore::begin(RecordWrite& write, const Record& record, ConstByteSpan bytes) {
+  if (!read_only_.ok())
+    return error(Code::denied, cat(options_.directory, " can only be read")).because(read_only_);
+  if (const std::uint64_t room = room_of(record); must_rearrange(room)) {
+    if (is_busy()) return error(Code::not_ready, "records are not synced that must be, first");
+    TOWPATH_TRY(rearrange(room));
+  }
+  if (!current_) TOWPATH_TRY(begin_segment());
+  Segment& segment = segments_.at(*current_);
+  write.record = record;
+  write.segment = *current_;
+  write.offset = segment.reserve(record);
+  std::ranges::copy(seal_record(record, {segment.name(), write.offset}), write.header.begin());
+  write.request = {.kind = sys::FileIo::Kind::write,
+                   .file = segment.file(),
+                   .offset = write.offset,
+                   .parts = {sys::IoPart::of(write.header), sys::IoPart::to_read(bytes)}};
+  ++writing_;
+  return {};
+}
+
+Status BlockStore::end(RecordWrite& write) {
+  --writing_;
+  const bool is_current = current_ == write.segment;
+  const Status& written = write.request.status;
+  if (!written.ok()) {
+    is_spoiled_ = is_spoiled_ || (is_current && written.code() != Code::cancelled);
+    return written;
+  }
+  if (!is_current)
+    return error(Code::io_error,
+                 cat("segment ", write.segment, " was given up after a failed sync"));
+  is_dirty_ = true;
+  segments_.at(write.segment).note_written(room_of(write.record));
+  if (write.record.kind == RecordKind::removal) return {};
+  index_[write.record.hash] = {write.segment, write.offset, write.record, false, false};
+  unacknowledged_.push_back(write.record.hash);
+  return {};
+}
+
+bool BlockStore::is_over_capacity(std::uint64_t bytes) const {
+  return !making_room_ && segments_.size() > 1 && bytes_on_disk() + bytes > options_.capacity_bytes;
+}
+
+bool BlockStore::must_rearrange(std::uint64_t bytes) const {
+  const bool is_full = current_ && segments_.at(*current_).end() + bytes > options_.segment_bytes;
+  return is_spoiled_ || is_full || is_over_capacity(bytes);
+}
+
+/// Nothing is under way, and all is synced.
+Status BlockStore::rearrange(std::uint64_t bytes) {
+  if (std::exchange(is_spoiled_, false)) current_.reset();
   if (current_ && segments_.at(*current_).end() + bytes > options_.segment_bytes)
     TOWPATH_TRY(seal_segment());
-  while (!making_room_ && segments_.size() > 1 && bytes_on_disk() + bytes > options_.capacity_bytes)
-    TOWPATH_TRY(reclaim_oldest());
+  while (is_over_capacity(bytes)) TOWPATH_TRY(reclaim_oldest());
   return {};
 }
 
@@ -133,7 +216,6 @@ Status BlockStore::begin_segment() {
 // With a checkpoint, so that never more than a segment is to be looked through. One that fails
 // costs only time.
 Status BlockStore::seal_segment() {
-  TOWPATH_TRY(sync());
   current_.reset();
   if (const Status saved = checkpoint(); !saved.ok())
     figures_.reported.emplace_back(saved.message());
@@ -142,21 +224,53 @@ Status BlockStore::seal_segment() {
 
 // All blocks that are not acknowledged lie in the current segment: no other is begun before a sync.
 Status BlockStore::sync() {
-  Status synced = current_ ? segments_.at(*current_).sync() : Status();
-  for (const BlockHash hash : unacknowledged_) {
+  SegmentSync all;
+  if (!begin(all)) return {};
+  (void)device_->finish(all.request);
+  return end(all);
+}
+
+bool BlockStore::begin(SegmentSync& sync) {
+  if (!current_ || !is_dirty_ || is_syncing_) return false;
+  Segment& segment = segments_.at(*current_);
+  segment.note_sync();
+  sync.segment = *current_;
+  sync.blocks = std::exchange(unacknowledged_, {});
+  sync.request = {.kind = sys::FileIo::Kind::sync, .file = segment.file()};
+  is_dirty_ = false;
+  is_syncing_ = true;
+  return true;
+}
+
+Status BlockStore::end(SegmentSync& sync) {
+  is_syncing_ = false;
+  const Status& synced = sync.request.status;
+  for (const BlockHash hash : sync.blocks) {
     const auto known = index_.find(hash);
-    if (known == index_.end() || known->second.acknowledged) continue;
-    if (synced.ok() && known->second.segment == current_) {
-      known->second.acknowledged = true;
-      report_there(hash);
-    } else {
-      index_.erase(known);
-      report_gone(hash);  // one that is carried over was there before
+    if (known == index_.end() || known->second.acknowledged ||
+        known->second.segment != sync.segment)
+      continue;
+    if (!synced.ok()) {
+      forget_unacknowledged(hash);
+      continue;
     }
+    known->second.acknowledged = true;
+    report_there(hash);
   }
-  unacknowledged_.clear();
-  if (!synced.ok()) current_.reset();  // what the kernel has dropped, it will not write
+  if (synced.ok()) return {};
+  // What the kernel has dropped, it will not write.
+  for (const BlockHash hash : std::exchange(unacknowledged_, {})) forget_unacknowledged(hash);
+  is_dirty_ = is_spoiled_ = false;
+  current_.reset();
   return synced;
+}
+
+/// One that is carried over was there before.
+void BlockStore::forget_unacknowledged(BlockHash hash) {
+  const auto known = index_.find(hash);
+  if (known == index_.end() || known->second.acknowledged) return;
+  index_.erase(known);
+  report_gone(hash);
 }
 
 // Room -------------------------------------------------------------------------------------------
@@ -167,10 +281,20 @@ std::uint64_t BlockStore::bytes_on_disk() const {
   return sum;
 }
 
+// But not all of them, for a disk that others have filled.
+Status BlockStore::free_oldest(const Record& record, std::uint64_t& freed) {
+  if (is_busy()) return error(Code::not_ready, "records are not synced that must be, first");
+  if (making_room_ || segments_.empty() || freed >= 2 * room_of(record))
+    return error(Code::exhausted, cat(options_.directory, ": no space, after ", freed,
+                                      " bytes were given up for a record of ", room_of(record)));
+  freed += segments_.begin()->second.end();
+  return reclaim_oldest();
+}
+
 Status BlockStore::reclaim_oldest() {
   making_room_ = true;
   const std::uint64_t oldest = segments_.begin()->first;
-  if (current_ == oldest) current_.reset();
+  if (current_ == oldest) current_.reset(), is_spoiled_ = false;
   // What cannot be carried over is lost: room was asked for, and blocks can be made anew.
   (void)carry_over(oldest);
   making_room_ = false;

@@ -8,6 +8,16 @@
 //   sync() --> is acknowledged: it comes back after a crash
 //   get() ---> the bytes, and they match the digest; or a reason why not, and the block is gone
 //
+// The store decides what goes where, what is synced when, and what makes room; a sys::FileDevice
+// moves the bytes. put(), sync(), get() wait for it. Who would rather do other things meanwhile
+// takes them apart:
+//
+//   begin(write) --> device().begin(write.request) ... it has ended --> end(write)
+//
+// and so with a read and a sync. A sync covers the writes that ended before it began. When a
+// segment is full, or room is to be made, begin() says not_ready until nothing is under way and all
+// is synced; then it does that itself, and waits for it.
+//
 // Promises, whatever the disk does (full, read-only, torn, out of order, bits flipped): a block
 // that get() gives is the one that was put. What was acknowledged is lost only with the segment's
 // bytes, or when room is made: then the oldest segment goes, and what was got from it meanwhile is
@@ -25,6 +35,7 @@
 
 #include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/disk/index_format.h>
+#include <towpath/kv/disk/record_io.h>
 #include <towpath/kv/disk/segment.h>
 
 namespace towpath::kv {
@@ -47,8 +58,10 @@ class BlockStore {
   /// read_only() says why. A segment whose header is damaged is removed, one of a later version
   /// left alone, and both are reported. Errors: invalid_argument (options), unavailable (another
   /// has it open, and is named), those of making and listing the directory.
+  /// `device` moves blocks; null: the files' own calls do.
   static Result<std::unique_ptr<BlockStore>> open(sys::FileSystem& files,
-                                                  const BlockStoreOptions& options);
+                                                  const BlockStoreOptions& options,
+                                                  std::unique_ptr<sys::FileDevice> device = {});
 
   /// Bytes in canonical order (digest.h), proven before they are written. A block that is there is
   /// not written again. Errors: corrupt (the bytes do not match: counted, nothing written), denied
@@ -71,8 +84,37 @@ class BlockStore {
   /// Errors: not_found, and those of writing.
   Status remove(BlockHash hash);
 
-  /// Syncs, and makes the next opening quick.
+  /// Syncs, and makes the next opening quick. Errors: not_ready (records are being written).
   Status checkpoint();
+
+  // ---- The same, taken apart ----
+
+  sys::FileDevice& device() noexcept { return *device_; }
+  /// Whether the block may be written; nothing: it is there. Errors: those of put() that are known
+  /// before anything is written.
+  Result<std::optional<Record>> admit(BlockHash hash, const Digest& digest, ConstByteSpan bytes);
+  /// The block is found no more. Gives the record of that, to be written. Errors: not_found,
+  /// denied.
+  Result<Record> forget(BlockHash hash);
+
+  /// Errors: not_ready (end, and sync, what is under way first); exhausted (no space: see
+  /// free_oldest()); denied; those of making a segment and making room.
+  Status begin(RecordWrite& write, const Record& record, ConstByteSpan bytes);
+  /// What the write ended with. Errors: exhausted; io_error also when its segment was given up.
+  Status end(RecordWrite& write);
+  /// Gives up the oldest segments, some more with each call, for a record that found no space.
+  /// `freed` counts for that record, from 0. Errors: exhausted (more would not help), not_ready.
+  Status free_oldest(const Record& record, std::uint64_t& freed);
+
+  /// False: there is nothing to be synced. One at a time.
+  bool begin(SegmentSync& sync);
+  /// After a failure all blocks that were not acknowledged are forgotten, also those written since.
+  Status end(SegmentSync& sync);
+
+  /// Errors: not_found, invalid_argument.
+  Status begin(BlockRead& read, BlockHash hash, ByteSpan into);
+  /// As get().
+  Status end(BlockRead& read);
 
   struct Figures {
     std::uint64_t blocks = 0;
@@ -98,8 +140,9 @@ class BlockStore {
     bool wanted = false;  // was got since it was written
   };
 
-  BlockStore(sys::FileSystem& files, BlockStoreOptions options)
-      : files_(files), options_(std::move(options)) {}
+  BlockStore(sys::FileSystem& files, BlockStoreOptions options,
+             std::unique_ptr<sys::FileDevice> device)
+      : files_(files), options_(std::move(options)), device_(std::move(device)) {}
 
   Status recover();
   void drop_empty_segments();
@@ -112,25 +155,35 @@ class BlockStore {
   void report_gone(BlockHash hash);
 
   Status write(const Record& record, ConstByteSpan bytes);
-  Result<std::uint64_t> append(const Record& record, ConstByteSpan bytes);
-  Status make_room(std::uint64_t bytes);
+  Status write_once(const Record& record, ConstByteSpan bytes);
+  bool must_rearrange(std::uint64_t bytes) const;
+  bool is_over_capacity(std::uint64_t bytes) const;
+  bool is_busy() const { return writing_ > 0 || is_syncing_ || is_dirty_; }
+  Status rearrange(std::uint64_t bytes);
   Status begin_segment();
   Status seal_segment();
   Status reclaim_oldest();
   Status carry_over(std::uint64_t number);
   Status check_bytes(const Digest& digest, ConstByteSpan bytes) const;
-  Status quarantine(BlockHash hash, const std::string& reason, Status cause);
+  Status quarantine(const BlockRead& read, const std::string& reason, Status cause);
+  Place* place_of(const BlockRead& read);
+  void forget_unacknowledged(BlockHash hash);
   std::uint64_t bytes_on_disk() const;
 
   sys::FileSystem& files_;
   const BlockStoreOptions options_;
+  const std::unique_ptr<sys::FileDevice> device_;
   std::unique_ptr<sys::File> lock_;
   Status read_only_;
   std::map<std::uint64_t, Segment> segments_;  // by number: oldest first
   std::uint64_t next_number_ = 1;
   std::optional<std::uint64_t> current_;  // that is written to
+  bool is_spoiled_ = false;               // a write to it failed: it takes no more
+  std::size_t writing_ = 0;               // records
+  bool is_dirty_ = false;                 // records were written that no sync has covered
+  bool is_syncing_ = false;
   std::unordered_map<BlockHash, Place> index_;
-  std::vector<BlockHash> unacknowledged_;
+  std::vector<BlockHash> unacknowledged_;  // in the current segment, and not being synced
   bool making_room_ = false;
   Figures figures_;
 };

@@ -23,7 +23,8 @@ Result<Bytes> read_file(sys::FileSystem& files, const std::string& path) {
 }  // namespace
 
 Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
-                                                     const BlockStoreOptions& options) {
+                                                     const BlockStoreOptions& options,
+                                                     std::unique_ptr<sys::FileDevice> device) {
   if (options.directory.empty() || options.segment_bytes < 2 * kSegmentPage)
     return error(Code::invalid_argument,
                  cat("a store in '", options.directory, "' with segments of ",
@@ -32,7 +33,8 @@ Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
   if (const Status made = files.make_directories(options.directory);
       !made.ok() && made.code() != Code::denied)
     return made;
-  std::unique_ptr<BlockStore> store(new BlockStore(files, options));
+  if (!device) device = std::make_unique<sys::DirectFileDevice>();
+  std::unique_ptr<BlockStore> store(new BlockStore(files, options, std::move(device)));
   TOWPATH_TRY(store->recover());
   return store;
 }
@@ -125,6 +127,7 @@ void BlockStore::note(const Record& record, const SegmentName& segment, std::uin
 
 // Written beside the old one, and put in its place in one step.
 Status BlockStore::checkpoint() {
+  if (writing_ > 0) return error(Code::not_ready, cat(writing_, " records are being written"));
   TOWPATH_TRY(sync());
   if (!read_only_.ok()) return read_only_;
   std::vector<IndexedSegment> all;

@@ -49,21 +49,17 @@ Result<Segment> Segment::open(sys::FileSystem& files, const std::string& path) {
   return Segment(std::move(file), name, (size + kSegmentPage - 1) / kSegmentPage * kSegmentPage);
 }
 
-Result<std::uint64_t> Segment::append(const Record& record, ConstByteSpan bytes) {
+std::uint64_t Segment::reserve(const Record& record) {
   const std::uint64_t offset = end_;
-  if (!bytes.empty()) TOWPATH_TRY(sys::write_exactly(*file_, bytes, offset + kSegmentPage));
-  TOWPATH_TRY(sys::write_exactly(*file_, seal_record(record, {name_, offset}), offset));
   end_ += room_of(record);
-  if (end_ - begun_ >= kStride) {
-    file_->start_sync();
-    begun_ = end_;
-  }
   return offset;
 }
 
-Status Segment::sync() {
-  begun_ = end_;
-  return file_->sync();
+void Segment::note_written(std::uint64_t bytes) {
+  unbegun_ += bytes;
+  if (unbegun_ < kStride) return;
+  file_->start_sync();
+  unbegun_ = 0;
 }
 
 Status Segment::scan(std::uint64_t from, const Found& found) {

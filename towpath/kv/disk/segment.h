@@ -1,8 +1,8 @@
 // Segment: one append-only file of blocks, written by one life of a store and never changed after.
 //
-// A block's bytes go before its header: a header that is there says that the bytes were written.
-// (That they arrived, after a loss of power, the digest says.)
-// Thread: none of its own.
+// A record has its place before it is written, and several are written at once. One that does not
+// arrive leaves a hole, which a scan passes over. Whether a header's bytes arrived, the digest
+// says. Thread: none of its own.
 #pragma once
 
 #include <functional>
@@ -30,10 +30,14 @@ class Segment {
   const SegmentName& name() const noexcept { return name_; }
   const std::string& path() const noexcept { return file_->path(); }
   std::uint64_t end() const noexcept { return end_; }  ///< where the next record goes
+  const std::shared_ptr<sys::File>& file() const noexcept { return file_; }
 
-  /// The record's offset. After a failure the segment is not to be written to any more.
-  Result<std::uint64_t> append(const Record& record, ConstByteSpan bytes);
-  Status sync();
+  /// The record's offset: from now on its place is taken.
+  std::uint64_t reserve(const Record& record);
+  /// So much was written: when it is much, the disk begins with it.
+  void note_written(std::uint64_t bytes);
+  /// A sync begins, or ends: there is nothing to begin with.
+  void note_sync() { unbegun_ = 0; }
   /// The block's bytes, not yet proven. Errors: corrupt (the file ends first), io_error.
   Status read(std::uint64_t offset, ByteSpan into) {
     return sys::read_exactly(*file_, into, offset + kSegmentPage);
@@ -45,13 +49,13 @@ class Segment {
   Status scan(std::uint64_t from, const Found& found);
 
  private:
-  Segment(std::unique_ptr<sys::File> file, const SegmentName& name, std::uint64_t end)
+  Segment(std::shared_ptr<sys::File> file, const SegmentName& name, std::uint64_t end)
       : file_(std::move(file)), name_(name), end_(end) {}
 
-  std::unique_ptr<sys::File> file_;
+  std::shared_ptr<sys::File> file_;  // and of what is under way
   SegmentName name_;
   std::uint64_t end_;
-  std::uint64_t begun_ = 0;  // up to here the disk was asked to begin, or has ended
+  std::uint64_t unbegun_ = 0;  // bytes written since the disk began last
 };
 
 }  // namespace towpath::kv

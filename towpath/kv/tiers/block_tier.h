@@ -5,15 +5,15 @@
 //   begin(task) --> [ under way ] --progress()--> task.has_ended, task.status
 //                         |  cancel(task): soon
 //
-// Files answer at once: a task ends within begin(). A store that lies elsewhere has up to depth()
-// tasks under way, and whoever has more waits: that is the back-pressure. Which is begun first is
-// the caller's business.
+// Memory answers at once: a task ends within begin(). Others have up to depth() tasks under way,
+// and a caller that has more waits: that is the back-pressure. Which is begun first is the caller's
+// business.
 //
 // It reports to BlockDirectory what it has, as tier `index()`: a block from the moment on when it
 // is there for good, until it is gone, for whatever reason. Invariants: what a get gives is what
-// was put; a task ends exactly once, and nothing touches its bytes afterwards. Thread: none of its
-// own; TieredCache calls it from one thread at a time. name(), index(), depth(), must_be_asked(),
-// takes_blocks(): any.
+// was put; a put that ended well is there for good; a task ends exactly once, and nothing touches
+// its bytes afterwards. Thread: none of its own; TieredCache calls it from one thread at a time.
+// name(), index(), depth(), put_depth(), wait_fd(), must_be_asked(), takes_blocks(): any.
 #pragma once
 
 #include <optional>
@@ -72,6 +72,8 @@ class BlockTier {
   virtual TierIndex index() const noexcept = 0;
   /// Tasks that may be under way at once; 1 or more.
   virtual std::size_t depth() const noexcept { return 1; }
+  /// Puts that may be besides. 0: they count as the others do, and leave a place to those.
+  virtual std::size_t put_depth() const noexcept { return 0; }
   /// Others put blocks there, too, or an earlier life did: it knows of a block only when it looks.
   virtual bool must_be_asked() const noexcept { return false; }
   /// False: it is only read from. What comes from there is demoted to the tiers that do.
@@ -80,7 +82,8 @@ class BlockTier {
   /// Nothing: it does not know.
   virtual std::optional<TierCapacity> room() const { return std::nullopt; }
 
-  /// Fewer than depth() are under way. The task may have ended when this returns.
+  /// Fewer than depth() are under way. The task may have ended when this returns. It may wait for
+  /// others that share its costs, until the next progress().
   virtual void begin(TierTask& task) = 0;
   /// The task ends soon, as cancelled or as it would have.
   virtual void cancel(TierTask& task) { (void)task; }
@@ -88,10 +91,9 @@ class BlockTier {
   virtual bool progress() { return false; }
   /// Sleeps until progress() may have something to do, or so long.
   virtual void wait_for_work(Duration most) { (void)most; }
+  /// Readable while progress() may have something to do; -1: what is begun ends at once.
+  virtual int wait_fd() const { return -1; }
 
-  /// Puts that have ended well are there for good when this succeeds. After a failure those that
-  /// ended since the last success are not there.
-  virtual Status acknowledge() { return {}; }
   /// So that the next life finds sooner what is there. Without it only time is lost.
   virtual void checkpoint() {}
   /// Errors: not_found, and those of writing.

@@ -1,26 +1,204 @@
+#include <utility>
+
 #include <towpath/core/text.h>
 #include <towpath/kv/tiers/disk_tier.h>
 
 namespace towpath::kv {
+namespace {
+
+// Half of a device's depth: reads, which somebody waits for, find the other half free.
+constexpr std::size_t kMostWrites = 32;
+// A sync costs a disk about the same for few bytes and for many.
+constexpr std::uint64_t kSyncBytes = std::uint64_t{16} << 20U;
+
+}  // namespace
 
 Result<std::unique_ptr<DiskTier>> DiskTier::open(sys::FileSystem& files,
-                                                 const BlockStoreOptions& options) {
+                                                 const BlockStoreOptions& options,
+                                                 std::unique_ptr<sys::FileDevice> device) {
   if (options.block_directory == nullptr || options.tier == 0)
     return error(Code::invalid_argument,
                  cat("a disk tier as tier ", options.tier,
                      options.block_directory == nullptr ? " that tells nobody what it has" : ""),
                  "name a BlockDirectory, and a tier of 1 or more: 0 is the pool's");
-  TOWPATH_TRY(auto store, BlockStore::open(files, options));
+  TOWPATH_TRY(auto store, BlockStore::open(files, options, std::move(device)));
   return std::unique_ptr<DiskTier>(new DiskTier(std::move(store), options.tier));
 }
 
+DiskTier::~DiskTier() { drain(); }
+
+void DiskTier::drain() {
+  constexpr Duration kNap = std::chrono::milliseconds(100);
+  while (progress() || !is_idle()) wait_for_work(kNap);
+}
+
+void DiskTier::checkpoint() {
+  drain();
+  (void)store_->checkpoint();
+}
+
+// Tasks ------------------------------------------------------------------------------------------
+
 void DiskTier::begin(TierTask& task) {
+  switch (task.kind) {
+    case TierTask::Kind::put: return begin_put(task);
+    case TierTask::Kind::get: return begin_get(task);
+    case TierTask::Kind::look: break;
+  }
   const auto found = store_->find(task.hash);
-  if (task.kind == TierTask::Kind::put)
-    return task.end(store_->put(task.hash, task.digest, task.bytes));
   if (found) task.digest = found->digest;
-  if (task.kind == TierTask::Kind::get) return task.end(store_->get(task.hash, task.bytes));
   task.end(found ? Status() : error(Code::not_found, cat("no block ", hex(task.hash))));
+}
+
+void DiskTier::begin_get(TierTask& task) {
+  Read& read = reads_.emplace_back(Read{&task});
+  if (Status begun = store_->begin(read.read, task.hash, task.bytes); !begun.ok()) {
+    reads_.pop_back();
+    return task.end(std::move(begun));
+  }
+  store_->device().begin(read.read.request);
+  (void)end_reads();
+}
+
+void DiskTier::begin_put(TierTask& task) {
+  Result<std::optional<Record>> record = store_->admit(task.hash, task.digest, task.bytes);
+  if (!record.ok()) return task.end(record.status());
+  if (!*record) return task.end({});
+  waiting_.push_back({&task, **record});
+  begin_writes();
+}
+
+Status DiskTier::remove(BlockHash hash) {
+  TOWPATH_TRY(const Record record, store_->forget(hash));
+  waiting_.push_back({nullptr, record});
+  begin_writes();
+  return {};
+}
+
+void DiskTier::cancel(TierTask& task) {
+  for (Read& read : reads_)
+    if (read.task == &task) store_->device().cancel(read.read.request);
+  (void)end_reads();
+  const auto waits = [&](const Waiting& one) { return one.task == &task; };
+  if (std::erase_if(waiting_, waits) > 0)
+    task.end(error(Code::cancelled, cat("block ", hex(task.hash), " was not written yet")));
+}
+
+// Progress ---------------------------------------------------------------------------------------
+
+/// Until all that is under way is the device's affair.
+bool DiskTier::progress() {
+  bool some = false;
+  for (bool more = true; more;) {
+    more = store_->device().progress();
+    more = end_reads() || more;
+    more = end_writes() || more;
+    more = end_sync() || more;
+    more = begin_writes() || more;
+    more = begin_sync() || more;
+    some = some || more;
+  }
+  return some;
+}
+
+bool DiskTier::end_reads() {
+  return std::erase_if(reads_, [&](Read& one) {
+           if (!one.read.request.has_ended) return false;
+           one.task->digest = one.read.record.digest;
+           one.task->end(store_->end(one.read));
+           return true;
+         }) > 0;
+}
+
+bool DiskTier::end_writes() {
+  return std::erase_if(writes_, [&](Write& one) {
+           if (!one.write.request.has_ended) return false;
+           const Status written = store_->end(one.write);
+           TierTask* const task = one.what.task;
+           if (written.code() == Code::exhausted) {
+             one.what.lacks_space = true;
+             waiting_.push_front(one.what);
+           }
+           if (task != nullptr && written.ok()) written_.push_back(task);
+           if (task != nullptr && !written.ok() && !one.what.lacks_space) task->end(written);
+           written_bytes_ += written.ok() ? room_of(one.write.record) : 0;
+           return true;
+         }) > 0;
+}
+
+bool DiskTier::end_sync() {
+  if (!sync_ || !sync_->request.has_ended) return false;
+  const Status synced = store_->end(*sync_);
+  sync_.reset();
+  end_all(std::exchange(synced_with_it_, {}), synced);
+  if (synced.ok()) return true;
+  end_all(std::exchange(written_, {}), synced);  // which the store has forgotten, too
+  written_bytes_ = 0;
+  return true;
+}
+
+void DiskTier::end_all(std::vector<TierTask*> tasks, const Status& how) {
+  for (TierTask* const task : tasks) task->end(how);
+}
+
+/// True: some began, or ended as they could not.
+bool DiskTier::begin_writes() {
+  bool some = false;
+  while (!waiting_.empty() && writes_.size() < kMostWrites && begin_next()) some = true;
+  return some;
+}
+
+/// False: not before what was written is synced.
+bool DiskTier::begin_next() {
+  Waiting& next = waiting_.front();
+  Status begun = next.lacks_space ? find_space(next) : Status();
+  if (begun.ok()) {
+    next.lacks_space = false;
+    begun = begin_write(next);
+  }
+  if (begun.code() == Code::not_ready) return false;
+  if (begun.code() == Code::exhausted && !next.lacks_space) {
+    next.lacks_space = true;
+    return true;
+  }
+  if (!begun.ok() && next.task != nullptr) next.task->end(std::move(begun));
+  waiting_.pop_front();
+  (void)end_writes();
+  return true;
+}
+
+/// Many may have failed together: what was freed for one of them may do for all.
+Status DiskTier::find_space(Waiting& what) {
+  if (rooms_made_ > what.rooms_before) return {};
+  TOWPATH_TRY(store_->free_oldest(what.record, what.freed));
+  ++rooms_made_;
+  return {};
+}
+
+Status DiskTier::begin_write(Waiting& what) {
+  what.rooms_before = rooms_made_;
+  Write& write = writes_.emplace_back(Write{what});
+  const ConstByteSpan bytes = what.task != nullptr ? what.task->bytes : ByteSpan();
+  Status begun = store_->begin(write.write, what.record, bytes);
+  if (begun.ok())
+    store_->device().begin(write.write.request);
+  else
+    writes_.pop_back();
+  return begun;
+}
+
+/// When nothing is being written that would be missing, or much was.
+bool DiskTier::begin_sync() {
+  if (sync_ || (!writes_.empty() && written_bytes_ < kSyncBytes)) return false;
+  SegmentSync& sync = sync_.emplace();
+  if (!store_->begin(sync)) {
+    sync_.reset();
+    return false;
+  }
+  synced_with_it_ = std::exchange(written_, {});
+  written_bytes_ = 0;
+  store_->device().begin(sync.request);
+  return true;
 }
 
 }  // namespace towpath::kv

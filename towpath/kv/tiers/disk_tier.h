@@ -1,8 +1,19 @@
-// DiskTier: a BlockStore as a tier: its tasks end where they begin. What the store's directory has
-// of earlier lives is there from the start. Thread: that of BlockTier.
+// DiskTier: a BlockStore as a tier, whose device moves blocks while the tier's user does other
+// things. What the store's directory has of earlier lives is there from the start.
+//
+//   put:  begin() proven --> waits --> written --> synced with others --> has ended: there for good
+//   get:  begin() --> read --> proven --> has ended
+//
+// One sync serves all puts that were written before it began: it begins when nothing is being
+// written that it could wait for, or much has been. Making room, and beginning a segment, wait for
+// all that is under way, and are waited for. Thread: that of BlockTier.
 #pragma once
 
+#include <deque>
+#include <list>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include <towpath/kv/disk/block_store.h>
 #include <towpath/kv/tiers/block_tier.h>
@@ -11,27 +22,76 @@ namespace towpath::kv {
 
 class DiskTier final : public BlockTier {
  public:
-  /// `options` names the BlockDirectory and the tier. Errors: those of BlockStore::open;
-  /// invalid_argument (no BlockDirectory, or tier 0).
+  /// `options` names the BlockDirectory and the tier. `device` as for BlockStore::open, whose
+  /// errors these are; invalid_argument (no BlockDirectory, or tier 0).
   static Result<std::unique_ptr<DiskTier>> open(sys::FileSystem& files,
-                                                const BlockStoreOptions& options);
+                                                const BlockStoreOptions& options,
+                                                std::unique_ptr<sys::FileDevice> device = {});
+  /// Waits for what is under way. Tasks have ended.
+  ~DiskTier() override;
 
   const std::string& name() const noexcept override { return name_; }
   TierIndex index() const noexcept override { return index_; }
+  std::size_t depth() const noexcept override { return 64; }
+  std::size_t put_depth() const noexcept override { return 1024; }
   void begin(TierTask& task) override;
-  Status acknowledge() override { return store_->sync(); }
-  void checkpoint() override { (void)store_->checkpoint(); }
-  Status remove(BlockHash hash) override { return store_->remove(hash); }
+  void cancel(TierTask& task) override;
+  bool progress() override;
+  int wait_fd() const override { return store_->device().wait_fd(); }
+  void wait_for_work(Duration most) override { store_->device().wait(most); }
+  void checkpoint() override;
+  /// Gone at once; in the directory soon.
+  Status remove(BlockHash hash) override;
 
   BlockStore& store() noexcept { return *store_; }
 
  private:
+  struct Read {
+    TierTask* task;
+    BlockRead read{};
+  };
+  /// Of a block; of a removal, which nobody waits for, there is no task.
+  struct Waiting {
+    TierTask* task;
+    Record record;
+    bool lacks_space = false;        // which is to be found before it is tried again
+    std::uint64_t freed = 0;         // for it, so far
+    std::uint64_t rooms_before = 0;  // that had been made when it was tried
+  };
+  struct Write {
+    Waiting what;
+    RecordWrite write{};
+  };
+
   DiskTier(std::unique_ptr<BlockStore> store, TierIndex index)
       : store_(std::move(store)), index_(index) {}
 
+  void begin_get(TierTask& task);
+  void begin_put(TierTask& task);
+  bool is_idle() const { return reads_.empty() && writes_.empty() && waiting_.empty() && !sync_; }
+  void drain();
+
+  bool end_reads();
+  bool end_writes();
+  bool end_sync();
+  bool begin_writes();
+  bool begin_next();
+  Status find_space(Waiting& what);
+  Status begin_write(Waiting& what);
+  bool begin_sync();
+  static void end_all(std::vector<TierTask*> tasks, const Status& how);
+
   const std::string name_ = "disk";
   std::unique_ptr<BlockStore> store_;
-  TierIndex index_;
+  const TierIndex index_;
+  std::list<Read> reads_;
+  std::deque<Waiting> waiting_;
+  std::uint64_t rooms_made_ = 0;  // for records that found no space
+  std::list<Write> writes_;
+  std::vector<TierTask*> written_;  // and not being synced
+  std::uint64_t written_bytes_ = 0;
+  std::optional<SegmentSync> sync_;
+  std::vector<TierTask*> synced_with_it_;
 };
 
 }  // namespace towpath::kv

@@ -16,12 +16,15 @@ struct TieredCache::TierState {
   std::size_t under_way = 0;
   std::size_t puts_under_way = 0;
   Instant rests_until{0};
-  std::uint64_t unacknowledged = 0;  // blocks
   telemetry::Histogram put_ns, get_ns;
 
   /// Puts leave a place to others, where there is more than one: nobody waits for a put.
   bool has_place_for(TierTask::Kind kind) const {
     const std::size_t depth = tier->depth();
+    const std::size_t put_depth = tier->put_depth();
+    if (put_depth > 0)
+      return kind == TierTask::Kind::put ? puts_under_way < put_depth
+                                         : under_way - puts_under_way < depth;
     const std::size_t most_puts = depth > 1 ? depth - 1 : 1;
     return under_way < depth && (kind != TierTask::Kind::put || puts_under_way < most_puts);
   }

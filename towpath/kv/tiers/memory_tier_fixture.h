@@ -26,7 +26,7 @@ class MemoryTier final : public BlockTier {
     EXPECT_LT(under_way.size(), depth_) << "more than it takes";
     if (on_begin) on_begin(task);
     under_way.push_back(&task);
-    if (!is_slow) (void)progress();
+    if (!is_slow && !waits_for_company) (void)progress();
   }
   /// Of a slow one a test says when tasks end: with let_go().
   void let_go(std::size_t number) {
@@ -43,11 +43,6 @@ class MemoryTier final : public BlockTier {
     while (!is_slow && !under_way.empty()) let_go(0);
     return false;
   }
-  Status acknowledge() override {
-    for (const BlockHash hash : fresh_) block_directory->add(hash, index_);
-    fresh_.clear();
-    return {};
-  }
   Status remove(BlockHash hash) override {
     block_directory->remove(hash, index_);
     return blocks.erase(hash) != 0 ? Status() : error(Code::not_found, "no such block");
@@ -60,6 +55,7 @@ class MemoryTier final : public BlockTier {
   std::map<BlockHash, Kept> blocks;
   std::vector<TierTask*> under_way;
   bool is_slow = false;
+  bool waits_for_company = false;  ///< what is begun waits until the next progress()
   std::function<void(const TierTask&)> on_begin;
   std::function<void()> on_progress, on_cancel;
   BlockDirectory* block_directory = nullptr;
@@ -70,7 +66,7 @@ class MemoryTier final : public BlockTier {
       if (digest_of(task.bytes, task.digest.salt, task.digest.algorithm) != task.digest)
         return error(Code::corrupt, "the bytes do not match");
       blocks[task.hash] = {task.digest, {task.bytes.begin(), task.bytes.end()}};
-      fresh_.push_back(task.hash);
+      block_directory->add(task.hash, index_);
       return {};
     }
     const auto found = blocks.find(task.hash);
@@ -86,7 +82,6 @@ class MemoryTier final : public BlockTier {
   const std::string name_ = "memory (a test's)";
   const TierIndex index_;
   const std::size_t depth_;
-  std::vector<BlockHash> fresh_;
 };
 
 }  // namespace towpath::kv::testing

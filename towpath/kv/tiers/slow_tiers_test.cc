@@ -63,6 +63,17 @@ TEST_F(SlowTiersTest, a_tier_has_no_more_under_way_than_it_takes_and_the_rest_wa
   EXPECT_EQ(cache_->figures().below[1].demoted, 5U);
 }
 
+TEST_F(SlowTiersTest, what_was_begun_is_under_way_before_nothing_is_left_to_do) {
+  open_slow();
+  put_below(1, 2);
+  slow_->is_slow = false;
+  slow_->waits_for_company = true;  // as a device that is given many requests together
+  Promotion promotion = want({1, 2});
+  while (cache_->progress()) {
+  }
+  EXPECT_TRUE(promotion.ended()) << "a thread would sleep now, and nothing would wake it";
+}
+
 TEST_F(SlowTiersTest, blocks_come_up_in_any_order_and_are_reported_in_theirs) {
   open_slow();
   put_below(1, 4);

@@ -201,10 +201,11 @@ bool TieredCache::progress() {
   const bool moved = progress_tiers();
   const bool promoted = promote_some();
   const bool looked = look_some();
+  const bool begun = start_begun();  // reads go before what demotion copies
   const bool demoted = demote_some(false);
   const bool copied = copier_->progress();
   note_state();
-  return moved || promoted || looked || demoted || copied;
+  return moved || promoted || looked || begun || demoted || copied;
 }
 
 void TieredCache::wait_for_work(Duration most) {

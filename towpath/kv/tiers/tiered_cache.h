@@ -50,8 +50,8 @@ struct TieredCacheOptions {
   std::size_t most_waiting_demotions = 4096;   ///< blocks; what is less urgent is not kept beyond
   std::size_t most_waiting_promotions = 4096;  ///< blocks; promote() refuses beyond, look() forgets
   std::size_t batch_blocks = 64;               ///< at most so many per call of progress(), each way
-  /// Small blocks are demoted in larger batches, up to this: a batch ends with an acknowledgement,
-  /// which costs a disk the same for few bytes and for many.
+  /// Small blocks are demoted in larger batches, up to this: a batch ends with a sync, which costs a
+  /// disk the same for few bytes and for many. Two batches may be aside at a time, on their way.
   std::uint64_t batch_bytes = std::uint64_t{16} << 20U;
   std::size_t batch_at_least = 8;  ///< fewer are demoted only after `linger`
   Duration linger = std::chrono::milliseconds(10);
@@ -63,7 +63,7 @@ struct TieredCacheOptions {
 
 struct TierFigures {
   std::string name;
-  std::uint64_t demoted = 0, demoted_bytes = 0;    ///< acknowledged
+  std::uint64_t demoted = 0, demoted_bytes = 0;    ///< there for good
   std::uint64_t promoted = 0, promoted_bytes = 0;  ///< proven
   std::map<std::string, std::uint64_t> failed;     ///< by what was done, and its code
   telemetry::HistogramSummary put_ns, get_ns;
@@ -170,6 +170,7 @@ class TieredCache {
   bool lacks(const TierState& tier, BlockHash hash) const;
 
   void begin(TierRequest& request) TOWPATH_REQUIRES(work_);
+  bool start_begun() TOWPATH_REQUIRES(work_);
   bool is_over(TierRequest& request) TOWPATH_REQUIRES(work_);
   bool progress_tiers() TOWPATH_REQUIRES(work_);
   void wait_for_any(Duration most) TOWPATH_REQUIRES(work_);
@@ -196,13 +197,13 @@ class TieredCache {
   bool came_aside(const DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
   void begin_puts(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
   void land(DemotionInFlight& demotion, const TierRequest& request) TOWPATH_REQUIRES(work_);
-  void acknowledge_all() TOWPATH_REQUIRES(work_);
   void note_state() TOWPATH_REQUIRES(work_);
   bool takes(const TierState& tier) const TOWPATH_REQUIRES(work_);
   bool copies_rest() const TOWPATH_REQUIRES(work_);
   bool someone_takes() const TOWPATH_REQUIRES(work_);
   bool is_demoting(const TierState& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);
   bool have_room() const TOWPATH_REQUIRES(work_);
+  std::size_t most_aside() const TOWPATH_REQUIRES(work_);
   void failed(TierState& tier, const char* doing, const Status& status) TOWPATH_REQUIRES(work_);
   void copy_failed(const char* way, const Status& status) TOWPATH_REQUIRES(work_);
   void count(std::uint64_t TieredCacheFigures::*figure, std::uint64_t by = 1);
@@ -226,6 +227,7 @@ class TieredCache {
   run::Mutex copying_;  // while demotion holds a block; after work_
   mutable run::Mutex work_;
   std::vector<std::unique_ptr<TierState>> below_;  // the same ones all its life
+  bool has_begun_ TOWPATH_GUARDED_BY(work_) = false;  // requests, since tiers made progress
   std::list<TierRequest> looks_under_way_ TOWPATH_GUARDED_BY(work_);
   std::list<PromotionInFlight> promoting_ TOWPATH_GUARDED_BY(work_);
   std::list<DemotionInFlight> demoting_ TOWPATH_GUARDED_BY(work_);

@@ -17,6 +17,15 @@ void TieredCache::begin(TierRequest& request) {
   ++request.tier.under_way;
   if (request.task.kind == TierTask::Kind::put) ++request.tier.puts_under_way;
   request.tier.tier->begin(request.task);
+  has_begun_ = true;
+}
+
+/// It may have waited for company. True: there was some, so that there may be more to do.
+bool TieredCache::start_begun() {
+  if (!std::exchange(has_begun_, false)) return false;
+  for (const auto& tier : below_)
+    if (tier->under_way > 0) (void)tier->tier->progress();
+  return true;
 }
 
 /// Gives its place back, the first time that it is.
@@ -252,9 +261,16 @@ bool TieredCache::someone_takes() const {
   return false;
 }
 
+/// Bytes aside are bounded: two batches, so that one can be written while another is synced.
+std::size_t TieredCache::most_aside() const {
+  constexpr std::size_t kAtLeast = 8;
+  const std::uint64_t blocks = 2 * options_.batch_bytes / block_bytes_;
+  return std::min<std::size_t>(std::max<std::size_t>(blocks, kAtLeast), copier_->at_once());
+}
+
 /// In all tiers that take blocks now: a block is copied aside once, for all of them.
 bool TieredCache::have_room() const {
-  if (demoting_.size() >= copier_->at_once()) return false;
+  if (demoting_.size() >= most_aside()) return false;
   for (const auto& tier : below_)
     if (takes(*tier) && !tier->has_place_for(TierTask::Kind::put)) return false;
   return someone_takes();
@@ -279,7 +295,7 @@ bool TieredCache::demote_some(bool at_once) {
       if (!waiting) break;
       demote_one(*waiting);
     }
-  acknowledge_all();
+  if (start_begun()) end_demotions();
   return done > 0;
 }
 
@@ -369,32 +385,16 @@ void TieredCache::land(DemotionInFlight& demotion, const TierRequest& request) {
   TierState& into = request.tier;
   const Status& kept = request.task.status;
   if (kept.ok()) {
-    if (demotion.is_unwanted)
-      (void)into.tier->remove(demotion.block.hash);
-    else
-      ++into.unacknowledged;
+    if (demotion.is_unwanted) return (void)into.tier->remove(demotion.block.hash);
+    const MutexLock figures(figures_mutex_);
+    ++figures_.below[into.number].demoted;
+    figures_.below[into.number].demoted_bytes += block_bytes_;
   } else if (kept.code() == Code::corrupt) {
     if (!std::exchange(demotion.is_wrong, true)) count_quarantined(cat(pool_name_, ", going down"));
     (void)pool_->drop(demotion.block.hash);
   } else {
     failed(into, "put", kept);
     into.rests_until = clock_.now() + options_.rest;
-  }
-}
-
-void TieredCache::acknowledge_all() {
-  for (const auto& tier : below_) {
-    if (tier->unacknowledged == 0) continue;
-    const Status done = tier->tier->acknowledge();
-    const std::uint64_t blocks = std::exchange(tier->unacknowledged, 0);
-    if (!done.ok()) {
-      failed(*tier, "acknowledge", done);
-      tier->rests_until = clock_.now() + options_.rest;
-      continue;
-    }
-    const MutexLock figures(figures_mutex_);
-    figures_.below[tier->number].demoted += blocks;
-    figures_.below[tier->number].demoted_bytes += blocks * block_bytes_;
   }
 }
 
