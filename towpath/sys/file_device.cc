@@ -155,8 +155,12 @@ bool EngineFileDevice::settle(std::uint32_t place, std::int32_t result) {
     return true;
   };
   if (result > 0) {
-    request.moved += static_cast<std::uint64_t>(result);
     request.tries = 0;
+    // Past the page cache what ends inside a block is moved again with the whole block.
+    const auto moved = static_cast<std::uint64_t>(result);
+    const std::uint64_t left = request.length() - request.moved;
+    request.moved += moved < left ? moved - moved % request.file->alignment() : moved;
+    if (moved < request.file->alignment() && moved < left) result = 0;
   }
   if (result >= 0 && request.moved >= request.length()) return end({});
   if (request.is_cancelled)

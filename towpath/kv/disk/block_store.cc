@@ -40,9 +40,9 @@ Status BlockStore::begin(BlockRead& read, BlockHash hash, ByteSpan into) {
   read.offset = place.offset;
   read.into = into;
   read.request = {.kind = sys::FileIo::Kind::read,
-                  .file = segments_.at(place.segment).file(),
                   .offset = place.offset + kSegmentPage,
                   .parts = {sys::IoPart::of(into)}};
+  read.request.file = segments_.at(place.segment).file_for(read.request.parts);
   return {};
 }
 
@@ -156,9 +156,9 @@ Status BlockStore::begin(RecordWrite& write, const Record& record, ConstByteSpan
   write.offset = segment.reserve(record);
   std::ranges::copy(seal_record(record, {segment.name(), write.offset}), write.header.begin());
   write.request = {.kind = sys::FileIo::Kind::write,
-                   .file = segment.file(),
                    .offset = write.offset,
                    .parts = {sys::IoPart::of(write.header), sys::IoPart::to_read(bytes)}};
+  write.request.file = segment.file_for(write.request.parts);
   ++writing_;
   return {};
 }
@@ -208,6 +208,7 @@ Status BlockStore::begin_segment() {
     (void)files_.remove(cat(options_.directory, "/", Segment::file_name(name.number)));
     return made.status();
   }
+  if (options_.direct) figures_.direct_refusal = made->go_direct(files_);
   segments_.emplace(name.number, *std::move(made));
   current_ = name.number;
   return {};

@@ -9,8 +9,8 @@
 //   get() ---> the bytes, and they match the digest; or a reason why not, and the block is gone
 //
 // The store decides what goes where, what is synced when, and what makes room; a sys::FileDevice
-// moves the bytes. put(), sync(), get() wait for it. Who would rather do other things meanwhile
-// takes them apart:
+// moves the bytes. put(), sync(), get() wait for it. A caller that would rather do other things
+// meanwhile takes them apart:
 //
 //   begin(write) --> device().begin(write.request) ... it has ended --> end(write)
 //
@@ -46,6 +46,9 @@ struct BlockStoreOptions {
   std::uint64_t capacity_bytes = std::uint64_t{16}
                                  << 30U;  ///< of all segments; one more while room is made
   std::uint64_t incarnation = 0;          ///< random, another for each opening
+  /// Past the page cache (O_DIRECT), where the directory can, and where a block's bytes begin and
+  /// end at multiples of its File::alignment(); others go through it.
+  bool direct = false;
   /// Learns what is acknowledged, as tier `tier`, and what is no more, for whatever reason;
   /// outlives the store. None: nobody is notified.
   BlockDirectory* block_directory = nullptr;
@@ -126,6 +129,8 @@ class BlockStore {
     std::uint64_t reclaimed_segments = 0;
     std::map<std::string, std::uint64_t> quarantined;  ///< by reason
     std::vector<std::string> reported;                 ///< what was wrong at opening, in words
+    std::string
+        direct_refusal;  ///< why all goes through the page cache although that was not wanted
   };
   Figures figures() const;
   /// Why nothing can be written; ok otherwise.

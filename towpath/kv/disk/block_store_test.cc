@@ -1,3 +1,4 @@
+#include <array>
 #include <cerrno>
 
 #include <gmock/gmock.h>
@@ -6,6 +7,8 @@
 
 #include <towpath/kv/disk/store_fixture.h>
 #include <towpath/sys/memory_file_system.h>
+#include <towpath/sys/system_file.h>
+#include <towpath/sys/temporary_directory.h>
 
 namespace towpath::kv {
 namespace {
@@ -15,6 +18,10 @@ using sys::FileOp;
 using testing::get_block;
 using testing::open_store;
 using testing::put_block;
+
+struct AlignedPages {
+  alignas(kSegmentPage) std::array<std::byte, 2 * kSegmentPage> bytes;
+};
 
 class BlockStoreTest : public ::testing::Test {
  protected:
@@ -290,6 +297,48 @@ TEST_F(BlockStoreTest, presence_is_reported_what_is_acknowledged_and_what_is_gon
   again.block_directory = &anew;
   store = open_store(files_, again);
   EXPECT_EQ(anew.snapshot().size(), there);
+}
+
+/// Counts what goes past the page cache, and what does not.
+struct CountingDevice final : sys::FileDevice {
+  void begin(sys::FileRequest& request) override {
+    if (request.kind != sys::FileIo::Kind::sync) ++(request.file->direct() ? direct : buffered);
+    request.end(sys::perform(request));
+  }
+  void cancel(sys::FileRequest& /*request*/) override {}
+  bool progress() override { return false; }
+  std::string describe() const override { return "counting"; }
+  int direct = 0, buffered = 0;
+};
+
+TEST_F(BlockStoreTest, aligned_blocks_go_past_the_page_cache_and_others_come_right_all_the_same) {
+  const auto directory = sys::TemporaryDirectory::create("/var/tmp");
+  ASSERT_TRUE(directory.ok());
+  sys::SystemFileSystem files;
+  const auto page = std::make_unique<AlignedPages>();
+  const ByteSpan aligned(page->bytes);
+  std::ranges::fill(aligned, std::byte{7});
+  for (std::uint64_t life = 1; life <= 2; ++life) {
+    auto counting = std::make_unique<CountingDevice>();
+    CountingDevice& device = *counting;
+    auto store = BlockStore::open(
+        files, {.directory = directory->path(), .incarnation = life, .direct = true},
+        std::move(counting));
+    ASSERT_TRUE(store.ok()) << store.status().to_string();
+    if (const std::string& why = (*store)->figures().direct_refusal; !why.empty())
+      GTEST_SKIP() << why;
+    if (life == 1) {
+      ASSERT_TRUE((*store)->put(100, digest_of(aligned, 5), aligned).ok());
+      ASSERT_TRUE(put_block(**store, 1).ok());
+      ASSERT_TRUE((*store)->sync().ok());
+    }
+    std::ranges::fill(aligned, std::byte{0});
+    EXPECT_TRUE((*store)->get(100, aligned).ok());
+    EXPECT_EQ(aligned.back(), std::byte{7});
+    EXPECT_TRUE(get_block(**store, 1).ok());
+    EXPECT_EQ(device.direct, life == 1 ? 2 : 1);
+    EXPECT_EQ(device.buffered, life == 1 ? 2 : 1);
+  }
 }
 
 TEST_F(BlockStoreTest, options_and_blocks_that_make_no_sense_are_refused) {

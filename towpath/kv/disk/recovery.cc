@@ -95,6 +95,7 @@ Status BlockStore::recover_segment(const std::string& file_name,
       ++figures_.from_index;
     }
   }
+  if (options_.direct) figures_.direct_refusal = segment.go_direct(files_);
   Status scanned = scan(segment, is_indexed ? indexed->end : 0);
   segments_.emplace(number, std::move(segment));
   return scanned;

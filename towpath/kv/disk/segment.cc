@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 
 #include <towpath/core/checked.h>
@@ -36,7 +37,9 @@ Result<Segment> Segment::create(sys::FileSystem& files, const std::string& direc
   TOWPATH_TRY(sys::write_exactly(*file, seal_segment_header(name), 0));
   TOWPATH_TRY(file->sync());
   TOWPATH_TRY(files.sync_directory(directory));
-  return Segment(std::move(file), name, kSegmentPage);
+  Segment made(std::move(file), name, kSegmentPage);
+  made.is_written_ = true;
+  return made;
 }
 
 Result<Segment> Segment::open(sys::FileSystem& files, const std::string& path) {
@@ -47,6 +50,25 @@ Result<Segment> Segment::open(sys::FileSystem& files, const std::string& path) {
   TOWPATH_TRY(const std::uint64_t size, file->size());
   // The last block's page is not filled up.
   return Segment(std::move(file), name, (size + kSegmentPage - 1) / kSegmentPage * kSegmentPage);
+}
+
+std::string Segment::go_direct(sys::FileSystem& files) {
+  Result<std::unique_ptr<sys::File>> direct =
+      files.open(path(), {.writable = is_written_, .direct = true});
+  if (!direct.ok()) return direct.status().to_string();
+  if (!(*direct)->direct()) return (*direct)->direct_refusal();
+  direct_ = *std::move(direct);
+  return {};
+}
+
+const std::shared_ptr<sys::File>& Segment::file_for(
+    std::span<const sys::IoPart> parts) const noexcept {
+  if (direct_ == nullptr) return file_;
+  const std::uint64_t unit = direct_->alignment();
+  const bool fits = kSegmentPage % unit == 0 && std::ranges::all_of(parts, [&](const auto& part) {
+                      return address_of(part.data) % unit == 0 && part.size_bytes % unit == 0;
+                    });
+  return fits ? direct_ : file_;
 }
 
 std::uint64_t Segment::reserve(const Record& record) {

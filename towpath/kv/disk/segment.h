@@ -8,10 +8,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include <towpath/kv/disk/segment_format.h>
 #include <towpath/sys/file.h>
+#include <towpath/sys/io_part.h>
 
 namespace towpath::kv {
 
@@ -22,6 +24,8 @@ class Segment {
                                 const SegmentName& name);
   /// One that is there, for reading. Errors: corrupt (its header), those of the file system.
   static Result<Segment> open(sys::FileSystem& files, const std::string& path);
+  /// From now on what is aligned goes past the page cache, if the file system can; or why not.
+  std::string go_direct(sys::FileSystem& files);
 
   /// "segment-0000000000000007", and back; nothing for other files.
   static std::string file_name(std::uint64_t number);
@@ -31,6 +35,8 @@ class Segment {
   const std::string& path() const noexcept { return file_->path(); }
   std::uint64_t end() const noexcept { return end_; }  ///< where the next record goes
   const std::shared_ptr<sys::File>& file() const noexcept { return file_; }
+  /// For bytes that lie in these parts: file(), or the same past the page cache.
+  const std::shared_ptr<sys::File>& file_for(std::span<const sys::IoPart> parts) const noexcept;
 
   /// The record's offset: from now on its place is taken.
   std::uint64_t reserve(const Record& record);
@@ -52,7 +58,9 @@ class Segment {
   Segment(std::shared_ptr<sys::File> file, const SegmentName& name, std::uint64_t end)
       : file_(std::move(file)), name_(name), end_(end) {}
 
-  std::shared_ptr<sys::File> file_;  // and of what is under way
+  std::shared_ptr<sys::File> file_;    // and of what is under way
+  std::shared_ptr<sys::File> direct_;  // the same; null: none
+  bool is_written_ = false;            // by this life of the store
   SegmentName name_;
   std::uint64_t end_;
   std::uint64_t unbegun_ = 0;  // bytes written since the disk began last

@@ -1,5 +1,7 @@
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -22,7 +24,7 @@ class HostCopier final : public SlotCopier {
   bool must_read_back() const noexcept override { return false; }
 
   ByteSpan take_aside() override {
-    if (free_.empty()) return asides_.emplace_back(block_bytes_);
+    if (free_.empty()) return {asides_.emplace_back(make_aside()).get(), block_bytes_};
     const ByteSpan aside = free_.back();
     free_.pop_back();
     return aside;
@@ -37,9 +39,19 @@ class HostCopier final : public SlotCopier {
     return copy.out.empty() ? Status() : gather(layout_, copy.slot, copy.out);
   }
 
+  /// At a page, as what goes past the page cache must be.
+  static constexpr std::align_val_t kPage{4096};
+  struct AtPage {
+    void operator()(std::byte* bytes) const { ::operator delete[](bytes, kPage); }
+  };
+  using Aside = std::unique_ptr<std::byte[], AtPage>;
+  Aside make_aside() const {
+    return Aside(static_cast<std::byte*>(::operator new[](block_bytes_, kPage)));
+  }
+
   const layout::PhysicalLayout layout_;
   const std::uint64_t block_bytes_;
-  std::deque<Bytes> asides_;
+  std::deque<Aside> asides_;
   std::vector<ByteSpan> free_;
 };
 
