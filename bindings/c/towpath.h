@@ -180,9 +180,7 @@ typedef struct {
   uint64_t host_blocks;  /* kept in memory; 0: 1024 */
   const char* directory; /* null: no files */
   uint64_t disk_bytes;   /* 0: 16 GiB */
-  /* Other workers, whose blocks are leased, and who lease from here: served by a thread if
-   * peer_serving_thread says so, else while somebody calls in here, towpath_worker_progress() at
-   * least. */
+  /* Other workers, whose blocks are leased, and that lease from here, served by a thread. */
   const char* rendezvous;   /* where they meet: "etcd://host:2379/ns", "scope:job"; null: none */
   const char* peer_name;    /* of this worker there; null: one of chance */
   const char* const* peers; /* names of others, where a rendezvous notifies nobody of changes: */
@@ -190,7 +188,7 @@ typedef struct {
   const char* const* peer_backends; /* none: "shm"; "tcp" too for other machines */
   size_t peer_backend_count;
   uint64_t peer_patience_ms;    /* for each step of a lease; 0: 2000 */
-  uint32_t peer_serving_thread; /* 1: others are served while the engine computes; 0: no thread */
+  uint32_t peer_serving_thread; /* of no effect: others are always served by a thread */
   /* "s3://BUCKET/PREFIX:SIZE", with "?endpoint_override=..." where the environment (AWS_*) does not
    * say it: blocks are kept as objects, too, below those in files. Null: none are. */
   const char* objects;
@@ -238,6 +236,8 @@ typedef struct {
   uint64_t leased_blocks; /* that came from them, and proved */
   uint64_t granted_blocks;
   uint64_t failed_leases;
+  uint64_t steps;
+  uint64_t engine_ns; /* that the engine's thread was in the calls of its steps */
 } towpath_worker_figures_t;
 
 towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_figures_t* figures,

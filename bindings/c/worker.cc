@@ -182,15 +182,18 @@ towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_f
     const kv::ConnectorWorker::Figures moved =
         worker->node->call([](auto& it) { return it.figures(); });
     const kv::PeerFigures granting = worker->node->granting();
-    const towpath_worker_figures_t all{.size = figures->size,
-                                       .loaded_blocks = moved.loaded_blocks,
-                                       .failed_blocks = moved.failed_blocks,
-                                       .saved_blocks = moved.saved_blocks,
-                                       .unsaved_blocks = moved.unsaved_blocks,
-                                       .peers = granting.peers,
-                                       .leased_blocks = granting.leased,
-                                       .granted_blocks = granting.granted,
-                                       .failed_leases = granting.failed_sessions};
+    const towpath_worker_figures_t all{
+        .size = figures->size,
+        .loaded_blocks = moved.loaded_blocks,
+        .failed_blocks = moved.failed_blocks,
+        .saved_blocks = moved.saved_blocks,
+        .unsaved_blocks = moved.unsaved_blocks,
+        .peers = granting.peers,
+        .leased_blocks = granting.leased,
+        .granted_blocks = granting.granted,
+        .failed_leases = granting.failed_sessions,
+        .steps = moved.engine_time.steps,
+        .engine_ns = static_cast<std::uint64_t>(moved.engine_time.all().count())};
     std::memcpy(figures, &all, std::min(figures->size, sizeof all));
     return {};
   });

@@ -69,11 +69,13 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
   TOWPATH_TRY(const kv::LayoutHandle cache, node->register_caches(options));
   TOWPATH_TRY(auto own, node->make_keeper(options));
   node->keeper_ = own.get();
-  TOWPATH_TRY(node->worker_,
-              kv::ConnectorWorker::make({.manager = node->manager_.get(), .rank = options.rank},
-                                        cache, std::move(own)));
+  TOWPATH_TRY(node->worker_, kv::ConnectorWorker::make({.manager = node->manager_.get(),
+                                                        .rank = options.rank,
+                                                        .clock = &node->node_->clock()},
+                                                       cache, std::move(own)));
   if (has_peers(options)) TOWPATH_TRY(node->meet(options));
-  if (options.peers.serving_thread && has_peers(options)) TOWPATH_TRY(node->start_serving());
+  const bool serves = options.background || options.peers.serving_thread;
+  if (has_peers(options) && serves) TOWPATH_TRY(node->start_serving());
   return node;
 }
 
@@ -139,7 +141,8 @@ Result<std::unique_ptr<kv::TieredKeeper>> ConnectorNode::make_keeper(
   kv::TieredKeeperParts parts{.clock = &node_->clock(),
                               .memory = std::move(memory),
                               .algorithm = options.digest,
-                              .cache = options.cache};
+                              .cache = options.cache,
+                              .background = options.background};
   if (node_->telemetry() != nullptr) parts.meter = node_->telemetry()->cache_meter();
   TOWPATH_TRY(parts.below, tiers_below(options, *parts.block_directory));
   if (has_peers(options))

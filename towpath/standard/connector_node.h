@@ -10,7 +10,7 @@
 // Files of unlike caches lie in folders of their own below `directory`, objects of theirs below
 // prefixes: whatever is reported here of the model, its share and its shape is part of that name. A
 // worker has its place of objects for itself: replicas of one rank name places of their own. Peers
-// are served while somebody calls in here, or always: by a thread, where one is asked for. Thread:
+// are served by a thread, or, without one (`background`), while somebody calls in here. Thread:
 // any; one at a time is at work.
 #pragma once
 
@@ -39,8 +39,9 @@ struct ConnectorPeers {
   std::vector<std::string> others;
   std::vector<std::string> backends = {"shm"};  ///< "tcp" too for other machines
   Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a lease
-  /// A thread serves them while the engine computes. Without it, an engine that is busy elsewhere
-  /// for longer than their patience calls the worker's progress() in between.
+  /// A thread serves them while the engine computes, also without `background`. Without either, an
+  /// engine that is busy elsewhere for longer than their patience calls the worker's progress() in
+  /// between.
   bool serving_thread = false;
 };
 
@@ -63,6 +64,10 @@ struct ConnectorNodeOptions {
   kv::TieredCacheOptions cache{};
   kv::DigestAlgorithm digest = kv::DigestAlgorithm::xxh3_64;
   ConnectorPeers peers;
+  /// A thread reads, writes and syncs what lies below memory, so that the engine's never does; with
+  /// peers another serves them, in turns with the engine. False: the worker's progress() does all
+  /// of that.
+  bool background = true;
   std::vector<Remark> remarks{};  ///< on where these options come from: warned of at the start
 };
 

@@ -245,7 +245,15 @@ py::dict worker_figures(const Worker& self) {
   };
   py::dict quarantined;
   for (const auto& [reason, count] : kept.quarantined) quarantined[py::str(reason)] = count;
+  const auto seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
+  const kv::ConnectorWorker::EngineTime& time = moved.engine_time;
+  const py::dict engine_seconds(py::arg("start_step") = seconds(time.start_step),
+                                py::arg("wait_for_layer_load") = seconds(time.wait_for_layer),
+                                py::arg("save_layer") = seconds(time.save_layer),
+                                py::arg("wait_for_save") = seconds(time.wait_for_save),
+                                py::arg("take") = seconds(time.take));
   return py::dict(
+      py::arg("steps") = time.steps, py::arg("engine_seconds") = engine_seconds,
       py::arg("loaded_blocks") = moved.loaded_blocks,
       py::arg("failed_blocks") = moved.failed_blocks, py::arg("saved_blocks") = moved.saved_blocks,
       py::arg("unsaved_blocks") = moved.unsaved_blocks, py::arg("from_memory") = kept.from_memory,

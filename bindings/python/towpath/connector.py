@@ -42,12 +42,11 @@ def _kvbm_text(kvbm):
 
 @dataclasses.dataclass
 class Peers:
-    """Other workers whose blocks are borrowed, and who borrow from here: served by a thread of the
-    library's if `serving_thread` says so, else while somebody calls in here, `worker.progress()` at least.
+    """Other workers whose blocks are leased, and that lease from here, served by a thread of the library's.
 
     They meet at `rendezvous` ("etcd://host:2379/namespace", "scope:job"); but for etcd each names the
     `others`. With `backends=["shm", "tcp"]` they may be on other machines. `patience`: seconds with a
-    peer, for each step of a loan.
+    peer, for each step of a loan. `serving_thread` is of no effect: there is always one.
     """
     rendezvous: str
     name: str = ""

@@ -1,13 +1,17 @@
 #include <numeric>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <towpath/kv/connector/scheduler.h>
 #include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/connector/worker.h>
 #include <towpath/kv/testing/transfer_node.h>
 #include <towpath/kv/tiers/disk_tier.h>
+#include <towpath/run/eventually.h>
+#include <towpath/run/mutex.h>
 #include <towpath/sys/memory_file_system.h>
 
 namespace towpath::kv {
@@ -36,21 +40,45 @@ std::vector<TokenId> tokens_of(std::size_t count, TokenId first = 100) {
   return tokens;
 }
 
-/// Both halves of a connector and an engine's cache of six blocks between them.
+/// Notes which threads have it do something.
+struct WatchedDevice final : sys::FileDevice {
+  void begin(sys::FileRequest& request) override {
+    {
+      const run::MutexLock lock(mutex);
+      threads.insert(::gettid());
+      kinds.insert(request.kind);
+    }
+    request.end(sys::perform(request));
+  }
+  void cancel(sys::FileRequest& /*request*/) override {}
+  bool progress() override { return false; }
+  std::string describe() const override { return "watched"; }
+
+  run::Mutex mutex;
+  std::set<pid_t> threads TOWPATH_GUARDED_BY(mutex);
+  std::set<sys::FileIo::Kind> kinds TOWPATH_GUARDED_BY(mutex);
+};
+
+/// Both halves of a connector and an engine's cache of six blocks between them. With a device of
+/// its own, the keeper has a thread.
 struct Engine {
   explicit Engine(sys::MemoryFileSystem* disk, ConnectorSchedulerOptions options = {},
-                  const CacheKind& kind = kEngineCache, const TieredCacheOptions& tiers = {})
+                  const CacheKind& kind = kEngineCache, const TieredCacheOptions& tiers = {},
+                  std::unique_ptr<sys::FileDevice> device = {})
       : cache(node.build(kind)), handle(node.add(cache)) {
     options.tokens_per_block = kTokens;
     scheduler.emplace(ConnectorScheduler::make(options).value());
     static std::uint64_t incarnation = 1000;
     TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"}), .cache = tiers};
     block_directory = parts.block_directory.get();
+    parts.background = device != nullptr;
     if (disk != nullptr)
-      parts.below.push_back(DiskTier::open(*disk, {.directory = "/kv",
-                                                   .incarnation = ++incarnation,
-                                                   .block_directory = parts.block_directory.get(),
-                                                   .tier = 1})
+      parts.below.push_back(DiskTier::open(*disk,
+                                           {.directory = "/kv",
+                                            .incarnation = ++incarnation,
+                                            .block_directory = parts.block_directory.get(),
+                                            .tier = 1},
+                                           std::move(device))
                                 .value());
     auto made = TieredKeeper::make(std::move(parts)).value();
     keeper = made.get();
@@ -308,8 +336,10 @@ TEST(ConnectorTest, a_load_in_the_background_is_received_once) {
   ASSERT_TRUE(engine.worker->start_step(engine.scheduler->build()).ok());
   engine.worker->wait_for_save();
   std::vector<RequestId> received;
-  for (int i = 0; i < 10'000 && received.empty(); ++i)
+  for (int i = 0; i < 10'000 && received.empty(); ++i) {
+    (void)engine.worker->progress();
     received = engine.worker->take_finished().received;
+  }
   EXPECT_THAT(received, ElementsAre("b"));
   EXPECT_THAT(engine.worker->take_finished().received, IsEmpty());
   EXPECT_THAT(engine.worker->take_failed_blocks(), ElementsAre(5));
@@ -317,6 +347,29 @@ TEST(ConnectorTest, a_load_in_the_background_is_received_once) {
   const WorkerReport report = engine.worker->take_report();
   EXPECT_THAT(report.received, ElementsAre("b"));
   EXPECT_THAT(report.lost, SizeIs(1));
+}
+
+TEST(ConnectorTest, with_a_thread_the_engine_s_own_never_reads_writes_or_syncs) {
+  sys::MemoryFileSystem disk;
+  auto watched = std::make_unique<WatchedDevice>();
+  WatchedDevice* const device = watched.get();
+  Engine engine(&disk, {}, kEngineCache, {}, std::move(watched));
+  for (std::uint32_t seed = 1; seed <= 4; ++seed) {
+    EXPECT_EQ(engine.serve(cat("new ", seed), 100 * seed, {0, 1, 2}), 0U);
+    ASSERT_TRUE(run::eventually([&] {
+      (void)engine.worker->take_finished();
+      return engine.keeper->figures().written == 3 * seed;
+    }));
+  }
+  EXPECT_TRUE(engine.scheduler->update(engine.worker->take_report()).ok());
+  EXPECT_EQ(engine.serve("again", 100, {5, 3, 4}), 2 * kTokens) << "memory has not room for all";
+  EXPECT_TRUE(engine.has(5, 100, 0));
+  EXPECT_TRUE(engine.has(3, 100, 1));
+  EXPECT_EQ(engine.keeper->figures().from_below.at("disk"), 2U);
+  const run::MutexLock lock(device->mutex);
+  EXPECT_THAT(device->kinds, SizeIs(3)) << "reads, writes and syncs";
+  EXPECT_THAT(device->threads, SizeIs(1));
+  EXPECT_FALSE(device->threads.contains(::gettid()));
 }
 
 TEST(ConnectorTest, a_save_in_the_background_is_sent_when_it_reads_no_more) {

@@ -27,9 +27,9 @@ struct LoadsTest : ::testing::Test {
     parts.below.push_back(std::move(slow));
     auto made = TieredKeeper::make(std::move(parts)).value();
     keeper = made.get();
-    worker =
-        ConnectorWorker::make({.manager = node.manager.get()}, node.add(cache), std::move(made))
-            .value();
+    worker = ConnectorWorker::make({.manager = node.manager.get(), .clock = &engine_clock},
+                                   node.add(cache), std::move(made))
+                 .value();
     for (BlockHash hash = 1; hash <= 2 * kBlocks; ++hash) keep(hash);
     tier->is_slow = true;
   }
@@ -55,6 +55,7 @@ struct LoadsTest : ::testing::Test {
   std::vector<RequestId> receive(std::size_t count) {
     std::vector<RequestId> received;
     EXPECT_TRUE(run::eventually([&] {
+      (void)worker->progress();
       for (const RequestId& request : worker->take_finished().received) received.push_back(request);
       return received.size() >= count;
     }));
@@ -65,6 +66,7 @@ struct LoadsTest : ::testing::Test {
   }
 
   testing::TransferNode node{"engine"};
+  ManualClock engine_clock;
   layout::PhysicalLayout cache;
   TieredKeeper* keeper = nullptr;       // the worker's
   testing::MemoryTier* tier = nullptr;  // the keeper's
@@ -92,10 +94,46 @@ TEST_F(LoadsTest, a_step_waits_for_its_own_while_those_in_the_background_go_on) 
     if ((is_there || ++looks == 100'000) && !tier->under_way.empty()) tier->let_go(0);
   };
   start({{"step", false, {{1, 0}}}, {"background", true, {{11, 2}}}});
-  EXPECT_TRUE(is_there) << "before the step's block came";
   for (std::uint64_t layer = 0; layer < testing::kLayers; ++layer)
     EXPECT_TRUE(worker->wait_for_layer_load(layer).ok());
+  EXPECT_TRUE(is_there) << "before the step's block came";
   EXPECT_TRUE(has(0, 1));
+}
+
+TEST_F(LoadsTest, a_step_begins_without_waiting_and_its_first_layer_waits_for_all_its_blocks) {
+  start({{"step", false, {{1, 0}, {2, 1}, {12, 2}}}});
+  (void)worker->progress();
+  EXPECT_EQ(tier->under_way.size(), 2U) << "the step has begun, and they are still to come";
+  int progressed = 0;
+  tier->on_progress = [&] {
+    engine_clock.advance(std::chrono::milliseconds(1));
+    if (++progressed > 3 && !tier->under_way.empty()) tier->let_go(0);
+  };
+  EXPECT_TRUE(worker->wait_for_layer_load(0).ok());
+  EXPECT_GE(worker->figures().engine_time.wait_for_layer, std::chrono::milliseconds(5));
+  EXPECT_EQ(worker->figures().engine_time.start_step, Duration(0));
+  EXPECT_EQ(worker->figures().engine_time.steps, 1U);
+  for (std::uint64_t layer = 0; layer < testing::kLayers; ++layer)
+    EXPECT_TRUE(worker->wait_for_layer_load(layer).ok());
+  EXPECT_TRUE(has(0, 1) && has(1, 2) && has(2, 12));
+}
+
+TEST_F(LoadsTest, who_waits_for_no_layer_gets_the_blocks_before_the_next_step) {
+  start({{"step", false, {{1, 0}}}});
+  tier->on_progress = [&] { let_all_go(); };
+  start({});
+  EXPECT_TRUE(has(0, 1));
+}
+
+TEST_F(LoadsTest, what_an_engine_takes_makes_the_tiers_do_nothing) {
+  start({{"step", false, {{1, 0}}}, {"background", true, {{2, 1}}}});
+  tier->on_progress = [] { ADD_FAILURE() << "on the engine's thread"; };
+  for (int i = 0; i < 5; ++i) {
+    (void)worker->take_finished();
+    (void)worker->take_report();
+  }
+  tier->on_progress = [&] { let_all_go(); };
+  EXPECT_TRUE(worker->wait_for_layer_load(0).ok());
 }
 
 TEST_F(LoadsTest, one_without_a_slot_waits_until_another_lets_go) {
@@ -126,9 +164,18 @@ TEST_F(LoadsTest, where_nobody_lets_go_those_without_a_slot_fail_and_the_others_
   const auto held = keeper->hold(all);
   start({{"a", true, {{1, 0}, {7, 1}}}, {"b", true, {{2, 2}}}, {"c", false, {{3, 3}, {8, 4}}}});
   EXPECT_THAT(receive(2), UnorderedElementsAre("a", "b"));
+  EXPECT_TRUE(worker->wait_for_layer_load(0).ok());
   EXPECT_THAT(worker->take_failed_blocks(), UnorderedElementsAre(0, 2, 3));
   EXPECT_TRUE(has(1, 7));
   EXPECT_EQ(worker->figures().last_failure.code(), Code::exhausted);
+}
+
+TEST_F(LoadsTest, what_a_step_orders_is_asked_for_when_it_begins_also_in_the_background) {
+  start({{"step", false, {{1, 0}}}, {"background", true, {{2, 1}}}});
+  (void)keeper->progress();
+  EXPECT_EQ(tier->under_way.size(), 2U);
+  tier->on_progress = [&] { let_all_go(); };
+  EXPECT_TRUE(worker->wait_for_layer_load(0).ok());
 }
 
 TEST_F(LoadsTest, a_worker_that_ends_leaves_no_task_behind) {

@@ -10,7 +10,9 @@ Result<std::unique_ptr<TieredKeeper>> TieredKeeper::make(TieredKeeperParts parts
     return error(Code::invalid_argument, "a keeper without a clock, or a BlockDirectory",
                  "fill in TieredKeeperParts");
   auto keeper = std::unique_ptr<TieredKeeper>(new TieredKeeper(parts));
+  const bool background = parts.background;
   TOWPATH_TRY(keeper->open(std::move(parts)));
+  if (background) TOWPATH_TRY(keeper->start_background());
   return keeper;
 }
 
@@ -30,6 +32,7 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
     TOWPATH_TRY(auto tier, PeerTier::make(reported));
     leased = tier.get();
     parts.below.push_back(std::move(tier));
+    if (parts.background) TOWPATH_TRY(relay(parts.below.back(), *parts.peers->agent));
   }
   // At once: a block that waits can be lost with its slot, and nobody calls for its sake alone.
   parts.cache.batch_at_least = 1;
@@ -41,8 +44,35 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
   return {};
 }
 
+/// The cache has a thread, and the tier of peers stays the manager's.
+Status TieredKeeper::relay(std::unique_ptr<BlockTier>& peers, agent::Agent& agent) {
+  TOWPATH_TRY(auto relayed, RelayedTier::make(std::move(peers), [&agent] { agent.wake(); }));
+  agent_ = &agent;
+  relayed_ = relayed.get();
+  peers = std::move(relayed);
+  return {};
+}
+
+Status TieredKeeper::start_background() {
+  TOWPATH_TRY(mover_, run::Worker::start("kv-tiers",
+                                         [this](const run::StopToken& stop) { move_until(stop); }));
+  return {};
+}
+
+/// Peers may have asked for what came.
+void TieredKeeper::move_until(const run::StopToken& stop) {
+  constexpr Duration kNap = std::chrono::milliseconds(50);  // what no tier's descriptor shows
+  for (std::uint32_t seen = 0; !stop.stop_requested();) {
+    if (!cache_->progress()) cache_->idle(kNap);
+    const std::uint32_t settled = cache_->settled();
+    if (std::exchange(seen, settled) != settled && agent_ != nullptr) agent_->wake();
+  }
+}
+
 TieredKeeper::~TieredKeeper() {
   if (!cache_) return;
+  mover_.reset();
+  if (relayed_ != nullptr) relayed_->drive_here();
   leases_.reset();  // it may yet hear of somebody
   (void)cache_->flush();
   cache_->checkpoint();
@@ -50,15 +80,28 @@ TieredKeeper::~TieredKeeper() {
 
 bool TieredKeeper::progress() {
   const bool heard = leases_ && leases_->progress();
-  const bool moved = cache_->progress();
+  const bool moved = mover_ ? has_settled() : cache_->progress();
+  const bool relayed = relayed_ != nullptr && relayed_->drive();
   if (leases_) hear_news();
-  return heard || moved;
+  return heard || moved || relayed;
 }
 
-/// Blocks that wait to go down are not held: they go before others take their slots.
+bool TieredKeeper::has_settled() {
+  const std::uint32_t settled = cache_->settled();
+  return settled != std::exchange(settled_seen_, settled);
+}
+
+void TieredKeeper::wait_for_work(Duration most) {
+  if (!mover_) return cache_->wait_for_work(most);
+  if (relayed_ != nullptr && relayed_->has_work()) return relayed_->wait_to_drive(most);
+  cache_->wait_until_settled(settled_seen_, most);
+}
+
+/// Blocks that wait to go down are not held: they go before others take their slots, where it is
+/// not a thread's business.
 Result<std::vector<PartialBlock>> TieredKeeper::room(SlotId count) {
   const std::uint64_t slots = memory().config().num_blocks;
-  while (cache_->waiting_demotions() + count > slots / 2 && cache_->progress()) {
+  while (!mover_ && cache_->waiting_demotions() + count > slots / 2 && cache_->progress()) {
   }
   return cache_->allocate(count);
 }
@@ -175,6 +218,7 @@ void TieredKeeper::hear_news() {
 }
 
 BlockKeeper::News TieredKeeper::take_news() {
+  if (leases_) (void)leases_->progress();  // who has no thread answers peers here, too
   hear_news();
   const BlockDirectory::Events events = std::exchange(news_, {});
   News news{.is_anew = !std::exchange(is_reported_, true) || events.some_were_lost,

@@ -1,7 +1,8 @@
 // TieredKeeper: a BlockKeeper over a TieredCache: host memory, and the tiers below it. What is kept
 // is demoted a little later, and comes back from there when the memory is wanted for others, or
 // after a restart. With peers, their blocks are the lowest tier, and those here are granted to
-// them. Thread: loop.
+// them. What moves below is moved by a thread, or by progress(). Thread: loop, with peers the
+// manager's.
 #pragma once
 
 #include <map>
@@ -12,7 +13,9 @@
 
 #include <towpath/kv/connector/block_keeper.h>
 #include <towpath/kv/peers/peer_leases.h>
+#include <towpath/kv/tiers/relayed_tier.h>
 #include <towpath/kv/tiers/tiered_cache.h>
+#include <towpath/run/worker.h>
 
 namespace towpath::kv {
 
@@ -37,6 +40,9 @@ struct TieredKeeperParts {
   TieredCacheOptions cache{};  ///< but for `batch_at_least`: blocks are demoted at once
   std::optional<KeeperPeers> peers{};
   telemetry::CacheMeterParts meter{};  ///< reported where each block was that was asked for
+  /// A thread moves blocks to the tiers below, and from there: no call here reads, writes or syncs.
+  /// `peers` are still served, and asked, by progress(), on the manager's thread.
+  bool background = false;
 };
 
 class TieredKeeper final : public BlockKeeper {
@@ -55,7 +61,7 @@ class TieredKeeper final : public BlockKeeper {
                                       std::uint8_t priority) override;
   /// And serves peers.
   bool progress() override;
-  void wait_for_work(Duration most) override { cache_->wait_for_work(most); }
+  void wait_for_work(Duration most) override;
   Status sync() override { return cache_->flush(); }
   News take_news() override;
 
@@ -75,6 +81,10 @@ class TieredKeeper final : public BlockKeeper {
 
  private:
   class Coming;
+  Status start_background();
+  Status relay(std::unique_ptr<BlockTier>& peers, agent::Agent& agent);
+  void move_until(const run::StopToken& stop);
+  bool has_settled();
   explicit TieredKeeper(TieredKeeperParts& parts)
       : algorithm_(parts.algorithm), block_directory_(std::move(parts.block_directory)) {}
 
@@ -88,11 +98,15 @@ class TieredKeeper final : public BlockKeeper {
   std::unique_ptr<BlockDirectory> block_directory_;
   std::unique_ptr<TieredCache> cache_;  // reports to block_directory_
   TierIndex peers_tier_ = 0;            // 0: there is none
+  agent::Agent* agent_ = nullptr;       // with the next: of peers, where the cache has a thread
+  RelayedTier* relayed_ = nullptr;      // the cache's
   std::unique_ptr<PeerLeases> leases_;  // grants from cache_
   BlockDirectory::Events news_;         // that were not taken
   bool is_reported_ = false;
+  std::uint32_t settled_seen_ = 0;  // of the cache, by progress()
   std::uint64_t from_memory_ = 0;
   std::uint64_t damaged_in_memory_ = 0;
+  std::optional<run::Worker> mover_;  // drives cache_; ends first
 };
 
 }  // namespace towpath::kv

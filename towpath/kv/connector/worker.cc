@@ -11,10 +11,6 @@ constexpr Duration kNap = std::chrono::milliseconds(1);
 constexpr std::size_t kStepAtOnce = 1024;  // blocks that a load of the step asks for
 constexpr std::uint8_t kStepPriority = 60, kBackgroundPriority = 50;
 
-void wait_until_ended(TransferJob& job) {
-  while (!job.ended()) (void)job.wait();
-}
-
 bool have_all_ended(const std::vector<TransferJob>& jobs) {
   return std::ranges::all_of(jobs, [](const TransferJob& job) { return job.ended(); });
 }
@@ -77,27 +73,65 @@ ConnectorWorker::~ConnectorWorker() {
   (void)options_.manager->unregister_layout(memory_);
 }
 
+/// Counts the time until its end.
+class ConnectorWorker::Timed {
+ public:
+  Timed(ConnectorWorker& worker, Duration EngineTime::*what)
+      : clock_(worker.options_.clock),
+        sum_(worker.figures_.engine_time.*what),
+        since_(clock_ != nullptr ? clock_->now() : Instant{0}) {}
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+  ~Timed() {
+    if (clock_ != nullptr) sum_ += clock_->now() - since_;
+  }
+
+ private:
+  const Clock* const clock_;
+  Duration& sum_;
+  const Instant since_;
+};
+
+void ConnectorWorker::wait_until_ended(TransferJob& job) {
+  while (!job.ended()) (void)job.wait();
+}
+
 // A step -----------------------------------------------------------------------------------------
 
 Status ConnectorWorker::start_step(const StepOrders& orders) {
   if (save_)
     return error(Code::not_ready, "a step begins before the last one's saves have ended",
                  "call wait_for_save() at the end of each step");
+  const Timed timed(*this, &EngineTime::start_step);
+  ++figures_.engine_time.steps;
   if (!orders.settle.empty()) end_background_saves();
   ends_.insert(ends_.end(), orders.ends.begin(), orders.ends.end());
-  for (Load& load : step_loads_)
-    for (Copying& copy : load.copies) end(copy);
-  step_loads_.clear();
+  end_step_loads();
   for (const RequestOrder& load : orders.loads)
     (load.in_background ? background_loads_ : step_loads_)
         .push_back({.request = load.request, .waiting = {load.blocks.begin(), load.blocks.end()}});
-  bring_step_loads();
-  for (const RequestOrder& save : orders.saves) begin_save(save);
+  (void)advance_loads();
+  if (orders.saves.empty()) return {};
+  save_ = SaveStep{.orders = orders.saves, .layers = std::vector<bool>(config_.num_layers)};
+  for (const RequestOrder& save : orders.saves) {
+    save_->in_background = save_->in_background || save.in_background;
+    save_->requests.insert(save.request);
+  }
   return {};
+}
+
+/// Of the last step; an engine that did not wait for its layers waits here.
+void ConnectorWorker::end_step_loads() {
+  bring_step_loads();
+  for (Load& load : step_loads_)
+    for (Copying& copy : load.copies) end(copy);
+  step_loads_.clear();
 }
 
 Status ConnectorWorker::wait_for_layer_load(std::uint64_t layer) {
   if (layer >= config_.num_layers) return no_layer(layer, config_.num_layers);
+  const Timed timed(*this, &EngineTime::wait_for_layer);
+  bring_step_loads();
   const std::uint64_t named = first_layer_ + layer;
   for (Load& load : step_loads_) {
     for (Copying& copy : load.copies)
@@ -108,18 +142,38 @@ Status ConnectorWorker::wait_for_layer_load(std::uint64_t layer) {
   return {};
 }
 
+Status ConnectorWorker::save_layer(std::uint64_t layer) {
+  if (layer >= config_.num_layers) return no_layer(layer, config_.num_layers);
+  const Timed timed(*this, &EngineTime::save_layer);
+  if (!save_) return {};
+  begin_saves();
+  copy_layer(*save_, layer);
+  return {};
+}
+
+void ConnectorWorker::wait_for_save() {
+  const Timed timed(*this, &EngineTime::wait_for_save);
+  if (!save_) return;
+  begin_saves();
+  for (std::uint64_t layer = 0; layer < config_.num_layers; ++layer) copy_layer(*save_, layer);
+  if (save_->in_background)
+    background_saves_.push_back(*std::move(save_));
+  else
+    end_save(*save_);
+  save_.reset();
+}
+
 bool ConnectorWorker::progress() {
+  const bool moved = keeper_->progress();
   const bool more = drive();
   note_ends();
-  return more;
+  return more || moved;
 }
 
 /// What does not depend on where in a step the engine is.
 bool ConnectorWorker::drive() {
   bool more = options_.manager->progress();
-  for (Load& load : step_loads_) more = advance(load, {kStepAtOnce, kStepPriority}) || more;
-  for (Load& load : background_loads_)
-    more = advance(load, {options_.blocks_at_once, kBackgroundPriority}) || more;
+  more = advance_loads() || more;
   std::erase_if(background_loads_, [&](const Load& load) {
     if (load.is_coming() || !load.copies.empty()) return false;
     finished_.received.push_back(load.request);
@@ -130,16 +184,20 @@ bool ConnectorWorker::drive() {
     end_save(background_saves_.front());
     background_saves_.pop_front();
   }
-  return keeper_->progress() || more;
+  return more;
 }
 
 ConnectorWorker::Finished ConnectorWorker::take_finished() {
-  (void)progress();
+  const Timed timed(*this, &EngineTime::take);
+  (void)drive();
+  note_ends();
   return std::exchange(finished_, {});
 }
 
 WorkerReport ConnectorWorker::take_report() {
-  (void)progress();
+  const Timed timed(*this, &EngineTime::take);
+  (void)drive();
+  note_ends();
   BlockKeeper::News news = keeper_->take_news();
   WorkerReport report = std::exchange(report_, {.worker = options_.rank});
   report.is_first = news.is_anew;
@@ -180,7 +238,8 @@ void ConnectorWorker::lose(const BlockOrder& order, const Status& why) {
 
 void ConnectorWorker::bring_step_loads() {
   while (std::ranges::any_of(step_loads_, &Load::is_coming)) {
-    if (drive()) continue;
+    const bool moved = keeper_->progress();
+    if (drive() || moved) continue;
     const bool awaits_keeper =
         std::ranges::any_of(step_loads_, [](const Load& load) { return load.coming != nullptr; });
     if (awaits_keeper)
@@ -188,6 +247,15 @@ void ConnectorWorker::bring_step_loads() {
     else
       options_.manager->wait_for_work(kNap);
   }
+}
+
+/// Those of the step first: the keeper's room is theirs. True: something has moved.
+bool ConnectorWorker::advance_loads() {
+  bool moved = false;
+  for (Load& load : step_loads_) moved = advance(load, {kStepAtOnce, kStepPriority}) || moved;
+  for (Load& load : background_loads_)
+    moved = advance(load, {options_.blocks_at_once, kBackgroundPriority}) || moved;
+  return moved;
 }
 
 /// As far as it goes now. True: something has moved.
@@ -199,16 +267,19 @@ bool ConnectorWorker::advance(Load& load, const Urgency& urgency) {
     ask(load, urgency);
     return true;
   }
-  if (may_make_room()) return ended || came;
+  if (may_make_room(load)) return ended || came;
   for (const BlockOrder& order : std::exchange(load.refused, {})) lose(order, load.why_refused);
   return true;
 }
 
-/// Whether something is under way that holds slots, or may, until it ends.
-bool ConnectorWorker::may_make_room() const {
-  const auto holds = [](const Load& load) { return load.coming || !load.copies.empty(); };
-  return save_ || !background_saves_.empty() || std::ranges::any_of(step_loads_, holds) ||
-         std::ranges::any_of(background_loads_, holds);
+/// Whether something is under way that holds slots, or may, until it ends. The step's saves end
+/// only after its own loads.
+bool ConnectorWorker::may_make_room(const Load& load) const {
+  const auto holds = [](const Load& other) { return other.coming || !other.copies.empty(); };
+  const bool is_of_step =
+      std::ranges::any_of(step_loads_, [&](const Load& other) { return &other == &load; });
+  return (save_ && !is_of_step) || !background_saves_.empty() ||
+         std::ranges::any_of(step_loads_, holds) || std::ranges::any_of(background_loads_, holds);
 }
 
 /// What was refused is asked for again, and then what has waited longest.
@@ -288,107 +359,6 @@ void ConnectorWorker::end(Copying& copy) {
     }
   copy.held.clear();
   ++settled_;
-}
-
-// Saves ------------------------------------------------------------------------------------------
-
-void ConnectorWorker::begin_save(const RequestOrder& save) {
-  if (!save_) save_ = SaveStep{.layers = std::vector<bool>(config_.num_layers)};
-  save_->in_background = save_->in_background || save.in_background;
-  save_->requests.insert(save.request);
-  for (const BlockOrder& order : save.blocks) {
-    if (keeper_->has(order.hash)) {  // no news, and yet an answer is awaited
-      report_.stored.push_back(order.hash);
-      continue;
-    }
-    const Status exists = check_block(order.block);
-    Result<std::vector<PartialBlock>> slot =
-        exists.ok() ? keeper_->room(1) : Result<std::vector<PartialBlock>>(exists);
-    if (slot.ok()) {
-      save_->blocks.push_back({order, std::move(slot->front()), save.priority});
-      continue;
-    }
-    unsaved(order.hash, slot.status());
-  }
-}
-
-Status ConnectorWorker::save_layer(std::uint64_t layer) {
-  if (layer >= config_.num_layers) return no_layer(layer, config_.num_layers);
-  if (save_) copy_layer(*save_, layer);
-  return {};
-}
-
-void ConnectorWorker::copy_layer(SaveStep& step, std::uint64_t layer) {
-  if (step.layers[layer] || step.blocks.empty()) return;
-  step.layers[layer] = true;
-  std::vector<layout::BlockPair> pairs;
-  for (const Saving& saving : step.blocks)
-    pairs.push_back({saving.order.block, saving.slot.slot()});
-  std::ranges::sort(pairs, {}, &layout::BlockPair::target);
-  Result<TransferJob> job = options_.manager->copy({.source = cache_,
-                                                    .target = memory_,
-                                                    .blocks = layout::ranges_of(pairs),
-                                                    .layers = {first_layer_ + layer, 1}});
-  if (job.ok())
-    step.copies.push_back(*std::move(job));
-  else
-    step.refused = job.status();
-}
-
-void ConnectorWorker::wait_for_save() {
-  if (!save_) return;
-  for (std::uint64_t layer = 0; layer < config_.num_layers; ++layer) copy_layer(*save_, layer);
-  if (save_->in_background)
-    background_saves_.push_back(*std::move(save_));
-  else
-    end_save(*save_);
-  save_.reset();
-}
-
-/// Waits, and keeps what is in place in all layers.
-void ConnectorWorker::end_save(SaveStep& step) {
-  ++settled_;
-  std::set<SlotId> spoiled;
-  Status why = step.refused;
-  for (TransferJob& job : step.copies) {
-    wait_until_ended(job);
-    if (!job.status().ok()) why = job.status();
-    for (const layout::BlockRange& range : job.not_in_place())
-      for (std::uint64_t i = 0; i < range.count; ++i)
-        spoiled.insert(static_cast<SlotId>(range.target_first + i));
-  }
-  const bool is_whole = step.refused.ok() && step.copies.size() == config_.num_layers;
-  for (Saving& saving : step.blocks) {
-    const bool is_there = is_whole && !spoiled.contains(saving.slot.slot());
-    const Status kept =
-        is_there ? keeper_->keep(std::move(saving.slot), saving.order.hash, saving.priority) : why;
-    if (is_there && kept.ok()) {
-      ++figures_.saved_blocks;  // the keeper tells the news
-    } else {
-      unsaved(saving.order.hash, kept);
-    }
-  }
-}
-
-void ConnectorWorker::unsaved(BlockHash hash, const Status& why) {
-  figures_.last_failure = why;
-  ++figures_.unsaved_blocks;
-  report_.lost.push_back(hash);
-}
-
-void ConnectorWorker::end_background_saves() {
-  for (SaveStep& step : background_saves_) end_save(step);
-  background_saves_.clear();
-}
-
-void ConnectorWorker::note_ends() {
-  std::erase_if(ends_, [&](const RequestId& request) {
-    const auto has_it = [&](const SaveStep& step) { return step.requests.contains(request); };
-    if (std::ranges::any_of(background_saves_, has_it) || (save_ && has_it(*save_))) return false;
-    finished_.sent.push_back(request);
-    report_.sent.push_back(request);
-    return true;
-  });
 }
 
 }  // namespace towpath::kv

@@ -34,6 +34,7 @@ struct ConnectorWorkerOptions {
   TransferManager* manager = nullptr;  ///< outlives the worker
   std::uint32_t rank = 0;              ///< the number in reports
   std::size_t blocks_at_once = 16;     ///< asked of the keeper by a load in the background
+  const Clock* clock = nullptr;  ///< outlives the worker; null: the engine's time is not counted
 };
 
 class ConnectorWorker {
@@ -48,11 +49,12 @@ class ConnectorWorker {
   ConnectorWorker(const ConnectorWorker&) = delete;
   ConnectorWorker& operator=(const ConnectorWorker&) = delete;
 
-  /// What the step loads is brought, proven, and begins to be copied when this returns; loads in
-  /// the background go on meanwhile. Blocks that fail are reported by take_failed_blocks(), not
-  /// here. Errors: not_ready (the last step's wait_for_save() is missing).
+  /// What the step loads begins to be brought, and what is in memory, to be copied; this waits for
+  /// neither. Blocks that fail are reported by take_failed_blocks() when the layers have been
+  /// waited for. Errors: not_ready (the last step's wait_for_save() is missing).
   Status start_step(const StepOrders& orders);
-  /// All of the layer is in place, but for failed blocks. Errors: out_of_range.
+  /// All of the layer is in place, but for failed blocks. The first layer waits until all blocks of
+  /// the step were brought and proven, since a block is proven whole. Errors: out_of_range.
   Status wait_for_layer_load(std::uint64_t layer);
   /// The layer of the blocks to be saved has been computed. Errors: out_of_range.
   Status save_layer(std::uint64_t layer);
@@ -61,13 +63,15 @@ class ConnectorWorker {
   /// by the report.
   void wait_for_save();
 
-  /// True: there is more to do at once.
+  /// What is in the background goes on, the keeper's work with it: for engines that drive it by
+  /// hand. True: there is more to do at once.
   bool progress();
 
   struct Finished {
     std::vector<RequestId> sent;      ///< ended requests whose blocks are read no more
     std::vector<RequestId> received;  ///< background loads that ended, failed blocks or not
   };
+  /// Loads and saves go on; the keeper writes and reads nothing in here.
   Finished take_finished();
   /// The engine's blocks that a load was ordered into and that do not hold it.
   std::vector<std::uint64_t> take_failed_blocks() { return std::exchange(failed_, {}); }
@@ -78,7 +82,15 @@ class ConnectorWorker {
   Status sync();
   const BlockKeeper& keeper() const { return *keeper_; }
 
+  /// How long the engine was in here.
+  struct EngineTime {
+    Duration start_step{0}, wait_for_layer{0}, save_layer{0}, wait_for_save{0}, take{0};
+    std::uint64_t steps = 0;
+
+    Duration all() const { return start_step + wait_for_layer + save_layer + wait_for_save + take; }
+  };
   struct Figures {
+    EngineTime engine_time;  ///< where there is a clock
     std::uint64_t loaded_blocks = 0;
     std::uint64_t failed_blocks = 0;
     std::uint64_t saved_blocks = 0;
@@ -117,6 +129,7 @@ class ConnectorWorker {
   struct SaveStep {
     bool in_background = false;
     std::set<RequestId> requests;
+    std::vector<RequestOrder> orders;  // whose blocks have no slots yet: what is loaded comes first
     std::vector<Saving> blocks;
     std::vector<TransferJob> copies;
     std::vector<bool> layers;  // begun
@@ -126,7 +139,10 @@ class ConnectorWorker {
   ConnectorWorker(ConnectorWorkerOptions options, LayoutHandle cache, layout::LayoutConfig config,
                   std::unique_ptr<BlockKeeper> keeper);
 
+  class Timed;
+  static void wait_until_ended(TransferJob& job);
   bool drive();
+  bool advance_loads();
   bool advance(Load& load, const Urgency& urgency);
   bool end_copies(Load& load);
   bool take_came(Load& load);
@@ -134,12 +150,14 @@ class ConnectorWorker {
   void copy_to_engine(Load& load, const std::vector<BlockOrder>& orders,
                       std::vector<BlockRef> held);
   void bring_step_loads();
-  bool may_make_room() const;
+  void end_step_loads();
+  bool may_make_room(const Load& load) const;
   void end(Copying& copy);
   void lose(const BlockOrder& order, const Status& why);
   void fail(std::uint64_t block, const Status& why);
   Status check_block(std::uint64_t block) const;
 
+  void begin_saves();
   void begin_save(const RequestOrder& save);
   void copy_layer(SaveStep& step, std::uint64_t layer);
   void end_save(SaveStep& step);

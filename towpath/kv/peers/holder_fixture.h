@@ -22,6 +22,7 @@ struct Holder {
     sys::MemoryFileSystem* disk = nullptr;
     Duration patience = std::chrono::seconds(20);
     Duration lease = std::chrono::seconds(10);
+    bool background = false;
   };
   explicit Holder(const std::string& name, const Options& reported)
       : options(reported), node(name) {
@@ -40,6 +41,7 @@ struct Holder {
                    .lease = options.lease,
                    .patience = options.patience,
                    .staged_blocks = 4};
+    parts.background = options.background;
     keeper = TieredKeeper::make(std::move(parts)).value();
     (void)keeper->take_news();
   }

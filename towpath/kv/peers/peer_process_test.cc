@@ -139,8 +139,8 @@ TEST(PeerProcessTest, they_meet_at_etcd_and_a_dead_ones_catalogue_leaves_with_it
 
 /// Wants blocks of a process that something may happen to while it is waited for.
 struct Trial {
-  explicit Trial(Duration patience, sys::MemoryFileSystem* disk = nullptr)
-      : near("near", {.disk = disk, .patience = patience}) {
+  explicit Trial(Duration timeout, bool background = false, sys::MemoryFileSystem* disk = nullptr)
+      : near("near", {.disk = disk, .patience = timeout, .background = background}) {
     owner = start({"far", {}, some_blocks()}, place, {"near"});
     place.join(near, {"far"});
     find(near, some_blocks());
@@ -189,11 +189,16 @@ TEST(PeerProcessTest, an_owner_that_stands_still_costs_misses_when_patience_ends
   EXPECT_EQ(trial.ask([](int) {}), 0U);
 }
 
-TEST(PeerProcessTest, while_an_owner_stands_still_loads_from_memory_and_files_end) {
+/// Loads from memory and from files end while one from a peer that stands still does not. With a
+/// thread the engine only takes what has ended.
+void load_beside_one_that_stands_still(bool background) {
+  SCOPED_TRACE(background ? "with a thread" : "by hand");
   sys::MemoryFileSystem disk;
-  Trial trial(std::chrono::minutes(10), &disk);
-  for (BlockHash hash = 21; hash < 21 + 2 * testing::kBlocks; ++hash) trial.near.put(hash);
-  ASSERT_TRUE(trial.near.keeper->sync().ok());  // the first half gave way to the second
+  Trial trial(std::chrono::minutes(10), background, &disk);
+  for (BlockHash hash = 21; hash < 21 + 2 * testing::kBlocks; ++hash) {
+    trial.near.put(hash);
+    ASSERT_TRUE(trial.near.keeper->sync().ok());  // the second half evicts the first
+  }
   trial.owner->signal(SIGSTOP);
   testing::TransferNode& node = trial.near.node;
   const auto worker = ConnectorWorker::make({.manager = node.manager.get()}, node.add({"engine"}),
@@ -206,18 +211,52 @@ TEST(PeerProcessTest, while_an_owner_stands_still_loads_from_memory_and_files_en
                                           {"of the step", false, {{31, 4}, {22, 5}}}}})
                   .ok());
   std::set<RequestId> received;
-  const auto receive = [&](std::size_t count) {
+  const auto receive = [&](std::size_t count, bool drives) {
     return run::eventually([&] {
+      if (drives) (void)worker->progress();
       for (const RequestId& request : worker->take_finished().received) received.insert(request);
       return received.size() >= count;
     });
   };
-  EXPECT_TRUE(receive(2));
+  ASSERT_TRUE(receive(2, !background));
   EXPECT_EQ(received, (std::set<RequestId>{"disk", "memory"}));
+  EXPECT_TRUE(worker->wait_for_layer_load(0).ok());
   trial.owner->signal(SIGCONT);
-  EXPECT_TRUE(receive(3));
+  ASSERT_TRUE(receive(3, true)) << "the thread that drives the manager asks the peer";
   EXPECT_TRUE(worker->take_failed_blocks().empty());
   EXPECT_EQ(worker->figures().loaded_blocks, 6U);
+}
+
+TEST(PeerProcessTest, while_an_owner_stands_still_loads_from_memory_and_files_end) {
+  load_beside_one_that_stands_still(false);
+  load_beside_one_that_stands_still(true);
+}
+
+TEST(PeerProcessTest, with_a_thread_an_owner_that_dies_or_stands_still_costs_misses) {
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    Trial trial(std::chrono::seconds(1), true);
+    trial.owner->signal(SIGSTOP);
+    EXPECT_EQ(trial.ask([&](int waits) {
+      if (waits == 2 && signal == SIGKILL) trial.owner->end(SIGKILL);
+    }),
+              0U);
+    EXPECT_FALSE(trial.near.keeper->has(11));
+  }
+  Trial trial(std::chrono::minutes(10), true);
+  EXPECT_EQ(trial.ask([](int) {}), some_blocks().size());
+}
+
+TEST(PeerProcessTest, a_keeper_with_a_thread_ends_while_an_owner_stands_still) {
+  Trial trial(std::chrono::minutes(10), true);
+  trial.owner->signal(SIGSTOP);
+  auto coming = trial.near.keeper->bring(some_blocks(), kUsualPriority);
+  for (int i = 0; i < 20; ++i) {
+    (void)trial.near.keeper->progress();
+    trial.near.keeper->wait_for_work(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(coming->left(), some_blocks().size());
+  coming.reset();
+  trial.near.keeper.reset();
 }
 
 TEST(PeerProcessTest, what_a_killed_lessee_was_granted_is_let_go_before_its_lease_ends) {

@@ -3,6 +3,8 @@
 
 #include <towpath/core/text.h>
 #include <towpath/kv/tiers/in_flight.h>
+#include <towpath/run/futex.h>
+#include <towpath/sys/clock.h>
 
 namespace towpath::kv {
 
@@ -60,13 +62,18 @@ Result<std::unique_ptr<TieredCache>> TieredCache::make(Parts parts,
                                           .policy = options.policy,
                                           .block_directory = &parts.block_directory}));
   TOWPATH_TRY(const std::uint64_t block_bytes, parts.layout.config().block_bytes());
+  TOWPATH_TRY(auto waker, run::Waker::open());
+  TOWPATH_TRY(auto poller, run::Poller::open());
+  for (const auto& tier : parts.below)
+    if (tier->wait_fd() >= 0) TOWPATH_TRY(poller.add(tier->wait_fd(), tier->index()));
   return std::unique_ptr<TieredCache>(
-      new TieredCache(std::move(parts), options, std::move(pool), std::move(copier), block_bytes));
+      new TieredCache(std::move(parts), options, std::move(pool), std::move(copier),
+                      {std::move(waker), std::move(poller)}, block_bytes));
 }
 
 TieredCache::TieredCache(Parts parts, const TieredCacheOptions& options,
                          std::unique_ptr<BlockPool> pool, std::unique_ptr<SlotCopier> copier,
-                         std::uint64_t block_bytes)
+                         Alarm alarm, std::uint64_t block_bytes)
     : clock_(parts.clock),
       block_directory_(parts.block_directory),
       layout_(std::move(parts.layout)),
@@ -78,6 +85,7 @@ TieredCache::TieredCache(Parts parts, const TieredCacheOptions& options,
       admission_(options.admission, pool_->figures().slots),
       demotions_(options.most_waiting_demotions),
       promotions_(options.most_waiting_promotions),
+      alarm_(std::move(alarm)),
       copier_(std::move(copier)) {
   const MutexLock figures(figures_mutex_);
   for (auto& tier : parts.below) {
@@ -161,6 +169,7 @@ void TieredCache::offer(const BlockRef& block, const Demotion& how) {
   const auto offered = demotions_.offer({pool_->weak(block), how, clock_.now()});
   if (offered == DemotionQueue::Offered::refused || offered == DemotionQueue::Offered::in_place)
     count(&TieredCacheFigures::given_up);
+  wake();
 }
 
 void TieredCache::look(std::span<const BlockHash> hashes) {
@@ -172,10 +181,13 @@ void TieredCache::look(std::span<const BlockHash> hashes) {
       looks_.push_back({tier.get(), hash});
       looking_.fetch_add(1, std::memory_order_relaxed);
     }
+  wake();
 }
 
 Result<Promotion> TieredCache::promote(std::span<const CachedBlock> blocks, std::uint8_t priority) {
-  return promotions_.add({blocks.begin(), blocks.end()}, priority);
+  Result<Promotion> promotion = promotions_.add({blocks.begin(), blocks.end()}, priority);
+  wake();
+  return promotion;
 }
 
 std::size_t TieredCache::cancel_demotions(std::uint64_t owner) {
@@ -197,6 +209,7 @@ void TieredCache::drop(BlockHash hash) {
 }
 
 bool TieredCache::progress() {
+  alarm_.waker->clear();  // before the look: what comes behind it wakes the next sleep
   const MutexLock work(work_);
   const bool moved = progress_tiers();
   const bool promoted = promote_some();
@@ -217,6 +230,28 @@ void TieredCache::wait_for_any(Duration most) {
   if (copier_->wait()) return;
   for (const auto& tier : below_)
     if (tier->under_way > 0) return tier->tier->wait_for_work(most);
+}
+
+/// Pairs with idle(): a caller that has pushed work sees the sleeper, or the sleeper sees the work.
+void TieredCache::wake() const {
+  if (has_sleeper_.load(std::memory_order_seq_cst)) alarm_.waker->wake();
+}
+
+void TieredCache::idle(Duration most) {
+  constexpr Duration kNap = std::chrono::milliseconds(1);  // of tiers that have no descriptor
+  if (!has_sleeper_.exchange(true, std::memory_order_seq_cst)) return;
+  {
+    const MutexLock work(work_);
+    if (copier_->wait()) return;
+    for (const auto& tier : below_)
+      if (tier->under_way > 0 && tier->tier->wait_fd() < 0) most = std::min(most, kNap);
+  }
+  (void)alarm_.tiers.wait_beside(*alarm_.waker, most);
+}
+
+void TieredCache::wait_until_settled(std::uint32_t seen, Duration most) const {
+  (void)run::futex_wait(settled_, seen,
+                        {.deadline = run::Deadline::after(sys::SystemClock(), most)});
 }
 
 Status TieredCache::flush() {

@@ -38,6 +38,8 @@
 #include <towpath/kv/tiers/promotion.h>
 #include <towpath/kv/tiers/slot_copier.h>
 #include <towpath/layout/physical_layout.h>
+#include <towpath/run/poller.h>
+#include <towpath/run/waker.h>
 #include <towpath/telemetry/cache_meter.h>
 #include <towpath/telemetry/histogram.h>
 
@@ -50,8 +52,8 @@ struct TieredCacheOptions {
   std::size_t most_waiting_demotions = 4096;   ///< blocks; what is less urgent is not kept beyond
   std::size_t most_waiting_promotions = 4096;  ///< blocks; promote() refuses beyond, look() forgets
   std::size_t batch_blocks = 64;               ///< at most so many per call of progress(), each way
-  /// Small blocks are demoted in larger batches, up to this: a batch ends with a sync, which costs a
-  /// disk the same for few bytes and for many. Two batches may be aside at a time, on their way.
+  /// Small blocks are demoted in larger batches, up to this: a batch ends with a sync, which costs
+  /// a disk the same for few bytes and for many. Two batches may be aside at a time, on their way.
   std::uint64_t batch_bytes = std::uint64_t{16} << 20U;
   std::size_t batch_at_least = 8;  ///< fewer are demoted only after `linger`
   Duration linger = std::chrono::milliseconds(10);
@@ -144,6 +146,13 @@ class TieredCache {
   /// awaited. For blocks between a device and the host: until they are there. Nobody else makes
   /// progress meanwhile.
   void wait_for_work(Duration most);
+  /// For a thread that does nothing but progress(): sleeps until there may be something to do, or
+  /// so long. The first call returns at once.
+  void idle(Duration most);
+  /// Promotions that were decided about, so far. Those that are not driven from here sleep in
+  /// wait_until_settled() until there are others than `seen`, or so long.
+  std::uint32_t settled() const noexcept { return settled_.load(std::memory_order_acquire); }
+  void wait_until_settled(std::uint32_t seen, Duration most) const;
   /// Demotes all that waits now, without lingering. Errors: what a tier failed with last, also
   /// before, where it rests still.
   Status flush();
@@ -162,9 +171,15 @@ class TieredCache {
     TierState* tier;
     BlockHash hash;
   };
+  /// What a thread that drives the cache sleeps beside.
+  struct Alarm {
+    std::unique_ptr<run::Waker> waker;
+    run::Poller tiers;
+  };
   TieredCache(Parts parts, const TieredCacheOptions& options, std::unique_ptr<BlockPool> pool,
-              std::unique_ptr<SlotCopier> copier, std::uint64_t block_bytes);
+              std::unique_ptr<SlotCopier> copier, Alarm alarm, std::uint64_t block_bytes);
 
+  void wake() const;
   std::size_t report_found(std::size_t here, std::span<const BlockHash> others);
   void offer(const BlockRef& block, const Demotion& how);
   bool lacks(const TierState& tier, BlockHash hash) const;
@@ -221,12 +236,15 @@ class TieredCache {
   DemotionQueue demotions_;
   PromotionQueue promotions_;
   std::atomic<std::size_t> looking_{0};  // a figure
+  const Alarm alarm_;
+  std::atomic<bool> has_sleeper_{false};   // then the waker is woken
+  std::atomic<std::uint32_t> settled_{0};  // release in promote_some(), acquire in settled()
   run::Mutex looks_mutex_;
   std::deque<Look> looks_ TOWPATH_GUARDED_BY(looks_mutex_);  // that wait
 
   run::Mutex copying_;  // while demotion holds a block; after work_
   mutable run::Mutex work_;
-  std::vector<std::unique_ptr<TierState>> below_;  // the same ones all its life
+  std::vector<std::unique_ptr<TierState>> below_;     // the same ones all its life
   bool has_begun_ TOWPATH_GUARDED_BY(work_) = false;  // requests, since tiers made progress
   std::list<TierRequest> looks_under_way_ TOWPATH_GUARDED_BY(work_);
   std::list<PromotionInFlight> promoting_ TOWPATH_GUARDED_BY(work_);

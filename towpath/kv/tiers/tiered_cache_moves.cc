@@ -5,6 +5,7 @@
 #include <towpath/core/text.h>
 #include <towpath/kv/tiers/block_bytes.h>
 #include <towpath/kv/tiers/in_flight.h>
+#include <towpath/run/futex.h>
 
 namespace towpath::kv {
 
@@ -116,7 +117,10 @@ bool TieredCache::promote_some() {
       ++done;
     }
   }
-  return done > 0;
+  if (done == 0) return false;
+  settled_.fetch_add(1, std::memory_order_release);
+  (void)run::futex_wake(settled_, run::kWakeAll);
+  return true;
 }
 
 /// The first tier that has it has a place; or none has it, and that is soon told.

@@ -1,0 +1,95 @@
+// What a ConnectorWorker keeps of the engine's blocks.
+#include <algorithm>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/kv/connector/worker.h>
+
+namespace towpath::kv {
+
+/// Slots are taken when the first layer is saved: by then what the step loads has come.
+void ConnectorWorker::begin_saves() {
+  for (const RequestOrder& save : std::exchange(save_->orders, {})) begin_save(save);
+}
+
+void ConnectorWorker::begin_save(const RequestOrder& save) {
+  for (const BlockOrder& order : save.blocks) {
+    if (keeper_->has(order.hash)) {  // no news, and yet an answer is awaited
+      report_.stored.push_back(order.hash);
+      continue;
+    }
+    const Status exists = check_block(order.block);
+    Result<std::vector<PartialBlock>> slot =
+        exists.ok() ? keeper_->room(1) : Result<std::vector<PartialBlock>>(exists);
+    if (slot.ok()) {
+      save_->blocks.push_back({order, std::move(slot->front()), save.priority});
+      continue;
+    }
+    unsaved(order.hash, slot.status());
+  }
+}
+
+void ConnectorWorker::copy_layer(SaveStep& step, std::uint64_t layer) {
+  if (step.layers[layer] || step.blocks.empty()) return;
+  step.layers[layer] = true;
+  std::vector<layout::BlockPair> pairs;
+  for (const Saving& saving : step.blocks)
+    pairs.push_back({saving.order.block, saving.slot.slot()});
+  std::ranges::sort(pairs, {}, &layout::BlockPair::target);
+  Result<TransferJob> job = options_.manager->copy({.source = cache_,
+                                                    .target = memory_,
+                                                    .blocks = layout::ranges_of(pairs),
+                                                    .layers = {first_layer_ + layer, 1}});
+  if (job.ok())
+    step.copies.push_back(*std::move(job));
+  else
+    step.refused = job.status();
+}
+
+/// Waits, and keeps what is in place in all layers.
+void ConnectorWorker::end_save(SaveStep& step) {
+  ++settled_;
+  std::set<SlotId> spoiled;
+  Status why = step.refused;
+  for (TransferJob& job : step.copies) {
+    wait_until_ended(job);
+    if (!job.status().ok()) why = job.status();
+    for (const layout::BlockRange& range : job.not_in_place())
+      for (std::uint64_t i = 0; i < range.count; ++i)
+        spoiled.insert(static_cast<SlotId>(range.target_first + i));
+  }
+  const bool is_whole = step.refused.ok() && step.copies.size() == config_.num_layers;
+  for (Saving& saving : step.blocks) {
+    const bool is_there = is_whole && !spoiled.contains(saving.slot.slot());
+    const Status kept =
+        is_there ? keeper_->keep(std::move(saving.slot), saving.order.hash, saving.priority) : why;
+    if (is_there && kept.ok()) {
+      ++figures_.saved_blocks;  // the keeper has the news
+    } else {
+      unsaved(saving.order.hash, kept);
+    }
+  }
+}
+
+void ConnectorWorker::unsaved(BlockHash hash, const Status& why) {
+  figures_.last_failure = why;
+  ++figures_.unsaved_blocks;
+  report_.lost.push_back(hash);
+}
+
+void ConnectorWorker::end_background_saves() {
+  for (SaveStep& step : background_saves_) end_save(step);
+  background_saves_.clear();
+}
+
+void ConnectorWorker::note_ends() {
+  std::erase_if(ends_, [&](const RequestId& request) {
+    const auto has_it = [&](const SaveStep& step) { return step.requests.contains(request); };
+    if (std::ranges::any_of(background_saves_, has_it) || (save_ && has_it(*save_))) return false;
+    finished_.sent.push_back(request);
+    report_.sent.push_back(request);
+    return true;
+  });
+}
+
+}  // namespace towpath::kv
