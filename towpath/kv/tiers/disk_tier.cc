@@ -8,6 +8,9 @@ namespace {
 
 // Half of a device's depth: reads, which somebody waits for, find the other half free.
 constexpr std::size_t kMostWrites = 32;
+// A read of so many bytes is worth a call of its own: what the page cache has comes in it, and is
+// proven while the processor's caches have it. Smaller ones are given to the device together.
+constexpr std::size_t kReadAlone = std::size_t{128} << 10U;
 // A sync costs a disk about the same for few bytes and for many.
 constexpr std::uint64_t kSyncBytes = std::uint64_t{16} << 20U;
 
@@ -57,6 +60,7 @@ void DiskTier::begin_get(TierTask& task) {
     return task.end(std::move(begun));
   }
   store_->device().begin(read.read.request);
+  if (task.bytes.size() >= kReadAlone) (void)store_->device().progress();
   (void)end_reads();
 }
 

@@ -101,6 +101,28 @@ TEST_F(DiskTierTest, reads_do_not_wait_for_writes) {
   }
 }
 
+TEST_F(DiskTierTest, a_large_block_is_begun_in_a_call_of_its_own_and_small_ones_together) {
+  open(2, {.segment_bytes = 10'000'000});
+  put_all(1, 2);
+  Bytes large(200'000, std::byte{3});
+  TierTask put{
+      .kind = TierTask::Kind::put, .hash = 3, .digest = digest_of(large, 3), .bytes = large};
+  tier_->begin(put);
+  while (step()) {
+  }
+  ASSERT_TRUE(put.has_ended && put.status.ok());
+  Bytes bytes(bytes_of_block(1).size()), back(large.size());
+  TierTask small{.kind = TierTask::Kind::get, .hash = 1, .bytes = bytes};
+  TierTask get{.kind = TierTask::Kind::get, .hash = 3, .bytes = back};
+  tier_->begin(small);
+  EXPECT_FALSE(small.has_ended);
+  while (step()) {
+  }
+  tier_->begin(get);
+  EXPECT_TRUE(get.has_ended && get.status.ok()) << "this device had it at once";
+  EXPECT_EQ(back, large);
+}
+
 TEST_F(DiskTierTest, a_failed_sync_fails_its_puts_and_those_written_since) {
   open(3);
   put_all(1, 2);
