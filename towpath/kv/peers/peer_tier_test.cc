@@ -99,7 +99,7 @@ TEST(PeerTierTest, a_queue_that_is_full_is_waited_for_and_costs_no_block) {
   Holder far("far", {}), near("near", {});
   far.put(11);
   meet(near, far);
-  near.others = [&far, looks = 0]() mutable {  // it reads nothing before it was asked in vain
+  near.others = [&far, looks = 0]() mutable {  // it reads nothing before it was asked
     if (++looks > 10) (void)far.keeper->progress();
   };
   for (const std::size_t size : {std::size_t{1} << 20U, std::size_t{1}})
