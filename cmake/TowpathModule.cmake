@@ -63,11 +63,27 @@ function(towpath_pkg_config input)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${ARGN})
 endfunction()
 
+# In a wheel, what every program there needs of older systems, and where it finds libtowpath.so from its own folder; that
+# comes first on the line, so of the static libraries after it nothing is taken.
+function(towpath_in_wheel target)
+  if(NOT TOWPATH_WHEEL)
+    return()
+  endif()
+  target_sources(${target} PRIVATE ${towpath_SOURCE_DIR}/cmake/older_libstdcxx.c)
+  if(ARGN)
+    target_link_libraries(${target} PRIVATE towpath_shared)
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH ${ARGN})
+  endif()
+endfunction()
+
 # Makes a shared library a door in C: Towpath is inside of it, out of sight; `map` names what is seen,
 # `abi` is the number in its file's name. A wheel holds no links: there it is named as it is linked.
 function(towpath_c_door target map abi)
   if(NOT TOWPATH_WHEEL)
     set_target_properties(${target} PROPERTIES SOVERSION ${abi})
+  endif()
+  if(TOWPATH_ABI)
+    target_compile_options(${target} PRIVATE -g)
   endif()
   set_target_properties(${target} PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${map})
   target_link_options(${target} PRIVATE -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/${map}

@@ -36,6 +36,7 @@ run(${CMAKE_COMMAND} -S ${OUTSIDE} -B ${WORK}/build -G Ninja -D CMAKE_PREFIX_PAT
     -D CMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_CXX_FLAGS=${FLAGS}" -D WANTED=${VERSION})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/outside)
+run(${WORK}/build/outside_shared)
 use_towpath()
 use_from_c(nixl_capi outside_nixl)
 use_from_c(towpath_c outside_c "-DWANTED=\"${VERSION}\"")
