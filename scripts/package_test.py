@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Tries what scripts/package.py made, as a user gets it: each wheel in an empty virtual environment, the packages
-for Debian in an empty root. `./dev package --test` calls it.
+"""Tries what scripts/package.py made, as a user gets it: each wheel in an empty virtual environment and in empty
+roots of systems that have that Python, the sdist where the compiler is, the packages for Debian in an empty root.
+`./dev package --test` calls it.
 
-    package_test.py [--python VERSION]... [--no-roots]
+    package_test.py [--python VERSION]... [--no-roots] [--no-sdist] [--ubuntu MIRROR]
 """
 import argparse
 import os
@@ -17,6 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import debian_roots  # noqa: E402
 from package import OUT, ROOT, interpreters  # noqa: E402
 
+# Roots, by their suite: whose it is, and its Python.
+SYSTEMS = {"bookworm": ("Debian 12", "3.11"), "trixie": ("Debian 13", "3.13"),
+           "jammy": ("Ubuntu 22.04", "3.10"), "noble": ("Ubuntu 24.04", "3.12")}
 OUTSIDE = ROOT / "tests/install/outside"
 VERSION = re.search(r"project\(towpath VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
@@ -37,6 +41,19 @@ def run(command, **options):
 def python_example():
     """The first one of the README."""
     return re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1]
+
+
+# As engines ask for NIXL: of each distribution that brings the module, if there is one (none is found before 3.11).
+ASK_NIXL = """
+import importlib.metadata as metadata, sys
+import nixl, towpath
+found = getattr(metadata, "packages_distributions", dict)().get("nixl", [])
+versions = [metadata.version(name) for name in found]
+assert found or sys.version_info < (3, 11), "no distribution brings nixl"
+assert all(tuple(map(int, version.split("."))) >= (1, 5, 0) for version in versions), versions
+assert metadata.version("towpath-nixl") == nixl.__version__
+print(towpath.__file__, towpath.__version__, nixl.__version__)
+"""
 
 
 def try_command(python, work):
@@ -65,7 +82,8 @@ def try_python(python, work):
     run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "numpy", "pytest"])
     (work / "example.py").write_text(python_example())
     print("  " + run([python, work / "example.py"], cwd=work).strip().replace("\n", "\n  "))
-    where = run([python, "-c", "import towpath, nixl; print(towpath.__file__, towpath.__version__)"], cwd=work).split()
+    where = run([python, "-c", ASK_NIXL], cwd=work).split()
+    print(f"  nixl {where[2]} is accepted")
     if not where[0].startswith(str(work)) or where[1] != VERSION:
         sys.exit(f"package test: {where} is not the wheel's package of version {VERSION}")
     said = run([python.parent / "pytest", "-q", "-p", "no:cacheprovider", ROOT / "bindings/python/tests"], cwd=work)
@@ -85,52 +103,95 @@ def try_wheel(version, python):
         try_python(installed, work)
 
 
-def in_root(suite, packages, script, *files):
-    """Makes an empty root of a Debian, with these files in /given, and runs the script in it."""
+def try_sdist(python):
+    """Unpacked far from the tree, and built there; a depth that lets ccache give what the tree's presets compiled."""
+    sdist, = OUT.glob("towpath-*.tar.gz")
+    with tempfile.TemporaryDirectory(prefix="towpath-sdist-") as folder:
+        work = Path(folder)
+        run(["tar", "-xf", sdist, "--strip-components=1", "-C", work])
+        run([python, "-m", "venv", work / "build/venv"])
+        run([work / "build/venv/bin/pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "-w", work / "build",
+             "--config-settings=build-dir=build/sdist", "."], cwd=work)
+        wheel, = (work / "build").glob("*.whl")
+        run([work / "build/venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", wheel])
+        try_command(work / "build/venv/bin/python", work / "build")
+
+
+def in_root(suite, packages, script, *files, source=None):
+    """Makes an empty root of a system, with these files in /given, and runs the script in it."""
+    script = f"mount -t proc proc /proc; trap 'umount /proc' EXIT; cd /given; {script}"
     with tempfile.TemporaryDirectory(prefix="towpath-root-") as folder:
         hooks = ['mkdir "$1/given"', *(f"copy-in {file} /given" for file in files), f'chroot "$1" sh -ec {shlex.quote(script)} >&2']
         try:
-            debian_roots.bootstrap(f"{folder}/root", suite, packages, variant="minbase", hooks=hooks)
+            debian_roots.bootstrap(f"{folder}/root", suite, packages, variant="minbase", hooks=hooks, source=source)
         except debian_roots.Missing as failed:
             sys.exit(f"package test: {failed}")
 
 
-def try_roots():
-    for suite, version in (("bookworm", "311"), ("trixie", "313")):
-        for wheel in OUT.glob(f"towpath-*-cp{version}-*.whl"):
-            in_root(suite, ["python3-minimal", "ca-certificates"],
-                    "cd /given; python3 -c 'import zipfile,glob; zipfile.ZipFile(glob.glob(\"*.whl\")[0]).extractall(\"/w\")';"
-                    " chmod +x /w/towpath/bin/*; mount -t proc proc /proc; export PYTHONPATH=/w;"
-                    " python3 -c 'import towpath.nixl'; python3 -m towpath version;"
-                    " python3 -m towpath replay --requests 300; umount /proc", wheel)
-            print(f"  {wheel.name} works in an empty root of {suite}")
+def try_wheel_in_root(suite, source, here):
+    """Installed by pip, without an index, into a system that has Python and numpy."""
+    system, version = SYSTEMS[suite]
+    wheels = list(OUT.glob(f"towpath-*-cp{version.replace('.', '')}-*.whl"))
+    if not wheels:
+        print(f"  {system}: not tried: no wheel for its Python {version}")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        example = Path(folder) / "example.py"
+        example.write_text(python_example())
+        pip = run([here[version], "-c", "import ensurepip, pathlib; print(*pathlib.Path(ensurepip.__file__)"
+                   ".parent.glob('_bundled/pip-*.whl'))"]).strip()
+        in_root(suite, ["python3", "python3-numpy", "ca-certificates"],
+                "python3 pip-*.whl/pip install --no-index --break-system-packages towpath*.whl; rm *.whl;"
+                " python3 example.py; python3 -c 'import nixl; nixl.nixl_agent'; towpath version; towpath replay --requests 300",
+                *wheels, *OUT.glob("towpath_nixl-*.whl"), pip, example, source=source)
+    print(f"  {wheels[0].name} works in an empty root of {system}")
+
+
+def try_debian_packages():
     packages = list(OUT.glob("*.deb"))
-    if packages:
-        in_root("bookworm", ["gcc", "libc6-dev", "pkg-config"],
-                "apt-get install -y --no-install-recommends /given/*.deb; mount -t proc proc /proc; towpath version;"
-                " towpath replay --requests 300; cd /given; towpath-shmcc openshmem_primes.c -o primes; towpath run -n 2 -- ./primes;"
-                " umount /proc", *packages, ROOT / "examples/openshmem_primes.c")
-        print(f"  {' '.join(path.name for path in packages)} work in an empty root of bookworm")
+    if not packages:
+        return
+    in_root("bookworm", ["gcc", "libc6-dev", "pkg-config"],
+            "apt-get install -y --no-install-recommends ./*.deb; towpath version; towpath replay --requests 300;"
+            " towpath-shmcc openshmem_primes.c -o primes; towpath run -n 2 -- ./primes;"
+            " cc outside_nixl.c -o outside_nixl $(pkg-config --cflags --libs nixl_capi) -ldl; ./outside_nixl",
+            *packages, ROOT / "examples/openshmem_primes.c", OUTSIDE / "outside_nixl.c")
+    print(f"  {' '.join(sorted(path.name for path in packages))} work in an empty root of Debian 12")
+
+
+def try_roots(here, ubuntu):
+    try:
+        debian_roots.check_tools()
+    except debian_roots.Missing as missing:
+        print(f"empty roots: not tried: {missing}")
+        return
+    for suite in SYSTEMS:
+        if suite in ("jammy", "noble") and not ubuntu:
+            print(f"  {SYSTEMS[suite][0]}: not tried: needs a mirror of Ubuntu (--ubuntu)")
+            continue
+        source = debian_roots.ubuntu_source(ubuntu, suite) if suite in ("jammy", "noble") else None
+        try_wheel_in_root(suite, source, here)
+    try_debian_packages()
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--python", action="append", metavar="VERSION", help="only the wheel of this one; may be repeated")
     arguments.add_argument("--no-roots", action="store_true", help="without empty roots, which take root and a Debian mirror")
+    arguments.add_argument("--no-sdist", action="store_true", help="without building the sdist, which takes as long as the tree")
+    arguments.add_argument("--ubuntu", metavar="MIRROR", help="where Ubuntu's packages are, for roots of it")
     args = arguments.parse_args()
     here = interpreters()
-    for version in args.python or [v for v in here if list(OUT.glob(f"towpath-*-cp{v.replace('.', '')}-*.whl"))]:
+    made = [version for version in here if list(OUT.glob(f"towpath-*-cp{version.replace('.', '')}-*.whl"))]
+    if not made:
+        sys.exit("package test: no wheel in build/package: ./dev package makes them")
+    for version in args.python or made:
         print(f"Python {version}: {here[version]}", flush=True)
         try_wheel(version, here[version])
-    if args.no_roots:
-        print("empty roots: not tried, as asked")
-        return
-    try:
-        debian_roots.check_tools()
-    except debian_roots.Missing as missing:
-        print(f"empty roots: not tried: {missing}")
-        return
-    try_roots()
+    if not args.no_sdist:
+        try_sdist(here[made[-1]])
+    if not args.no_roots:
+        try_roots(here, args.ubuntu)
 
 
 if __name__ == "__main__":

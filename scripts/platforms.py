@@ -65,7 +65,7 @@ def root_of(platform, packages, ubuntu):
     if not platform.arm:
         compilers = sorted({other.compiler for other in PLATFORMS if other.suite == platform.suite and not other.arm})
         return debian_roots.kept(platform.suite, platform.suite, [*packages, *compilers],
-                                 source=ubuntu if platform.ubuntu else None)
+                                 source=debian_roots.ubuntu_source(ubuntu, platform.suite) if platform.ubuntu else None)
     native = [name for name in packages if name in TOOLS and not re.match("python3-(dev|numpy|pytest)|pybind11|g[+][+]", name)]
     foreign = [f"{name}:arm64" for name in packages if name not in TOOLS]
     return debian_roots.kept(platform.name, platform.suite, [*native, *foreign, platform.compiler, "python3", "qemu-user-static"],

@@ -4,8 +4,9 @@ pkg-config, so that CMake finds these before the system's shared ones.
 
     static_libraries.py FOLDER
 
-liburing, xxHash and OpenSSL are Debian's own archives. libcurl is built from Debian's source with what Towpath
-uses, HTTP over OpenSSL, since the archive of Debian would bring 30 more libraries. Does nothing when all is there.
+liburing and OpenSSL are Debian's own archives (that of xxHash does not choose by the processor). libcurl is built
+from Debian's source with what Towpath uses, HTTP over OpenSSL, since the archive of Debian would bring 30 more
+libraries. Does nothing when all is there and of the versions that are installed.
 """
 import os
 import shlex
@@ -17,9 +18,12 @@ from pathlib import Path
 
 import debian_roots
 
-# By the name that pkg-config knows: its archives, in the order of linking, and the package that has them.
-DEBIANS = {"liburing": (["uring"], "liburing-dev"), "libxxhash": (["xxhash"], "libxxhash-dev"),
-           "libcrypto": (["crypto"], "libssl-dev"), "libssl": (["ssl"], "libssl-dev")}
+# By the name that pkg-config knows: its archives, with those that they need after them, and the package that has them.
+DEBIANS = {"liburing": (["uring"], "liburing-dev"), "libcrypto": (["crypto"], "libssl-dev"),
+           "libssl": (["ssl", "crypto"], "libssl-dev")}
+CURL = "libcurl4-openssl-dev"  # has the version of the source that is built
+# Further packages whose code a wheel has: their headers are compiled in, or auditwheel copies their libraries.
+LICENSED = ["libxxhash-dev", "libfmt-dev", "nlohmann-json3-dev", "libcli11-dev", "prometheus-cpp-dev", "libcivetweb1", "zlib1g"]
 CURL_OPTIONS = {
     "CMAKE_BUILD_TYPE": "Release", "CMAKE_POSITION_INDEPENDENT_CODE": "ON", "CMAKE_INSTALL_LIBDIR": "lib",
     "BUILD_SHARED_LIBS": "OFF", "BUILD_CURL_EXE": "OFF", "BUILD_TESTING": "OFF", "ENABLE_MANUAL": "OFF",
@@ -39,32 +43,33 @@ def answer(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def fetch_source(package, work):
-    """Unpacks Debian's source of a package, patched, with lists of packages of its own."""
-    suite = answer("sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME")
-    (work / "sources.list").write_text(f"deb-src {debian_roots.mirror()} {suite} main\n")
+def installed(package):
+    return answer("dpkg-query", "-W", "-f", "${Version}", package)
+
+
+def fetch_source(name, version, work):
+    """Unpacks Debian's source of that version, patched, with lists of packages of its own."""
+    (work / "sources.list").write_text("".join(f"deb-src {mirror} {suite} main\n" for mirror, suite in debian_roots.mirrors()))
     (work / "lists/partial").mkdir(parents=True)
     apt = ["apt-get", "-qq", f"-o=Dir::Etc::SourceList={work}/sources.list", "-o=Dir::Etc::SourceParts=-",
            f"-o=Dir::State::Lists={work}/lists", "-o=APT::Sandbox::User=root"]
     run([*apt, "update"])
-    run([*apt, "source", package], cwd=work, stdout=subprocess.DEVNULL)
-    folder, = (path for path in work.glob(f"{package}-*") if path.is_dir())
+    run([*apt, "source", f"{name}={version}"], cwd=work, stdout=subprocess.DEVNULL)
+    folder, = (path for path in work.glob(f"{name}-*") if path.is_dir())
     return folder
 
 
 def build_curl(folder):
-    """Into FOLDER/lib and FOLDER/include; answers its version."""
+    """Into FOLDER/lib and FOLDER/include."""
     with tempfile.TemporaryDirectory() as work:
-        source = fetch_source("curl", Path(work))
+        source = fetch_source("curl", installed(CURL), Path(work))
         options = {**CURL_OPTIONS, "CMAKE_INSTALL_PREFIX": folder}
         if shutil.which("ccache"):
             options["CMAKE_C_COMPILER_LAUNCHER"] = "ccache"
         run(["cmake", "-S", source, "-B", f"{work}/build", "-G", "Ninja", *(f"-D{k}={v}" for k, v in options.items())],
             stdout=subprocess.DEVNULL)
         run(["cmake", "--build", f"{work}/build", "--target", "install"], stdout=subprocess.DEVNULL)
-        (folder / "licenses").mkdir(exist_ok=True)
         shutil.copy(source / "COPYING", folder / "licenses/libcurl")
-        return source.name.removeprefix("curl-")
 
 
 def describe(folder, name, version, libraries):
@@ -77,19 +82,23 @@ def describe(folder, name, version, libraries):
 
 def main():
     folder = Path(sys.argv[1]).resolve()
+    versions = "".join(f"{package} {installed(package)}\n" for package in [CURL, *LICENSED, *(p for _, p in DEBIANS.values())])
     done = folder / "done"  # written last
-    if done.is_file():
+    if done.is_file() and done.read_text() == versions:
         return 0
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "lib/pkgconfig").mkdir(parents=True)
-    version = build_curl(folder)
+    (folder / "licenses").mkdir()
+    build_curl(folder)
     for name, (libraries, package) in DEBIANS.items():
         for library in libraries:
             shutil.copy(f"{answer('pkg-config', '--variable=libdir', name)}/lib{library}.a", folder / "lib")
         describe(folder, name, answer("pkg-config", "--modversion", name), libraries)
         shutil.copy(f"/usr/share/doc/{package}/copyright", folder / "licenses" / name)
-    describe(folder, "libcurl", version, ["curl", "ssl", "crypto"])
-    done.write_text(f"curl {version}\n")
+    for package in LICENSED:
+        shutil.copy(f"/usr/share/doc/{package}/copyright", folder / "licenses" / package.removesuffix("-dev"))
+    describe(folder, "libcurl", answer("pkg-config", "--modversion", "libcurl"), ["curl", "ssl", "crypto"])
+    done.write_text(versions)
     return 0
 
 
