@@ -49,7 +49,7 @@ def bootstrap(folder, suite, packages, *, variant="apt", architectures=(), hooks
          suite, str(folder), source or mirror()],
         text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
-        raise Missing(f"mmdebstrap {suite}: status {done.returncode}: {' '.join(done.stdout.split()[-60:])}")
+        raise Missing(f"mmdebstrap {suite}: status {done.returncode}: {' '.join(done.stdout.split()[-120:])}")
     return done.stdout
 
 

@@ -104,14 +104,15 @@ def try_wheel(version, python):
 
 
 def try_sdist(python):
-    """Unpacked far from the tree, and built there; a depth that lets ccache give what the tree's presets compiled."""
+    """Unpacked far from the tree, and built there; as deep and with the options of the tree's presets, so that ccache
+    gives what they compiled."""
     sdist, = OUT.glob("towpath-*.tar.gz")
     with tempfile.TemporaryDirectory(prefix="towpath-sdist-") as folder:
         work = Path(folder)
         run(["tar", "-xf", sdist, "--strip-components=1", "-C", work])
         run([python, "-m", "venv", work / "build/venv"])
         run([work / "build/venv/bin/pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "-w", work / "build",
-             "--config-settings=build-dir=build/sdist", "."], cwd=work)
+             "--config-settings=build-dir=build/sdist", "--config-settings=cmake.define.TOWPATH_WERROR=ON", "."], cwd=work)
         wheel, = (work / "build").glob("*.whl")
         run([work / "build/venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", wheel])
         try_command(work / "build/venv/bin/python", work / "build")
@@ -140,8 +141,8 @@ def try_wheel_in_root(suite, source, here):
         example.write_text(python_example())
         pip = run([here[version], "-c", "import ensurepip, pathlib; print(*pathlib.Path(ensurepip.__file__)"
                    ".parent.glob('_bundled/pip-*.whl'))"]).strip()
-        in_root(suite, ["python3", "python3-numpy", "ca-certificates"],
-                "python3 pip-*.whl/pip install --no-index --break-system-packages towpath*.whl; rm *.whl;"
+        in_root(suite, ["python3", "python3-numpy", "libstdc++6", "ca-certificates"],
+                "python3 $(echo pip-*.whl)/pip install --no-index --break-system-packages towpath*.whl; rm *.whl;"
                 " python3 example.py; python3 -c 'import nixl; nixl.nixl_agent'; towpath version; towpath replay --requests 300",
                 *wheels, *OUT.glob("towpath_nixl-*.whl"), pip, example, source=source)
     print(f"  {wheels[0].name} works in an empty root of {system}")
