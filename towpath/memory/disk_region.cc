@@ -1,3 +1,5 @@
+#include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include <towpath/core/checked.h>
@@ -103,7 +105,7 @@ Status DiskRegion::prepare(const DiskOptions& options) {
   if (options.direct == DirectIo::required) TOWPATH_TRY(require_direct());
   // Direct reads and writes of the last bytes are as long as the alignment, so the file is too.
   const auto length = align_up(options.size_bytes, file_->alignment());
-  if (!length)
+  if (!length || *length > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
     return error(Code::out_of_range,
                  cat(options.size_bytes, " bytes are more than any file holds"));
   TOWPATH_TRY(require_space(*length));
