@@ -149,7 +149,8 @@ TEST(ArenaTest, a_moved_buffer_gives_its_pages_back_once) {
     ArenaBuffer second = std::move(first);
     EXPECT_EQ(first.size(), 0u);  // NOLINT: moved from is empty
     EXPECT_EQ(first.registration(), nullptr);
-    second = std::move(*&second);  // to itself
+    ArenaBuffer& same = second;
+    second = std::move(same);  // to itself
     EXPECT_EQ(second.size(), kPage);
     EXPECT_EQ(arena.usage().buffers, 1u);
   }
