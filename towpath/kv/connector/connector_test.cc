@@ -261,6 +261,40 @@ TEST(ConnectorTest, a_flipped_bit_in_a_file_fails_exactly_that_block) {
   EXPECT_EQ(engine.serve("d", 7, {0, 1, 2}), 2 * kTokens) << "and was saved anew";
 }
 
+TEST(ConnectorTest, what_is_computed_upon_a_block_that_failed_is_not_kept) {
+  sys::MemoryFileSystem disk;
+  { EXPECT_EQ(Engine(&disk).serve("a", 7, {0, 1}), 0U); }
+  spoil_block_file(disk, 2 * 4096 + 100);
+  Engine engine(&disk);
+  EXPECT_EQ(engine.serve("b", 7, {5, 3, 4}), 2 * kTokens);
+  EXPECT_THAT(engine.report.failed_blocks, ElementsAre(5));
+  const auto hashes = sequence_hashes({}, tokens_of(12, 7), kTokens).value();
+  EXPECT_FALSE(engine.scheduler->holds(hashes[2])) << "its name would be another's";
+  EXPECT_FALSE(engine.keeper->has(hashes[2]));
+  EXPECT_EQ(engine.worker->figures().unsaved_blocks, 1U);
+  EXPECT_EQ(engine.serve("c", 7, {0, 1, 2}), 0U);
+  EXPECT_TRUE(engine.scheduler->holds(hashes[2])) << "computed again, it is";
+}
+
+TEST(ConnectorTest, who_asks_without_progress_makes_none) {
+  sys::MemoryFileSystem disk;
+  Engine engine(&disk);
+  engine.begin("a", 7, {0, 1, 2});
+  EXPECT_TRUE(engine.scheduler->has_orders());
+  ASSERT_TRUE(engine.worker->start_step(engine.scheduler->build()).ok());
+  EXPECT_FALSE(engine.scheduler->has_orders());
+  engine.worker->wait_for_save();
+  const WorkerReport report = engine.worker->report_so_far();
+  EXPECT_THAT(report.stored, SizeIs(3));
+  EXPECT_FALSE(report.says_nothing());
+  EXPECT_TRUE(engine.worker->report_so_far().says_nothing());
+  EXPECT_EQ(engine.keeper->figures().written, 0U);
+  while (engine.worker->progress()) {
+  }
+  EXPECT_TRUE(engine.worker->sync().ok());
+  EXPECT_GT(engine.keeper->figures().written, 0U);
+}
+
 TEST(ConnectorTest, memory_that_changed_is_a_failed_block_or_comes_from_the_file) {
   sys::MemoryFileSystem disk;
   for (sys::MemoryFileSystem* files : {static_cast<sys::MemoryFileSystem*>(nullptr), &disk}) {
@@ -378,8 +412,8 @@ TEST(ConnectorTest, a_save_in_the_background_is_sent_when_it_reads_no_more) {
   EXPECT_TRUE(engine.scheduler->finish("a")->blocks_stay);
   ASSERT_TRUE(engine.worker->start_step(engine.scheduler->build()).ok());
   engine.worker->wait_for_save();
-  std::vector<RequestId> sent;
-  for (int i = 0; i < 10'000 && sent.empty(); ++i) sent = engine.worker->take_finished().sent;
+  engine.worker->settle();
+  const std::vector<RequestId> sent = engine.worker->finished_so_far().sent;
   EXPECT_THAT(sent, ElementsAre("a"));
   engine.wipe();
   ASSERT_TRUE(engine.scheduler->update(engine.worker->take_report()).ok());

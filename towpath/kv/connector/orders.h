@@ -50,6 +50,9 @@ struct StepOrders {
   /// These have ended: the worker says when it reads their blocks no more.
   std::vector<RequestId> ends;
 
+  /// Nothing is to be done: the step is no news to a worker.
+  bool empty() const { return loads.empty() && saves.empty() && settle.empty() && ends.empty(); }
+
   friend bool operator==(const StepOrders&, const StepOrders&) = default;
 };
 
@@ -62,6 +65,7 @@ struct WorkerReport {
   std::vector<RequestId> sent;               ///< of `ends`: their blocks are read no more
   std::vector<std::uint64_t> failed_blocks;  ///< the engine's: what was loaded is not in them
 
+  bool says_nothing() const { return *this == WorkerReport{.worker = worker}; }
   friend bool operator==(const WorkerReport&, const WorkerReport&) = default;
 };
 

@@ -85,6 +85,8 @@ class ConnectorScheduler {
 
   /// The orders of the step; every worker gets the same.
   StepOrders build();
+  /// Whether build() would order anything now.
+  bool has_orders() const { return !next_.empty(); }
   /// Errors: invalid_argument (no such worker).
   Status update(const WorkerReport& report);
 

@@ -110,9 +110,12 @@ Status ConnectorWorker::start_step(const StepOrders& orders) {
   for (const RequestOrder& load : orders.loads)
     (load.in_background ? background_loads_ : step_loads_)
         .push_back({.request = load.request, .waiting = {load.blocks.begin(), load.blocks.end()}});
+  const std::uint64_t failed_before = figures_.failed_blocks;
   (void)advance_loads();
   if (orders.saves.empty()) return {};
-  save_ = SaveStep{.orders = orders.saves, .layers = std::vector<bool>(config_.num_layers)};
+  save_ = SaveStep{.orders = orders.saves,
+                   .failed_before = failed_before,
+                   .layers = std::vector<bool>(config_.num_layers)};
   for (const RequestOrder& save : orders.saves) {
     save_->in_background = save_->in_background || save.in_background;
     save_->requests.insert(save.request);
@@ -190,6 +193,10 @@ bool ConnectorWorker::drive() {
 ConnectorWorker::Finished ConnectorWorker::take_finished() {
   const Timed timed(*this, &EngineTime::take);
   (void)drive();
+  return finished_so_far();
+}
+
+ConnectorWorker::Finished ConnectorWorker::finished_so_far() {
   note_ends();
   return std::exchange(finished_, {});
 }
@@ -197,6 +204,10 @@ ConnectorWorker::Finished ConnectorWorker::take_finished() {
 WorkerReport ConnectorWorker::take_report() {
   const Timed timed(*this, &EngineTime::take);
   (void)drive();
+  return report_so_far();
+}
+
+WorkerReport ConnectorWorker::report_so_far() {
   note_ends();
   BlockKeeper::News news = keeper_->take_news();
   WorkerReport report = std::exchange(report_, {.worker = options_.rank});

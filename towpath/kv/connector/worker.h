@@ -51,7 +51,8 @@ class ConnectorWorker {
 
   /// What the step loads begins to be brought, and what is in memory, to be copied; this waits for
   /// neither. Blocks that fail are reported by take_failed_blocks() when the layers have been
-  /// waited for. Errors: not_ready (the last step's wait_for_save() is missing).
+  /// waited for, and nothing of such a step is saved. Errors: not_ready (the last step's
+  /// wait_for_save() is missing).
   Status start_step(const StepOrders& orders);
   /// All of the layer is in place, but for failed blocks. The first layer waits until all blocks of
   /// the step were brought and proven, since a block is proven whole. Errors: out_of_range.
@@ -62,6 +63,8 @@ class ConnectorWorker {
   /// but for those that the scheduler saves in the background. What could not be saved is reported
   /// by the report.
   void wait_for_save();
+  /// Waits for all saves that go on behind their step: the engine may overwrite any block.
+  void settle() { end_background_saves(); }
 
   /// What is in the background goes on, the keeper's work with it: for engines that drive it by
   /// hand. True: there is more to do at once.
@@ -73,10 +76,13 @@ class ConnectorWorker {
   };
   /// Loads and saves go on; the keeper writes and reads nothing in here.
   Finished take_finished();
+  /// The same without progress(), for an engine whose other thread makes it: returns at once.
+  Finished finished_so_far();
   /// The engine's blocks that a load was ordered into and that do not hold it.
   std::vector<std::uint64_t> take_failed_blocks() { return std::exchange(failed_, {}); }
   /// Says the same as the two above, and what is held since the last one.
   WorkerReport take_report();
+  WorkerReport report_so_far();  ///< the same without progress
 
   /// What was saved so far survives this process. Errors: the keeper's.
   Status sync();
@@ -130,6 +136,7 @@ class ConnectorWorker {
     bool in_background = false;
     std::set<RequestId> requests;
     std::vector<RequestOrder> orders;  // whose blocks have no slots yet: what is loaded comes first
+    std::uint64_t failed_before = 0;   // blocks, when the step began
     std::vector<Saving> blocks;
     std::vector<TransferJob> copies;
     std::vector<bool> layers;  // begun
@@ -159,6 +166,7 @@ class ConnectorWorker {
 
   void begin_saves();
   void begin_save(const RequestOrder& save);
+  void refuse_save(const RequestOrder& save);
   void copy_layer(SaveStep& step, std::uint64_t layer);
   void end_save(SaveStep& step);
   void end_background_saves();

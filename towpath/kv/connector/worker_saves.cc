@@ -9,7 +9,21 @@ namespace towpath::kv {
 
 /// Slots are taken when the first layer is saved: by then what the step loads has come.
 void ConnectorWorker::begin_saves() {
-  for (const RequestOrder& save : std::exchange(save_->orders, {})) begin_save(save);
+  if (save_->orders.empty()) return;
+  bring_step_loads();  // of an engine that did not wait for its layers
+  const bool is_spoiled = !step_loads_.empty() && figures_.failed_blocks != save_->failed_before;
+  for (const RequestOrder& save : std::exchange(save_->orders, {}))
+    is_spoiled ? refuse_save(save) : begin_save(save);
+}
+
+/// The step computes upon blocks that were not brought: what comes of it has the name of something
+/// else.
+void ConnectorWorker::refuse_save(const RequestOrder& save) {
+  const Status why = error(Code::corrupt,
+                           cat("blocks of request '", printable(save.request),
+                               "' are computed in a step whose loads have failed"),
+                           "they are saved when the engine has computed them again");
+  for (const BlockOrder& order : save.blocks) unsaved(order.hash, why);
 }
 
 void ConnectorWorker::begin_save(const RequestOrder& save) {
