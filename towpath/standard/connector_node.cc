@@ -88,6 +88,7 @@ Result<kv::LayoutHandle> ConnectorNode::register_caches(const ConnectorNodeOptio
   TOWPATH_TRY(layout::PhysicalLayout cache, layout::build_layout({.registrar = &registrar,
                                                                   .config = options.config,
                                                                   .kind = options.kind,
+                                                                  .axes = options.axes,
                                                                   .memory = std::move(regions)}));
   return manager_->register_layout(
       std::move(cache),

@@ -51,6 +51,8 @@ struct ConnectorNodeOptions {
   std::string name_space;
   layout::LayoutConfig config;  ///< of the engine's cache, of this rank
   layout::LayoutKind kind = layout::LayoutKind::layer_separate_block_second;
+  /// Of a strided cache: where its elements lie, from the start of each region on.
+  layout::Axes axes{};
   /// The engine's memory, as many as the kind wants: one, or one per layer.
   std::vector<memory::SharedRegion> caches;
   std::uint32_t rank = 0;

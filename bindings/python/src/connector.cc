@@ -127,6 +127,11 @@ void bind_scheduler(py::module_& module) {
            [](const Scheduler& self) {
              return to_python(unwrap(self.call([](auto& it) { return kv::encode(it.build()); })));
            })
+      .def_property_readonly(
+          "has_orders",
+          [](const Scheduler& self) {
+            return self.call([](kv::ConnectorScheduler& it) { return it.has_orders(); });
+          })
       .def("update",
            [](const Scheduler& self, const Blob& report) {
              check(self.call([&](auto& it) -> Status {
@@ -185,10 +190,22 @@ void to_keeping(const py::dict& reported, standard::ConnectorNodeOptions& option
   check(standard::apply(words, standard::read_environment(), options));
 }
 
+/// Elements at `strides` by the name of each axis. Layers without a stride have regions of their
+/// own.
+void to_strided(const py::dict& strides, standard::ConnectorNodeOptions& options) {
+  options.kind = layout::LayoutKind::strided;
+  options.config.format = layout::BlockFormat::nhd;
+  options.axes = layout::extents_of(options.config);
+  for (const layout::Axis axis : layout::kAxes)
+    options.axes[axis].stride = number(strides, std::string(name_of(axis)).c_str());
+  layout::AxisShape& layers = options.axes[layout::Axis::layer];
+  layers.region_step = layers.stride == 0 ? 1 : 0;
+}
+
 std::unique_ptr<Worker> make_worker(const py::list& caches, const std::string& kind,
                                     const py::dict& shape, bool heads_first, const py::dict& place,
                                     const Name& name_space, const py::dict& keeping,
-                                    const py::object& peers) {
+                                    const py::object& peers, const py::object& strides) {
   standard::ConnectorNodeOptions options{
       .name_space = name_space.value,
       .config = {.num_blocks = number(shape, "block"),
@@ -205,6 +222,7 @@ std::unique_ptr<Worker> make_worker(const py::list& caches, const std::string& k
       .first_layer = number(place, "first_layer"),
       .first_head = number(place, "first_head"),
       .peers = to_peers(peers)};
+  if (!strides.is_none()) to_strided(py::cast<py::dict>(strides), options);
   to_keeping(keeping, options);
   for (const py::handle cache : caches)
     options.caches.push_back(to_region(py::reinterpret_borrow<py::object>(cache), ""));
@@ -229,9 +247,20 @@ py::list names_of(const std::vector<kv::RequestId>& requests) {
   return names;
 }
 
-py::tuple take_finished(const Worker& self) {
-  const auto finished = drive(self, [](auto& worker) { return worker.take_finished(); });
+py::tuple take_finished(const Worker& self, bool progress) {
+  const auto finished = drive(self, [&](kv::ConnectorWorker& worker) {
+    return progress ? worker.take_finished() : worker.finished_so_far();
+  });
   return py::make_tuple(names_of(finished.sent), names_of(finished.received));
+}
+
+/// Without progress: None where there is nothing to say.
+py::object take_report(const Worker& self, bool progress) {
+  const kv::WorkerReport report = drive(self, [&](kv::ConnectorWorker& worker) {
+    return progress ? worker.take_report() : worker.report_so_far();
+  });
+  if (!progress && report.says_nothing()) return py::none();
+  return to_python(unwrap(kv::encode(report)));
 }
 
 py::dict worker_figures(const Worker& self) {
@@ -271,7 +300,7 @@ void bind_worker(py::module_& module) {
   py::class_<Worker>(module, "ConnectorWorker")
       .def(py::init(&make_worker), py::arg("caches"), py::arg("first_axis"), py::arg("shape"),
            py::arg("heads_first"), py::arg("place"), py::arg("name_space"), py::arg("keeping"),
-           py::arg("peers"))
+           py::arg("peers"), py::arg("strides"))
       .def("start_step",
            [](const Worker& self, const Blob& orders) {
              report(self, [&](kv::ConnectorWorker& worker) -> Status {
@@ -289,20 +318,17 @@ void bind_worker(py::module_& module) {
            })
       .def("wait_for_save",
            [](const Worker& self) { drive(self, [](auto& worker) { worker.wait_for_save(); }); })
+      .def("settle", [](const Worker& self) { drive(self, [](auto& worker) { worker.settle(); }); })
       .def("progress",
            [](const Worker& self) {
              return drive(self, [](auto& worker) { return worker.progress(); });
            })
-      .def("take_finished", &take_finished)
+      .def("take_finished", &take_finished, py::arg("progress") = true)
       .def("take_failed_blocks",
            [](const Worker& self) {
              return drive(self, [](auto& worker) { return worker.take_failed_blocks(); });
            })
-      .def("take_report",
-           [](const Worker& self) {
-             return to_python(unwrap(
-                 drive(self, [](auto& worker) { return kv::encode(worker.take_report()); })));
-           })
+      .def("take_report", &take_report, py::arg("progress") = true)
       .def("sync",
            [](const Worker& self) { report(self, [](auto& worker) { return worker.sync(); }); })
       .def("close", &Worker::close)

@@ -14,7 +14,7 @@ from towpath import kv_events
 from towpath.connector import Blobs, Peers, Scheduler, Worker
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-EXAMPLE = ROOT / "examples" / "vllm_connector.py"
+EXAMPLE = ROOT / "examples" / "kv_connector.py"
 sys.path.insert(0, str(ROOT / "tests" / "process"))
 import swift_store
 
@@ -43,6 +43,8 @@ AXES = {
     "outer block head token dim": ((2, 8, 2, 4, 8), lambda cache, block: cache[:, block]),
     "block outer token head dim": ((8, 2, 4, 2, 8), lambda cache, block: cache[block]),
     "block outer head token dim": ((8, 2, 2, 4, 8), lambda cache, block: cache[block]),
+    "block head token dim": ((8, 2, 4, 16), lambda cache, block: cache[block]),
+    "block token head dim": ((8, 4, 2, 16), lambda cache, block: cache[block]),
     "block token dim": ((8, 4, 16), lambda cache, block: cache[block]),
 }
 
@@ -87,6 +89,24 @@ def test_blocks_of_any_arrangement_come_back(axes):
         assert scheduler.figures()["matched_tokens"] == 8
         assert [event.kind for event in scheduler.take_events()] == ["stored"] * 3
         assert worker.figures()["saved_blocks"] == 3
+
+
+def test_caches_lie_where_their_strides_say():
+    """Layers that interleave in one allocation, those that have their own, and what neither is."""
+    shape, part = AXES["block head token dim"]
+    whole = numpy.zeros((8, 3, *shape[1:]), numpy.float16)
+    padded = [numpy.zeros((8, 2, 4, 20), numpy.float16)[..., :16] for _ in range(3)]
+    for layers in ([whole[:, i] for i in range(3)], padded):
+        with Worker(layers, name_space="m", axes="block head token dim") as worker:
+            scheduler = Scheduler(4)
+            assert serve(scheduler, worker, layers, "a", [0, 1, 2], part) == 0
+            assert serve(scheduler, worker, layers, "b", [5, 3, 4], part) == 8
+            for cache in layers:
+                assert numpy.array_equal(cache[[0, 1]], cache[[5, 3]]) and cache[0].any() and not cache[7].any()
+    with pytest.raises(ValueError, match="at one distance, in the order of the layers"):
+        Worker([whole[:, i] for i in (0, 2, 1)], name_space="m", axes="block head token dim")
+    with pytest.raises(ValueError, match="same strides"):
+        Worker([whole[:, 0], padded[0]], name_space="m", axes="block head token dim")
 
 
 def test_events_report_routers_the_tokens():

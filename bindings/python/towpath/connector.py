@@ -4,7 +4,7 @@
     worker = Worker(caches, name_space="llama-3-8b bf16", directory="/nvme/kv")
     scheduler.update(worker.take_report())
 
-The guide is docs/guides/connector.md; examples/vllm_connector.py drives them as vLLM does. Every call
+The guide is docs/guides/connector.md; examples/kv_connector.py drives them as an engine does. Every call
 gives up the interpreter's lock while it works, so another thread may call `worker.progress()`.
 """
 import dataclasses
@@ -23,12 +23,55 @@ _SHAPES = {
     "outer block head token dim": ("outer", True),
     "block outer token head dim": ("block", False),  # FlashInfer
     "block outer head token dim": ("block", True),
+    "block head token dim": ("block", True),  # vLLM since 0.26: keys and values side by side in dim
+    "block token head dim": ("block", False),
     "block token dim": ("block", False),  # MLA: one latent vector
 }
 
 
 def _element_bytes(cache):
     return cache.itemsize if hasattr(cache, "itemsize") else cache.element_size()
+
+
+def _strides(cache):
+    """In elements; None where the elements lie one behind the other, or it does not say."""
+    if callable(getattr(cache, "stride", None)):
+        strides = tuple(cache.stride())
+    elif getattr(cache, "strides", None):
+        strides = tuple(stride // cache.itemsize for stride in cache.strides)
+    else:
+        return None
+    row_major = 1
+    for stride, extent in zip(reversed(strides), reversed(tuple(cache.shape))):
+        if extent > 1 and stride != row_major:
+            return strides
+        row_major *= extent
+    return None
+
+
+def _address(cache):
+    return cache.data_ptr() if hasattr(cache, "data_ptr") else cache.ctypes.data
+
+
+def _in_one_piece(cache, length):
+    """So many elements of memory from the first of a strided cache on."""
+    if hasattr(cache, "as_strided"):
+        return cache.as_strided((length,), (1,))
+    import numpy  # whose array it is
+    return numpy.lib.stride_tricks.as_strided(cache, (length,), (cache.itemsize,))
+
+
+def _regions(layers, strides):
+    """(memory that layers lie in, elements from one layer to the next in it; 0: each has its own)"""
+    length = 1 + sum(stride * (extent - 1) for stride, extent in zip(strides, layers[0].shape))
+    item, places = _element_bytes(layers[0]), [_address(layer) for layer in layers]
+    gaps = {after - before for before, after in zip(places, places[1:])}
+    if all(abs(gap) >= length * item for gap in gaps):
+        return [_in_one_piece(layer, length) for layer in layers], 0
+    gap = gaps.pop()
+    if gaps or gap <= 0 or gap % item:
+        raise ValueError("caches that interleave are wanted at one distance, in the order of the layers")
+    return [_in_one_piece(layers[0], (len(layers) - 1) * (gap // item) + length)], gap // item
 
 
 def _kvbm_text(kvbm):
@@ -60,7 +103,7 @@ class Worker:
     """A rank of the model. `caches` are its layers' arrays or tensors, in order; or a mapping from the
     layers' names to them, by which they may then be called.
 
-    `axes` names the dimensions of each; `name_space` says what they do not: the model, its version and
+    `axes` names the dimensions of each, whose elements lie where its strides say; `name_space` says what they do not: the model, its version and
     the type of its elements. Blocks are kept in memory; with a `directory` in files, too, and with
     `objects` ("s3://bucket/prefix:100GiB", and "?endpoint_override=http://host:port" where the
     environment does not say it) in a store. With `peers`, those of others can be loaded too.
@@ -92,8 +135,15 @@ class Worker:
         keeping = {"host_blocks": host_blocks, "directory": directory, "disk_bytes": disk_bytes,
                    "objects": objects, "policy": policy, "digest": digest, "min_accesses": min_accesses,
                    "kvbm": _kvbm_text(kvbm)}
+        strides = _strides(layers[0])
+        if any(_strides(layer) != strides for layer in layers):
+            raise ValueError("caches of the same strides are wanted")
+        if strides:
+            layers, between = _regions(layers, strides)
+            strides = {"block": 0, "outer": 0, "token": 0, "head": 0, "dim": 1, "layer": between,
+                       **dict(zip(names, strides))}
         self._worker = ConnectorWorker(layers, first, shape, heads_first, place, name_space, keeping,
-                                       peers)
+                                       peers, strides)
 
     def wait_for_layer_load(self, layer):
         self._worker.wait_for_layer_load(self._layers.get(layer, layer))

@@ -1,10 +1,10 @@
-"""Drives Towpath's connector the way vLLM's V1 engine drives a KV connector, without vLLM.
+"""A KV connector for an engine of your own: both halves of Towpath's, and the order in which an engine
+calls them. vLLM needs none of this: its connector is `towpath.vllm` (docs/guides/vllm.md).
 
-`TowpathConnector` has the methods of vLLM's KVConnectorBase_V1, with its names and rules; the engine
-below calls them in vLLM's order. Its "model" fills a block with numbers that follow from the tokens up
-to there, so that every block that is loaded can be held against what computing it would have given.
+The "model" of the engine below fills a block with numbers that follow from the tokens up to there, so that
+every block that is loaded can be held against what computing it would have given.
 
-Run by the tests: python3 examples/vllm_connector.py, with the package `towpath` in PYTHONPATH.
+Run by the tests: python3 examples/kv_connector.py, with the package `towpath` in PYTHONPATH.
 """
 import glob
 import os
@@ -20,8 +20,8 @@ from towpath.connector import Peers, Scheduler, Worker
 BLOCK, LAYERS, HEADS, DIM, BLOCKS = 16, 4, 2, 32, 64
 
 
-class TowpathConnector:
-    """KVConnectorBase_V1, both roles in one object; vLLM makes one per process and role."""
+class Connector:
+    """Both halves in one object; an engine of several processes has one in each."""
 
     def __init__(self, model, directory="", load_async_from=None, peers=None):
         self.model, self.directory, self.peers = model, directory, peers
@@ -79,7 +79,7 @@ class Request:
 
 
 class Engine:
-    """What of vLLM matters here: paged caches, a forward pass layer by layer, and recomputing of what
+    """What of an engine matters here: paged caches, a forward pass layer by layer, and recomputing of what
     could not be loaded."""
 
     def __init__(self, connector):
@@ -109,7 +109,7 @@ class Engine:
             self.step([(request, loaded, len(tokens))])
         else:
             failed = self.step([(request, loaded, len(tokens))])
-        if failed:  # as vLLM does: from the first one on, what was loaded is not to be relied on
+        if failed:  # from the first one on, what was loaded is not to be relied on
             first = min(request.blocks.index(block) for block in failed)
             self.step([(request, first * BLOCK, len(tokens))])
         self.check(request)
@@ -119,7 +119,7 @@ class Engine:
         return loaded, len(failed)
 
     def step(self, scheduled):
-        """A forward pass, as vLLM's model runner makes it."""
+        """A forward pass, layer by layer."""
         connector = self.connector
         connector.start_load_kv(connector.build_connector_meta(scheduled))
         for layer, (layer_name, cache) in enumerate(self.kv_caches.items()):
@@ -182,18 +182,18 @@ def report(what, served):
 
 def with_files():
     with tempfile.TemporaryDirectory() as directory:
-        engine = Engine(TowpathConnector(MODEL, directory))
+        engine = Engine(Connector(MODEL, directory))
         report("first prompt", engine.serve("first", FIRST))
         report("same beginning", engine.serve("second", SYSTEM_PROMPT + [8] * 32))
         engine.connector.worker.close()
 
         flip_a_bit(directory)
-        engine = Engine(TowpathConnector(MODEL, directory))
+        engine = Engine(Connector(MODEL, directory))
         report("restart, a bit flipped in a file", engine.serve("third", FIRST))
         report("once more", engine.serve("fourth", FIRST))
         engine.connector.worker.close()
 
-        engine = Engine(TowpathConnector(MODEL, directory, load_async_from=1))
+        engine = Engine(Connector(MODEL, directory, load_async_from=1))
         report("restart, async load", engine.serve("fifth", SYSTEM_PROMPT + [8] * 32))
         engine.connector.worker.close()
 
@@ -201,7 +201,7 @@ def with_files():
 def grant(place):
     """Another engine: serves two prompts. Then it is busy, and its blocks are lent all the same, until it
     is killed."""
-    engine = Engine(TowpathConnector(MODEL, peers=Peers(place, "prefill", others=["decode"],
+    engine = Engine(Connector(MODEL, peers=Peers(place, "prefill", others=["decode"],
                                                         serving_thread=True)))
     engine.serve("first", FIRST)
     engine.serve("second", SECOND)
@@ -212,7 +212,7 @@ def grant(place):
 def with_peers():
     place = f"scope:example-{os.getpid()}"
     with subprocess.Popen([sys.executable, __file__, "lend", place]) as prefill:
-        engine = Engine(TowpathConnector(MODEL, peers=Peers(place, "decode", others=["prefill"])))
+        engine = Engine(Connector(MODEL, peers=Peers(place, "decode", others=["prefill"])))
         while not (engine.finds(FIRST) and engine.finds(SECOND)):
             if prefill.poll() is not None:
                 raise SystemExit("the other engine has ended")
