@@ -1,0 +1,115 @@
+"""As much of vLLM as towpath.vllm imports, for machines that have none: the names, and nothing that computes."""
+import dataclasses
+import enum
+import sys
+import types
+
+
+class KVConnectorRole(enum.Enum):
+    SCHEDULER = 0
+    WORKER = 1
+
+
+class KVConnectorBase_V1:
+    """The part of the real one's behaviour that a connector relies on."""
+
+    def __init__(self, vllm_config, role, kv_cache_config):
+        self._connector_metadata, self._role = None, role
+        self._kv_transfer_config, self._kv_cache_config = vllm_config.kv_transfer_config, kv_cache_config
+
+    def bind_connector_metadata(self, connector_metadata):
+        self._connector_metadata = connector_metadata
+
+    def clear_connector_metadata(self):
+        self._connector_metadata = None
+
+    def has_connector_metadata(self):
+        return self._connector_metadata is not None
+
+
+class CacheHitSource(str, enum.Enum):
+    HOST = "host"
+    EXTERNAL_UNSPECIFIED = "external_unspecified"
+
+
+class KVConnectorStats:
+
+    def __init__(self, data=None):
+        self.data = data or {}
+
+
+class KVConnectorPromMetrics:
+
+    def __init__(self, vllm_config, metric_types, labelnames, per_engine_labelvalues):
+        pass
+
+
+class Counter:
+    """As prometheus_client's."""
+
+    def __init__(self, name, documentation, labelnames):
+        self.name, self.values = name, {}
+
+    def labels(self, *values):
+        self.label = values
+        return self
+
+    def inc(self, value):
+        self.values[self.label] = self.values.get(self.label, 0) + value
+
+
+def _module(name, **names):
+    module = types.ModuleType(name)
+    module.__dict__.update(names)
+    sys.modules[name] = module
+
+
+def install():
+    """Once, before towpath.vllm is imported. Where the real one is there, it is used."""
+    try:
+        import vllm  # noqa: F401
+        return
+    except ImportError:
+        pass
+    import towpath.kv_events as kv_events
+    base = "vllm.distributed.kv_transfer.kv_connector.v1"
+    for name in ("vllm", "vllm.distributed.kv_transfer", "vllm.distributed.kv_transfer.kv_connector", base, "vllm.v1",
+                 "vllm.v1.metrics"):
+        _module(name, __path__=[])
+    _module("vllm.distributed", __path__=[], get_tensor_model_parallel_rank=lambda: 0, kv_events=kv_events)
+    empty = {name: type(name, (), {}) for name in ("KVConnectorHandshakeMetadata", "KVConnectorMetadata",
+                                                   "KVConnectorWorkerMetadata")}
+    _module(f"{base}.base", KVConnectorBase_V1=KVConnectorBase_V1, KVConnectorRole=KVConnectorRole, **empty)
+    _module(f"{base}.metrics", KVConnectorStats=KVConnectorStats, KVConnectorPromMetrics=KVConnectorPromMetrics)
+    _module("vllm.v1.metrics.cache_hit_source", CacheHitSource=CacheHitSource)
+    _module("vllm.platforms", current_platform=types.SimpleNamespace(
+        device_type="test", get_device_name=lambda: "", get_device_capability=lambda: ""))
+    _module("prometheus_client", Counter=Counter)
+
+
+@dataclasses.dataclass
+class Spec:
+    """Of a group's caches, as FullAttentionSpec is: K and V of 4 heads of 64, float16."""
+    block_size: int = 16
+    num_heads: int = 4
+    num_kv_heads: int = 4
+    num_states: int = 16
+    state_content_size_bytes: int = 256
+
+
+def cache_config(spec=None, num_blocks=8, groups=1):
+    group = types.SimpleNamespace(kv_cache_spec=spec or Spec())
+    return types.SimpleNamespace(num_blocks=num_blocks, kv_cache_groups=[group] * groups)
+
+
+def config(extra=None, in_a_step=128, **parallel):
+    """A VllmConfig, as far as it is read."""
+    space = types.SimpleNamespace
+    return space(
+        kv_transfer_config=space(kv_connector_extra_config=extra or {}, kv_load_failure_policy="recompute"),
+        parallel_config=space(**{"world_size": 1, "tensor_parallel_size": 1, "pipeline_parallel_size": 1,
+                                 "data_parallel_size": 1, "data_parallel_index": 0, **parallel}),
+        model_config=space(model="a/model", revision=None, dtype="float16", quantization=None,
+                           get_total_num_kv_heads=lambda: 4),
+        cache_config=space(cache_dtype="auto"), scheduler_config=space(max_num_batched_tokens=in_a_step),
+        kv_events_config=space(enable_kv_cache_events=True))

@@ -1,0 +1,262 @@
+"""TowpathConnector: KVConnectorBase_V1 of vLLM 0.32 and 0.33. vLLM makes one for its scheduler and one
+for each rank; this file says which half answers which call."""
+import functools
+import logging
+import math
+import time
+from dataclasses import dataclass, field
+from typing import List
+
+from vllm.distributed import kv_events
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (KVConnectorBase_V1, KVConnectorHandshakeMetadata,
+                                                              KVConnectorMetadata, KVConnectorRole,
+                                                              KVConnectorWorkerMetadata)
+from vllm.v1.metrics.cache_hit_source import CacheHitSource
+
+from towpath.vllm import geometry, naming, settings
+from towpath.vllm.scheduling import Orders, Reports, SchedulerSide
+from towpath.vllm.serving import WorkerSide
+from towpath.vllm.stats import TowpathPromMetrics, TowpathStats
+
+_logger = logging.getLogger("vllm.towpath")
+
+_STATS_EVERY_S = 0.5
+
+
+@dataclass
+class TowpathMetadata(KVConnectorMetadata):
+    orders: Orders
+
+
+class TowpathReports(Reports, KVConnectorWorkerMetadata):
+    """Of one worker, or of several."""
+
+
+@dataclass
+class TowpathHandshake(KVConnectorHandshakeMetadata):
+    """What a worker has from the start, so that the first request can be matched."""
+    reports: List[Reports] = field(default_factory=list)
+
+
+def _counted(method):
+    """The engine's thread is in here: for how long is one of the figures."""
+
+    @functools.wraps(method)
+    def timed(self, *args, **kwargs):
+        begin = time.perf_counter()
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            spent = time.perf_counter() - begin
+            self.seconds[method.__name__] = self.seconds.get(method.__name__, 0.0) + spent
+
+    return timed
+
+
+class TowpathConnector(KVConnectorBase_V1):
+
+    def __init__(self, vllm_config, role, kv_cache_config):
+        super().__init__(vllm_config=vllm_config, role=role, kv_cache_config=kv_cache_config)
+        self.seconds = {}  # of the engine's thread, by method
+        self._last_seconds = self._stats_at = 0.0
+        self._settings = settings.read(self._kv_transfer_config.kv_connector_extra_config or {})
+        self._refuse_what_is_not_there(vllm_config)
+        per_block = geometry.tokens_per_block(kv_cache_config)
+        name = naming.name_of_cache(vllm_config, per_block, self._settings.model)
+        if role == KVConnectorRole.SCHEDULER:
+            self._start_scheduler(vllm_config, per_block, name)
+        else:
+            self._start_worker(vllm_config, per_block, name)
+
+    @staticmethod
+    def _refuse_what_is_not_there(vllm_config):
+        parallel = vllm_config.parallel_config
+        for name in ("pipeline_parallel_size", "decode_context_parallel_size", "prefill_context_parallel_size"):
+            if getattr(parallel, name, 1) != 1:
+                raise ValueError(f"towpath: {name} is {getattr(parallel, name)}, and only 1 is supported; "
+                                 "tensor_parallel_size may be larger")
+
+    def _start_scheduler(self, vllm_config, per_block, name):
+        if getattr(self._kv_transfer_config, "kv_load_failure_policy", "recompute") != "recompute":
+            _logger.warning("towpath: kv_load_failure_policy is not \"recompute\": a block that cannot be proven "
+                            "fails its request instead of costing the time to compute it")
+        events = getattr(vllm_config, "kv_events_config", None)
+        self._events = bool(events and events.enable_kv_cache_events)
+        self._scheduler = SchedulerSide(
+            tokens_per_block=per_block, workers=vllm_config.parallel_config.world_size, name_space=name,
+            settings=self._settings, events=self._events)
+        self._last_figures = {}
+
+    def _start_worker(self, vllm_config, per_block, name):
+        from vllm.distributed import get_tensor_model_parallel_rank
+        rank, parallel = get_tensor_model_parallel_rank(), vllm_config.parallel_config
+        group = geometry.only_group(self._kv_cache_config)
+        heads = getattr(group.kv_cache_spec, "num_kv_heads", 1)
+        total = vllm_config.model_config.get_total_num_kv_heads()
+        in_a_step = math.ceil(vllm_config.scheduler_config.max_num_batched_tokens / per_block)
+        mine = self._settings
+        if parallel.data_parallel_size > 1 and mine.directory:
+            mine.directory = f"{mine.directory}/replica-{parallel.data_parallel_index}"
+        self._worker = WorkerSide(
+            settings=mine, name_space=name, rank=rank,
+            first_head=rank * heads if total >= parallel.tensor_parallel_size else
+            rank * total // parallel.tensor_parallel_size,
+            least_blocks=in_a_step + 16)
+        self._kv_caches = None
+
+    # The worker's side ------------------------------------------------------------------------
+
+    @_counted
+    def register_kv_caches(self, kv_caches):
+        self._kv_caches = kv_caches
+        proven = geometry.prove(kv_caches, self._kv_cache_config)
+        self._worker.register(proven)
+        device = getattr(next(iter(kv_caches.values())), "device", None)
+        self._device = None if getattr(device, "type", "cpu") == "cpu" else device
+
+    def _await_device(self):
+        """What the engine has sent to its device is done: blocks zeroed, layers computed."""
+        if self._device is not None:
+            import torch
+            torch.accelerator.current_stream(self._device).synchronize()
+
+    @_counted
+    def handle_preemptions(self, kv_connector_metadata):
+        self._worker.settle(kv_connector_metadata.orders)
+
+    @_counted
+    def bind_connector_metadata(self, connector_metadata):
+        super().bind_connector_metadata(connector_metadata)
+        if connector_metadata.orders.data is not None:
+            self._await_device()
+        self._worker.begin(connector_metadata.orders)
+
+    @_counted
+    def start_load_kv(self, forward_context, **kwargs):
+        # On a device layers do not wait one by one, since a captured graph calls nobody.
+        if self._device is not None:
+            self._worker.wait_for_loads()
+
+    @_counted
+    def wait_for_layer_load(self, layer_name):
+        self._worker.wait_for_layer_load(layer_name)
+
+    @_counted
+    def save_kv_layer(self, layer_name, kv_layer, attn_metadata, **kwargs):
+        if self._device is None:
+            self._worker.save_layer(layer_name)
+
+    @_counted
+    def wait_for_save(self):
+        if self.has_connector_metadata() and self._connector_metadata.orders.data is not None:
+            self._await_device()
+        self._worker.end()
+
+    @_counted
+    def get_finished(self, finished_req_ids):
+        return self._worker.take_finished()
+
+    @_counted
+    def get_block_ids_with_load_errors(self):
+        return self._worker.take_failed_blocks()
+
+    @_counted
+    def build_connector_worker_meta(self):
+        return self._worker.take_reports(TowpathReports)
+
+    def get_handshake_metadata(self):
+        reports = self._worker.first_reports()
+        return TowpathHandshake([reports] if reports else [])
+
+    @classmethod
+    def supports_sleep_mode(cls, kv_transfer_config):
+        return True
+
+    def unregister_kv_caches(self):
+        self._worker.close()
+
+    def restore_kv_caches(self):
+        if self._kv_caches is not None:
+            self.register_kv_caches(self._kv_caches)
+
+    # The scheduler's side ---------------------------------------------------------------------
+
+    def set_xfer_handshake_metadata(self, metadata):
+        for handshake in metadata.values():
+            for reports in handshake.reports:
+                self._scheduler.update(reports)
+
+    @_counted
+    def get_num_new_matched_tokens(self, request, num_computed_tokens):
+        return self._scheduler.match(request, num_computed_tokens)
+
+    @_counted
+    def update_state_after_alloc(self, request, blocks, num_external_tokens):
+        self._scheduler.allocate(request, blocks.get_block_ids()[0], num_external_tokens)
+
+    @_counted
+    def build_connector_meta(self, scheduler_output):
+        return TowpathMetadata(self._scheduler.build(scheduler_output))
+
+    @_counted
+    def update_connector_output(self, connector_output):
+        reports = connector_output.kv_connector_worker_meta
+        if reports is not None:
+            self._scheduler.update(reports)
+        self._scheduler.ended(connector_output.finished_sending or ())
+        self._scheduler.ended(connector_output.finished_recving or ())
+
+    @_counted
+    def request_finished(self, request, block_ids):
+        return self._scheduler.finish(request), None
+
+    def get_external_cache_hit_sources(self, request, num_external_tokens):
+        mine = self._settings
+        only_memory = not (mine.directory or mine.objects or mine.peers)
+        source = CacheHitSource.HOST if only_memory else CacheHitSource.EXTERNAL_UNSPECIFIED
+        return {source: num_external_tokens} if num_external_tokens else {}
+
+    def take_events(self):
+        return self._scheduler.events(kv_events) if self._events else ()
+
+    def has_pending_push_work(self):
+        return self._scheduler.has_work()
+
+    def reset_cache(self):
+        if self._settings.objects or self._settings.peers:
+            _logger.warning("towpath: not reset: objects and peers keep what was computed; give another \"model\"")
+            return False
+        done = self._scheduler.reset()
+        if not done:
+            _logger.warning("towpath: not reset, since blocks of requests are on their way: ask again")
+        return done
+
+    # Both -------------------------------------------------------------------------------------
+
+    @_counted
+    def get_kv_connector_stats(self):
+        """Asked after each step, and answered now and then: counting costs more than a step may."""
+        now = time.monotonic()
+        if now < self._stats_at:
+            return None
+        self._stats_at = now + _STATS_EVERY_S
+        if self._role == KVConnectorRole.SCHEDULER:
+            before, self._last_figures = self._last_figures, self._scheduler.figures()
+            figures = {name: self._last_figures[name] - before.get(name, 0) for name in ("asked_tokens", "matched_tokens")}
+        else:
+            figures = self._worker.figures()
+        spent = sum(self.seconds.values())
+        figures["engine_seconds"], self._last_seconds = spent - self._last_seconds, spent
+        return TowpathStats({name: value for name, value in figures.items() if value})
+
+    @classmethod
+    def build_kv_connector_stats(cls, data=None):
+        return TowpathStats(data) if data else TowpathStats()
+
+    @classmethod
+    def build_prom_metrics(cls, vllm_config, metric_types, labelnames, per_engine_labelvalues):
+        return TowpathPromMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
+
+    def shutdown(self):
+        if self._role == KVConnectorRole.WORKER:
+            self._worker.close()

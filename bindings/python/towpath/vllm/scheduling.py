@@ -1,0 +1,253 @@
+"""The scheduler's half: what vLLM says of requests and steps, as calls of towpath.connector.Scheduler.
+
+Two rules keep wrong bytes out of the store. A block is saved only when its tokens are known, and were
+computed in a step that is known to be good: while a step with loads is not confirmed, nothing is saved,
+since a load that fails makes everything that was computed upon it wrong. And no report of a worker that
+was made before the last reset is listened to.
+"""
+import dataclasses
+import json
+from types import SimpleNamespace
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+from towpath import kv_events
+from towpath.connector import Scheduler
+
+
+@dataclasses.dataclass
+class Orders:
+    """What the workers do in a step."""
+    step: int
+    data: Optional[bytes] = None  # for towpath.connector.Worker; None: nothing
+    loads: bool = False  # something for this very step
+    awaited: int = 0  # requests that wait for loads which begin now
+    settle: bool = False  # saves end before any block is written
+    epoch: int = 0  # raised by reset(): everything that was kept before is forgotten
+
+
+@dataclasses.dataclass
+class Reports:
+    """What workers say after a step: their reports, and which steps with loads they have done."""
+    epoch: int = 0
+    data: List[bytes] = dataclasses.field(default_factory=list)
+    steps: List[int] = dataclasses.field(default_factory=list)
+
+    def aggregate(self, other):
+        epoch = max(self.epoch, other.epoch)
+        both = [one for one in (self, other) if one.epoch == epoch]
+        return type(self)(epoch, [data for one in both for data in one.data],
+                          [step for one in both for step in one.steps])
+
+
+@dataclasses.dataclass
+class _Request:
+    request: Any
+    tokens: int = 0  # that the scheduler's half knows
+    blocks: List[int] = dataclasses.field(default_factory=list)
+    known_blocks: int = 0
+    saved_to: int = 0  # tokens up to which blocks were ordered to be saved, or are kept
+    preemptions: int = 0
+
+
+def room_of(request) -> str:
+    """What makes equal tokens unequal, for this request: adapter, salt, images. Empty: nothing."""
+    lora, salt = getattr(request, "lora_request", None), getattr(request, "cache_salt", None)
+    features = [[feature.identifier, feature.mm_position.offset]
+                for feature in getattr(request, "mm_features", None) or ()]
+    if salt is None and not features:
+        return lora_room(lora) if lora else ""
+    return json.dumps([lora_room(lora) if lora else "", salt, features])
+
+
+def lora_room(lora) -> str:
+    """A name may be another adapter's in the next life of the engine: the path belongs to it."""
+    return json.dumps({"lora": lora.lora_name, "path": getattr(lora, "lora_path", "")})
+
+
+def is_kept(request) -> bool:
+    """Prompts of embeddings have no tokens to be known by, and sessions take tokens back."""
+    return getattr(request, "prompt_embeds", None) is None and not getattr(request, "resumable", False)
+
+
+class SchedulerSide:
+
+    def __init__(self, *, tokens_per_block, workers, name_space, settings, events=False):
+        self._make = lambda: Scheduler(
+            tokens_per_block, workers=workers, name_space=name_space,
+            background_from_tokens=1 if settings.loads_in_background else None,  # all, or none: engines load less
+            saves_in_background=settings.saves_in_background, events_with_tokens=events)
+        self._scheduler = self._make()
+        self._per_block, self._workers, self._settings = tokens_per_block, workers, settings
+        self._requests: Dict[str, _Request] = {}
+        self._unconfirmed: Dict[int, int] = {}  # step with loads: workers that have not done it
+        self._leaving: Set[str] = set()  # ended, and blocks of theirs stay
+        self._loading: Set[str] = set()  # wait for what comes in the background
+        self._loras: Dict[str, Tuple[str, int]] = {}  # by room: name and number
+        self._loads = self._settle = False
+        self._awaited = 0
+        self._changed = False  # there may be orders
+        self._step = self._epoch = 0
+        self._reset_is_due = False
+
+    # Requests ---------------------------------------------------------------------------------
+
+    def match(self, request, computed):
+        """(tokens, whether they come in the background)."""
+        if not is_kept(request):
+            return 0, False
+        state = self._requests.get(request.request_id)
+        if state is not None:
+            self._preempt_if_it_was(state)
+        tokens = request.all_token_ids[:]
+        if computed > len(tokens):
+            return 0, False
+        found, background = self._scheduler.match(request.request_id, tokens, computed, room_of(request))
+        if getattr(request, "lora_request", None) is not None:
+            lora = request.lora_request
+            self._loras[lora_room(lora)] = (lora.lora_name, lora.lora_int_id)
+        self._requests[request.request_id] = _Request(request, tokens=len(tokens), preemptions=_preemptions(request))
+        return found, background
+
+    def allocate(self, request, blocks, loaded):
+        state = self._requests.get(request.request_id)
+        if state is None:
+            return
+        state.blocks, state.known_blocks = list(blocks), len(blocks)
+        self._scheduler.allocate(request.request_id, state.blocks, loaded)
+        self._changed = self._changed or loaded > 0
+        if loaded and self._settings.loads_in_background:
+            self._loading.add(request.request_id)
+            self._awaited += 1
+        elif loaded:
+            self._loads = True
+
+    def _preempt_if_it_was(self, state):
+        preemptions = _preemptions(state.request)
+        if preemptions == state.preemptions:
+            return
+        state.preemptions = preemptions
+        self._scheduler.preempt(state.request.request_id)
+        self._changed = True
+        state.blocks, state.known_blocks, state.saved_to = [], 0, 0
+        self._settle = True
+
+    def finish(self, request):
+        """Whether the request's blocks must stay until its workers have sent it."""
+        state = self._requests.pop(request.request_id, None)
+        if state is None:
+            return False
+        # What is computed and was not saved, for want of a confirmation or of its tokens: only where the
+        # engine ended the request itself, which it does not after a load that failed.
+        if self._settings.saves_in_background and _ended_by_itself(request):
+            self._advance(state, request.num_computed_tokens - getattr(request, "num_in_flight_tokens", 0))
+        stays = self._scheduler.finish(request.request_id)
+        self._changed = True
+        if stays:
+            self._leaving.add(request.request_id)
+        return stays
+
+    # Steps ------------------------------------------------------------------------------------
+
+    def build(self, output) -> Orders:
+        for name in output.preempted_req_ids or ():
+            if name in self._requests:
+                self._preempt_if_it_was(self._requests[name])
+        if self._loads:
+            self._unconfirmed[self._step] = self._workers
+        self._note_blocks(output.scheduled_cached_reqs)
+        if not self._unconfirmed:
+            self._save(output)
+        orders = Orders(self._step, None, self._loads, self._awaited, self._settle, self._epoch)
+        if self._changed and self._scheduler.has_orders:
+            orders.data = self._scheduler.build()
+        self._changed = self._loads = self._settle = self._reset_is_due = False
+        self._awaited = 0
+        self._step += 1
+        return orders
+
+    def _note_blocks(self, cached):
+        for name, new in zip(cached.req_ids, cached.new_block_ids):
+            state = self._requests.get(name)
+            if state is None or new is None or name in cached.resumed_req_ids:
+                continue  # of a resumed request allocate() has said all
+            state.blocks.extend(new[0])
+
+    def _save(self, output):
+        computed = {new.req_id: new.num_computed_tokens for new in output.scheduled_new_reqs}
+        cached = output.scheduled_cached_reqs
+        computed.update(zip(cached.req_ids, cached.num_computed_tokens))
+        for name, count in output.num_scheduled_tokens.items():
+            state = self._requests.get(name)
+            if state is None or name not in computed:
+                continue
+            drafts = len(output.scheduled_spec_decode_tokens.get(name, ()))
+            self._advance(state, computed[name] + count - drafts)
+
+    def _advance(self, state, computed):
+        """Orders that what is complete with `computed` tokens is saved, as far as the tokens are known."""
+        known = state.request.all_token_ids
+        end = min(computed, len(known)) // self._per_block * self._per_block
+        end = min(end, len(state.blocks) * self._per_block)
+        if end <= state.saved_to:
+            return
+        self._scheduler.advance(state.request.request_id, state.saved_to, end, known[state.tokens:],
+                                state.blocks[state.known_blocks:])
+        self._changed = True
+        state.tokens, state.known_blocks, state.saved_to = len(known), len(state.blocks), end
+
+    def update(self, reports: Reports):
+        if reports.epoch != self._epoch:
+            return
+        for data in reports.data:
+            self._scheduler.update(data)
+        for step in reports.steps:
+            left = self._unconfirmed.get(step, 0) - 1
+            if left > 0:
+                self._unconfirmed[step] = left
+            else:
+                self._unconfirmed.pop(step, None)
+
+    def ended(self, requests):
+        """Their blocks were sent, or received."""
+        self._leaving.difference_update(requests)
+        self._loading.difference_update(requests)
+
+    # The rest ---------------------------------------------------------------------------------
+
+    def has_work(self) -> bool:
+        """Whether the workers should be given a step though nothing is to be computed."""
+        return bool(self._leaving) or self._reset_is_due or (self._changed and self._scheduler.has_orders)
+
+    def reset(self) -> bool:
+        """Nothing that was kept so far is matched again, and the workers throw it away in the next step.
+        False: something is on its way to a request, or from one that has ended; later it will do."""
+        if self._leaving or self._loading:
+            return False
+        self._scheduler = self._make()
+        self._epoch += 1
+        self._reset_is_due = True
+        self._requests.clear()  # what is still computed is not kept
+        self._unconfirmed.clear()
+        self._loads, self._awaited = False, 0
+        return True
+
+    def events(self, types):
+        """As the engine's classes. Blocks of tenants and of images are not for routers."""
+        taken = []
+        for event in self._scheduler.take_events():
+            lora = self._loras.get(event.room)
+            if event.kind == "removed" or not event.room or lora:
+                taken.append(SimpleNamespace(kind=event.kind, hash=event.hash, parent=event.parent,
+                                             tokens=event.tokens, room=lora[0] if lora else ""))
+        return kv_events.for_router(taken, self._per_block, types=types, lora_ids=dict(self._loras.values()))
+
+    def figures(self):
+        return self._scheduler.figures()
+
+
+def _preemptions(request) -> int:
+    return getattr(request, "num_preemptions", 0)
+
+
+def _ended_by_itself(request) -> bool:
+    return getattr(request.status, "name", "") in ("FINISHED_STOPPED", "FINISHED_LENGTH_CAPPED")
