@@ -1,0 +1,33 @@
+"""What a report of ctest in JUnit's format says that ctest itself does not: for ./dev."""
+import re
+import xml.etree.ElementTree as ElementTree
+
+
+def cases_of(report):
+    """Of a report that ctest may not have written."""
+    return ElementTree.parse(report).iter("testcase") if report.exists() else ()
+
+
+def tell_skipped(report):
+    """Prints which cases of whole programs were skipped, by reason: ctest names only its own tests."""
+    skipped = {}
+    for case in cases_of(report):
+        for name, said in re.findall(r"^\[ RUN      \] (.*)\n((?:(?!\[ RUN).*\n)*?)\[  SKIPPED \] \1 \(",
+                                     case.findtext("system-out") or "", flags=re.MULTILINE):
+            if case.get("name").endswith("_test"):
+                skipped.setdefault(" ".join(re.sub(r".*: Skipped", "", said).split()), []).append(name)
+    for reason, names in skipped.items():
+        print(f"{len(names)} skipped: {reason}: {' '.join(names)}", flush=True)
+
+
+def tell_failures(report, most=8000):
+    """Prints what each failing test said, without its parts that went well: in a log that was cut the
+    reason must be found there, and conformance tests say 30,000 characters when all is well."""
+    for case in cases_of(report):
+        if case.get("status") != "fail":
+            continue
+        said = re.sub(r"^\[ RUN      \] (.*)\n(?:(?!\[ RUN).*\n)*?\[ +(?:OK|SKIPPED) \] \1 \(.*\n", "",
+                      case.findtext("system-out") or "", flags=re.MULTILINE)
+        if len(said) > most:
+            said = f"{said[:most // 2]}\n[... {len(said) - most} characters ...]\n{said[-most // 2:]}"
+        print(f"\n--- {case.get('name')} failed after {float(case.get('time')):.1f} s:\n{said}", flush=True)

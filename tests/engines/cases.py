@@ -1,0 +1,284 @@
+"""The tests with a real vLLM, each run by itself: `./dev engines -k NAME`, or cases.py NAME --work FOLDER.
+
+A case returns a sentence with what it measured; it fails by an exception.
+"""
+import argparse
+import glob
+import os
+import pathlib
+import shutil
+import sys
+import time
+import traceback
+
+import conversations
+import harness
+from harness import BLOCK, Engine, make_model, prompt, say, towpath
+
+SYNCHRONOUS = {"loads_in_background": False, "saves_in_background": False}
+
+
+def whole_blocks(prompts):
+    """Tokens of each prompt that can be loaded: one token at least is computed."""
+    return [(len(one) - 1) // BLOCK * BLOCK for one in prompts]
+
+
+def one_by_one(engine, prompts, **more):
+    answers = [engine.generate([one], **more) for one in prompts]
+    return [answer["tokens"][0] for answer in answers], [answer["cached"][0] for answer in answers]
+
+
+def by_itself(model, prompts, **args):
+    """What vLLM answers alone, and from its own prefix cache."""
+    with Engine(model, enable_prefix_caching=True, **args) as engine:
+        computed, _ = one_by_one(engine, prompts)
+        cached, _ = one_by_one(engine, prompts)
+    return computed, cached
+
+
+def flip_first_block(directory, place=2 * 4096 + 12345):
+    """A bit in the block that was written first."""
+    path = sorted(glob.glob(f"{directory}/*/segment-*"))[0]
+    with open(path, "r+b") as file:
+        file.seek(place)
+        byte = file.read(1)[0]
+        file.seek(-1, 1)
+        file.write(bytes([byte ^ 16]))
+
+
+def restart(work, settings):
+    """Save, match, load; across a restart; with a bit flipped."""
+    model, prompts = make_model(work / "model"), [prompt(seed, 300 + 77 * seed) for seed in range(4)]
+    longer = [prompts[0] + prompt(77, 200)]  # computed upon a block that fails
+    computed, cached = by_itself(model, prompts)
+    (alone,), _ = by_itself(model, longer)
+    whole, connector = whole_blocks(prompts), towpath(directory=str(work / "kv"), **settings)
+    with Engine(model, connector) as engine:
+        say("first life")
+        assert one_by_one(engine, prompts) == (computed, [0] * 4)
+        assert one_by_one(engine, prompts) == (cached, whole)
+        engine.sync()
+        assert engine.figures()["worker"]["failed_blocks"] == 0
+    with Engine(model, connector) as engine:
+        say("second life")
+        assert one_by_one(engine, prompts) == (cached, whole)
+        figures = engine.figures()
+        assert figures["worker"]["from_files"] == sum(whole) // BLOCK, figures
+    flip_first_block(work / "kv")
+    with Engine(model, connector) as engine:
+        say("third life, with a bit flipped")
+        assert one_by_one(engine, longer)[0] == [alone]
+        assert one_by_one(engine, longer) == ([alone], whole_blocks(longer)), "it was not kept, or not right"
+        assert one_by_one(engine, prompts) == (cached, whole)
+        figures = engine.figures()
+        assert figures["worker"]["failed_blocks"] == 1, figures
+        assert sum(figures["worker"]["quarantined"].values()) == 1, figures
+    return f"{sum(whole)} tokens from files, one flipped bit cost one block"
+
+
+def restart_in_background(work):
+    return restart(work, {})
+
+
+def restart_in_step(work):
+    return restart(work, SYNCHRONOUS)
+
+
+def conversation_figures(checked, least=0.99):
+    spent = sum(checked.seconds.values())
+    most = sorted(checked.seconds.items(), key=lambda item: -item[1])[:3]
+    say("most time in " + ", ".join(f"{name} {1000 * value:.0f} ms" for name, value in most))
+    assert checked.cached >= least * checked.wanted, (checked.cached, checked.wanted)
+    return (f"{checked.requests} requests, tokens identical; {checked.cached:,} tokens loaded of {checked.wanted:,} that "
+            f"vLLM's own cache had; {checked.flipped} bits flipped, {checked.failed} blocks failed; connector "
+            f"{1000 * spent:.0f} ms of {1000 * checked.step_seconds:.0f} ms of steps ({100 * spent / checked.step_seconds:.1f} %)")
+
+
+def random_conversations(work):
+    """What turns of chats ask for, and restarts."""
+    return conversation_figures(conversations.run(make_model(work / "model"), work / "kv", seed=work.seed,
+                                                  requests=work.requests, restarts=2))
+
+
+def conversations_in_step(work):
+    """The same, loading and saving within the step. What the step of a load completes is saved in the next
+    one, so the last block of a request without a next one is not kept."""
+    connector = towpath(directory=str(work / "kv"), memory="256MiB", **SYNCHRONOUS)
+    return conversation_figures(conversations.run(make_model(work / "model"), work / "kv", seed=work.seed + 1,
+                                                  requests=work.requests // 3, restarts=2, connector=connector),
+                                least=0.95)
+
+
+def peers(work):
+    """Another engine's blocks are leased; killed, it costs the time to compute them."""
+    model, prompts = make_model(work / "model"), [prompt(300 + seed, 200 + 100 * seed) for seed in range(4)]
+    computed, cached = by_itself(model, prompts)
+    place, whole = f"scope:engines-{os.getpid()}", whole_blocks(prompts)
+
+    def connector(name, other):
+        return towpath(peers={"rendezvous": place, "name": name, "others": [other]})
+
+    with Engine(model, connector("a", "b")) as lessor, Engine(model, connector("b", "a")) as lessee:
+        assert one_by_one(lessor, prompts) == (computed, [0] * 4)
+        until = time.monotonic() + 60
+        while [lessee.finds(tokens=one) for one in prompts] != whole:
+            assert time.monotonic() < until, "the other engine's blocks were not heard of"
+            time.sleep(0.1)
+        say("the lessee has heard of all blocks")
+        assert one_by_one(lessee, prompts[:3]) == (cached[:3], whole[:3])
+        assert lessee.figures()["worker"]["leased"] == sum(whole[:3]) // BLOCK
+        lessor.kill()
+        assert one_by_one(lessee, prompts)[0] == cached, "wrong tokens after the peer's death"
+        failed = lessee.figures()["worker"]["failed_blocks"]
+    return f"{sum(whole[:3])} tokens leased; the lessor was killed: {failed} blocks failed, tokens identical"
+
+
+def two_ranks(work):
+    """Each rank keeps its heads; a block is there when both have it."""
+    model, prompts = make_model(work / "model"), [prompt(500 + seed, 300 + 77 * seed) for seed in range(2)]
+    args = {"tensor_parallel_size": 2}
+    computed, cached = by_itself(model, prompts, **args)
+    whole, connector = whole_blocks(prompts), towpath(directory=str(work / "kv"))
+    with Engine(model, connector, **args) as engine:
+        assert one_by_one(engine, prompts) == (computed, [0] * 2)
+        assert one_by_one(engine, prompts) == (cached, whole)
+        say("first life")
+    with Engine(model, connector, **args) as engine:
+        assert one_by_one(engine, prompts) == (cached, whole)
+    assert len(list((work / "kv").iterdir())) == 2
+    return f"{sum(whole)} tokens from the files of two ranks, tokens identical"
+
+
+def preemption(work, settings=None, prefix_caching=False):
+    """Twelve requests in a cache for four: they are preempted, resumed from what was kept, and chunked."""
+    model, prompts = make_model(work / "model"), [prompt(100 + seed, 150 + 20 * seed) for seed in range(12)]
+    args = {"dtype": "float32", "max_num_batched_tokens": 256, "max_model_len": 1024, "max_num_seqs": 12}
+    with Engine(model, **args) as engine:
+        alone = engine.generate(prompts, 200)["tokens"]
+    say("computed alone")
+    with Engine(model, towpath(directory=str(work / "kv"), **(settings or {})), num_gpu_blocks_override=64,
+                **{**args, "enable_prefix_caching": prefix_caching}) as engine:
+        first, second = engine.generate(prompts, 200), engine.generate(prompts, 200)
+        figures = engine.figures()
+    assert figures["preemptions"] > 0, "nothing was preempted: the case shows nothing"
+    assert first["tokens"] == alone and second["tokens"] == alone
+    assert sum(second["cached"]) >= 0.99 * sum(whole_blocks(prompts)), second["cached"]
+    assert figures["worker"]["failed_blocks"] == 0, figures
+    return f"{figures['preemptions']} preemptions in 24 requests, tokens identical, {figures['worker']['loaded_blocks']} blocks loaded"
+
+
+def preemption_in_background(work):
+    return preemption(work)
+
+
+def preemption_in_step(work):
+    return preemption(work, SYNCHRONOUS)
+
+
+def preemption_beside_prefix_cache(work):
+    return preemption(work, prefix_caching=True)
+
+
+def salts_and_reset(work):
+    """Tenants do not see each other's blocks, nor do routers; a reset forgets, in files too."""
+    model, prompts = make_model(work / "model"), [prompt(7, 400)]
+    connector = towpath(directory=str(work / "kv"))
+    with Engine(model, connector, kv_events_config={"enable_kv_cache_events": True, "publisher": "null"}) as engine:
+        seen = [one_by_one(engine, prompts, salt=salt)[1][0] for salt in (None, "a", "a", "b", None)]
+        assert seen == [0, 0, 384, 0, 384], seen
+        stored = [token for event in engine.events() if event["kind"] == "BlockStored" for token in event["tokens"]]
+        assert stored == prompts[0][:384], "routers are to know the blocks of no tenant"
+        engine.sync()
+        assert engine.reset()["prefix"] is True
+        assert one_by_one(engine, prompts)[1] == [0], "a reset kept something"
+        assert one_by_one(engine, prompts)[1] == [384]
+        engine.reset()
+        engine.settle()
+    with Engine(model, connector) as engine:
+        assert one_by_one(engine, prompts)[1] == [0], "files were matched that a reset threw away"
+    return "salts apart, reset forgets"
+
+
+def wrong_settings(work):
+    """The engine does not start, and says what is meant."""
+    model = make_model(work / "model")
+    for extra, says in (({"direktory": "/x"}, "'directory'"), ({"memory": "1MiB"}, "a step may need")):
+        try:
+            Engine(model, towpath(**extra), log=work / "log").kill()
+        except harness.EngineDied:
+            text = (work / "log").read_text()
+            assert says in text, text[-3000:]
+        else:
+            raise AssertionError(f"{extra} was taken")
+    return "refused with the key that is meant"
+
+
+def nixl(role, port):
+    return {"environment": {"VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1", "VLLM_NIXL_SIDE_CHANNEL_PORT": str(port)},
+            "connector": {"kv_connector": "NixlConnector", "kv_role": role, "kv_buffer_device": "cpu",
+                          "kv_load_failure_policy": "recompute"}}
+
+
+ASK = {"kv_transfer_params": {"do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None,
+                              "remote_block_ids": None, "remote_host": None, "remote_port": None}}
+
+
+def nixl_pull(work):
+    """vLLM's own NixlConnector, unchanged, over our module of the name nixl: prefill here, decode there."""
+    model, prompts = make_model(work / "model"), [prompt(40 + seed, 200 + 173 * seed) for seed in range(8)]
+    computed, _ = by_itself(model, prompts)
+    with Engine(model, **nixl("kv_producer", 5601)) as prefill, Engine(model, **nixl("kv_consumer", 5602)) as decode:
+        say("both engines run")
+        times, alone = [], []
+        for one, tokens in zip(prompts, computed):
+            handed = prefill.generate([one], 1, settle=False, extra=ASK)
+            params = handed["params"][0]
+            assert params and params["do_remote_prefill"], handed
+            got = decode.generate([one], 16, settle=False, extra={"kv_transfer_params": params})
+            assert got["tokens"] == [tokens], f"{len(one)} tokens: {got['tokens'][0]} is not {tokens}"
+            assert got["computed"] == 16, f"{got['computed']} tokens were computed: the prompt was not pulled"
+            times.append(got["seconds"])
+            alone.append(decode.generate([prompt(900 + len(one), len(one))], 16, settle=False)["seconds"])
+        say("one more, and the prefill engine is killed before it is pulled")
+        params = prefill.generate([prompts[-1]], 1, settle=False, extra=ASK)["params"][0]
+        prefill.kill()
+        got = decode.generate([prompts[-1]], 16, settle=False, extra={"kv_transfer_params": params})
+        assert got["tokens"] == [computed[-1]], "wrong tokens after the peer's death"
+    return f"8 prompts, tokens identical; 16 tokens after {sum(times) / 8:.2f} s pulled, {sum(alone) / 8:.2f} s computed alone"
+
+
+CASES = {function.__name__: function for function in (
+    restart_in_background, restart_in_step, random_conversations, conversations_in_step, peers, two_ranks,
+    preemption_in_background, preemption_in_step, preemption_beside_prefix_cache, salts_and_reset, wrong_settings,
+    nixl_pull)}
+
+
+class Work(type(pathlib.Path())):
+    """The folder of one case, with what the whole run was asked for."""
+    seed, requests = 1, 150
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("name", choices=CASES)
+    options.add_argument("--work", required=True)
+    options.add_argument("--model", required=True)
+    options.add_argument("--requests", type=int, default=150)
+    options.add_argument("--seed", type=int, default=1)
+    args = options.parse_args()
+    Work.seed, Work.requests = args.seed, args.requests
+    work = Work(args.work)
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    (work / "model").symlink_to(make_model(pathlib.Path(args.model)))
+    begin = time.monotonic()
+    try:
+        said = CASES[args.name](work)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(1)
+    print(f"RESULT {said} ({time.monotonic() - begin:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""A vLLM in a process of its own, which a test can kill: orders come as lines of JSON, answers go back so.
+
+    engine_child.py FD_IN FD_OUT '{"model": ..., "connector": {...} or null, "args": {...of LLM...}}'
+"""
+import json
+import os
+import sys
+import time
+
+
+def cpu_seconds():
+    times = os.times()
+    return times.user + times.system
+
+
+class Engine:
+
+    def __init__(self, config):
+        from vllm import LLM
+        from vllm.config import KVEventsConfig, KVTransferConfig
+        transfer = config.get("connector")
+        if "kv_events_config" in config["args"]:
+            config["args"]["kv_events_config"] = KVEventsConfig(**config["args"]["kv_events_config"])
+        self.llm = LLM(model=config["model"], skip_tokenizer_init=True, enforce_eager=True, disable_log_stats=False,
+                       **({"kv_transfer_config": KVTransferConfig(**transfer)} if transfer else {}),
+                       **config.get("args", {}))
+        self.core = self.llm.llm_engine.engine_core.engine_core
+        self.scheduler = self.core.scheduler
+        self.model_seconds, self.steps, self.computed = 0.0, 0, 0
+        self._watch_steps()
+        self._watch_events()
+
+    def _watch_events(self):
+        """What the connector gives the engine to publish."""
+        self.taken, connector = [], self.scheduler.connector
+        if connector is None:
+            return
+        take_events = connector.take_events
+
+        def watched():
+            events = list(take_events())
+            self.taken += events
+            return events
+
+        connector.take_events = watched
+
+    def events(self):
+        return [{"kind": type(event).__name__, "blocks": len(event.block_hashes), "medium": event.medium,
+                 "tokens": list(getattr(event, "token_ids", ()))} for event in self.taken]
+
+    def _watch_steps(self):
+        step = self.core.step_fn
+
+        def timed():
+            begin = time.perf_counter()
+            try:
+                return step()
+            finally:
+                self.model_seconds += time.perf_counter() - begin
+                self.steps += 1
+
+        schedule = self.scheduler.schedule
+
+        def counted(*args, **kwargs):
+            output = schedule(*args, **kwargs)
+            self.computed += output.total_num_scheduled_tokens
+            return output
+
+        self.core.step_fn, self.scheduler.schedule = timed, counted
+
+    def settle(self):
+        """Steps until the connector has nothing more to do."""
+        connector = self.scheduler.connector
+        until = time.monotonic() + 60
+        while connector is not None and connector.has_pending_push_work() and time.monotonic() < until:
+            self.core.step_fn()
+
+    def generate(self, prompts, max_tokens, settle=True, salt=None, extra=None, **sampling):
+        from vllm import SamplingParams
+        params = SamplingParams(temperature=0, max_tokens=max_tokens, min_tokens=max_tokens, ignore_eos=True,
+                                detokenize=False, extra_args=extra, **sampling)
+        begin, cpu, before = time.perf_counter(), cpu_seconds(), self.computed
+        outputs = self.llm.generate(
+            [{"prompt_token_ids": prompt, **({"cache_salt": salt} if salt else {})} for prompt in prompts],
+            params, use_tqdm=False)
+        seconds, cpu = time.perf_counter() - begin, cpu_seconds() - cpu
+        if settle:
+            self.settle()
+        return {"tokens": [list(output.outputs[0].token_ids) for output in outputs],
+                "cached": [output.num_cached_tokens for output in outputs],
+                "params": [getattr(output, "kv_transfer_params", None) for output in outputs],
+                "seconds": seconds, "cpu": cpu, "computed": self.computed - before}
+
+    def worker_side(self):
+        from vllm.distributed.kv_transfer import get_kv_transfer_group
+        return get_kv_transfer_group()
+
+    def figures(self):
+        connector, worker = self.scheduler.connector, self.worker_side()
+        kept = worker._worker._worker.figures()
+        return {"scheduler": connector._scheduler.figures(),
+                "worker": {name: str(value) if "failure" in name else value for name, value in kept.items()},
+                "seconds": {**connector.seconds, **{f"worker {k}": v for k, v in worker.seconds.items()}},
+                "folder": worker._worker._worker.folder, "steps": self.steps, "step_seconds": self.model_seconds,
+                "preemptions": self.preemptions()}
+
+    def preemptions(self):
+        for metric in self.llm.get_metrics():
+            if metric.name == "vllm:num_preemptions":
+                return int(metric.value)
+        return None
+
+    def metrics(self):
+        return {metric.name: metric.value for metric in self.llm.get_metrics()
+                if "towpath" in metric.name and hasattr(metric, "value")}
+
+    def finds(self, tokens):
+        """How many tokens could be loaded, by what the worker knows now: peers are heard of without a request."""
+        connector = self.scheduler.connector
+        reports = self.worker_side().build_connector_worker_meta()
+        if reports is not None:
+            connector._scheduler.update(reports)
+        found, _ = connector._scheduler._scheduler.match("a question", tokens)
+        connector._scheduler._scheduler.finish("a question")
+        return found
+
+    def sync(self):
+        self.settle()
+        self.worker_side()._worker._worker.sync()
+
+    def reset(self):
+        return {"prefix": self.llm.reset_prefix_cache(reset_connector=True)}
+
+    def geometry(self):
+        caches = self.worker_side()._kv_caches
+        return {name: {"shape": list(cache.shape), "stride": list(cache.stride()), "dtype": str(cache.dtype)}
+                for name, cache in caches.items()}
+
+    def close(self):
+        self.core.shutdown()
+
+
+def main():
+    commands, answers = os.fdopen(int(sys.argv[1])), os.fdopen(int(sys.argv[2]), "w")
+    config = json.loads(sys.argv[3])
+
+    def answer(value):
+        answers.write(json.dumps(value) + "\n")
+        answers.flush()
+
+    import torch
+    torch.set_num_threads(1)
+    engine = Engine(config)
+    answer({"ready": True})
+    for line in commands:
+        order = json.loads(line)
+        name = order.pop("do")
+        answer(getattr(engine, name)(**order))
+        if name == "close":
+            break
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""What the tests of engines share: the model, engines in processes, prompts."""
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CHILD = pathlib.Path(__file__).with_name("engine_child.py")
+BLOCK = 32  # tokens; 8 layers of 4 heads of 2 * 64 bf16: 512 KiB
+VOCABULARY = 8192
+
+ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_LOGGING_LEVEL": "WARNING", "DO_NOT_TRACK": "1", "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+def make_model(folder, seed=1234, dtype="bfloat16", layers=8):
+    """33.6 million random parameters, with eight layers; once."""
+    if (folder / "config.json").exists():
+        return folder
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+    torch.manual_seed(seed)
+    config = LlamaConfig(vocab_size=VOCABULARY, hidden_size=512, intermediate_size=1536, num_hidden_layers=layers,
+                         num_attention_heads=8, num_key_value_heads=4, head_dim=64, initializer_range=0.05,
+                         max_position_embeddings=8192, bos_token_id=1, eos_token_id=2, pad_token_id=0, dtype=dtype)
+    LlamaForCausalLM(config).to(getattr(torch, dtype)).save_pretrained(folder)
+    return folder
+
+
+def towpath(**extra):
+    """A kv_transfer_config with our connector."""
+    return {"kv_connector": "TowpathConnector", "kv_connector_module_path": "towpath.vllm", "kv_role": "kv_both",
+            "kv_load_failure_policy": "recompute", "kv_connector_extra_config": extra}
+
+
+class EngineDied(Exception):
+    pass
+
+
+class Engine:
+    """An engine_child.py. `with` closes it; kill() does what its name says."""
+
+    def __init__(self, model, connector=None, environment=None, log=None, **args):
+        from_here, to_child = os.pipe()
+        from_child, to_here = os.pipe()
+        args = {"max_model_len": 4096, "block_size": BLOCK, "max_num_batched_tokens": 4096,
+                "enable_prefix_caching": False, **args}
+        config = {"model": str(model), "connector": connector, "args": args}
+        self.ended = False
+        output = open(log, "w") if log else sys.stderr
+        self.process = subprocess.Popen(
+            [sys.executable, str(CHILD), str(from_here), str(to_here), json.dumps(config)],
+            env={**os.environ, **ENVIRONMENT, **(environment or {})}, pass_fds=(from_here, to_here), stdout=output,
+            stderr=output)
+        os.close(from_here)
+        os.close(to_here)
+        self._commands, self._answers = os.fdopen(to_child, "w"), os.fdopen(from_child)
+        self._read()
+
+    def _read(self):
+        line = self._answers.readline()
+        if not line:
+            raise EngineDied(f"the engine ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def __getattr__(self, name):
+
+        def call(**order):
+            self._commands.write(json.dumps({"do": name, **order}) + "\n")
+            self._commands.flush()
+            return self._read()
+
+        return call
+
+    def generate(self, prompts, max_tokens=16, **more):
+        return self.__getattr__("generate")(prompts=prompts, max_tokens=max_tokens, **more)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if kind is None and not self.ended:
+            self.stop()
+        elif not self.ended:
+            self.kill()
+
+    def stop(self):
+        self.ended = True
+        self.__getattr__("close")()
+        code = self.process.wait(timeout=120)
+        assert code == 0, f"the engine ended with {code}"
+
+    def kill(self):
+        self.ended = True
+        self.process.kill()
+        self.process.wait()
+
+
+def prompt(seed, length):
+    numbers = random.Random(seed)
+    return [numbers.randrange(10, VOCABULARY) for _ in range(length)]
+
+
+def say(text):
+    """A line of progress: a test that says nothing for long is ended."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
