@@ -1,0 +1,65 @@
+// GuardedCopy: copies between bytes of our own and memory that somebody else may have unmapped,
+// protected, or cut the file of: an access of ours would end the process, the kernel's answers
+// EFAULT.
+//
+//   our bytes <--memcpy--> [ stage: pages of a memfd ] <--preadv, pwritev--> extents of the memory
+//
+// The kernel copies at a quarter of the costs of process_vm_readv() on one's own process, which
+// pins each page: 64 bytes in 25 to 83 ns instead of 900 (memcpy: 16 to 20), and needs no right
+// that a container may lack.
+//
+//   begin() -> add() ... add() -> finish(): which of them faulted
+//
+// Invariant: between finish() and begin() it knows of no memory. Thread: loop.
+// Cost: a system call per 512 extents or 128 KiB; no allocation once it is open.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <towpath/core/result.h>
+
+namespace towpath::sys {
+
+struct GuardedExtent {
+  std::byte* own = nullptr;   ///< of this process's, safe
+  std::uint64_t address = 0;  ///< in the other memory
+  std::uint64_t length = 0;
+  std::uint32_t tag = 0;  ///< by which finish() names it; ascending
+};
+
+class GuardedCopy {
+ public:
+  enum class Direction : std::uint8_t { into_memory, out_of_memory };
+
+  GuardedCopy() noexcept;
+  ~GuardedCopy();
+  GuardedCopy(const GuardedCopy&) = delete;
+  GuardedCopy& operator=(const GuardedCopy&) = delete;
+
+  /// Idempotent; done by the first add() at the latest, where a failure makes every extent a faulty
+  /// one. Errors: exhausted (no descriptor, no memory), unsupported.
+  Status open();
+
+  void begin(Direction direction) noexcept;
+  void add(GuardedExtent extent) noexcept;
+  /// All is copied but what faulted: the tags of those extents, each once, until the next begin().
+  /// What could not be read is 0 in our bytes.
+  std::span<const std::uint32_t> finish() noexcept;
+
+ private:
+  struct Stage;
+
+  void flush() noexcept;
+  void move() noexcept;
+  void note_fault(std::uint32_t tag) noexcept;
+
+  std::unique_ptr<Stage> stage_;
+  Direction direction_ = Direction::into_memory;
+  std::vector<std::uint32_t> faulty_;
+};
+
+}  // namespace towpath::sys
