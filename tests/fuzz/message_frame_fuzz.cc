@@ -37,7 +37,8 @@ struct Memory {
   }
   Bytes bytes;
   RegionDescriptor region;  // stays where it is while `owner` knows it
-  Target target;
+  sys::GuardedCopy guard;
+  Target target{guard};
   std::uint64_t token = 0;
 };
 
@@ -74,7 +75,7 @@ void place(const Frame& frame, ConstByteSpan payload, std::size_t step, Memory& 
   });
   inbound.begin(frame, memory.target, [] { return true; });
   for (; !payload.empty(); payload = payload.subspan(std::min(step, payload.size())))
-    must(net::pour(payload.first(std::min(step, payload.size())), inbound));
+    must(inbound.take(payload.first(std::min(step, payload.size()))));
   inbound.done(true);
   must(decode_flat(flat(room)).ok());
 }
@@ -84,7 +85,7 @@ void gather(const Frame& frame, Memory& memory) {
   FrameWriter answer(room, {.kind = FrameKind::data});
   ReadReply* const rest = memory.target.gather(frame, answer);
   answer.finish();
-  if (rest != nullptr) net::append_rest(room, *rest);
+  if (rest != nullptr) net::append_rest(room, *rest, rest->bytes());
   must(decode_flat(flat(room)).ok());
 }
 

@@ -37,6 +37,8 @@ struct AgentContext {
   /// Counts regions that went away: a transfer that was checked at an older count checks its
   /// records again. The release pairs with the acquire in Transfers::is_current().
   mutable std::atomic<std::uint64_t> memory_generation{1};
+  /// Whether any memory of ours or of a peer's is read-only: only then transfers look for it.
+  mutable std::atomic<bool> has_read_only{false};
   void note_memory_gone() const noexcept {
     memory_generation.fetch_add(1, std::memory_order_release);
   }

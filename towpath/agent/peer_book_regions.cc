@@ -189,6 +189,7 @@ void PeerBook::import(Peer& peer, BackendInstance& instance,
     MemoryRecord& record = *records[i];
     auto& made = list[i].memory;
     if (made.ok()) {
+      if ((*made)->is_read_only) context_.has_read_only.store(true, std::memory_order_relaxed);
       record.memory[instance.index] = *std::move(made);
       record.instances |= bit;
     } else {

@@ -19,23 +19,24 @@ Result<std::vector<memory::Registration>> Registrations::add(
     std::span<memory::SharedRegion> regions, const memory::RegisterOptions& options) {
   std::vector<memory::Registration> made;  // and what is in it when one fails goes with it
   made.reserve(regions.size());
+  ReadOnlyMemory read_only;
   while (!regions.empty()) {
     const std::size_t count = std::min(regions.size(), kTogether);
-    TOWPATH_TRY(add_some(regions.first(count), options, made));
+    TOWPATH_TRY(add_some(regions.first(count), options, read_only, made));
     regions = regions.subspan(count);
   }
   return made;
 }
 
 Status Registrations::add_some(std::span<memory::SharedRegion> regions,
-                               const memory::RegisterOptions& options,
+                               const memory::RegisterOptions& options, ReadOnlyMemory& read_only,
                                std::vector<memory::Registration>& made) {
   run::MutexLock lock(mutex_);
   TOWPATH_TRY(context_.check_open());
   TOWPATH_TRY(const Takers by, takers(options));
   std::array<Joining, kTogether> room;
   const std::span<Joining> all = std::span(room).first(regions.size());
-  Status status = find_records(regions, all);
+  Status status = find_records(regions, read_only, all);
   if (status.ok()) status = join(all, by);
   const auto cores = std::make_shared_for_overwrite<RegistrationCore[]>(all.size());
   for (std::size_t i = 0; i < all.size() && all[i].record; ++i) {
@@ -76,7 +77,7 @@ Result<Registrations::Takers> Registrations::takers(const memory::RegisterOption
 
 // One that is not known yet is at once: the same may come twice in a list.
 Status Registrations::find_records(std::span<const memory::SharedRegion> regions,
-                                   std::span<Joining> all) {
+                                   ReadOnlyMemory& read_only, std::span<Joining> all) {
   const OwnRecords fresh(regions.size());
   std::size_t used = 0;
   for (std::size_t i = 0; i < regions.size(); ++i) {
@@ -88,6 +89,10 @@ Status Registrations::find_records(std::span<const memory::SharedRegion> regions
     if (const RegionEntry* const known = regions_.find_exactly(record->region)) {
       record = known->record;
     } else {
+      if (record->region.is_read_only || read_only.holds(record->region)) {
+        record->region.is_read_only = true;
+        context_.has_read_only.store(true, std::memory_order_relaxed);
+      }
       regions_.add(record);
       ++used;
     }
@@ -146,6 +151,7 @@ Status Registrations::attach(MemoryRecord& record, BackendInstance& instance, bo
           {.backend = instance.name, .kind = record.region.kind, .bytes = record.region.length},
           made.status().code());
     if (!made.ok()) return made.status();
+    (*made)->is_read_only = record.region.is_read_only;
     if (advertised) {
       record.own->keys.add(instance.index, (*made)->key());
       record.offered |= instance_bit(instance.index);

@@ -16,6 +16,7 @@
 
 #include <towpath/agent/metadata_encoder.h>
 #include <towpath/agent/progress_engine.h>
+#include <towpath/agent/read_only_memory.h>
 #include <towpath/agent/region_index.h>
 #include <towpath/memory/registrar.h>
 #include <towpath/run/mutex.h>
@@ -83,10 +84,10 @@ class Registrations {
 
   /// Puts what was made into `made`, on failure too: then it has to go when the lock is free again.
   Status add_some(std::span<memory::SharedRegion> regions, const memory::RegisterOptions& options,
-                  std::vector<memory::Registration>& made);
+                  ReadOnlyMemory& read_only, std::vector<memory::Registration>& made);
   Result<Takers> takers(const memory::RegisterOptions& options) const;
-  Status find_records(std::span<const memory::SharedRegion> regions, std::span<Joining> all)
-      TOWPATH_REQUIRES(mutex_);
+  Status find_records(std::span<const memory::SharedRegion> regions, ReadOnlyMemory& read_only,
+                      std::span<Joining> all) TOWPATH_REQUIRES(mutex_);
   Status join(std::span<Joining> all, const Takers& by) TOWPATH_REQUIRES(mutex_);
   Status join(std::span<Joining> all, BackendInstance& instance, bool must)
       TOWPATH_REQUIRES(mutex_);

@@ -145,8 +145,30 @@ Status Transfers::build_segments(TransferCore& transfer) {
   // Under the lock under which memory goes: a list may have been prepared on some that just does.
   return engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) -> Status {
     if (!is_current(transfer)) return lists_are_stale();
-    return transfer.segments.build(transfer.local_side(), transfer.remote_side(), build);
+    TOWPATH_TRY(transfer.segments.build(transfer.local_side(), transfer.remote_side(), build));
+    if (!context_.has_read_only.load(std::memory_order_relaxed)) return {};
+    return check_writable(transfer);
   });
+}
+
+/// Whether the target of a transfer can be written. What is protected later fails by itself.
+Status Transfers::check_writable(const TransferCore& transfer) {
+  const bool is_local = transfer.op == TransferOp::read;
+  for (const backend::Segment& segment : transfer.segments.segments()) {
+    const backend::Memory* const target = is_local ? segment.local : segment.remote;
+    if (!target->is_read_only) continue;
+    const std::uint64_t index = transfer.segments.descriptor_at(
+        {.segment = static_cast<std::uint64_t>(&segment - transfer.segments.segments().data())},
+        transfer.local_side());
+    return error(
+        Code::denied,
+        cat("descriptor ", index, ": the memory at ",
+            hex(is_local ? segment.local_address : segment.remote_address), " of ",
+            is_local ? std::string("this agent") : printable(transfer.remote->peer->identity.name),
+            " is read-only"),
+        "register memory that its process may write to");
+  }
+  return {};
 }
 
 // ---- posting ----

@@ -98,6 +98,7 @@ class Transfers {
   /// Null: nobody counts.
   telemetry::Flow* flow_of(const TransferCore& transfer) const;
   Status build_segments(TransferCore& transfer);
+  static Status check_writable(const TransferCore& transfer);
   Status post_over(BackendInstance& instance, TransferCore& transfer, const PostOptions& options,
                    const Posting& posting);
   void start(TransferCore& transfer, const PostOptions& options, Instant begin);

@@ -60,6 +60,10 @@ class Memory {
   /// Of memory that was registered here: peers begin nothing on it any more. What one of them is in
   /// the middle of goes on: Backend::pieces_under_way() says of that. Idempotent.
   virtual void revoke() {}
+
+  /// Nobody can write there. Of registered memory the agent says so before it asks for the key,
+  /// which reports it; of imported memory the key does.
+  bool is_read_only = false;
 };
 
 /// What peers were in the middle of at some moment, without our help.

@@ -111,6 +111,11 @@ struct RegionDescriptor {
   std::uint64_t fd_offset = 0;
   /// object: the key. disk: the path, for messages.
   std::string key;
+  /// Nobody can write there. Of host memory that is registered the kernel was asked, once.
+  bool is_read_only = false;
+  /// Of host memory: an access may end in a signal, since somebody else may unmap it, protect it or
+  /// cut its file. Not of memory that this library has mapped for its user.
+  bool may_fault = true;
 
   /// Whether `what` lies inside this region.
   bool covers(const Descriptor& what) const noexcept;

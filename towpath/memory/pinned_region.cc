@@ -53,7 +53,10 @@ PinnedRegion::~PinnedRegion() {
 }
 
 RegionDescriptor PinnedRegion::descriptor() const {
-  return {.kind = MemoryKind::pinned, .address = memory_.address(), .length = memory_.size()};
+  return {.kind = MemoryKind::pinned,
+          .address = memory_.address(),
+          .length = memory_.size(),
+          .may_fault = base_ != nullptr && base_->descriptor().may_fault};
 }
 
 }  // namespace towpath::memory

@@ -48,7 +48,8 @@ RegionDescriptor SharedMemoryRegion::descriptor() const {
           .address = address_of(mapping_.data()),
           .length = mapping_.size(),
           .fd = memfd_.get(),
-          .fd_offset = fd_offset_};
+          .fd_offset = fd_offset_,
+          .may_fault = false};
 }
 
 }  // namespace towpath::memory

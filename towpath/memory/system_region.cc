@@ -24,7 +24,8 @@ Result<std::shared_ptr<SystemRegion>> SystemRegion::allocate(const HostPagesOpti
 RegionDescriptor SystemRegion::descriptor() const {
   return {.kind = MemoryKind::system,
           .address = address_of(pages_.mapping.data()),
-          .length = size_bytes_};
+          .length = size_bytes_,
+          .may_fault = false};
 }
 
 }  // namespace towpath::memory

@@ -39,9 +39,10 @@ Result<std::unique_ptr<Lane>> Lane::open(std::shared_ptr<device::Device> device,
                                          backend::Backend& inner, run::Waker& waker,
                                          const Slots& slots) {
   TOWPATH_TRY(StagingBuffer buffer, StagingBuffer::make(device, slots.count * slots.bytes));
-  TOWPATH_TRY(auto registered,
-              inner.register_memory(
-                  {.kind = buffer.kind(), .address = buffer.address(), .length = buffer.size()}));
+  TOWPATH_TRY(auto registered, inner.register_memory({.kind = buffer.kind(),
+                                                      .address = buffer.address(),
+                                                      .length = buffer.size(),
+                                                      .may_fault = false}));
   std::unique_ptr<Lane> lane(new Lane(std::move(buffer), std::move(registered), waker, slots));
   for (std::uint32_t i = 0; i < slots.count; ++i) {
     auto flight = std::make_unique<Flight>();

@@ -29,6 +29,13 @@ class Parts {
   msghdr message_{};
 };
 
+/// Memory that is not there is no fault of the connection, which goes on.
+Status socket_error(int errno_value, std::string what) {
+  if (errno_value != EFAULT) return os_error(errno_value, std::move(what));
+  return error(Code::out_of_range,
+               cat(what, ": memory that is unmapped, protected, or of a file that was cut"));
+}
+
 bool is_not_now(ssize_t result) { return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK); }
 
 template <typename Call>
@@ -75,12 +82,12 @@ class SocketStream final : public ByteStream {
 
   Result<Read> read(ssize_t got) const {
     if (is_not_now(got)) return Read{};
-    if (got < 0) return os_error(errno, cat("cannot read from socket ", fd()));
+    if (got < 0) return socket_error(errno, cat("cannot read from socket ", fd()));
     return Read{.size_bytes = static_cast<std::size_t>(got), .ended = got == 0};
   }
   Result<std::size_t> written(ssize_t put) const {
     if (is_not_now(put)) return std::size_t{0};
-    if (put < 0) return os_error(errno, cat("cannot write to socket ", fd()));
+    if (put < 0) return socket_error(errno, cat("cannot write to socket ", fd()));
     return static_cast<std::size_t>(put);
   }
 

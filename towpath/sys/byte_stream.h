@@ -26,9 +26,11 @@ class ByteStream {
         0;               ///< what arrived; 0 with !ended: nothing now, try again when readable
     bool ended = false;  ///< the other side closed, and all it sent was read
   };
-  /// Fills a prefix of `into`, which is not empty. Errors: peer_lost (cut), invalid_argument.
+  /// Fills a prefix of `into`, which is not empty. Errors: peer_lost (cut), invalid_argument,
+  /// out_of_range (of a socket: `into` cannot be written; nothing was taken).
   virtual Result<Read> read_some(ByteSpan into) = 0;
-  /// Takes a prefix of `from`; 0: full now, try again when writable. Errors: peer_lost.
+  /// Takes a prefix of `from`; 0: full now, try again when writable. Errors: peer_lost,
+  /// out_of_range (of a socket: `from` cannot be read).
   virtual Result<std::size_t> write_some(ConstByteSpan from) = 0;
   /// The same for several parts, each not empty, in their order: as one call where that is
   /// possible. An error is reported when nothing was moved before it; else the next call reports

@@ -18,7 +18,7 @@ namespace towpath::sys {
 std::uint64_t page_size() noexcept;
 
 struct MapFile {
-  int fd = -1;                   ///< borrowed; may be closed after the call
+  int fd = -1;                   ///< may be closed after the call
   std::uint64_t offset = 0;      ///< of the first byte; a multiple of page_size()
   std::uint64_t size_bytes = 0;  ///< at least 1
   bool writable = true;

@@ -48,6 +48,7 @@ struct ProcessMapping {
   /// Readable, and the process's own memory: no file, no device and nothing of the kernel's is
   /// behind it, so that what can be done with one of its pages can be done with all.
   bool is_plain = false;
+  bool is_writable = false;  ///< by the process, as it is now
 };
 
 /// The mappings of a process, lowest first. Errors: those of reading the file.

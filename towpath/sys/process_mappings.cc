@@ -47,6 +47,7 @@ std::optional<ProcessMapping> parse(std::string_view line) {
   take_word(line);  // the device
   const std::string_view inode = take_word(line);
   const std::string_view name = take_word(line);
+  mapping.is_writable = permissions.substr(0, 2).ends_with('w');
   mapping.is_plain = permissions.starts_with('r') && permissions.ends_with('p') && inode == "0" &&
                      has_plain_name(name);
   return mapping;
@@ -71,7 +72,7 @@ struct MappingQuery {
   std::uint64_t build_id = 0;
 };
 constexpr unsigned long kQueryMapping = _IOWR('f', 17, MappingQuery);
-constexpr std::uint64_t kReadable = 1, kShared = 8;
+constexpr std::uint64_t kReadable = 1, kWritable = 2, kShared = 8;
 
 constexpr std::size_t kMostName = 128;  // longer ones are files; then there is no answer
 
@@ -109,7 +110,8 @@ Result<ProcessMapping> process_mapping_at(const Fd& mappings, std::uint64_t addr
   const bool is_private = (query.is & kReadable) != 0 && (query.is & kShared) == 0;
   return ProcessMapping{.begin = query.begin,
                         .end = query.end,
-                        .is_plain = is_private && query.inode == 0 && has_plain_name(name.data())};
+                        .is_plain = is_private && query.inode == 0 && has_plain_name(name.data()),
+                        .is_writable = (query.is & kWritable) != 0};
 }
 
 }  // namespace towpath::sys

@@ -1,6 +1,7 @@
 // Conformance: memory is released, or a transfer ends, while a peer in another process moves bytes.
 //
 // `--soak-rounds=N` and `--soak-seed=S` make more rounds of each case, and others (`./dev soak`).
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <random>

@@ -113,7 +113,9 @@ Result<std::unique_ptr<Memory>> LoopbackBackend::import_memory(Connection& conne
   TOWPATH_TRY(const std::uint64_t id, id_of_key(key));
   auto& way = static_cast<LoopbackConnection&>(connection);
   TOWPATH_TRY(std::shared_ptr<Record> record, way.endpoint().find_record(id, region));
-  return std::make_unique<LoopbackMemory>(std::move(record));
+  auto memory = std::make_unique<LoopbackMemory>(std::move(record));
+  memory->is_read_only = memory->record->region.is_read_only;
+  return memory;
 }
 
 // ---- Peers

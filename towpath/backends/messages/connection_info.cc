@@ -31,11 +31,13 @@ constexpr FieldRule kInfoRules[] = {
 };
 constexpr Schema kInfoSchema("message backend connection info", kInfoRules);
 
-constexpr Tag kToken = required(1), kBase = required(2), kLength = required(3);
+constexpr Tag kToken = required(1), kBase = required(2), kLength = required(3),
+              kReadOnly = optional(4);
 constexpr FieldRule kKeyRules[] = {
     {kToken, "token", Kind::bytes, kOne, sizeof(std::uint64_t)},
     {kBase, "address", Kind::number, kOne},
     {kLength, "length", Kind::number, kOne},
+    {kReadOnly, "read-only", Kind::number, kAtMostOne, 1},
 };
 constexpr Schema kKeySchema("message backend memory key", kKeyRules);
 
@@ -117,7 +119,14 @@ Bytes encode(const MemoryKey& key) {
   const NumberField<kBase> base{key.address};
   const NumberField<kLength> length{key.length};
   std::array<std::byte, kMostBytes<decltype(token), decltype(base), decltype(length)>> room;
-  return {room.data(), put_fields<kKeySchema>(room.data(), token, base, length)};
+  if (!key.is_read_only)
+    return {room.data(), put_fields<kKeySchema>(room.data(), token, base, length)};
+  Encoder out(kKeySchema);
+  out.put_bytes(kToken, token.value);
+  out.put_number(kBase, key.address);
+  out.put_number(kLength, key.length);
+  out.put_number(kReadOnly, 1);
+  return finished(std::move(out));
 }
 
 Bytes encode(const PartyData& data) {
@@ -147,6 +156,7 @@ Result<MemoryKey> decode_key(ConstByteSpan bytes) {
         key.token = load<std::uint64_t>(field.bytes());
         break;
       case kBase: key.address = field.number(); break;
+      case kReadOnly: key.is_read_only = field.number() == 1; break;
       default: key.length = field.number(); break;
     }
     return {};

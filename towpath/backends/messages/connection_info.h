@@ -30,6 +30,7 @@ struct MemoryKey {
   std::uint64_t token = 0;  ///< random and never 0: nobody can touch what was not shown to him
   std::uint64_t address = 0;
   std::uint64_t length = 0;
+  bool is_read_only = false;
 };
 
 /// What the sides of a handshake give each other under its proofs (net::SessionParty::data).

@@ -146,7 +146,8 @@ class MessageBackend final : public backend::Backend,
   backend::Capabilities capabilities_;
   ConnectionInfo info_;
   DeviceWindows windows_;
-  Target target_;
+  sys::GuardedCopy guard_;
+  Target target_{guard_};
   backend::Slab<OwnMemory> slab_;
   SelfEvents self_events_{events_};
   backend::SliceRunner self_runner_{self_events_, *this};

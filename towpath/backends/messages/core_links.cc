@@ -222,7 +222,7 @@ void MessageBackend::take_room(const net::DeviceStagingBuffer& room, std::uint64
   link->heard(frame->header, clock_.now());
   const auto land = [&](auto* inbound) {
     if (inbound == nullptr) return;
-    inbound->land_from(opened->body_address, opened->body_bytes, window);
+    inbound->land_from(opened->body_address, frame->payload_bytes, window);
     inbound->done(true);
   };
   if (frame->header.kind == FrameKind::write)
@@ -264,10 +264,13 @@ InboundData* MessageBackend::begin_data(Link& link, const Frame& frame) {
   }
   const Exchange* const exchange = link.window.find(frame.header.id);
   InboundData& inbound = data_.take();
-  inbound.begin(frame, exchange, [this, &inbound] {
-    const Link* const its_link = find_link(inbound.frame);
-    return its_link != nullptr && RmaProtocol::waits_for(*its_link, inbound.frame.header.id);
-  });
+  inbound.begin(
+      frame, exchange,
+      [this, &inbound] {
+        const Link* const its_link = find_link(inbound.frame);
+        return its_link != nullptr && RmaProtocol::waits_for(*its_link, inbound.frame.header.id);
+      },
+      guard_);
   return &inbound;
 }
 
@@ -334,10 +337,8 @@ void MessageBackend::answer_read(Link& link, const Frame& read) {
 }
 
 void MessageBackend::take_data(Link& link, const InboundData& inbound) {
-  if (!inbound.is_refused()) return protocol_->take(link, inbound.frame);
-  protocol_->fail(link, inbound.frame,
-                  error(Code::io_error, "the device of this side did not take all of its bytes",
-                        "its driver's log says more"));
+  if (inbound.is_refused()) return protocol_->fail(link, inbound.frame);
+  protocol_->take(link, inbound.frame, inbound.trailer());
 }
 
 void MessageBackend::answer_write(const InboundWrite& inbound) {

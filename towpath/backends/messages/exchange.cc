@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include <towpath/backends/messages/exchange.h>
@@ -106,9 +107,15 @@ Status why_refused(Code code, const LocalPiece& piece) {
     return error(code, cat("the peer took the memory at ", hex(piece.piece.address), " back"),
                  "load the peer's newest metadata");
   }
-  if (code == Code::io_error) {
+  if (code == Code::io_error && piece.is_device) {
     return error(code, cat("the peer's device did not copy what is at ", hex(piece.piece.address)),
                  "look at the device there: its driver's log says more");
+  }
+  if (code == Code::io_error) {
+    return error(code,
+                 cat("the peer's memory at ", hex(piece.piece.address), " +", piece.piece.length,
+                     " cannot be touched"),
+                 "it was protected or unmapped there after it was registered, or its file was cut");
   }
   return error(code, cat("the peer's registration does not hold ", hex(piece.piece.address), " +",
                          piece.piece.length));
@@ -119,21 +126,26 @@ Status unfit(const Frame& answer) {
                                   answer.header.count, " refusals does not fit its request"));
 }
 
-/// Tells `refused` of each piece that an answer refuses. Returns their bytes, none: it refuses a
-/// piece that there is not.
+/// Calls `refused` for each piece that an answer refuses, and for those that `unread` names.
+/// Returns their bytes, none: it refuses a piece that there is not.
 template <typename Refused>
 std::optional<std::uint64_t> refused_bytes(const Frame& answer, const Exchange& exchange,
-                                           Refused refused) {
+                                           const Trailer& unread, Refused refused) {
+  const bool all_read = unread == Trailer{};
   SegmentCursor at = exchange.begin;
   std::uint64_t bytes = 0;
   std::size_t refusal = 0;
   std::uint64_t left = exchange.bytes;
-  for (std::size_t i = 0; left > 0 && refusal < answer.header.count; ++i) {
+  for (std::size_t i = 0; left > 0 && (refusal < answer.header.count || !all_read); ++i) {
     const LocalPiece next = take_piece(at, left);
     left -= next.piece.bytes();
-    if (answer.refusal(refusal).piece != i) continue;
-    bytes += next.piece.bytes();
-    refused(next, answer.refusal(refusal++).code);
+    if (refusal < answer.header.count && answer.refusal(refusal).piece == i) {
+      bytes += next.piece.bytes();
+      refused(next, answer.refusal(refusal++).code);
+    } else if (names(unread, i)) {
+      bytes += next.piece.bytes();
+      refused(next, Code::io_error);
+    }
   }
   if (refusal != answer.header.count) return std::nullopt;
   return bytes;
@@ -149,6 +161,25 @@ Status fetch(const RequestPieceIterator& pieces, std::uint64_t bytes, DeviceWind
   return {};
 }
 
+/// The bytes of a write; false: not all can be read.
+bool append(RequestPieceIterator pieces, FrameWriter& frame, std::uint64_t bytes,
+            sys::GuardedCopy& guard) {
+  guard.begin(sys::GuardedCopy::Direction::out_of_memory);
+  for (ByteSpan room = frame.append_room(bytes); !pieces.done();) {
+    const Piece rest = pieces.rest();
+    const bool may_fault = pieces.may_fault();
+    for (std::uint32_t k = 0; k < rest.count; ++k, room = room.subspan(rest.length)) {
+      const std::uint64_t from = rest.address + k * rest.stride;
+      if (may_fault)
+        guard.add({.own = room.data(), .address = from, .length = rest.length, .tag = 0});
+      else
+        std::memcpy(room.data(), bytes_at(from, rest.length).data(), rest.length);
+    }
+    pieces.advance(rest.bytes());
+  }
+  return guard.finish().empty();
+}
+
 }  // namespace
 
 std::optional<unsigned> device_there(const Exchange& exchange) {
@@ -158,7 +189,7 @@ std::optional<unsigned> device_there(const Exchange& exchange) {
 }
 
 Result<std::uint64_t> write_request(SegmentCursor& at, Exchange& exchange, FrameWriter& frame,
-                                    const net::DeviceStagingBuffer* room) {
+                                    sys::GuardedCopy& guard, const net::DeviceStagingBuffer* room) {
   const SegmentCursor begin = at;
   std::uint64_t bytes = 0;
   std::uint64_t extents = 0;
@@ -175,33 +206,37 @@ Result<std::uint64_t> write_request(SegmentCursor& at, Exchange& exchange, Frame
     return bytes;
   }
   if (is_worth_parts(bytes, extents)) {
-    exchange.leaving.begin(pieces);
+    exchange.leaving.begin(pieces, bytes, guard);
     return bytes;
   }
-  while (!pieces.done()) {
-    const Piece rest = pieces.rest();
-    for (std::uint32_t k = 0; k < rest.count; ++k)
-      frame.append(bytes_at(rest.address + k * rest.stride, rest.length));
-    pieces.advance(rest.bytes());
-  }
+  if (!append(pieces, frame, bytes, guard)) return local_fault(*exchange.operation);
   return bytes;
+}
+
+Status local_fault(const MessageOperation& operation) {
+  return error(Code::io_error,
+               cat("memory of this side cannot be ", operation.is_write() ? "read" : "written"),
+               "it was protected or unmapped after it was registered, or its file was cut");
 }
 
 Status check_answer(const Frame& answer, const Exchange& exchange) {
   const bool brings = answer.header.kind == FrameKind::data;
   const bool is_stale = (answer.header.flags & kStale) != 0;
   if (brings == exchange.operation->is_write() || (brings && is_stale)) return unfit(answer);
-  const auto refused = refused_bytes(answer, exchange, [](const LocalPiece&, Code) {});
+  // A read for a device's memory asks for none: nobody would look at it.
+  if (answer.has_trailer() && exchange.operation->window() != nullptr) return unfit(answer);
+  const auto refused = refused_bytes(answer, exchange, {}, [](const LocalPiece&, Code) {});
   const std::uint64_t expected = brings && refused ? exchange.bytes - *refused : 0;
   return refused && answer.payload_bytes == expected ? Status() : unfit(answer);
 }
 
-void count_answer(const Frame& answer, const Exchange& exchange) {
+void count_answer(const Frame& answer, const Exchange& exchange, const Trailer& unread) {
   MessageOperation& operation = *exchange.operation;
-  const auto refused = refused_bytes(answer, exchange, [&](const LocalPiece& piece, Code code) {
+  const auto count = [&](const LocalPiece& piece, Code code) {
     operation.count_failure({piece.segment, piece.extent, piece.offset, why_refused(code, piece)},
                             piece.piece.count);
-  });
+  };
+  const auto refused = refused_bytes(answer, exchange, unread, count);
   operation.bytes += exchange.bytes - refused.value_or(0);
 }
 

@@ -101,16 +101,19 @@ class MessageOperation final : public backend::Operation, public backend::SliceL
 
 /// Names pieces from `at` on until the frame is full or the request ends; returns their bytes.
 /// Those of a write are appended, or left to leave from where they lie (`exchange.leaving`), or
-/// collected into `room`, to be copied when it is sealed. Errors: of the device that has them.
+/// collected into `room`, to be copied when it is sealed. Errors: io_error (memory of this side
+/// cannot be read, or its device does not give it).
 Result<std::uint64_t> write_request(backend::SegmentCursor& at, Exchange& exchange,
-                                    FrameWriter& frame,
+                                    FrameWriter& frame, sys::GuardedCopy& guard,
                                     const net::DeviceStagingBuffer* room = nullptr);
 /// The peer's device whose memory it is about, if it is one's.
 std::optional<unsigned> device_there(const Exchange& exchange);
 
 /// Whether an answer fits its request, before any of its bytes land. Errors: corrupt.
 Status check_answer(const Frame& answer, const Exchange& exchange);
-/// Counts what was moved and refused, by an answer that fits.
-void count_answer(const Frame& answer, const Exchange& exchange);
+/// Counts what was moved and refused, by an answer that fits; and what the peer could not read.
+void count_answer(const Frame& answer, const Exchange& exchange, const Trailer& unread = {});
+/// Memory of this side that cannot be touched any more.
+Status local_fault(const MessageOperation& operation);
 
 }  // namespace towpath::backends::messages

@@ -128,10 +128,14 @@ Status check_magic(ConstByteSpan head) {
 
 }  // namespace
 
-Result<Frame> decode_frame(ConstByteSpan head, std::uint64_t payload_bytes) {
+Result<Frame> decode_frame(ConstByteSpan head, std::uint64_t body_bytes) {
   if (head.size() < kHeaderBytes) return broken(cat("only ", head.size(), " bytes"));
   TOWPATH_TRY(check_magic(head));
-  Frame frame{.header = load_header(head), .records = {}, .payload_bytes = payload_bytes};
+  Frame frame{.header = load_header(head), .records = {}, .payload_bytes = body_bytes};
+  if (frame.has_trailer()) {
+    if (body_bytes <= sizeof(Trailer)) return broken("a trailer of no bytes");
+    frame.payload_bytes -= sizeof(Trailer);
+  }
   const FrameKind kind = frame.header.kind;
   if (kind < FrameKind::hello || kind > FrameKind::noted)
     return broken(cat("kind ", static_cast<unsigned>(kind)));
@@ -140,8 +144,8 @@ Result<Frame> decode_frame(ConstByteSpan head, std::uint64_t payload_bytes) {
     return broken(cat(count, " records"));
   const std::size_t records = count * record_bytes(kind);
   const std::size_t seal = is_sealed(kind) ? net::kSealBytes : 0;
-  if (head.size() != kHeaderBytes + records + seal || payload_bytes > max_payload(kind))
-    return broken(cat(head.size(), " and ", payload_bytes, " bytes with ", count, " records"));
+  if (head.size() != kHeaderBytes + records + seal || frame.payload_bytes > max_payload(kind))
+    return broken(cat(head.size(), " and ", body_bytes, " bytes with ", count, " records"));
   frame.records = head.subspan(kHeaderBytes, records);
   if (has_pieces(kind)) TOWPATH_TRY(check_pieces(frame));
   if (has_refusals(kind)) TOWPATH_TRY(check_refusals(frame));
@@ -184,10 +188,15 @@ void FrameWriter::end_head() noexcept {
 }
 
 void FrameWriter::append(ConstByteSpan bytes) noexcept {
+  std::ranges::copy(bytes, append_room(bytes.size()).begin());
+}
+
+ByteSpan FrameWriter::append_room(std::size_t bytes) noexcept {
   end_head();
-  if (!bytes.empty()) std::memcpy(room_.data() + size_, bytes.data(), bytes.size());
-  size_ += bytes.size();
-  payload_bytes_ += bytes.size();
+  const ByteSpan appended = room_.subspan(size_, bytes);
+  size_ += bytes;
+  payload_bytes_ += bytes;
+  return appended;
 }
 
 void FrameWriter::finish() noexcept {

@@ -22,6 +22,7 @@
 // immutable.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -48,6 +49,8 @@ enum class FrameKind : std::uint8_t {
 inline constexpr std::uint8_t kInUse = 1;     ///< the sender holds a connection
 inline constexpr std::uint8_t kAnswerMe = 2;  ///< alive: please send one too
 inline constexpr std::uint8_t kStale = 4;     ///< wrote: not all was placed, the grant was too old
+/// read: the answer may have a trailer. Data: it has one, behind its payload.
+inline constexpr std::uint8_t kTrailer = 2;
 
 // read: the device of the asker's in a room of which the answer may arrive, and one; 0: in none.
 inline constexpr unsigned kIntoShift = 3;
@@ -95,14 +98,28 @@ inline constexpr std::size_t kMaxHeadBytes =
     kHeaderBytes + kMaxPieces * kPieceBytes + net::kSealBytes;
 inline constexpr std::uint64_t kPayloadBytes = 512 * 1024;
 inline constexpr std::uint64_t kMaxNoteBytes = 64 * 1024;
+/// A bit for each piece, lowest first: it could not be read after all, and other bytes came for it.
+using Trailer = std::array<std::byte, kMaxPieces / 8>;
+inline constexpr std::uint64_t kMaxBodyBytes = kPayloadBytes + sizeof(Trailer);
 /// The longest frame.
-inline constexpr std::size_t kFrameBytes = kMaxHeadBytes + kPayloadBytes;
+inline constexpr std::size_t kFrameBytes = kMaxHeadBytes + kMaxBodyBytes;
+
+inline bool names(const Trailer& trailer, std::size_t piece) noexcept {
+  return (trailer[piece / 8] & std::byte{1} << piece % 8) != std::byte{};
+}
+inline void name_in(Trailer& trailer, std::size_t piece) noexcept {
+  trailer[piece / 8] |= std::byte{1} << piece % 8;
+}
 
 /// A frame that was received; borrows its head.
 struct Frame {
   FrameHeader header;
   ConstByteSpan records;
-  std::uint64_t payload_bytes = 0;
+  std::uint64_t payload_bytes = 0;  ///< without its trailer
+
+  bool has_trailer() const noexcept {
+    return header.kind == FrameKind::data && (header.flags & kTrailer) != 0;
+  }
 
   /// i < header.count, of a write or read.
   Piece piece(std::size_t i) const noexcept;
@@ -120,7 +137,7 @@ inline ByteSpan head_of(net::MessageBuffer& buffer) noexcept {
 
 /// Of a message's head, and how long its body is; whether the seal fits is the session's to say.
 /// Errors: corrupt, unsupported (another version).
-Result<Frame> decode_frame(ConstByteSpan head, std::uint64_t payload_bytes);
+Result<Frame> decode_frame(ConstByteSpan head, std::uint64_t body_bytes);
 
 /// Writes one frame into a buffer that holds kFrameBytes: records first, then what of the payload
 /// does not leave from elsewhere. The seal has its place between them, and is empty.
@@ -133,6 +150,8 @@ class FrameWriter {
   void add(const Refusal& refusal) noexcept;
   void add(const net::SipMac::Proof& payload_proof) noexcept;
   void append(ConstByteSpan bytes) noexcept;
+  /// The same for bytes that the caller puts there.
+  ByteSpan append_room(std::size_t bytes) noexcept;
   void flag(std::uint8_t flags) noexcept { header_.flags |= flags; }
   std::uint16_t count() const noexcept { return header_.count; }
   /// The last call: the buffer is filled.

@@ -94,6 +94,19 @@ TEST(FrameTest, note_has_one_proof_and_hello_no_seal) {
   EXPECT_TRUE(decode_frame(head_of(second), second.body_bytes).ok());
 }
 
+TEST(FrameTest, trailer_stands_behind_the_payload_of_data_alone) {
+  const auto decoded = [](FrameKind kind, std::uint64_t body_bytes) {
+    static net::MessageBuffer buffer(kFrameBytes);
+    FrameWriter(buffer, {.kind = kind, .flags = kTrailer}).finish();
+    return decode_frame(head_of(buffer), body_bytes);
+  };
+  EXPECT_EQ(decoded(FrameKind::data, sizeof(Trailer) + 7)->payload_bytes, 7U);
+  EXPECT_EQ(decoded(FrameKind::data, kMaxBodyBytes)->payload_bytes, kPayloadBytes);
+  for (const std::uint64_t wrong : {std::uint64_t{0}, std::uint64_t{31}, kMaxBodyBytes + 1})
+    EXPECT_EQ(decoded(FrameKind::data, wrong).code(), Code::corrupt) << wrong;
+  EXPECT_FALSE(decoded(FrameKind::alive, 0)->has_trailer()) << "there it asks for an answer";
+}
+
 TEST(FrameTest, another_version_is_refused_by_name) {
   Bytes bytes = frame_of({.kind = FrameKind::alive}, {}, 0);
   bytes[3] = std::byte{4};

@@ -10,7 +10,7 @@ void InboundWrite::begin(const Frame& its_frame, const Target& target,
   target_ = &target;
   may_land_ = std::move(may_land);
   refusals_.clear();
-  ReceiveSink::begin(FramePieceIterator(frame));
+  ReceiveSink::begin(FramePieceIterator(frame), frame.payload_bytes, target.guard());
 }
 
 PieceVerdict InboundWrite::verdict(const FramePieceIterator& at) const {
@@ -28,14 +28,17 @@ void InboundWrite::refuse(const FramePieceIterator& at, Code why) {
 // ---- InboundData
 
 void InboundData::begin(const Frame& its_frame, const Exchange* exchange,
-                        std::function<bool()> is_wanted) {
+                        std::function<bool()> is_wanted, sys::GuardedCopy& guard) {
   frame = its_frame;
   is_wanted_ = std::move(is_wanted);
   const bool lands = exchange != nullptr && exchange->operation != nullptr;
   window_ = lands ? exchange->operation->window() : nullptr;
   is_refused_ = false;
-  ReceiveSink::begin(lands ? RequestPieceIterator(exchange->begin, exchange->bytes, &frame)
-                           : RequestPieceIterator());
+  trailer_ = {};
+  if (!lands) return ReceiveSink::begin(RequestPieceIterator(), 0, guard);
+  ReceiveSink::begin(RequestPieceIterator(exchange->begin, exchange->bytes, &frame),
+                     frame.payload_bytes, guard,
+                     frame.has_trailer() ? ByteSpan(trailer_) : ByteSpan());
 }
 
 // ---- InboundText

@@ -86,22 +86,28 @@ class InboundData final : public ReceiveSink<RequestPieceIterator> {
 
   /// `exchange`: null: nobody knows it, so nothing will land. `is_wanted`: whether its operation
   /// still waits.
-  void begin(const Frame& its_frame, const Exchange* exchange, std::function<bool()> is_wanted);
+  void begin(const Frame& its_frame, const Exchange* exchange, std::function<bool()> is_wanted,
+             sys::GuardedCopy& guard);
   void done(bool whole) override { arrived_(*this, whole); }
-  /// Whether a device of this side did not take its bytes; host memory takes all.
+  /// Whether memory of this side did not take all of its bytes.
   bool is_refused() const noexcept { return is_refused_; }
+  /// The pieces of the request that the peer could not read after all.
+  const Trailer& trailer() const noexcept { return trailer_; }
 
   Frame frame;
 
  private:
   bool is_wanted() const override { return is_wanted_(); }
-  PieceVerdict verdict(const RequestPieceIterator&) const override { return {.window = window_}; }
+  PieceVerdict verdict(const RequestPieceIterator& at) const override {
+    return {.window = window_, .may_fault = window_ == nullptr && at.may_fault()};
+  }
   bool may_land() override { return is_wanted_(); }
   void refuse(const RequestPieceIterator&, Code) override { is_refused_ = true; }
 
   const Done arrived_;
   DeviceWindow* window_ = nullptr;
   bool is_refused_ = false;
+  Trailer trailer_{};
   std::function<bool()> is_wanted_;
 };
 

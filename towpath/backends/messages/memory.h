@@ -27,7 +27,9 @@ struct OwnMemory final : backend::InSlab<OwnMemory, MessageMemory> {
             DeviceWindow* its_window)
       : InSlab(slab, its_region, its_target, its_window), target(its_target), window(its_window) {}
   ~OwnMemory() override { target.remove(token); }
-  Bytes key() const override { return encode(MemoryKey{token, region.address, region.length}); }
+  Bytes key() const override {
+    return encode(MemoryKey{token, region.address, region.length, is_read_only});
+  }
 
   Target& target;
   DeviceWindow* const window;
@@ -35,7 +37,10 @@ struct OwnMemory final : backend::InSlab<OwnMemory, MessageMemory> {
 
 /// Registered by a peer.
 struct ImportedMemory final : MessageMemory {
-  using MessageMemory::MessageMemory;
+  ImportedMemory(const RegionDescriptor& its_region, const MemoryKey& key)
+      : MessageMemory(its_region, key.token) {
+    is_read_only = key.is_read_only;
+  }
 };
 
 }  // namespace towpath::backends::messages

@@ -87,6 +87,7 @@ Status MessageBackend::open(const BackendContext& context) {
           .link_of = [](Connection& path) -> Link& {
             return *static_cast<MessageConnection&>(path).link;
           },
+          .guard = &guard_,
           .takes_devices = carrier_.takes_devices});
   next_beat_ = last_progress_ = clock_.now();
   return {};
@@ -122,6 +123,7 @@ Result<std::unique_ptr<Memory>> MessageBackend::register_memory(const RegionDesc
   if (region.kind == MemoryKind::device) {
     TOWPATH_TRY(window, windows_.of(static_cast<unsigned>(region.device_id)));
   }
+  if (window == nullptr && region.may_fault) TOWPATH_TRY(guard_.open());
   return std::unique_ptr<Memory>(new (slab_) OwnMemory(slab_, region, target_, window));
 }
 
@@ -144,7 +146,7 @@ Result<std::unique_ptr<Memory>> MessageBackend::import_memory(Connection& connec
     if (own == nullptr || !own->covers({region.address, region.length, region.device_id}))
       return error(Code::corrupt, cat("the key is not that of ", to_string(region)));
   }
-  return std::make_unique<ImportedMemory>(region, key.token);
+  return std::make_unique<ImportedMemory>(region, key);
 }
 
 std::string MessageBackend::describe_path(const Memory& local, const Memory& remote) const {

@@ -31,11 +31,13 @@ LocalPiece take_piece(SegmentCursor& at, std::uint64_t room) {
   const Segment& segment = at.segment();
   const auto& remote = static_cast<const MessageMemory&>(*segment.remote);
   LocalPiece taken{.piece = {.token = remote.token, .address = at.remote_address()},
+                   .local = segment.local,
                    .local_address = at.local_address(),
                    .local_stride = segment.local_stride,
                    .segment = at.index(),
                    .extent = at.extent(),
-                   .offset = at.offset()};
+                   .offset = at.offset(),
+                   .is_device = remote.region.kind == MemoryKind::device};
   const std::uint64_t length = std::min(at.left(), room);
   taken.piece.length = static_cast<std::uint32_t>(length);
   const bool whole = length == segment.length;
@@ -61,6 +63,7 @@ void RequestPieceIterator::settle() noexcept {
       continue;
     }
     ++next_piece_;
+    memory_ = next.local;
     here_ = {.address = next.local_address,
              .stride = next.local_stride,
              .length = next.piece.length,
@@ -69,6 +72,10 @@ void RequestPieceIterator::settle() noexcept {
     return;
   }
   is_over_ = true;
+}
+
+bool RequestPieceIterator::may_fault() const noexcept {
+  return static_cast<const MessageMemory&>(*memory_).region.may_fault;
 }
 
 void RequestPieceIterator::advance(std::uint64_t bytes) noexcept {

@@ -72,11 +72,13 @@ class FramePieceIterator {
 /// The next piece of a request and where its bytes lie here.
 struct LocalPiece {
   Piece piece;
+  const backend::Memory* local = nullptr;
   std::uint64_t local_address = 0;
   std::uint64_t local_stride = 0;
   std::uint64_t segment = 0;
   std::uint64_t extent = 0;
   std::uint64_t offset = 0;  ///< in the first extent; not 0 only if count is 1
+  bool is_device = false;    ///< there
 };
 
 /// Takes a piece of at most `room` bytes (not 0) from the cursor, which must not be done().
@@ -94,6 +96,10 @@ class RequestPieceIterator {
   }
 
   bool done() const noexcept { return is_over_; }
+  /// Of the piece, among all of the exchange.
+  std::uint32_t index() const noexcept { return static_cast<std::uint32_t>(next_piece_ - 1); }
+  /// Whether an access to the piece may end in a signal.
+  bool may_fault() const noexcept;
   Piece rest() const noexcept { return place_.rest(here_); }
   void advance(std::uint64_t bytes) noexcept;
 
@@ -106,6 +112,7 @@ class RequestPieceIterator {
   std::size_t next_piece_ = 0;
   std::size_t next_refusal_ = 0;
   Piece here_;
+  const backend::Memory* memory_ = nullptr;  ///< of it
   PiecePlace place_;
   bool is_over_ = true;
 };

@@ -1,9 +1,15 @@
 // ReceiveSink: the bytes of a frame on their way in, straight to where they belong.
 //
-//   long extents:   room() is the memory itself, some of it at a time
+//   long extents:   room() is the memory itself, some of it at a time; the kernel writes there
 //   all others:       room() is a buffer; what came is put in place when the buffer is full
-//                     (short extents, a device's memory, what was refused)
+//                     (short extents, a device's memory, what was refused, and what the kernel
+//                     could not write)
 //   from a device:    the whole body stands there when it comes, and is copied by it
+//   a trailer:        behind all pieces, to a place of its own
+//
+// What is put in place by this side is put there by a GuardedCopy where an access may fault, and
+// the pieces that do are refused. Memory that is not known to be our own may be unmapped by its
+// owner at any time.
 //
 // Before anything can land, whoever derives from it is asked whether it still may (may_land): for
 // the next kStepBytes at most (for all that a device has), and each time that room is asked for. So
@@ -13,6 +19,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <utility>
@@ -21,6 +28,7 @@
 #include <towpath/backends/messages/device_window.h>
 #include <towpath/backends/messages/piece_iterator.h>
 #include <towpath/net/messages/message_worker.h>
+#include <towpath/sys/guarded_copy.h>
 
 namespace towpath::backends::messages {
 
@@ -28,6 +36,7 @@ namespace towpath::backends::messages {
 struct PieceVerdict {
   Code verdict = Code::ok;         ///< else nothing lands there, and the reason
   DeviceWindow* window = nullptr;  ///< to the device whose memory it is, null for the host's
+  bool may_fault = false;          ///< RegionDescriptor::may_fault
 };
 
 template <typename Iterator>
@@ -38,37 +47,76 @@ class ReceiveSink : public net::BodySink {
 
   std::size_t room(std::span<ByteSpan> into) final {
     is_barred_ = is_barred_ || !is_wanted();
-    if (is_barred_ || pieces_.done()) return 0;
-    if (gathered_ == 0) {
-      unit_ = 0;
-      if (const std::size_t parts = straight_room(into)) return bar_unless_fresh(parts);
-      unit_ = indirect_bytes();
+    if (is_barred_) return 0;
+    offered_ = 0;
+    std::size_t parts = 0;
+    if (!pieces_.done()) {
+      parts = room_of_pieces(into.first(into.size() - (trailer_.empty() ? 0 : 1)));
+      if (parts == 0) return 0;
+      for (const ByteSpan part : into.first(parts)) offered_ += part.size();
     }
-    if (!buffer_) buffer_ = std::make_unique_for_overwrite<std::byte[]>(kStepBytes);
-    into.front() = {buffer_.get() + gathered_, unit_ - gathered_};
-    return 1;
+    if (offered_ == missing_ && !trailer_.empty()) into[parts++] = trailer_;
+    return parts;
   }
 
   void came(std::uint64_t bytes) final {
-    if (unit_ == 0) return pieces_.advance(bytes);
-    gathered_ += bytes;
-    if (gathered_ != unit_) return;
-    put_in_place(address_of(buffer_.get()), nullptr);
+    const std::uint64_t of_pieces = std::min(bytes, offered_);
+    trailer_ = trailer_.subspan(bytes - of_pieces);
+    missing_ -= of_pieces;
+    offered_ -= of_pieces;
+    if (of_pieces == 0) return;
+    if (unit_ == 0) return pieces_.advance(of_pieces);
+    gathered_ += of_pieces;
+    if (gathered_ == unit_) put_in_place(address_of(buffer_.get()), nullptr);
+  }
+
+  void faulted() final { is_guarded_ = true; }
+
+  bool take(ConstByteSpan bytes) final {
+    while (!bytes.empty()) {
+      is_barred_ = is_barred_ || !is_wanted();
+      if (is_barred_) return false;
+      std::uint64_t some = bytes.size();
+      if (gathered_ > 0) {
+        some = std::min(some, unit_ - gathered_);
+        offered_ = some;
+        std::ranges::copy(bytes.first(some), buffer_.get() + gathered_);
+        came(some);
+      } else if (missing_ > 0) {
+        some = unit_ = std::min({some, missing_, kStepBytes});
+        missing_ -= some;
+        put_in_place(address_of(bytes.data()), nullptr);
+      } else {
+        some = std::min<std::uint64_t>(some, trailer_.size());
+        if (some == 0) return false;
+        std::ranges::copy(bytes.first(some), trailer_.begin());
+        trailer_ = trailer_.subspan(some);
+      }
+      bytes = bytes.subspan(some);
+    }
+    return true;
   }
 
   /// In place of room() and came(): all `bytes` stand from `source` on, in the memory of a device,
   /// and `via` copies.
   void land_from(std::uint64_t source, std::uint64_t bytes, DeviceWindow& via) {
     if (pieces_.done()) return;  // nobody waits for them
+    missing_ = 0;
     unit_ = bytes;
     put_in_place(source, &via);
   }
 
  protected:
-  void begin(const Iterator& pieces) noexcept {
+  /// `bytes`: of all pieces. `trailer`: where what comes behind them goes, if something does. Both
+  /// that and `guard` outlive the body.
+  void begin(const Iterator& pieces, std::uint64_t bytes, sys::GuardedCopy& guard,
+             ByteSpan trailer = {}) noexcept {
     pieces_ = pieces;
+    missing_ = bytes;
+    guard_ = &guard;
+    trailer_ = trailer;
     unit_ = gathered_ = 0;
-    is_barred_ = false;
+    is_barred_ = is_guarded_ = false;
   }
   /// Whether bytes were dropped because they may not land any more.
   bool is_barred() const noexcept { return is_barred_; }
@@ -84,8 +132,19 @@ class ReceiveSink : public net::BodySink {
  private:
   static constexpr std::uint64_t kStraightBytes = 2048;  ///< of an extent, at least
 
+  std::size_t room_of_pieces(std::span<ByteSpan> into) {
+    if (gathered_ == 0) {
+      unit_ = 0;
+      if (const std::size_t parts = straight_room(into)) return bar_unless_fresh(parts);
+      unit_ = indirect_bytes();
+    }
+    if (!buffer_) buffer_ = std::make_unique_for_overwrite<std::byte[]>(kStepBytes);
+    into.front() = {buffer_.get() + gathered_, unit_ - gathered_};
+    return 1;
+  }
+
   bool is_straight(const Iterator& at) const {
-    if (at.rest().length < kStraightBytes) return false;
+    if (is_guarded_ || at.rest().length < kStraightBytes) return false;
     const PieceVerdict here = verdict(at);
     return here.verdict == Code::ok && here.window == nullptr;
   }
@@ -123,26 +182,28 @@ class ReceiveSink : public net::BodySink {
     return bytes;
   }
 
-  /// The unit, which stands from `from` on: in the buffer, or in the memory of `via`'s device.
+  /// The unit, which stands from `from` on: in a buffer, or in the memory of `via`'s device.
   void put_in_place(std::uint64_t from, DeviceWindow* via) {
     bool is_allowed = false;  // one look for all of the unit
     DeviceWindow* window = via;
     std::uint64_t pinned = 0;  // bytes in its room
+    guard_->begin(sys::GuardedCopy::Direction::into_memory);
     for (std::uint64_t left = unit_; left > 0 && !is_barred_;) {
-      Piece next = pieces_.rest();
-      next.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(next.length, left));
-      next.count =
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(next.count, left / next.length));
+      const Piece next = next_piece(left);
       const PieceVerdict here = verdict(pieces_);
       if (here.verdict == Code::ok && !is_allowed && !(is_allowed = may_land())) {
         is_barred_ = true;
         break;
       }
-      const bool is_copied = via != nullptr || here.window != nullptr;  // by a device
-      if (here.verdict != Code::ok || is_copied) unsure_.push_back({pieces_, here.verdict});
-      if (here.verdict == Code::ok && is_copied) {
+      const bool by_device = via != nullptr || here.window != nullptr;
+      const bool by_guard = !by_device && (is_guarded_ || here.may_fault);
+      if (here.verdict != Code::ok || by_device || by_guard)
+        unsure_.push_back({pieces_, here.verdict, by_device});
+      if (here.verdict == Code::ok && by_device) {
         if (window == nullptr) window = here.window;
         window->store(next, via != nullptr ? from : pin(from, next.bytes(), *window, pinned));
+      } else if (here.verdict == Code::ok && by_guard) {
+        guard(next, bytes_at(from, 0).data());
       } else if (here.verdict == Code::ok) {
         store(next, bytes_at(from, next.bytes()).data());
       }
@@ -152,6 +213,25 @@ class ReceiveSink : public net::BodySink {
     }
     settle(window);
     gathered_ = unit_ = 0;
+  }
+
+  /// Of at most `left` bytes.
+  Piece next_piece(std::uint64_t left) const {
+    Piece next = pieces_.rest();
+    next.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(next.length, left));
+    next.count =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(next.count, left / next.length));
+    return next;
+  }
+
+  /// The piece that is unsure last, in the next settle().
+  void guard(const Piece& piece, std::byte* from) {
+    const auto tag = static_cast<std::uint32_t>(unsure_.size() - 1);
+    for (std::uint32_t k = 0; k < piece.count; ++k, from += piece.length)
+      guard_->add({.own = from,
+                   .address = piece.address + k * piece.stride,
+                   .length = piece.length,
+                   .tag = tag});
   }
 
   /// Where the bytes are in the window's room, in which `used` bytes are taken.
@@ -166,9 +246,11 @@ class ReceiveSink : public net::BodySink {
   /// Copies what is a device's, and refuses what did not land: in the order of the pieces.
   void settle(DeviceWindow* window) {
     const bool is_copied = window == nullptr || window->finish().ok();
-    for (const auto& [at, verdict] : unsure_) {
-      const Code outcome = verdict == Code::ok && !is_copied ? Code::io_error : verdict;
-      if (outcome != Code::ok) refuse(at, outcome);
+    for (const std::uint32_t tag : guard_->finish()) unsure_[tag].verdict = Code::io_error;
+    for (const Unsure& one : unsure_) {
+      const bool failed = one.verdict == Code::ok && one.by_device && !is_copied;
+      const Code outcome = failed ? Code::io_error : one.verdict;
+      if (outcome != Code::ok) refuse(one.at, outcome);
     }
     unsure_.clear();
   }
@@ -179,12 +261,24 @@ class ReceiveSink : public net::BodySink {
                   piece.length);
   }
 
+  /// A piece that is refused, or may still be.
+  struct Unsure {
+    Iterator at;
+    Code verdict = Code::ok;
+    bool by_device = false;
+  };
+
   Iterator pieces_;
+  std::uint64_t missing_ = 0;   ///< bytes of pieces that have not come
+  std::uint64_t offered_ = 0;   ///< of them, what room() gave
   std::uint64_t unit_ = 0;      ///< bytes that are gathered next; 0: room() is memory
   std::uint64_t gathered_ = 0;  ///< of them
+  ByteSpan trailer_;            ///< what has not come of it
+  sys::GuardedCopy* guard_ = nullptr;
+  bool is_guarded_ = false;  ///< some of the memory could not be written: this side finds out which
   bool is_barred_ = false;
-  std::unique_ptr<std::byte[]> buffer_;            ///< made when first needed
-  std::vector<std::pair<Iterator, Code>> unsure_;  ///< pieces that are refused, or may still be
+  std::unique_ptr<std::byte[]> buffer_;  ///< made when first needed
+  std::vector<Unsure> unsure_;
 };
 
 }  // namespace towpath::backends::messages

@@ -108,10 +108,11 @@ void RmaProtocol::ask(Link& link, Exchange& exchange) {
       header.flags |= into_flags(window->frames()->device());
   }
   if (operation.is_write() && out_.takes_devices) out.into = device_there(exchange);
+  if (!operation.is_write() && operation.window() == nullptr) header.flags |= kTrailer;
   FrameWriter frame(*out.buffer, header);
   SegmentCursor at = exchange.begin;
   const bool again = exchange.bytes != 0;
-  const auto asked = write_request(at, exchange, frame, out.room);
+  const auto asked = write_request(at, exchange, frame, *out_.guard, out.room);
   frame.finish();
   exchange.bytes = asked.ok() ? *asked : 0;
   if (!again) operation.cursor = at;
@@ -121,8 +122,11 @@ void RmaProtocol::ask(Link& link, Exchange& exchange) {
   if (ready.ok()) return out_.send(link, std::move(out));
   out.drop_room();
   buffers_.give_back(std::move(out.buffer));
-  give_up(link, exchange,
-          error(Code::io_error, "the device of this side did not give its bytes").because(ready));
+  give_up(
+      link, exchange,
+      operation.window() == nullptr
+          ? ready
+          : error(Code::io_error, "the device of this side did not give its bytes").because(ready));
 }
 
 // Its operation ends when all else that was asked for it is quiesced.
@@ -145,24 +149,32 @@ Status RmaProtocol::expect(Link& link, const Frame& answer) {
   return check_answer(answer, *exchange);
 }
 
-void RmaProtocol::take(Link& link, const Frame& answer) {
+void RmaProtocol::take(Link& link, const Frame& answer, const Trailer& unread) {
   Exchange* exchange = link.window.find(answer.header.id);
   if (exchange == nullptr) return;
   keep_rest(link, *exchange);  // whoever answers what he has not heard yet
   MessageOperation* const operation = exchange->operation;
   const bool is_stale = (answer.header.flags & kStale) != 0;
+  if (operation != nullptr && operation->is_write() && exchange->leaving.has_faulted())
+    return give_up(link, *exchange, local_fault(*operation));  // other bytes left for some
   if (operation != nullptr && is_stale && operation->is_write() && !operation->stopped)
     return ask(link, *exchange);  // this very answer brought a fresh grant
-  if (operation != nullptr && !is_stale) count_answer(answer, *exchange);
+  if (operation != nullptr && !is_stale) count_answer(answer, *exchange, unread);
   exchange->free();
   if (operation == nullptr) return;
   --operation->outstanding;
   settle(*operation);
 }
 
-void RmaProtocol::fail(Link& link, const Frame& answer, const Status& why) {
+void RmaProtocol::fail(Link& link, const Frame& answer) {
   Exchange* const exchange = link.window.find(answer.header.id);
-  if (exchange != nullptr) give_up(link, *exchange, why);
+  if (exchange == nullptr || exchange->operation == nullptr) return;
+  const MessageOperation& operation = *exchange->operation;
+  give_up(link, *exchange,
+          operation.window() == nullptr
+              ? local_fault(operation)
+              : error(Code::io_error, "the device of this side did not take all of its bytes",
+                      "its driver's log says more"));
 }
 
 bool RmaProtocol::waits_for(const Link& link, std::uint64_t id) {

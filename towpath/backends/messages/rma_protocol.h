@@ -21,6 +21,8 @@ class RmaProtocol final : public OperationOwner {
     std::function<void(Link&, OutboundFrame)> send;
     /// The link of a connection.
     std::function<Link&(backend::Connection&)> link_of;
+    /// For memory that may fault; outlives the protocol.
+    sys::GuardedCopy* guard = nullptr;
     /// Both sides' carriers do.
     bool takes_devices = false;
   };
@@ -40,10 +42,10 @@ class RmaProtocol final : public OperationOwner {
   /// The head of an answer to a request of ours: whether its body fits. Errors: corrupt (the link
   /// should be given up).
   Status expect(Link& link, const Frame& answer);
-  /// An answer that was expected and has come, its body too.
-  void take(Link& link, const Frame& answer);
-  /// The same, of an answer whose bytes did not all land, by a fault of this side.
-  void fail(Link& link, const Frame& answer, const Status& why);
+  /// An answer that was expected and has come, its body too; `unread`: its trailer.
+  void take(Link& link, const Frame& answer, const Trailer& unread = {});
+  /// The same, of an answer whose bytes did not all land, by a fault of this side's memory.
+  void fail(Link& link, const Frame& answer);
   /// Whether the bytes that answer this request are to land.
   static bool waits_for(const Link& link, std::uint64_t id);
   /// Stops all operations of a link.

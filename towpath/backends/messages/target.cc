@@ -7,26 +7,21 @@ namespace towpath::backends::messages {
 
 // ---- ReadReply
 
-void ReadReply::begin(const Frame& read, const PieceSet& refused) {
+void ReadReply::begin(const Frame& read, const PieceSet& refused, sys::GuardedCopy& guard) {
   std::ranges::copy(read.records, records_.begin());
   read_ = read;
   read_.records = ConstByteSpan(records_).first(read.records.size());
   refused_ = refused;
-  bytes_ = 0;
+  std::uint64_t bytes = 0;
   for (std::uint16_t i = 0; i < read_.header.count; ++i)
-    if (!refused_.test(i)) bytes_ += read_.piece(i).bytes();
-  SendSource::begin(FramePieceIterator(read_, &refused_));
+    if (!refused_.test(i)) bytes += read_.piece(i).bytes();
+  SendSource::begin(FramePieceIterator(read_, &refused_), bytes, guard, true);
 }
 
 bool ReadReply::touches(std::uint64_t token) const {
   for (std::uint16_t i = 0; i < read_.header.count; ++i)
     if (!refused_.test(i) && read_.piece(i).token == token) return true;
   return false;
-}
-
-void ReadReply::left(std::uint64_t bytes) {
-  bytes_ -= bytes;
-  SendSource::left(bytes);
 }
 
 // ---- Target
@@ -65,7 +60,7 @@ PieceVerdict Target::judge(const Piece& piece) const {
   const std::uint64_t reach = piece.stride * (piece.count - 1) + piece.length;
   if (!region.covers({piece.address, reach, region.device_id}))
     return {.verdict = Code::out_of_range};
-  return {.window = found->window};
+  return {.window = found->window, .may_fault = found->window == nullptr && region.may_fault};
 }
 
 // The pieces that are a device's, one behind the other, into the room when it is sealed, or into
@@ -87,53 +82,90 @@ ReadReply& Target::begin_answer(const Frame& read, const PieceSet& refused) {
   ReadReply& reply = idle != replies_.end()
                          ? **idle
                          : *replies_.emplace_back(std::make_unique_for_overwrite<ReadReply>());
-  reply.begin(read, refused);
+  reply.begin(read, refused, guard_);
   return reply;
 }
 
-// Refusals come before the bytes, so what a device may fail to give is fetched first.
+// What may fault, each piece at the offset that its bytes have among those of all pieces. Later it
+// is too late to refuse one.
+void Target::fetch_guarded(const Frame& read) {
+  if (!fetched_) fetched_ = std::make_unique_for_overwrite<std::byte[]>(kPayloadBytes);
+  std::byte* own = fetched_.get();
+  guard_.begin(sys::GuardedCopy::Direction::out_of_memory);
+  for (std::uint16_t i = 0; i < read.header.count; ++i) {
+    const Piece piece = read.piece(i);
+    if (!verdicts_[i].may_fault) {
+      own += piece.bytes();
+      continue;
+    }
+    for (std::uint32_t k = 0; k < piece.count; ++k, own += piece.length)
+      guard_.add({.own = own,
+                  .address = piece.address + k * piece.stride,
+                  .length = piece.length,
+                  .tag = i});
+  }
+  for (const std::uint32_t faulty : guard_.finish()) verdicts_[faulty].verdict = Code::io_error;
+}
+
+// Of pieces that are not refused.
+void Target::append(const Frame& read, const DeviceWindow* window, FrameWriter& answer) const {
+  std::uint64_t from_device = 0;  // bytes in the window
+  const std::byte* guarded = fetched_.get();
+  for (std::uint16_t i = 0; i < read.header.count; ++i) {
+    const Piece piece = read.piece(i);
+    const PieceVerdict& here = verdicts_[i];
+    const bool is_refused = here.verdict != Code::ok;
+    if (here.window != nullptr) {
+      if (!is_refused) answer.append(window->room().subspan(from_device, piece.bytes()));
+      from_device += piece.bytes();
+    } else if (here.may_fault && !is_refused) {
+      answer.append({guarded, piece.bytes()});
+    } else if (!is_refused) {
+      for (std::uint32_t k = 0; k < piece.count; ++k)
+        answer.append(bytes_at(piece.address + k * piece.stride, piece.length));
+    }
+    guarded += piece.bytes();
+  }
+}
+
+// Refusals come before the bytes, so what may fail to come is fetched first.
 ReadReply* Target::gather(const Frame& read, FrameWriter& answer, OutboundFrame* out) {
   DeviceWindow* window = nullptr;
   bool has_host = false;
+  bool may_fault = false;
+  std::uint64_t bytes = 0;
+  std::uint64_t extents = 0;
+  PieceSet refused;
   verdicts_.clear();
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
-    const PieceVerdict& verdict = verdicts_.emplace_back(judge(read.piece(i)));
+    const Piece piece = read.piece(i);
+    const PieceVerdict& verdict = verdicts_.emplace_back(judge(piece));
     if (window == nullptr) window = verdict.window;
-    has_host = has_host || (verdict.verdict == Code::ok && verdict.window == nullptr);
+    refused.set(i, verdict.verdict != Code::ok);
+    if (refused.test(i)) continue;
+    has_host = has_host || verdict.window == nullptr;
+    may_fault = may_fault || verdict.may_fault;
+    bytes += piece.bytes();
+    extents += piece.count;
   }
   if (window != nullptr && !has_host && out != nullptr) out->take_room(*window);
   const net::DeviceStagingBuffer* const room = out != nullptr ? out->room : nullptr;
+  const bool leaves =
+      window == nullptr && is_worth_parts(bytes, extents) && (read.header.flags & kTrailer) != 0;
   if (window != nullptr) fetch(read, *window, room);
-
-  PieceSet refused;
-  std::uint64_t bytes = 0;
-  std::uint64_t extents = 0;
+  if (may_fault && !leaves) fetch_guarded(read);
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
-    const Piece piece = read.piece(i);
-    refused.set(i, verdicts_[i].verdict != Code::ok);
-    if (refused.test(i)) {
-      answer.add(Refusal{i, verdicts_[i].verdict});
-    } else {
-      bytes += piece.bytes();
-      extents += piece.count;
-    }
+    if (verdicts_[i].verdict != Code::ok) answer.add(Refusal{i, verdicts_[i].verdict});
   }
   if (room != nullptr) {
     out->payload_bytes = bytes;
     return nullptr;
   }
-  if (window == nullptr && is_worth_parts(bytes, extents)) return &begin_answer(read, refused);
-  std::uint64_t fetched = 0;
-  for (std::uint16_t i = 0; i < read.header.count; ++i) {
-    const Piece piece = read.piece(i);
-    if (verdicts_[i].window != nullptr) {
-      if (!refused.test(i)) answer.append(window->room().subspan(fetched, piece.bytes()));
-      fetched += piece.bytes();
-    } else if (!refused.test(i)) {
-      for (std::uint32_t k = 0; k < piece.count; ++k)
-        answer.append(bytes_at(piece.address + k * piece.stride, piece.length));
-    }
+  if (leaves) {
+    answer.flag(kTrailer);
+    return &begin_answer(read, refused);
   }
+  append(read, window, answer);
   return nullptr;
 }
 

@@ -28,10 +28,8 @@ namespace towpath::backends::messages {
 /// read.
 class ReadReply final : public SendSource<FramePieceIterator> {
  public:
-  void begin(const Frame& read, const PieceSet& refused);
+  void begin(const Frame& read, const PieceSet& refused, sys::GuardedCopy& guard);
   bool touches(std::uint64_t token) const;
-  std::uint64_t bytes() const noexcept { return bytes_; }
-  void left(std::uint64_t bytes) override;
 
   net::MessageEndpoint* path = nullptr;  ///< over which it leaves
 
@@ -39,11 +37,14 @@ class ReadReply final : public SendSource<FramePieceIterator> {
   std::array<std::byte, kMaxPieces * kPieceBytes> records_;
   Frame read_;
   PieceSet refused_;
-  std::uint64_t bytes_ = 0;  ///< that have not left
 };
 
 class Target {
  public:
+  /// `guard` outlives it.
+  explicit Target(sys::GuardedCopy& guard) noexcept : guard_(guard) {}
+
+  sys::GuardedCopy& guard() const noexcept { return guard_; }
   /// Gives the token by which peers name it: random, so that only those who were notified know it.
   /// `window`: to the device whose memory it is, null for the host's. Both stay where they are
   /// until remove().
@@ -55,20 +56,25 @@ class Target {
   /// Whether a peer's piece may be touched, now.
   PieceVerdict judge(const Piece& piece) const;
   /// Writes into `answer` which pieces of a read are refused and appends the bytes of the others.
-  /// Or they leave from where they lie: then they are what is returned, and the caller sends it at
-  /// once. Or, all a device's and with a room free, they are collected for one: `out.room`, to be
-  /// sealed. Null `out`: not that.
+  /// Or, if the read takes a trailer, which says what of it could not be read then, they leave from
+  /// where they lie: then they are what is returned, and the caller sends it at once. Or, all a
+  /// device's and with a room free, they are collected for one: `out.room`, to be sealed. Null
+  /// `out`: not that.
   ReadReply* gather(const Frame& read, FrameWriter& answer, OutboundFrame* out = nullptr);
 
  private:
   std::uint64_t next_token();
   void fetch(const Frame& read, DeviceWindow& window, const net::DeviceStagingBuffer* room);
+  void fetch_guarded(const Frame& read);
+  void append(const Frame& read, const DeviceWindow* window, FrameWriter& answer) const;
   ReadReply& begin_answer(const Frame& read, const PieceSet& refused);
 
   TokenTable regions_;
   std::array<std::uint64_t, 128> tokens_{};  // lists are registered, not single regions
   std::size_t tokens_left_ = 0;
+  sys::GuardedCopy& guard_;
   std::vector<PieceVerdict> verdicts_;               // of the pieces of one frame
+  std::unique_ptr<std::byte[]> fetched_;             // of what may fault; made when first needed
   std::vector<std::unique_ptr<ReadReply>> replies_;  // used again when they have left
 };
 

@@ -60,7 +60,7 @@ Carrier tcp_carrier() {
   tcp.make_worker = [](const BackendContext& context, net::MessageListener& listener) {
     return net::open_tcp_worker({.devices = devices_of(context.params),
                                  .head_bytes = kMaxHeadBytes,
-                                 .body_bytes = kPayloadBytes,
+                                 .body_bytes = kMaxBodyBytes,
                                  .tls = security_of(context.params) == kTls},
                                 listener, *context.clock);
   };

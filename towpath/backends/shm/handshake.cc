@@ -61,7 +61,7 @@ constexpr std::uint64_t kMaxDeviceBytes = 256;
 
 constexpr Tag kAddress = required(1), kLength = required(2), kSlot = required(3),
               kGeneration = required(4), kFile = required(5), kOffset = required(6),
-              kDeviceMemory = required(7);
+              kDeviceMemory = required(7), kReadOnly = optional(8);
 constexpr FieldRule kKeyRules[] = {
     {kAddress, "address", Kind::number, kOne},
     {kLength, "length", Kind::number, kOne},
@@ -70,6 +70,7 @@ constexpr FieldRule kKeyRules[] = {
     {kFile, "file", Kind::nested, kAtMostOne, kMaxFileBytes, &kFileSchema},
     {kOffset, "offset", Kind::number, kAtMostOne},
     {kDeviceMemory, "device memory", Kind::nested, kAtMostOne, kMaxDeviceBytes, &kDeviceSchema},
+    {kReadOnly, "read-only", Kind::number, kAtMostOne, 1},
 };
 constexpr Schema kKeySchema("shm memory key", kKeyRules);
 constexpr RecordForm kKeyForm{{MessageType::memory_key, 1}, kKeySchema};
@@ -199,7 +200,7 @@ Result<ShmInfo> decode_info(ConstByteSpan bytes) {
 // ---- Keys
 
 Bytes encode(const ShmKey& key) {
-  if (!key.shared && !key.device)  // as most of a pool's
+  if (!key.shared && !key.device && !key.is_read_only)  // as most of a pool's
     return seal_fields<kKeyForm>(NumberField<kAddress>{key.address},
                                  NumberField<kLength>{key.length},
                                  NumberField<kSlot, std::uint32_t>{key.slot},
@@ -214,6 +215,7 @@ Bytes encode(const ShmKey& key) {
       out.put_number(kOffset, key.shared->offset);
     }
     if (key.device) put_device(out, *key.device);
+    if (key.is_read_only) out.put_number(kReadOnly, 1);
   });
 }
 
@@ -228,6 +230,7 @@ Result<ShmKey> decode_key(ConstByteSpan bytes) {
       case kSlot: key.slot = static_cast<std::uint32_t>(field.number()); return {};
       case kGeneration: key.generation = static_cast<std::uint32_t>(field.number()); return {};
       case kFile: return take_file(field, file.emplace());
+      case kReadOnly: key.is_read_only = field.number() == 1; return {};
       case kDeviceMemory: {
         DeviceExtent& device = key.device.emplace();
         return wire::decode(field.nested(),

@@ -53,6 +53,7 @@ struct ShmKey {
   std::uint32_t generation = 0;
   std::optional<FileExtent> shared;    ///< where a sealed memfd holds the bytes, if one does
   std::optional<DeviceExtent> device;  ///< of a device's memory that can be exported
+  bool is_read_only = false;
 
   friend bool operator==(const ShmKey&, const ShmKey&) = default;
 };

@@ -232,6 +232,7 @@ Result<std::unique_ptr<Memory>> ShmBackend::import_by(ShmConnection& way,
   const Slot slot{key.slot, key.generation};
   if (!way.reached->stands(slot)) return no_such_memory(slot.index, way.peer());
   auto memory = std::make_unique<ImportedMemory>(region, slot, way);
+  memory->is_read_only = key.is_read_only;
   if (is_device) {
     TOWPATH_TRY(reach_device(*memory, *way.reached, key));
   } else if (way.peer() == self_) {

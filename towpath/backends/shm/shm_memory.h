@@ -90,7 +90,9 @@ class OwnMemory final : public backend::InSlab<OwnMemory, ShmMemory> {
                .length = where.length,
                .slot = slot.index,
                .generation = slot.generation,
-               .shared = shared};
+               .shared = shared,
+               .device = std::nullopt,
+               .is_read_only = is_read_only};
     if (device) key.device = *device;
     return encode(key);
   }

@@ -91,10 +91,14 @@ inline constexpr std::size_t kMostParts = 64;
 class BodySource {
  public:
   virtual ~BodySource() = default;
-  /// The next bytes that have not left, from the front, each part not empty: how many parts.
+  /// The next bytes that have not left, from the front, each part not empty: how many parts. Only
+  /// the kernel may touch them: whose memory it is may have unmapped it.
   virtual std::size_t parts(std::span<ConstByteSpan> into) = 0;
   /// So many of them have left.
   virtual void left(std::uint64_t bytes) = 0;
+  /// Puts the next bytes into `into`, which is at most as long as they are, and takes them for
+  /// left. What cannot be read comes as something else, and the source knows.
+  virtual void copy_out(ByteSpan into);
   /// The last call: all has left, or was copied, or never will.
   virtual void done() = 0;
 };
@@ -104,10 +108,15 @@ class BodySink {
  public:
   virtual ~BodySink() = default;
   /// Room for the next bytes, each part not empty, at most what is missing: how many parts. Asked
-  /// anew before any bytes are put there. 0: the rest of the body is dropped.
+  /// anew before any bytes are put there, by the kernel alone: whose memory it is may have unmapped
+  /// it. 0: the rest of the body is dropped.
   virtual std::size_t room(std::span<ByteSpan> into) = 0;
   /// So many bytes are there, from the front of what room() gave last.
   virtual void came(std::uint64_t bytes) = 0;
+  /// The kernel could not write to what room() gave last: from now on it gives what can be written.
+  virtual void faulted() {}
+  /// In place of room() and came(): the next bytes. False: the rest of the body is dropped.
+  virtual bool take(ConstByteSpan bytes);
   /// The last call: the whole body has come (what was dropped is counted), or it never will.
   virtual void done(bool whole) = 0;
 };
@@ -210,10 +219,8 @@ class MessageWorker {
 
 // For carriers that move whole messages:
 
-/// Appends what `rest` has to the body in `buffer`, and calls its done().
-void append_rest(MessageBuffer& buffer, BodySource& rest);
-/// Puts the next bytes of a body where `sink` wants them; false: it wants no more of this body.
-bool pour(ConstByteSpan bytes, BodySink& sink);
+/// Appends what `rest` has, `rest_bytes`, to the body in `buffer`, and calls its done().
+void append_rest(MessageBuffer& buffer, BodySource& rest, std::uint64_t rest_bytes);
 /// Notifies `listener` of a message that came in one.
 void deliver(const Message& message, ConstByteSpan body, MessageListener& listener);
 

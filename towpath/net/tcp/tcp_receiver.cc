@@ -72,7 +72,14 @@ Result<std::uint64_t> TcpReceiver::read(std::uint64_t& asked) {
     parts[count++] = {stage_.get() + end_, stage_bytes_ - end_};
     asked += stage_bytes_ - end_;
   }
-  TOWPATH_TRY(const auto got, stream_.read_parts(std::span(parts).first(count)));
+  const auto read = stream_.read_parts(std::span(parts).first(count));
+  // The memory is its owner's, who may have unmapped it: that is not the connection's fault.
+  if (!read.ok() && read.code() == Code::out_of_range && straight > 0) {
+    sink_->faulted();
+    return asked = 0;
+  }
+  TOWPATH_TRY(read.status());
+  const sys::ByteStream::Read& got = *read;
   if (got.ended) return error(Code::peer_lost, "the other side has closed the connection");
   const std::uint64_t placed = std::min<std::uint64_t>(got.size_bytes, straight);
   if (placed > 0) {
@@ -133,7 +140,7 @@ Result<bool> TcpReceiver::take_head() {
 
 void TcpReceiver::take_body() {
   const ConstByteSpan come = staged().first(std::min<std::uint64_t>(staged().size(), missing_));
-  if (sink_ != nullptr && !is_dropped_) is_dropped_ = !pour(come, *sink_);
+  if (sink_ != nullptr && !is_dropped_) is_dropped_ = !sink_->take(come);
   missing_ -= come.size();
   if (missing_ == 0) put_down();
   consume(come.size());

@@ -30,6 +30,13 @@ void TcpSender::Unsent::advance(std::uint64_t bytes) {
   rest_left -= bytes;
 }
 
+void TcpSender::Unsent::copy_rest() {
+  copied.resize(rest_left);
+  rest->copy_out(copied);
+  copied_left = std::exchange(rest_left, 0);
+  std::exchange(rest, nullptr)->done();
+}
+
 void TcpSender::put_away(Unsent& message) {
   drop(std::move(message.buffer), std::exchange(message.rest, nullptr));
 }
@@ -43,9 +50,15 @@ Status TcpSender::leave(sys::ByteStream& stream, Unsent& message) {
   std::array<ConstByteSpan, kMostParts> parts;
   while (!message.has_left()) {
     const std::size_t count = message.parts(parts);
-    TOWPATH_TRY(const std::size_t some, stream.write_parts(std::span(parts).first(count)));
-    if (some == 0) return {};
-    message.advance(some);
+    const auto some = stream.write_parts(std::span(parts).first(count));
+    // The memory is its owner's, who may have unmapped it: that is not the connection's fault.
+    if (!some.ok() && some.code() == Code::out_of_range && message.rest != nullptr) {
+      message.copy_rest();
+      continue;
+    }
+    TOWPATH_TRY(some.status());
+    if (*some == 0) return {};
+    message.advance(*some);
   }
   return {};
 }
@@ -76,22 +89,7 @@ Status TcpSender::send(sys::ByteStream* stream, std::unique_ptr<MessageBuffer> b
 
 void TcpSender::copy(BodySource& rest) {
   const auto found = std::ranges::find(unsent_, &rest, &Unsent::rest);
-  if (found == unsent_.end()) return;
-  found->copied.reserve(found->rest_left);
-  std::array<ConstByteSpan, kMostParts> parts;
-  while (found->rest_left > 0) {
-    const std::size_t count = rest.parts(parts);
-    std::uint64_t bytes = 0;
-    for (const ConstByteSpan part : std::span(parts).first(count)) {
-      found->copied.insert(found->copied.end(), part.begin(), part.end());
-      bytes += part.size();
-    }
-    rest.left(bytes);
-    found->rest_left -= bytes;
-  }
-  found->copied_left = found->copied.size();
-  found->rest = nullptr;
-  rest.done();
+  if (found != unsent_.end()) found->copy_rest();
 }
 
 }  // namespace towpath::net

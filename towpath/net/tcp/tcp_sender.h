@@ -44,6 +44,8 @@ class TcpSender {
     bool has_left() const noexcept { return left.empty() && rest_left == 0 && copied_left == 0; }
     std::size_t parts(std::span<ConstByteSpan> into);
     void advance(std::uint64_t bytes);
+    /// So that nobody looks at `rest` any more.
+    void copy_rest();
   };
 
   static Status leave(sys::ByteStream& stream, Unsent& message);

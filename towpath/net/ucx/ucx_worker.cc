@@ -192,9 +192,9 @@ Status RealEndpoint::send(std::unique_ptr<Sending>& sending, ConstByteSpan messa
   return {};
 }
 
-Status RealEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t,
-                          std::optional<unsigned> into) {
-  if (rest != nullptr) append_rest(*buffer, *rest);
+Status RealEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
+                          std::uint64_t rest_bytes, std::optional<unsigned> into) {
+  if (rest != nullptr) append_rest(*buffer, *rest, rest_bytes);
   auto sending = std::make_unique<Sending>(Sending{engine_, unsent_, std::move(buffer)});
   Status sent = send(sending, sending->buffer->with_prefix(), UCS_MEMORY_TYPE_HOST, into);
   if (!sent.ok()) sending->finish();

@@ -97,7 +97,7 @@ class FakeEndpoint final : public MessageEndpoint {
       return network_.refusal;
     }
     if (rest != nullptr && (into || !network_.holds_bodies)) {
-      append_rest(*buffer, *rest);
+      append_rest(*buffer, *rest, rest_bytes);
       rest = nullptr;
     }
     if (rest != nullptr) given_.push_back(rest);
@@ -189,21 +189,11 @@ inline std::unique_ptr<MessageWorker> FakeNetwork::open(std::size_t message_byte
 }
 
 inline void FakeNetwork::leave(Arrived& message, std::uint64_t bytes) {
-  std::array<ConstByteSpan, kMostParts> parts;
   bytes = std::min(bytes, message.rest_bytes);
-  while (bytes > 0) {
-    const std::size_t count = message.rest->parts(parts);
-    std::uint64_t some = 0;
-    for (std::size_t i = 0; i < count && some < bytes; ++i) {
-      const ConstByteSpan part =
-          parts[i].first(std::min<std::size_t>(parts[i].size(), bytes - some));
-      message.body.insert(message.body.end(), part.begin(), part.end());
-      some += part.size();
-    }
-    message.rest->left(some);
-    bytes -= some;
-    message.rest_bytes -= some;
-  }
+  const std::size_t begin = message.body.size();
+  message.body.resize(begin + bytes);
+  if (bytes > 0) message.rest->copy_out(ByteSpan(message.body).subspan(begin));
+  message.rest_bytes -= bytes;
   if (message.rest != nullptr && message.rest_bytes == 0)
     std::exchange(message.rest, nullptr)->done();
 }
@@ -257,7 +247,7 @@ inline bool FakeNetwork::take_some(Port& port) {
   if (message.body.size() < port.came + step)
     leave(message, port.came + step - message.body.size());
   if (port.sink != nullptr)
-    (void)pour(ConstByteSpan(message.body).subspan(port.came, step), *port.sink);
+    (void)port.sink->take(ConstByteSpan(message.body).subspan(port.came, step));
   port.came += step;
   if (port.came < whole) return true;
   port.came = 0;

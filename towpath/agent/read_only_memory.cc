@@ -1,0 +1,45 @@
+#include <algorithm>
+#include <utility>
+
+#include <unistd.h>
+
+#include <towpath/agent/read_only_memory.h>
+
+namespace towpath::agent {
+
+bool ReadOnlyMemory::holds(const RegionDescriptor& region) {
+  if (!is_host_addressable(region.kind) || !region.may_fault) return false;
+  if (UINT64_MAX - region.address < region.length) return false;
+  if (!std::exchange(is_open_, true)) open();
+  const std::uint64_t end = region.address + region.length;
+  for (std::uint64_t at = region.address; at < end;) {
+    const sys::ProcessMapping* const mapping = mapping_at(at);
+    if (mapping == nullptr || mapping->is_writable) return false;
+    at = mapping->end;
+  }
+  return true;
+}
+
+void ReadOnlyMemory::open() {
+  if (auto single = open_(::getpid(), "/proc"); single.ok()) {
+    single_ = *std::move(single);
+  } else if (auto all = sys::process_mappings(::getpid()); all.ok()) {
+    all_ = *std::move(all);
+  }
+}
+
+const sys::ProcessMapping* ReadOnlyMemory::mapping_at(std::uint64_t address) {
+  if (last_.begin <= address && address < last_.end) return &last_;
+  if (single_) {
+    const auto found = sys::process_mapping_at(single_, address);
+    if (!found.ok()) return nullptr;
+    last_ = *found;
+    return &last_;
+  }
+  const auto after = std::ranges::upper_bound(all_, address, {}, &sys::ProcessMapping::begin);
+  if (after == all_.begin() || address >= std::prev(after)->end) return nullptr;
+  last_ = *std::prev(after);
+  return &last_;
+}
+
+}  // namespace towpath::agent

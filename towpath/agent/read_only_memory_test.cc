@@ -1,0 +1,56 @@
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <towpath/agent/read_only_memory.h>
+#include <towpath/sys/mapping.h>
+
+namespace towpath::agent {
+namespace {
+
+class ReadOnlyMemoryTest : public ::testing::TestWithParam<bool> {
+ protected:
+  static Result<sys::Fd> refuse(pid_t, const std::string&) {
+    return error(Code::unsupported, "as before Linux 6.11");
+  }
+  /// Of some pages of the mapping.
+  RegionDescriptor pages(std::uint64_t first, std::uint64_t count) const {
+    return {.address = address_of(mapping_.data()) + first * sys::page_size(),
+            .length = count * sys::page_size()};
+  }
+  bool holds(const RegionDescriptor& region) {
+    ReadOnlyMemory fresh(GetParam() ? sys::open_process_mappings : refuse);
+    EXPECT_EQ(memory_.holds(region), fresh.holds(region)) << "what was asked before is remembered";
+    return fresh.holds(region);
+  }
+
+  sys::Mapping mapping_ = *sys::Mapping::anonymous(8 * sys::page_size());
+  ReadOnlyMemory memory_{GetParam() ? sys::open_process_mappings : refuse};
+};
+
+TEST_P(ReadOnlyMemoryTest, holds_what_cannot_be_written_at_all) {
+  ASSERT_EQ(::mprotect(mapping_.data() + 2 * sys::page_size(), 2 * sys::page_size(), PROT_READ), 0);
+  ASSERT_EQ(::mprotect(mapping_.data() + 4 * sys::page_size(), sys::page_size(), PROT_NONE), 0);
+  EXPECT_FALSE(holds(pages(0, 2)));
+  EXPECT_TRUE(holds(pages(2, 2)));
+  EXPECT_TRUE(holds(pages(3, 1)));
+  EXPECT_TRUE(holds(pages(2, 3))) << "two mappings, and none can be written";
+  EXPECT_FALSE(holds(pages(1, 2))) << "some of it can be written";
+  EXPECT_FALSE(holds(pages(2, 4))) << "some of it can be written";
+}
+
+TEST_P(ReadOnlyMemoryTest, knows_nothing_of_what_is_not_mapped_or_not_asked_for) {
+  EXPECT_FALSE(holds({.address = 4096, .length = 4096}));
+  EXPECT_FALSE(holds({.address = UINT64_MAX - 10, .length = 100}));
+  ASSERT_EQ(::mprotect(mapping_.data(), mapping_.size(), PROT_READ), 0);
+  RegionDescriptor own = pages(0, 8);
+  own.may_fault = false;
+  EXPECT_FALSE(holds(own));
+  RegionDescriptor file = pages(0, 8);
+  file.kind = MemoryKind::disk;
+  EXPECT_FALSE(holds(file));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, ReadOnlyMemoryTest, ::testing::Bool());
+
+}  // namespace
+}  // namespace towpath::agent
