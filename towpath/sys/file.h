@@ -38,6 +38,10 @@ class File {
   /// (flock(2)). Others who ask, in this process or another, are refused; who does not ask is kept
   /// from nothing. Errors: unavailable (another has it), unsupported.
   virtual Status lock() = 0;
+  /// Keeps other processes from doing the same until this process ends, or closes any opening of
+  /// the file (fcntl(2), F_SETLK): a forked child does not have it, as it has that of lock(). The
+  /// file is open for writing. Errors: unavailable (another process has it), unsupported.
+  virtual Status lock_for_process() { return {}; }
 
   virtual Result<std::uint64_t> size() = 0;
   /// Cuts, or grows with zeros that take no space.
@@ -47,7 +51,7 @@ class File {
   /// Errors: exhausted (the file's size is then as before).
   virtual Status preallocate(std::uint64_t size_bytes) = 0;
 
-  /// For io_uring and mmap; -1 when there is none. Borrowed: valid while the File lives.
+  /// For io_uring and mmap; -1 when there is none. Valid while the File lives.
   virtual int fd() const noexcept = 0;
   virtual const std::string& path() const noexcept = 0;
 
@@ -71,6 +75,9 @@ struct OpenFile {
   bool exclusive = false;  ///< with create: fails when there is one
   bool truncate = false;   ///< drops the content; needs writable
   bool direct = false;     ///< wants O_DIRECT; falls back, and File::direct_refusal() says why
+  /// Only a plain file of this very name: no link is followed, and no FIFO or device is waited for.
+  bool plain = false;
+  bool directory = false;  ///< a directory, to be locked; all else is false
 };
 
 struct OpenTemporary {
@@ -90,8 +97,8 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  /// Files are made with mode 0600. Errors: not_found, already_exists, denied, invalid_argument
-  /// (options that contradict each other), exhausted.
+  /// Files are made with mode 0600. Errors: not_found, already_exists, denied (also what is not
+  /// `plain`), invalid_argument (options that contradict each other), exhausted.
   virtual Result<std::unique_ptr<File>> open(const std::string& path, const OpenFile& options) = 0;
   /// A new file for reading and writing. The caller removes it, by File::path(), when it is named.
   virtual Result<std::unique_ptr<File>> open_temporary(const OpenTemporary& options) = 0;

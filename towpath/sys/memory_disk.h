@@ -33,6 +33,7 @@ struct MemoryDisk {
   std::map<std::string, std::shared_ptr<Content>> names;
   std::map<std::string, std::shared_ptr<Content>> saved_names;
   std::set<std::string> directories{".", "/", "/tmp"};
+  std::map<std::string, std::shared_ptr<Content>> directory_locks;  ///< of those that were opened
   std::vector<Pending> faults;
   std::map<FileOp, std::uint64_t> calls;
   std::uint64_t capacity = UINT64_MAX;

@@ -55,6 +55,7 @@ void MemoryFileSystem::crash(const std::function<bool()>& survives) {
   const std::lock_guard lock(disk_->mutex);
   ++disk_->crashes;
   disk_->names = disk_->saved_names;
+  disk_->directory_locks.clear();
   for (auto& [name, content] : disk_->names) {
     if (survives) write_some(*content, survives);
     content->live = content->saved;
@@ -72,6 +73,11 @@ Result<std::unique_ptr<File>> MemoryFileSystem::open(const std::string& path,
                                                      const OpenFile& options) {
   TOWPATH_TRY(check_open(path, options));
   const std::lock_guard lock(disk_->mutex);
+  if (options.directory && disk_->directories.contains(path)) {
+    auto& content = disk_->directory_locks[path];
+    if (!content) content = std::make_shared<internal::Content>();
+    return internal::make_memory_file({.disk = disk_, .content = content, .path = path});
+  }
   TOWPATH_TRY(disk_->failure(FileOp::open, path, "open"));
   auto failed = [&](int errno_value) {
     return os_error(errno_value, cat("cannot open ", quoted_path(path)));
@@ -81,7 +87,7 @@ Result<std::unique_ptr<File>> MemoryFileSystem::open(const std::string& path,
   auto found = disk_->names.find(path);
   if (found != disk_->names.end() && options.exclusive) return failed(EEXIST);
   if (found == disk_->names.end()) {
-    if (!options.create) return failed(ENOENT);
+    if (!options.create) return failed(options.directory ? ENOTDIR : ENOENT);
     found = disk_->names.emplace(path, std::make_shared<internal::Content>()).first;
   }
   if (options.truncate) found->second->live.clear();

@@ -24,6 +24,10 @@ Status check_open(const std::string& path, const OpenFile& options) {
     return error(Code::invalid_argument,
                  cat("cannot create or truncate ", quoted_path(path), " opened for reading only"),
                  "set writable");
+  if (options.directory && (options.writable || options.direct || options.plain))
+    return error(Code::invalid_argument,
+                 cat("the directory ", quoted_path(path), " is opened as a file"),
+                 "set nothing else");
   if (options.exclusive && !options.create)
     return error(Code::invalid_argument, cat("exclusive without create for ", quoted_path(path)),
                  "set create");

@@ -67,6 +67,13 @@ Status SystemFile::lock() {
   return {};
 }
 
+Status SystemFile::lock_for_process() {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  if (retry_interrupted([&] { return ::fcntl(fd(), F_SETLK, &whole); }) == 0) return {};
+  return failed("lock", errno == EACCES ? EAGAIN : errno);  // POSIX leaves it open which
+}
+
 Result<std::uint64_t> SystemFile::size() {
   struct stat info {};
   if (::fstat(fd(), &info) != 0) return failed("ask the size of", errno);

@@ -26,6 +26,7 @@ class SystemFile final : public File {
   Status sync() override;
   void start_sync() override;
   Status lock() override;
+  Status lock_for_process() override;
   Result<std::uint64_t> size() override;
   Status resize(std::uint64_t size_bytes) override;
   Status preallocate(std::uint64_t size_bytes) override;

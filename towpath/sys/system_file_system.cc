@@ -75,6 +75,15 @@ Result<std::unique_ptr<File>> wrap(Opened opened, std::string path, bool direct,
   return std::make_unique<SystemFile>(std::move(parts));
 }
 
+/// What open(2) says of a link, and of a FIFO or socket that has nobody at its other end.
+bool is_no_plain(int errno_value) { return errno_value == ELOOP || errno_value == ENXIO; }
+
+Status no_plain_file(const std::string& path) {
+  return error(Code::denied,
+               cat(quoted_path(path), " is a link, a FIFO or a device where a file belongs"),
+               "remove it, and see to it that others cannot write to the directory");
+}
+
 /// `base` with six letters that are new each time.
 std::string fresh_name(const std::string& base) {
   static constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -91,9 +100,16 @@ Result<std::unique_ptr<File>> SystemFileSystem::open(const std::string& path,
                                                      const OpenFile& options) {
   TOWPATH_TRY(check_open(path, options));
   const int flags = (options.writable ? O_RDWR : O_RDONLY) | (options.create ? O_CREAT : 0) |
-                    (options.exclusive ? O_EXCL : 0) | (options.truncate ? O_TRUNC : 0);
+                    (options.exclusive ? O_EXCL : 0) | (options.truncate ? O_TRUNC : 0) |
+                    (options.plain ? O_NOFOLLOW | O_NONBLOCK : 0) |
+                    (options.directory ? O_DIRECTORY : 0);
   Opened opened = open_file(path, flags, options.direct);
+  if (!opened.fd && options.plain && is_no_plain(opened.errno_value)) return no_plain_file(path);
   if (!opened.fd) return os_error(opened.errno_value, cat("cannot open ", quoted_path(path)));
+  if (options.plain) {
+    struct stat info {};
+    if (::fstat(opened.fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return no_plain_file(path);
+  }
   return wrap(std::move(opened), path, options.direct, options.writable);
 }
 

@@ -37,6 +37,7 @@
 #include <towpath/kv/disk/index_format.h>
 #include <towpath/kv/disk/record_io.h>
 #include <towpath/kv/disk/segment.h>
+#include <towpath/kv/disk/store_lock.h>
 
 namespace towpath::kv {
 
@@ -151,7 +152,7 @@ class BlockStore {
 
   Status recover();
   void drop_empty_segments();
-  std::vector<IndexedSegment> read_checkpoint();
+  std::vector<IndexedSegment> read_checkpoint(const std::vector<std::string>& names);
   Status recover_segment(const std::string& file_name, std::vector<IndexedSegment>& known);
   Status scan(Segment& segment, std::uint64_t from);
   void note(const Record& record, const SegmentName& segment, std::uint64_t offset);
@@ -178,7 +179,7 @@ class BlockStore {
   sys::FileSystem& files_;
   const BlockStoreOptions options_;
   const std::unique_ptr<sys::FileDevice> device_;
-  std::unique_ptr<sys::File> lock_;
+  StoreLock lock_;
   Status read_only_;
   std::map<std::uint64_t, Segment> segments_;  // by number: oldest first
   std::uint64_t next_number_ = 1;

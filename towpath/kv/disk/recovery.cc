@@ -12,9 +12,19 @@ namespace {
 constexpr const char* kIndexName = "index";
 constexpr const char* kNewIndexName = "index.new";
 
-Result<Bytes> read_file(sys::FileSystem& files, const std::string& path) {
-  TOWPATH_TRY(const auto file, files.open(path, {}));
+/// What the index of a store can be at most, whose segments come to so many bytes: 40 of a block,
+/// which has a page before it.
+std::uint64_t longest_index(std::uint64_t segments, std::uint64_t bytes) {
+  constexpr std::uint64_t kAround = 4096;
+  return kAround + segments * kSegmentPage + bytes / 64;
+}
+
+Result<Bytes> read_file(sys::FileSystem& files, const std::string& path, std::uint64_t most_bytes) {
+  TOWPATH_TRY(const auto file, files.open(path, {.plain = true}));
   TOWPATH_TRY(const std::uint64_t size, file->size());
+  if (size > most_bytes)
+    return error(Code::corrupt,
+                 cat(size, " bytes, for segments that need no more than ", most_bytes));
   Bytes bytes(size);
   TOWPATH_TRY(sys::read_exactly(*file, bytes, 0));
   return bytes;
@@ -30,19 +40,21 @@ Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
                  cat("a store in '", options.directory, "' with segments of ",
                      options.segment_bytes, " bytes"),
                  "name a directory, and give segments room for some blocks");
-  if (const Status made = files.make_directories(options.directory);
-      !made.ok() && made.code() != Code::denied)
-    return made;
+  const Status made = files.make_directories(options.directory);
+  if (!made.ok() && made.code() != Code::denied) return made;
   if (!device) device = std::make_unique<sys::DirectFileDevice>();
   std::unique_ptr<BlockStore> store(new BlockStore(files, options, std::move(device)));
-  TOWPATH_TRY(store->recover());
+  if (Status recovered = store->recover(); !recovered.ok()) {
+    // There is no directory, since none could be made.
+    return recovered.code() == Code::not_found && !made.ok() ? made : recovered;
+  }
   return store;
 }
 
 Status BlockStore::recover() {
   TOWPATH_TRY(lock_, lock_store(files_, {options_.directory, options_.incarnation}));
   TOWPATH_TRY(const std::vector<std::string> names, files_.list(options_.directory));
-  std::vector<IndexedSegment> known = read_checkpoint();
+  std::vector<IndexedSegment> known = read_checkpoint(names);
   for (const std::string& name : names) {
     const auto number = Segment::number_of(name);
     if (!number) continue;
@@ -68,8 +80,18 @@ void BlockStore::drop_empty_segments() {
   });
 }
 
-std::vector<IndexedSegment> BlockStore::read_checkpoint() {
-  const Result<Bytes> bytes = read_file(files_, cat(options_.directory, "/", kIndexName));
+std::vector<IndexedSegment> BlockStore::read_checkpoint(const std::vector<std::string>& names) {
+  std::uint64_t segments = 0;
+  std::uint64_t in_segments = 0;
+  for (const std::string& name : names) {
+    if (!Segment::number_of(name)) continue;
+    const auto file = files_.open(cat(options_.directory, "/", name), {.plain = true});
+    const auto size = file.ok() ? (*file)->size() : Result<std::uint64_t>(file.status());
+    ++segments;
+    if (size.ok()) in_segments = std::min(in_segments + *size, UINT64_MAX / 4);
+  }
+  const Result<Bytes> bytes = read_file(files_, cat(options_.directory, "/", kIndexName),
+                                        longest_index(segments, in_segments));
   if (bytes.code() == Code::not_found) return {};
   Result<std::vector<IndexedSegment>> known =
       bytes.ok() ? open_index(*bytes) : Result<std::vector<IndexedSegment>>(bytes.status());
@@ -140,8 +162,9 @@ Status BlockStore::checkpoint() {
   for (const auto& [hash, place] : index_)
     all[at.at(place.segment)].blocks.push_back({place.record, place.offset});
   const std::string fresh = cat(options_.directory, "/", kNewIndexName);
+  (void)files_.remove(fresh);  // of a life that ended; whatever it is, nothing is written to it
   TOWPATH_TRY(const auto file,
-              files_.open(fresh, {.writable = true, .create = true, .truncate = true}));
+              files_.open(fresh, {.writable = true, .create = true, .exclusive = true}));
   TOWPATH_TRY(sys::write_exactly(*file, seal_index(all), 0));
   TOWPATH_TRY(file->sync());
   TOWPATH_TRY(files_.rename({fresh, cat(options_.directory, "/", kIndexName)}));

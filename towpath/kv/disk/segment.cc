@@ -43,7 +43,7 @@ Result<Segment> Segment::create(sys::FileSystem& files, const std::string& direc
 }
 
 Result<Segment> Segment::open(sys::FileSystem& files, const std::string& path) {
-  TOWPATH_TRY(auto file, files.open(path, {}));
+  TOWPATH_TRY(auto file, files.open(path, {.plain = true}));
   Bytes page(kSegmentPage);
   TOWPATH_TRY(sys::read_exactly(*file, page, 0));
   TOWPATH_TRY(const SegmentName name, open_segment_header(page));

@@ -1,7 +1,15 @@
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <optional>
+#include <string_view>
+
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <towpath/core/text.h>
 #include <towpath/kv/disk/store_lock.h>
+#include <towpath/sys/process.h>
 
 namespace towpath::kv {
 namespace {
@@ -9,44 +17,110 @@ namespace {
 constexpr const char* kLockName = "lock";
 constexpr std::size_t kLongestHolder = 200;
 
-// What comes from a file is anyone's: bounded, and printed with care.
-std::string holder_named_in(sys::File& lock) {
-  std::string text(kLongestHolder, '\0');
-  const Result<std::size_t> got = lock.read_at(std::as_writable_bytes(std::span(text)), 0);
-  if (!got.ok() || *got == 0) return "someone who has not said who it is";
-  text.resize(*got);
-  return printable(text.substr(0, text.find('\n')));
+/// A process, so that no other is taken for it.
+struct ProcessName {
+  std::uint64_t pid = 0;
+  std::uint64_t start_time = 0;
+  std::uint64_t pid_namespace = 0;
+};
+
+ProcessName this_process() {
+  struct stat info {};
+  const bool has_namespace = ::stat("/proc/self/ns/pid", &info) == 0;
+  const auto start_time = sys::process_start_time(::getpid());
+  return {.pid = static_cast<std::uint64_t>(::getpid()),
+          .start_time = start_time.ok() ? *start_time : 0,
+          .pid_namespace = has_namespace ? static_cast<std::uint64_t>(info.st_ino) : 0};
 }
 
-// The lock holds without it: what cannot be written is only not told.
-void name_holder(sys::File& lock, std::uint64_t incarnation) {
-  const std::string text = cat("process ", ::getpid(), ", opening ", hex(incarnation), "\n");
-  if (lock.resize(0).ok()) (void)sys::write_exactly(lock, as_bytes(text), 0);
+/// The number behind a word of the text.
+std::optional<std::uint64_t> number_after(std::string_view text, std::string_view word) {
+  const std::size_t at = text.find(word);
+  if (at == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(at + word.size());
+  std::uint64_t number = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  return parsed.ec == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+constexpr std::string_view kProcess = "process ", kStarted = ", started ", kNamespace = " of pid:";
+
+// What comes from a file is anyone's: bounded, and printed with care.
+std::string text_of(sys::File& lock) {
+  std::string text(kLongestHolder, '\0');
+  const Result<std::size_t> got = lock.read_at(std::as_writable_bytes(std::span(text)), 0);
+  text.resize(got.ok() ? *got : 0);
+  return text.substr(0, text.find('\n'));
+}
+
+/// Whether the text names a process that could be seen from here, and cannot: it has ended.
+bool names_one_that_ended(std::string_view text) {
+  const auto pid = number_after(text, kProcess);
+  const auto start_time = number_after(text, kStarted);
+  const auto pid_namespace = number_after(text, kNamespace);
+  const ProcessName self = this_process();
+  if (!pid || *pid == 0 || *pid > INT32_MAX || !start_time || !pid_namespace) return false;
+  if (*start_time == 0 || *pid_namespace == 0 || *pid_namespace != self.pid_namespace) return false;
+  const auto now = sys::process_start_time(static_cast<pid_t>(*pid));
+  if (now.ok()) return *now != *start_time;
+  return ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;  // /proc may hide it
+}
+
+/// In place of what stood there, so that a full disk has room for it.
+Status name_holder(sys::File& lock, std::uint64_t incarnation) {
+  const ProcessName self = this_process();
+  const std::string text = cat(kProcess, self.pid, ", opening ", hex(incarnation), kStarted,
+                               self.start_time, kNamespace, self.pid_namespace, "\n");
+  TOWPATH_TRY(sys::write_exactly(lock, as_bytes(text), 0));
+  return lock.resize(text.size());
+}
+
+Status in_use(const StoreHolder& holder, const std::string& text, Status why) {
+  return error(
+             Code::unavailable,
+             cat("the store in '", printable(holder.directory, 256), "' is open: ",
+                 text.empty() ? "someone who has not said who it is" : printable(text), " has it"),
+             "give each process a directory of its own, or end that one")
+      .because(std::move(why));
+}
+
+/// In a directory that cannot be written to. Nobody takes over: nobody can say so.
+Result<StoreLock> lock_to_read(sys::FileSystem& files, const StoreHolder& holder, StoreLock lock,
+                               const Status& refusal) {
+  auto file = files.open(cat(holder.directory, "/", kLockName), {.plain = true});
+  if (!file.ok() && file.code() != Code::not_found) return refusal;
+  if (!file.ok() && refusal.code() != Code::denied) return refusal;
+  const std::string text = file.ok() ? text_of(**file) : std::string();
+  Status locked = lock.directory->lock();
+  if (locked.ok() && file.ok()) locked = (*file)->lock();
+  if (locked.code() == Code::unavailable) return in_use(holder, text, std::move(locked));
+  TOWPATH_TRY(std::move(locked));
+  if (file.ok()) lock.file = *std::move(file);
+  return lock;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<sys::File>> lock_store(sys::FileSystem& files, const StoreHolder& holder) {
-  const std::string path = cat(holder.directory, "/", kLockName);
-  auto file = files.open(path, {.writable = true, .create = true});
-  const bool writable = file.ok();
-  if (!writable) {
-    Status refusal = file.status();
-    file = files.open(path, {});
-    if (file.code() == Code::not_found && refusal.code() == Code::denied)
-      return std::unique_ptr<sys::File>();
-    if (!file.ok()) return refusal;
-  }
-  Status locked = (*file)->lock();
-  if (locked.code() == Code::unavailable)
-    return error(Code::unavailable,
-                 cat("the store in '", printable(holder.directory, 256),
-                     "' is open: ", holder_named_in(**file), " has it"),
-                 "give each process a directory of its own, or end that one")
-        .because(std::move(locked));
+Result<StoreLock> lock_store(sys::FileSystem& files, const StoreHolder& holder) {
+  StoreLock lock;
+  TOWPATH_TRY(lock.directory, files.open(holder.directory, {.directory = true}));
+  auto file = files.open(cat(holder.directory, "/", kLockName),
+                         {.writable = true, .create = true, .plain = true});
+  if (!file.ok()) return lock_to_read(files, holder, std::move(lock), file.status());
+  lock.file = *std::move(file);
+  const std::string text = text_of(*lock.file);
+  Status mine = lock.file->lock_for_process();
+  Status locked = lock.directory->lock();
+  if (const Status as_before = lock.file->lock(); locked.ok()) locked = as_before;
+  if (locked.code() == Code::unavailable && mine.ok() && names_one_that_ended(text)) locked = {};
+  if (mine.code() == Code::unavailable) locked = std::move(mine);
+  if (locked.code() == Code::unavailable) return in_use(holder, text, std::move(locked));
   TOWPATH_TRY(std::move(locked));
-  if (writable) name_holder(**file, holder.incarnation);
-  return *std::move(file);
+  // Without it the next one to come could take this process for one that has ended.
+  if (Status named = name_holder(*lock.file, holder.incarnation);
+      !named.ok() && named.code() != Code::exhausted)
+    return named;
+  return lock;
 }
 
 }  // namespace towpath::kv

@@ -1,6 +1,17 @@
-// A store's directory has one process at a time: whoever has the lock of the file `lock` in it. The
-// file says who that is; it stays when the holder dies, and its lock does not.
-// Thread: any.
+// A store's directory has one process at a time. Three things together say which, since none alone
+// does:
+//
+//   the directory, by flock(2)     it cannot be removed while the store is in it, as the file
+//   `lock`
+//                                  can. But a forked child holds it on when its parent has died.
+//   the file `lock`, by F_SETLK    dies with the process, and its children do not have it. But a
+//                                  process does not refuse itself, and the file can be removed.
+//   what `lock` says               which process has it, so that another, which finds the first one
+//                                  taken, can see whether that process has ended.
+//
+// So a store is taken over from a process that has ended, whatever became of its children, by one
+// of those that want it. The file `lock` is also locked by flock(2), as releases before this one
+// do. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +27,15 @@ struct StoreHolder {
   std::uint64_t incarnation = 0;
 };
 
-/// Held while the file lives. Null: there is nothing to lock in a directory that cannot be written
-/// to. Errors: unavailable (with the holder's own words), those of the file system.
-Result<std::unique_ptr<sys::File>> lock_store(sys::FileSystem& files, const StoreHolder& holder);
+/// Held while the files live.
+struct StoreLock {
+  std::unique_ptr<sys::File> directory;
+  std::unique_ptr<sys::File>
+      file;  ///< null: there is none in a directory that cannot be written to
+};
+
+/// Errors: unavailable (with the holder's own words), denied (`lock` is a link or no file), those
+/// of the file system.
+Result<StoreLock> lock_store(sys::FileSystem& files, const StoreHolder& holder);
 
 }  // namespace towpath::kv

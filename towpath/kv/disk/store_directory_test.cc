@@ -1,0 +1,168 @@
+// A store's directory as others may leave it: real files, links, FIFOs, and processes that die.
+#include <csignal>
+#include <string>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <towpath/kv/disk/store_fixture.h>
+#include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/text_file.h>
+
+namespace towpath::kv {
+namespace {
+
+class StoreDirectoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ::alarm(60); }  // what hangs must end
+  void TearDown() override { ::alarm(0); }
+
+  std::string path(const std::string& name = {}) const {
+    return directory_.path() + "/kv" + (name.empty() ? "" : "/" + name);
+  }
+  Result<std::unique_ptr<BlockStore>> open() {
+    return BlockStore::open(files_, {.directory = path(), .incarnation = ++incarnation_});
+  }
+  /// With some blocks, and closed again.
+  void make_store() {
+    auto store = open();
+    ASSERT_TRUE(store.ok()) << store.status().to_string();
+    for (BlockHash hash = 1; hash <= 9; ++hash) ASSERT_TRUE(testing::put_block(**store, hash).ok());
+    ASSERT_TRUE((*store)->checkpoint().ok());
+  }
+  void expect_blocks(BlockStore& store) {
+    for (BlockHash hash = 1; hash <= 9; ++hash)
+      EXPECT_TRUE(testing::get_block(store, hash).ok()) << hash;
+  }
+  /// In a process of its own: whether the store can be opened there.
+  Code code_in_another_process() {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(static_cast<int>(open().code()));
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return static_cast<Code>(WEXITSTATUS(status));
+  }
+
+  sys::TemporaryDirectory directory_ = *sys::TemporaryDirectory::create();
+  sys::SystemFileSystem files_;
+  std::uint64_t incarnation_ = 0;
+};
+
+// An engine forks workers; they have its descriptors, and live on when it is killed.
+TEST_F(StoreDirectoryTest, store_of_a_killed_process_is_taken_over_although_its_child_lives) {
+  int said[2];
+  ASSERT_EQ(::pipe2(said, O_CLOEXEC), 0);
+  const pid_t engine = ::fork();
+  if (engine == 0) {
+    auto store = open();
+    if (!store.ok() || !testing::put_block(**store, 1).ok() || !(*store)->sync().ok()) ::_exit(1);
+    const pid_t worker = ::fork();
+    if (worker == 0) {
+      for (;;) ::pause();
+    }
+    (void)!::write(said[1], &worker, sizeof worker);
+    for (;;) ::pause();
+  }
+  pid_t worker = 0;
+  ASSERT_EQ(::read(said[0], &worker, sizeof worker), static_cast<ssize_t>(sizeof worker));
+  EXPECT_EQ(open().code(), Code::unavailable) << "the engine lives";
+  ::kill(engine, SIGKILL);
+  ASSERT_EQ(::waitpid(engine, nullptr, 0), engine);
+  ASSERT_EQ(::kill(worker, 0), 0) << "its worker lives";
+  auto store = open();
+  EXPECT_TRUE(store.ok()) << store.status().to_string();
+  if (store.ok()) {
+    EXPECT_TRUE(testing::get_block(**store, 1).ok());
+    EXPECT_EQ(code_in_another_process(), Code::unavailable) << "and now it is this one's";
+  }
+  ::kill(worker, SIGKILL);
+  ::close(said[0]);
+  ::close(said[1]);
+}
+
+TEST_F(StoreDirectoryTest, second_opening_is_refused_and_opens_no_door_for_a_third) {
+  make_store();
+  const auto store = open();
+  ASSERT_TRUE(store.ok());
+  const auto second = open();
+  EXPECT_EQ(second.code(), Code::unavailable);
+  EXPECT_NE(second.status().to_string().find(std::to_string(::getpid())), std::string::npos)
+      << second.status().to_string();
+  EXPECT_EQ(code_in_another_process(), Code::unavailable);
+}
+
+TEST_F(StoreDirectoryTest, deleted_lock_lets_no_second_writer_in) {
+  make_store();
+  const auto store = open();
+  ASSERT_TRUE(store.ok());
+  ASSERT_EQ(::unlink(path("lock").c_str()), 0);
+  EXPECT_EQ(open().code(), Code::unavailable);
+  EXPECT_EQ(code_in_another_process(), Code::unavailable);
+}
+
+TEST_F(StoreDirectoryTest, links_in_place_of_its_files_lead_nowhere) {
+  make_store();
+  const std::string victim = directory_.path() + "/victim";
+  for (const std::string name : {"lock", "index", "index.new"}) {
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(sys::write_exactly(
+                    **files_.open(victim, {.writable = true, .create = true, .truncate = true}),
+                    as_bytes("precious"), 0)
+                    .ok());
+    (void)::unlink(path(name).c_str());
+    ASSERT_EQ(::symlink(victim.c_str(), path(name).c_str()), 0);
+    {
+      auto store = open();
+      if (name == "lock") {
+        EXPECT_EQ(store.code(), Code::denied);
+        EXPECT_NE(store.status().to_string().find("link"), std::string::npos);
+      } else {
+        ASSERT_TRUE(store.ok()) << store.status().to_string();
+        expect_blocks(**store);
+        EXPECT_TRUE((*store)->checkpoint().ok());
+      }
+    }
+    EXPECT_EQ(*sys::read_text_file(victim), "precious");
+    (void)::unlink(path(name).c_str());
+  }
+}
+
+TEST_F(StoreDirectoryTest, fifos_in_place_of_its_files_hang_nobody) {
+  make_store();
+  for (const std::string name : {"index", "index.new", "segment-00000000000000000077"}) {
+    SCOPED_TRACE(name);
+    (void)::unlink(path(name).c_str());
+    ASSERT_EQ(::mkfifo(path(name).c_str(), 0600), 0);
+    auto store = open();
+    ASSERT_TRUE(store.ok()) << store.status().to_string();
+    expect_blocks(**store);
+    (void)::unlink(path(name).c_str());
+  }
+  (void)::unlink(path("lock").c_str());
+  ASSERT_EQ(::mkfifo(path("lock").c_str(), 0600), 0);
+  EXPECT_EQ(open().code(), Code::denied);
+}
+
+TEST_F(StoreDirectoryTest, index_of_a_terabyte_is_of_no_use_and_costs_none) {
+  make_store();
+  ASSERT_EQ(::truncate(path("index").c_str(), off_t{1} << 40), 0);
+  auto store = open();
+  ASSERT_TRUE(store.ok()) << store.status().to_string();
+  expect_blocks(**store);
+  ASSERT_EQ((*store)->figures().reported.size(), 1U);
+  EXPECT_NE((*store)->figures().reported.front().find("bytes"), std::string::npos)
+      << (*store)->figures().reported.front();
+}
+
+TEST_F(StoreDirectoryTest, directory_that_cannot_be_made_is_denied_and_not_missing) {
+  // In sysfs nobody makes directories, not even root.
+  const auto store = BlockStore::open(files_, {.directory = "/sys/kernel/towpath-store"});
+  ASSERT_FALSE(store.ok());
+  EXPECT_EQ(store.code(), Code::denied) << store.status().to_string();
+}
+
+}  // namespace
+}  // namespace towpath::kv
