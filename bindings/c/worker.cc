@@ -12,6 +12,19 @@ struct towpath_worker {
 
 namespace {
 
+/// call(), in the process that opened the worker.
+template <typename Body>
+towpath_code_t call_own(towpath_error_t* failure, const towpath_worker_t* worker, bool well_formed,
+                        Body&& body) noexcept {
+  return call(failure, well_formed, [&]() -> Status {
+    if (worker->node->is_inherited())
+      return error(Code::not_ready,
+                   "this worker belongs to the process that this one was forked from",
+                   "open another one here");
+    return std::forward<Body>(body)();
+  });
+}
+
 constexpr std::uint64_t kLongestPatienceMs = 24 * 3600 * std::uint64_t{1000};
 
 Result<std::vector<std::string>> names_of(const char* const* names, std::size_t count) {
@@ -101,11 +114,14 @@ towpath_code_t towpath_worker_open(const towpath_worker_options_t* options,
   });
 }
 
-void towpath_worker_close(towpath_worker_t* worker) { delete worker; }
+void towpath_worker_close(towpath_worker_t* worker) {
+  // A forked child lets go of nothing: it is all the parent's.
+  if (worker != nullptr && !worker->node->is_inherited()) delete worker;
+}
 
 towpath_code_t towpath_worker_start_step(towpath_worker_t* worker, const void* orders,
                                          size_t orders_size, towpath_error_t* error) {
-  return call(error, given(worker, orders), [&]() -> Status {
+  return call_own(error, worker, given(worker, orders), [&]() -> Status {
     const ConstByteSpan bytes(static_cast<const std::byte*>(orders), orders_size);
     TOWPATH_TRY(const kv::StepOrders step, kv::decode_step_orders(bytes));
     return worker->node->call([&](auto& it) { return it.start_step(step); });
@@ -114,19 +130,20 @@ towpath_code_t towpath_worker_start_step(towpath_worker_t* worker, const void* o
 
 towpath_code_t towpath_worker_wait_for_layer_load(towpath_worker_t* worker, uint64_t layer,
                                                   towpath_error_t* error) {
-  return call(error, given(worker), [&] {
+  return call_own(error, worker, given(worker), [&] {
     return worker->node->call([&](auto& it) { return it.wait_for_layer_load(layer); });
   });
 }
 
 towpath_code_t towpath_worker_save_layer(towpath_worker_t* worker, uint64_t layer,
                                          towpath_error_t* error) {
-  return call(error, given(worker),
-              [&] { return worker->node->call([&](auto& it) { return it.save_layer(layer); }); });
+  return call_own(error, worker, given(worker), [&] {
+    return worker->node->call([&](auto& it) { return it.save_layer(layer); });
+  });
 }
 
 towpath_code_t towpath_worker_wait_for_save(towpath_worker_t* worker, towpath_error_t* error) {
-  return call(error, given(worker), [&]() -> Status {
+  return call_own(error, worker, given(worker), [&]() -> Status {
     worker->node->call([](auto& it) { it.wait_for_save(); });
     return {};
   });
@@ -134,7 +151,7 @@ towpath_code_t towpath_worker_wait_for_save(towpath_worker_t* worker, towpath_er
 
 towpath_code_t towpath_worker_progress(towpath_worker_t* worker, int* more,
                                        towpath_error_t* error) {
-  return call(error, given(worker, more), [&]() -> Status {
+  return call_own(error, worker, given(worker, more), [&]() -> Status {
     *more = worker->node->call([](auto& it) { return it.progress(); }) ? 1 : 0;
     return {};
   });
@@ -143,20 +160,21 @@ towpath_code_t towpath_worker_progress(towpath_worker_t* worker, int* more,
 towpath_code_t towpath_worker_take_finished(towpath_worker_t* worker, char*** sent,
                                             size_t* sent_count, char*** received,
                                             size_t* received_count, towpath_error_t* error) {
-  return call(error, given(worker, sent, sent_count, received, received_count), [&]() -> Status {
-    const kv::ConnectorWorker::Finished finished =
-        worker->node->call([](auto& it) { return it.take_finished(); });
-    *sent = give_names(finished.sent);
-    *sent_count = finished.sent.size();
-    *received = give_names(finished.received);
-    *received_count = finished.received.size();
-    return {};
-  });
+  return call_own(error, worker, given(worker, sent, sent_count, received, received_count),
+                  [&]() -> Status {
+                    const kv::ConnectorWorker::Finished finished =
+                        worker->node->call([](auto& it) { return it.take_finished(); });
+                    *sent = give_names(finished.sent);
+                    *sent_count = finished.sent.size();
+                    *received = give_names(finished.received);
+                    *received_count = finished.received.size();
+                    return {};
+                  });
 }
 
 towpath_code_t towpath_worker_take_failed_blocks(towpath_worker_t* worker, uint64_t** blocks,
                                                  size_t* block_count, towpath_error_t* error) {
-  return call(error, given(worker, blocks, block_count), [&]() -> Status {
+  return call_own(error, worker, given(worker, blocks, block_count), [&]() -> Status {
     const std::vector<std::uint64_t> failed =
         worker->node->call([](auto& it) { return it.take_failed_blocks(); });
     *blocks = give_array(std::span<const std::uint64_t>(failed));
@@ -167,7 +185,7 @@ towpath_code_t towpath_worker_take_failed_blocks(towpath_worker_t* worker, uint6
 
 towpath_code_t towpath_worker_take_report(towpath_worker_t* worker, void** report,
                                           size_t* report_size, towpath_error_t* error) {
-  return call(error, given(worker, report, report_size), [&]() -> Status {
+  return call_own(error, worker, given(worker, report, report_size), [&]() -> Status {
     TOWPATH_TRY(const Bytes bytes,
                 worker->node->call([](auto& it) { return kv::encode(it.take_report()); }));
     *report = give_array(ConstByteSpan(bytes));
@@ -178,7 +196,7 @@ towpath_code_t towpath_worker_take_report(towpath_worker_t* worker, void** repor
 
 towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_figures_t* figures,
                                       towpath_error_t* error) {
-  return call(error, given(worker, figures), [&]() -> Status {
+  return call_own(error, worker, given(worker, figures), [&]() -> Status {
     const kv::ConnectorWorker::Figures moved =
         worker->node->call([](auto& it) { return it.figures(); });
     const kv::PeerFigures granting = worker->node->granting();
@@ -200,6 +218,6 @@ towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_f
 }
 
 towpath_code_t towpath_worker_sync(towpath_worker_t* worker, towpath_error_t* error) {
-  return call(error, given(worker),
-              [&] { return worker->node->call([](auto& it) { return it.sync(); }); });
+  return call_own(error, worker, given(worker),
+                  [&] { return worker->node->call([](auto& it) { return it.sync(); }); });
 }

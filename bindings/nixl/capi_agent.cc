@@ -37,7 +37,11 @@ nixl_capi_status_t nixl_capi_create_agent(const char* name, nixl_capi_agent_t* a
   return call(given(name, agent), [&] { return open({.name = name}, agent); });
 }
 
-nixl_capi_status_t nixl_capi_destroy_agent(nixl_capi_agent_t agent) { return destroy(agent); }
+nixl_capi_status_t nixl_capi_destroy_agent(nixl_capi_agent_t agent) {
+  // A forked child lets go of nothing: it is all the parent's.
+  if (agent != nullptr && (*agent)->agent().is_inherited()) return NIXL_CAPI_SUCCESS;
+  return destroy(agent);
+}
 
 bool nixl_capi_is_stub(void) { return false; }
 

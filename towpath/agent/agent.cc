@@ -14,12 +14,21 @@ Result<std::unique_ptr<Agent>> Agent::create(const AgentOptions& options) {
 }
 
 Agent::Agent(std::shared_ptr<AgentCore> core) : core_(std::move(core)) {}
-Agent::~Agent() { core_->shut_down(); }
+Agent::~Agent() {
+  // A forked child lets go of nothing: what its end would inform others of is not true.
+  if (is_inherited())
+    (void)new std::shared_ptr<AgentCore>(std::move(core_));
+  else
+    core_->shut_down();
+}
+
+bool Agent::is_inherited() const noexcept { return core_->context.is_inherited(); }
 
 const std::string& Agent::name() const { return core_->context.self.name; }
 const AgentIdentity& Agent::identity() const { return core_->context.self; }
 
 Status Agent::add_backend(std::string_view type, const backend::Params& params) {
+  TOWPATH_TRY(core_->context.check_own());
   return core_->add_backend(type, params);
 }
 std::vector<std::string> Agent::backends() const { return core_->backends.names(); }
@@ -32,6 +41,7 @@ Result<backend::Capabilities> Agent::capabilities(std::string_view type) const {
 
 Result<std::vector<std::optional<backend::Params>>> Agent::query(
     std::string_view backend, std::span<const RegionDescriptor> descriptors) {
+  TOWPATH_TRY(core_->context.check_own());
   TOWPATH_TRY(BackendInstance * instance, core_->backends.find(backend));
   return core_->engine.with(*instance, [&]() TOWPATH_REQUIRES(instance->mutex) {
     return instance->backend->query(descriptors);
@@ -42,35 +52,47 @@ Result<std::vector<std::optional<backend::Params>>> Agent::query(
 
 Result<memory::Registration> Agent::register_region(memory::SharedRegion region,
                                                     const memory::RegisterOptions& options) {
+  TOWPATH_TRY(core_->context.check_own());
   TOWPATH_TRY(auto made, core_->registrations.add(std::span(&region, 1), options));
   return std::move(made.front());
 }
 
 Result<std::vector<memory::Registration>> Agent::register_regions(
     std::vector<memory::SharedRegion> regions, const memory::RegisterOptions& options) {
+  TOWPATH_TRY(core_->context.check_own());
   return core_->registrations.add(regions, options);
 }
 
 Status Agent::release(std::span<memory::Registration> registrations) {
+  TOWPATH_TRY(core_->context.check_own());
   return core_->registrations.release(registrations);
 }
 
 // ---- metadata and peers
 
 Result<Bytes> Agent::metadata(const MetadataOptions& options) const {
+  TOWPATH_TRY(core_->context.check_own());
   return core_->registrations.metadata(options);
 }
 Result<AgentIdentity> Agent::load_metadata(ConstByteSpan metadata) {
+  TOWPATH_TRY(core_->context.check_own());
   return core_->peers.load(metadata);
 }
 Status Agent::expect_departure(std::string_view name) {
+  TOWPATH_TRY(core_->context.check_own());
   return core_->peers.expect_departure(name);
 }
-Status Agent::forget_peer(std::string_view name) { return core_->peers.forget(name); }
+Status Agent::forget_peer(std::string_view name) {
+  TOWPATH_TRY(core_->context.check_own());
+  return core_->peers.forget(name);
+}
 Result<PeerInfo> Agent::peer(std::string_view name) const { return core_->peers.info(name); }
-std::vector<PeerInfo> Agent::peers() const { return core_->peers.all(); }
+std::vector<PeerInfo> Agent::peers() const {
+  return is_inherited() ? std::vector<PeerInfo>() : core_->peers.all();
+}
 
 Status Agent::check_peer(std::string_view name, const DescriptorList* list) const {
+  TOWPATH_TRY(core_->context.check_own());
   TOWPATH_TRY(const PeerPtr peer, core_->peers.find(name));
   if (list == nullptr) return {};
   return peer->is_self ? core_->registrations.check_covers(*list)
@@ -98,12 +120,14 @@ Status resolve_remote(AgentCore& core, std::string_view peer, const DescriptorVi
 std::uint64_t PreparedList::size() const noexcept { return side_ ? side_->list.size() : 0; }
 
 Result<PreparedList> Agent::prepare(const DescriptorView& local) {
+  TOWPATH_TRY(core_->context.check_own());
   const std::shared_ptr<PreparedSide> side = core_->transfers.new_side();
   TOWPATH_TRY(resolve_local(*core_, local, *side));
   return PreparedList(side);
 }
 
 Result<PreparedList> Agent::prepare_remote(std::string_view peer, const DescriptorView& remote) {
+  TOWPATH_TRY(core_->context.check_own());
   const std::shared_ptr<PreparedSide> side = core_->transfers.new_side();
   TOWPATH_TRY(resolve_remote(*core_, peer, remote, *side));
   return PreparedList(side);
@@ -118,6 +142,7 @@ Result<Transfer> Agent::make_transfer(TransferOp op, const PreparedList& local,
 Result<Transfer> Agent::create_transfer(TransferOp op, const DescriptorView& local,
                                         std::string_view peer, const DescriptorView& remote,
                                         const TransferOptions& options) {
+  TOWPATH_TRY(core_->context.check_own());
   const std::shared_ptr<PreparedSide> here = core_->transfers.take_side();
   const std::shared_ptr<PreparedSide> there = core_->transfers.take_side();
   TOWPATH_TRY(resolve_local(*core_, local, *here));
@@ -127,6 +152,7 @@ Result<Transfer> Agent::create_transfer(TransferOp op, const DescriptorView& loc
 
 Result<Explanation> Agent::explain(TransferOp op, const PreparedList& local,
                                    const PreparedList& remote, const TransferOptions& options) {
+  TOWPATH_TRY(core_->context.check_own());
   TOWPATH_TRY(const Transfers::Sides sides, core_->transfers.sides_of(local, remote));
   return core_->transfers.explain(op, sides, options);
 }
@@ -134,19 +160,28 @@ Result<Explanation> Agent::explain(TransferOp op, const PreparedList& local,
 // ---- notifications and progress
 
 Status Agent::notify(std::string_view name, ConstByteSpan message) {
+  TOWPATH_TRY(core_->context.check_own());
   TOWPATH_TRY(const PeerPtr peer, core_->peers.find(name));
   return core_->engine.notify(*peer, message);
 }
-std::vector<Notification> Agent::take_notifications() { return core_->engine.take_notifications(); }
+std::vector<Notification> Agent::take_notifications() {
+  return is_inherited() ? std::vector<Notification>() : core_->engine.take_notifications();
+}
 std::vector<Notification> Agent::wait_notifications(Duration timeout) {
-  return core_->engine.wait_notifications(timeout);
+  return is_inherited() ? std::vector<Notification>() : core_->engine.wait_notifications(timeout);
 }
 
-bool Agent::progress() { return core_->engine.progress(); }
+bool Agent::progress() { return !is_inherited() && core_->engine.progress(); }
 int Agent::wait_fd() const { return core_->engine.wait_fd(); }
-void Agent::wait_for_work(Duration timeout) { core_->engine.wait_for_work(timeout); }
-void Agent::serve(Duration timeout) { core_->engine.serve(timeout); }
-void Agent::wake() { core_->engine.wake(); }
+void Agent::wait_for_work(Duration timeout) {
+  if (!is_inherited()) core_->engine.wait_for_work(timeout);
+}
+void Agent::serve(Duration timeout) {
+  if (!is_inherited()) core_->engine.serve(timeout);
+}
+void Agent::wake() {
+  if (!is_inherited()) core_->engine.wake();
+}
 
 // ---- Transfer ----
 
@@ -162,6 +197,10 @@ Transfer& Transfer::operator=(Transfer&& other) noexcept {
 
 Transfer::~Transfer() {
   if (!core_) return;
+  if (core_->agent->context.is_inherited()) {
+    (void)new std::shared_ptr<TransferCore>(std::move(core_));  // as the agent itself
+    return;
+  }
   const std::shared_ptr<AgentCore> agent = core_->agent;
   agent->transfers.abandon(std::move(core_));
 }
@@ -183,10 +222,11 @@ std::vector<DescriptorError> Transfer::errors() const {
 }
 
 Outcome Transfer::wait(Duration timeout) {
-  return core_ ? core_->agent->engine.wait(*core_, timeout) : Outcome::none;
+  const bool is_own = core_ && !core_->agent->context.is_inherited();
+  return is_own ? core_->agent->engine.wait(*core_, timeout) : Outcome::none;
 }
 void Transfer::cancel() {
-  if (core_) core_->agent->transfers.cancel(*core_);
+  if (core_ && !core_->agent->context.is_inherited()) core_->agent->transfers.cancel(*core_);
 }
 
 Result<TransferReport> Transfer::report() const {

@@ -22,6 +22,9 @@
 // their backends can say, and releases all registrations; handles that outlive it answer not_ready.
 // What does not get quiesced stays alive, with its backend, until the process ends.
 //
+// In a forked child the agent, its transfers and registrations are the parent's: calls answer
+// not_ready (or nothing), and letting go of them changes nothing.
+//
 // Thread: any, for all of it. Calls on one Transfer's post() must not race each other.
 #pragma once
 
@@ -52,6 +55,8 @@ class Agent final : public memory::Registrar {
 
   const std::string& name() const override;
   const AgentIdentity& identity() const;
+  /// Whether this process is a forked child of the one that made the agent.
+  bool is_inherited() const noexcept;
 
   // ---- backends ----
   /// Errors: not_found, already_exists (one of a type), exhausted (kMaxInstances), or the

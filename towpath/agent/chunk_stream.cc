@@ -40,7 +40,7 @@ Result<ChunkStream> ChunkStream::open(ChunkStreamOptions options) {
 }
 
 ChunkStream::~ChunkStream() {
-  if (flights_.empty()) return;  // moved from
+  if (flights_.empty() || options_.agent->is_inherited()) return;  // moved from, or the parent's
   cancel();
   while (!ended_)
     if (!progress() && !ended_) options_.agent->wait_for_work(kSleepAtMost);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include <towpath/agent/options.h>
+#include <towpath/sys/fork_mark.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::agent {
@@ -21,9 +22,14 @@ struct AgentContext {
   telemetry::EventSink& sink() const noexcept {
     return options.log != nullptr ? *options.log : silence;
   }
+  /// Whether this process is a forked child of the agent's: then nothing behind it may be touched,
+  /// no lock either, which a thread of the parent may have held.
+  bool is_inherited() const noexcept { return fork_mark_.is_inherited(); }
   bool is_closed() const noexcept { return closed.load(std::memory_order_acquire); }
-  /// Errors: not_ready (the agent was shut down).
+  /// Errors: not_ready (the agent was shut down, or is the parent process's).
   Status check_open() const;
+  /// Errors: not_ready (it is the parent process's).
+  Status check_own() const;
 
   const AgentOptions options;
   const AgentIdentity self;
@@ -42,6 +48,9 @@ struct AgentContext {
   void note_memory_gone() const noexcept {
     memory_generation.fetch_add(1, std::memory_order_release);
   }
+
+ private:
+  const sys::ForkMark fork_mark_;
 };
 
 }  // namespace towpath::agent

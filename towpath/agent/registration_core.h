@@ -21,6 +21,7 @@ struct Registrations::Shared {
 
 class RegistrationCore final : public memory::RegistrationState {
  public:
+  ~RegistrationCore() override;
   const std::string& agent_name() const override { return shared->agent_name; }
   const RegionDescriptor& descriptor() const override { return record->region; }
   std::vector<std::string> backends() const override { return shared->backends; }

@@ -240,9 +240,17 @@ bool RegistrationCore::is_registered() const {
   return agent && !agent->context.is_closed();
 }
 
+// In a forked child the memory stays as it is: the parent's peers, and its drivers, know of it.
+RegistrationCore::~RegistrationCore() {
+  if (!region) return;
+  const std::shared_ptr<AgentCore> agent = shared->agent.lock();
+  if (agent && agent->context.is_inherited()) (void)new memory::SharedRegion(std::move(region));
+}
+
 Status RegistrationCore::release() {
   if (released.load(std::memory_order_acquire)) return {};
   if (const std::shared_ptr<AgentCore> agent = shared->agent.lock()) {
+    TOWPATH_TRY(agent->context.check_own());
     RegistrationCore* const self = this;
     return agent->registrations.release(std::span(&self, 1));
   }

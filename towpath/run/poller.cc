@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
@@ -45,7 +46,17 @@ Result<Poller> Poller::open() {
   return Poller(std::move(fd));
 }
 
+Poller::Poller(sys::Fd fd) noexcept : fd_(std::move(fd)), process_(::getpid()) {}
+
+Status Poller::check_own() const {
+  if (process_ == ::getpid()) return {};
+  return error(Code::not_ready,
+               "what is watched belongs to the process that this one was forked from",
+               "make another poller here");
+}
+
 Status Poller::add(int fd, std::uint64_t tag, Interest interest) {
+  TOWPATH_TRY(check_own());
   epoll_event event = to_epoll(tag, interest);
   if (epoll_ctl(fd_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
   if (errno == EPERM)
@@ -55,12 +66,14 @@ Status Poller::add(int fd, std::uint64_t tag, Interest interest) {
 }
 
 Status Poller::modify(int fd, std::uint64_t tag, Interest interest) {
+  TOWPATH_TRY(check_own());
   epoll_event event = to_epoll(tag, interest);
   if (epoll_ctl(fd_.get(), EPOLL_CTL_MOD, fd, &event) == 0) return {};
   return sys::os_error(errno, cat("cannot change the watch of descriptor ", fd));
 }
 
 Status Poller::remove(int fd) {
+  TOWPATH_TRY(check_own());
   if (epoll_ctl(fd_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0) return {};
   return sys::os_error(errno, cat("cannot end the watch of descriptor ", fd));
 }

@@ -56,9 +56,12 @@ class Poller {
   static constexpr std::size_t kMaxEvents = 64;
 
  private:
-  explicit Poller(sys::Fd fd) noexcept : fd_(std::move(fd)) {}
+  explicit Poller(sys::Fd fd) noexcept;
+  /// What is watched is shared with forked children. Errors: not_ready (it is the parent's).
+  Status check_own() const;
 
   sys::Fd fd_;
+  pid_t process_;
   std::array<PollEvent, kMaxEvents> events_{};
 };
 

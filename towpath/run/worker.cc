@@ -4,6 +4,7 @@
 #include <thread>
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
@@ -35,6 +36,7 @@ int StopToken::fd() const noexcept { return state_->waker->fd(); }
 
 struct Worker::Thread {
   std::thread thread;
+  pid_t process = ::getpid();  ///< whose thread it is
 };
 
 namespace {
@@ -99,6 +101,10 @@ Worker& Worker::operator=(Worker&& other) noexcept {
 
 Worker::~Worker() {
   if (thread_ == nullptr) return;
+  if (thread_->process != ::getpid()) {
+    (void)thread_.release();  // a forked child has no such thread: nobody would ever end it
+    return;
+  }
   request_stop();
   join();
 }

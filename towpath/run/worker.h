@@ -42,7 +42,7 @@ class Worker {
 
   Worker(Worker&& other) noexcept;
   Worker& operator=(Worker&& other) noexcept;
-  /// Asks for the end and waits for it.
+  /// Asks for the end and waits for it. In a forked child, which has no such thread: nothing.
   ~Worker();
 
   /// Thread: any. May be repeated.

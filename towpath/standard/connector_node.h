@@ -88,6 +88,9 @@ class ConnectorNode {
     const run::MutexLock lock(mutex_);
     return std::forward<Work>(work)(*worker_);
   }
+  /// Whether this process is a forked child of the one that opened it: then it is not to be
+  /// called, and not to be destroyed.
+  bool is_inherited() const noexcept { return node_->agent().is_inherited(); }
   kv::TieredKeeper::Figures kept() const TOWPATH_EXCLUDES(mutex_);
   /// All zero without peers.
   kv::PeerFigures granting() const TOWPATH_EXCLUDES(mutex_);

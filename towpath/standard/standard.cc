@@ -82,6 +82,13 @@ Result<std::unique_ptr<Node>> Node::open(const NodeOptions& options) {
 }
 
 Node::~Node() {
+  if (agent_ && agent_->is_inherited()) {
+    // A forked child lets go of nothing: it is all the parent's.
+    (void)worker_.release();
+    (void)telemetry_.release();
+    (void)agent_.release();
+    return;
+  }
   if (!worker_) return;
   worker_->request_stop();
   agent_->wake();

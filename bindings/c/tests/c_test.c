@@ -252,6 +252,21 @@ static towpath_worker_figures_t figures_of(towpath_worker_t* worker) {
   return figures;
 }
 
+/* What it has inherited is its parent's, which goes on. */
+static void close_in_a_forked_child(towpath_worker_t* worker) {
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30); /* what hangs must end */
+    int more = 0;
+    IS(towpath_worker_progress(worker, &more, &failure), TOWPATH_NOT_READY);
+    towpath_worker_close(worker);
+    _exit(failed_checks != 0);
+  }
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 static void peers(void) {
   char meeting[64];
   snprintf(meeting, sizeof meeting, "scope:c-test-%d", (int)getpid());
@@ -273,6 +288,7 @@ static void peers(void) {
     OK(towpath_scheduler_match(scheduler, "peek", &prompt, &matched, &in_background, &failure));
     usleep(1000);
   }
+  close_in_a_forked_child(worker);
   CHECK(serve(scheduler, worker, "second", 4) == 2 * kTokens);
   CHECK(holds(4, 0) && holds(5, 1) && holds(6, 2));
   const towpath_worker_figures_t figures = figures_of(worker);

@@ -1,6 +1,7 @@
 /* Transfers: between agents, to files, by index, and everything that can be wrong with them. */
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agents.h"
@@ -398,7 +399,35 @@ static void an_agent_goes_while_a_request_stands(void) {
   close_pair(&pair);
 }
 
+static void a_forked_child_that_destroys_its_copies_leaves_the_parent_alone(void) {
+  struct pair pair = open_pair();
+  nixl_capi_xfer_req_t made = request(&pair, NIXL_CAPI_XFER_OP_WRITE);
+  run(pair.here.agent, made);
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30); /* what hangs must end */
+    CHECK(nixl_capi_post_xfer_req(pair.here.agent, made, NULL) < 0);
+    drop(pair.here.agent, made);
+    OK(nixl_capi_destroy_agent(pair.here.agent));
+    OK(nixl_capi_destroy_agent(pair.there.agent));
+    _exit(failed_checks != 0);
+  }
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  memset(mine, 5, kBytes);
+  run(pair.here.agent, made);
+  CHECK(memcmp(mine, theirs, kBytes) == 0);
+  drop(pair.here.agent, made);
+  nixl_capi_xfer_req_t read = request(&pair, NIXL_CAPI_XFER_OP_READ);
+  run(pair.here.agent, read);
+  drop(pair.here.agent, read);
+  close_pair(&pair);
+}
+
 const struct test_case transfer_cases[] = {
+    {"transfer.a_forked_child_that_destroys_its_copies_leaves_the_parent_alone",
+     a_forked_child_that_destroys_its_copies_leaves_the_parent_alone},
     {"transfer.bytes_are_written_and_read", bytes_are_written_and_read},
     {"transfer.an_agent_without_a_thread_moves_bytes_when_it_is_asked",
      an_agent_without_a_thread_moves_bytes_when_it_is_asked},

@@ -64,7 +64,8 @@ void RegistrationTable::give_back(Slot slot) noexcept {
 Result<PeerRegistrationTable> PeerRegistrationTable::map(int fd) {
   TOWPATH_TRY(sys::check_sealed(fd, kSize));
   TOWPATH_TRY(sys::Mapping mapping,
-              sys::Mapping::of_file({.fd = fd, .size_bytes = kSize, .writable = false}));
+              sys::Mapping::of_file(
+                  {.fd = fd, .size_bytes = kSize, .writable = false, .inherited = false}));
   return PeerRegistrationTable(std::move(mapping));
 }
 
