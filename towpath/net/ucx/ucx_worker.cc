@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
+
+#include <sys/eventfd.h>
 
 #include <towpath/core/text.h>
 #include <towpath/net/ucx/ucx_devices.h>
@@ -10,6 +13,8 @@
 #include <towpath/net/ucx/ucx_receives.h>
 #include <towpath/net/ucx/ucx_staging.h>
 #include <towpath/net/ucx/ucx_worker.h>
+#include <towpath/sys/fd.h>
+#include <towpath/sys/os_error.h>
 
 namespace towpath::net {
 namespace {
@@ -21,6 +26,10 @@ constexpr std::array<std::string_view, 4> kOfTransport = {"TX_SEG_SIZE", "RX_SEG
 constexpr std::size_t kSegmentExtra = 1024;
 /// Rounds of progress that a closing worker gives its endpoints to leave.
 constexpr int kClosingRounds = 1000;
+
+/// Descriptors that a worker takes, and a way to a peer over some transports, and to spare.
+constexpr std::size_t kWorkerDescriptors = 32;
+constexpr std::size_t kWayDescriptors = 8;
 
 /// A worker of UCX and all that it hangs on, torn down in the right order.
 struct Engine {
@@ -362,7 +371,22 @@ Status RealWorker::open_worker() {
   return status == UCS_OK ? Status() : failure(ucx, status, "UCX makes no worker");
 }
 
+/// UCX asserts, or reports of a peer, where it gets no descriptor: so it is asked before.
+Status check_descriptors(std::string_view what, std::size_t needed) {
+  std::vector<sys::Fd> free;
+  free.reserve(needed);
+  while (free.size() < needed) {
+    free.emplace_back(::eventfd(0, EFD_CLOEXEC));
+    if (free.back()) continue;
+    const int reason = errno;
+    return sys::os_error(reason, cat("UCX needs ", needed, " descriptors for ", what, "; ",
+                                     free.size() - 1, " are free"));
+  }
+  return {};
+}
+
 Status RealWorker::open(const UcxOptions& options) {
+  TOWPATH_TRY(check_descriptors("a worker", kWorkerDescriptors));
   TOWPATH_TRY(open_context(options));
   TOWPATH_TRY(open_worker());
   return engine_.receives.open(engine_.worker);
@@ -371,6 +395,7 @@ Status RealWorker::open(const UcxOptions& options) {
 Result<std::unique_ptr<MessageEndpoint>> RealWorker::connect(ConstByteSpan address,
                                                              std::unique_ptr<MessageBuffer> first,
                                                              void* owner) {
+  TOWPATH_TRY(check_descriptors("a way to a peer", kWayDescriptors));
   auto endpoint = std::make_unique<RealEndpoint>(engine_, owner);
   TOWPATH_TRY(endpoint->connect(address));
   if (first) TOWPATH_TRY(endpoint->send(std::move(first), nullptr, 0, {}));

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdlib>
+#include <iostream>
 #include <map>
 #include <string>
 #include <vector>
@@ -6,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -307,6 +311,66 @@ TEST_F(UcxWorkerTest, more_messages_than_receives_wait) {
   ASSERT_TRUE(run::eventually([&] { return near_->progress(), (*way)->unsent() == 0; }));
   ASSERT_TRUE(run_until([&] { return far_heard_.messages.size() == sent.size(); }));
   EXPECT_EQ(far_heard_.messages, sent);
+}
+
+/// Lets the process have so many descriptors more than it has.
+void leave_descriptors(std::size_t count) {
+  constexpr rlim_t kLimit = 512;
+  const rlimit limit{kLimit, kLimit};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  std::vector<int> taken;
+  for (int fd = ::eventfd(0, EFD_CLOEXEC); fd >= 0; fd = ::eventfd(0, EFD_CLOEXEC))
+    taken.push_back(fd);
+  for (std::size_t i = 0; i < count && i < taken.size(); ++i) ::close(taken[i]);
+}
+
+/// 0: it went well, or it said what ran out.
+int code_of(const Status& status) {
+  if (status.ok()) return 0;
+  std::cerr << status.to_string() << "\n";
+  return status.code() == Code::exhausted &&
+                 status.to_string().find("descriptors") != std::string::npos
+             ? 0
+             : 1;
+}
+
+[[noreturn]] void open_with(std::size_t descriptors) {
+  Recorder heard;
+  leave_descriptors(descriptors);
+  const auto worker = open_ucx_worker({.transports = "tcp", .settings = {}}, heard);
+  std::_Exit(code_of(worker.status()));
+}
+
+[[noreturn]] void connect_with(std::size_t descriptors) {
+  Recorder near_heard, far_heard;
+  const auto near = open_ucx_worker({.transports = "tcp", .settings = {}}, near_heard);
+  const auto far = open_ucx_worker({.transports = "tcp", .settings = {}}, far_heard);
+  if (!near.ok() || !far.ok()) std::_Exit(2);
+  leave_descriptors(descriptors);
+  auto first = (*near)->buffers().take();
+  first->size = 5;
+  auto way = (*near)->connect((*far)->address(), std::move(first), nullptr);
+  if (!way.ok()) std::_Exit(code_of(way.status()));
+  const bool is_there = run::eventually([&] {
+    (*near)->progress();
+    (*far)->progress();
+    return !far_heard.messages.empty();
+  });
+  std::_Exit(is_there ? 0 : 3);
+}
+
+// Each in a process of its own: UCX ends the one that it asserts in.
+TEST(UcxDescriptorsTest, without_descriptors_it_is_said_what_ran_out) {
+  if (const auto why = testing::why_no_ucx(); !why.empty()) GTEST_SKIP() << why;
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const std::size_t left : {0, 1, 4, 8, 12, 16, 24, 31, 32, 40}) {
+    SCOPED_TRACE(left);
+    EXPECT_EXIT(open_with(left), ::testing::ExitedWithCode(0), "");
+  }
+  for (const std::size_t left : {0, 1, 2, 4, 7, 8, 12}) {
+    SCOPED_TRACE(left);
+    EXPECT_EXIT(connect_with(left), ::testing::ExitedWithCode(0), "");
+  }
 }
 
 }  // namespace
