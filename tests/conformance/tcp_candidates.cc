@@ -5,7 +5,12 @@
 namespace towpath::backend::conformance {
 
 std::vector<Candidate> candidates() {
-  return message_candidates("tcp", backends::messages::tcp_type, {});
+  std::vector<Candidate> all = message_candidates("tcp", backends::messages::tcp_type, {});
+  Candidate encrypted =
+      message_candidates("tcp-tls", backends::messages::tcp_type, {{"security", "tls"}}).front();
+  encrypted.pairings = {{Store::system, Store::system, false}};
+  all.push_back(std::move(encrypted));
+  return all;
 }
 
 }  // namespace towpath::backend::conformance

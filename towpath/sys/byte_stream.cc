@@ -75,6 +75,7 @@ class SocketStream final : public ByteStream {
     (void)::setsockopt(fd(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
   }
 
+  bool moves_by_kernel() const noexcept override { return true; }
   int fd() const noexcept override { return socket_.get(); }
 
  private:

@@ -44,6 +44,9 @@ class ByteStream {
   virtual std::size_t buffered_bytes() const noexcept { return 0; }
   /// Whether write_some() takes nothing until more was read: a handshake is under way.
   virtual bool waits_for_input() const noexcept { return false; }
+  /// Whether the kernel alone touches the bytes of its users: what cannot be touched is an error
+  /// then, and not a signal. A stream that encrypts touches them itself.
+  virtual bool moves_by_kernel() const noexcept { return false; }
   /// To wait on; -1 when there is none. Borrowed.
   virtual int fd() const noexcept = 0;
 

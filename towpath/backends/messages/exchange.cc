@@ -151,6 +151,10 @@ std::optional<std::uint64_t> refused_bytes(const Frame& answer, const Exchange& 
   return bytes;
 }
 
+bool may_it_fault(const Memory& memory) {
+  return static_cast<const MessageMemory&>(memory).region.may_fault;
+}
+
 /// What a device has of a write.
 Status fetch(const RequestPieceIterator& pieces, std::uint64_t bytes, DeviceWindow& window,
              const net::DeviceStagingBuffer* room, FrameWriter& frame) {
@@ -193,11 +197,13 @@ Result<std::uint64_t> write_request(SegmentCursor& at, Exchange& exchange, Frame
   const SegmentCursor begin = at;
   std::uint64_t bytes = 0;
   std::uint64_t extents = 0;
+  bool may_fault = false;
   while (!at.done() && bytes < kPayloadBytes && frame.count() < kMaxPieces) {
     const LocalPiece next = take_piece(at, kPayloadBytes - bytes);
     frame.add(next.piece);
     bytes += next.piece.bytes();
     extents += next.piece.count;
+    may_fault = may_fault || (exchange.operation->is_write() && may_it_fault(*next.local));
   }
   if (!exchange.operation->is_write()) return bytes;
   RequestPieceIterator pieces(begin, bytes);
@@ -206,7 +212,7 @@ Result<std::uint64_t> write_request(SegmentCursor& at, Exchange& exchange, Frame
     return bytes;
   }
   if (is_worth_parts(bytes, extents)) {
-    exchange.leaving.begin(pieces, bytes, guard);
+    exchange.leaving.begin(pieces, bytes, guard, {.may_fault = may_fault});
     return bytes;
   }
   if (!append(pieces, frame, bytes, guard)) return local_fault(*exchange.operation);

@@ -71,6 +71,7 @@ class ReceiveSink : public net::BodySink {
   }
 
   void faulted() final { is_guarded_ = true; }
+  void comes_by_process() final { is_by_process_ = true; }
 
   bool take(ConstByteSpan bytes) final {
     while (!bytes.empty()) {
@@ -116,7 +117,7 @@ class ReceiveSink : public net::BodySink {
     guard_ = &guard;
     trailer_ = trailer;
     unit_ = gathered_ = 0;
-    is_barred_ = is_guarded_ = false;
+    is_barred_ = is_guarded_ = is_by_process_ = false;
   }
   /// Whether bytes were dropped because they may not land any more.
   bool is_barred() const noexcept { return is_barred_; }
@@ -146,7 +147,8 @@ class ReceiveSink : public net::BodySink {
   bool is_straight(const Iterator& at) const {
     if (is_guarded_ || at.rest().length < kStraightBytes) return false;
     const PieceVerdict here = verdict(at);
-    return here.verdict == Code::ok && here.window == nullptr;
+    return here.verdict == Code::ok && here.window == nullptr &&
+           !(is_by_process_ && here.may_fault);
   }
 
   std::size_t straight_room(std::span<ByteSpan> into) const {
@@ -276,6 +278,7 @@ class ReceiveSink : public net::BodySink {
   ByteSpan trailer_;            ///< what has not come of it
   sys::GuardedCopy* guard_ = nullptr;
   bool is_guarded_ = false;  ///< some of the memory could not be written: this side finds out which
+  bool is_by_process_ = false;  ///< what it gives is not written by the kernel
   bool is_barred_ = false;
   std::unique_ptr<std::byte[]> buffer_;  ///< made when first needed
   std::vector<Unsure> unsure_;

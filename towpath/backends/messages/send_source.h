@@ -26,13 +26,18 @@ template <typename Iterator>
 class SendSource : public net::BodySource {
  public:
   /// `bytes`: of all pieces. `guard` outlives it.
+  struct Form {
+    bool has_trailer = false;
+    bool may_fault = true;  ///< RegionDescriptor::may_fault, of any piece
+  };
   void begin(const Iterator& pieces, std::uint64_t bytes, sys::GuardedCopy& guard,
-             bool has_trailer = false) noexcept {
+             const Form& form) noexcept {
     pieces_ = pieces;
     left_ = bytes;
     guard_ = &guard;
     unread_ = {};
-    trailer_left_ = has_trailer ? unread_.size() : 0;
+    trailer_left_ = form.has_trailer ? unread_.size() : 0;
+    may_fault_ = form.may_fault;
     is_leaving_ = true;
     has_faulted_ = false;
   }
@@ -67,6 +72,7 @@ class SendSource : public net::BodySource {
     std::ranges::copy(trailer().first(into.size() - of_pieces), &into[0] + of_pieces);
     left(into.size());
   }
+  bool may_fault() const noexcept override { return may_fault_; }
   void done() override { is_leaving_ = false; }
 
  private:
@@ -95,6 +101,7 @@ class SendSource : public net::BodySource {
   std::size_t trailer_left_ = 0;
   bool is_leaving_ = false;
   bool has_faulted_ = false;
+  bool may_fault_ = true;
 };
 
 }  // namespace towpath::backends::messages

@@ -7,7 +7,8 @@ namespace towpath::backends::messages {
 
 // ---- ReadReply
 
-void ReadReply::begin(const Frame& read, const PieceSet& refused, sys::GuardedCopy& guard) {
+void ReadReply::begin(const Frame& read, const PieceSet& refused, sys::GuardedCopy& guard,
+                      bool may_fault) {
   std::ranges::copy(read.records, records_.begin());
   read_ = read;
   read_.records = ConstByteSpan(records_).first(read.records.size());
@@ -15,7 +16,8 @@ void ReadReply::begin(const Frame& read, const PieceSet& refused, sys::GuardedCo
   std::uint64_t bytes = 0;
   for (std::uint16_t i = 0; i < read_.header.count; ++i)
     if (!refused_.test(i)) bytes += read_.piece(i).bytes();
-  SendSource::begin(FramePieceIterator(read_, &refused_), bytes, guard, true);
+  SendSource::begin(FramePieceIterator(read_, &refused_), bytes, guard,
+                    {.has_trailer = true, .may_fault = may_fault});
 }
 
 bool ReadReply::touches(std::uint64_t token) const {
@@ -76,13 +78,13 @@ void Target::fetch(const Frame& read, DeviceWindow& window, const net::DeviceSta
   }
 }
 
-ReadReply& Target::begin_answer(const Frame& read, const PieceSet& refused) {
+ReadReply& Target::begin_answer(const Frame& read, const PieceSet& refused, bool may_fault) {
   const auto idle =
       std::ranges::find_if(replies_, [](const auto& reply) { return !reply->is_leaving(); });
   ReadReply& reply = idle != replies_.end()
                          ? **idle
                          : *replies_.emplace_back(std::make_unique_for_overwrite<ReadReply>());
-  reply.begin(read, refused, guard_);
+  reply.begin(read, refused, guard_, may_fault);
   return reply;
 }
 
@@ -163,7 +165,7 @@ ReadReply* Target::gather(const Frame& read, FrameWriter& answer, OutboundFrame*
   }
   if (leaves) {
     answer.flag(kTrailer);
-    return &begin_answer(read, refused);
+    return &begin_answer(read, refused, may_fault);
   }
   append(read, window, answer);
   return nullptr;

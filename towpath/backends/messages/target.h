@@ -28,7 +28,7 @@ namespace towpath::backends::messages {
 /// read.
 class ReadReply final : public SendSource<FramePieceIterator> {
  public:
-  void begin(const Frame& read, const PieceSet& refused, sys::GuardedCopy& guard);
+  void begin(const Frame& read, const PieceSet& refused, sys::GuardedCopy& guard, bool may_fault);
   bool touches(std::uint64_t token) const;
 
   net::MessageEndpoint* path = nullptr;  ///< over which it leaves
@@ -67,7 +67,7 @@ class Target {
   void fetch(const Frame& read, DeviceWindow& window, const net::DeviceStagingBuffer* room);
   void fetch_guarded(const Frame& read);
   void append(const Frame& read, const DeviceWindow* window, FrameWriter& answer) const;
-  ReadReply& begin_answer(const Frame& read, const PieceSet& refused);
+  ReadReply& begin_answer(const Frame& read, const PieceSet& refused, bool may_fault);
 
   TokenTable regions_;
   std::array<std::uint64_t, 128> tokens_{};  // lists are registered, not single regions

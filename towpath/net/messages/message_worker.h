@@ -99,6 +99,8 @@ class BodySource {
   /// Puts the next bytes into `into`, which is at most as long as they are, and takes them for
   /// left. What cannot be read comes as something else, and the source knows.
   virtual void copy_out(ByteSpan into);
+  /// Whether a look at the parts may end in a signal.
+  virtual bool may_fault() const noexcept { return false; }
   /// The last call: all has left, or was copied, or never will.
   virtual void done() = 0;
 };
@@ -115,6 +117,8 @@ class BodySink {
   virtual void came(std::uint64_t bytes) = 0;
   /// The kernel could not write to what room() gave last: from now on it gives what can be written.
   virtual void faulted() {}
+  /// Not the kernel, but this process puts the bytes into what room() gives.
+  virtual void comes_by_process() {}
   /// In place of room() and came(): the next bytes. False: the rest of the body is dropped.
   virtual bool take(ConstByteSpan bytes);
   /// The last call: the whole body has come (what was dropped is counted), or it never will.

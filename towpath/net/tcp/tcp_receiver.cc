@@ -73,7 +73,7 @@ Result<std::uint64_t> TcpReceiver::read(std::uint64_t& asked) {
     asked += stage_bytes_ - end_;
   }
   const auto read = stream_.read_parts(std::span(parts).first(count));
-  // The memory is its owner's, who may have unmapped it: that is not the connection's fault.
+  // The memory may have been unmapped by its owner: that is not the connection's fault.
   if (!read.ok() && read.code() == Code::out_of_range && straight > 0) {
     sink_->faulted();
     return asked = 0;
@@ -132,6 +132,7 @@ Result<bool> TcpReceiver::take_head() {
   }
   sink_ = listener_.on_message({.head = head, .body_bytes = prefix.body_bytes, .from = from_});
   if (prefix.body_bytes == 0) sink_ = nullptr;
+  if (sink_ != nullptr && !stream_.moves_by_kernel()) sink_->comes_by_process();
   missing_ = prefix.body_bytes;
   is_dropped_ = false;
   consume(MessagePrefix::kBytes + prefix.head_bytes);

@@ -48,10 +48,12 @@ void TcpSender::drop(std::unique_ptr<MessageBuffer> buffer, BodySource* rest) {
 
 Status TcpSender::leave(sys::ByteStream& stream, Unsent& message) {
   std::array<ConstByteSpan, kMostParts> parts;
+  if (!stream.moves_by_kernel() && message.rest != nullptr && message.rest->may_fault())
+    message.copy_rest();
   while (!message.has_left()) {
     const std::size_t count = message.parts(parts);
     const auto some = stream.write_parts(std::span(parts).first(count));
-    // The memory is its owner's, who may have unmapped it: that is not the connection's fault.
+    // The memory may have been unmapped by its owner: that is not the connection's fault.
     if (!some.ok() && some.code() == Code::out_of_range && message.rest != nullptr) {
       message.copy_rest();
       continue;
