@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <new>
 
 #include <towpath/agent/agent.h>
 #include <towpath/agent/core.h>
@@ -19,7 +20,7 @@ Agent::~Agent() {
   if (is_inherited())
     (void)new std::shared_ptr<AgentCore>(std::move(core_));
   else
-    core_->shut_down();
+    core_->shut_down_or_stay();
 }
 
 bool Agent::is_inherited() const noexcept { return core_->context.is_inherited(); }
@@ -202,7 +203,12 @@ Transfer::~Transfer() {
     return;
   }
   const std::shared_ptr<AgentCore> agent = core_->agent;
-  agent->transfers.abandon(std::move(core_));
+  const std::shared_ptr<TransferCore> last = core_;
+  try {
+    agent->transfers.abandon(std::move(core_));
+  } catch (const std::bad_alloc&) {
+    last->keep_alive = last;  // nobody can end it now: it stays, with all that it touches
+  }
 }
 
 Status Transfer::post(const PostOptions& options) {

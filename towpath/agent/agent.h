@@ -22,6 +22,9 @@
 // their backends can say, and releases all registrations; handles that outlive it answer not_ready.
 // What does not get quiesced stays alive, with its backend, until the process ends.
 //
+// Without memory a call ends as operator new does (std::bad_alloc), which the C interfaces report
+// as exhausted; a transfer under way ends as failed, and nothing that was made is lost to its end.
+//
 // In a forked child the agent, its transfers and registrations are the parent's: calls answer
 // not_ready (or nothing), and letting go of them changes nothing.
 //

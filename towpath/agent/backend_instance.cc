@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <new>
 
 #include <towpath/agent/backend_instance.h>
 #include <towpath/core/check.h>
@@ -90,12 +91,18 @@ void BackendInstance::on_complete(backend::Operation& operation,
   TOWPATH_CHECK(transfer.is_active(), "a backend completed an operation twice");
   transfer.moved_bytes = completion.bytes;
   Outcome outcome = transfer.outcome.load(std::memory_order_relaxed);
-  if (outcome == Outcome::none) {
-    transfer.status = completion.status;
-    if (!completion.status.ok()) note_failures(transfer, completion);
-    outcome = outcome_of(completion.status);
+  try {
+    if (outcome == Outcome::none) {
+      transfer.status = completion.status;
+      outcome = outcome_of(completion.status);
+      if (!completion.status.ok()) note_failures(transfer, completion);
+    }
+    if (transfer.notification) notify_of(transfer, outcome == Outcome::done);
+  } catch (const std::bad_alloc&) {  // it has ended all the same
+    if (outcome == Outcome::done) transfer.status = no_memory_;
+    if (outcome == Outcome::done) outcome = Outcome::failed;
+    transfer.errors.clear();
   }
-  if (transfer.notification) notify_of(transfer, outcome == Outcome::done);
   transfer.outcome.store(outcome, std::memory_order_release);
   end(transfer);
 }

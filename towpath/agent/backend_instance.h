@@ -123,6 +123,10 @@ class BackendInstance final : public backend::Events {
       TOWPATH_REQUIRES(mutex);
 
  private:
+  /// Made before it is needed.
+  const Status no_memory_ =
+      error(Code::exhausted, "no memory was left to end the transfer as it should have");
+
   void close_path(Peer& peer) TOWPATH_REQUIRES(mutex);
   bool is_news(const Peer& peer) const TOWPATH_REQUIRES(mutex);
   void note_loss(const Peer& peer, const Status& why) TOWPATH_REQUIRES(mutex);

@@ -39,6 +39,11 @@ struct AgentContext {
   /// The agent that these parts belong to: what handles keep alive.
   std::weak_ptr<AgentCore> core;
 
+  /// Of releasing a region; made before it is needed.
+  const Status no_memory =
+      error(Code::exhausted, "no memory was left to release a region, which stays alive",
+            "free memory, and release it again");
+
   std::atomic<bool> closed{false};
   /// Counts regions that went away: a transfer that was checked at an older count checks its
   /// records again. The release pairs with the acquire in Transfers::is_current().

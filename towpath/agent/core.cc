@@ -1,3 +1,4 @@
+#include <new>
 #include <utility>
 
 #include <towpath/agent/core.h>
@@ -62,6 +63,15 @@ InstanceMask AgentCore::quiesce_all(const std::shared_ptr<AgentCore>& self) {
       idle |= instance_bit(instance->index);
   }
   return idle;
+}
+
+void AgentCore::shut_down_or_stay() noexcept {
+  const std::shared_ptr<AgentCore> self = context.core.lock();
+  try {
+    shut_down();
+  } catch (const std::bad_alloc&) {
+    immortal_ = self;
+  }
 }
 
 void AgentCore::shut_down() {

@@ -32,6 +32,9 @@ class AgentCore {
   /// Ends all transfers, waits until they are quiesced as far as their backends can say, and lets
   /// go of memory and paths. What never comes to rest keeps this alive for good.
   void shut_down();
+  /// The same, and without the memory that it takes everything stays as it is, until the process
+  /// ends.
+  void shut_down_or_stay() noexcept;
 
  private:
   struct Foundation {

@@ -205,8 +205,8 @@ bool ProgressEngine::progress_free_backends(BackendInstance*& busy) {
   bool more = false;
   for (const auto& instance : backends_.all()) {
     if (instance->mutex.try_lock()) {
+      const run::HeldLock lock(instance->mutex);  // also when memory runs out in it
       more |= instance->progress();
-      instance->mutex.unlock();
     } else {
       busy = instance.get();
     }

@@ -38,6 +38,7 @@ class RegistrationCore final : public memory::RegistrationState {
   InstanceMask held = 0;
   memory::SharedRegion region;
   std::atomic<bool> released{false};
+  bool keeps_region = false;  ///< it could not be released for want of memory
 };
 
 }  // namespace towpath::agent

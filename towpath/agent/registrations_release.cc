@@ -1,5 +1,6 @@
 // Registrations: the way back, from a registration that goes to memory that nothing touches.
 #include <algorithm>
+#include <new>
 #include <ranges>
 #include <typeinfo>
 #include <utility>
@@ -244,7 +245,8 @@ bool RegistrationCore::is_registered() const {
 RegistrationCore::~RegistrationCore() {
   if (!region) return;
   const std::shared_ptr<AgentCore> agent = shared->agent.lock();
-  if (agent && agent->context.is_inherited()) (void)new memory::SharedRegion(std::move(region));
+  if (keeps_region || (agent && agent->context.is_inherited()))
+    (void)new (std::nothrow) memory::SharedRegion(std::move(region));
 }
 
 Status RegistrationCore::release() {
@@ -252,7 +254,13 @@ Status RegistrationCore::release() {
   if (const std::shared_ptr<AgentCore> agent = shared->agent.lock()) {
     TOWPATH_TRY(agent->context.check_own());
     RegistrationCore* const self = this;
-    return agent->registrations.release(std::span(&self, 1));
+    try {
+      keeps_region = false;
+      return agent->registrations.release(std::span(&self, 1));
+    } catch (const std::bad_alloc&) {
+      keeps_region = true;
+      return agent->context.no_memory;
+    }
   }
   if (!released.exchange(true, std::memory_order_acq_rel)) region.reset();
   return {};

@@ -37,7 +37,6 @@ std::shared_ptr<PreparedSide> Transfers::take_side() {
 }
 
 void Transfers::put_back(std::shared_ptr<PreparedSide> side) {
-  constexpr std::size_t kMaxSpare = 8;
   side->list.clear();
   side->peer.reset();
   run::MutexLock lock(pool_mutex_);
@@ -274,7 +273,6 @@ void Transfers::cancel(TransferCore& transfer) {
 void Transfers::abandon(std::shared_ptr<TransferCore> transfer) {
   cancel(*transfer);
   BackendInstance& instance = *transfer->instance;
-  constexpr std::size_t kMaxPooled = 256;
   engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     if (transfer->is_active()) {  // drains by itself, then goes
       transfer->agent.reset();
@@ -293,7 +291,7 @@ void Transfers::abandon(std::shared_ptr<TransferCore> transfer) {
     if (side) put_back(std::move(side));
   }
   run::MutexLock lock(pool_mutex_);
-  pool_.push_back(std::move(transfer));
+  if (pool_.size() < kMaxPooled) pool_.push_back(std::move(transfer));
 }
 
 void Transfers::close() {

@@ -29,7 +29,10 @@ class Transfers {
   /// All of them outlive it.
   Transfers(const AgentContext& context, const BackendSet& backends, ProgressEngine& engine,
             PeerBook& peers)
-      : context_(context), backends_(backends), engine_(engine), peers_(peers) {}
+      : context_(context), backends_(backends), engine_(engine), peers_(peers) {
+    pool_.reserve(kMaxPooled);  // so that letting go of a transfer needs no memory
+    spare_sides_.reserve(kMaxSpare);
+  }
 
   /// What a transfer is made between; with the own ones, which are used again when it is gone.
   struct Sides {
@@ -110,6 +113,9 @@ class Transfers {
   const BackendSet& backends_;
   ProgressEngine& engine_;
   PeerBook& peers_;
+
+  static constexpr std::size_t kMaxPooled = 256;
+  static constexpr std::size_t kMaxSpare = 8;
 
   run::Mutex pool_mutex_;
   std::vector<std::shared_ptr<TransferCore>> pool_ TOWPATH_GUARDED_BY(pool_mutex_);

@@ -50,7 +50,7 @@ class TrackedConnection : public Connection {
 class ConnectionTable {
  public:
   /// `events` outlives it.
-  explicit ConnectionTable(Events& events) noexcept : events_(events) {}
+  explicit ConnectionTable(Events& events) : events_(events) {}
   ConnectionTable(const ConnectionTable&) = delete;
   ConnectionTable& operator=(const ConnectionTable&) = delete;
 

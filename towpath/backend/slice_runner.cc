@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include <towpath/backend/far_copy.h>
 #include <towpath/backend/slice_runner.h>
@@ -147,7 +148,11 @@ std::unique_ptr<Operation> SliceRunner::make_operation() {
 
 void SliceRunner::run_slice(SlicedOperation& operation) {
   Status status;
-  if (!operation.task.at().done()) status = mover_.move(operation.task);
+  try {
+    if (!operation.task.at().done()) status = mover_.move(operation.task);
+  } catch (const std::bad_alloc&) {  // it is waited for
+    status = no_memory_;
+  }
   if (!status.ok() || operation.task.at().done()) complete(operation, std::move(status));
 }
 
@@ -177,7 +182,12 @@ void SliceRunner::complete(SlicedOperation& operation, Status status) {
   operation.unlink();
   if (!status.ok()) operation.task.failures_.clear();
   operation.task.status_ = std::move(status);
-  const Completion completion = operation.task.completion();
+  Completion completion;
+  try {
+    completion = operation.task.completion();
+  } catch (const std::bad_alloc&) {
+    completion = {no_memory_, operation.task.bytes_, {}};
+  }
   events_.on_complete(operation, completion);  // it may be gone afterwards
 }
 

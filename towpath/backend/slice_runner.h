@@ -94,7 +94,7 @@ struct SliceLink {
 class SliceRunner {
  public:
   /// Both outlive the runner; the runner outlives its operations.
-  SliceRunner(Events& events, SliceMover& mover) noexcept : events_(events), mover_(mover) {}
+  SliceRunner(Events& events, SliceMover& mover) : events_(events), mover_(mover) {}
   SliceRunner(const SliceRunner&) = delete;
   SliceRunner& operator=(const SliceRunner&) = delete;
 
@@ -113,6 +113,8 @@ class SliceRunner {
   Events& events_;
   SliceMover& mover_;
   SliceLink active_;
+  /// Made before it is needed.
+  const Status no_memory_ = error(Code::exhausted, "no memory was left to move more bytes");
 };
 
 }  // namespace towpath::backend

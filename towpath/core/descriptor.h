@@ -46,7 +46,7 @@ struct StridedDescriptor {
 
 class DescriptorList {
  public:
-  explicit DescriptorList(MemoryKind kind) noexcept : kind_(kind) {}
+  explicit DescriptorList(MemoryKind kind) : kind_(kind) {}
   DescriptorList(MemoryKind kind, std::span<const Descriptor> descriptors);
 
   /// Errors: out_of_range (the extent would wrap around the end of the address space).

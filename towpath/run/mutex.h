@@ -47,6 +47,18 @@ class TOWPATH_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
+/// The same of one that is held already, as by try_lock().
+class TOWPATH_SCOPED_CAPABILITY HeldLock {
+ public:
+  explicit HeldLock(Mutex& mutex) TOWPATH_REQUIRES(mutex) : mutex_(mutex) {}
+  ~HeldLock() TOWPATH_RELEASE() { mutex_.unlock(); }
+  HeldLock(const HeldLock&) = delete;
+  HeldLock& operator=(const HeldLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
 class CondVar {
  public:
   /// Gives the mutex back, sleeps, takes it again. May wake for no reason: loop.
