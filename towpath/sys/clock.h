@@ -9,8 +9,8 @@ namespace towpath::sys {
 
 class SystemClock final : public Clock {
  public:
-  /// CLOCK_BOOTTIME: never goes back, goes on while the machine sleeps (leases end), the same in all
-  /// processes; no clock sees a virtual machine's pause. Cost: no system call (vDSO).
+  /// CLOCK_BOOTTIME: never goes back, goes on while the machine sleeps (leases end), the same in
+  /// all processes; no clock sees a virtual machine's pause. Cost: no system call (vDSO).
   Instant now() const noexcept override;
   /// CLOCK_REALTIME: may jump.
   Duration since_epoch() const noexcept override;
