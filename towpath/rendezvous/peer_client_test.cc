@@ -247,6 +247,8 @@ TEST_F(PeerClientTest, each_address_of_a_name_is_tried) {
     ASSERT_EQ(endpoints.size(), 2U);
     listener = net::Listener::listen(net::to_address(endpoints.back())).value();
     const auto port = std::get<net::TcpAddress>(listener->address()).port;
+    client =
+        PeerClient::open({.tls = provider_of(tls)}, clock).value();  // the parent's is not ours
     (void)client->fetch(net::TcpAddress{"two.test", port}, "a", Deadline::never(),
                         [&](auto metadata) { answers.push_back(metadata); });
     auto peer = accept();

@@ -13,8 +13,8 @@ from pathlib import Path
 
 HEADERS = Path(__file__).resolve().parents[1]
 WATCHDOG_S = 240
-# Only what symmetric memory needs: a PE starts in milliseconds.
-MAY_NEED = re.compile(r"lib(c|m|gcc_s|stdc\+\+|dl|numa|uring|xxhash|(?:a|l|t|ub)san|clang_rt\.\w+)(-[\w.]+)?\.so(\.\d+)*|ld-linux[\w.-]*")
+# Only what symmetric memory needs, OpenSSL for PEs of several hosts: a PE starts in milliseconds.
+MAY_NEED = re.compile(r"lib(c|m|gcc_s|stdc\+\+|dl|numa|uring|xxhash|crypto|ssl|(?:a|l|t|ub)san|clang_rt\.\w+)(-[\w.]+)?\.so(\.\d+)*|ld-linux[\w.-]*")
 ARGS = None
 
 RING = r"""
