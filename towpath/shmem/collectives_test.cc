@@ -1,4 +1,5 @@
 // Broadcast, collect, alltoall and reduce against what they should give.
+#include <latch>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -197,7 +198,8 @@ TEST_P(LockTest, try_does_not_wait) {
 }
 
 TEST_P(LockTest, dead_holder_breaks_it_for_all) {
-  as_threads({.pes = 4}, [](Context& context) {
+  std::latch all_have_asked(3);
+  as_threads({.pes = 4}, [&](Context& context) {
     auto lock = context.allocate_lock();
     auto held = context.allocate_zeroed<std::uint64_t>(1);
     if (context.my_pe() == 3) {
@@ -212,6 +214,7 @@ TEST_P(LockTest, dead_holder_breaks_it_for_all) {
       EXPECT_NE(refused.to_string().find("PE 3 "), std::string::npos) << refused.to_string();
     }
     EXPECT_FALSE(*lock->try_acquire());
+    all_have_asked.arrive_and_wait();  // whose turn it was and who has left is named too
   });
 }
 

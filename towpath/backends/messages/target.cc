@@ -112,7 +112,7 @@ void Target::fetch_guarded(const Frame& read) {
 // Of pieces that are not refused.
 void Target::append(const Frame& read, const DeviceWindow* window, FrameWriter& answer) const {
   std::uint64_t from_device = 0;  // bytes in the window
-  const std::byte* guarded = fetched_.get();
+  std::uint64_t guarded = 0;      // bytes of pieces before this one
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
     const Piece piece = read.piece(i);
     const PieceVerdict& here = verdicts_[i];
@@ -121,7 +121,7 @@ void Target::append(const Frame& read, const DeviceWindow* window, FrameWriter& 
       if (!is_refused) answer.append(window->room().subspan(from_device, piece.bytes()));
       from_device += piece.bytes();
     } else if (here.may_fault && !is_refused) {
-      answer.append({guarded, piece.bytes()});
+      answer.append({fetched_.get() + guarded, piece.bytes()});
     } else if (!is_refused) {
       for (std::uint32_t k = 0; k < piece.count; ++k)
         answer.append(bytes_at(piece.address + k * piece.stride, piece.length));

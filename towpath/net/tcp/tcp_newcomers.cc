@@ -85,7 +85,7 @@ Status TcpNewcomers::displace(std::uint64_t tag, Instant now) {
   const Status full = error(Code::exhausted, cat(all_.size(),
                                                  " connections wait that have proven "
                                                  "nothing; more are not taken"));
-  if (now - oldest->second.since < kMinAge) return full;
+  if (now - oldest->second.since < (options_.tls ? kMinTlsAge : kMinAge)) return full;
   drop(oldest, full);
   return {};
 }

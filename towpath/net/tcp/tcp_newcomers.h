@@ -26,6 +26,9 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
   static constexpr std::size_t kMost = 512;  ///< or a quarter of the descriptors that there may be
   static constexpr std::size_t kMostPerSource = 64;
   static constexpr Duration kMinAge = std::chrono::milliseconds(100);
+  /// The same of one that has a TLS handshake to make: many that come at once must not put each
+  /// other out before any of them is through.
+  static constexpr Duration kMinTlsAge = std::chrono::seconds(1);
   static constexpr Duration kMaxAge = std::chrono::seconds(2);
 
   struct Options {
