@@ -123,9 +123,10 @@ int run(Options options, const std::string& where) {
     for (const auto& [what, part] : {std::pair{"the whole step", Part::all},
                                      {"start_step()", Part::begin},
                                      {"take_finished(), take_report()", Part::take}})
-      cases.push_back({.name = what,
-                       .ours = [=, part = part, go = go] { return ((*engine).*go)(part); },
-                       .reference = [=, part = part, go = go] { return ((*by_hand).*go)(part); }});
+      cases.push_back(
+          {.name = what,
+           .ours = [=, its_part = part, step = go] { return ((*engine).*step)(its_part); },
+           .reference = [=, its_part = part, step = go] { return ((*by_hand).*step)(its_part); }});
     bench.measure(
         {.title = cat("a step that ", name, " 16 blocks of 1 MiB"),
          .ours = "time of the engine's thread in its connector; the tiers have a thread",

@@ -158,8 +158,8 @@ void bind(py::module_& module, const char* says) {
       {0, nullptr},
   };
   // Kept: until Python 3.11 the type does not copy it.
-  static const std::string* const name = new std::string(cat("towpath._towpath.", Named.name));
-  PyType_Spec spec{name->c_str(), sizeof(HandleObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+  static const std::string* const kName = new std::string(cat("towpath._towpath.", Named.name));
+  PyType_Spec spec{kName->c_str(), sizeof(HandleObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                    slots};
   const auto type = py::reinterpret_steal<py::object>(PyType_FromSpec(&spec));
   if (!type) throw py::error_already_set();
