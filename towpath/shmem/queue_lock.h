@@ -1,6 +1,6 @@
 // QueueLock: a lock that PEs get in the order in which they ask, spread over one word of each PE.
 //
-// The word of PE 0 also has the tail of the queue. Who comes swaps itself in there, notifies the
+// The word of PE 0 also has the tail of the queue. Who comes puts itself in there, notifies the
 // one before it that it waits, and sleeps on its own word until that one hands the lock over: one
 // store to one PE, however many wait (after Mellor-Crummey and Scott).
 //
@@ -39,9 +39,11 @@ class QueueLock {
   /// Errors: Nodes::wait()'s and broken()'s.
   Status acquire() {
     nodes_.node(me_).store(kWaits);
-    const std::uint32_t before = nodes_.tail().exchange(me_ + 1);
+    // Not by an exchange: nobody takes the mark out of a broken tail, not even for a moment.
+    std::uint32_t before = 0;
+    while (!nodes_.tail().compare_exchange_strong(before, me_ + 1))
+      if ((before & kLockBroken) != 0) return nodes_.broken(culprit(before));
     if (before == 0) return {};
-    if ((before & kLockBroken) != 0) return break_it(nodes_.broken(culprit(before)), before);
     nodes_.node(before - 1).fetch_or((me_ + 1) << 1U);
     nodes_.nudge(before - 1);
     return settle([&] { return (nodes_.node(me_).load() & kWaits) == 0; }, before - 1);
