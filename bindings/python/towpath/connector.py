@@ -33,15 +33,19 @@ def _element_bytes(cache):
     return cache.itemsize if hasattr(cache, "itemsize") else cache.element_size()
 
 
-def _strides(cache):
-    """In elements; None where the elements lie one behind the other, or it does not say."""
+def _strides_of(cache):
+    """In elements; of a torch tensor or a numpy array. None: it does not say."""
     if callable(getattr(cache, "stride", None)):
-        strides = tuple(cache.stride())
-    elif getattr(cache, "strides", None):
-        strides = tuple(stride // cache.itemsize for stride in cache.strides)
-    else:
+        return tuple(cache.stride())
+    strides = getattr(cache, "strides", None)
+    return tuple(stride // cache.itemsize for stride in strides) if strides else None
+
+
+def _strides(cache):
+    """None also where the elements lie one behind the other."""
+    strides, row_major = _strides_of(cache), 1
+    if strides is None:
         return None
-    row_major = 1
     for stride, extent in zip(reversed(strides), reversed(tuple(cache.shape))):
         if extent > 1 and stride != row_major:
             return strides
@@ -103,8 +107,8 @@ class Worker:
     """A rank of the model. `caches` are its layers' arrays or tensors, in order; or a mapping from the
     layers' names to them, by which they may then be called.
 
-    `axes` names the dimensions of each, whose elements lie where its strides say; `name_space` says what they do not: the model, its version and
-    the type of its elements. Blocks are kept in memory; with a `directory` in files, too, and with
+    `axes` names the dimensions of each; where its elements lie, its strides say. `name_space` says what
+    neither does: the model, its version and the type of its elements. Blocks are kept in memory; with a `directory` in files, too, and with
     `objects` ("s3://bucket/prefix:100GiB", and "?endpoint_override=http://host:port" where the
     environment does not say it) in a store. With `peers`, those of others can be loaded too.
 

@@ -8,6 +8,8 @@ shape, so nothing here is inferred from one: block, head and token counts come f
 import dataclasses
 from typing import Any, Dict, List, Tuple
 
+from towpath.connector import _address, _element_bytes, _strides_of
+
 AXES = "block head token dim"
 
 
@@ -58,23 +60,8 @@ def _expected(kv_cache_config, layer, element_bytes):
     return (kv_cache_config.num_blocks, spec.num_heads, spec.num_states, content // element_bytes)
 
 
-def _strides(cache) -> Tuple[int, ...]:
-    """In elements; of a torch tensor or a numpy array."""
-    if callable(getattr(cache, "stride", None)):
-        return tuple(cache.stride())
-    return tuple(stride // cache.itemsize for stride in cache.strides)
-
-
-def _address(cache) -> int:
-    return cache.data_ptr() if hasattr(cache, "data_ptr") else cache.ctypes.data
-
-
-def _element_bytes(cache) -> int:
-    return cache.itemsize if hasattr(cache, "itemsize") else cache.element_size()
-
-
 def _describe(cache):
-    return f"{list(cache.shape)} with strides {list(_strides(cache))} of {cache.dtype}"
+    return f"{list(cache.shape)} with strides {list(_strides_of(cache))} of {cache.dtype}"
 
 
 def _are_apart(axes) -> bool:
@@ -91,7 +78,7 @@ def _check_disjoint(caches: List[Tuple[str, Any]]):
     """No two elements share bytes, of one layer or of two: layers lie behind each other, or interleave at
     one distance, which is then a stride as the others are."""
     (first_name, first), *_ = caches
-    axes, item = list(zip(_strides(first), first.shape)), _element_bytes(first)
+    axes, item = list(zip(_strides_of(first), first.shape)), _element_bytes(first)
     if not _are_apart(axes):
         raise GeometryError(f"towpath: elements of {first_name} share bytes: it is {_describe(first)}")
     places = sorted((_address(cache), name) for name, cache in caches)
@@ -112,7 +99,7 @@ def prove(kv_caches, kv_cache_config) -> Geometry:
         raise GeometryError("towpath: the engine registered no caches")
     own, layer_of, seen = {}, {}, {}
     for name, cache in kv_caches.items():
-        key = (_address(cache), tuple(cache.shape), _strides(cache))
+        key = (_address(cache), tuple(cache.shape), _strides_of(cache))
         layer_of[name] = seen.setdefault(key, name)  # layers that share a cache have one between them
         if layer_of[name] == name:
             own[name] = cache
@@ -123,7 +110,7 @@ def prove(kv_caches, kv_cache_config) -> Geometry:
         if tuple(cache.shape) != expected:
             raise GeometryError(f"towpath: the cache of {name} should be [block, head, token, content] = "
                                 f"{list(expected)} by kv_cache_config, and is {_describe(cache)}")
-        alike = (tuple(cache.shape), _strides(cache), cache.dtype) == (tuple(first.shape), _strides(first), first.dtype)
+        alike = (tuple(cache.shape), _strides_of(cache), cache.dtype) == (tuple(first.shape), _strides_of(first), first.dtype)
         if not alike:
             raise GeometryError(f"towpath: layers of one shape are wanted: {first_name} is {_describe(first)}, "
                                 f"{name} is {_describe(cache)}")
