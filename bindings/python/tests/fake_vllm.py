@@ -75,7 +75,7 @@ def install():
     base = "vllm.distributed.kv_transfer.kv_connector.v1"
     for name in ("vllm", "vllm.distributed.kv_transfer", "vllm.distributed.kv_transfer.kv_connector", base, "vllm.v1",
                  "vllm.v1.metrics"):
-        _module(name, __path__=[])
+        _module(name, __path__=[], __version__="none")
     _module("vllm.distributed", __path__=[], get_tensor_model_parallel_rank=lambda: 0, kv_events=kv_events)
     empty = {name: type(name, (), {}) for name in ("KVConnectorHandshakeMetadata", "KVConnectorMetadata",
                                                    "KVConnectorWorkerMetadata")}

@@ -1,4 +1,5 @@
 """towpath.vllm without vLLM: settings, geometry, names, and the rules of the scheduler's half."""
+import json
 import pickle
 import types
 
@@ -160,6 +161,23 @@ def test_weights_that_were_trained_on_have_another_name(tmp_path):
     assert naming.digest_of_weights(str(tmp_path)) != first
 
 
+def test_weights_of_one_small_tensor_that_changed_have_another_name(tmp_path):
+    weights, tensors = tmp_path / "model.safetensors", {}
+    for i in range(64):  # 1 MiB each: what lies between even pieces would be 252 KiB
+        tensors[f"layer {i}"] = {"dtype": "U8", "shape": [1 << 20], "data_offsets": [i << 20, (i + 1) << 20]}
+    header = json.dumps({"__metadata__": {"format": "pt"}, **tensors}).encode()
+    content = bytearray(len(header).to_bytes(8, "little") + header + bytes(64 << 20))
+    names = set()
+    for tensor in (None, 1, 40, 63):
+        if tensor is not None:
+            begin = 8 + len(header) + (tensor << 20)
+            content[begin:begin + 100] = b"\1" * 100
+        weights.write_bytes(content)
+        naming.digest_of_weights.cache_clear()
+        names.add(naming.digest_of_weights(str(tmp_path)))
+    assert len(names) == 4
+
+
 def test_what_computes_otherwise_has_another_name():
     config = fake_vllm.config()
     name = naming.name_of_cache(config, 16)
@@ -167,6 +185,12 @@ def test_what_computes_otherwise_has_another_name():
     config.cache_config.cache_dtype = "fp8"
     assert naming.name_of_cache(config, 16) != name
     assert naming.name_of_cache(config, 16, "mine") != naming.name_of_cache(config, 16, "yours")
+
+
+def test_another_version_of_the_engine_has_another_name(monkeypatch):
+    first = naming.name_of_cache(fake_vllm.config(), 16, "mine")
+    monkeypatch.setattr(naming.vllm, "__version__", "another")
+    assert naming.name_of_cache(fake_vllm.config(), 16, "mine") != first
 
 
 def test_rooms_keep_adapters_tenants_and_images_apart():

@@ -1,8 +1,8 @@
 """The name of a model's cache: whatever makes equal tokens unequal KV bytes is part of it.
 
 Keys are digests of tokens and of this name, so neither PYTHONHASHSEED nor the engine's process matters.
-Of weights in a folder pieces are digested, not dates: the name is the same on every host, and another
-where the weights were trained on.
+Of weights in a folder a piece of each tensor is digested, not dates: the name is the same on every host,
+and another where the weights were trained on.
 """
 import functools
 import hashlib
@@ -10,13 +10,16 @@ import json
 import os
 import pathlib
 
+import vllm
+
 _PIECE, _PIECES = 4096, 256
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
 
 @functools.lru_cache(maxsize=None)
 def digest_of_weights(folder: str) -> str:
-    """Of every weight file its length, its beginning and pieces at even distances."""
+    """Of every weight file its length, its beginning, and pieces: where each tensor begins, as far as the file
+    says; else at even distances."""
     digest = hashlib.sha256()
     for path in sorted(pathlib.Path(folder).iterdir()):
         if not path.name.endswith(_WEIGHTS):
@@ -25,10 +28,24 @@ def digest_of_weights(folder: str) -> str:
         digest.update(f"{path.name} {size}\n".encode())
         with open(path, "rb") as file:
             digest.update(file.read(1 << 20))
-            for piece in range(_PIECES):
-                file.seek(size * piece // _PIECES)
+            for place in _tensors(file, size) or [size * piece // _PIECES for piece in range(_PIECES)]:
+                file.seek(place)
                 digest.update(file.read(_PIECE))
     return digest.hexdigest()
+
+
+def _tensors(file, size):
+    """Where the tensors of a .safetensors file begin, in order; nothing of any other file. Source: the format's
+    description (github.com/huggingface/safetensors): 8 bytes of length, a header of JSON, the tensors."""
+    file.seek(0)
+    begin = 8 + int.from_bytes(file.read(8), "little")
+    if not file.name.endswith(".safetensors") or begin > size:
+        return []
+    try:
+        header = json.loads(file.read(begin - 8))
+        return sorted(begin + one["data_offsets"][0] for name, one in header.items() if name != "__metadata__")
+    except (ValueError, AttributeError, KeyError, TypeError, IndexError):
+        return []  # the engine will say more
 
 
 def _model(config):
@@ -57,7 +74,8 @@ def _kernels(vllm_config):
 def name_of_cache(vllm_config, tokens_per_block: int, model: str = "") -> str:
     """`model`: the user's own name, instead of what the model's folder and configuration say."""
     config, cache = vllm_config.model_config, vllm_config.cache_config
-    said = {"dtype": str(getattr(config, "dtype", "")), "quantization": str(getattr(config, "quantization", None)),
+    said = {"vllm": vllm.__version__, "dtype": str(getattr(config, "dtype", "")),
+            "quantization": str(getattr(config, "quantization", None)),
             "cache_dtype": str(getattr(cache, "cache_dtype", "")), "block": tokens_per_block,
             "ranks": vllm_config.parallel_config.world_size, **_kernels(vllm_config)}
     if model:
