@@ -70,14 +70,11 @@ def test_too_little_memory_says_how_much_is_needed():
 # Geometry ----------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_of_the_engine_is_proven_and_kept(layout, tmp_path):
+def test_every_layout_of_the_engine_is_proven_and_kept(layout):
     caches = views(layout)
     proven = geometry.prove(caches, fake_vllm.cache_config())
     assert proven.shape == (BLOCKS, HEADS, TOKENS, DIM) and proven.block_bytes == LAYERS * HEADS * TOKENS * DIM * 2
-    connectors = [TowpathConnector(fake_vllm.config(SYNCHRONOUS), role, fake_vllm.cache_config())
-                  for role in (KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER)]
-    scheduler, worker = connectors
-    worker.register_kv_caches(caches)
+    scheduler, worker = connectors(caches)
     written = {name: numpy.random.default_rng(i).random((2, HEADS, TOKENS, DIM)).astype(numpy.float16)
                for i, name in enumerate(caches)}
     for name, cache in caches.items():
@@ -217,6 +214,15 @@ class Request:
         self.__dict__.update(more)
 
 
+def connectors(caches, **extra):
+    """Both halves, which load and save within the step."""
+    scheduler, worker = (TowpathConnector(fake_vllm.config({**SYNCHRONOUS, **extra}), role, fake_vllm.cache_config())
+                         for role in (KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER))
+    worker.register_kv_caches(caches)
+    scheduler.set_xfer_handshake_metadata({0: worker.get_handshake_metadata()})
+    return scheduler, worker
+
+
 def scheduled(request, computed, count, preempted=(), cached=False, drafts=()):
     space = types.SimpleNamespace
     name = request.request_id
@@ -275,14 +281,8 @@ def test_only_known_tokens_are_saved():
     assert half.figures()["saved_blocks"] == 2
 
 
-
 def test_nothing_is_saved_while_a_load_is_not_confirmed(tmp_path):
-    caches = views("LBHNC")
-    connectors = [TowpathConnector(fake_vllm.config({**SYNCHRONOUS, "directory": str(tmp_path)}), role,
-                                   fake_vllm.cache_config())
-                  for role in (KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER)]
-    scheduler, worker = connectors
-    worker.register_kv_caches(caches)
+    scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path))
     step(scheduler, worker, Request("a", 40), [0, 1, 2], 0)
     half, request = scheduler._scheduler, Request("b", 64)
     before = half.figures()["saved_blocks"]
@@ -337,11 +337,7 @@ def test_prompts_without_tokens_are_left_alone():
 
 
 def test_a_reset_forgets_and_hears_no_old_report(tmp_path):
-    caches = views("LBHNC")
-    scheduler, worker = (TowpathConnector(fake_vllm.config({**SYNCHRONOUS, "directory": str(tmp_path)}), role,
-                                          fake_vllm.cache_config())
-                         for role in (KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER))
-    worker.register_kv_caches(caches)
+    scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path))
     heard, update = [], scheduler._scheduler.update
     scheduler._scheduler.update = lambda reports: (heard.append(reports), update(reports))
     step(scheduler, worker, Request("a", 40), [0, 1, 2], 0)
@@ -357,12 +353,31 @@ def test_a_reset_forgets_and_hears_no_old_report(tmp_path):
     worker.shutdown()
 
 
+def test_what_is_kept_after_a_reset_is_for_this_life_alone(tmp_path):
+    """A reset is said to come with new weights, which the folder of weights need not have."""
+    for life in range(2):
+        scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path))
+        step(scheduler, worker, Request("a", 40), [0, 1, 2], 0)
+        assert scheduler.reset_cache() is True
+        step(scheduler, worker, Request("b", 40), [3, 4, 5], 0)
+        step(scheduler, worker, Request("c", 40), [3, 4, 5], 32)
+        step(scheduler, worker, Request("d", 40, cache_salt="another"), [0, 1, 2], 0)
+        worker._worker._worker.sync()
+        assert list(tmp_path.glob("*/segment-*")), "it goes to files"
+        worker.shutdown()
+
+
+def test_what_ended_as_the_caches_fell_asleep_is_said_later():
+    _, worker = connectors(views("LBHNC"))
+    with worker._worker._driver.lock:
+        worker._worker._driver.sent.add("a")
+    worker.unregister_kv_caches()
+    assert worker.get_finished(set()) == ({"a"}, set())
+    assert worker.get_finished(set()) == (set(), set())
+
+
 def test_blocks_come_back_after_the_caches_slept(tmp_path):
-    caches = views("LBHNC")
-    scheduler, worker = (TowpathConnector(fake_vllm.config({**SYNCHRONOUS, "directory": str(tmp_path)}), role,
-                                          fake_vllm.cache_config())
-                         for role in (KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER))
-    worker.register_kv_caches(caches)
+    scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path))
     step(scheduler, worker, Request("a", 40), [0, 1, 2], 0)
     for _ in range(2):
         worker.unregister_kv_caches()

@@ -19,6 +19,7 @@ _logger = logging.getLogger("vllm.towpath")  # below vLLM's own, so that it is s
 # interpreter from the engine each time, so it looks often only while a request waits for a load.
 _NAPS = ((0.01, 0.001), (0.1, 0.005), (float("inf"), 0.05))
 _FIGURES_EVERY_S = 0.25
+_RESET = " reset"  # behind the name of what is kept after a reset
 
 
 class Driver:
@@ -82,7 +83,8 @@ class WorkerSide:
         self._geometry = self._worker = self._driver = None
         self._orders = self._begun = None
         self._epoch, self._steps = 0, []
-        self._figures_at = {}
+        self._figures_at, self._failures = {}, {}
+        self._sent, self._received = set(), set()  # of drivers that were closed
 
     def register(self, geometry):
         if self._worker is not None:
@@ -147,17 +149,24 @@ class WorkerSide:
 
     def _checked_driver(self):
         if self._driver is not None and self._driver.failure is not None:
-            raise RuntimeError("towpath: the connector's thread has ended") from self._driver.failure
+            raise RuntimeError(f"towpath: the connector's thread has ended: {self._driver.failure!r}; restart the "
+                               "engine") from self._driver.failure
         return self._driver
 
     def take_finished(self):
         driver = self._checked_driver()
-        if driver is None or not (driver.sent or driver.received):
-            return set(), set()
-        with driver.lock:
-            sent, driver.sent = driver.sent, set()
-            received, driver.received = driver.received, set()
+        if driver is not None and (driver.sent or driver.received):
+            self._take_from(driver)
+        sent, received = self._sent, self._received
+        if sent or received:
+            self._sent, self._received = set(), set()
         return sent, received
+
+    def _take_from(self, driver):
+        with driver.lock:
+            self._sent |= driver.sent
+            self._received |= driver.received
+            driver.sent, driver.received = set(), set()
 
     def take_failed_blocks(self):
         open_loads = self._orders is not None and self._orders.loads  # the step's end comes later, with drafts
@@ -194,25 +203,44 @@ class WorkerSide:
         now["quarantined"] = sum(figures["quarantined"].values())
         since = {name: value - self._figures_at.get(name, 0) for name, value in now.items()}
         self._figures_at = now
+        self._warn_of_failures(figures)
         return {name: value for name, value in since.items() if value}
+
+    def _warn_of_failures(self, figures):
+        """A full disk or a name that another has costs misses, and would not be seen."""
+        for name, failure in figures.items():
+            if failure is not None and "failure" in name and str(failure) != self._failures.get(name):
+                self._failures[name] = str(failure)
+                _logger.warning("towpath: %s: %s", name.replace("_", " "), failure)
 
     # Its end ----------------------------------------------------------------------------------
 
     def _throw_away(self, epoch):
-        """Whatever was kept, here and in files."""
-        geometry, folder = self._geometry, self._worker.folder
+        """Whatever was kept, here and in files. What is computed from now on may be of weights that no file has, so
+        it is kept under a name by which no later life looks."""
+        self._discard()
+        if not self._name_space.endswith(_RESET):
+            self._name_space += _RESET
+            self.register(self._geometry)
+            self._discard()  # what an earlier life left under this name
+        self._epoch = epoch
+        self.register(self._geometry)
+        _logger.info("towpath: all blocks that were kept have been thrown away")
+
+    def _discard(self):
+        folder = self._worker.folder
         self.close()
         if folder and os.path.isdir(folder):
             shutil.rmtree(folder)
-        self._epoch = epoch
-        self.register(geometry)
-        _logger.info("towpath: all blocks that were kept have been thrown away")
 
     def close(self):
         if self._worker is None:
             return
         self._worker.settle()
         self._driver.close()
+        with self._driver.lock:
+            self._driver.collect()
+        self._take_from(self._driver)
         self._worker.close()
         self._worker = self._driver = self._orders = None
         self._figures_at = {}
