@@ -55,11 +55,33 @@ def test_sizes_are_numbers_or_texts(value, meant):
     ({"peers": {"rendevouz": "x"}}, "peers has no key 'rendevouz'; the nearest is 'rendezvous'"),
     ({"peers": {"name": "x"}}, "peers need a rendezvous"),
     ({"peers": "etcd://"}, "should be a table"),
+    ({"peers": {"rendezvous": 7}}, "peers.rendezvous is 7, and should be a text"),
+    ({"peers": {"rendezvous": "x", "others": "ab"}}, "peers.others is 'ab', and should be a list of texts"),
+    ({"peers": {"rendezvous": "x", "others": [1]}}, "peers.others is 1, and should be a text"),
+    ({"peers": {"rendezvous": "x", "patience": "5"}}, "should be a number of seconds"),
 ])
 def test_what_is_wrong_is_refused_with_what_is_meant(extra, says):
     with pytest.raises(ValueError, match="towpath: ") as refused:
         settings.read(extra)
     assert says in str(refused.value)
+
+
+def parallel(ranks=1, replicas=1, replica=0):
+    return types.SimpleNamespace(tensor_parallel_size=ranks, data_parallel_size=replicas, data_parallel_index=replica)
+
+
+def test_ranks_and_replicas_have_places_and_names_of_their_own():
+    read = settings.read({"directory": "/kv", "peers": {"rendezvous": "x", "name": "a", "others": ["b", "c"]}})
+    alone, rank, replica = read.of_rank(0, parallel()), read.of_rank(1, parallel(2)), read.of_rank(0, parallel(1, 2, 1))
+    assert (alone.peers.name, alone.peers.others, alone.directory) == ("a", ["b", "c"], "/kv")
+    assert (rank.peers.name, rank.peers.others) == ("a-1", ["b-0", "b-1", "c-0", "c-1"])
+    assert (replica.peers.name, replica.directory) == ("a-1", "/kv/replica-1")
+    assert read.peers.name == "a", "the engine's own settings stay as they were read"
+
+
+def test_replicas_do_not_share_a_place_for_objects():
+    with pytest.raises(ValueError, match="objects is 's3://b/p', .*data_parallel_size is 2: start each replica by itself"):
+        settings.read({"objects": "s3://b/p"}).of_rank(0, parallel(1, 2, 1))
 
 
 def test_too_little_memory_says_how_much_is_needed():

@@ -94,9 +94,7 @@ class TowpathConnector(KVConnectorBase_V1):
         heads = getattr(group.kv_cache_spec, "num_kv_heads", 1)
         total = vllm_config.model_config.get_total_num_kv_heads()
         in_a_step = math.ceil(vllm_config.scheduler_config.max_num_batched_tokens / per_block)
-        mine = self._settings
-        if parallel.data_parallel_size > 1 and mine.directory:
-            mine.directory = f"{mine.directory}/replica-{parallel.data_parallel_index}"
+        mine = self._settings.of_rank(rank, parallel)
         self._worker = WorkerSide(
             settings=mine, name_space=name, rank=rank,
             first_head=rank * heads if total >= parallel.tensor_parallel_size else

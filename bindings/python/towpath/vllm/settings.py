@@ -3,7 +3,7 @@ import dataclasses
 import difflib
 import math
 import re
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Sequence
 
 from towpath.connector import Peers
 
@@ -42,6 +42,25 @@ class Settings:
     loads_in_background: bool = True
     saves_in_background: bool = True
 
+    def of_rank(self, rank, parallel) -> "Settings":
+        """What one of several has for itself: replicas their files, all their names among peers."""
+        mine, among = dataclasses.replace(self), ""
+        if parallel.data_parallel_size > 1:
+            if self.objects:
+                raise ValueError(f"towpath: objects is {self.objects!r}, a place that one replica fills and empties, and "
+                                 f"data_parallel_size is {parallel.data_parallel_size}: start each replica by itself, "
+                                 "with a place of its own, or leave objects out")
+            among = f"-{parallel.data_parallel_index}"
+            mine.directory = f"{self.directory}/replica-{parallel.data_parallel_index}" if self.directory else ""
+        if self.peers and parallel.tensor_parallel_size > 1:
+            mine.peers = dataclasses.replace(
+                self.peers, others=[f"{other}-{each}" for other in self.peers.others
+                                    for each in range(parallel.tensor_parallel_size)])
+            among += f"-{rank}"
+        if mine.peers and mine.peers.name:
+            mine.peers = dataclasses.replace(mine.peers, name=mine.peers.name + among)
+        return mine
+
     def blocks_in_memory(self, block_bytes: int, least: int) -> int:
         """Of so many bytes each; a step may need `least` of them at once."""
         if self.memory == 0:
@@ -69,33 +88,34 @@ def _checked(key, value, kind):
         return value
     if kind is not int and isinstance(value, kind):
         return value
-    words = {int: "a number, 0 or more", str: "a text", bool: "true or false", dict: "a table"}
+    words = {int: "a number, 0 or more", str: "a text", bool: "true or false", dict: "a table",
+             list: "a list of texts", (int, float): "a number of seconds"}
     raise ValueError(f"towpath: {key} is {value!r}, and should be {words[kind]}")
 
 
-def _peers(given) -> Peers:
-    known = {field.name for field in dataclasses.fields(Peers)}
-    _refuse_unknown(_checked("peers", given, dict), known, "peers")
+def _kinds_of(fields):
+    return {field.name: _KINDS.get(field.type, field.type) for field in dataclasses.fields(fields)}
+
+
+def _peers(given, key) -> Peers:
+    kinds = _kinds_of(Peers)
+    _refuse_unknown(_checked(key, given, dict), kinds, key)
     if "rendezvous" not in given:
         raise ValueError("towpath: peers need a rendezvous, such as \"etcd://10.0.0.5:2379/kv\"")
-    # An engine computes for longer than its peers wait: a thread serves them meanwhile.
-    return Peers(**{"serving_thread": True, **given})
+    for name, value in given.items():
+        checked = _checked(f"{key}.{name}", value, kinds[name])
+        for one in checked if isinstance(checked, list) else ():
+            _checked(f"{key}.{name}", one, str)
+    return Peers(**given)
 
 
-_READERS = {"memory": size_in_bytes, "disk": size_in_bytes}
-_KINDS = {"directory": str, "objects": str, "policy": str, "digest": str, "model": str, "min_accesses": int,
-          "loads_in_background": bool, "saves_in_background": bool}
+_KINDS = {float: (int, float), Sequence[str]: list}  # what JSON has for a field's type, where it is another
+_READERS = {"memory": size_in_bytes, "disk": size_in_bytes, "peers": _peers}
 
 
 def read(extra: Mapping[str, Any]) -> Settings:
     """Raises ValueError, with the value and what is meant instead."""
-    settings = Settings()
-    _refuse_unknown(extra, {field.name for field in dataclasses.fields(Settings)}, "kv_connector_extra_config")
-    for key, value in extra.items():
-        if key == "peers":
-            settings.peers = _peers(value)
-        elif key in _READERS:
-            setattr(settings, key, _READERS[key](value, key))
-        else:
-            setattr(settings, key, _checked(key, value, _KINDS[key]))
-    return settings
+    kinds = _kinds_of(Settings)
+    _refuse_unknown(extra, kinds, "kv_connector_extra_config")
+    return Settings(**{key: _READERS[key](value, key) if key in _READERS else _checked(key, value, kinds[key])
+                       for key, value in extra.items()})
