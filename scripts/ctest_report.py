@@ -8,14 +8,23 @@ def cases_of(report):
     return ElementTree.parse(report).iter("testcase") if report.exists() else ()
 
 
+# What a skipped case's name and reason look like in what its program wrote: GoogleTest, unittest, pytest.
+SKIPPED = [
+    r"^\[ RUN      \] (?P<name>.*)\n(?P<why>(?:(?!\[ RUN).*\n)*?)\[  SKIPPED \] (?P=name) \(",
+    r"^(?P<name>\w+) \(.*\) \.\.\. skipped (?P<why>['\"].*['\"])$",
+    r"^SKIPPED \[\d+\] (?P<name>\S+): (?P<why>.*)$",
+]
+
+
 def tell_skipped(report):
     """Prints which cases of whole programs were skipped, by reason: ctest names only its own tests."""
     skipped = {}
     for case in cases_of(report):
-        for name, said in re.findall(r"^\[ RUN      \] (.*)\n((?:(?!\[ RUN).*\n)*?)\[  SKIPPED \] \1 \(",
-                                     case.findtext("system-out") or "", flags=re.MULTILINE):
-            if case.get("name").endswith("_test"):
-                skipped.setdefault(" ".join(re.sub(r".*: Skipped", "", said).split()), []).append(name)
+        said = case.findtext("system-out") or ""
+        for found in (found for pattern in SKIPPED for found in re.finditer(pattern, said, flags=re.MULTILINE)):
+            if re.search(r"_test$|^tools\.|^python\.", case.get("name")):
+                why = " ".join(re.sub(r".*: Skipped", "", found["why"]).split())
+                skipped.setdefault(why, []).append(found["name"])
     for reason, names in skipped.items():
         print(f"{len(names)} skipped: {reason}: {' '.join(names)}", flush=True)
 

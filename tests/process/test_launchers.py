@@ -28,9 +28,20 @@ def start_server(test, server):
 
 
 def folder_of(test):
+    """For a test, or for a class of them."""
     folder = tempfile.TemporaryDirectory(prefix="towpath-test-")
-    test.addClassCleanup(folder.cleanup)
+    (test.addClassCleanup if isinstance(test, type) else test.addCleanup)(folder.cleanup)
     return folder.name
+
+
+def second_dies(test):
+    """For a shell of each of two PEs: PE 1 is killed when both have joined, which is when each has mapped the
+    other's heap. Before that, a launcher may end them without a word."""
+    first = os.path.join(folder_of(test), "process of PE 0")
+    have_joined = (f"grep -q towpath-shmem-heap-0 /proc/$!/maps && test -s '{first}' && "
+                   f"grep -q towpath-shmem-heap-1 /proc/$(cat '{first}')/maps")
+    return (f"test $PMIX_RANK = 0 && echo $$ > '{first}' && exec {RING} {ENDLESS}; "
+            f"{RING} {ENDLESS} & until {have_joined}; do sleep 0.1; done; kill -9 $!; wait")
 
 
 def why_no_mpirun():
@@ -63,10 +74,7 @@ class MpirunTest(unittest.TestCase):
         self.assertEqual(done.stdout, "2 PEs, 3 rounds: the token is 6\n", done.stderr)
 
     def test_a_death_is_reported(self):
-        # Both have joined when one has mapped the other's heap; before that, mpirun ends them without a word.
-        have_joined = "until grep -q towpath-shmem-heap-0 /proc/$!/maps; do sleep 0.1; done; sleep 0.5"
-        done = self.mpirun(2, *SH, f"test $PMIX_RANK = 0 && exec {RING} {ENDLESS}; "
-                                   f"{RING} {ENDLESS} & {have_joined}; kill -9 $!; wait")
+        done = self.mpirun(2, *SH, second_dies(self))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("peer_lost", done.stderr)
         self.assertIn("PE 1", done.stderr)
@@ -95,7 +103,7 @@ class SrunTest(unittest.TestCase):
         self.assertEqual(done.stdout, "3 PEs, 3 rounds: the token is 9\n", done.stderr)
 
     def test_a_death_is_reported(self):
-        done = self.srun("pmix", 2, *SH, f"test $PMIX_RANK = 0 && exec {RING} {ENDLESS}; {RING} {ENDLESS} & sleep 0.5; kill -9 $!; wait")
+        done = self.srun("pmix", 2, *SH, second_dies(self))
         self.assertNotEqual(done.returncode, OK)
         self.assertIn("peer_lost", done.stderr)
 

@@ -35,4 +35,4 @@ def main():
     """Runs the tests of the calling script."""
     global COMMAND
     COMMAND = str(Path(sys.argv.pop(1)).resolve())
-    unittest.main()
+    unittest.main(verbosity=2)  # which says why a test is skipped
