@@ -201,8 +201,7 @@ def with_files():
 def grant(place):
     """Another engine: serves two prompts. Then it is busy, and its blocks are lent all the same, until it
     is killed."""
-    engine = Engine(Connector(MODEL, peers=Peers(place, "prefill", others=["decode"],
-                                                        serving_thread=True)))
+    engine = Engine(Connector(MODEL, peers=Peers(place, "prefill", others=["decode"])))
     engine.serve("first", FIRST)
     engine.serve("second", SECOND)
     while os.getppid() != 1:
