@@ -40,16 +40,6 @@ def step_now(output):
             "scheduled": output.num_scheduled_tokens, "preempted": sorted(output.preempted_req_ids or ())}
 
 
-def quiesce(side):
-    """All that is under way in a worker ends: what it reports depends on no thread's pace, and a replay
-    that does the same is answered the same."""
-    side._worker.settle()
-    while side._worker.progress():
-        pass
-    with side._driver.lock:
-        side._driver.collect()
-
-
 class RecordingConnector(TowpathConnector):
 
     def __init__(self, vllm_config, role, kv_cache_config):
@@ -98,7 +88,7 @@ class RecordingConnector(TowpathConnector):
         super().wait_for_save()
 
     def get_finished(self, finished_req_ids):
-        quiesce(self._worker)
+        self._worker.quiesce()
         sent, received = super().get_finished(finished_req_ids)
         write(call="get_finished", ended=sorted(finished_req_ids), sent=sorted(sent), received=sorted(received))
         return sent, received
@@ -142,9 +132,6 @@ class RecordingConnector(TowpathConnector):
         self._running.pop(request.request_id, None)
         write(call="finish", request=request_now(request), stays=stays)
         return stays, params
-
-    def has_pending_push_work(self):
-        return super().has_pending_push_work()
 
     def shutdown(self):
         if self._role.name == "WORKER":

@@ -8,7 +8,6 @@ from the tokens up to there, and those that were loaded must hold just that.
 import hashlib
 import json
 import pathlib
-import time
 import types
 
 import numpy
@@ -21,7 +20,6 @@ from towpath.vllm import TowpathConnector
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 
 RECORDINGS = sorted(pathlib.Path(__file__).with_name("recorded").glob("vllm_*.jsonl"))
-TIMEOUT_S = 60
 
 
 class Player:
@@ -37,12 +35,6 @@ class Player:
         for line in lines:
             getattr(self, "on_" + line.pop("call"))(**line)
         return self.figures
-
-    def wait_until(self, is_so, says):
-        until = time.monotonic() + TIMEOUT_S
-        while not is_so():
-            assert time.monotonic() < until, says()
-            time.sleep(0.001)
 
     # Its beginning and end
 
@@ -170,35 +162,19 @@ class Player:
 
     # What came of them
 
-    def quiesce(self):
-        """As tests/engines/recording.py does: answers depend on no thread's pace."""
-        side = self.worker._worker
-        side._worker.settle()
-        while side._worker.progress():
-            pass
-        with side._driver.lock:
-            side._driver.collect()
-
     def on_get_finished(self, ended, sent, received):
-
-        def are_there():
-            self.quiesce()
-            now = self.worker.get_finished(set(ended))
-            self.sent |= now[0]
-            self.received |= now[1]
-            return self.sent >= set(sent) and self.received >= set(received)
-
-        self.wait_until(are_there, lambda: f"sent {sent}, received {received}: only {self.sent}, {self.received}")
+        self.worker._worker.quiesce()
+        now = self.worker.get_finished(set(ended))
+        self.sent |= now[0]
+        self.received |= now[1]
+        assert self.sent >= set(sent) and self.received >= set(received), (
+            f"sent {sent}, received {received} in the engine; here {self.sent}, {self.received}")
         self.sent -= set(sent)
         self.received -= set(received)
 
     def on_failed(self, blocks):
-
-        def are_there():
-            self.failed |= self.worker.get_block_ids_with_load_errors()
-            return self.failed >= set(blocks)
-
-        self.wait_until(are_there, lambda: f"blocks {blocks} failed in the engine, here {self.failed}")
+        self.failed |= self.worker.get_block_ids_with_load_errors()
+        assert self.failed >= set(blocks), f"blocks {blocks} failed in the engine, here {self.failed}"
         self.failed -= set(blocks)
         self.figures["failed"] += len(blocks)
         self.check_loaded(set(blocks))

@@ -23,10 +23,11 @@ _RESET = " reset"  # behind the name of what is kept after a reset
 
 
 class Driver:
-    """A thread that makes progress and collects what came of it. `lock` keeps reports in their order."""
+    """A thread that makes progress and collects what came of it. `lock` keeps reports in their order, and
+    notifies of what was collected."""
 
     def __init__(self, worker):
-        self.lock = threading.Lock()
+        self.lock = threading.Condition()
         self.sent, self.received, self.failed, self.reports = set(), set(), set(), []
         self.awaited = 0  # background loads that were ordered, and not received yet
         self.figures, self.failure = worker.figures(), None
@@ -52,6 +53,7 @@ class Driver:
         report = self._worker.take_report(progress=False)
         if report is not None:
             self.reports.append(report)
+        self.lock.notify_all()
 
     def _run(self):
         busy_at = counted_at = time.monotonic()
@@ -141,11 +143,23 @@ class WorkerSide:
         self._driver.wake()
         if self._orders.loads:
             self._steps.append(self._orders.step)
-            with self._driver.lock:  # whether a load of this step failed is said with this step
-                self._driver.collect()
+            self._collect()  # whether a load of this step failed is said with this step
         self._orders = None
 
     # What came of it --------------------------------------------------------------------------
+
+    def quiesce(self, timeout=60):
+        """All that was ordered ends. For recordings and their replay, whose answers depend on no thread's pace."""
+        driver = self._checked_driver()
+        self._worker.settle()
+        with driver.lock:
+            driver.collect()
+            if not driver.lock.wait_for(lambda: driver.awaited <= 0, timeout):
+                raise TimeoutError(f"towpath: {driver.awaited} loads have not ended within {timeout} s")
+
+    def _collect(self):
+        with self._driver.lock:
+            self._driver.collect()
 
     def _checked_driver(self):
         if self._driver is not None and self._driver.failure is not None:
@@ -190,8 +204,7 @@ class WorkerSide:
     def first_reports(self):
         """What is there from the start."""
         if self._driver is not None:
-            with self._driver.lock:
-                self._driver.collect()
+            self._collect()
         return self.take_reports()
 
     def figures(self):
@@ -238,8 +251,7 @@ class WorkerSide:
             return
         self._worker.settle()
         self._driver.close()
-        with self._driver.lock:
-            self._driver.collect()
+        self._collect()
         self._take_from(self._driver)
         self._worker.close()
         self._worker = self._driver = self._orders = None
