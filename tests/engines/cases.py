@@ -3,7 +3,6 @@
 A case returns a sentence with what it measured; it fails by an exception.
 """
 import argparse
-import glob
 import os
 import pathlib
 import shutil
@@ -15,6 +14,7 @@ import conversations
 import harness
 from harness import BLOCK, Engine, make_model, prompt, say, towpath
 
+IN_THE_FIRST_BLOCK = 2 * 4096 + 12345
 SYNCHRONOUS = {"loads_in_background": False, "saves_in_background": False}
 
 
@@ -36,16 +36,6 @@ def by_itself(model, prompts, **args):
     return computed, cached
 
 
-def flip_first_block(directory, place=2 * 4096 + 12345):
-    """A bit in the block that was written first."""
-    path = sorted(glob.glob(f"{directory}/*/segment-*"))[0]
-    with open(path, "r+b") as file:
-        file.seek(place)
-        byte = file.read(1)[0]
-        file.seek(-1, 1)
-        file.write(bytes([byte ^ 16]))
-
-
 def restart(work, settings):
     """Save, match, load; across a restart; with a bit flipped."""
     model, prompts = make_model(work / "model"), [prompt(seed, 300 + 77 * seed) for seed in range(4)]
@@ -64,7 +54,7 @@ def restart(work, settings):
         assert one_by_one(engine, prompts) == (cached, whole)
         figures = engine.figures()
         assert figures["worker"]["from_files"] == sum(whole) // BLOCK, figures
-    flip_first_block(work / "kv")
+    harness.flip(harness.segments(work / "kv")[0], IN_THE_FIRST_BLOCK)
     with Engine(model, connector) as engine:
         say("third life, with a bit flipped")
         assert one_by_one(engine, longer)[0] == [alone]
@@ -103,9 +93,8 @@ def random_conversations(work):
 def conversations_in_step(work):
     """The same, loading and saving within the step. What the step of a load completes is saved in the next
     one, so the last block of a request without a next one is not kept."""
-    connector = towpath(directory=str(work / "kv"), memory="256MiB", **SYNCHRONOUS)
     return conversation_figures(conversations.run(make_model(work / "model"), work / "kv", seed=work.seed + 1,
-                                                  requests=work.requests // 3, restarts=2, connector=connector),
+                                                  requests=work.requests // 3, restarts=2, settings=SYNCHRONOUS),
                                 least=0.95)
 
 
@@ -120,10 +109,7 @@ def peers(work):
 
     with Engine(model, connector("a", "b")) as lessor, Engine(model, connector("b", "a")) as lessee:
         assert one_by_one(lessor, prompts) == (computed, [0] * 4)
-        until = time.monotonic() + 60
-        while [lessee.finds(tokens=one) for one in prompts] != whole:
-            assert time.monotonic() < until, "the other engine's blocks were not heard of"
-            time.sleep(0.1)
+        lessee.await_found(prompts=prompts, counts=whole)
         say("the lessee has heard of all blocks")
         assert one_by_one(lessee, prompts[:3]) == (cached[:3], whole[:3])
         assert lessee.figures()["worker"]["leased"] == sum(whole[:3]) // BLOCK

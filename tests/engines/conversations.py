@@ -1,8 +1,6 @@
 """Random conversations, seeded: shared beginnings, branches, answers that become prompts, restarts of the
 engine, bits flipped in its files. The same requests go to vLLM's own prefix cache, which never forgets:
 tokens and hits must be the same."""
-import glob
-import os
 import random
 
 import harness
@@ -42,27 +40,24 @@ class Conversations:
         return conversation, list(conversation)
 
 
-def flip_a_bit(directory, numbers):
-    path = numbers.choice(glob.glob(os.path.join(directory, "*", "segment-*")))
-    place = numbers.randrange(4096, os.path.getsize(path))
-    with open(path, "r+b") as file:
-        file.seek(place)
-        byte = file.read(1)[0]
-        file.seek(place)
-        file.write(bytes([byte ^ (1 << numbers.randrange(8))]))
+def flip_anywhere(directory, numbers):
+    path = numbers.choice(harness.segments(directory))
+    harness.flip(path, numbers.randrange(4096, path.stat().st_size), numbers.randrange(8))
 
 
 class Checked:
     """Both engines, and what came of the requests."""
 
-    def __init__(self, model, directory, connector, args):
-        self.model, self.directory, self.args = model, directory, args
-        self.connector = connector
-        self.reference = Engine(model, enable_prefix_caching=True,
-                                environment={"VLLM_CPU_KVCACHE_SPACE": "6"}, **args)
-        self.engine = Engine(model, connector, **args)
+    def __init__(self, model, directory, connector):
+        self.model, self.directory, self.connector = model, directory, connector
+        self.reference = Engine(model, enable_prefix_caching=True, dtype="float32",
+                                environment={"VLLM_CPU_KVCACHE_SPACE": "6"})
+        self.engine = self.start()
         self.requests = self.cached = self.wanted = self.failed = self.flipped = 0
         self.seconds, self.step_seconds = {}, 0.0  # of the engine's thread: in the connector by method; in all
+
+    def start(self):
+        return Engine(self.model, self.connector, dtype="float32")
 
     def ask(self, prompt, max_tokens):
         mine = self.engine.generate([prompt], max_tokens)
@@ -93,16 +88,15 @@ class Checked:
         self.engine.stop()
         if numbers is not None:
             for _ in range(FLIPS):
-                flip_a_bit(self.directory, numbers)
+                flip_anywhere(self.directory, numbers)
             self.flipped += FLIPS
-        self.engine = Engine(self.model, self.connector, **self.args)
+        self.engine = self.start()
 
 
-def run(model, directory, seed, requests, restarts, connector=None, **args):
-    """Every second restart finds a bit flipped."""
-    connector = connector or harness.towpath(directory=str(directory), memory="256MiB")
-    args = {"dtype": "float32", **args}
-    chats, checked = Conversations(seed), Checked(model, str(directory), connector, args)
+def run(model, directory, seed, requests, restarts, settings=None):
+    """Every second restart finds bits flipped."""
+    connector = harness.towpath(directory=str(directory), memory="256MiB", **(settings or {}))
+    chats, checked = Conversations(seed), Checked(model, directory, connector)
     every = max(1, requests // (restarts + 1))
     for number in range(requests):
         if number and number % every == 0 and number // every <= restarts:

@@ -8,9 +8,7 @@ import sys
 import time
 
 
-def cpu_seconds():
-    times = os.times()
-    return times.user + times.system
+SETTLED_S = HEARD_S = 60
 
 
 class Engine:
@@ -26,7 +24,7 @@ class Engine:
                        **config.get("args", {}))
         self.core = self.llm.llm_engine.engine_core.engine_core
         self.scheduler = self.core.scheduler
-        self.model_seconds, self.steps, self.computed = 0.0, 0, 0
+        self.step_seconds, self.computed = 0.0, 0
         self._watch_steps()
         self._watch_events()
 
@@ -45,8 +43,8 @@ class Engine:
         connector.take_events = watched
 
     def events(self):
-        return [{"kind": type(event).__name__, "blocks": len(event.block_hashes), "medium": event.medium,
-                 "tokens": list(getattr(event, "token_ids", ()))} for event in self.taken]
+        return [{"kind": type(event).__name__, "tokens": list(getattr(event, "token_ids", ()))}
+                for event in self.taken]
 
     def _watch_steps(self):
         step = self.core.step_fn
@@ -56,8 +54,7 @@ class Engine:
             try:
                 return step()
             finally:
-                self.model_seconds += time.perf_counter() - begin
-                self.steps += 1
+                self.step_seconds += time.perf_counter() - begin
 
         schedule = self.scheduler.schedule
 
@@ -71,25 +68,26 @@ class Engine:
     def settle(self):
         """Steps until the connector has nothing more to do."""
         connector = self.scheduler.connector
-        until = time.monotonic() + 60
-        while connector is not None and connector.has_pending_push_work() and time.monotonic() < until:
+        until = time.monotonic() + SETTLED_S
+        while connector is not None and connector.has_pending_push_work():
+            assert time.monotonic() < until, f"the connector still has work after {SETTLED_S} s"
             self.core.step_fn()
 
-    def generate(self, prompts, max_tokens, settle=True, salt=None, extra=None, **sampling):
+    def generate(self, prompts, max_tokens, settle=True, salt=None, extra=None):
         from vllm import SamplingParams
         params = SamplingParams(temperature=0, max_tokens=max_tokens, min_tokens=max_tokens, ignore_eos=True,
-                                detokenize=False, extra_args=extra, **sampling)
-        begin, cpu, before = time.perf_counter(), cpu_seconds(), self.computed
+                                detokenize=False, extra_args=extra)
+        begin, before = time.perf_counter(), self.computed
         outputs = self.llm.generate(
             [{"prompt_token_ids": prompt, **({"cache_salt": salt} if salt else {})} for prompt in prompts],
             params, use_tqdm=False)
-        seconds, cpu = time.perf_counter() - begin, cpu_seconds() - cpu
+        seconds = time.perf_counter() - begin
         if settle:
             self.settle()
         return {"tokens": [list(output.outputs[0].token_ids) for output in outputs],
                 "cached": [output.num_cached_tokens for output in outputs],
                 "params": [getattr(output, "kv_transfer_params", None) for output in outputs],
-                "seconds": seconds, "cpu": cpu, "computed": self.computed - before}
+                "seconds": seconds, "computed": self.computed - before}
 
     def worker_side(self):
         from vllm.distributed.kv_transfer import get_kv_transfer_group
@@ -101,8 +99,7 @@ class Engine:
         return {"scheduler": connector._scheduler.figures(),
                 "worker": {name: str(value) if "failure" in name else value for name, value in kept.items()},
                 "seconds": {**connector.seconds, **{f"worker {k}": v for k, v in worker.seconds.items()}},
-                "folder": worker._worker._worker.folder, "steps": self.steps, "step_seconds": self.model_seconds,
-                "preemptions": self.preemptions()}
+                "step_seconds": self.step_seconds, "preemptions": self.preemptions()}
 
     def preemptions(self):
         for metric in self.llm.get_metrics():
@@ -110,9 +107,13 @@ class Engine:
                 return int(metric.value)
         return None
 
-    def metrics(self):
-        return {metric.name: metric.value for metric in self.llm.get_metrics()
-                if "towpath" in metric.name and hasattr(metric, "value")}
+    def await_found(self, prompts, counts):
+        """Until so many tokens of each prompt could be loaded."""
+        driver, until = self.worker_side()._worker._driver, time.monotonic() + HEARD_S
+        while (found := [self.finds(one) for one in prompts]) != counts:
+            with driver.lock:
+                heard = driver.lock.wait_for(lambda: driver.reports, until - time.monotonic())
+            assert heard, f"{found} tokens could be loaded after {HEARD_S} s, and {counts} are there"
 
     def finds(self, tokens):
         """How many tokens could be loaded, by what the worker knows now: peers are heard of without a request."""
@@ -130,11 +131,6 @@ class Engine:
 
     def reset(self):
         return {"prefix": self.llm.reset_prefix_cache(reset_connector=True)}
-
-    def geometry(self):
-        caches = self.worker_side()._kv_caches
-        return {name: {"shape": list(cache.shape), "stride": list(cache.stride()), "dtype": str(cache.dtype)}
-                for name, cache in caches.items()}
 
     def close(self):
         self.core.shutdown()

@@ -1,4 +1,5 @@
 """What the tests of engines share: the model, engines in processes, prompts."""
+import contextlib
 import json
 import os
 import pathlib
@@ -19,18 +20,32 @@ ENVIRONMENT = {
 }
 
 
-def make_model(folder, seed=1234, dtype="bfloat16", layers=8):
+def make_model(folder, layers=8):
     """33.6 million random parameters, with eight layers; once."""
     if (folder / "config.json").exists():
         return folder
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
-    torch.manual_seed(seed)
+    torch.manual_seed(1234)
     config = LlamaConfig(vocab_size=VOCABULARY, hidden_size=512, intermediate_size=1536, num_hidden_layers=layers,
                          num_attention_heads=8, num_key_value_heads=4, head_dim=64, initializer_range=0.05,
-                         max_position_embeddings=8192, bos_token_id=1, eos_token_id=2, pad_token_id=0, dtype=dtype)
-    LlamaForCausalLM(config).to(getattr(torch, dtype)).save_pretrained(folder)
+                         max_position_embeddings=8192, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+                         dtype="bfloat16")
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
     return folder
+
+
+def segments(directory):
+    """The files of blocks below a connector's directory, the first that was written first."""
+    return sorted(directory.glob("*/segment-*"))
+
+
+def flip(path, place, bit=4):
+    with open(path, "r+b") as file:
+        file.seek(place)
+        byte = file.read(1)[0]
+        file.seek(place)
+        file.write(bytes([byte ^ (1 << bit)]))
 
 
 def towpath(**extra):
@@ -53,11 +68,11 @@ class Engine:
                 "enable_prefix_caching": False, **args}
         config = {"model": str(model), "connector": connector, "args": args}
         self.ended = False
-        output = open(log, "w") if log else sys.stderr
-        self.process = subprocess.Popen(
-            [sys.executable, str(CHILD), str(from_here), str(to_here), json.dumps(config)],
-            env={**os.environ, **ENVIRONMENT, **(environment or {})}, pass_fds=(from_here, to_here), stdout=output,
-            stderr=output)
+        with open(log, "w") if log else contextlib.nullcontext(sys.stderr) as output:
+            self.process = subprocess.Popen(
+                [sys.executable, str(CHILD), str(from_here), str(to_here), json.dumps(config)],
+                env={**os.environ, **ENVIRONMENT, **(environment or {})}, pass_fds=(from_here, to_here), stdout=output,
+                stderr=output)
         os.close(from_here)
         os.close(to_here)
         self._commands, self._answers = os.fdopen(to_child, "w"), os.fdopen(from_child)

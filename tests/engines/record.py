@@ -28,7 +28,7 @@ def record(model, work, file, settings):
         engine.generate([shared + prompt(70, 9)], 3, salt="tenant")
         assert engine.figures()["preemptions"] > 0, "nothing was preempted"
         engine.sync()
-    cases.flip_first_block(work / "kv", place=2 * 4096 + 999)
+    harness.flip(harness.segments(work / "kv")[0], 2 * 4096 + 999)
     with Engine(model, connector, environment, **ARGS) as engine:
         longer = prompt(1, 100) + prompt(99, 60)  # what is computed upon the failed block must not be kept
         engine.generate([longer], 3)
