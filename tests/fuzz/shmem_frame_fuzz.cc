@@ -8,7 +8,7 @@
 
 #include <towpath/net/messages/testing/fake_network.h>
 #include <towpath/shmem/bootstrap_words.h>
-#include <towpath/shmem/ucx/links.h>
+#include <towpath/shmem/messages/links.h>
 #include <towpath/wire/little_endian.h>
 
 namespace {

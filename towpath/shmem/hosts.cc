@@ -5,8 +5,8 @@
 
 #include <towpath/core/text.h>
 #include <towpath/shmem/hosts.h>
+#include <towpath/shmem/messages/message_transport.h>
 #include <towpath/shmem/socket_bootstrap.h>
-#include <towpath/shmem/ucx/ucx_transport.h>
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/text_file.h>
@@ -123,7 +123,7 @@ Result<ino_t> namespace_of(const char* path) {
 Result<std::unique_ptr<Remote>> send_transport(Exchange& exchange, const NetworkOptions& network,
                                                std::uint64_t key,
                                                const std::vector<std::uint32_t>& here) {
-  auto transport = UcxTransport::open(network);
+  auto transport = MessageTransport::open(network);
   TOWPATH_TRY(std::vector<Bytes> addresses,
               exchange.all(transport.ok() ? (*transport)->address() : Bytes()));
   TOWPATH_TRY(transport);

@@ -11,7 +11,7 @@
 
 #include <towpath/shmem/bootstrap.h>
 #include <towpath/shmem/exchange.h>
-#include <towpath/shmem/ucx/network.h>
+#include <towpath/shmem/messages/network.h>
 
 namespace towpath::shmem {
 

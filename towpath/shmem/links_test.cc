@@ -5,7 +5,7 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/net/messages/testing/fake_network.h>
-#include <towpath/shmem/ucx/links.h>
+#include <towpath/shmem/messages/links.h>
 
 namespace towpath::shmem {
 namespace {

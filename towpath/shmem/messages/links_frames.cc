@@ -4,8 +4,8 @@
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
 #include <towpath/shmem/fence.h>
+#include <towpath/shmem/messages/links.h>
 #include <towpath/shmem/team_slots.h>
-#include <towpath/shmem/ucx/links.h>
 
 namespace towpath::shmem {
 namespace {

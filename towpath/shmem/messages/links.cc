@@ -3,7 +3,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/shmem/fence.h>
-#include <towpath/shmem/ucx/links.h>
+#include <towpath/shmem/messages/links.h>
 
 namespace towpath::shmem {
 namespace {

@@ -10,7 +10,7 @@
 #include <deque>
 #include <map>
 
-#include <towpath/shmem/ucx/frames.h>
+#include <towpath/shmem/messages/frames.h>
 
 namespace towpath::shmem {
 

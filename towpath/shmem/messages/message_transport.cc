@@ -3,7 +3,7 @@
 #include <sched.h>
 
 #include <towpath/core/text.h>
-#include <towpath/shmem/ucx/ucx_transport.h>
+#include <towpath/shmem/messages/message_transport.h>
 
 namespace towpath::shmem {
 namespace {
@@ -22,9 +22,9 @@ constexpr Duration kFarewell = std::chrono::seconds(2);
 }  // namespace
 
 /// A caller that uses the links.
-class TOWPATH_SCOPED_CAPABILITY UcxTransport::Driving {
+class TOWPATH_SCOPED_CAPABILITY MessageTransport::Driving {
  public:
-  explicit Driving(UcxTransport& transport) TOWPATH_ACQUIRE(transport.mutex_)
+  explicit Driving(MessageTransport& transport) TOWPATH_ACQUIRE(transport.mutex_)
       : transport_(transport) {
     transport_.mutex_.lock();
     ++transport_.drivers_;
@@ -37,24 +37,24 @@ class TOWPATH_SCOPED_CAPABILITY UcxTransport::Driving {
   Driving& operator=(const Driving&) = delete;
 
  private:
-  UcxTransport& transport_;
+  MessageTransport& transport_;
 };
 
-Result<std::unique_ptr<UcxTransport>> UcxTransport::open(const NetworkOptions& options,
-                                                         const Links::WorkerMaker& make_worker) {
-  auto transport = std::make_unique<UcxTransport>(options.heartbeat);
+Result<std::unique_ptr<MessageTransport>> MessageTransport::open(
+    const NetworkOptions& options, const Links::WorkerMaker& make_worker) {
+  auto transport = std::make_unique<MessageTransport>(options.heartbeat);
   const run::MutexLock lock(transport->mutex_);
   TOWPATH_TRY(transport->links_.open(options.ucx, make_worker));
   return transport;
 }
 
-Bytes UcxTransport::address() {
+Bytes MessageTransport::address() {
   const run::MutexLock lock(mutex_);
   const ConstByteSpan address = links_.worker().address();
   return {address.begin(), address.end()};
 }
 
-Status UcxTransport::start(const Here& here) {
+Status MessageTransport::start(const Here& here) {
   here_ = here;
   TOWPATH_TRY(poller_, run::Poller::open());
   TOWPATH_TRY(waker_, run::Waker::open());
@@ -69,7 +69,7 @@ Status UcxTransport::start(const Here& here) {
   return {};
 }
 
-void UcxTransport::serve(const run::StopToken& stop) {
+void MessageTransport::serve(const run::StopToken& stop) {
   for (int idle = 0; !stop.stop_requested();) {
     Duration nap{0};
     mutex_.lock();
@@ -89,7 +89,7 @@ void UcxTransport::serve(const run::StopToken& stop) {
   }
 }
 
-void UcxTransport::stop() noexcept {
+void MessageTransport::stop() noexcept {
   if (!thread_) return;
   thread_->request_stop();
   waker_->wake();
@@ -97,7 +97,7 @@ void UcxTransport::stop() noexcept {
 }
 
 template <typename Done>
-void UcxTransport::drive_until(const Done& done) {
+void MessageTransport::drive_until(const Done& done) {
   for (int idle = 0; !done();) {
     idle = links_.turn() ? 0 : idle + 1;
     if (idle == 0) continue;
@@ -111,12 +111,12 @@ void UcxTransport::drive_until(const Done& done) {
   }
 }
 
-Status UcxTransport::make_room(Link& link) {
+Status MessageTransport::make_room(Link& link) {
   drive_until([&] { return !link.is_up() || link.endpoint->unsent() < kMaxUnsent; });
   return link.over;
 }
 
-Status UcxTransport::put(RemoteAddress to, ConstByteSpan bytes) {
+Status MessageTransport::put(RemoteAddress to, ConstByteSpan bytes) {
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(to.pe));
   for (std::uint64_t at = 0; at < bytes.size(); at += kMaxFramePayload) {
@@ -127,7 +127,7 @@ Status UcxTransport::put(RemoteAddress to, ConstByteSpan bytes) {
   return {};
 }
 
-Status UcxTransport::get(RemoteAddress from, ByteSpan into) {
+Status MessageTransport::get(RemoteAddress from, ByteSpan into) {
   if (into.empty()) return {};
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(from.pe));
@@ -150,7 +150,7 @@ Status UcxTransport::get(RemoteAddress from, ByteSpan into) {
   return question.left == 0 ? Status() : link->over;
 }
 
-Result<std::uint64_t> UcxTransport::ask(std::uint32_t pe, FrameHeader header) {
+Result<std::uint64_t> MessageTransport::ask(std::uint32_t pe, FrameHeader header) {
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(pe));
   Question question{.left = 1};
@@ -163,7 +163,7 @@ Result<std::uint64_t> UcxTransport::ask(std::uint32_t pe, FrameHeader header) {
   return question.value;
 }
 
-Result<std::uint64_t> UcxTransport::change(RemoteAddress at, const Change& what) {
+Result<std::uint64_t> MessageTransport::change(RemoteAddress at, const Change& what) {
   return ask(at.pe, {.kind = FrameKind::change,
                      .op = what.op,
                      .word_bytes = what.word_bytes,
@@ -172,7 +172,7 @@ Result<std::uint64_t> UcxTransport::change(RemoteAddress at, const Change& what)
                      .expected = what.expected});
 }
 
-Status UcxTransport::post(RemoteAddress at, const Change& what) {
+Status MessageTransport::post(RemoteAddress at, const Change& what) {
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(at.pe));
   TOWPATH_TRY(make_room(*link));
@@ -184,12 +184,12 @@ Status UcxTransport::post(RemoteAddress at, const Change& what) {
                              .expected = what.expected});
 }
 
-void UcxTransport::quiet() noexcept {
+void MessageTransport::quiet() noexcept {
   const Driving driving(*this);
   drive_until([&]() TOWPATH_REQUIRES(mutex_) { return links_.are_quiet(); });
 }
 
-ArrivalFrame UcxTransport::frame_of(const ArrivalNews& news) const {
+ArrivalFrame MessageTransport::frame_of(const ArrivalNews& news) const {
   ArrivalFrame frame{.news = news};
   // Collective calls of all PEs that reclaim blocks; see block.cc.
   frame.reports_released =
@@ -201,7 +201,7 @@ ArrivalFrame UcxTransport::frame_of(const ArrivalNews& news) const {
   return frame;
 }
 
-Status UcxTransport::arrive(const ArrivalNews& news, std::span<const std::uint32_t> doors) {
+Status MessageTransport::arrive(const ArrivalNews& news, std::span<const std::uint32_t> doors) {
   const Bytes payload = encode(frame_of(news));
   const Driving driving(*this);
   for (const std::uint32_t door : doors) {
@@ -213,27 +213,29 @@ Status UcxTransport::arrive(const ArrivalNews& news, std::span<const std::uint32
   return {};
 }
 
-Result<std::uint64_t> UcxTransport::take_slot() { return ask(0, {.kind = FrameKind::take_slot}); }
+Result<std::uint64_t> MessageTransport::take_slot() {
+  return ask(0, {.kind = FrameKind::take_slot});
+}
 
-void UcxTransport::leave_slot(std::uint32_t slot, std::uint32_t members) noexcept {
+void MessageTransport::leave_slot(std::uint32_t slot, std::uint32_t members) noexcept {
   const Driving driving(*this);
   if (const auto link = links_.find(0); link.ok())
     (void)links_.send(**link, {.kind = FrameKind::leave_slot, .aux = slot, .operand = members});
 }
 
-void UcxTransport::report_all(const FrameHeader& header) {
+void MessageTransport::report_all(const FrameHeader& header) {
   for (std::uint32_t pe = 0; pe < here_.job->pes(); ++pe)
     if (const auto link = links_.find(pe); link.ok()) (void)links_.send(**link, header);
 }
 
-void UcxTransport::end_all(int status) noexcept {
+void MessageTransport::end_all(int status) noexcept {
   const Driving driving(*this);
   report_all({.kind = FrameKind::end_all, .operand = static_cast<std::uint64_t>(status)});
   const run::Deadline end = run::Deadline::after(clock_, kFarewell);
   drive_until([&]() TOWPATH_REQUIRES(mutex_) { return links_.are_sent() || end.expired(clock_); });
 }
 
-void UcxTransport::close(PeState ended) noexcept {
+void MessageTransport::close(PeState ended) noexcept {
   if (!thread_) return;
   {
     const Driving driving(*this);

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <towpath/shmem/fence.h>
-#include <towpath/shmem/ucx/arrivals.h>
+#include <towpath/shmem/messages/arrivals.h>
 
 namespace towpath::shmem {
 

@@ -19,8 +19,8 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/net/ucx/ucx_worker.h>
-#include <towpath/shmem/ucx/arrivals.h>
-#include <towpath/shmem/ucx/network.h>
+#include <towpath/shmem/messages/arrivals.h>
+#include <towpath/shmem/messages/network.h>
 
 namespace towpath::shmem {
 

@@ -12,20 +12,20 @@
 #include <towpath/run/poller.h>
 #include <towpath/run/waker.h>
 #include <towpath/run/worker.h>
-#include <towpath/shmem/ucx/links.h>
+#include <towpath/shmem/messages/links.h>
 #include <towpath/sys/clock.h>
 
 namespace towpath::shmem {
 
-class UcxTransport final : public Remote {
+class MessageTransport final : public Remote {
  public:
   /// Errors: unsupported (no UCX), invalid_argument (options), exhausted.
-  static Result<std::unique_ptr<UcxTransport>> open(
+  static Result<std::unique_ptr<MessageTransport>> open(
       const NetworkOptions& options, const Links::WorkerMaker& make_worker = net::open_ucx_worker);
-  explicit UcxTransport(const Heartbeat& heartbeat) : links_(clock_, heartbeat) {}
-  UcxTransport(const UcxTransport&) = delete;
-  UcxTransport& operator=(const UcxTransport&) = delete;
-  ~UcxTransport() override { stop(); }
+  explicit MessageTransport(const Heartbeat& heartbeat) : links_(clock_, heartbeat) {}
+  MessageTransport(const MessageTransport&) = delete;
+  MessageTransport& operator=(const MessageTransport&) = delete;
+  ~MessageTransport() override { stop(); }
 
   /// Where the others reach this PE.
   Bytes address();

@@ -1,5 +1,5 @@
 #include <towpath/core/text.h>
-#include <towpath/shmem/ucx/frames.h>
+#include <towpath/shmem/messages/frames.h>
 #include <towpath/wire/little_endian.h>
 
 namespace towpath::shmem {
