@@ -47,11 +47,6 @@ backend::Registry make_registry(const staging::Devices& devices) {
   return registry;
 }
 
-void StderrSink::emit(const telemetry::Event& event) noexcept {
-  const std::string line = telemetry::to_string(event) + "\n";
-  std::fwrite(line.data(), 1, line.size(), stderr);
-}
-
 Result<std::unique_ptr<Node>> Node::open(const NodeOptions& options) {
   std::unique_ptr<Node> node(new Node());
   telemetry::EventSink& sink = options.log != nullptr ? *options.log : node->stderr_sink_;

@@ -17,6 +17,7 @@
 #include <towpath/backend/registry.h>
 #include <towpath/run/worker.h>
 #include <towpath/standard/gpus.h>
+#include <towpath/standard/stderr_sink.h>
 #include <towpath/standard/telemetry.h>
 #include <towpath/sys/clock.h>
 #include <towpath/telemetry/event_sink.h>
@@ -26,18 +27,6 @@ namespace towpath::standard {
 /// All built-in backends, and the names under which NIXL's users know them ("POSIX"). Memory of
 /// `devices` is moved by those that can, and staged by the others.
 backend::Registry make_registry(const staging::Devices& devices = gpus());
-
-/// Prints events of at least `level` to standard error, a line each.
-class StderrSink final : public telemetry::EventSink {
- public:
-  explicit StderrSink(telemetry::Level level = telemetry::Level::warning) noexcept
-      : level_(level) {}
-  void emit(const telemetry::Event& event) noexcept override;
-  bool wants(telemetry::Level level) const noexcept override { return level >= level_; }
-
- private:
-  const telemetry::Level level_;
-};
 
 struct NodeOptions {
   std::string name;

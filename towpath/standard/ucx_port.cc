@@ -4,17 +4,12 @@
 #include <towpath/core/text.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/ucx_port.h>
-#include <towpath/sys/rdma_ports.h>
-#include <towpath/sys/text_file.h>
 
 namespace towpath::standard {
 
 namespace {
 
-constexpr std::string_view kDanger =
-    "UCX listens at a TCP port that no secret guards: eight bytes from anybody who reaches it end "
-    "this process";
-constexpr std::string_view kHint =
+constexpr std::string_view kUcxPortHint =
     "use the backend tcp, or leave UCX's TCP out: transports=^tcp, or UCX_TLS";
 
 std::string transports_of(const backend::Params& params) {
@@ -26,34 +21,22 @@ std::string transports_of(const backend::Params& params) {
 }
 
 Finding finding_of(bool opens) {
-  return {.question = "Can anybody end a process that uses UCX?",
-          .signal = "the transports that UCX may use",
-          .source = "transports, UCX_TLS",
-          .verdict = opens ? Verdict::degraded : Verdict::yes,
-          .reason = std::string(opens ? kDanger : "UCX's TCP is left out, so it opens no port"),
-          .hint = std::string(opens ? kHint : "")};
+  return {
+      .question = "Can anybody end a process that uses UCX?",
+      .signal = "the transports that UCX may use",
+      .source = "transports, UCX_TLS",
+      .verdict = opens ? Verdict::degraded : Verdict::yes,
+      .reason = std::string(opens ? kUcxPortDanger : "UCX's TCP is left out, so it opens no port"),
+      .hint = std::string(opens ? kUcxPortHint : "")};
 }
 
 }  // namespace
-
-bool opens_tcp_port(std::string_view transports) {
-  const bool is_without = transports.starts_with('^');
-  if (is_without) transports.remove_prefix(1);
-  bool named = transports.empty();
-  while (!transports.empty()) {
-    const std::string_view item = transports.substr(0, transports.find(','));
-    transports.remove_prefix(std::min(item.size() + 1, transports.size()));
-    const std::string_view word = item.substr(0, item.find(':'));
-    named = named || word == "tcp" || word == "all";
-  }
-  return named != is_without;
-}
 
 backend::BackendType with_port_warning(backend::BackendType type) {
   type.open = [name = type.name,
                open = std::move(type.open)](const backend::BackendContext& context) {
     if (opens_tcp_port(transports_of(context.params)))
-      context.log_as(name).warning(kDanger, {{"instead", std::string(kHint)}});
+      context.log_as(name).warning(kUcxPortDanger, {{"instead", std::string(kUcxPortHint)}});
     return open(context);
   };
   if (!type.probe) return type;
@@ -65,12 +48,6 @@ backend::BackendType with_port_warning(backend::BackendType type) {
     return findings;
   };
   return type;
-}
-
-bool has_rdma(const std::string& sys, const std::string& dev) {
-  if (sys::rdma_ports(sys).empty()) return false;
-  return std::ranges::any_of(sys::names_in(dev + "/infiniband"),
-                             [](const std::string& name) { return name.starts_with("uverbs"); });
 }
 
 }  // namespace towpath::standard

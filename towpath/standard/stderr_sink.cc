@@ -1,0 +1,12 @@
+#include <cstdio>
+
+#include <towpath/standard/stderr_sink.h>
+
+namespace towpath::standard {
+
+void StderrSink::emit(const telemetry::Event& event) noexcept {
+  const std::string line = telemetry::to_string(event) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace towpath::standard

@@ -1,0 +1,21 @@
+// StderrSink: what a library that nobody gave a sink has to say goes to standard error.
+// Thread: any.
+#pragma once
+
+#include <towpath/telemetry/event_sink.h>
+
+namespace towpath::standard {
+
+/// Prints events of at least `level`, a line each.
+class StderrSink final : public telemetry::EventSink {
+ public:
+  explicit StderrSink(telemetry::Level level = telemetry::Level::warning) noexcept
+      : level_(level) {}
+  void emit(const telemetry::Event& event) noexcept override;
+  bool wants(telemetry::Level level) const noexcept override { return level >= level_; }
+
+ private:
+  const telemetry::Level level_;
+};
+
+}  // namespace towpath::standard
