@@ -25,8 +25,8 @@ Examples:
 
 With --hosts the PEs are spread evenly, in order, and this program runs on each host by --launcher,
 in the same directory; {command} is one word, a shell's line. It must be there under the same
-path. The hosts need a network in common that is trusted: the token that keeps others out is no
-encryption.)";
+path. What goes between hosts is encrypted with --security tls. Without it, who is on the network
+between them can read it, and alter the bytes of puts and gets.)";
 
 struct Arguments {
   JobOptions job;
@@ -49,6 +49,10 @@ Result<int> run_job(const Arguments& arguments) {
   std::string nodes;
   for (const unsigned node : job.nodes) nodes += cat(nodes.empty() ? "" : ",", node);
   if (!nodes.empty()) options.passed.insert(options.passed.end(), {"--numa", nodes});
+  // Ssh does not hand on the environment: a wish to encrypt must not get lost on the way.
+  for (const auto& [option, value] :
+       {std::pair("--network", &job.network), std::pair("--security", &job.security)})
+    if (!value->empty()) options.passed.insert(options.passed.end(), {option, *value});
   if (job.prefix) options.passed.emplace_back("--prefix");
   if (job.keep) options.passed.emplace_back("--keep");
   return HostsJob(options).run();
@@ -80,6 +84,14 @@ void add_run(Command& towpath) {
   command.option("--hosts", arguments->hosts, "Hosts to spread the PEs over: a,b").with_commas();
   command.option("--launcher", arguments->launcher, "How a command is run on another host")
       .shows_default();
+  command.option("--network", job.network, "What carries bytes between hosts: tcp, ucx")
+      .or_environment("TOWPATH_SHMEM_NETWORK")
+      .one_of({"tcp", "ucx"});
+  command
+      .option("--security", job.security,
+              "Between hosts: tls encrypts all, authenticated proves the PEs")
+      .or_environment("TOWPATH_SECURITY")
+      .one_of({"authenticated", "tls"});
   command.option("--meet", job.meet, "Where PEs meet: host:port (the first host's)");
   command.option("--part", job.part, "Of a job over several hosts").hidden();
   command.option("program", job.words, "The program, and its arguments, after --").required();

@@ -36,6 +36,7 @@ Result<shmem::Bootstrap> bootstrap_by_id(const nvshmemx_uniqueid_args_t& who) {
   std::memcpy(raw.data(), who.id, sizeof raw);
   shmem::Bootstrap bootstrap{.my_pe = who.myrank, .pes = who.nranks};
   TOWPATH_TRY(bootstrap.unique_id, shmem::UniqueId::from_raw(raw));
+  TOWPATH_TRY(bootstrap.network, standard::shmem_network(standard::read_environment()));
   return bootstrap;
 }
 

@@ -1,14 +1,13 @@
-// What a PE of another host may say: a hello, and then frames of any kind, number and content.
-// Sender and key of the job are right, or nobody would listen. The PE that hears them has a small
+// What a PE of another host may say once it is proven: frames of any kind, number and content.
+// Their seals are right, or nobody would listen. The PE that hears them has a small
 // heap between two guards, in which alone they may change a byte; it answers, or gives the other
 // up.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
-#include <towpath/net/messages/testing/fake_network.h>
 #include <towpath/shmem/bootstrap_words.h>
-#include <towpath/shmem/messages/links.h>
+#include <towpath/shmem/testing/fake_pe.h>
 #include <towpath/wire/little_endian.h>
 
 namespace {
@@ -16,7 +15,6 @@ namespace {
 using namespace towpath;
 using namespace towpath::shmem;
 
-constexpr std::uint64_t kKey = 7;
 constexpr std::size_t kHeap = 256;
 constexpr std::size_t kGuard = 64;
 constexpr std::byte kMark{0xA5};
@@ -50,20 +48,18 @@ class Numbers {
 class Listener {
  public:
   Listener() {
-    const auto make_worker =
-        [this](const net::UcxOptions&,
-               net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
-      return network_.open(2 * kMaxFramePayload, listener);
-    };
-    must(links_.open({}, make_worker).ok());
+    must(links_.open(other_.network()).ok());
     const ByteSpan heap = ByteSpan(memory_).subspan(kGuard, kHeap);
     must(links_
              .greet({.job = &job_, .my_pe = 0, .heap = heap},
-                    {.key = kKey, .addresses = {{}, Bytes(sizeof(std::uint64_t))}})
+                    {.secret = Secret(shmem::testing::kJobSecret), .places = {{}, other_.place()}})
              .ok());
+    other_.meet(links_);
+    must((*links_.find(1))->is_open);
   }
-  void hear(ConstByteSpan message) {
-    network_.send(network_.last(), message);
+  void hear(const FrameHeader& header, ConstByteSpan bytes) {
+    const bool is_arrival = header.kind == FrameKind::arrival;
+    other_.say(header, is_arrival ? ConstByteSpan() : bytes, is_arrival ? bytes : ConstByteSpan());
     while (links_.turn()) {
     }
   }
@@ -76,6 +72,7 @@ class Listener {
  private:
   ManualClock clock_;
   net::testing::FakeNetwork network_;
+  shmem::testing::FakePe other_{network_, 1};
   JobFiles files_ = *create_job({.pes = 2, .heap_bytes = 4096, .heaps = 1});
   JobView job_ = *JobView::map(files_.control.get());
   Bytes memory_ = Bytes(kHeap + 2 * kGuard, kMark);
@@ -83,8 +80,8 @@ class Listener {
 };
 
 /// Seldom out of turn. Ranges are often near the heap's end.
-Bytes frame_of(Numbers& input, std::uint64_t& sequence) {
-  FrameHeader header{.key = kKey, .from = 1};
+FrameHeader header_of(Numbers& input, std::uint64_t& sequence) {
+  FrameHeader header;
   header.kind = static_cast<FrameKind>(input.take<std::uint8_t>() % 15);
   header.op = static_cast<ChangeOp>(input.take<std::uint8_t>() % (kChangeOps + 1));
   header.word_bytes = input.take<std::uint8_t>();
@@ -96,11 +93,7 @@ Bytes frame_of(Numbers& input, std::uint64_t& sequence) {
   header.operand = (choice & 64) != 0 ? input.take<std::uint64_t>() : input.take<std::uint8_t>();
   header.ticket = choice >> 7;
   header.expected = header.operand;
-  Bytes message(kFrameHeaderBytes);
-  encode_header(header, message);
-  const ConstByteSpan payload = input.bytes(input.take<std::uint8_t>());
-  message.insert(message.end(), payload.begin(), payload.end());
-  return message;
+  return header;
 }
 
 }  // namespace
@@ -108,8 +101,11 @@ Bytes frame_of(Numbers& input, std::uint64_t& sequence) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Numbers input(std::as_bytes(std::span(data, size)));
   Listener listener;
-  std::uint64_t sequence = 0;
-  while (!input.is_empty()) listener.hear(frame_of(input, sequence));
+  std::uint64_t sequence = 1;  // the hello's
+  while (!input.is_empty()) {
+    const FrameHeader header = header_of(input, sequence);
+    listener.hear(header, input.bytes(input.take<std::uint8_t>()));
+  }
   listener.check();
   // And what whoever comes to the meeting before may say.
   (void)decode_bootstrap_words(std::as_bytes(std::span(data, size)));

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import towpath_command
@@ -14,6 +15,7 @@ from towpath_command import CommandTest, OK
 NVSHMEM_LIBRARY, NVSHMEM = sys.argv.pop(), sys.argv.pop()
 OPENSHMEM, RING = sys.argv.pop(), sys.argv.pop()
 # Another IPC namespace too: shared memory must not shorten the way.
+HAS_UCX = os.environ.get("TOWPATH_HAS_UCX") == "ON"  # tests/process/CMakeLists.txt says it
 LAUNCHER = "ip netns exec {host} unshare --ipc sh -c {command}"
 SH = ["sh", "-c"]
 
@@ -41,6 +43,50 @@ class ShmemNamespacesTest(CommandTest):
         for pes in (2, 5):
             done = self.run_command("run", "-n", pes, *self.options, "--", RING)
             self.assertEqual(done.stdout, f"{pes} PEs, 3 rounds: the token is {3 * pes}\n", done.stderr)
+
+    def test_every_network_carries_a_job(self):
+        for variables in ({"TOWPATH_SHMEM_NETWORK": "tcp"}, {"TOWPATH_SECURITY": "tls"}, {"TOWPATH_SHMEM_NETWORK": "ucx"}):
+            if "ucx" in variables.values() and not HAS_UCX:
+                continue
+            with self.subTest(variables), unittest.mock.patch.dict(os.environ, variables):
+                done = self.run_command("run", "-n", 3, *self.options, "--", RING)
+                self.assertEqual(done.stdout, "3 PEs, 3 rounds: the token is 9\n", done.stderr)
+                self.assertEqual("no secret guards" in done.stderr, "ucx" in variables.values(), done.stderr)
+
+    def test_encryption_is_refused_over_ucx(self):
+        with unittest.mock.patch.dict(os.environ, TOWPATH_SECURITY="tls", TOWPATH_SHMEM_NETWORK="ucx"):
+            done = self.run_command("run", "-n", 2, *self.options, "--", RING, expect=1)
+        self.assertIn("PE 0 asks for encryption, and PE 0 for ucx, which does not encrypt", done.stderr)
+
+    def test_a_wish_to_encrypt_reaches_hosts_that_get_no_environment(self):
+        bare = LAUNCHER.replace("sh -c", "env -i sh -c")
+        self.options[3] = bare
+        done = self.run_command("run", "-n", 2, *self.options, "--security", "tls", "--", *SH, "echo $TOWPATH_SECURITY")
+        self.assertEqual(done.stdout, "tls\ntls\n", done.stderr)
+
+    def listening(self, namespace):
+        """Ports of TCP, as /proc/net/tcp and tcp6 have them."""
+        ports = set()
+        for table in "tcp", "tcp6":
+            lines = subprocess.run(["ip", "netns", "exec", namespace, "cat", f"/proc/net/{table}"],
+                                   capture_output=True, text=True).stdout.splitlines()[1:]
+            ports |= {int(line.split()[1].split(":")[1], 16) for line in lines if line.split()[3] == "0A"}
+        return ports
+
+    def test_strangers_at_the_port_of_a_pe_change_nothing(self):
+        job = self.start(2, RING, "300000")
+        # Its own port, and while they meet that of the meeting.
+        wait_for(self, lambda: job.poll() is not None or self.cross() > 1_000_000)
+        self.assertIsNone(job.poll(), "the job ended early")
+        ports = self.listening(HERE) - {7772}
+        self.assertEqual(len(ports), 1, "one of ours, and none of UCX's")
+        attack = ("import os, socket, sys\n"
+                  "for i in range(200):\n"
+                  "    with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as port:\n"
+                  "        port.sendall(bytes.fromhex('78563412bebafeca') if i % 2 else os.urandom(300))\n")
+        subprocess.run(["ip", "netns", "exec", THERE, sys.executable, "-c", attack, ADDRESS, str(ports.pop())], check=True)
+        output, errors = job.communicate(timeout=WATCHDOG_S)
+        self.assertEqual(output, "2 PEs, 300000 rounds: the token is 600000\n", errors)
 
     def test_openshmem_programs_put_into_variables_of_other_hosts(self):
         done = self.run_command("run", "-n", 4, "--heap", "16M", *self.options, "--", OPENSHMEM)

@@ -107,6 +107,8 @@ Status Job::start(int index) {
   if (!options_.nodes.empty())
     command.variables.merge(standard::shmem_variables_of_node(
         options_.nodes[static_cast<std::size_t>(index) % options_.nodes.size()]));
+  command.variables.merge(
+      standard::shmem_variables_of_network(options_.network, options_.security));
   if (token_) {
     command.inherited.push_back(token_.get());
     command.variables.merge(standard::shmem_variables(

@@ -23,6 +23,8 @@ struct JobOptions {
   std::string heap = "256M";
   std::string huge_pages = "off";
   std::vector<unsigned> nodes;  ///< NUMA nodes for the heaps, by turns
+  std::string network;          ///< between hosts: tcp, ucx; empty: as it finds it
+  std::string security;         ///< between hosts: tls, authenticated; empty: the default
   bool prefix = false;
   bool keep = false;
   unsigned grace_s = 2;

@@ -9,6 +9,7 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/shmem/job.h>
+#include <towpath/shmem/messages/network.h>
 #include <towpath/shmem/remote.h>
 #include <towpath/shmem/unique_id.h>
 
@@ -28,6 +29,7 @@ struct Bootstrap {
   /// Alone, and with an identifier, where PE 0 makes the heaps.
   std::uint64_t heap_bytes = kDefaultHeapBytes;
   HeapPages pages;
+  NetworkOptions network;  ///< with an identifier
 };
 
 struct Patience {

@@ -4,11 +4,11 @@
 #include <sys/stat.h>
 
 #include <towpath/core/text.h>
+#include <towpath/net/keys.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/messages/message_transport.h>
 #include <towpath/shmem/socket_bootstrap.h>
 #include <towpath/sys/os_error.h>
-#include <towpath/sys/random.h>
 #include <towpath/sys/text_file.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>
@@ -20,24 +20,37 @@ using wire::Kind;
 using wire::kOne;
 using wire::Tag;
 constexpr Tag kHost = wire::required(1), kPes = wire::required(2), kHeapBytes = wire::required(3),
-              kKey = wire::required(4), kLocalId = wire::required(5);
+              kLocalId = wire::required(5), kSecret = wire::required(6),
+              kEngine = wire::required(7), kHasRdma = wire::required(8),
+              kEncrypted = wire::required(9);
+constexpr std::size_t kSecretBytes = 32;
 constexpr wire::FieldRule kPeRules[] = {
     {kHost, "host", Kind::bytes, kOne, 256},
     {kPes, "pes", Kind::number, kOne, kMaxPes},
     {kHeapBytes, "heap bytes", Kind::number, kOne},
-    {kKey, "key", Kind::number, kOne},
     {kLocalId, "local id", Kind::bytes, kOne, sizeof(UniqueId::Raw)},
+    {kSecret, "secret", Kind::bytes, kOne, kSecretBytes},
+    {kEngine, "network", Kind::bytes, kOne, 16},
+    {kHasRdma, "has RDMA", Kind::number, kOne, 1},
+    {kEncrypted, "encrypted", Kind::number, kOne, 1},
 };
 constexpr wire::Schema kPeSchema("pe", kPeRules);
-constexpr std::size_t kMaxAddressBytes = 16 * 1024;  // of a worker
+
+constexpr Tag kInstance = wire::required(1), kAddress = wire::required(2);
+constexpr wire::FieldRule kPlaceRules[] = {
+    {kInstance, "instance", Kind::number, kOne},
+    {kAddress, "address", Kind::bytes, kOne, 16 * 1024},
+};
+constexpr wire::Schema kPlaceSchema("place of a PE", kPlaceRules);
 
 /// What a PE says of itself.
 struct PeFacts {
   std::string host;
   std::uint64_t pes = 0;
   std::uint64_t heap_bytes = 0;
-  std::uint64_t key = 0;     // PE 0's is the job's
   UniqueId::Raw local_id{};  // that of the first PE of a host is the host's
+  Secret secret;             // PE 0's is the job's
+  NetworkWish network;
 };
 
 Result<Bytes> encode(const PeFacts& facts) {
@@ -45,8 +58,11 @@ Result<Bytes> encode(const PeFacts& facts) {
   out.put_text(kHost, facts.host);
   out.put_number(kPes, facts.pes);
   out.put_number(kHeapBytes, facts.heap_bytes);
-  out.put_number(kKey, facts.key);
   out.put_bytes(kLocalId, facts.local_id);
+  out.put_text(kSecret, facts.secret.reveal());
+  out.put_text(kEngine, facts.network.engine ? to_string(*facts.network.engine) : "");
+  out.put_number(kHasRdma, facts.network.has_rdma);
+  out.put_number(kEncrypted, facts.network.encrypted);
   return std::move(out).finish();
 }
 
@@ -58,11 +74,20 @@ Result<PeFacts> decode(ConstByteSpan bytes) {
           case kHost: facts.host = field.text(); break;
           case kPes: facts.pes = field.number(); break;
           case kHeapBytes: facts.heap_bytes = field.number(); break;
-          case kKey: facts.key = field.number(); break;
           case kLocalId:
             if (field.bytes().size() != facts.local_id.size()) return field.refuse("not 128 bytes");
             std::ranges::copy(field.bytes(), facts.local_id.begin());
             break;
+          case kSecret:
+            facts.secret = Secret(std::string(field.text()));
+            if (field.bytes().size() != kSecretBytes) return field.refuse("not 32 bytes");
+            break;
+          case kEngine: {
+            TOWPATH_TRY(facts.network.engine, parse_engine(field.text()));
+            break;
+          }
+          case kHasRdma: facts.network.has_rdma = field.number() != 0; break;
+          case kEncrypted: facts.network.encrypted = field.number() != 0; break;
         }
         return {};
       }));
@@ -98,12 +123,21 @@ Result<JobFiles> share_job(const Attendance& self, const std::vector<PeFacts>& a
   return files;
 }
 
+Secret random_secret() {
+  std::string bytes(kSecretBytes, '\0');
+  net::fill_random(std::as_writable_bytes(std::span(bytes)));
+  return Secret(std::move(bytes));
+}
+
 Result<PeFacts> facts_of(const Attendance& self) {
   PeFacts facts{.host = self.host,
                 .pes = static_cast<std::uint64_t>(self.pes),
                 .heap_bytes = self.heap_bytes,
-                .key = sys::random_u64(),
-                .local_id = UniqueId::create({.for_this_host = true}).raw()};
+                .local_id = UniqueId::create({.for_this_host = true}).raw(),
+                .secret = random_secret(),
+                .network = {.engine = self.network.engine,
+                            .has_rdma = self.network.has_rdma,
+                            .encrypted = self.network.encrypted}};
   if (!facts.host.empty()) return facts;
   TOWPATH_TRY(facts.host, name_of_this_host());
   // Two launchers may be on one machine: their PEs share nothing.
@@ -118,21 +152,48 @@ Result<ino_t> namespace_of(const char* path) {
   return info.st_ino;
 }
 
+Result<Bytes> encode(const PeerPlace& place) {
+  wire::Encoder out(kPlaceSchema);
+  out.put_number(kInstance, place.instance);
+  out.put_bytes(kAddress, place.address);
+  return std::move(out).finish();
+}
+
+Result<PeerPlace> decode_place(ConstByteSpan bytes) {
+  PeerPlace place;
+  TOWPATH_TRY(
+      wire::decode(wire::Decoder(bytes, kPlaceSchema), [&](const wire::Field& field) -> Status {
+        if (field.tag() == kInstance)
+          place.instance = field.number();
+        else
+          place.address.assign(field.bytes().begin(), field.bytes().end());
+        return {};
+      }));
+  return place;
+}
+
 /// The second round: where each can be reached. A PE without a network says so to all, rather than
 /// let them wait.
 Result<std::unique_ptr<Remote>> send_transport(Exchange& exchange, const NetworkOptions& network,
-                                               std::uint64_t key,
+                                               const std::vector<PeFacts>& all,
                                                const std::vector<std::uint32_t>& here) {
-  auto transport = MessageTransport::open(network);
-  TOWPATH_TRY(std::vector<Bytes> addresses,
-              exchange.all(transport.ok() ? (*transport)->address() : Bytes()));
+  std::vector<NetworkWish> wishes;
+  for (const PeFacts& facts : all) wishes.push_back(facts.network);
+  TOWPATH_TRY(const NetworkWish agreed, agree_on_network(wishes));
+  auto transport = MessageTransport::open(network, agreed);
+  TOWPATH_TRY(const Bytes mine, encode(transport.ok() ? (*transport)->place() : PeerPlace()));
+  TOWPATH_TRY(const std::vector<Bytes> reported, exchange.all(mine));
   TOWPATH_TRY(transport);
-  for (std::size_t pe = 0; pe < addresses.size(); ++pe)
-    if (addresses[pe].empty() || addresses[pe].size() > kMaxAddressBytes)
-      return error(Code::unsupported, cat("PE ", pe, " has no way to other hosts"),
+  PeerGroup group{.secret = all.front().secret, .places = {}};
+  for (const Bytes& bytes : reported) {
+    TOWPATH_TRY(PeerPlace place, decode_place(bytes));
+    if (place.address.empty())
+      return error(Code::unsupported, cat("PE ", group.places.size(), " has no way to other hosts"),
                    "its own message says why");
-  for (const std::uint32_t pe : here) addresses[pe].clear();
-  (*transport)->meet({.key = key, .addresses = std::move(addresses)});
+    group.places.push_back(std::move(place));
+  }
+  for (const std::uint32_t pe : here) group.places[pe].address.clear();
+  (*transport)->meet(std::move(group));
   return std::unique_ptr<Remote>(*std::move(transport));
 }
 
@@ -172,7 +233,7 @@ Result<Bootstrap> bootstrap_over_hosts(Exchange& exchange, Attendance self) {
   if (bootstrap.files->heaps.size() == here.size())
     bootstrap.files =
         spread(*std::move(bootstrap.files), here, static_cast<std::uint32_t>(all.size()));
-  TOWPATH_TRY(bootstrap.remote, send_transport(exchange, self.network, all.front().key, here));
+  TOWPATH_TRY(bootstrap.remote, send_transport(exchange, self.network, all, here));
   return bootstrap;
 }
 

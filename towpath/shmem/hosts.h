@@ -27,7 +27,8 @@ struct Attendance {
   NetworkOptions network;
 };
 
-/// Collective. Errors: invalid_argument (the PEs differ in what they know), unsupported (no UCX),
+/// Collective. Errors: invalid_argument (the PEs differ in what they know or ask for),
+/// unsupported (no UCX), exhausted,
 /// Exchange's, and create_job()'s.
 Result<Bootstrap> bootstrap_over_hosts(Exchange& exchange, Attendance attendance);
 

@@ -1,11 +1,11 @@
-// PEs of one process that take each other for processes of other hosts: messages over UCX, by TCP.
+// PEs of one process that take each other for processes of other hosts: messages by sockets and
+// over UCX.
 #include <numeric>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include <towpath/core/text.h>
-#include <towpath/net/ucx/testing/real_ucx.h>
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/testing/pes.h>
@@ -13,17 +13,34 @@
 namespace towpath::shmem {
 namespace {
 
-using testing::as_threads;
+struct Way {
+  NetworkEngine engine = NetworkEngine::tcp;
+  bool encrypted = false;
+};
 
-class HostsTest : public ::testing::Test {
+/// By sockets, by sockets in TLS, and over UCX.
+class HostsTest : public ::testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
-    if (const auto why = net::testing::why_no_ucx(); !why.empty()) GTEST_SKIP() << why;
+    if (const auto why = testing::why_not(GetParam().engine); !why.empty()) GTEST_SKIP() << why;
+  }
+  static NetworkOptions network() {
+    NetworkOptions options = testing::network_with(GetParam().engine);
+    options.encrypted = GetParam().encrypted;
+    return options;
   }
 };
 
-TEST_F(HostsTest, puts_and_gets_of_every_size_arrive) {
-  as_threads({.pes = 2, .hosts = 2}, [](Context& context) {
+INSTANTIATE_TEST_SUITE_P(Over, HostsTest,
+                         ::testing::Values(Way{NetworkEngine::tcp}, Way{NetworkEngine::tcp, true},
+                                           Way{NetworkEngine::ucx}),
+                         [](const auto& way) {
+                           return cat(to_string(way.param.engine),
+                                      way.param.encrypted ? "_tls" : "");
+                         });
+
+TEST_P(HostsTest, puts_and_gets_of_every_size_arrive) {
+  testing::as_threads({.pes = 2, .hosts = 2, .network = network()}, [](Context& context) {
     const int other = 1 - context.my_pe();
     auto bytes = context.allocate_zeroed<std::uint8_t>(1 << 20);
     ASSERT_TRUE(bytes.ok()) << bytes.status().to_string();
@@ -41,33 +58,52 @@ TEST_F(HostsTest, puts_and_gets_of_every_size_arrive) {
   });
 }
 
-TEST_F(HostsTest, pes_of_two_hosts_meet_by_an_identifier) {
+TEST_P(HostsTest, pes_of_two_hosts_meet_by_an_identifier) {
   const UniqueId id = UniqueId::create();
   testing::add_up(3, [&](int pe) -> Result<Context> {
-    TOWPATH_TRY(auto bootstrap,
-                bootstrap_by_id(id, {.my_pe = pe,
-                                     .pes = 3,
-                                     .heap_bytes = 1 << 20,
-                                     .files = {},
-                                     .host = cat("host ", pe % 2),
-                                     .network = {.ucx = {.transports = "tcp", .devices = "lo"}}}));
+    TOWPATH_TRY(auto bootstrap, bootstrap_by_id(id, {.my_pe = pe,
+                                                     .pes = 3,
+                                                     .heap_bytes = 1 << 20,
+                                                     .files = {},
+                                                     .host = cat("host ", pe % 2),
+                                                     .network = network()}));
     EXPECT_EQ(bootstrap.hosts, (std::vector<std::uint32_t>{0, 1, 0}));
     return Context::open(std::move(bootstrap));
   });
 }
 
-TEST_F(HostsTest, a_pe_without_a_network_is_reported_to_all) {
+TEST(NetworkTest, all_use_what_one_asks_for_and_ucx_only_where_all_have_rdma) {
+  using Wishes = std::vector<NetworkWish>;
+  constexpr auto tcp = NetworkEngine::tcp, ucx = NetworkEngine::ucx;
+  const NetworkWish nothing, rdma{.has_rdma = true};
+  EXPECT_EQ(agree_on_network(Wishes{nothing, nothing})->engine, tcp);
+  EXPECT_EQ(agree_on_network(Wishes{rdma, rdma})->engine, ucx);
+  EXPECT_EQ(agree_on_network(Wishes{rdma, nothing})->engine, tcp);
+  EXPECT_EQ(agree_on_network(Wishes{nothing, {.engine = ucx}})->engine, ucx);
+  EXPECT_EQ(agree_on_network(Wishes{rdma, {.engine = tcp, .has_rdma = true}})->engine, tcp);
+  const auto encrypted = agree_on_network(Wishes{rdma, {.has_rdma = true, .encrypted = true}});
+  EXPECT_EQ(encrypted->engine, tcp);
+  EXPECT_TRUE(encrypted->encrypted);
+  EXPECT_EQ(agree_on_network(Wishes{{.engine = tcp}, nothing, {.engine = ucx}}).status().message(),
+            "PE 0 asks for tcp and PE 2 for ucx");
+  EXPECT_EQ(agree_on_network(Wishes{{.engine = ucx}, {.encrypted = true}}).status().message(),
+            "PE 1 asks for encryption, and PE 0 for ucx, which does not encrypt");
+}
+
+TEST(NetworkTest, a_pe_without_a_network_is_reported_to_all) {
+  if (const auto why = testing::why_not(NetworkEngine::ucx); !why.empty()) GTEST_SKIP() << why;
   const UniqueId id = UniqueId::create();
   std::vector<std::jthread> pes;
   for (int pe = 0; pe < 2; ++pe)
     pes.emplace_back([&, pe] {
       const char* transports = pe == 0 ? "tcp" : "nothing of this name";
-      const auto bootstrap = bootstrap_by_id(id, {.my_pe = pe,
-                                                  .pes = 2,
-                                                  .heap_bytes = 1 << 20,
-                                                  .files = {},
-                                                  .host = cat("host ", pe),
-                                                  .network = {.ucx = {.transports = transports}}});
+      const auto bootstrap = bootstrap_by_id(
+          id, {.my_pe = pe,
+               .pes = 2,
+               .heap_bytes = 1 << 20,
+               .files = {},
+               .host = cat("host ", pe),
+               .network = {.engine = NetworkEngine::ucx, .ucx = {.transports = transports}}});
       EXPECT_FALSE(bootstrap.ok());
       if (pe != 0) return;
       EXPECT_EQ(bootstrap.status().message(), "PE 1 has no way to other hosts");

@@ -6,13 +6,14 @@
 #include <towpath/core/clock.h>
 #include <towpath/net/messages/testing/fake_network.h>
 #include <towpath/shmem/messages/links.h>
+#include <towpath/shmem/testing/fake_pe.h>
 
 namespace towpath::shmem {
 namespace {
 
 using net::testing::FakeNetwork;
+using testing::FakePe;
 
-constexpr std::uint64_t kKeyOfJob = 7;
 constexpr std::uint64_t kHeap = 4096;
 
 /// PE 0 of two, each on a host of its own; the test speaks as PE 1.
@@ -21,62 +22,125 @@ class LinksTest : public ::testing::Test {
   void SetUp() override {
     files_ = *create_job({.pes = 2, .heap_bytes = kHeap, .heaps = 1});
     job_.emplace(*JobView::map(files_.control.get()));
-    const auto make_worker =
-        [this](const net::UcxOptions&,
-               net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
-      return network_.open(256 * 1024, listener);
-    };
-    ASSERT_TRUE(links_.open({}, make_worker).ok());
-    PeerGroup group{.key = kKeyOfJob, .addresses = {{}, Bytes(sizeof(std::uint64_t))}};
-    ASSERT_TRUE(links_.greet({.job = &*job_, .my_pe = 0, .heap = heap_}, std::move(group)).ok());
+    greet(links_, other_);
   }
 
-  Links::WorkerMaker make_worker() {
-    return [this](const net::UcxOptions&,
-                  net::MessageListener& listener) -> Result<std::unique_ptr<net::MessageWorker>> {
-      return network_.open(256 * 1024, listener);
-    };
+  void greet(Links& links, FakePe& other) {
+    ASSERT_TRUE(links.open(other.network()).ok());
+    ASSERT_TRUE(links
+                    .greet({.job = &*job_, .my_pe = 0, .heap = heap_},
+                           {.secret = Secret(testing::kJobSecret), .places = {{}, other.place()}})
+                    .ok());
   }
-  void say(FrameHeader header, ConstByteSpan payload = {}) {
-    header.from = 1;
-    if (header.key == 0) header.key = kKeyOfJob;
-    if (header.sequence == 0) header.sequence = ++said_;
-    Bytes message(kFrameHeaderBytes);
-    encode_header(header, message);
-    message.insert(message.end(), payload.begin(), payload.end());
-    network_.send(network_.last(), message);
+  void meet() {
+    other_.meet(links_);
+    ASSERT_TRUE((*links_.find(1))->is_open);
+  }
+  void turn() {
     while (links_.turn()) {
     }
   }
+  void say(const FrameHeader& header, ConstByteSpan body = {}, ConstByteSpan arrival = {}) {
+    other_.say(header, body, arrival);
+    turn();
+  }
+  std::string_view begin_of_heap() const { return as_text(ConstByteSpan(heap_).first(6)); }
   PeState state_of_other() { return static_cast<PeState>(job_->pe(1).state.load()); }
 
   ManualClock clock_;
   FakeNetwork network_;
+  FakePe other_{network_, 1};
   JobFiles files_;
   std::optional<JobView> job_;
   Bytes heap_ = Bytes(kHeap);
   Links links_{clock_, {}};
-  std::uint64_t said_ = 0;
 };
 
-TEST_F(LinksTest, frames_take_place_in_the_order_of_their_numbers) {
-  say({.kind = FrameKind::put, .sequence = 2}, as_bytes("second"));
-  EXPECT_EQ(as_text(ConstByteSpan(heap_).first(6)), std::string_view("\0\0\0\0\0\0", 6));
-  say({.kind = FrameKind::put, .sequence = 1}, as_bytes("first."));
-  EXPECT_EQ(as_text(ConstByteSpan(heap_).first(6)), "second");
-  say({.kind = FrameKind::put, .sequence = 1}, as_bytes("again."));
-  EXPECT_EQ(as_text(ConstByteSpan(heap_).first(6)), "second");
+const std::string_view kNothing("\0\0\0\0\0\0", 6);
+
+TEST_F(LinksTest, who_does_not_hold_the_secret_is_not_heard) {
+  other_.meet(links_, std::string(32, 'x'));
+  EXPECT_FALSE((*links_.find(1))->is_open);
+  say({.kind = FrameKind::put}, as_bytes("theirs"));
+  say({.kind = FrameKind::end_all, .operand = 1});
+  EXPECT_EQ(begin_of_heap(), kNothing);
+  EXPECT_EQ(state_of_other(), PeState::absent);
+  EXPECT_EQ(other_.heard(), std::vector{FrameKind::handshake});
 }
 
-TEST_F(LinksTest, other_jobs_are_not_heard) {
-  say({.kind = FrameKind::put, .key = kKeyOfJob + 1}, as_bytes("theirs"));
-  EXPECT_EQ(heap_[0], std::byte{0});
-  EXPECT_TRUE(links_.find(1).ok());
+TEST_F(LinksTest, frames_before_both_are_proven_are_not_heard) {
+  other_.look_for(links_);
+  say({.kind = FrameKind::put}, as_bytes("theirs"));
+  EXPECT_EQ(begin_of_heap(), kNothing);
+  meet();
+}
+
+TEST_F(LinksTest, an_altered_head_ends_the_link_and_does_nothing) {
+  meet();
+  Bytes head = other_.sealed({.kind = FrameKind::put});
+  head[32] = std::byte{8};  // its offset
+  other_.send(head, as_bytes("theirs"));
+  turn();
+  EXPECT_EQ(begin_of_heap(), kNothing);
+  EXPECT_EQ(links_.find(1).status().message(), "the session with PE 1 is not safe any more");
+  EXPECT_EQ(state_of_other(), PeState::lost);
+}
+
+TEST_F(LinksTest, a_frame_that_comes_again_ends_the_link) {
+  meet();
+  const Bytes head = other_.sealed({.kind = FrameKind::put});
+  other_.send(head, as_bytes("first."));
+  turn();
+  EXPECT_EQ(begin_of_heap(), "first.");
+  other_.send(head, as_bytes("again."));
+  turn();
+  EXPECT_EQ(begin_of_heap(), "first.");
+  EXPECT_EQ(links_.find(1).code(), Code::peer_lost);
+}
+
+TEST_F(LinksTest, two_links_open_each_other) {
+  const JobFiles theirs = *create_job({.pes = 2, .heap_bytes = kHeap, .heaps = 1});
+  const JobView their_job = *JobView::map(theirs.control.get());
+  Bytes their_heap(kHeap);
+  Links low(clock_, {}), high(clock_, {});
+  ASSERT_TRUE(low.open(other_.network()).ok());
+  ASSERT_TRUE(high.open(other_.network()).ok());
+  const Secret secret(testing::kJobSecret);
+  ASSERT_TRUE(low.greet({.job = &*job_, .my_pe = 0, .heap = heap_},
+                        {.secret = secret, .places = {{}, high.place()}})
+                  .ok());
+  ASSERT_TRUE(high.greet({.job = &their_job, .my_pe = 1, .heap = their_heap},
+                         {.secret = secret, .places = {low.place(), {}}})
+                  .ok());
+  const auto turn_both = [&] {
+    for (bool some = true; some;) {
+      some = low.turn();
+      some |= high.turn();
+    }
+  };
+  turn_both();
+  ASSERT_TRUE(low.send(**low.find(1), {.kind = FrameKind::put}, as_bytes("hither")).ok());
+  ASSERT_TRUE(high.send(**high.find(0), {.kind = FrameKind::put}, as_bytes("thither")).ok());
+  turn_both();
+  EXPECT_EQ(as_text(ConstByteSpan(their_heap).first(6)), "hither");
+  EXPECT_EQ(begin_of_heap(), "thithe");
+  EXPECT_TRUE(low.are_quiet() && high.are_quiet());
+}
+
+TEST_F(LinksTest, frames_take_place_in_the_order_of_their_numbers) {
+  meet();
+  say({.kind = FrameKind::put, .sequence = 3}, as_bytes("second"));
+  EXPECT_EQ(begin_of_heap(), kNothing);
+  say({.kind = FrameKind::put, .sequence = 2}, as_bytes("first."));
+  EXPECT_EQ(begin_of_heap(), "second");
+  say({.kind = FrameKind::put, .sequence = 2}, as_bytes("again."));
+  EXPECT_EQ(begin_of_heap(), "second");
 }
 
 TEST_F(LinksTest, who_says_nothing_is_lost_in_time) {
-  say({.kind = FrameKind::hello, .operand = 99});
+  meet();
   EXPECT_EQ(state_of_other(), PeState::running);
+  EXPECT_EQ(job_->pe(1).pid.load(), 99u);
   for (int second = 0; second < 4; ++second) {
     clock_.advance(std::chrono::seconds(1));
     links_.turn();
@@ -92,19 +156,21 @@ TEST_F(LinksTest, who_says_nothing_is_lost_in_time) {
 }
 
 TEST_F(LinksTest, what_cannot_be_sent_is_reported_with_the_pe) {
+  meet();
   network_.refusal = error(Code::peer_lost, "the way is cut");
   Link* const link = links_.find(1).value();
   EXPECT_EQ(links_.send(*link, {.kind = FrameKind::beat}).message(), "PE 1: the way is cut");
 }
 
 TEST_F(LinksTest, who_was_stopped_itself_does_not_blame_others) {
-  say({.kind = FrameKind::hello});
+  meet();
   clock_.advance(std::chrono::minutes(1));
   links_.turn();
   EXPECT_TRUE(links_.find(1).ok());
 }
 
 TEST_F(LinksTest, words_are_changed_and_answered_by_every_operation) {
+  meet();
   const std::uint64_t before = 0xf0, operand = 0x3c;
   const std::map<ChangeOp, std::uint64_t> after = {
       {ChangeOp::fetch, 0xf0},        {ChangeOp::swap, 0x3c},    {ChangeOp::add, 0x12c},
@@ -128,36 +194,30 @@ TEST_F(LinksTest, words_are_changed_and_answered_by_every_operation) {
 
 TEST_F(LinksTest, who_reaches_outside_the_heap_is_lost) {
   const Bytes bytes(16);
-  const std::vector<FrameHeader> wrong = {
-      {.kind = FrameKind::put, .offset = kHeap - 8},
-      {.kind = FrameKind::put, .offset = ~0ULL},
-      {.kind = FrameKind::get, .aux = 16, .offset = kHeap - 8},
-      {.kind = FrameKind::get, .aux = 1 << 20},
-      {.kind = FrameKind::change, .word_bytes = 8, .offset = 4},
-      {.kind = FrameKind::change, .word_bytes = 8, .offset = kHeap},
-      {.kind = FrameKind::change, .word_bytes = 2},
-      {.kind = FrameKind::arrival},
+  const std::vector<std::pair<FrameHeader, ConstByteSpan>> wrong = {
+      {{.kind = FrameKind::put, .offset = kHeap - 8}, bytes},
+      {{.kind = FrameKind::put, .offset = ~0ULL}, bytes},
+      {{.kind = FrameKind::get, .aux = 16, .offset = kHeap - 8}, {}},
+      {{.kind = FrameKind::get, .aux = 1 << 20}, {}},
+      {{.kind = FrameKind::change, .word_bytes = 8, .offset = 4}, {}},
+      {{.kind = FrameKind::change, .word_bytes = 8, .offset = kHeap}, {}},
+      {{.kind = FrameKind::change, .word_bytes = 2}, {}},
+      {{.kind = FrameKind::beat}, bytes},
+      {{.kind = FrameKind::arrival}, {}},
   };
-  for (const FrameHeader& header : wrong) {
+  for (const auto& [header, body] : wrong) {
     Links fresh(clock_, {});
-    ASSERT_TRUE(fresh.open({}, make_worker()).ok());
-    ASSERT_TRUE(fresh
-                    .greet({.job = &*job_, .my_pe = 0, .heap = heap_},
-                           {.key = kKeyOfJob, .addresses = {{}, Bytes(sizeof(std::uint64_t))}})
-                    .ok());
-    FrameHeader frame = header;
-    frame.key = kKeyOfJob;
-    frame.from = frame.sequence = 1;
-    Bytes message(kFrameHeaderBytes);
-    encode_header(frame, message);
-    message.insert(message.end(), bytes.begin(), bytes.end());
-    network_.send(network_.last(), message);
+    FakePe other(network_, 1);
+    greet(fresh, other);
+    other.meet(fresh);
+    other.say(header, body);
     fresh.turn();
     EXPECT_EQ(fresh.find(1).code(), Code::corrupt) << static_cast<int>(header.kind);
   }
 }
 
 TEST_F(LinksTest, member_that_is_a_round_ahead_waits_for_the_round_to_end) {
+  meet();
   Barrier& barrier = job_->team(0).barrier;
   const auto arrival = [](std::uint32_t round) {
     return encode(ArrivalFrame{.news = {.member = 1,
@@ -166,8 +226,8 @@ TEST_F(LinksTest, member_that_is_a_round_ahead_waits_for_the_round_to_end) {
                                         .call = {.kind = CallKind::barrier},
                                         .note = 40 + round}});
   };
-  say({.kind = FrameKind::arrival}, arrival(0));
-  say({.kind = FrameKind::arrival}, arrival(1));
+  say({.kind = FrameKind::arrival}, {}, arrival(0));
+  say({.kind = FrameKind::arrival}, {}, arrival(1));
   EXPECT_EQ(barrier.round(), 0u);
   const std::uint64_t digest = digest_of({.kind = CallKind::barrier});
   EXPECT_TRUE(barrier.arrive(digest, 2));

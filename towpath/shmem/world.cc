@@ -62,7 +62,8 @@ Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptio
                                                 .pes = bootstrap.pes,
                                                 .heap_bytes = bootstrap.heap_bytes,
                                                 .pages = bootstrap.pages,
-                                                .patience = options.patience.to_start}));
+                                                .patience = options.patience.to_start,
+                                                .network = bootstrap.network}));
   }
   const int my_pe = bootstrap.my_pe;
   const HeapPages pages = bootstrap.pages;

@@ -9,6 +9,7 @@ namespace {
 Result<shmem::Bootstrap> bootstrap_by_pmix(const Environment& environment, Duration patience) {
   TOWPATH_TRY(const std::uint64_t heap_bytes, shmem_heap_bytes(environment));
   TOWPATH_TRY(const shmem::HeapPages pages, shmem_heap_pages(environment));
+  TOWPATH_TRY(shmem::NetworkOptions network, shmem_network(environment));
   TOWPATH_TRY(const auto exchange, shmem::PmixExchange::open());
   return shmem::bootstrap_over_hosts(*exchange, {.my_pe = exchange->my_pe(),
                                                  .pes = exchange->pes(),
@@ -16,7 +17,8 @@ Result<shmem::Bootstrap> bootstrap_by_pmix(const Environment& environment, Durat
                                                  .pages = pages,
                                                  .files = {},
                                                  .host = {},
-                                                 .patience = patience});
+                                                 .patience = patience,
+                                                 .network = std::move(network)});
 }
 
 }  // namespace

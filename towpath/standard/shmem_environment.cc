@@ -6,6 +6,9 @@
 
 #include <towpath/core/text.h>
 #include <towpath/standard/shmem_environment.h>
+#include <towpath/standard/stderr_sink.h>
+#include <towpath/standard/ucx_transports.h>
+#include <towpath/sys/clock.h>
 #include <towpath/sys/os_error.h>
 
 namespace towpath::standard {
@@ -18,6 +21,8 @@ constexpr const char* kHugePages = "TOWPATH_SHMEM_HUGE_PAGES";
 constexpr const char* kNode = "TOWPATH_SHMEM_NODE";
 constexpr const char* kMeet = "TOWPATH_SHMEM_MEET";
 constexpr const char* kPes = "TOWPATH_SHMEM_PES";
+constexpr const char* kNetwork = "TOWPATH_SHMEM_NETWORK";
+constexpr const char* kSecurity = "TOWPATH_SECURITY";
 constexpr std::string_view kElsewhere = "-";
 
 Status cannot_read(std::string_view name, std::string_view value) {
@@ -98,6 +103,30 @@ Result<shmem::HeapPages> shmem_heap_pages(const Environment& environment) {
   return pages;
 }
 
+Result<shmem::NetworkOptions> shmem_network(const Environment& environment) {
+  static StderrSink sink;
+  static const sys::SystemClock clock;
+  shmem::NetworkOptions network{.has_rdma = has_rdma(),
+                                .log = telemetry::Log(sink, clock, "symmetric memory")};
+  const auto value_of = [&](const char* name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string_view() : std::string_view(found->second);
+  };
+  const auto engine = shmem::parse_engine(value_of(kNetwork));
+  if (!engine.ok()) return cannot_read(kNetwork, value_of(kNetwork)).because(engine.status());
+  network.engine = *engine;
+  const std::string_view security = value_of(kSecurity);
+  if (!security.empty() && security != "tls" && security != "authenticated")
+    return error(Code::invalid_argument, cat(kSecurity, "=", printable(security)),
+                 "say tls or authenticated");
+  network.encrypted = security == "tls";
+  const std::string_view transports = value_of("UCX_TLS");
+  if (!network.engine && transports.empty()) network.ucx.transports = kWithoutTcp;
+  if (network.engine == shmem::NetworkEngine::ucx && opens_tcp_port(transports))
+    network.log.warning(kUcxPortDanger, {{"instead", "use TOWPATH_SHMEM_NETWORK=tcp, or UCX_TLS"}});
+  return network;
+}
+
 bool is_started_by_pmix(const Environment& environment) {
   return environment.count("PMIX_RANK") != 0 && environment.count(kJob) == 0 &&
          environment.count(kMeet) == 0;
@@ -126,6 +155,7 @@ Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment) {
   }
   TOWPATH_TRY(bootstrap.heap_bytes, shmem_heap_bytes(environment));
   TOWPATH_TRY(bootstrap.pages, shmem_heap_pages(environment));
+  TOWPATH_TRY(bootstrap.network, shmem_network(environment));
   return bootstrap;
 }
 
@@ -142,6 +172,7 @@ Result<std::optional<ShmemInvitation>> shmem_invitation(const Environment& envir
   TOWPATH_TRY(invitation.self.pes, number(kPes, pes->second));
   TOWPATH_TRY(invitation.self.heap_bytes, shmem_heap_bytes(environment));
   TOWPATH_TRY(invitation.self.pages, shmem_heap_pages(environment));
+  TOWPATH_TRY(invitation.self.network, shmem_network(environment));
   if (const auto job = environment.find(kJob); job != environment.end()) {
     TOWPATH_TRY(invitation.self.files, adopt_all(job->second));
   }
@@ -156,6 +187,13 @@ Environment shmem_variables(const shmem::JobFiles& files, int pe) {
 }
 
 Environment shmem_variables_of_node(unsigned node) { return {{kNode, cat(node)}}; }
+
+Environment shmem_variables_of_network(std::string_view network, std::string_view security) {
+  Environment variables;
+  if (!network.empty()) variables.emplace(kNetwork, network);
+  if (!security.empty()) variables.emplace(kSecurity, security);
+  return variables;
+}
 
 Environment shmem_variables(std::string_view place, int pes) {
   return {{kMeet, std::string(place)}, {kPes, cat(pes)}};

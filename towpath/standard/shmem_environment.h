@@ -10,6 +10,10 @@
 //                       SHMEM_SYMMETRIC_SIZE
 //   TOWPATH_SHMEM_HUGE_PAGES  likewise: off, best_effort, required
 //   TOWPATH_SHMEM_NODE  the NUMA node of this PE's heap
+//   TOWPATH_SHMEM_NETWORK  between hosts: tcp or ucx; else UCX where all PEs have RDMA, without its
+//                       TCP unless UCX_TLS says otherwise, and TCP where not
+//   TOWPATH_SECURITY    tls: what goes between hosts is encrypted; authenticated, or nothing: both
+//                       sides of each connection are proven
 //   PMIX_RANK           another launcher started it, which has PMIx
 //   PMI_FD, PMI_SIZE    another launcher started it, with an older PMI, which is not spoken here
 //
@@ -40,6 +44,10 @@ Result<std::uint64_t> shmem_heap_bytes(const Environment& environment);
 /// Errors: invalid_argument.
 Result<shmem::HeapPages> shmem_heap_pages(const Environment& environment);
 
+/// Between PEs of several hosts. Warns on standard error where UCX's TCP port is opened. Errors:
+/// invalid_argument.
+Result<shmem::NetworkOptions> shmem_network(const Environment& environment);
+
 /// "off", "best_effort", "required". Errors: invalid_argument.
 Result<sys::HugePages> parse_huge_pages(std::string_view text);
 
@@ -64,6 +72,9 @@ Environment shmem_variables(const shmem::JobFiles& files, int pe);
 
 /// What it adds for a PE whose heap shall lie on a NUMA node.
 Environment shmem_variables_of_node(unsigned node);
+
+/// What it adds where it was given a network and a security by name; empty: it was not.
+Environment shmem_variables_of_network(std::string_view network, std::string_view security);
 
 /// What it adds when PEs of several hosts meet at `place` (shmem.h).
 Environment shmem_variables(std::string_view place, int pes);

@@ -10,6 +10,21 @@
 namespace towpath::standard {
 namespace {
 
+TEST(ShmemEnvironmentTest, the_network_is_what_the_environment_names) {
+  using shmem::NetworkEngine;
+  EXPECT_EQ(shmem_network({})->engine, std::nullopt);
+  EXPECT_EQ(shmem_network({})->ucx.transports, "^tcp") << "its port is not safe";
+  EXPECT_EQ(shmem_network({{"UCX_TLS", "rc,tcp"}})->ucx.transports, "") << "UCX reads it itself";
+  const auto ucx = shmem_network(shmem_variables_of_network("ucx", "authenticated"));
+  EXPECT_EQ(ucx->engine, NetworkEngine::ucx);
+  EXPECT_EQ(ucx->ucx.transports, "");
+  EXPECT_FALSE(ucx->encrypted);
+  EXPECT_TRUE(shmem_network(shmem_variables_of_network("tcp", "tls"))->encrypted);
+  EXPECT_EQ(shmem_network({{"TOWPATH_SHMEM_NETWORK", "rdma"}}).code(), Code::invalid_argument);
+  EXPECT_EQ(shmem_network({{"TOWPATH_SECURITY", "yes"}}).status().message(),
+            "TOWPATH_SECURITY=yes");
+}
+
 TEST(ShmemEnvironmentTest, nothing_said_is_alone) {
   const auto bootstrap = shmem_bootstrap({});
   ASSERT_TRUE(bootstrap.ok());

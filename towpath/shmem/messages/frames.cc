@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cstring>
+
 #include <towpath/core/text.h>
 #include <towpath/shmem/messages/frames.h>
 #include <towpath/wire/little_endian.h>
@@ -9,7 +12,8 @@ using wire::append;
 using wire::load;
 using wire::store;
 
-constexpr std::uint32_t kFrameMagic = 0x02535054;  // "TPS" and version 2
+constexpr std::uint32_t kFrameMagic = 0x535054;  // "TPS", and the version in the last byte
+constexpr std::uint32_t kFrameVersion = 3;
 constexpr std::size_t kReleasedWords = kBlockSlots / 64;
 
 Status broken_frame(std::string_view what) {
@@ -41,41 +45,52 @@ class Reader {
 
 }  // namespace
 
-void encode_header(const FrameHeader& header, ByteSpan room) noexcept {
-  store(room, kFrameMagic);
-  store(room.subspan(4), static_cast<std::uint8_t>(header.kind));
-  store(room.subspan(5), static_cast<std::uint8_t>(header.op));
-  store(room.subspan(6), header.word_bytes);
-  store(room.subspan(7), std::uint8_t{0});
-  store(room.subspan(8), header.key);
-  store(room.subspan(16), header.from);
-  store(room.subspan(20), header.aux);
-  store(room.subspan(24), header.sequence);
-  store(room.subspan(32), header.ticket);
-  store(room.subspan(40), header.offset);
-  store(room.subspan(48), header.operand);
-  store(room.subspan(56), header.expected);
+void encode_head(const FrameHeader& header, ConstByteSpan arrival, ByteSpan head) noexcept {
+  store(head, kFrameMagic | kFrameVersion << 24U);
+  store(head.subspan(4), static_cast<std::uint8_t>(header.kind));
+  store(head.subspan(5), static_cast<std::uint8_t>(header.op));
+  store(head.subspan(6), header.word_bytes);
+  store(head.subspan(7), std::uint8_t{0});
+  store(head.subspan(8), header.from);
+  store(head.subspan(12), header.aux);
+  store(head.subspan(16), header.sequence);
+  store(head.subspan(24), header.ticket);
+  store(head.subspan(32), header.offset);
+  store(head.subspan(40), header.operand);
+  store(head.subspan(48), header.expected);
+  const ByteSpan rest = head.subspan(kFrameHeaderBytes);
+  if (!arrival.empty()) std::memcpy(rest.data(), arrival.data(), arrival.size());
+  std::ranges::fill(rest.subspan(arrival.size()), std::byte{0});
 }
 
-Result<Frame> decode_frame(ConstByteSpan bytes) {
-  if (bytes.size() < kFrameHeaderBytes) return broken_frame("too short");
-  if (load<std::uint32_t>(bytes) != kFrameMagic) return broken_frame("it begins with other bytes");
-  const auto kind = load<std::uint8_t>(bytes.subspan(4));
-  const auto op = load<std::uint8_t>(bytes.subspan(5));
-  if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::end_all) || op >= kChangeOps)
+Result<Frame> decode_frame(ConstByteSpan head, std::uint64_t body_bytes) {
+  if (head.size() < head_bytes(0) || head.size() > kMaxHeadBytes)
+    return broken_frame(cat("a head of ", head.size(), " bytes"));
+  const auto magic = load<std::uint32_t>(head);
+  if ((magic & 0xffffffU) != kFrameMagic) return broken_frame("it begins with other bytes");
+  if (magic >> 24U != kFrameVersion)
+    return error(Code::unsupported,
+                 cat("a frame of a job of PEs has version ", magic >> 24U, "; this release has ",
+                     kFrameVersion),
+                 "use the same release on all hosts");
+  const auto kind = load<std::uint8_t>(head.subspan(4));
+  const auto op = load<std::uint8_t>(head.subspan(5));
+  if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::handshake) || op >= kChangeOps)
     return broken_frame(cat("kind ", kind, ", operation ", op));
   const FrameHeader header{.kind = static_cast<FrameKind>(kind),
                            .op = static_cast<ChangeOp>(op),
-                           .word_bytes = load<std::uint8_t>(bytes.subspan(6)),
-                           .key = load<std::uint64_t>(bytes.subspan(8)),
-                           .from = load<std::uint32_t>(bytes.subspan(16)),
-                           .aux = load<std::uint32_t>(bytes.subspan(20)),
-                           .sequence = load<std::uint64_t>(bytes.subspan(24)),
-                           .ticket = load<std::uint64_t>(bytes.subspan(32)),
-                           .offset = load<std::uint64_t>(bytes.subspan(40)),
-                           .operand = load<std::uint64_t>(bytes.subspan(48)),
-                           .expected = load<std::uint64_t>(bytes.subspan(56))};
-  return Frame{.header = header, .payload = bytes.subspan(kFrameHeaderBytes)};
+                           .word_bytes = load<std::uint8_t>(head.subspan(6)),
+                           .from = load<std::uint32_t>(head.subspan(8)),
+                           .aux = load<std::uint32_t>(head.subspan(12)),
+                           .sequence = load<std::uint64_t>(head.subspan(16)),
+                           .ticket = load<std::uint64_t>(head.subspan(24)),
+                           .offset = load<std::uint64_t>(head.subspan(32)),
+                           .operand = load<std::uint64_t>(head.subspan(40)),
+                           .expected = load<std::uint64_t>(head.subspan(48))};
+  const std::size_t arrival = head.size() - head_bytes(0);
+  return Frame{.header = header,
+               .arrival = head.subspan(kFrameHeaderBytes, arrival),
+               .body_bytes = body_bytes};
 }
 
 Bytes encode(const ArrivalFrame& arrival) {

@@ -4,6 +4,7 @@
 #include <towpath/core/text.h>
 #include <towpath/shmem/fence.h>
 #include <towpath/shmem/messages/links.h>
+#include <towpath/sys/random.h>
 
 namespace towpath::shmem {
 namespace {
@@ -16,28 +17,32 @@ constexpr Duration kUntilNextLook = std::chrono::milliseconds(1);
 
 }  // namespace
 
-Status Links::open(const net::UcxOptions& options, const WorkerMaker& make_worker) {
-  TOWPATH_TRY(worker_, make_worker(options, *this));
+Status Links::open(const MessageNetwork& network) {
+  has_connections_ = network.has_connections;
+  instance_ = std::max<std::uint64_t>(1, sys::random_u64());
+  TOWPATH_TRY(worker_, network.make_worker(*this, clock_));
   return {};
+}
+
+PeerPlace Links::place() const {
+  const ConstByteSpan address = worker_->address();
+  return {.instance = instance_, .address = {address.begin(), address.end()}};
 }
 
 Status Links::greet(const Remote::Here& here, PeerGroup group) {
   here_ = here;
-  key_ = group.key;
+  secret_ = std::move(group.secret);
   arrivals_.emplace(*here.job);
   const Instant now = clock_.now();
   next_beat_ = now + heartbeat_.every;
   last_turn_ = now;
-  for (std::uint32_t pe = 0; pe < group.addresses.size(); ++pe) {
-    if (group.addresses[pe].empty()) continue;
-    Link& link = links_[pe];
-    link.pe = pe;
+  InboundBody::Owner& owner = *this;
+  for (std::uint32_t pe = 0; pe < group.places.size(); ++pe) {
+    if (group.places[pe].address.empty()) continue;
+    Link& link = links_.try_emplace(pe, pe, std::move(group.places[pe]), owner).first->second;
     link.heard_at = link.sent_at = now;
-    TOWPATH_TRY(link.endpoint, worker_->connect(group.addresses[pe], nullptr, &link));
+    if (here.my_pe < pe) TOWPATH_TRY(dial(link));
   }
-  for (auto& [pe, link] : links_)
-    TOWPATH_TRY(send(
-        link, {.kind = FrameKind::hello, .operand = mine().pid.load(std::memory_order_relaxed)}));
   return {};
 }
 
@@ -48,22 +53,24 @@ Result<Link*> Links::find(std::uint32_t pe) {
   return &found->second;
 }
 
-Status Links::send(Link& link, FrameHeader header, ConstByteSpan payload) {
-  header.key = key_;
+Status Links::send(Link& link, FrameHeader header, ConstByteSpan body, ConstByteSpan arrival) {
+  if (!link.is_open) return error(Code::not_ready, cat("PE ", link.pe, " has not come yet"));
   header.from = here_.my_pe;
   header.sequence = ++link.last_out;
   auto buffer = worker_->buffers().take();
-  encode_header(header, buffer->room());
-  if (!payload.empty())
-    std::memcpy(buffer->room().data() + kFrameHeaderBytes, payload.data(), payload.size());
-  buffer->size = kFrameHeaderBytes + payload.size();
+  const ByteSpan head = buffer->room().first(head_bytes(arrival.size()));
+  encode_head(header, arrival, head);
+  link.sealer.seal(head);
+  if (!body.empty()) std::memcpy(buffer->room().data() + head.size(), body.data(), body.size());
+  buffer->size = head.size() + body.size();
+  buffer->body_bytes = body.size();
   link.sent_at = clock_.now();
   if (header.kind == FrameKind::put || (header.kind == FrameKind::change && header.ticket == 0))
     link.posted = header.sequence;
   // Release: whoever hears of this sees what took place here before, also where PEs of one host
   // hear of it by others. Pairs with on_message(), over whatever carries the message.
   thread_fence(std::memory_order_release);
-  const Status sent = link.endpoint->send(std::move(buffer));
+  const Status sent = link.path->endpoint->send(std::move(buffer));
   if (sent.ok()) return {};
   return error(sent.code(), cat("PE ", link.pe, ": ", sent.message()), std::string(sent.hint()))
       .because(sent);
@@ -79,16 +86,22 @@ bool Links::turn() {
   for (int round = 0; round < kRoundsPerTurn && worker_->progress(); ++round) some = true;
   const Instant now = clock_.now();
   for (auto& [pe, link] : links_) {
-    if (link.has_broken && link.is_up())
-      lose(link, error(Code::peer_lost, cat("PE ", pe, ": the connection broke")));
-    if (link.is_lost) link.endpoint.reset();
-    if (link.is_up()) answer(link);
+    tidy(link);
+    if (link.is_open && link.is_up()) answer(link);
     if (now >= link.report_at) report_end(link);
   }
+  std::erase_if(half_open_, [](const auto& path) { return path->is_idle || !path->broken.ok(); });
   if (now >= next_beat_) beat(now);
   if (arrivals_) arrivals_wait_ = arrivals_->settle();
   last_turn_ = now;
   return some;
+}
+
+// What could not be done inside of the network's own calls.
+void Links::tidy(Link& link) {
+  if (link.path == nullptr) return;
+  if (!link.path->broken.ok() && link.is_up()) lose(link, link.path->broken);
+  if (link.is_lost) link.path.reset();
 }
 
 Instant Links::due() const noexcept {
@@ -98,7 +111,7 @@ Instant Links::due() const noexcept {
 }
 
 void Links::answer(Link& link) {
-  while (!link.answers.empty() && link.endpoint->unsent() < kMaxUnsentAnswers) {
+  while (!link.answers.empty() && link.unsent() < kMaxUnsentAnswers) {
     const FrameHeader header = link.answers.front();
     link.answers.pop_front();
     const bool is_data = header.kind == FrameKind::data;
@@ -114,18 +127,24 @@ void Links::beat(Instant now) {
   // We were stopped ourselves: what the others said meanwhile is still on its way to us.
   const bool was_away = now - last_turn_ >= heartbeat_.timeout / 2;
   for (auto& [pe, link] : links_) {
-    if (!link.is_up()) continue;
     if (was_away) link.heard_at = now;
-    if (now - link.heard_at >= heartbeat_.timeout) {
-      const auto silent =
-          std::chrono::duration_cast<std::chrono::milliseconds>(now - link.heard_at);
-      lose(link, error(Code::peer_lost, cat("PE ", pe, " was silent for ", silent.count(), " ms"),
-                       "look whether it runs, and at the network between"));
-    } else if (now - link.sent_at >= heartbeat_.every / 2 && link.endpoint->unsent() == 0) {
-      (void)send(link, {.kind = FrameKind::beat,
-                        .aux = mine().doing.load(std::memory_order_relaxed),
-                        .operand = mine().in_team.load(std::memory_order_relaxed)});
-    }
+    if (link.is_up()) beat(link, now);
+  }
+}
+
+void Links::beat(Link& link, Instant now) {
+  if (now - link.heard_at >= heartbeat_.timeout) {
+    const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - link.heard_at);
+    const std::string trouble =
+        link.path != nullptr && link.path->endpoint ? link.path->endpoint->trouble() : "";
+    lose(link, error(Code::peer_lost,
+                     cat("PE ", link.pe, " was silent for ", silent.count(), " ms",
+                         trouble.empty() ? "" : ": ", trouble),
+                     "look whether it runs, and at the network between"));
+  } else if (link.is_open && now - link.sent_at >= heartbeat_.every / 2 && link.unsent() == 0) {
+    (void)send(link, {.kind = FrameKind::beat,
+                      .aux = mine().doing.load(std::memory_order_relaxed),
+                      .operand = mine().in_team.load(std::memory_order_relaxed)});
   }
 }
 
@@ -147,8 +166,9 @@ void Links::report_end(Link& link) {
 void Links::close() {
   for (auto& [pe, link] : links_) {
     if (link.is_up()) link.over = error(Code::not_ready, cat("the way to PE ", pe, " is closed"));
-    link.endpoint.reset();
+    link.path.reset();
   }
+  half_open_.clear();
   worker_.reset();
 }
 
@@ -157,9 +177,7 @@ bool Links::are_quiet() const {
 }
 
 bool Links::are_sent() const {
-  return std::ranges::all_of(links_, [](const auto& row) {
-    return row.second.endpoint == nullptr || row.second.endpoint->unsent() == 0;
-  });
+  return std::ranges::all_of(links_, [](const auto& row) { return row.second.unsent() == 0; });
 }
 
 bool Links::are_over() const {

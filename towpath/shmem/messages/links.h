@@ -1,6 +1,10 @@
 // Links: what one PE says to those of other hosts, and does when they ask: one link to each.
 //
-//   [ greeting ] --hello--> [ up ] --bye, silence, breakage--> [ over ]
+//   [ greeting ] --both sides are proven--> [ open ] --bye, silence, breakage--> [ over ]
+//
+// Of two PEs the lower one dials. Each proves to the other that it holds the job's secret and is
+// the PE that its address was given for (net/session); until then nothing else of it is heard, and
+// after it only frames with the seals of this session (links_sessions.cc).
 //
 // Frames that arrive change this PE's heap and its host's segment; answers and acknowledgements go
 // out at the end of a turn. A PE that is silent for the timeout is lost: a cut link is not reported
@@ -11,23 +15,31 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include <towpath/core/clock.h>
-#include <towpath/net/ucx/ucx_worker.h>
+#include <towpath/core/secret.h>
+#include <towpath/net/session/handshake.h>
+#include <towpath/net/session/seal.h>
 #include <towpath/shmem/messages/arrivals.h>
+#include <towpath/shmem/messages/inbound_body.h>
 #include <towpath/shmem/messages/network.h>
 
 namespace towpath::shmem {
 
-/// What the PEs of a job agreed on before: a number that only they know, and where they are.
+/// Where a PE is reached, and which life of it is there.
+struct PeerPlace {
+  std::uint64_t instance = 0;  ///< random, never 0
+  Bytes address;               ///< of its worker; empty: it is on this host
+};
+
+/// What the PEs of a job agreed on before.
 struct PeerGroup {
-  std::uint64_t key = 0;
-  std::vector<Bytes> addresses;  ///< of workers, by PE; empty: of this host
+  Secret secret;                  ///< that only they know
+  std::vector<PeerPlace> places;  ///< by PE
 };
 
 /// Something that was asked; whoever asks looks until it is answered or the link is over.
@@ -37,18 +49,45 @@ struct Question {
   std::uint64_t value = 0;
 };
 
-struct Link {
-  std::uint32_t pe = 0;
+struct Link;
+
+/// A way to a PE, while it is proven and afterwards.
+struct Path {
+  explicit Path(Link& its_link) : link(its_link) {}
+
+  Link& link;
+  std::optional<net::DialHandshake> dialling;     ///< by this side; the one or
+  std::optional<net::AcceptHandshake> accepting;  ///< the other, until the session has keys
+  std::uint64_t connection = 0;  ///< over which the other's frames come, if the network has any
   std::unique_ptr<net::MessageEndpoint> endpoint;
+  Status broken;         ///< acted on at the end of the turn
+  bool is_idle = false;  ///< of no use any more
+};
+
+/// A frame that came before its turn.
+struct EarlyFrame {
+  Bytes head, body;
+};
+
+struct Link {
+  Link(std::uint32_t its_pe, PeerPlace its_place, InboundBody::Owner& owner)
+      : pe(its_pe), place(std::move(its_place)), inbound(owner) {}
+
+  const std::uint32_t pe;
+  const PeerPlace place;
+  std::unique_ptr<Path> path;  ///< null: the other has not come yet
+  bool is_open = false;        ///< both sides are proven
+  net::Sealer sealer;
+  net::SealReader seals;
+  InboundBody inbound;         ///< of the frame that comes in now
   std::uint64_t last_out = 0;  ///< sequence
   std::uint64_t last_in = 0;
-  std::map<std::uint64_t, Bytes> early;
+  std::map<std::uint64_t, EarlyFrame> early;
   std::uint64_t posted = 0;         ///< the last put or post that went out
   std::uint64_t applied = 0;        ///< as far as the other says
   std::uint64_t owed = 0;           ///< of the other's puts and posts, what is not acknowledged
   std::deque<FrameHeader> answers;  ///< to be sent; data: `aux` bytes from `offset`
   Instant heard_at, sent_at;
-  bool has_broken = false;
   bool is_lost = false;  ///< over, and nothing of ours can reach it any more
   Status over;           ///< why
   /// How it ended, to be reported to this host then: what it said to neighbours before may still be
@@ -58,24 +97,29 @@ struct Link {
 
   bool is_up() const noexcept { return over.ok(); }
   bool is_quiet() const noexcept { return !is_up() || applied >= posted; }
+  /// Messages that were handed over and have not left.
+  std::size_t unsent() const noexcept {
+    return path == nullptr || path->endpoint == nullptr ? 0 : path->endpoint->unsent();
+  }
 };
 
-class Links final : private net::MessageListener {
+class Links final : private net::MessageListener, private InboundBody::Owner {
  public:
-  using WorkerMaker = std::function<Result<std::unique_ptr<net::MessageWorker>>(
-      const net::UcxOptions& options, net::MessageListener& listener)>;
+  Links(const Clock& clock, const Heartbeat& heartbeat, telemetry::Log log = {})
+      : clock_(clock), heartbeat_(heartbeat), log_(std::move(log)) {}
 
-  Links(const Clock& clock, const Heartbeat& heartbeat) : clock_(clock), heartbeat_(heartbeat) {}
-
-  Status open(const net::UcxOptions& options, const WorkerMaker& make_worker);
+  Status open(const MessageNetwork& network);
   net::MessageWorker& worker() noexcept { return *worker_; }
+  /// Of this PE, for the others.
+  PeerPlace place() const;
   /// Greets all others. Errors: unsupported (no way to one of them), exhausted.
   Status greet(const Remote::Here& here, PeerGroup group);
 
   /// Errors: peer_lost.
   Result<Link*> find(std::uint32_t pe);
-  /// With key, sender and sequence filled in. Errors: peer_lost, exhausted.
-  Status send(Link& link, FrameHeader header, ConstByteSpan payload = {});
+  /// With sender and sequence filled in; at most one of `arrival` and `body`. Errors: peer_lost,
+  /// exhausted, not_ready (the link is not open).
+  Status send(Link& link, FrameHeader header, ConstByteSpan body = {}, ConstByteSpan arrival = {});
   /// A ticket for a frame. `question` must live until forget().
   std::uint64_t ask(Question& question);
   void forget(std::uint64_t ticket) { questions_.erase(ticket); }
@@ -89,35 +133,66 @@ class Links final : private net::MessageListener {
   /// Nothing is on its way out.
   bool are_sent() const;
   bool are_over() const;
-  /// The last: nobody is reached any more, and UCX has nothing of ours.
+  /// The last: nobody is reached any more, and the network has nothing of ours.
   void close();
 
  private:
+  // net::MessageListener
   net::BodySink* on_message(const net::Message& message) override;
+  Status on_answer(void* owner, const net::Message& message, ConstByteSpan body) override;
   void on_broken(void* owner, const Status& why) override;
-  void hear(ConstByteSpan message);
+  void on_refused(std::string_view address, const Status& why) override;
+  // InboundBody::Owner
+  ByteSpan room_for(const Frame& frame) override;
+  void on_body(InboundBody& body) override;
 
+  // How links open: links_sessions.cc
+  net::SessionParty self() const;
+  net::SessionTerms terms() const { return {.secret = secret_, .backend = "shmem"}; }
+  Status dial(Link& link);
+  std::unique_ptr<net::MessageBuffer> handshake_frame(ConstByteSpan message);
+  Status take_handshake(const Frame& frame, std::uint64_t from, ConstByteSpan message);
+  Status accept(Link& link, std::uint64_t from, ConstByteSpan hello);
+  Status take_answer(Path& path, std::uint64_t from, ConstByteSpan answer);
+  Status take_confirmation(Link& link, std::uint64_t from, ConstByteSpan confirmation);
+  void confirm(Link& link, const net::SessionKeys& keys);
+  void open(Link& link);
+  void refuse(std::string_view whom, const Status& why);
+
+  // What arrives: links_frames.cc
+  Link* speaker_of(const Frame& frame, const net::Message& message);
   void take_in_order(Link& link, const Frame& frame);
+  void take_early(Link& link);
   void take(Link& link, const Frame& frame);
-  Status place(Link& link, const Frame& frame);
-  Status change(Link& link, const Frame& frame);
+  Status check_body(const Frame& frame) const;
+  void placed(Link& link, const FrameHeader& put);
+  Status change(Link& link, const FrameHeader& header);
+  Status promise(Link& link, const FrameHeader& get);
   Status arrive(const Link& link, const Frame& frame);
-  Status answered(const Frame& frame);
+  void answered(const Frame& frame);
   void begin(const Link& link, const FrameHeader& hello);
   void end(Link& link, const FrameHeader& bye);
   void note_doing(const Link& link, const FrameHeader& beat);
+
   void lose(Link& link, Status why);
+  void tidy(Link& link);
   void report_end(Link& link);
   void answer(Link& link);
   void beat(Instant now);
+  void beat(Link& link, Instant now);
   PeRecord& mine() const noexcept { return here_.job->pe(here_.my_pe); }
 
   const Clock& clock_;
   const Heartbeat heartbeat_;
+  telemetry::Log log_;
   Remote::Here here_;
-  std::uint64_t key_ = 0;
-  std::unique_ptr<net::MessageWorker> worker_;  // outlives the endpoints
-  std::map<std::uint32_t, Link> links_;         // by PE
+  Secret secret_;
+  std::uint64_t instance_ = 0;
+  bool has_connections_ = false;
+  std::unique_ptr<net::MessageWorker> worker_;    // outlives the endpoints
+  std::map<std::uint32_t, Link> links_;           // by PE
+  std::vector<std::unique_ptr<Path>> half_open_;  // that others began and have not confirmed
+  InboundBody handshake_{*this};                  // whose body comes: whole, in one go
   std::optional<Arrivals> arrivals_;
   bool arrivals_wait_ = false;
   std::map<std::uint64_t, Question*> questions_;  // by ticket

@@ -21,64 +21,138 @@ Status out_of_heap(const FrameHeader& header) {
 
 }  // namespace
 
-void Links::on_broken(void* owner, const Status&) {
-  static_cast<Link*>(owner)->has_broken = true;  // acted on at the end of the turn
+void Links::on_broken(void* owner, const Status& why) {
+  Path& path = *static_cast<Path*>(owner);
+  path.broken =
+      error(Code::peer_lost, cat("PE ", path.link.pe, ": the connection broke")).because(why);
 }
 
-// All of a frame is the head of its message: there is no body.
 net::BodySink* Links::on_message(const net::Message& message) {
-  hear(message.head);
+  thread_fence(std::memory_order_acquire);  // pairs with the one in send()
+  const auto frame = decode_frame(message.head, message.body_bytes);
+  if (!frame.ok()) {
+    refuse("a frame", frame.status());
+    return nullptr;
+  }
+  if (frame->header.kind == FrameKind::handshake) {
+    handshake_.begin(*frame, message.head, message.from, true);
+    return &handshake_;
+  }
+  Link* const link = speaker_of(*frame, message);
+  if (link == nullptr) return nullptr;
+  const bool is_in_turn = frame->header.sequence == link->last_in + 1;
+  if (!is_in_turn && (frame->header.sequence <= link->last_in || has_connections_)) return nullptr;
+  if (is_in_turn)
+    if (Status fits = check_body(*frame); !fits.ok()) {
+      lose(*link, std::move(fits));
+      return nullptr;
+    }
+  link->inbound.begin(*frame, message.head, message.from, !is_in_turn);
+  if (message.body_bytes > 0) return &link->inbound;
+  link->inbound.done(true);
   return nullptr;
 }
 
-void Links::hear(ConstByteSpan message) {
-  thread_fence(std::memory_order_acquire);  // pairs with the one in send()
-  const auto frame = decode_frame(message);
-  // What is not of this job is not heard; it cannot be answered either.
-  if (!frame.ok() || frame->header.key != key_) return;
-  const auto found = links_.find(frame->header.from);
-  if (found == links_.end() || !found->second.is_up()) return;
+/// Null: nobody who is heard. A seal that does not fit ends the link.
+Link* Links::speaker_of(const Frame& frame, const net::Message& message) {
+  const auto found = links_.find(frame.header.from);
+  if (found == links_.end()) return nullptr;
   Link& link = found->second;
+  if (!link.is_up() || link.path == nullptr || link.path->dialling || link.path->accepting ||
+      link.path->connection != message.from)
+    return nullptr;
+  if (Status sealed = link.seals.check(message.head); !sealed.ok()) {
+    refuse(cat("PE ", link.pe), sealed);
+    lose(link, error(Code::peer_lost, cat("the session with PE ", link.pe, " is not safe any more"))
+                   .because(sealed));
+    return nullptr;
+  }
   link.heard_at = clock_.now();
-  if (frame->header.sequence == link.last_in + 1) return take_in_order(link, *frame);
-  if (frame->header.sequence <= link.last_in) return;
-  if (link.early.size() == kMaxEarlyFrames)
-    return lose(link, error(Code::corrupt, cat("PE ", link.pe, " speaks out of turn")));
-  link.early.emplace(frame->header.sequence, Bytes(message.begin(), message.end()));
+  if (!link.is_open) open(link);
+  return &link;
 }
 
-void Links::take_in_order(Link& link, const Frame& frame) {
-  take(link, frame);
-  ++link.last_in;
-  for (auto next = link.early.begin();
-       next != link.early.end() && next->first == link.last_in + 1 && link.is_up();
-       next = link.early.erase(next)) {
-    take(link, *decode_frame(next->second));
-    ++link.last_in;
+// ---- Bodies
+
+ByteSpan Links::room_for(const Frame& frame) {
+  const FrameHeader& header = frame.header;
+  if (!check_body(frame).ok()) return {};
+  if (header.kind == FrameKind::put) return here_.heap.subspan(header.offset, frame.body_bytes);
+  const auto asked = questions_.find(header.ticket);
+  if (asked == questions_.end()) return {};  // whoever asked gave up
+  return asked->second->into.subspan(header.operand, frame.body_bytes);
+}
+
+/// Whether the bytes of a frame may lie where it says.
+Status Links::check_body(const Frame& frame) const {
+  const FrameHeader& header = frame.header;
+  if (header.kind == FrameKind::put)
+    return range_fits(header.offset, frame.body_bytes, here_.heap.size()) ? Status()
+                                                                          : out_of_heap(header);
+  if (header.kind != FrameKind::data)
+    return frame.body_bytes == 0
+               ? Status()
+               : error(Code::corrupt, cat("PE ", header.from, " sends ", frame.body_bytes,
+                                          " bytes where none belong"));
+  const auto asked = questions_.find(header.ticket);
+  if (asked == questions_.end()) return {};
+  const Question& question = *asked->second;
+  if (frame.body_bytes <= question.left &&
+      range_fits(header.operand, frame.body_bytes, question.into.size()))
+    return {};
+  return error(Code::corrupt, cat("PE ", header.from, " answers what was not asked"));
+}
+
+void Links::on_body(InboundBody& body) {
+  thread_fence(std::memory_order_acquire);
+  if (body.frame.header.kind == FrameKind::handshake) {
+    const Status taken = take_handshake(body.frame, body.from, body.kept);
+    if (!taken.ok()) refuse(cat("PE ", body.frame.header.from), taken);
+    return;
   }
+  Link& link = links_.at(body.frame.header.from);
+  if (!link.is_up()) return;
+  if (!body.is_kept) return take_in_order(link, body.frame);
+  if (link.early.size() == kMaxEarlyFrames)
+    return lose(link, error(Code::corrupt, cat("PE ", link.pe, " speaks out of turn")));
+  link.early.emplace(
+      body.frame.header.sequence,
+      EarlyFrame{.head = {body.head.begin(), body.head.end()}, .body = std::move(body.kept)});
+}
+
+// ---- Frames in their turn
+
+void Links::take_in_order(Link& link, const Frame& frame) {
+  ++link.last_in;
+  take(link, frame);
+  while (link.is_up() && !link.early.empty() && link.early.begin()->first == link.last_in + 1) {
+    take_early(link);
+    link.early.erase(link.early.begin());
+  }
+}
+
+void Links::take_early(Link& link) {
+  const EarlyFrame& early = link.early.begin()->second;
+  const Frame frame = *decode_frame(early.head, early.body.size());
+  ++link.last_in;
+  if (Status fits = check_body(frame); !fits.ok()) return lose(link, std::move(fits));
+  const ByteSpan room = early.body.empty() ? ByteSpan() : room_for(frame);
+  if (!room.empty()) std::memcpy(room.data(), early.body.data(), room.size());
+  take(link, frame);
 }
 
 void Links::take(Link& link, const Frame& frame) {
   const FrameHeader& header = frame.header;
   Status taken;
   switch (header.kind) {
+    case FrameKind::handshake: break;  // on_message() has seen to it
     case FrameKind::hello: begin(link, header); break;
     case FrameKind::beat: note_doing(link, header); break;
-    case FrameKind::put: taken = place(link, frame); break;
-    case FrameKind::change: taken = change(link, frame); break;
-    case FrameKind::get:
-      if (header.aux > kMaxFramePayload ||
-          !range_fits(header.offset, header.aux, here_.heap.size()))
-        taken = out_of_heap(header);
-      else
-        link.answers.push_back({.kind = FrameKind::data,
-                                .aux = header.aux,
-                                .ticket = header.ticket,
-                                .offset = header.offset,
-                                .operand = header.operand});
-      break;
+    case FrameKind::put: placed(link, header); break;
+    case FrameKind::change: taken = change(link, header); break;
+    case FrameKind::get: taken = promise(link, header); break;
     case FrameKind::data:
-    case FrameKind::value: taken = answered(frame); break;
+    case FrameKind::value: answered(frame); break;
     case FrameKind::applied: link.applied = header.operand; break;
     case FrameKind::arrival: taken = arrive(link, frame); break;
     case FrameKind::take_slot:
@@ -96,20 +170,24 @@ void Links::take(Link& link, const Frame& frame) {
   if (!taken.ok()) lose(link, std::move(taken));
 }
 
-Status Links::place(Link& link, const Frame& frame) {
-  if (!range_fits(frame.header.offset, frame.payload.size(), here_.heap.size()))
-    return out_of_heap(frame.header);
-  if (!frame.payload.empty())
-    std::memcpy(here_.heap.data() + frame.header.offset, frame.payload.data(),
-                frame.payload.size());
-  link.owed = frame.header.sequence;
+void Links::placed(Link& link, const FrameHeader& put) {
+  link.owed = put.sequence;
   thread_fence(std::memory_order_seq_cst);
   mine().event_count.ring_if_needed();
+}
+
+Status Links::promise(Link& link, const FrameHeader& get) {
+  if (get.aux > kMaxFramePayload || !range_fits(get.offset, get.aux, here_.heap.size()))
+    return out_of_heap(get);
+  link.answers.push_back({.kind = FrameKind::data,
+                          .aux = get.aux,
+                          .ticket = get.ticket,
+                          .offset = get.offset,
+                          .operand = get.operand});
   return {};
 }
 
-Status Links::change(Link& link, const Frame& frame) {
-  const FrameHeader& header = frame.header;
+Status Links::change(Link& link, const FrameHeader& header) {
   const std::uint64_t bytes = header.word_bytes;
   if ((bytes != 4 && bytes != 8) || header.offset % bytes != 0 ||
       !range_fits(header.offset, bytes, here_.heap.size()))
@@ -128,27 +206,21 @@ Status Links::change(Link& link, const Frame& frame) {
 }
 
 Status Links::arrive(const Link& link, const Frame& frame) {
-  TOWPATH_TRY(ArrivalFrame arrival, decode_arrival(frame.payload, here_.job->pes()));
+  TOWPATH_TRY(ArrivalFrame arrival, decode_arrival(frame.arrival, here_.job->pes()));
   arrivals_->take(link.pe, std::move(arrival));
   return {};
 }
 
-Status Links::answered(const Frame& frame) {
+void Links::answered(const Frame& frame) {
   const auto found = questions_.find(frame.header.ticket);
-  if (found == questions_.end()) return {};  // whoever asked gave up
+  if (found == questions_.end()) return;  // whoever asked gave up
   Question& question = *found->second;
   if (frame.header.kind == FrameKind::value) {
     question.value = frame.header.operand;
     question.left = 0;
-    return {};
+  } else {
+    question.left -= frame.body_bytes;
   }
-  if (frame.payload.size() > question.left ||
-      !range_fits(frame.header.operand, frame.payload.size(), question.into.size()))
-    return error(Code::corrupt, cat("PE ", frame.header.from, " answers what was not asked"));
-  std::memcpy(question.into.data() + frame.header.operand, frame.payload.data(),
-              frame.payload.size());
-  question.left -= frame.payload.size();
-  return {};
 }
 
 void Links::begin(const Link& link, const FrameHeader& hello) {

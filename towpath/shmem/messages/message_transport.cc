@@ -40,18 +40,17 @@ class TOWPATH_SCOPED_CAPABILITY MessageTransport::Driving {
   MessageTransport& transport_;
 };
 
-Result<std::unique_ptr<MessageTransport>> MessageTransport::open(
-    const NetworkOptions& options, const Links::WorkerMaker& make_worker) {
-  auto transport = std::make_unique<MessageTransport>(options.heartbeat);
+Result<std::unique_ptr<MessageTransport>> MessageTransport::open(const NetworkOptions& options,
+                                                                 const NetworkWish& agreed) {
+  auto transport = std::make_unique<MessageTransport>(options);
   const run::MutexLock lock(transport->mutex_);
-  TOWPATH_TRY(transport->links_.open(options.ucx, make_worker));
+  TOWPATH_TRY(transport->links_.open(network_of(options, agreed)));
   return transport;
 }
 
-Bytes MessageTransport::address() {
+PeerPlace MessageTransport::place() {
   const run::MutexLock lock(mutex_);
-  const ConstByteSpan address = links_.worker().address();
-  return {address.begin(), address.end()};
+  return links_.place();
 }
 
 Status MessageTransport::start(const Here& here) {
@@ -112,7 +111,7 @@ void MessageTransport::drive_until(const Done& done) {
 }
 
 Status MessageTransport::make_room(Link& link) {
-  drive_until([&] { return !link.is_up() || link.endpoint->unsent() < kMaxUnsent; });
+  drive_until([&] { return !link.is_up() || (link.is_open && link.unsent() < kMaxUnsent); });
   return link.over;
 }
 
@@ -131,6 +130,7 @@ Status MessageTransport::get(RemoteAddress from, ByteSpan into) {
   if (into.empty()) return {};
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(from.pe));
+  TOWPATH_TRY(make_room(*link));
   Question question{.into = into, .left = into.size()};
   const std::uint64_t ticket = links_.ask(question);
   Status sent;
@@ -153,6 +153,7 @@ Status MessageTransport::get(RemoteAddress from, ByteSpan into) {
 Result<std::uint64_t> MessageTransport::ask(std::uint32_t pe, FrameHeader header) {
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(pe));
+  TOWPATH_TRY(make_room(*link));
   Question question{.left = 1};
   header.ticket = links_.ask(question);
   Status sent = links_.send(*link, header);
@@ -202,13 +203,13 @@ ArrivalFrame MessageTransport::frame_of(const ArrivalNews& news) const {
 }
 
 Status MessageTransport::arrive(const ArrivalNews& news, std::span<const std::uint32_t> doors) {
-  const Bytes payload = encode(frame_of(news));
+  const Bytes news_bytes = encode(frame_of(news));
   const Driving driving(*this);
   for (const std::uint32_t door : doors) {
     const auto link = links_.find(door);
     // A door that is lost is a member that is lost: a member that waits for it here is notified.
     if (link.ok() && make_room(**link).ok())
-      (void)links_.send(**link, {.kind = FrameKind::arrival}, payload);
+      (void)links_.send(**link, {.kind = FrameKind::arrival}, {}, news_bytes);
   }
   return {};
 }

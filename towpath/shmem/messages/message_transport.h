@@ -1,10 +1,11 @@
-// Transport: the engine between hosts: messages over UCX, and the thread that serves the others.
+// Transport: the engine between hosts: messages (links.h), and the thread that serves
+// the others.
 //
 // Whoever calls sends by itself, and makes progress while it waits; the thread does it otherwise,
 // since the others' puts and questions need this side whatever its program does. It starts with the
 // job and ends with it.
 // The PE that has the bytes moves them (decision 0010), by the processor's own atomic operations:
-// so a word has one agent wherever it is changed from, and UCX's are not needed.
+// so a word has one agent wherever it is changed from.
 // Thread: any, but for meet(), start() and close().
 #pragma once
 
@@ -19,16 +20,17 @@ namespace towpath::shmem {
 
 class MessageTransport final : public Remote {
  public:
-  /// Errors: unsupported (no UCX), invalid_argument (options), exhausted.
-  static Result<std::unique_ptr<MessageTransport>> open(
-      const NetworkOptions& options, const Links::WorkerMaker& make_worker = net::open_ucx_worker);
-  explicit MessageTransport(const Heartbeat& heartbeat) : links_(clock_, heartbeat) {}
+  /// As all PEs agreed. Errors: unsupported (no UCX), invalid_argument (options), exhausted.
+  static Result<std::unique_ptr<MessageTransport>> open(const NetworkOptions& options,
+                                                        const NetworkWish& agreed);
+  explicit MessageTransport(const NetworkOptions& options)
+      : links_(clock_, options.heartbeat, options.log) {}
   MessageTransport(const MessageTransport&) = delete;
   MessageTransport& operator=(const MessageTransport&) = delete;
   ~MessageTransport() override { stop(); }
 
   /// Where the others reach this PE.
-  Bytes address();
+  PeerPlace place();
   /// Before start().
   void meet(PeerGroup group) { group_ = std::move(group); }
 
@@ -52,7 +54,7 @@ class MessageTransport final : public Remote {
   /// Makes progress until `done()`; others may use the links in between.
   template <typename Done>
   void drive_until(const Done& done) TOWPATH_REQUIRES(mutex_);
-  /// Room on the way to it. Errors: peer_lost.
+  /// The link is open, and there is room on the way. Errors: peer_lost.
   Status make_room(Link& link) TOWPATH_REQUIRES(mutex_);
   Result<std::uint64_t> ask(std::uint32_t pe, FrameHeader header);
   /// To all others that are not over.

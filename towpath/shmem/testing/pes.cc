@@ -44,12 +44,11 @@ class AtTable final : public Exchange {
 
 Result<Bootstrap> bootstrap_at(Table& table, const PesOptions& options, int pe) {
   AtTable exchange(table, pe);
-  return bootstrap_over_hosts(exchange,
-                              {.my_pe = pe,
-                               .pes = options.pes,
-                               .heap_bytes = options.heap_bytes,
-                               .host = cat("host ", pe % options.hosts),
-                               .network = {.ucx = {.transports = "tcp", .devices = "lo"}}});
+  return bootstrap_over_hosts(exchange, {.my_pe = pe,
+                                         .pes = options.pes,
+                                         .heap_bytes = options.heap_bytes,
+                                         .host = cat("host ", pe % options.hosts),
+                                         .network = options.network});
 }
 
 }  // namespace
@@ -58,9 +57,26 @@ Bootstrap bootstrap_for(const JobFiles& files, int pe) {
   return {.my_pe = pe, .pes = static_cast<int>(files.heaps.size()), .files = *duplicate(files)};
 }
 
+std::string name_of(const Engine& engine) {
+  return engine ? std::string(to_string(*engine)) : "host";
+}
+
+std::string why_not(const Engine& engine) {
+  return engine == NetworkEngine::ucx ? net::testing::why_no_ucx() : std::string();
+}
+
+NetworkOptions network_with(NetworkEngine engine) {
+  return {.engine = engine, .ucx = {.transports = "tcp", .devices = "lo"}};
+}
+
 void EngineTest::SetUp() {
-  if (GetParam() == 1) return;
-  if (const auto why = net::testing::why_no_ucx(); !why.empty()) GTEST_SKIP() << why;
+  if (const auto why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
+}
+
+void EngineTest::as_threads(PesOptions options, const std::function<void(Context&)>& body) {
+  options.hosts = GetParam() ? 2 : 1;
+  if (GetParam()) options.network = network_with(*GetParam());
+  testing::as_threads(options, body);
 }
 
 void as_threads(const PesOptions& options, const std::function<void(Context&)>& body) {

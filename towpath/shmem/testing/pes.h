@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,6 +21,7 @@ struct PesOptions {
   ContextOptions context;
   /// PEs stand by turns on so many hosts: they share no memory, and speak over the network.
   int hosts = 1;
+  NetworkOptions network;
 };
 
 /// Runs `body` in a thread for each PE, with a context that is finalized by nobody.
@@ -32,20 +35,26 @@ std::vector<int> as_processes(const PesOptions& options, const std::function<int
 /// and finalize.
 void add_up(int pes, const std::function<Result<Context>(int pe)>& open);
 
-/// A suite that every engine must pass: with all PEs on one host, and with those on two that speak
-/// over UCX.
-class EngineTest : public ::testing::TestWithParam<int> {
+/// What carries what PEs do to each other: nothing, on one host; or one of these.
+using Engine = std::optional<NetworkEngine>;
+
+/// A suite that every engine must pass.
+class EngineTest : public ::testing::TestWithParam<Engine> {
  protected:
   void SetUp() override;
   /// As above, on as many hosts as the engine has.
-  static void as_threads(PesOptions options, const std::function<void(Context&)>& body) {
-    options.hosts = GetParam();
-    testing::as_threads(options, body);
-  }
+  static void as_threads(PesOptions options, const std::function<void(Context&)>& body);
 };
-#define TOWPATH_ON_EVERY_ENGINE(suite)                         \
-  INSTANTIATE_TEST_SUITE_P(On, suite, ::testing::Values(1, 2), \
-                           [](const auto& hosts) { return hosts.param == 1 ? "host" : "ucx"; })
+std::string name_of(const Engine& engine);
+#define TOWPATH_ON_EVERY_ENGINE(suite)                                                         \
+  INSTANTIATE_TEST_SUITE_P(                                                                    \
+      On, suite, ::testing::Values(testing::Engine(), NetworkEngine::tcp, NetworkEngine::ucx), \
+      [](const auto& engine) { return testing::name_of(engine.param); })
+
+/// Empty: this engine is here.
+std::string why_not(const Engine& engine);
+/// On this machine.
+NetworkOptions network_with(NetworkEngine engine);
 
 /// A piece of JobFiles for one more taker.
 Bootstrap bootstrap_for(const JobFiles& files, int pe);
