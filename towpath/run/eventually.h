@@ -6,7 +6,7 @@
 // Instead of sleeping: it looks, yields and looks again. The limit is a watchdog for what never
 // comes true, generous for slow machines; it is not a statement about speed.
 //
-// The second is for patience that must end while others have been in time, on a machine that may
+// The second is for a timeout that must end while others have been in time, on a machine that may
 // stand still for a second: it tries with more and more.
 // Thread: any.
 #pragma once

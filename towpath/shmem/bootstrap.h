@@ -37,6 +37,9 @@ struct Patience {
   Duration to_start = std::chrono::seconds(60);
   /// For any later wait; the failure then says who has not come, and what it is doing.
   Duration to_wait = Duration::max();
+  /// For a PE of this host that a signal has stopped, before it is given up; max: never. Those
+  /// of other hosts: Heartbeat.
+  Duration with_stopped = std::chrono::seconds(5);
 };
 
 /// The job's descriptors: those given, or of one that is alone. Errors: invalid_argument (PE,

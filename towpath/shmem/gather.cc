@@ -70,6 +70,7 @@ Status wait_for_absent(World& world, const TeamView& team, const Round& round,
 
 Status gather(World& world, TeamView& team, const Arrival& arrival) {
   TOWPATH_TRY(world.check_open());
+  TOWPATH_TRY(world.check_mine());
   TOWPATH_TRY(team.broken);
   const std::uint32_t mine = team.rounds++;
   MemberLine& line = line_of(world, team, static_cast<std::uint32_t>(team.my_index), mine);

@@ -31,6 +31,7 @@ enum class PeState : std::uint32_t {
   finalized = 2,  ///< came to the end with all others
   left = 3,       ///< let go of its context without the others
   lost = 4,       ///< its process ended
+  stopped = 5,    ///< a signal stopped it, and the others have given it up
 };
 
 /// What is known of one PE. Written by its own process, but for `state`.

@@ -7,13 +7,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <towpath/run/eventually.h>
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/testing/pes.h>
+#include <towpath/sys/process.h>
 
 namespace towpath::shmem {
 namespace {
 
 using testing::as_processes;
+using testing::PesOptions;
 
 constexpr int kFine = 0;
 constexpr int kWrong = 1;
@@ -83,6 +86,49 @@ TEST(ShmemProcessTest, survivors_are_reported_whenever_a_pe_is_killed) {
             << "trial " << trial << " PE " << pe << ": " << statuses[pe];
     }
   }
+}
+
+/// PE 1 stops itself; PE 0 lets it go on after `until`.
+template <typename Until>
+void stop_for_a_while(Context& context, const SymmetricBuffer<int>& pid, const Until& until) {
+  if (context.my_pe() == 1) ::raise(SIGSTOP);
+  if (context.my_pe() != 0) return;
+  const int stopped = *pid.g({.pe = 1});
+  EXPECT_TRUE(run::eventually([&] { return *sys::process_is_stopped(stopped); }));
+  until();
+  ::kill(stopped, SIGCONT);
+}
+
+SymmetricBuffer<int> pid_of(Context& context) {
+  auto pid = context.allocate<int>(1);
+  pid->local()[0] = ::getpid();
+  (void)context.barrier();
+  return *std::move(pid);
+}
+
+TEST(ShmemProcessTest, a_stopped_pe_is_named_and_hears_that_it_was_given_up) {
+  PesOptions pes{.pes = 3};
+  pes.context.patience.with_stopped = std::chrono::milliseconds(100);
+  const auto says = [](const Status& status, const char* why) {
+    return status.code() == Code::peer_lost && status.to_string().find(why) != std::string::npos;
+  };
+  const auto statuses = as_processes(pes, [&](Context& context) {
+    const auto pid = pid_of(context);
+    bool good = true;
+    stop_for_a_while(context, pid, [&] { good = says(context.barrier(), "PE 1 (process"); });
+    if (context.my_pe() == 0) return good ? kReportedOfLoss : kWrong;
+    const char* const why = context.my_pe() == 1 ? "PE 1, this one, was stopped" : "PE 1 (process";
+    return says(context.barrier(), why) ? kReportedOfLoss : kWrong;
+  });
+  for (const int status : statuses) EXPECT_TRUE(ended_with(status, kReportedOfLoss)) << status;
+}
+
+TEST(ShmemProcessTest, a_pe_that_goes_on_in_time_is_waited_for) {
+  for (const int status : as_processes({.pes = 3}, [](Context& context) {
+         stop_for_a_while(context, pid_of(context), [] {});
+         return context.barrier().ok() ? kFine : kWrong;
+       }))
+    EXPECT_TRUE(ended_with(status, kFine)) << status;
 }
 
 TEST(ShmemProcessTest, dead_pe_is_named_and_its_memory_can_still_be_read) {

@@ -8,6 +8,7 @@
 #include <towpath/shmem/copy.h>
 #include <towpath/shmem/heap_memory.h>
 #include <towpath/shmem/hosts.h>
+#include <towpath/shmem/stopped_pes.h>
 #include <towpath/shmem/world.h>
 #include <towpath/sys/process.h>
 
@@ -41,6 +42,7 @@ const char* how_it_ended(const PeRecord& record, bool is_here) noexcept {
   switch (state_of(record)) {
     case PeState::finalized: return "has finalized";
     case PeState::left: return "left without finalizing";
+    case PeState::stopped: return "was stopped by a signal, and did not go on";
     default: return is_here ? "died" : "died, or cannot be reached";
   }
 }
@@ -178,9 +180,14 @@ Status World::wait_asleep(EventCount& event_count, Condition ready,
   const run::Deadline end = patience_.to_wait == Duration::max()
                                 ? run::Deadline::never()
                                 : run::Deadline::after(clock_, patience_.to_wait);
+  StoppedPes stopped(patience_.with_stopped);
   while (true) {
     const run::Deadline slice = run::Deadline::after(clock_, kSlice);
     if (event_count.doze(holds, run::Deadline::earlier(slice, end))) return {};
+    const auto given_up =
+        stopped.look(clock_.now(), awaited, [this](std::uint32_t pe) { return is_stopped(pe); });
+    if (given_up) job_.mark(*given_up, PeState::stopped);
+    if (Status mine = check_mine(); !mine.ok()) return holds() ? Status() : mine;
     if (Status lost = lost_among(awaited, true); !lost.ok()) return holds() ? Status() : lost;
     if (end.expired(clock_)) {
       if (holds()) return {};
@@ -195,6 +202,21 @@ bool World::has_ended(std::uint32_t pe, bool look) const {
   if (!look || !processes_[pe] || !sys::has_ended(processes_[pe])) return false;
   job_.mark(pe, PeState::lost);
   return true;
+}
+
+bool World::is_stopped(std::uint32_t pe) const {
+  if (!processes_[pe] || is_over(state_of(job_.pe(pe)))) return false;
+  const auto pid = static_cast<pid_t>(job_.pe(pe).pid.load(std::memory_order_relaxed));
+  const auto stopped = sys::process_is_stopped(pid);
+  return stopped.ok() && *stopped;
+}
+
+Status World::given_up() const {
+  return error(Code::peer_lost,
+               cat("PE ", my_pe_,
+                   ", this one, was stopped by a signal, and the others have given it "
+                   "up"),
+               "let a stopped process go on sooner (kill -CONT)");
 }
 
 Status World::lost_among(std::span<const std::int32_t> pes, bool look) const {

@@ -149,6 +149,13 @@ class World {
   /// ok, or why a PE, or this moment, is wrong.
   Status check_pe(std::int64_t pe) const;
   Status check_open() const;
+  /// ok, or peer_lost: the others have given this PE up. Cost: a load.
+  Status check_mine() const {
+    const auto state = job_.pe(my_pe_).state.load(std::memory_order_relaxed);
+    if (state != static_cast<std::uint32_t>(PeState::stopped)) [[likely]]
+      return {};
+    return given_up();
+  }
 
   const JobView& job() const noexcept { return job_; }
   /// One thread at a time uses what follows: it belongs to the calls that need all PEs.
@@ -175,6 +182,8 @@ class World {
   Status wait_asleep(EventCount& event_count, Condition ready,
                      std::span<const std::int32_t> awaited);
   bool has_ended(std::uint32_t pe, bool look) const;
+  bool is_stopped(std::uint32_t pe) const;
+  Status given_up() const;
 
   JobView job_;
   JobFiles files_;

@@ -29,6 +29,10 @@ bool has_ended(const Fd& process) noexcept;
 /// another start time is another process. Errors: peer_lost, corrupt.
 Result<std::uint64_t> process_start_time(pid_t pid, const std::string& proc = "/proc");
 
+/// Whether a signal (SIGSTOP, SIGTSTP) has stopped the process: a debugger that looks at it does
+/// not count. Errors: as above.
+Result<bool> process_is_stopped(pid_t pid, const std::string& proc = "/proc");
+
 /// Copies bytes of another process into ours (process_vm_readv(2)): the parts of each side are one
 /// stream, however they are cut. Returns when all bytes are there, and reports how many.
 /// Cost: a system call per 256 parts. No allocation.

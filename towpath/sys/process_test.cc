@@ -67,6 +67,18 @@ TEST(ProcessTest, the_start_time_stays_and_orders_processes) {
   EXPECT_GE(*process_start_time(child.pid()), *mine);
 }
 
+TEST(ProcessTest, what_a_signal_stops_is_stopped_until_it_goes_on) {
+  Child child;
+  EXPECT_FALSE(*process_is_stopped(child.pid()));
+  ::kill(child.pid(), SIGSTOP);
+  int status = 0;
+  ::waitpid(child.pid(), &status, WUNTRACED);
+  EXPECT_TRUE(*process_is_stopped(child.pid()));
+  ::kill(child.pid(), SIGCONT);
+  ::waitpid(child.pid(), &status, WCONTINUED);
+  EXPECT_FALSE(*process_is_stopped(child.pid()));
+}
+
 TEST(ProcessTest, a_hostile_name_does_not_move_the_fields) {
   auto directory = TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());

@@ -127,6 +127,9 @@ std::vector<int> as_processes(const PesOptions& options, const std::function<int
   for (const pid_t child : children) {
     int status = -1;
     ::waitpid(child, &status, 0);
+    // Its time was over: one that is stopped does not hear its own alarm.
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+      for (const pid_t other : children) ::kill(other, SIGCONT);
     statuses.push_back(status);
   }
   return statuses;
