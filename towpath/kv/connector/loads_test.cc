@@ -1,6 +1,9 @@
 // Loads of a connector's worker that are under way together: some slow, some without a slot.
+#include <csignal>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/connector/worker.h>
@@ -176,6 +179,61 @@ TEST_F(LoadsTest, what_a_step_orders_is_asked_for_when_it_begins_also_in_the_bac
   EXPECT_EQ(tier->under_way.size(), 2U);
   tier->on_progress = [&] { let_all_go(); };
   EXPECT_TRUE(worker->wait_for_layer_load(0).ok());
+}
+
+TEST_F(LoadsTest, a_load_in_the_background_that_fails_spoils_no_step) {
+  ASSERT_TRUE(
+      worker
+          ->start_step({.loads = {{"later", true, {{12, kBlocks}}}, {"now", false, {{11, 1}}}},
+                        .saves = {{"now", false, {{99, 2}}}}})
+          .ok());
+  worker->wait_for_save();
+  EXPECT_THAT(worker->take_failed_blocks(), ElementsAre(kBlocks)) << "the engine has no such block";
+  EXPECT_TRUE(keeper->has(99));
+  tier->is_slow = false;  // what is kept goes there in the end
+  let_all_go();
+}
+
+/// The limit on the size of files of this process, for a while: writes behind it fail.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    handler_ = ::signal(SIGXFSZ, SIG_IGN);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST_F(LoadsTest, what_is_computed_upon_a_block_whose_copy_failed_is_not_kept) {
+  const auto on_disk = node.build({"on disk", MemoryKind::disk});
+  auto parts = TieredKeeperParts{.clock = &node.clock, .memory = node.build({"kept too"})};
+  auto made = TieredKeeper::make(std::move(parts)).value();
+  keeper = made.get();
+  worker =
+      ConnectorWorker::make({.manager = node.manager.get()}, node.add(on_disk), std::move(made))
+          .value();
+  keep(1);
+  keep(2);
+  {
+    const FileSizeLimit limit(4 * on_disk.config().block_bytes().value());
+    ASSERT_TRUE(worker
+                    ->start_step({.loads = {{"r", false, {{1, 0}, {2, 5}}}},
+                                  .saves = {{"r", false, {{99, 1}}}}})
+                    .ok());
+    worker->wait_for_save();
+  }
+  EXPECT_THAT(worker->take_failed_blocks(), ::testing::Contains(5));
+  EXPECT_FALSE(keeper->has(99)) << "its name would be another's";
+  EXPECT_EQ(worker->figures().unsaved_blocks, 1U);
 }
 
 TEST_F(LoadsTest, a_worker_that_ends_leaves_no_task_behind) {

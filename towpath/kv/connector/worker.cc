@@ -110,12 +110,9 @@ Status ConnectorWorker::start_step(const StepOrders& orders) {
   for (const RequestOrder& load : orders.loads)
     (load.in_background ? background_loads_ : step_loads_)
         .push_back({.request = load.request, .waiting = {load.blocks.begin(), load.blocks.end()}});
-  const std::uint64_t failed_before = figures_.failed_blocks;
   (void)advance_loads();
   if (orders.saves.empty()) return {};
-  save_ = SaveStep{.orders = orders.saves,
-                   .failed_before = failed_before,
-                   .layers = std::vector<bool>(config_.num_layers)};
+  save_ = SaveStep{.orders = orders.saves, .layers = std::vector<bool>(config_.num_layers)};
   for (const RequestOrder& save : orders.saves) {
     save_->in_background = save_->in_background || save.in_background;
     save_->requests.insert(save.request);
@@ -126,9 +123,15 @@ Status ConnectorWorker::start_step(const StepOrders& orders) {
 /// Of the last step; an engine that did not wait for its layers waits here.
 void ConnectorWorker::end_step_loads() {
   bring_step_loads();
-  for (Load& load : step_loads_)
-    for (Copying& copy : load.copies) end(copy);
+  end_step_copies();
   step_loads_.clear();
+}
+
+void ConnectorWorker::end_step_copies() {
+  for (Load& load : step_loads_) {
+    for (Copying& copy : load.copies) end(load, copy);
+    load.copies.clear();
+  }
 }
 
 Status ConnectorWorker::wait_for_layer_load(std::uint64_t layer) {
@@ -159,6 +162,8 @@ void ConnectorWorker::wait_for_save() {
   if (!save_) return;
   begin_saves();
   for (std::uint64_t layer = 0; layer < config_.num_layers; ++layer) copy_layer(*save_, layer);
+  end_step_copies();
+  refuse_if_spoiled();
   if (save_->in_background)
     background_saves_.push_back(*std::move(save_));
   else
@@ -234,16 +239,17 @@ Status ConnectorWorker::check_block(std::uint64_t block) const {
                "the engine's blocks count from 0");
 }
 
-void ConnectorWorker::fail(std::uint64_t block, const Status& why) {
+void ConnectorWorker::fail(Load& load, std::uint64_t block, const Status& why) {
+  load.has_failed = true;
   failed_.push_back(block);
   report_.failed_blocks.push_back(block);
   ++figures_.failed_blocks;
   figures_.last_failure = why;
 }
 
-void ConnectorWorker::lose(const BlockOrder& order, const Status& why) {
+void ConnectorWorker::lose(Load& load, const BlockOrder& order, const Status& why) {
   ++settled_;
-  fail(order.block, why);
+  fail(load, order.block, why);
   if (!keeper_->has(order.hash)) report_.lost.push_back(order.hash);
 }
 
@@ -279,7 +285,8 @@ bool ConnectorWorker::advance(Load& load, const Urgency& urgency) {
     return true;
   }
   if (may_make_room(load)) return ended || came;
-  for (const BlockOrder& order : std::exchange(load.refused, {})) lose(order, load.why_refused);
+  for (const BlockOrder& order : std::exchange(load.refused, {}))
+    lose(load, order, load.why_refused);
   return true;
 }
 
@@ -302,7 +309,7 @@ void ConnectorWorker::ask(Load& load, const Urgency& urgency) {
     if (const Status exists = check_block(order.block); exists.ok())
       load.asked.push_back(order);
     else
-      lose(order, exists);
+      lose(load, order, exists);
   }
   std::vector<BlockHash> hashes;
   for (const BlockOrder& order : load.asked) hashes.push_back(order.hash);
@@ -327,7 +334,7 @@ bool ConnectorWorker::take_came(Load& load) {
       load.refused.push_back(order);
       load.why_refused = std::move(came.status);
     } else {
-      lose(order, came.status);
+      lose(load, order, came.status);
     }
   }
   if (load.coming->left() == 0) load.coming.reset();
@@ -345,7 +352,7 @@ void ConnectorWorker::copy_to_engine(Load& load, const std::vector<BlockOrder>& 
                                                     .blocks = layout::ranges_of(pairs),
                                                     .layer_by_layer = true});
   if (!job.ok()) {
-    for (const BlockOrder& order : orders) fail(order.block, job.status());
+    for (const BlockOrder& order : orders) fail(load, order.block, job.status());
     return;
   }
   figures_.loaded_blocks += orders.size();
@@ -356,16 +363,16 @@ void ConnectorWorker::copy_to_engine(Load& load, const std::vector<BlockOrder>& 
 bool ConnectorWorker::end_copies(Load& load) {
   return std::erase_if(load.copies, [&](Copying& copy) {
            if (!copy.job.ended()) return false;
-           end(copy);
+           end(load, copy);
            return true;
          }) > 0;
 }
 
-void ConnectorWorker::end(Copying& copy) {
+void ConnectorWorker::end(Load& load, Copying& copy) {
   wait_until_ended(copy.job);
   for (const layout::BlockRange& range : copy.job.not_in_place())
     for (std::uint64_t i = 0; i < range.count; ++i) {
-      fail(range.target_first + i, copy.job.status());
+      fail(load, range.target_first + i, copy.job.status());
       --figures_.loaded_blocks;
     }
   copy.held.clear();

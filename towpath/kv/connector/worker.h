@@ -120,6 +120,7 @@ class ConnectorWorker {
     Status why_refused{};
     std::uint64_t asked_at{0};  // what was settled_ then
     std::vector<Copying> copies{};
+    bool has_failed = false;  // a block of it is not in the engine's cache
 
     bool is_coming() const { return coming || !waiting.empty() || !refused.empty(); }
   };
@@ -136,7 +137,6 @@ class ConnectorWorker {
     bool in_background = false;
     std::set<RequestId> requests;
     std::vector<RequestOrder> orders;  // whose blocks have no slots yet: what is loaded comes first
-    std::uint64_t failed_before = 0;   // blocks, when the step began
     std::vector<Saving> blocks;
     std::vector<TransferJob> copies;
     std::vector<bool> layers;  // begun
@@ -159,14 +159,15 @@ class ConnectorWorker {
   void bring_step_loads();
   void end_step_loads();
   bool may_make_room(const Load& load) const;
-  void end(Copying& copy);
-  void lose(const BlockOrder& order, const Status& why);
-  void fail(std::uint64_t block, const Status& why);
+  void end(Load& load, Copying& copy);
+  void end_step_copies();
+  void lose(Load& load, const BlockOrder& order, const Status& why);
+  void fail(Load& load, std::uint64_t block, const Status& why);
   Status check_block(std::uint64_t block) const;
 
   void begin_saves();
   void begin_save(const RequestOrder& save);
-  void refuse_save(const RequestOrder& save);
+  void refuse_if_spoiled();
   void copy_layer(SaveStep& step, std::uint64_t layer);
   void end_save(SaveStep& step);
   void end_background_saves();

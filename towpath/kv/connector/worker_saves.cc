@@ -11,19 +11,19 @@ namespace towpath::kv {
 void ConnectorWorker::begin_saves() {
   if (save_->orders.empty()) return;
   bring_step_loads();  // of an engine that did not wait for its layers
-  const bool is_spoiled = !step_loads_.empty() && figures_.failed_blocks != save_->failed_before;
-  for (const RequestOrder& save : std::exchange(save_->orders, {}))
-    is_spoiled ? refuse_save(save) : begin_save(save);
+  for (const RequestOrder& save : std::exchange(save_->orders, {})) begin_save(save);
+  refuse_if_spoiled();
 }
 
-/// The step computes upon blocks that were not brought: what comes of it has the name of something
-/// else.
-void ConnectorWorker::refuse_save(const RequestOrder& save) {
-  const Status why = error(Code::corrupt,
-                           cat("blocks of request '", printable(save.request),
-                               "' are computed in a step whose loads have failed"),
-                           "they are saved when the engine has computed them again");
-  for (const BlockOrder& order : save.blocks) unsaved(order.hash, why);
+/// Where the step computes upon blocks that are not in place, what comes of it has the name of
+/// something else. That a copy fails may be known only when all of them have ended.
+void ConnectorWorker::refuse_if_spoiled() {
+  if (std::ranges::none_of(step_loads_, &Load::has_failed)) return;
+  const Status why = error(Code::corrupt, "it is computed in a step whose loads have failed",
+                           "it is saved when the engine has computed it again");
+  for (TransferJob& job : save_->copies) wait_until_ended(job);  // into slots that are let go
+  save_->copies.clear();
+  for (const Saving& saving : std::exchange(save_->blocks, {})) unsaved(saving.order.hash, why);
 }
 
 void ConnectorWorker::begin_save(const RequestOrder& save) {
