@@ -105,7 +105,7 @@ Result<shmem::HeapPages> shmem_heap_pages(const Environment& environment) {
 
 Result<shmem::NetworkOptions> shmem_network(const Environment& environment) {
   static StderrSink sink;
-  static const sys::SystemClock clock;
+  static sys::SystemClock clock;
   shmem::NetworkOptions network{.has_rdma = has_rdma(),
                                 .log = telemetry::Log(sink, clock, "symmetric memory")};
   const auto value_of = [&](const char* name) {

@@ -34,9 +34,10 @@ class File {
   /// Lets the disk begin with what was written, so that the sync() that comes has less to wait for.
   /// A hint: it promises nothing, and what goes wrong is reported by sync().
   virtual void start_sync() {}
-  /// Keeps the file for this opening of it until it is closed, also by the process's end
-  /// (flock(2)). Others who ask, in this process or another, are refused; who does not ask is kept
-  /// from nothing. Errors: unavailable (another has it), unsupported.
+  /// Keeps the file for this opening of it until this process closes it, whatever children it has
+  /// forked; at the process's end until they have ended too (flock(2)). Others that ask, in this
+  /// process or another, are refused; one that does not ask is kept from nothing. Errors:
+  /// unavailable (another has it), unsupported.
   virtual Status lock() = 0;
   /// Keeps other processes from doing the same until this process ends, or closes any opening of
   /// the file (fcntl(2), F_SETLK): a forked child does not have it, as it has that of lock(). The

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <towpath/sys/memory_file_system.h>
 #include <towpath/sys/temporary_directory.h>
@@ -176,6 +178,19 @@ TEST_P(FileTest, a_lock_is_one_opening_s_until_it_closes) {
   EXPECT_EQ((*second)->lock().code(), Code::unavailable);
   first->reset();
   EXPECT_TRUE((*second)->lock().ok());
+}
+
+TEST_P(FileTest, a_child_that_closes_its_copy_leaves_the_lock_to_its_parent) {
+  auto first = files_->open(path("lock"), {.writable = true, .create = true});
+  auto second = files_->open(path("lock"), {});
+  ASSERT_TRUE((*first)->lock().ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    first->reset();
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ((*second)->lock().code(), Code::unavailable);
 }
 
 TEST_P(FileTest, directories_are_made_with_their_parents) {

@@ -61,9 +61,15 @@ void SystemFile::start_sync() {
   (void)::sync_file_range(fd(), 0, 0, SYNC_FILE_RANGE_WRITE);  // up to the end
 }
 
+// A child that was forked meanwhile has the descriptor too, and would keep the file.
+SystemFile::~SystemFile() {
+  if (locked_by_ != 0 && locked_by_ == ::getpid()) (void)::flock(fd(), LOCK_UN);
+}
+
 Status SystemFile::lock() {
   if (retry_interrupted([&] { return ::flock(fd(), LOCK_EX | LOCK_NB); }) != 0)
     return failed("lock", errno);
+  locked_by_ = ::getpid();
   return {};
 }
 

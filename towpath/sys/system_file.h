@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include <sys/types.h>
+
 #include <towpath/sys/fd.h>
 #include <towpath/sys/file.h>
 
@@ -20,6 +22,9 @@ class SystemFile final : public File {
   };
 
   explicit SystemFile(Parts parts) noexcept : parts_(std::move(parts)) {}
+  ~SystemFile() override;
+  SystemFile(const SystemFile&) = delete;
+  SystemFile& operator=(const SystemFile&) = delete;
 
   Result<std::size_t> read_at(ByteSpan into, std::uint64_t offset) override;
   Result<std::size_t> write_at(ConstByteSpan from, std::uint64_t offset) override;
@@ -42,6 +47,7 @@ class SystemFile final : public File {
   Status failed(const char* verb, int errno_value) const;
 
   Parts parts_;
+  pid_t locked_by_ = 0;  ///< the process that called lock(), not a child of it
 };
 
 }  // namespace towpath::sys

@@ -83,6 +83,21 @@ TEST_F(StoreDirectoryTest, store_of_a_killed_process_is_taken_over_although_its_
   ::close(said[1]);
 }
 
+TEST_F(StoreDirectoryTest, store_that_was_closed_can_be_opened_although_a_child_lives) {
+  auto store = open();
+  ASSERT_TRUE(store.ok());
+  const pid_t worker = ::fork();
+  if (worker == 0) {
+    for (;;) ::pause();
+  }
+  EXPECT_EQ(code_in_another_process(), Code::unavailable) << "it is open";
+  store = error(Code::not_ready, "closed");
+  EXPECT_EQ(code_in_another_process(), Code::ok);
+  EXPECT_TRUE(open().ok());
+  ::kill(worker, SIGKILL);
+  ::waitpid(worker, nullptr, 0);
+}
+
 TEST_F(StoreDirectoryTest, second_opening_is_refused_and_opens_no_door_for_a_third) {
   make_store();
   const auto store = open();
