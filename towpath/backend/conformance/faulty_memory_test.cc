@@ -138,6 +138,9 @@ void FaultyMemoryConformance::run(const Case& one, ProgramMemory::Damage damage)
   ASSERT_NO_FATAL_FAILURE(move(world, one, program, false)) << "nothing is wrong with it so far";
   program.damage();
   ASSERT_NO_FATAL_FAILURE(move(world, one, program, true));
+  Case shorter = one;
+  shorter.length = 48;
+  ASSERT_NO_FATAL_FAILURE(move(world, shorter, program, false)) << "what failed is over";
   world.fill(5);
   ASSERT_NO_FATAL_FAILURE(move(world, one, program, false)) << "the connection goes on";
 }

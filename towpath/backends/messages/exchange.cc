@@ -36,6 +36,7 @@ void Exchange::start(MessageOperation& its_operation) {
   operation = &its_operation;
   begin = its_operation.cursor;
   bytes = 0;
+  leaving.clear_fault();  // what an earlier request met
   ++its_operation.outstanding;
 }
 

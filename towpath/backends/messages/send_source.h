@@ -41,6 +41,8 @@ class SendSource : public net::BodySource {
     is_leaving_ = true;
     has_faulted_ = false;
   }
+  /// Of a request whose bytes do not leave from here.
+  void clear_fault() noexcept { has_faulted_ = false; }
   bool is_leaving() const noexcept { return is_leaving_; }
   /// Some of it could not be read, and other bytes left for it.
   bool has_faulted() const noexcept { return has_faulted_; }
