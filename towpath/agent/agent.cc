@@ -87,7 +87,10 @@ Status Agent::forget_peer(std::string_view name) {
   TOWPATH_TRY(core_->context.check_own());
   return core_->peers.forget(name);
 }
-Result<PeerInfo> Agent::peer(std::string_view name) const { return core_->peers.info(name); }
+Result<PeerInfo> Agent::peer(std::string_view name) const {
+  TOWPATH_TRY(core_->context.check_own());
+  return core_->peers.info(name);
+}
 std::vector<PeerInfo> Agent::peers() const {
   return is_inherited() ? std::vector<PeerInfo>() : core_->peers.all();
 }
@@ -253,8 +256,10 @@ Result<TransferReport> Transfer::report() const {
 }
 
 Explanation Transfer::explain() const {
-  return core_ ? core_->agent->transfers.explain(*core_)
-               : Explanation{.what = "no transfer", .candidates = {}};
+  if (!core_) return {.what = "no transfer", .candidates = {}};
+  if (Status own = core_->agent->context.check_own(); !own.ok())
+    return {.what = own.to_string(), .candidates = {}};
+  return core_->agent->transfers.explain(*core_);
 }
 std::uint64_t Transfer::bytes() const noexcept { return core_ ? core_->segments.bytes() : 0; }
 std::uint64_t Transfer::descriptors() const noexcept {

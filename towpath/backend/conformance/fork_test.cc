@@ -20,6 +20,8 @@ class ForkConformance : public PairingTest {
     if (!world->near().is_inherited() || world->near().progress()) return 1;
     if (transfer.post().code() != Code::not_ready) return 2;
     if (world->near().metadata().code() != Code::not_ready) return 3;
+    if (world->near().peer(world->far_name()).code() != Code::not_ready) return 5;
+    if (!transfer.explain().candidates.empty()) return 6;
     if (world->near_pool.release().code() != Code::not_ready) return 4;
     transfer = agent::Transfer();
     world->near_pool = memory::Registration();
