@@ -15,8 +15,8 @@
 //   ETCD_NAMESPACE         in front of every key
 //   ETCD_USER, ETCD_PASSWORD_FILE, ETCD_CA_FILE, ETCD_CERT_FILE, ETCD_KEY_FILE
 //
-// TELEMETRY_* is read elsewhere (telemetry_environment.h), and so is SECURITY (nixl_backends.h):
-// tls encrypts what NIXL's UCX moves between hosts. A name with one of the two prefixes that means
+// TELEMETRY_* is read elsewhere (telemetry_environment.h), and so is SECURITY (wire_security.h):
+// tls encrypts what is moved between hosts. A name with one of the two prefixes that means
 // nothing, and a value that cannot be read, are remarked on, never silent and never fatal. Thread:
 // immutable.
 #pragma once

@@ -15,6 +15,7 @@
 #include <towpath/standard/object_settings.h>
 #include <towpath/standard/standard.h>
 #include <towpath/standard/ucx_port.h>
+#include <towpath/standard/wire_security.h>
 
 namespace towpath::standard {
 namespace {
@@ -39,9 +40,12 @@ backend::Registry make_registry(const staging::Devices& devices) {
   add_staged(backends::posix::posix_type());
   add(backends::gds::gds_type(devices.open));
   add_staged(backends::nvme::nvme_type());
-  add_staged(backends::messages::tcp_type(devices));
-  add_staged(with_port_warning(backends::messages::ucx_type(devices)));
-  add(with_port_warning(backends::messages::ucx_device_type(devices)));
+  add_staged(with_wire_security(backends::messages::tcp_type(devices)));
+  const auto ucx = [](backend::BackendType type) {
+    return refused_where_encrypted(with_port_warning(std::move(type)));
+  };
+  add_staged(ucx(backends::messages::ucx_type(devices)));
+  add(ucx(backends::messages::ucx_device_type(devices)));
   add_staged(backends::object::object_type([] { return object_params(read_environment()); }));
   add_nixl_aliases(registry);
   return registry;

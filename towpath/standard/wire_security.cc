@@ -1,0 +1,46 @@
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/wire_security.h>
+
+namespace towpath::standard {
+namespace {
+
+constexpr const char* kVariable = "TOWPATH_SECURITY";
+
+std::string asked_for(const std::function<Environment()>& environment) {
+  const Environment variables = environment();
+  const auto found = variables.find(kVariable);
+  return found == variables.end() ? std::string() : found->second;
+}
+
+}  // namespace
+
+backend::BackendType with_wire_security(backend::BackendType type,
+                                        std::function<Environment()> environment) {
+  type.open = [open = std::move(type.open),
+               environment = std::move(environment)](const backend::BackendContext& context) {
+    const std::string security = asked_for(environment);
+    if (security.empty()) return open(context);
+    backend::BackendContext asked = context;
+    asked.params.emplace("security", security);
+    return open(asked);
+  };
+  return type;
+}
+
+backend::BackendType refused_where_encrypted(backend::BackendType type,
+                                             std::function<Environment()> environment) {
+  type.open =
+      [name = type.name, open = std::move(type.open), environment = std::move(environment)](
+          const backend::BackendContext& context) -> Result<std::unique_ptr<backend::Backend>> {
+    if (asked_for(environment) == "tls")
+      return error(Code::unsupported,
+                   cat(name, ": ", kVariable, "=tls is set, and UCX does not encrypt"),
+                   "use the backend tcp, or leave the variable unset where the network is trusted");
+    return open(context);
+  };
+  return type;
+}
+
+}  // namespace towpath::standard

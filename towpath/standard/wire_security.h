@@ -1,0 +1,23 @@
+// TOWPATH_SECURITY: what is asked of every data wire that this process opens, whoever opens it.
+//
+//   tls            `tcp` encrypts all; `ucx` and `ucx_device`, which cannot, are refused by name
+//   authenticated  both sides are proven, heads are sealed, payload is not: the default
+//
+// A parameter `security` of the backend itself has precedence. Thread: immutable.
+#pragma once
+
+#include <towpath/backend/registry.h>
+#include <towpath/standard/environment.h>
+
+namespace towpath::standard {
+
+/// `type` (tcp), which asks for what the environment asks for. The environment is read when the
+/// backend is opened.
+backend::BackendType with_wire_security(
+    backend::BackendType type, std::function<Environment()> environment = read_environment);
+
+/// `type` (ucx, ucx_device), which is refused where the environment asks for encryption.
+backend::BackendType refused_where_encrypted(
+    backend::BackendType type, std::function<Environment()> environment = read_environment);
+
+}  // namespace towpath::standard

@@ -1,0 +1,51 @@
+#include <gtest/gtest.h>
+
+#include <towpath/backends/loopback/loopback_backend.h>
+#include <towpath/standard/wire_security.h>
+
+namespace towpath::standard {
+namespace {
+
+/// A type that only notes what it is opened with.
+class WireSecurityTest : public ::testing::Test {
+ protected:
+  backend::BackendType type() {
+    backend::BackendType type = backends::loopback::loopback_type();
+    type.name = "wire";
+    type.open = [this](const backend::BackendContext& context) {
+      opened_with_ = context.params;
+      return Result<std::unique_ptr<backend::Backend>>(error(Code::not_ready, "only asked"));
+    };
+    return type;
+  }
+  std::function<Environment()> environment() {
+    return [this] { return environment_; };
+  }
+
+  Environment environment_;
+  backend::Params opened_with_;
+};
+
+TEST_F(WireSecurityTest, what_the_environment_asks_for_reaches_the_backend) {
+  const auto wire = with_wire_security(type(), environment());
+  (void)wire.open({});
+  EXPECT_EQ(opened_with_.count("security"), 0U);
+  environment_ = {{"TOWPATH_SECURITY", "tls"}};
+  (void)wire.open({});
+  EXPECT_EQ(opened_with_.at("security"), "tls");
+  (void)wire.open({.params = {{"security", "authenticated"}}});
+  EXPECT_EQ(opened_with_.at("security"), "authenticated") << "the parameter has precedence";
+}
+
+TEST_F(WireSecurityTest, what_cannot_encrypt_is_refused_by_name) {
+  const auto wire = refused_where_encrypted(type(), environment());
+  EXPECT_EQ(wire.open({}).code(), Code::not_ready);
+  environment_ = {{"TOWPATH_SECURITY", "tls"}};
+  const auto refused = wire.open({});
+  EXPECT_EQ(refused.code(), Code::unsupported);
+  EXPECT_EQ(refused.status().message(),
+            "wire: TOWPATH_SECURITY=tls is set, and UCX does not encrypt");
+}
+
+}  // namespace
+}  // namespace towpath::standard
