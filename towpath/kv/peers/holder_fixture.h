@@ -23,6 +23,7 @@ struct Holder {
     Duration patience = std::chrono::seconds(20);
     Duration lease = std::chrono::seconds(10);
     bool background = false;
+    std::uint64_t staged_blocks = 4;
   };
   explicit Holder(const std::string& name, const Options& reported)
       : options(reported), node(name) {
@@ -40,7 +41,7 @@ struct Holder {
                    .first_head = options.first_head,
                    .lease = options.lease,
                    .patience = options.patience,
-                   .staged_blocks = 4};
+                   .staged_blocks = options.staged_blocks};
     parts.background = options.background;
     keeper = TieredKeeper::make(std::move(parts)).value();
     (void)keeper->take_news();

@@ -153,6 +153,29 @@ TEST(PeerTierTest, what_is_leased_goes_down_to_files_and_never_to_peers) {
   EXPECT_TRUE(near.get(11).ok());
 }
 
+TEST(PeerTierTest, a_sync_does_not_wait_for_peers_that_have_more_to_give_than_they_do_at_once) {
+  for (const bool background : {true, false}) {
+    sys::MemoryFileSystem disk;
+    Holder far("far", {}),
+        near("near", {.disk = &disk, .background = background, .staged_blocks = 1});
+    const BlockHash wanted[] = {11, 12, 13, 14};
+    for (const BlockHash hash : wanted) far.put(hash);
+    meet(near, far);
+    const auto coming = near.keeper->bring(wanted, kUsualPriority);
+    near.put(21);
+    ASSERT_TRUE(near.keeper->sync().ok());  // nobody drives peers meanwhile
+    EXPECT_EQ(near.keeper->figures().written, 1U);
+    ASSERT_TRUE(run::eventually([&] {
+      (void)near.keeper->progress();
+      near.others();
+      for (const ComingBlocks::Came& came : coming->take())
+        EXPECT_TRUE(came.status.ok()) << came.status.to_string();
+      return coming->left() == 0;
+    }));
+    EXPECT_EQ(near.granting().failed_sessions, 0U);
+  }
+}
+
 TEST(PeerTierTest, what_does_not_prove_is_a_miss) {
   Holder far("far", {}), near("near", {});
   far.put(11);

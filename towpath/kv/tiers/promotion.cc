@@ -57,6 +57,15 @@ std::optional<PromotionQueue::Next> PromotionQueue::next(const MayBegin& may_beg
   return std::nullopt;
 }
 
+bool PromotionQueue::has_next(const MayBegin& may_begin) {
+  if (waiting() == 0) return false;
+  const MutexLock lock(mutex_);
+  return std::ranges::any_of(promotions_, [&](const auto& entry) {
+    const Promotion::State& state = *entry.second;
+    return !state.cancelled.load(std::memory_order_relaxed) && may_begin(state.blocks[state.begun]);
+  });
+}
+
 void PromotionQueue::settle(const Next& next, Promoted result) {
   end(*next.state, next.index, std::move(result));
 }

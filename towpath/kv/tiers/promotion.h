@@ -86,6 +86,8 @@ class PromotionQueue {
   /// Of the most urgent promotion that somebody still wants and whose next block may begin now.
   using MayBegin = std::function<bool(const CachedBlock&)>;
   std::optional<Next> next(const MayBegin& may_begin = [](const CachedBlock&) { return true; });
+  /// Whether it would give one.
+  bool has_next(const MayBegin& may_begin);
   void settle(const Next& next, Promoted result);
 
   /// Blocks that are not settled. Cost: one load, as with waiting().

@@ -94,6 +94,7 @@ TEST(PromotionQueueTest, what_nobody_wants_any_more_is_not_begun) {
   (void)queue.add(blocks(4, 5), 50);  // whose handle is gone at once
   queue.settle(*queue.next(), {});
   cancelled.cancel();
+  EXPECT_FALSE(queue.has_next([](const CachedBlock&) { return true; }));
   EXPECT_FALSE(queue.next());
   ASSERT_TRUE(cancelled.ended());
   const auto results = cancelled.take();

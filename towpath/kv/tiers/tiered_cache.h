@@ -196,6 +196,7 @@ class TieredCache {
 
   bool promote_some() TOWPATH_REQUIRES(work_);
   bool may_begin(BlockHash hash) const;
+  bool may_promote() TOWPATH_REQUIRES(work_);
   bool settle(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
   std::optional<Promoted> advance(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
   Status begin_next(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);

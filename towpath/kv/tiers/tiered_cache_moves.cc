@@ -78,7 +78,7 @@ std::optional<TieredCache::Look> TieredCache::next_look() {
 
 bool TieredCache::look_some() {
   std::size_t done = 0;
-  for (; done < options_.batch_blocks && promotions_.waiting() == 0; ++done) {
+  for (; done < options_.batch_blocks && !may_promote(); ++done) {
     const auto next = next_look();
     if (!next) break;
     looks_under_way_.emplace_back(*next->tier,
@@ -128,6 +128,13 @@ bool TieredCache::may_begin(BlockHash hash) const {
   for (const auto& tier : below_)
     if (!lacks(*tier, hash)) return tier->has_place_for(TierTask::Kind::get);
   return true;
+}
+
+/// What others give way to: not to blocks that wait for a place in a tier, which may be long in
+/// coming, and in flush() does not come.
+bool TieredCache::may_promote() {
+  return promoting_.size() < copier_->at_once() &&
+         promotions_.has_next([&](const CachedBlock& block) { return may_begin(block.hash); });
 }
 
 /// False: not yet.
@@ -294,7 +301,7 @@ bool TieredCache::demote_some(bool at_once) {
       std::max<std::size_t>(options_.batch_blocks, options_.batch_bytes / block_bytes_);
   std::size_t done = 0;
   if (at_once || is_time_to_demote())
-    for (; done < most && promotions_.waiting() == 0 && have_room(); ++done) {
+    for (; done < most && !may_promote() && have_room(); ++done) {
       const auto waiting = demotions_.pop();
       if (!waiting) break;
       demote_one(*waiting);
