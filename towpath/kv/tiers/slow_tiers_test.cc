@@ -115,6 +115,8 @@ TEST_F(SlowTiersTest, what_is_under_way_is_cancelled_with_its_promotion) {
   (void)cache_->progress();
   EXPECT_THAT(under_way(), ElementsAre(3));
   EXPECT_EQ(cache_->figures().cancelled, 2U);
+  EXPECT_TRUE(cache_->figures().below[1].failed.empty()) << "nobody wanted them";
+  EXPECT_TRUE(cache_->figures().last_failure.ok());
   EXPECT_EQ(cache_->pool().figures().free, 7U) << "their slots are others'";
   slow_->let_go(0);
   (void)cache_->progress();

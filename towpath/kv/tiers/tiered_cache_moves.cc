@@ -233,7 +233,8 @@ Status TieredCache::prove_arrival(const PromotionInFlight& promotion) {
 Result<BlockRef> TieredCache::arrive(PromotionInFlight& promotion) {
   const TierRequest& request = *promotion.request;
   if (const Status& came = request.task.status; !came.ok()) {
-    failed(request.tier, "get", came);
+    const bool was_given_up = came.code() == Code::cancelled && promotion.wanted.is_cancelled();
+    if (!was_given_up) failed(request.tier, "get", came);  // else counted as cancelled
     if (came.code() == Code::corrupt)
       count_quarantined(cat(request.tier.tier->name(), ", coming up"));
     return came;
