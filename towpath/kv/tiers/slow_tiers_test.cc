@@ -123,6 +123,18 @@ TEST_F(SlowTiersTest, what_is_under_way_is_cancelled_with_its_promotion) {
   EXPECT_TRUE(kept.take().front().status.ok());
 }
 
+TEST_F(SlowTiersTest, a_flush_answers_for_demotions_and_not_for_promotions) {
+  open_slow();
+  slow_->is_slow = false;
+  (void)block_directory_->add(1, 2);  // and it is not there
+  Promotion promotion = want({1});
+  make_all(10, 10);
+  const Status flushed = cache_->flush();
+  EXPECT_TRUE(flushed.ok()) << flushed.to_string();
+  EXPECT_EQ(promotion.take().front().status.code(), Code::not_found);
+  EXPECT_TRUE(is_on_disk(10));
+}
+
 TEST_F(SlowTiersTest, a_block_that_is_dropped_on_its_way_down_is_in_no_tier) {
   open_slow();
   make_all(1, 1);

@@ -260,7 +260,7 @@ Status TieredCache::flush() {
   bool someone_rests = copies_rest();
   for (const auto& tier : below_)
     someone_rests = someone_rests || (tier->tier->takes_blocks() && !takes(*tier));
-  if (!someone_rests) last_failure_ = {};
+  if (!someone_rests) not_kept_ = {};
   while ((demotions_.size() > 0 && someone_takes()) || !demoting_.empty()) {
     const bool moved = progress_tiers();
     const bool promoted = promote_some();
@@ -269,7 +269,7 @@ Status TieredCache::flush() {
     wait_for_any(kNap);
   }
   note_state();
-  return last_failure_;
+  return not_kept_;
 }
 
 void TieredCache::checkpoint() {
@@ -280,14 +280,12 @@ void TieredCache::checkpoint() {
 // Figures ----------------------------------------------------------------------------------------
 
 void TieredCache::failed(TierState& tier, const char* doing, const Status& status) {
-  last_failure_ = status;
   const MutexLock figures(figures_mutex_);
   figures_.last_failure = status;
   ++figures_.below[tier.number].failed[cat(doing, ": ", name_of(status.code()))];
 }
 
 void TieredCache::copy_failed(const char* way, const Status& status) {
-  last_failure_ = status;
   const MutexLock figures(figures_mutex_);
   figures_.last_failure = status;
   ++figures_.failed_copies[cat(way, ": ", name_of(status.code()))];

@@ -153,8 +153,8 @@ class TieredCache {
   /// wait_until_settled() until there are others than `seen`, or so long.
   std::uint32_t settled() const noexcept { return settled_.load(std::memory_order_acquire); }
   void wait_until_settled(std::uint32_t seen, Duration most) const;
-  /// Demotes all that waits now, without lingering. Errors: what a tier failed with last, also
-  /// before, where it rests still.
+  /// Demotes all that waits now, without lingering. Errors: why a block was not kept, the
+  /// last time, also before, where that tier rests still.
   Status flush();
   /// So that the next life finds sooner what is below.
   void checkpoint();
@@ -253,7 +253,7 @@ class TieredCache {
   const std::unique_ptr<SlotCopier> copier_ TOWPATH_PT_GUARDED_BY(work_);
   Instant copies_rest_until_ TOWPATH_GUARDED_BY(work_){0};
   telemetry::Histogram copy_out_ns_, copy_in_ns_;
-  Status last_failure_ TOWPATH_GUARDED_BY(work_);
+  Status not_kept_ TOWPATH_GUARDED_BY(work_);  // why, the last time
 
   mutable run::Mutex figures_mutex_;  // the last of all
   TieredCacheFigures figures_ TOWPATH_GUARDED_BY(figures_mutex_);

@@ -364,6 +364,7 @@ bool TieredCache::advance(DemotionInFlight& demotion) {
 bool TieredCache::came_aside(const DemotionInFlight& demotion) {
   if (const Status& copied = demotion.copy.status; !copied.ok()) {
     copy_failed("out", copied);
+    not_kept_ = copied;
     copies_rest_until_ = clock_.now() + options_.rest;
     return false;
   }
@@ -406,6 +407,7 @@ void TieredCache::land(DemotionInFlight& demotion, const TierRequest& request) {
     (void)pool_->drop(demotion.block.hash);
   } else {
     failed(into, "put", kept);
+    not_kept_ = kept;
     into.rests_until = clock_.now() + options_.rest;
   }
 }
