@@ -124,7 +124,7 @@ Status BlockStore::write(const Record& record, ConstByteSpan bytes) {
   Status written = write_once(record, bytes);
   for (std::uint64_t freed = 0; written.code() == Code::exhausted;) {
     TOWPATH_TRY(sync());
-    if (!free_oldest(record, freed).ok()) break;
+    TOWPATH_TRY(free_oldest(record, written, freed));
     written = write_once(record, bytes);
   }
   return written;
@@ -283,11 +283,14 @@ std::uint64_t BlockStore::bytes_on_disk() const {
 }
 
 // But not all of them, for a disk that others have filled.
-Status BlockStore::free_oldest(const Record& record, std::uint64_t& freed) {
+Status BlockStore::free_oldest(const Record& record, const Status& why, std::uint64_t& freed) {
   if (is_busy()) return error(Code::not_ready, "records are not synced that must be, first");
   if (making_room_ || segments_.empty() || freed >= 2 * room_of(record))
-    return error(Code::exhausted, cat(options_.directory, ": no space, after ", freed,
-                                      " bytes were given up for a record of ", room_of(record)));
+    return error(Code::exhausted,
+                 cat(options_.directory, ": no space, after ", freed,
+                     " bytes were given up for a record of ", room_of(record)),
+                 "free space on its file system, or give the store a directory on another one")
+        .because(why);
   freed += segments_.begin()->second.end();
   return reclaim_oldest();
 }

@@ -106,9 +106,10 @@ class BlockStore {
   Status begin(RecordWrite& write, const Record& record, ConstByteSpan bytes);
   /// What the write ended with. Errors: exhausted; io_error also when its segment was given up.
   Status end(RecordWrite& write);
-  /// Gives up the oldest segments, some more with each call, for a record that found no space.
-  /// `freed` counts for that record, from 0. Errors: exhausted (more would not help), not_ready.
-  Status free_oldest(const Record& record, std::uint64_t& freed);
+  /// Gives up the oldest segments, some more with each call, for a record that found no space, as
+  /// `why` says. `freed` counts for that record, from 0. Errors: exhausted (more would not help),
+  /// not_ready.
+  Status free_oldest(const Record& record, const Status& why, std::uint64_t& freed);
 
   /// False: there is nothing to be synced. One at a time.
   bool begin(SegmentSync& sync);

@@ -203,7 +203,11 @@ TEST_F(BlockStoreTest, a_disk_that_others_filled_refuses_and_serves_on) {
   put(*store, 1, 5);
   ASSERT_TRUE(store->sync().ok());
   files_.inject({.on = FileOp::write, .times = UINT64_MAX, .errno_value = ENOSPC});
-  EXPECT_EQ(put_block(*store, 6).code(), Code::exhausted);
+  const Status full = put_block(*store, 6);
+  EXPECT_EQ(full.code(), Code::exhausted);
+  EXPECT_NE(full.hint(), "");
+  EXPECT_NE(full.to_string().find("<- exhausted: cannot write"), std::string::npos)
+      << full.to_string();
   files_.heal();
   put(*store, 7, 9);
   expect_all(*store, 7, 9);

@@ -121,6 +121,7 @@ bool DiskTier::end_writes() {
            TierTask* const task = one.what.task;
            if (written.code() == Code::exhausted) {
              one.what.lacks_space = true;
+             one.what.why = written;
              waiting_.push_front(one.what);
            }
            if (task != nullptr && written.ok()) written_.push_back(task);
@@ -163,6 +164,7 @@ bool DiskTier::begin_next() {
   if (begun.code() == Code::not_ready) return false;
   if (begun.code() == Code::exhausted && !next.lacks_space) {
     next.lacks_space = true;
+    next.why = std::move(begun);
     return true;
   }
   if (!begun.ok() && next.task != nullptr) next.task->end(std::move(begun));
@@ -174,7 +176,7 @@ bool DiskTier::begin_next() {
 /// Many may have failed together: what was freed for one of them may do for all.
 Status DiskTier::find_space(Waiting& what) {
   if (rooms_made_ > what.rooms_before) return {};
-  TOWPATH_TRY(store_->free_oldest(what.record, what.freed));
+  TOWPATH_TRY(store_->free_oldest(what.record, what.why, what.freed));
   ++rooms_made_;
   return {};
 }

@@ -18,6 +18,7 @@ namespace {
 using sys::FileOp;
 using testing::bytes_of_block;
 using testing::digest_of_block;
+using ::testing::HasSubstr;
 using testing::ShuffledDevice;
 
 class DiskTierTest : public ::testing::Test {
@@ -160,8 +161,12 @@ TEST_F(DiskTierTest, a_full_disk_makes_room_and_one_that_others_filled_refuses) 
   EXPECT_GT(tier_->store().figures().reclaimed_segments, 0U);
   files_->inject({.on = FileOp::write, .times = UINT64_MAX / 2, .errno_value = ENOSPC});
   put_all(201, 203);
-  for (BlockHash hash = 201; hash <= 203; ++hash)
-    EXPECT_EQ(tasks_[hash].status.code(), Code::exhausted) << hash;
+  for (BlockHash hash = 201; hash <= 203; ++hash) {
+    const Status& full = tasks_[hash].status;
+    EXPECT_EQ(full.code(), Code::exhausted) << hash;
+    EXPECT_NE(full.hint(), "") << hash;
+    EXPECT_THAT(full.to_string(), HasSubstr("ENOSPC")) << hash;
+  }
   files_->heal();
   put_all(301, 303);
   EXPECT_TRUE(is_there(301) && is_there(303));
