@@ -108,7 +108,8 @@ class Mover {
     hear_from(count);
     known_ = count;
     joined_in_ = clock().now() - begin;
-    bytes_per_peer_ = (resident_bytes() - memory) / count;
+    // Other memory may have been given back meanwhile.
+    bytes_per_peer_ = (std::max(resident_bytes(), memory) - memory) / count;
   }
   const Clock& clock() { return side_.node->clock(); }
   std::string report() const {
