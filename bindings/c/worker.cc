@@ -43,7 +43,6 @@ Result<standard::ConnectorPeers> peers_of(const towpath_worker_options_t& report
   if (reported.peer_patience_ms != 0)
     peers.patience = std::chrono::milliseconds(
         std::min<std::uint64_t>(reported.peer_patience_ms, kLongestPatienceMs));
-  peers.serving_thread = reported.peer_serving_thread != 0;
   return peers;
 }
 

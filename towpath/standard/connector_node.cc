@@ -74,8 +74,7 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
                                                         .clock = &node->node_->clock()},
                                                        cache, std::move(own)));
   if (has_peers(options)) TOWPATH_TRY(node->meet(options));
-  const bool serves = options.background || options.peers.serving_thread;
-  if (has_peers(options) && serves) TOWPATH_TRY(node->start_serving());
+  if (has_peers(options) && options.background) TOWPATH_TRY(node->start_serving());
   return node;
 }
 

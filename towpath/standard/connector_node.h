@@ -39,10 +39,6 @@ struct ConnectorPeers {
   std::vector<std::string> others;
   std::vector<std::string> backends = {"shm"};  ///< "tcp" too for other machines
   Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a lease
-  /// A thread serves them while the engine computes, also without `background`. Without either, an
-  /// engine that is busy elsewhere for longer than their patience calls the worker's progress() in
-  /// between.
-  bool serving_thread = false;
 };
 
 struct ConnectorNodeOptions {
@@ -68,7 +64,8 @@ struct ConnectorNodeOptions {
   ConnectorPeers peers;
   /// A thread reads, writes and syncs what lies below memory, so that the engine's never does; with
   /// peers another serves them, in turns with the engine. False: the worker's progress() does all
-  /// of that.
+  /// of that, and an engine that is busy elsewhere for longer than its peers' patience calls it in
+  /// between.
   bool background = true;
   std::vector<Remark> remarks{};  ///< on where these options come from: warned of at the start
 };

@@ -97,9 +97,7 @@ ConnectorPeers peers(const char* name, const char* other) {
 }
 
 TEST(ConnectorNodeTest, an_engine_that_computes_grants_all_the_same) {
-  ConnectorPeers served = peers("computes", "asks");
-  served.serving_thread = true;
-  Engine computes(served), asks(peers("asks", "computes"));
+  Engine computes(peers("computes", "asks")), asks(peers("asks", "computes"));
   EXPECT_EQ(computes.serve("first", std::byte{7}), 0U);
   // From here on nobody calls in at `computes`, but for its thread.
   ASSERT_TRUE(run::eventually([&] {
@@ -113,9 +111,7 @@ TEST(ConnectorNodeTest, an_engine_that_computes_grants_all_the_same) {
 }
 
 TEST(ConnectorNodeTest, engines_that_work_and_serve_at_once_do_not_disturb_each_other) {
-  ConnectorPeers left = peers("left", "right"), right = peers("right", "left");
-  left.serving_thread = right.serving_thread = true;
-  Engine one(left), other(right);
+  Engine one(peers("left", "right")), other(peers("right", "left"));
   EXPECT_EQ(one.serve("first", std::byte{7}), 0U);
   for (int i = 0; i < 50; ++i) {
     EXPECT_EQ(one.serve(cat("again-", i), std::byte{1}), 2 * kTokens);

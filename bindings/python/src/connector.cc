@@ -167,7 +167,6 @@ standard::ConnectorPeers to_peers(const py::object& reported) {
     peers.others.push_back(py::cast<Name>(other).value);
   peers.backends = py::cast<std::vector<std::string>>(reported.attr("backends"));
   peers.patience = to_duration(py::cast<double>(reported.attr("patience")));
-  peers.serving_thread = py::cast<bool>(reported.attr("serving_thread"));
   return peers;
 }
 
