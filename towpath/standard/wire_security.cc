@@ -34,7 +34,11 @@ backend::BackendType refused_where_encrypted(backend::BackendType type,
   type.open =
       [name = type.name, open = std::move(type.open), environment = std::move(environment)](
           const backend::BackendContext& context) -> Result<std::unique_ptr<backend::Backend>> {
-    if (asked_for(environment) == "tls")
+    const std::string security = asked_for(environment);
+    if (!security.empty() && security != "tls" && security != "authenticated")
+      return error(Code::invalid_argument, cat(name, ": ", kVariable, "=", printable(security)),
+                   "say tls or authenticated");
+    if (security == "tls")
       return error(Code::unsupported,
                    cat(name, ": ", kVariable, "=tls is set, and UCX does not encrypt"),
                    "use the backend tcp, or leave the variable unset where the network is trusted");

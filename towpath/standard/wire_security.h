@@ -16,7 +16,8 @@ namespace towpath::standard {
 backend::BackendType with_wire_security(
     backend::BackendType type, std::function<Environment()> environment = read_environment);
 
-/// `type` (ucx, ucx_device), which is refused where the environment asks for encryption.
+/// `type` (ucx, ucx_device), which is refused where the environment asks for encryption, or for
+/// what has no meaning: that may be a misspelt tls.
 backend::BackendType refused_where_encrypted(
     backend::BackendType type, std::function<Environment()> environment = read_environment);
 

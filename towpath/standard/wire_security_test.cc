@@ -45,6 +45,13 @@ TEST_F(WireSecurityTest, what_cannot_encrypt_is_refused_by_name) {
   EXPECT_EQ(refused.code(), Code::unsupported);
   EXPECT_EQ(refused.status().message(),
             "wire: TOWPATH_SECURITY=tls is set, and UCX does not encrypt");
+  environment_ = {{"TOWPATH_SECURITY", "authenticated"}};
+  EXPECT_EQ(wire.open({}).code(), Code::not_ready);
+}
+
+TEST_F(WireSecurityTest, a_value_that_means_nothing_opens_no_wire_without_encryption) {
+  environment_ = {{"TOWPATH_SECURITY", "TLS"}};
+  EXPECT_EQ(refused_where_encrypted(type(), environment()).open({}).code(), Code::invalid_argument);
 }
 
 }  // namespace
