@@ -26,7 +26,7 @@ constexpr Duration kNap = std::chrono::milliseconds(10);
 /// A cache of so many equal blocks, over a store of files that has room for some rounds of them.
 class Tiers {
  public:
-  Tiers(const std::string& directory, std::uint64_t block_bytes, std::uint64_t blocks)
+  Tiers(const std::string& directory, bool direct, std::uint64_t block_bytes, std::uint64_t blocks)
       : node_(must(standard::Node::open(
             {.name = "bench", .backends = {"loopback"}, .progress_thread = false}))),
         block_(block_bytes, std::byte{7}),
@@ -41,6 +41,7 @@ class Tiers {
                                         {.directory = directory,
                                          .capacity_bytes = 4 * blocks * block_bytes,
                                          .incarnation = sys::random_u64(),
+                                         .direct = direct,
                                          .block_directory = &block_directory_,
                                          .tier = 1},
                                         must(run::open_file_device())));
@@ -120,49 +121,70 @@ struct Way {
 constexpr Way kWays[] = {{"offload", TransferOp::write, &Tiers::offload},
                          {"onboard", TransferOp::read, &Tiers::onboard}};
 
-std::string fio_of(const Way& way, const DiskFile& file, std::uint64_t block_bytes) {
-  const std::string command =
-      fio_command(file, {.op = way.op, .block_bytes = block_bytes, .depth = 1, .direct = false});
+struct Road {
+  const char* name;
+  bool direct;
+  std::uint64_t fio_depth;
+};
+/// Past the page cache fio has as many blocks under way as the tier.
+constexpr Road kRoads[] = {{"page cache", false, 1}, {"O_DIRECT", true, 64}};
+
+struct Files {
+  std::string directory;
+  std::uint64_t bytes;  ///< of all blocks
+  Status fio;           ///< whether it is there
+};
+
+std::string fio_of(const Way& way, const Road& road, const Files& files,
+                   std::uint64_t block_bytes) {
+  const std::string command = fio_command(
+      {files.directory + "/fio", files.bytes},
+      {.op = way.op, .block_bytes = block_bytes, .depth = road.fio_depth, .direct = road.direct});
   // As a batch of demotions ends.
   return way.op == TransferOp::write ? command + " --fdatasync=64" : command;
 }
 
+void measure(Bench& bench, const Way& way, const Road& road, const Files& files) {
+  const sys::SystemClock clock;
+  std::vector<Case> beside_fio, beside_memcpy;
+  for (const std::uint64_t block_bytes : {64 * kKiB, kMiB}) {
+    const auto tiers =
+        std::make_shared<Tiers>(cat(files.directory, "/", way.name, road.direct, block_bytes),
+                                road.direct, block_bytes, files.bytes / block_bytes);
+    Case one{.name = cat("blocks of ", format_bytes(block_bytes)),
+             .shown = Shown::gigabytes_per_second,
+             .ours = [tiers, &way] { return ((*tiers).*way.go)(); }};
+    one.reference = plain_copy(clock, files.bytes);
+    beside_memcpy.push_back(one);
+    one.command = fio_of(way, road, files, block_bytes);
+    one.reference = {};
+    if (files.fio.ok())
+      one.reference = [command = one.command, &way] {
+        return must(run_fio(command, way.op)).nanoseconds_per_byte;
+      };
+    beside_fio.push_back(std::move(one));
+  }
+  const std::string ours =
+      cat(way.name, " of ", format_bytes(files.bytes), ", proven by XXH3-64, ", road.name);
+  bench.measure({.title = cat(way.name, ", ", road.name, ", fio"),
+                 .ours = ours,
+                 .reference = files.fio.ok() ? "fio at random blocks of a file of that size, below"
+                                             : cat("skipped: ", files.fio.to_string())},
+                std::move(beside_fio));
+  bench.measure(
+      {.title = cat(way.name, ", ", road.name, ", memcpy"), .ours = ours, .reference = "memcpy"},
+      std::move(beside_memcpy));
+}
+
 int run(Options options, const std::string& where) {
   if (options.rounds == 0) options.rounds = options.rounds_or(3, 7, 21);
-  const sys::SystemClock clock;
   const auto here = must(sys::TemporaryDirectory::create(where));
-  const std::uint64_t all = (options.effort == Effort::quick ? 64 : 256) * kMiB;
-  const Status fio = find_fio();
+  const Files files{.directory = here.path(),
+                    .bytes = (options.effort == Effort::quick ? 64 : 256) * kMiB,
+                    .fio = find_fio()};
   Bench bench(std::move(options));
-  for (const Way& way : kWays) {
-    std::vector<Case> beside_fio, beside_memcpy;
-    for (const std::uint64_t block_bytes : {64 * kKiB, kMiB}) {
-      const auto tiers = std::make_shared<Tiers>(here.file(cat(way.name, block_bytes)), block_bytes,
-                                                 all / block_bytes);
-      const std::string command = fio_of(way, {here.file("fio"), all}, block_bytes);
-      Case one{.name = cat("blocks of ", format_bytes(block_bytes)),
-               .shown = Shown::gigabytes_per_second,
-               .ours = [tiers, &way] { return ((*tiers).*way.go)(); }};
-      one.reference = plain_copy(clock, all);
-      beside_memcpy.push_back(one);
-      one.command = command;
-      one.reference = {};
-      if (fio.ok())
-        one.reference = [command, &way] {
-          return must(run_fio(command, way.op)).nanoseconds_per_byte;
-        };
-      beside_fio.push_back(std::move(one));
-    }
-    const std::string ours =
-        cat(way.name, " of ", format_bytes(all), ", proven by XXH3-64, through the page cache");
-    bench.measure({.title = cat(way.name, ", fio"),
-                   .ours = ours,
-                   .reference = fio.ok() ? "fio at random blocks of a file of that size, below"
-                                         : cat("skipped: ", fio.to_string())},
-                  std::move(beside_fio));
-    bench.measure({.title = cat(way.name, ", memcpy"), .ours = ours, .reference = "memcpy"},
-                  std::move(beside_memcpy));
-  }
+  for (const Road& road : kRoads)
+    for (const Way& way : kWays) measure(bench, way, road, files);
   return bench.finish();
 }
 
@@ -174,6 +196,6 @@ int main(int argc, char** argv) {
   std::string where = "/var/tmp";
   auto options =
       towpath::bench::parse("Blocks that go down to a disk tier and come back.", {argc, argv},
-                            status, {{"--dir", "where files are made (some 1 GiB)", &where}});
+                            status, {{"--dir", "where files are made (some 2 GiB)", &where}});
   return options ? towpath::bench::run(*std::move(options), where) : status;
 }
