@@ -200,6 +200,9 @@ typedef struct {
    * JSON over those, which vLLM has as kv_connector_extra_config. Null: they are not read. */
   const char* kvbm;
   uint32_t min_accesses; /* of a block, before it is demoted to files and objects; 0: 1 */
+  /* Not 0: files past the page cache (O_DIRECT), where the directory and a block's size allow it.
+   * As wide as this: a narrower one would lie in the padding of the struct before it. */
+  uint64_t direct;
 } towpath_worker_options_t;
 
 towpath_code_t towpath_worker_open(const towpath_worker_options_t* options,

@@ -80,6 +80,7 @@ Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t
   TOWPATH_TRY(options.peers, peers_of(reported));
   if (reported.host_blocks != 0) options.host_blocks = reported.host_blocks;
   if (reported.disk_bytes != 0) options.disk_bytes = reported.disk_bytes;
+  options.direct = reported.direct != 0;
   TOWPATH_TRY(take_words(reported, options));
   const auto kind = reported.memory == TOWPATH_DEVICE ? MemoryKind::device : MemoryKind::system;
   for (std::size_t i = 0; i < reported.cache_count; ++i) {

@@ -44,6 +44,16 @@ void warn_of(const std::vector<Remark>& remarks, const Clock& clock) {
     log.say_unlimited(telemetry::Level::warning, cat(remark.variable, " ", remark.why));
 }
 
+/// Empty: it is not asked for, or done.
+std::string why_not_direct(const ConnectorNodeOptions& options, kv::DiskTier& disk,
+                           std::uint64_t block_bytes) {
+  if (!options.direct) return {};
+  std::string why = disk.store().figures().direct_refusal;
+  if (why.empty() && block_bytes % kv::kSegmentPage != 0)
+    why = cat("blocks of ", block_bytes, " bytes are no multiple of ", kv::kSegmentPage);
+  return why.empty() ? why : cat("is not done, files go through the page cache: ", why);
+}
+
 }  // namespace
 
 layout::LayoutConfig kept_config(const ConnectorNodeOptions& options) {
@@ -115,13 +125,18 @@ Result<ConnectorNode::Tiers> ConnectorNode::tiers_below(const ConnectorNodeOptio
   if (!options.directory.empty()) {
     folder_ = cat(options.directory, "/", name_of_cache(options));
     TOWPATH_TRY(auto device, run::open_file_device());
-    TOWPATH_TRY(tiers.emplace_back(), kv::DiskTier::open(files_,
-                                                         {.directory = folder_,
-                                                          .capacity_bytes = options.disk_bytes,
-                                                          .incarnation = sys::random_u64(),
-                                                          .block_directory = &block_directory,
-                                                          .tier = 1},
-                                                         std::move(device)));
+    TOWPATH_TRY(auto disk, kv::DiskTier::open(files_,
+                                              {.directory = folder_,
+                                               .capacity_bytes = options.disk_bytes,
+                                               .incarnation = sys::random_u64(),
+                                               .direct = options.direct,
+                                               .block_directory = &block_directory,
+                                               .tier = 1},
+                                              std::move(device)));
+    TOWPATH_TRY(const std::uint64_t block_bytes, kept_config(options).block_bytes());
+    if (const std::string why = why_not_direct(options, *disk, block_bytes); !why.empty())
+      warn_of({{"direct", why}}, node_->clock());
+    tiers.push_back(std::move(disk));
   }
   if (options.objects) {
     ObjectPlace place = *options.objects;

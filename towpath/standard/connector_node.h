@@ -57,6 +57,9 @@ struct ConnectorNodeOptions {
   std::uint64_t host_blocks = 1024;  ///< kept in memory
   std::string directory;             ///< empty: no files
   std::uint64_t disk_bytes = 16 * kGiB;
+  /// Files are read and written past the page cache (O_DIRECT); where `directory` or the size of a
+  /// block does not allow it, through it, and a warning says why.
+  bool direct = false;
   std::optional<ObjectPlace> objects{};  ///< none: no objects
   /// The eviction policy, and which blocks are demoted to files and objects.
   kv::TieredCacheOptions cache{};

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <numeric>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -25,11 +26,12 @@ struct Engine {
   /// But for what every engine of these tests has.
   explicit Engine(ConnectorNodeOptions options) {
     options.name_space = "a model";
+    const std::uint64_t inner_dim = options.config.inner_dim;
     options.config = {.num_blocks = 4,
                       .num_layers = 2,
                       .outer_dim = 2,
                       .page_size = kTokens,
-                      .inner_dim = 16,
+                      .inner_dim = inner_dim == 0 ? 16 : inner_dim,
                       .dtype_width_bytes = 2,
                       .num_heads = 2};
     options.host_blocks = 16;
@@ -139,6 +141,51 @@ TEST(ConnectorNodeTest, what_must_be_seen_twice_goes_to_files_when_it_is_wanted)
   EXPECT_EQ(written(), 0U);
   EXPECT_EQ(engine.serve("second", std::byte{9}), 2 * kTokens);
   EXPECT_EQ(written(), 2U);
+}
+
+bool opens_direct(const std::string& directory) {
+  const int file = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600);
+  if (file >= 0) ::close(file);
+  return file >= 0;
+}
+
+/// Of this process, below `directory`, past the page cache.
+std::size_t direct_files(const std::string& directory) {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int number = std::stoi(entry.path().filename().string());
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(entry.path(), gone);
+    const int flags = ::fcntl(number, F_GETFL);
+    if (target.string().starts_with(directory) && flags >= 0 && (flags & O_DIRECT) != 0) ++count;
+  }
+  return count;
+}
+
+TEST(ConnectorNodeTest, files_go_past_the_page_cache_where_that_is_asked_for) {
+  constexpr std::uint64_t kPageOfBlock = 128;  // elements: a block has 4 KiB
+  const auto files = sys::TemporaryDirectory::create("/var/tmp").value();
+  if (!opens_direct(files.path())) GTEST_SKIP() << "/var/tmp has no O_DIRECT";
+  for (const bool direct : {false, true}) {
+    const ConnectorNodeOptions options{.config = {.inner_dim = kPageOfBlock},
+                                       .directory = files.path() + (direct ? "/direct" : "/cached"),
+                                       .direct = direct};
+    EXPECT_EQ(Engine(options).serve("first", std::byte{7}), 0U);
+    Engine again(options);
+    EXPECT_EQ(direct_files(files.path()) > 0, direct);
+    EXPECT_EQ(again.serve("second", std::byte{9}), 2 * kTokens);
+    EXPECT_EQ(again.first_byte(), std::byte{7});
+  }
+}
+
+TEST(ConnectorNodeTest, a_block_that_cannot_go_past_the_page_cache_is_warned_of) {
+  const auto files = sys::TemporaryDirectory::create("/var/tmp").value();
+  if (!opens_direct(files.path())) GTEST_SKIP() << "/var/tmp has no O_DIRECT";
+  ::testing::internal::CaptureStderr();
+  Engine engine(ConnectorNodeOptions{.directory = files.path(), .direct = true});
+  EXPECT_NE(
+      ::testing::internal::GetCapturedStderr().find("blocks of 512 bytes are no multiple of 4096"),
+      std::string::npos);
 }
 
 TEST(ConnectorNodeTest, the_digest_that_was_asked_for_is_what_proves_files) {

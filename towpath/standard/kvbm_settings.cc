@@ -133,7 +133,8 @@ constexpr std::array kTaken{
 constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kElsewhere{{
     {"CACHE_STATS_", "figures are always up to date: TieredCache::figures()"},
     {"DISK_ALLOCATOR_TYPE", "segments are appended to, not allocated"},
-    {"DISK_DISABLE_O_DIRECT", "bytes of the disk tier go through the page cache"},
+    {"DISK_DISABLE_O_DIRECT",
+     "files go through the page cache unless the connector's `direct` is set"},
     {"DISK_ZEROFILL_FALLBACK", "segments are appended to, not allocated"},
     {"ENABLE_NUMA", "memory is placed as its region was asked to"},
     {"ENABLE_RECORD", "the flight recorder is switched by TOWPATH_TELEMETRY_DIR"},

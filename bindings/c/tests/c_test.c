@@ -74,6 +74,7 @@ static towpath_worker_t* open_worker(const char* directory, const char* meeting,
   options.cache_count = kLayers;
   options.host_blocks = 16;
   options.directory = directory;
+  options.direct = 1;
   options.rendezvous = meeting;
   options.peer_name = name;
   options.peers = &other;

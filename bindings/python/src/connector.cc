@@ -180,6 +180,7 @@ void to_keeping(const py::dict& reported, standard::ConnectorNodeOptions& option
   options.host_blocks = number(reported, "host_blocks");
   options.directory = text("directory");
   options.disk_bytes = number(reported, "disk_bytes");
+  options.direct = py::cast<bool>(reported["direct"]);
   if (const std::string objects = text("objects"); !objects.empty())
     options.objects = unwrap(standard::ObjectPlace::parse(objects));
   standard::ConnectorWords words{.policy = text("policy"),

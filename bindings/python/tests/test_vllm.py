@@ -359,7 +359,7 @@ def test_prompts_without_tokens_are_left_alone():
 
 
 def test_a_reset_forgets_and_hears_no_old_report(tmp_path):
-    scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path))
+    scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path), direct=True)
     heard, update = [], scheduler._scheduler.update
     scheduler._scheduler.update = lambda reports: (heard.append(reports), update(reports))
     step(scheduler, worker, Request("a", 40), [0, 1, 2], 0)

@@ -53,6 +53,7 @@ Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
 
 Status BlockStore::recover() {
   TOWPATH_TRY(lock_, lock_store(files_, {options_.directory, options_.incarnation}));
+  if (options_.direct) figures_.direct_refusal = ask_for_direct();
   TOWPATH_TRY(const std::vector<std::string> names, files_.list(options_.directory));
   std::vector<IndexedSegment> known = read_checkpoint(names);
   for (const std::string& name : names) {
@@ -99,6 +100,13 @@ std::vector<IndexedSegment> BlockStore::read_checkpoint(const std::vector<std::s
   figures_.reported.push_back(
       cat("the index is of no use, all segments are looked through: ", known.status().message()));
   return {};
+}
+
+// Known from the start, also before there is a segment.
+std::string BlockStore::ask_for_direct() {
+  if (lock_.file == nullptr) return {};  // nothing is written
+  const auto probe = files_.open(lock_.file->path(), {.direct = true, .plain = true});
+  return probe.ok() ? (*probe)->direct_refusal() : probe.status().to_string();
 }
 
 // What the checkpoint knew of the segment, and then the records behind that.

@@ -95,7 +95,7 @@ class WorkerSide:
         self._worker = Worker(
             geometry.caches, name_space=self._name_space, axes=AXES, directory=settings.directory,
             host_blocks=settings.blocks_in_memory(geometry.block_bytes, self._least_blocks),
-            disk_bytes=settings.disk, objects=settings.objects, policy=settings.policy, digest=settings.digest,
+            disk_bytes=settings.disk, direct=settings.direct, objects=settings.objects, policy=settings.policy, digest=settings.digest,
             min_accesses=settings.min_accesses, peers=settings.peers, **self._place)
         self._driver = Driver(self._worker)
 
