@@ -24,6 +24,7 @@
 #include "tools/replay/policies.h"
 #include "tools/replay/prefill.h"
 #include "tools/replay/report.h"
+#include "tools/replay/run_folder.h"
 #include "tools/replay/stream_run.h"
 
 namespace towpath::tools {
@@ -133,6 +134,8 @@ Result<replay::ReplayOutcome> play(Arguments& arguments) {
   settle_meeting(arguments);
   TOWPATH_TRY(const auto source, open_source(options));
   TOWPATH_TRY(auto worker, replay::DecodeWorker::open(options));
+  // What a prefill that dies leaves goes too.
+  const replay::FolderRemover files(alone ? replay::run_folder(options) : "");
   std::vector<Child> others;
   if (alone) {
     TOWPATH_TRY(others, replay::start_others(arguments));
@@ -194,7 +197,8 @@ Status settle_mistakes(Arguments& arguments) {
                  "--faults counts what it made and what was found: no other mistake goes with it",
                  "leave --inject out");
   if (!arguments.tiers.empty() && injects)
-    return error(Code::invalid_argument, "--inject makes its mistake in a nameless disk tier",
+    return error(Code::invalid_argument,
+                 "--inject makes its mistake in the disk tier of --disk-blocks",
                  "leave --tiers out, or inject random faults with --faults");
   if (options.inject == replay::Mistake::tier_fails)
     return error(Code::invalid_argument, "tier-fails is made by chance, in the tiers of --tiers",
@@ -279,7 +283,7 @@ void add_where(Command& command, Arguments& arguments) {
       .whole(1);
   command.option("--decode-layout", options.decode_layout, "Of decode's pool (below)")
       .shows_default();
-  command.option("--directory", options.directory, "For the disk tier's nameless file")
+  command.option("--directory", options.directory, "For the disk tier's files, which go with it")
       .shows_default();
   command.flag("!--buffered", options.direct, "Let the disk tier use the page cache");
 }

@@ -139,7 +139,9 @@ void DecodeWorker::take_summary(const Message& summary) {
 // Past the page cache the kernel counts every byte that the backend says it
 // moved, and no fewer.
 void DecodeWorker::check_against_kernel() {
-  if (!outcome_.direct) return;
+  const bool has_torn =
+      options_.inject == Mistake::torn_write || outcome_.injected.of(Mistake::torn_write).made > 0;
+  if (!outcome_.direct || has_torn) return;
   const auto check = [&](const char* what, std::uint64_t ours, std::uint64_t kernels) {
     if (kernels >= ours) return;
     outcome_.faults.add(cat("kernel-count: the backend counts ", ours, " bytes ", what,

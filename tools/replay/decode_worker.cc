@@ -11,7 +11,7 @@
 #include <towpath/layout/plan.h>
 
 #include "tools/node_telemetry.h"
-#include "tools/replay/block_source.h"
+#include "tools/replay/pool.h"
 #include "tools/units.h"
 
 namespace towpath::tools::replay {

@@ -1,5 +1,6 @@
 #include "tools/replay/faulty_tier.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <towpath/core/text.h>
@@ -16,11 +17,15 @@ void FaultyTier::begin(kv::TierTask& task) {
   const bool is_put = task.kind == kv::TierTask::Kind::put;
   // Kept anew: the torn one had gone to make room.
   if (is_put && torn_.erase(task.hash) > 0) chance_.gone(Mistake::torn_write);
-  const bool tears = is_put && device_ != nullptr && chance_.strikes();
+  const bool tears = is_put && device_ != nullptr && tears_next();
   if (tears) device_->tear(task.bytes.data());
   under_way_.push_back({&task, tears});
   tier_->begin(task);
   look_at_ends();
+}
+
+bool FaultyTier::tears_next() {
+  return tear_every_ > 0 ? puts_++ % tear_every_ == 0 : chance_.strikes();
 }
 
 void FaultyTier::cancel(kv::TierTask& task) {
@@ -59,6 +64,11 @@ void FaultyTier::look_at_ends() {
     torn_.insert(hash);
     return true;
   });
+}
+
+bool FaultyTier::has_gets() const {
+  return std::ranges::any_of(
+      under_way_, [](const UnderWay& one) { return one.task->kind == kv::TierTask::Kind::get; });
 }
 
 std::vector<Status> FaultyTier::meet_the_torn(std::uint64_t block_bytes) {

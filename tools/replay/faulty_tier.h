@@ -21,9 +21,10 @@ namespace towpath::tools::replay {
 class FaultyTier final : public kv::BlockTier {
  public:
   /// `device`: that of a tier whose writes can be torn, and the tier's; null: they cannot. `chance`
-  /// outlives it.
-  FaultyTier(std::unique_ptr<kv::BlockTier> tier, Chance& chance, TornDevice* device)
-      : tier_(std::move(tier)), chance_(chance), device_(device) {}
+  /// outlives it. `tear_every`: of so many blocks one is torn, also without chance; 0: none.
+  FaultyTier(std::unique_ptr<kv::BlockTier> tier, Chance& chance, TornDevice* device,
+             std::uint64_t tear_every = 0)
+      : tier_(std::move(tier)), chance_(chance), device_(device), tear_every_(tear_every) {}
 
   const std::string& name() const noexcept override { return tier_->name(); }
   kv::TierIndex index() const noexcept override { return tier_->index(); }
@@ -40,6 +41,8 @@ class FaultyTier final : public kv::BlockTier {
   void checkpoint() override;
   Status remove(kv::BlockHash hash) override;
 
+  /// Blocks that somebody asked for and that are under way.
+  bool has_gets() const;
   /// Blocks that are torn, and that nobody has asked for, are read back: what is wrong, of each.
   std::vector<Status> meet_the_torn(std::uint64_t block_bytes);
 
@@ -48,11 +51,14 @@ class FaultyTier final : public kv::BlockTier {
     const kv::TierTask* task;
     bool tears;
   };
+  bool tears_next();
   void look_at_ends();
 
   const std::unique_ptr<kv::BlockTier> tier_;
   Chance& chance_;
   TornDevice* const device_;
+  const std::uint64_t tear_every_;
+  std::uint64_t puts_ = 0;
   std::vector<UnderWay> under_way_;
   std::unordered_set<kv::BlockHash> torn_;  // and nobody has met them
 };

@@ -46,13 +46,13 @@ struct Options {
   bool all_policies = false;                    ///< compare them all instead, without processes
   std::vector<std::uint32_t> capacities{500, 1000, 2000, 5000, 10000, 20000, 50000};  ///< for that
   kv::TieredCacheOptions tiers;   ///< of prefill, where they survive; the policy is above
-  std::string store_directory;    ///< of a disk tier that survives; empty: a nameless file
+  std::string store_directory;    ///< of a disk tier that survives; empty: they go with it
   std::uint64_t store_bytes = 0;  ///< its size
   std::optional<standard::ObjectPlace> objects;  ///< of a tier in a store; none: there is no such
   bool peers = false;                            ///< blocks are leased from other prefills
   std::vector<standard::Remark> remarks;  ///< on variables that the tiers were to be read from
   std::uint64_t in_flight = 4;            ///< requests at a time
-  std::string directory = "/var/tmp";     ///< of the disk tier
+  std::string directory = "/var/tmp";     ///< of a disk tier that goes with the replay
   bool direct = true;                     ///< past the page cache, where the file system can
 
   Duration timeout =

@@ -18,7 +18,6 @@
 #include "tools/replay/chance.h"
 #include "tools/replay/history.h"
 #include "tools/replay/meeting.h"
-#include "tools/replay/stored_cache.h"
 
 namespace towpath::tools::replay {
 namespace {
@@ -31,7 +30,7 @@ std::vector<std::string> tier_names() {
 
 class Prefill {
  public:
-  Prefill(const Options& options, standard::Node& node, Meeting& meeting, BlockSource& cache,
+  Prefill(const Options& options, standard::Node& node, Meeting& meeting, Cache& cache,
           std::uint64_t block_bytes)
       : options_(options),
         agent_(node.agent()),
@@ -194,7 +193,7 @@ class Prefill {
   const Options& options_;
   agent::Agent& agent_;
   Meeting& meeting_;
-  BlockSource& cache_;
+  Cache& cache_;
   const std::vector<std::string> decodes_ = decode_names(options_);
   const std::vector<std::string> neighbours_ = neighbour_names(options_);
   std::vector<Meeting::Said> orders_;
@@ -213,16 +212,6 @@ class Prefill {
   sys::ProcIo io_before_;
 };
 
-Result<std::unique_ptr<BlockSource>> open_blocks(const Options& options, agent::Agent& agent) {
-  std::unique_ptr<BlockSource> blocks;
-  if (options.store_directory.empty() && !options.objects && !options.peers) {
-    TOWPATH_TRY(blocks, Cache::open(options, agent));
-  } else {
-    TOWPATH_TRY(blocks, StoredCache::open(options, agent));
-  }
-  return blocks;
-}
-
 }  // namespace
 
 Status run_prefill(const Options& options) {
@@ -232,7 +221,7 @@ Status run_prefill(const Options& options) {
                                                      .progress_thread = false,
                                                      .default_timeout = options.timeout,
                                                      .telemetry = std::move(telemetry)}));
-  TOWPATH_TRY(const auto cache, open_blocks(options, node->agent()));
+  TOWPATH_TRY(const auto cache, Cache::open(options, node->agent()));
   TOWPATH_TRY(const auto meeting, Meeting::open(options, node->agent(), node->clock()));
   const pid_t decode = getppid();
   const auto lives = [&] {

@@ -5,7 +5,6 @@
 
 #include <towpath/kv/digest.h>
 #include <towpath/kv/pattern.h>
-#include <towpath/kv/tier.h>
 #include <towpath/layout/builder.h>
 #include <towpath/memory/testing/recording_registrar.h>
 
@@ -68,27 +67,6 @@ TEST(DigestTest, of_known_bytes_is_the_known_number) {
   for (std::size_t at = 0, step = 1; at < bytes.size(); at += step, step = 3 * step + 1)
     digester.add(ConstByteSpan(bytes).subspan(at, std::min(step, bytes.size() - at)));
   EXPECT_EQ(digester.finish().value, 0x8cf793b0b299cfe9U);
-}
-
-TEST(TierTest, a_quarantined_block_is_found_no_more_and_counted_by_its_reason) {
-  memory::testing::EventLog log;
-  memory::testing::RecordingRegistrar registrar(log, {});
-  auto layout = layout::PhysicalLayoutBuilder(registrar)
-                    .with_config(config())
-                    .fully_contiguous()
-                    .allocate_system()
-                    .build();
-  auto tier = Tier::make("host", *std::move(layout));
-  ASSERT_TRUE(tier.ok());
-  EXPECT_EQ(tier->blocks().figures().slots, 3U);
-  auto slots = tier->blocks().allocate(1);
-  ASSERT_TRUE(slots.ok());
-  const auto block =
-      tier->blocks().register_block(CompleteBlock(std::move(slots->front()), {{9, {}}, {}}));
-  EXPECT_TRUE(tier->blocks().find(9));
-  tier->quarantine(9, "digest mismatch");
-  EXPECT_FALSE(tier->blocks().find(9));
-  EXPECT_EQ(tier->quarantined().at("digest mismatch"), 1U);
 }
 
 }  // namespace
