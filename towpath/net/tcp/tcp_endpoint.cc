@@ -43,6 +43,7 @@ Status TcpEndpoint::take_over(std::unique_ptr<sys::ByteStream> stream) {
   TOWPATH_TRY(tag_, context_.loop.add(stream->fd(), *this));
   keep_alive(stream->fd());
   stream_ = std::move(stream);
+  note_rest();
   return {};
 }
 
@@ -68,7 +69,12 @@ void TcpEndpoint::on_event(const run::PollEvent& event) {
   if (event.writable) went = sender_.leave_all(*stream_);
   if (went.ok() && (event.readable || event.broken)) went = hear();
   if (!went.ok()) return breaks(went);
+  note_rest();
   watch_room();
+}
+
+void TcpEndpoint::note_rest() {
+  if (stream_ && stream_->buffered_bytes() > 0) context_.loop.note_rest(tag_);
 }
 
 Status TcpEndpoint::hear() {
@@ -78,9 +84,7 @@ Status TcpEndpoint::hear() {
   const TcpFirstMessage first = std::exchange(first_, TcpFirstMessage(context_.first_bytes));
   deliver({.head = first.head(), .body_bytes = first.body().size(), .from = from_}, first.body(),
           context_.listener);
-  // What came with it is in the stream, if that decrypts: its descriptor says nothing of it.
-  if (receiver_) return stream_->buffered_bytes() > 0 ? receiver_->take() : Status();
-  return error(Code::denied, "the other side has not proven itself");
+  return receiver_ ? Status() : error(Code::denied, "the other side has not proven itself");
 }
 
 void TcpEndpoint::watch_room() {

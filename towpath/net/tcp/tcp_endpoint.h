@@ -66,6 +66,7 @@ class TcpEndpoint final : public MessageEndpoint,
 
   Status take_over(std::unique_ptr<sys::ByteStream> stream);
   Status hear();
+  void note_rest();
   void watch_room();
   void hang_up();
   void breaks(const Status& why);

@@ -16,7 +16,8 @@ namespace towpath::net {
 class TcpSocketOwner {
  public:
   virtual ~TcpSocketOwner() = default;
-  /// Of the socket that was added under this tag. It may add and remove any.
+  /// Of the socket that was added under this tag, or of the rest that it holds back. It may add and
+  /// remove any.
   virtual void on_event(const run::PollEvent& event) = 0;
 };
 
@@ -57,6 +58,10 @@ class TcpLoop {
   void remove(int fd, std::uint64_t tag) {
     if (owners_.erase(tag) > 0) (void)poller_.remove(fd);
   }
+  /// The next turn calls its owner, whatever the kernel says of the socket: a stream that decrypts
+  /// holds a rest back. Harmless for a tag that no socket has.
+  void note_rest(std::uint64_t tag) { rests_.insert(tag); }
+  bool has_rests() const noexcept { return !rests_.empty(); }
   /// Once, instead of when it was to be woken before; never: not at all. Before a sleeper dies it
   /// is woken never.
   void wake(TcpSleeper& sleeper, Instant at) {
@@ -69,13 +74,14 @@ class TcpLoop {
 
   /// False: nothing has happened.
   bool turn() {
+    const bool some = take_rests();
     const auto events = poller_.wait(Duration::zero());
     for (const run::PollEvent& event : events) {
       // One before may have ended it.
       if (const auto found = owners_.find(event.tag); found != owners_.end())
         found->second->on_event(event);
     }
-    return wake_sleepers() || !events.empty();
+    return wake_sleepers() || some || !events.empty();
   }
   int fd() const noexcept { return poller_.fd(); }
 
@@ -84,6 +90,18 @@ class TcpLoop {
 
   TcpLoop(run::Poller poller, run::TimerFd timer, const Clock& clock) noexcept
       : poller_(std::move(poller)), timer_(std::move(timer)), clock_(&clock) {}
+
+  // Each once, also if it leaves a rest again: that one stands before those that follow.
+  bool take_rests() {
+    const bool some = has_rests();
+    for (auto next = rests_.begin(); next != rests_.end();) {
+      const std::uint64_t tag = *next;
+      next = rests_.erase(next);
+      if (const auto found = owners_.find(tag); found != owners_.end())
+        found->second->on_event({.tag = tag, .readable = true});
+    }
+    return some;
+  }
 
   bool wake_sleepers() {
     if (sleepers_.empty()) return false;
@@ -102,6 +120,7 @@ class TcpLoop {
   run::TimerFd timer_;
   const Clock* clock_;
   std::unordered_map<std::uint64_t, TcpSocketOwner*> owners_;
+  std::set<std::uint64_t> rests_;  // tags
   std::set<std::pair<Instant, TcpSleeper*>> sleepers_;
   std::uint64_t next_tag_ = kTimerTag + 1;
 };

@@ -32,8 +32,7 @@ TcpReceiver::~TcpReceiver() {
 }
 
 Status TcpReceiver::take() {
-  // What a stream that decrypts holds back, nothing would wake us for.
-  for (std::uint64_t taken = 0; taken < kBytesPerCall || stream_.buffered_bytes() > 0;) {
+  for (std::uint64_t taken = 0; taken < kBytesPerCall;) {
     std::uint64_t asked = 0;
     TOWPATH_TRY(const std::uint64_t came, read(asked));
     TOWPATH_TRY(take_staged());

@@ -31,7 +31,9 @@ class TcpReceiver {
   TcpReceiver(const TcpReceiver&) = delete;
   TcpReceiver& operator=(const TcpReceiver&) = delete;
 
-  /// Takes some of what has come. Errors: nothing more comes, and why (peer_lost, corrupt).
+  /// Takes some of what has come; a stream that decrypts may hold back more, for which its
+  /// descriptor wakes nobody (ByteStream::buffered_bytes). Errors: nothing more comes, and why
+  /// (peer_lost, corrupt).
   Status take();
 
  private:

@@ -69,6 +69,26 @@ class Watched final : public sys::ByteStream {
   std::vector<std::size_t>& wishes_;
 };
 
+/// Of a peer that never pauses; and behind what was read there is always more.
+class Endless final : public sys::ByteStream {
+ public:
+  explicit Endless(std::string message) : message_(std::move(message)) {}
+  Result<Read> read_some(ByteSpan into) override {
+    for (std::byte& byte : into) byte = as_bytes(message_)[read++ % message_.size()];
+    if (read > kMost) return error(Code::timed_out, "it was read without end");
+    return Read{.size_bytes = into.size()};
+  }
+  Result<std::size_t> write_some(ConstByteSpan from) override { return from.size(); }
+  std::size_t buffered_bytes() const noexcept override { return 16'384; }
+  int fd() const noexcept override { return -1; }
+
+  static constexpr std::uint64_t kMost = 64'000'000;
+  std::uint64_t read = 0;
+
+ private:
+  const std::string message_;
+};
+
 class TcpReceiverTest : public ::testing::Test {
  protected:
   void open(const sys::MemoryStreamOptions& options = {.capacity_bytes = 4'000'000}) {
@@ -165,6 +185,19 @@ TEST_F(TcpReceiverTest, long_body_is_waited_for_in_portions_and_a_head_at_once) 
   ASSERT_TRUE(say(whole.substr(whole.size() - 10)).ok());
   EXPECT_EQ(wishes.back(), 1U);
   EXPECT_EQ(heard_.bodies.size(), 1U);
+}
+
+TEST_F(TcpReceiverTest, a_turn_ends_though_there_is_always_more) {
+  auto stream = std::make_unique<Endless>(message("head", std::string(70'000, 'x')));
+  Endless& endless = *stream;
+  ours_ = std::move(stream);
+  receiver_.emplace(*ours_, 5, kLimits, heard_);
+  for (std::uint64_t turn = 1; turn <= 3; ++turn) {
+    const Status taken = receiver_->take();
+    ASSERT_TRUE(taken.ok()) << taken.to_string();
+    EXPECT_LT(endless.read, turn * 2'000'000);
+  }
+  EXPECT_GT(heard_.bodies.size(), 10U);
 }
 
 TEST_F(TcpReceiverTest, body_that_will_never_be_whole_is_reported) {

@@ -1,0 +1,124 @@
+// What a TcpEndpoint does with a stream that holds back what its socket no longer has.
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <towpath/core/text.h>
+#include <towpath/net/tcp/tcp_endpoint.h>
+#include <towpath/sys/clock.h>
+#include <towpath/sys/fd.h>
+
+namespace towpath::net {
+namespace {
+
+constexpr std::uint64_t kMessageBytes = 50'000;
+
+/// As a stream that decrypts: what is to come is here already, and the socket is silent.
+class Holding final : public sys::ByteStream {
+ public:
+  explicit Holding(sys::Fd socket) : socket_(std::move(socket)) {}
+  Result<Read> read_some(ByteSpan into) override {
+    const std::size_t some = std::min(into.size(), held.size());
+    std::ranges::copy(as_bytes(held).first(some), into.begin());
+    held.erase(0, some);
+    return Read{.size_bytes = some};
+  }
+  Result<std::size_t> write_some(ConstByteSpan from) override { return from.size(); }
+  std::size_t buffered_bytes() const noexcept override { return held.size(); }
+  int fd() const noexcept override { return socket_.get(); }
+
+  std::string held;
+
+ private:
+  const sys::Fd socket_;
+};
+
+struct Counter final : MessageListener {
+  BodySink* on_message(const Message&) override { return ++heard, nullptr; }
+  void on_broken(void*, const Status& why) override { broken = why; }
+  int heard = 0;
+  Status broken;
+};
+
+class TcpEndpointTest : public ::testing::Test {
+ protected:
+  TcpEndpointTest() {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    far_ = sys::Fd(ends[1]);
+    auto stream = std::make_unique<Holding>(sys::Fd(ends[0]));
+    stream_ = stream.get();
+    endpoint_.emplace(context_, nullptr);
+    EXPECT_TRUE(endpoint_->accept(std::move(stream), 1).ok());
+    endpoint_->admit();
+  }
+  void hold(int messages) {
+    MessageBuffer buffer(kMessageBytes);
+    buffer.size = kMessageBytes;
+    buffer.body_bytes = kMessageBytes - 10;
+    std::ranges::fill(buffer.room(), std::byte{'x'});
+    for (int i = 0; i < messages; ++i) stream_->held += as_text(buffer.with_prefix());
+  }
+  void socket_speaks() { ASSERT_EQ(::send(far_.get(), "x", 1, 0), 1); }
+  void socket_is_silent() {
+    char byte = 0;
+    ASSERT_EQ(::recv(stream_->fd(), &byte, 1, 0), 1);
+  }
+
+  const sys::SystemClock clock_;
+  TcpLoop loop_ = TcpLoop::open(clock_).value();
+  MessageBuffers buffers_{kMessageBytes};
+  Counter listener_;
+  const TcpContext context_{.loop = loop_,
+                            .buffers = buffers_,
+                            .listener = listener_,
+                            .limits = {.head_bytes = 1000, .body_bytes = kMessageBytes},
+                            .first_bytes = 100};
+  sys::Fd far_;
+  Holding* stream_ = nullptr;
+  std::optional<TcpEndpoint> endpoint_;
+};
+
+TEST_F(TcpEndpointTest, what_a_stream_holds_back_is_taken_though_its_socket_is_silent) {
+  hold(100);
+  socket_speaks();
+  EXPECT_TRUE(loop_.turn());
+  socket_is_silent();
+  EXPECT_GT(listener_.heard, 10);
+  EXPECT_LT(listener_.heard, 50) << "one turn is bounded, so that others have theirs";
+  EXPECT_TRUE(loop_.has_rests()) << "nobody may sleep now";
+  for (int i = 0; i < 10 && loop_.turn(); ++i) {
+  }
+  EXPECT_EQ(listener_.heard, 100);
+  EXPECT_FALSE(loop_.has_rests());
+  EXPECT_FALSE(loop_.turn());
+  EXPECT_TRUE(listener_.broken.ok()) << listener_.broken.to_string();
+}
+
+TEST_F(TcpEndpointTest, what_came_before_the_stream_was_taken_over_is_heard) {
+  auto stream = std::make_unique<Holding>(sys::Fd(::dup(stream_->fd())));
+  stream_ = stream.get();
+  hold(1);
+  TcpEndpoint other(context_, nullptr);
+  ASSERT_TRUE(other.accept(std::move(stream), 2).ok());
+  other.admit();
+  EXPECT_TRUE(loop_.turn());
+  EXPECT_EQ(listener_.heard, 1);
+}
+
+TEST_F(TcpEndpointTest, rest_of_an_endpoint_that_is_gone_is_nobodys) {
+  hold(100);
+  socket_speaks();
+  EXPECT_TRUE(loop_.turn());
+  const int heard = listener_.heard;
+  endpoint_.reset();
+  (void)loop_.turn();
+  EXPECT_FALSE(loop_.turn());
+  EXPECT_EQ(listener_.heard, heard);
+}
+
+}  // namespace
+}  // namespace towpath::net
