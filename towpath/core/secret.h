@@ -18,7 +18,10 @@ class Secret {
   Secret() = default;
   explicit Secret(std::string text) : text_(std::move(text)) {}
   Secret(const Secret&) = default;
-  Secret(Secret&& other) noexcept : text_(other.text_) { other.wipe(); }
+  Secret(Secret&& other) noexcept {
+    text_.swap(other.text_);
+    other.wipe();
+  }
   Secret& operator=(Secret other) noexcept {
     std::swap(text_, other.text_);
     return *this;
@@ -30,6 +33,7 @@ class Secret {
 
  private:
   void wipe() noexcept {
+    text_.resize(text_.capacity());  // a short text that was moved away is still in there
     ::explicit_bzero(text_.data(), text_.size());  // which the compiler may not leave out
     text_.clear();
   }

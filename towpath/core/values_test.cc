@@ -1,9 +1,14 @@
 // The small values of core: kinds, states, checked arithmetic, instants.
+#include <string>
+#include <string_view>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include <towpath/core/checked.h>
 #include <towpath/core/clock.h>
 #include <towpath/core/memory_kind.h>
+#include <towpath/core/secret.h>
 #include <towpath/core/transfer_state.h>
 
 namespace towpath {
@@ -50,6 +55,20 @@ TEST(ClockTest, deadlines_saturate_instead_of_wrapping) {
   const Instant before = clock.now();
   clock.advance(std::chrono::milliseconds(2));
   EXPECT_EQ(clock.now() - before, std::chrono::milliseconds(2));
+}
+
+TEST(SecretTest, moves_its_text_and_leaves_none_of_it_behind) {
+  for (const std::size_t length : {8U, 100U}) {  // in the object, and on the heap
+    Secret from(std::string(length, 'k'));
+    const char* const begin = from.reveal().data();
+    const Secret to(std::move(from));
+    EXPECT_EQ(to.reveal(), std::string(length, 'k'));
+    EXPECT_TRUE(from.empty());
+    if (length > sizeof(std::string))
+      EXPECT_EQ(to.reveal().data(), begin) << "a copy may find no memory, where no throw may pass";
+    else
+      EXPECT_EQ(std::string_view(begin, length), std::string(length, '\0'));
+  }
 }
 
 }  // namespace
