@@ -97,11 +97,12 @@ void RegionIndex::sort() {
 
 void RegionIndex::note_ends() {
   if (leaves_ != 0 || entries_.empty()) return;
-  leaves_ = std::bit_ceil(entries_.size());
-  ends_.assign(2 * leaves_, 0);
+  const std::size_t leaves = std::bit_ceil(entries_.size());
+  ends_.assign(2 * leaves, 0);
   for (std::size_t i = 0; i < entries_.size(); ++i)
-    ends_[leaves_ + i] = entries_[i].address + entries_[i].length;
-  for (std::size_t i = leaves_ - 1; i > 0; --i) ends_[i] = std::max(ends_[2 * i], ends_[2 * i + 1]);
+    ends_[leaves + i] = entries_[i].address + entries_[i].length;
+  for (std::size_t i = leaves - 1; i > 0; --i) ends_[i] = std::max(ends_[2 * i], ends_[2 * i + 1]);
+  leaves_ = leaves;  // last: what throws has noted nothing
   steps_ += ends_.size();
 }
 
