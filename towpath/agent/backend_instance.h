@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -135,6 +136,7 @@ class BackendInstance final : public backend::Events {
   void end(TransferCore& transfer) TOWPATH_REQUIRES(mutex);
   void notify_of(TransferCore& transfer, bool is_done) TOWPATH_REQUIRES(mutex);
   void take_deferred() TOWPATH_REQUIRES(mutex);
+  const DeferredNotification* first_deferred() TOWPATH_REQUIRES(mutex);
   using Direction = telemetry::PeerMeter::Direction;
   static void note_message(const Peer& peer, Direction direction, std::size_t bytes);
   void collect(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpan piece)
@@ -147,12 +149,14 @@ class BackendInstance final : public backend::Events {
       TOWPATH_REQUIRES(mutex);
   void expire(Instant now) TOWPATH_REQUIRES(mutex);
   void drain() TOWPATH_REQUIRES(mutex);
-  void flush(Peer& peer, Instant now) TOWPATH_REQUIRES(mutex);
+  bool flush(Peer& peer, Instant now, Instant& next_repeat) TOWPATH_REQUIRES(mutex);
   /// settle() and progress() flush its outbox.
   void flush_later(Peer& peer) TOWPATH_REQUIRES(mutex);
   void flush_outboxes(Instant now) TOWPATH_REQUIRES(mutex);
   void acknowledge() TOWPATH_REQUIRES(mutex);
+  bool hear(const AgentIdentity& from, ConstByteSpan message) TOWPATH_REQUIRES(mutex);
   bool receive(const AgentIdentity& from, const Envelope& envelope) TOWPATH_REQUIRES(mutex);
+  bool come_again_soon();
   PeerPtr peer_of(const AgentIdentity& identity) const TOWPATH_REQUIRES(mutex);
 
   InstanceOwner& owner_;
@@ -161,7 +165,7 @@ class BackendInstance final : public backend::Events {
   const Duration repeat_after_;
 
   run::Mutex deferred_mutex_;  // a leaf
-  std::vector<DeferredNotification> deferred_ TOWPATH_GUARDED_BY(deferred_mutex_);
+  std::deque<DeferredNotification> deferred_ TOWPATH_GUARDED_BY(deferred_mutex_);
   std::atomic<bool> any_deferred_{false};
 
   TransferCore* active_ = nullptr;

@@ -1,5 +1,6 @@
 // BackendInstance: notifications, from the queue of a peer to the inbox of the other agent.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <towpath/agent/backend_instance.h>
@@ -37,9 +38,11 @@ Status BackendInstance::check_message(Peer& peer, std::size_t message_bytes) {
 Status BackendInstance::enqueue(Peer& peer, ConstByteSpan message) {
   take_deferred();  // they were first
   Status taken = check_message(peer, message.size());
-  if (taken.ok()) taken = peer.paths[index].outbox->push(message);
+  if (taken.ok()) {
+    flush_later(peer);  // first: what throws has taken nothing
+    taken = peer.paths[index].outbox->push(message);
+  }
   note_message(peer, taken.ok() ? Direction::sent : Direction::refused, message.size());
-  if (taken.ok()) flush_later(peer);
   return taken;
 }
 
@@ -61,9 +64,9 @@ void BackendInstance::settle_reserved(Peer& peer, std::size_t reserved_bytes,
                    {{"peer", to_string(peer.identity)}, {"why", path.refusal.to_string()}});
     }
   } else if (message != nullptr) {
+    flush_later(peer);  // first: what throws has sent nothing, and the room is kept
     path.outbox->push_reserved(*message);
     note_message(peer, Direction::sent, message->size());
-    flush_later(peer);
   } else {
     path.outbox->release(reserved_bytes);
   }
@@ -75,61 +78,86 @@ void BackendInstance::defer(DeferredNotification deferred) {
   any_deferred_.store(true, std::memory_order_release);  // pairs with has_deferred()
 }
 
+// Each goes when it is settled: what throws leaves it, and those behind it, for the next time.
 void BackendInstance::take_deferred() {
   if (!has_deferred()) return;
-  std::vector<DeferredNotification> taken;
-  {
+  while (const DeferredNotification* const one = first_deferred()) {
+    settle_reserved(*one->peer, one->reserved_bytes, one->message ? &*one->message : nullptr);
     run::MutexLock lock(deferred_mutex_);
-    taken.swap(deferred_);
-    any_deferred_.store(false, std::memory_order_relaxed);  // under the mutex of defer()
+    deferred_.pop_front();
   }
-  for (const DeferredNotification& one : taken)
-    settle_reserved(*one.peer, one.reserved_bytes, one.message ? &*one.message : nullptr);
 }
 
+/// It stays where it is while others are deferred. Null: there is none any more.
+const DeferredNotification* BackendInstance::first_deferred() {
+  run::MutexLock lock(deferred_mutex_);
+  if (!deferred_.empty()) return &deferred_.front();
+  any_deferred_.store(false, std::memory_order_relaxed);  // under the mutex of defer()
+  return nullptr;
+}
+
+// A peer stays in the list until nothing waits for it: what throws loses none.
 void BackendInstance::flush_outboxes(Instant now) {
-  next_repeat_ = Instant::never();
-  for (const PeerPtr& peer : std::exchange(waiting_outboxes_, {})) {
-    PeerPath& path = peer->paths[index];
-    path.outbox_waits = false;
-    if (!path.outbox || path.outbox->empty()) continue;
-    if (check_path(*peer).ok()) {
-      flush(*peer, now);
-    } else if (peer->is_self) {
-      flush_later(*peer);  // until the way is made anew
+  Instant next_repeat = Instant::never();
+  for (std::size_t i = 0; i < waiting_outboxes_.size();) {
+    const PeerPtr peer = waiting_outboxes_[i];
+    if (flush(*peer, now, next_repeat)) {
+      ++i;
+      continue;
     }
+    peer->paths[index].outbox_waits = false;
+    std::swap(waiting_outboxes_[i], waiting_outboxes_.back());
+    waiting_outboxes_.pop_back();
   }
+  next_repeat_ = next_repeat;
 }
 
 void BackendInstance::flush_later(Peer& peer) {
   if (peer.paths[index].outbox_waits) return;
   PeerPtr known = peer_of(peer.identity);
   if (known.get() != &peer) return;  // it is retired, and was met again as another
-  peer.paths[index].outbox_waits = true;
   waiting_outboxes_.push_back(std::move(known));
+  peer.paths[index].outbox_waits = true;
 }
 
-void BackendInstance::flush(Peer& peer, Instant now) {
+/// Whether something still waits.
+bool BackendInstance::flush(Peer& peer, Instant now, Instant& next_repeat) {
   PeerPath& path = peer.paths[index];
+  if (!path.outbox || path.outbox->empty()) return false;
+  if (!check_path(peer).ok()) return peer.is_self;  // until the way is made anew
   path.outbox->repeat_overdue(now, repeat_after_);
+  bool is_full = false;
   while (const Bytes* message = path.outbox->next()) {
     const Status sent = backend->notify(*path.connection, *message);
-    if (path.lost) return;  // on_peer_lost reported it inside notify()
-    if (!sent.ok()) {
-      // Full: the next progress() tries again. Lost: on_peer_lost tells, now or soon.
-      if (sent.code() == Code::exhausted) flush_later(peer);
-      break;
-    }
+    if (path.lost) return peer.is_self;  // on_peer_lost reported it inside notify()
+    // Full: the next progress() tries again. Lost: on_peer_lost tells, now or soon.
+    is_full = sent.code() == Code::exhausted;
+    if (!sent.ok()) break;
     path.outbox->sent(now);
   }
-  if (const Instant repeat = path.outbox->next_repeat(repeat_after_); repeat != Instant::never()) {
-    flush_later(peer);
-    next_repeat_ = std::min(next_repeat_, repeat);
-    owner_.note_deadline(repeat);
+  const Instant repeat = path.outbox->next_repeat(repeat_after_);
+  if (repeat == Instant::never()) return is_full;
+  next_repeat = std::min(next_repeat, repeat);
+  owner_.note_deadline(repeat);
+  return true;
+}
+
+// Without memory it is as if the inbox were full: the backend offers it again.
+bool BackendInstance::on_notification(const AgentIdentity& from, ConstByteSpan message) {
+  try {
+    return hear(from, message);
+  } catch (const std::bad_alloc&) {
+    return come_again_soon();
   }
 }
 
-bool BackendInstance::on_notification(const AgentIdentity& from, ConstByteSpan message) {
+/// And not when somebody empties the inbox.
+bool BackendInstance::come_again_soon() {
+  owner_.note_deadline(clock_.now());
+  return false;
+}
+
+bool BackendInstance::hear(const AgentIdentity& from, ConstByteSpan message) {
   const auto envelope = decode_envelope(message);
   if (!envelope.ok()) {
     log_.warning("notification dropped",
@@ -184,10 +212,16 @@ bool BackendInstance::finish(const AgentIdentity& from, ReceiveWindow& window,
     return true;
   }
   const std::size_t bytes = message->size();
-  const bool was_delivered = owner_.deliver(from, *message);
+  bool was_delivered = false;
+  try {
+    telemetry::AgentMeter* const agent = owner_.meter();
+    telemetry::PeerMeter* const meter = agent != nullptr ? &agent->peer(from.name) : nullptr;
+    was_delivered = owner_.deliver(from, *message);
+    if (was_delivered && meter != nullptr) meter->notified(Direction::received, bytes);
+  } catch (const std::bad_alloc&) {
+    was_delivered = come_again_soon();
+  }
   window.settle(was_delivered, last_piece.size());
-  if (telemetry::AgentMeter* meter = owner_.meter(); was_delivered && meter != nullptr)
-    meter->peer(from.name).notified(Direction::received, bytes);
   return was_delivered;
 }
 

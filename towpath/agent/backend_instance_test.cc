@@ -1,5 +1,7 @@
 // BackendInstance alone, under an owner that records its calls.
 #include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -18,6 +20,7 @@ constexpr Duration kRepeatAfter = std::chrono::milliseconds(20);
 
 struct Owner final : InstanceOwner {
   bool deliver(const AgentIdentity&, ConstByteSpan message) override {
+    if (std::exchange(has_no_memory, false)) throw std::bad_alloc();
     delivered.emplace_back(as_text(message));
     return true;
   }
@@ -27,6 +30,7 @@ struct Owner final : InstanceOwner {
 
   std::vector<Instant> deadlines;
   std::vector<std::string> delivered;
+  bool has_no_memory = false;  ///< for the next one
 };
 
 struct LossyInstance {
@@ -131,6 +135,59 @@ TEST(BackendInstanceTest, hears_a_message_while_it_acknowledges_another) {
   EXPECT_EQ(s.owner.delivered.size(), 101U);
   const auto last = decode_envelope(s.script.notified.back());
   EXPECT_EQ(last->number, 100U) << "the other is acknowledged too";
+}
+
+TEST(BackendInstanceTest, without_memory_what_is_to_be_sent_waits) {
+  LossyInstance s;
+  const std::vector<PeerPtr> peers = {s.meet("a"), s.meet("b"), s.meet("c")};
+  s.script.on_notify = [](auto&, auto) { return error(Code::exhausted, "full"); };
+  for (const PeerPtr& peer : peers) s.say(peer);
+  for (std::size_t throwing = 0; throwing < peers.size(); ++throwing) {
+    s.script.on_notify = [&](const ScriptedConnection& connection, ConstByteSpan) -> Status {
+      if (connection.peer == peers[throwing]->identity) throw std::bad_alloc();
+      return error(Code::exhausted, "full");
+    };
+    EXPECT_THROW(s.progress(), std::bad_alloc);
+  }
+  s.script.on_notify = nullptr;
+  s.progress();
+  EXPECT_EQ(s.script.notified.size(), 3U);
+  s.progress();
+  EXPECT_EQ(s.script.notified.size(), 3U) << "each went once";
+}
+
+TEST(BackendInstanceTest, without_memory_what_was_deferred_waits) {
+  LossyInstance s;
+  const PeerPtr peer = s.meet("peer");
+  const auto defer = [&](const char* word) {
+    const ConstByteSpan bytes = as_bytes(std::string_view(word));
+    run::MutexLock lock(s.instance.mutex);
+    EXPECT_TRUE(s.instance.reserve(*peer, bytes.size()).ok());
+    s.instance.defer({peer, bytes.size(), Bytes(bytes.begin(), bytes.end())});
+  };
+  defer("one");
+  defer("two");
+  s.script.on_notify = [](auto&, auto) -> Status { throw std::bad_alloc(); };
+  EXPECT_THROW(s.progress(), std::bad_alloc);
+  s.script.on_notify = nullptr;
+  s.progress();
+  EXPECT_EQ(s.script.notified.size(), 2U);
+}
+
+// The backend offers it again, and that a last piece was there before is forgotten.
+TEST(BackendInstanceTest, without_memory_what_came_is_not_taken) {
+  LossyInstance s;
+  const PeerPtr peer = s.meet("peer");
+  s.hear(peer, {Envelope::Kind::piece, 1, 1, as_bytes("a long ")});
+  const Bytes last = encode({Envelope::Kind::message, 1, 2, as_bytes("word")});
+  run::MutexLock lock(s.instance.mutex);
+  s.owner.deadlines.clear();
+  s.owner.has_no_memory = true;
+  EXPECT_FALSE(s.instance.on_notification(peer->identity, last));
+  EXPECT_THAT(s.owner.deadlines, ElementsAre(s.clock.now())) << "nobody else says when";
+  EXPECT_TRUE(s.instance.on_notification(peer->identity, last));
+  EXPECT_TRUE(s.instance.on_notification(peer->identity, last)) << "a late copy";
+  EXPECT_THAT(s.owner.delivered, ElementsAre("a long word"));
 }
 
 TEST(BackendInstanceTest, forgets_the_numbers_of_a_peer_with_the_peer_only) {

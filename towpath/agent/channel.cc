@@ -1,3 +1,6 @@
+#include <iterator>
+#include <vector>
+
 #include <towpath/agent/channel.h>
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
@@ -55,8 +58,9 @@ Status SendWindow::check_room(std::size_t payload_bytes) const {
 }
 
 Status SendWindow::push(ConstByteSpan payload) {
-  TOWPATH_TRY(reserve(payload.size()));
-  push_reserved(payload);
+  TOWPATH_TRY(check_room(payload.size()));
+  append(payload);
+  bytes_ += cost_of(payload.size());
   return {};
 }
 
@@ -69,15 +73,23 @@ Status SendWindow::reserve(std::size_t payload_bytes) {
 
 void SendWindow::push_reserved(ConstByteSpan payload) {
   TOWPATH_CHECK(reserved_ > 0, "a message without room that was kept for it");
+  append(payload);
   --reserved_;
-  ++messages_;
+}
+
+// All of its pieces, or none.
+void SendWindow::append(ConstByteSpan payload) {
+  std::vector<Piece> pieces;
+  std::uint64_t number = next_number_;
   while (payload.size() > mode_.piece_bytes) {
     const ConstByteSpan piece = payload.first(mode_.piece_bytes);
-    queue_.push_back({encode({Envelope::Kind::piece, mode_.stream, next_number_++, piece})});
+    pieces.push_back({encode({Envelope::Kind::piece, mode_.stream, number++, piece})});
     payload = payload.subspan(piece.size());
   }
-  queue_.push_back(
-      {encode({Envelope::Kind::message, mode_.stream, next_number_++, payload}), true});
+  pieces.push_back({encode({Envelope::Kind::message, mode_.stream, number++, payload}), true});
+  queue_.insert(queue_.end(), std::move_iterator(pieces.begin()), std::move_iterator(pieces.end()));
+  next_number_ = number;
+  ++messages_;
 }
 
 void SendWindow::release(std::size_t payload_bytes) noexcept {

@@ -65,12 +65,14 @@ class SendWindow {
   };
   SendWindow(Mode mode, Limits limits) : mode_(mode), limits_(limits) {}
 
-  /// Takes a message and gives it the next number. Errors: exhausted.
+  /// Takes a message and gives it the next number; where memory runs out (std::bad_alloc), nothing
+  /// has changed. Errors: exhausted.
   Status push(ConstByteSpan payload);
   /// Keeps room for a message that will be known later: a transfer's, sent when its bytes are in
   /// place. Each ends in one push_reserved() or one release(). Errors: exhausted.
   Status reserve(std::size_t payload_bytes);
-  /// Takes the message that room was kept for; `payload` has as many bytes.
+  /// Takes the message that room was kept for; `payload` has as many bytes. Where memory runs out
+  /// (std::bad_alloc) the room is kept still.
   void push_reserved(ConstByteSpan payload);
   /// Gives the room back: there is no message.
   void release(std::size_t payload_bytes) noexcept;
@@ -99,6 +101,7 @@ class SendWindow {
 
   std::size_t cost_of(std::size_t payload_bytes) const noexcept;
   Status check_room(std::size_t payload_bytes) const;
+  void append(ConstByteSpan payload);
   void drop_up_to(std::uint64_t number);
 
   const Mode mode_;
