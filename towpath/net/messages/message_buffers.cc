@@ -23,7 +23,7 @@ std::unique_ptr<MessageBuffer> MessageBuffers::take() {
   return buffer;
 }
 
-void MessageBuffers::give_back(std::unique_ptr<MessageBuffer> buffer) {
+void MessageBuffers::give_back(std::unique_ptr<MessageBuffer> buffer) noexcept {
   if (idle_.size() < kMaxIdle) idle_.push_back(std::move(buffer));
 }
 

@@ -71,11 +71,13 @@ struct MessageBuffer {
 /// Buffers that were used once are used again. Thread: as its worker.
 class MessageBuffers {
  public:
-  explicit MessageBuffers(std::size_t message_bytes) : message_bytes_(message_bytes) {}
+  explicit MessageBuffers(std::size_t message_bytes) : message_bytes_(message_bytes) {
+    idle_.reserve(kMaxIdle);  // so that giving back takes no memory
+  }
 
   std::size_t message_bytes() const noexcept { return message_bytes_; }
   std::unique_ptr<MessageBuffer> take();
-  void give_back(std::unique_ptr<MessageBuffer> buffer);
+  void give_back(std::unique_ptr<MessageBuffer> buffer) noexcept;
 
  private:
   static constexpr std::size_t kMaxIdle = 64;
@@ -178,7 +180,8 @@ class MessageEndpoint {
   /// they are until rest->done(); together with the buffer at most the carrier's longest message.
   /// `into`: a device of the receiver's, in a room of which it is to arrive: only where the
   /// carriers of both sides take devices, and the receiver has given it some. Errors: peer_lost,
-  /// exhausted (out of memory); after an error rest->done() was called too.
+  /// exhausted (out of memory); after an error rest->done() was called too. A std::bad_alloc: the
+  /// endpoint is of no use any more.
   virtual Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest = nullptr,
                       std::uint64_t rest_bytes = 0, std::optional<unsigned> into = {}) = 0;
   /// The same for a message that stands in a room, prefix and all: `bytes` of it from `offset` on.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <new>
 #include <utility>
 
 #include <towpath/net/tcp/tcp_sender.h>
@@ -79,14 +80,27 @@ Status TcpSender::send(sys::ByteStream* stream, std::unique_ptr<MessageBuffer> b
                        BodySource* rest, std::uint64_t rest_bytes) {
   Unsent message{.left = buffer->with_prefix(rest_bytes), .rest = rest, .rest_left = rest_bytes};
   message.buffer = std::move(buffer);
-  Status left;
-  if (stream != nullptr && unsent_.empty()) left = leave(*stream, message);
-  if (!left.ok() || message.has_left()) {
+  try {  // first: the rest of a message that has left in part must have a place
+    unsent_.push_back(std::move(message));
+  } catch (const std::bad_alloc&) {
     put_away(message);
-    return left;
+    return no_memory_;
   }
-  unsent_.push_back(std::move(message));
-  return {};
+  if (stream == nullptr || unsent_.size() > 1) return {};
+  return leave_at_once(*stream);
+}
+
+Status TcpSender::leave_at_once(sys::ByteStream& stream) {
+  Status left;
+  try {
+    left = leave_all(stream);
+  } catch (const std::bad_alloc&) {
+    return {};  // it waits until the socket can be written
+  }
+  if (left.ok()) return {};
+  put_away(unsent_.back());
+  unsent_.pop_back();
+  return left;
 }
 
 void TcpSender::copy(BodySource& rest) {

@@ -16,7 +16,7 @@ namespace towpath::net {
 class TcpSender {
  public:
   /// `buffers` outlive it.
-  explicit TcpSender(MessageBuffers& buffers) noexcept : buffers_(buffers) {}
+  explicit TcpSender(MessageBuffers& buffers) : buffers_(buffers) {}
   /// What waits is dropped.
   ~TcpSender();
   TcpSender(const TcpSender&) = delete;
@@ -48,11 +48,13 @@ class TcpSender {
     void copy_rest();
   };
 
+  Status leave_at_once(sys::ByteStream& stream);
   static Status leave(sys::ByteStream& stream, Unsent& message);
   void put_away(Unsent& message);
 
   MessageBuffers& buffers_;
   std::deque<Unsent> unsent_;
+  const Status no_memory_ = error(Code::exhausted, "no memory was left for a message");
 };
 
 }  // namespace towpath::net
