@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -93,17 +94,31 @@ class MessageBackend final : public backend::Backend,
   void on_staging_filled(net::DeviceStagingBuffer& room, std::uint64_t bytes) override;
   void on_staging_left(net::DeviceStagingBuffer& room) override;
 
-  Result<Link*> make_link(std::uint64_t session, const AgentIdentity& peer, std::uint64_t instance);
+  Result<std::unique_ptr<Link>> make_link(std::uint64_t session, const AgentIdentity& peer,
+                                          std::uint64_t instance) const;
+  /// What is not kept goes without a trace.
+  Link* keep(std::unique_ptr<Link> link);
   Link* find_dialled(std::uint64_t instance);
   void erase(Link& link);
   Link* find_link(const Frame& frame);
   bool take_seal(Link& link, ConstByteSpan head);
+  /// A peer of whose frame nothing becomes, for want of memory, is given up: it would wait for an
+  /// answer without end.
+  template <typename TakeIt>
+  void or_lose(const Frame& frame, TakeIt take_it) {
+    try {
+      take_it();
+    } catch (const std::bad_alloc&) {
+      if (Link* const link = find_link(frame)) break_off(*link, no_memory_);
+    }
+  }
   InboundWrite* begin_write(const Frame& frame);
   InboundData* begin_data(Link& link, const Frame& frame);
   net::BodySink* begin_text(const Frame& frame, std::uint64_t from);
   void take_room(const net::DeviceStagingBuffer& room, std::uint64_t bytes);
   void give_up_device(unsigned device, const Status& why);
   void send(Link& link, OutboundFrame out);
+  Status hand_over(Link& link, OutboundFrame& out);
   void send_plain(Link& link, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
   void take(Link& link, const Frame& frame);
   void take_text(InboundText& inbound);
@@ -153,14 +168,14 @@ class MessageBackend final : public backend::Backend,
   backend::SliceRunner self_runner_{self_events_, *this};
 
   InboundFramePool<InboundWrite> writes_{[this](InboundWrite& inbound, bool whole) {
-    if (whole) answer_write(inbound);
+    if (whole) or_lose(inbound.frame, [&] { answer_write(inbound); });
   }};
   InboundFramePool<InboundData> data_{[this](InboundData& inbound, bool whole) {
     Link* const link = whole ? find_link(inbound.frame) : nullptr;
-    if (link != nullptr) take_data(*link, inbound);
+    if (link != nullptr) or_lose(inbound.frame, [&] { take_data(*link, inbound); });
   }};
   InboundFramePool<InboundText> texts_{[this](InboundText& inbound, bool whole) {
-    if (whole) take_text(inbound);
+    if (whole) or_lose(inbound.frame, [&] { take_text(inbound); });
   }};
 
   std::unique_ptr<net::MessageWorker> worker_;  // its last words are reported to what stands above
@@ -173,7 +188,8 @@ class MessageBackend final : public backend::Backend,
   std::vector<Link*> busy_;  // so that a turn costs what is under way, not what is connected
   std::vector<std::pair<std::uint64_t, Status>> broken_;  // sessions to be reported
   std::unordered_map<std::uint64_t, Link*>
-      half_open_;                          // begun by others and not confirmed, as above
+      half_open_;  // begun by others and not confirmed, as above
+  const Status no_memory_ = error(Code::peer_lost, "no memory was left for its messages");
   telemetry::Counter* refused_ = nullptr;  // null: nobody counts
   Instant next_beat_;
   Instant last_progress_;

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <new>
 #include <utility>
 
 #include <towpath/backends/messages/core.h>
@@ -27,13 +29,23 @@ Link* MessageBackend::find_dialled(std::uint64_t instance) {
   return found == links_.end() ? nullptr : found->second.get();
 }
 
-Result<Link*> MessageBackend::make_link(std::uint64_t session, const AgentIdentity& peer,
-                                        std::uint64_t instance) {
+Result<std::unique_ptr<Link>> MessageBackend::make_link(std::uint64_t session,
+                                                        const AgentIdentity& peer,
+                                                        std::uint64_t instance) const {
   if (links_.size() >= kMaxLinks)
     return error(Code::exhausted, cat("there are ", links_.size(), " peers already"));
   auto link = std::make_unique<Link>(session, peer, instance);
   link->heard_at = clock_.now();
-  return links_.emplace(session, std::move(link)).first->second.get();
+  return link;
+}
+
+// With room for what is noted of it when there may be no memory: once as busy, and as lost once by
+// the carrier and once by us.
+Link* MessageBackend::keep(std::unique_ptr<Link> link) {
+  const std::size_t most = std::bit_ceil(links_.size() + 1);
+  busy_.reserve(most);
+  broken_.reserve(2 * most);
+  return links_.emplace(link->session, std::move(link)).first->second.get();
 }
 
 void MessageBackend::erase(Link& link) {
@@ -133,17 +145,28 @@ void MessageBackend::send(Link& link, OutboundFrame out) {
   if (link.lost || link.endpoint == nullptr) {
     if (out.rest != nullptr) out.rest->done();
     out.drop_room();
-  } else if (out.room != nullptr) {
-    link.sent_at = clock_.now();
-    sent = link.endpoint->send_room(*out.room, out.begin, out.bytes_in_room(), out.into);
-    if (!sent.ok()) out.drop_room();
   } else {
     link.sent_at = clock_.now();
-    link.sealer.seal(head_of(*out.buffer));
-    sent = link.endpoint->send(std::move(out.buffer), out.rest, out.payload_bytes, out.into);
+    sent = hand_over(link, out);
   }
   if (out.buffer != nullptr) worker_->buffers().give_back(std::move(out.buffer));
   if (!sent.ok()) break_off(link, std::move(sent));
+}
+
+// What is sealed must leave: the peer counts.
+Status MessageBackend::hand_over(Link& link, OutboundFrame& out) {
+  try {
+    if (out.room != nullptr) {
+      Status sent = link.endpoint->send_room(*out.room, out.begin, out.bytes_in_room(), out.into);
+      if (!sent.ok()) out.drop_room();
+      return sent;
+    }
+    link.sealer.seal(head_of(*out.buffer));
+    return link.endpoint->send(std::move(out.buffer), out.rest, out.payload_bytes, out.into);
+  } catch (const std::bad_alloc&) {
+    out.drop_room();
+    return no_memory_;
+  }
 }
 
 void MessageBackend::on_staging_left(net::DeviceStagingBuffer& room) {
@@ -173,13 +196,17 @@ net::BodySink* MessageBackend::on_message(const net::Message& message) {
   if (link == nullptr || link->connection != message.from || !take_seal(*link, message.head))
     return nullptr;
   link->heard(frame->header, clock_.now());
-  switch (frame->header.kind) {
-    case FrameKind::write: return begin_write(*frame);
-    case FrameKind::wrote:
-    case FrameKind::data: return begin_data(*link, *frame);
-    case FrameKind::note: return begin_text(*frame, message.from);
-    default: take(*link, *frame); return nullptr;
-  }
+  net::BodySink* sink = nullptr;
+  or_lose(*frame, [&] {
+    switch (frame->header.kind) {
+      case FrameKind::write: sink = begin_write(*frame); return;
+      case FrameKind::wrote:
+      case FrameKind::data: sink = begin_data(*link, *frame); return;
+      case FrameKind::note: sink = begin_text(*frame, message.from); return;
+      default: take(*link, *frame); return;
+    }
+  });
+  return sink;
 }
 
 void MessageBackend::on_staging_filled(net::DeviceStagingBuffer& room, std::uint64_t bytes) {

@@ -35,13 +35,14 @@ Status MessageBackend::notify(Connection& connection, ConstByteSpan message) {
   }
   auto buffer = worker_->buffers().take();
   FrameHeader header = link->header(FrameKind::note, clock_.now());
-  header.id = ++notes.sent;
+  header.id = notes.sent + 1;
   FrameWriter frame(*buffer, header);
   frame.add(link->sealer.prove_body(message));
   frame.append(message);
   frame.finish();
-  notes.unanswered.push_back(message.size());
+  notes.unanswered.push_back(message.size());  // what throws has changed nothing
   notes.unanswered_bytes += message.size();
+  ++notes.sent;
   send(*link, {.buffer = std::move(buffer)});
   return {};
 }
@@ -88,8 +89,8 @@ void MessageBackend::offer_notes(Link& link) {
     ++notes.taken;
   }
   if (notes.taken == notes.reported_taken) return;
-  notes.reported_taken = notes.taken;
   if (link.up) send_plain(link, FrameKind::noted, 0, notes.taken);
+  notes.reported_taken = notes.taken;
 }
 
 }  // namespace towpath::backends::messages

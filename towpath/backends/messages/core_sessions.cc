@@ -35,21 +35,15 @@ std::unique_ptr<net::MessageBuffer> MessageBackend::hello_frame(const Link& link
 // ---- The side that dials
 
 Result<Link*> MessageBackend::dial(const AgentIdentity& peer, const ConnectionInfo& info) {
-  TOWPATH_TRY(Link* const link, make_link(sys::random_u64(), peer, info.instance));
+  TOWPATH_TRY(auto link, make_link(sys::random_u64(), peer, info.instance));
   link->is_dialled = true;
-  auto dialling = net::DialHandshake::begin({info.secret, carrier_.name}, party(link->session),
-                                            {peer, info.instance});
-  Status begun = dialling.status();
-  if (begun.ok()) {
-    link->dialling.emplace(*std::move(dialling));
-    auto endpoint =
-        worker_->connect(info.address, hello_frame(*link, link->dialling->hello()), link);
-    begun = endpoint.status();
-    if (begun.ok()) link->endpoint = *std::move(endpoint);
-  }
-  if (begun.ok()) return link;
-  erase(*link);
-  return begun;
+  TOWPATH_TRY(link->dialling,
+              net::DialHandshake::begin({info.secret, carrier_.name}, party(link->session),
+                                        {peer, info.instance}));
+  TOWPATH_TRY(
+      link->endpoint,
+      worker_->connect(info.address, hello_frame(*link, link->dialling->hello()), link.get()));
+  return keep(std::move(link));
 }
 
 // By one of the addresses that are tried: the first that answers.
@@ -85,15 +79,14 @@ Status MessageBackend::accept(const InboundText& inbound) {
     return error(Code::exhausted, cat(half_open_.size(), " peers have begun and not confirmed"));
   if (half_open_.contains(dialler.session) || by_peer_session_.contains(dialler.session))
     return error(Code::denied, "a hello that came before");
-  TOWPATH_TRY(Link* const link,
+  TOWPATH_TRY(auto link,
               make_link(session, accepting.dialler().agent, accepting.dialler().instance));
   link->peer_session = dialler.session;
   link->connection = inbound.from;
   link->accepting.emplace(std::move(accepting));
-  half_open_.emplace(dialler.session, link);
-  Status replied = reply(*link, dialler.address);
-  if (!replied.ok()) erase(*link);
-  return replied;
+  TOWPATH_TRY(reply(*link, dialler.address));
+  half_open_.emplace(dialler.session, keep(std::move(link)));
+  return {};
 }
 
 Status MessageBackend::reply(Link& link, ConstByteSpan address) {

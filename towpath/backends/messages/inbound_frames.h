@@ -38,6 +38,7 @@ class InboundFramePool {
         arrived_(inbound, whole);
         idle_.push_back(&inbound);
       }));
+      idle_.reserve(all_.capacity());
       return *all_.back();
     }
     InboundFrame& inbound = *idle_.back();

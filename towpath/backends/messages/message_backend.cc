@@ -234,13 +234,20 @@ void MessageBackend::list(Link& link) {
   if (!std::exchange(link.is_listed, true)) busy_.push_back(&link);
 }
 
+// One stays in the list until it is no longer busy: what throws loses none.
 void MessageBackend::drive_busy_links() {
-  std::erase_if(busy_, [this](Link* const link) {
-    protocol_->pump(*link);
-    offer_notes(*link);
-    link->is_listed = link->is_busy();
-    return !link->is_listed;
-  });
+  for (std::size_t i = 0; i < busy_.size();) {
+    Link& link = *busy_[i];
+    protocol_->pump(link);
+    offer_notes(link);
+    if (link.is_busy()) {
+      ++i;
+      continue;
+    }
+    link.is_listed = false;
+    busy_[i] = busy_.back();
+    busy_.pop_back();
+  }
 }
 
 bool MessageBackend::progress() {

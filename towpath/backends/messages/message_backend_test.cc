@@ -207,6 +207,21 @@ TEST_P(MessageBackendTest, broken_way_is_reported_once_and_a_new_one_works) {
   EXPECT_TRUE(far_.pool == near_.pool);
 }
 
+// The frame was numbered, and the peer would miss it.
+TEST_P(MessageBackendTest, carrier_without_memory_ends_the_session_and_its_transfers) {
+  settle();
+  for (const TransferOp op : {TransferOp::write, TransferOp::read}) {
+    network_.has_no_memory = op == TransferOp::write;
+    post(op);
+    settle();
+    clock_.advance(std::chrono::seconds(2));  // no byte of a write may still land
+    settle();
+    EXPECT_EQ(done(), op == TransferOp::write ? 1U : 2U);
+    EXPECT_EQ(outcome().code(), Code::peer_lost) << outcome().to_string();
+  }
+  EXPECT_EQ(near_.events.losses.size(), 1U);
+}
+
 TEST_P(MessageBackendTest, closing_backend_says_so) {
   settle();
   far_.operation.reset();

@@ -53,21 +53,26 @@ void RmaProtocol::stop_all(Link& link, const Status& why) {
 }
 
 void RmaProtocol::settle(MessageOperation& operation) {
-  if (!operation.is_finished() || std::exchange(operation.is_settled, true)) return;
+  if (!operation.is_finished() || operation.is_settled) return;
   finished_.push_back(&operation);
+  operation.is_settled = true;
 }
 
 void RmaProtocol::deliver() {
   if (delivering_) return;  // an event posts or cancels: its own completion comes in turn
-  delivering_ = true;
+  struct Delivering {
+    explicit Delivering(bool& its_flag) : flag(its_flag) { flag = true; }
+    ~Delivering() { flag = false; }
+    bool& flag;
+  } const delivering(delivering_);
   while (!finished_.empty()) {
     MessageOperation& operation = *finished_.front();
+    const Completion completion = operation.completion();  // first: what throws comes again
     finished_.pop_front();
     operation.unlink();
     operation.active = false;
-    events_.on_complete(operation, operation.completion());
+    events_.on_complete(operation, completion);
   }
-  delivering_ = false;
 }
 
 void RmaProtocol::pump(Link& link) {
@@ -78,29 +83,31 @@ void RmaProtocol::pump(Link& link) {
     if (exchange == nullptr) return;
     auto& operation = static_cast<MessageOperation&>(*queue.next);
     if (operation.is_write() && !link.may_write(now, timing_)) {
-      if (std::exchange(link.asked, true)) return;
-      auto buffer = buffers_.take();
+      if (link.asked) return;
+      auto buffer = buffers_.take();  // first, here and below: what throws has changed nothing
+      link.asked = true;
       FrameHeader header = link.header(FrameKind::alive, now);
       header.flags |= kAnswerMe;
       FrameWriter(*buffer, header).finish();
       return out_.send(link, {.buffer = std::move(buffer)});
     }
+    auto buffer = buffers_.take();
     exchange->start(operation);
-    ask(link, *exchange);
+    ask(link, *exchange, std::move(buffer));
     operation.unlink();
     if (!operation.stopped && !operation.cursor.done()) operation.insert_before(queue);
   }
 }
 
 // Sends the frame of an exchange, for the first time or again.
-void RmaProtocol::ask(Link& link, Exchange& exchange) {
+void RmaProtocol::ask(Link& link, Exchange& exchange, std::unique_ptr<net::MessageBuffer> buffer) {
   MessageOperation& operation = *exchange.operation;
   exchange.id = ++last_id_;
   exchange.dead_after = timing_.dead_after(link.stamp_heard_at);
   FrameHeader header =
       link.header(operation.is_write() ? FrameKind::write : FrameKind::read, clock_.now());
   header.id = exchange.id;
-  OutboundFrame out{.buffer = buffers_.take()};
+  OutboundFrame out{.buffer = std::move(buffer)};
   if (const DeviceWindow* const window = operation.window(); window != nullptr) {
     if (operation.is_write())
       out.take_room(*window);
@@ -140,7 +147,7 @@ void RmaProtocol::give_up(Link& link, Exchange& exchange, const Status& why) {
 }
 
 void RmaProtocol::keep_rest(Link& link, Exchange& exchange) {
-  if (exchange.leaving.is_leaving()) link.endpoint->copy(exchange.leaving);
+  if (exchange.leaving.is_leaving() && link.endpoint) link.endpoint->copy(exchange.leaving);
 }
 
 Status RmaProtocol::expect(Link& link, const Frame& answer) {
@@ -158,7 +165,7 @@ void RmaProtocol::take(Link& link, const Frame& answer, const Trailer& unread) {
   if (operation != nullptr && operation->is_write() && exchange->leaving.has_faulted())
     return give_up(link, *exchange, local_fault(*operation));  // other bytes left for some
   if (operation != nullptr && is_stale && operation->is_write() && !operation->stopped)
-    return ask(link, *exchange);  // this very answer brought a fresh grant
+    return ask(link, *exchange, buffers_.take());  // this very answer brought a fresh grant
   if (operation != nullptr && !is_stale) count_answer(answer, *exchange, unread);
   exchange->free();
   if (operation == nullptr) return;

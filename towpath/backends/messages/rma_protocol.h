@@ -56,7 +56,7 @@ class RmaProtocol final : public OperationOwner {
   void deliver();
 
  private:
-  void ask(Link& link, Exchange& exchange);
+  void ask(Link& link, Exchange& exchange, std::unique_ptr<net::MessageBuffer> buffer);
   void stop(Link& link, MessageOperation& operation, const Status& why);
   void give_up(Link& link, Exchange& exchange, const Status& why);
   static void keep_rest(Link& link, Exchange& exchange);

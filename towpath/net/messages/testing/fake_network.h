@@ -10,6 +10,8 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include <towpath/net/messages/message_worker.h>
@@ -48,8 +50,9 @@ class FakeNetwork {
   /// Bytes of an unauthenticated peer's come into a room, if one is free.
   void fill_room(std::uint64_t port, unsigned device, ConstByteSpan bytes);
 
-  bool deaf = false;  ///< nothing arrives any more, and nobody is notified
-  Status refusal;     ///< what send() answers, with what was sent gone
+  bool deaf = false;           ///< nothing arrives any more, and nobody is notified
+  Status refusal;              ///< what send() answers, with what was sent gone
+  bool has_no_memory = false;  ///< for the next send(), which throws
   /// Bodies leave when the receiver takes them, not when they are sent.
   bool holds_bodies = false;
   std::size_t body_step = SIZE_MAX;  ///< bytes of a body that come in one progress()
@@ -91,6 +94,7 @@ class FakeEndpoint final : public MessageEndpoint {
   std::size_t unsent() const noexcept override { return 0; }
   Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t rest_bytes,
               std::optional<unsigned> into) override {
+    if (std::exchange(network_.has_no_memory, false)) throw std::bad_alloc();
     if (!network_.refusal.ok()) {
       if (rest != nullptr) rest->done();
       buffers_.give_back(std::move(buffer));
