@@ -1,6 +1,7 @@
-// The n-th allocation fails, for every n, while two agents live a whole life over shm: each life in
-// a process of its own. It ends without an abort and without a hang; what fails is `exhausted`, or
-// ends the call as operator new does (std::bad_alloc), and what was made goes as ever.
+// The n-th allocation fails, for every n, while two agents live a whole life over shm and over tcp:
+// each life in a process of its own. It ends without an abort and without a hang; what fails is
+// `exhausted`, or ends the call as operator new does (std::bad_alloc), and what was made goes as
+// ever. Those that go on after it find that nothing was lost, or know that the peer was.
 #include <atomic>
 #include <csignal>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <iostream>
 #include <new>
 #include <string>
+#include <vector>
 
 #include <execinfo.h>
 #include <gtest/gtest.h>
@@ -15,6 +17,7 @@
 #include <unistd.h>
 
 #include <towpath/agent/agent.h>
+#include <towpath/backends/messages/message_backend.h>
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>
@@ -55,15 +58,28 @@ namespace {
 
 using agent::Agent;
 
-enum Ending : int { kNotReached = 10, kWell, kExhausted, kThrown, kOther };
+enum Ending : int { kNotReached = 10, kWell, kExhausted, kThrown, kLost, kOther };
 
 constexpr std::uint64_t kBytes = 256 * 1024;
 constexpr std::uint64_t kBlock = 1024;
 
-Result<std::unique_ptr<Agent>> open(const std::string& name, const backend::Registry& registry,
-                                    const Clock& clock) {
-  TOWPATH_TRY(auto agent, Agent::create({.name = name, .registry = &registry, .clock = &clock}));
-  TOWPATH_TRY(agent->add_backend("shm"));
+/// Over what they speak.
+struct Way {
+  const backend::Registry& registry;
+  const std::string backend;
+  const Clock& clock;
+
+  // A peer that is lost during a write is waited for until it can place nothing more.
+  backend::Params params() const {
+    if (backend != "tcp") return {};
+    return {{"heartbeat_ms", "20"}, {"timeout_ms", "200"}};
+  }
+};
+
+Result<std::unique_ptr<Agent>> open(const std::string& name, const Way& way) {
+  TOWPATH_TRY(auto agent,
+              Agent::create({.name = name, .registry = &way.registry, .clock = &way.clock}));
+  TOWPATH_TRY(agent->add_backend(way.backend, way.params()));
   return agent;
 }
 
@@ -87,23 +103,107 @@ Status move(Agent& near, Agent& far, TransferOp op, const memory::Region& here,
   return transfer.status();
 }
 
-/// Create, register, exchange metadata, transfer, be notified, release.
-Status live(const backend::Registry& registry, const Clock& clock) {
-  TOWPATH_TRY(const auto near, open("near", registry, clock));
-  TOWPATH_TRY(const auto far, open("far", registry, clock));
-  TOWPATH_TRY(const auto here, memory::SystemRegion::allocate({.size_bytes = kBytes}));
-  TOWPATH_TRY(const auto there, memory::SystemRegion::allocate({.size_bytes = kBytes}));
-  TOWPATH_TRY(auto mine, near->register_region(here));
-  TOWPATH_TRY(auto theirs, far->register_region(there));
-  TOWPATH_TRY(const Bytes metadata, far->metadata());
-  TOWPATH_TRY(near->load_metadata(metadata).status());
-  for (const TransferOp op : {TransferOp::write, TransferOp::read})
-    TOWPATH_TRY(move(*near, *far, op, *here, *there));
-  for (int i = 0; i < 10; ++i) far->progress();
-  (void)far->take_notifications();
-  TOWPATH_TRY(mine.release());
-  return theirs.release();
+/// Two agents, one of which has met the other, and memory of both.
+struct Pair {
+  std::unique_ptr<Agent> near, far;
+  memory::SharedRegion here, there;
+  memory::Registration mine, theirs;
+};
+
+Result<Pair> meet(const Way& way) {
+  Pair pair;
+  TOWPATH_TRY(pair.near, open("near", way));
+  TOWPATH_TRY(pair.far, open("far", way));
+  TOWPATH_TRY(pair.here, memory::SystemRegion::allocate({.size_bytes = kBytes}));
+  TOWPATH_TRY(pair.there, memory::SystemRegion::allocate({.size_bytes = kBytes}));
+  TOWPATH_TRY(pair.mine, pair.near->register_region(pair.here));
+  TOWPATH_TRY(pair.theirs, pair.far->register_region(pair.there));
+  TOWPATH_TRY(const Bytes metadata, pair.far->metadata());
+  TOWPATH_TRY(pair.near->load_metadata(metadata).status());
+  return pair;
 }
+
+/// Create, register, exchange metadata, transfer, be notified, release.
+Status live(const Way& way) {
+  TOWPATH_TRY(Pair pair, meet(way));
+  for (const TransferOp op : {TransferOp::write, TransferOp::read})
+    TOWPATH_TRY(move(*pair.near, *pair.far, op, *pair.here, *pair.there));
+  for (int i = 0; i < 10; ++i) pair.far->progress();
+  (void)pair.far->take_notifications();
+  TOWPATH_TRY(pair.mine.release());
+  return pair.theirs.release();
+}
+
+/// Speaks and writes, and goes on when a call was thrown out of.
+class Survivor {
+ public:
+  explicit Survivor(Pair& pair) : pair_(pair) { said_.reserve(100); }
+
+  void say(const char* text) {
+    Status said;
+    const bool returned =
+        survives([&] { said = pair_.near->notify("far", as_bytes(std::string_view(text))); });
+    if (returned && said.ok()) said_.emplace_back(text);
+    is_lost_ = is_lost_ || said.code() == Code::peer_lost;
+  }
+  /// `text` is its notification.
+  void write(const char* text) {
+    agent::Transfer transfer;
+    (void)survives([&] {
+      const ConstByteSpan bytes = as_bytes(std::string_view(text));
+      auto made = pair_.near->create_transfer(TransferOp::write, blocks(*pair_.here), "far",
+                                              blocks(*pair_.there),
+                                              {.notification = Bytes(bytes.begin(), bytes.end())});
+      if (made.ok()) transfer = *std::move(made);
+      if (made.ok()) (void)transfer.post({.timeout = std::chrono::seconds(2)});
+    });
+    while (transfer.state() == TransferState::active || transfer.state() == TransferState::draining)
+      progress();
+    if (transfer.outcome() == Outcome::done) said_.emplace_back(text);
+    is_lost_ = is_lost_ || transfer.outcome() == Outcome::peer_lost;
+    timed_out_ = timed_out_ || transfer.outcome() == Outcome::timed_out;
+  }
+  void progress() {
+    (void)survives([&] { pair_.near->progress(); });
+    (void)survives([&] { pair_.far->progress(); });
+  }
+  /// When there is memory again: all that was taken has arrived, once, and nothing else.
+  int judge(std::int64_t n, const Clock& clock) {
+    say("last");
+    std::vector<std::string> heard;
+    const Instant end = clock.now() + std::chrono::seconds(3);
+    while (!is_lost_ && heard.size() < said_.size() && clock.now() < end) {
+      progress();
+      is_lost_ = pair_.near->peer("far")->lost;
+      for (const auto& note : pair_.far->take_notifications())
+        heard.emplace_back(as_text(note.message));
+    }
+    if (is_lost_) return kLost;
+    if (heard == said_ && said_.back() == "last" && !timed_out_) return kWell;
+    std::cerr << "allocation " << n << (timed_out_ ? " timed out" : "") << ", heard:";
+    for (const std::string& text : heard) std::cerr << " " << text;
+    std::cerr << ", said:";
+    for (const std::string& text : said_) std::cerr << " " << text;
+    std::cerr << "\n";
+    return kOther;
+  }
+
+ private:
+  template <typename Call>
+  static bool survives(Call call) {
+    try {
+      call();
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+
+  Pair& pair_;
+  std::vector<std::string> said_;
+  bool is_lost_ = false;
+  bool timed_out_ = false;
+};
 
 /// Where it was when it had to end.
 void print_stack(int signal) {
@@ -114,50 +214,90 @@ void print_stack(int signal) {
   (void)::raise(signal);
 }
 
-int live_with_fault_at(std::int64_t n, const backend::Registry& registry) {
-  const sys::SystemClock clock;
+void set_watchdog() {
   (void)::signal(SIGALRM, print_stack);
+  (void)::signal(SIGSEGV, print_stack);
   (void)::signal(SIGABRT, print_stack);
   ::alarm(8);  // what hangs must end
+}
+
+/// False: there were not so many allocations.
+bool stop_counting() { return left.exchange(INT64_MAX, std::memory_order_relaxed) < 0; }
+
+int live_with_fault_at(std::int64_t n, const Way& way) {
+  set_watchdog();
   Status status;
   bool thrown = false;
   left.store(n, std::memory_order_relaxed);
   try {
-    status = live(registry, clock);
+    status = live(way);
   } catch (const std::bad_alloc&) {
     thrown = true;
   }
-  const bool is_reached = left.exchange(INT64_MAX, std::memory_order_relaxed) < 0;
+  const bool is_reached = stop_counting();
   if (thrown) return kThrown;
   if (status.ok()) return is_reached ? kWell : kNotReached;
   if (status.code() == Code::exhausted) return kExhausted;
+  if (status.code() == Code::peer_lost) return kLost;
   std::cerr << "allocation " << n << ": " << status.to_string() << "\n";
   return kOther;
 }
 
-TEST(AllocationFaultsTest, every_allocation_of_a_life_may_fail) {
-  backend::Registry registry;
-  ASSERT_TRUE(registry.add(backends::shm::shm_type()).ok());
-  int endings[kOther + 1] = {};
-  for (std::int64_t n = 0;; ++n) {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(live_with_fault_at(n, registry));
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_LT(n, 100'000);
-    if (!WIFEXITED(status)) {
-      ADD_FAILURE() << "allocation " << n << ": ended by signal " << WTERMSIG(status);
-      continue;
-    }
-    const int ending = WEXITSTATUS(status);
-    if (ending == kNotReached) break;
-    EXPECT_TRUE(ending >= kWell && ending <= kThrown) << "allocation " << n << ": exit " << ending;
-    if (ending <= kOther) ++endings[ending];
+int go_on_after_fault_at(std::int64_t n, const Way& way) {
+  set_watchdog();
+  Pair pair = meet(way).value();
+  Survivor survivor(pair);
+  left.store(n, std::memory_order_relaxed);
+  survivor.write("first");
+  for (const auto& [said, written] : {std::pair("a", "b"), {"c", "d"}}) {
+    survivor.say(said);
+    survivor.say("and");
+    survivor.write(written);
   }
-  std::cout << endings[kWell] << " went well, " << endings[kExhausted] << " exhausted, "
-            << endings[kThrown] << " thrown\n";
-  EXPECT_GT(endings[kWell] + endings[kExhausted] + endings[kThrown], 100) << "nothing was tried";
+  for (int i = 0; i < 10; ++i) survivor.progress();
+  if (!stop_counting()) return kNotReached;
+  return survivor.judge(n, way.clock);
 }
+
+class AllocationFaultsTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  AllocationFaultsTest() {
+    EXPECT_TRUE(registry_.add(backends::shm::shm_type()).ok());
+    EXPECT_TRUE(registry_.add(backends::messages::tcp_type()).ok());
+  }
+  /// A process for each allocation that `life` makes.
+  void try_all(int (*life)(std::int64_t, const Way&)) {
+    int endings[kOther + 1] = {};
+    for (std::int64_t n = 0;; ++n) {
+      const pid_t child = ::fork();
+      if (child == 0) ::_exit(life(n, {registry_, GetParam(), clock_}));
+      int status = 0;
+      ASSERT_EQ(::waitpid(child, &status, 0), child);
+      ASSERT_LT(n, 100'000);
+      if (!WIFEXITED(status)) {
+        ADD_FAILURE() << "allocation " << n << ": ended by signal " << WTERMSIG(status);
+        continue;
+      }
+      const int ending = WEXITSTATUS(status);
+      if (ending == kNotReached) break;
+      EXPECT_TRUE(ending >= kWell && ending <= kLost) << "allocation " << n << ": exit " << ending;
+      if (ending <= kOther) ++endings[ending];
+    }
+    std::cout << endings[kWell] << " went well, " << endings[kExhausted] << " exhausted, "
+              << endings[kThrown] << " thrown, " << endings[kLost] << " lost their peer\n";
+    EXPECT_GT(endings[kWell] + endings[kExhausted] + endings[kThrown], 100) << "nothing was tried";
+  }
+
+  const sys::SystemClock clock_;
+  backend::Registry registry_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Backends, AllocationFaultsTest, ::testing::Values("shm", "tcp"),
+                         [](const auto& backend) { return std::string(backend.param); });
+
+TEST_P(AllocationFaultsTest, every_allocation_of_a_life_may_fail) { try_all(live_with_fault_at); }
+
+TEST_P(AllocationFaultsTest, who_goes_on_has_lost_nothing) { try_all(go_on_after_fault_at); }
 
 }  // namespace
 }  // namespace towpath
