@@ -15,7 +15,7 @@ std::size_t TcpSender::Unsent::parts(std::span<ConstByteSpan> into) {
   std::size_t count = 0;
   if (!left.empty()) into[count++] = left;
   if (rest != nullptr) return count + rest->parts(into.subspan(count));
-  if (copied_left > 0) into[count++] = ConstByteSpan(copied).last(copied_left);
+  if (copied_left > 0) into[count++] = copied->filled().last(copied_left);
   return count;
 }
 
@@ -31,14 +31,16 @@ void TcpSender::Unsent::advance(std::uint64_t bytes) {
   rest_left -= bytes;
 }
 
-void TcpSender::Unsent::copy_rest() {
-  copied.resize(rest_left);
-  rest->copy_out(copied);
-  copied_left = std::exchange(rest_left, 0);
-  std::exchange(rest, nullptr)->done();
+// No body is longer than a buffer, and those are used again.
+void TcpSender::copy_rest(Unsent& message) {
+  message.copied = buffers_.take();
+  message.copied->size = message.copied_left = std::exchange(message.rest_left, 0);
+  message.rest->copy_out(message.copied->room().first(message.copied_left));
+  std::exchange(message.rest, nullptr)->done();
 }
 
 void TcpSender::put_away(Unsent& message) {
+  if (message.copied) buffers_.give_back(std::move(message.copied));
   drop(std::move(message.buffer), std::exchange(message.rest, nullptr));
 }
 
@@ -50,13 +52,13 @@ void TcpSender::drop(std::unique_ptr<MessageBuffer> buffer, BodySource* rest) {
 Status TcpSender::leave(sys::ByteStream& stream, Unsent& message) {
   std::array<ConstByteSpan, kMostParts> parts;
   if (!stream.moves_by_kernel() && message.rest != nullptr && message.rest->may_fault())
-    message.copy_rest();
+    copy_rest(message);
   while (!message.has_left()) {
     const std::size_t count = message.parts(parts);
     const auto some = stream.write_parts(std::span(parts).first(count));
     // The memory may have been unmapped by its owner: that is not the connection's fault.
     if (!some.ok() && some.code() == Code::out_of_range && message.rest != nullptr) {
-      message.copy_rest();
+      copy_rest(message);
       continue;
     }
     TOWPATH_TRY(some.status());
@@ -105,7 +107,7 @@ Status TcpSender::leave_at_once(sys::ByteStream& stream) {
 
 void TcpSender::copy(BodySource& rest) {
   const auto found = std::ranges::find(unsent_, &rest, &Unsent::rest);
-  if (found != unsent_.end()) found->copy_rest();
+  if (found != unsent_.end()) copy_rest(*found);
 }
 
 }  // namespace towpath::net

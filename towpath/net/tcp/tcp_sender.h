@@ -38,18 +38,18 @@ class TcpSender {
     ConstByteSpan left;  ///< of the buffer, its prefix too
     BodySource* rest = nullptr;
     std::uint64_t rest_left = 0;
-    Bytes copied;  ///< instead of `rest`
+    std::unique_ptr<MessageBuffer> copied;  ///< instead of `rest`
     std::size_t copied_left = 0;
 
     bool has_left() const noexcept { return left.empty() && rest_left == 0 && copied_left == 0; }
     std::size_t parts(std::span<ConstByteSpan> into);
     void advance(std::uint64_t bytes);
-    /// So that nobody looks at `rest` any more.
-    void copy_rest();
   };
 
   Status leave_at_once(sys::ByteStream& stream);
-  static Status leave(sys::ByteStream& stream, Unsent& message);
+  Status leave(sys::ByteStream& stream, Unsent& message);
+  /// So that nobody looks at its `rest` any more.
+  void copy_rest(Unsent& message);
   void put_away(Unsent& message);
 
   MessageBuffers& buffers_;
