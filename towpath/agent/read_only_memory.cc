@@ -7,10 +7,22 @@
 
 namespace towpath::agent {
 
+namespace {
+
+/// Only of memory that this library has not mapped itself.
+bool may_be_read_only(const RegionDescriptor& region) {
+  return is_host_addressable(region.kind) && region.may_fault;
+}
+
+}  // namespace
+
+void ReadOnlyMemory::open_for(const RegionDescriptor& region) {
+  if (may_be_read_only(region) && !std::exchange(is_open_, true)) open();
+}
+
 bool ReadOnlyMemory::holds(const RegionDescriptor& region) {
-  if (!is_host_addressable(region.kind) || !region.may_fault) return false;
+  if (!may_be_read_only(region)) return false;
   if (UINT64_MAX - region.address < region.length) return false;
-  if (!std::exchange(is_open_, true)) open();
   const std::uint64_t end = region.address + region.length;
   for (std::uint64_t at = region.address; at < end;) {
     const sys::ProcessMapping* const mapping = mapping_at(at);

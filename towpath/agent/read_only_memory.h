@@ -24,8 +24,11 @@ class ReadOnlyMemory {
   using Open = Result<sys::Fd>(pid_t pid, const std::string& proc);
   explicit ReadOnlyMemory(Open* opener) noexcept : open_(opener) {}
 
+  /// Before holds() is asked of it, and outside of locks. Cost: once two system calls; before Linux
+  /// 6.11 all mappings are read.
+  void open_for(const RegionDescriptor& region);
   /// Whether all of the region is. Cost: a system call, unless it lies in the mapping of the one
-  /// before; the first, two more. Before Linux 6.11 the first reads all mappings, and no other any.
+  /// before; before Linux 6.11 none.
   bool holds(const RegionDescriptor& region);
 
  private:

@@ -19,6 +19,8 @@ class ReadOnlyMemoryTest : public ::testing::TestWithParam<bool> {
   }
   bool holds(const RegionDescriptor& region) {
     ReadOnlyMemory fresh(GetParam() ? sys::open_process_mappings : refuse);
+    fresh.open_for(region);
+    memory_.open_for(region);
     EXPECT_EQ(memory_.holds(region), fresh.holds(region)) << "what was asked before is remembered";
     return fresh.holds(region);
   }
@@ -48,6 +50,17 @@ TEST_P(ReadOnlyMemoryTest, knows_nothing_of_what_is_not_mapped_or_not_asked_for)
   RegionDescriptor file = pages(0, 8);
   file.kind = MemoryKind::disk;
   EXPECT_FALSE(holds(file));
+}
+
+// The mappings of a large process are many, and whoever asks may hold a lock.
+TEST_P(ReadOnlyMemoryTest, nothing_is_opened_by_a_question) {
+  ASSERT_EQ(::mprotect(mapping_.data(), mapping_.size(), PROT_READ), 0);
+  RegionDescriptor own = pages(0, 8);
+  own.may_fault = false;
+  memory_.open_for(own);
+  EXPECT_FALSE(memory_.holds(pages(0, 8)));
+  memory_.open_for(pages(0, 8));
+  EXPECT_TRUE(memory_.holds(pages(0, 8)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, ReadOnlyMemoryTest, ::testing::Bool());

@@ -20,6 +20,7 @@ Result<std::vector<memory::Registration>> Registrations::add(
   std::vector<memory::Registration> made;  // and what is in it when one fails goes with it
   made.reserve(regions.size());
   ReadOnlyMemory read_only;
+  for (const memory::SharedRegion& region : regions) read_only.open_for(region->descriptor());
   while (!regions.empty()) {
     const std::size_t count = std::min(regions.size(), kTogether);
     TOWPATH_TRY(add_some(regions.first(count), options, read_only, made));
