@@ -2,6 +2,7 @@
 // each life in a process of its own. It ends without an abort and without a hang; what fails is
 // `exhausted`, or ends the call as operator new does (std::bad_alloc), and what was made goes as
 // ever. Those that go on after it find that nothing was lost, or know that the peer was.
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>
+#include <towpath/sys/guarded_copy.h>
 
 namespace {
 
@@ -296,6 +298,24 @@ INSTANTIATE_TEST_SUITE_P(Backends, AllocationFaultsTest, ::testing::Values("shm"
                          [](const auto& backend) { return std::string(backend.param); });
 
 TEST_P(AllocationFaultsTest, every_allocation_of_a_life_may_fail) { try_all(live_with_fault_at); }
+
+// Its add() cannot throw.
+TEST(GuardedCopyFaultsTest, without_memory_an_extent_is_a_faulty_one) {
+  bool is_reached = true;
+  for (std::int64_t n = 0; is_reached; ++n) {
+    std::array<std::byte, 8> from{std::byte{1}}, into{std::byte{2}};
+    sys::GuardedCopy guard;
+    left.store(n, std::memory_order_relaxed);
+    guard.begin(sys::GuardedCopy::Direction::out_of_memory);
+    guard.add(
+        {.own = into.data(), .address = address_of(from.data()), .length = from.size(), .tag = 7});
+    const auto faulty = guard.finish();
+    is_reached = stop_counting();
+    EXPECT_EQ(faulty.size(), is_reached ? 1U : 0U);
+    EXPECT_EQ(into[0], std::byte{is_reached ? std::uint8_t{0} : std::uint8_t{1}});
+    ASSERT_LT(n, 100);
+  }
+}
 
 TEST_P(AllocationFaultsTest, who_goes_on_has_lost_nothing) { try_all(go_on_after_fault_at); }
 

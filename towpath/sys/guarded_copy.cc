@@ -2,10 +2,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include <sys/uio.h>
 
 #include <towpath/core/bytes.h>
+#include <towpath/core/check.h>
 #include <towpath/sys/fd.h>
 #include <towpath/sys/guarded_copy.h>
 #include <towpath/sys/mapping.h>
@@ -40,18 +42,25 @@ Status GuardedCopy::open() {
       stage->pages,
       Mapping::of_file({.fd = stage->file.get(), .size_bytes = kStageBytes, .inherited = false}));
   std::ranges::fill(stage->pages.bytes(), std::byte{0});  // so that no page is missing later
-  faulty_.reserve(kExtents);
   stage_ = std::move(stage);
   return {};
 }
 
+bool GuardedCopy::is_open() noexcept {
+  try {
+    return open().ok();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 void GuardedCopy::begin(Direction direction) noexcept {
   direction_ = direction;
-  faulty_.clear();
+  faults_ = 0;
 }
 
 void GuardedCopy::add(GuardedExtent extent) noexcept {
-  if (!open().ok()) {
+  if (!is_open()) {
     if (direction_ == Direction::out_of_memory) std::memset(extent.own, 0, extent.length);
     return note_fault(extent.tag);
   }
@@ -71,11 +80,13 @@ void GuardedCopy::add(GuardedExtent extent) noexcept {
 
 std::span<const std::uint32_t> GuardedCopy::finish() noexcept {
   if (stage_) flush();
-  return faulty_;
+  return std::span(faulty_).first(faults_);
 }
 
 void GuardedCopy::note_fault(std::uint32_t tag) noexcept {
-  if (faulty_.empty() || faulty_.back() != tag) faulty_.push_back(tag);
+  if (faults_ > 0 && faulty_[faults_ - 1] == tag) return;
+  TOWPATH_CHECK(faults_ < kMostFaults, "more extents fault than are named");
+  faulty_[faults_++] = tag;
 }
 
 void GuardedCopy::flush() noexcept {

@@ -14,11 +14,11 @@
 // Cost: a system call per 512 extents or 128 KiB; no allocation once it is open.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include <towpath/core/result.h>
 
@@ -40,26 +40,30 @@ class GuardedCopy {
   GuardedCopy(const GuardedCopy&) = delete;
   GuardedCopy& operator=(const GuardedCopy&) = delete;
 
-  /// Idempotent; done by the first add() at the latest, where a failure makes every extent a faulty
-  /// one. Errors: exhausted (no descriptor, no memory), unsupported.
+  /// Idempotent; done by the first add() at the latest, where a failure, of memory too, makes every
+  /// extent a faulty one. Errors: exhausted (no descriptor), unsupported.
   Status open();
 
   void begin(Direction direction) noexcept;
   void add(GuardedExtent extent) noexcept;
-  /// All is copied but what faulted: the tags of those extents, each once, until the next begin().
-  /// What could not be read is 0 in our bytes.
+  /// All is copied but what faulted: the tags of those extents, each once, until the next begin();
+  /// at most kMostFaults, or the process ends. What could not be read is 0 in our bytes.
   std::span<const std::uint32_t> finish() noexcept;
+
+  static constexpr std::size_t kMostFaults = 1024;
 
  private:
   struct Stage;
 
+  bool is_open() noexcept;
   void flush() noexcept;
   void move() noexcept;
   void note_fault(std::uint32_t tag) noexcept;
 
   std::unique_ptr<Stage> stage_;
   Direction direction_ = Direction::into_memory;
-  std::vector<std::uint32_t> faulty_;
+  std::array<std::uint32_t, kMostFaults> faulty_;  // the first `faults_`
+  std::size_t faults_ = 0;
 };
 
 }  // namespace towpath::sys

@@ -226,6 +226,9 @@ class ReceiveSink : public net::BodySink {
     return next;
   }
 
+  // Of a piece a unit has at most the end of an extent, whole ones, and the begin of one.
+  static_assert(3 * kMaxPieces <= sys::GuardedCopy::kMostFaults);
+
   /// The piece that is unsure last, in the next settle().
   void guard(const Piece& piece, std::byte* from) {
     const auto tag = static_cast<std::uint32_t>(unsure_.size() - 1);
