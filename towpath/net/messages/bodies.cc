@@ -5,34 +5,36 @@
 
 namespace towpath::net {
 
+namespace {
+
+/// Calls `copy` for each part and as much of the front of `whole`, which then begins behind it.
+/// Returns the bytes.
+template <typename Whole, typename Part, typename Copy>
+std::uint64_t match_parts(Whole& whole, std::span<Part> parts, Copy copy) {
+  const std::size_t begin = whole.size();
+  for (const Part& part : parts) {
+    const std::size_t size = std::min(part.size(), whole.size());
+    copy(part.first(size), whole.first(size));
+    whole = whole.subspan(size);
+  }
+  return begin - whole.size();
+}
+
+}  // namespace
+
 void BodySource::copy_out(ByteSpan into) {
   std::array<ConstByteSpan, kMostParts> some;
-  while (!into.empty()) {
-    const std::size_t count = parts(some);
-    std::uint64_t bytes = 0;
-    for (const ConstByteSpan part : std::span(some).first(count)) {
-      const std::size_t size = std::min(part.size(), into.size());
-      std::ranges::copy(part.first(size), into.begin());
-      into = into.subspan(size);
-      bytes += size;
-    }
-    left(bytes);
-  }
+  const auto copy = [](ConstByteSpan from, ByteSpan to) { std::ranges::copy(from, to.begin()); };
+  while (!into.empty()) left(match_parts(into, std::span(some).first(parts(some)), copy));
 }
 
 bool BodySink::take(ConstByteSpan bytes) {
   std::array<ByteSpan, kMostParts> parts;
+  const auto copy = [](ByteSpan to, ConstByteSpan from) { std::ranges::copy(from, to.begin()); };
   while (!bytes.empty()) {
     const std::size_t count = room(parts);
     if (count == 0) return false;
-    std::uint64_t put = 0;
-    for (const ByteSpan part : std::span(parts).first(count)) {
-      const std::size_t size = std::min(part.size(), bytes.size());
-      std::ranges::copy(bytes.first(size), part.begin());
-      bytes = bytes.subspan(size);
-      put += size;
-    }
-    came(put);
+    came(match_parts(bytes, std::span(parts).first(count), copy));
   }
   return true;
 }
