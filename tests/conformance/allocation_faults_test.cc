@@ -60,7 +60,7 @@ namespace {
 
 using agent::Agent;
 
-enum Ending : int { kNotReached = 10, kWell, kExhausted, kThrown, kLost, kOther };
+enum Ending : int { not_reached = 10, well, exhausted, threw, lost, other };
 
 constexpr std::uint64_t kBytes = 256 * 1024;
 constexpr std::uint64_t kBlock = 1024;
@@ -156,8 +156,9 @@ class Survivor {
       auto made = pair_.near->create_transfer(TransferOp::write, blocks(*pair_.here), "far",
                                               blocks(*pair_.there),
                                               {.notification = Bytes(bytes.begin(), bytes.end())});
-      if (made.ok()) transfer = *std::move(made);
-      if (made.ok()) (void)transfer.post({.timeout = std::chrono::seconds(2)});
+      if (!made.ok()) return;
+      transfer = *std::move(made);
+      (void)transfer.post({.timeout = std::chrono::seconds(2)});
     });
     while (transfer.state() == TransferState::active || transfer.state() == TransferState::draining)
       progress();
@@ -180,14 +181,14 @@ class Survivor {
       for (const auto& note : pair_.far->take_notifications())
         heard.emplace_back(as_text(note.message));
     }
-    if (is_lost_) return kLost;
-    if (heard == said_ && said_.back() == "last" && !timed_out_) return kWell;
+    if (is_lost_) return lost;
+    if (heard == said_ && said_.back() == "last" && !timed_out_) return well;
     std::cerr << "allocation " << n << (timed_out_ ? " timed out" : "") << ", heard:";
     for (const std::string& text : heard) std::cerr << " " << text;
     std::cerr << ", said:";
     for (const std::string& text : said_) std::cerr << " " << text;
     std::cerr << "\n";
-    return kOther;
+    return other;
   }
 
  private:
@@ -237,12 +238,12 @@ int live_with_fault_at(std::int64_t n, const Way& way) {
     thrown = true;
   }
   const bool is_reached = stop_counting();
-  if (thrown) return kThrown;
-  if (status.ok()) return is_reached ? kWell : kNotReached;
-  if (status.code() == Code::exhausted) return kExhausted;
-  if (status.code() == Code::peer_lost) return kLost;
+  if (thrown) return threw;
+  if (status.ok()) return is_reached ? well : not_reached;
+  if (status.code() == Code::exhausted) return exhausted;
+  if (status.code() == Code::peer_lost) return lost;
   std::cerr << "allocation " << n << ": " << status.to_string() << "\n";
-  return kOther;
+  return other;
 }
 
 int go_on_after_fault_at(std::int64_t n, const Way& way) {
@@ -257,7 +258,7 @@ int go_on_after_fault_at(std::int64_t n, const Way& way) {
     survivor.write(written);
   }
   for (int i = 0; i < 10; ++i) survivor.progress();
-  if (!stop_counting()) return kNotReached;
+  if (!stop_counting()) return not_reached;
   return survivor.judge(n, way.clock);
 }
 
@@ -269,7 +270,7 @@ class AllocationFaultsTest : public ::testing::TestWithParam<const char*> {
   }
   /// A process for each allocation that `life` makes.
   void try_all(int (*life)(std::int64_t, const Way&)) {
-    int endings[kOther + 1] = {};
+    int endings[other + 1] = {};
     for (std::int64_t n = 0;; ++n) {
       const pid_t child = ::fork();
       if (child == 0) ::_exit(life(n, {registry_, GetParam(), clock_}));
@@ -281,13 +282,13 @@ class AllocationFaultsTest : public ::testing::TestWithParam<const char*> {
         continue;
       }
       const int ending = WEXITSTATUS(status);
-      if (ending == kNotReached) break;
-      EXPECT_TRUE(ending >= kWell && ending <= kLost) << "allocation " << n << ": exit " << ending;
-      if (ending <= kOther) ++endings[ending];
+      if (ending == not_reached) break;
+      EXPECT_TRUE(ending >= well && ending <= lost) << "allocation " << n << ": exit " << ending;
+      if (ending <= other) ++endings[ending];
     }
-    std::cout << endings[kWell] << " went well, " << endings[kExhausted] << " exhausted, "
-              << endings[kThrown] << " thrown, " << endings[kLost] << " lost their peer\n";
-    EXPECT_GT(endings[kWell] + endings[kExhausted] + endings[kThrown], 100) << "nothing was tried";
+    std::cout << endings[well] << " went well, " << endings[exhausted] << " exhausted, "
+              << endings[threw] << " thrown, " << endings[lost] << " lost their peer\n";
+    EXPECT_GT(endings[well] + endings[exhausted] + endings[threw], 100) << "nothing was tried";
   }
 
   const sys::SystemClock clock_;

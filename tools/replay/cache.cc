@@ -19,7 +19,7 @@ namespace {
 // Every so many-th block is torn on its way to disk: enough that some come back.
 constexpr std::uint64_t kTornEvery = 4;
 
-constexpr Duration kNap = std::chrono::milliseconds(1);
+constexpr Duration kPause = std::chrono::milliseconds(1);
 
 sys::FileSystem& files() {
   static sys::SystemFileSystem system;  // without state
@@ -185,7 +185,7 @@ void Cache::take_a_turn(const Meanwhile& meanwhile) {
     meanwhile.listen();
     neighbours_->serve();
   }
-  if (!cache_->progress()) cache_->wait_for_work(kNap);
+  if (!cache_->progress()) cache_->wait_for_work(kPause);
 }
 
 bool Cache::serve() {
@@ -360,7 +360,7 @@ void Cache::keep_pace() {
   const Instant begin = clock_.now();
   bool moved = cache_->progress();
   while (cache_->waiting_demotions() > most && clock_.now() - begin < kLongest) {
-    if (!moved) cache_->wait_for_work(kNap);
+    if (!moved) cache_->wait_for_work(kPause);
     moved = cache_->progress();
   }
 }
@@ -385,7 +385,7 @@ Status Cache::settle() {
   if (faulty_disk_ == nullptr) return {};
   demote(true);
   while (faulty_disk_->has_gets())  // neighbours', which meet what is torn themselves
-    if (!cache_->progress()) cache_->wait_for_work(kNap);
+    if (!cache_->progress()) cache_->wait_for_work(kPause);
   (void)cache_->progress();  // which counts the last of them
   for (const Status& what : faulty_disk_->meet_the_torn(block_bytes_))
     faults_.add(cat(name_of(Mistake::torn_write), ": ", what.message()));

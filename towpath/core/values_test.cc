@@ -63,7 +63,7 @@ TEST(SecretTest, moves_its_text_and_leaves_none_of_it_behind) {
     const char* const begin = from.reveal().data();
     const Secret to(std::move(from));
     EXPECT_EQ(to.reveal(), std::string(length, 'k'));
-    EXPECT_TRUE(from.empty());
+    EXPECT_TRUE(from.empty());  // NOLINT(bugprone-use-after-move)
     if (length > sizeof(std::string))
       EXPECT_EQ(to.reveal().data(), begin) << "a copy may find no memory, where no throw may pass";
     else
