@@ -12,6 +12,7 @@
 #include <towpath/kv/trace_reader.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/system_file.h>
+#include <towpath/sys/temporary_directory.h>
 
 #include "tools/command.h"
 #include "tools/output.h"
@@ -24,7 +25,6 @@
 #include "tools/replay/policies.h"
 #include "tools/replay/prefill.h"
 #include "tools/replay/report.h"
-#include "tools/replay/run_folder.h"
 #include "tools/replay/stream_run.h"
 
 namespace towpath::tools {
@@ -135,7 +135,7 @@ Result<replay::ReplayOutcome> play(Arguments& arguments) {
   TOWPATH_TRY(const auto source, open_source(options));
   TOWPATH_TRY(auto worker, replay::DecodeWorker::open(options));
   // What a prefill that dies leaves goes too.
-  const replay::FolderRemover files(alone ? replay::run_folder(options) : "");
+  const auto files = sys::TemporaryDirectory::at(alone ? replay::run_folder(options) : "");
   std::vector<Child> others;
   if (alone) {
     TOWPATH_TRY(others, replay::start_others(arguments));

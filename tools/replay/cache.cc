@@ -1,7 +1,6 @@
 #include "tools/replay/cache.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include <towpath/sys/system_file.h>
 
 #include "tools/replay/pool.h"
-#include "tools/replay/run_folder.h"
 
 namespace towpath::tools::replay {
 namespace {
@@ -43,8 +41,8 @@ kv::CachedBlock block_at(const std::vector<std::uint64_t>& blocks, std::size_t i
 
 }  // namespace
 
-std::unique_ptr<kv::BlockTier> Cache::by_chance(std::unique_ptr<kv::BlockTier> tier,
-                                                TornDevice* device) {
+std::unique_ptr<kv::BlockTier> Cache::with_mistakes(std::unique_ptr<kv::BlockTier> tier,
+                                                    TornDevice* device) {
   const bool tears = options_.inject == Mistake::torn_write && device != nullptr;
   if (options_.faults <= 0 && !tears) return tier;
   return std::make_unique<FaultyTier>(std::move(tier), chance_, device, tears ? kTornEvery : 0);
@@ -53,32 +51,31 @@ std::unique_ptr<kv::BlockTier> Cache::by_chance(std::unique_ptr<kv::BlockTier> t
 // Opening ----------------------------------------------------------------------------------------
 
 std::string Cache::disk_directory() const {
-  return own_folder_.empty() ? of_worker(options_, options_.store_directory) : own_folder_;
+  return own_ ? own_->path() : of_worker(options_, options_.store_directory);
 }
 
 Status Cache::open_disk(Tiers& tiers) {
   if (options_.store_directory.empty()) {
-    own_folder_ = cat(run_folder(options_), "/worker-", options_.worker, "-", ::getpid());
+    own_ = sys::TemporaryDirectory::at(
+        cat(run_folder(options_), "/worker-", options_.worker, "-", ::getpid()));
   }
   const std::string directory = disk_directory();
+  const std::uint64_t capacity =
+      own_ ? options_.disk_blocks * kv::room_of({.length = block_bytes_}) : options_.store_bytes;
   const auto tier = static_cast<kv::TierIndex>(tiers.size() + 1);
   TOWPATH_TRY(auto real, run::open_file_device());
   auto device = std::make_unique<TornDevice>(std::move(real));
   TornDevice* const tears = device.get();
-  TOWPATH_TRY(auto disk,
-              kv::DiskTier::open(files(),
-                                 {.directory = directory,
-                                  .capacity_bytes = own_folder_.empty()
-                                                        ? options_.store_bytes
-                                                        : options_.disk_blocks *
-                                                              kv::room_of({.length = block_bytes_}),
-                                  .incarnation = sys::random_u64(),
-                                  .direct = options_.direct,
-                                  .block_directory = &block_directory_,
-                                  .tier = tier},
-                                 std::move(device)));
+  TOWPATH_TRY(auto disk, kv::DiskTier::open(files(),
+                                            {.directory = directory,
+                                             .capacity_bytes = capacity,
+                                             .incarnation = sys::random_u64(),
+                                             .direct = options_.direct,
+                                             .block_directory = &block_directory_,
+                                             .tier = tier},
+                                            std::move(device)));
   disk_ = disk.get();
-  tiers.push_back(by_chance(std::move(disk), tears));
+  tiers.push_back(with_mistakes(std::move(disk), tears));
   if (options_.faults > 0) faulty_disk_ = static_cast<FaultyTier*>(tiers.back().get());
   below_.push_back({.place = Place::disk,
                     .down = "spill",
@@ -98,7 +95,7 @@ Status Cache::open_objects(agent::Agent& agent, Tiers& tiers) {
                              .tier = static_cast<kv::TierIndex>(tiers.size() + 1),
                              .policy = options_.policy};
   TOWPATH_TRY(auto objects, standard::open_object_tier(place, tier, clock_));
-  tiers.push_back(by_chance(std::move(objects), nullptr));
+  tiers.push_back(with_mistakes(std::move(objects), nullptr));
   below_.push_back({.place = Place::object,
                     .down = "store",
                     .up = "fetch",
@@ -111,7 +108,7 @@ Status Cache::open_peers(agent::Agent& agent, const layout::LayoutConfig& config
   const auto tier = static_cast<kv::TierIndex>(tiers.size() + 1);
   TOWPATH_TRY(neighbours_,
               Neighbours::open(options_, {agent, clock_, block_directory_, tier}, config));
-  tiers.push_back(by_chance(neighbours_->take_tier(), nullptr));
+  tiers.push_back(with_mistakes(neighbours_->take_tier(), nullptr));
   below_.push_back(
       {.place = Place::peers, .down = nullptr, .up = "borrow", .where = neighbours_->where()});
   return {};
@@ -139,10 +136,9 @@ Result<std::unique_ptr<Cache>> Cache::open(const Options& options, agent::Agent&
 Cache::~Cache() {
   if (neighbours_) neighbours_->leave();
   cache_.reset();
-  if (own_folder_.empty()) return;
-  std::error_code ignored;
-  std::filesystem::remove_all(own_folder_, ignored);
-  std::filesystem::remove(run_folder(options_), ignored);  // the last, whose decode died
+  if (!own_) return;
+  own_.reset();
+  (void)::rmdir(run_folder(options_).c_str());  // by the last, if decode has died
 }
 
 // Finding ----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -20,6 +21,7 @@
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/sys/clock.h>
+#include <towpath/sys/temporary_directory.h>
 
 #include "tools/replay/account.h"
 #include "tools/replay/chance.h"
@@ -102,19 +104,20 @@ class Cache final {
   Status spoil_as_asked(const std::vector<kv::BlockRef>& made);
   Status cut_as_asked();
   std::string disk_directory() const;
-  std::unique_ptr<kv::BlockTier> by_chance(std::unique_ptr<kv::BlockTier> tier, TornDevice* device);
+  std::unique_ptr<kv::BlockTier> with_mistakes(std::unique_ptr<kv::BlockTier> tier,
+                                               TornDevice* device);
   void report_failures(LowerTiers& below, const kv::TierFigures& figures);
 
   const Options options_;
   Chance chance_;
   sys::SystemClock clock_;
-  std::string own_folder_;  ///< of a disk tier that nobody named a place for
+  std::optional<sys::TemporaryDirectory> own_;  ///< of a disk tier that nobody named a place for
   kv::BlockDirectory block_directory_;
   std::vector<LowerTiers> below_;           // tier i is below_[i - 1]
   std::unique_ptr<Neighbours> neighbours_;  // null: there are none
   std::unique_ptr<kv::TieredCache> cache_;
   kv::DiskTier* disk_ = nullptr;       // the cache's; null: none
-  FaultyTier* faulty_disk_ = nullptr;  // around it; null: no mistakes are made
+  FaultyTier* faulty_disk_ = nullptr;  // around it; null: none are made by chance
   std::uint64_t block_bytes_ = 0;
   Faults faults_;
   Hop produced_;

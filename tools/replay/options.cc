@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <towpath/core/text.h>
+#include <towpath/kv/digest.h>
 #include <towpath/kv/disk/segment_format.h>
 #include <towpath/kv/model.h>
 #include <towpath/standard/kvbm_settings.h>
@@ -91,6 +92,12 @@ Status read_tiers(const std::string& text, Options& options) {
                  "add --prefill 2");
   options.disk_blocks = options.store_bytes / kv::room_of({.length = block_bytes});
   return {};
+}
+
+// No name that a user gives to a run is part of a path that is removed.
+std::string run_folder(const Options& options) {
+  return cat(options.directory, "/towpath-replay-",
+             hex(kv::digest_of(as_bytes(options.run), 0).value).substr(2));
 }
 
 bool has(const Options& options, Place place) {

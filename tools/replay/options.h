@@ -71,6 +71,10 @@ struct Options {
 /// invalid_argument (the scale, or a number that makes no sense).
 Result<layout::LayoutConfig> pool_config(const Options& options, std::uint64_t blocks);
 
+/// Below the directory: in it lies what prefills keep on disk that nobody named a place for. The
+/// last to end removes it, so that nothing is left when either side is killed.
+std::string run_folder(const Options& options);
+
 /// Whether prefill has this tier; it always has some misses.
 bool has(const Options& options, Place place);
 /// Blocks that a tier has room for; 0: there is none.

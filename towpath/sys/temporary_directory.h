@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include <towpath/core/result.h>
 
@@ -12,6 +13,8 @@ class TemporaryDirectory {
  public:
   /// A new directory below `parent`, mode 0700. Errors: as mkdtemp(3).
   static Result<TemporaryDirectory> create(const std::string& parent = "/tmp");
+  /// `path`, which somebody makes, or nobody.
+  static TemporaryDirectory at(std::string path) { return TemporaryDirectory(std::move(path)); }
 
   TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::move(other.path_)) {
     other.path_.clear();
