@@ -56,7 +56,8 @@ class TcpWorker final : public MessageWorker, private TcpSocketOwner {
                                                    void* owner) override;
   Result<std::unique_ptr<MessageEndpoint>> answer(std::uint64_t from, void* owner) override;
   bool progress() override;
-  bool arm() override { return !loop_.has_rests(); }  // what else is not dealt with is told again
+  /// What else is not dealt with is reported again.
+  bool arm() override { return !loop_.has_rests(); }
   int fd() const noexcept override { return loop_.fd(); }
 
  private:

@@ -401,6 +401,29 @@ TEST_P(TcpWorkerTest, descriptor_wakes_for_a_message) {
   EXPECT_EQ(::poll(&watched, 1, 10'000), 1);
 }
 
+// A turn is bounded, and a stream that decrypts may hold back what its socket no longer has: the
+// last bytes, where a turn ends a little before them.
+TEST_P(TcpWorkerTest, nobody_sleeps_over_what_has_come) {
+  constexpr std::size_t kTurn = std::size_t{1} << 20;
+  const auto there = way();
+  const std::string text(700, 'x');
+  for (std::size_t messages = kTurn / 730; messages < kTurn / 730 + 80; ++messages) {
+    far_heard_.messages.clear();
+    for (std::size_t i = 0; i < messages; ++i) ASSERT_TRUE(send(*there, text).ok());
+    ASSERT_TRUE(run::eventually([&] {
+      near_->progress();
+      return there->unsent() == 0;
+    })) << messages;
+    while (far_heard_.messages.size() < messages) {
+      pollfd watched{far_->fd(), POLLIN, 0};
+      if (far_->arm()) {
+        ASSERT_EQ(::poll(&watched, 1, 5'000), 1) << messages;
+      }
+      far_->progress();
+    }
+  }
+}
+
 TEST_P(TcpWorkerTest, only_chosen_devices_let_others_in) {
   Recorder heard;
   const auto worker = open(heard, {.devices = {"lo"}});
