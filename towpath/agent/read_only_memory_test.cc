@@ -52,7 +52,7 @@ TEST_P(ReadOnlyMemoryTest, knows_nothing_of_what_is_not_mapped_or_not_asked_for)
   EXPECT_FALSE(holds(file));
 }
 
-// The mappings of a large process are many, and whoever asks may hold a lock.
+// The mappings of a large process are many, and a caller may hold a lock.
 TEST_P(ReadOnlyMemoryTest, nothing_is_opened_by_a_question) {
   ASSERT_EQ(::mprotect(mapping_.data(), mapping_.size(), PROT_READ), 0);
   RegionDescriptor own = pages(0, 8);
