@@ -125,6 +125,7 @@ void MessageBackend::report_losses() {
     link.lost = true;
     link.up = false;
     if (link.why.ok()) link.why = why;
+    offer_notes(link);  // what came before the end, perhaps in the same turn
     link.endpoint.reset();
     if (link.connections.empty()) {
       erase(link);

@@ -232,6 +232,29 @@ TEST_P(MessageBackendTest, closing_backend_says_so) {
   EXPECT_NE(near_.events.losses.front().why.message().find("closed"), std::string_view::npos);
 }
 
+TEST_P(MessageBackendTest, what_a_peer_said_before_it_closed_is_heard) {
+  settle();
+  for (const bool is_connected : {true, false}) {
+    Side third(network_, clock_, "third");
+    auto way = *third.backend->connect(far_.self, far_.backend->connection_info());
+    const auto back = is_connected
+                          ? *far_.backend->connect(third.self, third.backend->connection_info())
+                          : nullptr;
+    for (int i = 0; i < 10; ++i) third.backend->progress(), far_.backend->progress();
+    far_.events.notifications.clear();
+    ASSERT_TRUE(third.backend->notify(*way, as_bytes("taken")).ok());
+    way.reset();
+    third.operation.reset();
+    third.memory.reset();
+    third.backend.reset();
+    settle();
+    ASSERT_EQ(far_.events.notifications.size(), 1U) << is_connected;
+    EXPECT_EQ(far_.events.notifications.front().message, "taken");
+    EXPECT_EQ(far_.events.losses.size(), is_connected ? 1U : 0U);
+    far_.events.losses.clear();
+  }
+}
+
 TEST_P(MessageBackendTest, notifications_wait_for_room_and_keep_their_order) {
   settle();
   far_.events.accept = 2;
