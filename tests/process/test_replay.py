@@ -144,7 +144,7 @@ class ReplayTest(CommandTest):
 
     def test_a_disk_that_outlives_the_replay_serves_the_next_and_a_flipped_bit_costs_a_block(self):
         store = self.folder / "kv"
-        tiers = ["--tiers", f"host=400,disk={store}:1GiB"]
+        tiers = ["--tiers", f"host=400,disk={store}:8GiB"]
         first = self.report(*tiers)
         segment = min(store.glob("segment-*"))  # full: the next opening takes its word for it
         with open(segment, "r+b") as file:

@@ -33,6 +33,7 @@ class FaultyTier final : public kv::BlockTier {
   int wait_fd() const override { return tier_->wait_fd(); }
   bool must_be_asked() const noexcept override { return tier_->must_be_asked(); }
   bool takes_blocks() const noexcept override { return tier_->takes_blocks(); }
+  bool is_leaving(kv::BlockHash hash) const override { return tier_->is_leaving(hash); }
   std::optional<kv::TierCapacity> room() const override { return tier_->room(); }
   void begin(kv::TierTask& task) override;
   void cancel(kv::TierTask& task) override;

@@ -5,6 +5,13 @@
 #include <towpath/kv/disk/block_store.h>
 
 namespace towpath::kv {
+namespace {
+
+/// So much the next opening may have to look through, in a fraction of a second; of a store with
+/// many blocks more, so that the index is a small part of all that is written.
+constexpr std::uint64_t kLookedThrough = std::uint64_t{256} << 20U;
+
+}  // namespace
 
 // Reading ----------------------------------------------------------------------------------------
 
@@ -54,7 +61,6 @@ Status BlockStore::end(BlockRead& read) {
                       std::move(came));
   Status proven = check_bytes(read.record.digest, read.into);
   if (!proven.ok()) return quarantine(read, "digest mismatch", std::move(proven));
-  if (Place* const place = place_of(read)) place->wanted = true;
   return {};
 }
 
@@ -73,12 +79,13 @@ Status BlockStore::check_bytes(const Digest& digest, ConstByteSpan bytes) const 
 }
 
 Status BlockStore::quarantine(const BlockRead& read, const std::string& reason, Status cause) {
-  ++figures_.quarantined[reason];
   const BlockHash hash = read.record.hash;
-  if (place_of(read) != nullptr) {
-    index_.erase(hash);
-    report_gone(hash);
-  }
+  if (place_of(read) == nullptr)
+    return error(Code::not_found, cat("block ", hex(hash), " went while it was read"))
+        .because(std::move(cause));
+  ++figures_.quarantined[reason];
+  index_.erase(hash);
+  report_gone(hash);
   return error(cause.code(),
                cat("block ", hex(hash), " in ", read.request.file->path(), ": ", reason),
                "make the block anew; look at the drive if this comes again")
@@ -102,7 +109,7 @@ Result<std::optional<Record>> BlockStore::admit(BlockHash hash, const Digest& di
     ++figures_.quarantined["wrong before it was written"];
     return proven;
   }
-  if (index_.contains(hash)) return std::optional<Record>();
+  if (index_.contains(hash) && !is_leaving(hash)) return std::optional<Record>();
   return std::optional(Record{RecordKind::block, hash, digest, bytes.size()});
 }
 
@@ -147,7 +154,7 @@ Status BlockStore::begin(RecordWrite& write, const Record& record, ConstByteSpan
     return error(Code::denied, cat(options_.directory, " can only be read")).because(read_only_);
   if (const std::uint64_t room = room_of(record); must_rearrange(room)) {
     if (is_busy()) return error(Code::not_ready, "records are not synced that must be, first");
-    TOWPATH_TRY(rearrange(room));
+    end_segment(room);
   }
   if (!current_) TOWPATH_TRY(begin_segment());
   Segment& segment = segments_.at(*current_);
@@ -177,49 +184,47 @@ Status BlockStore::end(RecordWrite& write) {
   is_dirty_ = true;
   segments_.at(write.segment).note_written(room_of(write.record));
   if (write.record.kind == RecordKind::removal) return {};
-  index_[write.record.hash] = {write.segment, write.offset, write.record, false, false};
-  unacknowledged_.push_back(write.record.hash);
+  // One that is leaving is got from where it was until what was written now is there for good.
+  const auto [place, is_new] = index_.try_emplace(write.record.hash, Place{write, false});
+  if (!is_new) place->second.is_kept = true, ++figures_.kept;
+  unacknowledged_.push_back(write);
   return {};
-}
-
-bool BlockStore::is_over_capacity(std::uint64_t bytes) const {
-  return !making_room_ && segments_.size() > 1 && bytes_on_disk() + bytes > options_.capacity_bytes;
 }
 
 bool BlockStore::must_rearrange(std::uint64_t bytes) const {
   const bool is_full = current_ && segments_.at(*current_).end() + bytes > options_.segment_bytes;
-  return is_spoiled_ || is_full || is_over_capacity(bytes);
+  return is_spoiled_ || is_full;
 }
 
-/// Nothing is under way, and all is synced.
-Status BlockStore::rearrange(std::uint64_t bytes) {
+/// The one that is written to, if it is of no more use. Nothing is under way, and all is synced.
+void BlockStore::end_segment(std::uint64_t bytes) {
   if (std::exchange(is_spoiled_, false)) current_.reset();
-  if (current_ && segments_.at(*current_).end() + bytes > options_.segment_bytes)
-    TOWPATH_TRY(seal_segment());
-  while (is_over_capacity(bytes)) TOWPATH_TRY(reclaim_oldest());
-  return {};
+  if (!current_ || segments_.at(*current_).end() + bytes <= options_.segment_bytes) return;
+  unsaved_bytes_ += segments_.at(*current_).end();
+  current_.reset();
+  const std::uint64_t most = std::max(kLookedThrough, 16 * kIndexedBytes * index_.size());
+  if (unsaved_bytes_ + options_.segment_bytes <= most) return;
+  // One that fails costs only time.
+  if (const Status saved = checkpoint(); !saved.ok())
+    figures_.reported.emplace_back(saved.message());
 }
 
 Status BlockStore::begin_segment() {
   const SegmentName name{next_number_++, options_.incarnation};
-  Result<Segment> made = Segment::create(files_, options_.directory, name);
+  std::string old_path;
+  TOWPATH_TRY(make_room_for_segment(old_path));
+  Result<Segment> made = Segment::create(files_, options_.directory, name, old_path);
   if (!made.ok()) {
-    // What there may be of it has no header, or one and no records.
+    // What there may be of it has no header, or one and no records; or it is given up.
     (void)files_.remove(cat(options_.directory, "/", Segment::file_name(name.number)));
+    if (!old_path.empty()) (void)files_.remove(old_path);
     return made.status();
   }
+  made->take_space(options_.segment_bytes);
   if (options_.direct) figures_.direct_refusal = made->go_direct(files_);
   segments_.emplace(name.number, *std::move(made));
   current_ = name.number;
-  return {};
-}
-
-// With a checkpoint, so that never more than a segment is to be looked through. One that fails
-// costs only time.
-Status BlockStore::seal_segment() {
-  current_.reset();
-  if (const Status saved = checkpoint(); !saved.ok())
-    figures_.reported.emplace_back(saved.message());
+  note_leaving();
   return {};
 }
 
@@ -246,30 +251,38 @@ bool BlockStore::begin(SegmentSync& sync) {
 Status BlockStore::end(SegmentSync& sync) {
   is_syncing_ = false;
   const Status& synced = sync.request.status;
-  for (const BlockHash hash : sync.blocks) {
-    const auto known = index_.find(hash);
-    if (known == index_.end() || known->second.acknowledged ||
-        known->second.segment != sync.segment)
-      continue;
-    if (!synced.ok()) {
-      forget_unacknowledged(hash);
-      continue;
-    }
-    known->second.acknowledged = true;
-    report_there(hash);
+  for (const PlacedRecord& block : sync.blocks) {
+    if (synced.ok())
+      acknowledge(block);
+    else
+      forget_unacknowledged(block.record.hash);
   }
   if (synced.ok()) return {};
   // What the kernel has dropped, it will not write.
-  for (const BlockHash hash : std::exchange(unacknowledged_, {})) forget_unacknowledged(hash);
+  for (const PlacedRecord& block : std::exchange(unacknowledged_, {}))
+    forget_unacknowledged(block.record.hash);
   is_dirty_ = is_spoiled_ = false;
   current_.reset();
   return synced;
 }
 
-/// One that is carried over was there before.
+void BlockStore::acknowledge(const PlacedRecord& synced) {
+  const auto known = index_.find(synced.record.hash);
+  if (known == index_.end()) return;  // removed meanwhile
+  const Place& place = known->second;
+  const bool was_put_anew = place.segment >= synced.segment && place.offset != synced.offset;
+  if (was_put_anew) return;
+  const bool is_news = !place.acknowledged;
+  known->second = {synced, true};
+  if (is_news) report_there(synced.record.hash);
+}
+
+/// One that was leaving is still where it was.
 void BlockStore::forget_unacknowledged(BlockHash hash) {
   const auto known = index_.find(hash);
-  if (known == index_.end() || known->second.acknowledged) return;
+  if (known == index_.end()) return;
+  known->second.is_kept = false;
+  if (known->second.acknowledged) return;
   index_.erase(known);
   report_gone(hash);
 }
@@ -278,55 +291,65 @@ void BlockStore::forget_unacknowledged(BlockHash hash) {
 
 std::uint64_t BlockStore::bytes_on_disk() const {
   std::uint64_t sum = 0;
-  for (const auto& [number, segment] : segments_) sum += segment.end();
+  for (const auto& [number, segment] : segments_) sum += segment.size();
   return sum;
 }
 
 // But not all of them, for a disk that others have filled.
 Status BlockStore::free_oldest(const Record& record, const Status& why, std::uint64_t& freed) {
   if (is_busy()) return error(Code::not_ready, "records are not synced that must be, first");
-  if (making_room_ || segments_.empty() || freed >= 2 * room_of(record))
+  if (segments_.empty() || freed >= 2 * room_of(record))
     return error(Code::exhausted,
                  cat(options_.directory, ": no space, after ", freed,
                      " bytes were given up for a record of ", room_of(record)),
                  "free space on its file system, or give the store a directory on another one")
         .because(why);
-  freed += segments_.begin()->second.end();
-  return reclaim_oldest();
-}
-
-Status BlockStore::reclaim_oldest() {
-  making_room_ = true;
-  const std::uint64_t oldest = segments_.begin()->first;
-  if (current_ == oldest) current_.reset(), is_spoiled_ = false;
-  // What cannot be carried over is lost: room was asked for, and blocks can be made anew.
-  (void)carry_over(oldest);
-  making_room_ = false;
-  const std::string path = segments_.at(oldest).path();
-  forget_segment(oldest);
-  TOWPATH_TRY(files_.remove(path));
-  ++figures_.reclaimed_segments;
+  freed += segments_.begin()->second.size();
+  const Segment oldest = give_up_oldest();
+  TOWPATH_TRY(files_.remove(oldest.path()));
   return files_.sync_directory(options_.directory);
 }
 
-// Blocks that were got since they were written, up to half of what is freed: so room is made.
-Status BlockStore::carry_over(std::uint64_t number) {
-  std::vector<BlockHash> wanted;
-  std::uint64_t left = segments_.at(number).end() / 2;
-  for (const auto& [hash, place] : index_) {
-    if (place.segment != number || !place.wanted || room_of(place.record) > left) continue;
-    left -= room_of(place.record);
-    wanted.push_back(hash);
+/// The oldest go until the capacity has room for one more: `old_path` is the file of the last of
+/// them, unless somebody still reads from it.
+Status BlockStore::make_room_for_segment(std::string& old_path) {
+  const auto lacks_room = [&] {
+    return bytes_on_disk() + options_.segment_bytes > options_.capacity_bytes;
+  };
+  while (!segments_.empty() && lacks_room()) {
+    const Segment oldest = give_up_oldest();
+    const bool is_of_use = oldest.is_unread() && oldest.size() <= options_.segment_bytes;
+    if (is_of_use && !lacks_room())
+      old_path = oldest.path();
+    else
+      TOWPATH_TRY(files_.remove(oldest.path()));
   }
-  Bytes bytes;
-  for (const BlockHash hash : wanted) {
-    const Record record = index_.at(hash).record;
-    bytes.resize(record.length);
-    if (!get(hash, bytes).ok()) continue;
-    TOWPATH_TRY(write(record, bytes));
-    ++figures_.carried;
+  return {};
+}
+
+Segment BlockStore::give_up_oldest() {
+  const auto oldest = segments_.begin();
+  const std::uint64_t number = oldest->first;
+  if (current_ == number) current_.reset(), is_spoiled_ = false;
+  Segment gone = std::move(oldest->second);
+  forget_segment(number);
+  ++figures_.reclaimed_segments;
+  return gone;
+}
+
+bool BlockStore::is_leaving(BlockHash hash) const {
+  const auto known = index_.find(hash);
+  return known != index_.end() && known->second.segment < leaving_before_ && !known->second.is_kept;
+}
+
+void BlockStore::note_leaving() {
+  leaving_before_ = 0;
+  std::uint64_t newer = 0;
+  for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
+    if (newer >= options_.capacity_bytes / 2)
+      leaving_before_ = std::max(leaving_before_, segment->first + 1);
+    newer += segment->second.size();
   }
-  return sync();
 }
 
 void BlockStore::forget_segment(std::uint64_t number) {

@@ -20,9 +20,9 @@
 //
 // Promises, whatever the disk does (full, read-only, torn, out of order, bits flipped): a block
 // that get() gives is the one that was put. What was acknowledged is lost only with the segment's
-// bytes, or when room is made: then the oldest segment goes, and what was got from it meanwhile is
-// carried over to a new one. A directory is one store's at a time: a lock sees to it, which dies
-// with the process. Thread: none of its own.
+// bytes, or when room is made: then the oldest segment goes, and its file becomes the newest's. A
+// block that is_leaving() soon so stays when it is put again. A directory is one store's at a time:
+// a lock sees to it, which dies with the process. Thread: none of its own.
 #pragma once
 
 #include <cstdint>
@@ -42,11 +42,12 @@
 namespace towpath::kv {
 
 struct BlockStoreOptions {
-  std::string directory;                                    ///< made when it is not there
-  std::uint64_t segment_bytes = std::uint64_t{256} << 20U;  ///< about; a block is never split
-  std::uint64_t capacity_bytes = std::uint64_t{16}
-                                 << 30U;  ///< of all segments; one more while room is made
-  std::uint64_t incarnation = 0;          ///< random, another for each opening
+  std::string directory;  ///< made when it is not there
+  /// Of each, about; a block is never split. At most a 16th of the capacity, or of a small one a
+  /// quarter.
+  std::uint64_t segment_bytes = std::uint64_t{256} << 20U;
+  std::uint64_t capacity_bytes = std::uint64_t{16} << 30U;  ///< of all segments
+  std::uint64_t incarnation = 0;                            ///< random, another for each opening
   /// Past the page cache (O_DIRECT), where the directory can, and where a block's bytes begin and
   /// end at multiples of its File::alignment(); others go through it.
   bool direct = false;
@@ -67,12 +68,13 @@ class BlockStore {
                                                   const BlockStoreOptions& options,
                                                   std::unique_ptr<sys::FileDevice> device = {});
 
-  /// Bytes in canonical order (digest.h), proven before they are written. A block that is there is
-  /// not written again. Errors: corrupt (the bytes do not match: counted, nothing written), denied
-  /// (read-only), exhausted (no space even after the oldest segment went), io_error, out_of_range.
+  /// Bytes in canonical order (digest.h), proven before they are written. A block that is there
+  /// is not written again, unless it is_leaving(). Errors: corrupt (the bytes do not match:
+  /// counted, nothing written), denied (read-only), exhausted (no space even after the oldest
+  /// segment went), io_error, out_of_range.
   Status put(BlockHash hash, const Digest& digest, ConstByteSpan bytes);
-  /// What was put and removed before is acknowledged when this succeeds. After a failure the blocks
-  /// that were not are forgotten.
+  /// What was put and removed before is acknowledged when this succeeds. After a failure the
+  /// blocks that were not are forgotten.
   Status sync();
 
   struct Found {
@@ -80,6 +82,9 @@ class BlockStore {
     std::uint64_t length = 0;
   };
   std::optional<Found> find(BlockHash hash) const;
+  /// It has the block, but half of the capacity was filled since it was written: it is among the
+  /// next to go, and was not put again.
+  bool is_leaving(BlockHash hash) const;
   /// Of all blocks that may be got, in no order.
   std::vector<BlockHash> hashes() const;
   /// Fills `into`, which is as long as the block. Errors: not_found; corrupt (quarantined: the
@@ -94,8 +99,8 @@ class BlockStore {
   // ---- The same, taken apart ----
 
   sys::FileDevice& device() noexcept { return *device_; }
-  /// Whether the block may be written; nothing: it is there. Errors: those of put() that are known
-  /// before anything is written.
+  /// Whether the block may be written; nothing: it is there. Errors: those of put() that are
+  /// known before anything is written.
   Result<std::optional<Record>> admit(BlockHash hash, const Digest& digest, ConstByteSpan bytes);
   /// The block is found no more. Gives the record of that, to be written. Errors: not_found,
   /// denied.
@@ -113,7 +118,8 @@ class BlockStore {
 
   /// False: there is nothing to be synced. One at a time.
   bool begin(SegmentSync& sync);
-  /// After a failure all blocks that were not acknowledged are forgotten, also those written since.
+  /// After a failure all blocks that were not acknowledged are forgotten, also those written
+  /// since.
   Status end(SegmentSync& sync);
 
   /// Errors: not_found, invalid_argument.
@@ -127,7 +133,7 @@ class BlockStore {
     std::uint64_t segments = 0;
     std::uint64_t from_index = 0;  ///< blocks that the checkpoint knew at opening
     std::uint64_t from_scan = 0;   ///< and those found behind it
-    std::uint64_t carried = 0;     ///< over from segments that went
+    std::uint64_t kept = 0;        ///< written again, since they were leaving
     std::uint64_t reclaimed_segments = 0;
     std::map<std::string, std::uint64_t> quarantined;  ///< by reason
     std::vector<std::string> reported;                 ///< what was wrong at opening, in words
@@ -139,12 +145,9 @@ class BlockStore {
   const Status& read_only() const noexcept { return read_only_; }
 
  private:
-  struct Place {
-    std::uint64_t segment = 0;  // its number
-    std::uint64_t offset = 0;
-    Record record;
+  struct Place : PlacedRecord {
     bool acknowledged = true;
-    bool wanted = false;  // was got since it was written
+    bool is_kept = false;  // it was leaving, and is written again, which no sync has covered yet
   };
 
   BlockStore(sys::FileSystem& files, BlockStoreOptions options,
@@ -153,6 +156,7 @@ class BlockStore {
 
   Status recover();
   void drop_empty_segments();
+  Status ask_to_write();
   std::vector<IndexedSegment> read_checkpoint(const std::vector<std::string>& names);
   std::string ask_for_direct();
   Status recover_segment(const std::string& file_name, std::vector<IndexedSegment>& known);
@@ -165,17 +169,17 @@ class BlockStore {
   Status write(const Record& record, ConstByteSpan bytes);
   Status write_once(const Record& record, ConstByteSpan bytes);
   bool must_rearrange(std::uint64_t bytes) const;
-  bool is_over_capacity(std::uint64_t bytes) const;
   bool is_busy() const { return writing_ > 0 || is_syncing_ || is_dirty_; }
-  Status rearrange(std::uint64_t bytes);
+  void end_segment(std::uint64_t bytes);
   Status begin_segment();
-  Status seal_segment();
-  Status reclaim_oldest();
-  Status carry_over(std::uint64_t number);
+  Status make_room_for_segment(std::string& old_path);
+  Segment give_up_oldest();
+  void note_leaving();
   Status check_bytes(const Digest& digest, ConstByteSpan bytes) const;
   Status quarantine(const BlockRead& read, const std::string& reason, Status cause);
   Place* place_of(const BlockRead& read);
   void forget_unacknowledged(BlockHash hash);
+  void acknowledge(const PlacedRecord& synced);
   std::uint64_t bytes_on_disk() const;
 
   sys::FileSystem& files_;
@@ -187,12 +191,13 @@ class BlockStore {
   std::uint64_t next_number_ = 1;
   std::optional<std::uint64_t> current_;  // that is written to
   bool is_spoiled_ = false;               // a write to it failed: it takes no more
+  std::uint64_t unsaved_bytes_ = 0;       // of segments that ended since the last checkpoint
   std::size_t writing_ = 0;               // records
   bool is_dirty_ = false;                 // records were written that no sync has covered
   bool is_syncing_ = false;
   std::unordered_map<BlockHash, Place> index_;
-  std::vector<BlockHash> unacknowledged_;  // in the current segment, and not being synced
-  bool making_room_ = false;
+  std::uint64_t leaving_before_ = 0;          // blocks in segments of lower numbers are leaving
+  std::vector<PlacedRecord> unacknowledged_;  // in the current segment, and not being synced
   Figures figures_;
 };
 

@@ -16,7 +16,7 @@ using wire::kOne;
 
 constexpr std::uint64_t kMaxSegments = 1'000'000;
 // Hash, digest, salt and offset, u64 each; length and algorithm, u32 each.
-constexpr std::size_t kEntryBytes = 40;
+static_assert(kIndexedBytes == 4 * sizeof(std::uint64_t) + 2 * sizeof(std::uint32_t));
 
 constexpr wire::Tag kIndexedNumber = wire::required(1), kIndexedIncarnation = wire::required(2),
                     kEnd = wire::required(3), kBlocks = wire::required(4);
@@ -37,7 +37,7 @@ constexpr wire::Schema kIndexSchema("block index", kIndexRules);
 
 Bytes pack(const std::vector<IndexedBlock>& blocks) {
   Bytes packed;
-  packed.reserve(blocks.size() * kEntryBytes);
+  packed.reserve(blocks.size() * kIndexedBytes);
   for (const auto& [record, offset] : blocks) {
     wire::append(packed, record.hash);
     wire::append(packed, record.digest.value);
@@ -51,8 +51,8 @@ Bytes pack(const std::vector<IndexedBlock>& blocks) {
 
 Result<std::vector<IndexedBlock>> unpack(const wire::Field& field) {
   ConstByteSpan packed = field.bytes();
-  if (packed.size() % kEntryBytes != 0) return field.refuse("not whole entries");
-  std::vector<IndexedBlock> blocks(packed.size() / kEntryBytes);
+  if (packed.size() % kIndexedBytes != 0) return field.refuse("not whole entries");
+  std::vector<IndexedBlock> blocks(packed.size() / kIndexedBytes);
   for (auto& [record, offset] : blocks) {
     const auto algorithm = wire::load<std::uint32_t>(packed.subspan(36));
     if (algorithm != 1 && algorithm != 2) return field.refuse("not a digest algorithm");
@@ -63,7 +63,7 @@ Result<std::vector<IndexedBlock>> unpack(const wire::Field& field) {
     offset = wire::load<std::uint64_t>(packed.subspan(24));
     record.length = wire::load<std::uint32_t>(packed.subspan(32));
     if (record.length > kMaxBlockBytes) return field.refuse("a block too long");
-    packed = packed.subspan(kEntryBytes);
+    packed = packed.subspan(kIndexedBytes);
   }
   return blocks;
 }

@@ -10,6 +10,8 @@
 
 namespace towpath::kv {
 
+inline constexpr std::size_t kIndexedBytes = 40;  ///< of a block, in a checkpoint
+
 struct IndexedBlock {
   Record record;
   std::uint64_t offset = 0;  ///< of the record in its segment

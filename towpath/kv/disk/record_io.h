@@ -13,20 +13,20 @@
 
 namespace towpath::kv {
 
-/// A record on its way to a segment: its header and the block's bytes, in one write.
-struct RecordWrite {
+struct PlacedRecord {
   Record record;
-  std::uint64_t segment = 0;
-  std::uint64_t offset = 0;
+  std::uint64_t segment = 0;  ///< its number
+  std::uint64_t offset = 0;   ///< there
+};
+
+/// A record on its way to a segment: its header and the block's bytes, in one write.
+struct RecordWrite : PlacedRecord {
   alignas(kSegmentPage) std::array<std::byte, kSegmentPage> header;
   sys::FileRequest request;
 };
 
 /// A block on its way from a segment; proven at its end.
-struct BlockRead {
-  Record record;
-  std::uint64_t segment = 0;
-  std::uint64_t offset = 0;
+struct BlockRead : PlacedRecord {
   ByteSpan into;
   sys::FileRequest request;
 };
@@ -34,7 +34,7 @@ struct BlockRead {
 /// The records that had been written when it began, on their way to being acknowledged.
 struct SegmentSync {
   std::uint64_t segment = 0;
-  std::vector<BlockHash> blocks;
+  std::vector<PlacedRecord> blocks;
   sys::FileRequest request;
 };
 

@@ -30,20 +30,30 @@ Result<Bytes> read_file(sys::FileSystem& files, const std::string& path, std::ui
   return bytes;
 }
 
+/// A segment that goes is a small part of the store, and one that is begun costs little beside it.
+std::uint64_t fitting_segment(const BlockStoreOptions& options) {
+  constexpr std::uint64_t kSmall = std::uint64_t{16} << 20U;
+  const std::uint64_t capacity = options.capacity_bytes;
+  return std::min(options.segment_bytes, std::max(capacity / 16, std::min(kSmall, capacity / 4)));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
                                                      const BlockStoreOptions& options,
                                                      std::unique_ptr<sys::FileDevice> device) {
-  if (options.directory.empty() || options.segment_bytes < 2 * kSegmentPage)
+  const std::uint64_t segment_bytes = fitting_segment(options);
+  if (options.directory.empty() || segment_bytes < 2 * kSegmentPage)
     return error(Code::invalid_argument,
-                 cat("a store in '", options.directory, "' with segments of ",
-                     options.segment_bytes, " bytes"),
-                 "name a directory, and give segments room for some blocks");
+                 cat("a store in '", options.directory, "' with segments of ", segment_bytes,
+                     " bytes, in ", options.capacity_bytes),
+                 "name a directory, and give segments, four or more, room for some blocks");
   const Status made = files.make_directories(options.directory);
   if (!made.ok() && made.code() != Code::denied) return made;
   if (!device) device = std::make_unique<sys::DirectFileDevice>();
-  std::unique_ptr<BlockStore> store(new BlockStore(files, options, std::move(device)));
+  BlockStoreOptions fitting = options;
+  fitting.segment_bytes = segment_bytes;
+  std::unique_ptr<BlockStore> store(new BlockStore(files, std::move(fitting), std::move(device)));
   if (Status recovered = store->recover(); !recovered.ok()) {
     // There is no directory, since none could be made.
     return recovered.code() == Code::not_found && !made.ok() ? made : recovered;
@@ -67,13 +77,24 @@ Status BlockStore::recover() {
   }
   drop_empty_segments();
   for (const auto& [hash, place] : index_) report_there(hash);
-  // Whether it can be written to is best asked by writing.
-  read_only_ = begin_segment();
+  note_leaving();
+  read_only_ = ask_to_write();
   if (read_only_.code() == Code::exhausted) read_only_ = {};  // room can be made
   return {};
 }
 
-// Each opening begins a segment, and some lives end before they write.
+// By writing. But a segment is begun when there is a record for it: the oldest may have to go.
+Status BlockStore::ask_to_write() {
+  const SegmentName name{next_number_, options_.incarnation};
+  const std::string path = cat(options_.directory, "/", Segment::file_name(name.number));
+  TOWPATH_TRY(const auto file,
+              files_.open(path, {.writable = true, .create = true, .exclusive = true}));
+  const Status written = sys::write_exactly(*file, seal_segment_header(name), 0);
+  TOWPATH_TRY(files_.remove(path));
+  return written;
+}
+
+// Some lives end between a segment's begin and its first record.
 void BlockStore::drop_empty_segments() {
   std::erase_if(segments_, [&](const auto& entry) {
     const Segment& segment = entry.second;
@@ -114,7 +135,8 @@ Status BlockStore::recover_segment(const std::string& file_name,
                                    std::vector<IndexedSegment>& known) {
   TOWPATH_TRY(Segment segment, Segment::open(files_, cat(options_.directory, "/", file_name)));
   if (Segment::file_name(segment.name().number) != file_name)
-    return error(Code::corrupt, cat("its header is of segment ", segment.name().number));
+    return error(Code::corrupt, cat("it holds segment ", segment.name().number,
+                                    ", which was given up for this one before that was begun"));
   const auto indexed = std::ranges::find(known, segment.name(), &IndexedSegment::name);
   const bool is_indexed = indexed != known.end() && indexed->end <= segment.end();
   const std::uint64_t number = segment.name().number;
@@ -127,6 +149,7 @@ Status BlockStore::recover_segment(const std::string& file_name,
   }
   if (options_.direct) figures_.direct_refusal = segment.go_direct(files_);
   Status scanned = scan(segment, is_indexed ? indexed->end : 0);
+  if (scanned.ok()) segment.give_back_space(files_);
   segments_.emplace(number, std::move(segment));
   return scanned;
 }
@@ -153,7 +176,7 @@ void BlockStore::note(const Record& record, const SegmentName& segment, std::uin
   if (record.kind == RecordKind::removal)
     index_.erase(record.hash);
   else
-    index_[record.hash] = {segment.number, offset, record, true, false};
+    index_[record.hash] = {{record, segment.number, offset}, true};
 }
 
 // Written beside the old one, and put in its place in one step.
@@ -176,6 +199,7 @@ Status BlockStore::checkpoint() {
   TOWPATH_TRY(sys::write_exactly(*file, seal_index(all), 0));
   TOWPATH_TRY(file->sync());
   TOWPATH_TRY(files_.rename({fresh, cat(options_.directory, "/", kIndexName)}));
+  unsaved_bytes_ = 0;
   return files_.sync_directory(options_.directory);
 }
 

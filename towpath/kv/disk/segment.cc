@@ -13,6 +13,29 @@ constexpr std::size_t kDigits = 20;  // of the largest number, so that names sor
 /// The disk writes so much while what comes next is copied: fewer bytes are not worth the asking.
 constexpr std::uint64_t kStride = std::uint64_t{4} << 20U;
 
+/// The pages of a file, read some at a time.
+class Window {
+ public:
+  Window(sys::File& file, std::uint64_t size) : file_(file), size_(size) {}
+
+  /// All of it lies in the file; good until the next call.
+  Result<ConstByteSpan> page_at(std::uint64_t offset) {
+    if (offset < begin_ || offset + kSegmentPage > begin_ + bytes_.size()) {
+      constexpr std::uint64_t kBytes = std::uint64_t{256} << 10U;
+      bytes_.resize(std::min(kBytes, size_ - offset));
+      begin_ = offset;
+      TOWPATH_TRY(sys::read_exactly(file_, bytes_, offset));
+    }
+    return ConstByteSpan(bytes_).subspan(offset - begin_, kSegmentPage);
+  }
+
+ private:
+  sys::File& file_;
+  const std::uint64_t size_;
+  std::uint64_t begin_ = 0;
+  Bytes bytes_;
+};
+
 }  // namespace
 
 std::string Segment::file_name(std::uint64_t number) {
@@ -31,13 +54,20 @@ std::optional<std::uint64_t> Segment::number_of(const std::string& file_name) {
 }
 
 Result<Segment> Segment::create(sys::FileSystem& files, const std::string& directory,
-                                const SegmentName& name) {
-  TOWPATH_TRY(auto file, files.open(cat(directory, "/", file_name(name.number)),
-                                    {.writable = true, .create = true, .exclusive = true}));
+                                const SegmentName& name, const std::string& old_path) {
+  const std::string path = cat(directory, "/", file_name(name.number));
+  const bool is_new = old_path.empty();
+  // A file whose header is of another segment than its name holds none (BlockStore::recover).
+  if (!is_new) TOWPATH_TRY(files.rename({.source = old_path, .target = path}));
+  TOWPATH_TRY(
+      auto file,
+      files.open(path,
+                 {.writable = true, .create = is_new, .exclusive = is_new, .plain = !is_new}));
   TOWPATH_TRY(sys::write_exactly(*file, seal_segment_header(name), 0));
-  TOWPATH_TRY(file->sync());
   TOWPATH_TRY(files.sync_directory(directory));
+  TOWPATH_TRY(const std::uint64_t size, file->size());
   Segment made(std::move(file), name, kSegmentPage);
+  made.size_ = size;
   made.is_written_ = true;
   return made;
 }
@@ -71,6 +101,20 @@ const std::shared_ptr<sys::File>& Segment::file_for(
   return fits ? direct_ : file_;
 }
 
+bool Segment::is_unread() const noexcept {
+  return file_.use_count() == 1 && (direct_ == nullptr || direct_.use_count() == 1);
+}
+
+void Segment::take_space(std::uint64_t bytes) {
+  if (size_ < bytes && file_->preallocate(bytes).ok()) size_ = bytes;
+}
+
+void Segment::give_back_space(sys::FileSystem& files) {
+  if (size_ <= end_) return;
+  const auto file = files.open(path(), {.writable = true, .plain = true});
+  if (file.ok() && (*file)->resize(end_).ok()) size_ = end_;
+}
+
 std::uint64_t Segment::reserve(const Record& record) {
   const std::uint64_t offset = end_;
   end_ += room_of(record);
@@ -86,16 +130,17 @@ void Segment::note_written(std::uint64_t bytes) {
 
 Status Segment::scan(std::uint64_t from, const Found& found) {
   TOWPATH_TRY(const std::uint64_t size, file_->size());
-  Bytes page(kSegmentPage);
-  std::uint64_t offset = from < kSegmentPage ? kSegmentPage : from / kSegmentPage * kSegmentPage;
+  Window window(*file_, size);
+  std::uint64_t offset = std::max(from / kSegmentPage, std::uint64_t{1}) * kSegmentPage;
+  end_ = offset;
   while (range_fits(offset, kSegmentPage, size)) {
-    TOWPATH_TRY(sys::read_exactly(*file_, page, offset));
+    TOWPATH_TRY(const ConstByteSpan page, window.page_at(offset));
     const Result<Record> record = open_record(page, {name_, offset});
     const bool whole = record.ok() && range_fits(offset + kSegmentPage, record->length, size);
     if (whole) TOWPATH_TRY(found(*record, offset));
     offset += whole ? room_of(*record) : kSegmentPage;
+    if (whole) end_ = offset;
   }
-  end_ = offset;
   return {};
 }
 

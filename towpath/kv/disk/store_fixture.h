@@ -8,6 +8,7 @@
 namespace towpath::kv::testing {
 
 inline constexpr const char* kDirectory = "/kv";
+inline constexpr std::uint64_t kSegmentBytes = 4'000'000;  ///< unless a test says otherwise
 
 /// Bytes that only this block has; lengths differ.
 inline Bytes bytes_of_block(BlockHash hash) {
@@ -40,7 +41,8 @@ inline Status get_block(BlockStore& store, BlockHash hash) {
 }
 
 inline std::unique_ptr<BlockStore> open_store(sys::FileSystem& files,
-                                              BlockStoreOptions options = {}) {
+                                              BlockStoreOptions options = {
+                                                  .segment_bytes = kSegmentBytes}) {
   static std::uint64_t incarnation = 0;
   if (options.directory.empty()) options.directory = kDirectory;
   options.incarnation = ++incarnation;

@@ -79,6 +79,8 @@ class BlockTier {
   /// False: it is only read from. What comes from there is demoted to the tiers that do.
   virtual bool takes_blocks() const noexcept { return true; }
 
+  /// It has the block, and will soon have it no more, unless it is put again.
+  virtual bool is_leaving(BlockHash hash) const { return (void)hash, false; }
   /// Nothing: it does not know.
   virtual std::optional<TierCapacity> room() const { return std::nullopt; }
 

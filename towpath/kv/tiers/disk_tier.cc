@@ -6,10 +6,8 @@
 namespace towpath::kv {
 namespace {
 
-// Appends to one file go one after the other in the kernel, and those that wait there keep reads,
-// which somebody waits for, from their turn. With 32 of them, past the page cache, a replay took
-// twice as long and three times the processor.
-constexpr std::size_t kMostWrites = 4;
+// Half of what a device takes at once, so that a read, which somebody waits for, finds a place.
+constexpr std::size_t kMostWrites = 32;
 // A read of so many bytes is worth a call of its own: what the page cache has comes in it, and is
 // proven while the processor's caches have it. Smaller ones are given to the device together.
 constexpr std::size_t kReadAlone = std::size_t{128} << 10U;

@@ -34,6 +34,7 @@ class DiskTier final : public BlockTier {
   TierIndex index() const noexcept override { return index_; }
   std::size_t depth() const noexcept override { return 64; }
   std::size_t put_depth() const noexcept override { return 1024; }
+  bool is_leaving(BlockHash hash) const override { return store_->is_leaving(hash); }
   void begin(TierTask& task) override;
   void cancel(TierTask& task) override;
   bool progress() override;

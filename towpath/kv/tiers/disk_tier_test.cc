@@ -23,7 +23,8 @@ using testing::ShuffledDevice;
 
 class DiskTierTest : public ::testing::Test {
  protected:
-  void open(std::uint64_t seed, BlockStoreOptions options = {}) {
+  void open(std::uint64_t seed,
+            BlockStoreOptions options = {.segment_bytes = testing::kSegmentBytes}) {
     tier_.reset();
     block_directory_ = std::make_unique<BlockDirectory>();
     options.directory = testing::kDirectory;
@@ -62,6 +63,7 @@ class DiskTierTest : public ::testing::Test {
     EXPECT_TRUE(!task.status.ok() || bytes == bytes_of_block(hash)) << "wrong: " << hash;
     return task.status;
   }
+  void die_at_any_step(const BlockStoreOptions& options, BlockHash already_there);
   bool is_there(BlockHash hash) const { return block_directory_->tiers_of(hash) != 0; }
 
   std::unique_ptr<sys::MemoryFileSystem> files_ = std::make_unique<sys::MemoryFileSystem>();
@@ -75,26 +77,27 @@ class DiskTierTest : public ::testing::Test {
 
 TEST_F(DiskTierTest, one_sync_serves_all_that_was_written_before_and_a_put_ends_with_it) {
   open(1);
+  put_all(100, 100);  // so that a segment was begun
   const auto syncs = files_->calls(FileOp::sync);
-  for (BlockHash hash = 1; hash <= 20; ++hash) begin_put(hash);
-  EXPECT_EQ(device_->most_waiting, 4U) << "others would wait for their file's end";
+  for (BlockHash hash = 1; hash <= 40; ++hash) begin_put(hash);
+  EXPECT_EQ(device_->most_waiting, 32U) << "others leave their places to reads";
   while (step())
     for (const auto& [hash, task] : tasks_) ASSERT_EQ(task.has_ended, is_there(hash)) << hash;
   for (const auto& [hash, task] : tasks_) EXPECT_TRUE(task.has_ended && task.status.ok()) << hash;
   EXPECT_EQ(files_->calls(FileOp::sync) - syncs, 1U);
   files_->crash();
   open(1);
-  for (BlockHash hash = 1; hash <= 20; ++hash) EXPECT_TRUE(get(hash).ok()) << hash;
+  for (BlockHash hash = 1; hash <= 40; ++hash) EXPECT_TRUE(get(hash).ok()) << hash;
 }
 
 TEST_F(DiskTierTest, reads_do_not_wait_for_writes) {
   open(2);
   put_all(1, 3);
-  for (BlockHash hash = 10; hash <= 40; ++hash) begin_put(hash);
+  for (BlockHash hash = 10; hash <= 60; ++hash) begin_put(hash);
   Bytes bytes(bytes_of_block(2).size());
   TierTask task{.kind = TierTask::Kind::get, .hash = 2, .bytes = bytes};
   tier_->begin(task);
-  EXPECT_EQ(device_->most_waiting, 4U + 1U) << "it is under way beside all of them";
+  EXPECT_EQ(device_->most_waiting, 32U + 1U) << "it is under way beside all of them";
   while (!task.has_ended) (void)step();
   EXPECT_TRUE(task.status.ok());
   EXPECT_EQ(bytes, bytes_of_block(2));
@@ -175,9 +178,9 @@ TEST_F(DiskTierTest, a_full_disk_makes_room_and_one_that_others_filled_refuses) 
 TEST_F(DiskTierTest, what_is_freed_for_one_of_many_that_found_no_space_does_for_all) {
   files_->set_capacity(1'000'000);
   open(5, {.segment_bytes = 100'000});
-  put_all(1, 100);
+  put_all(1, 70);
   const auto reclaimed = [&] { return tier_->store().figures().reclaimed_segments; };
-  BlockHash from = 101;
+  BlockHash from = 71;
   for (; reclaimed() == 0; from += 10) put_all(from, from + 9);  // as much as a segment has
   EXPECT_TRUE(is_there(from - 1));
   EXPECT_LE(reclaimed(), 3U) << "ten found no space";
@@ -203,29 +206,38 @@ TEST_F(DiskTierTest, what_waits_can_be_cancelled_and_what_is_removed_is_gone_at_
 
 // The machine dies after each step of its disk in turn, with what was under way done in any order,
 // and any of the pages that were not synced on the disk.
-TEST_F(DiskTierTest, dying_at_any_step_in_any_order_loses_nothing_said_to_be_there) {
-  const BlockStoreOptions small{.segment_bytes = 60'000};
+void DiskTierTest::die_at_any_step(const BlockStoreOptions& options, BlockHash already_there) {
   std::mt19937_64 random(77);
   RecordProperty("seed", 77);
   for (std::uint64_t steps = 0; steps < 90; ++steps) {
     for (int order = 0; order < 2; ++order) {
       begin_anew();
-      open(random(), small);
+      open(random(), options);
+      for (BlockHash from = 1; from <= already_there; from += 10) put_all(from, from + 9);
+      const BlockHash last = already_there + 30;
       device_->steps_left = steps;
-      for (BlockHash from = 1; from <= 30; from += 10) put_all(from, from + 9);
+      for (BlockHash from = already_there + 1; from <= last; from += 10) put_all(from, from + 9);
       std::set<BlockHash> said;
       for (const BlockEvent& event : block_directory_->snapshot()) said.insert(event.hash);
       files_->crash([&] { return random() % 2 == 0; });
-      open(random(), small);
-      for (BlockHash hash = 1; hash <= 30; ++hash) {
+      open(random(), options);
+      for (BlockHash hash = 1; hash <= last; ++hash) {
         const Status got = get(hash);  // fails the test when bytes are wrong
         ASSERT_TRUE(got.ok() || !said.contains(hash))
             << "after " << steps << " steps, block " << hash << ": " << got.to_string();
       }
-      put_all(100, 101);
-      ASSERT_TRUE(get(100).ok());
+      put_all(1000, 1001);
+      ASSERT_TRUE(get(1000).ok());
     }
   }
+}
+
+TEST_F(DiskTierTest, dying_at_any_step_in_any_order_loses_nothing_said_to_be_there) {
+  die_at_any_step({.segment_bytes = 60'000}, 0);
+}
+
+TEST_F(DiskTierTest, dying_while_segments_are_written_over_loses_nothing_said_to_be_there) {
+  die_at_any_step({.segment_bytes = 60'000, .capacity_bytes = 240'000}, 60);
 }
 
 }  // namespace

@@ -166,6 +166,10 @@ void TieredCache::offer(const BlockRef& block, const Demotion& how) {
   };
   if (std::ranges::none_of(below_, may_take)) return;
   if (!admission_.admits(hash, how.priority)) return count(&TieredCacheFigures::not_admitted);
+  enqueue(block, how);
+}
+
+void TieredCache::enqueue(const BlockRef& block, const Demotion& how) {
   const auto offered = demotions_.offer({pool_->weak(block), how, clock_.now()});
   if (offered == DemotionQueue::Offered::refused || offered == DemotionQueue::Offered::in_place)
     count(&TieredCacheFigures::given_up);

@@ -182,6 +182,7 @@ class TieredCache {
   void wake() const;
   std::size_t report_found(std::size_t here, std::span<const BlockHash> others);
   void offer(const BlockRef& block, const Demotion& how);
+  void enqueue(const BlockRef& block, const Demotion& how);
   bool lacks(const TierState& tier, BlockHash hash) const;
 
   void begin(TierRequest& request) TOWPATH_REQUIRES(work_);
@@ -215,6 +216,7 @@ class TieredCache {
   void land(DemotionInFlight& demotion, const TierRequest& request) TOWPATH_REQUIRES(work_);
   void note_state() TOWPATH_REQUIRES(work_);
   bool takes(const TierState& tier) const TOWPATH_REQUIRES(work_);
+  bool wants(const TierState& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);
   bool copies_rest() const TOWPATH_REQUIRES(work_);
   bool someone_takes() const TOWPATH_REQUIRES(work_);
   bool is_demoting(const TierState& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);

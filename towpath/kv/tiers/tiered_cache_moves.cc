@@ -248,7 +248,10 @@ Result<BlockRef> TieredCache::arrive(PromotionInFlight& promotion) {
   CompleteBlock whole(*std::exchange(promotion.slot, std::nullopt),
                       {promotion.wanted.block, request.task.digest});
   TOWPATH_TRY(BlockRef here, pool_->register_block(std::move(whole)));
-  if (!request.tier.tier->takes_blocks()) offer(here, {});  // others may lose it
+  if (!request.tier.tier->takes_blocks())
+    offer(here, {});  // others may lose it
+  else if (request.tier.tier->is_leaving(here.hash()))
+    enqueue(here, {});
   return here;
 }
 
@@ -262,6 +265,10 @@ bool TieredCache::is_time_to_demote() const {
 
 bool TieredCache::takes(const TierState& tier) const {
   return tier.tier->takes_blocks() && clock_.now() >= tier.rests_until;
+}
+
+bool TieredCache::wants(const TierState& tier, BlockHash hash) const {
+  return lacks(tier, hash) || tier.tier->is_leaving(hash);
 }
 
 bool TieredCache::copies_rest() const { return clock_.now() < copies_rest_until_; }
@@ -315,7 +322,7 @@ void TieredCache::demote_one(const DemotionQueue::Waiting& waiting) {
   const BlockHash hash = waiting.block.hash;
   DemotionInFlight demotion{.block = waiting.block};
   for (const auto& tier : below_)
-    if (takes(*tier) && lacks(*tier, hash) && !is_demoting(*tier, hash))
+    if (takes(*tier) && wants(*tier, hash) && !is_demoting(*tier, hash))
       demotion.takers.push_back(tier.get());
   if (demotion.takers.empty()) return;
   demoting_.push_back(std::move(demotion));

@@ -59,6 +59,19 @@ TEST_F(TieredCacheTest, the_next_life_finds_what_was_acknowledged) {
   EXPECT_EQ(cache_->match(names(1, 8)).here.size(), 5U);
 }
 
+TEST_F(TieredCacheTest, what_is_wanted_again_and_again_stays_on_a_full_disk) {
+  open({}, {.capacity_bytes = 400'000});
+  (void)make(1);
+  for (BlockHash hash = 2; hash < 200; hash += 4) {
+    make_all(hash, hash + 3);
+    ASSERT_TRUE(cache_->flush().ok());
+    evict_all();
+    ASSERT_TRUE(promote(1).ok()) << "after block " << hash + 3;
+  }
+  EXPECT_FALSE(is_on_disk(2));
+  EXPECT_LT(disk_->store().figures().kept, 15U) << "not each time that it was wanted";
+}
+
 TEST_F(TieredCacheTest, where_blocks_are_found_is_counted_by_tier) {
   meter_ = {.metrics = &metrics_, .agent = "node"};
   open();
