@@ -1,5 +1,6 @@
 #include <towpath/core/text.h>
 #include <towpath/kv/connector/scheduler.h>
+#include <towpath/sys/clock.h>
 
 #include "bindings/c/call.h"
 
@@ -57,7 +58,8 @@ towpath_code_t towpath_scheduler_open(const towpath_scheduler_options_t* options
     kv::ConnectorSchedulerOptions wanted{.salt = reported.salt,
                                          .name_space = text_or_none(reported.name_space),
                                          .saves_in_background = reported.saves_in_background != 0,
-                                         .events_with_tokens = reported.events_with_tokens != 0};
+                                         .events_with_tokens = reported.events_with_tokens != 0,
+                                         .clock = &sys::system_clock()};
     if (reported.tokens_per_block != 0) wanted.tokens_per_block = reported.tokens_per_block;
     if (reported.workers != 0) wanted.workers = reported.workers;
     if (reported.background_from_tokens != 0)
@@ -125,6 +127,21 @@ towpath_code_t towpath_scheduler_finish(towpath_scheduler_t* scheduler, const ch
   return call(error, given(scheduler, request, blocks_stay), [&]() -> Status {
     TOWPATH_TRY(const auto finish, scheduler->value.finish(request));
     *blocks_stay = finish.blocks_stay ? 1 : 0;
+    return {};
+  });
+}
+
+towpath_code_t towpath_scheduler_step_begins(towpath_scheduler_t* scheduler, uint64_t tokens,
+                                             towpath_error_t* error) {
+  return call(error, given(scheduler), [&]() -> Status {
+    scheduler->value.step_begins(tokens);
+    return {};
+  });
+}
+
+towpath_code_t towpath_scheduler_step_ends(towpath_scheduler_t* scheduler, towpath_error_t* error) {
+  return call(error, given(scheduler), [&]() -> Status {
+    scheduler->value.step_ends();
     return {};
   });
 }

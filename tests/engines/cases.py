@@ -165,6 +165,24 @@ def preemption_beside_prefix_cache(work):
     return preemption(work, prefix_caching=True)
 
 
+def load_or_compute(work):
+    """Each request takes the way that took less lately. Which that is here, the machine says."""
+    model = make_model(work / "model")
+    prompts = [prompt(seed, 600) for seed in range(24)]
+    with Engine(model, towpath(directory=str(work / "kv"), load="cheaper"), enable_prefix_caching=False) as engine:
+        one_by_one(engine, prompts)
+        engine.sync()
+        one_by_one(engine, prompts)
+        figures = engine.figures()
+    decided = figures["scheduler"]
+    ways = [decided[f"loaded_{way}"] for way in ("all", "some", "none")]
+    assert sum(ways) == len(prompts) and decided["computing_ns_per_token"] > 0, decided
+    assert decided["matched_tokens"] + decided["tokens_not_loaded"] == sum(whole_blocks(prompts)), decided
+    assert figures["worker"]["failed_blocks"] == 0, figures
+    return (f"a token computed in {decided['computing_ns_per_token'] / 1000:.0f} us: {ways[0]} requests loaded all, "
+            f"{ways[1]} some, {ways[2]} nothing")
+
+
 def salts_and_reset(work):
     """Tenants do not see each other's blocks, nor do routers; a reset forgets, in files too."""
     model, prompts = make_model(work / "model"), [prompt(7, 400)]
@@ -235,7 +253,7 @@ def nixl_pull(work):
 
 CASES = {function.__name__: function for function in (
     restart_in_background, restart_in_step, random_conversations, conversations_in_step, peers, two_ranks,
-    preemption_in_background, preemption_in_step, preemption_beside_prefix_cache, salts_and_reset, wrong_settings,
+    preemption_in_background, preemption_in_step, preemption_beside_prefix_cache, load_or_compute, salts_and_reset, wrong_settings,
     nixl_pull)}
 
 

@@ -49,7 +49,8 @@ def flip(path, place, bit=4):
 
 
 def towpath(**extra):
-    """A kv_transfer_config with our connector."""
+    """A kv_transfer_config with our connector. It loads what it has, whatever that costs beside a model so small."""
+    extra = {"load": "always", **extra}
     return {"kv_connector": "TowpathConnector", "kv_connector_module_path": "towpath.vllm", "kv_role": "kv_both",
             "kv_load_failure_policy": "recompute", "kv_connector_extra_config": extra}
 

@@ -17,4 +17,9 @@ Instant SystemClock::now() const noexcept { return {read_clock(CLOCK_BOOTTIME)};
 
 Duration SystemClock::since_epoch() const noexcept { return Duration(read_clock(CLOCK_REALTIME)); }
 
+const SystemClock& system_clock() noexcept {
+  static const SystemClock kClock;
+  return kClock;
+}
+
 }  // namespace towpath::sys

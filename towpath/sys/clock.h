@@ -16,4 +16,7 @@ class SystemClock final : public Clock {
   Duration since_epoch() const noexcept override;
 };
 
+/// One that outlives its users.
+const SystemClock& system_clock() noexcept;
+
 }  // namespace towpath::sys

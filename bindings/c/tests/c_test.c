@@ -124,6 +124,7 @@ static void update(towpath_scheduler_t* scheduler, towpath_worker_t* worker) {
 static void step(towpath_scheduler_t* scheduler, towpath_worker_t* worker) {
   void* orders = NULL;
   size_t size = 0;
+  OK(towpath_scheduler_step_begins(scheduler, 1, &failure)); /* too few to count */
   OK(towpath_scheduler_build(scheduler, &orders, &size, &failure));
   OK(towpath_worker_start_step(worker, orders, size, &failure));
   for (uint64_t layer = 0; layer < kLayers; ++layer) {
@@ -131,6 +132,7 @@ static void step(towpath_scheduler_t* scheduler, towpath_worker_t* worker) {
     OK(towpath_worker_save_layer(worker, layer, &failure));
   }
   OK(towpath_worker_wait_for_save(worker, &failure));
+  OK(towpath_scheduler_step_ends(scheduler, &failure));
   update(scheduler, worker);
   towpath_free(orders);
 }

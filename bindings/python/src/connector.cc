@@ -7,6 +7,7 @@
 #include <towpath/kv/blobs/blob_store.h>
 #include <towpath/kv/connector/scheduler.h>
 #include <towpath/standard/connector_words.h>
+#include <towpath/sys/clock.h>
 
 #include "bindings/python/src/memory.h"
 
@@ -62,7 +63,8 @@ std::unique_ptr<Scheduler> make_scheduler(std::uint64_t tokens_per_block, std::u
        .name_space = name_space.value,
        .background_from_tokens = background_from_tokens.value_or(UINT64_MAX),
        .saves_in_background = saves_in_background,
-       .events_with_tokens = events_with_tokens})));
+       .events_with_tokens = events_with_tokens,
+       .clock = &sys::system_clock()})));
 }
 
 py::tuple match(const Scheduler& self, const Name& request, const Tokens& tokens,
@@ -83,11 +85,16 @@ void advance(const Scheduler& self, const Name& request, std::uint64_t before, s
 py::dict scheduler_figures(const Scheduler& self) {
   const auto figures =
       self.call([](kv::ConnectorScheduler& scheduler) { return scheduler.figures(); });
-  return py::dict(py::arg("asked_tokens") = figures.asked_tokens,
-                  py::arg("matched_tokens") = figures.matched_tokens,
-                  py::arg("saved_blocks") = figures.saved_blocks,
-                  py::arg("failed_blocks") = figures.failed_blocks,
-                  py::arg("requests") = figures.requests);
+  return py::dict(
+      py::arg("asked_tokens") = figures.asked_tokens,
+      py::arg("matched_tokens") = figures.matched_tokens,
+      py::arg("saved_blocks") = figures.saved_blocks,
+      py::arg("failed_blocks") = figures.failed_blocks, py::arg("requests") = figures.requests,
+      py::arg("loaded_all") = figures.loaded_all, py::arg("loaded_some") = figures.loaded_some,
+      py::arg("loaded_none") = figures.loaded_none,
+      py::arg("loaded_to_see") = figures.loaded_to_see,
+      py::arg("tokens_not_loaded") = figures.tokens_not_loaded,
+      py::arg("computing_ns_per_token") = figures.computing_per_token.count());
 }
 
 void bind_event(py::module_& module) {
@@ -123,6 +130,16 @@ void bind_scheduler(py::module_& module) {
       .def("advance", &advance, py::arg("request"), py::arg("computed_before"),
            py::arg("computed_after"), py::arg("new_tokens") = Tokens{},
            py::arg("new_blocks") = Numbers{}, py::arg("priority") = kv::kUsualPriority)
+      .def(
+          "step_begins",
+          [](const Scheduler& self, std::uint64_t tokens) {
+            self.call([&](kv::ConnectorScheduler& it) { it.step_begins(tokens); });
+          },
+          py::arg("tokens"))
+      .def("step_ends",
+           [](const Scheduler& self) {
+             self.call([](kv::ConnectorScheduler& it) { it.step_ends(); });
+           })
       .def("build",
            [](const Scheduler& self) {
              return to_python(unwrap(self.call([](auto& it) { return kv::encode(it.build()); })));

@@ -51,6 +51,7 @@ def test_sizes_are_numbers_or_texts(value, meant):
     ({"directory": 7}, "directory is 7, and should be a text"),
     ({"saves_in_background": "no"}, "should be true or false"),
     ({"min_accesses": -1}, "a number, 0 or more"),
+    ({"load": "never"}, "load is 'never', and should be 'cheaper' or 'always'"),
     ({"min_accesses": True}, "a number, 0 or more"),
     ({"peers": {"rendevouz": "x"}}, "peers has no key 'rendevouz'; the nearest is 'rendezvous'"),
     ({"peers": {"name": "x"}}, "peers need a rendezvous"),
@@ -286,6 +287,20 @@ def side(**given):
 def begin(half, request, blocks, loaded=0):
     half.match(request, 0)
     half.allocate(request, blocks, loaded)
+
+
+@pytest.mark.parametrize("load, measures", [("cheaper", True), ("always", False)])
+def test_steps_are_measured_where_the_cheaper_way_is_wanted(load, measures):
+    extra = {**SYNCHRONOUS, "load": load}
+    scheduler = TowpathConnector(fake_vllm.config(extra), KVConnectorRole.SCHEDULER, fake_vllm.cache_config())
+    for request in (Request("a", 63), Request("b", 200)):
+        assert scheduler.get_num_new_matched_tokens(request, 0) == (0, False)
+        scheduler.update_state_after_alloc(request, types.SimpleNamespace(get_block_ids=lambda: ([],)), 0)
+        scheduler.build_connector_meta(scheduled(request, 0, len(request.all_token_ids)))
+        assert scheduler._scheduler.figures()["computing_ns_per_token"] == 0, "it has not ended"
+        assert list(scheduler.take_events()) == []
+        assert (scheduler._scheduler.figures()["computing_ns_per_token"] > 0) == (
+            measures and request.request_id == "b"), "few tokens say nothing"
 
 
 def test_only_known_tokens_are_saved():

@@ -333,6 +333,11 @@ class ConnectorScheduler:
     def finish(self, request: Name) -> bool:
         """Whether the blocks must stay until the request has been sent, or received."""
     def take_events(self) -> List[HeldBlockEvent]: ...
+    def step_begins(self, tokens: int) -> None:
+        """A step of the engine that computes so many tokens, of all its requests, begins. An engine that says this, and
+        step_ends(), is matched no more than can be loaded sooner than it is computed, by what both took lately."""
+    def step_ends(self) -> None:
+        """The step that began first has ended."""
     def figures(self) -> Dict[str, int]: ...
 
 class ConnectorWorker:

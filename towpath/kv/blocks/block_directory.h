@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <towpath/core/clock.h>
 #include <towpath/kv/block_id.h>
 #include <towpath/run/mutex.h>
 
@@ -19,6 +20,15 @@ namespace towpath::kv {
 
 using TierIndex = std::uint8_t;  ///< the fastest is 0
 inline constexpr TierIndex kMaxTiers = 16;
+
+/// What it takes to bring a block from there to the pool, as measured; from the pool, to the
+/// engine.
+struct TierCost {
+  TierIndex tier = 0;
+  Duration per_block{0};
+
+  friend bool operator==(const TierCost&, const TierCost&) = default;
+};
 
 struct BlockEvent {
   enum class Kind : std::uint8_t { stored, removed };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <towpath/core/clock.h>
+#include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/blocks/block_handles.h>
 #include <towpath/layout/physical_layout.h>
 
@@ -77,6 +78,10 @@ class BlockKeeper {
   };
   /// Since the last call; the first says what was there from the start.
   virtual News take_news() = 0;
+  /// The fastest tier that has the block now; 0: memory.
+  virtual TierIndex tier_of(BlockHash hash) const { return (void)hash, TierIndex{0}; }
+  /// Of the tiers below memory, as measured so far.
+  virtual std::vector<TierCost> costs() const { return {}; }
 };
 
 }  // namespace towpath::kv

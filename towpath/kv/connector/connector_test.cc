@@ -82,8 +82,9 @@ struct Engine {
                                 .value());
     auto made = TieredKeeper::make(std::move(parts)).value();
     keeper = made.get();
-    worker =
-        ConnectorWorker::make({.manager = node.manager.get()}, handle, std::move(made)).value();
+    worker = ConnectorWorker::make({.manager = node.manager.get(), .clock = &node.clock}, handle,
+                                   std::move(made))
+                 .value();
     EXPECT_TRUE(scheduler->update(worker->take_report()).ok());
   }
 
@@ -381,6 +382,26 @@ TEST(ConnectorTest, a_load_in_the_background_is_received_once) {
   const WorkerReport report = engine.worker->take_report();
   EXPECT_THAT(report.received, ElementsAre("b"));
   EXPECT_THAT(report.lost, SizeIs(1));
+}
+
+TEST(ConnectorTest, what_a_load_took_and_where_blocks_are_is_reported) {
+  sys::MemoryFileSystem disk;
+  { EXPECT_EQ(Engine(&disk).serve("a", 7, {0, 1, 2}), 0U); }
+  Engine engine(&disk);
+  EXPECT_EQ(engine.report.costs.size(), 0U) << "nothing was loaded";
+  engine.serve("b", 7, {5, 3, 4});
+  std::vector<TierIndex> tiers;
+  for (const TierCost& cost : engine.report.costs) {
+    tiers.push_back(cost.tier);
+    EXPECT_GT(cost.per_block, Duration{0});
+  }
+  EXPECT_THAT(tiers, ::testing::UnorderedElementsAre(0, 1)) << "out of memory, and off the disk";
+  engine.keeper->wait_for_work(Duration{0});
+  EXPECT_TRUE(engine.report.tiers.empty()) << "all that it speaks of is in memory now";
+  engine.serve("c", 100, {0, 1, 2});
+  engine.serve("d", 200, {0, 1, 2});
+  engine.serve("e", 300, {0, 1, 2});
+  EXPECT_THAT(engine.report.tiers, ::testing::Contains(1)) << "some had to make room";
 }
 
 TEST(ConnectorTest, with_a_thread_the_engine_s_own_never_reads_writes_or_syncs) {

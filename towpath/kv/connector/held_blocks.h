@@ -18,14 +18,21 @@ class HeldBlocks {
   /// 1 to 64 workers.
   explicit HeldBlocks(std::uint32_t workers) : all_(~std::uint64_t{0} >> (64 - workers)) {}
 
-  void add(BlockHash hash, std::uint32_t worker);
+  /// `tier`: the fastest that the worker has it in.
+  void add(BlockHash hash, std::uint32_t worker, TierIndex tier = 0);
   void remove(BlockHash hash, std::uint32_t worker);
   /// Nothing that this worker said is true any more.
   void forget(std::uint32_t worker);
 
   bool has(BlockHash hash) const {
     const auto known = holders_.find(hash);
-    return known != holders_.end() && known->second == all_;
+    return known != holders_.end() && known->second.workers == all_;
+  }
+  /// Of a block that is held: where the worker has it that spoke of it last. They fill and empty
+  /// their tiers alike.
+  TierIndex tier_of(BlockHash hash) const {
+    const auto known = holders_.find(hash);
+    return known != holders_.end() ? known->second.tier : TierIndex{0};
   }
   /// Blocks that came to be held by all, or ceased to, since the last call, in order; without
   /// parents. Nobody needs to call it: of events that nobody takes, the last 65,536 or more are
@@ -35,8 +42,13 @@ class HeldBlocks {
  private:
   void report(BlockEvent::Kind kind, BlockHash hash);
 
+  struct Holders {
+    std::uint64_t workers = 0;  // bit i: worker i
+    TierIndex tier = 0;
+  };
+
   const std::uint64_t all_;
-  std::unordered_map<BlockHash, std::uint64_t> holders_;  // bit i: worker i
+  std::unordered_map<BlockHash, Holders> holders_;
   std::vector<BlockEvent> events_;
 };
 

@@ -13,6 +13,7 @@ using wire::Kind;
 constexpr std::uint32_t kMaxRequests = 65536;
 constexpr std::uint64_t kMaxNumbersBytes = 8 * (std::uint64_t{1} << 22U);
 constexpr std::uint64_t kMaxConnectorMessage = 256 * kMiB;
+constexpr std::uint64_t kLongestCost = std::uint64_t{3'600} * 1'000'000'000;
 
 constexpr wire::Tag kRequest = wire::required(1), kInBackground = wire::required(2),
                     kHashes = wire::required(3), kBlockIds = wire::required(4),
@@ -42,7 +43,8 @@ constexpr wire::Schema kStepSchema("step orders", kStepRules);
 constexpr wire::Tag kWorker = wire::required(1), kIsFirst = wire::required(2),
                     kStored = wire::required(3), kLost = wire::required(4),
                     kReceived = wire::required(5), kSent = wire::required(6),
-                    kFailed = wire::required(7);
+                    kFailed = wire::required(7), kTiers = wire::optional(8),
+                    kCosts = wire::optional(9);
 constexpr wire::FieldRule kReportRules[] = {
     {kWorker, "worker", Kind::number, wire::kOne, kMaxConnectorWorkers - 1},
     {kIsFirst, "is first", Kind::number, wire::kOne, 1},
@@ -51,6 +53,8 @@ constexpr wire::FieldRule kReportRules[] = {
     {kReceived, "received", Kind::bytes, wire::at_most(kMaxRequests), kMaxRequestId},
     {kSent, "sent", Kind::bytes, wire::at_most(kMaxRequests), kMaxRequestId},
     {kFailed, "failed blocks", Kind::bytes, wire::kOne, kMaxNumbersBytes},
+    {kTiers, "tiers", Kind::bytes, wire::kAtMostOne, kMaxNumbersBytes / 8},
+    {kCosts, "costs", Kind::bytes, wire::kAtMostOne, 2 * 8 * kMaxTiers},
 };
 constexpr wire::Schema kReportSchema("worker report", kReportRules);
 
@@ -84,6 +88,37 @@ Result<RequestOrder> take_order(const wire::Field& outer) {
   if (hashes.size() != blocks.size()) return outer.refuse("as many hashes as blocks are wanted");
   for (std::size_t i = 0; i < hashes.size(); ++i) order.blocks.push_back({hashes[i], blocks[i]});
   return order;
+}
+
+std::vector<std::uint64_t> numbers_of(const std::vector<TierCost>& costs) {
+  std::vector<std::uint64_t> numbers;
+  for (const TierCost& cost : costs) {
+    numbers.push_back(cost.tier);
+    numbers.push_back(static_cast<std::uint64_t>(cost.per_block.count()));
+  }
+  return numbers;
+}
+
+Result<std::vector<TierCost>> take_costs(const wire::Field& field) {
+  TOWPATH_TRY(const std::vector<std::uint64_t> numbers, unpack_numbers(field));
+  if (numbers.size() % 2 != 0) return field.refuse("a tier and nanoseconds, each time");
+  std::vector<TierCost> costs;
+  for (std::size_t i = 0; i < numbers.size(); i += 2) {
+    if (numbers[i] >= kMaxTiers || numbers[i + 1] > kLongestCost)
+      return field.refuse("a tier that there is, and at most an hour");
+    costs.push_back(
+        {static_cast<TierIndex>(numbers[i]), Duration(static_cast<std::int64_t>(numbers[i + 1]))});
+  }
+  return costs;
+}
+
+Result<std::vector<TierIndex>> take_tiers(const wire::Field& field) {
+  std::vector<TierIndex> tiers;
+  for (const std::byte one : field.bytes()) {
+    if (std::to_integer<TierIndex>(one) >= kMaxTiers) return field.refuse("a tier that there is");
+    tiers.push_back(std::to_integer<TierIndex>(one));
+  }
+  return tiers;
 }
 
 Result<Bytes> sealed(wire::MessageType type, wire::Encoder& out) {
@@ -137,6 +172,8 @@ Result<Bytes> encode(const WorkerReport& report) {
   for (const RequestId& request : report.received) out.put_text(kReceived, request);
   for (const RequestId& request : report.sent) out.put_text(kSent, request);
   out.put_bytes(kFailed, pack_numbers(report.failed_blocks));
+  if (!report.tiers.empty()) out.put_bytes(kTiers, std::as_bytes(std::span(report.tiers)));
+  if (!report.costs.empty()) out.put_bytes(kCosts, pack_numbers(numbers_of(report.costs)));
   return sealed(wire::MessageType::worker_report, out);
 }
 
@@ -155,6 +192,14 @@ Result<WorkerReport> decode_worker_report(ConstByteSpan bytes) {
                                  report.received.emplace_back(field.text());
                                  return {};
                                case kSent: report.sent.emplace_back(field.text()); return {};
+                               case kTiers: {
+                                 TOWPATH_TRY(report.tiers, take_tiers(field));
+                                 return {};
+                               }
+                               case kCosts: {
+                                 TOWPATH_TRY(report.costs, take_costs(field));
+                                 return {};
+                               }
                                default: break;
                              }
                              auto& list = field.tag() == kStored ? report.stored
@@ -163,6 +208,9 @@ Result<WorkerReport> decode_worker_report(ConstByteSpan bytes) {
                              TOWPATH_TRY(list, unpack_numbers(field));
                              return {};
                            }));
+  if (!report.tiers.empty() && report.tiers.size() != report.stored.size())
+    return error(Code::corrupt, cat("a report of ", report.stored.size(), " blocks, and tiers of ",
+                                    report.tiers.size()));
   return report;
 }
 

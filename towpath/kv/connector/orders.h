@@ -12,6 +12,7 @@
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
 #include <towpath/kv/block_id.h>
+#include <towpath/kv/blocks/block_directory.h>
 
 namespace towpath::kv {
 
@@ -64,6 +65,9 @@ struct WorkerReport {
   std::vector<RequestId> received;           ///< background loads that have ended, well or not
   std::vector<RequestId> sent;               ///< of `ends`: their blocks are read no more
   std::vector<std::uint64_t> failed_blocks;  ///< the engine's: what was loaded is not in them
+  /// The tiers of `stored`, as many; none: all are in memory.
+  std::vector<TierIndex> tiers;
+  std::vector<TierCost> costs;  ///< that have changed
 
   bool says_nothing() const { return *this == WorkerReport{.worker = worker}; }
   friend bool operator==(const WorkerReport&, const WorkerReport&) = default;

@@ -73,7 +73,7 @@ Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt
     const std::uint64_t most = (prompt.tokens.size() - 1) / per_block;
     std::uint64_t block = prompt.computed / per_block;
     while (block < most && held_.has(request.hashes[block])) ++block;
-    request.matched = block * per_block - std::min(prompt.computed, block * per_block);
+    choose(request, std::min(prompt.computed / per_block, block), block);
   }
   name_blocks(request, 0, request.hashes.size());
   const Match match{request.matched, request.matched >= options_.background_from_tokens};
@@ -81,9 +81,33 @@ Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt
   if (!is_new) {
     request.saves = known->second.saves;
     request.loading = known->second.loading;
+    request.loads = known->second.loads;
   }
   known->second = std::move(request);
   return match;
+}
+
+/// Of blocks [first, end), which are held, how many it matches.
+void ConnectorScheduler::choose(Request& request, std::uint64_t first, std::uint64_t end) {
+  std::vector<TierIndex> tiers;
+  for (std::uint64_t i = first; i < end; ++i) tiers.push_back(held_.tier_of(request.hashes[i]));
+  LoadOrCompute::Question question{.tiers = tiers, .tokens_per_block = options_.tokens_per_block};
+  for (std::size_t tier = 0; tier < kMaxTiers; ++tier)
+    question.waiting[tier] = loading_[tier] + next_loading_[tier];
+  request.held_blocks = end - first;
+  request.choice = costs_.ask(question);
+  request.matched = request.choice.blocks * options_.tokens_per_block;
+}
+
+void ConnectorScheduler::note_choice(const Request& request) {
+  const std::uint64_t held = request.held_blocks, chosen = request.choice.blocks;
+  if (held == 0) return;
+  costs_.note_decision(request.choice, held);
+  figures_.loaded_all += chosen == held ? 1 : 0;
+  figures_.loaded_some += chosen > 0 && chosen < held ? 1 : 0;
+  figures_.loaded_none += chosen == 0 ? 1 : 0;
+  figures_.loaded_to_see += request.choice.is_to_see ? 1 : 0;
+  figures_.tokens_not_loaded += (held - chosen) * options_.tokens_per_block;
 }
 
 Status ConnectorScheduler::allocate(const RequestId& id, std::span<const std::uint64_t> blocks,
@@ -98,13 +122,22 @@ Status ConnectorScheduler::allocate(const RequestId& id, std::span<const std::ui
         cat("request '", printable(id), "': ", loaded_tokens, " tokens to load behind ",
             request->computed, " into ", blocks.size(), " blocks; matched were ", request->matched),
         "load what was matched, or fewer whole blocks");
-  if (request->blocks.empty()) figures_.asked_tokens += request->tokens.size() - request->computed;
+  if (request->blocks.empty()) {
+    figures_.asked_tokens += request->tokens.size() - request->computed;
+    note_choice(*request);
+  }
   request->blocks.assign(blocks.begin(), blocks.end());
   if (count == 0) return {};
   RequestOrder load{.request = id,
                     .in_background = loaded_tokens >= options_.background_from_tokens};
   for (std::uint64_t i = first; i < first + count; ++i)
     load.blocks.push_back({request->hashes[i], blocks[i]});
+  TierCounts& counts = load.in_background ? loading_ : next_loading_;
+  for (const BlockOrder& block : load.blocks) {
+    const TierIndex tier = held_.tier_of(block.hash);
+    ++counts[tier];
+    if (load.in_background) ++request->loads[tier];
+  }
   if (load.in_background) request->loading = options_.workers;
   figures_.matched_tokens += loaded_tokens;
   request->matched = 0;  // allocated again without a match, it loads nothing twice
@@ -153,13 +186,31 @@ Result<ConnectorScheduler::Finish> ConnectorScheduler::finish(const RequestId& i
   TOWPATH_TRY(Request * request, find(id));
   const Finish finish{request->saves || request->loading > 0};
   if (request->saves) next_.ends.push_back(id);
+  end_loads(*request);
   requests_.erase(id);
   return finish;
 }
 
 // Steps ------------------------------------------------------------------------------------------
 
+void ConnectorScheduler::step_begins(std::uint64_t tokens) {
+  constexpr std::size_t kMost = 64;  // an engine that never says that they end
+  if (options_.clock == nullptr) return;
+  if (steps_.size() == kMost) steps_.pop_front();
+  steps_.push_back({tokens, options_.clock->now()});
+}
+
+void ConnectorScheduler::step_ends() {
+  if (steps_.empty()) return;
+  const Step step = steps_.front();
+  steps_.pop_front();
+  const Instant now = options_.clock->now();
+  costs_.note_step(step.tokens, now - step.since);
+  if (!steps_.empty()) steps_.front().since = std::max(steps_.front().since, now);
+}
+
 StepOrders ConnectorScheduler::build() {
+  next_loading_ = {};
   StepOrders orders = std::exchange(next_, {});
   next_.step = orders.step + 1;
   return orders;
@@ -174,7 +225,13 @@ void ConnectorScheduler::note_answer(BlockHash hash, bool is_last) {
 
 void ConnectorScheduler::note_received(const RequestId& id) {
   const auto known = requests_.find(id);
-  if (known != requests_.end() && known->second.loading > 0) --known->second.loading;
+  if (known == requests_.end() || known->second.loading == 0) return;
+  if (--known->second.loading == 0) end_loads(known->second);
+}
+
+void ConnectorScheduler::end_loads(Request& request) {
+  const TierCounts ended = std::exchange(request.loads, {});
+  for (std::size_t tier = 0; tier < kMaxTiers; ++tier) loading_[tier] -= ended[tier];
 }
 
 Status ConnectorScheduler::update(const WorkerReport& report) {
@@ -185,16 +242,19 @@ Status ConnectorScheduler::update(const WorkerReport& report) {
   if (report.is_first) {
     held_.forget(report.worker);
     saving_.clear();  // it will not answer for its earlier life; saved twice does no harm
+    for (auto& [id, request] : requests_) end_loads(request);
   }
   for (const BlockHash hash : report.lost) {
     held_.remove(hash, report.worker);
     note_answer(hash, true);
     news_.forget(hash);
   }
-  for (const BlockHash hash : report.stored) {
-    held_.add(hash, report.worker);
-    note_answer(hash, false);
+  for (std::size_t i = 0; i < report.stored.size(); ++i) {
+    held_.add(report.stored[i], report.worker,
+              i < report.tiers.size() ? report.tiers[i] : TierIndex{0});
+    note_answer(report.stored[i], false);
   }
+  for (const TierCost& cost : report.costs) costs_.note_cost(report.worker, cost);
   if (report.is_first) news_.forget_unless([&](BlockHash hash) { return held_.has(hash); });
   for (const RequestId& id : report.received) note_received(id);
   figures_.failed_blocks += report.failed_blocks.size();
@@ -213,6 +273,7 @@ std::vector<HeldBlockEvent> ConnectorScheduler::take_events() {
 ConnectorScheduler::Figures ConnectorScheduler::figures() const {
   Figures all = figures_;
   all.requests = requests_.size();
+  all.computing_per_token = costs_.computing_per_token();
   return all;
 }
 

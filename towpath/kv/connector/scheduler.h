@@ -5,15 +5,18 @@
 //   for each request that comes:   match() ----> allocate()
 //   for each step:                 advance() of each request in it, then build() for the workers
 //   after each step:               update() with each worker's report
+//   around each step:              step_begins(), step_ends(), which measure what computing costs
 //   when a request ends:           finish(); when it has to make room meanwhile, preempt()
 //
-// A match is best effort: the block may be gone, or found wrong, when a worker wants it. Then that
-// block is a load error, the report says so, and it is matched no more. Invariants: a block is
-// matched only after every worker has said that it holds it; a hash is ordered to be saved once at
-// a time. Thread: loop.
+// With those, what would be loaded more slowly than it is computed is not matched
+// (load_or_compute.h). A match is best effort: the block may be gone, or found wrong, when a worker
+// wants it. Then that block is a load error, the report says so, and it is matched no more.
+// Invariants: a block is matched only after every worker has said that it holds it; a hash is
+// ordered to be saved once at a time. Thread: loop.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <span>
 #include <string>
@@ -23,6 +26,7 @@
 #include <towpath/core/result.h>
 #include <towpath/kv/blocks/sequence_hash.h>
 #include <towpath/kv/connector/held_blocks.h>
+#include <towpath/kv/connector/load_or_compute.h>
 #include <towpath/kv/connector/orders.h>
 #include <towpath/kv/connector/token_news.h>
 
@@ -40,6 +44,8 @@ struct ConnectorSchedulerOptions {
   /// Events say which tokens a block holds, as routers want it: 4 bytes are kept for each. A block
   /// whose tokens no request has named yet is reported when one does.
   bool events_with_tokens = false;
+  /// Outlives the scheduler, and measures its engine's steps; null: all that is held is matched.
+  const Clock* clock = nullptr;
 };
 
 class ConnectorScheduler {
@@ -83,6 +89,13 @@ class ConnectorScheduler {
   /// Errors: not_found, invalid_argument (more computed than tokens or blocks are known).
   Status advance(const RequestId& request, const Progress& progress);
 
+  /// A step of the engine that computes so many tokens begins, as build() is asked for its orders;
+  /// one that begins before another has ended waits for it. What is computed in it, also for
+  /// requests that are not known here, counts.
+  void step_begins(std::uint64_t tokens);
+  /// The one that began first has ended; nothing, if none has begun.
+  void step_ends();
+
   /// The orders of the step; every worker gets the same.
   StepOrders build();
   /// Whether build() would order anything now.
@@ -108,6 +121,11 @@ class ConnectorScheduler {
     std::uint64_t saved_blocks = 0;    ///< ordered
     std::uint64_t failed_blocks = 0;   ///< load errors, of all workers
     std::size_t requests = 0;
+    /// Requests of which all that was held was loaded, some of it, or none, as that was expected to
+    /// be sooner; and those that loaded some to see whether it still is.
+    std::uint64_t loaded_all = 0, loaded_some = 0, loaded_none = 0, loaded_to_see = 0;
+    std::uint64_t tokens_not_loaded = 0;  ///< that were held: computed anew, in less time
+    Duration computing_per_token{0};      ///< as measured; 0: not yet
   };
   Figures figures() const;
 
@@ -119,6 +137,9 @@ class ConnectorScheduler {
     std::string room;
     std::uint64_t computed = 0;  // when it was matched
     std::uint64_t matched = 0;
+    std::uint64_t held_blocks = 0;  // behind the computed ones, of which `matched` was chosen
+    LoadOrCompute::Answer choice{};
+    TierCounts loads{};  // in the background, by where they were
     std::vector<std::uint64_t> blocks;
     std::uint32_t loading = 0;  // workers that have not received it
     bool saves = false;         // something of it was ordered to be saved in the background
@@ -132,6 +153,9 @@ class ConnectorScheduler {
   void extend_by(Request& request, std::span<const TokenId> tokens) const;
   /// Blocks [first, end) of the request, those that are held or being saved.
   void name_blocks(const Request& request, std::uint64_t first, std::uint64_t end);
+  void choose(Request& request, std::uint64_t first, std::uint64_t end);
+  void note_choice(const Request& request);
+  void end_loads(Request& request);
   void note_received(const RequestId& request);
   void note_answer(BlockHash hash, bool is_last);
 
@@ -141,6 +165,14 @@ class ConnectorScheduler {
   std::map<RequestId, Request> requests_;
   std::unordered_map<BlockHash, std::uint32_t> saving_;  // answers that are still to come
   StepOrders next_;
+  struct Step {
+    std::uint64_t tokens;
+    Instant since;
+  };
+  std::deque<Step> steps_;  // that have not ended
+  LoadOrCompute costs_;
+  TierCounts loading_{};       // ordered, and not received
+  TierCounts next_loading_{};  // with the next step, which waits for them
   Figures figures_;
 };
 

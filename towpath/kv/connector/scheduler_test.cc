@@ -239,12 +239,109 @@ TEST_F(ConnectorSchedulerTest, orders_and_reports_travel_and_what_is_cut_is_refu
                             .failed_blocks = {9}};
   const Bytes said = encode(report).value();
   EXPECT_EQ(decode_worker_report(said).value(), report);
+  WorkerReport measured = report;
+  measured.tiers = {0, 15};
+  measured.costs = {{.tier = 2, .per_block = std::chrono::milliseconds(3)}};
+  EXPECT_EQ(decode_worker_report(encode(measured).value()).value(), measured);
+  for (const TierIndex tier : {TierIndex{16}, TierIndex{255}}) {
+    WorkerReport wrong = measured;
+    wrong.tiers[1] = tier;
+    EXPECT_FALSE(decode_worker_report(encode(wrong).value()).ok()) << +tier;
+    wrong = measured;
+    wrong.costs[0].tier = tier;
+    EXPECT_FALSE(decode_worker_report(encode(wrong).value()).ok()) << +tier;
+  }
+  measured.tiers.push_back(1);
+  EXPECT_FALSE(decode_worker_report(encode(measured).value()).ok()) << "of two blocks";
   for (std::size_t size = 0; size < reported.size(); ++size)
     EXPECT_FALSE(decode_step_orders(ConstByteSpan(reported).first(size)).ok()) << size;
   for (std::size_t size = 0; size < said.size(); ++size)
     EXPECT_FALSE(decode_worker_report(ConstByteSpan(said).first(size)).ok()) << size;
   EXPECT_FALSE(decode_worker_report(reported).ok());
   EXPECT_FALSE(encode(WorkerReport{.worker = 64}).ok());
+}
+
+// Blocks of a prompt in tier 1, 4 ms each, for an engine that computes one in 8 ms.
+class LoadingSchedulerTest : public ConnectorSchedulerTest {
+ protected:
+  static constexpr Duration kMs = std::chrono::milliseconds(1);
+
+  ConnectorScheduler make_measured() {
+    ConnectorScheduler scheduler = make({.background_from_tokens = 1, .clock = &clock_});
+    const auto hashes = hashes_of(prompt_of(32));
+    const WorkerReport report{.stored = hashes,
+                              .tiers = std::vector<TierIndex>(hashes.size(), 1),
+                              .costs = {{.tier = 1, .per_block = 4 * kMs}}};
+    EXPECT_TRUE(scheduler.update(report).ok());
+    step(scheduler, 400, 800 * kMs);
+    return scheduler;
+  }
+  void step(ConnectorScheduler& scheduler, std::uint64_t tokens, Duration took) {
+    scheduler.step_begins(tokens);
+    clock_.advance(took);
+    scheduler.step_ends();
+  }
+  void allocate(ConnectorScheduler& scheduler, const RequestId& request, std::uint64_t loaded) {
+    const std::vector<std::uint64_t> blocks{0, 1, 2, 3, 4, 5, 6, 7, 8};
+    ASSERT_TRUE(scheduler.allocate(request, blocks, loaded).ok());
+  }
+
+  ManualClock clock_;
+};
+
+TEST_F(LoadingSchedulerTest, what_is_loaded_sooner_than_computed_is_matched) {
+  auto scheduler = make_measured();
+  EXPECT_EQ(matched(scheduler, prompt_of(33)), 32U);
+  ASSERT_TRUE(scheduler.update({.costs = {{.tier = 1, .per_block = 9 * kMs}}}).ok());
+  EXPECT_EQ(matched(scheduler, prompt_of(33)), 0U);
+  // The first two have been loaded meanwhile, by another.
+  auto hashes = hashes_of(prompt_of(8));
+  ASSERT_TRUE(scheduler.update({.stored = hashes}).ok());
+  EXPECT_EQ(matched(scheduler, prompt_of(33)), 8U);
+  allocate(scheduler, "r", 8);
+  const auto figures = scheduler.figures();
+  EXPECT_EQ(figures.loaded_some, 1U);
+  EXPECT_EQ(figures.tokens_not_loaded, 24U);
+  EXPECT_EQ(figures.computing_per_token, 2 * kMs);
+}
+
+TEST_F(LoadingSchedulerTest, what_others_load_is_waited_for_until_it_has_been_received) {
+  auto scheduler = make_measured();
+  EXPECT_EQ(matched(scheduler, prompt_of(33)), 32U);
+  allocate(scheduler, "r", 32);
+  const auto other = [&] {
+    return scheduler.match({.request = "other", .tokens = prompt_of(17)})->tokens;
+  };
+  EXPECT_EQ(other(), 0U) << "behind 8 blocks, 48 ms for 32";
+  ASSERT_TRUE(scheduler.update({.received = {"r"}}).ok());
+  EXPECT_EQ(other(), 16U);
+  EXPECT_EQ(matched(scheduler, prompt_of(33)), 32U);
+  allocate(scheduler, "r", 32);
+  EXPECT_EQ(other(), 0U);
+  ASSERT_TRUE(scheduler.finish("r").ok());
+  EXPECT_EQ(other(), 16U) << "nobody loads for it any more";
+}
+
+TEST_F(LoadingSchedulerTest, steps_that_overlap_are_measured_from_the_end_of_the_one_before) {
+  auto scheduler = make({.clock = &clock_});
+  scheduler.step_ends();  // of none
+  scheduler.step_begins(100);
+  clock_.advance(10 * kMs);
+  scheduler.step_begins(100);
+  clock_.advance(90 * kMs);
+  scheduler.step_ends();
+  clock_.advance(100 * kMs);
+  scheduler.step_ends();
+  EXPECT_EQ(scheduler.figures().computing_per_token, kMs);
+}
+
+TEST_F(LoadingSchedulerTest, without_a_clock_all_is_matched) {
+  auto scheduler = make();
+  hold(scheduler, prompt_of(32));
+  ASSERT_TRUE(scheduler.update({.costs = {{.tier = 0, .per_block = 900 * kMs}}}).ok());
+  scheduler.step_begins(1000);
+  scheduler.step_ends();
+  EXPECT_EQ(matched(scheduler, prompt_of(33)), 32U);
 }
 
 }  // namespace

@@ -64,6 +64,10 @@ class TieredKeeper final : public BlockKeeper {
   void wait_for_work(Duration most) override;
   Status sync() override { return cache_->flush(); }
   News take_news() override;
+  TierIndex tier_of(BlockHash hash) const override {
+    return block_directory_->fastest(hash).value_or(0);
+  }
+  std::vector<TierCost> costs() const override { return cache_->costs(); }
 
   struct Figures {
     std::uint64_t from_memory = 0;                     ///< blocks that were there

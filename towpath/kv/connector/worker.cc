@@ -222,7 +222,24 @@ WorkerReport ConnectorWorker::report_so_far() {
   // What was saved may have made room since, and what was lost may have been saved again.
   keep_once(report.stored, [&](BlockHash hash) { return keeper_->has(hash); });
   keep_once(report.lost, [&](BlockHash hash) { return !keeper_->has(hash); });
+  for (const BlockHash hash : report.stored) report.tiers.push_back(keeper_->tier_of(hash));
+  if (std::ranges::count(report.tiers, 0) == std::ssize(report.tiers)) report.tiers.clear();
+  report.costs = changed_costs();
   return report;
+}
+
+/// By so much that it matters.
+std::vector<TierCost> ConnectorWorker::changed_costs() {
+  std::vector<TierCost> costs = keeper_->costs();
+  if (options_.clock != nullptr) costs.push_back({0, copying_.per_block()});
+  std::erase_if(costs, [&](const TierCost& cost) {
+    Duration& before = costs_[cost.tier];
+    const Duration by = cost.per_block > before ? cost.per_block - before : before - cost.per_block;
+    if (by <= before / 8) return true;
+    before = cost.per_block;
+    return false;
+  });
+  return costs;
 }
 
 Status ConnectorWorker::sync() {
@@ -356,6 +373,7 @@ void ConnectorWorker::copy_to_engine(Load& load, const std::vector<BlockOrder>& 
     return;
   }
   figures_.loaded_blocks += orders.size();
+  copying_.begins(orders.size(), now());
   load.copies.push_back({*std::move(job), std::move(held)});
 }
 
@@ -370,6 +388,7 @@ bool ConnectorWorker::end_copies(Load& load) {
 
 void ConnectorWorker::end(Load& load, Copying& copy) {
   wait_until_ended(copy.job);
+  copying_.ends(copy.held.size(), now());
   for (const layout::BlockRange& range : copy.job.not_in_place())
     for (std::uint64_t i = 0; i < range.count; ++i) {
       fail(load, range.target_first + i, copy.job.status());

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -26,6 +27,7 @@
 
 #include <towpath/kv/connector/block_keeper.h>
 #include <towpath/kv/connector/orders.h>
+#include <towpath/kv/tiers/pace.h>
 #include <towpath/kv/transfer_manager.h>
 
 namespace towpath::kv {
@@ -34,7 +36,7 @@ struct ConnectorWorkerOptions {
   TransferManager* manager = nullptr;  ///< outlives the worker
   std::uint32_t rank = 0;              ///< the number in reports
   std::size_t blocks_at_once = 16;     ///< asked of the keeper by a load in the background
-  const Clock* clock = nullptr;  ///< outlives the worker; null: the engine's time is not counted
+  const Clock* clock = nullptr;        ///< outlives the worker; null: no time is measured
 };
 
 class ConnectorWorker {
@@ -173,6 +175,8 @@ class ConnectorWorker {
   void end_background_saves();
   void unsaved(BlockHash hash, const Status& why);
   void note_ends();
+  Instant now() const { return options_.clock != nullptr ? options_.clock->now() : Instant{0}; }
+  std::vector<TierCost> changed_costs();
 
   const ConnectorWorkerOptions options_;
   const LayoutHandle cache_;
@@ -189,6 +193,8 @@ class ConnectorWorker {
   Finished finished_;
   std::vector<std::uint64_t> failed_;
   WorkerReport report_;
+  Pace copying_;                         // to the engine
+  std::map<TierIndex, Duration> costs_;  // that were reported
   Figures figures_;
 };
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include <towpath/kv/tiers/pace.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 
 namespace towpath::kv {
@@ -17,6 +18,7 @@ struct TieredCache::TierState {
   std::size_t puts_under_way = 0;
   Instant rests_until{0};
   telemetry::Histogram put_ns, get_ns;
+  Pace reading;
 
   /// Puts leave a place to others, where there is more than one: nobody waits for a put.
   bool has_place_for(TierTask::Kind kind) const {

@@ -311,6 +311,14 @@ void TieredCache::count_quarantined(const std::string& where) {
   ++figures_.quarantined[where];
 }
 
+std::vector<TierCost> TieredCache::costs() const {
+  std::vector<TierCost> all;
+  for (const auto& tier : below_)
+    if (const Duration one = tier->reading.per_block(); one > Duration{0})
+      all.push_back({tier->tier->index(), one});
+  return all;
+}
+
 TieredCacheFigures TieredCache::figures() const {
   TieredCacheFigures all;
   {

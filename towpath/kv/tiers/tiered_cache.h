@@ -161,6 +161,8 @@ class TieredCache {
   std::size_t waiting_demotions() const { return demotions_.size(); }
 
   TieredCacheFigures figures() const;
+  /// Of the tiers that blocks were read from.
+  std::vector<TierCost> costs() const;
 
  private:
   struct TierState;  // in_flight.h, as the next three

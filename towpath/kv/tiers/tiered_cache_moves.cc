@@ -17,6 +17,7 @@ void TieredCache::begin(TierRequest& request) {
   request.since = clock_.now();
   ++request.tier.under_way;
   if (request.task.kind == TierTask::Kind::put) ++request.tier.puts_under_way;
+  if (request.task.kind == TierTask::Kind::get) request.tier.reading.begins(1, request.since);
   request.tier.tier->begin(request.task);
   has_begun_ = true;
 }
@@ -36,7 +37,9 @@ bool TieredCache::is_over(TierRequest& request) {
   TierState& tier = request.tier;
   --tier.under_way;
   if (request.task.kind == TierTask::Kind::put) --tier.puts_under_way;
-  const Duration took = clock_.now() - request.since;
+  const Instant now = clock_.now();
+  const Duration took = now - request.since;
+  if (request.task.kind == TierTask::Kind::get) tier.reading.ends(1, now);
   if (request.task.kind == TierTask::Kind::put) tier.put_ns.record(took);
   if (request.task.kind == TierTask::Kind::get) tier.get_ns.record(took);
   return true;

@@ -16,7 +16,7 @@ from vllm.v1.metrics.cache_hit_source import CacheHitSource
 from towpath.vllm import geometry, naming, settings
 from towpath.vllm.scheduling import Orders, Reports, SchedulerSide
 from towpath.vllm.serving import WorkerSide
-from towpath.vllm.stats import TowpathPromMetrics, TowpathStats
+from towpath.vllm.stats import COUNTERS, TowpathPromMetrics, TowpathStats
 
 _logger = logging.getLogger("vllm.towpath")
 
@@ -215,6 +215,7 @@ class TowpathConnector(KVConnectorBase_V1):
         return {source: num_external_tokens} if num_external_tokens else {}
 
     def take_events(self):
+        self._scheduler.step_ends()  # asked after each step, and nothing else always is
         return self._scheduler.events(kv_events) if self._events else ()
 
     def has_pending_push_work(self):
@@ -240,7 +241,7 @@ class TowpathConnector(KVConnectorBase_V1):
         self._stats_at = now + _STATS_EVERY_S
         if self._role == KVConnectorRole.SCHEDULER:
             before, self._last_figures = self._last_figures, self._scheduler.figures()
-            figures = {name: self._last_figures[name] - before.get(name, 0) for name in ("asked_tokens", "matched_tokens")}
+            figures = {name: value - before.get(name, 0) for name, value in self._last_figures.items() if name in COUNTERS}
         else:
             figures = self._worker.figures()
         spent = sum(self.seconds.values())

@@ -149,6 +149,8 @@ class SchedulerSide:
     # Steps ------------------------------------------------------------------------------------
 
     def build(self, output) -> Orders:
+        if self._settings.load == "cheaper":
+            self._scheduler.step_begins(sum(output.num_scheduled_tokens.values()))
         for name in output.preempted_req_ids or ():
             if name in self._requests:
                 self._preempt_if_it_was(self._requests[name])
@@ -206,6 +208,9 @@ class SchedulerSide:
                 self._unconfirmed[step] = left
             else:
                 self._unconfirmed.pop(step, None)
+
+    def step_ends(self):
+        self._scheduler.step_ends()
 
     def ended(self, requests):
         """Their blocks were sent, or received."""

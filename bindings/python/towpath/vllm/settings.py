@@ -28,7 +28,8 @@ class Settings:
     are files, at most `disk` bytes of them. `direct`, `objects`, `policy`, `digest`, `min_accesses` and `peers` are those
     of towpath.connector.Worker; `peers` has the fields of towpath.connector.Peers. `model` replaces the name
     that is made of the model's configuration and weights. With `loads_in_background` a load holds up no step,
-    with `saves_in_background` no save does.
+    with `saves_in_background` no save does. `load`: "cheaper", so that what is computed sooner than it is loaded, by what both took
+    lately, is computed; or "always".
     """
     memory: int = 0
     directory: str = ""
@@ -42,6 +43,7 @@ class Settings:
     model: str = ""
     loads_in_background: bool = True
     saves_in_background: bool = True
+    load: str = "cheaper"
 
     def of_rank(self, rank, parallel) -> "Settings":
         """What one of several has for itself: replicas their files, all their names among peers."""
@@ -110,8 +112,17 @@ def _peers(given, key) -> Peers:
     return Peers(**given)
 
 
+def _one_of(*choices):
+    def read_one(given, key):
+        if given not in choices:
+            raise ValueError(f"towpath: {key} is {given!r}, and should be {' or '.join(map(repr, choices))}")
+        return given
+    return read_one
+
+
 _KINDS = {float: (int, float), Sequence[str]: list}  # what JSON has for a field's type, where it is another
-_READERS = {"memory": size_in_bytes, "disk": size_in_bytes, "peers": _peers}
+_READERS = {"memory": size_in_bytes, "disk": size_in_bytes, "peers": _peers,
+            "load": _one_of("cheaper", "always")}
 
 
 def read(extra: Mapping[str, Any]) -> Settings:

@@ -15,6 +15,10 @@ COUNTERS = {
     "leased": "Blocks that came from peers",
     "asked_tokens": "Tokens of prompts that the engine had not in its own cache",
     "matched_tokens": "Tokens of these that were loaded",
+    "loaded_all": "Requests of which all that was kept was loaded",
+    "loaded_some": "Requests of which some was loaded, and the rest computed sooner",
+    "loaded_none": "Requests of which nothing was loaded, since computing was expected to be sooner",
+    "tokens_not_loaded": "Tokens that were kept, and computed sooner",
     "engine_seconds": "Seconds of the engine's threads in the connector",
 }
 
