@@ -120,8 +120,8 @@ towpath_code_t towpath_scheduler_preempt(towpath_scheduler_t* scheduler, const c
 towpath_code_t towpath_scheduler_finish(towpath_scheduler_t* scheduler, const char* request,
                                         int* blocks_stay, towpath_error_t* error);
 /* A step of the engine that computes so many tokens, of all its requests, begins, and the one that
- * began first has ended. An engine that says these is matched no more than can be loaded sooner than it is
- * computed, by what both took lately. */
+ * began first has ended. An engine that says these is matched no more than can be loaded sooner
+ * than it is computed, by what both took lately. */
 towpath_code_t towpath_scheduler_step_begins(towpath_scheduler_t* scheduler, uint64_t tokens,
                                              towpath_error_t* error);
 towpath_code_t towpath_scheduler_step_ends(towpath_scheduler_t* scheduler, towpath_error_t* error);

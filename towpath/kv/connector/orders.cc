@@ -1,5 +1,6 @@
 #include <utility>
 
+#include <towpath/core/text.h>
 #include <towpath/kv/connector/numbers.h>
 #include <towpath/kv/connector/orders.h>
 #include <towpath/wire/encoder.h>

@@ -278,8 +278,8 @@ TEST_F(TieredCacheTest, what_makes_no_sense_is_refused) {
 class ClosedPage {
  public:
   explicit ClosedPage(std::byte* page) {
-    page_ = page;
-    is_reached_ = is_open_ = false;
+    held_page = page;
+    reached = opened = false;
     struct sigaction hold {};
     hold.sa_sigaction = &hold_up;
     hold.sa_flags = SA_SIGINFO;
@@ -288,24 +288,25 @@ class ClosedPage {
   }
   ~ClosedPage() {
     open();
-    EXPECT_EQ(mprotect(page_, kPage, PROT_READ | PROT_WRITE), 0);
+    EXPECT_EQ(mprotect(held_page, kPage, PROT_READ | PROT_WRITE), 0);
     EXPECT_EQ(sigaction(SIGSEGV, &before_, nullptr), 0);
   }
-  static bool is_reached() { return is_reached_; }
-  static void open() { is_open_ = true; }
+  static bool is_reached() { return reached; }
+  static void open() { opened = true; }
 
   static constexpr std::size_t kPage = 4096;
 
  private:
   static void hold_up(int /*signal*/, siginfo_t* what, void* /*context*/) {
-    if (what->si_addr < page_ || what->si_addr >= page_ + kPage) _exit(1);  // a fault of ours
-    is_reached_ = true;
-    while (!is_open_) sched_yield();
-    mprotect(page_, kPage, PROT_READ | PROT_WRITE);
+    if (what->si_addr < held_page || what->si_addr >= held_page + kPage)
+      _exit(1);  // a fault of ours
+    reached = true;
+    while (!opened) sched_yield();
+    mprotect(held_page, kPage, PROT_READ | PROT_WRITE);
   }
 
-  static inline std::byte* page_ = nullptr;
-  static inline std::atomic<bool> is_reached_{false}, is_open_{false};
+  static inline std::byte* held_page = nullptr;
+  static inline std::atomic<bool> reached{false}, opened{false};
   struct sigaction before_ {};
 };
 
