@@ -152,9 +152,9 @@ Status BlockStore::write_once(const Record& record, ConstByteSpan bytes) {
 Status BlockStore::begin(RecordWrite& write, const Record& record, ConstByteSpan bytes) {
   if (!read_only_.ok())
     return error(Code::denied, cat(options_.directory, " can only be read")).because(read_only_);
-  if (const std::uint64_t room = room_of(record); must_rearrange(room)) {
+  if (is_spoiled_ || is_full_for(room_of(record))) {
     if (is_busy()) return error(Code::not_ready, "records are not synced that must be, first");
-    end_segment(room);
+    end_segment();
   }
   if (!current_) TOWPATH_TRY(begin_segment());
   Segment& segment = segments_.at(*current_);
@@ -191,19 +191,16 @@ Status BlockStore::end(RecordWrite& write) {
   return {};
 }
 
-bool BlockStore::must_rearrange(std::uint64_t bytes) const {
-  const bool is_full = current_ && segments_.at(*current_).end() + bytes > options_.segment_bytes;
-  return is_spoiled_ || is_full;
+bool BlockStore::is_full_for(std::uint64_t bytes) const {
+  return current_ && segments_.at(*current_).end() + bytes > options_.segment_bytes;
 }
 
-/// The one that is written to, if it is of no more use. Nothing is under way, and all is synced.
-void BlockStore::end_segment(std::uint64_t bytes) {
-  if (std::exchange(is_spoiled_, false)) current_.reset();
-  if (!current_ || segments_.at(*current_).end() + bytes <= options_.segment_bytes) return;
-  unsaved_bytes_ += segments_.at(*current_).end();
-  current_.reset();
+/// The one that is written to. Nothing is under way, and all is synced.
+void BlockStore::end_segment() {
+  const std::uint64_t ended = *std::exchange(current_, std::nullopt);
+  unsaved_bytes_ += segments_.at(ended).end();
   const std::uint64_t most = std::max(kLookedThrough, 16 * kIndexedBytes * index_.size());
-  if (unsaved_bytes_ + options_.segment_bytes <= most) return;
+  if (std::exchange(is_spoiled_, false) || unsaved_bytes_ + options_.segment_bytes <= most) return;
   // One that fails costs only time.
   if (const Status saved = checkpoint(); !saved.ok())
     figures_.reported.emplace_back(saved.message());

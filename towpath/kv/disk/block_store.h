@@ -15,8 +15,8 @@
 //   begin(write) --> device().begin(write.request) ... it has ended --> end(write)
 //
 // and so with a read and a sync. A sync covers the writes that ended before it began. When a
-// segment is full, or room is to be made, begin() says not_ready until nothing is under way and all
-// is synced; then it does that itself, and waits for it.
+// segment is full, begin() says not_ready until nothing is under way and all is synced; then it
+// begins another itself, and waits for that.
 //
 // Promises, whatever the disk does (full, read-only, torn, out of order, bits flipped): a block
 // that get() gives is the one that was put. What was acknowledged is lost only with the segment's
@@ -168,9 +168,9 @@ class BlockStore {
 
   Status write(const Record& record, ConstByteSpan bytes);
   Status write_once(const Record& record, ConstByteSpan bytes);
-  bool must_rearrange(std::uint64_t bytes) const;
+  bool is_full_for(std::uint64_t bytes) const;
   bool is_busy() const { return writing_ > 0 || is_syncing_ || is_dirty_; }
-  void end_segment(std::uint64_t bytes);
+  void end_segment();
   Status begin_segment();
   Status make_room_for_segment(std::string& old_path);
   Segment give_up_oldest();
