@@ -148,7 +148,7 @@ def self_test(text):
     assert public == {"towpath/sys/a.h", "towpath/sys/b/c.h"}, public
     good = {
         "towpath/sys/fd.cc": "#include <towpath/core/status.h>\n#include <sys/uio.h>\n#include <liburing.h>",
-        "towpath/layout/plan_test.cc": "#include <towpath/memory/testing/fake.h>\n#include <towpath/run/gate.h>",
+        "towpath/layout/plan_test.cc": "#include <towpath/memory/testing/fake.h>\n#include <towpath/run/mutex.h>",
         "towpath/backends/shm/shm_test.cc": "#include <towpath/backend/conformance/suite.h>",
         "towpath/backends/shm/shm_fixture.h": "#include <gtest/gtest.h>",
         "towpath/backend/conformance/suite.h": "#include <towpath/agent/agent.h>\n#include <gtest/gtest.h>",

@@ -1,10 +1,10 @@
 // Futex: sleeping on a 32-bit word until another thread, or another process, changes it and says
 // so.
 //
-// The thin layer over futex(2); Gate, spin_then_wait and the shared-memory rings are written with
-// it. A word between processes must lie in shared memory and needs FutexScope::shared on both
-// sides. The kernel counts down what is left of a deadline on CLOCK_MONOTONIC: a wait during which
-// the machine sleeps ends late by no more than that. Thread: any.
+// The thin layer over futex(2); spin_then_wait and the shared-memory rings are written with it. A
+// word between processes must lie in shared memory and needs FutexScope::shared on both sides. The
+// kernel counts down what is left of a deadline on CLOCK_MONOTONIC: a wait during which the machine
+// sleeps ends late by no more than that. Thread: any.
 #pragma once
 
 #include <atomic>

@@ -6,9 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/core/clock.h>
 #include <towpath/telemetry/histogram.h>
-#include <towpath/telemetry/stopwatch.h>
 
 namespace towpath::telemetry {
 namespace {
@@ -109,18 +107,6 @@ TEST(HistogramTest, loses_no_record_of_many_threads) {
   EXPECT_EQ(summary.sum, 20'000'000U);
   EXPECT_EQ(summary.min, 1000U);
   EXPECT_EQ(summary.max, 4000U);
-}
-
-TEST(StopwatchTest, laps_add_up_to_the_whole) {
-  ManualClock clock;
-  Stopwatch watch(clock);
-  clock.advance(Duration(30));
-  EXPECT_EQ(watch.lap(), Duration(30));
-  clock.advance(Duration(12));
-  EXPECT_EQ(watch.lap(), Duration(12));
-  EXPECT_EQ(watch.elapsed(), Duration(42));
-  watch.restart();
-  EXPECT_EQ(watch.elapsed(), Duration(0));
 }
 
 }  // namespace
